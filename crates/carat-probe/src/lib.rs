@@ -1,0 +1,5 @@
+//! The probe library inside Ruby.
+
+/// Called by Ruby when the library is required; the name follows from the file's name.
+#[unsafe(no_mangle)]
+pub extern "C" fn Init_carat_probe() {}

@@ -1,0 +1,25 @@
+//! Every environment variable that carat sets or reads, in one list.
+
+/// A random token, unique to one trial or recording, by which carat finds every process of the tree.
+pub const TOKEN: &str = "CARAT_TOKEN";
+
+/// Set to `1`, nothing of carat does anything inside Ruby: the kill switch.
+pub const OFF: &str = "CARAT_OFF";
+
+/// The directory in which each Ruby process creates its shared page.
+pub const PAGES: &str = "CARAT_PAGES";
+
+/// Path of the observing library, required by the shim.
+pub const PROBE: &str = "CARAT_PROBE";
+
+/// Path of the changing library, required by the shim when a setting asks for it.
+pub const RUNTIME: &str = "CARAT_RUNTIME";
+
+/// Filler that gives every variant an environment of equal size.
+///
+/// The size of the environment moves the stack and with it measured results
+/// (Mytkowicz et al., ASPLOS 2009, doi 10.1145/1508244.1508275).
+pub const PADDING: &str = "CARAT_PADDING";
+
+/// Settings for the changing library, as `name=value` pairs separated by `;`.
+pub const SETTINGS: &str = "CARAT_SETTINGS";

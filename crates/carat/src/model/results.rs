@@ -1,0 +1,150 @@
+//! The results of one experiment as a value: what reports read and what a results file holds.
+
+use super::{LoadFlag, Outcome, Sample};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// A whole experiment: what was asked, what was run, what follows.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Results {
+    /// Name of the experiment.
+    pub name: String,
+    /// One or two sentences from the experiment file.
+    pub about: Option<String>,
+    /// SHA-256 of the canonical plan, in hex; results of another plan never mix.
+    pub plan_hash: String,
+    /// The experiment file as it was given.
+    pub plan_text: String,
+    /// Seed of the order of trials.
+    pub seed: u64,
+    /// The most blocks that may run.
+    pub max_blocks: u32,
+    /// Variants in the order of the file; the first is the baseline.
+    pub variants: Vec<Variant>,
+    /// Name of the primary metric.
+    pub primary: String,
+    /// Differences below this share do not matter, as a fraction.
+    pub margin: f64,
+    /// Name and fact of the machine and its software, such as `kernel` or `ruby`.
+    pub machine: BTreeMap<String, String>,
+    /// Every finished trial in the order it ran.
+    pub trials: Vec<Trial>,
+    /// What follows, one per variant and metric.
+    pub conclusions: Vec<Conclusion>,
+    /// What a reader should know before trusting the figures.
+    pub warnings: Vec<String>,
+}
+
+/// The workload under one set of settings.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Variant {
+    /// Its name.
+    pub name: String,
+    /// Settings by name, as written.
+    pub settings: BTreeMap<String, String>,
+}
+
+/// One variant, started, warmed, loaded, measured and stopped once.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Trial {
+    /// Hash of plan, block and variant, in hex.
+    pub id: String,
+    /// Block number; block 0 warms the machine up and is never scored.
+    pub block: u32,
+    /// Place within its block, from 0.
+    pub position: u32,
+    /// Name of the variant.
+    pub variant: String,
+    /// How it ended.
+    pub outcome: Outcome,
+    /// What went wrong, in words; `None` where nothing did.
+    pub detail: Option<String>,
+    /// Unix time of its start in milliseconds: a label, never a duration.
+    pub started_ms: u64,
+    /// Seconds it took in all.
+    pub seconds: f64,
+    /// Its numbers, in the units of the metric list.
+    pub metrics: BTreeMap<String, f64>,
+    /// The tree's memory over time.
+    pub samples: Vec<Sample>,
+    /// Start of the measured load and its end, in milliseconds on the samples' clock.
+    pub load_window_ms: Option<(u64, u64)>,
+    /// Latency histogram in microseconds, HdrHistogram V2, base64.
+    pub latency_hdr: Option<String>,
+    /// Findings about the load.
+    pub flags: Vec<LoadFlag>,
+    /// The last lines that the server printed.
+    pub log_tail: String,
+}
+
+/// Why a metric is compared.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "role", rename_all = "snake_case")]
+pub enum Role {
+    /// The question of the experiment.
+    Primary,
+    /// A price that must not be paid: the variant may be worse by at most this fraction.
+    Guard {
+        /// Largest tolerated change for the worse, as a fraction.
+        limit: f64,
+    },
+    /// Shown, never decided by.
+    Exploratory,
+}
+
+/// What is concluded of a difference.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Verdict {
+    /// Less memory than the baseline.
+    Smaller,
+    /// More memory than the baseline.
+    Larger,
+    /// Less time, or more work per time, than the baseline.
+    Faster,
+    /// More time, or less work per time, than the baseline.
+    Slower,
+    /// No difference that matters.
+    Equivalent,
+    /// The trials do not say.
+    Undecided,
+}
+
+/// An estimated difference with its interval.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Estimate {
+    /// Relative difference of variant to baseline as a fraction: -0.21 is 21 % less.
+    pub ratio: f64,
+    /// Lower and upper end of the interval of `ratio`.
+    pub ratio_interval: (f64, f64),
+    /// Difference in the metric's own unit.
+    pub difference: f64,
+    /// Lower and upper end of the interval of `difference`.
+    pub difference_interval: (f64, f64),
+    /// Confidence of both intervals, valid at every look, as a fraction.
+    pub confidence: f64,
+}
+
+/// One variant against the baseline in one metric.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Conclusion {
+    /// The variant.
+    pub variant: String,
+    /// The metric.
+    pub metric: String,
+    /// Why it was compared.
+    pub role: Role,
+    /// What follows.
+    pub verdict: Verdict,
+    /// The difference; `None` while there are too few blocks for an interval.
+    pub estimate: Option<Estimate>,
+    /// Blocks that counted.
+    pub blocks: u32,
+    /// For a guard: whether the price is proven to be within its limit (`true`), proven to be above
+    /// it (`false`), or neither.
+    pub guard_passed: Option<bool>,
+    /// Smallest difference as a fraction that the whole budget can be expected to find.
+    pub detectable: Option<f64>,
+    /// Blocks that an undecided comparison would probably still need.
+    pub blocks_needed: Option<u32>,
+}
