@@ -17,4 +17,5 @@
 //! ```
 
 pub mod model;
+pub mod plan;
 pub mod process;
