@@ -16,6 +16,8 @@
 //!  model                                plain data, units, ids
 //! ```
 
+pub mod launch;
 pub mod model;
 pub mod plan;
 pub mod process;
+pub mod store;
