@@ -15,4 +15,5 @@
 //!  model                                plain data, units, ids
 //! ```
 
+pub mod launch;
 pub mod model;
