@@ -4,6 +4,7 @@
 //! missed. It gets a session of its own, so that Ctrl-C on the terminal reaches carat alone.
 
 mod guard;
+pub mod library;
 mod port;
 mod ready;
 mod server;
@@ -11,6 +12,7 @@ mod stage;
 mod stop;
 
 pub use guard::{Guard, guard_main};
+pub use library::{Libraries, LibraryError};
 pub use port::free_port;
 pub use ready::{NotReady, Probe as ReadyProbe, check as check_ready};
 pub use server::{Held, LaunchError, Server};
