@@ -20,4 +20,5 @@ pub mod launch;
 pub mod model;
 pub mod plan;
 pub mod process;
+pub mod settings;
 pub mod store;
