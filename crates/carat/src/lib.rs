@@ -18,3 +18,4 @@
 
 pub mod model;
 pub mod process;
+pub mod sample;
