@@ -94,7 +94,7 @@ mod tests {
         let mut slots = Slots::default();
         let parent = |member: Identity| match member.pid {
             10 => Some(1),
-            11 | 12 | 13 => Some(10),
+            11..=13 => Some(10),
             _ => Some(12),
         };
         assert_eq!(slots.assign(&[who(10), who(11), who(12)], parent), [0, 1, 2]);
