@@ -22,3 +22,4 @@ pub mod plan;
 pub mod process;
 pub mod settings;
 pub mod store;
+pub mod sample;
