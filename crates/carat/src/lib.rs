@@ -12,7 +12,14 @@
 //!  verdict  store                       conclusions from trials; the results file
 //!  plan                                 the experiment file, parsed and expanded
 //!  settings                             the catalogue of settings
+//!  process                              who runs, as /proc shows it
 //!  model                                plain data, units, ids
 //! ```
 
+pub mod launch;
 pub mod model;
+pub mod plan;
+pub mod process;
+pub mod settings;
+pub mod store;
+pub mod sample;
