@@ -44,6 +44,8 @@ pub struct Judged {
     /// Pairs after which it was made; `None` while undecided.
     pub decided_after: Option<u32>,
     /// The latest look whose interval agrees with the finding; `None` before the first look.
+    ///
+    /// Equivalence rests on two one-sided tests, so its interval has twice the error.
     pub look: Option<Look>,
 }
 
@@ -146,36 +148,37 @@ impl<'a> Running<'a> {
         self.looked = (self.taken.len(), open);
         let blocks = self.taken.len() as u32;
         let Some(look) = level.difference.look_at(blocks) else { return };
-        let finding = self.finding(level, look);
+        let (finding, look) = self.finding(level, look);
+        let look = look.cut.is_some().then_some(look);
         if self.judged.finding == Finding::Undecided {
             let decided = finding != Finding::Undecided;
-            self.judged = Judged {
-                finding,
-                decided_after: decided.then_some(blocks),
-                look: look.cut.is_some().then_some(look),
-            };
+            let decided_after = decided.then_some(blocks);
+            self.judged = Judged { finding, decided_after, look };
             self.decided_with = decided.then_some(open);
         } else if self.judged.finding == finding {
-            self.judged.look = Some(look);
+            self.judged.look = look;
         }
     }
 
-    fn finding(&self, level: &Level, look: Look) -> Finding {
+    /// What the pairs say at `look`, and the look whose interval says it.
+    fn finding(&self, level: &Level, look: Look) -> (Finding, Look) {
         let walsh = Walsh::new(&self.taken);
         let inside = |sequence: &Sequence, look: Look| {
             let sure = sequence.keeps_its_word(look);
             look.cut.filter(|_| sure).and_then(|cut| walsh.interval(cut))
         };
         match inside(&level.difference, look) {
-            Some((_, high)) if high < 0.0 => return Finding::Less,
-            Some((low, _)) if low > 0.0 => return Finding::More,
+            Some((_, high)) if high < 0.0 => return (Finding::Less, look),
+            Some((low, _)) if low > 0.0 => return (Finding::More, look),
             _ => {}
         }
         let (lowest, highest) = self.claim.margin;
-        let wider = level.equivalence.look_at(look.blocks);
-        match wider.and_then(|look| inside(&level.equivalence, look)) {
-            Some((low, high)) if lowest < low && high < highest => Finding::Equivalent,
-            _ => Finding::Undecided,
+        let Some(wider) = level.equivalence.look_at(look.blocks) else {
+            return (Finding::Undecided, look);
+        };
+        match inside(&level.equivalence, wider) {
+            Some((low, high)) if lowest < low && high < highest => (Finding::Equivalent, wider),
+            _ => (Finding::Undecided, look),
         }
     }
 }

@@ -2,6 +2,7 @@
 //!
 //! No I/O, no clock; randomness comes in as a seeded generator.
 
+pub mod budget;
 pub mod family;
 pub mod normal;
 pub mod sequence;
