@@ -7,12 +7,14 @@
 mod budget;
 mod directory;
 mod fields;
+mod machine;
 mod rollup;
 mod sampler;
 mod slots;
 mod status;
 
 pub use budget::Budget;
+pub use machine::available;
 pub use rollup::{Rollup, parse_rollup};
 pub use sampler::{SampleOptions, Sampler};
 pub use slots::Slots;
