@@ -20,6 +20,6 @@ pub mod launch;
 pub mod model;
 pub mod plan;
 pub mod process;
+pub mod sample;
 pub mod settings;
 pub mod store;
-pub mod sample;
