@@ -16,6 +16,11 @@
 //!  model                                plain data, units, ids
 //! ```
 
+pub mod launch;
 pub mod model;
 pub mod plan;
 pub mod process;
+pub mod sample;
+pub mod settings;
+pub mod store;
+pub mod verdict;

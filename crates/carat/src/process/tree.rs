@@ -90,13 +90,20 @@ impl Tree {
             return true;
         }
         let ours = self.descends(stat, stats)
-            || stat.session == self.leader.pid
+            || self.shares_session(stat, stats)
             || self.adopted(stat)
             || self.carries_token(identity);
         if ours {
             self.seen.insert(identity);
         }
         ours
+    }
+
+    fn shares_session(&self, stat: &Stat, stats: &HashMap<u32, Stat>) -> bool {
+        // A session keeps its number after its leader's end; once the number is somebody else's pid, it is
+        // no longer ours.
+        let taken = stats.get(&self.leader.pid).is_some_and(|now| now.identity() != self.leader);
+        stat.session == self.leader.pid && !taken
     }
 
     fn descends(&self, stat: &Stat, stats: &HashMap<u32, Stat>) -> bool {
@@ -187,6 +194,13 @@ mod tests {
         assert_eq!(pids(&mut tree), [20, 21]);
         fs::remove_dir_all(folder.path().join("20")).unwrap();
         assert_eq!(pids(&mut tree), [21]);
+    }
+
+    #[test]
+    fn a_session_whose_number_is_a_strangers_pid_now_is_not_ours() {
+        let (_folder, root) = captured(&[(20, 1, 20, 99, ""), (21, 20, 20, 100, "")]);
+        let mut tree = Tree::new(root, Identity { pid: 20, start_ticks: 6 }, "t");
+        assert!(pids(&mut tree).is_empty());
     }
 
     #[test]

@@ -1,1 +1,2 @@
 //! The one integration test binary: the real program, real processes.
+mod probe;
