@@ -12,8 +12,16 @@
 //!  verdict  store                       conclusions from trials; the results file
 //!  plan                                 the experiment file, parsed and expanded
 //!  settings                             the catalogue of settings
+//!  process                              who runs, as /proc shows it
 //!  model                                plain data, units, ids
 //! ```
 
+pub mod launch;
 pub mod model;
 pub mod report;
+pub mod plan;
+pub mod process;
+pub mod sample;
+pub mod settings;
+pub mod store;
+pub mod verdict;

@@ -10,7 +10,7 @@ pub mod results;
 pub mod units;
 
 pub use load::{LoadFlag, LoadReport, LoadSpec, Severity};
-pub use memory::Sample;
+pub use memory::{CgroupSample, MemberSample, Sample, SamplerCost};
 pub use metric::{Better, MetricInfo, Unit};
 pub use outcome::Outcome;
 pub use results::{Conclusion, Estimate, Results, Role, Trial, Variant, Verdict};

@@ -2,3 +2,4 @@
 
 mod report;
 mod report_builder;
+mod probe;
