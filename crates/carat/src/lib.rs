@@ -18,9 +18,9 @@
 
 pub mod launch;
 pub mod model;
-pub mod report;
 pub mod plan;
 pub mod process;
+pub mod report;
 pub mod sample;
 pub mod settings;
 pub mod store;

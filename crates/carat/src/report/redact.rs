@@ -104,6 +104,7 @@ pub(crate) fn prepare(results: &Results, audience: Audience) -> Results {
     rules.edit(&mut shown.plan_hash);
     rules.edit(&mut shown.primary);
     shown.machine = rules.machine(&results.machine);
+    shown.guards = rules.names(shown.guards);
     shown.warnings.iter_mut().for_each(|warning| rules.edit(warning));
     for variant in &mut shown.variants {
         variant.name = name(&variant.name);
@@ -121,13 +122,13 @@ pub(crate) fn prepare(results: &Results, audience: Audience) -> Results {
         trial.variant = name(&trial.variant);
         rules.edit(&mut trial.id);
         trial.detail = trial.detail.take().map(|detail| rules.text(&detail));
-        trial.metrics = std::mem::take(&mut trial.metrics)
-            .into_iter()
-            .map(|(key, value)| (rules.text(&key), value))
-            .collect();
-        for flag in &mut trial.flags {
-            rules.edit(&mut flag.code);
-            rules.edit(&mut flag.message);
+        trial.metrics = rules.names(std::mem::take(&mut trial.metrics));
+        if let Some(load) = &mut trial.load {
+            for flag in &mut load.flags {
+                rules.edit(&mut flag.code);
+                rules.edit(&mut flag.message);
+            }
+            load.metrics = rules.names(std::mem::take(&mut load.metrics));
         }
         match audience {
             Audience::Own => rules.edit(&mut trial.log_tail),
@@ -175,6 +176,10 @@ impl Rules {
             return HIDDEN.to_owned();
         }
         self.text(value)
+    }
+
+    fn names<V>(&self, values: BTreeMap<String, V>) -> BTreeMap<String, V> {
+        values.into_iter().map(|(name, value)| (self.text(&name), value)).collect()
     }
 
     fn machine(&self, machine: &BTreeMap<String, String>) -> BTreeMap<String, String> {

@@ -80,7 +80,7 @@ fn push_metric(out: &mut String, results: &Results, metric: &str, (style, width)
                 Some(s) if s.n > 3 => format!("{} – {}", unit.show(s.lower), unit.show(s.upper)),
                 _ => "–".into(),
             },
-            estimate.map_or_else(String::new, wording::estimate),
+            estimate.map_or_else(String::new, |e| wording::estimate(metric, e)),
             estimate.map_or_else(String::new, |e| bar(e.ratio_interval, e.ratio, scale)),
             conclusion.map_or_else(String::new, |c| {
                 format!("{} {}", wording::sign(c.verdict), wording::word(c.verdict))

@@ -1,7 +1,8 @@
 //! The verdict in plain words: one sentence per variant, with interval, number of blocks, and the price.
 
-use crate::model::{Better, Conclusion, Estimate, Results, Role, Verdict, metric};
+use crate::model::{Better, Conclusion, Estimate, Results, Role, Unit, Verdict, metric};
 use crate::report::facts;
+use crate::verdict::wording::noun;
 
 /// What is said of one variant.
 #[derive(Debug, Clone, PartialEq)]
@@ -95,8 +96,31 @@ pub(crate) fn decimals(width: f64) -> usize {
     }
 }
 
+/// A share that is no difference, such as a margin or a limit: `0.25 %`.
+pub(crate) fn share(share: f64) -> String {
+    let rounded = (share * 1e6).round() / 1e4;
+    format!("{rounded} %")
+}
+
 /// A signed share in percent: `−21 %`.
 pub(crate) fn percent(ratio: f64, decimals: usize) -> String {
+    format!("{} %", signed(ratio, decimals))
+}
+
+/// Estimate and interval: `−21 % (−24 to −18 %)`.
+pub(crate) fn estimate(metric: &str, estimate: &Estimate) -> String {
+    let ratio = signed(estimate.ratio, digits(estimate));
+    format!("{ratio} {} ({})", unit(metric), interval(metric, estimate))
+}
+
+/// The interval alone: `−24 to −18 %`.
+pub(crate) fn interval(metric: &str, estimate: &Estimate) -> String {
+    let (low, high) = estimate.ratio_interval;
+    let places = digits(estimate);
+    format!("{} to {} {}", signed(low, places), signed(high, places), unit(metric))
+}
+
+fn signed(ratio: f64, decimals: usize) -> String {
     let text = format!("{:.decimals$}", (ratio * 100.0).abs());
     let zero = text.chars().all(|c| matches!(c, '0' | '.'));
     let sign = match ratio {
@@ -104,43 +128,12 @@ pub(crate) fn percent(ratio: f64, decimals: usize) -> String {
         below if below < 0.0 => "−",
         _ => "+",
     };
-    format!("{sign}{text} %")
+    format!("{sign}{text}")
 }
 
-/// Estimate and interval: `−21 % (−24 to −18 %)`.
-pub(crate) fn estimate(estimate: &Estimate) -> String {
-    format!("{} ({})", percent(estimate.ratio, digits(estimate)), interval(estimate))
-}
-
-/// The interval alone: `−24 to −18 %`.
-pub(crate) fn interval(estimate: &Estimate) -> String {
-    let (low, high) = estimate.ratio_interval;
-    let places = digits(estimate);
-    format!("{} to {}", percent(low, places).trim_end_matches(" %"), percent(high, places))
-}
-
-/// What a metric is called inside a sentence.
-pub(crate) fn noun(name: &str) -> String {
-    let known = match name {
-        "memory.rss.final" | "memory.pss.final" => "memory",
-        "memory.uss.final" => "private memory",
-        "memory.pss.late" | "memory.rss.late" => "memory late in the load",
-        "memory.pss.peak" | "memory.rss.peak" => "memory at its peak",
-        "memory.pss.ready" | "memory.rss.ready" => "memory before any load",
-        "memory.shared.final" => "shared memory",
-        "memory.system.final" => "memory of the machine",
-        "broadcast.complete.p50" => "median time of a whole broadcast",
-        "broadcast.complete.p95" => "p95 of a whole broadcast",
-        "broadcast.own.p50" => "median time of one's own broadcast",
-        "broadcast.own.p95" => "p95 of one's own broadcast",
-        "cpu.server" => "processor time",
-        "boot.time" => "boot time",
-        "gc.time" => "time in GC",
-        "gc.count" => "collections",
-        "gc.major.count" => "full collections",
-        other => other.strip_prefix("latency.").unwrap_or(other),
-    };
-    known.to_owned()
+/// A difference of shares is in percentage points, any other in percent of the baseline.
+fn unit(metric: &str) -> &'static str {
+    if facts::unit(metric) == Unit::Fraction { "points" } else { "%" }
 }
 
 fn digits(estimate: &Estimate) -> usize {
@@ -149,98 +142,82 @@ fn digits(estimate: &Estimate) -> usize {
 
 fn primary(results: &Results, conclusion: &Conclusion) -> String {
     let blocks = count_blocks(conclusion.blocks);
-    let noun = noun(&conclusion.metric);
+    let metric = conclusion.metric.as_str();
+    let noun = noun(metric);
     let Some(estimate) = &conclusion.estimate else {
         return format!("cannot be judged yet: {blocks} are too few for an interval of its {noun}");
     };
     match conclusion.verdict {
         Verdict::Equivalent => format!(
             "makes no difference in {noun} that matters ({}, {blocks}; below {} does not matter)",
-            interval(estimate),
-            percent(results.margin, decimals(results.margin * 100.0)).trim_start_matches('+'),
+            interval(metric, estimate),
+            share(results.margin),
         ),
-        Verdict::Undecided => undecided(conclusion, estimate, &noun),
+        Verdict::Undecided => undecided(conclusion, estimate),
         _ => {
-            let (amount, less) = amount(estimate);
-            let word = if less { "less" } else { "more" };
             let baseline =
                 results.variants.first().map_or("the baseline", |first| first.name.as_str());
+            let word = if estimate.ratio < 0.0 { "less" } else { "more" };
             format!(
-                "{} {word} {noun} than {baseline} ({}, {blocks})",
-                verb(&conclusion.metric, &amount),
-                range(estimate)
+                "{} {} {word} {noun} than {baseline} ({}, {blocks})",
+                verb(metric),
+                amount(metric, estimate),
+                range(metric, estimate)
             )
         }
     }
 }
 
-/// `uses 21 %`, `needs 5 %`, `serves 3 %`: the verb that suits the metric.
-fn verb(metric: &str, amount: &str) -> String {
+fn verb(metric: &str) -> &'static str {
     match metric {
-        name if name.starts_with("memory.shared") => format!("shares {amount}"),
-        name if name.starts_with("memory.") => format!("uses {amount}"),
-        _ => format!("has {amount}"),
+        "memory.shared.final" => "has",
+        name if name.starts_with("memory.") => "uses",
+        _ => "has",
     }
 }
 
-/// Size of the difference without its sign, and whether it is a decrease.
-fn amount(estimate: &Estimate) -> (String, bool) {
-    let text = percent(estimate.ratio, digits(estimate));
-    (text.trim_start_matches(['−', '+']).to_owned(), estimate.ratio < 0.0)
+/// Size of the difference without its sign.
+fn amount(metric: &str, estimate: &Estimate) -> String {
+    let text = signed(estimate.ratio, digits(estimate));
+    format!("{} {}", text.trim_start_matches(['−', '+']), unit(metric))
 }
 
-/// The interval in the direction of its estimate: `18 to 24 %` for a decrease, signs only where they differ.
-fn range(estimate: &Estimate) -> String {
+/// The interval in the direction of its estimate: `18 to 24 %` for a decrease; with signs where it has both.
+fn range(metric: &str, estimate: &Estimate) -> String {
     let (low, high) = estimate.ratio_interval;
     let places = digits(estimate);
     if low <= 0.0 && high >= 0.0 {
-        return interval(estimate);
+        return interval(metric, estimate);
     }
     let (near, far) = if high < 0.0 { (-high, -low) } else { (low, high) };
-    format!("{:.places$} to {:.places$} %", near * 100.0, far * 100.0)
+    format!("{:.places$} to {:.places$} {}", near * 100.0, far * 100.0, unit(metric))
 }
 
-fn undecided(conclusion: &Conclusion, estimate: &Estimate, noun: &str) -> String {
+fn undecided(conclusion: &Conclusion, estimate: &Estimate) -> String {
     let blocks = count_blocks(conclusion.blocks);
-    let mut text = format!("is undecided: its {noun} differs by {} ({blocks})", interval(estimate));
-    if let Some(needed) = conclusion.blocks_needed {
-        text.push_str(&format!("; about {needed} more blocks would probably decide"));
-    } else if let Some(least) = conclusion.detectable {
-        let least = percent(least, decimals(least * 100.0));
-        text.push_str(&format!(
-            "; the whole budget can find differences from {} on",
-            least.trim_start_matches('+')
-        ));
+    let noun = noun(&conclusion.metric);
+    let range = interval(&conclusion.metric, estimate);
+    let text = format!("is undecided: its {noun} differs by {range} ({blocks})");
+    match (conclusion.blocks_needed, conclusion.detectable) {
+        (Some(needed), _) => format!("{text}; about {needed} more blocks would probably decide"),
+        (None, Some(least)) => {
+            format!("{text}; the whole budget can find differences from {} on", share(least))
+        }
+        (None, None) => text,
     }
-    text
 }
 
 /// What the guards say of a variant's price; empty without guards.
 fn price(results: &Results, variant: &str) -> String {
-    let (mut free, mut rest) = (Vec::new(), Vec::new());
+    let (mut free, mut rest) = (Vec::new(), String::new());
     for guard in facts::guards(results, variant) {
-        let noun = noun(&guard.metric);
-        match (guard.guard_passed, &guard.estimate) {
-            (Some(true), estimate) if estimate.as_ref().is_none_or(within_noise) => free.push(noun),
-            (Some(true), Some(estimate)) => rest.push(format!(
-                ", with {noun} {} (within its limit of {})",
-                change(&guard.metric, estimate),
-                limit(guard)
-            )),
-            (Some(false), Some(estimate)) => rest.push(format!(
-                ", but its {noun} is {}, over the limit of {}",
-                change(&guard.metric, estimate),
-                limit(guard)
-            )),
-            (Some(false), None) => {
-                rest.push(format!(", but its {noun} is over the limit of {}", limit(guard)))
+        match (&guard.estimate, guard.guard_passed) {
+            (Some(estimate), Some(true)) if covers_zero(estimate) => free.push(noun(&guard.metric)),
+            (None, Some(true)) => free.push(noun(&guard.metric)),
+            (Some(estimate), passed) => rest.push_str(&change(guard, estimate, passed)),
+            (None, _) => {
+                rest.push_str(&format!("; its {} could not be compared", noun(&guard.metric)))
             }
-            (_, Some(estimate)) => rest.push(format!(
-                "; whether its {noun} stays within {} is not proven ({})",
-                limit(guard),
-                interval(estimate)
-            )),
-            (_, None) => rest.push(format!("; its {noun} could not be compared")),
         }
     }
     let free = match free.as_slice() {
@@ -248,31 +225,66 @@ fn price(results: &Results, variant: &str) -> String {
         [one] => format!(" at no measurable cost in {one}"),
         [firsts @ .., last] => format!(" at no measurable cost in {} or {last}", firsts.join(", ")),
     };
-    format!("{free}{}", rest.concat())
+    format!("{free}{rest}")
 }
 
-fn within_noise(estimate: &Estimate) -> bool {
+fn covers_zero(estimate: &Estimate) -> bool {
     estimate.ratio_interval.0 <= 0.0 && estimate.ratio_interval.1 >= 0.0
 }
 
-/// `3 % higher (1 to 5 %)`.
-fn change(metric: &str, estimate: &Estimate) -> String {
-    let (amount, less) = amount(estimate);
-    let higher_is_better = metric::find(metric).is_some_and(|m| m.better == Better::Higher);
-    let word = match (less, higher_is_better) {
-        (true, true) => "worse (lower)",
-        (false, true) => "better (higher)",
-        (true, false) => "lower",
-        (false, false) => "higher",
-    };
-    format!("{amount} {word} ({})", range(estimate))
-}
-
-fn limit(guard: &Conclusion) -> String {
+/// `, but its p95 latency is 12 % higher (10 to 15 %, limit 5 %)`.
+fn change(guard: &Conclusion, estimate: &Estimate, passed: Option<bool>) -> String {
+    let (metric, noun) = (guard.metric.as_str(), noun(&guard.metric));
     let Role::Guard { limit } = guard.role else { return String::new() };
-    percent(limit, decimals(limit * 100.0)).trim_start_matches('+').to_owned()
+    let limit = share(limit);
+    let less = estimate.ratio < 0.0;
+    let (size, range) = (amount(metric, estimate), range(metric, estimate));
+    let word = if less { "lower" } else { "higher" };
+    let lower_is_better = metric::find(metric).is_none_or(|known| known.better == Better::Lower);
+    match passed {
+        Some(true) if less == lower_is_better => format!(", with {noun} {size} {word} ({range})"),
+        Some(true) => format!(", with {noun} {size} {word} ({range}, limit {limit})"),
+        Some(false) => format!(", but its {noun} is {size} {word} ({range}, limit {limit})"),
+        None => {
+            let range = interval(metric, estimate);
+            format!("; its {noun} is not yet proven to stay within {limit} ({range})")
+        }
+    }
 }
 
 fn count_blocks(blocks: u32) -> String {
     if blocks == 1 { "1 block".into() } else { format!("{blocks} blocks") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn estimate_of(low: f64, ratio: f64, high: f64) -> Estimate {
+        Estimate {
+            ratio,
+            ratio_interval: (low, high),
+            difference: ratio * 1e8,
+            difference_interval: (low * 1e8, high * 1e8),
+            confidence: 0.95,
+        }
+    }
+
+    #[test]
+    fn an_estimate_has_as_many_digits_as_its_interval_supports() {
+        for (metric, (low, ratio, high), text) in [
+            ("memory.pss.final", (-0.24, -0.212, -0.18), "−21 % (−24 to −18 %)"),
+            ("memory.pss.final", (-0.0096, -0.008, -0.0064), "−0.8 % (−1.0 to −0.6 %)"),
+            ("latency.p95", (-0.02, 0.0, 0.02), "0 % (−2 to +2 %)"),
+            ("errors", (0.01, 0.02, 0.05), "+2 points (+1 to +5 points)"),
+        ] {
+            assert_eq!(estimate(metric, &estimate_of(low, ratio, high)), text);
+        }
+    }
+
+    #[test]
+    fn a_limit_is_written_as_it_was_given() {
+        assert_eq!(share(0.0025), "0.25 %");
+        assert_eq!(share(0.05), "5 %");
+    }
 }

@@ -1,7 +1,8 @@
 //! Builds results with realistic figures from a seed, for the tests of the report.
 
 use carat::model::{
-    Bytes, Conclusion, Estimate, Outcome, Results, Role, Sample, Trial, Variant, Verdict,
+    Bytes, Conclusion, Estimate, LoadReport, Outcome, Results, Role, Sample, Trial, Variant,
+    Verdict,
 };
 use hdrhistogram::serialization::{Serializer as _, V2Serializer};
 use rand::{RngExt as _, SeedableRng as _};
@@ -83,6 +84,7 @@ impl Recipe {
             variants: self.effects.iter().map(|e| variant(e.name)).collect(),
             primary: self.primary.into(),
             margin: 0.0025,
+            guards: BTreeMap::from([("latency.p95".into(), 0.05)]),
             machine: machine(),
             trials,
             conclusions: Vec::new(),
@@ -130,8 +132,12 @@ impl Recipe {
             metrics,
             samples: self.samples(rng, last),
             load_window_ms: Some((3_000, 27_000)),
-            latency_hdr: Some(base64(&packed)),
-            flags: Vec::new(),
+            load: Some(LoadReport {
+                completed: 1500,
+                seconds: 24.0,
+                latency_hdr: Some(base64(&packed)),
+                ..LoadReport::default()
+            }),
             log_tail: String::new(),
         }
     }
@@ -149,7 +155,7 @@ impl Recipe {
                     rss: single.then_some(bytes),
                     pss: Some(Bytes((bytes.0 as f64 * 0.96) as u64)),
                     uss: Some(Bytes((bytes.0 as f64 * 0.9) as u64)),
-                    swap: None,
+                    ..Sample::default()
                 }
             })
             .collect()

@@ -2,7 +2,7 @@
 
 use crate::model::Estimate;
 use crate::report::chart::dots::{AXIS, ROW, TOP};
-use crate::report::chart::scale::{Scale, number};
+use crate::report::chart::scale::{Scale, distance, number};
 use crate::report::chart::svg::{Anchor, Caption, Svg};
 use crate::report::text::shorten;
 use crate::report::wording;
@@ -10,6 +10,8 @@ use maud::Markup;
 
 /// One row.
 pub(crate) struct DifferenceRow {
+    /// The metric, which decides the unit.
+    pub(crate) metric: String,
     /// What stands above the interval; empty for the picture beside the dots.
     pub(crate) label: String,
     /// Colour and shape: the variant's number.
@@ -26,14 +28,7 @@ const WIDEST: f64 = 1.0;
 
 /// The picture; shows the margin within which a difference does not matter as a band around zero.
 pub(crate) fn differences(rows: &[DifferenceRow], margin: f64, caption: &Caption<'_>) -> Markup {
-    let reach = rows
-        .iter()
-        .filter_map(|row| row.estimate.as_ref().ok())
-        .flat_map(|e| [e.ratio_interval.0.abs(), e.ratio_interval.1.abs()])
-        .filter(|end| end.is_finite())
-        .fold(margin.abs() * 1.5, f64::max)
-        .clamp(1e-4, WIDEST);
-    let scale = Scale::linear((-reach * 1.08, reach * 1.08), (LEFT, RIGHT));
+    let scale = axis(rows, margin);
     let bottom = TOP + rows.len() as f64 * ROW;
     let mut svg = Svg::new(WIDTH, bottom + AXIS);
     let band = (scale.clamped(-margin), scale.clamped(margin));
@@ -45,9 +40,23 @@ pub(crate) fn differences(rows: &[DifferenceRow], margin: f64, caption: &Caption
     svg.finish(caption)
 }
 
+/// From the least to the greatest end of any interval, with zero and the margin always inside.
+fn axis(rows: &[DifferenceRow], margin: f64) -> Scale {
+    let ends = rows
+        .iter()
+        .filter_map(|row| row.estimate.as_ref().ok())
+        .flat_map(|e| [e.ratio_interval.0, e.ratio_interval.1])
+        .filter(|end| end.is_finite());
+    let (low, high) =
+        ends.fold((-margin, margin), |(low, high), end| (low.min(end), high.max(end)));
+    let (low, high) = (low.max(-WIDEST), high.min(WIDEST));
+    let pad = (high - low).max(1e-4) * 0.08;
+    Scale::linear((low - pad, high + pad), (LEFT, RIGHT))
+}
+
 fn draw_axis(svg: &mut Svg, scale: &Scale, bottom: f64) {
-    let ticks = scale.ticks(4);
-    let step = super::scale::distance(&ticks) * 100.0;
+    let ticks = scale.ticks(5);
+    let step = distance(&ticks) * 100.0;
     let decimals = if step > 0.0 { (-step.log10().floor()).clamp(0.0, 3.0) as usize } else { 1 };
     for tick in &ticks {
         let x = scale.at(*tick);
@@ -56,8 +65,7 @@ fn draw_axis(svg: &mut Svg, scale: &Scale, bottom: f64) {
         let text = format!("{sign}{}", number(tick * 100.0, decimals));
         svg.text("tick", (x, bottom + 16.0), Anchor::Middle, &text);
     }
-    svg.text("axis", (LEFT, bottom + 33.0), Anchor::Start, "← less than baseline");
-    svg.text("axis", (RIGHT, bottom + 33.0), Anchor::End, "more, % →");
+    svg.text("axis", (RIGHT, bottom + 33.0), Anchor::End, "difference to the baseline, %");
 }
 
 fn draw_row(svg: &mut Svg, row: &DifferenceRow, scale: &Scale, top: f64) {
@@ -69,7 +77,12 @@ fn draw_row(svg: &mut Svg, row: &DifferenceRow, scale: &Scale, top: f64) {
         }
         Ok(estimate) => {
             svg.text("name", (LEFT, top + 13.0), Anchor::Start, &shorten(&row.label, 24));
-            svg.text("value", (RIGHT, top + 13.0), Anchor::End, &wording::estimate(estimate));
+            svg.text(
+                "value",
+                (RIGHT, top + 13.0),
+                Anchor::End,
+                &wording::estimate(&row.metric, estimate),
+            );
             draw_interval(svg, estimate, scale, middle);
         }
     }

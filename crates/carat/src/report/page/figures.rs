@@ -73,6 +73,7 @@ fn difference_picture(results: &Results, metric: &str, id: &str) -> Markup {
         .iter()
         .enumerate()
         .map(|(place, variant)| DifferenceRow {
+            metric: metric.to_owned(),
             label: String::new(),
             class: class(place),
             estimate: match (place, facts::conclusion(results, &variant.name, metric)) {
@@ -86,7 +87,9 @@ fn difference_picture(results: &Results, metric: &str, id: &str) -> Markup {
         .conclusions
         .iter()
         .filter(|c| c.metric == metric)
-        .filter_map(|c| Some(format!("{}: {}", c.variant, wording::estimate(c.estimate.as_ref()?))))
+        .filter_map(|c| {
+            Some(format!("{}: {}", c.variant, wording::estimate(metric, c.estimate.as_ref()?)))
+        })
         .collect();
     let title = format!("Difference to the baseline in {metric}");
     let says = says.join("; ");
@@ -120,18 +123,15 @@ fn explained(results: &Results, metric: &str, most: Option<usize>) -> Markup {
         Role::Guard { limit } if c.metric == metric => Some(limit),
         _ => None,
     });
-    let percent = |share: f64| {
-        wording::percent(share, wording::decimals(share * 100.0)).trim_start_matches('+').to_owned()
-    };
     markup! {
         "Each dot is one trial; the line is the median"
         @if most.is_some_and(|n| n > 3) { ", the box the middle half" }
         ". The axis does not start at 0."
         @if results.variants.len() > 1 {
             " The bars are the differences to the baseline with their intervals, from the pairs within blocks; \
-            within the grey band (" (percent(results.margin)) ") a difference does not matter."
+            within the grey band (" (wording::share(results.margin)) ") a difference does not matter."
         }
-        @if let Some(limit) = limit { " A guard: a change for the worse may be at most " (percent(limit)) "." }
+        @if let Some(limit) = limit { " A guard: a change for the worse may be at most " (wording::share(limit)) "." }
     }
 }
 

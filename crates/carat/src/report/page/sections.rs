@@ -39,8 +39,26 @@ pub(crate) fn verdicts(results: &Results, sentences: &[Sentence]) -> Markup {
 fn said(sentence: &Sentence) -> Markup {
     markup! {
         span class={ "sign " (tone(sentence.verdict)) } aria-hidden="true" { (wording::sign(sentence.verdict)) }
-        strong { (sentence.variant) } " " (sentence.rest)
+        strong { (sentence.variant) } " "
+        @for (aside, part) in asides(&sentence.rest) {
+            @if aside { span.aside { (part) } } @else { (part) }
+        }
     }
+}
+
+/// The text in parts, with true for what stands in parentheses, these included.
+fn asides(text: &str) -> Vec<(bool, &str)> {
+    let mut parts = Vec::new();
+    let mut rest = text;
+    while let Some((open, length)) =
+        rest.find('(').and_then(|open| Some((open, rest[open..].find(')')? + 1)))
+    {
+        parts.push((false, &rest[..open]));
+        parts.push((true, &rest[open..open + length]));
+        rest = &rest[open + length..];
+    }
+    parts.push((false, rest));
+    parts
 }
 
 /// The facts that say how much to believe.

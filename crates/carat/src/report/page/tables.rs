@@ -38,7 +38,7 @@ pub(crate) fn metric(results: &Results, metric: &str) -> Markup {
                             @match found.and_then(|c| c.estimate) {
                                 Some(e) => {
                                     td data-v=(e.difference) { (signed(unit, e.difference)) }
-                                    td data-v=(e.ratio) { (wording::estimate(&e)) }
+                                    td data-v=(e.ratio) { (wording::estimate(metric, &e)) }
                                 },
                                 None => { td { "–" } td { "–" } },
                             }
@@ -95,7 +95,7 @@ fn metric_row(results: &Results, name: &str) -> Markup {
                     Some(spread) => td data-v=(spread.median) {
                         (unit.show(spread.median))
                         @if let Some(e) = facts::conclusion(results, &variant.name, name).and_then(|c| c.estimate) {
-                            br; span.soft { (wording::estimate(&e)) }
+                            br; span.soft { (wording::estimate(name, &e)) }
                         }
                     },
                     None => td { "–" },
@@ -138,7 +138,7 @@ fn failed_row(trial: &Trial) -> Markup {
             td.l { (trial.outcome) }
             td.w {
                 @if let Some(detail) = &trial.detail { (shorten(detail, 500)) }
-                @for flag in &trial.flags { p { code { (flag.code) } " " (flag.message) } }
+                @for flag in trial.load.iter().flat_map(|load| &load.flags) { p { code { (flag.code) } " " (flag.message) } }
                 @if !tail.is_empty() { details { summary { "last lines of the server" } pre { (tail) } } }
             }
         }
