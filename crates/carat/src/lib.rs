@@ -22,6 +22,7 @@ pub mod load;
 pub mod model;
 pub mod plan;
 pub mod process;
+pub mod report;
 pub mod sample;
 pub mod settings;
 pub mod store;
