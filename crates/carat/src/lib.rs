@@ -15,4 +15,5 @@
 //!  model                                plain data, units, ids
 //! ```
 
+pub mod load;
 pub mod model;

@@ -3,6 +3,7 @@
 //! Nothing here touches the world and nothing here computes more than its own units.
 
 pub mod load;
+pub mod load_table;
 pub mod memory;
 pub mod metric;
 pub mod outcome;
@@ -10,6 +11,7 @@ pub mod results;
 pub mod units;
 
 pub use load::{LoadFlag, LoadReport, LoadSpec, Severity};
+pub use load_table::{CableTable, HttpTable, LoadTable, RouteTable};
 pub use memory::Sample;
 pub use metric::{Better, MetricInfo, Unit};
 pub use outcome::Outcome;
