@@ -44,7 +44,7 @@ pub fn main() -> ExitCode {
     let done = match Arguments::parse().command {
         Command::Stage => return stage_main(),
         Command::Guard { token, directory } => return guard_main(&token, &directory),
-        Command::LoadWorker => return worker_main(),
+        Command::LoadWorker => return worker_main(std::io::stdin(), std::io::stdout()),
         Command::Compare(args) => compare::run(&args),
         Command::Report(args) => report::run(&args),
         Command::Workload(args) => workload::run(&args),

@@ -128,7 +128,8 @@ fn stamp(message: &libc::msghdr) -> Option<i64> {
         return None;
     }
     // SAFETY: a message of this type carries a `timespec`; it may be unaligned, so it is copied.
-    let time: libc::timespec = unsafe { libc::CMSG_DATA(header).cast::<libc::timespec>().read_unaligned() };
+    let time: libc::timespec =
+        unsafe { libc::CMSG_DATA(header).cast::<libc::timespec>().read_unaligned() };
     Some(time.tv_sec * 1_000_000_000 + time.tv_nsec)
 }
 
@@ -239,7 +240,10 @@ mod tests {
         let read = Moment::now();
         let arrived = clock.moment(receipt.stamp.unwrap(), read).unwrap();
         assert_eq!(&buffer[..receipt.length], b"hello");
-        assert!(before.0 < arrived.0 + 100_000 && arrived <= read, "{before:?} {arrived:?} {read:?}");
+        assert!(
+            before.0 < arrived.0 + 100_000 && arrived <= read,
+            "{before:?} {arrived:?} {read:?}"
+        );
     }
 
     #[test]

@@ -82,6 +82,8 @@ pub struct HttpTable {
     pub rate: Option<f64>,
     /// How a rate is spread: `fixed` or `poisson`.
     pub arrivals: Option<Arrivals>,
+    /// Requests before the measured ones, which are not measured; a tenth of the load where absent.
+    pub warmup: Option<u64>,
     /// Seconds after which an unanswered request is an error.
     pub timeout_s: f64,
     /// Threads that share the connections.
@@ -138,6 +140,7 @@ impl Default for HttpTable {
             seconds: None,
             rate: None,
             arrivals: None,
+            warmup: None,
             timeout_s: options.timeout_s,
             threads: options.threads,
             quantum_us: options.quantum_us,
@@ -147,6 +150,17 @@ impl Default for HttpTable {
 }
 
 impl HttpTable {
+    /// The same load, as short as the warm-up; `None` where none is wanted.
+    pub fn warm_up(&self) -> Option<Self> {
+        let (requests, seconds) = match (self.warmup, self.requests) {
+            (Some(0), _) => return None,
+            (Some(requests), _) => (Some(requests), None),
+            (None, Some(requests)) => (Some((requests / 10).max(1)), None),
+            (None, None) => (None, Some(self.seconds.unwrap_or(10.0) / 10.0)),
+        };
+        Some(Self { requests, seconds, ..self.clone() })
+    }
+
     /// The load against a server at `base`, such as `http://127.0.0.1:9292`.
     ///
     /// # Errors
@@ -390,7 +404,8 @@ mod tests {
 
     #[test]
     fn routes_inherit_what_they_do_not_say() {
-        let table = table("[http]\nexpect_status = 200\n[[http.routes]]\npath = \"/a\"\nweight = 3");
+        let table =
+            table("[http]\nexpect_status = 200\n[[http.routes]]\npath = \"/a\"\nweight = 3");
         let LoadSpec::Http(http) = table.spec("h:1").unwrap() else { panic!("http") };
         assert_eq!((http.routes[0].weight, http.routes[0].expect_status), (3, Some(200)));
     }

@@ -13,9 +13,8 @@ pub mod units;
 
 pub use ledger::Ledger;
 pub use load::{LoadFlag, LoadReport, LoadSpec, Severity};
-pub use memory::{CgroupSample, MemberSample, Sample, SamplerCost};
 pub use load_table::{CableTable, HttpTable, LoadTable, RouteTable};
-pub use memory::Sample;
+pub use memory::{CgroupSample, MemberSample, Sample, SamplerCost};
 pub use metric::{Better, MetricInfo, Unit};
 pub use outcome::Outcome;
 pub use results::{Conclusion, Estimate, Results, Role, Trial, Variant, Verdict};
