@@ -138,6 +138,8 @@ pub struct Arena {
     pub number: u32,
     /// What it took from the kernel.
     pub held: Bytes,
+    /// How much of it is resident, where its mapping is known.
+    pub resident: Option<Bytes>,
     /// What nobody uses of that, if the probe told.
     pub free: Option<Bytes>,
 }

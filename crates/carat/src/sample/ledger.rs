@@ -154,7 +154,12 @@ fn arenas(mappings: &[Mapping], regions: &[Region], inside: Option<&Inside>) -> 
         .zip(regions)
         .filter(|(_, region)| matches!(region, Region::MainArena | Region::Arena))
         .zip(0..)
-        .map(|((mapping, _), number)| Arena { number, held: Bytes(mapping.size()), free: None })
+        .map(|((mapping, _), number)| Arena {
+            number,
+            held: Bytes(mapping.size()),
+            resident: Some(mapping.rss),
+            free: None,
+        })
         .collect()
 }
 

@@ -4,6 +4,7 @@
 //! `process`, what follows from many samples by `carat-stats`. The one idea: proportional memory is dear to
 //! read and makes the observed process wait, so its price is measured and kept to a share of one core.
 
+mod advice;
 mod allocator;
 mod budget;
 mod directory;
@@ -21,6 +22,7 @@ mod stacks;
 mod status;
 mod weight;
 
+pub use advice::{Finding, findings};
 pub use budget::Budget;
 pub use inside::{Inside, MallocFigures};
 pub use ledger::ledger;
