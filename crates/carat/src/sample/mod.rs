@@ -9,6 +9,7 @@ mod allocator;
 mod budget;
 mod directory;
 mod fields;
+mod machine;
 mod inside;
 mod ledger;
 mod mappings;
@@ -24,6 +25,7 @@ mod weight;
 
 pub use advice::{Finding, findings};
 pub use budget::Budget;
+pub use machine::available;
 pub use inside::{Inside, MallocFigures};
 pub use ledger::ledger;
 pub use mappings::{Access, Mapping, parse_mappings};
