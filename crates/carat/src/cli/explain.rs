@@ -66,9 +66,15 @@ pub fn run(args: &ExplainArgs, out: &mut dyn Write) -> anyhow::Result<ExitCode> 
         let text = experiment_file(&ledger, &findings)?;
         fs::File::create_new(path)
             .and_then(|mut file| file.write_all(text.as_bytes()))
-            .with_context(|| format!("cannot write {}; give a file that does not exist", path.display()))?;
+            .with_context(|| {
+                format!("cannot write {}; give a file that does not exist", path.display())
+            })?;
         if !args.json {
-            writeln!(out, "\nWritten: {0}; check its command, then `carat compare {0}`", path.display())?;
+            writeln!(
+                out,
+                "\nWritten: {0}; check its command, then `carat compare {0}`",
+                path.display()
+            )?;
         }
     }
     Ok(ExitCode::SUCCESS)

@@ -1,7 +1,7 @@
 //! A ledger for people: tables, bars, and one line on the allocator.
 
-use crate::model::ledger::{Basis, Ledger, Part, ProcessLedger};
 use crate::model::Bytes;
+use crate::model::ledger::{Basis, Ledger, Part, ProcessLedger, RubyHeap};
 use std::io::{self, Write};
 
 const BAR: usize = 24;
@@ -125,12 +125,19 @@ fn write_heaps(out: &mut dyn Write, ledger: &Ledger) -> io::Result<()> {
             let free = pool.fragmentation().map(|share| format!("{:.1} %", share * 100.0));
             writeln!(
                 out,
-                "  slots of {:>4} B: {:>10} live {:>10} free  {:>7} free in {} pages",
+                "  slots of {:>4} B: {:>10} live {:>10} free {:>8} free, {:>6} pages",
                 pool.slot_size,
-                pool.live,
-                pool.free,
-                free.unwrap_or_else(|| "-".into()),
-                pool.pages
+                known(pool.live),
+                known(pool.free),
+                free.unwrap_or_else(|| "?".into()),
+                known(pool.pages)
+            )?;
+        }
+        if heap.pools.iter().any(|pool| pool.live.is_none()) {
+            let (live, slots) = (known(heap.live_slots), all_slots(heap));
+            writeln!(
+                out,
+                "  all slots: {live} live of {slots}; this Ruby does not count them by size"
             )?;
         }
         if let Some(classic) = heap.classic {
@@ -140,6 +147,14 @@ fn write_heaps(out: &mut dyn Write, ledger: &Ledger) -> io::Result<()> {
         }
     }
     Ok(())
+}
+
+fn known(count: Option<u64>) -> String {
+    count.map_or_else(|| "?".into(), |count| count.to_string())
+}
+
+fn all_slots(heap: &RubyHeap) -> String {
+    known(heap.pools.iter().map(|pool| pool.slots).sum())
 }
 
 fn write_arenas(out: &mut dyn Write, ledger: &Ledger) -> io::Result<()> {
@@ -176,11 +191,17 @@ fn shortened(title: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::ledger::{Allocator, Arena, PartKind, RubyHeap, SlotPool};
+    use crate::model::ledger::{Allocator, Arena, PartKind, SlotPool};
 
     fn example() -> Ledger {
-        let part = |kind, pss| Part { kind, pss: Bytes(pss), private: Bytes(pss / 2), resident: Bytes(pss) };
-        let parts = vec![part(PartKind::CodeAndFiles, 9_100_000), part(PartKind::MallocLive, 30_000_000)];
+        let part = |kind, pss| Part {
+            kind,
+            pss: Bytes(pss),
+            private: Bytes(pss / 2),
+            resident: Bytes(pss),
+        };
+        let parts =
+            vec![part(PartKind::CodeAndFiles, 9_100_000), part(PartKind::MallocLive, 30_000_000)];
         let process = ProcessLedger {
             pid: 4312,
             parent: Some(1),
@@ -204,9 +225,16 @@ mod tests {
                 size: Bytes(5_000_000),
                 resident: Bytes(4_000_000),
                 private: Bytes(1_000_000),
-                pools: vec![SlotPool { slot_size: 40, live: 75_000, free: 25_000, pages: 300 }],
+                pools: vec![SlotPool {
+                    slot_size: 40,
+                    slots: Some(100_000),
+                    live: Some(75_000),
+                    free: Some(25_000),
+                    pages: Some(300),
+                }],
                 ..RubyHeap::default()
             }),
+            returnable: None,
             arenas: (0..2)
                 .map(|number| Arena {
                     number,
@@ -237,7 +265,7 @@ mod tests {
             "Allocator in use: glibc (the probe looked up",
             "malloc, live                   30.00 MB   75.0 %    15.00 MB    15.00 MB  ██████████████████",
             "unexplained                     0.90 MB    2.2 %",
-            "slots of   40 B:      75000 live      25000 free   25.0 % free in 300 pages",
+            "slots of   40 B:      75000 live      25000 free   25.0 % free,    300 pages",
             "main: 8.00 MB held, 2.00 MB free (25 %)",
         ] {
             assert!(text.contains(expected), "{expected:?} is not in\n{text}");

@@ -30,10 +30,17 @@ pub(crate) fn experiment_file(ledger: &Ledger, findings: &[Finding]) -> anyhow::
     text.push_str("\n[[variant]]\nname = \"as-it-is\"\n");
     for (code, (name, value)) in variants {
         let (name, value) = (quoted(name), quoted(value));
-        write!(text, "\n[[variant]]\nname = {}\nsettings = {{ {name} = {value} }}\n", quoted(code))?;
+        write!(
+            text,
+            "\n[[variant]]\nname = {}\nsettings = {{ {name} = {value} }}\n",
+            quoted(code)
+        )?;
     }
     let primary = if ledger.processes.len() > 1 { "memory.pss.final" } else { "memory.rss.final" };
-    write!(text, "\n[measure]\nprimary = \"{primary}\"\nguards  = {{ \"latency.p95\" = \"+5%\" }}\n")?;
+    write!(
+        text,
+        "\n[measure]\nprimary = \"{primary}\"\nguards  = {{ \"latency.p95\" = \"+5%\" }}\n"
+    )?;
     Ok(text)
 }
 
@@ -64,7 +71,7 @@ mod tests {
     fn ledger(title: &str) -> Ledger {
         let text = format!(
             r#"{{"pid":1,"parent":null,"title":"{title}","rss":1,"pss":1,"uss":1,"swap":null,"huge":null,
-            "threads":1,"basis":"proc_only","parts":[],"unexplained":0,"ruby":null,"heap":null,"arenas":[],
+            "threads":1,"basis":"proc_only","parts":[],"unexplained":0,"ruby":null,"heap":null,"returnable":null,"arenas":[],
             "allocator":{{"active":null,"loaded":[],"evidence":""}},"environment":[]}}"#
         );
         Ledger { processes: vec![serde_json::from_str(&text).unwrap()], ..Ledger::default() }
@@ -77,7 +84,9 @@ mod tests {
             finding("slots-free", Some(("compact", "boot".into()))),
             finding("swap", None),
         ];
-        for title in ["puma 5.6.5 (tcp://127.0.0.1:3000) [app]", "ruby server.rb --name \\\"x y\\\""] {
+        for title in
+            ["puma 5.6.5 (tcp://127.0.0.1:3000) [app]", "ruby server.rb --name \\\"x y\\\""]
+        {
             let text = experiment_file(&ledger(title), &findings).unwrap();
             let plan = Experiment::parse(&text, Path::new("s.toml"), Path::new("."))
                 .unwrap_or_else(|error| panic!("{error}\n{text}"));

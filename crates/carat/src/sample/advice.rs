@@ -131,25 +131,26 @@ fn free_malloc(ledger: &Ledger) -> Option<Finding> {
         let conf = "dirty_decay_ms:1000,muzzy_decay_ms:0,background_thread:true".to_owned();
         (("malloc_conf", conf), "let the allocator return free memory sooner")
     };
+    let returnable: Option<Bytes> = ledger.processes.iter().map(|p| p.returnable).sum();
+    let most = returnable.map_or(free, |returnable| returnable.min(free));
     Some(Finding {
         code: "malloc-free",
         evidence: format!(
-            "malloc holds {free} ({:.0} %) that is resident and that nobody uses",
+            "malloc holds {free} ({:.0} %) that is resident and that nobody uses; whole pages of it: {most}",
             share(ledger, free)
         ),
-        remedy: format!("{remedy}; only whole free pages can be returned, so expect less"),
+        remedy: remedy.into(),
         setting: Some(setting),
-        at_most: Some(free),
+        at_most: Some(most),
     })
 }
 
 fn free_slots(ledger: &Ledger) -> Option<Finding> {
     let free = part(ledger, PartKind::SlotsFree);
     let fragmented = ledger.processes.iter().filter_map(|process| {
-        let pools = &process.heap.as_ref()?.pools;
-        let (live, free) =
-            pools.iter().fold((0, 0), |(live, free), pool| (live + pool.live, free + pool.free));
-        (live + free > 0).then(|| free as f64 / (live + free) as f64)
+        let heap = process.heap.as_ref()?;
+        let slots: u64 = heap.pools.iter().map(|pool| pool.slots).sum::<Option<u64>>()?;
+        (slots > 0).then_some(1.0 - heap.live_slots? as f64 / slots as f64)
     });
     let worst = fragmented.fold(0.0, f64::max);
     (worthwhile(ledger, free) && worst >= FRAGMENTED).then(|| Finding {
@@ -266,6 +267,7 @@ mod tests {
             allocator,
             ruby: None,
             heap: None,
+            returnable: None,
             arenas: Vec::new(),
             environment: Vec::new(),
         }
@@ -324,13 +326,11 @@ mod tests {
         };
         let mut loose = process(10, 1);
         loose.parts = vec![free];
-        let pool = SlotPool { slot_size: 40, live: 50, free: 50, pages: 2 };
-        loose.heap = Some(RubyHeap { pools: vec![pool], ..RubyHeap::default() });
+        let pools = vec![SlotPool { slot_size: 40, slots: Some(100), ..SlotPool::default() }];
+        let heap = RubyHeap { pools, live_slots: Some(50), ..RubyHeap::default() };
+        loose.heap = Some(heap.clone());
         assert_eq!(codes(&ledger(loose.clone())), ["slots-free"]);
-        loose.heap = Some(RubyHeap {
-            pools: vec![SlotPool { live: 95, free: 5, ..pool }],
-            ..RubyHeap::default()
-        });
+        loose.heap = Some(RubyHeap { live_slots: Some(95), ..heap });
         assert_eq!(codes(&ledger(loose)), Vec::<&str>::new());
     }
 

@@ -126,6 +126,7 @@ fn process_ledger(
         allocator,
         ruby: inside.and_then(|inside| inside.ruby.clone()),
         heap: inside.and_then(|inside| ruby_heap(inside, groups)),
+        returnable: inside.and_then(|inside| inside.returnable),
         arenas: arenas(&reading.mappings, &regions, inside),
         environment: settings_in(&reading.text("environ")),
     })
@@ -138,6 +139,7 @@ fn ruby_heap(inside: &Inside, groups: Groups) -> Option<RubyHeap> {
         size,
         resident,
         private,
+        live_slots: inside.live_slots,
         pools: inside.pools.clone(),
         classic: inside.classic,
         empty_pages: inside.empty_pages,
