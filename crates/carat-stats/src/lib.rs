@@ -4,9 +4,13 @@
 
 pub mod budget;
 pub mod family;
+pub mod growth;
+mod least_squares;
 pub mod normal;
 pub mod sequence;
 pub mod signed_rank;
+pub mod simulate;
+mod trend;
 pub mod walsh;
 
 pub use sequence::{Look, Sequence};
