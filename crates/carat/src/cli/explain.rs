@@ -2,6 +2,7 @@
 
 use crate::cli::ledger_text::write_ledger;
 use crate::cli::suggest::experiment_file;
+use crate::cli::{Exit, output};
 use crate::model::Ledger;
 use crate::process::{ProcRoot, ReadError, Tree};
 use crate::sample::{Finding, findings, ledger, read_inside};
@@ -10,28 +11,27 @@ use serde::{Deserialize, Serialize};
 use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
 
 /// Name and version of the JSON that `--json` prints.
 const SCHEMA: &str = "carat.explain/1";
 
-/// Show where every megabyte of a server is
+/// Arguments of `carat explain`
 #[derive(Debug, Clone, clap::Args)]
 #[command(after_help = "Examples:\n  carat explain 4312              the tree of process 4312\n  \
     carat explain app.recording.json  the end of a recording\n  \
     carat explain 4312 --suggest try.toml && carat compare try.toml")]
-pub struct ExplainArgs {
+pub(crate) struct ExplainArgs {
     /// Process id of the server, or a recording written by `carat record`
-    pub target: String,
+    target: String,
     /// Leave out its children
     #[arg(long)]
-    pub alone: bool,
+    alone: bool,
     /// Print JSON
     #[arg(long)]
-    pub json: bool,
+    json: bool,
     /// Write an experiment that would prove the findings, for `carat compare`
     #[arg(long, value_name = "FILE")]
-    pub suggest: Option<PathBuf>,
+    suggest: Option<PathBuf>,
 }
 
 #[derive(Serialize)]
@@ -47,37 +47,40 @@ struct Recorded {
     ledger: Ledger,
 }
 
-/// Explains a process tree, or the end of a recording, on `out`.
-pub fn run(args: &ExplainArgs, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
+pub(crate) fn run(args: &ExplainArgs) -> anyhow::Result<Exit> {
     let ledger = match args.target.parse() {
         Ok(pid) => of_process(&ProcRoot::default(), pid, args.alone)?,
         Err(_) => of_recording(Path::new(&args.target))?,
     };
     let findings = findings(&ledger);
-    if args.json {
-        let answer = Answer { schema: SCHEMA, ledger: &ledger, findings: &findings };
-        serde_json::to_writer_pretty(&mut *out, &answer)?;
-        writeln!(out)?;
-    } else {
-        write_ledger(out, &ledger)?;
-        write_findings(out, &findings)?;
-    }
+    output::say(&if args.json { json(&ledger, &findings)? } else { text(&ledger, &findings)? })?;
     if let Some(path) = &args.suggest {
-        let text = experiment_file(&ledger, &findings)?;
-        fs::File::create_new(path)
-            .and_then(|mut file| file.write_all(text.as_bytes()))
-            .with_context(|| {
-                format!("cannot write {}; give a file that does not exist", path.display())
-            })?;
-        if !args.json {
-            writeln!(
-                out,
-                "\nWritten: {0}; check its command, then `carat compare {0}`",
-                path.display()
-            )?;
-        }
+        suggest(path, &ledger, &findings)?;
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(Exit::Fine)
+}
+
+fn json(ledger: &Ledger, findings: &[Finding]) -> anyhow::Result<String> {
+    let answer = Answer { schema: SCHEMA, ledger, findings };
+    Ok(serde_json::to_string_pretty(&answer)? + "\n")
+}
+
+/// The ledger and its findings for people.
+pub(crate) fn text(ledger: &Ledger, findings: &[Finding]) -> anyhow::Result<String> {
+    let mut text = Vec::new();
+    write_ledger(&mut text, ledger)?;
+    write_findings(&mut text, findings)?;
+    Ok(String::from_utf8_lossy(&text).into_owned())
+}
+
+fn suggest(path: &Path, ledger: &Ledger, findings: &[Finding]) -> anyhow::Result<()> {
+    let text = experiment_file(ledger, findings)?;
+    fs::File::create_new(path)
+        .and_then(|mut file| file.write_all(text.as_bytes()))
+        .with_context(|| format!("cannot write {}; name a new file", path.display()))?;
+    let shown = path.display();
+    output::tell(&format!("\nwritten {shown}; check its command, then `carat compare {shown}`"));
+    Ok(())
 }
 
 fn of_process(root: &ProcRoot, pid: u32, alone: bool) -> anyhow::Result<Ledger> {

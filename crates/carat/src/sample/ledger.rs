@@ -166,7 +166,13 @@ fn arenas(mappings: &[Mapping], regions: &[Region], inside: Option<&Inside>) -> 
 }
 
 fn title(reading: &Reading, comm: String) -> String {
-    let line = reading.text("cmdline").replace('\0', " ").trim().to_owned();
+    // A title is whatever the process wrote there; it must not move the reader's cursor.
+    let line: String = reading
+        .text("cmdline")
+        .chars()
+        .map(|letter| if letter.is_control() { ' ' } else { letter })
+        .collect();
+    let line = line.trim().to_owned();
     if line.is_empty() { comm } else { line }
 }
 
