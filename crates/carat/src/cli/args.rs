@@ -1,6 +1,6 @@
 //! The command line as it is written.
 
-use crate::cli::{Exit, compare, exit, output, report, workload};
+use crate::cli::{Exit, compare, exit, explain, output, report, workload};
 use crate::launch::{guard_main, stage_main};
 use crate::load::worker_main;
 use clap::{Parser, Subcommand};
@@ -19,6 +19,8 @@ struct Arguments {
 enum Command {
     /// Run trials of an experiment until there is a verdict
     Compare(compare::CompareArgs),
+    /// Show where every megabyte of a running server is
+    Explain(explain::ExplainArgs),
     /// Write one HTML page from a results file
     Report(report::ReportArgs),
     /// List or show the bundled workloads
@@ -46,6 +48,7 @@ pub fn main() -> ExitCode {
         Command::Guard { token, directory } => return guard_main(&token, &directory),
         Command::LoadWorker => return worker_main(std::io::stdin(), std::io::stdout()),
         Command::Compare(args) => compare::run(&args),
+        Command::Explain(args) => explain::run(&args),
         Command::Report(args) => report::run(&args),
         Command::Workload(args) => workload::run(&args),
     };

@@ -5,10 +5,13 @@
 mod args;
 mod compare;
 mod exit;
+mod explain;
+mod ledger_text;
 mod output;
 mod progress;
 mod report;
 mod results;
+mod suggest;
 mod workload;
 
 pub use args::main;
