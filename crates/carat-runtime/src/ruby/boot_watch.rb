@@ -12,17 +12,24 @@ module CaratRuntime
     QUIET = 1.0
     LOADS_NOTHING = 5.0
     DEADLINE = 120.0
+    # A worker that loads an application of its own loads at least so many files, and begins soon.
+    OWN_APPLICATION = 100
+    OWN_APPLICATION_WITHIN = 30.0
 
-    def initialize
+    # expecting: files that must have been loaded since now before the process can count as booted.
+    def initialize(expecting: 0)
+      @expected = $LOADED_FEATURES.size + expecting
       @started = @loaded_at = @busy_at = now
       @features = $LOADED_FEATURES.size
       @cpu = cpu
       @listening_since = nil
     end
 
-    # Returns true once the process has booted.
+    # Returns true once the process has booted, false where what was expected did not begin in time.
     def wait
       until booted?
+        return false if @features < @expected && now - @started > OWN_APPLICATION_WITHIN
+
         Kernel.sleep(STEP)
         observe
       end
@@ -44,6 +51,7 @@ module CaratRuntime
     def booted?
       time = now
       return true if time - @started > DEADLINE
+      return false if @features < @expected
       return listener_booted?(time) if @listening_since
 
       loaded = time - @loaded_at
@@ -52,7 +60,10 @@ module CaratRuntime
 
     def listener_booted?(time)
       listening = time - @listening_since
-      listening > BUSY_LISTENER || (listening > QUIET_LISTENER && time - @busy_at > QUIET_LISTENER)
+      working = time - @loaded_at
+      return true if listening > BUSY_LISTENER && working > BUSY_LISTENER
+
+      [listening, working, time - @busy_at].min > QUIET_LISTENER
     end
 
     def now

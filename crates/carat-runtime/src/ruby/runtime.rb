@@ -66,8 +66,9 @@ module CaratRuntime
       note(:compactions)
     end
 
-    def watch_boot
-      thread = Thread.new { attempt("compact") { BootWatch.new.wait && compact_booted } }
+    def watch_boot(expecting: 0)
+      watch = BootWatch.new(expecting: expecting)
+      thread = Thread.new { attempt("compact") { watch.wait && compact_booted } }
       thread.name = "carat"
       thread.report_on_exception = false
     end
@@ -81,7 +82,7 @@ module CaratRuntime
     def in_child
       attempt("seal") { note(:own_arena, leave_shared_arena) if on?("seal") && @prepared }
       attempt("gc_pacing") { Pacer.start } if on?("gc_pacing")
-      attempt("compact") { watch_boot if setting("compact") == "boot" && !@booted }
+      attempt("compact") { watch_worker_boot if setting("compact") == "boot" }
       attempt("yjit") { RubyVM::YJIT.enable } if setting("yjit") == "after-fork"
     end
 
@@ -97,6 +98,13 @@ module CaratRuntime
 
       @prepared = true
       Preparation.new(setting("prepare_fork"), compact: @settings["compact"] != "off" && !@booted).run
+    end
+
+    # A worker of a server without preloading inherits the socket and loads the application itself.
+    def watch_worker_boot
+      expected = @booted ? BootWatch::OWN_APPLICATION : 0
+      @booted = false
+      watch_boot(expecting: expected)
     end
 
     def compact_booted
