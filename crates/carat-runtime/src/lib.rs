@@ -58,7 +58,7 @@ fn start() {
 }
 
 extern "C" fn in_child() {
-    report::begin();
+    report::in_child();
     trim::in_child();
 }
 

@@ -1,14 +1,12 @@
 //! The functions that the Ruby half calls, as module functions of `CaratRuntime`.
 
 use crate::kernel::{allow_merging, is_listening, resident, set_huge_pages};
-use crate::report::report;
 use crate::ruby::{Ruby, Value, look_up};
-use crate::{guarded, malloc, seal, trim};
-use carat_wire::runtime::{FIELD_NAMES, Field};
+use crate::{guarded, malloc, report, seal, trim};
+use carat_wire::page::{RUNTIME_SETTINGS, Runtime, Word};
 use std::ffi::CString;
-use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Defines the functions and the names of the report's fields.
+/// Defines the functions, the words of the report and the names of the settings in it.
 pub(crate) fn define(ruby: &Ruby) {
     let module = ruby.module();
     ruby.define_0(module, c"listening", listening);
@@ -23,11 +21,15 @@ pub(crate) fn define(ruby: &Ruby) {
     ruby.define_0(module, c"forbid_huge_pages", forbid_huge_pages);
     ruby.define_2(module, c"add", add);
     ruby.define_1(module, c"read", read);
-    let names = format!("module CaratRuntime; FIELDS = %i[{}].freeze; end", FIELD_NAMES.join(" "));
+    let words: Vec<&str> = Runtime::ALL.iter().map(|word| word.name()).collect();
+    let names = format!(
+        "module CaratRuntime; WORDS = %i[{}].freeze; NAMES = %w[{}].freeze; end",
+        words.join(" "),
+        RUNTIME_SETTINGS.join(" ")
+    );
     if let Ok(names) = CString::new(names) {
         ruby.evaluate(&names);
     }
-    report().write(Field::Malloc, malloc::in_use() as u64);
 }
 
 /// Runs a native function and gives its number to Ruby; -1 where it panicked.
@@ -103,23 +105,23 @@ extern "C" fn forbid_huge_pages(receiver: Value) -> Value {
     answer(receiver, || i64::from(set_huge_pages(false)))
 }
 
-/// Adds to a field of the report, given by its number.
-extern "C" fn add(receiver: Value, field: Value, amount: Value) -> Value {
+/// Adds to a word of the report, given by its place.
+extern "C" fn add(receiver: Value, place: Value, amount: Value) -> Value {
     let Some(ruby) = look_up() else { return receiver };
-    let (field, amount) = (ruby.number(field), ruby.number(amount));
-    if let Some(word) = word(field) {
-        word.fetch_add(amount.max(0) as u64, Ordering::Relaxed);
+    let (place, amount) = (ruby.number(place), ruby.number(amount));
+    if let Some(word) = word(place) {
+        report::add(word, amount.max(0) as u64);
     }
     receiver
 }
 
-/// Reads a field of the report, given by its number; -1 where there is none.
-extern "C" fn read(receiver: Value, field: Value) -> Value {
+/// Reads a word of the report, given by its place; -1 where there is none.
+extern "C" fn read(receiver: Value, place: Value) -> Value {
     let Some(ruby) = look_up() else { return receiver };
-    let value = word(ruby.number(field)).map_or(-1, |word| word.load(Ordering::Relaxed) as i64);
+    let value = word(ruby.number(place)).map_or(-1, |word| report::read(word) as i64);
     ruby.integer(value)
 }
 
-fn word(field: i64) -> Option<&'static AtomicU64> {
-    report().word(usize::try_from(field).ok()?)
+fn word(place: i64) -> Option<Runtime> {
+    Runtime::ALL.get(usize::try_from(place).ok()?).copied()
 }

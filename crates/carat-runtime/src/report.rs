@@ -1,77 +1,79 @@
-//! The report of this process: shared memory where a folder for it is given, private memory otherwise.
+//! What the runtime tells about itself: counters of this process, and a copy in the probe's page.
+//!
+//! The counters live in private memory, so that they work without a probe and a child of a fork goes on
+//! from its parent's; the copy is what carat reads.
 
 use carat_wire::env;
-use carat_wire::runtime::{Field, RUNTIME_MAGIC, RUNTIME_SUFFIX, RuntimeReport};
+use carat_wire::page::{ENTRY, Page, Runtime, Section, Word};
 use std::ffi::CString;
 use std::io::Write;
 use std::os::unix::ffi::OsStrExt;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicPtr, Ordering};
 
-static PRIVATE: RuntimeReport = RuntimeReport::empty();
-static SHARED: AtomicPtr<RuntimeReport> = AtomicPtr::new(std::ptr::null_mut());
+// SAFETY: a section is made of atomic integers only, and zero is a value of each.
+static OWN: Section<Runtime> = unsafe { std::mem::zeroed() };
 
-/// The folder of reports, kept because the environment may be scrubbed.
-static FOLDER: OnceLock<CString> = OnceLock::new();
+/// The probe's page; `None` where no probe is loaded. Its address holds for children of forks too.
+static PAGE: OnceLock<Option<&'static Page>> = OnceLock::new();
 
-/// The report of this process.
-pub(crate) fn report() -> &'static RuntimeReport {
-    let shared = SHARED.load(Ordering::Acquire);
-    // SAFETY: a pointer in SHARED came from a mapping of sufficient size that is never removed.
-    unsafe { shared.as_ref() }.unwrap_or(&PRIVATE)
-}
-
-/// Begins the report of this process; its children call [`begin`].
+/// Finds the probe's page, which must have been loaded before.
 pub(crate) fn open() {
-    if let Some(folder) = std::env::var_os(env::PAGES).filter(|folder| !folder.is_empty())
-        && let Ok(folder) = CString::new(folder.as_bytes())
-    {
-        let _ = FOLDER.set(folder);
-    }
-    begin();
+    PAGE.get_or_init(find_page);
 }
 
-/// Maps a new file for this process, which starts from what the parent's report says.
-///
-/// Runs in children of threaded parents: no allocation, no lock.
-pub(crate) fn begin() {
-    let before = report();
-    // SAFETY: getpid cannot fail.
-    let pid = unsafe { libc::getpid() };
-    let report = map(pid).unwrap_or(&PRIVATE);
-    report.copy_from(before);
-    report.write(Field::Pid, pid as u64);
-    report.write(Field::Magic, RUNTIME_MAGIC);
-    let shared = if std::ptr::eq(report, &raw const PRIVATE) {
-        std::ptr::null_mut()
-    } else {
-        std::ptr::from_ref(report).cast_mut()
-    };
-    SHARED.store(shared, Ordering::Release);
-}
-
-fn map(pid: libc::pid_t) -> Option<&'static RuntimeReport> {
-    let folder = FOLDER.get()?;
-    let mut path = [0u8; 512];
-    let mut rest = &mut path[..511];
-    rest.write_all(folder.as_bytes()).ok()?;
-    write!(rest, "/{pid}{RUNTIME_SUFFIX}").ok()?;
-    let size = size_of::<RuntimeReport>();
-    let flags = libc::O_RDWR | libc::O_CREAT | libc::O_TRUNC | libc::O_NOFOLLOW | libc::O_CLOEXEC;
-    // SAFETY: the path ends with NUL; the descriptor is closed on every way out; the mapping has the size asked for.
+fn find_page() -> Option<&'static Page> {
+    let probe = CString::new(std::env::var_os(env::PROBE)?.as_bytes()).ok()?;
+    // SAFETY: RTLD_NOLOAD only asks for what is loaded; the function has the signature that `ENTRY`
+    // documents, and its page is never unmapped.
     unsafe {
-        let file = libc::open(path.as_ptr().cast(), flags, 0o600);
-        if file < 0 {
+        let library = libc::dlopen(probe.as_ptr(), libc::RTLD_NOW | libc::RTLD_NOLOAD);
+        if library.is_null() {
             return None;
         }
-        let mapped = if libc::ftruncate(file, size as libc::off_t) == 0 {
-            let access = libc::PROT_READ | libc::PROT_WRITE;
-            libc::mmap(std::ptr::null_mut(), size, access, libc::MAP_SHARED, file, 0)
-        } else {
-            libc::MAP_FAILED
-        };
-        libc::close(file);
-        (mapped != libc::MAP_FAILED).then(|| &*mapped.cast::<RuntimeReport>())
+        let entry = libc::dlsym(library, ENTRY.as_ptr());
+        if entry.is_null() {
+            return None;
+        }
+        let entry: extern "C" fn() -> *const Page = std::mem::transmute(entry);
+        entry().as_ref()
+    }
+}
+
+/// The value of a word; 0 where nothing happened.
+pub(crate) fn read(word: Runtime) -> u64 {
+    OWN.get(word).unwrap_or(0)
+}
+
+/// Replaces the value of a word.
+pub(crate) fn write(word: Runtime, value: u64) {
+    OWN.set(word, value);
+    publish(word);
+}
+
+/// Adds to a word.
+pub(crate) fn add(word: Runtime, amount: u64) {
+    OWN.add(word, amount);
+    publish(word);
+}
+
+/// Raises a word to `value` where that is more.
+pub(crate) fn raise(word: Runtime, value: u64) {
+    OWN.raise(word, value);
+    publish(word);
+}
+
+fn publish(word: Runtime) {
+    if let Some(page) = PAGE.get().copied().flatten() {
+        page.runtime.set(word, read(word));
+    }
+}
+
+/// In a child of a fork, whose page is new: tells what its parent did before. No lock, no allocation.
+pub(crate) fn in_child() {
+    for word in Runtime::ALL {
+        if OWN.get(*word).is_some() {
+            publish(*word);
+        }
     }
 }
 
@@ -81,8 +83,7 @@ pub(crate) fn complain(problem: &str) {
     let mut rest = &mut line[..];
     // A line that is cut short is still a line.
     let _ = writeln!(rest, "carat: {problem}");
-    let unused = rest.len();
-    let length = line.len() - unused;
+    let length = 200 - rest.len();
     // SAFETY: the buffer holds that many bytes.
     unsafe { libc::write(libc::STDERR_FILENO, line.as_ptr().cast(), length) };
 }

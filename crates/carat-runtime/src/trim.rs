@@ -5,10 +5,10 @@
 //! that returns little makes the next one wait twice as long.
 
 use crate::kernel::{clock, pause, resident};
-use crate::report::report;
+use crate::report;
 use crate::ruby::{GC_END_SWEEP, Ruby, StatKey, Value};
 use crate::{malloc, ruby};
-use carat_wire::runtime::Field;
+use carat_wire::page::Runtime;
 use std::cell::UnsafeCell;
 use std::ffi::c_void;
 use std::sync::OnceLock;
@@ -44,7 +44,7 @@ pub(crate) fn start(ruby: &Ruby, wait_for_idle: bool) {
     if MAJORS.set(ruby.stat_key(c"major_gc_count")).is_ok() {
         // SAFETY: nobody waits yet.
         unsafe { libc::sem_init(WANTED.0.get(), 0, 0) };
-        report().write(Field::TrimInterval, SHORTEST.as_nanos() as u64);
+        report::write(Runtime::TrimIntervalNs, SHORTEST.as_nanos() as u64);
         ruby.on_internal_event(GC_END_SWEEP, swept);
     }
 }
@@ -100,7 +100,7 @@ extern "C" fn trim_for_ever(_nothing: *mut c_void) -> *mut c_void {
                 continue;
             }
             interval = next_interval(interval, &trim());
-            report().write(Field::TrimInterval, interval.as_nanos() as u64);
+            report::write(Runtime::TrimIntervalNs, interval.as_nanos() as u64);
             pause(interval);
         }
     });
@@ -112,7 +112,7 @@ fn wait_for_request() {
     unsafe {
         while libc::sem_wait(WANTED.0.get()) != 0 {}
         while libc::sem_trywait(WANTED.0.get()) == 0 {
-            report().add(Field::TrimsSkipped, 1);
+            report::add(Runtime::TrimsSkipped, 1);
         }
     }
 }
@@ -152,12 +152,11 @@ fn trim() -> Trimmed {
     let took = clock(libc::CLOCK_MONOTONIC).saturating_sub(begun);
     let returned =
         resident_before.zip(resident()).map(|(before, after)| before.saturating_sub(after));
-    let report = report();
-    report.add(Field::Trims, 1);
-    report.add(Field::TrimTime, took.as_nanos() as u64);
-    report.add(Field::TrimYield, returned.unwrap_or(0));
-    if took.as_nanos() as u64 > report.read(Field::TrimSlowest) {
-        report.write(Field::TrimSlowest, took.as_nanos() as u64);
+    report::add(Runtime::Trims, 1);
+    report::add(Runtime::TrimNs, took.as_nanos() as u64);
+    report::raise(Runtime::WorstTrimNs, took.as_nanos() as u64);
+    if let Some(returned) = returned {
+        report::add(Runtime::TrimmedBytes, returned);
     }
     Trimmed { took, returned, resident: resident_before }
 }

@@ -13,6 +13,7 @@ module CaratRuntime
       thread = Thread.new { new.run }
       thread.name = "carat"
       thread.report_on_exception = false
+      true
     end
 
     def initialize

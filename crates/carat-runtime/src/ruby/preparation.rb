@@ -12,8 +12,8 @@ module CaratRuntime
     end
 
     def run
-      CaratRuntime.timed(:preparation_time) { prepare }
-      CaratRuntime.note(:prepared)
+      CaratRuntime.timed(:prepare_fork_ns) { prepare }
+      CaratRuntime.note(:prepared_forks)
     end
 
     private
@@ -37,7 +37,7 @@ module CaratRuntime
     def compact
       return unless @compact
 
-      GC.compact
+      CaratRuntime.timed(:compact_ns) { GC.compact }
       CaratRuntime.note(:compactions)
       # The pages that compaction emptied go back with the next collection.
       GC.start(full_mark: true, immediate_sweep: true)
@@ -48,6 +48,7 @@ module CaratRuntime
       CaratRuntime.note(:sealed_slots, filler.fill)
       CaratRuntime.const_set(:SEALED, filler)
       CaratRuntime.note(:sealed_bytes, CaratRuntime.fill_holes)
+      CaratRuntime.attempt("seal") { true }
       CaratRuntime.purge
     end
   end

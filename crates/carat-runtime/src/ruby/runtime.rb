@@ -17,26 +17,31 @@ module CaratRuntime
 
     # The report of this process by name.
     def report
-      FIELDS.each_index.to_h { |number| [FIELDS[number], read(number)] }
+      WORDS.each_index.to_h { |place| [WORDS[place], read(place)] }
     end
 
-    def note(field, amount = 1)
-      add(FIELDS.index(field), amount)
+    def note(word, amount = 1)
+      add(WORDS.index(word), amount)
     end
 
-    def timed(field)
+    def timed(word)
       before = Process.clock_gettime(Process::CLOCK_MONOTONIC, :nanosecond)
       yield
     ensure
-      note(field, Process.clock_gettime(Process::CLOCK_MONOTONIC, :nanosecond) - before)
+      note(word, Process.clock_gettime(Process::CLOCK_MONOTONIC, :nanosecond) - before)
     end
 
-    # Whatever fails here must not fail the server.
-    def attempt(what)
-      yield
+    # Whatever fails here must not fail the server. The block says whether the setting took effect.
+    def attempt(name)
+      mark(:applied, name) if yield
     rescue StandardError, ScriptError => e
-      note(:failures)
-      complain("#{what} did not take: #{e.class}: #{e.message.lines.first.to_s.chomp}")
+      refuse(name, "#{e.class}: #{e.message.lines.first.to_s.chomp}")
+    end
+
+    def refuse(name, reason)
+      mark(:refused, name)
+      complain("#{name} did not take: #{reason}")
+      false
     end
 
     def complain(problem)
@@ -46,24 +51,25 @@ module CaratRuntime
     end
 
     def start
-      attempt("scrub") { Scrub.new(ENV).run if on?("scrub") }
-      attempt("ksm") { allow_merging == 1 ? note(:merging) : unsupported("ksm", "this kernel") } if on?("ksm")
+      attempt("scrub") { Scrub.new(ENV).run } if on?("scrub")
+      attempt("ksm") { allow_merging == 1 || refuse("ksm", "Linux 6.4 or later can merge pages") } if on?("ksm")
       attempt("thp") { decide_huge_pages } if on?("thp")
       attempt("trim") { start_trimming } if on?("trim")
       attempt("compact") { start_compacting } if on?("compact")
-      attempt("seal") { bind_new_threads } if on?("seal")
+      attempt("seal") { bind_new_threads && nil } if on?("seal")
       attempt("gc_pacing") { Pacer.start } if on?("gc_pacing")
-      attempt("the hook into fork") { ForkHook.install } if forks_matter?
+      attempt("fork") { ForkHook.install && nil } if forks_matter?
     end
 
     # Compacts once, unless an extension is loaded that is known to break.
     def compact
       if (extension = Extensions.unfit)
-        return complain("no compaction, because #{extension} keeps objects where the GC cannot see them")
+        return refuse("compact", "#{extension} keeps objects where the GC cannot see them")
       end
 
-      timed(:compaction_time) { GC.compact }
+      timed(:compact_ns) { GC.compact }
       note(:compactions)
+      true
     end
 
     def watch_boot(expecting: 0)
@@ -74,16 +80,16 @@ module CaratRuntime
     end
 
     def before_fork
-      attempt("compact") { compact_booted if setting("compact") == "boot" && listening == 1 }
-      attempt("compact") { compact_booted if setting("compact") == "before-fork" && preloaded? }
-      attempt("prepare_fork") { prepare if on?("prepare_fork") && preloaded? }
+      attempt("compact") { compact_booted } if setting("compact") == "boot" && listening == 1
+      attempt("compact") { compact_booted } if setting("compact") == "before-fork" && preloaded?
+      attempt("prepare_fork") { prepare } if on?("prepare_fork") && !@prepared && preloaded?
     end
 
     def in_child
-      attempt("seal") { note(:own_arena, leave_shared_arena) if on?("seal") && @prepared }
+      attempt("seal") { leave_shared_arena == 1 && note(:own_arena) } if on?("seal") && @prepared
       attempt("gc_pacing") { Pacer.start } if on?("gc_pacing")
-      attempt("compact") { watch_worker_boot if setting("compact") == "boot" }
-      attempt("yjit") { RubyVM::YJIT.enable } if setting("yjit") == "after-fork"
+      attempt("compact") { watch_worker_boot && nil } if setting("compact") == "boot"
+      attempt("yjit") { RubyVM::YJIT.enable || true } if setting("yjit") == "after-fork"
     end
 
     private
@@ -94,10 +100,9 @@ module CaratRuntime
     end
 
     def prepare
-      return if @prepared
-
       @prepared = true
       Preparation.new(setting("prepare_fork"), compact: @settings["compact"] != "off" && !@booted).run
+      true
     end
 
     # A worker of a server without preloading inherits the socket and loads the application itself.
@@ -121,29 +126,26 @@ module CaratRuntime
 
     def start_trimming
       running = setting("trim") == "idle" ? trim_when_idle : trim_after_full_gc
-      unsupported("trim", "this malloc") unless running == 1
+      running == 1 || refuse("trim", "this malloc keeps its free memory to itself")
     end
 
+    # compact = "boot" and "before-fork" count as applied when the compaction has happened.
     def start_compacting
       case setting("compact")
-      when "boot" then watch_boot
-      when "auto"
-        GC.auto_compact = true
-        note(:auto_compact)
+      when "boot" then watch_boot && nil
+      when "auto" then GC.auto_compact = true
       end
     end
 
     def decide_huge_pages
-      wanted = setting("thp")
-      done = wanted == "on" ? allow_huge_pages : forbid_huge_pages
-      return unsupported("thp", "this kernel") unless done == 1
-
-      note(:huge_pages) if wanted == "on"
+      done = setting("thp") == "on" ? allow_huge_pages : forbid_huge_pages
+      done == 1 || refuse("thp", "this kernel cannot decide it per process")
     end
 
-    def unsupported(name, where)
-      note(:failures)
-      complain("#{name} does nothing here: #{where} cannot do it")
+    def mark(word, name)
+      place = NAMES.index(name) || return
+      bit = 1 << place
+      note(word, bit) if (report.fetch(word) & bit).zero?
     end
   end
 end
