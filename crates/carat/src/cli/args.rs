@@ -1,6 +1,6 @@
 //! The command line as it is written.
 
-use crate::cli::{Exit, compare, exit, explain, output, report, workload};
+use crate::cli::{Exit, compare, exec, exit, explain, output, report, workload};
 use crate::launch::{guard_main, stage_main};
 use crate::load::worker_main;
 use clap::{Parser, Subcommand};
@@ -23,6 +23,8 @@ enum Command {
     Explain(explain::ExplainArgs),
     /// Write one HTML page from a results file
     Report(report::ReportArgs),
+    /// Apply settings, then become the server
+    Exec(exec::ExecArgs),
     /// List or show the bundled workloads
     Workload(workload::WorkloadArgs),
     /// Become a server when told to
@@ -47,6 +49,9 @@ pub fn main() -> ExitCode {
         Command::Stage => return stage_main(),
         Command::Guard { token, directory } => return guard_main(&token, &directory),
         Command::LoadWorker => return worker_main(std::io::stdin(), std::io::stdout()),
+        Command::Exec(args) => {
+            return exec::run(&args, &mut std::io::stdout(), &mut std::io::stderr()).into();
+        }
         Command::Compare(args) => compare::run(&args),
         Command::Explain(args) => explain::run(&args),
         Command::Report(args) => report::run(&args),
