@@ -11,7 +11,7 @@ mod server;
 mod stage;
 mod stop;
 
-pub use guard::{Guard, guard_main};
+pub use guard::{Guard, clean_up, guard_main};
 pub use library::{Libraries, LibraryError};
 pub use port::free_port;
 pub use ready::{NotReady, Probe as ReadyProbe, check as check_ready};

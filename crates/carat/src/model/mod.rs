@@ -2,6 +2,7 @@
 //!
 //! Nothing here touches the world and nothing here computes more than its own units.
 
+pub mod ledger;
 pub mod load;
 pub mod memory;
 pub mod metric;
@@ -9,6 +10,7 @@ pub mod outcome;
 pub mod results;
 pub mod units;
 
+pub use ledger::Ledger;
 pub use load::{LoadFlag, LoadReport, LoadSpec, Severity};
 pub use memory::{CgroupSample, MemberSample, Sample, SamplerCost};
 pub use metric::{Better, MetricInfo, Unit};

@@ -4,15 +4,31 @@
 //! `process`, what follows from many samples by `carat-stats`. The one idea: proportional memory is dear to
 //! read and makes the observed process wait, so its price is measured and kept to a share of one core.
 
+mod allocator;
 mod budget;
 mod directory;
 mod fields;
+mod machine;
+mod inside;
+mod ledger;
+mod mappings;
+mod pagemap;
+mod parts;
+mod regions;
 mod rollup;
 mod sampler;
 mod slots;
+mod stacks;
 mod status;
+mod weight;
 
 pub use budget::Budget;
+pub use machine::available;
+pub use inside::{Inside, MallocFigures};
+pub use ledger::ledger;
+pub use mappings::{Access, Mapping, parse_mappings};
+pub use pagemap::{Pages, count_pages};
+pub use regions::{Region, Signs, classify};
 pub use rollup::{Rollup, parse_rollup};
 pub use sampler::{SampleOptions, Sampler};
 pub use slots::Slots;

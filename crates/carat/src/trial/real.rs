@@ -91,7 +91,7 @@ impl RealBench {
             values.insert(format!("services.{name}.port"), port.to_string());
             service_ports.insert(name.clone(), port);
         }
-        let token = format!("{}-{}", self.workshop.token, plan.id);
+        let token = format!("{}/{}", self.workshop.token, plan.id);
         Ok(Places { values, port, service_ports, folder, token })
     }
 
@@ -222,30 +222,36 @@ impl Script<'_> {
             let port = self.places.service_ports[name];
             let mut values = self.places.values.clone();
             values.insert("port".into(), port.to_string());
-            let dir = directory(self.experiment, table.dir.as_deref(), &format!("service `{name}`"))
-                .map_err(|error| TrialError::Service(error.to_string()))?;
+            let dir =
+                directory(self.experiment, table.dir.as_deref(), &format!("service `{name}`"))
+                    .map_err(|error| TrialError::Service(error.to_string()))?;
             let order = ServiceOrder {
                 name,
                 table,
                 port,
                 values,
                 dir,
-                token: format!("{}-service", self.places.token),
+                // Not below the server's token: a service is no part of the server's tree.
+                token: format!("{}/service-{name}", self.workshop.token),
                 log: self.places.folder.join(format!("{name}.log")),
             };
             let service = Service::start(&self.workshop.exe, &order)?;
             site.guard.watch([service.identity()]);
             site.services.push(service);
             let newest = site.services.last_mut().into_iter();
-            newest.into_iter().try_for_each(|service| service.wait(&order, &self.workshop.interrupt))?;
+            newest
+                .into_iter()
+                .try_for_each(|service| service.wait(&order, &self.workshop.interrupt))?;
         }
         Ok(())
     }
 
     fn start_server(&self, site: &mut Site<'_>) -> Result<Instant, TrialError> {
         let pages = self.places.folder.join("pages");
-        fs::create_dir(&pages)
-            .map_err(|source| TrialError::Machine { what: "cannot prepare a trial".into(), source })?;
+        fs::create_dir(&pages).map_err(|source| TrialError::Machine {
+            what: "cannot prepare a trial".into(),
+            source,
+        })?;
         let spec = self.launch_spec(&pages)?;
         let what = || format!("the server of variant `{}`", self.prepared.variant.name);
         let held = Held::start(&self.workshop.exe, &spec)
