@@ -16,6 +16,7 @@
 //!  model                                plain data, units, ids
 //! ```
 
+pub mod cli;
 pub mod experiment;
 pub mod launch;
 pub mod load;

@@ -1,0 +1,15 @@
+//! The command line: the only place that builds concrete things and talks to the user.
+//!
+//! One file per command. Results go to standard output, talk to standard error.
+
+mod args;
+mod compare;
+mod exit;
+mod output;
+mod progress;
+mod report;
+mod results;
+mod workload;
+
+pub use args::main;
+pub use exit::Exit;
