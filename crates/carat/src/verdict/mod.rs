@@ -5,6 +5,7 @@
 //! into words. Starting trials, storing them and showing conclusions is left to others.
 
 mod doubts;
+pub mod growth;
 pub mod judge;
 pub mod outcomes;
 pub mod pairs;
