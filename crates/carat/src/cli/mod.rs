@@ -4,11 +4,17 @@
 
 mod args;
 mod compare;
+mod exec;
+mod exec_format;
+mod exec_verify;
 mod exit;
+mod explain;
+mod ledger_text;
 mod output;
 mod progress;
 mod report;
 mod results;
+mod suggest;
 mod workload;
 
 pub use args::main;
