@@ -12,8 +12,20 @@
 //!  verdict  store                       conclusions from trials; the results file
 //!  plan                                 the experiment file, parsed and expanded
 //!  settings                             the catalogue of settings
+//!  process                              who runs, as /proc shows it
 //!  model                                plain data, units, ids
 //! ```
 
+pub mod cli;
+pub mod experiment;
+pub mod launch;
 pub mod load;
 pub mod model;
+pub mod plan;
+pub mod process;
+pub mod report;
+pub mod sample;
+pub mod settings;
+pub mod store;
+pub mod trial;
+pub mod verdict;

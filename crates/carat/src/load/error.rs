@@ -1,12 +1,16 @@
 //! Why a load could not be driven at all.
 
 use crate::load::target::TargetError;
+use crate::model::load_table::LoadTableError;
 use std::io;
 use thiserror::Error;
 
 /// A load that could not be driven; a load that could, however badly, has a report with findings instead.
 #[derive(Debug, Error)]
 pub enum LoadError {
+    /// The table of the experiment file contradicts itself.
+    #[error(transparent)]
+    Table(#[from] LoadTableError),
     /// The URL leads nowhere.
     #[error(transparent)]
     Target(#[from] TargetError),
@@ -24,13 +28,17 @@ pub enum LoadError {
     #[error("cannot set up TLS: {0}")]
     Tls(String),
     /// A system call failed that never should.
-    #[error("the kernel refused the generator a resource: {0}; look at `ulimit -a` and at free memory")]
+    #[error(
+        "the kernel refused the generator a resource: {0}; look at `ulimit -a` and at free memory"
+    )]
     Kernel(#[source] io::Error),
     /// A thread of the generator panicked.
     #[error("a thread of the generator panicked; please report the lines above")]
     Panicked,
     /// The generator's process could not be started.
-    #[error("cannot start the load generator {exe}: {source}; check that the file is there and executable")]
+    #[error(
+        "cannot start the load generator {exe}: {source}; check that the file is there and executable"
+    )]
     Spawn {
         /// The program.
         exe: String,
@@ -46,6 +54,8 @@ pub enum LoadError {
         stderr: String,
     },
     /// What should be a load or a report is not one.
-    #[error("the load generator was sent something that is not a load: {0}; use the same carat on both sides")]
+    #[error(
+        "the load generator was sent something that is not a load: {0}; use the same carat on both sides"
+    )]
     Protocol(#[from] serde_json::Error),
 }

@@ -49,7 +49,8 @@ impl Generator {
         let stdout = child.stdout.take().ok_or_else(gone)?;
         let stderr = child.stderr.take().ok_or_else(gone)?;
         let heard = Arc::new(Mutex::new(Heard::default()));
-        let readers = vec![listen(stdout, Arc::clone(&heard)), complain(stderr, Arc::clone(&heard))];
+        let readers =
+            vec![listen(stdout, Arc::clone(&heard)), complain(stderr, Arc::clone(&heard))];
         let mut line = serde_json::to_vec(spec)?;
         line.push(b'\n');
         // A worker that dies before it has read this is found by `poll`, with what it said.

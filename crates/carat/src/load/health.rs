@@ -47,8 +47,7 @@ impl Findings {
     pub(crate) fn share(&mut self, code: &str, part: u64, whole: u64, message: &str) {
         if part > 0 {
             let share = part as f64 / whole.max(1) as f64;
-            let severity =
-                if share > FATAL_SHARE { Severity::Fatal } else { Severity::Warning };
+            let severity = if share > FATAL_SHARE { Severity::Fatal } else { Severity::Warning };
             self.add(code, severity, format!("{part} of {whole} {message}"));
         }
     }

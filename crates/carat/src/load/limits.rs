@@ -19,10 +19,8 @@ pub(crate) fn raise_descriptors(connections: u64) -> Result<(), LoadError> {
     let maximum = limit.maximum.map(|hard| hard.max(needed));
     let raised = Rlimit { current: Some(needed), maximum };
     // Only root may raise the hard limit; for everybody else this fails and says so.
-    setrlimit(Resource::Nofile, raised).map_err(|_| LoadError::Descriptors {
-        needed,
-        hard: limit.maximum.unwrap_or(u64::MAX),
-    })
+    setrlimit(Resource::Nofile, raised)
+        .map_err(|_| LoadError::Descriptors { needed, hard: limit.maximum.unwrap_or(u64::MAX) })
 }
 
 #[cfg(test)]

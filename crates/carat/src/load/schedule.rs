@@ -20,7 +20,8 @@ impl Schedule {
     /// A schedule of so many per second from `start` on.
     pub(crate) fn new(start: Moment, per_second: f64, arrivals: Arrivals, seed: u64) -> Self {
         let random = ChaCha8Rng::seed_from_u64(seed);
-        let mut schedule = Self { start, gap: 1e9 / per_second, sent: 0, elapsed: 0.0, arrivals, random };
+        let mut schedule =
+            Self { start, gap: 1e9 / per_second, sent: 0, elapsed: 0.0, arrivals, random };
         if arrivals == Arrivals::Poisson {
             schedule.elapsed = schedule.exponential();
         }

@@ -37,7 +37,9 @@ impl Supply {
         Self {
             left: plan.count,
             until: plan.seconds.map(|seconds| now.after(nanos_of(seconds))),
-            schedule: plan.open.map(|(rate, arrivals)| Schedule::new(now, rate, arrivals, plan.seed)),
+            schedule: plan
+                .open
+                .map(|(rate, arrivals)| Schedule::new(now, rate, arrivals, plan.seed)),
             handed: 0,
         }
     }
@@ -96,7 +98,10 @@ mod tests {
     #[test]
     fn a_closed_load_hands_out_until_its_count_or_its_time_is_over() {
         let mut supply = Supply::begin(&Plan { count: Some(2), ..plan() }, Moment(0));
-        assert_eq!([5, 6, 7].map(|at| supply.next(Moment(at)).map(|m| m.0)), [Some(5), Some(6), None]);
+        assert_eq!(
+            [5, 6, 7].map(|at| supply.next(Moment(at)).map(|m| m.0)),
+            [Some(5), Some(6), None]
+        );
         let mut supply = Supply::begin(&Plan { seconds: Some(1e-9), ..plan() }, Moment(5));
         assert_eq!([5, 6].map(|at| supply.next(Moment(at)).is_some()), [true, false]);
     }

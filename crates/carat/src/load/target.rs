@@ -102,7 +102,10 @@ mod tests {
 
     #[test]
     fn a_socket_in_the_file_system_is_a_server_too() {
-        assert_eq!(resolve("unix:/run/a.sock").unwrap().address, Address::Unix("/run/a.sock".into()));
+        assert_eq!(
+            resolve("unix:/run/a.sock").unwrap().address,
+            Address::Unix("/run/a.sock".into())
+        );
     }
 
     #[test]

@@ -4,6 +4,8 @@ use super::Bytes;
 use serde::{Deserialize, Serialize};
 
 /// One moment of the tree. Unknown is `None`, never 0.
+///
+/// `pss = uss + shared` wherever all three are known.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Sample {
     /// Milliseconds since the trial or recording began.
@@ -16,6 +18,78 @@ pub struct Sample {
     pub pss: Option<Bytes>,
     /// Memory that exactly one process maps.
     pub uss: Option<Bytes>,
+    /// The tree's proportional part of memory that several processes map.
+    #[serde(default)]
+    pub shared: Option<Bytes>,
     /// Memory of the tree in swap.
     pub swap: Option<Bytes>,
+    /// Highest resident memory so far, as the kernel recorded it; only where the tree is one process.
+    #[serde(default)]
+    pub rss_peak: Option<Bytes>,
+    /// A process vanished or was refused while it was read, so that the tree's sums are unknown.
+    #[serde(default)]
+    pub partial: bool,
+    /// Every process of the tree, by slot.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub members: Vec<MemberSample>,
+    /// The control group of the tree; `None` where it shares its group with strangers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cgroup: Option<CgroupSample>,
+}
+
+/// One moment of one process.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MemberSample {
+    /// Its place, kept by the worker that replaces it.
+    pub slot: u32,
+    /// Its process id.
+    pub pid: u32,
+    /// Threads.
+    pub threads: Option<u32>,
+    /// Resident memory.
+    pub rss: Option<Bytes>,
+    /// Highest resident memory so far (proc(5), `VmHWM`).
+    pub rss_peak: Option<Bytes>,
+    /// Resident memory that no file backs.
+    pub anonymous: Option<Bytes>,
+    /// Proportional memory.
+    pub pss: Option<Bytes>,
+    /// Memory that only this process maps.
+    pub uss: Option<Bytes>,
+    /// Memory in swap.
+    pub swap: Option<Bytes>,
+}
+
+/// What the kernel charges to the tree's own control group.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CgroupSample {
+    /// Everything charged, page cache included.
+    pub current: Bytes,
+    /// The most that was ever charged.
+    pub peak: Option<Bytes>,
+    /// Charged without the page cache that could be dropped at once: what a platform kills on.
+    pub working_set: Option<Bytes>,
+    /// Memory of sockets, which no process maps.
+    pub sockets: Option<Bytes>,
+    /// Kernel objects charged to the group.
+    pub slab: Option<Bytes>,
+    /// Processes that the kernel killed in it for want of memory.
+    pub oom_kills: Option<u64>,
+}
+
+/// What sampling itself cost.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct SamplerCost {
+    /// Samples taken.
+    pub samples: u64,
+    /// Samples with proportional memory.
+    pub full_samples: u64,
+    /// Files read.
+    pub reads: u64,
+    /// Processor time of the sampling thread, in seconds.
+    pub cpu_s: f64,
+    /// That as a share of one core over the time sampled, as a fraction.
+    pub core_share: f64,
+    /// Samples that came a whole period or more after they were due, or never.
+    pub late: u64,
 }

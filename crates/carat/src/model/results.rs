@@ -1,6 +1,6 @@
 //! The results of one experiment as a value: what reports read and what a results file holds.
 
-use super::{LoadFlag, Outcome, Sample};
+use super::{LoadReport, Outcome, Sample};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -25,6 +25,8 @@ pub struct Results {
     pub primary: String,
     /// Differences below this share do not matter, as a fraction.
     pub margin: f64,
+    /// How much worse other metrics may get, as fractions by metric name.
+    pub guards: BTreeMap<String, f64>,
     /// Name and fact of the machine and its software, such as `kernel` or `ruby`.
     pub machine: BTreeMap<String, String>,
     /// Every finished trial in the order it ran.
@@ -69,10 +71,8 @@ pub struct Trial {
     pub samples: Vec<Sample>,
     /// Start of the measured load and its end, in milliseconds on the samples' clock.
     pub load_window_ms: Option<(u64, u64)>,
-    /// Latency histogram in microseconds, HdrHistogram V2, base64.
-    pub latency_hdr: Option<String>,
-    /// Findings about the load.
-    pub flags: Vec<LoadFlag>,
+    /// What the load generator reported; `None` where the load never ended.
+    pub load: Option<LoadReport>,
     /// The last lines that the server printed.
     pub log_tail: String,
 }

@@ -1,1 +1,5 @@
 //! The one integration test binary: the real program, real processes.
+
+mod probe;
+mod report;
+mod report_builder;

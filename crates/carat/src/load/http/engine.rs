@@ -212,8 +212,11 @@ impl<'a> Engine<'a> {
                 self.fail(place as u32, Fault::Timeout);
             }
         }
-        let cooled: Vec<u32> =
-            self.cooling.extract_if(.., |(until, _)| *until <= now).map(|(_, place)| place).collect();
+        let cooled: Vec<u32> = self
+            .cooling
+            .extract_if(.., |(until, _)| *until <= now)
+            .map(|(_, place)| place)
+            .collect();
         self.free.extend(cooled);
         let silent = self.connections.iter().all(|one| one.state == State::Closed);
         self.tally.gone |= silent && self.unopened > 0 && now.since(self.contact) > GONE;
@@ -267,7 +270,8 @@ impl<'a> Engine<'a> {
         if self.connections[index].generation != (ready.token >> 32) as u32 {
             return;
         }
-        if self.connections[index].state == State::Connecting && !self.finish_connect(place, ready) {
+        if self.connections[index].state == State::Connecting && !self.finish_connect(place, ready)
+        {
             return;
         }
         let connection = &self.connections[index];

@@ -106,7 +106,8 @@ mod tests {
     use crate::load::target::resolve;
 
     fn text(route: &Route) -> String {
-        let requests = Requests::new(std::slice::from_ref(route), &resolve("http://127.0.0.1:9").unwrap());
+        let requests =
+            Requests::new(std::slice::from_ref(route), &resolve("http://127.0.0.1:9").unwrap());
         String::from_utf8(requests.at(0).bytes.clone()).unwrap()
     }
 

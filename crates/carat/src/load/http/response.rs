@@ -308,8 +308,8 @@ fn note_header(head: &mut Head, line: &[u8]) -> Result<(), ResponseError> {
         }
         head.length = Some(length);
     } else if name.eq_ignore_ascii_case(b"transfer-encoding") {
-        head.chunked |= value.len() >= 7
-            && value[value.len() - 7..].eq_ignore_ascii_case(b"chunked");
+        head.chunked |=
+            value.len() >= 7 && value[value.len() - 7..].eq_ignore_ascii_case(b"chunked");
     } else if name.eq_ignore_ascii_case(b"connection") {
         for token in value.split(|byte| *byte == b',').map(<[u8]>::trim_ascii) {
             if token.eq_ignore_ascii_case(b"close") {
@@ -350,14 +350,22 @@ mod tests {
             for split in 0..bytes.len() {
                 let mut response = Response::default();
                 response.reset(false);
-                assert_eq!(response.take(&bytes[..split], Some(BODY)), Ok(None), "{name} at {split}");
+                assert_eq!(
+                    response.take(&bytes[..split], Some(BODY)),
+                    Ok(None),
+                    "{name} at {split}"
+                );
                 let ended = response.take(&bytes[split..], Some(BODY));
                 assert_eq!(ended, Ok(Some(whole(keep_alive))), "{name} at {split}");
             }
             let mut response = Response::default();
             response.reset(false);
-            let last = bytes.iter().map(|byte| response.take(&[*byte], Some(BODY))).next_back();
-            assert_eq!(last, Some(Ok(Some(whole(keep_alive)))), "{name} byte by byte");
+            let (last, others) = bytes.split_last().unwrap();
+            for byte in others {
+                assert_eq!(response.take(&[*byte], Some(BODY)), Ok(None), "{name} byte by byte");
+            }
+            let ended = response.take(&[*last], Some(BODY));
+            assert_eq!(ended, Ok(Some(whole(keep_alive))), "{name} byte by byte");
         }
     }
 
@@ -397,12 +405,21 @@ mod tests {
             ("SSH-2.0-OpenSSH\r\n\r\n", ResponseError::StatusLine),
             ("HTTP/1.1 200 OK\r\nContent-Length: x\r\n\r\n", ResponseError::Length),
             ("HTTP/1.1 200 OK\r\nContent-Length: -1\r\n\r\n", ResponseError::Length),
-            ("HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n", ResponseError::Length),
-            ("HTTP/1.1 200 OK\r\nContent-Length: 99999999999999999999999\r\n\r\n", ResponseError::Length),
+            (
+                "HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n",
+                ResponseError::Length,
+            ),
+            (
+                "HTTP/1.1 200 OK\r\nContent-Length: 99999999999999999999999\r\n\r\n",
+                ResponseError::Length,
+            ),
             ("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nxyz\r\n", ResponseError::Chunk),
             ("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n\r\n", ResponseError::Chunk),
             ("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nab", ResponseError::Chunk),
-            ("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1111111111111111", ResponseError::Chunk),
+            (
+                "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1111111111111111",
+                ResponseError::Chunk,
+            ),
             ("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\nHTTP", ResponseError::Surplus),
         ] {
             let mut response = Response::default();

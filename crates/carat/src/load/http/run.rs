@@ -85,12 +85,7 @@ fn shares(load: &HttpLoad, threads: u32) -> Vec<Share> {
     (0..threads).map(share).collect()
 }
 
-fn report(
-    load: &HttpLoad,
-    tally: &Tally,
-    drops: Option<u64>,
-    rss_peak: Option<u64>,
-) -> LoadReport {
+fn report(load: &HttpLoad, tally: &Tally, drops: Option<u64>, rss_peak: Option<u64>) -> LoadReport {
     let window = tally.first.zip(tally.last);
     let seconds = window.map_or(0.0, |(first, last)| last.since(first) as f64 / 1e9);
     let sent = tally.completed + tally.errors();

@@ -67,7 +67,10 @@ impl Tally {
     /// Faults by name, without those that never happened.
     pub(crate) fn errors_by(&self) -> BTreeMap<String, u64> {
         let counted = FAULTS.iter().map(|(fault, name)| (*name, self.faults[*fault as usize]));
-        counted.filter(|(_, count)| *count > 0).map(|(name, count)| (name.to_owned(), count)).collect()
+        counted
+            .filter(|(_, count)| *count > 0)
+            .map(|(name, count)| (name.to_owned(), count))
+            .collect()
     }
 
     /// Seconds between the first and the last sending; `None` where there were not two.

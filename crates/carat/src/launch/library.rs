@@ -1,0 +1,256 @@
+//! The libraries for Ruby: carried inside the binary, unpacked where only this user can write.
+//!
+//! Whatever lies at these paths is loaded into servers, so nothing found there is trusted: folders
+//! must be private, links are refused, and a file counts only when its content is the embedded one.
+
+use sha2::{Digest, Sha256};
+use std::ffi::OsString;
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+/// Name and content of every file. A hyphen would break the name of the `Init_` function that Ruby
+/// derives from a library's name.
+const FILES: [(&str, &[u8]); 3] = [
+    ("carat_shim.rb", include_bytes!("shim.rb")),
+    ("carat_probe.so", include_bytes!(env!("CARAT_EMBEDDED_PROBE"))),
+    ("carat_runtime.so", include_bytes!(env!("CARAT_EMBEDDED_RUNTIME"))),
+];
+
+/// Where the unpacked files are.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Libraries {
+    /// The private folder that holds the other three.
+    pub directory: PathBuf,
+    /// The Ruby file for `RUBYOPT=-r`.
+    pub shim: PathBuf,
+    /// The observing library, for `CARAT_PROBE`.
+    pub probe: PathBuf,
+    /// The changing library, for `CARAT_RUNTIME`.
+    pub runtime: PathBuf,
+}
+
+/// Why the libraries could not be put in a place.
+#[derive(Debug, thiserror::Error)]
+pub enum LibraryError {
+    /// Ruby splits `RUBYOPT` at white space.
+    #[error("{0}: a path with white space cannot stand in RUBYOPT; set XDG_CACHE_HOME to another")]
+    WhiteSpace(PathBuf),
+    /// The folder would not protect what is loaded into servers.
+    #[error("{0}: not a private folder ({1}); remove it or set XDG_CACHE_HOME to another")]
+    NotPrivate(PathBuf, &'static str),
+    /// Nothing can be loaded from there.
+    #[error("{0}: mounted noexec, no library can be loaded from there; set XDG_CACHE_HOME")]
+    NoExec(PathBuf),
+    /// The system refused.
+    #[error("{path}: cannot be written; set XDG_CACHE_HOME to a folder of this user")]
+    Io {
+        /// Where.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// There was no place to try.
+    #[error("no folder to unpack libraries in; set XDG_CACHE_HOME")]
+    NoPlace,
+}
+
+/// The places to unpack in, best first: the user's cache, then a private folder under `/tmp`.
+pub fn cache_roots(variable: impl Fn(&str) -> Option<OsString>) -> Vec<PathBuf> {
+    let absolute = |name| variable(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    let user = rustix::process::geteuid().as_raw();
+    [
+        absolute("XDG_CACHE_HOME").map(|cache| cache.join("carat")),
+        absolute("HOME").map(|home| home.join(".cache/carat")),
+        Some(PathBuf::from(format!("/tmp/carat-{user}"))),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
+}
+
+/// Unpacks in the first of `roots` that will do; the error is that of the first.
+pub fn unpack_in_one_of(roots: &[PathBuf]) -> Result<Libraries, LibraryError> {
+    let mut first = None;
+    for root in roots {
+        match unpack(root) {
+            Ok(libraries) => return Ok(libraries),
+            Err(error) => first = first.or(Some(error)),
+        }
+    }
+    Err(first.unwrap_or(LibraryError::NoPlace))
+}
+
+/// Unpacks into `cache_root/<content hash>/`, or finds there what an earlier call unpacked.
+///
+/// Makes `cache_root` where it is missing. Both folders must belong to this user, be closed to
+/// everybody else, and not be links.
+pub fn unpack(cache_root: &Path) -> Result<Libraries, LibraryError> {
+    if cache_root.as_os_str().as_bytes().iter().any(u8::is_ascii_whitespace) {
+        return Err(LibraryError::WhiteSpace(cache_root.to_owned()));
+    }
+    let directory = cache_root.join(content_hash());
+    for folder in [cache_root, &directory] {
+        DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(at(folder))?;
+        check_private(folder)?;
+    }
+    check_loadable(&directory)?;
+    for (name, content) in FILES {
+        let file = directory.join(name);
+        if !holds(&file, content) {
+            write(&directory, &file, content).map_err(at(&file))?;
+        }
+    }
+    let [shim, probe, runtime] = FILES.map(|(name, _)| directory.join(name));
+    Ok(Libraries { directory, shim, probe, runtime })
+}
+
+fn at(path: &Path) -> impl FnOnce(io::Error) -> LibraryError {
+    let path = path.to_owned();
+    move |source| LibraryError::Io { path, source }
+}
+
+/// First 32 hex digits of the SHA-256 over names and contents.
+fn content_hash() -> String {
+    let mut hash = Sha256::new();
+    for (name, content) in FILES {
+        hash.update(name);
+        hash.update(content.len().to_le_bytes());
+        hash.update(content);
+    }
+    hash.finalize()[..16].iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn check_private(folder: &Path) -> Result<(), LibraryError> {
+    let seen = fs::symlink_metadata(folder).map_err(at(folder))?;
+    let problem = if !seen.is_dir() {
+        "a link or a file"
+    } else if seen.uid() != rustix::process::geteuid().as_raw() {
+        "belongs to somebody else"
+    } else if seen.mode() & 0o077 != 0 {
+        "open to others, want mode 0700"
+    } else {
+        return Ok(());
+    };
+    Err(LibraryError::NotPrivate(folder.to_owned(), problem))
+}
+
+fn check_loadable(folder: &Path) -> Result<(), LibraryError> {
+    let flags =
+        rustix::fs::statvfs(folder).map_err(|errno| at(folder)(io::Error::from(errno)))?.f_flag;
+    if flags.contains(rustix::fs::StatVfsMountFlags::NOEXEC) {
+        return Err(LibraryError::NoExec(folder.to_owned()));
+    }
+    Ok(())
+}
+
+/// Whether the file is a plain file of exactly this content; anything else is written anew.
+fn holds(file: &Path, content: &[u8]) -> bool {
+    let plain = fs::symlink_metadata(file)
+        .is_ok_and(|seen| seen.is_file() && seen.len() == content.len() as u64);
+    let mut found = Vec::with_capacity(content.len());
+    plain
+        && File::open(file).is_ok_and(|mut open| open.read_to_end(&mut found).is_ok())
+        && found == content
+}
+
+/// Writes beside and renames, so that another carat never sees half a library.
+fn write(directory: &Path, file: &Path, content: &[u8]) -> io::Result<()> {
+    let unique = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    let beside =
+        directory.join(format!(".{}-{}-{}", std::process::id(), unique.tv_sec, unique.tv_nsec));
+    let written = OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(&beside)
+        .and_then(|mut open| open.write_all(content))
+        .and_then(|()| fs::rename(&beside, file));
+    if written.is_err() {
+        // The first error is the one to report; a leftover is harmless, its name is never read.
+        let _ = fs::remove_file(&beside);
+    }
+    written
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::{PermissionsExt, symlink};
+
+    fn mode(path: &Path) -> u32 {
+        fs::symlink_metadata(path).unwrap().mode() & 0o777
+    }
+
+    #[test]
+    fn what_is_unpacked_is_private_and_stays_when_unpacked_again() {
+        let home = tempfile::tempdir().unwrap();
+        let root = home.path().join("a/carat");
+        let first = unpack(&root).unwrap();
+        assert_eq!(
+            (mode(&root), mode(&first.directory), mode(&first.probe)),
+            (0o700, 0o700, 0o600)
+        );
+        let written = fs::metadata(&first.probe).unwrap().ino();
+        assert_eq!(unpack(&root).unwrap(), first);
+        assert_eq!(fs::metadata(&first.probe).unwrap().ino(), written);
+        assert_eq!(fs::read_dir(&first.directory).unwrap().count(), FILES.len());
+    }
+
+    #[test]
+    fn a_file_of_other_content_or_a_link_is_replaced() {
+        let home = tempfile::tempdir().unwrap();
+        let root = home.path().join("carat");
+        let unpacked = unpack(&root).unwrap();
+        let size = fs::metadata(&unpacked.probe).unwrap().len() as usize;
+        fs::write(&unpacked.probe, vec![0; size]).unwrap();
+        fs::remove_file(&unpacked.shim).unwrap();
+        let outside = home.path().join("outside.rb");
+        fs::write(&outside, FILES[0].1).unwrap();
+        symlink(&outside, &unpacked.shim).unwrap();
+        unpack(&root).unwrap();
+        assert_eq!(fs::read(&unpacked.probe).unwrap(), FILES[1].1);
+        assert!(fs::symlink_metadata(&unpacked.shim).unwrap().is_file());
+    }
+
+    #[test]
+    fn folders_that_others_could_change_are_refused() {
+        let home = tempfile::tempdir().unwrap();
+        let open = home.path().join("open");
+        fs::create_dir(&open).unwrap();
+        fs::set_permissions(&open, fs::Permissions::from_mode(0o755)).unwrap();
+        assert!(matches!(unpack(&open), Err(LibraryError::NotPrivate(..))));
+        let target = home.path().join("target");
+        DirBuilder::new().mode(0o700).create(&target).unwrap();
+        let link = home.path().join("link");
+        symlink(&target, &link).unwrap();
+        assert!(matches!(unpack(&link), Err(LibraryError::NotPrivate(..))));
+    }
+
+    #[test]
+    fn a_path_with_a_space_is_passed_over_for_the_next_one() {
+        let home = tempfile::tempdir().unwrap();
+        let roots = [home.path().join("my cache"), home.path().join("other")];
+        assert!(matches!(unpack(&roots[0]), Err(LibraryError::WhiteSpace(_))));
+        assert!(unpack_in_one_of(&roots).unwrap().shim.starts_with(&roots[1]));
+        assert!(matches!(unpack_in_one_of(&[]), Err(LibraryError::NoPlace)));
+    }
+
+    #[test]
+    fn the_cache_of_the_user_comes_first_and_a_relative_one_is_ignored() {
+        let tmp = PathBuf::from(format!("/tmp/carat-{}", rustix::process::geteuid().as_raw()));
+        for (xdg, home, want) in [
+            (Some("/x"), Some("/h"), vec!["/x/carat", "/h/.cache/carat"]),
+            (Some("x"), Some("/h"), vec!["/h/.cache/carat"]),
+            (None, None, vec![]),
+        ] {
+            let roots =
+                cache_roots(|name| if name == "HOME" { home } else { xdg }.map(OsString::from));
+            let mut want: Vec<PathBuf> = want.into_iter().map(PathBuf::from).collect();
+            want.push(tmp.clone());
+            assert_eq!(roots, want, "XDG_CACHE_HOME={xdg:?} HOME={home:?}");
+        }
+    }
+}

@@ -1,0 +1,20 @@
+//! Starting real servers, seeing that they are ready, and stopping every process of them.
+//!
+//! A server is held before `exec` until whoever watches it is ready, so that no moment of its life is
+//! missed. It gets a session of its own, so that Ctrl-C on the terminal reaches carat alone.
+
+mod guard;
+pub mod library;
+mod port;
+mod ready;
+mod server;
+mod stage;
+mod stop;
+
+pub use guard::{Guard, clean_up, guard_main};
+pub use library::{Libraries, LibraryError};
+pub use port::free_port;
+pub use ready::{NotReady, Probe as ReadyProbe, check as check_ready};
+pub use server::{Held, LaunchError, Server};
+pub use stage::{LaunchSpec, stage_main};
+pub use stop::{Stopped, stop};

@@ -1,0 +1,42 @@
+//! Shares as people write them: `"0.25%"`, `"+5%"`.
+
+use serde::{Deserialize, Deserializer, Serialize};
+
+/// A share written as a percentage, kept as a fraction: `"+5%"` is 0.05.
+#[derive(Debug, Clone, Copy, PartialEq, PartialOrd, Serialize)]
+pub struct Percent(pub f64);
+
+impl Percent {
+    /// Parses one; the message says what would be right.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let number = text.trim().strip_suffix('%').map(str::trim);
+        match number.and_then(|number| number.parse::<f64>().ok()) {
+            Some(value) if value.is_finite() => Ok(Self(value / 100.0)),
+            _ => {
+                Err(format!("`{text}` is not a percentage; write for example \"0.25%\" or \"+5%\""))
+            }
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Percent {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        Self::parse(&text).map_err(serde::de::Error::custom)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn percentages_are_kept_as_fractions() {
+        for (text, fraction) in [("0.25%", 0.0025), ("+5%", 0.05), ("-2 %", -0.02)] {
+            assert!((Percent::parse(text).unwrap().0 - fraction).abs() < 1e-12, "{text}");
+        }
+        for text in ["5", "%", "inf%", "five%"] {
+            assert!(Percent::parse(text).is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,73 @@
+//! The placeholders of an experiment file: `{port}`, `{services.redis.port}`, `{dir}`.
+
+use std::collections::BTreeMap;
+
+/// What each placeholder stands for.
+pub type Values = BTreeMap<String, String>;
+
+/// Replaces every placeholder in `text`; an unknown one is an error that lists the known ones.
+///
+/// Braces that hold anything but a placeholder's letters stay as they are, so that JSON and Ruby blocks
+/// can stand in a command.
+pub fn fill(text: &str, values: &Values) -> Result<String, String> {
+    let mut filled = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(open) = rest.find('{') {
+        filled.push_str(&rest[..open]);
+        let after = &rest[open + 1..];
+        match after.find('}').map(|close| &after[..close]).filter(|name| is_name(name)) {
+            Some(name) => {
+                filled.push_str(values.get(name).ok_or_else(|| unknown(name, values))?);
+                rest = &after[name.len() + 1..];
+            }
+            None => {
+                filled.push('{');
+                rest = after;
+            }
+        }
+    }
+    filled.push_str(rest);
+    Ok(filled)
+}
+
+fn is_name(text: &str) -> bool {
+    text.starts_with(|c: char| c.is_ascii_lowercase())
+        && text.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-'))
+}
+
+fn unknown(name: &str, values: &Values) -> String {
+    let known: Vec<String> = values.keys().map(|key| format!("{{{key}}}")).collect();
+    format!("unknown placeholder {{{name}}}; known here: {}", known.join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn values() -> Values {
+        [("port", "4000"), ("services.redis.port", "4001")]
+            .map(|(name, value)| (name.to_owned(), value.to_owned()))
+            .into()
+    }
+
+    #[test]
+    fn placeholders_are_filled_wherever_they_stand() {
+        assert_eq!(fill("-p {port}:{services.redis.port}.", &values()).unwrap(), "-p 4000:4001.");
+    }
+
+    #[test]
+    fn other_braces_stay_as_they_are() {
+        for text in ["[1].each { |x| p x }", "{\"a\": 1}", "{", "}", "{}", "a { b"] {
+            assert_eq!(fill(text, &values()).unwrap(), text);
+        }
+    }
+
+    #[test]
+    fn an_unknown_placeholder_names_the_known_ones() {
+        let message = fill("{prot}", &values()).unwrap_err();
+        assert_eq!(
+            message,
+            "unknown placeholder {prot}; known here: {port}, {services.redis.port}"
+        );
+    }
+}

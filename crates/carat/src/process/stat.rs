@@ -1,0 +1,89 @@
+//! `/proc/PID/stat`, as proc_pid_stat(5) describes it.
+
+use crate::process::Identity;
+
+/// The fields of `/proc/PID/stat` that carat uses.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Stat {
+    /// Process id.
+    pub pid: u32,
+    /// Name of the executable, at most 15 bytes.
+    pub comm: String,
+    /// State letter, such as `R`, `S` or `Z`.
+    pub state: char,
+    /// Parent's pid.
+    pub parent: u32,
+    /// Process group.
+    pub group: u32,
+    /// Session.
+    pub session: u32,
+    /// Processor time of the process in clock ticks, user and system.
+    pub own_ticks: u64,
+    /// Processor time of children that were waited for, in clock ticks.
+    pub children_ticks: u64,
+    /// Threads.
+    pub threads: u32,
+    /// Start time in clock ticks since boot.
+    pub start_ticks: u64,
+}
+
+impl Stat {
+    /// Who this is.
+    pub fn identity(&self) -> Identity {
+        Identity { pid: self.pid, start_ticks: self.start_ticks }
+    }
+
+    /// Whether nothing but the entry is left of it.
+    pub fn is_dead(&self) -> bool {
+        matches!(self.state, 'Z' | 'X' | 'x')
+    }
+}
+
+/// Parses one line of `/proc/PID/stat`; `None` where it is not one.
+pub fn parse_stat(text: &str) -> Option<Stat> {
+    // The name may itself contain spaces and parentheses, so the last parenthesis ends it.
+    let open = text.find('(')?;
+    let close = text.rfind(')')?;
+    let pid = text.get(..open)?.trim().parse().ok()?;
+    let comm = text.get(open + 1..close)?.to_owned();
+    let fields: Vec<&str> = text.get(close + 1..)?.split_ascii_whitespace().collect();
+    let number = |field: usize| fields.get(field - 3)?.parse::<u64>().ok();
+    let small = |field: usize| u32::try_from(number(field)?).ok();
+    Some(Stat {
+        pid,
+        comm,
+        state: fields.first()?.chars().next()?,
+        parent: small(4)?,
+        group: small(5)?,
+        session: small(6)?,
+        own_ticks: number(14)? + number(15)?,
+        children_ticks: number(16)? + number(17)?,
+        threads: small(20)?,
+        start_ticks: number(22)?,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PUMA: &str = "4312 (puma 5.6 (tcp)) S 4310 4312 4312 0 -1 4194560 9 8 0 0 120 30 7 5 20 0 6 0 88231 1 2 3";
+
+    #[test]
+    fn a_name_with_spaces_and_parentheses_is_one_field() {
+        let stat = parse_stat(PUMA).unwrap();
+        assert_eq!(stat.comm, "puma 5.6 (tcp)");
+        assert_eq!((stat.parent, stat.group, stat.session), (4310, 4312, 4312));
+        assert_eq!((stat.own_ticks, stat.children_ticks), (150, 12));
+        assert_eq!((stat.threads, stat.start_ticks), (6, 88_231));
+    }
+
+    #[test]
+    fn a_text_cut_anywhere_is_refused_not_misread() {
+        let whole = parse_stat(PUMA);
+        for end in 0..PUMA.len() - " 1 2 3".len() - 5 {
+            assert_eq!(parse_stat(&PUMA[..end]), None, "{}", &PUMA[..end]);
+        }
+        assert!(whole.is_some());
+    }
+}

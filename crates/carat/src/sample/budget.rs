@@ -1,0 +1,102 @@
+//! How often the dear figures may be read.
+
+use std::time::Duration;
+
+/// A share of one core, kept by measuring.
+///
+/// Reading `smaps_rollup` costs the reader about 10 ms per GB, and every `mmap` and `munmap` of the process
+/// read waits that long. So a pass over the tree is allowed when the share has earned what the last pass
+/// cost, and never before the tree has had twenty times the last pass to itself.
+#[derive(Debug, Clone)]
+pub struct Budget {
+    share: f64,
+    earned_s: f64,
+    updated: Duration,
+    expected_s: Option<f64>,
+    quiet_until: Duration,
+}
+
+/// How long the tree is left alone after a pass, as a multiple of the pass.
+const REST: u32 = 20;
+/// A long idle time does not pay for more than this many passes.
+const SAVED_PASSES: f64 = 2.0;
+
+impl Budget {
+    /// At most `share` of one core, as a fraction.
+    pub fn new(share: f64) -> Self {
+        Self {
+            share,
+            earned_s: 0.0,
+            updated: Duration::ZERO,
+            expected_s: None,
+            quiet_until: Duration::ZERO,
+        }
+    }
+
+    /// Whether a pass over the tree may be made `at` this time; the first one always may.
+    pub fn allows(&mut self, at: Duration) -> bool {
+        let passed = at.saturating_sub(self.updated);
+        self.updated = self.updated.max(at);
+        self.earned_s += passed.as_secs_f64() * self.share;
+        let Some(expected) = self.expected_s else { return self.share > 0.0 };
+        self.earned_s = self.earned_s.min(expected * SAVED_PASSES);
+        self.earned_s >= expected && at >= self.quiet_until
+    }
+
+    /// Pays for the cheap figures.
+    pub fn charge(&mut self, cpu: Duration) {
+        self.earned_s -= cpu.as_secs_f64();
+    }
+
+    /// Pays for a pass over the tree that began `at` this time, took `wall` and used `cpu`.
+    pub fn charge_pass(&mut self, at: Duration, wall: Duration, cpu: Duration) {
+        self.charge(cpu);
+        self.expected_s = Some(cpu.as_secs_f64());
+        self.quiet_until = at + wall * (REST + 1);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: Duration = Duration::from_millis(1);
+
+    /// Processor time spent over `seconds` of asking every 100 ms, when a pass costs `pass`.
+    fn spent(share: f64, pass: Duration, seconds: u32) -> (Duration, u32) {
+        let mut budget = Budget::new(share);
+        let (mut cpu, mut passes) = (Duration::ZERO, 0);
+        for tick in 0..seconds * 10 {
+            let at = MS * 100 * tick;
+            if budget.allows(at) {
+                budget.charge_pass(at, pass, pass);
+                cpu += pass;
+                passes += 1;
+            }
+        }
+        (cpu, passes)
+    }
+
+    #[test]
+    fn the_share_is_kept_whatever_a_pass_costs() {
+        for pass in [MS / 10, MS, MS * 9, MS * 40, MS * 300] {
+            let (cpu, passes) = spent(0.005, pass, 600);
+            let allowed = Duration::from_secs(600).mul_f64(0.005) + pass;
+            assert!(cpu <= allowed, "{pass:?}: {cpu:?} of {allowed:?}");
+            let affordable = allowed.as_secs_f64() / pass.as_secs_f64();
+            let least = affordable.min(6000.0) * 0.4;
+            assert!(f64::from(passes) >= least, "{pass:?}: only {passes} passes in ten minutes");
+        }
+    }
+
+    #[test]
+    fn a_large_share_still_leaves_the_tree_alone_between_passes() {
+        let (_, passes) = spent(1.0, MS * 100, 60);
+        assert!(passes <= 60_000 / (100 * 21) + 1, "{passes}");
+    }
+
+    #[test]
+    fn no_share_means_no_pass_at_all() {
+        assert_eq!(spent(0.0, MS, 60).1, 0);
+    }
+}

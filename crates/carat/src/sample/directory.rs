@@ -1,0 +1,129 @@
+//! One process's directory in `/proc`, held open so that a pid used again can never be mistaken for it.
+
+use crate::process::{Identity, ProcRoot, ReadError, parse_stat};
+use rustix::fd::OwnedFd;
+use rustix::fs::{Mode, OFlags, open, openat};
+use rustix::io::Errno;
+use std::io;
+use std::path::PathBuf;
+
+/// The held directory of one process; every file in it vanishes with that process.
+#[derive(Debug)]
+pub(crate) struct Directory {
+    pid: u32,
+    path: PathBuf,
+    handle: OwnedFd,
+    status: Option<OwnedFd>,
+}
+
+impl Directory {
+    /// Opens the directory of `identity`; ended where its pid belongs to another process now.
+    pub(crate) fn open(root: &ProcRoot, identity: Identity) -> Result<Self, ReadError> {
+        let pid = identity.pid;
+        let path = root.path().join(pid.to_string());
+        let handle = open(&path, OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
+            .map_err(|errno| failure(pid, path.clone(), errno))?;
+        let directory = Self { pid, path, handle, status: None };
+        let mut text = Vec::new();
+        directory.read("stat", &mut text)?;
+        match parse_stat(&String::from_utf8_lossy(&text)) {
+            Some(stat) if stat.identity() == identity => Ok(directory),
+            Some(_) => Err(ReadError::Ended(pid)),
+            None => Err(ReadError::Unexpected { path: directory.path.join("stat") }),
+        }
+    }
+
+    /// Its process id.
+    pub(crate) fn pid(&self) -> u32 {
+        self.pid
+    }
+
+    /// Path of one of its files, for messages.
+    pub(crate) fn file(&self, name: &str) -> PathBuf {
+        self.path.join(name)
+    }
+
+    /// Opens one of its files.
+    pub(crate) fn open_file(&self, name: &str) -> Result<OwnedFd, ReadError> {
+        openat(&self.handle, name, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())
+            .map_err(|errno| self.failure(name, errno))
+    }
+
+    /// Replaces the content of `buffer` by that of one file, which is opened anew: `maps`, `smaps` and
+    /// `pagemap` stay with the program that ran when they were opened, and a server calls `exec`.
+    pub(crate) fn read(&self, name: &str, buffer: &mut Vec<u8>) -> Result<(), ReadError> {
+        let file = self.open_file(name)?;
+        read_from_start(&file, buffer).map_err(|errno| self.failure(name, errno))
+    }
+
+    /// Replaces the content of `buffer` by that of `status`, through a file that stays open.
+    pub(crate) fn read_status(&mut self, buffer: &mut Vec<u8>) -> Result<(), ReadError> {
+        if self.status.is_none() {
+            self.status = Some(self.open_file("status")?);
+        }
+        let Some(file) = &self.status else { return Err(ReadError::Ended(self.pid)) };
+        read_from_start(file, buffer).map_err(|errno| self.failure("status", errno))
+    }
+
+    /// What went wrong with one of its files.
+    pub(crate) fn failure(&self, name: &str, errno: Errno) -> ReadError {
+        failure(self.pid, self.path.join(name), errno)
+    }
+}
+
+/// Reads a whole file from its start into `buffer`, whose capacity is kept from read to read.
+pub(crate) fn read_from_start(file: &OwnedFd, buffer: &mut Vec<u8>) -> Result<(), Errno> {
+    const CHUNK: usize = 16 * 1024;
+    buffer.clear();
+    let mut length = 0;
+    loop {
+        if buffer.len() < length + CHUNK {
+            buffer.resize(length + CHUNK, 0);
+        }
+        match rustix::io::pread(file, &mut buffer[length..], length as u64) {
+            Ok(0) => break,
+            Ok(read) => length += read,
+            Err(Errno::INTR) => {}
+            Err(errno) => return Err(errno),
+        }
+    }
+    buffer.truncate(length);
+    Ok(())
+}
+
+fn failure(pid: u32, path: PathBuf, errno: Errno) -> ReadError {
+    match errno {
+        Errno::NOENT | Errno::SRCH => ReadError::Ended(pid),
+        Errno::ACCESS | Errno::PERM => ReadError::Denied { path },
+        errno => ReadError::Failed { path, source: io::Error::from(errno) },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::{Command, Stdio};
+
+    #[test]
+    fn a_pid_with_another_start_time_has_ended() {
+        let root = ProcRoot::default();
+        let me = root.identify(std::process::id()).unwrap();
+        assert!(Directory::open(&root, me).is_ok());
+        let later = Identity { start_ticks: me.start_ticks + 1, ..me };
+        assert!(matches!(Directory::open(&root, later), Err(ReadError::Ended(_))));
+    }
+
+    #[test]
+    fn a_process_that_ends_while_held_has_ended_not_broken() {
+        let mut child = Command::new("cat").stdin(Stdio::piped()).spawn().unwrap();
+        let root = ProcRoot::default();
+        let mut held = Directory::open(&root, root.identify(child.id()).unwrap()).unwrap();
+        let mut buffer = Vec::new();
+        held.read_status(&mut buffer).unwrap();
+        assert!(buffer.starts_with(b"Name:\tcat"));
+        drop(child.stdin.take());
+        child.wait().unwrap();
+        assert!(matches!(held.read_status(&mut buffer), Err(ReadError::Ended(_))));
+        assert!(matches!(held.read("smaps_rollup", &mut buffer), Err(ReadError::Ended(_))));
+    }
+}

@@ -1,0 +1,35 @@
+//! What a process tree weighs at one moment, and what its memory is made of.
+//!
+//! Reads through [`ProcRoot`](crate::process::ProcRoot); which processes belong to the tree is decided by
+//! `process`, what follows from many samples by `carat-stats`. The one idea: proportional memory is dear to
+//! read and makes the observed process wait, so its price is measured and kept to a share of one core.
+
+mod allocator;
+mod budget;
+mod directory;
+mod fields;
+mod inside;
+mod ledger;
+mod machine;
+mod mappings;
+mod pagemap;
+mod parts;
+mod regions;
+mod rollup;
+mod sampler;
+mod slots;
+mod stacks;
+mod status;
+mod weight;
+
+pub use budget::Budget;
+pub use inside::{Inside, MallocFigures};
+pub use ledger::ledger;
+pub use machine::available;
+pub use mappings::{Access, Mapping, parse_mappings};
+pub use pagemap::{Pages, count_pages};
+pub use regions::{Region, Signs, classify};
+pub use rollup::{Rollup, parse_rollup};
+pub use sampler::{SampleOptions, Sampler};
+pub use slots::Slots;
+pub use status::{Status, parse_status};

@@ -1,0 +1,234 @@
+//! The settings that somebody chose, checked against the catalogue.
+
+use crate::settings::catalogue::{self, CATALOGUE};
+use crate::settings::value::Values;
+use std::collections::BTreeMap;
+
+/// Why a setting was refused.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum SettingError {
+    /// No setting has this name.
+    #[error("no setting is named `{name}`{}", did_you_mean(.nearest.as_deref()))]
+    Unknown {
+        /// The name as written.
+        name: String,
+        /// The nearest name in the catalogue.
+        nearest: Option<String>,
+    },
+    /// The setting does not take this value.
+    #[error("setting `{name}` cannot be `{value}`{}; write {accepted}", did_you_mean(.nearest.as_deref()))]
+    Value {
+        /// The setting.
+        name: String,
+        /// The value as written.
+        value: String,
+        /// The nearest accepted word.
+        nearest: Option<String>,
+        /// What it accepts.
+        accepted: String,
+    },
+    /// A `name=value` without `=`.
+    #[error("`{0}` is not a setting; write `name=value`")]
+    NotAPair(String),
+    /// The name of a variable that no environment can hold.
+    #[error("`{0}` cannot be the name of a variable; write letters, digits and `_`")]
+    VariableName(String),
+}
+
+fn did_you_mean(nearest: Option<&str>) -> String {
+    nearest.map(|name| format!(" (did you mean `{name}`?)")).unwrap_or_default()
+}
+
+/// Chosen settings, each valid and in its canonical spelling, in the order of their names.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Settings(BTreeMap<String, String>);
+
+impl Settings {
+    /// Reads the table of an experiment file or of `carat.toml`.
+    ///
+    /// `malloc = { top_pad = "1m" }` and `"malloc.top_pad" = "1m"` are the same.
+    pub fn parse(table: &toml::Table) -> Result<Self, SettingError> {
+        let mut settings = Self::default();
+        settings.read_table("", table)?;
+        Ok(settings)
+    }
+
+    /// Reads `name=value` pairs, the later of two equal names winning.
+    pub fn from_pairs<'a>(pairs: impl IntoIterator<Item = &'a str>) -> Result<Self, SettingError> {
+        let mut settings = Self::default();
+        for pair in pairs {
+            let (name, value) =
+                pair.split_once('=').ok_or_else(|| SettingError::NotAPair(pair.to_owned()))?;
+            settings.set(name.trim(), value)?;
+        }
+        Ok(settings)
+    }
+
+    /// Chooses one value.
+    pub fn set(&mut self, name: &str, value: &str) -> Result<(), SettingError> {
+        if let Some(variable) = name.strip_prefix("env.") {
+            return self.set_variable(variable, value);
+        }
+        let setting = catalogue::find(name).ok_or_else(|| SettingError::Unknown {
+            name: name.to_owned(),
+            nearest: catalogue::nearest(name).map(str::to_owned),
+        })?;
+        let canonical = setting.values.canonical(value).ok_or_else(|| SettingError::Value {
+            name: name.to_owned(),
+            value: value.to_owned(),
+            nearest: catalogue::nearest_word(value, setting.values.words().iter().copied())
+                .map(str::to_owned),
+            accepted: setting.values.describe(),
+        })?;
+        self.0.insert(name.to_owned(), canonical);
+        Ok(())
+    }
+
+    /// Takes over every choice of `other`, which wins where both chose.
+    pub fn overlay(&mut self, other: &Self) {
+        self.0.extend(other.0.clone());
+    }
+
+    /// The chosen value of a setting; `None` where nothing was chosen.
+    pub fn value(&self, name: &str) -> Option<&str> {
+        self.0.get(name).map(String::as_str)
+    }
+
+    /// Whether a setting was chosen to be anything but its default.
+    pub fn asks_for(&self, name: &str) -> bool {
+        let default = catalogue::find(name).map(|setting| setting.default);
+        self.value(name).is_some_and(|value| Some(value) != default)
+    }
+
+    /// The chosen variables of `env`.
+    pub fn variables(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.0.iter().filter_map(|(name, value)| Some((name.strip_prefix("env.")?, value.as_str())))
+    }
+
+    /// Whether nothing was chosen.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Name and value of every choice, as results and reports show them.
+    pub fn describe(&self) -> BTreeMap<String, String> {
+        self.0.clone()
+    }
+
+    /// Every choice as `name=value`, in the order of the catalogue, variables last.
+    pub fn pairs(&self) -> Vec<String> {
+        let known = CATALOGUE.iter().filter_map(|setting| {
+            self.value(setting.name).map(|value| format!("{}={value}", setting.name))
+        });
+        known.chain(self.variables().map(|(name, value)| format!("env.{name}={value}"))).collect()
+    }
+
+    fn set_variable(&mut self, name: &str, value: &str) -> Result<(), SettingError> {
+        let fits = !name.is_empty()
+            && !name.starts_with(|first: char| first.is_ascii_digit())
+            && name.chars().all(|letter| letter.is_ascii_alphanumeric() || letter == '_');
+        if !fits {
+            return Err(SettingError::VariableName(name.to_owned()));
+        }
+        let value = Values::Text.canonical(value).ok_or_else(|| SettingError::Value {
+            name: format!("env.{name}"),
+            value: value.to_owned(),
+            nearest: None,
+            accepted: "text without a line break".into(),
+        })?;
+        self.0.insert(format!("env.{name}"), value);
+        Ok(())
+    }
+
+    fn read_table(&mut self, prefix: &str, table: &toml::Table) -> Result<(), SettingError> {
+        for (key, value) in table {
+            let name = format!("{prefix}{key}");
+            match value {
+                toml::Value::Table(inner) => self.read_table(&format!("{name}."), inner)?,
+                toml::Value::String(text) => self.set(&name, text)?,
+                toml::Value::Boolean(true) => self.set(&name, "on")?,
+                toml::Value::Boolean(false) => self.set(&name, "off")?,
+                other => self.set(&name, &other.to_string())?,
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parsed(text: &str) -> Result<Settings, SettingError> {
+        Settings::parse(&text.parse::<toml::Table>().expect("the test writes valid TOML"))
+    }
+
+    #[test]
+    fn a_table_and_pairs_say_the_same() {
+        let table = parsed(
+            r#"
+            arena_max = 2
+            compact = "boot"
+            seal = true
+            malloc = { top_pad = "64k" }
+            "gc.growth_factor" = 1.10
+            env = { RAILS_ENV = "production" }
+            "#,
+        );
+        let pairs = Settings::from_pairs([
+            "env.RAILS_ENV=production",
+            "seal=on",
+            "gc.growth_factor=1.1",
+            "malloc.top_pad=65536",
+            "compact=boot",
+            "arena_max=2",
+        ]);
+        assert_eq!(table, pairs);
+        assert_eq!(
+            table.unwrap().pairs(),
+            [
+                "arena_max=2",
+                "malloc.top_pad=65536",
+                "compact=boot",
+                "seal=on",
+                "gc.growth_factor=1.1",
+                "env.RAILS_ENV=production",
+            ]
+        );
+    }
+
+    #[test]
+    fn a_refusal_names_the_nearest_known_word() {
+        for (pair, message) in [
+            ("arenamax=2", "no setting is named `arenamax` (did you mean `arena_max`?)"),
+            ("zzz=2", "no setting is named `zzz`"),
+            (
+                "compact=bot",
+                "setting `compact` cannot be `bot` (did you mean `boot`?); write `off`, `boot`, `before-fork`, `auto`",
+            ),
+            (
+                "arena_max=0",
+                "setting `arena_max` cannot be `0`; write a whole number from 1 to 1024",
+            ),
+            (
+                "env=1",
+                "setting `env` cannot be `1`; write a table of variables, or `env.NAME=value`",
+            ),
+            ("env.A B=1", "`A B` cannot be the name of a variable; write letters, digits and `_`"),
+            ("trim", "`trim` is not a setting; write `name=value`"),
+        ] {
+            let error = Settings::from_pairs([pair]).unwrap_err().to_string();
+            assert_eq!(error, message, "{pair}");
+        }
+    }
+
+    #[test]
+    fn a_later_choice_wins() {
+        let mut file = Settings::from_pairs(["compact=boot", "arena_max=2"]).unwrap();
+        file.overlay(&Settings::from_pairs(["compact=off"]).unwrap());
+        assert_eq!(file.value("compact"), Some("off"));
+        assert_eq!(file.value("arena_max"), Some("2"));
+        assert!(!file.asks_for("compact"));
+        assert!(file.asks_for("arena_max"));
+    }
+}

@@ -1,0 +1,366 @@
+//! Opening, creating and writing a results file.
+
+use crate::model::{Results, Trial, Variant};
+use crate::process::Identity;
+use crate::store::{Runner, StoreError, rows};
+use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension, params};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+/// "CART" in ASCII: how file(1) and carat tell the file from other SQLite files.
+const APPLICATION: i64 = 0x4341_5254;
+/// The format that this carat writes; one number, raised by every change that an older one would misread.
+const FORMAT: i64 = 1;
+
+/// What is fixed when an experiment begins.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Header {
+    /// Name of the experiment.
+    pub name: String,
+    /// What it asks.
+    pub about: Option<String>,
+    /// Hash of the plan.
+    pub plan_hash: String,
+    /// The experiment file.
+    pub plan_text: String,
+    /// Seed of the order.
+    pub seed: u64,
+    /// Most blocks.
+    pub max_blocks: u32,
+    /// Name of the primary metric.
+    pub primary: String,
+    /// Differences below this share do not matter.
+    pub margin: f64,
+    /// Guards: how much worse other metrics may get, as fractions.
+    pub guards: BTreeMap<String, f64>,
+    /// Variants in order.
+    pub variants: Vec<Variant>,
+    /// Facts of the machine.
+    pub machine: BTreeMap<String, String>,
+}
+
+/// An open results file.
+#[derive(Debug)]
+pub struct Store {
+    path: PathBuf,
+    connection: Connection,
+}
+
+impl Store {
+    /// A new file for an experiment; one that exists is left alone.
+    pub fn create(path: &Path, header: &Header) -> Result<Self, StoreError> {
+        // An empty file of that name is somebody's too: `create_new` decides without a race.
+        match std::fs::File::create_new(path) {
+            Ok(_) => {}
+            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
+                return Err(StoreError::Exists(path.to_owned()));
+            }
+            Err(error) => {
+                let source = rusqlite::Error::ToSqlConversionFailure(Box::new(error));
+                return Err(StoreError::Sqlite { path: path.to_owned(), source });
+            }
+        }
+        let store = Self::connect(path)?;
+        let created = store.initialise(header);
+        if created.is_err() {
+            let _ = std::fs::remove_file(path);
+        }
+        created.map(|()| store)
+    }
+
+    /// An existing file, checked before anything is written to it.
+    pub fn open(path: &Path) -> Result<Self, StoreError> {
+        if !path.is_file() {
+            return Err(StoreError::Missing(path.to_owned()));
+        }
+        let store = Self::connect(path)?;
+        store.check()?;
+        Ok(store)
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// What was fixed when the experiment began.
+    pub fn header(&self) -> Result<Header, StoreError> {
+        self.with(rows::read_header)
+    }
+
+    /// Adds a finished trial, whole or not at all.
+    pub fn add(&mut self, trial: &Trial) -> Result<(), StoreError> {
+        let path = self.path.clone();
+        let transaction = self.connection.transaction();
+        transaction
+            .and_then(|transaction| {
+                rows::write_trial(&transaction, trial)?;
+                transaction.commit()
+            })
+            .map_err(|source| sqlite(&path, source))
+    }
+
+    /// Every trial in the order it ran.
+    pub fn trials(&self) -> Result<Vec<Trial>, StoreError> {
+        self.with(rows::read_trials)
+    }
+
+    /// The whole file as a value; conclusions and warnings are for the caller to draw.
+    pub fn results(&self) -> Result<Results, StoreError> {
+        let (header, trials) = (self.header()?, self.trials()?);
+        Ok(Results {
+            name: header.name,
+            about: header.about,
+            plan_hash: header.plan_hash,
+            plan_text: header.plan_text,
+            seed: header.seed,
+            max_blocks: header.max_blocks,
+            variants: header.variants,
+            primary: header.primary,
+            margin: header.margin,
+            guards: header.guards,
+            machine: header.machine,
+            trials,
+            conclusions: Vec::new(),
+            warnings: Vec::new(),
+        })
+    }
+
+    /// Who ran the experiment last and did not say that it ended.
+    pub fn runner(&self) -> Result<Option<Runner>, StoreError> {
+        self.with(|connection| {
+            connection
+                .query_row("SELECT pid, start_ticks, token, directory FROM runner", [], |row| {
+                    let identity =
+                        Identity { pid: row.get(0)?, start_ticks: rows::unsigned(row, 1)? };
+                    let directory: String = row.get(3)?;
+                    Ok(Runner { identity, token: row.get(2)?, directory: directory.into() })
+                })
+                .optional()
+        })
+    }
+
+    /// Says who runs the experiment now; `None` when nobody does any more.
+    pub fn set_runner(&mut self, runner: Option<&Runner>) -> Result<(), StoreError> {
+        self.with(|connection| {
+            let Some(runner) = runner else { return connection.execute("DELETE FROM runner", []) };
+            connection.execute(
+                "INSERT OR REPLACE INTO runner VALUES (1, ?1, ?2, ?3, ?4)",
+                params![
+                    runner.identity.pid,
+                    runner.identity.start_ticks as i64,
+                    runner.token,
+                    runner.directory.to_string_lossy(),
+                ],
+            )
+        })
+        .map(|_| ())
+    }
+
+    fn connect(path: &Path) -> Result<Self, StoreError> {
+        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        // A file that may not be written can still be read for a report.
+        let connection =
+            Connection::open_with_flags(path, flags).map_err(|source| sqlite(path, source))?;
+        let setup =
+            connection.execute_batch("PRAGMA foreign_keys = ON; PRAGMA trusted_schema = OFF;");
+        setup.map_err(|source| sqlite(path, source))?;
+        Ok(Self { path: path.to_owned(), connection })
+    }
+
+    fn initialise(&self, header: &Header) -> Result<(), StoreError> {
+        self.with(|connection| {
+            // The rollback journal keeps everything in the one file that people mail around; every
+            // commit reaches the disk before the trial counts as finished.
+            connection.execute_batch("PRAGMA synchronous = FULL; BEGIN;")?;
+            connection.execute_batch(include_str!("schema.sql"))?;
+            connection.pragma_update(None, "application_id", APPLICATION)?;
+            connection.pragma_update(None, "user_version", FORMAT)?;
+            rows::write_header(connection, header)?;
+            connection.execute_batch("COMMIT;")
+        })
+    }
+
+    fn check(&self) -> Result<(), StoreError> {
+        let pragma =
+            |name| self.connection.pragma_query_value(None, name, |row| row.get::<_, i64>(0));
+        let path = || self.path.clone();
+        match (pragma("application_id"), pragma("user_version")) {
+            (Ok(APPLICATION), Ok(found)) if found > FORMAT => {
+                Err(StoreError::Newer { path: path(), found, known: FORMAT })
+            }
+            (Ok(APPLICATION), Ok(_)) => self.quick_check(),
+            (Ok(_), Ok(_)) => Err(StoreError::Foreign(path())),
+            (Err(error), _) | (_, Err(error)) => Err(sqlite(&self.path, error)),
+        }
+    }
+
+    fn quick_check(&self) -> Result<(), StoreError> {
+        let answer: String = self.with(|connection| {
+            connection.query_row("PRAGMA quick_check(1)", [], |row| row.get(0))
+        })?;
+        if answer == "ok" {
+            return Ok(());
+        }
+        Err(StoreError::Damaged { path: self.path.clone(), what: answer })
+    }
+
+    fn with<T>(
+        &self,
+        work: impl FnOnce(&Connection) -> rusqlite::Result<T>,
+    ) -> Result<T, StoreError> {
+        work(&self.connection).map_err(|source| sqlite(&self.path, source))
+    }
+}
+
+fn sqlite(path: &Path, source: rusqlite::Error) -> StoreError {
+    let path = path.to_owned();
+    match source.sqlite_error_code() {
+        Some(ErrorCode::NotADatabase) => StoreError::Foreign(path),
+        Some(ErrorCode::DatabaseCorrupt) => StoreError::Damaged { path, what: source.to_string() },
+        _ => match source {
+            rusqlite::Error::FromSqlConversionFailure(..)
+            | rusqlite::Error::QueryReturnedNoRows => {
+                StoreError::Damaged { path, what: source.to_string() }
+            }
+            source => StoreError::Sqlite { path, source },
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{Bytes, Outcome, Sample};
+
+    fn header() -> Header {
+        Header {
+            name: "compaction".into(),
+            about: None,
+            plan_hash: "abc".into(),
+            plan_text: "name = \"compaction\"".into(),
+            seed: u64::MAX,
+            max_blocks: 60,
+            primary: "memory.rss.final".into(),
+            margin: 0.0025,
+            guards: [("latency.p95".to_owned(), 0.05)].into(),
+            variants: ["default", "compact"].map(variant).into(),
+            machine: [("kernel".to_owned(), "6.18".to_owned())].into(),
+        }
+    }
+
+    fn variant(name: &str) -> Variant {
+        Variant { name: name.into(), settings: BTreeMap::new() }
+    }
+
+    fn trial(block: u32, variant: &str) -> Trial {
+        let sample = |at_ms, rss| Sample { at_ms, processes: 1, rss, ..Sample::default() };
+        Trial {
+            id: format!("{block}-{variant}"),
+            block,
+            position: 0,
+            variant: variant.into(),
+            outcome: Outcome::Ok,
+            detail: None,
+            started_ms: 1_700_000_000_000,
+            seconds: 12.5,
+            metrics: [("memory.rss.final".to_owned(), 70_595_031.0)].into(),
+            samples: vec![sample(0, None), sample(500, Some(Bytes(7)))],
+            load_window_ms: Some((100, 900)),
+            load: None,
+            log_tail: "Listening".into(),
+        }
+    }
+
+    fn created() -> (tempfile::TempDir, PathBuf, Store) {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("x.carat");
+        let store = Store::create(&path, &header()).unwrap();
+        (folder, path, store)
+    }
+
+    #[test]
+    fn what_is_written_is_read_back_whole() {
+        let (_folder, path, mut store) = created();
+        let trials = [trial(0, "default"), trial(1, "compact")];
+        trials.iter().for_each(|trial| store.add(trial).unwrap());
+        drop(store);
+        let store = Store::open(&path).unwrap();
+        assert_eq!(store.header().unwrap(), header());
+        assert_eq!(store.trials().unwrap(), trials);
+    }
+
+    #[test]
+    fn a_trial_is_added_once_or_not_at_all() {
+        let (_folder, _path, mut store) = created();
+        store.add(&trial(1, "default")).unwrap();
+        let mut twice = trial(1, "default");
+        twice.id = "another id, same place".into();
+        store.add(&twice).unwrap_err();
+        let mut broken = trial(2, "default");
+        broken.samples.push(broken.samples[0].clone());
+        store.add(&broken).unwrap_err();
+        assert_eq!(store.trials().unwrap(), [trial(1, "default")]);
+    }
+
+    #[test]
+    fn an_existing_file_is_not_overwritten_whatever_it_is() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("x.carat");
+        std::fs::write(&path, "precious").unwrap();
+        assert!(matches!(Store::create(&path, &header()), Err(StoreError::Exists(_))));
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "precious");
+    }
+
+    #[test]
+    fn a_foreign_file_is_refused_and_left_as_it_was() {
+        let folder = tempfile::tempdir().unwrap();
+        let text = folder.path().join("text.carat");
+        std::fs::write(&text, "not a database, but longer than the header of one".repeat(9))
+            .unwrap();
+        let other = folder.path().join("other.carat");
+        Connection::open(&other).unwrap().execute_batch("CREATE TABLE a (b)").unwrap();
+        for path in [text, other] {
+            let before = std::fs::read(&path).unwrap();
+            let error = Store::open(&path).unwrap_err();
+            assert!(matches!(error, StoreError::Foreign(_)), "{error}");
+            assert_eq!(std::fs::read(&path).unwrap(), before);
+        }
+        let missing = Store::open(&folder.path().join("none")).unwrap_err();
+        assert!(matches!(missing, StoreError::Missing(_)));
+    }
+
+    #[test]
+    fn a_newer_format_is_refused_with_both_numbers() {
+        let (_folder, path, store) = created();
+        store.connection.pragma_update(None, "user_version", FORMAT + 1).unwrap();
+        drop(store);
+        let message = Store::open(&path).unwrap_err().to_string();
+        assert!(message.contains("format 2") && message.contains("up to 1"), "{message}");
+    }
+
+    #[test]
+    fn a_cut_file_is_damaged_and_says_so() {
+        let (_folder, path, mut store) = created();
+        (1..40).for_each(|block| store.add(&trial(block, "default")).unwrap());
+        drop(store);
+        let bytes = std::fs::read(&path).unwrap();
+        std::fs::write(&path, &bytes[..bytes.len() / 2 / 4096 * 4096]).unwrap();
+        let error = Store::open(&path).unwrap_err();
+        assert!(matches!(error, StoreError::Damaged { .. }), "{error}");
+    }
+
+    #[test]
+    fn the_runner_is_remembered_until_it_says_that_it_ended() {
+        let (_folder, _path, mut store) = created();
+        let runner = Runner {
+            identity: Identity { pid: 7, start_ticks: 9 },
+            token: "t".into(),
+            directory: "/tmp/x".into(),
+        };
+        store.set_runner(Some(&runner)).unwrap();
+        assert_eq!(store.runner().unwrap(), Some(runner));
+        store.set_runner(None).unwrap();
+        assert_eq!(store.runner().unwrap(), None);
+    }
+}

@@ -1,0 +1,208 @@
+//! Between rows and values.
+
+use crate::model::{Bytes, Outcome, Sample, Trial, Variant};
+use crate::store::Header;
+use rusqlite::types::Type;
+use rusqlite::{Connection, Row, params};
+use std::collections::BTreeMap;
+
+/// SQLite has signed integers only; what carat stores in them is never negative.
+pub(crate) fn unsigned(row: &Row<'_>, column: usize) -> rusqlite::Result<u64> {
+    let value: i64 = row.get(column)?;
+    u64::try_from(value).map_err(|error| broken(column, error))
+}
+
+fn broken(column: usize, error: impl std::error::Error + Send + Sync + 'static) -> rusqlite::Error {
+    rusqlite::Error::FromSqlConversionFailure(column, Type::Text, Box::new(error))
+}
+
+fn json<T: serde::de::DeserializeOwned>(row: &Row<'_>, column: usize) -> rusqlite::Result<T> {
+    let text: String = row.get(column)?;
+    serde_json::from_str(&text).map_err(|error| broken(column, error))
+}
+
+fn to_json(value: &impl serde::Serialize) -> rusqlite::Result<String> {
+    serde_json::to_string(value)
+        .map_err(|error| rusqlite::Error::ToSqlConversionFailure(Box::new(error)))
+}
+
+pub(crate) fn write_header(connection: &Connection, header: &Header) -> rusqlite::Result<()> {
+    connection.execute(
+        "INSERT INTO experiment VALUES (1, ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
+        params![
+            header.name,
+            header.about,
+            header.plan_hash,
+            header.plan_text,
+            header.seed.to_string(),
+            header.max_blocks,
+            header.primary,
+            header.margin,
+            env!("CARGO_PKG_VERSION"),
+        ],
+    )?;
+    for (metric, limit) in &header.guards {
+        connection.execute("INSERT INTO guard VALUES (?1, ?2)", params![metric, limit])?;
+    }
+    for (place, variant) in (0i64..).zip(&header.variants) {
+        connection.execute(
+            "INSERT INTO variant VALUES (?1, ?2, ?3)",
+            params![place, variant.name, to_json(&variant.settings)?],
+        )?;
+    }
+    for (name, value) in &header.machine {
+        connection.execute("INSERT INTO machine VALUES (?1, ?2)", params![name, value])?;
+    }
+    Ok(())
+}
+
+pub(crate) fn read_header(connection: &Connection) -> rusqlite::Result<Header> {
+    let (guards, variants, machine) = (
+        read_map(connection, "guard")?,
+        read_variants(connection)?,
+        read_map(connection, "machine")?,
+    );
+    connection.query_row(
+        "SELECT name, about, plan_hash, plan_text, seed, max_blocks, primary_metric, margin \
+         FROM experiment",
+        [],
+        |row| {
+            let seed: String = row.get(4)?;
+            Ok(Header {
+                name: row.get(0)?,
+                about: row.get(1)?,
+                plan_hash: row.get(2)?,
+                plan_text: row.get(3)?,
+                seed: seed.parse().map_err(|error| broken(4, error))?,
+                max_blocks: row.get(5)?,
+                primary: row.get(6)?,
+                margin: row.get(7)?,
+                guards,
+                variants,
+                machine,
+            })
+        },
+    )
+}
+
+fn read_map<T: rusqlite::types::FromSql>(
+    connection: &Connection,
+    table: &str,
+) -> rusqlite::Result<BTreeMap<String, T>> {
+    let mut statement = connection.prepare(&format!("SELECT * FROM {table}"))?;
+    let rows = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    rows.collect()
+}
+
+fn read_variants(connection: &Connection) -> rusqlite::Result<Vec<Variant>> {
+    let mut statement = connection.prepare("SELECT name, settings FROM variant ORDER BY place")?;
+    let rows = statement
+        .query_map([], |row| Ok(Variant { name: row.get(0)?, settings: json(row, 1)? }))?;
+    rows.collect()
+}
+
+pub(crate) fn write_trial(connection: &Connection, trial: &Trial) -> rusqlite::Result<()> {
+    let (from, to) = trial.load_window_ms.unzip();
+    connection.execute(
+        "INSERT INTO trial VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)",
+        params![
+            trial.id,
+            trial.block,
+            trial.position,
+            trial.variant,
+            trial.outcome.word(),
+            trial.detail,
+            trial.started_ms as i64,
+            trial.seconds,
+            from.map(|ms| ms as i64),
+            to.map(|ms| ms as i64),
+            trial.load.as_ref().map(to_json).transpose()?,
+            trial.log_tail,
+        ],
+    )?;
+    for (name, value) in &trial.metrics {
+        connection
+            .execute("INSERT INTO metric VALUES (?1, ?2, ?3)", params![trial.id, name, value])?;
+    }
+    let mut insert =
+        connection.prepare("INSERT INTO sample VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)")?;
+    for sample in &trial.samples {
+        let amount = |bytes: Option<Bytes>| bytes.map(|bytes| bytes.0 as i64);
+        insert.execute(params![
+            trial.id,
+            sample.at_ms as i64,
+            sample.processes,
+            amount(sample.rss),
+            amount(sample.pss),
+            amount(sample.uss),
+            amount(sample.swap),
+            to_json(sample)?,
+        ])?;
+    }
+    Ok(())
+}
+
+pub(crate) fn read_trials(connection: &Connection) -> rusqlite::Result<Vec<Trial>> {
+    let mut metrics = read_metrics(connection)?;
+    let mut samples = read_samples(connection)?;
+    let mut statement = connection.prepare(
+        "SELECT id, block, position, variant, outcome, detail, started_ms, seconds, \
+         load_from_ms, load_to_ms, load, log_tail FROM trial ORDER BY block, position",
+    )?;
+    let rows = statement.query_map([], |row| {
+        let mut trial = read_trial(row)?;
+        trial.metrics = metrics.remove(&trial.id).unwrap_or_default();
+        trial.samples = samples.remove(&trial.id).unwrap_or_default();
+        Ok(trial)
+    })?;
+    rows.collect()
+}
+
+fn read_trial(row: &Row<'_>) -> rusqlite::Result<Trial> {
+    let word: String = row.get(4)?;
+    let outcome = Outcome::parse(&word)
+        .ok_or_else(|| broken(4, std::io::Error::other(format!("unknown outcome `{word}`"))))?;
+    let window = match row.get::<_, Option<i64>>(8)? {
+        Some(_) => Some((unsigned(row, 8)?, unsigned(row, 9)?)),
+        None => None,
+    };
+    Ok(Trial {
+        id: row.get(0)?,
+        block: row.get(1)?,
+        position: row.get(2)?,
+        variant: row.get(3)?,
+        outcome,
+        detail: row.get(5)?,
+        started_ms: unsigned(row, 6)?,
+        seconds: row.get(7)?,
+        metrics: BTreeMap::new(),
+        samples: Vec::new(),
+        load_window_ms: window,
+        load: row.get::<_, Option<String>>(10)?.map(|_| json(row, 10)).transpose()?,
+        log_tail: row.get(11)?,
+    })
+}
+
+fn read_metrics(
+    connection: &Connection,
+) -> rusqlite::Result<BTreeMap<String, BTreeMap<String, f64>>> {
+    let mut statement = connection.prepare("SELECT trial, name, value FROM metric")?;
+    let rows = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;
+    let mut metrics = BTreeMap::<String, BTreeMap<String, f64>>::new();
+    for row in rows {
+        let (trial, name, value): (String, String, f64) = row?;
+        metrics.entry(trial).or_default().insert(name, value);
+    }
+    Ok(metrics)
+}
+
+fn read_samples(connection: &Connection) -> rusqlite::Result<BTreeMap<String, Vec<Sample>>> {
+    let mut statement = connection.prepare("SELECT trial, detail FROM sample ORDER BY at_ms")?;
+    let rows = statement.query_map([], |row| Ok((row.get(0)?, json(row, 1)?)))?;
+    let mut samples = BTreeMap::<String, Vec<Sample>>::new();
+    for row in rows {
+        let (trial, sample): (String, Sample) = row?;
+        samples.entry(trial).or_default().push(sample);
+    }
+    Ok(samples)
+}
