@@ -19,3 +19,6 @@ mod workload;
 
 pub use args::main;
 pub use exit::Exit;
+//! The command line: the only place that builds concrete things and prints.
+
+pub mod load;

@@ -9,6 +9,7 @@ pub mod memory;
 pub mod metric;
 pub mod outcome;
 pub mod results;
+pub mod span;
 pub mod units;
 
 pub use ledger::Ledger;
@@ -18,4 +19,5 @@ pub use memory::{CgroupSample, MemberSample, Sample, SamplerCost};
 pub use metric::{Better, MetricInfo, Unit};
 pub use outcome::Outcome;
 pub use results::{Conclusion, Estimate, Results, Role, Trial, Variant, Verdict};
+pub use span::Span;
 pub use units::Bytes;
