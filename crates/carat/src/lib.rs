@@ -16,10 +16,16 @@
 //!  model                                plain data, units, ids
 //! ```
 
+pub mod cli;
+pub mod experiment;
 pub mod launch;
+pub mod load;
 pub mod model;
 pub mod plan;
 pub mod process;
+pub mod report;
 pub mod sample;
 pub mod settings;
 pub mod store;
+pub mod trial;
+pub mod verdict;

@@ -1,0 +1,109 @@
+//! Differences to the baseline with their intervals, a row each, on one axis of percent.
+
+use crate::model::Estimate;
+use crate::report::chart::dots::{AXIS, ROW, TOP};
+use crate::report::chart::scale::{Scale, distance, number};
+use crate::report::chart::svg::{Anchor, Caption, Svg};
+use crate::report::text::shorten;
+use crate::report::wording;
+use maud::Markup;
+
+/// One row.
+pub(crate) struct DifferenceRow {
+    /// The metric, which decides the unit.
+    pub(crate) metric: String,
+    /// What stands above the interval; empty for the picture beside the dots.
+    pub(crate) label: String,
+    /// Colour and shape: the variant's number.
+    pub(crate) class: usize,
+    /// The difference, or what is to be said instead.
+    pub(crate) estimate: Result<Estimate, String>,
+}
+
+const WIDTH: f64 = 320.0;
+const LEFT: f64 = 14.0;
+const RIGHT: f64 = 306.0;
+/// Beyond this an interval is cut off with an arrow, so that one wild row does not flatten the others.
+const WIDEST: f64 = 1.0;
+
+/// The picture; shows the margin within which a difference does not matter as a band around zero.
+pub(crate) fn differences(rows: &[DifferenceRow], margin: f64, caption: &Caption<'_>) -> Markup {
+    let scale = axis(rows, margin);
+    let bottom = TOP + rows.len() as f64 * ROW;
+    let mut svg = Svg::new(WIDTH, bottom + AXIS);
+    let band = (scale.clamped(-margin), scale.clamped(margin));
+    svg.rect("margin", (band.0, TOP), (band.1 - band.0, bottom - TOP));
+    draw_axis(&mut svg, &scale, bottom);
+    for (at, row) in rows.iter().enumerate() {
+        draw_row(&mut svg, row, &scale, TOP + at as f64 * ROW);
+    }
+    svg.finish(caption)
+}
+
+/// From the least to the greatest end of any interval, with zero and the margin always inside.
+fn axis(rows: &[DifferenceRow], margin: f64) -> Scale {
+    let ends = rows
+        .iter()
+        .filter_map(|row| row.estimate.as_ref().ok())
+        .flat_map(|e| [e.ratio_interval.0, e.ratio_interval.1])
+        .filter(|end| end.is_finite());
+    let (low, high) =
+        ends.fold((-margin, margin), |(low, high), end| (low.min(end), high.max(end)));
+    let (low, high) = (low.max(-WIDEST), high.min(WIDEST));
+    let pad = (high - low).max(1e-4) * 0.08;
+    Scale::linear((low - pad, high + pad), (LEFT, RIGHT))
+}
+
+fn draw_axis(svg: &mut Svg, scale: &Scale, bottom: f64) {
+    let ticks = scale.ticks(5);
+    let step = distance(&ticks) * 100.0;
+    let decimals = if step > 0.0 { (-step.log10().floor()).clamp(0.0, 3.0) as usize } else { 1 };
+    for tick in &ticks {
+        let x = scale.at(*tick);
+        svg.line(if *tick == 0.0 { "zero" } else { "grid" }, (x, TOP), (x, bottom));
+        let sign = if *tick > 0.0 { "+" } else { "" };
+        let text = format!("{sign}{}", number(tick * 100.0, decimals));
+        svg.text("tick", (x, bottom + 16.0), Anchor::Middle, &text);
+    }
+    svg.text("axis", (RIGHT, bottom + 33.0), Anchor::End, "difference to the baseline, %");
+}
+
+fn draw_row(svg: &mut Svg, row: &DifferenceRow, scale: &Scale, top: f64) {
+    svg.open(&format!("v{}", row.class));
+    let middle = top + 35.0;
+    match &row.estimate {
+        Err(why) => {
+            svg.text("note", (RIGHT, top + 13.0), Anchor::End, why);
+        }
+        Ok(estimate) => {
+            svg.text("name", (LEFT, top + 13.0), Anchor::Start, &shorten(&row.label, 24));
+            svg.text(
+                "value",
+                (RIGHT, top + 13.0),
+                Anchor::End,
+                &wording::estimate(&row.metric, estimate),
+            );
+            draw_interval(svg, estimate, scale, middle);
+        }
+    }
+    svg.close();
+}
+
+/// A bar with a mark at the estimate, and an arrow where an end lies outside.
+pub(crate) fn draw_interval(svg: &mut Svg, estimate: &Estimate, scale: &Scale, y: f64) {
+    let (low, high) =
+        (scale.clamped(estimate.ratio_interval.0), scale.clamped(estimate.ratio_interval.1));
+    svg.line("interval", (low, y), (high, y));
+    for (value, x, tip) in
+        [(estimate.ratio_interval.0, low, -1.0), (estimate.ratio_interval.1, high, 1.0)]
+    {
+        let d = if (scale.at(value) - x).abs() > 0.5 {
+            let back = x - tip * 6.0;
+            format!("M{back:.1} {:.1}L{x:.1} {y:.1}L{back:.1} {:.1}", y - 5.0, y + 5.0)
+        } else {
+            format!("M{x:.1} {:.1}V{:.1}", y - 5.0, y + 5.0)
+        };
+        svg.path("end", &d);
+    }
+    svg.path("mark", &super::svg::dot_path(std::iter::once((scale.clamped(estimate.ratio), y))));
+}

@@ -1,0 +1,123 @@
+//! Every trial as a dot, a row per variant, with median and middle half.
+
+use crate::model::Unit;
+use crate::report::chart::scale::{AxisUnit, Scale, distance, range};
+use crate::report::chart::svg::{Anchor, Caption, Svg, dot_path, n};
+use crate::report::facts;
+use crate::report::text::shorten;
+use maud::Markup;
+use std::collections::BTreeMap;
+
+/// One row.
+pub(crate) struct DotRow {
+    /// Name of the variant.
+    pub(crate) label: String,
+    /// Colour and shape: the variant's number.
+    pub(crate) class: usize,
+    /// One value per trial.
+    pub(crate) values: Vec<f64>,
+    /// Trials that do not count, in words.
+    pub(crate) failures: Option<String>,
+}
+
+/// Height of a row; the picture of differences beside it keeps to it.
+pub(crate) const ROW: f64 = 58.0;
+/// Where the first row begins.
+pub(crate) const TOP: f64 = 4.0;
+/// Space for the axis below the rows.
+pub(crate) const AXIS: f64 = 40.0;
+
+const WIDTH: f64 = 480.0;
+const LEFT: f64 = 8.0;
+const RIGHT: f64 = 472.0;
+/// Distance of dots in pixels.
+const PITCH: f64 = 6.0;
+/// Half the height that a row's dots may take.
+const HALF: f64 = 15.0;
+
+/// The picture; `None` where no row has a value.
+pub(crate) fn dots(rows: &[DotRow], unit: Unit, caption: &Caption<'_>) -> Option<Markup> {
+    let all = range(rows.iter().flat_map(|row| row.values.iter().copied()), 0.04)?;
+    let scale = Scale::linear(all, (LEFT + 4.0, RIGHT - 4.0));
+    let bottom = TOP + rows.len() as f64 * ROW;
+    let mut svg = Svg::new(WIDTH, bottom + AXIS);
+    draw_axis(&mut svg, &scale, unit, bottom);
+    for (at, row) in rows.iter().enumerate() {
+        draw_row(&mut svg, row, (&scale, unit), TOP + at as f64 * ROW);
+    }
+    let (low, high) = scale.values();
+    let mut data = caption.data.to_vec();
+    data.push(("x", format!("{low},{high},{},{}", n(scale.places().0), n(scale.places().1))));
+    Some(svg.finish(&Caption { data: &data, ..*caption }))
+}
+
+fn draw_axis(svg: &mut Svg, scale: &Scale, unit: Unit, bottom: f64) {
+    let ticks = scale.ticks(6);
+    let axis = AxisUnit::of(unit, scale.values().1);
+    for tick in &ticks {
+        let x = scale.at(*tick);
+        svg.line("grid", (x, TOP), (x, bottom));
+        svg.text("tick", (x, bottom + 16.0), Anchor::Middle, &axis.tick(*tick, distance(&ticks)));
+    }
+    svg.text("axis", (RIGHT, bottom + 33.0), Anchor::End, axis.name);
+}
+
+fn draw_row(svg: &mut Svg, row: &DotRow, (scale, unit): (&Scale, Unit), top: f64) {
+    svg.open(&format!("v{}", row.class));
+    svg.text("name", (LEFT, top + 13.0), Anchor::Start, &shorten(&row.label, 38));
+    let Some(spread) = facts::spread(&row.values) else {
+        let why = row.failures.as_deref().unwrap_or("not measured");
+        svg.text("note", (LEFT, top + 34.0), Anchor::Start, &format!("no figure: {why}"));
+        svg.close();
+        return;
+    };
+    let count = if spread.n == 1 { "1 trial".into() } else { format!("{} trials", spread.n) };
+    let says = format!("{} · {count}", unit.show(spread.median));
+    svg.text("value", (RIGHT, top + 13.0), Anchor::End, &says);
+    let middle = top + 35.0;
+    if spread.n > 3 {
+        let (left, right) = (scale.at(spread.lower), scale.at(spread.upper));
+        svg.rect("half", (left, middle - HALF - 1.0), (right - left, 2.0 * HALF + 2.0));
+    }
+    svg.path(
+        "dots",
+        &dot_path(swarm(&row.values, scale).into_iter().map(|(x, dy)| (x, middle + dy))),
+    );
+    let x = scale.at(spread.median);
+    svg.line("median", (x, middle - HALF - 3.0), (x, middle + HALF + 3.0));
+    svg.close();
+}
+
+/// Places without overlap where there is room: dots of one column are stacked around the middle line, closer
+/// together where a column is full.
+fn swarm(values: &[f64], scale: &Scale) -> Vec<(f64, f64)> {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let mut columns: BTreeMap<i64, Vec<f64>> = BTreeMap::new();
+    for value in sorted {
+        let x = scale.at(value);
+        columns.entry((x / PITCH).floor() as i64).or_default().push(x);
+    }
+    let mut places = Vec::with_capacity(values.len());
+    for column in columns.values() {
+        let gap = PITCH.min(2.0 * HALF / column.len().max(2) as f64);
+        for (at, x) in column.iter().enumerate() {
+            let side = if at % 2 == 0 { 1.0 } else { -1.0 };
+            places.push((*x, side * at.div_ceil(2) as f64 * gap));
+        }
+    }
+    places
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thousand_equal_values_stay_within_their_row() {
+        let scale = Scale::linear((0.0, 1.0), (0.0, 400.0));
+        let places = swarm(&[0.5; 1000], &scale);
+        assert_eq!(places.len(), 1000);
+        assert!(places.iter().all(|(_, dy)| dy.abs() <= HALF + 0.1));
+    }
+}

@@ -1,0 +1,12 @@
+//! Charts as SVG text: scales, ticks, a small writer, and one module per kind of chart.
+//!
+//! A chart takes plain numbers and gives markup; colours come from the page's stylesheet by class, so that
+//! one picture serves light, dark and print. Everything is readable without a script.
+
+pub(crate) mod difference;
+pub(crate) mod dots;
+pub(crate) mod scale;
+pub(crate) mod svg;
+
+pub(crate) use difference::{DifferenceRow, differences};
+pub(crate) use dots::{DotRow, dots};

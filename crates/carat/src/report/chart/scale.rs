@@ -1,0 +1,226 @@
+//! From values to places: linear and logarithmic scales, round ticks, units of an axis.
+
+use crate::model::Unit;
+
+/// Maps a range of values onto a range of places.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Scale {
+    values: (f64, f64),
+    places: (f64, f64),
+    kind: Kind,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Kind {
+    Linear,
+    Logarithmic,
+}
+
+impl Scale {
+    /// Equal steps for equal differences; an empty range of values is widened.
+    pub(crate) fn linear(values: (f64, f64), places: (f64, f64)) -> Self {
+        Self { values: widened(values), places, kind: Kind::Linear }
+    }
+
+    /// Equal steps for equal ratios; values at or below 0 are taken as a thousandth of the upper end.
+    pub(crate) fn logarithmic(values: (f64, f64), places: (f64, f64)) -> Self {
+        let high = if values.1 > 0.0 { values.1 } else { 1.0 };
+        let low = if values.0 > 0.0 { values.0 } else { high / 1000.0 };
+        let (low, high) = if low < high { (low, high) } else { (low / 2.0, low * 2.0) };
+        Self { values: (low, high), places, kind: Kind::Logarithmic }
+    }
+
+    /// The place of a value; not clamped.
+    pub(crate) fn at(&self, value: f64) -> f64 {
+        let (low, high) = self.values;
+        let share = match self.kind {
+            Kind::Linear => (value - low) / (high - low),
+            Kind::Logarithmic => (value.max(low / 1e3) / low).ln() / (high / low).ln(),
+        };
+        self.places.0 + share * (self.places.1 - self.places.0)
+    }
+
+    /// The place of a value, kept within the range of places.
+    pub(crate) fn clamped(&self, value: f64) -> f64 {
+        let (low, high) = (self.places.0.min(self.places.1), self.places.0.max(self.places.1));
+        self.at(value).clamp(low, high)
+    }
+
+    /// Both ends of the values.
+    pub(crate) fn values(&self) -> (f64, f64) {
+        self.values
+    }
+
+    /// Both ends of the places.
+    pub(crate) fn places(&self) -> (f64, f64) {
+        self.places
+    }
+
+    /// Round values inside the range, about `wanted` of them.
+    pub(crate) fn ticks(&self, wanted: usize) -> Vec<f64> {
+        match self.kind {
+            Kind::Linear => linear_ticks(self.values, wanted),
+            Kind::Logarithmic => logarithmic_ticks(self.values, wanted),
+        }
+    }
+}
+
+/// The range of values with a margin of that share on both sides.
+pub(crate) fn range(values: impl IntoIterator<Item = f64>, margin: f64) -> Option<(f64, f64)> {
+    let (low, high) = values
+        .into_iter()
+        .filter(|value| value.is_finite())
+        .fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), v| (low.min(v), high.max(v)));
+    if low > high {
+        return None;
+    }
+    let pad = (high - low) * margin;
+    Some(widened((low - pad, high + pad)))
+}
+
+fn widened((low, high): (f64, f64)) -> (f64, f64) {
+    if high > low {
+        return (low, high);
+    }
+    let pad = if low == 0.0 { 1.0 } else { low.abs() * 0.01 };
+    (low - pad, high + pad)
+}
+
+/// The distance of ticks: 1, 2 or 5 times a power of ten.
+fn step(span: f64, wanted: usize) -> f64 {
+    let rough = span / wanted.max(1) as f64;
+    let power = 10f64.powf(rough.log10().floor());
+    let lead = rough / power;
+    let nice = match lead {
+        l if l <= 1.0 => 1.0,
+        l if l <= 2.0 => 2.0,
+        l if l <= 5.0 => 5.0,
+        _ => 10.0,
+    };
+    nice * power
+}
+
+fn linear_ticks((low, high): (f64, f64), wanted: usize) -> Vec<f64> {
+    let step = step(high - low, wanted);
+    let first = (low / step).ceil() as i64;
+    let last = (high / step).floor() as i64;
+    (first..=last.min(first + 100)).map(|at| at as f64 * step).collect()
+}
+
+fn logarithmic_ticks((low, high): (f64, f64), wanted: usize) -> Vec<f64> {
+    let powers = low.log10().floor() as i32..=high.log10().ceil() as i32;
+    let with = |leads: &[f64]| -> Vec<f64> {
+        powers
+            .clone()
+            .flat_map(|power| leads.iter().map(move |lead| lead * 10f64.powi(power)))
+            .filter(|tick| (low * 0.9999..=high * 1.0001).contains(tick))
+            .collect()
+    };
+    [&[1.0, 2.0, 5.0][..], &[1.0, 3.0], &[1.0]]
+        .iter()
+        .map(|leads| with(leads))
+        .find(|ticks| ticks.len() <= wanted + 1)
+        .unwrap_or_else(|| with(&[1.0]))
+}
+
+/// How the numbers of an axis are written: divided, with one unit for the whole axis.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct AxisUnit {
+    /// Values are divided by this.
+    pub(crate) divisor: f64,
+    /// What stands at the axis.
+    pub(crate) name: &'static str,
+}
+
+impl AxisUnit {
+    /// The unit in which the largest value of an axis reads well.
+    pub(crate) fn of(unit: Unit, largest: f64) -> Self {
+        let largest = largest.abs();
+        let (divisor, name) = match unit {
+            Unit::Bytes if largest >= 1e10 => (1e9, "GB"),
+            Unit::Bytes if largest >= 1e6 => (1e6, "MB"),
+            Unit::Bytes if largest >= 1e4 => (1e3, "kB"),
+            Unit::Bytes => (1.0, "bytes"),
+            Unit::Seconds if largest < 1e-3 => (1e-6, "µs"),
+            Unit::Seconds if largest < 1.0 => (1e-3, "ms"),
+            Unit::Seconds => (1.0, "s"),
+            Unit::PerSecond => (1.0, "per second"),
+            Unit::Fraction => (0.01, "%"),
+            Unit::Count => (1.0, ""),
+        };
+        Self { divisor, name }
+    }
+
+    /// A tick's number, with as many digits as the distance of ticks needs.
+    pub(crate) fn tick(&self, value: f64, distance: f64) -> String {
+        let distance = (distance / self.divisor).abs();
+        let decimals =
+            if distance > 0.0 { (-distance.log10().floor()).clamp(0.0, 6.0) as usize } else { 2 };
+        number(value / self.divisor, decimals)
+    }
+}
+
+/// A number with that many decimals and narrow spaces between thousands.
+pub(crate) fn number(value: f64, decimals: usize) -> String {
+    let text = format!("{:.decimals$}", value.abs());
+    let (whole, rest) =
+        text.split_once('.').map_or((text.as_str(), ""), |(whole, rest)| (whole, rest));
+    let mut out = String::new();
+    if value < 0.0 && text.contains(|c: char| c.is_ascii_digit() && c != '0') {
+        out.push('−');
+    }
+    for (at, digit) in whole.chars().enumerate() {
+        if at > 0 && (whole.len() - at) % 3 == 0 && whole.len() > 4 {
+            out.push('\u{202f}');
+        }
+        out.push(digit);
+    }
+    if !rest.is_empty() {
+        out.push('.');
+        out.push_str(rest);
+    }
+    out
+}
+
+/// The distance between the first two ticks.
+pub(crate) fn distance(ticks: &[f64]) -> f64 {
+    match ticks {
+        [first, second, ..] => second - first,
+        _ => 0.0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ticks_are_round_and_inside() {
+        for (values, wanted, ticks) in [
+            ((0.0, 100.0), 5, vec![0.0, 20.0, 40.0, 60.0, 80.0, 100.0]),
+            ((70.2, 71.4), 4, vec![70.5, 71.0]),
+            ((-0.03, 0.012), 4, vec![-0.02, 0.0]),
+        ] {
+            let found = Scale::linear(values, (0.0, 1.0)).ticks(wanted);
+            assert_eq!(found.len(), ticks.len(), "{values:?}: {found:?}");
+            for (one, other) in found.iter().zip(&ticks) {
+                assert!((one - other).abs() < 1e-9, "{values:?}: {found:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_scale_of_one_value_puts_it_in_the_middle() {
+        let scale = Scale::linear((5.0, 5.0), (0.0, 100.0));
+        assert!((scale.at(5.0) - 50.0).abs() < 1e-9);
+        assert!(Scale::logarithmic((0.0, 0.0), (0.0, 1.0)).at(0.0).is_finite());
+    }
+
+    #[test]
+    fn an_axis_has_one_unit_and_the_digits_its_ticks_need() {
+        let axis = AxisUnit::of(Unit::Bytes, 71e6);
+        assert_eq!((axis.name, axis.tick(70.5e6, 0.5e6).as_str()), ("MB", "70.5"));
+        assert_eq!(number(-12_345.6, 0), "−12\u{202f}346");
+        assert_eq!(number(-0.04, 1), "0.0");
+    }
+}

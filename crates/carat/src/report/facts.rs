@@ -1,0 +1,148 @@
+//! What all faces say about results: values per variant, their spread, and how they are named.
+
+use crate::model::{Conclusion, Outcome, Results, Role, Unit, metric};
+
+/// The trials of one variant that count in one metric, summed up.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Spread {
+    /// Trials that have the metric.
+    pub(crate) n: usize,
+    pub(crate) min: f64,
+    pub(crate) lower: f64,
+    pub(crate) median: f64,
+    pub(crate) upper: f64,
+    pub(crate) max: f64,
+    pub(crate) mean: f64,
+    /// Sample standard deviation; `None` for a single trial.
+    pub(crate) deviation: Option<f64>,
+}
+
+/// Block and value of every trial that counts: ended well, and not in the block that warms the machine up.
+pub(crate) fn scored(results: &Results, variant: &str, metric: &str) -> Vec<(u32, f64)> {
+    results
+        .trials
+        .iter()
+        .filter(|trial| trial.variant == variant && counts(trial))
+        .filter_map(|trial| Some((trial.block, *trial.metrics.get(metric)?)))
+        .filter(|(_, value)| value.is_finite())
+        .collect()
+}
+
+/// Whether a trial's figures count.
+pub(crate) fn counts(trial: &crate::model::Trial) -> bool {
+    trial.block > 0 && trial.outcome == Outcome::Ok
+}
+
+/// The spread of values; `None` where there are none. Quartiles interpolate linearly (Hyndman and Fan, type 7).
+pub(crate) fn spread(values: &[f64]) -> Option<Spread> {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let (first, last) = (*sorted.first()?, *sorted.last()?);
+    let mean = sorted.iter().sum::<f64>() / sorted.len() as f64;
+    let squares: f64 = sorted.iter().map(|value| (value - mean).powi(2)).sum();
+    Some(Spread {
+        n: sorted.len(),
+        min: first,
+        lower: quantile(&sorted, 0.25),
+        median: quantile(&sorted, 0.5),
+        upper: quantile(&sorted, 0.75),
+        max: last,
+        mean,
+        deviation: (sorted.len() > 1).then(|| (squares / (sorted.len() - 1) as f64).sqrt()),
+    })
+}
+
+/// The quantile `p` of sorted values that are not empty.
+pub(crate) fn quantile(sorted: &[f64], p: f64) -> f64 {
+    let place = p * (sorted.len() - 1) as f64;
+    let below = place.floor() as usize;
+    let above = (below + 1).min(sorted.len() - 1);
+    sorted[below] + (sorted[above] - sorted[below]) * (place - below as f64)
+}
+
+/// The spread of one variant in one metric.
+pub(crate) fn variant_spread(results: &Results, variant: &str, metric: &str) -> Option<Spread> {
+    let values: Vec<f64> = scored(results, variant, metric).iter().map(|(_, v)| *v).collect();
+    spread(&values)
+}
+
+/// The conclusion about one variant in one metric.
+pub(crate) fn conclusion<'a>(
+    results: &'a Results,
+    variant: &str,
+    metric: &str,
+) -> Option<&'a Conclusion> {
+    results.conclusions.iter().find(|c| c.variant == variant && c.metric == metric)
+}
+
+/// Guards about one variant, in the order of the results.
+pub(crate) fn guards<'a>(
+    results: &'a Results,
+    variant: &str,
+) -> impl Iterator<Item = &'a Conclusion> {
+    let variant = variant.to_owned();
+    results
+        .conclusions
+        .iter()
+        .filter(move |c| c.variant == variant && matches!(c.role, Role::Guard { .. }))
+}
+
+/// Metrics that appear, most important first: primary, guards, then the others as the list of metrics orders them.
+pub(crate) fn metrics(results: &Results) -> Vec<String> {
+    let mut names = vec![results.primary.clone()];
+    let guards = results.conclusions.iter().filter(|c| matches!(c.role, Role::Guard { .. }));
+    let listed = metric::METRICS.iter().map(|known| known.name);
+    let present: std::collections::BTreeSet<&str> =
+        results.trials.iter().flat_map(|trial| trial.metrics.keys().map(String::as_str)).collect();
+    let rest = listed.filter(|name| present.contains(name)).chain(present.iter().copied());
+    for name in guards.map(|guard| guard.metric.as_str()).chain(rest) {
+        if !names.iter().any(|have| have == name) {
+            names.push(name.to_owned());
+        }
+    }
+    names
+}
+
+/// Unit of a metric; a name that the list lacks is a plain count.
+pub(crate) fn unit(name: &str) -> Unit {
+    metric::find(name).map_or(Unit::Count, |known| known.unit)
+}
+
+/// What a metric is, as a heading.
+pub(crate) fn heading(name: &str) -> String {
+    let what = metric::find(name).map_or(name, |known| known.what);
+    let mut letters = what.chars();
+    letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
+}
+
+/// How many trials of a variant ended in each way other than well, in words; `None` where all did well.
+pub(crate) fn failures(results: &Results, variant: &str) -> Option<String> {
+    let mut counted: std::collections::BTreeMap<Outcome, usize> = std::collections::BTreeMap::new();
+    for trial in results.trials.iter().filter(|t| t.variant == variant && t.outcome != Outcome::Ok)
+    {
+        *counted.entry(trial.outcome).or_default() += 1;
+    }
+    let words: Vec<String> = counted.iter().map(|(how, n)| format!("{n} {how}")).collect();
+    (!words.is_empty()).then(|| words.join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_spread_of_one_value_is_that_value_without_a_deviation() {
+        let one = spread(&[7.0]).unwrap();
+        assert_eq!(
+            (one.min, one.lower, one.median, one.max, one.deviation),
+            (7.0, 7.0, 7.0, 7.0, None)
+        );
+        assert_eq!(spread(&[]), None);
+    }
+
+    #[test]
+    fn quartiles_interpolate() {
+        let four = spread(&[4.0, 1.0, 3.0, 2.0]).unwrap();
+        assert_eq!((four.lower, four.median, four.upper, four.mean), (1.75, 2.5, 3.25, 2.5));
+    }
+}

@@ -1,0 +1,17 @@
+//! The faces of an experiment's results: a page, a terminal table, Markdown, CSV, JSON, OpenMetrics, budgets.
+//!
+//! Every face begins with [`prepare`](redact::prepare), which takes control characters and secrets out of
+//! every text, and then escapes for its own syntax only. Nothing here touches the world: results come in,
+//! text goes out. Conclusions are read, never computed.
+
+mod chart;
+mod facts;
+mod page;
+mod redact;
+mod terminal;
+mod text;
+mod wording;
+
+pub use page::{PageOptions, html};
+pub use redact::Audience;
+pub use terminal::{Style, terminal};

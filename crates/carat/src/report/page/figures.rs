@@ -1,0 +1,141 @@
+//! A section per metric: every trial as a dot, the difference with its interval, the table beside.
+
+use crate::model::{Conclusion, Results, Role};
+use crate::report::chart::svg::Caption;
+use crate::report::chart::{DifferenceRow, DotRow, differences, dots};
+use crate::report::facts;
+use crate::report::page::tables;
+use crate::report::text::one_line;
+use crate::report::wording;
+use maud::{Markup, html as markup};
+
+/// Metrics that the experiment is about: the primary, then the guards.
+pub(crate) fn compared(results: &Results) -> Vec<String> {
+    let guarded = |name: &String| {
+        results
+            .conclusions
+            .iter()
+            .any(|c| c.metric == *name && matches!(c.role, Role::Guard { .. }))
+    };
+    facts::metrics(results)
+        .into_iter()
+        .filter(|name| *name == results.primary || guarded(name))
+        .collect()
+}
+
+/// The colour of a variant: its place in the file; colours repeat after eight.
+pub(crate) fn class(place: usize) -> usize {
+    if place < 8 { place } else { 1 + (place - 1) % 7 }
+}
+
+/// Heading, pictures, table of one metric.
+pub(crate) fn metric_section(results: &Results, metric: &str) -> Markup {
+    let id = identifier(metric);
+    let unit = facts::unit(metric);
+    let rows: Vec<DotRow> = results
+        .variants
+        .iter()
+        .enumerate()
+        .map(|(place, variant)| DotRow {
+            label: one_line(&variant.name),
+            class: class(place),
+            values: facts::scored(results, &variant.name, metric)
+                .into_iter()
+                .map(|(_, v)| v)
+                .collect(),
+            failures: facts::failures(results, &variant.name),
+        })
+        .collect();
+    let says = spoken(results, metric);
+    let title = format!("All trials of {metric}");
+    let caption = Caption { id: &format!("dots-{id}"), title: &title, says: &says, data: &[] };
+    markup! {
+        section {
+            h2 { (facts::heading(metric)) code { (metric) } }
+            @match dots(&rows, unit, &caption) {
+                Some(picture) => figure {
+                    figcaption { (explained(results, metric, rows.iter().map(|r| r.values.len()).max())) }
+                    div.pair {
+                        (picture)
+                        @if results.variants.len() > 1 { (difference_picture(results, metric, &id)) }
+                    }
+                },
+                None => p.soft { "No trial that counts has this metric, so there is nothing to draw." },
+            }
+            details { summary { "Numbers" } (tables::metric(results, metric)) }
+        }
+    }
+}
+
+fn difference_picture(results: &Results, metric: &str, id: &str) -> Markup {
+    let rows: Vec<DifferenceRow> = results
+        .variants
+        .iter()
+        .enumerate()
+        .map(|(place, variant)| DifferenceRow {
+            metric: metric.to_owned(),
+            label: String::new(),
+            class: class(place),
+            estimate: match (place, facts::conclusion(results, &variant.name, metric)) {
+                (0, _) => Err("the baseline".into()),
+                (_, None) => Err("not compared".into()),
+                (_, Some(conclusion)) => conclusion.estimate.ok_or_else(|| "too few blocks".into()),
+            },
+        })
+        .collect();
+    let says: Vec<String> = results
+        .conclusions
+        .iter()
+        .filter(|c| c.metric == metric)
+        .filter_map(|c| {
+            Some(format!("{}: {}", c.variant, wording::estimate(metric, c.estimate.as_ref()?)))
+        })
+        .collect();
+    let title = format!("Difference to the baseline in {metric}");
+    let says = says.join("; ");
+    let caption =
+        Caption { id: &format!("difference-{id}"), title: &title, says: &says, data: &[] };
+    differences(&rows, results.margin, &caption)
+}
+
+fn spoken(results: &Results, metric: &str) -> String {
+    let unit = facts::unit(metric);
+    let parts: Vec<String> = results
+        .variants
+        .iter()
+        .map(|variant| match facts::variant_spread(results, &variant.name, metric) {
+            Some(spread) => format!(
+                "{}: median {} of {} trials, from {} to {}",
+                variant.name,
+                unit.show(spread.median),
+                spread.n,
+                unit.show(spread.min),
+                unit.show(spread.max)
+            ),
+            None => format!("{}: no figure", variant.name),
+        })
+        .collect();
+    parts.join("; ")
+}
+
+fn explained(results: &Results, metric: &str, most: Option<usize>) -> Markup {
+    let limit = results.conclusions.iter().find_map(|c: &Conclusion| match c.role {
+        Role::Guard { limit } if c.metric == metric => Some(limit),
+        _ => None,
+    });
+    markup! {
+        "Each dot is one trial; the line is the median"
+        @if most.is_some_and(|n| n > 3) { ", the box the middle half" }
+        ". The axis does not start at 0."
+        @if results.variants.len() > 1 {
+            " The bars are the differences to the baseline with their intervals, from the pairs within blocks; \
+            within the grey band (" (wording::share(results.margin)) ") a difference does not matter."
+        }
+        @if let Some(limit) = limit { " A guard: a change for the worse may be at most " (wording::share(limit)) "." }
+    }
+}
+
+/// Letters, digits and hyphens of a name, for an id.
+pub(crate) fn identifier(name: &str) -> String {
+    name.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect()
+}

@@ -1,0 +1,424 @@
+//! Takes out of results what must not be shown: control characters and secrets always; for a shared report
+//! also the host's and the user's name, paths, log lines and environment beyond an allow-list.
+
+use crate::model::Results;
+use crate::report::text::plain;
+use std::collections::BTreeMap;
+
+/// Who will read what is written.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Audience {
+    /// The person who ran the experiment: everything but secrets.
+    #[default]
+    Own,
+    /// Anybody: also without host, user, paths, log lines and environment beyond an allow-list.
+    Shared,
+}
+
+/// Machine facts that name the host or the user.
+const IDENTITY: &[&str] = &["host", "hostname", "user", "username", "fqdn", "home", "ip"];
+
+/// Parts of names whose values are secrets.
+const SECRET_NAMES: &[&str] = &[
+    "secret",
+    "token",
+    "password",
+    "passwd",
+    "passphrase",
+    "apikey",
+    "api_key",
+    "api-key",
+    "access_key",
+    "access-key",
+    "private_key",
+    "private-key",
+    "credential",
+    "master_key",
+    "master-key",
+    "cookie",
+    "authorization",
+    "session_key",
+    "signing_key",
+    "encryption_key",
+    "_dsn",
+];
+
+/// Beginnings of well-known tokens.
+const TOKEN_STARTS: &[&str] = &[
+    "ghp_",
+    "gho_",
+    "ghs_",
+    "ghu_",
+    "github_pat_",
+    "glpat-",
+    "sk_live_",
+    "sk_test_",
+    "rk_live_",
+    "sk-ant-",
+    "sk-proj-",
+    "xoxb-",
+    "xoxp-",
+    "xoxa-",
+    "AKIA",
+    "ASIA",
+    "eyJ",
+    "npm_",
+    "rubygems_",
+    "SG.",
+    "shpat_",
+    "dop_v1_",
+];
+
+/// Environment variables whose values a shared report keeps.
+const ENV_KEPT: &[&str] = &[
+    "MALLOC_",
+    "RUBY_",
+    "RUBYOPT",
+    "LD_PRELOAD",
+    "WEB_CONCURRENCY",
+    "RAILS_ENV",
+    "RACK_ENV",
+    "RAILS_MAX_THREADS",
+    "RAILS_MIN_THREADS",
+    "GLIBC_TUNABLES",
+    "MIMALLOC_",
+    "TCMALLOC_",
+    "LANG",
+    "LC_",
+    "PORT",
+    "CARAT_",
+    "PUMA_",
+];
+
+const HIDDEN: &str = "[hidden]";
+
+/// The results as that audience may see them.
+pub(crate) fn prepare(results: &Results, audience: Audience) -> Results {
+    let rules = Rules::of(results, audience);
+    let mut shown = results.clone();
+    let names = rules.distinct_names(results);
+    let name = |given: &str| names.get(given).cloned().unwrap_or_else(|| rules.text(given));
+    rules.edit(&mut shown.name);
+    shown.about = shown.about.map(|about| rules.text(&about));
+    rules.edit(&mut shown.plan_text);
+    rules.edit(&mut shown.plan_hash);
+    rules.edit(&mut shown.primary);
+    shown.machine = rules.machine(&results.machine);
+    shown.guards = rules.names(shown.guards);
+    shown.warnings.iter_mut().for_each(|warning| rules.edit(warning));
+    for variant in &mut shown.variants {
+        variant.name = name(&variant.name);
+        variant.settings = variant
+            .settings
+            .iter()
+            .map(|(key, value)| (rules.text(key), rules.value(key, value)))
+            .collect();
+    }
+    for conclusion in &mut shown.conclusions {
+        conclusion.variant = name(&conclusion.variant);
+        rules.edit(&mut conclusion.metric);
+    }
+    for trial in &mut shown.trials {
+        trial.variant = name(&trial.variant);
+        rules.edit(&mut trial.id);
+        trial.detail = trial.detail.take().map(|detail| rules.text(&detail));
+        trial.metrics = rules.names(std::mem::take(&mut trial.metrics));
+        if let Some(load) = &mut trial.load {
+            for flag in &mut load.flags {
+                rules.edit(&mut flag.code);
+                rules.edit(&mut flag.message);
+            }
+            load.metrics = rules.names(std::mem::take(&mut load.metrics));
+        }
+        match audience {
+            Audience::Own => rules.edit(&mut trial.log_tail),
+            Audience::Shared => trial.log_tail.clear(),
+        }
+    }
+    shown
+}
+
+struct Rules {
+    audience: Audience,
+    /// Names of host and user, which may stand in any text.
+    identities: Vec<String>,
+}
+
+impl Rules {
+    fn of(results: &Results, audience: Audience) -> Self {
+        let mut identities: Vec<String> = results
+            .machine
+            .iter()
+            .filter(|(key, value)| {
+                IDENTITY.contains(&key.to_lowercase().as_str()) && value.len() > 2
+            })
+            .map(|(_, value)| value.clone())
+            .collect();
+        identities.sort_by_key(|identity| std::cmp::Reverse(identity.len()));
+        Self { audience, identities }
+    }
+
+    fn edit(&self, text: &mut String) {
+        *text = self.text(text);
+    }
+
+    fn text(&self, text: &str) -> String {
+        let masked = secrets(&plain(text));
+        match self.audience {
+            Audience::Own => masked,
+            Audience::Shared => self.anonymous(&masked),
+        }
+    }
+
+    /// A value whose name says whether it is a secret.
+    fn value(&self, key: &str, value: &str) -> String {
+        if is_secret_name(key) || (self.audience == Audience::Shared && is_private_variable(key)) {
+            return HIDDEN.to_owned();
+        }
+        self.text(value)
+    }
+
+    fn names<V>(&self, values: BTreeMap<String, V>) -> BTreeMap<String, V> {
+        values.into_iter().map(|(name, value)| (self.text(&name), value)).collect()
+    }
+
+    fn machine(&self, machine: &BTreeMap<String, String>) -> BTreeMap<String, String> {
+        machine
+            .iter()
+            .filter(|(key, _)| {
+                self.audience == Audience::Own || !IDENTITY.contains(&key.to_lowercase().as_str())
+            })
+            .map(|(key, value)| (self.text(key), self.value(key, value)))
+            .collect()
+    }
+
+    fn anonymous(&self, text: &str) -> String {
+        let mut out = text.to_owned();
+        for identity in &self.identities {
+            out = out.replace(identity.as_str(), "[name]");
+        }
+        variables(&short_paths(&out))
+    }
+
+    /// Variants whose names become equal stay apart.
+    fn distinct_names(&self, results: &Results) -> BTreeMap<String, String> {
+        let mut names: BTreeMap<String, String> = BTreeMap::new();
+        for variant in &results.variants {
+            let base = crate::report::text::one_line(&self.text(&variant.name));
+            let mut name = base.clone();
+            let mut copy = 2;
+            while names.values().any(|taken| *taken == name) {
+                name = format!("{base} ({copy})");
+                copy += 1;
+            }
+            names.insert(variant.name.clone(), name);
+        }
+        names
+    }
+}
+
+fn is_secret_name(name: &str) -> bool {
+    let name = name.to_lowercase();
+    SECRET_NAMES.iter().any(|part| name.contains(part))
+}
+
+/// An upper-case name, as environment variables have, that is not on the allow-list.
+fn is_private_variable(name: &str) -> bool {
+    let looks_like_one = name.len() > 2
+        && name.chars().all(|c| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_')
+        && name.contains(|c: char| c.is_ascii_uppercase());
+    looks_like_one && !ENV_KEPT.iter().any(|kept| name.starts_with(kept))
+}
+
+/// The text with secrets masked: passwords in addresses, values of telling names, well-known tokens, keys in PEM.
+fn secrets(text: &str) -> String {
+    let text = mask_pem(text);
+    let text = mask_addresses(&text);
+    let text = mask_values(&text, is_secret_name);
+    mask_tokens(&text)
+}
+
+fn variables(text: &str) -> String {
+    mask_values(text, is_private_variable)
+}
+
+fn mask_pem(text: &str) -> String {
+    let mut out = String::new();
+    let mut rest = text;
+    while let Some(start) = rest.find("-----BEGIN ") {
+        let end = rest[start..]
+            .find("-----END ")
+            .and_then(|end| {
+                rest[start + end + 9..].find("-----").map(|dash| start + end + 9 + dash + 5)
+            })
+            .unwrap_or(rest.len());
+        out.push_str(&rest[..start]);
+        out.push_str(HIDDEN);
+        rest = &rest[end..];
+    }
+    out + rest
+}
+
+/// `redis://user:word@host` loses what stands between `//` and `@`.
+fn mask_addresses(text: &str) -> String {
+    let mut out = String::new();
+    let mut rest = text;
+    while let Some(place) = rest.find("://") {
+        let (before, after) = rest.split_at(place + 3);
+        out.push_str(before);
+        let end = after
+            .find(|c: char| {
+                c.is_whitespace() || matches!(c, '/' | '"' | '\'' | '<' | '>' | '?' | '#')
+            })
+            .unwrap_or(after.len());
+        if let Some(at) = after[..end].rfind('@') {
+            out.push_str(HIDDEN);
+            rest = &after[at..];
+        } else {
+            rest = after;
+        }
+    }
+    out + rest
+}
+
+/// Masks the value after `NAME=`, `NAME = "`, `"NAME": "`, `--name value` and `Name: Bearer value`.
+fn mask_values(text: &str, hides: fn(&str) -> bool) -> String {
+    let mut out = String::new();
+    let mut rest = text;
+    while let Some(start) = rest.find(is_name_character) {
+        out.push_str(&rest[..start]);
+        rest = &rest[start..];
+        let end = rest.find(|c| !is_name_character(c)).unwrap_or(rest.len());
+        let (name, after) = rest.split_at(end);
+        out.push_str(name);
+        rest = after;
+        if !hides(name.trim_start_matches('-')) {
+            continue;
+        }
+        if let Some((separator, value)) = value_after(name, after) {
+            out.push_str(&after[..separator]);
+            out.push_str(HIDDEN);
+            rest = &after[separator + value..];
+        }
+    }
+    out + rest
+}
+
+fn is_name_character(c: char) -> bool {
+    c.is_alphanumeric() || matches!(c, '_' | '-' | '.')
+}
+
+/// Bytes of the separator (with an opening quote) and of the value after a name; `None` where none follows.
+fn value_after(name: &str, after: &str) -> Option<(usize, usize)> {
+    let trimmed = after.trim_start_matches(['"', '\'']).trim_start_matches([' ', '\t']);
+    let assigned = trimmed.strip_prefix("=>").or_else(|| trimmed.strip_prefix(['=', ':']));
+    let value = match assigned {
+        Some(value) => value.trim_start_matches([' ', '\t']),
+        None if name.starts_with("--") && after.starts_with(' ') => after.trim_start(),
+        None => return None,
+    };
+    let quoted = value.chars().next().filter(|c| matches!(c, '"' | '\''));
+    let (value, end) = match quoted {
+        Some(quote) => {
+            let inner = &value[1..];
+            (inner, inner.find(quote).unwrap_or(inner.len()))
+        }
+        None => {
+            let scheme = ["Bearer ", "Basic ", "Token "].iter().find(|s| value.starts_with(**s));
+            let skip = scheme.map_or(0, |scheme| scheme.len());
+            let ends = |c: char| c.is_whitespace() || matches!(c, ',' | ';' | '&' | '}' | ']');
+            (value, skip + value[skip..].find(ends).unwrap_or(value.len() - skip))
+        }
+    };
+    (end > 0).then(|| (after.len() - value.len(), end))
+}
+
+fn mask_tokens(text: &str) -> String {
+    let is_token_character = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
+    let mut out = String::new();
+    let mut rest = text;
+    while let Some(start) = rest.find(is_token_character) {
+        out.push_str(&rest[..start]);
+        rest = &rest[start..];
+        let end = rest.find(|c| !is_token_character(c)).unwrap_or(rest.len());
+        let (token, after) = rest.split_at(end);
+        let known = TOKEN_STARTS.iter().any(|begin| token.starts_with(begin) && token.len() >= 16);
+        out.push_str(if known { HIDDEN } else { token });
+        rest = after;
+    }
+    out + rest
+}
+
+/// Absolute paths keep their last part: `/home/ann/app/puma.rb` becomes `…/puma.rb`.
+fn short_paths(text: &str) -> String {
+    let mut out = String::new();
+    let mut before = ' ';
+    let mut rest = text;
+    while let Some(c) = rest.chars().next() {
+        let ends = |c: char| {
+            c.is_whitespace()
+                || matches!(c, '"' | '\'' | ',' | ';' | ':' | ')' | ']' | '}' | '<' | '>' | '`')
+        };
+        let end = rest.find(ends).unwrap_or(rest.len());
+        let starts_path =
+            matches!(c, '/' | '~') && !is_name_character(before) && !matches!(before, '/' | ':');
+        let path = &rest[..end];
+        if starts_path && path.trim_end_matches('/').matches('/').count() > 1 {
+            let last = path.trim_end_matches('/').rsplit('/').next().unwrap_or_default();
+            out.push_str("…/");
+            out.push_str(last);
+            before = 'x';
+            rest = &rest[end..];
+            continue;
+        }
+        out.push(c);
+        before = c;
+        rest = &rest[c.len_utf8()..];
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn secrets_are_masked_wherever_they_stand() {
+        for (given, shown) in [
+            ("redis://ann:s3cret@db:6379/0", "redis://[hidden]@db:6379/0"),
+            ("postgres://u:p@ss@db/x", "postgres://[hidden]@db/x"),
+            ("SECRET_KEY_BASE=abc123 puma", "SECRET_KEY_BASE=[hidden] puma"),
+            ("secret_key_base = \"a b c\"\nport = 1", "secret_key_base = \"[hidden]\"\nport = 1"),
+            ("{\"api_key\": \"xyz\", \"n\": 1}", "{\"api_key\": \"[hidden]\", \"n\": 1}"),
+            ("puma --control-token s3cret -w 2", "puma --control-token [hidden] -w 2"),
+            ("Authorization: Bearer abc.def", "Authorization: [hidden]"),
+            ("using ghp_0123456789abcdefghij now", "using [hidden] now"),
+            ("password: hunter2, user: ann", "password: [hidden], user: ann"),
+            (
+                "-----BEGIN RSA PRIVATE KEY-----\nMII\n-----END RSA PRIVATE KEY-----\nx",
+                "[hidden]\nx",
+            ),
+            ("?token=abc&page=2", "?token=[hidden]&page=2"),
+            ("3 tokens were left", "3 tokens were left"),
+            ("http://127.0.0.1:9292/hello", "http://127.0.0.1:9292/hello"),
+        ] {
+            assert_eq!(secrets(given), shown, "{given:?}");
+        }
+    }
+
+    #[test]
+    fn a_shared_text_names_neither_host_nor_path_nor_private_variable() {
+        let rules =
+            Rules { audience: Audience::Shared, identities: vec!["build-7".into(), "ann".into()] };
+        for (given, shown) in [
+            ("run on build-7 by ann", "run on [name] by [name]"),
+            ("dir = \"/home/bob/app/puma.rb\"", "dir = \"…/puma.rb\""),
+            ("LD_PRELOAD=/usr/lib/libjemalloc.so.2", "LD_PRELOAD=…/libjemalloc.so.2"),
+            ("COMPANY_FEED=x MALLOC_ARENA_MAX=2", "COMPANY_FEED=[hidden] MALLOC_ARENA_MAX=2"),
+            ("path = \"/hello\"", "path = \"/hello\""),
+            ("http://127.0.0.1:80/a/b", "http://127.0.0.1:80/a/b"),
+        ] {
+            assert_eq!(rules.text(given), shown, "{given:?}");
+        }
+    }
+}

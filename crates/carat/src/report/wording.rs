@@ -1,0 +1,290 @@
+//! The verdict in plain words: one sentence per variant, with interval, number of blocks, and the price.
+
+use crate::model::{Better, Conclusion, Estimate, Results, Role, Unit, Verdict, metric};
+use crate::report::facts;
+use crate::verdict::wording::noun;
+
+/// What is said of one variant.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Sentence {
+    /// The variant.
+    pub(crate) variant: String,
+    /// What follows for the primary metric.
+    pub(crate) verdict: Verdict,
+    /// Everything after the variant's name, without it; ends with a full stop.
+    pub(crate) rest: String,
+}
+
+impl Sentence {
+    /// The whole sentence.
+    pub(crate) fn whole(&self) -> String {
+        format!("{} {}", self.variant, self.rest)
+    }
+}
+
+/// One sentence for every variant after the baseline.
+pub(crate) fn sentences(results: &Results) -> Vec<Sentence> {
+    results
+        .variants
+        .iter()
+        .skip(1)
+        .map(|variant| {
+            let found = facts::conclusion(results, &variant.name, &results.primary);
+            let verdict = found.map_or(Verdict::Undecided, |c| c.verdict);
+            let main = match found {
+                Some(conclusion) => primary(results, conclusion),
+                None => {
+                    "has not been compared: it has no scored trials beside the baseline's".into()
+                }
+            };
+            let price = if verdict == Verdict::Undecided && found.and_then(|c| c.estimate).is_none()
+            {
+                String::new()
+            } else {
+                price(results, &variant.name)
+            };
+            Sentence { variant: variant.name.clone(), verdict, rest: format!("{main}{price}.") }
+        })
+        .collect()
+}
+
+/// The sentence to begin with: the decided variant with the largest change, else the first.
+pub(crate) fn headline<'a>(results: &Results, sentences: &'a [Sentence]) -> Option<&'a Sentence> {
+    let size = |sentence: &Sentence| {
+        facts::conclusion(results, &sentence.variant, &results.primary)
+            .filter(|c| !matches!(c.verdict, Verdict::Undecided | Verdict::Equivalent))
+            .and_then(|c| c.estimate)
+            .map_or(0.0, |estimate| estimate.ratio.abs())
+    };
+    let mut best = sentences.first()?;
+    for sentence in sentences {
+        if size(sentence) > size(best) {
+            best = sentence;
+        }
+    }
+    Some(best)
+}
+
+/// The verdict's word.
+pub(crate) fn word(verdict: Verdict) -> &'static str {
+    match verdict {
+        Verdict::Smaller => "smaller",
+        Verdict::Larger => "larger",
+        Verdict::Faster => "faster",
+        Verdict::Slower => "slower",
+        Verdict::Equivalent => "equivalent",
+        Verdict::Undecided => "undecided",
+    }
+}
+
+/// The verdict's sign: tells verdicts apart without colour.
+pub(crate) fn sign(verdict: Verdict) -> &'static str {
+    match verdict {
+        Verdict::Smaller | Verdict::Faster => "▼",
+        Verdict::Larger | Verdict::Slower => "▲",
+        Verdict::Equivalent => "=",
+        Verdict::Undecided => "?",
+    }
+}
+
+/// Digits after the point that an interval of that width supports; width in percentage points.
+pub(crate) fn decimals(width: f64) -> usize {
+    match width.abs() {
+        wide if wide >= 3.0 => 0,
+        wide if wide >= 0.3 => 1,
+        _ => 2,
+    }
+}
+
+/// A share that is no difference, such as a margin or a limit: `0.25 %`.
+pub(crate) fn share(share: f64) -> String {
+    let rounded = (share * 1e6).round() / 1e4;
+    format!("{rounded} %")
+}
+
+/// A signed share in percent: `−21 %`.
+pub(crate) fn percent(ratio: f64, decimals: usize) -> String {
+    format!("{} %", signed(ratio, decimals))
+}
+
+/// Estimate and interval: `−21 % (−24 to −18 %)`.
+pub(crate) fn estimate(metric: &str, estimate: &Estimate) -> String {
+    let ratio = signed(estimate.ratio, digits(estimate));
+    format!("{ratio} {} ({})", unit(metric), interval(metric, estimate))
+}
+
+/// The interval alone: `−24 to −18 %`.
+pub(crate) fn interval(metric: &str, estimate: &Estimate) -> String {
+    let (low, high) = estimate.ratio_interval;
+    let places = digits(estimate);
+    format!("{} to {} {}", signed(low, places), signed(high, places), unit(metric))
+}
+
+fn signed(ratio: f64, decimals: usize) -> String {
+    let text = format!("{:.decimals$}", (ratio * 100.0).abs());
+    let zero = text.chars().all(|c| matches!(c, '0' | '.'));
+    let sign = match ratio {
+        _ if zero => "",
+        below if below < 0.0 => "−",
+        _ => "+",
+    };
+    format!("{sign}{text}")
+}
+
+/// A difference of shares is in percentage points, any other in percent of the baseline.
+fn unit(metric: &str) -> &'static str {
+    if facts::unit(metric) == Unit::Fraction { "points" } else { "%" }
+}
+
+fn digits(estimate: &Estimate) -> usize {
+    decimals((estimate.ratio_interval.1 - estimate.ratio_interval.0) * 100.0)
+}
+
+fn primary(results: &Results, conclusion: &Conclusion) -> String {
+    let blocks = count_blocks(conclusion.blocks);
+    let metric = conclusion.metric.as_str();
+    let noun = noun(metric);
+    let Some(estimate) = &conclusion.estimate else {
+        return format!("cannot be judged yet: {blocks} are too few for an interval of its {noun}");
+    };
+    match conclusion.verdict {
+        Verdict::Equivalent => format!(
+            "makes no difference in {noun} that matters ({}, {blocks}; below {} does not matter)",
+            interval(metric, estimate),
+            share(results.margin),
+        ),
+        Verdict::Undecided => undecided(conclusion, estimate),
+        _ => {
+            let baseline =
+                results.variants.first().map_or("the baseline", |first| first.name.as_str());
+            let word = if estimate.ratio < 0.0 { "less" } else { "more" };
+            format!(
+                "{} {} {word} {noun} than {baseline} ({}, {blocks})",
+                verb(metric),
+                amount(metric, estimate),
+                range(metric, estimate)
+            )
+        }
+    }
+}
+
+fn verb(metric: &str) -> &'static str {
+    match metric {
+        "memory.shared.final" => "has",
+        name if name.starts_with("memory.") => "uses",
+        _ => "has",
+    }
+}
+
+/// Size of the difference without its sign.
+fn amount(metric: &str, estimate: &Estimate) -> String {
+    let text = signed(estimate.ratio, digits(estimate));
+    format!("{} {}", text.trim_start_matches(['−', '+']), unit(metric))
+}
+
+/// The interval in the direction of its estimate: `18 to 24 %` for a decrease; with signs where it has both.
+fn range(metric: &str, estimate: &Estimate) -> String {
+    let (low, high) = estimate.ratio_interval;
+    let places = digits(estimate);
+    if low <= 0.0 && high >= 0.0 {
+        return interval(metric, estimate);
+    }
+    let (near, far) = if high < 0.0 { (-high, -low) } else { (low, high) };
+    format!("{:.places$} to {:.places$} {}", near * 100.0, far * 100.0, unit(metric))
+}
+
+fn undecided(conclusion: &Conclusion, estimate: &Estimate) -> String {
+    let blocks = count_blocks(conclusion.blocks);
+    let noun = noun(&conclusion.metric);
+    let range = interval(&conclusion.metric, estimate);
+    let text = format!("is undecided: its {noun} differs by {range} ({blocks})");
+    match (conclusion.blocks_needed, conclusion.detectable) {
+        (Some(needed), _) => format!("{text}; about {needed} more blocks would probably decide"),
+        (None, Some(least)) => {
+            format!("{text}; the whole budget can find differences from {} on", share(least))
+        }
+        (None, None) => text,
+    }
+}
+
+/// What the guards say of a variant's price; empty without guards.
+fn price(results: &Results, variant: &str) -> String {
+    let (mut free, mut rest) = (Vec::new(), String::new());
+    for guard in facts::guards(results, variant) {
+        match (&guard.estimate, guard.guard_passed) {
+            (Some(estimate), Some(true)) if covers_zero(estimate) => free.push(noun(&guard.metric)),
+            (None, Some(true)) => free.push(noun(&guard.metric)),
+            (Some(estimate), passed) => rest.push_str(&change(guard, estimate, passed)),
+            (None, _) => {
+                rest.push_str(&format!("; its {} could not be compared", noun(&guard.metric)))
+            }
+        }
+    }
+    let free = match free.as_slice() {
+        [] => String::new(),
+        [one] => format!(" at no measurable cost in {one}"),
+        [firsts @ .., last] => format!(" at no measurable cost in {} or {last}", firsts.join(", ")),
+    };
+    format!("{free}{rest}")
+}
+
+fn covers_zero(estimate: &Estimate) -> bool {
+    estimate.ratio_interval.0 <= 0.0 && estimate.ratio_interval.1 >= 0.0
+}
+
+/// `, but its p95 latency is 12 % higher (10 to 15 %, limit 5 %)`.
+fn change(guard: &Conclusion, estimate: &Estimate, passed: Option<bool>) -> String {
+    let (metric, noun) = (guard.metric.as_str(), noun(&guard.metric));
+    let Role::Guard { limit } = guard.role else { return String::new() };
+    let limit = share(limit);
+    let less = estimate.ratio < 0.0;
+    let (size, range) = (amount(metric, estimate), range(metric, estimate));
+    let word = if less { "lower" } else { "higher" };
+    let lower_is_better = metric::find(metric).is_none_or(|known| known.better == Better::Lower);
+    match passed {
+        Some(true) if less == lower_is_better => format!(", with {noun} {size} {word} ({range})"),
+        Some(true) => format!(", with {noun} {size} {word} ({range}, limit {limit})"),
+        Some(false) => format!(", but its {noun} is {size} {word} ({range}, limit {limit})"),
+        None => {
+            let range = interval(metric, estimate);
+            format!("; its {noun} is not yet proven to stay within {limit} ({range})")
+        }
+    }
+}
+
+fn count_blocks(blocks: u32) -> String {
+    if blocks == 1 { "1 block".into() } else { format!("{blocks} blocks") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn estimate_of(low: f64, ratio: f64, high: f64) -> Estimate {
+        Estimate {
+            ratio,
+            ratio_interval: (low, high),
+            difference: ratio * 1e8,
+            difference_interval: (low * 1e8, high * 1e8),
+            confidence: 0.95,
+        }
+    }
+
+    #[test]
+    fn an_estimate_has_as_many_digits_as_its_interval_supports() {
+        for (metric, (low, ratio, high), text) in [
+            ("memory.pss.final", (-0.24, -0.212, -0.18), "−21 % (−24 to −18 %)"),
+            ("memory.pss.final", (-0.0096, -0.008, -0.0064), "−0.8 % (−1.0 to −0.6 %)"),
+            ("latency.p95", (-0.02, 0.0, 0.02), "0 % (−2 to +2 %)"),
+            ("errors", (0.01, 0.02, 0.05), "+2 points (+1 to +5 points)"),
+        ] {
+            assert_eq!(estimate(metric, &estimate_of(low, ratio, high)), text);
+        }
+    }
+
+    #[test]
+    fn a_limit_is_written_as_it_was_given() {
+        assert_eq!(share(0.0025), "0.25 %");
+        assert_eq!(share(0.05), "5 %");
+    }
+}

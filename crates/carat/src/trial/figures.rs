@@ -1,0 +1,104 @@
+//! From samples and the load's report to the metrics of a trial: pure.
+
+use crate::model::{Bytes, LoadReport, Sample};
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// What a trial saw, before it becomes metrics.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Seen {
+    /// From exec to ready.
+    pub(crate) boot: Option<Duration>,
+    /// The tree when ready, before any load.
+    pub(crate) ready: Option<Sample>,
+    /// Everything sampled.
+    pub(crate) samples: Vec<Sample>,
+    /// Begin and end of the measured load on the samples' clock, in milliseconds.
+    pub(crate) window_ms: Option<(u64, u64)>,
+    /// The tree after the last request.
+    pub(crate) last: Option<Sample>,
+    /// What the generator reported.
+    pub(crate) load: Option<LoadReport>,
+    /// Processor time of the tree during the load.
+    pub(crate) cpu: Option<Duration>,
+    /// The machine's available memory before the start and after the last request.
+    pub(crate) available: (Option<Bytes>, Option<Bytes>),
+}
+
+/// The metrics that follow; what is not known is left out.
+pub(crate) fn metrics(seen: &Seen) -> BTreeMap<String, f64> {
+    let bytes = |amount: Option<Bytes>| amount.map(|bytes| bytes.0 as f64);
+    let (ready, last) = (seen.ready.as_ref(), seen.last.as_ref());
+    let pss_peak = seen.samples.iter().chain(last).filter_map(|sample| sample.pss).max();
+    let system = match seen.available {
+        // Memory that others freed meanwhile is not the server's doing: a negative cost is unknown.
+        (Some(before), Some(after)) if before >= after => Some(before - after),
+        _ => None,
+    };
+    let named = [
+        ("boot.time", seen.boot.map(|boot| boot.as_secs_f64())),
+        ("memory.rss.ready", bytes(ready.and_then(|sample| sample.rss))),
+        ("memory.pss.ready", bytes(ready.and_then(|sample| sample.pss))),
+        ("memory.rss.final", bytes(last.and_then(|sample| sample.rss))),
+        ("memory.pss.final", bytes(last.and_then(|sample| sample.pss))),
+        ("memory.uss.final", bytes(last.and_then(|sample| sample.uss))),
+        ("memory.shared.final", bytes(last.and_then(|sample| sample.shared))),
+        ("memory.rss.peak", bytes(last.and_then(|sample| sample.rss_peak))),
+        ("memory.pss.peak", bytes(pss_peak)),
+        ("memory.rss.late", late(seen, |sample| sample.rss)),
+        ("memory.pss.late", late(seen, |sample| sample.pss)),
+        ("memory.system.final", bytes(system)),
+        ("cpu.server", seen.cpu.map(|cpu| cpu.as_secs_f64())),
+    ];
+    let mut metrics: BTreeMap<String, f64> =
+        named.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect();
+    metrics.extend(seen.load.iter().flat_map(|load| load.metrics.clone()));
+    metrics
+}
+
+/// The median over the last quarter of the load, the final sample included.
+///
+/// A median, not the last value: variants that give memory back draw a saw.
+fn late(seen: &Seen, figure: impl Fn(&Sample) -> Option<Bytes>) -> Option<f64> {
+    let (from, to) = seen.window_ms?;
+    let quarter = to - (to - from) / 4;
+    let mut amounts: Vec<u64> = seen
+        .samples
+        .iter()
+        .filter(|sample| (quarter..=to).contains(&sample.at_ms))
+        .chain(&seen.last)
+        .filter_map(|sample| figure(sample).map(|bytes| bytes.0))
+        .collect();
+    amounts.sort_unstable();
+    let upper = amounts.get(amounts.len() / 2)?;
+    let lower = amounts.get((amounts.len() - 1) / 2)?;
+    Some((*lower as f64 + *upper as f64) / 2.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sample(at_ms: u64, pss: u64) -> Sample {
+        Sample { at_ms, processes: 1, pss: Some(Bytes(pss)), ..Sample::default() }
+    }
+
+    #[test]
+    fn the_late_figure_is_the_median_of_the_last_quarter_and_the_final_sample() {
+        let seen = Seen {
+            samples: vec![sample(100, 900), sample(800, 30), sample(900, 10), sample(1000, 20)],
+            window_ms: Some((0, 1000)),
+            last: Some(sample(1200, 40)),
+            ..Seen::default()
+        };
+        assert_eq!(metrics(&seen)["memory.pss.late"], 25.0);
+        assert_eq!(metrics(&seen)["memory.pss.peak"], 900.0);
+    }
+
+    #[test]
+    fn what_was_not_seen_is_left_out_and_never_zero() {
+        assert!(metrics(&Seen::default()).is_empty());
+        let freed = Seen { available: (Some(Bytes(1)), Some(Bytes(2))), ..Seen::default() };
+        assert!(metrics(&freed).is_empty());
+    }
+}

@@ -1,0 +1,235 @@
+//! What each variant comes to before any trial: command, directory, environment.
+
+use crate::launch::Libraries;
+use crate::model::Variant;
+use crate::plan::{Experiment, VariantTable};
+use crate::settings::{
+    ApplyError, LibraryPaths, SettingError, Settings, Surroundings, find_allocator,
+};
+use carat_wire::env::{PADDING, PROBE};
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+/// A variant that is ready to be started, but for the ports.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Prepared {
+    /// Name and settings, for the results.
+    pub variant: Variant,
+    /// Program and arguments, with placeholders.
+    pub command: Vec<String>,
+    /// Working directory, absolute.
+    pub dir: PathBuf,
+    /// Variables over the inherited ones, with placeholders; padded to the same size in every variant.
+    pub env: BTreeMap<String, String>,
+    /// What the user should know about these settings.
+    pub warnings: Vec<String>,
+}
+
+/// Why a variant cannot be started on this machine.
+#[derive(Debug, thiserror::Error)]
+pub enum PrepareError {
+    /// A setting is unknown or has a value that it does not take.
+    #[error("variant `{variant}`: {source}")]
+    Setting {
+        /// The variant.
+        variant: String,
+        /// What is wrong.
+        source: SettingError,
+    },
+    /// A setting cannot be applied here.
+    #[error("variant `{variant}`: {source}")]
+    Apply {
+        /// The variant.
+        variant: String,
+        /// What is wrong.
+        source: ApplyError,
+    },
+    /// A program is not installed.
+    #[error(
+        "{who}: program `{program}` was not found; install it (bin/setup installs what the bundled workloads need) or give its path"
+    )]
+    Program {
+        /// Which part of the experiment needs it.
+        who: String,
+        /// The program.
+        program: String,
+    },
+    /// A working directory does not exist.
+    #[error(
+        "{who}: there is no directory {dir}; relative directories start at the experiment file"
+    )]
+    Directory {
+        /// Which part of the experiment needs it.
+        who: String,
+        /// The directory.
+        dir: PathBuf,
+    },
+}
+
+/// Checks and prepares every variant; `inherited` answers for carat's own environment.
+pub fn prepare(
+    experiment: &Experiment,
+    libraries: &Libraries,
+    inherited: &dyn Fn(&str) -> Option<String>,
+) -> Result<Vec<Prepared>, PrepareError> {
+    for (name, service) in &experiment.services {
+        let who = format!("service `{name}`");
+        let dir = directory(experiment, service.dir.as_deref(), &who)?;
+        find_program(&who, &service.command[0], &dir, inherited("PATH").as_deref())?;
+    }
+    let mut prepared = experiment
+        .variants
+        .iter()
+        .map(|table| prepare_one(experiment, table, libraries, inherited))
+        .collect::<Result<Vec<_>, _>>()?;
+    pad(&mut prepared);
+    Ok(prepared)
+}
+
+fn prepare_one(
+    experiment: &Experiment,
+    table: &VariantTable,
+    libraries: &Libraries,
+    inherited: &dyn Fn(&str) -> Option<String>,
+) -> Result<Prepared, PrepareError> {
+    let variant = || table.name.clone();
+    let settings = Settings::parse(&table.settings)
+        .map_err(|source| PrepareError::Setting { variant: variant(), source })?;
+    let paths = LibraryPaths { runtime: libraries.runtime.clone() };
+    let given: BTreeMap<&String, &String> =
+        experiment.server.env.iter().chain(&table.env).collect();
+    let around = Surroundings {
+        libraries: &paths,
+        allocators: &|name| find_allocator(Path::new("/"), name),
+        inherited: &|name| {
+            given.get(&name.to_owned()).map(|value| (*value).clone()).or_else(|| inherited(name))
+        },
+        ruby: None,
+    };
+    let applied = settings
+        .environment(&around)
+        .map_err(|source| PrepareError::Apply { variant: variant(), source })?;
+    let mut env: BTreeMap<String, String> =
+        given.into_iter().map(|(name, value)| (name.clone(), value.clone())).collect();
+    env.extend(applied.set);
+    env.insert(PROBE.into(), libraries.probe.display().to_string());
+    let own = env.get("RUBYOPT").cloned().or_else(|| inherited("RUBYOPT")).unwrap_or_default();
+    env.insert("RUBYOPT".into(), format!("{own} -r{}", libraries.shim.display()).trim().to_owned());
+    let who = format!("variant `{}`", table.name);
+    let dir = table.dir.as_deref().or(experiment.server.dir.as_deref());
+    let dir = directory(experiment, dir, &who)?;
+    let command = table.command.as_ref().unwrap_or(&experiment.server.command).clone();
+    let path = env.get("PATH").cloned().or_else(|| inherited("PATH"));
+    find_program(&who, &command[0], &dir, path.as_deref())?;
+    let described = Variant { name: table.name.clone(), settings: settings.describe() };
+    Ok(Prepared { variant: described, command, dir, env, warnings: applied.warnings })
+}
+
+/// The absolute directory that `dir` means, which must exist.
+pub(crate) fn directory(
+    experiment: &Experiment,
+    dir: Option<&Path>,
+    who: &str,
+) -> Result<PathBuf, PrepareError> {
+    let dir = experiment.folder.join(dir.unwrap_or(Path::new("")));
+    std::path::absolute(&dir)
+        .ok()
+        .filter(|dir| dir.is_dir())
+        .ok_or_else(|| PrepareError::Directory { who: who.to_owned(), dir })
+}
+
+fn find_program(
+    who: &str,
+    program: &str,
+    dir: &Path,
+    path: Option<&str>,
+) -> Result<(), PrepareError> {
+    let found = if program.contains('/') {
+        dir.join(program).is_file()
+    } else {
+        let folders = OsString::from(path.unwrap_or("/usr/local/bin:/usr/bin:/bin"));
+        std::env::split_paths(&folders).any(|folder| folder.join(program).is_file())
+    };
+    // A placeholder is filled in later, and a wrong path then fails at the start with its own words.
+    if found || program.contains('{') {
+        return Ok(());
+    }
+    Err(PrepareError::Program { who: who.to_owned(), program: program.to_owned() })
+}
+
+/// Gives every variant an environment of equal size.
+///
+/// The size alone moves the stack and with it measured results (Mytkowicz et al., ASPLOS 2009).
+fn pad(prepared: &mut [Prepared]) {
+    let size = |one: &Prepared| -> usize {
+        one.env.iter().map(|(name, value)| name.len() + value.len() + 2).sum()
+    };
+    let largest = prepared.iter().map(size).max().unwrap_or(0);
+    for one in prepared {
+        let filler = largest - size(one);
+        one.env.insert(PADDING.into(), "-".repeat(filler));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn experiment(second: &str) -> Experiment {
+        let text = format!(
+            "name = 'x'\n[server]\ncommand = ['sh', '-c', 'true']\nready = {{ tcp = true }}\n\
+             [load.http]\npath = '/'\nrequests = 1\n\
+             [[variant]]\nname = 'default'\n[[variant]]\nname = 'other'\n{second}\n"
+        );
+        Experiment::parse(&text, Path::new("x.toml"), Path::new(".")).unwrap()
+    }
+
+    fn libraries() -> Libraries {
+        let path = |name: &str| PathBuf::from("/cache").join(name);
+        Libraries {
+            directory: path(""),
+            shim: path("carat_shim.rb"),
+            probe: path("carat_probe.so"),
+            runtime: path("carat_runtime.so"),
+        }
+    }
+
+    fn prepared(second: &str) -> Result<Vec<Prepared>, PrepareError> {
+        let inherited = |name: &str| (name == "PATH").then(|| "/usr/bin:/bin".to_owned());
+        prepare(&experiment(second), &libraries(), &inherited)
+    }
+
+    #[test]
+    fn every_variant_has_an_environment_of_equal_size() {
+        let prepared = prepared("settings = { arena_max = 2 }").unwrap();
+        let size = |one: &Prepared| -> usize {
+            one.env.iter().map(|(name, value)| name.len() + value.len() + 2).sum()
+        };
+        assert_eq!(size(&prepared[0]), size(&prepared[1]));
+        assert_eq!(prepared[1].env["MALLOC_ARENA_MAX"], "2");
+        assert!(!prepared[0].env.contains_key("MALLOC_ARENA_MAX"));
+    }
+
+    #[test]
+    fn the_observer_is_the_same_in_every_variant() {
+        let prepared = prepared("settings = { arena_max = 2 }").unwrap();
+        for one in &prepared {
+            assert_eq!(one.env["RUBYOPT"], "-r/cache/carat_shim.rb");
+            assert_eq!(one.env[PROBE], "/cache/carat_probe.so");
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_started_here_names_the_variant_and_what_to_do() {
+        for (second, expected) in [
+            ("settings = { arena_mx = 2 }", "arena_max"),
+            ("settings = { arena_max = 'many' }", "arena_max"),
+            ("command = ['no-such-program']", "`no-such-program` was not found"),
+            ("dir = 'no/such/place'", "there is no directory"),
+        ] {
+            let message = prepared(second).unwrap_err().to_string();
+            assert!(message.contains("`other`") && message.contains(expected), "{message}");
+        }
+    }
+}

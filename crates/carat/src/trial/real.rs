@@ -1,0 +1,369 @@
+//! The real bench: real services, a real server, real load, the kernel's figures.
+
+use crate::launch::{Guard, Held, LaunchSpec, check_ready, free_port};
+use crate::load::Generator;
+use crate::model::load_table::LoadTable;
+use crate::model::{LoadReport, LoadSpec, Outcome, Severity, Trial};
+use crate::plan::{Experiment, Values, fill};
+use crate::process::{ProcRoot, Tree};
+use crate::sample::{SampleOptions, Sampler};
+use crate::trial::figures::{Seen, metrics};
+use crate::trial::prepare::directory;
+use crate::trial::service::{Service, ServiceOrder, ready_probe};
+use crate::trial::site::{Halt, Site};
+use crate::trial::{Bench, Interrupt, Phase, Prepared, Progress, TrialError, TrialPlan};
+use carat_wire::env::{PAGES, TOKEN};
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::os::unix::process::ExitStatusExt;
+use std::path::PathBuf;
+use std::process::ExitStatus;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+/// What a real bench needs from outside.
+#[derive(Debug, Clone)]
+pub struct Workshop {
+    /// This binary, to be executed again as stage and as generator.
+    pub exe: PathBuf,
+    /// A private directory that is removed after the run.
+    pub directory: PathBuf,
+    /// What every process of this run carries at the start of its token.
+    pub token: String,
+    /// The user's wish to stop.
+    pub interrupt: Interrupt,
+}
+
+/// Runs trials on real servers.
+#[derive(Debug)]
+pub struct RealBench {
+    experiment: Experiment,
+    prepared: Vec<Prepared>,
+    workshop: Workshop,
+    guard: Guard,
+}
+
+/// How the part between start and stop went.
+enum Course {
+    /// It came to an outcome.
+    Outcome(Outcome, Option<String>),
+    /// It could not be run.
+    Error(TrialError),
+}
+
+impl From<TrialError> for Course {
+    fn from(error: TrialError) -> Self {
+        Self::Error(error)
+    }
+}
+
+/// Where the services and the server of one trial are.
+struct Places {
+    values: Values,
+    port: u16,
+    service_ports: BTreeMap<String, u16>,
+    folder: PathBuf,
+    token: String,
+}
+
+impl RealBench {
+    /// A bench for one experiment whose variants are prepared.
+    pub fn new(
+        experiment: Experiment,
+        prepared: Vec<Prepared>,
+        workshop: Workshop,
+        guard: Guard,
+    ) -> Self {
+        Self { experiment, prepared, workshop, guard }
+    }
+
+    fn places(&self, plan: &TrialPlan) -> io::Result<Places> {
+        let folder = self.workshop.directory.join(&plan.id);
+        fs::create_dir(&folder)?;
+        let port = free_port()?;
+        let mut values = Values::from([
+            ("port".to_owned(), port.to_string()),
+            ("dir".to_owned(), folder.display().to_string()),
+        ]);
+        let mut service_ports = BTreeMap::new();
+        for name in self.experiment.services.keys() {
+            let port = free_port()?;
+            values.insert(format!("services.{name}.port"), port.to_string());
+            service_ports.insert(name.clone(), port);
+        }
+        let token = format!("{}/{}", self.workshop.token, plan.id);
+        Ok(Places { values, port, service_ports, folder, token })
+    }
+
+    fn sampler(&self) -> Sampler {
+        let every = self.experiment.measure.sample_every.0;
+        Sampler::new(ProcRoot::default(), SampleOptions { every, ..SampleOptions::default() })
+    }
+}
+
+impl Bench for RealBench {
+    fn run(
+        &mut self,
+        plan: &TrialPlan,
+        watch: &mut dyn FnMut(Progress),
+    ) -> Result<Trial, TrialError> {
+        let machine = |what: &str| {
+            let what = what.to_owned();
+            move |source| TrialError::Machine { what, source }
+        };
+        let places = self.places(plan).map_err(machine("cannot prepare a trial"))?;
+        let sampler = self.sampler();
+        let started = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let mut site = Site {
+            services: Vec::new(),
+            server: None,
+            tree: None,
+            generator: None,
+            sampler,
+            samples: Vec::new(),
+            began: Instant::now(),
+            guard: &mut self.guard,
+            interrupt: self.workshop.interrupt.clone(),
+            watch,
+        };
+        let script = Script {
+            experiment: &self.experiment,
+            prepared: &self.prepared[plan.variant],
+            workshop: &self.workshop,
+            places: &places,
+        };
+        let mut seen = Seen::default();
+        let course = script.play(&mut site, &mut seen);
+        let log_tail = site.server.as_ref().map(|server| server.log_tail(50)).unwrap_or_default();
+        (site.watch)(Progress { phase: Phase::Stop, done: None, memory: None });
+        let (left, _) = site.close(self.experiment.server.stop_within.0);
+        seen.samples = std::mem::take(&mut site.samples);
+        let seconds = site.began.elapsed().as_secs_f64();
+        drop(site);
+        // A folder that cannot be removed now goes with the private directory of the run.
+        let _ = fs::remove_dir_all(&places.folder);
+        if !left.is_empty() {
+            return Err(TrialError::Left(left.join(", ")));
+        }
+        let (outcome, detail) = match course {
+            Course::Outcome(outcome, detail) => (outcome, detail),
+            Course::Error(error) => return Err(error),
+        };
+        let metrics = if outcome == Outcome::Ok { metrics(&seen) } else { BTreeMap::new() };
+        Ok(Trial {
+            id: plan.id.clone(),
+            block: plan.block,
+            position: plan.position,
+            variant: plan.name.clone(),
+            outcome,
+            detail,
+            started_ms: started.as_millis() as u64,
+            seconds,
+            metrics,
+            samples: seen.samples,
+            load_window_ms: seen.window_ms,
+            load: seen.load,
+            log_tail,
+        })
+    }
+}
+
+/// One trial's course from the first service to the final figures.
+struct Script<'a> {
+    experiment: &'a Experiment,
+    prepared: &'a Prepared,
+    workshop: &'a Workshop,
+    places: &'a Places,
+}
+
+impl Script<'_> {
+    fn play(&self, site: &mut Site<'_>, seen: &mut Seen) -> Course {
+        match self.try_play(site, seen) {
+            Ok(()) => Course::Outcome(Outcome::Ok, None),
+            Err(course) => course,
+        }
+    }
+
+    fn try_play(&self, site: &mut Site<'_>, seen: &mut Seen) -> Result<(), Course> {
+        seen.available.0 = crate::sample::available(&ProcRoot::default());
+        self.start_services(site)?;
+        let started = self.start_server(site)?;
+        self.wait_until_ready(site)?;
+        seen.boot = Some(started.elapsed());
+        seen.ready = Some(site.full_sample());
+        if let Some(warm_up) = self.warm_up() {
+            self.drive(site, self.load(&warm_up)?, Phase::WarmUp)?;
+        }
+        let (from, ticks) = (site.now_ms(), site.cpu_ticks());
+        let report = self.drive(site, self.load(&self.experiment.load)?, Phase::Load)?;
+        seen.window_ms = Some((from, site.now_ms()));
+        let spent = site.cpu_ticks().saturating_sub(ticks);
+        seen.cpu = Some(Duration::from_secs_f64(
+            spent as f64 / rustix::param::clock_ticks_per_second() as f64,
+        ));
+        site.rest(Phase::Settle, self.experiment.measure.settle.0).map_err(crashed)?;
+        seen.last = Some(site.full_sample());
+        seen.available.1 = crate::sample::available(&ProcRoot::default());
+        let fatal = report.flags.iter().find(|flag| flag.severity == Severity::Fatal);
+        let invalid = fatal.map(|flag| format!("{}: {}", flag.code, flag.message));
+        seen.load = Some(report);
+        match invalid {
+            Some(why) => Err(Course::Outcome(Outcome::LoadInvalid, Some(why))),
+            None => Ok(()),
+        }
+    }
+
+    fn start_services(&self, site: &mut Site<'_>) -> Result<(), TrialError> {
+        for (name, table) in &self.experiment.services {
+            (site.watch)(Progress { phase: Phase::Services, done: None, memory: None });
+            let port = self.places.service_ports[name];
+            let mut values = self.places.values.clone();
+            values.insert("port".into(), port.to_string());
+            let dir =
+                directory(self.experiment, table.dir.as_deref(), &format!("service `{name}`"))
+                    .map_err(|error| TrialError::Service(error.to_string()))?;
+            let order = ServiceOrder {
+                name,
+                table,
+                port,
+                values,
+                dir,
+                // Not below the server's token: a service is no part of the server's tree.
+                token: format!("{}/service-{name}", self.workshop.token),
+                log: self.places.folder.join(format!("{name}.log")),
+            };
+            let service = Service::start(&self.workshop.exe, &order)?;
+            site.guard.watch([service.identity()]);
+            site.services.push(service);
+            let newest = site.services.last_mut().into_iter();
+            newest
+                .into_iter()
+                .try_for_each(|service| service.wait(&order, &self.workshop.interrupt))?;
+        }
+        Ok(())
+    }
+
+    fn start_server(&self, site: &mut Site<'_>) -> Result<Instant, TrialError> {
+        let pages = self.places.folder.join("pages");
+        fs::create_dir(&pages).map_err(|source| TrialError::Machine {
+            what: "cannot prepare a trial".into(),
+            source,
+        })?;
+        let spec = self.launch_spec(&pages)?;
+        let what = || format!("the server of variant `{}`", self.prepared.variant.name);
+        let held = Held::start(&self.workshop.exe, &spec)
+            .map_err(|source| TrialError::Launch { what: what(), source })?;
+        let others: Vec<u32> =
+            site.services.iter().map(Service::pid).chain([site.guard.pid()]).collect();
+        let tree = Tree::new(ProcRoot::default(), held.identity(), self.places.token.clone())
+            .with_reaper(std::process::id(), others);
+        site.guard.watch([held.identity()]);
+        site.tree = Some(tree);
+        let started = Instant::now();
+        let server =
+            held.release().map_err(|source| TrialError::Launch { what: what(), source })?;
+        site.server = Some(server);
+        Ok(started)
+    }
+
+    fn launch_spec(&self, pages: &std::path::Path) -> Result<LaunchSpec, TrialError> {
+        let fill = |text: &String| fill(text, &self.places.values).map_err(TrialError::Service);
+        let command = self.prepared.command.iter().map(fill).collect::<Result<_, _>>()?;
+        let mut env = BTreeMap::new();
+        for (name, value) in &self.prepared.env {
+            env.insert(name.clone(), fill(value)?);
+        }
+        env.insert(TOKEN.into(), self.places.token.clone());
+        env.insert(PAGES.into(), pages.display().to_string());
+        let log = self.places.folder.join("server.log");
+        Ok(LaunchSpec { command, dir: self.prepared.dir.clone(), env, log })
+    }
+
+    fn wait_until_ready(&self, site: &mut Site<'_>) -> Result<(), Course> {
+        let ready = &self.experiment.server.ready;
+        let log = self.places.folder.join("server.log");
+        let probe = ready_probe(ready, self.places.port, &log);
+        let deadline = Instant::now() + ready.within.0;
+        loop {
+            let left = deadline.saturating_duration_since(Instant::now());
+            // A patience of zero would mean "for ever" to the socket.
+            let patience = left.clamp(Duration::from_millis(10), Duration::from_secs(1));
+            let Err(not_ready) = check_ready(&probe, patience) else { return Ok(()) };
+            if left.is_zero() {
+                let within = ready.within.0.as_secs_f64();
+                let why = format!("after {within} s the server still {}", not_ready.0);
+                return Err(Course::Outcome(Outcome::NeverReady, Some(why)));
+            }
+            site.step(Phase::Boot, None).map_err(never_ready)?;
+        }
+    }
+
+    fn warm_up(&self) -> Option<LoadTable> {
+        let http = self.experiment.load.http.as_ref()?.warm_up()?;
+        Some(LoadTable { http: Some(http), cable: None })
+    }
+
+    fn load(&self, table: &LoadTable) -> Result<LoadSpec, TrialError> {
+        // The plan was checked with the same call, so an error here is one of the program.
+        let spec = table.spec(&format!("127.0.0.1:{}", self.places.port));
+        spec.map_err(|error| TrialError::Service(error.to_string()))
+    }
+
+    fn drive(
+        &self,
+        site: &mut Site<'_>,
+        spec: LoadSpec,
+        phase: Phase,
+    ) -> Result<LoadReport, Course> {
+        let generator = Generator::spawn(&self.workshop.exe, &spec).map_err(TrialError::from)?;
+        if let Some(tree) = &mut site.tree {
+            tree.leave_out(generator.pid());
+        }
+        site.generator = Some(generator);
+        loop {
+            let Some(generator) = &mut site.generator else {
+                return Err(TrialError::Interrupted.into());
+            };
+            if let Some(report) = generator.poll().map_err(TrialError::from)? {
+                site.generator = None;
+                return Ok(report);
+            }
+            let done = share(&generator.progress());
+            site.step(phase, done).map_err(crashed)?;
+        }
+    }
+}
+
+/// How much of a load is done, by requests or by time, whichever was asked for.
+fn share(progress: &crate::load::Progress) -> Option<f64> {
+    let by_count = progress.planned.map(|planned| progress.done as f64 / planned as f64);
+    by_count.or_else(|| progress.planned_s.map(|planned| progress.seconds / planned))
+}
+
+fn never_ready(halt: Halt) -> Course {
+    match halt {
+        Halt::Interrupted => TrialError::Interrupted.into(),
+        Halt::Ended(status) => {
+            let why = format!("the server ended with {} before it was ready", words(status));
+            Course::Outcome(Outcome::NeverReady, Some(why))
+        }
+    }
+}
+
+fn crashed(halt: Halt) -> Course {
+    match halt {
+        Halt::Interrupted => TrialError::Interrupted.into(),
+        Halt::Ended(status) => {
+            let why = format!("the server ended with {} under load", words(status));
+            Course::Outcome(Outcome::Crashed, Some(why))
+        }
+    }
+}
+
+fn words(status: ExitStatus) -> String {
+    match (status.code(), status.signal()) {
+        (Some(code), _) => format!("exit status {code}"),
+        (None, Some(signal)) => format!("signal {signal}"),
+        (None, None) => "an unknown status".into(),
+    }
+}

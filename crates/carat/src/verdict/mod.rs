@@ -1,0 +1,16 @@
+//! Conclusions from trials: pure, so that an experiment asks after every block and a report asks
+//! years later, and both get the same answer.
+//!
+//! Trials are paired within their block, the pairs go to `carat-stats`, and what comes back is put
+//! into words. Starting trials, storing them and showing conclusions is left to others.
+
+pub mod judge;
+pub mod pairs;
+pub mod question;
+pub mod warning;
+pub mod wording;
+
+pub use judge::{Judge, Judgement, Next, Stop, judge};
+pub use pairs::Dropped;
+pub use question::Question;
+pub use warning::Warning;

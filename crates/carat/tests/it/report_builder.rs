@@ -1,0 +1,281 @@
+//! Builds results with realistic figures from a seed, for the tests of the report.
+
+use carat::model::{
+    Bytes, Conclusion, Estimate, LoadReport, Outcome, Results, Role, Sample, Trial, Variant,
+    Verdict,
+};
+use hdrhistogram::serialization::{Serializer as _, V2Serializer};
+use rand::{RngExt as _, SeedableRng as _};
+use rand_chacha::ChaCha8Rng;
+use std::collections::BTreeMap;
+
+/// What one variant does: share of memory and of latency against the baseline.
+pub(crate) struct Effect {
+    pub(crate) name: &'static str,
+    pub(crate) memory: f64,
+    pub(crate) latency: f64,
+}
+
+/// What to build.
+pub(crate) struct Recipe {
+    pub(crate) effects: Vec<Effect>,
+    pub(crate) blocks: u32,
+    pub(crate) base_bytes: f64,
+    pub(crate) noise: f64,
+    pub(crate) samples: usize,
+    pub(crate) primary: &'static str,
+    pub(crate) seed: u64,
+}
+
+impl Default for Recipe {
+    fn default() -> Self {
+        Self {
+            effects: vec![
+                Effect { name: "default", memory: 1.0, latency: 1.0 },
+                Effect { name: "compact", memory: 0.992, latency: 1.0 },
+            ],
+            blocks: 24,
+            base_bytes: 71.16e6,
+            noise: 0.004,
+            samples: 90,
+            primary: "memory.rss.final",
+            seed: 4711,
+        }
+    }
+}
+
+impl Recipe {
+    /// The case of arenas: several variants with clear savings and one price.
+    pub(crate) fn arenas() -> Self {
+        Self {
+            effects: vec![
+                Effect { name: "default", memory: 1.0, latency: 1.0 },
+                Effect { name: "arena_max = 2", memory: 0.79, latency: 1.004 },
+                Effect { name: "jemalloc", memory: 0.66, latency: 0.97 },
+                Effect { name: "trim at full GC", memory: 0.86, latency: 1.11 },
+            ],
+            blocks: 12,
+            base_bytes: 498e6,
+            noise: 0.03,
+            primary: "memory.pss.final",
+            ..Self::default()
+        }
+    }
+
+    pub(crate) fn build(&self) -> Results {
+        let mut rng = ChaCha8Rng::seed_from_u64(self.seed);
+        let mut trials = Vec::new();
+        for block in 0..=self.blocks {
+            let drift = 1.0 + self.noise * normal(&mut rng);
+            for (position, effect) in self.effects.iter().enumerate() {
+                trials.push(self.trial(&mut rng, effect, (block, position as u32, drift)));
+            }
+        }
+        let mut results = Results {
+            name: "arenas".into(),
+            about: Some(
+                "How much memory do fewer malloc arenas save, and what do they cost?".into(),
+            ),
+            plan_hash: "9f2c4e5ab1d07733c1f0a2b48d6e99a1f6b4b2c0d7e8f90112233445566778899".into(),
+            plan_text: "name = \"arenas\"\n\n[server]\ncommand = [\"puma\", \"-C\", \"puma.rb\"]\n"
+                .into(),
+            seed: self.seed,
+            max_blocks: 60,
+            variants: self.effects.iter().map(|e| variant(e.name)).collect(),
+            primary: self.primary.into(),
+            margin: 0.0025,
+            guards: BTreeMap::from([("latency.p95".into(), 0.05)]),
+            machine: machine(),
+            trials,
+            conclusions: Vec::new(),
+            warnings: Vec::new(),
+        };
+        conclude(&mut results);
+        results
+    }
+
+    fn trial(&self, rng: &mut ChaCha8Rng, effect: &Effect, at: (u32, u32, f64)) -> Trial {
+        let (block, position, drift) = at;
+        let last = self.base_bytes * effect.memory * drift * (1.0 + self.noise * normal(rng) / 2.0);
+        let scale = 3200.0 * effect.latency * (1.0 + 0.01 * normal(rng));
+        let mut histogram = hdrhistogram::Histogram::<u64>::new(3).unwrap();
+        for _ in 0..1500 {
+            let micros = scale * (0.35 * normal(rng)).exp()
+                + if rng.random::<f64>() < 0.01 { 9000.0 } else { 0.0 };
+            histogram.record(micros.max(1.0) as u64).unwrap();
+        }
+        let mut packed = Vec::new();
+        V2Serializer::new().serialize(&histogram, &mut packed).unwrap();
+        let seconds = |q: f64| histogram.value_at_quantile(q) as f64 / 1e6;
+        let metrics = BTreeMap::from([
+            (self.primary.to_owned(), last.round()),
+            ("memory.pss.peak".into(), (last * 1.03).round()),
+            ("memory.pss.ready".into(), (self.base_bytes * 0.6 * drift).round()),
+            ("latency.p50".into(), seconds(0.5)),
+            ("latency.p95".into(), seconds(0.95)),
+            ("latency.p99".into(), seconds(0.99)),
+            ("throughput".into(), 812.0 / effect.latency * (1.0 + 0.01 * normal(rng))),
+            ("boot.time".into(), 1.9 + 0.05 * normal(rng)),
+            ("gc.count".into(), (42.0 + 3.0 * normal(rng)).round()),
+        ]);
+        Trial {
+            id: format!("{:016x}{block:08x}{position:08x}", rng.random::<u64>()),
+            block,
+            position,
+            variant: effect.name.into(),
+            outcome: Outcome::Ok,
+            detail: None,
+            started_ms: 1_790_000_000_000
+                + u64::from(block) * 120_000
+                + u64::from(position) * 30_000,
+            seconds: 28.0,
+            metrics,
+            samples: self.samples(rng, last),
+            load_window_ms: Some((3_000, 27_000)),
+            load: Some(LoadReport {
+                completed: 1500,
+                seconds: 24.0,
+                latency_hdr: Some(base64(&packed)),
+                ..LoadReport::default()
+            }),
+            log_tail: String::new(),
+        }
+    }
+
+    fn samples(&self, rng: &mut ChaCha8Rng, last: f64) -> Vec<Sample> {
+        let single = self.primary.contains("rss");
+        (0..self.samples)
+            .map(|at| {
+                let share = at as f64 / self.samples as f64;
+                let level = last * (0.58 + 0.42 * (1.0 - (-6.0 * (share - 0.08).max(0.0)).exp()));
+                let bytes = Bytes((level * (1.0 + 0.006 * normal(rng))) as u64);
+                Sample {
+                    at_ms: (share * 28_000.0) as u64,
+                    processes: 1,
+                    rss: single.then_some(bytes),
+                    pss: Some(Bytes((bytes.0 as f64 * 0.96) as u64)),
+                    uss: Some(Bytes((bytes.0 as f64 * 0.9) as u64)),
+                    ..Sample::default()
+                }
+            })
+            .collect()
+    }
+}
+
+fn variant(name: &str) -> Variant {
+    let settings = match name {
+        "compact" => BTreeMap::from([("compact".into(), "boot".into())]),
+        "arena_max = 2" => BTreeMap::from([("arena_max".into(), "2".into())]),
+        "jemalloc" => BTreeMap::from([("allocator".into(), "jemalloc".into())]),
+        "trim at full GC" => BTreeMap::from([("trim".into(), "full-gc".into())]),
+        _ => BTreeMap::new(),
+    };
+    Variant { name: name.into(), settings }
+}
+
+fn machine() -> BTreeMap<String, String> {
+    [
+        ("kernel", "6.18.2"),
+        ("cpu", "AMD EPYC 9B14, 2 cores"),
+        ("memory", "8.2 GB"),
+        ("ruby", "3.1.2p20 (x86_64-linux-gnu)"),
+        ("libc", "glibc 2.36"),
+        ("thp", "madvise"),
+        ("host", "weighing-room-7"),
+        ("user", "annabel"),
+    ]
+    .into_iter()
+    .map(|(key, fact)| (key.to_owned(), fact.to_owned()))
+    .collect()
+}
+
+/// Conclusions as a simple paired analysis gives them; the real ones come from the verdict layer.
+pub(crate) fn conclude(results: &mut Results) {
+    let roles = [
+        (results.primary.clone(), Role::Primary),
+        ("latency.p95".to_owned(), Role::Guard { limit: 0.05 }),
+        ("memory.pss.peak".to_owned(), Role::Exploratory),
+        ("throughput".to_owned(), Role::Exploratory),
+        ("boot.time".to_owned(), Role::Exploratory),
+    ];
+    results.conclusions.clear();
+    for variant in results.variants.iter().skip(1) {
+        for (metric, role) in &roles {
+            let pairs = pairs(results, &variant.name, metric);
+            results.conclusions.push(conclusion(&variant.name, metric, *role, &pairs));
+        }
+    }
+}
+
+fn pairs(results: &Results, variant: &str, metric: &str) -> Vec<(f64, f64)> {
+    let value = |name: &str, block: u32| {
+        results
+            .trials
+            .iter()
+            .find(|t| t.variant == name && t.block == block && t.outcome == Outcome::Ok)
+            .and_then(|t| t.metrics.get(metric).copied())
+    };
+    let baseline = &results.variants[0].name;
+    (1..=results.max_blocks.max(500))
+        .filter_map(|block| Some((value(baseline, block)?, value(variant, block)?)))
+        .collect()
+}
+
+fn conclusion(variant: &str, metric: &str, role: Role, pairs: &[(f64, f64)]) -> Conclusion {
+    let logs: Vec<f64> = pairs.iter().map(|(base, with)| (with / base).ln()).collect();
+    let n = logs.len() as f64;
+    let mean = logs.iter().sum::<f64>() / n;
+    let variance = logs.iter().map(|l| (l - mean).powi(2)).sum::<f64>() / (n - 1.0).max(1.0);
+    let half = 2.6 * (variance / n).sqrt();
+    let base = pairs.iter().map(|(base, _)| base).sum::<f64>() / n;
+    let estimate = (pairs.len() > 2).then(|| Estimate {
+        ratio: mean.exp_m1(),
+        ratio_interval: ((mean - half).exp_m1(), (mean + half).exp_m1()),
+        difference: base * mean.exp_m1(),
+        difference_interval: (base * (mean - half).exp_m1(), base * (mean + half).exp_m1()),
+        confidence: 0.95,
+    });
+    let memory = metric.starts_with("memory");
+    let verdict = match estimate.map(|e| e.ratio_interval) {
+        Some((_, high)) if high < 0.0 && memory => Verdict::Smaller,
+        Some((low, _)) if low > 0.0 && memory => Verdict::Larger,
+        Some((_, high)) if high < 0.0 => Verdict::Faster,
+        Some((low, _)) if low > 0.0 => Verdict::Slower,
+        Some((low, high)) if low > -0.0025 && high < 0.0025 => Verdict::Equivalent,
+        _ => Verdict::Undecided,
+    };
+    let guard_passed = match (role, estimate.map(|e| e.ratio_interval)) {
+        (Role::Guard { limit }, Some((_, high))) if high < limit => Some(true),
+        (Role::Guard { limit }, Some((low, _))) if low > limit => Some(false),
+        _ => None,
+    };
+    Conclusion {
+        variant: variant.into(),
+        metric: metric.into(),
+        role,
+        verdict,
+        estimate,
+        blocks: pairs.len() as u32,
+        guard_passed,
+        detectable: Some(0.011),
+        blocks_needed: (verdict == Verdict::Undecided).then_some(14),
+    }
+}
+
+fn normal(rng: &mut ChaCha8Rng) -> f64 {
+    (0..12).map(|_| rng.random::<f64>()).sum::<f64>() - 6.0
+}
+
+fn base64(bytes: &[u8]) -> String {
+    const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let mut out = String::new();
+    for three in bytes.chunks(3) {
+        let bits = three.iter().fold(0_u32, |bits, byte| bits << 8 | u32::from(*byte))
+            << (8 * (3 - three.len()));
+        for place in 0..4 {
+            let letter = LETTERS[(bits >> (18 - 6 * place) & 63) as usize];
+            out.push(if place <= three.len() { char::from(letter) } else { '=' });
+        }
+    }
+    out
+}
