@@ -7,6 +7,7 @@ pub mod load;
 pub mod memory;
 pub mod metric;
 pub mod outcome;
+pub mod recording;
 pub mod results;
 pub mod units;
 
@@ -15,5 +16,6 @@ pub use load::{LoadFlag, LoadReport, LoadSpec, Severity};
 pub use memory::{CgroupSample, MemberSample, Sample, SamplerCost};
 pub use metric::{Better, MetricInfo, Unit};
 pub use outcome::Outcome;
+pub use recording::Recording;
 pub use results::{Conclusion, Estimate, Results, Role, Trial, Variant, Verdict};
 pub use units::Bytes;

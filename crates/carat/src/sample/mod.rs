@@ -9,6 +9,7 @@ mod allocator;
 mod budget;
 mod directory;
 mod fields;
+mod growth;
 mod inside;
 mod ledger;
 mod machine;
@@ -26,6 +27,7 @@ mod weight;
 
 pub use advice::{Finding, findings};
 pub use budget::Budget;
+pub use growth::growth;
 pub use inside::{Inside, MallocFigures};
 pub use ledger::ledger;
 pub use machine::available;
