@@ -62,9 +62,10 @@ fn sentence(growth: &ComponentGrowth) -> String {
         let _ = write!(text, " towards {}", amount(level));
     }
     if let Some(step) = growth.step {
-        let _ = write!(text, ", one jump of {}", amount(step));
+        let what = if step < 0.0 { ": private since the fork" } else { ", one jump of" };
+        let _ = write!(text, "{what} {}", amount(step.abs()));
     }
-    if let (Some(rate), "linear" | "sharing eroding") = (growth.rate, growth.kind.as_str()) {
+    if let (Some(rate), "linear") = (growth.rate, growth.kind.as_str()) {
         let _ = write!(text, ": {} a second, {} a day", amount(rate), amount(rate * 86_400.0));
         if let Some((low, high)) = growth.interval {
             let _ = write!(text, " (between {} and {} a second)", amount(low), amount(high));

@@ -70,7 +70,7 @@ impl Recorder {
 
     /// Takes the sample that is due; the tree's members, none where it has ended.
     pub(crate) fn sample(&mut self) -> Vec<Identity> {
-        let members: Vec<Identity> = self.tree.members().iter().map(|s| s.identity()).collect();
+        let members = self.members();
         if members.is_empty() {
             return members;
         }
@@ -90,7 +90,7 @@ impl Recorder {
 
     /// The last figures of a tree that still runs.
     pub(crate) fn finish(&mut self) {
-        let members: Vec<Identity> = self.tree.members().iter().map(|s| s.identity()).collect();
+        let members = self.members();
         if !members.is_empty() {
             let sample = self.sampler.full(&members, self.elapsed());
             self.samples.push(sample);
@@ -101,6 +101,10 @@ impl Recorder {
     /// Marks this moment.
     pub(crate) fn mark(&mut self, what: MarkerKind) {
         self.markers.push(Marker { at_ms: self.elapsed().as_millis() as u64, what });
+    }
+
+    fn members(&mut self) -> Vec<Identity> {
+        self.sampler.look(&mut self.tree).iter().map(|stat| stat.identity()).collect()
     }
 
     fn draw(&mut self, members: &[Identity]) {

@@ -98,7 +98,7 @@ pub struct ComponentGrowth {
     pub interval: Option<(f64, f64)>,
     /// Where it levels off, if that can be said.
     pub asymptote: Option<f64>,
-    /// Size of the one jump of a stepwise growth.
+    /// Size of the one jump of a stepwise growth; of eroding sharing what is no longer shared, below nought.
     pub step: Option<f64>,
     /// Where undecided: seconds in all that would probably decide.
     pub needed_s: Option<f64>,

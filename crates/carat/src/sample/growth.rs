@@ -118,16 +118,15 @@ fn erosion(samples: &[Sample]) -> Option<ComponentGrowth> {
     let (last, first) = (steady.first()?, steady.last()?);
     let lost = first.1.saturating_sub(last.1);
     let gained = last.0.uss?.saturating_sub(first.0.uss?);
-    let seconds = (last.0.at_ms - first.0.at_ms) as f64 / 1e3;
     let matters = lost.0 as f64 > ERODED * last.0.pss?.0 as f64 && gained.0 > 0;
-    (processes > 1 && matters && seconds > 0.0).then(|| ComponentGrowth {
+    (processes > 1 && matters).then(|| ComponentGrowth {
         component: "shared".into(),
         kind: "sharing eroding".into(),
-        unit: "bytes per second".into(),
-        rate: Some(-(lost.0 as f64) / seconds),
+        unit: "bytes".into(),
+        rate: None,
         interval: None,
         asymptote: None,
-        step: None,
+        step: Some(-(lost.0 as f64)),
         needed_s: None,
     })
 }

@@ -7,6 +7,7 @@
 mod advice;
 mod allocator;
 mod budget;
+mod cgroup;
 mod directory;
 mod fields;
 mod growth;
