@@ -1,6 +1,6 @@
 //! The command line as it is written.
 
-use crate::cli::{Exit, compare, exit, explain, output, record, report, workload};
+use crate::cli::{Exit, compare, exec, exit, explain, output, record, report, workload};
 use crate::launch::{guard_main, stage_main};
 use crate::load::worker_main;
 use clap::{Parser, Subcommand};
@@ -25,6 +25,8 @@ enum Command {
     Record(record::RecordArgs),
     /// Write one HTML page from a results file
     Report(report::ReportArgs),
+    /// Apply settings, then become the server
+    Exec(exec::ExecArgs),
     /// List or show the bundled workloads
     Workload(workload::WorkloadArgs),
     /// Become a server when told to
@@ -48,7 +50,10 @@ pub fn main() -> ExitCode {
     let done = match Arguments::parse().command {
         Command::Stage => return stage_main(),
         Command::Guard { token, directory } => return guard_main(&token, &directory),
-        Command::LoadWorker => return worker_main(),
+        Command::LoadWorker => return worker_main(std::io::stdin(), std::io::stdout()),
+        Command::Exec(args) => {
+            return exec::run(&args, &mut std::io::stdout(), &mut std::io::stderr()).into();
+        }
         Command::Compare(args) => compare::run(&args),
         Command::Explain(args) => explain::run(&args),
         Command::Record(args) => record::run(&args),

@@ -4,6 +4,9 @@
 
 mod args;
 mod compare;
+mod exec;
+mod exec_format;
+mod exec_verify;
 mod exit;
 mod explain;
 mod ledger_text;

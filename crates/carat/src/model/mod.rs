@@ -4,6 +4,7 @@
 
 pub mod ledger;
 pub mod load;
+pub mod load_table;
 pub mod memory;
 pub mod metric;
 pub mod outcome;
@@ -13,6 +14,7 @@ pub mod units;
 
 pub use ledger::Ledger;
 pub use load::{LoadFlag, LoadReport, LoadSpec, Severity};
+pub use load_table::{CableTable, HttpTable, LoadTable, RouteTable};
 pub use memory::{CgroupSample, MemberSample, Sample, SamplerCost};
 pub use metric::{Better, MetricInfo, Unit};
 pub use outcome::Outcome;

@@ -2,7 +2,7 @@
 
 use crate::launch::{Guard, Held, LaunchSpec, check_ready, free_port};
 use crate::load::Generator;
-use crate::model::load::HttpLoad;
+use crate::model::load_table::LoadTable;
 use crate::model::{LoadReport, LoadSpec, Outcome, Severity, Trial};
 use crate::plan::{Experiment, Values, fill};
 use crate::process::{ProcRoot, Tree};
@@ -191,14 +191,11 @@ impl Script<'_> {
         self.wait_until_ready(site)?;
         seen.boot = Some(started.elapsed());
         seen.ready = Some(site.full_sample());
-        let http = self.experiment.load.http.as_ref();
-        let warmup = http.map(|http| http.warmup.unwrap_or(http.requests / 10)).unwrap_or(0);
-        if warmup > 0 {
-            self.drive(site, self.load(warmup), Phase::WarmUp)?;
+        if let Some(warm_up) = self.warm_up() {
+            self.drive(site, self.load(&warm_up)?, Phase::WarmUp)?;
         }
         let (from, ticks) = (site.now_ms(), site.cpu_ticks());
-        let requests = http.map(|http| http.requests).unwrap_or(0);
-        let report = self.drive(site, self.load(requests), Phase::Load)?;
+        let report = self.drive(site, self.load(&self.experiment.load)?, Phase::Load)?;
         seen.window_ms = Some((from, site.now_ms()));
         let spent = site.cpu_ticks().saturating_sub(ticks);
         seen.cpu = Some(Duration::from_secs_f64(
@@ -301,15 +298,15 @@ impl Script<'_> {
         }
     }
 
-    fn load(&self, requests: u64) -> LoadSpec {
-        let http = self.experiment.load.http.as_ref();
-        let path = http.map(|http| http.path.as_str()).unwrap_or("/");
-        LoadSpec::Http(HttpLoad {
-            url: format!("http://127.0.0.1:{}{path}", self.places.port),
-            connections: http.map(|http| http.connections).unwrap_or(1),
-            requests,
-            timeout_s: http.map(|http| http.timeout.0.as_secs_f64()).unwrap_or(30.0),
-        })
+    fn warm_up(&self) -> Option<LoadTable> {
+        let http = self.experiment.load.http.as_ref()?.warm_up()?;
+        Some(LoadTable { http: Some(http), cable: None })
+    }
+
+    fn load(&self, table: &LoadTable) -> Result<LoadSpec, TrialError> {
+        // The plan was checked with the same call, so an error here is one of the program.
+        let spec = table.spec(&format!("127.0.0.1:{}", self.places.port));
+        spec.map_err(|error| TrialError::Service(error.to_string()))
     }
 
     fn drive(
@@ -331,10 +328,16 @@ impl Script<'_> {
                 site.generator = None;
                 return Ok(report);
             }
-            let done = generator.progress().share();
+            let done = share(&generator.progress());
             site.step(phase, done).map_err(crashed)?;
         }
     }
+}
+
+/// How much of a load is done, by requests or by time, whichever was asked for.
+fn share(progress: &crate::load::Progress) -> Option<f64> {
+    let by_count = progress.planned.map(|planned| progress.done as f64 / planned as f64);
+    by_count.or_else(|| progress.planned_s.map(|planned| progress.seconds / planned))
 }
 
 fn never_ready(halt: Halt) -> Course {
