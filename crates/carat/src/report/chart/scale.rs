@@ -92,9 +92,9 @@ fn step(span: f64, wanted: usize) -> f64 {
     let power = 10f64.powf(rough.log10().floor());
     let lead = rough / power;
     let nice = match lead {
-        l if l <= 1.0 => 1.0,
-        l if l <= 2.0 => 2.0,
-        l if l <= 5.0 => 5.0,
+        l if l < 1.5 => 1.0,
+        l if l < 3.5 => 2.0,
+        l if l < 7.5 => 5.0,
         _ => 10.0,
     };
     nice * power
@@ -149,6 +149,11 @@ impl AxisUnit {
             Unit::Count => (1.0, ""),
         };
         Self { divisor, name }
+    }
+
+    /// For the script: what to divide by, and the unit's name.
+    pub(crate) fn unit_json(&self) -> serde_json::Value {
+        serde_json::json!([self.divisor, self.name])
     }
 
     /// A tick's number, with as many digits as the distance of ticks needs.

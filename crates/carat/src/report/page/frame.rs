@@ -1,7 +1,8 @@
 //! The page around its sections: head, policy, title, footer.
 
 use crate::model::Results;
-use crate::report::page::{figures, sections, tables};
+use crate::report::page::gallery::Gallery;
+use crate::report::page::{figures, forest, latency, memory, order, sections, tables};
 use crate::report::redact::{Audience, prepare};
 use crate::report::wording;
 use base64::Engine as _;
@@ -28,19 +29,27 @@ pub fn html(results: &Results, options: &PageOptions) -> String {
         Some(sentence) => sentence.whole(),
         None => results.name.clone(),
     };
+    let mut gallery = Gallery::default();
     let body = markup! {
         header.top { span { "Carat experiment " b { (results.name) } } }
         main {
             (sections::verdicts(results, &sentences))
             (sections::strip(results))
             (sections::warnings(results))
-            @for metric in figures::compared(results) { (figures::metric_section(results, &metric)) }
+            @for metric in figures::compared(results) {
+                (figures::metric_section(results, &metric, &mut gallery))
+            }
+            (memory::section(results, &mut gallery))
+            (latency::section(results, &mut gallery))
+            (order::section(results, &mut gallery))
+            (forest::section(results, &mut gallery))
             (tables::all_metrics(results))
             (tables::uncounted(results))
             (sections::machine(results))
             (sections::repeat(results))
         }
         (footer(options))
+        (gallery.data())
     };
     document(&title, &body).into_string()
 }
