@@ -11,6 +11,7 @@ use maud::{DOCTYPE, Markup, PreEscaped, html as markup};
 use sha2::{Digest as _, Sha256};
 
 const STYLE: &str = include_str!("../assets/page.css");
+const SCRIPT: &str = include_str!("../assets/page.js");
 
 /// How a page is written.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -36,6 +37,7 @@ pub fn html(results: &Results, options: &PageOptions) -> String {
             (sections::verdicts(results, &sentences))
             (sections::strip(results))
             (sections::warnings(results))
+            div.tools role="group" aria-label="Variants shown" hidden { span { "Show" } }
             @for metric in figures::compared(results) {
                 (figures::metric_section(results, &metric, &mut gallery))
             }
@@ -49,7 +51,7 @@ pub fn html(results: &Results, options: &PageOptions) -> String {
             (sections::repeat(results))
         }
         (footer(options))
-        (gallery.data())
+        (gallery.data(&results.variants))
     };
     document(&title, &body).into_string()
 }
@@ -57,8 +59,9 @@ pub fn html(results: &Results, options: &PageOptions) -> String {
 /// A whole document around a body.
 pub(crate) fn document(title: &str, body: &Markup) -> Markup {
     let policy = format!(
-        "default-src 'none'; style-src '{}'; img-src data:; base-uri 'none'; form-action 'none'",
+        "default-src 'none'; style-src '{}'; script-src '{}'; img-src data:; base-uri 'none'; form-action 'none'",
         digest(STYLE),
+        digest(SCRIPT),
     );
     markup! {
         (DOCTYPE)
@@ -72,7 +75,7 @@ pub(crate) fn document(title: &str, body: &Markup) -> Markup {
                 link rel="icon" href="data:,";
                 style { (PreEscaped(STYLE)) }
             }
-            body { (body) }
+            body { (body) script { (PreEscaped(SCRIPT)) } }
         }
     }
 }

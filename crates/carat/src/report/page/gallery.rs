@@ -1,8 +1,9 @@
 //! Collects what the script must know of every picture that the page shows.
 
+use crate::model::Variant;
 use crate::report::chart::Picture;
 use maud::{Markup, PreEscaped, html as markup};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 /// Pictures shown so far.
 #[derive(Debug, Default)]
@@ -20,9 +21,11 @@ impl Gallery {
     }
 
     /// All figures as one element that no browser runs.
-    pub(crate) fn data(self) -> Markup {
+    pub(crate) fn data(self, variants: &[Variant]) -> Markup {
+        let names: Vec<&str> = variants.iter().map(|variant| variant.name.as_str()).collect();
+        let all = json!({ "variants": names, "charts": self.hover });
         markup! {
-            script type="application/json" #carat-data { (PreEscaped(in_script(&Value::Object(self.hover)))) }
+            script type="application/json" #carat-data { (PreEscaped(in_script(&all))) }
         }
     }
 }
