@@ -4,3 +4,4 @@
 //! ([`page`]). No dependencies, no I/O: this crate enters somebody's server.
 
 pub mod env;
+pub mod page;

@@ -16,7 +16,10 @@
 //!  model                                plain data, units, ids
 //! ```
 
+pub mod cli;
+pub mod experiment;
 pub mod launch;
+pub mod load;
 pub mod model;
 pub mod plan;
 pub mod process;
@@ -24,4 +27,5 @@ pub mod report;
 pub mod sample;
 pub mod settings;
 pub mod store;
+pub mod trial;
 pub mod verdict;

@@ -1,3 +1,5 @@
-//! Parses, runs, and turns the answer into an exit code.
+//! The `carat` command.
 
-fn main() {}
+fn main() -> std::process::ExitCode {
+    carat::cli::main()
+}

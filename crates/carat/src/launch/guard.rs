@@ -1,27 +1,34 @@
 //! The guard: a small process that outlives a killed carat just long enough to clean up after it.
 //!
 //! `kill -9` leaves carat no last word, so another process listens for its end: the guard holds the
-//! reading end of a pipe that the kernel closes with carat. Over the pipe it has been told whom carat
-//! started; when the pipe closes without a farewell it kills them, whatever descends from them, and
-//! whoever carries the token, and removes the private directory.
+//! reading end of a pipe that the kernel closes with carat. Whom carat started stands in a file of the
+//! private directory; when the pipe closes without a farewell the guard kills them, whatever descends
+//! from them, and whoever carries the token, and removes the directory. Should the guard be killed as
+//! well, the next run of the experiment does the same.
 
 use crate::launch::stop::signal;
 use crate::process::{Identity, ProcRoot, Tree};
 use rustix::process::Signal;
 use std::collections::BTreeSet;
-use std::fs;
-use std::io::{self, BufRead, Write};
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read, Write};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, ChildStdin, Command, ExitCode, Stdio};
 use std::thread::sleep;
 use std::time::Duration;
 
+/// What carat says before it ends by itself.
+const FAREWELL: &str = "farewell";
+/// Name of the file that lists whom carat started, one `PID START` a line.
+const LIST: &str = "processes";
+
 /// The guard as carat sees it; dropping it says farewell.
 #[derive(Debug)]
 pub struct Guard {
     child: Child,
     pipe: Option<ChildStdin>,
+    list: File,
     told: BTreeSet<Identity>,
 }
 
@@ -29,6 +36,7 @@ impl Guard {
     /// Starts a guard over everything that carries `token` and over `directory`, which it removes if
     /// carat dies.
     pub fn start(exe: &Path, token: &str, directory: &Path) -> io::Result<Self> {
+        let list = OpenOptions::new().append(true).create(true).open(directory.join(LIST))?;
         let mut child = Command::new(exe)
             .arg("guard")
             .arg(token)
@@ -40,7 +48,7 @@ impl Guard {
             .process_group(0)
             .spawn()?;
         let pipe = child.stdin.take();
-        Ok(Self { child, pipe, told: BTreeSet::new() })
+        Ok(Self { child, pipe, list, told: BTreeSet::new() })
     }
 
     /// The guard's own pid.
@@ -50,10 +58,9 @@ impl Guard {
 
     /// Tells the guard whom to end should carat die.
     pub fn watch(&mut self, identities: impl IntoIterator<Item = Identity>) {
-        let Some(pipe) = &mut self.pipe else { return };
         for identity in identities {
             if self.told.insert(identity) {
-                let _ = writeln!(pipe, "{} {}", identity.pid, identity.start_ticks);
+                let _ = writeln!(self.list, "{} {}", identity.pid, identity.start_ticks);
             }
         }
     }
@@ -62,7 +69,7 @@ impl Guard {
 impl Drop for Guard {
     fn drop(&mut self) {
         if let Some(mut pipe) = self.pipe.take() {
-            let _ = writeln!(pipe, "farewell");
+            let _ = write!(pipe, "{FAREWELL}");
         }
         let _ = self.child.wait();
     }
@@ -70,18 +77,24 @@ impl Drop for Guard {
 
 /// What the hidden `guard` command does: waits for carat's end, then cleans up.
 pub fn guard_main(token: &str, directory: &Path) -> ExitCode {
-    let mut watched = BTreeSet::new();
-    for line in io::stdin().lock().lines() {
-        match line {
-            Ok(line) if line == "farewell" => return ExitCode::SUCCESS,
-            Ok(line) => watched.extend(parse(&line)),
-            Err(_) => break,
-        }
+    let mut said = String::new();
+    let _ = io::stdin().read_to_string(&mut said);
+    if said.trim() != FAREWELL {
+        clean_up(token, directory);
     }
-    end(&watched, token);
-    // Whoever was killed may still have been writing there.
-    let _ = fs::remove_dir_all(directory);
     ExitCode::SUCCESS
+}
+
+/// Ends everything that a killed run left behind and removes its private directory.
+pub fn clean_up(token: &str, directory: &Path) {
+    let list = fs::read_to_string(directory.join(LIST)).unwrap_or_default();
+    end(&list.lines().filter_map(parse).collect(), token);
+    // The directory's name comes from a results file, so only what carat itself makes is removed.
+    let own =
+        directory.file_name().is_some_and(|name| name.to_string_lossy().starts_with("carat-"));
+    if own && directory.join(LIST).is_file() {
+        let _ = fs::remove_dir_all(directory);
+    }
 }
 
 fn parse(line: &str) -> Option<Identity> {

@@ -2,14 +2,18 @@
 //!
 //! Nothing here touches the world and nothing here computes more than its own units.
 
+pub mod ledger;
 pub mod load;
+pub mod load_table;
 pub mod memory;
 pub mod metric;
 pub mod outcome;
 pub mod results;
 pub mod units;
 
+pub use ledger::Ledger;
 pub use load::{LoadFlag, LoadReport, LoadSpec, Severity};
+pub use load_table::{CableTable, HttpTable, LoadTable, RouteTable};
 pub use memory::{CgroupSample, MemberSample, Sample, SamplerCost};
 pub use metric::{Better, MetricInfo, Unit};
 pub use outcome::Outcome;

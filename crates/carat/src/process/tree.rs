@@ -26,7 +26,7 @@ struct Reaper {
 }
 
 impl Tree {
-    /// The tree of `leader`, whose environment carries `token` as the value of `CARAT_TOKEN`.
+    /// The tree of `leader`, whose environment carries `token`, or `token/` and more, in `CARAT_TOKEN`.
     pub fn new(root: ProcRoot, leader: Identity, token: impl Into<String>) -> Self {
         let (seen, strangers) = (HashSet::from([leader]), HashSet::new());
         Self { root, leader, token: token.into(), reaper: None, seen, strangers }
@@ -132,7 +132,11 @@ impl Tree {
         }
         let wanted = format!("{}={}", carat_wire::env::TOKEN, self.token);
         let found = self.root.read(identity.pid, "environ").is_ok_and(|environ| {
-            environ.split(|&byte| byte == 0).any(|entry| entry == wanted.as_bytes())
+            let mut entries = environ.split(|&byte| byte == 0);
+            entries.any(|entry| {
+                let rest = entry.strip_prefix(wanted.as_bytes());
+                rest.is_some_and(|rest| rest.is_empty() || rest[0] == b'/')
+            })
         });
         if !found {
             self.strangers.insert(identity);
@@ -172,15 +176,15 @@ mod tests {
     fn children_sessions_tokens_and_orphans_belong_and_strangers_do_not() {
         let (_folder, root) = captured(&[
             (1, 0, 1, 1, ""),
-            (10, 1, 10, 5, ""),                       // carat itself
-            (20, 10, 20, 6, "CARAT_TOKEN=t"),         // the leader
-            (21, 20, 20, 7, ""),                      // a worker
-            (22, 21, 22, 8, ""),                      // a worker's child with its own session
-            (23, 1, 20, 9, ""),                       // orphan of the same session
-            (24, 1, 24, 10, "A=b CARAT_TOKEN=t Z=z"), // daemonised, known by its token
-            (25, 10, 25, 11, ""),                     // orphan given to the subreaper
-            (26, 10, 26, 12, "CARAT_TOKEN=other"),    // the load generator
-            (27, 1, 27, 13, "CARAT_TOKEN=tt"),        // a stranger with a longer token
+            (10, 1, 10, 5, ""),                            // carat itself
+            (20, 10, 20, 6, "CARAT_TOKEN=t"),              // the leader
+            (21, 20, 20, 7, ""),                           // a worker
+            (22, 21, 22, 8, ""),                           // a worker's child with its own session
+            (23, 1, 20, 9, ""),                            // orphan of the same session
+            (24, 1, 24, 10, "A=b CARAT_TOKEN=t/more Z=z"), // daemonised, known by its token
+            (25, 10, 25, 11, ""),                          // orphan given to the subreaper
+            (26, 10, 26, 12, "CARAT_TOKEN=other"),         // the load generator
+            (27, 1, 27, 13, "CARAT_TOKEN=tt"),             // a stranger with a longer token
         ]);
         let leader = Identity { pid: 20, start_ticks: 6 };
         let mut tree = Tree::new(root, leader, "t").with_reaper(10, [26]);

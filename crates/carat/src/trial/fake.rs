@@ -24,7 +24,9 @@ pub struct FakeVariant {
 impl FakeVariant {
     /// Parses `MEAN:SD` or `MEAN:SD:CRASHES`, such as `71.16e6:291e3`.
     pub fn parse(text: &str) -> Result<Self, String> {
-        let wrong = || format!("`{text}` is not MEAN:SD or MEAN:SD:CRASHES in bytes, such as 71.16e6:291e3");
+        let wrong = || {
+            format!("`{text}` is not MEAN:SD or MEAN:SD:CRASHES in bytes, such as 71.16e6:291e3")
+        };
         let numbers: Result<Vec<f64>, _> = text.split(':').map(str::parse).collect();
         match numbers.map_err(|_| wrong())?.as_slice() {
             [mean, sd] => Ok(Self { mean: *mean, sd: *sd, crashes: 0.0 }),
@@ -46,7 +48,12 @@ pub struct FakeBench {
 impl FakeBench {
     /// One entry per variant; the figures depend on seed, block and variant alone. Every trial takes
     /// `pace`.
-    pub fn new(variants: Vec<FakeVariant>, seed: u64, pace: Duration, interrupt: Interrupt) -> Self {
+    pub fn new(
+        variants: Vec<FakeVariant>,
+        seed: u64,
+        pace: Duration,
+        interrupt: Interrupt,
+    ) -> Self {
         Self { variants, seed, pace, interrupt }
     }
 }
@@ -113,8 +120,7 @@ mod tests {
     #[test]
     fn figures_depend_on_seed_block_and_variant_alone() {
         let variants = vec![FakeVariant { mean: 100.0, sd: 5.0, crashes: 0.0 }; 2];
-        let mut bench =
-            FakeBench::new(variants, 7, Duration::ZERO, Interrupt::default());
+        let mut bench = FakeBench::new(variants, 7, Duration::ZERO, Interrupt::default());
         let mut weigh = |block, variant| {
             bench.run(&plan(block, variant), &mut |_| ()).unwrap().metrics["memory.rss.final"]
         };

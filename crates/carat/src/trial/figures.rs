@@ -50,10 +50,8 @@ pub(crate) fn metrics(seen: &Seen) -> BTreeMap<String, f64> {
         ("memory.system.final", bytes(system)),
         ("cpu.server", seen.cpu.map(|cpu| cpu.as_secs_f64())),
     ];
-    let mut metrics: BTreeMap<String, f64> = named
-        .into_iter()
-        .filter_map(|(name, value)| Some((name.to_owned(), value?)))
-        .collect();
+    let mut metrics: BTreeMap<String, f64> =
+        named.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect();
     metrics.extend(seen.load.iter().flat_map(|load| load.metrics.clone()));
     metrics
 }

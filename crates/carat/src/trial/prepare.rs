@@ -3,7 +3,9 @@
 use crate::launch::Libraries;
 use crate::model::Variant;
 use crate::plan::{Experiment, VariantTable};
-use crate::settings::{ApplyError, LibraryPaths, SettingError, Settings, Surroundings, find_allocator};
+use crate::settings::{
+    ApplyError, LibraryPaths, SettingError, Settings, Surroundings, find_allocator,
+};
 use carat_wire::env::{PADDING, PROBE};
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -44,7 +46,9 @@ pub enum PrepareError {
         source: ApplyError,
     },
     /// A program is not installed.
-    #[error("{who}: program `{program}` was not found; install it (bin/setup installs what the bundled workloads need) or give its path")]
+    #[error(
+        "{who}: program `{program}` was not found; install it (bin/setup installs what the bundled workloads need) or give its path"
+    )]
     Program {
         /// Which part of the experiment needs it.
         who: String,
@@ -52,7 +56,9 @@ pub enum PrepareError {
         program: String,
     },
     /// A working directory does not exist.
-    #[error("{who}: there is no directory {dir}; relative directories start at the experiment file")]
+    #[error(
+        "{who}: there is no directory {dir}; relative directories start at the experiment file"
+    )]
     Directory {
         /// Which part of the experiment needs it.
         who: String,
@@ -91,11 +97,14 @@ fn prepare_one(
     let settings = Settings::parse(&table.settings)
         .map_err(|source| PrepareError::Setting { variant: variant(), source })?;
     let paths = LibraryPaths { runtime: libraries.runtime.clone() };
-    let given: BTreeMap<&String, &String> = experiment.server.env.iter().chain(&table.env).collect();
+    let given: BTreeMap<&String, &String> =
+        experiment.server.env.iter().chain(&table.env).collect();
     let around = Surroundings {
         libraries: &paths,
         allocators: &|name| find_allocator(Path::new("/"), name),
-        inherited: &|name| given.get(&name.to_owned()).map(|value| (*value).clone()).or_else(|| inherited(name)),
+        inherited: &|name| {
+            given.get(&name.to_owned()).map(|value| (*value).clone()).or_else(|| inherited(name))
+        },
         ruby: None,
     };
     let applied = settings

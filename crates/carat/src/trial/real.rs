@@ -2,7 +2,7 @@
 
 use crate::launch::{Guard, Held, LaunchSpec, check_ready, free_port};
 use crate::load::Generator;
-use crate::model::load::HttpLoad;
+use crate::model::load_table::LoadTable;
 use crate::model::{LoadReport, LoadSpec, Outcome, Severity, Trial};
 use crate::plan::{Experiment, Values, fill};
 use crate::process::{ProcRoot, Tree};
@@ -91,7 +91,7 @@ impl RealBench {
             values.insert(format!("services.{name}.port"), port.to_string());
             service_ports.insert(name.clone(), port);
         }
-        let token = format!("{}-{}", self.workshop.token, plan.id);
+        let token = format!("{}/{}", self.workshop.token, plan.id);
         Ok(Places { values, port, service_ports, folder, token })
     }
 
@@ -191,14 +191,11 @@ impl Script<'_> {
         self.wait_until_ready(site)?;
         seen.boot = Some(started.elapsed());
         seen.ready = Some(site.full_sample());
-        let http = self.experiment.load.http.as_ref();
-        let warmup = http.map(|http| http.warmup.unwrap_or(http.requests / 10)).unwrap_or(0);
-        if warmup > 0 {
-            self.drive(site, self.load(warmup), Phase::WarmUp)?;
+        if let Some(warm_up) = self.warm_up() {
+            self.drive(site, self.load(&warm_up)?, Phase::WarmUp)?;
         }
         let (from, ticks) = (site.now_ms(), site.cpu_ticks());
-        let requests = http.map(|http| http.requests).unwrap_or(0);
-        let report = self.drive(site, self.load(requests), Phase::Load)?;
+        let report = self.drive(site, self.load(&self.experiment.load)?, Phase::Load)?;
         seen.window_ms = Some((from, site.now_ms()));
         let spent = site.cpu_ticks().saturating_sub(ticks);
         seen.cpu = Some(Duration::from_secs_f64(
@@ -222,30 +219,36 @@ impl Script<'_> {
             let port = self.places.service_ports[name];
             let mut values = self.places.values.clone();
             values.insert("port".into(), port.to_string());
-            let dir = directory(self.experiment, table.dir.as_deref(), &format!("service `{name}`"))
-                .map_err(|error| TrialError::Service(error.to_string()))?;
+            let dir =
+                directory(self.experiment, table.dir.as_deref(), &format!("service `{name}`"))
+                    .map_err(|error| TrialError::Service(error.to_string()))?;
             let order = ServiceOrder {
                 name,
                 table,
                 port,
                 values,
                 dir,
-                token: format!("{}-service", self.places.token),
+                // Not below the server's token: a service is no part of the server's tree.
+                token: format!("{}/service-{name}", self.workshop.token),
                 log: self.places.folder.join(format!("{name}.log")),
             };
             let service = Service::start(&self.workshop.exe, &order)?;
             site.guard.watch([service.identity()]);
             site.services.push(service);
             let newest = site.services.last_mut().into_iter();
-            newest.into_iter().try_for_each(|service| service.wait(&order, &self.workshop.interrupt))?;
+            newest
+                .into_iter()
+                .try_for_each(|service| service.wait(&order, &self.workshop.interrupt))?;
         }
         Ok(())
     }
 
     fn start_server(&self, site: &mut Site<'_>) -> Result<Instant, TrialError> {
         let pages = self.places.folder.join("pages");
-        fs::create_dir(&pages)
-            .map_err(|source| TrialError::Machine { what: "cannot prepare a trial".into(), source })?;
+        fs::create_dir(&pages).map_err(|source| TrialError::Machine {
+            what: "cannot prepare a trial".into(),
+            source,
+        })?;
         let spec = self.launch_spec(&pages)?;
         let what = || format!("the server of variant `{}`", self.prepared.variant.name);
         let held = Held::start(&self.workshop.exe, &spec)
@@ -295,15 +298,15 @@ impl Script<'_> {
         }
     }
 
-    fn load(&self, requests: u64) -> LoadSpec {
-        let http = self.experiment.load.http.as_ref();
-        let path = http.map(|http| http.path.as_str()).unwrap_or("/");
-        LoadSpec::Http(HttpLoad {
-            url: format!("http://127.0.0.1:{}{path}", self.places.port),
-            connections: http.map(|http| http.connections).unwrap_or(1),
-            requests,
-            timeout_s: http.map(|http| http.timeout.0.as_secs_f64()).unwrap_or(30.0),
-        })
+    fn warm_up(&self) -> Option<LoadTable> {
+        let http = self.experiment.load.http.as_ref()?.warm_up()?;
+        Some(LoadTable { http: Some(http), cable: None })
+    }
+
+    fn load(&self, table: &LoadTable) -> Result<LoadSpec, TrialError> {
+        // The plan was checked with the same call, so an error here is one of the program.
+        let spec = table.spec(&format!("127.0.0.1:{}", self.places.port));
+        spec.map_err(|error| TrialError::Service(error.to_string()))
     }
 
     fn drive(
@@ -325,10 +328,16 @@ impl Script<'_> {
                 site.generator = None;
                 return Ok(report);
             }
-            let done = generator.progress().share();
+            let done = share(&generator.progress());
             site.step(phase, done).map_err(crashed)?;
         }
     }
+}
+
+/// How much of a load is done, by requests or by time, whichever was asked for.
+fn share(progress: &crate::load::Progress) -> Option<f64> {
+    let by_count = progress.planned.map(|planned| progress.done as f64 / planned as f64);
+    by_count.or_else(|| progress.planned_s.map(|planned| progress.seconds / planned))
 }
 
 fn never_ready(halt: Halt) -> Course {

@@ -31,7 +31,10 @@ impl Service {
     /// Starts it; its process is known from here on, whether it becomes ready or not.
     pub(crate) fn start(exe: &Path, order: &ServiceOrder<'_>) -> Result<Self, TrialError> {
         let fill_all = |texts: &[String]| -> Result<Vec<String>, TrialError> {
-            texts.iter().map(|text| fill(text, &order.values).map_err(TrialError::Service)).collect()
+            texts
+                .iter()
+                .map(|text| fill(text, &order.values).map_err(TrialError::Service))
+                .collect()
         };
         let mut env = std::collections::BTreeMap::new();
         for (name, value) in &order.table.env {
@@ -44,7 +47,8 @@ impl Service {
             env,
             log: order.log.clone(),
         };
-        let failed = |source| TrialError::Launch { what: format!("service `{}`", order.name), source };
+        let failed =
+            |source| TrialError::Launch { what: format!("service `{}`", order.name), source };
         let held = Held::start(exe, &spec).map_err(failed)?;
         let tree = Tree::new(ProcRoot::default(), held.identity(), order.token.clone());
         let server = held.release().map_err(failed)?;
@@ -72,7 +76,9 @@ impl Service {
             };
             let tail = self.server.log_tail(5);
             let name = order.name;
-            return Err(TrialError::Service(format!("service `{name}` {problem}; it printed:\n{tail}")));
+            return Err(TrialError::Service(format!(
+                "service `{name}` {problem}; it printed:\n{tail}"
+            )));
         }
     }
 

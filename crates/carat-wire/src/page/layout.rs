@@ -1,0 +1,256 @@
+//! Where everything stands in the file, asserted when compiling.
+
+use crate::page::section::{Section, Table};
+use crate::page::words::{Arena, Gc, Malloc, Own, Pool, Runtime, Word};
+use std::mem::{offset_of, size_of};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+/// First word of a page that is ready: "CARATPG1" as little-endian bytes.
+pub const MAGIC: u64 = u64::from_le_bytes(*b"CARATPG1");
+
+/// Version of the layout.
+pub const VERSION: u64 = 1;
+
+/// The probe's function that returns its page, `extern "C" fn() -> *const Page`, or null without one.
+///
+/// The runtime library finds it with `dlopen(CARAT_PROBE, RTLD_NOW | RTLD_NOLOAD)` and `dlsym`. The
+/// address never changes: after a fork the child's own page is mapped in the place of its parent's.
+pub const ENTRY: &std::ffi::CStr = c"carat_probe_page";
+
+/// A number that nobody knows.
+pub const UNKNOWN: u64 = u64::MAX;
+
+/// Size pools that there is room for.
+pub const POOLS: usize = 16;
+
+/// Arenas of glibc that there is room for.
+pub const ARENAS: usize = 64;
+
+/// Ranges of heap pages that there is room for.
+pub const RANGES: usize = 16_380;
+
+/// Bytes of the file. It is sparse: ranges that nobody wrote take no memory.
+pub const PAGE_BYTES: usize = 270_336;
+
+/// Bytes before the heap page ranges.
+pub const FRONT_BYTES: usize = 8192;
+
+/// A text of at most 128 bytes of UTF-8, filled up with zeros.
+#[repr(C)]
+#[derive(Debug)]
+pub struct Text([AtomicU64; 16]);
+
+/// Which process this is and what is on in it.
+#[repr(C)]
+#[derive(Debug)]
+pub struct Header {
+    /// [`MAGIC`], stored last: before that the page is not ready.
+    pub magic: AtomicU64,
+    /// [`VERSION`].
+    pub version: AtomicU64,
+    /// [`PAGE_BYTES`].
+    pub bytes: AtomicU64,
+    /// The process as it sees itself; a container may show it under another number.
+    pub pid: AtomicU64,
+    /// Start of the process in clock ticks since boot (proc(5), `starttime`), or [`UNKNOWN`].
+    pub start_time: AtomicU64,
+    /// The process that forked it, as `getppid(2)` said at the time.
+    pub parent_pid: AtomicU64,
+    /// Forks since the Ruby that was started: 0 there, 1 in its children.
+    pub fork_generation: AtomicU64,
+    /// Monotonic clock when the page was made, in nanoseconds.
+    pub born_ns: AtomicU64,
+    /// Raised by carat, by one, to ask for fresh figures; a futex that the probe's thread waits on.
+    pub requested: AtomicU32,
+    /// The request up to which figures that need no lock of Ruby's are fresh: malloc, threads, and the
+    /// counts of `GC.stat` while Ruby sleeps.
+    pub served: AtomicU32,
+    /// The request up to which the figures that only Ruby itself can give are fresh: pools, heap pages,
+    /// compiler. It lags as long as every thread of Ruby sleeps.
+    pub served_by_ruby: AtomicU32,
+    pub(crate) unused: AtomicU32,
+    /// An [`crate::page::Allocator`] as its index plus 1; 0 before anybody looked.
+    pub allocator: AtomicU64,
+    pub(crate) reserved: [AtomicU64; 5],
+    /// A [`State`] per [`Feature`].
+    pub features: [AtomicU64; 16],
+    /// `RUBY_DESCRIPTION`.
+    pub ruby: Text,
+    /// The file from which `malloc` comes.
+    pub malloc_file: Text,
+}
+
+/// Rows of [`Pool`].
+pub type Pools = Table<8, POOLS>;
+/// Rows of [`Arena`].
+pub type Arenas = Table<7, ARENAS>;
+/// Rows of start address and bytes, ascending, neighbours joined; their sum counts heap pages.
+pub type Ranges = Table<2, RANGES>;
+
+/// The whole file.
+#[repr(C)]
+#[derive(Debug)]
+pub struct Page {
+    /// Who and what.
+    pub header: Header,
+    /// Collector and slots.
+    pub gc: Section<Gc>,
+    /// The allocator's own figures.
+    pub malloc: Section<Malloc>,
+    /// Process, compiler, cost of the probe.
+    pub own: Section<Own>,
+    /// For the runtime library.
+    pub runtime: Section<Runtime>,
+    /// Size pools.
+    pub pools: Pools,
+    pub(crate) after_pools: [AtomicU64; 56],
+    /// Arenas of glibc.
+    pub arenas: Arenas,
+    pub(crate) after_arenas: [AtomicU64; 56],
+    /// Where Ruby's heap pages are.
+    pub ranges: Ranges,
+}
+
+const _: () = {
+    assert!(size_of::<Header>() == 512);
+    assert!(offset_of!(Header, requested) == 64);
+    assert!(offset_of!(Header, allocator) == 80);
+    assert!(offset_of!(Header, features) == 128);
+    assert!(offset_of!(Header, ruby) == 256);
+    assert!(size_of::<Section<Gc>>() == 512);
+    assert!(offset_of!(Page, gc) == 512);
+    assert!(offset_of!(Page, malloc) == 1024);
+    assert!(offset_of!(Page, own) == 1536);
+    assert!(offset_of!(Page, runtime) == 2048);
+    assert!(offset_of!(Page, pools) == 2560);
+    assert!(offset_of!(Page, arenas) == 4096);
+    assert!(offset_of!(Page, ranges) == FRONT_BYTES);
+    assert!(size_of::<Page>() == PAGE_BYTES);
+    assert!(PAGE_BYTES.is_multiple_of(4096));
+    assert!(Pool::ALL.len() == 8 && Arena::ALL.len() == 7);
+    assert!(Feature::ALL.len() <= 16);
+};
+
+/// Something the probe can do, on or off by itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(usize)]
+pub enum Feature {
+    /// Everything inside Ruby.
+    Ruby,
+    /// Counts of the collector and of slots.
+    Gc,
+    /// Size pools.
+    Pools,
+    /// Heap page ranges.
+    HeapPages,
+    /// The allocator's figures.
+    Malloc,
+    /// Arenas of glibc.
+    Arenas,
+    /// Figures of YJIT.
+    Yjit,
+    /// Answers to requests by the probe's own thread.
+    Thread,
+    /// Readings with Ruby's lock held.
+    PostponedJobs,
+    /// Counts of `GC.stat` read by the probe's thread while every thread of Ruby sleeps.
+    SleepingReads,
+    /// A page of its own for every forked child.
+    Forks,
+}
+
+impl Feature {
+    /// Every feature in the order of the page.
+    pub const ALL: &'static [Self] = &[
+        Self::Ruby,
+        Self::Gc,
+        Self::Pools,
+        Self::HeapPages,
+        Self::Malloc,
+        Self::Arenas,
+        Self::Yjit,
+        Self::Thread,
+        Self::PostponedJobs,
+        Self::SleepingReads,
+        Self::Forks,
+    ];
+}
+
+/// Whether a feature is on, and if not, why.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u64)]
+pub enum State {
+    /// Nobody has tried yet.
+    NotYet = 0,
+    /// On.
+    On = 1,
+    /// A function of Ruby or of the C library is missing here.
+    NoFunction = 2,
+    /// This Ruby, or this version of it, is not known well enough.
+    UnknownRuby = 3,
+    /// The allocator in use does not offer it.
+    OtherAllocator = 4,
+    /// This Ruby does not have it, or it is switched off there.
+    Absent = 5,
+    /// The system refused.
+    Refused = 6,
+    /// A fault in the probe, which switched it off.
+    Fault = 7,
+}
+
+impl State {
+    /// The state of that number; one from a later version counts as [`State::NotYet`].
+    pub fn from_word(word: u64) -> Self {
+        [
+            Self::On,
+            Self::NoFunction,
+            Self::UnknownRuby,
+            Self::OtherAllocator,
+            Self::Absent,
+            Self::Refused,
+            Self::Fault,
+        ]
+        .into_iter()
+        .find(|state| *state as u64 == word)
+        .unwrap_or(Self::NotYet)
+    }
+}
+
+impl Text {
+    /// Writes as many bytes as there is room for.
+    pub fn set(&self, text: &[u8]) {
+        for (place, word) in self.0.iter().enumerate() {
+            let rest = text.get(place * 8..).unwrap_or_default();
+            let mut bytes = [0; 8];
+            let length = rest.len().min(8);
+            bytes[..length].copy_from_slice(&rest[..length]);
+            word.store(u64::from_le_bytes(bytes), Ordering::Relaxed);
+        }
+    }
+}
+
+impl Header {
+    /// Says whether a feature is on.
+    pub fn set_feature(&self, feature: Feature, state: State) {
+        self.features[feature as usize].store(state as u64, Ordering::Relaxed);
+    }
+
+    /// Whether a feature is on.
+    pub fn feature(&self, feature: Feature) -> State {
+        State::from_word(self.features[feature as usize].load(Ordering::Relaxed))
+    }
+}
+
+impl Page {
+    /// A page of zeros on the heap, for tests.
+    #[cfg(test)]
+    pub(crate) fn new_boxed() -> Box<Self> {
+        // SAFETY: a page is made of atomic integers only, and zero is a value of each.
+        unsafe { Box::<Self>::new_zeroed().assume_init() }
+    }
+}
+
+/// Name of the file of one process within the directory of pages.
+pub fn file_name(pid: u32, start_time: Option<u64>) -> String {
+    format!("{pid}-{}.page", start_time.unwrap_or(0))
+}

@@ -1,0 +1,422 @@
+//! Reading a page from outside: copies of sections that are whole, or nothing.
+
+use crate::page::layout::{
+    FRONT_BYTES, Feature, Header, MAGIC, PAGE_BYTES, Page, RANGES, State, UNKNOWN, VERSION,
+};
+use crate::page::section::VALUES;
+use crate::page::words::{Allocator, Arena, Gc, Malloc, Own, Pool, Runtime, Word};
+use std::fmt;
+use std::io;
+use std::marker::PhantomData;
+use std::mem::offset_of;
+
+/// Words before the heap page ranges.
+const FRONT: usize = FRONT_BYTES / 8;
+/// Words of a table before its rows.
+const TABLE_HEAD: usize = 8;
+/// Attempts to see every section whole; a section that stays odd belongs to a process that died writing.
+const ATTEMPTS: usize = 8;
+
+/// When figures were written, on the monotonic clock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Moment {
+    /// Nanoseconds of `CLOCK_MONOTONIC`.
+    pub ns: u64,
+}
+
+/// The words of one section, each known or not.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Values<W> {
+    /// When they were last written together; `None` where they never were.
+    pub at: Option<Moment>,
+    known: u64,
+    words: Vec<u64>,
+    list: PhantomData<W>,
+}
+
+impl<W: Word> Values<W> {
+    /// One word.
+    pub fn get(&self, word: W) -> Option<u64> {
+        (self.known & 1 << word.index() != 0).then(|| self.words[word.index()])
+    }
+
+    /// Every known word.
+    pub fn iter(&self) -> impl Iterator<Item = (W, u64)> + '_ {
+        W::ALL.iter().filter_map(|word| self.get(*word).map(|value| (*word, value)))
+    }
+}
+
+/// One size pool.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PoolReading([u64; 8]);
+
+/// One arena of glibc.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ArenaReading([u64; 7]);
+
+impl PoolReading {
+    /// One word of it.
+    pub fn get(&self, word: Pool) -> Option<u64> {
+        known(self.0[word.index()])
+    }
+}
+
+impl ArenaReading {
+    /// One word of it.
+    pub fn get(&self, word: Arena) -> Option<u64> {
+        known(self.0[word.index()])
+    }
+}
+
+/// A range of addresses that holds heap pages and nothing else.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct AddressRange {
+    /// First address.
+    pub start: u64,
+    /// Bytes.
+    pub bytes: u64,
+}
+
+/// Where Ruby's heap pages are.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct HeapPages {
+    /// When Ruby was asked; `None` where it never was.
+    pub at: Option<Moment>,
+    /// Heap pages in the ranges.
+    pub pages: u64,
+    /// Ascending; neighbours are joined.
+    pub ranges: Vec<AddressRange>,
+    /// Ranges for which there was no room.
+    pub missing_ranges: u64,
+}
+
+/// Everything a page says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PageReading {
+    /// The process as it sees itself.
+    pub pid: u64,
+    /// Its start in clock ticks since boot.
+    pub start_time: Option<u64>,
+    /// The process that forked it.
+    pub parent_pid: u64,
+    /// Forks since the Ruby that was started.
+    pub fork_generation: u64,
+    /// When the page was made.
+    pub born: Moment,
+    /// Last request of carat.
+    pub requested: u32,
+    /// Last request that the probe's thread answered.
+    pub served: u32,
+    /// Last request that Ruby answered.
+    pub served_by_ruby: u32,
+    /// Which allocator really serves `malloc`.
+    pub allocator: Option<Allocator>,
+    /// The file from which `malloc` comes.
+    pub malloc_file: String,
+    /// `RUBY_DESCRIPTION`.
+    pub ruby: String,
+    /// Which features are on.
+    pub features: Vec<(Feature, State)>,
+    /// Collector and slots.
+    pub gc: Values<Gc>,
+    /// The allocator's own figures.
+    pub malloc: Values<Malloc>,
+    /// Process, compiler, cost of the probe.
+    pub own: Values<Own>,
+    /// The runtime library.
+    pub runtime: Values<Runtime>,
+    /// When the pools were read.
+    pub pools_at: Option<Moment>,
+    /// Size pools.
+    pub pools: Vec<PoolReading>,
+    /// When the arenas were read.
+    pub arenas_at: Option<Moment>,
+    /// Arenas of glibc, as many as there is room for.
+    pub arenas: Vec<ArenaReading>,
+    /// Heap pages.
+    pub heap_pages: HeapPages,
+}
+
+/// Why a page cannot be read.
+#[derive(Debug)]
+pub enum ReadError {
+    /// The file is not there, too short, or not to be read.
+    Io(io::Error),
+    /// Its first word is not (yet) that of a page.
+    NotReady,
+    /// Written by another version of carat.
+    Version(u64),
+}
+
+impl fmt::Display for ReadError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Io(error) => write!(f, "the shared page cannot be read: {error}"),
+            Self::NotReady => write!(f, "the shared page is not ready yet; read it again later"),
+            Self::Version(found) => write!(
+                f,
+                "the shared page has version {found}, this carat reads {VERSION}; restart the server"
+            ),
+        }
+    }
+}
+
+impl std::error::Error for ReadError {}
+
+/// Reads a page through `fetch`, which fills its buffer from an offset in bytes (as
+/// `FileExt::read_exact_at` does), so that a mapping, a file and a captured copy all serve.
+///
+/// A section that is being written is read again; one that its writer never finished is unknown.
+pub fn read(
+    mut fetch: impl FnMut(u64, &mut [u8]) -> io::Result<()>,
+) -> Result<PageReading, ReadError> {
+    let mut front = Front::fetch(&mut fetch)?;
+    match (front.words[0], front.words[1]) {
+        (MAGIC, VERSION) => {}
+        (MAGIC, other) => return Err(ReadError::Version(other)),
+        _ => return Err(ReadError::NotReady),
+    }
+    for _ in 1..ATTEMPTS {
+        if front.is_whole() {
+            break;
+        }
+        front = Front::fetch(&mut fetch)?;
+    }
+    let heap_pages = read_ranges(&mut fetch)?;
+    Ok(front.reading(heap_pages))
+}
+
+/// Offset in words, and whether it is a table, of every part with a sequence before the ranges.
+const PARTS: [usize; 6] = [
+    offset_of!(Page, gc) / 8,
+    offset_of!(Page, malloc) / 8,
+    offset_of!(Page, own) / 8,
+    offset_of!(Page, runtime) / 8,
+    offset_of!(Page, pools) / 8,
+    offset_of!(Page, arenas) / 8,
+];
+
+/// What stands before the ranges, and which of its parts are whole.
+struct Front {
+    words: Vec<u64>,
+    whole: [bool; PARTS.len()],
+}
+
+impl Front {
+    /// Sequences before, words, sequences after: words between equal even sequences are whole.
+    fn fetch(fetch: &mut impl FnMut(u64, &mut [u8]) -> io::Result<()>) -> Result<Self, ReadError> {
+        let mut words = || fetch_words(fetch, 0, FRONT);
+        let (before, words, after) = (words()?, words()?, words()?);
+        let whole = PARTS.map(|part| before[part] & 1 == 0 && before[part] == after[part]);
+        Ok(Self { words, whole })
+    }
+
+    fn is_whole(&self) -> bool {
+        self.whole.iter().all(|whole| *whole)
+    }
+
+    /// The part's words from its sequence on, or nothing where it was torn.
+    fn part(&self, number: usize) -> Option<&[u64]> {
+        self.whole[number].then(|| &self.words[PARTS[number]..])
+    }
+
+    fn values<W: Word>(&self, number: usize) -> Values<W> {
+        let (at, known, words) = match self.part(number) {
+            Some(part) => (moment(part[1]), part[2], part[3..3 + VALUES].to_vec()),
+            None => (None, 0, Vec::new()),
+        };
+        Values { at, known, words, list: PhantomData }
+    }
+
+    fn rows<const WORDS: usize>(&self, number: usize) -> (Option<Moment>, Vec<[u64; WORDS]>) {
+        let Some(part) = self.part(number) else { return (None, Vec::new()) };
+        let room = (part.len() - TABLE_HEAD) / WORDS;
+        let count = (part[2] as usize).min(room);
+        let (rows, _) = part[TABLE_HEAD..].as_chunks();
+        (moment(part[1]), rows[..count].to_vec())
+    }
+
+    fn text(&self, offset: usize) -> String {
+        let bytes: Vec<u8> =
+            self.words[offset / 8..][..16].iter().flat_map(|word| word.to_le_bytes()).collect();
+        let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
+        String::from_utf8_lossy(&bytes[..end]).into_owned()
+    }
+
+    fn reading(self, heap_pages: HeapPages) -> PageReading {
+        let word = |offset: usize| self.words[offset / 8];
+        let header = |field: usize| word(offset_of!(Page, header) + field);
+        let requests = header(offset_of!(Header, requested));
+        let features = Feature::ALL.iter().map(|feature| {
+            let offset = offset_of!(Header, features) + *feature as usize * 8;
+            (*feature, State::from_word(header(offset)))
+        });
+        let (pools_at, pools) = self.rows(4);
+        let (arenas_at, arenas) = self.rows(5);
+        PageReading {
+            pid: header(offset_of!(Header, pid)),
+            start_time: known(header(offset_of!(Header, start_time))),
+            parent_pid: header(offset_of!(Header, parent_pid)),
+            fork_generation: header(offset_of!(Header, fork_generation)),
+            born: Moment { ns: header(offset_of!(Header, born_ns)) },
+            requested: requests as u32,
+            served: (requests >> 32) as u32,
+            served_by_ruby: header(offset_of!(Header, served_by_ruby)) as u32,
+            allocator: (header(offset_of!(Header, allocator)) as usize)
+                .checked_sub(1)
+                .and_then(|index| Allocator::ALL.get(index).copied()),
+            malloc_file: self.text(offset_of!(Header, malloc_file)),
+            ruby: self.text(offset_of!(Header, ruby)),
+            features: features.collect(),
+            gc: self.values(0),
+            malloc: self.values(1),
+            own: self.values(2),
+            runtime: self.values(3),
+            pools_at,
+            pools: pools.into_iter().map(PoolReading).collect(),
+            arenas_at,
+            arenas: arenas.into_iter().map(ArenaReading).collect(),
+            heap_pages,
+        }
+    }
+}
+
+fn read_ranges(
+    fetch: &mut impl FnMut(u64, &mut [u8]) -> io::Result<()>,
+) -> Result<HeapPages, ReadError> {
+    for _ in 0..ATTEMPTS {
+        let before = fetch_words(fetch, FRONT_BYTES, TABLE_HEAD)?;
+        let count = (before[2] as usize).min(RANGES);
+        let rows = fetch_words(fetch, FRONT_BYTES + TABLE_HEAD * 8, count * 2)?;
+        let after = fetch_words(fetch, FRONT_BYTES, TABLE_HEAD)?;
+        if before[0] & 1 == 0 && before[0] == after[0] {
+            let (pairs, _) = rows.as_chunks::<2>();
+            return Ok(HeapPages {
+                at: moment(before[1]),
+                pages: before[4],
+                ranges: pairs.iter().map(|&[start, bytes]| AddressRange { start, bytes }).collect(),
+                missing_ranges: before[3].saturating_sub(count as u64),
+            });
+        }
+    }
+    Ok(HeapPages::default())
+}
+
+fn fetch_words(
+    fetch: &mut impl FnMut(u64, &mut [u8]) -> io::Result<()>,
+    offset: usize,
+    count: usize,
+) -> Result<Vec<u64>, ReadError> {
+    debug_assert!(offset + count * 8 <= PAGE_BYTES);
+    let mut bytes = vec![0; count * 8];
+    fetch(offset as u64, &mut bytes).map_err(ReadError::Io)?;
+    let (words, _) = bytes.as_chunks();
+    Ok(words.iter().map(|word| u64::from_ne_bytes(*word)).collect())
+}
+
+fn moment(ns: u64) -> Option<Moment> {
+    (ns != 0).then_some(Moment { ns })
+}
+
+fn known(word: u64) -> Option<u64> {
+    (word != UNKNOWN).then_some(word)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::cell::Cell;
+    use std::sync::atomic::Ordering;
+
+    fn ready() -> Box<Page> {
+        let page = Page::new_boxed();
+        page.header.version.store(VERSION, Ordering::Relaxed);
+        page.header.start_time.store(UNKNOWN, Ordering::Relaxed);
+        page.header.magic.store(MAGIC, Ordering::Release);
+        page
+    }
+
+    fn bytes(page: &Page, offset: u64, buffer: &mut [u8]) {
+        let first = std::ptr::from_ref(page).cast::<u8>();
+        let offset = offset as usize;
+        assert!(offset + buffer.len() <= PAGE_BYTES);
+        // SAFETY: the range was checked to lie within the page, and this test has no other thread.
+        buffer.copy_from_slice(unsafe {
+            std::slice::from_raw_parts(first.add(offset), buffer.len())
+        });
+    }
+
+    fn read_page(page: &Page) -> Result<PageReading, ReadError> {
+        read(|offset, buffer| {
+            bytes(page, offset, buffer);
+            Ok(())
+        })
+    }
+
+    #[test]
+    fn what_is_written_is_read_and_the_rest_is_unknown() {
+        let page = ready();
+        page.header.ruby.set(b"ruby 3.1.2p20");
+        page.header.allocator.store(Allocator::Jemalloc as u64 + 1, Ordering::Relaxed);
+        page.header.served_by_ruby.store(5, Ordering::Relaxed);
+        page.header.set_feature(Feature::Pools, State::Absent);
+        page.gc.update(11, |gc| gc.set(Gc::LiveSlots, 0));
+        page.runtime.add(Runtime::Trims, 2);
+        page.pools.replace(12, 1, [[Some(40), None, Some(3), None, None, None, None, None]]);
+        page.ranges.replace(13, 4, [[Some(0x1000), Some(65_536)]]);
+        let seen = read_page(&page).unwrap();
+        assert_eq!((seen.ruby.as_str(), seen.start_time), ("ruby 3.1.2p20", None));
+        assert_eq!((seen.allocator, seen.served_by_ruby), (Some(Allocator::Jemalloc), 5));
+        assert!(seen.features.contains(&(Feature::Pools, State::Absent)));
+        assert_eq!(seen.gc.at, Some(Moment { ns: 11 }));
+        assert_eq!(seen.gc.iter().collect::<Vec<_>>(), [(Gc::LiveSlots, 0)]);
+        assert_eq!(seen.runtime.get(Runtime::Trims), Some(2));
+        assert_eq!(seen.pools.len(), 1);
+        assert_eq!(seen.pools[0].get(Pool::SlotBytes), Some(40));
+        assert_eq!(seen.pools[0].get(Pool::EdenSlots), None);
+        assert_eq!((seen.arenas_at, seen.arenas.len()), (None, 0));
+        assert_eq!(seen.heap_pages.pages, 4);
+        assert_eq!(seen.heap_pages.ranges, [AddressRange { start: 0x1000, bytes: 65_536 }]);
+    }
+
+    #[test]
+    fn rows_beyond_the_room_are_counted() {
+        let page = ready();
+        let rows = (0..RANGES as u64 + 3).map(|n| [Some(n), Some(1)]);
+        page.ranges.replace(1, 9, rows);
+        let seen = read_page(&page).unwrap().heap_pages;
+        assert_eq!((seen.ranges.len(), seen.missing_ranges), (RANGES, 3));
+    }
+
+    #[test]
+    fn a_torn_section_is_read_again_and_an_unfinished_one_is_unknown() {
+        let page = ready();
+        page.gc.update(1, |gc| gc.set(Gc::Count, 1));
+        let fetches = Cell::new(0);
+        let torn_once = read(|offset, buffer| {
+            fetches.set(fetches.get() + 1);
+            if fetches.get() == 2 {
+                page.gc.update(2, |gc| gc.set(Gc::Count, 2));
+            }
+            bytes(&page, offset, buffer);
+            Ok(())
+        });
+        assert_eq!(torn_once.unwrap().gc.get(Gc::Count), Some(2));
+        page.gc.update(3, |gc| {
+            gc.set(Gc::Count, 3);
+            let died_writing = read_page(&page).unwrap();
+            assert_eq!((died_writing.gc.at, died_writing.gc.get(Gc::Count)), (None, None));
+        });
+    }
+
+    #[test]
+    fn a_page_that_is_not_ready_or_of_another_version_is_refused() {
+        let page = ready();
+        page.header.version.store(VERSION + 1, Ordering::Relaxed);
+        assert!(matches!(read_page(&page), Err(ReadError::Version(2))));
+        page.header.magic.store(0, Ordering::Relaxed);
+        assert!(matches!(read_page(&page), Err(ReadError::NotReady)));
+        let short = read(|_, _| Err(io::ErrorKind::UnexpectedEof.into()));
+        assert!(matches!(short, Err(ReadError::Io(_))));
+    }
+}

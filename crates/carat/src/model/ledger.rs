@@ -1,0 +1,270 @@
+//! One moment's memory, split into parts that add up.
+
+use super::Bytes;
+use serde::{Deserialize, Serialize};
+
+/// What a part of the memory is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PartKind {
+    /// Programs, libraries and mapped files, with the data that the loader keeps beside them.
+    CodeAndFiles,
+    /// Stacks of threads and fibers.
+    Stacks,
+    /// Machine code that Ruby compiled while running.
+    Jit,
+    /// Ruby slots that hold an object.
+    SlotsLive,
+    /// Ruby slots without an object, and the headers of their pages.
+    SlotsFree,
+    /// Memory that Ruby, gems and libraries hold from malloc.
+    MallocLive,
+    /// Memory that malloc holds and nobody uses.
+    MallocFree,
+    /// What the allocator needs for itself: tables, and blocks larger than asked.
+    AllocatorOverhead,
+    /// Malloc's memory where nothing says which of it is live.
+    Malloc,
+    /// Anonymous memory that only the probe could tell apart: Ruby slots and large blocks of malloc.
+    SlotsOrMalloc,
+    /// Memory shared on purpose, such as a memfd.
+    SharedMemory,
+    /// Anonymous memory of a known, other purpose.
+    OtherAnonymous,
+}
+
+impl PartKind {
+    /// Every kind, in the order of a ledger.
+    pub const ALL: [Self; 12] = [
+        Self::CodeAndFiles,
+        Self::Stacks,
+        Self::Jit,
+        Self::SlotsLive,
+        Self::SlotsFree,
+        Self::MallocLive,
+        Self::MallocFree,
+        Self::AllocatorOverhead,
+        Self::Malloc,
+        Self::SlotsOrMalloc,
+        Self::SharedMemory,
+        Self::OtherAnonymous,
+    ];
+
+    /// What a reader calls it.
+    pub fn label(self) -> &'static str {
+        match self {
+            Self::CodeAndFiles => "code and files",
+            Self::Stacks => "thread and fiber stacks",
+            Self::Jit => "JIT code",
+            Self::SlotsLive => "Ruby slots, live",
+            Self::SlotsFree => "Ruby slots, free",
+            Self::MallocLive => "malloc, live",
+            Self::MallocFree => "malloc, free",
+            Self::AllocatorOverhead => "allocator overhead",
+            Self::Malloc => "malloc (live or free)",
+            Self::SlotsOrMalloc => "Ruby slots or large malloc",
+            Self::SharedMemory => "shared memory",
+            Self::OtherAnonymous => "other anonymous",
+        }
+    }
+}
+
+/// One part of a process's or a tree's memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Part {
+    /// What it is.
+    pub kind: PartKind,
+    /// Its proportional size: what it adds to the kernel's PSS.
+    pub pss: Bytes,
+    /// The part of `pss` that no other process maps.
+    pub private: Bytes,
+    /// Its resident size, shared pages counted whole; for a tree, the sum over its processes.
+    pub resident: Bytes,
+}
+
+impl Part {
+    /// The part of `pss` on pages that other processes map too.
+    pub fn shared(&self) -> Bytes {
+        self.pss.saturating_sub(self.private)
+    }
+}
+
+/// Where a ledger's figures come from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Basis {
+    /// The probe inside Ruby and the kernel.
+    Probe,
+    /// The kernel alone: parts are told by the shape of their mappings.
+    ProcOnly,
+}
+
+/// Which allocator answers `malloc`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Allocator {
+    /// `glibc`, `jemalloc`, `mimalloc`, `tcmalloc` or `musl`; `None` where nothing says.
+    pub active: Option<String>,
+    /// Allocator libraries that are mapped, whether or not they are used.
+    pub loaded: Vec<String>,
+    /// How this is known, in words.
+    pub evidence: String,
+}
+
+/// Ruby's slots of one size; which figures there are depends on the version of Ruby.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SlotPool {
+    /// Bytes of one slot.
+    pub slot_size: u64,
+    /// Slots in pages that hold objects.
+    pub slots: Option<u64>,
+    /// Slots that hold an object.
+    pub live: Option<u64>,
+    /// Slots without one, in pages that hold objects.
+    pub free: Option<u64>,
+    /// Pages that hold objects.
+    pub pages: Option<u64>,
+}
+
+impl SlotPool {
+    /// Share of the pool's slots that are free, as a fraction: its fragmentation.
+    pub fn fragmentation(&self) -> Option<f64> {
+        let (live, free) = (self.live?, self.free?);
+        (live + free > 0).then(|| free as f64 / (live + free) as f64)
+    }
+}
+
+/// One arena of malloc.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Arena {
+    /// Its number; 0 is the main arena.
+    pub number: u32,
+    /// What it took from the kernel.
+    pub held: Bytes,
+    /// How much of it is resident, where its mapping is known.
+    pub resident: Option<Bytes>,
+    /// What nobody uses of that, if the probe told.
+    pub free: Option<Bytes>,
+}
+
+/// The two measures of the published arena experiment, where they still mean something.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct ClassicRatios {
+    /// Live slots over slots of the pages in use, as a fraction.
+    pub slots: f64,
+    /// Pages in use over the length of the sorted page list, as a fraction; Ruby 3.3 and older.
+    pub pages: Option<f64>,
+}
+
+/// What is known of Ruby's own heap in one process.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct RubyHeap {
+    /// Its pages as ranges of addresses, in bytes.
+    pub size: Bytes,
+    /// How much of that is resident.
+    pub resident: Bytes,
+    /// How much of `resident` only this process maps.
+    pub private: Bytes,
+    /// Slots that hold an object, over all pools.
+    pub live_slots: Option<u64>,
+    /// Slots by size.
+    pub pools: Vec<SlotPool>,
+    /// Live slots over all slots, and pages in use over all pages; `None` from Ruby 3.2 on, where slots
+    /// have several sizes.
+    pub classic: Option<ClassicRatios>,
+    /// Bytes in pages without any object, which a collection could return.
+    pub empty_pages: Option<Bytes>,
+}
+
+/// The memory of one process.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ProcessLedger {
+    /// Process id.
+    pub pid: u32,
+    /// The parent's process id.
+    pub parent: Option<u32>,
+    /// Its command line, as it shows itself.
+    pub title: String,
+    /// Resident memory.
+    pub rss: Bytes,
+    /// The kernel's proportional figure, to which the parts add up.
+    pub pss: Bytes,
+    /// Memory that only this process maps.
+    pub uss: Bytes,
+    /// Memory in swap, if the kernel says.
+    pub swap: Option<Bytes>,
+    /// Transparent huge pages in use.
+    pub huge: Option<Bytes>,
+    /// Threads.
+    pub threads: Option<u32>,
+    /// Where the figures come from.
+    pub basis: Basis,
+    /// The parts that are not nought, in the order of [`PartKind::ALL`].
+    pub parts: Vec<Part>,
+    /// `pss` less the sum of the parts, in bytes; below nought where memory moved while it was read.
+    pub unexplained: i64,
+    /// Which allocator is in use.
+    pub allocator: Allocator,
+    /// Version of Ruby, if the probe told.
+    pub ruby: Option<String>,
+    /// Ruby's heap, if the probe told.
+    pub heap: Option<RubyHeap>,
+    /// Whole free pages inside malloc: the most that a trim could return; some may be given back already.
+    pub returnable: Option<Bytes>,
+    /// Malloc's arenas; without the probe only what their mappings hold.
+    pub arenas: Vec<Arena>,
+    /// Settings of memory found in its environment.
+    pub environment: Vec<(String, String)>,
+}
+
+/// The memory of a tree at one moment.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Ledger {
+    /// The sum over the processes, to which the parts add up.
+    pub pss: Bytes,
+    /// Memory that only one process of the tree maps.
+    pub uss: Bytes,
+    /// The parts of all processes together.
+    pub parts: Vec<Part>,
+    /// `pss` less the sum of the parts, in bytes.
+    pub unexplained: i64,
+    /// Every process that could be read.
+    pub processes: Vec<ProcessLedger>,
+    /// Processes that could not be read, with the reason; their memory is in no figure here.
+    pub unread: Vec<String>,
+}
+
+impl Ledger {
+    /// Share of the whole that the parts do not account for, as a fraction.
+    pub fn unexplained_share(&self) -> f64 {
+        if self.pss.0 == 0 {
+            0.0
+        } else {
+            self.unexplained.unsigned_abs() as f64 / self.pss.0 as f64
+        }
+    }
+
+    /// The part of that kind.
+    pub fn part(&self, kind: PartKind) -> Option<&Part> {
+        self.parts.iter().find(|part| part.kind == kind)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_empty_pool_has_no_fragmentation_rather_than_none() {
+        let pool = SlotPool { live: Some(0), free: Some(0), ..SlotPool::default() };
+        assert_eq!(pool.fragmentation(), None);
+        let pool = SlotPool { live: Some(3), free: Some(1), ..pool };
+        assert_eq!(pool.fragmentation(), Some(0.25));
+    }
+
+    #[test]
+    fn every_kind_stands_once_in_the_order_of_a_ledger() {
+        for pair in PartKind::ALL.windows(2) {
+            assert!(pair[0] < pair[1], "{pair:?}");
+        }
+    }
+}

@@ -1,0 +1,181 @@
+//! What each mapping is for, told by its name, its shape and its neighbours.
+
+use crate::sample::Mapping;
+
+/// What a mapping is for, as far as the kernel tells.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Region {
+    /// A program, a library, a file, or the zeroed data that a library keeps behind its own.
+    File,
+    /// The program break: glibc's main arena.
+    MainArena,
+    /// A further arena of glibc.
+    Arena,
+    /// Named by the kernel as one large block of malloc.
+    LargeBlock,
+    /// Stack of a thread or a fiber.
+    Stack,
+    /// Code compiled while running.
+    Jit,
+    /// Named by the kernel as pages of Ruby's heap.
+    RubyHeap,
+    /// Shared on purpose.
+    SharedMemory,
+    /// Anonymous memory without any sign.
+    Anonymous,
+}
+
+/// glibc aligns the heaps of its further arenas to this (malloc/arena.c, `HEAP_MAX_SIZE` on 64 bits).
+const ARENA_ALIGNMENT: u64 = 64 << 20;
+/// Guards are a page or a few; a longer inaccessible range is a reservation.
+const LARGEST_GUARD: u64 = 64 << 10;
+/// No thread of a server has a stack larger than this.
+const LARGEST_STACK: u64 = 64 << 20;
+
+/// What is known beyond the mappings themselves.
+#[derive(Debug, Clone, Copy)]
+pub struct Signs<'a> {
+    /// Stack pointers of threads that wait in the kernel.
+    pub stack_pointers: &'a [u64],
+    /// Whether glibc's malloc is the one in use, so that its shapes mean something.
+    pub glibc: bool,
+}
+
+/// The purpose of every mapping, in their order.
+pub fn classify(mappings: &[Mapping], signs: Signs<'_>) -> Vec<Region> {
+    (0..mappings.len()).map(|index| region(mappings, index, signs)).collect()
+}
+
+fn region(mappings: &[Mapping], index: usize, signs: Signs<'_>) -> Region {
+    let mapping = &mappings[index];
+    let before = index.checked_sub(1).map(|before| &mappings[before]);
+    let before = before.filter(|before| before.range.end == mapping.range.start);
+    if let Some(region) = by_name(&mapping.name) {
+        return region;
+    }
+    if mapping.access.execute {
+        return Region::Jit;
+    }
+    if mapping.access.shared {
+        return Region::SharedMemory;
+    }
+    if signs.glibc && is_arena(mapping, mappings.get(index + 1)) {
+        return Region::Arena;
+    }
+    let guarded = before.is_some_and(|before| {
+        before.name.is_empty() && before.is_inaccessible() && before.size() <= LARGEST_GUARD
+    });
+    let pointed_at = signs.stack_pointers.iter().any(|pointer| mapping.range.contains(pointer));
+    if (guarded || pointed_at) && mapping.size() <= LARGEST_STACK {
+        return Region::Stack;
+    }
+    // A library's zeroed data follows its written data without a gap and has no name of its own.
+    if before.is_some_and(|before| before.name.starts_with('/') && before.access.write) {
+        return Region::File;
+    }
+    Region::Anonymous
+}
+
+fn by_name(name: &str) -> Option<Region> {
+    if name.is_empty() {
+        return None;
+    }
+    if let Some(label) = name.strip_prefix("[anon:") {
+        return by_label(label.trim_end_matches(']').trim());
+    }
+    Some(match name {
+        "[heap]" => Region::MainArena,
+        _ if name.starts_with("[stack") => Region::Stack,
+        _ if ["/dev/zero", "/memfd:", "/SYSV", "/dev/shm/"]
+            .iter()
+            .any(|prefix| name.starts_with(prefix)) =>
+        {
+            Region::SharedMemory
+        }
+        _ => Region::File,
+    })
+}
+
+/// Names that Ruby 3.4 and glibc 2.39 give to their own mappings where the kernel lets them.
+fn by_label(label: &str) -> Option<Region> {
+    if label.starts_with("Ruby:GC") {
+        Some(Region::RubyHeap)
+    } else if label.starts_with("Ruby:rb_yjit") || label.starts_with("Ruby:rb_jit") {
+        Some(Region::Jit)
+    } else if label.starts_with("Ruby:fiber") || label.starts_with("glibc: pthread stack") {
+        Some(Region::Stack)
+    } else if label.starts_with("glibc: malloc arena") {
+        Some(Region::Arena)
+    } else if label.starts_with("glibc: malloc") {
+        Some(Region::LargeBlock)
+    } else {
+        None
+    }
+}
+
+fn is_arena(mapping: &Mapping, after: Option<&Mapping>) -> bool {
+    let aligned = |address: u64| address.is_multiple_of(ARENA_ALIGNMENT);
+    let grown = aligned(mapping.range.end);
+    let reserved = after.is_some_and(|after| {
+        after.is_inaccessible()
+            && after.range.start == mapping.range.end
+            && aligned(after.range.end)
+    });
+    mapping.access.write && aligned(mapping.range.start) && (grown || reserved)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sample::parse_mappings;
+
+    const MAPS: &[u8] = b"55a000000000-55a000100000 rw-p 0 00:00 0 [heap]\n\
+        7f0000000000-7f0000200000 rw-p 0 00:00 0 \n\
+        7f0000200000-7f0004000000 ---p 0 00:00 0 \n\
+        7f0010000000-7f0010001000 ---p 0 00:00 0 \n\
+        7f0010001000-7f0010101000 rw-p 0 00:00 0 \n\
+        7f0020000000-7f0020100000 rw-p 0 00:00 0 \n\
+        7f0030000000-7f0030100000 r-xp 0 00:00 0 \n\
+        7f0030200000-7f0030300000 rw-p 0 fe:00 5 /usr/lib/libruby.so\n\
+        7f0030300000-7f0030310000 rw-p 0 00:00 0 \n\
+        7f0030400000-7f0030500000 rw-s 0 00:01 9 /memfd:carat (deleted)\n\
+        7f0030600000-7f0030700000 rw-p 0 00:00 0 [anon:Ruby:GC:default:heap_page_body_allocate]\n\
+        7f0030800000-7f0030900000 rw-p 0 00:00 0 [anon: glibc: malloc arena]\n\
+        7f0040000000-7f0040100000 rw-p 0 00:00 0 \n\
+        7ffc00000000-7ffc00100000 rw-p 0 00:00 0 [stack]\n";
+
+    #[test]
+    fn every_mapping_is_known_by_its_name_shape_or_neighbours() {
+        let mappings = parse_mappings(MAPS);
+        let pointer = [0x7f00_4008_0000];
+        let signs = Signs { stack_pointers: &pointer, glibc: true };
+        let expected = [
+            Region::MainArena,
+            Region::Arena,
+            Region::Anonymous,
+            Region::Anonymous,
+            Region::Stack,
+            Region::Anonymous,
+            Region::Jit,
+            Region::File,
+            Region::File,
+            Region::SharedMemory,
+            Region::RubyHeap,
+            Region::Arena,
+            Region::Stack,
+            Region::Stack,
+        ];
+        for ((mapping, region), expected) in
+            mappings.iter().zip(classify(&mappings, signs)).zip(expected)
+        {
+            assert_eq!(region, expected, "{mapping:?}");
+        }
+    }
+
+    #[test]
+    fn glibcs_shape_means_nothing_under_another_allocator() {
+        let mappings = parse_mappings(MAPS);
+        let signs = Signs { stack_pointers: &[], glibc: false };
+        assert_eq!(classify(&mappings, signs)[1], Region::Anonymous);
+    }
+}

@@ -1,0 +1,8 @@
+# frozen_string_literal: true
+
+# Lets arrays grow by one element at a time: the collector walks ever longer arrays of live objects.
+rounds = Integer(ARGV.fetch(0, '100'))
+rounds.times do
+  grown = []
+  100_000.times { |number| grown << number.to_s }
+end

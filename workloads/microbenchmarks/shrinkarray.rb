@@ -1,0 +1,8 @@
+# frozen_string_literal: true
+
+# Lets full arrays shrink by one element at a time: the collector finds ever more garbage between the living.
+rounds = Integer(ARGV.fetch(0, '100'))
+rounds.times do
+  full = Array.new(100_000, &:to_s)
+  full.pop until full.empty?
+end

@@ -1,0 +1,40 @@
+# frozen_string_literal: true
+
+require 'active_record'
+
+# Where the jobs write: SQLite in a file of its own, or whatever `DATABASE_URL` names (postgres://…).
+module Database
+  # One response, as it was fetched.
+  class Replica < ActiveRecord::Base; end
+
+  POOL = 30
+  TURN = Mutex.new
+
+  def self.open
+    ActiveRecord::Base.establish_connection(configuration)
+    ActiveRecord::Base.connection.execute('PRAGMA journal_mode = WAL') unless ENV['DATABASE_URL']
+    ActiveRecord::Schema.verbose = false
+    ActiveRecord::Schema.define do
+      create_table(:replicas, if_not_exists: true) do |t|
+        t.integer :number
+        t.integer :rows
+        t.text :body
+      end
+    end
+  end
+
+  # Writes one row. SQLite waits for its file lock while it holds Ruby's lock, so that two writers would stall each
+  # other until the timeout; its writers take turns here, PostgreSQL's need not.
+  def self.store(row)
+    ActiveRecord::Base.connection_pool.with_connection do
+      ENV['DATABASE_URL'] ? Replica.create!(row) : TURN.synchronize { Replica.create!(row) }
+    end
+  end
+
+  def self.configuration
+    return { url: ENV['DATABASE_URL'], pool: POOL } if ENV['DATABASE_URL']
+
+    { adapter: 'sqlite3', database: ENV.fetch('SQLITE_FILE'), pool: POOL, timeout: 20_000 }
+  end
+  private_class_method :configuration
+end

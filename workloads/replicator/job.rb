@@ -1,0 +1,37 @@
+# frozen_string_literal: true
+
+require 'json'
+require 'net/http'
+require 'sidekiq'
+require_relative 'database'
+
+# Fetches one response, makes random data beside it, and writes the response to the database.
+class ReplicateJob
+  include Sidekiq::Worker
+  sidekiq_options retry: false
+
+  SOURCE = ENV.fetch('SOURCE_URL', 'http://127.0.0.1:9393')
+  DONE = 'replicator:done'
+
+  def perform(number)
+    body = Net::HTTP.get(URI("#{SOURCE}/#{number}"))
+    noise = random_strings(Random.new(number))
+    rows = JSON.parse(body)
+    Database.store(number: number, rows: rows.size, body: body)
+    report(number, 'rows' => rows.size, 'noise' => noise.sum(&:bytesize))
+  rescue StandardError => e
+    report(number, 'error' => e.message)
+    raise
+  end
+
+  private
+
+  # Strings of many sizes, alive until the job ends: the mixture that leaves holes in an arena.
+  def random_strings(random)
+    Array.new(200) { random.bytes(random.rand(16..8192)) }
+  end
+
+  def report(number, outcome)
+    Sidekiq.redis { |redis| redis.lpush(DONE, JSON.generate(outcome.merge('number' => number))) }
+  end
+end
