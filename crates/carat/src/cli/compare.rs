@@ -188,7 +188,8 @@ fn bench(
     Ok(Box::new(RealBench::new(experiment, prepared, workshop, guard)))
 }
 
-fn listen_for_signals() -> anyhow::Result<Interrupt> {
+/// Turns Ctrl-C, TERM and a closed terminal into the wish to stop.
+pub(crate) fn listen_for_signals() -> anyhow::Result<Interrupt> {
     use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
     let interrupt = Interrupt::default();
     let mut signals = signal_hook::iterator::Signals::new([SIGINT, SIGTERM, SIGHUP])
