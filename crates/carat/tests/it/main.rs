@@ -2,9 +2,13 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod fake_run;
 mod probe;
 mod probe_figures;
 mod probe_hardships;
 mod probe_ruby;
+mod real_run;
 mod report;
 mod report_builder;
+mod support;
+mod tidy;
