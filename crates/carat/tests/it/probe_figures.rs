@@ -1,6 +1,6 @@
 //! What the probe writes into the page of a real Ruby, of every generation that is at hand.
 
-use crate::probe_ruby::{Bench, Ruby, Which, read, wait_for};
+use crate::probe_ruby::{Bench, Ruby, Which, wait_for};
 use carat_wire::page::{Allocator, Feature, Gc, Malloc, Own, PageReading, Pool, State};
 use std::path::{Path, PathBuf};
 
@@ -88,11 +88,11 @@ fn is_mapped(maps: &str, address: u64) -> bool {
 fn collections_are_counted_without_being_asked_for() {
     in_each(|bench, mut ruby, which| {
         let page = bench.page(ruby.pid);
-        let before = read(&page).unwrap();
+        let before = page.read().unwrap();
         ruby.eval("10.times { GC.start }; 1");
         let want = before.gc.get(Gc::Major).unwrap() + 10;
         let after = wait_for("ten collections", || {
-            read(&page).filter(|seen| seen.gc.get(Gc::Major) >= Some(want))
+            page.read().filter(|seen| seen.gc.get(Gc::Major) >= Some(want))
         });
         assert_eq!(after.gc.get(Gc::Major), Some(want), "{which:?}");
         assert!(after.gc.get(Gc::LastMajorNs) > Some(before.born.ns), "{which:?}");
@@ -183,10 +183,9 @@ fn the_allocator_that_really_serves_is_named_and_asked() {
     let roots = ["bullseye", "bookworm", "trixie", "ruby34"].map(Which::Root);
     for which in [Which::Here].into_iter().chain(roots) {
         for (allocator, names) in known {
-            let (Some(mut command), Some(file)) = (which.command(), library(which, names)) else {
-                continue;
-            };
-            command.env("LD_PRELOAD", Path::new("/").join(file));
+            let Some(file) = library(which, names) else { continue };
+            let file = Path::new("/").join(file);
+            let Some(command) = which.command_with(Some(&file)) else { continue };
             let bench = Bench::new();
             let mut ruby = bench.start(command);
             let before = ruby.ask();
@@ -199,7 +198,10 @@ fn the_allocator_that_really_serves_is_named_and_asked() {
                 _ => Malloc::InUse,
             };
             let grown = malloc(&after, word) - malloc(&before, word);
-            assert!((39.0 * MB..70.0 * MB).contains(&grown), "{grown} {allocator:?} in {which:?}");
+            // mimalloc only says what it committed, and it commits ahead.
+            let least = if allocator == Allocator::Mimalloc { 20.0 } else { 39.0 };
+            let range = least * MB..70.0 * MB;
+            assert!(range.contains(&grown), "{grown} {allocator:?} in {which:?}");
             assert!(ruby.end().is_empty());
         }
     }

@@ -1,10 +1,11 @@
 //! The probe where things go wrong or processes multiply: the server runs on.
 
-use crate::probe_ruby::{Bench, Which, read, wait_for};
+use crate::probe_ruby::{Bench, Which, wait_for};
 use carat_wire::env;
-use carat_wire::page::{Feature, Malloc, State};
+use carat_wire::page::{Feature, Gc, Malloc, State};
 use std::collections::BTreeSet;
 use std::fs;
+use std::path::PathBuf;
 use std::process::Command;
 
 const GENERATIONS: [Which; 5] = [
@@ -84,7 +85,7 @@ fn a_process_that_executes_itself_anew_gets_a_new_page() {
              while $stdin.gets; puts 7; end')";
         assert_eq!(ruby.eval(again), ruby.pid.to_string(), "{which:?}");
         let seen = wait_for("a newer page", || {
-            read(&bench.page(ruby.pid)).filter(|seen| seen.born > first)
+            bench.page(ruby.pid).read().filter(|seen| seen.born > first)
         });
         assert_eq!(seen.fork_generation, 0);
         assert_eq!(ruby.eval("1"), "7");
@@ -115,7 +116,7 @@ fn a_page_outlives_a_killed_process() {
     let alive = ruby.ask();
     let page = bench.page(ruby.pid);
     drop(ruby);
-    let dead = read(&page).unwrap();
+    let dead = page.read().unwrap();
     assert_eq!(
         (dead.pid, &dead.pools, &dead.heap_pages),
         (alive.pid, &alive.pools, &alive.heap_pages)
@@ -145,31 +146,74 @@ fn a_child_that_can_make_no_page_leaves_its_parents_alone() {
     fs::rename(&bench.pages, &aside).unwrap();
     ruby.eval("Process.wait(fork { exit!(GC.start ? 1 : 0) }); $?.exitstatus");
     fs::rename(&aside, &bench.pages).unwrap();
-    assert_eq!(read(&page).unwrap().pid, u64::from(ruby.pid));
+    assert_eq!(page.read().unwrap().pid, u64::from(ruby.pid));
     assert_eq!(fs::read_dir(&bench.pages).unwrap().count(), 1);
     assert!(ruby.end().is_empty());
 }
 
+/// A library that answers `dlsym` for the probe: a fitting C expression for one name, the truth otherwise.
+fn lie(bench: &Bench, name: &str, answer: &str) -> PathBuf {
+    let source = format!(
+        r##"use std::ffi::{{CStr, c_char, c_void}};
+        unsafe extern "C" {{
+            fn dlvsym(scope: *mut c_void, name: *const c_char, version: *const c_char) -> *mut c_void;
+        }}
+        static FUTURE: [i32; 3] = [9, 1, 0];
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn dlsym(scope: *mut c_void, name: *const c_char) -> *mut c_void {{
+            unsafe {{
+                if scope.is_null() && CStr::from_ptr(name) == c"{name}" {{
+                    let _ = &FUTURE;
+                    return {answer} as *mut c_void;
+                }}
+                let next = dlvsym(-1_isize as *mut c_void, c"dlsym".as_ptr(), c"GLIBC_2.2.5".as_ptr());
+                let next: extern "C" fn(*mut c_void, *const c_char) -> *mut c_void =
+                    std::mem::transmute(next);
+                next(scope, name)
+            }}
+        }}"##
+    );
+    let (path, library) = (bench.home.path().join("lie.rs"), bench.home.path().join("liblie.so"));
+    fs::write(&path, source).unwrap();
+    let mut rustc = Command::new("rustc");
+    rustc.args(["--edition", "2024", "--crate-type", "cdylib", "-C", "panic=abort", "-o"]);
+    assert!(rustc.arg(&library).arg(&path).status().unwrap().success());
+    library
+}
+
 #[test]
 fn an_unknown_ruby_runs_on_with_the_allocators_figures_alone() {
-    let Some(mut command) = Which::Here.command() else { return };
+    if Which::Here.command().is_none() {
+        return;
+    }
     let bench = Bench::new();
-    let source = bench.home.path().join("future.rs");
-    let library = bench.home.path().join("libfuture.so");
-    fs::write(&source, "#[unsafe(no_mangle)] pub static ruby_api_version: [i32; 3] = [9, 1, 0];")
-        .unwrap();
-    let mut rustc = Command::new("rustc");
-    rustc.args(["--edition", "2024", "--crate-type", "cdylib", "-A", "warnings", "-o"]);
-    assert!(rustc.arg(&library).arg(&source).status().unwrap().success());
-    command.env("LD_PRELOAD", &library);
+    let lie = lie(&bench, "ruby_api_version", "&raw const FUTURE");
+    let command = Which::Here.command_with(Some(&lie)).unwrap();
     let mut ruby = bench.start(command);
     assert_eq!(ruby.eval("GC.start; 6 * 7"), "42");
     let page = bench.page(ruby.pid);
-    let seen = wait_for("malloc", || read(&page).filter(|seen| seen.malloc.at.is_some()));
+    let seen = wait_for("malloc", || page.read().filter(|seen| seen.malloc.at.is_some()));
     assert!(seen.features.contains(&(Feature::Ruby, State::UnknownRuby)));
     assert!(seen.features.contains(&(Feature::Gc, State::NotYet)));
     let talk = ruby.end();
     assert_eq!(talk.lines().count(), 1, "{talk}");
+}
+
+#[test]
+fn a_missing_function_costs_its_feature_and_nothing_else() {
+    if Which::Here.command().is_none() {
+        return;
+    }
+    let bench = Bench::new();
+    let lie = lie(&bench, "rb_objspace_each_objects", "0_usize");
+    let command = Which::Here.command_with(Some(&lie)).unwrap();
+    let mut ruby = bench.start(command);
+    assert_eq!(ruby.eval("GC.start; 6 * 7"), "42");
+    let seen = ruby.ask();
+    assert!(seen.features.contains(&(Feature::HeapPages, State::NoFunction)));
+    assert_eq!((seen.heap_pages.at, seen.pools.len()), (None, 1));
+    assert!(seen.gc.get(Gc::LiveSlots) > Some(0));
+    assert!(ruby.end().is_empty());
 }
 
 #[test]

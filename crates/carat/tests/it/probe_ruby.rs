@@ -1,12 +1,11 @@
 //! A real Ruby under the probe, steered line by line: what the tests of the probe share.
 
 use carat::launch::{Libraries, library};
+use carat::sample::ProbePage;
 use carat_wire::env;
-use carat_wire::page::{self, Header, PageReading};
-use std::fs::{self, File};
+use carat_wire::page::PageReading;
+use std::fs;
 use std::io::{BufRead, BufReader, Write};
-use std::mem::offset_of;
-use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -34,10 +33,18 @@ pub(crate) enum Which {
 impl Which {
     /// The command that runs Ruby; `None` where it is not there and need not be.
     pub(crate) fn command(self) -> Option<Command> {
+        self.command_with(None)
+    }
+
+    /// The same with a library loaded before all others, of the root's own where it is a root.
+    pub(crate) fn command_with(self, preload: Option<&Path>) -> Option<Command> {
+        let preload = preload.map(|file| format!("LD_PRELOAD={}", file.display()));
         let Self::Root(name) = self else {
             let here = Command::new("ruby").arg("--version").output().is_ok();
             assert!(here || std::env::var_os("CARAT_REQUIRE_RUBY").is_none(), "no `ruby` in PATH");
-            return here.then(|| Command::new("ruby"));
+            let mut command = Command::new("env");
+            command.args(preload).arg("ruby");
+            return here.then_some(command);
         };
         let roots = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../bin/roots");
         let check = Command::new(&roots).arg("--check").output().unwrap();
@@ -47,7 +54,7 @@ impl Which {
         assert!(made || std::env::var_os("CARAT_REQUIRE_ROOTS").is_none(), "{line}: run bin/roots");
         made.then(|| {
             let mut command = Command::new(roots);
-            command.args(["--run", name, "--", "ruby"]);
+            command.args(["--run", name, "--", "env"]).args(preload).arg("ruby");
             command
         })
     }
@@ -92,37 +99,25 @@ impl Bench {
         Ruby { bench: self, child, stdin, stdout, pid }
     }
 
-    /// The page of that process, once it is there.
-    pub(crate) fn page(&self, pid: u32) -> File {
+    /// The page of that process, once it is there and ready.
+    pub(crate) fn page(&self, pid: u32) -> ProbePage {
         let start = format!("{pid}-");
         wait_for(&format!("a page of {pid}"), || {
             let entries = fs::read_dir(&self.pages).unwrap().map(|entry| entry.unwrap());
-            let own = entries.filter(|e| e.file_name().to_string_lossy().starts_with(&start));
-            let path = own.map(|entry| entry.path()).next()?;
-            File::options()
-                .read(true)
-                .write(true)
-                .open(path)
-                .ok()
-                .filter(|file| read(file).is_some())
+            let mut own = entries.filter(|e| e.file_name().to_string_lossy().starts_with(&start));
+            ProbePage::open(own.next()?.path()).filter(|page| page.read().is_some())
         })
     }
 
     /// Fresh figures of that process.
     pub(crate) fn ask(&self, pid: u32) -> PageReading {
-        let file = self.page(pid);
-        let request = read(&file).unwrap().requested.wrapping_add(1);
-        let word = offset_of!(Header, requested) as u64;
-        file.write_all_at(&request.to_ne_bytes(), word).unwrap();
+        let page = self.page(pid);
         wait_for(&format!("an answer of {pid}"), || {
-            read(&file).filter(|seen| (seen.served, seen.served_by_ruby) == (request, request))
+            page.refresh();
+            let answered = |seen: &PageReading| seen.served_by_ruby == seen.requested;
+            page.read().filter(answered).filter(|seen| seen.served == seen.requested)
         })
     }
-}
-
-/// What the page says now; `None` while it is not ready.
-pub(crate) fn read(file: &File) -> Option<PageReading> {
-    page::read(|offset, buffer| file.read_exact_at(buffer, offset)).ok()
 }
 
 /// Waits until `look` finds something.
