@@ -25,6 +25,7 @@ mod reading;
 mod ruby;
 mod stat;
 mod thread;
+mod wake;
 mod yjit;
 
 use carat_wire::env;
@@ -63,7 +64,8 @@ fn start() {
             stat::find_keys(ruby);
             hooks::start(ruby, page);
             reading::start(ruby, page);
-            thread::watch_end(ruby, page);
+            wake::start(ruby, page);
+            thread::watch_end(ruby);
         }
         Err(state) => {
             feature(Feature::Ruby, state);

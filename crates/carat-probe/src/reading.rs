@@ -1,7 +1,7 @@
 //! Readings with Ruby's lock held: in a postponed job, between two instructions of Ruby.
 //!
-//! Size pools and heap pages cannot be had otherwise. A job runs as soon as some thread of Ruby runs;
-//! while all of them sleep it waits, and the page says how old its figures are.
+//! Size pools and heap pages cannot be had otherwise. A job runs as soon as some thread of Ruby runs; when
+//! all of them sleep and carat wants to know, [`crate::wake`] wakes one.
 
 use crate::ruby::{self, Ruby};
 use crate::stat::Counts;
@@ -62,6 +62,11 @@ pub(crate) fn list_is_stale(page: &Page) -> bool {
 }
 
 extern "C" fn on_job(_: *mut c_void) {
+    take_guarded();
+}
+
+/// Takes a reading; must be called with Ruby's lock held.
+pub(crate) fn take_guarded() {
     fault::guarded(|| {
         if let (Some(ruby), Some(page)) = (ruby::get(), own_page::get()) {
             WANTED.store(false, Ordering::Relaxed);

@@ -14,6 +14,8 @@ pub(crate) type Value = usize;
 pub(crate) type Hook = extern "C" fn(Value, *mut c_void);
 /// What a postponed job looks like.
 pub(crate) type Job = extern "C" fn(*mut c_void);
+/// A block in C: argument, own data, number and list of arguments, block.
+pub(crate) type Block = extern "C" fn(Value, Value, c_int, *const Value, Value) -> Value;
 /// Called once per heap page: first slot, end of the last, bytes from slot to slot, own data.
 pub(crate) type OnPage = extern "C" fn(*mut c_void, *mut c_void, usize, *mut c_void) -> c_int;
 
@@ -32,7 +34,8 @@ pub(crate) struct Ruby {
     pub(crate) during_gc: unsafe extern "C" fn() -> c_int,
     /// Walks over all heap pages. Needs Ruby's lock, and must not run during a collection.
     pub(crate) each_objects: Option<unsafe extern "C" fn(OnPage, *mut c_void)>,
-    pub(crate) set_end_proc: Option<unsafe extern "C" fn(extern "C" fn(Value), Value)>,
+    pub(crate) set_end_proc: unsafe extern "C" fn(extern "C" fn(Value), Value),
+    pub(crate) proc_new: Option<unsafe extern "C" fn(Block, Value) -> Value>,
     pub(crate) preregister: Option<unsafe extern "C" fn(c_uint, Job, *mut c_void) -> c_uint>,
     pub(crate) trigger: Option<unsafe extern "C" fn(c_uint)>,
     pub(crate) register_one: Option<unsafe extern "C" fn(c_uint, Job, *mut c_void) -> c_int>,
@@ -86,7 +89,8 @@ unsafe fn look_up(version: (c_int, c_int)) -> Option<Ruby> {
             tracepoint_enable: find(c"rb_tracepoint_enable")?,
             during_gc: find(c"rb_during_gc")?,
             each_objects: find(c"rb_objspace_each_objects"),
-            set_end_proc: find(c"rb_set_end_proc"),
+            set_end_proc: find(c"rb_set_end_proc")?,
+            proc_new: find(c"rb_proc_new"),
             preregister: find(c"rb_postponed_job_preregister"),
             trigger: find(c"rb_postponed_job_trigger"),
             register_one: find(c"rb_postponed_job_register_one"),

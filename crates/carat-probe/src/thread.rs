@@ -3,8 +3,7 @@
 //! It sleeps on the page's request word and otherwise wakes once a second. It allocates nothing.
 
 use crate::ruby::Ruby;
-use crate::stat::Counts;
-use crate::{allocator, clock, fault, own_page, reading, ruby};
+use crate::{allocator, clock, fault, own_page, reading, ruby, wake};
 use carat_wire::page::{Feature, Own, Page, State};
 use std::ffi::c_void;
 use std::mem::MaybeUninit;
@@ -18,8 +17,10 @@ const MALLOC_EVERY: u64 = 10 * SECOND;
 const MALLOC_SHARE: u64 = 1000;
 /// Ruby's heap pages are listed again at most this often unless carat wants to know.
 const LIST_EVERY: u64 = 5 * SECOND;
-/// How long a request waits for a thread of Ruby to run, before Ruby counts as asleep.
-const RUBY_ANSWERS_WITHIN: u64 = SECOND / 10;
+/// How long a request waits for a thread of Ruby to run by itself, before one is woken,
+const BUSY_ANSWERS_WITHIN: u64 = SECOND / 20;
+/// and then for the woken one.
+const WOKEN_ANSWERS_WITHIN: u64 = SECOND / 2;
 const STACK: usize = 256 * 1024;
 
 static STARTED: AtomicBool = AtomicBool::new(false);
@@ -30,18 +31,10 @@ const ALIVE: u32 = 0;
 const IN_USE: u32 = 1;
 const OVER: u32 = 2;
 
-/// Learns when the interpreter ends, before which its counters can be read from here.
-pub(crate) fn watch_end(ruby: &Ruby, page: &Page) {
-    if let Some(set_end_proc) = ruby.set_end_proc {
-        // SAFETY: the function lives as long as the process, and Ruby calls it before it takes itself down.
-        unsafe { set_end_proc(on_end, 0) };
-    }
-    let state = match ruby.set_end_proc {
-        Some(_) if reads_while_asleep(ruby.version) => State::On,
-        Some(_) => State::UnknownRuby,
-        None => State::NoFunction,
-    };
-    page.header.set_feature(Feature::SleepingReads, state);
+/// Learns when the interpreter ends, after which it must not be called from here.
+pub(crate) fn watch_end(ruby: &Ruby) {
+    // SAFETY: the function lives as long as the process, and Ruby calls it before it takes itself down.
+    unsafe { (ruby.set_end_proc)(on_end, 0) };
 }
 
 /// Starts the thread unless this process has it.
@@ -50,12 +43,6 @@ pub(crate) fn ensure(page: &Page) {
         let state = if start() { State::On } else { State::Refused };
         page.header.set_feature(Feature::Thread, state);
     }
-}
-
-/// Versions whose `rb_gc_stat` was seen to work on a thread that Ruby does not know: it only reads
-/// counters there. Later ones flush a cache of the calling thread first.
-fn reads_while_asleep(version: (i32, i32)) -> bool {
-    ((2, 7)..=(3, 4)).contains(&version)
 }
 
 /// In a forked child: the thread stayed behind, with whatever it held.
@@ -137,17 +124,13 @@ impl Duties {
         wait_for_change(&page.header.requested, requested, SECOND);
     }
 
-    /// Everything fresh, as far as Ruby does not sleep.
+    /// Everything fresh, as far as Ruby answers.
     fn serve(&mut self, page: &Page, requested: u32) {
         self.read_malloc(page);
         with_ruby(reading::ask);
-        let until = clock::now() + RUBY_ANSWERS_WITHIN;
-        while page.header.served_by_ruby.load(Ordering::Acquire) != requested {
-            if clock::now() > until {
-                read_while_asleep(page);
-                break;
-            }
-            sleep(SECOND / 500);
+        if !ruby_answers(page, requested, BUSY_ANSWERS_WITHIN) {
+            with_ruby(|_| wake::wake());
+            ruby_answers(page, requested, WOKEN_ANSWERS_WITHIN);
         }
         page.header.served.store(requested, Ordering::Release);
     }
@@ -175,11 +158,14 @@ impl Duties {
     }
 }
 
-/// While every thread of Ruby sleeps its counters stand still, and reading them needs no lock.
-fn read_while_asleep(page: &Page) {
-    if page.header.feature(Feature::SleepingReads) == State::On {
-        with_ruby(|ruby| Counts::read(ruby).write(page, clock::now(), &[]));
+/// Waits until Ruby has answered; `false` where it has not in time.
+fn ruby_answers(page: &Page, requested: u32, within: u64) -> bool {
+    let until = clock::now() + within;
+    let answered = || page.header.served_by_ruby.load(Ordering::Acquire) == requested;
+    while !answered() && clock::now() < until {
+        sleep(SECOND / 500);
     }
+    answered()
 }
 
 /// Links of `/proc/self/task`: itself, its parent, and one per thread.

@@ -10,6 +10,7 @@ mod exec_verify;
 mod exit;
 mod explain;
 mod ledger_text;
+mod load;
 mod output;
 mod progress;
 mod record;

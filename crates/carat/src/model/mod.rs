@@ -10,6 +10,7 @@ pub mod metric;
 pub mod outcome;
 pub mod recording;
 pub mod results;
+pub mod span;
 pub mod units;
 
 pub use ledger::Ledger;
@@ -20,4 +21,5 @@ pub use metric::{Better, MetricInfo, Unit};
 pub use outcome::Outcome;
 pub use recording::Recording;
 pub use results::{Conclusion, Estimate, Results, Role, Trial, Variant, Verdict};
+pub use span::Span;
 pub use units::Bytes;

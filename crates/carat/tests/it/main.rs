@@ -2,6 +2,10 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod fake_run;
 mod probe;
+mod real_run;
 mod report;
 mod report_builder;
+mod support;
+mod tidy;
