@@ -4,6 +4,9 @@
 
 mod fake_run;
 mod probe;
+mod probe_figures;
+mod probe_hardships;
+mod probe_ruby;
 mod real_run;
 mod report;
 mod report_builder;
