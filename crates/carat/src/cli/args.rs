@@ -1,6 +1,6 @@
 //! The command line as it is written.
 
-use crate::cli::{Exit, compare, exit, output, report, workload};
+use crate::cli::{Exit, compare, exec, exit, explain, load, output, record, report, workload};
 use crate::launch::{guard_main, stage_main};
 use crate::load::worker_main;
 use clap::{Parser, Subcommand};
@@ -19,8 +19,16 @@ struct Arguments {
 enum Command {
     /// Run trials of an experiment until there is a verdict
     Compare(compare::CompareArgs),
+    /// Show where every megabyte of a running server is
+    Explain(explain::ExplainArgs),
+    /// Record the memory of a server over time and say whether it grows
+    Record(record::RecordArgs),
     /// Write one HTML page from a results file
     Report(report::ReportArgs),
+    /// Drive a load against a running server
+    Load(load::LoadArgs),
+    /// Apply settings, then become the server
+    Exec(exec::ExecArgs),
     /// List or show the bundled workloads
     Workload(workload::WorkloadArgs),
     /// Become a server when told to
@@ -44,8 +52,14 @@ pub fn main() -> ExitCode {
     let done = match Arguments::parse().command {
         Command::Stage => return stage_main(),
         Command::Guard { token, directory } => return guard_main(&token, &directory),
-        Command::LoadWorker => return worker_main(),
+        Command::LoadWorker => return worker_main(std::io::stdin(), std::io::stdout()),
+        Command::Exec(args) => {
+            return exec::run(&args, &mut std::io::stdout(), &mut std::io::stderr()).into();
+        }
+        Command::Load(args) => load::run(&args, &mut std::io::stdout().lock()),
         Command::Compare(args) => compare::run(&args),
+        Command::Explain(args) => explain::run(&args),
+        Command::Record(args) => record::run(&args),
         Command::Report(args) => report::run(&args),
         Command::Workload(args) => workload::run(&args),
     };

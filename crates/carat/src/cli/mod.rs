@@ -4,11 +4,22 @@
 
 mod args;
 mod compare;
+mod exec;
+mod exec_format;
+mod exec_verify;
 mod exit;
+mod explain;
+mod ledger_text;
+mod load;
 mod output;
 mod progress;
+mod record;
+mod record_text;
+mod record_view;
+mod recorder;
 mod report;
 mod results;
+mod suggest;
 mod workload;
 
 pub use args::main;

@@ -1,8 +1,25 @@
-//! A plain first generator: one thread per connection, each sending its next request when it has the
-//! response. In a process of its own, so that its memory and its time are never the server's.
+//! The load generator: a process of its own that drives HTTP or Action Cable and suspects itself.
+//!
+//! One epoll loop per thread, one shared buffer, no runtime. Arrival times come from the kernel, latency counts from the
+//! moment at which a request was meant to be sent, and every report says what speaks against it.
 
+pub(crate) mod board;
+pub mod clock;
+pub(crate) mod durations;
+mod error;
 mod generator;
-mod plain;
+mod health;
+pub mod http;
+mod limits;
+pub(crate) mod meter;
+pub(crate) mod net;
+mod schedule;
+mod supply;
+pub mod target;
+mod wire;
+mod worker;
 
-pub use generator::{Generator, LoadError, Progress};
-pub use plain::worker_main;
+pub use board::Progress;
+pub use error::LoadError;
+pub use generator::Generator;
+pub use worker::{drive, worker_main};

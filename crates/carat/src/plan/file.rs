@@ -2,7 +2,7 @@
 
 use crate::model::metric;
 use crate::plan::error::{explain_toml, nearest};
-use crate::plan::{Percent, PlanError, Span};
+use crate::plan::{LoadTable, Percent, PlanError, Span};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use std::collections::{BTreeMap, BTreeSet};
@@ -90,32 +90,6 @@ pub struct Ready {
     pub within: Span,
 }
 
-/// The load: exactly one kind.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct LoadTable {
-    /// HTTP requests.
-    pub http: Option<HttpTable>,
-}
-
-/// HTTP requests against one path.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct HttpTable {
-    /// Path and query.
-    pub path: String,
-    /// Connections open at once.
-    #[serde(default = "one")]
-    pub connections: u32,
-    /// Requests that are measured.
-    pub requests: u64,
-    /// Requests before that; a tenth of `requests` unless said otherwise.
-    pub warmup: Option<u64>,
-    /// How long one request may take.
-    #[serde(default = "request_timeout")]
-    pub timeout: Span,
-}
-
 /// The workload under one set of settings.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -183,13 +157,6 @@ const fn stop_within() -> Span {
 const fn ready_within() -> Span {
     Span::seconds(60)
 }
-const fn request_timeout() -> Span {
-    Span::seconds(30)
-}
-const fn one() -> u32 {
-    1
-}
-
 impl Experiment {
     /// Reads and checks a file.
     pub fn read(path: &Path) -> Result<Self, PlanError> {
@@ -294,16 +261,7 @@ impl Experiment {
     }
 
     fn load_problem(&self) -> Option<String> {
-        let Some(http) = &self.load.http else {
-            return Some("[load.http] is missing: say which requests to send".into());
-        };
-        if !http.path.starts_with('/') {
-            return Some(format!("load.http.path `{}` must start with `/`", http.path));
-        }
-        if http.requests == 0 || http.connections == 0 {
-            return Some("load.http needs at least one request and one connection".into());
-        }
-        None
+        self.load.spec("127.0.0.1:1").err().map(|error| error.to_string())
     }
 
     fn measure_problem(&self) -> Option<String> {
@@ -410,7 +368,7 @@ margin = "0.25%"
             ("within = \"30s\"", "within = \"30\"", "not a span of time"),
             ("max = 60", "max = 0", "between 1 and 10000"),
             ("name = \"compaction\"", "name = \"../x\"", "cannot be a file name"),
-            ("requests = 6000", "requests = 0", "at least one request"),
+            ("requests = 6000", "requests = 0", "load.http.requests must be more than 0"),
             ("[[variant]]\nname = \"default\"", "", "at least two [[variant]]"),
         ] {
             let text = COMPACTION.replace(from, to);

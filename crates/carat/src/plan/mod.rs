@@ -8,11 +8,9 @@ mod file;
 mod order;
 mod template;
 
-pub use amount::{Percent, Span};
+pub use crate::model::{LoadTable, Span};
+pub use amount::Percent;
 pub use error::PlanError;
-pub use file::{
-    Experiment, HttpTable, LoadTable, Measure, Ready, ServerTable, ServiceTable, Trials,
-    VariantTable,
-};
+pub use file::{Experiment, Measure, Ready, ServerTable, ServiceTable, Trials, VariantTable};
 pub use order::{Slot, block_order, trial_id};
 pub use template::{Values, fill};

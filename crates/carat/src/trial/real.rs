@@ -1,8 +1,8 @@
 //! The real bench: real services, a real server, real load, the kernel's figures.
 
 use crate::launch::{Guard, Held, LaunchSpec, check_ready, free_port};
-use crate::load::Generator;
-use crate::model::load::HttpLoad;
+use crate::load::{Generator, LoadError};
+use crate::model::load_table::LoadTableError;
 use crate::model::{LoadReport, LoadSpec, Outcome, Severity, Trial};
 use crate::plan::{Experiment, Values, fill};
 use crate::process::{ProcRoot, Tree};
@@ -191,14 +191,13 @@ impl Script<'_> {
         self.wait_until_ready(site)?;
         seen.boot = Some(started.elapsed());
         seen.ready = Some(site.full_sample());
-        let http = self.experiment.load.http.as_ref();
-        let warmup = http.map(|http| http.warmup.unwrap_or(http.requests / 10)).unwrap_or(0);
-        if warmup > 0 {
-            self.drive(site, self.load(warmup), Phase::WarmUp)?;
+        let (table, authority) = (&self.experiment.load, format!("127.0.0.1:{}", self.places.port));
+        if let Some(warmup) = table.warmup(&authority).map_err(contradiction)? {
+            self.drive(site, warmup, Phase::WarmUp)?;
         }
+        let load = table.spec(&authority).map_err(contradiction)?;
         let (from, ticks) = (site.now_ms(), site.cpu_ticks());
-        let requests = http.map(|http| http.requests).unwrap_or(0);
-        let report = self.drive(site, self.load(requests), Phase::Load)?;
+        let report = self.drive(site, load, Phase::Load)?;
         seen.window_ms = Some((from, site.now_ms()));
         let spent = site.cpu_ticks().saturating_sub(ticks);
         seen.cpu = Some(Duration::from_secs_f64(
@@ -301,17 +300,6 @@ impl Script<'_> {
         }
     }
 
-    fn load(&self, requests: u64) -> LoadSpec {
-        let http = self.experiment.load.http.as_ref();
-        let path = http.map(|http| http.path.as_str()).unwrap_or("/");
-        LoadSpec::Http(HttpLoad {
-            url: format!("http://127.0.0.1:{}{path}", self.places.port),
-            connections: http.map(|http| http.connections).unwrap_or(1),
-            requests,
-            timeout_s: http.map(|http| http.timeout.0.as_secs_f64()).unwrap_or(30.0),
-        })
-    }
-
     fn drive(
         &self,
         site: &mut Site<'_>,
@@ -335,6 +323,10 @@ impl Script<'_> {
             site.step(phase, done).map_err(crashed)?;
         }
     }
+}
+
+fn contradiction(error: LoadTableError) -> TrialError {
+    TrialError::from(LoadError::from(error))
 }
 
 fn never_ready(halt: Halt) -> Course {

@@ -1,0 +1,95 @@
+//! A distribution of durations: microseconds in, seconds out.
+
+use crate::model::load::Times;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use hdrhistogram::Histogram;
+use hdrhistogram::serialization::{Serializer, V2DeflateSerializer};
+
+/// An HDR histogram of microseconds with three digits that grows as it must.
+#[derive(Debug, Clone)]
+pub(crate) struct Durations(Histogram<u32>);
+
+impl Default for Durations {
+    fn default() -> Self {
+        Self(Histogram::new(3).expect("three digits are within the crate's 0 to 5"))
+    }
+}
+
+impl Durations {
+    /// Records a duration of so many nanoseconds.
+    pub(crate) fn record(&mut self, nanos: u64) {
+        // Only `record` makes room for longer ones; it fails where 64 bits of microseconds do not suffice.
+        let _ = self.0.record(nanos / 1_000);
+    }
+
+    /// How many were recorded.
+    pub(crate) fn count(&self) -> u64 {
+        self.0.len()
+    }
+
+    /// The duration in seconds below which that share lies; `None` where nothing was recorded.
+    pub(crate) fn quantile(&self, share: f64) -> Option<f64> {
+        (!self.0.is_empty()).then(|| self.0.value_at_quantile(share) as f64 / 1e6)
+    }
+
+    /// The longest in seconds.
+    pub(crate) fn max(&self) -> Option<f64> {
+        (!self.0.is_empty()).then(|| self.0.max() as f64 / 1e6)
+    }
+
+    /// Adds another's counts.
+    pub(crate) fn merge(&mut self, other: &Self) {
+        // Auto-resizing histograms of the same digits always add.
+        let _ = self.0.add(&other.0);
+    }
+
+    /// HdrHistogram V2, deflated, base64; `None` where nothing was recorded.
+    pub(crate) fn encode(&self) -> Option<String> {
+        if self.0.is_empty() {
+            return None;
+        }
+        let mut bytes = Vec::new();
+        V2DeflateSerializer::new().serialize(&self.0, &mut bytes).ok()?;
+        Some(STANDARD.encode(bytes))
+    }
+
+    /// The usual figures with the whole histogram; `None` where nothing was recorded.
+    pub(crate) fn times(&self) -> Option<Times> {
+        let hdr = self.encode()?;
+        let at = |share| self.quantile(share).unwrap_or_default();
+        Some(Times {
+            count: self.count(),
+            min: self.0.min() as f64 / 1e6,
+            p50: at(0.5),
+            p95: at(0.95),
+            p99: at(0.99),
+            max: self.max().unwrap_or_default(),
+            hdr,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hdrhistogram::serialization::Deserializer;
+
+    #[test]
+    fn an_encoded_histogram_reads_back_as_it_was() {
+        let mut durations = Durations::default();
+        for micros in [1, 50, 700, 12_000_000] {
+            durations.record(micros * 1_000);
+        }
+        let bytes = STANDARD.decode(durations.encode().unwrap()).unwrap();
+        let back: Histogram<u64> = Deserializer::new().deserialize(&mut bytes.as_slice()).unwrap();
+        assert_eq!((back.len(), back.min()), (4, 1));
+        assert!(back.max().abs_diff(12_000_000) < 12_000);
+    }
+
+    #[test]
+    fn nothing_recorded_has_no_quantile() {
+        assert_eq!(Durations::default().quantile(0.5), None);
+        assert_eq!(Durations::default().encode(), None);
+    }
+}

@@ -1,0 +1,57 @@
+//! One connection of an HTTP load.
+
+use crate::load::clock::Moment;
+use crate::load::http::response::Response;
+use crate::load::wire::Wire;
+
+/// What a connection is doing.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) enum State {
+    /// Nothing; it is opened when it has a job.
+    #[default]
+    Closed,
+    /// Waiting until the connection is made.
+    Connecting,
+    /// Open, without a job.
+    Idle,
+    /// Waiting for a response.
+    Busy,
+}
+
+/// One request that has to be answered.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Job {
+    pub(crate) route: u16,
+    /// When it was meant to be sent.
+    pub(crate) intended: Moment,
+    /// Whether it has already been moved to a new connection.
+    pub(crate) retried: bool,
+}
+
+/// A place for a connection; it is reopened in the same place.
+#[derive(Debug, Default)]
+pub(crate) struct Connection {
+    pub(crate) wire: Option<Wire>,
+    pub(crate) state: State,
+    pub(crate) job: Option<Job>,
+    pub(crate) response: Response,
+    /// When the request was sent or the connection was begun.
+    pub(crate) since: Moment,
+    /// Bytes of the request that the kernel has taken.
+    pub(crate) written: usize,
+    /// Responses since it was opened.
+    pub(crate) served: u64,
+    /// Tells an event of an earlier connection in this place from one of this.
+    pub(crate) generation: u32,
+}
+
+impl Connection {
+    /// Closes it and forgets what was read.
+    pub(crate) fn close(&mut self) {
+        self.wire = None;
+        self.state = State::Closed;
+        self.generation = self.generation.wrapping_add(1);
+        self.written = 0;
+        self.served = 0;
+    }
+}

@@ -1,0 +1,453 @@
+//! One thread of an HTTP load: an epoll loop over kept-alive connections.
+//!
+//! A *job* is one request with the moment at which it was meant to be sent. A job is given to a connection and stays with
+//! it until there is a response or a fault; only a job whose kept-alive connection the server had closed before the
+//! request reached it moves to a new connection, once (RFC 9110, 9.2.2).
+
+use crate::load::board::Board;
+use crate::load::clock::{Moment, StampClock, nanos_of};
+use crate::load::http::connection::{Connection, Job, State};
+use crate::load::http::requests::{Chooser, Requests};
+use crate::load::http::response::Whole;
+use crate::load::http::tally::{Fault, Tally};
+use crate::load::meter::Meter;
+use crate::load::net::{Poller, Ready, Receipt};
+use crate::load::supply::{Plan, Supply};
+use crate::load::wire::Dialer;
+use std::collections::VecDeque;
+use std::io;
+use std::time::Duration;
+
+/// Between two looks at deadlines, clocks and the watcher's board, in nanoseconds like all that follow.
+const TICK: u64 = 50_000_000;
+/// How long a connection that could not be made waits before it tries again.
+const COOL: u64 = 100_000_000;
+/// After so long without any connection the server counts as gone.
+const GONE: u64 = 3_000_000_000;
+/// How long the load waits for its connections before it begins with those there are.
+const SETTLE: u64 = 5_000_000_000;
+/// A handshake this long has lost its first packet: the kernel sends it again after a second (RFC 6298).
+const SLOW_CONNECT: u64 = 900_000_000;
+/// Handshakes under way at once, well below the usual accept queue.
+const RAMP: usize = 64;
+/// Bytes of one read.
+const BUFFER: usize = 64 * 1024;
+
+/// What one thread has to do.
+#[derive(Debug)]
+pub(crate) struct Share {
+    /// Its connections.
+    pub(crate) connections: u32,
+    /// What it sends when.
+    pub(crate) plan: Plan,
+    /// Seconds to wait for an answer.
+    pub(crate) timeout_s: f64,
+    /// Least nanoseconds between two wake-ups.
+    pub(crate) quantum: u64,
+}
+
+/// The loop and all it holds.
+#[derive(Debug)]
+pub(crate) struct Engine<'a> {
+    share: &'a Share,
+    requests: &'a Requests,
+    dialer: &'a Dialer,
+    board: &'a Board,
+    connections: Vec<Connection>,
+    free: VecDeque<u32>,
+    cooling: Vec<(Moment, u32)>,
+    unopened: u32,
+    connecting: usize,
+    outstanding: u64,
+    supply: Supply,
+    begun: bool,
+    starved: Moment,
+    contact: Moment,
+    started: Moment,
+    next_tick: Moment,
+    woken: Moment,
+    poller: Poller,
+    stamps: StampClock,
+    buffer: Vec<u8>,
+    chooser: Chooser,
+    meter: Meter,
+    tally: Tally,
+}
+
+impl<'a> Engine<'a> {
+    /// A loop that has not opened anything yet.
+    ///
+    /// # Errors
+    /// Where the kernel has no descriptor for the poller.
+    pub(crate) fn new(
+        share: &'a Share,
+        requests: &'a Requests,
+        dialer: &'a Dialer,
+        board: &'a Board,
+    ) -> io::Result<Self> {
+        let now = Moment::now();
+        Ok(Self {
+            share,
+            requests,
+            dialer,
+            board,
+            connections: (0..share.connections).map(|_| Connection::default()).collect(),
+            free: VecDeque::new(),
+            cooling: Vec::new(),
+            unopened: 0,
+            connecting: 0,
+            outstanding: 0,
+            supply: Supply::none(),
+            begun: false,
+            starved: Moment(0),
+            contact: now,
+            started: now,
+            next_tick: now,
+            woken: now,
+            poller: Poller::new(256)?,
+            stamps: StampClock::default(),
+            buffer: vec![0; BUFFER],
+            chooser: Chooser::new(share.plan.seed),
+            meter: Meter::begin(now),
+            tally: Tally::default(),
+        })
+    }
+
+    /// Opens the connections, drives the load and counts.
+    ///
+    /// # Errors
+    /// Where the kernel has no room for the connections.
+    pub(crate) fn run(mut self) -> io::Result<Tally> {
+        loop {
+            let now = Moment::now();
+            if now >= self.next_tick {
+                self.tick(now);
+            }
+            if !self.begun {
+                self.settle(now);
+            }
+            self.hand_out(now);
+            if self.is_finished(now) {
+                break;
+            }
+            self.coalesce(now);
+            let ready = self.poller.wait(self.patience(Moment::now()))?;
+            self.woken = Moment::now();
+            for at in 0..ready {
+                let ready = self.poller.ready(at);
+                self.on_ready(ready);
+            }
+        }
+        let now = Moment::now();
+        self.tally.due = self.supply.handed();
+        self.meter.own.clock_steps = self.stamps.steps();
+        self.tally.own = self.meter.end(now);
+        Ok(self.tally)
+    }
+
+    fn is_finished(&self, now: Moment) -> bool {
+        self.tally.gone || (self.begun && self.outstanding == 0 && self.supply.is_over(now))
+    }
+
+    /// Opens connections, and begins when all have been tried.
+    fn settle(&mut self, now: Moment) {
+        while self.connecting < RAMP && self.unopened < self.share.connections {
+            self.unopened += 1;
+            self.dial(self.unopened - 1);
+        }
+        let tried = self.connecting == 0 && self.unopened == self.share.connections;
+        if tried || now.since(self.started) > SETTLE {
+            self.begun = true;
+            self.tally.connected = self.free.len() as u64;
+            for place in std::mem::replace(&mut self.unopened, self.share.connections)
+                ..self.share.connections
+            {
+                self.free.push_back(place);
+            }
+            let now = Moment::now();
+            self.meter = Meter::begin(now);
+            self.supply = Supply::begin(&self.share.plan, now);
+            Board::put(&self.board.begun_ms, now.millis());
+        }
+    }
+
+    /// Gives due jobs to free connections.
+    fn hand_out(&mut self, now: Moment) {
+        while let Some(place) = self.free.front().copied() {
+            let Some(intended) = self.supply.next(now) else { return };
+            self.free.pop_front();
+            self.assign(place, intended);
+        }
+        if self.supply.due(now).is_some_and(|due| due <= now) {
+            self.starved = now;
+        }
+    }
+
+    /// Sleeps out the quantum, so that many arrivals cost one wake-up.
+    fn coalesce(&self, now: Moment) {
+        let hungry = self.free.is_empty() && self.supply.is_open() && self.starved == now;
+        if self.share.quantum == 0 || self.outstanding == 0 || hungry {
+            return;
+        }
+        let until = self.woken.after(self.share.quantum);
+        let until = self.supply.due(now).map_or(until, |due| due.min(until));
+        std::thread::sleep(Duration::from_nanos(until.since(now)));
+    }
+
+    /// How long the poller may wait.
+    fn patience(&self, now: Moment) -> u64 {
+        let due = if self.free.is_empty() { None } else { self.supply.due(now) };
+        due.map_or(self.next_tick, |due| due.min(self.next_tick)).since(now)
+    }
+
+    fn tick(&mut self, now: Moment) {
+        self.next_tick = now.after(TICK);
+        self.stamps.sample(now);
+        self.meter.tick(now);
+        let timeout = nanos_of(self.share.timeout_s);
+        for place in 0..self.connections.len() {
+            let connection = &self.connections[place];
+            let waits = matches!(connection.state, State::Connecting | State::Busy);
+            if waits && now.since(connection.since) > timeout {
+                self.fail(place as u32, Fault::Timeout);
+            }
+        }
+        let cooled: Vec<u32> = self
+            .cooling
+            .extract_if(.., |(until, _)| *until <= now)
+            .map(|(_, place)| place)
+            .collect();
+        self.free.extend(cooled);
+        let silent = self.connections.iter().all(|one| one.state == State::Closed);
+        self.tally.gone |= silent && self.unopened > 0 && now.since(self.contact) > GONE;
+        self.show();
+    }
+
+    fn show(&self) {
+        let open = self.connections.iter().filter(|one| one.wire.is_some()).count();
+        Board::put(&self.board.done, self.tally.completed + self.tally.errors());
+        Board::put(&self.board.messages, self.tally.completed);
+        Board::put(&self.board.errors, self.tally.errors());
+        Board::put(&self.board.connections, (open - self.connecting) as u64);
+        Board::put_seconds(&self.board.p50_us, self.tally.latency.quantile(0.5));
+        Board::put_seconds(&self.board.p95_us, self.tally.latency.quantile(0.95));
+        Board::put_seconds(&self.board.lag_us, self.meter.own.lag.quantile(0.99));
+    }
+
+    fn assign(&mut self, place: u32, intended: Moment) {
+        let route = self.chooser.next(self.requests);
+        let connection = &mut self.connections[place as usize];
+        connection.job = Some(Job { route, intended, retried: false });
+        self.outstanding += 1;
+        match connection.state {
+            State::Idle => self.begin_request(place),
+            _ => self.dial(place),
+        }
+    }
+
+    fn dial(&mut self, place: u32) {
+        let connection = &mut self.connections[place as usize];
+        connection.close();
+        let token = u64::from(place) | u64::from(connection.generation) << 32;
+        let wire = self.dialer.dial(None).and_then(|wire| {
+            self.poller.add(wire.socket(), token)?;
+            Ok(wire)
+        });
+        connection.since = Moment::now();
+        match wire {
+            Ok(wire) => {
+                connection.wire = Some(wire);
+                connection.state = State::Connecting;
+                self.connecting += 1;
+            }
+            Err(_) => self.fail(place, Fault::Connect),
+        }
+    }
+
+    fn on_ready(&mut self, ready: Ready) {
+        let place = ready.token as u32;
+        let index = place as usize;
+        if self.connections[index].generation != (ready.token >> 32) as u32 {
+            return;
+        }
+        if self.connections[index].state == State::Connecting && !self.finish_connect(place, ready)
+        {
+            return;
+        }
+        let connection = &self.connections[index];
+        if ready.writable && connection.state == State::Busy {
+            self.transmit(place);
+        }
+        if ready.readable {
+            self.read(place, ready.hung_up);
+        }
+    }
+
+    /// Whether the connection is there now.
+    fn finish_connect(&mut self, place: u32, ready: Ready) -> bool {
+        let connection = &mut self.connections[place as usize];
+        let Some(wire) = &connection.wire else { return false };
+        if !ready.writable && !ready.hung_up {
+            return false;
+        }
+        if wire.connected().is_err() {
+            self.fail(place, Fault::Connect);
+            return false;
+        }
+        self.connecting -= 1;
+        self.contact = Moment::now();
+        if self.contact.since(connection.since) > SLOW_CONNECT {
+            self.meter.own.slow_connects += 1;
+        }
+        connection.state = State::Idle;
+        if connection.job.is_some() {
+            self.begin_request(place);
+        } else {
+            self.free.push_back(place);
+        }
+        true
+    }
+
+    fn begin_request(&mut self, place: u32) {
+        let now = Moment::now();
+        let connection = &mut self.connections[place as usize];
+        let Some(job) = connection.job else { return };
+        connection.state = State::Busy;
+        connection.since = now;
+        connection.written = 0;
+        connection.response.reset(self.requests.at(job.route).no_body);
+        self.tally.first.get_or_insert(now);
+        self.tally.last_send = Some(now);
+        if self.supply.is_open() && !job.retried {
+            if job.intended <= self.starved {
+                self.tally.waited += 1;
+            } else {
+                self.meter.own.late.record(now.since(job.intended));
+            }
+        }
+        self.transmit(place);
+    }
+
+    fn transmit(&mut self, place: u32) {
+        let connection = &mut self.connections[place as usize];
+        let (Some(job), Some(wire)) = (connection.job, &mut connection.wire) else { return };
+        let request = &self.requests.at(job.route).bytes;
+        if wire.wants_write() && wire.flush().is_err() {
+            return self.broken(place);
+        }
+        while connection.written < request.len() {
+            match wire.write(&request[connection.written..]) {
+                Ok(sent) => connection.written += sent,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
+                Err(_) => return self.broken(place),
+            }
+        }
+    }
+
+    fn read(&mut self, place: u32, hung_up: bool) {
+        loop {
+            let connection = &mut self.connections[place as usize];
+            let Some(wire) = &mut connection.wire else { return };
+            let receipt = match wire.read(&mut self.buffer) {
+                Ok(Receipt { length: 0, .. }) => return self.broken(place),
+                Ok(receipt) => receipt,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
+                Err(_) => return self.broken(place),
+            };
+            self.take(place, receipt);
+            if receipt.drained && !hung_up {
+                return;
+            }
+        }
+    }
+
+    fn take(&mut self, place: u32, receipt: Receipt) {
+        let read = Moment::now();
+        let stamped = receipt.stamp.and_then(|stamp| self.stamps.moment(stamp, read));
+        if let Some(arrived) = stamped {
+            self.meter.own.lag.record(read.since(arrived));
+        }
+        let connection = &mut self.connections[place as usize];
+        let Some(job) = connection.job.filter(|_| connection.state == State::Busy) else {
+            // Nobody asked: a server says so before it closes an idle connection (RFC 9110, 15.5.9).
+            connection.close();
+            return;
+        };
+        let expected = self.requests.at(job.route).body();
+        match connection.response.take(&self.buffer[..receipt.length], expected) {
+            Ok(None) => {}
+            Ok(Some(whole)) => self.finish(place, whole, stamped.unwrap_or(read)),
+            Err(_) => self.fail(place, Fault::Malformed),
+        }
+    }
+
+    /// A response is whole: counts it and goes on.
+    fn finish(&mut self, place: u32, whole: Whole, arrived: Moment) {
+        self.contact = arrived;
+        let connection = &mut self.connections[place as usize];
+        let Some(job) = connection.job.take() else { return };
+        let request = self.requests.at(job.route);
+        self.meter.own.messages += 1;
+        self.tally.last = self.tally.last.max(Some(arrived));
+        if !request.accepts(whole.status) {
+            self.tally.fault(Fault::Status);
+        } else if whole.body_right {
+            self.tally.completed += 1;
+            self.tally.latency.record(arrived.since(job.intended));
+            self.tally.service.record(arrived.since(connection.since));
+        } else {
+            self.tally.fault(Fault::Body);
+        }
+        connection.served += 1;
+        connection.state = State::Idle;
+        if !whole.keep_alive || connection.written < request.bytes.len() {
+            connection.close();
+        }
+        self.outstanding -= 1;
+        self.offer(place);
+    }
+
+    /// A connection is free: the next job of a closed load begins at once.
+    fn offer(&mut self, place: u32) {
+        if !self.supply.is_open()
+            && let Some(intended) = self.supply.next(Moment::now())
+        {
+            self.assign(place, intended);
+        } else {
+            self.free.push_back(place);
+        }
+    }
+
+    /// The other side has closed or reset the connection.
+    fn broken(&mut self, place: u32) {
+        let connection = &mut self.connections[place as usize];
+        let Some(job) = connection.job.as_mut().filter(|_| connection.state == State::Busy) else {
+            let connecting = connection.state == State::Connecting;
+            return if connecting { self.fail(place, Fault::Connect) } else { connection.close() };
+        };
+        let expected = self.requests.at(job.route).body();
+        if let Ok(whole) = connection.response.end(expected) {
+            return self.finish(place, whole, Moment::now());
+        }
+        if connection.served > 0 && !connection.response.has_begun() && !job.retried {
+            job.retried = true;
+            self.tally.retried += 1;
+            return self.dial(place);
+        }
+        self.fail(place, Fault::Early);
+    }
+
+    /// Gives up on a connection and on its job, if it has one.
+    fn fail(&mut self, place: u32, fault: Fault) {
+        let connection = &mut self.connections[place as usize];
+        if connection.state == State::Connecting {
+            self.connecting -= 1;
+        }
+        connection.close();
+        if connection.job.take().is_some() {
+            self.tally.fault(fault);
+            self.outstanding -= 1;
+        }
+        self.cooling.push((Moment::now().after(COOL), place));
+    }
+}

@@ -1,0 +1,138 @@
+//! Requests, built once before the load.
+
+use crate::load::target::Target;
+use crate::model::load::Route;
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+use std::fmt::Write as _;
+
+/// One request, ready to send, and what counts as its right answer.
+#[derive(Debug)]
+pub(crate) struct Request {
+    pub(crate) bytes: Vec<u8>,
+    pub(crate) no_body: bool,
+    status: Option<u16>,
+    body: Option<Vec<u8>>,
+}
+
+impl Request {
+    fn new(route: &Route, host: &str) -> Self {
+        let mut head = format!("{} {} HTTP/1.1\r\n", route.method, route.path);
+        let has = |name: &str| route.headers.iter().any(|(key, _)| key.eq_ignore_ascii_case(name));
+        let mut line = |name: &str, value: &str| {
+            // Writing to a string cannot fail.
+            let _ = write!(head, "{name}: {value}\r\n");
+        };
+        if !has("host") {
+            line("Host", host);
+        }
+        if !has("content-length") && !(route.body.is_empty() && route.method == "GET") {
+            line("Content-Length", &route.body.len().to_string());
+        }
+        for (name, value) in &route.headers {
+            line(name, value);
+        }
+        head.push_str("\r\n");
+        head.push_str(&route.body);
+        Self {
+            bytes: head.into_bytes(),
+            no_body: route.method == "HEAD",
+            status: route.expect_status,
+            body: route.expect_body.clone().map(String::into_bytes),
+        }
+    }
+
+    /// The only right body, where there is one.
+    pub(crate) fn body(&self) -> Option<&[u8]> {
+        self.body.as_deref()
+    }
+
+    /// Whether a status is right.
+    pub(crate) fn accepts(&self, status: u16) -> bool {
+        self.status.map_or((200..400).contains(&status), |expected| expected == status)
+    }
+}
+
+/// Every request of a load with its weight.
+#[derive(Debug)]
+pub(crate) struct Requests {
+    requests: Vec<Request>,
+    bounds: Vec<u64>,
+}
+
+impl Requests {
+    /// Builds every route's request.
+    pub(crate) fn new(routes: &[Route], target: &Target) -> Self {
+        let bounds = routes.iter().scan(0, |sum, route| {
+            *sum += u64::from(route.weight);
+            Some(*sum)
+        });
+        Self {
+            bounds: bounds.collect(),
+            requests: routes.iter().map(|route| Request::new(route, &target.host)).collect(),
+        }
+    }
+
+    /// The request of that number.
+    pub(crate) fn at(&self, route: u16) -> &Request {
+        &self.requests[usize::from(route)]
+    }
+}
+
+/// Chooses routes by weight.
+#[derive(Debug)]
+pub(crate) struct Chooser(ChaCha8Rng);
+
+impl Chooser {
+    /// A chooser that makes the same choices for the same seed.
+    pub(crate) fn new(seed: u64) -> Self {
+        Self(ChaCha8Rng::seed_from_u64(seed))
+    }
+
+    /// The next route's number.
+    pub(crate) fn next(&mut self, requests: &Requests) -> u16 {
+        let total = requests.bounds.last().copied().unwrap_or(0);
+        if requests.requests.len() < 2 || total == 0 {
+            return 0;
+        }
+        let drawn = self.0.random_range(0..total);
+        requests.bounds.partition_point(|bound| *bound <= drawn) as u16
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::load::target::resolve;
+
+    fn text(route: &Route) -> String {
+        let requests =
+            Requests::new(std::slice::from_ref(route), &resolve("http://127.0.0.1:9").unwrap());
+        String::from_utf8(requests.at(0).bytes.clone()).unwrap()
+    }
+
+    #[test]
+    fn a_request_has_the_headers_it_needs_and_no_others() {
+        assert_eq!(text(&Route::get("/a")), "GET /a HTTP/1.1\r\nHost: 127.0.0.1:9\r\n\r\n");
+        let post = Route {
+            method: "POST".to_owned(),
+            headers: vec![("host".to_owned(), "x".to_owned())],
+            body: "{}".to_owned(),
+            ..Route::get("/a")
+        };
+        assert_eq!(text(&post), "POST /a HTTP/1.1\r\nContent-Length: 2\r\nhost: x\r\n\r\n{}");
+    }
+
+    #[test]
+    fn routes_are_chosen_by_weight() {
+        let routes = [1, 0, 3].map(|weight| Route { weight, ..Route::get("/") });
+        let requests = Requests::new(&routes, &resolve("http://127.0.0.1:9").unwrap());
+        let mut chooser = Chooser::new(5);
+        let mut counts = [0; 3];
+        for _ in 0..40_000 {
+            counts[usize::from(chooser.next(&requests))] += 1;
+        }
+        assert_eq!(counts[1], 0);
+        assert!((9_500..10_500).contains(&counts[0]), "{counts:?}");
+    }
+}

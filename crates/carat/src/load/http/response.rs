@@ -1,0 +1,451 @@
+//! Reads HTTP/1.1 responses from whatever pieces the kernel hands out.
+//!
+//! Nothing is kept of a response but what its end and its rightness need; only a head that is split over reads is copied.
+//! Sizes come from the server, so every one of them has a limit here.
+
+use memchr::{memchr, memmem};
+use thiserror::Error;
+
+/// Longest head that is accepted, in bytes.
+const HEAD_MAX: usize = 64 * 1024;
+/// Longest line with the size of a chunk, in bytes; extensions count.
+const CHUNK_LINE_MAX: u32 = 4096;
+
+/// Why bytes are not an HTTP response.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+pub enum ResponseError {
+    /// No status line.
+    #[error("the response does not begin with an HTTP/1 status line")]
+    StatusLine,
+    /// A head without end.
+    #[error("the head of the response is longer than 64 KiB")]
+    LongHead,
+    /// A length that is not a number, or two different ones.
+    #[error("the Content-Length of the response makes no sense")]
+    Length,
+    /// A chunk that is not one.
+    #[error("a chunk of the response is malformed")]
+    Chunk,
+    /// Bytes after the end that nobody asked for.
+    #[error("the server sent more than the response")]
+    Surplus,
+    /// The connection ended first.
+    #[error("the connection ended before the response did")]
+    Early,
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+enum Phase {
+    #[default]
+    Head,
+    Length(u64),
+    ChunkSize {
+        size: u64,
+        digits: u32,
+        line: u32,
+        extension: bool,
+    },
+    Chunk(u64),
+    ChunkEnd,
+    Trailer {
+        line: u32,
+        total: u32,
+    },
+    UntilClose,
+}
+
+/// A response on its way; reused from one to the next.
+#[derive(Debug, Default)]
+pub struct Response {
+    phase: Phase,
+    head: Vec<u8>,
+    begun: bool,
+    status: u16,
+    keep_alive: bool,
+    no_body: bool,
+    seen: usize,
+    differs: bool,
+}
+
+/// A whole response.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Whole {
+    /// Its status.
+    pub status: u16,
+    /// Whether the connection can be used again.
+    pub keep_alive: bool,
+    /// Whether the body is the expected one, where one is expected.
+    pub body_right: bool,
+}
+
+/// What a head says of the message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Head {
+    /// Status code.
+    pub status: u16,
+    /// Whether the connection stays open.
+    pub keep_alive: bool,
+    /// Whether the body comes in chunks.
+    pub chunked: bool,
+    /// Length of the body, where it is said.
+    pub length: Option<u64>,
+}
+
+impl Response {
+    /// Begins the next response.
+    pub fn reset(&mut self, no_body: bool) {
+        self.phase = Phase::Head;
+        self.head.clear();
+        self.begun = false;
+        self.no_body = no_body;
+        self.seen = 0;
+        self.differs = false;
+    }
+
+    /// Whether any byte of it has come.
+    pub fn has_begun(&self) -> bool {
+        self.begun
+    }
+
+    /// Takes the next bytes; `Some` when the response is whole.
+    ///
+    /// # Errors
+    /// Where the bytes are not a response, or more than one.
+    pub fn take(
+        &mut self,
+        bytes: &[u8],
+        expected: Option<&[u8]>,
+    ) -> Result<Option<Whole>, ResponseError> {
+        self.begun |= !bytes.is_empty();
+        let mut rest = bytes;
+        while !rest.is_empty() {
+            let (used, ended) = match self.phase {
+                Phase::Head => self.take_head(rest)?,
+                _ => self.take_body(rest, expected)?,
+            };
+            rest = &rest[used..];
+            if ended {
+                return if rest.is_empty() {
+                    Ok(Some(self.whole(expected)))
+                } else {
+                    Err(ResponseError::Surplus)
+                };
+            }
+        }
+        Ok(None)
+    }
+
+    /// The connection has ended: a response that has no other end is whole now.
+    ///
+    /// # Errors
+    /// Where something is missing.
+    pub fn end(&mut self, expected: Option<&[u8]>) -> Result<Whole, ResponseError> {
+        match self.phase {
+            Phase::UntilClose => Ok(self.whole(expected)),
+            _ => Err(ResponseError::Early),
+        }
+    }
+
+    fn whole(&self, expected: Option<&[u8]>) -> Whole {
+        let short = expected.is_some_and(|body| body.len() != self.seen);
+        Whole {
+            status: self.status,
+            keep_alive: self.keep_alive,
+            body_right: !self.differs && !short,
+        }
+    }
+
+    fn take_head(&mut self, bytes: &[u8]) -> Result<(usize, bool), ResponseError> {
+        if self.head.is_empty()
+            && let Some(end) = memmem::find(bytes, b"\r\n\r\n")
+        {
+            let ended = self.begin_body(parse_head(&bytes[..end + 2])?);
+            return Ok((end + 4, ended));
+        }
+        // The blank line may lie across the border, so the search begins three bytes before it.
+        let from = self.head.len().saturating_sub(3);
+        let kept = self.head.len();
+        let room = (HEAD_MAX + 4).saturating_sub(kept).min(bytes.len());
+        self.head.extend_from_slice(&bytes[..room]);
+        if let Some(end) = memmem::find(&self.head[from..], b"\r\n\r\n").map(|at| at + from) {
+            let head = std::mem::take(&mut self.head);
+            let ended = self.begin_body(parse_head(&head[..end + 2])?);
+            return Ok((end + 4 - kept, ended));
+        }
+        if self.head.len() > HEAD_MAX { Err(ResponseError::LongHead) } else { Ok((room, false)) }
+    }
+
+    /// Goes on to the body and says whether there is none (RFC 9112, 6.3).
+    fn begin_body(&mut self, head: Head) -> bool {
+        if (100..200).contains(&head.status) && head.status != 101 {
+            return false;
+        }
+        self.status = head.status;
+        self.keep_alive = head.keep_alive;
+        let none = self.no_body || matches!(head.status, 101 | 204 | 304);
+        self.phase = match head {
+            _ if none => return true,
+            Head { chunked: true, .. } => chunk_size(),
+            Head { length: Some(0), .. } => return true,
+            Head { length: Some(length), .. } => Phase::Length(length),
+            _ => {
+                self.keep_alive = false;
+                Phase::UntilClose
+            }
+        };
+        false
+    }
+
+    fn take_body(
+        &mut self,
+        bytes: &[u8],
+        expected: Option<&[u8]>,
+    ) -> Result<(usize, bool), ResponseError> {
+        let byte = bytes[0];
+        match self.phase {
+            Phase::Length(left) => {
+                let used = self.take_data(bytes, left, expected);
+                self.phase = Phase::Length(left - used as u64);
+                return Ok((used, left == used as u64));
+            }
+            Phase::Chunk(left) => {
+                let used = self.take_data(bytes, left, expected);
+                let left = left - used as u64;
+                self.phase = if left == 0 { Phase::ChunkEnd } else { Phase::Chunk(left) };
+                return Ok((used, false));
+            }
+            Phase::UntilClose => return Ok((self.take_data(bytes, u64::MAX, expected), false)),
+            Phase::ChunkSize { .. } => self.phase = self.phase.after_size_byte(byte)?,
+            Phase::ChunkEnd if byte == b'\r' => {}
+            Phase::ChunkEnd if byte == b'\n' => self.phase = chunk_size(),
+            Phase::Trailer { line: 0, .. } if byte == b'\n' => return Ok((1, true)),
+            Phase::Trailer { line, total } if total < CHUNK_LINE_MAX => {
+                let line = match byte {
+                    b'\n' => 0,
+                    b'\r' => line,
+                    _ => line + 1,
+                };
+                self.phase = Phase::Trailer { line, total: total + 1 };
+            }
+            _ => return Err(ResponseError::Chunk),
+        }
+        Ok((1, false))
+    }
+
+    fn take_data(&mut self, bytes: &[u8], left: u64, expected: Option<&[u8]>) -> usize {
+        let used = usize::try_from(left).map_or(bytes.len(), |left| left.min(bytes.len()));
+        if let Some(expected) = expected {
+            let due = expected.get(self.seen..self.seen.saturating_add(used));
+            self.differs |= due != Some(&bytes[..used]);
+            self.seen = self.seen.saturating_add(used);
+        }
+        used
+    }
+}
+
+fn chunk_size() -> Phase {
+    Phase::ChunkSize { size: 0, digits: 0, line: 0, extension: false }
+}
+
+impl Phase {
+    fn after_size_byte(self, byte: u8) -> Result<Self, ResponseError> {
+        let Self::ChunkSize { size, digits, line, extension } = self else {
+            return Err(ResponseError::Chunk);
+        };
+        let line = line + 1;
+        match char::from(byte).to_digit(16) {
+            _ if line > CHUNK_LINE_MAX => Err(ResponseError::Chunk),
+            Some(digit) if !extension && digits < 15 => {
+                let size = size * 16 + u64::from(digit);
+                Ok(Self::ChunkSize { size, digits: digits + 1, line, extension })
+            }
+            _ if digits == 0 => Err(ResponseError::Chunk),
+            _ if byte == b'\n' && size == 0 => Ok(Self::Trailer { line: 0, total: 0 }),
+            _ if byte == b'\n' => Ok(Self::Chunk(size)),
+            _ if extension || matches!(byte, b';' | b' ' | b'\t' | b'\r') => {
+                Ok(Self::ChunkSize { size, digits, line, extension: true })
+            }
+            _ => Err(ResponseError::Chunk),
+        }
+    }
+}
+
+/// Reads a head: status line and headers, up to and with the line break before the blank line.
+///
+/// # Errors
+/// Where the first line is no status line or the length makes no sense.
+pub fn parse_head(bytes: &[u8]) -> Result<Head, ResponseError> {
+    let digits = match bytes {
+        [b'H', b'T', b'T', b'P', b'/', b'1', b'.', minor, b' ', a, b, c, b' ' | b'\r', ..]
+            if matches!(minor, b'0' | b'1') && [a, b, c].iter().all(|d| d.is_ascii_digit()) =>
+        {
+            [a, b, c]
+        }
+        _ => return Err(ResponseError::StatusLine),
+    };
+    let status = digits.iter().fold(0, |sum, digit| sum * 10 + u16::from(**digit - b'0'));
+    let mut head = Head { status, keep_alive: bytes[7] == b'1', chunked: false, length: None };
+    let mut rest = bytes;
+    while let Some(end) = memchr(b'\n', rest) {
+        let line = rest[..end].trim_ascii_end();
+        rest = &rest[end + 1..];
+        // Only three headers matter, and only these two letters begin them.
+        if matches!(line.first(), Some(b'c' | b'C' | b't' | b'T')) {
+            note_header(&mut head, line)?;
+        }
+    }
+    Ok(head)
+}
+
+fn note_header(head: &mut Head, line: &[u8]) -> Result<(), ResponseError> {
+    let Some(colon) = memchr(b':', line) else { return Ok(()) };
+    let (name, value) = (&line[..colon], line[colon + 1..].trim_ascii());
+    if name.eq_ignore_ascii_case(b"content-length") {
+        let text = std::str::from_utf8(value).map_err(|_| ResponseError::Length)?;
+        let length = text.parse().map_err(|_| ResponseError::Length)?;
+        if head.length.is_some_and(|earlier| earlier != length) {
+            return Err(ResponseError::Length);
+        }
+        head.length = Some(length);
+    } else if name.eq_ignore_ascii_case(b"transfer-encoding") {
+        head.chunked |=
+            value.len() >= 7 && value[value.len() - 7..].eq_ignore_ascii_case(b"chunked");
+    } else if name.eq_ignore_ascii_case(b"connection") {
+        for token in value.split(|byte| *byte == b',').map(<[u8]>::trim_ascii) {
+            if token.eq_ignore_ascii_case(b"close") {
+                head.keep_alive = false;
+            } else if token.eq_ignore_ascii_case(b"keep-alive") {
+                head.keep_alive = true;
+            }
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const BODY: &[u8] = b"hello, world";
+
+    fn whole(keep_alive: bool) -> Whole {
+        Whole { status: 200, keep_alive, body_right: true }
+    }
+
+    fn responses() -> Vec<(&'static str, &'static [u8], bool)> {
+        vec![
+            ("length", b"HTTP/1.1 200 OK\r\nContent-Length: 12\r\n\r\nhello, world", true),
+            ("close", b"HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: 12\r\n\r\nhello, world", false),
+            ("chunked", b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n7;x=y\r\n, world\r\n0\r\n\r\n", true),
+            ("trailer", b"HTTP/1.1 200 OK\r\ntransfer-encoding: gzip, Chunked\r\n\r\nC \r\nhello, world\r\n00\r\nA: b\r\n\r\n", true),
+            ("continue", b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 \r\nContent-Length:12\r\n\r\nhello, world", true),
+            ("old", b"HTTP/1.0 200 OK\r\nConnection: Keep-Alive\r\nContent-Length: 12\r\n\r\nhello, world", true),
+        ]
+    }
+
+    #[test]
+    fn a_response_is_whole_however_it_is_split() {
+        for (name, bytes, keep_alive) in responses() {
+            for split in 0..bytes.len() {
+                let mut response = Response::default();
+                response.reset(false);
+                assert_eq!(
+                    response.take(&bytes[..split], Some(BODY)),
+                    Ok(None),
+                    "{name} at {split}"
+                );
+                let ended = response.take(&bytes[split..], Some(BODY));
+                assert_eq!(ended, Ok(Some(whole(keep_alive))), "{name} at {split}");
+            }
+            let mut response = Response::default();
+            response.reset(false);
+            let (last, others) = bytes.split_last().unwrap();
+            for byte in others {
+                assert_eq!(response.take(&[*byte], Some(BODY)), Ok(None), "{name} byte by byte");
+            }
+            let ended = response.take(&[*last], Some(BODY));
+            assert_eq!(ended, Ok(Some(whole(keep_alive))), "{name} byte by byte");
+        }
+    }
+
+    #[test]
+    fn without_a_length_the_end_of_the_connection_ends_the_body() {
+        let mut response = Response::default();
+        response.reset(false);
+        let bytes = b"HTTP/1.1 200 OK\r\n\r\nhello, world";
+        assert_eq!(response.take(bytes, Some(BODY)), Ok(None));
+        assert_eq!(response.end(Some(BODY)), Ok(whole(false)));
+    }
+
+    #[test]
+    fn an_answer_to_head_has_no_body() {
+        let mut response = Response::default();
+        response.reset(true);
+        let bytes = b"HTTP/1.1 200 OK\r\nContent-Length: 12\r\n\r\n";
+        assert_eq!(response.take(bytes, None), Ok(Some(whole(true))));
+    }
+
+    #[test]
+    fn another_body_is_not_right() {
+        for body in ["hello, World", "hello, worl", "hello, world!"] {
+            let bytes = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{body}", body.len());
+            let mut response = Response::default();
+            response.reset(false);
+            let ended = response.take(bytes.as_bytes(), Some(BODY)).unwrap().unwrap();
+            assert!(!ended.body_right, "{body}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_response_is_refused() {
+        for (bytes, error) in [
+            ("HTTP/2 200 OK\r\n\r\n", ResponseError::StatusLine),
+            ("HTTP/1.1 20x OK\r\n\r\n", ResponseError::StatusLine),
+            ("SSH-2.0-OpenSSH\r\n\r\n", ResponseError::StatusLine),
+            ("HTTP/1.1 200 OK\r\nContent-Length: x\r\n\r\n", ResponseError::Length),
+            ("HTTP/1.1 200 OK\r\nContent-Length: -1\r\n\r\n", ResponseError::Length),
+            (
+                "HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n",
+                ResponseError::Length,
+            ),
+            (
+                "HTTP/1.1 200 OK\r\nContent-Length: 99999999999999999999999\r\n\r\n",
+                ResponseError::Length,
+            ),
+            ("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nxyz\r\n", ResponseError::Chunk),
+            ("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n\r\n", ResponseError::Chunk),
+            ("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nab", ResponseError::Chunk),
+            (
+                "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1111111111111111",
+                ResponseError::Chunk,
+            ),
+            ("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\nHTTP", ResponseError::Surplus),
+        ] {
+            let mut response = Response::default();
+            response.reset(false);
+            assert_eq!(response.take(bytes.as_bytes(), None), Err(error), "{bytes:?}");
+        }
+    }
+
+    #[test]
+    fn a_head_without_end_is_given_up() {
+        let mut response = Response::default();
+        response.reset(false);
+        let error = (0..100).find_map(|_| response.take(&[b'a'; 1000], None).err());
+        assert_eq!(error, Some(ResponseError::LongHead));
+    }
+
+    proptest! {
+        #[test]
+        fn no_bytes_make_it_panic(pieces in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..40), 0..8)) {
+            let mut response = Response::default();
+            response.reset(false);
+            let head: &[u8] = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
+            let _ = response.take(head, Some(BODY));
+            for piece in &pieces {
+                if response.take(piece, Some(BODY)).is_err() { break }
+            }
+        }
+    }
+}

@@ -1,0 +1,154 @@
+//! A whole HTTP load: shares for the threads, and one report from what they counted.
+
+use crate::load::board::Board;
+use crate::load::error::LoadError;
+use crate::load::health::{Findings, OwnFacts, own_cost};
+use crate::load::http::engine::{Engine, Share};
+use crate::load::http::requests::Requests;
+use crate::load::http::tally::Tally;
+use crate::load::limits::raise_descriptors;
+use crate::load::meter::{read_listen_overflows, read_rss_peak};
+use crate::load::supply::Plan;
+use crate::load::target::resolve;
+use crate::load::wire::Dialer;
+use crate::model::load::{Amount, HttpLoad, LoadReport, Pace, Severity};
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::thread;
+
+/// Drives the load, one thread per board.
+///
+/// # Errors
+/// Where the server cannot be addressed or the kernel has no room for the connections.
+pub(crate) fn run(load: &HttpLoad, boards: &[Board]) -> Result<LoadReport, LoadError> {
+    let proc_root = Path::new("/proc");
+    raise_descriptors(u64::from(load.connections))?;
+    let dialer = Dialer::new(resolve(&load.base)?, &load.options)?;
+    let requests = Requests::new(&load.routes, dialer.target());
+    let shares = shares(load, boards.len() as u32);
+    let dropped = read_listen_overflows(proc_root);
+    let tallies: Vec<_> = thread::scope(|scope| {
+        let threads: Vec<_> = shares
+            .iter()
+            .zip(boards)
+            .map(|(share, board)| {
+                let (requests, dialer) = (&requests, &dialer);
+                scope.spawn(move || Engine::new(share, requests, dialer, board)?.run())
+            })
+            .collect();
+        threads.into_iter().map(thread::ScopedJoinHandle::join).collect()
+    });
+    let mut tally = Tally::default();
+    for one in tallies {
+        tally.merge(&one.map_err(|_| LoadError::Panicked)?.map_err(LoadError::Kernel)?);
+    }
+    let drops = read_listen_overflows(proc_root)
+        .zip(dropped)
+        .map(|(after, before)| after.saturating_sub(before));
+    Ok(report(load, &tally, drops, read_rss_peak(proc_root)))
+}
+
+/// Microseconds between wake-ups: an answer of a closed load is waited for, one of an open load is not.
+fn quantum_us(load: &HttpLoad) -> u32 {
+    let usual = if matches!(load.pace, Pace::Open { .. }) { 1_000 } else { 0 };
+    load.options.quantum_us.unwrap_or(usual)
+}
+
+fn shares(load: &HttpLoad, threads: u32) -> Vec<Share> {
+    let threads = threads.max(1);
+    let part = |whole: u64, index: u32| {
+        let (index, threads) = (u64::from(index), u64::from(threads));
+        whole * (index + 1) / threads - whole * index / threads
+    };
+    let share = |index: u32| Share {
+        connections: part(u64::from(load.connections), index) as u32,
+        plan: Plan {
+            count: match load.amount {
+                Amount::Requests(requests) => Some(part(requests, index)),
+                Amount::Seconds(_) => None,
+            },
+            seconds: match load.amount {
+                Amount::Requests(_) => None,
+                Amount::Seconds(seconds) => Some(seconds),
+            },
+            open: match load.pace {
+                Pace::Open { per_second, arrivals } => {
+                    Some((per_second / f64::from(threads), arrivals))
+                }
+                Pace::Closed { .. } => None,
+            },
+            seed: load.options.seed.wrapping_add(u64::from(index)),
+        },
+        timeout_s: load.options.timeout_s,
+        quantum: u64::from(quantum_us(load)) * 1_000,
+    };
+    (0..threads).map(share).collect()
+}
+
+fn report(load: &HttpLoad, tally: &Tally, drops: Option<u64>, rss_peak: Option<u64>) -> LoadReport {
+    let window = tally.first.zip(tally.last);
+    let seconds = window.map_or(0.0, |(first, last)| last.since(first) as f64 / 1e9);
+    let sent = tally.completed + tally.errors();
+    let mut metrics = BTreeMap::new();
+    let mut put = |name: &str, value: Option<f64>| {
+        if let Some(value) = value {
+            metrics.insert(name.to_owned(), value);
+        }
+    };
+    put("latency.p50", tally.latency.quantile(0.5));
+    put("latency.p95", tally.latency.quantile(0.95));
+    put("latency.p99", tally.latency.quantile(0.99));
+    put("latency.max", tally.latency.max());
+    put("throughput", (seconds > 0.0).then(|| tally.completed as f64 / seconds));
+    put("errors", (sent > 0).then(|| tally.errors() as f64 / sent as f64));
+    LoadReport {
+        completed: tally.completed,
+        errors: tally.errors(),
+        seconds,
+        window_ms: window.map(|(first, last)| (first.millis(), last.millis())),
+        latency_hdr: tally.latency.encode(),
+        service_hdr: tally.service.encode(),
+        errors_by: tally.errors_by(),
+        metrics,
+        own: own_cost(&tally.own, rss_peak),
+        steps: Vec::new(),
+        flags: findings(load, tally, seconds, drops).list(),
+    }
+}
+
+fn findings(load: &HttpLoad, tally: &Tally, seconds: f64, syn_drops: Option<u64>) -> Findings {
+    let mut findings = Findings::default();
+    if tally.gone {
+        let message = "no connection could be opened for 3 s: look whether the server still runs";
+        findings.add("server-gone", Severity::Fatal, message.to_owned());
+    }
+    if tally.completed == 0 {
+        let message = "not one right response came: look at the server's log and at the expected status and body";
+        findings.add("nothing-completed", Severity::Fatal, message.to_owned());
+    } else {
+        let kinds: Vec<String> =
+            tally.errors_by().iter().map(|(kind, count)| format!("{kind} {count}")).collect();
+        let message = format!("requests had no right response ({})", kinds.join(", "));
+        findings.share("errors", tally.errors(), tally.due, &message);
+    }
+    let asked = u64::from(load.connections);
+    if tally.connected < asked && !tally.gone {
+        let message = format!(
+            "only {} of {asked} connections were open when the load began: raise the server's backlog or lower `connections`",
+            tally.connected
+        );
+        findings.add("not-all-ready", Severity::Fatal, message);
+    }
+    if let Pace::Open { per_second, .. } = load.pace
+        && let Some(span) = tally.send_span()
+    {
+        findings.rate(per_second, tally.due.saturating_sub(1) as f64 / span);
+        let message = "arrivals waited for a free connection: raise `connections`";
+        findings.backlog(tally.waited, tally.due, message);
+    }
+    let quantum = f64::from(quantum_us(load)) / 1e6;
+    let (own, threads) = (&tally.own, load.options.threads.max(1));
+    let median = tally.latency.quantile(0.5);
+    findings.own(&OwnFacts { own, seconds, threads, quantum, median, syn_drops });
+    findings
+}

@@ -1,0 +1,100 @@
+//! What an HTTP load counts.
+
+use crate::load::clock::Moment;
+use crate::load::durations::Durations;
+use crate::load::meter::Own;
+use std::collections::BTreeMap;
+
+/// Why a request has no right response.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Fault {
+    /// No connection.
+    Connect,
+    /// No answer in time.
+    Timeout,
+    /// The connection ended before the response did.
+    Early,
+    /// Bytes that are no response.
+    Malformed,
+    /// Another status than the expected.
+    Status,
+    /// Another body than the expected.
+    Body,
+}
+
+const FAULTS: [(Fault, &str); 6] = [
+    (Fault::Connect, "connect"),
+    (Fault::Timeout, "timeout"),
+    (Fault::Early, "closed-early"),
+    (Fault::Malformed, "malformed"),
+    (Fault::Status, "status"),
+    (Fault::Body, "body"),
+];
+
+/// Counts and distributions of one thread.
+#[derive(Debug, Default)]
+pub(crate) struct Tally {
+    pub(crate) completed: u64,
+    pub(crate) faults: [u64; FAULTS.len()],
+    pub(crate) latency: Durations,
+    pub(crate) service: Durations,
+    /// Requests sent anew because the server had closed a kept-alive connection.
+    pub(crate) retried: u64,
+    /// Arrivals of an open load that waited for a free connection.
+    pub(crate) waited: u64,
+    pub(crate) connected: u64,
+    pub(crate) gone: bool,
+    pub(crate) first: Option<Moment>,
+    pub(crate) last: Option<Moment>,
+    /// The last request's sending.
+    pub(crate) last_send: Option<Moment>,
+    /// Arrivals that were due.
+    pub(crate) due: u64,
+    pub(crate) own: Own,
+}
+
+impl Tally {
+    /// Counts a fault.
+    pub(crate) fn fault(&mut self, fault: Fault) {
+        self.faults[fault as usize] += 1;
+    }
+
+    /// All faults.
+    pub(crate) fn errors(&self) -> u64 {
+        self.faults.iter().sum()
+    }
+
+    /// Faults by name, without those that never happened.
+    pub(crate) fn errors_by(&self) -> BTreeMap<String, u64> {
+        let counted = FAULTS.iter().map(|(fault, name)| (*name, self.faults[*fault as usize]));
+        counted
+            .filter(|(_, count)| *count > 0)
+            .map(|(name, count)| (name.to_owned(), count))
+            .collect()
+    }
+
+    /// Seconds between the first and the last sending; `None` where there were not two.
+    pub(crate) fn send_span(&self) -> Option<f64> {
+        let span = self.last_send?.since(self.first?);
+        (span > 0).then(|| span as f64 / 1e9)
+    }
+
+    /// Adds another thread's.
+    pub(crate) fn merge(&mut self, other: &Self) {
+        self.completed += other.completed;
+        for (count, more) in self.faults.iter_mut().zip(other.faults) {
+            *count += more;
+        }
+        self.latency.merge(&other.latency);
+        self.service.merge(&other.service);
+        self.retried += other.retried;
+        self.waited += other.waited;
+        self.connected += other.connected;
+        self.gone |= other.gone;
+        self.first = self.first.into_iter().chain(other.first).min();
+        self.last = self.last.into_iter().chain(other.last).max();
+        self.last_send = self.last_send.into_iter().chain(other.last_send).max();
+        self.due += other.due;
+        self.own.merge(&other.own);
+    }
+}

@@ -1,0 +1,35 @@
+//! File descriptors: raised as far as allowed, checked before anything is opened.
+
+use crate::load::error::LoadError;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+/// What a process needs beside its connections.
+const SPARE: u64 = 64;
+
+/// Raises the limit so that so many connections fit.
+///
+/// # Errors
+/// Where the hard limit is too low and cannot be raised.
+pub(crate) fn raise_descriptors(connections: u64) -> Result<(), LoadError> {
+    let needed = connections + SPARE;
+    let limit = getrlimit(Resource::Nofile);
+    if limit.current.is_none_or(|soft| soft >= needed) {
+        return Ok(());
+    }
+    let maximum = limit.maximum.map(|hard| hard.max(needed));
+    let raised = Rlimit { current: Some(needed), maximum };
+    // Only root may raise the hard limit; for everybody else this fails and says so.
+    setrlimit(Resource::Nofile, raised)
+        .map_err(|_| LoadError::Descriptors { needed, hard: limit.maximum.unwrap_or(u64::MAX) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_limit_that_cannot_be_had_is_refused_with_the_remedy() {
+        let error = raise_descriptors(1 << 40).unwrap_err().to_string();
+        assert!(error.contains("ulimit -Hn 1099511627840"), "{error}");
+    }
+}

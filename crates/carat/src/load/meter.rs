@@ -1,0 +1,143 @@
+//! What the generator itself costs, and how far it lags: the suspect in every result.
+
+use crate::load::clock::{Moment, thread_cpu};
+use crate::load::durations::Durations;
+use std::fs;
+use std::path::Path;
+
+/// Length of the window in which the processor share is taken.
+const WINDOW: u64 = 1_000_000_000;
+
+/// One thread's own cost; made and used on that thread.
+#[derive(Debug)]
+pub(crate) struct Meter {
+    cpu_begun: u64,
+    delay_begun: Option<u64>,
+    window: Moment,
+    window_cpu: u64,
+    pub(crate) own: Own,
+}
+
+/// What a thread used, ready to be added to another's.
+#[derive(Debug, Default, Clone)]
+pub(crate) struct Own {
+    pub(crate) cpu: u64,
+    pub(crate) share_max: f64,
+    pub(crate) run_delay: Option<u64>,
+    pub(crate) lag: Durations,
+    pub(crate) late: Durations,
+    pub(crate) messages: u64,
+    pub(crate) bounded: u64,
+    pub(crate) clock_steps: u32,
+    pub(crate) backlog_max: u64,
+    pub(crate) slow_connects: u64,
+}
+
+impl Meter {
+    /// Begins to measure the calling thread.
+    pub(crate) fn begin(now: Moment) -> Self {
+        let cpu_begun = thread_cpu();
+        Self {
+            cpu_begun,
+            delay_begun: read_run_delay(Path::new("/proc")),
+            window: now,
+            window_cpu: cpu_begun,
+            own: Own::default(),
+        }
+    }
+
+    /// Closes the window of the processor share once it is a second long.
+    pub(crate) fn tick(&mut self, now: Moment) {
+        let passed = now.since(self.window);
+        if passed >= WINDOW {
+            let cpu = thread_cpu();
+            let share = (cpu - self.window_cpu) as f64 / passed as f64;
+            self.own.share_max = self.own.share_max.max(share);
+            self.window = now;
+            self.window_cpu = cpu;
+        }
+    }
+
+    /// Ends the measurement; a load shorter than a window is one window.
+    pub(crate) fn end(mut self, now: Moment) -> Own {
+        let cpu = thread_cpu();
+        let passed = now.since(self.window);
+        if passed >= WINDOW / 4 {
+            let share = (cpu - self.window_cpu) as f64 / passed as f64;
+            self.own.share_max = self.own.share_max.max(share);
+        }
+        self.own.cpu = cpu - self.cpu_begun;
+        self.own.run_delay = read_run_delay(Path::new("/proc"))
+            .zip(self.delay_begun)
+            .map(|(end, begin)| end.saturating_sub(begin));
+        self.own
+    }
+
+    /// Notes that `received` bytes came with a read; see [`Own::backlog_max`].
+    pub(crate) fn note_backlog(&mut self, received: usize) {
+        self.own.backlog_max = self.own.backlog_max.max(received as u64);
+    }
+}
+
+impl Own {
+    /// Adds another thread's cost.
+    pub(crate) fn merge(&mut self, other: &Self) {
+        self.cpu += other.cpu;
+        self.share_max = self.share_max.max(other.share_max);
+        self.run_delay = match (self.run_delay, other.run_delay) {
+            (Some(one), Some(two)) => Some(one + two),
+            (one, two) => one.or(two),
+        };
+        self.lag.merge(&other.lag);
+        self.late.merge(&other.late);
+        self.messages += other.messages;
+        self.bounded += other.bounded;
+        self.clock_steps = self.clock_steps.max(other.clock_steps);
+        self.backlog_max = self.backlog_max.max(other.backlog_max);
+        self.slow_connects += other.slow_connects;
+    }
+}
+
+/// Nanoseconds that the calling thread waited for a core; `None` where the kernel does not say.
+fn read_run_delay(proc_root: &Path) -> Option<u64> {
+    parse_run_delay(&fs::read_to_string(proc_root.join("thread-self/schedstat")).ok()?)
+}
+
+/// The second figure of `schedstat` (Documentation/scheduler/sched-stats.rst).
+fn parse_run_delay(text: &str) -> Option<u64> {
+    text.split_ascii_whitespace().nth(1)?.parse().ok()
+}
+
+/// Peak resident memory of this process in bytes; `None` where the kernel does not say.
+pub(crate) fn read_rss_peak(proc_root: &Path) -> Option<u64> {
+    let text = fs::read_to_string(proc_root.join("self/status")).ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    line.split_ascii_whitespace().next()?.parse::<u64>().ok().map(|kib| kib * 1024)
+}
+
+/// Connection requests that the kernel dropped because an accept queue was full, since boot.
+pub(crate) fn read_listen_overflows(proc_root: &Path) -> Option<u64> {
+    parse_listen_overflows(&fs::read_to_string(proc_root.join("net/netstat")).ok()?)
+}
+
+fn parse_listen_overflows(text: &str) -> Option<u64> {
+    let mut lines = text.lines().filter(|line| line.starts_with("TcpExt:"));
+    let names = lines.next()?.split_ascii_whitespace();
+    let values = lines.next()?.split_ascii_whitespace();
+    let (_, value) = names.zip(values).find(|(name, _)| *name == "ListenOverflows")?;
+    value.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_kernels_tables_are_read_by_name() {
+        let netstat = "TcpExt: SyncookiesSent ListenOverflows ListenDrops\nTcpExt: 0 17 18\nIpExt: A\nIpExt: 1\n";
+        assert_eq!(parse_listen_overflows(netstat), Some(17));
+        assert_eq!(parse_listen_overflows("TcpExt: A\nTcpExt: 1\n"), None);
+        assert_eq!(parse_run_delay("12 345 6\n"), Some(345));
+        assert!(read_rss_peak(Path::new("/proc")).is_some_and(|bytes| bytes > 100_000));
+    }
+}

@@ -1,0 +1,118 @@
+//! What is still to be sent, and when.
+
+use crate::load::clock::{Moment, nanos_of};
+use crate::load::schedule::Schedule;
+use crate::model::load::Arrivals;
+
+/// How a load is spread over one thread.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Plan {
+    /// Sends in all; `None` where time decides.
+    pub(crate) count: Option<u64>,
+    /// Seconds after which nothing more is sent.
+    pub(crate) seconds: Option<f64>,
+    /// Rate and spread of an open load.
+    pub(crate) open: Option<(f64, Arrivals)>,
+    /// Seed of the spread.
+    pub(crate) seed: u64,
+}
+
+/// The sends that are left.
+#[derive(Debug)]
+pub(crate) struct Supply {
+    left: Option<u64>,
+    until: Option<Moment>,
+    schedule: Option<Schedule>,
+    handed: u64,
+}
+
+impl Supply {
+    /// Nothing to send, ever.
+    pub(crate) fn none() -> Self {
+        Self { left: Some(0), until: None, schedule: None, handed: 0 }
+    }
+
+    /// The sends of a plan that begins now.
+    pub(crate) fn begin(plan: &Plan, now: Moment) -> Self {
+        Self {
+            left: plan.count,
+            until: plan.seconds.map(|seconds| now.after(nanos_of(seconds))),
+            schedule: plan
+                .open
+                .map(|(rate, arrivals)| Schedule::new(now, rate, arrivals, plan.seed)),
+            handed: 0,
+        }
+    }
+
+    /// Whether sends have their moments, whatever the server does.
+    pub(crate) fn is_open(&self) -> bool {
+        self.schedule.is_some()
+    }
+
+    /// Takes the next send: the moment it is meant for, where one is due.
+    pub(crate) fn next(&mut self, now: Moment) -> Option<Moment> {
+        if self.is_over(now) {
+            return None;
+        }
+        let intended = match &mut self.schedule {
+            None => now,
+            Some(schedule) if schedule.due() <= now => {
+                let due = schedule.due();
+                schedule.advance();
+                due
+            }
+            Some(_) => return None,
+        };
+        self.left = self.left.map(|left| left - 1);
+        self.handed += 1;
+        Some(intended)
+    }
+
+    /// When the next send is due; `None` in a closed load or after the last.
+    pub(crate) fn due(&self, now: Moment) -> Option<Moment> {
+        if self.is_over(now) { None } else { self.schedule.as_ref().map(Schedule::due) }
+    }
+
+    /// Whether nothing is left to send.
+    ///
+    /// An open load ends by the moments that were meant, so that a late generator still sends them all.
+    pub(crate) fn is_over(&self, now: Moment) -> bool {
+        let at = self.schedule.as_ref().map_or(now, Schedule::due);
+        self.left == Some(0) || self.until.is_some_and(|until| at >= until)
+    }
+
+    /// Sends taken so far.
+    pub(crate) fn handed(&self) -> u64 {
+        self.handed
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn plan() -> Plan {
+        Plan { count: None, seconds: None, open: None, seed: 1 }
+    }
+
+    #[test]
+    fn a_closed_load_hands_out_until_its_count_or_its_time_is_over() {
+        let mut supply = Supply::begin(&Plan { count: Some(2), ..plan() }, Moment(0));
+        assert_eq!(
+            [5, 6, 7].map(|at| supply.next(Moment(at)).map(|m| m.0)),
+            [Some(5), Some(6), None]
+        );
+        let mut supply = Supply::begin(&Plan { seconds: Some(1e-9), ..plan() }, Moment(5));
+        assert_eq!([5, 6].map(|at| supply.next(Moment(at)).is_some()), [true, false]);
+    }
+
+    #[test]
+    fn a_late_generator_still_sends_everything_that_was_due() {
+        let open = Some((1e9, Arrivals::Fixed));
+        let mut supply = Supply::begin(&Plan { seconds: Some(3e-9), open, ..plan() }, Moment(0));
+        let late = Moment(1_000);
+        let sent: Vec<u64> = std::iter::from_fn(|| supply.next(late)).map(|m| m.0).collect();
+        assert_eq!(sent, [0, 1, 2]);
+        assert!(supply.is_over(late));
+    }
+}

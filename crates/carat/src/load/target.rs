@@ -1,0 +1,117 @@
+//! Where a load goes: a URL taken apart and resolved.
+
+use crate::load::net::Address;
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::path::PathBuf;
+use thiserror::Error;
+
+/// A server and how to speak to it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Target {
+    /// Where it listens.
+    pub address: Address,
+    /// Value of the `Host` header.
+    pub host: String,
+    /// Name to verify a certificate against, without the port; `None` without TLS.
+    pub tls_name: Option<String>,
+    /// Path with its query, beginning with `/`.
+    pub path: String,
+}
+
+/// A URL that a load cannot go to.
+#[derive(Debug, Error)]
+pub enum TargetError {
+    /// No scheme that is known.
+    #[error("`{0}` is not a URL of a server: write http://, https://, ws://, wss:// or unix:/path")]
+    Scheme(String),
+    /// A name without an address.
+    #[error("cannot resolve `{host}`: {source}; write the address in digits to be sure")]
+    Resolve {
+        /// The name with its port.
+        host: String,
+        /// What the resolver says.
+        source: std::io::Error,
+    },
+    /// A name that resolves to nothing.
+    #[error("`{0}` has no address; write the address in digits to be sure")]
+    NoAddress(String),
+}
+
+/// Takes a URL apart and resolves its host; IPv4 addresses go first.
+///
+/// # Errors
+/// Where the scheme is unknown or the host has no address.
+pub fn resolve(url: &str) -> Result<Target, TargetError> {
+    if let Some(path) = url.strip_prefix("unix:") {
+        let address = Address::Unix(PathBuf::from(path));
+        let host = "localhost".to_owned();
+        return Ok(Target { address, host, tls_name: None, path: "/".to_owned() });
+    }
+    let unknown = || TargetError::Scheme(url.to_owned());
+    let (scheme, rest) = url.split_once("://").ok_or_else(unknown)?;
+    let (port, tls) = match scheme {
+        "http" | "ws" => (80, false),
+        "https" | "wss" => (443, true),
+        _ => return Err(unknown()),
+    };
+    let start = rest.find(['/', '?']).unwrap_or(rest.len());
+    let (host, path) = rest.split_at(start);
+    let path = if path.starts_with('/') { path.to_owned() } else { format!("/{path}") };
+    let name = name_of(host);
+    let with_port =
+        if name.len() == host.len() { format!("{host}:{port}") } else { host.to_owned() };
+    let tls_name = tls.then(|| name.trim_matches(['[', ']']).to_owned());
+    let address = Address::Inet(address_of(&with_port)?);
+    Ok(Target { address, host: host.to_owned(), tls_name, path })
+}
+
+/// The host without its port; an IPv6 address keeps its brackets.
+fn name_of(host: &str) -> &str {
+    let end = host.rfind(']').map_or(0, |bracket| bracket + 1);
+    host[end..].find(':').map_or(host, |colon| &host[..end + colon])
+}
+
+fn address_of(host: &str) -> Result<SocketAddr, TargetError> {
+    let found = host
+        .to_socket_addrs()
+        .map_err(|source| TargetError::Resolve { host: host.to_owned(), source })?;
+    let mut addresses: Vec<SocketAddr> = found.collect();
+    addresses.sort_by_key(|address| !address.is_ipv4());
+    addresses.first().copied().ok_or_else(|| TargetError::NoAddress(host.to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_url_is_taken_apart() {
+        for (url, address, host, tls, path) in [
+            ("http://127.0.0.1:3000", "127.0.0.1:3000", "127.0.0.1:3000", None, "/"),
+            ("http://127.0.0.1/a?b=c", "127.0.0.1:80", "127.0.0.1", None, "/a?b=c"),
+            ("https://127.0.0.1?q", "127.0.0.1:443", "127.0.0.1", Some("127.0.0.1"), "/?q"),
+            ("ws://[::1]:9/cable", "[::1]:9", "[::1]:9", None, "/cable"),
+            ("wss://[::1]/cable", "[::1]:443", "[::1]", Some("::1"), "/cable"),
+        ] {
+            let target = resolve(url).unwrap();
+            assert_eq!(target.address, Address::Inet(address.parse().unwrap()), "{url}");
+            assert_eq!((target.host.as_str(), target.path.as_str()), (host, path), "{url}");
+            assert_eq!(target.tls_name.as_deref(), tls, "{url}");
+        }
+    }
+
+    #[test]
+    fn a_socket_in_the_file_system_is_a_server_too() {
+        assert_eq!(
+            resolve("unix:/run/a.sock").unwrap().address,
+            Address::Unix("/run/a.sock".into())
+        );
+    }
+
+    #[test]
+    fn what_is_no_url_is_refused() {
+        for url in ["", "localhost:3000", "ftp://127.0.0.1/"] {
+            assert!(matches!(resolve(url), Err(TargetError::Scheme(_))), "{url}");
+        }
+    }
+}
