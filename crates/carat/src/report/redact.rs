@@ -2,7 +2,7 @@
 //! also the host's and the user's name, paths, log lines and environment beyond an allow-list.
 
 use crate::model::Results;
-use crate::report::text::plain;
+use crate::report::text::{one_line, plain, shorten};
 use std::collections::BTreeMap;
 
 /// Who will read what is written.
@@ -204,7 +204,7 @@ impl Rules {
     fn distinct_names(&self, results: &Results) -> BTreeMap<String, String> {
         let mut names: BTreeMap<String, String> = BTreeMap::new();
         for variant in &results.variants {
-            let base = crate::report::text::one_line(&self.text(&variant.name));
+            let base = shorten(&one_line(&self.text(&variant.name)), 120);
             let mut name = base.clone();
             let mut copy = 2;
             while names.values().any(|taken| *taken == name) {

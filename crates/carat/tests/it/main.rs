@@ -5,3 +5,4 @@
 mod probe;
 mod report;
 mod report_builder;
+mod report_page;

@@ -281,3 +281,49 @@ fn base64(bytes: &[u8]) -> String {
     }
     out
 }
+
+/// What somebody could put wherever a text comes from elsewhere.
+pub(crate) const PAYLOAD: &str = "</script></title><script>window.ran=1</script><img src=x onerror=window.ran=2>\" onmouseover=window.ran=3 '`${window.ran=4}` javascript:window.ran=5 \u{1b}[31m\u{202e}\u{7}=cmd|' /C calc'!A0";
+
+/// The results with hostile text in every place that can hold text.
+pub(crate) fn hostile(mut results: Results) -> Results {
+    let renamed: BTreeMap<String, String> = results
+        .variants
+        .iter()
+        .enumerate()
+        .map(|(place, variant)| (variant.name.clone(), format!("{place}{PAYLOAD}")))
+        .collect();
+    results.name = PAYLOAD.into();
+    results.about = Some(PAYLOAD.into());
+    results.plan_text = PAYLOAD.into();
+    results.plan_hash = PAYLOAD.into();
+    results.warnings = vec![PAYLOAD.into()];
+    results.machine =
+        BTreeMap::from([(PAYLOAD.into(), PAYLOAD.into()), ("ruby".into(), PAYLOAD.into())]);
+    for variant in &mut results.variants {
+        variant.name = renamed[&variant.name].clone();
+        variant.settings = BTreeMap::from([(PAYLOAD.into(), PAYLOAD.into())]);
+    }
+    for conclusion in &mut results.conclusions {
+        conclusion.variant = renamed[&conclusion.variant].clone();
+    }
+    for trial in &mut results.trials {
+        trial.variant = renamed[&trial.variant].clone();
+        trial.id = PAYLOAD.into();
+        trial.metrics.insert(PAYLOAD.into(), 1.0);
+    }
+    for trial in results.trials.iter_mut().skip(4).take(3) {
+        trial.outcome = Outcome::Crashed;
+        trial.detail = Some(PAYLOAD.into());
+        trial.log_tail = PAYLOAD.repeat(5);
+        if let Some(load) = &mut trial.load {
+            let severity = carat::model::Severity::Warning;
+            load.flags.push(carat::model::LoadFlag {
+                code: PAYLOAD.into(),
+                severity,
+                message: PAYLOAD.into(),
+            });
+        }
+    }
+    results
+}

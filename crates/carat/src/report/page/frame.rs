@@ -1,6 +1,7 @@
 //! The page around its sections: head, policy, title, footer.
 
 use crate::model::Results;
+use crate::report::page::fit::fitting;
 use crate::report::page::gallery::Gallery;
 use crate::report::page::{figures, forest, latency, memory, order, sections, tables};
 use crate::report::redact::{Audience, prepare};
@@ -24,7 +25,10 @@ pub struct PageOptions {
 
 /// The page, complete: no other file, no request.
 pub fn html(results: &Results, options: &PageOptions) -> String {
-    let results = &prepare(results, options.audience);
+    fitting(&prepare(results, options.audience), |results| draw(results, options))
+}
+
+fn draw(results: &Results, options: &PageOptions) -> String {
     let sentences = wording::sentences(results);
     let title = match wording::headline(results, &sentences) {
         Some(sentence) => sentence.whole(),

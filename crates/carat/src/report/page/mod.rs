@@ -1,6 +1,7 @@
 //! One self-contained page: the verdict in words, then a picture, then the tables, then how to repeat it.
 
 mod figures;
+mod fit;
 mod forest;
 mod frame;
 mod gallery;

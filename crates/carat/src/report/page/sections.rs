@@ -142,7 +142,7 @@ pub(crate) fn repeat(results: &Results) -> Markup {
         pre { "carat compare experiment.toml --seed " (results.seed) }
         details {
             summary { "The experiment file (plan " (crate::report::text::shorten(&results.plan_hash, 13)) ")" }
-            pre { (results.plan_text) }
+            pre tabindex="0" { (results.plan_text) }
         }
     }
 }
