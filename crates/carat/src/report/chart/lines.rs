@@ -82,7 +82,7 @@ impl Plot {
     /// The picture; `None` where there is nothing to draw.
     pub(crate) fn draw(&self, caption: &Caption<'_>) -> Option<Picture> {
         let (x_range, y_range) = self.ranges()?;
-        let right = if self.labels() { WIDTH - 104.0 } else { WIDTH - 8.0 };
+        let right = if self.labels() { WIDTH - 116.0 } else { WIDTH - 8.0 };
         let x = scale(&self.x, x_range, (LEFT, right));
         let y = scale(&self.y, zero_if_near(y_range, &self.y), (BOTTOM, TOP));
         let mut svg = Svg::new(WIDTH, HEIGHT);
@@ -137,7 +137,7 @@ impl Plot {
                 &class,
                 (right + 6.0, at - over + 4.0),
                 Anchor::Start,
-                &shorten(&line.label, 15),
+                &shorten(&line.label, 14),
             );
         }
     }
