@@ -1,6 +1,7 @@
 //! Prints the tables of `docs/method.md`: what the procedures do where the truth is known.
 //!
-//! Usage: `stats [REPLICATIONS [TABLE…]]`.
+//! Usage: `stats [REPLICATIONS [TABLE…]]`, 5,000 replications and all tables by default. The same
+//! numbers come out of the same arguments on every machine.
 
 use carat_stats::budget::blocks_for;
 use carat_stats::family::{Design, Finding, Price, guard};
@@ -29,7 +30,7 @@ fn main() -> io::Result<()> {
     let replications = arguments.next().and_then(|n| n.parse().ok()).unwrap_or(5000);
     let wanted: Vec<String> = arguments.collect();
     let mut out = io::stdout().lock();
-    writeln!(out, "{replications} replications each.")?;
+    writeln!(out, "{replications} simulated experiments for each line.")?;
     for (name, table) in TABLES {
         if wanted.is_empty() || wanted.iter().any(|w| w == name) {
             writeln!(out)?;

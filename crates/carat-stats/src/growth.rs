@@ -43,6 +43,8 @@ pub struct Growth {
     pub rate: Option<f64>,
     /// Lower and upper limit of the rate, each with 5 % error.
     pub interval: Option<(f64, f64)>,
+    /// Upper limit (5 % error) of the plain rate over the second half, where nothing is extrapolated.
+    pub at_most: Option<f64>,
     /// Rates over the second quarter and over the second half: equal for a leak, halved for a logarithm.
     pub doublings: Option<(f64, f64)>,
     /// Size of the one dominant jump.
@@ -68,6 +70,7 @@ pub fn classify(series: &[(f64, f64)], tolerance: f64) -> Growth {
             requests,
             rate: None,
             interval: None,
+            at_most: None,
             doublings: None,
             step: None,
             oscillating: false,
@@ -83,6 +86,7 @@ pub fn classify(series: &[(f64, f64)], tolerance: f64) -> Growth {
         requests,
         rate: Some(judged.trend.rate),
         interval: Some(judged.trend.limits),
+        at_most: Some(judged.trend.late_high),
         doublings: judged.bins.doublings(),
         step: jump,
         oscillating: seen.oscillates(),
@@ -198,5 +202,107 @@ impl Seen {
         let distance = (self.trend.rate - self.tolerance).abs();
         let width = 2.0 * 1.7 * self.trend.error;
         requests * (width / distance).clamp(2.0, 8.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::simulate::{Shape, Soak, Source};
+
+    fn kinds(soak: Soak, runs: u32, tolerance: f64) -> Vec<Kind> {
+        let mut source = Source::new(51);
+        (0..runs).map(|_| classify(&soak.run(&mut source), tolerance).kind).collect()
+    }
+
+    fn share(kinds: &[Kind], wanted: &[Kind]) -> f64 {
+        kinds.iter().filter(|kind| wanted.contains(kind)).count() as f64 / kinds.len() as f64
+    }
+
+    const HARMLESS: [Kind; 3] = [Kind::Flat, Kind::LevellingOff, Kind::Stepwise];
+
+    #[test]
+    fn a_leak_of_16_bytes_is_found_at_300_000_requests() {
+        for shape in [Shape::Flat, Shape::Logarithm] {
+            let kinds = kinds(Soak::new(shape, 16.0, 300e3), 300, 4.0);
+            let found = share(&kinds, &[Kind::Linear]);
+            assert!(found >= 0.90, "{shape:?}: found in {found}");
+            assert!(share(&kinds, &HARMLESS) <= 0.01, "{shape:?}");
+        }
+    }
+
+    #[test]
+    fn what_does_not_leak_is_not_accused() {
+        for shape in [
+            Shape::Flat,
+            Shape::Step,
+            Shape::Logarithm,
+            Shape::SteepLogarithm,
+            Shape::Saturating,
+            Shape::Saw,
+        ] {
+            for requests in [100e3, 300e3] {
+                let kinds = kinds(Soak::new(shape, 0.0, requests), 150, 4.0);
+                let accused = share(&kinds, &[Kind::Linear]);
+                assert!(accused <= 0.02, "{shape:?} at {requests}: {accused}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_leak_hidden_in_a_warm_up_is_never_called_harmless() {
+        for requests in [50e3, 100e3, 200e3, 300e3] {
+            let kinds = kinds(Soak::new(Shape::Saturating, 16.0, requests), 100, 4.0);
+            assert!(share(&kinds, &HARMLESS) <= 0.02, "{requests}");
+        }
+    }
+
+    #[test]
+    fn plain_series_have_plain_answers() {
+        let series = |amount: fn(f64) -> f64| -> Vec<(f64, f64)> {
+            (1..=200).map(|i| (f64::from(i) * 1000.0, amount(f64::from(i) * 1000.0))).collect()
+        };
+        for (amount, kind) in [
+            ((|_| 70e6) as fn(f64) -> f64, Kind::Flat),
+            (|x| 70e6 + 16.0 * x, Kind::Linear),
+            (|x| if x > 90e3 { 73e6 } else { 70e6 }, Kind::Stepwise),
+            (|x| 70e6 + 10e6 * (1.0 - (-x / 20e3).exp()), Kind::Flat),
+            (|x| 70e6 + 200e3 * (x / 2000.0).ln_1p(), Kind::Flat),
+        ] {
+            assert_eq!(classify(&series(amount), 4.0).kind, kind, "{amount:?}");
+        }
+        let leak = classify(&series(|x| 70e6 + 16.0 * x), 4.0);
+        assert!((leak.rate.unwrap() - 16.0).abs() < 1e-3, "{leak:?}");
+    }
+
+    #[test]
+    fn objects_leaked_into_slots_are_found_where_memory_only_jumps() {
+        // One slot of 40 bytes per 2 requests; the heap grows by 4 MB whenever it is full.
+        let mut source = Source::new(52);
+        let slots: Vec<(f64, f64)> = (1..=300)
+            .map(|i| {
+                let x = f64::from(i) * 500.0;
+                (x, 400e3 + 0.5 * x + 2000.0 * source.even())
+            })
+            .collect();
+        let memory: Vec<(f64, f64)> =
+            slots.iter().map(|&(x, live)| (x, 60e6 + (live * 40.0 / 4e6).ceil() * 4e6)).collect();
+        let found = classify(&slots, 0.1);
+        assert_eq!(found.kind, Kind::Linear);
+        let (low, high) = found.interval.unwrap();
+        assert!(low < 0.5 && 0.5 < high, "{found:?}");
+        assert_ne!(classify(&memory, 4.0).kind, Kind::Linear);
+    }
+
+    #[test]
+    fn too_short_a_series_is_undecided_and_says_how_long_it_should_be() {
+        let short: Vec<(f64, f64)> = (1..=10).map(|i| (f64::from(i), 1.0)).collect();
+        let growth = classify(&short, 4.0);
+        assert_eq!((growth.kind, growth.needed), (Kind::Undecided, Some(20.0)));
+        assert_eq!(classify(&[], 4.0).needed, None);
+        let leak = Soak::new(Shape::Logarithm, 16.0, 60e3).run(&mut Source::new(53));
+        let growth = classify(&leak, 4.0);
+        assert_eq!(growth.kind, Kind::Undecided);
+        assert!(growth.needed.is_some_and(|n| (120e3..=480e3).contains(&n)), "{growth:?}");
     }
 }

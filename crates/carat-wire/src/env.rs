@@ -32,3 +32,6 @@ pub const INHERITED_PRELOAD: &str = "CARAT_INHERITED_LD_PRELOAD";
 
 /// What `RUBYOPT` was before `carat exec`: the programs that the server starts get it back.
 pub const INHERITED_RUBYOPT: &str = "CARAT_INHERITED_RUBYOPT";
+
+/// Folder of the bundled workloads, where they are not in `workloads` of the current folder.
+pub const WORKLOADS: &str = "CARAT_WORKLOADS";

@@ -1,6 +1,6 @@
 //! The command line as it is written.
 
-use crate::cli::{Exit, compare, exec, exit, explain, output, report, workload};
+use crate::cli::{Exit, compare, exec, exit, explain, output, record, report, workload};
 use crate::launch::{guard_main, stage_main};
 use crate::load::worker_main;
 use clap::{Parser, Subcommand};
@@ -21,6 +21,8 @@ enum Command {
     Compare(compare::CompareArgs),
     /// Show where every megabyte of a running server is
     Explain(explain::ExplainArgs),
+    /// Record the memory of a server over time and say whether it grows
+    Record(record::RecordArgs),
     /// Write one HTML page from a results file
     Report(report::ReportArgs),
     /// Apply settings, then become the server
@@ -54,6 +56,7 @@ pub fn main() -> ExitCode {
         }
         Command::Compare(args) => compare::run(&args),
         Command::Explain(args) => explain::run(&args),
+        Command::Record(args) => record::run(&args),
         Command::Report(args) => report::run(&args),
         Command::Workload(args) => workload::run(&args),
     };

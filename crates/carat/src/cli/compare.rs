@@ -80,6 +80,8 @@ fn compare(
     prepared: Vec<Prepared>,
     fresh: &Header,
 ) -> anyhow::Result<Exit> {
+    // Before anything exists that a signal could leave behind.
+    let interrupt = listen_for_signals()?;
     let path = args.output.clone().unwrap_or_else(|| format!("{}.carat", experiment.name).into());
     let options = OpenOptions { path, resume: args.resume, blocks: args.blocks, seed: args.seed };
     let directory = tempfile::Builder::new()
@@ -89,7 +91,6 @@ fn compare(
     let token = format!("{:016x}", rand::rng().random::<u64>());
     let (mut store, header) = open(&options, fresh, &this_runner(&token, directory.path()))?;
     output::tell(&intention(&header, &options));
-    let interrupt = listen_for_signals()?;
     let mut bench = bench(args, experiment, prepared, (&token, &directory), &interrupt)?;
     let live = io::stderr().is_terminal() && output::variable("CI").is_none();
     let mut display = Display::new(live, &header.primary, header.max_blocks, header.variants.len());
@@ -187,7 +188,8 @@ fn bench(
     Ok(Box::new(RealBench::new(experiment, prepared, workshop, guard)))
 }
 
-fn listen_for_signals() -> anyhow::Result<Interrupt> {
+/// Turns Ctrl-C, TERM and a closed terminal into the wish to stop.
+pub(crate) fn listen_for_signals() -> anyhow::Result<Interrupt> {
     use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
     let interrupt = Interrupt::default();
     let mut signals = signal_hook::iterator::Signals::new([SIGINT, SIGTERM, SIGHUP])

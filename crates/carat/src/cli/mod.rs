@@ -12,6 +12,10 @@ mod explain;
 mod ledger_text;
 mod output;
 mod progress;
+mod record;
+mod record_text;
+mod record_view;
+mod recorder;
 mod report;
 mod results;
 mod suggest;
@@ -19,3 +23,6 @@ mod workload;
 
 pub use args::main;
 pub use exit::Exit;
+//! The command line: the only place that builds concrete things and prints.
+
+pub mod load;

@@ -28,6 +28,15 @@ pub struct Progress {
     pub lag_us: u64,
 }
 
+impl Progress {
+    /// Share that is done, by count or by time; `None` where neither was planned.
+    pub fn share(&self) -> Option<f64> {
+        let by_count = self.planned.map(|planned| self.done as f64 / planned.max(1) as f64);
+        let by_time = self.planned_s.map(|planned| self.seconds / planned);
+        by_count.or(by_time).map(|share| share.min(1.0))
+    }
+}
+
 /// The figures of one thread.
 #[derive(Debug, Default)]
 pub(crate) struct Board {

@@ -1,12 +1,16 @@
 //! Why a load could not be driven at all.
 
 use crate::load::target::TargetError;
+use crate::model::load_table::LoadTableError;
 use std::io;
 use thiserror::Error;
 
 /// A load that could not be driven; a load that could, however badly, has a report with findings instead.
 #[derive(Debug, Error)]
 pub enum LoadError {
+    /// The table of the experiment file contradicts itself.
+    #[error(transparent)]
+    Table(#[from] LoadTableError),
     /// The URL leads nowhere.
     #[error(transparent)]
     Target(#[from] TargetError),

@@ -4,6 +4,7 @@ use super::load::{
     Amount, Arrivals, BroadcastEnd, CableLoad, HttpLoad, LoadSpec, Options, Pace, PayloadShape,
     Route,
 };
+use crate::model::Span;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use thiserror::Error;
@@ -24,16 +25,19 @@ pub struct LoadTable {
 #[derive(Debug, Error, PartialEq, Eq)]
 pub enum LoadTableError {
     /// Neither kind or both.
-    #[error("[load] needs exactly one of [load.http] and [load.cable]")]
+    #[error("[load] needs exactly one of [load.http] and [load.cable]: say what to send")]
     Kind,
     /// Two ways to say when to stop.
-    #[error("requests and seconds exclude each other: keep one")]
+    #[error("load.http: requests and duration exclude each other: keep one")]
     Amount,
-    /// An open load without an end.
-    #[error("{0} must be more than 0")]
+    /// A load of nothing.
+    #[error("load.{0} must be more than 0")]
     Zero(&'static str),
+    /// A path that is none.
+    #[error("load path `{0}` must start with `/`")]
+    Path(String),
     /// Two ways to pace.
-    #[error("rate and concurrency exclude each other: keep one")]
+    #[error("load.cable: rate and concurrency exclude each other: keep one")]
     Pace,
     /// Spread without a rate.
     #[error("arrivals says how a rate is spread: add `rate`, or remove `arrivals`")]
@@ -51,6 +55,15 @@ impl LoadTable {
             (None, Some(cable)) => cable.load(&format!("ws://{authority}")).map(LoadSpec::Cable),
             _ => Err(LoadTableError::Kind),
         }
+    }
+
+    /// The load that warms the server up before it; `None` where there is none.
+    ///
+    /// # Errors
+    /// Where the table contradicts itself.
+    pub fn warmup(&self, authority: &str) -> Result<Option<LoadSpec>, LoadTableError> {
+        let warmup = self.http.as_ref().map(|http| http.warmup(&format!("http://{authority}")));
+        Ok(warmup.transpose()?.flatten().map(LoadSpec::Http))
     }
 }
 
@@ -74,22 +87,22 @@ pub struct HttpTable {
     pub expect_body: Option<String>,
     /// Connections open at once.
     pub connections: u32,
-    /// Requests in all; excludes `seconds`.
+    /// Requests that are measured; excludes `duration`.
     pub requests: Option<u64>,
-    /// Seconds of load; excludes `requests`.
-    pub seconds: Option<f64>,
+    /// How long requests are sent; excludes `requests`; 10 seconds where neither is given.
+    pub duration: Option<Span>,
+    /// Requests before that are not measured; a tenth of `requests` or of `duration` where absent.
+    pub warmup: Option<u64>,
     /// Requests per second whatever the server does; without it every connection waits for its answer.
     pub rate: Option<f64>,
     /// How a rate is spread: `fixed` or `poisson`.
     pub arrivals: Option<Arrivals>,
-    /// Requests before the measured ones, which are not measured; a tenth of the load where absent.
-    pub warmup: Option<u64>,
-    /// Seconds after which an unanswered request is an error.
-    pub timeout_s: f64,
+    /// How long one request may take.
+    pub timeout: Span,
     /// Threads that share the connections.
     pub threads: u32,
-    /// Least microseconds between two wake-ups of the generator.
-    pub quantum_us: Option<u32>,
+    /// Least time between two wake-ups of the generator.
+    pub quantum: Option<Span>,
     /// Seed of everything random.
     pub seed: u64,
 }
@@ -124,6 +137,20 @@ fn one() -> u32 {
     1
 }
 
+impl Default for RouteTable {
+    fn default() -> Self {
+        Self {
+            path: "/".to_owned(),
+            weight: 1,
+            method: None,
+            headers: BTreeMap::new(),
+            body: None,
+            expect_status: None,
+            expect_body: None,
+        }
+    }
+}
+
 impl Default for HttpTable {
     fn default() -> Self {
         let options = Options::default();
@@ -137,54 +164,67 @@ impl Default for HttpTable {
             expect_body: None,
             connections: 8,
             requests: None,
-            seconds: None,
+            duration: None,
+            warmup: None,
             rate: None,
             arrivals: None,
-            warmup: None,
-            timeout_s: options.timeout_s,
+            timeout: Span::seconds(30),
             threads: options.threads,
-            quantum_us: options.quantum_us,
+            quantum: None,
             seed: options.seed,
         }
     }
 }
 
 impl HttpTable {
-    /// The same load, as short as the warm-up; `None` where none is wanted.
-    pub fn warm_up(&self) -> Option<Self> {
-        let (requests, seconds) = match (self.warmup, self.requests) {
-            (Some(0), _) => return None,
-            (Some(requests), _) => (Some(requests), None),
-            (None, Some(requests)) => (Some((requests / 10).max(1)), None),
-            (None, None) => (None, Some(self.seconds.unwrap_or(10.0) / 10.0)),
-        };
-        Some(Self { requests, seconds, ..self.clone() })
-    }
-
     /// The load against a server at `base`, such as `http://127.0.0.1:9292`.
     ///
     /// # Errors
     /// Where the table contradicts itself.
     pub fn load(&self, base: &str) -> Result<HttpLoad, LoadTableError> {
         if self.connections == 0 {
-            return Err(LoadTableError::Zero("connections"));
+            return Err(LoadTableError::Zero("http.connections"));
         }
-        let amount = match (self.requests, self.seconds) {
-            (Some(_), Some(_)) => return Err(LoadTableError::Amount),
-            (Some(0), None) => return Err(LoadTableError::Zero("requests")),
-            (Some(requests), None) => Amount::Requests(requests),
-            (None, Some(seconds)) if seconds > 0.0 => Amount::Seconds(seconds),
-            (None, Some(_)) => return Err(LoadTableError::Zero("seconds")),
-            (None, None) => Amount::Seconds(10.0),
-        };
+        let amount = self.amount()?;
+        let routes = self.routes();
+        for route in &routes {
+            check_path(&route.path)?;
+        }
         Ok(HttpLoad {
             base: base.to_owned(),
-            routes: self.routes(),
+            routes,
             connections: self.connections,
             pace: pace(self.rate, self.arrivals, self.connections)?,
             amount,
-            options: options(self.timeout_s, self.threads, self.quantum_us, self.seed),
+            options: options(self.timeout, self.threads, self.quantum, self.seed),
         })
+    }
+
+    /// The requests that warm the server up before [`HttpTable::load`]; `None` where there are none.
+    ///
+    /// # Errors
+    /// Where the table contradicts itself.
+    pub fn warmup(&self, base: &str) -> Result<Option<HttpLoad>, LoadTableError> {
+        let load = self.load(base)?;
+        let amount = match (self.warmup, load.amount) {
+            (Some(0), _) | (None, Amount::Requests(..10)) => return Ok(None),
+            (Some(requests), _) => Amount::Requests(requests),
+            (None, Amount::Requests(requests)) => Amount::Requests(requests / 10),
+            (None, Amount::Seconds(seconds)) => Amount::Seconds(seconds / 10.0),
+        };
+        Ok(Some(HttpLoad { amount, ..load }))
+    }
+
+    fn amount(&self) -> Result<Amount, LoadTableError> {
+        match (self.requests, self.duration) {
+            (Some(_), Some(_)) => Err(LoadTableError::Amount),
+            (Some(0), None) => Err(LoadTableError::Zero("http.requests")),
+            (Some(requests), None) => Ok(Amount::Requests(requests)),
+            (None, Some(duration)) if duration.0.is_zero() => {
+                Err(LoadTableError::Zero("http.duration"))
+            }
+            (None, duration) => Ok(Amount::Seconds(duration.map_or(10.0, Span::as_seconds))),
+        }
     }
 
     fn routes(&self) -> Vec<Route> {
@@ -249,18 +289,18 @@ pub struct CableTable {
     pub payload_object: bool,
     /// Handshakes under way at once while connections are added.
     pub ramp: u32,
-    /// Seconds that a step may take until all of its connections are subscribed.
-    pub ready_s: f64,
+    /// How long a step may take until all of its connections are subscribed.
+    pub ready_within: Span,
     /// Value of the `Origin` header.
     pub origin: Option<String>,
     /// Headers of the handshake.
     pub headers: BTreeMap<String, String>,
     /// Open stale connections anew, as browsers do.
     pub reopen_stale: bool,
-    /// Seconds after which a broadcast that has not reached everybody is given up.
-    pub timeout_s: f64,
-    /// Least microseconds between two wake-ups of the generator.
-    pub quantum_us: Option<u32>,
+    /// How long a broadcast may take to reach everybody.
+    pub timeout: Span,
+    /// Least time between two wake-ups of the generator.
+    pub quantum: Option<Span>,
     /// Seed of everything random.
     pub seed: u64,
 }
@@ -281,12 +321,12 @@ impl Default for CableTable {
             payload: 200,
             payload_object: false,
             ramp: 32,
-            ready_s: 120.0,
+            ready_within: Span::seconds(120),
             origin: None,
             headers: BTreeMap::new(),
             reopen_stale: false,
-            timeout_s: 60.0,
-            quantum_us: None,
+            timeout: Span::seconds(60),
+            quantum: None,
             seed: 1,
         }
     }
@@ -312,6 +352,7 @@ impl CableTable {
                 return Err(LoadTableError::Zero(name));
             }
         }
+        check_path(&self.path)?;
         if self.rate.is_some() && self.concurrency.is_some() {
             return Err(LoadTableError::Pace);
         }
@@ -329,19 +370,25 @@ impl CableTable {
             payload: self.payload.max(PAYLOAD_MIN),
             shape,
             ramp: self.ramp,
-            ready_s: self.ready_s,
+            ready_s: self.ready_within.as_seconds(),
             origin: self.origin.clone(),
             headers: self.headers.clone().into_iter().collect(),
             stale_s: 6.0,
             reopen_stale: self.reopen_stale,
             linger_s: 0.2,
-            options: options(self.timeout_s, 1, self.quantum_us, self.seed),
+            options: options(self.timeout, 1, self.quantum, self.seed),
         })
     }
 }
 
-fn options(timeout_s: f64, threads: u32, quantum_us: Option<u32>, seed: u64) -> Options {
+fn options(timeout: Span, threads: u32, quantum: Option<Span>, seed: u64) -> Options {
+    let quantum_us = quantum.map(|quantum| quantum.0.as_micros() as u32);
+    let timeout_s = timeout.as_seconds();
     Options { timeout_s, threads: threads.max(1), quantum_us, seed, ..Options::default() }
+}
+
+fn check_path(path: &str) -> Result<(), LoadTableError> {
+    if path.starts_with('/') { Ok(()) } else { Err(LoadTableError::Path(path.to_owned())) }
 }
 
 fn pace(
@@ -384,12 +431,13 @@ mod tests {
         for (text, error) in [
             ("", LoadTableError::Kind),
             ("[http]\n[cable]", LoadTableError::Kind),
-            ("[http]\nrequests = 1\nseconds = 1.0", LoadTableError::Amount),
-            ("[http]\nrequests = 0", LoadTableError::Zero("requests")),
-            ("[http]\nconnections = 0", LoadTableError::Zero("connections")),
+            ("[http]\nrequests = 1\nduration = '1s'", LoadTableError::Amount),
+            ("[http]\nrequests = 0", LoadTableError::Zero("http.requests")),
+            ("[http]\nconnections = 0", LoadTableError::Zero("http.connections")),
             ("[http]\nrate = 0.0", LoadTableError::Zero("rate")),
             ("[http]\narrivals = \"poisson\"", LoadTableError::Arrivals),
             ("[cable]\nrate = 1.0\nconcurrency = 1", LoadTableError::Pace),
+            ("[http]\npath = 'a'", LoadTableError::Path("a".into())),
             ("[cable]\nsteps = 0", LoadTableError::Zero("steps")),
         ] {
             assert_eq!(table(text).spec("h:1"), Err(error), "{text}");

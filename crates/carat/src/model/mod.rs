@@ -8,7 +8,9 @@ pub mod load_table;
 pub mod memory;
 pub mod metric;
 pub mod outcome;
+pub mod recording;
 pub mod results;
+pub mod span;
 pub mod units;
 
 pub use ledger::Ledger;
@@ -17,5 +19,7 @@ pub use load_table::{CableTable, HttpTable, LoadTable, RouteTable};
 pub use memory::{CgroupSample, MemberSample, Sample, SamplerCost};
 pub use metric::{Better, MetricInfo, Unit};
 pub use outcome::Outcome;
+pub use recording::Recording;
 pub use results::{Conclusion, Estimate, Results, Role, Trial, Variant, Verdict};
+pub use span::Span;
 pub use units::Bytes;

@@ -1,44 +1,6 @@
-//! Amounts as people write them: `"60s"`, `"500ms"`, `"0.25%"`, `"+5%"`.
+//! Shares as people write them: `"0.25%"`, `"+5%"`.
 
 use serde::{Deserialize, Deserializer, Serialize};
-use std::time::Duration;
-
-/// A span of time, written `"90s"`, `"500ms"`, `"2m"` or `"1h"`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-pub struct Span(pub Duration);
-
-impl Span {
-    /// A span of whole seconds.
-    pub const fn seconds(seconds: u64) -> Self {
-        Self(Duration::from_secs(seconds))
-    }
-
-    /// Parses one; the message says what would be right.
-    pub fn parse(text: &str) -> Result<Self, String> {
-        let wrong = || {
-            format!(
-                "`{text}` is not a span of time; write for example \"30s\", \"500ms\" or \"2m\""
-            )
-        };
-        let digits = text.find(|c: char| c.is_ascii_alphabetic()).ok_or_else(wrong)?;
-        let number: f64 = text[..digits].trim().parse().map_err(|_| wrong())?;
-        let unit = match &text[digits..] {
-            "ms" => 1e-3,
-            "s" => 1.0,
-            "m" | "min" => 60.0,
-            "h" => 3600.0,
-            _ => return Err(wrong()),
-        };
-        Duration::try_from_secs_f64(number * unit).map(Self).map_err(|_| wrong())
-    }
-}
-
-impl<'de> Deserialize<'de> for Span {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = String::deserialize(deserializer)?;
-        Self::parse(&text).map_err(serde::de::Error::custom)
-    }
-}
 
 /// A share written as a percentage, kept as a fraction: `"+5%"` is 0.05.
 #[derive(Debug, Clone, Copy, PartialEq, PartialOrd, Serialize)]
@@ -67,23 +29,6 @@ impl<'de> Deserialize<'de> for Percent {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn spans_are_read_as_written() {
-        for (text, millis) in
-            [("60s", 60_000), ("500ms", 500), ("2m", 120_000), ("1.5s", 1_500), ("1h", 3_600_000)]
-        {
-            assert_eq!(Span::parse(text).unwrap().0.as_millis(), millis, "{text}");
-        }
-    }
-
-    #[test]
-    fn a_span_without_a_unit_or_below_zero_is_refused_with_an_example() {
-        for text in ["60", "", "s", "-1s", "1 fortnight", "NaNs", "1e400s"] {
-            let message = Span::parse(text).unwrap_err();
-            assert!(message.contains("\"30s\""), "{text}: {message}");
-        }
-    }
 
     #[test]
     fn percentages_are_kept_as_fractions() {

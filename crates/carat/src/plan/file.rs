@@ -1,9 +1,8 @@
 //! The experiment file as it is written, and what it means once checked.
 
-use crate::model::load_table::LoadTable;
 use crate::model::metric;
 use crate::plan::error::{explain_toml, nearest};
-use crate::plan::{Percent, PlanError, Span};
+use crate::plan::{LoadTable, Percent, PlanError, Span};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use std::collections::{BTreeMap, BTreeSet};
@@ -158,7 +157,6 @@ const fn stop_within() -> Span {
 const fn ready_within() -> Span {
     Span::seconds(60)
 }
-
 impl Experiment {
     /// Reads and checks a file.
     pub fn read(path: &Path) -> Result<Self, PlanError> {
@@ -263,15 +261,7 @@ impl Experiment {
     }
 
     fn load_problem(&self) -> Option<String> {
-        if let Err(error) = self.load.spec("127.0.0.1:1") {
-            return Some(error.to_string());
-        }
-        let http = self.load.http.iter();
-        let mut paths = http.flat_map(|http| {
-            std::iter::once(&http.path).chain(http.routes.iter().map(|route| &route.path))
-        });
-        let wrong = paths.find(|path| !path.starts_with('/'))?;
-        Some(format!("load.http: the path `{wrong}` must start with `/`"))
+        self.load.spec("127.0.0.1:1").err().map(|error| error.to_string())
     }
 
     fn measure_problem(&self) -> Option<String> {
@@ -378,7 +368,7 @@ margin = "0.25%"
             ("within = \"30s\"", "within = \"30\"", "not a span of time"),
             ("max = 60", "max = 0", "between 1 and 10000"),
             ("name = \"compaction\"", "name = \"../x\"", "cannot be a file name"),
-            ("requests = 6000", "requests = 0", "requests must be more than 0"),
+            ("requests = 6000", "requests = 0", "load.http.requests must be more than 0"),
             ("[[variant]]\nname = \"default\"", "", "at least two [[variant]]"),
         ] {
             let text = COMPACTION.replace(from, to);

@@ -8,7 +8,8 @@ mod file;
 mod order;
 mod template;
 
-pub use amount::{Percent, Span};
+pub use crate::model::{LoadTable, Span};
+pub use amount::Percent;
 pub use error::PlanError;
 pub use file::{Experiment, Measure, Ready, ServerTable, ServiceTable, Trials, VariantTable};
 pub use order::{Slot, block_order, trial_id};

@@ -7,8 +7,10 @@
 mod advice;
 mod allocator;
 mod budget;
+mod cgroup;
 mod directory;
 mod fields;
+mod growth;
 mod inside;
 mod ledger;
 mod machine;
@@ -26,6 +28,7 @@ mod weight;
 
 pub use advice::{Finding, findings};
 pub use budget::Budget;
+pub use growth::growth;
 pub use inside::{Inside, MallocFigures};
 pub use ledger::ledger;
 pub use machine::available;

@@ -11,7 +11,7 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::ptr::null_mut;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 /// Long enough for Ruby to reach a point where it can answer, short against the life of a server.
@@ -49,8 +49,19 @@ impl ProbePage {
         page::read(|offset, buffer| self.file.read_exact_at(buffer, offset)).ok()
     }
 
+    /// Asks for fresh figures and does not wait for them.
+    pub fn ask(&self) {
+        self.with_header(|header| {
+            request(header);
+        });
+    }
+
     /// Asks for fresh figures and waits a little for them; what is not fresh then stays as it was.
     pub fn refresh(&self) {
+        self.with_header(|header| wait_for(header, request(header)));
+    }
+
+    fn with_header(&self, work: impl FnOnce(&Header)) {
         // SAFETY: a new mapping of a file of at least this size, at an address of the kernel's choice.
         let mapped = unsafe {
             mmap(
@@ -65,22 +76,25 @@ impl ProbePage {
         let Ok(start) = mapped else { return };
         // SAFETY: the mapping is as large as a header, aligned to a page, and lives until `munmap` below.
         let header = unsafe { &*start.cast::<Header>() };
-        ask(header);
+        // Before that the page is not ready, and nobody would answer.
+        if header.magic.load(Ordering::Acquire) == page::MAGIC {
+            work(header);
+        }
         // SAFETY: exactly the mapping made above, to which no reference is left.
         let _ = unsafe { munmap(start, HEADER_BYTES) };
     }
 }
 
-fn ask(header: &Header) {
-    if header.magic.load(Ordering::Acquire) != page::MAGIC {
-        return;
-    }
+fn request(header: &Header) -> u32 {
     let request = header.requested.fetch_add(1, Ordering::AcqRel).wrapping_add(1);
     let _ = futex::wake(&header.requested, futex::Flags::empty(), 1);
+    request
+}
+
+fn wait_for(header: &Header, request: u32) {
     let deadline = Instant::now() + PATIENCE;
-    let is_answered = |word: &std::sync::atomic::AtomicU32| {
-        word.load(Ordering::Acquire).wrapping_sub(request) < u32::MAX / 2
-    };
+    let is_answered =
+        |word: &AtomicU32| word.load(Ordering::Acquire).wrapping_sub(request) < u32::MAX / 2;
     while !(is_answered(&header.served) && is_answered(&header.served_by_ruby)) {
         if Instant::now() >= deadline {
             return;

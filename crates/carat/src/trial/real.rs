@@ -1,8 +1,8 @@
 //! The real bench: real services, a real server, real load, the kernel's figures.
 
 use crate::launch::{Guard, Held, LaunchSpec, check_ready, free_port};
-use crate::load::Generator;
-use crate::model::load_table::LoadTable;
+use crate::load::{Generator, LoadError};
+use crate::model::load_table::LoadTableError;
 use crate::model::{LoadReport, LoadSpec, Outcome, Severity, Trial};
 use crate::plan::{Experiment, Values, fill};
 use crate::process::{ProcRoot, Tree};
@@ -191,11 +191,13 @@ impl Script<'_> {
         self.wait_until_ready(site)?;
         seen.boot = Some(started.elapsed());
         seen.ready = Some(site.full_sample());
-        if let Some(warm_up) = self.warm_up() {
-            self.drive(site, self.load(&warm_up)?, Phase::WarmUp)?;
+        let (table, authority) = (&self.experiment.load, format!("127.0.0.1:{}", self.places.port));
+        if let Some(warmup) = table.warmup(&authority).map_err(contradiction)? {
+            self.drive(site, warmup, Phase::WarmUp)?;
         }
+        let load = table.spec(&authority).map_err(contradiction)?;
         let (from, ticks) = (site.now_ms(), site.cpu_ticks());
-        let report = self.drive(site, self.load(&self.experiment.load)?, Phase::Load)?;
+        let report = self.drive(site, load, Phase::Load)?;
         seen.window_ms = Some((from, site.now_ms()));
         let spent = site.cpu_ticks().saturating_sub(ticks);
         seen.cpu = Some(Duration::from_secs_f64(
@@ -298,17 +300,6 @@ impl Script<'_> {
         }
     }
 
-    fn warm_up(&self) -> Option<LoadTable> {
-        let http = self.experiment.load.http.as_ref()?.warm_up()?;
-        Some(LoadTable { http: Some(http), cable: None })
-    }
-
-    fn load(&self, table: &LoadTable) -> Result<LoadSpec, TrialError> {
-        // The plan was checked with the same call, so an error here is one of the program.
-        let spec = table.spec(&format!("127.0.0.1:{}", self.places.port));
-        spec.map_err(|error| TrialError::Service(error.to_string()))
-    }
-
     fn drive(
         &self,
         site: &mut Site<'_>,
@@ -328,16 +319,14 @@ impl Script<'_> {
                 site.generator = None;
                 return Ok(report);
             }
-            let done = share(&generator.progress());
+            let done = generator.progress().share();
             site.step(phase, done).map_err(crashed)?;
         }
     }
 }
 
-/// How much of a load is done, by requests or by time, whichever was asked for.
-fn share(progress: &crate::load::Progress) -> Option<f64> {
-    let by_count = progress.planned.map(|planned| progress.done as f64 / planned as f64);
-    by_count.or_else(|| progress.planned_s.map(|planned| progress.seconds / planned))
+fn contradiction(error: LoadTableError) -> TrialError {
+    TrialError::from(LoadError::from(error))
 }
 
 fn never_ready(halt: Halt) -> Course {

@@ -2,7 +2,11 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod fake_run;
 mod probe;
+mod real_run;
 mod report;
 mod report_builder;
 mod report_page;
+mod support;
+mod tidy;

@@ -1,0 +1,72 @@
+//! A load's report for people and for programs.
+
+use crate::model::load::{LoadReport, LoadSpec, OwnCost, Severity};
+use crate::model::{Bytes, Unit};
+use serde_json::json;
+use std::io::{self, Write};
+
+/// Version of the JSON; raised when a field changes its meaning or goes.
+const SCHEMA: &str = "carat.load/1";
+
+/// The report as JSON with the load that it is of.
+pub(crate) fn json(spec: &LoadSpec, report: &LoadReport, out: &mut dyn Write) -> io::Result<()> {
+    let value = json!({ "schema": SCHEMA, "load": spec, "report": report });
+    serde_json::to_writer_pretty(&mut *out, &value)?;
+    writeln!(out)
+}
+
+/// The report as a few lines.
+pub(crate) fn text(report: &LoadReport, out: &mut dyn Write) -> io::Result<()> {
+    let throughput = report.metrics.get("throughput").copied().unwrap_or_default();
+    writeln!(
+        out,
+        "{} responses in {}, {}, {} errors",
+        report.completed,
+        Unit::Seconds.show(report.seconds),
+        Unit::PerSecond.show(throughput),
+        report.errors
+    )?;
+    for (kind, count) in &report.errors_by {
+        writeln!(out, "  {count} {kind}")?;
+    }
+    let at = |name: &str| report.metrics.get(name).map(|value| Unit::Seconds.show(*value));
+    let quantiles = ["p50", "p95", "p99", "max"];
+    let values: Vec<String> =
+        quantiles.iter().filter_map(|name| at(&format!("latency.{name}"))).collect();
+    if values.len() == quantiles.len() {
+        let cells = quantiles.iter().zip(&values).map(|(name, value)| format!("{name} {value}"));
+        writeln!(out, "latency  {}", cells.collect::<Vec<_>>().join("   "))?;
+    }
+    tail(report, out)
+}
+
+/// The generator's own cost and the findings.
+pub(crate) fn tail(report: &LoadReport, out: &mut dyn Write) -> io::Result<()> {
+    writeln!(out, "generator  {}", own(&report.own, report.seconds))?;
+    for flag in &report.flags {
+        let word = match flag.severity {
+            Severity::Info => "note",
+            Severity::Warning => "warning",
+            Severity::Fatal => "invalid",
+        };
+        writeln!(out, "{word}: {}: {}", flag.code, flag.message)?;
+    }
+    Ok(())
+}
+
+fn own(own: &OwnCost, seconds: f64) -> String {
+    let mut parts = vec![format!("{:.1} % of a core", own.cpu_s / seconds.max(1e-9) * 100.0)];
+    if let Some(micros) = own.cpu_us_per_message {
+        parts.push(format!("{micros:.1} µs per message"));
+    }
+    if let Some((_, lag)) = own.lag {
+        parts.push(format!("lag p99 {}", Unit::Seconds.show(lag)));
+    }
+    if let Some((_, late)) = own.late {
+        parts.push(format!("late p99 {}", Unit::Seconds.show(late)));
+    }
+    if let Some(bytes) = own.rss_peak {
+        parts.push(format!("{} resident", Bytes(bytes)));
+    }
+    parts.join("   ")
+}
