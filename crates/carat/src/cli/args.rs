@@ -1,6 +1,6 @@
 //! The command line as it is written.
 
-use crate::cli::{Exit, compare, exec, exit, explain, output, record, report, workload};
+use crate::cli::{Exit, compare, exec, exit, explain, load, output, record, report, workload};
 use crate::launch::{guard_main, stage_main};
 use crate::load::worker_main;
 use clap::{Parser, Subcommand};
@@ -25,6 +25,8 @@ enum Command {
     Record(record::RecordArgs),
     /// Write one HTML page from a results file
     Report(report::ReportArgs),
+    /// Drive a load against a running server
+    Load(load::LoadArgs),
     /// Apply settings, then become the server
     Exec(exec::ExecArgs),
     /// List or show the bundled workloads
@@ -54,6 +56,7 @@ pub fn main() -> ExitCode {
         Command::Exec(args) => {
             return exec::run(&args, &mut std::io::stdout(), &mut std::io::stderr()).into();
         }
+        Command::Load(args) => load::run(&args, &mut std::io::stdout().lock()),
         Command::Compare(args) => compare::run(&args),
         Command::Explain(args) => explain::run(&args),
         Command::Record(args) => record::run(&args),

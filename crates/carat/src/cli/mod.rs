@@ -10,6 +10,7 @@ mod exec_verify;
 mod exit;
 mod explain;
 mod ledger_text;
+mod load;
 mod output;
 mod progress;
 mod record;
@@ -23,6 +24,3 @@ mod workload;
 
 pub use args::main;
 pub use exit::Exit;
-//! The command line: the only place that builds concrete things and prints.
-
-pub mod load;

@@ -6,4 +6,4 @@ mod run;
 mod show;
 
 pub use args::LoadArgs;
-pub use run::{run, worker};
+pub use run::run;

@@ -1,21 +1,18 @@
 //! Runs `carat load` and turns the report into an exit status.
 
+use crate::cli::Exit;
 use crate::cli::load::args::{LoadArgs, LoadKind};
 use crate::cli::load::live::Live;
 use crate::cli::load::show;
 use crate::load;
 use crate::model::LoadSpec;
 use std::io::Write;
-use std::process::ExitCode;
-
-/// Exit status of a load whose figures mean nothing.
-const INVALID: u8 = 4;
 
 /// Drives the load and prints its report.
 ///
 /// # Errors
 /// Where the load cannot be driven or the report not be written.
-pub fn run(args: &LoadArgs, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
+pub fn run(args: &LoadArgs, out: &mut dyn Write) -> anyhow::Result<Exit> {
     let (spec, json) = match &args.kind {
         LoadKind::Http(http) => (LoadSpec::Http(http.load()?), http.common.json),
     };
@@ -28,10 +25,5 @@ pub fn run(args: &LoadArgs, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
     } else {
         show::text(&report, out)?;
     }
-    Ok(if report.is_invalid() { ExitCode::from(INVALID) } else { ExitCode::SUCCESS })
-}
-
-/// The hidden subcommand `load-worker`: a load on standard input, lines of progress and a report on standard output.
-pub fn worker() -> ExitCode {
-    load::worker_main(std::io::stdin(), std::io::stdout())
+    Ok(if report.is_invalid() { Exit::Invalid } else { Exit::Fine })
 }
