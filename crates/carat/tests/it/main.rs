@@ -8,5 +8,6 @@ mod real_run;
 mod report;
 mod report_builder;
 mod report_page;
+mod report_things;
 mod support;
 mod tidy;

@@ -3,9 +3,12 @@
 //! Needs chromium and node; `npm` fetches axe-core into the target folder. Without them the test says that it
 //! was skipped, unless `CARAT_REQUIRE_BROWSER` is set, as in CI.
 
-use crate::report_builder::{Effect, Recipe, conclude, hostile};
+use crate::report_builder::{Effect, PAYLOAD, Recipe, conclude, hostile};
+use crate::report_things::{ledger, recording};
 use carat::model::{Outcome, Results};
-use carat::report::{Audience, PageOptions, html, json};
+use carat::report::{
+    Audience, PageOptions, comparison_html, html, json, ledger_html, recording_html,
+};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -59,11 +62,31 @@ fn cases() -> Vec<(&'static str, Results)> {
     vec![
         ("compact", Recipe::default().build()),
         ("arenas", Recipe::arenas().build()),
+        ("cable", Recipe::cable().build()),
         ("crowd", crowd.build()),
         ("one-trial", lonely),
         ("missing-metric", missing),
         ("nothing-counts", broken),
         ("hostile", hostile(Recipe::default().build())),
+    ]
+}
+
+fn other_pages() -> Vec<(&'static str, String)> {
+    let options = PageOptions::default();
+    let mut other = Recipe { seed: 7, ..Recipe::default() }.build();
+    other.machine.insert("ruby".into(), "3.3.8 (x86_64-linux-gnu)".into());
+    vec![
+        ("recording", recording_html(&recording("hello"), &options)),
+        ("recording-hostile", recording_html(&recording(PAYLOAD), &options)),
+        ("ledger", ledger_html("puma", &ledger("hello"), &options)),
+        ("ledger-hostile", ledger_html(PAYLOAD, &ledger(PAYLOAD), &options)),
+        (
+            "comparison",
+            comparison_html(
+                &[Recipe::default().build(), other, hostile(Recipe::arenas().build())],
+                &options,
+            ),
+        ),
     ]
 }
 
@@ -85,6 +108,10 @@ fn the_page_works_in_a_browser_and_its_figures_are_those_of_the_json() {
         std::fs::write(folder.path().join(format!("{name}.html")), page).unwrap();
         let text = json(&results, Audience::Own).unwrap();
         std::fs::write(folder.path().join(format!("{name}.json")), text).unwrap();
+    }
+    for (name, page) in other_pages() {
+        assert!(page.len() < 600_000, "{name}: {} bytes", page.len());
+        std::fs::write(folder.path().join(format!("{name}.html")), page).unwrap();
     }
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/page/check.mjs");
     let run = Command::new(node)

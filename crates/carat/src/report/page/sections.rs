@@ -36,7 +36,8 @@ pub(crate) fn verdicts(results: &Results, sentences: &[Sentence]) -> Markup {
     }
 }
 
-fn said(sentence: &Sentence) -> Markup {
+/// The sentence with its sign; asides in a softer colour.
+pub(crate) fn said(sentence: &Sentence) -> Markup {
     markup! {
         span class={ "sign " (tone(sentence.verdict)) } aria-hidden="true" { (wording::sign(sentence.verdict)) }
         strong { (sentence.variant) } " "
