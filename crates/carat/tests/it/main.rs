@@ -13,5 +13,7 @@ mod report;
 mod report_builder;
 mod sample_captured;
 mod sample_ledger;
+mod report_page;
+mod report_things;
 mod support;
 mod tidy;
