@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod exec;
 mod fake_run;
 mod probe;
 mod probe_figures;
@@ -11,6 +12,7 @@ mod real_run;
 mod record_run;
 mod report;
 mod report_builder;
+mod runtime;
 mod report_page;
 mod report_things;
 mod sample_captured;
