@@ -42,12 +42,12 @@ fn trials_that_failed_are_counted_and_named() {
 
 #[test]
 fn texts_without_end_do_not_make_a_page_without_end() {
-    let mut results = Recipe { samples: 900, ..Recipe::arenas() }.build();
-    results.plan_text = "x".repeat(3_000_000);
+    let mut results = Recipe { responses: 10, ..Recipe::arenas() }.build();
+    results.plan_text = "x".repeat(700_000);
     results.warnings = vec!["y".repeat(50_000); 60];
     for trial in &mut results.trials {
         trial.outcome = Outcome::Crashed;
-        trial.log_tail = "z".repeat(100_000);
+        trial.log_tail = "z".repeat(10_000);
     }
     let page = html(&results, &PageOptions::default());
     assert!(page.len() < 600_000, "{} bytes", page.len());
