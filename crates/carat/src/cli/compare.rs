@@ -16,7 +16,7 @@ use clap::Args;
 use rand::RngExt;
 use std::fmt::Write;
 use std::io::{self, IsTerminal};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tempfile::TempDir;
 
@@ -51,7 +51,50 @@ pub(crate) struct CompareArgs {
     fake_pace: u64,
 }
 
+/// Runs a pilot of `blocks` blocks, or what is missing of it, and shows no verdict.
+pub(crate) fn pilot(
+    experiment: &Path,
+    output: PathBuf,
+    blocks: u32,
+    fake: Vec<FakeVariant>,
+) -> anyhow::Result<Store> {
+    let args = CompareArgs {
+        experiment: experiment.to_owned(),
+        output: Some(output),
+        resume: true,
+        blocks: Some(blocks),
+        seed: None,
+        dry_run: false,
+        json: false,
+        fake,
+        fake_pace: 0,
+    };
+    let (store, ran) = measure(&args, begin(&args)?)?;
+    ran?;
+    Ok(store)
+}
+
 pub(crate) fn run(args: &CompareArgs) -> anyhow::Result<Exit> {
+    let begun = begin(args)?;
+    if args.dry_run {
+        let Begun { experiment, prepared, libraries, fresh } = &begun;
+        output::say(&dry_run(experiment, fresh, prepared, libraries))?;
+        return Ok(Exit::Fine);
+    }
+    let (store, ran) = measure(args, begun)?;
+    conclude(args, &store, ran)
+}
+
+/// An experiment that has been read and can run.
+struct Begun {
+    experiment: Experiment,
+    prepared: Vec<Prepared>,
+    libraries: Libraries,
+    fresh: Header,
+}
+
+/// Reads the experiment and fixes what is fixed before it runs.
+fn begin(args: &CompareArgs) -> anyhow::Result<Begun> {
     let experiment = Experiment::read(&args.experiment)?;
     let libraries =
         library::unpack_in_one_of(&library::cache_roots(|name| std::env::var_os(name)))?;
@@ -67,19 +110,14 @@ pub(crate) fn run(args: &CompareArgs) -> anyhow::Result<Exit> {
         .unwrap_or_else(|| rand::rng().random_range(0..1 << 32));
     let variants = prepared.iter().map(|one| one.variant.clone()).collect();
     let fresh = header(&experiment, variants, seed, args.blocks);
-    if args.dry_run {
-        output::say(&dry_run(&experiment, &fresh, &prepared, &libraries))?;
-        return Ok(Exit::Fine);
-    }
-    compare(args, experiment, prepared, &fresh)
+    Ok(Begun { experiment, prepared, libraries, fresh })
 }
 
-fn compare(
+/// Runs what is missing; the second value says whether it came to its end.
+fn measure(
     args: &CompareArgs,
-    experiment: Experiment,
-    prepared: Vec<Prepared>,
-    fresh: &Header,
-) -> anyhow::Result<Exit> {
+    Begun { experiment, prepared, fresh, .. }: Begun,
+) -> anyhow::Result<(Store, Result<(), RunError>)> {
     // Before anything exists that a signal could leave behind.
     let interrupt = listen_for_signals()?;
     let path = args.output.clone().unwrap_or_else(|| format!("{}.carat", experiment.name).into());
@@ -89,7 +127,7 @@ fn compare(
         .tempdir()
         .context("cannot make a private directory; set TMPDIR to a folder that can be written")?;
     let token = format!("{:016x}", rand::rng().random::<u64>());
-    let (mut store, header) = open(&options, fresh, &this_runner(&token, directory.path()))?;
+    let (mut store, header) = open(&options, &fresh, &this_runner(&token, directory.path()))?;
     output::tell(&intention(&header, &options));
     let mut bench = bench(args, experiment, prepared, (&token, &directory), &interrupt)?;
     let live = io::stderr().is_terminal() && output::variable("CI").is_none();
@@ -105,7 +143,7 @@ fn compare(
     display.finish();
     drop(bench);
     store.set_runner(None)?;
-    conclude(args, &store, ran.map(|_| ()))
+    Ok((store, ran.map(|_| ())))
 }
 
 /// Says what was found, also where the run ended early.

@@ -12,6 +12,7 @@ mod explain;
 mod ledger_text;
 mod load;
 mod output;
+mod plan;
 mod progress;
 mod record;
 mod record_text;
@@ -19,6 +20,7 @@ mod record_view;
 mod recorder;
 mod report;
 mod results;
+mod stats;
 mod suggest;
 mod workload;
 

@@ -54,6 +54,15 @@ impl<'a> Blocks<'a> {
         self.blocks.values().flat_map(|block| block.values().copied())
     }
 
+    /// Seconds of a typical complete block, all its trials together.
+    pub(crate) fn seconds(&self) -> Option<f64> {
+        let trials = self.blocks.values().map(BTreeMap::len).max()?;
+        let complete = self.blocks.values().filter(|block| block.len() == trials);
+        let sums: Vec<f64> =
+            complete.map(|block| block.values().map(|trial| trial.seconds).sum()).collect();
+        carat_stats::budget::median(&sums)
+    }
+
     /// The pairs of `variant` with `baseline` in the metric `name`, one entry per block.
     pub(crate) fn pairs(&self, baseline: &str, variant: &str, name: &str) -> Pairs {
         let value = |block: &BTreeMap<&str, &Trial>, of: &str| {

@@ -210,3 +210,28 @@ fn the_page_stands_beside_the_results() {
         .assert_code(1)
         .assert_says("-o");
 }
+
+#[test]
+fn another_question_is_answered_from_stored_trials_and_called_a_hint() {
+    let folder = folder("stats");
+    folder.run(&["compare", "fake.toml", "--fake", "71e6:100e3,69e6:100e3"]).assert_code(0);
+    let ran = folder.run(&["stats", "fake.carat"]);
+    ran.assert_code(0).assert_says("less memory");
+    assert!(!ran.err.contains("hint"), "{}", ran.err);
+    let turned = folder.run(&["stats", "fake.carat", "--baseline", "other", "--json"]);
+    let results = json(&turned.assert_code(0).out);
+    assert_eq!(results["results"]["conclusions"][0]["verdict"], "larger");
+    assert!(turned.err.contains("a hint to test, not evidence"), "{}", turned.err);
+    folder.run(&["stats", "fake.carat", "--baseline", "nobody"]).assert_code(1);
+    folder.run(&["stats", "fake.carat", "--metric", "memory.nonsense"]).assert_code(1);
+}
+
+#[test]
+fn a_pilot_forecasts_what_an_experiment_could_find() {
+    let folder = folder("plan");
+    let fake = ["--fake", "71e6:289e3,71e6:289e3"];
+    let ran =
+        folder.run(&[&["plan", "fake.toml", "--pilot", "12", "-o", "p.carat"], &fake[..]].concat());
+    ran.assert_code(0).assert_says("single trials scatter by").assert_says("as asked, takes about");
+    folder.run(&["plan", "p.carat"]).assert_code(0).assert_says("From 12 blocks");
+}

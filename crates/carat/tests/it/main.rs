@@ -4,10 +4,16 @@
 
 mod fake_run;
 mod probe;
+mod probe_figures;
+mod probe_hardships;
+mod probe_ruby;
 mod real_run;
+mod record_run;
 mod report;
 mod report_builder;
 mod report_page;
 mod report_things;
+mod sample_captured;
+mod sample_ledger;
 mod support;
 mod tidy;

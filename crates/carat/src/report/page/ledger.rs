@@ -58,7 +58,8 @@ fn colour(kind: PartKind) -> usize {
         PartKind::AllocatorOverhead => 5,
         PartKind::SharedMemory => 6,
         PartKind::Stacks => 7,
-        PartKind::SlotsOrMalloc | PartKind::OtherAnonymous => 0,
+        PartKind::TransientHeap => 8,
+        PartKind::SlotsOrMalloc => 0,
     }
 }
 
