@@ -43,7 +43,7 @@ impl Default for Recipe {
             base_bytes: 71.16e6,
             noise: 0.004,
             samples: 90,
-            responses: 1500,
+            responses: 300,
             processes: 1,
             steps: 0,
             name: "compaction",
