@@ -1,9 +1,14 @@
 //! Builds the two libraries that carat loads into Ruby, so that the binary can carry them.
 //!
 //! A build script of a binary crate may not depend on a `cdylib`, so this one runs a cargo of its
-//! own: in its own target directory, because the outer cargo holds the lock of the other one.
+//! own: in its own target directory, because the outer cargo holds the lock of the other one. Then it makes
+//! them load under older C libraries too, because a variant may run in another distribution's root.
+
+#[path = "build/elf.rs"]
+mod elf;
 
 use std::env;
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
@@ -64,7 +69,19 @@ fn build(workspace: &Path) -> Result<PathBuf, String> {
     if !status.success() {
         return Err(format!("building the libraries for Ruby failed ({status}); see above"));
     }
-    Ok(folder.join(target).join("embedded"))
+    let built = folder.join(target).join("embedded");
+    for (_, file, _) in LIBRARIES {
+        loosen(&built.join(file), &folder.join(file))?;
+    }
+    Ok(folder)
+}
+
+fn loosen(from: &Path, to: &Path) -> Result<(), String> {
+    let problem = |error| format!("{}: {error}", from.display());
+    let mut library = fs::read(from).map_err(problem)?;
+    elf::loosen(&mut library)
+        .ok_or_else(|| format!("{}: not a library as expected", from.display()))?;
+    fs::write(to, library).map_err(problem)
 }
 
 fn variable(name: &str) -> Result<String, String> {

@@ -43,7 +43,8 @@ pub struct Judged {
     pub finding: Finding,
     /// Pairs after which it was made; `None` while undecided.
     pub decided_after: Option<u32>,
-    /// The latest look whose interval agrees with the finding; `None` before the first look.
+    /// The last look if its interval agrees with the finding, else the one that decided; `None`
+    /// before the first look.
     ///
     /// Equivalence rests on two one-sided tests, so its interval has twice the error.
     pub look: Option<Look>,
@@ -104,7 +105,7 @@ impl Design {
                 open = left;
             }
         }
-        running.into_iter().map(|claim| claim.judged).collect()
+        running.into_iter().map(|claim| claim.finish(self)).collect()
     }
 }
 
@@ -125,7 +126,7 @@ struct Running<'a> {
     taken: Vec<f64>,
     judged: Judged,
     /// Pairs and open claims of the last look taken, so that none is taken twice.
-    looked: (usize, usize),
+    looked: (u32, usize),
     /// The step of Holm's procedure at which the claim was decided.
     decided_with: Option<usize>,
 }
@@ -140,24 +141,37 @@ impl<'a> Running<'a> {
         self.taken.extend(self.claim.pairs.get(block).copied().flatten());
     }
 
+    /// Looks at an undecided claim, where a look is due and has not been taken at this level.
     fn look(&mut self, level: &Level, open: usize) {
-        let open = self.decided_with.unwrap_or(open);
-        if self.looked == (self.taken.len(), open) {
+        let blocks = self.taken.len() as u32;
+        if self.decided_with.is_some() || self.looked == (blocks, open) {
             return;
         }
-        self.looked = (self.taken.len(), open);
-        let blocks = self.taken.len() as u32;
+        self.looked = (blocks, open);
         let Some(look) = level.difference.look_at(blocks) else { return };
         let (finding, look) = self.finding(level, look);
+        let decided = finding != Finding::Undecided;
         let look = look.cut.is_some().then_some(look);
-        if self.judged.finding == Finding::Undecided {
-            let decided = finding != Finding::Undecided;
-            let decided_after = decided.then_some(blocks);
-            self.judged = Judged { finding, decided_after, look };
-            self.decided_with = decided.then_some(open);
-        } else if self.judged.finding == finding {
-            self.judged.look = look;
+        self.judged = Judged { finding, decided_after: decided.then_some(blocks), look };
+        self.decided_with = decided.then_some(open);
+    }
+
+    /// Takes the interval of the last look where it agrees with the finding: all intervals of a sequence hold together,
+    /// so the one with the most pairs may be shown.
+    fn finish(mut self, design: &Design) -> Judged {
+        let Some(level) = self.decided_with.map(|open| design.level(open)) else {
+            return self.judged;
+        };
+        let taken = self.taken.len() as u32;
+        let last = level.difference.looks.iter().rfind(|look| look.blocks <= taken).copied();
+        if let Some(last) = last.filter(|last| Some(last.blocks) != self.judged.decided_after) {
+            self.taken.truncate(last.blocks as usize);
+            let (finding, look) = self.finding(level, last);
+            if finding == self.judged.finding {
+                self.judged.look = Some(look);
+            }
         }
+        self.judged
     }
 
     /// What the pairs say at `look`, and the look whose interval says it.

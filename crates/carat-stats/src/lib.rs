@@ -1,12 +1,21 @@
 //! The statistics of memory experiments: numbers in, numbers out.
 //!
-//! No I/O, no clock; randomness comes in as a seeded generator.
+//! No I/O, no clock; randomness comes in as a seeded generator. `docs/method.md` tells what is done and
+//! why for a reader who knows a t test; each module here names the source of its formulas.
 
 pub mod budget;
+pub mod curve;
+pub mod diagnose;
 pub mod family;
+pub mod fisher;
+pub mod growth;
+mod least_squares;
 pub mod normal;
 pub mod sequence;
 pub mod signed_rank;
+pub mod simulate;
+pub mod summary;
+mod trend;
 pub mod walsh;
 
 pub use sequence::{Look, Sequence};

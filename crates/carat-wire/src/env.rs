@@ -23,3 +23,15 @@ pub const PADDING: &str = "CARAT_PADDING";
 
 /// Settings for the changing library, as `name=value` pairs separated by `;`.
 pub const SETTINGS: &str = "CARAT_SETTINGS";
+
+/// Settings for `carat exec`, as `name=value` pairs separated by `;`.
+pub const SET: &str = "CARAT_SET";
+
+/// What `LD_PRELOAD` was before `carat exec`: the programs that the server starts get it back.
+pub const INHERITED_PRELOAD: &str = "CARAT_INHERITED_LD_PRELOAD";
+
+/// What `RUBYOPT` was before `carat exec`: the programs that the server starts get it back.
+pub const INHERITED_RUBYOPT: &str = "CARAT_INHERITED_RUBYOPT";
+
+/// Folder of the bundled workloads, where they are not in `workloads` of the current folder.
+pub const WORKLOADS: &str = "CARAT_WORKLOADS";

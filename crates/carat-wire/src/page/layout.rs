@@ -62,11 +62,11 @@ pub struct Header {
     pub born_ns: AtomicU64,
     /// Raised by carat, by one, to ask for fresh figures; a futex that the probe's thread waits on.
     pub requested: AtomicU32,
-    /// The request up to which figures that need no lock of Ruby's are fresh: malloc, threads, and the
-    /// counts of `GC.stat` while Ruby sleeps.
+    /// The request up to which figures that need no lock of Ruby's are fresh: malloc and threads. Raised
+    /// once Ruby has answered too, or has had half a second to.
     pub served: AtomicU32,
-    /// The request up to which the figures that only Ruby itself can give are fresh: pools, heap pages,
-    /// compiler. It lags as long as every thread of Ruby sleeps.
+    /// The request up to which the figures that only Ruby itself can give are fresh: counts, pools, heap
+    /// pages, compiler. It lags while a C extension keeps Ruby's lock.
     pub served_by_ruby: AtomicU32,
     pub(crate) unused: AtomicU32,
     /// An [`crate::page::Allocator`] as its index plus 1; 0 before anybody looked.
@@ -153,8 +153,8 @@ pub enum Feature {
     Thread,
     /// Readings with Ruby's lock held.
     PostponedJobs,
-    /// Counts of `GC.stat` read by the probe's thread while every thread of Ruby sleeps.
-    SleepingReads,
+    /// Waking Ruby for a reading while all its threads sleep.
+    Wake,
     /// A page of its own for every forked child.
     Forks,
 }
@@ -171,7 +171,7 @@ impl Feature {
         Self::Yjit,
         Self::Thread,
         Self::PostponedJobs,
-        Self::SleepingReads,
+        Self::Wake,
         Self::Forks,
     ];
 }

@@ -206,9 +206,9 @@ words! {
 words! {
     /// What the runtime library did. Each word is added to or set by itself, without the sequence.
     Runtime {
-        /// Settings in force, one bit each; which bit means which is the runtime library's affair.
+        /// Settings that took effect, one bit each in the order of [`RUNTIME_SETTINGS`].
         Applied = "applied",
-        /// Settings asked for that could not be applied, the same bits.
+        /// Settings asked for that could not take effect, the same bits.
         Refused = "refused",
         /// Trims done.
         Trims = "trims",
@@ -226,10 +226,18 @@ words! {
         PreparedForks = "prepared_forks",
         /// Nanoseconds spent preparing.
         PrepareForkNs = "prepare_fork_ns",
-        /// Code of the last error; which means what is the runtime library's affair.
-        LastError = "last_error",
-        /// Nanoseconds of the runtime's work in all.
-        SpentNs = "spent_ns",
+        /// Nanoseconds that must now pass between two trims.
+        TrimIntervalNs = "trim_interval_ns",
+        /// Full collections after which no trim was due yet.
+        TrimsSkipped = "trims_skipped",
+        /// Free slots that sealing filled.
+        SealedSlots = "sealed_slots",
+        /// Bytes of holes of malloc that sealing filled.
+        SealedBytes = "sealed_bytes",
+        /// 1 in a child that allocates from an arena or heap of its own.
+        OwnArena = "own_arena",
+        /// Full collections run in idle moments.
+        PacedCollections = "paced_collections",
     }
 }
 
@@ -250,3 +258,7 @@ words! {
         Other = "other",
     }
 }
+
+/// The settings that the runtime library puts into effect, in the order of their bits.
+pub const RUNTIME_SETTINGS: [&str; 9] =
+    ["compact", "trim", "prepare_fork", "seal", "gc_pacing", "thp", "ksm", "yjit", "scrub"];

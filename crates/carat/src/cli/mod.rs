@@ -1,3 +1,26 @@
-//! The command line: the only place that builds concrete things and prints.
+//! The command line: the only place that builds concrete things and talks to the user.
+//!
+//! One file per command. Results go to standard output, talk to standard error.
 
-pub mod load;
+mod args;
+mod compare;
+mod exec;
+mod exec_format;
+mod exec_verify;
+mod exit;
+mod explain;
+mod ledger_text;
+mod load;
+mod output;
+mod progress;
+mod record;
+mod record_text;
+mod record_view;
+mod recorder;
+mod report;
+mod results;
+mod suggest;
+mod workload;
+
+pub use args::main;
+pub use exit::Exit;

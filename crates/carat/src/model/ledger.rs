@@ -110,24 +110,26 @@ pub struct Allocator {
     pub evidence: String,
 }
 
-/// Ruby's slots of one size.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+/// Ruby's slots of one size; which figures there are depends on the version of Ruby.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SlotPool {
     /// Bytes of one slot.
     pub slot_size: u64,
+    /// Slots in pages that hold objects.
+    pub slots: Option<u64>,
     /// Slots that hold an object.
-    pub live: u64,
+    pub live: Option<u64>,
     /// Slots without one, in pages that hold objects.
-    pub free: u64,
-    /// Pages of this pool.
-    pub pages: u64,
+    pub free: Option<u64>,
+    /// Pages that hold objects.
+    pub pages: Option<u64>,
 }
 
 impl SlotPool {
     /// Share of the pool's slots that are free, as a fraction: its fragmentation.
     pub fn fragmentation(&self) -> Option<f64> {
-        let slots = self.live + self.free;
-        (slots > 0).then(|| self.free as f64 / slots as f64)
+        let (live, free) = (self.live?, self.free?);
+        (live + free > 0).then(|| free as f64 / (live + free) as f64)
     }
 }
 
@@ -138,6 +140,8 @@ pub struct Arena {
     pub number: u32,
     /// What it took from the kernel.
     pub held: Bytes,
+    /// How much of it is resident, where its mapping is known.
+    pub resident: Option<Bytes>,
     /// What nobody uses of that, if the probe told.
     pub free: Option<Bytes>,
 }
@@ -160,6 +164,8 @@ pub struct RubyHeap {
     pub resident: Bytes,
     /// How much of `resident` only this process maps.
     pub private: Bytes,
+    /// Slots that hold an object, over all pools.
+    pub live_slots: Option<u64>,
     /// Slots by size.
     pub pools: Vec<SlotPool>,
     /// Live slots over all slots, and pages in use over all pages; `None` from Ruby 3.2 on, where slots
@@ -202,6 +208,8 @@ pub struct ProcessLedger {
     pub ruby: Option<String>,
     /// Ruby's heap, if the probe told.
     pub heap: Option<RubyHeap>,
+    /// Whole free pages inside malloc: the most that a trim could return; some may be given back already.
+    pub returnable: Option<Bytes>,
     /// Malloc's arenas; without the probe only what their mappings hold.
     pub arenas: Vec<Arena>,
     /// Settings of memory found in its environment.
@@ -247,9 +255,10 @@ mod tests {
 
     #[test]
     fn an_empty_pool_has_no_fragmentation_rather_than_none() {
-        let pool = SlotPool { slot_size: 40, live: 0, free: 0, pages: 0 };
+        let pool = SlotPool { live: Some(0), free: Some(0), ..SlotPool::default() };
         assert_eq!(pool.fragmentation(), None);
-        assert_eq!(SlotPool { live: 3, free: 1, ..pool }.fragmentation(), Some(0.25));
+        let pool = SlotPool { live: Some(3), free: Some(1), ..pool };
+        assert_eq!(pool.fragmentation(), Some(0.25));
     }
 
     #[test]

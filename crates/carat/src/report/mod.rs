@@ -4,14 +4,21 @@
 //! every text, and then escapes for its own syntax only. Nothing here touches the world: results come in,
 //! text goes out. Conclusions are read, never computed.
 
+mod budget;
 mod chart;
+mod exports;
 mod facts;
+mod histogram;
+mod markdown;
 mod page;
 mod redact;
 mod terminal;
 mod text;
 mod wording;
 
+pub use budget::{Budget, BudgetError, BudgetOutcome, Kept, budget};
+pub use exports::{SCHEMA, csv, json, openmetrics};
+pub use markdown::{MARKER, markdown};
 pub use page::{PageOptions, html};
 pub use redact::Audience;
 pub use terminal::{Style, terminal};

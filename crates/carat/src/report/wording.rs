@@ -102,11 +102,6 @@ pub(crate) fn share(share: f64) -> String {
     format!("{rounded} %")
 }
 
-/// A signed share in percent: `−21 %`.
-pub(crate) fn percent(ratio: f64, decimals: usize) -> String {
-    format!("{} %", signed(ratio, decimals))
-}
-
 /// Estimate and interval: `−21 % (−24 to −18 %)`.
 pub(crate) fn estimate(metric: &str, estimate: &Estimate) -> String {
     let ratio = signed(estimate.ratio, digits(estimate));

@@ -15,6 +15,8 @@ pub struct Inside {
     pub heap_pages: Vec<Range<u64>>,
     /// Slots by size.
     pub pools: Vec<SlotPool>,
+    /// Slots that hold an object, over all pools.
+    pub live_slots: Option<u64>,
     /// The published experiment's two measures.
     pub classic: Option<ClassicRatios>,
     /// Bytes in heap pages without any object.
@@ -23,6 +25,8 @@ pub struct Inside {
     pub arenas: Vec<Arena>,
     /// Malloc's figures over all arenas.
     pub malloc: Option<MallocFigures>,
+    /// Whole free pages inside malloc.
+    pub returnable: Option<Bytes>,
 }
 
 /// What an allocator says about itself, in bytes.
@@ -40,9 +44,20 @@ pub struct MallocFigures {
 
 impl Inside {
     /// Bytes of the slots that hold an object; `None` where the probe does not say.
+    ///
+    /// Ruby 3.2 and 3.3 count live slots over all pools only: there every pool is taken to be as full as the
+    /// whole heap.
     pub fn live_slot_bytes(&self) -> Option<Bytes> {
-        let bytes = |pool: &SlotPool| Bytes(pool.live.saturating_mul(pool.slot_size));
-        (!self.pools.is_empty()).then(|| self.pools.iter().map(bytes).sum())
+        let by_pool = |pool: &SlotPool| Some(Bytes(pool.live?.saturating_mul(pool.slot_size)));
+        let exact: Option<Bytes> = self.pools.iter().map(by_pool).sum();
+        exact.filter(|_| !self.pools.is_empty()).or_else(|| self.estimated_live_bytes())
+    }
+
+    fn estimated_live_bytes(&self) -> Option<Bytes> {
+        let slots: u64 = self.pools.iter().map(|pool| pool.slots).sum::<Option<u64>>()?;
+        let bytes: u64 = self.pools.iter().filter_map(|p| Some(p.slots? * p.slot_size)).sum();
+        let full = self.live_slots? as f64 / slots.max(1) as f64;
+        (slots > 0).then(|| Bytes((bytes as f64 * full.min(1.0)) as u64))
     }
 
     /// The heap's ranges inside `within`, cut to it.
@@ -69,5 +84,19 @@ mod tests {
         assert_eq!(cut(10..18), [10..12, 16..18]);
         assert_eq!(cut(4..8), Vec::<Range<u64>>::new());
         assert_eq!(cut(0..100).len(), 3);
+    }
+
+    #[test]
+    fn pools_without_live_counts_are_taken_to_be_as_full_as_the_heap() {
+        let pool =
+            |slot_size, slots| SlotPool { slot_size, slots: Some(slots), ..SlotPool::default() };
+        let inside = Inside {
+            pools: vec![pool(40, 1000), pool(80, 500)],
+            live_slots: Some(750),
+            ..Inside::default()
+        };
+        assert_eq!(inside.live_slot_bytes(), Some(Bytes(40_000)));
+        assert_eq!(Inside { live_slots: None, ..inside }.live_slot_bytes(), None);
+        assert_eq!(Inside::default().live_slot_bytes(), None);
     }
 }

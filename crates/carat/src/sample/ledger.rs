@@ -126,6 +126,7 @@ fn process_ledger(
         allocator,
         ruby: inside.and_then(|inside| inside.ruby.clone()),
         heap: inside.and_then(|inside| ruby_heap(inside, groups)),
+        returnable: inside.and_then(|inside| inside.returnable),
         arenas: arenas(&reading.mappings, &regions, inside),
         environment: settings_in(&reading.text("environ")),
     })
@@ -138,6 +139,7 @@ fn ruby_heap(inside: &Inside, groups: Groups) -> Option<RubyHeap> {
         size,
         resident,
         private,
+        live_slots: inside.live_slots,
         pools: inside.pools.clone(),
         classic: inside.classic,
         empty_pages: inside.empty_pages,
@@ -154,12 +156,23 @@ fn arenas(mappings: &[Mapping], regions: &[Region], inside: Option<&Inside>) -> 
         .zip(regions)
         .filter(|(_, region)| matches!(region, Region::MainArena | Region::Arena))
         .zip(0..)
-        .map(|((mapping, _), number)| Arena { number, held: Bytes(mapping.size()), free: None })
+        .map(|((mapping, _), number)| Arena {
+            number,
+            held: Bytes(mapping.size()),
+            resident: Some(mapping.rss),
+            free: None,
+        })
         .collect()
 }
 
 fn title(reading: &Reading, comm: String) -> String {
-    let line = reading.text("cmdline").replace('\0', " ").trim().to_owned();
+    // A title is whatever the process wrote there; it must not move the reader's cursor.
+    let line: String = reading
+        .text("cmdline")
+        .chars()
+        .map(|letter| if letter.is_control() { ' ' } else { letter })
+        .collect();
+    let line = line.trim().to_owned();
     if line.is_empty() { comm } else { line }
 }
 

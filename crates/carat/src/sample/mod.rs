@@ -4,14 +4,18 @@
 //! `process`, what follows from many samples by `carat-stats`. The one idea: proportional memory is dear to
 //! read and makes the observed process wait, so its price is measured and kept to a share of one core.
 
+mod advice;
 mod allocator;
 mod budget;
+mod cgroup;
 mod directory;
 mod fields;
+mod growth;
 mod inside;
 mod ledger;
 mod machine;
 mod mappings;
+mod page;
 mod pagemap;
 mod parts;
 mod regions;
@@ -22,11 +26,14 @@ mod stacks;
 mod status;
 mod weight;
 
+pub use advice::{Finding, findings};
 pub use budget::Budget;
+pub use growth::growth;
 pub use inside::{Inside, MallocFigures};
 pub use ledger::ledger;
 pub use machine::available;
 pub use mappings::{Access, Mapping, parse_mappings};
+pub use page::{ProbePage, inside, read_inside};
 pub use pagemap::{Pages, count_pages};
 pub use regions::{Region, Signs, classify};
 pub use rollup::{Rollup, parse_rollup};

@@ -174,7 +174,7 @@ mod tests {
         Inside {
             allocator: Some("glibc".into()),
             heap_pages: Vec::from([100 * MB..104 * MB, 104 * MB..110 * MB]),
-            pools: vec![SlotPool { slot_size: 1024, live: 6 * 1024, free: 4 * 1024, pages: 160 }],
+            pools: vec![SlotPool { slot_size: 1024, live: Some(6 * 1024), ..SlotPool::default() }],
             malloc: Some(MallocFigures {
                 live: Bytes(20 * MB),
                 free: Bytes(12 * MB),

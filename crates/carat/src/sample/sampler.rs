@@ -1,7 +1,8 @@
 //! Samples of a process tree, the dear figures on a budget.
 
 use crate::model::{Bytes, MemberSample, Sample, SamplerCost};
-use crate::process::{Identity, ProcRoot, ReadError};
+use crate::process::{Identity, ProcRoot, ReadError, Stat, Tree};
+use crate::sample::cgroup::Cgroup;
 use crate::sample::directory::Directory;
 use crate::sample::{Budget, Rollup, Slots, parse_rollup, parse_status};
 use rustix::time::{ClockId, clock_gettime};
@@ -32,6 +33,7 @@ pub struct Sampler {
     options: SampleOptions,
     budget: Budget,
     slots: Slots,
+    cgroup: Cgroup,
     held: HashMap<Identity, Directory>,
     buffer: Vec<u8>,
     cost: SamplerCost,
@@ -48,6 +50,7 @@ impl Sampler {
     /// A sampler that has read nothing yet.
     pub fn new(root: ProcRoot, options: SampleOptions) -> Self {
         Self {
+            cgroup: Cgroup::beside(&root),
             root,
             options,
             budget: Budget::new(options.share),
@@ -67,6 +70,16 @@ impl Sampler {
     /// Samples are due at the start plus a multiple of the period, so a slow one cannot shift the others.
     pub fn wait(&self, at: Duration) -> Duration {
         (self.options.every * self.next_due).saturating_sub(at)
+    }
+
+    /// Who belongs to the tree now; finding out is part of the cost.
+    pub fn look(&mut self, tree: &mut Tree) -> Vec<Stat> {
+        let cpu = thread_cpu();
+        let members = tree.members();
+        let cpu = thread_cpu().saturating_sub(cpu);
+        self.budget.charge(cpu);
+        self.cost.cpu_s += cpu.as_secs_f64();
+        members
     }
 
     /// One sample, `at` after the start; proportional memory only when the budget allows it.
@@ -158,6 +171,7 @@ impl Sampler {
             }
         }
         sum(&mut sample);
+        sample.cgroup = self.cgroup.read(&self.root, members);
         sample
     }
 

@@ -36,8 +36,6 @@ pub struct Environment {
     pub preload: Vec<PathBuf>,
     /// Whether the shim must be loaded through `RUBYOPT` for the settings to take.
     pub needs_runtime: bool,
-    /// The `ruby` whose directory comes first in `PATH`.
-    pub ruby: Option<PathBuf>,
     /// The directory that becomes the root.
     pub root: Option<PathBuf>,
     /// What the user should know: settings that do nothing together.
@@ -103,7 +101,14 @@ impl Settings {
         if self.value("yjit") == Some("on") {
             made.set.insert("RUBY_YJIT_ENABLE".into(), "1".into());
         }
-        made.ruby = self.value("ruby").map(PathBuf::from);
+        if let Some(folder) = self.value("ruby").and_then(|ruby| Path::new(ruby).parent()) {
+            let others = inherited("PATH", around, &made);
+            let folder = folder.display().to_string();
+            made.set.insert(
+                "PATH".into(),
+                others.map_or(folder.clone(), |others| format!("{folder}:{others}")),
+            );
+        }
         made.root = self.value("root").map(PathBuf::from);
         Ok(made)
     }
@@ -278,6 +283,7 @@ mod tests {
             ("allocator=/proc/self/exe", "LD_PRELOAD", "/proc/self/exe:/a.so"),
             ("env.A=b", "A", "b"),
             ("yjit=on", "RUBY_YJIT_ENABLE", "1"),
+            ("ruby=/opt/ruby/bin/ruby", "PATH", "/opt/ruby/bin"),
         ] {
             let made = applied(&[pair], &inherited).expect(pair);
             assert_eq!(made.set.get(name).map(String::as_str), Some(value), "{pair}");

@@ -11,6 +11,7 @@ pub mod chosen;
 pub mod elf;
 pub mod manual;
 pub mod value;
+pub mod verify;
 
 pub use allocator::find_allocator;
 pub use apply::{ApplyError, Environment, LibraryPaths, Surroundings};
@@ -19,3 +20,4 @@ pub use chosen::{SettingError, Settings};
 pub use elf::{ElfKind, read_elf};
 pub use manual::manual;
 pub use value::Values;
+pub use verify::{Check, Seen, Took, verify};

@@ -78,7 +78,8 @@ impl Site<'_> {
     /// Who belongs to the server now; the guard is told of each.
     pub(crate) fn members(&mut self) -> Vec<Identity> {
         let Some(tree) = &mut self.tree else { return Vec::new() };
-        let members: Vec<Identity> = tree.members().iter().map(|stat| stat.identity()).collect();
+        let members: Vec<Identity> =
+            self.sampler.look(tree).iter().map(|stat| stat.identity()).collect();
         self.guard.watch(members.iter().copied());
         members
     }

@@ -1,7 +1,9 @@
 //! The judgement: every block in order, every claim, and whether to go on.
 
 use crate::model::metric::METRICS;
-use crate::model::{Conclusion, Estimate, Outcome, Role, Trial, Verdict};
+use crate::model::{Conclusion, Estimate, Role, Trial, Verdict};
+use crate::verdict::doubts::Doubts;
+use crate::verdict::outcomes::{self, Outcomes};
 use crate::verdict::pairs::{Blocks, Dropped, Pairs};
 use crate::verdict::question::{Question, family};
 use crate::verdict::warning::Warning;
@@ -26,6 +28,8 @@ pub struct Judgement {
     pub warnings: Vec<Warning>,
     /// Trials that did not count.
     pub dropped: Vec<Dropped>,
+    /// How the trials of every variant ended, the baseline first.
+    pub outcomes: Vec<Outcomes>,
 }
 
 /// Whether to run another block.
@@ -67,11 +71,18 @@ impl Judge {
         let blocks = Blocks::new(trials);
         let mut conclusions = self.primaries(&blocks);
         conclusions.extend(self.guards(&blocks));
-        let next = self.next(&blocks, &conclusions);
-        conclusions.extend(self.exploratory(&blocks));
+        let outcomes = outcomes::compare(&blocks, &self.question.variants);
+        let next = self.next(&blocks, &conclusions, &outcomes);
         let dropped = blocks.dropped();
-        let warnings = self.warnings(&blocks, &dropped);
-        Judgement { conclusions, next, warnings, dropped }
+        let doubts = Doubts {
+            question: &self.question,
+            blocks: &blocks,
+            outcomes: &outcomes,
+            conclusions: &conclusions,
+        };
+        let warnings = doubts.warnings(&dropped);
+        conclusions.extend(self.exploratory(&blocks));
+        Judgement { conclusions, next, warnings, dropped, outcomes }
     }
 
     fn pairs(&self, blocks: &Blocks, variant: &str, metric: &str) -> Pairs {
@@ -171,7 +182,7 @@ impl Judge {
         }
     }
 
-    fn next(&self, blocks: &Blocks, conclusions: &[Conclusion]) -> Next {
+    fn next(&self, blocks: &Blocks, conclusions: &[Conclusion], outcomes: &[Outcomes]) -> Next {
         let question = &self.question;
         let Some(baseline) = question.baseline() else { return Next::Stop(Stop::Decided) };
         let open: Vec<&String> = question
@@ -184,7 +195,7 @@ impl Judge {
         if open.is_empty() {
             return Next::Stop(Stop::Decided);
         }
-        let fails = |variant: &str| failures(blocks, variant).is_some();
+        let fails = |variant: &str| outcomes.iter().any(|o| o.variant == variant && o.hopeless());
         let healthy: Vec<&String> = open.into_iter().filter(|variant| !fails(variant)).collect();
         if healthy.is_empty() || fails(baseline) {
             return Next::Stop(Stop::Failing);
@@ -221,25 +232,6 @@ impl Judge {
             Role::Exploratory => true,
         }
     }
-
-    fn warnings(&self, blocks: &Blocks, dropped: &[Dropped]) -> Vec<Warning> {
-        let mut warnings: Vec<Warning> = self
-            .question
-            .variants
-            .iter()
-            .filter_map(|variant| {
-                let (failed, trials) = failures(blocks, variant)?;
-                Some(Warning::Fails { variant: variant.clone(), failed, trials })
-            })
-            .collect();
-        let mut lost: Vec<u32> = dropped.iter().map(|trial| trial.block).collect();
-        lost.dedup();
-        let (lost, blocks) = (lost.len() as u32, blocks.count());
-        if lost > 2 && 10 * lost > blocks {
-            warnings.push(Warning::UnfitMachine { dropped: lost, blocks });
-        }
-        warnings
-    }
 }
 
 /// What was judged, before it is put into the model's words.
@@ -264,20 +256,11 @@ fn estimate(pairs: &Pairs, look: Look) -> Option<Estimate> {
     })
 }
 
-/// Failed and all scored trials of a variant that fails too often to be compared: at least three
-/// times, and in more than half of its trials.
-fn failures(blocks: &Blocks, variant: &str) -> Option<(u32, u32)> {
-    let failed =
-        |outcome| matches!(outcome, Outcome::Crashed | Outcome::OomKilled | Outcome::NeverReady);
-    let outcomes: Vec<Outcome> =
-        blocks.trials().filter(|t| t.variant == variant).map(|t| t.outcome).collect();
-    let bad = outcomes.iter().filter(|&&outcome| failed(outcome)).count();
-    (bad >= 3 && 2 * bad > outcomes.len()).then_some((bad as u32, outcomes.len() as u32))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::Outcome;
+    use crate::verdict::Warning;
     use crate::verdict::pairs::tests::trial;
 
     const PSS: &str = "memory.pss.final";

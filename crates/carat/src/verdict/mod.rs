@@ -4,13 +4,17 @@
 //! Trials are paired within their block, the pairs go to `carat-stats`, and what comes back is put
 //! into words. Starting trials, storing them and showing conclusions is left to others.
 
+mod doubts;
+pub mod growth;
 pub mod judge;
+pub mod outcomes;
 pub mod pairs;
 pub mod question;
 pub mod warning;
 pub mod wording;
 
 pub use judge::{Judge, Judgement, Next, Stop, judge};
+pub use outcomes::Outcomes;
 pub use pairs::Dropped;
 pub use question::Question;
 pub use warning::Warning;

@@ -1,7 +1,5 @@
 //! A real Ruby loads the libraries that the binary carries.
 
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
-
 use carat::launch::{Libraries, library};
 use carat_wire::env;
 use std::path::Path;

@@ -7,7 +7,13 @@ use carat::report::{PageOptions, Style, html, terminal};
 #[test]
 fn a_page_stays_under_its_size_whatever_the_input() {
     let effects = ["a", "b", "c", "d", "e"].map(|name| Effect { name, memory: 0.9, latency: 1.0 });
-    let many = Recipe { effects: effects.into(), blocks: 500, samples: 40, ..Recipe::default() };
+    let many = Recipe {
+        effects: effects.into(),
+        blocks: 500,
+        samples: 40,
+        responses: 20,
+        ..Recipe::default()
+    };
     let page = html(&many.build(), &PageOptions::default());
     assert!(page.len() < 600_000, "{} bytes", page.len());
 }

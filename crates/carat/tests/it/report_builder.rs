@@ -23,6 +23,7 @@ pub(crate) struct Recipe {
     pub(crate) base_bytes: f64,
     pub(crate) noise: f64,
     pub(crate) samples: usize,
+    pub(crate) responses: u32,
     pub(crate) primary: &'static str,
     pub(crate) seed: u64,
 }
@@ -38,6 +39,7 @@ impl Default for Recipe {
             base_bytes: 71.16e6,
             noise: 0.004,
             samples: 90,
+            responses: 1500,
             primary: "memory.rss.final",
             seed: 4711,
         }
@@ -98,14 +100,14 @@ impl Recipe {
         let (block, position, drift) = at;
         let last = self.base_bytes * effect.memory * drift * (1.0 + self.noise * normal(rng) / 2.0);
         let scale = 3200.0 * effect.latency * (1.0 + 0.01 * normal(rng));
-        let mut histogram = hdrhistogram::Histogram::<u64>::new(3).unwrap();
-        for _ in 0..1500 {
+        let mut histogram = hdrhistogram::Histogram::<u64>::new(3).expect("3 digits");
+        for _ in 0..self.responses {
             let micros = scale * (0.35 * normal(rng)).exp()
                 + if rng.random::<f64>() < 0.01 { 9000.0 } else { 0.0 };
-            histogram.record(micros.max(1.0) as u64).unwrap();
+            histogram.record(micros.max(1.0) as u64).expect("it resizes");
         }
         let mut packed = Vec::new();
-        V2Serializer::new().serialize(&histogram, &mut packed).unwrap();
+        V2Serializer::new().serialize(&histogram, &mut packed).expect("a vector takes all");
         let seconds = |q: f64| histogram.value_at_quantile(q) as f64 / 1e6;
         let metrics = BTreeMap::from([
             (self.primary.to_owned(), last.round()),
@@ -133,7 +135,7 @@ impl Recipe {
             samples: self.samples(rng, last),
             load_window_ms: Some((3_000, 27_000)),
             load: Some(LoadReport {
-                completed: 1500,
+                completed: u64::from(self.responses),
                 seconds: 24.0,
                 latency_hdr: Some(base64(&packed)),
                 ..LoadReport::default()

@@ -1,5 +1,6 @@
 //! Runs `carat load` and turns the report into an exit status.
 
+use crate::cli::Exit;
 use crate::cli::load::args::{CableArgs, Compat, LoadArgs, LoadKind, NullArgs};
 use crate::cli::load::live::Live;
 use crate::cli::load::self_test::self_test;
@@ -11,17 +12,13 @@ use anyhow::Context;
 use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::net::TcpListener;
-use std::process::ExitCode;
 use std::sync::atomic::AtomicBool;
-
-/// Exit status of a load whose figures mean nothing.
-const INVALID: u8 = 4;
 
 /// Drives the load and prints its report.
 ///
 /// # Errors
 /// Where the load cannot be driven or the report not be written.
-pub fn run(args: &LoadArgs, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
+pub(crate) fn run(args: &LoadArgs, out: &mut dyn Write) -> anyhow::Result<Exit> {
     match &args.kind {
         LoadKind::Http(http) => {
             let spec = LoadSpec::Http(http.load()?);
@@ -39,7 +36,7 @@ pub fn run(args: &LoadArgs, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
     }
 }
 
-fn cable_load(cable: &CableArgs, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
+fn cable_load(cable: &CableArgs, out: &mut dyn Write) -> anyhow::Result<Exit> {
     let spec = LoadSpec::Cable(cable.load()?);
     let report = drive(&spec)?;
     if let Some(path) = &cable.rows {
@@ -68,11 +65,11 @@ fn drive(spec: &LoadSpec) -> Result<LoadReport, LoadError> {
     driven
 }
 
-fn status(report: &LoadReport) -> ExitCode {
-    if report.is_invalid() { ExitCode::from(INVALID) } else { ExitCode::SUCCESS }
+fn status(report: &LoadReport) -> Exit {
+    if report.is_invalid() { Exit::Invalid } else { Exit::Fine }
 }
 
-fn serve_null(null: &NullArgs, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
+fn serve_null(null: &NullArgs, out: &mut dyn Write) -> anyhow::Result<Exit> {
     let listener = TcpListener::bind(("127.0.0.1", null.port))
         .with_context(|| format!("cannot listen on port {}; choose another --port", null.port))?;
     let address = listener.local_addr()?;
@@ -85,10 +82,5 @@ fn serve_null(null: &NullArgs, out: &mut dyn Write) -> anyhow::Result<ExitCode> 
         out.flush()?;
         NullHttp::new(listener, null.body)?.serve(&AtomicBool::new(false))?;
     }
-    Ok(ExitCode::SUCCESS)
-}
-
-/// The hidden subcommand `load-worker`: a load on standard input, lines of progress and a report on standard output.
-pub fn worker() -> ExitCode {
-    load::worker_main(std::io::stdin(), std::io::stdout())
+    Ok(Exit::Fine)
 }

@@ -1,5 +1,6 @@
 //! `carat load self-test`: how much the generator can drive on this machine.
 
+use crate::cli::Exit;
 use crate::cli::load::args::SelfTestArgs;
 use crate::load;
 use crate::load::null::{NullCable, NullHttp};
@@ -7,7 +8,6 @@ use crate::model::{CableTable, HttpTable, LoadReport, LoadSpec, Span, Unit};
 use serde_json::json;
 use std::io::Write;
 use std::net::{SocketAddr, TcpListener};
-use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
@@ -20,14 +20,14 @@ const DELIVERIES: f64 = 200_000.0;
 ///
 /// # Errors
 /// Where a null server cannot be started or the load not be driven.
-pub(crate) fn self_test(args: &SelfTestArgs, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
+pub(crate) fn self_test(args: &SelfTestArgs, out: &mut dyn Write) -> anyhow::Result<Exit> {
     let http = http(args.duration)?;
     let cable = cable(args)?;
     if args.json {
         let value = json!({ "schema": "carat.load.self-test/1", "http": http, "cable": cable });
         serde_json::to_writer_pretty(&mut *out, &value)?;
         writeln!(out)?;
-        return Ok(ExitCode::SUCCESS);
+        return Ok(Exit::Fine);
     }
     line("http", "responses", &http, out)?;
     line("cable", "deliveries", &cable, out)?;
@@ -35,7 +35,7 @@ pub(crate) fn self_test(args: &SelfTestArgs, out: &mut dyn Write) -> anyhow::Res
         out,
         "Servers in this process shared the machine. A load above half of these rates says more about the generator than about its server."
     )?;
-    Ok(ExitCode::SUCCESS)
+    Ok(Exit::Fine)
 }
 
 fn line(kind: &str, what: &str, report: &LoadReport, out: &mut dyn Write) -> std::io::Result<()> {

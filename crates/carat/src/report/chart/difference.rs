@@ -3,10 +3,9 @@
 use crate::model::Estimate;
 use crate::report::chart::dots::{AXIS, ROW, TOP};
 use crate::report::chart::scale::{Scale, distance, number};
-use crate::report::chart::svg::{Anchor, Caption, Svg};
+use crate::report::chart::svg::{Anchor, Caption, Picture, Svg};
 use crate::report::text::shorten;
 use crate::report::wording;
-use maud::Markup;
 
 /// One row.
 pub(crate) struct DifferenceRow {
@@ -20,6 +19,15 @@ pub(crate) struct DifferenceRow {
     pub(crate) estimate: Result<Estimate, String>,
 }
 
+/// Differences that mean something whatever the estimates are.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Bounds {
+    /// Differences within this share of zero do not matter.
+    pub(crate) margin: f64,
+    /// Where a guard's limit lies, with its sign.
+    pub(crate) limit: Option<f64>,
+}
+
 const WIDTH: f64 = 320.0;
 const LEFT: f64 = 14.0;
 const RIGHT: f64 = 306.0;
@@ -27,25 +35,33 @@ const RIGHT: f64 = 306.0;
 const WIDEST: f64 = 1.0;
 
 /// The picture; shows the margin within which a difference does not matter as a band around zero.
-pub(crate) fn differences(rows: &[DifferenceRow], margin: f64, caption: &Caption<'_>) -> Markup {
-    let scale = axis(rows, margin);
+pub(crate) fn differences(
+    rows: &[DifferenceRow],
+    Bounds { margin, limit }: Bounds,
+    caption: &Caption<'_>,
+) -> Picture {
+    let scale = axis(rows, margin, limit);
     let bottom = TOP + rows.len() as f64 * ROW;
     let mut svg = Svg::new(WIDTH, bottom + AXIS);
     let band = (scale.clamped(-margin), scale.clamped(margin));
     svg.rect("margin", (band.0, TOP), (band.1 - band.0, bottom - TOP));
     draw_axis(&mut svg, &scale, bottom);
+    if let Some(limit) = limit {
+        svg.line("limit", (scale.at(limit), TOP), (scale.at(limit), bottom));
+    }
     for (at, row) in rows.iter().enumerate() {
         draw_row(&mut svg, row, &scale, TOP + at as f64 * ROW);
     }
-    svg.finish(caption)
+    svg.finish(caption, serde_json::Value::Null)
 }
 
 /// From the least to the greatest end of any interval, with zero and the margin always inside.
-fn axis(rows: &[DifferenceRow], margin: f64) -> Scale {
+fn axis(rows: &[DifferenceRow], margin: f64, limit: Option<f64>) -> Scale {
     let ends = rows
         .iter()
         .filter_map(|row| row.estimate.as_ref().ok())
         .flat_map(|e| [e.ratio_interval.0, e.ratio_interval.1])
+        .chain(limit)
         .filter(|end| end.is_finite());
     let (low, high) =
         ends.fold((-margin, margin), |(low, high), end| (low.min(end), high.max(end)));

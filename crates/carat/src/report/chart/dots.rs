@@ -2,10 +2,10 @@
 
 use crate::model::Unit;
 use crate::report::chart::scale::{AxisUnit, Scale, distance, range};
-use crate::report::chart::svg::{Anchor, Caption, Svg, dot_path, n};
+use crate::report::chart::svg::{Anchor, Caption, Picture, Svg, dot_path};
 use crate::report::facts;
 use crate::report::text::shorten;
-use maud::Markup;
+use serde_json::json;
 use std::collections::BTreeMap;
 
 /// One row.
@@ -14,8 +14,8 @@ pub(crate) struct DotRow {
     pub(crate) label: String,
     /// Colour and shape: the variant's number.
     pub(crate) class: usize,
-    /// One value per trial.
-    pub(crate) values: Vec<f64>,
+    /// Block and value of every trial.
+    pub(crate) values: Vec<(u32, f64)>,
     /// Trials that do not count, in words.
     pub(crate) failures: Option<String>,
 }
@@ -36,8 +36,8 @@ const PITCH: f64 = 6.0;
 const HALF: f64 = 15.0;
 
 /// The picture; `None` where no row has a value.
-pub(crate) fn dots(rows: &[DotRow], unit: Unit, caption: &Caption<'_>) -> Option<Markup> {
-    let all = range(rows.iter().flat_map(|row| row.values.iter().copied()), 0.04)?;
+pub(crate) fn dots(rows: &[DotRow], unit: Unit, caption: &Caption<'_>) -> Option<Picture> {
+    let all = range(rows.iter().flat_map(|row| row.values.iter().map(|(_, value)| *value)), 0.04)?;
     let scale = Scale::linear(all, (LEFT + 4.0, RIGHT - 4.0));
     let bottom = TOP + rows.len() as f64 * ROW;
     let mut svg = Svg::new(WIDTH, bottom + AXIS);
@@ -45,10 +45,31 @@ pub(crate) fn dots(rows: &[DotRow], unit: Unit, caption: &Caption<'_>) -> Option
     for (at, row) in rows.iter().enumerate() {
         draw_row(&mut svg, row, (&scale, unit), TOP + at as f64 * ROW);
     }
-    let (low, high) = scale.values();
-    let mut data = caption.data.to_vec();
-    data.push(("x", format!("{low},{high},{},{}", n(scale.places().0), n(scale.places().1))));
-    Some(svg.finish(&Caption { data: &data, ..*caption }))
+    Some(svg.finish(caption, hover(rows, unit, &scale)))
+}
+
+/// What the cursor reads out: block and value of every dot.
+fn hover(rows: &[DotRow], unit: Unit, scale: &Scale) -> serde_json::Value {
+    let axis = AxisUnit::of(unit, scale.values().1);
+    let rows: Vec<_> = rows
+        .iter()
+        .map(|row| {
+            json!({
+                "name": row.label,
+                "v": row.class,
+                "block": row.values.iter().map(|(block, _)| block).collect::<Vec<_>>(),
+                "x": row.values.iter().map(|(_, value)| value).collect::<Vec<_>>(),
+            })
+        })
+        .collect();
+    let (values, places) = (scale.values(), scale.places());
+    json!({
+        "kind": "dots",
+        "x": [values.0, values.1, places.0, places.1],
+        "top": TOP, "row": ROW,
+        "xunit": axis.unit_json(),
+        "rows": rows,
+    })
 }
 
 fn draw_axis(svg: &mut Svg, scale: &Scale, unit: Unit, bottom: f64) {
@@ -65,7 +86,8 @@ fn draw_axis(svg: &mut Svg, scale: &Scale, unit: Unit, bottom: f64) {
 fn draw_row(svg: &mut Svg, row: &DotRow, (scale, unit): (&Scale, Unit), top: f64) {
     svg.open(&format!("v{}", row.class));
     svg.text("name", (LEFT, top + 13.0), Anchor::Start, &shorten(&row.label, 38));
-    let Some(spread) = facts::spread(&row.values) else {
+    let values: Vec<f64> = row.values.iter().map(|(_, value)| *value).collect();
+    let Some(spread) = facts::spread(&values) else {
         let why = row.failures.as_deref().unwrap_or("not measured");
         svg.text("note", (LEFT, top + 34.0), Anchor::Start, &format!("no figure: {why}"));
         svg.close();
@@ -79,10 +101,7 @@ fn draw_row(svg: &mut Svg, row: &DotRow, (scale, unit): (&Scale, Unit), top: f64
         let (left, right) = (scale.at(spread.lower), scale.at(spread.upper));
         svg.rect("half", (left, middle - HALF - 1.0), (right - left, 2.0 * HALF + 2.0));
     }
-    svg.path(
-        "dots",
-        &dot_path(swarm(&row.values, scale).into_iter().map(|(x, dy)| (x, middle + dy))),
-    );
+    svg.path("dots", &dot_path(swarm(&values, scale).into_iter().map(|(x, dy)| (x, middle + dy))));
     let x = scale.at(spread.median);
     svg.line("median", (x, middle - HALF - 3.0), (x, middle + HALF + 3.0));
     svg.close();

@@ -5,8 +5,13 @@
 
 pub(crate) mod difference;
 pub(crate) mod dots;
+pub(crate) mod forest;
+pub(crate) mod lines;
+pub(crate) mod reduce;
 pub(crate) mod scale;
 pub(crate) mod svg;
 
-pub(crate) use difference::{DifferenceRow, differences};
+pub(crate) use difference::{Bounds, DifferenceRow, differences};
 pub(crate) use dots::{DotRow, dots};
+pub(crate) use lines::{Axis, Line, Plot, Stroke};
+pub(crate) use svg::{Caption, Picture};

@@ -92,9 +92,9 @@ fn step(span: f64, wanted: usize) -> f64 {
     let power = 10f64.powf(rough.log10().floor());
     let lead = rough / power;
     let nice = match lead {
-        l if l <= 1.0 => 1.0,
-        l if l <= 2.0 => 2.0,
-        l if l <= 5.0 => 5.0,
+        l if l < 1.5 => 1.0,
+        l if l < 3.0 => 2.0,
+        l if l < 7.0 => 5.0,
         _ => 10.0,
     };
     nice * power
@@ -151,6 +151,11 @@ impl AxisUnit {
         Self { divisor, name }
     }
 
+    /// For the script: what to divide by, and the unit's name.
+    pub(crate) fn unit_json(&self) -> serde_json::Value {
+        serde_json::json!([self.divisor, self.name])
+    }
+
     /// A tick's number, with as many digits as the distance of ticks needs.
     pub(crate) fn tick(&self, value: f64, distance: f64) -> String {
         let distance = (distance / self.divisor).abs();
@@ -199,7 +204,7 @@ mod tests {
         for (values, wanted, ticks) in [
             ((0.0, 100.0), 5, vec![0.0, 20.0, 40.0, 60.0, 80.0, 100.0]),
             ((70.2, 71.4), 4, vec![70.5, 71.0]),
-            ((-0.03, 0.012), 4, vec![-0.02, 0.0]),
+            ((-0.03, 0.012), 4, vec![-0.03, -0.02, -0.01, 0.0, 0.01]),
         ] {
             let found = Scale::linear(values, (0.0, 1.0)).ticks(wanted);
             assert_eq!(found.len(), ticks.len(), "{values:?}: {found:?}");

@@ -18,15 +18,22 @@ pub(crate) struct Svg {
     height: f64,
 }
 
-/// What a picture is called and says, for those who do not see it, and what the script needs to know of it.
+/// What a picture is called and says, for those who do not see it.
 pub(crate) struct Caption<'a> {
     /// Unique on the page; letters, digits and hyphens.
     pub(crate) id: &'a str,
     pub(crate) title: &'a str,
     /// One sentence with the picture's figures.
     pub(crate) says: &'a str,
-    /// Attributes for the script: name without `data-`, and value.
-    pub(crate) data: &'a [(&'a str, String)],
+}
+
+/// A finished picture.
+pub(crate) struct Picture {
+    /// Its id on the page.
+    pub(crate) id: String,
+    pub(crate) markup: Markup,
+    /// What the script needs for reading values out; `null` where every value is printed anyway.
+    pub(crate) hover: serde_json::Value,
 }
 
 impl Svg {
@@ -90,25 +97,33 @@ impl Svg {
         self
     }
 
+    /// Opens a picture within the picture: what lies outside of it is cut off.
+    pub(crate) fn open_clip(&mut self, at: (f64, f64), size: (f64, f64)) -> &mut Self {
+        let (x, y, width, height) = (n(at.0), n(at.1), n(size.0), n(size.1));
+        let _ = write!(
+            self.body,
+            r#"<svg class="clip" x="{x}" y="{y}" width="{width}" height="{height}" viewBox="{x} {y} {width} {height}" preserveAspectRatio="none">"#,
+        );
+        self
+    }
+
+    pub(crate) fn close_clip(&mut self) -> &mut Self {
+        self.body.push_str("</svg>");
+        self
+    }
+
     /// The finished picture.
-    pub(crate) fn finish(self, caption: &Caption<'_>) -> Markup {
+    pub(crate) fn finish(self, caption: &Caption<'_>, hover: serde_json::Value) -> Picture {
         let id = escaped(caption.id);
-        let mut out = format!(
-            r#"<svg id="{id}" role="img" aria-labelledby="{id}-t {id}-d" viewBox="0 0 {} {}""#,
+        let out = format!(
+            r#"<svg id="{id}" class="chart" role="img" aria-labelledby="{id}-t {id}-d" viewBox="0 0 {} {}"><title id="{id}-t">{}</title><desc id="{id}-d">{}</desc>{}</svg>"#,
             n(self.width),
             n(self.height),
-        );
-        for (name, value) in caption.data {
-            let _ = write!(out, r#" data-{name}="{}""#, escaped(value));
-        }
-        let _ = write!(
-            out,
-            r#"><title id="{id}-t">{}</title><desc id="{id}-d">{}</desc>{}</svg>"#,
             escaped(caption.title),
             escaped(caption.says),
             self.body,
         );
-        PreEscaped(out)
+        Picture { id: caption.id.to_owned(), markup: PreEscaped(out), hover }
     }
 }
 
@@ -178,10 +193,10 @@ mod tests {
     fn texts_and_attributes_are_escaped() {
         let mut svg = Svg::new(10.0, 10.0);
         svg.text("a\"b", (1.0, 2.0), Anchor::End, "</text><script>");
-        let caption = Caption { id: "x", title: "<b>", says: "&", data: &[("y", "\"'".into())] };
-        let text = svg.finish(&caption).into_string();
+        let caption = Caption { id: "x\"'", title: "<b>", says: "&" };
+        let text = svg.finish(&caption, serde_json::Value::Null).markup.into_string();
         assert!(text.contains("&lt;/text&gt;&lt;script&gt;"), "{text}");
-        assert!(text.contains(r#"data-y="&quot;&#39;""#), "{text}");
+        assert!(text.contains(r#"id="x&quot;&#39;""#), "{text}");
         assert!(!text.contains("<b>"), "{text}");
     }
 

@@ -1,9 +1,9 @@
 //! A section per metric: every trial as a dot, the difference with its interval, the table beside.
 
-use crate::model::{Conclusion, Results, Role};
-use crate::report::chart::svg::Caption;
-use crate::report::chart::{DifferenceRow, DotRow, differences, dots};
+use crate::model::{Better, Results, Role, metric};
+use crate::report::chart::{Bounds, Caption, DifferenceRow, DotRow, Picture, differences, dots};
 use crate::report::facts;
+use crate::report::page::gallery::Gallery;
 use crate::report::page::tables;
 use crate::report::text::one_line;
 use crate::report::wording;
@@ -29,7 +29,7 @@ pub(crate) fn class(place: usize) -> usize {
 }
 
 /// Heading, pictures, table of one metric.
-pub(crate) fn metric_section(results: &Results, metric: &str) -> Markup {
+pub(crate) fn metric_section(results: &Results, metric: &str, gallery: &mut Gallery) -> Markup {
     let id = identifier(metric);
     let unit = facts::unit(metric);
     let rows: Vec<DotRow> = results
@@ -39,16 +39,13 @@ pub(crate) fn metric_section(results: &Results, metric: &str) -> Markup {
         .map(|(place, variant)| DotRow {
             label: one_line(&variant.name),
             class: class(place),
-            values: facts::scored(results, &variant.name, metric)
-                .into_iter()
-                .map(|(_, v)| v)
-                .collect(),
+            values: facts::scored(results, &variant.name, metric),
             failures: facts::failures(results, &variant.name),
         })
         .collect();
     let says = spoken(results, metric);
     let title = format!("All trials of {metric}");
-    let caption = Caption { id: &format!("dots-{id}"), title: &title, says: &says, data: &[] };
+    let caption = Caption { id: &format!("dots-{id}"), title: &title, says: &says };
     markup! {
         section {
             h2 { (facts::heading(metric)) code { (metric) } }
@@ -56,8 +53,8 @@ pub(crate) fn metric_section(results: &Results, metric: &str) -> Markup {
                 Some(picture) => figure {
                     figcaption { (explained(results, metric, rows.iter().map(|r| r.values.len()).max())) }
                     div.pair {
-                        (picture)
-                        @if results.variants.len() > 1 { (difference_picture(results, metric, &id)) }
+                        (gallery.show(picture))
+                        @if results.variants.len() > 1 { (gallery.show(difference_picture(results, metric, &id))) }
                     }
                 },
                 None => p.soft { "No trial that counts has this metric, so there is nothing to draw." },
@@ -67,7 +64,7 @@ pub(crate) fn metric_section(results: &Results, metric: &str) -> Markup {
     }
 }
 
-fn difference_picture(results: &Results, metric: &str, id: &str) -> Markup {
+fn difference_picture(results: &Results, metric: &str, id: &str) -> Picture {
     let rows: Vec<DifferenceRow> = results
         .variants
         .iter()
@@ -93,9 +90,13 @@ fn difference_picture(results: &Results, metric: &str, id: &str) -> Markup {
         .collect();
     let title = format!("Difference to the baseline in {metric}");
     let says = says.join("; ");
-    let caption =
-        Caption { id: &format!("difference-{id}"), title: &title, says: &says, data: &[] };
-    differences(&rows, results.margin, &caption)
+    let caption = Caption { id: &format!("difference-{id}"), title: &title, says: &says };
+    let worse = match metric::find(metric).map(|known| known.better) {
+        Some(Better::Higher) => -1.0,
+        _ => 1.0,
+    };
+    let limit = limit(results, metric).map(|limit| worse * limit);
+    differences(&rows, Bounds { margin: results.margin, limit }, &caption)
 }
 
 fn spoken(results: &Results, metric: &str) -> String {
@@ -118,20 +119,28 @@ fn spoken(results: &Results, metric: &str) -> String {
     parts.join("; ")
 }
 
-fn explained(results: &Results, metric: &str, most: Option<usize>) -> Markup {
-    let limit = results.conclusions.iter().find_map(|c: &Conclusion| match c.role {
+/// The limit of a guard.
+fn limit(results: &Results, metric: &str) -> Option<f64> {
+    results.conclusions.iter().find_map(|c| match c.role {
         Role::Guard { limit } if c.metric == metric => Some(limit),
         _ => None,
-    });
+    })
+}
+
+fn explained(results: &Results, metric: &str, most: Option<usize>) -> Markup {
+    let limit = limit(results, metric);
+    let first = metric == results.primary;
     markup! {
-        "Each dot is one trial; the line is the median"
-        @if most.is_some_and(|n| n > 3) { ", the box the middle half" }
-        ". The axis does not start at 0."
-        @if results.variants.len() > 1 {
+        @if first {
+            "Each dot is one trial; the line is the median"
+            @if most.is_some_and(|n| n > 3) { ", the box the middle half" }
+            ". The axis does not start at 0."
+        }
+        @if first && results.variants.len() > 1 {
             " The bars are the differences to the baseline with their intervals, from the pairs within blocks; \
             within the grey band (" (wording::share(results.margin)) ") a difference does not matter."
         }
-        @if let Some(limit) = limit { " A guard: a change for the worse may be at most " (wording::share(limit)) "." }
+        @if let Some(limit) = limit { "A guard: a change for the worse may be at most " (wording::share(limit)) " (the dashed line)." }
     }
 }
 

@@ -1,7 +1,8 @@
 //! The page around its sections: head, policy, title, footer.
 
 use crate::model::Results;
-use crate::report::page::{figures, sections, tables};
+use crate::report::page::gallery::Gallery;
+use crate::report::page::{figures, forest, latency, memory, order, sections, tables};
 use crate::report::redact::{Audience, prepare};
 use crate::report::wording;
 use base64::Engine as _;
@@ -10,6 +11,7 @@ use maud::{DOCTYPE, Markup, PreEscaped, html as markup};
 use sha2::{Digest as _, Sha256};
 
 const STYLE: &str = include_str!("../assets/page.css");
+const SCRIPT: &str = include_str!("../assets/page.js");
 
 /// How a page is written.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -28,19 +30,28 @@ pub fn html(results: &Results, options: &PageOptions) -> String {
         Some(sentence) => sentence.whole(),
         None => results.name.clone(),
     };
+    let mut gallery = Gallery::default();
     let body = markup! {
         header.top { span { "Carat experiment " b { (results.name) } } }
         main {
             (sections::verdicts(results, &sentences))
             (sections::strip(results))
             (sections::warnings(results))
-            @for metric in figures::compared(results) { (figures::metric_section(results, &metric)) }
+            div.tools role="group" aria-label="Variants shown" hidden { span { "Show" } }
+            @for metric in figures::compared(results) {
+                (figures::metric_section(results, &metric, &mut gallery))
+            }
+            (memory::section(results, &mut gallery))
+            (latency::section(results, &mut gallery))
+            (order::section(results, &mut gallery))
+            (forest::section(results, &mut gallery))
             (tables::all_metrics(results))
             (tables::uncounted(results))
             (sections::machine(results))
             (sections::repeat(results))
         }
         (footer(options))
+        (gallery.data(&results.variants))
     };
     document(&title, &body).into_string()
 }
@@ -48,8 +59,9 @@ pub fn html(results: &Results, options: &PageOptions) -> String {
 /// A whole document around a body.
 pub(crate) fn document(title: &str, body: &Markup) -> Markup {
     let policy = format!(
-        "default-src 'none'; style-src '{}'; img-src data:; base-uri 'none'; form-action 'none'",
+        "default-src 'none'; style-src '{}'; script-src '{}'; img-src data:; base-uri 'none'; form-action 'none'",
         digest(STYLE),
+        digest(SCRIPT),
     );
     markup! {
         (DOCTYPE)
@@ -63,7 +75,7 @@ pub(crate) fn document(title: &str, body: &Markup) -> Markup {
                 link rel="icon" href="data:,";
                 style { (PreEscaped(STYLE)) }
             }
-            body { (body) }
+            body { (body) script { (PreEscaped(SCRIPT)) } }
         }
     }
 }

@@ -1,0 +1,33 @@
+//! A forked child gets a page of its own before `fork` returns.
+//!
+//! `Process.spawn` uses `vfork(2)`, which runs no such handler and needs none: the child calls `exec`.
+
+use crate::ruby;
+use crate::{fault, own_page, reading, thread};
+use carat_wire::page::{Feature, State};
+
+/// Registers the handler, once per process family: children inherit it.
+pub(crate) fn start() -> State {
+    // SAFETY: the handler lives as long as the process.
+    if unsafe { libc::pthread_atfork(None, None, Some(in_child)) } == 0 {
+        State::On
+    } else {
+        State::Refused
+    }
+}
+
+/// Only the forking thread exists here: no allocation, no lock, no function that is not safe in a signal
+/// handler (fork(2)).
+unsafe extern "C" fn in_child() {
+    fault::guarded(|| {
+        thread::forget();
+        let Some(page) = own_page::get() else { return };
+        let on = own_page::replace_in_child(page);
+        if own_page::get().is_some() {
+            page.header.set_feature(Feature::Forks, if on { State::On } else { State::Refused });
+        }
+        if let Some(ruby) = ruby::get() {
+            reading::ask(ruby);
+        }
+    });
+}

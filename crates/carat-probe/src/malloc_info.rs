@@ -1,0 +1,326 @@
+//! glibc's `malloc_info`: the only figures it gives per arena, as XML into a C stream.
+//!
+//! The stream is made once, on the loading thread, and hands its text to a parser without storing it:
+//! allocating on the probe's own thread would make glibc give that thread an arena.
+
+use crate::ruby::find;
+use carat_wire::page::ARENAS;
+use std::cell::UnsafeCell;
+use std::ffi::{c_char, c_int, c_void};
+use std::ptr;
+use std::sync::atomic::{AtomicPtr, Ordering};
+
+/// Figures of one arena, or of all together.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Totals {
+    pub(crate) number: u64,
+    pub(crate) system: u64,
+    pub(crate) most_system: u64,
+    pub(crate) free: u64,
+    pub(crate) free_whole_pages: u64,
+    pub(crate) accessible: u64,
+    pub(crate) subheaps: u64,
+}
+
+impl Totals {
+    const ZERO: Self = Self {
+        number: 0,
+        system: 0,
+        most_system: 0,
+        free: 0,
+        free_whole_pages: 0,
+        accessible: 0,
+        subheaps: 0,
+    };
+}
+
+/// What `malloc_info` said.
+#[derive(Debug)]
+pub(crate) struct Info {
+    /// Over all arenas.
+    pub(crate) sum: Totals,
+    /// Arenas there are; more may exist than are listed.
+    pub(crate) arenas: u64,
+    /// Bytes of allocations mapped by themselves, and their number.
+    pub(crate) mapped: u64,
+    pub(crate) mapped_count: u64,
+    list: [Totals; ARENAS],
+    current: Totals,
+    /// Bytes of the current arena's free chunks in bins; the rest of `free` is its top chunk.
+    in_bins: u64,
+    in_arena: bool,
+}
+
+const LINE: usize = 256;
+
+struct Parser {
+    info: Info,
+    line: [u8; LINE],
+    length: usize,
+}
+
+impl Parser {
+    const fn new() -> Self {
+        let info = Info {
+            sum: Totals::ZERO,
+            arenas: 0,
+            mapped: 0,
+            mapped_count: 0,
+            list: [Totals::ZERO; ARENAS],
+            current: Totals::ZERO,
+            in_bins: 0,
+            in_arena: false,
+        };
+        Self { info, line: [0; LINE], length: 0 }
+    }
+
+    fn feed(&mut self, text: &[u8]) {
+        for &byte in text {
+            if byte == b'\n' {
+                self.info.line(&self.line[..self.length]);
+                self.length = 0;
+            } else if let Some(place) = self.line.get_mut(self.length) {
+                *place = byte;
+                self.length += 1;
+            }
+        }
+    }
+}
+
+impl Info {
+    /// The arenas for which there was room.
+    pub(crate) fn listed(&self) -> &[Totals] {
+        &self.list[..(self.arenas as usize).min(ARENAS)]
+    }
+
+    fn line(&mut self, line: &[u8]) {
+        if let Some(number) = attribute(line, b"<heap nr=\"") {
+            self.current = Totals { number, ..Totals::ZERO };
+            self.in_bins = 0;
+            self.in_arena = true;
+        } else if line.starts_with(b"</heap>") {
+            self.end_arena();
+        } else if self.in_arena {
+            self.arena_line(line);
+        } else if line.starts_with(b"<total type=\"mmap\"") {
+            self.mapped = attribute(line, b" size=\"").unwrap_or(0);
+            self.mapped_count = attribute(line, b" count=\"").unwrap_or(0);
+        }
+    }
+
+    fn arena_line(&mut self, line: &[u8]) {
+        let size = attribute(line, b" size=\"").unwrap_or(0);
+        if line.contains_part(b"<size from") || line.contains_part(b"<unsorted from") {
+            let total = attribute(line, b" total=\"").unwrap_or(0);
+            let count = attribute(line, b" count=\"").unwrap_or(0);
+            self.in_bins += total;
+            self.current.free_whole_pages += whole_pages(total, count);
+        } else if line.starts_with(b"<total type=\"fast\"")
+            || line.starts_with(b"<total type=\"rest\"")
+        {
+            self.current.free += size;
+        } else if line.starts_with(b"<system type=\"current\"") {
+            self.current.system = size;
+        } else if line.starts_with(b"<system type=\"max\"") {
+            self.current.most_system = size;
+        } else if line.starts_with(b"<aspace type=\"mprotect\"") {
+            self.current.accessible = size;
+        } else if line.starts_with(b"<aspace type=\"subheaps\"") {
+            self.current.subheaps = size;
+        }
+    }
+
+    fn end_arena(&mut self) {
+        let mut arena = self.current;
+        // Fast chunks are in the bins' lines too, so what is left is the one chunk on top.
+        arena.free_whole_pages += whole_pages(arena.free.saturating_sub(self.in_bins), 1);
+        if let Some(place) = self.list.get_mut(self.arenas as usize) {
+            *place = arena;
+        }
+        self.arenas += 1;
+        self.sum.system += arena.system;
+        self.sum.free += arena.free;
+        self.sum.free_whole_pages += arena.free_whole_pages;
+        self.in_arena = false;
+    }
+}
+
+const OS_PAGE: u64 = 4096;
+
+/// Bytes of whole 4 KiB pages to expect inside `count` free chunks of `total` bytes.
+///
+/// A span of `s` pages that begins anywhere holds `s - 1` whole ones on average, and none below 1;
+/// a chunk's header (two words) and its links (four) stay (malloc.c, `mtrim`).
+fn whole_pages(total: u64, count: u64) -> u64 {
+    total.saturating_sub(count.saturating_mul(OS_PAGE + 48))
+}
+
+trait ContainsPart {
+    fn contains_part(&self, part: &[u8]) -> bool;
+}
+
+impl ContainsPart for [u8] {
+    fn contains_part(&self, part: &[u8]) -> bool {
+        self.windows(part.len()).any(|window| window == part)
+    }
+}
+
+/// The number that follows `name` in the line.
+fn attribute(line: &[u8], name: &[u8]) -> Option<u64> {
+    let at = line.windows(name.len()).position(|window| window == name)? + name.len();
+    let digits = line[at..].iter().take_while(|byte| byte.is_ascii_digit());
+    let number = digits.fold(None, |sum: Option<u64>, digit| {
+        Some(sum.unwrap_or(0).wrapping_mul(10).wrapping_add(u64::from(digit - b'0')))
+    });
+    number.filter(|_| line.get(at).is_some_and(u8::is_ascii_digit))
+}
+
+/// Filled by the one thread that reads; see [`read`].
+struct Shared(UnsafeCell<Parser>);
+
+// SAFETY: only the probe's own thread uses it, of which there is one per process.
+unsafe impl Sync for Shared {}
+
+static PARSER: Shared = Shared(UnsafeCell::new(Parser::new()));
+static STREAM: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut());
+static MALLOC_INFO: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut());
+
+type MallocInfo = unsafe extern "C" fn(c_int, *mut c_void) -> c_int;
+type Write = extern "C" fn(*mut c_void, *const c_char, usize) -> isize;
+
+/// `cookie_io_functions_t` of stdio.h.
+#[repr(C)]
+struct CookieFunctions {
+    read: *mut c_void,
+    write: Write,
+    seek: *mut c_void,
+    close: *mut c_void,
+}
+
+/// Makes the stream; returns whether this C library has what it takes.
+pub(crate) fn prepare() -> bool {
+    type OpenCookie =
+        unsafe extern "C" fn(*mut c_void, *const c_char, CookieFunctions) -> *mut c_void;
+    type Flush = unsafe extern "C" fn(*mut c_void) -> c_int;
+    // SAFETY: the types are those of malloc.h and stdio.h of glibc.
+    let found = unsafe {
+        find::<*mut c_void>(c"malloc_info")
+            .zip(find::<OpenCookie>(c"fopencookie"))
+            .zip(find::<Flush>(c"fflush"))
+    };
+    let Some(((malloc_info, open), _)) = found else { return false };
+    let none = ptr::null_mut();
+    let functions = CookieFunctions { read: none, write: on_text, seek: none, close: none };
+    // SAFETY: the mode ends with a zero; the function is one that a stream may call.
+    let stream = unsafe { open(none, c"w".as_ptr(), functions) };
+    if stream.is_null() {
+        return false;
+    }
+    MALLOC_INFO.store(malloc_info, Ordering::Relaxed);
+    STREAM.store(stream, Ordering::Release);
+    // The first text makes the stream allocate its buffer: here, not on the probe's thread.
+    read().is_some()
+}
+
+/// Asks glibc. Only one thread may ask, the probe's own, or the loading one before that exists.
+///
+/// `None` where [`prepare`] did not find what it takes.
+pub(crate) fn read() -> Option<&'static Info> {
+    let stream = STREAM.load(Ordering::Acquire);
+    let malloc_info = MALLOC_INFO.load(Ordering::Relaxed);
+    if stream.is_null() || malloc_info.is_null() {
+        return None;
+    }
+    let parser = PARSER.0.get();
+    // SAFETY: one thread at a time comes here, and `on_text` only runs inside these two calls; the
+    // pointer is that of `malloc_info`, found by name.
+    unsafe {
+        *parser = Parser::new();
+        let malloc_info: MallocInfo = std::mem::transmute(malloc_info);
+        malloc_info(0, stream);
+        libc::fflush(stream.cast());
+        Some(&(*parser).info)
+    }
+}
+
+extern "C" fn on_text(_: *mut c_void, text: *const c_char, length: usize) -> isize {
+    // SAFETY: the C library hands over as many bytes as it says, and only `read` makes it do so.
+    unsafe { (*PARSER.0.get()).feed(std::slice::from_raw_parts(text.cast(), length)) };
+    length as isize
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TEXT: &str = r#"<malloc version="1">
+<heap nr="0">
+<sizes>
+  <size from="17" to="32" total="64" count="2"/>
+  <size from="65553" to="65553" total="131106" count="2"/>
+  <unsorted from="33" to="20000" total="20000" count="1"/>
+</sizes>
+<total type="fast" count="2" size="64"/>
+<total type="rest" count="4" size="251106"/>
+<system type="current" size="1000000"/>
+<system type="max" size="1200000"/>
+<aspace type="total" size="1000000"/>
+<aspace type="mprotect" size="1000000"/>
+</heap>
+<heap nr="1">
+<sizes>
+</sizes>
+<total type="fast" count="0" size="0"/>
+<total type="rest" count="1" size="130000"/>
+<system type="current" size="135168"/>
+<system type="max" size="135168"/>
+<aspace type="total" size="135168"/>
+<aspace type="mprotect" size="135168"/>
+<aspace type="subheaps" size="1"/>
+</heap>
+<total type="fast" count="2" size="64"/>
+<total type="rest" count="5" size="381106"/>
+<total type="mmap" count="3" size="9000000"/>
+<system type="current" size="1135168"/>
+</malloc>
+"#;
+
+    #[test]
+    fn arenas_and_totals_are_read_from_any_pieces() {
+        for piece in [1, 7, 4096] {
+            let mut parser = Parser::new();
+            TEXT.as_bytes().chunks(piece).for_each(|text| parser.feed(text));
+            let info = &parser.info;
+            assert_eq!((info.arenas, info.mapped, info.mapped_count), (2, 9_000_000, 3));
+            assert_eq!((info.sum.system, info.sum.free), (1_135_168, 381_170));
+            assert_eq!(info.listed()[1].subheaps, 1);
+            assert_eq!(info.listed()[1].free_whole_pages, 130_000 - 4144);
+            assert_eq!(info.listed()[0].most_system, 1_200_000);
+        }
+    }
+
+    #[test]
+    fn more_arenas_than_there_is_room_for_are_counted() {
+        let mut parser = Parser::new();
+        for n in 0..ARENAS + 3 {
+            parser.feed(format!("<heap nr=\"{n}\">\n</heap>\n").as_bytes());
+        }
+        assert_eq!(parser.info.arenas, ARENAS as u64 + 3);
+        assert_eq!(parser.info.listed().len(), ARENAS);
+    }
+
+    #[test]
+    fn small_free_chunks_hold_no_whole_page() {
+        for (total, count, whole) in [(64, 2, 0), (8192, 1, 4048), (2 * 65_553, 2, 122_818)] {
+            assert_eq!(whole_pages(total, count), whole, "{count} chunks of {total} bytes");
+        }
+    }
+
+    #[test]
+    fn this_process_is_read() {
+        assert!(prepare());
+        let held: Vec<u8> = vec![1; 1 << 20];
+        let info = read().unwrap();
+        assert!(info.arenas >= 1 && info.sum.system + info.mapped >= held.len() as u64);
+    }
+}

@@ -1,0 +1,176 @@
+//! The page of this process: a file in the directory that carat named, mapped for good.
+
+use crate::clock;
+use carat_wire::page::{Header, MAGIC, PAGE_BYTES, Page, UNKNOWN, VERSION};
+use std::ffi::{CStr, c_int, c_void};
+use std::io::{self, Write};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::ptr;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
+
+/// The mapping. Its address never changes: a forked child maps its own file in the same place.
+static PAGE: AtomicPtr<Page> = AtomicPtr::new(ptr::null_mut());
+static DIRECTORY: OnceLock<Box<[u8]>> = OnceLock::new();
+
+/// The page, once there is one.
+pub(crate) fn get() -> Option<&'static Page> {
+    // SAFETY: the pointer is null or that of a mapping of `PAGE_BYTES` that is never unmapped, only
+    // replaced by another in the same place; a page is made of atomics and zeros are a valid one.
+    unsafe { PAGE.load(Ordering::Acquire).as_ref() }
+}
+
+/// Makes and maps the page of this process.
+pub(crate) fn create(directory: &Path) -> io::Result<&'static Page> {
+    let directory = DIRECTORY.get_or_init(|| directory.as_os_str().as_bytes().into());
+    let start_time = read_start_time();
+    let file = open(directory, start_time).ok_or_else(io::Error::last_os_error)?;
+    let mapped = map(ptr::null_mut(), Some(file)).ok_or_else(io::Error::last_os_error)?;
+    PAGE.store(mapped, Ordering::Release);
+    let page = get().ok_or_else(|| io::Error::other("no page"))?;
+    page.header.allocator.store(0, Ordering::Relaxed);
+    fill_in(&page.header, start_time, 0);
+    Ok(page)
+}
+
+/// In a forked child, between `fork` and its return: replaces the parent's page by one of its own.
+///
+/// Calls only what is safe there (signal-safety(7)). Where no file can be made, private memory takes
+/// the place, so that nothing is ever written into the parent's page. Returns whether there is a file.
+pub(crate) fn replace_in_child(page: &'static Page) -> bool {
+    let inherited = copy_words(&page.header);
+    let generation = page.header.fork_generation.load(Ordering::Relaxed);
+    let start_time = read_start_time();
+    let file = DIRECTORY.get().and_then(|directory| open(directory, start_time));
+    let place = ptr::from_ref(page).cast_mut();
+    let mapped = map(place, file).or_else(|| map(place, None));
+    if mapped.is_none() {
+        PAGE.store(ptr::null_mut(), Ordering::Release);
+        return false;
+    }
+    paste_words(&page.header, &inherited);
+    fill_in(&page.header, start_time, generation.wrapping_add(1));
+    file.is_some()
+}
+
+fn fill_in(header: &Header, start_time: Option<u64>, generation: u64) {
+    let set = |word: &AtomicU64, value| word.store(value, Ordering::Relaxed);
+    set(&header.version, VERSION);
+    set(&header.bytes, PAGE_BYTES as u64);
+    // SAFETY: these two cannot fail and touch nothing.
+    let (pid, parent) = unsafe { (libc::getpid(), libc::getppid()) };
+    set(&header.pid, pid as u64);
+    set(&header.parent_pid, parent as u64);
+    set(&header.start_time, start_time.unwrap_or(UNKNOWN));
+    set(&header.fork_generation, generation);
+    set(&header.born_ns, clock::now());
+    header.magic.store(MAGIC, Ordering::Release);
+}
+
+/// Words of the header that a child inherits: which allocator, which features, which Ruby.
+const INHERITED: std::ops::Range<usize> = 10..64;
+
+fn copy_words(header: &Header) -> [u64; 64] {
+    let words = ptr::from_ref(header).cast::<AtomicU64>();
+    // SAFETY: the header is 64 words (asserted where it is laid out), all of them atomics.
+    std::array::from_fn(|n| unsafe { &*words.add(n) }.load(Ordering::Relaxed))
+}
+
+fn paste_words(header: &Header, inherited: &[u64; 64]) {
+    let words = ptr::from_ref(header).cast::<AtomicU64>();
+    for n in INHERITED {
+        // SAFETY: as above.
+        unsafe { &*words.add(n) }.store(inherited[n], Ordering::Relaxed);
+    }
+}
+
+/// Opens a new file of the right size under this process's name.
+///
+/// One that is already there was made before this process called `exec(2)`, which keeps its number and
+/// its start: nobody writes it any more.
+fn open(directory: &[u8], start_time: Option<u64>) -> Option<c_int> {
+    let mut path = [0; 4096];
+    let mut rest = path.get_mut(..4095)?;
+    // SAFETY: cannot fail and touches nothing.
+    let pid = unsafe { libc::getpid() };
+    rest.write_all(directory).ok()?;
+    write!(rest, "/{pid}-{}.page", start_time.unwrap_or(0)).ok()?;
+    let path = CStr::from_bytes_until_nul(&path).ok()?.as_ptr();
+    let flags = libc::O_RDWR | libc::O_CREAT | libc::O_EXCL | libc::O_NOFOLLOW | libc::O_CLOEXEC;
+    // SAFETY: the path ends with a zero and outlives the calls; the descriptor is this function's own.
+    unsafe {
+        let mut file = libc::open(path, flags, 0o600);
+        if file < 0 && *libc::__errno_location() == libc::EEXIST {
+            libc::unlink(path);
+            file = libc::open(path, flags, 0o600);
+        }
+        if file >= 0 && libc::ftruncate(file, PAGE_BYTES as libc::off_t) != 0 {
+            libc::close(file);
+            file = -1;
+        }
+        (file >= 0).then_some(file)
+    }
+}
+
+/// Maps the file, or private zeros without one, at `place` or, where that is null, anywhere.
+fn map(place: *mut Page, file: Option<c_int>) -> Option<*mut Page> {
+    let fixed = if place.is_null() { 0 } else { libc::MAP_FIXED };
+    let kind =
+        if file.is_some() { libc::MAP_SHARED } else { libc::MAP_PRIVATE | libc::MAP_ANONYMOUS };
+    // SAFETY: a fixed place is the whole mapping that this function made before; the descriptor is open
+    // and not used afterwards.
+    unsafe {
+        let mapped = libc::mmap(
+            place.cast::<c_void>(),
+            PAGE_BYTES,
+            libc::PROT_READ | libc::PROT_WRITE,
+            kind | fixed,
+            file.unwrap_or(-1),
+            0,
+        );
+        if let Some(file) = file {
+            libc::close(file);
+        }
+        (mapped != libc::MAP_FAILED).then_some(mapped.cast())
+    }
+}
+
+/// Start of this process in clock ticks since boot; `None` without `/proc`.
+fn read_start_time() -> Option<u64> {
+    let mut text = [0_u8; 1024];
+    // SAFETY: the path ends with a zero, the buffer is as long as said, the descriptor is closed here.
+    let length = unsafe {
+        let file = libc::open(c"/proc/self/stat".as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC);
+        if file < 0 {
+            return None;
+        }
+        let length = libc::read(file, text.as_mut_ptr().cast(), text.len());
+        libc::close(file);
+        length
+    };
+    parse_start_time(text.get(..usize::try_from(length).ok()?)?)
+}
+
+/// Field 22 of `/proc/PID/stat` (proc(5)); the name in field 2 may hold blanks and brackets.
+fn parse_start_time(stat: &[u8]) -> Option<u64> {
+    let after_name = stat.iter().rposition(|byte| *byte == b')')? + 2;
+    let field = stat.get(after_name..)?.split(|byte| *byte == b' ').nth(22 - 3)?;
+    std::str::from_utf8(field).ok()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_start_time_is_found_behind_any_name() {
+        let rest = "S 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 4711 20";
+        for name in ["ruby", "puma: cluster (a) [b", ") )"] {
+            let stat = format!("12 ({name}) {rest}");
+            assert_eq!(parse_start_time(stat.as_bytes()), Some(4711), "{name}");
+        }
+        assert_eq!(parse_start_time(b"12 (ruby) S 1"), None);
+        assert_eq!(parse_start_time(b""), None);
+    }
+}

@@ -1,0 +1,127 @@
+//! The functions that the Ruby half calls, as module functions of `CaratRuntime`.
+
+use crate::kernel::{allow_merging, is_listening, resident, set_huge_pages};
+use crate::ruby::{Ruby, Value, look_up};
+use crate::{guarded, malloc, report, seal, trim};
+use carat_wire::page::{RUNTIME_SETTINGS, Runtime, Word};
+use std::ffi::CString;
+
+/// Defines the functions, the words of the report and the names of the settings in it.
+pub(crate) fn define(ruby: &Ruby) {
+    let module = ruby.module();
+    ruby.define_0(module, c"listening", listening);
+    ruby.define_0(module, c"purge", purge);
+    ruby.define_0(module, c"trim_after_full_gc", trim_after_full_gc);
+    ruby.define_0(module, c"trim_when_idle", trim_when_idle);
+    ruby.define_0(module, c"fill_holes", fill_holes);
+    ruby.define_0(module, c"bind_new_threads", bind_new_threads);
+    ruby.define_0(module, c"leave_shared_arena", leave_shared_arena);
+    ruby.define_0(module, c"allow_merging", merging);
+    ruby.define_0(module, c"allow_huge_pages", allow_huge_pages);
+    ruby.define_0(module, c"forbid_huge_pages", forbid_huge_pages);
+    ruby.define_2(module, c"add", add);
+    ruby.define_1(module, c"read", read);
+    let words: Vec<&str> = Runtime::ALL.iter().map(|word| word.name()).collect();
+    let names = format!(
+        "module CaratRuntime; WORDS = %i[{}].freeze; NAMES = %w[{}].freeze; end",
+        words.join(" "),
+        RUNTIME_SETTINGS.join(" ")
+    );
+    if let Ok(names) = CString::new(names) {
+        ruby.evaluate(&names);
+    }
+}
+
+/// Runs a native function and gives its number to Ruby; -1 where it panicked.
+fn answer(receiver: Value, number: impl FnOnce() -> i64 + std::panic::UnwindSafe) -> Value {
+    let number = guarded(-1, number);
+    look_up().map_or(receiver, |ruby| ruby.integer(number))
+}
+
+/// 1 where this process holds a listening socket, 0 where not.
+extern "C" fn listening(receiver: Value) -> Value {
+    answer(receiver, || i64::from(is_listening()))
+}
+
+/// Purges malloc; bytes that it returned, or -1 where that is unknown here.
+extern "C" fn purge(receiver: Value) -> Value {
+    answer(receiver, || {
+        let before = resident();
+        let purged = malloc::purge();
+        match before.zip(resident()) {
+            Some((before, after)) if purged => before.saturating_sub(after) as i64,
+            _ => -1,
+        }
+    })
+}
+
+extern "C" fn trim_after_full_gc(receiver: Value) -> Value {
+    answer(receiver, || start_trimming(false))
+}
+
+extern "C" fn trim_when_idle(receiver: Value) -> Value {
+    answer(receiver, || start_trimming(true))
+}
+
+/// 1 where trims will follow, 0 where this malloc has nothing to trim.
+fn start_trimming(wait_for_idle: bool) -> i64 {
+    match look_up() {
+        Some(ruby) if malloc::in_use() != malloc::Malloc::Other => {
+            trim::start(ruby, wait_for_idle);
+            1
+        }
+        _ => 0,
+    }
+}
+
+/// Fills malloc's small holes; bytes of the blocks.
+extern "C" fn fill_holes(receiver: Value) -> Value {
+    answer(receiver, || seal::fill_holes() as i64)
+}
+
+extern "C" fn bind_new_threads(receiver: Value) -> Value {
+    answer(receiver, || {
+        look_up().map_or(0, |ruby| {
+            seal::bind_new_threads(ruby);
+            1
+        })
+    })
+}
+
+/// 1 where this process now allocates from memory of its own, 0 where the malloc has none.
+extern "C" fn leave_shared_arena(receiver: Value) -> Value {
+    answer(receiver, || i64::from(seal::leave_shared_arena()))
+}
+
+extern "C" fn merging(receiver: Value) -> Value {
+    answer(receiver, || i64::from(allow_merging()))
+}
+
+extern "C" fn allow_huge_pages(receiver: Value) -> Value {
+    answer(receiver, || i64::from(set_huge_pages(true)))
+}
+
+extern "C" fn forbid_huge_pages(receiver: Value) -> Value {
+    answer(receiver, || i64::from(set_huge_pages(false)))
+}
+
+/// Adds to a word of the report, given by its place.
+extern "C" fn add(receiver: Value, place: Value, amount: Value) -> Value {
+    let Some(ruby) = look_up() else { return receiver };
+    let (place, amount) = (ruby.number(place), ruby.number(amount));
+    if let Some(word) = word(place) {
+        report::add(word, amount.max(0) as u64);
+    }
+    receiver
+}
+
+/// Reads a word of the report, given by its place; -1 where there is none.
+extern "C" fn read(receiver: Value, place: Value) -> Value {
+    let Some(ruby) = look_up() else { return receiver };
+    let value = word(ruby.number(place)).map_or(-1, |word| report::read(word) as i64);
+    ruby.integer(value)
+}
+
+fn word(place: i64) -> Option<Runtime> {
+    Runtime::ALL.get(usize::try_from(place).ok()?).copied()
+}

@@ -1,0 +1,89 @@
+//! What the runtime tells about itself: counters of this process, and a copy in the probe's page.
+//!
+//! The counters live in private memory, so that they work without a probe and a child of a fork goes on
+//! from its parent's; the copy is what carat reads.
+
+use carat_wire::env;
+use carat_wire::page::{ENTRY, Page, Runtime, Section, Word};
+use std::ffi::CString;
+use std::io::Write;
+use std::os::unix::ffi::OsStrExt;
+use std::sync::OnceLock;
+
+// SAFETY: a section is made of atomic integers only, and zero is a value of each.
+static OWN: Section<Runtime> = unsafe { std::mem::zeroed() };
+
+/// The probe's page; `None` where no probe is loaded. Its address holds for children of forks too.
+static PAGE: OnceLock<Option<&'static Page>> = OnceLock::new();
+
+/// Finds the probe's page, which must have been loaded before.
+pub(crate) fn open() {
+    PAGE.get_or_init(find_page);
+}
+
+fn find_page() -> Option<&'static Page> {
+    let probe = CString::new(std::env::var_os(env::PROBE)?.as_bytes()).ok()?;
+    // SAFETY: RTLD_NOLOAD only asks for what is loaded; the function has the signature that `ENTRY`
+    // documents, and its page is never unmapped.
+    unsafe {
+        let library = libc::dlopen(probe.as_ptr(), libc::RTLD_NOW | libc::RTLD_NOLOAD);
+        if library.is_null() {
+            return None;
+        }
+        let entry = libc::dlsym(library, ENTRY.as_ptr());
+        if entry.is_null() {
+            return None;
+        }
+        let entry: extern "C" fn() -> *const Page = std::mem::transmute(entry);
+        entry().as_ref()
+    }
+}
+
+/// The value of a word; 0 where nothing happened.
+pub(crate) fn read(word: Runtime) -> u64 {
+    OWN.get(word).unwrap_or(0)
+}
+
+/// Replaces the value of a word.
+pub(crate) fn write(word: Runtime, value: u64) {
+    OWN.set(word, value);
+    publish(word);
+}
+
+/// Adds to a word.
+pub(crate) fn add(word: Runtime, amount: u64) {
+    OWN.add(word, amount);
+    publish(word);
+}
+
+/// Raises a word to `value` where that is more.
+pub(crate) fn raise(word: Runtime, value: u64) {
+    OWN.raise(word, value);
+    publish(word);
+}
+
+fn publish(word: Runtime) {
+    if let Some(page) = PAGE.get().copied().flatten() {
+        page.runtime.set(word, read(word));
+    }
+}
+
+/// In a child of a fork, whose page is new: tells what its parent did before. No lock, no allocation.
+pub(crate) fn in_child() {
+    for word in Runtime::ALL {
+        if OWN.get(*word).is_some() {
+            publish(*word);
+        }
+    }
+}
+
+/// Says on stderr, in one line and without allocating, what does not work here.
+pub(crate) fn complain(problem: &str) {
+    let mut line = [0u8; 200];
+    let mut rest = &mut line[..];
+    // A line that is cut short is still a line.
+    let _ = writeln!(rest, "carat: {problem}");
+    let length = 200 - rest.len();
+    // SAFETY: the buffer holds that many bytes.
+    unsafe { libc::write(libc::STDERR_FILENO, line.as_ptr().cast(), length) };
+}

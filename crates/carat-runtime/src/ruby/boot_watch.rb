@@ -1,0 +1,77 @@
+# frozen_string_literal: true
+
+module CaratRuntime
+  # Finds the moment at which a process has finished booting, by what every server shows: it listens, it
+  # loads no more files, it becomes quiet. A server under load from its first second on never becomes
+  # quiet, and a job runner or script never listens, so each sign alone is enough after a while.
+  class BootWatch
+    STEP = 0.05
+    # Seconds of quiet, and of listening or loading nothing, after which a process counts as booted.
+    QUIET_LISTENER = 0.1
+    BUSY_LISTENER = 1.0
+    QUIET = 1.0
+    LOADS_NOTHING = 5.0
+    DEADLINE = 120.0
+    # A worker that loads an application of its own loads at least so many files, and begins soon.
+    OWN_APPLICATION = 100
+    OWN_APPLICATION_WITHIN = 30.0
+
+    # expecting: files that must have been loaded since now before the process can count as booted.
+    def initialize(expecting: 0)
+      @expected = $LOADED_FEATURES.size + expecting
+      @started = @loaded_at = @busy_at = now
+      @features = $LOADED_FEATURES.size
+      @cpu = cpu
+      @listening_since = nil
+    end
+
+    # Returns true once the process has booted, false where what was expected did not begin in time.
+    def wait
+      until booted?
+        return false if @features < @expected && now - @started > OWN_APPLICATION_WITHIN
+
+        Kernel.sleep(STEP)
+        observe
+      end
+      true
+    end
+
+    private
+
+    def observe
+      features = $LOADED_FEATURES.size
+      @loaded_at = now if features != @features
+      @features = features
+      used = cpu
+      @busy_at = now if used - @cpu > STEP / 10
+      @cpu = used
+      @listening_since ||= now if CaratRuntime.listening == 1
+    end
+
+    def booted?
+      time = now
+      return true if time - @started > DEADLINE
+      return false if @features < @expected
+      return listener_booted?(time) if @listening_since
+
+      loaded = time - @loaded_at
+      loaded > LOADS_NOTHING || (loaded > QUIET && time - @busy_at > QUIET)
+    end
+
+    def listener_booted?(time)
+      listening = time - @listening_since
+      working = time - @loaded_at
+      return true if listening > BUSY_LISTENER && working > BUSY_LISTENER
+
+      [listening, working, time - @busy_at].min > QUIET_LISTENER
+    end
+
+    def now
+      Process.clock_gettime(Process::CLOCK_MONOTONIC)
+    end
+
+    def cpu
+      Process.clock_gettime(Process::CLOCK_PROCESS_CPUTIME_ID)
+    end
+  end
+end

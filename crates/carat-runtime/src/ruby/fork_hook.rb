@@ -1,0 +1,52 @@
+# frozen_string_literal: true
+
+module CaratRuntime
+  # Tells the runtime of every fork, in the parent before and in the child after.
+  module ForkHook
+    # Ruby 3.1 sends every fork of its own through Process._fork.
+    module Underlying
+      def _fork
+        CaratRuntime.before_fork
+        pid = super
+        CaratRuntime.in_child if pid.zero?
+        pid
+      end
+    end
+
+    # Before that, each way to fork is a method of its own.
+    module Older
+      def fork
+        CaratRuntime.before_fork
+        if block_given?
+          super do
+            CaratRuntime.in_child
+            yield
+          end
+        else
+          pid = super
+          CaratRuntime.in_child if pid.nil?
+          pid
+        end
+      end
+    end
+
+    # Process.daemon forks without Process._fork. Its parent ends, so nothing is prepared for sharing.
+    module Daemon
+      def daemon(*arguments)
+        result = super
+        CaratRuntime.in_child
+        result
+      end
+    end
+
+    def self.install
+      Process.singleton_class.prepend(Daemon)
+      return Process.singleton_class.prepend(Underlying) if Process.respond_to?(:_fork)
+
+      [Process, Kernel].each { |place| place.singleton_class.prepend(Older) }
+      # A module prepended to Kernel would not reach Object before Ruby 3.0; one included into Object does.
+      Object.include(Older)
+      Object.send(:private, :fork)
+    end
+  end
+end

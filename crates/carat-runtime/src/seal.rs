@@ -1,0 +1,185 @@
+//! Keeps children from writing into pages that they share with their parent.
+//!
+//! Under glibc the small holes of the heap are filled before the fork, so that the next block lies
+//! elsewhere. Only holes that share a page with something living matter: a larger one holds whole free
+//! pages, which a trim has returned and which nobody shares. Under jemalloc and mimalloc a child gets an
+//! arena or heap of its own instead.
+
+use crate::malloc::{self, Mallctl, Malloc};
+use crate::ruby::{self, Value, find};
+use std::ffi::{CStr, c_int, c_void};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// Above two pages a hole holds at least one whole page.
+const SMALL: usize = 8 * 1024;
+
+/// Below glibc's smallest threshold for mappings: freeing a mapped block would raise it for good.
+const LARGE: usize = 112 * 1024;
+
+/// The smallest block that glibc hands out on a 64-bit machine.
+const LEAST: usize = 24;
+
+const NO_ARENA: u32 = u32::MAX;
+static ARENA: AtomicU32 = AtomicU32::new(NO_ARENA);
+
+/// The part of glibc's main heap in which a block counts as a hole that was filled.
+struct Heap {
+    from: usize,
+    to: usize,
+}
+
+impl Heap {
+    fn holds(&self, block: *mut c_void) -> bool {
+        (self.from..self.to).contains(&(block as usize))
+    }
+}
+
+/// Fills the small holes of glibc's main heap for good; returns the bytes of the blocks.
+pub(crate) fn fill_holes() -> u64 {
+    if malloc::in_use() != Malloc::Glibc {
+        return 0;
+    }
+    let Some(heap) = heap_below_top() else { return 0 };
+    let kept_open = occupy(&heap, (SMALL..=LARGE).rev().step_by(512), Keep::Linked);
+    let filled = occupy(&heap, (LEAST..SMALL).rev().step_by(16), Keep::ForGood);
+    let mut next = kept_open.first;
+    while !next.is_null() {
+        // SAFETY: each block was linked by `occupy` through its own first word and is freed once.
+        unsafe {
+            let block = next;
+            next = *block.cast::<*mut c_void>();
+            libc::free(block);
+        }
+    }
+    filled.bytes
+}
+
+/// The main heap from its beginning to where its last, never used part begins.
+fn heap_below_top() -> Option<Heap> {
+    // SAFETY: sbrk(0) only answers.
+    let end = unsafe { libc::sbrk(0) } as usize;
+    Some(Heap { from: end.saturating_sub(1 << 40), to: end.checked_sub(top_size()?)? })
+}
+
+/// Size of the top of the main heap (`keepcost` of mallinfo(3)).
+fn top_size() -> Option<usize> {
+    /// `struct mallinfo2` of malloc.h, glibc 2.33.
+    #[repr(C)]
+    struct Info([usize; 10]);
+    /// `struct mallinfo` of malloc.h, before.
+    #[repr(C)]
+    struct OldInfo([c_int; 10]);
+    // SAFETY: the signatures are those of malloc.h; both functions only answer.
+    unsafe {
+        if let Some(ask) = find::<unsafe extern "C" fn() -> Info>(c"mallinfo2") {
+            return Some(ask().0[9]);
+        }
+        let ask: unsafe extern "C" fn() -> OldInfo = find(c"mallinfo")?;
+        usize::try_from(ask().0[9]).ok()
+    }
+}
+
+/// What becomes of the blocks that fill holes.
+#[derive(Clone, Copy, PartialEq)]
+enum Keep {
+    /// They are given back later, so each begins with the address of the one before.
+    Linked,
+    /// They stay; their addresses are forgotten.
+    ForGood,
+}
+
+struct Occupied {
+    first: *mut c_void,
+    bytes: u64,
+}
+
+/// Takes every hole of each size, the largest first.
+fn occupy(heap: &Heap, sizes: impl Iterator<Item = usize>, keep: Keep) -> Occupied {
+    let mut occupied = Occupied { first: std::ptr::null_mut(), bytes: 0 };
+    for size in sizes {
+        loop {
+            // SAFETY: malloc may fail, which ends the loop below.
+            let block = unsafe { libc::malloc(size) };
+            if !heap.holds(block) {
+                // SAFETY: from the line above, or null.
+                unsafe { libc::free(block) };
+                break;
+            }
+            occupied.bytes += size as u64;
+            if keep == Keep::Linked {
+                // SAFETY: a block of at least 8 KiB has room for an address.
+                unsafe { *block.cast::<*mut c_void>() = occupied.first };
+                occupied.first = block;
+            }
+        }
+    }
+    occupied
+}
+
+/// In a child: allocates from a new arena or heap from now on; `false` where the allocator has none.
+pub(crate) fn leave_shared_arena() -> bool {
+    match malloc::in_use() {
+        Malloc::Jemalloc => new_arena().is_some_and(|arena| {
+            ARENA.store(arena, Ordering::Relaxed);
+            bind(arena)
+        }),
+        Malloc::Mimalloc => new_heap(),
+        Malloc::Glibc | Malloc::Tcmalloc | Malloc::Other => false,
+    }
+}
+
+/// Makes threads that a child starts use the child's arena too.
+pub(crate) fn bind_new_threads(ruby: &ruby::Ruby) {
+    if malloc::in_use() == Malloc::Jemalloc {
+        ruby.on_thread_begin(thread_began);
+    }
+}
+
+unsafe extern "C" fn thread_began(_: u32, _: Value, _: Value, _: usize, _: Value) {
+    let arena = ARENA.load(Ordering::Relaxed);
+    if arena != NO_ARENA {
+        bind(arena);
+    }
+}
+
+fn new_arena() -> Option<u32> {
+    let mut arena = 0u32;
+    let mut size = size_of::<u32>();
+    // SAFETY: the signature is that of jemalloc.h; `arenas.create` answers with an unsigned int.
+    unsafe {
+        let mallctl: Mallctl = find(c"mallctl")?;
+        let name: &CStr = c"arenas.create";
+        let answer = (&raw mut arena).cast();
+        let failed = mallctl(name.as_ptr(), answer, &raw mut size, std::ptr::null_mut(), 0);
+        (failed == 0).then_some(arena)
+    }
+}
+
+/// Makes this thread allocate from `arena`, and forget the blocks it kept from the old one.
+fn bind(arena: u32) -> bool {
+    let mut arena = arena;
+    // SAFETY: the signature is that of jemalloc.h; `thread.arena` takes an unsigned int.
+    let bound = unsafe {
+        find::<Mallctl>(c"mallctl").is_some_and(|mallctl| {
+            let none = std::ptr::null_mut();
+            let value = (&raw mut arena).cast();
+            mallctl(c"thread.arena".as_ptr(), none, none.cast(), value, size_of::<u32>()) == 0
+        })
+    };
+    bound && malloc::control(c"thread.tcache.flush")
+}
+
+fn new_heap() -> bool {
+    type New = unsafe extern "C" fn() -> *mut c_void;
+    type SetDefault = unsafe extern "C" fn(*mut c_void) -> *mut c_void;
+    // SAFETY: the signatures are those of mimalloc.h, version 2.
+    unsafe {
+        let (Some(new), Some(set)) =
+            (find::<New>(c"mi_heap_new"), find::<SetDefault>(c"mi_heap_set_default"))
+        else {
+            return false;
+        };
+        let heap = new();
+        !heap.is_null() && !set(heap).is_null()
+    }
+}

@@ -1,0 +1,330 @@
+//! Prints the tables of `docs/method.md`: what the procedures do where the truth is known.
+//!
+//! Usage: `stats [REPLICATIONS [TABLE…]]`, 5,000 replications and all tables by default. The same
+//! numbers come out of the same arguments on every machine.
+
+use carat_stats::budget::blocks_for;
+use carat_stats::family::{Design, Finding, Price, guard};
+use carat_stats::growth::{Kind, classify};
+use carat_stats::simulate::{Noise, Replication, Shape, Soak, Source, World, peeking_errs};
+use std::io::{self, Write};
+
+/// The published effect of compaction and the margin of a usual question.
+const EFFECT: f64 = -567_222.0 / 71_162_253.0;
+const MARGIN: f64 = 0.0025;
+
+type Table = fn(&mut dyn Write, u32) -> io::Result<()>;
+
+const TABLES: [(&str, Table); 7] = [
+    ("effect", effect),
+    ("nothing", nothing),
+    ("sizes", sizes),
+    ("budgets", budgets),
+    ("several", several),
+    ("guards", guards),
+    ("growth", growth),
+];
+
+fn main() -> io::Result<()> {
+    let mut arguments = std::env::args().skip(1);
+    let replications = arguments.next().and_then(|n| n.parse().ok()).unwrap_or(5000);
+    let wanted: Vec<String> = arguments.collect();
+    let mut out = io::stdout().lock();
+    writeln!(out, "{replications} simulated experiments for each line.")?;
+    for (name, table) in TABLES {
+        if wanted.is_empty() || wanted.iter().any(|w| w == name) {
+            writeln!(out)?;
+            table(&mut out, replications)?;
+        }
+    }
+    Ok(())
+}
+
+/// Blocks after which the variant was decided, the budget where it was not; sorted.
+fn lengths(runs: &[Replication], variant: usize, budget: u32) -> Vec<u32> {
+    let mut blocks: Vec<u32> =
+        runs.iter().map(|run| run.judged[variant].decided_after.unwrap_or(budget)).collect();
+    blocks.sort_unstable();
+    blocks
+}
+
+fn percent(runs: &[Replication], is: impl Fn(&Replication) -> bool) -> f64 {
+    100.0 * runs.iter().filter(|run| is(run)).count() as f64 / runs.len() as f64
+}
+
+fn mean(blocks: &[u32]) -> f64 {
+    blocks.iter().map(|&n| f64::from(n)).sum::<f64>() / blocks.len() as f64
+}
+
+fn quantile(sorted: &[u32], share: f64) -> u32 {
+    sorted[((sorted.len() - 1) as f64 * share).round() as usize]
+}
+
+fn within(blocks: &[u32], limit: u32) -> f64 {
+    100.0 * blocks.iter().filter(|&&n| n <= limit).count() as f64 / blocks.len() as f64
+}
+
+fn found(run: &Replication, variant: usize, finding: Finding) -> bool {
+    run.judged[variant].finding == finding
+}
+
+fn effect(out: &mut dyn Write, replications: u32) -> io::Result<()> {
+    writeln!(out, "### The published effect of compaction (−0.80 %, spread 0.41 %), budget 100\n")?;
+    writeln!(
+        out,
+        "| noise | smaller % | larger % | mean blocks | median | 95th percentile | ≤ 15 % | ≤ 27 % | interval covers % |"
+    )?;
+    writeln!(out, "|---|--:|--:|--:|--:|--:|--:|--:|--:|")?;
+    let design = Design::new(0.05, 1, 100);
+    for noise in Noise::ALL {
+        let runs = World::new(noise, &[EFFECT]).run(&design, MARGIN, replications, 11);
+        let blocks = lengths(&runs, 0, 100);
+        writeln!(
+            out,
+            "| {} | {:.2} | {:.2} | {:.1} | {} | {} | {:.1} | {:.1} | {:.1} |",
+            noise.name(),
+            percent(&runs, |run| found(run, 0, Finding::Less)),
+            percent(&runs, |run| found(run, 0, Finding::More)),
+            mean(&blocks),
+            quantile(&blocks, 0.5),
+            quantile(&blocks, 0.95),
+            within(&blocks, 15),
+            within(&blocks, 27),
+            percent(&runs, |run| run.covered),
+        )?;
+    }
+    Ok(())
+}
+
+fn nothing(out: &mut dyn Write, replications: u32) -> io::Result<()> {
+    writeln!(out, "### No effect at all (A/A), margin 0.25 %, spread 0.41 %, budget 100\n")?;
+    writeln!(
+        out,
+        "| noise | false difference % | equivalent % | undecided % | median blocks | false difference without stopping for equivalence % | plain 95 % t interval after every block, false difference % |"
+    )?;
+    writeln!(out, "|---|--:|--:|--:|--:|--:|--:|")?;
+    let design = Design::new(0.05, 1, 100);
+    for noise in Noise::ALL {
+        let world = World::new(noise, &[0.0]);
+        let runs = world.run(&design, MARGIN, replications, 12);
+        let long = world.run(&design, 0.0, replications, 13);
+        let mut source = Source::new(14);
+        let peeked =
+            (0..replications).filter(|_| peeking_errs(&world.differences(&mut source)[0])).count();
+        writeln!(
+            out,
+            "| {} | {:.2} | {:.1} | {:.1} | {} | {:.2} | {:.1} |",
+            noise.name(),
+            percent(&runs, |run| run.judged[0].finding.is_difference()),
+            percent(&runs, |run| found(run, 0, Finding::Equivalent)),
+            percent(&runs, |run| found(run, 0, Finding::Undecided)),
+            quantile(&lengths(&runs, 0, 100), 0.5),
+            percent(&long, |run| run.judged[0].finding.is_difference()),
+            100.0 * peeked as f64 / f64::from(replications),
+        )?;
+    }
+    Ok(())
+}
+
+fn sizes(out: &mut dyn Write, replications: u32) -> io::Result<()> {
+    writeln!(out, "### Effects of other sizes, spread 0.41 %, margin 0.25 %, budget 100\n")?;
+    writeln!(
+        out,
+        "| noise | effect % | smaller % | equivalent % | mean blocks | 95th percentile |"
+    )?;
+    writeln!(out, "|---|--:|--:|--:|--:|--:|")?;
+    let design = Design::new(0.05, 1, 100);
+    for noise in [Noise::Normal, Noise::Outliers] {
+        for effect in [0.0005, 0.001, 0.0015, 0.002, 0.0025, 0.003, 0.004, 0.005, 0.01, 0.02] {
+            let runs = World::new(noise, &[-effect]).run(&design, MARGIN, replications, 15);
+            let blocks = lengths(&runs, 0, 100);
+            writeln!(
+                out,
+                "| {} | {} | {:.1} | {:.1} | {:.1} | {} |",
+                noise.name(),
+                -100.0 * effect,
+                percent(&runs, |run| found(run, 0, Finding::Less)),
+                percent(&runs, |run| found(run, 0, Finding::Equivalent)),
+                mean(&blocks),
+                quantile(&blocks, 0.95),
+            )?;
+        }
+    }
+    Ok(())
+}
+
+fn budgets(out: &mut dyn Write, replications: u32) -> io::Result<()> {
+    writeln!(out, "### The budget rule, normal noise: margin = what the budget should resolve\n")?;
+    writeln!(
+        out,
+        "| blocks | margin ÷ spread | an effect of one margin is found % | no effect is equivalent % | no effect, false difference % |"
+    )?;
+    writeln!(out, "|--:|--:|--:|--:|--:|")?;
+    for budget in [6, 8, 10, 12, 15, 20, 30, 60, 100] {
+        let design = Design::new(0.05, 1, budget);
+        let margin = carat_stats::budget::detectable(0.0041, budget).unwrap_or(0.0);
+        let world = |effect| World { blocks: budget, ..World::new(Noise::Normal, &[effect]) };
+        let some = world(-margin).run(&design, margin, replications, 16);
+        let none = world(0.0).run(&design, margin, replications, 17);
+        writeln!(
+            out,
+            "| {budget} | {:.2} | {:.1} | {:.1} | {:.2} |",
+            margin / 0.0041,
+            percent(&some, |run| found(run, 0, Finding::Less)),
+            percent(&none, |run| found(run, 0, Finding::Equivalent)),
+            percent(&none, |run| run.judged[0].finding.is_difference()),
+        )?;
+    }
+    Ok(())
+}
+
+fn several(out: &mut dyn Write, replications: u32) -> io::Result<()> {
+    writeln!(
+        out,
+        "### Several variants against one baseline, Holm inside the sequence, budget 60\n"
+    )?;
+    writeln!(
+        out,
+        "| truth | noise | any false difference % | true ones found % | mean blocks | 95th percentile |"
+    )?;
+    writeln!(out, "|---|---|--:|--:|--:|--:|")?;
+    let e = EFFECT;
+    let cases: [(&str, Noise, &[f64]); 7] = [
+        ("3 of no effect", Noise::Normal, &[0.0, 0.0, 0.0]),
+        ("3 of no effect", Noise::Outliers, &[0.0, 0.0, 0.0]),
+        ("2 of no effect, 1 at −0.8 %", Noise::Normal, &[0.0, 0.0, e]),
+        ("1 of no effect, 2 at −0.8 %", Noise::Normal, &[0.0, e, e]),
+        ("1 of no effect, 2 at −0.8 %", Noise::Outliers, &[0.0, e, e]),
+        ("1 of no effect, 2 at −5 %", Noise::Normal, &[0.0, -0.05, -0.05]),
+        ("5 of no effect", Noise::Normal, &[0.0; 5]),
+    ];
+    for (name, noise, effects) in cases {
+        let design = Design::new(0.05, effects.len(), 60);
+        let world = World { blocks: 60, ..World::new(noise, effects) };
+        let runs = world.run(&design, 0.0, replications, 18);
+        let is_false = |run: &Replication| {
+            let judged = run.judged.iter().zip(effects);
+            judged.clone().any(|(j, &effect)| effect == 0.0 && j.finding.is_difference())
+        };
+        let last = effects.len() - 1;
+        let blocks = lengths(&runs, last, 60);
+        let (power, length, late) = if effects[last] == 0.0 {
+            ("–".to_owned(), "–".to_owned(), "–".to_owned())
+        } else {
+            (
+                format!("{:.1}", percent(&runs, |run| found(run, last, Finding::Less))),
+                format!("{:.1}", mean(&blocks)),
+                quantile(&blocks, 0.95).to_string(),
+            )
+        };
+        writeln!(
+            out,
+            "| {name} | {} | {:.2} | {power} | {length} | {late} |",
+            noise.name(),
+            percent(&runs, is_false)
+        )?;
+    }
+    Ok(())
+}
+
+fn guards(out: &mut dyn Write, replications: u32) -> io::Result<()> {
+    writeln!(out, "### A guard of +5 %, normal noise, budget 100\n")?;
+    writeln!(
+        out,
+        "| spread of a trial % | truly +0 %: passes % | within blocks (95th percentile) | truly +5 %: passes % | truly +10 %: fails % |"
+    )?;
+    writeln!(out, "|--:|--:|--:|--:|--:|")?;
+    let design = Design::new(0.05, 1, 100);
+    let sequence = design.equivalence(1);
+    let limit = 0.05_f64.ln_1p();
+    for spread in [0.01, 0.02, 0.05, 0.1] {
+        let world = |effect| World { spread, ..World::new(Noise::Normal, &[effect]) };
+        let share = |effect, price| {
+            let mut source = Source::new(19);
+            let is = |_: &u32| {
+                guard(sequence, &world(effect).differences(&mut source)[0], limit) == price
+            };
+            100.0 * (0..replications).filter(is).count() as f64 / f64::from(replications)
+        };
+        let mut source = Source::new(20);
+        let mut blocks: Vec<u32> = (0..replications)
+            .map(|_| {
+                let pairs = &world(0.0).differences(&mut source)[0];
+                let decides = |look: &&carat_stats::Look| {
+                    guard(sequence, &pairs[..look.blocks as usize], limit) != Price::Unknown
+                };
+                sequence.looks.iter().find(decides).map_or(100, |look| look.blocks)
+            })
+            .collect();
+        blocks.sort_unstable();
+        writeln!(
+            out,
+            "| {} | {:.1} | {} | {:.2} | {:.1} |",
+            100.0 * spread,
+            share(0.0, Price::Within),
+            quantile(&blocks, 0.95),
+            share(0.05, Price::Within),
+            share(0.1, Price::Beyond),
+        )?;
+    }
+    writeln!(
+        out,
+        "\nBlocks for a difference of 5 % by the budget rule: {:?}.",
+        [0.01, 0.02, 0.05, 0.1].map(|s| blocks_for(s, 0.05).unwrap_or(0))
+    )
+}
+
+fn growth(out: &mut dyn Write, replications: u32) -> io::Result<()> {
+    let lengths = [50e3, 100e3, 200e3, 300e3, 400e3, 600e3, 800e3];
+    writeln!(
+        out,
+        "### Growth, tolerance 4 bytes per request: linear % / flat or levelling off or stepwise % (rest undecided)\n"
+    )?;
+    write!(out, "| truth |")?;
+    for requests in lengths {
+        write!(out, " {:.0} k |", requests / 1e3)?;
+    }
+    writeln!(out, "\n|---|{}", "--:|".repeat(lengths.len()))?;
+    use Shape::{Flat, Logarithm, Root, Saturating, Saw, SteepLogarithm, Step};
+    for (shape, leak) in [
+        (Flat, 0.0),
+        (Step, 0.0),
+        (Logarithm, 0.0),
+        (SteepLogarithm, 0.0),
+        (Saturating, 0.0),
+        (Saw, 0.0),
+        (Root, 0.0),
+        (Flat, 16.0),
+        (Logarithm, 16.0),
+        (SteepLogarithm, 16.0),
+        (Saturating, 16.0),
+        (Saw, 16.0),
+        (Logarithm, 8.0),
+        (Logarithm, 32.0),
+        (Logarithm, 160.0),
+    ] {
+        let leaks = if leak > 0.0 { format!("leak {leak} B + ") } else { String::new() };
+        write!(out, "| {leaks}{} |", shape.name())?;
+        for requests in lengths {
+            let (linear, harmless) = shares(Soak::new(shape, leak, requests), replications / 5);
+            write!(out, " {linear:.1} / {harmless:.1} |")?;
+        }
+        writeln!(out)?;
+    }
+    Ok(())
+}
+
+/// Percent called linear, and percent called something harmless.
+fn shares(soak: Soak, replications: u32) -> (f64, f64) {
+    let mut source = Source::new(21);
+    let (mut linear, mut harmless) = (0, 0);
+    for _ in 0..replications {
+        match classify(&soak.run(&mut source), 4.0).kind {
+            Kind::Linear => linear += 1,
+            Kind::Undecided => {}
+            _ => harmless += 1,
+        }
+    }
+    let share = |n: u32| 100.0 * f64::from(n) / f64::from(replications);
+    (share(linear), share(harmless))
+}

@@ -1,0 +1,120 @@
+//! A figure measured at several steps of a load, such as latency over the number of connections.
+//!
+//! Testing every step by itself claims something at one step in 30 % of experiments without any
+//! effect. So the whole curve is judged by one number, its mean over the steps, and the
+//! single steps share one error by Holm's procedure.
+
+use crate::family::{Claim, Design, Judged};
+
+/// A judged curve.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Curve {
+    /// The mean over all steps, the area between the two curves: the one claim about the whole.
+    pub area: Judged,
+    /// Every step, with one error for all of them.
+    pub steps: Vec<Judged>,
+}
+
+/// The tables for curves of a number of steps.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CurveDesign {
+    whole: Design,
+    single: Design,
+}
+
+impl CurveDesign {
+    /// The design for a two-sided error `alpha` of each part, `steps` steps and at most `budget` blocks.
+    pub fn new(alpha: f64, steps: usize, budget: u32) -> Self {
+        Self { whole: Design::new(alpha, 1, budget), single: Design::new(alpha, steps, budget) }
+    }
+
+    /// Judges `blocks`, each with the difference (of logarithms) at every step; `margin` as in [`Claim`].
+    ///
+    /// A block in which any step is missing does not count.
+    pub fn judge(&self, blocks: &[Option<Vec<f64>>], margin: (f64, f64)) -> Curve {
+        let steps = blocks.iter().flatten().map(Vec::len).max().unwrap_or(0);
+        let whole = |block: &Option<Vec<f64>>| block.clone().filter(|b| b.len() == steps);
+        let complete: Vec<Option<Vec<f64>>> = blocks.iter().map(whole).collect();
+        let claim = |of: &dyn Fn(&Vec<f64>) -> f64| Claim {
+            pairs: complete.iter().map(|block| block.as_ref().map(of)).collect(),
+            margin,
+        };
+        let area = claim(&|block| block.iter().sum::<f64>() / block.len() as f64);
+        let single: Vec<Claim> = (0..steps).map(|step| claim(&|block| block[step])).collect();
+        Curve { area: self.whole.judge(&[area])[0], steps: self.single.judge(&single) }
+    }
+}
+
+/// The rising curve nearest to `values` (pool adjacent violators; M. Ayer et al., Annals of Mathematical
+/// Statistics 26, 1955): what to draw beside points that dip by chance.
+pub fn rising(values: &[f64]) -> Vec<f64> {
+    let mut pools: Vec<(f64, usize)> = Vec::new();
+    for &value in values {
+        let (mut sum, mut count) = (value, 1);
+        while let Some(&(before, size)) = pools.last() {
+            if before / size as f64 <= sum / count as f64 {
+                break;
+            }
+            sum += before;
+            count += size;
+            pools.pop();
+        }
+        pools.push((sum, count));
+    }
+    pools.iter().flat_map(|&(sum, count)| std::iter::repeat_n(sum / count as f64, count)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::family::Finding;
+    use crate::simulate::Source;
+
+    /// Ten steps with a correlation of one half within a block; the last five differ by `effect` spreads.
+    fn blocks(effect: f64, source: &mut Source) -> Vec<Option<Vec<f64>>> {
+        let mut block = || {
+            let common = source.normal();
+            let step = |i: usize| {
+                let own = (common + source.normal()) * std::f64::consts::FRAC_1_SQRT_2;
+                own + if i >= 5 { effect } else { 0.0 }
+            };
+            Some((0..10).map(step).collect())
+        };
+        (0..20).map(|_| block()).collect()
+    }
+
+    #[test]
+    fn a_curve_without_effect_is_rarely_claimed_anywhere_and_an_effect_is_found() {
+        let design = CurveDesign::new(0.05, 10, 20);
+        let mut source = Source::new(41);
+        let (mut at_a_step, mut whole, mut late, mut early) = (0, 0, 0, 0);
+        let none = (-1e-9, 1e-9);
+        for _ in 0..400 {
+            let curve = design.judge(&blocks(0.0, &mut source), none);
+            at_a_step += usize::from(curve.steps.iter().any(|s| s.finding.is_difference()));
+            whole += usize::from(curve.area.finding.is_difference());
+            let curve = design.judge(&blocks(2.0, &mut source), none);
+            late += usize::from(curve.steps[9].finding == Finding::More);
+            early += usize::from(curve.steps[..5].iter().any(|s| s.finding.is_difference()));
+        }
+        // 5 % of 400 is 20; 33 is three standard errors above it.
+        assert!(at_a_step <= 33 && whole <= 33 && early <= 33, "{at_a_step} {whole} {early}");
+        assert!(late >= 390, "{late}");
+    }
+
+    #[test]
+    fn a_block_that_lacks_a_step_does_not_count() {
+        let design = CurveDesign::new(0.05, 2, 10);
+        let mut blocks = vec![Some(vec![0.1, 0.2]); 9];
+        blocks.push(Some(vec![0.1]));
+        let before = design.judge(&blocks[..9], (-0.01, 0.01));
+        assert_eq!(before, design.judge(&blocks, (-0.01, 0.01)));
+    }
+
+    #[test]
+    fn dips_are_pooled() {
+        assert_eq!(rising(&[1.0, 3.0, 2.0, 4.0]), [1.0, 2.5, 2.5, 4.0]);
+        assert_eq!(rising(&[3.0, 2.0, 1.0]), [2.0, 2.0, 2.0]);
+        assert!(rising(&[]).is_empty());
+    }
+}

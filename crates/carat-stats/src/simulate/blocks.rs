@@ -1,0 +1,104 @@
+//! Simulated experiments in blocks, modelled on the second published experiment.
+
+use crate::family::{Claim, Design, Judged};
+use crate::normal::t_upper_quantile;
+use crate::simulate::{Noise, Source};
+use crate::walsh::Walsh;
+
+/// Memory of the published baseline in bytes.
+const BASELINE: f64 = 71_162_253.0;
+/// The kernel counts in pages.
+const PAGE: f64 = 4096.0;
+
+/// A world in which the truth is known.
+#[derive(Debug, Clone, PartialEq)]
+pub struct World {
+    /// How trials scatter.
+    pub noise: Noise,
+    /// Standard deviation of a trial as a share of the baseline; 0.0041 in the published experiment.
+    pub spread: f64,
+    /// True effect of every variant after the baseline, as a share.
+    pub effects: Vec<f64>,
+    /// The budget.
+    pub blocks: u32,
+}
+
+/// One simulated experiment, judged.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Replication {
+    /// What was found of every variant.
+    pub judged: Vec<Judged>,
+    /// Whether the 95 % interval shown at the end held the first variant's true effect.
+    pub covered: bool,
+}
+
+impl World {
+    /// The published experiment's spread and a budget of 100 blocks.
+    pub fn new(noise: Noise, effects: &[f64]) -> Self {
+        Self { noise, spread: 0.0041, effects: effects.to_vec(), blocks: 100 }
+    }
+
+    /// Differences of logarithms, variant to baseline, by variant and block.
+    pub fn differences(&self, source: &mut Source) -> Vec<Vec<f64>> {
+        let arms = self.effects.len() + 1;
+        let drawn = self.noise.draw(self.blocks as usize * arms, source);
+        let mut differences = vec![Vec::with_capacity(self.blocks as usize); self.effects.len()];
+        for block in drawn.chunks(arms) {
+            let order = source.order(arms);
+            let value = |arm: usize| {
+                let effect = if arm == 0 { 0.0 } else { self.effects[arm - 1] };
+                let exact = BASELINE * (1.0 + effect + self.spread * block[order[arm]]);
+                ((exact / PAGE).round() * PAGE).ln()
+            };
+            let base = value(0);
+            for (variant, series) in differences.iter_mut().enumerate() {
+                series.push(value(variant + 1) - base);
+            }
+        }
+        differences
+    }
+
+    /// Runs and judges `replications` experiments.
+    pub fn run(
+        &self,
+        design: &Design,
+        margin: f64,
+        replications: u32,
+        seed: u64,
+    ) -> Vec<Replication> {
+        let mut source = Source::new(seed);
+        (0..replications).map(|_| self.once(design, margin, &mut source)).collect()
+    }
+
+    fn once(&self, design: &Design, margin: f64, source: &mut Source) -> Replication {
+        let differences = self.differences(source);
+        let margin = ((-margin).ln_1p(), margin.ln_1p());
+        let claim =
+            |series: &Vec<f64>| Claim { pairs: series.iter().copied().map(Some).collect(), margin };
+        let claims: Vec<Claim> = differences.iter().map(claim).collect();
+        let judged = design.judge(&claims);
+        let covered = self.covered(design, &differences[0], judged[0].decided_after);
+        Replication { judged, covered }
+    }
+
+    fn covered(&self, design: &Design, series: &[f64], decided_after: Option<u32>) -> bool {
+        let blocks = decided_after.unwrap_or(self.blocks);
+        let look = design.difference(1).look_at(blocks);
+        let walsh = Walsh::new(&series[..blocks as usize]);
+        let truth = self.effects[0].ln_1p();
+        let interval = look.and_then(|look| look.cut).and_then(|cut| walsh.interval(cut));
+        interval.is_none_or(|(low, high)| low <= truth && truth <= high)
+    }
+}
+
+/// Whether somebody who looks at a plain 95 % t interval after every block from the sixth on would
+/// ever claim a difference: what comparing tools usually do.
+pub fn peeking_errs(differences: &[f64]) -> bool {
+    (6..=differences.len()).any(|n| {
+        let seen = &differences[..n];
+        let mean = seen.iter().sum::<f64>() / n as f64;
+        let squares: f64 = seen.iter().map(|d| (d - mean).powi(2)).sum();
+        let error = (squares / (n - 1) as f64 / n as f64).sqrt();
+        mean.abs() > t_upper_quantile(0.025, (n - 1) as f64) * error
+    })
+}

@@ -1,0 +1,132 @@
+//! What disturbs a trial.
+
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha12Rng;
+
+/// A seeded source of disturbance.
+#[derive(Debug, Clone)]
+pub struct Source(ChaCha12Rng);
+
+impl Source {
+    /// The source of that seed.
+    pub fn new(seed: u64) -> Self {
+        Self(ChaCha12Rng::seed_from_u64(seed))
+    }
+
+    /// Evenly from 0 to 1.
+    pub fn even(&mut self) -> f64 {
+        self.0.random()
+    }
+
+    /// Standard normal (G. E. P. Box and M. E. Muller, Annals of Mathematical Statistics 29, 1958).
+    pub fn normal(&mut self) -> f64 {
+        let radius = (-2.0 * (1.0 - self.even()).ln()).sqrt();
+        radius * (std::f64::consts::TAU * self.even()).cos()
+    }
+
+    /// Exponential with that mean.
+    pub fn exponential(&mut self, mean: f64) -> f64 {
+        -mean * (1.0 - self.even()).ln()
+    }
+
+    /// The numbers 0 to `n` − 1 in random order.
+    pub fn order(&mut self, n: usize) -> Vec<usize> {
+        let mut order: Vec<usize> = (0..n).collect();
+        for last in (1..n).rev() {
+            order.swap(last, self.0.random_range(0..=last));
+        }
+        order
+    }
+}
+
+/// How trials scatter, in units of their standard deviation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Noise {
+    /// Normal.
+    Normal,
+    /// Lognormal with a skewness of about 3.7.
+    Lognormal,
+    /// One third of the trials two standard deviations higher: one more growth of the heap.
+    TwoClusters,
+    /// Normal on a machine that drifts by five standard deviations over the whole budget.
+    Drift,
+    /// Normal beside a slow state of the machine of the same size (AR(1), 0.97 from trial to trial).
+    Autocorrelated,
+    /// Normal, but one trial in twenty gains an exponential with a mean of ten standard deviations.
+    Outliers,
+}
+
+impl Noise {
+    /// All of them.
+    pub const ALL: [Self; 6] = [
+        Self::Normal,
+        Self::Lognormal,
+        Self::TwoClusters,
+        Self::Drift,
+        Self::Autocorrelated,
+        Self::Outliers,
+    ];
+
+    /// What a table calls it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Normal => "normal",
+            Self::Lognormal => "lognormal",
+            Self::TwoClusters => "two clusters",
+            Self::Drift => "drift",
+            Self::Autocorrelated => "AR(1)",
+            Self::Outliers => "5 % outliers",
+        }
+    }
+
+    /// Disturbances of `trials` trials in the order they run.
+    pub fn draw(self, trials: usize, source: &mut Source) -> Vec<f64> {
+        let mut state = source.normal();
+        let mut one = |trial: usize| match self {
+            Self::Normal => source.normal(),
+            Self::Lognormal => {
+                let (mean, variance) = (0.32_f64.exp(), (0.64_f64.exp() - 1.0) * 0.64_f64.exp());
+                ((0.8 * source.normal()).exp() - mean) / variance.sqrt()
+            }
+            Self::TwoClusters => {
+                let upper = if source.even() < 0.33 { 2.025 } else { 0.0 };
+                upper - 0.33 * 2.025 + 0.292 * source.normal()
+            }
+            Self::Drift => source.normal() + 5.0 * trial as f64 / (trials - 1).max(1) as f64,
+            Self::Autocorrelated => {
+                state = 0.97 * state + (1.0_f64 - 0.97 * 0.97).sqrt() * source.normal();
+                source.normal() + state
+            }
+            Self::Outliers => {
+                let wild = if source.even() < 0.05 { source.exponential(10.0) } else { 0.0 };
+                source.normal() + wild
+            }
+        };
+        (0..trials).map(&mut one).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn disturbances_have_the_spread_they_are_named_for() {
+        let mut source = Source::new(1);
+        for (noise, want) in
+            [(Noise::Normal, 1.0), (Noise::Lognormal, 1.0), (Noise::TwoClusters, 1.0)]
+        {
+            let drawn = noise.draw(200_000, &mut source);
+            let mean = drawn.iter().sum::<f64>() / 2e5;
+            let sd = (drawn.iter().map(|d| (d - mean).powi(2)).sum::<f64>() / 2e5).sqrt();
+            assert!(mean.abs() < 0.02 && (sd - want).abs() < 0.05, "{noise:?}: {mean} {sd}");
+        }
+    }
+
+    #[test]
+    fn an_order_holds_every_number_once() {
+        let mut order = Source::new(2).order(7);
+        order.sort_unstable();
+        assert_eq!(order, [0, 1, 2, 3, 4, 5, 6]);
+    }
+}

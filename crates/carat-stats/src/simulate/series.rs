@@ -1,0 +1,115 @@
+//! Simulated long runs of a process of about 70 MB, for the classification of growth.
+
+use crate::simulate::Source;
+
+/// Samples of a run.
+const SAMPLES: usize = 512;
+/// The kernel counts in pages.
+const PAGE: f64 = 4096.0;
+
+/// What memory truly does beside noise and the boot's own curve.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Shape {
+    /// Nothing.
+    Flat,
+    /// One step of 3 MB somewhere.
+    Step,
+    /// 400 kB for every e-fold of requests.
+    Logarithm,
+    /// 2 MB for every e-fold of requests.
+    SteepLogarithm,
+    /// 10 kB times the root of the requests; it never stops.
+    Root,
+    /// 10 MB that saturate within 50,000 requests.
+    Saturating,
+    /// A saw of 3 MB and some 6,000 requests.
+    Saw,
+}
+
+/// A run to simulate.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Soak {
+    /// What memory does beside the leak.
+    pub shape: Shape,
+    /// Bytes leaked per request.
+    pub leak: f64,
+    /// Bytes that a leak takes at once.
+    pub slab: f64,
+    /// Requests of the run.
+    pub requests: f64,
+    /// Standard deviation of the allocator's noise in bytes; its memory is 1,500 requests.
+    pub noise: f64,
+}
+
+impl Shape {
+    /// What a table calls it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Flat => "flat",
+            Self::Step => "one 3 MB step",
+            Self::Logarithm => "log, 400 kB·ln",
+            Self::SteepLogarithm => "log, 2 MB·ln",
+            Self::Root => "√x, 10 kB·√x",
+            Self::Saturating => "saturating 10 MB",
+            Self::Saw => "saw-tooth 3 MB",
+        }
+    }
+}
+
+impl Soak {
+    /// A run with usual noise: 150 kB, and permanent jumps of about 1 byte per request.
+    pub fn new(shape: Shape, leak: f64, requests: f64) -> Self {
+        Self { shape, leak, slab: PAGE, requests, noise: 150e3 }
+    }
+
+    /// One run: requests served so far and bytes held then.
+    pub fn run(&self, source: &mut Source) -> Vec<(f64, f64)> {
+        let apart = self.requests / SAMPLES as f64;
+        let step_at = self.requests * (0.2 + 0.7 * source.even());
+        let offset = source.even() * self.slab;
+        let memory = (-apart / 1500.0).exp();
+        let mut noise = self.noise * source.normal();
+        let (mut creep, mut saw) = (0.0, source.even());
+        let saw_length = 6000.0 * (0.15 * source.normal()).exp();
+        (1..=SAMPLES)
+            .map(|i| {
+                let x = apart * i as f64;
+                creep += jumps(apart, source);
+                saw += apart / saw_length + 0.03 * (apart / 1000.0).sqrt() * source.normal();
+                noise =
+                    memory * noise + self.noise * (1.0 - memory * memory).sqrt() * source.normal();
+                let shape = match self.shape {
+                    Shape::Saw => 3e6 * saw.rem_euclid(1.0),
+                    Shape::Step if x >= step_at => 3e6,
+                    shape => shape.at(x),
+                };
+                let leaked = ((self.leak * x + offset) / self.slab).floor() * self.slab;
+                let boot = 66e6 + 6e6 * (1.0 - (-x / 5000.0).exp());
+                (x, ((boot + shape + leaked + creep + noise) / PAGE).round() * PAGE)
+            })
+            .collect()
+    }
+}
+
+impl Shape {
+    /// The smooth shapes in bytes after `x` requests.
+    fn at(self, x: f64) -> f64 {
+        match self {
+            Self::Logarithm => 400e3 * (x / 2000.0).ln_1p(),
+            Self::SteepLogarithm => 2e6 * (x / 2000.0).ln_1p(),
+            Self::Root => 10e3 * x.sqrt(),
+            Self::Saturating => 10e6 * (1.0 - (-x / 50e3).exp()),
+            Self::Flat | Self::Step | Self::Saw => 0.0,
+        }
+    }
+}
+
+/// Permanent jumps within `requests`: one in 100,000 requests, 100 kB on average.
+fn jumps(requests: f64, source: &mut Source) -> f64 {
+    let (mut sum, mut place) = (0.0, source.exponential(100e3));
+    while place < requests {
+        sum += source.exponential(100e3);
+        place += source.exponential(100e3);
+    }
+    sum
+}

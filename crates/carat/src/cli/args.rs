@@ -1,0 +1,83 @@
+//! The command line as it is written.
+
+use crate::cli::{Exit, compare, exec, exit, explain, load, output, record, report, workload};
+use crate::launch::{guard_main, stage_main};
+use crate::load::worker_main;
+use clap::{Parser, Subcommand};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// Weigh Ruby servers, prove which setting makes them smaller, run them that way
+#[derive(Debug, Parser)]
+#[command(version, max_term_width = 100, after_help = exit::HELP)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Run trials of an experiment until there is a verdict
+    Compare(compare::CompareArgs),
+    /// Show where every megabyte of a running server is
+    Explain(explain::ExplainArgs),
+    /// Record the memory of a server over time and say whether it grows
+    Record(record::RecordArgs),
+    /// Write one HTML page from a results file
+    Report(report::ReportArgs),
+    /// Drive a load against a running server
+    Load(load::LoadArgs),
+    /// Apply settings, then become the server
+    Exec(exec::ExecArgs),
+    /// List or show the bundled workloads
+    Workload(workload::WorkloadArgs),
+    /// Become a server when told to
+    #[command(hide = true)]
+    Stage,
+    /// Clean up after a killed carat
+    #[command(hide = true)]
+    Guard {
+        /// What every process of the run carries
+        token: String,
+        /// The run's private directory
+        directory: PathBuf,
+    },
+    /// Drive a load described on standard input
+    #[command(hide = true)]
+    LoadWorker,
+}
+
+/// Parses the command line and runs it.
+pub fn main() -> ExitCode {
+    let done = match Arguments::parse().command {
+        Command::Stage => return stage_main(),
+        Command::Guard { token, directory } => return guard_main(&token, &directory),
+        Command::LoadWorker => return worker_main(std::io::stdin(), std::io::stdout()),
+        Command::Exec(args) => {
+            return exec::run(&args, &mut std::io::stdout(), &mut std::io::stderr()).into();
+        }
+        Command::Load(args) => load::run(&args, &mut std::io::stdout().lock()),
+        Command::Compare(args) => compare::run(&args),
+        Command::Explain(args) => explain::run(&args),
+        Command::Record(args) => record::run(&args),
+        Command::Report(args) => report::run(&args),
+        Command::Workload(args) => workload::run(&args),
+    };
+    match done {
+        Ok(exit) => exit.into(),
+        Err(error) => {
+            output::complain(&error);
+            Exit::of(&error).into()
+        }
+    }
+}
+
+impl Exit {
+    /// The code for an error that reached the top.
+    fn of(error: &anyhow::Error) -> Self {
+        let wrong_usage =
+            error.is::<crate::plan::PlanError>() || error.is::<crate::trial::PrepareError>();
+        let mended_by_options = error.is::<crate::experiment::OpenError>();
+        if wrong_usage || mended_by_options { Self::Usage } else { Self::Failed }
+    }
+}

@@ -1,0 +1,250 @@
+//! `carat compare`: trials until there is a verdict.
+
+use crate::cli::progress::Display;
+use crate::cli::{Exit, output, report, results};
+use crate::experiment::{OpenOptions, Run, RunError, header, machine_facts, open, this_runner};
+use crate::launch::{Guard, Libraries, library};
+use crate::model::{Results, Role, Variant, Verdict};
+use crate::plan::{Experiment, block_order};
+use crate::report::{PageOptions, Style, html, terminal};
+use crate::store::{Header, Store};
+use crate::trial::{
+    Bench, FakeBench, FakeVariant, Interrupt, Prepared, RealBench, Workshop, prepare,
+};
+use anyhow::Context;
+use clap::Args;
+use rand::RngExt;
+use std::fmt::Write;
+use std::io::{self, IsTerminal};
+use std::path::PathBuf;
+use std::time::Duration;
+use tempfile::TempDir;
+
+/// Arguments of `carat compare`
+#[derive(Debug, Args)]
+pub(crate) struct CompareArgs {
+    /// Experiment file
+    experiment: PathBuf,
+    /// Results file [default: the experiment's name with .carat, in this folder]
+    #[arg(short, long)]
+    output: Option<PathBuf>,
+    /// Go on with an existing results file
+    #[arg(long)]
+    resume: bool,
+    /// Run at most this many blocks instead of the file's `trials.max`
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    blocks: Option<u32>,
+    /// Seed of the order of trials [default: the file's, or one drawn at random and printed]
+    #[arg(long, value_name = "N")]
+    seed: Option<u64>,
+    /// Show what would be run, and run nothing
+    #[arg(long)]
+    dry_run: bool,
+    /// Print the results as JSON
+    #[arg(long)]
+    json: bool,
+    /// Draw figures instead of starting servers: MEAN:SD[:CRASHES] in bytes, one per variant
+    #[arg(long, hide = true, value_delimiter = ',', value_parser = FakeVariant::parse)]
+    fake: Vec<FakeVariant>,
+    /// How long a fake trial takes, in milliseconds
+    #[arg(long, hide = true, default_value_t = 0)]
+    fake_pace: u64,
+}
+
+pub(crate) fn run(args: &CompareArgs) -> anyhow::Result<Exit> {
+    let experiment = Experiment::read(&args.experiment)?;
+    let libraries =
+        library::unpack_in_one_of(&library::cache_roots(|name| std::env::var_os(name)))?;
+    let prepared = prepare(&experiment, &libraries, &output::variable)?;
+    for one in &prepared {
+        for warning in &one.warnings {
+            output::tell(&format!("note: variant `{}`: {warning}", one.variant.name));
+        }
+    }
+    let seed = args
+        .seed
+        .or(experiment.trials.seed)
+        .unwrap_or_else(|| rand::rng().random_range(0..1 << 32));
+    let variants = prepared.iter().map(|one| one.variant.clone()).collect();
+    let fresh = header(&experiment, variants, seed, args.blocks);
+    if args.dry_run {
+        output::say(&dry_run(&experiment, &fresh, &prepared, &libraries))?;
+        return Ok(Exit::Fine);
+    }
+    compare(args, experiment, prepared, &fresh)
+}
+
+fn compare(
+    args: &CompareArgs,
+    experiment: Experiment,
+    prepared: Vec<Prepared>,
+    fresh: &Header,
+) -> anyhow::Result<Exit> {
+    // Before anything exists that a signal could leave behind.
+    let interrupt = listen_for_signals()?;
+    let path = args.output.clone().unwrap_or_else(|| format!("{}.carat", experiment.name).into());
+    let options = OpenOptions { path, resume: args.resume, blocks: args.blocks, seed: args.seed };
+    let directory = tempfile::Builder::new()
+        .prefix("carat-")
+        .tempdir()
+        .context("cannot make a private directory; set TMPDIR to a folder that can be written")?;
+    let token = format!("{:016x}", rand::rng().random::<u64>());
+    let (mut store, header) = open(&options, fresh, &this_runner(&token, directory.path()))?;
+    output::tell(&intention(&header, &options));
+    let mut bench = bench(args, experiment, prepared, (&token, &directory), &interrupt)?;
+    let live = io::stderr().is_terminal() && output::variable("CI").is_none();
+    let mut display = Display::new(live, &header.primary, header.max_blocks, header.variants.len());
+    let run = Run {
+        plan_hash: header.plan_hash.clone(),
+        variants: header.variants.iter().map(|variant| variant.name.clone()).collect(),
+        seed: header.seed,
+        judge: results::judge(&header),
+        interrupt,
+    };
+    let ran = run.until_verdict(&mut store, bench.as_mut(), &mut display);
+    display.finish();
+    drop(bench);
+    store.set_runner(None)?;
+    conclude(args, &store, ran.map(|_| ()))
+}
+
+/// Says what was found, also where the run ended early.
+fn conclude(args: &CompareArgs, store: &Store, ran: Result<(), RunError>) -> anyhow::Result<Exit> {
+    let path = store.path();
+    let (results, _) = results::concluded(store)?;
+    if args.json {
+        output::say(&results::json(&results)?)?;
+    } else {
+        let style = Style {
+            colour: output::colour(&io::stdout(), output::variable),
+            width: output::width(),
+        };
+        output::say(&terminal(&results, style))?;
+    }
+    let page = path.with_extension("html");
+    report::write_page(&page, &html(&results, &PageOptions::default()))?;
+    output::tell(&format!("\nresults  {}\npage     {}", path.display(), page.display()));
+    let kept = || {
+        let trials = results.trials.len();
+        format!("{trials} finished trials are kept; go on with --resume -o {}", path.display())
+    };
+    match ran {
+        Ok(()) => Ok(verdict(&results)),
+        Err(RunError::Interrupted) => {
+            output::tell(&format!("stopped by Ctrl-C: {}", kept()));
+            Ok(Exit::Interrupted)
+        }
+        Err(error @ RunError::Failing { .. }) => {
+            output::complain(&anyhow::Error::new(error));
+            output::tell(&kept());
+            Ok(Exit::Invalid)
+        }
+        Err(error) => Err(anyhow::Error::new(error).context(kept())),
+    }
+}
+
+fn verdict(results: &Results) -> Exit {
+    let mut primaries = results.conclusions.iter().filter(|one| one.role == Role::Primary);
+    let undecided = primaries.any(|one| one.verdict == Verdict::Undecided);
+    if undecided { Exit::Undecided } else { Exit::Fine }
+}
+
+fn intention(header: &Header, options: &OpenOptions) -> String {
+    let names: Vec<&str> = header.variants.iter().map(|variant| variant.name.as_str()).collect();
+    format!(
+        "{}: {} by {}, at most {} blocks, seed {}, into {}",
+        header.name,
+        names.join(" against "),
+        header.primary,
+        header.max_blocks,
+        header.seed,
+        options.path.display()
+    )
+}
+
+fn bench(
+    args: &CompareArgs,
+    experiment: Experiment,
+    prepared: Vec<Prepared>,
+    (token, directory): (&str, &TempDir),
+    interrupt: &Interrupt,
+) -> anyhow::Result<Box<dyn Bench>> {
+    if !args.fake.is_empty() {
+        let pace = Duration::from_millis(args.fake_pace);
+        let seed = args.seed.unwrap_or(0);
+        return Ok(Box::new(FakeBench::new(args.fake.clone(), seed, pace, interrupt.clone())));
+    }
+    // Orphans of a server come to carat instead of to init, so that none is lost.
+    rustix::process::set_child_subreaper(Some(rustix::process::getpid()))
+        .context("cannot adopt orphans")?;
+    let exe = std::env::current_exe().context("cannot find carat's own binary")?;
+    let guard = Guard::start(&exe, token, directory.path()).context("cannot start the guard")?;
+    let workshop = Workshop {
+        exe,
+        directory: directory.path().to_owned(),
+        token: token.to_owned(),
+        interrupt: interrupt.clone(),
+    };
+    Ok(Box::new(RealBench::new(experiment, prepared, workshop, guard)))
+}
+
+/// Turns Ctrl-C, TERM and a closed terminal into the wish to stop.
+pub(crate) fn listen_for_signals() -> anyhow::Result<Interrupt> {
+    use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+    let interrupt = Interrupt::default();
+    let mut signals = signal_hook::iterator::Signals::new([SIGINT, SIGTERM, SIGHUP])
+        .context("cannot listen for Ctrl-C")?;
+    let asked = interrupt.clone();
+    std::thread::spawn(move || signals.forever().for_each(|_| asked.ask()));
+    Ok(interrupt)
+}
+
+fn dry_run(
+    experiment: &Experiment,
+    header: &Header,
+    prepared: &[Prepared],
+    libraries: &Libraries,
+) -> String {
+    let mut text = String::new();
+    let mut line = |words: String| {
+        text.push_str(&words);
+        text.push('\n');
+    };
+    line(format!("experiment  {}", experiment.name));
+    line(format!("plan        {}", header.plan_hash));
+    line(format!("seed        {}", header.seed));
+    line(format!("blocks      at most {}, after an unscored warm-up block", header.max_blocks));
+    line(format!("primary     {}, margin {} %", header.primary, header.margin * 100.0));
+    for (name, limit) in &header.guards {
+        line(format!("guard       {name} at most {} % worse", limit * 100.0));
+    }
+    line(format!("libraries   {}", libraries.directory.display()));
+    for one in prepared {
+        line(format!("\nvariant     {}", one.variant.name));
+        line(format!("command     {}", one.command.join(" ")));
+        line(format!("directory   {}", one.dir.display()));
+        line(format!("settings    {}", settings(&one.variant)));
+        let shown = one.env.iter().filter(|(name, _)| *name != carat_wire::env::PADDING);
+        shown.for_each(|(name, value)| line(format!("env         {name}={value}")));
+    }
+    let mut order = String::new();
+    for block in 0..=header.max_blocks.min(5) {
+        let names: Vec<&str> = block_order(header.seed, block, prepared.len())
+            .iter()
+            .map(|slot| prepared[slot.variant].variant.name.as_str())
+            .collect();
+        let _ = writeln!(order, "block {block:<5} {}", names.join(", "));
+    }
+    for (name, value) in machine_facts() {
+        let _ = writeln!(order, "{name:11} {value}");
+    }
+    text + "\n" + &order
+}
+
+fn settings(variant: &Variant) -> String {
+    if variant.settings.is_empty() {
+        return "none".to_owned();
+    }
+    let pairs = variant.settings.iter().map(|(name, value)| format!("{name} = {value}"));
+    pairs.collect::<Vec<_>>().join(", ")
+}

@@ -1,0 +1,117 @@
+//! `carat exec --verify`: a process beside the server that looks at it once it has started.
+
+use crate::cli::exec::Start;
+use crate::process::{ProcRoot, Tree};
+use crate::settings::{Check, Seen, Settings, Took, verify};
+use carat_wire::page::{PageReading, read};
+use std::fs::File;
+use std::io::{self, Write};
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+/// How long settings that act at the end of booting may take.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// How long the server is given before anything is said.
+const AT_LEAST: Duration = Duration::from_secs(3);
+const STEP: Duration = Duration::from_millis(250);
+
+/// Starts the verifier, an orphan of its own session so that the server has no child it did not make.
+pub(crate) fn start_verifier(settings: &Settings, start: &Start) -> io::Result<()> {
+    let server = std::process::id();
+    // SAFETY: this process has one thread, so the child may do whatever its parent could.
+    match unsafe { libc::fork() } {
+        -1 => return Err(io::Error::last_os_error()),
+        0 => {}
+        child => {
+            // SAFETY: waits for the child above, which ends at once.
+            unsafe { libc::waitpid(child, std::ptr::null_mut(), 0) };
+            return Ok(());
+        }
+    }
+    // SAFETY: as above; the process in between ends without running anybody's exit handlers.
+    unsafe {
+        libc::setsid();
+        if libc::fork() != 0 {
+            libc::_exit(0);
+        }
+    }
+    watch(server, settings, start);
+    // SAFETY: ends this process without the handlers of the one it was forked from.
+    unsafe { libc::_exit(0) }
+}
+
+fn watch(server: u32, settings: &Settings, start: &Start) {
+    let root = ProcRoot::default();
+    let begun = Instant::now();
+    let mut checks = Vec::new();
+    while begun.elapsed() < PATIENCE {
+        std::thread::sleep(STEP);
+        let Ok(leader) = root.identify(server) else { break };
+        let mut tree = Tree::new(root.clone(), leader, "no token");
+        let pids: Vec<u32> = tree.members().iter().map(|stat| stat.pid).collect();
+        checks = look(&root, &pids, settings, start);
+        let open = |check: &Check| !matches!(check.took, Took::Yes(_));
+        if begun.elapsed() >= AT_LEAST && !checks.iter().any(open) {
+            break;
+        }
+    }
+    let mut talk = io::stderr();
+    for Check { setting, took } in &checks {
+        let (word, reason) = match took {
+            Took::Yes(reason) => ("took", reason),
+            Took::NotYet(reason) => ("has not taken yet", reason),
+            Took::No(reason) => ("DID NOT TAKE", reason),
+            Took::Unknown(reason) => ("cannot be verified", reason),
+        };
+        let _ = writeln!(talk, "carat verify: {setting} {word}: {reason}");
+    }
+    if let Some(pages) = &start.pages {
+        let _ = std::fs::remove_dir_all(pages);
+    }
+}
+
+/// The best that any process of the tree shows of each setting: only workers know what they do.
+fn look(root: &ProcRoot, pids: &[u32], settings: &Settings, start: &Start) -> Vec<Check> {
+    let rank = |check: &Check| match check.took {
+        Took::Yes(_) => 3,
+        Took::No(_) => 2,
+        Took::NotYet(_) => 1,
+        Took::Unknown(_) => 0,
+    };
+    let mut best: Vec<Check> = Vec::new();
+    for pid in pids {
+        let text = |name| {
+            root.read(*pid, name).ok().map(|text| String::from_utf8_lossy(&text).into_owned())
+        };
+        let (maps, status) = (text("maps"), text("status"));
+        let environ = root.read(*pid, "environ").ok();
+        let page = start.pages.as_deref().and_then(|folder| page_of(folder, *pid));
+        let seen = Seen {
+            maps: maps.as_deref(),
+            environ: environ.as_deref(),
+            status: status.as_deref(),
+            page: page.as_ref(),
+        };
+        let checks = verify(settings, &start.environment, &seen);
+        if best.is_empty() {
+            best = checks;
+            continue;
+        }
+        for (known, now) in best.iter_mut().zip(checks) {
+            if rank(&now) > rank(known) {
+                *known = now;
+            }
+        }
+    }
+    best
+}
+
+fn page_of(folder: &Path, pid: u32) -> Option<PageReading> {
+    let entry = std::fs::read_dir(folder)
+        .ok()?
+        .flatten()
+        .find(|entry| entry.file_name().to_string_lossy().starts_with(&format!("{pid}-")))?;
+    let file = File::open(entry.path()).ok()?;
+    read(|offset, buffer| file.read_exact_at(buffer, offset)).ok()
+}

@@ -1,0 +1,131 @@
+//! `carat explain`: where every megabyte of a running server is, and what might make it smaller.
+
+use crate::cli::ledger_text::write_ledger;
+use crate::cli::suggest::experiment_file;
+use crate::cli::{Exit, output};
+use crate::model::Ledger;
+use crate::process::{ProcRoot, ReadError, Tree};
+use crate::sample::{Finding, findings, ledger, read_inside};
+use anyhow::{Context, bail};
+use serde::{Deserialize, Serialize};
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+/// Name and version of the JSON that `--json` prints.
+const SCHEMA: &str = "carat.explain/1";
+
+/// Arguments of `carat explain`
+#[derive(Debug, Clone, clap::Args)]
+#[command(after_help = "Examples:\n  carat explain 4312              the tree of process 4312\n  \
+    carat explain app.recording.json  the end of a recording\n  \
+    carat explain 4312 --suggest try.toml && carat compare try.toml")]
+pub(crate) struct ExplainArgs {
+    /// Process id of the server, or a recording written by `carat record`
+    target: String,
+    /// Leave out its children
+    #[arg(long)]
+    alone: bool,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+    /// Write an experiment that would prove the findings, for `carat compare`
+    #[arg(long, value_name = "FILE")]
+    suggest: Option<PathBuf>,
+}
+
+#[derive(Serialize)]
+struct Answer<'a> {
+    schema: &'static str,
+    ledger: &'a Ledger,
+    findings: &'a [Finding],
+}
+
+/// The one field of a recording that this command reads.
+#[derive(Deserialize)]
+struct Recorded {
+    ledger: Ledger,
+}
+
+pub(crate) fn run(args: &ExplainArgs) -> anyhow::Result<Exit> {
+    let ledger = match args.target.parse() {
+        Ok(pid) => of_process(&ProcRoot::default(), pid, args.alone)?,
+        Err(_) => of_recording(Path::new(&args.target))?,
+    };
+    let findings = findings(&ledger);
+    output::say(&if args.json { json(&ledger, &findings)? } else { text(&ledger, &findings)? })?;
+    if let Some(path) = &args.suggest {
+        suggest(path, &ledger, &findings)?;
+    }
+    Ok(Exit::Fine)
+}
+
+fn json(ledger: &Ledger, findings: &[Finding]) -> anyhow::Result<String> {
+    let answer = Answer { schema: SCHEMA, ledger, findings };
+    Ok(serde_json::to_string_pretty(&answer)? + "\n")
+}
+
+/// The ledger and its findings for people.
+pub(crate) fn text(ledger: &Ledger, findings: &[Finding]) -> anyhow::Result<String> {
+    let mut text = Vec::new();
+    write_ledger(&mut text, ledger)?;
+    write_findings(&mut text, findings)?;
+    Ok(String::from_utf8_lossy(&text).into_owned())
+}
+
+fn suggest(path: &Path, ledger: &Ledger, findings: &[Finding]) -> anyhow::Result<()> {
+    let text = experiment_file(ledger, findings)?;
+    fs::File::create_new(path)
+        .and_then(|mut file| file.write_all(text.as_bytes()))
+        .with_context(|| format!("cannot write {}; name a new file", path.display()))?;
+    let shown = path.display();
+    output::tell(&format!("\nwritten {shown}; check its command, then `carat compare {shown}`"));
+    Ok(())
+}
+
+fn of_process(root: &ProcRoot, pid: u32, alone: bool) -> anyhow::Result<Ledger> {
+    let leader = root.identify(pid).map_err(|error| match error {
+        ReadError::Ended(pid) => anyhow::anyhow!("there is no process {pid}; see `pgrep -af puma`"),
+        error => error.into(),
+    })?;
+    let members = if alone {
+        vec![leader]
+    } else {
+        let mut tree = Tree::new(root.clone(), leader, "");
+        tree.members().iter().map(|stat| stat.identity()).collect()
+    };
+    let ledger = ledger(root, &members, |member| read_inside(root, member));
+    match ledger.unread.first() {
+        Some(reason) if ledger.processes.is_empty() => bail!("{reason}"),
+        _ if ledger.processes.is_empty() => bail!("process {pid} ended while it was read"),
+        _ => Ok(ledger),
+    }
+}
+
+fn of_recording(path: &Path) -> anyhow::Result<Ledger> {
+    let text = fs::read_to_string(path).with_context(|| {
+        format!("cannot read {}; give a process id or a recording", path.display())
+    })?;
+    let recorded: Recorded = serde_json::from_str(&text)
+        .with_context(|| format!("{} is not a recording of `carat record`", path.display()))?;
+    Ok(recorded.ledger)
+}
+
+fn write_findings(out: &mut dyn Write, findings: &[Finding]) -> anyhow::Result<()> {
+    if findings.is_empty() {
+        writeln!(out, "\nNothing here asks for a setting.")?;
+        return Ok(());
+    }
+    writeln!(out, "\nWhat to try (a reason for an experiment, not its result)")?;
+    for (finding, number) in findings.iter().zip(1..) {
+        let most = finding.at_most.map(|bytes| format!(", at most {bytes}")).unwrap_or_default();
+        writeln!(out, "{number:>3}. {}{most}: {}", finding.code, finding.evidence)?;
+        match &finding.setting {
+            Some((name, value)) => {
+                writeln!(out, "     try `{name} = \"{value}\"`: {}", finding.remedy)?;
+            }
+            None => writeln!(out, "     {}", finding.remedy)?,
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,252 @@
+//! `carat record`: the memory of a process tree over time, and whether it grows.
+
+use crate::cli::compare::listen_for_signals;
+use crate::cli::record_text::{growth_lines, progress_line};
+use crate::cli::record_view::View;
+use crate::cli::recorder::Recorder;
+use crate::cli::{Exit, explain, output};
+use crate::launch::{Guard, Held, LaunchSpec, Server, library, stop};
+use crate::model::recording::{RECORDING_SCHEMA, Recording};
+use crate::plan::Span;
+use crate::process::{ProcRoot, Tree};
+use crate::sample::{SampleOptions, findings, growth};
+use crate::trial::Interrupt;
+use anyhow::{Context, bail};
+use carat_wire::env::{PAGES, PROBE, TOKEN};
+use clap::Args;
+use rand::RngExt;
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::thread::sleep;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use tempfile::TempDir;
+
+/// How long a server may take to end after TERM before it is killed.
+const GRACE: Duration = Duration::from_secs(10);
+
+/// Arguments of `carat record`
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  carat record -- puma -C config/puma.rb\n  \
+    carat record --for 10m --pid 4312\n\nWhile it runs: m marks a moment, q or Ctrl-C ends.")]
+pub(crate) struct RecordArgs {
+    /// Record a server that runs already, and leave it running
+    #[arg(long, value_name = "PID", conflicts_with = "command")]
+    pid: Option<u32>,
+    /// Time from one sample to the next
+    #[arg(long, default_value = "1s", value_parser = Span::parse)]
+    every: Span,
+    /// Stop after this time [default: when the server ends or at Ctrl-C]
+    #[arg(long = "for", value_name = "TIME", value_parser = Span::parse)]
+    limit: Option<Span>,
+    /// Share of one core that reading may take, in percent
+    #[arg(long, value_name = "PERCENT", default_value_t = 0.5)]
+    budget: f64,
+    /// File to write [default: the command's name with .recording.json]
+    #[arg(short, long)]
+    output: Option<PathBuf>,
+    /// Print the recording as JSON too
+    #[arg(long)]
+    json: bool,
+    /// Program and arguments of the server
+    #[arg(last = true, required_unless_present = "pid")]
+    command: Vec<String>,
+}
+
+/// A server of ours, with everything that must go when it goes.
+struct Started {
+    server: Server,
+    guard: Guard,
+    // Removed last, after whatever still writes there.
+    _directory: TempDir,
+}
+
+pub(crate) fn run(args: &RecordArgs) -> anyhow::Result<Exit> {
+    if args.every.0.is_zero() {
+        bail!("--every must be longer than nothing; 1s is the default");
+    }
+    let path = free_path(args)?;
+    let interrupt = listen_for_signals()?;
+    let options = SampleOptions { every: args.every.0, share: args.budget / 100.0 };
+    let (tree, mut started, what) = match args.pid {
+        Some(pid) => {
+            let (tree, what) = attach(pid)?;
+            (tree, None, what)
+        }
+        None => {
+            let (tree, started) = start(&args.command, &path.with_extension("log"))?;
+            (tree, Some(started), args.command.join(" "))
+        }
+    };
+    output::tell(&format!("recording {what} into {}", path.display()));
+    let started_ms = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
+    let mut recorder = Recorder::new(ProcRoot::default(), tree, options);
+    let ended = follow(args, &mut recorder, started.as_mut(), &interrupt);
+    recorder.finish();
+    let left = started.as_mut().map(|started| end(started, &mut recorder, &interrupt));
+    drop(started);
+    let mut recording = recording(recorder, what, started_ms as u64, ended);
+    recording.growth = growth(&recording);
+    write(&path, &recording)?;
+    show(args, &recording, &path)?;
+    match left.unwrap_or_default() {
+        left if left.is_empty() => Ok(Exit::Fine),
+        left => bail!("these processes of the server survived: {}; end them", left.join(", ")),
+    }
+}
+
+fn free_path(args: &RecordArgs) -> anyhow::Result<PathBuf> {
+    let name = match (args.pid, args.command.first()) {
+        (Some(pid), _) => pid.to_string(),
+        (None, Some(program)) => {
+            let file = Path::new(program).file_name().unwrap_or_default();
+            file.to_string_lossy().into_owned()
+        }
+        (None, None) => bail!("give a command after `--`, or --pid"),
+    };
+    if let Some(path) = &args.output {
+        if path.exists() {
+            bail!("{} exists already; name another file with -o", path.display());
+        }
+        return Ok(path.clone());
+    }
+    let numbered = (2..).map(|number| format!("{name}-{number}.recording.json"));
+    std::iter::once(format!("{name}.recording.json"))
+        .chain(numbered)
+        .map(PathBuf::from)
+        .find(|path| !path.exists())
+        .context("no name is free here; give one with -o")
+}
+
+fn attach(pid: u32) -> anyhow::Result<(Tree, String)> {
+    let root = ProcRoot::default();
+    let leader = root.identify(pid).with_context(|| format!("cannot record process {pid}"))?;
+    let title = root.read(pid, "cmdline").unwrap_or_default();
+    let what = String::from_utf8_lossy(&title).replace('\0', " ").trim().to_owned();
+    Ok((Tree::new(root, leader, ""), what))
+}
+
+fn start(command: &[String], log: &Path) -> anyhow::Result<(Tree, Started)> {
+    let libraries =
+        library::unpack_in_one_of(&library::cache_roots(|name| std::env::var_os(name)))?;
+    let directory = tempfile::Builder::new()
+        .prefix("carat-")
+        .tempdir()
+        .context("cannot make a private directory; set TMPDIR to a folder that can be written")?;
+    let token = format!("{:016x}", rand::rng().random::<u64>());
+    let pages = directory.path().join("pages");
+    fs::create_dir(&pages).context("cannot make a folder for the probe's pages")?;
+    let own = output::variable("RUBYOPT").unwrap_or_default();
+    let rubyopt = format!("{own} -r{}", libraries.shim.display()).trim().to_owned();
+    let env = BTreeMap::from([
+        (TOKEN.to_owned(), token.clone()),
+        (PAGES.to_owned(), pages.display().to_string()),
+        (PROBE.to_owned(), libraries.probe.display().to_string()),
+        ("RUBYOPT".to_owned(), rubyopt),
+    ]);
+    let dir = std::env::current_dir().context("cannot tell the working directory")?;
+    let log = dir.join(log);
+    rustix::process::set_child_subreaper(Some(rustix::process::getpid()))
+        .context("cannot adopt orphans")?;
+    let exe = std::env::current_exe().context("cannot find carat's own binary")?;
+    let mut guard =
+        Guard::start(&exe, &token, directory.path()).context("cannot start the guard")?;
+    let spec = LaunchSpec { command: command.to_vec(), dir, env, log };
+    let held = Held::start(&exe, &spec)?;
+    guard.watch([held.identity()]);
+    let tree = Tree::new(ProcRoot::default(), held.identity(), token)
+        .with_reaper(std::process::id(), [guard.pid()]);
+    let server = held.release()?;
+    Ok((tree, Started { server, guard, _directory: directory }))
+}
+
+/// Samples until the tree ends, the time is over, or the user asks; in words, which.
+fn follow(
+    args: &RecordArgs,
+    recorder: &mut Recorder,
+    mut started: Option<&mut Started>,
+    interrupt: &Interrupt,
+) -> String {
+    const STEP: Duration = Duration::from_millis(50);
+    let mut view = View::new(args.limit.map(|limit| limit.0));
+    loop {
+        if interrupt.asked() || view.wants_to_end(recorder) {
+            return "stopped by the user".into();
+        }
+        if args.limit.is_some_and(|limit| recorder.elapsed() >= limit.0) {
+            return "the time was over".into();
+        }
+        let status = started.as_deref_mut().and_then(|started| started.server.ended());
+        if recorder.wait().is_zero() {
+            let members = recorder.sample();
+            if members.is_empty() {
+                let how = status.map(|status| format!(" with {status}")).unwrap_or_default();
+                return format!("the server ended by itself{how}");
+            }
+            if let Some(started) = started.as_deref_mut() {
+                started.guard.watch(members);
+            }
+            view.show(recorder, &progress_line(recorder));
+        }
+        sleep(recorder.wait().clamp(Duration::from_millis(1), STEP));
+    }
+}
+
+fn end(started: &mut Started, recorder: &mut Recorder, interrupt: &Interrupt) -> Vec<String> {
+    let grace = if interrupt.impatient() { Duration::ZERO } else { GRACE };
+    let server = &mut started.server;
+    let stopped = stop(recorder.tree(), grace, || {
+        server.ended();
+    });
+    stopped.left
+}
+
+fn recording(recorder: Recorder, what: String, started_ms: u64, ended: String) -> Recording {
+    let mut warnings: Vec<String> = recorder.refusal().map(str::to_owned).into_iter().collect();
+    let partial = recorder.samples.iter().filter(|sample| sample.partial).count();
+    if partial > 0 {
+        warnings.push(format!("{partial} samples are partial: a process ended while it was read"));
+    }
+    let cost = recorder.cost();
+    if cost.late > 0 {
+        warnings
+            .push(format!("{} samples were late or left out; give a longer --every", cost.late));
+    }
+    Recording {
+        schema: RECORDING_SCHEMA.into(),
+        what,
+        started_ms,
+        ended,
+        samples: recorder.samples,
+        inside: recorder.inside,
+        markers: recorder.markers,
+        growth: Vec::new(),
+        ledger: recorder.ledger,
+        cost,
+        warnings,
+    }
+}
+
+fn write(path: &Path, recording: &Recording) -> anyhow::Result<()> {
+    let cannot = || format!("cannot write {}", path.display());
+    let mut file = File::create_new(path).with_context(cannot)?;
+    serde_json::to_writer(&mut file, recording).with_context(cannot)?;
+    file.flush().with_context(cannot)
+}
+
+fn show(args: &RecordArgs, recording: &Recording, path: &Path) -> anyhow::Result<()> {
+    if args.json {
+        output::say(&(serde_json::to_string(recording)? + "\n"))?;
+    } else {
+        if let Some(ledger) = &recording.ledger {
+            output::say(&explain::text(ledger, &findings(ledger))?)?;
+        }
+        output::say(&growth_lines(recording))?;
+    }
+    for warning in &recording.warnings {
+        output::tell(&format!("note: {warning}"));
+    }
+    output::tell(&format!("\nrecording  {}", path.display()));
+    Ok(())
+}

@@ -1,0 +1,164 @@
+//! Follows one process tree and keeps what is seen of it.
+
+use crate::model::recording::{InsideSample, Marker, MarkerKind};
+use crate::model::{Bytes, Ledger, Sample, SamplerCost};
+use crate::process::{Identity, ProcRoot, Tree};
+use crate::sample::{ProbePage, SampleOptions, Sampler, inside, ledger, read_inside};
+use carat_wire::page::Gc;
+use std::collections::{BTreeMap, HashMap};
+use std::time::{Duration, Instant};
+
+/// The probe walks malloc's free lists when asked, so it is asked seldom.
+const ASK_EVERY: Duration = Duration::from_secs(5);
+/// A tree that ends by itself leaves at least a ledger of this age.
+const LEDGER_EVERY: Duration = Duration::from_secs(60);
+
+/// What is seen of one tree, as it is seen.
+pub(crate) struct Recorder {
+    root: ProcRoot,
+    tree: Tree,
+    sampler: Sampler,
+    began: Instant,
+    pages: HashMap<Identity, Option<ProbePage>>,
+    asked: Option<Duration>,
+    drawn: Option<Duration>,
+    slots: BTreeMap<u32, u32>,
+    pub(crate) samples: Vec<Sample>,
+    pub(crate) inside: Vec<InsideSample>,
+    pub(crate) markers: Vec<Marker>,
+    pub(crate) ledger: Option<Ledger>,
+}
+
+impl Recorder {
+    pub(crate) fn new(root: ProcRoot, tree: Tree, options: SampleOptions) -> Self {
+        Self {
+            sampler: Sampler::new(root.clone(), options),
+            root,
+            tree,
+            began: Instant::now(),
+            pages: HashMap::new(),
+            asked: None,
+            drawn: None,
+            slots: BTreeMap::new(),
+            samples: Vec::new(),
+            inside: Vec::new(),
+            markers: Vec::new(),
+            ledger: None,
+        }
+    }
+
+    pub(crate) fn tree(&mut self) -> &mut Tree {
+        &mut self.tree
+    }
+
+    pub(crate) fn elapsed(&self) -> Duration {
+        self.began.elapsed()
+    }
+
+    pub(crate) fn cost(&self) -> SamplerCost {
+        self.sampler.cost()
+    }
+
+    pub(crate) fn refusal(&self) -> Option<&str> {
+        self.sampler.refusal()
+    }
+
+    /// How long until the next sample is due.
+    pub(crate) fn wait(&self) -> Duration {
+        self.sampler.wait(self.elapsed())
+    }
+
+    /// Takes the sample that is due; the tree's members, none where it has ended.
+    pub(crate) fn sample(&mut self) -> Vec<Identity> {
+        let members = self.members();
+        if members.is_empty() {
+            return members;
+        }
+        let sample = self.sampler.sample(&members, self.elapsed());
+        self.note_joining_and_leaving(&sample);
+        self.samples.push(sample);
+        self.look_inside(&members);
+        if self.drawn.is_none_or(|drawn| self.elapsed() >= drawn + LEDGER_EVERY) {
+            // The first one would meet a server that only boots.
+            if self.drawn.is_some() {
+                self.draw(&members);
+            }
+            self.drawn = Some(self.elapsed());
+        }
+        members
+    }
+
+    /// The last figures of a tree that still runs.
+    pub(crate) fn finish(&mut self) {
+        let members = self.members();
+        if !members.is_empty() {
+            let sample = self.sampler.full(&members, self.elapsed());
+            self.samples.push(sample);
+            self.draw(&members);
+        }
+    }
+
+    /// Marks this moment.
+    pub(crate) fn mark(&mut self, what: MarkerKind) {
+        self.markers.push(Marker { at_ms: self.elapsed().as_millis() as u64, what });
+    }
+
+    fn members(&mut self) -> Vec<Identity> {
+        self.sampler.look(&mut self.tree).iter().map(|stat| stat.identity()).collect()
+    }
+
+    fn draw(&mut self, members: &[Identity]) {
+        self.ledger = Some(ledger(&self.root, members, |member| read_inside(&self.root, member)));
+    }
+
+    fn note_joining_and_leaving(&mut self, sample: &Sample) {
+        let now: BTreeMap<u32, u32> =
+            sample.members.iter().map(|member| (member.slot, member.pid)).collect();
+        let before = std::mem::replace(&mut self.slots, now.clone());
+        for (&slot, &pid) in before.iter().filter(|(slot, pid)| now.get(slot) != Some(pid)) {
+            self.mark(MarkerKind::Exit { slot, pid });
+        }
+        for (&slot, &pid) in now.iter().filter(|(slot, pid)| before.get(slot) != Some(pid)) {
+            self.mark(MarkerKind::Fork { slot, pid });
+        }
+    }
+
+    fn look_inside(&mut self, members: &[Identity]) {
+        self.pages.retain(|identity, _| members.contains(identity));
+        let at = self.elapsed();
+        let ask = self.asked.is_none_or(|asked| at >= asked + ASK_EVERY);
+        for &member in members {
+            let known = self.pages.get(&member).is_some_and(Option::is_some);
+            // A Ruby that boots has no page yet; looking again costs a read of `maps`.
+            if !known && (ask || !self.pages.contains_key(&member)) {
+                self.pages.insert(member, ProbePage::find(&self.root, member));
+            }
+        }
+        let pages = || self.pages.values().flatten();
+        if ask {
+            pages().for_each(ProbePage::ask);
+            self.asked = Some(at);
+        }
+        let readings: Vec<_> = pages().filter_map(ProbePage::read).collect();
+        if readings.is_empty() {
+            return;
+        }
+        let malloc = |figure: fn(&crate::sample::MallocFigures) -> Bytes| -> Option<Bytes> {
+            readings.iter().map(|reading| inside(reading).malloc.as_ref().map(figure)).sum()
+        };
+        let count = |word: Gc| readings.iter().map(|reading| reading.gc.get(word)).sum();
+        let seen = InsideSample {
+            at_ms: at.as_millis() as u64,
+            probes: readings.len() as u32,
+            major_gcs: count(Gc::Major),
+            live_after_major: count(Gc::LiveAfterMajor),
+            malloc_live: malloc(|figures| figures.live + figures.large),
+            malloc_free: malloc(|figures| figures.free),
+        };
+        let before = self.inside.last().and_then(|before| before.major_gcs);
+        if before.is_some() && seen.major_gcs > before {
+            self.mark(MarkerKind::MajorGc);
+        }
+        self.inside.push(seen);
+    }
+}

@@ -1,0 +1,27 @@
+//! From a results file to the value that every face shows.
+
+use crate::experiment::question;
+use crate::model::Results;
+use crate::store::{Header, Store, StoreError};
+use crate::verdict::{Judge, Judgement, Warning};
+
+/// Everything in a results file, with what follows from it.
+pub(crate) fn concluded(store: &Store) -> Result<(Results, Judgement), StoreError> {
+    let header = store.header()?;
+    let mut results = store.results()?;
+    let judgement = judge(&header).judge(&results.trials);
+    results.conclusions = judgement.conclusions.clone();
+    results.warnings = judgement.warnings.iter().map(Warning::to_string).collect();
+    Ok((results, judgement))
+}
+
+/// What decides about a results file.
+pub(crate) fn judge(header: &Header) -> Judge {
+    Judge::new(question(header))
+}
+
+/// The results as JSON, with the version of their schema.
+pub(crate) fn json(results: &Results) -> serde_json::Result<String> {
+    let wrapped = serde_json::json!({ "schema": "carat.results/1", "results": results });
+    Ok(serde_json::to_string_pretty(&wrapped)? + "\n")
+}

@@ -1,0 +1,260 @@
+//! Budgets: what a metric may cost at most, in a word that fits into a CI job.
+
+use crate::model::{Results, Unit, metric};
+use crate::report::facts;
+use crate::report::wording;
+use std::fmt;
+
+/// A limit such as `memory.pss.final<+2%` (against the baseline) or `latency.p95<=250ms` (absolute).
+#[derive(Debug, Clone)]
+pub struct Budget {
+    text: String,
+    metric: &'static metric::MetricInfo,
+    below: bool,
+    inclusive: bool,
+    limit: Limit,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Limit {
+    /// Change against the baseline, as a fraction.
+    Change(f64),
+    /// A value in the metric's base unit.
+    Value(f64),
+}
+
+/// Why a budget cannot be understood.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+pub enum BudgetError {
+    /// No comparison in it.
+    #[error(
+        "budget `{0}` compares nothing; write it as `memory.pss.final<+2%` or `latency.p95<250ms`"
+    )]
+    NoComparison(String),
+    /// A metric that does not exist; a gate on it would always pass.
+    #[error("budget `{text}`: there is no metric `{name}`; did you mean `{nearest}`?")]
+    UnknownMetric {
+        /// The budget as given.
+        text: String,
+        /// The unknown name.
+        name: String,
+        /// The nearest known name.
+        nearest: &'static str,
+    },
+    /// A limit that is no number, or has a unit that the metric does not have.
+    #[error(
+        "budget `{text}`: `{limit}` is no limit for {metric}; write a change such as `+2%` or a value such as `{example}`"
+    )]
+    Limit {
+        /// The budget as given.
+        text: String,
+        /// What was taken for the limit.
+        limit: String,
+        /// The metric.
+        metric: &'static str,
+        /// A value that would do.
+        example: &'static str,
+    },
+}
+
+/// Whether a budget was kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kept {
+    /// The evidence says so.
+    Yes,
+    /// The evidence says that it was broken: exit code 99.
+    Broken,
+    /// The evidence does not say, or there is none: exit code 3.
+    Unproven,
+}
+
+/// One budget for one variant.
+#[derive(Debug, Clone, PartialEq)]
+pub struct BudgetOutcome {
+    /// The budget as given.
+    pub budget: String,
+    /// The variant.
+    pub variant: String,
+    /// Whether it was kept.
+    pub kept: Kept,
+    /// What was measured, in words.
+    pub measured: String,
+}
+
+impl fmt::Display for BudgetOutcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (sign, word) = match self.kept {
+            Kept::Yes => ("✓", "kept"),
+            Kept::Broken => ("✗", "BROKEN"),
+            Kept::Unproven => ("?", "not proven"),
+        };
+        write!(f, "{sign} {} {word} by {}: {}", self.budget, self.variant, self.measured)
+    }
+}
+
+impl Budget {
+    /// Parses `METRIC<LIMIT`, with `<`, `<=`, `>` or `>=`; spaces do not matter. A limit with a sign and `%` is
+    /// a change against the baseline, any other a value with the metric's unit.
+    ///
+    /// # Errors
+    /// Where there is no comparison, no such metric, or no such limit.
+    pub fn parse(text: &str) -> Result<Self, BudgetError> {
+        let place =
+            text.find(['<', '>']).ok_or_else(|| BudgetError::NoComparison(text.to_owned()))?;
+        let (name, rest) = (text[..place].trim(), &text[place..]);
+        let inclusive = rest[1..].starts_with('=');
+        let limit = rest[if inclusive { 2 } else { 1 }..].trim();
+        let metric = metric::find(name).ok_or_else(|| BudgetError::UnknownMetric {
+            text: text.to_owned(),
+            name: name.to_owned(),
+            nearest: nearest(name),
+        })?;
+        let limit = parse_limit(limit, metric.unit).ok_or_else(|| BudgetError::Limit {
+            text: text.to_owned(),
+            limit: limit.to_owned(),
+            metric: metric.name,
+            example: example(metric.unit),
+        })?;
+        let below = rest.starts_with('<');
+        Ok(Self { text: text.trim().to_owned(), metric, below, inclusive, limit })
+    }
+
+    /// Whether a value lies within the limit.
+    fn allows(&self, value: f64, limit: f64) -> bool {
+        match (self.below, self.inclusive) {
+            (true, false) => value < limit,
+            (true, true) => value <= limit,
+            (false, false) => value > limit,
+            (false, true) => value >= limit,
+        }
+    }
+
+    fn judge(&self, results: &Results, variant: &str) -> (Kept, String) {
+        match self.limit {
+            Limit::Change(limit) => self.judge_change(results, variant, limit),
+            Limit::Value(limit) => self.judge_value(results, variant, limit),
+        }
+    }
+
+    /// By the whole interval: kept where all of it is within the limit, broken where none is.
+    fn judge_change(&self, results: &Results, variant: &str, limit: f64) -> (Kept, String) {
+        let found = facts::conclusion(results, variant, self.metric.name);
+        let Some(estimate) = found.and_then(|conclusion| conclusion.estimate) else {
+            return (Kept::Unproven, format!("{} has no interval yet", self.metric.name));
+        };
+        let (low, high) = estimate.ratio_interval;
+        let kept = match (self.allows(low, limit), self.allows(high, limit)) {
+            (true, true) => Kept::Yes,
+            (false, false) => Kept::Broken,
+            _ => Kept::Unproven,
+        };
+        (kept, wording::estimate(self.metric.name, &estimate))
+    }
+
+    /// By the median over the trials that count.
+    fn judge_value(&self, results: &Results, variant: &str, limit: f64) -> (Kept, String) {
+        let Some(spread) = facts::variant_spread(results, variant, self.metric.name) else {
+            return (Kept::Unproven, format!("no trial that counts has {}", self.metric.name));
+        };
+        let kept = if self.allows(spread.median, limit) { Kept::Yes } else { Kept::Broken };
+        let trials =
+            if spread.n == 1 { "1 trial".to_owned() } else { format!("{} trials", spread.n) };
+        (kept, format!("median {} of {trials}", self.metric.unit.show(spread.median)))
+    }
+}
+
+/// Every budget for every variant it speaks of: changes for all but the baseline, values for all.
+///
+/// Any [`Kept::Broken`] asks for exit code 99; else any [`Kept::Unproven`] for 3.
+pub fn budget(results: &Results, budgets: &[Budget]) -> Vec<BudgetOutcome> {
+    let mut outcomes = Vec::new();
+    for budget in budgets {
+        let skipped = usize::from(matches!(budget.limit, Limit::Change(_)));
+        for variant in results.variants.iter().skip(skipped) {
+            let (kept, measured) = budget.judge(results, &variant.name);
+            let variant = crate::report::text::one_line(&variant.name);
+            outcomes.push(BudgetOutcome { budget: budget.text.clone(), variant, kept, measured });
+        }
+    }
+    outcomes
+}
+
+fn nearest(name: &str) -> &'static str {
+    metric::METRICS
+        .iter()
+        .min_by_key(|known| strsim::damerau_levenshtein(known.name, name))
+        .map_or("", |known| known.name)
+}
+
+fn example(unit: Unit) -> &'static str {
+    match unit {
+        Unit::Bytes => "900MB",
+        Unit::Seconds => "250ms",
+        Unit::PerSecond => "800/s",
+        Unit::Fraction => "0.1%",
+        Unit::Count => "40",
+    }
+}
+
+fn parse_limit(text: &str, unit: Unit) -> Option<Limit> {
+    let end = text.find(|c: char| !(c.is_ascii_digit() || matches!(c, '.' | '+' | '-' | '_')));
+    let (number, suffix) = text.split_at(end.unwrap_or(text.len()));
+    let value: f64 =
+        number.replace('_', "").parse().ok().filter(|value: &f64| value.is_finite())?;
+    let suffix = suffix.trim();
+    if suffix == "%" && number.starts_with(['+', '-']) {
+        return Some(Limit::Change(value / 100.0));
+    }
+    let factor = match (unit, suffix) {
+        (Unit::Bytes, "B")
+        | (Unit::Seconds, "s")
+        | (Unit::Count, "")
+        | (Unit::PerSecond, "/s" | "") => 1.0,
+        (Unit::Bytes, "kB") => 1e3,
+        (Unit::Bytes, "MB") => 1e6,
+        (Unit::Bytes, "GB") => 1e9,
+        (Unit::Bytes, "KiB") => 1024.0,
+        (Unit::Bytes, "MiB") => 1024.0 * 1024.0,
+        (Unit::Bytes, "GiB") => 1024.0 * 1024.0 * 1024.0,
+        (Unit::Seconds, "ms") => 1e-3,
+        (Unit::Seconds, "us" | "µs") => 1e-6,
+        (Unit::Fraction, "%") => 1e-2,
+        (Unit::Fraction, "") => 1.0,
+        _ => return None,
+    };
+    Some(Limit::Value(value * factor))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn budgets_are_read_with_their_units() {
+        for (text, limit) in [
+            ("memory.pss.final<+2%", Limit::Change(0.02)),
+            ("memory.pss.final < -10 %", Limit::Change(-0.1)),
+            ("memory.pss.peak<=900MiB", Limit::Value(900.0 * 1_048_576.0)),
+            ("latency.p95<250ms", Limit::Value(0.25)),
+            ("throughput>800/s", Limit::Value(800.0)),
+            ("errors<0.1%", Limit::Value(0.001)),
+        ] {
+            let (Limit::Change(found) | Limit::Value(found)) = Budget::parse(text).unwrap().limit;
+            let (Limit::Change(wanted) | Limit::Value(wanted)) = limit;
+            assert!((found - wanted).abs() < 1e-12 * wanted.abs().max(1.0), "{text}: {found}");
+            let same = std::mem::discriminant(&Budget::parse(text).unwrap().limit);
+            assert_eq!(same, std::mem::discriminant(&limit), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_misspelt_metric_is_an_error_that_names_the_nearest() {
+        let error = Budget::parse("memory.pss.finale<+2%").unwrap_err().to_string();
+        assert!(error.contains("did you mean `memory.pss.final`?"), "{error}");
+        for text in
+            ["memory.pss.final", "latency.p95<900MB", "memory.pss.final<", "memory.pss.final<NaN%"]
+        {
+            assert!(Budget::parse(text).is_err(), "{text}");
+        }
+    }
+}

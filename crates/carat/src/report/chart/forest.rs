@@ -1,0 +1,78 @@
+//! Many differences of one variant, a row per metric: a forest plot.
+
+use crate::model::Estimate;
+use crate::report::chart::difference::draw_interval;
+use crate::report::chart::scale::{Scale, distance, number};
+use crate::report::chart::svg::{Anchor, Caption, Picture, Svg};
+use crate::report::text::shorten;
+use crate::report::wording;
+
+/// One row.
+pub(crate) struct ForestRow {
+    /// The row's name and the metric that decides its unit.
+    pub(crate) label: String,
+    pub(crate) metric: String,
+    pub(crate) class: usize,
+    pub(crate) estimate: Estimate,
+}
+
+const WIDTH: f64 = 480.0;
+const LEFT: f64 = 178.0;
+const RIGHT: f64 = 470.0;
+const ROW: f64 = 36.0;
+const TOP: f64 = 6.0;
+/// Beyond this an interval is cut off with an arrow.
+const WIDEST: f64 = 0.6;
+
+/// The range that fits all rows: for panels that shall be compared.
+pub(crate) fn reach<'a>(rows: impl Iterator<Item = &'a ForestRow>) -> (f64, f64) {
+    let ends = rows.flat_map(|row| [row.estimate.ratio_interval.0, row.estimate.ratio_interval.1]);
+    let (low, high) = ends
+        .filter(|end| end.is_finite())
+        .fold((-1e-3, 1e-3), |(low, high): (f64, f64), end| (low.min(end), high.max(end)));
+    (low.max(-WIDEST), high.min(WIDEST))
+}
+
+/// The picture; `None` without rows.
+pub(crate) fn forest(
+    rows: &[ForestRow],
+    (low, high): (f64, f64),
+    caption: &Caption<'_>,
+) -> Option<Picture> {
+    if rows.is_empty() {
+        return None;
+    }
+    let pad = (high - low) * 0.06;
+    let scale = Scale::linear((low - pad, high + pad), (LEFT, RIGHT));
+    let bottom = TOP + rows.len() as f64 * ROW;
+    let mut svg = Svg::new(WIDTH, bottom + 38.0);
+    let ticks = scale.ticks(5);
+    let step = distance(&ticks) * 100.0;
+    let decimals = if step > 0.0 { (-step.log10().floor()).clamp(0.0, 3.0) as usize } else { 0 };
+    for tick in &ticks {
+        let x = scale.at(*tick);
+        svg.line(if *tick == 0.0 { "zero" } else { "grid" }, (x, TOP), (x, bottom));
+        let sign = if *tick > 0.0 { "+" } else { "" };
+        svg.text(
+            "tick",
+            (x, bottom + 15.0),
+            Anchor::Middle,
+            &format!("{sign}{}", number(tick * 100.0, decimals)),
+        );
+    }
+    svg.text("axis", (RIGHT, bottom + 32.0), Anchor::End, "difference to the baseline, %");
+    for (at, row) in rows.iter().enumerate() {
+        let y = TOP + (at as f64 + 0.5) * ROW;
+        svg.open(&format!("v{}", row.class));
+        svg.text("row", (0.0, y - 2.0), Anchor::Start, &shorten(&row.label, 26));
+        svg.text(
+            "note",
+            (0.0, y + 12.0),
+            Anchor::Start,
+            &wording::estimate(&row.metric, &row.estimate),
+        );
+        draw_interval(&mut svg, &row.estimate, &scale, y);
+        svg.close();
+    }
+    Some(svg.finish(caption, serde_json::Value::Null))
+}

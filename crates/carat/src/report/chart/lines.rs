@@ -1,0 +1,296 @@
+//! Lines over an axis, with bands, markers and direct labels: memory over time, percentiles, drift, steps.
+
+use crate::model::Unit;
+use crate::report::chart::reduce::BandPoint;
+use crate::report::chart::scale::{AxisUnit, Scale, distance, number, range};
+use crate::report::chart::svg::{Anchor, Caption, Picture, Svg, dot_path, line_path, n};
+use crate::report::text::shorten;
+use serde_json::json;
+
+/// How a line is drawn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Stroke {
+    /// Thick, labelled at its end, read out by the cursor.
+    Main,
+    /// As `Main`, with a dot at every point.
+    Points,
+    /// Thin and pale: one trial of many.
+    Thin,
+    /// Dashed, labelled: something to compare with.
+    Reference,
+}
+
+/// One line.
+pub(crate) struct Line {
+    pub(crate) label: String,
+    /// Colour, shape and dash: the variant's number.
+    pub(crate) class: usize,
+    pub(crate) stroke: Stroke,
+    pub(crate) points: Vec<(f64, f64)>,
+}
+
+/// What an axis shows.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Axis {
+    /// Equal steps, with the numbers of that unit.
+    Linear(Unit),
+    /// Equal ratios, with the numbers of that unit.
+    Logarithmic(Unit),
+    /// Equal steps with ticks of one's own: place and text.
+    Named(Vec<(f64, String)>),
+}
+
+/// A whole chart.
+pub(crate) struct Plot {
+    pub(crate) x: Axis,
+    /// What the x axis counts.
+    pub(crate) x_name: String,
+    pub(crate) y: Axis,
+    pub(crate) lines: Vec<Line>,
+    /// Bands with their colour.
+    pub(crate) bands: Vec<(usize, Vec<BandPoint>)>,
+    /// Places on the x axis with a name.
+    pub(crate) markers: Vec<(f64, String)>,
+    /// Range of y that several charts share; `None` takes what the lines need.
+    pub(crate) y_range: Option<(f64, f64)>,
+}
+
+const WIDTH: f64 = 480.0;
+const HEIGHT: f64 = 250.0;
+const TOP: f64 = 24.0;
+const BOTTOM: f64 = 208.0;
+const LEFT: f64 = 46.0;
+
+impl Plot {
+    /// Both ranges of everything drawn; `None` where nothing is.
+    fn ranges(&self) -> Option<((f64, f64), (f64, f64))> {
+        let points = || self.lines.iter().flat_map(|line| line.points.iter());
+        let bands = || self.bands.iter().flat_map(|(_, band)| band.iter());
+        let x = range(points().map(|p| p.0), 0.0)?;
+        let y = points().map(|p| p.1).chain(bands().flat_map(|b| [b.lower, b.upper]));
+        let needed = || match self.y {
+            Axis::Logarithmic(_) => range(y, 0.0).map(|(low, high)| (low / 1.15, high * 1.15)),
+            _ => range(y, 0.06),
+        };
+        Some((x, self.y_range.or_else(needed)?))
+    }
+
+    fn labels(&self) -> bool {
+        self.lines.iter().any(|line| line.stroke != Stroke::Thin)
+    }
+
+    /// The picture; `None` where there is nothing to draw.
+    pub(crate) fn draw(&self, caption: &Caption<'_>) -> Option<Picture> {
+        let (x_range, y_range) = self.ranges()?;
+        let right = if self.labels() { WIDTH - 104.0 } else { WIDTH - 8.0 };
+        let x = scale(&self.x, x_range, (LEFT, right));
+        let y = scale(&self.y, zero_if_near(y_range, &self.y), (BOTTOM, TOP));
+        let mut svg = Svg::new(WIDTH, HEIGHT);
+        draw_y(&mut svg, &self.y, &y, right);
+        draw_x(&mut svg, self, &x, right);
+        self.draw_marks(&mut svg, &x, &y, right);
+        self.draw_labels(&mut svg, &y, right);
+        Some(svg.finish(caption, self.hover(&x, &y)))
+    }
+
+    /// Bands, then lines, clipped by a picture inside the picture, which the script zooms.
+    fn draw_marks(&self, svg: &mut Svg, x: &Scale, y: &Scale, right: f64) {
+        svg.open_clip((LEFT, TOP - 6.0), (right - LEFT, BOTTOM - TOP + 8.0));
+        for (class, band) in &self.bands {
+            let upper = band.iter().map(|b| (x.at(b.x), y.at(b.upper)));
+            let lower = band.iter().rev().map(|b| (x.at(b.x), y.at(b.lower)));
+            svg.path(&format!("band v{class}"), &format!("{}Z", line_path(upper.chain(lower))));
+        }
+        for line in &self.lines {
+            let points = || line.points.iter().map(|(px, py)| (x.at(*px), y.at(*py)));
+            let class = match line.stroke {
+                Stroke::Thin => "thin",
+                Stroke::Reference => "reference",
+                Stroke::Main | Stroke::Points => "line",
+            };
+            svg.path(&format!("{class} v{}", line.class), &line_path(points()));
+            if line.stroke == Stroke::Points {
+                svg.path(&format!("dots v{}", line.class), &dot_path(points()));
+            }
+        }
+        svg.close_clip();
+    }
+
+    /// Names at the lines' ends, moved apart where they would overlap.
+    fn draw_labels(&self, svg: &mut Svg, y: &Scale, right: f64) {
+        let named = self.lines.iter().filter(|line| line.stroke != Stroke::Thin);
+        let mut ends: Vec<(f64, &Line)> =
+            named.filter_map(|line| Some((y.clamped(line.points.last()?.1), line))).collect();
+        ends.sort_by(|one, other| one.0.total_cmp(&other.0));
+        let room = 14.0_f64.min((BOTTOM - TOP + 10.0) / ends.len().max(1) as f64);
+        let mut free = TOP - 6.0;
+        let mut placed: Vec<f64> = Vec::new();
+        for (wanted, _) in &ends {
+            let at = wanted.max(free);
+            placed.push(at);
+            free = at + room;
+        }
+        let over = (placed.last().copied().unwrap_or(0.0) - BOTTOM).max(0.0);
+        for (at, (_, line)) in placed.iter().zip(&ends) {
+            let class = format!("name v{}", line.class);
+            svg.text(
+                &class,
+                (right + 6.0, at - over + 4.0),
+                Anchor::Start,
+                &shorten(&line.label, 15),
+            );
+        }
+    }
+
+    /// What the cursor reads out: the values of every labelled line.
+    fn hover(&self, x: &Scale, y: &Scale) -> serde_json::Value {
+        let series: Vec<_> = self
+            .lines
+            .iter()
+            .filter(|line| line.stroke != Stroke::Thin)
+            .map(|line| {
+                let round = |value: f64| (value * 1e6).round() / 1e6;
+                json!({
+                    "name": line.label,
+                    "v": line.class,
+                    "x": line.points.iter().map(|p| round(p.0)).collect::<Vec<_>>(),
+                    "y": line.points.iter().map(|p| round(p.1)).collect::<Vec<_>>(),
+                })
+            })
+            .collect();
+        let places = |scale: &Scale| {
+            [scale.values().0, scale.values().1, scale.places().0, scale.places().1]
+        };
+        json!({
+            "kind": "lines",
+            "x": places(x), "y": places(y),
+            "xlog": matches!(self.x, Axis::Logarithmic(_)), "ylog": matches!(self.y, Axis::Logarithmic(_)),
+            "xunit": unit_of(&self.x, x).unit_json(), "yunit": unit_of(&self.y, y).unit_json(),
+            "xname": self.x_name,
+            "xticks": match &self.x { Axis::Named(ticks) => Some(ticks), _ => None },
+            "zoom": matches!(self.x, Axis::Linear(_)),
+            "series": series,
+        })
+    }
+}
+
+fn scale(axis: &Axis, values: (f64, f64), places: (f64, f64)) -> Scale {
+    match axis {
+        Axis::Logarithmic(_) => Scale::logarithmic(values, places),
+        Axis::Linear(_) | Axis::Named(_) => Scale::linear(values, places),
+    }
+}
+
+fn unit_of(axis: &Axis, scale: &Scale) -> AxisUnit {
+    match axis {
+        Axis::Linear(unit) => AxisUnit::of(*unit, scale.values().1),
+        Axis::Logarithmic(unit) => {
+            let (low, high) = scale.values();
+            AxisUnit::of(*unit, (low * high).sqrt())
+        }
+        Axis::Named(_) => AxisUnit { divisor: 1.0, name: "" },
+    }
+}
+
+/// An axis that would begin below half of its end begins at zero.
+fn zero_if_near((low, high): (f64, f64), axis: &Axis) -> (f64, f64) {
+    let near =
+        matches!(axis, Axis::Linear(_)) && high > 0.0 && low < 0.5 * high && low > -0.2 * high;
+    if near { (0.0, high) } else { (low, high) }
+}
+
+fn draw_y(svg: &mut Svg, axis: &Axis, scale: &Scale, right: f64) {
+    let ticks = scale.ticks(5);
+    let unit = unit_of(axis, scale);
+    let logarithmic = matches!(axis, Axis::Logarithmic(_));
+    for tick in &ticks {
+        let y = scale.at(*tick);
+        let text = if logarithmic {
+            significant(*tick / unit.divisor)
+        } else {
+            unit.tick(*tick, distance(&ticks))
+        };
+        svg.line("grid", (LEFT, y), (right, y));
+        svg.text("tick", (LEFT - 6.0, y + 4.0), Anchor::End, &text);
+    }
+    svg.text("axis", (LEFT - 6.0, TOP - 12.0), Anchor::End, unit.name);
+}
+
+fn draw_x(svg: &mut Svg, plot: &Plot, scale: &Scale, right: f64) {
+    let unit = unit_of(&plot.x, scale);
+    let ticks: Vec<(f64, String)> = match &plot.x {
+        Axis::Named(ticks) => ticks.clone(),
+        Axis::Linear(_) => {
+            let ticks = scale.ticks(6);
+            ticks.iter().map(|tick| (*tick, unit.tick(*tick, distance(&ticks)))).collect()
+        }
+        Axis::Logarithmic(_) => scale
+            .ticks(6)
+            .into_iter()
+            .map(|tick| (tick, significant(tick / unit.divisor)))
+            .collect(),
+    };
+    svg.line("base", (LEFT, BOTTOM), (right, BOTTOM));
+    svg.open("xticks");
+    for (place, text) in ticks {
+        let x = scale.at(place);
+        if (LEFT - 1.0..=right + 1.0).contains(&x) {
+            svg.text("tick", (x, BOTTOM + 16.0), Anchor::Middle, &text);
+        }
+    }
+    svg.close();
+    let name = [plot.x_name.as_str(), unit.name].into_iter().filter(|part| !part.is_empty());
+    let name = name.collect::<Vec<_>>().join(", ");
+    svg.text("axis", (right, BOTTOM + 34.0), Anchor::End, &name);
+    for (at, (place, name)) in plot.markers.iter().enumerate() {
+        let x = scale.clamped(*place);
+        let anchor = if at == 0 { Anchor::Start } else { Anchor::End };
+        svg.path("marker", &format!("M{} {}V{}", n(x), n(TOP - 6.0), n(BOTTOM)));
+        svg.text("note marker-name", (x, TOP - 10.0), anchor, name);
+    }
+}
+
+/// A number with up to three significant digits: for ticks of a logarithmic axis.
+fn significant(value: f64) -> String {
+    let decimals = match value.abs() {
+        v if v >= 1.0 || v == 0.0 => 0,
+        v => (-v.log10().floor()).min(6.0) as usize,
+    };
+    number(value, decimals)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn caption() -> Caption<'static> {
+        Caption { id: "x", title: "t", says: "s" }
+    }
+
+    fn plot(points: Vec<(f64, f64)>) -> Plot {
+        Plot {
+            x: Axis::Linear(Unit::Seconds),
+            x_name: String::new(),
+            y: Axis::Linear(Unit::Bytes),
+            lines: vec![Line { label: "a".into(), class: 0, stroke: Stroke::Main, points }],
+            bands: Vec::new(),
+            markers: Vec::new(),
+            y_range: None,
+        }
+    }
+
+    #[test]
+    fn nothing_to_draw_gives_no_picture_and_one_point_gives_one() {
+        assert!(plot(Vec::new()).draw(&caption()).is_none());
+        assert!(plot(vec![(f64::NAN, f64::NAN)]).draw(&caption()).is_none());
+        let one = plot(vec![(1.0, 5e6)]).draw(&caption()).unwrap().markup.into_string();
+        assert!(!one.contains("NaN") && one.contains("<path"), "{one}");
+    }
+
+    #[test]
+    fn an_axis_starts_at_zero_only_where_that_costs_little() {
+        let linear = Axis::Linear(Unit::Bytes);
+        assert_eq!(zero_if_near((20.0, 100.0), &linear), (0.0, 100.0));
+        assert_eq!(zero_if_near((70.0, 71.0), &linear), (70.0, 71.0));
+    }
+}

@@ -1,0 +1,55 @@
+//! Collects what the script must know of every picture that the page shows.
+
+use crate::model::Variant;
+use crate::report::chart::Picture;
+use maud::{Markup, PreEscaped, html as markup};
+use serde_json::{Map, Value, json};
+
+/// Pictures shown so far.
+#[derive(Debug, Default)]
+pub(crate) struct Gallery {
+    hover: Map<String, Value>,
+}
+
+impl Gallery {
+    /// The picture's markup; remembers its figures for the script.
+    pub(crate) fn show(&mut self, picture: Picture) -> Markup {
+        if !picture.hover.is_null() {
+            self.hover.insert(picture.id, picture.hover);
+        }
+        picture.markup
+    }
+
+    /// All figures as one element that no browser runs.
+    pub(crate) fn data(self, variants: &[Variant]) -> Markup {
+        let names: Vec<&str> = variants.iter().map(|variant| variant.name.as_str()).collect();
+        let all = json!({ "variants": names, "charts": self.hover });
+        markup! {
+            script type="application/json" #carat-data { (PreEscaped(in_script(&all))) }
+        }
+    }
+}
+
+/// JSON that cannot end the element it stands in.
+pub(crate) fn in_script(value: &Value) -> String {
+    value
+        .to_string()
+        .chars()
+        .map(|c| match c {
+            '<' | '>' | '&' | '\u{2028}' | '\u{2029}' => format!("\\u{:04x}", c as u32),
+            c => c.to_string(),
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn json_in_a_page_cannot_end_its_element() {
+        let text = in_script(&serde_json::json!({"</script><!--": "&\u{2028}"}));
+        assert_eq!(text, "{\"\\u003c/script\\u003e\\u003c!--\":\"\\u0026\\u2028\"}");
+        assert!(serde_json::from_str::<Value>(&text).is_ok());
+    }
+}

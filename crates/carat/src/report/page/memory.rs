@@ -1,0 +1,235 @@
+//! Memory over time: the medians of all variants together, then every variant with its trials.
+
+use crate::model::{Results, Sample, Trial, Unit};
+use crate::report::chart::reduce::{BandPoint, band, reduce};
+use crate::report::chart::scale::range;
+use crate::report::chart::{Axis, Caption, Line, Plot, Stroke};
+use crate::report::facts;
+use crate::report::page::figures::class;
+use crate::report::page::gallery::Gallery;
+use crate::report::text::one_line;
+use maud::{Markup, html as markup};
+
+/// Thin lines on the whole page: what keeps it small.
+const THIN_LINES: usize = 60;
+/// Places of a median line.
+const PLACES: usize = 160;
+/// Columns of a thin line; each keeps its least and greatest value.
+const COLUMNS: usize = 110;
+
+struct Course {
+    name: String,
+    class: usize,
+    trials: Vec<Vec<(f64, f64)>>,
+    band: Vec<BandPoint>,
+    private: Vec<(f64, f64)>,
+}
+
+/// The section; nothing where no trial has samples.
+pub(crate) fn section(results: &Results, gallery: &mut Gallery) -> Markup {
+    let resident = is_resident(results);
+    let courses: Vec<Course> = results
+        .variants
+        .iter()
+        .enumerate()
+        .map(|(place, variant)| course(results, &variant.name, place, resident))
+        .collect();
+    let all = courses.iter().flat_map(|c| c.trials.iter().flatten().map(|p| p.1));
+    let Some(range) = range(all, 0.03) else { return markup! {} };
+    let thin = (THIN_LINES / courses.len().max(1)).max(3);
+    let frame = Frame { range, markers: markers(results), thin };
+    let what = if resident { "Resident memory" } else { "Proportional memory of the tree" };
+    let most = courses.iter().map(|course| course.trials.len()).max().unwrap_or(0);
+    markup! {
+        section #memory-over-time {
+            h2 { (what) " over time" }
+            figure {
+                figcaption {
+                    "A thin line is one trial"
+                    @if most > thin { " (at most " (thin) " of " (most) " are drawn, evenly picked)" }
+                    "; the thick line is the median over all trials, the band their middle half. Every picture has the same axes."
+                }
+                div.grid2 {
+                    @if courses.len() > 1 { (together(&courses, &frame, gallery)) }
+                    @for course in &courses {
+                        (alone(course, &courses[0], &frame, gallery))
+                    }
+                }
+            }
+            details { summary { "Numbers" } (table(&courses)) }
+        }
+    }
+}
+
+/// Resident memory where the experiment is about it and the samples have it.
+fn is_resident(results: &Results) -> bool {
+    let has = |pick: fn(&Sample) -> bool| results.trials.iter().flat_map(|t| &t.samples).any(pick);
+    let asked = results.primary.contains(".rss.");
+    (asked && has(|s| s.rss.is_some())) || !has(|s| s.pss.is_some())
+}
+
+fn course(results: &Results, name: &str, place: usize, resident: bool) -> Course {
+    let counted: Vec<&Trial> =
+        results.trials.iter().filter(|t| t.variant == name && facts::counts(t)).collect();
+    let series = |pick: fn(&Sample) -> Option<crate::model::Bytes>| -> Vec<Vec<(f64, f64)>> {
+        let points = |trial: &&Trial| -> Vec<(f64, f64)> {
+            let point = |s: &Sample| Some((s.at_ms as f64 / 1e3, pick(s)?.0 as f64));
+            trial.samples.iter().filter(|s| !s.partial).filter_map(point).collect()
+        };
+        counted.iter().map(points).filter(|points: &Vec<_>| !points.is_empty()).collect()
+    };
+    let trials = series(if resident { |s| s.rss } else { |s| s.pss });
+    let several = results.trials.iter().flat_map(|t| &t.samples).any(|s| s.processes > 1);
+    let private = if several && !resident { band(&series(|s| s.uss), PLACES) } else { Vec::new() };
+    Course {
+        name: one_line(name),
+        class: class(place),
+        band: band(&trials, PLACES),
+        private: private.iter().map(|point| (point.x, point.median)).collect(),
+        trials,
+    }
+}
+
+/// Median start and end of the load.
+fn markers(results: &Results) -> Vec<(f64, String)> {
+    let windows: Vec<(u64, u64)> = results
+        .trials
+        .iter()
+        .filter(|t| facts::counts(t))
+        .filter_map(|t| t.load_window_ms)
+        .collect();
+    let middle = |pick: fn(&(u64, u64)) -> u64| {
+        let seconds: Vec<f64> = windows.iter().map(|window| pick(window) as f64 / 1e3).collect();
+        facts::spread(&seconds).map(|spread| spread.median)
+    };
+    [(middle(|w| w.0), "load begins"), (middle(|w| w.1), "load ends")]
+        .into_iter()
+        .filter_map(|(at, name)| Some((at?, name.to_owned())))
+        .collect()
+}
+
+fn median(course: &Course, stroke: Stroke) -> Line {
+    Line {
+        label: course.name.clone(),
+        class: course.class,
+        stroke,
+        points: course.band.iter().map(|point| (point.x, point.median)).collect(),
+    }
+}
+
+/// What all pictures of the section share.
+struct Frame {
+    range: (f64, f64),
+    markers: Vec<(f64, String)>,
+    /// Thin lines per variant.
+    thin: usize,
+}
+
+fn plot(lines: Vec<Line>, bands: Vec<(usize, Vec<BandPoint>)>, frame: &Frame) -> Plot {
+    Plot {
+        x: Axis::Linear(Unit::Seconds),
+        x_name: "since the start".into(),
+        y: Axis::Linear(Unit::Bytes),
+        lines,
+        bands,
+        markers: frame.markers.clone(),
+        y_range: Some(frame.range),
+    }
+}
+
+fn together(courses: &[Course], frame: &Frame, gallery: &mut Gallery) -> Markup {
+    let lines = courses.iter().map(|course| median(course, Stroke::Main)).collect();
+    let says = courses.iter().map(spoken).collect::<Vec<_>>().join("; ");
+    let caption =
+        Caption { id: "memory-all", title: "Median memory over time of all variants", says: &says };
+    let picture = plot(lines, Vec::new(), frame).draw(&caption);
+    markup! {
+        @if let Some(picture) = picture { div.panel { h3 { "Medians of all variants" } (gallery.show(picture)) } }
+    }
+}
+
+fn alone(course: &Course, baseline: &Course, frame: &Frame, gallery: &mut Gallery) -> Markup {
+    let every = course.trials.len().div_ceil(frame.thin).max(1);
+    let mut lines: Vec<Line> = course
+        .trials
+        .iter()
+        .step_by(every)
+        .map(|points| Line {
+            label: String::new(),
+            class: course.class,
+            stroke: Stroke::Thin,
+            points: reduce(points, COLUMNS),
+        })
+        .collect();
+    if baseline.class != course.class {
+        lines.push(median(baseline, Stroke::Reference));
+    }
+    if !course.private.is_empty() {
+        let points = course.private.clone();
+        lines.push(Line {
+            label: "private".into(),
+            class: course.class,
+            stroke: Stroke::Reference,
+            points,
+        });
+    }
+    lines.push(median(course, Stroke::Main));
+    let id = format!("memory-{}", course.class);
+    let title = format!("Memory over time of {}", course.name);
+    let says = spoken(course);
+    let caption = Caption { id: &id, title: &title, says: &says };
+    let picture = plot(lines, vec![(course.class, course.band.clone())], frame).draw(&caption);
+    markup! {
+        div class={ "panel of v" (course.class) } {
+            h3 { (course.name) }
+            @match picture {
+                Some(picture) => (gallery.show(picture)),
+                None => p.soft { "No samples." },
+            }
+        }
+    }
+}
+
+fn spoken(course: &Course) -> String {
+    let (Some(first), Some(last)) = (course.band.first(), course.band.last()) else {
+        return format!("{}: no samples", course.name);
+    };
+    let peak = course.band.iter().map(|point| point.median).fold(0.0, f64::max);
+    let show = |value| Unit::Bytes.show(value);
+    format!(
+        "{}: from {} to {} after {:.0} s, highest {}",
+        course.name,
+        show(first.median),
+        show(last.median),
+        last.x,
+        show(peak)
+    )
+}
+
+/// Medians at ten places.
+fn table(courses: &[Course]) -> Markup {
+    let last = courses.iter().filter_map(|c| c.band.last()).map(|p| p.x).fold(0.0, f64::max);
+    let at = |course: &Course, x: f64| {
+        course.band.iter().min_by(|a, b| (a.x - x).abs().total_cmp(&(b.x - x).abs())).copied()
+    };
+    markup! {
+        div.scroll tabindex="0" role="region" aria-label="Memory over time" {
+            table {
+                thead { tr { th scope="col" { "after" } @for course in courses { th scope="col" { (course.name) } } } }
+                tbody {
+                    @for x in (0..=10).map(|tenth| last * f64::from(tenth) / 10.0) {
+                        tr {
+                            th scope="row" { (format!("{x:.1} s")) }
+                            @for course in courses {
+                                @match at(course, x).filter(|point| (point.x - x).abs() <= last / 20.0) {
+                                    Some(point) => td data-v=(point.median) { (Unit::Bytes.show(point.median)) },
+                                    None => td { "–" },
+                                }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,58 @@
+# frozen_string_literal: true
+
+require 'socket'
+
+# A small HTTP server that misbehaves as its environment says.
+class Server
+  def initialize(env)
+    @marks = env['MARKS']
+    @env = env
+    @served = 0
+  end
+
+  def run
+    mark('boot')
+    sleep(Float(@env.fetch('BOOT_SLEEP', '0')))
+    daemon if @env['DAEMON']
+    trap('TERM') { @env['IGNORE_TERM'] ? mark('term') : exit!(0) }
+    sleep if @env['NEVER_LISTEN']
+    listener = TCPServer.new('127.0.0.1', Integer(@env.fetch('PORT')))
+    loop { Thread.new(listener.accept) { |socket| serve(socket) } }
+  end
+
+  private
+
+  # A grandchild that leaves family and session, as old daemons do.
+  def daemon
+    fork do
+      Process.setsid
+      fork { sleep }
+    end
+    mark('daemon')
+  end
+
+  def serve(socket)
+    while (line = socket.gets)
+      next unless line == "\r\n"
+
+      answer(socket)
+    end
+  rescue SystemCallError
+    socket.close
+  end
+
+  def answer(socket)
+    @served += 1
+    mark('request')
+    Process.kill('KILL', Process.pid) if @served >= Integer(@env.fetch('DIE_AFTER', '1000000'))
+    sleep(Float(@env.fetch('ANSWER_SLEEP', '0')))
+    status = @env.fetch('STATUS', '200 OK')
+    socket.write("HTTP/1.1 #{status}\r\nContent-Length: 2\r\n\r\nok")
+  end
+
+  def mark(name)
+    File.write(File.join(@marks, name), '') if @marks
+  end
+end
+
+Server.new(ENV).run

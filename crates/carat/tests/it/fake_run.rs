@@ -1,0 +1,212 @@
+//! Whole experiments through the real program, on the fake bench: order, stopping, resuming, text.
+
+use crate::support::{Folder, finish, signal, wait_until};
+use rustix::process::Signal;
+use std::process::Stdio;
+
+const EXPERIMENT: &str = r#"
+name = "fake"
+[server]
+command = ["true"]
+ready = { tcp = true }
+[load.http]
+path = "/"
+requests = 1
+[[variant]]
+name = "default"
+[[variant]]
+name = "other"
+[measure]
+primary = "memory.rss.final"
+[trials]
+max = 30
+margin = "0.25%"
+seed = 5
+"#;
+
+fn folder(name: &str) -> Folder {
+    let folder = Folder::new(name);
+    folder.write("fake.toml", EXPERIMENT);
+    folder
+}
+
+fn json(text: &str) -> serde_json::Value {
+    serde_json::from_str(text).unwrap()
+}
+
+/// Block, position and variant of every trial, in the order they ran.
+fn order(results: &serde_json::Value) -> Vec<(u64, u64, String)> {
+    let trials = results["results"]["trials"].as_array().unwrap();
+    let place = |trial: &serde_json::Value| {
+        let number = |name: &str| trial[name].as_u64().unwrap();
+        (number("block"), number("position"), trial["variant"].as_str().unwrap().to_owned())
+    };
+    trials.iter().map(place).collect()
+}
+
+#[test]
+fn the_effect_of_the_published_experiment_is_called_smaller_with_interval_and_n() {
+    let folder = folder("smaller");
+    // Experiment 2: 71,162,253 +- 288,533 bytes against 70,595,031 +- 294,238 bytes.
+    let ran = folder.run(&["compare", "fake.toml", "--fake", "71.162e6:289e3,70.595e6:294e3"]);
+    ran.assert_code(0).assert_says("less memory").assert_says("blocks");
+    let ran = folder.run(&["report", "fake.carat", "--json"]);
+    let results = json(&ran.assert_code(0).out);
+    let conclusion = &results["results"]["conclusions"][0];
+    assert_eq!(conclusion["verdict"], "smaller", "{conclusion}");
+    let interval = conclusion["estimate"]["ratio_interval"].as_array().unwrap();
+    assert!(
+        interval[0].as_f64() < Some(-0.008) && interval[1].as_f64() < Some(0.0),
+        "{interval:?}"
+    );
+}
+
+#[test]
+fn two_equal_variants_are_never_called_smaller_or_larger_here() {
+    let folder = folder("equal");
+    // Of twenty seeds one may err; this one was not chosen, it is the first.
+    let ran =
+        folder.run(&["compare", "fake.toml", "--fake", "71e6:100e3,71e6:100e3", "--seed", "1"]);
+    assert!(matches!(ran.code, Some(0 | 3)), "{ran:?}");
+    assert!(!ran.out.contains("less memory") && !ran.out.contains("more memory"), "{}", ran.out);
+}
+
+#[test]
+fn too_few_blocks_for_a_verdict_are_undecided_and_exit_3() {
+    let folder = folder("undecided");
+    let ran = folder.run(&["compare", "fake.toml", "--fake", "71e6:5e6,70e6:5e6", "--blocks", "8"]);
+    ran.assert_code(3).assert_says("undecided");
+}
+
+#[test]
+fn a_killed_run_goes_on_with_the_same_plan_and_loses_or_repeats_nothing() {
+    let fake = ["--fake", "71e6:9e6,71e6:9e6", "--blocks", "12"];
+    let whole = folder("whole");
+    whole.run(&[&["compare", "fake.toml"][..], &fake].concat()).assert_code(3);
+    let expected = json(&whole.run(&["report", "fake.carat", "--json"]).out);
+
+    let killed = folder("killed");
+    let slow = [&["compare", "fake.toml", "--fake-pace", "30", "--resume"][..], &fake].concat();
+    let mut kills = 0;
+    loop {
+        let mut child =
+            killed.carat(&slow).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        std::thread::sleep(std::time::Duration::from_millis(150 + 37 * kills % 100));
+        if child.try_wait().unwrap().is_some() {
+            break;
+        }
+        child.kill().unwrap();
+        child.wait().unwrap();
+        kills += 1;
+        assert!(kills < 200, "the run never came to its end");
+    }
+    assert!(kills > 0, "nothing was killed, so nothing was tested");
+    let resumed = json(&killed.run(&["report", "fake.carat", "--json"]).out);
+    assert_eq!(order(&resumed), order(&expected));
+    let figures = |results: &serde_json::Value| -> Vec<f64> {
+        let trials = results["results"]["trials"].as_array().unwrap();
+        trials.iter().map(|trial| trial["metrics"]["memory.rss.final"].as_f64().unwrap()).collect()
+    };
+    assert_eq!(figures(&resumed), figures(&expected));
+    assert_eq!(resumed["results"]["conclusions"], expected["results"]["conclusions"]);
+}
+
+#[test]
+fn ctrl_c_keeps_finished_trials_and_says_how_to_go_on() {
+    let folder = folder("interrupted");
+    let arguments = ["compare", "fake.toml", "--fake", "71e6:9e6,71e6:9e6", "--fake-pace", "50"];
+    let mut command = folder.carat(&arguments);
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    wait_until("the results file exists", || folder.path("fake.carat").exists());
+    signal(&child, Signal::INT);
+    let ran = finish(child);
+    ran.assert_code(130).assert_says("finished trials are kept").assert_says("--resume");
+    folder.assert_nothing_left();
+}
+
+#[test]
+fn crashes_are_counted_and_a_variant_that_always_fails_ends_the_run() {
+    let folder = folder("crashes");
+    let ran = folder.run(&["compare", "fake.toml", "--fake", "71e6:1e5,70e6:1e5:1.0"]);
+    ran.assert_code(4).assert_says("variant `other` failed 2 times in a row (crashed)");
+    ran.assert_says("2 crashed");
+}
+
+#[test]
+fn an_existing_results_file_is_not_overwritten_and_another_experiments_not_resumed() {
+    let folder = folder("existing");
+    let fake = ["--fake", "71e6:1e5,70e6:1e5", "-o", "r.carat"];
+    let compare =
+        |extra: &[&str]| folder.run(&[&["compare", "fake.toml"], &fake[..], extra].concat());
+    compare(&["--blocks", "8"]).assert_code(0);
+    let before = std::fs::read(folder.path("r.carat")).unwrap();
+    compare(&[]).assert_code(2).assert_says("r.carat exists already").assert_says("--resume");
+    compare(&["--resume", "--blocks", "9"]).assert_code(2).assert_says("at most 8 blocks");
+    compare(&["--resume", "--seed", "9"]).assert_code(2).assert_says("begun with seed 5");
+    folder.write("fake.toml", &EXPERIMENT.replace("requests = 1", "requests = 2"));
+    compare(&["--resume"]).assert_code(2).assert_says("the results of another experiment (`fake`)");
+    assert_eq!(std::fs::read(folder.path("r.carat")).unwrap(), before);
+}
+
+#[test]
+fn foreign_and_newer_results_files_are_refused_by_name() {
+    let folder = folder("foreign");
+    folder.write("text.carat", &"not a results file ".repeat(300));
+    let resume = ["compare", "fake.toml", "--fake", "1:1,1:1", "--resume", "-o"];
+    folder
+        .run(&[&resume[..], &["text.carat"]].concat())
+        .assert_code(2)
+        .assert_says("not a results file");
+    folder.run(&["report", "text.carat"]).assert_code(1).assert_says("not a results file");
+    folder.run(&["report", "none.carat"]).assert_code(1).assert_says("there is no results file");
+    folder
+        .run(&["compare", "fake.toml", "--fake", "71e6:1,70e6:1", "-o", "new.carat"])
+        .assert_code(0);
+    let file = rusqlite::Connection::open(folder.path("new.carat")).unwrap();
+    file.pragma_update(None, "user_version", 99).unwrap();
+    drop(file);
+    folder.run(&["report", "new.carat"]).assert_code(1).assert_says("newer carat (format 99");
+}
+
+#[test]
+fn wrong_experiment_files_are_refused_before_anything_is_written() {
+    let folder = folder("wrong");
+    for (from, to, expected) in [
+        ("requests = 1", "request = 1", "did you mean `requests`?"),
+        ("name = \"other\"", "name = \"other\"\nsettings = { compakt = 'boot' }", "compact"),
+        ("name = \"other\"", "name = \"other\"\nsettings = { compact = 'boots' }", "boot"),
+        ("[\"true\"]", "[\"no-such-program\"]", "`no-such-program` was not found"),
+        ("memory.rss.final", "memory.rss.last", "unknown metric"),
+    ] {
+        folder.write("wrong.toml", &EXPERIMENT.replace(from, to));
+        folder.run(&["compare", "wrong.toml"]).assert_code(2).assert_says(expected);
+        assert!(!folder.path("fake.carat").exists(), "{to}");
+    }
+    folder
+        .run(&["compare", "none.toml"])
+        .assert_code(2)
+        .assert_says("cannot read the experiment file");
+}
+
+#[test]
+fn a_dry_run_shows_the_plan_and_runs_nothing() {
+    let folder = folder("dry");
+    let ran = folder.run(&["compare", "fake.toml", "--dry-run"]);
+    ran.assert_code(0)
+        .assert_says("seed        5")
+        .assert_says("block 1")
+        .assert_says("variant     other");
+    assert!(!folder.path("fake.carat").exists());
+}
+
+#[test]
+fn the_page_stands_beside_the_results() {
+    let folder = folder("page");
+    folder.run(&["compare", "fake.toml", "--fake", "71e6:1e5,70e6:1e5"]).assert_code(0);
+    let page = std::fs::read_to_string(folder.path("fake.html")).unwrap();
+    assert!(page.starts_with("<!DOCTYPE html>") && page.contains("less memory"));
+    folder
+        .run(&["report", "fake.carat", "-o", "no/such/place.html"])
+        .assert_code(1)
+        .assert_says("-o");
+}

@@ -1,0 +1,247 @@
+//! Trials on real processes that misbehave: outcomes, cleanliness, Ctrl-C and kill -9 in every phase.
+
+use crate::support::{Folder, finish, ruby_is_here, signal, wait_until};
+use rustix::process::Signal;
+use std::fs;
+use std::net::TcpListener;
+use std::process::{Child, Stdio};
+
+/// An experiment on the misbehaving server; `server` and `rest` are added to its tables.
+fn experiment(name: &str, env: &str, extra: &str) -> Folder {
+    let folder = Folder::new(name);
+    fs::create_dir(folder.path("marks")).unwrap();
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/data/server.rb");
+    let marks = folder.path("marks").display().to_string();
+    folder.write(
+        "real.toml",
+        &format!(
+            r#"
+name = "real"
+[server]
+command = ["ruby", "{script}"]
+env = {{ PORT = "{{port}}", MARKS = "{marks}", {env} }}
+ready = {{ http = "/", within = "20s" }}
+stop_within = "2s"
+[load.http]
+path = "/"
+connections = 2
+requests = 40
+warmup = 4
+[[variant]]
+name = "default"
+[[variant]]
+name = "arenas"
+settings = {{ arena_max = 2 }}
+[trials]
+max = 1
+seed = 3
+{extra}
+"#
+        ),
+    );
+    folder
+}
+
+fn results(folder: &Folder) -> serde_json::Value {
+    let ran = folder.run(&["report", "real.carat", "--json"]);
+    serde_json::from_str(&ran.assert_code(0).out).unwrap()
+}
+
+fn start(folder: &Folder) -> Child {
+    let mut command = folder.carat(&["compare", "real.toml", "--resume"]);
+    command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+}
+
+#[test]
+fn a_good_server_is_measured_and_nothing_is_left() {
+    if !ruby_is_here() {
+        return;
+    }
+    let folder = experiment("good", "", "[measure]\nsample_every = '50ms'");
+    folder.run(&["compare", "real.toml"]).assert_code(3);
+    folder.assert_nothing_left();
+    let results = results(&folder);
+    let trials = results["results"]["trials"].as_array().unwrap();
+    assert_eq!(trials.len(), 4, "a warm-up block and one block of two variants");
+    for trial in trials {
+        assert_eq!(trial["outcome"], "ok", "{trial}");
+        let metric = |name: &str| {
+            trial["metrics"][name].as_f64().unwrap_or_else(|| panic!("{name}: {trial}"))
+        };
+        // A Ruby that has loaded nothing but sockets weighs more than 5 MB and less than 200 MB.
+        for name in ["memory.rss.final", "memory.pss.final", "memory.pss.ready", "memory.rss.peak"]
+        {
+            assert!((5e6..2e8).contains(&metric(name)), "{name}: {trial}");
+        }
+        assert!(metric("memory.uss.final") <= metric("memory.pss.final"));
+        assert!(
+            metric("throughput") > 0.0 && metric("latency.p95") > 0.0 && metric("boot.time") > 0.0
+        );
+        assert_eq!(metric("errors"), 0.0);
+    }
+}
+
+#[test]
+fn a_daemon_that_left_family_and_session_is_weighed_and_stopped() {
+    if !ruby_is_here() {
+        return;
+    }
+    let folder = experiment("daemon", "DAEMON = '1'", "");
+    folder.run(&["compare", "real.toml"]).assert_code(3);
+    folder.assert_nothing_left();
+    let results = results(&folder);
+    let last =
+        results["results"]["trials"][0]["samples"].as_array().unwrap().last().unwrap().clone();
+    assert_eq!(last["processes"], 2, "the server and its daemon: {last}");
+}
+
+#[test]
+fn a_server_that_never_listens_is_never_ready_with_the_reason() {
+    if !ruby_is_here() {
+        return;
+    }
+    let folder = experiment("deaf", "NEVER_LISTEN = '1'", "");
+    let text = fs::read_to_string(folder.path("real.toml")).unwrap();
+    folder.write("real.toml", &text.replace("within = \"20s\"", "within = \"1s\""));
+    let ran = folder.run(&["compare", "real.toml"]);
+    ran.assert_code(4).assert_says("never-ready").assert_says("does not listen on 127.0.0.1:");
+    folder.assert_nothing_left();
+}
+
+#[test]
+fn a_server_that_dies_under_load_has_crashed_and_its_signal_is_named() {
+    if !ruby_is_here() {
+        return;
+    }
+    let folder = experiment("dying", "DIE_AFTER = '20'", "");
+    let ran = folder.run(&["compare", "real.toml"]);
+    ran.assert_code(4).assert_says("crashed: the server ended with signal 9 under load");
+    folder.assert_nothing_left();
+    let results = results(&folder);
+    let trials = results["results"]["trials"].as_array().unwrap();
+    assert!(trials.iter().all(|trial| trial["outcome"] == "crashed"), "{trials:?}");
+}
+
+#[test]
+fn a_taken_port_shows_what_the_server_said() {
+    if !ruby_is_here() {
+        return;
+    }
+    let folder = experiment("taken", "", "");
+    let holder = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = holder.local_addr().unwrap().port();
+    let text = fs::read_to_string(folder.path("real.toml")).unwrap();
+    folder.write("real.toml", &text.replace("{port}", &port.to_string()));
+    let ran = folder.run(&["compare", "real.toml"]);
+    ran.assert_code(4).assert_says("ended with exit status 1 before it was ready");
+    ran.assert_says("EADDRINUSE");
+    folder.assert_nothing_left();
+}
+
+#[test]
+fn wrong_answers_make_the_trial_invalid() {
+    if !ruby_is_here() {
+        return;
+    }
+    let folder = experiment("wrong", "STATUS = '500 Oops'", "");
+    let text = fs::read_to_string(folder.path("real.toml")).unwrap();
+    folder.write("real.toml", &text.replace("{ http = \"/\", ", "{ tcp = true, "));
+    folder.run(&["compare", "real.toml"]).assert_code(4).assert_says("load-invalid");
+    folder.assert_nothing_left();
+}
+
+#[test]
+fn a_service_that_fails_is_named_with_its_words() {
+    if !ruby_is_here() {
+        return;
+    }
+    let service =
+        "[services.broken]\ncommand = ['sh', '-c', 'echo no luck; exit 7']\nready = { tcp = true }";
+    let folder = experiment("service", "", service);
+    let ran = folder.run(&["compare", "real.toml"]);
+    ran.assert_code(1)
+        .assert_says("service `broken` ended with exit status: 7")
+        .assert_says("no luck");
+    folder.assert_nothing_left();
+}
+
+/// Settings that hold a trial in one phase, and the mark that shows that it is there.
+const PHASES: [(&str, &str, &str, &str); 5] = [
+    ("boot", "BOOT_SLEEP = '60'", "", "boot"),
+    ("load", "ANSWER_SLEEP = '5'", "", "request"),
+    ("settle", "", "[measure]\nsettle = '60s'", "request"),
+    ("stop", "IGNORE_TERM = '1'", "", "term"),
+    ("services", "", "[services.slow]\ncommand = ['sleep', '60']\nready = { tcp = true }", ""),
+];
+
+fn held_in(phase: (&str, &str, &str, &str), how: &str) -> (Folder, Child) {
+    let (name, env, extra, mark) = phase;
+    let folder = experiment(&format!("{how}-{name}"), env, extra);
+    let child = start(&folder);
+    wait_until(name, || match mark {
+        "" => folder.processes().iter().any(|process| process.starts_with("sleep 60")),
+        mark => folder.path("marks").join(mark).exists(),
+    });
+    (folder, child)
+}
+
+#[test]
+fn ctrl_c_in_every_phase_cleans_up_and_says_how_to_go_on() {
+    if !ruby_is_here() {
+        return;
+    }
+    for phase in PHASES {
+        let (folder, child) = held_in(phase, "ctrl-c");
+        signal(&child, Signal::INT);
+        let ran = finish(child);
+        ran.assert_code(130).assert_says("stopped by Ctrl-C").assert_says("--resume");
+        folder.assert_nothing_left();
+    }
+}
+
+#[test]
+fn after_kill_9_in_any_phase_nothing_is_left_and_the_plan_goes_on() {
+    if !ruby_is_here() {
+        return;
+    }
+    for phase in PHASES {
+        let (folder, mut child) = held_in(phase, "kill");
+        child.kill().unwrap();
+        child.wait().unwrap();
+        folder.assert_nothing_left();
+    }
+    let folder = experiment("resumed", "", "");
+    for _ in 0..3 {
+        let mut child = start(&folder);
+        let _ = fs::remove_file(folder.path("marks/request"));
+        wait_until("under load", || {
+            folder.path("marks/request").exists() || child.try_wait().unwrap().is_some()
+        });
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+    folder.run(&["compare", "real.toml", "--resume"]).assert_code(3);
+    folder.assert_nothing_left();
+    let results = results(&folder);
+    let ids: Vec<_> = results["results"]["trials"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|t| t["id"].to_string())
+        .collect();
+    let unique: std::collections::BTreeSet<_> = ids.iter().collect();
+    assert_eq!((ids.len(), unique.len()), (4, 4));
+}
+
+#[test]
+fn a_second_run_of_the_same_experiment_keeps_away() {
+    if !ruby_is_here() {
+        return;
+    }
+    let (folder, child) = held_in(PHASES[0], "second");
+    let ran = folder.run(&["compare", "real.toml", "--resume"]);
+    ran.assert_code(2).assert_says(&format!("is being written by process {}", child.id()));
+    signal(&child, Signal::INT);
+    finish(child).assert_code(130);
+    folder.assert_nothing_left();
+}

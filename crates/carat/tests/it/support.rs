@@ -1,0 +1,180 @@
+//! A folder, an experiment in it, and the real program run there with a deadline.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+/// Longest that any single wait may take: far beyond what a loaded machine needs.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// Whether there is a Ruby to test with; without one, only `CARAT_REQUIRE_RUBY` makes that a failure.
+pub(crate) fn ruby_is_here() -> bool {
+    let here = Command::new("ruby").arg("--version").output().is_ok();
+    assert!(here || std::env::var_os("CARAT_REQUIRE_RUBY").is_none(), "no `ruby` in PATH");
+    here
+}
+
+/// A folder of its own for one test; it stays where the test fails.
+pub(crate) struct Folder {
+    path: PathBuf,
+}
+
+impl Folder {
+    pub(crate) fn new(name: &str) -> Self {
+        let path =
+            tempfile::Builder::new().prefix(&format!("test-{name}-")).tempdir().unwrap().keep();
+        fs::create_dir(path.join("tmp")).unwrap();
+        Self { path }
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.path.join(name)
+    }
+
+    pub(crate) fn write(&self, name: &str, text: &str) -> PathBuf {
+        fs::write(self.path(name), text).unwrap();
+        self.path(name)
+    }
+
+    /// The real program, in this folder, with a private temporary directory to look at afterwards.
+    pub(crate) fn carat(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_carat"));
+        command
+            .args(arguments)
+            .current_dir(&self.path)
+            .env("TMPDIR", self.path("tmp"))
+            .env("XDG_CACHE_HOME", Path::new(env!("CARGO_TARGET_TMPDIR")).join("cache"))
+            .env("CARAT_TEST_MARK", self.mark())
+            .env_remove("RUBYOPT")
+            .stdin(Stdio::null());
+        command
+    }
+
+    /// Runs it to its end.
+    pub(crate) fn run(&self, arguments: &[&str]) -> Ran {
+        finish(self.carat(arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap())
+    }
+
+    /// What every process started here carries in its environment.
+    pub(crate) fn mark(&self) -> String {
+        self.path.display().to_string()
+    }
+
+    /// Processes that carry the mark, by name; the test itself does not.
+    pub(crate) fn processes(&self) -> Vec<String> {
+        let wanted = format!("CARAT_TEST_MARK={}", self.mark());
+        let entries = fs::read_dir("/proc").unwrap().filter_map(Result::ok);
+        entries
+            .filter(|entry| {
+                let environ = fs::read(entry.path().join("environ")).unwrap_or_default();
+                environ.split(|&byte| byte == 0).any(|one| one == wanted.as_bytes())
+            })
+            .map(|entry| {
+                let name = fs::read_to_string(entry.path().join("cmdline")).unwrap_or_default();
+                name.replace('\0', " ")
+            })
+            .collect()
+    }
+
+    /// Fails unless, within the deadline, no process and no private directory is left.
+    pub(crate) fn assert_nothing_left(&self) {
+        wait_until("nothing is left", || {
+            self.processes().is_empty() && self.private_directories().is_empty()
+        });
+    }
+
+    fn private_directories(&self) -> Vec<PathBuf> {
+        let entries = fs::read_dir(self.path("tmp")).unwrap().filter_map(Result::ok);
+        entries.map(|entry| entry.path()).collect()
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            let _ = std::io::Write::write_all(
+                &mut std::io::stderr(),
+                format!("the folder stays: {}\n", self.path.display()).as_bytes(),
+            );
+        } else {
+            let _ = fs::remove_dir_all(&self.path);
+        }
+    }
+}
+
+/// How a run of the program ended and what it printed.
+#[derive(Debug)]
+pub(crate) struct Ran {
+    pub(crate) code: Option<i32>,
+    pub(crate) out: String,
+    pub(crate) talk: String,
+}
+
+impl Ran {
+    pub(crate) fn assert_code(&self, code: i32) -> &Self {
+        assert_eq!(self.code, Some(code), "{}\n{}", self.out, self.talk);
+        self
+    }
+
+    pub(crate) fn assert_says(&self, text: &str) -> &Self {
+        let all = format!("{}{}", self.out, self.talk);
+        assert!(all.contains(text), "no `{text}` in:\n{all}");
+        self
+    }
+}
+
+/// Waits for a child with the deadline of every test.
+pub(crate) fn finish(mut child: Child) -> Ran {
+    let deadline = Instant::now() + PATIENCE;
+    // Readers of their own, because a full pipe would stop the child.
+    let readers = [
+        child.stdout.take().map(|mut pipe| read_all(move |text| read(&mut pipe, text))),
+        child.stderr.take().map(|mut pipe| read_all(move |text| read(&mut pipe, text))),
+    ];
+    while child.try_wait().unwrap().is_none() {
+        if Instant::now() > deadline {
+            child.kill().unwrap();
+        }
+        sleep(Duration::from_millis(5));
+    }
+    let code = child.wait().unwrap().code();
+    let [out, talk] =
+        readers.map(|reader| reader.map(|one| one.join().unwrap()).unwrap_or_default());
+    Ran { code, out, talk }
+}
+
+fn read(pipe: &mut impl std::io::Read, text: &mut Vec<u8>) {
+    pipe.read_to_end(text).unwrap();
+}
+
+fn read_all(work: impl FnOnce(&mut Vec<u8>) + Send + 'static) -> std::thread::JoinHandle<String> {
+    std::thread::spawn(move || {
+        let mut text = Vec::new();
+        work(&mut text);
+        String::from_utf8_lossy(&text).into_owned()
+    })
+}
+
+/// Waits until `condition` holds, and fails with `what` when it does not within the deadline.
+pub(crate) fn wait_until(what: &str, mut condition: impl FnMut() -> bool) {
+    let deadline = Instant::now() + PATIENCE;
+    while !condition() {
+        assert!(Instant::now() < deadline, "waited in vain: {what}");
+        sleep(Duration::from_millis(20));
+    }
+}
+
+/// Sends a signal to a child.
+pub(crate) fn signal(child: &Child, signal: rustix::process::Signal) {
+    let pid = rustix::process::Pid::from_raw(i32::try_from(child.id()).unwrap()).unwrap();
+    rustix::process::kill_process(pid, signal).unwrap();
+}
+
+/// Output of a helper program that must succeed.
+pub(crate) fn output(command: &mut Command) -> String {
+    let Output { status, stdout, stderr } = command.output().unwrap();
+    assert!(status.success(), "{status}: {}", String::from_utf8_lossy(&stderr));
+    String::from_utf8_lossy(&stdout).into_owned()
+}

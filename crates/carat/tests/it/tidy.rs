@@ -1,0 +1,168 @@
+//! The repository checks itself: direction of imports, sizes, names, the changelog.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Modules of the main crate from the top down; strangers share a line.
+const LAYERS: [&[&str]; 9] = [
+    &["cli"],
+    &["report", "experiment"],
+    &["trial"],
+    &["launch", "load", "sample"],
+    &["verdict", "store"],
+    &["plan"],
+    &["settings"],
+    &["process"],
+    &["model"],
+];
+
+/// Longest file, tests included.
+const LINES: usize = 700;
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
+}
+
+/// Every file below `folder` whose name ends so.
+fn files(folder: &Path, ending: &str) -> Vec<PathBuf> {
+    let Ok(entries) = fs::read_dir(folder) else { return Vec::new() };
+    let mut found = Vec::new();
+    for path in entries.map(|entry| entry.unwrap().path()) {
+        if path.is_dir() && !path.ends_with("target") {
+            found.extend(files(&path, ending));
+        } else if path.to_string_lossy().ends_with(ending) {
+            found.push(path);
+        }
+    }
+    found
+}
+
+/// Every module named after `crate::` in `text`, also inside `crate::{…}`.
+fn imports(text: &str) -> BTreeSet<String> {
+    let word = |text: &str| {
+        text.split(|c: char| !c.is_alphanumeric() && c != '_').next().map(str::to_owned)
+    };
+    let mut found = BTreeSet::new();
+    for rest in text.split("crate::").skip(1) {
+        match rest.strip_prefix('{') {
+            None => found.extend(word(rest)),
+            Some(list) => {
+                let list = list.split_once("};").map_or(list, |(list, _)| list);
+                let mut depth = 0;
+                let mut at_start = true;
+                for (place, c) in list.char_indices() {
+                    depth += i32::from(c == '{') - i32::from(c == '}');
+                    if at_start && c.is_alphabetic() && depth == 0 {
+                        found.extend(word(&list[place..]));
+                        at_start = false;
+                    }
+                    at_start |= c == ',' && depth == 0;
+                }
+            }
+        }
+    }
+    found
+}
+
+/// Modules that `module` may use: those on lower lines.
+fn allowed(module: &str) -> BTreeSet<&'static str> {
+    let line = LAYERS.iter().position(|line| line.contains(&module));
+    let below = line.map(|line| &LAYERS[line + 1..]).unwrap_or_default();
+    below.iter().flat_map(|line| line.iter().copied()).collect()
+}
+
+#[test]
+fn modules_use_only_what_stands_below_them() {
+    let source = root().join("crates/carat/src");
+    let known: BTreeSet<&str> = LAYERS.iter().flat_map(|line| line.iter().copied()).collect();
+    let mut wrong = Vec::new();
+    for module in fs::read_dir(&source).unwrap().map(|entry| entry.unwrap()) {
+        let name = module.file_name().to_string_lossy().into_owned();
+        if !module.path().is_dir() {
+            continue;
+        }
+        assert!(known.contains(name.as_str()), "module `{name}` has no place in the layers");
+        for file in files(&module.path(), ".rs") {
+            for used in imports(&fs::read_to_string(&file).unwrap()) {
+                let fine = used == name || allowed(&name).contains(used.as_str());
+                if known.contains(used.as_str()) && !fine {
+                    wrong.push(format!("{}: {name} uses {used}", file.display()));
+                }
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn imports_are_found_alone_in_lists_and_nested() {
+    let text = "use crate::model::{Bytes, Trial}; use crate::{launch, store::{Store, rows}, plan}; crate::load::run()";
+    let found = imports(text);
+    assert_eq!(
+        found.iter().map(String::as_str).collect::<Vec<_>>(),
+        ["launch", "load", "model", "plan", "store"]
+    );
+}
+
+#[test]
+fn no_file_is_longer_than_a_reader_will_follow() {
+    let long: Vec<String> = files(&root().join("crates"), ".rs")
+        .into_iter()
+        .filter_map(|file| {
+            let lines = fs::read_to_string(&file).unwrap().lines().count();
+            (lines > LINES).then(|| format!("{}: {lines} lines", file.display()))
+        })
+        .collect();
+    assert!(long.is_empty(), "{}", long.join("\n"));
+}
+
+#[test]
+fn no_import_climbs_or_takes_everything() {
+    let wrong: Vec<String> = files(&root().join("crates"), ".rs")
+        .into_iter()
+        .filter(|file| !file.ends_with("tidy.rs"))
+        .flat_map(|file| {
+            let text = fs::read_to_string(&file).unwrap();
+            let lines: Vec<String> = text
+                .lines()
+                .filter(|line| line.contains("super::super") || line.trim_end().ends_with("::*;"))
+                .filter(|line| {
+                    !["use super::*;", "use proptest::prelude::*;"].contains(&line.trim())
+                })
+                .map(|line| format!("{}: {line}", file.display()))
+                .collect();
+            lines
+        })
+        .collect();
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn the_changelog_names_the_version() {
+    let changelog = fs::read_to_string(root().join("CHANGELOG.md")).unwrap();
+    let version = env!("CARGO_PKG_VERSION");
+    assert!(changelog.contains(&format!("## {version}")), "no `## {version}` in CHANGELOG.md");
+}
+
+#[test]
+fn every_variable_that_carat_uses_stands_in_the_one_list() {
+    let list = fs::read_to_string(root().join("crates/carat-wire/src/env.rs")).unwrap();
+    // Of the build and of the tests, never of a user's machine.
+    let elsewhere = ["CARAT_EMBEDDED_", "CARAT_TEST_", "CARAT_REQUIRE_"];
+    let mut missing = BTreeSet::new();
+    let crates = root().join("crates");
+    for file in files(&crates, ".rs").into_iter().chain(files(&crates, ".rb")) {
+        let text = fs::read_to_string(&file).unwrap();
+        for place in text.match_indices("\"CARAT_").map(|(place, _)| place + 1) {
+            let name: String =
+                text[place..].chars().take_while(|c| c.is_ascii_uppercase() || *c == '_').collect();
+            // The bare prefix names no variable.
+            let known = name == "CARAT_" || list.contains(&format!("\"{name}\""));
+            if !known && !elsewhere.iter().any(|start| name.starts_with(start)) {
+                missing.insert(format!("{}: {name}", file.display()));
+            }
+        }
+    }
+    assert!(missing.is_empty(), "{missing:#?}");
+}

@@ -1,0 +1,79 @@
+# frozen_string_literal: true
+
+require 'net/http'
+require 'socket'
+require 'tempfile'
+
+# A server started for one test, in a process group of its own, and stopped with everything it started.
+class Booted
+  DEADLINE = 90
+
+  attr_reader :port
+
+  def self.free_port
+    TCPServer.open('127.0.0.1', 0) { |server| server.addr[1] }
+  end
+
+  # Yields the running server and stops it afterwards, come what may.
+  def self.with(command, port: free_port, env: {}, ready: nil)
+    server = new(command, port, env)
+    server.wait_until_ready(ready)
+    yield server
+  ensure
+    server&.stop
+  end
+
+  def initialize(command, port, env)
+    @command = command
+    @port = port
+    @log = Tempfile.new('carat-workload-log')
+    @pid = Process.spawn(env.merge('PORT' => port.to_s), *command, pgroup: true, out: @log.path, err: [:child, :out])
+  end
+
+  def wait_until_ready(path)
+    deadline = now + DEADLINE
+    until answers?(path)
+      raise "#{@command.join(' ')} ended:\n#{File.read(@log.path)}" if Process.wait(@pid, Process::WNOHANG)
+      raise "#{@command.join(' ')} is not ready:\n#{File.read(@log.path)}" if now > deadline
+
+      sleep 0.05
+    end
+  end
+
+  def get(path)
+    Net::HTTP.get_response(URI("http://127.0.0.1:#{port}#{path}"))
+  end
+
+  def stop
+    Process.kill('TERM', -@pid)
+    deadline = now + 15
+    sleep 0.05 while group_lives? && now < deadline
+    Process.kill('KILL', -@pid) if group_lives?
+  rescue Errno::ESRCH
+    nil # all gone
+  end
+
+  private
+
+  def answers?(path)
+    path ? get(path).is_a?(Net::HTTPSuccess) : TCPSocket.new('127.0.0.1', port).close.nil?
+  rescue SystemCallError, EOFError
+    false
+  end
+
+  # Reaps the leader, so that it does not count, and asks whether anybody is left.
+  def group_lives?
+    begin
+      Process.wait(@pid, Process::WNOHANG)
+    rescue Errno::ECHILD
+      nil
+    end
+    Process.kill(0, -@pid)
+  rescue Errno::ESRCH
+    false
+  end
+
+  def now
+    Process.clock_gettime(Process::CLOCK_MONOTONIC)
+  end
+end

@@ -1,0 +1,101 @@
+# frozen_string_literal: true
+
+require 'json'
+require 'minitest/autorun'
+require 'booted'
+require 'cable_client'
+require 'system'
+
+# Every workload boots on the system named by SYSTEM and gives one correct answer.
+class WorkloadsTest < Minitest::Test
+  SYSTEM = System.new(ENV.fetch('SYSTEM', 'here'))
+  PUMA = %w[puma -C puma.rb config.ru].freeze
+
+  def test_rails_hello_renders_its_string
+    need 'rails', 'puma'
+    boot('rails-hello', PUMA, ready: '/hello') do |server|
+      assert_equal 'Hello from Rails', server.get('/hello').body
+      assert_equal '404', server.get('/no-such-page').code
+    end
+  end
+
+  def test_cable_echoes_and_broadcasts
+    need 'action_cable', 'redis', 'puma'
+    with_redis { |redis| boot('cable', PUMA, env: redis, ready: '/health') { |server| check_cable(server.port) } }
+  end
+
+  def test_the_same_channel_answers_on_anycable
+    skip 'anycable runs on this machine only' unless SYSTEM.here?
+    need 'action_cable', 'redis', 'puma'
+    with_redis do |redis|
+      boot('cable', ['anycable/run'], env: redis, ready: '/health') { |server| check_cable(server.port) }
+    end
+  end
+
+  def test_a_replicator_job_is_processed_and_stored
+    need 'sidekiq', 'active_record', 'sqlite3'
+    boot('replicator', %w[ruby source.rb]) do |source|
+      with_redis do |redis|
+        env = redis.merge('SOURCE_URL' => "http://127.0.0.1:#{source.port}")
+        boot('replicator', ['./run'], env: env, ready: '/work') do |front|
+          assert_operator JSON.parse(front.get('/work').body).fetch('rows'), :>, 0
+        end
+      end
+    end
+  end
+
+  def test_the_extend_script_counts_collections_in_every_mode
+    reports = %w[bare include extend leak].to_h do |mode|
+      [mode, JSON.parse(SYSTEM.capture('ruby', 'extend.rb', mode, '100000', dir: 'extend'))]
+    end
+    assert_operator reports['extend']['gc_runs'], :>, reports['include']['gc_runs']
+    assert_operator reports['leak']['grown_bytes'], :>, 100_000 * 16
+  end
+
+  def test_the_toy_server_answers_with_every_set_of_parts
+    ['', 'include', 'extend', 'extend,parse,journal,tally'].each do |parts|
+      boot('extend', %w[ruby server.rb], env: { 'PARTS' => parts }, ready: '/') do |server|
+        assert_equal 'hello', server.get('/').body, parts
+      end
+    end
+  end
+
+  def test_the_blog_shows_ten_posts_from_a_cluster_and_from_ten_boots
+    need 'active_record', 'sqlite3', 'puma', 'action_view'
+    [PUMA, ['./ten_boots']].each do |command|
+      boot('blog', command, ready: '/') { |server| assert_equal 10, server.get('/').body.scan('<article>').size }
+    end
+  end
+
+  def test_the_microbenchmarks_report_their_time
+    lines = SYSTEM.capture('env', 'RUNS=1', 'ruby', 'bench.rb', dir: 'microbenchmarks').lines
+    assert_equal %w[growarray plist shrinkarray], lines.map { |line| JSON.parse(line).fetch('program') }
+  end
+
+  private
+
+  def need(*libraries)
+    skip "no #{libraries.join(', ')} on #{SYSTEM.name}" unless SYSTEM.libraries?(*libraries)
+  end
+
+  def boot(workload, command, **options, &block)
+    Booted.with(SYSTEM.wrap(command, SYSTEM.folder(workload)), **options, &block)
+  end
+
+  def with_redis
+    port = Booted.free_port
+    command = ['redis-server', '--bind', '127.0.0.1', '--port', port.to_s, '--save', '']
+    Booted.with(command, port: port) { yield({ 'REDIS_URL' => "redis://127.0.0.1:#{port}" }) }
+  end
+
+  def check_cable(port)
+    one, two = Array.new(2) { CableClient.new(port).subscribe }
+    one.perform('echo', 'to myself')
+    assert_equal 'to myself', one.receive('echo')['payload']
+    one.perform('broadcast', 'x' => 'y' * 200)
+    [one, two].each { |client| assert_equal 'y' * 200, client.receive('broadcast')['payload']['x'] }
+    assert_equal 'y' * 200, one.receive('broadcastResult')['payload']['x']
+  ensure
+    [one, two].compact.each(&:close)
+  end
+end
