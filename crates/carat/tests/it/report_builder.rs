@@ -189,7 +189,7 @@ impl Recipe {
                     at_ms: (share * 28_000.0) as u64,
                     processes: self.processes,
                     shared: (self.processes > 1)
-                        .then(|| Bytes((bytes.0 as f64 * (0.5 - 0.25 * share)) as u64)),
+                        .then_some(Bytes((bytes.0 as f64 * (0.5 - 0.25 * share)) as u64)),
                     rss: single.then_some(bytes),
                     pss: Some(Bytes((bytes.0 as f64 * 0.96) as u64)),
                     uss: Some(Bytes((bytes.0 as f64 * 0.9) as u64)),
