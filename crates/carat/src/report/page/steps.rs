@@ -141,8 +141,8 @@ fn table(results: &Results, kind: &str) -> Markup {
                     th scope="col" { "median" } th scope="col" { "p95" }
                 } }
                 tbody {
-                    @for (name, middle, high) in &rows {
-                        @for ((clients, median), (_, p95)) in middle.iter().zip(high) {
+                    @for (name, middle, high) in rows {
+                        @for ((clients, median), (_, p95)) in middle.iter().zip(&high) {
                             tr {
                                 th scope="row" { (name) } td { (clients) }
                                 td data-v=(median) { (Unit::Seconds.show(*median)) }
