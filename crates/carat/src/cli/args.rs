@@ -1,6 +1,8 @@
 //! The command line as it is written.
 
-use crate::cli::{Exit, compare, exec, exit, explain, load, output, plan, record, report, stats, workload};
+use crate::cli::{
+    Exit, compare, exec, exit, explain, load, output, plan, record, report, stats, workload,
+};
 use crate::launch::{guard_main, stage_main};
 use crate::load::worker_main;
 use clap::{Parser, Subcommand};

@@ -10,6 +10,8 @@ use std::time::{Duration, Instant};
 
 /// The probe walks malloc's free lists when asked, so it is asked seldom.
 const ASK_EVERY: Duration = Duration::from_secs(5);
+/// Finding the tree reads every process of the machine.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// A tree that ends by itself leaves at least a ledger of this age.
 const LEDGER_EVERY: Duration = Duration::from_secs(60);
 
@@ -23,6 +25,7 @@ pub(crate) struct Recorder {
     asked: Option<Duration>,
     drawn: Option<Duration>,
     slots: BTreeMap<u32, u32>,
+    members: (Duration, Vec<Identity>),
     pub(crate) samples: Vec<Sample>,
     pub(crate) inside: Vec<InsideSample>,
     pub(crate) markers: Vec<Marker>,
@@ -40,6 +43,7 @@ impl Recorder {
             asked: None,
             drawn: None,
             slots: BTreeMap::new(),
+            members: (Duration::ZERO, Vec::new()),
             samples: Vec::new(),
             inside: Vec::new(),
             markers: Vec::new(),
@@ -70,7 +74,7 @@ impl Recorder {
 
     /// Takes the sample that is due; the tree's members, none where it has ended.
     pub(crate) fn sample(&mut self) -> Vec<Identity> {
-        let members = self.members();
+        let members = self.recent_members();
         if members.is_empty() {
             return members;
         }
@@ -101,6 +105,18 @@ impl Recorder {
     /// Marks this moment.
     pub(crate) fn mark(&mut self, what: MarkerKind) {
         self.markers.push(Marker { at_ms: self.elapsed().as_millis() as u64, what });
+    }
+
+    /// The members as of a second ago at most, as long as none of those has ended.
+    fn recent_members(&mut self) -> Vec<Identity> {
+        let (at, known) = &self.members;
+        let complete =
+            self.samples.last().is_some_and(|sample| sample.members.len() == known.len());
+        if complete && !known.is_empty() && self.elapsed() < *at + LOOK_EVERY {
+            return known.clone();
+        }
+        self.members = (self.elapsed(), self.members());
+        self.members.1.clone()
     }
 
     fn members(&mut self) -> Vec<Identity> {

@@ -4,6 +4,7 @@
 //! moment at which a request was meant to be sent, and every report says what speaks against it.
 
 pub(crate) mod board;
+pub mod cable;
 pub mod clock;
 pub(crate) mod durations;
 mod error;
@@ -13,6 +14,7 @@ pub mod http;
 mod limits;
 pub(crate) mod meter;
 pub(crate) mod net;
+pub mod null;
 mod schedule;
 mod supply;
 pub mod target;

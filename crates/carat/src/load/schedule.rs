@@ -45,16 +45,6 @@ impl Schedule {
         }
     }
 
-    /// How many moments have passed.
-    pub(crate) fn sent(&self) -> u64 {
-        self.sent
-    }
-
-    /// How many moments a load of so many seconds has, where they can be counted beforehand.
-    pub(crate) fn planned(per_second: f64, seconds: f64) -> u64 {
-        (per_second * seconds).round().max(1.0) as u64
-    }
-
     /// Inverse transform: -ln(1 - U) has mean 1.
     fn exponential(&mut self) -> f64 {
         let uniform: f64 = self.random.random();

@@ -3,7 +3,7 @@
 use crate::load::board::{Board, Progress};
 use crate::load::clock::Moment;
 use crate::load::error::LoadError;
-use crate::load::http;
+use crate::load::{cable, http};
 use crate::model::load::{Amount, LoadReport, LoadSpec, Pace};
 use serde::{Deserialize, Serialize};
 use std::io::{BufRead, BufReader, Read, Write};
@@ -71,7 +71,7 @@ pub fn drive(spec: &LoadSpec, mut watch: impl FnMut(Progress)) -> Result<LoadRep
         scope.spawn(move || {
             let report = match spec {
                 LoadSpec::Http(load) => http::run(load, boards),
-                LoadSpec::Cable(_) => unimplemented!("cable"),
+                LoadSpec::Cable(load) => cable::run(load, &boards[0]),
             };
             // The receiver waits for this until it has it.
             let _ = done.send(report);

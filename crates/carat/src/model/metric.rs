@@ -162,6 +162,30 @@ pub const METRICS: &[MetricInfo] = &[
         "95th percentile of the time until the sender has its own broadcast's result",
     ),
     metric(
+        "broadcast.first.p50",
+        Unit::Seconds,
+        Better::Lower,
+        "median time until the first subscriber has a broadcast",
+    ),
+    metric(
+        "broadcast.first.p95",
+        Unit::Seconds,
+        Better::Lower,
+        "95th percentile of the time until the first subscriber has a broadcast",
+    ),
+    metric(
+        "broadcast.delivery.p50",
+        Unit::Seconds,
+        Better::Lower,
+        "median time until a subscriber has a broadcast, over all deliveries",
+    ),
+    metric(
+        "broadcast.delivery.p95",
+        Unit::Seconds,
+        Better::Lower,
+        "95th percentile of the time until a subscriber has a broadcast, over all deliveries",
+    ),
+    metric(
         "throughput",
         Unit::PerSecond,
         Better::Higher,

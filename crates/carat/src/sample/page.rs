@@ -33,8 +33,11 @@ impl ProbePage {
         let maps = root.read(identity.pid, "maps").ok()?;
         let end = format!("-{}.page", identity.start_ticks);
         let mappings = parse_mappings(&maps);
-        let path = mappings.iter().find(|mapping| mapping.name.ends_with(&end))?;
-        Self::open(PathBuf::from(&path.name))
+        let page = mappings.iter().find(|mapping| mapping.name.ends_with(&end))?;
+        // In another mount namespace the path means nothing here; the kernel's own link does, to root.
+        let range = format!("map_files/{:x}-{:x}", page.range.start, page.range.end);
+        Self::open(PathBuf::from(&page.name))
+            .or_else(|| Self::open(root.file(identity.pid, &range)))
     }
 
     /// The page in that file.

@@ -1,8 +1,8 @@
 //! The options of `carat load`; every one can stand in an experiment file under the same name.
 
-use crate::model::load::Arrivals;
+use crate::model::load::{Arrivals, BroadcastEnd, CableLoad, HttpLoad};
 use crate::model::load_table::LoadTableError;
-use crate::model::{HttpTable, Span};
+use crate::model::{CableTable, HttpTable, RouteTable, Span};
 use clap::{Args, Subcommand, ValueEnum};
 
 /// Drive a load against a server and report latency and errors
@@ -13,7 +13,7 @@ use clap::{Args, Subcommand, ValueEnum};
   carat load cable ws://127.0.0.1:3000/cable --steps 10 --step-size 100
 
 Exit status: 0 the figures count, 1 the load could not be driven, 4 the figures mean nothing.")]
-pub struct LoadArgs {
+pub(crate) struct LoadArgs {
     /// What to drive
     #[command(subcommand)]
     pub kind: LoadKind,
@@ -21,14 +21,51 @@ pub struct LoadArgs {
 
 /// What to drive.
 #[derive(Debug, Clone, Subcommand)]
-pub enum LoadKind {
+pub(crate) enum LoadKind {
     /// Send HTTP/1.1 requests over kept-alive connections
     Http(HttpArgs),
+    /// Broadcast over Action Cable to a growing number of connections
+    Cable(CableArgs),
+    /// Run the built-in null server that the generator is calibrated with
+    Null(NullArgs),
+    /// Measure how much the generator can drive on this machine
+    SelfTest(SelfTestArgs),
+}
+
+/// Options of `carat load null`.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct NullArgs {
+    /// Answer HTTP requests
+    #[arg(long, conflicts_with = "cable", required_unless_present = "cable")]
+    pub http: bool,
+    /// Speak Action Cable
+    #[arg(long)]
+    pub cable: bool,
+    /// Port; 0 lets the kernel choose, and the first line says which
+    #[arg(long, default_value_t = 0)]
+    pub port: u16,
+    /// Bytes of every HTTP response's body
+    #[arg(long, value_name = "BYTES", default_value_t = 13)]
+    pub body: usize,
+}
+
+/// Options of `carat load self-test`.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct SelfTestArgs {
+    /// How long each of the two tests runs
+    #[arg(short, long, value_name = "SPAN", value_parser = Span::parse, default_value = "2s")]
+    pub duration: Span,
+    /// Action Cable connections
+    #[arg(long, value_name = "N", default_value_t = 1000)]
+    pub clients: u32,
+    /// Print the figures as JSON
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// Options of both kinds of load.
 #[derive(Debug, Clone, Args)]
-pub struct CommonArgs {
+pub(crate) struct CommonArgs {
     /// How a rate is spread: evenly or as independent users arrive
     #[arg(long, value_enum, requires = "rate")]
     pub arrivals: Option<Spread>,
@@ -54,7 +91,7 @@ pub struct CommonArgs {
 
 /// How a rate is spread.
 #[derive(Debug, Clone, Copy, ValueEnum)]
-pub enum Spread {
+pub(crate) enum Spread {
     /// Evenly
     Fixed,
     /// With exponential gaps
@@ -72,7 +109,7 @@ impl From<Spread> for Arrivals {
 
 /// Options of `carat load http`.
 #[derive(Debug, Clone, Args)]
-pub struct HttpArgs {
+pub(crate) struct HttpArgs {
     /// `http://host:port/path`, `https://…` or `unix:/path/of.sock`
     pub url: String,
     /// Connections open at once
@@ -121,12 +158,12 @@ impl HttpArgs {
     ///
     /// # Errors
     /// Where they contradict each other.
-    pub fn load(&self) -> Result<crate::model::load::HttpLoad, LoadTableError> {
+    pub(crate) fn load(&self) -> Result<HttpLoad, LoadTableError> {
         let (base, path) = split_url(&self.url);
-        let route = |(weight, path): &(u32, String)| crate::model::RouteTable {
+        let route = |(weight, path): &(u32, String)| RouteTable {
             path: path.clone(),
             weight: *weight,
-            ..crate::model::RouteTable::default()
+            ..RouteTable::default()
         };
         let table = HttpTable {
             path: self.path.clone().unwrap_or_else(|| path.to_owned()),
@@ -148,6 +185,113 @@ impl HttpArgs {
             seed: self.common.seed,
         };
         let mut load = table.load(base)?;
+        load.options.tls_ca.clone_from(&self.common.tls_ca);
+        load.options.tls_insecure = self.common.tls_insecure;
+        Ok(load)
+    }
+}
+
+/// Options of `carat load cable`.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct CableArgs {
+    /// `ws://host:port/cable`
+    pub url: String,
+    /// Channel class
+    #[arg(long, default_value = "BenchmarkChannel")]
+    pub channel: String,
+    /// Action that broadcasts its payload to every subscriber
+    #[arg(long, default_value = "broadcast")]
+    pub action: String,
+    /// `action` of the answer that only the sender receives; empty where the channel sends none
+    #[arg(long, default_value = "broadcastResult")]
+    pub result: String,
+    /// Steps
+    #[arg(long, value_name = "N", default_value_t = 10)]
+    pub steps: u32,
+    /// Connections that every step adds
+    #[arg(long, value_name = "N", default_value_t = 100)]
+    pub step_size: u32,
+    /// Broadcasts per step
+    #[arg(long, value_name = "N", default_value_t = 100, visible_alias = "sample-size")]
+    pub broadcasts: u32,
+    /// Broadcasts under way at once; 8 where no rate is given
+    #[arg(long, value_name = "N", conflicts_with = "rate", visible_alias = "concurrent")]
+    pub concurrency: Option<u32>,
+    /// Broadcasts per second whatever the server does
+    #[arg(long, value_name = "PER_SECOND")]
+    pub rate: Option<f64>,
+    /// Length of the payload in bytes
+    #[arg(long, value_name = "BYTES", default_value_t = 200, visible_alias = "payload-padding")]
+    pub payload: u32,
+    /// Send the payload as an object instead of a string
+    #[arg(long)]
+    pub payload_object: bool,
+    /// Handshakes under way at once while connections are added
+    #[arg(long, value_name = "N", default_value_t = 32)]
+    pub ramp: u32,
+    /// How long a step may take until all of its connections are subscribed
+    #[arg(long, value_name = "SPAN", value_parser = Span::parse, default_value = "120s")]
+    pub ready_within: Span,
+    /// Value of the Origin header; the server's own address without it
+    #[arg(long)]
+    pub origin: Option<String>,
+    /// Header of the handshake, as `Name: value`
+    #[arg(short = 'H', long = "header", value_name = "HEADER", value_parser = parse_header)]
+    pub headers: Vec<(String, String)>,
+    /// Open stale connections anew, as browsers do
+    #[arg(long)]
+    pub reopen_stale: bool,
+    /// Measure and print as another tool does: closed, a broadcast ends with the sender's own result
+    #[arg(long, value_enum, conflicts_with = "rate")]
+    pub compat: Option<Compat>,
+    /// Write every broadcast as a line of tab-separated values
+    #[arg(long, value_name = "FILE")]
+    pub rows: Option<std::path::PathBuf>,
+    /// Options of every load
+    #[command(flatten)]
+    pub common: CommonArgs,
+}
+
+/// A tool whose definitions are used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Compat {
+    /// hashrocket/websocket-shootout and its fork
+    WebsocketBench,
+}
+
+impl CableArgs {
+    /// The load that these options ask for.
+    ///
+    /// # Errors
+    /// Where they contradict each other.
+    pub(crate) fn load(&self) -> Result<CableLoad, LoadTableError> {
+        let (base, path) = split_url(&self.url);
+        let table = CableTable {
+            path: path.to_owned(),
+            channel: self.channel.clone(),
+            action: self.action.clone(),
+            result: self.result.clone(),
+            steps: self.steps,
+            step_size: self.step_size,
+            broadcasts: self.broadcasts,
+            concurrency: self.concurrency,
+            rate: self.rate,
+            arrivals: self.common.arrivals.map(Arrivals::from),
+            payload: self.payload,
+            payload_object: self.payload_object,
+            ramp: self.ramp,
+            ready_within: self.ready_within,
+            origin: self.origin.clone(),
+            headers: self.headers.iter().cloned().collect(),
+            reopen_stale: self.reopen_stale,
+            timeout: self.common.timeout,
+            quantum: self.common.quantum,
+            seed: self.common.seed,
+        };
+        let mut load = table.load(base)?;
+        if self.compat == Some(Compat::WebsocketBench) {
+            load.ends = BroadcastEnd::Own;
+        }
         load.options.tls_ca.clone_from(&self.common.tls_ca);
         load.options.tls_insecure = self.common.tls_insecure;
         Ok(load)

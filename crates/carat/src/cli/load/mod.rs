@@ -3,7 +3,9 @@
 mod args;
 mod live;
 mod run;
+mod self_test;
 mod show;
+mod steps;
 
-pub use args::LoadArgs;
-pub use run::run;
+pub(crate) use args::LoadArgs;
+pub(crate) use run::run;

@@ -15,8 +15,8 @@ pub(crate) fn json(spec: &LoadSpec, report: &LoadReport, out: &mut dyn Write) ->
     writeln!(out)
 }
 
-/// The report as a few lines.
-pub(crate) fn text(report: &LoadReport, out: &mut dyn Write) -> io::Result<()> {
+/// The report of an HTTP load as a few lines.
+pub(crate) fn http(report: &LoadReport, out: &mut dyn Write) -> io::Result<()> {
     let throughput = report.metrics.get("throughput").copied().unwrap_or_default();
     writeln!(
         out,
@@ -55,7 +55,10 @@ pub(crate) fn tail(report: &LoadReport, out: &mut dyn Write) -> io::Result<()> {
 }
 
 fn own(own: &OwnCost, seconds: f64) -> String {
-    let mut parts = vec![format!("{:.1} % of a core", own.cpu_s / seconds.max(1e-9) * 100.0)];
+    let mut parts = Vec::new();
+    if seconds > 0.0 {
+        parts.push(format!("{:.1} % of a core", own.cpu_s / seconds * 100.0));
+    }
     if let Some(micros) = own.cpu_us_per_message {
         parts.push(format!("{micros:.1} µs per message"));
     }

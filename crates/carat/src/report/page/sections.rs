@@ -36,7 +36,8 @@ pub(crate) fn verdicts(results: &Results, sentences: &[Sentence]) -> Markup {
     }
 }
 
-fn said(sentence: &Sentence) -> Markup {
+/// The sentence with its sign; asides in a softer colour.
+pub(crate) fn said(sentence: &Sentence) -> Markup {
     markup! {
         span class={ "sign " (tone(sentence.verdict)) } aria-hidden="true" { (wording::sign(sentence.verdict)) }
         strong { (sentence.variant) } " "
@@ -142,7 +143,7 @@ pub(crate) fn repeat(results: &Results) -> Markup {
         pre { "carat compare experiment.toml --seed " (results.seed) }
         details {
             summary { "The experiment file (plan " (crate::report::text::shorten(&results.plan_hash, 13)) ")" }
-            pre { (results.plan_text) }
+            pre tabindex="0" { (results.plan_text) }
         }
     }
 }

@@ -1,0 +1,108 @@
+//! One Action Cable connection: small, because there are ten thousand.
+
+use crate::load::cable::frame::{Inbox, Kind, write_frame};
+use crate::load::clock::Moment;
+use crate::load::wire::Wire;
+use std::io;
+
+/// How far a connection is.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) enum State {
+    /// Not open; opened when its turn comes.
+    #[default]
+    Closed,
+    /// Waiting for the connection.
+    Connecting,
+    /// Waiting for the answer to the upgrade.
+    Upgrading,
+    /// Waiting for the welcome.
+    Welcoming,
+    /// Waiting for the confirmation of its subscription.
+    Subscribing,
+    /// Subscribed.
+    Ready,
+    /// Told not to come back.
+    Gone,
+}
+
+impl State {
+    /// Whether it is on its way to being subscribed.
+    pub(crate) fn is_opening(self) -> bool {
+        matches!(self, Self::Connecting | Self::Upgrading | Self::Welcoming | Self::Subscribing)
+    }
+}
+
+/// A place for a connection; it is reopened in the same place.
+#[derive(Debug, Default)]
+pub(crate) struct Client {
+    pub(crate) wire: Option<Wire>,
+    pub(crate) state: State,
+    /// Whether its silence has been counted.
+    pub(crate) stale: bool,
+    /// Tells an event of an earlier connection in this place from one of this.
+    pub(crate) generation: u32,
+    /// When its state began.
+    pub(crate) since: Moment,
+    /// When it last said anything, in milliseconds.
+    pub(crate) heard_ms: u64,
+    /// The first broadcast that it will receive.
+    pub(crate) joined: u64,
+    pub(crate) inbox: Inbox,
+    /// What the kernel did not take yet, or the beginning of the answer to the upgrade.
+    pub(crate) rest: Vec<u8>,
+}
+
+impl Client {
+    /// Closes it and forgets everything but its generation.
+    pub(crate) fn close(&mut self, state: State) {
+        let generation = self.generation.wrapping_add(1);
+        *self = Self { generation, state, ..Self::default() };
+    }
+
+    /// Sends bytes, and keeps what the kernel does not take.
+    pub(crate) fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
+        if !self.rest.is_empty() {
+            self.rest.extend_from_slice(bytes);
+            return self.flush();
+        }
+        let Some(wire) = &mut self.wire else { return Ok(()) };
+        match wire.write(bytes) {
+            Ok(sent) => {
+                self.rest.extend_from_slice(&bytes[sent..]);
+                Ok(())
+            }
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                self.rest.extend_from_slice(bytes);
+                Ok(())
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Sends a frame.
+    pub(crate) fn send_frame(&mut self, kind: Kind, payload: &[u8], mask: u32) -> io::Result<()> {
+        let mut bytes = Vec::with_capacity(payload.len() + 14);
+        write_frame(kind, payload, mask.to_ne_bytes(), &mut bytes);
+        self.send(&bytes)
+    }
+
+    /// Sends what was kept.
+    pub(crate) fn flush(&mut self) -> io::Result<()> {
+        let Some(wire) = &mut self.wire else { return Ok(()) };
+        if wire.wants_write() {
+            wire.flush()?;
+        }
+        if self.rest.is_empty() {
+            return Ok(());
+        }
+        match wire.write(&self.rest) {
+            Ok(sent) if sent == self.rest.len() => self.rest = Vec::new(),
+            Ok(sent) => drop(self.rest.drain(..sent)),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            Err(error) => return Err(error),
+        }
+        Ok(())
+    }
+}
+
+const _: () = assert!(size_of::<Client>() <= 96, "a connection costs as little as it can");

@@ -1,0 +1,434 @@
+//! The epoll loop of a cable load: connections, and what they hear.
+//!
+//! What is sent when, and when a step ends, is decided in `steps`; this part keeps connections alive, reads, and tells
+//! messages apart.
+
+use crate::load::board::Board;
+use crate::load::cable::client::{Client, State};
+use crate::load::cable::flight::{Effect, Flights};
+use crate::load::cable::frame::{Inbox, Kind, Message};
+use crate::load::cable::handshake::{Upgrade, key_of, read_answer};
+use crate::load::cable::message::{Heard, Tongue};
+use crate::load::cable::tally::{Tally, count};
+use crate::load::clock::{Moment, StampClock};
+use crate::load::durations::Durations;
+use crate::load::meter::Meter;
+use crate::load::net::{Poller, Ready, Receipt};
+use crate::load::wire::Dialer;
+use crate::model::load::CableLoad;
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+use std::collections::VecDeque;
+use std::io;
+use std::net::Ipv4Addr;
+
+/// Bytes of one read; a connection that fills it has a queue at the server.
+pub(crate) const BUFFER: usize = 64 * 1024;
+/// Connections from one source address, well below the 28,232 ports of the default range.
+const PER_SOURCE: u32 = 20_000;
+/// How long a lost connection waits before it comes back, in nanoseconds like all that follow.
+const BACKOFF: u64 = 500_000_000;
+/// A handshake this long has lost its first packet: the kernel sends it again after a second (RFC 6298).
+const SLOW_CONNECT: u64 = 900_000_000;
+
+/// Durations of the stages of a connection.
+#[derive(Debug, Default, Clone)]
+pub(crate) struct StageTimes {
+    pub(crate) connect: Durations,
+    pub(crate) welcome: Durations,
+    pub(crate) confirm: Durations,
+}
+
+/// The loop and all it holds.
+#[derive(Debug)]
+pub(crate) struct Engine<'a> {
+    pub(crate) load: &'a CableLoad,
+    pub(crate) board: &'a Board,
+    dialer: &'a Dialer,
+    upgrade: Upgrade,
+    subscribe: String,
+    tongue: Tongue,
+    clients: Vec<Client>,
+    pub(crate) waiting: VecDeque<u32>,
+    backing_off: VecDeque<(Moment, u32)>,
+    pub(crate) opening: u32,
+    pub(crate) gone: u32,
+    pub(crate) flights: Flights,
+    /// Set when a broadcast is done with the delivery just read.
+    pub(crate) settled: u32,
+    pub(crate) acked: u32,
+    pub(crate) stages: StageTimes,
+    pub(crate) poller: Poller,
+    pub(crate) stamps: StampClock,
+    buffer: Vec<u8>,
+    pub(crate) random: ChaCha8Rng,
+    pub(crate) meter: Meter,
+    pub(crate) tally: Tally,
+}
+
+impl<'a> Engine<'a> {
+    /// A loop without connections.
+    ///
+    /// # Errors
+    /// Where the kernel has no descriptor for the poller.
+    pub(crate) fn new(
+        load: &'a CableLoad,
+        dialer: &'a Dialer,
+        board: &'a Board,
+        run: u32,
+    ) -> io::Result<Self> {
+        let tongue = Tongue::new(load, run);
+        Ok(Self {
+            load,
+            board,
+            dialer,
+            upgrade: Upgrade::new(load, dialer.target()),
+            subscribe: tongue.subscribe(),
+            tongue,
+            clients: Vec::with_capacity((load.steps * load.step_size) as usize),
+            waiting: VecDeque::new(),
+            backing_off: VecDeque::new(),
+            opening: 0,
+            gone: 0,
+            flights: Flights::default(),
+            settled: 0,
+            acked: 0,
+            stages: StageTimes::default(),
+            poller: Poller::new(1024)?,
+            stamps: StampClock::default(),
+            buffer: vec![0; BUFFER],
+            random: ChaCha8Rng::seed_from_u64(load.options.seed),
+            meter: Meter::begin(Moment::now()),
+            tally: Tally::default(),
+        })
+    }
+
+    /// Adds places that are to be connected.
+    pub(crate) fn grow(&mut self, count: u32) {
+        let from = self.clients.len() as u32;
+        self.clients.extend((0..count).map(|_| Client::default()));
+        self.waiting.extend(from..from + count);
+    }
+
+    /// Connections asked for so far.
+    pub(crate) fn asked(&self) -> u32 {
+        self.clients.len() as u32
+    }
+
+    /// Opens connections as long as few enough are on their way.
+    pub(crate) fn open_more(&mut self, now: Moment) {
+        while self.backing_off.front().is_some_and(|(until, _)| *until <= now) {
+            self.waiting.extend(self.backing_off.pop_front().map(|(_, place)| place));
+        }
+        while self.opening < self.load.ramp {
+            let Some(place) = self.waiting.pop_front() else { return };
+            self.dial(place);
+        }
+    }
+
+    /// Looks after silent and hanging connections; call it a few times a second.
+    pub(crate) fn look_after(&mut self, now: Moment) {
+        self.stamps.sample(now);
+        self.meter.tick(now);
+        let timeout = crate::load::clock::nanos_of(self.load.options.timeout_s);
+        let stale_ms = (self.load.stale_s * 1e3) as u64;
+        for place in 0..self.clients.len() as u32 {
+            let client = &mut self.clients[place as usize];
+            if client.state.is_opening() && now.since(client.since) > timeout {
+                self.lose(place, "handshake timed out", true);
+            } else if client.state == State::Ready
+                && !client.stale
+                && now.millis().saturating_sub(client.heard_ms) > stale_ms
+            {
+                client.stale = true;
+                self.tally.ping_gaps += 1;
+                if self.load.reopen_stale {
+                    self.lose(place, "stale", true);
+                }
+            }
+        }
+    }
+
+    /// Sends a broadcast through a connection chosen at random; false where there is none.
+    pub(crate) fn broadcast(&mut self, intended: Moment) -> bool {
+        let ready = self.flights.ready();
+        if ready == 0 {
+            return false;
+        }
+        let nth = self.random.random_range(0..ready);
+        let Some(place) = self.flights.nth_ready(nth) else { return false };
+        let text = self.tongue.broadcast(self.flights.next_number());
+        let mask = self.random.random();
+        let sent = Moment::now();
+        self.flights.send(place, intended, sent, self.load.result.is_some());
+        let client = &mut self.clients[place as usize];
+        if client.send_frame(Kind::Text, text.as_bytes(), mask).is_err() {
+            self.lose(place, "reset", true);
+        }
+        true
+    }
+
+    /// Messages that had to be parsed in full.
+    pub(crate) fn parsed(&self) -> u64 {
+        self.tongue.parsed()
+    }
+
+    /// Handles whatever the poller found.
+    pub(crate) fn handle(&mut self, ready: usize) {
+        for at in 0..ready {
+            let ready = self.poller.ready(at);
+            self.on_ready(ready);
+        }
+    }
+
+    fn source(&self, place: u32) -> Option<Ipv4Addr> {
+        let last = (2 + place / PER_SOURCE).min(254) as u8;
+        let rotate = place >= PER_SOURCE && self.dialer.target().address.is_loopback_v4();
+        rotate.then_some(Ipv4Addr::new(127, 0, 0, last))
+    }
+
+    fn dial(&mut self, place: u32) {
+        let source = self.source(place);
+        let client = &mut self.clients[place as usize];
+        client.close(State::Connecting);
+        client.since = Moment::now();
+        self.opening += 1;
+        let token = u64::from(place) | u64::from(client.generation) << 32;
+        let wire = self.dialer.dial(source).and_then(|wire| {
+            self.poller.add(wire.socket(), token)?;
+            Ok(wire)
+        });
+        match wire {
+            Ok(wire) => client.wire = Some(wire),
+            Err(_) => self.lose(place, "connection refused", true),
+        }
+    }
+
+    /// A connection is lost: it comes back after a while, or never.
+    pub(crate) fn lose(&mut self, place: u32, reason: &str, comes_back: bool) {
+        match self.leave(place, comes_back) {
+            state if state.is_opening() => count(&mut self.tally.refused, reason),
+            State::Ready => count(&mut self.tally.disconnects, reason),
+            _ => {}
+        }
+    }
+
+    /// Closes a connection, reopens it later where it comes back, and says how far it had been.
+    fn leave(&mut self, place: u32, comes_back: bool) -> State {
+        let client = &mut self.clients[place as usize];
+        let state = client.state;
+        client.close(if comes_back { State::Closed } else { State::Gone });
+        if state.is_opening() {
+            self.opening -= 1;
+        } else if state == State::Ready {
+            self.settled += self.flights.leave(place);
+        }
+        if comes_back {
+            self.backing_off.push_back((Moment::now().after(BACKOFF), place));
+        } else {
+            self.gone += 1;
+        }
+        state
+    }
+
+    fn on_ready(&mut self, ready: Ready) {
+        let place = ready.token as u32;
+        let client = &mut self.clients[place as usize];
+        if client.generation != (ready.token >> 32) as u32 {
+            return;
+        }
+        if client.state == State::Connecting {
+            if !self.finish_connect(place, ready) {
+                return;
+            }
+        } else if ready.writable && client.state != State::Upgrading && client.flush().is_err() {
+            return self.lose(place, "reset", true);
+        }
+        if ready.readable {
+            self.read(place, ready.hung_up);
+        }
+    }
+
+    fn finish_connect(&mut self, place: u32, ready: Ready) -> bool {
+        let client = &mut self.clients[place as usize];
+        let Some(wire) = client.wire.as_ref().filter(|_| ready.writable || ready.hung_up) else {
+            return false;
+        };
+        if wire.connected().is_err() {
+            self.lose(place, "connection refused", true);
+            return false;
+        }
+        if Moment::now().since(client.since) > SLOW_CONNECT {
+            self.meter.own.slow_connects += 1;
+        }
+        client.state = State::Upgrading;
+        let request = self.upgrade.request(&key_of(self.load.options.seed, place));
+        // The request is far smaller than a socket's buffer, so it is taken whole.
+        if client.send(&request).is_err() {
+            self.lose(place, "reset", true);
+            return false;
+        }
+        true
+    }
+
+    fn read(&mut self, place: u32, hung_up: bool) {
+        loop {
+            let client = &mut self.clients[place as usize];
+            let Some(wire) = &mut client.wire else { return };
+            let receipt = match wire.read(&mut self.buffer) {
+                Ok(Receipt { length: 0, .. }) => return self.lose(place, "closed", true),
+                Ok(receipt) => receipt,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
+                Err(_) => return self.lose(place, "reset", true),
+            };
+            let read = Moment::now();
+            let stamped = receipt.stamp.and_then(|stamp| self.stamps.moment(stamp, read));
+            let arrived = stamped.unwrap_or(read);
+            if stamped.is_some() {
+                self.meter.own.lag.record(read.since(arrived));
+            }
+            self.meter.note_backlog(receipt.length);
+            client.heard_ms = read.millis();
+            client.stale = false;
+            let buffer = std::mem::take(&mut self.buffer);
+            self.take(place, &buffer[..receipt.length], arrived);
+            self.buffer = buffer;
+            if receipt.drained && !hung_up {
+                return;
+            }
+        }
+    }
+
+    fn take(&mut self, place: u32, bytes: &[u8], arrived: Moment) {
+        if self.clients[place as usize].state == State::Upgrading {
+            self.take_answer(place, bytes, arrived);
+        } else {
+            self.take_frames(place, bytes, arrived);
+        }
+    }
+
+    fn take_answer(&mut self, place: u32, bytes: &[u8], arrived: Moment) {
+        let client = &mut self.clients[place as usize];
+        let mut whole = std::mem::take(&mut client.rest);
+        whole.extend_from_slice(bytes);
+        match read_answer(&whole, &key_of(self.load.options.seed, place)) {
+            Ok(None) => client.rest = whole,
+            Ok(Some(end)) => {
+                self.stages.connect.record(arrived.since(client.since));
+                client.state = State::Welcoming;
+                client.since = arrived;
+                self.take_frames(place, &whole[end..], arrived);
+            }
+            Err(error) => self.lose(place, &error.to_string(), true),
+        }
+    }
+
+    fn take_frames(&mut self, place: u32, bytes: &[u8], arrived: Moment) {
+        let mut inbox = std::mem::take(&mut self.clients[place as usize].inbox);
+        let generation = self.clients[place as usize].generation;
+        let held = self.cut_frames(place, &mut inbox, bytes, arrived);
+        let client = &mut self.clients[place as usize];
+        if client.generation != generation {
+            return;
+        }
+        client.inbox = inbox;
+        if held.is_err() {
+            // Counted as what it is, so that it is not counted as a lost connection too.
+            self.tally.malformed += 1;
+            self.leave(place, false);
+        }
+    }
+
+    fn cut_frames(
+        &mut self,
+        place: u32,
+        inbox: &mut Inbox,
+        bytes: &[u8],
+        arrived: Moment,
+    ) -> Result<(), crate::load::cable::frame::FrameError> {
+        let mut cut = inbox.cut(bytes);
+        let mut messages: u64 = 0;
+        while let Some(message) = cut.next_message()? {
+            messages += 1;
+            match message {
+                Message::Text(text) => self.on_text(place, text, arrived),
+                Message::Ping(payload) => {
+                    let mask = self.random.random();
+                    // A broken connection is found by the next read.
+                    let _ = self.clients[place as usize].send_frame(Kind::Pong, payload, mask);
+                }
+                Message::Close(code) => {
+                    let mask = self.random.random();
+                    // The other side may be gone already.
+                    let _ = self.clients[place as usize].send_frame(Kind::Close, &[], mask);
+                    let code = code.map_or_else(String::new, |code| format!(" with {code}"));
+                    self.lose(place, &format!("closed{code}"), true);
+                }
+                Message::Binary(_) => self.tally.other += 1,
+                Message::Pong => {}
+            }
+            if self.clients[place as usize].wire.is_none() {
+                break;
+            }
+        }
+        self.meter.own.messages += messages;
+        self.meter.own.bounded += messages.saturating_sub(1);
+        Ok(())
+    }
+
+    fn on_text(&mut self, place: u32, text: &[u8], arrived: Moment) {
+        match self.tongue.hear(text) {
+            Heard::Broadcast(number) => {
+                let joined = self.clients[place as usize].joined;
+                match self.flights.deliver(number, place, joined, arrived) {
+                    Effect::Done => self.settled += 1,
+                    Effect::Surplus => self.tally.duplicate += 1,
+                    Effect::Late => self.tally.late += 1,
+                    Effect::Counted | Effect::Early => {}
+                }
+            }
+            Heard::Result(number) => match self.flights.acknowledge(number, place, arrived) {
+                Effect::Done => (self.settled, self.acked) = (self.settled + 1, self.acked + 1),
+                Effect::Counted => self.acked += 1,
+                Effect::Late => self.tally.late += 1,
+                Effect::Surplus | Effect::Early => self.tally.duplicate += 1,
+            },
+            Heard::Ping => self.tally.pings += 1,
+            Heard::Welcome => self.on_welcome(place, arrived),
+            Heard::Confirmed => self.on_confirmed(place, arrived),
+            Heard::Rejected => self.lose(place, "subscription rejected", false),
+            Heard::Disconnect { reason, reconnect } => {
+                self.lose(place, &format!("disconnect: {reason}"), reconnect);
+            }
+            Heard::Altered => self.tally.altered += 1,
+            Heard::Malformed => self.tally.malformed += 1,
+            Heard::Other => self.tally.other += 1,
+        }
+    }
+
+    fn on_welcome(&mut self, place: u32, arrived: Moment) {
+        let mask = self.random.random();
+        let client = &mut self.clients[place as usize];
+        if client.state != State::Welcoming {
+            return;
+        }
+        self.stages.welcome.record(arrived.since(client.since));
+        client.state = State::Subscribing;
+        client.since = Moment::now();
+        if client.send_frame(Kind::Text, self.subscribe.as_bytes(), mask).is_err() {
+            self.lose(place, "reset", true);
+        }
+    }
+
+    fn on_confirmed(&mut self, place: u32, arrived: Moment) {
+        let client = &mut self.clients[place as usize];
+        if client.state != State::Subscribing {
+            return;
+        }
+        self.stages.confirm.record(arrived.since(client.since));
+        client.state = State::Ready;
+        client.since = arrived;
+        client.joined = self.flights.join(place);
+        self.opening -= 1;
+    }
+}

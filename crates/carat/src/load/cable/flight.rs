@@ -1,0 +1,364 @@
+//! Broadcasts on their way: who still has to receive which.
+//!
+//! Every broadcast has one bit per connection that was subscribed when it was sent. A delivery clears its bit, so that a
+//! missing one and a second one can never make up for each other, as they do where only totals are counted.
+
+use crate::load::clock::Moment;
+use crate::load::durations::Durations;
+use crate::model::load::BroadcastRow;
+use std::collections::VecDeque;
+
+/// Broadcasts of a step that are kept in full; beyond, the oldest that are done leave only their row.
+const KEPT: usize = 4096;
+
+/// One broadcast.
+#[derive(Debug)]
+struct Flight {
+    number: u64,
+    sender: u32,
+    intended: Moment,
+    sent: Moment,
+    /// Who still has to receive it; empty once nobody has.
+    due: Vec<u64>,
+    left: u32,
+    row: BroadcastRow,
+    ack_due: bool,
+    last: Moment,
+    done: bool,
+}
+
+/// What a delivery did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Effect {
+    /// Counted.
+    Counted,
+    /// The broadcast is done with it.
+    Done,
+    /// It came before.
+    Surplus,
+    /// Its step is over.
+    Late,
+    /// It was not due: the connection subscribed after it was sent.
+    Early,
+}
+
+/// The broadcasts of a step.
+#[derive(Debug, Default)]
+pub(crate) struct Flights {
+    ready: Vec<u64>,
+    ready_count: u32,
+    flights: VecDeque<Flight>,
+    first: u64,
+    next: u64,
+    open: u32,
+    rows: Vec<BroadcastRow>,
+    pub(crate) times: FlightTimes,
+    /// Deliveries that a lost connection can no longer receive.
+    pub(crate) lost: u64,
+}
+
+/// The distributions of a step.
+#[derive(Debug, Default, Clone)]
+pub(crate) struct FlightTimes {
+    pub(crate) complete: Durations,
+    pub(crate) delivery: Durations,
+    pub(crate) first: Durations,
+    pub(crate) own: Durations,
+    pub(crate) ack: Durations,
+    pub(crate) spread: Durations,
+}
+
+impl Flights {
+    /// Notes that a connection is subscribed and says the number of the first broadcast that it will receive.
+    pub(crate) fn join(&mut self, place: u32) -> u64 {
+        let (word, bit) = bit_of(place);
+        if self.ready.len() <= word {
+            self.ready.resize(word + 1, 0);
+        }
+        if self.ready[word] & bit == 0 {
+            self.ready[word] |= bit;
+            self.ready_count += 1;
+        }
+        self.next
+    }
+
+    /// Notes that a connection is lost and says how many broadcasts are done because nobody waits for it any more.
+    pub(crate) fn leave(&mut self, place: u32) -> u32 {
+        let (word, bit) = bit_of(place);
+        match self.ready.get_mut(word) {
+            Some(ready) if *ready & bit != 0 => *ready &= !bit,
+            _ => return 0,
+        }
+        self.ready_count -= 1;
+        let mut done = 0;
+        for flight in self.flights.iter_mut().filter(|flight| !flight.done) {
+            if flight.due.get(word).is_some_and(|due| due & bit != 0) {
+                flight.due[word] &= !bit;
+                flight.left -= 1;
+                self.lost += 1;
+            }
+            flight.ack_due &= flight.sender != place;
+            done += u32::from(flight.settle(&mut self.times));
+        }
+        self.open -= done;
+        done
+    }
+
+    /// Subscribed connections.
+    pub(crate) fn ready(&self) -> u32 {
+        self.ready_count
+    }
+
+    /// The subscribed connection that comes `nth`, counted in order of their places.
+    pub(crate) fn nth_ready(&self, mut nth: u32) -> Option<u32> {
+        for (index, word) in self.ready.iter().enumerate() {
+            let ones = word.count_ones();
+            if nth < ones {
+                let mut word = *word;
+                for _ in 0..nth {
+                    word &= word - 1;
+                }
+                return Some(index as u32 * 64 + word.trailing_zeros());
+            }
+            nth -= ones;
+        }
+        None
+    }
+
+    /// Broadcasts under way.
+    pub(crate) fn open(&self) -> u32 {
+        self.open
+    }
+
+    /// The number of the next broadcast.
+    pub(crate) fn next_number(&self) -> u64 {
+        self.next
+    }
+
+    /// Notes a broadcast that is being sent.
+    pub(crate) fn send(&mut self, sender: u32, intended: Moment, sent: Moment, ack_due: bool) {
+        if self.flights.len() == KEPT && self.flights.front().is_some_and(|flight| flight.done) {
+            self.rows.extend(self.flights.pop_front().map(|flight| flight.row));
+            self.first += 1;
+        }
+        let row = BroadcastRow {
+            number: self.next,
+            sender,
+            intended_us: intended.0 / 1_000,
+            sent_us: sent.since(intended) / 1_000,
+            expected: self.ready_count,
+            ..BroadcastRow::default()
+        };
+        self.flights.push_back(Flight {
+            number: self.next,
+            sender,
+            intended,
+            sent,
+            due: self.ready.clone(),
+            left: self.ready_count,
+            row,
+            ack_due,
+            last: Moment(0),
+            done: false,
+        });
+        self.next += 1;
+        self.open += 1;
+    }
+
+    /// Notes a delivery to a connection that subscribed before broadcast `joined`.
+    pub(crate) fn deliver(
+        &mut self,
+        number: u64,
+        place: u32,
+        joined: u64,
+        arrived: Moment,
+    ) -> Effect {
+        if number < joined {
+            return Effect::Early;
+        }
+        let Some(flight) = find(&mut self.flights, self.first, number) else {
+            return Effect::Late;
+        };
+        let (word, bit) = bit_of(place);
+        if flight.due.get(word).is_none_or(|due| due & bit == 0) {
+            flight.row.duplicate += 1;
+            return Effect::Surplus;
+        }
+        flight.due[word] &= !bit;
+        flight.left -= 1;
+        flight.row.received += 1;
+        let after = arrived.since(flight.intended);
+        self.times.delivery.record(after);
+        flight.last = flight.last.max(arrived);
+        let first = flight.row.first_us.get_or_insert(u64::MAX);
+        *first = (*first).min(after / 1_000);
+        if flight.sender == place {
+            flight.row.own_us = Some(after / 1_000);
+            self.times.own.record(after);
+        }
+        self.settle(number)
+    }
+
+    /// Notes the sender's own result.
+    pub(crate) fn acknowledge(&mut self, number: u64, place: u32, arrived: Moment) -> Effect {
+        let Some(flight) = find(&mut self.flights, self.first, number) else {
+            return Effect::Late;
+        };
+        if flight.sender != place || flight.row.ack_us.is_some() {
+            return Effect::Surplus;
+        }
+        let after = arrived.since(flight.intended);
+        flight.row.ack_us = Some(after / 1_000);
+        flight.ack_due = false;
+        self.times.ack.record(after);
+        self.settle(number)
+    }
+
+    fn settle(&mut self, number: u64) -> Effect {
+        let Some(flight) = find(&mut self.flights, self.first, number) else {
+            return Effect::Late;
+        };
+        if flight.settle(&mut self.times) {
+            self.open -= 1;
+            return Effect::Done;
+        }
+        Effect::Counted
+    }
+
+    /// Gives up the broadcasts that were sent before `before` and says how many.
+    pub(crate) fn give_up(&mut self, before: Moment) -> u32 {
+        let late = self.flights.iter_mut().filter(|flight| !flight.done && flight.sent < before);
+        let count = late.map(|flight| flight.done = true).count() as u32;
+        self.open -= count;
+        count
+    }
+
+    /// Ends the step: its rows, and its distributions.
+    pub(crate) fn finish(&mut self) -> (Vec<BroadcastRow>, FlightTimes) {
+        let mut rows = std::mem::take(&mut self.rows);
+        rows.extend(self.flights.drain(..).map(|flight| flight.row));
+        self.first = self.next;
+        self.open = 0;
+        (rows, std::mem::take(&mut self.times))
+    }
+}
+
+impl Flight {
+    /// Whether it has just become done.
+    fn settle(&mut self, times: &mut FlightTimes) -> bool {
+        if self.done {
+            return false;
+        }
+        if self.left == 0 && self.row.complete_us.is_none() && self.row.received > 0 {
+            let after = self.last.since(self.intended);
+            // Lost connections leave a broadcast that fewer received than it was sent to.
+            if self.row.received == self.row.expected {
+                self.row.complete_us = Some(after / 1_000);
+                times.complete.record(after);
+                let first = self.row.first_us.unwrap_or_default();
+                times.first.record(first * 1_000);
+                times.spread.record(after.saturating_sub(first * 1_000));
+            }
+        }
+        self.done = self.left == 0 && !self.ack_due;
+        if self.done {
+            self.due = Vec::new();
+        }
+        self.done
+    }
+}
+
+fn find(flights: &mut VecDeque<Flight>, first: u64, number: u64) -> Option<&mut Flight> {
+    let flight = flights.get_mut(usize::try_from(number.checked_sub(first)?).ok()?)?;
+    debug_assert_eq!(flight.number, number);
+    Some(flight)
+}
+
+fn bit_of(place: u32) -> (usize, u64) {
+    (place as usize / 64, 1 << (place % 64))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn flights(clients: u32, ack: bool) -> Flights {
+        let mut flights = Flights::default();
+        for place in 0..clients {
+            flights.join(place);
+        }
+        flights.send(1, Moment(1_000_000), Moment(2_000_000), ack);
+        flights
+    }
+
+    fn at(millis: u64) -> Moment {
+        Moment(millis * 1_000_000)
+    }
+
+    #[test]
+    fn a_broadcast_is_done_when_everybody_has_it_and_its_sender_the_result() {
+        let mut flights = flights(3, true);
+        assert_eq!(flights.deliver(0, 0, 0, at(5)), Effect::Counted);
+        assert_eq!(flights.deliver(0, 1, 0, at(7)), Effect::Counted);
+        assert_eq!(flights.deliver(0, 2, 0, at(6)), Effect::Counted);
+        assert_eq!(flights.acknowledge(0, 1, at(8)), Effect::Done);
+        assert_eq!(flights.open(), 0);
+        let (rows, times) = flights.finish();
+        let row = rows[0];
+        assert_eq!((row.sent_us, row.first_us, row.own_us), (1_000, Some(4_000), Some(6_000)));
+        assert_eq!((row.ack_us, row.complete_us), (Some(7_000), Some(6_000)));
+        assert_eq!((times.delivery.count(), times.complete.count()), (3, 1));
+    }
+
+    #[test]
+    fn a_duplicate_never_hides_a_missing_delivery() {
+        let mut flights = flights(3, false);
+        flights.deliver(0, 0, 0, at(5));
+        assert_eq!(flights.deliver(0, 0, 0, at(6)), Effect::Surplus);
+        flights.deliver(0, 1, 0, at(6));
+        assert_eq!(flights.open(), 1);
+        assert_eq!(flights.give_up(at(100)), 1);
+        let row = flights.finish().0[0];
+        assert_eq!((row.expected, row.received, row.duplicate), (3, 2, 1));
+        assert_eq!(row.complete_us, None);
+    }
+
+    #[test]
+    fn a_lost_connection_holds_nothing_up() {
+        let mut flights = flights(3, true);
+        flights.deliver(0, 0, 0, at(5));
+        flights.deliver(0, 2, 0, at(5));
+        assert_eq!(flights.leave(1), 1);
+        assert_eq!((flights.open(), flights.lost, flights.ready()), (0, 1, 2));
+        assert_eq!(flights.finish().0[0].complete_us, None);
+    }
+
+    #[test]
+    fn who_joined_later_receives_nothing_that_was_due() {
+        let mut flights = flights(2, false);
+        let joined = flights.join(2);
+        assert_eq!((joined, flights.deliver(0, 2, joined, at(5))), (1, Effect::Early));
+        assert_eq!(flights.finish().0[0].duplicate, 0);
+    }
+
+    #[test]
+    fn the_nth_subscribed_connection_is_found_across_gaps() {
+        let mut flights = Flights::default();
+        for place in [3, 64, 70, 200] {
+            flights.join(place);
+        }
+        let found: Vec<_> = (0..5).map(|nth| flights.nth_ready(nth)).collect();
+        assert_eq!(found, [Some(3), Some(64), Some(70), Some(200), None]);
+    }
+
+    #[test]
+    fn a_long_step_keeps_a_bounded_number_of_broadcasts() {
+        let mut flights = flights(1, false);
+        for number in 0..10_000 {
+            assert_eq!(flights.deliver(number, 0, 0, at(5)), Effect::Done);
+            flights.send(0, at(5), at(5), false);
+        }
+        assert!(flights.flights.len() <= KEPT);
+        assert_eq!(flights.finish().0.len(), 10_001);
+    }
+}

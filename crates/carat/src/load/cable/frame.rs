@@ -1,0 +1,451 @@
+//! WebSocket frames (RFC 6455, 5.2): cut out of whatever pieces the kernel hands out, and made for sending.
+//!
+//! A connection keeps bytes only while a frame is split across reads or a message across frames; otherwise messages are
+//! lent straight from the buffer of the read.
+
+use thiserror::Error;
+
+/// Longest message that is accepted, in bytes; a server's length field is never trusted with memory.
+pub const MESSAGE_MAX: usize = 1 << 20;
+/// Longest payload of a control frame (RFC 6455, 5.5).
+const CONTROL_MAX: usize = 125;
+
+const CONTINUATION: u8 = 0;
+const TEXT: u8 = 1;
+const BINARY: u8 = 2;
+const CLOSE: u8 = 8;
+const PING: u8 = 9;
+const PONG: u8 = 10;
+
+/// Why bytes are not frames that a server may send.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+pub enum FrameError {
+    /// Reserved bits or an unknown kind of frame.
+    #[error("a frame has reserved bits or an unknown opcode")]
+    Reserved,
+    /// Only clients mask.
+    #[error("a frame from the server is masked")]
+    Masked,
+    /// A control frame that is long or split.
+    #[error("a control frame is longer than 125 bytes or split")]
+    Control,
+    /// A message beyond [`MESSAGE_MAX`].
+    #[error("a message is longer than 1 MiB")]
+    Long,
+    /// A continuation of nothing, or a new message inside another.
+    #[error("the frames of a message are out of order")]
+    Order,
+}
+
+/// A whole message or control frame.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Message<'a> {
+    /// Text; whether it is UTF-8 is for the reader to see.
+    Text(&'a [u8]),
+    /// Anything else.
+    Binary(&'a [u8]),
+    /// To be answered by a pong with the same payload.
+    Ping(&'a [u8]),
+    /// An answer to a ping.
+    Pong,
+    /// The end, with its code.
+    Close(Option<u16>),
+}
+
+/// What a connection keeps between two reads; empty most of the time.
+#[derive(Debug, Default)]
+pub struct Inbox(Option<Box<Carry>>);
+
+#[derive(Debug, Default)]
+struct Carry {
+    /// The beginning of a frame whose end has not come.
+    pending: Vec<u8>,
+    /// The frames of a message whose last frame has not come.
+    fragments: Vec<u8>,
+    /// Opcode of that message; 0 where there is none.
+    opcode: u8,
+    /// Whether `fragments` has been lent out as a message and is to be emptied.
+    lent: bool,
+}
+
+/// Messages of one read, one after the other.
+#[derive(Debug)]
+pub struct Cut<'a> {
+    inbox: &'a mut Inbox,
+    fresh: &'a [u8],
+    at: usize,
+    carried: bool,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Header {
+    last: bool,
+    opcode: u8,
+    size: usize,
+    length: usize,
+}
+
+/// Reads a header; `None` where more bytes are needed.
+fn parse_header(bytes: &[u8]) -> Result<Option<Header>, FrameError> {
+    let [first, second, rest @ ..] = bytes else { return Ok(None) };
+    let (last, opcode) = (first & 0x80 != 0, first & 0x0f);
+    if first & 0x70 != 0 || !matches!(opcode, CONTINUATION..=BINARY | CLOSE..=PONG) {
+        return Err(FrameError::Reserved);
+    }
+    if second & 0x80 != 0 {
+        return Err(FrameError::Masked);
+    }
+    let (size, length) = match (second & 0x7f, rest) {
+        (126, [a, b, ..]) => (4, u64::from(u16::from_be_bytes([*a, *b]))),
+        (127, [a, b, c, d, e, f, g, h, ..]) => {
+            (10, u64::from_be_bytes([*a, *b, *c, *d, *e, *f, *g, *h]))
+        }
+        (126 | 127, _) => return Ok(None),
+        (short, _) => (2, u64::from(short)),
+    };
+    if opcode >= CLOSE && (length > CONTROL_MAX as u64 || !last) {
+        return Err(FrameError::Control);
+    }
+    let length = usize::try_from(length).map_err(|_| FrameError::Long)?;
+    if length > MESSAGE_MAX {
+        return Err(FrameError::Long);
+    }
+    Ok(Some(Header { last, opcode, size, length }))
+}
+
+impl Inbox {
+    /// The messages that end with these bytes.
+    pub fn cut<'a>(&'a mut self, bytes: &'a [u8]) -> Cut<'a> {
+        let carried = match &mut self.0 {
+            Some(carry) if !carry.pending.is_empty() => {
+                carry.pending.extend_from_slice(bytes);
+                true
+            }
+            _ => false,
+        };
+        Cut { inbox: self, fresh: bytes, at: 0, carried }
+    }
+
+    /// Bytes that are kept until more come.
+    pub fn kept(&self) -> usize {
+        self.0.as_ref().map_or(0, |carry| carry.pending.len() + carry.fragments.len())
+    }
+}
+
+impl Cut<'_> {
+    /// The next message; `None` where the rest has to wait for more bytes.
+    ///
+    /// Call it until it says `None` or fails: only then are unused bytes kept.
+    ///
+    /// # Errors
+    /// Where the bytes are not what a server may send; the connection is lost then.
+    pub fn next_message(&mut self) -> Result<Option<Message<'_>>, FrameError> {
+        loop {
+            self.forget_lent();
+            let bytes = if self.carried { self.pending() } else { self.fresh };
+            let header = parse_header(&bytes[self.at..])?;
+            let Some(header) = header.filter(|h| bytes.len() - self.at >= h.size + h.length) else {
+                self.keep();
+                return Ok(None);
+            };
+            let from = self.at + header.size;
+            self.at = from + header.length;
+            if header.opcode >= CLOSE {
+                return Ok(Some(control(header.opcode, self.slice(from, header.length))));
+            }
+            if self.take_data(header, from)? {
+                return Ok(Some(self.lend(header, from)));
+            }
+        }
+    }
+
+    fn pending(&self) -> &[u8] {
+        self.inbox.0.as_ref().map_or(&[], |carry| &carry.pending)
+    }
+
+    fn slice(&self, from: usize, length: usize) -> &[u8] {
+        let bytes = if self.carried { self.pending() } else { self.fresh };
+        &bytes[from..from + length]
+    }
+
+    /// Adds a data frame to its message and says whether the message is whole.
+    fn take_data(&mut self, header: Header, from: usize) -> Result<bool, FrameError> {
+        let open = self.inbox.0.as_ref().map_or(0, |carry| carry.opcode);
+        if (header.opcode == CONTINUATION) != (open != 0) {
+            return Err(FrameError::Order);
+        }
+        if header.last && open == 0 {
+            return Ok(true);
+        }
+        let part = self.slice(from, header.length).to_vec();
+        let carry = self.inbox.0.get_or_insert_default();
+        if carry.fragments.len() + part.len() > MESSAGE_MAX {
+            return Err(FrameError::Long);
+        }
+        carry.fragments.extend_from_slice(&part);
+        carry.opcode = if open == 0 { header.opcode } else { open };
+        Ok(header.last)
+    }
+
+    fn lend(&mut self, header: Header, from: usize) -> Message<'_> {
+        let fragmented = self.inbox.0.as_ref().is_some_and(|carry| carry.opcode != 0);
+        if !fragmented {
+            return data(header.opcode, self.slice(from, header.length));
+        }
+        match &mut self.inbox.0 {
+            Some(carry) => {
+                carry.lent = true;
+                data(carry.opcode, &carry.fragments)
+            }
+            None => Message::Pong,
+        }
+    }
+
+    fn forget_lent(&mut self) {
+        if let Some(carry) = self.inbox.0.as_mut().filter(|carry| carry.lent) {
+            carry.lent = false;
+            carry.opcode = 0;
+            carry.fragments = Vec::new();
+        }
+    }
+
+    /// Keeps what is left for the next read, and nothing where nothing is left.
+    fn keep(&mut self) {
+        if self.carried {
+            if let Some(carry) = &mut self.inbox.0 {
+                carry.pending.drain(..self.at);
+            }
+        } else if self.at < self.fresh.len() {
+            let carry = self.inbox.0.get_or_insert_default();
+            carry.pending.extend_from_slice(&self.fresh[self.at..]);
+        }
+        (self.fresh, self.at, self.carried) = (&[], 0, true);
+        if self.inbox.0.as_ref().is_some_and(|c| c.pending.is_empty() && c.opcode == 0) {
+            self.inbox.0 = None;
+        }
+    }
+}
+
+fn data(opcode: u8, payload: &[u8]) -> Message<'_> {
+    if opcode == TEXT { Message::Text(payload) } else { Message::Binary(payload) }
+}
+
+fn control(opcode: u8, payload: &[u8]) -> Message<'_> {
+    match (opcode, payload) {
+        (PING, _) => Message::Ping(payload),
+        (PONG, _) => Message::Pong,
+        (_, [high, low, ..]) => Message::Close(Some(u16::from_be_bytes([*high, *low]))),
+        _ => Message::Close(None),
+    }
+}
+
+/// What a client sends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// Text.
+    Text,
+    /// The answer to a ping.
+    Pong,
+    /// The end.
+    Close,
+}
+
+/// Appends a client's frame, masked as it must be (RFC 6455, 5.3).
+pub fn write_frame(kind: Kind, payload: &[u8], mask: [u8; 4], out: &mut Vec<u8>) {
+    let opcode = match kind {
+        Kind::Text => TEXT,
+        Kind::Pong => PONG,
+        Kind::Close => CLOSE,
+    };
+    write_head(opcode, payload.len(), 0x80, out);
+    out.extend_from_slice(&mask);
+    out.extend(payload.iter().zip(mask.iter().cycle()).map(|(byte, key)| byte ^ key));
+}
+
+/// Appends a server's text frame, as the null server sends it.
+pub fn write_server_text(payload: &[u8], out: &mut Vec<u8>) {
+    write_head(TEXT, payload.len(), 0, out);
+    out.extend_from_slice(payload);
+}
+
+/// A client's frame as the null server reads it: its text, where it is text, and its length; `None` until it is whole.
+pub fn read_client_frame(bytes: &[u8]) -> Option<(Option<Vec<u8>>, usize)> {
+    let opcode = bytes.first()? & 0x0f;
+    let (size, length) = match bytes.get(1)? & 0x7f {
+        126 => (4, usize::from(u16::from_be_bytes(*bytes.get(2..)?.first_chunk()?))),
+        127 => (10, usize::try_from(u64::from_be_bytes(*bytes.get(2..)?.first_chunk()?)).ok()?),
+        short => (2, usize::from(short)),
+    };
+    let mask: [u8; 4] = *bytes.get(size..)?.first_chunk()?;
+    let end = size.checked_add(4)?.checked_add(length)?;
+    let payload = bytes.get(size + 4..end)?;
+    let text = payload.iter().zip(mask.iter().cycle()).map(|(byte, key)| byte ^ key).collect();
+    Some(((opcode == TEXT).then_some(text), end))
+}
+
+fn write_head(opcode: u8, length: usize, mask: u8, out: &mut Vec<u8>) {
+    out.push(0x80 | opcode);
+    match (u8::try_from(length), u16::try_from(length)) {
+        (Ok(short @ 0..=125), _) => out.push(mask | short),
+        (_, Ok(middle)) => {
+            out.push(mask | 126);
+            out.extend_from_slice(&middle.to_be_bytes());
+        }
+        _ => {
+            out.push(mask | 127);
+            out.extend_from_slice(&(length as u64).to_be_bytes());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use tungstenite::protocol::frame::FrameHeader;
+    use tungstenite::protocol::frame::coding::{Control, Data, OpCode};
+
+    /// Everything that came out of some pieces, in words that compare.
+    fn heard(pieces: &[&[u8]]) -> Result<Vec<(char, Vec<u8>)>, FrameError> {
+        let mut inbox = Inbox::default();
+        let mut all = Vec::new();
+        for piece in pieces {
+            let mut cut = inbox.cut(piece);
+            while let Some(message) = cut.next_message()? {
+                all.push(match message {
+                    Message::Text(payload) => ('t', payload.to_vec()),
+                    Message::Binary(payload) => ('b', payload.to_vec()),
+                    Message::Ping(payload) => ('p', payload.to_vec()),
+                    Message::Pong => ('o', Vec::new()),
+                    Message::Close(code) => ('c', code.unwrap_or(0).to_be_bytes().to_vec()),
+                });
+            }
+        }
+        assert!(inbox.kept() == 0 || !pieces.is_empty());
+        Ok(all)
+    }
+
+    fn frame(payload: &[u8], opcode: OpCode, last: bool) -> Vec<u8> {
+        let header = FrameHeader { is_final: last, opcode, ..FrameHeader::default() };
+        let mut bytes = Vec::new();
+        header.format(payload.len() as u64, &mut bytes).unwrap();
+        bytes.extend_from_slice(payload);
+        bytes
+    }
+
+    fn conversation() -> (Vec<u8>, Vec<(char, Vec<u8>)>) {
+        let long = vec![b'x'; 300];
+        let mut bytes = frame(b"hello", OpCode::Data(Data::Text), true);
+        bytes.extend(frame(b"one ", OpCode::Data(Data::Text), false));
+        bytes.extend(frame(b"now", OpCode::Control(Control::Ping), true));
+        bytes.extend(frame(b"two", OpCode::Data(Data::Continue), true));
+        bytes.extend(frame(&long, OpCode::Data(Data::Binary), true));
+        bytes.extend(frame(b"", OpCode::Data(Data::Text), true));
+        bytes.extend(frame(&[3, 232], OpCode::Control(Control::Close), true));
+        let messages = vec![
+            ('t', b"hello".to_vec()),
+            ('p', b"now".to_vec()),
+            ('t', b"one two".to_vec()),
+            ('b', long),
+            ('t', Vec::new()),
+            ('c', vec![3, 232]),
+        ];
+        (bytes, messages)
+    }
+
+    #[test]
+    fn frames_are_whole_wherever_a_read_splits_them() {
+        let (bytes, messages) = conversation();
+        for at in 0..=bytes.len() {
+            assert_eq!(heard(&[&bytes[..at], &bytes[at..]]).unwrap(), messages, "split at {at}");
+        }
+        let single: Vec<&[u8]> = bytes.chunks(1).collect();
+        assert_eq!(heard(&single).unwrap(), messages, "byte by byte");
+    }
+
+    #[test]
+    fn nothing_is_kept_once_all_messages_are_out() {
+        let mut inbox = Inbox::default();
+        for piece in conversation().0.chunks(7) {
+            let mut cut = inbox.cut(piece);
+            while cut.next_message().unwrap().is_some() {}
+        }
+        assert!(inbox.0.is_none());
+    }
+
+    #[test]
+    fn what_a_server_may_not_send_is_refused() {
+        let huge = [&[0x82, 127][..], &u64::MAX.to_be_bytes()].concat();
+        for (bytes, error) in [
+            (&[0xc1, 0][..], FrameError::Reserved),
+            (&[0x83, 0], FrameError::Reserved),
+            (&[0x81, 0x81, 0, 0, 0, 0, 0], FrameError::Masked),
+            (&[0x89, 126, 0, 126], FrameError::Control),
+            (&[0x09, 0], FrameError::Control),
+            (&[0x80, 0], FrameError::Order),
+            (&[0x01, 1, b'a', 0x81, 0], FrameError::Order),
+            (&huge, FrameError::Long),
+        ] {
+            assert_eq!(heard(&[bytes]), Err(error), "{bytes:?}");
+        }
+    }
+
+    #[test]
+    fn fragments_never_add_up_to_more_than_the_limit() {
+        let part = frame(&vec![0; MESSAGE_MAX / 2], OpCode::Data(Data::Binary), false);
+        let more = frame(&vec![0; MESSAGE_MAX / 2 + 1], OpCode::Data(Data::Continue), false);
+        assert_eq!(heard(&[&part, &more]), Err(FrameError::Long));
+    }
+
+    #[test]
+    fn what_we_send_is_what_tungstenite_reads() {
+        for length in [0, 1, 125, 126, 65_535, 65_536] {
+            let payload = vec![b'z'; length];
+            let mut bytes = Vec::new();
+            write_frame(Kind::Text, &payload, [1, 2, 3, 4], &mut bytes);
+            let stream = std::io::Cursor::new(bytes);
+            let role = tungstenite::protocol::Role::Server;
+            let mut socket = tungstenite::WebSocket::from_raw_socket(stream, role, None);
+            let message = socket.read().unwrap();
+            assert_eq!(message.into_text().unwrap().as_str().as_bytes(), payload, "{length}");
+        }
+    }
+
+    #[test]
+    fn the_null_server_reads_what_we_send() {
+        for length in [0, 125, 126, 65_536] {
+            let payload = vec![b'q'; length];
+            let mut bytes = Vec::new();
+            write_frame(Kind::Text, &payload, [9, 8, 7, 6], &mut bytes);
+            assert_eq!(read_client_frame(&bytes[..bytes.len() - 1]), None);
+            assert_eq!(read_client_frame(&bytes), Some((Some(payload), bytes.len())));
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn what_tungstenite_sends_is_what_we_read(
+            payloads in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..400), 1..6),
+            cuts in prop::collection::vec(1usize..50, 0..60),
+        ) {
+            let bytes: Vec<u8> = payloads.iter()
+                .flat_map(|payload| frame(payload, OpCode::Data(Data::Binary), true)).collect();
+            let mut pieces = Vec::new();
+            let mut rest = bytes.as_slice();
+            for cut in cuts {
+                let (piece, left) = rest.split_at(cut.min(rest.len()));
+                pieces.push(piece);
+                rest = left;
+            }
+            pieces.push(rest);
+            let messages: Vec<_> = payloads.into_iter().map(|payload| ('b', payload)).collect();
+            prop_assert_eq!(heard(&pieces).unwrap(), messages);
+        }
+
+        #[test]
+        fn no_bytes_make_it_panic(pieces in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..40), 0..8)) {
+            let pieces: Vec<&[u8]> = pieces.iter().map(Vec::as_slice).collect();
+            let _ = heard(&pieces);
+        }
+    }
+}

@@ -1,0 +1,318 @@
+//! What the server says, understood without parsing JSON wherever that is safe.
+//!
+//! Every payload carries a token of fixed width: a mark of this run and the number of the broadcast. The first message of
+//! each shape is parsed in full and kept; a later one that is the same byte for byte, but for the sixteen digits of the
+//! number, is known to be right. Servers may order or escape as they like (AnyCable sorts keys), as long as they do it
+//! always.
+
+use crate::model::load::{CableLoad, PayloadShape};
+use memchr::memmem;
+use serde_json::{Value, json};
+
+/// Digits of a broadcast's number.
+const DIGITS: usize = 16;
+/// Shapes that are remembered; a server has two, one per action.
+const SHAPES: usize = 8;
+/// What every ping begins with, as Rails and AnyCable write it.
+const PING: &[u8] = br#"{"type":"ping""#;
+
+/// What a message means.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Heard {
+    /// The connection may subscribe.
+    Welcome,
+    /// The connection is alive.
+    Ping,
+    /// The subscription is there.
+    Confirmed,
+    /// The subscription is refused.
+    Rejected,
+    /// The server ends the connection.
+    Disconnect {
+        /// Why.
+        reason: String,
+        /// Whether to come back.
+        reconnect: bool,
+    },
+    /// Broadcast of that number.
+    Broadcast(u64),
+    /// The sender's own result of the broadcast of that number.
+    Result(u64),
+    /// A broadcast with another payload than was sent.
+    Altered,
+    /// A message of somebody else's, or of a kind that is not known.
+    Other,
+    /// No JSON object, or not even UTF-8.
+    Malformed,
+}
+
+/// Which of the two messages a shape is of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Action {
+    Broadcast,
+    Result,
+}
+
+#[derive(Debug)]
+struct Shape {
+    bytes: Vec<u8>,
+    digits: usize,
+    action: Action,
+}
+
+/// Makes the messages of a run and understands the answers.
+#[derive(Debug)]
+pub struct Tongue {
+    identifier: String,
+    action: String,
+    result: Option<String>,
+    shape: PayloadShape,
+    mark: String,
+    padding: String,
+    shapes: Vec<Shape>,
+    parsed: u64,
+}
+
+impl Tongue {
+    /// The messages of a load; `run` tells this run's broadcasts from another's.
+    pub fn new(load: &CableLoad, run: u32) -> Self {
+        let mark = format!("carat-{run:08x}-");
+        let token = mark.len() + DIGITS;
+        let padding = match load.shape {
+            PayloadShape::String => (load.payload as usize).saturating_sub(token),
+            PayloadShape::Object => load.payload as usize,
+        };
+        Self {
+            identifier: json!({ "channel": load.channel }).to_string(),
+            action: load.action.clone(),
+            result: load.result.clone(),
+            shape: load.shape,
+            mark,
+            padding: "x".repeat(padding),
+            shapes: Vec::new(),
+            parsed: 0,
+        }
+    }
+
+    /// The command that subscribes.
+    pub fn subscribe(&self) -> String {
+        json!({ "command": "subscribe", "identifier": self.identifier }).to_string()
+    }
+
+    /// The command that broadcasts number `number`.
+    pub fn broadcast(&self, number: u64) -> String {
+        let data = json!({ "action": self.action, "payload": self.payload(number) }).to_string();
+        json!({ "command": "message", "identifier": self.identifier, "data": data }).to_string()
+    }
+
+    /// Messages that had to be parsed in full so far.
+    pub fn parsed(&self) -> u64 {
+        self.parsed
+    }
+
+    fn payload(&self, number: u64) -> Value {
+        let token = format!("{}{number:016x}", self.mark);
+        match self.shape {
+            PayloadShape::String => Value::String(token + &self.padding),
+            PayloadShape::Object => json!({ "sendTime": token, "padding": self.padding }),
+        }
+    }
+
+    /// What a message means.
+    pub fn hear(&mut self, text: &[u8]) -> Heard {
+        for shape in &self.shapes {
+            if let Some(number) = shape.number(text) {
+                return match shape.action {
+                    Action::Broadcast => Heard::Broadcast(number),
+                    Action::Result => Heard::Result(number),
+                };
+            }
+        }
+        if text.starts_with(PING) && text.len() < 64 && text.ends_with(b"}") && text.is_ascii() {
+            return Heard::Ping;
+        }
+        self.parsed += 1;
+        match serde_json::from_slice::<Value>(text) {
+            Ok(Value::Object(message)) => self.understand(text, &message),
+            _ => Heard::Malformed,
+        }
+    }
+
+    fn understand(&mut self, text: &[u8], message: &serde_json::Map<String, Value>) -> Heard {
+        let string = |name: &str| message.get(name).and_then(Value::as_str);
+        let ours = string("identifier") == Some(&self.identifier);
+        match string("type") {
+            Some("welcome") => Heard::Welcome,
+            Some("ping") => Heard::Ping,
+            Some("confirm_subscription") if ours => Heard::Confirmed,
+            Some("reject_subscription") if ours => Heard::Rejected,
+            Some("disconnect") => Heard::Disconnect {
+                reason: string("reason").unwrap_or("none given").to_owned(),
+                reconnect: message.get("reconnect").and_then(Value::as_bool).unwrap_or(true),
+            },
+            Some(_) => Heard::Other,
+            None if ours => self.understand_delivery(text, message.get("message")),
+            None => Heard::Other,
+        }
+    }
+
+    fn understand_delivery(&mut self, text: &[u8], message: Option<&Value>) -> Heard {
+        let field = |name: &str| message.and_then(|message| message.get(name));
+        let action = match field("action").and_then(Value::as_str) {
+            Some(action) if action == self.action => Action::Broadcast,
+            Some(action) if Some(action) == self.result.as_deref() => Action::Result,
+            _ => return Heard::Other,
+        };
+        let payload = field("payload");
+        let token = match self.shape {
+            PayloadShape::String => payload,
+            PayloadShape::Object => payload.and_then(|payload| payload.get("sendTime")),
+        };
+        let Some(digits) = token.and_then(Value::as_str).and_then(|t| t.strip_prefix(&self.mark))
+        else {
+            // Another run's broadcast, still in the server's queue.
+            return Heard::Other;
+        };
+        let Some(number) = digits.as_bytes().first_chunk().and_then(parse_digits) else {
+            return Heard::Altered;
+        };
+        if payload != Some(&self.payload(number)) {
+            return Heard::Altered;
+        }
+        self.learn(text, action);
+        match action {
+            Action::Broadcast => Heard::Broadcast(number),
+            Action::Result => Heard::Result(number),
+        }
+    }
+
+    fn learn(&mut self, text: &[u8], action: Action) {
+        let mut marks = memmem::find_iter(text, &self.mark);
+        if let (Some(at), None, true) = (marks.next(), marks.next(), self.shapes.len() < SHAPES) {
+            let digits = at + self.mark.len();
+            self.shapes.push(Shape { bytes: text.to_vec(), digits, action });
+        }
+    }
+}
+
+impl Shape {
+    fn number(&self, text: &[u8]) -> Option<u64> {
+        let after = self.digits + DIGITS;
+        let same = text.len() == self.bytes.len()
+            && text[..self.digits] == self.bytes[..self.digits]
+            && text[after..] == self.bytes[after..];
+        same.then(|| text[self.digits..].first_chunk().and_then(parse_digits)).flatten()
+    }
+}
+
+fn parse_digits(digits: &[u8; DIGITS]) -> Option<u64> {
+    digits.iter().try_fold(0, |number: u64, byte| {
+        let digit = match byte {
+            b'0'..=b'9' => byte - b'0',
+            b'a'..=b'f' => byte - b'a' + 10,
+            _ => return None,
+        };
+        Some(number << 4 | u64::from(digit))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::CableTable;
+
+    fn tongue(object: bool) -> Tongue {
+        let table = CableTable { payload_object: object, ..CableTable::default() };
+        Tongue::new(&table.load("ws://h").unwrap(), 7)
+    }
+
+    /// What Rails makes of a command, with the keys in its order.
+    fn delivery(tongue: &Tongue, number: u64, action: &str) -> String {
+        let payload = tongue.payload(number);
+        format!(
+            r#"{{"identifier":{},"message":{{"payload":{payload},"action":"{action}"}}}}"#,
+            Value::String(tongue.identifier.clone())
+        )
+    }
+
+    #[test]
+    fn the_commands_are_those_of_the_protocol() {
+        let tongue = tongue(false);
+        let subscribe =
+            r#"{"command":"subscribe","identifier":"{\"channel\":\"BenchmarkChannel\"}"}"#;
+        assert_eq!(tongue.subscribe(), subscribe);
+        let command: Value = serde_json::from_str(&tongue.broadcast(255)).unwrap();
+        let data: Value = serde_json::from_str(command["data"].as_str().unwrap()).unwrap();
+        let payload = data["payload"].as_str().unwrap();
+        assert_eq!((data["action"].as_str(), payload.len()), (Some("broadcast"), 200));
+        assert!(payload.starts_with("carat-00000007-00000000000000ffx"), "{payload}");
+    }
+
+    #[test]
+    fn a_shape_is_parsed_once_and_then_known() {
+        for object in [false, true] {
+            let mut tongue = tongue(object);
+            for number in 0..100 {
+                let text = delivery(&tongue, number, "broadcast");
+                assert_eq!(tongue.hear(text.as_bytes()), Heard::Broadcast(number));
+                let text = delivery(&tongue, number, "broadcastResult");
+                assert_eq!(tongue.hear(text.as_bytes()), Heard::Result(number));
+            }
+            assert_eq!(tongue.parsed(), 2);
+        }
+    }
+
+    #[test]
+    fn a_changed_byte_is_found_anywhere_in_a_known_shape() {
+        let mut tongue = tongue(false);
+        let text = delivery(&tongue, 1, "broadcast");
+        assert_eq!(tongue.hear(text.as_bytes()), Heard::Broadcast(1));
+        for at in 0..text.len() {
+            let mut bytes = text.clone().into_bytes();
+            bytes[at] = if bytes[at] == b'!' { b'?' } else { b'!' };
+            let heard = tongue.hear(&bytes);
+            assert!(
+                matches!(heard, Heard::Altered | Heard::Other | Heard::Malformed),
+                "byte {at}: {heard:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn every_message_of_the_protocol_is_understood() {
+        let mut tongue = tongue(false);
+        let identifier = Value::String(tongue.identifier.clone());
+        for (text, heard) in [
+            (r#"{"type":"welcome","sid":"x"}"#.to_owned(), Heard::Welcome),
+            (r#"{"type":"ping","message":1700000000}"#.to_owned(), Heard::Ping),
+            (r#"{"message":1,"type":"ping"}"#.to_owned(), Heard::Ping),
+            (
+                format!(r#"{{"identifier":{identifier},"type":"confirm_subscription"}}"#),
+                Heard::Confirmed,
+            ),
+            (
+                format!(r#"{{"identifier":{identifier},"type":"reject_subscription"}}"#),
+                Heard::Rejected,
+            ),
+            (
+                r#"{"type":"disconnect","reason":"server_restart","reconnect":true}"#.to_owned(),
+                Heard::Disconnect { reason: "server_restart".into(), reconnect: true },
+            ),
+            (r#"{"identifier":"other","message":{}}"#.to_owned(), Heard::Other),
+            (r#"{"type":"presence"}"#.to_owned(), Heard::Other),
+            ("[]".to_owned(), Heard::Malformed),
+            (r#"{"type":"ping"#.to_owned(), Heard::Malformed),
+        ] {
+            assert_eq!(tongue.hear(text.as_bytes()), heard, "{text}");
+        }
+        assert_eq!(tongue.hear(b"{\"type\":\"welcome\xff\"}"), Heard::Malformed);
+        assert_eq!(tongue.hear(b"{\"type\":\"ping\",\"message\":\xff}"), Heard::Malformed);
+    }
+
+    #[test]
+    fn another_runs_broadcast_is_not_ours() {
+        let other = Tongue::new(&CableTable::default().load("ws://h").unwrap(), 8);
+        let text = delivery(&other, 1, "broadcast");
+        assert_eq!(tongue(false).hear(text.as_bytes()), Heard::Other);
+    }
+}

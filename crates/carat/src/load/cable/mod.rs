@@ -1,0 +1,13 @@
+//! Action Cable: many WebSocket connections, and broadcasts that every one of them has to receive.
+
+mod client;
+mod engine;
+mod flight;
+pub mod frame;
+pub mod handshake;
+pub mod message;
+mod run;
+mod steps;
+mod tally;
+
+pub(crate) use run::run;
