@@ -6,7 +6,7 @@ use crate::model::load_table::LoadTableError;
 use crate::model::{LoadReport, LoadSpec, Outcome, Severity, Trial};
 use crate::plan::{Experiment, Values, fill};
 use crate::process::{Identity, ProcRoot, Tree};
-use crate::sample::{Collections, SampleOptions, Sampler, ledger, read_inside, took};
+use crate::sample::{Collections, SampleOptions, Sampler, ledger, oom_kills, read_inside, took};
 use crate::settings::Took;
 use crate::trial::figures::{Seen, metrics};
 use crate::trial::prepare::directory;
@@ -134,7 +134,8 @@ impl Bench for RealBench {
             places: &places,
         };
         let mut seen = Seen::default();
-        let course = script.play(&mut site, &mut seen);
+        let kills = oom_kills(&ProcRoot::default());
+        let course = name_oom_kill(script.play(&mut site, &mut seen), kills);
         let log_tail = site.server.as_ref().map(|server| server.log_tail(50)).unwrap_or_default();
         (site.watch)(Progress { phase: Phase::Stop, done: None, memory: None });
         let (left, _) = site.close(self.experiment.server.stop_within.0);
@@ -367,6 +368,22 @@ fn crashed(halt: Halt) -> Course {
             let why = format!("the server ended with {} under load", words(status));
             Course::Outcome(Outcome::Crashed, Some(why))
         }
+    }
+}
+
+/// Tells a server that the kernel killed for want of memory from one that crashed: its first process died
+/// by KILL and the kernel counts more such kills than before the trial.
+fn name_oom_kill(course: Course, before: Option<u64>) -> Course {
+    let after = oom_kills(&ProcRoot::default());
+    let more = before.zip(after).is_some_and(|(before, after)| after > before);
+    match course {
+        Course::Outcome(Outcome::Crashed | Outcome::NeverReady, Some(why))
+            if more && why.contains("signal 9") =>
+        {
+            let why = format!("{why}: the kernel killed it for want of memory");
+            Course::Outcome(Outcome::OomKilled, Some(why))
+        }
+        other => other,
     }
 }
 
