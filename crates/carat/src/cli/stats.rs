@@ -32,7 +32,8 @@ pub(crate) struct StatsArgs {
     /// Variant that the others are compared with [default: the experiment's first]
     #[arg(long, value_name = "VARIANT")]
     baseline: Option<String>,
-    /// Metric that may get worse by at most so much, such as latency.p95=5% [default: the experiment's]
+    /// Metric that may get worse by at most so much, such as latency.p95=5% [default: the
+    /// experiment's]
     #[arg(long, value_name = "METRIC=LIMIT", value_parser = guard)]
     guard: Vec<(String, f64)>,
     /// Chance of claiming any difference where there is none
