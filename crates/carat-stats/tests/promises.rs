@@ -94,7 +94,7 @@ fn three_variants_share_one_error() {
 
 #[test]
 fn a_budget_finds_what_it_says_it_finds() {
-    for budget in [8, 15, 30, 60] {
+    for budget in [6, 8, 15, 30, 60] {
         let design = Design::new(0.05, 1, budget);
         let found = detectable(0.0041, budget).unwrap();
         let world = World { blocks: budget, ..World::new(Noise::Normal, &[-found]) };

@@ -5,8 +5,10 @@
 
 mod blocks;
 mod noise;
+mod order;
 mod series;
 
 pub use blocks::{Replication, World, peeking_errs};
 pub use noise::{Noise, Source};
+pub use order::{Order, Trouble};
 pub use series::{Shape, Soak};

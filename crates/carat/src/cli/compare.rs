@@ -100,7 +100,7 @@ fn begin(args: &CompareArgs) -> anyhow::Result<Begun> {
         library::unpack_in_one_of(&library::cache_roots(|name| std::env::var_os(name)))?;
     let prepared = prepare(&experiment, &libraries, &output::variable)?;
     for one in &prepared {
-        for warning in &one.warnings {
+        for warning in &one.applied.warnings {
             output::tell(&format!("note: variant `{}`: {warning}", one.variant.name));
         }
     }

@@ -5,8 +5,9 @@ use crate::load::{Generator, LoadError};
 use crate::model::load_table::LoadTableError;
 use crate::model::{LoadReport, LoadSpec, Outcome, Severity, Trial};
 use crate::plan::{Experiment, Values, fill};
-use crate::process::{ProcRoot, Tree};
-use crate::sample::{SampleOptions, Sampler};
+use crate::process::{Identity, ProcRoot, Tree};
+use crate::sample::{Collections, SampleOptions, Sampler, ledger, read_inside, took};
+use crate::settings::Took;
 use crate::trial::figures::{Seen, metrics};
 use crate::trial::prepare::directory;
 use crate::trial::service::{Service, ServiceOrder, ready_probe};
@@ -163,6 +164,8 @@ impl Bench for RealBench {
             samples: seen.samples,
             load_window_ms: seen.window_ms,
             load: seen.load,
+            ledger: seen.ledger,
+            notes: seen.notes,
             log_tail,
         })
     }
@@ -196,6 +199,8 @@ impl Script<'_> {
             self.drive(site, warmup, Phase::WarmUp)?;
         }
         let load = table.spec(&authority).map_err(contradiction)?;
+        let root = ProcRoot::default();
+        let before = Collections::read(&root, &site.members());
         let (from, ticks) = (site.now_ms(), site.cpu_ticks());
         let report = self.drive(site, load, Phase::Load)?;
         seen.window_ms = Some((from, site.now_ms()));
@@ -205,6 +210,11 @@ impl Script<'_> {
         ));
         site.rest(Phase::Settle, self.experiment.measure.settle.0).map_err(crashed)?;
         seen.last = Some(site.full_sample());
+        // Everything below asks the server itself, so it comes after the figures that count.
+        let members = site.members();
+        seen.collections = Collections::read(&root, &members).since(&before);
+        seen.ledger = Some(ledger(&root, &members, |member| read_inside(&root, member)));
+        seen.notes = self.not_taken(&root, &members);
         seen.available.1 = crate::sample::available(&ProcRoot::default());
         let fatal = report.flags.iter().find(|flag| flag.severity == Severity::Fatal);
         let invalid = fatal.map(|flag| format!("{}: {}", flag.code, flag.message));
@@ -213,6 +223,17 @@ impl Script<'_> {
             Some(why) => Err(Course::Outcome(Outcome::LoadInvalid, Some(why))),
             None => Ok(()),
         }
+    }
+
+    /// Settings that are not in effect although they were asked for.
+    fn not_taken(&self, root: &ProcRoot, members: &[Identity]) -> Vec<String> {
+        let checks = took(root, members, &self.prepared.settings, &self.prepared.applied);
+        let failed = checks.into_iter().filter_map(|check| match check.took {
+            Took::No(why) => Some(format!("{} did not take: {why}", check.setting)),
+            Took::NotYet(why) => Some(format!("{} has not taken yet: {why}", check.setting)),
+            Took::Yes(_) | Took::Unknown(_) => None,
+        });
+        failed.collect()
     }
 
     fn start_services(&self, site: &mut Site<'_>) -> Result<(), TrialError> {

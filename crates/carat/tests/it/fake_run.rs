@@ -217,11 +217,11 @@ fn another_question_is_answered_from_stored_trials_and_called_a_hint() {
     folder.run(&["compare", "fake.toml", "--fake", "71e6:100e3,69e6:100e3"]).assert_code(0);
     let ran = folder.run(&["stats", "fake.carat"]);
     ran.assert_code(0).assert_says("less memory");
-    assert!(!ran.err.contains("hint"), "{}", ran.err);
+    assert!(!ran.talk.contains("hint"), "{}", ran.talk);
     let turned = folder.run(&["stats", "fake.carat", "--baseline", "other", "--json"]);
     let results = json(&turned.assert_code(0).out);
     assert_eq!(results["results"]["conclusions"][0]["verdict"], "larger");
-    assert!(turned.err.contains("a hint to test, not evidence"), "{}", turned.err);
+    assert!(turned.talk.contains("a hint to test, not evidence"), "{}", turned.talk);
     folder.run(&["stats", "fake.carat", "--baseline", "nobody"]).assert_code(1);
     folder.run(&["stats", "fake.carat", "--metric", "memory.nonsense"]).assert_code(1);
 }
