@@ -1,6 +1,6 @@
 //! The real bench: real services, a real server, real load, the kernel's figures.
 
-use crate::launch::{Guard, Held, LaunchSpec, check_ready, free_port};
+use crate::launch::{Guard, Held, LaunchSpec, NewRoot, check_ready, free_port};
 use crate::load::{Generator, LoadError};
 use crate::model::load_table::LoadTableError;
 use crate::model::{LoadReport, LoadSpec, Outcome, Severity, Trial};
@@ -320,7 +320,22 @@ impl Script<'_> {
         env.insert(TOKEN.into(), self.places.token.clone());
         env.insert(PAGES.into(), pages.display().to_string());
         let log = self.places.folder.join("server.log");
-        Ok(LaunchSpec { command, dir: self.prepared.dir.clone(), env, log })
+        let root = self.new_root()?;
+        Ok(LaunchSpec { command, dir: self.prepared.dir.clone(), env, log, root })
+    }
+
+    /// The root that a setting asks for: the trial's own folder, the app's and the libraries' are shared with it.
+    fn new_root(&self) -> Result<Option<NewRoot>, TrialError> {
+        let Some(system) = self.prepared.applied.root.clone() else { return Ok(None) };
+        let scratch = self.workshop.directory.join(format!("root-{}", self.places.port));
+        fs::create_dir_all(&scratch).map_err(|source| TrialError::Machine {
+            what: "cannot prepare another root".into(),
+            source,
+        })?;
+        let app = std::path::absolute(&self.experiment.folder).unwrap_or_default();
+        let libraries = self.prepared.libraries.clone();
+        let shared = vec![app, self.prepared.dir.clone(), libraries, self.places.folder.clone()];
+        Ok(Some(NewRoot { system, scratch, shared }))
     }
 
     fn wait_until_ready(&self, site: &mut Site<'_>) -> Result<(), Course> {
