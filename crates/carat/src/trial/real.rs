@@ -204,8 +204,12 @@ impl Script<'_> {
             spent as f64 / rustix::param::clock_ticks_per_second() as f64,
         ));
         site.rest(Phase::Settle, self.experiment.measure.settle.0).map_err(crashed)?;
-        seen.last = Some(site.full_sample());
+        let mut last = site.full_sample();
         seen.available.1 = crate::sample::available(&ProcRoot::default());
+        // Asking the probes disturbs the server, so it comes after every other figure.
+        last.ledger = Some(Box::new(site.ledger()));
+        site.samples.push(last.clone());
+        seen.last = Some(last);
         let fatal = report.flags.iter().find(|flag| flag.severity == Severity::Fatal);
         let invalid = fatal.map(|flag| format!("{}: {}", flag.code, flag.message));
         seen.load = Some(report);
