@@ -181,7 +181,9 @@ fn follow(
         if recorder.wait().is_zero() {
             let members = recorder.sample();
             if members.is_empty() {
-                let how = status.map(|status| format!(" with {status}")).unwrap_or_default();
+                let ended = started.as_deref_mut().and_then(|started| started.server.ended());
+                let how =
+                    status.or(ended).map(|status| format!(" with {status}")).unwrap_or_default();
                 return format!("the server ended by itself{how}");
             }
             if let Some(started) = started.as_deref_mut() {

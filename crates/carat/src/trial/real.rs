@@ -6,7 +6,7 @@ use crate::model::load_table::LoadTableError;
 use crate::model::{LoadReport, LoadSpec, Outcome, Severity, Trial};
 use crate::plan::{Experiment, Values, fill};
 use crate::process::{Identity, ProcRoot, Tree};
-use crate::sample::{Collections, SampleOptions, Sampler, ledger, oom_kills, read_inside, took};
+use crate::sample::{Collections, SampleOptions, Sampler, oom_kills, took};
 use crate::settings::Took;
 use crate::trial::figures::{Seen, metrics};
 use crate::trial::prepare::directory;
@@ -165,7 +165,6 @@ impl Bench for RealBench {
             samples: seen.samples,
             load_window_ms: seen.window_ms,
             load: seen.load,
-            ledger: seen.ledger,
             notes: seen.notes,
             log_tail,
         })
@@ -213,13 +212,15 @@ impl Script<'_> {
         ));
         site.rest(Phase::Settle, self.experiment.measure.settle.0)
             .map_err(|halt| self.halted(halt, Outcome::Crashed))?;
-        seen.last = Some(site.full_sample());
-        // Everything below asks the server itself, so it comes after the figures that count.
+        let mut last = site.full_sample();
+        seen.available.1 = crate::sample::available(&ProcRoot::default());
+        // Asking the probes disturbs the server, so it comes after every other figure.
         let members = site.members();
         seen.collections = Collections::read(&root, &members).since(&before);
-        seen.ledger = Some(ledger(&root, &members, |member| read_inside(&root, member)));
         seen.notes = self.not_taken(&root, &members);
-        seen.available.1 = crate::sample::available(&ProcRoot::default());
+        last.ledger = Some(Box::new(site.ledger()));
+        site.samples.push(last.clone());
+        seen.last = Some(last);
         let fatal = report.flags.iter().find(|flag| flag.severity == Severity::Fatal);
         let invalid = fatal.map(|flag| format!("{}: {}", flag.code, flag.message));
         seen.load = Some(report);
