@@ -1,8 +1,8 @@
 //! What a budget of blocks can find, and how many blocks a difference takes.
 //!
-//! The rule was fitted to simulations of the whole procedure, looks included: with
-//! N = 37·(cv/Δ)² blocks a difference Δ is found in about 94 of 100 experiments, and no difference at all is called
-//! equivalent within ±Δ in about 92 of 100 (`bin/bench stats` prints the table).
+//! The rule was fitted to simulations of the whole procedure, looks included: with N = 37·(cv/Δ)²
+//! blocks a difference Δ is found in about 94 of 100 experiments, and no difference at all is
+//! called equivalent within ±Δ in about 92 of 100 (`bin/bench stats` prints the table).
 
 /// Blocks per squared ratio of spread to difference.
 const BLOCKS_PER_SQUARE: f64 = 37.0;
@@ -17,8 +17,9 @@ const ENOUGH_PAIRS: usize = 5;
 
 /// The spread of one trial as a fraction, from paired differences of logarithms.
 ///
-/// Robust (1.4826 × the median absolute deviation, over √2 because a pair holds two trials) and blind:
-/// it does not say which variant is smaller, so looking at it costs no error. `None` below five pairs.
+/// Robust (1.4826 × the median absolute deviation, over √2 because a pair holds two trials) and
+/// blind: it does not say which variant is smaller, so looking at it costs no error. `None` below
+/// five pairs.
 pub fn spread(pairs: &[f64]) -> Option<f64> {
     if pairs.len() < ENOUGH_PAIRS {
         return None;

@@ -1,7 +1,8 @@
-//! What `docs/method.md` promises, held to at few replications; `bin/bench stats` runs the same worlds at many.
+//! What `docs/method.md` promises, held to at few replications; `bin/bench stats` runs the same
+//! worlds at many.
 //!
-//! Bounds leave three standard errors of the simulation beside the promise, so that a change of seed does not
-//! break them and a wrong cut does.
+//! Bounds leave three standard errors of the simulation beside the promise, so that a change of
+//! seed does not break them and a wrong cut does.
 
 use carat_stats::budget::{blocks_for, detectable};
 use carat_stats::family::{Claim, Design, Finding, Price, guard};

@@ -1,7 +1,7 @@
 //! Simulated experiments whose truth is known, to hold the procedures to what they promise.
 //!
-//! Used at few replications by the tests and at many by `bin/bench stats`. Every figure depends on a
-//! seed alone.
+//! Used at few replications by the tests and at many by `bin/bench stats`. Every figure depends on
+//! a seed alone.
 
 mod blocks;
 mod noise;

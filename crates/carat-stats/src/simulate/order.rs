@@ -56,8 +56,8 @@ impl Order {
         }
     }
 
-    /// The estimated difference of two equal variants in standard deviations of a trial, and whether a
-    /// 5 % t test (paired for blocks) calls it one.
+    /// The estimated difference of two equal variants in standard deviations of a trial, and
+    /// whether a 5 % t test (paired for blocks) calls it one.
     pub fn once(self, trouble: Trouble, source: &mut Source) -> (f64, bool) {
         let second = self.second(source);
         let mut groups = [Vec::new(), Vec::new()];

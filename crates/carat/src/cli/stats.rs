@@ -1,10 +1,10 @@
 //! `carat stats`: the whole analysis again, from stored trials, also of another question.
 
-use crate::cli::{Exit, output, results};
+use crate::cli::{Exit, output};
 use crate::experiment::question;
 use crate::model::{Results, Role, Variant, Verdict, metric};
 use crate::plan::Percent;
-use crate::report::{Style, terminal};
+use crate::report::{Audience, Style, json, terminal};
 use crate::store::Store;
 use crate::verdict::growth::over_load;
 use crate::verdict::{Judge, Judgement, Question, Warning};
@@ -32,7 +32,8 @@ pub(crate) struct StatsArgs {
     /// Variant that the others are compared with [default: the experiment's first]
     #[arg(long, value_name = "VARIANT")]
     baseline: Option<String>,
-    /// Metric that may get worse by at most so much, such as latency.p95=5% [default: the experiment's]
+    /// Metric that may get worse by at most so much, such as latency.p95=5% [default: the
+    /// experiment's]
     #[arg(long, value_name = "METRIC=LIMIT", value_parser = guard)]
     guard: Vec<(String, f64)>,
     /// Chance of claiming any difference where there is none
@@ -60,7 +61,7 @@ pub(crate) fn run(args: &StatsArgs) -> anyhow::Result<Exit> {
         );
     }
     if args.json {
-        output::say(&results::json(&results)?)?;
+        output::say(&json(&results, Audience::Own)?)?;
     } else {
         let colour = output::colour(&io::stdout(), output::variable);
         output::say(&terminal(&results, Style { colour, width: output::width() }))?;

@@ -34,7 +34,7 @@ pub use collector::Collections;
 pub use growth::growth;
 pub use inside::{Inside, MallocFigures};
 pub use ledger::ledger;
-pub use machine::available;
+pub use machine::{available, oom_kills};
 pub use mappings::{Access, Mapping, parse_mappings};
 pub use page::{ProbePage, inside, read_inside};
 pub use pagemap::{Pages, count_pages};

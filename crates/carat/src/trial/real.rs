@@ -6,7 +6,7 @@ use crate::model::load_table::LoadTableError;
 use crate::model::{LoadReport, LoadSpec, Outcome, Severity, Trial};
 use crate::plan::{Experiment, Values, fill};
 use crate::process::{Identity, ProcRoot, Tree};
-use crate::sample::{Collections, SampleOptions, Sampler, ledger, read_inside, took};
+use crate::sample::{Collections, SampleOptions, Sampler, ledger, oom_kills, read_inside, took};
 use crate::settings::Took;
 use crate::trial::figures::{Seen, metrics};
 use crate::trial::prepare::directory;
@@ -132,6 +132,7 @@ impl Bench for RealBench {
             prepared: &self.prepared[plan.variant],
             workshop: &self.workshop,
             places: &places,
+            oom_kills: oom_kills(&ProcRoot::default()),
         };
         let mut seen = Seen::default();
         let course = script.play(&mut site, &mut seen);
@@ -177,6 +178,8 @@ struct Script<'a> {
     prepared: &'a Prepared,
     workshop: &'a Workshop,
     places: &'a Places,
+    /// Kills for want of memory that the kernel counted before the trial.
+    oom_kills: Option<u64>,
 }
 
 impl Script<'_> {
@@ -208,7 +211,8 @@ impl Script<'_> {
         seen.cpu = Some(Duration::from_secs_f64(
             spent as f64 / rustix::param::clock_ticks_per_second() as f64,
         ));
-        site.rest(Phase::Settle, self.experiment.measure.settle.0).map_err(crashed)?;
+        site.rest(Phase::Settle, self.experiment.measure.settle.0)
+            .map_err(|halt| self.halted(halt, Outcome::Crashed))?;
         seen.last = Some(site.full_sample());
         // Everything below asks the server itself, so it comes after the figures that count.
         let members = site.members();
@@ -234,6 +238,23 @@ impl Script<'_> {
             Took::Yes(_) | Took::Unknown(_) => None,
         });
         failed.collect()
+    }
+
+    /// What an end before its time means: `otherwise`, unless the kernel killed the server for want of memory.
+    fn halted(&self, halt: Halt, otherwise: Outcome) -> Course {
+        let Halt::Ended(status) = halt else { return TrialError::Interrupted.into() };
+        let when = match otherwise {
+            Outcome::NeverReady => "before it was ready",
+            _ => "under load",
+        };
+        let why = format!("the server ended with {} {when}", words(status));
+        let kills = oom_kills(&ProcRoot::default());
+        let more = self.oom_kills.zip(kills).is_some_and(|(before, after)| after > before);
+        if status.signal() == Some(libc::SIGKILL) && more {
+            let why = format!("{why}: the kernel killed it for want of memory");
+            return Course::Outcome(Outcome::OomKilled, Some(why));
+        }
+        Course::Outcome(otherwise, Some(why))
     }
 
     fn start_services(&self, site: &mut Site<'_>) -> Result<(), TrialError> {
@@ -317,7 +338,7 @@ impl Script<'_> {
                 let why = format!("after {within} s the server still {}", not_ready.0);
                 return Err(Course::Outcome(Outcome::NeverReady, Some(why)));
             }
-            site.step(Phase::Boot, None).map_err(never_ready)?;
+            site.step(Phase::Boot, None).map_err(|halt| self.halted(halt, Outcome::NeverReady))?;
         }
     }
 
@@ -341,33 +362,13 @@ impl Script<'_> {
                 return Ok(report);
             }
             let done = generator.progress().share();
-            site.step(phase, done).map_err(crashed)?;
+            site.step(phase, done).map_err(|halt| self.halted(halt, Outcome::Crashed))?;
         }
     }
 }
 
 fn contradiction(error: LoadTableError) -> TrialError {
     TrialError::from(LoadError::from(error))
-}
-
-fn never_ready(halt: Halt) -> Course {
-    match halt {
-        Halt::Interrupted => TrialError::Interrupted.into(),
-        Halt::Ended(status) => {
-            let why = format!("the server ended with {} before it was ready", words(status));
-            Course::Outcome(Outcome::NeverReady, Some(why))
-        }
-    }
-}
-
-fn crashed(halt: Halt) -> Course {
-    match halt {
-        Halt::Interrupted => TrialError::Interrupted.into(),
-        Halt::Ended(status) => {
-            let why = format!("the server ended with {} under load", words(status));
-            Course::Outcome(Outcome::Crashed, Some(why))
-        }
-    }
 }
 
 fn words(status: ExitStatus) -> String {

@@ -39,16 +39,17 @@ pub struct PartGrowth {
     pub growth: Growth,
 }
 
-/// Classifies one part; `series` holds pairs of progress so far and amount (bytes or slots), in order.
+/// Classifies one part; `series` holds pairs of progress so far and amount (bytes or slots), in
+/// order.
 pub fn classify_part(part: Part, progress: Progress, series: &[(f64, f64)]) -> PartGrowth {
     PartGrowth { part, progress, growth: classify(series, part.tolerance(progress)) }
 }
 
-/// The memory of one variant over its load, all its trials laid over each other; `None` where no trial
-/// that ended well was sampled during its load.
+/// The memory of one variant over its load, all its trials laid over each other; `None` where no
+/// trial that ended well was sampled during its load.
 ///
-/// Progress is counted in requests, which a closed loop serves evenly. Each trial is moved to the common level
-/// first: trials differ in level by more than a leak adds. Block 0 does not count.
+/// Progress is counted in requests, which a closed loop serves evenly. Each trial is moved to the
+/// common level first: trials differ in level by more than a leak adds. Block 0 does not count.
 pub fn over_load(trials: &[Trial], variant: &str) -> Option<PartGrowth> {
     let is = |t: &&Trial| t.block > 0 && t.variant == variant && t.outcome == Outcome::Ok;
     let runs: Vec<Vec<(f64, f64)>> =
@@ -74,7 +75,8 @@ fn load_series(trial: &Trial) -> Option<Vec<(f64, f64)>> {
     Some(inside.filter_map(point).collect())
 }
 
-/// The part that explains growth best: the innermost one that grows linearly, `None` where none does.
+/// The part that explains growth best: the innermost one that grows linearly, `None` where none
+/// does.
 ///
 /// Kept objects fill slots, slots fill memory: the innermost names the cause.
 pub fn culprit(parts: &[PartGrowth]) -> Option<&PartGrowth> {
@@ -86,8 +88,8 @@ pub fn culprit(parts: &[PartGrowth]) -> Option<&PartGrowth> {
 }
 
 impl Part {
-    /// The rate below which growth does not matter: 4 bytes, or a tenth of a slot, per request; 100 bytes
-    /// per second are 9 MB a day.
+    /// The rate below which growth does not matter: 4 bytes, or a tenth of a slot, per request; 100
+    /// bytes per second are 9 MB a day.
     pub fn tolerance(self, progress: Progress) -> f64 {
         let bytes = match progress {
             Progress::Requests => 4.0,
