@@ -6,7 +6,7 @@ use crate::experiment::{OpenOptions, Run, RunError, header, machine_facts, open,
 use crate::launch::{Guard, Libraries, library};
 use crate::model::{Results, Role, Variant, Verdict};
 use crate::plan::{Experiment, block_order};
-use crate::report::{PageOptions, Style, html, terminal};
+use crate::report::{Budget, PageOptions, Style, html, terminal};
 use crate::store::{Header, Store};
 use crate::trial::{
     Bench, FakeBench, FakeVariant, Interrupt, Prepared, RealBench, Workshop, prepare,
@@ -40,6 +40,9 @@ pub(crate) struct CompareArgs {
     /// Show what would be run, and run nothing
     #[arg(long)]
     dry_run: bool,
+    /// End with 99 where the results break this budget, with 3 where they do not prove that it is kept
+    #[arg(long, value_name = "METRIC<LIMIT", value_parser = Budget::parse)]
+    budget: Vec<Budget>,
     /// Print the results as JSON
     #[arg(long)]
     json: bool,
@@ -65,6 +68,7 @@ pub(crate) fn pilot(
         blocks: Some(blocks),
         seed: None,
         dry_run: false,
+        budget: Vec::new(),
         json: false,
         fake,
         fake_pace: 0,
@@ -167,7 +171,8 @@ fn conclude(args: &CompareArgs, store: &Store, ran: Result<(), RunError>) -> any
         format!("{trials} finished trials are kept; go on with --resume -o {}", path.display())
     };
     match ran {
-        Ok(()) => Ok(verdict(&results)),
+        Ok(()) if args.budget.is_empty() => Ok(verdict(&results)),
+        Ok(()) => Ok(report::hold(&results, &args.budget)),
         Err(RunError::Interrupted) => {
             output::tell(&format!("stopped by Ctrl-C: {}", kept()));
             Ok(Exit::Interrupted)
