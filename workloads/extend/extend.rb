@@ -37,7 +37,8 @@ class Script
   private
 
   def figures
-    { gc: GC.count, seconds: Process.clock_gettime(Process::CLOCK_MONOTONIC), rss: resident_bytes }
+    { gc: GC.count, seconds: Process.clock_gettime(Process::CLOCK_MONOTONIC),
+      cpu: Process.clock_gettime(Process::CLOCK_PROCESS_CPUTIME_ID), rss: resident_bytes }
   end
 
   def resident_bytes
@@ -47,8 +48,8 @@ class Script
   def report(before, after)
     grown = after[:rss] - before[:rss]
     { mode: @mode, count: @count, ruby: RUBY_VERSION, gc_runs: after[:gc] - before[:gc],
-      seconds: (after[:seconds] - before[:seconds]).round(3), rss_bytes: after[:rss],
-      grown_bytes: grown, bytes_each: (grown.to_f / @count).round(2) }
+      seconds: (after[:seconds] - before[:seconds]).round(3), cpu_seconds: (after[:cpu] - before[:cpu]).round(3),
+      rss_bytes: after[:rss], grown_bytes: grown, bytes_each: (grown.to_f / @count).round(2) }
   end
 end
 

@@ -15,19 +15,19 @@ class Booted
   end
 
   # Yields the running server and stops it afterwards, come what may.
-  def self.with(command, port: free_port, env: {}, ready: nil)
-    server = new(command, port, env)
+  def self.with(command, folder: Dir.pwd, port: free_port, env: {}, ready: nil)
+    server = new(command, folder, env.merge('PORT' => port.to_s))
     server.wait_until_ready(ready)
     yield server
   ensure
     server&.stop
   end
 
-  def initialize(command, port, env)
+  def initialize(command, folder, env)
     @command = command
-    @port = port
+    @port = Integer(env.fetch('PORT'))
     @log = Tempfile.new('carat-workload-log')
-    @pid = Process.spawn(env.merge('PORT' => port.to_s), *command, pgroup: true, out: @log.path, err: [:child, :out])
+    @pid = Process.spawn(env, *command, chdir: folder, pgroup: true, out: @log.path, err: [:child, :out])
   end
 
   def wait_until_ready(path)

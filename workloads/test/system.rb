@@ -1,8 +1,6 @@
 # frozen_string_literal: true
 
-require 'fileutils'
 require 'open3'
-require 'tmpdir'
 
 # Where the workloads run: this machine's own Ruby, or that of a root made by `bin/roots`.
 class System
@@ -18,20 +16,18 @@ class System
     name == 'here'
   end
 
-  # The folder of a workload as the command sees it: a root shares only `/tmp` with this machine.
   def folder(workload)
-    File.join(here? ? File.join(CHECKOUT, 'workloads') : copied_workloads, workload)
+    File.join(CHECKOUT, 'workloads', workload)
   end
 
-  # The command line that runs `command` in that folder on this system.
-  def wrap(command, folder)
-    inside = ['sh', '-c', 'cd "$0" && exec "$@"', folder, *command]
-    here? ? inside : [File.join(CHECKOUT, 'bin/roots'), '--run', name, '--', *inside]
+  # The command line that runs `command` on this system, in the folder where it is started.
+  def wrap(command)
+    here? ? command : [File.join(CHECKOUT, 'bin/roots'), '--run', name, '--', *command]
   end
 
   # Standard output of a command that has to succeed.
-  def capture(*command, dir:)
-    output, status = Open3.capture2(*wrap(command, folder(dir)))
+  def capture(*command, workload:)
+    output, status = Open3.capture2(*wrap(command), chdir: folder(workload))
     raise "#{command.join(' ')} failed on #{name}: #{status}" unless status.success?
 
     output
@@ -40,16 +36,6 @@ class System
   # Whether this system's Ruby has these libraries; ruby34 has only those of pure Ruby.
   def libraries?(*names)
     script = names.map { |library| "require '#{library}'" }.join(';')
-    system(*wrap(['ruby', '-e', script], '/'), err: File::NULL)
-  end
-
-  private
-
-  def copied_workloads
-    @copied_workloads ||= Dir.mktmpdir('carat-workloads-').tap do |copy|
-      at_exit { FileUtils.rm_rf(copy) }
-      FileUtils.cp_r(File.join(CHECKOUT, 'workloads', '.'), copy)
-      FileUtils.chmod(0o755, copy)
-    end
+    system(*wrap(['ruby', '-e', script]), chdir: __dir__, err: File::NULL)
   end
 end

@@ -1,6 +1,8 @@
 //! The command line as it is written.
 
-use crate::cli::{Exit, compare, exec, exit, explain, load, output, record, report, workload};
+use crate::cli::{
+    Exit, compare, exec, exit, explain, load, output, plan, record, report, stats, workload,
+};
 use crate::launch::{guard_main, stage_main};
 use crate::load::worker_main;
 use clap::{Parser, Subcommand};
@@ -25,6 +27,10 @@ enum Command {
     Record(record::RecordArgs),
     /// Write one HTML page from a results file
     Report(report::ReportArgs),
+    /// Analyse a results file again, also for another question
+    Stats(stats::StatsArgs),
+    /// Say what an experiment could find in how many blocks and minutes
+    Plan(plan::PlanArgs),
     /// Drive a load against a running server
     Load(load::LoadArgs),
     /// Apply settings, then become the server
@@ -61,6 +67,8 @@ pub fn main() -> ExitCode {
         Command::Explain(args) => explain::run(&args),
         Command::Record(args) => record::run(&args),
         Command::Report(args) => report::run(&args),
+        Command::Stats(args) => stats::run(&args),
+        Command::Plan(args) => plan::run(&args),
         Command::Workload(args) => workload::run(&args),
     };
     match done {

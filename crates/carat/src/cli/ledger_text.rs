@@ -1,10 +1,12 @@
 //! A ledger for people: tables, bars, and one line on the allocator.
 
 use crate::model::Bytes;
-use crate::model::ledger::{Basis, Ledger, Part, ProcessLedger, RubyHeap};
+use crate::model::ledger::{Arena, Basis, Ledger, Part, ProcessLedger, RubyHeap};
 use std::io::{self, Write};
 
 const BAR: usize = 24;
+/// Arenas shown of each process; `--json` has all.
+const ARENAS: usize = 5;
 
 /// Writes the whole ledger.
 pub(crate) fn write_ledger(out: &mut dyn Write, ledger: &Ledger) -> io::Result<()> {
@@ -115,7 +117,8 @@ fn write_processes(out: &mut dyn Write, ledger: &Ledger) -> io::Result<()> {
 fn write_heaps(out: &mut dyn Write, ledger: &Ledger) -> io::Result<()> {
     for process in &ledger.processes {
         let Some(heap) = &process.heap else { continue };
-        let ruby = process.ruby.as_deref().unwrap_or("?");
+        let described = process.ruby.as_deref().unwrap_or_default();
+        let ruby = described.split_ascii_whitespace().nth(1).unwrap_or_default();
         writeln!(
             out,
             "\nRuby {ruby} heap of {}: {} of pages, {} resident, {} of it private",
@@ -159,8 +162,11 @@ fn all_slots(heap: &RubyHeap) -> String {
 
 fn write_arenas(out: &mut dyn Write, ledger: &Ledger) -> io::Result<()> {
     for process in ledger.processes.iter().filter(|process| process.arenas.len() > 1) {
-        writeln!(out, "\nMalloc arenas of {}: {}", process.pid, process.arenas.len())?;
-        for arena in &process.arenas {
+        let count = process.arenas.len();
+        writeln!(out, "\nMalloc arenas of {}: {count}, the largest:", process.pid)?;
+        let mut largest: Vec<&Arena> = process.arenas.iter().collect();
+        largest.sort_by_key(|arena| std::cmp::Reverse(arena.held));
+        for arena in largest.into_iter().take(ARENAS) {
             let name = if arena.number == 0 { "main".into() } else { arena.number.to_string() };
             let resident = arena.resident.map(|bytes| format!(", {bytes} resident"));
             let free = arena.free.map(|free| {
@@ -191,7 +197,7 @@ fn shortened(title: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::ledger::{Allocator, Arena, PartKind, SlotPool};
+    use crate::model::ledger::{Allocator, PartKind, SlotPool};
 
     fn example() -> Ledger {
         let part = |kind, pss| Part {
@@ -220,7 +226,7 @@ mod tests {
                 loaded: Vec::new(),
                 evidence: "the probe looked up `malloc` inside the process".into(),
             },
-            ruby: Some("3.1.2".into()),
+            ruby: Some("ruby 3.1.2p20 (2022-04-12) [x86_64-linux-gnu]".into()),
             heap: Some(RubyHeap {
                 size: Bytes(5_000_000),
                 resident: Bytes(4_000_000),
@@ -265,6 +271,7 @@ mod tests {
             "Allocator in use: glibc (the probe looked up",
             "malloc, live                   30.00 MB   75.0 %    15.00 MB    15.00 MB  ██████████████████",
             "unexplained                     0.90 MB    2.2 %",
+            "Ruby 3.1.2p20 heap of 4312: 5.00 MB of pages",
             "slots of   40 B:      75000 live      25000 free   25.0 % free,    300 pages",
             "main: 8.00 MB held, 2.00 MB free (25 %)",
         ] {

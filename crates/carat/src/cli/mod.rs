@@ -4,6 +4,7 @@
 
 mod args;
 mod compare;
+mod dry_run;
 mod exec;
 mod exec_format;
 mod exec_verify;
@@ -12,6 +13,7 @@ mod explain;
 mod ledger_text;
 mod load;
 mod output;
+mod plan;
 mod progress;
 mod record;
 mod record_text;
@@ -19,6 +21,7 @@ mod record_view;
 mod recorder;
 mod report;
 mod results;
+mod stats;
 mod suggest;
 mod workload;
 

@@ -3,13 +3,15 @@
 use crate::model::recording::{InsideSample, Marker, MarkerKind};
 use crate::model::{Bytes, Ledger, Sample, SamplerCost};
 use crate::process::{Identity, ProcRoot, Tree};
-use crate::sample::{ProbePage, SampleOptions, Sampler, inside, ledger, read_inside};
+use crate::sample::{ProbePage, SampleOptions, Sampler, inside, ledger, read_insides};
 use carat_wire::page::Gc;
 use std::collections::{BTreeMap, HashMap};
 use std::time::{Duration, Instant};
 
 /// The probe walks malloc's free lists when asked, so it is asked seldom.
 const ASK_EVERY: Duration = Duration::from_secs(5);
+/// Finding the tree reads every process of the machine.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// A tree that ends by itself leaves at least a ledger of this age.
 const LEDGER_EVERY: Duration = Duration::from_secs(60);
 
@@ -23,6 +25,7 @@ pub(crate) struct Recorder {
     asked: Option<Duration>,
     drawn: Option<Duration>,
     slots: BTreeMap<u32, u32>,
+    members: (Duration, Vec<Identity>),
     pub(crate) samples: Vec<Sample>,
     pub(crate) inside: Vec<InsideSample>,
     pub(crate) markers: Vec<Marker>,
@@ -40,6 +43,7 @@ impl Recorder {
             asked: None,
             drawn: None,
             slots: BTreeMap::new(),
+            members: (Duration::ZERO, Vec::new()),
             samples: Vec::new(),
             inside: Vec::new(),
             markers: Vec::new(),
@@ -70,7 +74,7 @@ impl Recorder {
 
     /// Takes the sample that is due; the tree's members, none where it has ended.
     pub(crate) fn sample(&mut self) -> Vec<Identity> {
-        let members = self.members();
+        let members = self.recent_members();
         if members.is_empty() {
             return members;
         }
@@ -103,12 +107,26 @@ impl Recorder {
         self.markers.push(Marker { at_ms: self.elapsed().as_millis() as u64, what });
     }
 
+    /// The members as of a second ago at most, as long as none of those has ended; those of now for a pass
+    /// over the tree, because a child that is not read takes its share of its parent's pages along.
+    fn recent_members(&mut self) -> Vec<Identity> {
+        let at = self.elapsed();
+        let (looked_at, known) = &self.members;
+        let complete = self.samples.last().is_some_and(|last| last.members.len() == known.len());
+        let recent = at < *looked_at + LOOK_EVERY;
+        if complete && recent && !known.is_empty() && !self.sampler.will_pass(at) {
+            return known.clone();
+        }
+        self.members = (at, self.members());
+        self.members.1.clone()
+    }
+
     fn members(&mut self) -> Vec<Identity> {
         self.sampler.look(&mut self.tree).iter().map(|stat| stat.identity()).collect()
     }
 
     fn draw(&mut self, members: &[Identity]) {
-        self.ledger = Some(ledger(&self.root, members, |member| read_inside(&self.root, member)));
+        self.ledger = Some(ledger(&self.root, members, &read_insides(&self.root, members)));
     }
 
     fn note_joining_and_leaving(&mut self, sample: &Sample) {

@@ -85,16 +85,17 @@ pub fn unpack_in_one_of(roots: &[PathBuf]) -> Result<Libraries, LibraryError> {
 
 /// Unpacks into `cache_root/<content hash>/`, or finds there what an earlier call unpacked.
 ///
-/// Makes `cache_root` where it is missing. Both folders must belong to this user, be closed to
-/// everybody else, and not be links.
+/// Makes `cache_root` where it is missing. Both folders must belong to this user and not be links;
+/// nobody else may write into the first or look into the second.
 pub fn unpack(cache_root: &Path) -> Result<Libraries, LibraryError> {
     if cache_root.as_os_str().as_bytes().iter().any(u8::is_ascii_whitespace) {
         return Err(LibraryError::WhiteSpace(cache_root.to_owned()));
     }
     let directory = cache_root.join(content_hash());
-    for folder in [cache_root, &directory] {
+    // Others may look into a cache that was there before, but what is loaded lies in a closed folder.
+    for (folder, closed) in [(cache_root, 0o022), (&directory, 0o077)] {
         DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(at(folder))?;
-        check_private(folder)?;
+        check_private(folder, closed)?;
     }
     check_loadable(&directory)?;
     for (name, content) in FILES {
@@ -123,13 +124,14 @@ fn content_hash() -> String {
     hash.finalize()[..16].iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-fn check_private(folder: &Path) -> Result<(), LibraryError> {
+/// `closed` are the bits that the mode must not have.
+fn check_private(folder: &Path, closed: u32) -> Result<(), LibraryError> {
     let seen = fs::symlink_metadata(folder).map_err(at(folder))?;
     let problem = if !seen.is_dir() {
         "a link or a file"
     } else if seen.uid() != rustix::process::geteuid().as_raw() {
         "belongs to somebody else"
-    } else if seen.mode() & 0o077 != 0 {
+    } else if seen.mode() & closed != 0 {
         "open to others, want mode 0700"
     } else {
         return Ok(());
@@ -220,7 +222,11 @@ mod tests {
         let home = tempfile::tempdir().unwrap();
         let open = home.path().join("open");
         fs::create_dir(&open).unwrap();
+        fs::set_permissions(&open, fs::Permissions::from_mode(0o775)).unwrap();
+        assert!(matches!(unpack(&open), Err(LibraryError::NotPrivate(..))));
         fs::set_permissions(&open, fs::Permissions::from_mode(0o755)).unwrap();
+        let inner = unpack(&open).unwrap().directory;
+        fs::set_permissions(&inner, fs::Permissions::from_mode(0o711)).unwrap();
         assert!(matches!(unpack(&open), Err(LibraryError::NotPrivate(..))));
         let target = home.path().join("target");
         DirBuilder::new().mode(0o700).create(&target).unwrap();

@@ -17,6 +17,8 @@ pub enum PartKind {
     SlotsLive,
     /// Ruby slots without an object, and the headers of their pages.
     SlotsFree,
+    /// Contents of young arrays, hashes and structs (Ruby 2.6 to 3.2).
+    TransientHeap,
     /// Memory that Ruby, gems and libraries hold from malloc.
     MallocLive,
     /// Memory that malloc holds and nobody uses.
@@ -29,8 +31,6 @@ pub enum PartKind {
     SlotsOrMalloc,
     /// Memory shared on purpose, such as a memfd.
     SharedMemory,
-    /// Anonymous memory of a known, other purpose.
-    OtherAnonymous,
 }
 
 impl PartKind {
@@ -41,13 +41,13 @@ impl PartKind {
         Self::Jit,
         Self::SlotsLive,
         Self::SlotsFree,
+        Self::TransientHeap,
         Self::MallocLive,
         Self::MallocFree,
         Self::AllocatorOverhead,
         Self::Malloc,
         Self::SlotsOrMalloc,
         Self::SharedMemory,
-        Self::OtherAnonymous,
     ];
 
     /// What a reader calls it.
@@ -58,13 +58,13 @@ impl PartKind {
             Self::Jit => "JIT code",
             Self::SlotsLive => "Ruby slots, live",
             Self::SlotsFree => "Ruby slots, free",
+            Self::TransientHeap => "Ruby transient heap",
             Self::MallocLive => "malloc, live",
             Self::MallocFree => "malloc, free",
             Self::AllocatorOverhead => "allocator overhead",
             Self::Malloc => "malloc (live or free)",
             Self::SlotsOrMalloc => "Ruby slots or large malloc",
             Self::SharedMemory => "shared memory",
-            Self::OtherAnonymous => "other anonymous",
         }
     }
 }

@@ -1,8 +1,9 @@
 //! Takes out of results what must not be shown: control characters and secrets always; for a shared report
 //! also the host's and the user's name, paths, log lines and environment beyond an allow-list.
 
-use crate::model::Results;
-use crate::report::text::plain;
+use crate::model::recording::Recording;
+use crate::model::{Ledger, Results};
+use crate::report::text::{one_line, plain, shorten};
 use std::collections::BTreeMap;
 
 /// Who will read what is written.
@@ -129,6 +130,7 @@ pub(crate) fn prepare(results: &Results, audience: Audience) -> Results {
                 rules.edit(&mut flag.message);
             }
             load.metrics = rules.names(std::mem::take(&mut load.metrics));
+            load.errors_by = rules.names(std::mem::take(&mut load.errors_by));
         }
         match audience {
             Audience::Own => rules.edit(&mut trial.log_tail),
@@ -136,6 +138,48 @@ pub(crate) fn prepare(results: &Results, audience: Audience) -> Results {
         }
     }
     shown
+}
+
+/// A recording as that audience may see it.
+pub(crate) fn prepare_recording(recording: &Recording, audience: Audience) -> Recording {
+    let rules = Rules { audience, identities: Vec::new() };
+    let mut shown = recording.clone();
+    for text in [&mut shown.schema, &mut shown.what, &mut shown.ended] {
+        rules.edit(text);
+    }
+    shown.warnings.iter_mut().for_each(|warning| rules.edit(warning));
+    for growth in &mut shown.growth {
+        for text in [&mut growth.component, &mut growth.kind, &mut growth.unit] {
+            rules.edit(text);
+        }
+    }
+    if let Some(ledger) = &mut shown.ledger {
+        edit_ledger(&rules, ledger);
+    }
+    shown
+}
+
+/// A ledger, and what it is of, as that audience may see them.
+pub(crate) fn prepare_ledger(what: &str, ledger: &Ledger, audience: Audience) -> (String, Ledger) {
+    let rules = Rules { audience, identities: Vec::new() };
+    let mut shown = ledger.clone();
+    edit_ledger(&rules, &mut shown);
+    (rules.text(what), shown)
+}
+
+fn edit_ledger(rules: &Rules, ledger: &mut Ledger) {
+    ledger.unread.iter_mut().for_each(|unread| rules.edit(unread));
+    for process in &mut ledger.processes {
+        rules.edit(&mut process.title);
+        for (name, value) in &mut process.environment {
+            *value = rules.value(name, value);
+            rules.edit(name);
+        }
+        let allocator = &mut process.allocator;
+        rules.edit(&mut allocator.evidence);
+        allocator.active.iter_mut().chain(&mut allocator.loaded).for_each(|text| rules.edit(text));
+        process.ruby.iter_mut().for_each(|text| rules.edit(text));
+    }
 }
 
 struct Rules {
@@ -204,7 +248,7 @@ impl Rules {
     fn distinct_names(&self, results: &Results) -> BTreeMap<String, String> {
         let mut names: BTreeMap<String, String> = BTreeMap::new();
         for variant in &results.variants {
-            let base = crate::report::text::one_line(&self.text(&variant.name));
+            let base = shorten(&one_line(&self.text(&variant.name)), 120);
             let mut name = base.clone();
             let mut copy = 2;
             while names.values().any(|taken| *taken == name) {

@@ -37,7 +37,7 @@ pub(crate) fn detect(mappings: &[Mapping], inside: Option<&Inside>) -> Allocator
 }
 
 fn glibc_heap(mappings: &[Mapping]) -> Bytes {
-    let signs = Signs { stack_pointers: &[], glibc: true };
+    let signs = Signs { stack_pointers: &[], glibc: true, transient_heap: false };
     // mimalloc and jemalloc align their own regions like arenas, so only the program break is proof.
     let is_main = |region: &Region| matches!(region, Region::MainArena);
     let regions = classify(mappings, signs);

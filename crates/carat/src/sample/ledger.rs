@@ -12,6 +12,7 @@ use crate::sample::stacks::stack_pointers;
 use crate::sample::{
     Inside, Mapping, Region, Rollup, Signs, classify, parse_mappings, parse_status,
 };
+use std::collections::HashMap;
 
 /// Memory moves while it is read; beyond this share of a process the reading is repeated.
 const SETTLED: f64 = 0.005;
@@ -21,14 +22,10 @@ const ATTEMPTS: u32 = 3;
 ///
 /// Reads `smaps`, `smaps_rollup` and `pagemap` of every process: tens of milliseconds per gigabyte, so it is
 /// for single moments and not for a series.
-pub fn ledger(
-    root: &ProcRoot,
-    members: &[Identity],
-    inside: impl Fn(Identity) -> Option<Inside>,
-) -> Ledger {
+pub fn ledger(root: &ProcRoot, members: &[Identity], inside: &HashMap<Identity, Inside>) -> Ledger {
     let mut ledger = Ledger::default();
     for &member in members {
-        match process_ledger(root, member, inside(member).as_ref()) {
+        match process_ledger(root, member, inside.get(&member)) {
             Ok(process) => ledger.processes.push(process),
             Err(ReadError::Ended(_)) => {}
             Err(error) => ledger.unread.push(error.to_string()),
@@ -101,7 +98,9 @@ fn process_ledger(
     let allocator = detect(&reading.mappings, inside);
     let pointers = stack_pointers(root, identity.pid);
     let glibc = allocator.active.as_deref() == Some("glibc");
-    let regions = classify(&reading.mappings, Signs { stack_pointers: &pointers, glibc });
+    let transient_heap = may_have_transient_heap(&reading.mappings, inside);
+    let signs = Signs { stack_pointers: &pointers, glibc, transient_heap };
+    let regions = classify(&reading.mappings, signs);
     let pagemap = Pagemap::open(&reading.directory).ok();
     let groups = Groups::of(&reading.mappings, &regions, inside, pagemap);
     let parts = match inside {
@@ -130,6 +129,21 @@ fn process_ledger(
         arenas: arenas(&reading.mappings, &regions, inside),
         environment: settings_in(&reading.text("environ")),
     })
+}
+
+/// Ruby 2.6 brought the transient heap and 3.3 removed it.
+fn may_have_transient_heap(mappings: &[Mapping], inside: Option<&Inside>) -> bool {
+    let library = mappings.iter().find_map(|mapping| mapping.name.split_once("libruby"));
+    let from_probe = inside.and_then(|inside| inside.ruby.as_deref());
+    let version = from_probe.or(library.map(|(_, rest)| rest)).and_then(first_version);
+    version.is_some_and(|version| ((2, 6)..(3, 3)).contains(&version))
+}
+
+/// The first `major.minor` in a text such as `ruby 3.1.2p20` or `-3.1.so.3.1.2`.
+fn first_version(text: &str) -> Option<(u32, u32)> {
+    let start = text.find(|letter: char| letter.is_ascii_digit())?;
+    let mut numbers = text[start..].split(|letter: char| !letter.is_ascii_digit());
+    Some((numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?))
 }
 
 fn ruby_heap(inside: &Inside, groups: Groups) -> Option<RubyHeap> {
@@ -212,10 +226,22 @@ mod tests {
     }
 
     #[test]
+    fn the_version_is_found_in_a_description_and_in_a_librarys_name() {
+        for (text, version) in [
+            ("ruby 3.1.2p20 (2022-04-12 revision 4491bb740a)", Some((3, 1))),
+            ("-2.7.so.2.7.4", Some((2, 7))),
+            (".so.3.3.8", Some((3, 3))),
+            (".so", None),
+        ] {
+            assert_eq!(first_version(text), version, "{text}");
+        }
+    }
+
+    #[test]
     fn this_process_adds_up_to_the_kernels_figure() {
         let root = ProcRoot::default();
         let me = root.identify(std::process::id()).unwrap();
-        let ledger = ledger(&root, &[me], |_| None);
+        let ledger = ledger(&root, &[me], &HashMap::new());
         let sum: i64 = ledger.parts.iter().map(|part| part.pss.0 as i64).sum();
         assert_eq!(sum + ledger.unexplained, ledger.pss.0 as i64);
         assert!(ledger.unexplained_share() < 0.1, "{ledger:?}");

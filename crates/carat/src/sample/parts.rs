@@ -16,6 +16,7 @@ pub(crate) struct Groups {
     arenas: Weight,
     large: Weight,
     shared: Weight,
+    transient: Weight,
     anonymous: Weight,
     /// Resident slots on pages that Ruby 3.0 and older took from malloc, already out of `arenas`.
     slots_in_arenas: f64,
@@ -33,7 +34,7 @@ impl Groups {
         for (mapping, &region) in mappings.iter().zip(regions) {
             let mut weight = Weight::of(mapping);
             if let Some(inside) = inside
-                && !matches!(region, Region::File | Region::SharedMemory | Region::Jit)
+                && !mapping.name.starts_with('/')
                 && mapping.rss.0 > 0
             {
                 let slots = slot_weight(mapping, inside, pagemap.as_mut()).at_most(weight);
@@ -107,6 +108,7 @@ impl Groups {
             (PartKind::Stacks, self.stacks),
             (PartKind::Jit, self.jit),
             (PartKind::SharedMemory, self.shared),
+            (PartKind::TransientHeap, self.transient),
         ]);
         told.sort_by_key(|(kind, _)| *kind);
         told.into_iter()
@@ -124,6 +126,7 @@ impl Groups {
             Region::Jit => &mut self.jit,
             Region::RubyHeap => &mut self.slots,
             Region::SharedMemory => &mut self.shared,
+            Region::TransientHeap => &mut self.transient,
             Region::Anonymous => &mut self.anonymous,
         }
     }

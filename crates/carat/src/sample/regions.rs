@@ -19,6 +19,8 @@ pub enum Region {
     Jit,
     /// Named by the kernel as pages of Ruby's heap.
     RubyHeap,
+    /// Where Ruby 2.6 to 3.2 keeps short-lived contents of arrays, hashes and structs.
+    TransientHeap,
     /// Shared on purpose.
     SharedMemory,
     /// Anonymous memory without any sign.
@@ -29,6 +31,10 @@ pub enum Region {
 const ARENA_ALIGNMENT: u64 = 64 << 20;
 /// Guards are a page or a few; a longer inaccessible range is a reservation.
 const LARGEST_GUARD: u64 = 64 << 10;
+/// Zeroed data of a library is seldom larger; what is larger and lies behind one only happens to.
+const LARGEST_ZEROED: u64 = 128 << 10;
+/// Size of the transient heap, mapped at once (transient_heap.c, `TRANSIENT_HEAP_TOTAL_SIZE`).
+const TRANSIENT_HEAP: u64 = 32 << 20;
 /// No thread of a server has a stack larger than this.
 const LARGEST_STACK: u64 = 64 << 20;
 
@@ -39,6 +45,8 @@ pub struct Signs<'a> {
     pub stack_pointers: &'a [u64],
     /// Whether glibc's malloc is the one in use, so that its shapes mean something.
     pub glibc: bool,
+    /// Whether this may be a Ruby with a transient heap, 2.6 to 3.2.
+    pub transient_heap: bool,
 }
 
 /// The purpose of every mapping, in their order.
@@ -59,6 +67,9 @@ fn region(mappings: &[Mapping], index: usize, signs: Signs<'_>) -> Region {
     if mapping.access.shared {
         return Region::SharedMemory;
     }
+    if signs.transient_heap && mapping.access.write && mapping.size() == TRANSIENT_HEAP {
+        return Region::TransientHeap;
+    }
     if signs.glibc && is_arena(mapping, mappings.get(index + 1)) {
         return Region::Arena;
     }
@@ -70,7 +81,8 @@ fn region(mappings: &[Mapping], index: usize, signs: Signs<'_>) -> Region {
         return Region::Stack;
     }
     // A library's zeroed data follows its written data without a gap and has no name of its own.
-    if before.is_some_and(|before| before.name.starts_with('/') && before.access.write) {
+    let behind_data = before.is_some_and(|b| b.name.starts_with('/') && b.access.write);
+    if behind_data && mapping.size() <= LARGEST_ZEROED {
         return Region::File;
     }
     Region::Anonymous
@@ -138,17 +150,20 @@ mod tests {
         7f0030000000-7f0030100000 r-xp 0 00:00 0 \n\
         7f0030200000-7f0030300000 rw-p 0 fe:00 5 /usr/lib/libruby.so\n\
         7f0030300000-7f0030310000 rw-p 0 00:00 0 \n\
+        7f0030380000-7f0030390000 rw-p 0 fe:00 6 /usr/lib/zlib.so\n\
+        7f0030390000-7f00303f0000 rw-p 0 00:00 0 \n\
         7f0030400000-7f0030500000 rw-s 0 00:01 9 /memfd:carat (deleted)\n\
         7f0030600000-7f0030700000 rw-p 0 00:00 0 [anon:Ruby:GC:default:heap_page_body_allocate]\n\
         7f0030800000-7f0030900000 rw-p 0 00:00 0 [anon: glibc: malloc arena]\n\
         7f0040000000-7f0040100000 rw-p 0 00:00 0 \n\
+        7f0050008000-7f0052008000 rw-p 0 00:00 0 \n\
         7ffc00000000-7ffc00100000 rw-p 0 00:00 0 [stack]\n";
 
     #[test]
     fn every_mapping_is_known_by_its_name_shape_or_neighbours() {
         let mappings = parse_mappings(MAPS);
         let pointer = [0x7f00_4008_0000];
-        let signs = Signs { stack_pointers: &pointer, glibc: true };
+        let signs = Signs { stack_pointers: &pointer, glibc: true, transient_heap: true };
         let expected = [
             Region::MainArena,
             Region::Arena,
@@ -159,10 +174,13 @@ mod tests {
             Region::Jit,
             Region::File,
             Region::File,
+            Region::File,
+            Region::Anonymous,
             Region::SharedMemory,
             Region::RubyHeap,
             Region::Arena,
             Region::Stack,
+            Region::TransientHeap,
             Region::Stack,
         ];
         for ((mapping, region), expected) in
@@ -175,7 +193,7 @@ mod tests {
     #[test]
     fn glibcs_shape_means_nothing_under_another_allocator() {
         let mappings = parse_mappings(MAPS);
-        let signs = Signs { stack_pointers: &[], glibc: false };
+        let signs = Signs { stack_pointers: &[], glibc: false, transient_heap: false };
         assert_eq!(classify(&mappings, signs)[1], Region::Anonymous);
     }
 }

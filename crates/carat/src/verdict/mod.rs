@@ -5,6 +5,7 @@
 //! into words. Starting trials, storing them and showing conclusions is left to others.
 
 mod doubts;
+pub mod forecast;
 pub mod growth;
 pub mod judge;
 pub mod outcomes;
@@ -13,6 +14,7 @@ pub mod question;
 pub mod warning;
 pub mod wording;
 
+pub use forecast::{Forecast, Outlook, forecast};
 pub use judge::{Judge, Judgement, Next, Stop, judge};
 pub use outcomes::Outcomes;
 pub use pairs::Dropped;

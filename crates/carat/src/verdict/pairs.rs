@@ -54,6 +54,23 @@ impl<'a> Blocks<'a> {
         self.blocks.values().flat_map(|block| block.values().copied())
     }
 
+    /// Whether two blocks have begun and none of the trials that ended well has a value of `name`.
+    pub(crate) fn unmeasured(&self, name: &str) -> bool {
+        let mut well = self.trials().filter(|trial| trial.outcome == Outcome::Ok).peekable();
+        well.peek().is_some()
+            && self.blocks.len() >= 2
+            && well.all(|trial| !trial.metrics.contains_key(name))
+    }
+
+    /// Seconds of a typical complete block, all its trials together.
+    pub(crate) fn seconds(&self) -> Option<f64> {
+        let trials = self.blocks.values().map(BTreeMap::len).max()?;
+        let complete = self.blocks.values().filter(|block| block.len() == trials);
+        let sums: Vec<f64> =
+            complete.map(|block| block.values().map(|trial| trial.seconds).sum()).collect();
+        carat_stats::budget::median(&sums)
+    }
+
     /// The pairs of `variant` with `baseline` in the metric `name`, one entry per block.
     pub(crate) fn pairs(&self, baseline: &str, variant: &str, name: &str) -> Pairs {
         let value = |block: &BTreeMap<&str, &Trial>, of: &str| {
@@ -174,6 +191,7 @@ pub(crate) mod tests {
             samples: Vec::new(),
             load_window_ms: None,
             load: None,
+            notes: Vec::new(),
             log_tail: String::new(),
         }
     }

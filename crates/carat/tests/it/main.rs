@@ -2,13 +2,24 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod exec;
 mod fake_run;
 mod load_cable;
 mod load_http;
 mod load_server;
 mod probe;
+mod probe_figures;
+mod probe_hardships;
+mod probe_ruby;
 mod real_run;
+mod record_run;
 mod report;
 mod report_builder;
+mod report_page;
+mod report_things;
+mod runtime;
+mod sample_captured;
+mod sample_ledger;
 mod support;
 mod tidy;
+mod workloads;

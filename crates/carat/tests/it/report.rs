@@ -1,8 +1,12 @@
 //! The faces of results: figures equal the results', hostile text stays text, odd inputs stay sensible.
 
-use crate::report_builder::{Effect, Recipe};
-use carat::model::Outcome;
-use carat::report::{PageOptions, Style, html, terminal};
+use crate::report_builder::{Effect, PAYLOAD, Recipe, conclude, hostile};
+use crate::report_things::{ledger, recording};
+use carat::model::{Outcome, Results};
+use carat::report::{
+    Audience, Budget, Kept, PageOptions, SCHEMA, Style, budget, comparison_html, csv, html, json,
+    ledger_html, markdown, openmetrics, recording_html, terminal,
+};
 
 #[test]
 fn a_page_stays_under_its_size_whatever_the_input() {
@@ -37,21 +41,151 @@ fn trials_that_failed_are_counted_and_named() {
 }
 
 #[test]
-#[ignore = "writes pages to look at into the folder CARAT_PAGES"]
-fn pages_to_look_at() {
-    let folder =
-        std::path::PathBuf::from(std::env::var_os("CARAT_PAGES").expect("CARAT_PAGES is set"));
-    for (name, recipe) in [("compact", Recipe::default()), ("arenas", Recipe::arenas())] {
-        let results = recipe.build();
-        let page = html(
-            &results,
-            &PageOptions {
-                generated_at: Some("2026-11-21 13:30 UTC".into()),
-                ..PageOptions::default()
-            },
-        );
-        std::fs::write(folder.join(format!("{name}.html")), page).unwrap();
-        std::fs::write(folder.join(format!("{name}.txt")), terminal(&results, Style::default()))
-            .unwrap();
+fn texts_without_end_do_not_make_a_page_without_end() {
+    let mut results = Recipe { responses: 10, ..Recipe::arenas() }.build();
+    results.plan_text = "x".repeat(700_000);
+    results.warnings = vec!["y".repeat(50_000); 60];
+    for trial in &mut results.trials {
+        trial.outcome = Outcome::Crashed;
+        trial.log_tail = "z".repeat(10_000);
     }
+    let page = html(&results, &PageOptions::default());
+    assert!(page.len() < 600_000, "{} bytes", page.len());
+    assert!(page.contains("leaves out long texts"), "it says so");
+}
+
+/// Every face of results, with its name.
+fn faces(results: &Results, audience: Audience) -> Vec<(&'static str, String)> {
+    let options = PageOptions { audience, generated_at: None };
+    vec![
+        ("page", html(results, &options)),
+        ("comparison", comparison_html(std::slice::from_ref(results), &options)),
+        ("json", json(results, audience).unwrap()),
+        ("csv", csv(results, audience)),
+        ("markdown", markdown(results, audience)),
+        ("openmetrics", openmetrics(results, audience)),
+    ]
+}
+
+/// Results with a word in every place that may hold a secret, a path or a name.
+fn with_canaries() -> Results {
+    let mut results = Recipe::default().build();
+    let secrets = "REDIS_URL=redis://ann:canary-1@db/0 SECRET_KEY_BASE=canary-2 --token canary-3";
+    results.plan_text =
+        format!("[server.env]\nMASTER_KEY = \"canary-4\"\nFEED = \"canary-private\"\n# {secrets}");
+    results.about = Some(secrets.into());
+    results.warnings = vec![secrets.into()];
+    results.machine.insert("command".into(), format!("/srv/canary-path/app/bin/puma {secrets}"));
+    results.machine.insert("api_key".into(), "canary-5".into());
+    results.variants[1].settings.insert("AWS_SECRET_ACCESS_KEY".into(), "canary-6".into());
+    results.variants[1].settings.insert("FEED".into(), "canary-private".into());
+    results.trials[4].outcome = Outcome::Crashed;
+    results.trials[4].detail = Some(format!("on weighing-room-7 by annabel: {secrets}"));
+    results.trials[4].log_tail = format!("canary-log {secrets}");
+    conclude(&mut results);
+    results
+}
+
+#[test]
+fn no_face_shows_a_secret() {
+    let mut all = faces(&with_canaries(), Audience::Own);
+    all.push(("terminal", terminal(&with_canaries(), Style::default())));
+    all.push((
+        "ledger",
+        ledger_html("puma", &ledger("password=canary-7"), &PageOptions::default()),
+    ));
+    all.push((
+        "recording",
+        recording_html(&recording("password=canary-7"), &PageOptions::default()),
+    ));
+    for (name, text) in all {
+        for number in 1..9 {
+            let canary = format!("canary-{number}");
+            assert!(!text.contains(&canary), "{name} shows {canary}");
+        }
+    }
+}
+
+#[test]
+fn a_shared_face_names_neither_host_nor_user_nor_paths_nor_private_variables() {
+    for (name, text) in faces(&with_canaries(), Audience::Shared) {
+        for canary in ["canary-", "weighing-room-7", "annabel"] {
+            assert!(!text.contains(canary), "{name} shows {canary}");
+        }
+    }
+}
+
+#[test]
+fn hostile_text_leaves_no_face_by_its_syntax() {
+    let results = hostile(Recipe::default().build());
+    for (name, text) in faces(&results, Audience::Own) {
+        assert!(!text.contains(['\u{1b}', '\u{202e}', '\u{7}']), "{name} has a control character");
+        if ["page", "comparison", "markdown"].contains(&name) {
+            assert!(!text.contains("<img") && !text.contains("<script>window"), "{name}");
+        }
+    }
+    let table = csv(&results, Audience::Own);
+    let columns = |line: &str| line.split(',').count();
+    assert!(
+        table.lines().all(|line| columns(line) >= columns(table.lines().next().unwrap())),
+        "{table}"
+    );
+    let text = terminal(&results, Style { colour: true, width: 80 });
+    assert!(!text.contains("\u{1b}[31m\u{202e}") && !text.contains('\u{7}'), "{text}");
+    assert!(text.contains(&PAYLOAD[..20]), "the text itself is shown: {text}");
+}
+
+#[test]
+fn json_names_its_schema_and_reads_back() {
+    let results = Recipe::default().build();
+    let value: serde_json::Value =
+        serde_json::from_str(&json(&results, Audience::Own).unwrap()).unwrap();
+    assert_eq!(value["schema"], SCHEMA);
+    let back: Results = serde_json::from_value(value["results"].clone()).unwrap();
+    assert_eq!(
+        (&back.variants, &back.conclusions.len()),
+        (&results.variants, &results.conclusions.len())
+    );
+    for (one, other) in back.trials.iter().zip(&results.trials) {
+        assert_eq!((&one.id, one.outcome, &one.load), (&other.id, other.outcome, &other.load));
+    }
+}
+
+#[test]
+fn openmetrics_has_units_and_an_end() {
+    let text = openmetrics(&Recipe::arenas().build(), Audience::Own);
+    assert!(text.ends_with("# EOF\n"));
+    assert!(text.contains("# UNIT carat_memory_pss_final_bytes bytes\n"), "{text}");
+    let families = text.lines().filter(|line| line.starts_with("# TYPE")).count();
+    let distinct: std::collections::BTreeSet<&str> =
+        text.lines().filter(|line| line.starts_with("# TYPE")).collect();
+    assert_eq!(families, distinct.len(), "{text}");
+}
+
+#[test]
+fn a_budget_is_broken_kept_or_unproven_by_the_whole_interval() {
+    let results = Recipe::arenas().build();
+    let judged = |text: &str| -> Vec<Kept> {
+        budget(&results, &[Budget::parse(text).unwrap()]).iter().map(|o| o.kept).collect()
+    };
+    assert_eq!(judged("memory.pss.final<+2%"), [Kept::Yes, Kept::Yes, Kept::Yes]);
+    assert_eq!(judged("latency.p95<+5%"), [Kept::Unproven, Kept::Yes, Kept::Broken]);
+    assert_eq!(judged("memory.pss.final<-21%")[0], Kept::Unproven);
+    assert_eq!(
+        judged("memory.pss.final<400MB"),
+        [Kept::Broken, Kept::Yes, Kept::Yes, Kept::Broken]
+    );
+    assert_eq!(judged("broadcast.own.p95<1s"), [Kept::Unproven; 4], "no figure is no pass");
+    let line = budget(&results, &[Budget::parse("latency.p95<+5%").unwrap()])[2].to_string();
+    assert!(line.starts_with("✗ latency.p95<+5% BROKEN by trim at full GC: +13 %"), "{line}");
+}
+
+#[test]
+fn the_terminal_speaks_plainly_and_in_line() {
+    let text = terminal(&Recipe::arenas().build(), Style::default());
+    assert!(text.starts_with("▼ arena_max = 2 uses 21.4 % less memory than default"), "{text}");
+    assert!(!text.contains('\u{1b}'), "no colour unless asked");
+    assert!(text.lines().all(|line| line.chars().count() <= 100), "{text}");
+    let narrow = terminal(&Recipe::arenas().build(), Style { colour: false, width: 60 });
+    assert!(narrow.contains("▼ smaller"), "{narrow}");
 }

@@ -1,5 +1,6 @@
 //! Builds results with realistic figures from a seed, for the tests of the report.
 
+use carat::model::load::{StepReport, Times};
 use carat::model::{
     Bytes, Conclusion, Estimate, LoadReport, Outcome, Results, Role, Sample, Trial, Variant,
     Verdict,
@@ -24,6 +25,9 @@ pub(crate) struct Recipe {
     pub(crate) noise: f64,
     pub(crate) samples: usize,
     pub(crate) responses: u32,
+    pub(crate) processes: u32,
+    pub(crate) steps: u32,
+    pub(crate) name: &'static str,
     pub(crate) primary: &'static str,
     pub(crate) seed: u64,
 }
@@ -39,7 +43,10 @@ impl Default for Recipe {
             base_bytes: 71.16e6,
             noise: 0.004,
             samples: 90,
-            responses: 1500,
+            responses: 300,
+            processes: 1,
+            steps: 0,
+            name: "compaction",
             primary: "memory.rss.final",
             seed: 4711,
         }
@@ -60,8 +67,14 @@ impl Recipe {
             base_bytes: 498e6,
             noise: 0.03,
             primary: "memory.pss.final",
+            name: "arenas",
             ..Self::default()
         }
+    }
+
+    /// A cluster under Action Cable: several processes, steps of connections.
+    pub(crate) fn cable() -> Self {
+        Self { processes: 5, steps: 10, name: "cable", ..Self::arenas() }
     }
 
     pub(crate) fn build(&self) -> Results {
@@ -74,7 +87,7 @@ impl Recipe {
             }
         }
         let mut results = Results {
-            name: "arenas".into(),
+            name: self.name.into(),
             about: Some(
                 "How much memory do fewer malloc arenas save, and what do they cost?".into(),
             ),
@@ -138,9 +151,29 @@ impl Recipe {
                 completed: u64::from(self.responses),
                 seconds: 24.0,
                 latency_hdr: Some(base64(&packed)),
+                steps: (1..=self.steps).map(|step| self.step(rng, effect, step)).collect(),
                 ..LoadReport::default()
             }),
+            notes: Vec::new(),
             log_tail: String::new(),
+        }
+    }
+
+    /// Round trips that grow with the clients.
+    fn step(&self, rng: &mut ChaCha8Rng, effect: &Effect, step: u32) -> StepReport {
+        let p50 = 0.6 * f64::from(step) * effect.latency * (1.0 + 0.05 * normal(rng));
+        let complete = Times {
+            count: 100,
+            p50,
+            p95: p50 * 1.8,
+            p99: p50 * 2.1,
+            max: p50 * 2.6,
+            ..Times::default()
+        };
+        StepReport {
+            clients: step * 1000,
+            times: BTreeMap::from([("complete".to_owned(), complete)]),
+            ..StepReport::default()
         }
     }
 
@@ -153,7 +186,9 @@ impl Recipe {
                 let bytes = Bytes((level * (1.0 + 0.006 * normal(rng))) as u64);
                 Sample {
                     at_ms: (share * 28_000.0) as u64,
-                    processes: 1,
+                    processes: self.processes,
+                    shared: (self.processes > 1)
+                        .then_some(Bytes((bytes.0 as f64 * (0.5 - 0.25 * share)) as u64)),
                     rss: single.then_some(bytes),
                     pss: Some(Bytes((bytes.0 as f64 * 0.96) as u64)),
                     uss: Some(Bytes((bytes.0 as f64 * 0.9) as u64)),
@@ -280,4 +315,50 @@ fn base64(bytes: &[u8]) -> String {
         }
     }
     out
+}
+
+/// What somebody could put wherever a text comes from elsewhere.
+pub(crate) const PAYLOAD: &str = "</script></title><script>window.ran=1</script><img src=x onerror=window.ran=2>\" onmouseover=window.ran=3 '`${window.ran=4}` javascript:window.ran=5 \u{1b}[31m\u{202e}\u{7}=cmd|' /C calc'!A0";
+
+/// The results with hostile text in every place that can hold text.
+pub(crate) fn hostile(mut results: Results) -> Results {
+    let renamed: BTreeMap<String, String> = results
+        .variants
+        .iter()
+        .enumerate()
+        .map(|(place, variant)| (variant.name.clone(), format!("{place}{PAYLOAD}")))
+        .collect();
+    results.name = PAYLOAD.into();
+    results.about = Some(PAYLOAD.into());
+    results.plan_text = PAYLOAD.into();
+    results.plan_hash = PAYLOAD.into();
+    results.warnings = vec![PAYLOAD.into()];
+    results.machine =
+        BTreeMap::from([(PAYLOAD.into(), PAYLOAD.into()), ("ruby".into(), PAYLOAD.into())]);
+    for variant in &mut results.variants {
+        variant.name = renamed[&variant.name].clone();
+        variant.settings = BTreeMap::from([(PAYLOAD.into(), PAYLOAD.into())]);
+    }
+    for conclusion in &mut results.conclusions {
+        conclusion.variant = renamed[&conclusion.variant].clone();
+    }
+    for trial in &mut results.trials {
+        trial.variant = renamed[&trial.variant].clone();
+        trial.id = PAYLOAD.into();
+        trial.metrics.insert(PAYLOAD.into(), 1.0);
+    }
+    for trial in results.trials.iter_mut().skip(4).take(3) {
+        trial.outcome = Outcome::Crashed;
+        trial.detail = Some(PAYLOAD.into());
+        trial.log_tail = PAYLOAD.repeat(5);
+        if let Some(load) = &mut trial.load {
+            let severity = carat::model::Severity::Warning;
+            load.flags.push(carat::model::LoadFlag {
+                code: PAYLOAD.into(),
+                severity,
+                message: PAYLOAD.into(),
+            });
+        }
+    }
+    results
 }

@@ -100,7 +100,7 @@
         rows.push(['v' + one.v, one.name + ' ' + format(one.y[index], this.spec.yunit), one.y[index]]);
       }
       rows.sort((one, other) => other[2] - one[2]);
-      const name = this.spec.xticks ? this.rarity(value) : (this.spec.xname + ' ' + format(value, this.spec.xunit)).trim();
+      const name = this.spec.xticks ? this.rarity(value) : this.spec.xunit[1] ? format(value, this.spec.xunit) + ' ' + this.spec.xname : this.spec.xname + ' ' + format(value, this.spec.xunit);
       place(this, x, to, [['head', name], ...rows]);
     }
     rarity(nines) { return 'p' + +(100 * (1 - Math.pow(10, -nines))).toFixed(3); }

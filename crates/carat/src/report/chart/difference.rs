@@ -11,7 +11,7 @@ use crate::report::wording;
 pub(crate) struct DifferenceRow {
     /// The metric, which decides the unit.
     pub(crate) metric: String,
-    /// What stands above the interval; empty for the picture beside the dots.
+    /// Name of the variant; shown only where this picture stands below the dots and not beside them.
     pub(crate) label: String,
     /// Colour and shape: the variant's number.
     pub(crate) class: usize,
@@ -87,12 +87,12 @@ fn draw_axis(svg: &mut Svg, scale: &Scale, bottom: f64) {
 fn draw_row(svg: &mut Svg, row: &DifferenceRow, scale: &Scale, top: f64) {
     svg.open(&format!("v{}", row.class));
     let middle = top + 35.0;
+    svg.text("name narrow", (LEFT, top + 13.0), Anchor::Start, &shorten(&row.label, 16));
     match &row.estimate {
         Err(why) => {
             svg.text("note", (RIGHT, top + 13.0), Anchor::End, why);
         }
         Ok(estimate) => {
-            svg.text("name", (LEFT, top + 13.0), Anchor::Start, &shorten(&row.label, 24));
             svg.text(
                 "value",
                 (RIGHT, top + 13.0),

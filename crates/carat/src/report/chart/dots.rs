@@ -1,7 +1,7 @@
 //! Every trial as a dot, a row per variant, with median and middle half.
 
 use crate::model::Unit;
-use crate::report::chart::scale::{AxisUnit, Scale, distance, range};
+use crate::report::chart::scale::{AxisUnit, Scale, distance, range, rounded};
 use crate::report::chart::svg::{Anchor, Caption, Picture, Svg, dot_path};
 use crate::report::facts;
 use crate::report::text::shorten;
@@ -58,7 +58,7 @@ fn hover(rows: &[DotRow], unit: Unit, scale: &Scale) -> serde_json::Value {
                 "name": row.label,
                 "v": row.class,
                 "block": row.values.iter().map(|(block, _)| block).collect::<Vec<_>>(),
-                "x": row.values.iter().map(|(_, value)| value).collect::<Vec<_>>(),
+                "x": row.values.iter().map(|(_, value)| rounded(*value)).collect::<Vec<_>>(),
             })
         })
         .collect();

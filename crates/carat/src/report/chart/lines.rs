@@ -2,7 +2,7 @@
 
 use crate::model::Unit;
 use crate::report::chart::reduce::BandPoint;
-use crate::report::chart::scale::{AxisUnit, Scale, distance, number, range};
+use crate::report::chart::scale::{AxisUnit, Scale, distance, number, range, rounded};
 use crate::report::chart::svg::{Anchor, Caption, Picture, Svg, dot_path, line_path, n};
 use crate::report::text::shorten;
 use serde_json::json;
@@ -82,7 +82,7 @@ impl Plot {
     /// The picture; `None` where there is nothing to draw.
     pub(crate) fn draw(&self, caption: &Caption<'_>) -> Option<Picture> {
         let (x_range, y_range) = self.ranges()?;
-        let right = if self.labels() { WIDTH - 104.0 } else { WIDTH - 8.0 };
+        let right = if self.labels() { WIDTH - 116.0 } else { WIDTH - 8.0 };
         let x = scale(&self.x, x_range, (LEFT, right));
         let y = scale(&self.y, zero_if_near(y_range, &self.y), (BOTTOM, TOP));
         let mut svg = Svg::new(WIDTH, HEIGHT);
@@ -96,7 +96,7 @@ impl Plot {
     /// Bands, then lines, clipped by a picture inside the picture, which the script zooms.
     fn draw_marks(&self, svg: &mut Svg, x: &Scale, y: &Scale, right: f64) {
         svg.open_clip((LEFT, TOP - 6.0), (right - LEFT, BOTTOM - TOP + 8.0));
-        for (class, band) in &self.bands {
+        for (class, band) in self.bands.iter().filter(|(_, band)| !band.is_empty()) {
             let upper = band.iter().map(|b| (x.at(b.x), y.at(b.upper)));
             let lower = band.iter().rev().map(|b| (x.at(b.x), y.at(b.lower)));
             svg.path(&format!("band v{class}"), &format!("{}Z", line_path(upper.chain(lower))));
@@ -137,7 +137,7 @@ impl Plot {
                 &class,
                 (right + 6.0, at - over + 4.0),
                 Anchor::Start,
-                &shorten(&line.label, 15),
+                &shorten(&line.label, 14),
             );
         }
     }
@@ -149,12 +149,11 @@ impl Plot {
             .iter()
             .filter(|line| line.stroke != Stroke::Thin)
             .map(|line| {
-                let round = |value: f64| (value * 1e6).round() / 1e6;
                 json!({
                     "name": line.label,
                     "v": line.class,
-                    "x": line.points.iter().map(|p| round(p.0)).collect::<Vec<_>>(),
-                    "y": line.points.iter().map(|p| round(p.1)).collect::<Vec<_>>(),
+                    "x": line.points.iter().map(|p| rounded(p.0)).collect::<Vec<_>>(),
+                    "y": line.points.iter().map(|p| rounded(p.1)).collect::<Vec<_>>(),
                 })
             })
             .collect();

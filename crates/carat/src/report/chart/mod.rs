@@ -6,10 +6,12 @@
 pub(crate) mod difference;
 pub(crate) mod dots;
 pub(crate) mod forest;
+pub(crate) mod icicle;
 pub(crate) mod lines;
 pub(crate) mod reduce;
 pub(crate) mod scale;
 pub(crate) mod svg;
+pub(crate) mod waterfall;
 
 pub(crate) use difference::{Bounds, DifferenceRow, differences};
 pub(crate) use dots::{DotRow, dots};

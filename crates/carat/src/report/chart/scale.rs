@@ -187,6 +187,15 @@ pub(crate) fn number(value: f64, decimals: usize) -> String {
     out
 }
 
+/// A value with six significant digits: what a cursor shows, in few bytes.
+pub(crate) fn rounded(value: f64) -> serde_json::Number {
+    let short: f64 = format!("{value:.5e}").parse().unwrap_or(value);
+    if short.fract() == 0.0 && short.abs() < 1e15 {
+        return serde_json::Number::from(short as i64);
+    }
+    serde_json::Number::from_f64(short).unwrap_or_else(|| serde_json::Number::from(0))
+}
+
 /// The distance between the first two ticks.
 pub(crate) fn distance(ticks: &[f64]) -> f64 {
     match ticks {

@@ -71,7 +71,7 @@ fn difference_picture(results: &Results, metric: &str, id: &str) -> Picture {
         .enumerate()
         .map(|(place, variant)| DifferenceRow {
             metric: metric.to_owned(),
-            label: String::new(),
+            label: one_line(&variant.name),
             class: class(place),
             estimate: match (place, facts::conclusion(results, &variant.name, metric)) {
                 (0, _) => Err("the baseline".into()),

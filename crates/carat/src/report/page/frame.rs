@@ -1,8 +1,11 @@
 //! The page around its sections: head, policy, title, footer.
 
 use crate::model::Results;
+use crate::report::page::fit::fitting;
 use crate::report::page::gallery::Gallery;
-use crate::report::page::{figures, forest, latency, memory, order, sections, tables};
+use crate::report::page::{
+    figures, forest, latency, memory, order, sections, sharing, steps, tables,
+};
 use crate::report::redact::{Audience, prepare};
 use crate::report::wording;
 use base64::Engine as _;
@@ -24,7 +27,10 @@ pub struct PageOptions {
 
 /// The page, complete: no other file, no request.
 pub fn html(results: &Results, options: &PageOptions) -> String {
-    let results = &prepare(results, options.audience);
+    fitting(&prepare(results, options.audience), |results| draw(results, options))
+}
+
+fn draw(results: &Results, options: &PageOptions) -> String {
     let sentences = wording::sentences(results);
     let title = match wording::headline(results, &sentences) {
         Some(sentence) => sentence.whole(),
@@ -42,6 +48,8 @@ pub fn html(results: &Results, options: &PageOptions) -> String {
                 (figures::metric_section(results, &metric, &mut gallery))
             }
             (memory::section(results, &mut gallery))
+            (sharing::section(results, &mut gallery))
+            (steps::section(results, &mut gallery))
             (latency::section(results, &mut gallery))
             (order::section(results, &mut gallery))
             (forest::section(results, &mut gallery))
@@ -85,7 +93,8 @@ fn digest(text: &str) -> String {
     format!("sha256-{}", STANDARD.encode(Sha256::digest(text.as_bytes())))
 }
 
-fn footer(options: &PageOptions) -> Markup {
+/// The last lines of a page.
+pub(crate) fn footer(options: &PageOptions) -> Markup {
     markup! {
         footer {
             "Written by Carat " (env!("CARGO_PKG_VERSION"))

@@ -5,16 +5,23 @@ use crate::report::chart::Picture;
 use maud::{Markup, PreEscaped, html as markup};
 use serde_json::{Map, Value, json};
 
+/// The most bytes for reading values out; beyond it a picture has no cursor.
+const HOVER: usize = 240_000;
+
 /// Pictures shown so far.
 #[derive(Debug, Default)]
 pub(crate) struct Gallery {
     hover: Map<String, Value>,
+    /// Bytes of all of it.
+    size: usize,
 }
 
 impl Gallery {
     /// The picture's markup; remembers its figures for the script.
     pub(crate) fn show(&mut self, picture: Picture) -> Markup {
-        if !picture.hover.is_null() {
+        let size = picture.hover.to_string().len();
+        if !picture.hover.is_null() && self.size + size < HOVER {
+            self.size += size;
             self.hover.insert(picture.id, picture.hover);
         }
         picture.markup

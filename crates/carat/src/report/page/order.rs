@@ -1,6 +1,7 @@
 //! The primary metric in the order of blocks: shows drift of the machine, and when an estimate settled.
 
 use crate::model::{Results, Unit};
+use crate::report::chart::reduce::reduce;
 use crate::report::chart::{Axis, Caption, Line, Plot, Stroke};
 use crate::report::facts;
 use crate::report::page::figures::class;
@@ -9,6 +10,9 @@ use crate::report::page::latency::panel;
 use crate::report::text::one_line;
 use maud::{Markup, html as markup};
 use std::collections::BTreeMap;
+
+/// Columns of a line; each keeps its least and greatest value.
+const COLUMNS: usize = 150;
 
 /// The section; nothing for fewer than three blocks.
 pub(crate) fn section(results: &Results, gallery: &mut Gallery) -> Markup {
@@ -59,13 +63,16 @@ fn lines(
             label: one_line(&variant.name),
             class: class(place),
             stroke: if values.len() > 150 { Stroke::Main } else { Stroke::Points },
-            points: values
-                .iter()
-                .filter_map(|(block, value)| {
-                    let base = baseline.and_then(|values| values.get(block).copied());
-                    Some((f64::from(*block), show(*value, base)?))
-                })
-                .collect(),
+            points: reduce(
+                &values
+                    .iter()
+                    .filter_map(|(block, value)| {
+                        let base = baseline.and_then(|values| values.get(block).copied());
+                        Some((f64::from(*block), show(*value, base)?))
+                    })
+                    .collect::<Vec<_>>(),
+                COLUMNS,
+            ),
         })
         .collect()
 }

@@ -36,7 +36,8 @@ pub(crate) fn verdicts(results: &Results, sentences: &[Sentence]) -> Markup {
     }
 }
 
-fn said(sentence: &Sentence) -> Markup {
+/// The sentence with its sign; asides in a softer colour.
+pub(crate) fn said(sentence: &Sentence) -> Markup {
     markup! {
         span class={ "sign " (tone(sentence.verdict)) } aria-hidden="true" { (wording::sign(sentence.verdict)) }
         strong { (sentence.variant) } " "
@@ -70,6 +71,9 @@ pub(crate) fn strip(results: &Results) -> Markup {
     let confidence = results.conclusions.iter().find_map(|c| c.estimate).map(|e| e.confidence);
     markup! {
         dl.facts {
+            @if let Some(first) = results.trials.first() {
+                div { dt { "ran" } dd { (crate::report::text::day(first.started_ms)) } }
+            }
             div { dt { "trials that count" } dd { (counted) " of " (scored) } }
             div { dt { "blocks" } dd { (blocks.len()) " of at most " (results.max_blocks) } }
             @if let Some(confidence) = confidence {
@@ -142,7 +146,7 @@ pub(crate) fn repeat(results: &Results) -> Markup {
         pre { "carat compare experiment.toml --seed " (results.seed) }
         details {
             summary { "The experiment file (plan " (crate::report::text::shorten(&results.plan_hash, 13)) ")" }
-            pre { (results.plan_text) }
+            pre tabindex="0" { (results.plan_text) }
         }
     }
 }

@@ -128,7 +128,7 @@ pub(crate) fn uncounted(results: &Results) -> Markup {
 }
 
 fn failed_row(trial: &Trial) -> Markup {
-    let tail: Vec<char> = trial.log_tail.chars().rev().take(2000).collect();
+    let tail: Vec<char> = trial.log_tail.chars().rev().take(1000).collect();
     let tail: String = tail.into_iter().rev().collect();
     markup! {
         tr {
@@ -139,7 +139,7 @@ fn failed_row(trial: &Trial) -> Markup {
             td.w {
                 @if let Some(detail) = &trial.detail { (shorten(detail, 500)) }
                 @for flag in trial.load.iter().flat_map(|load| &load.flags) { p { code { (flag.code) } " " (flag.message) } }
-                @if !tail.is_empty() { details { summary { "last lines of the server" } pre { (tail) } } }
+                @if !tail.is_empty() { details { summary { "last lines of the server" } pre tabindex="0" { (tail) } } }
             }
         }
     }

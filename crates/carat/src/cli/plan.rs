@@ -1,0 +1,120 @@
+//! `carat plan`: from a few blocks, what an experiment could find in how much time.
+
+use crate::cli::{Exit, compare, output};
+use crate::experiment::question;
+use crate::store::Store;
+use crate::trial::FakeVariant;
+use crate::verdict::{Forecast, Outlook, forecast};
+use anyhow::Context;
+use clap::Args;
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
+
+/// Arguments of `carat plan`
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  carat plan workloads/rails-hello/carat.toml
+  carat plan rails-hello.carat")]
+pub(crate) struct PlanArgs {
+    /// Experiment file to run a pilot of, or a results file that exists
+    file: PathBuf,
+    /// Blocks of the pilot; a pilot that was stopped goes on
+    #[arg(long, value_name = "N", default_value_t = 6, value_parser = clap::value_parser!(u32).range(5..=100))]
+    pilot: u32,
+    /// Where the pilot's trials go [default: the experiment's name with -pilot.carat]
+    #[arg(short, long)]
+    output: Option<PathBuf>,
+    /// Draw figures instead of starting servers: MEAN:SD[:CRASHES] in bytes, one per variant
+    #[arg(long, hide = true, value_delimiter = ',', value_parser = FakeVariant::parse)]
+    fake: Vec<FakeVariant>,
+}
+
+pub(crate) fn run(args: &PlanArgs) -> anyhow::Result<Exit> {
+    let is_experiment = args.file.extension().is_some_and(|extension| extension == "toml");
+    let store = if is_experiment {
+        let pilot = args.output.clone().unwrap_or_else(|| pilot_path(&args.file));
+        compare::pilot(&args.file, pilot, args.pilot, args.fake.clone())?
+    } else {
+        Store::open(&args.file)?
+    };
+    let outlook = forecast(&question(&store.header()?), &store.trials()?).with_context(|| {
+        format!(
+            "{} has too few blocks that count for a forecast; five are needed",
+            store.path().display()
+        )
+    })?;
+    output::say(&text(&outlook))?;
+    Ok(Exit::Fine)
+}
+
+fn pilot_path(experiment: &Path) -> PathBuf {
+    let folder = experiment.canonicalize().ok();
+    let parent = folder.as_deref().and_then(Path::parent).and_then(Path::file_name);
+    let name = parent.map_or("experiment".into(), |name| name.to_string_lossy().into_owned());
+    format!("{name}-pilot.carat").into()
+}
+
+fn text(outlook: &Outlook) -> String {
+    let mut text = format!(
+        "From {} blocks of {:.0} s each. So few tell a scatter only within a factor of about two.\n",
+        outlook.blocks, outlook.block_seconds
+    );
+    for forecast in &outlook.forecasts {
+        push_forecast(&mut text, forecast, outlook.block_seconds);
+    }
+    text
+}
+
+fn push_forecast(text: &mut String, forecast: &Forecast, block_seconds: f64) {
+    let minutes = |blocks: u32| f64::from(blocks) * block_seconds / 60.0;
+    let _ = writeln!(
+        text,
+        "\n{}: single trials scatter by {}\n  blocks  minutes  finds a difference of",
+        forecast.metric,
+        percent(forecast.spread)
+    );
+    for &(blocks, difference) in &forecast.detectable {
+        let _ = writeln!(text, "  {blocks:>6}  {:>7.0}  {}", minutes(blocks), percent(difference));
+    }
+    let asked = percent(forecast.asked);
+    let _ = match forecast.needed {
+        Some(blocks) => writeln!(
+            text,
+            "  {asked}, as asked, takes about {blocks} blocks, {:.0} minutes",
+            minutes(blocks)
+        ),
+        None => writeln!(text, "  {asked}, as asked, can never be decided; set a margin above 0"),
+    };
+}
+
+fn percent(share: f64) -> String {
+    let digits = if share < 0.001 { 3 } else { 2 };
+    format!("{:.digits$} %", 100.0 * share)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_forecast_is_told_in_blocks_and_minutes() {
+        let forecast = Forecast {
+            metric: "memory.rss.final".to_owned(),
+            spread: 0.0041,
+            detectable: vec![(8, 0.0088), (100, 0.0025)],
+            asked: 0.0025,
+            needed: Some(100),
+        };
+        let outlook = Outlook { blocks: 6, block_seconds: 30.0, forecasts: vec![forecast] };
+        assert_eq!(
+            text(&outlook),
+            "From 6 blocks of 30 s each. So few tell a scatter only within a factor of about two.\n\
+             \nmemory.rss.final: single trials scatter by 0.41 %\n\
+             \x20 blocks  minutes  finds a difference of\n\
+             \x20      8        4  0.88 %\n\
+             \x20    100       50  0.25 %\n\
+             \x20 0.25 %, as asked, takes about 100 blocks, 50 minutes\n"
+        );
+    }
+}

@@ -1,0 +1,154 @@
+//! `carat stats`: the whole analysis again, from stored trials, also of another question.
+
+use crate::cli::{Exit, output};
+use crate::experiment::question;
+use crate::model::{Results, Role, Variant, Verdict, metric};
+use crate::plan::Percent;
+use crate::report::{Audience, Style, json, terminal};
+use crate::store::Store;
+use crate::verdict::growth::over_load;
+use crate::verdict::{Judge, Judgement, Question, Warning};
+use anyhow::{Context, bail};
+use clap::Args;
+use std::io;
+use std::path::PathBuf;
+
+/// Arguments of `carat stats`
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  carat stats rails-hello.carat
+  carat stats rails-hello.carat --metric latency.p95 --margin 2%
+  carat stats rails-hello.carat --baseline jemalloc --guard throughput=2%")]
+pub(crate) struct StatsArgs {
+    /// Results file that `carat compare` wrote
+    results: PathBuf,
+    /// Metric that decides, repeated for several that share the error [default: the experiment's]
+    #[arg(long, value_name = "METRIC")]
+    metric: Vec<String>,
+    /// Difference that does not matter, such as 0.25% [default: the experiment's]
+    #[arg(long, value_parser = Percent::parse)]
+    margin: Option<Percent>,
+    /// Variant that the others are compared with [default: the experiment's first]
+    #[arg(long, value_name = "VARIANT")]
+    baseline: Option<String>,
+    /// Metric that may get worse by at most so much, such as latency.p95=5% [default: the
+    /// experiment's]
+    #[arg(long, value_name = "METRIC=LIMIT", value_parser = guard)]
+    guard: Vec<(String, f64)>,
+    /// Chance of claiming any difference where there is none
+    #[arg(long, default_value = "5%", value_parser = error_rate)]
+    error: f64,
+    /// Also say what the memory of every variant does during its load
+    #[arg(long, conflicts_with = "json")]
+    growth: bool,
+    /// Print the results as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) fn run(args: &StatsArgs) -> anyhow::Result<Exit> {
+    let store = Store::open(&args.results)?;
+    let planned = question(&store.header()?);
+    let asked = asked(args, &planned)?;
+    let mut results = store.results()?;
+    let judgement = Judge::new(asked.clone()).judge(&results.trials);
+    answer(&mut results, &asked, judgement);
+    if asked != planned {
+        output::tell(
+            "note: this is not the question that the trials were run for; chosen after seeing them, \
+             its answer is a hint to test, not evidence",
+        );
+    }
+    if args.json {
+        output::say(&json(&results, Audience::Own)?)?;
+    } else {
+        let colour = output::colour(&io::stdout(), output::variable);
+        output::say(&terminal(&results, Style { colour, width: output::width() }))?;
+    }
+    if args.growth {
+        output::say(&growth(&results))?;
+    }
+    let mut primaries = results.conclusions.iter().filter(|c| c.role == Role::Primary);
+    let undecided = primaries.any(|c| c.verdict == Verdict::Undecided);
+    Ok(if undecided { Exit::Undecided } else { Exit::Fine })
+}
+
+/// One line per variant about its memory during the load.
+fn growth(results: &Results) -> String {
+    let line = |variant: &Variant| {
+        let found = over_load(&results.trials, &variant.name);
+        let said = found.map_or("no samples during the load".to_owned(), |part| part.sentence());
+        format!("  {}: {said}\n", variant.name)
+    };
+    let lines: String = results.variants.iter().map(line).collect();
+    format!("\nDuring the load, all trials of a variant together:\n{lines}")
+}
+
+/// The question of the file, changed as the user asks.
+fn asked(args: &StatsArgs, planned: &Question) -> anyhow::Result<Question> {
+    let mut asked = planned.clone();
+    if let Some((primary, others)) = args.metric.split_first() {
+        asked.primary = primary.clone();
+        asked.also_primary = others.to_vec();
+        asked.guards.retain(|(name, _)| !args.metric.contains(name));
+    }
+    if let Some(margin) = args.margin {
+        asked.margin = margin.0;
+    }
+    if !args.guard.is_empty() {
+        asked.guards = args.guard.clone();
+    }
+    if let Some(baseline) = &args.baseline {
+        let Some(place) = asked.variants.iter().position(|name| name == baseline) else {
+            bail!(
+                "no variant `{baseline}` in {}; it has {}",
+                args.results.display(),
+                asked.variants.join(", ")
+            );
+        };
+        asked.variants[..=place].rotate_right(1);
+    }
+    asked.alpha = args.error;
+    for name in asked.primaries().chain(asked.guards.iter().map(|(name, _)| name.as_str())) {
+        metric::find(name).with_context(|| {
+            format!("no metric `{name}`; `carat report --json` lists those that were measured")
+        })?;
+    }
+    Ok(asked)
+}
+
+/// Puts the answer in the place of the one that the file's own question would get.
+fn answer(results: &mut Results, asked: &Question, judgement: Judgement) {
+    let place = |name: &str| asked.variants.iter().position(|variant| variant == name);
+    results.variants.sort_by_key(|variant| place(&variant.name));
+    results.primary = asked.primary.clone();
+    results.margin = asked.margin;
+    results.conclusions = judgement.conclusions;
+    results.warnings = judgement.warnings.iter().map(Warning::to_string).collect();
+}
+
+fn guard(text: &str) -> Result<(String, f64), String> {
+    let (name, limit) =
+        text.split_once('=').ok_or("write for example latency.p95=5%".to_owned())?;
+    Ok((name.trim().to_owned(), Percent::parse(limit)?.0))
+}
+
+fn error_rate(text: &str) -> Result<f64, String> {
+    let rate = Percent::parse(text)?.0;
+    let sensible = (0.0001..=0.5).contains(&rate);
+    sensible.then_some(rate).ok_or(format!("`{text}` is not between 0.01% and 50%"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn guards_and_error_rates_are_read() {
+        assert_eq!(guard("latency.p95=+5%"), Ok(("latency.p95".to_owned(), 0.05)));
+        assert!(guard("latency.p95").is_err() && guard("errors=few").is_err());
+        assert_eq!(error_rate("1%"), Ok(0.01));
+        assert!(error_rate("0%").is_err() && error_rate("60%").is_err());
+    }
+}

@@ -1,0 +1,80 @@
+//! Parts that add up to a whole: a bar per part, each beginning where the one before ended.
+
+use crate::model::Unit;
+use crate::report::chart::scale::{AxisUnit, Scale, distance};
+use crate::report::chart::svg::{Anchor, Caption, Picture, Svg};
+use crate::report::text::shorten;
+
+/// One part.
+pub(crate) struct WaterfallPart {
+    pub(crate) label: String,
+    pub(crate) class: usize,
+    /// Bytes that nobody else maps.
+    pub(crate) private: f64,
+    /// The proportional part of what others map too.
+    pub(crate) shared: f64,
+}
+
+const WIDTH: f64 = 480.0;
+const LEFT: f64 = 2.0;
+const RIGHT: f64 = 478.0;
+const ROW: f64 = 37.0;
+/// Where a row's bar begins below its text, and how high it is.
+const BAR: (f64, f64) = (18.0, 13.0);
+const TOP: f64 = 6.0;
+
+/// The picture: the parts, the line that nothing explains, the sum.
+pub(crate) fn waterfall(
+    parts: &[WaterfallPart],
+    unexplained: f64,
+    total: f64,
+    caption: &Caption<'_>,
+) -> Picture {
+    let rows = parts.len() + 2;
+    let bottom = TOP + rows as f64 * ROW;
+    let scale = Scale::linear((0.0, total.max(1.0)), (LEFT, RIGHT));
+    let mut svg = Svg::new(WIDTH, bottom + 36.0);
+    let ticks = scale.ticks(6);
+    let axis = AxisUnit::of(Unit::Bytes, total);
+    for tick in &ticks {
+        let x = scale.at(*tick);
+        svg.line("grid", (x, TOP), (x, bottom));
+        svg.text("tick", (x, bottom + 15.0), Anchor::Middle, &axis.tick(*tick, distance(&ticks)));
+    }
+    svg.text("axis", (RIGHT, bottom + 31.0), Anchor::End, axis.name);
+    let mut at = 0.0;
+    for (row, part) in parts.iter().enumerate() {
+        let y = TOP + row as f64 * ROW;
+        svg.open(&format!("v{}", part.class));
+        bar(&mut svg, "part", (&scale, at, at + part.private), y);
+        bar(
+            &mut svg,
+            "part shared",
+            (&scale, at + part.private, at + part.private + part.shared),
+            y,
+        );
+        svg.close();
+        label(&mut svg, &part.label, part.private + part.shared, (total, y));
+        at += part.private + part.shared;
+    }
+    let y = TOP + parts.len() as f64 * ROW;
+    bar(&mut svg, "unexplained", (&scale, at.min(at + unexplained), at.max(at + unexplained)), y);
+    label(&mut svg, "unexplained", unexplained, (total, y));
+    bar(&mut svg, "whole", (&scale, 0.0, total), y + ROW);
+    label(&mut svg, "the kernel's figure", total, (total, y + ROW));
+    svg.finish(caption, serde_json::Value::Null)
+}
+
+fn bar(svg: &mut Svg, class: &str, (scale, from, to): (&Scale, f64, f64), y: f64) {
+    let (left, right) = (scale.clamped(from), scale.clamped(to));
+    if right - left > 0.05 {
+        svg.rect(class, (left, y + BAR.0), (right - left, BAR.1));
+    }
+}
+
+fn label(svg: &mut Svg, name: &str, bytes: f64, (total, y): (f64, f64)) {
+    let share = if total > 0.0 { 100.0 * bytes / total } else { 0.0 };
+    svg.text("row", (LEFT, y + 13.0), Anchor::Start, &shorten(name, 40));
+    let text = format!("{} · {share:.1} %", Unit::Bytes.show(bytes));
+    svg.text("row", (RIGHT, y + 13.0), Anchor::End, &text);
+}

@@ -1,0 +1,91 @@
+//! Keeps a page small whatever the input: what weighs most goes first, and the page says what went.
+
+use crate::model::{Results, Role};
+use crate::report::text::shorten;
+
+/// The most bytes of a page.
+pub(crate) const MOST: usize = 600_000;
+
+/// What is left out, in words, and the function that leaves it out.
+type Step = (&'static str, fn(&mut Results));
+
+/// What can be left out, in this order.
+const STEPS: [Step; 5] = [
+    ("long texts and the servers' last lines", cut_texts),
+    ("memory over time", cut_samples),
+    ("metrics that decide nothing, and latency histograms", cut_exploratory),
+    ("all but the first 100 blocks", cut_blocks),
+    ("all but the first 12 variants", cut_variants),
+];
+
+/// The page of `draw`, from as much of the results as fits.
+pub(crate) fn fitting(results: &Results, draw: impl Fn(&Results) -> String) -> String {
+    let mut page = draw(results);
+    let mut lighter = results.clone();
+    let mut left_out = Vec::new();
+    for (what, cut) in STEPS {
+        if page.len() < MOST {
+            break;
+        }
+        cut(&mut lighter);
+        left_out.push(what);
+        let mut shown = lighter.clone();
+        shown.warnings.insert(
+            0,
+            format!(
+                "This page leaves out {}, to stay small; the CSV and JSON have everything.",
+                left_out.join("; ")
+            ),
+        );
+        page = draw(&shown);
+    }
+    page
+}
+
+fn cut_texts(results: &mut Results) {
+    results.plan_text = shorten(&results.plan_text, 8_000);
+    results.about = results.about.take().map(|about| shorten(&about, 600));
+    results.warnings.truncate(20);
+    for warning in &mut results.warnings {
+        *warning = shorten(warning, 300);
+    }
+    for fact in results.machine.values_mut() {
+        *fact = shorten(fact, 200);
+    }
+    results.machine = std::mem::take(&mut results.machine).into_iter().take(60).collect();
+    for trial in &mut results.trials {
+        trial.log_tail.clear();
+        trial.detail = trial.detail.take().map(|detail| shorten(&detail, 200));
+        if let Some(load) = &mut trial.load {
+            load.flags.clear();
+        }
+    }
+}
+
+fn cut_samples(results: &mut Results) {
+    results.trials.iter_mut().for_each(|trial| trial.samples.clear());
+}
+
+fn cut_exploratory(results: &mut Results) {
+    results.conclusions.retain(|conclusion| !matches!(conclusion.role, Role::Exploratory));
+    let decided: Vec<String> = results.conclusions.iter().map(|c| c.metric.clone()).collect();
+    let primary = results.primary.clone();
+    for trial in &mut results.trials {
+        trial.load = None;
+        trial.metrics.retain(|name, _| *name == primary || decided.contains(name));
+    }
+}
+
+fn cut_blocks(results: &mut Results) {
+    results.trials.retain(|trial| trial.block <= 100);
+}
+
+fn cut_variants(results: &mut Results) {
+    results.variants.truncate(12);
+    for variant in &mut results.variants {
+        variant.settings = std::mem::take(&mut variant.settings).into_iter().take(20).collect();
+    }
+    let kept: Vec<String> = results.variants.iter().map(|variant| variant.name.clone()).collect();
+    results.trials.retain(|trial| kept.contains(&trial.variant));
+    results.conclusions.retain(|conclusion| kept.contains(&conclusion.variant));
+}

@@ -1,0 +1,157 @@
+//! Round trips over the number of connections: one point per step of a cable load.
+
+use crate::model::load::{StepReport, Times};
+use crate::model::{Results, Unit};
+use crate::report::chart::{Axis, Caption, Line, Plot, Stroke};
+use crate::report::facts;
+use crate::report::page::figures::class;
+use crate::report::page::gallery::Gallery;
+use crate::report::page::latency::panel;
+use crate::report::text::one_line;
+use maud::{Markup, html as markup};
+use std::collections::BTreeMap;
+
+/// Distributions of a step that say how long a broadcast took, the most telling first, in words.
+const KINDS: [(&str, &str); 3] = [
+    ("complete", "until every connection had the broadcast"),
+    ("own", "until the sender had its own broadcast"),
+    ("delivery", "until a connection had the broadcast"),
+];
+
+/// Thin lines on one picture.
+const THIN_LINES: usize = 40;
+
+type Course = BTreeMap<u32, Vec<f64>>;
+
+/// The section; nothing where no trial has steps.
+pub(crate) fn section(results: &Results, gallery: &mut Gallery) -> Markup {
+    let steps =
+        || results.trials.iter().filter_map(|t| t.load.as_ref()).flat_map(|load| &load.steps);
+    let Some((kind, words)) =
+        KINDS.iter().find(|(kind, _)| steps().any(|s| s.times.contains_key(*kind)))
+    else {
+        return markup! {};
+    };
+    markup! {
+        section #steps {
+            h2 { "Round trips over connections" }
+            figure {
+                figcaption {
+                    "Seconds " (words) ", by the number of connected clients. A thick line goes through the medians over trials, a thin line is one trial."
+                }
+                div.grid2 {
+                    (picture(results, (kind, "median", |t| t.p50), gallery))
+                    (picture(results, (kind, "p95", |t| t.p95), gallery))
+                }
+            }
+            details { summary { "Numbers" } (table(results, kind)) }
+        }
+    }
+}
+
+/// One percentile of one distribution.
+type Pick<'a> = (&'a str, &'a str, fn(&Times) -> f64);
+
+/// Values of every trial by connections.
+fn course(
+    results: &Results,
+    variant: &str,
+    kind: &str,
+    pick: fn(&Times) -> f64,
+) -> Vec<Vec<(f64, f64)>> {
+    results
+        .trials
+        .iter()
+        .filter(|trial| trial.variant == variant && facts::counts(trial))
+        .filter_map(|trial| trial.load.as_ref())
+        .map(|load| {
+            let point = |step: &StepReport| {
+                Some((f64::from(step.clients), step.times.get(kind).map(pick)?))
+            };
+            load.steps.iter().filter_map(point).collect()
+        })
+        .collect()
+}
+
+fn medians(trials: &[Vec<(f64, f64)>]) -> Vec<(f64, f64)> {
+    let mut by_clients: Course = BTreeMap::new();
+    for (clients, value) in trials.iter().flatten() {
+        by_clients.entry(*clients as u32).or_default().push(*value);
+    }
+    by_clients
+        .into_iter()
+        .filter_map(|(clients, values)| Some((f64::from(clients), facts::spread(&values)?.median)))
+        .collect()
+}
+
+fn picture(results: &Results, (kind, name, pick): Pick<'_>, gallery: &mut Gallery) -> Markup {
+    let thin = (THIN_LINES / results.variants.len().max(1)).max(2);
+    let mut lines = Vec::new();
+    let mut says = Vec::new();
+    for (place, variant) in results.variants.iter().enumerate() {
+        let trials = course(results, &variant.name, kind, pick);
+        let middle = medians(&trials);
+        if let Some((clients, value)) = middle.last() {
+            says.push(format!(
+                "{}: {} at {clients} clients",
+                variant.name,
+                Unit::Seconds.show(*value)
+            ));
+        }
+        if trials.len() > 1 {
+            lines.extend(trials.into_iter().take(thin).map(|points| Line {
+                label: String::new(),
+                class: class(place),
+                stroke: Stroke::Thin,
+                points,
+            }));
+        }
+        lines.push(Line {
+            label: one_line(&variant.name),
+            class: class(place),
+            stroke: Stroke::Points,
+            points: middle,
+        });
+    }
+    let plot = Plot {
+        x: Axis::Linear(Unit::Count),
+        x_name: "connections".into(),
+        y: Axis::Linear(Unit::Seconds),
+        lines,
+        bands: Vec::new(),
+        markers: Vec::new(),
+        y_range: None,
+    };
+    let id = format!("steps-{name}");
+    let title = format!("{name} of round trips over connections");
+    let caption = Caption { id: &id, title: &title, says: &says.join("; ") };
+    panel(name, &plot, &caption, gallery)
+}
+
+fn table(results: &Results, kind: &str) -> Markup {
+    let rows = results.variants.iter().map(|v| {
+        let at = |pick| medians(&course(results, &v.name, kind, pick));
+        (v.name.as_str(), at(|t: &Times| t.p50), at(|t: &Times| t.p95))
+    });
+    markup! {
+        div.scroll tabindex="0" role="region" aria-label="Round trips over connections" {
+            table {
+                thead { tr {
+                    th scope="col" { "variant" } th scope="col" { "connections" }
+                    th scope="col" { "median" } th scope="col" { "p95" }
+                } }
+                tbody {
+                    @for (name, middle, high) in rows {
+                        @for ((clients, median), (_, p95)) in middle.iter().zip(&high) {
+                            tr {
+                                th scope="row" { (name) } td { (clients) }
+                                td data-v=(median) { (Unit::Seconds.show(*median)) }
+                                td data-v=(p95) { (Unit::Seconds.show(*p95)) }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}

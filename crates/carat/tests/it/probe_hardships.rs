@@ -1,0 +1,229 @@
+//! The probe where things go wrong or processes multiply: the server runs on.
+
+use crate::probe_ruby::{Bench, Which, wait_for};
+use carat_wire::env;
+use carat_wire::page::{Feature, Gc, Malloc, State};
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::PathBuf;
+use std::process::Command;
+
+const GENERATIONS: [Which; 5] = [
+    Which::Here,
+    Which::Root("bullseye"),
+    Which::Root("bookworm"),
+    Which::Root("trixie"),
+    Which::Root("ruby34"),
+];
+
+fn each_command() -> impl Iterator<Item = (Which, Command)> {
+    GENERATIONS.into_iter().filter_map(|which| Some((which, which.command()?)))
+}
+
+#[test]
+fn children_and_their_children_have_pages_of_their_own() {
+    for (which, command) in each_command() {
+        let bench = Bench::new();
+        let mut ruby = bench.start(command);
+        let child: u32 = ruby
+            .eval(
+                "$r, $w = IO.pipe; $c = fork { $stdin.close; g = fork { sleep }; $w.puts(g); \
+                 Signal.trap('TERM') { Process.kill('KILL', g); exit! }; sleep }; $c",
+            )
+            .parse()
+            .unwrap();
+        let grandchild: u32 = ruby.eval("$r.gets.to_i").parse().unwrap();
+        for (generation, pid, parent) in
+            [(0, ruby.pid, None), (1, child, Some(ruby.pid)), (2, grandchild, Some(child))]
+        {
+            let seen = bench.ask(pid);
+            assert_eq!(seen.pid, u64::from(pid), "{which:?}");
+            assert_eq!(seen.fork_generation, generation, "{which:?}");
+            assert!(parent.is_none_or(|parent| seen.parent_pid == u64::from(parent)), "{which:?}");
+            assert!(seen.malloc.get(Malloc::InUse) > Some(0), "{which:?}");
+            assert!(seen.heap_pages.pages > 0, "{which:?}");
+        }
+        ruby.eval("Process.kill('TERM', $c); Process.wait($c)");
+        assert!(ruby.end().is_empty());
+    }
+}
+
+#[test]
+fn a_thousand_forks_leave_the_parent_as_it_was() {
+    for (which, command) in each_command() {
+        let bench = Bench::new();
+        let mut ruby = bench.start(command);
+        let forked = "1000.times.count { pid = fork { exit!(0) }; Process.wait2(pid)[1].success? }";
+        assert_eq!(ruby.eval(forked), "1000", "{which:?}");
+        let seen = ruby.ask();
+        assert_eq!((seen.pid, seen.fork_generation), (u64::from(ruby.pid), 0));
+        assert_eq!(fs::read_dir(&bench.pages).unwrap().count(), 1001, "{which:?}");
+        assert!(ruby.end().is_empty());
+    }
+}
+
+#[test]
+fn children_that_work_and_exit_in_order_do_so() {
+    for (which, command) in each_command() {
+        let bench = Bench::new();
+        let mut ruby = bench.start(command);
+        let worked = "pids = Array.new(30) { fork { $stdin.close; Array.new(20_000) { 'x' * 99 }; \
+             GC.start; Thread.new { 1 }.join } }; \
+             pids.count { |pid| Process.wait2(pid)[1].success? }";
+        assert_eq!(ruby.eval(worked), "30", "{which:?}");
+        assert!(ruby.end().is_empty());
+    }
+}
+
+#[test]
+fn a_process_that_executes_itself_anew_gets_a_new_page() {
+    for (which, command) in each_command() {
+        let bench = Bench::new();
+        let mut ruby = bench.start(command);
+        let first = ruby.ask().born;
+        let again = "exec(RbConfig.ruby, '-e', '$stdout.sync = true; puts $$; \
+             while $stdin.gets; puts 7; end')";
+        assert_eq!(ruby.eval(again), ruby.pid.to_string(), "{which:?}");
+        let seen = wait_for("a newer page", || {
+            bench.page(ruby.pid).read().filter(|seen| seen.born > first)
+        });
+        assert_eq!(seen.fork_generation, 0);
+        assert_eq!(ruby.eval("1"), "7");
+        bench.ask(ruby.pid);
+        assert!(ruby.end().is_empty());
+    }
+}
+
+#[test]
+fn short_lives_end_well() {
+    let bench = Bench::new();
+    for (which, mut command) in each_command() {
+        let script = "20.times { |n| system(RbConfig.ruby, '-e', 'at_exit { GC.start }; exit 3'); \
+             $?.exitstatus == 3 or abort($?.to_s) }; print :done";
+        let out = bench.watch(&mut command).args(["-e", script]).output().unwrap();
+        let talk = String::from_utf8_lossy(&out.stderr);
+        assert_eq!((out.stdout.as_slice(), talk.as_ref()), (&b"done"[..], ""), "{which:?}");
+        assert!(out.status.success());
+    }
+}
+
+#[test]
+fn a_page_outlives_a_killed_process() {
+    let Some(command) = Which::Here.command() else { return };
+    let bench = Bench::new();
+    let mut ruby = bench.start(command);
+    ruby.eval("$keep = Array.new(1000) { 'x' * 1000 }; 1");
+    let alive = ruby.ask();
+    let page = bench.page(ruby.pid);
+    drop(ruby);
+    let dead = page.read().unwrap();
+    assert_eq!(
+        (dead.pid, &dead.pools, &dead.heap_pages),
+        (alive.pid, &alive.pools, &alive.heap_pages)
+    );
+}
+
+#[test]
+fn without_a_place_for_pages_the_server_runs_on() {
+    let Some(mut command) = Which::Here.command() else { return };
+    let bench = Bench::new();
+    let missing = bench.home.path().join("missing");
+    bench.watch(&mut command).env(env::PAGES, &missing).args(["-e", "GC.start; print :served"]);
+    let out = command.output().unwrap();
+    let talk = String::from_utf8_lossy(&out.stderr);
+    assert_eq!(out.stdout, b"served");
+    assert_eq!(talk.lines().count(), 1, "{talk}");
+    assert!(talk.starts_with("carat: probe: no shared page"), "{talk}");
+}
+
+#[test]
+fn a_child_that_can_make_no_page_leaves_its_parents_alone() {
+    let Some(command) = Which::Here.command() else { return };
+    let bench = Bench::new();
+    let mut ruby = bench.start(command);
+    let aside = bench.home.path().join("aside");
+    let page = bench.page(ruby.pid);
+    fs::rename(&bench.pages, &aside).unwrap();
+    ruby.eval("Process.wait(fork { exit!(GC.start ? 1 : 0) }); $?.exitstatus");
+    fs::rename(&aside, &bench.pages).unwrap();
+    assert_eq!(page.read().unwrap().pid, u64::from(ruby.pid));
+    assert_eq!(fs::read_dir(&bench.pages).unwrap().count(), 1);
+    assert!(ruby.end().is_empty());
+}
+
+/// A library that answers `dlsym` for the probe: a fitting C expression for one name, the truth otherwise.
+fn lie(bench: &Bench, name: &str, answer: &str) -> PathBuf {
+    let source = format!(
+        r##"use std::ffi::{{CStr, c_char, c_void}};
+        unsafe extern "C" {{
+            fn dlvsym(scope: *mut c_void, name: *const c_char, version: *const c_char) -> *mut c_void;
+        }}
+        static FUTURE: [i32; 3] = [9, 1, 0];
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn dlsym(scope: *mut c_void, name: *const c_char) -> *mut c_void {{
+            unsafe {{
+                if scope.is_null() && CStr::from_ptr(name) == c"{name}" {{
+                    let _ = &FUTURE;
+                    return {answer} as *mut c_void;
+                }}
+                let next = dlvsym(-1_isize as *mut c_void, c"dlsym".as_ptr(), c"GLIBC_2.2.5".as_ptr());
+                let next: extern "C" fn(*mut c_void, *const c_char) -> *mut c_void =
+                    std::mem::transmute(next);
+                next(scope, name)
+            }}
+        }}"##
+    );
+    let (path, library) = (bench.home.path().join("lie.rs"), bench.home.path().join("liblie.so"));
+    fs::write(&path, source).unwrap();
+    let mut rustc = Command::new("rustc");
+    rustc.args(["--edition", "2024", "--crate-type", "cdylib", "-C", "panic=abort", "-o"]);
+    assert!(rustc.arg(&library).arg(&path).status().unwrap().success());
+    library
+}
+
+#[test]
+fn an_unknown_ruby_runs_on_with_the_allocators_figures_alone() {
+    if Which::Here.command().is_none() {
+        return;
+    }
+    let bench = Bench::new();
+    let lie = lie(&bench, "ruby_api_version", "&raw const FUTURE");
+    let command = Which::Here.command_with(Some(&lie)).unwrap();
+    let mut ruby = bench.start(command);
+    assert_eq!(ruby.eval("GC.start; 6 * 7"), "42");
+    let page = bench.page(ruby.pid);
+    let seen = wait_for("malloc", || page.read().filter(|seen| seen.malloc.at.is_some()));
+    assert!(seen.features.contains(&(Feature::Ruby, State::UnknownRuby)));
+    assert!(seen.features.contains(&(Feature::Gc, State::NotYet)));
+    let talk = ruby.end();
+    assert_eq!(talk.lines().count(), 1, "{talk}");
+}
+
+#[test]
+fn a_missing_function_costs_its_feature_and_nothing_else() {
+    if Which::Here.command().is_none() {
+        return;
+    }
+    let bench = Bench::new();
+    let lie = lie(&bench, "rb_objspace_each_objects", "0_usize");
+    let command = Which::Here.command_with(Some(&lie)).unwrap();
+    let mut ruby = bench.start(command);
+    assert_eq!(ruby.eval("GC.start; 6 * 7"), "42");
+    let seen = ruby.ask();
+    assert!(seen.features.contains(&(Feature::HeapPages, State::NoFunction)));
+    assert_eq!((seen.heap_pages.at, seen.pools.len()), (None, 1));
+    assert!(seen.gc.get(Gc::LiveSlots) > Some(0));
+    assert!(ruby.end().is_empty());
+}
+
+#[test]
+fn no_two_processes_share_a_page() {
+    let Some(command) = Which::Here.command() else { return };
+    let bench = Bench::new();
+    let mut ruby = bench.start(command);
+    let pids = ruby.eval("$c = Array.new(8) { fork { $stdin.close; sleep } }; $c.join(' ')");
+    let pids: BTreeSet<u64> = pids.split(' ').map(|pid| pid.parse().unwrap()).collect();
+    let seen: BTreeSet<u64> = pids.iter().map(|pid| bench.ask(*pid as u32).pid).collect();
+    assert_eq!(seen, pids);
+    ruby.eval("$c.each { |pid| Process.kill('KILL', pid) }; Process.waitall.size");
+}

@@ -1,0 +1,185 @@
+//! A real Ruby under the probe, steered line by line: what the tests of the probe share.
+
+use carat::launch::{Libraries, library};
+use carat::sample::ProbePage;
+use carat_wire::env;
+use carat_wire::page::PageReading;
+use std::fs;
+use std::io::{BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+
+/// Long against anything that is waited for, on a busy machine too.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Evaluates each line it gets and answers with one line.
+const SERVER: &str = r#"
+    $stdout.sync = true
+    puts $$
+    while (line = $stdin.gets)
+      puts eval(line, TOPLEVEL_BINDING).to_s.lines.first.to_s.chomp
+    end
+"#;
+
+/// Which Ruby: that of `PATH`, or that of a root of `bin/roots`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Which {
+    Here,
+    Root(&'static str),
+}
+
+impl Which {
+    /// The command that runs Ruby; `None` where it is not there and need not be.
+    pub(crate) fn command(self) -> Option<Command> {
+        self.command_with(None)
+    }
+
+    /// The same with a library loaded before all others, of the root's own where it is a root.
+    pub(crate) fn command_with(self, preload: Option<&Path>) -> Option<Command> {
+        let preload = preload.map(|file| format!("LD_PRELOAD={}", file.display()));
+        let Self::Root(name) = self else {
+            let here = Command::new("ruby").arg("--version").output().is_ok();
+            assert!(here || std::env::var_os("CARAT_REQUIRE_RUBY").is_none(), "no `ruby` in PATH");
+            let mut command = Command::new("env");
+            command.args(preload).arg("ruby");
+            return here.then_some(command);
+        };
+        let roots = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../bin/roots");
+        let check = Command::new(&roots).arg("--check").output().unwrap();
+        let list = String::from_utf8_lossy(&check.stdout);
+        let line = list.lines().find(|line| line.starts_with(name)).unwrap_or_default();
+        let made = !line.ends_with("missing");
+        assert!(made || std::env::var_os("CARAT_REQUIRE_ROOTS").is_none(), "{line}: run bin/roots");
+        made.then(|| {
+            let mut command = Command::new(roots);
+            command.args(["--run", name, "--", "env"]).args(preload).arg("ruby");
+            command
+        })
+    }
+}
+
+/// Unpacked libraries and a directory for pages.
+pub(crate) struct Bench {
+    pub(crate) home: TempDir,
+    pub(crate) libraries: Libraries,
+    pub(crate) pages: PathBuf,
+}
+
+impl Bench {
+    pub(crate) fn new() -> Self {
+        let home = tempfile::tempdir().unwrap();
+        let libraries = library::unpack(&home.path().join("carat")).unwrap();
+        let pages = home.path().join("pages");
+        fs::create_dir(&pages).unwrap();
+        Self { home, libraries, pages }
+    }
+
+    /// Sets what makes a Ruby load the probe.
+    pub(crate) fn watch<'a>(&self, command: &'a mut Command) -> &'a mut Command {
+        command
+            .env("RUBYOPT", format!("-r{}", self.libraries.shim.display()))
+            .env(env::PROBE, &self.libraries.probe)
+            .env(env::PAGES, &self.pages)
+            .env_remove(env::OFF)
+            .env_remove(env::RUNTIME)
+    }
+
+    /// Starts a Ruby that does what it is told.
+    pub(crate) fn start(&self, mut command: Command) -> Ruby<'_> {
+        self.watch(&mut command).args(["-e", SERVER]);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let stdin = child.stdin.take();
+        let mut stdout = BufReader::new(child.stdout.take().unwrap());
+        let mut line = String::new();
+        stdout.read_line(&mut line).unwrap();
+        let pid = line.trim().parse().unwrap_or_else(|_| panic!("no pid but {line:?}"));
+        Ruby { bench: self, child, stdin, stdout, pid }
+    }
+
+    /// The page of that process, once it is there and ready.
+    pub(crate) fn page(&self, pid: u32) -> ProbePage {
+        let start = format!("{pid}-");
+        wait_for(&format!("a page of {pid}"), || {
+            let entries = fs::read_dir(&self.pages).unwrap().map(|entry| entry.unwrap());
+            let mut own = entries.filter(|e| e.file_name().to_string_lossy().starts_with(&start));
+            ProbePage::open(own.next()?.path()).filter(|page| page.read().is_some())
+        })
+    }
+
+    /// Fresh figures of that process.
+    pub(crate) fn ask(&self, pid: u32) -> PageReading {
+        let page = self.page(pid);
+        page.ask();
+        wait_for(&format!("an answer of {pid}"), || {
+            let answered = |seen: &PageReading| seen.served_by_ruby == seen.requested;
+            page.read().filter(answered).filter(|seen| seen.served == seen.requested)
+        })
+    }
+}
+
+/// Waits until `look` finds something.
+pub(crate) fn wait_for<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+    let until = Instant::now() + PATIENCE;
+    loop {
+        if let Some(found) = look() {
+            return found;
+        }
+        assert!(Instant::now() < until, "{what} did not come within {PATIENCE:?}");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+/// A running Ruby; ends with its input.
+pub(crate) struct Ruby<'a> {
+    bench: &'a Bench,
+    child: Child,
+    stdin: Option<ChildStdin>,
+    stdout: BufReader<ChildStdout>,
+    pub(crate) pid: u32,
+}
+
+impl<'a> Ruby<'a> {
+    /// Where it runs.
+    pub(crate) fn bench(&self) -> &'a Bench {
+        self.bench
+    }
+
+    /// What a line of Ruby answers.
+    pub(crate) fn eval(&mut self, line: &str) -> String {
+        writeln!(self.stdin.as_mut().unwrap(), "{line}").unwrap();
+        let mut answer = String::new();
+        self.stdout.read_line(&mut answer).unwrap();
+        assert!(answer.ends_with('\n'), "Ruby ended at {line:?}: {}", self.talk());
+        answer.trim_end().to_owned()
+    }
+
+    /// Fresh figures.
+    pub(crate) fn ask(&self) -> PageReading {
+        self.bench.ask(self.pid)
+    }
+
+    /// Lets it end and returns what it said on stderr.
+    pub(crate) fn end(mut self) -> String {
+        self.stdin = None;
+        let status = self.child.wait().unwrap();
+        let talk = self.talk();
+        assert!(status.success(), "{status}: {talk}");
+        talk
+    }
+
+    fn talk(&mut self) -> String {
+        self.child.stderr.take().map(|e| std::io::read_to_string(e).unwrap()).unwrap_or_default()
+    }
+}
+
+impl Drop for Ruby<'_> {
+    fn drop(&mut self) {
+        // Without input it ends by itself; a test that failed must not wait for that.
+        self.stdin = None;
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

@@ -1,0 +1,164 @@
+//! The page in a real browser: no error, no request, figures as in the JSON, hostile text stays text.
+//!
+//! Needs chromium and node; `npm` fetches axe-core into the target folder. Without them the test says that it
+//! was skipped, unless `CARAT_REQUIRE_BROWSER` is set, as in CI. With `CARAT_PAGES=FOLDER` the pages stay there.
+
+use crate::report_builder::{Effect, PAYLOAD, Recipe, conclude, hostile};
+use crate::report_things::{ledger, recording};
+use carat::model::{Outcome, Results};
+use carat::report::{
+    Audience, PageOptions, comparison_html, html, json, ledger_html, recording_html,
+};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+fn found(names: &[&str]) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH")?;
+    let folders: Vec<PathBuf> = std::env::split_paths(&path).collect();
+    names.iter().flat_map(|n| folders.iter().map(move |f| f.join(n))).find(|file| file.is_file())
+}
+
+/// The script of axe-core, fetched once; `None` where that is not possible.
+fn axe() -> Option<PathBuf> {
+    let cache = Path::new(env!("CARGO_TARGET_TMPDIR")).join("page-check");
+    let script = cache.join("node_modules/axe-core/axe.min.js");
+    if !script.is_file() {
+        std::fs::create_dir_all(&cache).ok()?;
+        let from = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/page/package.json");
+        std::fs::copy(from, cache.join("package.json")).ok()?;
+        let npm = found(&["npm"])?;
+        Command::new(npm)
+            .args(["install", "--no-audit", "--no-fund"])
+            .current_dir(&cache)
+            .output()
+            .ok()?;
+    }
+    script.is_file().then_some(script)
+}
+
+fn cases() -> Vec<(&'static str, Results)> {
+    let crowd = ["a", "b", "c", "d", "e"].map(|name| Effect { name, memory: 0.97, latency: 1.0 });
+    let crowd = Recipe {
+        effects: crowd.into(),
+        blocks: 500,
+        samples: 12,
+        responses: 20,
+        ..Recipe::default()
+    };
+    let mut lonely = Recipe { blocks: 1, ..Recipe::default() }.build();
+    lonely.variants.truncate(1);
+    lonely.trials.retain(|trial| trial.variant == "default");
+    conclude(&mut lonely);
+    let mut missing = Recipe::default().build();
+    for trial in missing.trials.iter_mut().filter(|trial| trial.variant == "compact") {
+        trial.metrics.remove("latency.p95");
+        trial.load = None;
+        trial.samples.clear();
+    }
+    conclude(&mut missing);
+    let mut broken = Recipe::default().build();
+    broken.trials.iter_mut().for_each(|trial| trial.outcome = Outcome::NeverReady);
+    conclude(&mut broken);
+    vec![
+        ("compact", Recipe::default().build()),
+        ("arenas", Recipe::arenas().build()),
+        ("cable", Recipe::cable().build()),
+        ("crowd", crowd.build()),
+        ("one-trial", lonely),
+        ("missing-metric", missing),
+        ("nothing-counts", broken),
+        ("hostile", hostile(Recipe::default().build())),
+    ]
+}
+
+/// Where the pages are written.
+enum Folder {
+    Kept(PathBuf),
+    Passing(tempfile::TempDir),
+}
+
+impl Folder {
+    fn new() -> Self {
+        match std::env::var_os("CARAT_PAGES") {
+            Some(kept) => Self::Kept(kept.into()),
+            None => Self::Passing(tempfile::tempdir().expect("a folder can be made")),
+        }
+    }
+
+    fn path(&self) -> &Path {
+        match self {
+            Self::Kept(path) => path,
+            Self::Passing(folder) => folder.path(),
+        }
+    }
+
+    fn keep(self) -> PathBuf {
+        match self {
+            Self::Kept(path) => path,
+            Self::Passing(folder) => folder.keep(),
+        }
+    }
+}
+
+fn other_pages() -> Vec<(&'static str, String)> {
+    let options = PageOptions::default();
+    let mut other = Recipe { seed: 7, ..Recipe::default() }.build();
+    other.machine.insert("ruby".into(), "3.3.8 (x86_64-linux-gnu)".into());
+    vec![
+        ("recording", recording_html(&recording("hello"), &options)),
+        ("recording-hostile", recording_html(&recording(PAYLOAD), &options)),
+        ("ledger", ledger_html("puma", &ledger("hello"), &options)),
+        ("ledger-hostile", ledger_html(PAYLOAD, &ledger(PAYLOAD), &options)),
+        (
+            "comparison",
+            comparison_html(
+                &[Recipe::default().build(), other, hostile(Recipe::arenas().build())],
+                &options,
+            ),
+        ),
+    ]
+}
+
+#[test]
+fn the_page_works_in_a_browser_and_its_figures_are_those_of_the_json() {
+    let required = std::env::var_os("CARAT_REQUIRE_BROWSER").is_some();
+    let (Some(browser), Some(node)) = (found(&["chromium", "google-chrome"]), found(&["node"]))
+    else {
+        assert!(!required, "chromium and node are required");
+        eprintln!("skipped: install chromium and node to check the page in a browser");
+        return;
+    };
+    let axe = axe();
+    assert!(axe.is_some() || !required, "axe-core could not be fetched by npm");
+    let folder = Folder::new();
+    for (name, results) in cases() {
+        let options =
+            PageOptions { generated_at: Some("2026-11-21".into()), ..PageOptions::default() };
+        let page = html(&results, &options);
+        assert!(page.len() < 600_000, "{name}: {} bytes", page.len());
+        std::fs::write(folder.path().join(format!("{name}.html")), page).unwrap();
+        let text = json(&results, Audience::Own).unwrap();
+        std::fs::write(folder.path().join(format!("{name}.json")), text).unwrap();
+    }
+    for (name, page) in other_pages() {
+        assert!(page.len() < 600_000, "{name}: {} bytes", page.len());
+        std::fs::write(folder.path().join(format!("{name}.html")), page).unwrap();
+    }
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/page/check.mjs");
+    let run = Command::new(node)
+        .arg(script)
+        .arg(browser)
+        .arg(axe.unwrap_or_else(|| "-".into()))
+        .arg(folder.path())
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&run.stdout);
+    if !run.status.success() {
+        panic!(
+            "pages are kept in {}\n{said}{}",
+            folder.keep().display(),
+            String::from_utf8_lossy(&run.stderr)
+        );
+    }
+    eprintln!("{said}");
+}

@@ -1,0 +1,128 @@
+//! Recordings and ledgers with realistic figures, for the tests of the report.
+
+use carat::model::ledger::{Allocator, Basis, Ledger, Part, PartKind, ProcessLedger};
+use carat::model::recording::{ComponentGrowth, Marker, MarkerKind, RECORDING_SCHEMA, Recording};
+use carat::model::{Bytes, MemberSample, Sample, SamplerCost};
+
+fn part(kind: PartKind, pss: u64, private: u64) -> Part {
+    Part { kind, pss: Bytes(pss), private: Bytes(private), resident: Bytes(pss * 2) }
+}
+
+fn process(at: u64, text: &str) -> ProcessLedger {
+    let grown = 1_000_000 * at;
+    let parts = vec![
+        part(PartKind::CodeAndFiles, 6_200_000, 400_000),
+        part(PartKind::Stacks, 900_000, 900_000),
+        part(PartKind::SlotsLive, 21_000_000 + grown, 14_000_000 + grown),
+        part(PartKind::SlotsFree, 4_000_000, 3_000_000),
+        part(PartKind::MallocLive, 31_000_000 + grown, 25_000_000),
+        part(PartKind::MallocFree, 9_000_000, 8_500_000),
+        part(PartKind::AllocatorOverhead, 700_000, 700_000),
+    ];
+    let sum: u64 = parts.iter().map(|part| part.pss.0).sum();
+    ProcessLedger {
+        pid: 4300 + at as u32,
+        parent: Some(4299),
+        title: format!("puma: cluster worker {at}: {text}"),
+        rss: Bytes(sum * 2),
+        pss: Bytes(sum + 500_000),
+        uss: Bytes(52_000_000),
+        swap: None,
+        huge: None,
+        threads: Some(9),
+        basis: Basis::Probe,
+        parts,
+        unexplained: 500_000,
+        allocator: Allocator {
+            active: Some("glibc".into()),
+            loaded: Vec::new(),
+            evidence: text.into(),
+        },
+        ruby: Some("3.1.2".into()),
+        heap: None,
+        arenas: Vec::new(),
+        returnable: None,
+        environment: vec![
+            ("MALLOC_ARENA_MAX".into(), "2".into()),
+            ("SECRET_KEY_BASE".into(), "canary-8".into()),
+        ],
+    }
+}
+
+/// A preforking server: a leader and four workers.
+pub(crate) fn ledger(text: &str) -> Ledger {
+    let processes: Vec<ProcessLedger> = (0..5).map(|at| process(at, text)).collect();
+    let sum = |pick: fn(&Part) -> u64, kind| -> Bytes {
+        let parts = processes.iter().flat_map(|process| &process.parts);
+        Bytes(parts.filter(|part| part.kind == kind).map(pick).sum())
+    };
+    let parts = PartKind::ALL
+        .into_iter()
+        .filter(|kind| sum(|p| p.pss.0, *kind).0 > 0)
+        .map(|kind| Part {
+            kind,
+            pss: sum(|p| p.pss.0, kind),
+            private: sum(|p| p.private.0, kind),
+            resident: sum(|p| p.resident.0, kind),
+        })
+        .collect();
+    let pss = processes.iter().map(|process| process.pss).sum();
+    let uss = processes.iter().map(|process| process.uss).sum();
+    Ledger { pss, uss, parts, unexplained: 2_500_000, processes, unread: vec![text.into()] }
+}
+
+/// An hour of that server, leaking 3 kB a second.
+pub(crate) fn recording(text: &str) -> Recording {
+    let samples = (0..3600)
+        .map(|second: u64| {
+            let members: Vec<MemberSample> = (0..5)
+                .map(|slot| {
+                    let wave = ((second * 7 + slot * 13) % 11) * 60_000;
+                    let pss = 66_000_000 + second * 600 + wave;
+                    MemberSample {
+                        slot: slot as u32,
+                        pid: 4300 + slot as u32,
+                        pss: Some(Bytes(pss)),
+                        ..MemberSample::default()
+                    }
+                })
+                .collect();
+            let pss: Bytes = members.iter().filter_map(|member| member.pss).sum();
+            Sample {
+                at_ms: second * 1000,
+                processes: 5,
+                pss: Some(pss),
+                uss: Some(Bytes(pss.0 * 4 / 5)),
+                shared: Some(Bytes(pss.0 / 5)),
+                members,
+                ..Sample::default()
+            }
+        })
+        .collect();
+    let growth = |component: &str, kind: &str, rate: Option<f64>| ComponentGrowth {
+        component: component.into(),
+        kind: kind.into(),
+        unit: "bytes per second".into(),
+        rate,
+        interval: rate.map(|rate| (rate * 0.9, rate * 1.1)),
+        asymptote: None,
+        step: None,
+        needed_s: Some(7200.0),
+    };
+    Recording {
+        schema: RECORDING_SCHEMA.into(),
+        what: format!("puma -C puma.rb {text}"),
+        started_ms: 1_790_000_000_000,
+        ended: "stopped by the user".into(),
+        samples,
+        inside: Vec::new(),
+        markers: vec![
+            Marker { at_ms: 900_000, what: MarkerKind::Fork { slot: 3, pid: 4400 } },
+            Marker { at_ms: 1_800_000, what: MarkerKind::MajorGc },
+        ],
+        growth: vec![growth("tree", "linear", Some(3000.0)), growth(text, "undecided", None)],
+        ledger: Some(ledger(text)),
+        cost: SamplerCost { samples: 3600, core_share: 0.004, ..SamplerCost::default() },
+        warnings: vec![text.into()],
+    }
+}

@@ -1,0 +1,121 @@
+//! The ledger against allocations of known size, in real Rubies of five generations.
+
+use crate::probe_ruby::{Bench, Ruby, Which};
+use carat::model::Ledger;
+use carat::model::ledger::{Basis, PartKind};
+use carat::process::ProcRoot;
+use carat::sample::{ledger, read_insides};
+
+/// Bytes of the allocations; large against what Ruby does by itself meanwhile.
+const SIZE: u64 = 40_000_000;
+/// How far a line may be off, as a share of the allocation.
+const OFF: f64 = 0.02;
+
+fn ledger_of(pids: &[u32]) -> Ledger {
+    let root = ProcRoot::default();
+    let members: Vec<_> = pids.iter().map(|&pid| root.identify(pid).unwrap()).collect();
+    let seen = ledger(&root, &members, &read_insides(&root, &members));
+    assert_eq!(seen.unread, Vec::<String>::new());
+    assert_eq!(seen.processes.len(), pids.len());
+    assert!(seen.processes.iter().all(|process| process.basis == Basis::Probe), "{seen:?}");
+    seen
+}
+
+fn pss(ledger: &Ledger, kind: PartKind) -> f64 {
+    ledger.part(kind).map_or(0.0, |part| part.pss.0 as f64)
+}
+
+/// By how much each line grows when Ruby evaluates `line`.
+fn growth(ruby: &mut Ruby<'_>, line: &str, kind: PartKind) -> f64 {
+    ruby.eval("4.times { GC.start }");
+    let before = ledger_of(&[ruby.pid]);
+    ruby.eval(line);
+    ruby.eval("4.times { GC.start }");
+    let after = ledger_of(&[ruby.pid]);
+    pss(&after, kind) - pss(&before, kind)
+}
+
+fn assert_grew(which: Which, what: &str, grown: f64) {
+    let expected = SIZE as f64;
+    let off = (grown - expected).abs() / expected;
+    assert!(
+        off <= OFF,
+        "{which:?}, {what}: {expected} bytes show as {grown} ({:.1} %)",
+        off * 100.0
+    );
+}
+
+fn known_sizes(which: Which) {
+    let Some(command) = which.command() else { return };
+    let bench = Bench::new();
+    let mut ruby = bench.start(command);
+    // 8 kB strings come from the arena, larger ones than 128 kB from mappings of their own.
+    let strings = format!("$strings = Array.new({}) {{ 'x' * 7_983 }}; nil", SIZE / 8_000);
+    assert_grew(which, "malloc", growth(&mut ruby, &strings, PartKind::MallocLive));
+    let block = format!("$block = 'x' * {SIZE}; nil");
+    assert_grew(which, "one large block", growth(&mut ruby, &block, PartKind::MallocLive));
+    // A linked list needs no array, so it is slots and nothing else. A cons of Struct has 40 bytes.
+    ruby.eval("Cell = Struct.new(:rest); $cells = nil");
+    let cells = format!("{}.times {{ $cells = Cell.new($cells) }}; nil", SIZE / 40);
+    assert_grew(which, "slots", growth(&mut ruby, &cells, PartKind::SlotsLive));
+    let whole = ledger_of(&[ruby.pid]);
+    assert!(whole.unexplained_share() <= 0.03, "{which:?}: {whole:#?}");
+    ruby.end();
+}
+
+#[test]
+fn known_allocations_show_in_their_own_lines() {
+    known_sizes(Which::Here);
+}
+
+#[test]
+fn known_allocations_show_in_their_own_lines_on_ruby_2_7() {
+    known_sizes(Which::Root("bullseye"));
+}
+
+#[test]
+fn known_allocations_show_in_their_own_lines_on_ruby_3_3() {
+    known_sizes(Which::Root("trixie"));
+}
+
+#[test]
+fn known_allocations_show_in_their_own_lines_on_ruby_3_4() {
+    known_sizes(Which::Root("ruby34"));
+}
+
+#[test]
+fn after_a_fork_slots_are_shared_and_a_write_makes_them_private() {
+    let Some(command) = Which::Here.command() else { return };
+    let bench = Bench::new();
+    let mut ruby = bench.start(command);
+    ruby.eval("Cell = Struct.new(:rest); $cells = nil");
+    ruby.eval(&format!(
+        "{}.times {{ $cells = Cell.new($cells) }}; 4.times {{ GC.start }}",
+        SIZE / 40
+    ));
+    ruby.eval("GC.disable; $ask, $go = IO.pipe");
+    let child: u32 = ruby
+        .eval(
+            "$child = fork { $go.close; $ask.gets; c = $cells; \
+             (c.rest = c.rest; c = c.rest) while c; sleep }",
+        )
+        .parse()
+        .unwrap();
+    let slots = |ledger: &Ledger| *ledger.part(PartKind::SlotsLive).unwrap();
+    // The child's own page comes with its first breath.
+    crate::probe_ruby::wait_for("the child's page", || {
+        let root = ProcRoot::default();
+        let inside = read_insides(&root, &[root.identify(child).unwrap()]).into_values().next();
+        inside.filter(|inside| !inside.pools.is_empty())
+    });
+    let together = slots(&ledger_of(&[ruby.pid, child]));
+    assert!(together.shared().0 as f64 > 0.9 * SIZE as f64, "{together:?}");
+    assert!((together.pss.0 as f64) < 1.3 * SIZE as f64, "counted once: {together:?}");
+    ruby.eval("$go.puts; 1");
+    crate::probe_ruby::wait_for("the writes", || {
+        let apart = slots(&ledger_of(&[ruby.pid, child]));
+        (apart.private.0 as f64 > 1.8 * SIZE as f64).then_some(())
+    });
+    ruby.eval("Process.kill(:KILL, $child); Process.wait($child)");
+    ruby.end();
+}

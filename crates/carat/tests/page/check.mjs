@@ -1,0 +1,190 @@
+// Checks pages in a real browser. Usage: node check.mjs BROWSER AXE FOLDER
+// FOLDER has NAME.html and NAME.json (what `carat report --format json` writes) for every page; AXE is the path of
+// axe.min.js or `-`. Prints one line per finding and ends with 1 if there is any.
+import { existsSync, readFileSync, readdirSync } from 'node:fs';
+import { join } from 'node:path';
+import { pathToFileURL } from 'node:url';
+import { Browser } from './browser.mjs';
+
+const [, , program, axe, folder] = process.argv;
+const findings = [];
+let checks = 0;
+const expect = (name, fine, seen = '') => {
+  checks++;
+  if (!fine) findings.push(`${name}: ${typeof seen === 'string' ? seen : JSON.stringify(seen)}`);
+};
+
+const near = (one, other, share = 1e-9) => Math.abs(one - other) <= share * Math.max(Math.abs(one), Math.abs(other)) + 1e-12;
+const printed = (text) => {
+  const [, number, unit] = text.match(/^(-?[\d.]+)\s*(\S*)$/) ?? [];
+  const factor = { B: 1, kB: 1e3, MB: 1e6, GB: 1e9, 'µs': 1e-6, ms: 1e-3, s: 1, '/s': 1, '%': 0.01, '': 1 }[unit];
+  return Number(number) * factor;
+};
+
+const browser = new Browser(program);
+try {
+  for (const file of readdirSync(folder).filter((name) => name.endsWith('.html')).sort()) {
+    await checkPage(file.replace('.html', ''));
+  }
+} catch (error) {
+  findings.push(String(error.stack ?? error));
+} finally {
+  await browser.close();
+}
+for (const finding of findings) console.log(finding);
+console.log(`${checks} checks, ${findings.length} findings`);
+process.exit(findings.length ? 1 : 0);
+
+async function checkPage(name) {
+  const page = await browser.page();
+  await page.look();
+  const url = pathToFileURL(join(folder, name + '.html')).href;
+  await page.open(url);
+  expect(`${name}: one script of data and one that runs`, (await page.run(() => document.scripts.length)) === 2);
+  expect(`${name}: nothing foreign`, (await page.run(() => document.querySelectorAll('img,iframe,object,embed,base,form,a,style:not(head style)').length)) === 0);
+  await checkFigures(page, name);
+  await checkCursor(page, name);
+  await checkToggle(page, name);
+  await checkTables(page, name);
+  await checkTheme(page, name);
+  await checkNarrow(page, name);
+  expect(`${name}: no script of the input ran`, (await page.run(() => window.ran)) === undefined);
+  expect(`${name}: silent console`, page.said.length === 0, page.said);
+  const others = page.requests.filter((request) => request !== url && !request.startsWith('data:'));
+  expect(`${name}: no request`, others.length === 0, others);
+  await checkAccess(page, name);
+  await checkPolicy(page, name);
+  await page.close();
+  await checkWithoutScript(name, url);
+}
+
+// Every printed figure against the JSON, computed anew.
+async function checkFigures(page, name) {
+  const path = join(folder, name + '.json');
+  if (!existsSync(path)) return;
+  const { results } = JSON.parse(readFileSync(path, 'utf8'));
+  const rows = await page.run(() => [...document.querySelectorAll('table[data-metric] tr[data-variant]')].map((row) => ({
+    metric: row.closest('table').dataset.metric,
+    variant: row.dataset.variant,
+    trials: row.cells[1].textContent,
+    cells: [...row.cells].map((cell) => [cell.dataset.v ?? null, cell.textContent]),
+  })));
+  expect(`${name}: figures are on the page`, rows.length > 0);
+  for (const { metric, variant, trials, cells } of rows) {
+    const label = `${name}: ${metric} of ${variant}`;
+    const values = results.trials
+      .filter((trial) => trial.variant === variant && trial.block > 0 && trial.outcome === 'ok' && metric in trial.metrics)
+      .map((trial) => trial.metrics[metric]).sort((a, b) => a - b);
+    expect(`${label}, trials`, Number(trials) === values.length, trials);
+    if (!values.length) continue;
+    const middle = (values[(values.length - 1) >> 1] + values[values.length >> 1]) / 2;
+    const mean = values.reduce((sum, value) => sum + value, 0) / values.length;
+    expect(`${label}, median`, near(Number(cells[2][0]), middle), cells[2]);
+    expect(`${label}, printed median`, near(printed(cells[2][1]), middle, 0.006), cells[2]);
+    expect(`${label}, mean`, near(Number(cells[3][0]), mean), cells[3]);
+    expect(`${label}, least and most`, near(Number(cells[5][0]), values[0]) && near(Number(cells[6][0]), values.at(-1)), cells);
+    const found = results.conclusions.find((one) => one.variant === variant && one.metric === metric)?.estimate;
+    if (found) expect(`${label}, difference`, near(Number(cells[8][0]), found.ratio), cells[8]);
+    else expect(`${label}, no difference`, cells[8][0] === null, cells[8]);
+  }
+}
+
+async function checkCursor(page, name) {
+  const charts = await page.run(() => [...document.querySelectorAll('svg.chart[tabindex]')].map((svg) => svg.id));
+  for (const id of charts) {
+    await page.point('#' + id);
+    const shown = await page.run(() => !document.querySelector('.tip').hidden && document.querySelector('.tip').textContent);
+    expect(`${name}: the cursor reads out ${id}`, id.startsWith('dots') || Boolean(shown));
+    await page.run((one) => document.getElementById(one).focus(), id);
+    await page.press('ArrowRight');
+    const said = await page.run(() => document.querySelector('.spoken').textContent);
+    expect(`${name}: keys read out ${id}`, said.length > 3, said);
+  }
+  const zoomed = charts.find((id) => id.startsWith('memory'));
+  if (zoomed) {
+    const box = () => page.run((id) => document.querySelector(`#${id} .clip`).getAttribute('viewBox'), zoomed);
+    await page.run((id) => document.getElementById(id).focus(), zoomed);
+    const before = await box();
+    await page.press('+', '+');
+    expect(`${name}: zoom`, (await box()) !== before);
+    await page.press('Escape');
+    expect(`${name}: zoom back`, (await box()).split(' ').every((part, at) => near(Number(part), Number(before.split(' ')[at]), 1e-6)), await box());
+  }
+}
+
+async function checkToggle(page, name) {
+  const chips = await page.run(() => document.querySelectorAll('.chip').length);
+  if (!chips) return;
+  const visible = () => page.run(() => [...document.querySelectorAll('svg .v1')].filter((mark) => getComputedStyle(mark).visibility === 'visible').length);
+  const before = await visible();
+  await page.point('.chip:nth-of-type(2)', 'click');
+  expect(`${name}: a variant can be hidden`, (await visible()) === 0, [before, await visible()]);
+  await page.point('.chip:nth-of-type(2)', 'click');
+  expect(`${name}: and shown again`, (await visible()) === before);
+}
+
+async function checkTables(page, name) {
+  const sortable = await page.run(() => document.querySelectorAll('#every-metric .sort').length);
+  if (!sortable) return;
+  await page.point('#every-metric th:nth-child(1) .sort', 'click');
+  const order = await page.run(() => [...document.querySelectorAll('#every-metric tbody th')].map((cell) => cell.textContent));
+  expect(`${name}: tables sort`, order.join() === [...order].sort((a, b) => a.localeCompare(b, undefined, { numeric: true })).join(), order);
+}
+
+async function checkTheme(page, name) {
+  const ground = () => page.run(() => getComputedStyle(document.body).backgroundColor);
+  const light = await ground();
+  await page.point('#theme', 'click');
+  await page.point('#theme', 'click');
+  expect(`${name}: dark theme`, (await ground()) !== light, light);
+  await page.point('#theme', 'click');
+  await page.look({ theme: 'dark' });
+  expect(`${name}: the system's dark theme`, (await ground()) !== light);
+  await page.look();
+}
+
+async function checkNarrow(page, name) {
+  await page.look({ width: 360, height: 740 });
+  const [content, window] = await page.run(() => [document.documentElement.scrollWidth, innerWidth]);
+  expect(`${name}: fits a phone`, content <= window, [content, window]);
+  await page.look();
+}
+
+async function checkAccess(page, name) {
+  if (axe === '-') return;
+  await page.send('Runtime.evaluate', { expression: readFileSync(axe, 'utf8') });
+  for (const look of [{}, { theme: 'dark' }, { width: 360, height: 740 }]) {
+    await page.look(look);
+    await page.run(() => { for (const one of document.querySelectorAll('details')) one.open = true; });
+    const found = await page.run(async () => (await window.axe.run(document, { resultTypes: ['violations'] })).violations
+      .filter(({ impact }) => impact === 'serious' || impact === 'critical')
+      .map(({ id, nodes }) => `${id} at ${nodes.slice(0, 3).map((node) => node.target.join(' ')).join(', ')}`));
+    expect(`${name}: no serious barrier ${JSON.stringify(look)}`, found.length === 0, found);
+  }
+}
+
+// Last, because the browser reports what it blocks.
+async function checkPolicy(page, name) {
+  const ran = await page.run(() => {
+    const script = document.createElement('script');
+    script.textContent = 'window.inline = 1';
+    document.body.append(script);
+    const image = document.createElement('img');
+    image.setAttribute('onerror', 'window.inline = 2');
+    image.src = 'data:image/png;base64,AA';
+    document.body.append(image);
+    return new Promise((resolve) => { image.addEventListener('error', () => setTimeout(() => resolve(window.inline ?? null), 20)); });
+  });
+  expect(`${name}: the policy blocks other scripts`, ran === null, String(ran));
+}
+
+async function checkWithoutScript(name, url) {
+  const page = await browser.page();
+  await page.send('Emulation.setScriptExecutionDisabled', { value: true });
+  await page.look();
+  await page.open(url);
+  const { root } = await page.send('DOM.getDocument', { depth: 1 });
+  const { nodeIds } = await page.send('DOM.querySelectorAll', { nodeId: root.nodeId, selector: 'h1, table' });
+  expect(`${name}: reads without a script`, nodeIds.length > 1);
+  await page.close();
+}
