@@ -19,12 +19,13 @@ module CaratRuntime
     end
 
     class << self
-      attr_accessor :removed
+      attr_accessor :removed, :left
 
-      # Sets the variables again; returns what undoes it, for an exec that failed.
+      # Sets the variables again, but for those that the server itself has changed since; returns what
+      # undoes it, for an exec that failed.
       def restore
         before = removed.to_h { |name, _| [name, ENV[name]] }
-        removed.each { |name, value| ENV[name] = value unless before[name] }
+        removed.each { |name, value| ENV[name] = value if before[name] == left[name] }
         -> { before.each { |name, value| ENV[name] = value } }
       end
     end
@@ -35,7 +36,8 @@ module CaratRuntime
 
     def run
       Scrub.removed = (NAMES + INHERITED.values).to_h { |name| [name, @environment[name]] }.compact
-      Scrub.removed.each_key { |name| @environment[name] = @environment[INHERITED[name].to_s] }
+      Scrub.left = Scrub.removed.to_h { |name, _| [name, @environment[INHERITED[name].to_s]] }
+      Scrub.left.each { |name, value| @environment[name] = value }
       [Process, Kernel].each { |place| place.singleton_class.prepend(Restore) }
       Object.include(Restore)
       Object.send(:private, :exec)

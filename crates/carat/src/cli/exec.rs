@@ -153,8 +153,10 @@ impl Start {
             self.pages = Some(pages);
         }
         let own = set.get("RUBYOPT").cloned().or_else(|| std::env::var("RUBYOPT").ok());
-        let shim = format!("{} -r{}", own.unwrap_or_default(), libraries.shim.display());
-        set.insert("RUBYOPT".into(), shim.trim().to_owned());
+        let (own, shim) = (own.unwrap_or_default(), format!("-r{}", libraries.shim.display()));
+        let others = own.split_ascii_whitespace().filter(|word| *word != shim);
+        let all: Vec<&str> = others.chain([shim.as_str()]).collect();
+        set.insert("RUBYOPT".into(), all.join(" "));
         Ok(())
     }
 }

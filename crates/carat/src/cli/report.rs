@@ -1,39 +1,119 @@
-//! `carat report`: a page from a results file.
+//! `carat report`: a page, or another face, from results files or a recording.
 
 use crate::cli::{Exit, output, results};
-use crate::report::{PageOptions, html};
+use crate::model::Results;
+use crate::model::recording::Recording;
+use crate::report::{
+    Audience, PageOptions, comparison_html, csv, html, json, markdown, openmetrics, recording_html,
+};
 use crate::store::Store;
-use anyhow::Context;
-use clap::Args;
-use std::io::Write;
+use anyhow::{Context, bail, ensure};
+use clap::{Args, ValueEnum};
+use std::fs::File;
+use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 /// Arguments of `carat report`
 #[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  carat report app.carat --open          the page, in the browser\n  \
+    carat report monday.carat friday.carat   both on one page\n  \
+    carat report app.carat --format md       a comment for a pull request\n  \
+    carat report app.recording.json          the page of a recording"
+)]
 pub(crate) struct ReportArgs {
-    /// Results file that `carat compare` wrote
-    results: PathBuf,
+    /// Results files that `carat compare` wrote, or one recording of `carat record`
+    #[arg(required = true)]
+    results: Vec<PathBuf>,
     /// Where to write the page [default: the results file's name with .html]
     #[arg(short, long)]
     output: Option<PathBuf>,
-    /// Print the results as JSON instead of writing a page
+    /// What to make; all but html go to standard output
+    #[arg(long, value_enum, default_value_t = Format::Html)]
+    format: Format,
+    /// Print the results as JSON, as --format json does
     #[arg(long)]
     json: bool,
+    /// For other people: leave out host, user, paths, log lines and environment
+    #[arg(long)]
+    share: bool,
     /// Open the page in the browser
     #[arg(long)]
     open: bool,
 }
 
+/// What `carat report` can make.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Format {
+    /// One self-contained page
+    Html,
+    /// Markdown for a pull request
+    Md,
+    /// Everything, with a versioned schema
+    Json,
+    /// One row per trial
+    Csv,
+    /// OpenMetrics text
+    Openmetrics,
+}
+
 pub(crate) fn run(args: &ReportArgs) -> anyhow::Result<Exit> {
-    let store = Store::open(&args.results)?;
-    let (results, _) = results::concluded(&store)?;
-    if args.json {
-        output::say(&results::json(&results)?)?;
-        return Ok(Exit::Fine);
+    let audience = if args.share { Audience::Shared } else { Audience::Own };
+    let format = if args.json { Format::Json } else { args.format };
+    let first = &args.results[0];
+    if is_json(first) {
+        ensure!(args.results.len() == 1, "a recording has a page of its own; give one at a time");
+        ensure!(format == Format::Html, "a recording has no {format:?} face; it is JSON already");
+        return page(args, &recording_html(&read_recording(first)?, &options(audience)));
     }
-    let path = args.output.clone().unwrap_or_else(|| args.results.with_extension("html"));
-    write_page(&path, &html(&results, &PageOptions::default()))?;
+    let all = read_all(&args.results)?;
+    match all.as_slice() {
+        [one] if format != Format::Html => {
+            output::say(&face(one, format, audience)?)?;
+            Ok(Exit::Fine)
+        }
+        [one] => page(args, &html(one, &options(audience))),
+        _ if format == Format::Html => page(args, &comparison_html(&all, &options(audience))),
+        _ => bail!("several results files make a page only; give one file with --format"),
+    }
+}
+
+fn options(audience: Audience) -> PageOptions {
+    PageOptions { audience, ..PageOptions::default() }
+}
+
+fn read_all(paths: &[PathBuf]) -> anyhow::Result<Vec<Results>> {
+    let one = |path: &PathBuf| Ok(results::concluded(&Store::open(path)?)?.0);
+    paths.iter().map(one).collect()
+}
+
+fn face(results: &Results, format: Format, audience: Audience) -> anyhow::Result<String> {
+    Ok(match format {
+        Format::Html => html(results, &options(audience)),
+        Format::Md => markdown(results, audience),
+        Format::Json => json(results, audience)?,
+        Format::Csv => csv(results, audience),
+        Format::Openmetrics => openmetrics(results, audience),
+    })
+}
+
+/// Whether the file is JSON rather than SQLite; a missing file is for the store to refuse.
+fn is_json(path: &Path) -> bool {
+    let mut first = [0];
+    File::open(path).and_then(|mut file| file.read_exact(&mut first)).is_ok() && first == *b"{"
+}
+
+fn read_recording(path: &Path) -> anyhow::Result<Recording> {
+    let text = std::fs::read_to_string(path)
+        .with_context(|| format!("cannot read the recording {}", path.display()))?;
+    serde_json::from_str(&text)
+        .with_context(|| format!("{} is not a recording of carat record", path.display()))
+}
+
+fn page(args: &ReportArgs, page: &str) -> anyhow::Result<Exit> {
+    let path = args.output.clone().unwrap_or_else(|| args.results[0].with_extension("html"));
+    write_page(&path, page)?;
     output::say(&format!("{}\n", path.display()))?;
     if args.open {
         open(&path)?;

@@ -146,7 +146,8 @@ impl Settings {
             None => library.clone(),
         };
         check_library(&library, &seen_from_here, around.ruby)?;
-        let others = inherited("LD_PRELOAD", around, made);
+        let others = inherited("LD_PRELOAD", around, made).map(|all| without(&all, &library));
+        let others = others.filter(|others| !others.is_empty());
         made.warnings.extend(foreign_allocator(&library, others.as_deref()));
         let first = library.display().to_string();
         made.set.insert(
@@ -205,6 +206,12 @@ fn inherited(name: &str, around: &Surroundings<'_>, made: &Environment) -> Optio
         .cloned()
         .or_else(|| (around.inherited)(name))
         .filter(|value| !value.is_empty())
+}
+
+/// What `LD_PRELOAD` names besides `library`: a server that restarts itself through carat has it already.
+fn without(all: &str, library: &Path) -> String {
+    let others = all.split([':', ' ']).filter(|path| Path::new(path) != library);
+    others.collect::<Vec<_>>().join(":")
 }
 
 fn check_library(named: &Path, here: &Path, ruby: Option<ElfKind>) -> Result<(), ApplyError> {
@@ -338,6 +345,8 @@ mod tests {
                 made.warnings
             );
         }
+        let again = applied(&["allocator=jemalloc"], &[("LD_PRELOAD", "/proc/self/exe:/a.so")]);
+        assert_eq!(again.expect("applies").set["LD_PRELOAD"], "/proc/self/exe:/a.so");
         let two = applied(&["allocator=jemalloc"], &[("LD_PRELOAD", "/lib/libtcmalloc.so.4")]);
         assert_eq!(two.expect("applies").warnings.len(), 1);
     }

@@ -42,6 +42,8 @@ CREATE TABLE trial (
     load_from_ms INTEGER,
     load_to_ms   INTEGER,
     load       TEXT,
+    ledger     TEXT,
+    notes      TEXT NOT NULL,
     log_tail   TEXT NOT NULL,
     UNIQUE (block, variant)
 ) STRICT;

@@ -4,7 +4,7 @@ use crate::launch::Libraries;
 use crate::model::Variant;
 use crate::plan::{Experiment, VariantTable};
 use crate::settings::{
-    ApplyError, LibraryPaths, SettingError, Settings, Surroundings, find_allocator,
+    ApplyError, Environment, LibraryPaths, SettingError, Settings, Surroundings, find_allocator,
 };
 use carat_wire::env::{PADDING, PROBE};
 use std::collections::BTreeMap;
@@ -22,8 +22,10 @@ pub struct Prepared {
     pub dir: PathBuf,
     /// Variables over the inherited ones, with placeholders; padded to the same size in every variant.
     pub env: BTreeMap<String, String>,
-    /// What the user should know about these settings.
-    pub warnings: Vec<String>,
+    /// The settings themselves, to see whether they took.
+    pub settings: Settings,
+    /// What the settings came to.
+    pub applied: Environment,
 }
 
 /// Why a variant cannot be started on this machine.
@@ -112,7 +114,7 @@ fn prepare_one(
         .map_err(|source| PrepareError::Apply { variant: variant(), source })?;
     let mut env: BTreeMap<String, String> =
         given.into_iter().map(|(name, value)| (name.clone(), value.clone())).collect();
-    env.extend(applied.set);
+    env.extend(applied.set.clone());
     env.insert(PROBE.into(), libraries.probe.display().to_string());
     let own = env.get("RUBYOPT").cloned().or_else(|| inherited("RUBYOPT")).unwrap_or_default();
     env.insert("RUBYOPT".into(), format!("{own} -r{}", libraries.shim.display()).trim().to_owned());
@@ -123,7 +125,7 @@ fn prepare_one(
     let path = env.get("PATH").cloned().or_else(|| inherited("PATH"));
     find_program(&who, &command[0], &dir, path.as_deref())?;
     let described = Variant { name: table.name.clone(), settings: settings.describe() };
-    Ok(Prepared { variant: described, command, dir, env, warnings: applied.warnings })
+    Ok(Prepared { variant: described, command, dir, env, settings, applied })
 }
 
 /// The absolute directory that `dir` means, which must exist.

@@ -2,7 +2,11 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod exec;
 mod fake_run;
+mod load_cable;
+mod load_http;
+mod load_server;
 mod probe;
 mod probe_figures;
 mod probe_hardships;
@@ -13,6 +17,7 @@ mod report;
 mod report_builder;
 mod report_page;
 mod report_things;
+mod runtime;
 mod sample_captured;
 mod sample_ledger;
 mod support;

@@ -43,7 +43,7 @@ impl Default for Recipe {
             base_bytes: 71.16e6,
             noise: 0.004,
             samples: 90,
-            responses: 1500,
+            responses: 300,
             processes: 1,
             steps: 0,
             name: "compaction",
@@ -154,6 +154,8 @@ impl Recipe {
                 steps: (1..=self.steps).map(|step| self.step(rng, effect, step)).collect(),
                 ..LoadReport::default()
             }),
+            ledger: None,
+            notes: Vec::new(),
             log_tail: String::new(),
         }
     }
@@ -187,7 +189,7 @@ impl Recipe {
                     at_ms: (share * 28_000.0) as u64,
                     processes: self.processes,
                     shared: (self.processes > 1)
-                        .then(|| Bytes((bytes.0 as f64 * (0.5 - 0.25 * share)) as u64)),
+                        .then_some(Bytes((bytes.0 as f64 * (0.5 - 0.25 * share)) as u64)),
                     rss: single.then_some(bytes),
                     pss: Some(Bytes((bytes.0 as f64 * 0.96) as u64)),
                     uss: Some(Bytes((bytes.0 as f64 * 0.9) as u64)),

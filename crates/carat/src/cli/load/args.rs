@@ -13,7 +13,7 @@ use clap::{Args, Subcommand, ValueEnum};
   carat load cable ws://127.0.0.1:3000/cable --steps 10 --step-size 100
 
 Exit status: 0 the figures count, 1 the load could not be driven, 4 the figures mean nothing.")]
-pub struct LoadArgs {
+pub(crate) struct LoadArgs {
     /// What to drive
     #[command(subcommand)]
     pub kind: LoadKind,
@@ -21,7 +21,7 @@ pub struct LoadArgs {
 
 /// What to drive.
 #[derive(Debug, Clone, Subcommand)]
-pub enum LoadKind {
+pub(crate) enum LoadKind {
     /// Send HTTP/1.1 requests over kept-alive connections
     Http(HttpArgs),
     /// Broadcast over Action Cable to a growing number of connections
@@ -34,7 +34,7 @@ pub enum LoadKind {
 
 /// Options of `carat load null`.
 #[derive(Debug, Clone, Args)]
-pub struct NullArgs {
+pub(crate) struct NullArgs {
     /// Answer HTTP requests
     #[arg(long, conflicts_with = "cable", required_unless_present = "cable")]
     pub http: bool,
@@ -51,7 +51,7 @@ pub struct NullArgs {
 
 /// Options of `carat load self-test`.
 #[derive(Debug, Clone, Args)]
-pub struct SelfTestArgs {
+pub(crate) struct SelfTestArgs {
     /// How long each of the two tests runs
     #[arg(short, long, value_name = "SPAN", value_parser = Span::parse, default_value = "2s")]
     pub duration: Span,
@@ -65,7 +65,7 @@ pub struct SelfTestArgs {
 
 /// Options of both kinds of load.
 #[derive(Debug, Clone, Args)]
-pub struct CommonArgs {
+pub(crate) struct CommonArgs {
     /// How a rate is spread: evenly or as independent users arrive
     #[arg(long, value_enum, requires = "rate")]
     pub arrivals: Option<Spread>,
@@ -91,7 +91,7 @@ pub struct CommonArgs {
 
 /// How a rate is spread.
 #[derive(Debug, Clone, Copy, ValueEnum)]
-pub enum Spread {
+pub(crate) enum Spread {
     /// Evenly
     Fixed,
     /// With exponential gaps
@@ -109,7 +109,7 @@ impl From<Spread> for Arrivals {
 
 /// Options of `carat load http`.
 #[derive(Debug, Clone, Args)]
-pub struct HttpArgs {
+pub(crate) struct HttpArgs {
     /// `http://host:port/path`, `https://…` or `unix:/path/of.sock`
     pub url: String,
     /// Connections open at once
@@ -158,7 +158,7 @@ impl HttpArgs {
     ///
     /// # Errors
     /// Where they contradict each other.
-    pub fn load(&self) -> Result<HttpLoad, LoadTableError> {
+    pub(crate) fn load(&self) -> Result<HttpLoad, LoadTableError> {
         let (base, path) = split_url(&self.url);
         let route = |(weight, path): &(u32, String)| RouteTable {
             path: path.clone(),
@@ -193,7 +193,7 @@ impl HttpArgs {
 
 /// Options of `carat load cable`.
 #[derive(Debug, Clone, Args)]
-pub struct CableArgs {
+pub(crate) struct CableArgs {
     /// `ws://host:port/cable`
     pub url: String,
     /// Channel class
@@ -254,7 +254,7 @@ pub struct CableArgs {
 
 /// A tool whose definitions are used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Compat {
+pub(crate) enum Compat {
     /// hashrocket/websocket-shootout and its fork
     WebsocketBench,
 }
@@ -264,7 +264,7 @@ impl CableArgs {
     ///
     /// # Errors
     /// Where they contradict each other.
-    pub fn load(&self) -> Result<CableLoad, LoadTableError> {
+    pub(crate) fn load(&self) -> Result<CableLoad, LoadTableError> {
         let (base, path) = split_url(&self.url);
         let table = CableTable {
             path: path.to_owned(),

@@ -6,8 +6,11 @@ use crate::report::text::shorten;
 /// The most bytes of a page.
 pub(crate) const MOST: usize = 600_000;
 
+/// What is left out, in words, and the function that leaves it out.
+type Step = (&'static str, fn(&mut Results));
+
 /// What can be left out, in this order.
-const STEPS: [(&str, fn(&mut Results)); 5] = [
+const STEPS: [Step; 5] = [
     ("long texts and the servers' last lines", cut_texts),
     ("memory over time", cut_samples),
     ("metrics that decide nothing, and latency histograms", cut_exploratory),

@@ -1,0 +1,172 @@
+//! `carat exec` on real programs: what they get, how they end, what is refused.
+
+use crate::support::{Folder, ruby_is_here};
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+
+/// The same library that exec finds by name; tests that need one are skipped where it is missing.
+fn jemalloc() -> Option<std::path::PathBuf> {
+    carat::settings::find_allocator(std::path::Path::new("/"), "jemalloc")
+}
+
+#[test]
+fn the_server_keeps_pid_arguments_and_exit_code() {
+    let folder = Folder::new("exec");
+    let script = "echo pid=$$ arena=$MALLOC_ARENA_MAX args=$*; exit 7";
+    let child = folder
+        .carat(&["exec", "arena_max=2", "--", "sh", "-c", script, "sh", "a b"])
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    let pid = child.id();
+    let ran = crate::support::finish(child);
+    ran.assert_code(7).assert_says(&format!("pid={pid} arena=2 args=a b"));
+}
+
+#[test]
+fn the_exit_code_says_why_nothing_was_started() {
+    let folder = Folder::new("exec");
+    let plain = folder.write("plain", "no program").display().to_string();
+    for (arguments, code, said) in [
+        (&["exec", "arena_mx=2", "--", "true"][..], 125, "did you mean `arena_max`?"),
+        (
+            &["exec", "allocator=/nowhere.so", "--", "true"],
+            125,
+            "cannot read the library /nowhere.so",
+        ),
+        (&["exec", "seal=on", "--", "true"], 125, "prepare_fork"),
+        (&["exec", "arena_max=2"], 125, "no command is given"),
+        (&["exec", "--", &plain], 126, "cannot run"),
+        (&["exec", "--", "no-such-program"], 127, "no-such-program"),
+    ] {
+        folder.run(arguments).assert_code(code).assert_says(said);
+    }
+}
+
+#[test]
+fn the_later_of_file_environment_and_command_line_wins() {
+    let folder = Folder::new("exec");
+    folder.write("carat.toml", "[settings]\narena_max = 1\n\"gc.growth_factor\" = 1.1\n");
+    let show = ["exec", "--", "sh", "-c", "echo $MALLOC_ARENA_MAX $RUBY_GC_HEAP_GROWTH_FACTOR"];
+    folder.run(&show).assert_code(0).assert_says("1 1.1");
+    let from_environment =
+        folder.carat(&show).env("CARAT_SET", "arena_max=3; gc.growth_factor=1.2").output().unwrap();
+    assert_eq!(String::from_utf8_lossy(&from_environment.stdout), "3 1.2\n");
+    let mut over = show.to_vec();
+    over.insert(1, "arena_max=4");
+    folder.run(&over).assert_says("4 1.1");
+    folder.write("carat.toml", "[settings]\narena_mx = 1\n");
+    folder.run(&show).assert_code(125).assert_says("carat.toml");
+}
+
+#[test]
+fn a_preload_stays_with_the_server_and_its_own_restart() {
+    let (true, Some(_)) = (ruby_is_here(), jemalloc()) else { return };
+    let folder = Folder::new("exec");
+    let script = folder.write(
+        "server.rb",
+        r#"
+        maps = File.read("/proc/self/maps").include?("jemalloc")
+        leaked = ENV.keys.grep(/LD_PRELOAD|CARAT_RUNTIME|CARAT_SETTINGS/)
+        seen_by_others = `env`.lines.grep(/jemalloc|carat_shim/)
+        puts [maps, leaked, seen_by_others, ENV["RUBYOPT"]].inspect
+        $stdout.flush
+        exec("ruby", __FILE__, "again") if ARGV.empty?
+        "#,
+    );
+    let ran = folder
+        .carat(&["exec", "allocator=jemalloc", "--", "ruby", &script.display().to_string()])
+        .env("RUBYOPT", "-W0")
+        .output()
+        .unwrap();
+    let line = "[true, [], [], \"-W0\"]\n";
+    assert_eq!(String::from_utf8_lossy(&ran.stdout), line.repeat(2), "{ran:?}");
+}
+
+#[test]
+fn the_kill_switch_runs_the_command_as_it_is() {
+    let folder = Folder::new("exec");
+    let ran = folder
+        .carat(&[
+            "exec",
+            "arena_max=2",
+            "compact=boot",
+            "--",
+            "sh",
+            "-c",
+            "echo [$MALLOC_ARENA_MAX$RUBYOPT]",
+        ])
+        .env("CARAT_OFF", "1")
+        .output()
+        .unwrap();
+    assert_eq!(String::from_utf8_lossy(&ran.stdout), "[]\n");
+}
+
+#[test]
+fn a_setuid_ruby_is_refused_because_the_loader_would_ignore_the_preload() {
+    let (true, Some(_)) = (ruby_is_here(), jemalloc()) else { return };
+    let folder = Folder::new("exec");
+    let ruby = folder.path("ruby");
+    fs::copy(fs::canonicalize("/usr/bin/ruby").unwrap(), &ruby).unwrap();
+    fs::set_permissions(&ruby, fs::Permissions::from_mode(0o4755)).unwrap();
+    let ruby = ruby.display().to_string();
+    let ran = folder.run(&["exec", "allocator=jemalloc", "--", &ruby, "-e", "1"]);
+    ran.assert_code(125).assert_says("setuid");
+    folder.run(&["exec", "arena_max=2", "--", &ruby, "-e", "1"]).assert_code(0);
+}
+
+#[test]
+fn a_library_for_another_machine_is_refused_before_the_loader_sees_it() {
+    if !ruby_is_here() {
+        return;
+    }
+    let folder = Folder::new("exec");
+    let mut foreign = fs::read(fs::canonicalize("/usr/bin/ruby").unwrap()).unwrap();
+    foreign[18..20].copy_from_slice(&[0xf3, 0]);
+    let foreign_path = folder.path("libriscv.so");
+    fs::write(&foreign_path, foreign).unwrap();
+    let setting = format!("allocator={}", foreign_path.display());
+    let ran = folder.run(&["exec", &setting, "--", "ruby", "-e", "1"]);
+    ran.assert_code(125).assert_says("is 64-bit riscv, but this ruby is");
+}
+
+#[test]
+fn a_home_that_cannot_be_written_does_not_stop_the_server() {
+    if !ruby_is_here() {
+        return;
+    }
+    let folder = Folder::new("exec");
+    let ran = folder
+        .carat(&["exec", "compact=boot", "--", "ruby", "-e", "p defined?(CaratRuntime)"])
+        .env("XDG_CACHE_HOME", "/proc/nowhere")
+        .env("HOME", "/proc/nowhere")
+        .output()
+        .unwrap();
+    assert_eq!(String::from_utf8_lossy(&ran.stdout), "\"constant\"\n", "{ran:?}");
+}
+
+#[test]
+fn verify_tells_what_took_and_what_could_not() {
+    let (true, Some(_)) = (ruby_is_here(), jemalloc()) else { return };
+    let folder = Folder::new("exec");
+    let settings = ["allocator=jemalloc", "compact=boot", "trim=full-gc", "gc.malloc_limit=8m"];
+    let mut arguments = vec!["exec", "--verify"];
+    arguments.extend(settings);
+    // Ends when the compaction is over and the verifier has had time to see it and to speak.
+    let server = "require 'socket'; s = TCPServer.new('127.0.0.1', 0); \
+                  sleep 0.1 until CaratRuntime.report[:compactions] > 0; sleep 5";
+    arguments.extend(["--", "ruby", "-e", server]);
+    let ran = folder.run(&arguments);
+    for setting in ["allocator=jemalloc", "compact=boot", "trim=full-gc", "gc.malloc_limit=8388608"]
+    {
+        ran.assert_says(&format!("carat verify: {setting} took"));
+    }
+}
+
+#[test]
+fn the_environment_can_be_printed_for_a_unit_file() {
+    let folder = Folder::new("exec");
+    let ran = folder.run(&["exec", "arena_max=2", "--print-env", "systemd", "--", "sh"]);
+    assert_eq!(ran.out, "Environment=\"MALLOC_ARENA_MAX=2\"\n");
+    assert_eq!(ran.code, Some(0));
+}

@@ -1,0 +1,226 @@
+//! The runtime inside real Rubies: each setting takes effect, and nothing it does harms the server.
+
+use crate::support::{Folder, Ran, ruby_is_here};
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+/// Runs a script under settings and returns what it printed.
+fn run(settings: &[&str], script: &str) -> Ran {
+    let folder = Folder::new("runtime");
+    let file = folder.write("script.rb", script).display().to_string();
+    let mut arguments = vec!["exec", "--no-scrub"];
+    arguments.extend(settings);
+    arguments.extend(["--", "ruby", &file]);
+    folder.run(&arguments)
+}
+
+/// Waits in Ruby for a condition, with a deadline.
+const EVENTUALLY: &str = "
+def eventually
+  from = Process.clock_gettime(Process::CLOCK_MONOTONIC)
+  until yield
+    abort 'waited in vain: ' + CaratRuntime.report.inspect if Process.clock_gettime(Process::CLOCK_MONOTONIC) - from > 90
+    sleep 0.02
+  end
+end
+def report(word)
+  CaratRuntime.report.fetch(word)
+end
+";
+
+#[test]
+fn a_server_is_compacted_once_after_it_has_booted_and_never_before() {
+    if !ruby_is_here() {
+        return;
+    }
+    let script = format!(
+        "require 'socket'\n{EVENTUALLY}\nat_start = report(:compactions)\n\
+         server = TCPServer.new('127.0.0.1', 0)\neventually {{ report(:compactions) > 0 }}\n\
+         sleep 0.5\nputs [at_start, report(:compactions)].inspect"
+    );
+    run(&["compact=boot"], &script).assert_code(0).assert_says("[0, 1]");
+}
+
+#[test]
+fn a_busy_script_that_never_listens_is_compacted_too() {
+    if !ruby_is_here() {
+        return;
+    }
+    let script = format!(
+        "{EVENTUALLY}\neventually {{ 100_000.times {{ }}; report(:compactions) > 0 }}\nputs 'done'"
+    );
+    run(&["compact=boot"], &script).assert_code(0).assert_says("done");
+}
+
+#[test]
+fn workers_that_load_the_application_themselves_are_compacted_in_the_worker() {
+    if !ruby_is_here() {
+        return;
+    }
+    let folder = Folder::new("many");
+    for number in 0..120 {
+        folder.write(&format!("part{number}.rb"), "");
+    }
+    let script = format!(
+        "require 'socket'\n{EVENTUALLY}\nserver = TCPServer.new('127.0.0.1', 0)\n\
+         pid = fork do\n  before = report(:compactions)\n\
+           120.times {{ |number| require '{}/part' + number.to_s }}\n\
+           eventually {{ report(:compactions) > before }}\n  puts 'compacted in the worker'\nend\n\
+         Process.wait(pid)\nexit $?.exitstatus",
+        folder.path("").display()
+    );
+    run(&["compact=boot"], &script).assert_code(0).assert_says("compacted in the worker");
+}
+
+#[test]
+fn a_full_collection_is_followed_by_a_trim_that_returns_memory() {
+    if !ruby_is_here() {
+        return;
+    }
+    // Strings of 2,000 bytes lie in malloc; every tenth one lives, so that the top cannot simply shrink.
+    let script = format!(
+        "{EVENTUALLY}\nall = Array.new(60_000) {{ 'x' * 2_000 }}\n\
+         all = all.each_slice(10).map(&:last)\n\
+         eventually {{ GC.start; report(:trimmed_bytes) > 20_000_000 }}\nputs all.size"
+    );
+    for settings in [["trim=full-gc"], ["trim=idle"]] {
+        run(&settings, &script).assert_code(0).assert_says("6000");
+    }
+}
+
+#[test]
+fn many_collections_are_trimmed_at_most_at_the_limited_rate() {
+    if !ruby_is_here() {
+        return;
+    }
+    // Two threads allocate meanwhile, because a trim holds malloc's locks.
+    let script = format!(
+        "{EVENTUALLY}\nstop = false\n\
+         workers = Array.new(2) {{ Thread.new {{ Array.new(200) {{ 'y' * rand(3_000) }} until stop }} }}\n\
+         from = Process.clock_gettime(Process::CLOCK_MONOTONIC)\n\
+         collections = Integer(ENV.fetch('CARAT_TEST_COLLECTIONS', '400'))\n\
+         collections.times {{ GC.start(immediate_sweep: true) }}\n\
+         took = Process.clock_gettime(Process::CLOCK_MONOTONIC) - from\nstop = true\nworkers.each(&:join)\n\
+         abort 'too many: ' + CaratRuntime.report.inspect if report(:trims) > took / 0.5 + 2\n\
+         eventually {{ report(:trims) > 0 }}\nputs 'trims are limited'"
+    );
+    run(&["trim=full-gc"], &script).assert_code(0).assert_says("trims are limited");
+}
+
+/// A parent that listens, with threads that allocate, forks `count` children one after the other; each
+/// child allocates on a thread of its own, collects, and ends well.
+fn fork_storm(count: u32) -> String {
+    format!(
+        "require 'socket'\n{EVENTUALLY}\nserver = TCPServer.new('127.0.0.1', 0)\nstop = false\n\
+         workers = Array.new(2) {{ Thread.new {{ Array.new(50) {{ 'y' * rand(9_000) }} until stop }} }}\n\
+         {count}.times do\n  GC.start if rand < 0.1\n  pid = fork do\n\
+             Thread.new {{ Array.new(100) {{ 'z' * rand(9_000) }} }}.join\n    GC.start if rand < 0.2\n    exit!(42)\n  end\n\
+           _, status = Process.wait2(pid)\n  abort status.inspect unless status.exitstatus == 42\nend\n\
+         stop = true\nworkers.each(&:join)\nputs 'prepared: ' + report(:prepared_forks).to_s"
+    )
+}
+
+#[test]
+fn a_storm_of_forks_while_threads_allocate_prepares_once_and_loses_no_child() {
+    if !ruby_is_here() {
+        return;
+    }
+    let count = std::env::var("CARAT_TEST_FORKS").ok().and_then(|text| text.parse().ok());
+    let script = fork_storm(count.unwrap_or(40));
+    let remedies = ["prepare_fork=full", "seal=on", "trim=full-gc", "gc_pacing=idle"];
+    for allocator in ["system", "jemalloc"] {
+        let allocator = format!("allocator={allocator}");
+        let mut settings = vec![allocator.as_str()];
+        settings.extend(remedies);
+        run(&settings, &script).assert_code(0).assert_says("prepared: 1");
+    }
+}
+
+#[test]
+fn a_daemon_is_not_a_preloaded_fork_and_its_child_goes_on() {
+    if !ruby_is_here() {
+        return;
+    }
+    let script = format!(
+        "require 'socket'\n{EVENTUALLY}\nreader, writer = IO.pipe\nif fork\n  writer.close\n  print reader.read\nelse\n\
+           reader.close\n  Process.daemon(true, true)\n\
+           eventually {{ GC.start; report(:trims) > 0 }}\n  writer.puts [report(:prepared_forks), 'trims'].inspect\nend"
+    );
+    run(&["trim=full-gc", "prepare_fork=warmup"], &script)
+        .assert_code(0)
+        .assert_says("[0, \"trims\"]");
+}
+
+#[test]
+fn objects_survive_preparation_sealing_and_compaction_unharmed() {
+    if !ruby_is_here() {
+        return;
+    }
+    let script = format!(
+        "require 'socket'\n{EVENTUALLY}\nserver = TCPServer.new('127.0.0.1', 0)\n\
+         table = Array.new(50_000) {{ |i| [\"key #{{i}}\", {{ value: i, text: 'v' * (i % 700) }}] }}.to_h\n\
+         sum = table.sum {{ |key, value| key.size + value[:value] + value[:text].size }}\n\
+         pid = fork {{ exit!(table.sum {{ |key, value| key.size + value[:value] + value[:text].size }} == sum ? 0 : 1) }}\n\
+         _, status = Process.wait2(pid)\nGC.verify_compaction_references(toward: :empty) if RUBY_VERSION >= '3.2'\n\
+         puts [status.exitstatus, report(:sealed_slots) > 0, report(:sealed_bytes) > 0].inspect"
+    );
+    run(&["prepare_fork=warmup", "seal=on"], &script).assert_code(0).assert_says("[0, true, true]");
+}
+
+#[test]
+fn a_known_unfit_extension_turns_compaction_off_with_one_line() {
+    if !ruby_is_here() {
+        return;
+    }
+    let script = format!(
+        "require 'socket'\n{EVENTUALLY}\nspec = Gem::Specification.new('redcarpet', '3.6.0')\n\
+         Gem.loaded_specs['redcarpet'] = spec\nserver = TCPServer.new('127.0.0.1', 0)\n\
+         eventually {{ report(:refused) > 0 }}\nputs report(:compactions)"
+    );
+    let ran = run(&["compact=boot"], &script);
+    ran.assert_code(0).assert_says("redcarpet 3.6.0 keeps objects");
+    assert_eq!(ran.out, "0\n");
+}
+
+/// Other generations of Ruby that `bin/roots` has made, by the name of their root.
+fn roots() -> Vec<&'static str> {
+    let roots = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../bin/roots");
+    ["bullseye", "trixie", "ruby34"]
+        .into_iter()
+        .filter(|name| {
+            let check = Command::new(&roots).args(["--run", name, "--", "ruby", "-v"]).output();
+            check.is_ok_and(|output| output.status.success())
+        })
+        .collect()
+}
+
+#[test]
+fn every_generation_of_ruby_takes_the_settings_that_it_has() {
+    let script = format!(
+        "require 'socket'\n{EVENTUALLY}\nserver = TCPServer.new('127.0.0.1', 0)\n\
+         eventually {{ report(:compactions) > 0 }}\neventually {{ GC.start; report(:trims) > 0 }}\n\
+         reader, writer = IO.pipe\npid = fork {{ writer.print CaratRuntime.report[:applied].to_s(2) }}\n\
+         Process.wait(pid)\nwriter.close\nputs [RUBY_VERSION, reader.read, report(:refused)].inspect"
+    );
+    for root in roots() {
+        // The root sees the /tmp of this system, so that is where the libraries must be.
+        let folder = tempfile::Builder::new().prefix("carat-root-").tempdir_in("/tmp").unwrap();
+        let libraries = carat::launch::library::unpack(&folder.path().join("carat")).unwrap();
+        let file = folder.path().join("script.rb");
+        std::fs::write(&file, &script).unwrap();
+        let settings = "compact=boot;trim=full-gc;prepare_fork=warmup;seal=on;gc_pacing=idle";
+        let output = Command::new(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../bin/roots"))
+            .args(["--run", root, "--", "env"])
+            .arg(format!("CARAT_SETTINGS={settings}"))
+            .arg(format!("CARAT_RUNTIME={}", libraries.runtime.display()))
+            .arg(format!("RUBYOPT=-r{}", libraries.shim.display()))
+            .arg("ruby")
+            .arg(&file)
+            .stdin(Stdio::null())
+            .output()
+            .unwrap();
+        let (out, talk) =
+            (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+        assert!(out.contains("\"11111\", 0]"), "{root}: {out}{talk}");
+    }
+}
