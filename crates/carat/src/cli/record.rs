@@ -152,7 +152,7 @@ fn start(command: &[String], log: &Path) -> anyhow::Result<(Tree, Started)> {
     let exe = std::env::current_exe().context("cannot find carat's own binary")?;
     let mut guard =
         Guard::start(&exe, &token, directory.path()).context("cannot start the guard")?;
-    let spec = LaunchSpec { command: command.to_vec(), dir, env, log };
+    let spec = LaunchSpec { command: command.to_vec(), dir, env, log, root: None };
     let held = Held::start(&exe, &spec)?;
     guard.watch([held.identity()]);
     let tree = Tree::new(ProcRoot::default(), held.identity(), token)

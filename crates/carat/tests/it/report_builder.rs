@@ -154,7 +154,6 @@ impl Recipe {
                 steps: (1..=self.steps).map(|step| self.step(rng, effect, step)).collect(),
                 ..LoadReport::default()
             }),
-            ledger: None,
             notes: Vec::new(),
             log_tail: String::new(),
         }

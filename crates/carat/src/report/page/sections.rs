@@ -71,6 +71,9 @@ pub(crate) fn strip(results: &Results) -> Markup {
     let confidence = results.conclusions.iter().find_map(|c| c.estimate).map(|e| e.confidence);
     markup! {
         dl.facts {
+            @if let Some(first) = results.trials.first() {
+                div { dt { "ran" } dd { (crate::report::text::day(first.started_ms)) } }
+            }
             div { dt { "trials that count" } dd { (counted) " of " (scored) } }
             div { dt { "blocks" } dd { (blocks.len()) " of at most " (results.max_blocks) } }
             @if let Some(confidence) = confidence {
