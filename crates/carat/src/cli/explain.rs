@@ -101,7 +101,7 @@ fn of_process(root: &ProcRoot, pid: u32, alone: bool) -> anyhow::Result<Ledger> 
         let mut tree = Tree::new(root.clone(), leader, "");
         tree.members().iter().map(|stat| stat.identity()).collect()
     };
-    let ledger = ledger(root, &members, read_insides(root, &members));
+    let ledger = ledger(root, &members, &read_insides(root, &members));
     match ledger.unread.first() {
         Some(reason) if ledger.processes.is_empty() => bail!("{reason}"),
         _ if ledger.processes.is_empty() => bail!("process {pid} ended while it was read"),
@@ -121,16 +121,16 @@ fn of_results(path: &Path, variant: Option<&str>) -> anyhow::Result<Ledger> {
         None => names.first().copied().unwrap_or_default(),
     };
     let trials = results.trials.iter().rev();
-    let mut ended_well =
-        trials.filter(|trial| trial.variant == wanted && trial.outcome == Outcome::Ok);
-    let ledger = ended_well.find_map(|trial| trial.ledger.clone());
+    let ended_well = trials.filter(|trial| trial.variant == wanted && trial.outcome == Outcome::Ok);
+    let mut samples = ended_well.flat_map(|trial| trial.samples.iter().rev());
+    let ledger = samples.find_map(|sample| sample.ledger.clone());
     let ledger =
         ledger.with_context(|| format!("variant `{wanted}` has no trial with a ledger yet"))?;
     output::tell(&format!(
         "variant `{wanted}` of {}, at the end of its last trial",
         names.join(", ")
     ));
-    Ok(ledger)
+    Ok(*ledger)
 }
 
 fn of_recording(path: &Path) -> anyhow::Result<Ledger> {

@@ -126,7 +126,7 @@ impl Recorder {
     }
 
     fn draw(&mut self, members: &[Identity]) {
-        self.ledger = Some(ledger(&self.root, members, read_insides(&self.root, members)));
+        self.ledger = Some(ledger(&self.root, members, &read_insides(&self.root, members)));
     }
 
     fn note_joining_and_leaving(&mut self, sample: &Sample) {

@@ -94,17 +94,9 @@ fn request(header: &Header) {
     let _ = futex::wake(&header.requested, futex::Flags::empty(), 1);
 }
 
-/// What the probe inside a process says, freshly asked; `None` where no probe is in it.
-pub fn read_inside(root: &ProcRoot, identity: Identity) -> Option<Inside> {
-    read_insides(root, &[identity])(identity)
-}
-
-/// What the probe inside each of these processes says: all are asked, then given a moment to answer; what
-/// is not fresh by then stays as it was.
-pub fn read_insides(
-    root: &ProcRoot,
-    members: &[Identity],
-) -> impl Fn(Identity) -> Option<Inside> + use<> {
+/// What the probes inside these processes say: all are asked, then given a moment to answer; what is not
+/// fresh by then stays as it was. A process without a probe is left out.
+pub fn read_insides(root: &ProcRoot, members: &[Identity]) -> HashMap<Identity, Inside> {
     let pages: Vec<(Identity, ProbePage)> = members
         .iter()
         .filter_map(|&member| Some((member, ProbePage::find(root, member)?)))
@@ -114,11 +106,7 @@ pub fn read_insides(
     while Instant::now() < deadline && !pages.iter().all(|(_, page)| page.is_fresh()) {
         std::thread::sleep(Duration::from_millis(2));
     }
-    let said: HashMap<Identity, Inside> = pages
-        .into_iter()
-        .filter_map(|(member, page)| Some((member, inside(&page.read()?))))
-        .collect();
-    move |member| said.get(&member).cloned()
+    pages.into_iter().filter_map(|(member, page)| Some((member, inside(&page.read()?)))).collect()
 }
 
 /// A page's figures in the words of the ledger.
