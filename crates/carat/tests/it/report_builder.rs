@@ -351,6 +351,7 @@ pub(crate) fn hostile(mut results: Results) -> Results {
     for trial in results.trials.iter_mut().skip(4).take(3) {
         trial.outcome = Outcome::Crashed;
         trial.detail = Some(PAYLOAD.into());
+        trial.notes = vec![PAYLOAD.into()];
         trial.log_tail = PAYLOAD.repeat(5);
         if let Some(load) = &mut trial.load {
             let severity = carat::model::Severity::Warning;
