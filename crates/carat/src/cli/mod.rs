@@ -4,6 +4,7 @@
 
 mod args;
 mod compare;
+mod dry_run;
 mod exec;
 mod exec_format;
 mod exec_verify;

@@ -93,9 +93,10 @@ pub(crate) fn run(args: &ReportArgs) -> anyhow::Result<Exit> {
 
 fn read(path: &Path) -> anyhow::Result<Given> {
     let context = || format!("cannot read {}", path.display());
+    // Whatever cannot be opened is for the store to refuse, in its words.
     let mut start = [0];
-    let mut file = std::fs::File::open(path).with_context(context)?;
-    if file.read(&mut start).with_context(context)? == 1 && start == *b"{" {
+    let sniffed = std::fs::File::open(path).and_then(|mut file| file.read_exact(&mut start));
+    if sniffed.is_ok() && start == *b"{" {
         let text = std::fs::read_to_string(path).with_context(context)?;
         let recording: Recording = serde_json::from_str(&text)
             .with_context(|| format!("{} is no recording of `carat record`", path.display()))?;

@@ -235,3 +235,34 @@ fn a_pilot_forecasts_what_an_experiment_could_find() {
     ran.assert_code(0).assert_says("single trials scatter by").assert_says("as asked, takes about");
     folder.run(&["plan", "p.carat"]).assert_code(0).assert_says("From 12 blocks");
 }
+
+#[test]
+fn a_broken_budget_exits_99_a_kept_one_0_and_a_misspelt_one_2() {
+    let folder = folder("budget");
+    let judge = |budget: &str, output: &str| {
+        let fake = ["--fake", "71e6:1e5,74e6:1e5", "--budget", budget, "-o", output];
+        folder.run(&[&["compare", "fake.toml"], &fake[..]].concat())
+    };
+    judge("memory.rss.final<+2%", "a.carat").assert_code(99).assert_says("BROKEN by other");
+    judge("memory.rss.final<+9%", "b.carat").assert_code(0).assert_says("kept by other");
+    judge("memory.rss.finale<+9%", "c.carat").assert_code(2).assert_says("memory.rss.final");
+}
+
+#[test]
+fn every_face_is_made_from_the_same_file() {
+    let folder = folder("faces");
+    folder.run(&["compare", "fake.toml", "--fake", "71e6:1e5,70e6:1e5"]).assert_code(0);
+    for (format, landmark) in [
+        ("md", "less memory"),
+        ("csv", "experiment,trial,block"),
+        ("openmetrics", "# EOF"),
+        ("json", "schema"),
+    ] {
+        folder
+            .run(&["report", "fake.carat", "--format", format])
+            .assert_code(0)
+            .assert_says(landmark);
+    }
+    folder.run(&["report", "fake.carat", "fake.carat", "-o", "both.html"]).assert_code(0);
+    assert!(folder.path("both.html").is_file());
+}

@@ -22,3 +22,4 @@ mod sample_captured;
 mod sample_ledger;
 mod support;
 mod tidy;
+mod workloads;

@@ -112,8 +112,8 @@ impl Bench {
     /// Fresh figures of that process.
     pub(crate) fn ask(&self, pid: u32) -> PageReading {
         let page = self.page(pid);
+        page.ask();
         wait_for(&format!("an answer of {pid}"), || {
-            page.refresh();
             let answered = |seen: &PageReading| seen.served_by_ruby == seen.requested;
             page.read().filter(answered).filter(|seen| seen.served == seen.requested)
         })
