@@ -10,6 +10,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use tokio::net::TcpStream;
 use tokio::sync::{Notify, mpsc};
 use tokio_tungstenite::tungstenite::Message;
+use tokio_tungstenite::tungstenite::client::IntoClientRequest;
+use tokio_tungstenite::tungstenite::http::HeaderValue;
 use tokio_tungstenite::{MaybeTlsStream, WebSocketStream};
 
 type Socket = WebSocketStream<MaybeTlsStream<TcpStream>>;
@@ -24,7 +26,8 @@ fn main() {
         panic!("usage: load-peer URL CLIENTS BROADCASTS PAYLOAD");
     };
     let numbers = [clients, broadcasts, payload].map(|text| text.parse().expect("a number"));
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    let runtime =
+        tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     runtime.block_on(run(url, numbers));
 }
 
@@ -36,15 +39,23 @@ async fn run(url: &str, [clients, broadcasts, payload]: [u64; 3]) {
     }
     let memory = resident().saturating_sub(before) / clients;
     let (received, due) = (Arc::new(AtomicU64::new(0)), clients * broadcasts);
-    let (all, (acknowledge, mut acknowledged)) = (Arc::new(Notify::new()), mpsc::unbounded_channel());
+    let (all, (acknowledge, mut acknowledged)) =
+        (Arc::new(Notify::new()), mpsc::unbounded_channel());
     let mut senders = Vec::new();
     for socket in sockets {
         let (sender, receiver) = mpsc::unbounded_channel::<String>();
         senders.push(sender);
-        tokio::spawn(serve(socket, receiver, (Arc::clone(&received), due), Arc::clone(&all), acknowledge.clone()));
+        tokio::spawn(serve(
+            socket,
+            receiver,
+            (Arc::clone(&received), due),
+            Arc::clone(&all),
+            acknowledge.clone(),
+        ));
     }
     let begun = cpu_seconds();
-    let data = format!(r#"{{\"action\":\"broadcast\",\"payload\":\"{}\"}}"#, "x".repeat(payload as usize));
+    let data =
+        format!(r#"{{\"action\":\"broadcast\",\"payload\":\"{}\"}}"#, "x".repeat(payload as usize));
     let command = format!(r#"{{"command":"message","identifier":{IDENTIFIER},"data":"{data}"}}"#);
     for number in 0..broadcasts {
         if number >= AT_ONCE {
@@ -59,7 +70,10 @@ async fn run(url: &str, [clients, broadcasts, payload]: [u64; 3]) {
 }
 
 async fn subscribe(url: &str) -> Socket {
-    let (mut socket, _) = tokio_tungstenite::connect_async(url).await.expect("a connection");
+    let mut request = url.into_client_request().expect("a URL");
+    let protocol = HeaderValue::from_static("actioncable-v1-json");
+    request.headers_mut().insert("Sec-WebSocket-Protocol", protocol);
+    let (mut socket, _) = tokio_tungstenite::connect_async(request).await.expect("a connection");
     socket.next().await.expect("a welcome").expect("a welcome");
     let command = format!(r#"{{"command":"subscribe","identifier":{IDENTIFIER}}}"#);
     socket.send(Message::text(command)).await.expect("a subscription");
@@ -96,7 +110,8 @@ async fn serve(
 /// Seconds that this process, which has one thread, has run (the first figure of `schedstat`).
 fn cpu_seconds() -> f64 {
     let text = fs::read_to_string("/proc/self/schedstat").expect("/proc");
-    text.split_whitespace().next().and_then(|nanos| nanos.parse::<f64>().ok()).expect("nanoseconds") / 1e9
+    text.split_whitespace().next().and_then(|nanos| nanos.parse::<f64>().ok()).expect("nanoseconds")
+        / 1e9
 }
 
 /// Anonymous resident memory of this process in bytes.

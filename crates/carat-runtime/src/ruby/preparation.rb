@@ -8,7 +8,7 @@ module CaratRuntime
 
     def initialize(how, compact:)
       @how = how
-      @compact = compact && Extensions.unfit.nil?
+      @compact = compact
     end
 
     def run

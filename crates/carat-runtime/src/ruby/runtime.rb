@@ -52,7 +52,7 @@ module CaratRuntime
 
     def start
       attempt("scrub") { Scrub.new(ENV).run } if on?("scrub")
-      attempt("ksm") { allow_merging == 1 || refuse("ksm", "Linux 6.4 or later can merge pages") } if on?("ksm")
+      attempt("ksm") { merge_pages } if on?("ksm")
       attempt("thp") { decide_huge_pages } if on?("thp")
       attempt("trim") { start_trimming } if on?("trim")
       attempt("compact") { start_compacting } if on?("compact")
@@ -63,9 +63,7 @@ module CaratRuntime
 
     # Compacts once, unless an extension is loaded that is known to break.
     def compact
-      if (extension = Extensions.unfit)
-        return refuse("compact", "#{extension} keeps objects where the GC cannot see them")
-      end
+      return false unless fit_for_compaction?
 
       timed(:compact_ns) { GC.compact }
       note(:compactions)
@@ -101,7 +99,9 @@ module CaratRuntime
 
     def prepare
       @prepared = true
-      Preparation.new(setting("prepare_fork"), compact: @settings["compact"] != "off" && !@booted).run
+      compacts = @settings["compact"] != "off" && !@booted
+      compacts &&= fit_for_compaction?
+      Preparation.new(setting("prepare_fork"), compact: compacts).run
       true
     end
 
@@ -124,6 +124,13 @@ module CaratRuntime
         %w[boot before-fork].include?(setting("compact"))
     end
 
+    def fit_for_compaction?
+      extension = Extensions.unfit
+      return true unless extension
+
+      refuse("compact", "#{extension} keeps objects where the GC cannot see them")
+    end
+
     def start_trimming
       running = setting("trim") == "idle" ? trim_when_idle : trim_after_full_gc
       running == 1 || refuse("trim", "this malloc keeps its free memory to itself")
@@ -135,6 +142,15 @@ module CaratRuntime
       when "boot" then watch_boot && nil
       when "auto" then GC.auto_compact = true
       end
+    end
+
+    def merge_pages
+      return refuse("ksm", "Linux 6.4 or later can merge pages") unless allow_merging == 1
+
+      switch = "/sys/kernel/mm/ksm/run"
+      running = File.readable?(switch) && File.read(switch).to_i == 1
+      complain("ksm merges nothing until an administrator writes 1 into #{switch}") unless running
+      true
     end
 
     def decide_huge_pages

@@ -7,7 +7,7 @@ use crate::experiment::{OpenOptions, Run, RunError, header, open, this_runner};
 use crate::launch::{Guard, Libraries, library};
 use crate::model::{Results, Role, Verdict};
 use crate::plan::Experiment;
-use crate::report::{Audience, Budget, Kept, PageOptions, Style, budget, html, json, terminal};
+use crate::report::{Audience, Budget, PageOptions, Style, html, json, terminal};
 use crate::store::{Header, Store};
 use crate::trial::{
     Bench, FakeBench, FakeVariant, Interrupt, Prepared, RealBench, Workshop, prepare,
@@ -172,7 +172,7 @@ fn conclude(args: &CompareArgs, store: &Store, ran: Result<(), RunError>) -> any
     };
     match ran {
         Ok(()) if args.budget.is_empty() => Ok(verdict(&results)),
-        Ok(()) => Ok(within_budget(&results, &args.budget)),
+        Ok(()) => Ok(report::hold(&results, &args.budget)),
         Err(RunError::Interrupted) => {
             output::tell(&format!("stopped by Ctrl-C: {}", kept()));
             Ok(Exit::Interrupted)
@@ -190,20 +190,6 @@ fn verdict(results: &Results) -> Exit {
     let mut primaries = results.conclusions.iter().filter(|one| one.role == Role::Primary);
     let undecided = primaries.any(|one| one.verdict == Verdict::Undecided);
     if undecided { Exit::Undecided } else { Exit::Fine }
-}
-
-/// Says how each budget fared; a gate asks for its budgets alone, so the verdict does not matter here.
-fn within_budget(results: &Results, budgets: &[Budget]) -> Exit {
-    let outcomes = budget(results, budgets);
-    for outcome in &outcomes {
-        output::tell(&outcome.to_string());
-    }
-    let any = |kept| outcomes.iter().any(|outcome| outcome.kept == kept);
-    match (any(Kept::Broken), any(Kept::Unproven)) {
-        (true, _) => Exit::OverBudget,
-        (false, true) => Exit::Undecided,
-        (false, false) => Exit::Fine,
-    }
 }
 
 fn intention(header: &Header, options: &OpenOptions) -> String {

@@ -1,6 +1,6 @@
 //! The results of one experiment as a value: what reports read and what a results file holds.
 
-use super::{Ledger, LoadReport, Outcome, Sample};
+use super::{LoadReport, Outcome, Sample};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -73,9 +73,6 @@ pub struct Trial {
     pub load_window_ms: Option<(u64, u64)>,
     /// What the load generator reported; `None` where the load never ended.
     pub load: Option<LoadReport>,
-    /// What the tree's memory was made of after the last request.
-    #[serde(default)]
-    pub ledger: Option<Ledger>,
     /// What a reader should know of this trial, such as a setting that did not take.
     #[serde(default)]
     pub notes: Vec<String>,

@@ -36,7 +36,7 @@ pub use inside::{Inside, MallocFigures};
 pub use ledger::ledger;
 pub use machine::{available, oom_kills};
 pub use mappings::{Access, Mapping, parse_mappings};
-pub use page::{ProbePage, inside, read_inside};
+pub use page::{ProbePage, inside, read_insides};
 pub use pagemap::{Pages, count_pages};
 pub use regions::{Region, Signs, classify};
 pub use rollup::{Rollup, parse_rollup};

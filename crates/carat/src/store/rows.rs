@@ -111,7 +111,7 @@ fn read_variants(connection: &Connection) -> rusqlite::Result<Vec<Variant>> {
 pub(crate) fn write_trial(connection: &Connection, trial: &Trial) -> rusqlite::Result<()> {
     let (from, to) = trial.load_window_ms.unzip();
     connection.execute(
-        "INSERT INTO trial VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)",
+        "INSERT INTO trial VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)",
         params![
             trial.id,
             trial.block,
@@ -124,7 +124,6 @@ pub(crate) fn write_trial(connection: &Connection, trial: &Trial) -> rusqlite::R
             from.map(|ms| ms as i64),
             to.map(|ms| ms as i64),
             trial.load.as_ref().map(to_json).transpose()?,
-            trial.ledger.as_ref().map(to_json).transpose()?,
             to_json(&trial.notes)?,
             trial.log_tail,
         ],
@@ -156,7 +155,7 @@ pub(crate) fn read_trials(connection: &Connection) -> rusqlite::Result<Vec<Trial
     let mut samples = read_samples(connection)?;
     let mut statement = connection.prepare(
         "SELECT id, block, position, variant, outcome, detail, started_ms, seconds, \
-         load_from_ms, load_to_ms, load, ledger, notes, log_tail FROM trial ORDER BY block, position",
+         load_from_ms, load_to_ms, load, notes, log_tail FROM trial ORDER BY block, position",
     )?;
     let rows = statement.query_map([], |row| {
         let mut trial = read_trial(row)?;
@@ -188,9 +187,8 @@ fn read_trial(row: &Row<'_>) -> rusqlite::Result<Trial> {
         samples: Vec::new(),
         load_window_ms: window,
         load: optional_json(row, 10)?,
-        ledger: optional_json(row, 11)?,
-        notes: json(row, 12)?,
-        log_tail: row.get(13)?,
+        notes: json(row, 11)?,
+        log_tail: row.get(12)?,
     })
 }
 

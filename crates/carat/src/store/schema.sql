@@ -42,7 +42,6 @@ CREATE TABLE trial (
     load_from_ms INTEGER,
     load_to_ms   INTEGER,
     load       TEXT,
-    ledger     TEXT,
     notes      TEXT NOT NULL,
     log_tail   TEXT NOT NULL,
     UNIQUE (block, variant)

@@ -1,6 +1,6 @@
 //! From samples and the load's report to the metrics of a trial: pure.
 
-use crate::model::{Bytes, Ledger, LoadReport, Sample};
+use crate::model::{Bytes, LoadReport, Sample};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -21,8 +21,6 @@ pub(crate) struct Seen {
     pub(crate) load: Option<LoadReport>,
     /// Processor time of the tree during the load.
     pub(crate) cpu: Option<Duration>,
-    /// What the tree's memory was made of at the end.
-    pub(crate) ledger: Option<Ledger>,
     /// Collections, full collections and nanoseconds collecting during the load.
     pub(crate) collections: Option<[u64; 3]>,
     /// Settings that did not take.

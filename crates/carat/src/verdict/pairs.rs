@@ -191,7 +191,6 @@ pub(crate) mod tests {
             samples: Vec::new(),
             load_window_ms: None,
             load: None,
-            ledger: None,
             notes: Vec::new(),
             log_tail: String::new(),
         }

@@ -266,3 +266,20 @@ fn every_face_is_made_from_the_same_file() {
     folder.run(&["report", "fake.carat", "fake.carat", "-o", "both.html"]).assert_code(0);
     assert!(folder.path("both.html").is_file());
 }
+
+#[test]
+fn completions_and_the_manual_name_every_command() {
+    let folder = folder("shell");
+    for arguments in
+        [&["completions", "bash"][..], &["completions", "zsh"], &["completions", "fish"], &["man"]]
+    {
+        let ran = folder.run(arguments);
+        for command in ["compare", "explain", "record", "exec", "load", "report"] {
+            ran.assert_code(0).assert_says(command);
+        }
+        assert!(
+            !ran.out.contains("load-worker") || arguments[0] == "completions",
+            "a hidden command is shown"
+        );
+    }
+}

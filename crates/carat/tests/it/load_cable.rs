@@ -102,9 +102,9 @@ fn a_short_accept_queue_is_noticed() {
             thread::sleep(std::time::Duration::from_millis(500));
             NullCable::new(listener)?.serve(&stop)
         });
-        let load = CableLoad { ready_s: 20.0, steps: 1, step_size: 32, ..load(address) };
+        let load = CableLoad { ready_s: 60.0, steps: 1, step_size: 6, ..load(address) };
         let report = report(CableLoad {
-            options: carat::model::load::Options { timeout_s: 20.0, ..load.options.clone() },
+            options: carat::model::load::Options { timeout_s: 60.0, ..load.options.clone() },
             ..load
         });
         stop.store(true, Ordering::Relaxed);

@@ -43,7 +43,7 @@ impl Default for Recipe {
             base_bytes: 71.16e6,
             noise: 0.004,
             samples: 90,
-            responses: 300,
+            responses: 1500,
             processes: 1,
             steps: 0,
             name: "compaction",
@@ -154,7 +154,6 @@ impl Recipe {
                 steps: (1..=self.steps).map(|step| self.step(rng, effect, step)).collect(),
                 ..LoadReport::default()
             }),
-            ledger: None,
             notes: Vec::new(),
             log_tail: String::new(),
         }
@@ -351,6 +350,7 @@ pub(crate) fn hostile(mut results: Results) -> Results {
     for trial in results.trials.iter_mut().skip(4).take(3) {
         trial.outcome = Outcome::Crashed;
         trial.detail = Some(PAYLOAD.into());
+        trial.notes = vec![PAYLOAD.into()];
         trial.log_tail = PAYLOAD.repeat(5);
         if let Some(load) = &mut trial.load {
             let severity = carat::model::Severity::Warning;

@@ -1,7 +1,7 @@
 //! The page in a real browser: no error, no request, figures as in the JSON, hostile text stays text.
 //!
 //! Needs chromium and node; `npm` fetches axe-core into the target folder. Without them the test says that it
-//! was skipped, unless `CARAT_REQUIRE_BROWSER` is set, as in CI. With `CARAT_PAGES=FOLDER` the pages stay there.
+//! was skipped, unless `CARAT_REQUIRE_BROWSER` is set, as in CI. With `CARAT_TEST_PAGES=FOLDER` the pages stay there.
 
 use crate::report_builder::{Effect, PAYLOAD, Recipe, conclude, hostile};
 use crate::report_things::{ledger, recording};
@@ -79,7 +79,7 @@ enum Folder {
 
 impl Folder {
     fn new() -> Self {
-        match std::env::var_os("CARAT_PAGES") {
+        match std::env::var_os("CARAT_TEST_PAGES") {
             Some(kept) => Self::Kept(kept.into()),
             None => Self::Passing(tempfile::tempdir().expect("a folder can be made")),
         }

@@ -78,12 +78,6 @@ pub(crate) struct CommonArgs {
     /// Seed of everything random
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
-    /// Certificates (PEM) that may sign the server's
-    #[arg(long, value_name = "FILE")]
-    pub tls_ca: Option<String>,
-    /// Accept any certificate
-    #[arg(long)]
-    pub tls_insecure: bool,
     /// Print the report as JSON
     #[arg(long)]
     pub json: bool,
@@ -110,7 +104,7 @@ impl From<Spread> for Arrivals {
 /// Options of `carat load http`.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct HttpArgs {
-    /// `http://host:port/path`, `https://…` or `unix:/path/of.sock`
+    /// `http://host:port/path` or `unix:/path/of.sock`
     pub url: String,
     /// Connections open at once
     #[arg(short, long, value_name = "N", default_value_t = 8)]
@@ -184,10 +178,7 @@ impl HttpArgs {
             quantum: self.common.quantum,
             seed: self.common.seed,
         };
-        let mut load = table.load(base)?;
-        load.options.tls_ca.clone_from(&self.common.tls_ca);
-        load.options.tls_insecure = self.common.tls_insecure;
-        Ok(load)
+        table.load(base)
     }
 }
 
@@ -292,8 +283,6 @@ impl CableArgs {
         if self.compat == Some(Compat::WebsocketBench) {
             load.ends = BroadcastEnd::Own;
         }
-        load.options.tls_ca.clone_from(&self.common.tls_ca);
-        load.options.tls_insecure = self.common.tls_insecure;
         Ok(load)
     }
 }

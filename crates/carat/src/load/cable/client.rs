@@ -89,9 +89,6 @@ impl Client {
     /// Sends what was kept.
     pub(crate) fn flush(&mut self) -> io::Result<()> {
         let Some(wire) = &mut self.wire else { return Ok(()) };
-        if wire.wants_write() {
-            wire.flush()?;
-        }
         if self.rest.is_empty() {
             return Ok(());
         }

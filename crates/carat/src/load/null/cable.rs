@@ -3,6 +3,7 @@
 use crate::load::cable::frame::{read_client_frame, write_server_text};
 use crate::load::cable::handshake::accept_of;
 use crate::load::clock::Moment;
+use crate::load::limits::raise_to_hard;
 use crate::load::net::{self, Poller};
 use serde_json::{Value, json};
 use std::io;
@@ -51,6 +52,7 @@ impl NullCable {
     /// # Errors
     /// Where the kernel has no descriptor for the poller.
     pub fn new(listener: TcpListener) -> io::Result<Self> {
+        raise_to_hard();
         listener.set_nonblocking(true)?;
         let poller = Poller::new(1024)?;
         poller.add(&listener, LISTENER)?;

@@ -55,6 +55,7 @@ fn cut_texts(results: &mut Results) {
     results.machine = std::mem::take(&mut results.machine).into_iter().take(60).collect();
     for trial in &mut results.trials {
         trial.log_tail.clear();
+        trial.notes.clear();
         trial.detail = trial.detail.take().map(|detail| shorten(&detail, 200));
         if let Some(load) = &mut trial.load {
             load.flags.clear();

@@ -120,6 +120,7 @@ fn picture(results: &Results, (kind, name, pick): Pick<'_>, gallery: &mut Galler
         lines,
         bands: Vec::new(),
         markers: Vec::new(),
+        x_range: None,
         y_range: None,
     };
     let id = format!("steps-{name}");
