@@ -5,6 +5,7 @@ use crate::load::error::LoadError;
 use crate::load::worker::Line;
 use crate::model::load::{LoadReport, LoadSpec};
 use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -43,6 +44,8 @@ impl Generator {
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
+            // Ctrl-C is for the parent to answer; it ends the generator by closing its input.
+            .process_group(0)
             .spawn()
             .map_err(failed)?;
         let mut stdin = child.stdin.take().ok_or_else(gone)?;

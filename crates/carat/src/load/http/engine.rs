@@ -22,7 +22,7 @@ use std::time::Duration;
 const TICK: u64 = 50_000_000;
 /// How long a connection that could not be made waits before it tries again.
 const COOL: u64 = 100_000_000;
-/// After so long without any connection the server counts as gone.
+/// After so long in which no connection could be made the server counts as gone.
 const GONE: u64 = 3_000_000_000;
 /// How long the load waits for its connections before it begins with those there are.
 const SETTLE: u64 = 5_000_000_000;
@@ -62,7 +62,8 @@ pub(crate) struct Engine<'a> {
     supply: Supply,
     begun: bool,
     starved: Moment,
-    contact: Moment,
+    /// Since when every attempt to connect has failed.
+    refused: Option<Moment>,
     started: Moment,
     next_tick: Moment,
     woken: Moment,
@@ -100,7 +101,7 @@ impl<'a> Engine<'a> {
             supply: Supply::none(),
             begun: false,
             starved: Moment(0),
-            contact: now,
+            refused: None,
             started: now,
             next_tick: now,
             woken: now,
@@ -222,7 +223,7 @@ impl<'a> Engine<'a> {
             .collect();
         self.free.extend(cooled);
         let silent = self.connections.iter().all(|one| one.state == State::Closed);
-        self.tally.gone |= silent && self.unopened > 0 && now.since(self.contact) > GONE;
+        self.tally.gone |= silent && self.refused.is_some_and(|since| now.since(since) > GONE);
         self.show();
     }
 
@@ -298,8 +299,8 @@ impl<'a> Engine<'a> {
             return false;
         }
         self.connecting -= 1;
-        self.contact = Moment::now();
-        if self.contact.since(connection.since) > SLOW_CONNECT {
+        self.refused = None;
+        if Moment::now().since(connection.since) > SLOW_CONNECT {
             self.meter.own.slow_connects += 1;
         }
         connection.state = State::Idle;
@@ -383,7 +384,6 @@ impl<'a> Engine<'a> {
 
     /// A response is whole: counts it and goes on.
     fn finish(&mut self, place: u32, whole: Whole, arrived: Moment) {
-        self.contact = arrived;
         let connection = &mut self.connections[place as usize];
         let Some(job) = connection.job.take() else { return };
         let request = self.requests.at(job.route);
@@ -442,6 +442,9 @@ impl<'a> Engine<'a> {
         let connection = &mut self.connections[place as usize];
         if connection.state == State::Connecting {
             self.connecting -= 1;
+        }
+        if fault == Fault::Connect {
+            self.refused.get_or_insert_with(Moment::now);
         }
         connection.close();
         if connection.job.take().is_some() {
