@@ -2,7 +2,7 @@
 
 require 'active_record'
 
-# Where the jobs write: SQLite in a file of its own, or whatever `DATABASE_URL` names (postgres://…).
+# Where the jobs write: SQLite in a file of its own, or whatever `REPLICATOR_DATABASE_URL` names (postgres://…).
 module Database
   # One response, as it was fetched.
   class Replica < ActiveRecord::Base; end
@@ -12,7 +12,7 @@ module Database
 
   def self.open
     ActiveRecord::Base.establish_connection(configuration)
-    ActiveRecord::Base.connection.execute('PRAGMA journal_mode = WAL') unless ENV['DATABASE_URL']
+    ActiveRecord::Base.connection.execute('PRAGMA journal_mode = WAL') unless ENV['REPLICATOR_DATABASE_URL']
     ActiveRecord::Schema.verbose = false
     ActiveRecord::Schema.define do
       create_table(:replicas, if_not_exists: true) do |t|
@@ -27,12 +27,12 @@ module Database
   # other until the timeout; its writers take turns here, PostgreSQL's need not.
   def self.store(row)
     ActiveRecord::Base.connection_pool.with_connection do
-      ENV['DATABASE_URL'] ? Replica.create!(row) : TURN.synchronize { Replica.create!(row) }
+      ENV['REPLICATOR_DATABASE_URL'] ? Replica.create!(row) : TURN.synchronize { Replica.create!(row) }
     end
   end
 
   def self.configuration
-    return { url: ENV['DATABASE_URL'], pool: POOL } if ENV['DATABASE_URL']
+    return { url: ENV['REPLICATOR_DATABASE_URL'], pool: POOL } if ENV['REPLICATOR_DATABASE_URL']
 
     { adapter: 'sqlite3', database: ENV.fetch('SQLITE_FILE'), pool: POOL, timeout: 20_000 }
   end

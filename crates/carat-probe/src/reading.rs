@@ -15,6 +15,8 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 static HANDLE: AtomicU32 = AtomicU32::new(c_uint::MAX);
 /// A reading was asked for and has not begun.
 static WANTED: AtomicBool = AtomicBool::new(false);
+/// The next reading lists the heap pages.
+static LIST_WANTED: AtomicBool = AtomicBool::new(true);
 /// `GC.stat[:heap_allocated_pages]` when the heap pages were last listed.
 static LISTED_AT: AtomicU64 = AtomicU64::new(UNKNOWN);
 
@@ -31,6 +33,13 @@ pub(crate) fn start(ruby: &Ruby, page: &Page) {
     pools::start(ruby, page);
     yjit::start(ruby, page);
     take(ruby, page);
+}
+
+/// Asks for a reading with a list of the heap pages soon; may be called, while the interpreter lives, from
+/// any thread.
+pub(crate) fn ask_for_all(ruby: &Ruby) {
+    LIST_WANTED.store(true, Ordering::Relaxed);
+    ask(ruby);
 }
 
 /// Asks for a reading soon; may be called in a hook, in a forked child before `fork` returns, and, while
@@ -83,15 +92,23 @@ fn take(ruby: &Ruby, page: &Page) {
     }
     let before = clock::now();
     let requested = page.header.requested.load(Ordering::Acquire);
-    heap_pages::list(ruby, page);
+    // Finishes a collection that is under way, which in a fresh child would write into shared pages: so
+    // not there unless asked for.
+    let asked = requested != page.header.served_by_ruby.load(Ordering::Relaxed);
+    let list = LIST_WANTED.swap(false, Ordering::Relaxed) || asked;
+    if list {
+        heap_pages::list(ruby, page);
+    }
     pools::read(ruby, page);
-    if requested != page.header.served_by_ruby.load(Ordering::Relaxed) {
+    if asked {
         yjit::read(ruby, page);
     }
     // After the walk over the pages, which finishes a collection that is under way.
     let counts = Counts::read(ruby);
     counts.write(page, clock::now(), &[]);
-    LISTED_AT.store(counts.get(Gc::HeapPages).unwrap_or(UNKNOWN), Ordering::Relaxed);
+    if list {
+        LISTED_AT.store(counts.get(Gc::HeapPages).unwrap_or(UNKNOWN), Ordering::Relaxed);
+    }
     thread::ensure(page);
     page.own.add(Own::RubyReadings, 1);
     page.own.add(Own::RubyNs, clock::now().saturating_sub(before));

@@ -127,7 +127,7 @@ impl Duties {
     /// Everything fresh, as far as Ruby answers.
     fn serve(&mut self, page: &Page, requested: u32) {
         self.read_malloc(page);
-        with_ruby(reading::ask);
+        with_ruby(reading::ask_for_all);
         if !ruby_answers(page, requested, BUSY_ANSWERS_WITHIN) {
             with_ruby(|_| wake::wake());
             ruby_answers(page, requested, WOKEN_ANSWERS_WITHIN);
@@ -144,7 +144,7 @@ impl Duties {
             != page.header.served.load(Ordering::Relaxed);
         if waiting || (now >= self.list_due && reading::list_is_stale(page)) {
             self.list_due = now + LIST_EVERY;
-            with_ruby(reading::ask);
+            with_ruby(reading::ask_for_all);
         }
     }
 

@@ -6,7 +6,9 @@
 use carat_stats::budget::blocks_for;
 use carat_stats::family::{Design, Finding, Price, guard};
 use carat_stats::growth::{Kind, classify};
-use carat_stats::simulate::{Noise, Replication, Shape, Soak, Source, World, peeking_errs};
+use carat_stats::simulate::{
+    Noise, Order, Replication, Shape, Soak, Source, Trouble, World, peeking_errs,
+};
 use std::io::{self, Write};
 
 /// The published effect of compaction and the margin of a usual question.
@@ -15,7 +17,8 @@ const MARGIN: f64 = 0.0025;
 
 type Table = fn(&mut dyn Write, u32) -> io::Result<()>;
 
-const TABLES: [(&str, Table); 7] = [
+const TABLES: [(&str, Table); 8] = [
+    ("orders", orders),
     ("effect", effect),
     ("nothing", nothing),
     ("sizes", sizes),
@@ -66,6 +69,33 @@ fn within(blocks: &[u32], limit: u32) -> f64 {
 
 fn found(run: &Replication, variant: usize, finding: Finding) -> bool {
     run.judged[variant].finding == finding
+}
+
+fn orders(out: &mut dyn Write, replications: u32) -> io::Result<()> {
+    writeln!(
+        out,
+        "### Two equal variants, 20 trials each, a 5 % t test (paired for blocks): false differences % / sd of the estimate in sd of a trial\n"
+    )?;
+    write!(out, "| trouble |")?;
+    for (_, name) in Order::ALL {
+        write!(out, " {name} |")?;
+    }
+    writeln!(out, "\n|---|--:|--:|--:|--:|")?;
+    for (trouble, name) in Trouble::ALL {
+        write!(out, "| {name} |")?;
+        for (order, _) in Order::ALL {
+            let mut source = Source::new(10);
+            let runs: Vec<(f64, bool)> =
+                (0..replications).map(|_| order.once(trouble, &mut source)).collect();
+            let count = f64::from(replications);
+            let wrong = runs.iter().filter(|run| run.1).count() as f64 / count;
+            let mean = runs.iter().map(|run| run.0).sum::<f64>() / count;
+            let sd = (runs.iter().map(|run| (run.0 - mean).powi(2)).sum::<f64>() / count).sqrt();
+            write!(out, " {:.1} / {sd:.2} |", 100.0 * wrong)?;
+        }
+        writeln!(out)?;
+    }
+    Ok(())
 }
 
 fn effect(out: &mut dyn Write, replications: u32) -> io::Result<()> {

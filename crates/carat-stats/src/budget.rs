@@ -1,20 +1,25 @@
 //! What a budget of blocks can find, and how many blocks a difference takes.
 //!
-//! The rule was fitted to simulations of the whole procedure, looks included: with
-//! N = 37·(cv/Δ)² blocks a difference Δ is found in about 94 of 100 experiments, and no difference at all is called
-//! equivalent within ±Δ in about 92 of 100 (`bin/bench stats` prints the table).
+//! The rule was fitted to simulations of the whole procedure, looks included: with N = 37·(cv/Δ)²
+//! blocks a difference Δ is found in about 94 of 100 experiments, and no difference at all is
+//! called equivalent within ±Δ in about 92 of 100 (`bin/bench stats` prints the table).
 
 /// Blocks per squared ratio of spread to difference.
 const BLOCKS_PER_SQUARE: f64 = 37.0;
 /// Fewer blocks than these are never a safe budget: the rank intervals are too coarse.
 pub const SMALLEST_BUDGET: u32 = 15;
+/// Budgets below this have a single look at which nearly every pair must agree.
+const COARSE_BELOW: u32 = 8;
+/// How much larger a difference must be there; fitted like the rule itself.
+const COARSE: f64 = 4.0 / 3.0;
 /// From this many pairs on a spread is worth telling.
 const ENOUGH_PAIRS: usize = 5;
 
 /// The spread of one trial as a fraction, from paired differences of logarithms.
 ///
-/// Robust (1.4826 × the median absolute deviation, over √2 because a pair holds two trials) and blind:
-/// it does not say which variant is smaller, so looking at it costs no error. `None` below five pairs.
+/// Robust (1.4826 × the median absolute deviation, over √2 because a pair holds two trials) and
+/// blind: it does not say which variant is smaller, so looking at it costs no error. `None` below
+/// five pairs.
 pub fn spread(pairs: &[f64]) -> Option<f64> {
     if pairs.len() < ENOUGH_PAIRS {
         return None;
@@ -32,8 +37,11 @@ pub fn blocks_for(spread: f64, difference: f64) -> Option<u32> {
 }
 
 /// The smallest difference, as a fraction, that `budget` blocks will probably decide about.
+///
+/// `None` below six blocks: they cannot decide anything at 95 %, however large it is.
 pub fn detectable(spread: f64, budget: u32) -> Option<f64> {
-    (budget > 0).then(|| spread * (BLOCKS_PER_SQUARE / f64::from(budget)).sqrt())
+    let coarse = if budget < COARSE_BELOW { COARSE } else { 1.0 };
+    (budget >= 6).then(|| coarse * spread * (BLOCKS_PER_SQUARE / f64::from(budget)).sqrt())
 }
 
 /// The median; `None` of nothing.

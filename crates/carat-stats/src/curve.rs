@@ -23,12 +23,14 @@ pub struct CurveDesign {
 }
 
 impl CurveDesign {
-    /// The design for a two-sided error `alpha` of each part, `steps` steps and at most `budget` blocks.
+    /// The design for a two-sided error `alpha` of each part, `steps` steps and at most `budget`
+    /// blocks.
     pub fn new(alpha: f64, steps: usize, budget: u32) -> Self {
         Self { whole: Design::new(alpha, 1, budget), single: Design::new(alpha, steps, budget) }
     }
 
-    /// Judges `blocks`, each with the difference (of logarithms) at every step; `margin` as in [`Claim`].
+    /// Judges `blocks`, each with the difference (of logarithms) at every step; `margin` as in
+    /// [`Claim`].
     ///
     /// A block in which any step is missing does not count.
     pub fn judge(&self, blocks: &[Option<Vec<f64>>], margin: (f64, f64)) -> Curve {
@@ -45,8 +47,8 @@ impl CurveDesign {
     }
 }
 
-/// The rising curve nearest to `values` (pool adjacent violators; M. Ayer et al., Annals of Mathematical
-/// Statistics 26, 1955): what to draw beside points that dip by chance.
+/// The rising curve nearest to `values` (pool adjacent violators; M. Ayer et al., Annals of
+/// Mathematical Statistics 26, 1955): what to draw beside points that dip by chance.
 pub fn rising(values: &[f64]) -> Vec<f64> {
     let mut pools: Vec<(f64, usize)> = Vec::new();
     for &value in values {
@@ -70,7 +72,8 @@ mod tests {
     use crate::family::Finding;
     use crate::simulate::Source;
 
-    /// Ten steps with a correlation of one half within a block; the last five differ by `effect` spreads.
+    /// Ten steps with a correlation of one half within a block; the last five differ by `effect`
+    /// spreads.
     fn blocks(effect: f64, source: &mut Source) -> Vec<Option<Vec<f64>>> {
         let mut block = || {
             let common = source.normal();

@@ -1,4 +1,5 @@
-//! Signs that values are not what a reader takes them for. Exploratory: they warn, they decide nothing.
+//! Signs that values are not what a reader takes them for. Exploratory: they warn, they decide
+//! nothing.
 
 use crate::budget::median;
 use crate::normal;
@@ -15,9 +16,10 @@ pub struct Clusters {
 /// Fewest values to look for groups in, and fewest in the smaller group.
 const ENOUGH: usize = 15;
 const SMALLEST_GROUP: usize = 3;
-/// Ashman's D from which two groups are told apart; calibrated so that about 1 in 100 normal samples
-/// of fifteen seems to have two, and fewer of larger ones (K. M. Ashman, C. M. Bird and S. E. Zepf, Astronomical Journal 108, 1994, who take 2
-/// for groups known beforehand; the best split of a normal sample already has 2.65).
+/// Ashman's D from which two groups are told apart; calibrated so that about 1 in 100 normal
+/// samples of fifteen seems to have two, and fewer of larger ones (K. M. Ashman, C. M. Bird and S.
+/// E. Zepf, Astronomical Journal 108, 1994, who take 2 for groups known beforehand; the best split
+/// of a normal sample already has 2.65).
 const APART: f64 = 5.5;
 
 /// Splits `values` where the two sides vary least, and says whether they stand apart.
@@ -41,10 +43,11 @@ pub fn clusters(values: &[f64]) -> Option<Clusters> {
     apart.then(|| Clusters { upper, centres: (mean(low), mean(high)) })
 }
 
-/// The change over all of `values`, in the order they were measured, where they rise or fall steadily.
+/// The change over all of `values`, in the order they were measured, where they rise or fall
+/// steadily.
 ///
-/// Kendall's test against time at 0.1 % (H. B. Mann, Econometrica 13, 1945); the size is Theil and Sen's
-/// slope times the number of values. `None` where there is no trend.
+/// Kendall's test against time at 0.1 % (H. B. Mann, Econometrica 13, 1945); the size is Theil and
+/// Sen's slope times the number of values. `None` where there is no trend.
 pub fn drift(values: &[f64]) -> Option<f64> {
     let n = values.len();
     if n < 8 {

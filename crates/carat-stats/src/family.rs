@@ -1,10 +1,10 @@
 //! Several claims judged together, look after look, with one error rate for all of them.
 //!
-//! Holm's procedure inside the sequence: every claim starts at α divided by the number of claims; when
-//! one of them is decided "different", what is left is tested again at α divided by what is left.
-//! Sources: S. Holm, Scandinavian Journal of Statistics 6 (1979); Y. Ye, A. Li, L. Liu and B. Yao, "A group
-//! sequential Holm procedure with multiple primary endpoints", Statistics in Medicine 32 (2013).
-//! Equivalence is two one-sided tests, D. J. Schuirmann, J. Pharmacokinetics and
+//! Holm's procedure inside the sequence: every claim starts at α divided by the number of claims;
+//! when one of them is decided "different", what is left is tested again at α divided by what is
+//! left. Sources: S. Holm, Scandinavian Journal of Statistics 6 (1979); Y. Ye, A. Li, L. Liu and B.
+//! Yao, "A group sequential Holm procedure with multiple primary endpoints", Statistics in Medicine
+//! 32 (2013). Equivalence is two one-sided tests, D. J. Schuirmann, J. Pharmacokinetics and
 //! Biopharmaceutics 15 (1987): the interval of twice the error lies inside the margin.
 
 use crate::{Look, Sequence, Walsh};
@@ -60,7 +60,8 @@ pub struct Claim {
 }
 
 impl Design {
-    /// The design for a two-sided family-wise error `alpha`, `claims` claims and at most `budget` blocks.
+    /// The design for a two-sided family-wise error `alpha`, `claims` claims and at most `budget`
+    /// blocks.
     pub fn new(alpha: f64, claims: usize, budget: u32) -> Self {
         let level = |open: usize| {
             let difference = Sequence::new(alpha / open as f64, budget);
@@ -156,8 +157,8 @@ impl<'a> Running<'a> {
         self.decided_with = decided.then_some(open);
     }
 
-    /// Takes the interval of the last look where it agrees with the finding: all intervals of a sequence hold together,
-    /// so the one with the most pairs may be shown.
+    /// Takes the interval of the last look where it agrees with the finding: all intervals of a
+    /// sequence hold together, so the one with the most pairs may be shown.
     fn finish(mut self, design: &Design) -> Judged {
         let Some(level) = self.decided_with.map(|open| design.level(open)) else {
             return self.judged;

@@ -6,8 +6,8 @@ use statrs::function::factorial::ln_binomial;
 
 /// Two-sided p value that `a` of `n` and `b` of `m` trials come from the same chance.
 ///
-/// The sum over all tables with the same margins that are at most as probable as the one seen. 1 where there is
-/// nothing to compare.
+/// The sum over all tables with the same margins that are at most as probable as the one seen. 1
+/// where there is nothing to compare.
 pub fn exact((a, n): (u64, u64), (b, m): (u64, u64)) -> f64 {
     let successes = a + b;
     let probability = |first: u64| {
@@ -23,7 +23,8 @@ pub fn exact((a, n): (u64, u64), (b, m): (u64, u64)) -> f64 {
 mod tests {
     use super::*;
 
-    /// scipy 1.x: `fisher_exact([[a, n - a], [b, m - b]])`; the second row is Fisher's own tea tasting.
+    /// scipy 1.x: `fisher_exact([[a, n - a], [b, m - b]])`; the second row is Fisher's own tea
+    /// tasting.
     #[test]
     fn p_values_are_those_of_scipy() {
         for (one, other, want) in [

@@ -1,9 +1,9 @@
 //! What a growing series is: flat, levelling off, linear, stepwise, or not yet told.
 //!
 //! Fragmentation grows like the logarithm of the work done, a leak like the work itself. Over one
-//! doubling of the work the two look alike; over three they do not, so the series is judged from an eighth of
-//! its length on, against *work* (requests), never against time. Generic over what is counted:
-//! bytes of the process, live slots, malloc live, malloc free.
+//! doubling of the work the two look alike; over three they do not, so the series is judged from an
+//! eighth of its length on, against *work* (requests), never against time. Generic over what is
+//! counted: bytes of the process, live slots, malloc live, malloc free.
 
 use crate::budget::median;
 use crate::trend::{Binned, Trend, bin_of};
@@ -12,7 +12,8 @@ use crate::trend::{Binned, Trend, bin_of};
 const BINS: [usize; 4] = [64, 48, 32, 24];
 /// Growth over the last half below this share of the level is none.
 const FLAT: f64 = 0.005;
-/// A leak's rate over the last doubling is at least this share of the one before: √x gives 0.71, a logarithm 0.5.
+/// A leak's rate over the last doubling is at least this share of the one before: √x gives 0.71, a
+/// logarithm 0.5.
 const STEADY: f64 = 0.7;
 /// Below this share growth is slowing.
 const SLOWING: f64 = 0.6;
@@ -43,9 +44,11 @@ pub struct Growth {
     pub rate: Option<f64>,
     /// Lower and upper limit of the rate, each with 5 % error.
     pub interval: Option<(f64, f64)>,
-    /// Upper limit (5 % error) of the plain rate over the second half, where nothing is extrapolated.
+    /// Upper limit (5 % error) of the plain rate over the second half, where nothing is
+    /// extrapolated.
     pub at_most: Option<f64>,
-    /// Rates over the second quarter and over the second half: equal for a leak, halved for a logarithm.
+    /// Rates over the second quarter and over the second half: equal for a leak, halved for a
+    /// logarithm.
     pub doublings: Option<(f64, f64)>,
     /// Size of the one dominant jump.
     pub step: Option<f64>,
@@ -196,7 +199,8 @@ impl Seen {
         ys[after - 1] + share * (ys[after] - ys[after - 1])
     }
 
-    /// Requests in all at which the limits should leave the tolerance, between twice and eight times.
+    /// Requests in all at which the limits should leave the tolerance, between twice and eight
+    /// times.
     fn needed(&self, requests: f64) -> f64 {
         // The error falls with x to a power between -1/2 and -3/2; -1 is assumed.
         let distance = (self.trend.rate - self.tolerance).abs();

@@ -1,7 +1,8 @@
 //! Least squares with two or three columns.
 //!
-//! Modified Gram–Schmidt rather than normal equations: after the transformation for serial correlation
-//! the column of the intercept is almost empty, and squaring its condition would cost half the digits.
+//! Modified Gram–Schmidt rather than normal equations: after the transformation for serial
+//! correlation the column of the intercept is almost empty, and squaring its condition would cost
+//! half the digits.
 
 /// A fitted line or curve.
 #[derive(Debug, Clone, PartialEq)]
@@ -15,7 +16,8 @@ pub(crate) struct Fit {
 }
 
 impl Fit {
-    /// Fits `y` by `columns`; `None` where there are too few rows or the columns say the same twice.
+    /// Fits `y` by `columns`; `None` where there are too few rows or the columns say the same
+    /// twice.
     pub(crate) fn new(columns: &[Vec<f64>], y: &[f64]) -> Option<Self> {
         let p = columns.len();
         if y.len() <= p {
@@ -91,8 +93,8 @@ fn invert_upper(r: &[Vec<f64>]) -> Vec<Vec<f64>> {
 mod tests {
     use super::*;
 
-    /// Anscombe's first quartet; the figures are the published ones: intercept 3.0001 ± 1.1247, slope 0.5001 ±
-    /// 0.1179, residual sum of squares 13.7627 (The American Statistician 27, 1973).
+    /// Anscombe's first quartet; the figures are the published ones: intercept 3.0001 ± 1.1247,
+    /// slope 0.5001 ± 0.1179, residual sum of squares 13.7627 (The American Statistician 27, 1973).
     #[test]
     fn anscombes_first_line_is_the_published_one() {
         let x = [10.0, 8.0, 13.0, 9.0, 11.0, 14.0, 6.0, 4.0, 12.0, 7.0, 5.0];

@@ -2,9 +2,9 @@
 //!
 //! One test repeated after every block is wrong far more often than it says. Here the data are
 //! looked at only after 8, 10, 12, 15, … blocks and each look spends a part of the error, so that
-//! all the intervals of one sequence hold together. Sources: P. Armitage, C. K. McPherson and B. C. Rowe,
-//! JRSS A 132 (1969) for the recursion; K. K. G. Lan and D. L. DeMets, Biometrika 70 (1983) for
-//! spending; C. Jennison and B. W. Turnbull, JRSS B 51 (1989) for repeated intervals.
+//! all the intervals of one sequence hold together. Sources: P. Armitage, C. K. McPherson and B. C.
+//! Rowe, JRSS A 132 (1969) for the recursion; K. K. G. Lan and D. L. DeMets, Biometrika 70 (1983)
+//! for spending; C. Jennison and B. W. Turnbull, JRSS B 51 (1989) for repeated intervals.
 
 use crate::{normal, signed_rank};
 
@@ -73,7 +73,8 @@ impl Sequence {
     }
 }
 
-/// The smallest n whose most extreme outcome, probability 2^(1−n), fits what the first look may spend.
+/// The smallest n whose most extreme outcome, probability 2^(1−n), fits what the first look may
+/// spend.
 fn first_look(alpha: f64) -> u32 {
     (1 - (FIRST_SHARE * alpha).log2().floor() as i32).unsigned_abs()
 }
@@ -117,8 +118,8 @@ fn repeated_looks(blocks: &[u32], alpha: f64) -> Vec<Look> {
     blocks.iter().zip(bounds).map(look).collect()
 }
 
-/// Two-sided bounds for the standardised sum after `blocks` blocks, so that the error spent up to look
-/// k is `spent[k]` (Armitage, McPherson and Rowe).
+/// Two-sided bounds for the standardised sum after `blocks` blocks, so that the error spent up to
+/// look k is `spent[k]` (Armitage, McPherson and Rowe).
 pub fn bounds(blocks: &[u32], spent: &[f64]) -> Vec<f64> {
     let mut undecided: Option<Undecided> = None;
     let mut before = 0.0;

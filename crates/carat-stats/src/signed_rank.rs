@@ -1,16 +1,19 @@
 //! The exact null distribution of Wilcoxon's signed-rank statistic, and the cuts of intervals.
 //!
 //! Source: F. Wilcoxon, "Individual comparisons by ranking methods", Biometrics 1 (1945); the
-//! recursion over ranks is the textbook one (Hollander and Wolfe, *Nonparametric Statistical Methods*).
+//! recursion over ranks is the textbook one (Hollander and Wolfe, *Nonparametric Statistical
+//! Methods*).
 
 use crate::normal;
 
-/// From this many pairs on the normal approximation is used, which is then right to within one rank.
+/// From this many pairs on the normal approximation is used, which is then right to within one
+/// rank.
 const EXACT_UP_TO: usize = 200;
 
 /// P(T⁺ ≤ t) for t = 0, 1, …, n(n+1)/2, where T⁺ is the sum of the ranks of positive differences.
 ///
-/// Each rank i is positive with probability one half: q_i\[t\] = (q_{i−1}\[t\] + q_{i−1}\[t−i\]) / 2.
+/// Each rank i is positive with probability one half: q_i\[t\] = (q_{i−1}\[t\] + q_{i−1}\[t−i\]) /
+/// 2.
 pub fn cumulative(n: usize) -> Vec<f64> {
     let top = n * (n + 1) / 2;
     let mut mass = vec![0.0; top + 1];

@@ -12,18 +12,19 @@ pub struct Quantile {
     pub interval: Option<(f64, f64)>,
 }
 
-/// The median over the last quarter of a run, whose `series` holds pairs of progress (requests served
-/// or time) and amount.
+/// The median over the last quarter of a run, whose `series` holds pairs of progress (requests
+/// served or time) and amount.
 ///
-/// A median, because variants that give memory back saw up and down and the last value is then chance.
-/// `None` of an empty series.
+/// A median, because variants that give memory back saw up and down and the last value is then
+/// chance. `None` of an empty series.
 pub fn late_median(series: &[(f64, f64)]) -> Option<f64> {
     let (start, end) = (series.first()?.0, series.last()?.0);
     let late = series.iter().filter(|(at, _)| *at >= start + 0.75 * (end - start));
     median(&late.map(|&(_, amount)| amount).collect::<Vec<f64>>())
 }
 
-/// How much a run still rises at its end: the median over its last eighth against the eighth before, as a share.
+/// How much a run still rises at its end: the median over its last eighth against the eighth
+/// before, as a share.
 ///
 /// `None` where an eighth is empty.
 pub fn late_rise(series: &[(f64, f64)]) -> Option<f64> {
@@ -41,9 +42,9 @@ pub fn late_rise(series: &[(f64, f64)]) -> Option<f64> {
 
 /// The `share` quantile of independent `values`, with an interval of at least `confidence`.
 ///
-/// The interval's ends are order statistics by the binomial distribution (H. A. David and H. N. Nagaraja,
-/// *Order Statistics*, section 7.1); nothing is assumed of the values' distribution. Values of one
-/// process are not independent: use one value per trial.
+/// The interval's ends are order statistics by the binomial distribution (H. A. David and H. N.
+/// Nagaraja, *Order Statistics*, section 7.1); nothing is assumed of the values' distribution.
+/// Values of one process are not independent: use one value per trial.
 pub fn quantile(values: &[f64], share: f64, confidence: f64) -> Option<Quantile> {
     let mut sorted: Vec<f64> = values.iter().copied().filter(|v| v.is_finite()).collect();
     sorted.sort_unstable_by(f64::total_cmp);
@@ -56,7 +57,8 @@ pub fn quantile(values: &[f64], share: f64, confidence: f64) -> Option<Quantile>
     Some(Quantile { value, interval })
 }
 
-/// Ranks, counted from 1, between which the `share` quantile of `n` values lies with at least `confidence`.
+/// Ranks, counted from 1, between which the `share` quantile of `n` values lies with at least
+/// `confidence`.
 fn ranks(n: usize, share: f64, confidence: f64) -> Option<(usize, usize)> {
     let binomial = Binomial::new(share, n as u64).ok()?;
     let beyond = 0.5 * (1.0 - confidence);

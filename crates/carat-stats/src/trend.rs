@@ -2,9 +2,10 @@
 //!
 //! Memory remembers: neighbouring values err together, so a plain regression finds "growth" in
 //! every second flat series. Here one coefficient of serial correlation is estimated and taken out
-//! (feasible generalised least squares; S. J. Prais and C. B. Winsten, Cowles Commission 383, 1954); close to 1 it is
-//! set to 1, after P. Perron and T. Yabu, Journal of Econometrics 151 (2009). What that still misses is
-//! a slow random creep: simulated intervals had to be doubled to keep their word.
+//! (feasible generalised least squares; S. J. Prais and C. B. Winsten, Cowles Commission 383,
+//! 1954); close to 1 it is set to 1, after P. Perron and T. Yabu, Journal of Econometrics 151
+//! (2009). What that still misses is a slow random creep: simulated intervals had to be doubled to
+//! keep their word.
 
 use crate::budget::median;
 use crate::least_squares::Fit;
@@ -18,7 +19,8 @@ const ONE_SIDED: f64 = 0.05;
 const KEEP: f64 = 4.0;
 /// The same for the ceiling, which alone may call a series harmless while it still rises.
 const KEEP_FOR_CEILING: f64 = 9.0;
-/// Time constants, as shares of the whole, of the saturating shapes, which only serve to estimate correlation and to cap the rate.
+/// Time constants, as shares of the whole, of the saturating shapes, which only serve to estimate
+/// correlation and to cap the rate.
 const SATURATING: [f64; 7] = [0.05, 0.1, 0.15, 0.2, 0.3, 0.5, 1.0];
 
 /// A series in equal bins: where each lies, and its median.
@@ -46,7 +48,8 @@ pub(crate) struct Trend {
 }
 
 impl Binned {
-    /// Cuts `series` (x rising from 0) into `bins` bins of equal length; `None` where a bin is empty.
+    /// Cuts `series` (x rising from 0) into `bins` bins of equal length; `None` where a bin is
+    /// empty.
     pub(crate) fn new(series: &[(f64, f64)], bins: usize) -> Option<Self> {
         let end = series.last()?.0;
         let mut cells: Vec<(f64, Vec<f64>)> = vec![(0.0, Vec::new()); bins];
@@ -114,7 +117,8 @@ impl Binned {
     }
 }
 
-/// The bin that x falls into when 0 to `end` is cut into `bins`; a value on an edge belongs below it.
+/// The bin that x falls into when 0 to `end` is cut into `bins`; a value on an edge belongs below
+/// it.
 pub(crate) fn bin_of(x: f64, end: f64, bins: usize) -> usize {
     let place = (x / end * bins as f64 - 1e-9).max(0.0) as usize;
     place.min(bins - 1)
@@ -169,7 +173,8 @@ fn transform_all(columns: &[Vec<f64>], phi: f64) -> Vec<Vec<f64>> {
     columns.iter().map(|column| transform(column, phi)).collect()
 }
 
-/// Prais and Winsten's transformation; at φ = 1 the first value keeps a trace, so that the intercept exists.
+/// Prais and Winsten's transformation; at φ = 1 the first value keeps a trace, so that the
+/// intercept exists.
 fn transform(values: &[f64], phi: f64) -> Vec<f64> {
     let first = (1.0 - phi * phi).max(1e-6).sqrt();
     let start = values.first().map(|value| first * value);

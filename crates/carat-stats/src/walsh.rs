@@ -1,8 +1,8 @@
 //! Walsh averages: the Hodges–Lehmann estimate and its interval.
 //!
 //! Source: J. L. Hodges and E. L. Lehmann, "Estimates of location based on rank tests", Annals of
-//! Mathematical Statistics 34 (1963). The interval inverts the signed-rank test, so it holds for any
-//! distribution of differences that is symmetric; within a block in random order, "no effect"
+//! Mathematical Statistics 34 (1963). The interval inverts the signed-rank test, so it holds for
+//! any distribution of differences that is symmetric; within a block in random order, "no effect"
 //! makes them symmetric whatever the noise is.
 
 /// The averages (dᵢ + dⱼ)/2, i ≤ j, of a set of differences, sorted.
@@ -44,8 +44,8 @@ mod tests {
     use crate::signed_rank;
     use proptest::prelude::{Strategy, proptest};
 
-    /// Darwin's fifteen pairs of maize (eighths of an inch). The expected figures come from a list of
-    /// all 120 averages made in Python, from which the 60th, 61st, 26th and 95th were read.
+    /// Darwin's fifteen pairs of maize (eighths of an inch). The expected figures come from a list
+    /// of all 120 averages made in Python, from which the 60th, 61st, 26th and 95th were read.
     const DARWIN: [f64; 15] =
         [49.0, -67.0, 8.0, 16.0, 6.0, 23.0, 28.0, 41.0, 14.0, 29.0, 56.0, 24.0, 75.0, 60.0, -48.0];
 

@@ -1,7 +1,8 @@
-//! What `docs/method.md` promises, held to at few replications; `bin/bench stats` runs the same worlds at many.
+//! What `docs/method.md` promises, held to at few replications; `bin/bench stats` runs the same
+//! worlds at many.
 //!
-//! Bounds leave three standard errors of the simulation beside the promise, so that a change of seed does not
-//! break them and a wrong cut does.
+//! Bounds leave three standard errors of the simulation beside the promise, so that a change of
+//! seed does not break them and a wrong cut does.
 
 use carat_stats::budget::{blocks_for, detectable};
 use carat_stats::family::{Claim, Design, Finding, Price, guard};
@@ -94,7 +95,7 @@ fn three_variants_share_one_error() {
 
 #[test]
 fn a_budget_finds_what_it_says_it_finds() {
-    for budget in [8, 15, 30, 60] {
+    for budget in [6, 8, 15, 30, 60] {
         let design = Design::new(0.05, 1, budget);
         let found = detectable(0.0041, budget).unwrap();
         let world = World { blocks: budget, ..World::new(Noise::Normal, &[-found]) };

@@ -35,3 +35,6 @@ pub const INHERITED_RUBYOPT: &str = "CARAT_INHERITED_RUBYOPT";
 
 /// Folder of the bundled workloads, where they are not in `workloads` of the current folder.
 pub const WORKLOADS: &str = "CARAT_WORKLOADS";
+
+/// Folder in which `bin/roots` makes other generations of Debian; `~/.cache/carat/roots` where absent.
+pub const ROOTS: &str = "CARAT_ROOTS";

@@ -15,7 +15,8 @@ const PAGE: f64 = 4096.0;
 pub struct World {
     /// How trials scatter.
     pub noise: Noise,
-    /// Standard deviation of a trial as a share of the baseline; 0.0041 in the published experiment.
+    /// Standard deviation of a trial as a share of the baseline; 0.0041 in the published
+    /// experiment.
     pub spread: f64,
     /// True effect of every variant after the baseline, as a share.
     pub effects: Vec<f64>,

@@ -1,12 +1,14 @@
 //! Simulated experiments whose truth is known, to hold the procedures to what they promise.
 //!
-//! Used at few replications by the tests and at many by `bin/bench stats`. Every figure depends on a
-//! seed alone.
+//! Used at few replications by the tests and at many by `bin/bench stats`. Every figure depends on
+//! a seed alone.
 
 mod blocks;
 mod noise;
+mod order;
 mod series;
 
 pub use blocks::{Replication, World, peeking_errs};
 pub use noise::{Noise, Source};
+pub use order::{Order, Trouble};
 pub use series::{Shape, Soak};

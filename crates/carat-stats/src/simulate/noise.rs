@@ -50,7 +50,8 @@ pub enum Noise {
     TwoClusters,
     /// Normal on a machine that drifts by five standard deviations over the whole budget.
     Drift,
-    /// Normal beside a slow state of the machine of the same size (AR(1), 0.97 from trial to trial).
+    /// Normal beside a slow state of the machine of the same size (AR(1), 0.97 from trial to
+    /// trial).
     Autocorrelated,
     /// Normal, but one trial in twenty gains an exponential with a mean of ten standard deviations.
     Outliers,

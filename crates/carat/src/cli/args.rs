@@ -1,11 +1,11 @@
 //! The command line as it is written.
 
 use crate::cli::{
-    Exit, compare, exec, exit, explain, load, output, plan, record, report, stats, workload,
+    Exit, compare, exec, exit, explain, load, output, plan, record, report, shell, stats, workload,
 };
 use crate::launch::{guard_main, stage_main};
 use crate::load::worker_main;
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -37,6 +37,10 @@ enum Command {
     Exec(exec::ExecArgs),
     /// List or show the bundled workloads
     Workload(workload::WorkloadArgs),
+    /// Print the completions of a shell
+    Completions(shell::CompletionsArgs),
+    /// Print the manual page, for man -l -
+    Man,
     /// Become a server when told to
     #[command(hide = true)]
     Stage,
@@ -67,6 +71,8 @@ pub fn main() -> ExitCode {
         Command::Explain(args) => explain::run(&args),
         Command::Record(args) => record::run(&args),
         Command::Report(args) => report::run(&args),
+        Command::Completions(args) => shell::completions(&args, Arguments::command()),
+        Command::Man => shell::man(Arguments::command()),
         Command::Stats(args) => stats::run(&args),
         Command::Plan(args) => plan::run(&args),
         Command::Workload(args) => workload::run(&args),

@@ -1,12 +1,13 @@
 //! `carat compare`: trials until there is a verdict.
 
+use crate::cli::dry_run::dry_run;
 use crate::cli::progress::Display;
 use crate::cli::{Exit, output, report, results};
-use crate::experiment::{OpenOptions, Run, RunError, header, machine_facts, open, this_runner};
+use crate::experiment::{OpenOptions, Run, RunError, header, open, this_runner};
 use crate::launch::{Guard, Libraries, library};
-use crate::model::{Results, Role, Variant, Verdict};
-use crate::plan::{Experiment, block_order};
-use crate::report::{PageOptions, Style, html, terminal};
+use crate::model::{Results, Role, Verdict};
+use crate::plan::Experiment;
+use crate::report::{Audience, Budget, PageOptions, Style, html, json, terminal};
 use crate::store::{Header, Store};
 use crate::trial::{
     Bench, FakeBench, FakeVariant, Interrupt, Prepared, RealBench, Workshop, prepare,
@@ -14,7 +15,6 @@ use crate::trial::{
 use anyhow::Context;
 use clap::Args;
 use rand::RngExt;
-use std::fmt::Write;
 use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -43,6 +43,9 @@ pub(crate) struct CompareArgs {
     /// Print the results as JSON
     #[arg(long)]
     json: bool,
+    /// Exit with 99 where this is broken: METRIC<LIMIT, such as "memory.pss.final<+2%" or "latency.p95<250ms"
+    #[arg(long, value_name = "BUDGET", value_parser = Budget::parse)]
+    budget: Vec<Budget>,
     /// Draw figures instead of starting servers: MEAN:SD[:CRASHES] in bytes, one per variant
     #[arg(long, hide = true, value_delimiter = ',', value_parser = FakeVariant::parse)]
     fake: Vec<FakeVariant>,
@@ -67,6 +70,7 @@ pub(crate) fn pilot(
         dry_run: false,
         json: false,
         fake,
+        budget: Vec::new(),
         fake_pace: 0,
     };
     let (store, ran) = measure(&args, begin(&args)?)?;
@@ -100,7 +104,7 @@ fn begin(args: &CompareArgs) -> anyhow::Result<Begun> {
         library::unpack_in_one_of(&library::cache_roots(|name| std::env::var_os(name)))?;
     let prepared = prepare(&experiment, &libraries, &output::variable)?;
     for one in &prepared {
-        for warning in &one.warnings {
+        for warning in &one.applied.warnings {
             output::tell(&format!("note: variant `{}`: {warning}", one.variant.name));
         }
     }
@@ -151,7 +155,7 @@ fn conclude(args: &CompareArgs, store: &Store, ran: Result<(), RunError>) -> any
     let path = store.path();
     let (results, _) = results::concluded(store)?;
     if args.json {
-        output::say(&results::json(&results)?)?;
+        output::say(&json(&results, Audience::Own)?)?;
     } else {
         let style = Style {
             colour: output::colour(&io::stdout(), output::variable),
@@ -167,7 +171,8 @@ fn conclude(args: &CompareArgs, store: &Store, ran: Result<(), RunError>) -> any
         format!("{trials} finished trials are kept; go on with --resume -o {}", path.display())
     };
     match ran {
-        Ok(()) => Ok(verdict(&results)),
+        Ok(()) if args.budget.is_empty() => Ok(verdict(&results)),
+        Ok(()) => Ok(report::hold(&results, &args.budget)),
         Err(RunError::Interrupted) => {
             output::tell(&format!("stopped by Ctrl-C: {}", kept()));
             Ok(Exit::Interrupted)
@@ -235,54 +240,4 @@ pub(crate) fn listen_for_signals() -> anyhow::Result<Interrupt> {
     let asked = interrupt.clone();
     std::thread::spawn(move || signals.forever().for_each(|_| asked.ask()));
     Ok(interrupt)
-}
-
-fn dry_run(
-    experiment: &Experiment,
-    header: &Header,
-    prepared: &[Prepared],
-    libraries: &Libraries,
-) -> String {
-    let mut text = String::new();
-    let mut line = |words: String| {
-        text.push_str(&words);
-        text.push('\n');
-    };
-    line(format!("experiment  {}", experiment.name));
-    line(format!("plan        {}", header.plan_hash));
-    line(format!("seed        {}", header.seed));
-    line(format!("blocks      at most {}, after an unscored warm-up block", header.max_blocks));
-    line(format!("primary     {}, margin {} %", header.primary, header.margin * 100.0));
-    for (name, limit) in &header.guards {
-        line(format!("guard       {name} at most {} % worse", limit * 100.0));
-    }
-    line(format!("libraries   {}", libraries.directory.display()));
-    for one in prepared {
-        line(format!("\nvariant     {}", one.variant.name));
-        line(format!("command     {}", one.command.join(" ")));
-        line(format!("directory   {}", one.dir.display()));
-        line(format!("settings    {}", settings(&one.variant)));
-        let shown = one.env.iter().filter(|(name, _)| *name != carat_wire::env::PADDING);
-        shown.for_each(|(name, value)| line(format!("env         {name}={value}")));
-    }
-    let mut order = String::new();
-    for block in 0..=header.max_blocks.min(5) {
-        let names: Vec<&str> = block_order(header.seed, block, prepared.len())
-            .iter()
-            .map(|slot| prepared[slot.variant].variant.name.as_str())
-            .collect();
-        let _ = writeln!(order, "block {block:<5} {}", names.join(", "));
-    }
-    for (name, value) in machine_facts() {
-        let _ = writeln!(order, "{name:11} {value}");
-    }
-    text + "\n" + &order
-}
-
-fn settings(variant: &Variant) -> String {
-    if variant.settings.is_empty() {
-        return "none".to_owned();
-    }
-    let pairs = variant.settings.iter().map(|(name, value)| format!("{name} = {value}"));
-    pairs.collect::<Vec<_>>().join(", ")
 }

@@ -1,13 +1,10 @@
 //! `carat exec --verify`: a process beside the server that looks at it once it has started.
 
 use crate::cli::exec::Start;
-use crate::process::{ProcRoot, Tree};
-use crate::settings::{Check, Seen, Settings, Took, verify};
-use carat_wire::page::{PageReading, read};
-use std::fs::File;
+use crate::process::{ProcRoot, Stat, Tree};
+use crate::sample::took;
+use crate::settings::{Check, Settings, Took};
 use std::io::{self, Write};
-use std::os::unix::fs::FileExt;
-use std::path::Path;
 use std::time::{Duration, Instant};
 
 /// How long settings that act at the end of booting may take.
@@ -49,8 +46,8 @@ fn watch(server: u32, settings: &Settings, start: &Start) {
         std::thread::sleep(STEP);
         let Ok(leader) = root.identify(server) else { break };
         let mut tree = Tree::new(root.clone(), leader, "no token");
-        let pids: Vec<u32> = tree.members().iter().map(|stat| stat.pid).collect();
-        checks = look(&root, &pids, settings, start);
+        let members: Vec<_> = tree.members().iter().map(Stat::identity).collect();
+        checks = took(&root, &members, settings, &start.environment);
         let open = |check: &Check| !matches!(check.took, Took::Yes(_));
         if begun.elapsed() >= AT_LEAST && !checks.iter().any(open) {
             break;
@@ -69,49 +66,4 @@ fn watch(server: u32, settings: &Settings, start: &Start) {
     if let Some(pages) = &start.pages {
         let _ = std::fs::remove_dir_all(pages);
     }
-}
-
-/// The best that any process of the tree shows of each setting: only workers know what they do.
-fn look(root: &ProcRoot, pids: &[u32], settings: &Settings, start: &Start) -> Vec<Check> {
-    let rank = |check: &Check| match check.took {
-        Took::Yes(_) => 3,
-        Took::No(_) => 2,
-        Took::NotYet(_) => 1,
-        Took::Unknown(_) => 0,
-    };
-    let mut best: Vec<Check> = Vec::new();
-    for pid in pids {
-        let text = |name| {
-            root.read(*pid, name).ok().map(|text| String::from_utf8_lossy(&text).into_owned())
-        };
-        let (maps, status) = (text("maps"), text("status"));
-        let environ = root.read(*pid, "environ").ok();
-        let page = start.pages.as_deref().and_then(|folder| page_of(folder, *pid));
-        let seen = Seen {
-            maps: maps.as_deref(),
-            environ: environ.as_deref(),
-            status: status.as_deref(),
-            page: page.as_ref(),
-        };
-        let checks = verify(settings, &start.environment, &seen);
-        if best.is_empty() {
-            best = checks;
-            continue;
-        }
-        for (known, now) in best.iter_mut().zip(checks) {
-            if rank(&now) > rank(known) {
-                *known = now;
-            }
-        }
-    }
-    best
-}
-
-fn page_of(folder: &Path, pid: u32) -> Option<PageReading> {
-    let entry = std::fs::read_dir(folder)
-        .ok()?
-        .flatten()
-        .find(|entry| entry.file_name().to_string_lossy().starts_with(&format!("{pid}-")))?;
-    let file = File::open(entry.path()).ok()?;
-    read(|offset, buffer| file.read_exact_at(buffer, offset)).ok()
 }

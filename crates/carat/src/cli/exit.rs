@@ -15,6 +15,8 @@ pub enum Exit {
     Undecided,
     /// The trials mean nothing: the server or the load failed.
     Invalid,
+    /// A budget is broken.
+    Broken,
     /// Ctrl-C.
     Interrupted,
 }
@@ -28,6 +30,7 @@ impl Exit {
             Self::Usage => 2,
             Self::Undecided => 3,
             Self::Invalid => 4,
+            Self::Broken => 99,
             Self::Interrupted => 130,
         }
     }
@@ -41,7 +44,7 @@ impl From<Exit> for ExitCode {
 
 /// What `--help` says about them.
 pub(crate) const HELP: &str = "\
-Exit codes: 0 fine, 1 failed, 2 wrong usage, 3 undecided, 4 evidence invalid, 130 stopped by Ctrl-C.
+Exit codes: 0 fine, 1 failed, 2 wrong usage, 3 undecided, 4 evidence invalid, 99 budget broken, 130 stopped by Ctrl-C.
 
 Examples:
   carat compare workloads/rails-hello/carat.toml

@@ -3,9 +3,10 @@
 use crate::cli::ledger_text::write_ledger;
 use crate::cli::suggest::experiment_file;
 use crate::cli::{Exit, output};
-use crate::model::Ledger;
+use crate::model::{Ledger, Outcome};
 use crate::process::{ProcRoot, ReadError, Tree};
-use crate::sample::{Finding, findings, ledger, read_inside};
+use crate::sample::{Finding, findings, ledger, read_insides};
+use crate::store::Store;
 use anyhow::{Context, bail};
 use serde::{Deserialize, Serialize};
 use std::fs;
@@ -21,8 +22,11 @@ const SCHEMA: &str = "carat.explain/1";
     carat explain app.recording.json  the end of a recording\n  \
     carat explain 4312 --suggest try.toml && carat compare try.toml")]
 pub(crate) struct ExplainArgs {
-    /// Process id of the server, or a recording written by `carat record`
+    /// Process id of the server, a recording (`carat record`) or a results file (`carat compare`)
     target: String,
+    /// Which variant of a results file [default: its baseline]
+    #[arg(long)]
+    variant: Option<String>,
     /// Leave out its children
     #[arg(long)]
     alone: bool,
@@ -50,6 +54,9 @@ struct Recorded {
 pub(crate) fn run(args: &ExplainArgs) -> anyhow::Result<Exit> {
     let ledger = match args.target.parse() {
         Ok(pid) => of_process(&ProcRoot::default(), pid, args.alone)?,
+        Err(_) if args.target.ends_with(".carat") => {
+            of_results(Path::new(&args.target), args.variant.as_deref())?
+        }
         Err(_) => of_recording(Path::new(&args.target))?,
     };
     let findings = findings(&ledger);
@@ -94,7 +101,7 @@ fn of_process(root: &ProcRoot, pid: u32, alone: bool) -> anyhow::Result<Ledger> 
         let mut tree = Tree::new(root.clone(), leader, "");
         tree.members().iter().map(|stat| stat.identity()).collect()
     };
-    let ledger = ledger(root, &members, |member| read_inside(root, member));
+    let ledger = ledger(root, &members, &read_insides(root, &members));
     match ledger.unread.first() {
         Some(reason) if ledger.processes.is_empty() => bail!("{reason}"),
         _ if ledger.processes.is_empty() => bail!("process {pid} ended while it was read"),
@@ -102,9 +109,33 @@ fn of_process(root: &ProcRoot, pid: u32, alone: bool) -> anyhow::Result<Ledger> 
     }
 }
 
+/// The end of the variant's latest trial that went well.
+fn of_results(path: &Path, variant: Option<&str>) -> anyhow::Result<Ledger> {
+    let results = Store::open(path)?.results()?;
+    let names: Vec<&str> = results.variants.iter().map(|one| one.name.as_str()).collect();
+    let wanted = match variant {
+        Some(name) if !names.contains(&name) => {
+            bail!("there is no variant `{name}` in {}; it has {}", path.display(), names.join(", "))
+        }
+        Some(name) => name,
+        None => names.first().copied().unwrap_or_default(),
+    };
+    let trials = results.trials.iter().rev();
+    let ended_well = trials.filter(|trial| trial.variant == wanted && trial.outcome == Outcome::Ok);
+    let mut samples = ended_well.flat_map(|trial| trial.samples.iter().rev());
+    let ledger = samples.find_map(|sample| sample.ledger.clone());
+    let ledger =
+        ledger.with_context(|| format!("variant `{wanted}` has no trial with a ledger yet"))?;
+    output::tell(&format!(
+        "variant `{wanted}` of {}, at the end of its last trial",
+        names.join(", ")
+    ));
+    Ok(*ledger)
+}
+
 fn of_recording(path: &Path) -> anyhow::Result<Ledger> {
     let text = fs::read_to_string(path).with_context(|| {
-        format!("cannot read {}; give a process id or a recording", path.display())
+        format!("cannot read {}; give a process id, a recording or a results file", path.display())
     })?;
     let recorded: Recorded = serde_json::from_str(&text)
         .with_context(|| format!("{} is not a recording of `carat record`", path.display()))?;

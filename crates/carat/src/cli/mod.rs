@@ -4,6 +4,7 @@
 
 mod args;
 mod compare;
+mod dry_run;
 mod exec;
 mod exec_format;
 mod exec_verify;
@@ -20,6 +21,7 @@ mod record_view;
 mod recorder;
 mod report;
 mod results;
+mod shell;
 mod stats;
 mod suggest;
 mod workload;

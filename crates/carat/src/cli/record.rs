@@ -152,7 +152,7 @@ fn start(command: &[String], log: &Path) -> anyhow::Result<(Tree, Started)> {
     let exe = std::env::current_exe().context("cannot find carat's own binary")?;
     let mut guard =
         Guard::start(&exe, &token, directory.path()).context("cannot start the guard")?;
-    let spec = LaunchSpec { command: command.to_vec(), dir, env, log };
+    let spec = LaunchSpec { command: command.to_vec(), dir, env, log, root: None };
     let held = Held::start(&exe, &spec)?;
     guard.watch([held.identity()]);
     let tree = Tree::new(ProcRoot::default(), held.identity(), token)
@@ -181,7 +181,9 @@ fn follow(
         if recorder.wait().is_zero() {
             let members = recorder.sample();
             if members.is_empty() {
-                let how = status.map(|status| format!(" with {status}")).unwrap_or_default();
+                let ended = started.as_deref_mut().and_then(|started| started.server.ended());
+                let how =
+                    status.or(ended).map(|status| format!(" with {status}")).unwrap_or_default();
                 return format!("the server ended by itself{how}");
             }
             if let Some(started) = started.as_deref_mut() {

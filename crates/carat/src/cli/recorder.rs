@@ -3,7 +3,7 @@
 use crate::model::recording::{InsideSample, Marker, MarkerKind};
 use crate::model::{Bytes, Ledger, Sample, SamplerCost};
 use crate::process::{Identity, ProcRoot, Tree};
-use crate::sample::{ProbePage, SampleOptions, Sampler, inside, ledger, read_inside};
+use crate::sample::{ProbePage, SampleOptions, Sampler, inside, ledger, read_insides};
 use carat_wire::page::Gc;
 use std::collections::{BTreeMap, HashMap};
 use std::time::{Duration, Instant};
@@ -107,15 +107,17 @@ impl Recorder {
         self.markers.push(Marker { at_ms: self.elapsed().as_millis() as u64, what });
     }
 
-    /// The members as of a second ago at most, as long as none of those has ended.
+    /// The members as of a second ago at most, as long as none of those has ended; those of now for a pass
+    /// over the tree, because a child that is not read takes its share of its parent's pages along.
     fn recent_members(&mut self) -> Vec<Identity> {
-        let (at, known) = &self.members;
-        let complete =
-            self.samples.last().is_some_and(|sample| sample.members.len() == known.len());
-        if complete && !known.is_empty() && self.elapsed() < *at + LOOK_EVERY {
+        let at = self.elapsed();
+        let (looked_at, known) = &self.members;
+        let complete = self.samples.last().is_some_and(|last| last.members.len() == known.len());
+        let recent = at < *looked_at + LOOK_EVERY;
+        if complete && recent && !known.is_empty() && !self.sampler.will_pass(at) {
             return known.clone();
         }
-        self.members = (self.elapsed(), self.members());
+        self.members = (at, self.members());
         self.members.1.clone()
     }
 
@@ -124,7 +126,7 @@ impl Recorder {
     }
 
     fn draw(&mut self, members: &[Identity]) {
-        self.ledger = Some(ledger(&self.root, members, |member| read_inside(&self.root, member)));
+        self.ledger = Some(ledger(&self.root, members, &read_insides(&self.root, members)));
     }
 
     fn note_joining_and_leaving(&mut self, sample: &Sample) {

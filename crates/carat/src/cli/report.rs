@@ -1,44 +1,165 @@
 //! `carat report`: a page from a results file.
 
 use crate::cli::{Exit, output, results};
-use crate::report::{PageOptions, html};
+use crate::model::Results;
+use crate::model::recording::{RECORDING_SCHEMA, Recording};
+use crate::report::{
+    Audience, Budget, Kept, PageOptions, budget, comparison_html, csv, html, json, markdown,
+    openmetrics, recording_html,
+};
 use crate::store::Store;
-use anyhow::Context;
-use clap::Args;
-use std::io::Write;
+use anyhow::{Context, bail, ensure};
+use clap::{Args, ValueEnum};
+use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 /// Arguments of `carat report`
 #[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  carat report arenas.carat --open\n  \
+    carat report monday.carat tuesday.carat -o week.html    side by side\n  \
+    carat report arenas.carat --share --format md           for a pull request\n  \
+    carat report arenas.carat --budget 'memory.pss.final<+2%'")]
 pub(crate) struct ReportArgs {
-    /// Results file that `carat compare` wrote
-    results: PathBuf,
-    /// Where to write the page [default: the results file's name with .html]
+    /// Results files that `carat compare` wrote, several for a comparison, or one recording
+    #[arg(required = true)]
+    results: Vec<PathBuf>,
+    /// Where to write [default: a page beside the file, with .html; any other format to standard output]
     #[arg(short, long)]
     output: Option<PathBuf>,
-    /// Print the results as JSON instead of writing a page
-    #[arg(long)]
+    /// What to write
+    #[arg(long, value_enum, default_value_t = Format::Html)]
+    format: Format,
+    /// Print the results as JSON: the same as --format json
+    #[arg(long, conflicts_with = "format")]
     json: bool,
+    /// Leave out host, user, folders, log lines and environment beyond an allow-list
+    #[arg(long)]
+    share: bool,
+    /// End with 99 where the results break this budget, with 3 where they do not prove that it is kept
+    #[arg(long, value_name = "METRIC<LIMIT", value_parser = Budget::parse)]
+    budget: Vec<Budget>,
     /// Open the page in the browser
     #[arg(long)]
     open: bool,
 }
 
+/// The faces of results.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Format {
+    /// One self-contained page
+    Html,
+    /// A comment for a pull request
+    Md,
+    /// Everything, with the version of its schema
+    Json,
+    /// A row per trial
+    Csv,
+    /// Medians and differences for Prometheus
+    Openmetrics,
+}
+
+/// What a file holds.
+enum Given {
+    Results(Box<Results>),
+    Recording(Box<Recording>),
+}
+
 pub(crate) fn run(args: &ReportArgs) -> anyhow::Result<Exit> {
-    let store = Store::open(&args.results)?;
-    let (results, _) = results::concluded(&store)?;
-    if args.json {
-        output::say(&results::json(&results)?)?;
-        return Ok(Exit::Fine);
+    let given = args.results.iter().map(|path| read(path)).collect::<anyhow::Result<Vec<_>>>()?;
+    let format = if args.json { Format::Json } else { args.format };
+    let text = face(&given, format, args.share)?;
+    let path = match (&args.output, format) {
+        (Some(path), _) => Some(path.clone()),
+        (None, Format::Html) => Some(args.results[0].with_extension("html")),
+        (None, _) => None,
+    };
+    match &path {
+        Some(path) => {
+            write_page(path, &text)?;
+            output::say(&format!("{}\n", path.display()))?;
+        }
+        None => output::say(&text)?,
     }
-    let path = args.output.clone().unwrap_or_else(|| args.results.with_extension("html"));
-    write_page(&path, &html(&results, &PageOptions::default()))?;
-    output::say(&format!("{}\n", path.display()))?;
-    if args.open {
+    if let Some(path) = path.filter(|_| args.open) {
         open(&path)?;
     }
-    Ok(Exit::Fine)
+    let results = given.iter().filter_map(|one| match one {
+        Given::Results(results) => Some(results.as_ref()),
+        Given::Recording(_) => None,
+    });
+    Ok(results.map(|one| hold(one, &args.budget)).fold(Exit::Fine, worse))
+}
+
+fn read(path: &Path) -> anyhow::Result<Given> {
+    let context = || format!("cannot read {}", path.display());
+    // Whatever cannot be opened is for the store to refuse, in its words.
+    let mut start = [0];
+    let sniffed = std::fs::File::open(path).and_then(|mut file| file.read_exact(&mut start));
+    if sniffed.is_ok() && start == *b"{" {
+        let text = std::fs::read_to_string(path).with_context(context)?;
+        let recording: Recording = serde_json::from_str(&text)
+            .with_context(|| format!("{} is no recording of `carat record`", path.display()))?;
+        ensure!(
+            recording.schema == RECORDING_SCHEMA,
+            "{} says that it is `{}`; this carat reads `{RECORDING_SCHEMA}`",
+            path.display(),
+            recording.schema
+        );
+        return Ok(Given::Recording(Box::new(recording)));
+    }
+    let (results, _) = results::concluded(&Store::open(path)?)?;
+    Ok(Given::Results(Box::new(results)))
+}
+
+fn face(given: &[Given], format: Format, share: bool) -> anyhow::Result<String> {
+    let audience = if share { Audience::Shared } else { Audience::Own };
+    let options = PageOptions { audience, generated_at: None };
+    match given {
+        [Given::Recording(recording)] if format == Format::Html => {
+            Ok(recording_html(recording, &options))
+        }
+        [Given::Recording(_)] => bail!("a recording has a page only; leave out --format"),
+        [Given::Results(results)] => Ok(match format {
+            Format::Html => html(results, &options),
+            Format::Md => markdown(results, audience),
+            Format::Json => json(results, audience)?,
+            Format::Csv => csv(results, audience),
+            Format::Openmetrics => openmetrics(results, audience),
+        }),
+        several => {
+            ensure!(
+                format == Format::Html,
+                "several files have a page only; give one file to --format"
+            );
+            let results = several.iter().map(|one| match one {
+                Given::Results(results) => Ok(results.as_ref().clone()),
+                Given::Recording(_) => {
+                    bail!("a recording cannot stand beside other files; give it alone")
+                }
+            });
+            Ok(comparison_html(&results.collect::<anyhow::Result<Vec<_>>>()?, &options))
+        }
+    }
+}
+
+/// Says of every budget whether the results keep it.
+pub(crate) fn hold(results: &Results, budgets: &[Budget]) -> Exit {
+    let outcomes = budget(results, budgets);
+    outcomes.iter().fold(Exit::Fine, |exit, outcome| {
+        output::tell(&outcome.to_string());
+        let this = match outcome.kept {
+            Kept::Yes => Exit::Fine,
+            Kept::Unproven => Exit::Undecided,
+            Kept::Broken => Exit::Broken,
+        };
+        worse(exit, this)
+    })
+}
+
+/// A broken budget outweighs an unproven one, and that a kept one.
+fn worse(one: Exit, other: Exit) -> Exit {
+    if one.code() >= other.code() { one } else { other }
 }
 
 /// Writes a page whole or not at all.

@@ -19,9 +19,3 @@ pub(crate) fn concluded(store: &Store) -> Result<(Results, Judgement), StoreErro
 pub(crate) fn judge(header: &Header) -> Judge {
     Judge::new(question(header))
 }
-
-/// The results as JSON, with the version of their schema.
-pub(crate) fn json(results: &Results) -> serde_json::Result<String> {
-    let wrapped = serde_json::json!({ "schema": "carat.results/1", "results": results });
-    Ok(serde_json::to_string_pretty(&wrapped)? + "\n")
-}

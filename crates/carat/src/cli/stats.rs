@@ -1,11 +1,12 @@
 //! `carat stats`: the whole analysis again, from stored trials, also of another question.
 
-use crate::cli::{Exit, output, results};
+use crate::cli::{Exit, output};
 use crate::experiment::question;
-use crate::model::{Results, Role, Verdict, metric};
+use crate::model::{Results, Role, Variant, Verdict, metric};
 use crate::plan::Percent;
-use crate::report::{Style, terminal};
+use crate::report::{Audience, Style, json, terminal};
 use crate::store::Store;
+use crate::verdict::growth::over_load;
 use crate::verdict::{Judge, Judgement, Question, Warning};
 use anyhow::{Context, bail};
 use clap::Args;
@@ -31,12 +32,16 @@ pub(crate) struct StatsArgs {
     /// Variant that the others are compared with [default: the experiment's first]
     #[arg(long, value_name = "VARIANT")]
     baseline: Option<String>,
-    /// Metric that may get worse by at most so much, such as latency.p95=5% [default: the experiment's]
+    /// Metric that may get worse by at most so much, such as latency.p95=5% [default: the
+    /// experiment's]
     #[arg(long, value_name = "METRIC=LIMIT", value_parser = guard)]
     guard: Vec<(String, f64)>,
     /// Chance of claiming any difference where there is none
     #[arg(long, default_value = "5%", value_parser = error_rate)]
     error: f64,
+    /// Also say what the memory of every variant does during its load
+    #[arg(long, conflicts_with = "json")]
+    growth: bool,
     /// Print the results as JSON
     #[arg(long)]
     json: bool,
@@ -56,14 +61,28 @@ pub(crate) fn run(args: &StatsArgs) -> anyhow::Result<Exit> {
         );
     }
     if args.json {
-        output::say(&results::json(&results)?)?;
+        output::say(&json(&results, Audience::Own)?)?;
     } else {
         let colour = output::colour(&io::stdout(), output::variable);
         output::say(&terminal(&results, Style { colour, width: output::width() }))?;
     }
+    if args.growth {
+        output::say(&growth(&results))?;
+    }
     let mut primaries = results.conclusions.iter().filter(|c| c.role == Role::Primary);
     let undecided = primaries.any(|c| c.verdict == Verdict::Undecided);
     Ok(if undecided { Exit::Undecided } else { Exit::Fine })
+}
+
+/// One line per variant about its memory during the load.
+fn growth(results: &Results) -> String {
+    let line = |variant: &Variant| {
+        let found = over_load(&results.trials, &variant.name);
+        let said = found.map_or("no samples during the load".to_owned(), |part| part.sentence());
+        format!("  {}: {said}\n", variant.name)
+    };
+    let lines: String = results.variants.iter().map(line).collect();
+    format!("\nDuring the load, all trials of a variant together:\n{lines}")
 }
 
 /// The question of the file, changed as the user asks.

@@ -5,6 +5,8 @@
 //! there for a second line, and becomes the server. What goes wrong is written to its standard output,
 //! which `exec` closes: silence is success.
 
+use crate::launch::NewRoot;
+use crate::launch::root::enter;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
@@ -24,6 +26,9 @@ pub struct LaunchSpec {
     pub env: BTreeMap<String, String>,
     /// Where standard output and standard error go.
     pub log: PathBuf,
+    /// Another root, if the server shall have one.
+    #[serde(default)]
+    pub root: Option<NewRoot>,
 }
 
 /// What the hidden `stage` command does.
@@ -55,6 +60,14 @@ fn exec(spec: &LaunchSpec) -> Result<String, String> {
         .open(&spec.log)
         .map_err(|error| format!("cannot open the log {}: {error}", spec.log.display()))?;
     let log_too = log.try_clone().map_err(|error| error.to_string())?;
+    if let Some(root) = &spec.root {
+        enter(root).map_err(|error| {
+            format!(
+                "cannot make {} the root: {error}; another root needs carat to run as root",
+                root.system.display()
+            )
+        })?;
+    }
     let [program, arguments @ ..] = spec.command.as_slice() else {
         return Err("the command is empty".into());
     };

@@ -24,9 +24,9 @@ pub enum LoadError {
         /// The hard limit.
         hard: u64,
     },
-    /// TLS could not be set up.
-    #[error("cannot set up TLS: {0}")]
-    Tls(String),
+    /// TLS is not spoken.
+    #[error("the generator does not speak TLS: load the port behind it with http:// or ws://")]
+    Tls,
     /// A system call failed that never should.
     #[error(
         "the kernel refused the generator a resource: {0}; look at `ulimit -a` and at free memory"

@@ -133,8 +133,9 @@ impl Findings {
             self.add("gen-cpu", Severity::Warning, message);
         }
         let waited = facts.own.run_delay.unwrap_or_default() as f64 / 1e9;
-        let share = waited / (facts.seconds * f64::from(facts.threads)).max(1e-9);
-        if share > RUN_DELAY_SHARE && waited > GRACE {
+        let share = waited / (facts.seconds * f64::from(facts.threads));
+        // A load that was over before it began has no time to take a share of.
+        if share.is_finite() && share > RUN_DELAY_SHARE && waited > GRACE {
             let message = format!(
                 "the generator waited for a core {:.0} % of the time: something else is using the machine",
                 share * 100.0

@@ -23,6 +23,13 @@ pub(crate) fn raise_descriptors(connections: u64) -> Result<(), LoadError> {
         .map_err(|_| LoadError::Descriptors { needed, hard: limit.maximum.unwrap_or(u64::MAX) })
 }
 
+/// Raises the limit as far as this process may by itself.
+pub(crate) fn raise_to_hard() {
+    let limit = getrlimit(Resource::Nofile);
+    // Lowering is impossible here and the hard limit is always allowed.
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

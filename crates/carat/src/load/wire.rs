@@ -1,9 +1,8 @@
-//! One connection to a server, with or without TLS.
+//! One connection to a server.
 
 use crate::load::error::LoadError;
 use crate::load::net::{self, Receipt};
 use crate::load::target::Target;
-use crate::model::load::Options;
 use std::io;
 use std::net::Ipv4Addr;
 use std::os::fd::{AsFd, OwnedFd};
@@ -18,12 +17,9 @@ impl Dialer {
     /// A dialer for a server.
     ///
     /// # Errors
-    /// Where TLS is asked for and cannot be set up.
-    pub(crate) fn new(target: Target, _options: &Options) -> Result<Self, LoadError> {
-        if target.tls_name.is_some() {
-            return Err(LoadError::Tls("this build has no TLS".to_owned()));
-        }
-        Ok(Self { target })
+    /// Where TLS is asked for.
+    pub(crate) fn new(target: Target) -> Result<Self, LoadError> {
+        if target.tls_name.is_some() { Err(LoadError::Tls) } else { Ok(Self { target }) }
     }
 
     /// The server.
@@ -57,16 +53,6 @@ impl Wire {
     /// Sends what is taken now.
     pub(crate) fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         net::send(self.socket.as_fd(), bytes)
-    }
-
-    /// Whether bytes that `write` took are still to be sent.
-    pub(crate) fn wants_write(&self) -> bool {
-        false
-    }
-
-    /// Sends what `write` took and the kernel did not.
-    pub(crate) fn flush(&mut self) -> io::Result<()> {
-        Ok(())
     }
 
     /// Reads what is there.

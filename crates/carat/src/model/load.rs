@@ -121,22 +121,11 @@ pub struct Options {
     pub quantum_us: Option<u32>,
     /// Seed of everything random.
     pub seed: u64,
-    /// File of certificates (PEM) that may sign the server's.
-    pub tls_ca: Option<String>,
-    /// Accept any certificate.
-    pub tls_insecure: bool,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self {
-            timeout_s: 30.0,
-            threads: 1,
-            quantum_us: None,
-            seed: 1,
-            tls_ca: None,
-            tls_insecure: false,
-        }
+        Self { timeout_s: 30.0, threads: 1, quantum_us: None, seed: 1 }
     }
 }
 

@@ -384,7 +384,7 @@ impl CableTable {
 fn options(timeout: Span, threads: u32, quantum: Option<Span>, seed: u64) -> Options {
     let quantum_us = quantum.map(|quantum| quantum.0.as_micros() as u32);
     let timeout_s = timeout.as_seconds();
-    Options { timeout_s, threads: threads.max(1), quantum_us, seed, ..Options::default() }
+    Options { timeout_s, threads: threads.max(1), quantum_us, seed }
 }
 
 fn check_path(path: &str) -> Result<(), LoadTableError> {

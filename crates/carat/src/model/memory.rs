@@ -1,6 +1,6 @@
 //! What one moment says about the memory of the process tree.
 
-use super::Bytes;
+use super::{Bytes, Ledger};
 use serde::{Deserialize, Serialize};
 
 /// One moment of the tree. Unknown is `None`, never 0.
@@ -35,6 +35,9 @@ pub struct Sample {
     /// The control group of the tree; `None` where it shares its group with strangers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cgroup: Option<CgroupSample>,
+    /// What it is made of; only of the sample that a trial ends with.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ledger: Option<Box<Ledger>>,
 }
 
 /// One moment of one process.

@@ -73,6 +73,9 @@ pub struct Trial {
     pub load_window_ms: Option<(u64, u64)>,
     /// What the load generator reported; `None` where the load never ended.
     pub load: Option<LoadReport>,
+    /// What a reader should know of this trial, such as a setting that did not take.
+    #[serde(default)]
+    pub notes: Vec<String>,
     /// The last lines that the server printed.
     pub log_tail: String,
 }
@@ -113,7 +116,8 @@ pub enum Verdict {
 /// An estimated difference with its interval.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Estimate {
-    /// Relative difference of variant to baseline as a fraction: -0.21 is 21 % less.
+    /// Relative difference of variant to baseline as a fraction: -0.21 is 21 % less. For a metric that is
+    /// itself a share, such as `errors`, the plain difference: 0.001 is 0.1 percentage points more.
     pub ratio: f64,
     /// Lower and upper end of the interval of `ratio`.
     pub ratio_interval: (f64, f64),
@@ -121,7 +125,8 @@ pub struct Estimate {
     pub difference: f64,
     /// Lower and upper end of the interval of `difference`.
     pub difference_interval: (f64, f64),
-    /// Confidence of both intervals, valid at every look, as a fraction.
+    /// Confidence of both intervals, valid at every look, as a fraction: 0.95 for a difference, 0.90 for
+    /// equivalence and guards, which are two one-sided tests.
     pub confidence: f64,
 }
 

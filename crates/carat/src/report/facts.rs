@@ -126,6 +126,24 @@ pub(crate) fn failures(results: &Results, variant: &str) -> Option<String> {
     (!words.is_empty()).then(|| words.join(", "))
 }
 
+/// What was noted about the trials of a variant, each note once with the number of trials that have it.
+pub(crate) fn notes(results: &Results, variant: &str) -> Vec<String> {
+    let mut counted: std::collections::BTreeMap<&str, usize> = std::collections::BTreeMap::new();
+    for trial in results.trials.iter().filter(|trial| trial.variant == variant) {
+        for note in &trial.notes {
+            *counted.entry(note).or_default() += 1;
+        }
+    }
+    counted
+        .into_iter()
+        .take(NOTES)
+        .map(|(note, n)| format!("{} ({n} trials)", crate::report::text::shorten(note, 300)))
+        .collect()
+}
+
+/// Different notes that are shown of one variant.
+const NOTES: usize = 10;
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -6,6 +6,7 @@
 
 mod budget;
 mod chart;
+mod course;
 mod exports;
 mod facts;
 mod histogram;

@@ -122,6 +122,7 @@ pub(crate) fn prepare(results: &Results, audience: Audience) -> Results {
     for trial in &mut shown.trials {
         trial.variant = name(&trial.variant);
         rules.edit(&mut trial.id);
+        trial.notes.iter_mut().for_each(|note| rules.edit(note));
         trial.detail = trial.detail.take().map(|detail| rules.text(&detail));
         trial.metrics = rules.names(std::mem::take(&mut trial.metrics));
         if let Some(load) = &mut trial.load {

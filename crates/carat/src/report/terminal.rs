@@ -1,6 +1,8 @@
 //! The terminal's face: verdict sentences, one aligned table, interval bars, warnings that say what to do.
 
-use crate::model::{Results, Role, Verdict};
+use crate::model::{Results, Role, Unit, Verdict};
+use crate::report::chart::reduce::band;
+use crate::report::course::{courses, is_resident, weight};
 use crate::report::facts::{self, Spread};
 use crate::report::redact::{Audience, prepare};
 use crate::report::text::{columns, one_line, shorten};
@@ -37,6 +39,7 @@ pub fn terminal(results: &Results, style: Style) -> String {
     for metric in shown_metrics(results) {
         push_metric(&mut out, results, &metric, (style, width));
     }
+    push_courses(&mut out, results);
     push_context(&mut out, results);
     for warning in &results.warnings {
         push_wrapped(&mut out, "! ", &one_line(warning), width);
@@ -164,6 +167,42 @@ fn bar((low, high): (f64, f64), middle: f64, scale: f64) -> String {
         .collect()
 }
 
+/// The median memory over time, a line of blocks per variant, all on one scale from zero.
+fn push_courses(out: &mut String, results: &Results) {
+    let pick = weight(is_resident(results));
+    let bands: Vec<(String, Vec<f64>)> = results
+        .variants
+        .iter()
+        .map(|variant| {
+            let places = band(&courses(results, &variant.name, pick), SPARKS);
+            let name = shorten(&one_line(&variant.name), 28);
+            (name, places.iter().map(|place| place.median).collect())
+        })
+        .collect();
+    let highest = bands.iter().flat_map(|(_, values)| values).copied().fold(0.0, f64::max);
+    if highest <= 0.0 {
+        return;
+    }
+    let widest = bands.iter().map(|(name, _)| columns(name)).max().unwrap_or(0);
+    let _ = writeln!(out, "\nmemory over time, from 0 to {}", Unit::Bytes.show(highest));
+    for (name, values) in &bands {
+        let gap = " ".repeat(widest.saturating_sub(columns(name)));
+        let _ = writeln!(out, "  {name}{gap}  {}", sparks(values, highest));
+    }
+}
+
+/// Places of a line of blocks.
+const SPARKS: usize = 40;
+
+fn sparks(values: &[f64], highest: f64) -> String {
+    const BLOCKS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+    let block = |value: &f64| {
+        let share = (value / highest).clamp(0.0, 1.0);
+        BLOCKS[((share * 8.0).ceil() as usize).clamp(1, 8) - 1]
+    };
+    values.iter().map(block).collect()
+}
+
 fn push_context(out: &mut String, results: &Results) {
     let blocks: std::collections::BTreeSet<u32> =
         results.trials.iter().filter(|trial| trial.block > 0).map(|trial| trial.block).collect();
@@ -186,6 +225,9 @@ fn push_context(out: &mut String, results: &Results) {
                 "! {}: trials that do not count: {failures}",
                 one_line(&variant.name)
             );
+        }
+        for note in facts::notes(results, &variant.name) {
+            let _ = writeln!(out, "! {}: {}", one_line(&variant.name), one_line(&note));
         }
     }
 }
@@ -224,6 +266,11 @@ impl Style {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_line_of_blocks_is_highest_where_the_memory_is() {
+        assert_eq!(sparks(&[0.0, 25.0, 50.0, 100.0], 100.0), "▁▂▄█");
+    }
 
     #[test]
     fn an_interval_bar_shows_where_zero_is() {

@@ -35,6 +35,20 @@ pub(crate) fn columns(text: &str) -> usize {
     text.chars().map(|c| if is_wide(c) { 2 } else { 1 }).sum()
 }
 
+/// The day of a Unix time in UTC (proleptic Gregorian calendar, counted in eras of 400 years from March on).
+pub(crate) fn day(unix_ms: u64) -> String {
+    let days = (unix_ms / 86_400_000) as i64 + 719_468;
+    let era = days / 146_097;
+    let of_era = days % 146_097;
+    let year_of_era = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;
+    let of_year = of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let month = (5 * of_year + 2) / 153;
+    let date = of_year - (153 * month + 2) / 5 + 1;
+    let month = if month < 10 { month + 3 } else { month - 9 };
+    let year = year_of_era + era * 400 + i64::from(month <= 2);
+    format!("{year}-{month:02}-{date:02}")
+}
+
 /// Ends at the final byte of a CSI sequence, at the terminator of an OSC sequence, or after one character.
 fn skip_escape(rest: &mut std::iter::Peekable<std::str::Chars<'_>>) {
     match rest.next() {
@@ -95,5 +109,17 @@ mod tests {
     fn a_text_is_shortened_by_characters_not_bytes() {
         assert_eq!(shorten("größer als", 6), "größe…");
         assert_eq!(shorten("größer", 6), "größer");
+    }
+
+    #[test]
+    fn days_follow_the_calendar() {
+        for (ms, text) in [
+            (0, "1970-01-01"),
+            (951_782_400_000, "2000-02-29"),
+            (1_790_000_000_000, "2026-09-21"),
+            (4_107_542_399_000, "2100-02-28"),
+        ] {
+            assert_eq!(day(ms), text);
+        }
     }
 }

@@ -40,6 +40,7 @@ pub fn findings(ledger: &Ledger) -> Vec<Finding> {
         free_slots(ledger),
         empty_pages(ledger),
         eroded_sharing(ledger),
+        stacks(ledger),
         huge_pages(ledger),
         swap(ledger),
     ]
@@ -180,8 +181,10 @@ fn empty_pages(ledger: &Ledger) -> Option<Finding> {
 }
 
 fn eroded_sharing(ledger: &Ledger) -> Option<Finding> {
+    // A shell that started Ruby is no parent to share with.
     let is_worker = |process: &&ProcessLedger| {
-        ledger.processes.iter().any(|other| Some(other.pid) == process.parent)
+        let mut others = ledger.processes.iter();
+        others.any(|other| Some(other.pid) == process.parent && other.ruby == process.ruby)
     };
     let unshared: Vec<(&ProcessLedger, f64)> = ledger
         .processes
@@ -210,6 +213,19 @@ fn eroded_sharing(ledger: &Ledger) -> Option<Finding> {
         remedy: "load the app before the fork (Puma: `preload_app!`) and prepare the heap for it"
             .into(),
         setting: Some(("prepare_fork", "full".into())),
+        at_most: None,
+    })
+}
+
+fn stacks(ledger: &Ledger) -> Option<Finding> {
+    let stacks = part(ledger, PartKind::Stacks);
+    worthwhile(ledger, stacks).then(|| Finding {
+        code: "stacks",
+        evidence: format!("stacks hold {stacks} ({:.0} %)", share(ledger, stacks)),
+        remedy: "Ruby 3.3 touches its whole main stack, so a lower `ulimit -s` makes it smaller; \
+                 fewer threads have fewer stacks"
+            .into(),
+        setting: None,
         at_most: None,
     })
 }

@@ -12,6 +12,7 @@ use crate::sample::stacks::stack_pointers;
 use crate::sample::{
     Inside, Mapping, Region, Rollup, Signs, classify, parse_mappings, parse_status,
 };
+use std::collections::HashMap;
 
 /// Memory moves while it is read; beyond this share of a process the reading is repeated.
 const SETTLED: f64 = 0.005;
@@ -21,14 +22,10 @@ const ATTEMPTS: u32 = 3;
 ///
 /// Reads `smaps`, `smaps_rollup` and `pagemap` of every process: tens of milliseconds per gigabyte, so it is
 /// for single moments and not for a series.
-pub fn ledger(
-    root: &ProcRoot,
-    members: &[Identity],
-    inside: impl Fn(Identity) -> Option<Inside>,
-) -> Ledger {
+pub fn ledger(root: &ProcRoot, members: &[Identity], inside: &HashMap<Identity, Inside>) -> Ledger {
     let mut ledger = Ledger::default();
     for &member in members {
-        match process_ledger(root, member, inside(member).as_ref()) {
+        match process_ledger(root, member, inside.get(&member)) {
             Ok(process) => ledger.processes.push(process),
             Err(ReadError::Ended(_)) => {}
             Err(error) => ledger.unread.push(error.to_string()),
@@ -244,7 +241,7 @@ mod tests {
     fn this_process_adds_up_to_the_kernels_figure() {
         let root = ProcRoot::default();
         let me = root.identify(std::process::id()).unwrap();
-        let ledger = ledger(&root, &[me], |_| None);
+        let ledger = ledger(&root, &[me], &HashMap::new());
         let sum: i64 = ledger.parts.iter().map(|part| part.pss.0 as i64).sum();
         assert_eq!(sum + ledger.unexplained, ledger.pss.0 as i64);
         assert!(ledger.unexplained_share() < 0.1, "{ledger:?}");

@@ -7,11 +7,12 @@ use crate::sample::{Inside, MallocFigures, parse_mappings};
 use carat_wire::page::{self, Gc, Header, Malloc, PageReading, Pool, Word};
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 use rustix::thread::futex;
+use std::collections::HashMap;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::ptr::null_mut;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 /// Long enough for Ruby to reach a point where it can answer, short against the life of a server.
@@ -54,14 +55,14 @@ impl ProbePage {
 
     /// Asks for fresh figures and does not wait for them.
     pub fn ask(&self) {
-        self.with_header(|header| {
-            request(header);
-        });
+        self.with_header(request);
     }
 
-    /// Asks for fresh figures and waits a little for them; what is not fresh then stays as it was.
-    pub fn refresh(&self) {
-        self.with_header(|header| wait_for(header, request(header)));
+    /// Whether the last request has been answered.
+    fn is_fresh(&self) -> bool {
+        self.read().is_none_or(|seen| {
+            (seen.served, seen.served_by_ruby) == (seen.requested, seen.requested)
+        })
     }
 
     fn with_header(&self, work: impl FnOnce(&Header)) {
@@ -88,29 +89,24 @@ impl ProbePage {
     }
 }
 
-fn request(header: &Header) -> u32 {
-    let request = header.requested.fetch_add(1, Ordering::AcqRel).wrapping_add(1);
+fn request(header: &Header) {
+    header.requested.fetch_add(1, Ordering::AcqRel);
     let _ = futex::wake(&header.requested, futex::Flags::empty(), 1);
-    request
 }
 
-fn wait_for(header: &Header, request: u32) {
+/// What the probes inside these processes say: all are asked, then given a moment to answer; what is not
+/// fresh by then stays as it was. A process without a probe is left out.
+pub fn read_insides(root: &ProcRoot, members: &[Identity]) -> HashMap<Identity, Inside> {
+    let pages: Vec<(Identity, ProbePage)> = members
+        .iter()
+        .filter_map(|&member| Some((member, ProbePage::find(root, member)?)))
+        .collect();
+    pages.iter().for_each(|(_, page)| page.ask());
     let deadline = Instant::now() + PATIENCE;
-    let is_answered =
-        |word: &AtomicU32| word.load(Ordering::Acquire).wrapping_sub(request) < u32::MAX / 2;
-    while !(is_answered(&header.served) && is_answered(&header.served_by_ruby)) {
-        if Instant::now() >= deadline {
-            return;
-        }
-        std::thread::sleep(Duration::from_millis(1));
+    while Instant::now() < deadline && !pages.iter().all(|(_, page)| page.is_fresh()) {
+        std::thread::sleep(Duration::from_millis(2));
     }
-}
-
-/// What the probe inside a process says, freshly asked; `None` where no probe is in it.
-pub fn read_inside(root: &ProcRoot, identity: Identity) -> Option<Inside> {
-    let page = ProbePage::find(root, identity)?;
-    page.refresh();
-    Some(inside(&page.read()?))
+    pages.into_iter().filter_map(|(member, page)| Some((member, inside(&page.read()?)))).collect()
 }
 
 /// A page's figures in the words of the ledger.

@@ -72,6 +72,11 @@ impl Sampler {
         (self.options.every * self.next_due).saturating_sub(at)
     }
 
+    /// Whether a sample `at` this time would bring proportional memory, and so needs every process of now.
+    pub fn will_pass(&mut self, at: Duration) -> bool {
+        self.budget.allows(at)
+    }
+
     /// Who belongs to the tree now; finding out is part of the cost.
     pub fn look(&mut self, tree: &mut Tree) -> Vec<Stat> {
         let cpu = thread_cpu();

@@ -42,9 +42,6 @@ mod tests {
             std::fs::write(path, manual()).unwrap();
         }
         let page = std::fs::read_to_string(path).unwrap();
-        assert!(
-            page == manual(),
-            "run the test again with BLESS=1 to write docs/settings.md"
-        );
+        assert!(page == manual(), "run the test again with BLESS=1 to write docs/settings.md");
     }
 }

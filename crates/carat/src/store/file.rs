@@ -268,6 +268,7 @@ mod tests {
             samples: vec![sample(0, None), sample(500, Some(Bytes(7)))],
             load_window_ms: Some((100, 900)),
             load: None,
+            notes: vec!["a note".into()],
             log_tail: "Listening".into(),
         }
     }

@@ -21,6 +21,13 @@ fn json<T: serde::de::DeserializeOwned>(row: &Row<'_>, column: usize) -> rusqlit
     serde_json::from_str(&text).map_err(|error| broken(column, error))
 }
 
+fn optional_json<T: serde::de::DeserializeOwned>(
+    row: &Row<'_>,
+    column: usize,
+) -> rusqlite::Result<Option<T>> {
+    row.get::<_, Option<String>>(column)?.map(|_| json(row, column)).transpose()
+}
+
 fn to_json(value: &impl serde::Serialize) -> rusqlite::Result<String> {
     serde_json::to_string(value)
         .map_err(|error| rusqlite::Error::ToSqlConversionFailure(Box::new(error)))
@@ -104,7 +111,7 @@ fn read_variants(connection: &Connection) -> rusqlite::Result<Vec<Variant>> {
 pub(crate) fn write_trial(connection: &Connection, trial: &Trial) -> rusqlite::Result<()> {
     let (from, to) = trial.load_window_ms.unzip();
     connection.execute(
-        "INSERT INTO trial VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)",
+        "INSERT INTO trial VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)",
         params![
             trial.id,
             trial.block,
@@ -117,6 +124,7 @@ pub(crate) fn write_trial(connection: &Connection, trial: &Trial) -> rusqlite::R
             from.map(|ms| ms as i64),
             to.map(|ms| ms as i64),
             trial.load.as_ref().map(to_json).transpose()?,
+            to_json(&trial.notes)?,
             trial.log_tail,
         ],
     )?;
@@ -147,7 +155,7 @@ pub(crate) fn read_trials(connection: &Connection) -> rusqlite::Result<Vec<Trial
     let mut samples = read_samples(connection)?;
     let mut statement = connection.prepare(
         "SELECT id, block, position, variant, outcome, detail, started_ms, seconds, \
-         load_from_ms, load_to_ms, load, log_tail FROM trial ORDER BY block, position",
+         load_from_ms, load_to_ms, load, notes, log_tail FROM trial ORDER BY block, position",
     )?;
     let rows = statement.query_map([], |row| {
         let mut trial = read_trial(row)?;
@@ -178,8 +186,9 @@ fn read_trial(row: &Row<'_>) -> rusqlite::Result<Trial> {
         metrics: BTreeMap::new(),
         samples: Vec::new(),
         load_window_ms: window,
-        load: row.get::<_, Option<String>>(10)?.map(|_| json(row, 10)).transpose()?,
-        log_tail: row.get(11)?,
+        load: optional_json(row, 10)?,
+        notes: json(row, 11)?,
+        log_tail: row.get(12)?,
     })
 }
 

@@ -42,6 +42,7 @@ CREATE TABLE trial (
     load_from_ms INTEGER,
     load_to_ms   INTEGER,
     load       TEXT,
+    notes      TEXT NOT NULL,
     log_tail   TEXT NOT NULL,
     UNIQUE (block, variant)
 ) STRICT;

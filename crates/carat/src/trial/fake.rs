@@ -105,6 +105,7 @@ fn trial(plan: &TrialPlan, weight: f64, crashed: bool) -> Trial {
         samples: vec![sample(0), sample(500)],
         load_window_ms: Some((0, 500)),
         load: None,
+        notes: Vec::new(),
         log_tail: String::new(),
     }
 }

@@ -21,6 +21,10 @@ pub(crate) struct Seen {
     pub(crate) load: Option<LoadReport>,
     /// Processor time of the tree during the load.
     pub(crate) cpu: Option<Duration>,
+    /// Collections, full collections and nanoseconds collecting during the load.
+    pub(crate) collections: Option<[u64; 3]>,
+    /// Settings that did not take.
+    pub(crate) notes: Vec<String>,
     /// The machine's available memory before the start and after the last request.
     pub(crate) available: (Option<Bytes>, Option<Bytes>),
 }
@@ -48,6 +52,9 @@ pub(crate) fn metrics(seen: &Seen) -> BTreeMap<String, f64> {
         ("memory.rss.late", late(seen, |sample| sample.rss)),
         ("memory.pss.late", late(seen, |sample| sample.pss)),
         ("memory.system.final", bytes(system)),
+        ("gc.count", seen.collections.map(|[all, _, _]| all as f64)),
+        ("gc.major.count", seen.collections.map(|[_, major, _]| major as f64)),
+        ("gc.time", seen.collections.map(|[_, _, nanoseconds]| nanoseconds as f64 / 1e9)),
         ("cpu.server", seen.cpu.map(|cpu| cpu.as_secs_f64())),
     ];
     let mut metrics: BTreeMap<String, f64> =

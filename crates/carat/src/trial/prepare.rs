@@ -4,11 +4,10 @@ use crate::launch::Libraries;
 use crate::model::Variant;
 use crate::plan::{Experiment, VariantTable};
 use crate::settings::{
-    ApplyError, LibraryPaths, SettingError, Settings, Surroundings, find_allocator,
+    ApplyError, Environment, LibraryPaths, SettingError, Settings, Surroundings, find_allocator,
 };
-use carat_wire::env::{PADDING, PROBE};
+use carat_wire::env::{PADDING, PROBE, ROOTS};
 use std::collections::BTreeMap;
-use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 /// A variant that is ready to be started, but for the ports.
@@ -22,8 +21,12 @@ pub struct Prepared {
     pub dir: PathBuf,
     /// Variables over the inherited ones, with placeholders; padded to the same size in every variant.
     pub env: BTreeMap<String, String>,
-    /// What the user should know about these settings.
-    pub warnings: Vec<String>,
+    /// The settings themselves, to see whether they took.
+    pub settings: Settings,
+    /// What the settings came to.
+    pub applied: Environment,
+    /// The folder of the libraries inside Ruby.
+    pub libraries: PathBuf,
 }
 
 /// Why a variant cannot be started on this machine.
@@ -76,7 +79,8 @@ pub fn prepare(
     for (name, service) in &experiment.services {
         let who = format!("service `{name}`");
         let dir = directory(experiment, service.dir.as_deref(), &who)?;
-        find_program(&who, &service.command[0], &dir, inherited("PATH").as_deref())?;
+        let path = inherited("PATH").unwrap_or_else(|| USUAL_PATH.into());
+        find_program(&who, &service.command[0], (Path::new("/"), &dir), &path)?;
     }
     let mut prepared = experiment
         .variants
@@ -94,14 +98,15 @@ fn prepare_one(
     inherited: &dyn Fn(&str) -> Option<String>,
 ) -> Result<Prepared, PrepareError> {
     let variant = || table.name.clone();
-    let settings = Settings::parse(&table.settings)
+    let settings = Settings::parse(&with_roots(&table.settings, inherited))
         .map_err(|source| PrepareError::Setting { variant: variant(), source })?;
+    let root = PathBuf::from(settings.value("root").unwrap_or("/"));
     let paths = LibraryPaths { runtime: libraries.runtime.clone() };
     let given: BTreeMap<&String, &String> =
         experiment.server.env.iter().chain(&table.env).collect();
     let around = Surroundings {
         libraries: &paths,
-        allocators: &|name| find_allocator(Path::new("/"), name),
+        allocators: &|name| find_allocator(&root, name),
         inherited: &|name| {
             given.get(&name.to_owned()).map(|value| (*value).clone()).or_else(|| inherited(name))
         },
@@ -112,7 +117,7 @@ fn prepare_one(
         .map_err(|source| PrepareError::Apply { variant: variant(), source })?;
     let mut env: BTreeMap<String, String> =
         given.into_iter().map(|(name, value)| (name.clone(), value.clone())).collect();
-    env.extend(applied.set);
+    env.extend(applied.set.clone());
     env.insert(PROBE.into(), libraries.probe.display().to_string());
     let own = env.get("RUBYOPT").cloned().or_else(|| inherited("RUBYOPT")).unwrap_or_default();
     env.insert("RUBYOPT".into(), format!("{own} -r{}", libraries.shim.display()).trim().to_owned());
@@ -120,10 +125,13 @@ fn prepare_one(
     let dir = table.dir.as_deref().or(experiment.server.dir.as_deref());
     let dir = directory(experiment, dir, &who)?;
     let command = table.command.as_ref().unwrap_or(&experiment.server.command).clone();
-    let path = env.get("PATH").cloned().or_else(|| inherited("PATH"));
-    find_program(&who, &command[0], &dir, path.as_deref())?;
+    let path = search_path(&env, &applied, inherited);
+    let program_dir = if command[0].starts_with('/') { &root } else { &dir };
+    find_program(&who, &command[0], (&root, program_dir), &path)?;
+    env.insert("PATH".into(), path);
     let described = Variant { name: table.name.clone(), settings: settings.describe() };
-    Ok(Prepared { variant: described, command, dir, env, warnings: applied.warnings })
+    let libraries = libraries.directory.clone();
+    Ok(Prepared { variant: described, command, dir, env, settings, applied, libraries })
 }
 
 /// The absolute directory that `dir` means, which must exist.
@@ -139,17 +147,44 @@ pub(crate) fn directory(
         .ok_or_else(|| PrepareError::Directory { who: who.to_owned(), dir })
 }
 
+/// Where programs are looked for when nobody says; another system's own places.
+const USUAL_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+
+/// `PATH` of the server: what the variant says, else what carat has; another root has places of its own.
+fn search_path(
+    env: &BTreeMap<String, String>,
+    applied: &Environment,
+    inherited: &dyn Fn(&str) -> Option<String>,
+) -> String {
+    let here = inherited("PATH").filter(|_| applied.root.is_none());
+    env.get("PATH").cloned().or(here).unwrap_or_else(|| USUAL_PATH.into())
+}
+
+/// Replaces `{roots}` in the setting `root` by the folder in which `bin/roots` makes systems.
+fn with_roots(table: &toml::Table, inherited: &dyn Fn(&str) -> Option<String>) -> toml::Table {
+    let mut table = table.clone();
+    let home = |under: &str| inherited("HOME").map(|home| format!("{home}/{under}"));
+    let cache = inherited("XDG_CACHE_HOME").or_else(|| home(".cache"));
+    let roots = inherited(ROOTS).or_else(|| cache.map(|cache| format!("{cache}/carat/roots")));
+    if let (Some(toml::Value::String(root)), Some(roots)) = (table.get_mut("root"), roots) {
+        *root = root.replace("{roots}", &roots);
+    }
+    table
+}
+
+/// Looks for a program in the folders of `path` below `root`, or from `dir` where it has a slash.
 fn find_program(
     who: &str,
     program: &str,
-    dir: &Path,
-    path: Option<&str>,
+    (root, dir): (&Path, &Path),
+    path: &str,
 ) -> Result<(), PrepareError> {
+    let below = |folder: &Path| root.join(folder.strip_prefix("/").unwrap_or(folder));
+    let there = |path: PathBuf| path.symlink_metadata().is_ok_and(|found| !found.is_dir());
     let found = if program.contains('/') {
-        dir.join(program).is_file()
+        there(dir.join(program.trim_start_matches('/')))
     } else {
-        let folders = OsString::from(path.unwrap_or("/usr/local/bin:/usr/bin:/bin"));
-        std::env::split_paths(&folders).any(|folder| folder.join(program).is_file())
+        std::env::split_paths(path).any(|folder| there(below(&folder).join(program)))
     };
     // A placeholder is filled in later, and a wrong path then fails at the start with its own words.
     if found || program.contains('{') {

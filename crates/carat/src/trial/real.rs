@@ -1,12 +1,13 @@
 //! The real bench: real services, a real server, real load, the kernel's figures.
 
-use crate::launch::{Guard, Held, LaunchSpec, check_ready, free_port};
+use crate::launch::{Guard, Held, LaunchSpec, NewRoot, check_ready, free_port};
 use crate::load::{Generator, LoadError};
 use crate::model::load_table::LoadTableError;
 use crate::model::{LoadReport, LoadSpec, Outcome, Severity, Trial};
 use crate::plan::{Experiment, Values, fill};
-use crate::process::{ProcRoot, Tree};
-use crate::sample::{SampleOptions, Sampler};
+use crate::process::{Identity, ProcRoot, Tree};
+use crate::sample::{Collections, SampleOptions, Sampler, oom_kills, took};
+use crate::settings::Took;
 use crate::trial::figures::{Seen, metrics};
 use crate::trial::prepare::directory;
 use crate::trial::service::{Service, ServiceOrder, ready_probe};
@@ -131,6 +132,7 @@ impl Bench for RealBench {
             prepared: &self.prepared[plan.variant],
             workshop: &self.workshop,
             places: &places,
+            oom_kills: oom_kills(&ProcRoot::default()),
         };
         let mut seen = Seen::default();
         let course = script.play(&mut site, &mut seen);
@@ -163,6 +165,7 @@ impl Bench for RealBench {
             samples: seen.samples,
             load_window_ms: seen.window_ms,
             load: seen.load,
+            notes: seen.notes,
             log_tail,
         })
     }
@@ -174,6 +177,8 @@ struct Script<'a> {
     prepared: &'a Prepared,
     workshop: &'a Workshop,
     places: &'a Places,
+    /// Kills for want of memory that the kernel counted before the trial.
+    oom_kills: Option<u64>,
 }
 
 impl Script<'_> {
@@ -196,6 +201,8 @@ impl Script<'_> {
             self.drive(site, warmup, Phase::WarmUp)?;
         }
         let load = table.spec(&authority).map_err(contradiction)?;
+        let root = ProcRoot::default();
+        let before = Collections::read(&root, &site.members());
         let (from, ticks) = (site.now_ms(), site.cpu_ticks());
         let report = self.drive(site, load, Phase::Load)?;
         seen.window_ms = Some((from, site.now_ms()));
@@ -203,9 +210,17 @@ impl Script<'_> {
         seen.cpu = Some(Duration::from_secs_f64(
             spent as f64 / rustix::param::clock_ticks_per_second() as f64,
         ));
-        site.rest(Phase::Settle, self.experiment.measure.settle.0).map_err(crashed)?;
-        seen.last = Some(site.full_sample());
+        site.rest(Phase::Settle, self.experiment.measure.settle.0)
+            .map_err(|halt| self.halted(halt, Outcome::Crashed))?;
+        let mut last = site.full_sample();
         seen.available.1 = crate::sample::available(&ProcRoot::default());
+        // Asking the probes disturbs the server, so it comes after every other figure.
+        let members = site.members();
+        seen.collections = Collections::read(&root, &members).since(&before);
+        seen.notes = self.not_taken(&root, &members);
+        last.ledger = Some(Box::new(site.ledger()));
+        site.samples.push(last.clone());
+        seen.last = Some(last);
         let fatal = report.flags.iter().find(|flag| flag.severity == Severity::Fatal);
         let invalid = fatal.map(|flag| format!("{}: {}", flag.code, flag.message));
         seen.load = Some(report);
@@ -213,6 +228,34 @@ impl Script<'_> {
             Some(why) => Err(Course::Outcome(Outcome::LoadInvalid, Some(why))),
             None => Ok(()),
         }
+    }
+
+    /// Settings that are not in effect although they were asked for.
+    fn not_taken(&self, root: &ProcRoot, members: &[Identity]) -> Vec<String> {
+        let checks = took(root, members, &self.prepared.settings, &self.prepared.applied);
+        let failed = checks.into_iter().filter_map(|check| match check.took {
+            Took::No(why) => Some(format!("{} did not take: {why}", check.setting)),
+            Took::NotYet(why) => Some(format!("{} has not taken yet: {why}", check.setting)),
+            Took::Yes(_) | Took::Unknown(_) => None,
+        });
+        failed.collect()
+    }
+
+    /// What an end before its time means: `otherwise`, unless the kernel killed the server for want of memory.
+    fn halted(&self, halt: Halt, otherwise: Outcome) -> Course {
+        let Halt::Ended(status) = halt else { return TrialError::Interrupted.into() };
+        let when = match otherwise {
+            Outcome::NeverReady => "before it was ready",
+            _ => "under load",
+        };
+        let why = format!("the server ended with {} {when}", words(status));
+        let kills = oom_kills(&ProcRoot::default());
+        let more = self.oom_kills.zip(kills).is_some_and(|(before, after)| after > before);
+        if status.signal() == Some(libc::SIGKILL) && more {
+            let why = format!("{why}: the kernel killed it for want of memory");
+            return Course::Outcome(Outcome::OomKilled, Some(why));
+        }
+        Course::Outcome(otherwise, Some(why))
     }
 
     fn start_services(&self, site: &mut Site<'_>) -> Result<(), TrialError> {
@@ -278,7 +321,22 @@ impl Script<'_> {
         env.insert(TOKEN.into(), self.places.token.clone());
         env.insert(PAGES.into(), pages.display().to_string());
         let log = self.places.folder.join("server.log");
-        Ok(LaunchSpec { command, dir: self.prepared.dir.clone(), env, log })
+        let root = self.new_root()?;
+        Ok(LaunchSpec { command, dir: self.prepared.dir.clone(), env, log, root })
+    }
+
+    /// The root that a setting asks for: the trial's own folder, the app's and the libraries' are shared with it.
+    fn new_root(&self) -> Result<Option<NewRoot>, TrialError> {
+        let Some(system) = self.prepared.applied.root.clone() else { return Ok(None) };
+        let scratch = self.workshop.directory.join(format!("root-{}", self.places.port));
+        fs::create_dir_all(&scratch).map_err(|source| TrialError::Machine {
+            what: "cannot prepare another root".into(),
+            source,
+        })?;
+        let app = std::path::absolute(&self.experiment.folder).unwrap_or_default();
+        let libraries = self.prepared.libraries.clone();
+        let shared = vec![app, self.prepared.dir.clone(), libraries, self.places.folder.clone()];
+        Ok(Some(NewRoot { system, scratch, shared }))
     }
 
     fn wait_until_ready(&self, site: &mut Site<'_>) -> Result<(), Course> {
@@ -296,7 +354,7 @@ impl Script<'_> {
                 let why = format!("after {within} s the server still {}", not_ready.0);
                 return Err(Course::Outcome(Outcome::NeverReady, Some(why)));
             }
-            site.step(Phase::Boot, None).map_err(never_ready)?;
+            site.step(Phase::Boot, None).map_err(|halt| self.halted(halt, Outcome::NeverReady))?;
         }
     }
 
@@ -320,33 +378,13 @@ impl Script<'_> {
                 return Ok(report);
             }
             let done = generator.progress().share();
-            site.step(phase, done).map_err(crashed)?;
+            site.step(phase, done).map_err(|halt| self.halted(halt, Outcome::Crashed))?;
         }
     }
 }
 
 fn contradiction(error: LoadTableError) -> TrialError {
     TrialError::from(LoadError::from(error))
-}
-
-fn never_ready(halt: Halt) -> Course {
-    match halt {
-        Halt::Interrupted => TrialError::Interrupted.into(),
-        Halt::Ended(status) => {
-            let why = format!("the server ended with {} before it was ready", words(status));
-            Course::Outcome(Outcome::NeverReady, Some(why))
-        }
-    }
-}
-
-fn crashed(halt: Halt) -> Course {
-    match halt {
-        Halt::Interrupted => TrialError::Interrupted.into(),
-        Halt::Ended(status) => {
-            let why = format!("the server ended with {} under load", words(status));
-            Course::Outcome(Outcome::Crashed, Some(why))
-        }
-    }
 }
 
 fn words(status: ExitStatus) -> String {

@@ -46,6 +46,7 @@ impl Service {
             dir: order.dir.clone(),
             env,
             log: order.log.clone(),
+            root: None,
         };
         let failed =
             |source| TrialError::Launch { what: format!("service `{}`", order.name), source };

@@ -2,9 +2,9 @@
 
 use crate::launch::{Guard, Server, stop};
 use crate::load::Generator;
-use crate::model::{Bytes, Sample};
-use crate::process::{Identity, Tree};
-use crate::sample::Sampler;
+use crate::model::{Bytes, Ledger, Sample};
+use crate::process::{Identity, ProcRoot, Tree};
+use crate::sample::{Sampler, ledger, read_insides};
 use crate::trial::service::Service;
 use crate::trial::{Interrupt, Phase, Progress};
 use std::process::ExitStatus;
@@ -73,6 +73,12 @@ impl Site<'_> {
     pub(crate) fn full_sample(&mut self) -> Sample {
         let members = self.members();
         self.sampler.full(&members, self.began.elapsed())
+    }
+
+    /// What the tree is made of at this moment.
+    pub(crate) fn ledger(&mut self) -> Ledger {
+        let (root, members) = (ProcRoot::default(), self.members());
+        ledger(&root, &members, &read_insides(&root, &members))
     }
 
     /// Who belongs to the server now; the guard is told of each.

@@ -30,6 +30,9 @@ impl Doubts<'_> {
         warnings.extend(self.of_drops(dropped));
         warnings.extend(self.of_runs());
         for metric in self.question.primaries() {
+            if self.blocks.unmeasured(metric) {
+                warnings.push(Warning::Unmeasured { metric: metric.to_owned() });
+            }
             warnings.extend(self.of_values(metric));
             for variant in self.question.compared() {
                 warnings.extend(self.of_pairs(variant, metric));
@@ -61,7 +64,8 @@ impl Doubts<'_> {
         (dropped > 2 && 10 * dropped > blocks).then_some(Warning::UnfitMachine { dropped, blocks })
     }
 
-    /// Trials whose memory still rises when the load ends compare how far they came, not what they need.
+    /// Trials whose memory still rises when the load ends compare how far they came, not what they
+    /// need.
     fn of_runs(&self) -> Vec<Warning> {
         if !self.question.primary.starts_with("memory.") {
             return Vec::new();

@@ -3,7 +3,7 @@
 //! A process can look undecided while a part of it is clear: Ruby's heap grows in slabs, but
 //! its live slots grow with every object kept. So each part is classified by itself.
 
-use crate::model::Bytes;
+use crate::model::{Bytes, Outcome, Sample, Trial};
 use carat_stats::growth::{Growth, Kind, classify};
 
 /// What is followed over a run.
@@ -39,12 +39,44 @@ pub struct PartGrowth {
     pub growth: Growth,
 }
 
-/// Classifies one part; `series` holds pairs of progress so far and amount (bytes or slots), in order.
+/// Classifies one part; `series` holds pairs of progress so far and amount (bytes or slots), in
+/// order.
 pub fn classify_part(part: Part, progress: Progress, series: &[(f64, f64)]) -> PartGrowth {
     PartGrowth { part, progress, growth: classify(series, part.tolerance(progress)) }
 }
 
-/// The part that explains growth best: the innermost one that grows linearly, `None` where none does.
+/// The memory of one variant over its load, all its trials laid over each other; `None` where no
+/// trial that ended well was sampled during its load.
+///
+/// Progress is counted in requests, which a closed loop serves evenly. Each trial is moved to the
+/// common level first: trials differ in level by more than a leak adds. Block 0 does not count.
+pub fn over_load(trials: &[Trial], variant: &str) -> Option<PartGrowth> {
+    let is = |t: &&Trial| t.block > 0 && t.variant == variant && t.outcome == Outcome::Ok;
+    let runs: Vec<Vec<(f64, f64)>> =
+        trials.iter().filter(is).filter_map(load_series).filter(|run| !run.is_empty()).collect();
+    let level = |run: &[(f64, f64)]| run.iter().map(|(_, y)| y).sum::<f64>() / run.len() as f64;
+    let levels: Vec<f64> = runs.iter().map(|run| level(run)).collect();
+    let common = carat_stats::budget::median(&levels)?;
+    let moved = runs.iter().zip(&levels);
+    let mut series: Vec<(f64, f64)> = moved
+        .flat_map(|(run, level)| run.iter().map(move |&(x, y)| (x, y - level + common)))
+        .collect();
+    series.sort_by(|a, b| a.0.total_cmp(&b.0));
+    Some(classify_part(Part::Memory, Progress::Requests, &series))
+}
+
+/// Requests served so far and bytes held, over the load of one trial.
+fn load_series(trial: &Trial) -> Option<Vec<(f64, f64)>> {
+    let (from, to) = trial.load_window_ms?;
+    let requests = trial.load.as_ref()?.completed as f64;
+    let inside = trial.samples.iter().filter(|s| (from..=to).contains(&s.at_ms));
+    let share = |at_ms: u64| (at_ms - from) as f64 / (to - from).max(1) as f64;
+    let point = |s: &Sample| Some((requests * share(s.at_ms), s.pss.or(s.rss)?.0 as f64));
+    Some(inside.filter_map(point).collect())
+}
+
+/// The part that explains growth best: the innermost one that grows linearly, `None` where none
+/// does.
 ///
 /// Kept objects fill slots, slots fill memory: the innermost names the cause.
 pub fn culprit(parts: &[PartGrowth]) -> Option<&PartGrowth> {
@@ -56,8 +88,8 @@ pub fn culprit(parts: &[PartGrowth]) -> Option<&PartGrowth> {
 }
 
 impl Part {
-    /// The rate below which growth does not matter: 4 bytes, or a tenth of a slot, per request; 100 bytes
-    /// per second are 9 MB a day.
+    /// The rate below which growth does not matter: 4 bytes, or a tenth of a slot, per request; 100
+    /// bytes per second are 9 MB a day.
     pub fn tolerance(self, progress: Progress) -> f64 {
         let bytes = match progress {
             Progress::Requests => 4.0,
@@ -174,6 +206,8 @@ fn thousands(amount: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::LoadReport;
+    use crate::verdict::pairs::tests::trial;
     use carat_stats::simulate::{Shape, Soak, Source};
 
     fn line(from: f64, slope: f64) -> Vec<(f64, f64)> {
@@ -208,6 +242,30 @@ mod tests {
         let parts = [memory, malloc, slots];
         assert_eq!(culprit(&parts).map(|found| found.part), Some(Part::LiveSlots));
         assert_eq!(culprit(&[malloc]), None);
+    }
+
+    #[test]
+    fn trials_of_one_variant_are_laid_over_each_other() {
+        let mut source = Source::new(4);
+        let mut trials = Vec::new();
+        for block in 0..12 {
+            let mut one = trial(block, "extend", &[]);
+            one.load_window_ms = Some((1000, 11_000));
+            one.load = Some(LoadReport { completed: 100_000, ..LoadReport::default() });
+            let level = 70e6 + 300e3 * source.normal();
+            one.samples = (0..=100)
+                .map(|i| Sample {
+                    at_ms: 1000 + 100 * i,
+                    rss: Some(Bytes((level + 16e3 * i as f64 + 20e3 * source.normal()) as u64)),
+                    ..Sample::default()
+                })
+                .collect();
+            trials.push(one);
+        }
+        let found = over_load(&trials, "extend").unwrap();
+        assert_eq!(found.growth.kind, Kind::Linear, "{found:?}");
+        assert!((found.growth.rate.unwrap() - 16.0).abs() < 4.0, "{found:?}");
+        assert_eq!(over_load(&trials, "include"), None);
     }
 
     #[test]

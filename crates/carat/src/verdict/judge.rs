@@ -52,6 +52,8 @@ pub enum Stop {
     TooManyDropped,
     /// What is left fails too often to be compared.
     Failing,
+    /// Trials end well, but none has a value of a deciding metric.
+    Unmeasured,
 }
 
 /// Judges `trials` once; where the same question comes again after every block, keep a [`Judge`].
@@ -199,6 +201,9 @@ impl Judge {
         let healthy: Vec<&String> = open.into_iter().filter(|variant| !fails(variant)).collect();
         if healthy.is_empty() || fails(baseline) {
             return Next::Stop(Stop::Failing);
+        }
+        if self.question.primaries().any(|metric| blocks.unmeasured(metric)) {
+            return Next::Stop(Stop::Unmeasured);
         }
         let enough = |variant: &str| {
             let pairs = self.pairs(blocks, variant, &question.primary);
@@ -382,6 +387,16 @@ mod tests {
         assert_eq!(judgement.next, Next::Stop(Stop::Failing));
         assert_eq!(judgement.dropped.len(), 4);
         assert!(judgement.warnings.iter().any(|w| matches!(w, Warning::Fails { failed: 4, .. })));
+    }
+
+    #[test]
+    fn a_metric_that_nobody_measures_ends_the_experiment_early() {
+        let run = trials(2, &[("default", 1.0), ("compact", 0.9)]);
+        let question = Question::new(&["default", "compact"], "memory.rss.final");
+        let judgement = judge(&question, &run);
+        assert_eq!(judgement.next, Next::Stop(Stop::Unmeasured));
+        let is = |w: &Warning| matches!(w, Warning::Unmeasured { .. });
+        assert!(judgement.warnings.iter().any(is), "{:?}", judgement.warnings);
     }
 
     #[test]

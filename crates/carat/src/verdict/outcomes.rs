@@ -31,7 +31,8 @@ impl Outcomes {
         self.counts.iter().filter(|&(&outcome, _)| fault(outcome)).map(|(_, count)| count).sum()
     }
 
-    /// Whether it fails too often to be compared: at least three times and in more than half of its trials.
+    /// Whether it fails too often to be compared: at least three times and in more than half of its
+    /// trials.
     pub(crate) fn hopeless(&self) -> bool {
         self.failed() >= 3 && 2 * self.failed() > self.trials()
     }

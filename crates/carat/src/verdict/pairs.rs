@@ -54,6 +54,14 @@ impl<'a> Blocks<'a> {
         self.blocks.values().flat_map(|block| block.values().copied())
     }
 
+    /// Whether two blocks have begun and none of the trials that ended well has a value of `name`.
+    pub(crate) fn unmeasured(&self, name: &str) -> bool {
+        let mut well = self.trials().filter(|trial| trial.outcome == Outcome::Ok).peekable();
+        well.peek().is_some()
+            && self.blocks.len() >= 2
+            && well.all(|trial| !trial.metrics.contains_key(name))
+    }
+
     /// Seconds of a typical complete block, all its trials together.
     pub(crate) fn seconds(&self) -> Option<f64> {
         let trials = self.blocks.values().map(BTreeMap::len).max()?;
@@ -183,6 +191,7 @@ pub(crate) mod tests {
             samples: Vec::new(),
             load_window_ms: None,
             load: None,
+            notes: Vec::new(),
             log_tail: String::new(),
         }
     }

@@ -13,8 +13,8 @@ pub struct Question {
     pub also_primary: Vec<String>,
     /// Differences below this share do not matter, as a fraction.
     pub margin: f64,
-    /// Metrics that may get worse by at most this share, as a fraction; for a metric that is itself a
-    /// share, such as `errors`, the largest tolerated rise.
+    /// Metrics that may get worse by at most this share, as a fraction; for a metric that is itself
+    /// a share, such as `errors`, the largest tolerated rise.
     pub guards: Vec<(String, f64)>,
     /// Chance that any difference at all is claimed where there is none, as a fraction.
     pub alpha: f64,

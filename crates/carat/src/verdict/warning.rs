@@ -78,6 +78,11 @@ pub enum Warning {
         /// Their correlation.
         correlation: f64,
     },
+    /// No trial has a value of a deciding metric.
+    Unmeasured {
+        /// The metric.
+        metric: String,
+    },
     /// A percentile rests on too few requests.
     FewRequests {
         /// The metric.
@@ -157,6 +162,11 @@ impl Warning {
                 "{} rests on {requests} requests a trial; raise `requests` to at least {needed}",
                 noun(metric)
             ),
+            Self::Unmeasured { metric } => write!(
+                f,
+                "no trial has a value of `{metric}`; choose another primary metric, for a server of \
+                 several processes `memory.pss.final` instead of `memory.rss.final`"
+            ),
             _ => Ok(()),
         }
     }
@@ -214,6 +224,7 @@ mod tests {
                 Warning::NeighboursAgree { variant, metric: metric.clone(), correlation: 0.5 },
                 "cool down",
             ),
+            (Warning::Unmeasured { metric: metric.clone() }, "choose another"),
             (Warning::FewRequests { metric, requests: 50, needed: 1000 }, "to at least 1000"),
         ] {
             let text = warning.to_string();

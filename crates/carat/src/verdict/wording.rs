@@ -140,8 +140,8 @@ fn width(estimate: &Estimate) -> f64 {
     estimate.ratio_interval.1 - estimate.ratio_interval.0
 }
 
-/// A share in percent (percentage points where the metric is itself a share), with as many digits as an interval
-/// of that `width` supports; a width of 0 asks for as many as the figure has.
+/// A share in percent (percentage points where the metric is itself a share), with as many digits
+/// as an interval of that `width` supports; a width of 0 asks for as many as the figure has.
 fn percent(share: f64, width: f64, conclusion: &Conclusion) -> String {
     let value = 100.0 * share;
     let unit = unit_of(conclusion);

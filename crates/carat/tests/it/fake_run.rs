@@ -217,11 +217,11 @@ fn another_question_is_answered_from_stored_trials_and_called_a_hint() {
     folder.run(&["compare", "fake.toml", "--fake", "71e6:100e3,69e6:100e3"]).assert_code(0);
     let ran = folder.run(&["stats", "fake.carat"]);
     ran.assert_code(0).assert_says("less memory");
-    assert!(!ran.err.contains("hint"), "{}", ran.err);
+    assert!(!ran.talk.contains("hint"), "{}", ran.talk);
     let turned = folder.run(&["stats", "fake.carat", "--baseline", "other", "--json"]);
     let results = json(&turned.assert_code(0).out);
     assert_eq!(results["results"]["conclusions"][0]["verdict"], "larger");
-    assert!(turned.err.contains("a hint to test, not evidence"), "{}", turned.err);
+    assert!(turned.talk.contains("a hint to test, not evidence"), "{}", turned.talk);
     folder.run(&["stats", "fake.carat", "--baseline", "nobody"]).assert_code(1);
     folder.run(&["stats", "fake.carat", "--metric", "memory.nonsense"]).assert_code(1);
 }
@@ -234,4 +234,52 @@ fn a_pilot_forecasts_what_an_experiment_could_find() {
         folder.run(&[&["plan", "fake.toml", "--pilot", "12", "-o", "p.carat"], &fake[..]].concat());
     ran.assert_code(0).assert_says("single trials scatter by").assert_says("as asked, takes about");
     folder.run(&["plan", "p.carat"]).assert_code(0).assert_says("From 12 blocks");
+}
+
+#[test]
+fn a_broken_budget_exits_99_a_kept_one_0_and_a_misspelt_one_2() {
+    let folder = folder("budget");
+    let judge = |budget: &str, output: &str| {
+        let fake = ["--fake", "71e6:1e5,74e6:1e5", "--budget", budget, "-o", output];
+        folder.run(&[&["compare", "fake.toml"], &fake[..]].concat())
+    };
+    judge("memory.rss.final<+2%", "a.carat").assert_code(99).assert_says("BROKEN by other");
+    judge("memory.rss.final<+9%", "b.carat").assert_code(0).assert_says("kept by other");
+    judge("memory.rss.finale<+9%", "c.carat").assert_code(2).assert_says("memory.rss.final");
+}
+
+#[test]
+fn every_face_is_made_from_the_same_file() {
+    let folder = folder("faces");
+    folder.run(&["compare", "fake.toml", "--fake", "71e6:1e5,70e6:1e5"]).assert_code(0);
+    for (format, landmark) in [
+        ("md", "less memory"),
+        ("csv", "experiment,trial,block"),
+        ("openmetrics", "# EOF"),
+        ("json", "schema"),
+    ] {
+        folder
+            .run(&["report", "fake.carat", "--format", format])
+            .assert_code(0)
+            .assert_says(landmark);
+    }
+    folder.run(&["report", "fake.carat", "fake.carat", "-o", "both.html"]).assert_code(0);
+    assert!(folder.path("both.html").is_file());
+}
+
+#[test]
+fn completions_and_the_manual_name_every_command() {
+    let folder = folder("shell");
+    for arguments in
+        [&["completions", "bash"][..], &["completions", "zsh"], &["completions", "fish"], &["man"]]
+    {
+        let ran = folder.run(arguments);
+        for command in ["compare", "explain", "record", "exec", "load", "report"] {
+            ran.assert_code(0).assert_says(command);
+        }
+        assert!(
+            !ran.out.contains("load-worker") || arguments[0] == "completions",
+            "a hidden command is shown"
+        );
+    }
 }

@@ -4,6 +4,9 @@
 
 mod exec;
 mod fake_run;
+mod load_cable;
+mod load_http;
+mod load_server;
 mod probe;
 mod probe_figures;
 mod probe_hardships;
@@ -12,10 +15,11 @@ mod real_run;
 mod record_run;
 mod report;
 mod report_builder;
-mod runtime;
 mod report_page;
 mod report_things;
+mod runtime;
 mod sample_captured;
 mod sample_ledger;
 mod support;
 mod tidy;
+mod workloads;

@@ -8,12 +8,9 @@ const MB: f64 = 1e6;
 
 /// Runs a test in each Ruby: this machine's, and those of the roots that are made.
 fn in_each(test: impl Fn(&Bench, Ruby<'_>, Which)) {
-    let roots = ["bullseye", "bookworm", "trixie", "ruby34"].map(Which::Root);
-    for which in [Which::Here].into_iter().chain(roots) {
-        if let Some(command) = which.command() {
-            let bench = Bench::new();
-            test(&bench, bench.start(command), which);
-        }
+    for (which, command) in Which::each() {
+        let bench = Bench::new();
+        test(&bench, bench.start(command), which);
     }
 }
 
@@ -180,8 +177,7 @@ fn the_allocator_that_really_serves_is_named_and_asked() {
         (Allocator::Mimalloc, &["libmimalloc.so.2.0", "libmimalloc.so.2", "libmimalloc.so.3"]),
         (Allocator::Tcmalloc, &["libtcmalloc_minimal.so.4"]),
     ];
-    let roots = ["bullseye", "bookworm", "trixie", "ruby34"].map(Which::Root);
-    for which in [Which::Here].into_iter().chain(roots) {
+    for (which, _) in Which::each() {
         for (allocator, names) in known {
             let Some(file) = library(which, names) else { continue };
             let file = Path::new("/").join(file);

@@ -245,3 +245,39 @@ fn a_second_run_of_the_same_experiment_keeps_away() {
     finish(child).assert_code(130);
     folder.assert_nothing_left();
 }
+
+#[test]
+fn another_systems_files_are_the_root_of_a_variant_and_stay_as_they_were() {
+    let roots = std::env::var("CARAT_ROOTS").unwrap_or_else(|_| {
+        format!("{}/.cache/carat/roots", std::env::var("HOME").unwrap_or_default())
+    });
+    let system = std::path::Path::new(&roots).join("bullseye");
+    if !system.join("usr/bin/ruby").exists() {
+        assert!(
+            std::env::var_os("CARAT_REQUIRE_ROOTS").is_none(),
+            "bin/roots has made no bullseye"
+        );
+        return;
+    }
+    let folder = experiment("root", "", "");
+    let text = fs::read_to_string(folder.path("real.toml")).unwrap();
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/data/server.rb");
+    fs::copy(script, folder.path("server.rb")).unwrap();
+    let root = format!("settings = {{ root = \"{}\" }}", system.display());
+    let text = text.replace("settings = { arena_max = 2 }", &root).replace(script, "server.rb");
+    folder.write("real.toml", &text);
+    folder.run(&["compare", "real.toml"]).assert_code(3);
+    folder.assert_nothing_left();
+    let results = results(&folder);
+    let trials = results["results"]["trials"].as_array().unwrap();
+    let ruby = |variant: &str| {
+        let trial = trials.iter().find(|trial| trial["variant"] == variant).unwrap();
+        assert_eq!(trial["outcome"], "ok", "{trial}");
+        let last = trial["samples"].as_array().unwrap().last().unwrap();
+        last["ledger"]["processes"][0]["ruby"].to_string()
+    };
+    assert!(ruby("arenas").contains("2.7"), "{}", ruby("arenas"));
+    assert!(!ruby("default").contains("2.7"), "{}", ruby("default"));
+    let mark = folder.path("").strip_prefix("/").unwrap().to_owned();
+    assert!(!system.join(mark).exists(), "a folder was left inside the system");
+}

@@ -58,7 +58,7 @@ fn what_cannot_be_explained_says_what_to_do() {
     let folder = Folder::new("unexplained");
     for (target, expected) in [
         ("4194303", "there is no process 4194303"),
-        ("no-such.json", "give a process id or a recording"),
+        ("no-such.json", "give a process id, a recording"),
     ] {
         let ran = folder.run(&["explain", target]);
         assert_eq!(ran.code, Some(1), "{target}");

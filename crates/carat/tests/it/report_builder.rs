@@ -154,6 +154,7 @@ impl Recipe {
                 steps: (1..=self.steps).map(|step| self.step(rng, effect, step)).collect(),
                 ..LoadReport::default()
             }),
+            notes: Vec::new(),
             log_tail: String::new(),
         }
     }
@@ -187,7 +188,7 @@ impl Recipe {
                     at_ms: (share * 28_000.0) as u64,
                     processes: self.processes,
                     shared: (self.processes > 1)
-                        .then(|| Bytes((bytes.0 as f64 * (0.5 - 0.25 * share)) as u64)),
+                        .then_some(Bytes((bytes.0 as f64 * (0.5 - 0.25 * share)) as u64)),
                     rss: single.then_some(bytes),
                     pss: Some(Bytes((bytes.0 as f64 * 0.96) as u64)),
                     uss: Some(Bytes((bytes.0 as f64 * 0.9) as u64)),
@@ -349,6 +350,7 @@ pub(crate) fn hostile(mut results: Results) -> Results {
     for trial in results.trials.iter_mut().skip(4).take(3) {
         trial.outcome = Outcome::Crashed;
         trial.detail = Some(PAYLOAD.into());
+        trial.notes = vec![PAYLOAD.into()];
         trial.log_tail = PAYLOAD.repeat(5);
         if let Some(load) = &mut trial.load {
             let severity = carat::model::Severity::Warning;

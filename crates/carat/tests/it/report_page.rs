@@ -1,7 +1,7 @@
 //! The page in a real browser: no error, no request, figures as in the JSON, hostile text stays text.
 //!
 //! Needs chromium and node; `npm` fetches axe-core into the target folder. Without them the test says that it
-//! was skipped, unless `CARAT_REQUIRE_BROWSER` is set, as in CI.
+//! was skipped, unless `CARAT_REQUIRE_BROWSER` is set, as in CI. With `CARAT_TEST_PAGES=FOLDER` the pages stay there.
 
 use crate::report_builder::{Effect, PAYLOAD, Recipe, conclude, hostile};
 use crate::report_things::{ledger, recording};
@@ -71,6 +71,35 @@ fn cases() -> Vec<(&'static str, Results)> {
     ]
 }
 
+/// Where the pages are written.
+enum Folder {
+    Kept(PathBuf),
+    Passing(tempfile::TempDir),
+}
+
+impl Folder {
+    fn new() -> Self {
+        match std::env::var_os("CARAT_TEST_PAGES") {
+            Some(kept) => Self::Kept(kept.into()),
+            None => Self::Passing(tempfile::tempdir().expect("a folder can be made")),
+        }
+    }
+
+    fn path(&self) -> &Path {
+        match self {
+            Self::Kept(path) => path,
+            Self::Passing(folder) => folder.path(),
+        }
+    }
+
+    fn keep(self) -> PathBuf {
+        match self {
+            Self::Kept(path) => path,
+            Self::Passing(folder) => folder.keep(),
+        }
+    }
+}
+
 fn other_pages() -> Vec<(&'static str, String)> {
     let options = PageOptions::default();
     let mut other = Recipe { seed: 7, ..Recipe::default() }.build();
@@ -101,9 +130,11 @@ fn the_page_works_in_a_browser_and_its_figures_are_those_of_the_json() {
     };
     let axe = axe();
     assert!(axe.is_some() || !required, "axe-core could not be fetched by npm");
-    let folder = tempfile::tempdir().unwrap();
+    let folder = Folder::new();
     for (name, results) in cases() {
-        let page = html(&results, &PageOptions::default());
+        let options =
+            PageOptions { generated_at: Some("2026-11-21".into()), ..PageOptions::default() };
+        let page = html(&results, &options);
         assert!(page.len() < 600_000, "{name}: {} bytes", page.len());
         std::fs::write(folder.path().join(format!("{name}.html")), page).unwrap();
         let text = json(&results, Audience::Own).unwrap();

@@ -4,56 +4,54 @@ use carat::model::ledger::{Allocator, Basis, Ledger, Part, PartKind, ProcessLedg
 use carat::model::recording::{ComponentGrowth, Marker, MarkerKind, RECORDING_SCHEMA, Recording};
 use carat::model::{Bytes, MemberSample, Sample, SamplerCost};
 
+fn part(kind: PartKind, pss: u64, private: u64) -> Part {
+    Part { kind, pss: Bytes(pss), private: Bytes(private), resident: Bytes(pss * 2) }
+}
+
+fn process(at: u64, text: &str) -> ProcessLedger {
+    let grown = 1_000_000 * at;
+    let parts = vec![
+        part(PartKind::CodeAndFiles, 6_200_000, 400_000),
+        part(PartKind::Stacks, 900_000, 900_000),
+        part(PartKind::SlotsLive, 21_000_000 + grown, 14_000_000 + grown),
+        part(PartKind::SlotsFree, 4_000_000, 3_000_000),
+        part(PartKind::MallocLive, 31_000_000 + grown, 25_000_000),
+        part(PartKind::MallocFree, 9_000_000, 8_500_000),
+        part(PartKind::AllocatorOverhead, 700_000, 700_000),
+    ];
+    let sum: u64 = parts.iter().map(|part| part.pss.0).sum();
+    ProcessLedger {
+        pid: 4300 + at as u32,
+        parent: Some(4299),
+        title: format!("puma: cluster worker {at}: {text}"),
+        rss: Bytes(sum * 2),
+        pss: Bytes(sum + 500_000),
+        uss: Bytes(52_000_000),
+        swap: None,
+        huge: None,
+        threads: Some(9),
+        basis: Basis::Probe,
+        parts,
+        unexplained: 500_000,
+        allocator: Allocator {
+            active: Some("glibc".into()),
+            loaded: Vec::new(),
+            evidence: text.into(),
+        },
+        ruby: Some("3.1.2".into()),
+        heap: None,
+        arenas: Vec::new(),
+        returnable: None,
+        environment: vec![
+            ("MALLOC_ARENA_MAX".into(), "2".into()),
+            ("SECRET_KEY_BASE".into(), "canary-8".into()),
+        ],
+    }
+}
+
 /// A preforking server: a leader and four workers.
 pub(crate) fn ledger(text: &str) -> Ledger {
-    let part = |kind, pss: u64, private: u64| Part {
-        kind,
-        pss: Bytes(pss),
-        private: Bytes(private),
-        resident: Bytes(pss * 2),
-    };
-    let processes: Vec<ProcessLedger> = (0..5)
-        .map(|at| {
-            let grown = 1_000_000 * at;
-            let parts = vec![
-                part(PartKind::CodeAndFiles, 6_200_000, 400_000),
-                part(PartKind::Stacks, 900_000, 900_000),
-                part(PartKind::SlotsLive, 21_000_000 + grown, 14_000_000 + grown),
-                part(PartKind::SlotsFree, 4_000_000, 3_000_000),
-                part(PartKind::MallocLive, 31_000_000 + grown, 25_000_000),
-                part(PartKind::MallocFree, 9_000_000, 8_500_000),
-                part(PartKind::AllocatorOverhead, 700_000, 700_000),
-            ];
-            let sum: u64 = parts.iter().map(|part| part.pss.0).sum();
-            ProcessLedger {
-                pid: 4300 + at as u32,
-                parent: Some(4299),
-                title: format!("puma: cluster worker {at}: {text}"),
-                rss: Bytes(sum * 2),
-                pss: Bytes(sum + 500_000),
-                uss: Bytes(52_000_000),
-                swap: None,
-                huge: None,
-                threads: Some(9),
-                basis: Basis::Probe,
-                parts,
-                unexplained: 500_000,
-                allocator: Allocator {
-                    active: Some("glibc".into()),
-                    loaded: Vec::new(),
-                    evidence: text.into(),
-                },
-                ruby: Some("3.1.2".into()),
-                heap: None,
-                arenas: Vec::new(),
-                returnable: None,
-                environment: vec![
-                    ("MALLOC_ARENA_MAX".into(), "2".into()),
-                    ("SECRET_KEY_BASE".into(), "canary-8".into()),
-                ],
-            }
-        })
-        .collect();
+    let processes: Vec<ProcessLedger> = (0..5).map(|at| process(at, text)).collect();
     let sum = |pick: fn(&Part) -> u64, kind| -> Bytes {
         let parts = processes.iter().flat_map(|process| &process.parts);
         Bytes(parts.filter(|part| part.kind == kind).map(pick).sum())

@@ -4,6 +4,7 @@ use carat::model::Bytes;
 use carat::model::ledger::{Basis, PartKind};
 use carat::process::{Identity, ProcRoot, Tree};
 use carat::sample::{SampleOptions, Sampler, ledger};
+use std::collections::HashMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -89,7 +90,7 @@ fn what_an_older_kernel_does_not_say_is_unknown_and_not_nought() {
 #[test]
 fn a_captured_ledger_adds_up_to_its_kernels_figure() {
     let root = ProcRoot::new(CAPTURED);
-    let seen = ledger(&root, &members(&root), |_| None);
+    let seen = ledger(&root, &members(&root), &HashMap::new());
     assert_eq!(seen.processes.len(), 3);
     assert!(seen.processes.iter().all(|process| process.basis == Basis::ProcOnly));
     assert!(seen.processes[0].title.starts_with("sh -c sleep 30"));

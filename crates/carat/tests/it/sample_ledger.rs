@@ -4,7 +4,7 @@ use crate::probe_ruby::{Bench, Ruby, Which};
 use carat::model::Ledger;
 use carat::model::ledger::{Basis, PartKind};
 use carat::process::ProcRoot;
-use carat::sample::{ledger, read_inside};
+use carat::sample::{ledger, read_insides};
 
 /// Bytes of the allocations; large against what Ruby does by itself meanwhile.
 const SIZE: u64 = 40_000_000;
@@ -14,7 +14,7 @@ const OFF: f64 = 0.02;
 fn ledger_of(pids: &[u32]) -> Ledger {
     let root = ProcRoot::default();
     let members: Vec<_> = pids.iter().map(|&pid| root.identify(pid).unwrap()).collect();
-    let seen = ledger(&root, &members, |member| read_inside(&root, member));
+    let seen = ledger(&root, &members, &read_insides(&root, &members));
     assert_eq!(seen.unread, Vec::<String>::new());
     assert_eq!(seen.processes.len(), pids.len());
     assert!(seen.processes.iter().all(|process| process.basis == Basis::Probe), "{seen:?}");
@@ -105,7 +105,8 @@ fn after_a_fork_slots_are_shared_and_a_write_makes_them_private() {
     // The child's own page comes with its first breath.
     crate::probe_ruby::wait_for("the child's page", || {
         let root = ProcRoot::default();
-        read_inside(&root, root.identify(child).unwrap()).filter(|inside| !inside.pools.is_empty())
+        let inside = read_insides(&root, &[root.identify(child).unwrap()]).into_values().next();
+        inside.filter(|inside| !inside.pools.is_empty())
     });
     let together = slots(&ledger_of(&[ruby.pid, child]));
     assert!(together.shared().0 as f64 > 0.9 * SIZE as f64, "{together:?}");

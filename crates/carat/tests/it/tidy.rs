@@ -149,7 +149,7 @@ fn the_changelog_names_the_version() {
 fn every_variable_that_carat_uses_stands_in_the_one_list() {
     let list = fs::read_to_string(root().join("crates/carat-wire/src/env.rs")).unwrap();
     // Of the build and of the tests, never of a user's machine.
-    let elsewhere = ["CARAT_EMBEDDED_", "CARAT_TEST_", "CARAT_REQUIRE_"];
+    let elsewhere = ["CARAT_EMBEDDED_", "CARAT_TEST_", "CARAT_REQUIRE_", "CARAT_BLESS"];
     let mut missing = BTreeSet::new();
     let crates = root().join("crates");
     for file in files(&crates, ".rs").into_iter().chain(files(&crates, ".rb")) {
@@ -165,4 +165,26 @@ fn every_variable_that_carat_uses_stands_in_the_one_list() {
         }
     }
     assert!(missing.is_empty(), "{missing:#?}");
+}
+
+#[test]
+fn every_bundled_experiment_can_be_read_and_its_settings_exist() {
+    let folders = ["workloads", "experiments", "bench"];
+    let all = folders.iter().flat_map(|folder| files(&root().join(folder), ".toml"));
+    let mut read = 0;
+    for file in all {
+        if !fs::read_to_string(&file).unwrap().contains("[[variant]]") {
+            continue;
+        }
+        read += 1;
+        let experiment =
+            carat::plan::Experiment::read(&file).unwrap_or_else(|error| panic!("{error}"));
+        for variant in &experiment.variants {
+            let mut settings = variant.settings.clone();
+            settings.remove("root");
+            let parsed = carat::settings::Settings::parse(&settings);
+            assert!(parsed.is_ok(), "{}: {parsed:?}", file.display());
+        }
+    }
+    assert!(read >= 5, "only {read} experiment files were found");
 }

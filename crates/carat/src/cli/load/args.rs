@@ -13,7 +13,7 @@ use clap::{Args, Subcommand, ValueEnum};
   carat load cable ws://127.0.0.1:3000/cable --steps 10 --step-size 100
 
 Exit status: 0 the figures count, 1 the load could not be driven, 4 the figures mean nothing.")]
-pub struct LoadArgs {
+pub(crate) struct LoadArgs {
     /// What to drive
     #[command(subcommand)]
     pub kind: LoadKind,
@@ -21,7 +21,7 @@ pub struct LoadArgs {
 
 /// What to drive.
 #[derive(Debug, Clone, Subcommand)]
-pub enum LoadKind {
+pub(crate) enum LoadKind {
     /// Send HTTP/1.1 requests over kept-alive connections
     Http(HttpArgs),
     /// Broadcast over Action Cable to a growing number of connections
@@ -34,7 +34,7 @@ pub enum LoadKind {
 
 /// Options of `carat load null`.
 #[derive(Debug, Clone, Args)]
-pub struct NullArgs {
+pub(crate) struct NullArgs {
     /// Answer HTTP requests
     #[arg(long, conflicts_with = "cable", required_unless_present = "cable")]
     pub http: bool,
@@ -51,7 +51,7 @@ pub struct NullArgs {
 
 /// Options of `carat load self-test`.
 #[derive(Debug, Clone, Args)]
-pub struct SelfTestArgs {
+pub(crate) struct SelfTestArgs {
     /// How long each of the two tests runs
     #[arg(short, long, value_name = "SPAN", value_parser = Span::parse, default_value = "2s")]
     pub duration: Span,
@@ -65,7 +65,7 @@ pub struct SelfTestArgs {
 
 /// Options of both kinds of load.
 #[derive(Debug, Clone, Args)]
-pub struct CommonArgs {
+pub(crate) struct CommonArgs {
     /// How a rate is spread: evenly or as independent users arrive
     #[arg(long, value_enum, requires = "rate")]
     pub arrivals: Option<Spread>,
@@ -78,12 +78,6 @@ pub struct CommonArgs {
     /// Seed of everything random
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
-    /// Certificates (PEM) that may sign the server's
-    #[arg(long, value_name = "FILE")]
-    pub tls_ca: Option<String>,
-    /// Accept any certificate
-    #[arg(long)]
-    pub tls_insecure: bool,
     /// Print the report as JSON
     #[arg(long)]
     pub json: bool,
@@ -91,7 +85,7 @@ pub struct CommonArgs {
 
 /// How a rate is spread.
 #[derive(Debug, Clone, Copy, ValueEnum)]
-pub enum Spread {
+pub(crate) enum Spread {
     /// Evenly
     Fixed,
     /// With exponential gaps
@@ -109,8 +103,8 @@ impl From<Spread> for Arrivals {
 
 /// Options of `carat load http`.
 #[derive(Debug, Clone, Args)]
-pub struct HttpArgs {
-    /// `http://host:port/path`, `https://…` or `unix:/path/of.sock`
+pub(crate) struct HttpArgs {
+    /// `http://host:port/path` or `unix:/path/of.sock`
     pub url: String,
     /// Connections open at once
     #[arg(short, long, value_name = "N", default_value_t = 8)]
@@ -158,7 +152,7 @@ impl HttpArgs {
     ///
     /// # Errors
     /// Where they contradict each other.
-    pub fn load(&self) -> Result<HttpLoad, LoadTableError> {
+    pub(crate) fn load(&self) -> Result<HttpLoad, LoadTableError> {
         let (base, path) = split_url(&self.url);
         let route = |(weight, path): &(u32, String)| RouteTable {
             path: path.clone(),
@@ -184,16 +178,13 @@ impl HttpArgs {
             quantum: self.common.quantum,
             seed: self.common.seed,
         };
-        let mut load = table.load(base)?;
-        load.options.tls_ca.clone_from(&self.common.tls_ca);
-        load.options.tls_insecure = self.common.tls_insecure;
-        Ok(load)
+        table.load(base)
     }
 }
 
 /// Options of `carat load cable`.
 #[derive(Debug, Clone, Args)]
-pub struct CableArgs {
+pub(crate) struct CableArgs {
     /// `ws://host:port/cable`
     pub url: String,
     /// Channel class
@@ -254,7 +245,7 @@ pub struct CableArgs {
 
 /// A tool whose definitions are used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Compat {
+pub(crate) enum Compat {
     /// hashrocket/websocket-shootout and its fork
     WebsocketBench,
 }
@@ -264,7 +255,7 @@ impl CableArgs {
     ///
     /// # Errors
     /// Where they contradict each other.
-    pub fn load(&self) -> Result<CableLoad, LoadTableError> {
+    pub(crate) fn load(&self) -> Result<CableLoad, LoadTableError> {
         let (base, path) = split_url(&self.url);
         let table = CableTable {
             path: path.to_owned(),
@@ -292,8 +283,6 @@ impl CableArgs {
         if self.compat == Some(Compat::WebsocketBench) {
             load.ends = BroadcastEnd::Own;
         }
-        load.options.tls_ca.clone_from(&self.common.tls_ca);
-        load.options.tls_insecure = self.common.tls_insecure;
         Ok(load)
     }
 }

@@ -7,5 +7,5 @@ mod self_test;
 mod show;
 mod steps;
 
-pub use args::LoadArgs;
-pub use run::run;
+pub(crate) use args::LoadArgs;
+pub(crate) use run::run;

@@ -18,7 +18,7 @@ use std::sync::atomic::AtomicBool;
 ///
 /// # Errors
 /// Where the load cannot be driven or the report not be written.
-pub fn run(args: &LoadArgs, out: &mut dyn Write) -> anyhow::Result<Exit> {
+pub(crate) fn run(args: &LoadArgs, out: &mut dyn Write) -> anyhow::Result<Exit> {
     match &args.kind {
         LoadKind::Http(http) => {
             let spec = LoadSpec::Http(http.load()?);

@@ -49,7 +49,7 @@ pub(crate) struct Client {
     pub(crate) joined: u64,
     pub(crate) inbox: Inbox,
     /// What the kernel did not take yet, or the beginning of the answer to the upgrade.
-    pub(crate) rest: Option<Box<Vec<u8>>>,
+    pub(crate) rest: Vec<u8>,
 }
 
 impl Client {
@@ -61,19 +61,18 @@ impl Client {
 
     /// Sends bytes, and keeps what the kernel does not take.
     pub(crate) fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
-        if let Some(rest) = &mut self.rest {
-            rest.extend_from_slice(bytes);
+        if !self.rest.is_empty() {
+            self.rest.extend_from_slice(bytes);
             return self.flush();
         }
         let Some(wire) = &mut self.wire else { return Ok(()) };
         match wire.write(bytes) {
-            Ok(sent) if sent == bytes.len() => Ok(()),
             Ok(sent) => {
-                self.rest = Some(Box::new(bytes[sent..].to_vec()));
+                self.rest.extend_from_slice(&bytes[sent..]);
                 Ok(())
             }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                self.rest = Some(Box::new(bytes.to_vec()));
+                self.rest.extend_from_slice(bytes);
                 Ok(())
             }
             Err(error) => Err(error),
@@ -90,13 +89,12 @@ impl Client {
     /// Sends what was kept.
     pub(crate) fn flush(&mut self) -> io::Result<()> {
         let Some(wire) = &mut self.wire else { return Ok(()) };
-        if wire.wants_write() {
-            wire.flush()?;
+        if self.rest.is_empty() {
+            return Ok(());
         }
-        let Some(rest) = &mut self.rest else { return Ok(()) };
-        match wire.write(rest) {
-            Ok(sent) if sent == rest.len() => self.rest = None,
-            Ok(sent) => drop(rest.drain(..sent)),
+        match wire.write(&self.rest) {
+            Ok(sent) if sent == self.rest.len() => self.rest = Vec::new(),
+            Ok(sent) => drop(self.rest.drain(..sent)),
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
             Err(error) => return Err(error),
         }

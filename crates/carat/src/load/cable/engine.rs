@@ -206,22 +206,29 @@ impl<'a> Engine<'a> {
 
     /// A connection is lost: it comes back after a while, or never.
     pub(crate) fn lose(&mut self, place: u32, reason: &str, comes_back: bool) {
+        match self.leave(place, comes_back) {
+            state if state.is_opening() => count(&mut self.tally.refused, reason),
+            State::Ready => count(&mut self.tally.disconnects, reason),
+            _ => {}
+        }
+    }
+
+    /// Closes a connection, reopens it later where it comes back, and says how far it had been.
+    fn leave(&mut self, place: u32, comes_back: bool) -> State {
         let client = &mut self.clients[place as usize];
         let state = client.state;
         client.close(if comes_back { State::Closed } else { State::Gone });
         if state.is_opening() {
             self.opening -= 1;
-            count(&mut self.tally.refused, reason);
         } else if state == State::Ready {
             self.settled += self.flights.leave(place);
-            self.tally.reopened += u64::from(comes_back);
-            count(&mut self.tally.disconnects, reason);
         }
         if comes_back {
             self.backing_off.push_back((Moment::now().after(BACKOFF), place));
         } else {
             self.gone += 1;
         }
+        state
     }
 
     fn on_ready(&mut self, ready: Ready) {
@@ -302,10 +309,10 @@ impl<'a> Engine<'a> {
 
     fn take_answer(&mut self, place: u32, bytes: &[u8], arrived: Moment) {
         let client = &mut self.clients[place as usize];
-        let mut whole = client.rest.take().unwrap_or_default();
+        let mut whole = std::mem::take(&mut client.rest);
         whole.extend_from_slice(bytes);
         match read_answer(&whole, &key_of(self.load.options.seed, place)) {
-            Ok(None) => client.rest = Some(whole),
+            Ok(None) => client.rest = whole,
             Ok(Some(end)) => {
                 self.stages.connect.record(arrived.since(client.since));
                 client.state = State::Welcoming;
@@ -326,8 +333,9 @@ impl<'a> Engine<'a> {
         }
         client.inbox = inbox;
         if held.is_err() {
+            // Counted as what it is, so that it is not counted as a lost connection too.
             self.tally.malformed += 1;
-            self.lose(place, "malformed frame", false);
+            self.leave(place, false);
         }
     }
 
@@ -340,7 +348,7 @@ impl<'a> Engine<'a> {
     ) -> Result<(), crate::load::cable::frame::FrameError> {
         let mut cut = inbox.cut(bytes);
         let mut messages: u64 = 0;
-        while let Some(message) = cut.next()? {
+        while let Some(message) = cut.next_message()? {
             messages += 1;
             match message {
                 Message::Text(text) => self.on_text(place, text, arrived),

@@ -139,7 +139,7 @@ impl Cut<'_> {
     ///
     /// # Errors
     /// Where the bytes are not what a server may send; the connection is lost then.
-    pub fn next(&mut self) -> Result<Option<Message<'_>>, FrameError> {
+    pub fn next_message(&mut self) -> Result<Option<Message<'_>>, FrameError> {
         loop {
             self.forget_lent();
             let bytes = if self.carried { self.pending() } else { self.fresh };
@@ -311,7 +311,7 @@ mod tests {
         let mut all = Vec::new();
         for piece in pieces {
             let mut cut = inbox.cut(piece);
-            while let Some(message) = cut.next()? {
+            while let Some(message) = cut.next_message()? {
                 all.push(match message {
                     Message::Text(payload) => ('t', payload.to_vec()),
                     Message::Binary(payload) => ('b', payload.to_vec()),
@@ -368,7 +368,7 @@ mod tests {
         let mut inbox = Inbox::default();
         for piece in conversation().0.chunks(7) {
             let mut cut = inbox.cut(piece);
-            while cut.next().unwrap().is_some() {}
+            while cut.next_message().unwrap().is_some() {}
         }
         assert!(inbox.0.is_none());
     }

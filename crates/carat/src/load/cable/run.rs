@@ -24,7 +24,7 @@ const QUANTUM_US: u32 = 1_000;
 pub(crate) fn run(load: &CableLoad, board: &Board) -> Result<LoadReport, LoadError> {
     let proc_root = Path::new("/proc");
     raise_descriptors(u64::from(load.steps) * u64::from(load.step_size))?;
-    let dialer = Dialer::new(resolve(&load.url)?, &load.options)?;
+    let dialer = Dialer::new(resolve(&load.url)?)?;
     let dropped = read_listen_overflows(proc_root);
     let engine =
         Engine::new(load, &dialer, board, std::process::id()).map_err(LoadError::Kernel)?;

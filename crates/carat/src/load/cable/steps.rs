@@ -53,6 +53,7 @@ impl<'a> Steps<'a> {
         let mut own = Own::default();
         for _ in 0..self.engine.load.steps {
             let Some(ramp_s) = self.ramp()? else { break };
+            own.slow_connects += self.engine.meter.own.slow_connects;
             self.engine.meter = Meter::begin(Moment::now());
             let step = self.step(ramp_s)?;
             self.engine.tally.steps.push(step);

@@ -17,7 +17,6 @@ pub(crate) struct Tally {
     pub(crate) disconnects: BTreeMap<String, u64>,
     /// Handshakes that failed, by reason.
     pub(crate) refused: BTreeMap<String, u64>,
-    pub(crate) reopened: u64,
     pub(crate) pings: u64,
     pub(crate) ping_gaps: u64,
     pub(crate) altered: u64,

@@ -165,7 +165,10 @@ impl<'a> Engine<'a> {
                 self.free.push_back(place);
             }
             let now = Moment::now();
+            // What was slow while the connections were made still counts.
+            let slow_connects = self.meter.own.slow_connects;
             self.meter = Meter::begin(now);
+            self.meter.own.slow_connects = slow_connects;
             self.supply = Supply::begin(&self.share.plan, now);
             Board::put(&self.board.begun_ms, now.millis());
         }
@@ -332,9 +335,6 @@ impl<'a> Engine<'a> {
         let connection = &mut self.connections[place as usize];
         let (Some(job), Some(wire)) = (connection.job, &mut connection.wire) else { return };
         let request = &self.requests.at(job.route).bytes;
-        if wire.wants_write() && wire.flush().is_err() {
-            return self.broken(place);
-        }
         while connection.written < request.len() {
             match wire.write(&request[connection.written..]) {
                 Ok(sent) => connection.written += sent,

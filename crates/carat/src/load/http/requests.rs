@@ -26,7 +26,8 @@ impl Request {
         if !has("host") {
             line("Host", host);
         }
-        if !has("content-length") && !(route.body.is_empty() && route.method == "GET") {
+        let bare = route.body.is_empty() && route.method == "GET";
+        if !bare && !has("content-length") {
             line("Content-Length", &route.body.len().to_string());
         }
         for (name, value) in &route.headers {

@@ -23,7 +23,7 @@ use std::thread;
 pub(crate) fn run(load: &HttpLoad, boards: &[Board]) -> Result<LoadReport, LoadError> {
     let proc_root = Path::new("/proc");
     raise_descriptors(u64::from(load.connections))?;
-    let dialer = Dialer::new(resolve(&load.base)?, &load.options)?;
+    let dialer = Dialer::new(resolve(&load.base)?)?;
     let requests = Requests::new(&load.routes, dialer.target());
     let shares = shares(load, boards.len() as u32);
     let dropped = read_listen_overflows(proc_root);

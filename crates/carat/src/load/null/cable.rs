@@ -3,6 +3,7 @@
 use crate::load::cable::frame::{read_client_frame, write_server_text};
 use crate::load::cable::handshake::accept_of;
 use crate::load::clock::Moment;
+use crate::load::limits::raise_to_hard;
 use crate::load::net::{self, Poller};
 use serde_json::{Value, json};
 use std::io;
@@ -51,6 +52,7 @@ impl NullCable {
     /// # Errors
     /// Where the kernel has no descriptor for the poller.
     pub fn new(listener: TcpListener) -> io::Result<Self> {
+        raise_to_hard();
         listener.set_nonblocking(true)?;
         let poller = Poller::new(1024)?;
         poller.add(&listener, LISTENER)?;
@@ -77,7 +79,7 @@ impl NullCable {
             if now.since(pinged) >= PING {
                 pinged = now;
                 let seconds = now.0 / 1_000_000_000;
-                self.to_all(&json!({ "type": "ping", "message": seconds }).to_string());
+                self.tell_all(&json!({ "type": "ping", "message": seconds }).to_string());
             }
         }
         Ok(self.truths)
@@ -135,7 +137,7 @@ impl NullCable {
             command["data"].as_str().and_then(|data| serde_json::from_str::<Value>(data).ok());
         let Some(mut data) = data else { return };
         let delivery = |data: &Value| format!(r#"{{"identifier":{identifier},"message":{data}}}"#);
-        self.to_subscribers(&delivery(&data));
+        self.tell_subscribers(&delivery(&data));
         self.truths.push(Truth { asked, sent: Moment::now() });
         data["action"] = "broadcastResult".into();
         if let Some(connection) = &mut self.connections[place] {
@@ -143,7 +145,7 @@ impl NullCable {
         }
     }
 
-    fn to_subscribers(&mut self, text: &str) {
+    fn tell_subscribers(&mut self, text: &str) {
         let mut frame = Vec::new();
         write_server_text(text.as_bytes(), &mut frame);
         for connection in self.connections.iter_mut().flatten() {
@@ -153,7 +155,7 @@ impl NullCable {
         }
     }
 
-    fn to_all(&mut self, text: &str) {
+    fn tell_all(&mut self, text: &str) {
         let upgraded = self.connections.iter_mut().flatten().filter(|one| one.upgraded);
         upgraded.for_each(|connection| connection.say(text));
     }

@@ -1,5 +1,6 @@
 //! A server that answers every HTTP request with the same bytes.
 
+use crate::load::limits::raise_to_hard;
 use crate::load::net::{self, Poller};
 use memchr::memmem;
 use std::io;
@@ -27,6 +28,7 @@ impl NullHttp {
     /// # Errors
     /// Where the kernel has no descriptor for the poller.
     pub fn new(listener: TcpListener, body: usize) -> io::Result<Self> {
+        raise_to_hard();
         listener.set_nonblocking(true)?;
         let poller = Poller::new(256)?;
         poller.add(&listener, LISTENER)?;

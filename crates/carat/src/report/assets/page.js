@@ -267,7 +267,7 @@
       rows.splice(1, 0, '|' + '---|'.repeat(table.rows[0].cells.length));
       try { await navigator.clipboard.writeText(rows.join('\n')); copy.textContent = 'Copied'; } catch { copy.textContent = 'Not allowed here'; }
     });
-    table.parentElement.after(copy);
+    (table.parentElement.matches('.scroll') ? table.parentElement : table).after(copy);
   }
 
   const themes = ['auto', 'light', 'dark'];

@@ -51,7 +51,9 @@ pub(crate) struct Plot {
     pub(crate) bands: Vec<(usize, Vec<BandPoint>)>,
     /// Places on the x axis with a name.
     pub(crate) markers: Vec<(f64, String)>,
-    /// Range of y that several charts share; `None` takes what the lines need.
+    /// Range of x that several charts share; `None` takes what the lines need.
+    pub(crate) x_range: Option<(f64, f64)>,
+    /// Range of y, likewise.
     pub(crate) y_range: Option<(f64, f64)>,
 }
 
@@ -67,6 +69,7 @@ impl Plot {
         let points = || self.lines.iter().flat_map(|line| line.points.iter());
         let bands = || self.bands.iter().flat_map(|(_, band)| band.iter());
         let x = range(points().map(|p| p.0), 0.0)?;
+        let x = self.x_range.unwrap_or(x);
         let y = points().map(|p| p.1).chain(bands().flat_map(|b| [b.lower, b.upper]));
         let needed = || match self.y {
             Axis::Logarithmic(_) => range(y, 0.0).map(|(low, high)| (low / 1.15, high * 1.15)),
@@ -220,7 +223,10 @@ fn draw_x(svg: &mut Svg, plot: &Plot, scale: &Scale, right: f64) {
     let ticks: Vec<(f64, String)> = match &plot.x {
         Axis::Named(ticks) => ticks.clone(),
         Axis::Linear(_) => {
-            let ticks = scale.ticks(6);
+            let mut ticks = scale.ticks(6);
+            if plot.x == Axis::Linear(Unit::Count) {
+                ticks.retain(|tick| tick.fract() == 0.0);
+            }
             ticks.iter().map(|tick| (*tick, unit.tick(*tick, distance(&ticks)))).collect()
         }
         Axis::Logarithmic(_) => scale
@@ -274,6 +280,7 @@ mod tests {
             lines: vec![Line { label: "a".into(), class: 0, stroke: Stroke::Main, points }],
             bands: Vec::new(),
             markers: Vec::new(),
+            x_range: None,
             y_range: None,
         }
     }

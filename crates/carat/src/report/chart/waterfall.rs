@@ -15,10 +15,12 @@ pub(crate) struct WaterfallPart {
     pub(crate) shared: f64,
 }
 
-const WIDTH: f64 = 720.0;
-const LEFT: f64 = 190.0;
-const RIGHT: f64 = 590.0;
-const ROW: f64 = 26.0;
+const WIDTH: f64 = 480.0;
+const LEFT: f64 = 2.0;
+const RIGHT: f64 = 478.0;
+const ROW: f64 = 37.0;
+/// Where a row's bar begins below its text, and how high it is.
+const BAR: (f64, f64) = (18.0, 13.0);
 const TOP: f64 = 6.0;
 
 /// The picture: the parts, the line that nothing explains, the sum.
@@ -66,13 +68,13 @@ pub(crate) fn waterfall(
 fn bar(svg: &mut Svg, class: &str, (scale, from, to): (&Scale, f64, f64), y: f64) {
     let (left, right) = (scale.clamped(from), scale.clamped(to));
     if right - left > 0.05 {
-        svg.rect(class, (left, y + 4.0), (right - left, ROW - 8.0));
+        svg.rect(class, (left, y + BAR.0), (right - left, BAR.1));
     }
 }
 
 fn label(svg: &mut Svg, name: &str, bytes: f64, (total, y): (f64, f64)) {
     let share = if total > 0.0 { 100.0 * bytes / total } else { 0.0 };
-    svg.text("row", (LEFT - 10.0, y + 17.0), Anchor::End, &shorten(name, 28));
+    svg.text("row", (LEFT, y + 13.0), Anchor::Start, &shorten(name, 40));
     let text = format!("{} · {share:.1} %", Unit::Bytes.show(bytes));
-    svg.text("row", (WIDTH, y + 17.0), Anchor::End, &text);
+    svg.text("row", (RIGHT, y + 13.0), Anchor::End, &text);
 }

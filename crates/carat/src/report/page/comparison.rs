@@ -9,7 +9,7 @@ use crate::report::page::frame::{PageOptions, document, footer};
 use crate::report::page::gallery::Gallery;
 use crate::report::page::sections::{said, tone};
 use crate::report::redact::prepare;
-use crate::report::text::{one_line, shorten};
+use crate::report::text::{self, one_line, shorten};
 use crate::report::wording;
 use maud::{Markup, html as markup};
 use std::collections::{BTreeMap, BTreeSet};
@@ -53,23 +53,11 @@ pub fn comparison_html(all: &[Results], options: &PageOptions) -> String {
 
 /// Number, name and day: what tells files apart.
 fn label(at: usize, results: &Results) -> String {
-    let day =
-        results.trials.first().map_or_else(|| "no trial".into(), |trial| day(trial.started_ms));
+    let day = results
+        .trials
+        .first()
+        .map_or_else(|| "no trial".into(), |trial| text::day(trial.started_ms));
     format!("{} · {} · {day}", at + 1, shorten(&one_line(&results.name), 40))
-}
-
-/// The day of a Unix time in UTC (proleptic Gregorian calendar, counted in eras of 400 years from March on).
-fn day(unix_ms: u64) -> String {
-    let days = (unix_ms / 86_400_000) as i64 + 719_468;
-    let era = days / 146_097;
-    let of_era = days % 146_097;
-    let year_of_era = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;
-    let of_year = of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let month = (5 * of_year + 2) / 153;
-    let date = of_year - (153 * month + 2) / 5 + 1;
-    let month = if month < 10 { month + 3 } else { month - 9 };
-    let year = year_of_era + era * 400 + i64::from(month <= 2);
-    format!("{year}-{month:02}-{date:02}")
 }
 
 fn verdicts(file: &File) -> Markup {
@@ -212,23 +200,6 @@ fn machines(files: &[File]) -> Markup {
                 }
             }
             p.soft { (facts.len() - facts.values().filter(|values| values.len() > 1).count()) " facts are the same." }
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::day;
-
-    #[test]
-    fn days_follow_the_calendar() {
-        for (ms, text) in [
-            (0, "1970-01-01"),
-            (951_782_400_000, "2000-02-29"),
-            (1_790_000_000_000, "2026-09-21"),
-            (4_107_542_399_000, "2100-02-28"),
-        ] {
-            assert_eq!(day(ms), text);
         }
     }
 }

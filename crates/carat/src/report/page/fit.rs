@@ -6,8 +6,11 @@ use crate::report::text::shorten;
 /// The most bytes of a page.
 pub(crate) const MOST: usize = 600_000;
 
+/// What is left out, in words, and the function that leaves it out.
+type Step = (&'static str, fn(&mut Results));
+
 /// What can be left out, in this order.
-const STEPS: [(&str, fn(&mut Results)); 5] = [
+const STEPS: [Step; 5] = [
     ("long texts and the servers' last lines", cut_texts),
     ("memory over time", cut_samples),
     ("metrics that decide nothing, and latency histograms", cut_exploratory),
@@ -52,6 +55,7 @@ fn cut_texts(results: &mut Results) {
     results.machine = std::mem::take(&mut results.machine).into_iter().take(60).collect();
     for trial in &mut results.trials {
         trial.log_tail.clear();
+        trial.notes.clear();
         trial.detail = trial.detail.take().map(|detail| shorten(&detail, 200));
         if let Some(load) = &mut trial.load {
             load.flags.clear();

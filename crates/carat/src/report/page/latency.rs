@@ -86,6 +86,7 @@ fn percentiles(merged: &[Merged], says: &str, gallery: &mut Gallery) -> Markup {
         lines: lines(merged, histogram::percentiles),
         bands: Vec::new(),
         markers: Vec::new(),
+        x_range: None,
         y_range: None,
     };
     let caption = Caption { id: "latency-percentiles", title: "Latency by percentile", says };
@@ -100,6 +101,7 @@ fn cumulative(merged: &[Merged], says: &str, gallery: &mut Gallery) -> Markup {
         lines: lines(merged, |histogram| histogram::cumulative(histogram, 120)),
         bands: Vec::new(),
         markers: Vec::new(),
+        x_range: None,
         y_range: Some((0.0, 1.0)),
     };
     let caption = Caption { id: "latency-within", title: "Share of responses within a time", says };

@@ -37,15 +37,10 @@ pub(crate) fn sections(ledger: &Ledger, gallery: &mut Gallery) -> Markup {
         section #ledger {
             h2 { "What the memory is made of" }
             figure {
-                figcaption { "Solid: memory that only one process maps. Pale: a process's proportional part of memory that others map too. The parts and the unexplained line add up to the kernel's figure (PSS)." }
-                (fall)
+                figcaption { "Left: the parts and the unexplained line add up to the kernel's figure (PSS); solid is memory that only one process maps, pale a process's proportional part of memory that others map too. Right: the same by process." }
+                div.grid2 { div.panel { h3 { "Parts" } (fall) } div.panel { h3 { "Tree, processes, parts" } (boxes) } }
             }
-            details { summary { "Numbers" } (table(ledger)) }
-        }
-        section #processes {
-            h2 { "Which process holds it" }
-            figure { figcaption { "The tree, its processes, and the parts of each." } (boxes) }
-            details { summary { "Numbers" } (processes(ledger)) }
+            details { summary { "Numbers" } (table(ledger)) (processes(ledger)) }
             @if !ledger.unread.is_empty() {
                 ul.warn { @for unread in ledger.unread.iter().take(20) { li { "Not in these figures: " (unread) } } }
             }

@@ -1,9 +1,10 @@
 //! Memory over time: the medians of all variants together, then every variant with its trials.
 
-use crate::model::{Results, Sample, Trial, Unit};
+use crate::model::{Results, Unit};
 use crate::report::chart::reduce::{BandPoint, band, reduce};
 use crate::report::chart::scale::range;
 use crate::report::chart::{Axis, Caption, Line, Plot, Stroke};
+use crate::report::course::{courses, is_resident, weight};
 use crate::report::facts;
 use crate::report::page::figures::class;
 use crate::report::page::gallery::Gallery;
@@ -28,18 +29,22 @@ struct Course {
 /// The section; nothing where no trial has samples.
 pub(crate) fn section(results: &Results, gallery: &mut Gallery) -> Markup {
     let resident = is_resident(results);
-    let courses: Vec<Course> = results
+    let drawn: Vec<Course> = results
         .variants
         .iter()
         .enumerate()
         .map(|(place, variant)| course(results, &variant.name, place, resident))
         .collect();
-    let all = courses.iter().flat_map(|c| c.trials.iter().flatten().map(|p| p.1));
-    let Some(range) = range(all, 0.03) else { return markup! {} };
-    let thin = (THIN_LINES / courses.len().max(1)).max(3);
-    let frame = Frame { range, markers: markers(results), thin };
+    let points = || drawn.iter().flat_map(|course| course.trials.iter().flatten());
+    let (Some(seconds), Some(bytes)) =
+        (range(points().map(|point| point.0), 0.0), range(points().map(|point| point.1), 0.03))
+    else {
+        return markup! {};
+    };
+    let thin = (THIN_LINES / drawn.len().max(1)).max(3);
+    let frame = Frame { seconds, bytes, markers: markers(results), thin };
     let what = if resident { "Resident memory" } else { "Proportional memory of the tree" };
-    let most = courses.iter().map(|course| course.trials.len()).max().unwrap_or(0);
+    let most = drawn.iter().map(|course| course.trials.len()).max().unwrap_or(0);
     markup! {
         section #memory-over-time {
             h2 { (what) " over time" }
@@ -50,37 +55,24 @@ pub(crate) fn section(results: &Results, gallery: &mut Gallery) -> Markup {
                     "; the thick line is the median over all trials, the band their middle half. Every picture has the same axes."
                 }
                 div.grid2 {
-                    @if courses.len() > 1 { (together(&courses, &frame, gallery)) }
-                    @for course in &courses {
-                        (alone(course, &courses[0], &frame, gallery))
+                    @if drawn.len() > 1 { (together(&drawn, &frame, gallery)) }
+                    @for course in &drawn {
+                        (alone(course, &drawn[0], &frame, gallery))
                     }
                 }
             }
-            details { summary { "Numbers" } (table(&courses)) }
+            details { summary { "Numbers" } (table(&drawn)) }
         }
     }
 }
 
-/// Resident memory where the experiment is about it and the samples have it.
-fn is_resident(results: &Results) -> bool {
-    let has = |pick: fn(&Sample) -> bool| results.trials.iter().flat_map(|t| &t.samples).any(pick);
-    let asked = results.primary.contains(".rss.");
-    (asked && has(|s| s.rss.is_some())) || !has(|s| s.pss.is_some())
-}
-
 fn course(results: &Results, name: &str, place: usize, resident: bool) -> Course {
-    let counted: Vec<&Trial> =
-        results.trials.iter().filter(|t| t.variant == name && facts::counts(t)).collect();
-    let series = |pick: fn(&Sample) -> Option<crate::model::Bytes>| -> Vec<Vec<(f64, f64)>> {
-        let points = |trial: &&Trial| -> Vec<(f64, f64)> {
-            let point = |s: &Sample| Some((s.at_ms as f64 / 1e3, pick(s)?.0 as f64));
-            trial.samples.iter().filter(|s| !s.partial).filter_map(point).collect()
-        };
-        counted.iter().map(points).filter(|points: &Vec<_>| !points.is_empty()).collect()
-    };
-    let trials = series(if resident { |s| s.rss } else { |s| s.pss });
+    let trials = courses(results, name, weight(resident));
     let several = results.trials.iter().flat_map(|t| &t.samples).any(|s| s.processes > 1);
-    let private = if several && !resident { band(&series(|s| s.uss), PLACES) } else { Vec::new() };
+    let private = match several && !resident {
+        true => band(&courses(results, name, |sample| sample.uss), PLACES),
+        false => Vec::new(),
+    };
     Course {
         name: one_line(name),
         class: class(place),
@@ -119,7 +111,8 @@ fn median(course: &Course, stroke: Stroke) -> Line {
 
 /// What all pictures of the section share.
 struct Frame {
-    range: (f64, f64),
+    seconds: (f64, f64),
+    bytes: (f64, f64),
     markers: Vec<(f64, String)>,
     /// Thin lines per variant.
     thin: usize,
@@ -133,7 +126,8 @@ fn plot(lines: Vec<Line>, bands: Vec<(usize, Vec<BandPoint>)>, frame: &Frame) ->
         lines,
         bands,
         markers: frame.markers.clone(),
-        y_range: Some(frame.range),
+        x_range: Some(frame.seconds),
+        y_range: Some(frame.bytes),
     }
 }
 

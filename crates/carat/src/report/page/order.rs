@@ -85,6 +85,7 @@ fn plot(lines: Vec<Line>, unit: Unit) -> Plot {
         lines,
         bands: Vec::new(),
         markers: Vec::new(),
+        x_range: None,
         y_range: None,
     }
 }

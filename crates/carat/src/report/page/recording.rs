@@ -129,6 +129,7 @@ fn plot(
         lines,
         bands,
         markers,
+        x_range: None,
         y_range: Some((0.0, high * 1.06)),
     }
 }

@@ -71,13 +71,16 @@ pub(crate) fn strip(results: &Results) -> Markup {
     let confidence = results.conclusions.iter().find_map(|c| c.estimate).map(|e| e.confidence);
     markup! {
         dl.facts {
+            @if let Some(first) = results.trials.first() {
+                div { dt { "ran" } dd { (crate::report::text::day(first.started_ms)) } }
+            }
             div { dt { "trials that count" } dd { (counted) " of " (scored) } }
             div { dt { "blocks" } dd { (blocks.len()) " of at most " (results.max_blocks) } }
             @if let Some(confidence) = confidence {
                 div { dt { "intervals" } dd { (format!("{:.0}", confidence * 100.0)) " %, valid at every look" } }
             }
             div { dt { "order" } dd { "random within blocks, seed " (results.seed) } }
-            @for key in ["ruby", "kernel", "cpu"] {
+            @for key in ["ruby", "kernel", "cpu", "processor"] {
                 @if let Some(fact) = results.machine.get(key) { div { dt { (key) } dd { (fact) } } }
             }
         }
@@ -91,13 +94,19 @@ pub(crate) fn warnings(results: &Results) -> Markup {
         .iter()
         .filter_map(|v| Some((v.name.as_str(), facts::failures(results, &v.name)?)))
         .collect();
+    let noted = || {
+        results.variants.iter().flat_map(|variant| {
+            facts::notes(results, &variant.name).into_iter().map(|note| (&variant.name, note))
+        })
+    };
     markup! {
-        @if !results.warnings.is_empty() || !failed.is_empty() {
+        @if !results.warnings.is_empty() || !failed.is_empty() || noted().next().is_some() {
             ul.warn aria-label="Warnings" {
                 @for warning in &results.warnings { li { (warning) } }
                 @for (variant, how) in &failed {
                     li { strong { (variant) } ": trials that do not count: " (how) "." }
                 }
+                @for (variant, note) in noted() { li { strong { (variant) } ": " (note) } }
             }
         }
     }

@@ -52,6 +52,7 @@ pub(crate) fn section(results: &Results, gallery: &mut Gallery) -> Markup {
         lines,
         bands: Vec::new(),
         markers: Vec::new(),
+        x_range: None,
         y_range: Some((0.0, 1.0)),
     };
     let caption = Caption {

@@ -120,6 +120,7 @@ fn picture(results: &Results, (kind, name, pick): Pick<'_>, gallery: &mut Galler
         lines,
         bands: Vec::new(),
         markers: Vec::new(),
+        x_range: None,
         y_range: None,
     };
     let id = format!("steps-{name}");
@@ -129,14 +130,10 @@ fn picture(results: &Results, (kind, name, pick): Pick<'_>, gallery: &mut Galler
 }
 
 fn table(results: &Results, kind: &str) -> Markup {
-    let rows: Vec<(&str, Vec<(f64, f64)>, Vec<(f64, f64)>)> = results
-        .variants
-        .iter()
-        .map(|v| {
-            let at = |pick| medians(&course(results, &v.name, kind, pick));
-            (v.name.as_str(), at(|t: &Times| t.p50), at(|t: &Times| t.p95))
-        })
-        .collect();
+    let rows = results.variants.iter().map(|v| {
+        let at = |pick| medians(&course(results, &v.name, kind, pick));
+        (v.name.as_str(), at(|t: &Times| t.p50), at(|t: &Times| t.p95))
+    });
     markup! {
         div.scroll tabindex="0" role="region" aria-label="Round trips over connections" {
             table {
@@ -145,8 +142,8 @@ fn table(results: &Results, kind: &str) -> Markup {
                     th scope="col" { "median" } th scope="col" { "p95" }
                 } }
                 tbody {
-                    @for (name, middle, high) in &rows {
-                        @for ((clients, median), (_, p95)) in middle.iter().zip(high) {
+                    @for (name, middle, high) in rows {
+                        @for ((clients, median), (_, p95)) in middle.iter().zip(&high) {
                             tr {
                                 th scope="row" { (name) } td { (clients) }
                                 td data-v=(median) { (Unit::Seconds.show(*median)) }

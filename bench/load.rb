@@ -1,0 +1,81 @@
+# frozen_string_literal: true
+
+# What the load generator costs, beside wrk and a plain tokio-tungstenite client, on the same null servers.
+# Runs alternate, figures are medians, processor time is the whole client process's.
+
+require 'json'
+require 'open3'
+
+CARAT = ENV.fetch('CARAT', 'target/release/carat')
+PEER = ENV.fetch('PEER', 'bench/load-peer/target/release/load-peer')
+RUNS = Integer(ENV.fetch('RUNS', '5'))
+CLIENTS = 1000
+BROADCASTS = Integer(ENV.fetch('BROADCASTS', '200'))
+PAYLOAD = 245 # a frame of 346 bytes
+
+def median(figures)
+  sorted = figures.sort
+  (sorted[(sorted.size - 1) / 2] + sorted[sorted.size / 2]) / 2.0
+end
+
+# Runs a null server and yields its URL.
+def null_server(kind)
+  IO.popen([CARAT, 'load', 'null', "--#{kind}"]) do |server|
+    yield server.gets.strip
+  ensure
+    Process.kill('KILL', server.pid)
+  end
+end
+
+# Output of a command and the processor seconds that it used.
+def measured(*command)
+  before = Process.times
+  output, status = Open3.capture2(*command)
+  after = Process.times
+  abort "#{command.first} failed: #{output}" unless status.success? || status.exitstatus == 4
+  [output, after.cutime + after.cstime - before.cutime - before.cstime]
+end
+
+def cable(url, *more)
+  output, = measured(CARAT, 'load', 'cable', url, '--json', '--payload', PAYLOAD.to_s, '--steps', '1', *more.map(&:to_s))
+  JSON.parse(output)['report']
+end
+
+def frames(url)
+  ours = []
+  peers = []
+  RUNS.times do
+    ours << cable(url, '--step-size', CLIENTS, '--broadcasts', BROADCASTS, '--concurrency', 4)['own']
+    peers << measured(PEER, url, CLIENTS.to_s, BROADCASTS.to_s, PAYLOAD.to_s).first.split.map(&:to_f)
+  end
+  cost = median(ours.map { |own| own['cpu_us_per_message'] })
+  peer = median(peers.map(&:first))
+  puts format('| CPU per received frame | %.2f µs | tokio-tungstenite %.2f µs | %.2f |', cost, peer, cost / peer)
+  puts format('| user memory per idle connection | | tokio-tungstenite %d B | |', median(peers.map { |row| row[1] }))
+end
+
+def memory(url)
+  few, many = [1000, 10_000].map do |clients|
+    cable(url, '--step-size', clients, '--broadcasts', 10, '--concurrency', 1)['own']['rss_peak']
+  end
+  puts format('| user memory per idle connection | %d B | | |', (many - few) / 9000)
+  puts format('| resident at 10,000 connections | %.2f MB | | |', many / 1e6)
+end
+
+def requests(url)
+  ours = []
+  wrks = []
+  RUNS.times do
+    output, cpu = measured(CARAT, 'load', 'http', url, '-c', '64', '-d', '3s', '--json')
+    ours << cpu * 1e6 / JSON.parse(output)['report']['completed']
+    output, cpu = measured('wrk', '-t1', '-c64', '-d3', url)
+    wrks << cpu * 1e6 / output[/(\d+) requests in/, 1].to_f
+  end
+  puts format('| CPU per HTTP request, 64 connections | %.2f µs | wrk %.2f µs | %.2f |', median(ours), median(wrks),
+              median(ours) / median(wrks))
+end
+
+puts '| figure | carat | beside it | ratio |', '|---|---|---|---|'
+null_server('cable') { |url| frames(url) }
+null_server('cable') { |url| memory(url) }
+null_server('http') { |url| requests(url) }

@@ -1,0 +1,147 @@
+//! Every fault of an Action Cable server raises exactly its flag.
+
+use crate::load_server::{Fault, cable_server};
+use carat::load::drive;
+use carat::load::null::NullCable;
+use carat::model::load::{CableLoad, LoadReport};
+use carat::model::{CableTable, LoadSpec, Span};
+use std::net::{SocketAddr, TcpListener};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+
+/// Findings about the machine that the test runs on, not about the server.
+const MACHINE: [&str; 5] = ["gen-lag", "gen-cpu", "gen-runqueue", "late-sends", "bounded-stamps"];
+
+fn load(address: SocketAddr) -> CableLoad {
+    let table = CableTable {
+        steps: 2,
+        step_size: 10,
+        broadcasts: 20,
+        concurrency: Some(2),
+        ready_within: Span::seconds(2),
+        timeout: Span::seconds(1),
+        ..CableTable::default()
+    };
+    CableLoad { stale_s: 600.0, ..table.load(&format!("ws://{address}")).unwrap() }
+}
+
+fn report(load: CableLoad) -> LoadReport {
+    drive(&LoadSpec::Cable(load), |_| {}).unwrap()
+}
+
+/// The codes of what was found about the server.
+fn codes(report: &LoadReport) -> Vec<&str> {
+    let codes = report.flags.iter().map(|flag| flag.code.as_str());
+    codes.filter(|code| !MACHINE.contains(code)).collect()
+}
+
+#[test]
+fn every_fault_of_a_server_raises_exactly_its_flag() {
+    for (fault, expected) in [
+        (Fault::None, &[][..]),
+        (Fault::Reorder, &[]),
+        (Fault::Dribble, &[]),
+        (Fault::Drop, &["missing"]),
+        (Fault::Duplicate, &["duplicate"]),
+        (Fault::NeverConfirm, &["not-all-ready"]),
+        (Fault::NeverWelcome, &["not-all-ready"]),
+        (Fault::Reject, &["not-all-ready"]),
+        (Fault::CloseInside, &["disconnects"]),
+        (Fault::SendAway, &["not-all-ready"]),
+        (Fault::Oversized, &["malformed"]),
+        (Fault::Reserved, &["malformed"]),
+        (Fault::NoJson, &["malformed"]),
+        (Fault::NoUtf8, &["malformed"]),
+        (Fault::Alter, &["payload-mismatch"]),
+        (Fault::NoResult, &["missing-results"]),
+    ] {
+        let lasting = matches!(fault, Fault::Oversized | Fault::Reserved);
+        let whole = load(cable_server(fault));
+        let load = if lasting { CableLoad { steps: 1, ..whole } } else { whole };
+        let report = report(load);
+        assert_eq!(codes(&report), expected, "{fault:?}: {:?}", report.flags);
+    }
+}
+
+#[test]
+fn every_delivery_is_counted_once() {
+    let report = report(load(cable_server(Fault::None)));
+    let counts: Vec<_> =
+        report.steps.iter().map(|step| (step.clients, step.expected, step.received)).collect();
+    assert_eq!(counts, [(10, 200, 200), (20, 400, 400)]);
+    for row in report.steps.iter().flat_map(|step| &step.broadcasts) {
+        assert!(row.first_us <= row.complete_us && row.own_us <= row.complete_us, "{row:?}");
+    }
+    assert_eq!(report.completed, 600);
+}
+
+#[test]
+fn what_was_dropped_and_doubled_is_counted_exactly() {
+    let dropped = report(load(cable_server(Fault::Drop)));
+    assert_eq!(dropped.steps.iter().map(|step| step.missing).sum::<u64>(), 6);
+    let doubled = report(load(cable_server(Fault::Duplicate)));
+    assert_eq!(doubled.steps.iter().map(|step| step.duplicate).sum::<u64>(), 6);
+    assert_eq!(doubled.steps.iter().map(|step| step.missing).sum::<u64>(), 0);
+}
+
+#[test]
+fn silence_is_noticed() {
+    let load = CableLoad { stale_s: 0.1, linger_s: 1.0, ..load(cable_server(Fault::None)) };
+    assert_eq!(codes(&report(load)), ["ping-gap"]);
+}
+
+#[test]
+fn a_short_accept_queue_is_noticed() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    rustix::net::listen(&listener, 1).unwrap();
+    let address = listener.local_addr().unwrap();
+    let stop = AtomicBool::new(false);
+    let report = thread::scope(|scope| {
+        let server = scope.spawn(|| {
+            // Nobody is accepted until the queue has overflowed.
+            thread::sleep(std::time::Duration::from_millis(500));
+            NullCable::new(listener)?.serve(&stop)
+        });
+        let load = CableLoad { ready_s: 60.0, steps: 1, step_size: 6, ..load(address) };
+        let report = report(CableLoad {
+            options: carat::model::load::Options { timeout_s: 60.0, ..load.options.clone() },
+            ..load
+        });
+        stop.store(true, Ordering::Relaxed);
+        server.join().unwrap().unwrap();
+        report
+    });
+    assert_eq!(codes(&report), ["syn-drop"], "{:?}", report.flags);
+}
+
+#[test]
+fn the_reported_completion_is_the_one_that_the_server_knows() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let stop = AtomicBool::new(false);
+    let (report, truths) = thread::scope(|scope| {
+        let server = scope.spawn(|| NullCable::new(listener)?.serve(&stop));
+        let table = CableTable {
+            steps: 1,
+            step_size: 500,
+            broadcasts: 60,
+            concurrency: Some(1),
+            ..CableTable::default()
+        };
+        let report = report(table.load(&format!("ws://{address}")).unwrap());
+        stop.store(true, Ordering::Relaxed);
+        (report, server.join().unwrap().unwrap())
+    });
+    let rows = &report.steps[0].broadcasts;
+    assert_eq!(rows.len(), truths.len());
+    let mut errors: Vec<f64> = rows
+        .iter()
+        .zip(&truths)
+        .map(|(row, truth)| {
+            let true_us = truth.sent.0 as f64 / 1e3 - row.intended_us as f64;
+            (row.complete_us.unwrap() as f64 / true_us - 1.0).abs()
+        })
+        .collect();
+    errors.sort_by(f64::total_cmp);
+    assert!(errors[errors.len() / 2] < 0.05, "median error {}", errors[errors.len() / 2]);
+}

@@ -1,0 +1,214 @@
+//! Every fault of an HTTP server is counted under its name; the generator's own faults raise their flags.
+
+use crate::load_server::raw_server;
+use carat::load::null::NullHttp;
+use carat::load::{Generator, drive};
+use carat::model::load::LoadReport;
+use carat::model::{HttpTable, LoadSpec, Span};
+use std::io::Write;
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+const OK: &str = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello";
+
+fn spec(address: SocketAddr, table: HttpTable) -> LoadSpec {
+    LoadSpec::Http(table.load(&format!("http://{address}")).unwrap())
+}
+
+fn table() -> HttpTable {
+    HttpTable {
+        connections: 4,
+        requests: Some(200),
+        timeout: Span::millis(300),
+        expect_body: Some("hello".into()),
+        ..HttpTable::default()
+    }
+}
+
+fn report(address: SocketAddr, table: HttpTable) -> LoadReport {
+    drive(&spec(address, table), |_| {}).unwrap()
+}
+
+fn has(report: &LoadReport, code: &str) -> bool {
+    report.flags.iter().any(|flag| flag.code == code)
+}
+
+fn say(stream: &mut TcpStream, text: &str) {
+    let _ = stream.write_all(text.as_bytes());
+}
+
+#[test]
+fn every_fault_of_a_server_is_counted_under_its_name() {
+    type Answer = fn(&mut TcpStream, usize);
+    let cases: [(&str, Answer); 6] = [
+        ("status", |s, _| say(s, &OK.replace("200 OK", "500 Oops"))),
+        ("body", |s, _| say(s, &OK.replace("hello", "hallo"))),
+        ("malformed", |s, _| say(s, "nonsense\r\n\r\n")),
+        ("malformed", |s, _| say(s, &format!("{OK}{OK}"))),
+        ("timeout", |s, _| say(s, "HTTP/1.1 200 OK\r\n")),
+        ("closed-early", |s, _| {
+            say(s, "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhe");
+            let _ = s.shutdown(std::net::Shutdown::Both);
+        }),
+    ];
+    for (kind, answer) in cases {
+        let few = HttpTable { requests: Some(8), ..table() };
+        let report = report(raw_server(answer), few);
+        assert_eq!(report.errors_by.keys().collect::<Vec<_>>(), [kind], "{report:?}");
+        assert_eq!((report.completed, report.errors), (0, 8), "{kind}");
+        assert!(has(&report, "nothing-completed") && report.is_invalid(), "{kind}");
+    }
+}
+
+#[test]
+fn responses_are_right_however_the_server_sends_them() {
+    type Answer = fn(&mut TcpStream, usize);
+    let cases: [(&str, Answer); 4] = [
+        ("byte by byte", |s, _| OK.chars().for_each(|c| say(s, &c.to_string()))),
+        ("chunked", |s, _| {
+            say(
+                s,
+                "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nhe\r\n3\r\nllo\r\n0\r\n\r\n",
+            );
+        }),
+        ("until the end", |s, _| {
+            say(s, "HTTP/1.1 200 OK\r\n\r\nhello");
+            let _ = s.shutdown(std::net::Shutdown::Both);
+        }),
+        // The third request of a connection meets a server that has just closed it.
+        ("closing idle connections", |s, served| {
+            if served < 2 {
+                say(s, OK);
+            } else {
+                let _ = s.shutdown(std::net::Shutdown::Both);
+            }
+        }),
+    ];
+    for (name, answer) in cases {
+        let report = report(raw_server(answer), table());
+        assert_eq!((report.completed, report.errors), (200, 0), "{name}: {report:?}");
+    }
+}
+
+#[test]
+fn a_server_that_goes_away_ends_the_load() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    drop(listener);
+    let report = report(address, HttpTable { requests: Some(1_000_000), ..table() });
+    assert!(has(&report, "server-gone") && report.is_invalid(), "{:?}", report.flags);
+}
+
+#[test]
+fn a_rate_beyond_the_server_is_not_passed_off_as_reached() {
+    let address = raw_server(|s, _| {
+        thread::sleep(Duration::from_millis(20));
+        say(s, OK);
+    });
+    let table =
+        HttpTable { connections: 1, rate: Some(500.0), timeout: Span::seconds(9), ..table() };
+    let report = report(address, table);
+    assert!(has(&report, "rate-not-reached") && has(&report, "backlog"), "{:?}", report.flags);
+    // Counted from the moment it was meant to be sent, the last of 200 waited for all the others.
+    assert!(report.metrics["latency.max"] > 20.0 * report.metrics["latency.p50"].min(0.02));
+}
+
+/// A generator under way against a null server, disturbed, and its report.
+fn disturbed(disturb: impl FnOnce(u32)) -> LoadReport {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let stop = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let server = scope.spawn(|| NullHttp::new(listener, 5)?.serve(&stop));
+        let table = HttpTable {
+            duration: Some(Span::seconds(3)),
+            requests: None,
+            rate: Some(500.0),
+            expect_body: None,
+            ..table()
+        };
+        let exe = Path::new(env!("CARGO_BIN_EXE_carat"));
+        let mut generator = Generator::spawn(exe, &spec(address, table)).unwrap();
+        let deadline = Instant::now() + Duration::from_secs(60);
+        while generator.progress().done == 0 {
+            assert!(Instant::now() < deadline, "no progress");
+            thread::sleep(Duration::from_millis(10));
+        }
+        disturb(generator.pid());
+        let report = loop {
+            if let Some(report) = generator.poll().unwrap() {
+                break report;
+            }
+            assert!(Instant::now() < deadline, "no report");
+            thread::sleep(Duration::from_millis(10));
+        };
+        stop.store(true, Ordering::Relaxed);
+        server.join().unwrap().unwrap();
+        report
+    })
+}
+
+#[test]
+fn a_stopped_generator_says_that_it_sent_late() {
+    let report = disturbed(|pid| {
+        let pid = rustix::process::Pid::from_raw(pid as i32).unwrap();
+        rustix::process::kill_process(pid, rustix::process::Signal::STOP).unwrap();
+        thread::sleep(Duration::from_millis(500));
+        rustix::process::kill_process(pid, rustix::process::Signal::CONT).unwrap();
+    });
+    assert!(has(&report, "late-sends"), "{:?}", report.flags);
+    // Nothing was left out, and the wait is part of the latency.
+    assert_eq!((report.completed, report.errors), (1500, 0));
+    assert!(report.metrics["latency.max"] > 0.3, "{:?}", report.metrics);
+}
+
+#[test]
+fn a_worker_ends_when_its_parent_does() {
+    let mut worker = Command::new(env!("CARGO_BIN_EXE_carat"))
+        .arg("load-worker")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    let address = raw_server(|s, _| say(s, OK));
+    let long = HttpTable { requests: None, duration: Some(Span::seconds(600)), ..table() };
+    let mut stdin = worker.stdin.take().unwrap();
+    writeln!(stdin, "{}", serde_json::to_string(&spec(address, long)).unwrap()).unwrap();
+    drop(stdin);
+    assert!(!worker.wait().unwrap().success());
+}
+
+#[test]
+fn a_worker_that_gets_nonsense_says_so() {
+    let mut worker = Command::new(env!("CARGO_BIN_EXE_carat"))
+        .arg("load-worker")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut stdin = worker.stdin.take().unwrap();
+    writeln!(stdin, "{{}}").unwrap();
+    let output = worker.wait_with_output().unwrap();
+    drop(stdin);
+    assert!(String::from_utf8(output.stdout).unwrap().contains("something that is not a load"));
+}
+
+#[test]
+fn the_command_prints_a_table_and_json_with_the_same_figures() {
+    let address = raw_server(|s, _| say(s, OK));
+    let run = |more: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_carat"));
+        command.args(["load", "http", &format!("http://{address}/"), "-n", "50", "-c", "2"]);
+        let output = command.args(more).output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8(output.stdout).unwrap()
+    };
+    assert!(run(&[]).starts_with("50 responses in "));
+    let json: serde_json::Value = serde_json::from_str(&run(&["--json"])).unwrap();
+    assert_eq!(json["schema"], "carat.load/1");
+    assert_eq!(json["report"]["completed"], 50);
+}

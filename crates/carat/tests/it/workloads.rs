@@ -1,0 +1,22 @@
+//! The bundled experiment files.
+
+use carat::plan::Experiment;
+use std::fs;
+use std::path::Path;
+
+#[test]
+fn every_bundled_experiment_file_makes_sense_and_has_a_name_of_its_own() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../workloads");
+    let mut names = Vec::new();
+    for workload in fs::read_dir(folder).unwrap() {
+        for file in fs::read_dir(workload.unwrap().path()).unwrap() {
+            let path = file.unwrap().path();
+            if path.extension().is_some_and(|extension| extension == "toml") {
+                let name = Experiment::read(&path).unwrap().name;
+                assert!(!names.contains(&name), "{}: `{name}` is taken", path.display());
+                names.push(name);
+            }
+        }
+    }
+    assert!(names.len() >= 10, "only {names:?}");
+}
