@@ -170,11 +170,7 @@ fn a_budget_is_broken_kept_or_unproven_by_the_whole_interval() {
         budget(&results, &[Budget::parse(text).unwrap()]).iter().map(|o| o.kept).collect()
     };
     assert_eq!(judged("memory.pss.final<+2%"), [Kept::Yes, Kept::Yes, Kept::Yes]);
-<<<<<<< HEAD
     assert_eq!(judged("latency.p95<+5%")[1..], [Kept::Yes, Kept::Broken]);
-=======
-    assert_eq!(judged("latency.p95<+5%"), [Kept::Unproven, Kept::Yes, Kept::Broken]);
->>>>>>> main
     assert_eq!(judged("memory.pss.final<-21%")[0], Kept::Unproven);
     assert_eq!(
         judged("memory.pss.final<400MB"),
@@ -182,11 +178,7 @@ fn a_budget_is_broken_kept_or_unproven_by_the_whole_interval() {
     );
     assert_eq!(judged("broadcast.own.p95<1s"), [Kept::Unproven; 4], "no figure is no pass");
     let line = budget(&results, &[Budget::parse("latency.p95<+5%").unwrap()])[2].to_string();
-<<<<<<< HEAD
     assert!(line.starts_with("✗ latency.p95<+5% BROKEN by trim at full GC: +"), "{line}");
-=======
-    assert!(line.starts_with("✗ latency.p95<+5% BROKEN by trim at full GC: +13 %"), "{line}");
->>>>>>> main
 }
 
 #[test]
