@@ -184,7 +184,7 @@ fn a_budget_is_broken_kept_or_unproven_by_the_whole_interval() {
 #[test]
 fn the_terminal_speaks_plainly_and_in_line() {
     let text = terminal(&Recipe::arenas().build(), Style::default());
-    assert!(text.starts_with("▼ arena_max = 2 uses 21"), "{text}");
+    assert!(text.starts_with("▼ arena_max = 2 uses 21 % less memory than default"), "{text}");
     assert!(!text.contains('\u{1b}'), "no colour unless asked");
     assert!(text.lines().all(|line| line.chars().count() <= 100), "{text}");
     let narrow = terminal(&Recipe::arenas().build(), Style { colour: false, width: 60 });

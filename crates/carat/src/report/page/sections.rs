@@ -96,7 +96,7 @@ pub(crate) fn warnings(results: &Results) -> Markup {
         .collect();
     let noted = || {
         results.variants.iter().flat_map(|variant| {
-            facts::notes(results, &variant.name).into_iter().map(|note| (&variant.name, note))
+            facts::notes(results, &variant.name).into_iter().map(move |note| (&variant.name, note))
         })
     };
     markup! {
