@@ -2,7 +2,7 @@
 
 use crate::model::{Better, Conclusion, Estimate, Results, Role, Unit, Verdict, metric};
 use crate::report::facts;
-use crate::verdict::wording::noun;
+use crate::verdict::noun::noun;
 
 /// What is said of one variant.
 #[derive(Debug, Clone, PartialEq)]
@@ -37,11 +37,10 @@ pub(crate) fn sentences(results: &Results) -> Vec<Sentence> {
                     "has not been compared: it has no scored trials beside the baseline's".into()
                 }
             };
-            let price = if verdict == Verdict::Undecided && found.and_then(|c| c.estimate).is_none()
-            {
-                String::new()
-            } else {
-                price(results, &variant.name)
+            // A price is the price of something: nothing is bought by what is undecided.
+            let price = match verdict {
+                Verdict::Undecided => String::new(),
+                _ => price(results, &variant.name),
             };
             Sentence { variant: variant.name.clone(), verdict, rest: format!("{main}{price}.") }
         })
@@ -140,7 +139,10 @@ fn primary(results: &Results, conclusion: &Conclusion) -> String {
     let metric = conclusion.metric.as_str();
     let noun = noun(metric);
     let Some(estimate) = &conclusion.estimate else {
-        return format!("cannot be judged yet: {blocks} are too few for an interval of its {noun}");
+        let are = if conclusion.blocks == 1 { "is" } else { "are" };
+        return format!(
+            "cannot be judged yet: {blocks} {are} too few for an interval of its {noun}"
+        );
     };
     match conclusion.verdict {
         Verdict::Equivalent => format!(

@@ -34,11 +34,9 @@ pub(crate) fn metrics(seen: &Seen) -> BTreeMap<String, f64> {
     let bytes = |amount: Option<Bytes>| amount.map(|bytes| bytes.0 as f64);
     let (ready, last) = (seen.ready.as_ref(), seen.last.as_ref());
     let pss_peak = seen.samples.iter().chain(last).filter_map(|sample| sample.pss).max();
-    let system = match seen.available {
-        // Memory that others freed meanwhile is not the server's doing: a negative cost is unknown.
-        (Some(before), Some(after)) if before >= after => Some(before - after),
-        _ => None,
-    };
+    // Negative where others freed more meanwhile: dropping such a trial would be choosing by value.
+    let (before, after) = seen.available;
+    let system = before.zip(after).map(|(before, after)| before.0 as f64 - after.0 as f64);
     let named = [
         ("boot.time", seen.boot.map(|boot| boot.as_secs_f64())),
         ("memory.rss.ready", bytes(ready.and_then(|sample| sample.rss))),
@@ -51,7 +49,7 @@ pub(crate) fn metrics(seen: &Seen) -> BTreeMap<String, f64> {
         ("memory.pss.peak", bytes(pss_peak)),
         ("memory.rss.late", late(seen, |sample| sample.rss)),
         ("memory.pss.late", late(seen, |sample| sample.pss)),
-        ("memory.system.final", bytes(system)),
+        ("memory.system.final", system),
         ("gc.count", seen.collections.map(|[all, _, _]| all as f64)),
         ("gc.major.count", seen.collections.map(|[_, major, _]| major as f64)),
         ("gc.time", seen.collections.map(|[_, _, nanoseconds]| nanoseconds as f64 / 1e9)),
@@ -105,7 +103,11 @@ mod tests {
     #[test]
     fn what_was_not_seen_is_left_out_and_never_zero() {
         assert!(metrics(&Seen::default()).is_empty());
-        let freed = Seen { available: (Some(Bytes(1)), Some(Bytes(2))), ..Seen::default() };
-        assert!(metrics(&freed).is_empty());
+    }
+
+    #[test]
+    fn memory_that_others_freed_meanwhile_makes_a_negative_figure_and_no_gap() {
+        let freed = Seen { available: (Some(Bytes(1)), Some(Bytes(3))), ..Seen::default() };
+        assert_eq!(metrics(&freed)["memory.system.final"], -2.0);
     }
 }

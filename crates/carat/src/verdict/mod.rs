@@ -8,11 +8,11 @@ mod doubts;
 pub mod forecast;
 pub mod growth;
 pub mod judge;
+pub mod noun;
 pub mod outcomes;
 pub mod pairs;
 pub mod question;
 pub mod warning;
-pub mod wording;
 
 pub use forecast::{Forecast, Outlook, forecast};
 pub use judge::{Judge, Judgement, Next, Stop, judge};

@@ -1,6 +1,6 @@
 //! What a reader should know before trusting a judgement.
 
-use crate::verdict::wording::noun;
+use crate::verdict::noun::noun;
 use std::fmt;
 
 /// Something that weakens a judgement; its text ends with what to do.
