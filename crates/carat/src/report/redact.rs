@@ -123,6 +123,9 @@ pub(crate) fn prepare(results: &Results, audience: Audience) -> Results {
         trial.variant = name(&trial.variant);
         rules.edit(&mut trial.id);
         trial.notes.iter_mut().for_each(|note| rules.edit(note));
+        for ledger in trial.samples.iter_mut().filter_map(|sample| sample.ledger.as_mut()) {
+            edit_ledger(&rules, ledger);
+        }
         trial.detail = trial.detail.take().map(|detail| rules.text(&detail));
         trial.metrics = rules.names(std::mem::take(&mut trial.metrics));
         if let Some(load) = &mut trial.load {

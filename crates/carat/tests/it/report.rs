@@ -190,3 +190,18 @@ fn the_terminal_speaks_plainly_and_in_line() {
     let narrow = terminal(&Recipe::arenas().build(), Style { colour: false, width: 60 });
     assert!(narrow.contains("▼ smaller"), "{narrow}");
 }
+
+#[test]
+fn a_ledger_among_the_samples_shows_no_secret_and_is_drawn() {
+    let mut results = Recipe::default().build();
+    for trial in &mut results.trials {
+        let last = trial.samples.last_mut().unwrap();
+        last.ledger = Some(Box::new(crate::report_things::ledger("a worker")));
+    }
+    for audience in [Audience::Own, Audience::Shared] {
+        assert!(!json(&results, audience).unwrap().contains("canary-8"));
+    }
+    let page = html(&results, &PageOptions::default());
+    assert!(page.contains("What the memory was made of") && page.contains("Ruby slots, live"));
+    assert!(!page.contains("canary-8"));
+}

@@ -49,7 +49,7 @@ pub(crate) fn sections(ledger: &Ledger, gallery: &mut Gallery) -> Markup {
 }
 
 /// Live memory and its free counterpart share a colour; the free one follows it in the picture.
-fn colour(kind: PartKind) -> usize {
+pub(crate) fn colour(kind: PartKind) -> usize {
     match kind {
         PartKind::SlotsLive | PartKind::SlotsFree => 1,
         PartKind::MallocLive | PartKind::MallocFree | PartKind::Malloc => 2,

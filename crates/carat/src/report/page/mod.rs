@@ -11,6 +11,7 @@ mod latency;
 mod ledger;
 mod memory;
 mod order;
+mod parts;
 mod recording;
 mod sections;
 mod sharing;
