@@ -32,7 +32,7 @@ pub(crate) fn section(results: &Results, gallery: &mut Gallery) -> Markup {
     markup! {
         section #parts {
             h2 { "What the memory was made of" }
-            p.note { "After the last request, of the trial whose memory is the median of its variant. The parts and the unexplained line add up to the kernel's figure (PSS); solid is memory that only one process maps. Every picture has its own scale." }
+            p.soft { "After the last request, of the trial whose memory is the median of its variant. The parts and the unexplained line add up to the kernel's figure (PSS); solid is memory that only one process maps. Every picture has its own scale." }
             div.grid2 {
                 @for (at, name, picture) in &pictures {
                     div class={ "panel of v" (at) } { h3 { (one_line(name)) } (picture) }
