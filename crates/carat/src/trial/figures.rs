@@ -1,6 +1,7 @@
 //! From samples and the load's report to the metrics of a trial: pure.
 
 use crate::model::{Bytes, LoadReport, Sample};
+use carat_stats::summary::late_median;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -66,18 +67,13 @@ pub(crate) fn metrics(seen: &Seen) -> BTreeMap<String, f64> {
 /// A median, not the last value: variants that give memory back draw a saw.
 fn late(seen: &Seen, figure: impl Fn(&Sample) -> Option<Bytes>) -> Option<f64> {
     let (from, to) = seen.window_ms?;
-    let quarter = to - (to - from) / 4;
-    let mut amounts: Vec<u64> = seen
-        .samples
-        .iter()
-        .filter(|sample| (quarter..=to).contains(&sample.at_ms))
-        .chain(&seen.last)
-        .filter_map(|sample| figure(sample).map(|bytes| bytes.0))
+    let amount = |sample: &Sample| figure(sample).map(|bytes| bytes.0 as f64);
+    let during = seen.samples.iter().filter(|sample| (from..=to).contains(&sample.at_ms));
+    let series: Vec<(f64, f64)> = during
+        .filter_map(|sample| Some((sample.at_ms as f64, amount(sample)?)))
+        .chain(seen.last.as_ref().and_then(amount).map(|last| (to as f64, last)))
         .collect();
-    amounts.sort_unstable();
-    let upper = amounts.get(amounts.len() / 2)?;
-    let lower = amounts.get((amounts.len() - 1) / 2)?;
-    Some((*lower as f64 + *upper as f64) / 2.0)
+    late_median(&series)
 }
 
 #[cfg(test)]

@@ -18,16 +18,7 @@ pub(crate) fn sections(ledger: &Ledger, gallery: &mut Gallery) -> Markup {
         ledger.parts.iter().map(|part| format!("{} {}", part.kind.label(), part.pss)).collect();
     let says =
         format!("{}; unexplained {}", says.join(", "), Unit::Bytes.show(ledger.unexplained as f64));
-    let parts: Vec<WaterfallPart> = ledger
-        .parts
-        .iter()
-        .map(|part| WaterfallPart {
-            label: part.kind.label().into(),
-            class: colour(part.kind),
-            private: part.private.0 as f64,
-            shared: part.shared().0 as f64,
-        })
-        .collect();
+    let parts = steps(ledger);
     let total = ledger.pss.0 as f64;
     let caption = Caption { id: "ledger-waterfall", title: "The parts of the memory", says: &says };
     let fall = gallery.show(waterfall(&parts, ledger.unexplained as f64, total, &caption));
@@ -48,8 +39,19 @@ pub(crate) fn sections(ledger: &Ledger, gallery: &mut Gallery) -> Markup {
     }
 }
 
+/// The parts of a ledger as steps of a waterfall.
+pub(crate) fn steps(ledger: &Ledger) -> Vec<WaterfallPart> {
+    let step = |part: &Part| WaterfallPart {
+        label: part.kind.label().into(),
+        class: colour(part.kind),
+        private: part.private.0 as f64,
+        shared: part.shared().0 as f64,
+    };
+    ledger.parts.iter().map(step).collect()
+}
+
 /// Live memory and its free counterpart share a colour; the free one follows it in the picture.
-pub(crate) fn colour(kind: PartKind) -> usize {
+fn colour(kind: PartKind) -> usize {
     match kind {
         PartKind::SlotsLive | PartKind::SlotsFree => 1,
         PartKind::MallocLive | PartKind::MallocFree | PartKind::Malloc => 2,

@@ -3,10 +3,10 @@
 use crate::model::ledger::{Ledger, PartKind};
 use crate::model::{Results, Unit};
 use crate::report::chart::Caption;
-use crate::report::chart::waterfall::{WaterfallPart, waterfall};
+use crate::report::chart::waterfall::waterfall;
 use crate::report::facts;
 use crate::report::page::gallery::Gallery;
-use crate::report::page::ledger::colour;
+use crate::report::page::ledger::steps;
 use crate::report::text::one_line;
 use maud::{Markup, html as markup};
 
@@ -56,21 +56,16 @@ fn median_ledger<'a>(results: &'a Results, variant: &str) -> Option<&'a Ledger> 
 }
 
 fn picture(at: usize, name: &str, ledger: &Ledger, gallery: &mut Gallery) -> Markup {
-    let parts: Vec<WaterfallPart> = ledger
-        .parts
-        .iter()
-        .map(|part| WaterfallPart {
-            label: part.kind.label().into(),
-            class: colour(part.kind),
-            private: part.private.0 as f64,
-            shared: part.shared().0 as f64,
-        })
-        .collect();
     let says: Vec<String> =
         ledger.parts.iter().map(|part| format!("{} {}", part.kind.label(), part.pss)).collect();
     let (id, title) = (format!("parts-{at}"), format!("The parts of {}", one_line(name)));
     let caption = Caption { id: &id, title: &title, says: &says.join(", ") };
-    gallery.show(waterfall(&parts, ledger.unexplained as f64, ledger.pss.0 as f64, &caption))
+    gallery.show(waterfall(
+        &steps(ledger),
+        ledger.unexplained as f64,
+        ledger.pss.0 as f64,
+        &caption,
+    ))
 }
 
 fn table(ledgers: &[(&str, &Ledger)]) -> Markup {
