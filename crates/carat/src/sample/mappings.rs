@@ -108,7 +108,9 @@ fn note_figure(mapping: &mut Mapping, line: &[u8]) {
             b"Rss" => mapping.rss = bytes,
             b"Pss" => mapping.pss = bytes,
             b"Anonymous" => mapping.anonymous = bytes,
-            b"Private_Clean" | b"Private_Dirty" => mapping.private = mapping.private + bytes,
+            b"Private_Clean" | b"Private_Dirty" => {
+                mapping.private = Bytes(mapping.private.0.saturating_add(bytes.0));
+            }
             _ => {}
         }
     }
@@ -143,6 +145,14 @@ mod tests {
         let heap = &parse_mappings(SMAPS)[0];
         // 8000 kB are shared and count (20000 - 18892) kB.
         assert!((heap.shared_weight() - 1108.0 / 8000.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn absurd_figures_are_the_most_there_is() {
+        let text = b"1000-2000 rw-p 0 0:0 0\nRss: 9 kB\nPrivate_Clean: 9 kB\nPrivate_Dirty: 18892268918892000 kB\n";
+        let mapping = &parse_mappings(text)[0];
+        assert_eq!(mapping.private, Bytes(u64::MAX));
+        assert!((mapping.shared_weight() - 1.0).abs() < 1e-9);
     }
 
     #[test]

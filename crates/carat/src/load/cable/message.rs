@@ -122,10 +122,7 @@ impl Tongue {
     pub fn hear(&mut self, text: &[u8]) -> Heard {
         for shape in &self.shapes {
             if let Some(number) = shape.number(text) {
-                return match shape.action {
-                    Action::Broadcast => Heard::Broadcast(number),
-                    Action::Result => Heard::Result(number),
-                };
+                return shape.action.heard(number);
             }
         }
         if text.starts_with(PING) && text.len() < 64 && text.ends_with(b"}") && text.is_ascii() {
@@ -157,40 +154,65 @@ impl Tongue {
     }
 
     fn understand_delivery(&mut self, text: &[u8], message: Option<&Value>) -> Heard {
+        match self.read_delivery(message) {
+            Ok((action, number)) => {
+                self.learn(text, action, number);
+                action.heard(number)
+            }
+            Err(heard) => heard,
+        }
+    }
+
+    /// Which message it is and of which broadcast; what else it means where it is neither.
+    fn read_delivery(&self, message: Option<&Value>) -> Result<(Action, u64), Heard> {
         let field = |name: &str| message.and_then(|message| message.get(name));
         let action = match field("action").and_then(Value::as_str) {
             Some(action) if action == self.action => Action::Broadcast,
             Some(action) if Some(action) == self.result.as_deref() => Action::Result,
-            _ => return Heard::Other,
+            _ => return Err(Heard::Other),
         };
         let payload = field("payload");
         let token = match self.shape {
             PayloadShape::String => payload,
             PayloadShape::Object => payload.and_then(|payload| payload.get("sendTime")),
         };
-        let Some(digits) = token.and_then(Value::as_str).and_then(|t| t.strip_prefix(&self.mark))
-        else {
-            // Another run's broadcast, still in the server's queue.
-            return Heard::Other;
-        };
-        let Some(number) = digits.as_bytes().first_chunk().and_then(parse_digits) else {
-            return Heard::Altered;
-        };
-        if payload != Some(&self.payload(number)) {
-            return Heard::Altered;
-        }
-        self.learn(text, action);
-        match action {
-            Action::Broadcast => Heard::Broadcast(number),
-            Action::Result => Heard::Result(number),
+        // Another run's broadcast may still be in the server's queue.
+        let digits = token
+            .and_then(Value::as_str)
+            .and_then(|token| token.strip_prefix(&self.mark))
+            .ok_or(Heard::Other)?;
+        let number = digits.as_bytes().first_chunk().and_then(parse_digits);
+        let number = number.ok_or(Heard::Altered)?;
+        if payload == Some(&self.payload(number)) {
+            Ok((action, number))
+        } else {
+            Err(Heard::Altered)
         }
     }
 
-    fn learn(&mut self, text: &[u8], action: Action) {
+    /// Remembers a shape, if the digits that are in sight are the ones that say the number.
+    fn learn(&mut self, text: &[u8], action: Action, number: u64) {
         let mut marks = memmem::find_iter(text, &self.mark);
-        if let (Some(at), None, true) = (marks.next(), marks.next(), self.shapes.len() < SHAPES) {
-            let digits = at + self.mark.len();
+        let (Some(at), None, true) = (marks.next(), marks.next(), self.shapes.len() < SHAPES)
+        else {
+            return;
+        };
+        let digits = at + self.mark.len();
+        let mut other = text.to_vec();
+        let Some(place) = other.get_mut(digits..digits + DIGITS) else { return };
+        place.copy_from_slice(format!("{:016x}", !number).as_bytes());
+        let other = serde_json::from_slice::<Value>(&other).unwrap_or_default();
+        if self.read_delivery(other.get("message")) == Ok((action, !number)) {
             self.shapes.push(Shape { bytes: text.to_vec(), digits, action });
+        }
+    }
+}
+
+impl Action {
+    fn heard(self, number: u64) -> Heard {
+        match self {
+            Self::Broadcast => Heard::Broadcast(number),
+            Self::Result => Heard::Result(number),
         }
     }
 }
@@ -307,6 +329,25 @@ mod tests {
         }
         assert_eq!(tongue.hear(b"{\"type\":\"welcome\xff\"}"), Heard::Malformed);
         assert_eq!(tongue.hear(b"{\"type\":\"ping\",\"message\":\xff}"), Heard::Malformed);
+    }
+
+    #[test]
+    fn digits_that_stand_for_no_number_are_never_learnt() {
+        let text = |written: &str, elsewhere: &str| {
+            let tongue = tongue(false);
+            let escaped = tongue.payload(1).to_string().replace('-', r"\u002d");
+            let delivery = delivery(&tongue, 1, "broadcast");
+            let delivery = delivery.replace(&tongue.payload(1).to_string(), &escaped);
+            delivery.replace("}}", &format!(r#"}},"{written}":"carat-00000007-{elsewhere}"}}"#))
+        };
+        // The payload's own mark is escaped, so the only one in sight is somebody else's.
+        let mut experienced = tongue(false);
+        for elsewhere in ["", "0000000000000001", "0000000000000002"] {
+            for written in ["a", "b", "b"] {
+                let text = text(written, elsewhere);
+                assert_eq!(experienced.hear(text.as_bytes()), Heard::Broadcast(1), "{text}");
+            }
+        }
     }
 
     #[test]
