@@ -24,6 +24,8 @@ pub(crate) struct Job {
     pub(crate) route: u16,
     /// When it was meant to be sent.
     pub(crate) intended: Moment,
+    /// Whether it fell due while every connection was busy.
+    pub(crate) waited: bool,
     /// Whether it has already been moved to a new connection.
     pub(crate) retried: bool,
 }

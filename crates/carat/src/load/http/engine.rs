@@ -61,7 +61,8 @@ pub(crate) struct Engine<'a> {
     outstanding: u64,
     supply: Supply,
     begun: bool,
-    starved: Moment,
+    /// Since when every connection has been busy.
+    all_busy: Option<Moment>,
     /// Since when every attempt to connect has failed.
     refused: Option<Moment>,
     started: Moment,
@@ -100,7 +101,7 @@ impl<'a> Engine<'a> {
             outstanding: 0,
             supply: Supply::none(),
             begun: false,
-            starved: Moment(0),
+            all_busy: None,
             refused: None,
             started: now,
             next_tick: now,
@@ -178,18 +179,21 @@ impl<'a> Engine<'a> {
     /// Gives due jobs to free connections.
     fn hand_out(&mut self, now: Moment) {
         while let Some(place) = self.free.front().copied() {
-            let Some(intended) = self.supply.next(now) else { return };
+            let Some(intended) = self.supply.next(now) else {
+                self.all_busy = None;
+                return;
+            };
             self.free.pop_front();
             self.assign(place, intended);
         }
-        if self.supply.due(now).is_some_and(|due| due <= now) {
-            self.starved = now;
-        }
+        // What falls due from here on waits for a connection; what was due before waited for us.
+        self.all_busy.get_or_insert(now);
     }
 
     /// Sleeps out the quantum, so that many arrivals cost one wake-up.
     fn coalesce(&self, now: Moment) {
-        let hungry = self.free.is_empty() && self.supply.is_open() && self.starved == now;
+        let due = self.supply.due(now).is_some_and(|due| due <= now);
+        let hungry = self.free.is_empty() && self.supply.is_open() && due;
         if self.share.quantum == 0 || self.outstanding == 0 || hungry {
             return;
         }
@@ -241,7 +245,8 @@ impl<'a> Engine<'a> {
     fn assign(&mut self, place: u32, intended: Moment) {
         let route = self.chooser.next(self.requests);
         let connection = &mut self.connections[place as usize];
-        connection.job = Some(Job { route, intended, retried: false });
+        let waited = self.all_busy.is_some_and(|since| intended >= since);
+        connection.job = Some(Job { route, intended, waited, retried: false });
         self.outstanding += 1;
         match connection.state {
             State::Idle => self.begin_request(place),
@@ -323,7 +328,7 @@ impl<'a> Engine<'a> {
         self.tally.first.get_or_insert(now);
         self.tally.last_send = Some(now);
         if self.supply.is_open() && !job.retried {
-            if job.intended <= self.starved {
+            if job.waited {
                 self.tally.waited += 1;
             } else {
                 self.meter.own.late.record(now.since(job.intended));
