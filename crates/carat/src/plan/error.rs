@@ -1,5 +1,6 @@
 //! What can be wrong with an experiment file, said so that it can be mended.
 
+use crate::settings::catalogue::nearest_word;
 use std::path::PathBuf;
 
 /// Why an experiment file cannot be run.
@@ -33,16 +34,6 @@ pub enum PlanError {
     },
 }
 
-/// The nearest of `known` to `word`, if any is near enough to be what was meant.
-pub(crate) fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    known
-        .into_iter()
-        .map(|candidate| (strsim::jaro_winkler(word, candidate), candidate))
-        .filter(|(likeness, _)| *likeness > 0.75)
-        .max_by(|a, b| a.0.total_cmp(&b.0))
-        .map(|(_, candidate)| candidate)
-}
-
 /// Adds the nearest known key to the message that `toml` gives for an unknown one.
 pub(crate) fn explain_toml(error: &toml::de::Error) -> String {
     let text = error.to_string();
@@ -50,7 +41,7 @@ pub(crate) fn explain_toml(error: &toml::de::Error) -> String {
     let message = error.message();
     let Some(rest) = message.strip_prefix("unknown field `") else { return text.to_owned() };
     let Some((unknown, expected)) = rest.split_once('`') else { return text.to_owned() };
-    match nearest(unknown, expected.split('`').skip(1).step_by(2)) {
+    match nearest_word(unknown, expected.split('`').skip(1).step_by(2)) {
         Some(known) => format!("{text}\nhint: did you mean `{known}`?"),
         None => text.to_owned(),
     }
@@ -63,8 +54,8 @@ mod tests {
     #[test]
     fn the_nearest_known_word_is_named_and_a_far_one_is_not() {
         let known = ["requests", "connections", "path"];
-        assert_eq!(nearest("request", known), Some("requests"));
-        assert_eq!(nearest("conections", known), Some("connections"));
-        assert_eq!(nearest("zebra", known), None);
+        assert_eq!(nearest_word("request", known), Some("requests"));
+        assert_eq!(nearest_word("conections", known), Some("connections"));
+        assert_eq!(nearest_word("zebra", known), None);
     }
 }

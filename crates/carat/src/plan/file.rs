@@ -1,8 +1,9 @@
 //! The experiment file as it is written, and what it means once checked.
 
 use crate::model::metric;
-use crate::plan::error::{explain_toml, nearest};
+use crate::plan::error::explain_toml;
 use crate::plan::{LoadTable, Percent, PlanError, Span};
+use crate::settings::catalogue::nearest_word;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use std::collections::{BTreeMap, BTreeSet};
@@ -269,7 +270,8 @@ impl Experiment {
         for name in metrics {
             if metric::find(name).is_none() {
                 let known = metric::METRICS.iter().map(|metric| metric.name);
-                let hint = nearest(name, known).map(|near| format!("; did you mean `{near}`?"));
+                let hint =
+                    nearest_word(name, known).map(|near| format!("; did you mean `{near}`?"));
                 return Some(format!("unknown metric `{name}`{}", hint.unwrap_or_default()));
             }
         }
