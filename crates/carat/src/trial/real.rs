@@ -122,6 +122,7 @@ impl Bench for RealBench {
             generator: None,
             sampler,
             samples: Vec::new(),
+            marks: self.experiment.measure.at_requests.clone(),
             began: Instant::now(),
             guard: &mut self.guard,
             interrupt: self.workshop.interrupt.clone(),
@@ -195,7 +196,9 @@ impl Script<'_> {
         let started = self.start_server(site)?;
         self.wait_until_ready(site)?;
         seen.boot = Some(started.elapsed());
-        seen.ready = Some(site.full_sample());
+        let ready = site.full_sample();
+        site.keep(ready.clone());
+        seen.ready = Some(ready);
         let (table, authority) = (&self.experiment.load, format!("127.0.0.1:{}", self.places.port));
         if let Some(warmup) = table.warmup(&authority).map_err(contradiction)? {
             self.drive(site, warmup, Phase::WarmUp)?;
@@ -219,7 +222,7 @@ impl Script<'_> {
         seen.collections = Collections::read(&root, &members).since(&before);
         seen.notes = self.not_taken(&root, &members);
         last.ledger = Some(Box::new(site.ledger()));
-        site.samples.push(last.clone());
+        site.keep(last.clone());
         seen.last = Some(last);
         let fatal = report.flags.iter().find(|flag| flag.severity == Severity::Fatal);
         let invalid = fatal.map(|flag| format!("{}: {}", flag.code, flag.message));

@@ -19,6 +19,8 @@ pub(crate) struct Site<'a> {
     pub(crate) generator: Option<Generator>,
     pub(crate) sampler: Sampler,
     pub(crate) samples: Vec<Sample>,
+    /// Numbers of answered requests at which a full sample is still to be taken.
+    pub(crate) marks: Vec<u64>,
     pub(crate) began: Instant,
     pub(crate) guard: &'a mut Guard,
     pub(crate) interrupt: Interrupt,
@@ -48,19 +50,38 @@ impl Site<'_> {
         if let Some(status) = self.server.as_mut().and_then(Server::ended) {
             return Err(Halt::Ended(status));
         }
+        let answered = self.generator.as_ref().filter(|_| phase == Phase::Load);
+        let answered = answered.map(|load| load.progress().done);
+        let marked = answered.is_some_and(|answered| self.passes_a_mark(answered));
         let wait = self.sampler.wait(self.began.elapsed());
-        if wait.is_zero() {
+        if wait.is_zero() || marked {
             let members = self.members();
-            let mut sample = self.sampler.sample(&members, self.began.elapsed());
-            if phase == Phase::Load {
-                sample.answered = self.generator.as_mut().map(|load| load.progress().done);
-            }
+            let at = self.began.elapsed();
+            let mut sample = match marked {
+                true => self.sampler.full(&members, at),
+                false => self.sampler.sample(&members, at),
+            };
+            sample.answered = answered;
             let memory = weight(&sample);
-            self.samples.push(sample);
+            self.keep(sample);
             (self.watch)(Progress { phase, done, memory });
         }
         sleep(wait.clamp(Duration::from_millis(1), Duration::from_millis(20)));
         Ok(())
+    }
+
+    /// Keeps a sample; the later one of two within a millisecond.
+    pub(crate) fn keep(&mut self, sample: Sample) {
+        if self.samples.last().is_some_and(|last| last.at_ms == sample.at_ms) {
+            self.samples.pop();
+        }
+        self.samples.push(sample);
+    }
+
+    fn passes_a_mark(&mut self, answered: u64) -> bool {
+        let ahead = self.marks.len();
+        self.marks.retain(|mark| *mark > answered);
+        self.marks.len() < ahead
     }
 
     /// Steps for a fixed time.
