@@ -292,6 +292,9 @@ impl Experiment {
         if self.measure.sample_every.0.is_zero() {
             return Some("measure.sample_every must be longer than nothing".into());
         }
+        if self.measure.at_requests.contains(&0) {
+            return Some("measure.at_requests must name numbers above 0".into());
+        }
         None
     }
 }
