@@ -4,15 +4,17 @@ use crate::cli::{Exit, output, results};
 use crate::model::Results;
 use crate::model::recording::{RECORDING_SCHEMA, Recording};
 use crate::report::{
-    Audience, Budget, Kept, PageOptions, budget, comparison_html, csv, html, json, markdown,
-    openmetrics, recording_html,
+    Audience, Budget, Kept, PageOptions, budget, comparison_html, csv, day, from_json, html, json,
+    markdown, openmetrics, recording_html,
 };
 use crate::store::Store;
 use anyhow::{Context, bail, ensure};
 use clap::{Args, ValueEnum};
+use serde::Deserialize;
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Arguments of `carat report`
 #[derive(Debug, Args)]
@@ -21,7 +23,7 @@ use std::process::{Command, Stdio};
     carat report arenas.carat --share --format md           for a pull request\n  \
     carat report arenas.carat --budget 'memory.pss.final<+2%'")]
 pub(crate) struct ReportArgs {
-    /// Results files that `carat compare` wrote, several for a comparison, or one recording
+    /// Results files that `carat compare` wrote or their JSON, several for a comparison, or one recording
     #[arg(required = true)]
     results: Vec<PathBuf>,
     /// Where to write [default: a page beside the file, with .html; any other format to standard output]
@@ -91,6 +93,12 @@ pub(crate) fn run(args: &ReportArgs) -> anyhow::Result<Exit> {
     Ok(results.map(|one| hold(one, &args.budget)).fold(Exit::Fine, worse))
 }
 
+/// What every JSON file of carat begins with.
+#[derive(Deserialize)]
+struct Named {
+    schema: String,
+}
+
 fn read(path: &Path) -> anyhow::Result<Given> {
     let context = || format!("cannot read {}", path.display());
     // Whatever cannot be opened is for the store to refuse, in its words.
@@ -98,6 +106,11 @@ fn read(path: &Path) -> anyhow::Result<Given> {
     let sniffed = std::fs::File::open(path).and_then(|mut file| file.read_exact(&mut start));
     if sniffed.is_ok() && start == *b"{" {
         let text = std::fs::read_to_string(path).with_context(context)?;
+        let named: Result<Named, _> = serde_json::from_str(&text);
+        if named.is_ok_and(|named| named.schema.starts_with("carat.results/")) {
+            let results = from_json(&text).with_context(|| path.display().to_string())?;
+            return Ok(Given::Results(Box::new(results)));
+        }
         let recording: Recording = serde_json::from_str(&text)
             .with_context(|| format!("{} is no recording of `carat record`", path.display()))?;
         ensure!(
@@ -114,7 +127,8 @@ fn read(path: &Path) -> anyhow::Result<Given> {
 
 fn face(given: &[Given], format: Format, share: bool) -> anyhow::Result<String> {
     let audience = if share { Audience::Shared } else { Audience::Own };
-    let options = PageOptions { audience, generated_at: None };
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let options = PageOptions { audience, generated_at: Some(day(now.as_millis() as u64)) };
     match given {
         [Given::Recording(recording)] if format == Format::Html => {
             Ok(recording_html(recording, &options))
