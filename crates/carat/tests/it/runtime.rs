@@ -89,6 +89,18 @@ fn a_full_collection_is_followed_by_a_trim_that_returns_memory() {
 }
 
 #[test]
+fn a_trim_within_the_gc_happens_in_every_full_one() {
+    if !ruby_is_here() {
+        return;
+    }
+    let script = format!(
+        "{EVENTUALLY}\nGC.start\nbefore = report(:trims)\n10.times {{ GC.start }}\n\
+         GC.start(full_mark: false)\nputs report(:trims) - before"
+    );
+    run(&["trim=in-gc"], &script).assert_code(0).assert_says("10\n");
+}
+
+#[test]
 fn many_collections_are_trimmed_at_most_at_the_limited_rate() {
     if !ruby_is_here() {
         return;
