@@ -24,13 +24,8 @@ pub const PROFILES: &[Profile] = &[
     },
     Profile {
         name: "low-memory",
-        settings: &[
-            ("arena_max", "2"),
-            ("prepare_fork", "full"),
-            ("seal", "on"),
-            ("trim", "full-gc"),
-        ],
-        what: "All that saved memory together, for machines where memory is what runs out.",
+        settings: &[("arena_max", "2"), ("prepare_fork", "full"), ("trim", "full-gc")],
+        what: "What balanced does, and free memory given back after full collections, where memory is what runs out.",
     },
 ];
 
