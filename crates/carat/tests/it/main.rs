@@ -7,6 +7,8 @@ mod fake_run;
 mod load_cable;
 mod load_http;
 mod load_server;
+mod load_tls;
+mod load_tls_front;
 mod probe;
 mod probe_figures;
 mod probe_hardships;

@@ -14,6 +14,7 @@ use crate::load::clock::{Moment, StampClock};
 use crate::load::durations::Durations;
 use crate::load::meter::Meter;
 use crate::load::net::{Poller, Ready, Receipt};
+use crate::load::tls::{explain, is_hopeless};
 use crate::load::wire::Dialer;
 use crate::model::load::CableLoad;
 use rand::{RngExt, SeedableRng};
@@ -131,14 +132,14 @@ impl<'a> Engine<'a> {
         self.stamps.sample(now);
         self.meter.tick(now);
         let timeout = crate::load::clock::nanos_of(self.load.options.timeout_s);
-        let stale_ms = (self.load.stale_s * 1e3) as u64;
+        let stale_ms = (self.load.stale_s * 1e3) as u32;
         for place in 0..self.clients.len() as u32 {
             let client = &mut self.clients[place as usize];
             if client.state.is_opening() && now.since(client.since) > timeout {
                 self.lose(place, "handshake timed out", true);
             } else if client.state == State::Ready
                 && !client.stale
-                && now.millis().saturating_sub(client.heard_ms) > stale_ms
+                && (now.millis() as u32).wrapping_sub(client.heard_ms) > stale_ms
             {
                 client.stale = true;
                 self.tally.ping_gaps += 1;
@@ -241,8 +242,11 @@ impl<'a> Engine<'a> {
             if !self.finish_connect(place, ready) {
                 return;
             }
-        } else if ready.writable && client.state != State::Upgrading && client.flush().is_err() {
+        } else if ready.writable && client.flush().is_err() {
             return self.lose(place, "reset", true);
+        }
+        if self.clients[place as usize].state == State::Securing && !self.secure(place) {
+            return;
         }
         if ready.readable {
             self.read(place, ready.hung_up);
@@ -261,6 +265,24 @@ impl<'a> Engine<'a> {
         if Moment::now().since(client.since) > SLOW_CONNECT {
             self.meter.own.slow_connects += 1;
         }
+        client.state = State::Securing;
+        true
+    }
+
+    /// Whether the TLS handshake is done now and the upgrade asked for; a plain connection has no handshake to do.
+    fn secure(&mut self, place: u32) -> bool {
+        let client = &mut self.clients[place as usize];
+        let Some(wire) = &mut client.wire else { return false };
+        match wire.shake() {
+            Ok(true) => {}
+            Ok(false) => return false,
+            Err(error) => {
+                let hopeless = is_hopeless(&error);
+                self.tally.tls = self.tally.tls.take().or(hopeless.then(|| explain(&error)));
+                self.lose(place, "TLS handshake failed", !hopeless);
+                return false;
+            }
+        }
         client.state = State::Upgrading;
         let request = self.upgrade.request(&key_of(self.load.options.seed, place));
         // The request is far smaller than a socket's buffer, so it is taken whole.
@@ -272,6 +294,7 @@ impl<'a> Engine<'a> {
     }
 
     fn read(&mut self, place: u32, hung_up: bool) {
+        let mut backlog = 0;
         loop {
             let client = &mut self.clients[place as usize];
             let Some(wire) = &mut client.wire else { return };
@@ -287,8 +310,10 @@ impl<'a> Engine<'a> {
             if stamped.is_some() {
                 self.meter.own.lag.record(read.since(arrived));
             }
-            self.meter.note_backlog(receipt.length);
-            client.heard_ms = read.millis();
+            // TLS hands out a record at a time, so what was waiting is the sum of the reads.
+            backlog += receipt.length;
+            self.meter.note_backlog(backlog);
+            client.heard_ms = read.millis() as u32;
             client.stale = false;
             let buffer = std::mem::take(&mut self.buffer);
             self.take(place, &buffer[..receipt.length], arrived);
@@ -379,7 +404,7 @@ impl<'a> Engine<'a> {
     fn on_text(&mut self, place: u32, text: &[u8], arrived: Moment) {
         match self.tongue.hear(text) {
             Heard::Broadcast(number) => {
-                let joined = self.clients[place as usize].joined;
+                let joined = u64::from(self.clients[place as usize].joined);
                 match self.flights.deliver(number, place, joined, arrived) {
                     Effect::Done => self.settled += 1,
                     Effect::Surplus => self.tally.duplicate += 1,
@@ -428,7 +453,7 @@ impl<'a> Engine<'a> {
         self.stages.confirm.record(arrived.since(client.since));
         client.state = State::Ready;
         client.since = arrived;
-        client.joined = self.flights.join(place);
+        client.joined = self.flights.join(place) as u32;
         self.opening -= 1;
     }
 }

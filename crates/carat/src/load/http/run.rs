@@ -23,7 +23,7 @@ use std::thread;
 pub(crate) fn run(load: &HttpLoad, boards: &[Board]) -> Result<LoadReport, LoadError> {
     let proc_root = Path::new("/proc");
     raise_descriptors(u64::from(load.connections))?;
-    let dialer = Dialer::new(resolve(&load.base)?)?;
+    let dialer = Dialer::new(resolve(&load.base)?, &load.options)?;
     let requests = Requests::new(&load.routes, dialer.target());
     let shares = shares(load, boards.len() as u32);
     let dropped = read_listen_overflows(proc_root);
@@ -118,7 +118,9 @@ fn report(load: &HttpLoad, tally: &Tally, drops: Option<u64>, rss_peak: Option<u
 
 fn findings(load: &HttpLoad, tally: &Tally, seconds: f64, syn_drops: Option<u64>) -> Findings {
     let mut findings = Findings::default();
-    if tally.gone {
+    if let Some(problem) = tally.tls.as_ref().filter(|_| tally.gone || tally.completed == 0) {
+        findings.add("tls", Severity::Fatal, problem.clone());
+    } else if tally.gone {
         let message = "no connection could be opened for 3 s: look whether the server still runs";
         findings.add("server-gone", Severity::Fatal, message.to_owned());
     }
