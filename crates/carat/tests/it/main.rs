@@ -7,6 +7,7 @@ mod fake_run;
 mod load_cable;
 mod load_http;
 mod load_server;
+mod load_suspect;
 mod load_tls;
 mod load_tls_front;
 mod probe;

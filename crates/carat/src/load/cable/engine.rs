@@ -29,6 +29,9 @@ pub(crate) const BUFFER: usize = 64 * 1024;
 const PER_SOURCE: u32 = 20_000;
 /// How long a lost connection waits before it comes back, in nanoseconds like all that follow.
 const BACKOFF: u64 = 500_000_000;
+/// How long a subscription may stay unconfirmed before it is asked for again, as Action Cable's own client does
+/// (`subscription_guarantor.js` of Rails 7.0 and newer).
+const ASK_AGAIN: u64 = 500_000_000;
 /// A handshake this long has lost its first packet: the kernel sends it again after a second (RFC 6298).
 const SLOW_CONNECT: u64 = 900_000_000;
 
@@ -60,6 +63,8 @@ pub(crate) struct Engine<'a> {
     pub(crate) acked: u32,
     pub(crate) stages: StageTimes,
     pub(crate) poller: Poller,
+    /// When silent and hanging connections were last looked after.
+    looked: Moment,
     pub(crate) stamps: StampClock,
     buffer: Vec<u8>,
     pub(crate) random: ChaCha8Rng,
@@ -96,6 +101,7 @@ impl<'a> Engine<'a> {
             acked: 0,
             stages: StageTimes::default(),
             poller: Poller::new(1024)?,
+            looked: Moment::now(),
             stamps: StampClock::default(),
             buffer: vec![0; BUFFER],
             random: ChaCha8Rng::seed_from_u64(load.options.seed),
@@ -132,11 +138,17 @@ impl<'a> Engine<'a> {
         self.stamps.sample(now);
         self.meter.tick(now);
         let timeout = crate::load::clock::nanos_of(self.load.options.timeout_s);
+        let looked = std::mem::replace(&mut self.looked, now);
         let stale_ms = (self.load.stale_s * 1e3) as u32;
         for place in 0..self.clients.len() as u32 {
             let client = &mut self.clients[place as usize];
             if client.state.is_opening() && now.since(client.since) > timeout {
                 self.lose(place, "handshake timed out", true);
+            } else if client.state == State::Subscribing
+                && now.since(client.since) / ASK_AGAIN > looked.since(client.since) / ASK_AGAIN
+            {
+                self.tally.asked_again += 1;
+                self.subscribe(place);
             } else if client.state == State::Ready
                 && !client.stale
                 && (now.millis() as u32).wrapping_sub(client.heard_ms) > stale_ms
@@ -432,7 +444,6 @@ impl<'a> Engine<'a> {
     }
 
     fn on_welcome(&mut self, place: u32, arrived: Moment) {
-        let mask = self.random.random();
         let client = &mut self.clients[place as usize];
         if client.state != State::Welcoming {
             return;
@@ -440,6 +451,12 @@ impl<'a> Engine<'a> {
         self.stages.welcome.record(arrived.since(client.since));
         client.state = State::Subscribing;
         client.since = Moment::now();
+        self.subscribe(place);
+    }
+
+    fn subscribe(&mut self, place: u32) {
+        let mask = self.random.random();
+        let client = &mut self.clients[place as usize];
         if client.send_frame(Kind::Text, self.subscribe.as_bytes(), mask).is_err() {
             self.lose(place, "reset", true);
         }

@@ -134,6 +134,13 @@ fn connection_findings(load: &CableLoad, tally: &Tally, findings: &mut Findings)
         let message = format!("connections were lost ({})", list(&tally.disconnects));
         findings.share("disconnects", lost, asked, &message);
     }
+    if tally.asked_again > 0 {
+        let message = format!(
+            "{} times a subscription was asked for again after half a second without an answer, as browsers do: the server is slow to confirm",
+            tally.asked_again
+        );
+        findings.add("asked-again", Severity::Info, message);
+    }
     if tally.ping_gaps > 0 {
         let message = format!(
             "{} times a connection heard nothing for {} s, when a browser would have come back: the server is overloaded or sends no pings",

@@ -70,7 +70,7 @@ pub(crate) struct Engine<'a> {
     next_tick: Moment,
     woken: Moment,
     poller: Poller,
-    stamps: StampClock,
+    pub(crate) stamps: StampClock,
     buffer: Vec<u8>,
     chooser: Chooser,
     meter: Meter,
