@@ -5,6 +5,7 @@
 mod exec;
 mod fake_run;
 mod load_cable;
+mod load_conformance;
 mod load_http;
 mod load_server;
 mod load_suspect;
