@@ -1,6 +1,7 @@
 //! The real bench: real services, a real server, real load, the kernel's figures.
 
 use crate::launch::{Guard, Held, LaunchSpec, NewRoot, check_ready, free_port};
+use crate::load::clock::Moment;
 use crate::load::{Generator, LoadError};
 use crate::model::load_table::LoadTableError;
 use crate::model::{LoadReport, LoadSpec, Outcome, Severity, Trial};
@@ -8,7 +9,7 @@ use crate::plan::{Experiment, Values, fill};
 use crate::process::{Identity, ProcRoot, Tree};
 use crate::sample::{Collections, SampleOptions, Sampler, oom_kills, took};
 use crate::settings::Took;
-use crate::trial::figures::{Seen, metrics};
+use crate::trial::figures::{Seen, metrics, window};
 use crate::trial::prepare::directory;
 use crate::trial::service::{Service, ServiceOrder, ready_probe};
 use crate::trial::site::{Halt, Site};
@@ -200,15 +201,17 @@ impl Script<'_> {
         site.keep(ready.clone());
         seen.ready = Some(ready);
         let (table, authority) = (&self.experiment.load, format!("127.0.0.1:{}", self.places.port));
+        let folder = &self.experiment.folder;
         if let Some(warmup) = table.warmup(&authority).map_err(contradiction)? {
-            self.drive(site, warmup, Phase::WarmUp)?;
+            self.drive(site, warmup.in_folder(folder), Phase::WarmUp)?;
         }
         let load = table.spec(&authority).map_err(contradiction)?;
         let root = ProcRoot::default();
         let before = Collections::read(&root, &site.members());
         let (from, ticks) = (site.now_ms(), site.cpu_ticks());
-        let report = self.drive(site, load, Phase::Load)?;
-        seen.window_ms = Some((from, site.now_ms()));
+        let began_ms = Moment::now().millis().saturating_sub(from);
+        let report = self.drive(site, load.in_folder(folder), Phase::Load)?;
+        seen.window_ms = Some(window(&report, began_ms, (from, site.now_ms())));
         let spent = site.cpu_ticks().saturating_sub(ticks);
         seen.cpu = Some(Duration::from_secs_f64(
             spent as f64 / rustix::param::clock_ticks_per_second() as f64,

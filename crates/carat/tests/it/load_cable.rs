@@ -43,7 +43,8 @@ fn every_fault_of_a_server_raises_exactly_its_flag() {
         (Fault::Dribble, &[]),
         (Fault::Drop, &["missing"]),
         (Fault::Duplicate, &["duplicate"]),
-        (Fault::NeverConfirm, &["not-all-ready"]),
+        (Fault::NeverConfirm, &["not-all-ready", "asked-again"]),
+        (Fault::ForgetFirst, &["asked-again"]),
         (Fault::NeverWelcome, &["not-all-ready"]),
         (Fault::Reject, &["not-all-ready"]),
         (Fault::CloseInside, &["disconnects"]),
@@ -54,10 +55,18 @@ fn every_fault_of_a_server_raises_exactly_its_flag() {
         (Fault::NoUtf8, &["malformed"]),
         (Fault::Alter, &["payload-mismatch"]),
         (Fault::NoResult, &["missing-results"]),
+        (Fault::NoDelivery, &["nothing-published"]),
+        // What comes after its step was missing in it.
+        (Fault::Late, &["missing", "late-deliveries"]),
     ] {
-        let lasting = matches!(fault, Fault::Oversized | Fault::Reserved);
         let whole = load(cable_server(fault));
-        let load = if lasting { CableLoad { steps: 1, ..whole } } else { whole };
+        let load = match fault {
+            // Lost connections do not come back for a second step.
+            Fault::Oversized | Fault::Reserved => CableLoad { steps: 1, ..whole },
+            // Every broadcast takes as long as one may.
+            Fault::NoResult | Fault::NoDelivery => CableLoad { broadcasts: 2, ..whole },
+            _ => whole,
+        };
         let report = report(load);
         assert_eq!(codes(&report), expected, "{fault:?}: {:?}", report.flags);
     }

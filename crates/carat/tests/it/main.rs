@@ -5,8 +5,12 @@
 mod exec;
 mod fake_run;
 mod load_cable;
+mod load_conformance;
 mod load_http;
 mod load_server;
+mod load_suspect;
+mod load_tls;
+mod load_tls_front;
 mod probe;
 mod probe_figures;
 mod probe_hardships;

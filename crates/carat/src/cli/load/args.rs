@@ -78,6 +78,12 @@ pub(crate) struct CommonArgs {
     /// Seed of everything random
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
+    /// Certificates (PEM) that may sign the server's, instead of those that the system trusts
+    #[arg(long, value_name = "FILE")]
+    pub ca: Option<String>,
+    /// Accept any certificate
+    #[arg(long, conflicts_with = "ca")]
+    pub insecure: bool,
     /// Print the report as JSON
     #[arg(long)]
     pub json: bool,
@@ -104,7 +110,7 @@ impl From<Spread> for Arrivals {
 /// Options of `carat load http`.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct HttpArgs {
-    /// `http://host:port/path` or `unix:/path/of.sock`
+    /// `http://host:port/path`, `https://…` or `unix:/path/of.sock`
     pub url: String,
     /// Connections open at once
     #[arg(short, long, value_name = "N", default_value_t = 8)]
@@ -177,6 +183,9 @@ impl HttpArgs {
             threads: self.threads,
             quantum: self.common.quantum,
             seed: self.common.seed,
+            tls: false,
+            ca: self.common.ca.clone(),
+            insecure: self.common.insecure,
         };
         table.load(base)
     }
@@ -185,7 +194,7 @@ impl HttpArgs {
 /// Options of `carat load cable`.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct CableArgs {
-    /// `ws://host:port/cable`
+    /// `ws://host:port/cable` or `wss://…`
     pub url: String,
     /// Channel class
     #[arg(long, default_value = "BenchmarkChannel")]
@@ -278,6 +287,9 @@ impl CableArgs {
             timeout: self.common.timeout,
             quantum: self.common.quantum,
             seed: self.common.seed,
+            tls: false,
+            ca: self.common.ca.clone(),
+            insecure: self.common.insecure,
         };
         let mut load = table.load(base)?;
         if self.compat == Some(Compat::WebsocketBench) {

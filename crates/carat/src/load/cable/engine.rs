@@ -14,6 +14,7 @@ use crate::load::clock::{Moment, StampClock};
 use crate::load::durations::Durations;
 use crate::load::meter::Meter;
 use crate::load::net::{Poller, Ready, Receipt};
+use crate::load::tls::{explain, is_hopeless};
 use crate::load::wire::Dialer;
 use crate::model::load::CableLoad;
 use rand::{RngExt, SeedableRng};
@@ -28,6 +29,9 @@ pub(crate) const BUFFER: usize = 64 * 1024;
 const PER_SOURCE: u32 = 20_000;
 /// How long a lost connection waits before it comes back, in nanoseconds like all that follow.
 const BACKOFF: u64 = 500_000_000;
+/// How long a subscription may stay unconfirmed before it is asked for again, as Action Cable's own client does
+/// (`subscription_guarantor.js` of Rails 7.0 and newer).
+const ASK_AGAIN: u64 = 500_000_000;
 /// A handshake this long has lost its first packet: the kernel sends it again after a second (RFC 6298).
 const SLOW_CONNECT: u64 = 900_000_000;
 
@@ -59,6 +63,8 @@ pub(crate) struct Engine<'a> {
     pub(crate) acked: u32,
     pub(crate) stages: StageTimes,
     pub(crate) poller: Poller,
+    /// When silent and hanging connections were last looked after.
+    looked: Moment,
     pub(crate) stamps: StampClock,
     buffer: Vec<u8>,
     pub(crate) random: ChaCha8Rng,
@@ -95,6 +101,7 @@ impl<'a> Engine<'a> {
             acked: 0,
             stages: StageTimes::default(),
             poller: Poller::new(1024)?,
+            looked: Moment::now(),
             stamps: StampClock::default(),
             buffer: vec![0; BUFFER],
             random: ChaCha8Rng::seed_from_u64(load.options.seed),
@@ -131,14 +138,20 @@ impl<'a> Engine<'a> {
         self.stamps.sample(now);
         self.meter.tick(now);
         let timeout = crate::load::clock::nanos_of(self.load.options.timeout_s);
-        let stale_ms = (self.load.stale_s * 1e3) as u64;
+        let looked = std::mem::replace(&mut self.looked, now);
+        let stale_ms = (self.load.stale_s * 1e3) as u32;
         for place in 0..self.clients.len() as u32 {
             let client = &mut self.clients[place as usize];
             if client.state.is_opening() && now.since(client.since) > timeout {
                 self.lose(place, "handshake timed out", true);
+            } else if client.state == State::Subscribing
+                && now.since(client.since) / ASK_AGAIN > looked.since(client.since) / ASK_AGAIN
+            {
+                self.tally.asked_again += 1;
+                self.subscribe(place);
             } else if client.state == State::Ready
                 && !client.stale
-                && now.millis().saturating_sub(client.heard_ms) > stale_ms
+                && (now.millis() as u32).wrapping_sub(client.heard_ms) > stale_ms
             {
                 client.stale = true;
                 self.tally.ping_gaps += 1;
@@ -241,8 +254,11 @@ impl<'a> Engine<'a> {
             if !self.finish_connect(place, ready) {
                 return;
             }
-        } else if ready.writable && client.state != State::Upgrading && client.flush().is_err() {
+        } else if ready.writable && client.flush().is_err() {
             return self.lose(place, "reset", true);
+        }
+        if self.clients[place as usize].state == State::Securing && !self.secure(place) {
+            return;
         }
         if ready.readable {
             self.read(place, ready.hung_up);
@@ -261,6 +277,24 @@ impl<'a> Engine<'a> {
         if Moment::now().since(client.since) > SLOW_CONNECT {
             self.meter.own.slow_connects += 1;
         }
+        client.state = State::Securing;
+        true
+    }
+
+    /// Whether the TLS handshake is done now and the upgrade asked for; a plain connection has no handshake to do.
+    fn secure(&mut self, place: u32) -> bool {
+        let client = &mut self.clients[place as usize];
+        let Some(wire) = &mut client.wire else { return false };
+        match wire.shake() {
+            Ok(true) => {}
+            Ok(false) => return false,
+            Err(error) => {
+                let hopeless = is_hopeless(&error);
+                self.tally.tls = self.tally.tls.take().or(hopeless.then(|| explain(&error)));
+                self.lose(place, "TLS handshake failed", !hopeless);
+                return false;
+            }
+        }
         client.state = State::Upgrading;
         let request = self.upgrade.request(&key_of(self.load.options.seed, place));
         // The request is far smaller than a socket's buffer, so it is taken whole.
@@ -272,6 +306,7 @@ impl<'a> Engine<'a> {
     }
 
     fn read(&mut self, place: u32, hung_up: bool) {
+        let mut backlog = 0;
         loop {
             let client = &mut self.clients[place as usize];
             let Some(wire) = &mut client.wire else { return };
@@ -287,8 +322,10 @@ impl<'a> Engine<'a> {
             if stamped.is_some() {
                 self.meter.own.lag.record(read.since(arrived));
             }
-            self.meter.note_backlog(receipt.length);
-            client.heard_ms = read.millis();
+            // TLS hands out a record at a time, so what was waiting is the sum of the reads.
+            backlog += receipt.length;
+            self.meter.note_backlog(backlog);
+            client.heard_ms = read.millis() as u32;
             client.stale = false;
             let buffer = std::mem::take(&mut self.buffer);
             self.take(place, &buffer[..receipt.length], arrived);
@@ -379,7 +416,7 @@ impl<'a> Engine<'a> {
     fn on_text(&mut self, place: u32, text: &[u8], arrived: Moment) {
         match self.tongue.hear(text) {
             Heard::Broadcast(number) => {
-                let joined = self.clients[place as usize].joined;
+                let joined = u64::from(self.clients[place as usize].joined);
                 match self.flights.deliver(number, place, joined, arrived) {
                     Effect::Done => self.settled += 1,
                     Effect::Surplus => self.tally.duplicate += 1,
@@ -407,7 +444,6 @@ impl<'a> Engine<'a> {
     }
 
     fn on_welcome(&mut self, place: u32, arrived: Moment) {
-        let mask = self.random.random();
         let client = &mut self.clients[place as usize];
         if client.state != State::Welcoming {
             return;
@@ -415,6 +451,12 @@ impl<'a> Engine<'a> {
         self.stages.welcome.record(arrived.since(client.since));
         client.state = State::Subscribing;
         client.since = Moment::now();
+        self.subscribe(place);
+    }
+
+    fn subscribe(&mut self, place: u32) {
+        let mask = self.random.random();
+        let client = &mut self.clients[place as usize];
         if client.send_frame(Kind::Text, self.subscribe.as_bytes(), mask).is_err() {
             self.lose(place, "reset", true);
         }
@@ -428,7 +470,7 @@ impl<'a> Engine<'a> {
         self.stages.confirm.record(arrived.since(client.since));
         client.state = State::Ready;
         client.since = arrived;
-        client.joined = self.flights.join(place);
+        client.joined = self.flights.join(place) as u32;
         self.opening -= 1;
     }
 }

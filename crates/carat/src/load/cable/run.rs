@@ -24,7 +24,7 @@ const QUANTUM_US: u32 = 1_000;
 pub(crate) fn run(load: &CableLoad, board: &Board) -> Result<LoadReport, LoadError> {
     let proc_root = Path::new("/proc");
     raise_descriptors(u64::from(load.steps) * u64::from(load.step_size))?;
-    let dialer = Dialer::new(resolve(&load.url)?)?;
+    let dialer = Dialer::new(resolve(&load.url)?, &load.options)?;
     let dropped = read_listen_overflows(proc_root);
     let engine =
         Engine::new(load, &dialer, board, std::process::id()).map_err(LoadError::Kernel)?;
@@ -116,7 +116,9 @@ fn findings(load: &CableLoad, tally: &Tally, seconds: f64, syn_drops: Option<u64
 }
 
 fn connection_findings(load: &CableLoad, tally: &Tally, findings: &mut Findings) {
-    if let Some((ready, asked)) = tally.not_ready {
+    if let Some(problem) = &tally.tls {
+        findings.add("tls", Severity::Fatal, problem.clone());
+    } else if let Some((ready, asked)) = tally.not_ready {
         let why = if tally.refused.is_empty() && tally.disconnects.is_empty() {
             "no answer came in time".to_owned()
         } else {
@@ -131,6 +133,13 @@ fn connection_findings(load: &CableLoad, tally: &Tally, findings: &mut Findings)
         let asked = u64::from(load.steps) * u64::from(load.step_size);
         let message = format!("connections were lost ({})", list(&tally.disconnects));
         findings.share("disconnects", lost, asked, &message);
+    }
+    if tally.asked_again > 0 {
+        let message = format!(
+            "{} times a subscription was asked for again after half a second without an answer, as browsers do: the server is slow to confirm",
+            tally.asked_again
+        );
+        findings.add("asked-again", Severity::Info, message);
     }
     if tally.ping_gaps > 0 {
         let message = format!(

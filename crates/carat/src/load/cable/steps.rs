@@ -82,7 +82,10 @@ impl<'a> Steps<'a> {
             if ready == asked {
                 return Ok(Some(now.since(begun) as f64 / 1e9));
             }
-            if now >= deadline || ready + self.engine.gone == asked {
+            if now >= deadline
+                || ready + self.engine.gone == asked
+                || self.engine.tally.tls.is_some()
+            {
                 self.engine.tally.not_ready = Some((ready, asked));
                 return Ok(None);
             }

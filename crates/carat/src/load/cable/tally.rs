@@ -29,6 +29,10 @@ pub(crate) struct Tally {
     pub(crate) lost: u64,
     /// Broadcasts that were given up before everybody had them.
     pub(crate) given_up: u64,
+    /// Subscriptions that were asked for again because no answer came.
+    pub(crate) asked_again: u64,
+    /// Why no TLS handshake with this server can succeed.
+    pub(crate) tls: Option<String>,
     /// Subscribed and asked for when a step could not begin.
     pub(crate) not_ready: Option<(u32, u32)>,
     /// Reached and asked rates of open steps.
