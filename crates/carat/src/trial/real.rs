@@ -138,7 +138,12 @@ impl Bench for RealBench {
         let course = script.play(&mut site, &mut seen);
         let log_tail = site.server.as_ref().map(|server| server.log_tail(50)).unwrap_or_default();
         (site.watch)(Progress { phase: Phase::Stop, done: None, memory: None });
-        let (left, _) = site.close(self.experiment.server.stop_within.0);
+        let grace = self.experiment.server.stop_within.0;
+        let (left, forced) = site.close(grace);
+        if forced {
+            let seconds = grace.as_secs_f64();
+            seen.notes.push(format!("was still there {seconds} s after TERM and had to be killed"));
+        }
         seen.samples = std::mem::take(&mut site.samples);
         let seconds = site.began.elapsed().as_secs_f64();
         drop(site);

@@ -85,7 +85,8 @@ impl Folder {
         });
     }
 
-    fn private_directories(&self) -> Vec<PathBuf> {
+    /// What is left in the temporary directory.
+    pub(crate) fn private_directories(&self) -> Vec<PathBuf> {
         let entries = fs::read_dir(self.path("tmp")).unwrap().filter_map(Result::ok);
         entries.map(|entry| entry.path()).collect()
     }

@@ -11,7 +11,7 @@ class Server
   end
 
   def run
-    mark('boot')
+    mark('boot', @env['PORT'])
     sleep(Float(@env.fetch('BOOT_SLEEP', '0')))
     daemon if @env['DAEMON']
     trap('TERM') { @env['IGNORE_TERM'] ? mark('term') : exit!(0) }
@@ -50,8 +50,8 @@ class Server
     socket.write("HTTP/1.1 #{status}\r\nContent-Length: 2\r\n\r\nok")
   end
 
-  def mark(name)
-    File.write(File.join(@marks, name), '') if @marks
+  def mark(name, text = '')
+    File.write(File.join(@marks, name), text) if @marks
   end
 end
 
