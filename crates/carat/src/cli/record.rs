@@ -123,7 +123,10 @@ fn free_path(args: &RecordArgs) -> anyhow::Result<PathBuf> {
 
 fn attach(pid: u32) -> anyhow::Result<(Tree, String)> {
     let root = ProcRoot::default();
-    let leader = root.identify(pid).with_context(|| format!("cannot record process {pid}"))?;
+    let cannot = || format!("cannot record process {pid}");
+    let leader = root.identify(pid).with_context(cannot)?;
+    // Who it is anybody may know; what it holds, its own user only.
+    root.read(pid, "maps").with_context(cannot)?;
     let title = root.read(pid, "cmdline").unwrap_or_default();
     let what = String::from_utf8_lossy(&title).replace('\0', " ").trim().to_owned();
     Ok((Tree::new(root, leader, ""), what))

@@ -95,11 +95,6 @@ impl RealBench {
         let token = format!("{}/{}", self.workshop.token, plan.id);
         Ok(Places { values, port, service_ports, folder, token })
     }
-
-    fn sampler(&self) -> Sampler {
-        let every = self.experiment.measure.sample_every.0;
-        Sampler::new(ProcRoot::default(), SampleOptions { every, ..SampleOptions::default() })
-    }
 }
 
 impl Bench for RealBench {
@@ -113,14 +108,13 @@ impl Bench for RealBench {
             move |source| TrialError::Machine { what, source }
         };
         let places = self.places(plan).map_err(machine("cannot prepare a trial"))?;
-        let sampler = self.sampler();
         let started = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let mut site = Site {
             services: Vec::new(),
             server: None,
             tree: None,
             generator: None,
-            sampler,
+            sampler: sampler(&self.experiment),
             samples: Vec::new(),
             began: Instant::now(),
             guard: &mut self.guard,
@@ -140,10 +134,7 @@ impl Bench for RealBench {
         (site.watch)(Progress { phase: Phase::Stop, done: None, memory: None });
         let grace = self.experiment.server.stop_within.0;
         let (left, forced) = site.close(grace);
-        if forced {
-            let seconds = grace.as_secs_f64();
-            seen.notes.push(format!("was still there {seconds} s after TERM and had to be killed"));
-        }
+        seen.notes.extend(forced.then(|| lingered(grace)));
         seen.samples = std::mem::take(&mut site.samples);
         let seconds = site.began.elapsed().as_secs_f64();
         drop(site);
@@ -390,6 +381,15 @@ impl Script<'_> {
 
 fn contradiction(error: LoadTableError) -> TrialError {
     TrialError::from(LoadError::from(error))
+}
+
+fn sampler(experiment: &Experiment) -> Sampler {
+    let every = experiment.measure.sample_every.0;
+    Sampler::new(ProcRoot::default(), SampleOptions { every, ..SampleOptions::default() })
+}
+
+fn lingered(grace: Duration) -> String {
+    format!("was still there {} s after TERM and had to be killed", grace.as_secs_f64())
 }
 
 fn words(status: ExitStatus) -> String {

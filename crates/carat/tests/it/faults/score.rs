@@ -22,6 +22,11 @@ pub(crate) struct Score {
 }
 
 impl Score {
+    /// What a test that keeps no score comes to.
+    pub(crate) fn of_one(held: bool) -> Self {
+        Self { tries: 1, survived: u32::from(held), ..Self::default() }
+    }
+
     /// One try: `Err` says what did not hold.
     pub(crate) fn count(&mut self, held: Result<(), String>) {
         self.tries += 1;
