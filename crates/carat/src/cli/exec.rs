@@ -12,6 +12,7 @@ use clap::Args;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::io::{self, Read, Write};
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -151,7 +152,11 @@ impl Start {
             }
         }
         if args.verify {
-            let pages = tempfile::Builder::new().prefix("carat-pages-").tempdir()?.keep();
+            let pages = tempfile::Builder::new()
+                .prefix("carat-pages-")
+                .permissions(PermissionsExt::from_mode(0o700))
+                .tempdir()?
+                .keep();
             set.insert(env::PROBE.into(), libraries.probe.display().to_string());
             set.insert(env::PAGES.into(), pages.display().to_string());
             self.pages = Some(pages);

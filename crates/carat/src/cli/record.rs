@@ -4,8 +4,11 @@ use crate::cli::compare::listen_for_signals;
 use crate::cli::record_text::{growth_lines, progress_line};
 use crate::cli::record_view::View;
 use crate::cli::recorder::Recorder;
+use crate::cli::report::write_whole;
 use crate::cli::{Exit, explain, output};
-use crate::launch::{Guard, Held, LaunchSpec, Server, library, stop};
+use crate::launch::{
+    Guard, Held, LaunchSpec, Server, library, make_run_directory, run_directory, stop,
+};
 use crate::model::recording::{RECORDING_SCHEMA, Recording};
 use crate::plan::Span;
 use crate::process::{ProcRoot, Tree};
@@ -16,8 +19,7 @@ use carat_wire::env::{PAGES, PROBE, TOKEN};
 use clap::Args;
 use rand::RngExt;
 use std::collections::BTreeMap;
-use std::fs::{self, File};
-use std::io::Write;
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::thread::sleep;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -121,7 +123,10 @@ fn free_path(args: &RecordArgs) -> anyhow::Result<PathBuf> {
 
 fn attach(pid: u32) -> anyhow::Result<(Tree, String)> {
     let root = ProcRoot::default();
-    let leader = root.identify(pid).with_context(|| format!("cannot record process {pid}"))?;
+    let cannot = || format!("cannot record process {pid}");
+    let leader = root.identify(pid).with_context(cannot)?;
+    // Who it is anybody may know; what it holds, its own user only.
+    root.read(pid, "maps").with_context(cannot)?;
     let title = root.read(pid, "cmdline").unwrap_or_default();
     let what = String::from_utf8_lossy(&title).replace('\0', " ").trim().to_owned();
     Ok((Tree::new(root, leader, ""), what))
@@ -130,11 +135,9 @@ fn attach(pid: u32) -> anyhow::Result<(Tree, String)> {
 fn start(command: &[String], log: &Path) -> anyhow::Result<(Tree, Started)> {
     let libraries =
         library::unpack_in_one_of(&library::cache_roots(|name| std::env::var_os(name)))?;
-    let directory = tempfile::Builder::new()
-        .prefix("carat-")
-        .tempdir()
-        .context("cannot make a private directory; set TMPDIR to a folder that can be written")?;
     let token = format!("{:016x}", rand::rng().random::<u64>());
+    let directory = make_run_directory(&run_directory(&std::env::temp_dir(), &token))
+        .context("cannot make a private directory; set TMPDIR to a folder that can be written")?;
     let pages = directory.path().join("pages");
     fs::create_dir(&pages).context("cannot make a folder for the probe's pages")?;
     let own = output::variable("RUBYOPT").unwrap_or_default();
@@ -231,10 +234,11 @@ fn recording(recorder: Recorder, what: String, started_ms: u64, ended: String) -
 }
 
 fn write(path: &Path, recording: &Recording) -> anyhow::Result<()> {
-    let cannot = || format!("cannot write {}", path.display());
-    let mut file = File::create_new(path).with_context(cannot)?;
-    serde_json::to_writer(&mut file, recording).with_context(cannot)?;
-    file.flush().with_context(cannot)
+    let text = serde_json::to_vec(recording)?;
+    write_whole(path, &text).with_context(|| {
+        let (path, bytes) = (path.display(), text.len());
+        format!("cannot write {path}; it needs {bytes} bytes: check the free space, or use -o")
+    })
 }
 
 fn show(args: &RecordArgs, recording: &Recording, path: &Path) -> anyhow::Result<()> {

@@ -96,11 +96,6 @@ impl RealBench {
         let token = format!("{}/{}", self.workshop.token, plan.id);
         Ok(Places { values, port, service_ports, folder, token })
     }
-
-    fn sampler(&self) -> Sampler {
-        let every = self.experiment.measure.sample_every.0;
-        Sampler::new(ProcRoot::default(), SampleOptions { every, ..SampleOptions::default() })
-    }
 }
 
 impl Bench for RealBench {
@@ -114,14 +109,13 @@ impl Bench for RealBench {
             move |source| TrialError::Machine { what, source }
         };
         let places = self.places(plan).map_err(machine("cannot prepare a trial"))?;
-        let sampler = self.sampler();
         let started = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let mut site = Site {
             services: Vec::new(),
             server: None,
             tree: None,
             generator: None,
-            sampler,
+            sampler: sampler(&self.experiment),
             samples: Vec::new(),
             marks: self.experiment.measure.at_requests.clone(),
             began: Instant::now(),
@@ -140,7 +134,9 @@ impl Bench for RealBench {
         let course = script.play(&mut site, &mut seen);
         let log_tail = site.server.as_ref().map(|server| server.log_tail(50)).unwrap_or_default();
         (site.watch)(Progress { phase: Phase::Stop, done: None, memory: None });
-        let (left, _) = site.close(self.experiment.server.stop_within.0);
+        let grace = self.experiment.server.stop_within.0;
+        let (left, forced) = site.close(grace);
+        seen.notes.extend(forced.then(|| lingered(grace)));
         seen.samples = std::mem::take(&mut site.samples);
         let seconds = site.began.elapsed().as_secs_f64();
         drop(site);
@@ -391,6 +387,15 @@ impl Script<'_> {
 
 fn contradiction(error: LoadTableError) -> TrialError {
     TrialError::from(LoadError::from(error))
+}
+
+fn sampler(experiment: &Experiment) -> Sampler {
+    let every = experiment.measure.sample_every.0;
+    Sampler::new(ProcRoot::default(), SampleOptions { every, ..SampleOptions::default() })
+}
+
+fn lingered(grace: Duration) -> String {
+    format!("was still there {} s after TERM and had to be killed", grace.as_secs_f64())
 }
 
 fn words(status: ExitStatus) -> String {
