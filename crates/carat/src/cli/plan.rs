@@ -97,8 +97,7 @@ fn percent(share: f64) -> String {
 mod tests {
     use super::*;
 
-    #[test]
-    fn a_forecast_is_told_in_blocks_and_minutes() {
+    fn outlook(block_seconds: f64) -> Outlook {
         let forecast = Forecast {
             metric: "memory.rss.final".to_owned(),
             spread: 0.0041,
@@ -106,15 +105,27 @@ mod tests {
             asked: 0.0025,
             needed: Some(100),
         };
-        let outlook = Outlook { blocks: 6, block_seconds: 30.0, forecasts: vec![forecast] };
+        Outlook { blocks: 6, block_seconds, forecasts: vec![forecast] }
+    }
+
+    #[test]
+    fn short_blocks_take_seconds_and_never_no_time_at_all() {
+        let told = text(&outlook(0.04));
+        assert!(told.starts_with("From 6 blocks of 40.00 ms each."), "{told}");
+        assert!(told.contains("      8  320.00 ms  0.88 %"), "{told}");
+        assert!(told.ends_with("takes about 100 blocks, 4.0 s\n"), "{told}");
+    }
+
+    #[test]
+    fn a_forecast_is_told_in_blocks_and_time() {
         assert_eq!(
-            text(&outlook),
+            text(&outlook(30.0)),
             "From 6 blocks of 30 s each. So few tell a scatter only within a factor of about two.\n\
              \nmemory.rss.final: single trials scatter by 0.41 %\n\
-             \x20 blocks  minutes  finds a difference of\n\
-             \x20      8        4  0.88 %\n\
-             \x20    100       50  0.25 %\n\
-             \x20 0.25 %, as asked, takes about 100 blocks, 50 minutes\n"
+             \x20 blocks       time  finds a difference of\n\
+             \x20      8    4.0 min  0.88 %\n\
+             \x20    100     50 min  0.25 %\n\
+             \x20 0.25 %, as asked, takes about 100 blocks, 50 min\n"
         );
     }
 }
