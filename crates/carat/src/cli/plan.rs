@@ -2,6 +2,7 @@
 
 use crate::cli::{Exit, compare, output};
 use crate::experiment::question;
+use crate::model::Unit;
 use crate::store::Store;
 use crate::trial::FakeVariant;
 use crate::verdict::{Forecast, Outlook, forecast};
@@ -57,8 +58,9 @@ fn pilot_path(experiment: &Path) -> PathBuf {
 
 fn text(outlook: &Outlook) -> String {
     let mut text = format!(
-        "From {} blocks of {:.0} s each. So few tell a scatter only within a factor of about two.\n",
-        outlook.blocks, outlook.block_seconds
+        "From {} blocks of {} each. So few tell a scatter only within a factor of about two.\n",
+        outlook.blocks,
+        time(outlook.block_seconds)
     );
     for forecast in &outlook.forecasts {
         push_forecast(&mut text, forecast, outlook.block_seconds);
@@ -67,25 +69,35 @@ fn text(outlook: &Outlook) -> String {
 }
 
 fn push_forecast(text: &mut String, forecast: &Forecast, block_seconds: f64) {
-    let minutes = |blocks: u32| f64::from(blocks) * block_seconds / 60.0;
+    let taken = |blocks: u32| time(f64::from(blocks) * block_seconds);
     let _ = writeln!(
         text,
-        "\n{}: single trials scatter by {}\n  blocks  minutes  finds a difference of",
+        "\n{}: single trials scatter by {}\n  blocks       time  finds a difference of",
         forecast.metric,
         percent(forecast.spread)
     );
     for &(blocks, difference) in &forecast.detectable {
-        let _ = writeln!(text, "  {blocks:>6}  {:>7.0}  {}", minutes(blocks), percent(difference));
+        let _ = writeln!(text, "  {blocks:>6}  {:>9}  {}", taken(blocks), percent(difference));
     }
     let asked = percent(forecast.asked);
     let _ = match forecast.needed {
-        Some(blocks) => writeln!(
-            text,
-            "  {asked}, as asked, takes about {blocks} blocks, {:.0} minutes",
-            minutes(blocks)
-        ),
+        Some(blocks) => {
+            writeln!(text, "  {asked}, as asked, takes about {blocks} blocks, {}", taken(blocks))
+        }
         None => writeln!(text, "  {asked}, as asked, can never be decided; set a margin above 0"),
     };
+}
+
+/// A span of time with about two digits, whatever its size.
+fn time(seconds: f64) -> String {
+    match seconds {
+        short if short < 1.0 => Unit::Seconds.show(short),
+        few if few < 10.0 => format!("{few:.1} s"),
+        some if some < 120.0 => format!("{some:.0} s"),
+        few if few < 600.0 => format!("{:.1} min", few / 60.0),
+        some if some < 7200.0 => format!("{:.0} min", some / 60.0),
+        long => format!("{:.1} h", long / 3600.0),
+    }
 }
 
 fn percent(share: f64) -> String {

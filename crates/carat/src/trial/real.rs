@@ -6,7 +6,7 @@ use crate::model::load_table::LoadTableError;
 use crate::model::{LoadReport, LoadSpec, Outcome, Severity, Trial};
 use crate::plan::{Experiment, Values, fill};
 use crate::process::{Identity, ProcRoot, Tree};
-use crate::sample::{Collections, SampleOptions, Sampler, oom_kills, took};
+use crate::sample::{Collections, Probes, SampleOptions, Sampler, oom_kills, took};
 use crate::settings::Took;
 use crate::trial::figures::{Seen, metrics};
 use crate::trial::prepare::directory;
@@ -122,6 +122,7 @@ impl Bench for RealBench {
             generator: None,
             sampler,
             samples: Vec::new(),
+            probes: Probes::default(),
             began: Instant::now(),
             guard: &mut self.guard,
             interrupt: self.workshop.interrupt.clone(),

@@ -4,7 +4,7 @@ use crate::launch::{Guard, Server, stop};
 use crate::load::Generator;
 use crate::model::{Bytes, Ledger, Sample};
 use crate::process::{Identity, ProcRoot, Tree};
-use crate::sample::{Sampler, ledger, read_insides};
+use crate::sample::{Probes, Sampler, ledger, read_insides};
 use crate::trial::service::Service;
 use crate::trial::{Interrupt, Phase, Progress};
 use std::process::ExitStatus;
@@ -19,6 +19,8 @@ pub(crate) struct Site<'a> {
     pub(crate) generator: Option<Generator>,
     pub(crate) sampler: Sampler,
     pub(crate) samples: Vec<Sample>,
+    /// Followed during the measured load only.
+    pub(crate) probes: Probes,
     pub(crate) began: Instant,
     pub(crate) guard: &'a mut Guard,
     pub(crate) interrupt: Interrupt,
@@ -51,7 +53,13 @@ impl Site<'_> {
         let wait = self.sampler.wait(self.began.elapsed());
         if wait.is_zero() {
             let members = self.members();
-            let sample = self.sampler.sample(&members, self.began.elapsed());
+            let mut sample = self.sampler.sample(&members, self.began.elapsed());
+            if phase == Phase::Load {
+                sample.requests = self.generator.as_ref().map(|load| load.progress().done);
+                // Read, not asked: asking makes the server work.
+                let at = self.began.elapsed();
+                sample.inside = self.probes.read(&ProcRoot::default(), &members, at);
+            }
             let memory = weight(&sample);
             self.samples.push(sample);
             (self.watch)(Progress { phase, done, memory });
