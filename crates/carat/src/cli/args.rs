@@ -95,7 +95,8 @@ impl Exit {
     fn of(error: &anyhow::Error) -> Self {
         let wrong_usage =
             error.is::<crate::plan::PlanError>() || error.is::<crate::trial::PrepareError>();
-        let mended_by_options = error.is::<crate::experiment::OpenError>();
+        let mended_by_options =
+            error.is::<crate::experiment::OpenError>() || error.is::<stats::StatsError>();
         if wrong_usage || mended_by_options { Self::Usage } else { Self::Failed }
     }
 }

@@ -16,6 +16,7 @@ mod output;
 mod plan;
 mod progress;
 mod record;
+mod record_load;
 mod record_text;
 mod record_view;
 mod recorder;

@@ -2,6 +2,7 @@
 
 use crate::cli::{Exit, compare, output};
 use crate::experiment::question;
+use crate::model::Unit;
 use crate::store::Store;
 use crate::trial::FakeVariant;
 use crate::verdict::{Forecast, Outlook, forecast};
@@ -57,8 +58,9 @@ fn pilot_path(experiment: &Path) -> PathBuf {
 
 fn text(outlook: &Outlook) -> String {
     let mut text = format!(
-        "From {} blocks of {:.0} s each. So few tell a scatter only within a factor of about two.\n",
-        outlook.blocks, outlook.block_seconds
+        "From {} blocks of {} each. So few tell a scatter only within a factor of about two.\n",
+        outlook.blocks,
+        time(outlook.block_seconds)
     );
     for forecast in &outlook.forecasts {
         push_forecast(&mut text, forecast, outlook.block_seconds);
@@ -67,25 +69,35 @@ fn text(outlook: &Outlook) -> String {
 }
 
 fn push_forecast(text: &mut String, forecast: &Forecast, block_seconds: f64) {
-    let minutes = |blocks: u32| f64::from(blocks) * block_seconds / 60.0;
+    let taken = |blocks: u32| time(f64::from(blocks) * block_seconds);
     let _ = writeln!(
         text,
-        "\n{}: single trials scatter by {}\n  blocks  minutes  finds a difference of",
+        "\n{}: single trials scatter by {}\n  blocks       time  finds a difference of",
         forecast.metric,
         percent(forecast.spread)
     );
     for &(blocks, difference) in &forecast.detectable {
-        let _ = writeln!(text, "  {blocks:>6}  {:>7.0}  {}", minutes(blocks), percent(difference));
+        let _ = writeln!(text, "  {blocks:>6}  {:>9}  {}", taken(blocks), percent(difference));
     }
     let asked = percent(forecast.asked);
     let _ = match forecast.needed {
-        Some(blocks) => writeln!(
-            text,
-            "  {asked}, as asked, takes about {blocks} blocks, {:.0} minutes",
-            minutes(blocks)
-        ),
+        Some(blocks) => {
+            writeln!(text, "  {asked}, as asked, takes about {blocks} blocks, {}", taken(blocks))
+        }
         None => writeln!(text, "  {asked}, as asked, can never be decided; set a margin above 0"),
     };
+}
+
+/// A span of time with about two digits, whatever its size.
+fn time(seconds: f64) -> String {
+    match seconds {
+        short if short < 1.0 => Unit::Seconds.show(short),
+        few if few < 10.0 => format!("{few:.1} s"),
+        some if some < 120.0 => format!("{some:.0} s"),
+        few if few < 600.0 => format!("{:.1} min", few / 60.0),
+        some if some < 7200.0 => format!("{:.0} min", some / 60.0),
+        long => format!("{:.1} h", long / 3600.0),
+    }
 }
 
 fn percent(share: f64) -> String {
@@ -97,8 +109,7 @@ fn percent(share: f64) -> String {
 mod tests {
     use super::*;
 
-    #[test]
-    fn a_forecast_is_told_in_blocks_and_minutes() {
+    fn outlook(block_seconds: f64) -> Outlook {
         let forecast = Forecast {
             metric: "memory.rss.final".to_owned(),
             spread: 0.0041,
@@ -106,15 +117,27 @@ mod tests {
             asked: 0.0025,
             needed: Some(100),
         };
-        let outlook = Outlook { blocks: 6, block_seconds: 30.0, forecasts: vec![forecast] };
+        Outlook { blocks: 6, block_seconds, forecasts: vec![forecast] }
+    }
+
+    #[test]
+    fn short_blocks_take_seconds_and_never_no_time_at_all() {
+        let told = text(&outlook(0.04));
+        assert!(told.starts_with("From 6 blocks of 40.00 ms each."), "{told}");
+        assert!(told.contains("      8  320.00 ms  0.88 %"), "{told}");
+        assert!(told.ends_with("takes about 100 blocks, 4.0 s\n"), "{told}");
+    }
+
+    #[test]
+    fn a_forecast_is_told_in_blocks_and_time() {
         assert_eq!(
-            text(&outlook),
+            text(&outlook(30.0)),
             "From 6 blocks of 30 s each. So few tell a scatter only within a factor of about two.\n\
              \nmemory.rss.final: single trials scatter by 0.41 %\n\
-             \x20 blocks  minutes  finds a difference of\n\
-             \x20      8        4  0.88 %\n\
-             \x20    100       50  0.25 %\n\
-             \x20 0.25 %, as asked, takes about 100 blocks, 50 minutes\n"
+             \x20 blocks       time  finds a difference of\n\
+             \x20      8    4.0 min  0.88 %\n\
+             \x20    100     50 min  0.25 %\n\
+             \x20 0.25 %, as asked, takes about 100 blocks, 50 min\n"
         );
     }
 }

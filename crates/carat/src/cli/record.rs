@@ -1,19 +1,21 @@
 //! `carat record`: the memory of a process tree over time, and whether it grows.
 
 use crate::cli::compare::listen_for_signals;
+use crate::cli::record_load::{Driver, LoadOptions};
 use crate::cli::record_text::{growth_lines, progress_line};
 use crate::cli::record_view::View;
 use crate::cli::recorder::Recorder;
 use crate::cli::report::write_whole;
-use crate::cli::{Exit, explain, output};
+use crate::cli::{Exit, explain, output, record_load};
 use crate::launch::{
     Guard, Held, LaunchSpec, Server, library, make_run_directory, run_directory, stop,
 };
 use crate::model::recording::{RECORDING_SCHEMA, Recording};
 use crate::plan::Span;
 use crate::process::{ProcRoot, Tree};
-use crate::sample::{SampleOptions, findings, growth};
+use crate::sample::{SampleOptions, findings};
 use crate::trial::Interrupt;
+use crate::verdict::growth::of_recording;
 use anyhow::{Context, bail};
 use carat_wire::env::{PAGES, PROBE, TOKEN};
 use clap::Args;
@@ -21,6 +23,7 @@ use rand::RngExt;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::ExitStatus;
 use std::thread::sleep;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tempfile::TempDir;
@@ -28,9 +31,13 @@ use tempfile::TempDir;
 /// How long a server may take to end after TERM before it is killed.
 const GRACE: Duration = Duration::from_secs(10);
 
+/// How long the last answers of a load may take that was to end when the recording does.
+const LAST_ANSWERS: Duration = Duration::from_secs(5);
+
 /// Arguments of `carat record`
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  carat record -- puma -C config/puma.rb\n  \
+    carat record --load http://127.0.0.1:9292/ -n 300000 -- puma -p 9292\n  \
     carat record --for 10m --pid 4312\n\nWhile it runs: m marks a moment, q or Ctrl-C ends.")]
 pub(crate) struct RecordArgs {
     /// Record a server that runs already, and leave it running
@@ -45,6 +52,9 @@ pub(crate) struct RecordArgs {
     /// Share of one core that reading may take, in percent
     #[arg(long, value_name = "PERCENT", default_value_t = 0.5)]
     budget: f64,
+    /// Load to drive meanwhile
+    #[command(flatten)]
+    load: LoadOptions,
     /// File to write [default: the command's name with .recording.json]
     #[arg(short, long)]
     output: Option<PathBuf>,
@@ -68,6 +78,7 @@ pub(crate) fn run(args: &RecordArgs) -> anyhow::Result<Exit> {
     if args.every.0.is_zero() {
         bail!("--every must be longer than nothing; 1s is the default");
     }
+    let driver = args.load.driver(args.limit)?;
     let path = free_path(args)?;
     let interrupt = listen_for_signals()?;
     let options = SampleOptions { every: args.every.0, share: args.budget / 100.0 };
@@ -84,16 +95,20 @@ pub(crate) fn run(args: &RecordArgs) -> anyhow::Result<Exit> {
     output::tell(&format!("recording {what} into {}", path.display()));
     let started_ms = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
     let mut recorder = Recorder::new(ProcRoot::default(), tree, options);
-    let ended = follow(args, &mut recorder, started.as_mut(), &interrupt);
+    let mut following = Following { limit: args.limit, started: started.as_mut(), driver };
+    let ended = follow(&mut following, &mut recorder, &interrupt);
+    let load = following.driver.map(Driver::end);
     recorder.finish();
     let left = started.as_mut().map(|started| end(started, &mut recorder, &interrupt));
     drop(started);
     let mut recording = recording(recorder, what, started_ms as u64, ended);
-    recording.growth = growth(&recording);
+    recording.load = load;
+    recording.warnings.extend(record_load::warnings(&recording));
+    recording.growth = of_recording(&recording);
     write(&path, &recording)?;
     show(args, &recording, &path)?;
     match left.unwrap_or_default() {
-        left if left.is_empty() => Ok(Exit::Fine),
+        left if left.is_empty() => Ok(record_load::exit(&recording)),
         left => bail!("these processes of the server survived: {}; end them", left.join(", ")),
     }
 }
@@ -164,32 +179,53 @@ fn start(command: &[String], log: &Path) -> anyhow::Result<(Tree, Started)> {
     Ok((tree, Started { server, guard, _directory: directory }))
 }
 
-/// Samples until the tree ends, the time is over, or the user asks; in words, which.
-fn follow(
-    args: &RecordArgs,
-    recorder: &mut Recorder,
-    mut started: Option<&mut Started>,
-    interrupt: &Interrupt,
-) -> String {
+/// What is watched beside the samples.
+struct Following<'a> {
+    limit: Option<Span>,
+    started: Option<&'a mut Started>,
+    driver: Option<Driver>,
+}
+
+impl Following<'_> {
+    /// How a server of ours ended; `None` while it runs, and of somebody else's.
+    fn server_ended(&mut self) -> Option<ExitStatus> {
+        self.started.as_mut().and_then(|started| started.server.ended())
+    }
+
+    /// Whether the time is over; a load that is bounded by it may finish.
+    fn is_over(&self, elapsed: Duration) -> bool {
+        let late = if self.driver.as_ref().is_some_and(Driver::is_sending) {
+            LAST_ANSWERS
+        } else {
+            Duration::ZERO
+        };
+        self.limit.is_some_and(|limit| elapsed >= limit.0 + late)
+    }
+}
+
+/// Samples until the tree ends, the load or the time is over, or the user asks; in words, which.
+fn follow(following: &mut Following<'_>, recorder: &mut Recorder, interrupt: &Interrupt) -> String {
     const STEP: Duration = Duration::from_millis(50);
-    let mut view = View::new(args.limit.map(|limit| limit.0));
+    let mut view = View::new(following.limit.map(|limit| limit.0));
     loop {
         if interrupt.asked() || view.wants_to_end(recorder) {
             return "stopped by the user".into();
         }
-        if args.limit.is_some_and(|limit| recorder.elapsed() >= limit.0) {
+        if following.is_over(recorder.elapsed()) {
             return "the time was over".into();
         }
-        let status = started.as_deref_mut().and_then(|started| started.server.ended());
+        if let Some(why) = following.driver.as_mut().and_then(|driver| driver.step(recorder)) {
+            return why;
+        }
+        let status = following.server_ended();
         if recorder.wait().is_zero() {
             let members = recorder.sample();
             if members.is_empty() {
-                let ended = started.as_deref_mut().and_then(|started| started.server.ended());
-                let how =
-                    status.or(ended).map(|status| format!(" with {status}")).unwrap_or_default();
+                let status = status.or_else(|| following.server_ended());
+                let how = status.map(|status| format!(" with {status}")).unwrap_or_default();
                 return format!("the server ended by itself{how}");
             }
-            if let Some(started) = started.as_deref_mut() {
+            if let Some(started) = &mut following.started {
                 started.guard.watch(members);
             }
             view.show(recorder, &progress_line(recorder));
@@ -224,8 +260,8 @@ fn recording(recorder: Recorder, what: String, started_ms: u64, ended: String) -
         started_ms,
         ended,
         samples: recorder.samples,
-        inside: recorder.inside,
         markers: recorder.markers,
+        load: None,
         growth: Vec::new(),
         ledger: recorder.ledger,
         cost,

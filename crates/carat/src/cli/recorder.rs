@@ -1,11 +1,10 @@
 //! Follows one process tree and keeps what is seen of it.
 
-use crate::model::recording::{InsideSample, Marker, MarkerKind};
-use crate::model::{Bytes, Ledger, Sample, SamplerCost};
+use crate::model::recording::{Marker, MarkerKind};
+use crate::model::{Ledger, Sample, SamplerCost};
 use crate::process::{Identity, ProcRoot, Tree};
-use crate::sample::{ProbePage, SampleOptions, Sampler, inside, ledger, read_insides};
-use carat_wire::page::Gc;
-use std::collections::{BTreeMap, HashMap};
+use crate::sample::{Probes, SampleOptions, Sampler, ledger, read_insides};
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 /// The probe walks malloc's free lists when asked, so it is asked seldom.
@@ -21,13 +20,15 @@ pub(crate) struct Recorder {
     tree: Tree,
     sampler: Sampler,
     began: Instant,
-    pages: HashMap<Identity, Option<ProbePage>>,
+    probes: Probes,
     asked: Option<Duration>,
     drawn: Option<Duration>,
     slots: BTreeMap<u32, u32>,
     members: (Duration, Vec<Identity>),
+    major_gcs: Option<u64>,
+    /// Requests answered so far, where load is driven.
+    pub(crate) requests: Option<u64>,
     pub(crate) samples: Vec<Sample>,
-    pub(crate) inside: Vec<InsideSample>,
     pub(crate) markers: Vec<Marker>,
     pub(crate) ledger: Option<Ledger>,
 }
@@ -39,13 +40,14 @@ impl Recorder {
             root,
             tree,
             began: Instant::now(),
-            pages: HashMap::new(),
+            probes: Probes::default(),
             asked: None,
             drawn: None,
             slots: BTreeMap::new(),
             members: (Duration::ZERO, Vec::new()),
+            major_gcs: None,
+            requests: None,
             samples: Vec::new(),
-            inside: Vec::new(),
             markers: Vec::new(),
             ledger: None,
         }
@@ -80,8 +82,8 @@ impl Recorder {
         }
         let sample = self.sampler.sample(&members, self.elapsed());
         self.note_joining_and_leaving(&sample);
-        self.samples.push(sample);
-        self.look_inside(&members);
+        self.keep(sample, &members);
+        self.ask_probes();
         if self.drawn.is_none_or(|drawn| self.elapsed() >= drawn + LEDGER_EVERY) {
             // The first one would meet a server that only boots.
             if self.drawn.is_some() {
@@ -97,8 +99,28 @@ impl Recorder {
         let members = self.members();
         if !members.is_empty() {
             let sample = self.sampler.full(&members, self.elapsed());
-            self.samples.push(sample);
+            self.keep(sample, &members);
             self.draw(&members);
+        }
+    }
+
+    /// Completes a sample with what the probes say and with the work done so far.
+    fn keep(&mut self, mut sample: Sample, members: &[Identity]) {
+        sample.answered = self.requests;
+        sample.inside = self.probes.read(&self.root, members, self.elapsed());
+        let major_gcs = sample.inside.and_then(|inside| inside.major_gcs);
+        if self.major_gcs.is_some() && major_gcs > self.major_gcs {
+            self.mark(MarkerKind::MajorGc);
+        }
+        self.major_gcs = major_gcs;
+        self.samples.push(sample);
+    }
+
+    fn ask_probes(&mut self) {
+        let at = self.elapsed();
+        if self.asked.is_none_or(|asked| at >= asked + ASK_EVERY) {
+            self.probes.ask();
+            self.asked = Some(at);
         }
     }
 
@@ -139,44 +161,5 @@ impl Recorder {
         for (&slot, &pid) in now.iter().filter(|(slot, pid)| before.get(slot) != Some(pid)) {
             self.mark(MarkerKind::Fork { slot, pid });
         }
-    }
-
-    fn look_inside(&mut self, members: &[Identity]) {
-        self.pages.retain(|identity, _| members.contains(identity));
-        let at = self.elapsed();
-        let ask = self.asked.is_none_or(|asked| at >= asked + ASK_EVERY);
-        for &member in members {
-            let known = self.pages.get(&member).is_some_and(Option::is_some);
-            // A Ruby that boots has no page yet; looking again costs a read of `maps`.
-            if !known && (ask || !self.pages.contains_key(&member)) {
-                self.pages.insert(member, ProbePage::find(&self.root, member));
-            }
-        }
-        let pages = || self.pages.values().flatten();
-        if ask {
-            pages().for_each(ProbePage::ask);
-            self.asked = Some(at);
-        }
-        let readings: Vec<_> = pages().filter_map(ProbePage::read).collect();
-        if readings.is_empty() {
-            return;
-        }
-        let malloc = |figure: fn(&crate::sample::MallocFigures) -> Bytes| -> Option<Bytes> {
-            readings.iter().map(|reading| inside(reading).malloc.as_ref().map(figure)).sum()
-        };
-        let count = |word: Gc| readings.iter().map(|reading| reading.gc.get(word)).sum();
-        let seen = InsideSample {
-            at_ms: at.as_millis() as u64,
-            probes: readings.len() as u32,
-            major_gcs: count(Gc::Major),
-            live_after_major: count(Gc::LiveAfterMajor),
-            malloc_live: malloc(|figures| figures.live + figures.large),
-            malloc_free: malloc(|figures| figures.free),
-        };
-        let before = self.inside.last().and_then(|before| before.major_gcs);
-        if before.is_some() && seen.major_gcs > before {
-            self.mark(MarkerKind::MajorGc);
-        }
-        self.inside.push(seen);
     }
 }

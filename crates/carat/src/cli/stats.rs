@@ -2,13 +2,12 @@
 
 use crate::cli::{Exit, output};
 use crate::experiment::question;
-use crate::model::{Results, Role, Variant, Verdict, metric};
-use crate::plan::Percent;
+use crate::model::{Results, Role, Verdict};
+use crate::plan::{Percent, unknown_metric};
 use crate::report::{Audience, Style, json, terminal};
 use crate::store::Store;
-use crate::verdict::growth::over_load;
+use crate::verdict::growth::{cause, of_variants, sentence};
 use crate::verdict::{Judge, Judgement, Question, Warning};
-use anyhow::{Context, bail};
 use clap::Args;
 use std::io;
 use std::path::PathBuf;
@@ -39,12 +38,30 @@ pub(crate) struct StatsArgs {
     /// Chance of claiming any difference where there is none
     #[arg(long, default_value = "5%", value_parser = error_rate)]
     error: f64,
-    /// Also say what the memory of every variant does during its load
+    /// Also say what every part of every variant's memory does during its load
     #[arg(long, conflicts_with = "json")]
     growth: bool,
     /// Print the results as JSON
     #[arg(long)]
     json: bool,
+}
+
+/// A question that the results file cannot be asked.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum StatsError {
+    /// No variant has that name.
+    #[error("no variant `{name}` in {}; it has {known}", path.display())]
+    Variant {
+        /// What was asked for.
+        name: String,
+        /// The results file.
+        path: PathBuf,
+        /// The names that there are.
+        known: String,
+    },
+    /// No metric has that name.
+    #[error("{0}; `carat report --json` lists those that were measured")]
+    Metric(String),
 }
 
 pub(crate) fn run(args: &StatsArgs) -> anyhow::Result<Exit> {
@@ -54,6 +71,7 @@ pub(crate) fn run(args: &StatsArgs) -> anyhow::Result<Exit> {
     let mut results = store.results()?;
     let judgement = Judge::new(asked.clone()).judge(&results.trials);
     answer(&mut results, &asked, judgement);
+    results.growth = of_variants(&results.variants, &results.trials);
     if asked != planned {
         output::tell(
             "note: this is not the question that the trials were run for; chosen after seeing them, \
@@ -74,19 +92,25 @@ pub(crate) fn run(args: &StatsArgs) -> anyhow::Result<Exit> {
     Ok(if undecided { Exit::Undecided } else { Exit::Fine })
 }
 
-/// One line per variant about its memory during the load.
+/// Every part of every variant's memory during the load.
 fn growth(results: &Results) -> String {
-    let line = |variant: &Variant| {
-        let found = over_load(&results.trials, &variant.name);
-        let said = found.map_or("no samples during the load".to_owned(), |part| part.sentence());
-        format!("  {}: {said}\n", variant.name)
-    };
-    let lines: String = results.variants.iter().map(line).collect();
-    format!("\nDuring the load, all trials of a variant together:\n{lines}")
+    let mut text = "\nDuring the load, all trials of a variant together:\n".to_owned();
+    for growth in &results.growth {
+        for part in &growth.parts {
+            text.push_str(&format!("  {}: {}\n", growth.variant, sentence(part)));
+        }
+        if let Some(cause) = cause(&growth.parts) {
+            text.push_str(&format!("  {}: {cause}\n", growth.variant));
+        }
+    }
+    if results.growth.is_empty() {
+        text.push_str("  no samples during the load\n");
+    }
+    text
 }
 
 /// The question of the file, changed as the user asks.
-fn asked(args: &StatsArgs, planned: &Question) -> anyhow::Result<Question> {
+fn asked(args: &StatsArgs, planned: &Question) -> Result<Question, StatsError> {
     let mut asked = planned.clone();
     if let Some((primary, others)) = args.metric.split_first() {
         asked.primary = primary.clone();
@@ -101,19 +125,19 @@ fn asked(args: &StatsArgs, planned: &Question) -> anyhow::Result<Question> {
     }
     if let Some(baseline) = &args.baseline {
         let Some(place) = asked.variants.iter().position(|name| name == baseline) else {
-            bail!(
-                "no variant `{baseline}` in {}; it has {}",
-                args.results.display(),
-                asked.variants.join(", ")
-            );
+            return Err(StatsError::Variant {
+                name: baseline.clone(),
+                path: args.results.clone(),
+                known: asked.variants.join(", "),
+            });
         };
         asked.variants[..=place].rotate_right(1);
     }
     asked.alpha = args.error;
     for name in asked.primaries().chain(asked.guards.iter().map(|(name, _)| name.as_str())) {
-        metric::find(name).with_context(|| {
-            format!("no metric `{name}`; `carat report --json` lists those that were measured")
-        })?;
+        if let Some(problem) = unknown_metric(name) {
+            return Err(StatsError::Metric(problem));
+        }
     }
     Ok(asked)
 }

@@ -17,7 +17,7 @@ pub use directory::{make_run_directory, run_directory};
 pub use guard::{Guard, clean_up, guard_main};
 pub use library::{Libraries, LibraryError, cache_roots, unpack_in_one_of};
 pub use port::free_port;
-pub use ready::{NotReady, Probe as ReadyProbe, check as check_ready};
+pub use ready::{NotReady, Probe as ReadyProbe, check as check_ready, local};
 pub use root::NewRoot;
 pub use server::{Held, LaunchError, Server};
 pub use stage::{LaunchSpec, stage_main};

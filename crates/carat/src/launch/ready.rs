@@ -9,10 +9,10 @@ use std::time::Duration;
 /// One way of seeing that a server is ready.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Probe {
-    /// A GET of this path on 127.0.0.1 answers with a status below 400.
+    /// A GET of this path answers with a status below 400.
     Http {
-        /// Port.
-        port: u16,
+        /// Where the server listens.
+        address: SocketAddr,
         /// Path and query.
         path: String,
     },
@@ -37,9 +37,9 @@ pub struct NotReady(pub String);
 /// Asks once, for at most `patience`.
 pub fn check(probe: &Probe, patience: Duration) -> Result<(), NotReady> {
     match probe {
-        Probe::Tcp { port } => connect(*port, patience).map(|_| ()),
-        Probe::Http { port, path } => {
-            let mut stream = connect(*port, patience)?;
+        Probe::Tcp { port } => connect(&local(*port), patience).map(|_| ()),
+        Probe::Http { address, path } => {
+            let mut stream = connect(address, patience)?;
             http_status(&mut stream, path, patience).and_then(|status| match status {
                 100..400 => Ok(()),
                 _ => Err(NotReady(format!("answers {path} with status {status}"))),
@@ -52,10 +52,14 @@ pub fn check(probe: &Probe, patience: Duration) -> Result<(), NotReady> {
     }
 }
 
-fn connect(port: u16, patience: Duration) -> Result<TcpStream, NotReady> {
-    let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
-    TcpStream::connect_timeout(&address, patience)
-        .map_err(|_| NotReady(format!("does not listen on 127.0.0.1:{port}")))
+/// Where a server of this machine listens.
+pub fn local(port: u16) -> SocketAddr {
+    SocketAddr::from((Ipv4Addr::LOCALHOST, port))
+}
+
+fn connect(address: &SocketAddr, patience: Duration) -> Result<TcpStream, NotReady> {
+    TcpStream::connect_timeout(address, patience)
+        .map_err(|_| NotReady(format!("does not listen on {address}")))
 }
 
 fn http_status(stream: &mut TcpStream, path: &str, patience: Duration) -> Result<u16, NotReady> {
@@ -96,7 +100,7 @@ mod tests {
     #[test]
     fn a_server_is_ready_when_it_answers_below_400() {
         let probe = |answer| {
-            let probe = Probe::Http { port: answering(answer), path: "/".into() };
+            let probe = Probe::Http { address: local(answering(answer)), path: "/".into() };
             check(&probe, Duration::from_secs(5))
         };
         assert_eq!(probe("HTTP/1.1 204 No Content\r\n\r\n"), Ok(()));

@@ -26,7 +26,7 @@ pub struct Sample {
     /// Highest resident memory so far, as the kernel recorded it; only where the tree is one process.
     #[serde(default)]
     pub rss_peak: Option<Bytes>,
-    /// Requests or broadcasts answered since the measured load began; only while one is driven.
+    /// Requests or broadcasts answered since the load began, rightly or not; `None` while carat drives none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub answered: Option<u64>,
     /// A process vanished or was refused while it was read, so that the tree's sums are unknown.
@@ -38,9 +38,43 @@ pub struct Sample {
     /// The control group of the tree; `None` where it shares its group with strangers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cgroup: Option<CgroupSample>,
+    /// What the probes inside Ruby say, summed over the tree; `None` where there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub inside: Option<InsideSample>,
     /// What it is made of; only of the sample that a trial ends with.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ledger: Option<Box<Ledger>>,
+}
+
+/// What the probes of a tree say at one moment; a figure that any of them lacks is `None`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct InsideSample {
+    /// Processes with a probe.
+    pub probes: u32,
+    /// Collections.
+    pub gcs: Option<u64>,
+    /// Full collections.
+    pub major_gcs: Option<u64>,
+    /// Objects alive when each Ruby's latest collection ended.
+    pub live_slots: Option<u64>,
+    /// Objects alive when each Ruby's latest full collection ended.
+    pub live_after_major: Option<u64>,
+    /// In use from malloc; `None` also where no allocator was asked since the sample before.
+    pub malloc_live: Option<Bytes>,
+    /// Held by malloc and not in use; `None` as above.
+    pub malloc_free: Option<Bytes>,
+}
+
+/// The figure to follow over time: resident memory where the tree was one process throughout, which is known at every
+/// sample, else proportional memory. A mixture of the two would draw a saw.
+pub fn followed(samples: &[Sample]) -> fn(&Sample) -> Option<Bytes> {
+    let whole = || samples.iter().filter(|sample| !sample.partial);
+    let alone = whole().all(|sample| sample.rss.is_some());
+    if alone || whole().all(|sample| sample.pss.is_none()) {
+        |sample| sample.rss.filter(|_| !sample.partial)
+    } else {
+        |sample| sample.pss.filter(|_| !sample.partial)
+    }
 }
 
 /// One moment of one process.
@@ -98,4 +132,22 @@ pub struct SamplerCost {
     pub core_share: f64,
     /// Samples that came a whole period or more after they were due, or never.
     pub late: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn resident_and_proportional_memory_are_never_mixed() {
+        let sample = |rss: Option<u64>, pss: Option<u64>| Sample {
+            rss: rss.map(Bytes),
+            pss: pss.map(Bytes),
+            ..Sample::default()
+        };
+        let alone = [sample(Some(9), Some(7)), sample(Some(10), None)];
+        assert_eq!(alone.each_ref().map(followed(&alone)), [Some(Bytes(9)), Some(Bytes(10))]);
+        let forked = [sample(Some(9), None), sample(None, Some(15)), sample(None, None)];
+        assert_eq!(forked.each_ref().map(followed(&forked)), [None, Some(Bytes(15)), None]);
+    }
 }

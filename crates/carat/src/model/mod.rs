@@ -2,6 +2,7 @@
 //!
 //! Nothing here touches the world and nothing here computes more than its own units.
 
+pub mod growth;
 pub mod ledger;
 pub mod load;
 pub mod load_table;
@@ -13,10 +14,11 @@ pub mod results;
 pub mod span;
 pub mod units;
 
+pub use growth::{GrowthKind, Part, PartGrowth, Progress, VariantGrowth};
 pub use ledger::Ledger;
 pub use load::{LoadFlag, LoadReport, LoadSpec, Severity};
 pub use load_table::{CableTable, HttpTable, LoadTable, RouteTable};
-pub use memory::{CgroupSample, MemberSample, Sample, SamplerCost};
+pub use memory::{CgroupSample, InsideSample, MemberSample, Sample, SamplerCost};
 pub use metric::{Better, METRICS, MetricInfo, Unit};
 pub use outcome::Outcome;
 pub use recording::Recording;

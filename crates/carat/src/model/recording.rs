@@ -1,10 +1,10 @@
 //! A recording: the memory of one process tree over time, and what follows from it.
 
-use super::{Bytes, Ledger, Sample, SamplerCost};
+use super::{Ledger, LoadReport, PartGrowth, Sample, SamplerCost};
 use serde::{Deserialize, Serialize};
 
 /// Name and version of a recording's JSON.
-pub const RECORDING_SCHEMA: &str = "carat.recording/1";
+pub const RECORDING_SCHEMA: &str = "carat.recording/2";
 
 /// The memory of one process tree over time.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -19,12 +19,13 @@ pub struct Recording {
     pub ended: String,
     /// The tree's memory.
     pub samples: Vec<Sample>,
-    /// What the probes inside Ruby said meanwhile, summed over the tree.
-    pub inside: Vec<InsideSample>,
     /// Moments that explain a change.
     pub markers: Vec<Marker>,
-    /// What growth there was, by component.
-    pub growth: Vec<ComponentGrowth>,
+    /// Load that carat drove meanwhile; `None` where it drove none.
+    #[serde(default)]
+    pub load: Option<RecordedLoad>,
+    /// What growth there was, by part.
+    pub growth: Vec<PartGrowth>,
     /// The last ledger; `None` where the tree ended before one could be made.
     pub ledger: Option<Ledger>,
     /// What recording cost.
@@ -33,21 +34,13 @@ pub struct Recording {
     pub warnings: Vec<String>,
 }
 
-/// What the probes of a tree say at one moment; a figure that any of them lacks is `None`.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct InsideSample {
-    /// Milliseconds since the recording began.
-    pub at_ms: u64,
-    /// Processes with a probe.
-    pub probes: u32,
-    /// Full collections.
-    pub major_gcs: Option<u64>,
-    /// Objects alive after the last full collection.
-    pub live_after_major: Option<u64>,
-    /// In use from malloc.
-    pub malloc_live: Option<Bytes>,
-    /// Held by malloc and not in use.
-    pub malloc_free: Option<Bytes>,
+/// Load that carat drove meanwhile.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct RecordedLoad {
+    /// Where it went.
+    pub url: String,
+    /// What came out; `None` where the recording ended before the load did.
+    pub report: Option<LoadReport>,
 }
 
 /// A moment that explains a change.
@@ -79,27 +72,10 @@ pub enum MarkerKind {
     },
     /// A full collection ran somewhere in the tree.
     MajorGc,
+    /// Carat began to send requests.
+    LoadBegins,
+    /// The last request was answered.
+    LoadEnds,
     /// The user pressed a key.
     User,
-}
-
-/// The growth of one component.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct ComponentGrowth {
-    /// What was looked at, such as `tree` or `malloc live`.
-    pub component: String,
-    /// `flat`, `levelling off`, `linear`, `stepwise`, `sharing eroding` or `undecided`.
-    pub kind: String,
-    /// Unit of the rate: `bytes per second` or `objects per second`.
-    pub unit: String,
-    /// The rate.
-    pub rate: Option<f64>,
-    /// Its interval: each limit with 5 % error.
-    pub interval: Option<(f64, f64)>,
-    /// Where it levels off, if that can be said.
-    pub asymptote: Option<f64>,
-    /// Size of the one jump of a stepwise growth; of eroding sharing what is no longer shared, below nought.
-    pub step: Option<f64>,
-    /// Where undecided: seconds in all that would probably decide.
-    pub needed_s: Option<f64>,
 }

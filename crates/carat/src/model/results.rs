@@ -1,6 +1,6 @@
 //! The results of one experiment as a value: what reports read and what a results file holds.
 
-use super::{LoadReport, Outcome, Sample};
+use super::{LoadReport, Outcome, Sample, VariantGrowth};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -33,6 +33,9 @@ pub struct Results {
     pub trials: Vec<Trial>,
     /// What follows, one per variant and metric.
     pub conclusions: Vec<Conclusion>,
+    /// What the memory of every variant does over its load.
+    #[serde(default)]
+    pub growth: Vec<VariantGrowth>,
     /// What a reader should know before trusting the figures.
     pub warnings: Vec<String>,
 }

@@ -271,11 +271,8 @@ impl Experiment {
     fn measure_problem(&self) -> Option<String> {
         let metrics = std::iter::once(&self.measure.primary).chain(self.measure.guards.keys());
         for name in metrics {
-            if metric::find(name).is_none() {
-                let known = metric::METRICS.iter().map(|metric| metric.name);
-                let hint =
-                    nearest_word(name, known).map(|near| format!("; did you mean `{near}`?"));
-                return Some(format!("unknown metric `{name}`{}", hint.unwrap_or_default()));
+            if let Some(problem) = unknown_metric(name) {
+                return Some(problem);
             }
         }
         if let Some((name, _)) = self.measure.guards.iter().find(|(_, limit)| limit.0 <= 0.0) {
@@ -314,6 +311,16 @@ fn ready_problem(place: &str, ready: &Ready) -> Option<String> {
         }
         _ => None,
     }
+}
+
+/// What is wrong with the name of a metric; `None` where there is one of that name.
+pub fn unknown_metric(name: &str) -> Option<String> {
+    if metric::find(name).is_some() {
+        return None;
+    }
+    let known = metric::METRICS.iter().map(|metric| metric.name);
+    let hint = nearest_word(name, known).map(|near| format!("; did you mean `{near}`?"));
+    Some(format!("unknown metric `{name}`{}", hint.unwrap_or_default()))
 }
 
 #[cfg(test)]

@@ -11,6 +11,8 @@ mod template;
 pub use crate::model::{LoadTable, Span};
 pub use amount::Percent;
 pub use error::PlanError;
-pub use file::{Experiment, Measure, Ready, ServerTable, ServiceTable, Trials, VariantTable};
+pub use file::{
+    Experiment, Measure, Ready, ServerTable, ServiceTable, Trials, VariantTable, unknown_metric,
+};
 pub use order::{Slot, block_order, trial_id};
 pub use template::{Values, fill};

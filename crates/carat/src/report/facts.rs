@@ -1,6 +1,7 @@
 //! What all faces say about results: values per variant, their spread, and how they are named.
 
 use crate::model::{Conclusion, Outcome, Results, Role, Unit, metric};
+use crate::report::text::capital;
 
 /// The trials of one variant that count in one metric, summed up.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -111,8 +112,7 @@ pub(crate) fn unit(name: &str) -> Unit {
 /// What a metric is, as a heading.
 pub(crate) fn heading(name: &str) -> String {
     let what = metric::find(name).map_or(name, |known| known.what);
-    let mut letters = what.chars();
-    letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
+    capital(what)
 }
 
 /// How many trials of a variant ended in each way other than well, in words; `None` where all did well.

@@ -2,7 +2,7 @@
 //! also the host's and the user's name, paths, log lines and environment beyond an allow-list.
 
 use crate::model::recording::Recording;
-use crate::model::{Ledger, Results};
+use crate::model::{Ledger, LoadReport, Results};
 use crate::report::text::{one_line, plain, shorten};
 use std::collections::BTreeMap;
 
@@ -119,6 +119,9 @@ pub(crate) fn prepare(results: &Results, audience: Audience) -> Results {
         conclusion.variant = name(&conclusion.variant);
         rules.edit(&mut conclusion.metric);
     }
+    for growth in &mut shown.growth {
+        growth.variant = name(&growth.variant);
+    }
     for trial in &mut shown.trials {
         trial.variant = name(&trial.variant);
         rules.edit(&mut trial.id);
@@ -128,14 +131,7 @@ pub(crate) fn prepare(results: &Results, audience: Audience) -> Results {
         }
         trial.detail = trial.detail.take().map(|detail| rules.text(&detail));
         trial.metrics = rules.names(std::mem::take(&mut trial.metrics));
-        if let Some(load) = &mut trial.load {
-            for flag in &mut load.flags {
-                rules.edit(&mut flag.code);
-                rules.edit(&mut flag.message);
-            }
-            load.metrics = rules.names(std::mem::take(&mut load.metrics));
-            load.errors_by = rules.names(std::mem::take(&mut load.errors_by));
-        }
+        trial.load.iter_mut().for_each(|load| edit_load(&rules, load));
         match audience {
             Audience::Own => rules.edit(&mut trial.log_tail),
             Audience::Shared => trial.log_tail.clear(),
@@ -152,10 +148,9 @@ pub(crate) fn prepare_recording(recording: &Recording, audience: Audience) -> Re
         rules.edit(text);
     }
     shown.warnings.iter_mut().for_each(|warning| rules.edit(warning));
-    for growth in &mut shown.growth {
-        for text in [&mut growth.component, &mut growth.kind, &mut growth.unit] {
-            rules.edit(text);
-        }
+    if let Some(load) = &mut shown.load {
+        rules.edit(&mut load.url);
+        load.report.iter_mut().for_each(|report| edit_load(&rules, report));
     }
     if let Some(ledger) = &mut shown.ledger {
         edit_ledger(&rules, ledger);
@@ -169,6 +164,15 @@ pub(crate) fn prepare_ledger(what: &str, ledger: &Ledger, audience: Audience) ->
     let mut shown = ledger.clone();
     edit_ledger(&rules, &mut shown);
     (rules.text(what), shown)
+}
+
+fn edit_load(rules: &Rules, load: &mut LoadReport) {
+    for flag in &mut load.flags {
+        rules.edit(&mut flag.code);
+        rules.edit(&mut flag.message);
+    }
+    load.metrics = rules.names(std::mem::take(&mut load.metrics));
+    load.errors_by = rules.names(std::mem::take(&mut load.errors_by));
 }
 
 fn edit_ledger(rules: &Rules, ledger: &mut Ledger) {

@@ -1,12 +1,13 @@
 //! The terminal's face: verdict sentences, one aligned table, interval bars, warnings that say what to do.
 
-use crate::model::{Results, Role, Unit, Verdict};
+use crate::model::{GrowthKind, Part, PartGrowth, Results, Role, Unit, VariantGrowth, Verdict};
 use crate::report::chart::reduce::band;
 use crate::report::course::{courses, is_resident, weight};
 use crate::report::facts::{self, Spread};
 use crate::report::redact::{Audience, prepare};
 use crate::report::text::{columns, one_line, shorten};
 use crate::report::wording;
+use crate::verdict::growth::{cause, culprit, found};
 use std::fmt::Write as _;
 
 /// How the terminal wants it.
@@ -40,6 +41,7 @@ pub fn terminal(results: &Results, style: Style) -> String {
         push_metric(&mut out, results, &metric, (style, width));
     }
     push_courses(&mut out, results);
+    push_growth(&mut out, results, width);
     push_context(&mut out, results);
     for warning in &results.warnings {
         push_wrapped(&mut out, "! ", &one_line(warning), width);
@@ -188,6 +190,26 @@ fn push_courses(out: &mut String, results: &Results) {
     for (name, values) in &bands {
         let gap = " ".repeat(widest.saturating_sub(columns(name)));
         let _ = writeln!(out, "  {name}{gap}  {}", sparks(values, highest));
+    }
+}
+
+/// What the memory of every variant does over its load, a line each; nothing where the trials are too short for all.
+fn push_growth(out: &mut String, results: &Results, width: usize) {
+    let told = |growth: &VariantGrowth| {
+        let decided = |part: &&PartGrowth| part.kind != GrowthKind::Undecided;
+        growth.parts.iter().find(|part| part.part == Part::Memory).filter(decided).is_some()
+            || culprit(&growth.parts).is_some()
+    };
+    if !results.growth.iter().any(told) {
+        return;
+    }
+    out.push_str("\ngrowth over the load, all trials of a variant together\n");
+    for growth in &results.growth {
+        let memory = growth.parts.iter().find(|part| part.part == Part::Memory);
+        let said = memory.map_or_else(String::new, found);
+        let cause = cause(&growth.parts).map(|cause| format!("; {cause}")).unwrap_or_default();
+        let name = shorten(&one_line(&growth.variant), 28);
+        push_wrapped(out, "  ", &format!("{name} {said}{cause}"), width);
     }
 }
 

@@ -7,7 +7,7 @@ use crate::model::load_table::LoadTableError;
 use crate::model::{LoadReport, LoadSpec, Outcome, Severity, Trial};
 use crate::plan::{Experiment, Values, fill};
 use crate::process::{Identity, ProcRoot, Tree};
-use crate::sample::{Collections, SampleOptions, Sampler, oom_kills, took};
+use crate::sample::{Collections, Probes, SampleOptions, Sampler, oom_kills, took};
 use crate::settings::Took;
 use crate::trial::figures::{Seen, metrics, window};
 use crate::trial::prepare::directory;
@@ -118,6 +118,7 @@ impl Bench for RealBench {
             sampler: sampler(&self.experiment),
             samples: Vec::new(),
             marks: self.experiment.measure.at_requests.clone(),
+            probes: Probes::default(),
             began: Instant::now(),
             guard: &mut self.guard,
             interrupt: self.workshop.interrupt.clone(),

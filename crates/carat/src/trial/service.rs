@@ -1,6 +1,6 @@
 //! A service that the server needs, from start to stop.
 
-use crate::launch::{Held, LaunchSpec, ReadyProbe, Server, check_ready, stop};
+use crate::launch::{Held, LaunchSpec, ReadyProbe, Server, check_ready, local, stop};
 use crate::plan::{Ready, ServiceTable, Values, fill};
 use crate::process::{ProcRoot, Tree};
 use crate::trial::{Interrupt, TrialError};
@@ -104,7 +104,7 @@ impl Service {
 /// The way to ask that `ready` describes.
 pub(crate) fn ready_probe(ready: &Ready, port: u16, log: &Path) -> ReadyProbe {
     match (&ready.http, &ready.log) {
-        (Some(path), _) => ReadyProbe::Http { port, path: path.clone() },
+        (Some(path), _) => ReadyProbe::Http { address: local(port), path: path.clone() },
         (None, Some(text)) => ReadyProbe::Log { log: log.to_owned(), text: text.clone() },
         (None, None) => ReadyProbe::Tcp { port },
     }

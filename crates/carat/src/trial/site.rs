@@ -4,7 +4,7 @@ use crate::launch::{Guard, Server, stop};
 use crate::load::Generator;
 use crate::model::{Bytes, Ledger, Sample};
 use crate::process::{Identity, ProcRoot, Tree};
-use crate::sample::{Sampler, ledger, read_insides};
+use crate::sample::{Probes, Sampler, ledger, read_insides};
 use crate::trial::service::Service;
 use crate::trial::{Interrupt, Phase, Progress};
 use std::process::ExitStatus;
@@ -21,6 +21,8 @@ pub(crate) struct Site<'a> {
     pub(crate) samples: Vec<Sample>,
     /// Numbers of answered requests at which a full sample is still to be taken.
     pub(crate) marks: Vec<u64>,
+    /// Followed during the measured load only.
+    pub(crate) probes: Probes,
     pub(crate) began: Instant,
     pub(crate) guard: &'a mut Guard,
     pub(crate) interrupt: Interrupt,
@@ -62,6 +64,10 @@ impl Site<'_> {
                 false => self.sampler.sample(&members, at),
             };
             sample.answered = answered;
+            if phase == Phase::Load {
+                // Read, not asked: asking makes the server work.
+                sample.inside = self.probes.read(&ProcRoot::default(), &members, at);
+            }
             let memory = weight(&sample);
             self.keep(sample);
             (self.watch)(Progress { phase, done, memory });

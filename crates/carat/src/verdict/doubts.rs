@@ -1,5 +1,6 @@
 //! Looks for what could mislead a reader of a judgement. Decides nothing.
 
+use crate::model::memory::followed;
 use crate::model::{Conclusion, Outcome, Role, Trial};
 use crate::verdict::outcomes::Outcomes;
 use crate::verdict::pairs::{Blocks, Dropped, Pairs};
@@ -161,8 +162,9 @@ impl Doubts<'_> {
 fn late_rise(trial: &Trial) -> Option<f64> {
     let (from, to) = trial.load_window_ms?;
     let inside = trial.samples.iter().filter(|s| (from..=to).contains(&s.at_ms));
+    let memory = followed(&trial.samples);
     let series: Vec<(f64, f64)> =
-        inside.filter_map(|s| Some((s.at_ms as f64, s.pss.or(s.rss)?.0 as f64))).collect();
+        inside.filter_map(|s| Some((s.at_ms as f64, memory(s)?.0 as f64))).collect();
     if series.len() < ENOUGH_SAMPLES {
         return None;
     }

@@ -222,8 +222,11 @@ fn another_question_is_answered_from_stored_trials_and_called_a_hint() {
     let results = json(&turned.assert_code(0).out);
     assert_eq!(results["results"]["conclusions"][0]["verdict"], "larger");
     assert!(turned.talk.contains("a hint to test, not evidence"), "{}", turned.talk);
-    folder.run(&["stats", "fake.carat", "--baseline", "nobody"]).assert_code(1);
-    folder.run(&["stats", "fake.carat", "--metric", "memory.nonsense"]).assert_code(1);
+    folder.run(&["stats", "fake.carat", "--baseline", "nobody"]).assert_code(2);
+    folder
+        .run(&["stats", "fake.carat", "--metric", "memory.pss.finale"])
+        .assert_code(2)
+        .assert_says("did you mean `memory.pss.final`?");
 }
 
 #[test]

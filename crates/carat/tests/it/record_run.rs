@@ -23,7 +23,7 @@ fn a_recording_holds_the_trees_memory_its_ledger_and_its_own_cost() {
     let ran = folder.run(&arguments);
     assert_eq!(ran.code, Some(0), "{}{}", ran.out, ran.talk);
     let recording = recording(&folder, "r.json");
-    assert_eq!(recording["schema"], "carat.recording/1");
+    assert_eq!(recording["schema"], "carat.recording/2");
     assert_eq!(recording["ledger"]["processes"].as_array().unwrap().len(), 2);
     assert!(recording["ledger"]["processes"][0]["basis"] == "probe", "{}", recording["ledger"]);
     let samples = recording["samples"].as_array().unwrap();

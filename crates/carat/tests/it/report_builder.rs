@@ -103,6 +103,7 @@ impl Recipe {
             machine: machine(),
             trials,
             conclusions: Vec::new(),
+            growth: Vec::new(),
             warnings: Vec::new(),
         };
         conclude(&mut results);

@@ -1,8 +1,10 @@
 //! Recordings and ledgers with realistic figures, for the tests of the report.
 
 use carat::model::ledger::{Allocator, Basis, Ledger, Part, PartKind, ProcessLedger};
-use carat::model::recording::{ComponentGrowth, Marker, MarkerKind, RECORDING_SCHEMA, Recording};
-use carat::model::{Bytes, MemberSample, Sample, SamplerCost};
+use carat::model::recording::{Marker, MarkerKind, RECORDING_SCHEMA, RecordedLoad, Recording};
+use carat::model::{
+    Bytes, GrowthKind, MemberSample, Part as Growing, PartGrowth, Progress, Sample, SamplerCost,
+};
 
 fn part(kind: PartKind, pss: u64, private: u64) -> Part {
     Part { kind, pss: Bytes(pss), private: Bytes(private), resident: Bytes(pss * 2) }
@@ -99,15 +101,18 @@ pub(crate) fn recording(text: &str) -> Recording {
             }
         })
         .collect();
-    let growth = |component: &str, kind: &str, rate: Option<f64>| ComponentGrowth {
-        component: component.into(),
-        kind: kind.into(),
-        unit: "bytes per second".into(),
+    let growth = |part: Growing, kind: GrowthKind, rate: Option<f64>| PartGrowth {
+        part,
+        kind,
+        progress: Progress::Seconds,
+        over: 3600.0,
         rate,
         interval: rate.map(|rate| (rate * 0.9, rate * 1.1)),
+        at_most: None,
         asymptote: None,
         step: None,
-        needed_s: Some(7200.0),
+        oscillating: false,
+        needed: Some(7200.0),
     };
     Recording {
         schema: RECORDING_SCHEMA.into(),
@@ -115,12 +120,15 @@ pub(crate) fn recording(text: &str) -> Recording {
         started_ms: 1_790_000_000_000,
         ended: "stopped by the user".into(),
         samples,
-        inside: Vec::new(),
         markers: vec![
             Marker { at_ms: 900_000, what: MarkerKind::Fork { slot: 3, pid: 4400 } },
             Marker { at_ms: 1_800_000, what: MarkerKind::MajorGc },
         ],
-        growth: vec![growth("tree", "linear", Some(3000.0)), growth(text, "undecided", None)],
+        load: Some(RecordedLoad { url: format!("http://127.0.0.1/{text}"), report: None }),
+        growth: vec![
+            growth(Growing::Memory, GrowthKind::Linear, Some(3000.0)),
+            growth(Growing::LiveSlots, GrowthKind::Undecided, None),
+        ],
         ledger: Some(ledger(text)),
         cost: SamplerCost { samples: 3600, core_share: 0.004, ..SamplerCost::default() },
         warnings: vec![text.into()],

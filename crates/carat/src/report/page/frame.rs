@@ -4,7 +4,7 @@ use crate::model::Results;
 use crate::report::page::fit::fitting;
 use crate::report::page::gallery::Gallery;
 use crate::report::page::{
-    figures, forest, latency, memory, order, parts, sections, sharing, steps, tables,
+    figures, forest, growth, latency, memory, order, parts, sections, sharing, steps, tables,
 };
 use crate::report::redact::{Audience, prepare};
 use crate::report::wording;
@@ -48,6 +48,7 @@ fn draw(results: &Results, options: &PageOptions) -> String {
                 (figures::metric_section(results, &metric, &mut gallery))
             }
             (memory::section(results, &mut gallery))
+            (growth::section(results))
             (parts::section(results, &mut gallery))
             (sharing::section(results, &mut gallery))
             (steps::section(results, &mut gallery))

@@ -8,6 +8,7 @@ mod fit;
 mod forest;
 mod frame;
 mod gallery;
+mod growth;
 mod latency;
 mod ledger;
 mod memory;

@@ -1,15 +1,17 @@
 //! The page of a recording: what growth there was, memory over time, who held it, the last ledger.
 
-use crate::model::recording::{ComponentGrowth, InsideSample, MarkerKind, Recording};
-use crate::model::{Bytes, Sample, Unit};
+use crate::model::memory::followed;
+use crate::model::recording::MarkerKind;
+use crate::model::{Bytes, InsideSample, Part, Progress, Recording, Sample, Unit};
 use crate::report::chart::reduce::{BandPoint, reduce};
 use crate::report::chart::{Axis, Caption, Line, Plot, Stroke};
 use crate::report::page::frame::{PageOptions, document, footer};
 use crate::report::page::gallery::Gallery;
 use crate::report::page::latency::panel;
-use crate::report::page::{figures, ledger};
+use crate::report::page::{figures, growth, ledger};
 use crate::report::redact::prepare_recording;
-use crate::report::text::{one_line, shorten};
+use crate::report::text::{capital, one_line, shorten};
+use crate::verdict::growth::{cause, sentence};
 use maud::{Markup, html as markup};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -29,6 +31,7 @@ pub fn recording_html(recording: &Recording, options: &PageOptions) -> String {
         header.top { span { "Carat recording of " b { (shorten(&one_line(&recording.what), 120)) } } }
         main {
             h1 { (title) }
+            @if let Some(cause) = cause(&recording.growth) { p.lead { (capital(&cause)) "." } }
             (strip(recording))
             @if !recording.warnings.is_empty() {
                 ul.warn { @for warning in recording.warnings.iter().take(20) { li { (shorten(warning, 400)) } } }
@@ -43,47 +46,19 @@ pub fn recording_html(recording: &Recording, options: &PageOptions) -> String {
     document(&title, &body).into_string()
 }
 
-/// The growth of the tree in words.
+/// The growth of all memory in words.
 fn headline(recording: &Recording) -> String {
-    let of_tree = recording.growth.iter().find(|growth| growth.component == "tree");
-    match of_tree.or(recording.growth.first()) {
-        Some(growth) => format!("The memory of the {} {}.", growth.component, said(growth)),
+    let of_all = recording.growth.iter().find(|growth| growth.part == Part::Memory);
+    match of_all.or(recording.growth.first()) {
+        Some(growth) => capital(&sentence(growth)) + ".",
         None => "The recording is too short to say whether the memory grows.".into(),
-    }
-}
-
-fn said(growth: &ComponentGrowth) -> String {
-    let unit = if growth.unit.starts_with("bytes") { Unit::Bytes } else { Unit::Count };
-    let show = |value: f64| unit.show(value);
-    match (growth.kind.as_str(), growth.rate) {
-        ("flat", _) => "does not grow".into(),
-        ("levelling off", _) => match growth.asymptote {
-            Some(level) => format!("grows ever more slowly, towards {}", show(level)),
-            None => "grows ever more slowly".into(),
-        },
-        ("linear", Some(rate)) => {
-            let range = growth
-                .interval
-                .map(|(low, high)| format!(" ({} to {})", show(low * 3600.0), show(high * 3600.0)));
-            format!("grows by {} per hour{}", show(rate * 3600.0), range.unwrap_or_default())
-        }
-        ("stepwise", _) => match growth.step {
-            Some(step) => format!("jumped once, by {}", show(step)),
-            None => "jumped once".into(),
-        },
-        ("undecided", _) => match growth.needed_s {
-            Some(seconds) => {
-                format!("cannot be judged yet; about {seconds:.0} s in all would probably decide")
-            }
-            None => "cannot be judged yet".into(),
-        },
-        (kind, _) => format!("is {kind}"),
     }
 }
 
 fn strip(recording: &Recording) -> Markup {
     let last = recording.samples.last().map_or(0, |sample| sample.at_ms);
-    let known: Vec<Bytes> = recording.samples.iter().filter_map(weight).collect();
+    let known: Vec<Bytes> =
+        recording.samples.iter().filter_map(followed(&recording.samples)).collect();
     markup! {
         dl.facts {
             div { dt { "recorded" } dd { (format!("{:.1} s", last as f64 / 1e3)) } }
@@ -92,15 +67,16 @@ fn strip(recording: &Recording) -> Markup {
                 div { dt { "highest" } dd data-v=(highest.0) { (highest) } }
                 div { dt { "at the end" } dd data-v=(end.0) { (end) } }
             }
+            @if let Some(load) = &recording.load {
+                div { dt { "load" } dd { (shorten(&load.url, 80)) } }
+                @if let Some(report) = &load.report {
+                    div { dt { "answered" } dd { (report.completed) @if report.errors > 0 { ", not " (report.errors) } } }
+                }
+            }
             div { dt { "cost of recording" } dd { (format!("{:.2} %", recording.cost.core_share * 100.0)) " of a core" } }
             div { dt { "ended" } dd { (shorten(&recording.ended, 80)) } }
         }
     }
-}
-
-/// What the tree weighs: proportional memory, or the resident memory of a single process.
-fn weight(sample: &Sample) -> Option<Bytes> {
-    if sample.partial { None } else { sample.pss.or(sample.rss) }
 }
 
 fn course(samples: &[Sample], pick: impl Fn(&Sample) -> Option<Bytes>) -> Vec<(f64, f64)> {
@@ -136,7 +112,7 @@ fn plot(
 
 fn over_time(recording: &Recording, gallery: &mut Gallery) -> Markup {
     let samples = &recording.samples;
-    let tree = course(samples, weight);
+    let tree = course(samples, followed(samples));
     if tree.is_empty() {
         return markup! { p.soft { "No sample has the memory of the whole tree, so there is nothing to draw." } };
     }
@@ -150,12 +126,13 @@ fn over_time(recording: &Recording, gallery: &mut Gallery) -> Markup {
     let says = headline(recording);
     let caption = |id, title| Caption { id, title, says: &says };
     let whole = plot(lines, bands, markers(recording));
-    let inside = inside_lines(&recording.inside);
+    let inside = inside_lines(samples);
+    let alone = samples.iter().all(|sample| sample.partial || sample.rss.is_some());
     markup! {
         section #memory-over-time {
             h2 { "Memory over time" }
             figure {
-                figcaption { "The tree: each shared page is divided by its sharers. Dashed: the growth that was found, with its interval. Upright dotted lines: processes that came or went, and full collections." }
+                figcaption { @if alone { "Resident memory of the one process." } @else { "The tree: each shared page is divided by its sharers." } " Dashed: the growth that was found, with its interval. Upright dotted lines: processes that came or went, and full collections." }
                 div.grid2 {
                     (panel("The tree", &whole, &caption("recording-tree", "Memory of the tree"), gallery))
                     @if let Some(layers) = layers(samples) {
@@ -173,11 +150,13 @@ fn over_time(recording: &Recording, gallery: &mut Gallery) -> Markup {
 
 /// The line of the rate that was found over the second half, and the band of its interval.
 fn fit(recording: &Recording, tree: &[(f64, f64)]) -> (Option<Line>, Vec<(usize, Vec<BandPoint>)>) {
-    let growth = recording.growth.iter().find(|growth| growth.component == "tree");
-    let Some((rate, interval)) = growth.and_then(|growth| Some((growth.rate?, growth.interval)))
-    else {
+    let growth = recording.growth.iter().find(|growth| growth.part == Part::Memory);
+    let Some((growth, rate)) = growth.and_then(|growth| Some((growth, growth.rate?))) else {
         return (None, Vec::new());
     };
+    let pace = pace(recording, growth.progress);
+    let (rate, interval) =
+        (rate * pace, growth.interval.map(|(low, high)| (low * pace, high * pace)));
     let half = tree.last().map_or(0.0, |last| last.0) / 2.0;
     let late: Vec<(f64, f64)> = tree.iter().copied().filter(|point| point.0 >= half).collect();
     let middle = |pick: fn(&(f64, f64)) -> f64| {
@@ -200,6 +179,23 @@ fn fit(recording: &Recording, tree: &[(f64, f64)]) -> (Option<Line>, Vec<(usize,
         (2, [half, x, 2.0 * half].into_iter().map(place).collect())
     });
     (Some(line("fit", 2, Stroke::Reference, points)), band.into_iter().collect())
+}
+
+/// How far the run went in a second of its second half.
+fn pace(recording: &Recording, progress: Progress) -> f64 {
+    if progress == Progress::Seconds {
+        return 1.0;
+    }
+    let counted: Vec<(f64, f64)> = recording
+        .samples
+        .iter()
+        .filter_map(|sample| Some((sample.at_ms as f64 / 1e3, sample.answered? as f64)))
+        .collect();
+    let late = &counted[counted.len() / 2..];
+    match (late.first(), late.last()) {
+        (Some(from), Some(to)) if to.0 > from.0 => (to.1 - from.1) / (to.0 - from.0),
+        _ => 0.0,
+    }
 }
 
 /// Every slot's memory on top of the one before; nothing for a single process.
@@ -242,10 +238,9 @@ fn layers(samples: &[Sample]) -> Option<Plot> {
     Some(plot(lines, bands, Vec::new()))
 }
 
-fn inside_lines(inside: &[InsideSample]) -> Vec<Line> {
-    let course = |pick: fn(&InsideSample) -> Option<Bytes>| -> Vec<(f64, f64)> {
-        let point = |s: &InsideSample| Some((s.at_ms as f64 / 1e3, pick(s)?.0 as f64));
-        reduce(&inside.iter().filter_map(point).collect::<Vec<_>>(), COLUMNS)
+fn inside_lines(samples: &[Sample]) -> Vec<Line> {
+    let course = |pick: fn(&InsideSample) -> Option<Bytes>| {
+        course(samples, |sample| sample.inside.as_ref().and_then(pick))
     };
     let live = line("malloc live", 2, Stroke::Main, course(|s| s.malloc_live));
     let free = line("malloc free", 5, Stroke::Main, course(|s| s.malloc_free));
@@ -266,6 +261,8 @@ fn markers(recording: &Recording) -> Vec<(f64, String)> {
                 MarkerKind::Fork { slot, .. } if few => format!("fork {slot}"),
                 MarkerKind::Exit { slot, .. } if few => format!("exit {slot}"),
                 MarkerKind::User => "mark".into(),
+                MarkerKind::LoadBegins => "load begins".into(),
+                MarkerKind::LoadEnds => "load ends".into(),
                 _ => String::new(),
             };
             (marker.at_ms as f64 / 1e3, name)
@@ -280,18 +277,10 @@ fn growth_table(recording: &Recording) -> Markup {
                 h2 { "Growth" }
                 div.scroll tabindex="0" role="region" aria-label="Growth" {
                     table #growth {
-                        thead { tr { th scope="col" { "part" } th.w scope="col" { "what it does" } th scope="col" { "rate" } th scope="col" { "unit" } } }
+                        thead { tr { th scope="col" { "part" } (growth::head()) } }
                         tbody {
-                            @for growth in recording.growth.iter().take(50) {
-                                tr {
-                                    th scope="row" { (growth.component) }
-                                    td.w { (said(growth)) }
-                                    @match growth.rate {
-                                        Some(rate) => td data-v=(rate) { (format!("{rate:.1}")) },
-                                        None => td { "–" },
-                                    }
-                                    td { (growth.unit) }
-                                }
+                            @for one in &recording.growth {
+                                tr { th scope="row" { (one.part.label()) } (growth::cells(one)) }
                             }
                         }
                     }
@@ -302,6 +291,7 @@ fn growth_table(recording: &Recording) -> Markup {
 }
 
 fn samples_table(samples: &[Sample]) -> Markup {
+    let weight = followed(samples);
     let every = samples.len().div_ceil(20).max(1);
     let cell = |value: Option<Bytes>| {
         markup! { @match value { Some(bytes) => td data-v=(bytes.0) { (bytes) }, None => td { "–" } } }
