@@ -4,6 +4,7 @@
 
 mod exec;
 mod fake_run;
+mod fuzz;
 mod load_cable;
 mod load_conformance;
 mod load_http;
