@@ -9,13 +9,12 @@ use crate::load::cable::flight::{Effect, Flights};
 use crate::load::cable::frame::{Inbox, Kind, Message};
 use crate::load::cable::handshake::{Upgrade, key_of, read_answer};
 use crate::load::cable::message::{Heard, Tongue};
-use crate::load::cable::shards::{Announced, Shards};
+use crate::load::cable::shards::{Announced, Shard};
 use crate::load::cable::tally::{Tally, count};
 use crate::load::clock::{Moment, StampClock};
 use crate::load::durations::Durations;
 use crate::load::meter::Meter;
 use crate::load::net::{Poller, Ready, Receipt};
-use crate::load::supply::part;
 use crate::load::tls::{explain, is_hopeless};
 use crate::load::wire::Dialer;
 use crate::model::load::CableLoad;
@@ -39,27 +38,6 @@ const SLOW_CONNECT: u64 = 900_000_000;
 
 /// The poller's token of other threads' news.
 const NEWS: u64 = u64::MAX;
-
-/// One of the threads that share a load.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Shard<'a> {
-    /// What all of them share.
-    pub(crate) shards: &'a Shards,
-    /// Which one it is.
-    pub(crate) index: u32,
-}
-
-impl Shard<'_> {
-    /// This thread's part of a whole.
-    pub(crate) fn part(&self, whole: u32) -> u32 {
-        part(u64::from(whole), self.index, self.shards.threads()) as u32
-    }
-
-    /// The number that a place of this thread has among all.
-    pub(crate) fn number(&self, place: u32) -> u32 {
-        place * self.shards.threads() + self.index
-    }
-}
 
 /// Durations of the stages of a connection.
 #[derive(Debug, Default, Clone)]

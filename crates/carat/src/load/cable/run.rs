@@ -1,9 +1,9 @@
 //! A whole cable load, and one report from what it counted.
 
 use crate::load::board::Board;
-use crate::load::cable::engine::{BUFFER, Engine, Shard};
+use crate::load::cable::engine::{BUFFER, Engine};
 use crate::load::cable::merge::merge;
-use crate::load::cable::shards::Shards;
+use crate::load::cable::shards::{Shard, Shards};
 use crate::load::cable::steps::Steps;
 use crate::load::cable::tally::{Tally, list};
 use crate::load::error::LoadError;
@@ -26,7 +26,9 @@ const QUANTUM_US: u32 = 1_000;
 /// Where the server cannot be addressed or the kernel has no room for the connections.
 pub(crate) fn run(load: &CableLoad, boards: &[Board]) -> Result<LoadReport, LoadError> {
     let proc_root = Path::new("/proc");
-    raise_descriptors(u64::from(load.steps) * u64::from(load.step_size))?;
+    // Every thread has its poller and what wakes it.
+    let threads = 2 * u64::from(load.threads());
+    raise_descriptors(u64::from(load.steps) * u64::from(load.step_size) + threads)?;
     let dialer = Dialer::new(resolve(&load.url)?, &load.options)?;
     let dropped = read_listen_overflows(proc_root);
     let shards = Shards::new(boards.len() as u32).map_err(LoadError::Kernel)?;

@@ -5,6 +5,7 @@
 //! own connections. That is a few short locks per broadcast and none per delivery.
 
 use crate::load::clock::Moment;
+use crate::load::supply::part;
 use rustix::event::{EventfdFlags, eventfd};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -50,6 +51,27 @@ pub(crate) struct Shards {
     common: Mutex<Common>,
     announced: AtomicU64,
     wakes: Vec<OwnedFd>,
+}
+
+/// One of the threads that share a load.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Shard<'a> {
+    /// What all of them share.
+    pub(crate) shards: &'a Shards,
+    /// Which one it is.
+    pub(crate) index: u32,
+}
+
+impl Shard<'_> {
+    /// This thread's part of a whole.
+    pub(crate) fn part(&self, whole: u32) -> u32 {
+        part(u64::from(whole), self.index, self.shards.threads()) as u32
+    }
+
+    /// The number that a place of this thread has among all.
+    pub(crate) fn number(&self, place: u32) -> u32 {
+        place * self.shards.threads() + self.index
+    }
 }
 
 impl Shards {

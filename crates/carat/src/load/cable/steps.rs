@@ -1,8 +1,9 @@
 //! The steps of a cable load: add connections until all are subscribed, broadcast, wait for everybody, listen on.
 
 use crate::load::board::Board;
-use crate::load::cable::engine::{Engine, Shard, StageTimes};
+use crate::load::cable::engine::{Engine, StageTimes};
 use crate::load::cable::flight::FlightTimes;
+use crate::load::cable::shards::Shard;
 use crate::load::cable::tally::Tally;
 use crate::load::clock::{Moment, nanos_of};
 use crate::load::meter::{Meter, Own};
@@ -176,7 +177,7 @@ impl<'a> Steps<'a> {
                 shards.reach(index, self.stretch);
             }
             // Once all have sent, nothing is announced any more.
-            let over = shards.have_reached(self.stretch) && shards.open() == 0;
+            let over = all_sent && shards.have_reached(self.stretch) && shards.open() == 0;
             if over || shards.is_abandoned() {
                 return Ok((u64::from(self.sent - first), last_send));
             }
