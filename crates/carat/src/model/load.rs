@@ -191,6 +191,13 @@ pub struct CableLoad {
     pub options: Options,
 }
 
+impl CableLoad {
+    /// Threads that share the connections: as many as asked for, and every one has a connection in every step.
+    pub fn threads(&self) -> u32 {
+        self.options.threads.clamp(1, self.step_size.max(1))
+    }
+}
+
 /// What ends a broadcast in a closed load, so that the next may begin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

@@ -325,6 +325,9 @@ pub struct CableTable {
     pub reopen_stale: bool,
     /// How long a broadcast may take to reach everybody.
     pub timeout: Span,
+    /// Threads that share the connections.
+    #[serde(skip_serializing_if = "is_one")]
+    pub threads: u32,
     /// Least time between two wake-ups of the generator.
     pub quantum: Option<Span>,
     /// Seed of everything random.
@@ -361,6 +364,7 @@ impl Default for CableTable {
             headers: BTreeMap::new(),
             reopen_stale: false,
             timeout: Span::seconds(60),
+            threads: 1,
             quantum: None,
             seed: 1,
             tls: false,
@@ -422,7 +426,7 @@ impl CableTable {
             options: Options {
                 ca: self.ca.clone(),
                 insecure: self.insecure,
-                ..options(self.timeout, 1, self.quantum, self.seed)
+                ..options(self.timeout, self.threads, self.quantum, self.seed)
             },
         })
     }
@@ -434,9 +438,12 @@ fn options(timeout: Span, threads: u32, quantum: Option<Span>, seed: u64) -> Opt
     Options { timeout_s, threads: threads.max(1), quantum_us, seed, ..Options::default() }
 }
 
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
 fn is_false(value: &bool) -> bool {
     !value
+}
+
+fn is_one(value: &u32) -> bool {
+    *value == 1
 }
 
 /// The plain or the secure scheme, where the certificate rules make sense.

@@ -3,7 +3,7 @@
 use crate::load_server::{Fault, cable_server};
 use carat::load::drive;
 use carat::load::null::NullCable;
-use carat::model::load::{CableLoad, LoadReport};
+use carat::model::load::{Arrivals, CableLoad, LoadReport, Options, Pace};
 use carat::model::{CableTable, LoadSpec, Span};
 use std::net::{SocketAddr, TcpListener};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -93,6 +93,58 @@ fn what_was_dropped_and_doubled_is_counted_exactly() {
     assert_eq!(doubled.steps.iter().map(|step| step.missing).sum::<u64>(), 0);
 }
 
+/// The load with its connections shared by so many threads.
+fn shared(threads: u32, load: CableLoad) -> CableLoad {
+    let options = Options { threads, ..load.options.clone() };
+    CableLoad { options, ..load }
+}
+
+#[test]
+fn threads_count_together_what_one_counts_alone() {
+    for (threads, pace) in [
+        (3, Pace::Closed { at_once: 4 }),
+        // One of the threads sends nothing and receives all the same.
+        (3, Pace::Closed { at_once: 2 }),
+        (2, Pace::Open { per_second: 100.0, arrivals: Arrivals::Fixed }),
+        // More threads than connections.
+        (64, Pace::Open { per_second: 100.0, arrivals: Arrivals::Poisson }),
+    ] {
+        let load = CableLoad { pace, ..load(cable_server(Fault::None)) };
+        let report = report(shared(threads, load));
+        let counts = report.steps.iter().map(|step| (step.clients, step.expected, step.received));
+        assert_eq!(counts.collect::<Vec<_>>(), [(10, 200, 200), (20, 400, 400)], "{pace:?}");
+        let rows = report.steps.iter().flat_map(|step| &step.broadcasts);
+        let numbers: Vec<u64> = rows.clone().map(|row| row.number).collect();
+        assert_eq!(numbers, (0..40).collect::<Vec<_>>());
+        for row in rows {
+            assert!(
+                row.sender != u32::MAX && row.own_us.is_some() && row.ack_us.is_some(),
+                "{row:?}"
+            );
+            assert!(row.first_us <= row.own_us && row.own_us <= row.complete_us, "{row:?}");
+        }
+        assert_eq!(report.steps[1].times["complete"].count, 20);
+        assert!(!report.is_invalid(), "{:?}", report.flags);
+    }
+}
+
+#[test]
+fn faults_are_found_by_whichever_thread_they_meet() {
+    for (fault, expected) in [
+        (Fault::Drop, &["missing"][..]),
+        (Fault::Duplicate, &["duplicate"]),
+        (Fault::NeverConfirm, &["not-all-ready", "asked-again"]),
+        (Fault::CloseInside, &["disconnects"]),
+        (Fault::SendAway, &["not-all-ready"]),
+        (Fault::Alter, &["payload-mismatch"]),
+    ] {
+        let report = report(shared(3, load(cable_server(fault))));
+        assert_eq!(codes(&report), expected, "{fault:?}: {:?}", report.flags);
+    }
+    let dropped = report(shared(3, load(cable_server(Fault::Drop))));
+    assert_eq!(dropped.steps.iter().map(|step| step.missing).sum::<u64>(), 6);
+}
+
 #[test]
 fn silence_is_noticed() {
     let load = CableLoad { stale_s: 0.1, linger_s: 1.0, ..load(cable_server(Fault::None)) };
@@ -113,7 +165,7 @@ fn a_short_accept_queue_is_noticed() {
         });
         let load = CableLoad { ready_s: 60.0, steps: 1, step_size: 6, ..load(address) };
         let report = report(CableLoad {
-            options: carat::model::load::Options { timeout_s: 60.0, ..load.options.clone() },
+            options: Options { timeout_s: 60.0, ..load.options.clone() },
             ..load
         });
         stop.store(true, Ordering::Relaxed);

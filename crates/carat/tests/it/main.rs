@@ -5,6 +5,7 @@
 mod exec;
 mod fake_run;
 mod faults;
+mod fuzz;
 mod load_cable;
 mod load_conformance;
 mod load_http;

@@ -75,6 +75,9 @@ pub(crate) struct CommonArgs {
     /// Least time between two wake-ups, for a generator that disturbs less; `0ms` turns it off
     #[arg(long, value_name = "SPAN", value_parser = Span::parse)]
     pub quantum: Option<Span>,
+    /// Threads that share the connections
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub threads: u32,
     /// Seed of everything random
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
@@ -145,9 +148,6 @@ pub(crate) struct HttpArgs {
     /// The only right body
     #[arg(long, value_name = "TEXT")]
     pub expect_body: Option<String>,
-    /// Threads that share the connections
-    #[arg(long, value_name = "N", default_value_t = 1)]
-    pub threads: u32,
     /// Options of every load
     #[command(flatten)]
     pub common: CommonArgs,
@@ -180,7 +180,7 @@ impl HttpArgs {
             rate: self.rate,
             arrivals: self.common.arrivals.map(Arrivals::from),
             timeout: self.common.timeout,
-            threads: self.threads,
+            threads: self.common.threads,
             quantum: self.common.quantum,
             seed: self.common.seed,
             tls: false,
@@ -285,6 +285,7 @@ impl CableArgs {
             headers: self.headers.iter().cloned().collect(),
             reopen_stale: self.reopen_stale,
             timeout: self.common.timeout,
+            threads: self.common.threads,
             quantum: self.common.quantum,
             seed: self.common.seed,
             tls: false,

@@ -8,7 +8,7 @@ use crate::load::http::requests::Requests;
 use crate::load::http::tally::Tally;
 use crate::load::limits::raise_descriptors;
 use crate::load::meter::{read_listen_overflows, read_rss_peak};
-use crate::load::supply::Plan;
+use crate::load::supply::{Plan, part};
 use crate::load::target::resolve;
 use crate::load::wire::Dialer;
 use crate::model::load::{Amount, HttpLoad, LoadReport, Pace, Severity};
@@ -56,15 +56,11 @@ fn quantum_us(load: &HttpLoad) -> u32 {
 
 fn shares(load: &HttpLoad, threads: u32) -> Vec<Share> {
     let threads = threads.max(1);
-    let part = |whole: u64, index: u32| {
-        let (index, threads) = (u64::from(index), u64::from(threads));
-        whole * (index + 1) / threads - whole * index / threads
-    };
     let share = |index: u32| Share {
-        connections: part(u64::from(load.connections), index) as u32,
+        connections: part(u64::from(load.connections), index, threads) as u32,
         plan: Plan {
             count: match load.amount {
-                Amount::Requests(requests) => Some(part(requests, index)),
+                Amount::Requests(requests) => Some(part(requests, index, threads)),
                 Amount::Seconds(_) => None,
             },
             seconds: match load.amount {
