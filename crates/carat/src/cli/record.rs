@@ -43,6 +43,9 @@ pub(crate) struct RecordArgs {
     /// Record a server that runs already, and leave it running
     #[arg(long, value_name = "PID", conflicts_with = "command")]
     pid: Option<u32>,
+    /// Leave out its children
+    #[arg(long, requires = "pid")]
+    alone: bool,
     /// Time from one sample to the next
     #[arg(long, default_value = "1s", value_parser = Span::parse)]
     every: Span,
@@ -85,7 +88,7 @@ pub(crate) fn run(args: &RecordArgs) -> anyhow::Result<Exit> {
     let (tree, mut started, what) = match args.pid {
         Some(pid) => {
             let (tree, what) = attach(pid)?;
-            (tree, None, what)
+            (if args.alone { tree.alone() } else { tree }, None, what)
         }
         None => {
             let (tree, started) = start(&args.command, &path.with_extension("log"))?;

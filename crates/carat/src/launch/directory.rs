@@ -13,9 +13,11 @@ use tempfile::TempDir;
 /// How every private directory's name begins.
 const PREFIX: &str = "carat-";
 
-/// Where the run with that token keeps what is private, below `temporary`.
+/// Where the run with that token keeps what is private, below `temporary`; an absolute path, because a
+/// server has another working directory and a resumed run may have one.
 pub fn run_directory(temporary: &Path, token: &str) -> PathBuf {
-    temporary.join(format!("{PREFIX}{token}"))
+    let path = temporary.join(format!("{PREFIX}{token}"));
+    std::path::absolute(&path).unwrap_or(path)
 }
 
 /// Makes it, for this user alone; dropping it removes it with everything inside.

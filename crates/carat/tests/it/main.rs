@@ -26,6 +26,7 @@ mod report_things;
 mod runtime;
 mod sample_captured;
 mod sample_ledger;
+mod supply;
 mod support;
 mod tidy;
 mod workloads;

@@ -111,8 +111,9 @@ fn said(error: rusqlite::Error) -> String {
 #[derive(Default)]
 struct Toll {
     score: Score,
+    /// Kills so far; every end that is looked at is one more try.
+    kills: u32,
     finished: usize,
-    restarted: usize,
 }
 
 impl Toll {
@@ -134,14 +135,15 @@ impl Toll {
             self.score.count(held);
             before = after.unwrap_or(before);
             self.finished += before.len();
-            self.restarted += 1;
+            self.kills += 1;
         }
     }
 
     fn finish(mut self) {
-        let Self { finished, restarted, .. } = self;
+        let Self { finished, kills, .. } = self;
+        let ends = self.score.tries - kills;
         self.score.lost = format!(
-            "none of the finished trials (looked at {finished} times); the trial under way, {restarted} times"
+            "after {kills} kills and {ends} ends none of {finished} finished trials that were looked at; the trial under way"
         );
         self.score.finish();
     }
@@ -177,9 +179,9 @@ fn kill_9_at_random_points_loses_no_finished_trial_and_leaves_nothing() {
     assert!(expected.len() > 20, "{} trials are too few to be killed among", expected.len());
     let (mut toll, mut random) = (Toll::default(), ChaCha12Rng::seed_from_u64(11));
     let wanted = tries(40);
-    while toll.score.tries < wanted {
+    while toll.kills < wanted {
         whole = Victim::new("fake", FAKE, &fake);
-        let left = wanted - toll.score.tries;
+        let left = wanted - toll.kills;
         toll.take(&whole, &mut random, longest, left);
         assert!(whole.run(Duration::from_secs(100)), "it never came to its end");
         let end = whole.trials().and_then(|trials| {
@@ -224,13 +226,13 @@ fn kill_9_with_a_real_server_leaves_no_process_port_or_file() {
     }
     let wanted = tries(40).div_ceil(10);
     let (mut toll, mut random) = (Toll::default(), ChaCha12Rng::seed_from_u64(12));
-    while toll.score.tries < wanted {
+    while toll.kills < wanted {
         let mut victim = Victim::new("real", "", &[]);
         fs::create_dir(victim.folder.path("marks")).unwrap();
         victim.expected.push("marks".into());
         let marks = victim.folder.path("marks").display().to_string();
         victim.folder.write("real.toml", &real(&marks));
-        let left = wanted - toll.score.tries;
+        let left = wanted - toll.kills;
         toll.take(&victim, &mut random, Duration::from_secs(4), left);
         // Whoever cleans up after the last kill does it without another run.
         let port = fs::read_to_string(victim.folder.path("marks/boot")).unwrap_or_default();
