@@ -122,6 +122,7 @@ impl Store {
             machine: header.machine,
             trials,
             conclusions: Vec::new(),
+            curves: Vec::new(),
             growth: Vec::new(),
             warnings: Vec::new(),
         })
