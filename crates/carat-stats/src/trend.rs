@@ -28,6 +28,10 @@ const SATURATING: [f64; 7] = [0.05, 0.1, 0.15, 0.2, 0.3, 0.5, 1.0];
 pub(crate) struct Binned {
     pub(crate) x: Vec<f64>,
     pub(crate) y: Vec<f64>,
+    /// Bins that the whole series was cut into.
+    pub(crate) cut: usize,
+    /// How many of the first were left out.
+    pub(crate) skipped: usize,
 }
 
 /// What the late part of a series says about its rate, per unit of x.
@@ -48,8 +52,12 @@ pub(crate) struct Trend {
 }
 
 impl Binned {
-    /// Cuts `series` (x rising from 0) into `bins` bins of equal length; `None` where a bin is
+    /// Cuts `series` (x rising from 0) into `bins` bins of equal length; `None` where too many are
     /// empty.
+    ///
+    /// Empty ones among the first eighth, which is judged by nobody, are left out with those before
+    /// them. After that a quarter may be empty, as long as no two neighbours are: each is put half-way
+    /// between its own neighbours, as collections that come ever more seldom make necessary.
     pub(crate) fn new(series: &[(f64, f64)], bins: usize) -> Option<Self> {
         let end = series.last()?.0;
         let mut cells: Vec<(f64, Vec<f64>)> = vec![(0.0, Vec::new()); bins];
@@ -58,9 +66,19 @@ impl Binned {
             cells[bin].0 += x;
             cells[bin].1.push(y);
         }
-        let x = cells.iter().map(|(sum, ys)| sum / ys.len() as f64).collect();
-        let y: Option<Vec<f64>> = cells.iter().map(|(_, ys)| median(ys)).collect();
-        Some(Self { x, y: y? })
+        let early = &cells[..bins / 8];
+        let skipped = early.iter().rposition(|(_, ys)| ys.is_empty()).map_or(0, |last| last + 1);
+        let middle = |(sum, ys): &(f64, Vec<f64>)| Some((sum / ys.len() as f64, median(ys)?));
+        let places: Vec<Option<(f64, f64)>> = cells[skipped..].iter().map(middle).collect();
+        let empty = places.iter().filter(|place| place.is_none()).count();
+        let between = |i: usize| {
+            let (before, after) = (places[i.checked_sub(1)?]?, (*places.get(i + 1)?)?);
+            Some((0.5 * (before.0 + after.0), 0.5 * (before.1 + after.1)))
+        };
+        let filled: Option<Vec<(f64, f64)>> =
+            (0..places.len()).map(|i| places[i].or_else(|| between(i))).collect();
+        let (x, y) = filled.filter(|_| 4 * empty <= places.len())?.into_iter().unzip();
+        Some(Self { x, y, cut: bins, skipped })
     }
 
     /// The last bin's place.
@@ -71,7 +89,8 @@ impl Binned {
     /// The part from x = `from` on.
     pub(crate) fn since(&self, from: f64) -> Self {
         let skip = self.x.iter().take_while(|&&x| x < from).count();
-        Self { x: self.x[skip..].to_vec(), y: self.y[skip..].to_vec() }
+        let (x, y) = (self.x[skip..].to_vec(), self.y[skip..].to_vec());
+        Self { x, y, cut: self.cut, skipped: self.skipped + skip }
     }
 
     /// Medians of the bins that end at `share` of the whole, and where they lie.

@@ -46,9 +46,9 @@ pub(crate) struct RecordArgs {
     /// Leave out its children
     #[arg(long, requires = "pid")]
     alone: bool,
-    /// Time from one sample to the next
-    #[arg(long, default_value = "1s", value_parser = Span::parse)]
-    every: Span,
+    /// Time from one sample to the next [default: 1s, with --load 250ms]
+    #[arg(long, value_name = "TIME", value_parser = Span::parse)]
+    every: Option<Span>,
     /// Stop after this time [default: when the server ends or at Ctrl-C]
     #[arg(long = "for", value_name = "TIME", value_parser = Span::parse)]
     limit: Option<Span>,
@@ -78,13 +78,15 @@ struct Started {
 }
 
 pub(crate) fn run(args: &RecordArgs) -> anyhow::Result<Exit> {
-    if args.every.0.is_zero() {
-        bail!("--every must be longer than nothing; 1s is the default");
-    }
     let driver = args.load.driver(args.limit)?;
+    let usual = if driver.is_some() { Span::millis(250) } else { Span::seconds(1) };
+    let every = args.every.unwrap_or(usual).0;
+    if every.is_zero() {
+        bail!("--every must be longer than nothing; leave it out to sample once a second");
+    }
     let path = free_path(args)?;
     let interrupt = listen_for_signals()?;
-    let options = SampleOptions { every: args.every.0, share: args.budget / 100.0 };
+    let options = SampleOptions { every, share: args.budget / 100.0 };
     let (tree, mut started, what) = match args.pid {
         Some(pid) => {
             let (tree, what) = attach(pid)?;

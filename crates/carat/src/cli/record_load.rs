@@ -6,7 +6,7 @@ use crate::launch::{ReadyProbe, check_ready};
 use crate::load::target::resolve;
 use crate::load::{Generator, net};
 use crate::model::recording::{MarkerKind, RecordedLoad, Recording};
-use crate::model::{HttpTable, LoadReport, LoadSpec, Span};
+use crate::model::{HttpTable, LoadFlag, LoadReport, LoadSpec, Severity, Span};
 use anyhow::{Context, bail};
 use clap::Args;
 use std::time::Duration;
@@ -166,10 +166,17 @@ pub(crate) fn warnings(recording: &Recording) -> Vec<String> {
     }
 }
 
-/// How a recording ends: a load that could not be driven makes its growth per request worth nothing.
+/// How a recording ends: without answers its growth per request is worth nothing. A pace that was not kept costs it
+/// nothing, because requests are counted.
 pub(crate) fn exit(recording: &Recording) -> Exit {
     let Some(load) = &recording.load else { return Exit::Fine };
     let never_began = recording.samples.iter().all(|sample| sample.answered.is_none());
-    let is_invalid = load.report.as_ref().is_some_and(LoadReport::is_invalid);
-    if never_began || is_invalid { Exit::Invalid } else { Exit::Fine }
+    let speaks_against =
+        |flag: &LoadFlag| flag.severity == Severity::Fatal && flag.code != "rate-not-reached";
+    let is_invalid = |report: &LoadReport| report.flags.iter().any(speaks_against);
+    if never_began || load.report.as_ref().is_some_and(is_invalid) {
+        Exit::Invalid
+    } else {
+        Exit::Fine
+    }
 }

@@ -7,8 +7,6 @@ use crate::sample::{Probes, SampleOptions, Sampler, ledger, read_insides};
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-/// The probe walks malloc's free lists when asked, so it is asked seldom.
-const ASK_EVERY: Duration = Duration::from_secs(5);
 /// Finding the tree reads every process of the machine.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// A tree that ends by itself leaves at least a ledger of this age.
@@ -21,7 +19,6 @@ pub(crate) struct Recorder {
     sampler: Sampler,
     began: Instant,
     probes: Probes,
-    asked: Option<Duration>,
     drawn: Option<Duration>,
     slots: BTreeMap<u32, u32>,
     members: (Duration, Vec<Identity>),
@@ -41,7 +38,6 @@ impl Recorder {
             tree,
             began: Instant::now(),
             probes: Probes::default(),
-            asked: None,
             drawn: None,
             slots: BTreeMap::new(),
             members: (Duration::ZERO, Vec::new()),
@@ -83,7 +79,7 @@ impl Recorder {
         let sample = self.sampler.sample(&members, self.elapsed());
         self.note_joining_and_leaving(&sample);
         self.keep(sample, &members);
-        self.ask_probes();
+        self.probes.ask(self.began.elapsed());
         if self.drawn.is_none_or(|drawn| self.elapsed() >= drawn + LEDGER_EVERY) {
             // The first one would meet a server that only boots.
             if self.drawn.is_some() {
@@ -114,14 +110,6 @@ impl Recorder {
         }
         self.major_gcs = major_gcs;
         self.samples.push(sample);
-    }
-
-    fn ask_probes(&mut self) {
-        let at = self.elapsed();
-        if self.asked.is_none_or(|asked| at >= asked + ASK_EVERY) {
-            self.probes.ask();
-            self.asked = Some(at);
-        }
     }
 
     /// Marks this moment.

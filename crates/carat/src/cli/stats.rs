@@ -7,7 +7,7 @@ use crate::plan::{Percent, unknown_metric};
 use crate::report::{Audience, Style, json, terminal};
 use crate::store::Store;
 use crate::verdict::growth::{cause, of_variants, sentence};
-use crate::verdict::{Judge, Judgement, Question, Warning};
+use crate::verdict::{Judge, Judgement, Question, Warning, curves};
 use clap::Args;
 use std::io;
 use std::path::PathBuf;
@@ -71,6 +71,7 @@ pub(crate) fn run(args: &StatsArgs) -> anyhow::Result<Exit> {
     let mut results = store.results()?;
     let judgement = Judge::new(asked.clone()).judge(&results.trials);
     answer(&mut results, &asked, judgement);
+    results.curves = curves(&asked, &results.trials);
     results.growth = of_variants(&results.variants, &results.trials);
     if asked != planned {
         output::tell(

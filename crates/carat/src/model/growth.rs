@@ -12,8 +12,8 @@ pub enum Part {
     Private,
     /// Memory that several processes map.
     Shared,
-    /// Ruby objects alive, in slots.
-    LiveSlots,
+    /// Ruby objects that survived several collections, each in a slot of the heap.
+    KeptObjects,
     /// Memory in use by malloc.
     MallocLive,
     /// Memory that malloc holds and nobody uses.
@@ -48,7 +48,7 @@ pub enum GrowthKind {
     Undecided,
 }
 
-/// One part of a run, classified. Amounts are bytes; of live slots, objects.
+/// One part of a run, classified. Amounts are bytes; of kept objects, their number.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct PartGrowth {
     /// The part.
@@ -91,7 +91,7 @@ impl Part {
             Self::Memory => "all memory",
             Self::Private => "private (USS)",
             Self::Shared => "shared",
-            Self::LiveSlots => "live objects",
+            Self::KeptObjects => "kept objects",
             Self::MallocLive => "malloc live",
             Self::MallocFree => "malloc free",
         }

@@ -51,14 +51,11 @@ pub struct Sample {
 pub struct InsideSample {
     /// Processes with a probe.
     pub probes: u32,
-    /// Collections.
-    pub gcs: Option<u64>,
     /// Full collections.
     pub major_gcs: Option<u64>,
-    /// Objects alive when each Ruby's latest collection ended.
-    pub live_slots: Option<u64>,
-    /// Objects alive when each Ruby's latest full collection ended.
-    pub live_after_major: Option<u64>,
+    /// Objects that had survived several collections when each Ruby's latest one ended; `None` also where none has ended
+    /// since the sample before.
+    pub kept_objects: Option<u64>,
     /// In use from malloc; `None` also where no allocator was asked since the sample before.
     pub malloc_live: Option<Bytes>,
     /// Held by malloc and not in use; `None` as above.

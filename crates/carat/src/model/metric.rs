@@ -150,6 +150,18 @@ pub const METRICS: &[MetricInfo] = &[
         "95th percentile of the time until every subscriber has a broadcast",
     ),
     metric(
+        "broadcast.complete.p50.steps",
+        Unit::Seconds,
+        Better::Lower,
+        "geometric mean over all connection steps of the median time until every subscriber has a broadcast",
+    ),
+    metric(
+        "broadcast.complete.p95.steps",
+        Unit::Seconds,
+        Better::Lower,
+        "geometric mean over all connection steps of the 95th percentile of the time until every subscriber has a broadcast",
+    ),
+    metric(
         "broadcast.own.p50",
         Unit::Seconds,
         Better::Lower,

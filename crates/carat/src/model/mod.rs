@@ -22,6 +22,8 @@ pub use memory::{CgroupSample, InsideSample, MemberSample, Sample, SamplerCost};
 pub use metric::{Better, METRICS, MetricInfo, Unit};
 pub use outcome::Outcome;
 pub use recording::Recording;
-pub use results::{Conclusion, Estimate, Results, Role, Trial, Variant, Verdict};
+pub use results::{
+    Conclusion, Curve, Estimate, Results, Role, StepConclusion, Trial, Variant, Verdict,
+};
 pub use span::Span;
 pub use units::Bytes;

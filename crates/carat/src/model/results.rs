@@ -33,6 +33,9 @@ pub struct Results {
     pub trials: Vec<Trial>,
     /// What follows, one per variant and metric.
     pub conclusions: Vec<Conclusion>,
+    /// Broadcast times over the steps of the load, one per compared variant and metric; none without steps.
+    #[serde(default)]
+    pub curves: Vec<Curve>,
     /// What the memory of every variant does over its load.
     #[serde(default)]
     pub growth: Vec<VariantGrowth>,
@@ -155,4 +158,32 @@ pub struct Conclusion {
     pub detectable: Option<f64>,
     /// Blocks that an undecided comparison would probably still need.
     pub blocks_needed: Option<u32>,
+}
+
+/// One variant against the baseline in one metric over the steps of the load.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Curve {
+    /// The variant.
+    pub variant: String,
+    /// The metric, taken at every step.
+    pub metric: String,
+    /// Blocks that have all steps.
+    pub blocks: u32,
+    /// What follows for the geometric mean over all steps: the area between the two curves.
+    pub verdict: Verdict,
+    /// Its difference; `None` while there are too few blocks for an interval.
+    pub estimate: Option<Estimate>,
+    /// Every step; they share one error.
+    pub steps: Vec<StepConclusion>,
+}
+
+/// One step of a [`Curve`].
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct StepConclusion {
+    /// Connections.
+    pub clients: u32,
+    /// What follows.
+    pub verdict: Verdict,
+    /// The difference; `None` while there are too few blocks for an interval.
+    pub estimate: Option<Estimate>,
 }

@@ -119,6 +119,10 @@ pub(crate) fn prepare(results: &Results, audience: Audience) -> Results {
         conclusion.variant = name(&conclusion.variant);
         rules.edit(&mut conclusion.metric);
     }
+    for curve in &mut shown.curves {
+        curve.variant = name(&curve.variant);
+        rules.edit(&mut curve.metric);
+    }
     for growth in &mut shown.growth {
         growth.variant = name(&growth.variant);
     }

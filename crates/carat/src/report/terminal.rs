@@ -41,6 +41,7 @@ pub fn terminal(results: &Results, style: Style) -> String {
         push_metric(&mut out, results, &metric, (style, width));
     }
     push_courses(&mut out, results);
+    push_steps(&mut out, results, width);
     push_growth(&mut out, results, width);
     push_context(&mut out, results);
     for warning in &results.warnings {
@@ -190,6 +191,22 @@ fn push_courses(out: &mut String, results: &Results) {
     for (name, values) in &bands {
         let gap = " ".repeat(widest.saturating_sub(columns(name)));
         let _ = writeln!(out, "  {name}{gap}  {}", sparks(values, highest));
+    }
+}
+
+/// How long broadcasts take over the steps of the load, a line per variant.
+fn push_steps(out: &mut String, results: &Results, width: usize) {
+    if results.curves.is_empty() {
+        return;
+    }
+    out.push_str("\ntime until every connection has a broadcast, by number of connections\n");
+    for variant in &results.variants {
+        let of = results.curves.iter().filter(|curve| curve.variant == variant.name);
+        let said: Vec<String> = of.map(wording::curve).collect();
+        if !said.is_empty() {
+            let name = shorten(&one_line(&variant.name), 28);
+            push_wrapped(out, "  ", &format!("{name}: {}", said.join("; ")), width);
+        }
     }
 }
 

@@ -1,6 +1,8 @@
 //! The verdict in plain words: one sentence per variant, with interval, number of blocks, and the price.
 
-use crate::model::{Better, Conclusion, Estimate, Results, Role, Unit, Verdict, metric};
+use crate::model::{
+    Better, Conclusion, Curve, Estimate, Results, Role, StepConclusion, Unit, Verdict, metric,
+};
 use crate::report::facts;
 use crate::verdict::noun::noun;
 
@@ -132,6 +134,26 @@ fn unit(metric: &str) -> &'static str {
 
 fn digits(estimate: &Estimate) -> usize {
     decimals((estimate.ratio_interval.1 - estimate.ratio_interval.0) * 100.0)
+}
+
+/// A curve over connection steps: the whole, then where single steps differ.
+pub(crate) fn curve(curve: &Curve) -> String {
+    let percentile = if curve.metric.ends_with("p50") { "median" } else { "p95" };
+    let Some(whole) = &curve.estimate else {
+        let blocks = count_blocks(curve.blocks);
+        return format!("{percentile} not judged yet ({blocks} with every step)");
+    };
+    let differ =
+        |step: &&StepConclusion| !matches!(step.verdict, Verdict::Undecided | Verdict::Equivalent);
+    let at: Vec<String> =
+        curve.steps.iter().filter(differ).map(|step| step.clients.to_string()).collect();
+    let steps = match at.as_slice() {
+        [] => "no single step is proven to differ".to_owned(),
+        all if all.len() == curve.steps.len() => "so at every step".to_owned(),
+        some => format!("proven at {} connections", some.join(", ")),
+    };
+    let whole = estimate(&curve.metric, whole);
+    format!("{percentile} {} {whole} over all steps, {steps}", word(curve.verdict))
 }
 
 fn primary(results: &Results, conclusion: &Conclusion) -> String {

@@ -131,6 +131,7 @@ impl Store {
             machine: header.machine,
             trials,
             conclusions: Vec::new(),
+            curves: Vec::new(),
             growth: Vec::new(),
             warnings: Vec::new(),
         })

@@ -247,7 +247,8 @@ struct Made<'a> {
     judged: Judged,
 }
 
-fn estimate(pairs: &Pairs, look: Look) -> Option<Estimate> {
+/// The estimate of pairs at a look; `None` where the look has no interval yet.
+pub(crate) fn estimate(pairs: &Pairs, look: Look) -> Option<Estimate> {
     let (cut, blocks) = (look.cut?, look.blocks as usize);
     let shares = Walsh::new(pairs.known().get(..blocks)?);
     let amounts = Walsh::new(pairs.plain().get(..blocks)?);

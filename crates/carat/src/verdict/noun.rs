@@ -16,6 +16,8 @@ pub fn noun(name: &str) -> &str {
         "latency.max" => "longest latency",
         "broadcast.complete.p50" => "median time of a whole broadcast",
         "broadcast.complete.p95" => "p95 time of a whole broadcast",
+        "broadcast.complete.p50.steps" => "median time of a whole broadcast over all steps",
+        "broadcast.complete.p95.steps" => "p95 time of a whole broadcast over all steps",
         "broadcast.own.p50" => "median time of one's own broadcast",
         "broadcast.own.p95" => "p95 time of one's own broadcast",
         "cpu.server" => "processor time",

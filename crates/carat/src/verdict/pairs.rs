@@ -77,8 +77,12 @@ impl<'a> Blocks<'a> {
             let trial = block.get(of).filter(|trial| trial.outcome == Outcome::Ok)?;
             trial.metrics.get(name).copied().filter(|value| value.is_finite())
         };
-        let pair = |block| Some((value(block, baseline)?, value(block, variant)?));
-        Pairs::new(name, self.blocks.values().map(pair).collect())
+        Pairs::new(name, self.each(|block| Some((value(block, baseline)?, value(block, variant)?))))
+    }
+
+    /// Something of every block, in their order.
+    pub(crate) fn each<T>(&self, of: impl Fn(&BTreeMap<&'a str, &'a Trial>) -> T) -> Vec<T> {
+        self.blocks.values().map(of).collect()
     }
 }
 
@@ -104,7 +108,8 @@ enum Scale {
 }
 
 impl Pairs {
-    fn new(name: &str, values: Vec<Option<(f64, f64)>>) -> Self {
+    /// Pairs of one metric, `None` for blocks that do not count.
+    pub(crate) fn new(name: &str, values: Vec<Option<(f64, f64)>>) -> Self {
         let info = metric::find(name);
         let known = || values.iter().flatten();
         let sizes: Vec<f64> = known().map(|(base, _)| base.abs()).collect();

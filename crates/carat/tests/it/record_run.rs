@@ -1,6 +1,6 @@
 //! `carat record` and `carat explain`: the real program on real processes.
 
-use crate::support::{Folder, ruby_is_here};
+use crate::support::{Folder, finish, ruby_is_here};
 use serde_json::Value;
 use std::fs;
 use std::process::{Command, Stdio};
@@ -35,6 +35,68 @@ fn a_recording_holds_the_trees_memory_its_ledger_and_its_own_cost() {
     let explained: Value = serde_json::from_str(&explained.out).unwrap();
     assert_eq!(explained["schema"], "carat.explain/1");
     folder.assert_nothing_left();
+}
+
+/// Records `bench/growth.rb` in a mode, under load that carat drives.
+fn growing(folder: &Folder, mode: &str, requests: u32) -> Value {
+    let port = carat::launch::free_port().unwrap();
+    let url = format!("http://127.0.0.1:{port}/");
+    let server = concat!(env!("CARGO_MANIFEST_DIR"), "/../../bench/growth.rb");
+    let requests = requests.to_string();
+    let load = ["--load", &url, "--rate", "6000", "-n", &requests, "--every", "50ms"];
+    let command = ["-o", "g.json", "--", "ruby", server, mode];
+    let arguments = [&["record"], &load[..], &command[..]].concat();
+    let mut program = folder.carat(&arguments);
+    program.env("PORT", port.to_string()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let ran = finish(program.spawn().unwrap());
+    ran.assert_code(0).assert_says("the load was over");
+    folder.assert_nothing_left();
+    recording(folder, "g.json")
+}
+
+fn part(recording: &Value, name: &str) -> Value {
+    let parts = recording["growth"].as_array().unwrap();
+    parts.iter().find(|part| part["part"] == name).cloned().unwrap_or_else(|| panic!("{parts:?}"))
+}
+
+#[test]
+fn under_load_of_its_own_a_leak_is_told_in_bytes_per_request() {
+    if !ruby_is_here() {
+        return;
+    }
+    let folder = Folder::new("leak");
+    let recording = growing(&folder, "leak", 90_000);
+    assert_eq!(recording["load"]["report"]["completed"], 90_000);
+    let memory = part(&recording, "memory");
+    assert_eq!((&memory["kind"], &memory["progress"]), (&"linear".into(), &"requests".into()));
+    // glibc hands out 32 bytes for the 16 that leak.
+    let rate = memory["rate"].as_f64().unwrap();
+    assert!((24.0..40.0).contains(&rate), "{memory}");
+    assert_ne!(part(&recording, "kept_objects")["kind"], "linear");
+}
+
+#[test]
+fn kept_objects_are_named_as_the_cause_where_the_heap_grows_in_slabs() {
+    if !ruby_is_here() {
+        return;
+    }
+    let folder = Folder::new("objects");
+    let recording = growing(&folder, "objects", 120_000);
+    let kept = part(&recording, "kept_objects");
+    assert_eq!(kept["kind"], "linear", "{kept}");
+    let rate = kept["rate"].as_f64().unwrap();
+    assert!((0.7..1.3).contains(&rate), "{kept}");
+}
+
+#[test]
+fn load_that_never_gets_an_answer_makes_a_recording_invalid() {
+    let folder = Folder::new("silent");
+    let url = format!("http://127.0.0.1:{}/", carat::launch::free_port().unwrap());
+    let ran = folder.run(&["record", "--load", &url, "--for", "1s", "--", "sleep", "60"]);
+    ran.assert_code(4).assert_says("no load was driven");
+    folder.assert_nothing_left();
+    let wrong = folder.run(&["record", "--rate", "5", "--", "sleep", "60"]);
+    wrong.assert_code(2).assert_says("--load");
 }
 
 #[test]

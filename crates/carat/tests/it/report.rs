@@ -2,7 +2,7 @@
 
 use crate::report_builder::{Effect, PAYLOAD, Recipe, conclude, hostile};
 use crate::report_things::{ledger, recording};
-use carat::model::{Outcome, Results};
+use carat::model::{GrowthKind, Outcome, Part, PartGrowth, Progress, Results, VariantGrowth};
 use carat::report::{
     Audience, Budget, Kept, PageOptions, SCHEMA, Style, budget, comparison_html, csv, html, json,
     ledger_html, markdown, openmetrics, recording_html, terminal,
@@ -30,6 +30,56 @@ fn one_trial_gives_a_page_and_a_table() {
     results.trials.truncate(1);
     let text = terminal(&results, Style::default());
     assert!(text.contains("cannot be judged yet"), "{text}");
+}
+
+#[test]
+fn connection_steps_have_a_verdict_over_the_whole_and_where_single_steps_differ() {
+    let results = Recipe { blocks: 15, responses: 20, ..Recipe::cable() }.build();
+    let whole = results.curves.iter().find(|c| c.metric == "broadcast.complete.p95").unwrap();
+    let estimate = whole.estimate.unwrap();
+    let text = terminal(&results, Style::default());
+    assert!(text.contains("time until every connection has a broadcast"), "{text}");
+    assert!(text.contains("over all steps"), "{text}");
+    let page = html(&results, &PageOptions::default());
+    assert!(page.contains("difference of the p95"), "the table has the steps");
+    assert!(page.contains(&format!("data-v=\"{}\"", whole.steps[9].estimate.unwrap().ratio)));
+    let truth = Recipe::cable().effects[1].latency - 1.0;
+    let (low, high) = estimate.ratio_interval;
+    assert!(low < truth && truth < high, "{estimate:?}");
+}
+
+#[test]
+fn growth_over_the_load_is_told_a_line_each_with_its_cause() {
+    let mut results = Recipe::default().build();
+    let part = |part, kind, rate| PartGrowth {
+        part,
+        kind,
+        progress: Progress::Requests,
+        over: 300e3,
+        rate: Some(rate),
+        interval: Some((rate * 0.9, rate * 1.1)),
+        at_most: Some(rate * 1.1),
+        asymptote: None,
+        step: None,
+        oscillating: false,
+        needed: None,
+    };
+    let grown =
+        |memory, kept| vec![part(Part::Memory, memory, 31.6), part(Part::KeptObjects, kept, 0.5)];
+    let names: Vec<String> = results.variants.iter().map(|v| v.name.clone()).collect();
+    let growth = |name: &String, kind| VariantGrowth {
+        variant: name.clone(),
+        parts: grown(GrowthKind::Undecided, kind),
+    };
+    results.growth = names.iter().map(|name| growth(name, GrowthKind::Undecided)).collect();
+    assert!(!terminal(&results, Style::default()).contains("growth over the load"));
+    results.growth[1] = growth(&names[1], GrowthKind::Linear);
+    let text = terminal(&results, Style { width: 300, ..Style::default() });
+    let want = format!("  {} is undecided after 300,000 requests", names[1]);
+    assert!(text.contains(&want) && text.contains("what grows: Ruby objects"), "{text}");
+    let page = html(&results, &PageOptions::default());
+    assert!(page.contains("Growth over the load") && page.contains("What grows: Ruby objects"));
+    assert!(page.contains("grows by 0.50 objects per request"), "{page}");
 }
 
 #[test]

@@ -5,6 +5,8 @@ use carat::model::{
     Bytes, Conclusion, Estimate, LoadReport, Outcome, Results, Role, Sample, Trial, Variant,
     Verdict,
 };
+use carat::verdict::growth::of_variants;
+use carat::verdict::{Question, curves};
 use hdrhistogram::serialization::{Serializer as _, V2Serializer};
 use rand::{RngExt as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;
@@ -103,6 +105,7 @@ impl Recipe {
             machine: machine(),
             trials,
             conclusions: Vec::new(),
+            curves: Vec::new(),
             growth: Vec::new(),
             warnings: Vec::new(),
         };
@@ -243,6 +246,9 @@ pub(crate) fn conclude(results: &mut Results) {
             results.conclusions.push(conclusion(&variant.name, metric, *role, &pairs));
         }
     }
+    let names: Vec<&str> = results.variants.iter().map(|v| v.name.as_str()).collect();
+    results.curves = curves(&Question::new(&names, &results.primary), &results.trials);
+    results.growth = of_variants(&results.variants, &results.trials);
 }
 
 fn pairs(results: &Results, variant: &str, metric: &str) -> Vec<(f64, f64)> {

@@ -127,7 +127,7 @@ pub(crate) fn recording(text: &str) -> Recording {
         load: Some(RecordedLoad { url: format!("http://127.0.0.1/{text}"), report: None }),
         growth: vec![
             growth(Growing::Memory, GrowthKind::Linear, Some(3000.0)),
-            growth(Growing::LiveSlots, GrowthKind::Undecided, None),
+            growth(Growing::KeptObjects, GrowthKind::Undecided, None),
         ],
         ledger: Some(ledger(text)),
         cost: SamplerCost { samples: 3600, core_share: 0.004, ..SamplerCost::default() },

@@ -12,7 +12,7 @@ use crate::load::limits::raise_descriptors;
 use crate::load::meter::{read_listen_overflows, read_rss_peak};
 use crate::load::target::resolve;
 use crate::load::wire::Dialer;
-use crate::model::load::{CableLoad, LoadReport, Pace, Severity, StepReport};
+use crate::model::load::{CableLoad, LoadReport, Pace, Severity, StepReport, Times};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::thread;
@@ -106,6 +106,8 @@ fn metrics(tally: &Tally, expected: u64, seconds: f64) -> BTreeMap<String, f64> 
         put(&format!("broadcast.{metric}.p50"), times(name).map(|times| times.p50));
         put(&format!("broadcast.{metric}.p95"), times(name).map(|times| times.p95));
     }
+    put("broadcast.complete.p50.steps", over_steps(&tally.steps, |times| times.p50));
+    put("broadcast.complete.p95.steps", over_steps(&tally.steps, |times| times.p95));
     put("latency.p50", tally.delivery.quantile(0.5));
     put("latency.p95", tally.delivery.quantile(0.95));
     put("latency.p99", tally.delivery.quantile(0.99));
@@ -114,6 +116,14 @@ fn metrics(tally: &Tally, expected: u64, seconds: f64) -> BTreeMap<String, f64> 
     let missing = expected.saturating_sub(received) as f64;
     put("errors", (expected > 0).then(|| missing / expected as f64));
     metrics
+}
+
+/// Geometric mean over all steps, so that a step counts by its ratio and not by its size; `None` where one lacks it.
+fn over_steps(steps: &[StepReport], pick: fn(&Times) -> f64) -> Option<f64> {
+    let logarithm = |step: &StepReport| step.times.get("complete").map(|times| pick(times).ln());
+    let sum: Option<f64> = steps.iter().map(logarithm).sum();
+    sum.filter(|sum| sum.is_finite() && !steps.is_empty())
+        .map(|sum| (sum / steps.len() as f64).exp())
 }
 
 fn findings(load: &CableLoad, tally: &Tally, seconds: f64, syn_drops: Option<u64>) -> Findings {
@@ -207,5 +217,26 @@ fn delivery_findings(tally: &Tally, findings: &mut Findings) {
             tally.malformed
         );
         findings.add("malformed", Severity::Fatal, message);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_step_counts_by_its_ratio_and_a_missing_one_makes_the_mean_unknown() {
+        let step = |p95: Option<f64>| StepReport {
+            times: p95
+                .map(|p95| ("complete".to_owned(), Times { p95, ..Times::default() }))
+                .into_iter()
+                .collect(),
+            ..StepReport::default()
+        };
+        let mean = |steps: &[StepReport]| over_steps(steps, |times| times.p95);
+        let found = mean(&[step(Some(0.01)), step(Some(1.0))]).unwrap();
+        assert!((found - 0.1).abs() < 1e-12, "{found}");
+        assert_eq!(mean(&[step(Some(0.01)), step(None)]), None);
+        assert_eq!(mean(&[]), None);
     }
 }

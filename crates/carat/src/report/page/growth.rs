@@ -48,7 +48,7 @@ pub(crate) fn head() -> Markup {
 /// What a part does, its rate, and the unit of the rate.
 pub(crate) fn cells(growth: &PartGrowth) -> Markup {
     let unit = match growth.part {
-        Part::LiveSlots => "objects",
+        Part::KeptObjects => "objects",
         _ => "bytes",
     };
     let shown = growth.rate.filter(|_| growth.kind != GrowthKind::SharingEroding);

@@ -8,6 +8,8 @@ use crate::report::page::figures::class;
 use crate::report::page::gallery::Gallery;
 use crate::report::page::latency::panel;
 use crate::report::text::one_line;
+use crate::report::wording;
+use carat_stats::curve::rising;
 use maud::{Markup, html as markup};
 use std::collections::BTreeMap;
 
@@ -37,12 +39,16 @@ pub(crate) fn section(results: &Results, gallery: &mut Gallery) -> Markup {
             h2 { "Round trips over connections" }
             figure {
                 figcaption {
-                    "Seconds " (words) ", by the number of connected clients. A thick line goes through the medians over trials, a thin line is one trial."
+                    "Seconds " (words) ", by the number of connected clients. A thick line goes through the medians over trials, a thin line is one trial. \
+                    Where the medians dip, the dashed line is the nearest curve that never falls: a dip is by chance unless its steps are proven to differ."
                 }
                 div.grid2 {
                     (picture(results, (kind, "median", |t| t.p50), gallery))
                     (picture(results, (kind, "p95", |t| t.p95), gallery))
                 }
+            }
+            ul.also {
+                @for curve in &results.curves { li { strong { (curve.variant) } ": " (wording::curve(curve)) "." } }
             }
             details { summary { "Numbers" } (table(results, kind)) }
         }
@@ -106,6 +112,12 @@ fn picture(results: &Results, (kind, name, pick): Pick<'_>, gallery: &mut Galler
                 points,
             }));
         }
+        lines.extend(never_falling(&middle).map(|points| Line {
+            label: String::new(),
+            class: class(place),
+            stroke: Stroke::Reference,
+            points,
+        }));
         lines.push(Line {
             label: one_line(&variant.name),
             class: class(place),
@@ -129,6 +141,28 @@ fn picture(results: &Results, (kind, name, pick): Pick<'_>, gallery: &mut Galler
     panel(name, &plot, &caption, gallery)
 }
 
+/// The nearest curve that never falls; `None` where the points do not fall anyway.
+fn never_falling(points: &[(f64, f64)]) -> Option<Vec<(f64, f64)>> {
+    let values: Vec<f64> = points.iter().map(|point| point.1).collect();
+    let pooled = rising(&values);
+    (pooled != values).then(|| points.iter().map(|point| point.0).zip(pooled).collect())
+}
+
+/// The difference of the p95 at a step, with its interval and verdict.
+fn difference(results: &Results, variant: &str, clients: f64) -> Markup {
+    let metric = "broadcast.complete.p95";
+    let curve = results.curves.iter().find(|c| c.variant == variant && c.metric == metric);
+    let step = curve.and_then(|c| c.steps.iter().find(|s| f64::from(s.clients) == clients));
+    markup! {
+        @match step.and_then(|step| Some((step.verdict, step.estimate?))) {
+            Some((verdict, estimate)) => td data-v=(estimate.ratio) {
+                (wording::sign(verdict)) " " (wording::estimate(metric, &estimate))
+            },
+            None => td { "–" },
+        }
+    }
+}
+
 fn table(results: &Results, kind: &str) -> Markup {
     let rows = results.variants.iter().map(|v| {
         let at = |pick| medians(&course(results, &v.name, kind, pick));
@@ -140,6 +174,7 @@ fn table(results: &Results, kind: &str) -> Markup {
                 thead { tr {
                     th scope="col" { "variant" } th scope="col" { "connections" }
                     th scope="col" { "median" } th scope="col" { "p95" }
+                    @if kind == "complete" { th scope="col" { "difference of the p95" } }
                 } }
                 tbody {
                     @for (name, middle, high) in rows {
@@ -148,6 +183,7 @@ fn table(results: &Results, kind: &str) -> Markup {
                                 th scope="row" { (name) } td { (clients) }
                                 td data-v=(median) { (Unit::Seconds.show(*median)) }
                                 td data-v=(p95) { (Unit::Seconds.show(*p95)) }
+                                @if kind == "complete" { (difference(results, name, *clients)) }
                             }
                         }
                     }

@@ -1,7 +1,7 @@
 //! What the memory of one long run does, part by part.
 //!
-//! A process can look undecided while a part of it is clear: Ruby's heap grows in slabs, but its live slots
-//! grow with every object kept. So each part is classified by itself, against the requests answered wherever
+//! A process can look undecided while a part of it is clear: Ruby's heap grows in slabs, but the number of
+//! objects that survive grows with every object kept. So each part is classified by itself, against the requests answered wherever
 //! they are known, and the innermost part that grows names the cause.
 
 mod asymptote;
@@ -21,8 +21,8 @@ use carat_stats::growth::{Kind, classify};
 /// Growth by less than this share of the present amount in a day does not matter.
 const DAILY: f64 = 0.1;
 const DAY_S: f64 = 86_400.0;
-/// Full collections within the part of a run that is judged, below which live slots are not called a leak: in between
-/// objects that died old pile up, and look like one.
+/// Full collections within the part of a run that is judged, below which kept objects are not called a leak: in
+/// between objects that died old pile up, and look like one.
 const FULL_COLLECTIONS: f64 = 3.0;
 
 /// Classifies one part; `series` holds pairs of progress so far and amount (bytes or slots), in order.
@@ -52,18 +52,18 @@ pub fn classify_part(part: Part, progress: Progress, series: &[(f64, f64)]) -> P
     }
 }
 
-/// Classifies live slots: right after full collections where those suffice, else after every collection.
-pub(crate) fn classify_slots(
+/// Classifies kept objects: right after full collections where those suffice, else after every collection.
+pub(crate) fn classify_kept(
     progress: Progress,
     after_major: &[(f64, f64)],
     after_any: &[(f64, f64)],
     runs: usize,
 ) -> PartGrowth {
-    let clean = classify_part(Part::LiveSlots, progress, after_major);
+    let clean = classify_part(Part::KeptObjects, progress, after_major);
     if clean.kind != GrowthKind::Undecided {
         return clean;
     }
-    let mut found = classify_part(Part::LiveSlots, progress, after_any);
+    let mut found = classify_part(Part::KeptObjects, progress, after_any);
     let judged = after_major.iter().filter(|point| point.0 >= found.over / 8.0).count();
     if found.kind == GrowthKind::Linear && (judged as f64) < FULL_COLLECTIONS * runs as f64 {
         found.kind = GrowthKind::Undecided;
@@ -76,7 +76,7 @@ pub(crate) fn classify_slots(
 /// level in a day.
 fn tolerance(part: Part, progress: Progress, level: f64) -> f64 {
     match (progress, part) {
-        (Progress::Requests, Part::LiveSlots) => 0.1,
+        (Progress::Requests, Part::KeptObjects) => 0.1,
         (Progress::Requests, _) => 4.0,
         (Progress::Seconds, _) => level * DAILY / DAY_S,
     }
@@ -86,7 +86,8 @@ fn tolerance(part: Part, progress: Progress, level: f64) -> f64 {
 ///
 /// Kept objects fill slots, slots fill memory: the innermost names the cause.
 pub fn culprit(parts: &[PartGrowth]) -> Option<&PartGrowth> {
-    let inward = [Part::LiveSlots, Part::MallocLive, Part::MallocFree, Part::Private, Part::Memory];
+    let inward =
+        [Part::KeptObjects, Part::MallocLive, Part::MallocFree, Part::Private, Part::Memory];
     let grows = |part: Part| {
         parts.iter().find(|found| found.part == part && found.kind == GrowthKind::Linear)
     };
@@ -105,11 +106,11 @@ pub(crate) mod tests {
 
     #[test]
     fn the_innermost_part_that_grows_is_the_culprit() {
-        let slots = classify_part(Part::LiveSlots, Progress::Requests, &line(4e5, 1.0));
+        let slots = classify_part(Part::KeptObjects, Progress::Requests, &line(4e5, 1.0));
         let memory = classify_part(Part::Memory, Progress::Requests, &line(7e7, 40.0));
         let malloc = classify_part(Part::MallocLive, Progress::Requests, &line(7e7, 0.0));
         let parts = [memory, malloc, slots];
-        assert_eq!(culprit(&parts).map(|found| found.part), Some(Part::LiveSlots));
+        assert_eq!(culprit(&parts).map(|found| found.part), Some(Part::KeptObjects));
         assert_eq!(culprit(&[malloc]), None);
     }
 
@@ -120,9 +121,9 @@ pub(crate) mod tests {
         let rising: Vec<(f64, f64)> =
             line(4e5, 0.5).iter().zip(noise).map(|(&(x, y), n)| (x, y + 500.0 * n)).collect();
         let every = |n: usize| -> Vec<(f64, f64)> { rising.iter().copied().step_by(n).collect() };
-        let few = classify_slots(Progress::Requests, &every(90), &rising, 1);
+        let few = classify_kept(Progress::Requests, &every(90), &rising, 1);
         assert_eq!((few.kind, few.needed), (GrowthKind::Undecided, Some(400_000.0)));
-        let enough = classify_slots(Progress::Requests, &every(20), &rising, 1);
+        let enough = classify_kept(Progress::Requests, &every(20), &rising, 1);
         assert_eq!(enough.kind, GrowthKind::Linear);
         let (low, high) = enough.interval.unwrap();
         assert!(low < 0.5 && 0.5 < high, "{enough:?}");

@@ -2,8 +2,8 @@
 
 use crate::model::memory::followed;
 use crate::model::{Bytes, GrowthKind, Part, PartGrowth, Progress, Recording, Sample};
-use crate::verdict::growth::series::{Placed, after_any, after_major, bytes};
-use crate::verdict::growth::{classify_part, classify_slots};
+use crate::verdict::growth::series::{Placed, bytes, kept, kept_after_major};
+use crate::verdict::growth::{classify_kept, classify_part};
 
 /// Sharing that fell by less than this share of the tree has not eroded.
 const ERODED: f64 = 0.05;
@@ -24,9 +24,9 @@ pub fn of_recording(recording: &Recording) -> Vec<PartGrowth> {
         .filter(|(_, series)| series.len() > 1)
         .map(|(part, series)| classify_part(part, progress, &series))
         .collect();
-    let (clean, any) = (after_major(&placed), after_any(&placed));
+    let (clean, any) = (kept_after_major(&placed), kept(&placed));
     if any.len() > 1 {
-        found.push(classify_slots(progress, &clean, &any, 1));
+        found.push(classify_kept(progress, &clean, &any, 1));
     }
     found.extend(erosion(samples));
     found
@@ -135,31 +135,28 @@ mod tests {
     }
 
     #[test]
-    fn kept_objects_are_found_in_live_slots_where_memory_only_jumps() {
+    fn kept_objects_are_found_where_memory_only_jumps() {
         // The heap grows by 8 MB whenever it is full.
-        let live = |x: f64| 400e3 + 50.0 * x;
+        let objects = |x: f64| 400e3 + 50.0 * x;
+        let wobble = |second: u64| (second * 7919 % 13) as f64;
         let mut recording =
-            recording(1000, 1, |x| 60.0 * MB + (live(x) * 40.0 / 8e6).ceil() * 8.0 * MB);
+            recording(1000, 1, |x| 60.0 * MB + (objects(x) * 40.0 / 8e6).ceil() * 8.0 * MB);
         for (second, sample) in (0..).zip(&mut recording.samples) {
             sample.answered = Some(100 * second);
             sample.inside = Some(InsideSample {
                 probes: 1,
-                gcs: Some(second),
                 major_gcs: Some(second / 20),
-                live_slots: Some(
-                    (live(second as f64) + f64::from(second as u32 * 7919 % 13) * 50.0) as u64,
-                ),
-                live_after_major: Some(live((second / 20 * 20) as f64) as u64),
+                kept_objects: Some(objects(second as f64 + wobble(second)) as u64),
                 ..InsideSample::default()
             });
         }
         let parts = of_recording(&recording);
         let of = |part| parts.iter().find(|found| found.part == part).unwrap();
         assert_ne!(of(Part::Memory).kind, GrowthKind::Linear);
-        assert_eq!(of(Part::LiveSlots).kind, GrowthKind::Linear, "{:?}", of(Part::LiveSlots));
-        assert!((of(Part::LiveSlots).rate.unwrap() - 0.5).abs() < 0.05);
+        assert_eq!(of(Part::KeptObjects).kind, GrowthKind::Linear, "{:?}", of(Part::KeptObjects));
+        assert!((of(Part::KeptObjects).rate.unwrap() - 0.5).abs() < 0.05);
         let culprit = crate::verdict::growth::culprit(&parts).unwrap();
-        assert_eq!(culprit.part, Part::LiveSlots);
+        assert_eq!(culprit.part, Part::KeptObjects);
     }
 
     #[test]

@@ -13,33 +13,29 @@ pub(crate) fn bytes(placed: &[Placed<'_>], figure: impl Fn(&Sample) -> Option<By
     placed.iter().filter_map(|&(x, sample)| Some((x, figure(sample)?.0 as f64))).collect()
 }
 
-/// Live slots at the samples right after full collections; garbage does not count there.
-pub(crate) fn after_major(placed: &[Placed<'_>]) -> Series {
-    after(placed, |inside| inside.major_gcs, |inside| inside.live_after_major)
+/// Kept objects after every collection that was seen to end.
+///
+/// Not live slots: Ruby sweeps lazily, so that when a sweep ends the heap is nearly full again, and their number is
+/// that of the heap's slots.
+pub(crate) fn kept(placed: &[Placed<'_>]) -> Series {
+    seen(placed).into_iter().map(|(x, _, objects)| (x, objects)).collect()
 }
 
-/// Live slots at the samples after any collection.
-pub(crate) fn after_any(placed: &[Placed<'_>]) -> Series {
-    after(placed, |inside| inside.gcs, |inside| inside.live_slots)
-}
-
-/// The amounts at the samples before which the count rose. A process that came or went changes both sums, so such a
-/// moment says nothing.
-fn after(
-    placed: &[Placed<'_>],
-    count: fn(&InsideSample) -> Option<u64>,
-    live: fn(&InsideSample) -> Option<u64>,
-) -> Series {
-    let known: Vec<(f64, &InsideSample)> =
-        placed.iter().filter_map(|&(x, sample)| Some((x, sample.inside.as_ref()?))).collect();
-    let fresh = |pair: &&[(f64, &InsideSample)]| {
-        pair[0].1.probes == pair[1].1.probes && count(pair[1].1) > count(pair[0].1)
+/// The same right after full collections; objects that died old do not count there.
+pub(crate) fn kept_after_major(placed: &[Placed<'_>]) -> Series {
+    let seen = seen(placed);
+    let fresh = |pair: &&[(f64, &InsideSample, f64)]| {
+        pair[0].1.probes == pair[1].1.probes && pair[1].1.major_gcs > pair[0].1.major_gcs
     };
-    known
-        .windows(2)
-        .filter(fresh)
-        .filter_map(|pair| Some((pair[1].0, live(pair[1].1)? as f64)))
-        .collect()
+    seen.windows(2).filter(fresh).map(|pair| (pair[1].0, pair[1].2)).collect()
+}
+
+fn seen<'a>(placed: &[Placed<'a>]) -> Vec<(f64, &'a InsideSample, f64)> {
+    let of = |&(x, sample): &Placed<'a>| {
+        let inside = sample.inside.as_ref()?;
+        Some((x, inside, inside.kept_objects? as f64))
+    };
+    placed.iter().filter_map(of).collect()
 }
 
 #[cfg(test)]
@@ -47,25 +43,26 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_a_fresh_collection_of_the_same_processes_counts() {
-        let sample = |probes, gcs, live| Sample {
+    fn full_collections_are_told_apart_and_not_those_of_a_newcomer() {
+        let sample = |probes, major_gcs, kept: Option<u64>| Sample {
             inside: Some(InsideSample {
                 probes,
-                gcs: Some(gcs),
-                live_slots: Some(live),
+                major_gcs: Some(major_gcs),
+                kept_objects: kept,
                 ..InsideSample::default()
             }),
             ..Sample::default()
         };
         let samples = [
-            sample(1, 5, 10),
-            sample(1, 5, 10),
-            sample(1, 6, 12),
-            sample(2, 9, 30),
-            sample(2, 10, 31),
+            sample(1, 5, Some(10)),
+            sample(1, 5, Some(11)),
+            sample(1, 6, None),
+            sample(1, 6, Some(12)),
+            sample(2, 9, Some(30)),
+            sample(2, 10, Some(31)),
         ];
         let placed: Vec<Placed<'_>> = (0..).map(f64::from).zip(&samples).collect();
-        assert_eq!(after_any(&placed), [(2.0, 12.0), (4.0, 31.0)]);
-        assert!(after_major(&placed).is_empty());
+        assert_eq!(kept(&placed).len(), 5);
+        assert_eq!(kept_after_major(&placed), [(3.0, 12.0), (5.0, 31.0)]);
     }
 }

@@ -2,8 +2,8 @@
 
 use crate::model::memory::followed;
 use crate::model::{Outcome, Part, PartGrowth, Progress, Sample, Trial, Variant, VariantGrowth};
-use crate::verdict::growth::series::{Placed, Series, after_any, after_major, bytes};
-use crate::verdict::growth::{classify_part, classify_slots};
+use crate::verdict::growth::series::{Placed, Series, bytes, kept, kept_after_major};
+use crate::verdict::growth::{classify_kept, classify_part};
 
 /// The growth of every variant that was sampled during its load.
 pub fn of_variants(variants: &[Variant], trials: &[Trial]) -> Vec<VariantGrowth> {
@@ -38,9 +38,9 @@ pub fn of_variant(trials: &[Trial], variant: &str) -> Vec<PartGrowth> {
         .filter(|(_, series)| series.len() > 1)
         .map(|(part, series)| classify_part(part, Progress::Requests, &series))
         .collect();
-    let (clean, any) = (together(&after_major), together(&after_any));
+    let (clean, any) = (together(&kept_after_major), together(&kept));
     if any.len() > 1 {
-        found.push(classify_slots(Progress::Requests, &clean, &any, runs.len()));
+        found.push(classify_kept(Progress::Requests, &clean, &any, runs.len()));
     }
     found
 }

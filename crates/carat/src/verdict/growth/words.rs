@@ -55,10 +55,10 @@ pub fn found(growth: &PartGrowth) -> String {
 pub fn cause(parts: &[PartGrowth]) -> Option<String> {
     let guilty = culprit(parts)?;
     let inner = |part: &PartGrowth| {
-        matches!(part.part, Part::LiveSlots | Part::MallocLive | Part::MallocFree)
+        matches!(part.part, Part::KeptObjects | Part::MallocLive | Part::MallocFree)
     };
     let text = match guilty.part {
-        Part::LiveSlots => {
+        Part::KeptObjects => {
             "Ruby objects that are kept: a cache without a limit, or something that still refers to them"
         }
         Part::MallocLive => {
@@ -68,7 +68,7 @@ pub fn cause(parts: &[PartGrowth]) -> Option<String> {
             "free memory inside malloc, which is fragmentation and no leak: try `arena_max`, `trim` or another `allocator`"
         }
         _ if parts.iter().any(|part| inner(part) && part.kind != GrowthKind::Undecided) => {
-            "neither live objects nor what malloc counts, as far as these are decided: look at the ledger"
+            "neither kept objects nor what malloc counts, as far as these are decided: look at the ledger"
         }
         _ => return None,
     };
@@ -81,7 +81,7 @@ fn noun(part: Part) -> &'static str {
         Part::Memory => "memory",
         Part::Private => "private memory",
         Part::Shared => "sharing",
-        Part::LiveSlots => "the number of live objects",
+        Part::KeptObjects => "the number of kept objects",
         Part::MallocLive => "malloc's live memory",
         Part::MallocFree => "malloc's free memory",
     }
@@ -98,7 +98,7 @@ fn by_rate(growth: &PartGrowth, by: f64) -> String {
 
 fn rate(part: Part, rate: f64) -> String {
     match part {
-        Part::LiveSlots => format!("{rate:.2} objects"),
+        Part::KeptObjects => format!("{rate:.2} objects"),
         _ if rate.abs() < 1000.0 => format!("{rate:.1} B"),
         _ => amount(part, rate),
     }
@@ -107,7 +107,7 @@ fn rate(part: Part, rate: f64) -> String {
 fn amount(part: Part, amount: f64) -> String {
     let sign = if amount < 0.0 { "-" } else { "" };
     match part {
-        Part::LiveSlots => format!("{amount:.0} objects"),
+        Part::KeptObjects => format!("{amount:.0} objects"),
         _ => format!("{sign}{}", Bytes(amount.abs() as u64)),
     }
 }
@@ -187,15 +187,15 @@ mod tests {
     #[test]
     fn the_cause_is_named_where_something_inside_was_seen() {
         let of = |part, slope| classify_part(part, Progress::Requests, &line(7e7, slope));
-        let (memory, slots) = (of(Part::Memory, 40.0), of(Part::LiveSlots, 1.0));
+        let (memory, slots) = (of(Part::Memory, 40.0), of(Part::KeptObjects, 1.0));
         let told = cause(&[memory, slots]).unwrap();
         assert!(told.starts_with("what grows: Ruby objects that are kept"), "{told}");
         assert!(told.ends_with("(1.00 objects per request)"), "{told}");
         let free = cause(&[memory, of(Part::MallocFree, 30.0)]).unwrap();
         assert!(free.contains("no leak"), "{free}");
         let neither = cause(&[memory, of(Part::MallocLive, 0.0)]).unwrap();
-        assert!(neither.contains("neither live objects"), "{neither}");
+        assert!(neither.contains("neither kept objects"), "{neither}");
         assert_eq!(cause(&[memory]), None);
-        assert_eq!(cause(&[of(Part::Memory, 0.0), of(Part::LiveSlots, 0.0)]), None);
+        assert_eq!(cause(&[of(Part::Memory, 0.0), of(Part::KeptObjects, 0.0)]), None);
     }
 }

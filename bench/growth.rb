@@ -1,0 +1,62 @@
+# frozen_string_literal: true
+
+require 'fiddle'
+require 'socket'
+
+# A server on one thread that grows in a known way: `PORT=… ruby growth.rb leak|objects|cache|flat`.
+class GrowingServer
+  RESPONSE = "HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\ncontent-length: 5\r\n\r\nhello"
+  # How many entries the cache has in the end; it fills like 1 - exp(-requests / ENTRIES).
+  ENTRIES = 15_000
+
+  # Objects that every request makes and forgets, as every app does; without garbage Ruby would hardly collect.
+  GARBAGE = 60
+
+  def initialize(port, mode)
+    @server = TCPServer.new('127.0.0.1', port)
+    @mode = method(mode)
+    @clients = []
+    @kept = []
+    @cache = {}
+  end
+
+  def run
+    loop do
+      ready, = IO.select([@server, *@clients])
+      ready.each { |io| io == @server ? @clients << @server.accept : serve(io) }
+    end
+  end
+
+  private
+
+  # 16 bytes from malloc that nobody frees: glibc hands out 32 for them, jemalloc 16.
+  def leak = Fiddle.malloc(16)
+
+  # One object of 40 bytes that stays.
+  def objects = @kept << Object.new
+
+  # Up to 15,000 strings of 600 bytes: 10 MB in the end.
+  def cache = @cache[rand(ENTRIES)] ||= 'x' * 600
+
+  def flat = nil
+
+  def serve(socket)
+    line = socket.gets
+    line = socket.gets while line && line != "\r\n"
+    return drop(socket) unless line
+
+    GARBAGE.times { Object.new }
+    @mode.call
+    socket.write(RESPONSE)
+  rescue SystemCallError
+    drop(socket)
+  end
+
+  def drop(socket)
+    @clients.delete(socket)
+    socket.close
+  end
+end
+
+trap('TERM') { exit }
+GrowingServer.new(Integer(ENV.fetch('PORT')), ARGV.fetch(0)).run
