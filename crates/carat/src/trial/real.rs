@@ -7,7 +7,7 @@ use crate::model::load_table::LoadTableError;
 use crate::model::{LoadReport, LoadSpec, Outcome, Severity, Trial};
 use crate::plan::{Experiment, Values, fill};
 use crate::process::{Identity, ProcRoot, Tree};
-use crate::sample::{Collections, Probes, SampleOptions, Sampler, oom_kills, took};
+use crate::sample::{Collections, SampleOptions, Sampler, oom_kills, took};
 use crate::settings::Took;
 use crate::trial::figures::{Seen, metrics, window};
 use crate::trial::prepare::directory;
@@ -110,20 +110,9 @@ impl Bench for RealBench {
         };
         let places = self.places(plan).map_err(machine("cannot prepare a trial"))?;
         let started = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let mut site = Site {
-            services: Vec::new(),
-            server: None,
-            tree: None,
-            generator: None,
-            sampler: sampler(&self.experiment),
-            samples: Vec::new(),
-            marks: self.experiment.measure.at_requests.clone(),
-            probes: Probes::default(),
-            began: Instant::now(),
-            guard: &mut self.guard,
-            interrupt: self.workshop.interrupt.clone(),
-            watch,
-        };
+        let interrupt = self.workshop.interrupt.clone();
+        let mut site = Site::new(sampler(&self.experiment), &mut self.guard, interrupt, watch);
+        site.marks.clone_from(&self.experiment.measure.at_requests);
         let script = Script {
             experiment: &self.experiment,
             prepared: &self.prepared[plan.variant],

@@ -38,7 +38,30 @@ pub(crate) enum Halt {
     Ended(ExitStatus),
 }
 
-impl Site<'_> {
+impl<'a> Site<'a> {
+    /// Nothing runs yet; the trial's clock does from now on.
+    pub(crate) fn new(
+        sampler: Sampler,
+        guard: &'a mut Guard,
+        interrupt: Interrupt,
+        watch: &'a mut dyn FnMut(Progress),
+    ) -> Self {
+        Self {
+            services: Vec::new(),
+            server: None,
+            tree: None,
+            generator: None,
+            sampler,
+            samples: Vec::new(),
+            marks: Vec::new(),
+            probes: Probes::default(),
+            began: Instant::now(),
+            guard,
+            interrupt,
+            watch,
+        }
+    }
+
     /// Milliseconds since the trial began.
     pub(crate) fn now_ms(&self) -> u64 {
         self.began.elapsed().as_millis() as u64

@@ -9,8 +9,11 @@ use carat_stats::curve::CurveDesign;
 use carat_stats::family::{Finding, Judged};
 
 /// Metrics that are followed over the steps, and where a step has them.
-const FOLLOWED: [(&str, fn(&Times) -> f64); 2] =
+const FOLLOWED: [(&str, Pick); 2] =
     [("broadcast.complete.p50", |times| times.p50), ("broadcast.complete.p95", |times| times.p95)];
+
+/// One figure of a step's distribution.
+type Pick = fn(&Times) -> f64;
 
 /// Baseline and variant at every step of one block.
 type Block = Vec<(f64, f64)>;

@@ -89,7 +89,7 @@ fn course(samples: &[Sample], completed: Option<u64>) -> Course {
 
 /// Shared memory before the measured load, once the server was ready.
 fn before(samples: &[Sample], load_began_ms: u64) -> Option<f64> {
-    samples.iter().filter(|sample| sample.at_ms <= load_began_ms).filter_map(shared).last()
+    samples.iter().rev().filter(|sample| sample.at_ms <= load_began_ms).find_map(shared)
 }
 
 impl Eroded {
