@@ -1,7 +1,8 @@
 //! Every fault of the generator itself raises its flag, and a run without the fault does not.
 //!
-//! The tests share the machine with others, so the thresholds are moved far from what a busy machine does: a quantum of
-//! 50 ms allows 100 ms of lag and lateness. A clock that is set has its test beside the loop, where the clock is an argument.
+//! The tests share the machine with others, so the thresholds are moved far from what a busy machine does (a quantum of
+//! 50 ms allows 100 ms of lag and lateness), and one quiet run of several is enough: a busy machine is a fault too.
+//! A clock that is set has its test beside the loop, where the clock is an argument.
 
 use crate::support::{Folder, Ran, finish, signal};
 use carat::load::null::{NullCable, NullHttp};
@@ -83,6 +84,19 @@ fn has(report: &LoadReport, code: &str) -> bool {
     report.flags.iter().any(|flag| flag.code == code)
 }
 
+/// Fails unless a load can be driven without that finding; where others keep the machine busy all the time, none can.
+fn assert_can_do_without(code: &str, load: &str) {
+    let quiet = (0..10).any(|_| !has(&run(load), code));
+    assert!(quiet || is_crowded(), "`{code}` every time: {load}");
+}
+
+/// Whether somebody waited for a processor in more than half of the last ten seconds, as the kernel sees it.
+fn is_crowded() -> bool {
+    let pressure = std::fs::read_to_string("/proc/pressure/cpu").unwrap_or_default();
+    let share = pressure.strip_prefix("some avg10=").and_then(|rest| rest.split(' ').next());
+    share.is_some_and(|share| share.parse::<f64>().unwrap() > 50.0)
+}
+
 /// The codes that a part of the generator can raise.
 fn codes(source: &str) -> Vec<&str> {
     let source = source.split("mod tests").next().unwrap();
@@ -123,8 +137,7 @@ fn a_stopped_generator_says_that_it_sent_late() {
     // Nothing was left out, and the wait is part of the latency.
     assert_eq!((report.completed, report.errors), (1500, 0));
     assert!(report.metrics["latency.max"] > 0.3, "{:?}", report.metrics);
-    let control = run(&load);
-    assert!(!has(&control, "late-sends"), "{:?}", control.flags);
+    assert_can_do_without("late-sends", &load);
 }
 
 #[test]
@@ -132,8 +145,7 @@ fn a_stopped_generator_says_that_it_read_late() {
     let load = format!("load http {} -c 16 -d 4s --quantum 50ms", null("http"));
     let report = stopped(&load, 3, Duration::from_millis(500));
     assert!(has(&report, "gen-lag"), "{:?} {:?}", report.own, report.flags);
-    let control = run(&load);
-    assert!(!has(&control, "gen-lag"), "{:?} {:?}", control.own, control.flags);
+    assert_can_do_without("gen-lag", &load);
 }
 
 #[test]
@@ -147,8 +159,7 @@ fn a_generator_that_let_the_servers_queues_grow_says_so() {
     let report = stopped(&load(300), 1, Duration::from_millis(500));
     assert!(has(&report, "recv-backlog"), "{:?} {:?}", report.own, report.flags);
     // Four broadcasts a second: nothing waits long enough for three more to come.
-    let control = run(&load(4));
-    assert!(!has(&control, "recv-backlog"), "{:?}", control.flags);
+    assert_can_do_without("recv-backlog", &load(4));
 }
 
 #[test]
@@ -161,8 +172,7 @@ fn arrivals_that_share_a_stamp_are_said_to_be_bounds() {
     };
     let report = run(&load(8));
     assert!(has(&report, "bounded-stamps"), "{:?}", report.own);
-    let control = run(&load(1));
-    assert!(!has(&control, "bounded-stamps"), "{:?}", control.own);
+    assert_can_do_without("bounded-stamps", &load(1));
 }
 
 #[test]
@@ -171,36 +181,42 @@ fn a_generator_at_its_limit_says_that_it_used_its_core() {
     // It could always have gone on, so where it did not have its core it waited for one.
     let waited = has(&report, "gen-runqueue");
     assert!(has(&report, "gen-cpu") || waited, "{:?} {:?}", report.own, report.flags);
-    let control = run(&format!("load http {} -c 2 --rate 50 -d 2s", null("http")));
-    assert!(!has(&control, "gen-cpu"), "{:?} {:?}", control.own, control.flags);
+    let light = format!("load http {} -c 2 --rate 50 -d 2s", null("http"));
+    assert_can_do_without("gen-cpu", &light);
+}
+
+/// A process that uses all of a processor; it ends with the test, however that ends.
+struct Hog(Child);
+
+impl Hog {
+    fn start() -> Self {
+        Self(Command::new("sh").args(["-c", "while :; do :; done"]).spawn().unwrap())
+    }
+}
+
+impl Drop for Hog {
+    fn drop(&mut self) {
+        // It can only be running.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
 }
 
 #[test]
-fn a_generator_that_shares_its_core_with_a_hog_says_that_it_waited() {
+fn a_generator_that_shares_its_core_with_hogs_says_that_it_waited() {
     let url = null("http");
-    let load = move |seconds: u32| format!("load http {url} -c 8 -d {seconds}s");
-    let hogged = load(2);
+    let busy = format!("load http {url} -c 8 -d 2s");
     // Whatever this thread starts stays on one processor.
-    let report = thread::spawn(move || {
+    let pinned = thread::spawn(move || {
         let all = sched_getaffinity(None).unwrap();
         let first = (0..CpuSet::MAX_CPU).find(|cpu| all.is_set(*cpu)).unwrap();
         let mut one = CpuSet::new();
         one.set(first);
         sched_setaffinity(None, &one).unwrap();
-        let hog = || Command::new("sh").args(["-c", "while :; do :; done"]).spawn().unwrap();
-        let mut hogs = [hog(), hog(), hog()];
-        let report = run(&hogged);
-        for hog in &mut hogs {
-            hog.kill().unwrap();
-            hog.wait().unwrap();
-        }
-        report
-    })
-    .join()
-    .unwrap();
+        let _hogs = [Hog::start(), Hog::start(), Hog::start()];
+        run(&busy)
+    });
+    let report = pinned.join().unwrap();
     assert!(has(&report, "gen-runqueue"), "{:?} {:?}", report.own, report.flags);
-    // A machine may be busy for a while, but not each time that a generator asks for almost nothing.
-    let idle =
-        |_| !has(&run(&format!("load http {} -c 1 --rate 5 -d 2s", null("http"))), "gen-runqueue");
-    assert!((0..10).any(idle));
+    assert_can_do_without("gen-runqueue", &format!("load http {url} -c 1 --rate 5 -d 2s"));
 }

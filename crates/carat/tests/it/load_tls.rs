@@ -129,6 +129,17 @@ fn a_server_that_closes_inside_the_handshake_is_named() {
 }
 
 #[test]
+fn a_handshake_that_hangs_holds_up_nothing_else() {
+    let front = tls_front(plain(), &Certificate::new(), Manner::FirstSilent);
+    let report = http(front, |options| {
+        options.insecure = true;
+        options.timeout_s = 2.0;
+    });
+    assert_eq!(report.completed, 60, "{report:?}");
+    assert!(message(&report, "not-all-ready").contains("only 2 of 3"), "{:?}", report.flags);
+}
+
+#[test]
 fn the_options_of_the_command_reach_the_connections() {
     let certificate = Certificate::new();
     let folder = Folder::new("tls-command");

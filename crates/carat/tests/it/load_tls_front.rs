@@ -16,6 +16,8 @@ pub(crate) enum Manner {
     Dribble,
     /// The connection is closed with the handshake half done.
     CloseInside,
+    /// The first connection never gets a word.
+    FirstSilent,
     /// There is no TLS.
     Plain,
 }
@@ -53,7 +55,12 @@ pub(crate) fn tls_front(
     let address = listener.local_addr().unwrap();
     let config = Arc::clone(&certificate.config);
     thread::spawn(move || {
+        let mut silent = None;
         for client in listener.incoming().map_while(Result::ok) {
+            if manner == Manner::FirstSilent && silent.is_none() {
+                silent = Some(client);
+                continue;
+            }
             client.set_nodelay(true).unwrap();
             let session = Mutex::new(ServerConnection::new(Arc::clone(&config)).unwrap());
             let server = TcpStream::connect(target).unwrap();
