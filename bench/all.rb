@@ -41,7 +41,10 @@ end
 # The rows of a part that prints a table of four columns already.
 def own_rows(part)
   lines = output_of('bin/bench', part).lines.grep(/\A\| /).reject { |line| line.start_with?('| figure') }
-  lines.map { |line| cells(line).first(3) }
+  lines.map do |line|
+    figure, ours, peer, ratio = cells(line)
+    [figure, ours, ratio.to_s.empty? ? peer : "#{peer} (#{ratio} of it)"]
+  end
 end
 
 def sample

@@ -12,7 +12,7 @@ use crate::store::{Header, Store};
 use crate::trial::{
     Bench, FakeBench, FakeVariant, Interrupt, Prepared, RealBench, Workshop, prepare,
 };
-use anyhow::Context;
+use anyhow::{Context, ensure};
 use clap::Args;
 use rand::RngExt;
 use std::io::{self, IsTerminal};
@@ -128,7 +128,9 @@ fn measure(
     let options = OpenOptions { path, resume: args.resume, blocks: args.blocks, seed: args.seed };
     let token = format!("{:016x}", rand::rng().random::<u64>());
     // The file names the directory before there is one, so that no kill leaves one that nobody knows.
-    let directory = run_directory(&std::env::temp_dir(), &token);
+    let temporary = std::env::temp_dir();
+    ensure!(temporary.is_dir(), "{} is no folder; set TMPDIR to one", temporary.display());
+    let directory = run_directory(&temporary, &token);
     let (mut store, header) = open(&options, &fresh, &this_runner(&token, &directory))?;
     let directory = make_run_directory(&directory)
         .context("cannot make a private directory; set TMPDIR to a folder that can be written")?;

@@ -1,5 +1,6 @@
 //! Disks that are full, and folders that nothing may be written to.
 
+use crate::faults::fake::{FIGURES, experiment, trials};
 use crate::faults::score::{Score, ensure, tries};
 use crate::support::{Folder, ruby_is_here};
 use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
@@ -41,33 +42,8 @@ impl Drop for Small {
     }
 }
 
-const EXPERIMENT: &str = r#"
-name = "full"
-[server]
-command = ["true"]
-ready = { tcp = true }
-[load.http]
-path = "/"
-requests = 1
-[[variant]]
-name = "default"
-[[variant]]
-name = "other"
-[trials]
-max = 12
-margin = "0.25%"
-seed = 5
-"#;
-
 const COMPARE: [&str; 7] =
-    ["compare", "full.toml", "--fake", "71e6:9e6,71e6:9e6", "--resume", "-o", "small/full.carat"];
-
-fn trials(folder: &Folder, file: &str) -> Vec<serde_json::Value> {
-    let ran = folder.run(&["report", file, "--json"]);
-    let results: serde_json::Value = serde_json::from_str(&ran.assert_code(0).out).unwrap();
-    let trials = results["results"]["trials"].as_array().unwrap();
-    trials.iter().map(|trial| serde_json::json!([trial["id"], trial["metrics"]])).collect()
-}
+    ["compare", "full.toml", "--fake", FIGURES, "--resume", "-o", "small/full.carat"];
 
 /// One disk that fills up when `kib` are written; afterwards there is room again.
 fn fill_up(
@@ -104,7 +80,7 @@ fn fill_up(
 #[test]
 fn a_disk_that_fills_up_at_any_write_breaks_no_file_and_the_run_goes_on_later() {
     let folder = Folder::new("full");
-    folder.write("full.toml", EXPERIMENT);
+    folder.write("full.toml", &experiment("full"));
     let Some(small) = Small::new(folder.path("small"), 1024, MountFlags::empty()) else { return };
     folder.run(&COMPARE).assert_code(3);
     let whole = trials(&folder, "small/full.carat");
@@ -124,7 +100,7 @@ fn a_disk_that_fills_up_at_any_write_breaks_no_file_and_the_run_goes_on_later() 
 #[test]
 fn a_folder_that_cannot_be_written_is_named_before_anything_runs() {
     let folder = Folder::new("readonly");
-    folder.write("full.toml", EXPERIMENT);
+    folder.write("full.toml", &experiment("full"));
     let Some(_small) = Small::new(folder.path("small"), 64, MountFlags::RDONLY) else { return };
     let ran = folder.run(&COMPARE);
     ran.assert_code(2).assert_says("small/full.carat").assert_says("permissions");

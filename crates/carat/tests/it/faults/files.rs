@@ -1,5 +1,6 @@
 //! Results files that are damaged or hostile, and links laid where Carat writes.
 
+use crate::faults::fake::{FIGURES, experiment, trials};
 use crate::faults::score::{Score, ensure, tries};
 use crate::support::Folder;
 use rand::{RngExt, SeedableRng};
@@ -7,42 +8,13 @@ use rand_chacha::ChaCha12Rng;
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 
-const EXPERIMENT: &str = r#"
-name = "file"
-[server]
-command = ["true"]
-ready = { tcp = true }
-[load.http]
-path = "/"
-requests = 1
-[[variant]]
-name = "default"
-[[variant]]
-name = "other"
-[trials]
-max = 12
-margin = "0.25%"
-seed = 5
-"#;
-
-const COMPARE: [&str; 4] = ["compare", "file.toml", "--fake", "71e6:9e6,71e6:9e6"];
+const COMPARE: [&str; 4] = ["compare", "file.toml", "--fake", FIGURES];
 
 fn compared(name: &str) -> Folder {
     let folder = Folder::new(name);
-    folder.write("file.toml", EXPERIMENT);
+    folder.write("file.toml", &experiment("file"));
     folder.run(&COMPARE).assert_code(3);
     folder
-}
-
-fn trials(folder: &Folder, file: &str) -> serde_json::Value {
-    let ran = folder.run(&["report", file, "--json"]);
-    let results: serde_json::Value = serde_json::from_str(&ran.assert_code(0).out).unwrap();
-    results["results"]["trials"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|trial| serde_json::json!([trial["id"], trial["metrics"]]))
-        .collect()
 }
 
 #[test]
@@ -126,7 +98,7 @@ fn a_results_file_that_names_another_folder_makes_carat_remove_nothing() {
 #[test]
 fn links_laid_where_carat_writes_are_not_followed() {
     let folder = Folder::new("links");
-    folder.write("file.toml", EXPERIMENT);
+    folder.write("file.toml", &experiment("file"));
     let precious = folder.write("precious", "precious");
     let trap = folder.path("trap");
     fs::create_dir(&trap).unwrap();

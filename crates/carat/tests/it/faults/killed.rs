@@ -1,5 +1,6 @@
 //! `kill -9` of carat at random moments, then `--resume`.
 
+use crate::faults::fake::{FIGURES, experiment};
 use crate::faults::score::{Score, ensure, tries};
 use crate::support::{Folder, ruby_is_here, wait_until};
 use rand::{RngExt, SeedableRng};
@@ -149,28 +150,10 @@ impl Toll {
     }
 }
 
-const FAKE: &str = r#"
-name = "fake"
-[server]
-command = ["true"]
-ready = { tcp = true }
-[load.http]
-path = "/"
-requests = 1
-[[variant]]
-name = "default"
-[[variant]]
-name = "other"
-[trials]
-max = 12
-margin = "0.25%"
-seed = 5
-"#;
-
 #[test]
 fn kill_9_at_random_points_loses_no_finished_trial_and_leaves_nothing() {
-    let fake = ["--fake", "71e6:9e6,71e6:9e6", "--fake-pace", "3"];
-    let mut whole = Victim::new("fake", FAKE, &fake);
+    let fake = ["--fake", FIGURES, "--fake-pace", "3"];
+    let mut whole = Victim::new("fake", &experiment("fake"), &fake);
     let began = Instant::now();
     assert!(whole.run(Duration::from_secs(100)), "an undisturbed run takes too long");
     let longest = began.elapsed();
@@ -180,7 +163,7 @@ fn kill_9_at_random_points_loses_no_finished_trial_and_leaves_nothing() {
     let (mut toll, mut random) = (Toll::default(), ChaCha12Rng::seed_from_u64(11));
     let wanted = tries(40);
     while toll.kills < wanted {
-        whole = Victim::new("fake", FAKE, &fake);
+        whole = Victim::new("fake", &experiment("fake"), &fake);
         let left = wanted - toll.kills;
         toll.take(&whole, &mut random, longest, left);
         assert!(whole.run(Duration::from_secs(100)), "it never came to its end");

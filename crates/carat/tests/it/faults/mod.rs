@@ -4,6 +4,7 @@
 //! test, and `bin/test --faults` runs that table and writes down what it saw (docs/reliability.md).
 
 mod disk;
+mod fake;
 mod files;
 mod killed;
 mod machine;

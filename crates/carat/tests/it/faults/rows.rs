@@ -297,6 +297,11 @@ pub(crate) const ROWS: &[Row] = &[
         Tests(&["exec::the_kill_switch_runs_the_command_as_it_is"]),
     ),
     row(
+        "nonsense in a recording",
+        "refused by name",
+        Tests(&["record_run::what_cannot_be_explained_says_what_to_do"]),
+    ),
+    row(
         "nonsense in the experiment file",
         "refused before anything is written, with the nearest known word",
         Tests(&["fake_run::wrong_experiment_files_are_refused_before_anything_is_written"]),
@@ -322,8 +327,10 @@ pub(crate) const ROWS: &[Row] = &[
         Reason("carat opens no port; only servers under test listen, on the loopback"),
     ),
     row(
-        "several runs of one experiment merged",
-        "a set union by trial",
-        Reason("there is no merge of results files yet"),
+        "compressed answers that unpack to gigabytes",
+        "nothing is unpacked",
+        Reason(
+            "the load generator asks for no compression, in HTTP or in WebSockets, and unpacks none",
+        ),
     ),
 ];
