@@ -159,7 +159,7 @@ pub(crate) fn warnings(recording: &Recording) -> Vec<String> {
     let Some(load) = &recording.load else { return Vec::new() };
     match &load.report {
         Some(report) => report.flags.iter().map(|flag| format!("load: {}", flag.message)).collect(),
-        None if recording.samples.iter().all(|sample| sample.requests.is_none()) => {
+        None if recording.samples.iter().all(|sample| sample.answered.is_none()) => {
             vec![format!("no load was driven to {}: {}", load.url, recording.ended)]
         }
         None => Vec::new(),
@@ -170,7 +170,7 @@ pub(crate) fn warnings(recording: &Recording) -> Vec<String> {
 /// nothing, because requests are counted.
 pub(crate) fn exit(recording: &Recording) -> Exit {
     let Some(load) = &recording.load else { return Exit::Fine };
-    let never_began = recording.samples.iter().all(|sample| sample.requests.is_none());
+    let never_began = recording.samples.iter().all(|sample| sample.answered.is_none());
     let speaks_against =
         |flag: &LoadFlag| flag.severity == Severity::Fatal && flag.code != "rate-not-reached";
     let is_invalid = |report: &LoadReport| report.flags.iter().any(speaks_against);

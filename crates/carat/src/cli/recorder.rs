@@ -102,7 +102,7 @@ impl Recorder {
 
     /// Completes a sample with what the probes say and with the work done so far.
     fn keep(&mut self, mut sample: Sample, members: &[Identity]) {
-        sample.requests = self.requests;
+        sample.answered = self.requests;
         sample.inside = self.probes.read(&self.root, members, self.elapsed());
         let major_gcs = sample.inside.and_then(|inside| inside.major_gcs);
         if self.major_gcs.is_some() && major_gcs > self.major_gcs {

@@ -26,6 +26,9 @@ pub struct Sample {
     /// Highest resident memory so far, as the kernel recorded it; only where the tree is one process.
     #[serde(default)]
     pub rss_peak: Option<Bytes>,
+    /// Requests or broadcasts answered since the measured load began, rightly or not; `None` while none is driven.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub answered: Option<u64>,
     /// A process vanished or was refused while it was read, so that the tree's sums are unknown.
     #[serde(default)]
     pub partial: bool,
@@ -35,9 +38,6 @@ pub struct Sample {
     /// The control group of the tree; `None` where it shares its group with strangers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cgroup: Option<CgroupSample>,
-    /// Requests answered since the load began, rightly or not; `None` while carat drives none.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub requests: Option<u64>,
     /// What the probes inside Ruby say, summed over the tree; `None` where there is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub inside: Option<InsideSample>,

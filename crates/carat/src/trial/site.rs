@@ -55,7 +55,7 @@ impl Site<'_> {
             let members = self.members();
             let mut sample = self.sampler.sample(&members, self.began.elapsed());
             if phase == Phase::Load {
-                sample.requests = self.generator.as_ref().map(|load| load.progress().done);
+                sample.answered = self.generator.as_ref().map(|load| load.progress().done);
                 // Read, not asked: asking makes the server work.
                 let at = self.began.elapsed();
                 sample.inside = self.probes.read(&ProcRoot::default(), &members, at);

@@ -189,7 +189,7 @@ fn pace(recording: &Recording, progress: Progress) -> f64 {
     let counted: Vec<(f64, f64)> = recording
         .samples
         .iter()
-        .filter_map(|sample| Some((sample.at_ms as f64 / 1e3, sample.requests? as f64)))
+        .filter_map(|sample| Some((sample.at_ms as f64 / 1e3, sample.answered? as f64)))
         .collect();
     let late = &counted[counted.len() / 2..];
     match (late.first(), late.last()) {

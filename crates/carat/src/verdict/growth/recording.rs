@@ -35,7 +35,7 @@ pub fn of_recording(recording: &Recording) -> Vec<PartGrowth> {
 /// The samples that growth is told from, each with how far the run was then.
 fn placed(samples: &[Sample]) -> (Progress, Vec<Placed<'_>>) {
     let driven: Vec<Placed<'_>> =
-        samples.iter().filter_map(|sample| Some((sample.requests? as f64, sample))).collect();
+        samples.iter().filter_map(|sample| Some((sample.answered? as f64, sample))).collect();
     if driven.last().is_some_and(|last| last.0 > 0.0) {
         return (Progress::Requests, driven);
     }
@@ -125,7 +125,7 @@ mod tests {
         let served = |second: f64| (300.0 * second - 0.1 * second * second).max(0.0);
         let mut recording = recording(1010, 1, |x| 60.0 * MB + 16.0 * served((x - 10.0).max(0.0)));
         for sample in &mut recording.samples[10..] {
-            sample.requests = Some(served(sample.at_ms as f64 / 1e3 - 10.0) as u64);
+            sample.answered = Some(served(sample.at_ms as f64 / 1e3 - 10.0) as u64);
         }
         let leak = found(&recording, Part::Memory);
         assert_eq!((leak.kind, leak.progress), (GrowthKind::Linear, Progress::Requests));
@@ -142,7 +142,7 @@ mod tests {
         let mut recording =
             recording(1000, 1, |x| 60.0 * MB + (objects(x) * 40.0 / 8e6).ceil() * 8.0 * MB);
         for (second, sample) in (0..).zip(&mut recording.samples) {
-            sample.requests = Some(100 * second);
+            sample.answered = Some(100 * second);
             sample.inside = Some(InsideSample {
                 probes: 1,
                 major_gcs: Some(second / 20),

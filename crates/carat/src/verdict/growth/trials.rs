@@ -58,7 +58,7 @@ fn load_samples(trial: &Trial) -> Option<Vec<Placed<'_>>> {
     let requests = trial.load.as_ref()?.completed as f64;
     let inside = trial.samples.iter().filter(|s| (from..=to).contains(&s.at_ms));
     let share = |at_ms: u64| (at_ms - from) as f64 / (to - from).max(1) as f64;
-    let place = |s: &Sample| s.requests.map_or(requests * share(s.at_ms), |count| count as f64);
+    let place = |s: &Sample| s.answered.map_or(requests * share(s.at_ms), |count| count as f64);
     Some(inside.map(|sample| (place(sample), sample)).collect())
 }
 
@@ -114,7 +114,7 @@ mod tests {
         let mut trials: Vec<Trial> = (1..12).map(|block| leaking(&mut source, block)).collect();
         for sample in trials.iter_mut().flat_map(|trial| &mut trial.samples) {
             // The server answered a tenth of what the clock would say.
-            sample.requests = Some((sample.at_ms - 1000) + 1);
+            sample.answered = Some((sample.at_ms - 1000) + 1);
         }
         let found = of_variant(&trials, "extend")[0];
         assert!((found.rate.unwrap() - 160.0).abs() < 20.0, "{found:?}");
