@@ -2,9 +2,10 @@
 
 use crate::cli::ledger_text::write_ledger;
 use crate::cli::suggest::experiment_file;
-use crate::cli::{Exit, output};
+use crate::cli::{Exit, output, report};
 use crate::model::{Ledger, Outcome};
 use crate::process::{ProcRoot, ReadError, Tree};
+use crate::report::{Audience, PageOptions, ledger_html};
 use crate::sample::{Finding, findings, ledger, read_insides};
 use crate::store::Store;
 use anyhow::{Context, bail};
@@ -20,6 +21,7 @@ const SCHEMA: &str = "carat.explain/1";
 #[derive(Debug, Clone, clap::Args)]
 #[command(after_help = "Examples:\n  carat explain 4312              the tree of process 4312\n  \
     carat explain app.recording.json  the end of a recording\n  \
+    carat explain 4312 -o ledger.html\n  \
     carat explain 4312 --suggest try.toml && carat compare try.toml")]
 pub(crate) struct ExplainArgs {
     /// Process id of the server, a recording (`carat record`) or a results file (`carat compare`)
@@ -33,6 +35,12 @@ pub(crate) struct ExplainArgs {
     /// Print JSON
     #[arg(long)]
     json: bool,
+    /// Write the ledger as one HTML page
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// With --output: leave out folders, and environment beyond an allow-list
+    #[arg(long, requires = "output")]
+    share: bool,
     /// Write an experiment that would prove the findings, for `carat compare`
     #[arg(long, value_name = "FILE")]
     suggest: Option<PathBuf>,
@@ -61,10 +69,22 @@ pub(crate) fn run(args: &ExplainArgs) -> anyhow::Result<Exit> {
     };
     let findings = findings(&ledger);
     output::say(&if args.json { json(&ledger, &findings)? } else { text(&ledger, &findings)? })?;
+    if let Some(path) = &args.output {
+        let audience = if args.share { Audience::Shared } else { Audience::Own };
+        let options = PageOptions { audience, generated_at: None };
+        report::write_page(path, &ledger_html(&what(&args.target, &ledger), &ledger, &options))?;
+        output::tell(&format!("\npage  {}", path.display()));
+    }
     if let Some(path) = &args.suggest {
         suggest(path, &ledger, &findings)?;
     }
     Ok(Exit::Fine)
+}
+
+/// What the page is called: the first process, or the file where no process has a title.
+fn what(target: &str, ledger: &Ledger) -> String {
+    let titles = ledger.processes.iter().map(|process| process.title.clone());
+    titles.into_iter().find(|title| !title.is_empty()).unwrap_or_else(|| target.to_owned())
 }
 
 fn json(ledger: &Ledger, findings: &[Finding]) -> anyhow::Result<String> {

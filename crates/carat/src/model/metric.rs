@@ -132,6 +132,12 @@ pub const METRICS: &[MetricInfo] = &[
         "99th percentile of the time from the intended send to the whole response",
     ),
     metric(
+        "latency.p99.9",
+        Unit::Seconds,
+        Better::Lower,
+        "99.9th percentile of the time from the intended send to the whole response",
+    ),
+    metric(
         "latency.max",
         Unit::Seconds,
         Better::Lower,
@@ -225,6 +231,16 @@ pub const METRICS: &[MetricInfo] = &[
         "time spent collecting in the tree during the load",
     ),
 ];
+
+/// Requests of a trial below which a percentile is unknown: fewer than ten of them would lie beyond it, and so few are
+/// chance.
+pub fn requests_needed(name: &str) -> u64 {
+    match name {
+        "latency.p99" => 1_000,
+        "latency.p99.9" => 10_000,
+        _ => 0,
+    }
+}
 
 /// The entry of that name.
 pub fn find(name: &str) -> Option<&'static MetricInfo> {

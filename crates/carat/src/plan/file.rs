@@ -268,10 +268,21 @@ impl Experiment {
         self.load.spec("127.0.0.1:1").err().map(|error| error.to_string())
     }
 
+    /// A percentile that so few requests a trial cannot carry.
+    fn few_requests(&self, name: &str) -> Option<String> {
+        let (needed, requests) =
+            (metric::requests_needed(name), self.load.http.as_ref()?.requests?);
+        (requests < needed).then(|| {
+            format!(
+                "{name} needs {needed} requests a trial, and load.http has {requests}; raise `requests`, or ask for latency.p95"
+            )
+        })
+    }
+
     fn measure_problem(&self) -> Option<String> {
         let metrics = std::iter::once(&self.measure.primary).chain(self.measure.guards.keys());
         for name in metrics {
-            if let Some(problem) = unknown_metric(name) {
+            if let Some(problem) = unknown_metric(name).or_else(|| self.few_requests(name)) {
                 return Some(problem);
             }
         }
@@ -371,6 +382,7 @@ margin = "0.25%"
         for (from, to, expected) in [
             ("connections = 8", "conections = 8", "did you mean `connections`?"),
             ("memory.rss.final", "memory.rss.finale", "did you mean `memory.rss.final`?"),
+            ("latency.p95", "latency.p99.9", "latency.p99.9 needs 10000 requests a trial"),
             ("\"+5%\"", "\"5\"", "not a percentage"),
             ("\"+5%\"", "\"-5%\"", "must be a positive percentage"),
             ("name = \"compact\"", "name = \"default\"", "two variants are named `default`"),

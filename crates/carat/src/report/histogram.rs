@@ -7,6 +7,16 @@ use base64::engine::general_purpose::STANDARD;
 use hdrhistogram::Histogram;
 use hdrhistogram::serialization::Deserializer;
 
+/// Values beyond a percentile that is worth telling.
+const BEYOND: u64 = 10;
+
+/// A quantile in seconds; `None` where fewer than ten values lie beyond it, other than the greatest itself.
+pub(crate) fn quantile(histogram: &Histogram<u64>, quantile: f64) -> Option<f64> {
+    let beyond = histogram.len() as f64 * (1.0 - quantile);
+    let is_told = quantile >= 1.0 || beyond.round() as u64 >= BEYOND;
+    is_told.then(|| histogram.value_at_quantile(quantile) as f64 / 1e6)
+}
+
 /// All trials of a variant that count, as one histogram in microseconds; `None` where none has one that can
 /// be read.
 pub(crate) fn merged(results: &Results, variant: &str) -> Option<Histogram<u64>> {
@@ -31,9 +41,9 @@ fn unpack(packed: &str) -> Option<Histogram<u64>> {
 }
 
 /// Quantile and latency in seconds at places that are even on an axis of "nines", from the median to where
-/// one value in `resolution` lies beyond.
+/// [`BEYOND`] values lie beyond: further out a percentile is chance.
 pub(crate) fn percentiles(histogram: &Histogram<u64>) -> Vec<(f64, f64)> {
-    let most = (histogram.len() as f64).log10().clamp(1.0, 5.0);
+    let most = (histogram.len() as f64 / BEYOND as f64).log10().clamp(1.0, 5.0);
     let places = (most * 24.0) as usize;
     (0..=places)
         .map(|at| {
@@ -54,4 +64,19 @@ pub(crate) fn cumulative(histogram: &Histogram<u64>, places: usize) -> Vec<(f64,
             (micros / 1e6, below as f64 / histogram.len() as f64)
         })
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_percentile_with_fewer_than_ten_values_beyond_is_unknown() {
+        let mut histogram = Histogram::<u64>::new(3).unwrap();
+        (1..=1000).for_each(|micros| histogram.record(micros).unwrap());
+        for (share, known) in [(0.5, true), (0.99, true), (0.999, false), (1.0, true)] {
+            assert_eq!(quantile(&histogram, share).is_some(), known, "{share}");
+        }
+        assert_eq!(percentiles(&histogram).last().map(|place| place.0), Some(2.0));
+    }
 }

@@ -1,12 +1,15 @@
 //! Broadcast times over the steps of a load: one claim about the whole curve, and one error for all of its steps.
 
 use crate::model::load::Times;
-use crate::model::{Curve, Outcome, StepConclusion, Trial, Verdict};
+use crate::model::{Curve, Estimate, Outcome, StepConclusion, Trial, Verdict};
 use crate::verdict::judge::estimate;
 use crate::verdict::pairs::{Blocks, Pairs};
 use crate::verdict::question::{Question, family};
 use carat_stats::curve::CurveDesign;
 use carat_stats::family::{Finding, Judged};
+
+/// Takes one figure out of a distribution.
+type Pick = fn(&Times) -> f64;
 
 /// Metrics that are followed over the steps, and where a step has them.
 const FOLLOWED: [(&str, Pick); 2] =
@@ -27,7 +30,7 @@ pub fn curves(question: &Question, trials: &[Trial]) -> Vec<Curve> {
     }
     let design = CurveDesign::new(question.alpha, clients.len(), question.max_blocks);
     let judge = |variant: &String| {
-        let one = |(metric, pick): (&str, fn(&Times) -> f64)| {
+        let one = |(metric, pick): (&str, Pick)| {
             let values = |trial: &Trial| at_steps(trial, pick, clients.len());
             let baseline = question.baseline().unwrap_or_default();
             let pairs: Vec<Option<Block>> = blocks.each(|block| {
@@ -61,7 +64,7 @@ fn clients(blocks: &Blocks<'_>) -> Vec<u32> {
 }
 
 /// The figure at every step; `None` where one of them lacks it.
-fn at_steps(trial: &Trial, pick: fn(&Times) -> f64, steps: usize) -> Option<Vec<f64>> {
+fn at_steps(trial: &Trial, pick: Pick, steps: usize) -> Option<Vec<f64>> {
     let load = trial.load.as_ref().filter(|_| trial.outcome == Outcome::Ok)?;
     let values: Option<Vec<f64>> =
         load.steps.iter().map(|step| step.times.get("complete").map(pick)).collect();
@@ -105,7 +108,7 @@ fn judged(
     }
 }
 
-fn told(metric: &str, judged: &Judged, pairs: &Pairs) -> (Verdict, Option<crate::model::Estimate>) {
+fn told(metric: &str, judged: &Judged, pairs: &Pairs) -> (Verdict, Option<Estimate>) {
     let family = family(metric);
     let verdict = match judged.finding {
         Finding::Less => family.less(),

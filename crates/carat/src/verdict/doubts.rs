@@ -1,6 +1,7 @@
 //! Looks for what could mislead a reader of a judgement. Decides nothing.
 
 use crate::model::memory::followed;
+use crate::model::metric::requests_needed;
 use crate::model::{Conclusion, Outcome, Role, Trial};
 use crate::verdict::outcomes::Outcomes;
 use crate::verdict::pairs::{Blocks, Dropped, Pairs};
@@ -13,8 +14,10 @@ use carat_stats::{diagnose, summary};
 const FAILURES_DIFFER: f64 = 0.05;
 /// Fewest samples within the load from which a late rise can be told.
 const ENOUGH_SAMPLES: usize = 16;
-/// Percentiles and the fewest requests of a trial that carry them.
-const REQUESTS: [(&str, u64); 2] = [("latency.p99", 1000), ("latency.p95", 200)];
+/// Percentiles that few requests carry badly, or not at all.
+const PERCENTILES: [&str; 3] = ["latency.p99.9", "latency.p99", "latency.p95"];
+/// Below so many requests a trial a p95 is doubtful.
+const FOR_P95: u64 = 200;
 
 /// Everything to warn of.
 pub(crate) struct Doubts<'a> {
@@ -147,8 +150,9 @@ impl Doubts<'_> {
         let completed = self.blocks.trials().filter(|trial| trial.outcome == Outcome::Ok);
         let fewest = completed.filter_map(|trial| trial.load.as_ref()).map(|l| l.completed).min();
         let Some(requests) = fewest else { return Vec::new() };
-        REQUESTS
+        PERCENTILES
             .into_iter()
+            .map(|metric| (metric, requests_needed(metric).max(FOR_P95)))
             .filter(|&(metric, needed)| asked.contains(&metric) && requests < needed)
             .map(|(metric, needed)| {
                 let metric = metric.to_owned();

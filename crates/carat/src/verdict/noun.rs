@@ -13,6 +13,7 @@ pub fn noun(name: &str) -> &str {
         "latency.p50" => "median latency",
         "latency.p95" => "p95 latency",
         "latency.p99" => "p99 latency",
+        "latency.p99.9" => "p99.9 latency",
         "latency.max" => "longest latency",
         "broadcast.complete.p50" => "median time of a whole broadcast",
         "broadcast.complete.p95" => "p95 time of a whole broadcast",

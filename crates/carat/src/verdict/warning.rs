@@ -1,5 +1,6 @@
 //! What a reader should know before trusting a judgement.
 
+use crate::model::metric::requests_needed;
 use crate::verdict::noun::noun;
 use std::fmt;
 
@@ -157,6 +158,16 @@ impl Warning {
                  between trials, or repeat the experiment another day",
                 noun(metric)
             ),
+            Self::FewRequests { metric, requests, needed }
+                if *requests < requests_needed(metric) =>
+            {
+                write!(
+                    f,
+                    "{} is unknown: {requests} requests a trial leave too few beyond it; raise \
+                     `requests` to at least {needed}",
+                    noun(metric)
+                )
+            }
             Self::FewRequests { metric, requests, needed } => write!(
                 f,
                 "{} rests on {requests} requests a trial; raise `requests` to at least {needed}",
@@ -225,7 +236,15 @@ mod tests {
                 "cool down",
             ),
             (Warning::Unmeasured { metric: metric.clone() }, "choose another"),
-            (Warning::FewRequests { metric, requests: 50, needed: 1000 }, "to at least 1000"),
+            (Warning::FewRequests { metric, requests: 50, needed: 200 }, "rests on 50 requests"),
+            (
+                Warning::FewRequests {
+                    metric: "latency.p99.9".to_owned(),
+                    requests: 6000,
+                    needed: 10_000,
+                },
+                "p99.9 latency is unknown: 6000 requests",
+            ),
         ] {
             let text = warning.to_string();
             assert!(text.contains(what) && !text.ends_with('.'), "{text}");

@@ -107,6 +107,9 @@ fn a_server_that_ran_already_is_explained_and_recorded_and_runs_on() {
     let explained = folder.run(&["explain", &pid]);
     assert_eq!(explained.code, Some(0), "{}", explained.talk);
     assert!(explained.out.contains("code and files"), "{}", explained.out);
+    folder.run(&["explain", &pid, "-o", "ledger.html"]).assert_code(0).assert_says("ledger.html");
+    let page = fs::read_to_string(folder.path("ledger.html")).unwrap();
+    assert!(page.contains("Carat ledger of ") && page.contains("sleep 60"), "{page}");
     let ran = folder.run(&["record", "--for", "1s", "--every", "200ms", "--pid", &pid]);
     assert_eq!(ran.code, Some(0), "{}", ran.talk);
     assert!(folder.path(&format!("{pid}.recording.json")).is_file());

@@ -1,4 +1,4 @@
-//! A captured `/proc`, also as older kernels would have written it.
+//! A captured `/proc`, and trees written by hand after the documentation of older kernels.
 
 use carat::model::Bytes;
 use carat::model::ledger::{Basis, PartKind};
@@ -10,6 +10,9 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 const CAPTURED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/proc/linux-6.18/proc");
+/// A tree written after the documentation of another kernel.
+const BY_HAND: &str =
+    concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/proc/linux-KERNEL-by-hand/proc");
 const SHELL: u32 = 12_629;
 
 /// A copy that a test may change; `keep` says which lines of which file stay.
@@ -65,6 +68,62 @@ fn a_captured_tree_weighs_what_its_kernel_said() {
     assert_eq!(sample.pss, Some(Bytes::from_kib(of("Pss:"))));
     let private = of("Private_Clean:") + of("Private_Dirty:");
     assert_eq!(sample.uss, Some(Bytes::from_kib(private)));
+}
+
+/// What one kernel says about the same Puma and its worker.
+struct Told {
+    kernel: &'static str,
+    rss_peaks: bool,
+    anonymous: bool,
+    cgroup_peak: bool,
+    cgroup_kills: bool,
+    slab: bool,
+}
+
+#[test]
+fn every_kernel_tells_the_same_figures_in_its_own_way() {
+    let all = Told {
+        kernel: "6.1",
+        rss_peaks: true,
+        anonymous: true,
+        cgroup_peak: true,
+        cgroup_kills: true,
+        slab: true,
+    };
+    for told in [
+        Told { kernel: "3.10", anonymous: false, cgroup_kills: false, slab: false, ..all },
+        Told { kernel: "4.19", ..all },
+        Told { kernel: "5.10", cgroup_peak: false, ..all },
+        all,
+    ] {
+        let kernel = told.kernel;
+        let root = ProcRoot::new(BY_HAND.replace("KERNEL", kernel));
+        let leader = root.identify(700).unwrap();
+        let mut tree = Tree::new(root.clone(), leader, "");
+        let members: Vec<Identity> = tree.members().iter().map(|stat| stat.identity()).collect();
+        let mut sampler = Sampler::new(root.clone(), SampleOptions::default());
+        let sample = sampler.full(&members, Duration::from_secs(1));
+        assert_eq!((sample.processes, sample.partial), (2, false), "{kernel}");
+        let kib = |kib: u64| Some(Bytes::from_kib(kib));
+        assert_eq!(
+            (sample.pss, sample.uss, sample.shared, sample.swap),
+            (kib(36_788), kib(16_784), kib(20_004), kib(120)),
+            "{kernel}"
+        );
+        let every =
+            |known: fn(&carat::model::MemberSample) -> bool| sample.members.iter().all(known);
+        assert_eq!(every(|member| member.rss_peak.is_some()), told.rss_peaks, "{kernel}");
+        assert_eq!(every(|member| member.anonymous.is_some()), told.anonymous, "{kernel}");
+        let group = sample.cgroup.unwrap_or_else(|| panic!("{kernel}: the tree has its own group"));
+        assert_eq!(group.working_set, Some(Bytes(46_000_000)), "{kernel}");
+        assert_eq!(group.peak.is_some(), told.cgroup_peak, "{kernel}");
+        assert_eq!(group.oom_kills.is_some(), told.cgroup_kills, "{kernel}");
+        assert_eq!(group.slab.is_some(), told.slab, "{kernel}");
+        let seen = ledger(&root, &members, &HashMap::new());
+        assert_eq!(seen.pss, Bytes::from_kib(36_788), "{kernel}");
+        assert_eq!(seen.part(PartKind::Stacks).map(|part| part.pss), kib(84), "{kernel}");
+        assert_eq!(seen.part(PartKind::CodeAndFiles).map(|part| part.pss), kib(2004), "{kernel}");
+    }
 }
 
 #[test]

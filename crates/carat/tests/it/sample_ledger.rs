@@ -5,6 +5,9 @@ use carat::model::Ledger;
 use carat::model::ledger::{Basis, PartKind};
 use carat::process::ProcRoot;
 use carat::sample::{ledger, read_insides};
+use std::collections::HashMap;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread::JoinHandle;
 
 /// Bytes of the allocations; large against what Ruby does by itself meanwhile.
 const SIZE: u64 = 40_000_000;
@@ -81,6 +84,84 @@ fn known_allocations_show_in_their_own_lines_on_ruby_3_3() {
 #[test]
 fn known_allocations_show_in_their_own_lines_on_ruby_3_4() {
     known_sizes(Which::Root("ruby34"));
+}
+
+#[test]
+fn mappings_of_known_size_show_in_their_own_lines() {
+    let Some(command) = Which::Here.command() else { return };
+    let bench = Bench::new();
+    let file = bench.home.path().join("mapped");
+    std::fs::write(&file, vec![0; SIZE as usize]).unwrap();
+    let mut ruby = bench.start(command);
+    ruby.eval(
+        "require 'fiddle'; P, L, I = Fiddle::TYPE_VOIDP, Fiddle::TYPE_LONG, Fiddle::TYPE_INT; \
+         C = Fiddle.dlopen(nil); MAP = Fiddle::Function.new(C['mmap'], [P, L, I, I, I, L], P); \
+         SET = Fiddle::Function.new(C['memset'], [P, I, L], P); \
+         FIND = Fiddle::Function.new(C['memchr'], [P, I, L], P); nil",
+    );
+    let written = |flags: &str| {
+        format!("$held = MAP.call(nil, {SIZE}, 3, {flags}, -1, 0); SET.call($held, 1, {SIZE}); nil")
+    };
+    let shared = growth(&mut ruby, &written("0x21"), PartKind::SharedMemory);
+    assert_grew(Which::Here, "a shared mapping", shared);
+    let read = format!(
+        "$file = File.open('{}'); $read = MAP.call(nil, {SIZE}, 1, 2, $file.fileno, 0); \
+         FIND.call($read, 255, {SIZE}); nil",
+        file.display()
+    );
+    let of_file = growth(&mut ruby, &read, PartKind::CodeAndFiles);
+    assert_grew(Which::Here, "a mapping of a file", of_file);
+    // What neither Ruby nor malloc knows of is shown as what it is, less what malloc handed out and nobody touched:
+    // nothing tells which anonymous page is whose.
+    let before = ledger_of(&[ruby.pid]).unexplained;
+    ruby.eval(&written("0x22"));
+    let unexplained = ledger_of(&[ruby.pid]).unexplained - before;
+    let missing = SIZE as f64 - unexplained as f64;
+    assert!((-0.02..0.06).contains(&(missing / SIZE as f64)), "{unexplained} of {SIZE} bytes");
+    ruby.end();
+}
+
+/// Writes about so many megabytes of this thread's stack, says how many bytes exactly, and waits for the end.
+#[inline(never)]
+fn fill_stack(megabytes: u32, top: usize, said: &Sender<usize>, end: &Receiver<()>) {
+    let mut block = [1_u8; 1 << 20];
+    std::hint::black_box(&mut block);
+    if megabytes > 1 {
+        fill_stack(megabytes - 1, top, said, end);
+    } else {
+        said.send(top - block.as_ptr() as usize).unwrap();
+        // Ends with an error when the test is over.
+        let _ = end.recv();
+    }
+    std::hint::black_box(&mut block);
+}
+
+#[test]
+fn stacks_of_threads_show_in_their_own_line() {
+    let root = ProcRoot::default();
+    let own = [root.identify(std::process::id()).unwrap()];
+    let stacks = || pss(&ledger(&root, &own, &HashMap::new()), PartKind::Stacks);
+    let before = stacks();
+    let (said, heard) = channel();
+    let threads: Vec<(Sender<()>, JoinHandle<()>)> = (0..5)
+        .map(|_| {
+            let (said, (end, ended)) = (said.clone(), channel());
+            let work = move || {
+                let top = 0_u8;
+                fill_stack(8, std::ptr::from_ref(&top) as usize, &said, &ended);
+            };
+            (end, std::thread::Builder::new().stack_size(48 << 20).spawn(work).unwrap())
+        })
+        .collect();
+    let filled: usize = threads.iter().map(|_| heard.recv().unwrap()).sum();
+    let grown = stacks() - before;
+    for (end, thread) in threads {
+        drop(end);
+        thread.join().unwrap();
+    }
+    assert!(filled >= 40 << 20, "{filled}");
+    let off = (grown - filled as f64).abs() / filled as f64;
+    assert!(off <= OFF, "{filled} bytes of stacks show as {grown}");
 }
 
 #[test]

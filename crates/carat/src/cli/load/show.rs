@@ -1,6 +1,7 @@
 //! A load's report for people and for programs.
 
 use crate::model::load::{LoadReport, LoadSpec, OwnCost, Severity};
+use crate::model::metric::requests_needed;
 use crate::model::{Bytes, Unit};
 use serde_json::json;
 use std::io::{self, Write};
@@ -29,15 +30,27 @@ pub(crate) fn http(report: &LoadReport, out: &mut dyn Write) -> io::Result<()> {
     for (kind, count) in &report.errors_by {
         writeln!(out, "  {count} {kind}")?;
     }
-    let at = |name: &str| report.metrics.get(name).map(|value| Unit::Seconds.show(*value));
-    let quantiles = ["p50", "p95", "p99", "max"];
-    let values: Vec<String> =
-        quantiles.iter().filter_map(|name| at(&format!("latency.{name}"))).collect();
-    if values.len() == quantiles.len() {
-        let cells = quantiles.iter().zip(&values).map(|(name, value)| format!("{name} {value}"));
-        writeln!(out, "latency  {}", cells.collect::<Vec<_>>().join("   "))?;
-    }
+    latency(report, out)?;
     tail(report, out)
+}
+
+/// The percentiles that so many responses carry, and which they do not.
+fn latency(report: &LoadReport, out: &mut dyn Write) -> io::Result<()> {
+    if report.completed == 0 {
+        return Ok(());
+    }
+    let mut known = Vec::new();
+    for name in ["p50", "p95", "p99", "p99.9", "max"] {
+        let metric = format!("latency.{name}");
+        match report.metrics.get(&metric) {
+            Some(value) => known.push(format!("{name} {}", Unit::Seconds.show(*value))),
+            None => {
+                let needed = requests_needed(&metric);
+                known.push(format!("{name} unknown (needs {needed} responses)"));
+            }
+        }
+    }
+    writeln!(out, "latency  {}", known.join("   "))
 }
 
 /// The generator's own cost and the findings.

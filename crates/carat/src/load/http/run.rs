@@ -12,6 +12,7 @@ use crate::load::supply::{Plan, part};
 use crate::load::target::resolve;
 use crate::load::wire::Dialer;
 use crate::model::load::{Amount, HttpLoad, LoadReport, Pace, Severity};
+use crate::model::metric::requests_needed;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::thread;
@@ -93,7 +94,10 @@ fn report(load: &HttpLoad, tally: &Tally, drops: Option<u64>, rss_peak: Option<u
     };
     put("latency.p50", tally.latency.quantile(0.5));
     put("latency.p95", tally.latency.quantile(0.95));
-    put("latency.p99", tally.latency.quantile(0.99));
+    for (name, quantile) in [("latency.p99", 0.99), ("latency.p99.9", 0.999)] {
+        let enough = tally.latency.count() >= requests_needed(name);
+        put(name, tally.latency.quantile(quantile).filter(|_| enough));
+    }
     put("latency.max", tally.latency.max());
     put("throughput", (seconds > 0.0).then(|| tally.completed as f64 / seconds));
     put("errors", (sent > 0).then(|| tally.errors() as f64 / sent as f64));

@@ -48,7 +48,7 @@ pub(crate) fn section(results: &Results, gallery: &mut Gallery) -> Markup {
             figure {
                 figcaption {
                     "All counted trials of a variant added up. Left: the slower, the rarer; each step to the right is ten times rarer. \
-                    Right: the share of responses that came within a time."
+                    Right: the share of responses that came within a time. A percentile with fewer than ten responses beyond it is unknown."
                 }
                 div.grid2 {
                     (percentiles(&merged, &says, gallery))
@@ -61,7 +61,8 @@ pub(crate) fn section(results: &Results, gallery: &mut Gallery) -> Markup {
 }
 
 fn at(merged: &Merged, quantile: f64) -> String {
-    Unit::Seconds.show(merged.histogram.value_at_quantile(quantile) as f64 / 1e6)
+    let known = histogram::quantile(&merged.histogram, quantile);
+    known.map_or_else(|| "unknown".to_owned(), |seconds| Unit::Seconds.show(seconds))
 }
 
 fn lines(merged: &[Merged], points: impl Fn(&Histogram<u64>) -> Vec<(f64, f64)>) -> Vec<Line> {

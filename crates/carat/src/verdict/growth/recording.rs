@@ -2,7 +2,7 @@
 
 use crate::model::memory::followed;
 use crate::model::{Bytes, GrowthKind, Part, PartGrowth, Progress, Recording, Sample};
-use crate::verdict::growth::series::{Placed, bytes, kept, kept_after_major};
+use crate::verdict::growth::series::{Placed, bytes, is_seen, kept, kept_after_major};
 use crate::verdict::growth::{classify_kept, classify_part};
 
 /// Sharing that fell by less than this share of the tree has not eroded.
@@ -21,11 +21,11 @@ pub fn of_recording(recording: &Recording) -> Vec<PartGrowth> {
     ];
     let mut found: Vec<PartGrowth> = parts
         .into_iter()
-        .filter(|(_, series)| series.len() > 1)
+        .filter(|(_, series)| is_seen(series))
         .map(|(part, series)| classify_part(part, progress, &series))
         .collect();
     let (clean, any) = (kept_after_major(&placed), kept(&placed));
-    if any.len() > 1 {
+    if is_seen(&any) {
         found.push(classify_kept(progress, &clean, &any, 1));
     }
     found.extend(erosion(samples));

@@ -8,6 +8,11 @@ pub(crate) type Series = Vec<(f64, f64)>;
 /// A sample and how far the run was then.
 pub(crate) type Placed<'a> = (f64, &'a Sample);
 
+/// Whether there is anything to classify: two moments or more, not all of them at the start.
+pub(crate) fn is_seen(series: &Series) -> bool {
+    series.len() > 1 && series.last().is_some_and(|last| last.0 > 0.0)
+}
+
 /// The amounts of one figure, where it is known.
 pub(crate) fn bytes(placed: &[Placed<'_>], figure: impl Fn(&Sample) -> Option<Bytes>) -> Series {
     placed.iter().filter_map(|&(x, sample)| Some((x, figure(sample)?.0 as f64))).collect()

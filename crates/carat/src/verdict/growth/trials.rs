@@ -2,7 +2,7 @@
 
 use crate::model::memory::followed;
 use crate::model::{Outcome, Part, PartGrowth, Progress, Sample, Trial, Variant, VariantGrowth};
-use crate::verdict::growth::series::{Placed, Series, bytes, kept, kept_after_major};
+use crate::verdict::growth::series::{Placed, Series, bytes, is_seen, kept, kept_after_major};
 use crate::verdict::growth::{classify_kept, classify_part};
 
 /// The growth of every variant that was sampled during its load.
@@ -35,13 +35,15 @@ pub fn of_variant(trials: &[Trial], variant: &str) -> Vec<PartGrowth> {
     ];
     let mut found: Vec<PartGrowth> = parts
         .into_iter()
-        .filter(|(_, series)| series.len() > 1)
+        .filter(|(_, series)| is_seen(series))
         .map(|(part, series)| classify_part(part, Progress::Requests, &series))
         .collect();
     let (clean, any) = (together(&kept_after_major), together(&kept));
-    if any.len() > 1 {
+    if is_seen(&any) {
         found.push(classify_kept(Progress::Requests, &clean, &any, runs.len()));
     }
+    // Trials laid over each other differ from moment to moment, which is no saw.
+    found.iter_mut().for_each(|part| part.oscillating = false);
     found
 }
 

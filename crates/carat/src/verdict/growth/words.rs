@@ -54,8 +54,8 @@ pub fn found(growth: &PartGrowth) -> String {
 /// grows linearly or nothing but the whole was seen.
 pub fn cause(parts: &[PartGrowth]) -> Option<String> {
     let guilty = culprit(parts)?;
-    let inner = |part: &PartGrowth| {
-        matches!(part.part, Part::KeptObjects | Part::MallocLive | Part::MallocFree)
+    let is_decided = |part: Part| {
+        parts.iter().any(|found| found.part == part && found.kind != GrowthKind::Undecided)
     };
     let text = match guilty.part {
         Part::KeptObjects => {
@@ -67,8 +67,11 @@ pub fn cause(parts: &[PartGrowth]) -> Option<String> {
         Part::MallocFree => {
             "free memory inside malloc, which is fragmentation and no leak: try `arena_max`, `trim` or another `allocator`"
         }
-        _ if parts.iter().any(|part| inner(part) && part.kind != GrowthKind::Undecided) => {
-            "neither kept objects nor what malloc counts, as far as these are decided: look at the ledger"
+        _ if is_decided(Part::KeptObjects) && is_decided(Part::MallocLive) => {
+            "neither the number of kept objects nor what malloc counts: look at the ledger"
+        }
+        _ if is_decided(Part::KeptObjects) => {
+            "not the number of kept objects; their contents, a native extension or malloc's free memory: `carat record --load` would tell"
         }
         _ => return None,
     };
@@ -193,8 +196,11 @@ mod tests {
         assert!(told.ends_with("(1.00 objects per request)"), "{told}");
         let free = cause(&[memory, of(Part::MallocFree, 30.0)]).unwrap();
         assert!(free.contains("no leak"), "{free}");
-        let neither = cause(&[memory, of(Part::MallocLive, 0.0)]).unwrap();
-        assert!(neither.contains("neither kept objects"), "{neither}");
+        let calm = of(Part::KeptObjects, 0.0);
+        let neither = cause(&[memory, of(Part::MallocLive, 0.0), calm]).unwrap();
+        assert!(neither.contains("neither the number of kept objects"), "{neither}");
+        let not_objects = cause(&[memory, calm]).unwrap();
+        assert!(not_objects.contains("not the number of kept objects"), "{not_objects}");
         assert_eq!(cause(&[memory]), None);
         assert_eq!(cause(&[of(Part::Memory, 0.0), of(Part::KeptObjects, 0.0)]), None);
     }
