@@ -15,9 +15,6 @@ type Pick = fn(&Times) -> f64;
 const FOLLOWED: [(&str, Pick); 2] =
     [("broadcast.complete.p50", |times| times.p50), ("broadcast.complete.p95", |times| times.p95)];
 
-/// One figure of a step's distribution.
-type Pick = fn(&Times) -> f64;
-
 /// Baseline and variant at every step of one block.
 type Block = Vec<(f64, f64)>;
 
