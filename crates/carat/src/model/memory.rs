@@ -26,6 +26,9 @@ pub struct Sample {
     /// Highest resident memory so far, as the kernel recorded it; only where the tree is one process.
     #[serde(default)]
     pub rss_peak: Option<Bytes>,
+    /// Requests or broadcasts answered since the measured load began; only while one is driven.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub answered: Option<u64>,
     /// A process vanished or was refused while it was read, so that the tree's sums are unknown.
     #[serde(default)]
     pub partial: bool,

@@ -51,7 +51,10 @@ impl Site<'_> {
         let wait = self.sampler.wait(self.began.elapsed());
         if wait.is_zero() {
             let members = self.members();
-            let sample = self.sampler.sample(&members, self.began.elapsed());
+            let mut sample = self.sampler.sample(&members, self.began.elapsed());
+            if phase == Phase::Load {
+                sample.answered = self.generator.as_mut().map(|load| load.progress().done);
+            }
             let memory = weight(&sample);
             self.samples.push(sample);
             (self.watch)(Progress { phase, done, memory });

@@ -48,7 +48,7 @@ pub fn classify_part(part: Part, progress: Progress, series: &[(f64, f64)]) -> P
 /// The memory of one variant over its load, all its trials laid over each other; `None` where no
 /// trial that ended well was sampled during its load.
 ///
-/// Progress is counted in requests, which a closed loop serves evenly. Each trial is moved to the
+/// Progress is counted in requests. Each trial is moved to the
 /// common level first: trials differ in level by more than a leak adds. Block 0 does not count.
 pub fn over_load(trials: &[Trial], variant: &str) -> Option<PartGrowth> {
     let is = |t: &&Trial| t.block > 0 && t.variant == variant && t.outcome == Outcome::Ok;
@@ -65,13 +65,11 @@ pub fn over_load(trials: &[Trial], variant: &str) -> Option<PartGrowth> {
     Some(classify_part(Part::Memory, Progress::Requests, &series))
 }
 
-/// Requests served so far and bytes held, over the load of one trial.
+/// Requests answered so far and bytes held, over the load of one trial.
 fn load_series(trial: &Trial) -> Option<Vec<(f64, f64)>> {
     let (from, to) = trial.load_window_ms?;
-    let requests = trial.load.as_ref()?.completed as f64;
     let inside = trial.samples.iter().filter(|s| (from..=to).contains(&s.at_ms));
-    let share = |at_ms: u64| (at_ms - from) as f64 / (to - from).max(1) as f64;
-    let point = |s: &Sample| Some((requests * share(s.at_ms), s.pss.or(s.rss)?.0 as f64));
+    let point = |s: &Sample| Some((s.answered? as f64, s.pss.or(s.rss)?.0 as f64));
     Some(inside.filter_map(point).collect())
 }
 
@@ -206,7 +204,6 @@ fn thousands(amount: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::LoadReport;
     use crate::verdict::pairs::tests::trial;
     use carat_stats::simulate::{Shape, Soak, Source};
 
@@ -251,11 +248,11 @@ mod tests {
         for block in 0..12 {
             let mut one = trial(block, "extend", &[]);
             one.load_window_ms = Some((1000, 11_000));
-            one.load = Some(LoadReport { completed: 100_000, ..LoadReport::default() });
             let level = 70e6 + 300e3 * source.normal();
             one.samples = (0..=100)
                 .map(|i| Sample {
                     at_ms: 1000 + 100 * i,
+                    answered: Some(1000 * i),
                     rss: Some(Bytes((level + 16e3 * i as f64 + 20e3 * source.normal()) as u64)),
                     ..Sample::default()
                 })
