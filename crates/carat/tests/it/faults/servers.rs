@@ -24,7 +24,7 @@ fn processes_that_fork_on_while_they_are_killed_are_all_ended() {
     if !ruby_is_here() {
         return;
     }
-    let folder = experiment("bomb", "BOMB = '120'", "");
+    let folder = experiment("bomb", "BOMB = '40'", "");
     folder.run(&["compare", "real.toml"]).assert_code(3);
     folder.assert_nothing_left();
 }

@@ -49,6 +49,16 @@ fn try_row(row: &Row, tests: &[&str]) -> (Score, Result<(), String>) {
     (sum, verdict)
 }
 
+/// What stands where something did not hold.
+const FAILED: &str = "**did not hold**";
+
+/// The line that an earlier run wrote for a row of which everything held.
+fn earlier(page: &str, row: &Row) -> Option<String> {
+    let start = format!("| {} | {} |", row.fault, row.expected);
+    let line = page.lines().find(|line| line.starts_with(&start))?;
+    (!line.contains(FAILED)).then(|| format!("{line}\n"))
+}
+
 fn line(row: &Row, cells: [String; 3]) -> String {
     let [tries, survived, lost] = cells;
     format!("| {} | {} | {tries} | {survived} | {lost} |\n", row.fault, row.expected)
@@ -62,6 +72,8 @@ fn tables() -> (String, Vec<String>) {
     let mut untried =
         String::from("| fault | what holds | why there is no test |\n|---|---|---|\n");
     let mut failures = Vec::new();
+    let again = std::env::var_os("CARAT_TEST_AGAIN").is_some();
+    let before = again.then(|| fs::read_to_string(page()).unwrap_or_default());
     for row in ROWS {
         let tests = match row.answer {
             Answer::Tests(tests) | Answer::Parts(tests) => tests,
@@ -70,9 +82,13 @@ fn tables() -> (String, Vec<String>) {
                 continue;
             }
         };
+        if let Some(line) = before.as_ref().and_then(|page| earlier(page, row)) {
+            tried += &line;
+            continue;
+        }
         let (score, held) = try_row(row, tests);
         let lost = match (&held, score.lost.as_str()) {
-            (Err(_), _) => "**did not hold**",
+            (Err(_), _) => FAILED,
             (Ok(()), "") => "nothing",
             (Ok(()), words) => words,
         };
