@@ -1,38 +1,8 @@
 //! A response means the same however the kernel cuts it, and nothing makes its reader panic.
-//!
-//! The first byte of an input is the size of the pieces, the rest what the server sends.
 
 #![no_main]
 
-use carat::load::http::response::{Response, ResponseError, Whole};
-use libfuzzer_sys::fuzz_target;
+#[path = "../bodies/http_response.rs"]
+mod body;
 
-const BODY: &[u8] = b"hello, world";
-
-/// What came of the pieces: a response, a fault, or something whose end has not come, with what closing makes of it.
-type Outcome = Result<Whole, (ResponseError, Option<ResponseError>)>;
-
-fn read<'a>(pieces: impl Iterator<Item = &'a [u8]>, no_body: bool) -> Outcome {
-    let mut response = Response::default();
-    response.reset(no_body);
-    let mut whole = None;
-    for piece in pieces {
-        if whole.is_some() {
-            return Err((ResponseError::Surplus, None));
-        }
-        whole = response.take(piece, Some(BODY)).map_err(|error| (error, None))?;
-        assert!(response.has_begun());
-    }
-    match whole {
-        Some(whole) => Ok(whole),
-        None => response.end(Some(BODY)).map_err(|error| (ResponseError::Early, Some(error))),
-    }
-}
-
-fuzz_target!(|input: &[u8]| {
-    let Some((size, bytes)) = input.split_first() else { return };
-    for no_body in [false, true] {
-        let once = read(std::iter::once(bytes).filter(|bytes| !bytes.is_empty()), no_body);
-        assert_eq!(once, read(bytes.chunks(usize::from(*size).max(1)), no_body));
-    }
-});
+libfuzzer_sys::fuzz_target!(|input: &[u8]| body::check(input));

@@ -2,14 +2,7 @@
 
 #![no_main]
 
-use carat::sample::parse_mappings;
-use libfuzzer_sys::fuzz_target;
+#[path = "../bodies/maps.rs"]
+mod body;
 
-fuzz_target!(|text: &[u8]| {
-    let mappings = parse_mappings(text);
-    assert!(mappings.len() <= text.split(|byte| *byte == b'\n').count());
-    for mapping in mappings {
-        assert!(mapping.size() > 0);
-        assert!((0.0..=1.0).contains(&mapping.shared_weight()));
-    }
-});
+libfuzzer_sys::fuzz_target!(|input: &[u8]| body::check(input));

@@ -1,56 +1,8 @@
 //! Messages are the same however the kernel cuts their frames, memory stays bounded, and nothing panics.
-//!
-//! The first byte of an input is the size of the pieces, the rest what the server sends.
 
 #![no_main]
 
-use carat::load::cable::frame::{
-    FrameError, Inbox, MESSAGE_MAX, Message, read_client_frame, write_server_text,
-};
-use libfuzzer_sys::fuzz_target;
+#[path = "../bodies/websocket_frame.rs"]
+mod body;
 
-#[derive(Debug, PartialEq, Eq)]
-enum Heard {
-    Text(Vec<u8>),
-    Binary(Vec<u8>),
-    Ping(Vec<u8>),
-    Pong,
-    Close(Option<u16>),
-}
-
-/// Every message of the pieces until the first fault, and the fault.
-fn read<'a>(pieces: impl Iterator<Item = &'a [u8]>) -> (Vec<Heard>, Option<FrameError>) {
-    let mut inbox = Inbox::default();
-    let mut heard = Vec::new();
-    let mut sent = 0;
-    for piece in pieces {
-        sent += piece.len();
-        let mut cut = inbox.cut(piece);
-        loop {
-            heard.push(match cut.next_message() {
-                Ok(Some(Message::Text(payload))) => Heard::Text(payload.to_vec()),
-                Ok(Some(Message::Binary(payload))) => Heard::Binary(payload.to_vec()),
-                Ok(Some(Message::Ping(payload))) => Heard::Ping(payload.to_vec()),
-                Ok(Some(Message::Pong)) => Heard::Pong,
-                Ok(Some(Message::Close(code))) => Heard::Close(code),
-                Ok(None) => break,
-                Err(error) => return (heard, Some(error)),
-            });
-        }
-        assert!(inbox.kept() <= sent.min(2 * MESSAGE_MAX));
-    }
-    (heard, None)
-}
-
-fuzz_target!(|input: &[u8]| {
-    let Some((size, bytes)) = input.split_first() else { return };
-    let once = read(std::iter::once(bytes));
-    assert_eq!(once, read(bytes.chunks(usize::from(*size).max(1))));
-
-    if let Some((_, used)) = read_client_frame(bytes) {
-        assert!(used <= bytes.len());
-    }
-    let mut frame = Vec::new();
-    write_server_text(bytes, &mut frame);
-    assert_eq!(read(frame.chunks(usize::from(*size).max(1))).0, [Heard::Text(bytes.to_vec())]);
-});
+libfuzzer_sys::fuzz_target!(|input: &[u8]| body::check(input));

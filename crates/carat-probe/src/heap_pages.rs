@@ -1,14 +1,17 @@
 //! Where Ruby's heap pages are: a walk over all of them, joined into ranges.
 
 use crate::ruby::Ruby;
-use crate::{clock, constants};
-use carat_wire::page::Page;
+use crate::{clock, constants, own_page};
+use carat_wire::page::{FRONT_BYTES, Feature, Page, State};
 use std::ffi::{c_int, c_void};
 use std::ptr;
 
 /// Pages for which there is room while listing: 4 GB of heap in pages of 16 KiB. The memory is reserved
 /// only, outside `malloc`, and given back at once.
 const MOST: usize = 262_144;
+/// Bytes of the ranges' table before its rows, and of one row.
+const TABLE_HEAD: usize = 64;
+const ROW: usize = 16;
 
 struct List {
     starts: *mut u64,
@@ -30,8 +33,13 @@ pub(crate) fn list(ruby: &Ruby, page: &Page) {
     // SAFETY: `on_page` wrote the first `count` places and no others.
     let starts = unsafe { std::slice::from_raw_parts_mut(list.starts, list.count) };
     starts.sort_unstable();
-    let rows = Joined { starts, page_bytes };
-    page.ranges.replace(clock::now(), list.count as u64, rows);
+    let rows = || Joined { starts, page_bytes };
+    // Where there is no room the ranges stay as they were, and say when that was.
+    if own_page::reserve(page, FRONT_BYTES + TABLE_HEAD + rows().count() * ROW) {
+        page.ranges.replace(clock::now(), list.count as u64, rows());
+    } else {
+        page.header.set_feature(Feature::HeapPages, State::Refused);
+    }
     // SAFETY: the mapping that `reserve` made, used by nobody any more.
     unsafe { libc::munmap(list.starts.cast(), MOST * size_of::<u64>()) };
 }

@@ -1,18 +1,22 @@
 //! The page of this process: a file in the directory that carat named, mapped for good.
 
 use crate::clock;
-use carat_wire::page::{Header, MAGIC, PAGE_BYTES, Page, UNKNOWN, VERSION};
+use carat_wire::page::{FRONT_BYTES, Header, MAGIC, PAGE_BYTES, Page, UNKNOWN, VERSION};
 use std::ffi::{CStr, c_int, c_void};
 use std::io::{self, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::ptr;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 
 /// The mapping. Its address never changes: a forked child maps its own file in the same place.
 static PAGE: AtomicPtr<Page> = AtomicPtr::new(ptr::null_mut());
 static DIRECTORY: OnceLock<Box<[u8]>> = OnceLock::new();
+/// Bytes from the start of the mapping that are known to have room in the file system.
+static ROOM: AtomicUsize = AtomicUsize::new(0);
+/// A unit of the file system's room; larger units of other machines are probed more than once.
+const UNIT: usize = 4096;
 
 /// The page, once there is one.
 pub(crate) fn get() -> Option<&'static Page> {
@@ -27,6 +31,12 @@ pub(crate) fn create(directory: &Path) -> io::Result<&'static Page> {
     let start_time = read_start_time();
     let file = open(directory, start_time).ok_or_else(io::Error::last_os_error)?;
     let mapped = map(ptr::null_mut(), Some(file)).ok_or_else(io::Error::last_os_error)?;
+    ROOM.store(0, Ordering::Relaxed);
+    if !has_room(mapped, FRONT_BYTES) {
+        // SAFETY: the mapping made above, which nobody has seen.
+        unsafe { libc::munmap(mapped.cast(), PAGE_BYTES) };
+        return Err(io::Error::other("no room for it; make some where TMPDIR is"));
+    }
     PAGE.store(mapped, Ordering::Release);
     let page = get().ok_or_else(|| io::Error::other("no page"))?;
     page.header.allocator.store(0, Ordering::Relaxed);
@@ -44,14 +54,53 @@ pub(crate) fn replace_in_child(page: &'static Page) -> bool {
     let start_time = read_start_time();
     let file = DIRECTORY.get().and_then(|directory| open(directory, start_time));
     let place = ptr::from_ref(page).cast_mut();
-    let mapped = map(place, file).or_else(|| map(place, None));
-    if mapped.is_none() {
+    ROOM.store(0, Ordering::Relaxed);
+    let in_file = file.is_some() && map(place, file).is_some() && has_room(place, FRONT_BYTES);
+    if !in_file && map(place, None).is_none() {
         PAGE.store(ptr::null_mut(), Ordering::Release);
         return false;
     }
     paste_words(&page.header, &inherited);
     fill_in(&page.header, start_time, generation.wrapping_add(1));
-    file.is_some()
+    in_file
+}
+
+/// Whether so many bytes from the start of the page can be written.
+///
+/// The file is sparse, and where its file system is full the first write into a hole is a SIGBUS, which
+/// would end the server. The kernel's own write into such a hole is an error instead (EFAULT, read(2)).
+/// Only holes are written to, and with zeros. Calls only what is safe in a signal handler.
+pub(crate) fn reserve(page: &Page, bytes: usize) -> bool {
+    has_room(ptr::from_ref(page).cast_mut(), bytes)
+}
+
+fn has_room(place: *mut Page, bytes: usize) -> bool {
+    let known = ROOM.load(Ordering::Relaxed);
+    let wanted = bytes.min(PAGE_BYTES).next_multiple_of(UNIT);
+    if wanted <= known {
+        return true;
+    }
+    let mut ends = [0; 2];
+    // SAFETY: a place for two descriptors, which are closed below.
+    if unsafe { libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC | libc::O_NONBLOCK) } != 0 {
+        return false;
+    }
+    let written = (known..wanted).step_by(UNIT).all(|offset| {
+        // SAFETY: one zero goes into the pipe and from there into a unit of the mapping that nobody has
+        // written yet.
+        unsafe {
+            let unit = place.cast::<u8>().add(offset).cast::<c_void>();
+            libc::write(ends[1], c"".as_ptr().cast(), 1) == 1 && libc::read(ends[0], unit, 1) == 1
+        }
+    });
+    for end in ends {
+        // SAFETY: the descriptors made above.
+        unsafe { libc::close(end) };
+    }
+    if written {
+        ROOM.store(wanted, Ordering::Relaxed);
+    }
+    written
 }
 
 fn fill_in(header: &Header, start_time: Option<u64>, generation: u64) {

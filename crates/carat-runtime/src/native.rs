@@ -2,6 +2,7 @@
 
 use crate::kernel::{allow_merging, is_listening, resident, set_huge_pages};
 use crate::ruby::{Ruby, Value, look_up};
+use crate::trim::When;
 use crate::{guarded, malloc, report, seal, trim};
 use carat_wire::page::{RUNTIME_SETTINGS, Runtime, Word};
 use std::ffi::CString;
@@ -13,6 +14,7 @@ pub(crate) fn define(ruby: &Ruby) {
     ruby.define_0(module, c"purge", purge);
     ruby.define_0(module, c"trim_after_full_gc", trim_after_full_gc);
     ruby.define_0(module, c"trim_when_idle", trim_when_idle);
+    ruby.define_0(module, c"trim_in_gc", trim_in_gc);
     ruby.define_0(module, c"fill_holes", fill_holes);
     ruby.define_0(module, c"bind_new_threads", bind_new_threads);
     ruby.define_0(module, c"leave_shared_arena", leave_shared_arena);
@@ -56,18 +58,22 @@ extern "C" fn purge(receiver: Value) -> Value {
 }
 
 extern "C" fn trim_after_full_gc(receiver: Value) -> Value {
-    answer(receiver, || start_trimming(false))
+    answer(receiver, || start_trimming(When::AfterFullGc))
 }
 
 extern "C" fn trim_when_idle(receiver: Value) -> Value {
-    answer(receiver, || start_trimming(true))
+    answer(receiver, || start_trimming(When::Idle))
+}
+
+extern "C" fn trim_in_gc(receiver: Value) -> Value {
+    answer(receiver, || start_trimming(When::InGc))
 }
 
 /// 1 where trims will follow, 0 where this malloc has nothing to trim.
-fn start_trimming(wait_for_idle: bool) -> i64 {
+fn start_trimming(when: When) -> i64 {
     match look_up() {
         Some(ruby) if malloc::in_use() != malloc::Malloc::Other => {
-            trim::start(ruby, wait_for_idle);
+            trim::start(ruby, when);
             1
         }
         _ => 0,

@@ -1,6 +1,6 @@
 //! Trims malloc after a full GC has finished sweeping, on a native thread outside the GVL.
 //!
-//! Ruby's hook only posts a semaphore. The thread decides when a trim is due, because each walks every
+//! But for [`When::InGc`], which exists to be compared with, Ruby's hook only posts a semaphore. The thread decides when a trim is due, because each walks every
 //! free block again and holds malloc's locks meanwhile: a trim may use one fiftieth of the time, and one
 //! that returns little makes the next one wait twice as long.
 
@@ -12,7 +12,7 @@ use carat_wire::page::Runtime;
 use std::cell::UnsafeCell;
 use std::ffi::c_void;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
 use std::time::Duration;
 
 const SHORTEST: Duration = Duration::from_millis(500);
@@ -33,14 +33,26 @@ static WANTED: Fixed<libc::sem_t> =
 static PURGING: Fixed<libc::pthread_mutex_t> =
     Fixed(UnsafeCell::new(libc::PTHREAD_MUTEX_INITIALIZER));
 
-static WAITS_FOR_IDLE: AtomicBool = AtomicBool::new(false);
+/// When a trim happens.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum When {
+    /// On the thread, at once.
+    AfterFullGc,
+    /// On the thread, in a quiet moment.
+    Idle,
+    /// Within every full GC, at the end of its sweep, as the patch of 2019 did; the server waits for it.
+    InGc,
+}
+
+static WHEN: AtomicU8 = AtomicU8::new(When::AfterFullGc as u8);
 static RUNNING: AtomicBool = AtomicBool::new(false);
 static MAJORS_SEEN: AtomicUsize = AtomicUsize::new(0);
 static MAJORS: OnceLock<StatKey> = OnceLock::new();
 
 /// Begins to trim after every full GC; once, at the start.
-pub(crate) fn start(ruby: &Ruby, wait_for_idle: bool) {
-    WAITS_FOR_IDLE.store(wait_for_idle, Ordering::Relaxed);
+pub(crate) fn start(ruby: &Ruby, when: When) {
+    WHEN.store(when as u8, Ordering::Relaxed);
     if MAJORS.set(ruby.stat_key(c"major_gc_count")).is_ok() {
         // SAFETY: nobody waits yet.
         unsafe { libc::sem_init(WANTED.0.get(), 0, 0) };
@@ -49,12 +61,20 @@ pub(crate) fn start(ruby: &Ruby, wait_for_idle: bool) {
     }
 }
 
+fn is(when: When) -> bool {
+    WHEN.load(Ordering::Relaxed) == when as u8
+}
+
 /// In a GC: nothing but atomics and a semaphore, apart from making the thread that a fork has lost.
 unsafe extern "C" fn swept(_tracepoint: Value, _data: *mut c_void) {
     crate::guarded((), || {
         let (Some(ruby), Some(key)) = (ruby::look_up(), MAJORS.get()) else { return };
         let majors = ruby.stat(*key);
         if MAJORS_SEEN.swap(majors, Ordering::Relaxed) != majors {
+            if is(When::InGc) {
+                trim();
+                return;
+            }
             if !RUNNING.swap(true, Ordering::Relaxed) && !spawn() {
                 RUNNING.store(false, Ordering::Relaxed);
             }
@@ -96,7 +116,7 @@ extern "C" fn trim_for_ever(_nothing: *mut c_void) -> *mut c_void {
         let mut interval = SHORTEST;
         loop {
             wait_for_request();
-            if WAITS_FOR_IDLE.load(Ordering::Relaxed) && !wait_for_quiet() {
+            if is(When::Idle) && !wait_for_quiet() {
                 continue;
             }
             interval = next_interval(interval, &trim());

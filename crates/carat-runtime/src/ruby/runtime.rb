@@ -132,7 +132,12 @@ module CaratRuntime
     end
 
     def start_trimming
-      running = setting("trim") == "idle" ? trim_when_idle : trim_after_full_gc
+      running =
+        case setting("trim")
+        when "idle" then trim_when_idle
+        when "in-gc" then trim_in_gc
+        else trim_after_full_gc
+        end
       running == 1 || refuse("trim", "this malloc keeps its free memory to itself")
     end
 

@@ -380,6 +380,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "sixteen thousand rows take Miri minutes")]
     fn rows_beyond_the_room_are_counted() {
         let page = ready();
         let rows = (0..RANGES as u64 + 3).map(|n| [Some(n), Some(1)]);

@@ -1,7 +1,8 @@
 //! The command line as it is written.
 
 use crate::cli::{
-    Exit, compare, exec, exit, explain, load, output, plan, record, report, shell, stats, workload,
+    Exit, compare, exec, exit, explain, load, output, plan, record, report, salvage, shell, stats,
+    workload,
 };
 use crate::launch::{guard_main, stage_main};
 use crate::load::worker_main;
@@ -31,6 +32,8 @@ enum Command {
     Stats(stats::StatsArgs),
     /// Say what an experiment could find in how many blocks and minutes
     Plan(plan::PlanArgs),
+    /// Copy what is whole of a damaged results file into a new one
+    Salvage(salvage::SalvageArgs),
     /// Drive a load against a running server
     Load(load::LoadArgs),
     /// Apply settings, then become the server
@@ -71,6 +74,7 @@ pub fn main() -> ExitCode {
         Command::Explain(args) => explain::run(&args),
         Command::Record(args) => record::run(&args),
         Command::Report(args) => report::run(&args),
+        Command::Salvage(args) => salvage::run(&args),
         Command::Completions(args) => shell::completions(&args, Arguments::command()),
         Command::Man => shell::man(Arguments::command()),
         Command::Stats(args) => stats::run(&args),

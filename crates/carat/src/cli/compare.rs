@@ -4,7 +4,7 @@ use crate::cli::dry_run::dry_run;
 use crate::cli::progress::Display;
 use crate::cli::{Exit, output, report, results};
 use crate::experiment::{OpenOptions, Run, RunError, header, open, this_runner};
-use crate::launch::{Guard, Libraries, library};
+use crate::launch::{Guard, Libraries, library, make_run_directory, run_directory};
 use crate::model::{Results, Role, Verdict};
 use crate::plan::Experiment;
 use crate::report::{Audience, Budget, PageOptions, Style, html, json, terminal};
@@ -12,7 +12,7 @@ use crate::store::{Header, Store};
 use crate::trial::{
     Bench, FakeBench, FakeVariant, Interrupt, Prepared, RealBench, Workshop, prepare,
 };
-use anyhow::Context;
+use anyhow::{Context, ensure};
 use clap::Args;
 use rand::RngExt;
 use std::io::{self, IsTerminal};
@@ -126,12 +126,14 @@ fn measure(
     let interrupt = listen_for_signals()?;
     let path = args.output.clone().unwrap_or_else(|| format!("{}.carat", experiment.name).into());
     let options = OpenOptions { path, resume: args.resume, blocks: args.blocks, seed: args.seed };
-    let directory = tempfile::Builder::new()
-        .prefix("carat-")
-        .tempdir()
-        .context("cannot make a private directory; set TMPDIR to a folder that can be written")?;
     let token = format!("{:016x}", rand::rng().random::<u64>());
-    let (mut store, header) = open(&options, &fresh, &this_runner(&token, directory.path()))?;
+    // The file names the directory before there is one, so that no kill leaves one that nobody knows.
+    let temporary = std::env::temp_dir();
+    ensure!(temporary.is_dir(), "{} is no folder; set TMPDIR to one", temporary.display());
+    let directory = run_directory(&temporary, &token);
+    let (mut store, header) = open(&options, &fresh, &this_runner(&token, &directory))?;
+    let directory = make_run_directory(&directory)
+        .context("cannot make a private directory; set TMPDIR to a folder that can be written")?;
     output::tell(&intention(&header, &options));
     let mut bench = bench(args, experiment, prepared, (&token, &directory), &interrupt)?;
     let live = io::stderr().is_terminal() && output::variable("CI").is_none();
@@ -145,7 +147,9 @@ fn measure(
     };
     let ran = run.until_verdict(&mut store, bench.as_mut(), &mut display);
     display.finish();
+    // In this order: as long as anything is left, the file says so.
     drop(bench);
+    drop(directory);
     store.set_runner(None)?;
     Ok((store, ran.map(|_| ())))
 }

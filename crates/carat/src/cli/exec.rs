@@ -12,6 +12,7 @@ use clap::Args;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::io::{self, Read, Write};
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -32,6 +33,7 @@ Exit codes: the server's own; 125 if a setting cannot be applied, 126 if the com
 Examples:
   carat exec arena_max=2 -- bundle exec puma
   carat exec allocator=jemalloc malloc_conf=dirty_decay_ms:1000,narenas:2 --verify -- bin/rails server
+  carat exec --profile balanced -- puma -w 4
   carat exec prepare_fork=warmup --print-env systemd -- puma -w 4")]
 pub(crate) struct ExecArgs {
     /// Settings as NAME=VALUE; `--list` names them all
@@ -40,6 +42,9 @@ pub(crate) struct ExecArgs {
     /// One more setting as NAME=VALUE
     #[arg(short = 's', long = "set", value_name = "SETTING")]
     set: Vec<String>,
+    /// A set of settings that were measured together: balanced or low-memory; single settings win over it
+    #[arg(long, value_name = "NAME")]
+    profile: Option<String>,
     /// File whose [settings] table comes first [default: carat.toml, where there is one]
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
@@ -147,7 +152,11 @@ impl Start {
             }
         }
         if args.verify {
-            let pages = tempfile::Builder::new().prefix("carat-pages-").tempdir()?.keep();
+            let pages = tempfile::Builder::new()
+                .prefix("carat-pages-")
+                .permissions(PermissionsExt::from_mode(0o700))
+                .tempdir()?
+                .keep();
             set.insert(env::PROBE.into(), libraries.probe.display().to_string());
             set.insert(env::PAGES.into(), pages.display().to_string());
             self.pages = Some(pages);
@@ -183,8 +192,10 @@ fn chosen(args: &ExecArgs) -> anyhow::Result<Settings> {
         let pairs = set.split(';').filter(|pair| !pair.trim().is_empty());
         settings.overlay(&Settings::from_pairs(pairs).context(env::SET)?);
     }
-    let pairs = args.settings.iter().chain(&args.set).map(String::as_str);
-    settings.overlay(&Settings::from_pairs(pairs)?);
+    let profile = args.profile.iter().map(|name| format!("profile={name}"));
+    let pairs: Vec<String> =
+        profile.chain(args.settings.iter().chain(&args.set).cloned()).collect();
+    settings.overlay(&Settings::from_pairs(pairs.iter().map(String::as_str))?);
     Ok(settings)
 }
 

@@ -22,6 +22,7 @@ mod record_view;
 mod recorder;
 mod report;
 mod results;
+mod salvage;
 mod shell;
 mod stats;
 mod suggest;

@@ -5,8 +5,11 @@ use crate::cli::record_load::{Driver, LoadOptions};
 use crate::cli::record_text::{growth_lines, progress_line};
 use crate::cli::record_view::View;
 use crate::cli::recorder::Recorder;
+use crate::cli::report::write_whole;
 use crate::cli::{Exit, explain, output, record_load};
-use crate::launch::{Guard, Held, LaunchSpec, Server, library, stop};
+use crate::launch::{
+    Guard, Held, LaunchSpec, Server, library, make_run_directory, run_directory, stop,
+};
 use crate::model::recording::{RECORDING_SCHEMA, Recording};
 use crate::plan::Span;
 use crate::process::{ProcRoot, Tree};
@@ -18,8 +21,7 @@ use carat_wire::env::{PAGES, PROBE, TOKEN};
 use clap::Args;
 use rand::RngExt;
 use std::collections::BTreeMap;
-use std::fs::{self, File};
-use std::io::Write;
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 use std::thread::sleep;
@@ -41,6 +43,9 @@ pub(crate) struct RecordArgs {
     /// Record a server that runs already, and leave it running
     #[arg(long, value_name = "PID", conflicts_with = "command")]
     pid: Option<u32>,
+    /// Leave out its children
+    #[arg(long, requires = "pid")]
+    alone: bool,
     /// Time from one sample to the next [default: 1s, with --load 250ms]
     #[arg(long, value_name = "TIME", value_parser = Span::parse)]
     every: Option<Span>,
@@ -85,7 +90,7 @@ pub(crate) fn run(args: &RecordArgs) -> anyhow::Result<Exit> {
     let (tree, mut started, what) = match args.pid {
         Some(pid) => {
             let (tree, what) = attach(pid)?;
-            (tree, None, what)
+            (if args.alone { tree.alone() } else { tree }, None, what)
         }
         None => {
             let (tree, started) = start(&args.command, &path.with_extension("log"))?;
@@ -138,7 +143,10 @@ fn free_path(args: &RecordArgs) -> anyhow::Result<PathBuf> {
 
 fn attach(pid: u32) -> anyhow::Result<(Tree, String)> {
     let root = ProcRoot::default();
-    let leader = root.identify(pid).with_context(|| format!("cannot record process {pid}"))?;
+    let cannot = || format!("cannot record process {pid}");
+    let leader = root.identify(pid).with_context(cannot)?;
+    // Who it is anybody may know; what it holds, its own user only.
+    root.read(pid, "maps").with_context(cannot)?;
     let title = root.read(pid, "cmdline").unwrap_or_default();
     let what = String::from_utf8_lossy(&title).replace('\0', " ").trim().to_owned();
     Ok((Tree::new(root, leader, ""), what))
@@ -147,11 +155,9 @@ fn attach(pid: u32) -> anyhow::Result<(Tree, String)> {
 fn start(command: &[String], log: &Path) -> anyhow::Result<(Tree, Started)> {
     let libraries =
         library::unpack_in_one_of(&library::cache_roots(|name| std::env::var_os(name)))?;
-    let directory = tempfile::Builder::new()
-        .prefix("carat-")
-        .tempdir()
-        .context("cannot make a private directory; set TMPDIR to a folder that can be written")?;
     let token = format!("{:016x}", rand::rng().random::<u64>());
+    let directory = make_run_directory(&run_directory(&std::env::temp_dir(), &token))
+        .context("cannot make a private directory; set TMPDIR to a folder that can be written")?;
     let pages = directory.path().join("pages");
     fs::create_dir(&pages).context("cannot make a folder for the probe's pages")?;
     let own = output::variable("RUBYOPT").unwrap_or_default();
@@ -269,10 +275,11 @@ fn recording(recorder: Recorder, what: String, started_ms: u64, ended: String) -
 }
 
 fn write(path: &Path, recording: &Recording) -> anyhow::Result<()> {
-    let cannot = || format!("cannot write {}", path.display());
-    let mut file = File::create_new(path).with_context(cannot)?;
-    serde_json::to_writer(&mut file, recording).with_context(cannot)?;
-    file.flush().with_context(cannot)
+    let text = serde_json::to_vec(recording)?;
+    write_whole(path, &text).with_context(|| {
+        let (path, bytes) = (path.display(), text.len());
+        format!("cannot write {path}; it needs {bytes} bytes: check the free space, or use -o")
+    })
 }
 
 fn show(args: &RecordArgs, recording: &Recording, path: &Path) -> anyhow::Result<()> {

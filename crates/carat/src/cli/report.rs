@@ -4,15 +4,18 @@ use crate::cli::{Exit, output, results};
 use crate::model::Results;
 use crate::model::recording::{RECORDING_SCHEMA, Recording};
 use crate::report::{
-    Audience, Budget, Kept, PageOptions, budget, comparison_html, csv, html, json, markdown,
-    openmetrics, recording_html,
+    Audience, Budget, Kept, PageOptions, budget, comparison_html, csv, day, from_json, html, json,
+    markdown, openmetrics, recording_html,
 };
 use crate::store::Store;
 use anyhow::{Context, bail, ensure};
 use clap::{Args, ValueEnum};
+use serde::Deserialize;
+use std::fs::File;
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Arguments of `carat report`
 #[derive(Debug, Args)]
@@ -21,7 +24,7 @@ use std::process::{Command, Stdio};
     carat report arenas.carat --share --format md           for a pull request\n  \
     carat report arenas.carat --budget 'memory.pss.final<+2%'")]
 pub(crate) struct ReportArgs {
-    /// Results files that `carat compare` wrote, several for a comparison, or one recording
+    /// Results files that `carat compare` wrote or their JSON, several for a comparison, or one recording
     #[arg(required = true)]
     results: Vec<PathBuf>,
     /// Where to write [default: a page beside the file, with .html; any other format to standard output]
@@ -91,13 +94,24 @@ pub(crate) fn run(args: &ReportArgs) -> anyhow::Result<Exit> {
     Ok(results.map(|one| hold(one, &args.budget)).fold(Exit::Fine, worse))
 }
 
+/// What every JSON file of carat begins with.
+#[derive(Deserialize)]
+struct Named {
+    schema: String,
+}
+
 fn read(path: &Path) -> anyhow::Result<Given> {
     let context = || format!("cannot read {}", path.display());
     // Whatever cannot be opened is for the store to refuse, in its words.
     let mut start = [0];
-    let sniffed = std::fs::File::open(path).and_then(|mut file| file.read_exact(&mut start));
+    let sniffed = File::open(path).and_then(|mut file| file.read_exact(&mut start));
     if sniffed.is_ok() && start == *b"{" {
         let text = std::fs::read_to_string(path).with_context(context)?;
+        let named: Result<Named, _> = serde_json::from_str(&text);
+        if named.is_ok_and(|named| named.schema.starts_with("carat.results/")) {
+            let results = from_json(&text).with_context(|| path.display().to_string())?;
+            return Ok(Given::Results(Box::new(results)));
+        }
         let recording: Recording = serde_json::from_str(&text)
             .with_context(|| format!("{} is no recording of `carat record`", path.display()))?;
         ensure!(
@@ -114,7 +128,8 @@ fn read(path: &Path) -> anyhow::Result<Given> {
 
 fn face(given: &[Given], format: Format, share: bool) -> anyhow::Result<String> {
     let audience = if share { Audience::Shared } else { Audience::Own };
-    let options = PageOptions { audience, generated_at: None };
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let options = PageOptions { audience, generated_at: Some(day(now.as_millis() as u64)) };
     match given {
         [Given::Recording(recording)] if format == Format::Html => {
             Ok(recording_html(recording, &options))
@@ -164,16 +179,26 @@ fn worse(one: Exit, other: Exit) -> Exit {
 
 /// Writes a page whole or not at all.
 pub(crate) fn write_page(path: &Path, page: &str) -> anyhow::Result<()> {
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-    let context = || format!("cannot write the page {}; use -o to write elsewhere", path.display());
-    let mut file =
-        tempfile::NamedTempFile::new_in(folder.unwrap_or(Path::new("."))).with_context(context)?;
-    file.write_all(page.as_bytes()).with_context(context)?;
-    // A temporary file is private; a page is for sharing, as the results file beside it is.
-    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o644);
-    file.as_file().set_permissions(mode).with_context(context)?;
-    file.persist(path).with_context(context)?;
-    Ok(())
+    let context = || {
+        let path = path.display();
+        format!("cannot write the page {path}; check the free space, or use -o to write elsewhere")
+    };
+    write_whole(path, page.as_bytes()).with_context(context)
+}
+
+/// Writes beside `path` and renames; what a killed carat left there is written over.
+pub(crate) fn write_whole(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
+    let mut beside = path.as_os_str().to_owned();
+    beside.push(".part");
+    let beside = PathBuf::from(beside);
+    let _ = std::fs::remove_file(&beside);
+    let written = File::create_new(&beside)
+        .and_then(|mut file| file.write_all(bytes))
+        .and_then(|()| std::fs::rename(&beside, path));
+    if written.is_err() {
+        let _ = std::fs::remove_file(&beside);
+    }
+    written
 }
 
 fn open(path: &Path) -> anyhow::Result<()> {

@@ -91,7 +91,7 @@ pub fn open(
 ) -> Result<(Store, Header), OpenError> {
     let path = &options.path;
     let mut store = if options.resume && path.exists() {
-        let store = Store::open(path)?;
+        let store = Store::resume(path, fresh)?;
         check(&store, options, fresh)?;
         take_over(&store)?;
         store

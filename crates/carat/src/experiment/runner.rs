@@ -77,7 +77,7 @@ impl Run {
             let Next::Continue(active) = &judgement.next else { return Ok(judgement) };
             for plan in self.missing(block, active, &trials) {
                 let trial = self.one(&plan, bench, listener)?;
-                store.add(&trial)?;
+                store.add(std::slice::from_ref(&trial))?;
                 listener.hear(&Event::TrialEnds(&trial));
                 let place = trials.partition_point(|known| known.block <= trial.block);
                 trials.insert(place, trial);

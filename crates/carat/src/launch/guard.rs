@@ -6,6 +6,7 @@
 //! from them, and whoever carries the token, and removes the directory. Should the guard be killed as
 //! well, the next run of the experiment does the same.
 
+use crate::launch::directory::is_run_directory;
 use crate::launch::stop::signal;
 use crate::process::{Identity, ProcRoot, Tree};
 use rustix::process::Signal;
@@ -87,13 +88,14 @@ pub fn guard_main(token: &str, directory: &Path) -> ExitCode {
 
 /// Ends everything that a killed run left behind and removes its private directory.
 pub fn clean_up(token: &str, directory: &Path) {
-    let list = fs::read_to_string(directory.join(LIST)).unwrap_or_default();
-    end(&list.lines().filter_map(parse).collect(), token);
-    // The directory's name comes from a results file, so only what carat itself makes is removed.
-    let own =
-        directory.file_name().is_some_and(|name| name.to_string_lossy().starts_with("carat-"));
-    if own && directory.join(LIST).is_file() {
-        let _ = fs::remove_dir_all(directory);
+    let own = is_run_directory(directory);
+    let list = own.then(|| fs::read_to_string(directory.join(LIST)).ok()).flatten();
+    end(&list.iter().flat_map(|list| list.lines()).filter_map(parse).collect(), token);
+    // Without a list nothing was started in it yet, and then it is empty; anything else is not carat's.
+    match list {
+        Some(_) => drop(fs::remove_dir_all(directory)),
+        None if own => drop(fs::remove_dir(directory)),
+        None => {}
     }
 }
 

@@ -54,11 +54,10 @@ fn become_server() -> Result<(), String> {
 }
 
 fn exec(spec: &LaunchSpec) -> Result<String, String> {
-    let log = OpenOptions::new()
-        .append(true)
-        .create(true)
-        .open(&spec.log)
-        .map_err(|error| format!("cannot open the log {}: {error}", spec.log.display()))?;
+    let log = OpenOptions::new().append(true).create(true).open(&spec.log).map_err(|error| {
+        let log = spec.log.display();
+        format!("cannot open the log {log}: {error}; use -o, or TMPDIR, for another place")
+    })?;
     let log_too = log.try_clone().map_err(|error| error.to_string())?;
     if let Some(root) = &spec.root {
         enter(root).map_err(|error| {

@@ -60,6 +60,7 @@ const STEP_FLOOR: u64 = 500_000;
 /// Turns the kernel's stamps into moments.
 #[derive(Debug)]
 pub struct StampClock {
+    read: fn() -> i64,
     offset: i64,
     sampled: Moment,
     doubtful_until: Moment,
@@ -68,15 +69,20 @@ pub struct StampClock {
 
 impl Default for StampClock {
     fn default() -> Self {
-        let sampled = Moment::now();
-        Self { offset: offset(), sampled, doubtful_until: Moment(0), steps: 0 }
+        Self::new(offset)
     }
 }
 
 impl StampClock {
+    /// A clock whose distance from `CLOCK_MONOTONIC` in nanoseconds is what `read` says.
+    pub(crate) fn new(read: fn() -> i64) -> Self {
+        let sampled = Moment::now();
+        Self { read, offset: read(), sampled, doubtful_until: Moment(0), steps: 0 }
+    }
+
     /// Samples the difference of the clocks; call it about ten times a second.
     pub fn sample(&mut self, now: Moment) {
-        self.take(offset(), now);
+        self.take((self.read)(), now);
     }
 
     fn take(&mut self, offset: i64, now: Moment) {
@@ -106,7 +112,7 @@ impl StampClock {
 }
 
 /// Of three readings the one whose two clocks were read closest together.
-fn offset() -> i64 {
+pub(crate) fn offset() -> i64 {
     let reading = || {
         let before = nanos(ClockId::Monotonic);
         let real = nanos(ClockId::Realtime);
@@ -121,7 +127,13 @@ mod tests {
     use super::*;
 
     fn clock() -> StampClock {
-        StampClock { offset: 1_000, sampled: Moment(0), doubtful_until: Moment(0), steps: 0 }
+        StampClock {
+            read: offset,
+            offset: 1_000,
+            sampled: Moment(0),
+            doubtful_until: Moment(0),
+            steps: 0,
+        }
     }
 
     #[test]

@@ -24,9 +24,20 @@ pub enum LoadError {
         /// The hard limit.
         hard: u64,
     },
-    /// TLS is not spoken.
-    #[error("the generator does not speak TLS: load the port behind it with http:// or ws://")]
-    Tls,
+    /// TLS could not be set up.
+    #[error("cannot set up TLS: {0}; load the port behind it with http:// or ws://")]
+    Tls(String),
+    /// A host that cannot be in a certificate.
+    #[error("`{0}` is no name that a certificate can have: write a DNS name or an address")]
+    TlsName(String),
+    /// A file of certificates that cannot be used.
+    #[error("cannot use the certificates of {file}: {reason}; name a file in PEM")]
+    TlsCa {
+        /// The file.
+        file: String,
+        /// What is wrong with it.
+        reason: String,
+    },
     /// A system call failed that never should.
     #[error(
         "the kernel refused the generator a resource: {0}; look at `ulimit -a` and at free memory"

@@ -18,6 +18,7 @@ pub mod null;
 mod schedule;
 mod supply;
 pub mod target;
+mod tls;
 mod wire;
 mod worker;
 

@@ -1,8 +1,10 @@
-//! One connection to a server.
+//! One connection to a server, with or without TLS.
 
 use crate::load::error::LoadError;
 use crate::load::net::{self, Receipt};
 use crate::load::target::Target;
+use crate::load::tls::{Session, Tls};
+use crate::model::load::Options;
 use std::io;
 use std::net::Ipv4Addr;
 use std::os::fd::{AsFd, OwnedFd};
@@ -11,15 +13,17 @@ use std::os::fd::{AsFd, OwnedFd};
 #[derive(Debug)]
 pub(crate) struct Dialer {
     target: Target,
+    tls: Option<Tls>,
 }
 
 impl Dialer {
     /// A dialer for a server.
     ///
     /// # Errors
-    /// Where TLS is asked for.
-    pub(crate) fn new(target: Target) -> Result<Self, LoadError> {
-        if target.tls_name.is_some() { Err(LoadError::Tls) } else { Ok(Self { target }) }
+    /// Where TLS is asked for and cannot be set up.
+    pub(crate) fn new(target: Target, options: &Options) -> Result<Self, LoadError> {
+        let tls = target.tls_name.as_deref().map(|name| Tls::new(name, options)).transpose()?;
+        Ok(Self { target, tls })
     }
 
     /// The server.
@@ -29,7 +33,8 @@ impl Dialer {
 
     /// Begins a connection, from a source address where one is given.
     pub(crate) fn dial(&self, source: Option<Ipv4Addr>) -> io::Result<Wire> {
-        Ok(Wire { socket: net::open(&self.target.address, source)? })
+        let tls = self.tls.as_ref().map(Tls::session).transpose()?.map(Box::new);
+        Ok(Wire { socket: net::open(&self.target.address, source)?, tls })
     }
 }
 
@@ -37,6 +42,8 @@ impl Dialer {
 #[derive(Debug)]
 pub(crate) struct Wire {
     socket: OwnedFd,
+    /// In a box, because most connections have none.
+    tls: Option<Box<Session>>,
 }
 
 impl Wire {
@@ -50,13 +57,35 @@ impl Wire {
         net::connected(self.socket.as_fd())
     }
 
+    /// Goes on with the handshake of a made connection and says whether it is done; without TLS there is none.
+    pub(crate) fn shake(&mut self) -> io::Result<bool> {
+        match &mut self.tls {
+            None => Ok(true),
+            Some(session) => session.shake(self.socket.as_fd()),
+        }
+    }
+
     /// Sends what is taken now.
     pub(crate) fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        net::send(self.socket.as_fd(), bytes)
+        match &mut self.tls {
+            None => net::send(self.socket.as_fd(), bytes),
+            Some(session) => session.write(self.socket.as_fd(), bytes),
+        }
+    }
+
+    /// Sends what `write` took and the kernel did not, as far as the kernel takes it now.
+    pub(crate) fn flush(&mut self) -> io::Result<()> {
+        match &mut self.tls {
+            None => Ok(()),
+            Some(session) => session.flush(self.socket.as_fd()),
+        }
     }
 
     /// Reads what is there.
     pub(crate) fn read(&mut self, buffer: &mut [u8]) -> io::Result<Receipt> {
-        net::receive(self.socket.as_fd(), buffer)
+        match &mut self.tls {
+            None => net::receive(self.socket.as_fd(), buffer),
+            Some(session) => session.read(self.socket.as_fd(), buffer),
+        }
     }
 }

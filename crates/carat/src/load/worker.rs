@@ -71,7 +71,7 @@ pub fn drive(spec: &LoadSpec, mut watch: impl FnMut(Progress)) -> Result<LoadRep
         scope.spawn(move || {
             let report = match spec {
                 LoadSpec::Http(load) => http::run(load, boards),
-                LoadSpec::Cable(load) => cable::run(load, &boards[0]),
+                LoadSpec::Cable(load) => cable::run(load, boards),
             };
             // The receiver waits for this until it has it.
             let _ = done.send(report);
@@ -95,7 +95,7 @@ pub fn drive(spec: &LoadSpec, mut watch: impl FnMut(Progress)) -> Result<LoadRep
 fn threads(spec: &LoadSpec) -> u32 {
     match spec {
         LoadSpec::Http(load) => load.options.threads.clamp(1, load.connections.max(1)),
-        LoadSpec::Cable(_) => 1,
+        LoadSpec::Cable(load) => load.threads(),
     }
 }
 

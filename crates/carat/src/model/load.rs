@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::path::Path;
 
 /// A load to drive against a server: plain data, sent as JSON to the generator's own process.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -11,6 +12,19 @@ pub enum LoadSpec {
     Http(HttpLoad),
     /// Action Cable connections and broadcasts.
     Cable(CableLoad),
+}
+
+impl LoadSpec {
+    /// The same load with the files that it names looked for in `folder`, unless their paths are absolute.
+    #[must_use]
+    pub fn in_folder(mut self, folder: &Path) -> Self {
+        let options = match &mut self {
+            Self::Http(load) => &mut load.options,
+            Self::Cable(load) => &mut load.options,
+        };
+        options.ca = options.ca.take().map(|file| folder.join(file).display().to_string());
+        self
+    }
 }
 
 /// HTTP requests over kept-alive connections.
@@ -121,11 +135,15 @@ pub struct Options {
     pub quantum_us: Option<u32>,
     /// Seed of everything random.
     pub seed: u64,
+    /// File of certificates (PEM) that may sign the server's; without one those that the system trusts.
+    pub ca: Option<String>,
+    /// Accept any certificate.
+    pub insecure: bool,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { timeout_s: 30.0, threads: 1, quantum_us: None, seed: 1 }
+        Self { timeout_s: 30.0, threads: 1, quantum_us: None, seed: 1, ca: None, insecure: false }
     }
 }
 
@@ -171,6 +189,13 @@ pub struct CableLoad {
     /// Options that rarely need a change.
     #[serde(default)]
     pub options: Options,
+}
+
+impl CableLoad {
+    /// Threads that share the connections: as many as asked for, and every one has a connection in every step.
+    pub fn threads(&self) -> u32 {
+        self.options.threads.clamp(1, self.step_size.max(1))
+    }
 }
 
 /// What ends a broadcast in a closed load, so that the next may begin.

@@ -39,6 +39,11 @@ pub enum LoadTableError {
     /// Two ways to pace.
     #[error("load.cable: rate and concurrency exclude each other: keep one")]
     Pace,
+    /// Certificates for a server that shows none, or two rules for them.
+    #[error(
+        "load: `ca` and `insecure` exclude each other and need `tls = true`: say which certificates count"
+    )]
+    Tls,
     /// Spread without a rate.
     #[error("arrivals says how a rate is spread: add `rate`, or remove `arrivals`")]
     Arrivals,
@@ -51,8 +56,8 @@ impl LoadTable {
     /// Where the table contradicts itself.
     pub fn spec(&self, authority: &str) -> Result<LoadSpec, LoadTableError> {
         match (&self.http, &self.cable) {
-            (Some(http), None) => http.load(&format!("http://{authority}")).map(LoadSpec::Http),
-            (None, Some(cable)) => cable.load(&format!("ws://{authority}")).map(LoadSpec::Cable),
+            (Some(http), None) => http.load(&http.base(authority)?).map(LoadSpec::Http),
+            (None, Some(cable)) => cable.load(&cable.base(authority)?).map(LoadSpec::Cable),
             _ => Err(LoadTableError::Kind),
         }
     }
@@ -62,7 +67,7 @@ impl LoadTable {
     /// # Errors
     /// Where the table contradicts itself.
     pub fn warmup(&self, authority: &str) -> Result<Option<LoadSpec>, LoadTableError> {
-        let warmup = self.http.as_ref().map(|http| http.warmup(&format!("http://{authority}")));
+        let warmup = self.http.as_ref().map(|http| http.warmup(&http.base(authority)?));
         Ok(warmup.transpose()?.flatten().map(LoadSpec::Http))
     }
 }
@@ -105,6 +110,15 @@ pub struct HttpTable {
     pub quantum: Option<Span>,
     /// Seed of everything random.
     pub seed: u64,
+    /// Whether the server speaks TLS; only for a server that an experiment starts, a URL says so itself.
+    #[serde(skip_serializing_if = "is_false")]
+    pub tls: bool,
+    /// File of certificates (PEM) that may sign the server's; without one those that the system trusts.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ca: Option<String>,
+    /// Accept any certificate; excludes `ca`.
+    #[serde(skip_serializing_if = "is_false")]
+    pub insecure: bool,
 }
 
 /// One request of several.
@@ -172,11 +186,19 @@ impl Default for HttpTable {
             threads: options.threads,
             quantum: None,
             seed: options.seed,
+            tls: false,
+            ca: None,
+            insecure: false,
         }
     }
 }
 
 impl HttpTable {
+    fn base(&self, authority: &str) -> Result<String, LoadTableError> {
+        let scheme = scheme(["http", "https"], self.tls, self.ca.is_some(), self.insecure)?;
+        Ok(format!("{scheme}://{authority}"))
+    }
+
     /// The load against a server at `base`, such as `http://127.0.0.1:9292`.
     ///
     /// # Errors
@@ -196,7 +218,11 @@ impl HttpTable {
             connections: self.connections,
             pace: pace(self.rate, self.arrivals, self.connections)?,
             amount,
-            options: options(self.timeout, self.threads, self.quantum, self.seed),
+            options: Options {
+                ca: self.ca.clone(),
+                insecure: self.insecure,
+                ..options(self.timeout, self.threads, self.quantum, self.seed)
+            },
         })
     }
 
@@ -299,10 +325,22 @@ pub struct CableTable {
     pub reopen_stale: bool,
     /// How long a broadcast may take to reach everybody.
     pub timeout: Span,
+    /// Threads that share the connections.
+    #[serde(skip_serializing_if = "is_one")]
+    pub threads: u32,
     /// Least time between two wake-ups of the generator.
     pub quantum: Option<Span>,
     /// Seed of everything random.
     pub seed: u64,
+    /// Whether the server speaks TLS; only for a server that an experiment starts, a URL says so itself.
+    #[serde(skip_serializing_if = "is_false")]
+    pub tls: bool,
+    /// File of certificates (PEM) that may sign the server's; without one those that the system trusts.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ca: Option<String>,
+    /// Accept any certificate; excludes `ca`.
+    #[serde(skip_serializing_if = "is_false")]
+    pub insecure: bool,
 }
 
 impl Default for CableTable {
@@ -326,8 +364,12 @@ impl Default for CableTable {
             headers: BTreeMap::new(),
             reopen_stale: false,
             timeout: Span::seconds(60),
+            threads: 1,
             quantum: None,
             seed: 1,
+            tls: false,
+            ca: None,
+            insecure: false,
         }
     }
 }
@@ -336,6 +378,11 @@ impl Default for CableTable {
 pub const PAYLOAD_MIN: u32 = 32;
 
 impl CableTable {
+    fn base(&self, authority: &str) -> Result<String, LoadTableError> {
+        let scheme = scheme(["ws", "wss"], self.tls, self.ca.is_some(), self.insecure)?;
+        Ok(format!("{scheme}://{authority}"))
+    }
+
     /// The load against a server at `base`, such as `ws://127.0.0.1:9292`.
     ///
     /// # Errors
@@ -376,7 +423,11 @@ impl CableTable {
             stale_s: 6.0,
             reopen_stale: self.reopen_stale,
             linger_s: 0.2,
-            options: options(self.timeout, 1, self.quantum, self.seed),
+            options: Options {
+                ca: self.ca.clone(),
+                insecure: self.insecure,
+                ..options(self.timeout, self.threads, self.quantum, self.seed)
+            },
         })
     }
 }
@@ -384,7 +435,28 @@ impl CableTable {
 fn options(timeout: Span, threads: u32, quantum: Option<Span>, seed: u64) -> Options {
     let quantum_us = quantum.map(|quantum| quantum.0.as_micros() as u32);
     let timeout_s = timeout.as_seconds();
-    Options { timeout_s, threads: threads.max(1), quantum_us, seed }
+    Options { timeout_s, threads: threads.max(1), quantum_us, seed, ..Options::default() }
+}
+
+fn is_false(value: &bool) -> bool {
+    !value
+}
+
+fn is_one(value: &u32) -> bool {
+    *value == 1
+}
+
+/// The plain or the secure scheme, where the certificate rules make sense.
+fn scheme(
+    [plain, secure]: [&'static str; 2],
+    tls: bool,
+    ca: bool,
+    insecure: bool,
+) -> Result<&'static str, LoadTableError> {
+    match (tls, ca, insecure) {
+        (_, true, true) | (false, true, _) | (false, _, true) => Err(LoadTableError::Tls),
+        (tls, ..) => Ok(if tls { secure } else { plain }),
+    }
 }
 
 fn check_path(path: &str) -> Result<(), LoadTableError> {
@@ -409,6 +481,7 @@ fn pace(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::path::Path;
 
     fn table(text: &str) -> LoadTable {
         toml::from_str(text).expect("a table")
@@ -439,9 +512,27 @@ mod tests {
             ("[cable]\nrate = 1.0\nconcurrency = 1", LoadTableError::Pace),
             ("[http]\npath = 'a'", LoadTableError::Path("a".into())),
             ("[cable]\nsteps = 0", LoadTableError::Zero("steps")),
+            ("[http]\ninsecure = true", LoadTableError::Tls),
+            ("[cable]\ntls = true\nca = 'a.pem'\ninsecure = true", LoadTableError::Tls),
         ] {
             assert_eq!(table(text).spec("h:1"), Err(error), "{text}");
         }
+    }
+
+    #[test]
+    fn a_server_with_tls_is_asked_over_tls() {
+        let spec = |text| table(text).spec("h:1").unwrap().in_folder(Path::new("/e"));
+        let LoadSpec::Http(http) = spec("[http]\ntls = true\nca = 'a.pem'") else { panic!("http") };
+        assert_eq!(
+            (http.base.as_str(), http.options.ca.as_deref()),
+            ("https://h:1", Some("/e/a.pem"))
+        );
+        let LoadSpec::Cable(cable) = spec("[cable]\ntls = true\ninsecure = true") else {
+            panic!("cable");
+        };
+        assert_eq!((cable.url.as_str(), cable.options.insecure), ("wss://h:1/cable", true));
+        let plain = toml::to_string(&HttpTable::default()).unwrap();
+        assert!(!plain.contains("tls"), "the identity of an older experiment stays: {plain}");
     }
 
     #[test]

@@ -19,7 +19,7 @@ pub use ledger::Ledger;
 pub use load::{LoadFlag, LoadReport, LoadSpec, Severity};
 pub use load_table::{CableTable, HttpTable, LoadTable, RouteTable};
 pub use memory::{CgroupSample, InsideSample, MemberSample, Sample, SamplerCost};
-pub use metric::{Better, MetricInfo, Unit};
+pub use metric::{Better, METRICS, MetricInfo, Unit};
 pub use outcome::Outcome;
 pub use recording::Recording;
 pub use results::{

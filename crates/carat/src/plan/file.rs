@@ -121,6 +121,8 @@ pub struct Measure {
     pub sample_every: Span,
     /// Rest between the last response and the final figures.
     pub settle: Span,
+    /// Takes every figure of the tree once so many requests are answered, besides the samples that are due.
+    pub at_requests: Vec<u64>,
 }
 
 /// How many trials, and how small a difference matters.
@@ -142,6 +144,7 @@ impl Default for Measure {
             guards: BTreeMap::new(),
             sample_every: Span(std::time::Duration::from_millis(500)),
             settle: Span(std::time::Duration::from_millis(500)),
+            at_requests: Vec::new(),
         }
     }
 }
@@ -296,6 +299,9 @@ impl Experiment {
         }
         if self.measure.sample_every.0.is_zero() {
             return Some("measure.sample_every must be longer than nothing".into());
+        }
+        if self.measure.at_requests.contains(&0) {
+            return Some("measure.at_requests must name numbers above 0".into());
         }
         None
     }

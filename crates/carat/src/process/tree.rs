@@ -12,6 +12,7 @@ use std::collections::{HashMap, HashSet};
 pub struct Tree {
     root: ProcRoot,
     leader: Identity,
+    alone: bool,
     token: String,
     reaper: Option<Reaper>,
     seen: HashSet<Identity>,
@@ -29,7 +30,13 @@ impl Tree {
     /// The tree of `leader`, whose environment carries `token`, or `token/` and more, in `CARAT_TOKEN`.
     pub fn new(root: ProcRoot, leader: Identity, token: impl Into<String>) -> Self {
         let (seen, strangers) = (HashSet::from([leader]), HashSet::new());
-        Self { root, leader, token: token.into(), reaper: None, seen, strangers }
+        Self { root, leader, alone: false, token: token.into(), reaper: None, seen, strangers }
+    }
+
+    /// Counts the leader and nobody else.
+    pub fn alone(mut self) -> Self {
+        self.alone = true;
+        self
     }
 
     /// Counts orphans that the kernel gives to `reaper`, except its children in `others`.
@@ -86,8 +93,8 @@ impl Tree {
 
     fn is_member(&mut self, stat: &Stat, stats: &HashMap<u32, Stat>) -> bool {
         let identity = stat.identity();
-        if self.seen.contains(&identity) {
-            return true;
+        if self.alone || self.seen.contains(&identity) {
+            return self.seen.contains(&identity);
         }
         let ours = self.descends(stat, stats)
             || self.shares_session(stat, stats)
@@ -189,6 +196,13 @@ mod tests {
         let leader = Identity { pid: 20, start_ticks: 6 };
         let mut tree = Tree::new(root, leader, "t").with_reaper(10, [26]);
         assert_eq!(pids(&mut tree), [20, 21, 22, 23, 24, 25]);
+    }
+
+    #[test]
+    fn a_leader_alone_has_no_children() {
+        let (_folder, root) = captured(&[(20, 1, 20, 6, "CARAT_TOKEN=t"), (21, 20, 20, 7, "")]);
+        let mut tree = Tree::new(root, Identity { pid: 20, start_ticks: 6 }, "t").alone();
+        assert_eq!(pids(&mut tree), [20]);
     }
 
     #[test]

@@ -4,9 +4,10 @@ use crate::model::{Results, Unit, metric};
 use crate::report::facts;
 use crate::report::redact::{Audience, prepare};
 use crate::report::text::one_line;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
+use thiserror::Error;
 
 /// Name and version of the JSON's schema; the number grows when a reader of the old one would go wrong.
 pub const SCHEMA: &str = "carat.results/1";
@@ -15,6 +16,35 @@ pub const SCHEMA: &str = "carat.results/1";
 struct Document<'a> {
     schema: &'static str,
     results: &'a Results,
+}
+
+#[derive(Deserialize)]
+struct Read {
+    schema: String,
+    results: Results,
+}
+
+/// Why a text is no exported results.
+#[derive(Debug, Error)]
+pub enum ImportError {
+    /// Not JSON, or not of this shape.
+    #[error("not results as `carat report --json` writes them: {0}")]
+    Shape(#[from] serde_json::Error),
+    /// Of a schema that this carat does not know.
+    #[error("it says that it is `{0}`; this carat reads `{SCHEMA}`")]
+    Schema(String),
+}
+
+/// The results that [`json`] wrote.
+///
+/// # Errors
+/// Where the text is something else, or of another schema.
+pub fn from_json(text: &str) -> Result<Results, ImportError> {
+    let read: Read = serde_json::from_str(text)?;
+    if read.schema != SCHEMA {
+        return Err(ImportError::Schema(read.schema));
+    }
+    Ok(read.results)
 }
 
 /// The results as JSON, in a wrapper that names the schema: `{"schema": "carat.results/1", "results": …}`.

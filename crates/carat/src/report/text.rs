@@ -42,7 +42,7 @@ pub(crate) fn columns(text: &str) -> usize {
 }
 
 /// The day of a Unix time in UTC (proleptic Gregorian calendar, counted in eras of 400 years from March on).
-pub(crate) fn day(unix_ms: u64) -> String {
+pub fn day(unix_ms: u64) -> String {
     let days = (unix_ms / 86_400_000) as i64 + 719_468;
     let era = days / 146_097;
     let of_era = days % 146_097;

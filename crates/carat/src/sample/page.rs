@@ -4,13 +4,13 @@ use crate::model::Bytes;
 use crate::model::ledger::{Arena, ClassicRatios, SlotPool};
 use crate::process::{Identity, ProcRoot};
 use crate::sample::{Inside, MallocFigures, parse_mappings};
-use carat_wire::page::{self, Gc, Header, Malloc, PageReading, Pool, Word};
+use carat_wire::page::{self, Gc, Header, Malloc, PAGE_BYTES, PageReading, Pool, Word};
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 use rustix::thread::futex;
 use std::collections::HashMap;
 use std::fs::File;
-use std::os::unix::fs::FileExt;
-use std::path::PathBuf;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::Path;
 use std::ptr::null_mut;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -37,15 +37,26 @@ impl ProbePage {
         let page = mappings.iter().find(|mapping| mapping.name.ends_with(&end))?;
         // In another mount namespace the path means nothing here; the kernel's own link does, to root.
         let range = format!("map_files/{:x}-{:x}", page.range.start, page.range.end);
-        Self::open(PathBuf::from(&page.name))
-            .or_else(|| Self::open(root.file(identity.pid, &range)))
+        Self::open(Path::new(&page.name))
+            .or_else(|| Self::open_link(&root.file(identity.pid, &range)))
     }
 
-    /// The page in that file.
-    pub fn open(path: PathBuf) -> Option<Self> {
-        let file = File::options().read(true).write(true).open(&path);
-        let file = file.or_else(|_| File::open(&path)).ok()?;
-        Some(Self { file })
+    /// The page in that file, which must not be a link: whoever is looked at chose the name.
+    pub fn open(path: &Path) -> Option<Self> {
+        Self::open_with(path, libc::O_NOFOLLOW)
+    }
+
+    fn open_link(path: &Path) -> Option<Self> {
+        Self::open_with(path, 0)
+    }
+
+    fn open_with(path: &Path, flags: i32) -> Option<Self> {
+        let mut options = File::options();
+        options.read(true).custom_flags(flags | libc::O_NONBLOCK);
+        let file = options.clone().write(true).open(path).or_else(|_| options.open(path)).ok()?;
+        let seen = file.metadata().ok()?;
+        // Anything shorter could not be mapped without a SIGBUS.
+        (seen.is_file() && seen.len() == PAGE_BYTES as u64).then_some(Self { file })
     }
 
     /// What the page says now; `None` where it is not ready or not of this version.

@@ -70,7 +70,7 @@ fn region(mappings: &[Mapping], index: usize, signs: Signs<'_>) -> Region {
     if signs.transient_heap && mapping.access.write && mapping.size() == TRANSIENT_HEAP {
         return Region::TransientHeap;
     }
-    if signs.glibc && is_arena(mapping, mappings.get(index + 1)) {
+    if signs.glibc && is_arena(mappings, index) {
         return Region::Arena;
     }
     let guarded = before.is_some_and(|before| {
@@ -125,15 +125,24 @@ fn by_label(label: &str) -> Option<Region> {
     }
 }
 
-fn is_arena(mapping: &Mapping, after: Option<&Mapping>) -> bool {
-    let aligned = |address: u64| address.is_multiple_of(ARENA_ALIGNMENT);
-    let grown = aligned(mapping.range.end);
-    let reserved = after.is_some_and(|after| {
-        after.is_inaccessible()
-            && after.range.start == mapping.range.end
-            && aligned(after.range.end)
-    });
-    mapping.access.write && aligned(mapping.range.start) && (grown || reserved)
+/// One heap of an arena begins at a multiple of its size and is written up to where its reserve begins, or to
+/// its end. What grew after a fork is a mapping of its own behind the part that was inherited.
+fn is_arena(mappings: &[Mapping], index: usize) -> bool {
+    let from = mappings[index].range.start / ARENA_ALIGNMENT * ARENA_ALIGNMENT;
+    let end = from + ARENA_ALIGNMENT;
+    let written = |mapping: &&Mapping| {
+        mapping.access.write && mapping.name.is_empty() && mapping.range.end <= end
+    };
+    let first = mappings.partition_point(|mapping| mapping.range.start < from);
+    let mut reached = from;
+    let mut rest = mappings[first..].iter().peekable();
+    while let Some(next) = rest.next_if(|next| written(next) && next.range.start == reached) {
+        reached = next.range.end;
+    }
+    let reserve = rest.next().filter(|next| next.is_inaccessible() && next.range.start == reached);
+    let whole =
+        reached == end || reserve.is_some_and(|reserve| reserve.range.end % ARENA_ALIGNMENT == 0);
+    whole && mappings[index].range.end <= reached
 }
 
 #[cfg(test)]
@@ -188,6 +197,21 @@ mod tests {
         {
             assert_eq!(region, expected, "{mapping:?}");
         }
+    }
+
+    #[test]
+    fn an_arena_that_grew_after_a_fork_is_one_in_all_its_pieces() {
+        let mappings = parse_mappings(
+            b"7fe3b0000000-7fe3b0021000 rw-p 0 00:00 0 \n\
+              7fe3b0021000-7fe3b08b2000 rw-p 0 00:00 0 \n\
+              7fe3b08b2000-7fe3b4000000 ---p 0 00:00 0 \n\
+              7fe3b4420000-7fe3b4600000 rw-p 0 00:00 0 \n\
+              7fe3b8000000-7fe3b8100000 rw-p 0 00:00 0 \n\
+              7fe3b8200000-7fe3bc000000 rw-p 0 00:00 0 \n",
+        );
+        let signs = Signs { stack_pointers: &[], glibc: true, transient_heap: false };
+        let (arena, other) = (Region::Arena, Region::Anonymous);
+        assert_eq!(classify(&mappings, signs), [arena, arena, other, other, other, other]);
     }
 
     #[test]

@@ -12,28 +12,26 @@ pub fn took(
     settings: &Settings,
     applied: &Environment,
 ) -> Vec<Check> {
-    let mut best: Vec<Check> = Vec::new();
-    for &member in members {
-        let checks = checks(root, member, settings, applied);
-        if best.is_empty() {
-            best = checks;
-            continue;
-        }
-        for (known, now) in best.iter_mut().zip(checks) {
-            if rank(&now) > rank(known) {
-                *known = now;
-            }
-        }
-    }
-    best
+    best(members.iter().map(|&member| checks(root, member, settings, applied)).collect())
 }
 
+/// The best evidence for each setting; a process without Ruby says nothing where another has one.
+fn best(mut seen: Vec<(bool, Vec<Check>)>) -> Vec<Check> {
+    let any_ruby = seen.iter().any(|(is_ruby, _)| *is_ruby);
+    seen.retain(|(is_ruby, _)| *is_ruby || !any_ruby);
+    let all = seen.into_iter().map(|(_, checks)| checks);
+    let better = |known: Check, now: Check| if rank(&now) > rank(&known) { now } else { known };
+    all.reduce(|known, now| known.into_iter().zip(now).map(|(k, n)| better(k, n)).collect())
+        .unwrap_or_default()
+}
+
+/// Whether carat's libraries are in this process, and what it shows of every setting.
 fn checks(
     root: &ProcRoot,
     member: Identity,
     settings: &Settings,
     applied: &Environment,
-) -> Vec<Check> {
+) -> (bool, Vec<Check>) {
     let read = |name| root.read(member.pid, name).ok();
     let text = |name| read(name).map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
     let (maps, status, environ) = (text("maps"), text("status"), read("environ"));
@@ -44,7 +42,7 @@ fn checks(
         status: status.as_deref(),
         page: page.as_ref(),
     };
-    verify(settings, applied, &seen)
+    (page.is_some(), verify(settings, applied, &seen))
 }
 
 fn rank(check: &Check) -> u8 {
@@ -53,5 +51,25 @@ fn rank(check: &Check) -> u8 {
         Took::No(_) => 2,
         Took::NotYet(_) => 1,
         Took::Unknown(_) => 0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(took: Took) -> Vec<Check> {
+        vec![Check { setting: "prepare_fork=full".into(), took }]
+    }
+
+    #[test]
+    fn a_shell_beside_the_server_does_not_say_that_a_setting_did_not_take() {
+        let shell = (false, check(Took::No("no Ruby".into())));
+        let server = (true, check(Took::NotYet("no fork".into())));
+        let worker = (true, check(Took::Yes("prepared".into())));
+        assert_eq!(best(vec![shell.clone(), server.clone()]), server.1);
+        assert_eq!(best(vec![shell.clone(), server, worker.clone()]), worker.1);
+        assert_eq!(best(vec![shell.clone()]), shell.1);
+        assert_eq!(best(Vec::new()), []);
     }
 }

@@ -127,12 +127,12 @@ pub const CATALOGUE: &[Setting] = &[
     },
     Setting {
         name: "trim",
-        values: Values::Words(&["off", "full-gc", "idle"]),
+        values: Values::Words(&["off", "full-gc", "idle", "in-gc"]),
         default: "off",
         route: Route::Runtime,
         since: Some("2.7"),
-        does: "Returns free malloc memory to the kernel after a full GC has swept, from a thread outside the GVL; `idle` waits for a quiet moment too.",
-        costs: "Some milliseconds of another core per full GC, and page faults when the memory is needed again; it backs off where little comes back.",
+        does: "Returns free malloc memory to the kernel after a full GC has swept, from a thread outside the GVL; `idle` waits for a quiet moment too. `in-gc` does it within every full GC, as the patch of 2019 did, to compare with.",
+        costs: "Some milliseconds of another core per full GC, and page faults when the memory is needed again; it backs off where little comes back. `in-gc` makes the server wait, every time.",
         verify: IN_THE_PAGE,
     },
     Setting {

@@ -1,6 +1,7 @@
 //! The settings that somebody chose, checked against the catalogue.
 
 use crate::settings::catalogue::{self, CATALOGUE};
+use crate::settings::profile::{self, PROFILES};
 use crate::settings::value::Values;
 use std::collections::BTreeMap;
 
@@ -30,6 +31,9 @@ pub enum SettingError {
     /// A `name=value` without `=`.
     #[error("`{0}` is not a setting; write `name=value`")]
     NotAPair(String),
+    /// No profile has this name.
+    #[error("no profile is named `{0}`; there are {names}", names = profile_names())]
+    Profile(String),
     /// The name of a variable that no environment can hold.
     #[error("`{0}` cannot be the name of a variable; write letters, digits and `_`")]
     VariableName(String),
@@ -39,6 +43,11 @@ fn did_you_mean(nearest: Option<&str>) -> String {
     nearest.map(|name| format!(" (did you mean `{name}`?)")).unwrap_or_default()
 }
 
+fn profile_names() -> String {
+    let names: Vec<String> = PROFILES.iter().map(|profile| format!("`{}`", profile.name)).collect();
+    names.join(" and ")
+}
+
 /// Chosen settings, each valid and in its canonical spelling, in the order of their names.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Settings(BTreeMap<String, String>);
@@ -46,10 +55,15 @@ pub struct Settings(BTreeMap<String, String>);
 impl Settings {
     /// Reads the table of an experiment file or of `carat.toml`.
     ///
-    /// `malloc = { top_pad = "1m" }` and `"malloc.top_pad" = "1m"` are the same.
+    /// `malloc = { top_pad = "1m" }` and `"malloc.top_pad" = "1m"` are the same. What stands beside a
+    /// `profile` wins over it.
     pub fn parse(table: &toml::Table) -> Result<Self, SettingError> {
         let mut settings = Self::default();
-        settings.read_table("", table)?;
+        let mut table = table.clone();
+        if let Some(profile) = table.remove("profile") {
+            settings.set("profile", profile.as_str().unwrap_or(&profile.to_string()))?;
+        }
+        settings.read_table("", &table)?;
         Ok(settings)
     }
 
@@ -64,8 +78,13 @@ impl Settings {
         Ok(settings)
     }
 
-    /// Chooses one value.
+    /// Chooses one value, or with the name `profile` all values of a profile.
     pub fn set(&mut self, name: &str, value: &str) -> Result<(), SettingError> {
+        if name == "profile" {
+            let profile = profile::find(value.trim());
+            let profile = profile.ok_or_else(|| SettingError::Profile(value.to_owned()))?;
+            return profile.settings.iter().try_for_each(|(name, value)| self.set(name, value));
+        }
         if let Some(variable) = name.strip_prefix("env.") {
             return self.set_variable(variable, value);
         }
@@ -219,6 +238,24 @@ mod tests {
         ] {
             let error = Settings::from_pairs([pair]).unwrap_err().to_string();
             assert_eq!(error, message, "{pair}");
+        }
+    }
+
+    #[test]
+    fn a_profile_stands_for_its_settings_and_what_stands_beside_it_wins() {
+        let table = parsed("arena_max = 4\nprofile = \"balanced\"").unwrap();
+        assert_eq!(table.pairs(), ["arena_max=4", "prepare_fork=full"]);
+        let pairs = Settings::from_pairs(["profile=balanced", "arena_max=4"]).unwrap();
+        assert_eq!(pairs, table);
+        let error = Settings::from_pairs(["profile=tiny"]).unwrap_err().to_string();
+        assert_eq!(error, "no profile is named `tiny`; there are `balanced` and `low-memory`");
+    }
+
+    #[test]
+    fn every_profile_holds_settings_that_exist() {
+        for profile in PROFILES {
+            let chosen = Settings::from_pairs([format!("profile={}", profile.name).as_str()]);
+            assert_eq!(chosen.unwrap().pairs().len(), profile.settings.len(), "{}", profile.name);
         }
     }
 

@@ -1,6 +1,7 @@
 //! The catalogue as a page, so that the documentation cannot drift from the code.
 
 use crate::settings::catalogue::{CATALOGUE, Setting};
+use crate::settings::profile::{EVIDENCE, PROFILES, Profile};
 use std::fmt::Write as _;
 
 /// `docs/settings.md`: the whole catalogue as Markdown.
@@ -14,7 +15,23 @@ pub fn manual() -> String {
     for setting in CATALOGUE {
         write_entry(&mut page, setting);
     }
+    write_profiles(&mut page);
     page
+}
+
+fn write_profiles(page: &mut String) {
+    page.push_str(
+        "\n## `profile`\n\n\
+         Sets of settings that were measured together, as `--profile NAME` or `profile = \"NAME\"`; what stands beside one\n\
+         wins over it. [remedies.md](remedies.md) has their figures, from\n",
+    );
+    let evidence: Vec<String> = EVIDENCE.iter().map(|file| format!("[{file}]({file})")).collect();
+    let _ = write!(page, "{}.\n\n", evidence.join(", "));
+    for Profile { name, settings, what } in PROFILES {
+        let pairs: Vec<String> =
+            settings.iter().map(|(name, value)| format!("`{name}={value}`")).collect();
+        let _ = writeln!(page, "- **`{name}`**: {}. {what}", pairs.join(", "));
+    }
 }
 
 fn write_entry(page: &mut String, setting: &Setting) {

@@ -10,6 +10,7 @@ pub mod catalogue;
 pub mod chosen;
 pub mod elf;
 pub mod manual;
+pub mod profile;
 pub mod value;
 pub mod verify;
 
@@ -19,5 +20,6 @@ pub use catalogue::{CATALOGUE, Route, Setting};
 pub use chosen::{SettingError, Settings};
 pub use elf::{ElfKind, read_elf};
 pub use manual::manual;
+pub use profile::{EVIDENCE, PROFILES, Profile};
 pub use value::Values;
 pub use verify::{Check, Seen, Took, verify};

@@ -1,6 +1,7 @@
 //! Why a results file cannot be used, and what to do.
 
-use std::path::PathBuf;
+use rusqlite::ErrorCode;
+use std::path::{Path, PathBuf};
 
 /// Why a results file cannot be used. Whatever the reason, the file is as it was.
 #[derive(Debug, thiserror::Error)]
@@ -26,6 +27,16 @@ pub enum StoreError {
         /// The newest format that this carat reads.
         known: i64,
     },
+    /// From an earlier carat, whose columns were others.
+    #[error(
+        "{path} was written by an older carat: {difference}; `carat salvage {path} -o NEW` copies it into the form of this one"
+    )]
+    Older {
+        /// The file.
+        path: PathBuf,
+        /// The first column that differs.
+        difference: String,
+    },
     /// From another experiment.
     #[error(
         "{path} holds the results of another experiment (`{found}`); use -o to write another file"
@@ -45,10 +56,18 @@ pub enum StoreError {
         pid: u32,
     },
     /// A value that no carat writes.
-    #[error(
-        "{path} is damaged: {what}; copy what is whole with another SQLite client, or run again with -o"
-    )]
+    #[error("{path} is damaged: {what}; `carat salvage {path} -o NEW` copies what is whole of it")]
     Damaged {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        what: String,
+    },
+    /// Damaged where the plan stands.
+    #[error(
+        "the plan in {path} cannot be read ({what}), and without it no trial means anything; run the experiment again with -o"
+    )]
+    Hopeless {
         /// The file.
         path: PathBuf,
         /// What is wrong.
@@ -64,4 +83,28 @@ pub enum StoreError {
         /// Why.
         source: rusqlite::Error,
     },
+}
+
+impl StoreError {
+    /// What an error of SQLite's means for the file at `path`.
+    pub(crate) fn from_sqlite(path: &Path, source: rusqlite::Error) -> Self {
+        let path = path.to_owned();
+        match source.sqlite_error_code() {
+            Some(ErrorCode::NotADatabase) => Self::Foreign(path),
+            Some(ErrorCode::DatabaseCorrupt) => Self::Damaged { path, what: source.to_string() },
+            _ => match source {
+                rusqlite::Error::FromSqlConversionFailure(..)
+                | rusqlite::Error::QueryReturnedNoRows => {
+                    Self::Damaged { path, what: source.to_string() }
+                }
+                source => Self::Sqlite { path, source },
+            },
+        }
+    }
+
+    /// What an error of the system means for the file at `path`.
+    pub(crate) fn io(path: &Path, error: std::io::Error) -> Self {
+        let source = rusqlite::Error::ToSqlConversionFailure(Box::new(error));
+        Self::Sqlite { path: path.to_owned(), source }
+    }
 }

@@ -2,15 +2,10 @@
 
 use crate::model::{Results, Trial, Variant};
 use crate::process::Identity;
-use crate::store::{Runner, StoreError, rows};
-use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension, params};
+use crate::store::{Runner, StoreError, format, rows};
+use rusqlite::{Connection, OpenFlags, OptionalExtension, params};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-
-/// "CART" in ASCII: how file(1) and carat tell the file from other SQLite files.
-const APPLICATION: i64 = 0x4341_5254;
-/// The format that this carat writes; one number, raised by every change that an older one would misread.
-const FORMAT: i64 = 1;
 
 /// What is fixed when an experiment begins.
 #[derive(Debug, Clone, PartialEq)]
@@ -56,8 +51,7 @@ impl Store {
                 return Err(StoreError::Exists(path.to_owned()));
             }
             Err(error) => {
-                let source = rusqlite::Error::ToSqlConversionFailure(Box::new(error));
-                return Err(StoreError::Sqlite { path: path.to_owned(), source });
+                return Err(StoreError::io(path, error));
             }
         }
         let store = Self::connect(path)?;
@@ -78,6 +72,21 @@ impl Store {
         Ok(store)
     }
 
+    /// A file to go on with; one that a killed run had no more than named is begun.
+    pub fn resume(path: &Path, header: &Header) -> Result<Self, StoreError> {
+        let store = Self::connect(path)?;
+        // Opening it has undone what was half written, so that nothing at all is left of a half beginning.
+        let pages = store.with(|connection| {
+            connection.pragma_query_value(None, "page_count", |row| row.get::<_, i64>(0))
+        });
+        if matches!(pages, Ok(0)) {
+            store.initialise(header)?;
+            return Ok(store);
+        }
+        store.check()?;
+        Ok(store)
+    }
+
     /// Where it is.
     pub fn path(&self) -> &Path {
         &self.path
@@ -88,16 +97,16 @@ impl Store {
         self.with(rows::read_header)
     }
 
-    /// Adds a finished trial, whole or not at all.
-    pub fn add(&mut self, trial: &Trial) -> Result<(), StoreError> {
+    /// Adds finished trials, all of them whole or nothing at all.
+    pub fn add(&mut self, trials: &[Trial]) -> Result<(), StoreError> {
         let path = self.path.clone();
         let transaction = self.connection.transaction();
         transaction
             .and_then(|transaction| {
-                rows::write_trial(&transaction, trial)?;
+                trials.iter().try_for_each(|trial| rows::write_trial(&transaction, trial))?;
                 transaction.commit()
             })
-            .map_err(|source| sqlite(&path, source))
+            .map_err(|source| StoreError::from_sqlite(&path, source))
     }
 
     /// Every trial in the order it ran.
@@ -162,11 +171,11 @@ impl Store {
     fn connect(path: &Path) -> Result<Self, StoreError> {
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         // A file that may not be written can still be read for a report.
-        let connection =
-            Connection::open_with_flags(path, flags).map_err(|source| sqlite(path, source))?;
+        let connection = Connection::open_with_flags(path, flags)
+            .map_err(|source| StoreError::from_sqlite(path, source))?;
         let setup =
             connection.execute_batch("PRAGMA foreign_keys = ON; PRAGMA trusted_schema = OFF;");
-        setup.map_err(|source| sqlite(path, source))?;
+        setup.map_err(|source| StoreError::from_sqlite(path, source))?;
         Ok(Self { path: path.to_owned(), connection })
     }
 
@@ -175,26 +184,16 @@ impl Store {
             // The rollback journal keeps everything in the one file that people mail around; every
             // commit reaches the disk before the trial counts as finished.
             connection.execute_batch("PRAGMA synchronous = FULL; BEGIN;")?;
-            connection.execute_batch(include_str!("schema.sql"))?;
-            connection.pragma_update(None, "application_id", APPLICATION)?;
-            connection.pragma_update(None, "user_version", FORMAT)?;
+            format::make(connection)?;
             rows::write_header(connection, header)?;
             connection.execute_batch("COMMIT;")
         })
     }
 
     fn check(&self) -> Result<(), StoreError> {
-        let pragma =
-            |name| self.connection.pragma_query_value(None, name, |row| row.get::<_, i64>(0));
-        let path = || self.path.clone();
-        match (pragma("application_id"), pragma("user_version")) {
-            (Ok(APPLICATION), Ok(found)) if found > FORMAT => {
-                Err(StoreError::Newer { path: path(), found, known: FORMAT })
-            }
-            (Ok(APPLICATION), Ok(_)) => self.quick_check(),
-            (Ok(_), Ok(_)) => Err(StoreError::Foreign(path())),
-            (Err(error), _) | (_, Err(error)) => Err(sqlite(&self.path, error)),
-        }
+        format::check_origin(&self.connection, &self.path)?;
+        self.quick_check()?;
+        format::check_columns(&self.connection, &self.path)
     }
 
     fn quick_check(&self) -> Result<(), StoreError> {
@@ -211,22 +210,7 @@ impl Store {
         &self,
         work: impl FnOnce(&Connection) -> rusqlite::Result<T>,
     ) -> Result<T, StoreError> {
-        work(&self.connection).map_err(|source| sqlite(&self.path, source))
-    }
-}
-
-fn sqlite(path: &Path, source: rusqlite::Error) -> StoreError {
-    let path = path.to_owned();
-    match source.sqlite_error_code() {
-        Some(ErrorCode::NotADatabase) => StoreError::Foreign(path),
-        Some(ErrorCode::DatabaseCorrupt) => StoreError::Damaged { path, what: source.to_string() },
-        _ => match source {
-            rusqlite::Error::FromSqlConversionFailure(..)
-            | rusqlite::Error::QueryReturnedNoRows => {
-                StoreError::Damaged { path, what: source.to_string() }
-            }
-            source => StoreError::Sqlite { path, source },
-        },
+        work(&self.connection).map_err(|source| StoreError::from_sqlite(&self.path, source))
     }
 }
 
@@ -234,6 +218,7 @@ fn sqlite(path: &Path, source: rusqlite::Error) -> StoreError {
 mod tests {
     use super::*;
     use crate::model::{Bytes, Outcome, Sample};
+    use crate::store::format::FORMAT;
 
     fn header() -> Header {
         Header {
@@ -286,7 +271,7 @@ mod tests {
     fn what_is_written_is_read_back_whole() {
         let (_folder, path, mut store) = created();
         let trials = [trial(0, "default"), trial(1, "compact")];
-        trials.iter().for_each(|trial| store.add(trial).unwrap());
+        store.add(&trials).unwrap();
         drop(store);
         let store = Store::open(&path).unwrap();
         assert_eq!(store.header().unwrap(), header());
@@ -294,15 +279,25 @@ mod tests {
     }
 
     #[test]
+    fn a_file_that_a_killed_run_had_only_named_is_begun_when_resumed() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("x.carat");
+        std::fs::write(&path, "").unwrap();
+        assert!(matches!(Store::open(&path), Err(StoreError::Foreign(_))));
+        assert_eq!(Store::resume(&path, &header()).unwrap().header().unwrap(), header());
+        assert_eq!(Store::open(&path).unwrap().header().unwrap(), header());
+    }
+
+    #[test]
     fn a_trial_is_added_once_or_not_at_all() {
         let (_folder, _path, mut store) = created();
-        store.add(&trial(1, "default")).unwrap();
+        store.add(&[trial(1, "default")]).unwrap();
         let mut twice = trial(1, "default");
         twice.id = "another id, same place".into();
-        store.add(&twice).unwrap_err();
+        store.add(&[twice]).unwrap_err();
         let mut broken = trial(2, "default");
         broken.samples.push(broken.samples[0].clone());
-        store.add(&broken).unwrap_err();
+        store.add(&[broken]).unwrap_err();
         assert_eq!(store.trials().unwrap(), [trial(1, "default")]);
     }
 
@@ -345,7 +340,7 @@ mod tests {
     #[test]
     fn a_cut_file_is_damaged_and_says_so() {
         let (_folder, path, mut store) = created();
-        (1..40).for_each(|block| store.add(&trial(block, "default")).unwrap());
+        (1..40).for_each(|block| store.add(&[trial(block, "default")]).unwrap());
         drop(store);
         let bytes = std::fs::read(&path).unwrap();
         std::fs::write(&path, &bytes[..bytes.len() / 2 / 4096 * 4096]).unwrap();

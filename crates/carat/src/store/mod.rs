@@ -4,9 +4,12 @@
 
 mod error;
 mod file;
+mod format;
 mod rows;
 mod runner;
+mod salvage;
 
 pub use error::StoreError;
 pub use file::{Header, Store};
 pub use runner::Runner;
+pub use salvage::{Salvaged, salvage};

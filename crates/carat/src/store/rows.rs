@@ -3,7 +3,7 @@
 use crate::model::{Bytes, Outcome, Sample, Trial, Variant};
 use crate::store::Header;
 use rusqlite::types::Type;
-use rusqlite::{Connection, Row, params};
+use rusqlite::{Connection, OptionalExtension, Row, params};
 use std::collections::BTreeMap;
 
 /// SQLite has signed integers only; what carat stores in them is never negative.
@@ -150,13 +150,34 @@ pub(crate) fn write_trial(connection: &Connection, trial: &Trial) -> rusqlite::R
     Ok(())
 }
 
+/// Columns of a trial in the order of [`read_trial`].
+const TRIAL: &str = "id, block, position, variant, outcome, detail, started_ms, seconds, \
+                     load_from_ms, load_to_ms, load, notes, log_tail";
+
+/// The trial that was the `number`th to be written, with everything of it.
+pub(crate) fn read_one_trial(
+    connection: &Connection,
+    number: i64,
+) -> rusqlite::Result<Option<Trial>> {
+    let query = format!("SELECT {TRIAL} FROM trial WHERE rowid = ?1");
+    let Some(mut trial) = connection.query_row(&query, [number], read_trial).optional()? else {
+        return Ok(None);
+    };
+    let mut metrics = connection.prepare("SELECT name, value FROM metric WHERE trial = ?1")?;
+    let rows = metrics.query_map([&trial.id], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    trial.metrics = rows.collect::<rusqlite::Result<_>>()?;
+    let mut samples =
+        connection.prepare("SELECT detail FROM sample WHERE trial = ?1 ORDER BY at_ms")?;
+    let rows = samples.query_map([&trial.id], |row| json(row, 0))?;
+    trial.samples = rows.collect::<rusqlite::Result<_>>()?;
+    Ok(Some(trial))
+}
+
 pub(crate) fn read_trials(connection: &Connection) -> rusqlite::Result<Vec<Trial>> {
     let mut metrics = read_metrics(connection)?;
     let mut samples = read_samples(connection)?;
-    let mut statement = connection.prepare(
-        "SELECT id, block, position, variant, outcome, detail, started_ms, seconds, \
-         load_from_ms, load_to_ms, load, notes, log_tail FROM trial ORDER BY block, position",
-    )?;
+    let query = format!("SELECT {TRIAL} FROM trial ORDER BY block, position");
+    let mut statement = connection.prepare(&query)?;
     let rows = statement.query_map([], |row| {
         let mut trial = read_trial(row)?;
         trial.metrics = metrics.remove(&trial.id).unwrap_or_default();

@@ -62,6 +62,17 @@ pub(crate) fn metrics(seen: &Seen) -> BTreeMap<String, f64> {
     metrics
 }
 
+/// Begin and end of the measured load in milliseconds after the trial began, which was at `began_ms` of the report's clock.
+///
+/// From the first send to the last answer where the report knows them, and never beyond `around`: neither the generator's
+/// start nor its connections are the load.
+pub(crate) fn window(report: &LoadReport, began_ms: u64, around: (u64, u64)) -> (u64, u64) {
+    report.window_ms.map_or(around, |(first, last)| {
+        let inside = |moment: u64| moment.saturating_sub(began_ms).clamp(around.0, around.1);
+        (inside(first), inside(last))
+    })
+}
+
 /// The median over the last quarter of the load, the final sample included.
 ///
 /// A median, not the last value: variants that give memory back draw a saw.
@@ -94,6 +105,16 @@ mod tests {
         };
         assert_eq!(metrics(&seen)["memory.pss.late"], 25.0);
         assert_eq!(metrics(&seen)["memory.pss.peak"], 900.0);
+    }
+
+    #[test]
+    fn the_window_of_the_load_is_the_generators_where_it_says_one() {
+        let silent = LoadReport::default();
+        assert_eq!(window(&silent, 50_000, (100, 900)), (100, 900));
+        for (said, expected) in [((50_150, 50_880), (150, 880)), ((50_099, 50_901), (100, 900))] {
+            let report = LoadReport { window_ms: Some(said), ..LoadReport::default() };
+            assert_eq!(window(&report, 50_000, (100, 900)), expected);
+        }
     }
 
     #[test]

@@ -1,14 +1,15 @@
 //! The real bench: real services, a real server, real load, the kernel's figures.
 
 use crate::launch::{Guard, Held, LaunchSpec, NewRoot, check_ready, free_port};
+use crate::load::clock::Moment;
 use crate::load::{Generator, LoadError};
 use crate::model::load_table::LoadTableError;
 use crate::model::{LoadReport, LoadSpec, Outcome, Severity, Trial};
 use crate::plan::{Experiment, Values, fill};
 use crate::process::{Identity, ProcRoot, Tree};
-use crate::sample::{Collections, Probes, SampleOptions, Sampler, oom_kills, took};
+use crate::sample::{Collections, SampleOptions, Sampler, oom_kills, took};
 use crate::settings::Took;
-use crate::trial::figures::{Seen, metrics};
+use crate::trial::figures::{Seen, metrics, window};
 use crate::trial::prepare::directory;
 use crate::trial::service::{Service, ServiceOrder, ready_probe};
 use crate::trial::site::{Halt, Site};
@@ -95,11 +96,6 @@ impl RealBench {
         let token = format!("{}/{}", self.workshop.token, plan.id);
         Ok(Places { values, port, service_ports, folder, token })
     }
-
-    fn sampler(&self) -> Sampler {
-        let every = self.experiment.measure.sample_every.0;
-        Sampler::new(ProcRoot::default(), SampleOptions { every, ..SampleOptions::default() })
-    }
 }
 
 impl Bench for RealBench {
@@ -113,21 +109,10 @@ impl Bench for RealBench {
             move |source| TrialError::Machine { what, source }
         };
         let places = self.places(plan).map_err(machine("cannot prepare a trial"))?;
-        let sampler = self.sampler();
         let started = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let mut site = Site {
-            services: Vec::new(),
-            server: None,
-            tree: None,
-            generator: None,
-            sampler,
-            samples: Vec::new(),
-            probes: Probes::default(),
-            began: Instant::now(),
-            guard: &mut self.guard,
-            interrupt: self.workshop.interrupt.clone(),
-            watch,
-        };
+        let interrupt = self.workshop.interrupt.clone();
+        let mut site = Site::new(sampler(&self.experiment), &mut self.guard, interrupt, watch);
+        site.marks.clone_from(&self.experiment.measure.at_requests);
         let script = Script {
             experiment: &self.experiment,
             prepared: &self.prepared[plan.variant],
@@ -139,7 +124,9 @@ impl Bench for RealBench {
         let course = script.play(&mut site, &mut seen);
         let log_tail = site.server.as_ref().map(|server| server.log_tail(50)).unwrap_or_default();
         (site.watch)(Progress { phase: Phase::Stop, done: None, memory: None });
-        let (left, _) = site.close(self.experiment.server.stop_within.0);
+        let grace = self.experiment.server.stop_within.0;
+        let (left, forced) = site.close(grace);
+        seen.notes.extend(forced.then(|| lingered(grace)));
         seen.samples = std::mem::take(&mut site.samples);
         let seconds = site.began.elapsed().as_secs_f64();
         drop(site);
@@ -196,17 +183,21 @@ impl Script<'_> {
         let started = self.start_server(site)?;
         self.wait_until_ready(site)?;
         seen.boot = Some(started.elapsed());
-        seen.ready = Some(site.full_sample());
+        let ready = site.full_sample();
+        site.keep(ready.clone());
+        seen.ready = Some(ready);
         let (table, authority) = (&self.experiment.load, format!("127.0.0.1:{}", self.places.port));
+        let folder = &self.experiment.folder;
         if let Some(warmup) = table.warmup(&authority).map_err(contradiction)? {
-            self.drive(site, warmup, Phase::WarmUp)?;
+            self.drive(site, warmup.in_folder(folder), Phase::WarmUp)?;
         }
         let load = table.spec(&authority).map_err(contradiction)?;
         let root = ProcRoot::default();
         let before = Collections::read(&root, &site.members());
         let (from, ticks) = (site.now_ms(), site.cpu_ticks());
-        let report = self.drive(site, load, Phase::Load)?;
-        seen.window_ms = Some((from, site.now_ms()));
+        let began_ms = Moment::now().millis().saturating_sub(from);
+        let report = self.drive(site, load.in_folder(folder), Phase::Load)?;
+        seen.window_ms = Some(window(&report, began_ms, (from, site.now_ms())));
         let spent = site.cpu_ticks().saturating_sub(ticks);
         seen.cpu = Some(Duration::from_secs_f64(
             spent as f64 / rustix::param::clock_ticks_per_second() as f64,
@@ -220,7 +211,7 @@ impl Script<'_> {
         seen.collections = Collections::read(&root, &members).since(&before);
         seen.notes = self.not_taken(&root, &members);
         last.ledger = Some(Box::new(site.ledger()));
-        site.samples.push(last.clone());
+        site.keep(last.clone());
         seen.last = Some(last);
         let fatal = report.flags.iter().find(|flag| flag.severity == Severity::Fatal);
         let invalid = fatal.map(|flag| format!("{}: {}", flag.code, flag.message));
@@ -386,6 +377,15 @@ impl Script<'_> {
 
 fn contradiction(error: LoadTableError) -> TrialError {
     TrialError::from(LoadError::from(error))
+}
+
+fn sampler(experiment: &Experiment) -> Sampler {
+    let every = experiment.measure.sample_every.0;
+    Sampler::new(ProcRoot::default(), SampleOptions { every, ..SampleOptions::default() })
+}
+
+fn lingered(grace: Duration) -> String {
+    format!("was still there {} s after TERM and had to be killed", grace.as_secs_f64())
 }
 
 fn words(status: ExitStatus) -> String {

@@ -19,6 +19,8 @@ pub(crate) struct Site<'a> {
     pub(crate) generator: Option<Generator>,
     pub(crate) sampler: Sampler,
     pub(crate) samples: Vec<Sample>,
+    /// Numbers of answered requests at which a full sample is still to be taken.
+    pub(crate) marks: Vec<u64>,
     /// Followed during the measured load only.
     pub(crate) probes: Probes,
     pub(crate) began: Instant,
@@ -36,7 +38,30 @@ pub(crate) enum Halt {
     Ended(ExitStatus),
 }
 
-impl Site<'_> {
+impl<'a> Site<'a> {
+    /// Nothing runs yet; the trial's clock does from now on.
+    pub(crate) fn new(
+        sampler: Sampler,
+        guard: &'a mut Guard,
+        interrupt: Interrupt,
+        watch: &'a mut dyn FnMut(Progress),
+    ) -> Self {
+        Self {
+            services: Vec::new(),
+            server: None,
+            tree: None,
+            generator: None,
+            sampler,
+            samples: Vec::new(),
+            marks: Vec::new(),
+            probes: Probes::default(),
+            began: Instant::now(),
+            guard,
+            interrupt,
+            watch,
+        }
+    }
+
     /// Milliseconds since the trial began.
     pub(crate) fn now_ms(&self) -> u64 {
         self.began.elapsed().as_millis() as u64
@@ -50,22 +75,42 @@ impl Site<'_> {
         if let Some(status) = self.server.as_mut().and_then(Server::ended) {
             return Err(Halt::Ended(status));
         }
+        let answered = self.generator.as_ref().filter(|_| phase == Phase::Load);
+        let answered = answered.map(|load| load.progress().done);
+        let marked = answered.is_some_and(|answered| self.passes_a_mark(answered));
         let wait = self.sampler.wait(self.began.elapsed());
-        if wait.is_zero() {
+        if wait.is_zero() || marked {
             let members = self.members();
-            let mut sample = self.sampler.sample(&members, self.began.elapsed());
+            let at = self.began.elapsed();
+            let mut sample = match marked {
+                true => self.sampler.full(&members, at),
+                false => self.sampler.sample(&members, at),
+            };
+            sample.answered = answered;
             if phase == Phase::Load {
-                sample.answered = self.generator.as_ref().map(|load| load.progress().done);
                 // Read, not asked: asking makes the server work.
-                let at = self.began.elapsed();
                 sample.inside = self.probes.read(&ProcRoot::default(), &members, at);
             }
             let memory = weight(&sample);
-            self.samples.push(sample);
+            self.keep(sample);
             (self.watch)(Progress { phase, done, memory });
         }
         sleep(wait.clamp(Duration::from_millis(1), Duration::from_millis(20)));
         Ok(())
+    }
+
+    /// Keeps a sample; the later one of two within a millisecond.
+    pub(crate) fn keep(&mut self, sample: Sample) {
+        if self.samples.last().is_some_and(|last| last.at_ms == sample.at_ms) {
+            self.samples.pop();
+        }
+        self.samples.push(sample);
+    }
+
+    fn passes_a_mark(&mut self, answered: u64) -> bool {
+        let ahead = self.marks.len();
+        self.marks.retain(|mark| *mark > answered);
+        self.marks.len() < ahead
     }
 
     /// Steps for a fixed time.

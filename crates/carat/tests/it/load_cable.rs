@@ -3,7 +3,7 @@
 use crate::load_server::{Fault, cable_server};
 use carat::load::drive;
 use carat::load::null::NullCable;
-use carat::model::load::{CableLoad, LoadReport};
+use carat::model::load::{Arrivals, CableLoad, LoadReport, Options, Pace};
 use carat::model::{CableTable, LoadSpec, Span};
 use std::net::{SocketAddr, TcpListener};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -43,7 +43,8 @@ fn every_fault_of_a_server_raises_exactly_its_flag() {
         (Fault::Dribble, &[]),
         (Fault::Drop, &["missing"]),
         (Fault::Duplicate, &["duplicate"]),
-        (Fault::NeverConfirm, &["not-all-ready"]),
+        (Fault::NeverConfirm, &["not-all-ready", "asked-again"]),
+        (Fault::ForgetFirst, &["asked-again"]),
         (Fault::NeverWelcome, &["not-all-ready"]),
         (Fault::Reject, &["not-all-ready"]),
         (Fault::CloseInside, &["disconnects"]),
@@ -54,10 +55,18 @@ fn every_fault_of_a_server_raises_exactly_its_flag() {
         (Fault::NoUtf8, &["malformed"]),
         (Fault::Alter, &["payload-mismatch"]),
         (Fault::NoResult, &["missing-results"]),
+        (Fault::NoDelivery, &["nothing-published"]),
+        // What comes after its step was missing in it.
+        (Fault::Late, &["missing", "late-deliveries"]),
     ] {
-        let lasting = matches!(fault, Fault::Oversized | Fault::Reserved);
         let whole = load(cable_server(fault));
-        let load = if lasting { CableLoad { steps: 1, ..whole } } else { whole };
+        let load = match fault {
+            // Lost connections do not come back for a second step.
+            Fault::Oversized | Fault::Reserved => CableLoad { steps: 1, ..whole },
+            // Every broadcast takes as long as one may.
+            Fault::NoResult | Fault::NoDelivery => CableLoad { broadcasts: 2, ..whole },
+            _ => whole,
+        };
         let report = report(load);
         assert_eq!(codes(&report), expected, "{fault:?}: {:?}", report.flags);
     }
@@ -65,7 +74,7 @@ fn every_fault_of_a_server_raises_exactly_its_flag() {
 
 #[test]
 fn every_delivery_is_counted_once() {
-    let report = report(load(cable_server(Fault::None)));
+    let report = report(patient(load(cable_server(Fault::None))));
     let counts: Vec<_> =
         report.steps.iter().map(|step| (step.clients, step.expected, step.received)).collect();
     assert_eq!(counts, [(10, 200, 200), (20, 400, 400)]);
@@ -82,6 +91,66 @@ fn what_was_dropped_and_doubled_is_counted_exactly() {
     let doubled = report(load(cable_server(Fault::Duplicate)));
     assert_eq!(doubled.steps.iter().map(|step| step.duplicate).sum::<u64>(), 6);
     assert_eq!(doubled.steps.iter().map(|step| step.missing).sum::<u64>(), 0);
+}
+
+/// The load with its connections shared by so many threads.
+fn shared(threads: u32, load: CableLoad) -> CableLoad {
+    let options = Options { threads, ..load.options.clone() };
+    CableLoad { options, ..load }
+}
+
+/// The load with time enough for any machine, where nothing is to be given up.
+fn patient(load: CableLoad) -> CableLoad {
+    let options = Options { timeout_s: 60.0, ..load.options.clone() };
+    CableLoad { ready_s: 60.0, options, ..load }
+}
+
+#[test]
+fn threads_count_together_what_one_counts_alone() {
+    for (threads, pace) in [
+        (3, Pace::Closed { at_once: 4 }),
+        // One of the threads sends nothing and receives all the same.
+        (3, Pace::Closed { at_once: 2 }),
+        (2, Pace::Open { per_second: 100.0, arrivals: Arrivals::Fixed }),
+        // More threads than connections.
+        (64, Pace::Open { per_second: 100.0, arrivals: Arrivals::Poisson }),
+    ] {
+        let load = CableLoad { pace, ..patient(load(cable_server(Fault::None))) };
+        let report = report(shared(threads, load));
+        let counts = report.steps.iter().map(|step| (step.clients, step.expected, step.received));
+        assert_eq!(counts.collect::<Vec<_>>(), [(10, 200, 200), (20, 400, 400)], "{pace:?}");
+        let rows = report.steps.iter().flat_map(|step| &step.broadcasts);
+        let numbers: Vec<u64> = rows.clone().map(|row| row.number).collect();
+        assert_eq!(numbers, (0..40).collect::<Vec<_>>());
+        for row in rows {
+            assert!(
+                row.sender != u32::MAX && row.own_us.is_some() && row.ack_us.is_some(),
+                "{row:?}"
+            );
+            assert!(row.first_us <= row.own_us && row.own_us <= row.complete_us, "{row:?}");
+        }
+        assert_eq!(report.steps[1].times["complete"].count, 20);
+        // A busy machine may miss a rate, and then that is said.
+        let other = |code: &&str| *code != "rate-not-reached" && *code != "asked-again";
+        assert!(!codes(&report).iter().any(other), "{:?}", report.flags);
+    }
+}
+
+#[test]
+fn faults_are_found_by_whichever_thread_they_meet() {
+    for (fault, expected) in [
+        (Fault::Drop, &["missing"][..]),
+        (Fault::Duplicate, &["duplicate"]),
+        (Fault::NeverConfirm, &["not-all-ready", "asked-again"]),
+        (Fault::CloseInside, &["disconnects"]),
+        (Fault::SendAway, &["not-all-ready"]),
+        (Fault::Alter, &["payload-mismatch"]),
+    ] {
+        let report = report(shared(3, load(cable_server(fault))));
+        assert_eq!(codes(&report), expected, "{fault:?}: {:?}", report.flags);
+    }
+    let dropped = report(shared(3, load(cable_server(Fault::Drop))));
+    assert_eq!(dropped.steps.iter().map(|step| step.missing).sum::<u64>(), 6);
 }
 
 #[test]
@@ -104,7 +173,7 @@ fn a_short_accept_queue_is_noticed() {
         });
         let load = CableLoad { ready_s: 60.0, steps: 1, step_size: 6, ..load(address) };
         let report = report(CableLoad {
-            options: carat::model::load::Options { timeout_s: 60.0, ..load.options.clone() },
+            options: Options { timeout_s: 60.0, ..load.options.clone() },
             ..load
         });
         stop.store(true, Ordering::Relaxed);

@@ -22,6 +22,8 @@ pub(crate) enum Fault {
     Reorder,
     /// Subscriptions are never confirmed.
     NeverConfirm,
+    /// The first request of every connection for its subscription is lost.
+    ForgetFirst,
     /// Subscriptions are refused.
     Reject,
     /// The welcome never comes.
@@ -44,6 +46,10 @@ pub(crate) enum Fault {
     Alter,
     /// The sender's own result never comes.
     NoResult,
+    /// No broadcast is delivered to anybody.
+    NoDelivery,
+    /// One delivery is held back until the next step's connections are there.
+    Late,
 }
 
 #[derive(Debug, Default)]
@@ -51,6 +57,8 @@ struct Room {
     subscribers: Vec<TcpStream>,
     deliveries: u64,
     held: Option<Vec<u8>>,
+    forgotten: Vec<SocketAddr>,
+    late: Option<(TcpStream, Vec<u8>)>,
 }
 
 /// Starts an Action Cable server with a fault; it ends with the test's process.
@@ -149,6 +157,11 @@ fn obey(stream: &mut TcpStream, command: &Value, fault: Fault, room: &Mutex<Room
     let identifier = command["identifier"].to_string();
     let mut room = room.lock().unwrap();
     if command["command"] == "subscribe" {
+        let peer = stream.peer_addr().unwrap();
+        if fault == Fault::ForgetFirst && !room.forgotten.contains(&peer) {
+            room.forgotten.push(peer);
+            return;
+        }
         let kind = if fault == Fault::Reject { "reject" } else { "confirm" };
         let answer =
             text(&format!(r#"{{"identifier":{identifier},"type":"{kind}_subscription"}}"#));
@@ -156,12 +169,18 @@ fn obey(stream: &mut TcpStream, command: &Value, fault: Fault, room: &Mutex<Room
             put(stream, &answer, fault);
         }
         room.subscribers.push(stream.try_clone().unwrap());
+        let late = if room.subscribers.len() > 10 { room.late.take() } else { None };
+        if let Some((mut stream, frame)) = late {
+            put(&mut stream, &frame, fault);
+        }
         return;
     }
     let mut data: Value = serde_json::from_str(command["data"].as_str().unwrap()).unwrap();
     let message = |data: &Value| format!(r#"{{"identifier":{identifier},"message":{data}}}"#);
     let delivery = message(&data);
-    room.deliver(&delivery, fault);
+    if fault != Fault::NoDelivery {
+        room.deliver(&delivery, fault);
+    }
     data["action"] = "broadcastResult".into();
     if fault != Fault::NoResult {
         put(stream, &text(&message(&data)), fault);
@@ -189,6 +208,10 @@ impl Room {
         let hundredth = self.deliveries.is_multiple_of(100);
         let extra = match fault {
             Fault::Drop if hundredth => return,
+            Fault::Late if self.deliveries == 100 => {
+                self.late = Some((stream.try_clone().unwrap(), frame));
+                return;
+            }
             Fault::Duplicate if hundredth => frame.clone(),
             Fault::CloseInside if self.deliveries == 100 => {
                 put(stream, &frame[..frame.len() / 2], fault);

@@ -4,9 +4,15 @@
 
 mod exec;
 mod fake_run;
+mod faults;
+mod fuzz;
 mod load_cable;
+mod load_conformance;
 mod load_http;
 mod load_server;
+mod load_suspect;
+mod load_tls;
+mod load_tls_front;
 mod probe;
 mod probe_figures;
 mod probe_hardships;
@@ -20,6 +26,7 @@ mod report_things;
 mod runtime;
 mod sample_captured;
 mod sample_ledger;
+mod supply;
 mod support;
 mod tidy;
 mod workloads;

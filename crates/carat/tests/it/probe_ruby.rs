@@ -111,7 +111,7 @@ impl Bench {
         wait_for(&format!("a page of {pid}"), || {
             let entries = fs::read_dir(&self.pages).unwrap().map(|entry| entry.unwrap());
             let mut own = entries.filter(|e| e.file_name().to_string_lossy().starts_with(&start));
-            ProbePage::open(own.next()?.path()).filter(|page| page.read().is_some())
+            ProbePage::open(&own.next()?.path()).filter(|page| page.read().is_some())
         })
     }
 

@@ -7,7 +7,7 @@ use std::net::TcpListener;
 use std::process::{Child, Stdio};
 
 /// An experiment on the misbehaving server; `server` and `rest` are added to its tables.
-fn experiment(name: &str, env: &str, extra: &str) -> Folder {
+pub(crate) fn experiment(name: &str, env: &str, extra: &str) -> Folder {
     let folder = Folder::new(name);
     fs::create_dir(folder.path("marks")).unwrap();
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/data/server.rb");
@@ -42,7 +42,7 @@ seed = 3
     folder
 }
 
-fn results(folder: &Folder) -> serde_json::Value {
+pub(crate) fn results(folder: &Folder) -> serde_json::Value {
     let ran = folder.run(&["report", "real.carat", "--json"]);
     serde_json::from_str(&ran.assert_code(0).out).unwrap()
 }

@@ -121,9 +121,13 @@ fn a_server_that_ran_already_is_explained_and_recorded_and_runs_on() {
 #[test]
 fn what_cannot_be_explained_says_what_to_do() {
     let folder = Folder::new("unexplained");
+    folder.write("cut.json", "{\"schema\": \"carat.recording/1\", \"samp");
+    folder.write("deep.json", &"{\"ledger\":".repeat(100_000));
     for (target, expected) in [
         ("4194303", "there is no process 4194303"),
         ("no-such.json", "give a process id, a recording"),
+        ("cut.json", "cut.json is not a recording"),
+        ("deep.json", "deep.json is not a recording"),
     ] {
         let ran = folder.run(&["explain", target]);
         assert_eq!(ran.code, Some(1), "{target}");

@@ -7,7 +7,7 @@ use crate::report_builder::{Effect, PAYLOAD, Recipe, conclude, hostile};
 use crate::report_things::{ledger, recording};
 use carat::model::{Outcome, Results};
 use carat::report::{
-    Audience, PageOptions, comparison_html, html, json, ledger_html, recording_html,
+    Audience, PageOptions, comparison_html, from_json, html, json, ledger_html, recording_html,
 };
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -71,6 +71,25 @@ fn cases() -> Vec<(&'static str, Results)> {
     ]
 }
 
+/// The experiments whose results are kept in the repository, as a reader gets them.
+fn kept() -> Vec<(String, Results)> {
+    let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs");
+    let folders = ["experiments", "remedies"].map(|folder| docs.join(folder));
+    let entries = folders.iter().filter_map(|folder| std::fs::read_dir(folder).ok()).flatten();
+    let paths = entries.map(|entry| entry.unwrap().path());
+    let mut kept: Vec<(String, Results)> = paths
+        .filter(|path| path.extension().is_some_and(|ending| ending == "json"))
+        .map(|path| {
+            let text = std::fs::read_to_string(&path).unwrap();
+            let name = path.file_stem().unwrap().to_string_lossy().into_owned();
+            (name, from_json(&text).unwrap_or_else(|error| panic!("{}: {error}", path.display())))
+        })
+        .collect();
+    kept.sort_by(|one, other| one.0.cmp(&other.0));
+    assert!(kept.len() >= 5, "only {} kept results were found", kept.len());
+    kept
+}
+
 /// Where the pages are written.
 enum Folder {
     Kept(PathBuf),
@@ -131,7 +150,8 @@ fn the_page_works_in_a_browser_and_its_figures_are_those_of_the_json() {
     let axe = axe();
     assert!(axe.is_some() || !required, "axe-core could not be fetched by npm");
     let folder = Folder::new();
-    for (name, results) in cases() {
+    let made = cases().into_iter().map(|(name, results)| (name.to_owned(), results));
+    for (name, results) in made.chain(kept()) {
         let options =
             PageOptions { generated_at: Some("2026-11-21".into()), ..PageOptions::default() };
         let page = html(&results, &options);

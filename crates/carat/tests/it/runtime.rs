@@ -89,6 +89,18 @@ fn a_full_collection_is_followed_by_a_trim_that_returns_memory() {
 }
 
 #[test]
+fn a_trim_within_the_gc_happens_in_every_full_one() {
+    if !ruby_is_here() {
+        return;
+    }
+    let script = format!(
+        "{EVENTUALLY}\nGC.start\nbefore = report(:trims)\n10.times {{ GC.start }}\n\
+         GC.start(full_mark: false)\nputs report(:trims) - before"
+    );
+    run(&["trim=in-gc"], &script).assert_code(0).assert_says("10\n");
+}
+
+#[test]
 fn many_collections_are_trimmed_at_most_at_the_limited_rate() {
     if !ruby_is_here() {
         return;
@@ -182,6 +194,26 @@ fn a_known_unfit_extension_turns_compaction_off_with_one_line() {
     assert_eq!(ran.out, "0\n");
 }
 
+#[test]
+fn a_server_without_proc_runs_on_under_every_setting() {
+    if !ruby_is_here() || !rustix::process::geteuid().is_root() {
+        eprintln!("skipped: hiding /proc needs root");
+        return;
+    }
+    let folder = Folder::new("noproc");
+    let script = "require 'socket'\nserver = TCPServer.new('127.0.0.1', 0)\nGC.start\n\
+         pid = fork { exit!(7) }\n_, status = Process.wait2(pid)\nputs status.exitstatus";
+    let file = folder.write("script.rb", script).display().to_string();
+    let carat = env!("CARGO_BIN_EXE_carat");
+    let hidden = format!(
+        "mount -t tmpfs none /proc && exec {carat} exec compact=boot trim=full-gc prepare_fork=full \
+         seal=on gc_pacing=idle -- ruby {file}"
+    );
+    let output = Command::new("unshare").args(["--mount", "sh", "-c", &hidden]).output().unwrap();
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "7\n", "{output:?}");
+    assert!(output.status.success(), "{output:?}");
+}
+
 /// Other generations of Ruby that `bin/roots` has made, by the name of their root.
 fn roots() -> Vec<&'static str> {
     let roots = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../bin/roots");
@@ -200,7 +232,8 @@ fn every_generation_of_ruby_takes_the_settings_that_it_has() {
         "require 'socket'\n{EVENTUALLY}\nserver = TCPServer.new('127.0.0.1', 0)\n\
          eventually {{ report(:compactions) > 0 }}\neventually {{ GC.start; report(:trims) > 0 }}\n\
          reader, writer = IO.pipe\npid = fork {{ writer.print CaratRuntime.report[:applied].to_s(2) }}\n\
-         Process.wait(pid)\nwriter.close\nputs [RUBY_VERSION, reader.read, report(:refused)].inspect"
+         Process.wait(pid)\nwriter.close\nGC.verify_compaction_references(toward: :empty) if RUBY_VERSION >= '3.2'\n\
+         puts [RUBY_VERSION, reader.read, report(:refused)].inspect"
     );
     for root in roots() {
         // The root sees the /tmp of this system, so that is where the libraries must be.

@@ -64,18 +64,21 @@ impl Folder {
 
     /// Processes that carry the mark, by name; the test itself does not.
     pub(crate) fn processes(&self) -> Vec<String> {
+        let name =
+            |pid: u32| fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        self.pids().into_iter().map(|pid| name(pid).replace('\0', " ")).collect()
+    }
+
+    /// The same by number.
+    pub(crate) fn pids(&self) -> Vec<u32> {
         let wanted = format!("CARAT_TEST_MARK={}", self.mark());
         let entries = fs::read_dir("/proc").unwrap().filter_map(Result::ok);
-        entries
-            .filter(|entry| {
-                let environ = fs::read(entry.path().join("environ")).unwrap_or_default();
-                environ.split(|&byte| byte == 0).any(|one| one == wanted.as_bytes())
-            })
-            .map(|entry| {
-                let name = fs::read_to_string(entry.path().join("cmdline")).unwrap_or_default();
-                name.replace('\0', " ")
-            })
-            .collect()
+        let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+        pids.filter(|pid| {
+            let environ = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+            environ.split(|&byte| byte == 0).any(|one| one == wanted.as_bytes())
+        })
+        .collect()
     }
 
     /// Fails unless, within the deadline, no process and no private directory is left.
@@ -85,7 +88,8 @@ impl Folder {
         });
     }
 
-    fn private_directories(&self) -> Vec<PathBuf> {
+    /// What is left in the temporary directory.
+    pub(crate) fn private_directories(&self) -> Vec<PathBuf> {
         let entries = fs::read_dir(self.path("tmp")).unwrap().filter_map(Result::ok);
         entries.map(|entry| entry.path()).collect()
     }

@@ -188,3 +188,32 @@ fn every_bundled_experiment_can_be_read_and_its_settings_exist() {
     }
     assert!(read >= 5, "only {read} experiment files were found");
 }
+
+/// The keys that a table of an experiment file may have: the parser lists them when it meets another.
+fn keys(table: &str) -> Vec<String> {
+    let text = format!("{table}\nno_such_key = 1\n");
+    let refused = toml::from_str::<carat::plan::Experiment>(&text).unwrap_err();
+    let listed = refused.message().split_once("expected").map_or("", |(_, listed)| listed);
+    listed.split('`').skip(1).step_by(2).map(str::to_owned).collect()
+}
+
+#[test]
+fn the_experiment_page_names_every_key_and_every_metric() {
+    let page = fs::read_to_string(root().join("docs/experiment.md")).unwrap();
+    let tables =
+        ["[server]", "[services.x]", "[load.http]", "[load.cable]", "[measure]", "[trials]"];
+    for table in tables {
+        let keys = keys(table);
+        assert!(keys.len() >= 3, "{table}: {keys:?}");
+        for key in keys {
+            assert!(
+                page.contains(&format!("`{key}`")),
+                "{table} {key} is not in docs/experiment.md"
+            );
+        }
+    }
+    for metric in carat::model::METRICS {
+        let row = format!("| `{}` |", metric.name);
+        assert!(page.contains(&row) && page.contains(metric.what), "{} is not there", metric.name);
+    }
+}

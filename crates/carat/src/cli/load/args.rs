@@ -75,9 +75,18 @@ pub(crate) struct CommonArgs {
     /// Least time between two wake-ups, for a generator that disturbs less; `0ms` turns it off
     #[arg(long, value_name = "SPAN", value_parser = Span::parse)]
     pub quantum: Option<Span>,
+    /// Threads that share the connections
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub threads: u32,
     /// Seed of everything random
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
+    /// Certificates (PEM) that may sign the server's, instead of those that the system trusts
+    #[arg(long, value_name = "FILE")]
+    pub ca: Option<String>,
+    /// Accept any certificate
+    #[arg(long, conflicts_with = "ca")]
+    pub insecure: bool,
     /// Print the report as JSON
     #[arg(long)]
     pub json: bool,
@@ -104,7 +113,7 @@ impl From<Spread> for Arrivals {
 /// Options of `carat load http`.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct HttpArgs {
-    /// `http://host:port/path` or `unix:/path/of.sock`
+    /// `http://host:port/path`, `https://…` or `unix:/path/of.sock`
     pub url: String,
     /// Connections open at once
     #[arg(short, long, value_name = "N", default_value_t = 8)]
@@ -139,9 +148,6 @@ pub(crate) struct HttpArgs {
     /// The only right body
     #[arg(long, value_name = "TEXT")]
     pub expect_body: Option<String>,
-    /// Threads that share the connections
-    #[arg(long, value_name = "N", default_value_t = 1)]
-    pub threads: u32,
     /// Options of every load
     #[command(flatten)]
     pub common: CommonArgs,
@@ -174,9 +180,12 @@ impl HttpArgs {
             rate: self.rate,
             arrivals: self.common.arrivals.map(Arrivals::from),
             timeout: self.common.timeout,
-            threads: self.threads,
+            threads: self.common.threads,
             quantum: self.common.quantum,
             seed: self.common.seed,
+            tls: false,
+            ca: self.common.ca.clone(),
+            insecure: self.common.insecure,
         };
         table.load(base)
     }
@@ -185,7 +194,7 @@ impl HttpArgs {
 /// Options of `carat load cable`.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct CableArgs {
-    /// `ws://host:port/cable`
+    /// `ws://host:port/cable` or `wss://…`
     pub url: String,
     /// Channel class
     #[arg(long, default_value = "BenchmarkChannel")]
@@ -276,8 +285,12 @@ impl CableArgs {
             headers: self.headers.iter().cloned().collect(),
             reopen_stale: self.reopen_stale,
             timeout: self.common.timeout,
+            threads: self.common.threads,
             quantum: self.common.quantum,
             seed: self.common.seed,
+            tls: false,
+            ca: self.common.ca.clone(),
+            insecure: self.common.insecure,
         };
         let mut load = table.load(base)?;
         if self.compat == Some(Compat::WebsocketBench) {

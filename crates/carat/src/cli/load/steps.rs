@@ -45,14 +45,15 @@ fn cells(step: &StepReport) -> [String; 9] {
     ]
 }
 
-/// The columns of websocket-bench, in whole milliseconds as it has them: the sender's own results only.
+/// The columns of websocket-bench, of the sender's own results only (`benchmark/stat.go` and `benchmark/result_recorder.go`
+/// of its version 0.3.0): milliseconds rounded half up, a rank without interpolation.
 pub(crate) fn websocket_bench(report: &LoadReport, out: &mut dyn Write) -> io::Result<()> {
     for step in &report.steps {
         let mut results: Vec<u64> = step
             .broadcasts
             .iter()
             .filter_map(|row| row.ack_us)
-            .map(|micros| micros / 1_000)
+            .map(|micros| (micros + 500) / 1_000)
             .collect();
         results.sort_unstable();
         // Its rank is the whole part of share times count, without interpolation.
@@ -60,11 +61,11 @@ pub(crate) fn websocket_bench(report: &LoadReport, out: &mut dyn Write) -> io::R
             results.get((results.len() * percent / 100).min(results.len().saturating_sub(1)))
         };
         let show = |value: Option<&u64>| {
-            value.map_or_else(|| "-".to_owned(), |millis| format!("{millis}ms"))
+            value.map_or_else(|| "-".to_owned(), |millis| format!("{millis:>3}ms"))
         };
         writeln!(
             out,
-            "clients: {:5}    95per-rtt: {:>6}    min-rtt: {:>6}    median-rtt: {:>6}    max-rtt: {:>6}",
+            "clients: {:5}    95per-rtt: {:>5}    min-rtt: {:>5}    median-rtt: {:>5}    max-rtt: {:>5}",
             step.clients,
             show(at(95)),
             show(results.first()),
@@ -113,7 +114,7 @@ mod tests {
 
     fn report() -> LoadReport {
         let row = |ack_us| BroadcastRow { ack_us: Some(ack_us), ..BroadcastRow::default() };
-        let broadcasts = (1..=100).map(|millis| row(millis * 1_000)).collect();
+        let broadcasts = (1..=100).map(|millis| row(millis * 1_000 - 500)).collect();
         let step = StepReport { clients: 1_000, broadcasts, ..StepReport::default() };
         LoadReport { steps: vec![step], ..LoadReport::default() }
     }
@@ -124,7 +125,7 @@ mod tests {
         websocket_bench(&report(), &mut out).unwrap();
         assert_eq!(
             String::from_utf8(out).unwrap(),
-            "clients:  1000    95per-rtt:   96ms    min-rtt:    1ms    median-rtt:   51ms    max-rtt:  100ms\n"
+            "clients:  1000    95per-rtt:  96ms    min-rtt:   1ms    median-rtt:  51ms    max-rtt: 100ms\n"
         );
     }
 

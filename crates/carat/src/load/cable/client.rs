@@ -13,6 +13,8 @@ pub(crate) enum State {
     Closed,
     /// Waiting for the connection.
     Connecting,
+    /// Waiting until the TLS handshake is done.
+    Securing,
     /// Waiting for the answer to the upgrade.
     Upgrading,
     /// Waiting for the welcome.
@@ -28,7 +30,7 @@ pub(crate) enum State {
 impl State {
     /// Whether it is on its way to being subscribed.
     pub(crate) fn is_opening(self) -> bool {
-        matches!(self, Self::Connecting | Self::Upgrading | Self::Welcoming | Self::Subscribing)
+        !matches!(self, Self::Closed | Self::Ready | Self::Gone)
     }
 }
 
@@ -43,10 +45,10 @@ pub(crate) struct Client {
     pub(crate) generation: u32,
     /// When its state began.
     pub(crate) since: Moment,
-    /// When it last said anything, in milliseconds.
-    pub(crate) heard_ms: u64,
+    /// When it last said anything, in milliseconds; these two are as short as they may be, for there are many of them.
+    pub(crate) heard_ms: u32,
     /// The first broadcast that it will receive.
-    pub(crate) joined: u64,
+    pub(crate) joined: u32,
     pub(crate) inbox: Inbox,
     /// What the kernel did not take yet, or the beginning of the answer to the upgrade.
     pub(crate) rest: Vec<u8>,
@@ -89,7 +91,9 @@ impl Client {
     /// Sends what was kept.
     pub(crate) fn flush(&mut self) -> io::Result<()> {
         let Some(wire) = &mut self.wire else { return Ok(()) };
-        if self.rest.is_empty() {
+        wire.flush()?;
+        // During the upgrade the rest is what was received, not what is to be sent.
+        if self.rest.is_empty() || self.state == State::Upgrading {
             return Ok(());
         }
         match wire.write(&self.rest) {
@@ -102,4 +106,4 @@ impl Client {
     }
 }
 
-const _: () = assert!(size_of::<Client>() <= 96, "a connection costs as little as it can");
+const _: () = assert!(size_of::<Client>() <= 72, "a connection costs as little as it can");

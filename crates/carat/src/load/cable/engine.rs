@@ -9,11 +9,13 @@ use crate::load::cable::flight::{Effect, Flights};
 use crate::load::cable::frame::{Inbox, Kind, Message};
 use crate::load::cable::handshake::{Upgrade, key_of, read_answer};
 use crate::load::cable::message::{Heard, Tongue};
+use crate::load::cable::shards::{Announced, Shard};
 use crate::load::cable::tally::{Tally, count};
 use crate::load::clock::{Moment, StampClock};
 use crate::load::durations::Durations;
 use crate::load::meter::Meter;
 use crate::load::net::{Poller, Ready, Receipt};
+use crate::load::tls::{explain, is_hopeless};
 use crate::load::wire::Dialer;
 use crate::model::load::CableLoad;
 use rand::{RngExt, SeedableRng};
@@ -28,8 +30,14 @@ pub(crate) const BUFFER: usize = 64 * 1024;
 const PER_SOURCE: u32 = 20_000;
 /// How long a lost connection waits before it comes back, in nanoseconds like all that follow.
 const BACKOFF: u64 = 500_000_000;
+/// How long a subscription may stay unconfirmed before it is asked for again, as Action Cable's own client does
+/// (`subscription_guarantor.js` of Rails 7.0 and newer).
+const ASK_AGAIN: u64 = 500_000_000;
 /// A handshake this long has lost its first packet: the kernel sends it again after a second (RFC 6298).
 const SLOW_CONNECT: u64 = 900_000_000;
+
+/// The poller's token of other threads' news.
+const NEWS: u64 = u64::MAX;
 
 /// Durations of the stages of a connection.
 #[derive(Debug, Default, Clone)]
@@ -44,6 +52,7 @@ pub(crate) struct StageTimes {
 pub(crate) struct Engine<'a> {
     pub(crate) load: &'a CableLoad,
     pub(crate) board: &'a Board,
+    pub(crate) shard: Shard<'a>,
     dialer: &'a Dialer,
     upgrade: Upgrade,
     subscribe: String,
@@ -54,11 +63,11 @@ pub(crate) struct Engine<'a> {
     pub(crate) opening: u32,
     pub(crate) gone: u32,
     pub(crate) flights: Flights,
-    /// Set when a broadcast is done with the delivery just read.
-    pub(crate) settled: u32,
     pub(crate) acked: u32,
     pub(crate) stages: StageTimes,
     pub(crate) poller: Poller,
+    /// When silent and hanging connections were last looked after.
+    looked: Moment,
     pub(crate) stamps: StampClock,
     buffer: Vec<u8>,
     pub(crate) random: ChaCha8Rng,
@@ -75,29 +84,32 @@ impl<'a> Engine<'a> {
         load: &'a CableLoad,
         dialer: &'a Dialer,
         board: &'a Board,
-        run: u32,
+        shard: Shard<'a>,
     ) -> io::Result<Self> {
-        let tongue = Tongue::new(load, run);
+        let tongue = Tongue::new(load, std::process::id());
+        let poller = Poller::new(1024)?;
+        poller.add(shard.shards.wake(shard.index), NEWS)?;
         Ok(Self {
             load,
             board,
+            shard,
             dialer,
             upgrade: Upgrade::new(load, dialer.target()),
             subscribe: tongue.subscribe(),
             tongue,
-            clients: Vec::with_capacity((load.steps * load.step_size) as usize),
+            clients: Vec::with_capacity((load.steps * shard.part(load.step_size)) as usize),
             waiting: VecDeque::new(),
             backing_off: VecDeque::new(),
             opening: 0,
             gone: 0,
             flights: Flights::default(),
-            settled: 0,
             acked: 0,
             stages: StageTimes::default(),
-            poller: Poller::new(1024)?,
+            poller,
+            looked: Moment::now(),
             stamps: StampClock::default(),
             buffer: vec![0; BUFFER],
-            random: ChaCha8Rng::seed_from_u64(load.options.seed),
+            random: ChaCha8Rng::seed_from_u64(load.options.seed.wrapping_add(shard.index.into())),
             meter: Meter::begin(Moment::now()),
             tally: Tally::default(),
         })
@@ -120,7 +132,7 @@ impl<'a> Engine<'a> {
         while self.backing_off.front().is_some_and(|(until, _)| *until <= now) {
             self.waiting.extend(self.backing_off.pop_front().map(|(_, place)| place));
         }
-        while self.opening < self.load.ramp {
+        while self.opening < self.shard.part(self.load.ramp).max(1) {
             let Some(place) = self.waiting.pop_front() else { return };
             self.dial(place);
         }
@@ -131,14 +143,20 @@ impl<'a> Engine<'a> {
         self.stamps.sample(now);
         self.meter.tick(now);
         let timeout = crate::load::clock::nanos_of(self.load.options.timeout_s);
-        let stale_ms = (self.load.stale_s * 1e3) as u64;
+        let looked = std::mem::replace(&mut self.looked, now);
+        let stale_ms = (self.load.stale_s * 1e3) as u32;
         for place in 0..self.clients.len() as u32 {
             let client = &mut self.clients[place as usize];
             if client.state.is_opening() && now.since(client.since) > timeout {
                 self.lose(place, "handshake timed out", true);
+            } else if client.state == State::Subscribing
+                && now.since(client.since) / ASK_AGAIN > looked.since(client.since) / ASK_AGAIN
+            {
+                self.tally.asked_again += 1;
+                self.subscribe(place);
             } else if client.state == State::Ready
                 && !client.stale
-                && now.millis().saturating_sub(client.heard_ms) > stale_ms
+                && (now.millis() as u32).wrapping_sub(client.heard_ms) > stale_ms
             {
                 client.stale = true;
                 self.tally.ping_gaps += 1;
@@ -157,15 +175,39 @@ impl<'a> Engine<'a> {
         }
         let nth = self.random.random_range(0..ready);
         let Some(place) = self.flights.nth_ready(nth) else { return false };
-        let text = self.tongue.broadcast(self.flights.next_number());
         let mask = self.random.random();
-        let sent = Moment::now();
-        self.flights.send(place, intended, sent, self.load.result.is_some());
+        let (thread, sent) = (self.shard.index, Moment::now());
+        let number = self.shard.shards.announce(Announced { thread, place, intended, sent });
+        self.catch_up();
+        let text = self.tongue.broadcast(number);
         let client = &mut self.clients[place as usize];
         if client.send_frame(Kind::Text, text.as_bytes(), mask).is_err() {
             self.lose(place, "reset", true);
         }
         true
+    }
+
+    /// Takes note of what has been announced, by this thread and by others.
+    pub(crate) fn catch_up(&mut self) {
+        let Shard { shards, index } = self.shard;
+        while let Some(next) = shards.announced(self.flights.next_number()) {
+            let own = next.thread == index;
+            let (sender, ack_due) = (own.then_some(next.place), own && self.load.result.is_some());
+            if self.flights.send(sender, next.intended, next.sent, ack_due) {
+                shards.settle(index, self.flights.next_number() - 1, false);
+            }
+        }
+    }
+
+    /// Gives up what was sent before `before`.
+    pub(crate) fn give_up(&mut self, before: Moment) {
+        for number in self.flights.give_up(before) {
+            self.shard.shards.settle(self.shard.index, number, true);
+        }
+    }
+
+    fn settle(&self, number: u64) {
+        self.shard.shards.settle(self.shard.index, number, false);
     }
 
     /// Messages that had to be parsed in full.
@@ -182,8 +224,9 @@ impl<'a> Engine<'a> {
     }
 
     fn source(&self, place: u32) -> Option<Ipv4Addr> {
-        let last = (2 + place / PER_SOURCE).min(254) as u8;
-        let rotate = place >= PER_SOURCE && self.dialer.target().address.is_loopback_v4();
+        let number = self.shard.number(place);
+        let last = (2 + number / PER_SOURCE).min(254) as u8;
+        let rotate = number >= PER_SOURCE && self.dialer.target().address.is_loopback_v4();
         rotate.then_some(Ipv4Addr::new(127, 0, 0, last))
     }
 
@@ -221,7 +264,9 @@ impl<'a> Engine<'a> {
         if state.is_opening() {
             self.opening -= 1;
         } else if state == State::Ready {
-            self.settled += self.flights.leave(place);
+            for number in self.flights.leave(place) {
+                self.settle(number);
+            }
         }
         if comes_back {
             self.backing_off.push_back((Moment::now().after(BACKOFF), place));
@@ -232,6 +277,10 @@ impl<'a> Engine<'a> {
     }
 
     fn on_ready(&mut self, ready: Ready) {
+        if ready.token == NEWS {
+            // Seen by having woken up; edge-triggered, so it need not be read.
+            return;
+        }
         let place = ready.token as u32;
         let client = &mut self.clients[place as usize];
         if client.generation != (ready.token >> 32) as u32 {
@@ -241,8 +290,11 @@ impl<'a> Engine<'a> {
             if !self.finish_connect(place, ready) {
                 return;
             }
-        } else if ready.writable && client.state != State::Upgrading && client.flush().is_err() {
+        } else if ready.writable && client.flush().is_err() {
             return self.lose(place, "reset", true);
+        }
+        if self.clients[place as usize].state == State::Securing && !self.secure(place) {
+            return;
         }
         if ready.readable {
             self.read(place, ready.hung_up);
@@ -261,8 +313,26 @@ impl<'a> Engine<'a> {
         if Moment::now().since(client.since) > SLOW_CONNECT {
             self.meter.own.slow_connects += 1;
         }
+        client.state = State::Securing;
+        true
+    }
+
+    /// Whether the TLS handshake is done now and the upgrade asked for; a plain connection has no handshake to do.
+    fn secure(&mut self, place: u32) -> bool {
+        let request = self.upgrade.request(&self.key(place));
+        let client = &mut self.clients[place as usize];
+        let Some(wire) = &mut client.wire else { return false };
+        match wire.shake() {
+            Ok(true) => {}
+            Ok(false) => return false,
+            Err(error) => {
+                let hopeless = is_hopeless(&error);
+                self.tally.tls = self.tally.tls.take().or(hopeless.then(|| explain(&error)));
+                self.lose(place, "TLS handshake failed", !hopeless);
+                return false;
+            }
+        }
         client.state = State::Upgrading;
-        let request = self.upgrade.request(&key_of(self.load.options.seed, place));
         // The request is far smaller than a socket's buffer, so it is taken whole.
         if client.send(&request).is_err() {
             self.lose(place, "reset", true);
@@ -272,6 +342,7 @@ impl<'a> Engine<'a> {
     }
 
     fn read(&mut self, place: u32, hung_up: bool) {
+        let mut backlog = 0;
         loop {
             let client = &mut self.clients[place as usize];
             let Some(wire) = &mut client.wire else { return };
@@ -287,8 +358,10 @@ impl<'a> Engine<'a> {
             if stamped.is_some() {
                 self.meter.own.lag.record(read.since(arrived));
             }
-            self.meter.note_backlog(receipt.length);
-            client.heard_ms = read.millis();
+            // TLS hands out a record at a time, so what was waiting is the sum of the reads.
+            backlog += receipt.length;
+            self.meter.note_backlog(backlog);
+            client.heard_ms = read.millis() as u32;
             client.stale = false;
             let buffer = std::mem::take(&mut self.buffer);
             self.take(place, &buffer[..receipt.length], arrived);
@@ -307,11 +380,16 @@ impl<'a> Engine<'a> {
         }
     }
 
+    fn key(&self, place: u32) -> String {
+        key_of(self.load.options.seed, self.shard.number(place))
+    }
+
     fn take_answer(&mut self, place: u32, bytes: &[u8], arrived: Moment) {
+        let key = self.key(place);
         let client = &mut self.clients[place as usize];
         let mut whole = std::mem::take(&mut client.rest);
         whole.extend_from_slice(bytes);
-        match read_answer(&whole, &key_of(self.load.options.seed, place)) {
+        match read_answer(&whole, &key) {
             Ok(None) => client.rest = whole,
             Ok(Some(end)) => {
                 self.stages.connect.record(arrived.since(client.since));
@@ -379,16 +457,22 @@ impl<'a> Engine<'a> {
     fn on_text(&mut self, place: u32, text: &[u8], arrived: Moment) {
         match self.tongue.hear(text) {
             Heard::Broadcast(number) => {
-                let joined = self.clients[place as usize].joined;
+                if number >= self.flights.next_number() {
+                    self.catch_up();
+                }
+                let joined = u64::from(self.clients[place as usize].joined);
                 match self.flights.deliver(number, place, joined, arrived) {
-                    Effect::Done => self.settled += 1,
+                    Effect::Done => self.settle(number),
                     Effect::Surplus => self.tally.duplicate += 1,
                     Effect::Late => self.tally.late += 1,
                     Effect::Counted | Effect::Early => {}
                 }
             }
             Heard::Result(number) => match self.flights.acknowledge(number, place, arrived) {
-                Effect::Done => (self.settled, self.acked) = (self.settled + 1, self.acked + 1),
+                Effect::Done => {
+                    self.acked += 1;
+                    self.settle(number);
+                }
                 Effect::Counted => self.acked += 1,
                 Effect::Late => self.tally.late += 1,
                 Effect::Surplus | Effect::Early => self.tally.duplicate += 1,
@@ -407,7 +491,6 @@ impl<'a> Engine<'a> {
     }
 
     fn on_welcome(&mut self, place: u32, arrived: Moment) {
-        let mask = self.random.random();
         let client = &mut self.clients[place as usize];
         if client.state != State::Welcoming {
             return;
@@ -415,12 +498,20 @@ impl<'a> Engine<'a> {
         self.stages.welcome.record(arrived.since(client.since));
         client.state = State::Subscribing;
         client.since = Moment::now();
+        self.subscribe(place);
+    }
+
+    fn subscribe(&mut self, place: u32) {
+        let mask = self.random.random();
+        let client = &mut self.clients[place as usize];
         if client.send_frame(Kind::Text, self.subscribe.as_bytes(), mask).is_err() {
             self.lose(place, "reset", true);
         }
     }
 
     fn on_confirmed(&mut self, place: u32, arrived: Moment) {
+        // What is announced by now was sent before this connection could have it.
+        self.catch_up();
         let client = &mut self.clients[place as usize];
         if client.state != State::Subscribing {
             return;
@@ -428,7 +519,7 @@ impl<'a> Engine<'a> {
         self.stages.confirm.record(arrived.since(client.since));
         client.state = State::Ready;
         client.since = arrived;
-        client.joined = self.flights.join(place);
+        client.joined = self.flights.join(place) as u32;
         self.opening -= 1;
     }
 }

@@ -11,11 +11,12 @@ use std::collections::VecDeque;
 /// Broadcasts of a step that are kept in full; beyond, the oldest that are done leave only their row.
 const KEPT: usize = 4096;
 
-/// One broadcast.
+/// One broadcast, as far as it concerns this thread's connections.
 #[derive(Debug)]
 struct Flight {
     number: u64,
-    sender: u32,
+    /// None where another thread's connection sent it.
+    sender: Option<u32>,
     intended: Moment,
     sent: Moment,
     /// Who still has to receive it; empty once nobody has.
@@ -62,10 +63,8 @@ pub(crate) struct Flights {
 pub(crate) struct FlightTimes {
     pub(crate) complete: Durations,
     pub(crate) delivery: Durations,
-    pub(crate) first: Durations,
     pub(crate) own: Durations,
     pub(crate) ack: Durations,
-    pub(crate) spread: Durations,
 }
 
 impl Flights {
@@ -82,25 +81,25 @@ impl Flights {
         self.next
     }
 
-    /// Notes that a connection is lost and says how many broadcasts are done because nobody waits for it any more.
-    pub(crate) fn leave(&mut self, place: u32) -> u32 {
+    /// Notes that a connection is lost and says which broadcasts are done because nobody waits for them any more.
+    pub(crate) fn leave(&mut self, place: u32) -> Vec<u64> {
         let (word, bit) = bit_of(place);
         match self.ready.get_mut(word) {
             Some(ready) if *ready & bit != 0 => *ready &= !bit,
-            _ => return 0,
+            _ => return Vec::new(),
         }
         self.ready_count -= 1;
-        let mut done = 0;
+        let mut done = Vec::new();
         for flight in self.flights.iter_mut().filter(|flight| !flight.done) {
             if flight.due.get(word).is_some_and(|due| due & bit != 0) {
                 flight.due[word] &= !bit;
                 flight.left -= 1;
                 self.lost += 1;
             }
-            flight.ack_due &= flight.sender != place;
-            done += u32::from(flight.settle(&mut self.times));
+            flight.ack_due &= flight.sender != Some(place);
+            done.extend(flight.settle(&mut self.times).then_some(flight.number));
         }
-        self.open -= done;
+        self.open -= done.len() as u32;
         done
     }
 
@@ -135,15 +134,22 @@ impl Flights {
         self.next
     }
 
-    /// Notes a broadcast that is being sent.
-    pub(crate) fn send(&mut self, sender: u32, intended: Moment, sent: Moment, ack_due: bool) {
+    /// Notes the next broadcast, sent by a place of this thread or by another's, and says whether it is done already
+    /// because nobody here waits for it.
+    pub(crate) fn send(
+        &mut self,
+        sender: Option<u32>,
+        intended: Moment,
+        sent: Moment,
+        ack_due: bool,
+    ) -> bool {
         if self.flights.len() == KEPT && self.flights.front().is_some_and(|flight| flight.done) {
             self.rows.extend(self.flights.pop_front().map(|flight| flight.row));
             self.first += 1;
         }
         let row = BroadcastRow {
             number: self.next,
-            sender,
+            sender: sender.unwrap_or(u32::MAX),
             intended_us: intended.0 / 1_000,
             sent_us: sent.since(intended) / 1_000,
             expected: self.ready_count,
@@ -163,6 +169,7 @@ impl Flights {
         });
         self.next += 1;
         self.open += 1;
+        matches!(self.settle(self.next - 1), Effect::Done)
     }
 
     /// Notes a delivery to a connection that subscribed before broadcast `joined`.
@@ -192,7 +199,7 @@ impl Flights {
         flight.last = flight.last.max(arrived);
         let first = flight.row.first_us.get_or_insert(u64::MAX);
         *first = (*first).min(after / 1_000);
-        if flight.sender == place {
+        if flight.sender == Some(place) {
             flight.row.own_us = Some(after / 1_000);
             self.times.own.record(after);
         }
@@ -204,7 +211,7 @@ impl Flights {
         let Some(flight) = find(&mut self.flights, self.first, number) else {
             return Effect::Late;
         };
-        if flight.sender != place || flight.row.ack_us.is_some() {
+        if flight.sender != Some(place) || flight.row.ack_us.is_some() {
             return Effect::Surplus;
         }
         let after = arrived.since(flight.intended);
@@ -225,12 +232,16 @@ impl Flights {
         Effect::Counted
     }
 
-    /// Gives up the broadcasts that were sent before `before` and says how many.
-    pub(crate) fn give_up(&mut self, before: Moment) -> u32 {
+    /// Gives up the broadcasts that were sent before `before` and says which.
+    pub(crate) fn give_up(&mut self, before: Moment) -> Vec<u64> {
         let late = self.flights.iter_mut().filter(|flight| !flight.done && flight.sent < before);
-        let count = late.map(|flight| flight.done = true).count() as u32;
-        self.open -= count;
-        count
+        let given_up = late.map(|flight| {
+            flight.done = true;
+            flight.number
+        });
+        let given_up: Vec<u64> = given_up.collect();
+        self.open -= given_up.len() as u32;
+        given_up
     }
 
     /// Ends the step: its rows, and its distributions.
@@ -255,9 +266,6 @@ impl Flight {
             if self.row.received == self.row.expected {
                 self.row.complete_us = Some(after / 1_000);
                 times.complete.record(after);
-                let first = self.row.first_us.unwrap_or_default();
-                times.first.record(first * 1_000);
-                times.spread.record(after.saturating_sub(first * 1_000));
             }
         }
         self.done = self.left == 0 && !self.ack_due;
@@ -287,7 +295,7 @@ mod tests {
         for place in 0..clients {
             flights.join(place);
         }
-        flights.send(1, Moment(1_000_000), Moment(2_000_000), ack);
+        flights.send(Some(1), Moment(1_000_000), Moment(2_000_000), ack);
         flights
     }
 
@@ -317,7 +325,7 @@ mod tests {
         assert_eq!(flights.deliver(0, 0, 0, at(6)), Effect::Surplus);
         flights.deliver(0, 1, 0, at(6));
         assert_eq!(flights.open(), 1);
-        assert_eq!(flights.give_up(at(100)), 1);
+        assert_eq!(flights.give_up(at(100)), [0]);
         let row = flights.finish().0[0];
         assert_eq!((row.expected, row.received, row.duplicate), (3, 2, 1));
         assert_eq!(row.complete_us, None);
@@ -328,9 +336,20 @@ mod tests {
         let mut flights = flights(3, true);
         flights.deliver(0, 0, 0, at(5));
         flights.deliver(0, 2, 0, at(5));
-        assert_eq!(flights.leave(1), 1);
+        assert_eq!(flights.leave(1), [0]);
         assert_eq!((flights.open(), flights.lost, flights.ready()), (0, 1, 2));
         assert_eq!(flights.finish().0[0].complete_us, None);
+    }
+
+    #[test]
+    fn another_threads_broadcast_is_done_when_this_threads_connections_have_it() {
+        let mut flights = Flights::default();
+        assert!(flights.send(None, at(1), at(1), false), "nobody here waits for it");
+        flights.join(0);
+        assert!(!flights.send(None, at(1), at(1), false));
+        assert_eq!(flights.acknowledge(1, 0, at(2)), Effect::Surplus);
+        assert_eq!(flights.deliver(1, 0, 1, at(3)), Effect::Done);
+        assert_eq!((flights.finish().1.own.count(), flights.open()), (0, 0));
     }
 
     #[test]
@@ -356,7 +375,7 @@ mod tests {
         let mut flights = flights(1, false);
         for number in 0..10_000 {
             assert_eq!(flights.deliver(number, 0, 0, at(5)), Effect::Done);
-            flights.send(0, at(5), at(5), false);
+            flights.send(Some(0), at(5), at(5), false);
         }
         assert!(flights.flights.len() <= KEPT);
         assert_eq!(flights.finish().0.len(), 10_001);

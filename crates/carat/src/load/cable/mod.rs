@@ -5,8 +5,10 @@ mod engine;
 mod flight;
 pub mod frame;
 pub mod handshake;
+mod merge;
 pub mod message;
 mod run;
+mod shards;
 mod steps;
 mod tally;
 

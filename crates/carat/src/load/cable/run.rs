@@ -2,6 +2,8 @@
 
 use crate::load::board::Board;
 use crate::load::cable::engine::{BUFFER, Engine};
+use crate::load::cable::merge::merge;
+use crate::load::cable::shards::{Shard, Shards};
 use crate::load::cable::steps::Steps;
 use crate::load::cable::tally::{Tally, list};
 use crate::load::error::LoadError;
@@ -14,22 +16,43 @@ use crate::model::load::{CableLoad, LoadReport, Pace, Severity, StepReport, Time
 use crate::model::metric::requests_needed;
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::thread;
 
 /// Default microseconds between two wake-ups.
 const QUANTUM_US: u32 = 1_000;
 
-/// Drives the load.
+/// Drives the load, one thread per board.
 ///
 /// # Errors
 /// Where the server cannot be addressed or the kernel has no room for the connections.
-pub(crate) fn run(load: &CableLoad, board: &Board) -> Result<LoadReport, LoadError> {
+pub(crate) fn run(load: &CableLoad, boards: &[Board]) -> Result<LoadReport, LoadError> {
     let proc_root = Path::new("/proc");
-    raise_descriptors(u64::from(load.steps) * u64::from(load.step_size))?;
-    let dialer = Dialer::new(resolve(&load.url)?)?;
+    // Every thread has its poller and what wakes it.
+    let threads = 2 * u64::from(load.threads());
+    raise_descriptors(u64::from(load.steps) * u64::from(load.step_size) + threads)?;
+    let dialer = Dialer::new(resolve(&load.url)?, &load.options)?;
     let dropped = read_listen_overflows(proc_root);
-    let engine =
-        Engine::new(load, &dialer, board, std::process::id()).map_err(LoadError::Kernel)?;
-    let tally = Steps::new(engine, quantum(load)).run().map_err(LoadError::Kernel)?;
+    let shards = Shards::new(boards.len() as u32).map_err(LoadError::Kernel)?;
+    let tallies: Vec<_> = thread::scope(|scope| {
+        let threads: Vec<_> = (0..)
+            .zip(boards)
+            .map(|(index, board)| {
+                let (shard, dialer) = (Shard { shards: &shards, index }, &dialer);
+                scope.spawn(move || {
+                    let engine = Engine::new(load, dialer, board, shard);
+                    let engine = engine.inspect_err(|_| shard.shards.abandon(index));
+                    engine.and_then(|engine| Steps::new(engine, quantum(load)).run())
+                })
+            })
+            .collect();
+        threads.into_iter().map(thread::ScopedJoinHandle::join).collect()
+    });
+    let mut parts = Vec::new();
+    for one in tallies {
+        parts.push(one.map_err(|_| LoadError::Panicked)?.map_err(LoadError::Kernel)?);
+    }
+    let mut tally = merge(parts);
+    tally.given_up = shards.given_up();
     let drops = read_listen_overflows(proc_root)
         .zip(dropped)
         .map(|(after, before)| after.saturating_sub(before));
@@ -125,12 +148,15 @@ fn findings(load: &CableLoad, tally: &Tally, seconds: f64, syn_drops: Option<u64
     let quantum = quantum(load) as f64 / 1e9;
     let own = &tally.own;
     let median = tally.delivery.quantile(0.5);
-    findings.own(&OwnFacts { own, seconds, threads: 1, quantum, median, syn_drops });
+    let threads = load.threads();
+    findings.own(&OwnFacts { own, seconds, threads, quantum, median, syn_drops });
     findings
 }
 
 fn connection_findings(load: &CableLoad, tally: &Tally, findings: &mut Findings) {
-    if let Some((ready, asked)) = tally.not_ready {
+    if let Some(problem) = &tally.tls {
+        findings.add("tls", Severity::Fatal, problem.clone());
+    } else if let Some((ready, asked)) = tally.not_ready {
         let why = if tally.refused.is_empty() && tally.disconnects.is_empty() {
             "no answer came in time".to_owned()
         } else {
@@ -145,6 +171,13 @@ fn connection_findings(load: &CableLoad, tally: &Tally, findings: &mut Findings)
         let asked = u64::from(load.steps) * u64::from(load.step_size);
         let message = format!("connections were lost ({})", list(&tally.disconnects));
         findings.share("disconnects", lost, asked, &message);
+    }
+    if tally.asked_again > 0 {
+        let message = format!(
+            "{} times a subscription was asked for again after half a second without an answer, as browsers do: the server is slow to confirm",
+            tally.asked_again
+        );
+        findings.add("asked-again", Severity::Info, message);
     }
     if tally.ping_gaps > 0 {
         let message = format!(

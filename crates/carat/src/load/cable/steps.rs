@@ -2,11 +2,13 @@
 
 use crate::load::board::Board;
 use crate::load::cable::engine::{Engine, StageTimes};
+use crate::load::cable::flight::FlightTimes;
+use crate::load::cable::shards::Shard;
 use crate::load::cable::tally::Tally;
 use crate::load::clock::{Moment, nanos_of};
 use crate::load::meter::{Meter, Own};
-use crate::load::supply::{Plan, Supply};
-use crate::model::load::{BroadcastEnd, Pace, StepReport};
+use crate::load::supply::{Plan, Supply, part};
+use crate::model::load::{BroadcastEnd, BroadcastRow, Pace};
 use std::io;
 use std::time::Duration;
 
@@ -15,7 +17,22 @@ const LOOK: u64 = 100_000_000;
 /// Broadcasts of an open load that may be under way; more are sent late, and counted so.
 const OPEN_MAX: u32 = 4096;
 
-/// A run through all steps.
+/// One thread's part of a step.
+#[derive(Debug)]
+pub(crate) struct StepPart {
+    pub(crate) clients: u32,
+    pub(crate) ramp_s: f64,
+    pub(crate) begun: Moment,
+    pub(crate) ended: Moment,
+    /// Broadcasts that this thread sent, and the last of them.
+    pub(crate) sent: u64,
+    pub(crate) last_send: Moment,
+    pub(crate) rows: Vec<BroadcastRow>,
+    pub(crate) times: FlightTimes,
+    pub(crate) stages: StageTimes,
+}
+
+/// One thread's run through all steps.
 #[derive(Debug)]
 pub(crate) struct Steps<'a> {
     engine: Engine<'a>,
@@ -23,9 +40,18 @@ pub(crate) struct Steps<'a> {
     timeout: u64,
     next_look: Moment,
     woken: Moment,
-    begun: Moment,
-    done: u64,
+    /// Stretches of the run behind this thread: every step has its ramp and its broadcasts.
+    stretch: u32,
+    sent: u32,
     received: u64,
+}
+
+impl Drop for Steps<'_> {
+    fn drop(&mut self) {
+        // However this thread ends, the others do not wait for it.
+        let Shard { shards, index } = self.engine.shard;
+        shards.abandon(index);
+    }
 }
 
 impl<'a> Steps<'a> {
@@ -39,8 +65,8 @@ impl<'a> Steps<'a> {
             timeout,
             next_look: now,
             woken: now,
-            begun: now,
-            done: 0,
+            stretch: 0,
+            sent: 0,
             received: 0,
         }
     }
@@ -55,8 +81,8 @@ impl<'a> Steps<'a> {
             let Some(ramp_s) = self.ramp()? else { break };
             own.slow_connects += self.engine.meter.own.slow_connects;
             self.engine.meter = Meter::begin(Moment::now());
-            let step = self.step(ramp_s)?;
-            self.engine.tally.steps.push(step);
+            let part = self.step(ramp_s)?;
+            self.engine.tally.parts.push(part);
             let now = Moment::now();
             let meter = std::mem::replace(&mut self.engine.meter, Meter::begin(now));
             own.merge(&meter.end(now));
@@ -64,100 +90,136 @@ impl<'a> Steps<'a> {
         own.clock_steps = self.engine.stamps.steps();
         own.slow_connects += self.engine.meter.own.slow_connects;
         let parsed = self.engine.parsed();
-        let mut tally = self.engine.tally;
+        let mut tally = std::mem::take(&mut self.engine.tally);
         tally.lost = self.engine.flights.lost;
         tally.parsed = parsed;
         tally.own = own;
         Ok(tally)
     }
 
-    /// Adds a step's connections; the seconds it took, or nothing where some were not subscribed in time.
+    /// Adds a step's connections; the seconds it took, or nothing where some, of whatever thread, were not subscribed in
+    /// time.
     fn ramp(&mut self) -> io::Result<Option<f64>> {
+        let Shard { shards, index } = self.engine.shard;
         let begun = Moment::now();
-        self.engine.grow(self.engine.load.step_size);
+        self.engine.grow(self.engine.shard.part(self.engine.load.step_size));
         let deadline = begun.after(nanos_of(self.engine.load.ready_s));
-        loop {
+        self.stretch += 1;
+        let mut ramp_s = None;
+        while !shards.have_reached(self.stretch) {
             let (ready, asked) = (self.engine.flights.ready(), self.engine.asked());
             let now = Moment::now();
-            if ready == asked {
-                return Ok(Some(now.since(begun) as f64 / 1e9));
+            if ramp_s.is_none() && ready == asked {
+                ramp_s = Some(now.since(begun) as f64 / 1e9);
+                shards.reach(index, self.stretch);
+                continue;
             }
-            if now >= deadline || ready + self.engine.gone == asked {
+            let hopeless = ready + self.engine.gone == asked || self.engine.tally.tls.is_some();
+            let late = ramp_s.is_none() && (now >= deadline || hopeless);
+            if late || shards.is_abandoned() {
                 self.engine.tally.not_ready = Some((ready, asked));
                 return Ok(None);
             }
             self.turn(now.after(LOOK))?;
         }
+        Ok(ramp_s)
     }
 
     /// The broadcasts of a step, and the time after in which duplicates would come.
-    fn step(&mut self, ramp_s: f64) -> io::Result<StepReport> {
+    fn step(&mut self, ramp_s: f64) -> io::Result<StepPart> {
         let clients = self.engine.flights.ready();
         let begun = Moment::now();
-        if self.engine.tally.steps.is_empty() {
-            self.begun = begun;
+        if self.engine.tally.parts.is_empty() {
             Board::put(&self.engine.board.begun_ms, begun.millis());
         }
-        self.drive(begun)?;
+        let (sent, last_send) = self.drive(begun)?;
         let ended = Moment::now();
         let quiet = ended.after(nanos_of(self.engine.load.linger_s));
         while Moment::now() < quiet {
             self.turn(quiet)?;
         }
-        Ok(self.report(clients, ramp_s, (begun, ended)))
+        let (mut rows, times) = self.engine.flights.finish();
+        for row in rows.iter_mut().filter(|row| row.sender != u32::MAX) {
+            row.sender = self.engine.shard.number(row.sender);
+        }
+        self.received += times.delivery.count();
+        let stages = std::mem::take(&mut self.engine.stages);
+        Ok(StepPart { clients, ramp_s, begun, ended, sent, last_send, rows, times, stages })
     }
 
-    fn drive(&mut self, begun: Moment) -> io::Result<()> {
-        let load = self.engine.load;
-        let open = match load.pace {
-            Pace::Open { per_second, arrivals } => Some((per_second, arrivals)),
-            Pace::Closed { .. } => None,
-        };
-        let seed = load.options.seed.wrapping_add(self.engine.flights.next_number());
-        let count = Some(u64::from(load.broadcasts));
-        let mut supply = Supply::begin(&Plan { count, seconds: None, open, seed }, begun);
-        let first = self.engine.flights.next_number();
+    /// Sends this thread's broadcasts and waits until everybody's are over; how many, and when the last.
+    fn drive(&mut self, begun: Moment) -> io::Result<(u64, Moment)> {
+        let Shard { shards, index } = self.engine.shard;
+        let (mut supply, first) = (self.supply(begun), self.sent);
+        let open = supply.is_open();
         let mut last_send = begun;
         self.engine.acked = 0;
+        self.stretch += 1;
+        let mut all_sent = false;
         loop {
             let now = Moment::now();
+            self.engine.catch_up();
             while self.may_send(first) {
                 let Some(intended) = supply.next(now) else { break };
                 if !self.engine.broadcast(intended) {
                     break;
                 }
+                self.sent += 1;
                 last_send = Moment::now();
-                if open.is_some() {
+                if open {
                     self.engine.meter.own.late.record(last_send.since(intended));
                 }
             }
-            let given_up = self.engine.flights.give_up(Moment(now.0.saturating_sub(self.timeout)));
-            self.engine.tally.given_up += u64::from(given_up);
-            self.done += u64::from(std::mem::take(&mut self.engine.settled) + given_up);
+            self.engine.give_up(Moment(now.0.saturating_sub(self.timeout)));
             let stranded = self.engine.flights.ready() == 0 && self.engine.opening == 0;
-            if (supply.is_over(now) && self.engine.flights.open() == 0) || stranded {
-                break;
+            if !all_sent && (supply.is_over(now) || stranded) {
+                all_sent = true;
+                shards.reach(index, self.stretch);
             }
-            let full = !self.may_send(first);
-            let due = supply.due(now).filter(|_| !full);
+            // Once all have sent, nothing is announced any more.
+            let over = all_sent && shards.have_reached(self.stretch) && shards.open() == 0;
+            if over || shards.is_abandoned() {
+                return Ok((u64::from(self.sent - first), last_send));
+            }
+            let due = supply.due(now).filter(|_| !all_sent && self.may_send(first));
             self.turn(due.unwrap_or(now.after(LOOK)))?;
         }
-        if open.is_some() && last_send > begun && supply.handed() > 1 {
-            let span = last_send.since(begun) as f64 / 1e9;
-            self.engine.tally.rates.push((supply.handed() - 1) as f64 / span);
-        }
-        Ok(())
     }
 
-    /// Whether another broadcast may be under way.
-    fn may_send(&self, first: u64) -> bool {
-        let under_way = self.engine.flights.open();
+    /// This thread's part of a step's broadcasts.
+    fn supply(&self, begun: Moment) -> Supply {
+        let (load, shard) = (self.engine.load, self.engine.shard);
+        let threads = shard.shards.threads();
+        let (senders, open, offset) = match load.pace {
+            Pace::Open { per_second, arrivals } => {
+                let offset = f64::from(shard.index) / per_second;
+                (threads, Some((per_second / f64::from(threads), arrivals)), offset)
+            }
+            // A thread that may have none under way sends none.
+            Pace::Closed { at_once } => (threads.min(at_once), None, 0.0),
+        };
+        let sends = shard.index < senders;
+        let count = if sends { part(load.broadcasts.into(), shard.index, senders) } else { 0 };
+        let seed = load.options.seed.wrapping_add(self.engine.flights.next_number());
+        let seed = seed.wrapping_add(shard.index.into());
+        Supply::begin(
+            &Plan { count: Some(count), seconds: None, open, seed },
+            begun.after(nanos_of(offset)),
+        )
+    }
+
+    /// Whether another broadcast of this thread may be under way.
+    fn may_send(&self, first: u32) -> bool {
+        let Shard { shards, index } = self.engine.shard;
+        let under_way = self.sent - shards.over(index);
         match (self.engine.load.pace, self.engine.load.ends) {
             (Pace::Open { .. }, _) => under_way < OPEN_MAX,
-            (Pace::Closed { at_once }, BroadcastEnd::Everyone) => under_way < at_once,
-            (Pace::Closed { at_once }, BroadcastEnd::Own) => {
-                let sent = (self.engine.flights.next_number() - first) as u32;
-                under_way.min(sent - self.engine.acked.min(sent)) < at_once
+            (Pace::Closed { at_once }, end) => {
+                let senders = shards.threads().min(at_once);
+                let at_once = part(at_once.into(), index.min(senders - 1), senders) as u32;
+                let unanswered = (self.sent - first).saturating_sub(self.engine.acked);
+                under_way.min(if end == BroadcastEnd::Own { unanswered } else { u32::MAX })
+                    < at_once
             }
         }
     }
@@ -184,47 +246,15 @@ impl<'a> Steps<'a> {
 
     fn show(&self) {
         let (engine, board) = (&self.engine, self.engine.board);
+        let Shard { shards, index } = engine.shard;
         let received = self.received + engine.flights.times.delivery.count();
-        Board::put(&board.done, self.done);
+        Board::put(&board.done, shards.over(index).into());
         Board::put(&board.messages, received);
-        Board::put(&board.errors, engine.tally.given_up);
+        // What was given up is known of all together, so one thread says it for all.
+        Board::put(&board.errors, if index == 0 { shards.given_up() } else { 0 });
         Board::put(&board.connections, u64::from(engine.flights.ready()));
         Board::put_seconds(&board.p50_us, engine.flights.times.complete.quantile(0.5));
         Board::put_seconds(&board.p95_us, engine.flights.times.complete.quantile(0.95));
         Board::put_seconds(&board.lag_us, engine.meter.own.lag.quantile(0.99));
-    }
-
-    fn report(&mut self, clients: u32, ramp_s: f64, window: (Moment, Moment)) -> StepReport {
-        let (broadcasts, times) = self.engine.flights.finish();
-        let stages: StageTimes = std::mem::take(&mut self.engine.stages);
-        self.engine.tally.delivery.merge(&times.delivery);
-        self.received += times.delivery.count();
-        let named = [
-            ("complete", &times.complete),
-            ("delivery", &times.delivery),
-            ("first", &times.first),
-            ("own", &times.own),
-            ("ack", &times.ack),
-            ("spread", &times.spread),
-            ("connect", &stages.connect),
-            ("welcome", &stages.welcome),
-            ("confirm", &stages.confirm),
-        ];
-        let times = named.iter().filter_map(|(name, of)| Some(((*name).to_owned(), of.times()?)));
-        let sum = |of: fn(&crate::model::load::BroadcastRow) -> u32| -> u64 {
-            broadcasts.iter().map(|row| u64::from(of(row))).sum()
-        };
-        let (expected, received) = (sum(|row| row.expected), sum(|row| row.received));
-        StepReport {
-            clients,
-            ramp_s,
-            window_ms: (window.0.millis(), window.1.millis()),
-            times: times.collect(),
-            expected,
-            received,
-            missing: expected.saturating_sub(received),
-            duplicate: sum(|row| row.duplicate),
-            broadcasts,
-        }
     }
 }

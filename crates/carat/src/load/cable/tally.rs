@@ -1,5 +1,6 @@
 //! What a cable load counts beside its broadcasts.
 
+use crate::load::cable::steps::StepPart;
 use crate::load::durations::Durations;
 use crate::load::meter::Own;
 use crate::model::load::StepReport;
@@ -11,6 +12,9 @@ const REASONS: usize = 32;
 /// Counts of a whole run.
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
+    /// The steps as one thread saw them.
+    pub(crate) parts: Vec<StepPart>,
+    /// The steps of all threads.
     pub(crate) steps: Vec<StepReport>,
     pub(crate) delivery: Durations,
     /// Connections lost or refused, by reason.
@@ -29,9 +33,13 @@ pub(crate) struct Tally {
     pub(crate) lost: u64,
     /// Broadcasts that were given up before everybody had them.
     pub(crate) given_up: u64,
+    /// Subscriptions that were asked for again because no answer came.
+    pub(crate) asked_again: u64,
+    /// Why no TLS handshake with this server can succeed.
+    pub(crate) tls: Option<String>,
     /// Subscribed and asked for when a step could not begin.
     pub(crate) not_ready: Option<(u32, u32)>,
-    /// Reached and asked rates of open steps.
+    /// Sends per second that the steps reached.
     pub(crate) rates: Vec<f64>,
     pub(crate) parsed: u64,
     pub(crate) own: Own,

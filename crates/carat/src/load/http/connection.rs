@@ -12,10 +12,19 @@ pub(crate) enum State {
     Closed,
     /// Waiting until the connection is made.
     Connecting,
+    /// Waiting until the TLS handshake is done.
+    Securing,
     /// Open, without a job.
     Idle,
     /// Waiting for a response.
     Busy,
+}
+
+impl State {
+    /// Whether it is on its way to being open.
+    pub(crate) fn is_opening(self) -> bool {
+        matches!(self, Self::Connecting | Self::Securing)
+    }
 }
 
 /// One request that has to be answered.

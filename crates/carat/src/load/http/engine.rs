@@ -13,6 +13,7 @@ use crate::load::http::tally::{Fault, Tally};
 use crate::load::meter::Meter;
 use crate::load::net::{Poller, Ready, Receipt};
 use crate::load::supply::{Plan, Supply};
+use crate::load::tls::{explain, is_hopeless};
 use crate::load::wire::Dialer;
 use std::collections::VecDeque;
 use std::io;
@@ -69,7 +70,7 @@ pub(crate) struct Engine<'a> {
     next_tick: Moment,
     woken: Moment,
     poller: Poller,
-    stamps: StampClock,
+    pub(crate) stamps: StampClock,
     buffer: Vec<u8>,
     chooser: Chooser,
     meter: Meter,
@@ -215,7 +216,7 @@ impl<'a> Engine<'a> {
         let timeout = nanos_of(self.share.timeout_s);
         for place in 0..self.connections.len() {
             let connection = &self.connections[place];
-            let waits = matches!(connection.state, State::Connecting | State::Busy);
+            let waits = connection.state.is_opening() || connection.state == State::Busy;
             if waits && now.since(connection.since) > timeout {
                 self.fail(place as u32, Fault::Timeout);
             }
@@ -283,6 +284,9 @@ impl<'a> Engine<'a> {
         {
             return;
         }
+        if self.connections[index].state == State::Securing && !self.secure(place) {
+            return;
+        }
         let connection = &self.connections[index];
         if ready.writable && connection.state == State::Busy {
             self.transmit(place);
@@ -303,11 +307,29 @@ impl<'a> Engine<'a> {
             self.fail(place, Fault::Connect);
             return false;
         }
-        self.connecting -= 1;
-        self.refused = None;
         if Moment::now().since(connection.since) > SLOW_CONNECT {
             self.meter.own.slow_connects += 1;
         }
+        connection.state = State::Securing;
+        true
+    }
+
+    /// Whether the TLS handshake is done now; a plain connection has none to do.
+    fn secure(&mut self, place: u32) -> bool {
+        let connection = &mut self.connections[place as usize];
+        let Some(wire) = &mut connection.wire else { return false };
+        match wire.shake() {
+            Ok(true) => {}
+            Ok(false) => return false,
+            Err(error) => {
+                self.tally.gone |= is_hopeless(&error);
+                self.tally.tls = Some(explain(&error));
+                self.fail(place, Fault::Tls);
+                return false;
+            }
+        }
+        self.connecting -= 1;
+        self.refused = None;
         connection.state = State::Idle;
         if connection.job.is_some() {
             self.begin_request(place);
@@ -340,6 +362,9 @@ impl<'a> Engine<'a> {
     fn transmit(&mut self, place: u32) {
         let connection = &mut self.connections[place as usize];
         let (Some(job), Some(wire)) = (connection.job, &mut connection.wire) else { return };
+        if wire.flush().is_err() {
+            return self.broken(place);
+        }
         let request = &self.requests.at(job.route).bytes;
         while connection.written < request.len() {
             match wire.write(&request[connection.written..]) {
@@ -427,8 +452,8 @@ impl<'a> Engine<'a> {
     fn broken(&mut self, place: u32) {
         let connection = &mut self.connections[place as usize];
         let Some(job) = connection.job.as_mut().filter(|_| connection.state == State::Busy) else {
-            let connecting = connection.state == State::Connecting;
-            return if connecting { self.fail(place, Fault::Connect) } else { connection.close() };
+            let opening = connection.state.is_opening();
+            return if opening { self.fail(place, Fault::Connect) } else { connection.close() };
         };
         let expected = self.requests.at(job.route).body();
         if let Ok(whole) = connection.response.end(expected) {
@@ -445,10 +470,10 @@ impl<'a> Engine<'a> {
     /// Gives up on a connection and on its job, if it has one.
     fn fail(&mut self, place: u32, fault: Fault) {
         let connection = &mut self.connections[place as usize];
-        if connection.state == State::Connecting {
+        if connection.state.is_opening() {
             self.connecting -= 1;
         }
-        if fault == Fault::Connect {
+        if matches!(fault, Fault::Connect | Fault::Tls) {
             self.refused.get_or_insert_with(Moment::now);
         }
         connection.close();

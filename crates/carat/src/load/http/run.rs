@@ -8,7 +8,7 @@ use crate::load::http::requests::Requests;
 use crate::load::http::tally::Tally;
 use crate::load::limits::raise_descriptors;
 use crate::load::meter::{read_listen_overflows, read_rss_peak};
-use crate::load::supply::Plan;
+use crate::load::supply::{Plan, part};
 use crate::load::target::resolve;
 use crate::load::wire::Dialer;
 use crate::model::load::{Amount, HttpLoad, LoadReport, Pace, Severity};
@@ -24,7 +24,7 @@ use std::thread;
 pub(crate) fn run(load: &HttpLoad, boards: &[Board]) -> Result<LoadReport, LoadError> {
     let proc_root = Path::new("/proc");
     raise_descriptors(u64::from(load.connections))?;
-    let dialer = Dialer::new(resolve(&load.base)?)?;
+    let dialer = Dialer::new(resolve(&load.base)?, &load.options)?;
     let requests = Requests::new(&load.routes, dialer.target());
     let shares = shares(load, boards.len() as u32);
     let dropped = read_listen_overflows(proc_root);
@@ -57,15 +57,11 @@ fn quantum_us(load: &HttpLoad) -> u32 {
 
 fn shares(load: &HttpLoad, threads: u32) -> Vec<Share> {
     let threads = threads.max(1);
-    let part = |whole: u64, index: u32| {
-        let (index, threads) = (u64::from(index), u64::from(threads));
-        whole * (index + 1) / threads - whole * index / threads
-    };
     let share = |index: u32| Share {
-        connections: part(u64::from(load.connections), index) as u32,
+        connections: part(u64::from(load.connections), index, threads) as u32,
         plan: Plan {
             count: match load.amount {
-                Amount::Requests(requests) => Some(part(requests, index)),
+                Amount::Requests(requests) => Some(part(requests, index, threads)),
                 Amount::Seconds(_) => None,
             },
             seconds: match load.amount {
@@ -122,7 +118,9 @@ fn report(load: &HttpLoad, tally: &Tally, drops: Option<u64>, rss_peak: Option<u
 
 fn findings(load: &HttpLoad, tally: &Tally, seconds: f64, syn_drops: Option<u64>) -> Findings {
     let mut findings = Findings::default();
-    if tally.gone {
+    if let Some(problem) = tally.tls.as_ref().filter(|_| tally.gone || tally.completed == 0) {
+        findings.add("tls", Severity::Fatal, problem.clone());
+    } else if tally.gone {
         let message = "no connection could be opened for 3 s: look whether the server still runs";
         findings.add("server-gone", Severity::Fatal, message.to_owned());
     }
@@ -155,4 +153,53 @@ fn findings(load: &HttpLoad, tally: &Tally, seconds: f64, syn_drops: Option<u64>
     let median = tally.latency.quantile(0.5);
     findings.own(&OwnFacts { own, seconds, threads, quantum, median, syn_drops });
     findings
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::load::clock::{Moment, StampClock, offset};
+    use crate::load::null::NullHttp;
+    use crate::model::{HttpTable, Span};
+    use std::net::TcpListener;
+    use std::sync::OnceLock;
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    /// The clock is set back by an hour a tenth of a second after it is first read.
+    fn set_back() -> i64 {
+        static BEGUN: OnceLock<Moment> = OnceLock::new();
+        let passed = Moment::now().since(*BEGUN.get_or_init(Moment::now));
+        offset() - if passed > 100_000_000 { 3_600_000_000_000 } else { 0 }
+    }
+
+    /// The report of a load whose stamps are read with that clock; only the clock is not the kernel's.
+    fn report_by(read: fn() -> i64) -> LoadReport {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let stop = AtomicBool::new(false);
+        let table = HttpTable { duration: Some(Span::millis(400)), ..HttpTable::default() };
+        let load = table.load(&url).unwrap();
+        thread::scope(|scope| {
+            scope.spawn(|| NullHttp::new(listener, 5).unwrap().serve(&stop));
+            let dialer = Dialer::new(resolve(&url).unwrap(), &load.options).unwrap();
+            let requests = Requests::new(&load.routes, dialer.target());
+            let share = shares(&load, 1).remove(0);
+            let board = Board::default();
+            let mut engine = Engine::new(&share, &requests, &dialer, &board).unwrap();
+            engine.stamps = StampClock::new(read);
+            let tally = engine.run().unwrap();
+            stop.store(true, Ordering::Relaxed);
+            report(&load, &tally, None, None)
+        })
+    }
+
+    #[test]
+    fn a_clock_that_is_set_during_a_load_is_said_and_spoils_no_latency() {
+        for (read, flagged) in [(set_back as fn() -> i64, true), (offset, false)] {
+            let report = report_by(read);
+            let found = report.flags.iter().any(|flag| flag.code == "clock-step");
+            assert_eq!(found, flagged, "{:?}", report.flags);
+            assert!(report.completed > 0 && report.metrics["latency.max"] < 60.0);
+        }
+    }
 }

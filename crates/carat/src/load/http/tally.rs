@@ -10,6 +10,8 @@ use std::collections::BTreeMap;
 pub(crate) enum Fault {
     /// No connection.
     Connect,
+    /// A connection, but no TLS.
+    Tls,
     /// No answer in time.
     Timeout,
     /// The connection ended before the response did.
@@ -22,8 +24,9 @@ pub(crate) enum Fault {
     Body,
 }
 
-const FAULTS: [(Fault, &str); 6] = [
+const FAULTS: [(Fault, &str); 7] = [
     (Fault::Connect, "connect"),
+    (Fault::Tls, "tls"),
     (Fault::Timeout, "timeout"),
     (Fault::Early, "closed-early"),
     (Fault::Malformed, "malformed"),
@@ -44,6 +47,8 @@ pub(crate) struct Tally {
     pub(crate) waited: u64,
     pub(crate) connected: u64,
     pub(crate) gone: bool,
+    /// What the last TLS handshake failed of.
+    pub(crate) tls: Option<String>,
     pub(crate) first: Option<Moment>,
     pub(crate) last: Option<Moment>,
     /// The last request's sending.
@@ -91,6 +96,7 @@ impl Tally {
         self.waited += other.waited;
         self.connected += other.connected;
         self.gone |= other.gone;
+        self.tls = self.tls.take().or_else(|| other.tls.clone());
         self.first = self.first.into_iter().chain(other.first).min();
         self.last = self.last.into_iter().chain(other.last).max();
         self.last_send = self.last_send.into_iter().chain(other.last_send).max();

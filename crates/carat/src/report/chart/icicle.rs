@@ -29,7 +29,7 @@ pub(crate) fn icicle(whole: &Piece, caption: &Caption<'_>) -> Picture {
 
 fn draw(svg: &mut Svg, piece: &Piece, level: usize, (y, height): (f64, f64)) {
     let (Some(left), Some(right)) = (COLUMNS.get(level), COLUMNS.get(level + 1)) else { return };
-    svg.open(&format!("v{}", piece.class));
+    svg.open(&format!("p{}", piece.class));
     svg.rect("box", (*left, y), (right - left - 2.0, (height - 1.0).max(0.5)));
     if height > TEXT {
         let size = Unit::Bytes.show(piece.size);

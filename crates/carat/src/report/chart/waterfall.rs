@@ -45,7 +45,7 @@ pub(crate) fn waterfall(
     let mut at = 0.0;
     for (row, part) in parts.iter().enumerate() {
         let y = TOP + row as f64 * ROW;
-        svg.open(&format!("v{}", part.class));
+        svg.open(&format!("p{}", part.class));
         bar(&mut svg, "part", (&scale, at, at + part.private), y);
         bar(
             &mut svg,

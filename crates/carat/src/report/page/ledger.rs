@@ -58,10 +58,9 @@ fn colour(kind: PartKind) -> usize {
         PartKind::CodeAndFiles => 3,
         PartKind::Jit => 4,
         PartKind::AllocatorOverhead => 5,
-        PartKind::SharedMemory => 6,
+        PartKind::TransientHeap => 6,
         PartKind::Stacks => 7,
-        PartKind::TransientHeap => 8,
-        PartKind::SlotsOrMalloc => 0,
+        PartKind::SlotsOrMalloc | PartKind::SharedMemory => 0,
     }
 }
 

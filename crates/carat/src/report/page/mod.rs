@@ -2,6 +2,7 @@
 
 mod alone;
 mod comparison;
+mod erosion;
 mod figures;
 mod fit;
 mod forest;

@@ -4,6 +4,7 @@ use crate::model::{Results, Sample, Unit};
 use crate::report::chart::reduce::{band, reduce};
 use crate::report::chart::{Axis, Caption, Line, Plot, Stroke};
 use crate::report::facts;
+use crate::report::page::erosion;
 use crate::report::page::figures::class;
 use crate::report::page::gallery::Gallery;
 use crate::report::page::latency::panel;
@@ -68,6 +69,7 @@ pub(crate) fn section(results: &Results, gallery: &mut Gallery) -> Markup {
                 div.grid2 { (panel("Shared part", &plot, &caption, gallery)) }
             }
             details { summary { "Numbers" } (table(&ends)) }
+            (erosion::section(results, gallery))
         }
     }
 }

@@ -11,9 +11,10 @@ class Server
   end
 
   def run
-    mark('boot')
+    mark('boot', @env['PORT'])
     sleep(Float(@env.fetch('BOOT_SLEEP', '0')))
     daemon if @env['DAEMON']
+    bomb(Integer(@env['BOMB'])) if @env['BOMB']
     trap('TERM') { @env['IGNORE_TERM'] ? mark('term') : exit!(0) }
     sleep if @env['NEVER_LISTEN']
     listener = TCPServer.new('127.0.0.1', Integer(@env.fetch('PORT')))
@@ -31,6 +32,22 @@ class Server
     mark('daemon')
   end
 
+  # Somebody who goes on forking while others are killed, though not for ever.
+  def bomb(count)
+    fork do
+      trap('TERM', 'IGNORE')
+      count.times { fork { sleep } && sleep(0.01) }
+      sleep
+    end
+  end
+
+  # Joins a group whose memory is limited, and takes more than there is.
+  def hog
+    File.write(File.join(@env.fetch('CGROUP'), 'cgroup.procs'), Process.pid.to_s)
+    held = []
+    loop { held << ('x' * 1_000_000) }
+  end
+
   def serve(socket)
     while (line = socket.gets)
       next unless line == "\r\n"
@@ -45,13 +62,14 @@ class Server
     @served += 1
     mark('request')
     Process.kill('KILL', Process.pid) if @served >= Integer(@env.fetch('DIE_AFTER', '1000000'))
+    hog if @served == Integer(@env.fetch('HOG_AFTER', '0'))
     sleep(Float(@env.fetch('ANSWER_SLEEP', '0')))
     status = @env.fetch('STATUS', '200 OK')
     socket.write("HTTP/1.1 #{status}\r\nContent-Length: 2\r\n\r\nok")
   end
 
-  def mark(name)
-    File.write(File.join(@marks, name), '') if @marks
+  def mark(name, text = '')
+    File.write(File.join(@marks, name), text) if @marks
   end
 end
 

@@ -1,0 +1,250 @@
+//! TLS around a connection's socket: which certificates are accepted, and one session.
+//!
+//! Built on rustls with ring. Nothing here ever waits: what the kernel does not take or have now is left to the next
+//! readiness. Stamps are those of the last bytes from the kernel, so decryption counts as the generator's lag.
+
+use crate::load::error::LoadError;
+use crate::load::net::{self, Receipt};
+use crate::model::load::Options;
+use rustls::client::Resumption;
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::crypto::{CryptoProvider, ring};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::{
+    ClientConfig, ClientConnection, DigitallySignedStruct, RootCertStore, SignatureScheme,
+};
+use std::io::{self, Read, Write};
+use std::os::fd::BorrowedFd;
+use std::sync::Arc;
+
+/// What the connections to one server share.
+#[derive(Debug)]
+pub(crate) struct Tls {
+    config: Arc<ClientConfig>,
+    name: ServerName<'static>,
+}
+
+impl Tls {
+    /// TLS with a server of this name, which has no port.
+    ///
+    /// # Errors
+    /// Where no certificate can have the name, or the file of certificates holds none.
+    pub(crate) fn new(name: &str, options: &Options) -> Result<Self, LoadError> {
+        let name = ServerName::try_from(name.to_owned())
+            .map_err(|_| LoadError::TlsName(name.to_owned()))?;
+        let provider = Arc::new(ring::default_provider());
+        let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
+            .with_safe_default_protocol_versions()
+            .map_err(|error| LoadError::Tls(error.to_string()))?;
+        let builder = if options.insecure {
+            builder.dangerous().with_custom_certificate_verifier(Arc::new(AnyCertificate(provider)))
+        } else {
+            builder.with_root_certificates(roots(options.ca.as_deref())?)
+        };
+        let mut config = builder.with_no_client_auth();
+        config.alpn_protocols = vec![b"http/1.1".to_vec()];
+        // Every connection is another visitor, so none profits from an earlier one's handshake.
+        config.resumption = Resumption::disabled();
+        Ok(Self { config: Arc::new(config), name })
+    }
+
+    /// A session that has not said anything yet.
+    pub(crate) fn session(&self) -> io::Result<Session> {
+        let connection = ClientConnection::new(Arc::clone(&self.config), self.name.clone())
+            .map_err(io::Error::other)?;
+        Ok(Session { connection, stamp: None })
+    }
+}
+
+/// The certificates that may sign the server's: those of the file, or the ones that the system trusts.
+fn roots(file: Option<&str>) -> Result<RootCertStore, LoadError> {
+    let mut roots = RootCertStore::empty();
+    let Some(file) = file else {
+        // A system may hold some that rustls cannot read; whether the rest are enough is for the handshake to see.
+        roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+        return Ok(roots);
+    };
+    let problem = |reason: String| LoadError::TlsCa { file: file.to_owned(), reason };
+    let certificates =
+        CertificateDer::pem_file_iter(file).map_err(|error| problem(error.to_string()))?;
+    for certificate in certificates {
+        let certificate = certificate.map_err(|error| problem(error.to_string()))?;
+        roots.add(certificate).map_err(|error| problem(error.to_string()))?;
+    }
+    if roots.is_empty() { Err(problem("no certificate in it".to_owned())) } else { Ok(roots) }
+}
+
+/// Whether a handshake that failed so fails again the next time.
+pub(crate) fn is_hopeless(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::InvalidData
+}
+
+/// Why a handshake failed, and what to do.
+pub(crate) fn explain(error: &io::Error) -> String {
+    let cause = error.get_ref().and_then(|cause| cause.downcast_ref::<rustls::Error>());
+    let (what, advice) = match cause {
+        Some(rustls::Error::InvalidCertificate(_)) => (
+            error.to_string(),
+            "name the file of the certificate that signed it with --ca, or accept any with --insecure (`ca`, `insecure` in an experiment)",
+        ),
+        Some(_) => (
+            error.to_string(),
+            "look whether the server speaks TLS 1.2 or 1.3 on this port, or write http:// or ws://",
+        ),
+        None => (
+            "the server closed the connection".to_owned(),
+            "look whether it speaks TLS on this port, and at its log",
+        ),
+    };
+    format!("the TLS handshake failed ({what}): {advice}")
+}
+
+/// One connection's TLS.
+#[derive(Debug)]
+pub(crate) struct Session {
+    connection: ClientConnection,
+    /// When the last bytes reached the socket.
+    stamp: Option<i64>,
+}
+
+impl Session {
+    /// Goes on with the handshake and says whether it is done.
+    ///
+    /// # Errors
+    /// See [`is_hopeless`].
+    pub(crate) fn shake(&mut self, socket: BorrowedFd<'_>) -> io::Result<bool> {
+        loop {
+            self.flush(socket)?;
+            if !self.connection.is_handshaking() {
+                return Ok(true);
+            }
+            match self.receive(socket) {
+                Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+                Ok(_) => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(false),
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// Takes bytes to send; what the kernel does not take of them is kept until [`flush`](Self::flush).
+    pub(crate) fn write(&mut self, socket: BorrowedFd<'_>, bytes: &[u8]) -> io::Result<usize> {
+        self.flush(socket)?;
+        if self.connection.wants_write() {
+            return Err(io::ErrorKind::WouldBlock.into());
+        }
+        let taken = self.connection.writer().write(bytes)?;
+        self.flush(socket)?;
+        Ok(taken)
+    }
+
+    /// Sends what was taken and is not sent; what the kernel does not take now stays.
+    pub(crate) fn flush(&mut self, socket: BorrowedFd<'_>) -> io::Result<()> {
+        while self.connection.wants_write() {
+            match self.connection.write_tls(&mut Socket { socket, stamp: &mut self.stamp }) {
+                Ok(_) => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads what is there; an end without a farewell is an end.
+    pub(crate) fn read(
+        &mut self,
+        socket: BorrowedFd<'_>,
+        buffer: &mut [u8],
+    ) -> io::Result<Receipt> {
+        loop {
+            let length = match self.connection.reader().read(buffer) {
+                Ok(length) => Some(length),
+                Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Some(0),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => None,
+                Err(error) => return Err(error),
+            };
+            if let Some(length) = length {
+                return Ok(Receipt { length, drained: false, stamp: self.stamp });
+            }
+            self.receive(socket)?;
+            self.flush(socket)?;
+        }
+    }
+
+    /// Takes what the kernel has; 0 is the end.
+    fn receive(&mut self, socket: BorrowedFd<'_>) -> io::Result<usize> {
+        let length = self.connection.read_tls(&mut Socket { socket, stamp: &mut self.stamp })?;
+        if let Err(error) = self.connection.process_new_packets() {
+            // The server is told why, if it still listens.
+            let _ = self.flush(socket);
+            return Err(io::Error::new(io::ErrorKind::InvalidData, error));
+        }
+        Ok(length)
+    }
+}
+
+/// A socket as rustls wants to see it.
+struct Socket<'a> {
+    socket: BorrowedFd<'a>,
+    stamp: &'a mut Option<i64>,
+}
+
+impl Read for Socket<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let receipt = net::receive(self.socket, buffer)?;
+        *self.stamp = receipt.stamp;
+        Ok(receipt.length)
+    }
+}
+
+impl Write for Socket<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        net::send(self.socket, bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Accepts any certificate, but only from a server that has its key.
+#[derive(Debug)]
+struct AnyCertificate(Arc<CryptoProvider>);
+
+impl ServerCertVerifier for AnyCertificate {
+    fn verify_server_cert(
+        &self,
+        _certificate: &CertificateDer<'_>,
+        _intermediates: &[CertificateDer<'_>],
+        _name: &ServerName<'_>,
+        _ocsp: &[u8],
+        _now: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        let algorithms = &self.0.signature_verification_algorithms;
+        rustls::crypto::verify_tls12_signature(message, certificate, signature, algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        let algorithms = &self.0.signature_verification_algorithms;
+        rustls::crypto::verify_tls13_signature(message, certificate, signature, algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.signature_verification_algorithms.supported_schemes()
+    }
+}

@@ -1,0 +1,144 @@
+//! Disks that are full, and folders that nothing may be written to.
+
+use crate::faults::fake::{FIGURES, experiment, trials};
+use crate::faults::score::{Score, ensure, tries};
+use crate::support::{Folder, ruby_is_here};
+use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
+use std::ffi::CString;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+const KIB: usize = 1024;
+
+/// A small file system in memory; unmounted at the end.
+struct Small {
+    path: PathBuf,
+}
+
+impl Small {
+    /// `None` where this user may not mount.
+    fn new(path: PathBuf, kib: usize, flags: MountFlags) -> Option<Self> {
+        fs::create_dir_all(&path).unwrap();
+        let options = CString::new(format!("size={kib}k")).unwrap();
+        let mounted = mount("carat-test", &path, "tmpfs", flags, Some(&*options));
+        let needed = std::env::var_os("CARAT_REQUIRE_ROOT").is_some();
+        assert!(mounted.is_ok() || !needed, "cannot mount: {mounted:?}");
+        mounted.ok().map(|()| Self { path })
+    }
+
+    /// Takes room until only so many KiB are left.
+    fn leave(&self, kib: usize) {
+        let filler = self.path.join("filler");
+        let _ = fs::remove_file(&filler);
+        let seen = rustix::fs::statvfs(&self.path).unwrap();
+        let free = (seen.f_bavail * seen.f_frsize) as usize;
+        fs::write(filler, vec![0; free.saturating_sub(kib * KIB)]).unwrap();
+    }
+}
+
+impl Drop for Small {
+    fn drop(&mut self) {
+        let _ = unmount(&self.path, UnmountFlags::DETACH);
+    }
+}
+
+const COMPARE: [&str; 7] =
+    ["compare", "full.toml", "--fake", FIGURES, "--resume", "-o", "small/full.carat"];
+
+/// One disk that fills up when `kib` are written; afterwards there is room again.
+fn fill_up(
+    folder: &Folder,
+    small: &Small,
+    kib: usize,
+    whole: &[serde_json::Value],
+) -> Result<(), String> {
+    for name in ["full.carat", "full.carat-journal", "full.html"] {
+        let _ = fs::remove_file(small.path.join(name));
+    }
+    small.leave(kib);
+    let ran = folder.run(&COMPARE);
+    ensure(ran.code != Some(101) && ran.code.is_some(), || format!("{kib} KiB: {ran:?}"))?;
+    if ran.code != Some(3) {
+        let told = ran.talk.contains("free space") && ran.talk.contains("full.");
+        ensure(told, || format!("{kib} KiB: not said what to do: {}", ran.talk))?;
+    }
+    fs::remove_file(small.path.join("filler")).unwrap();
+    if small.path.join("full.carat").exists() {
+        let kept = folder.run(&["report", "small/full.carat", "--json"]);
+        if kept.code == Some(0) {
+            let kept = trials(folder, "small/full.carat");
+            ensure(whole.starts_with(&kept), || format!("{kib} KiB: trials were changed"))?;
+        }
+    }
+    let ran = folder.run(&COMPARE);
+    ensure(ran.code == Some(3), || format!("{kib} KiB: cannot go on: {ran:?}"))?;
+    ensure(trials(folder, "small/full.carat") == whole, || format!("{kib} KiB: another result"))?;
+    let left = folder.private_directories();
+    ensure(left.is_empty(), || format!("{kib} KiB: left {left:?}"))
+}
+
+#[test]
+fn a_disk_that_fills_up_at_any_write_breaks_no_file_and_the_run_goes_on_later() {
+    let folder = Folder::new("full");
+    folder.write("full.toml", &experiment("full"));
+    let Some(small) = Small::new(folder.path("small"), 1024, MountFlags::empty()) else { return };
+    folder.run(&COMPARE).assert_code(3);
+    let whole = trials(&folder, "small/full.carat");
+    let size = fs::metadata(small.path.join("full.carat")).unwrap().len() as usize;
+    let page = fs::metadata(small.path.join("full.html")).unwrap().len() as usize;
+    // From no room at all to room for everything, the journal of the last trial included.
+    let most = (size + page) / KIB + 40;
+    let steps = tries(40).min(24) as usize;
+    let mut score = Score::default();
+    for step in 0..steps {
+        score.count(fill_up(&folder, &small, most * step / (steps - 1), &whole));
+    }
+    score.lost = "no finished trial; the one that did not fit runs again".into();
+    score.finish();
+}
+
+#[test]
+fn a_folder_that_cannot_be_written_is_named_before_anything_runs() {
+    let folder = Folder::new("readonly");
+    folder.write("full.toml", &experiment("full"));
+    let Some(_small) = Small::new(folder.path("small"), 64, MountFlags::RDONLY) else { return };
+    let ran = folder.run(&COMPARE);
+    ran.assert_code(2).assert_says("small/full.carat").assert_says("permissions");
+    let recording = ["record", "--for", "1s", "-o", "small/r.json", "--", "sleep", "9"];
+    folder.run(&recording).assert_code(1).assert_says("small/r.log").assert_says("-o");
+    folder.assert_nothing_left();
+}
+
+/// Private directories on a file system without room, where logs and the probe's pages are written.
+#[test]
+fn a_full_temporary_directory_never_kills_the_server() {
+    if !ruby_is_here() {
+        return;
+    }
+    let mut score = Score::default();
+    let server = "kept = []; 60.times { kept << 'x' * 400_000; sleep 0.02 }; puts 'lived'";
+    for kib in [0, 4, 8, 12, 16, 64] {
+        let folder = Folder::new("notmp");
+        let Some(small) = Small::new(folder.path("small"), 512, MountFlags::empty()) else {
+            return;
+        };
+        small.leave(kib);
+        let arguments = ["record", "--every", "100ms", "-o", "r.json", "--", "ruby", "-e", server];
+        let mut command = folder.carat(&arguments);
+        command.env("TMPDIR", Path::new("small"));
+        let ran = crate::support::finish(
+            command
+                .stdout(std::process::Stdio::piped())
+                .stderr(std::process::Stdio::piped())
+                .spawn()
+                .unwrap(),
+        );
+        let log = fs::read_to_string(folder.path("r.log")).unwrap_or_default();
+        let refused = ran.code == Some(1) && ran.talk.contains("TMPDIR");
+        score.count(ensure(log.contains("lived") || refused, || {
+            format!("{kib} KiB: {log} {ran:?}")
+        }));
+    }
+    score.lost = "what the probe would have seen, where its page does not fit".into();
+    score.finish();
+}

@@ -1,0 +1,37 @@
+//! An experiment on the fake bench: many trials in a second, the same on every machine.
+
+use crate::support::Folder;
+
+/// Its file; `name` is also that of its results.
+pub(crate) fn experiment(name: &str) -> String {
+    format!(
+        r#"
+name = "{name}"
+[server]
+command = ["true"]
+ready = {{ tcp = true }}
+[load.http]
+path = "/"
+requests = 1
+[[variant]]
+name = "default"
+[[variant]]
+name = "other"
+[trials]
+max = 12
+margin = "0.25%"
+seed = 5
+"#
+    )
+}
+
+/// What it draws: too much scatter for a verdict, so that all blocks are run.
+pub(crate) const FIGURES: &str = "71e6:9e6,71e6:9e6";
+
+/// Identity and figures of every trial of a results file, in their order.
+pub(crate) fn trials(folder: &Folder, file: &str) -> Vec<serde_json::Value> {
+    let ran = folder.run(&["report", file, "--json"]);
+    let results: serde_json::Value = serde_json::from_str(&ran.assert_code(0).out).unwrap();
+    let trials = results["results"]["trials"].as_array().unwrap();
+    trials.iter().map(|trial| serde_json::json!([trial["id"], trial["metrics"]])).collect()
+}

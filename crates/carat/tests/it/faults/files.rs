@@ -1,0 +1,122 @@
+//! Results files that are damaged or hostile, and links laid where Carat writes.
+
+use crate::faults::fake::{FIGURES, experiment, trials};
+use crate::faults::score::{Score, ensure, tries};
+use crate::support::Folder;
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha12Rng;
+use std::fs;
+use std::os::unix::fs::{PermissionsExt, symlink};
+
+const COMPARE: [&str; 4] = ["compare", "file.toml", "--fake", FIGURES];
+
+fn compared(name: &str) -> Folder {
+    let folder = Folder::new(name);
+    folder.write("file.toml", &experiment("file"));
+    folder.run(&COMPARE).assert_code(3);
+    folder
+}
+
+#[test]
+fn a_damaged_file_is_refused_or_read_and_never_written_to() {
+    let folder = compared("damaged");
+    let whole = fs::read(folder.path("file.carat")).unwrap();
+    let mut random = ChaCha12Rng::seed_from_u64(3);
+    let mut score = Score::default();
+    for _ in 0..tries(40) {
+        let mut bytes = whole.clone();
+        match random.random_range(0..3) {
+            0 => bytes.truncate(random.random_range(0..whole.len())),
+            1 => {
+                let place = random.random_range(0..whole.len());
+                bytes[place] ^= 1 << random.random_range(0..8);
+            }
+            _ => {
+                let begin = random.random_range(0..whole.len() - 600);
+                let length = random.random_range(1..600);
+                random.fill(&mut bytes[begin..begin + length]);
+            }
+        }
+        fs::write(folder.path("d.carat"), &bytes).unwrap();
+        let ran = folder.run(&["report", "d.carat", "--json"]);
+        let spoken = ran.code == Some(0) || (ran.code == Some(1) && ran.talk.contains("d.carat"));
+        let same = fs::read(folder.path("d.carat")).unwrap() == bytes;
+        score.count(ensure(spoken && same, || format!("unchanged {same}: {ran:?}")));
+    }
+    score.lost = "nothing: a file that is refused is as it was".into();
+    score.finish();
+}
+
+#[test]
+fn what_is_whole_of_a_damaged_file_is_salvaged_and_the_rest_is_run_again() {
+    let folder = compared("salvage");
+    let whole = fs::read(folder.path("file.carat")).unwrap();
+    let expected = trials(&folder, "file.carat");
+    let mut score = Score::default();
+    for cut in [1, 2, 4, 8] {
+        let damaged = &whole[..whole.len() - cut * 4096];
+        fs::write(folder.path("d.carat"), damaged).unwrap();
+        folder.run(&["report", "d.carat"]).assert_code(1).assert_says("carat salvage d.carat -o");
+        let ran = folder.run(&["salvage", "d.carat", "-o", "new.carat"]);
+        ran.assert_code(0).assert_says("were lost").assert_says("--resume -o new.carat");
+        folder.run(&[&COMPARE[..], &["--resume", "-o", "new.carat"]].concat()).assert_code(3);
+        let same = trials(&folder, "new.carat") == expected;
+        let kept = fs::read(folder.path("d.carat")).unwrap() == damaged;
+        score.count(ensure(same && kept, || format!("{cut} pages less: {same} {kept}")));
+        fs::remove_file(folder.path("new.carat")).unwrap();
+    }
+    folder.run(&["salvage", "d.carat", "-o", "file.carat"]).assert_code(1).assert_says("exists");
+    score.lost = "trials on lost pages; they are named and run again".into();
+    score.finish();
+}
+
+#[test]
+fn a_results_file_that_names_another_folder_makes_carat_remove_nothing() {
+    let folder = compared("hostile");
+    let mine = folder.path("carat-mine");
+    fs::create_dir(&mine).unwrap();
+    fs::write(mine.join("processes"), format!("{} 0\n", std::process::id())).unwrap();
+    fs::set_permissions(&mine, fs::Permissions::from_mode(0o755)).unwrap();
+    symlink(&mine, folder.path("carat-link")).unwrap();
+    let other = folder.path("photos");
+    fs::create_dir(&other).unwrap();
+    fs::write(other.join("processes"), "").unwrap();
+    fs::set_permissions(&other, fs::Permissions::from_mode(0o700)).unwrap();
+    for named in [&mine, &folder.path("carat-link"), &other, &folder.path("")] {
+        let file = rusqlite::Connection::open(folder.path("file.carat")).unwrap();
+        file.execute(
+            "INSERT OR REPLACE INTO runner VALUES (1, 4194303, 1, '', ?1)",
+            [named.display().to_string()],
+        )
+        .unwrap();
+        drop(file);
+        folder.run(&[&COMPARE[..], &["--resume"]].concat()).assert_code(3);
+        assert!(mine.join("processes").is_file() && other.join("processes").is_file());
+    }
+}
+
+#[test]
+fn links_laid_where_carat_writes_are_not_followed() {
+    let folder = Folder::new("links");
+    folder.write("file.toml", &experiment("file"));
+    let precious = folder.write("precious", "precious");
+    let trap = folder.path("trap");
+    fs::create_dir(&trap).unwrap();
+    for cache in ["evil", "good"] {
+        fs::create_dir(folder.path(cache)).unwrap();
+    }
+    symlink(&trap, folder.path("evil/carat")).unwrap();
+    symlink(&precious, folder.path("file.html.part")).unwrap();
+    let mut command = folder.carat(&COMPARE);
+    command.env("XDG_CACHE_HOME", folder.path("evil")).env("HOME", folder.path("good"));
+    let ran = command.output().unwrap();
+    assert_eq!(ran.status.code(), Some(3), "{}", String::from_utf8_lossy(&ran.stderr));
+    assert_eq!(fs::read_dir(&trap).unwrap().count(), 0, "libraries were written through a link");
+    assert!(folder.path("good/.cache/carat").is_dir());
+    symlink(&precious, folder.path("link.carat")).unwrap();
+    folder
+        .run(&[&COMPARE[..], &["-o", "link.carat"]].concat())
+        .assert_code(2)
+        .assert_says("exists");
+    assert_eq!(fs::read_to_string(&precious).unwrap(), "precious");
+}

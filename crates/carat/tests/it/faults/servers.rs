@@ -1,0 +1,84 @@
+//! Servers that do not end, multiply, or eat all the memory they are given.
+
+use crate::real_run::{experiment, results};
+use crate::support::{ruby_is_here, wait_until};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+#[test]
+fn a_server_that_ignores_term_is_killed_measured_all_the_same_and_noted() {
+    if !ruby_is_here() {
+        return;
+    }
+    let folder = experiment("stubborn", "IGNORE_TERM = '1'", "");
+    folder.run(&["compare", "real.toml"]).assert_code(3);
+    folder.assert_nothing_left();
+    for trial in results(&folder)["results"]["trials"].as_array().unwrap() {
+        assert_eq!(trial["outcome"], "ok", "{trial}");
+        assert!(trial["notes"].to_string().contains("had to be killed"), "{}", trial["notes"]);
+    }
+}
+
+#[test]
+fn processes_that_fork_on_while_they_are_killed_are_all_ended() {
+    if !ruby_is_here() {
+        return;
+    }
+    let folder = experiment("bomb", "BOMB = '120'", "");
+    folder.run(&["compare", "real.toml"]).assert_code(3);
+    folder.assert_nothing_left();
+}
+
+/// A memory control group below the one of this test; removed at the end.
+struct Box {
+    path: PathBuf,
+}
+
+impl Box {
+    /// `None` where no group can be made here, or where the group does not limit memory.
+    fn new(limit: u64) -> Option<Self> {
+        let text = fs::read_to_string("/proc/self/cgroup").ok()?;
+        let below = |controller: &str| {
+            let line = text.lines().find(|line| line.contains(controller))?;
+            Some(line.rsplit(':').next()?.trim_start_matches('/').to_owned())
+        };
+        let name = format!("carat-test-{}", std::process::id());
+        let one = below(":memory:").map(|group| Path::new("/sys/fs/cgroup/memory").join(group));
+        let two = below("0::").map(|group| Path::new("/sys/fs/cgroup").join(group));
+        let places = [(one, "memory.limit_in_bytes"), (two, "memory.max")];
+        places.into_iter().find_map(|(parent, file)| {
+            let path = parent?.join(&name);
+            fs::create_dir(&path).ok()?;
+            let made = Self { path };
+            // Without swap the kernel has nothing but the kill.
+            let _ = fs::write(made.path.join("memory.swap.max"), "0");
+            fs::write(made.path.join(file), limit.to_string()).ok().map(|()| made)
+        })
+    }
+}
+
+impl Drop for Box {
+    fn drop(&mut self) {
+        // The kernel takes a moment to forget who was in it.
+        wait_until("the group is empty", || fs::remove_dir(&self.path).is_ok());
+    }
+}
+
+#[test]
+fn a_server_that_the_kernel_kills_for_want_of_memory_is_counted_as_that() {
+    if !ruby_is_here() {
+        return;
+    }
+    let Some(group) = Box::new(80_000_000) else {
+        assert!(std::env::var_os("CARAT_REQUIRE_ROOT").is_none(), "no group can be made here");
+        return;
+    };
+    let hog = format!("HOG_AFTER = '10', CGROUP = '{}'", group.path.display());
+    let folder = experiment("hog", &hog, "");
+    let ran = folder.run(&["compare", "real.toml"]);
+    ran.assert_code(4).assert_says("oom-killed").assert_says("for want of memory");
+    folder.assert_nothing_left();
+    let results = results(&folder);
+    let trials = results["results"]["trials"].as_array().unwrap();
+    assert!(trials.iter().all(|trial| trial["outcome"] == "oom-killed"), "{trials:?}");
+}

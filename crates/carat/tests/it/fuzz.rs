@@ -1,0 +1,108 @@
+//! What `bin/fuzz` asserts of the readers of foreign bytes, on inputs that are made from its seeds by chance.
+//!
+//! It knows nothing of which branches an input takes, so it is no substitute; it needs no nightly compiler, takes seconds,
+//! and makes the same inputs every time. `CARAT_TEST_FUZZ=N` tries N inputs per reader.
+
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+use std::fs;
+use std::panic::catch_unwind;
+use std::path::Path;
+
+#[path = "../../../../fuzz/bodies/cable_message.rs"]
+mod cable_message;
+#[path = "../../../../fuzz/bodies/experiment.rs"]
+mod experiment;
+#[path = "../../../../fuzz/bodies/http_response.rs"]
+mod http_response;
+#[path = "../../../../fuzz/bodies/maps.rs"]
+mod maps;
+#[path = "../../../../fuzz/bodies/websocket_frame.rs"]
+mod websocket_frame;
+
+/// Inputs per reader.
+const INPUTS: u64 = 20_000;
+/// Longest input in bytes.
+const LONGEST: usize = 4096;
+/// Numbers on which readers of lengths trip.
+const EDGES: [u8; 10] = [0, 1, 0x7e, 0x7f, 0x80, 0x81, 0xff, b'\r', b'\n', b'0'];
+
+/// The seeds of a target; they are short enough to be read at once.
+fn seeds(target: &str) -> Vec<Vec<u8>> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/seeds").join(target);
+    let mut paths: Vec<_> = fs::read_dir(folder).unwrap().map(|one| one.unwrap().path()).collect();
+    paths.sort();
+    paths.iter().map(|path| fs::read(path).unwrap()).collect()
+}
+
+/// A place between the beginning and the end of so many bytes.
+fn place(random: &mut ChaCha8Rng, length: usize) -> usize {
+    random.random_range(0..=length)
+}
+
+/// One change: a byte, a bit, a piece left out, said twice or taken from another seed.
+fn change(input: &mut Vec<u8>, seeds: &[Vec<u8>], random: &mut ChaCha8Rng) {
+    let (one, two) = (place(random, input.len()), place(random, input.len()));
+    let (from, to) = (one.min(two), one.max(two));
+    match random.random_range(0..6) {
+        0 if from < input.len() => input[from] = EDGES[random.random_range(0..EDGES.len())],
+        1 if from < input.len() => input[from] ^= 1 << random.random_range(0..8),
+        2 => drop(input.drain(from..to)),
+        3 => {
+            let piece = input[from..to].to_vec();
+            input.splice(from..from, piece);
+        }
+        4 => {
+            let other = &seeds[random.random_range(0..seeds.len())];
+            let (one, two) = (place(random, other.len()), place(random, other.len()));
+            let piece = other[one.min(two)..one.max(two)].to_vec();
+            input.splice(from..to, piece);
+        }
+        _ => input.insert(from, random.random()),
+    }
+    input.truncate(LONGEST);
+}
+
+/// Tries a reader's assertions on its seeds and on what chance makes of them.
+fn try_all(target: &str, check: fn(&[u8])) {
+    let seeds = seeds(target);
+    assert!(!seeds.is_empty(), "no seeds for {target}");
+    let count = std::env::var("CARAT_TEST_FUZZ").map_or(INPUTS, |text| text.parse().unwrap());
+    let mut random = ChaCha8Rng::seed_from_u64(count);
+    let made = (0..count).map(|_| {
+        let mut input = seeds[random.random_range(0..seeds.len())].clone();
+        for _ in 0..random.random_range(1..8) {
+            change(&mut input, &seeds, &mut random);
+        }
+        input
+    });
+    for input in seeds.iter().cloned().chain(made) {
+        let held = catch_unwind(|| check(&input));
+        assert!(held.is_ok(), "{target} fails on \"{}\"", input.escape_ascii());
+    }
+}
+
+#[test]
+fn an_http_response_means_the_same_however_it_is_cut() {
+    try_all("http_response", http_response::check);
+}
+
+#[test]
+fn websocket_messages_are_the_same_however_they_are_cut() {
+    try_all("websocket_frame", websocket_frame::check);
+}
+
+#[test]
+fn an_action_cable_message_means_the_same_to_a_fresh_reader() {
+    try_all("cable_message", cable_message::check);
+}
+
+#[test]
+fn an_experiment_file_is_understood_or_refused_with_a_reason() {
+    try_all("experiment", experiment::check);
+}
+
+#[test]
+fn every_mapping_that_is_read_has_addresses_and_a_weight() {
+    try_all("maps", maps::check);
+}

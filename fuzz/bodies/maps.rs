@@ -1,0 +1,13 @@
+//! Whatever stands in `maps` or `smaps`, every mapping that comes out has addresses and a weight between 0 and 1.
+
+use carat::sample::parse_mappings;
+
+/// Fails where that does not hold.
+pub(crate) fn check(text: &[u8]) {
+    let mappings = parse_mappings(text);
+    assert!(mappings.len() <= text.split(|byte| *byte == b'\n').count());
+    for mapping in mappings {
+        assert!(mapping.size() > 0);
+        assert!((0.0..=1.0).contains(&mapping.shared_weight()));
+    }
+}
