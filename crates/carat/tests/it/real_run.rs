@@ -82,6 +82,35 @@ fn a_good_server_is_measured_and_nothing_is_left() {
 }
 
 #[test]
+fn during_its_load_a_trial_counts_requests_and_follows_the_probes() {
+    if !ruby_is_here() {
+        return;
+    }
+    let folder = experiment("grown", "", "[measure]\nsample_every = '20ms'");
+    let server = concat!(env!("CARGO_MANIFEST_DIR"), "/../../bench/growth.rb");
+    let plan = fs::read_to_string(folder.path("real.toml")).unwrap();
+    let command = format!("command = [\"ruby\", \"{server}\", \"leak\"]");
+    let own = plan.lines().find(|line| line.starts_with("command")).unwrap();
+    let plan = plan.replace(own, &command).replace("requests = 40", "requests = 12000");
+    folder.write("real.toml", &plan);
+    folder.run(&["compare", "real.toml"]).assert_code(3);
+    let results = results(&folder);
+    for trial in results["results"]["trials"].as_array().unwrap() {
+        let samples = trial["samples"].as_array().unwrap();
+        let answered: Vec<u64> = samples.iter().filter_map(|s| s["answered"].as_u64()).collect();
+        assert!(answered.is_sorted() && *answered.last().unwrap() > 1000, "{answered:?}");
+        assert!(samples.iter().any(|s| s["inside"]["kept_objects"].is_u64()), "{trial}");
+        assert!(samples[0]["answered"].is_null(), "nothing is answered before the load");
+    }
+    let growth = results["results"]["growth"].as_array().unwrap();
+    assert_eq!(growth.len(), 2, "{growth:?}");
+    assert!(growth.iter().all(|one| one["parts"][0]["progress"] == "requests"), "{growth:?}");
+    let told = folder.run(&["stats", "real.carat", "--growth"]);
+    told.assert_code(3).assert_says("arenas: memory").assert_says("number of kept objects");
+    folder.assert_nothing_left();
+}
+
+#[test]
 fn a_daemon_that_left_family_and_session_is_weighed_and_stopped() {
     if !ruby_is_here() {
         return;

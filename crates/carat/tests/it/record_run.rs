@@ -65,8 +65,8 @@ fn under_load_of_its_own_a_leak_is_told_in_bytes_per_request() {
         return;
     }
     let folder = Folder::new("leak");
-    let recording = growing(&folder, "leak", 90_000);
-    assert_eq!(recording["load"]["report"]["completed"], 90_000);
+    let recording = growing(&folder, "leak", 60_000);
+    assert_eq!(recording["load"]["report"]["completed"], 60_000);
     let memory = part(&recording, "memory");
     assert_eq!((&memory["kind"], &memory["progress"]), (&"linear".into(), &"requests".into()));
     // glibc hands out 32 bytes for the 16 that leak.
@@ -81,7 +81,7 @@ fn kept_objects_are_named_as_the_cause_where_the_heap_grows_in_slabs() {
         return;
     }
     let folder = Folder::new("objects");
-    let recording = growing(&folder, "objects", 120_000);
+    let recording = growing(&folder, "objects", 60_000);
     let kept = part(&recording, "kept_objects");
     assert_eq!(kept["kind"], "linear", "{kept}");
     let rate = kept["rate"].as_f64().unwrap();
