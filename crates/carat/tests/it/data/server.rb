@@ -62,7 +62,8 @@ class Server
     @served += 1
     mark('request')
     Process.kill('KILL', Process.pid) if @served >= Integer(@env.fetch('DIE_AFTER', '1000000'))
-    hog if @served == Integer(@env.fetch('HOG_AFTER', '0'))
+    # From then on nobody is answered, so that the load cannot end before the server does.
+    hog if @env['HOG_AFTER'] && @served >= Integer(@env['HOG_AFTER'])
     sleep(Float(@env.fetch('ANSWER_SLEEP', '0')))
     status = @env.fetch('STATUS', '200 OK')
     socket.write("HTTP/1.1 #{status}\r\nContent-Length: 2\r\n\r\nok")
