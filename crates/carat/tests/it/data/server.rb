@@ -60,7 +60,7 @@ class Server
 
   def answer(socket)
     @served += 1
-    mark('request')
+    mark('request', @served.to_s)
     Process.kill('KILL', Process.pid) if @served >= Integer(@env.fetch('DIE_AFTER', '1000000'))
     # From then on nobody is answered, so that the load cannot end before the server does.
     hog if @env['HOG_AFTER'] && @served >= Integer(@env['HOG_AFTER'])
