@@ -1,8 +1,8 @@
 //! Trims malloc after a full GC has finished sweeping, on a native thread outside the GVL.
 //!
-//! But for [`When::InGc`], which exists to be compared with, Ruby's hook only posts a semaphore. The thread decides when a trim is due, because each walks every
-//! free block again and holds malloc's locks meanwhile: a trim may use one fiftieth of the time, and one
-//! that returns little makes the next one wait twice as long.
+//! But for [`When::InGc`], which exists to be compared with, Ruby's hook only posts a semaphore. The thread
+//! decides when a trim is due, because each walks every free block again and holds malloc's locks meanwhile: a
+//! trim may use one fiftieth of the time, and one that returns little makes the next one wait twice as long.
 
 use crate::kernel::{clock, pause, resident};
 use crate::report;

@@ -157,7 +157,7 @@ fn measure(
 /// Says what was found, also where the run ended early.
 fn conclude(args: &CompareArgs, store: &Store, ran: Result<(), RunError>) -> anyhow::Result<Exit> {
     let path = store.path();
-    let (results, _) = results::concluded(store)?;
+    let results = results::concluded(store)?;
     if args.json {
         output::say(&json(&results, Audience::Own)?)?;
     } else {

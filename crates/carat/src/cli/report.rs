@@ -122,7 +122,7 @@ fn read(path: &Path) -> anyhow::Result<Given> {
         );
         return Ok(Given::Recording(Box::new(recording)));
     }
-    let (results, _) = results::concluded(&Store::open(path)?)?;
+    let results = results::concluded(&Store::open(path)?)?;
     Ok(Given::Results(Box::new(results)))
 }
 

@@ -4,18 +4,22 @@ use crate::experiment::question;
 use crate::model::Results;
 use crate::store::{Header, Store, StoreError};
 use crate::verdict::growth::of_variants;
-use crate::verdict::{Judge, Judgement, Warning, curves};
+use crate::verdict::{Judge, Question, Warning, curves};
 
 /// Everything in a results file, with what follows from it.
-pub(crate) fn concluded(store: &Store) -> Result<(Results, Judgement), StoreError> {
-    let header = store.header()?;
+pub(crate) fn concluded(store: &Store) -> Result<Results, StoreError> {
     let mut results = store.results()?;
-    let judgement = judge(&header).judge(&results.trials);
-    results.conclusions = judgement.conclusions.clone();
-    results.curves = curves(&question(&header), &results.trials);
+    conclude(&mut results, &question(&store.header()?));
+    Ok(results)
+}
+
+/// Writes beside the trials what follows from them for that question.
+pub(crate) fn conclude(results: &mut Results, question: &Question) {
+    let judgement = Judge::new(question.clone()).judge(&results.trials);
+    results.conclusions = judgement.conclusions;
+    results.curves = curves(question, &results.trials);
     results.growth = of_variants(&results.variants, &results.trials);
     results.warnings = judgement.warnings.iter().map(Warning::to_string).collect();
-    Ok((results, judgement))
 }
 
 /// What decides about a results file.

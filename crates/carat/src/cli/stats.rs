@@ -1,13 +1,13 @@
 //! `carat stats`: the whole analysis again, from stored trials, also of another question.
 
-use crate::cli::{Exit, output};
+use crate::cli::{Exit, output, results};
 use crate::experiment::question;
 use crate::model::{Results, Role, Verdict};
 use crate::plan::{Percent, unknown_metric};
 use crate::report::{Audience, Style, json, terminal};
 use crate::store::Store;
-use crate::verdict::growth::{cause, of_variants, sentence};
-use crate::verdict::{Judge, Judgement, Question, Warning, curves};
+use crate::verdict::Question;
+use crate::verdict::growth::{cause, sentence};
 use clap::Args;
 use std::io;
 use std::path::PathBuf;
@@ -69,10 +69,8 @@ pub(crate) fn run(args: &StatsArgs) -> anyhow::Result<Exit> {
     let planned = question(&store.header()?);
     let asked = asked(args, &planned)?;
     let mut results = store.results()?;
-    let judgement = Judge::new(asked.clone()).judge(&results.trials);
-    answer(&mut results, &asked, judgement);
-    results.curves = curves(&asked, &results.trials);
-    results.growth = of_variants(&results.variants, &results.trials);
+    ask(&mut results, &asked);
+    results::conclude(&mut results, &asked);
     if asked != planned {
         output::tell(
             "note: this is not the question that the trials were run for; chosen after seeing them, \
@@ -143,14 +141,12 @@ fn asked(args: &StatsArgs, planned: &Question) -> Result<Question, StatsError> {
     Ok(asked)
 }
 
-/// Puts the answer in the place of the one that the file's own question would get.
-fn answer(results: &mut Results, asked: &Question, judgement: Judgement) {
+/// Puts the question in the place of the file's own.
+fn ask(results: &mut Results, asked: &Question) {
     let place = |name: &str| asked.variants.iter().position(|variant| variant == name);
     results.variants.sort_by_key(|variant| place(&variant.name));
     results.primary = asked.primary.clone();
     results.margin = asked.margin;
-    results.conclusions = judgement.conclusions;
-    results.warnings = judgement.warnings.iter().map(Warning::to_string).collect();
 }
 
 fn guard(text: &str) -> Result<(String, f64), String> {

@@ -232,12 +232,14 @@ pub const METRICS: &[MetricInfo] = &[
     ),
 ];
 
-/// Requests of a trial below which a percentile is unknown: fewer than ten of them would lie beyond it, and so few are
-/// chance.
+/// Values that have to lie beyond a percentile: so few more or less are chance.
+pub const BEYOND: u64 = 10;
+
+/// Requests of a trial below which a percentile is unknown, because fewer than [`BEYOND`] of them would lie beyond it.
 pub fn requests_needed(name: &str) -> u64 {
     match name {
-        "latency.p99" => 1_000,
-        "latency.p99.9" => 10_000,
+        "latency.p99" => 100 * BEYOND,
+        "latency.p99.9" => 1_000 * BEYOND,
         _ => 0,
     }
 }

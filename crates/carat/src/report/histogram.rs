@@ -1,16 +1,14 @@
 //! Latency histograms as the load generator packs them, added up per variant.
 
 use crate::model::Results;
+use crate::model::metric::BEYOND;
 use crate::report::facts;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use hdrhistogram::Histogram;
 use hdrhistogram::serialization::Deserializer;
 
-/// Values beyond a percentile that is worth telling.
-const BEYOND: u64 = 10;
-
-/// A quantile in seconds; `None` where fewer than ten values lie beyond it, other than the greatest itself.
+/// A quantile in seconds; `None` where fewer than [`BEYOND`] values lie beyond it, other than the greatest itself.
 pub(crate) fn quantile(histogram: &Histogram<u64>, quantile: f64) -> Option<f64> {
     let beyond = histogram.len() as f64 * (1.0 - quantile);
     let is_told = quantile >= 1.0 || beyond.round() as u64 >= BEYOND;

@@ -215,12 +215,12 @@ impl Store {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use crate::model::{Bytes, Outcome, Sample};
     use crate::store::format::FORMAT;
 
-    fn header() -> Header {
+    pub(crate) fn header() -> Header {
         Header {
             name: "compaction".into(),
             about: None,
@@ -236,7 +236,7 @@ mod tests {
         }
     }
 
-    fn variant(name: &str) -> Variant {
+    pub(crate) fn variant(name: &str) -> Variant {
         Variant { name: name.into(), settings: BTreeMap::new() }
     }
 

@@ -107,26 +107,14 @@ fn name(trial: &Trial) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{Sample, Variant};
-    use std::collections::BTreeMap;
+    use crate::model::Sample;
+    use crate::store::file::tests as sound;
 
     const PAGE: usize = 4096;
 
     fn header() -> Header {
-        let variant = |name: &str| Variant { name: name.into(), settings: BTreeMap::new() };
-        Header {
-            name: "x".into(),
-            about: None,
-            plan_hash: "abc".into(),
-            plan_text: "name = \"x\"".into(),
-            seed: 7,
-            max_blocks: 30,
-            primary: "memory.rss.final".into(),
-            margin: 0.01,
-            guards: BTreeMap::new(),
-            variants: vec![variant("a"), variant("b")],
-            machine: BTreeMap::new(),
-        }
+        let variants = ["a", "b"].map(sound::variant).into();
+        Header { seed: 7, max_blocks: 30, variants, ..sound::header() }
     }
 
     fn trial(block: u32, variant: &str) -> Trial {

@@ -6,7 +6,7 @@ use crate::verdict::judge::estimate;
 use crate::verdict::pairs::{Blocks, Pairs};
 use crate::verdict::question::{Question, family};
 use carat_stats::curve::CurveDesign;
-use carat_stats::family::{Finding, Judged};
+use carat_stats::family::Judged;
 
 /// Takes one figure out of a distribution.
 type Pick = fn(&Times) -> f64;
@@ -106,13 +106,7 @@ fn judged(
 }
 
 fn told(metric: &str, judged: &Judged, pairs: &Pairs) -> (Verdict, Option<Estimate>) {
-    let family = family(metric);
-    let verdict = match judged.finding {
-        Finding::Less => family.less(),
-        Finding::More => family.more(),
-        Finding::Equivalent => Verdict::Equivalent,
-        Finding::Undecided => Verdict::Undecided,
-    };
+    let verdict = family(metric).verdict(judged.finding);
     (verdict, judged.look.and_then(|look| estimate(pairs, look)))
 }
 

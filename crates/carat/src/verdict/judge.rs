@@ -7,7 +7,7 @@ use crate::verdict::outcomes::{self, Outcomes};
 use crate::verdict::pairs::{Blocks, Dropped, Pairs};
 use crate::verdict::question::{Question, family};
 use crate::verdict::warning::Warning;
-use carat_stats::family::{Claim, Design, Finding, Judged, Price, guard};
+use carat_stats::family::{Claim, Design, Judged, Price, guard};
 use carat_stats::{Look, Walsh, budget};
 
 /// A question with its tables of looks and cuts, ready to be asked after every block.
@@ -159,13 +159,7 @@ impl Judge {
 
     fn conclude(&self, made: Made, pairs: &Pairs, margin: f64) -> Conclusion {
         let known = pairs.known();
-        let family = family(made.metric);
-        let verdict = match made.judged.finding {
-            Finding::Less => family.less(),
-            Finding::More => family.more(),
-            Finding::Equivalent => Verdict::Equivalent,
-            Finding::Undecided => Verdict::Undecided,
-        };
+        let verdict = family(made.metric).verdict(made.judged.finding);
         let spread = budget::spread(&known);
         let needed = spread
             .filter(|_| verdict == Verdict::Undecided)

@@ -1,6 +1,7 @@
 //! What is asked of the trials.
 
 use crate::model::{Better, Unit, Verdict, metric};
+use carat_stats::family::Finding;
 
 /// What is asked of the trials; another question needs no new trials.
 #[derive(Debug, Clone, PartialEq)]
@@ -81,6 +82,16 @@ pub fn family(name: &str) -> Family {
 }
 
 impl Family {
+    /// The verdict that a finding is in these words.
+    pub fn verdict(self, finding: Finding) -> Verdict {
+        match finding {
+            Finding::Less => self.less(),
+            Finding::More => self.more(),
+            Finding::Equivalent => Verdict::Equivalent,
+            Finding::Undecided => Verdict::Undecided,
+        }
+    }
+
     /// The verdict that the variant's figure is below the baseline's.
     pub fn less(self) -> Verdict {
         match self {

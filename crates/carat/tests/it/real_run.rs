@@ -10,17 +10,21 @@ use std::process::{Child, Stdio};
 pub(crate) fn experiment(name: &str, env: &str, extra: &str) -> Folder {
     let folder = Folder::new(name);
     fs::create_dir(folder.path("marks")).unwrap();
+    folder.write("real.toml", &text(&folder, "20s", env, extra));
+    folder
+}
+
+/// Two variants of the misbehaving server, which leaves its marks in the folder's `marks`.
+pub(crate) fn text(folder: &Folder, within: &str, env: &str, extra: &str) -> String {
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/data/server.rb");
     let marks = folder.path("marks").display().to_string();
-    folder.write(
-        "real.toml",
-        &format!(
-            r#"
+    format!(
+        r#"
 name = "real"
 [server]
 command = ["ruby", "{script}"]
 env = {{ PORT = "{{port}}", MARKS = "{marks}", {env} }}
-ready = {{ http = "/", within = "20s" }}
+ready = {{ http = "/", within = "{within}" }}
 stop_within = "2s"
 [load.http]
 path = "/"
@@ -37,9 +41,7 @@ max = 1
 seed = 3
 {extra}
 "#
-        ),
-    );
-    folder
+    )
 }
 
 pub(crate) fn results(folder: &Folder) -> serde_json::Value {

@@ -319,9 +319,7 @@ impl<'a> Engine<'a> {
 
     /// Whether the TLS handshake is done now and the upgrade asked for; a plain connection has no handshake to do.
     fn secure(&mut self, place: u32) -> bool {
-        let request = self.upgrade.request(&self.key(place));
-        let client = &mut self.clients[place as usize];
-        let Some(wire) = &mut client.wire else { return false };
+        let Some(wire) = &mut self.clients[place as usize].wire else { return false };
         match wire.shake() {
             Ok(true) => {}
             Ok(false) => return false,
@@ -332,6 +330,8 @@ impl<'a> Engine<'a> {
                 return false;
             }
         }
+        let request = self.upgrade.request(&self.key(place));
+        let client = &mut self.clients[place as usize];
         client.state = State::Upgrading;
         // The request is far smaller than a socket's buffer, so it is taken whole.
         if client.send(&request).is_err() {

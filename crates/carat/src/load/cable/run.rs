@@ -13,7 +13,6 @@ use crate::load::meter::{read_listen_overflows, read_rss_peak};
 use crate::load::target::resolve;
 use crate::load::wire::Dialer;
 use crate::model::load::{CableLoad, LoadReport, Pace, Severity, StepReport, Times};
-use crate::model::metric::requests_needed;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::thread;
@@ -109,13 +108,9 @@ fn metrics(tally: &Tally, expected: u64, seconds: f64) -> BTreeMap<String, f64> 
     }
     put("broadcast.complete.p50.steps", over_steps(&tally.steps, |times| times.p50));
     put("broadcast.complete.p95.steps", over_steps(&tally.steps, |times| times.p95));
-    put("latency.p50", tally.delivery.quantile(0.5));
-    put("latency.p95", tally.delivery.quantile(0.95));
-    for (name, quantile) in [("latency.p99", 0.99), ("latency.p99.9", 0.999)] {
-        let enough = tally.delivery.count() >= requests_needed(name);
-        put(name, tally.delivery.quantile(quantile).filter(|_| enough));
+    for (name, value) in tally.delivery.latency_metrics() {
+        put(name, value);
     }
-    put("latency.max", tally.delivery.max());
     put("throughput", (seconds > 0.0).then(|| received as f64 / seconds));
     let missing = expected.saturating_sub(received) as f64;
     put("errors", (expected > 0).then(|| missing / expected as f64));

@@ -12,7 +12,6 @@ use crate::load::supply::{Plan, part};
 use crate::load::target::resolve;
 use crate::load::wire::Dialer;
 use crate::model::load::{Amount, HttpLoad, LoadReport, Pace, Severity};
-use crate::model::metric::requests_needed;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::thread;
@@ -92,13 +91,9 @@ fn report(load: &HttpLoad, tally: &Tally, drops: Option<u64>, rss_peak: Option<u
             metrics.insert(name.to_owned(), value);
         }
     };
-    put("latency.p50", tally.latency.quantile(0.5));
-    put("latency.p95", tally.latency.quantile(0.95));
-    for (name, quantile) in [("latency.p99", 0.99), ("latency.p99.9", 0.999)] {
-        let enough = tally.latency.count() >= requests_needed(name);
-        put(name, tally.latency.quantile(quantile).filter(|_| enough));
+    for (name, value) in tally.latency.latency_metrics() {
+        put(name, value);
     }
-    put("latency.max", tally.latency.max());
     put("throughput", (seconds > 0.0).then(|| tally.completed as f64 / seconds));
     put("errors", (sent > 0).then(|| tally.errors() as f64 / sent as f64));
     LoadReport {

@@ -7,7 +7,10 @@ use crate::report::facts;
 use crate::report::page::figures::class;
 use crate::report::page::gallery::Gallery;
 use crate::report::page::latency::panel;
+use crate::report::page::sharing::shared;
+use crate::report::page::tables;
 use crate::report::text::one_line;
+use carat_stats::budget::median;
 use maud::{Markup, html as markup};
 
 /// Numbers of requests that the table looks for, and how far off a sample may be: load goes on while one is taken.
@@ -73,11 +76,6 @@ fn of_variant(results: &Results, name: &str, class: usize) -> Eroded {
     Eroded { name: one_line(name), class, before: ready.collect(), courses }
 }
 
-fn shared(sample: &Sample) -> Option<f64> {
-    let known = sample.processes > 1 && !sample.partial;
-    Some(sample.shared.filter(|_| known)?.0 as f64)
-}
-
 fn course(samples: &[Sample], completed: Option<u64>) -> Course {
     let point =
         |s: &Sample| Some((s.answered.filter(|answered| *answered > 0)? as f64, shared(s)?));
@@ -133,18 +131,10 @@ impl Eroded {
     }
 }
 
-fn median(values: &[f64]) -> Option<f64> {
-    facts::spread(values).map(|spread| spread.median)
-}
-
 fn table(eroded: &[Eroded]) -> Markup {
     let marks: Vec<f64> =
         MARKS.into_iter().filter(|mark| eroded.iter().any(|e| e.near(*mark).is_some())).collect();
-    let cell = |value: Option<f64>| {
-        markup! {
-            @match value { Some(bytes) => td data-v=(bytes) { (Unit::Bytes.show(bytes)) }, None => td { "–" } }
-        }
-    };
+    let cell = |value: Option<f64>| tables::cell(Unit::Bytes, value);
     markup! {
         div.scroll tabindex="0" role="region" aria-label="Shared memory by requests answered" {
             table {

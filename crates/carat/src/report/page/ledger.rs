@@ -6,6 +6,7 @@ use crate::report::chart::Caption;
 use crate::report::chart::icicle::{Piece, icicle};
 use crate::report::chart::waterfall::{WaterfallPart, waterfall};
 use crate::report::page::gallery::Gallery;
+use crate::report::page::tables;
 use crate::report::text::{one_line, shorten};
 use maud::{Markup, html as markup};
 
@@ -100,7 +101,7 @@ fn table(ledger: &Ledger) -> Markup {
                 th scope="row" { (name) }
                 td data-v=(pss) { (Unit::Bytes.show(pss)) } td { (share(pss)) }
                 @for value in [private, shared] {
-                    @match value { Some(value) => td data-v=(value) { (Unit::Bytes.show(value)) }, None => td { "–" } }
+                    (tables::cell(Unit::Bytes, value))
                 }
             }
         }

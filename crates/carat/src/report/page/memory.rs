@@ -92,7 +92,7 @@ fn markers(results: &Results) -> Vec<(f64, String)> {
         .collect();
     let middle = |pick: fn(&(u64, u64)) -> u64| {
         let seconds: Vec<f64> = windows.iter().map(|window| pick(window) as f64 / 1e3).collect();
-        facts::spread(&seconds).map(|spread| spread.median)
+        carat_stats::budget::median(&seconds)
     };
     [(middle(|w| w.0), "load begins"), (middle(|w| w.1), "load ends")]
         .into_iter()

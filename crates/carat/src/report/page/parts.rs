@@ -7,6 +7,7 @@ use crate::report::chart::waterfall::waterfall;
 use crate::report::facts;
 use crate::report::page::gallery::Gallery;
 use crate::report::page::ledger::steps;
+use crate::report::page::tables;
 use crate::report::text::one_line;
 use maud::{Markup, html as markup};
 
@@ -76,11 +77,7 @@ fn table(ledgers: &[(&str, &Ledger)]) -> Markup {
     let kinds = PartKind::ALL
         .into_iter()
         .filter(|kind| ledgers.iter().any(|(_, ledger)| of(ledger, *kind).is_some()));
-    let cell = |value: Option<f64>| {
-        markup! {
-            @match value { Some(bytes) => td data-v=(bytes) { (Unit::Bytes.show(bytes)) }, None => td { "–" } }
-        }
-    };
+    let cell = |value: Option<f64>| tables::cell(Unit::Bytes, value);
     markup! {
         div.scroll tabindex="0" role="region" aria-label="Parts of the memory" {
             table {

@@ -8,10 +8,11 @@ use crate::report::chart::{Axis, Caption, Line, Plot, Stroke};
 use crate::report::page::frame::{PageOptions, document, footer};
 use crate::report::page::gallery::Gallery;
 use crate::report::page::latency::panel;
-use crate::report::page::{figures, growth, ledger};
+use crate::report::page::{figures, growth, ledger, tables};
 use crate::report::redact::prepare_recording;
 use crate::report::text::{capital, one_line, shorten};
 use crate::verdict::growth::{cause, sentence};
+use carat_stats::budget::median;
 use maud::{Markup, html as markup};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -159,9 +160,7 @@ fn fit(recording: &Recording, tree: &[(f64, f64)]) -> (Option<Line>, Vec<(usize,
         (rate * pace, growth.interval.map(|(low, high)| (low * pace, high * pace)));
     let half = tree.last().map_or(0.0, |last| last.0) / 2.0;
     let late: Vec<(f64, f64)> = tree.iter().copied().filter(|point| point.0 >= half).collect();
-    let middle = |pick: fn(&(f64, f64)) -> f64| {
-        crate::report::facts::spread(&late.iter().map(pick).collect::<Vec<_>>()).map(|s| s.median)
-    };
+    let middle = |pick: fn(&(f64, f64)) -> f64| median(&late.iter().map(pick).collect::<Vec<_>>());
     let (Some(x), Some(y)) = (middle(|p| p.0), middle(|p| p.1)) else { return (None, Vec::new()) };
     let at = |rate: f64, time: f64| y + rate * (time - x);
     let ends = [half, 2.0 * half];
@@ -293,9 +292,7 @@ fn growth_table(recording: &Recording) -> Markup {
 fn samples_table(samples: &[Sample]) -> Markup {
     let weight = followed(samples);
     let every = samples.len().div_ceil(20).max(1);
-    let cell = |value: Option<Bytes>| {
-        markup! { @match value { Some(bytes) => td data-v=(bytes.0) { (bytes) }, None => td { "–" } } }
-    };
+    let cell = |value: Option<Bytes>| tables::cell(Unit::Bytes, value.map(|bytes| bytes.0 as f64));
     markup! {
         div.scroll tabindex="0" role="region" aria-label="Memory over time" {
             table {

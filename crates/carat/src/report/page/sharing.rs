@@ -77,9 +77,8 @@ pub(crate) fn section(results: &Results, gallery: &mut Gallery) -> Markup {
 /// The shared part of every trial over time, where several processes ran.
 fn shares(results: &Results, variant: &str) -> Vec<Vec<(f64, f64)>> {
     let point = |sample: &Sample| {
-        let (pss, shared) = (sample.pss?.0 as f64, sample.shared?.0 as f64);
-        (sample.processes > 1 && pss > 0.0 && !sample.partial)
-            .then(|| (sample.at_ms as f64 / 1e3, shared / pss))
+        let (pss, shared) = (sample.pss?.0 as f64, shared(sample)?);
+        (pss > 0.0).then(|| (sample.at_ms as f64 / 1e3, shared / pss))
     };
     results
         .trials
@@ -88,6 +87,12 @@ fn shares(results: &Results, variant: &str) -> Vec<Vec<(f64, f64)>> {
         .map(|trial| trial.samples.iter().filter_map(point).collect::<Vec<_>>())
         .filter(|points| points.len() > 1)
         .collect()
+}
+
+/// What a tree of several processes shares, in bytes.
+pub(crate) fn shared(sample: &Sample) -> Option<f64> {
+    let known = sample.processes > 1 && !sample.partial;
+    Some(sample.shared.filter(|_| known)?.0 as f64)
 }
 
 fn table(ends: &[(String, f64, f64)]) -> Markup {

@@ -54,7 +54,12 @@ pub(crate) fn metric(results: &Results, metric: &str) -> Markup {
 }
 
 fn value(unit: Unit, spread: Option<Spread>, pick: impl Fn(Spread) -> Option<f64>) -> Markup {
-    match spread.and_then(pick) {
+    cell(unit, spread.and_then(pick))
+}
+
+/// A number with its unit, or a dash where it is unknown.
+pub(crate) fn cell(unit: Unit, value: Option<f64>) -> Markup {
+    match value {
         Some(number) => markup! { td data-v=(number) { (unit.show(number)) } },
         None => markup! { td { "–" } },
     }

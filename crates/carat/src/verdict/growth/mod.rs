@@ -17,6 +17,7 @@ pub use words::{cause, found, sentence};
 use crate::model::{GrowthKind, Part, PartGrowth, Progress};
 use asymptote::asymptote;
 use carat_stats::growth::{Kind, classify};
+use series::{Series, is_seen};
 
 /// Growth by less than this share of the present amount in a day does not matter.
 const DAILY: f64 = 0.1;
@@ -52,8 +53,26 @@ pub fn classify_part(part: Part, progress: Progress, series: &[(f64, f64)]) -> P
     }
 }
 
+/// Classifies every part that was seen often enough, the kept objects of so many runs last.
+pub(crate) fn classify_all(
+    progress: Progress,
+    parts: impl IntoIterator<Item = (Part, Series)>,
+    (kept_after_major, kept): (&Series, &Series),
+    runs: usize,
+) -> Vec<PartGrowth> {
+    let mut found: Vec<PartGrowth> = parts
+        .into_iter()
+        .filter(|(_, series)| is_seen(series))
+        .map(|(part, series)| classify_part(part, progress, &series))
+        .collect();
+    if is_seen(kept) {
+        found.push(classify_kept(progress, kept_after_major, kept, runs));
+    }
+    found
+}
+
 /// Classifies kept objects: right after full collections where those suffice, else after every collection.
-pub(crate) fn classify_kept(
+fn classify_kept(
     progress: Progress,
     after_major: &[(f64, f64)],
     after_any: &[(f64, f64)],

@@ -2,8 +2,8 @@
 
 use crate::model::memory::followed;
 use crate::model::{Bytes, GrowthKind, Part, PartGrowth, Progress, Recording, Sample};
-use crate::verdict::growth::series::{Placed, bytes, is_seen, kept, kept_after_major};
-use crate::verdict::growth::{classify_kept, classify_part};
+use crate::verdict::growth::classify_all;
+use crate::verdict::growth::series::{Placed, bytes, kept, kept_after_major};
 
 /// Sharing that fell by less than this share of the tree has not eroded.
 const ERODED: f64 = 0.05;
@@ -19,15 +19,8 @@ pub fn of_recording(recording: &Recording) -> Vec<PartGrowth> {
         (Part::MallocLive, bytes(&placed, |sample| sample.inside?.malloc_live)),
         (Part::MallocFree, bytes(&placed, |sample| sample.inside?.malloc_free)),
     ];
-    let mut found: Vec<PartGrowth> = parts
-        .into_iter()
-        .filter(|(_, series)| is_seen(series))
-        .map(|(part, series)| classify_part(part, progress, &series))
-        .collect();
-    let (clean, any) = (kept_after_major(&placed), kept(&placed));
-    if is_seen(&any) {
-        found.push(classify_kept(progress, &clean, &any, 1));
-    }
+    let kept = (&kept_after_major(&placed), &kept(&placed));
+    let mut found = classify_all(progress, parts, kept, 1);
     found.extend(erosion(samples));
     found
 }

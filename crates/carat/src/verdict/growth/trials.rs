@@ -2,8 +2,8 @@
 
 use crate::model::memory::followed;
 use crate::model::{Outcome, Part, PartGrowth, Progress, Sample, Trial, Variant, VariantGrowth};
-use crate::verdict::growth::series::{Placed, Series, bytes, is_seen, kept, kept_after_major};
-use crate::verdict::growth::{classify_kept, classify_part};
+use crate::verdict::growth::classify_all;
+use crate::verdict::growth::series::{Placed, Series, bytes, kept, kept_after_major};
 
 /// The growth of every variant that was sampled during its load.
 pub fn of_variants(variants: &[Variant], trials: &[Trial]) -> Vec<VariantGrowth> {
@@ -33,15 +33,8 @@ pub fn of_variant(trials: &[Trial], variant: &str) -> Vec<PartGrowth> {
         (Part::MallocLive, together(&|run| bytes(run, |sample| sample.inside?.malloc_live))),
         (Part::MallocFree, together(&|run| bytes(run, |sample| sample.inside?.malloc_free))),
     ];
-    let mut found: Vec<PartGrowth> = parts
-        .into_iter()
-        .filter(|(_, series)| is_seen(series))
-        .map(|(part, series)| classify_part(part, Progress::Requests, &series))
-        .collect();
-    let (clean, any) = (together(&kept_after_major), together(&kept));
-    if is_seen(&any) {
-        found.push(classify_kept(Progress::Requests, &clean, &any, runs.len()));
-    }
+    let kept = (&together(&kept_after_major), &together(&kept));
+    let mut found = classify_all(Progress::Requests, parts, kept, runs.len());
     // Trials laid over each other differ from moment to moment, which is no saw.
     found.iter_mut().for_each(|part| part.oscillating = false);
     found

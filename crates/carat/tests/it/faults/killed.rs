@@ -2,6 +2,7 @@
 
 use crate::faults::fake::{FIGURES, experiment};
 use crate::faults::score::{Score, ensure, tries};
+use crate::real_run::text;
 use crate::support::{Folder, ruby_is_here, wait_until};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha12Rng;
@@ -175,33 +176,6 @@ fn kill_9_at_random_points_loses_no_finished_trial_and_leaves_nothing() {
     toll.finish();
 }
 
-/// Two variants of the misbehaving server, behaving; `marks` is where it leaves its port.
-fn real(marks: &str) -> String {
-    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/data/server.rb");
-    format!(
-        r#"
-name = "real"
-[server]
-command = ["ruby", "{script}"]
-env = {{ PORT = "{{port}}", MARKS = "{marks}", DAEMON = "1" }}
-ready = {{ http = "/", within = "60s" }}
-stop_within = "2s"
-[load.http]
-path = "/"
-connections = 2
-requests = 40
-[[variant]]
-name = "default"
-[[variant]]
-name = "arenas"
-settings = {{ arena_max = 2 }}
-[trials]
-max = 1
-seed = 3
-"#
-    )
-}
-
 #[test]
 fn kill_9_with_a_real_server_leaves_no_process_port_or_file() {
     if !ruby_is_here() {
@@ -213,8 +187,8 @@ fn kill_9_with_a_real_server_leaves_no_process_port_or_file() {
         let mut victim = Victim::new("real", "", &[]);
         fs::create_dir(victim.folder.path("marks")).unwrap();
         victim.expected.push("marks".into());
-        let marks = victim.folder.path("marks").display().to_string();
-        victim.folder.write("real.toml", &real(&marks));
+        let behaving = text(&victim.folder, "60s", "DAEMON = '1'", "");
+        victim.folder.write("real.toml", &behaving);
         let left = wanted - toll.kills;
         toll.take(&victim, &mut random, Duration::from_secs(4), left);
         // Whoever cleans up after the last kill does it without another run.
