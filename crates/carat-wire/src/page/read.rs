@@ -1,7 +1,8 @@
 //! Reading a page from outside: copies of sections that are whole, or nothing.
 
 use crate::page::layout::{
-    FRONT_BYTES, Feature, Header, MAGIC, PAGE_BYTES, Page, RANGES, State, UNKNOWN, VERSION,
+    ARENAS, FRONT_BYTES, Feature, Header, MAGIC, PAGE_BYTES, POOLS, Page, RANGES, State, UNKNOWN,
+    VERSION,
 };
 use crate::page::section::VALUES;
 use crate::page::words::{Allocator, Arena, Gc, Malloc, Own, Pool, Runtime, Word};
@@ -228,9 +229,13 @@ impl Front {
         Values { at, known, words, list: PhantomData }
     }
 
-    fn rows<const WORDS: usize>(&self, number: usize) -> (Option<Moment>, Vec<[u64; WORDS]>) {
+    /// The rows of a table that has room for so many: what follows them in the page is none of its own.
+    fn rows<const WORDS: usize>(
+        &self,
+        number: usize,
+        room: usize,
+    ) -> (Option<Moment>, Vec<[u64; WORDS]>) {
         let Some(part) = self.part(number) else { return (None, Vec::new()) };
-        let room = (part.len() - TABLE_HEAD) / WORDS;
         let count = (part[2] as usize).min(room);
         let (rows, _) = part[TABLE_HEAD..].as_chunks();
         (moment(part[1]), rows[..count].to_vec())
@@ -251,8 +256,8 @@ impl Front {
             let offset = offset_of!(Header, features) + *feature as usize * 8;
             (*feature, State::from_word(header(offset)))
         });
-        let (pools_at, pools) = self.rows(4);
-        let (arenas_at, arenas) = self.rows(5);
+        let (pools_at, pools) = self.rows(4, POOLS);
+        let (arenas_at, arenas) = self.rows(5, ARENAS);
         PageReading {
             pid: header(offset_of!(Header, pid)),
             start_time: known(header(offset_of!(Header, start_time))),
@@ -387,6 +392,23 @@ mod tests {
         page.ranges.replace(1, 9, rows);
         let seen = read_page(&page).unwrap().heap_pages;
         assert_eq!((seen.ranges.len(), seen.missing_ranges), (RANGES, 3));
+    }
+
+    #[test]
+    fn a_table_that_claims_more_rows_than_it_has_room_for_gives_none_of_its_neighbours() {
+        let page = ready();
+        let lying = read(|offset, buffer| {
+            bytes(&page, offset, buffer);
+            for table in [offset_of!(Page, pools), offset_of!(Page, arenas)] {
+                let count = table + 16..table + 24;
+                if offset == 0 {
+                    buffer[count].copy_from_slice(&10_000_u64.to_ne_bytes());
+                }
+            }
+            Ok(())
+        });
+        let reading = lying.unwrap();
+        assert_eq!((reading.pools.len(), reading.arenas.len()), (POOLS, ARENAS));
     }
 
     #[test]
