@@ -7,9 +7,9 @@ use crate::model::{Ledger, Outcome};
 use crate::process::{ProcRoot, ReadError, Tree};
 use crate::report::{Audience, PageOptions, ledger_html};
 use crate::sample::{Finding, findings, ledger, read_insides};
-use crate::store::Store;
+use crate::store::{Store, recording};
 use anyhow::{Context, bail};
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -20,7 +20,7 @@ const SCHEMA: &str = "carat.explain/1";
 /// Arguments of `carat explain`
 #[derive(Debug, Clone, clap::Args)]
 #[command(after_help = "Examples:\n  carat explain 4312              the tree of process 4312\n  \
-    carat explain app.recording.json  the end of a recording\n  \
+    carat explain app.recording.jsonl the end of a recording\n  \
     carat explain 4312 -o ledger.html\n  \
     carat explain 4312 --suggest try.toml && carat compare try.toml")]
 pub(crate) struct ExplainArgs {
@@ -51,12 +51,6 @@ struct Answer<'a> {
     schema: &'static str,
     ledger: &'a Ledger,
     findings: &'a [Finding],
-}
-
-/// The one field of a recording that this command reads.
-#[derive(Deserialize)]
-struct Recorded {
-    ledger: Ledger,
 }
 
 pub(crate) fn run(args: &ExplainArgs) -> anyhow::Result<Exit> {
@@ -154,12 +148,14 @@ fn of_results(path: &Path, variant: Option<&str>) -> anyhow::Result<Ledger> {
 }
 
 fn of_recording(path: &Path) -> anyhow::Result<Ledger> {
-    let text = fs::read_to_string(path).with_context(|| {
-        format!("cannot read {}; give a process id, a recording or a results file", path.display())
-    })?;
-    let recorded: Recorded = serde_json::from_str(&text)
-        .with_context(|| format!("{} is not a recording of `carat record`", path.display()))?;
-    Ok(recorded.ledger)
+    let recording =
+        recording::read(path).context("give a process id, a recording or a results file")?;
+    recording.ledger.with_context(|| {
+        format!(
+            "{} holds no ledger: its server or carat ended before one was drawn, which is done once a minute and at the end",
+            path.display()
+        )
+    })
 }
 
 fn write_findings(out: &mut dyn Write, findings: &[Finding]) -> anyhow::Result<()> {

@@ -12,6 +12,7 @@ mod exit;
 mod explain;
 mod ledger_text;
 mod load;
+mod outline;
 mod output;
 mod plan;
 mod progress;

@@ -5,15 +5,15 @@ use crate::cli::record_load::{Driver, LoadOptions};
 use crate::cli::record_text::{growth_lines, progress_line};
 use crate::cli::record_view::View;
 use crate::cli::recorder::Recorder;
-use crate::cli::report::write_whole;
 use crate::cli::{Exit, explain, output, record_load};
 use crate::launch::{
     Guard, Held, LaunchSpec, Server, library, make_run_directory, run_directory, stop,
 };
-use crate::model::recording::{RECORDING_SCHEMA, Recording};
+use crate::model::recording::{End, Entry, Head, RECORDING_SCHEMA, Recording};
 use crate::plan::Span;
 use crate::process::{ProcRoot, Tree};
 use crate::sample::{SampleOptions, findings};
+use crate::store::recording::{Journal, read};
 use crate::trial::Interrupt;
 use crate::verdict::growth::of_recording;
 use anyhow::{Context, bail};
@@ -58,10 +58,10 @@ pub(crate) struct RecordArgs {
     /// Load to drive meanwhile
     #[command(flatten)]
     load: LoadOptions,
-    /// File to write [default: the command's name with .recording.json]
+    /// File to write [default: the command's name with .recording.jsonl]
     #[arg(short, long)]
     output: Option<PathBuf>,
-    /// Print the recording as JSON too
+    /// Print the file, lines of JSON, instead of words
     #[arg(long)]
     json: bool,
     /// Program and arguments of the server
@@ -87,31 +87,38 @@ pub(crate) fn run(args: &RecordArgs) -> anyhow::Result<Exit> {
     let path = free_path(args)?;
     let interrupt = listen_for_signals()?;
     let options = SampleOptions { every, share: args.budget / 100.0 };
-    let (tree, mut started, what) = match args.pid {
-        Some(pid) => {
-            let (tree, what) = attach(pid)?;
-            (if args.alone { tree.alone() } else { tree }, None, what)
-        }
+    let attached = args.pid.map(attach).transpose()?;
+    let what = attached.as_ref().map_or_else(|| args.command.join(" "), |(_, what)| what.clone());
+    let journal = begin(&path, &what)?;
+    let (tree, mut started) = match attached {
+        Some((tree, _)) => (if args.alone { tree.alone() } else { tree }, None),
         None => {
-            let (tree, started) = start(&args.command, &path.with_extension("log"))?;
-            (tree, Some(started), args.command.join(" "))
+            let started = start(&args.command, &path.with_extension("log"));
+            let (tree, started) = started.inspect_err(|_| {
+                let _ = fs::remove_file(&path);
+            })?;
+            (tree, Some(started))
         }
     };
     output::tell(&format!("recording {what} into {}", path.display()));
-    let started_ms = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
-    let mut recorder = Recorder::new(ProcRoot::default(), tree, options);
+    let mut recorder = Recorder::new(ProcRoot::default(), tree, options, journal);
     let mut following = Following { limit: args.limit, started: started.as_mut(), driver };
     let ended = follow(&mut following, &mut recorder, &interrupt);
     let load = following.driver.map(Driver::end);
     recorder.finish();
     let left = started.as_mut().map(|started| end(started, &mut recorder, &interrupt));
     drop(started);
-    let mut recording = recording(recorder, what, started_ms as u64, ended);
-    recording.load = load;
-    recording.warnings.extend(record_load::warnings(&recording));
-    recording.growth = of_recording(&recording);
-    write(&path, &recording)?;
+    let warnings = recorder.refusal().map(str::to_owned).into_iter().collect();
+    let end = End { ended, load, cost: recorder.cost(), warnings };
+    let mut journal = recorder.into_journal();
+    let recording = conclude(&mut journal, &path, end)?;
     show(args, &recording, &path)?;
+    if let Some((lines, error)) = journal.loss() {
+        let path = path.display();
+        bail!(
+            "{lines} lines of {path} could not be written ({error}); the others are whole: use -o to record elsewhere"
+        );
+    }
     match left.unwrap_or_default() {
         left if left.is_empty() => Ok(record_load::exit(&recording)),
         left => bail!("these processes of the server survived: {}; end them", left.join(", ")),
@@ -133,8 +140,8 @@ fn free_path(args: &RecordArgs) -> anyhow::Result<PathBuf> {
         }
         return Ok(path.clone());
     }
-    let numbered = (2..).map(|number| format!("{name}-{number}.recording.json"));
-    std::iter::once(format!("{name}.recording.json"))
+    let numbered = (2..).map(|number| format!("{name}-{number}.recording.jsonl"));
+    std::iter::once(format!("{name}.recording.jsonl"))
         .chain(numbered)
         .map(PathBuf::from)
         .find(|path| !path.exists())
@@ -248,50 +255,51 @@ fn end(started: &mut Started, recorder: &mut Recorder, interrupt: &Interrupt) ->
     stopped.left
 }
 
-fn recording(recorder: Recorder, what: String, started_ms: u64, ended: String) -> Recording {
-    let mut warnings: Vec<String> = recorder.refusal().map(str::to_owned).into_iter().collect();
-    let partial = recorder.samples.iter().filter(|sample| sample.partial).count();
+fn begin(path: &Path, what: &str) -> anyhow::Result<Journal> {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let started_ms = now.as_millis() as u64;
+    let head = Head { schema: RECORDING_SCHEMA.into(), what: what.into(), started_ms };
+    Journal::create(path, &head).with_context(|| {
+        let path = path.display();
+        format!("cannot write {path}; check the folder and the free space, or use -o")
+    })
+}
+
+/// What was written down, and what follows from it.
+fn conclude(journal: &mut Journal, path: &Path, mut end: End) -> anyhow::Result<Recording> {
+    let mut recording = read(path)?;
+    recording.growth = of_recording(&recording);
+    end.warnings.extend(warnings(&recording, &end));
+    journal.append(&Entry::Growth(recording.growth.clone()));
+    journal.append(&Entry::End(Box::new(end.clone())));
+    recording.end = Some(end);
+    Ok(recording)
+}
+
+fn warnings(recording: &Recording, end: &End) -> Vec<String> {
+    let mut warnings = Vec::new();
+    let partial = recording.samples.iter().filter(|sample| sample.partial).count();
     if partial > 0 {
         warnings.push(format!("{partial} samples are partial: a process ended while it was read"));
     }
-    let cost = recorder.cost();
-    if cost.late > 0 {
-        warnings
-            .push(format!("{} samples were late or left out; give a longer --every", cost.late));
+    if end.cost.late > 0 {
+        let late = end.cost.late;
+        warnings.push(format!("{late} samples were late or left out; give a longer --every"));
     }
-    Recording {
-        schema: RECORDING_SCHEMA.into(),
-        what,
-        started_ms,
-        ended,
-        samples: recorder.samples,
-        markers: recorder.markers,
-        load: None,
-        growth: Vec::new(),
-        ledger: recorder.ledger,
-        cost,
-        warnings,
-    }
-}
-
-fn write(path: &Path, recording: &Recording) -> anyhow::Result<()> {
-    let text = serde_json::to_vec(recording)?;
-    write_whole(path, &text).with_context(|| {
-        let (path, bytes) = (path.display(), text.len());
-        format!("cannot write {path}; it needs {bytes} bytes: check the free space, or use -o")
-    })
+    warnings.extend(record_load::warnings(recording, end));
+    warnings
 }
 
 fn show(args: &RecordArgs, recording: &Recording, path: &Path) -> anyhow::Result<()> {
     if args.json {
-        output::say(&(serde_json::to_string(recording)? + "\n"))?;
+        output::say(&fs::read_to_string(path)?)?;
     } else {
         if let Some(ledger) = &recording.ledger {
             output::say(&explain::text(ledger, &findings(ledger))?)?;
         }
         output::say(&growth_lines(recording))?;
     }
-    for warning in &recording.warnings {
+    for warning in recording.end.iter().flat_map(|end| &end.warnings) {
         output::tell(&format!("note: {warning}"));
     }
     output::tell(&format!("\nrecording  {}", path.display()));

@@ -5,7 +5,7 @@ use crate::cli::recorder::Recorder;
 use crate::launch::{ReadyProbe, check_ready};
 use crate::load::target::resolve;
 use crate::load::{Generator, net};
-use crate::model::recording::{MarkerKind, RecordedLoad, Recording};
+use crate::model::recording::{End, MarkerKind, RecordedLoad, Recording};
 use crate::model::{HttpTable, LoadFlag, LoadReport, LoadSpec, Severity, Span};
 use anyhow::{Context, bail};
 use clap::Args;
@@ -155,12 +155,12 @@ impl Driver {
 }
 
 /// What speaks against the load of a recording.
-pub(crate) fn warnings(recording: &Recording) -> Vec<String> {
-    let Some(load) = &recording.load else { return Vec::new() };
+pub(crate) fn warnings(recording: &Recording, end: &End) -> Vec<String> {
+    let Some(load) = &end.load else { return Vec::new() };
     match &load.report {
         Some(report) => report.flags.iter().map(|flag| format!("load: {}", flag.message)).collect(),
         None if recording.samples.iter().all(|sample| sample.answered.is_none()) => {
-            vec![format!("no load was driven to {}: {}", load.url, recording.ended)]
+            vec![format!("no load was driven to {}: {}", load.url, end.ended)]
         }
         None => Vec::new(),
     }
@@ -169,7 +169,7 @@ pub(crate) fn warnings(recording: &Recording) -> Vec<String> {
 /// How a recording ends: without answers its growth per request is worth nothing. A pace that was not kept costs it
 /// nothing, because requests are counted.
 pub(crate) fn exit(recording: &Recording) -> Exit {
-    let Some(load) = &recording.load else { return Exit::Fine };
+    let Some(load) = recording.load() else { return Exit::Fine };
     let never_began = recording.samples.iter().all(|sample| sample.answered.is_none());
     let speaks_against =
         |flag: &LoadFlag| flag.severity == Severity::Fatal && flag.code != "rate-not-reached";

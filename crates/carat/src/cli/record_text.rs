@@ -1,17 +1,18 @@
 //! A recording in words.
 
 use crate::cli::recorder::Recorder;
-use crate::model::{Recording, Unit};
+use crate::model::Unit;
+use crate::model::recording::{End, Recording};
 use crate::verdict::growth::{cause, found};
 use std::fmt::Write;
 
 /// One line on the newest sample.
 pub(crate) fn progress_line(recorder: &Recorder) -> String {
-    let Some(sample) = recorder.samples.last() else { return String::new() };
+    let Some(sample) = &recorder.last else { return String::new() };
     let at = sample.at_ms as f64 / 1e3;
     let word = if sample.processes == 1 { "process" } else { "processes" };
     let mut line = format!("{at:8.1} s  {} {word}", sample.processes);
-    let newest = recorder.samples.iter().rev().find(|sample| sample.pss.is_some());
+    let newest = recorder.weighed.as_ref();
     for (name, bytes) in [
         ("PSS", newest.and_then(|sample| sample.pss)),
         ("private", newest.and_then(|sample| sample.uss)),
@@ -21,14 +22,17 @@ pub(crate) fn progress_line(recorder: &Recorder) -> String {
             let _ = write!(line, "  {name} {bytes}");
         }
     }
+    if let Some((lines, error)) = recorder.loss() {
+        let _ = write!(line, "  {lines} lines not written: {error}");
+    }
     line
 }
 
 /// What grew, by how much and why, and what the recording cost.
 pub(crate) fn growth_lines(recording: &Recording) -> String {
     let seconds = recording.samples.last().map_or(0.0, |sample| sample.at_ms as f64 / 1e3);
-    let mut text = format!("\nGrowth over {seconds:.0} s ({})\n", recording.ended);
-    if let Some(report) = recording.load.as_ref().and_then(|load| load.report.as_ref()) {
+    let mut text = format!("\nGrowth over {seconds:.0} s ({})\n", recording.ended());
+    if let Some(report) = recording.load().and_then(|load| load.report.as_ref()) {
         let latency = |name: &str| report.metrics.get(name).map(|&value| Unit::Seconds.show(value));
         let _ = write!(text, "  load: {} requests, {} errors", report.completed, report.errors);
         if let (Some(p50), Some(p95)) = (latency("latency.p50"), latency("latency.p95")) {
@@ -45,7 +49,7 @@ pub(crate) fn growth_lines(recording: &Recording) -> String {
     if let Some(cause) = cause(&recording.growth) {
         let _ = writeln!(text, "  {cause}");
     }
-    let cost = &recording.cost;
+    let Some(End { cost, .. }) = &recording.end else { return text };
     let _ = writeln!(
         text,
         "\nCost of recording: {:.2} s of processor time, {:.2} % of one core; {} samples, {} with PSS, {} late",

@@ -1,8 +1,8 @@
 //! What the user sees while a recording runs: a chart on a terminal, lines elsewhere.
 
 use crate::cli::output;
-use crate::cli::recorder::Recorder;
-use crate::model::Sample;
+use crate::cli::recorder::{Recorder, Weight};
+use crate::model::Bytes;
 use crate::model::recording::MarkerKind;
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEventKind, KeyModifiers};
 use ratatui::crossterm::execute;
@@ -89,7 +89,7 @@ fn open() -> Option<Terminal<CrosstermBackend<Stderr>>> {
 }
 
 fn draw(frame: &mut Frame<'_>, recorder: &Recorder, line: &str, limit: Option<Duration>) {
-    let members = recorder.samples.last().map_or(0, |sample| sample.members.len());
+    let members = recorder.last.as_ref().map_or(0, |sample| sample.members.len());
     let rows = (members as u16 + 3).min(frame.area().height / 3);
     let heights = [Constraint::Min(6), Constraint::Length(rows), Constraint::Length(2)];
     let [chart, table, foot] = Layout::vertical(heights).areas(frame.area());
@@ -99,13 +99,9 @@ fn draw(frame: &mut Frame<'_>, recorder: &Recorder, line: &str, limit: Option<Du
     let costs = format!(
         "carat: {:.2} % of one core   {} markers   m mark · q end",
         cost.core_share * 100.0,
-        recorder.markers.len()
+        recorder.marked.pushed()
     );
     frame.render_widget(Paragraph::new(vec![Line::from(line.to_owned()), Line::from(costs)]), foot);
-}
-
-fn series(samples: &[Sample], figure: fn(&Sample) -> Option<f64>) -> Vec<(f64, f64)> {
-    samples.iter().filter_map(|s| Some((s.at_ms as f64 / 1e3, figure(s)?))).collect()
 }
 
 fn draw_chart(
@@ -114,13 +110,18 @@ fn draw_chart(
     recorder: &Recorder,
     limit: Option<Duration>,
 ) {
-    let pss = series(&recorder.samples, |sample| Some(sample.pss?.megabytes()));
-    let uss = series(&recorder.samples, |sample| Some(sample.uss?.megabytes()));
+    let seconds = |at_ms: u64| at_ms as f64 / 1e3;
+    let series = |figure: fn(&Weight) -> Option<Bytes>| -> Vec<(f64, f64)> {
+        let known = recorder.course.iter().filter_map(|one| Some((one.at_ms, figure(one)?)));
+        known.map(|(at_ms, bytes)| (seconds(at_ms), bytes.megabytes())).collect()
+    };
+    let pss = series(|weight| Some(weight.pss));
+    let uss = series(|weight| weight.uss);
     let most = pss.iter().map(|point| point.1).fold(1.0, f64::max) * 1.1;
-    let newest = recorder.samples.last().map_or(1.0, |sample| sample.at_ms as f64 / 1e3);
+    let newest = recorder.last.as_ref().map_or(1.0, |sample| seconds(sample.at_ms));
     let end = limit.map_or(newest, |limit| limit.as_secs_f64()).max(1.0);
     let marks: Vec<(f64, f64)> =
-        recorder.markers.iter().map(|marker| (marker.at_ms as f64 / 1e3, 0.0)).collect();
+        recorder.marked.iter().map(|&at_ms| (seconds(at_ms), 0.0)).collect();
     let line = |name, points, colour| {
         Dataset::default()
             .name(name)
@@ -145,12 +146,9 @@ fn draw_chart(
 }
 
 fn draw_members(frame: &mut Frame<'_>, area: ratatui::layout::Rect, recorder: &Recorder) {
-    let samples = &recorder.samples;
-    let whole = samples.iter().rev().find(|sample| sample.pss.is_some());
-    let Some(sample) = whole.or(samples.last()) else { return };
-    let known = |bytes: Option<crate::model::Bytes>| {
-        bytes.map_or_else(|| "?".to_owned(), |bytes| bytes.to_string())
-    };
+    let Some(sample) = recorder.weighed.as_ref().or(recorder.last.as_ref()) else { return };
+    let known =
+        |bytes: Option<Bytes>| bytes.map_or_else(|| "?".to_owned(), |bytes| bytes.to_string());
     let rows = sample.members.iter().map(|member| {
         Row::new([
             member.slot.to_string(),
@@ -171,8 +169,10 @@ fn draw_members(frame: &mut Frame<'_>, area: ratatui::layout::Rect, recorder: &R
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::recording::Head;
     use crate::process::{ProcRoot, Tree};
     use crate::sample::SampleOptions;
+    use crate::store::recording::Journal;
     use ratatui::backend::TestBackend;
 
     #[test]
@@ -180,7 +180,10 @@ mod tests {
         let root = ProcRoot::default();
         let me = root.identify(std::process::id()).unwrap();
         let tree = Tree::new(root.clone(), me, "");
-        let mut recorder = Recorder::new(root, tree, SampleOptions::default());
+        let folder = tempfile::tempdir().unwrap();
+        let head = Head { schema: String::new(), what: String::new(), started_ms: 0 };
+        let journal = Journal::create(&folder.path().join("r.jsonl"), &head).unwrap();
+        let mut recorder = Recorder::new(root, tree, SampleOptions::default(), journal);
         recorder.sample();
         let mut screen = Terminal::new(TestBackend::new(90, 30)).unwrap();
         screen.draw(|frame| draw(frame, &recorder, "the line", None)).unwrap();

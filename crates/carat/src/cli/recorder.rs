@@ -1,10 +1,13 @@
-//! Follows one process tree and keeps what is seen of it.
+//! Follows one process tree and writes down what is seen of it.
 
-use crate::model::recording::{Marker, MarkerKind};
-use crate::model::{Ledger, Sample, SamplerCost};
+use crate::cli::outline::Outline;
+use crate::model::recording::{Entry, Marker, MarkerKind};
+use crate::model::{Bytes, Sample, SamplerCost};
 use crate::process::{Identity, ProcRoot, Tree};
 use crate::sample::{Probes, SampleOptions, Sampler, ledger, read_insides};
+use crate::store::recording::Journal;
 use std::collections::BTreeMap;
+use std::io;
 use std::time::{Duration, Instant};
 
 /// Finding the tree reads every process of the machine.
@@ -12,8 +15,9 @@ const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// A tree that ends by itself leaves at least a ledger of this age.
 const LEDGER_EVERY: Duration = Duration::from_secs(60);
 
-/// What is seen of one tree, as it is seen.
+/// What is seen of one tree, as it is seen. It keeps no more of it than a screen can show.
 pub(crate) struct Recorder {
+    journal: Journal,
     root: ProcRoot,
     tree: Tree,
     sampler: Sampler,
@@ -25,14 +29,33 @@ pub(crate) struct Recorder {
     major_gcs: Option<u64>,
     /// Requests answered so far, where load is driven.
     pub(crate) requests: Option<u64>,
-    pub(crate) samples: Vec<Sample>,
-    pub(crate) markers: Vec<Marker>,
-    pub(crate) ledger: Option<Ledger>,
+    /// The newest sample.
+    pub(crate) last: Option<Sample>,
+    /// The newest sample with the whole tree's memory.
+    pub(crate) weighed: Option<Sample>,
+    /// The tree's memory so far.
+    pub(crate) course: Outline<Weight>,
+    /// When the markers were set, in milliseconds since the recording began.
+    pub(crate) marked: Outline<u64>,
+}
+
+/// The tree's memory at one moment.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Weight {
+    pub(crate) at_ms: u64,
+    pub(crate) pss: Bytes,
+    pub(crate) uss: Option<Bytes>,
 }
 
 impl Recorder {
-    pub(crate) fn new(root: ProcRoot, tree: Tree, options: SampleOptions) -> Self {
+    pub(crate) fn new(
+        root: ProcRoot,
+        tree: Tree,
+        options: SampleOptions,
+        journal: Journal,
+    ) -> Self {
         Self {
+            journal,
             sampler: Sampler::new(root.clone(), options),
             root,
             tree,
@@ -43,9 +66,10 @@ impl Recorder {
             members: (Duration::ZERO, Vec::new()),
             major_gcs: None,
             requests: None,
-            samples: Vec::new(),
-            markers: Vec::new(),
-            ledger: None,
+            last: None,
+            weighed: None,
+            course: Outline::default(),
+            marked: Outline::default(),
         }
     }
 
@@ -63,6 +87,16 @@ impl Recorder {
 
     pub(crate) fn refusal(&self) -> Option<&str> {
         self.sampler.refusal()
+    }
+
+    /// How many lines could not be written so far, and why.
+    pub(crate) fn loss(&self) -> Option<(u64, &io::Error)> {
+        self.journal.loss()
+    }
+
+    /// The file, when nothing more will be seen.
+    pub(crate) fn into_journal(self) -> Journal {
+        self.journal
     }
 
     /// How long until the next sample is due.
@@ -109,12 +143,19 @@ impl Recorder {
             self.mark(MarkerKind::MajorGc);
         }
         self.major_gcs = major_gcs;
-        self.samples.push(sample);
+        if let Some(pss) = sample.pss {
+            self.course.push(Weight { at_ms: sample.at_ms, pss, uss: sample.uss });
+            self.weighed = Some(sample.clone());
+        }
+        self.last = Some(sample.clone());
+        self.journal.append(&Entry::Sample(Box::new(sample)));
     }
 
     /// Marks this moment.
     pub(crate) fn mark(&mut self, what: MarkerKind) {
-        self.markers.push(Marker { at_ms: self.elapsed().as_millis() as u64, what });
+        let at_ms = self.elapsed().as_millis() as u64;
+        self.marked.push(at_ms);
+        self.journal.append(&Entry::Marker(Marker { at_ms, what }));
     }
 
     /// The members as of a second ago at most, as long as none of those has ended; those of now for a pass
@@ -122,7 +163,7 @@ impl Recorder {
     fn recent_members(&mut self) -> Vec<Identity> {
         let at = self.elapsed();
         let (looked_at, known) = &self.members;
-        let complete = self.samples.last().is_some_and(|last| last.members.len() == known.len());
+        let complete = self.last.as_ref().is_some_and(|last| last.members.len() == known.len());
         let recent = at < *looked_at + LOOK_EVERY;
         if complete && recent && !known.is_empty() && !self.sampler.will_pass(at) {
             return known.clone();
@@ -136,7 +177,8 @@ impl Recorder {
     }
 
     fn draw(&mut self, members: &[Identity]) {
-        self.ledger = Some(ledger(&self.root, members, &read_insides(&self.root, members)));
+        let ledger = ledger(&self.root, members, &read_insides(&self.root, members));
+        self.journal.append(&Entry::Ledger(ledger));
     }
 
     fn note_joining_and_leaving(&mut self, sample: &Sample) {

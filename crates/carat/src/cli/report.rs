@@ -2,12 +2,14 @@
 
 use crate::cli::{Exit, output, results};
 use crate::model::Results;
-use crate::model::recording::{RECORDING_SCHEMA, Recording};
+use crate::model::recording::Recording;
 use crate::report::{
     Audience, Budget, Kept, PageOptions, budget, comparison_html, csv, day, from_json, html, json,
     markdown, openmetrics, recording_html,
 };
-use crate::store::Store;
+use crate::store::recording::RecordingError;
+use crate::store::{Store, recording};
+use crate::verdict::growth::of_recording;
 use anyhow::{Context, bail, ensure};
 use clap::{Args, ValueEnum};
 use serde::Deserialize;
@@ -112,18 +114,19 @@ fn read(path: &Path) -> anyhow::Result<Given> {
             let results = from_json(&text).with_context(|| path.display().to_string())?;
             return Ok(Given::Results(Box::new(results)));
         }
-        let recording: Recording = serde_json::from_str(&text)
-            .with_context(|| format!("{} is no recording of `carat record`", path.display()))?;
-        ensure!(
-            recording.schema == RECORDING_SCHEMA,
-            "{} says that it is `{}`; this carat reads `{RECORDING_SCHEMA}`",
-            path.display(),
-            recording.schema
-        );
-        return Ok(Given::Recording(Box::new(recording)));
+        return Ok(Given::Recording(Box::new(whole_recording(path)?)));
     }
     let results = results::concluded(&Store::open(path)?)?;
     Ok(Given::Results(Box::new(results)))
+}
+
+/// A recording with its growth, which one that was cut off does not tell itself.
+fn whole_recording(path: &Path) -> Result<Recording, RecordingError> {
+    let mut recording = recording::read(path)?;
+    if recording.end.is_none() {
+        recording.growth = of_recording(&recording);
+    }
+    Ok(recording)
 }
 
 fn face(given: &[Given], format: Format, share: bool) -> anyhow::Result<String> {

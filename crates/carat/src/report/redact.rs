@@ -148,13 +148,15 @@ pub(crate) fn prepare(results: &Results, audience: Audience) -> Results {
 pub(crate) fn prepare_recording(recording: &Recording, audience: Audience) -> Recording {
     let rules = Rules { audience, identities: Vec::new() };
     let mut shown = recording.clone();
-    for text in [&mut shown.schema, &mut shown.what, &mut shown.ended] {
-        rules.edit(text);
-    }
-    shown.warnings.iter_mut().for_each(|warning| rules.edit(warning));
-    if let Some(load) = &mut shown.load {
-        rules.edit(&mut load.url);
-        load.report.iter_mut().for_each(|report| edit_load(&rules, report));
+    rules.edit(&mut shown.head.schema);
+    rules.edit(&mut shown.head.what);
+    if let Some(end) = &mut shown.end {
+        rules.edit(&mut end.ended);
+        end.warnings.iter_mut().for_each(|warning| rules.edit(warning));
+        if let Some(load) = &mut end.load {
+            rules.edit(&mut load.url);
+            load.report.iter_mut().for_each(|report| edit_load(&rules, report));
+        }
     }
     if let Some(ledger) = &mut shown.ledger {
         edit_ledger(&rules, ledger);

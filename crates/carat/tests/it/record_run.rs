@@ -1,6 +1,9 @@
 //! `carat record` and `carat explain`: the real program on real processes.
 
-use crate::support::{Folder, finish, ruby_is_here};
+use crate::support::{Folder, finish, ruby_is_here, wait_until};
+use carat::model::ledger::Basis;
+use carat::model::{GrowthKind, Part, PartGrowth, Progress, Recording};
+use carat::store;
 use serde_json::Value;
 use std::fs;
 use std::process::{Command, Stdio};
@@ -8,8 +11,8 @@ use std::process::{Command, Stdio};
 /// Keeps 40 kB more every tenth of a second, and a worker beside it.
 const GROWING: &str = "fork { sleep }; kept = []; loop { kept << 'x' * 40_000; sleep 0.1 }";
 
-fn recording(folder: &Folder, name: &str) -> Value {
-    serde_json::from_str(&fs::read_to_string(folder.path(name)).unwrap()).unwrap()
+fn recording(folder: &Folder, name: &str) -> Recording {
+    store::recording::read(&folder.path(name)).unwrap()
 }
 
 #[test]
@@ -19,44 +22,45 @@ fn a_recording_holds_the_trees_memory_its_ledger_and_its_own_cost() {
     }
     let folder = Folder::new("record");
     let arguments =
-        ["record", "--for", "4s", "--every", "200ms", "-o", "r.json", "--", "ruby", "-e", GROWING];
+        ["record", "--for", "4s", "--every", "200ms", "-o", "r.jsonl", "--", "ruby", "-e", GROWING];
     let ran = folder.run(&arguments);
     assert_eq!(ran.code, Some(0), "{}{}", ran.out, ran.talk);
-    let recording = recording(&folder, "r.json");
-    assert_eq!(recording["schema"], "carat.recording/2");
-    assert_eq!(recording["ledger"]["processes"].as_array().unwrap().len(), 2);
-    assert!(recording["ledger"]["processes"][0]["basis"] == "probe", "{}", recording["ledger"]);
-    let samples = recording["samples"].as_array().unwrap();
-    assert!(samples.iter().any(|sample| sample["pss"].is_u64()));
-    assert!(samples.iter().all(|sample| sample["processes"] != 2 || sample["rss"].is_null()));
-    assert!(recording["cost"]["cpu_s"].as_f64().unwrap() > 0.0);
+    let recording = recording(&folder, "r.jsonl");
+    let ledger = recording.ledger.unwrap();
+    assert_eq!(ledger.processes.len(), 2);
+    assert_eq!(ledger.processes[0].basis, Basis::Probe, "{ledger:?}");
+    assert!(recording.samples.iter().any(|sample| sample.pss.is_some()));
+    assert!(recording.samples.iter().all(|one| one.processes != 2 || one.rss.is_none()));
+    let end = recording.end.unwrap();
+    assert!(end.cost.cpu_s > 0.0);
+    assert_eq!(end.ended, "the time was over");
     assert!(ran.out.contains("Growth over"), "{}", ran.out);
-    let explained = folder.run(&["explain", "r.json", "--json"]);
+    let explained = folder.run(&["explain", "r.jsonl", "--json"]);
     let explained: Value = serde_json::from_str(&explained.out).unwrap();
     assert_eq!(explained["schema"], "carat.explain/1");
     folder.assert_nothing_left();
 }
 
 /// Records `bench/growth.rb` in a mode, under load that carat drives.
-fn growing(folder: &Folder, mode: &str, requests: u32) -> Value {
+fn growing(folder: &Folder, mode: &str, requests: u32) -> Recording {
     let port = carat::launch::free_port().unwrap();
     let url = format!("http://127.0.0.1:{port}/");
     let server = concat!(env!("CARGO_MANIFEST_DIR"), "/../../bench/growth.rb");
     let requests = requests.to_string();
     let load = ["--load", &url, "--rate", "6000", "-n", &requests, "--every", "50ms"];
-    let command = ["-o", "g.json", "--", "ruby", server, mode];
+    let command = ["-o", "g.jsonl", "--", "ruby", server, mode];
     let arguments = [&["record"], &load[..], &command[..]].concat();
     let mut program = folder.carat(&arguments);
     program.env("PORT", port.to_string()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let ran = finish(program.spawn().unwrap());
     ran.assert_code(0).assert_says("the load was over");
     folder.assert_nothing_left();
-    recording(folder, "g.json")
+    recording(folder, "g.jsonl")
 }
 
-fn part(recording: &Value, name: &str) -> Value {
-    let parts = recording["growth"].as_array().unwrap();
-    parts.iter().find(|part| part["part"] == name).cloned().unwrap_or_else(|| panic!("{parts:?}"))
+fn growth_of(part: Part, recording: &Recording) -> &PartGrowth {
+    let growth = &recording.growth;
+    growth.iter().find(|one| one.part == part).unwrap_or_else(|| panic!("{growth:?}"))
 }
 
 #[test]
@@ -66,13 +70,13 @@ fn under_load_of_its_own_a_leak_is_told_in_bytes_per_request() {
     }
     let folder = Folder::new("leak");
     let recording = growing(&folder, "leak", 60_000);
-    assert_eq!(recording["load"]["report"]["completed"], 60_000);
-    let memory = part(&recording, "memory");
-    assert_eq!((&memory["kind"], &memory["progress"]), (&"linear".into(), &"requests".into()));
+    let report = recording.load().and_then(|load| load.report.as_ref()).unwrap();
+    assert_eq!(report.completed, 60_000);
+    let memory = growth_of(Part::Memory, &recording);
+    assert_eq!((memory.kind, memory.progress), (GrowthKind::Linear, Progress::Requests));
     // glibc hands out 32 bytes for the 16 that leak.
-    let rate = memory["rate"].as_f64().unwrap();
-    assert!((24.0..40.0).contains(&rate), "{memory}");
-    assert_ne!(part(&recording, "kept_objects")["kind"], "linear");
+    assert!((24.0..40.0).contains(&memory.rate.unwrap()), "{memory:?}");
+    assert_ne!(growth_of(Part::KeptObjects, &recording).kind, GrowthKind::Linear);
 }
 
 #[test]
@@ -82,10 +86,9 @@ fn kept_objects_are_named_as_the_cause_where_the_heap_grows_in_slabs() {
     }
     let folder = Folder::new("objects");
     let recording = growing(&folder, "objects", 60_000);
-    let kept = part(&recording, "kept_objects");
-    assert_eq!(kept["kind"], "linear", "{kept}");
-    let rate = kept["rate"].as_f64().unwrap();
-    assert!((0.7..1.3).contains(&rate), "{kept}");
+    let kept = growth_of(Part::KeptObjects, &recording);
+    assert_eq!(kept.kind, GrowthKind::Linear, "{kept:?}");
+    assert!((0.7..1.3).contains(&kept.rate.unwrap()), "{kept:?}");
 }
 
 #[test]
@@ -112,7 +115,7 @@ fn a_server_that_ran_already_is_explained_and_recorded_and_runs_on() {
     assert!(page.contains("Carat ledger of ") && page.contains("sleep 60"), "{page}");
     let ran = folder.run(&["record", "--for", "1s", "--every", "200ms", "--pid", &pid]);
     assert_eq!(ran.code, Some(0), "{}", ran.talk);
-    assert!(folder.path(&format!("{pid}.recording.json")).is_file());
+    assert!(folder.path(&format!("{pid}.recording.jsonl")).is_file());
     assert!(server.try_wait().unwrap().is_none(), "it must not be stopped");
     server.kill().unwrap();
     server.wait().unwrap();
@@ -121,16 +124,36 @@ fn a_server_that_ran_already_is_explained_and_recorded_and_runs_on() {
 #[test]
 fn what_cannot_be_explained_says_what_to_do() {
     let folder = Folder::new("unexplained");
-    folder.write("cut.json", "{\"schema\": \"carat.recording/1\", \"samp");
+    folder.write("cut.json", "{\"schema\": \"carat.recording/3\", \"samp");
     folder.write("deep.json", &"{\"ledger\":".repeat(100_000));
+    let head = "{\"schema\":\"carat.recording/3\",\"what\":\"puma\",\"started_ms\":1}";
+    folder.write("short.json", &format!("{head}\n{{\"marker\""));
+    folder.write("later.json", &head.replace("/3", "/4"));
     for (target, expected) in [
         ("4194303", "there is no process 4194303"),
         ("no-such.json", "give a process id, a recording"),
         ("cut.json", "cut.json is not a recording"),
         ("deep.json", "deep.json is not a recording"),
+        ("short.json", "short.json holds no ledger"),
+        ("later.json", "this carat reads `carat.recording/3`"),
     ] {
         let ran = folder.run(&["explain", target]);
         assert_eq!(ran.code, Some(1), "{target}");
         assert!(ran.talk.contains(expected), "{target}: {}", ran.talk);
     }
+}
+
+#[test]
+fn a_recording_whose_carat_was_killed_keeps_what_was_seen_and_says_that_it_was_cut_off() {
+    let folder = Folder::new("cutoff");
+    let record = ["record", "--every", "50ms", "-o", "r.jsonl", "--", "sleep", "60"];
+    let mut carat = folder.carat(&record).stderr(Stdio::null()).spawn().unwrap();
+    let lines = || fs::read_to_string(folder.path("r.jsonl")).unwrap_or_default().lines().count();
+    wait_until("twenty lines are written", || lines() >= 20);
+    carat.kill().unwrap();
+    carat.wait().unwrap();
+    folder.assert_nothing_left();
+    assert!(recording(&folder, "r.jsonl").samples.len() > 10);
+    folder.run(&["report", "r.jsonl", "-o", "r.html"]).assert_code(0);
+    assert!(fs::read_to_string(folder.path("r.html")).unwrap().contains("cut off"));
 }

@@ -1,7 +1,9 @@
 //! Recordings and ledgers with realistic figures, for the tests of the report.
 
 use carat::model::ledger::{Allocator, Basis, Ledger, Part, PartKind, ProcessLedger};
-use carat::model::recording::{Marker, MarkerKind, RECORDING_SCHEMA, RecordedLoad, Recording};
+use carat::model::recording::{
+    End, Head, Marker, MarkerKind, RECORDING_SCHEMA, RecordedLoad, Recording,
+};
 use carat::model::{
     Bytes, GrowthKind, MemberSample, Part as Growing, PartGrowth, Progress, Sample, SamplerCost,
 };
@@ -73,6 +75,22 @@ pub(crate) fn ledger(text: &str) -> Ledger {
     Ledger { pss, uss, parts, unexplained: 2_500_000, processes, unread: vec![text.into()] }
 }
 
+fn growth(part: Growing, kind: GrowthKind, rate: Option<f64>) -> PartGrowth {
+    PartGrowth {
+        part,
+        kind,
+        progress: Progress::Seconds,
+        over: 3600.0,
+        rate,
+        interval: rate.map(|rate| (rate * 0.9, rate * 1.1)),
+        at_most: None,
+        asymptote: None,
+        step: None,
+        oscillating: false,
+        needed: Some(7200.0),
+    }
+}
+
 /// An hour of that server, leaking 3 kB a second.
 pub(crate) fn recording(text: &str) -> Recording {
     let samples = (0..3600)
@@ -101,36 +119,29 @@ pub(crate) fn recording(text: &str) -> Recording {
             }
         })
         .collect();
-    let growth = |part: Growing, kind: GrowthKind, rate: Option<f64>| PartGrowth {
-        part,
-        kind,
-        progress: Progress::Seconds,
-        over: 3600.0,
-        rate,
-        interval: rate.map(|rate| (rate * 0.9, rate * 1.1)),
-        at_most: None,
-        asymptote: None,
-        step: None,
-        oscillating: false,
-        needed: Some(7200.0),
-    };
-    Recording {
+    let head = Head {
         schema: RECORDING_SCHEMA.into(),
         what: format!("puma -C puma.rb {text}"),
         started_ms: 1_790_000_000_000,
+    };
+    let end = End {
         ended: "stopped by the user".into(),
+        load: Some(RecordedLoad { url: format!("http://127.0.0.1/{text}"), report: None }),
+        cost: SamplerCost { samples: 3600, core_share: 0.004, ..SamplerCost::default() },
+        warnings: vec![text.into()],
+    };
+    Recording {
+        head,
         samples,
         markers: vec![
             Marker { at_ms: 900_000, what: MarkerKind::Fork { slot: 3, pid: 4400 } },
             Marker { at_ms: 1_800_000, what: MarkerKind::MajorGc },
         ],
-        load: Some(RecordedLoad { url: format!("http://127.0.0.1/{text}"), report: None }),
         growth: vec![
             growth(Growing::Memory, GrowthKind::Linear, Some(3000.0)),
             growth(Growing::KeptObjects, GrowthKind::Undecided, None),
         ],
         ledger: Some(ledger(text)),
-        cost: SamplerCost { samples: 3600, core_share: 0.004, ..SamplerCost::default() },
-        warnings: vec![text.into()],
+        end: Some(end),
     }
 }

@@ -29,13 +29,13 @@ pub fn recording_html(recording: &Recording, options: &PageOptions) -> String {
     let title = headline(recording);
     let mut gallery = Gallery::default();
     let body = markup! {
-        header.top { span { "Carat recording of " b { (shorten(&one_line(&recording.what), 120)) } } }
+        header.top { span { "Carat recording of " b { (shorten(&one_line(&recording.head.what), 120)) } } }
         main {
             h1 { (title) }
             @if let Some(cause) = cause(&recording.growth) { p.lead { (capital(&cause)) "." } }
             (strip(recording))
-            @if !recording.warnings.is_empty() {
-                ul.warn { @for warning in recording.warnings.iter().take(20) { li { (shorten(warning, 400)) } } }
+            @if let Some(end) = recording.end.as_ref().filter(|end| !end.warnings.is_empty()) {
+                ul.warn { @for warning in end.warnings.iter().take(20) { li { (shorten(warning, 400)) } } }
             }
             (over_time(recording, &mut gallery))
             (growth_table(recording))
@@ -68,14 +68,16 @@ fn strip(recording: &Recording) -> Markup {
                 div { dt { "highest" } dd data-v=(highest.0) { (highest) } }
                 div { dt { "at the end" } dd data-v=(end.0) { (end) } }
             }
-            @if let Some(load) = &recording.load {
+            @if let Some(load) = recording.load() {
                 div { dt { "load" } dd { (shorten(&load.url, 80)) } }
                 @if let Some(report) = &load.report {
                     div { dt { "answered" } dd { (report.completed) @if report.errors > 0 { ", not " (report.errors) } } }
                 }
             }
-            div { dt { "cost of recording" } dd { (format!("{:.2} %", recording.cost.core_share * 100.0)) " of a core" } }
-            div { dt { "ended" } dd { (shorten(&recording.ended, 80)) } }
+            @if let Some(end) = &recording.end {
+                div { dt { "cost of recording" } dd { (format!("{:.2} %", end.cost.core_share * 100.0)) " of a core" } }
+            }
+            div { dt { "ended" } dd { (shorten(recording.ended(), 80)) } }
         }
     }
 }

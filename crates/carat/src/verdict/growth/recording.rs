@@ -66,8 +66,8 @@ fn erosion(samples: &[Sample]) -> Option<PartGrowth> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::recording::RECORDING_SCHEMA;
-    use crate::model::{InsideSample, SamplerCost};
+    use crate::model::InsideSample;
+    use crate::model::recording::Head;
 
     const MB: f64 = 1e6;
 
@@ -79,19 +79,8 @@ mod tests {
             let (at_ms, pss, uss) = (second * 1000, Some(bytes), Some(bytes));
             Sample { at_ms, processes, pss, uss, ..Sample::default() }
         };
-        Recording {
-            schema: RECORDING_SCHEMA.into(),
-            what: "puma".into(),
-            started_ms: 0,
-            ended: String::new(),
-            samples: (0..seconds).map(sample).collect(),
-            markers: Vec::new(),
-            load: None,
-            growth: Vec::new(),
-            ledger: None,
-            cost: SamplerCost::default(),
-            warnings: Vec::new(),
-        }
+        let head = Head { schema: String::new(), what: "puma".into(), started_ms: 0 };
+        Recording { samples: (0..seconds).map(sample).collect(), ..Recording::new(head) }
     }
 
     fn found(recording: &Recording, part: Part) -> PartGrowth {

@@ -2,11 +2,13 @@
 
 use crate::faults::fake::{FIGURES, experiment, trials};
 use crate::faults::score::{Score, ensure, tries};
-use crate::support::{Folder, ruby_is_here};
+use crate::support::{Folder, finish, ruby_is_here, wait_until};
 use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
 use std::ffi::CString;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::Duration;
 
 const KIB: usize = 1024;
 
@@ -104,8 +106,32 @@ fn a_folder_that_cannot_be_written_is_named_before_anything_runs() {
     let Some(_small) = Small::new(folder.path("small"), 64, MountFlags::RDONLY) else { return };
     let ran = folder.run(&COMPARE);
     ran.assert_code(2).assert_says("small/full.carat").assert_says("permissions");
-    let recording = ["record", "--for", "1s", "-o", "small/r.json", "--", "sleep", "9"];
-    folder.run(&recording).assert_code(1).assert_says("small/r.log").assert_says("-o");
+    let recording = ["record", "--for", "1s", "-o", "small/r.jsonl", "--", "sleep", "9"];
+    folder.run(&recording).assert_code(1).assert_says("small/r.json").assert_says("-o");
+    folder.assert_nothing_left();
+}
+
+#[test]
+fn a_disk_that_is_full_for_a_while_costs_a_recording_the_samples_of_that_while() {
+    let folder = Folder::new("recordfull");
+    let Some(small) = Small::new(folder.path("small"), 256, MountFlags::empty()) else { return };
+    let record = ["record", "--every", "20ms", "--for", "4s", "-o", "small/r.jsonl"];
+    // Its log stays empty, so that only the recording wants room.
+    let arguments = [&record[..], &["--", "sleep", "60"]].concat();
+    let path = folder.path("small/r.jsonl");
+    let size = || fs::metadata(&path).map_or(0, |seen| seen.len());
+    let mut carat = folder.carat(&arguments);
+    let carat = carat.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    wait_until("the recording begins", || size() > 1024);
+    small.leave(0);
+    let full = size();
+    std::thread::sleep(Duration::from_millis(500));
+    fs::remove_file(small.path.join("filler")).unwrap();
+    wait_until("it goes on", || size() > full + 4096);
+    finish(carat).assert_code(1).assert_says("lines of small/r.jsonl could not be written");
+    let kept = carat::store::recording::read(&path).unwrap();
+    let longest = kept.samples.windows(2).map(|two| two[1].at_ms - two[0].at_ms).max();
+    assert!(longest > Some(200) && kept.end.is_some(), "{longest:?}");
     folder.assert_nothing_left();
 }
 

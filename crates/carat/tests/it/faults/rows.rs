@@ -297,6 +297,20 @@ pub(crate) const ROWS: &[Row] = &[
         Tests(&["exec::the_kill_switch_runs_the_command_as_it_is"]),
     ),
     row(
+        "carat is killed while it records",
+        "what was seen until then is kept, and shown as cut off",
+        Tests(&[
+            "record_run::a_recording_whose_carat_was_killed_keeps_what_was_seen_and_says_that_it_was_cut_off",
+        ]),
+    ),
+    row(
+        "disk full while recording",
+        "the server runs on; the samples of that while are lost, which is said, and no line is torn",
+        Tests(&[
+            "faults::disk::a_disk_that_is_full_for_a_while_costs_a_recording_the_samples_of_that_while",
+        ]),
+    ),
+    row(
         "nonsense in a recording",
         "refused by name",
         Tests(&["record_run::what_cannot_be_explained_says_what_to_do"]),
