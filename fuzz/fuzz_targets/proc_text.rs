@@ -2,21 +2,7 @@
 
 #![no_main]
 
-use carat::process::parse_stat;
-use carat::sample::{count_pages, parse_rollup, parse_status};
-use libfuzzer_sys::fuzz_target;
+#[path = "../bodies/proc_text.rs"]
+mod body;
 
-fuzz_target!(|input: &[u8]| {
-    if let Ok(text) = std::str::from_utf8(input)
-        && let Some(stat) = parse_stat(text)
-    {
-        assert!(text.contains(&stat.comm));
-    }
-    let _ = parse_status(input);
-    let _ = parse_rollup(input);
-    let (entries, _) = input.as_chunks();
-    let entries: Vec<u64> = entries.iter().map(|entry| u64::from_le_bytes(*entry)).collect();
-    let pages = count_pages(&entries, 4096);
-    assert!(pages.exclusive <= pages.present);
-    assert!(pages.present.0 <= entries.len() as u64 * 4096);
-});
+libfuzzer_sys::fuzz_target!(|input: &[u8]| body::check(input));

@@ -17,11 +17,21 @@ mod experiment;
 mod http_response;
 #[path = "../../../../fuzz/bodies/maps.rs"]
 mod maps;
+#[path = "../../../../fuzz/bodies/probe_page.rs"]
+mod probe_page;
+#[path = "../../../../fuzz/bodies/proc_text.rs"]
+mod proc_text;
+#[path = "../../../../fuzz/bodies/recording.rs"]
+mod recording;
+#[path = "../../../../fuzz/bodies/results_file.rs"]
+mod results_file;
 #[path = "../../../../fuzz/bodies/websocket_frame.rs"]
 mod websocket_frame;
 
 /// Inputs per reader.
 const INPUTS: u64 = 20_000;
+/// One in so many of them for readers of whole files, which take as much longer.
+const FILES: u64 = 40;
 /// Longest input in bytes.
 const LONGEST: usize = 4096;
 /// Numbers on which readers of lengths trip.
@@ -65,9 +75,15 @@ fn change(input: &mut Vec<u8>, seeds: &[Vec<u8>], random: &mut ChaCha8Rng) {
 
 /// Tries a reader's assertions on its seeds and on what chance makes of them.
 fn try_all(target: &str, check: fn(&[u8])) {
+    try_one_in(1, target, check);
+}
+
+/// The same on one in so many of the usual inputs.
+fn try_one_in(so_many: u64, target: &str, check: fn(&[u8])) {
     let seeds = seeds(target);
     assert!(!seeds.is_empty(), "no seeds for {target}");
-    let count = std::env::var("CARAT_TEST_FUZZ").map_or(INPUTS, |text| text.parse().unwrap());
+    let inputs = std::env::var("CARAT_TEST_FUZZ").map_or(INPUTS, |text| text.parse().unwrap());
+    let count = inputs / so_many;
     let mut random = ChaCha8Rng::seed_from_u64(count);
     let made = (0..count).map(|_| {
         let mut input = seeds[random.random_range(0..seeds.len())].clone();
@@ -105,4 +121,24 @@ fn an_experiment_file_is_understood_or_refused_with_a_reason() {
 #[test]
 fn every_mapping_that_is_read_has_addresses_and_a_weight() {
     try_all("maps", maps::check);
+}
+
+#[test]
+fn the_texts_of_proc_are_understood_or_not_and_nothing_panics() {
+    try_all("proc_text", proc_text::check);
+}
+
+#[test]
+fn a_probes_page_of_any_bytes_is_read_or_refused() {
+    try_all("probe_page", probe_page::check);
+}
+
+#[test]
+fn a_results_file_of_any_bytes_is_refused_or_read_and_never_changed() {
+    try_one_in(FILES, "results_file", results_file::check);
+}
+
+#[test]
+fn a_recording_of_any_bytes_is_refused_or_read_and_drawn() {
+    try_one_in(FILES, "recording", recording::check);
 }
