@@ -64,6 +64,62 @@ fn every_fault_of_a_server_is_counted_under_its_name() {
     }
 }
 
+/// Says it again and again until nobody listens.
+fn for_ever(stream: &mut TcpStream, text: &str) {
+    let many = text.repeat(64 * 1024 / text.len());
+    while stream.write_all(many.as_bytes()).is_ok() {}
+}
+
+#[test]
+fn answers_without_end_time_out_and_take_no_memory() {
+    type Answer = fn(&mut TcpStream, usize);
+    const CHUNKED: &str = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
+    let cases: [(&str, &str, Answer); 5] = [
+        ("a length that is never reached", "timeout", |s, _| {
+            say(s, "HTTP/1.1 200 OK\r\nContent-Length: 18446744073709551615\r\n\r\n");
+            for_ever(s, "hello");
+        }),
+        ("until the end, which never comes", "timeout", |s, _| {
+            say(s, "HTTP/1.1 200 OK\r\n\r\n");
+            for_ever(s, "hello");
+        }),
+        ("chunks", "timeout", |s, _| {
+            say(s, CHUNKED);
+            for_ever(s, "5\r\nhello\r\n");
+        }),
+        ("the head of a chunk", "malformed", |s, _| {
+            say(s, CHUNKED);
+            for_ever(s, "5;x=");
+        }),
+        ("a head", "malformed", |s, _| {
+            say(s, "HTTP/1.1 200 OK\r\n");
+            for_ever(s, "X-More: hello\r\n");
+        }),
+    ];
+    for (name, kind, answer) in cases {
+        for expected in [&[][..], &["--expect-body", "hello"]] {
+            let url = format!("http://{}/", raw_server(answer));
+            let arguments = ["load", "http", &url, "-c", "2", "-n", "4", "--timeout", "200ms"];
+            let carat = Command::new(env!("CARGO_BIN_EXE_carat"))
+                .args(arguments)
+                .args(expected)
+                .arg("--json")
+                .output()
+                .unwrap();
+            let json: serde_json::Value = serde_json::from_slice(&carat.stdout).unwrap();
+            let report: LoadReport = serde_json::from_value(json["report"].clone()).unwrap();
+            // What does not match is seen at once; what is never whole, only after the wait.
+            let kinds: Vec<&str> = report.errors_by.keys().map(String::as_str).collect();
+            let right = kinds == [kind] || (!expected.is_empty() && kinds == ["body"]);
+            assert!(right && report.errors == 4, "{name}: {report:?}");
+            assert!(
+                report.own.rss_peak.is_some_and(|peak| peak < 40_000_000),
+                "{name}: {report:?}"
+            );
+        }
+    }
+}
+
 #[test]
 fn responses_are_right_however_the_server_sends_them() {
     type Answer = fn(&mut TcpStream, usize);

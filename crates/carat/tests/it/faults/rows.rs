@@ -205,6 +205,7 @@ pub(crate) const ROWS: &[Row] = &[
         "counted as errors of the server, memory stays bounded",
         Tests(&[
             "load_http::every_fault_of_a_server_is_counted_under_its_name",
+            "load_http::answers_without_end_time_out_and_take_no_memory",
             "load_http::responses_are_right_however_the_server_sends_them",
             "load_http::a_server_that_goes_away_ends_the_load",
         ]),
