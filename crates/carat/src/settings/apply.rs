@@ -223,7 +223,7 @@ fn check_library(named: &Path, here: &Path, ruby: Option<ElfKind>) -> Result<(),
         reason: error.to_string(),
     })?;
     match (kind, ruby) {
-        (Some(library), Some(ruby)) if library != ruby => Err(ApplyError::OtherMachine {
+        (Some(library), Some(ruby)) if !ruby.can_load(library) => Err(ApplyError::OtherMachine {
             path: named.to_owned(),
             library: library.to_string(),
             ruby,

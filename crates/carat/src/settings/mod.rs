@@ -18,7 +18,7 @@ pub use allocator::find_allocator;
 pub use apply::{ApplyError, Environment, LibraryPaths, Surroundings};
 pub use catalogue::{CATALOGUE, Route, Setting};
 pub use chosen::{SettingError, Settings};
-pub use elf::{ElfKind, read_elf};
+pub use elf::{CLibrary, ElfKind, read_elf};
 pub use manual::manual;
 pub use profile::{EVIDENCE, PROFILES, Profile};
 pub use value::Values;

@@ -127,7 +127,25 @@ fn a_library_for_another_machine_is_refused_before_the_loader_sees_it() {
     fs::write(&foreign_path, foreign).unwrap();
     let setting = format!("allocator={}", foreign_path.display());
     let ran = folder.run(&["exec", &setting, "--", "ruby", "-e", "1"]);
-    ran.assert_code(125).assert_says("is 64-bit riscv, but this ruby is");
+    ran.assert_code(125).assert_says("is 64-bit riscv with glibc, but this ruby is");
+}
+
+/// What musl's loader would do is end the program with 127, which no server should meet.
+#[test]
+fn a_library_for_another_c_library_is_refused_before_the_loader_sees_it() {
+    if !ruby_is_here() {
+        return;
+    }
+    let folder = Folder::new("exec");
+    let ruby = fs::canonicalize("/usr/bin/ruby").unwrap();
+    let mut bytes = fs::read(&ruby).unwrap();
+    let loader = memchr::memmem::find(&bytes, b"/lib64/ld-linux-x86-64.so.2").unwrap();
+    bytes[loader..][..27].copy_from_slice(b"/lib/ld-musl-x86_64.so.1\0\0\0");
+    fs::write(folder.path("ruby"), bytes).unwrap();
+    let setting = format!("allocator={}", ruby.display());
+    let ran = folder.run(&["exec", &setting, "--", "./ruby", "-e", "1"]);
+    ran.assert_code(125)
+        .assert_says("is 64-bit x86-64 with glibc, but this ruby is 64-bit x86-64 with musl");
 }
 
 #[test]

@@ -247,9 +247,12 @@ pub(crate) const ROWS: &[Row] = &[
         Tests(&["exec::a_setuid_ruby_is_refused_because_the_loader_would_ignore_the_preload"]),
     ),
     row(
-        "a library for another machine",
+        "a library for another machine, or for glibc where the Ruby is musl's",
         "refused before the loader sees it",
-        Tests(&["exec::a_library_for_another_machine_is_refused_before_the_loader_sees_it"]),
+        Tests(&[
+            "exec::a_library_for_another_machine_is_refused_before_the_loader_sees_it",
+            "exec::a_library_for_another_c_library_is_refused_before_the_loader_sees_it",
+        ]),
     ),
     row(
         "a preload that leaks into the programs that a server starts",
