@@ -7,7 +7,7 @@ use crate::experiment::{OpenOptions, Run, RunError, header, open, this_runner};
 use crate::launch::{Guard, Libraries, library, make_run_directory, run_directory};
 use crate::model::{Results, Role, Verdict};
 use crate::plan::Experiment;
-use crate::report::{Audience, Budget, PageOptions, Style, html, json, terminal};
+use crate::report::{Audience, Budget, Style, html, json, terminal};
 use crate::store::{Header, Store};
 use crate::trial::{
     Bench, FakeBench, FakeVariant, Interrupt, Prepared, RealBench, Workshop, prepare,
@@ -168,7 +168,7 @@ fn conclude(args: &CompareArgs, store: &Store, ran: Result<(), RunError>) -> any
         output::say(&terminal(&results, style))?;
     }
     let page = path.with_extension("html");
-    report::write_page(&page, &html(&results, &PageOptions::default()))?;
+    report::write_page(&page, &html(&results, &report::page_options(false)))?;
     output::tell(&format!("\nresults  {}\npage     {}", path.display(), page.display()));
     let kept = || {
         let trials = results.trials.len();

@@ -5,7 +5,7 @@ use crate::cli::suggest::experiment_file;
 use crate::cli::{Exit, output, report};
 use crate::model::{Ledger, Outcome};
 use crate::process::{ProcRoot, ReadError, Tree};
-use crate::report::{Audience, PageOptions, ledger_html};
+use crate::report::ledger_html;
 use crate::sample::{Finding, findings, ledger, read_insides};
 use crate::store::{Store, recording};
 use anyhow::{Context, bail};
@@ -64,8 +64,7 @@ pub(crate) fn run(args: &ExplainArgs) -> anyhow::Result<Exit> {
     let findings = findings(&ledger);
     output::say(&if args.json { json(&ledger, &findings)? } else { text(&ledger, &findings)? })?;
     if let Some(path) = &args.output {
-        let audience = if args.share { Audience::Shared } else { Audience::Own };
-        let options = PageOptions { audience, generated_at: None };
+        let options = report::page_options(args.share);
         report::write_page(path, &ledger_html(&what(&args.target, &ledger), &ledger, &options))?;
         output::tell(&format!("\npage  {}", path.display()));
     }

@@ -129,10 +129,16 @@ fn whole_recording(path: &Path) -> Result<Recording, RecordingError> {
     Ok(recording)
 }
 
-fn face(given: &[Given], format: Format, share: bool) -> anyhow::Result<String> {
+/// A page of today, for oneself or for others.
+pub(crate) fn page_options(share: bool) -> PageOptions {
     let audience = if share { Audience::Shared } else { Audience::Own };
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    let options = PageOptions { audience, generated_at: Some(day(now.as_millis() as u64)) };
+    PageOptions { audience, generated_at: Some(day(now.as_millis() as u64)) }
+}
+
+fn face(given: &[Given], format: Format, share: bool) -> anyhow::Result<String> {
+    let options = page_options(share);
+    let audience = options.audience;
     match given {
         [Given::Recording(recording)] if format == Format::Html => {
             Ok(recording_html(recording, &options))

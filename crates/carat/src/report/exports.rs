@@ -19,8 +19,12 @@ struct Document<'a> {
 }
 
 #[derive(Deserialize)]
-struct Read {
+struct Named {
     schema: String,
+}
+
+#[derive(Deserialize)]
+struct Read {
     results: Results,
 }
 
@@ -40,10 +44,12 @@ pub enum ImportError {
 /// # Errors
 /// Where the text is something else, or of another schema.
 pub fn from_json(text: &str) -> Result<Results, ImportError> {
-    let read: Read = serde_json::from_str(text)?;
-    if read.schema != SCHEMA {
-        return Err(ImportError::Schema(read.schema));
+    // First, because another schema may have any other shape.
+    let named: Named = serde_json::from_str(text)?;
+    if named.schema != SCHEMA {
+        return Err(ImportError::Schema(named.schema));
     }
+    let read: Read = serde_json::from_str(text)?;
     Ok(read.results)
 }
 
@@ -189,6 +195,13 @@ fn snake(name: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn results_of_another_schema_are_told_whatever_their_shape() {
+        let error = from_json("{\"schema\": \"carat.results/9\", \"trials\": 3}").unwrap_err();
+        assert!(error.to_string().contains("`carat.results/9`"), "{error}");
+        assert!(matches!(from_json("{}"), Err(ImportError::Shape(_))));
+    }
 
     #[test]
     fn a_spreadsheet_runs_no_cell() {
