@@ -2,6 +2,7 @@
 
 use crate::process::{Identity, Stat, Tree};
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
+use std::collections::HashSet;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -14,11 +15,16 @@ pub struct Stopped {
     pub left: Vec<String>,
 }
 
-/// TERM to the leader, then, after `grace`, KILL to everybody; `poll` is called while waiting, to
-/// collect the leader's exit status.
+/// TERM to the leader and to whoever it leaves behind, then, after `grace`, KILL to everybody; `poll` is called
+/// while waiting, to collect the leader's exit status.
 pub fn stop(tree: &mut Tree, grace: Duration, mut poll: impl FnMut()) -> Stopped {
-    signal(tree.leader(), Signal::TERM);
-    if wait_until_empty(tree, grace, &mut poll, |_| ()) {
+    let mut asked = HashSet::new();
+    let ended = wait_until_empty(tree, grace, &mut poll, |members| {
+        for identity in roots(members).filter(|root| asked.insert(*root)) {
+            signal(identity, Signal::TERM);
+        }
+    });
+    if ended {
         return Stopped { forced: false, left: Vec::new() };
     }
     // New children may be forked between the look and the blow, so look again until nobody is left.
@@ -31,11 +37,17 @@ pub fn stop(tree: &mut Tree, grace: Duration, mut poll: impl FnMut()) -> Stopped
     Stopped { forced: true, left }
 }
 
+/// Members whose parent is none: a server ends its own children, and nobody else ends these.
+fn roots(members: &[Stat]) -> impl Iterator<Item = Identity> {
+    let has_parent = |stat: &Stat| members.iter().any(|other| other.pid == stat.parent);
+    members.iter().filter(move |stat| !has_parent(stat)).map(Stat::identity)
+}
+
 fn wait_until_empty(
     tree: &mut Tree,
     limit: Duration,
     poll: &mut impl FnMut(),
-    act: impl Fn(&[Stat]),
+    mut act: impl FnMut(&[Stat]),
 ) -> bool {
     let deadline = Instant::now() + limit;
     loop {

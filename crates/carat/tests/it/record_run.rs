@@ -157,3 +157,15 @@ fn a_recording_whose_carat_was_killed_keeps_what_was_seen_and_says_that_it_was_c
     folder.run(&["report", "r.jsonl", "-o", "r.html"]).assert_code(0);
     assert!(fs::read_to_string(folder.path("r.html")).unwrap().contains("cut off"));
 }
+
+#[test]
+fn a_process_that_outlives_its_parent_is_asked_to_end_before_it_is_killed() {
+    let folder = Folder::new("orphan");
+    let orphan = "trap 'echo asked > asked; exit' TERM; while :; do sleep 0.05; done";
+    folder.write("orphan.sh", orphan);
+    let command = ["sh", "-c", "sh orphan.sh & exec sleep 60"];
+    let arguments = [&["record", "--for", "1s", "--"], &command[..]].concat();
+    folder.run(&arguments).assert_code(0);
+    assert_eq!(fs::read_to_string(folder.path("asked")).unwrap_or_default(), "asked\n");
+    folder.assert_nothing_left();
+}
