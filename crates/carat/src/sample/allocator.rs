@@ -3,6 +3,7 @@
 use crate::model::Bytes;
 use crate::model::ledger::Allocator;
 use crate::sample::{Inside, Mapping, Region, Signs, classify};
+use crate::settings::CLibrary;
 
 /// Allocator libraries by a word in their file's name.
 const LIBRARIES: [&str; 3] = ["jemalloc", "mimalloc", "tcmalloc"];
@@ -21,19 +22,27 @@ pub(crate) fn detect(mappings: &[Mapping], inside: Option<&Inside>) -> Allocator
         let evidence = "the probe looked up `malloc` inside the process".to_owned();
         return Allocator { active: Some(active), loaded, evidence };
     }
-    let musl = mappings.iter().any(|mapping| mapping.name.contains("ld-musl"));
+    let c_library = mappings.iter().find_map(|mapping| CLibrary::of(&mapping.name));
     let held = glibc_heap(mappings);
-    let (active, evidence) = match loaded.first() {
-        None if musl => ("musl", "musl's C library is mapped and no other allocator".to_owned()),
-        None => ("glibc", "no other allocator library is mapped".to_owned()),
-        Some(other) if held > GLIBC_IN_USE => {
-            ("glibc", format!("{other} is mapped, yet glibc's own heap holds {held}"))
+    let (active, evidence) = match (loaded.first(), c_library) {
+        (None, Some(CLibrary::Musl)) => {
+            (Some("musl"), "musl is mapped and no other allocator".to_owned())
         }
-        Some(other) => {
-            (other.as_str(), format!("{other} is mapped and glibc's own heap holds only {held}"))
+        (None, Some(CLibrary::Glibc)) => {
+            (Some("glibc"), "no other allocator library is mapped".to_owned())
         }
+        (None, None) => {
+            (None, "no C library is mapped; a static program has its own inside".to_owned())
+        }
+        (Some(other), _) if held > GLIBC_IN_USE => {
+            (Some("glibc"), format!("{other} is mapped, yet glibc's own heap holds {held}"))
+        }
+        (Some(other), _) => (
+            Some(other.as_str()),
+            format!("{other} is mapped and glibc's own heap holds only {held}"),
+        ),
     };
-    Allocator { active: Some(active.to_owned()), loaded, evidence }
+    Allocator { active: active.map(str::to_owned), loaded, evidence }
 }
 
 fn glibc_heap(mappings: &[Mapping]) -> Bytes {
@@ -66,14 +75,17 @@ mod tests {
     #[test]
     fn a_mapped_allocator_that_is_not_used_is_told_from_one_that_is() {
         for (heap, library, active) in [
-            (27_000, "libc.so.6", "glibc"),
-            (132, "libjemalloc.so.2", "jemalloc"),
-            (27_000, "libjemalloc.so.2", "glibc"),
-            (132, "libtcmalloc_minimal.so.4", "tcmalloc"),
-            (132, "ld-musl-x86_64.so.1", "musl"),
+            (27_000, "libc.so.6", Some("glibc")),
+            (27_000, "libc-2.31.so", Some("glibc")),
+            (132, "libjemalloc.so.2", Some("jemalloc")),
+            (27_000, "libjemalloc.so.2", Some("glibc")),
+            (132, "libtcmalloc_minimal.so.4", Some("tcmalloc")),
+            (132, "ld-musl-x86_64.so.1", Some("musl")),
+            (132, "x86_64-linux-musl/libc.so", Some("musl")),
+            (132, "libz.so.1", None),
         ] {
             let allocator = detect(&process(heap, library), None);
-            assert_eq!(allocator.active.as_deref(), Some(active), "{library} {heap}");
+            assert_eq!(allocator.active.as_deref(), active, "{library} {heap}");
         }
     }
 

@@ -60,21 +60,24 @@ pub fn read_elf(path: &Path) -> io::Result<Option<ElfKind>> {
 
 fn parse_elf(bytes: &[u8]) -> Option<ElfKind> {
     let elf = Elf::parse(bytes).ok()?;
-    let named = elf.interpreter.iter().chain(&elf.libraries).find_map(|name| c_library(name));
+    let named = elf.interpreter.iter().chain(&elf.libraries).find_map(|name| CLibrary::of(name));
     let bits = if elf.is_64 { 64 } else { 32 };
     Some(ElfKind { bits, machine: elf.header.e_machine, c_library: named })
 }
 
-/// The C library that a loader or a needed library belongs to.
-fn c_library(name: &str) -> Option<CLibrary> {
-    let file = name.rsplit('/').next()?;
-    let is = |start: &str| file.starts_with(start);
-    if is("ld-musl") || is("libc.musl") || file == "libc.so" {
-        Some(CLibrary::Musl)
-    } else if is("ld-linux") || is("ld64") || file == "libc.so.6" {
-        Some(CLibrary::Glibc)
-    } else {
-        None
+impl CLibrary {
+    /// The C library that a loader or a library of this name or path belongs to; `None` where to neither.
+    pub fn of(path: &str) -> Option<Self> {
+        let file = path.rsplit('/').next()?;
+        let is = |start: &str| file.starts_with(start);
+        // musl is one file under two names; before glibc 2.34 its file had the version in its name.
+        if is("ld-musl") || is("libc.musl") || file == "libc.so" {
+            Some(Self::Musl)
+        } else if is("ld-linux") || is("ld64") || is("libc-2.") || file == "libc.so.6" {
+            Some(Self::Glibc)
+        } else {
+            None
+        }
     }
 }
 
@@ -114,9 +117,11 @@ mod tests {
             ("libc.musl-x86_64.so.1", Some(CLibrary::Musl)),
             ("/lib64/ld-linux-x86-64.so.2", Some(CLibrary::Glibc)),
             ("libc.so.6", Some(CLibrary::Glibc)),
+            ("/usr/lib/x86_64-linux-gnu/libc-2.31.so", Some(CLibrary::Glibc)),
+            ("/usr/lib/x86_64-linux-musl/libc.so", Some(CLibrary::Musl)),
             ("libm.so.6", None),
         ] {
-            assert_eq!(c_library(name), expected, "{name}");
+            assert_eq!(CLibrary::of(name), expected, "{name}");
         }
         let shell = read_elf(Path::new("/bin/sh")).unwrap().unwrap();
         assert!(shell.c_library.is_some(), "{shell}");

@@ -333,6 +333,13 @@ pub(crate) const ROWS: &[Row] = &[
         ),
     ),
     row(
+        "a Ruby of musl (Alpine)",
+        "the server runs on without probe and runtime, which is said; allocators for glibc are refused, the ledger says `musl`",
+        Reason(
+            "no distribution with one can be had by the tests; tried by hand with Ruby 3.1.2 built by musl-gcc: every setting, both profiles, a fork, `record`",
+        ),
+    ),
+    row(
         "a noisy neighbour, heat, swap",
         "recorded per trial, never a reason to drop one",
         Reason(
