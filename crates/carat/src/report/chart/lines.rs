@@ -247,12 +247,37 @@ fn draw_x(svg: &mut Svg, plot: &Plot, scale: &Scale, right: f64) {
     let name = [plot.x_name.as_str(), unit.name].into_iter().filter(|part| !part.is_empty());
     let name = name.collect::<Vec<_>>().join(", ");
     svg.text("axis", (right, BOTTOM + 34.0), Anchor::End, &name);
-    for (at, (place, name)) in plot.markers.iter().enumerate() {
-        let x = scale.clamped(*place);
-        let anchor = if at == 0 { Anchor::Start } else { Anchor::End };
+    let mut markers: Vec<(f64, &str)> =
+        plot.markers.iter().map(|(place, name)| (scale.clamped(*place), name.as_str())).collect();
+    markers.sort_by(|one, other| one.0.total_cmp(&other.0));
+    for &(x, _) in &markers {
         svg.path("marker", &format!("M{} {}V{}", n(x), n(TOP - 6.0), n(BOTTOM)));
+    }
+    for (x, anchor, name) in names(&markers, right) {
         svg.text("note marker-name", (x, TOP - 10.0), anchor, name);
     }
+}
+
+/// Where the names of markers stand, from left to right; one that would lie on its neighbour or beyond the plot is left out.
+fn names<'a>(markers: &[(f64, &'a str)], right: f64) -> Vec<(f64, Anchor, &'a str)> {
+    const LETTER: f64 = 6.0;
+    let mut free_from = LEFT;
+    let mut placed = Vec::new();
+    for &(x, name) in markers.iter().filter(|(_, name)| !name.is_empty()) {
+        let width = name.chars().count() as f64 * LETTER;
+        let after = x >= free_from && x + width <= right;
+        let before = x - width >= free_from;
+        // The first begins something and the others end it, so they stand within.
+        let anchor = match (after, before) {
+            (true, _) if placed.is_empty() => Anchor::Start,
+            (_, true) => Anchor::End,
+            (true, false) => Anchor::Start,
+            (false, false) => continue,
+        };
+        free_from = LETTER + if matches!(anchor, Anchor::Start) { x + width } else { x };
+        placed.push((x, anchor, name));
+    }
+    placed
 }
 
 /// A number with up to three significant digits: for ticks of a logarithmic axis.
@@ -291,6 +316,20 @@ mod tests {
         assert!(plot(vec![(f64::NAN, f64::NAN)]).draw(&caption()).is_none());
         let one = plot(vec![(1.0, 5e6)]).draw(&caption()).unwrap().markup.into_string();
         assert!(!one.contains("NaN") && one.contains("<path"), "{one}");
+    }
+
+    #[test]
+    fn names_of_markers_never_lie_on_each_other() {
+        let right = LEFT + 300.0;
+        let named = |places: &[(f64, &'static str)]| -> Vec<&str> {
+            names(places, right).into_iter().map(|(_, _, name)| name).collect()
+        };
+        assert_eq!(named(&[(LEFT, "fork 1"), (LEFT + 1.0, "fork 2")]), ["fork 1"]);
+        let load = [(LEFT + 9.0, "load begins"), (right, "load ends")];
+        assert_eq!(named(&load), ["load begins", "load ends"]);
+        let placed = names(&load, right);
+        assert!(matches!((placed[0].1, placed[1].1), (Anchor::Start, Anchor::End)));
+        assert_eq!(named(&[(LEFT, ""), (right, "mark")]), ["mark"]);
     }
 
     #[test]
