@@ -185,6 +185,10 @@ impl Recorder {
         let now: BTreeMap<u32, u32> =
             sample.members.iter().map(|member| (member.slot, member.pid)).collect();
         let before = std::mem::replace(&mut self.slots, now.clone());
+        // Who is there from the start has not joined.
+        if self.last.is_none() {
+            return;
+        }
         for (&slot, &pid) in before.iter().filter(|(slot, pid)| now.get(slot) != Some(pid)) {
             self.mark(MarkerKind::Exit { slot, pid });
         }

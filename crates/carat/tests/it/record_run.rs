@@ -2,6 +2,7 @@
 
 use crate::support::{Folder, finish, ruby_is_here, wait_until};
 use carat::model::ledger::Basis;
+use carat::model::recording::MarkerKind;
 use carat::model::{GrowthKind, Part, PartGrowth, Progress, Recording};
 use carat::store;
 use serde_json::Value;
@@ -31,6 +32,11 @@ fn a_recording_holds_the_trees_memory_its_ledger_and_its_own_cost() {
     assert_eq!(ledger.processes[0].basis, Basis::Probe, "{ledger:?}");
     assert!(recording.samples.iter().any(|sample| sample.pss.is_some()));
     assert!(recording.samples.iter().all(|one| one.processes != 2 || one.rss.is_none()));
+    let forked = recording.markers.iter().filter_map(|marker| match marker.what {
+        MarkerKind::Fork { slot, .. } => Some(slot),
+        _ => None,
+    });
+    assert_eq!(forked.collect::<Vec<_>>(), [1], "{:?}", recording.markers);
     let end = recording.end.unwrap();
     assert!(end.cost.cpu_s > 0.0);
     assert_eq!(end.ended, "the time was over");
