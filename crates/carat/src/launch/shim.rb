@@ -10,6 +10,7 @@ unless ENV["CARAT_OFF"] == "1"
 
     begin
       raise LoadError, "#{RUBY_ENGINE} is not supported" unless RUBY_ENGINE == "ruby"
+      raise LoadError, "this Ruby is musl's, carat's libraries are for glibc" if RUBY_PLATFORM.end_with?("musl")
 
       require library
     rescue ScriptError, StandardError => e

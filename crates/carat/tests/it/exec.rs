@@ -149,6 +149,24 @@ fn a_library_for_another_c_library_is_refused_before_the_loader_sees_it() {
 }
 
 #[test]
+fn a_ruby_of_musl_runs_on_and_says_why_nothing_was_loaded() {
+    if !ruby_is_here() {
+        return;
+    }
+    let folder = Folder::new("exec");
+    let musl = "Object.send(:remove_const, :RUBY_PLATFORM); RUBY_PLATFORM = 'x86_64-linux-musl'";
+    let first = folder.write("musl.rb", musl);
+    let ran = folder
+        .carat(&["exec", "compact=boot", "--", "ruby", "-e", "p defined?(CaratRuntime)"])
+        .env("RUBYOPT", format!("-r{}", first.display()))
+        .output()
+        .unwrap();
+    let talk = String::from_utf8_lossy(&ran.stderr);
+    assert!(ran.status.success() && ran.stdout == b"nil\n", "{ran:?}");
+    assert!(talk.contains("this Ruby is musl's") && talk.lines().count() == 1, "{talk}");
+}
+
+#[test]
 fn a_home_that_cannot_be_written_does_not_stop_the_server() {
     if !ruby_is_here() {
         return;

@@ -334,10 +334,8 @@ pub(crate) const ROWS: &[Row] = &[
     ),
     row(
         "a Ruby of musl (Alpine)",
-        "the server runs on without probe and runtime, which is said; allocators for glibc are refused, the ledger says `musl`",
-        Reason(
-            "no distribution with one can be had by the tests; tried by hand with Ruby 3.1.2 built by musl-gcc: every setting, both profiles, a fork, `record`",
-        ),
+        "the server runs on without probe and runtime, which is said",
+        Tests(&["exec::a_ruby_of_musl_runs_on_and_says_why_nothing_was_loaded"]),
     ),
     row(
         "a noisy neighbour, heat, swap",
