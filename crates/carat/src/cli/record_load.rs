@@ -86,7 +86,7 @@ impl Driver {
         match &mut self.state {
             State::Waiting => self.begin(recorder),
             State::Sending(generator) => {
-                recorder.requests = Some(generator.progress().done);
+                recorder.requests = Some(generator.done());
                 let polled = generator.poll();
                 let (report, why) = match polled {
                     Ok(None) => return None,

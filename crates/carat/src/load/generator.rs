@@ -2,7 +2,7 @@
 
 use crate::load::board::Progress;
 use crate::load::error::LoadError;
-use crate::load::worker::Line;
+use crate::load::worker::{BEAT, Line};
 use crate::model::load::{LoadReport, LoadSpec};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::process::CommandExt;
@@ -10,6 +10,7 @@ use std::path::Path;
 use std::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
+use std::time::Instant;
 
 /// How much of the worker's error stream an error repeats, in bytes.
 const STDERR_KEPT: usize = 4096;
@@ -26,9 +27,36 @@ pub struct Generator {
 #[derive(Debug, Default)]
 struct Heard {
     progress: Progress,
+    count: Option<Count>,
+    /// The most that was ever told: what was believed of a silent worker is not taken back.
+    told: u64,
     report: Option<LoadReport>,
     complaint: Vec<u8>,
     closed: bool,
+}
+
+/// How many were done when, and how fast it went until then.
+#[derive(Debug, Clone, Copy)]
+struct Count {
+    at: Instant,
+    done: u64,
+    per_second: f64,
+}
+
+impl Count {
+    fn new(before: Option<Self>, at: Instant, done: u64) -> Self {
+        let rate = before.map(|before| {
+            let passed = at.saturating_duration_since(before.at).as_secs_f64();
+            done.saturating_sub(before.done) as f64 / passed.max(1e-3)
+        });
+        Self { at, done, per_second: rate.unwrap_or(0.0) }
+    }
+
+    /// What will have been done at that moment: a worker that says nothing more is believed for one beat.
+    fn carried_on(&self, now: Instant) -> u64 {
+        let silent = now.saturating_duration_since(self.at).min(BEAT);
+        self.done + (self.per_second * silent.as_secs_f64()) as u64
+    }
 }
 
 impl Generator {
@@ -69,6 +97,18 @@ impl Generator {
     /// How far the load is, as of at most a tenth of a second ago.
     pub fn progress(&self) -> Progress {
         lock(&self.heard).progress
+    }
+
+    /// How many responses or broadcasts are done by now.
+    ///
+    /// The worker's last word is carried on to this moment: as it stands it would be stale by anything up to a beat, and
+    /// by a little more every time where samples are taken at nearly the same pace.
+    pub fn done(&self) -> u64 {
+        let mut heard = lock(&self.heard);
+        let now = heard.count.map_or(0, |count| count.carried_on(Instant::now()));
+        let planned = heard.progress.planned.unwrap_or(u64::MAX);
+        heard.told = heard.told.max(now.min(planned));
+        heard.told
     }
 
     /// The report, once there is one; never waits.
@@ -114,7 +154,10 @@ fn listen(stdout: ChildStdout, heard: Arc<Mutex<Heard>>) -> JoinHandle<()> {
         for text in BufReader::new(stdout).lines().map_while(Result::ok) {
             let mut heard = lock(&heard);
             match serde_json::from_str(&text) {
-                Ok(Line::Progress(progress)) => heard.progress = progress,
+                Ok(Line::Progress(progress)) => {
+                    heard.count = Some(Count::new(heard.count, Instant::now(), progress.done));
+                    heard.progress = progress;
+                }
                 Ok(Line::Report(report)) => heard.report = Some(*report),
                 Ok(Line::Error(error)) => heard.complaint.extend_from_slice(error.as_bytes()),
                 Err(_) => heard.complaint.extend_from_slice(b"a line that is no message; "),
@@ -135,4 +178,38 @@ fn complain(stderr: ChildStderr, heard: Arc<Mutex<Heard>>) -> JoinHandle<()> {
             heard.complaint.drain(..surplus);
         }
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    /// A worker that tells every 100.2 ms what it does at 10,000 per second, asked every 100 ms.
+    #[test]
+    fn a_steady_load_is_counted_at_its_pace_whenever_it_is_asked() {
+        let start = Instant::now();
+        let (mut count, mut told, mut asked) = (None, 0, Vec::new());
+        for second_tenth in 3..1000 {
+            let now = start + Duration::from_millis(100) * second_tenth;
+            let beat = Duration::from_micros(100_200);
+            while start + beat * (told + 1) <= now {
+                told += 1;
+                let at = beat * told;
+                count = Some(Count::new(count, start + at, (at.as_secs_f64() * 10_000.0) as u64));
+            }
+            asked.push(count.unwrap().carried_on(now) as f64 - f64::from(second_tenth) * 1000.0);
+        }
+        let farthest = asked.iter().fold(0.0_f64, |most, off| most.max(off.abs()));
+        assert!(farthest < 5.0, "{farthest} requests beside the truth");
+    }
+
+    #[test]
+    fn a_worker_that_falls_silent_is_not_carried_on_for_ever() {
+        let start = Instant::now();
+        let first = Count::new(None, start, 0);
+        assert_eq!(first.carried_on(start + BEAT), 0);
+        let second = Count::new(Some(first), start + BEAT, 1000);
+        assert_eq!(second.carried_on(start + BEAT * 50), 2000);
+    }
 }

@@ -13,7 +13,7 @@ use std::thread;
 use std::time::Duration;
 
 /// Between two lines of progress.
-const BEAT: Duration = Duration::from_millis(100);
+pub(crate) const BEAT: Duration = Duration::from_millis(100);
 
 /// A line of the worker.
 #[derive(Debug, Serialize, Deserialize)]

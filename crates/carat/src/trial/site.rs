@@ -76,7 +76,7 @@ impl<'a> Site<'a> {
             return Err(Halt::Ended(status));
         }
         let answered = self.generator.as_ref().filter(|_| phase == Phase::Load);
-        let answered = answered.map(|load| load.progress().done);
+        let answered = answered.map(|load| load.done());
         let marked = answered.is_some_and(|answered| self.passes_a_mark(answered));
         let wait = self.sampler.wait(self.began.elapsed());
         if wait.is_zero() || marked {

@@ -134,6 +134,8 @@ impl<'a> Engine<'a> {
                 break;
             }
             self.coalesce(now);
+            // Not only at every tick: growth is told against it.
+            Board::put(&self.board.done, self.tally.completed + self.tally.errors());
             let ready = self.poller.wait(self.patience(Moment::now()))?;
             self.woken = Moment::now();
             for at in 0..ready {
@@ -234,7 +236,6 @@ impl<'a> Engine<'a> {
 
     fn show(&self) {
         let open = self.connections.iter().filter(|one| one.wire.is_some()).count();
-        Board::put(&self.board.done, self.tally.completed + self.tally.errors());
         Board::put(&self.board.messages, self.tally.completed);
         Board::put(&self.board.errors, self.tally.errors());
         Board::put(&self.board.connections, (open - self.connecting) as u64);
