@@ -29,23 +29,24 @@ impl Bytes {
     }
 }
 
+/// Stays at the most there is: amounts come from files that anybody may have written.
 impl Add for Bytes {
     type Output = Self;
     fn add(self, other: Self) -> Self {
-        Self(self.0 + other.0)
+        Self(self.0.saturating_add(other.0))
     }
 }
 
 impl Sub for Bytes {
     type Output = Self;
     fn sub(self, other: Self) -> Self {
-        Self(self.0 - other.0)
+        self.saturating_sub(other)
     }
 }
 
 impl Sum for Bytes {
     fn sum<I: Iterator<Item = Self>>(amounts: I) -> Self {
-        Self(amounts.map(|bytes| bytes.0).sum())
+        amounts.fold(Self::default(), Self::add)
     }
 }
 
@@ -65,6 +66,13 @@ impl fmt::Display for Bytes {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn sums_of_absurd_amounts_stay_at_the_most_there_is() {
+        let most = Bytes(u64::MAX);
+        assert_eq!([most, Bytes(1)].into_iter().sum::<Bytes>(), most);
+        assert_eq!((most + most, Bytes(1) - most), (most, Bytes(0)));
+    }
 
     #[test]
     fn bytes_print_with_the_unit_a_reader_expects() {

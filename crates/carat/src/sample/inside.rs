@@ -54,10 +54,12 @@ impl Inside {
     }
 
     fn estimated_live_bytes(&self) -> Option<Bytes> {
-        let slots: u64 = self.pools.iter().map(|pool| pool.slots).sum::<Option<u64>>()?;
-        let bytes: u64 = self.pools.iter().filter_map(|p| Some(p.slots? * p.slot_size)).sum();
-        let full = self.live_slots? as f64 / slots.max(1) as f64;
-        (slots > 0).then(|| Bytes((bytes as f64 * full.min(1.0)) as u64))
+        let of = |pool: &SlotPool| Some((pool.slots? as f64, pool.slot_size as f64));
+        let pools: Vec<(f64, f64)> = self.pools.iter().map(of).collect::<Option<_>>()?;
+        let slots: f64 = pools.iter().map(|(slots, _)| slots).sum();
+        let bytes: f64 = pools.iter().map(|(slots, size)| slots * size).sum();
+        let full = self.live_slots? as f64 / slots;
+        (slots > 0.0).then(|| Bytes((bytes * full.min(1.0)) as u64))
     }
 
     /// The heap's ranges inside `within`, cut to it.

@@ -128,7 +128,10 @@ pub fn inside(reading: &PageReading) -> Inside {
     Inside {
         ruby: (!reading.ruby.is_empty()).then(|| reading.ruby.clone()),
         allocator,
-        heap_pages: ranges.iter().map(|range| range.start..range.start + range.bytes).collect(),
+        heap_pages: ranges
+            .iter()
+            .map(|range| range.start..range.start.saturating_add(range.bytes))
+            .collect(),
         pools: reading.pools.iter().filter_map(pool).collect(),
         live_slots: reading.gc.get(Gc::LiveSlots),
         classic: classic(reading),
@@ -173,7 +176,7 @@ fn classic(reading: &PageReading) -> Option<ClassicRatios> {
 
 fn empty_pages(reading: &PageReading) -> Option<Bytes> {
     let pages = reading.gc.get(Gc::TombPages).or(reading.gc.get(Gc::EmptyPages))?;
-    Some(Bytes(pages * reading.gc.get(Gc::PageBytes)?))
+    pages.checked_mul(reading.gc.get(Gc::PageBytes)?).map(Bytes)
 }
 
 fn malloc_figures(reading: &PageReading) -> Option<MallocFigures> {

@@ -160,7 +160,8 @@ pub(crate) fn read_one_trial(
     number: i64,
 ) -> rusqlite::Result<Option<Trial>> {
     let query = format!("SELECT {TRIAL} FROM trial WHERE rowid = ?1");
-    let Some(mut trial) = connection.query_row(&query, [number], read_trial).optional()? else {
+    let mut one = connection.prepare_cached(&query)?;
+    let Some(mut trial) = one.query_row([number], read_trial).optional()? else {
         return Ok(None);
     };
     let mut metrics = connection.prepare("SELECT name, value FROM metric WHERE trial = ?1")?;

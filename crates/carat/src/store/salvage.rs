@@ -11,8 +11,10 @@ use rusqlite::Connection;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The most trials that are looked for one by one; a damaged plan could claim any number.
-const MOST: i64 = 1_000_000;
+/// Trials that are looked for one by one, planned or not, and the most where the plan has more: a damaged file could
+/// claim any number.
+const ANYWAY: i64 = 10_000;
+const MOST: i64 = 100_000;
 
 /// What a salvage came to.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -71,8 +73,10 @@ fn trials(source: &Connection, header: &Header) -> (Vec<Trial>, Vec<String>) {
     let last = source.query_row("SELECT max(rowid) FROM trial", [], |row| row.get(0));
     let last: Option<i64> = last.unwrap_or(Some(planned));
     let (mut whole, mut lost) = (Vec::new(), Vec::new());
+    // A lock for all of them instead of one for each.
+    let _ = source.execute_batch("BEGIN");
     // One by one, because a damaged page ends any walk over the table but not a look beside it.
-    for number in 1..=last.unwrap_or(0).min(MOST) {
+    for number in 1..=last.unwrap_or(0).min(planned.clamp(ANYWAY, MOST)) {
         match rows::read_one_trial(source, number) {
             Ok(None) => {}
             Ok(Some(trial)) => match fault(&trial, header, &whole) {
