@@ -62,7 +62,7 @@ pub fn cause(parts: &[PartGrowth]) -> Option<String> {
             "Ruby objects that are kept: a cache without a limit, or something that still refers to them"
         }
         Part::MallocLive => {
-            "memory from malloc that nobody frees: contents of kept objects, or a native extension"
+            "memory from malloc that is not freed: contents of kept objects, a native extension, or garbage that no full collection has met"
         }
         Part::MallocFree => {
             "free memory inside malloc, which is fragmentation and no leak: try `arena_max`, `trim` or another `allocator`"
