@@ -108,7 +108,7 @@ pub struct CgroupSample {
     pub working_set: Option<Bytes>,
     /// Memory of sockets, which no process maps.
     pub sockets: Option<Bytes>,
-    /// Kernel objects charged to the group.
+    /// Kernel objects charged to the group; version 1 does not say.
     pub slab: Option<Bytes>,
     /// Processes that the kernel killed in it for want of memory.
     pub oom_kills: Option<u64>,

@@ -138,7 +138,8 @@ fn read_version_1(path: &Path) -> Option<CgroupSample> {
         peak: amount(path, "memory.max_usage_in_bytes"),
         working_set: inactive.map(|bytes| current.saturating_sub(bytes)),
         sockets: amount(path, "memory.kmem.tcp.usage_in_bytes"),
-        slab: amount(path, "memory.kmem.usage_in_bytes"),
+        // `memory.kmem.usage_in_bytes` counts page tables and kernel stacks too.
+        slab: None,
         oom_kills: fs::read(path.join("memory.oom_control"))
             .ok()
             .and_then(|control| field(&control, b"oom_kill"))
@@ -208,11 +209,13 @@ mod tests {
                 ("memory.max_usage_in_bytes", "1500000\n"),
                 ("memory.stat", "cache 5\ntotal_inactive_file 100000\n"),
                 ("memory.oom_control", "oom_kill_disable 0\nunder_oom 0\noom_kill 2\n"),
+                ("memory.kmem.usage_in_bytes", "1261568\n"),
             ],
         );
         let seen = Cgroup::beside(&root).read(&root, &[who(10)]).unwrap();
         assert_eq!(seen.working_set, Some(Bytes(900_000)));
         assert_eq!((seen.oom_kills, seen.sockets), (Some(2), None));
+        assert_eq!(seen.slab, None);
     }
 
     #[test]

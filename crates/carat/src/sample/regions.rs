@@ -78,7 +78,10 @@ fn region(mappings: &[Mapping], index: usize, signs: Signs<'_>) -> Region {
     });
     let pointed_at = signs.stack_pointers.iter().any(|pointer| mapping.range.contains(pointer));
     if (guarded || pointed_at) && mapping.size() <= LARGEST_STACK {
-        return Region::Stack;
+        // A kernel that does not mark stacks (`nh` in smaps, Linux 6.7) joins the transient heap with a fiber's stack
+        // that is mapped below it; nearly all of the two is the heap.
+        let joined = signs.transient_heap && mapping.size() > TRANSIENT_HEAP;
+        return if joined { Region::TransientHeap } else { Region::Stack };
     }
     // A library's zeroed data follows its written data without a gap and has no name of its own.
     let behind_data = before.is_some_and(|b| b.name.starts_with('/') && b.access.write);
@@ -212,6 +215,21 @@ mod tests {
         let signs = Signs { stack_pointers: &[], glibc: true, transient_heap: false };
         let (arena, other) = (Region::Arena, Region::Anonymous);
         assert_eq!(classify(&mappings, signs), [arena, arena, other, other, other, other]);
+    }
+
+    #[test]
+    fn a_transient_heap_joined_with_the_fiber_stack_below_it_is_no_stack() {
+        let mappings = parse_mappings(
+            b"7fc45a1e4000-7fc45a1e5000 ---p 0 00:00 0 \n\
+              7fc45a1e5000-7fc45a286000 rw-p 0 00:00 0 \n\
+              7fc45a286000-7fc45a287000 ---p 0 00:00 0 \n\
+              7fc45a287000-7fc45c328000 rw-p 0 00:00 0 \n",
+        );
+        let signs = Signs { stack_pointers: &[], glibc: true, transient_heap: true };
+        let (guard, stack) = (Region::Anonymous, Region::Stack);
+        assert_eq!(classify(&mappings, signs), [guard, stack, guard, Region::TransientHeap]);
+        let later = Signs { transient_heap: false, ..signs };
+        assert_eq!(classify(&mappings, later), [guard, stack, guard, stack]);
     }
 
     #[test]

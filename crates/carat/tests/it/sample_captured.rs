@@ -1,25 +1,27 @@
-//! A captured `/proc`, and trees written by hand after the documentation of older kernels.
+//! `/proc` as captured from several kernels, and as written by hand after the documentation of older ones.
 
 use carat::model::Bytes;
 use carat::model::ledger::{Basis, PartKind};
 use carat::process::{Identity, ProcRoot, Tree};
-use carat::sample::{SampleOptions, Sampler, ledger};
+use carat::sample::{SampleOptions, Sampler, available, ledger, oom_kills};
 use std::collections::HashMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+const DATA: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/proc");
 const CAPTURED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/proc/linux-6.18/proc");
-/// A tree written after the documentation of another kernel.
-const BY_HAND: &str =
-    concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/proc/linux-KERNEL-by-hand/proc");
 const SHELL: u32 = 12_629;
 
 /// A copy that a test may change; `keep` says which lines of which file stay.
 fn copy(keep: impl Fn(&str, &str) -> bool) -> (tempfile::TempDir, ProcRoot) {
+    copy_of(Path::new(CAPTURED), keep)
+}
+
+fn copy_of(from: &Path, keep: impl Fn(&str, &str) -> bool) -> (tempfile::TempDir, ProcRoot) {
     let folder = tempfile::tempdir().unwrap();
     let root = folder.path().join("proc");
-    copy_below(Path::new(CAPTURED), &root, &keep);
+    copy_below(from, &root, &keep);
     (folder, ProcRoot::new(root))
 }
 
@@ -41,68 +43,185 @@ fn copy_below(from: &Path, to: &PathBuf, keep: &impl Fn(&str, &str) -> bool) {
 }
 
 fn members(root: &ProcRoot) -> Vec<Identity> {
-    let leader = root.identify(SHELL).unwrap();
+    members_below(root, SHELL)
+}
+
+fn members_below(root: &ProcRoot, leader: u32) -> Vec<Identity> {
+    let leader = root.identify(leader).unwrap();
     let mut tree = Tree::new(root.clone(), leader, "");
     tree.members().iter().map(|stat| stat.identity()).collect()
 }
 
 fn full(root: &ProcRoot) -> carat::model::Sample {
+    full_of(root, &members(root))
+}
+
+fn full_of(root: &ProcRoot, members: &[Identity]) -> carat::model::Sample {
     let mut sampler = Sampler::new(root.clone(), SampleOptions::default());
-    sampler.full(&members(root), Duration::from_secs(1))
+    sampler.full(members, Duration::from_secs(1))
+}
+
+/// The number that follows `name` in a text of the kernel's.
+fn number(text: &str, name: &str) -> u64 {
+    let mut lines = text.lines().map(|line| line.split_ascii_whitespace());
+    let mut line = lines.find_map(|mut words| (words.next()? == name).then_some(words));
+    line.as_mut().and_then(Iterator::next).unwrap_or_else(|| panic!("{name}")).parse().unwrap()
+}
+
+/// What the kernel itself sums up under `name` in the `smaps_rollup` of all members.
+fn rolled_up(root: &ProcRoot, members: &[Identity], name: &str) -> Bytes {
+    let files = members.iter().map(|member| root.file(member.pid, "smaps_rollup"));
+    files.map(|file| Bytes::from_kib(number(&fs::read_to_string(file).unwrap(), name))).sum()
 }
 
 #[test]
 fn a_captured_tree_weighs_what_its_kernel_said() {
     let root = ProcRoot::new(CAPTURED);
-    let sample = full(&root);
+    let (sample, members) = (full(&root), members(&root));
     assert_eq!((sample.processes, sample.partial, sample.rss), (3, false, None));
-    let of = |name: &str| -> u64 {
-        let files = members(&root).into_iter().map(|m| root.file(m.pid, "smaps_rollup"));
-        let texts = files.map(|file| fs::read_to_string(file).unwrap());
-        let number = |text: String| -> u64 {
-            let line = text.lines().find(|line| line.starts_with(name)).unwrap().to_owned();
-            line.split_ascii_whitespace().nth(1).unwrap().parse().unwrap()
-        };
-        texts.map(number).sum()
-    };
-    assert_eq!(sample.pss, Some(Bytes::from_kib(of("Pss:"))));
-    let private = of("Private_Clean:") + of("Private_Dirty:");
-    assert_eq!(sample.uss, Some(Bytes::from_kib(private)));
+    assert_eq!(sample.pss, Some(rolled_up(&root, &members, "Pss:")));
+    let private = |kind: &str| rolled_up(&root, &members, kind);
+    assert_eq!(sample.uss, Some(private("Private_Clean:") + private("Private_Dirty:")));
 }
 
-/// What one kernel says about the same Puma and its worker.
-struct Told {
+/// A Puma and its worker in a control group of their own, captured by `bin/capture-kernels`.
+struct Puma {
     kernel: &'static str,
-    rss_peaks: bool,
-    anonymous: bool,
-    cgroup_peak: bool,
-    cgroup_kills: bool,
-    slab: bool,
+    root: ProcRoot,
+    members: Vec<Identity>,
+    group: PathBuf,
+    version: u32,
+}
+
+impl Puma {
+    fn every() -> Vec<Self> {
+        let kernels = [("5.10", 2), ("5.10-cgroup1", 1), ("6.1", 2), ("6.12", 2)].into_iter();
+        kernels.map(|(kernel, version)| Self::of(kernel, version)).collect()
+    }
+
+    fn of(kernel: &'static str, version: u32) -> Self {
+        let machine = Path::new(DATA).join(format!("linux-{kernel}"));
+        let hierarchy = machine.join("sys/fs/cgroup").join(["", "memory", ""][version as usize]);
+        let group = hierarchy.join("system.slice/puma.service");
+        let root = ProcRoot::new(machine.join("proc"));
+        let leader = root.pids().unwrap().into_iter().min().unwrap();
+        let members = members_below(&root, leader);
+        Self { kernel, root, members, group, version }
+    }
+
+    /// A file of the group with one number.
+    fn charged(&self, file: &str) -> Option<Bytes> {
+        let text = fs::read_to_string(self.group.join(file)).ok()?;
+        Some(Bytes(text.trim().parse().unwrap()))
+    }
+
+    fn rolled_up(&self, name: &str) -> Bytes {
+        rolled_up(&self.root, &self.members, name)
+    }
 }
 
 #[test]
-fn every_kernel_tells_the_same_figures_in_its_own_way() {
-    let all = Told {
-        kernel: "6.1",
-        rss_peaks: true,
-        anonymous: true,
-        cgroup_peak: true,
-        cgroup_kills: true,
-        slab: true,
-    };
-    for told in [
-        Told { kernel: "3.10", anonymous: false, cgroup_kills: false, slab: false, ..all },
-        Told { kernel: "4.19", ..all },
-        Told { kernel: "5.10", cgroup_peak: false, ..all },
-        all,
-    ] {
-        let kernel = told.kernel;
-        let root = ProcRoot::new(BY_HAND.replace("KERNEL", kernel));
-        let leader = root.identify(700).unwrap();
-        let mut tree = Tree::new(root.clone(), leader, "");
-        let members: Vec<Identity> = tree.members().iter().map(|stat| stat.identity()).collect();
-        let mut sampler = Sampler::new(root.clone(), SampleOptions::default());
-        let sample = sampler.full(&members, Duration::from_secs(1));
+fn every_kernels_puma_weighs_what_that_kernel_said() {
+    for puma in Puma::every() {
+        let kernel = puma.kernel;
+        let sample = full_of(&puma.root, &puma.members);
+        assert_eq!((sample.processes, sample.partial, sample.rss), (2, false, None), "{kernel}");
+        let pss = puma.rolled_up("Pss:");
+        let uss = puma.rolled_up("Private_Clean:") + puma.rolled_up("Private_Dirty:");
+        assert_eq!((sample.pss, sample.uss), (Some(pss), Some(uss)), "{kernel}");
+        assert_eq!(sample.shared, Some(pss.saturating_sub(uss)), "{kernel}");
+        assert_eq!(sample.swap, Some(puma.rolled_up("SwapPss:")), "{kernel}");
+        for member in &sample.members {
+            let text = fs::read_to_string(puma.root.file(member.pid, "status")).unwrap();
+            let kib = |name: &str| Some(Bytes::from_kib(number(&text, name)));
+            assert_eq!(member.rss, kib("VmRSS:"), "{kernel}");
+            assert_eq!(member.rss_peak, kib("VmHWM:"), "{kernel}");
+            assert_eq!(member.anonymous, kib("RssAnon:"), "{kernel}");
+            assert!(member.rss_peak >= member.rss && member.anonymous < member.rss, "{kernel}");
+            assert_eq!(member.threads.map(u64::from), Some(number(&text, "Threads:")), "{kernel}");
+        }
+        let meminfo = fs::read_to_string(puma.root.path().join("meminfo")).unwrap();
+        let free = Bytes::from_kib(number(&meminfo, "MemAvailable:"));
+        assert_eq!(
+            (available(&puma.root), oom_kills(&puma.root)),
+            (Some(free), Some(0)),
+            "{kernel}"
+        );
+    }
+}
+
+#[test]
+fn every_kernels_control_group_tells_what_that_kernel_knows() {
+    for puma in Puma::every() {
+        let (kernel, charged) = (puma.kernel, |file: &str| puma.charged(file));
+        let group = full_of(&puma.root, &puma.members).cgroup;
+        let group = group.unwrap_or_else(|| panic!("{kernel}: the tree has its own group"));
+        let stat = fs::read_to_string(puma.group.join("memory.stat")).unwrap();
+        let (current, inactive) = match puma.version {
+            1 => (charged("memory.usage_in_bytes"), number(&stat, "total_inactive_file")),
+            _ => (charged("memory.current"), number(&stat, "inactive_file")),
+        };
+        assert_eq!(Some(group.current), current, "{kernel}");
+        let working_set = group.current.saturating_sub(Bytes(inactive));
+        assert_eq!(group.working_set, Some(working_set), "{kernel}");
+        assert!(Bytes(0) < working_set && working_set < group.current, "{kernel}");
+        assert_eq!((group.sockets, group.oom_kills), (Some(Bytes(0)), Some(0)), "{kernel}");
+        let peak = match kernel {
+            // `memory.peak` came with 5.19; version 1 always had one.
+            "5.10" => None,
+            "5.10-cgroup1" => charged("memory.max_usage_in_bytes"),
+            _ => charged("memory.peak"),
+        };
+        assert_eq!(group.peak, peak, "{kernel}");
+        assert_eq!(peak.is_some_and(|peak| peak > group.current), kernel != "5.10", "{kernel}");
+        let slab = (puma.version == 2).then(|| Bytes(number(&stat, "slab")));
+        assert_eq!(group.slab, slab, "{kernel}");
+    }
+}
+
+#[test]
+fn every_kernels_ledger_adds_up_to_that_kernels_figure() {
+    for puma in Puma::every().iter().filter(|puma| puma.version == 2) {
+        let kernel = puma.kernel;
+        let seen = ledger(&puma.root, &puma.members, &HashMap::new());
+        assert_eq!((seen.processes.len(), seen.unread.len()), (2, 0), "{kernel}");
+        assert_eq!(seen.pss, puma.rolled_up("Pss:"), "{kernel}");
+        let parts: Bytes = seen.parts.iter().map(|part| part.pss).sum();
+        assert_eq!(parts.0 as i64 + seen.unexplained, seen.pss.0 as i64, "{kernel}");
+        assert!(seen.unexplained_share() < 0.005, "{kernel}: {seen:#?}");
+        let [leader, worker] = seen.processes.as_slice() else { panic!("{kernel}: {seen:#?}") };
+        assert!(leader.title.starts_with("puma "), "{kernel}: {}", leader.title);
+        assert!(worker.title.starts_with("puma: cluster worker 0: "), "{kernel}: {}", worker.title);
+        for process in &seen.processes {
+            assert_eq!(process.allocator.active.as_deref(), Some("glibc"), "{kernel}");
+            let settings = [("MALLOC_ARENA_MAX".to_owned(), "2".to_owned())];
+            assert_eq!(process.environment, settings, "{kernel}");
+        }
+    }
+}
+
+#[test]
+fn the_transient_heap_is_found_under_every_kernel_and_is_not_taken_for_stacks() {
+    for (kernel, has_one) in [("5.10", true), ("6.1", true), ("6.12", false)] {
+        let puma = Puma::of(kernel, 2);
+        let seen = ledger(&puma.root, &puma.members, &HashMap::new());
+        let part = |kind| seen.part(kind).map(|part| part.pss);
+        // Every block of it is touched when Ruby starts: 4 MiB, which a worker inherits.
+        let heap = part(PartKind::TransientHeap);
+        assert_eq!(heap.is_some_and(|heap| heap > Bytes(4 << 20)), has_one, "{kernel}: {heap:?}");
+        // Ruby 3.3 has none, and touches the whole of its main stack instead.
+        let stacks = part(PartKind::Stacks).unwrap();
+        assert_eq!(stacks < Bytes(1 << 20), has_one, "{kernel}: {stacks}");
+    }
+}
+
+#[test]
+fn older_kernels_tell_the_same_figures_in_their_own_way() {
+    // What only the later of the two says: anonymous memory (4.5) and kills (4.13).
+    for (kernel, tells) in [("3.10", false), ("4.19", true)] {
+        let root = ProcRoot::new(format!("{DATA}/linux-{kernel}-by-hand/proc"));
+        let members = members_below(&root, 700);
+        let sample = full_of(&root, &members);
         assert_eq!((sample.processes, sample.partial), (2, false), "{kernel}");
         let kib = |kib: u64| Some(Bytes::from_kib(kib));
         assert_eq!(
@@ -112,13 +231,12 @@ fn every_kernel_tells_the_same_figures_in_its_own_way() {
         );
         let every =
             |known: fn(&carat::model::MemberSample) -> bool| sample.members.iter().all(known);
-        assert_eq!(every(|member| member.rss_peak.is_some()), told.rss_peaks, "{kernel}");
-        assert_eq!(every(|member| member.anonymous.is_some()), told.anonymous, "{kernel}");
+        assert!(every(|member| member.rss_peak.is_some()), "{kernel}");
+        assert_eq!(every(|member| member.anonymous.is_some()), tells, "{kernel}");
         let group = sample.cgroup.unwrap_or_else(|| panic!("{kernel}: the tree has its own group"));
         assert_eq!(group.working_set, Some(Bytes(46_000_000)), "{kernel}");
-        assert_eq!(group.peak.is_some(), told.cgroup_peak, "{kernel}");
-        assert_eq!(group.oom_kills.is_some(), told.cgroup_kills, "{kernel}");
-        assert_eq!(group.slab.is_some(), told.slab, "{kernel}");
+        assert_eq!(group.peak, Some(Bytes(61_000_000)), "{kernel}");
+        assert_eq!((group.oom_kills.is_some(), group.slab), (tells, None), "{kernel}");
         let seen = ledger(&root, &members, &HashMap::new());
         assert_eq!(seen.pss, Bytes::from_kib(36_788), "{kernel}");
         assert_eq!(seen.part(PartKind::Stacks).map(|part| part.pss), kib(84), "{kernel}");
@@ -126,14 +244,24 @@ fn every_kernel_tells_the_same_figures_in_its_own_way() {
     }
 }
 
+/// The captured Pumas that have their maps, each with its leader.
+fn with_maps() -> impl Iterator<Item = (PathBuf, u32)> {
+    let pumas = Puma::every().into_iter().filter(|puma| puma.version == 2);
+    pumas.map(|puma| (puma.root.path().to_owned(), puma.members[0].pid))
+}
+
 #[test]
 fn before_linux_4_14_the_maps_are_summed_instead() {
-    let whole = full(&ProcRoot::new(CAPTURED)).pss.unwrap();
-    let (_folder, root) = copy(|name, _| name != "smaps_rollup");
-    let sample = full(&root);
-    let summed = sample.pss.unwrap();
-    // Every mapping is rounded down to whole KiB before it is summed, and there are some twenty each.
-    assert!(summed <= whole && whole.0 - summed.0 < 80 * 1024, "{summed} {whole}");
+    for (capture, leader) in [(CAPTURED.into(), SHELL)].into_iter().chain(with_maps()) {
+        let root = ProcRoot::new(&capture);
+        let whole = full_of(&root, &members_below(&root, leader));
+        let (_folder, root) = copy_of(&capture, |name, _| name != "smaps_rollup");
+        let sample = full_of(&root, &members_below(&root, leader));
+        assert_eq!((sample.uss, sample.processes), (whole.uss, whole.processes), "{capture:?}");
+        let (summed, whole) = (sample.pss.unwrap(), whole.pss.unwrap());
+        // Every mapping is rounded down to whole KiB before it is summed; most hold whole ones anyway.
+        assert!(summed <= whole && whole.0 - summed.0 < 80 * 1024, "{capture:?} {summed} {whole}");
+    }
 }
 
 #[test]
