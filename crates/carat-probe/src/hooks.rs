@@ -1,79 +1,86 @@
-//! Hooks of the collector. They run in the middle of a collection: no object may be made there, and no
-//! function of Ruby but `rb_gc_stat` is called.
+//! Learning that Ruby collected.
+//!
+//! Events of the collector (`RUBY_INTERNAL_EVENT_GC_*`) would say so, but up to Ruby 3.3 a hook on any of them sends
+//! every allocation of an object the slow way (`gc_event_hook_available_p` in gc.c): 5.9 % more instructions per request
+//! of a small Rails app. So there is one object whose data is marked by a function of ours: Ruby has no write barrier for it, and
+//! therefore marks it in every collection, minor ones included. That function asks for a job, and the job reads the counts.
 
-use crate::ruby::{self, Hook, Ruby};
+use crate::ruby::{self, OnData, Ruby, Value};
 use crate::stat::Counts;
 use crate::{clock, fault, own_page, reading};
-use carat_wire::page::{Feature, Gc, Own, Page, State};
-use std::ffi::{c_uint, c_void};
+use carat_wire::page::{Feature, Gc, Own, Page, State, UNKNOWN};
+use std::ffi::c_void;
 use std::ptr;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-/// `RUBY_INTERNAL_EVENT_GC_*` of include/ruby/internal/event.h, the same from 2.7 to 3.4.
-const END_SWEEP: c_uint = 0x0100_0000;
-const ENTER: c_uint = 0x0200_0000;
-const EXIT: c_uint = 0x0400_0000;
-
-/// Number of major collections at the end of the last sweep.
+/// Number of collections, and of major ones, when they were last noted.
+static NOTED: AtomicU64 = AtomicU64::new(UNKNOWN);
 static MAJORS: AtomicU64 = AtomicU64::new(0);
-static ENTERED_NS: AtomicU64 = AtomicU64::new(0);
-static SEEN_NS: AtomicU64 = AtomicU64::new(0);
+/// The symbols `:state` and `:marking`; 0 where this Ruby does not say what the collector is doing.
+static STATE: AtomicUsize = AtomicUsize::new(0);
+static MARKING: AtomicUsize = AtomicUsize::new(0);
 
-/// Switches the hooks on; must be called with Ruby's lock held, after the keys were found.
+/// Ruby calls the function only where there is data.
+static DATA: u8 = 0;
+
+/// Makes the object that is marked; must be called with Ruby's lock held, after the keys were found.
 pub(crate) fn start(ruby: &Ruby, page: &Page) {
     MAJORS.store(Counts::read(ruby).get(Gc::Major).unwrap_or(0), Ordering::Relaxed);
-    let mut on = enable(ruby, END_SWEEP, on_end_sweep);
-    // From 3.1 on Ruby itself measures how long it collects.
-    if ruby.version < (3, 1) {
-        on &= enable(ruby, ENTER, on_enter) && enable(ruby, EXIT, on_exit);
+    let (state, marking) = (ruby.symbol(c"state"), ruby.symbol(c"marking"));
+    // The first call makes the symbols of the keys, which a collection must not.
+    if ruby.latest(state).is_some() {
+        MARKING.store(marking, Ordering::Relaxed);
+        STATE.store(state, Ordering::Relaxed);
     }
-    page.header.set_feature(Feature::Gc, if on { State::On } else { State::Refused });
-}
-
-fn enable(ruby: &Ruby, event: c_uint, hook: Hook) -> bool {
-    // SAFETY: the word 0 is `false`, which means every thread; the hook lives as long as the process,
-    // and its tracepoint is kept from being collected.
+    let data = ptr::from_ref(&DATA).cast_mut().cast::<c_void>();
+    // SAFETY: the function lives as long as the process, the data is a static that nobody writes or frees, and the
+    // object is registered before anything else can collect it.
     unsafe {
-        let tracepoint = (ruby.tracepoint_new)(0, event, hook, ptr::null_mut());
-        if tracepoint == 0 || tracepoint == ruby.nil() {
-            return false;
-        }
-        (ruby.gc_register_mark_object)(tracepoint);
-        (ruby.tracepoint_enable)(tracepoint);
+        let object = (ruby.data_object_wrap)(0, data, on_mark as OnData, None);
+        (ruby.gc_register_mark_object)(object);
     }
-    true
+    page.header.set_feature(Feature::Gc, State::On);
 }
 
-extern "C" fn on_enter(_: ruby::Value, _: *mut c_void) {
-    ENTERED_NS.store(clock::now(), Ordering::Relaxed);
-}
-
-extern "C" fn on_exit(_: ruby::Value, _: *mut c_void) {
-    let entered = ENTERED_NS.swap(0, Ordering::Relaxed);
-    if entered != 0 {
-        SEEN_NS.fetch_add(clock::now().saturating_sub(entered), Ordering::Relaxed);
-    }
-}
-
-extern "C" fn on_end_sweep(_: ruby::Value, _: *mut c_void) {
+/// Runs in the middle of a collection: no object may be made here. Other walks over the heap come here too; the job
+/// finds out that there was no collection.
+extern "C" fn on_mark(_: *mut c_void) {
     fault::guarded(|| {
         let (Some(ruby), Some(page)) = (ruby::get(), own_page::get()) else { return };
-        let now = clock::now();
-        let counts = Counts::read(ruby);
-        let majors = counts.get(Gc::Major);
-        let is_major =
-            majors.is_some_and(|majors| MAJORS.swap(majors, Ordering::Relaxed) != majors);
-        let more = [
-            (Gc::LastSweepNs, now),
-            (Gc::LastMajorNs, now),
-            (Gc::LiveAfterMajor, counts.get(Gc::LiveSlots).unwrap_or(0)),
-        ];
-        counts.write(page, now, if is_major { &more } else { &more[..1] });
-        if ruby.version < (3, 1) {
-            page.gc.set(Gc::SeenNs, SEEN_NS.load(Ordering::Relaxed));
-        }
-        reading::ask_if_wanted(ruby);
+        let before = clock::now();
+        reading::ask_for_counts(ruby);
         page.own.add(Own::HookCalls, 1);
-        page.own.add(Own::HookNs, clock::now().saturating_sub(now));
+        page.own.add(Own::HookNs, clock::now().saturating_sub(before));
     });
+}
+
+/// Whether objects are being marked, step by step between instructions: then old objects are half counted.
+fn is_marking(ruby: &Ruby) -> bool {
+    let state: Value = STATE.load(Ordering::Relaxed);
+    // SAFETY: the key is one that this Ruby knows, so nothing is raised and no object is made.
+    let now = ruby.latest_gc_info.filter(|_| state != 0).map(|latest| unsafe { latest(state) });
+    now == Some(MARKING.load(Ordering::Relaxed))
+}
+
+/// Writes the counts after a collection that was not noted yet; `false` where it is too early. Must be called with
+/// Ruby's lock held and not during a collection.
+pub(crate) fn note(ruby: &Ruby, page: &Page) -> bool {
+    if is_marking(ruby) {
+        return false;
+    }
+    let now = clock::now();
+    let counts = Counts::read(ruby);
+    let count = counts.get(Gc::Count).unwrap_or(UNKNOWN);
+    if NOTED.swap(count, Ordering::Relaxed) == count {
+        return true;
+    }
+    let majors = counts.get(Gc::Major);
+    let is_major = majors.is_some_and(|majors| MAJORS.swap(majors, Ordering::Relaxed) != majors);
+    let more = [
+        (Gc::LastNotedNs, now),
+        (Gc::LastMajorNs, now),
+        (Gc::LiveAfterMajor, counts.get(Gc::LiveSlots).unwrap_or(0)),
+    ];
+    counts.write(page, now, if is_major { &more } else { &more[..1] });
+    true
 }

@@ -4,7 +4,7 @@
 //! never the server. Figures go to one shared page per process ([`carat_wire::page`]); nothing is
 //! printed, sent or kept in Ruby objects. Three kinds of code write them:
 //!
-//! * hooks of the collector ([`hooks`]), which may call nothing of Ruby but `rb_gc_stat`,
+//! * a mark function ([`hooks`]), by which a collection is noticed, and which only asks for a job,
 //! * postponed jobs ([`reading`]), which run between two instructions of Ruby with its lock held,
 //! * a thread of its own ([`thread`]), which holds no lock of Ruby's, asks the allocator and waits for
 //!   carat's requests.

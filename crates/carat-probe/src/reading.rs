@@ -5,7 +5,7 @@
 
 use crate::ruby::{self, Ruby};
 use crate::stat::Counts;
-use crate::{clock, fault, heap_pages, own_page, pools, thread, yjit};
+use crate::{clock, fault, heap_pages, hooks, own_page, pools, thread, yjit};
 use carat_wire::page::{Feature, Gc, Own, Page, State, UNKNOWN};
 use std::ffi::{c_uint, c_void};
 use std::ptr;
@@ -15,6 +15,8 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 static HANDLE: AtomicU32 = AtomicU32::new(c_uint::MAX);
 /// A reading was asked for and has not begun.
 static WANTED: AtomicBool = AtomicBool::new(false);
+/// The counts were asked for and have not been read.
+static COUNTS_WANTED: AtomicBool = AtomicBool::new(false);
 /// The next reading lists the heap pages.
 static LIST_WANTED: AtomicBool = AtomicBool::new(true);
 /// `GC.stat[:heap_allocated_pages]` when the heap pages were last listed.
@@ -42,10 +44,20 @@ pub(crate) fn ask_for_all(ruby: &Ruby) {
     ask(ruby);
 }
 
-/// Asks for a reading soon; may be called in a hook, in a forked child before `fork` returns, and, while
-/// the interpreter lives, from any thread.
+/// Asks for the counts soon; may be called where [`ask`] may.
+pub(crate) fn ask_for_counts(ruby: &Ruby) {
+    COUNTS_WANTED.store(true, Ordering::Relaxed);
+    ask_for_job(ruby);
+}
+
+/// Asks for a reading soon; may be called while objects are marked, in a forked child before `fork` returns, and,
+/// while the interpreter lives, from any thread.
 pub(crate) fn ask(ruby: &Ruby) {
     WANTED.store(true, Ordering::Relaxed);
+    ask_for_job(ruby);
+}
+
+fn ask_for_job(ruby: &Ruby) {
     let handle = HANDLE.load(Ordering::Relaxed);
     match (ruby.trigger, ruby.register_one) {
         // SAFETY: the handle is that of a preregistered job; triggering is safe even in a signal handler.
@@ -58,10 +70,10 @@ pub(crate) fn ask(ruby: &Ruby) {
     }
 }
 
-/// Asks again where an earlier reading has not begun: Ruby before 3.3 can forget one over a fork.
+/// Asks again where what was asked for has not been read: it was too early, or Ruby before 3.3 forgot it over a fork.
 pub(crate) fn ask_if_wanted(ruby: &Ruby) {
-    if WANTED.load(Ordering::Relaxed) {
-        ask(ruby);
+    if WANTED.load(Ordering::Relaxed) || COUNTS_WANTED.load(Ordering::Relaxed) {
+        ask_for_job(ruby);
     }
 }
 
@@ -71,7 +83,25 @@ pub(crate) fn list_is_stale(page: &Page) -> bool {
 }
 
 extern "C" fn on_job(_: *mut c_void) {
-    take_guarded();
+    fault::guarded(|| {
+        if let (Some(ruby), Some(page)) = (ruby::get(), own_page::get()) {
+            note_collection(ruby, page);
+        }
+    });
+    if WANTED.load(Ordering::Relaxed) {
+        take_guarded();
+    }
+}
+
+fn note_collection(ruby: &Ruby, page: &Page) {
+    // SAFETY: has no argument and reads a flag.
+    if unsafe { (ruby.during_gc)() } != 0 || !COUNTS_WANTED.swap(false, Ordering::Relaxed) {
+        return;
+    }
+    let before = clock::now();
+    let noted = hooks::note(ruby, page);
+    COUNTS_WANTED.fetch_or(!noted, Ordering::Relaxed);
+    page.own.add(Own::RubyNs, clock::now().saturating_sub(before));
 }
 
 /// Takes a reading; must be called with Ruby's lock held.

@@ -10,8 +10,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// A reference to a Ruby object, or a small integer.
 pub(crate) type Value = usize;
-/// What a hook of the collector looks like.
-pub(crate) type Hook = extern "C" fn(Value, *mut c_void);
+/// Marks what the data of an object refers to, or frees it.
+pub(crate) type OnData = extern "C" fn(*mut c_void);
 /// What a postponed job looks like.
 pub(crate) type Job = extern "C" fn(*mut c_void);
 /// A block in C: argument, own data, number and list of arguments, block.
@@ -23,14 +23,15 @@ type Protected = unsafe extern "C" fn(Value) -> Value;
 
 /// What must be there for anything inside Ruby to work.
 pub(crate) struct Ruby {
-    /// Major and minor version.
-    pub(crate) version: (c_int, c_int),
     /// Counts of the collector: `GC.stat(symbol)` without an object. Raises for an unknown key.
     pub(crate) gc_stat: unsafe extern "C" fn(Value) -> usize,
     pub(crate) hash_lookup: unsafe extern "C" fn(Value, Value) -> Value,
     pub(crate) gc_register_mark_object: unsafe extern "C" fn(Value),
-    pub(crate) tracepoint_new: unsafe extern "C" fn(Value, c_uint, Hook, *mut c_void) -> Value,
-    pub(crate) tracepoint_enable: unsafe extern "C" fn(Value) -> Value,
+    /// An object of that class (0 for none, which hides it) around data that is marked and freed by functions.
+    pub(crate) data_object_wrap:
+        unsafe extern "C" fn(Value, *mut c_void, OnData, Option<OnData>) -> Value,
+    /// `GC.latest_gc_info(symbol)`. Raises for an unknown key.
+    pub(crate) latest_gc_info: Option<unsafe extern "C" fn(Value) -> Value>,
     pub(crate) during_gc: unsafe extern "C" fn() -> c_int,
     /// Walks over all heap pages. Needs Ruby's lock, and must not run during a collection.
     pub(crate) each_objects: Option<unsafe extern "C" fn(OnPage, *mut c_void)>,
@@ -70,23 +71,22 @@ pub(crate) fn load() -> Result<&'static Ruby, State> {
         return Err(State::UnknownRuby);
     }
     // SAFETY: the types are those of Ruby's headers, the same in all known versions.
-    let mut ruby = unsafe { look_up(version) }.ok_or(State::NoFunction)?;
+    let mut ruby = unsafe { look_up() }.ok_or(State::NoFunction)?;
     ruby.nil = ruby.eval(c"nil").ok_or(State::NoFunction)?;
     Ok(RUBY.get_or_init(|| ruby))
 }
 
 /// # Safety
 /// The version must be a known one.
-unsafe fn look_up(version: (c_int, c_int)) -> Option<Ruby> {
+unsafe fn look_up() -> Option<Ruby> {
     // SAFETY: every field has the type that Ruby's headers give the function of that name.
     unsafe {
         Some(Ruby {
-            version,
             gc_stat: find(c"rb_gc_stat")?,
             hash_lookup: find(c"rb_hash_lookup")?,
             gc_register_mark_object: find(c"rb_gc_register_mark_object")?,
-            tracepoint_new: find(c"rb_tracepoint_new")?,
-            tracepoint_enable: find(c"rb_tracepoint_enable")?,
+            data_object_wrap: find(c"rb_data_object_wrap")?,
+            latest_gc_info: find(c"rb_gc_latest_gc_info"),
             during_gc: find(c"rb_during_gc")?,
             each_objects: find(c"rb_objspace_each_objects"),
             set_end_proc: find(c"rb_set_end_proc")?,
@@ -153,6 +153,14 @@ impl Ruby {
         // a function of values; what it raises ends in `state`.
         let value = unsafe { (self.protect)(self.gc_stat, key, &raw mut state) };
         self.unless_raised(value, state).is_some()
+    }
+
+    /// What `GC.latest_gc_info` says under a key; `None` where it raises or is missing.
+    pub(crate) fn latest(&self, key: Value) -> Option<Value> {
+        let mut state = 0;
+        // SAFETY: the function takes one value and returns one; what it raises ends in `state`.
+        let value = unsafe { (self.protect)(self.latest_gc_info?, key, &raw mut state) };
+        self.unless_raised(value, state)
     }
 
     /// Calls a method; `None` where it raises.

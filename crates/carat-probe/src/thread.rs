@@ -137,6 +137,7 @@ impl Duties {
 
     fn tick(&mut self, page: &Page) {
         let now = clock::now();
+        with_ruby(reading::ask_if_wanted);
         if now >= self.malloc_due {
             self.read_malloc(page);
         }

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 pub const MAGIC: u64 = u64::from_le_bytes(*b"CARATPG1");
 
 /// Version of the layout.
-pub const VERSION: u64 = 1;
+pub const VERSION: u64 = 2;
 
 /// The probe's function that returns its page, `extern "C" fn() -> *const Page`, or null without one.
 ///

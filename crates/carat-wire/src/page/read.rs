@@ -436,7 +436,7 @@ mod tests {
     fn a_page_that_is_not_ready_or_of_another_version_is_refused() {
         let page = ready();
         page.header.version.store(VERSION + 1, Ordering::Relaxed);
-        assert!(matches!(read_page(&page), Err(ReadError::Version(2))));
+        assert!(matches!(read_page(&page), Err(ReadError::Version(3))));
         page.header.magic.store(0, Ordering::Relaxed);
         assert!(matches!(read_page(&page), Err(ReadError::NotReady)));
         let short = read(|_, _| Err(io::ErrorKind::UnexpectedEof.into()));

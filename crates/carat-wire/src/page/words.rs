@@ -45,9 +45,6 @@ words! {
         Major = "major",
         /// Nanoseconds of collecting as Ruby counts them, to the millisecond (Ruby 3.1 on).
         TimeNs = "time_ns",
-        /// Nanoseconds between entering and leaving the collector as the probe's hooks saw them; where
-        /// `TimeNs` is unknown.
-        SeenNs = "seen_ns",
         /// Slots with a live object.
         LiveSlots = "live_slots",
         /// Slots that are free in pages that hold objects.
@@ -88,11 +85,11 @@ words! {
         SweepingNs = "sweeping_ns",
         /// Compactions.
         Compactions = "compactions",
-        /// Monotonic clock at the end of the last sweep, in nanoseconds.
-        LastSweepNs = "last_sweep_ns",
-        /// Monotonic clock at the end of the last major collection's sweep, in nanoseconds.
+        /// Monotonic clock when the last collection was noted, which is after its marking, in nanoseconds.
+        LastNotedNs = "last_noted_ns",
+        /// Monotonic clock when the last major collection was noted, in nanoseconds.
         LastMajorNs = "last_major_ns",
-        /// Live slots at the end of the last major collection's sweep.
+        /// Live slots when the last major collection was noted; what is not swept yet counts as live.
         LiveAfterMajor = "live_after_major",
     }
 }
@@ -188,7 +185,7 @@ words! {
         YjitRegion = "yjit_region",
         /// Bytes that YJIT got from malloc.
         YjitHeap = "yjit_heap",
-        /// Calls of the probe by the collector.
+        /// Calls of the probe while objects were marked.
         HookCalls = "hook_calls",
         /// Nanoseconds spent in those.
         HookNs = "hook_ns",

@@ -85,7 +85,7 @@ impl Followed {
     fn note_collection(&mut self, reading: &PageReading) -> bool {
         let written_at = reading.gc.at.map(|moment| moment.ns);
         // Counts are also written between collections, where the old objects may be half counted.
-        let ended_at = written_at.filter(|_| written_at == reading.gc.get(Gc::LastSweepNs));
+        let ended_at = written_at.filter(|_| written_at == reading.gc.get(Gc::LastNotedNs));
         let Some(found) = ended_at.zip(reading.gc.get(Gc::OldObjects)) else { return false };
         self.kept.replace(found).is_none_or(|before| before.0 != found.0)
     }

@@ -23,7 +23,7 @@ pub(crate) struct Seen {
     /// Processor time of the tree during the load.
     pub(crate) cpu: Option<Duration>,
     /// Collections, full collections and nanoseconds collecting during the load.
-    pub(crate) collections: Option<[u64; 3]>,
+    pub(crate) collections: [Option<u64>; 3],
     /// Settings that did not take.
     pub(crate) notes: Vec<String>,
     /// The machine's available memory before the start and after the last request.
@@ -38,6 +38,7 @@ pub(crate) fn metrics(seen: &Seen) -> BTreeMap<String, f64> {
     // Negative where others freed more meanwhile: dropping such a trial would be choosing by value.
     let (before, after) = seen.available;
     let system = before.zip(after).map(|(before, after)| before.0 as f64 - after.0 as f64);
+    let collections = seen.collections.map(|figure| figure.map(|number| number as f64));
     let named = [
         ("boot.time", seen.boot.map(|boot| boot.as_secs_f64())),
         ("memory.rss.ready", bytes(ready.and_then(|sample| sample.rss))),
@@ -51,9 +52,9 @@ pub(crate) fn metrics(seen: &Seen) -> BTreeMap<String, f64> {
         ("memory.rss.late", late(seen, |sample| sample.rss)),
         ("memory.pss.late", late(seen, |sample| sample.pss)),
         ("memory.system.final", system),
-        ("gc.count", seen.collections.map(|[all, _, _]| all as f64)),
-        ("gc.major.count", seen.collections.map(|[_, major, _]| major as f64)),
-        ("gc.time", seen.collections.map(|[_, _, nanoseconds]| nanoseconds as f64 / 1e9)),
+        ("gc.count", collections[0]),
+        ("gc.major.count", collections[1]),
+        ("gc.time", collections[2].map(|nanoseconds| nanoseconds / 1e9)),
         ("cpu.server", seen.cpu.map(|cpu| cpu.as_secs_f64())),
     ];
     let mut metrics: BTreeMap<String, f64> =

@@ -1,0 +1,68 @@
+# frozen_string_literal: true
+
+# What the probe costs the smallest Rails app: instructions per request, counted by callgrind, and memory. Seconds would
+# not do: on a small machine two servers of the same kind differ by more than a percent. Instructions are the same in
+# every run, to a few in ten thousand, and leave out only what they cost in caches.
+#   ruby bench/probe.rb   needs valgrind; about three minutes
+
+require 'open3'
+require 'tmpdir'
+
+CARAT = File.expand_path(ENV.fetch('CARAT', 'target/release/carat'))
+APP = File.expand_path('../workloads/rails-hello', __dir__)
+ME = File.expand_path(__FILE__)
+FEW = 200
+MANY = 1200
+MEMORY_RUNS = 5
+
+# In the process that is measured: so many requests, without sockets and threads, then what memory it has of its own.
+def serve(requests)
+  require 'rack'
+  app, = Rack::Builder.parse_file('config.ru')
+  answers = Array.new(requests) { app.call(Rack::MockRequest.env_for('/hello')).first }
+  abort 'a request failed' unless answers.uniq == [200]
+  puts File.read('/proc/self/smaps_rollup')[/^Anonymous: +(\d+)/, 1].to_i * 1024
+end
+
+# What loads the probe, as `carat record` sets it for the server that it starts.
+def environment(folder)
+  _, error, status = Open3.capture3(CARAT, 'record', '-o', "#{folder}/x.jsonl", '--', 'env')
+  abort error unless status.success?
+  Dir.mkdir("#{folder}/pages")
+  variables = File.readlines("#{folder}/x.log", chomp: true).to_h { |line| line.split('=', 2) }
+  variables.slice('RUBYOPT', 'CARAT_PROBE').merge('CARAT_PAGES' => "#{folder}/pages")
+end
+
+def run(environment, requests, *before)
+  output, status = Open3.capture2e(environment, *before, 'ruby', ME, requests.to_s, chdir: APP)
+  status.success? ? output : abort(output)
+end
+
+def instructions(environment, requests)
+  run(environment, requests, 'valgrind', '--tool=callgrind', "--callgrind-out-file=#{File::NULL}")[/Collected : (\d+)/, 1].to_i
+end
+
+def per_request(environment)
+  few, many = [FEW, MANY].map { |requests| Thread.new { instructions(environment, requests) } }.map(&:value)
+  (many - few) / (MANY - FEW).to_f
+end
+
+def memory(environment)
+  Array.new(MEMORY_RUNS) { run(environment, MANY).to_i }.sort[MEMORY_RUNS / 2]
+end
+
+if ARGV.any?
+  serve(Integer(ARGV.first))
+else
+  Dir.mktmpdir do |folder|
+    variants = [{}, environment(folder)]
+    without, with = variants.map { |variant| per_request(variant) }
+    bare, heavier = variants.map { |variant| memory(variant) }
+    # What was not loaded costs nothing.
+    abort 'the probe was not loaded' if Dir.empty?("#{folder}/pages")
+    puts '| figure | carat | beside it |', '|---|---|---|'
+    puts format('| instructions per request with the probe | %.3f million (%+.2f %%) | without it %.3f million |',
+                with / 1e6, 100 * (with / without - 1), without / 1e6)
+    puts format('| own memory of the process with the probe | %+.2f MB | without it %.2f MB |', (heavier - bare) / 1e6, bare / 1e6)
+  end
+end
