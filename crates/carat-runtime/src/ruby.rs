@@ -8,6 +8,9 @@ use std::sync::OnceLock;
 /// A Ruby object: a machine word (`VALUE` of ruby/internal/value.h).
 pub(crate) type Value = usize;
 
+/// Called by Ruby while it marks the object around some data, or to free that.
+pub(crate) type OnData = unsafe extern "C" fn(*mut c_void);
+
 /// Called by Ruby at an event inside it.
 pub(crate) type EventHook = unsafe extern "C" fn(Value, *mut c_void);
 
@@ -29,6 +32,7 @@ pub(crate) struct Ruby {
     tracepoint_new: unsafe extern "C" fn(Value, u32, EventHook, *mut c_void) -> Value,
     tracepoint_enable: unsafe extern "C" fn(Value) -> Value,
     gc_register_mark_object: unsafe extern "C" fn(Value),
+    data_object_wrap: unsafe extern "C" fn(Value, *mut c_void, OnData, Option<OnData>) -> Value,
     add_event_hook: unsafe extern "C" fn(*const c_void, u32, Value),
     num2long: unsafe extern "C" fn(Value) -> c_long,
     int2inum: unsafe extern "C" fn(isize) -> Value,
@@ -55,6 +59,7 @@ fn find_all() -> Option<Ruby> {
             tracepoint_new: find(c"rb_tracepoint_new")?,
             tracepoint_enable: find(c"rb_tracepoint_enable")?,
             gc_register_mark_object: find(c"rb_gc_register_mark_object")?,
+            data_object_wrap: find(c"rb_data_object_wrap")?,
             add_event_hook: find(c"rb_add_event_hook")?,
             num2long: find(c"rb_num2long")?,
             int2inum: find(c"rb_int2inum")?,
@@ -166,6 +171,16 @@ impl Ruby {
     pub(crate) fn stat(&self, key: StatKey) -> usize {
         // SAFETY: the key was asked for before, so this call makes no object.
         unsafe { (self.gc_stat)(key.0) }
+    }
+
+    /// Calls `hook` while objects are marked in every collection from now on, for the life of the process.
+    ///
+    /// Through an object around data: Ruby has no write barrier for it and therefore marks it in minor collections too.
+    pub(crate) fn on_mark(&self, hook: OnData) {
+        static DATA: u8 = 0;
+        let data = std::ptr::from_ref(&DATA).cast_mut().cast::<c_void>();
+        // SAFETY: called with the GVL; the data is a static that nobody writes or frees; class 0 hides the object.
+        unsafe { (self.gc_register_mark_object)((self.data_object_wrap)(0, data, hook, None)) };
     }
 
     /// Calls `hook` at every internal `event` from now on, for the life of the process.
