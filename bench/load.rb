@@ -41,6 +41,7 @@ def cable(url, *more)
   JSON.parse(output)['report']
 end
 
+# Prints what a frame costs; what the peer holds per idle connection, in bytes.
 def frames(url)
   ours = []
   peers = []
@@ -51,14 +52,14 @@ def frames(url)
   cost = median(ours.map { |own| own['cpu_us_per_message'] })
   peer = median(peers.map(&:first))
   puts format('| CPU per received frame | %.2f µs | tokio-tungstenite %.2f µs | %.2f |', cost, peer, cost / peer)
-  puts format('| user memory per idle connection | | tokio-tungstenite %d B | |', median(peers.map { |row| row[1] }))
+  median(peers.map { |row| row[1] })
 end
 
-def memory(url)
+def memory(url, peer)
   few, many = [1000, 10_000].map do |clients|
     cable(url, '--step-size', clients, '--broadcasts', 10, '--concurrency', 1)['own']['rss_peak']
   end
-  puts format('| user memory per idle connection | %d B | | |', (many - few) / 9000)
+  puts format('| user memory per idle connection | %d B | tokio-tungstenite %d B | |', (many - few) / 9000, peer)
   puts format('| resident at 10,000 connections | %.2f MB | | |', many / 1e6)
 end
 
@@ -76,6 +77,6 @@ def requests(url)
 end
 
 puts '| figure | carat | beside it | ratio |', '|---|---|---|---|'
-null_server('cable') { |url| frames(url) }
-null_server('cable') { |url| memory(url) }
+peer = null_server('cable') { |url| frames(url) }
+null_server('cable') { |url| memory(url, peer) }
 null_server('http') { |url| requests(url) }
