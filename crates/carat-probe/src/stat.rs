@@ -40,7 +40,7 @@ const KEYS: [Key; 22] = [
 /// The symbol of each key; 0 (which is `false`, never a symbol) where this Ruby does not know it.
 static SYMBOLS: [AtomicUsize; KEYS.len()] = [const { AtomicUsize::new(0) }; KEYS.len()];
 
-/// Finds out which keys this Ruby knows; must come before any hook.
+/// Finds out which keys this Ruby knows; must come before any collection is noted.
 pub(crate) fn find_keys(ruby: &Ruby) {
     for (Key(_, name, _), place) in KEYS.iter().zip(&SYMBOLS) {
         let symbol = ruby.symbol(name);
@@ -54,7 +54,7 @@ pub(crate) fn find_keys(ruby: &Ruby) {
 pub(crate) struct Counts([Option<u64>; KEYS.len()]);
 
 impl Counts {
-    /// Reads them: in a hook, with Ruby's lock held, or while every thread of Ruby sleeps.
+    /// Reads them: with Ruby's lock held, or while every thread of Ruby sleeps.
     pub(crate) fn read(ruby: &Ruby) -> Self {
         Self(std::array::from_fn(|n| {
             let symbol: Value = SYMBOLS[n].load(Ordering::Relaxed);
