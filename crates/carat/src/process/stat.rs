@@ -56,8 +56,8 @@ pub fn parse_stat(text: &str) -> Option<Stat> {
         parent: small(4)?,
         group: small(5)?,
         session: small(6)?,
-        own_ticks: number(14)? + number(15)?,
-        children_ticks: number(16)? + number(17)?,
+        own_ticks: number(14)?.saturating_add(number(15)?),
+        children_ticks: number(16)?.saturating_add(number(17)?),
         threads: small(20)?,
         start_ticks: number(22)?,
     })
