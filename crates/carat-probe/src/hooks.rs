@@ -5,7 +5,7 @@
 //! of a small Rails app. So there is one object whose data is marked by a function of ours: Ruby has no write barrier for it, and
 //! therefore marks it in every collection, minor ones included. That function asks for a job, and the job reads the counts.
 
-use crate::ruby::{self, OnData, Ruby, Value};
+use crate::ruby::{self, Ruby, Value};
 use crate::stat::Counts;
 use crate::{clock, fault, own_page, reading};
 use carat_wire::page::{Feature, Gc, Own, Page, State, UNKNOWN};
@@ -36,7 +36,7 @@ pub(crate) fn start(ruby: &Ruby, page: &Page) {
     // SAFETY: the function lives as long as the process, the data is a static that nobody writes or frees, and the
     // object is registered before anything else can collect it.
     unsafe {
-        let object = (ruby.data_object_wrap)(0, data, on_mark as OnData, None);
+        let object = (ruby.data_object_wrap)(0, data, on_mark, None);
         (ruby.gc_register_mark_object)(object);
     }
     page.header.set_feature(Feature::Gc, State::On);

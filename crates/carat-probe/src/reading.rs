@@ -94,8 +94,7 @@ extern "C" fn on_job(_: *mut c_void) {
 }
 
 fn note_collection(ruby: &Ruby, page: &Page) {
-    // SAFETY: has no argument and reads a flag.
-    if unsafe { (ruby.during_gc)() } != 0 || !COUNTS_WANTED.swap(false, Ordering::Relaxed) {
+    if ruby.is_collecting() || !COUNTS_WANTED.swap(false, Ordering::Relaxed) {
         return;
     }
     let before = clock::now();
@@ -115,8 +114,7 @@ pub(crate) fn take_guarded() {
 }
 
 fn take(ruby: &Ruby, page: &Page) {
-    // SAFETY: has no argument and reads a flag.
-    if unsafe { (ruby.during_gc)() } != 0 {
+    if ruby.is_collecting() {
         WANTED.store(true, Ordering::Relaxed);
         return;
     }

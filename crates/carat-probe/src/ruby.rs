@@ -32,7 +32,7 @@ pub(crate) struct Ruby {
         unsafe extern "C" fn(Value, *mut c_void, OnData, Option<OnData>) -> Value,
     /// `GC.latest_gc_info(symbol)`. Raises for an unknown key.
     pub(crate) latest_gc_info: Option<unsafe extern "C" fn(Value) -> Value>,
-    pub(crate) during_gc: unsafe extern "C" fn() -> c_int,
+    during_gc: unsafe extern "C" fn() -> c_int,
     /// Walks over all heap pages. Needs Ruby's lock, and must not run during a collection.
     pub(crate) each_objects: Option<unsafe extern "C" fn(OnPage, *mut c_void)>,
     pub(crate) set_end_proc: unsafe extern "C" fn(extern "C" fn(Value), Value),
@@ -148,18 +148,26 @@ impl Ruby {
     /// Whether `GC.stat` knows the key. Also makes Ruby set up the keys' symbols: done first inside a
     /// hook, that would allocate during a collection and abort the process.
     pub(crate) fn knows_stat(&self, key: Value) -> bool {
-        let mut state = 0;
-        // SAFETY: `rb_gc_stat` takes one word and returns one, so it can stand where `rb_protect` wants
-        // a function of values; what it raises ends in `state`.
-        let value = unsafe { (self.protect)(self.gc_stat, key, &raw mut state) };
-        self.unless_raised(value, state).is_some()
+        // `rb_gc_stat` takes one word and returns one, so it can stand where a function of values is wanted.
+        self.protected(self.gc_stat, key).is_some()
     }
 
     /// What `GC.latest_gc_info` says under a key; `None` where it raises or is missing.
     pub(crate) fn latest(&self, key: Value) -> Option<Value> {
+        self.protected(self.latest_gc_info?, key)
+    }
+
+    /// Whether a collection is under way; must be called with Ruby's lock held.
+    pub(crate) fn is_collecting(&self) -> bool {
+        // SAFETY: has no argument and reads a flag.
+        unsafe { (self.during_gc)() != 0 }
+    }
+
+    /// What a function of Ruby's returns for a key; `None` where it raises.
+    fn protected(&self, function: Protected, key: Value) -> Option<Value> {
         let mut state = 0;
-        // SAFETY: the function takes one value and returns one; what it raises ends in `state`.
-        let value = unsafe { (self.protect)(self.latest_gc_info?, key, &raw mut state) };
+        // SAFETY: the function takes one word and returns one; what it raises ends in `state`.
+        let value = unsafe { (self.protect)(function, key, &raw mut state) };
         self.unless_raised(value, state)
     }
 
