@@ -108,13 +108,18 @@ fn read(path: &Path) -> anyhow::Result<Given> {
     let mut start = [0];
     let sniffed = File::open(path).and_then(|mut file| file.read_exact(&mut start));
     if sniffed.is_ok() && start == *b"{" {
+        // A recording may be long, so it is not read only to learn that it is one.
+        let recording = whole_recording(path);
+        if !matches!(recording, Err(RecordingError::Foreign(_))) {
+            return Ok(Given::Recording(Box::new(recording?)));
+        }
         let text = std::fs::read_to_string(path).with_context(context)?;
         let named: Result<Named, _> = serde_json::from_str(&text);
         if named.is_ok_and(|named| named.schema.starts_with("carat.results/")) {
             let results = from_json(&text).with_context(|| path.display().to_string())?;
             return Ok(Given::Results(Box::new(results)));
         }
-        return Ok(Given::Recording(Box::new(whole_recording(path)?)));
+        return Ok(Given::Recording(Box::new(recording?)));
     }
     let results = results::concluded(&Store::open(path)?)?;
     Ok(Given::Results(Box::new(results)))
