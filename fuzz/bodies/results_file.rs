@@ -4,9 +4,9 @@
 //! The first byte of an input says whether the rest is the file or is laid over a sound one: two bytes of place,
 //! one of length, then as many bytes.
 
-use carat::model::{Outcome, Sample, Trial, Variant};
+use carat::model::{Header, Outcome, Sample, Trial, Variant};
 use carat::plan::trial_id;
-use carat::store::{Header, Store, salvage};
+use carat::store::{Store, salvage};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;

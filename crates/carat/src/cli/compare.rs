@@ -5,10 +5,10 @@ use crate::cli::progress::Display;
 use crate::cli::{Exit, output, report, results};
 use crate::experiment::{OpenOptions, Run, RunError, header, open, this_runner};
 use crate::launch::{Guard, Libraries, library, make_run_directory, run_directory};
-use crate::model::{Results, Role, Verdict};
+use crate::model::{Header, Results, Role, Verdict};
 use crate::plan::Experiment;
 use crate::report::{Audience, Budget, Style, html, json, terminal};
-use crate::store::{Header, Store};
+use crate::store::Store;
 use crate::trial::{
     Bench, FakeBench, FakeVariant, Interrupt, Prepared, RealBench, Workshop, prepare,
 };

@@ -2,9 +2,8 @@
 
 use crate::experiment::machine_facts;
 use crate::launch::Libraries;
-use crate::model::Variant;
+use crate::model::{Header, Variant};
 use crate::plan::{Experiment, block_order};
-use crate::store::Header;
 use crate::trial::Prepared;
 use std::fmt::Write;
 

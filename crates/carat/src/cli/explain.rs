@@ -125,7 +125,7 @@ fn of_process(root: &ProcRoot, pid: u32, alone: bool) -> anyhow::Result<Ledger> 
 /// The end of the variant's latest trial that went well.
 fn of_results(path: &Path, variant: Option<&str>) -> anyhow::Result<Ledger> {
     let results = Store::open(path)?.results()?;
-    let names: Vec<&str> = results.variants.iter().map(|one| one.name.as_str()).collect();
+    let names: Vec<&str> = results.header.variants.iter().map(|one| one.name.as_str()).collect();
     let wanted = match variant {
         Some(name) if !names.contains(&name) => {
             bail!("there is no variant `{name}` in {}; it has {}", path.display(), names.join(", "))

@@ -1,8 +1,8 @@
 //! From a results file to the value that every face shows.
 
 use crate::experiment::question;
-use crate::model::Results;
-use crate::store::{Header, Store, StoreError};
+use crate::model::{Header, Results};
+use crate::store::{Store, StoreError};
 use crate::verdict::growth::of_variants;
 use crate::verdict::{Judge, Question, Warning, curves};
 
@@ -18,7 +18,7 @@ pub(crate) fn conclude(results: &mut Results, question: &Question) {
     let judgement = Judge::new(question.clone()).judge(&results.trials);
     results.conclusions = judgement.conclusions;
     results.curves = curves(question, &results.trials);
-    results.growth = of_variants(&results.variants, &results.trials);
+    results.growth = of_variants(&results.header.variants, &results.trials);
     results.warnings = judgement.warnings.iter().map(Warning::to_string).collect();
 }
 

@@ -144,9 +144,9 @@ fn asked(args: &StatsArgs, planned: &Question) -> Result<Question, StatsError> {
 /// Puts the question in the place of the file's own.
 fn ask(results: &mut Results, asked: &Question) {
     let place = |name: &str| asked.variants.iter().position(|variant| variant == name);
-    results.variants.sort_by_key(|variant| place(&variant.name));
-    results.primary = asked.primary.clone();
-    results.margin = asked.margin;
+    results.header.variants.sort_by_key(|variant| place(&variant.name));
+    results.header.primary = asked.primary.clone();
+    results.header.margin = asked.margin;
 }
 
 fn guard(text: &str) -> Result<(String, f64), String> {

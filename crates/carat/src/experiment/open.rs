@@ -1,10 +1,10 @@
 //! Beginning an experiment, or going on with one.
 
 use crate::launch::clean_up;
-use crate::model::Variant;
+use crate::model::{Header, Variant};
 use crate::plan::Experiment;
 use crate::process::{Identity, ProcRoot};
-use crate::store::{Header, Runner, Store, StoreError};
+use crate::store::{Runner, Store, StoreError};
 use crate::verdict::Question;
 use std::path::{Path, PathBuf};
 

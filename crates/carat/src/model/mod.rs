@@ -23,7 +23,7 @@ pub use metric::{Better, METRICS, MetricInfo, Unit};
 pub use outcome::Outcome;
 pub use recording::Recording;
 pub use results::{
-    Conclusion, Curve, Estimate, Results, Role, StepConclusion, Trial, Variant, Verdict,
+    Conclusion, Curve, Estimate, Header, Results, Role, StepConclusion, Trial, Variant, Verdict,
 };
 pub use span::Span;
 pub use units::Bytes;

@@ -4,9 +4,9 @@ use super::{LoadReport, Outcome, Sample, VariantGrowth};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// A whole experiment: what was asked, what was run, what follows.
+/// What is fixed when an experiment begins.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Results {
+pub struct Header {
     /// Name of the experiment.
     pub name: String,
     /// One or two sentences from the experiment file.
@@ -29,6 +29,14 @@ pub struct Results {
     pub guards: BTreeMap<String, f64>,
     /// Name and fact of the machine and its software, such as `kernel` or `ruby`.
     pub machine: BTreeMap<String, String>,
+}
+
+/// A whole experiment: what was asked, what was run, what follows.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Results {
+    /// What was asked; its fields stand beside the others in JSON.
+    #[serde(flatten)]
+    pub header: Header,
     /// Every finished trial in the order it ran.
     pub trials: Vec<Trial>,
     /// What follows, one per variant and metric.

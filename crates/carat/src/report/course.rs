@@ -9,7 +9,7 @@ pub(crate) type Course = Vec<(f64, f64)>;
 /// Resident memory where the experiment is about it and the samples have it; proportional memory otherwise.
 pub(crate) fn is_resident(results: &Results) -> bool {
     let has = |pick: fn(&Sample) -> bool| results.trials.iter().flat_map(|t| &t.samples).any(pick);
-    let asked = results.primary.contains(".rss.");
+    let asked = results.header.primary.contains(".rss.");
     (asked && has(|s| s.rss.is_some())) || !has(|s| s.pss.is_some())
 }
 

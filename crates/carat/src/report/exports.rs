@@ -77,7 +77,7 @@ pub fn csv(results: &Results, audience: Audience) -> String {
     rows[0].extend(metrics.iter().map(|name| (*name).to_owned()));
     for trial in &results.trials {
         let mut row = vec![
-            results.name.clone(),
+            results.header.name.clone(),
             trial.id.clone(),
             trial.block.to_string(),
             trial.position.to_string(),
@@ -138,7 +138,7 @@ fn push_metric(out: &mut String, results: &Results, name: &str) {
         let _ = writeln!(out, "# UNIT {family} {unit}");
     }
     let _ = writeln!(out, "# HELP {family} {}", label(&facts::heading(name)));
-    for variant in &results.variants {
+    for variant in &results.header.variants {
         let Some(spread) = facts::variant_spread(results, &variant.name, name) else { continue };
         for (stat, value) in [("median", spread.median), ("min", spread.min), ("max", spread.max)] {
             let labels = labels(results, &[("variant", &variant.name), ("stat", stat)]);
@@ -178,7 +178,8 @@ fn push_outcomes(out: &mut String, results: &Results) {
 }
 
 fn labels(results: &Results, named: &[(&str, &str)]) -> String {
-    let all = std::iter::once(("experiment", results.name.as_str())).chain(named.iter().copied());
+    let all =
+        std::iter::once(("experiment", results.header.name.as_str())).chain(named.iter().copied());
     all.map(|(name, value)| format!("{name}=\"{}\"", label(value))).collect::<Vec<_>>().join(",")
 }
 

@@ -90,7 +90,7 @@ pub(crate) fn guards<'a>(
 
 /// Metrics that appear, most important first: primary, guards, then the others as the list of metrics orders them.
 pub(crate) fn metrics(results: &Results) -> Vec<String> {
-    let mut names = vec![results.primary.clone()];
+    let mut names = vec![results.header.primary.clone()];
     let guards = results.conclusions.iter().filter(|c| matches!(c.role, Role::Guard { .. }));
     let listed = metric::METRICS.iter().map(|known| known.name);
     let present: std::collections::BTreeSet<&str> =

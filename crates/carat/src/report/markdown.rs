@@ -16,7 +16,7 @@ const ROWS: usize = 120;
 /// The results as GitHub-flavoured Markdown.
 pub fn markdown(results: &Results, audience: Audience) -> String {
     let results = &prepare(results, audience);
-    let mut out = format!("{MARKER}\n### {}\n\n", escaped(&results.name));
+    let mut out = format!("{MARKER}\n### {}\n\n", escaped(&results.header.name));
     for sentence in wording::sentences(results) {
         let sign = wording::sign(sentence.verdict);
         let _ = writeln!(
@@ -37,7 +37,7 @@ pub fn markdown(results: &Results, audience: Audience) -> String {
 fn push_table(out: &mut String, results: &Results) {
     out.push_str("\n| metric | variant | n | median | difference | |\n|---|---|--:|--:|--:|---|\n");
     let rows = facts::metrics(results).into_iter().flat_map(|metric| {
-        results.variants.iter().map(move |variant| (metric.clone(), variant.name.as_str()))
+        results.header.variants.iter().map(move |variant| (metric.clone(), variant.name.as_str()))
     });
     let compared = |metric: &str| {
         results
@@ -68,17 +68,17 @@ fn push_table(out: &mut String, results: &Results) {
 }
 
 fn push_context(out: &mut String, results: &Results) {
-    for variant in &results.variants {
+    for variant in &results.header.variants {
         if let Some(failures) = facts::failures(results, &variant.name) {
             let _ =
                 writeln!(out, "> {}: trials that do not count: {failures}", escaped(&variant.name));
         }
     }
     let _ = writeln!(out, "\n<details><summary>Machine</summary>\n\n| | |\n|---|---|");
-    for (key, fact) in results.machine.iter().take(ROWS) {
+    for (key, fact) in results.header.machine.iter().take(ROWS) {
         let _ = writeln!(out, "| {} | {} |", escaped(key), escaped(&shorten(fact, 200)));
     }
-    let _ = writeln!(out, "| seed | {} |\n\n</details>", results.seed);
+    let _ = writeln!(out, "| seed | {} |\n\n</details>", results.header.seed);
 }
 
 /// On one line, with everything escaped that Markdown, GitHub's HTML or mentions would obey.

@@ -99,15 +99,15 @@ pub(crate) fn prepare(results: &Results, audience: Audience) -> Results {
     let mut shown = results.clone();
     let names = rules.distinct_names(results);
     let name = |given: &str| names.get(given).cloned().unwrap_or_else(|| rules.text(given));
-    rules.edit(&mut shown.name);
-    shown.about = shown.about.map(|about| rules.text(&about));
-    rules.edit(&mut shown.plan_text);
-    rules.edit(&mut shown.plan_hash);
-    rules.edit(&mut shown.primary);
-    shown.machine = rules.machine(&results.machine);
-    shown.guards = rules.names(shown.guards);
-    shown.warnings.iter_mut().for_each(|warning| rules.edit(warning));
-    for variant in &mut shown.variants {
+    let header = &mut shown.header;
+    rules.edit(&mut header.name);
+    header.about = header.about.take().map(|about| rules.text(&about));
+    rules.edit(&mut header.plan_text);
+    rules.edit(&mut header.plan_hash);
+    rules.edit(&mut header.primary);
+    header.machine = rules.machine(&header.machine);
+    header.guards = rules.names(std::mem::take(&mut header.guards));
+    for variant in &mut header.variants {
         variant.name = name(&variant.name);
         variant.settings = variant
             .settings
@@ -115,6 +115,7 @@ pub(crate) fn prepare(results: &Results, audience: Audience) -> Results {
             .map(|(key, value)| (rules.text(key), rules.value(key, value)))
             .collect();
     }
+    shown.warnings.iter_mut().for_each(|warning| rules.edit(warning));
     for conclusion in &mut shown.conclusions {
         conclusion.variant = name(&conclusion.variant);
         rules.edit(&mut conclusion.metric);
@@ -205,6 +206,7 @@ struct Rules {
 impl Rules {
     fn of(results: &Results, audience: Audience) -> Self {
         let mut identities: Vec<String> = results
+            .header
             .machine
             .iter()
             .filter(|(key, value)| {
@@ -261,7 +263,7 @@ impl Rules {
     /// Variants whose names become equal stay apart.
     fn distinct_names(&self, results: &Results) -> BTreeMap<String, String> {
         let mut names: BTreeMap<String, String> = BTreeMap::new();
-        for variant in &results.variants {
+        for variant in &results.header.variants {
             let base = shorten(&one_line(&self.text(&variant.name)), 120);
             let mut name = base.clone();
             let mut copy = 2;

@@ -34,7 +34,7 @@ pub fn terminal(results: &Results, style: Style) -> String {
         let sign = style.paint(sentence.verdict, wording::sign(sentence.verdict));
         push_wrapped(&mut out, &format!("{sign} "), &one_line(&sentence.whole()), width);
     }
-    if results.variants.len() < 2 {
+    if results.header.variants.len() < 2 {
         out.push_str("One variant only: nothing to compare it with.\n");
     }
     for metric in shown_metrics(results) {
@@ -55,7 +55,7 @@ fn shown_metrics(results: &Results) -> Vec<String> {
     facts::metrics(results)
         .into_iter()
         .filter(|name| {
-            *name == results.primary
+            *name == results.header.primary
                 || results
                     .conclusions
                     .iter()
@@ -66,13 +66,13 @@ fn shown_metrics(results: &Results) -> Vec<String> {
 
 /// One metric's table: a row per variant.
 fn push_metric(out: &mut String, results: &Results, metric: &str, (style, width): (Style, usize)) {
-    let role = if metric == results.primary { "" } else { " (guard)" };
+    let role = if metric == results.header.primary { "" } else { " (guard)" };
     let _ = writeln!(out, "\n{metric}{role}: {}", facts::heading(metric).to_lowercase());
     let unit = facts::unit(metric);
     let scale = bar_scale(results, metric);
     let mut rows =
         vec![["variant", "n", "median", "middle half", "difference", "", ""].map(String::from)];
-    for variant in &results.variants {
+    for variant in &results.header.variants {
         let spread = facts::variant_spread(results, &variant.name, metric);
         let conclusion = facts::conclusion(results, &variant.name, metric);
         let estimate = conclusion.and_then(|c| c.estimate.as_ref());
@@ -94,8 +94,10 @@ fn push_metric(out: &mut String, results: &Results, metric: &str, (style, width)
         ]);
     }
     push_table(out, &rows, width, |row| {
-        let name =
-            row.checked_sub(1).and_then(|i| results.variants.get(i)).map(|v| v.name.as_str())?;
+        let name = row
+            .checked_sub(1)
+            .and_then(|i| results.header.variants.get(i))
+            .map(|v| v.name.as_str())?;
         Some((style, facts::conclusion(results, name, metric)?.verdict))
     });
 }
@@ -174,6 +176,7 @@ fn bar((low, high): (f64, f64), middle: f64, scale: f64) -> String {
 fn push_courses(out: &mut String, results: &Results) {
     let pick = weight(is_resident(results));
     let bands: Vec<(String, Vec<f64>)> = results
+        .header
         .variants
         .iter()
         .map(|variant| {
@@ -200,7 +203,7 @@ fn push_steps(out: &mut String, results: &Results, width: usize) {
         return;
     }
     out.push_str("\ntime until every connection has a broadcast, by number of connections\n");
-    for variant in &results.variants {
+    for variant in &results.header.variants {
         let of = results.curves.iter().filter(|curve| curve.variant == variant.name);
         let said: Vec<String> = of.map(wording::curve).collect();
         if !said.is_empty() {
@@ -250,14 +253,14 @@ fn push_context(out: &mut String, results: &Results) {
         out,
         "\n{} of at most {} blocks, order drawn with seed {}",
         blocks.len(),
-        results.max_blocks,
-        results.seed
+        results.header.max_blocks,
+        results.header.seed
     );
     if let Some(confidence) = confidence {
         let _ = write!(out, ", intervals at {:.0} %", confidence * 100.0);
     }
     out.push_str(".\n");
-    for variant in &results.variants {
+    for variant in &results.header.variants {
         if let Some(failures) = facts::failures(results, &variant.name) {
             let _ = writeln!(
                 out,

@@ -27,11 +27,12 @@ impl Sentence {
 /// One sentence for every variant after the baseline.
 pub(crate) fn sentences(results: &Results) -> Vec<Sentence> {
     results
+        .header
         .variants
         .iter()
         .skip(1)
         .map(|variant| {
-            let found = facts::conclusion(results, &variant.name, &results.primary);
+            let found = facts::conclusion(results, &variant.name, &results.header.primary);
             let verdict = found.map_or(Verdict::Undecided, |c| c.verdict);
             let main = match found {
                 Some(conclusion) => primary(results, conclusion),
@@ -52,7 +53,7 @@ pub(crate) fn sentences(results: &Results) -> Vec<Sentence> {
 /// The sentence to begin with: the decided variant with the largest change, else the first.
 pub(crate) fn headline<'a>(results: &Results, sentences: &'a [Sentence]) -> Option<&'a Sentence> {
     let size = |sentence: &Sentence| {
-        facts::conclusion(results, &sentence.variant, &results.primary)
+        facts::conclusion(results, &sentence.variant, &results.header.primary)
             .filter(|c| !matches!(c.verdict, Verdict::Undecided | Verdict::Equivalent))
             .and_then(|c| c.estimate)
             .map_or(0.0, |estimate| estimate.ratio.abs())
@@ -170,12 +171,12 @@ fn primary(results: &Results, conclusion: &Conclusion) -> String {
         Verdict::Equivalent => format!(
             "makes no difference in {noun} that matters ({}, {blocks}; below {} does not matter)",
             interval(metric, estimate),
-            share(results.margin),
+            share(results.header.margin),
         ),
         Verdict::Undecided => undecided(conclusion, estimate),
         _ => {
             let baseline =
-                results.variants.first().map_or("the baseline", |first| first.name.as_str());
+                results.header.variants.first().map_or("the baseline", |first| first.name.as_str());
             let word = if estimate.ratio < 0.0 { "less" } else { "more" };
             format!(
                 "{} {} {word} {noun} than {baseline} ({}, {blocks})",

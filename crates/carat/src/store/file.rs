@@ -1,38 +1,10 @@
 //! Opening, creating and writing a results file.
 
-use crate::model::{Results, Trial, Variant};
+use crate::model::{Header, Results, Trial};
 use crate::process::Identity;
 use crate::store::{Runner, StoreError, format, rows};
 use rusqlite::{Connection, OpenFlags, OptionalExtension, params};
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-
-/// What is fixed when an experiment begins.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Header {
-    /// Name of the experiment.
-    pub name: String,
-    /// What it asks.
-    pub about: Option<String>,
-    /// Hash of the plan.
-    pub plan_hash: String,
-    /// The experiment file.
-    pub plan_text: String,
-    /// Seed of the order.
-    pub seed: u64,
-    /// Most blocks.
-    pub max_blocks: u32,
-    /// Name of the primary metric.
-    pub primary: String,
-    /// Differences below this share do not matter.
-    pub margin: f64,
-    /// Guards: how much worse other metrics may get, as fractions.
-    pub guards: BTreeMap<String, f64>,
-    /// Variants in order.
-    pub variants: Vec<Variant>,
-    /// Facts of the machine.
-    pub machine: BTreeMap<String, String>,
-}
 
 /// An open results file.
 #[derive(Debug)]
@@ -116,20 +88,9 @@ impl Store {
 
     /// The whole file as a value; conclusions and warnings are for the caller to draw.
     pub fn results(&self) -> Result<Results, StoreError> {
-        let (header, trials) = (self.header()?, self.trials()?);
         Ok(Results {
-            name: header.name,
-            about: header.about,
-            plan_hash: header.plan_hash,
-            plan_text: header.plan_text,
-            seed: header.seed,
-            max_blocks: header.max_blocks,
-            variants: header.variants,
-            primary: header.primary,
-            margin: header.margin,
-            guards: header.guards,
-            machine: header.machine,
-            trials,
+            header: self.header()?,
+            trials: self.trials()?,
             conclusions: Vec::new(),
             curves: Vec::new(),
             growth: Vec::new(),
@@ -217,8 +178,9 @@ impl Store {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use crate::model::{Bytes, Outcome, Sample};
+    use crate::model::{Bytes, Outcome, Sample, Variant};
     use crate::store::format::FORMAT;
+    use std::collections::BTreeMap;
 
     pub(crate) fn header() -> Header {
         Header {

@@ -11,6 +11,6 @@ mod runner;
 mod salvage;
 
 pub use error::StoreError;
-pub use file::{Header, Store};
+pub use file::Store;
 pub use runner::Runner;
 pub use salvage::{Salvaged, salvage};

@@ -1,7 +1,6 @@
 //! Between rows and values.
 
-use crate::model::{Bytes, Outcome, Sample, Trial, Variant};
-use crate::store::Header;
+use crate::model::{Bytes, Header, Outcome, Sample, Trial, Variant};
 use rusqlite::types::Type;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use std::collections::BTreeMap;

@@ -4,9 +4,9 @@
 //! written. A trial is copied when every part of it can be read and its identity is the one that follows
 //! from its plan; what is lost is said, never filled in.
 
-use crate::model::{Outcome, Trial};
+use crate::model::{Header, Outcome, Trial};
 use crate::plan::trial_id;
-use crate::store::{Header, Store, StoreError, format, rows};
+use crate::store::{Store, StoreError, format, rows};
 use rusqlite::Connection;
 use std::fs;
 use std::path::{Path, PathBuf};

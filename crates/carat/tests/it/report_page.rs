@@ -46,7 +46,7 @@ fn cases() -> Vec<(&'static str, Results)> {
         ..Recipe::default()
     };
     let mut lonely = Recipe { blocks: 1, ..Recipe::default() }.build();
-    lonely.variants.truncate(1);
+    lonely.header.variants.truncate(1);
     lonely.trials.retain(|trial| trial.variant == "default");
     conclude(&mut lonely);
     let mut missing = Recipe::default().build();
@@ -122,7 +122,7 @@ impl Folder {
 fn other_pages() -> Vec<(&'static str, String)> {
     let options = PageOptions::default();
     let mut other = Recipe { seed: 7, ..Recipe::default() }.build();
-    other.machine.insert("ruby".into(), "3.3.8 (x86_64-linux-gnu)".into());
+    other.header.machine.insert("ruby".into(), "3.3.8 (x86_64-linux-gnu)".into());
     vec![
         ("recording", recording_html(&recording("hello"), &options)),
         ("recording-hostile", recording_html(&recording(PAYLOAD), &options)),

@@ -57,7 +57,7 @@ fn label(at: usize, results: &Results) -> String {
         .trials
         .first()
         .map_or_else(|| "no trial".into(), |trial| text::day(trial.started_ms));
-    format!("{} · {} · {day}", at + 1, shorten(&one_line(&results.name), 40))
+    format!("{} · {} · {day}", at + 1, shorten(&one_line(&results.header.name), 40))
 }
 
 fn verdicts(file: &File) -> Markup {
@@ -74,7 +74,7 @@ fn metrics(files: &[File]) -> Vec<String> {
         let guards =
             file.results.conclusions.iter().filter(|c| matches!(c.role, Role::Guard { .. }));
         let guards = guards.map(|c| c.metric.clone()).collect::<BTreeSet<_>>();
-        std::iter::once(file.results.primary.clone()).chain(guards).collect::<Vec<_>>()
+        std::iter::once(file.results.header.primary.clone()).chain(guards).collect::<Vec<_>>()
     };
     for name in files.iter().flat_map(of) {
         if !names.contains(&name) {
@@ -91,7 +91,7 @@ fn differences(files: &[File], gallery: &mut Gallery) -> Markup {
         .map(|metric| {
             let rows = files.iter().flat_map(|file| {
                 let metric = metric.clone();
-                file.results.variants.iter().enumerate().skip(1).filter_map(
+                file.results.header.variants.iter().enumerate().skip(1).filter_map(
                     move |(place, variant)| {
                         let estimate =
                             facts::conclusion(&file.results, &variant.name, &metric)?.estimate?;
@@ -154,7 +154,7 @@ fn values(files: &[File]) -> Markup {
 fn rows(file: &File, metric: &str) -> Markup {
     let unit = facts::unit(metric);
     markup! {
-        @for variant in file.results.variants.iter().take(20) {
+        @for variant in file.results.header.variants.iter().take(20) {
             @let found = facts::conclusion(&file.results, &variant.name, metric);
             @if let Some(spread) = facts::variant_spread(&file.results, &variant.name, metric) {
                 tr {
@@ -175,11 +175,11 @@ fn rows(file: &File, metric: &str) -> Markup {
 fn machines(files: &[File]) -> Markup {
     let mut facts: BTreeMap<&str, BTreeSet<Option<&str>>> = BTreeMap::new();
     let keys: BTreeSet<&str> =
-        files.iter().flat_map(|f| f.results.machine.keys().map(String::as_str)).collect();
+        files.iter().flat_map(|f| f.results.header.machine.keys().map(String::as_str)).collect();
     for key in keys {
         facts.insert(
             key,
-            files.iter().map(|f| f.results.machine.get(key).map(String::as_str)).collect(),
+            files.iter().map(|f| f.results.header.machine.get(key).map(String::as_str)).collect(),
         );
     }
     let differing: Vec<&str> =
@@ -194,7 +194,7 @@ fn machines(files: &[File]) -> Markup {
                         thead { tr { th scope="col" { "fact" } @for file in files { th.w scope="col" { (file.label) } } } }
                         tbody { @for key in differing { tr {
                             th scope="row" { (key) }
-                            @for file in files { td.w { (file.results.machine.get(key).map_or("–", String::as_str)) } }
+                            @for file in files { td.w { (file.results.header.machine.get(key).map_or("–", String::as_str)) } }
                         } } }
                     }
                 }

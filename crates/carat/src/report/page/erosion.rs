@@ -33,7 +33,7 @@ struct Eroded {
 
 /// Picture and table; nothing where no tree of several processes was sampled under a counted load.
 pub(crate) fn section(results: &Results, gallery: &mut Gallery) -> Markup {
-    let variants = results.variants.iter().enumerate();
+    let variants = results.header.variants.iter().enumerate();
     let eroded: Vec<Eroded> = variants
         .map(|(place, variant)| of_variant(results, &variant.name, class(place)))
         .filter(|eroded| !eroded.courses.is_empty())

@@ -19,7 +19,7 @@ pub(crate) fn compared(results: &Results) -> Vec<String> {
     };
     facts::metrics(results)
         .into_iter()
-        .filter(|name| *name == results.primary || guarded(name))
+        .filter(|name| *name == results.header.primary || guarded(name))
         .collect()
 }
 
@@ -33,6 +33,7 @@ pub(crate) fn metric_section(results: &Results, metric: &str, gallery: &mut Gall
     let id = identifier(metric);
     let unit = facts::unit(metric);
     let rows: Vec<DotRow> = results
+        .header
         .variants
         .iter()
         .enumerate()
@@ -54,7 +55,7 @@ pub(crate) fn metric_section(results: &Results, metric: &str, gallery: &mut Gall
                     figcaption { (explained(results, metric, rows.iter().map(|r| r.values.len()).max())) }
                     div.pair {
                         (gallery.show(picture))
-                        @if results.variants.len() > 1 { (gallery.show(difference_picture(results, metric, &id))) }
+                        @if results.header.variants.len() > 1 { (gallery.show(difference_picture(results, metric, &id))) }
                     }
                 },
                 None => p.soft { "No trial that counts has this metric, so there is nothing to draw." },
@@ -66,6 +67,7 @@ pub(crate) fn metric_section(results: &Results, metric: &str, gallery: &mut Gall
 
 fn difference_picture(results: &Results, metric: &str, id: &str) -> Picture {
     let rows: Vec<DifferenceRow> = results
+        .header
         .variants
         .iter()
         .enumerate()
@@ -96,12 +98,13 @@ fn difference_picture(results: &Results, metric: &str, id: &str) -> Picture {
         _ => 1.0,
     };
     let limit = limit(results, metric).map(|limit| worse * limit);
-    differences(&rows, Bounds { margin: results.margin, limit }, &caption)
+    differences(&rows, Bounds { margin: results.header.margin, limit }, &caption)
 }
 
 fn spoken(results: &Results, metric: &str) -> String {
     let unit = facts::unit(metric);
     let parts: Vec<String> = results
+        .header
         .variants
         .iter()
         .map(|variant| match facts::variant_spread(results, &variant.name, metric) {
@@ -129,16 +132,16 @@ fn limit(results: &Results, metric: &str) -> Option<f64> {
 
 fn explained(results: &Results, metric: &str, most: Option<usize>) -> Markup {
     let limit = limit(results, metric);
-    let first = metric == results.primary;
+    let first = metric == results.header.primary;
     markup! {
         @if first {
             "Each dot is one trial; the line is the median"
             @if most.is_some_and(|n| n > 3) { ", the box the middle half" }
             ". The axis does not start at 0."
         }
-        @if first && results.variants.len() > 1 {
+        @if first && results.header.variants.len() > 1 {
             " The bars are the differences to the baseline with their intervals, from the pairs within blocks; \
-            within the grey band (" (wording::share(results.margin)) ") a difference does not matter."
+            within the grey band (" (wording::share(results.header.margin)) ") a difference does not matter."
         }
         @if let Some(limit) = limit { "A guard: a change for the worse may be at most " (wording::share(limit)) " (the dashed line)." }
     }

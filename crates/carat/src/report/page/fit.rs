@@ -43,16 +43,17 @@ pub(crate) fn fitting(results: &Results, draw: impl Fn(&Results) -> String) -> S
 }
 
 fn cut_texts(results: &mut Results) {
-    results.plan_text = shorten(&results.plan_text, 8_000);
-    results.about = results.about.take().map(|about| shorten(&about, 600));
+    let header = &mut results.header;
+    header.plan_text = shorten(&header.plan_text, 8_000);
+    header.about = header.about.take().map(|about| shorten(&about, 600));
+    for fact in header.machine.values_mut() {
+        *fact = shorten(fact, 200);
+    }
+    header.machine = std::mem::take(&mut header.machine).into_iter().take(60).collect();
     results.warnings.truncate(20);
     for warning in &mut results.warnings {
         *warning = shorten(warning, 300);
     }
-    for fact in results.machine.values_mut() {
-        *fact = shorten(fact, 200);
-    }
-    results.machine = std::mem::take(&mut results.machine).into_iter().take(60).collect();
     for trial in &mut results.trials {
         trial.log_tail.clear();
         trial.notes.clear();
@@ -70,7 +71,7 @@ fn cut_samples(results: &mut Results) {
 fn cut_exploratory(results: &mut Results) {
     results.conclusions.retain(|conclusion| !matches!(conclusion.role, Role::Exploratory));
     let decided: Vec<String> = results.conclusions.iter().map(|c| c.metric.clone()).collect();
-    let primary = results.primary.clone();
+    let primary = results.header.primary.clone();
     for trial in &mut results.trials {
         trial.load = None;
         trial.metrics.retain(|name, _| *name == primary || decided.contains(name));
@@ -82,11 +83,12 @@ fn cut_blocks(results: &mut Results) {
 }
 
 fn cut_variants(results: &mut Results) {
-    results.variants.truncate(12);
-    for variant in &mut results.variants {
+    results.header.variants.truncate(12);
+    for variant in &mut results.header.variants {
         variant.settings = std::mem::take(&mut variant.settings).into_iter().take(20).collect();
     }
-    let kept: Vec<String> = results.variants.iter().map(|variant| variant.name.clone()).collect();
+    let kept: Vec<String> =
+        results.header.variants.iter().map(|variant| variant.name.clone()).collect();
     results.trials.retain(|trial| kept.contains(&trial.variant));
     results.conclusions.retain(|conclusion| kept.contains(&conclusion.variant));
 }

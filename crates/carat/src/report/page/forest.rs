@@ -13,6 +13,7 @@ use maud::{Markup, html as markup};
 pub(crate) fn section(results: &Results, gallery: &mut Gallery) -> Markup {
     let metrics = facts::metrics(results);
     let panels: Vec<(String, Vec<ForestRow>)> = results
+        .header
         .variants
         .iter()
         .enumerate()

@@ -34,11 +34,11 @@ fn draw(results: &Results, options: &PageOptions) -> String {
     let sentences = wording::sentences(results);
     let title = match wording::headline(results, &sentences) {
         Some(sentence) => sentence.whole(),
-        None => results.name.clone(),
+        None => results.header.name.clone(),
     };
     let mut gallery = Gallery::default();
     let body = markup! {
-        header.top { span { "Carat experiment " b { (results.name) } } }
+        header.top { span { "Carat experiment " b { (results.header.name) } } }
         main {
             (sections::verdicts(results, &sentences))
             (sections::strip(results))
@@ -61,7 +61,7 @@ fn draw(results: &Results, options: &PageOptions) -> String {
             (sections::repeat(results))
         }
         (footer(options))
-        (gallery.data(&results.variants))
+        (gallery.data(&results.header.variants))
     };
     document(&title, &body).into_string()
 }

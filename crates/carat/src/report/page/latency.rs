@@ -21,6 +21,7 @@ struct Merged {
 /// The section; nothing where no trial has a histogram.
 pub(crate) fn section(results: &Results, gallery: &mut Gallery) -> Markup {
     let merged: Vec<Merged> = results
+        .header
         .variants
         .iter()
         .enumerate()

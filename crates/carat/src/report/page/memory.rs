@@ -30,6 +30,7 @@ struct Course {
 pub(crate) fn section(results: &Results, gallery: &mut Gallery) -> Markup {
     let resident = is_resident(results);
     let drawn: Vec<Course> = results
+        .header
         .variants
         .iter()
         .enumerate()

@@ -17,14 +17,15 @@ const COLUMNS: usize = 150;
 /// The section; nothing for fewer than three blocks.
 pub(crate) fn section(results: &Results, gallery: &mut Gallery) -> Markup {
     let values: Vec<BTreeMap<u32, f64>> = results
+        .header
         .variants
         .iter()
-        .map(|v| facts::scored(results, &v.name, &results.primary).into_iter().collect())
+        .map(|v| facts::scored(results, &v.name, &results.header.primary).into_iter().collect())
         .collect();
     if values.iter().map(BTreeMap::len).max().unwrap_or(0) < 3 {
         return markup! {};
     }
-    let unit = facts::unit(&results.primary);
+    let unit = facts::unit(&results.header.primary);
     let absolute = lines(results, &values, |value, _| Some(value));
     let relative = lines(results, &values, |value, base| base.map(|base| value / base - 1.0));
     let differences = relative.into_iter().skip(1).collect();
@@ -34,7 +35,7 @@ pub(crate) fn section(results: &Results, gallery: &mut Gallery) -> Markup {
             h2 { "Block by block" }
             figure {
                 figcaption {
-                    "Left: " code { (results.primary) } " of every trial in the order the blocks ran; lines that wander together are the \
+                    "Left: " code { (results.header.primary) } " of every trial in the order the blocks ran; lines that wander together are the \
                     machine's doing, and the comparison within blocks takes that out. Right: what is left, the difference to the \
                     baseline of the same block."
                 }
@@ -55,6 +56,7 @@ fn lines(
 ) -> Vec<Line> {
     let baseline = values.first();
     results
+        .header
         .variants
         .iter()
         .zip(values)
@@ -92,6 +94,7 @@ fn plot(lines: Vec<Line>, unit: Unit) -> Plot {
 
 fn says(results: &Results, values: &[BTreeMap<u32, f64>], unit: Unit) -> String {
     let parts: Vec<String> = results
+        .header
         .variants
         .iter()
         .zip(values)
@@ -116,7 +119,7 @@ fn table(results: &Results, values: &[BTreeMap<u32, f64>], unit: Unit) -> Markup
         }
         div.scroll tabindex="0" role="region" aria-label="Block by block" {
             table {
-                thead { tr { th scope="col" { "block" } @for v in &results.variants { th scope="col" { (v.name) } } } }
+                thead { tr { th scope="col" { "block" } @for v in &results.header.variants { th scope="col" { (v.name) } } } }
                 tbody {
                     @for block in blocks.iter().take(LISTED) {
                         tr {

@@ -17,6 +17,7 @@ const PICTURES: usize = 6;
 /// The section; empty where no trial has a ledger.
 pub(crate) fn section(results: &Results, gallery: &mut Gallery) -> Markup {
     let ledgers: Vec<(&str, &Ledger)> = results
+        .header
         .variants
         .iter()
         .filter_map(|variant| Some((variant.name.as_str(), median_ledger(results, &variant.name)?)))

@@ -22,7 +22,7 @@ pub(crate) fn verdicts(results: &Results, sentences: &[Sentence]) -> Markup {
     markup! {
         @match headline {
             Some(sentence) => h1 { (said(sentence)) },
-            None => h1 { (results.name) },
+            None => h1 { (results.header.name) },
         }
         @if sentences.is_empty() {
             p.lead { "One variant only: there is nothing to compare it with." }
@@ -32,7 +32,7 @@ pub(crate) fn verdicts(results: &Results, sentences: &[Sentence]) -> Markup {
                 li { (said(sentence)) }
             }
         }
-        @if let Some(about) = &results.about { p.soft { (about) } }
+        @if let Some(about) = &results.header.about { p.soft { (about) } }
     }
 }
 
@@ -75,13 +75,13 @@ pub(crate) fn strip(results: &Results) -> Markup {
                 div { dt { "ran" } dd { (crate::report::text::day(first.started_ms)) } }
             }
             div { dt { "trials that count" } dd { (counted) " of " (scored) } }
-            div { dt { "blocks" } dd { (blocks.len()) " of at most " (results.max_blocks) } }
+            div { dt { "blocks" } dd { (blocks.len()) " of at most " (results.header.max_blocks) } }
             @if let Some(confidence) = confidence {
                 div { dt { "intervals" } dd { (format!("{:.0}", confidence * 100.0)) " %, valid at every look" } }
             }
-            div { dt { "order" } dd { "random within blocks, seed " (results.seed) } }
+            div { dt { "order" } dd { "random within blocks, seed " (results.header.seed) } }
             @for key in ["ruby", "kernel", "cpu", "processor"] {
-                @if let Some(fact) = results.machine.get(key) { div { dt { (key) } dd { (fact) } } }
+                @if let Some(fact) = results.header.machine.get(key) { div { dt { (key) } dd { (fact) } } }
             }
         }
     }
@@ -90,12 +90,13 @@ pub(crate) fn strip(results: &Results) -> Markup {
 /// What to know before trusting the figures.
 pub(crate) fn warnings(results: &Results) -> Markup {
     let failed: Vec<(&str, String)> = results
+        .header
         .variants
         .iter()
         .filter_map(|v| Some((v.name.as_str(), facts::failures(results, &v.name)?)))
         .collect();
     let noted = || {
-        results.variants.iter().flat_map(|variant| {
+        results.header.variants.iter().flat_map(|variant| {
             facts::notes(results, &variant.name).into_iter().map(move |note| (&variant.name, note))
         })
     };
@@ -115,11 +116,11 @@ pub(crate) fn warnings(results: &Results) -> Markup {
 /// Where it ran.
 pub(crate) fn machine(results: &Results) -> Markup {
     markup! {
-        @if !results.machine.is_empty() {
+        @if !results.header.machine.is_empty() {
             h2 { "Where it ran" }
             div.scroll tabindex="0" role="region" aria-label="Machine" {
                 table {
-                    tbody { @for (key, fact) in &results.machine { tr { th scope="row" { (key) } td.w { (fact) } } } }
+                    tbody { @for (key, fact) in &results.header.machine { tr { th scope="row" { (key) } td.w { (fact) } } } }
                 }
             }
         }
@@ -134,7 +135,7 @@ pub(crate) fn repeat(results: &Results) -> Markup {
             table {
                 thead { tr { th scope="col" { "variant" } th.w scope="col" { "settings" } } }
                 tbody {
-                    @for variant in &results.variants {
+                    @for variant in &results.header.variants {
                         tr {
                             th scope="row" { (variant.name) }
                             td.w {
@@ -149,10 +150,10 @@ pub(crate) fn repeat(results: &Results) -> Markup {
             }
         }
         p { "Save the experiment below as " code { "experiment.toml" } " and run:" }
-        pre { "carat compare experiment.toml --seed " (results.seed) }
+        pre { "carat compare experiment.toml --seed " (results.header.seed) }
         details {
-            summary { "The experiment file (plan " (crate::report::text::shorten(&results.plan_hash, 13)) ")" }
-            pre tabindex="0" { (results.plan_text) }
+            summary { "The experiment file (plan " (crate::report::text::shorten(&results.header.plan_hash, 13)) ")" }
+            pre tabindex="0" { (results.header.plan_text) }
         }
     }
 }

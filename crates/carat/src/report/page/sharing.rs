@@ -19,8 +19,8 @@ const COLUMNS: usize = 80;
 pub(crate) fn section(results: &Results, gallery: &mut Gallery) -> Markup {
     let mut lines = Vec::new();
     let mut ends: Vec<(String, f64, f64)> = Vec::new();
-    let thin = (THIN_LINES / results.variants.len().max(1)).max(1);
-    for (place, variant) in results.variants.iter().enumerate() {
+    let thin = (THIN_LINES / results.header.variants.len().max(1)).max(1);
+    for (place, variant) in results.header.variants.iter().enumerate() {
         let trials = shares(results, &variant.name);
         let median: Vec<(f64, f64)> =
             band(&trials, 120).iter().map(|point| (point.x, point.median)).collect();

@@ -91,10 +91,10 @@ fn medians(trials: &[Vec<(f64, f64)>]) -> Vec<(f64, f64)> {
 }
 
 fn picture(results: &Results, (kind, name, pick): Pick<'_>, gallery: &mut Gallery) -> Markup {
-    let thin = (THIN_LINES / results.variants.len().max(1)).max(2);
+    let thin = (THIN_LINES / results.header.variants.len().max(1)).max(2);
     let mut lines = Vec::new();
     let mut says = Vec::new();
-    for (place, variant) in results.variants.iter().enumerate() {
+    for (place, variant) in results.header.variants.iter().enumerate() {
         let trials = course(results, &variant.name, kind, pick);
         let middle = medians(&trials);
         if let Some((clients, value)) = middle.last() {
@@ -164,7 +164,7 @@ fn difference(results: &Results, variant: &str, clients: f64) -> Markup {
 }
 
 fn table(results: &Results, kind: &str) -> Markup {
-    let rows = results.variants.iter().map(|v| {
+    let rows = results.header.variants.iter().map(|v| {
         let at = |pick| medians(&course(results, &v.name, kind, pick));
         (v.name.as_str(), at(|t: &Times| t.p50), at(|t: &Times| t.p95))
     });

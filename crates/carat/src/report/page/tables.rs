@@ -24,7 +24,7 @@ pub(crate) fn metric(results: &Results, metric: &str) -> Markup {
                     th scope="col" { "difference" } th scope="col" { "interval" } th.l scope="col" { "verdict" }
                 } }
                 tbody {
-                    @for (place, variant) in results.variants.iter().enumerate() {
+                    @for (place, variant) in results.header.variants.iter().enumerate() {
                         @let spread = facts::variant_spread(results, &variant.name, metric);
                         @let found = facts::conclusion(results, &variant.name, metric);
                         tr class={ "v" (class(place)) } data-variant=(variant.name) {
@@ -81,7 +81,7 @@ pub(crate) fn all_metrics(results: &Results) -> Markup {
                 table #every-metric {
                     thead { tr {
                         th scope="col" { "metric" }
-                        @for variant in &results.variants { th scope="col" { (shorten(&one_line(&variant.name), 30)) } }
+                        @for variant in &results.header.variants { th scope="col" { (shorten(&one_line(&variant.name), 30)) } }
                     } }
                     tbody { @for name in facts::metrics(results) { (metric_row(results, &name)) } }
                 }
@@ -95,7 +95,7 @@ fn metric_row(results: &Results, name: &str) -> Markup {
     markup! {
         tr data-metric=(name) {
             th scope="row" title=(facts::heading(name)) { code { (name) } }
-            @for variant in &results.variants {
+            @for variant in &results.header.variants {
                 @match facts::variant_spread(results, &variant.name, name) {
                     Some(spread) => td data-v=(spread.median) {
                         (unit.show(spread.median))
