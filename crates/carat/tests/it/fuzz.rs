@@ -1,7 +1,7 @@
 //! What `bin/fuzz` asserts of the readers of foreign bytes, on inputs that are made from its seeds by chance.
 //!
-//! It knows nothing of which branches an input takes, so it is no substitute; it needs no nightly compiler, takes seconds,
-//! and makes the same inputs every time. `CARAT_TEST_FUZZ=N` tries N inputs per reader.
+//! It knows nothing of which branches an input takes, so it is no substitute; it takes seconds, and makes the same
+//! inputs every time. `CARAT_TEST_FUZZ=N` tries N inputs per reader.
 
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
