@@ -229,23 +229,12 @@ fn undecided(conclusion: &Conclusion, estimate: &Estimate) -> String {
 
 /// What the guards say of a variant's price; empty without guards.
 fn price(results: &Results, variant: &str) -> String {
-    let (mut free, mut rest) = (Vec::new(), String::new());
-    for guard in facts::guards(results, variant) {
-        match (&guard.estimate, guard.guard_passed) {
-            (Some(estimate), Some(true)) if covers_zero(estimate) => free.push(noun(&guard.metric)),
-            (None, Some(true)) => free.push(noun(&guard.metric)),
-            (Some(estimate), passed) => rest.push_str(&change(guard, estimate, passed)),
-            (None, _) => {
-                rest.push_str(&format!("; its {} could not be compared", noun(&guard.metric)))
-            }
-        }
-    }
-    let free = match free.as_slice() {
-        [] => String::new(),
-        [one] => format!(" at no measurable cost in {one}"),
-        [firsts @ .., last] => format!(" at no measurable cost in {} or {last}", firsts.join(", ")),
-    };
-    format!("{free}{rest}")
+    facts::guards(results, variant)
+        .map(|guard| match &guard.estimate {
+            Some(estimate) => change(guard, estimate, guard.guard_passed),
+            None => format!("; its {} could not be compared", noun(&guard.metric)),
+        })
+        .collect()
 }
 
 fn covers_zero(estimate: &Estimate) -> bool {
@@ -262,6 +251,10 @@ fn change(guard: &Conclusion, estimate: &Estimate, passed: Option<bool>) -> Stri
     let word = if less { "lower" } else { "higher" };
     let lower_is_better = metric::find(metric).is_none_or(|known| known.better == Better::Lower);
     match passed {
+        // Not "no cost": what may be there is what the interval says.
+        Some(true) if covers_zero(estimate) => {
+            format!("; its {noun} stays within {limit} ({range})")
+        }
         Some(true) if less == lower_is_better => format!(", with {noun} {size} {word} ({range})"),
         Some(true) => format!(", with {noun} {size} {word} ({range}, limit {limit})"),
         Some(false) => format!(", but its {noun} is {size} {word} ({range}, limit {limit})"),
@@ -300,6 +293,24 @@ mod tests {
         ] {
             assert_eq!(estimate(metric, &estimate_of(low, ratio, high)), text);
         }
+    }
+
+    #[test]
+    fn a_price_that_may_be_none_is_said_with_its_limit_and_its_interval() {
+        let estimate = estimate_of(-0.03, 0.08, 0.19);
+        let guard = Conclusion {
+            variant: "two arenas".into(),
+            metric: "latency.p95".into(),
+            role: Role::Guard { limit: 0.2 },
+            verdict: Verdict::Equivalent,
+            estimate: Some(estimate),
+            blocks: 16,
+            guard_passed: Some(true),
+            detectable: None,
+            blocks_needed: None,
+        };
+        let said = change(&guard, &estimate, guard.guard_passed);
+        assert_eq!(said, "; its p95 latency stays within 20 % (−3 to +19 %)");
     }
 
     #[test]
