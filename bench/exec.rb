@@ -2,6 +2,8 @@
 
 # What `carat exec` adds to the start of a Ruby, with the runtime loaded: runs alternate, figures are medians.
 
+require_relative 'median'
+
 CARAT = ENV.fetch('CARAT', 'target/release/carat')
 RUNS = Integer(ENV.fetch('RUNS', '31'))
 # A setting that needs the runtime, and does nothing in a script that collects nothing.
@@ -12,10 +14,6 @@ def milliseconds(command)
   began = Process.clock_gettime(Process::CLOCK_MONOTONIC)
   system(*command) or abort "#{command.join(' ')} failed"
   (Process.clock_gettime(Process::CLOCK_MONOTONIC) - began) * 1000
-end
-
-def median(figures)
-  figures.sort[figures.size / 2]
 end
 
 [OURS, PLAIN].each { |command| milliseconds(command) }

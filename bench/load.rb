@@ -5,6 +5,7 @@
 
 require 'json'
 require 'open3'
+require_relative 'median'
 
 CARAT = ENV.fetch('CARAT', 'target/release/carat')
 PEER = ENV.fetch('PEER', 'bench/load-peer/target/release/load-peer')
@@ -12,11 +13,6 @@ RUNS = Integer(ENV.fetch('RUNS', '5'))
 CLIENTS = 1000
 BROADCASTS = Integer(ENV.fetch('BROADCASTS', '200'))
 PAYLOAD = 245 # a frame of 346 bytes
-
-def median(figures)
-  sorted = figures.sort
-  (sorted[(sorted.size - 1) / 2] + sorted[sorted.size / 2]) / 2.0
-end
 
 # Runs a null server and yields its URL.
 def null_server(kind)

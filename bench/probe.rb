@@ -7,6 +7,7 @@
 
 require 'open3'
 require 'tmpdir'
+require_relative 'median'
 
 CARAT = File.expand_path(ENV.fetch('CARAT', 'target/release/carat'))
 APP = File.expand_path('../workloads/rails-hello', __dir__)
@@ -48,7 +49,7 @@ def per_request(environment)
 end
 
 def memory(environment)
-  Array.new(MEMORY_RUNS) { run(environment, MANY).to_i }.sort[MEMORY_RUNS / 2]
+  median(Array.new(MEMORY_RUNS) { run(environment, MANY).to_i })
 end
 
 if ARGV.any?

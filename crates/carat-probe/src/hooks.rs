@@ -2,8 +2,9 @@
 //!
 //! Events of the collector (`RUBY_INTERNAL_EVENT_GC_*`) would say so, but up to Ruby 3.3 a hook on any of them sends
 //! every allocation of an object the slow way (`gc_event_hook_available_p` in gc.c): 5.9 % more instructions per request
-//! of a small Rails app. So there is one object whose data is marked by a function of ours: Ruby has no write barrier for it, and
-//! therefore marks it in every collection, minor ones included. That function asks for a job, and the job reads the counts.
+//! of a small Rails app. So there is one object whose data is marked by a function of ours: Ruby has no write barrier for
+//! it, and therefore marks it in every collection, minor ones included. That function asks for a job, and the job reads
+//! the counts.
 
 use crate::ruby::{self, Ruby, Value};
 use crate::stat::Counts;

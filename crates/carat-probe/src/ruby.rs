@@ -145,8 +145,8 @@ impl Ruby {
         self.eval(code).and_then(integer)
     }
 
-    /// Whether `GC.stat` knows the key. Also makes Ruby set up the keys' symbols: done first inside a
-    /// hook, that would allocate during a collection and abort the process.
+    /// Whether `GC.stat` knows the key. Also makes Ruby set up the keys' symbols: done first
+    /// during a collection, that would allocate there and abort the process.
     pub(crate) fn knows_stat(&self, key: Value) -> bool {
         // `rb_gc_stat` takes one word and returns one, so it can stand where a function of values is wanted.
         self.protected(self.gc_stat, key).is_some()

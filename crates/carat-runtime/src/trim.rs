@@ -2,8 +2,9 @@
 //!
 //! But for [`When::InGc`], which exists to be compared with, no hook on the collector's events is set: up to Ruby 3.3
 //! that alone sends every allocation the slow way (`gc_event_hook_available_p` in gc.c), 5.9 % more instructions per
-//! request of a small Rails app. Instead a function that marks an object posts a semaphore. The thread decides when a trim is due, because each walks every free block again and holds malloc's locks meanwhile: a
-//! trim may use one fiftieth of the time, and one that returns little makes the next one wait twice as long.
+//! request of a small Rails app. Instead a function that marks an object posts a semaphore. The thread decides when a
+//! trim is due, because each walks every free block again and holds malloc's locks meanwhile: a trim may use one
+//! fiftieth of the time, and one that returns little makes the next one wait twice as long.
 
 use crate::kernel::{clock, pause, resident};
 use crate::report;
@@ -55,17 +56,22 @@ static RUNNING: AtomicBool = AtomicBool::new(false);
 static MAJORS_SEEN: AtomicUsize = AtomicUsize::new(0);
 static MAJORS_SWEPT: AtomicUsize = AtomicUsize::new(0);
 static COUNT_SEEN: AtomicUsize = AtomicUsize::new(0);
-static MAJORS: OnceLock<StatKey> = OnceLock::new();
-static COUNT: OnceLock<StatKey> = OnceLock::new();
+static KEYS: OnceLock<Keys> = OnceLock::new();
+
+/// Where `GC.stat` counts collections, and full ones.
+struct Keys {
+    count: StatKey,
+    majors: StatKey,
+}
 
 /// Begins to trim after every full GC; once, at the start.
 pub(crate) fn start(ruby: &Ruby, when: When) {
     WHEN.store(when as u8, Ordering::Relaxed);
-    if MAJORS.set(ruby.stat_key(c"major_gc_count")).is_ok() {
+    let keys = Keys { count: ruby.stat_key(c"count"), majors: ruby.stat_key(c"major_gc_count") };
+    if KEYS.set(keys).is_ok() {
         // SAFETY: nobody waits yet.
         unsafe { libc::sem_init(WANTED.0.get(), 0, 0) };
         report::write(Runtime::TrimIntervalNs, SHORTEST.as_nanos() as u64);
-        let _ = COUNT.set(ruby.stat_key(c"count"));
         match when {
             When::InGc => ruby.on_internal_event(GC_END_SWEEP, swept),
             When::AfterFullGc | When::Idle => ruby.on_mark(marked),
@@ -80,8 +86,8 @@ fn is(when: When) -> bool {
 /// In a GC, at the end of its sweep.
 unsafe extern "C" fn swept(_tracepoint: Value, _data: *mut c_void) {
     crate::guarded((), || {
-        let (Some(ruby), Some(key)) = (ruby::look_up(), MAJORS.get()) else { return };
-        let majors = ruby.stat(*key);
+        let (Some(ruby), Some(keys)) = (ruby::look_up(), KEYS.get()) else { return };
+        let majors = ruby.stat(keys.majors);
         if MAJORS_SEEN.swap(majors, Ordering::Relaxed) != majors {
             trim();
         }
@@ -92,15 +98,12 @@ unsafe extern "C" fn swept(_tracepoint: Value, _data: *mut c_void) {
 /// has lost.
 unsafe extern "C" fn marked(_data: *mut c_void) {
     crate::guarded((), || {
-        let (Some(ruby), Some(count), Some(majors)) = (ruby::look_up(), COUNT.get(), MAJORS.get())
-        else {
-            return;
-        };
-        let count = ruby.stat(*count);
+        let (Some(ruby), Some(keys)) = (ruby::look_up(), KEYS.get()) else { return };
+        let count = ruby.stat(keys.count);
         if COUNT_SEEN.swap(count, Ordering::Relaxed) == count {
             return;
         }
-        let majors = ruby.stat(*majors);
+        let majors = ruby.stat(keys.majors);
         let before = MAJORS_SEEN.swap(majors, Ordering::Relaxed);
         // A collection begins where the sweep of the one before has ended.
         MAJORS_SWEPT.store(before, Ordering::Relaxed);

@@ -4,15 +4,14 @@ use crate::cli::{Exit, output, results};
 use crate::model::Results;
 use crate::model::recording::Recording;
 use crate::report::{
-    Audience, Budget, Kept, PageOptions, budget, comparison_html, csv, day, from_json, html, json,
-    markdown, openmetrics, recording_html,
+    Audience, Budget, Kept, PageOptions, budget, comparison_html, csv, day, from_json, html,
+    is_export, json, markdown, openmetrics, recording_html,
 };
 use crate::store::recording::RecordingError;
 use crate::store::{Store, recording};
 use crate::verdict::growth::of_recording;
 use anyhow::{Context, bail, ensure};
 use clap::{Args, ValueEnum};
-use serde::Deserialize;
 use std::fs::File;
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
@@ -96,12 +95,6 @@ pub(crate) fn run(args: &ReportArgs) -> anyhow::Result<Exit> {
     Ok(results.map(|one| hold(one, &args.budget)).fold(Exit::Fine, worse))
 }
 
-/// What every JSON file of carat begins with.
-#[derive(Deserialize)]
-struct Named {
-    schema: String,
-}
-
 fn read(path: &Path) -> anyhow::Result<Given> {
     let context = || format!("cannot read {}", path.display());
     // Whatever cannot be opened is for the store to refuse, in its words.
@@ -110,14 +103,12 @@ fn read(path: &Path) -> anyhow::Result<Given> {
     if sniffed.is_ok() && start == *b"{" {
         // A recording may be long, so it is not read only to learn that it is one.
         let recording = whole_recording(path);
-        if !matches!(recording, Err(RecordingError::Foreign(_))) {
-            return Ok(Given::Recording(Box::new(recording?)));
-        }
-        let text = std::fs::read_to_string(path).with_context(context)?;
-        let named: Result<Named, _> = serde_json::from_str(&text);
-        if named.is_ok_and(|named| named.schema.starts_with("carat.results/")) {
-            let results = from_json(&text).with_context(|| path.display().to_string())?;
-            return Ok(Given::Results(Box::new(results)));
+        if matches!(recording, Err(RecordingError::Foreign(_))) {
+            let text = std::fs::read_to_string(path).with_context(context)?;
+            if is_export(&text) {
+                let results = from_json(&text).with_context(|| path.display().to_string())?;
+                return Ok(Given::Results(Box::new(results)));
+            }
         }
         return Ok(Given::Recording(Box::new(recording?)));
     }

@@ -9,7 +9,8 @@ use crate::verdict::{Judge, Question, Warning, curves};
 /// Everything in a results file, with what follows from it.
 pub(crate) fn concluded(store: &Store) -> Result<Results, StoreError> {
     let mut results = store.results()?;
-    conclude(&mut results, &question(&store.header()?));
+    let question = question(&results.header);
+    conclude(&mut results, &question);
     Ok(results)
 }
 

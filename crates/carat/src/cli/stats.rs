@@ -65,10 +65,9 @@ pub(crate) enum StatsError {
 }
 
 pub(crate) fn run(args: &StatsArgs) -> anyhow::Result<Exit> {
-    let store = Store::open(&args.results)?;
-    let planned = question(&store.header()?);
+    let mut results = Store::open(&args.results)?.results()?;
+    let planned = question(&results.header);
     let asked = asked(args, &planned)?;
-    let mut results = store.results()?;
     ask(&mut results, &asked);
     results::conclude(&mut results, &asked);
     if asked != planned {

@@ -45,12 +45,21 @@ pub enum ImportError {
 /// Where the text is something else, or of another schema.
 pub fn from_json(text: &str) -> Result<Results, ImportError> {
     // First, because another schema may have any other shape.
-    let named: Named = serde_json::from_str(text)?;
-    if named.schema != SCHEMA {
-        return Err(ImportError::Schema(named.schema));
+    let schema = schema_of(text)?;
+    if schema != SCHEMA {
+        return Err(ImportError::Schema(schema));
     }
     let read: Read = serde_json::from_str(text)?;
     Ok(read.results)
+}
+
+/// Whether a text says that it is exported results, of this version or another.
+pub fn is_export(text: &str) -> bool {
+    schema_of(text).is_ok_and(|schema| schema.starts_with("carat.results/"))
+}
+
+fn schema_of(text: &str) -> Result<String, serde_json::Error> {
+    serde_json::from_str::<Named>(text).map(|named| named.schema)
 }
 
 /// The results as JSON, in a wrapper that names the schema: `{"schema": "carat.results/1", "results": …}`.

@@ -18,7 +18,7 @@ mod text;
 mod wording;
 
 pub use budget::{Budget, BudgetError, BudgetOutcome, Kept, budget};
-pub use exports::{ImportError, SCHEMA, csv, from_json, json, openmetrics};
+pub use exports::{ImportError, SCHEMA, csv, from_json, is_export, json, openmetrics};
 pub use markdown::{MARKER, markdown};
 pub use page::{PageOptions, comparison_html, html, ledger_html, recording_html};
 pub use redact::Audience;

@@ -204,11 +204,11 @@ fn amount(metric: &str, estimate: &Estimate) -> String {
 
 /// The interval in the direction of its estimate: `18 to 24 %` for a decrease; with signs where it has both.
 fn range(metric: &str, estimate: &Estimate) -> String {
-    let (low, high) = estimate.ratio_interval;
-    let places = digits(estimate);
-    if low <= 0.0 && high >= 0.0 {
+    if covers_zero(estimate) {
         return interval(metric, estimate);
     }
+    let (low, high) = estimate.ratio_interval;
+    let places = digits(estimate);
     let (near, far) = if high < 0.0 { (-high, -low) } else { (low, high) };
     format!("{:.places$} to {:.places$} {}", near * 100.0, far * 100.0, unit(metric))
 }

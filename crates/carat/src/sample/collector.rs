@@ -25,14 +25,13 @@ impl Collections {
     /// A process that is new since `before` counts whole, although its counters include its parent's: a
     /// worker that was forked meanwhile makes this an upper bound.
     pub fn since(&self, before: &Self) -> [Option<u64>; 3] {
-        let of = |figure: usize| -> Option<u64> {
+        std::array::from_fn(|figure| {
             let grown = self.0.iter().map(|(member, now)| {
                 let then = before.0.get(member).map_or(Some(0), |then| then[figure]);
                 Some(now[figure]?.saturating_sub(then?))
             });
             grown.sum::<Option<u64>>().filter(|_| !self.0.is_empty())
-        };
-        [of(0), of(1), of(2)]
+        })
     }
 }
 

@@ -38,7 +38,8 @@ pub(crate) fn metrics(seen: &Seen) -> BTreeMap<String, f64> {
     // Negative where others freed more meanwhile: dropping such a trial would be choosing by value.
     let (before, after) = seen.available;
     let system = before.zip(after).map(|(before, after)| before.0 as f64 - after.0 as f64);
-    let collections = seen.collections.map(|figure| figure.map(|number| number as f64));
+    let [gcs, major_gcs, gc_nanoseconds] =
+        seen.collections.map(|figure| figure.map(|number| number as f64));
     let named = [
         ("boot.time", seen.boot.map(|boot| boot.as_secs_f64())),
         ("memory.rss.ready", bytes(ready.and_then(|sample| sample.rss))),
@@ -52,9 +53,9 @@ pub(crate) fn metrics(seen: &Seen) -> BTreeMap<String, f64> {
         ("memory.rss.late", late(seen, |sample| sample.rss)),
         ("memory.pss.late", late(seen, |sample| sample.pss)),
         ("memory.system.final", system),
-        ("gc.count", collections[0]),
-        ("gc.major.count", collections[1]),
-        ("gc.time", collections[2].map(|nanoseconds| nanoseconds / 1e9)),
+        ("gc.count", gcs),
+        ("gc.major.count", major_gcs),
+        ("gc.time", gc_nanoseconds.map(|nanoseconds| nanoseconds / 1e9)),
         ("cpu.server", seen.cpu.map(|cpu| cpu.as_secs_f64())),
     ];
     let mut metrics: BTreeMap<String, f64> =
