@@ -2,8 +2,8 @@
 //!
 //! Every line of an input is a message; where its first byte is `o`, payloads are objects instead of strings.
 
+use carat::core::CableTable;
 use carat::load::cable::message::Tongue;
-use carat::model::CableTable;
 
 /// The run whose mark the seeds carry.
 const RUN: u32 = 7;

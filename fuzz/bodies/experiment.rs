@@ -1,6 +1,6 @@
 //! An experiment file is understood or refused with a reason, and what is understood has a load and an identity.
 
-use carat::plan::Experiment;
+use carat::config::Experiment;
 use std::path::Path;
 
 /// Fails where that does not hold.

@@ -1,6 +1,6 @@
 //! Whatever stands in `maps` or `smaps`, every mapping that comes out has addresses and a weight between 0 and 1.
 
-use carat::sample::parse_mappings;
+use carat::observe::parse_mappings;
 
 /// Fails where that does not hold.
 pub(crate) fn check(text: &[u8]) {

@@ -1,8 +1,8 @@
 //! A recording of any bytes is refused with a reason or read, and what is read of it can be judged and drawn.
 
+use carat::analysis::growth::of_recording;
 use carat::report::{PageOptions, recording_html};
 use carat::store::recording::read;
-use carat::verdict::growth::of_recording;
 use std::fs;
 
 /// Fails where that does not hold.

@@ -4,8 +4,8 @@
 //! The first byte of an input says whether the rest is the file or is laid over a sound one: two bytes of place,
 //! one of length, then as many bytes.
 
-use carat::model::{Header, Outcome, Sample, Trial, Variant};
-use carat::plan::trial_id;
+use carat::config::trial_id;
+use carat::core::{ExperimentInfo, Outcome, Sample, Trial, Variant};
 use carat::store::{Store, salvage};
 use std::collections::BTreeMap;
 use std::fs;
@@ -18,7 +18,7 @@ fn sound(folder: &Path) -> &'static [u8] {
         let path = folder.join("sound.carat");
         let variants =
             ["a", "b"].map(|name| Variant { name: name.into(), settings: BTreeMap::new() });
-        let header = Header {
+        let header = ExperimentInfo {
             name: "x".into(),
             about: None,
             plan_hash: "abc".into(),

@@ -4,8 +4,8 @@ use crate::cli::{
     Exit, compare, exec, exit, explain, load, output, plan, record, report, salvage, shell, stats,
     workload,
 };
-use crate::launch::{guard_main, stage_main};
 use crate::load::worker_main;
+use crate::target::{guard_main, stage_main};
 use clap::{CommandFactory, Parser, Subcommand};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -94,9 +94,9 @@ impl Exit {
     /// The code for an error that reached the top.
     fn of(error: &anyhow::Error) -> Self {
         let wrong_usage =
-            error.is::<crate::plan::PlanError>() || error.is::<crate::trial::PrepareError>();
+            error.is::<crate::config::PlanError>() || error.is::<crate::run::trial::PrepareError>();
         let mended_by_options =
-            error.is::<crate::experiment::OpenError>() || error.is::<stats::StatsError>();
+            error.is::<crate::run::experiment::OpenError>() || error.is::<stats::StatsError>();
         if wrong_usage || mended_by_options { Self::Usage } else { Self::Failed }
     }
 }

@@ -3,15 +3,15 @@
 use crate::cli::dry_run::dry_run;
 use crate::cli::progress::Display;
 use crate::cli::{Exit, output, report, results};
-use crate::experiment::{OpenOptions, Run, RunError, header, open, this_runner};
-use crate::launch::{Guard, Libraries, library, make_run_directory, run_directory};
-use crate::model::{Header, Results, Role, Verdict};
-use crate::plan::Experiment;
+use crate::config::Experiment;
+use crate::core::{ExperimentInfo, Results, Role, Verdict};
 use crate::report::{Audience, Budget, Style, html, json, terminal};
-use crate::store::Store;
-use crate::trial::{
-    Bench, FakeBench, FakeVariant, Interrupt, Prepared, RealBench, Workshop, prepare,
+use crate::run::experiment::{OpenOptions, Run, RunError, header, open, this_runner};
+use crate::run::trial::{
+    FakeRunner, FakeVariant, Interrupt, Prepared, ProcessRunner, TrialRunner, Workshop, prepare,
 };
+use crate::store::Store;
+use crate::target::{Guard, Libraries, library, make_run_directory, run_directory};
 use anyhow::{Context, ensure};
 use clap::Args;
 use rand::RngExt;
@@ -94,7 +94,7 @@ struct Begun {
     experiment: Experiment,
     prepared: Vec<Prepared>,
     libraries: Libraries,
-    fresh: Header,
+    fresh: ExperimentInfo,
 }
 
 /// Reads the experiment and fixes what is fixed before it runs.
@@ -135,7 +135,7 @@ fn measure(
     let directory = make_run_directory(&directory)
         .context("cannot make a private directory; set TMPDIR to a folder that can be written")?;
     output::tell(&intention(&header, &options));
-    let mut bench = bench(args, experiment, prepared, (&token, &directory), &interrupt)?;
+    let mut runner = runner(args, experiment, prepared, (&token, &directory), &interrupt)?;
     let live = io::stderr().is_terminal() && output::variable("CI").is_none();
     let mut display = Display::new(live, &header.primary, header.max_blocks, header.variants.len());
     let run = Run {
@@ -145,10 +145,10 @@ fn measure(
         judge: results::judge(&header),
         interrupt,
     };
-    let ran = run.until_verdict(&mut store, bench.as_mut(), &mut display);
+    let ran = run.until_verdict(&mut store, runner.as_mut(), &mut display);
     display.finish();
     // In this order: as long as anything is left, the file says so.
-    drop(bench);
+    drop(runner);
     drop(directory);
     store.set_runner(None)?;
     Ok((store, ran.map(|_| ())))
@@ -196,7 +196,7 @@ fn verdict(results: &Results) -> Exit {
     if undecided { Exit::Undecided } else { Exit::Fine }
 }
 
-fn intention(header: &Header, options: &OpenOptions) -> String {
+fn intention(header: &ExperimentInfo, options: &OpenOptions) -> String {
     let names: Vec<&str> = header.variants.iter().map(|variant| variant.name.as_str()).collect();
     format!(
         "{}: {} by {}, at most {} blocks, seed {}, into {}",
@@ -209,17 +209,17 @@ fn intention(header: &Header, options: &OpenOptions) -> String {
     )
 }
 
-fn bench(
+fn runner(
     args: &CompareArgs,
     experiment: Experiment,
     prepared: Vec<Prepared>,
     (token, directory): (&str, &TempDir),
     interrupt: &Interrupt,
-) -> anyhow::Result<Box<dyn Bench>> {
+) -> anyhow::Result<Box<dyn TrialRunner>> {
     if !args.fake.is_empty() {
         let pace = Duration::from_millis(args.fake_pace);
         let seed = args.seed.unwrap_or(0);
-        return Ok(Box::new(FakeBench::new(args.fake.clone(), seed, pace, interrupt.clone())));
+        return Ok(Box::new(FakeRunner::new(args.fake.clone(), seed, pace, interrupt.clone())));
     }
     // Orphans of a server come to carat instead of to init, so that none is lost.
     rustix::process::set_child_subreaper(Some(rustix::process::getpid()))
@@ -232,7 +232,7 @@ fn bench(
         token: token.to_owned(),
         interrupt: interrupt.clone(),
     };
-    Ok(Box::new(RealBench::new(experiment, prepared, workshop, guard)))
+    Ok(Box::new(ProcessRunner::new(experiment, prepared, workshop, guard)))
 }
 
 /// Turns Ctrl-C, TERM and a closed terminal into the wish to stop.

@@ -1,16 +1,16 @@
 //! What `carat compare --dry-run` shows.
 
-use crate::experiment::machine_facts;
-use crate::launch::Libraries;
-use crate::model::{Header, Variant};
-use crate::plan::{Experiment, block_order};
-use crate::trial::Prepared;
+use crate::config::{Experiment, block_order};
+use crate::core::{ExperimentInfo, Variant};
+use crate::run::experiment::machine_facts;
+use crate::run::trial::Prepared;
+use crate::target::Libraries;
 use std::fmt::Write;
 
 /// The plan, the variants as they would be started, the first blocks, and this machine.
 pub(crate) fn dry_run(
     experiment: &Experiment,
-    header: &Header,
+    header: &ExperimentInfo,
     prepared: &[Prepared],
     libraries: &Libraries,
 ) -> String {

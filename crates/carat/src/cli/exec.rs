@@ -2,10 +2,10 @@
 
 use crate::cli::exec_format::{Format, write_environment};
 use crate::cli::exec_verify::start_verifier;
-use crate::launch::{Libraries, cache_roots, unpack_in_one_of};
 use crate::settings::{
     CATALOGUE, ElfKind, Environment, LibraryPaths, Settings, Surroundings, find_allocator, read_elf,
 };
+use crate::target::{Libraries, cache_roots, unpack_in_one_of};
 use anyhow::{Context, bail};
 use carat_wire::env;
 use clap::Args;

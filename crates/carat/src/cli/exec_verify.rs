@@ -1,8 +1,8 @@
 //! `carat exec --verify`: a process beside the server that looks at it once it has started.
 
 use crate::cli::exec::Start;
+use crate::observe::took;
 use crate::process::{ProcRoot, Stat, Tree};
-use crate::sample::took;
 use crate::settings::{Check, Settings, Took};
 use std::io::{self, Write};
 use std::time::{Duration, Instant};

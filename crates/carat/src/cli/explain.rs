@@ -3,10 +3,10 @@
 use crate::cli::ledger_text::write_ledger;
 use crate::cli::suggest::experiment_file;
 use crate::cli::{Exit, output, report};
-use crate::model::{Ledger, Outcome};
+use crate::core::{Ledger, Outcome};
+use crate::observe::{Finding, findings, ledger, read_insides};
 use crate::process::{ProcRoot, ReadError, Tree};
 use crate::report::ledger_html;
-use crate::sample::{Finding, findings, ledger, read_insides};
 use crate::store::{Store, recording};
 use anyhow::{Context, bail};
 use serde::Serialize;

@@ -1,7 +1,7 @@
 //! A ledger for people: tables, bars, and one line on the allocator.
 
-use crate::model::Bytes;
-use crate::model::ledger::{Arena, Basis, Ledger, Part, ProcessLedger, RubyHeap};
+use crate::core::Bytes;
+use crate::core::ledger::{Arena, Basis, Ledger, Part, ProcessLedger, RubyHeap};
 use std::io::{self, Write};
 
 const BAR: usize = 24;
@@ -197,7 +197,7 @@ fn shortened(title: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::ledger::{Allocator, PartKind, SlotPool};
+    use crate::core::ledger::{Allocator, PartKind, SlotPool};
 
     fn example() -> Ledger {
         let part = |kind, pss| Part {

@@ -1,11 +1,11 @@
 //! `carat plan`: from a few blocks, what an experiment could find in how much time.
 
+use crate::analysis::{Forecast, Outlook, forecast};
 use crate::cli::{Exit, compare, output};
-use crate::experiment::question;
-use crate::model::Unit;
+use crate::core::Unit;
+use crate::run::experiment::question;
+use crate::run::trial::FakeVariant;
 use crate::store::Store;
-use crate::trial::FakeVariant;
-use crate::verdict::{Forecast, Outlook, forecast};
 use anyhow::Context;
 use clap::Args;
 use std::fmt::Write;

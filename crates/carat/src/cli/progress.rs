@@ -1,9 +1,9 @@
 //! What the user sees while trials run: one live line on a terminal, one line per trial elsewhere.
 
 use crate::cli::output;
-use crate::experiment::{Event, Listener};
-use crate::model::{Conclusion, Outcome, Role, Trial, metric};
-use crate::trial::{Progress, TrialPlan};
+use crate::core::{Conclusion, Outcome, Role, Trial, metric};
+use crate::run::experiment::{Event, Listener};
+use crate::run::trial::{Progress, TrialPlan};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::fmt::Write;
 use std::time::{Duration, Instant};

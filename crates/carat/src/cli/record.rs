@@ -1,21 +1,21 @@
 //! `carat record`: the memory of a process tree over time, and whether it grows.
 
+use crate::analysis::growth::of_recording;
 use crate::cli::compare::listen_for_signals;
 use crate::cli::record_load::{Driver, LoadOptions};
 use crate::cli::record_text::{growth_lines, progress_line};
 use crate::cli::record_view::View;
 use crate::cli::recorder::Recorder;
 use crate::cli::{Exit, explain, output, record_load};
-use crate::launch::{
+use crate::config::Span;
+use crate::core::recording::{End, Entry, Head, RECORDING_SCHEMA, Recording};
+use crate::observe::{SampleOptions, findings};
+use crate::process::{ProcRoot, Tree};
+use crate::run::trial::Interrupt;
+use crate::store::recording::{Journal, read};
+use crate::target::{
     Guard, Held, LaunchSpec, Server, library, make_run_directory, run_directory, stop,
 };
-use crate::model::recording::{End, Entry, Head, RECORDING_SCHEMA, Recording};
-use crate::plan::Span;
-use crate::process::{ProcRoot, Tree};
-use crate::sample::{SampleOptions, findings};
-use crate::store::recording::{Journal, read};
-use crate::trial::Interrupt;
-use crate::verdict::growth::of_recording;
 use anyhow::{Context, bail};
 use carat_wire::env::{PAGES, PROBE, TOKEN};
 use clap::Args;

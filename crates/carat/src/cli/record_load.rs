@@ -2,11 +2,11 @@
 
 use crate::cli::Exit;
 use crate::cli::recorder::Recorder;
-use crate::launch::{ReadyProbe, check_ready};
+use crate::core::recording::{End, MarkerKind, RecordedLoad, Recording};
+use crate::core::{HttpTable, LoadFlag, LoadReport, LoadSpec, Severity, Span};
 use crate::load::target::resolve;
 use crate::load::{Generator, net};
-use crate::model::recording::{End, MarkerKind, RecordedLoad, Recording};
-use crate::model::{HttpTable, LoadFlag, LoadReport, LoadSpec, Severity, Span};
+use crate::target::{ReadyProbe, check_ready};
 use anyhow::{Context, bail};
 use clap::Args;
 use std::time::Duration;
@@ -145,7 +145,7 @@ impl Driver {
     fn spec(
         &self,
         elapsed: Duration,
-    ) -> Result<crate::model::load::HttpLoad, crate::model::load_table::LoadTableError> {
+    ) -> Result<crate::core::load::HttpLoad, crate::core::load_table::LoadTableError> {
         let left = self.limit.map_or(FOR_EVER, |limit| {
             Span(limit.0.saturating_sub(elapsed).max(Duration::from_millis(1)))
         });

@@ -1,9 +1,9 @@
 //! A recording in words.
 
+use crate::analysis::growth::{cause, found};
 use crate::cli::recorder::Recorder;
-use crate::model::Unit;
-use crate::model::recording::{End, Recording};
-use crate::verdict::growth::{cause, found};
+use crate::core::Unit;
+use crate::core::recording::{End, Recording};
 use std::fmt::Write;
 
 /// One line on the newest sample.

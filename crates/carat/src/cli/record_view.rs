@@ -2,8 +2,8 @@
 
 use crate::cli::output;
 use crate::cli::recorder::{Recorder, Weight};
-use crate::model::Bytes;
-use crate::model::recording::MarkerKind;
+use crate::core::Bytes;
+use crate::core::recording::MarkerKind;
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEventKind, KeyModifiers};
 use ratatui::crossterm::execute;
 use ratatui::crossterm::terminal::{
@@ -169,9 +169,9 @@ fn draw_members(frame: &mut Frame<'_>, area: ratatui::layout::Rect, recorder: &R
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::recording::Head;
+    use crate::core::recording::Head;
+    use crate::observe::SampleOptions;
     use crate::process::{ProcRoot, Tree};
-    use crate::sample::SampleOptions;
     use crate::store::recording::Journal;
     use ratatui::backend::TestBackend;
 

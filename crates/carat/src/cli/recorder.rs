@@ -1,10 +1,10 @@
 //! Follows one process tree and writes down what is seen of it.
 
 use crate::cli::outline::Outline;
-use crate::model::recording::{Entry, Marker, MarkerKind};
-use crate::model::{Bytes, Sample, SamplerCost};
+use crate::core::recording::{Entry, Marker, MarkerKind};
+use crate::core::{Bytes, Sample, SamplerCost};
+use crate::observe::{Probes, SampleOptions, Sampler, ledger, read_insides};
 use crate::process::{Identity, ProcRoot, Tree};
-use crate::sample::{Probes, SampleOptions, Sampler, ledger, read_insides};
 use crate::store::recording::Journal;
 use std::collections::BTreeMap;
 use std::io;

@@ -1,15 +1,15 @@
 //! `carat report`: a page from a results file.
 
+use crate::analysis::growth::of_recording;
 use crate::cli::{Exit, output, results};
-use crate::model::Results;
-use crate::model::recording::Recording;
+use crate::core::Results;
+use crate::core::recording::Recording;
 use crate::report::{
     Audience, Budget, Kept, PageOptions, budget, comparison_html, csv, day, from_json, html,
     is_export, json, markdown, openmetrics, recording_html,
 };
 use crate::store::recording::RecordingError;
 use crate::store::{Store, recording};
-use crate::verdict::growth::of_recording;
 use anyhow::{Context, bail, ensure};
 use clap::{Args, ValueEnum};
 use std::fs::File;

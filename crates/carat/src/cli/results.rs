@@ -1,10 +1,10 @@
 //! From a results file to the value that every face shows.
 
-use crate::experiment::question;
-use crate::model::{Header, Results};
+use crate::analysis::growth::of_variants;
+use crate::analysis::{Judge, Question, Warning, curves};
+use crate::core::{ExperimentInfo, Results};
+use crate::run::experiment::question;
 use crate::store::{Store, StoreError};
-use crate::verdict::growth::of_variants;
-use crate::verdict::{Judge, Question, Warning, curves};
 
 /// Everything in a results file, with what follows from it.
 pub(crate) fn concluded(store: &Store) -> Result<Results, StoreError> {
@@ -24,6 +24,6 @@ pub(crate) fn conclude(results: &mut Results, question: &Question) {
 }
 
 /// What decides about a results file.
-pub(crate) fn judge(header: &Header) -> Judge {
+pub(crate) fn judge(header: &ExperimentInfo) -> Judge {
     Judge::new(question(header))
 }

@@ -1,13 +1,13 @@
 //! `carat stats`: the whole analysis again, from stored trials, also of another question.
 
+use crate::analysis::Question;
+use crate::analysis::growth::{cause, sentence};
 use crate::cli::{Exit, output, results};
-use crate::experiment::question;
-use crate::model::{Results, Role, Verdict};
-use crate::plan::{Percent, unknown_metric};
+use crate::config::{Percent, unknown_metric};
+use crate::core::{Results, Role, Verdict};
 use crate::report::{Audience, Style, json, terminal};
+use crate::run::experiment::question;
 use crate::store::Store;
-use crate::verdict::Question;
-use crate::verdict::growth::{cause, sentence};
 use clap::Args;
 use std::io;
 use std::path::PathBuf;

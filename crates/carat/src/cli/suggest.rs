@@ -1,7 +1,7 @@
 //! Writes the experiment that would prove what a ledger suggests.
 
-use crate::model::Ledger;
-use crate::sample::Finding;
+use crate::core::Ledger;
+use crate::observe::Finding;
 use anyhow::{Context, bail};
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -61,7 +61,7 @@ fn started_as(title: &str) -> Vec<toml::Value> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::Experiment;
+    use crate::config::Experiment;
     use std::path::Path;
 
     fn finding(code: &'static str, setting: Option<(&'static str, String)>) -> Finding {

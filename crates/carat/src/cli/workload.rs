@@ -1,7 +1,7 @@
 //! `carat workload`: the bundled workloads.
 
 use crate::cli::{Exit, output};
-use crate::plan::Experiment;
+use crate::config::Experiment;
 use anyhow::Context;
 use clap::{Args, Subcommand};
 use std::fmt::Write;

@@ -1,7 +1,7 @@
 //! A distribution of durations: microseconds in, seconds out.
 
-use crate::model::load::Times;
-use crate::model::metric::requests_needed;
+use crate::core::load::Times;
+use crate::core::metric::requests_needed;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use hdrhistogram::Histogram;

@@ -1,7 +1,7 @@
 //! Why a load could not be driven at all.
 
+use crate::core::load_table::LoadTableError;
 use crate::load::target::TargetError;
-use crate::model::load_table::LoadTableError;
 use std::io;
 use thiserror::Error;
 

@@ -1,9 +1,9 @@
 //! The generator as its parent sees it: a child process that works, tells how far it is, and ends with a report.
 
+use crate::core::load::{LoadReport, LoadSpec};
 use crate::load::board::Progress;
 use crate::load::error::LoadError;
 use crate::load::worker::{BEAT, Line};
-use crate::model::load::{LoadReport, LoadSpec};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::process::CommandExt;
 use std::path::Path;

@@ -2,8 +2,8 @@
 //!
 //! Every rule is a pure function of counted facts, so that each can be provoked by itself.
 
+use crate::core::load::{LoadFlag, OwnCost, Severity};
 use crate::load::meter::Own;
-use crate::model::load::{LoadFlag, OwnCost, Severity};
 
 /// Lag and lateness below this many seconds are never flagged: a wake-up on a busy machine takes as long.
 const GRACE: f64 = 2e-3;

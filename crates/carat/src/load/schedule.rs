@@ -1,7 +1,7 @@
 //! The moments of an open load.
 
+use crate::core::load::Arrivals;
 use crate::load::clock::Moment;
-use crate::model::load::Arrivals;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 

@@ -1,8 +1,8 @@
 //! What is still to be sent, and when.
 
+use crate::core::load::Arrivals;
 use crate::load::clock::{Moment, nanos_of};
 use crate::load::schedule::Schedule;
-use crate::model::load::Arrivals;
 
 /// The part of a whole that one of so many threads has; the parts add up.
 pub(crate) fn part(whole: u64, index: u32, threads: u32) -> u64 {

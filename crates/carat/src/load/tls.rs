@@ -3,9 +3,9 @@
 //! Built on rustls with ring. Nothing here ever waits: what the kernel does not take or have now is left to the next
 //! readiness. Stamps are those of the last bytes from the kernel, so decryption counts as the generator's lag.
 
+use crate::core::load::Options;
 use crate::load::error::LoadError;
 use crate::load::net::{self, Receipt};
-use crate::model::load::Options;
 use rustls::client::Resumption;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{CryptoProvider, ring};

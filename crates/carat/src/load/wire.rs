@@ -1,10 +1,10 @@
 //! One connection to a server, with or without TLS.
 
+use crate::core::load::Options;
 use crate::load::error::LoadError;
 use crate::load::net::{self, Receipt};
 use crate::load::target::Target;
 use crate::load::tls::{Session, Tls};
-use crate::model::load::Options;
 use std::io;
 use std::net::Ipv4Addr;
 use std::os::fd::{AsFd, OwnedFd};

@@ -1,10 +1,10 @@
 //! The generator's own process: one line of JSON in, lines of JSON out, the last of which is the report.
 
+use crate::core::load::{Amount, LoadReport, LoadSpec, Pace};
 use crate::load::board::{Board, Progress};
 use crate::load::clock::Moment;
 use crate::load::error::LoadError;
 use crate::load::{cable, http};
-use crate::model::load::{Amount, LoadReport, LoadSpec, Pace};
 use serde::{Deserialize, Serialize};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::process::ExitCode;

@@ -1,6 +1,6 @@
 //! Budgets: what a metric may cost at most, in a word that fits into a CI job.
 
-use crate::model::{Results, Unit, metric};
+use crate::core::{Results, Unit, metric};
 use crate::report::facts;
 use crate::report::wording;
 use std::fmt;

@@ -1,6 +1,6 @@
 //! Memory over time, taken out of the trials that count.
 
-use crate::model::{Bytes, Results, Sample};
+use crate::core::{Bytes, Results, Sample};
 use crate::report::facts;
 
 /// Seconds since the start and bytes, of one trial.

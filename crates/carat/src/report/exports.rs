@@ -1,6 +1,6 @@
 //! Results for other programs: JSON, CSV, OpenMetrics.
 
-use crate::model::{Results, Unit, metric};
+use crate::core::{Results, Unit, metric};
 use crate::report::facts;
 use crate::report::redact::{Audience, prepare};
 use crate::report::text::one_line;

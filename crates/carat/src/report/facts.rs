@@ -1,6 +1,6 @@
 //! What all faces say about results: values per variant, their spread, and how they are named.
 
-use crate::model::{Conclusion, Outcome, Results, Role, Unit, metric};
+use crate::core::{Conclusion, Outcome, Results, Role, Unit, metric};
 use crate::report::text::capital;
 
 /// The trials of one variant that count in one metric, summed up.
@@ -30,7 +30,7 @@ pub(crate) fn scored(results: &Results, variant: &str, metric: &str) -> Vec<(u32
 }
 
 /// Whether a trial's figures count.
-pub(crate) fn counts(trial: &crate::model::Trial) -> bool {
+pub(crate) fn counts(trial: &crate::core::Trial) -> bool {
     trial.block > 0 && trial.outcome == Outcome::Ok
 }
 

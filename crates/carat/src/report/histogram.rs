@@ -1,7 +1,7 @@
 //! Latency histograms as the load generator packs them, added up per variant.
 
-use crate::model::Results;
-use crate::model::metric::BEYOND;
+use crate::core::Results;
+use crate::core::metric::BEYOND;
 use crate::report::facts;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;

@@ -1,6 +1,6 @@
 //! The face for a comment under a pull request: sentences, one table, details folded.
 
-use crate::model::{Results, Role};
+use crate::core::{Results, Role};
 use crate::report::facts;
 use crate::report::redact::{Audience, prepare};
 use crate::report::text::{one_line, shorten};

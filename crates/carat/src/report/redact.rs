@@ -1,8 +1,8 @@
 //! Takes out of results what must not be shown: control characters and secrets always; for a shared report
 //! also the host's and the user's name, paths, log lines and environment beyond an allow-list.
 
-use crate::model::recording::Recording;
-use crate::model::{Ledger, LoadReport, Results};
+use crate::core::recording::Recording;
+use crate::core::{Ledger, LoadReport, Results};
 use crate::report::text::{one_line, plain, shorten};
 use std::collections::BTreeMap;
 

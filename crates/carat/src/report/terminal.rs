@@ -1,13 +1,13 @@
 //! The terminal's face: verdict sentences, one aligned table, interval bars, warnings that say what to do.
 
-use crate::model::{GrowthKind, Part, PartGrowth, Results, Role, Unit, VariantGrowth, Verdict};
+use crate::analysis::growth::{cause, culprit, found};
+use crate::core::{GrowthKind, Part, PartGrowth, Results, Role, Unit, VariantGrowth, Verdict};
 use crate::report::chart::reduce::band;
 use crate::report::course::{courses, is_resident, weight};
 use crate::report::facts::{self, Spread};
 use crate::report::redact::{Audience, prepare};
 use crate::report::text::{columns, one_line, shorten};
 use crate::report::wording;
-use crate::verdict::growth::{cause, culprit, found};
 use std::fmt::Write as _;
 
 /// How the terminal wants it.

@@ -1,10 +1,10 @@
 //! The verdict in plain words: one sentence per variant, with interval, number of blocks, and the price.
 
-use crate::model::{
+use crate::analysis::noun::noun;
+use crate::core::{
     Better, Conclusion, Curve, Estimate, Results, Role, StepConclusion, Unit, Verdict, metric,
 };
 use crate::report::facts;
-use crate::verdict::noun::noun;
 
 /// What is said of one variant.
 #[derive(Debug, Clone, PartialEq)]

@@ -1,6 +1,6 @@
 //! Opening, creating and writing a results file.
 
-use crate::model::{Header, Results, Trial};
+use crate::core::{ExperimentInfo, Results, Trial};
 use crate::process::Identity;
 use crate::store::{Runner, StoreError, format, rows};
 use rusqlite::{Connection, OpenFlags, OptionalExtension, params};
@@ -15,7 +15,7 @@ pub struct Store {
 
 impl Store {
     /// A new file for an experiment; one that exists is left alone.
-    pub fn create(path: &Path, header: &Header) -> Result<Self, StoreError> {
+    pub fn create(path: &Path, header: &ExperimentInfo) -> Result<Self, StoreError> {
         // An empty file of that name is somebody's too: `create_new` decides without a race.
         match std::fs::File::create_new(path) {
             Ok(_) => {}
@@ -45,7 +45,7 @@ impl Store {
     }
 
     /// A file to go on with; one that a killed run had no more than named is begun.
-    pub fn resume(path: &Path, header: &Header) -> Result<Self, StoreError> {
+    pub fn resume(path: &Path, header: &ExperimentInfo) -> Result<Self, StoreError> {
         let store = Self::connect(path)?;
         // Opening it has undone what was half written, so that nothing at all is left of a half beginning.
         let pages = store.with(|connection| {
@@ -65,7 +65,7 @@ impl Store {
     }
 
     /// What was fixed when the experiment began.
-    pub fn header(&self) -> Result<Header, StoreError> {
+    pub fn header(&self) -> Result<ExperimentInfo, StoreError> {
         self.with(rows::read_header)
     }
 
@@ -140,7 +140,7 @@ impl Store {
         Ok(Self { path: path.to_owned(), connection })
     }
 
-    fn initialise(&self, header: &Header) -> Result<(), StoreError> {
+    fn initialise(&self, header: &ExperimentInfo) -> Result<(), StoreError> {
         self.with(|connection| {
             // The rollback journal keeps everything in the one file that people mail around; every
             // commit reaches the disk before the trial counts as finished.
@@ -178,12 +178,12 @@ impl Store {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use crate::model::{Bytes, Outcome, Sample, Variant};
+    use crate::core::{Bytes, Outcome, Sample, Variant};
     use crate::store::format::FORMAT;
     use std::collections::BTreeMap;
 
-    pub(crate) fn header() -> Header {
-        Header {
+    pub(crate) fn header() -> ExperimentInfo {
+        ExperimentInfo {
             name: "compaction".into(),
             about: None,
             plan_hash: "abc".into(),

@@ -2,7 +2,7 @@
 //!
 //! So a carat that is killed loses no sample, and one that records for a week needs no more memory than at its start.
 
-use crate::model::recording::{Entry, Head, RECORDING_SCHEMA, Recording};
+use crate::core::recording::{Entry, Head, RECORDING_SCHEMA, Recording};
 use serde::Serialize;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Write};
@@ -125,8 +125,8 @@ pub fn read(path: &Path) -> Result<Recording, RecordingError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::recording::{Marker, MarkerKind};
-    use crate::model::{Bytes, Sample};
+    use crate::core::recording::{Marker, MarkerKind};
+    use crate::core::{Bytes, Sample};
     use std::fs;
 
     fn head() -> Head {

@@ -1,6 +1,6 @@
 //! Between rows and values.
 
-use crate::model::{Bytes, Header, Outcome, Sample, Trial, Variant};
+use crate::core::{Bytes, ExperimentInfo, Outcome, Sample, Trial, Variant};
 use rusqlite::types::Type;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use std::collections::BTreeMap;
@@ -32,7 +32,10 @@ fn to_json(value: &impl serde::Serialize) -> rusqlite::Result<String> {
         .map_err(|error| rusqlite::Error::ToSqlConversionFailure(Box::new(error)))
 }
 
-pub(crate) fn write_header(connection: &Connection, header: &Header) -> rusqlite::Result<()> {
+pub(crate) fn write_header(
+    connection: &Connection,
+    header: &ExperimentInfo,
+) -> rusqlite::Result<()> {
     connection.execute(
         "INSERT INTO experiment VALUES (1, ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
         params![
@@ -62,7 +65,7 @@ pub(crate) fn write_header(connection: &Connection, header: &Header) -> rusqlite
     Ok(())
 }
 
-pub(crate) fn read_header(connection: &Connection) -> rusqlite::Result<Header> {
+pub(crate) fn read_header(connection: &Connection) -> rusqlite::Result<ExperimentInfo> {
     let (guards, variants, machine) = (
         read_map(connection, "guard")?,
         read_variants(connection)?,
@@ -74,7 +77,7 @@ pub(crate) fn read_header(connection: &Connection) -> rusqlite::Result<Header> {
         [],
         |row| {
             let seed: String = row.get(4)?;
-            Ok(Header {
+            Ok(ExperimentInfo {
                 name: row.get(0)?,
                 about: row.get(1)?,
                 plan_hash: row.get(2)?,

@@ -4,8 +4,8 @@
 //! written. A trial is copied when every part of it can be read and its identity is the one that follows
 //! from its plan; what is lost is said, never filled in.
 
-use crate::model::{Header, Outcome, Trial};
-use crate::plan::trial_id;
+use crate::config::trial_id;
+use crate::core::{ExperimentInfo, Outcome, Trial};
 use crate::store::{Store, StoreError, format, rows};
 use rusqlite::Connection;
 use std::fs;
@@ -68,7 +68,7 @@ fn open_copy(old: &Path, folder: &Path) -> Result<Connection, StoreError> {
 }
 
 /// Trials that are whole, and what is wrong with the others.
-fn trials(source: &Connection, header: &Header) -> (Vec<Trial>, Vec<String>) {
+fn trials(source: &Connection, header: &ExperimentInfo) -> (Vec<Trial>, Vec<String>) {
     let planned = (i64::from(header.max_blocks) + 1) * header.variants.len() as i64;
     let last = source.query_row("SELECT max(rowid) FROM trial", [], |row| row.get(0));
     let last: Option<i64> = last.unwrap_or(Some(planned));
@@ -90,7 +90,7 @@ fn trials(source: &Connection, header: &Header) -> (Vec<Trial>, Vec<String>) {
 }
 
 /// Why a trial that can be read is not whole.
-fn fault(trial: &Trial, header: &Header, whole: &[Trial]) -> Option<&'static str> {
+fn fault(trial: &Trial, header: &ExperimentInfo, whole: &[Trial]) -> Option<&'static str> {
     if !header.variants.iter().any(|variant| variant.name == trial.variant) {
         return Some("its variant does not stand in the plan");
     }
@@ -111,14 +111,14 @@ fn name(trial: &Trial) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::Sample;
+    use crate::core::Sample;
     use crate::store::file::tests as sound;
 
     const PAGE: usize = 4096;
 
-    fn header() -> Header {
+    fn header() -> ExperimentInfo {
         let variants = ["a", "b"].map(sound::variant).into();
-        Header { seed: 7, max_blocks: 30, variants, ..sound::header() }
+        ExperimentInfo { seed: 7, max_blocks: 30, variants, ..sound::header() }
     }
 
     fn trial(block: u32, variant: &str) -> Trial {

@@ -1,10 +1,10 @@
 //! Every fault of an Action Cable server raises exactly its flag.
 
 use crate::load_server::{Fault, cable_server};
+use carat::core::load::{Arrivals, CableLoad, LoadReport, Options, Pace};
+use carat::core::{CableTable, LoadSpec, Span};
 use carat::load::drive;
 use carat::load::null::NullCable;
-use carat::model::load::{Arrivals, CableLoad, LoadReport, Options, Pace};
-use carat::model::{CableTable, LoadSpec, Span};
 use std::net::{SocketAddr, TcpListener};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;

@@ -1,7 +1,7 @@
 //! The generator against real servers: Puma with Action Cable, and AnyCable, hold and deliver what it counts.
 
 use crate::support::{Folder, finish, ruby_is_here, wait_until};
-use carat::model::LoadReport;
+use carat::core::LoadReport;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::os::unix::process::CommandExt;

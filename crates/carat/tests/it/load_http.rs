@@ -1,9 +1,9 @@
 //! Every fault of an HTTP server is counted under its name.
 
 use crate::load_server::raw_server;
+use carat::core::load::{LoadReport, Severity};
+use carat::core::{HttpTable, LoadSpec, Span};
 use carat::load::drive;
-use carat::model::load::{LoadReport, Severity};
-use carat::model::{HttpTable, LoadSpec, Span};
 use std::io::Write;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::process::{Command, Stdio};

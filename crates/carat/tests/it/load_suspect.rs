@@ -5,8 +5,8 @@
 //! A clock that is set has its test beside the loop, where the clock is an argument.
 
 use crate::support::{Folder, Ran, finish, signal};
+use carat::core::LoadReport;
 use carat::load::null::{NullCable, NullHttp};
-use carat::model::LoadReport;
 use rustix::process::Signal;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use std::io::{BufRead, BufReader, Write};

@@ -3,9 +3,9 @@
 use crate::load_server::{Fault, cable_server, raw_server};
 use crate::load_tls_front::{Certificate, Manner, tls_front};
 use crate::support::{Folder, ruby_is_here};
+use carat::core::load::{LoadReport, Options};
+use carat::core::{CableTable, HttpTable, LoadSpec, Span};
 use carat::load::drive;
-use carat::model::load::{LoadReport, Options};
-use carat::model::{CableTable, HttpTable, LoadSpec, Span};
 use std::io::Write;
 use std::net::SocketAddr;
 

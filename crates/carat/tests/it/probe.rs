@@ -1,6 +1,6 @@
 //! A real Ruby loads the libraries that the binary carries.
 
-use carat::launch::{Libraries, library};
+use carat::target::{Libraries, library};
 use carat_wire::env;
 use std::path::Path;
 use std::process::{Command, Output};

@@ -1,7 +1,7 @@
 //! A real Ruby under the probe, steered line by line: what the tests of the probe share.
 
-use carat::launch::{Libraries, library};
-use carat::sample::ProbePage;
+use carat::observe::ProbePage;
+use carat::target::{Libraries, library};
 use carat_wire::env;
 use carat_wire::page::PageReading;
 use std::fs;

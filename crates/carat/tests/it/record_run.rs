@@ -1,9 +1,9 @@
 //! `carat record` and `carat explain`: the real program on real processes.
 
 use crate::support::{Folder, finish, ruby_is_here, wait_until};
-use carat::model::ledger::Basis;
-use carat::model::recording::MarkerKind;
-use carat::model::{GrowthKind, Part, PartGrowth, Progress, Recording};
+use carat::core::ledger::Basis;
+use carat::core::recording::MarkerKind;
+use carat::core::{GrowthKind, Part, PartGrowth, Progress, Recording};
 use carat::store;
 use serde_json::Value;
 use std::fs;
@@ -49,7 +49,7 @@ fn a_recording_holds_the_trees_memory_its_ledger_and_its_own_cost() {
 
 /// Records `bench/growth.rb` in a mode, under load that carat drives.
 fn growing(folder: &Folder, mode: &str, requests: u32) -> Recording {
-    let port = carat::launch::free_port().unwrap();
+    let port = carat::target::free_port().unwrap();
     let url = format!("http://127.0.0.1:{port}/");
     let server = concat!(env!("CARGO_MANIFEST_DIR"), "/../../bench/growth.rb");
     let requests = requests.to_string();
@@ -100,7 +100,7 @@ fn kept_objects_are_named_as_the_cause_where_the_heap_grows_in_slabs() {
 #[test]
 fn load_that_never_gets_an_answer_makes_a_recording_invalid() {
     let folder = Folder::new("silent");
-    let url = format!("http://127.0.0.1:{}/", carat::launch::free_port().unwrap());
+    let url = format!("http://127.0.0.1:{}/", carat::target::free_port().unwrap());
     let ran = folder.run(&["record", "--load", &url, "--for", "1s", "--", "sleep", "60"]);
     ran.assert_code(4).assert_says("no load was driven");
     folder.assert_nothing_left();

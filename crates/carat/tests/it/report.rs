@@ -2,7 +2,7 @@
 
 use crate::report_builder::{Effect, PAYLOAD, Recipe, conclude, hostile};
 use crate::report_things::{ledger, recording};
-use carat::model::{GrowthKind, Outcome, Part, PartGrowth, Progress, Results, VariantGrowth};
+use carat::core::{GrowthKind, Outcome, Part, PartGrowth, Progress, Results, VariantGrowth};
 use carat::report::{
     Audience, Budget, Kept, PageOptions, SCHEMA, Style, budget, comparison_html, csv, html, json,
     ledger_html, markdown, openmetrics, recording_html, terminal,

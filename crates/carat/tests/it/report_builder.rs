@@ -1,12 +1,12 @@
 //! Builds results with realistic figures from a seed, for the tests of the report.
 
-use carat::model::load::{StepReport, Times};
-use carat::model::{
-    Bytes, Conclusion, Estimate, Header, LoadReport, Outcome, Results, Role, Sample, Trial,
+use carat::analysis::growth::of_variants;
+use carat::analysis::{Question, curves};
+use carat::core::load::{StepReport, Times};
+use carat::core::{
+    Bytes, Conclusion, Estimate, ExperimentInfo, LoadReport, Outcome, Results, Role, Sample, Trial,
     Variant, Verdict,
 };
-use carat::verdict::growth::of_variants;
-use carat::verdict::{Question, curves};
 use hdrhistogram::serialization::{Serializer as _, V2Serializer};
 use rand::{RngExt as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;
@@ -88,7 +88,7 @@ impl Recipe {
                 trials.push(self.trial(&mut rng, effect, (block, position as u32, drift)));
             }
         }
-        let header = Header {
+        let header = ExperimentInfo {
             name: self.name.into(),
             about: Some(
                 "How much memory do fewer malloc arenas save, and what do they cost?".into(),
@@ -364,8 +364,8 @@ pub(crate) fn hostile(mut results: Results) -> Results {
         trial.notes = vec![PAYLOAD.into()];
         trial.log_tail = PAYLOAD.repeat(5);
         if let Some(load) = &mut trial.load {
-            let severity = carat::model::Severity::Warning;
-            load.flags.push(carat::model::LoadFlag {
+            let severity = carat::core::Severity::Warning;
+            load.flags.push(carat::core::LoadFlag {
                 code: PAYLOAD.into(),
                 severity,
                 message: PAYLOAD.into(),

@@ -5,7 +5,7 @@
 
 use crate::report_builder::{Effect, PAYLOAD, Recipe, conclude, hostile};
 use crate::report_things::{ledger, recording};
-use carat::model::{Outcome, Results};
+use carat::core::{Outcome, Results};
 use carat::report::{
     Audience, PageOptions, comparison_html, from_json, html, json, ledger_html, recording_html,
 };

@@ -1,10 +1,10 @@
 //! Recordings and ledgers with realistic figures, for the tests of the report.
 
-use carat::model::ledger::{Allocator, Basis, Ledger, Part, PartKind, ProcessLedger};
-use carat::model::recording::{
+use carat::core::ledger::{Allocator, Basis, Ledger, Part, PartKind, ProcessLedger};
+use carat::core::recording::{
     End, Head, Marker, MarkerKind, RECORDING_SCHEMA, RecordedLoad, Recording,
 };
-use carat::model::{
+use carat::core::{
     Bytes, GrowthKind, MemberSample, Part as Growing, PartGrowth, Progress, Sample, SamplerCost,
 };
 

@@ -238,7 +238,7 @@ fn every_generation_of_ruby_takes_the_settings_that_it_has() {
     for root in roots() {
         // The root sees the /tmp of this system, so that is where the libraries must be.
         let folder = tempfile::Builder::new().prefix("carat-root-").tempdir_in("/tmp").unwrap();
-        let libraries = carat::launch::library::unpack(&folder.path().join("carat")).unwrap();
+        let libraries = carat::target::library::unpack(&folder.path().join("carat")).unwrap();
         let file = folder.path().join("script.rb");
         std::fs::write(&file, &script).unwrap();
         let settings = "compact=boot;trim=full-gc;prepare_fork=warmup;seal=on;gc_pacing=idle";

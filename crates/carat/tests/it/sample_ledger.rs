@@ -1,10 +1,10 @@
 //! The ledger against allocations of known size, in real Rubies of five generations.
 
 use crate::probe_ruby::{Bench, Ruby, Which};
-use carat::model::Ledger;
-use carat::model::ledger::{Basis, PartKind};
+use carat::core::Ledger;
+use carat::core::ledger::{Basis, PartKind};
+use carat::observe::{ledger, read_insides};
 use carat::process::ProcRoot;
-use carat::sample::{ledger, read_insides};
 use std::collections::HashMap;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;

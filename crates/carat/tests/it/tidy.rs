@@ -7,14 +7,14 @@ use std::path::{Path, PathBuf};
 /// Modules of the main crate from the top down; strangers share a line.
 const LAYERS: [&[&str]; 9] = [
     &["cli"],
-    &["report", "experiment"],
-    &["trial"],
-    &["launch", "load", "sample"],
-    &["verdict", "store"],
-    &["plan"],
+    &["report"],
+    &["run"],
+    &["target", "load", "observe"],
+    &["analysis", "store"],
+    &["config"],
     &["settings"],
     &["process"],
-    &["model"],
+    &["core"],
 ];
 
 /// Longest file, tests included.
@@ -97,11 +97,11 @@ fn modules_use_only_what_stands_below_them() {
 
 #[test]
 fn imports_are_found_alone_in_lists_and_nested() {
-    let text = "use crate::model::{Bytes, Trial}; use crate::{launch, store::{Store, rows}, plan}; crate::load::run()";
+    let text = "use crate::core::{Bytes, Trial}; use crate::{target, store::{Store, rows}, config}; crate::load::run()";
     let found = imports(text);
     assert_eq!(
         found.iter().map(String::as_str).collect::<Vec<_>>(),
-        ["launch", "load", "model", "plan", "store"]
+        ["config", "core", "load", "store", "target"]
     );
 }
 
@@ -178,7 +178,7 @@ fn every_bundled_experiment_can_be_read_and_its_settings_exist() {
         }
         read += 1;
         let experiment =
-            carat::plan::Experiment::read(&file).unwrap_or_else(|error| panic!("{error}"));
+            carat::config::Experiment::read(&file).unwrap_or_else(|error| panic!("{error}"));
         for variant in &experiment.variants {
             let mut settings = variant.settings.clone();
             settings.remove("root");
@@ -192,7 +192,7 @@ fn every_bundled_experiment_can_be_read_and_its_settings_exist() {
 /// The keys that a table of an experiment file may have: the parser lists them when it meets another.
 fn keys(table: &str) -> Vec<String> {
     let text = format!("{table}\nno_such_key = 1\n");
-    let refused = toml::from_str::<carat::plan::Experiment>(&text).unwrap_err();
+    let refused = toml::from_str::<carat::config::Experiment>(&text).unwrap_err();
     let listed = refused.message().split_once("expected").map_or("", |(_, listed)| listed);
     listed.split('`').skip(1).step_by(2).map(str::to_owned).collect()
 }
@@ -212,7 +212,7 @@ fn the_experiment_page_names_every_key_and_every_metric() {
             );
         }
     }
-    for metric in carat::model::METRICS {
+    for metric in carat::core::METRICS {
         let row = format!("| `{}` |", metric.name);
         assert!(page.contains(&row) && page.contains(metric.what), "{} is not there", metric.name);
     }

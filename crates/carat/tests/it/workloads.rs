@@ -1,6 +1,6 @@
 //! The bundled experiment files.
 
-use carat::plan::Experiment;
+use carat::config::Experiment;
 use std::fs;
 use std::path::Path;
 

@@ -1,8 +1,8 @@
 //! The options of `carat load`; every one can stand in an experiment file under the same name.
 
-use crate::model::load::{Arrivals, BroadcastEnd, CableLoad, HttpLoad};
-use crate::model::load_table::LoadTableError;
-use crate::model::{CableTable, HttpTable, RouteTable, Span};
+use crate::core::load::{Arrivals, BroadcastEnd, CableLoad, HttpLoad};
+use crate::core::load_table::LoadTableError;
+use crate::core::{CableTable, HttpTable, RouteTable, Span};
 use clap::{Args, Subcommand, ValueEnum};
 
 /// Drive a load against a server and report latency and errors

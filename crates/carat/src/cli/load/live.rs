@@ -1,7 +1,7 @@
 //! The live line of a load: only on a terminal, ten times a second, to stderr.
 
+use crate::core::Unit;
 use crate::load::Progress;
-use crate::model::Unit;
 use indicatif::{ProgressBar, ProgressStyle};
 
 /// A line that follows a load.

@@ -2,9 +2,9 @@
 
 use crate::cli::Exit;
 use crate::cli::load::args::SelfTestArgs;
+use crate::core::{CableTable, HttpTable, LoadReport, LoadSpec, Span, Unit};
 use crate::load;
 use crate::load::null::{NullCable, NullHttp};
-use crate::model::{CableTable, HttpTable, LoadReport, LoadSpec, Span, Unit};
 use serde_json::json;
 use std::io::Write;
 use std::net::{SocketAddr, TcpListener};

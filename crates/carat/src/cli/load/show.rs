@@ -1,8 +1,8 @@
 //! A load's report for people and for programs.
 
-use crate::model::load::{LoadReport, LoadSpec, OwnCost, Severity};
-use crate::model::metric::requests_needed;
-use crate::model::{Bytes, Unit};
+use crate::core::load::{LoadReport, LoadSpec, OwnCost, Severity};
+use crate::core::metric::requests_needed;
+use crate::core::{Bytes, Unit};
 use serde_json::json;
 use std::io::{self, Write};
 

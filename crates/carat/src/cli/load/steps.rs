@@ -1,7 +1,7 @@
 //! The steps of a cable load as tables.
 
-use crate::model::Unit;
-use crate::model::load::{BroadcastRow, LoadReport, StepReport, Times};
+use crate::core::Unit;
+use crate::core::load::{BroadcastRow, LoadReport, StepReport, Times};
 use std::io::{self, Write};
 
 const COLUMNS: [&str; 9] =

@@ -3,6 +3,7 @@
 //! What is sent when, and when a step ends, is decided in `steps`; this part keeps connections alive, reads, and tells
 //! messages apart.
 
+use crate::core::load::CableLoad;
 use crate::load::board::Board;
 use crate::load::cable::client::{Client, State};
 use crate::load::cable::flight::{Effect, Flights};
@@ -17,7 +18,6 @@ use crate::load::meter::Meter;
 use crate::load::net::{Poller, Ready, Receipt};
 use crate::load::tls::{explain, is_hopeless};
 use crate::load::wire::Dialer;
-use crate::model::load::CableLoad;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use std::collections::VecDeque;

@@ -3,9 +3,9 @@
 //! Every broadcast has one bit per connection that was subscribed when it was sent. A delivery clears its bit, so that a
 //! missing one and a second one can never make up for each other, as they do where only totals are counted.
 
+use crate::core::load::BroadcastRow;
 use crate::load::clock::Moment;
 use crate::load::durations::Durations;
-use crate::model::load::BroadcastRow;
 use std::collections::VecDeque;
 
 /// Broadcasts of a step that are kept in full; beyond, the oldest that are done leave only their row.

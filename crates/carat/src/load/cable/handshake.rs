@@ -1,8 +1,8 @@
 //! The upgrade from HTTP to Action Cable (RFC 6455, 4.1; subprotocol `actioncable-v1-json`).
 
+use crate::core::load::CableLoad;
 use crate::load::http::response::{ResponseError, parse_head};
 use crate::load::target::Target;
-use crate::model::load::CableLoad;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use memchr::memmem;

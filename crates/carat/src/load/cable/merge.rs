@@ -3,12 +3,12 @@
 //! A broadcast is complete when every thread's connections have it, so what is said of all connections at once, such as
 //! the last receipt, comes from the rows put together, never from one thread's distribution.
 
+use crate::core::load::{BroadcastRow, StepReport};
 use crate::load::cable::engine::StageTimes;
 use crate::load::cable::flight::FlightTimes;
 use crate::load::cable::steps::StepPart;
 use crate::load::cable::tally::Tally;
 use crate::load::durations::Durations;
-use crate::model::load::{BroadcastRow, StepReport};
 use std::collections::BTreeMap;
 
 /// What all threads counted together.
@@ -96,7 +96,7 @@ fn named(
     rows: &[BroadcastRow],
     times: &FlightTimes,
     stages: &StageTimes,
-) -> BTreeMap<String, crate::model::load::Times> {
+) -> BTreeMap<String, crate::core::load::Times> {
     let (mut complete, mut first, mut spread) =
         (Durations::default(), Durations::default(), Durations::default());
     for row in rows {

@@ -5,7 +5,7 @@
 //! number, is known to be right. Servers may order or escape as they like (AnyCable sorts keys), as long as they do it
 //! always.
 
-use crate::model::load::{CableLoad, PayloadShape};
+use crate::core::load::{CableLoad, PayloadShape};
 use memchr::memmem;
 use serde_json::{Value, json};
 
@@ -241,7 +241,7 @@ fn parse_digits(digits: &[u8; DIGITS]) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::CableTable;
+    use crate::core::CableTable;
 
     fn tongue(object: bool) -> Tongue {
         let table = CableTable { payload_object: object, ..CableTable::default() };

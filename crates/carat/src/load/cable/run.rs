@@ -1,5 +1,6 @@
 //! A whole cable load, and one report from what it counted.
 
+use crate::core::load::{CableLoad, LoadReport, Pace, Severity, StepReport, Times};
 use crate::load::board::Board;
 use crate::load::cable::engine::{BUFFER, Engine};
 use crate::load::cable::merge::merge;
@@ -12,7 +13,6 @@ use crate::load::limits::raise_descriptors;
 use crate::load::meter::{read_listen_overflows, read_rss_peak};
 use crate::load::target::resolve;
 use crate::load::wire::Dialer;
-use crate::model::load::{CableLoad, LoadReport, Pace, Severity, StepReport, Times};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::thread;

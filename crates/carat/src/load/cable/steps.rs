@@ -1,5 +1,6 @@
 //! The steps of a cable load: add connections until all are subscribed, broadcast, wait for everybody, listen on.
 
+use crate::core::load::{BroadcastEnd, BroadcastRow, Pace};
 use crate::load::board::Board;
 use crate::load::cable::engine::{Engine, StageTimes};
 use crate::load::cable::flight::FlightTimes;
@@ -8,7 +9,6 @@ use crate::load::cable::tally::Tally;
 use crate::load::clock::{Moment, nanos_of};
 use crate::load::meter::{Meter, Own};
 use crate::load::supply::{Plan, Supply, part};
-use crate::model::load::{BroadcastEnd, BroadcastRow, Pace};
 use std::io;
 use std::time::Duration;
 

@@ -1,9 +1,9 @@
 //! What a cable load counts beside its broadcasts.
 
+use crate::core::load::StepReport;
 use crate::load::cable::steps::StepPart;
 use crate::load::durations::Durations;
 use crate::load::meter::Own;
-use crate::model::load::StepReport;
 use std::collections::BTreeMap;
 
 /// Kinds of reasons that are told apart; a server that invents more has them counted together.

@@ -1,7 +1,7 @@
 //! Requests, built once before the load.
 
+use crate::core::load::Route;
 use crate::load::target::Target;
-use crate::model::load::Route;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use std::fmt::Write as _;

@@ -1,5 +1,6 @@
 //! A whole HTTP load: shares for the threads, and one report from what they counted.
 
+use crate::core::load::{Amount, HttpLoad, LoadReport, Pace, Severity};
 use crate::load::board::Board;
 use crate::load::error::LoadError;
 use crate::load::health::{Findings, OwnFacts, own_cost};
@@ -11,7 +12,6 @@ use crate::load::meter::{read_listen_overflows, read_rss_peak};
 use crate::load::supply::{Plan, part};
 use crate::load::target::resolve;
 use crate::load::wire::Dialer;
-use crate::model::load::{Amount, HttpLoad, LoadReport, Pace, Severity};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::thread;
@@ -153,9 +153,9 @@ fn findings(load: &HttpLoad, tally: &Tally, seconds: f64, syn_drops: Option<u64>
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::core::{HttpTable, Span};
     use crate::load::clock::{Moment, StampClock, offset};
     use crate::load::null::NullHttp;
-    use crate::model::{HttpTable, Span};
     use std::net::TcpListener;
     use std::sync::OnceLock;
     use std::sync::atomic::{AtomicBool, Ordering};

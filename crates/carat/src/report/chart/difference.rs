@@ -1,6 +1,6 @@
 //! Differences to the baseline with their intervals, a row each, on one axis of percent.
 
-use crate::model::Estimate;
+use crate::core::Estimate;
 use crate::report::chart::dots::{AXIS, ROW, TOP};
 use crate::report::chart::scale::{Scale, distance, number};
 use crate::report::chart::svg::{Anchor, Caption, Picture, Svg};

@@ -1,6 +1,6 @@
 //! Every trial as a dot, a row per variant, with median and middle half.
 
-use crate::model::Unit;
+use crate::core::Unit;
 use crate::report::chart::scale::{AxisUnit, Scale, distance, range, rounded};
 use crate::report::chart::svg::{Anchor, Caption, Picture, Svg, dot_path};
 use crate::report::facts;

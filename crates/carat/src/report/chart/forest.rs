@@ -1,6 +1,6 @@
 //! Many differences of one variant, a row per metric: a forest plot.
 
-use crate::model::Estimate;
+use crate::core::Estimate;
 use crate::report::chart::difference::draw_interval;
 use crate::report::chart::scale::{Scale, distance, number};
 use crate::report::chart::svg::{Anchor, Caption, Picture, Svg};

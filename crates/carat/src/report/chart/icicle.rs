@@ -1,6 +1,6 @@
 //! A whole, its pieces, and theirs: columns of boxes, each as high as its share.
 
-use crate::model::Unit;
+use crate::core::Unit;
 use crate::report::chart::svg::{Anchor, Caption, Picture, Svg};
 use crate::report::text::shorten;
 

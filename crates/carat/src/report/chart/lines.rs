@@ -1,6 +1,6 @@
 //! Lines over an axis, with bands, markers and direct labels: memory over time, percentiles, drift, steps.
 
-use crate::model::Unit;
+use crate::core::Unit;
 use crate::report::chart::reduce::BandPoint;
 use crate::report::chart::scale::{AxisUnit, Scale, distance, number, range, rounded};
 use crate::report::chart::svg::{Anchor, Caption, Picture, Svg, dot_path, line_path, n};

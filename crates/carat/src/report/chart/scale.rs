@@ -1,6 +1,6 @@
 //! From values to places: linear and logarithmic scales, round ticks, units of an axis.
 
-use crate::model::Unit;
+use crate::core::Unit;
 
 /// Maps a range of values onto a range of places.
 #[derive(Debug, Clone, Copy, PartialEq)]

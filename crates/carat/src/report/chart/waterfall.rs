@@ -1,6 +1,6 @@
 //! Parts that add up to a whole: a bar per part, each beginning where the one before ended.
 
-use crate::model::Unit;
+use crate::core::Unit;
 use crate::report::chart::scale::{AxisUnit, Scale, distance};
 use crate::report::chart::svg::{Anchor, Caption, Picture, Svg};
 use crate::report::text::shorten;

@@ -1,6 +1,6 @@
 //! The page of a ledger by itself.
 
-use crate::model::Ledger;
+use crate::core::Ledger;
 use crate::report::page::frame::{PageOptions, document, footer};
 use crate::report::page::gallery::Gallery;
 use crate::report::page::ledger;

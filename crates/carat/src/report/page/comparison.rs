@@ -1,6 +1,6 @@
 //! Several results files on one page: the same question on other days, machines or Rubies.
 
-use crate::model::{Results, Role};
+use crate::core::{Results, Role};
 use crate::report::chart::Caption;
 use crate::report::chart::forest::{ForestRow, forest, reach};
 use crate::report::facts;

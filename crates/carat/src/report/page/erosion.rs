@@ -1,6 +1,6 @@
 //! How much memory is still shared after so many requests: what every answer takes from copy-on-write.
 
-use crate::model::{Results, Sample, Trial, Unit};
+use crate::core::{Results, Sample, Trial, Unit};
 use crate::report::chart::reduce::band;
 use crate::report::chart::{Axis, Caption, Line, Plot, Stroke};
 use crate::report::facts;
@@ -181,7 +181,7 @@ mod tests {
             at_ms,
             answered,
             processes: 3,
-            shared: Some(crate::model::Bytes(shared)),
+            shared: Some(crate::core::Bytes(shared)),
             ..Sample::default()
         };
         let samples = [sample(990, None, 90), sample(1500, Some(0), 70), sample(2000, Some(9), 50)];

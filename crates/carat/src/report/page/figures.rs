@@ -1,6 +1,6 @@
 //! A section per metric: every trial as a dot, the difference with its interval, the table beside.
 
-use crate::model::{Better, Results, Role, metric};
+use crate::core::{Better, Results, Role, metric};
 use crate::report::chart::{Bounds, Caption, DifferenceRow, DotRow, Picture, differences, dots};
 use crate::report::facts;
 use crate::report::page::gallery::Gallery;

@@ -1,6 +1,6 @@
 //! Keeps a page small whatever the input: what weighs most goes first, and the page says what went.
 
-use crate::model::{Results, Role};
+use crate::core::{Results, Role};
 use crate::report::text::shorten;
 
 /// The most bytes of a page.

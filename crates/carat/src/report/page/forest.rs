@@ -1,6 +1,6 @@
 //! The differences of every compared metric, a panel per variant on one scale.
 
-use crate::model::Results;
+use crate::core::Results;
 use crate::report::chart::Caption;
 use crate::report::chart::forest::{ForestRow, forest, reach};
 use crate::report::facts;

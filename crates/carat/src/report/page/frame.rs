@@ -1,6 +1,6 @@
 //! The page around its sections: head, policy, title, footer.
 
-use crate::model::Results;
+use crate::core::Results;
 use crate::report::page::fit::fitting;
 use crate::report::page::gallery::Gallery;
 use crate::report::page::{

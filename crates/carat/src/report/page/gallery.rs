@@ -1,6 +1,6 @@
 //! Collects what the script must know of every picture that the page shows.
 
-use crate::model::Variant;
+use crate::core::Variant;
 use crate::report::chart::Picture;
 use maud::{Markup, PreEscaped, html as markup};
 use serde_json::{Map, Value, json};

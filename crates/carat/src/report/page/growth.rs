@@ -1,8 +1,8 @@
 //! What the memory of every variant does over its load, part by part.
 
-use crate::model::{GrowthKind, Part, PartGrowth, Results};
+use crate::analysis::growth::{cause, found};
+use crate::core::{GrowthKind, Part, PartGrowth, Results};
 use crate::report::text::capital;
-use crate::verdict::growth::{cause, found};
 use maud::{Markup, html as markup};
 
 /// The section; nothing where no trial was sampled during its load.

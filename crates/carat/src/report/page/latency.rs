@@ -1,6 +1,6 @@
 //! Latency: percentiles up to the rarest responses, and the share of responses within a time.
 
-use crate::model::{Results, Unit};
+use crate::core::{Results, Unit};
 use crate::report::chart::{Axis, Caption, Line, Plot, Stroke};
 use crate::report::histogram;
 use crate::report::page::figures::class;

@@ -1,7 +1,7 @@
 //! A ledger as pictures and a table: the waterfall of its parts, and which process holds which.
 
-use crate::model::Unit;
-use crate::model::ledger::{Ledger, Part, PartKind, ProcessLedger};
+use crate::core::Unit;
+use crate::core::ledger::{Ledger, Part, PartKind, ProcessLedger};
 use crate::report::chart::Caption;
 use crate::report::chart::icicle::{Piece, icicle};
 use crate::report::chart::waterfall::{WaterfallPart, waterfall};

@@ -1,6 +1,6 @@
 //! Memory over time: the medians of all variants together, then every variant with its trials.
 
-use crate::model::{Results, Unit};
+use crate::core::{Results, Unit};
 use crate::report::chart::reduce::{BandPoint, band, reduce};
 use crate::report::chart::scale::range;
 use crate::report::chart::{Axis, Caption, Line, Plot, Stroke};

@@ -1,6 +1,6 @@
 //! The primary metric in the order of blocks: shows drift of the machine, and when an estimate settled.
 
-use crate::model::{Results, Unit};
+use crate::core::{Results, Unit};
 use crate::report::chart::reduce::reduce;
 use crate::report::chart::{Axis, Caption, Line, Plot, Stroke};
 use crate::report::facts;

@@ -1,7 +1,7 @@
 //! What the memory of each variant was made of at the end of its load.
 
-use crate::model::ledger::{Ledger, PartKind};
-use crate::model::{Results, Unit};
+use crate::core::ledger::{Ledger, PartKind};
+use crate::core::{Results, Unit};
 use crate::report::chart::Caption;
 use crate::report::chart::waterfall::waterfall;
 use crate::report::facts;

@@ -1,8 +1,9 @@
 //! The page of a recording: what growth there was, memory over time, who held it, the last ledger.
 
-use crate::model::memory::followed;
-use crate::model::recording::MarkerKind;
-use crate::model::{Bytes, InsideSample, Part, Progress, Recording, Sample, Unit};
+use crate::analysis::growth::{cause, sentence};
+use crate::core::memory::followed;
+use crate::core::recording::MarkerKind;
+use crate::core::{Bytes, InsideSample, Part, Progress, Recording, Sample, Unit};
 use crate::report::chart::reduce::{BandPoint, reduce};
 use crate::report::chart::{Axis, Caption, Line, Plot, Stroke};
 use crate::report::page::frame::{PageOptions, document, footer};
@@ -11,7 +12,6 @@ use crate::report::page::latency::panel;
 use crate::report::page::{figures, growth, ledger, tables};
 use crate::report::redact::prepare_recording;
 use crate::report::text::{capital, one_line, shorten};
-use crate::verdict::growth::{cause, sentence};
 use carat_stats::budget::median;
 use maud::{Markup, html as markup};
 use std::collections::{BTreeMap, BTreeSet};

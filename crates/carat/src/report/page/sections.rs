@@ -1,6 +1,6 @@
 //! The page's sections in words: verdicts, key facts, warnings, machine, how to repeat.
 
-use crate::model::{Results, Verdict};
+use crate::core::{Results, Verdict};
 use crate::report::facts;
 use crate::report::wording::{self, Sentence};
 use maud::{Markup, html as markup};

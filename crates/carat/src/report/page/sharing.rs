@@ -1,6 +1,6 @@
 //! How much of the tree's memory its processes still share, over time: what copy-on-write is worth.
 
-use crate::model::{Results, Sample, Unit};
+use crate::core::{Results, Sample, Unit};
 use crate::report::chart::reduce::{band, reduce};
 use crate::report::chart::{Axis, Caption, Line, Plot, Stroke};
 use crate::report::facts;

@@ -1,7 +1,7 @@
 //! Round trips over the number of connections: one point per step of a cable load.
 
-use crate::model::load::{StepReport, Times};
-use crate::model::{Results, Unit};
+use crate::core::load::{StepReport, Times};
+use crate::core::{Results, Unit};
 use crate::report::chart::{Axis, Caption, Line, Plot, Stroke};
 use crate::report::facts;
 use crate::report::page::figures::class;

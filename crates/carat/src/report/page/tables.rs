@@ -1,6 +1,6 @@
 //! Tables: the figures beside each picture, every metric, and the trials that do not count.
 
-use crate::model::{Outcome, Results, Trial, Unit};
+use crate::core::{Outcome, Results, Trial, Unit};
 use crate::report::facts::{self, Spread};
 use crate::report::page::figures::class;
 use crate::report::page::sections::tone;

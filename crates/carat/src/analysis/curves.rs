@@ -1,0 +1,170 @@
+//! Broadcast times over the steps of a load: one claim about the whole curve, and one error for all of its steps.
+
+use crate::analysis::judge::estimate;
+use crate::analysis::pairs::{Blocks, Pairs};
+use crate::analysis::question::{Question, family};
+use crate::core::load::Times;
+use crate::core::{Curve, Estimate, Outcome, StepConclusion, Trial, Verdict};
+use carat_stats::curve::CurveDesign;
+use carat_stats::family::Judged;
+
+/// Takes one figure out of a distribution.
+type Pick = fn(&Times) -> f64;
+
+/// Metrics that are followed over the steps, and where a step has them.
+const FOLLOWED: [(&str, Pick); 2] =
+    [("broadcast.complete.p50", |times| times.p50), ("broadcast.complete.p95", |times| times.p95)];
+
+/// Baseline and variant at every step of one block.
+type Block = Vec<(f64, f64)>;
+
+/// Judges every compared variant over the steps; nothing where the load has fewer than two.
+pub fn curves(question: &Question, trials: &[Trial]) -> Vec<Curve> {
+    let blocks = Blocks::new(trials);
+    let clients = clients(&blocks);
+    if clients.len() < 2 {
+        return Vec::new();
+    }
+    let design = CurveDesign::new(question.alpha, clients.len(), question.max_blocks);
+    let judge = |variant: &String| {
+        let one = |(metric, pick): (&str, Pick)| {
+            let values = |trial: &Trial| at_steps(trial, pick, clients.len());
+            let baseline = question.baseline().unwrap_or_default();
+            let pairs: Vec<Option<Block>> = blocks.each(|block| {
+                let of = |name: &str| block.get(name).and_then(|trial| values(trial));
+                Some(of(baseline)?.into_iter().zip(of(variant)?).collect())
+            });
+            judged(&design, (variant, metric), &clients, &pairs, margin(question, metric))
+        };
+        FOLLOWED.map(one)
+    };
+    question.compared().iter().flat_map(judge).collect()
+}
+
+/// A guard on the metric or on its mean says how much matters; else the question's margin does.
+fn margin(question: &Question, metric: &str) -> f64 {
+    let of_steps = format!("{metric}.steps");
+    let guard = question.guards.iter().find(|(name, _)| name == metric || *name == of_steps);
+    guard.map_or(question.margin, |(_, limit)| *limit)
+}
+
+/// Connections at every step: the most that any trial had.
+fn clients(blocks: &Blocks<'_>) -> Vec<u32> {
+    let mut clients: Vec<u32> = Vec::new();
+    for load in blocks.trials().filter_map(|trial| trial.load.as_ref()) {
+        clients.resize(clients.len().max(load.steps.len()), 0);
+        for (most, step) in clients.iter_mut().zip(&load.steps) {
+            *most = step.clients.max(*most);
+        }
+    }
+    clients
+}
+
+/// The figure at every step; `None` where one of them lacks it.
+fn at_steps(trial: &Trial, pick: Pick, steps: usize) -> Option<Vec<f64>> {
+    let load = trial.load.as_ref().filter(|_| trial.outcome == Outcome::Ok)?;
+    let values: Option<Vec<f64>> =
+        load.steps.iter().map(|step| step.times.get("complete").map(pick)).collect();
+    values.filter(|values| values.len() == steps && values.iter().all(|&value| value > 0.0))
+}
+
+fn judged(
+    design: &CurveDesign,
+    (variant, metric): (&str, &str),
+    clients: &[u32],
+    blocks: &[Option<Block>],
+    margin: f64,
+) -> Curve {
+    let ln = |block: &Block| block.iter().map(|(base, other)| (other / base).ln()).collect();
+    let differences: Vec<Option<Vec<f64>>> =
+        blocks.iter().map(|block| block.as_ref().map(ln)).collect();
+    let found = design.judge(&differences, ((-margin).ln_1p(), margin.ln_1p()));
+    let of = |value: &dyn Fn(&Block) -> (f64, f64)| {
+        Pairs::new(metric, blocks.iter().map(|block| block.as_ref().map(value)).collect())
+    };
+    let whole = of(&|block| {
+        let mean = |pick: fn(&(f64, f64)) -> f64| {
+            (block.iter().map(|pair| pick(pair).ln()).sum::<f64>() / block.len() as f64).exp()
+        };
+        (mean(|pair| pair.0), mean(|pair| pair.1))
+    });
+    let step = |(at, judged): (usize, &Judged)| {
+        let (verdict, estimate) = told(metric, judged, &of(&|block| block[at]));
+        StepConclusion { clients: clients[at], verdict, estimate }
+    };
+    let steps = found.steps.iter().enumerate().map(step).collect();
+    let (verdict, estimate) = told(metric, &found.area, &whole);
+    let blocks = blocks.iter().flatten().count() as u32;
+    Curve {
+        variant: variant.to_owned(),
+        metric: metric.to_owned(),
+        blocks,
+        verdict,
+        estimate,
+        steps,
+    }
+}
+
+fn told(metric: &str, judged: &Judged, pairs: &Pairs) -> (Verdict, Option<Estimate>) {
+    let verdict = family(metric).verdict(judged.finding);
+    (verdict, judged.look.and_then(|look| estimate(pairs, look)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::analysis::pairs::tests::trial;
+    use crate::core::LoadReport;
+    use crate::core::load::StepReport;
+    use carat_stats::simulate::Source;
+
+    /// Four steps of 100 connections each; the variant is slower by a fifth from the third on.
+    fn trials(blocks: u32) -> Vec<Trial> {
+        let mut source = Source::new(6);
+        let mut trials = Vec::new();
+        for block in 1..=blocks {
+            for (variant, late) in [("default", 1.0), ("trim", 1.2)] {
+                let mut one = trial(block, variant, &[]);
+                let step = |step: u32| {
+                    let factor = if step > 2 { late } else { 1.0 };
+                    let p50 = 0.01 * f64::from(step) * factor * (1.0 + 0.01 * source.normal());
+                    let times = Times { p50, p95: 2.0 * p50, ..Times::default() };
+                    let times = [("complete".to_owned(), times)].into();
+                    StepReport { clients: 100 * step, times, ..StepReport::default() }
+                };
+                let steps = (1..=4).map(step).collect();
+                one.load = Some(LoadReport { steps, ..LoadReport::default() });
+                trials.push(one);
+            }
+        }
+        trials
+    }
+
+    #[test]
+    fn a_difference_at_late_steps_is_told_there_and_over_the_whole() {
+        let question = Question { margin: 0.05, ..Question::new(&["default", "trim"], "errors") };
+        let found = curves(&question, &trials(12));
+        assert_eq!(found.len(), 2);
+        let p95 = &found[1];
+        assert_eq!((p95.metric.as_str(), p95.blocks), ("broadcast.complete.p95", 12));
+        assert_eq!(p95.verdict, Verdict::Slower);
+        let ratio = p95.estimate.unwrap().ratio;
+        assert!((ratio - 0.095).abs() < 0.02, "the geometric mean of 0, 0, 20 and 20 %: {ratio}");
+        let verdicts: Vec<Verdict> = p95.steps.iter().map(|step| step.verdict).collect();
+        assert_eq!(verdicts[2..], [Verdict::Slower, Verdict::Slower]);
+        assert!(verdicts[..2].iter().all(|v| *v != Verdict::Slower), "{verdicts:?}");
+        assert_eq!(p95.steps[3].clients, 400);
+        let (low, high) = p95.steps[3].estimate.unwrap().ratio_interval;
+        assert!(low < 0.2 && 0.2 < high && low > 0.1, "{low} {high}");
+    }
+
+    #[test]
+    fn a_block_that_lacks_a_step_and_a_load_without_steps_do_not_count() {
+        let question = Question::new(&["default", "trim"], "errors");
+        let mut run = trials(9);
+        run[0].load.as_mut().unwrap().steps.pop();
+        assert_eq!(curves(&question, &run)[0].blocks, 8);
+        run.iter_mut().for_each(|trial| trial.load = Some(LoadReport::default()));
+        assert!(curves(&question, &run).is_empty());
+    }
+}

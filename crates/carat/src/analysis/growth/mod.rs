@@ -1,0 +1,150 @@
+//! What the memory of one long run does, part by part.
+//!
+//! A process can look undecided while a part of it is clear: Ruby's heap grows in slabs, but the number of
+//! objects that survive grows with every object kept. So each part is classified by itself, against the requests answered wherever
+//! they are known, and the innermost part that grows names the cause.
+
+mod asymptote;
+mod recording;
+mod series;
+mod trials;
+mod words;
+
+pub use recording::of_recording;
+pub use trials::{of_variant, of_variants};
+pub use words::{cause, found, sentence};
+
+use crate::core::{GrowthKind, Part, PartGrowth, Progress};
+use asymptote::asymptote;
+use carat_stats::growth::{Kind, classify};
+use series::{Series, is_seen};
+
+/// Growth by less than this share of the present amount in a day does not matter.
+const DAILY: f64 = 0.1;
+const DAY_S: f64 = 86_400.0;
+/// Full collections within the part of a run that is judged, below which kept objects are not called a leak: in
+/// between objects that died old pile up, and look like one.
+const FULL_COLLECTIONS: f64 = 3.0;
+
+/// Classifies one part; `series` holds pairs of progress so far and amount (bytes or slots), in order.
+pub fn classify_part(part: Part, progress: Progress, series: &[(f64, f64)]) -> PartGrowth {
+    let level = series.last().map_or(0.0, |last| last.1);
+    let growth = classify(series, tolerance(part, progress, level));
+    let kind = match growth.kind {
+        Kind::Flat => GrowthKind::Flat,
+        Kind::LevellingOff => GrowthKind::LevellingOff,
+        Kind::Linear => GrowthKind::Linear,
+        Kind::Stepwise => GrowthKind::Stepwise,
+        Kind::Undecided => GrowthKind::Undecided,
+    };
+    let levels = kind == GrowthKind::LevellingOff;
+    PartGrowth {
+        part,
+        kind,
+        progress,
+        over: growth.requests,
+        rate: growth.rate,
+        interval: growth.interval,
+        at_most: growth.at_most,
+        asymptote: levels.then(|| asymptote(series)).flatten(),
+        step: growth.step.filter(|_| kind == GrowthKind::Stepwise),
+        oscillating: growth.oscillating,
+        needed: growth.needed,
+    }
+}
+
+/// Classifies every part that was seen often enough, the kept objects of so many runs last.
+pub(crate) fn classify_all(
+    progress: Progress,
+    parts: impl IntoIterator<Item = (Part, Series)>,
+    (kept_after_major, kept): (&Series, &Series),
+    runs: usize,
+) -> Vec<PartGrowth> {
+    let mut found: Vec<PartGrowth> = parts
+        .into_iter()
+        .filter(|(_, series)| is_seen(series))
+        .map(|(part, series)| classify_part(part, progress, &series))
+        .collect();
+    if is_seen(kept) {
+        found.push(classify_kept(progress, kept_after_major, kept, runs));
+    }
+    found
+}
+
+/// Classifies kept objects: right after full collections where those suffice, else after every collection.
+fn classify_kept(
+    progress: Progress,
+    after_major: &[(f64, f64)],
+    after_any: &[(f64, f64)],
+    runs: usize,
+) -> PartGrowth {
+    let clean = classify_part(Part::KeptObjects, progress, after_major);
+    if clean.kind != GrowthKind::Undecided {
+        return clean;
+    }
+    let mut found = classify_part(Part::KeptObjects, progress, after_any);
+    let judged = after_major.iter().filter(|point| point.0 >= found.over / 8.0).count();
+    if found.kind == GrowthKind::Linear && (judged as f64) < FULL_COLLECTIONS * runs as f64 {
+        found.kind = GrowthKind::Undecided;
+        found.needed = Some(2.0 * found.over);
+    }
+    found
+}
+
+/// The rate below which growth does not matter: 4 bytes, or a tenth of a slot, per request; per second a tenth of the
+/// level in a day.
+fn tolerance(part: Part, progress: Progress, level: f64) -> f64 {
+    match (progress, part) {
+        (Progress::Requests, Part::KeptObjects) => 0.1,
+        (Progress::Requests, _) => 4.0,
+        (Progress::Seconds, _) => level * DAILY / DAY_S,
+    }
+}
+
+/// The part that explains growth best: the innermost one that grows linearly, `None` where none does.
+///
+/// Kept objects fill slots, slots fill memory: the innermost names the cause.
+pub fn culprit(parts: &[PartGrowth]) -> Option<&PartGrowth> {
+    let inward =
+        [Part::KeptObjects, Part::MallocLive, Part::MallocFree, Part::Private, Part::Memory];
+    let grows = |part: Part| {
+        parts.iter().find(|found| found.part == part && found.kind == GrowthKind::Linear)
+    };
+    inward.into_iter().find_map(grows)
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use carat_stats::simulate::{Noise, Source};
+
+    /// A straight line from `from` over 200,000 requests or seconds.
+    pub(crate) fn line(from: f64, slope: f64) -> Vec<(f64, f64)> {
+        (1..=200).map(|i| f64::from(i) * 1000.0).map(|x| (x, from + slope * x)).collect()
+    }
+
+    #[test]
+    fn the_innermost_part_that_grows_is_the_culprit() {
+        let slots = classify_part(Part::KeptObjects, Progress::Requests, &line(4e5, 1.0));
+        let memory = classify_part(Part::Memory, Progress::Requests, &line(7e7, 40.0));
+        let malloc = classify_part(Part::MallocLive, Progress::Requests, &line(7e7, 0.0));
+        let parts = [memory, malloc, slots];
+        assert_eq!(culprit(&parts).map(|found| found.part), Some(Part::KeptObjects));
+        assert_eq!(culprit(&[malloc]), None);
+    }
+
+    #[test]
+    fn slots_that_grow_only_between_full_collections_are_no_leak_yet() {
+        let mut source = Source::new(8);
+        let noise = Noise::Normal.draw(200, &mut source);
+        let rising: Vec<(f64, f64)> =
+            line(4e5, 0.5).iter().zip(noise).map(|(&(x, y), n)| (x, y + 500.0 * n)).collect();
+        let every = |n: usize| -> Vec<(f64, f64)> { rising.iter().copied().step_by(n).collect() };
+        let few = classify_kept(Progress::Requests, &every(90), &rising, 1);
+        assert_eq!((few.kind, few.needed), (GrowthKind::Undecided, Some(400_000.0)));
+        let enough = classify_kept(Progress::Requests, &every(20), &rising, 1);
+        assert_eq!(enough.kind, GrowthKind::Linear);
+        let (low, high) = enough.interval.unwrap();
+        assert!(low < 0.5 && 0.5 < high, "{enough:?}");
+    }
+}

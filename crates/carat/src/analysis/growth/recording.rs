@@ -1,0 +1,159 @@
+//! The growth of a recording.
+
+use crate::analysis::growth::classify_all;
+use crate::analysis::growth::series::{Placed, bytes, kept, kept_after_major};
+use crate::core::memory::followed;
+use crate::core::{Bytes, GrowthKind, Part, PartGrowth, Progress, Recording, Sample};
+
+/// Sharing that fell by less than this share of the tree has not eroded.
+const ERODED: f64 = 0.05;
+
+/// The growth of every part that was seen often enough: per request over the load where carat drove one, else per second.
+pub fn of_recording(recording: &Recording) -> Vec<PartGrowth> {
+    let samples = &recording.samples;
+    let (progress, placed) = placed(samples);
+    let memory = followed(samples);
+    let parts = [
+        (Part::Memory, bytes(&placed, memory)),
+        (Part::Private, bytes(&placed, |sample| sample.uss)),
+        (Part::MallocLive, bytes(&placed, |sample| sample.inside?.malloc_live)),
+        (Part::MallocFree, bytes(&placed, |sample| sample.inside?.malloc_free)),
+    ];
+    let kept = (&kept_after_major(&placed), &kept(&placed));
+    let mut found = classify_all(progress, parts, kept, 1);
+    found.extend(erosion(samples));
+    found
+}
+
+/// The samples that growth is told from, each with how far the run was then.
+fn placed(samples: &[Sample]) -> (Progress, Vec<Placed<'_>>) {
+    let driven: Vec<Placed<'_>> =
+        samples.iter().filter_map(|sample| Some((sample.answered? as f64, sample))).collect();
+    if driven.last().is_some_and(|last| last.0 > 0.0) {
+        return (Progress::Requests, driven);
+    }
+    let seconds = |sample: &Sample| sample.at_ms as f64 / 1e3;
+    (Progress::Seconds, samples.iter().map(|sample| (seconds(sample), sample)).collect())
+}
+
+/// Memory that was shared after the fork and is private now, while the tree's processes stayed the same.
+fn erosion(samples: &[Sample]) -> Option<PartGrowth> {
+    let known: Vec<(&Sample, Bytes)> =
+        samples.iter().filter_map(|sample| Some((sample, sample.shared?))).collect();
+    let processes = known.last()?.0.processes;
+    let steady: Vec<&(&Sample, Bytes)> =
+        known.iter().rev().take_while(|(sample, _)| sample.processes == processes).collect();
+    let (last, first) = (steady.first()?, steady.last()?);
+    let lost = first.1.saturating_sub(last.1);
+    let gained = last.0.uss?.saturating_sub(first.0.uss?);
+    let matters = lost.0 as f64 > ERODED * last.0.pss?.0 as f64 && gained.0 > 0;
+    let over = last.0.at_ms.saturating_sub(first.0.at_ms) as f64 / 1e3;
+    (processes > 1 && matters).then(|| PartGrowth {
+        part: Part::Shared,
+        kind: GrowthKind::SharingEroding,
+        progress: Progress::Seconds,
+        over,
+        rate: None,
+        interval: None,
+        at_most: None,
+        asymptote: None,
+        step: Some(-(lost.0 as f64)),
+        oscillating: false,
+        needed: None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::core::InsideSample;
+    use crate::core::recording::Head;
+
+    const MB: f64 = 1e6;
+
+    fn recording(seconds: u64, processes: u32, pss: impl Fn(f64) -> f64) -> Recording {
+        let sample = |second: u64| {
+            // A wobble of a few pages, as every real server has.
+            let wobble = f64::from((second * 7919 % 13) as u32) * 4096.0;
+            let bytes = Bytes((pss(second as f64) + wobble) as u64);
+            let (at_ms, pss, uss) = (second * 1000, Some(bytes), Some(bytes));
+            Sample { at_ms, processes, pss, uss, ..Sample::default() }
+        };
+        let head = Head { schema: String::new(), what: "puma".into(), started_ms: 0 };
+        Recording { samples: (0..seconds).map(sample).collect(), ..Recording::new(head) }
+    }
+
+    fn found(recording: &Recording, part: Part) -> PartGrowth {
+        of_recording(recording).into_iter().find(|growth| growth.part == part).unwrap()
+    }
+
+    #[test]
+    fn a_leak_has_a_rate_and_a_warm_up_has_a_level() {
+        let leak = found(&recording(1000, 1, |x| 60.0 * MB + 20_000.0 * x), Part::Memory);
+        assert_eq!((leak.kind, leak.progress), (GrowthKind::Linear, Progress::Seconds), "{leak:?}");
+        let (low, high) = leak.interval.unwrap();
+        assert!(low < 20_000.0 && 20_000.0 < high, "{leak:?}");
+        let warm = recording(1000, 1, |x| 80.0 * MB - 20.0 * MB * (-x / 150.0).exp());
+        let warm = found(&warm, Part::Memory);
+        assert_ne!(warm.kind, GrowthKind::Linear, "{warm:?}");
+        if let Some(level) = warm.asymptote {
+            assert!((level - 80.0 * MB).abs() < MB, "{warm:?}");
+        }
+    }
+
+    #[test]
+    fn where_load_is_driven_growth_is_per_request_however_uneven_the_load() {
+        // Ten seconds of boot, then a server that slows down: 300 requests a second falling to 100.
+        let served = |second: f64| (300.0 * second - 0.1 * second * second).max(0.0);
+        let mut recording = recording(1010, 1, |x| 60.0 * MB + 16.0 * served((x - 10.0).max(0.0)));
+        for sample in &mut recording.samples[10..] {
+            sample.answered = Some(served(sample.at_ms as f64 / 1e3 - 10.0) as u64);
+        }
+        let leak = found(&recording, Part::Memory);
+        assert_eq!((leak.kind, leak.progress), (GrowthKind::Linear, Progress::Requests));
+        let (low, high) = leak.interval.unwrap();
+        assert!(low < 16.0 && 16.0 < high && high - low < 4.0, "{leak:?}");
+        assert!((leak.over - 200e3).abs() < 1e3, "{leak:?}");
+    }
+
+    #[test]
+    fn kept_objects_are_found_where_memory_only_jumps() {
+        // The heap grows by 8 MB whenever it is full.
+        let objects = |x: f64| 400e3 + 50.0 * x;
+        let wobble = |second: u64| (second * 7919 % 13) as f64;
+        let mut recording =
+            recording(1000, 1, |x| 60.0 * MB + (objects(x) * 40.0 / 8e6).ceil() * 8.0 * MB);
+        for (second, sample) in (0..).zip(&mut recording.samples) {
+            sample.answered = Some(100 * second);
+            sample.inside = Some(InsideSample {
+                probes: 1,
+                major_gcs: Some(second / 20),
+                kept_objects: Some(objects(second as f64 + wobble(second)) as u64),
+                ..InsideSample::default()
+            });
+        }
+        let parts = of_recording(&recording);
+        let of = |part| parts.iter().find(|found| found.part == part).unwrap();
+        assert_ne!(of(Part::Memory).kind, GrowthKind::Linear);
+        assert_eq!(of(Part::KeptObjects).kind, GrowthKind::Linear, "{:?}", of(Part::KeptObjects));
+        assert!((of(Part::KeptObjects).rate.unwrap() - 0.5).abs() < 0.05);
+        let culprit = crate::analysis::growth::culprit(&parts).unwrap();
+        assert_eq!(culprit.part, Part::KeptObjects);
+    }
+
+    #[test]
+    fn sharing_that_turns_private_is_erosion_and_not_growth() {
+        let mut recording = recording(100, 5, |_| 400.0 * MB);
+        for sample in &mut recording.samples {
+            let lost = sample.at_ms * 1000;
+            sample.shared = Some(Bytes(200_000_000 - lost));
+            sample.uss = Some(Bytes(200_000_000 + lost));
+        }
+        let erodes = |recording: &Recording| {
+            of_recording(recording).iter().any(|found| found.kind == GrowthKind::SharingEroding)
+        };
+        assert!(erodes(&recording));
+        recording.samples.iter_mut().for_each(|sample| sample.shared = Some(Bytes(200_000_000)));
+        assert!(!erodes(&recording));
+    }
+}

@@ -1,0 +1,207 @@
+//! Growth in words, the same in terminal and page.
+
+use crate::analysis::growth::culprit;
+use crate::core::{Bytes, GrowthKind, Part, PartGrowth, Progress};
+
+/// What is found of a part, in one sentence without a full stop.
+pub fn sentence(growth: &PartGrowth) -> String {
+    format!("{} {}", noun(growth.part), found(growth))
+}
+
+/// What is found, to stand after the name of the part.
+pub fn found(growth: &PartGrowth) -> String {
+    let per = growth.progress.unit();
+    let length = length(growth.progress, growth.over);
+    let at_most = growth
+        .at_most
+        .map(|most| format!(" (at most {} per {per})", rate(growth.part, most.max(0.0))))
+        .unwrap_or_default();
+    let text = match growth.kind {
+        GrowthKind::Flat => format!("is flat over {length}{at_most}"),
+        GrowthKind::LevellingOff => {
+            let towards = growth.asymptote.map(|level| amount(growth.part, level));
+            let towards = towards.map(|level| format!(" towards {level}")).unwrap_or_default();
+            format!(
+                "is levelling off{towards} over {length}: each doubling of the work adds less than \
+                 twice as much{at_most}"
+            )
+        }
+        GrowthKind::Linear => {
+            let by = growth.rate.map_or_else(String::new, |by| by_rate(growth, by));
+            format!("grows by {by} ({}, {length})", interval(growth))
+        }
+        GrowthKind::Stepwise => format!(
+            "made one step of {} in {length} and does not grow beside it{at_most}",
+            amount(growth.part, growth.step.unwrap_or(0.0))
+        ),
+        GrowthKind::SharingEroding => format!(
+            "erodes: {} that was shared after the fork is private now",
+            amount(growth.part, growth.step.unwrap_or(0.0).abs())
+        ),
+        GrowthKind::Undecided => {
+            let needed = growth.needed.map(|n| self::length(growth.progress, n));
+            let needed = needed.map(|n| format!("; about {n} would decide")).unwrap_or_default();
+            format!("is undecided after {length} ({}{needed})", interval(growth))
+        }
+    };
+    match growth.oscillating {
+        true => format!("{text}; it rises and falls like a saw"),
+        false => text,
+    }
+}
+
+/// Why memory grows, from the innermost part that does, in one sentence without a full stop; `None` where nothing
+/// grows linearly or nothing but the whole was seen.
+pub fn cause(parts: &[PartGrowth]) -> Option<String> {
+    let guilty = culprit(parts)?;
+    let is_decided = |part: Part| {
+        parts.iter().any(|found| found.part == part && found.kind != GrowthKind::Undecided)
+    };
+    let text = match guilty.part {
+        Part::KeptObjects => {
+            "Ruby objects that are kept: a cache without a limit, or something that still refers to them"
+        }
+        Part::MallocLive => {
+            "memory from malloc that is not freed: contents of kept objects, a native extension, or garbage that no full collection has met"
+        }
+        Part::MallocFree => {
+            "free memory inside malloc, which is fragmentation and no leak: try `arena_max`, `trim` or another `allocator`"
+        }
+        _ if is_decided(Part::KeptObjects) && is_decided(Part::MallocLive) => {
+            "neither the number of kept objects nor what malloc counts: look at the ledger"
+        }
+        _ if is_decided(Part::KeptObjects) => {
+            "not the number of kept objects; their contents, a native extension or malloc's free memory: `carat record --load` would tell"
+        }
+        _ => return None,
+    };
+    let rate = guilty.rate.map(|by| format!(" ({})", by_rate(guilty, by))).unwrap_or_default();
+    Some(format!("what grows: {text}{rate}"))
+}
+
+fn noun(part: Part) -> &'static str {
+    match part {
+        Part::Memory => "memory",
+        Part::Private => "private memory",
+        Part::Shared => "sharing",
+        Part::KeptObjects => "the number of kept objects",
+        Part::MallocLive => "malloc's live memory",
+        Part::MallocFree => "malloc's free memory",
+    }
+}
+
+/// A rate with its unit; seconds are also told as days.
+fn by_rate(growth: &PartGrowth, by: f64) -> String {
+    let text = format!("{} per {}", rate(growth.part, by), growth.progress.unit());
+    match growth.progress {
+        Progress::Requests => text,
+        Progress::Seconds => format!("{text}, {} per day", rate(growth.part, by * 86_400.0)),
+    }
+}
+
+fn rate(part: Part, rate: f64) -> String {
+    match part {
+        Part::KeptObjects => format!("{rate:.2} objects"),
+        _ if rate.abs() < 1000.0 => format!("{rate:.1} B"),
+        _ => amount(part, rate),
+    }
+}
+
+fn amount(part: Part, amount: f64) -> String {
+    let sign = if amount < 0.0 { "-" } else { "" };
+    match part {
+        Part::KeptObjects => format!("{amount:.0} objects"),
+        _ => format!("{sign}{}", Bytes(amount.abs() as u64)),
+    }
+}
+
+fn length(progress: Progress, amount: f64) -> String {
+    format!("{} {}s", thousands(amount), progress.unit())
+}
+
+fn interval(growth: &PartGrowth) -> String {
+    match growth.interval {
+        Some((low, high)) => format!(
+            "{} to {} per {}, 90 % interval",
+            rate(growth.part, low),
+            rate(growth.part, high),
+            growth.progress.unit()
+        ),
+        None => "too few samples for an interval".to_owned(),
+    }
+}
+
+/// A count with its thousands apart: `48,000`.
+fn thousands(amount: f64) -> String {
+    let plain = format!("{amount:.0}");
+    let mut text = String::new();
+    for (i, digit) in plain.chars().enumerate() {
+        if i > 0 && (plain.len() - i).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::analysis::growth::classify_part;
+    use crate::analysis::growth::tests::line;
+    use carat_stats::simulate::{Shape, Soak, Source};
+
+    #[test]
+    fn growth_is_told_with_its_rate_and_interval() {
+        let run = Soak::new(Shape::Flat, 16.0, 400e3).run(&mut Source::new(3));
+        let leak = classify_part(Part::Memory, Progress::Requests, &run);
+        assert_eq!(leak.kind, GrowthKind::Linear);
+        let text = sentence(&leak);
+        assert!(
+            text.starts_with("memory grows by 1") && text.ends_with("400,000 requests)"),
+            "{text}"
+        );
+        assert!(text.contains("B per request, 90 % interval"), "{text}");
+    }
+
+    #[test]
+    fn no_growth_is_told_with_its_bound() {
+        let flat = classify_part(Part::MallocFree, Progress::Seconds, &line(5e6, 0.0));
+        let want = "malloc's free memory is flat over 200,000 seconds (at most 0.0 B per second)";
+        assert_eq!(sentence(&flat), want);
+    }
+
+    #[test]
+    fn growth_over_time_is_also_told_by_the_day() {
+        let leak = classify_part(Part::Memory, Progress::Seconds, &line(7e7, 2000.0));
+        let want = "grows by 2.0 kB per second, 172.8 MB per day (2.0 kB to 2.0 kB per second, \
+                    90 % interval, 200,000 seconds)";
+        assert_eq!(found(&leak), want);
+    }
+
+    #[test]
+    fn too_little_says_how_much_is_needed() {
+        let short = classify_part(Part::Memory, Progress::Requests, &line(7e7, 9.0)[..5]);
+        let want = "memory is undecided after 5,000 requests (too few samples for an interval; about \
+                    10,000 requests would decide)";
+        assert_eq!(sentence(&short), want);
+    }
+
+    #[test]
+    fn the_cause_is_named_where_something_inside_was_seen() {
+        let of = |part, slope| classify_part(part, Progress::Requests, &line(7e7, slope));
+        let (memory, slots) = (of(Part::Memory, 40.0), of(Part::KeptObjects, 1.0));
+        let told = cause(&[memory, slots]).unwrap();
+        assert!(told.starts_with("what grows: Ruby objects that are kept"), "{told}");
+        assert!(told.ends_with("(1.00 objects per request)"), "{told}");
+        let free = cause(&[memory, of(Part::MallocFree, 30.0)]).unwrap();
+        assert!(free.contains("no leak"), "{free}");
+        let calm = of(Part::KeptObjects, 0.0);
+        let neither = cause(&[memory, of(Part::MallocLive, 0.0), calm]).unwrap();
+        assert!(neither.contains("neither the number of kept objects"), "{neither}");
+        let not_objects = cause(&[memory, calm]).unwrap();
+        assert!(not_objects.contains("not the number of kept objects"), "{not_objects}");
+        assert_eq!(cause(&[memory]), None);
+        assert_eq!(cause(&[of(Part::Memory, 0.0), of(Part::KeptObjects, 0.0)]), None);
+    }
+}

@@ -1,0 +1,253 @@
+//! What a reader should know before trusting a judgement.
+
+use crate::analysis::noun::noun;
+use crate::core::metric::requests_needed;
+use std::fmt;
+
+/// Something that weakens a judgement; its text ends with what to do.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Warning {
+    /// A variant's trials failed too often to compare it.
+    Fails {
+        /// The variant.
+        variant: String,
+        /// Trials that crashed, were killed or never became ready.
+        failed: u32,
+        /// Its scored trials.
+        trials: u32,
+    },
+    /// A variant's trials fail at another rate than the baseline's.
+    FailsDifferently {
+        /// The variant.
+        variant: String,
+        /// Its failed trials and all its scored trials.
+        of_variant: (u32, u32),
+        /// The baseline's failed trials and all its scored trials.
+        of_baseline: (u32, u32),
+        /// Fisher's exact p value, not corrected for anything.
+        p: f64,
+    },
+    /// Too many blocks were lost.
+    UnfitMachine {
+        /// Blocks in which some trial did not count.
+        dropped: u32,
+        /// Blocks that were run.
+        blocks: u32,
+    },
+    /// Memory still rose when the load ended.
+    StillRising {
+        /// The variant.
+        variant: String,
+        /// Rise over the last eighth of the load, as a fraction.
+        rise: f64,
+    },
+    /// The values of a variant fall into two groups.
+    TwoGroups {
+        /// The variant.
+        variant: String,
+        /// The metric.
+        metric: String,
+        /// Share of the trials in the upper group.
+        upper: f64,
+        /// Distance of the two groups as a fraction of the lower.
+        gap: f64,
+    },
+    /// The typical trial and the mean tell different stories.
+    ShapesDiffer {
+        /// The variant.
+        variant: String,
+        /// The metric.
+        metric: String,
+        /// Difference of the typical pair, as a fraction.
+        typical: f64,
+        /// Difference on average, as a fraction.
+        mean: f64,
+    },
+    /// The baseline changed steadily while the experiment ran.
+    Drift {
+        /// The metric.
+        metric: String,
+        /// Change of the baseline from first to last block, as a fraction.
+        change: f64,
+    },
+    /// The differences of neighbouring blocks agree.
+    NeighboursAgree {
+        /// The variant.
+        variant: String,
+        /// The metric.
+        metric: String,
+        /// Their correlation.
+        correlation: f64,
+    },
+    /// No trial has a value of a deciding metric.
+    Unmeasured {
+        /// The metric.
+        metric: String,
+    },
+    /// A percentile rests on too few requests.
+    FewRequests {
+        /// The metric.
+        metric: String,
+        /// Fewest requests of a trial.
+        requests: u64,
+        /// Requests that the percentile needs at least.
+        needed: u64,
+    },
+}
+
+impl fmt::Display for Warning {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Fails { variant, failed, trials } => write!(
+                f,
+                "{variant}: {failed} of {trials} trials failed, so its figures speak only for the \
+                 trials that survived; read the log of a failed trial first"
+            ),
+            Self::FailsDifferently { variant, of_variant, of_baseline, p } => write!(
+                f,
+                "{variant}: {} of {} trials failed, of the baseline's {} of {} (p = {p:.3}, \
+                 exploratory); read the logs of the failed trials before trusting its figures",
+                of_variant.0, of_variant.1, of_baseline.0, of_baseline.1
+            ),
+            Self::UnfitMachine { dropped, blocks } => write!(
+                f,
+                "{dropped} of {blocks} blocks did not count; run on a quieter machine or lighten \
+                 the load"
+            ),
+            Self::StillRising { variant, rise } => write!(
+                f,
+                "{variant}: memory still rose by {} over the last eighth of the load; raise \
+                 `requests` until it levels off, or compare growth with `carat record`",
+                percent(*rise)
+            ),
+            Self::TwoGroups { variant, metric, upper, gap } => write!(
+                f,
+                "{variant}: {} falls into two groups, {:.0} % of the trials lie {} above the rest; \
+                 look at the single trials, a difference may be one of shares and not of sizes",
+                noun(metric),
+                100.0 * upper,
+                percent(*gap)
+            ),
+            other => other.fmt_of_pairs(f),
+        }
+    }
+}
+
+impl Warning {
+    fn fmt_of_pairs(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::ShapesDiffer { variant, metric, typical, mean } => write!(
+                f,
+                "{variant}: the typical trial differs by {} in {}, the average by {}; some trials \
+                 are of another kind, look at the largest ones",
+                signed(*typical),
+                noun(metric),
+                signed(*mean)
+            ),
+            Self::Drift { metric, change } => write!(
+                f,
+                "the baseline's {} drifted by {} while the experiment ran; differences within \
+                 blocks are safe, do not compare its absolute figures with other experiments",
+                noun(metric),
+                signed(*change)
+            ),
+            Self::NeighboursAgree { variant, metric, correlation } => write!(
+                f,
+                "{variant}: differences in {} of neighbouring blocks agree (correlation \
+                 {correlation:.2}), so intervals may be too narrow; let the machine cool down \
+                 between trials, or repeat the experiment another day",
+                noun(metric)
+            ),
+            Self::FewRequests { metric, requests, needed }
+                if *requests < requests_needed(metric) =>
+            {
+                write!(
+                    f,
+                    "{} is unknown: {requests} requests a trial leave too few beyond it; raise \
+                     `requests` to at least {needed}",
+                    noun(metric)
+                )
+            }
+            Self::FewRequests { metric, requests, needed } => write!(
+                f,
+                "{} rests on {requests} requests a trial; raise `requests` to at least {needed}",
+                noun(metric)
+            ),
+            Self::Unmeasured { metric } => write!(
+                f,
+                "no trial has a value of `{metric}`; choose another primary metric, for a server of \
+                 several processes `memory.pss.final` instead of `memory.rss.final`"
+            ),
+            _ => Ok(()),
+        }
+    }
+}
+
+fn percent(share: f64) -> String {
+    format!("{:.2} %", 100.0 * share)
+}
+
+fn signed(share: f64) -> String {
+    let sign = if share < 0.0 { "−" } else { "+" };
+    format!("{sign}{}", percent(share.abs()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_warning_says_what_to_do() {
+        let (variant, metric) = ("jemalloc".to_owned(), "memory.pss.final".to_owned());
+        for (warning, what) in [
+            (Warning::Fails { variant: variant.clone(), failed: 3, trials: 4 }, "read the log"),
+            (
+                Warning::FailsDifferently {
+                    variant: variant.clone(),
+                    of_variant: (6, 20),
+                    of_baseline: (0, 20),
+                    p: 0.02,
+                },
+                "read the logs",
+            ),
+            (Warning::UnfitMachine { dropped: 5, blocks: 20 }, "quieter machine"),
+            (Warning::StillRising { variant: variant.clone(), rise: 0.01 }, "raise `requests`"),
+            (
+                Warning::TwoGroups {
+                    variant: variant.clone(),
+                    metric: metric.clone(),
+                    upper: 0.33,
+                    gap: 0.01,
+                },
+                "look at the single trials",
+            ),
+            (
+                Warning::ShapesDiffer {
+                    variant: variant.clone(),
+                    metric: metric.clone(),
+                    typical: -0.01,
+                    mean: 0.02,
+                },
+                "look at the largest",
+            ),
+            (Warning::Drift { metric: metric.clone(), change: 0.03 }, "do not compare"),
+            (
+                Warning::NeighboursAgree { variant, metric: metric.clone(), correlation: 0.5 },
+                "cool down",
+            ),
+            (Warning::Unmeasured { metric: metric.clone() }, "choose another"),
+            (Warning::FewRequests { metric, requests: 50, needed: 200 }, "rests on 50 requests"),
+            (
+                Warning::FewRequests {
+                    metric: "latency.p99.9".to_owned(),
+                    requests: 6000,
+                    needed: 10_000,
+                },
+                "p99.9 latency is unknown: 6000 requests",
+            ),
+        ] {
+            let text = warning.to_string();
+            assert!(text.contains(what) && !text.ends_with('.'), "{text}");
+        }
+    }
+}

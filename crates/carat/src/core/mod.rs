@@ -1,0 +1,30 @@
+//! Plain data that every layer speaks: units, metrics, samples, trials, results.
+//!
+//! Nothing here touches the world and nothing here computes more than its own units.
+
+pub mod growth;
+pub mod ledger;
+pub mod load;
+pub mod load_table;
+pub mod memory;
+pub mod metric;
+pub mod outcome;
+pub mod recording;
+pub mod results;
+pub mod span;
+pub mod units;
+
+pub use growth::{GrowthKind, Part, PartGrowth, Progress, VariantGrowth};
+pub use ledger::Ledger;
+pub use load::{LoadFlag, LoadReport, LoadSpec, Severity};
+pub use load_table::{CableTable, HttpTable, LoadTable, RouteTable};
+pub use memory::{CgroupSample, InsideSample, MemberSample, Sample, SamplerCost};
+pub use metric::{Better, METRICS, MetricInfo, Unit};
+pub use outcome::Outcome;
+pub use recording::Recording;
+pub use results::{
+    Conclusion, Curve, Estimate, ExperimentInfo, Results, Role, StepConclusion, Trial, Variant,
+    Verdict,
+};
+pub use span::Span;
+pub use units::Bytes;

@@ -1,0 +1,370 @@
+//! What a ledger suggests to try, each finding with its evidence.
+//!
+//! A finding is a reason for an experiment and never its result: what a setting saves, and at what cost, only
+//! `carat compare` can say. Every code is documented in `docs/memory.md`.
+
+use crate::core::Bytes;
+use crate::core::ledger::{Ledger, PartKind, ProcessLedger};
+use serde::Serialize;
+
+/// Something in a ledger that a setting might change.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Finding {
+    /// Stable code, such as `arenas`.
+    pub code: &'static str,
+    /// What was seen, with figures.
+    pub evidence: String,
+    /// What to do.
+    pub remedy: String,
+    /// The setting to try, by the name and value of the catalogue.
+    pub setting: Option<(&'static str, String)>,
+    /// The most that it could save, in bytes of PSS, where the ledger says.
+    pub at_most: Option<Bytes>,
+}
+
+/// A part below this share of the whole is not worth a trial.
+const WORTHWHILE: f64 = 0.05;
+/// Share of free slots from which a heap counts as fragmented.
+const FRAGMENTED: f64 = 0.3;
+/// A main arena and this many others are what `arena_max = 2` to `4` would leave.
+const FEW_ARENAS: usize = 4;
+/// A worker that shares less than this much of its memory has little left of the fork.
+const LITTLE_SHARED: f64 = 0.25;
+
+/// Every finding that the ledger supports, the largest possible saving first.
+pub fn findings(ledger: &Ledger) -> Vec<Finding> {
+    let mut found: Vec<Finding> = [
+        unused_allocator(ledger),
+        arenas(ledger),
+        free_malloc(ledger),
+        free_slots(ledger),
+        empty_pages(ledger),
+        eroded_sharing(ledger),
+        stacks(ledger),
+        huge_pages(ledger),
+        swap(ledger),
+    ]
+    .into_iter()
+    .flatten()
+    .collect();
+    found.sort_by_key(|finding| std::cmp::Reverse(finding.at_most));
+    found
+}
+
+fn worthwhile(ledger: &Ledger, bytes: Bytes) -> bool {
+    bytes.0 as f64 >= ledger.pss.0 as f64 * WORTHWHILE
+}
+
+fn share(ledger: &Ledger, bytes: Bytes) -> f64 {
+    100.0 * bytes.0 as f64 / ledger.pss.0.max(1) as f64
+}
+
+fn part(ledger: &Ledger, kind: PartKind) -> Bytes {
+    ledger.part(kind).map(|part| part.pss).unwrap_or_default()
+}
+
+fn is_glibc(process: &ProcessLedger) -> bool {
+    process.allocator.active.as_deref() == Some("glibc")
+}
+
+fn unused_allocator(ledger: &Ledger) -> Option<Finding> {
+    let wanted = |process: &ProcessLedger| -> Option<String> {
+        let preload = process.environment.iter().find(|(name, _)| name == "LD_PRELOAD");
+        let named = preload.map(|(_, value)| value.as_str()).unwrap_or_default();
+        ["jemalloc", "mimalloc", "tcmalloc"]
+            .into_iter()
+            .find(|word| named.contains(word) || process.allocator.loaded.iter().any(|l| l == word))
+            .map(str::to_owned)
+    };
+    let (process, library) = ledger
+        .processes
+        .iter()
+        .filter(|process| is_glibc(process))
+        .find_map(|process| Some((process, wanted(process)?)))?;
+    Some(Finding {
+        code: "allocator-not-active",
+        evidence: format!(
+            "process {}: {library} was asked for, but glibc is in use ({})",
+            process.pid, process.allocator.evidence
+        ),
+        remedy: format!("preload {library} before Ruby starts, then look again"),
+        setting: Some(("allocator", library)),
+        at_most: None,
+    })
+}
+
+fn arenas(ledger: &Ledger) -> Option<Finding> {
+    let many: Vec<&ProcessLedger> = ledger
+        .processes
+        .iter()
+        .filter(|process| is_glibc(process) && process.arenas.len() > FEW_ARENAS)
+        .collect();
+    let most = many.iter().map(|process| process.arenas.len()).max()?;
+    let others = || many.iter().flat_map(|process| process.arenas.iter().skip(1));
+    let held: Bytes = others().map(|arena| arena.resident.unwrap_or(arena.held)).sum();
+    let free: Option<Bytes> = others().map(|arena| arena.free).sum();
+    if !worthwhile(ledger, held) {
+        return None;
+    }
+    let of_it = free.map(|free| format!(", {free} of it free")).unwrap_or_default();
+    Some(Finding {
+        code: "arenas",
+        evidence: format!(
+            "{} of {} processes have more than {FEW_ARENAS} malloc arenas, at most {most}; those beside the \
+             main one hold {held}{of_it}",
+            many.len(),
+            ledger.processes.len()
+        ),
+        remedy: "let threads share fewer arenas".into(),
+        setting: Some(("arena_max", "2".into())),
+        at_most: free,
+    })
+}
+
+fn free_malloc(ledger: &Ledger) -> Option<Finding> {
+    let free = part(ledger, PartKind::MallocFree);
+    if !worthwhile(ledger, free) {
+        return None;
+    }
+    let (setting, remedy) = if ledger.processes.iter().any(is_glibc) {
+        (("trim", "full-gc".to_owned()), "return whole free pages to the kernel after full GCs")
+    } else {
+        let conf = "dirty_decay_ms:1000,muzzy_decay_ms:0,background_thread:true".to_owned();
+        (("malloc_conf", conf), "let the allocator return free memory sooner")
+    };
+    let returnable: Option<Bytes> = ledger.processes.iter().map(|p| p.returnable).sum();
+    let most = returnable.map_or(free, |returnable| returnable.min(free));
+    Some(Finding {
+        code: "malloc-free",
+        evidence: format!(
+            "malloc holds {free} ({:.0} %) that is resident and that nobody uses; whole pages of it: {most}",
+            share(ledger, free)
+        ),
+        remedy: remedy.into(),
+        setting: Some(setting),
+        at_most: Some(most),
+    })
+}
+
+fn free_slots(ledger: &Ledger) -> Option<Finding> {
+    let free = part(ledger, PartKind::SlotsFree);
+    let fragmented = ledger.processes.iter().filter_map(|process| {
+        let heap = process.heap.as_ref()?;
+        let slots: u64 = heap.pools.iter().map(|pool| pool.slots).sum::<Option<u64>>()?;
+        (slots > 0).then_some(1.0 - heap.live_slots? as f64 / slots as f64)
+    });
+    let worst = fragmented.fold(0.0, f64::max);
+    (worthwhile(ledger, free) && worst >= FRAGMENTED).then(|| Finding {
+        code: "slots-free",
+        evidence: format!(
+            "Ruby's heap has {free} ({:.0} %) of resident pages without objects; up to {:.0} % of a process's \
+             slots are free",
+            share(ledger, free),
+            worst * 100.0
+        ),
+        remedy: "compact once after boot, or let the heap grow in smaller steps (gc.growth_factor)".into(),
+        setting: Some(("compact", "boot".into())),
+        at_most: Some(free),
+    })
+}
+
+fn empty_pages(ledger: &Ledger) -> Option<Finding> {
+    let of = |process: &ProcessLedger| process.heap.as_ref()?.empty_pages;
+    let empty: Bytes = ledger.processes.iter().filter_map(of).sum();
+    worthwhile(ledger, empty).then(|| Finding {
+        code: "empty-pages",
+        evidence: format!("Ruby keeps {empty} of pages without a single object"),
+        remedy: "a smaller growth factor leaves fewer of them".into(),
+        setting: Some(("gc.growth_factor", "1.3".into())),
+        at_most: Some(empty),
+    })
+}
+
+fn eroded_sharing(ledger: &Ledger) -> Option<Finding> {
+    // A shell that started Ruby is no parent to share with.
+    let is_worker = |process: &&ProcessLedger| {
+        let mut others = ledger.processes.iter();
+        others.any(|other| Some(other.pid) == process.parent && other.ruby == process.ruby)
+    };
+    let unshared: Vec<(&ProcessLedger, f64)> = ledger
+        .processes
+        .iter()
+        .filter(is_worker)
+        .map(|worker| {
+            let shared = worker.rss.saturating_sub(worker.uss);
+            (worker, shared.0 as f64 / worker.rss.0.max(1) as f64)
+        })
+        .filter(|(_, fraction)| *fraction < LITTLE_SHARED)
+        .collect();
+    let (worker, fraction) = unshared.iter().min_by(|a, b| a.1.total_cmp(&b.1))?;
+    let largest = worker.parts.iter().max_by_key(|part| part.private)?;
+    Some(Finding {
+        code: "sharing-eroded",
+        evidence: format!(
+            "{} workers share less than {:.0} % of their memory with their parent; process {} {:.0} %, its \
+             largest private part being {} ({})",
+            unshared.len(),
+            LITTLE_SHARED * 100.0,
+            worker.pid,
+            fraction * 100.0,
+            largest.kind.label(),
+            largest.private
+        ),
+        remedy: "load the app before the fork (Puma: `preload_app!`) and prepare the heap for it"
+            .into(),
+        setting: Some(("prepare_fork", "full".into())),
+        at_most: None,
+    })
+}
+
+fn stacks(ledger: &Ledger) -> Option<Finding> {
+    let stacks = part(ledger, PartKind::Stacks);
+    worthwhile(ledger, stacks).then(|| Finding {
+        code: "stacks",
+        evidence: format!("stacks hold {stacks} ({:.0} %)", share(ledger, stacks)),
+        remedy: "Ruby 3.3 touches its whole main stack, so a lower `ulimit -s` makes it smaller; \
+                 fewer threads have fewer stacks"
+            .into(),
+        setting: None,
+        at_most: None,
+    })
+}
+
+fn huge_pages(ledger: &Ledger) -> Option<Finding> {
+    let huge: Bytes = ledger.processes.iter().filter_map(|process| process.huge).sum();
+    worthwhile(ledger, huge).then(|| Finding {
+        code: "huge-pages",
+        evidence: format!(
+            "{huge} lie in transparent huge pages, of which one byte in use keeps 2 MB resident"
+        ),
+        remedy: "set /sys/kernel/mm/transparent_hugepage/enabled to `madvise` and compare".into(),
+        setting: None,
+        at_most: None,
+    })
+}
+
+fn swap(ledger: &Ledger) -> Option<Finding> {
+    let swapped: Bytes = ledger.processes.iter().filter_map(|process| process.swap).sum();
+    (swapped.0 > 0).then(|| Finding {
+        code: "swap",
+        evidence: format!("{swapped} of the tree are in swap and in no figure above"),
+        remedy: "free memory on the machine before comparing anything".into(),
+        setting: None,
+        at_most: None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::core::ledger::{Allocator, Arena, Basis, Part, RubyHeap, SlotPool};
+
+    const MB: u64 = 1 << 20;
+
+    fn process(pid: u32, parent: u32) -> ProcessLedger {
+        let allocator = Allocator {
+            active: Some("glibc".into()),
+            loaded: Vec::new(),
+            evidence: "no other allocator library is mapped".into(),
+        };
+        ProcessLedger {
+            pid,
+            parent: Some(parent),
+            title: "puma".into(),
+            rss: Bytes(100 * MB),
+            pss: Bytes(100 * MB),
+            uss: Bytes(50 * MB),
+            swap: Some(Bytes(0)),
+            huge: Some(Bytes(0)),
+            threads: Some(5),
+            basis: Basis::Probe,
+            parts: Vec::new(),
+            unexplained: 0,
+            allocator,
+            ruby: None,
+            heap: None,
+            returnable: None,
+            arenas: Vec::new(),
+            environment: Vec::new(),
+        }
+    }
+
+    fn ledger(process: ProcessLedger) -> Ledger {
+        Ledger {
+            pss: process.pss,
+            parts: process.parts.clone(),
+            processes: vec![process],
+            ..Ledger::default()
+        }
+    }
+
+    fn codes(ledger: &Ledger) -> Vec<&'static str> {
+        findings(ledger).iter().map(|finding| finding.code).collect()
+    }
+
+    #[test]
+    fn a_server_in_good_order_gets_no_advice() {
+        assert_eq!(codes(&ledger(process(10, 1))), Vec::<&str>::new());
+    }
+
+    #[test]
+    fn many_arenas_with_free_memory_are_found_and_few_are_not() {
+        let arena = |number| Arena {
+            number,
+            held: Bytes(8 * MB),
+            resident: None,
+            free: Some(Bytes(5 * MB)),
+        };
+        let mut many = process(10, 1);
+        many.arenas = (0..9).map(arena).collect();
+        let found = findings(&ledger(many.clone()));
+        assert_eq!(found[0].code, "arenas");
+        assert_eq!(found[0].at_most, Some(Bytes(8 * 5 * MB)));
+        many.arenas.truncate(3);
+        assert_eq!(codes(&ledger(many)), Vec::<&str>::new());
+    }
+
+    #[test]
+    fn an_allocator_that_was_asked_for_and_is_not_used_is_named() {
+        let mut deceived = process(10, 1);
+        deceived.environment = vec![("LD_PRELOAD".into(), "/usr/lib/libjemalloc.so.2".into())];
+        let found = findings(&ledger(deceived));
+        assert_eq!(found[0].setting, Some(("allocator", "jemalloc".into())));
+    }
+
+    #[test]
+    fn free_slots_matter_only_when_they_are_many_and_large() {
+        let free = Part {
+            kind: PartKind::SlotsFree,
+            pss: Bytes(30 * MB),
+            private: Bytes(30 * MB),
+            resident: Bytes(30 * MB),
+        };
+        let mut loose = process(10, 1);
+        loose.parts = vec![free];
+        let pools = vec![SlotPool { slot_size: 40, slots: Some(100), ..SlotPool::default() }];
+        let heap = RubyHeap { pools, live_slots: Some(50), ..RubyHeap::default() };
+        loose.heap = Some(heap.clone());
+        assert_eq!(codes(&ledger(loose.clone())), ["slots-free"]);
+        loose.heap = Some(RubyHeap { live_slots: Some(95), ..heap });
+        assert_eq!(codes(&ledger(loose)), Vec::<&str>::new());
+    }
+
+    #[test]
+    fn workers_that_share_nothing_are_found_by_their_parent() {
+        let (master, mut worker) = (process(10, 1), process(11, 10));
+        worker.uss = Bytes(95 * MB);
+        let tree =
+            Ledger { pss: Bytes(200 * MB), processes: vec![master, worker], ..Ledger::default() };
+        assert_eq!(codes(&tree), Vec::<&str>::new(), "no part is known to blame");
+        let mut tree = tree;
+        let heap = Part {
+            kind: PartKind::SlotsOrMalloc,
+            pss: Bytes(60 * MB),
+            private: Bytes(60 * MB),
+            resident: Bytes(60 * MB),
+        };
+        tree.processes[1].parts = vec![heap];
+        assert_eq!(codes(&tree), ["sharing-eroded"]);
+    }
+}

@@ -1,0 +1,99 @@
+//! Which allocator a process really uses.
+
+use crate::core::Bytes;
+use crate::core::ledger::Allocator;
+use crate::observe::{Inside, Mapping, Region, Signs, classify};
+use crate::settings::CLibrary;
+
+/// Allocator libraries by a word in their file's name.
+const LIBRARIES: [&str; 3] = ["jemalloc", "mimalloc", "tcmalloc"];
+/// Start-up code takes a little from glibc before any other allocator answers.
+const GLIBC_IN_USE: Bytes = Bytes(3 << 20);
+
+/// Tells the allocator from the probe's word, else from what is mapped and from how much glibc's own heap
+/// holds: a library can be mapped without being used.
+pub(crate) fn detect(mappings: &[Mapping], inside: Option<&Inside>) -> Allocator {
+    let loaded: Vec<String> = LIBRARIES
+        .iter()
+        .filter(|library| mappings.iter().any(|mapping| is_library(&mapping.name, library)))
+        .map(|&library| library.to_owned())
+        .collect();
+    if let Some(active) = inside.and_then(|inside| inside.allocator.clone()) {
+        let evidence = "the probe looked up `malloc` inside the process".to_owned();
+        return Allocator { active: Some(active), loaded, evidence };
+    }
+    let c_library = mappings.iter().find_map(|mapping| CLibrary::of(&mapping.name));
+    let held = glibc_heap(mappings);
+    let (active, evidence) = match (loaded.first(), c_library) {
+        (None, Some(CLibrary::Musl)) => {
+            (Some("musl"), "musl is mapped and no other allocator".to_owned())
+        }
+        (None, Some(CLibrary::Glibc)) => {
+            (Some("glibc"), "no other allocator library is mapped".to_owned())
+        }
+        (None, None) => {
+            (None, "no C library is mapped; a static program has its own inside".to_owned())
+        }
+        (Some(other), _) if held > GLIBC_IN_USE => {
+            (Some("glibc"), format!("{other} is mapped, yet glibc's own heap holds {held}"))
+        }
+        (Some(other), _) => (
+            Some(other.as_str()),
+            format!("{other} is mapped and glibc's own heap holds only {held}"),
+        ),
+    };
+    Allocator { active: active.map(str::to_owned), loaded, evidence }
+}
+
+fn glibc_heap(mappings: &[Mapping]) -> Bytes {
+    let signs = Signs { stack_pointers: &[], glibc: true, transient_heap: false };
+    // mimalloc and jemalloc align their own regions like arenas, so only the program break is proof.
+    let is_main = |region: &Region| matches!(region, Region::MainArena);
+    let regions = classify(mappings, signs);
+    mappings.iter().zip(&regions).filter(|(_, r)| is_main(r)).map(|(m, _)| m.rss).sum()
+}
+
+fn is_library(path: &str, word: &str) -> bool {
+    path.rsplit('/').next().is_some_and(|file| file.starts_with("lib") && file.contains(word))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::observe::parse_mappings;
+
+    fn process(heap_kib: u64, library: &str) -> Vec<Mapping> {
+        parse_mappings(
+            format!(
+                "55a000000000-55a010000000 rw-p 0 00:00 0 [heap]\nRss: {heap_kib} kB\nPss: {heap_kib} kB\n\
+                 7f0000000000-7f0000200000 r-xp 0 fe:00 5 /usr/lib/{library}\n"
+            )
+            .as_bytes(),
+        )
+    }
+
+    #[test]
+    fn a_mapped_allocator_that_is_not_used_is_told_from_one_that_is() {
+        for (heap, library, active) in [
+            (27_000, "libc.so.6", Some("glibc")),
+            (27_000, "libc-2.31.so", Some("glibc")),
+            (132, "libjemalloc.so.2", Some("jemalloc")),
+            (27_000, "libjemalloc.so.2", Some("glibc")),
+            (132, "libtcmalloc_minimal.so.4", Some("tcmalloc")),
+            (132, "ld-musl-x86_64.so.1", Some("musl")),
+            (132, "x86_64-linux-musl/libc.so", Some("musl")),
+            (132, "libz.so.1", None),
+        ] {
+            let allocator = detect(&process(heap, library), None);
+            assert_eq!(allocator.active.as_deref(), active, "{library} {heap}");
+        }
+    }
+
+    #[test]
+    fn the_probes_word_wins() {
+        let inside = Inside { allocator: Some("mimalloc".into()), ..Inside::default() };
+        let allocator = detect(&process(27_000, "libjemalloc.so.2"), Some(&inside));
+        assert_eq!(allocator.active.as_deref(), Some("mimalloc"));
+        assert_eq!(allocator.loaded, ["jemalloc"]);
+    }
+}

@@ -1,0 +1,58 @@
+//! What the garbage collectors of a tree did so far, as the probe counts it.
+
+use crate::observe::ProbePage;
+use crate::process::{Identity, ProcRoot};
+use carat_wire::page::Gc;
+use std::collections::BTreeMap;
+
+/// Collections of each process since it began, full ones, and the time they took in nanoseconds, which Ruby tells from 3.1 on.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Collections(BTreeMap<Identity, [Option<u64>; 3]>);
+
+impl Collections {
+    /// Reads the probe's page of every process; processes without one are left out.
+    pub fn read(root: &ProcRoot, members: &[Identity]) -> Self {
+        let of = |&member: &Identity| {
+            let page = ProbePage::find(root, member)?.read()?;
+            Some((member, [Gc::Count, Gc::Major, Gc::TimeNs].map(|word| page.gc.get(word))))
+        };
+        Self(members.iter().filter_map(of).collect())
+    }
+
+    /// Collections, full collections and nanoseconds since `before`, over all processes; `None` where one of them
+    /// does not say, or none has a probe.
+    ///
+    /// A process that is new since `before` counts whole, although its counters include its parent's: a
+    /// worker that was forked meanwhile makes this an upper bound.
+    pub fn since(&self, before: &Self) -> [Option<u64>; 3] {
+        std::array::from_fn(|figure| {
+            let grown = self.0.iter().map(|(member, now)| {
+                let then = before.0.get(member).map_or(Some(0), |then| then[figure]);
+                Some(now[figure]?.saturating_sub(then?))
+            });
+            grown.sum::<Option<u64>>().filter(|_| !self.0.is_empty())
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn collections(rows: &[(u32, [Option<u64>; 3])]) -> Collections {
+        let row = |&(pid, counts): &(u32, _)| (Identity { pid, start_ticks: 1 }, counts);
+        Collections(rows.iter().map(row).collect())
+    }
+
+    #[test]
+    fn differences_are_summed_over_processes_and_unknown_where_nobody_says() {
+        let all = |counts: [u64; 3]| counts.map(Some);
+        let before = collections(&[(1, all([10, 2, 500])), (2, all([1, 0, 10]))]);
+        let after =
+            collections(&[(1, all([14, 3, 900])), (2, all([2, 0, 15])), (3, all([1, 1, 7]))]);
+        assert_eq!(after.since(&before), all([6, 2, 412]));
+        assert_eq!(collections(&[]).since(&before), [None; 3]);
+        let untimed = collections(&[(1, [Some(14), Some(3), None])]);
+        assert_eq!(untimed.since(&collections(&[])), [Some(14), Some(3), None]);
+    }
+}

@@ -1,0 +1,251 @@
+//! The ledger of a process tree: every byte of the kernel's PSS in a part, or in the unexplained line.
+
+use crate::core::Bytes;
+use crate::core::ledger::{Arena, Basis, Ledger, Part, PartKind, ProcessLedger, RubyHeap};
+use crate::observe::allocator::detect;
+use crate::observe::directory::Directory;
+use crate::observe::pagemap::Pagemap;
+use crate::observe::parts::Groups;
+use crate::observe::sampler::read_rollup;
+use crate::observe::stacks::stack_pointers;
+use crate::observe::{
+    Inside, Mapping, Region, Rollup, Signs, classify, parse_mappings, parse_status,
+};
+use crate::process::{Identity, ProcRoot, ReadError, parse_stat};
+use std::collections::HashMap;
+
+/// Memory moves while it is read; beyond this share of a process the reading is repeated.
+const SETTLED: f64 = 0.005;
+const ATTEMPTS: u32 = 3;
+
+/// The ledger of `members`, with what `inside` knows of each.
+///
+/// Reads `smaps`, `smaps_rollup` and `pagemap` of every process: tens of milliseconds per gigabyte, so it is
+/// for single moments and not for a series.
+pub fn ledger(root: &ProcRoot, members: &[Identity], inside: &HashMap<Identity, Inside>) -> Ledger {
+    let mut ledger = Ledger::default();
+    for &member in members {
+        match process_ledger(root, member, inside.get(&member)) {
+            Ok(process) => ledger.processes.push(process),
+            Err(ReadError::Ended(_)) => {}
+            Err(error) => ledger.unread.push(error.to_string()),
+        }
+    }
+    ledger.pss = ledger.processes.iter().map(|process| process.pss).sum();
+    ledger.uss = ledger.processes.iter().map(|process| process.uss).sum();
+    ledger.parts = PartKind::ALL.iter().filter_map(|&kind| sum_of(kind, &ledger)).collect();
+    ledger.unexplained = rest(ledger.pss, &ledger.parts);
+    ledger
+}
+
+fn sum_of(kind: PartKind, ledger: &Ledger) -> Option<Part> {
+    let parts = || ledger.processes.iter().flat_map(|process| &process.parts);
+    let of_kind = || parts().filter(move |part| part.kind == kind);
+    of_kind().next()?;
+    Some(Part {
+        kind,
+        pss: of_kind().map(|part| part.pss).sum(),
+        private: of_kind().map(|part| part.private).sum(),
+        resident: of_kind().map(|part| part.resident).sum(),
+    })
+}
+
+fn rest(pss: Bytes, parts: &[Part]) -> i64 {
+    let explained: Bytes = parts.iter().map(|part| part.pss).sum();
+    i64::try_from(pss.0).unwrap_or(i64::MAX) - i64::try_from(explained.0).unwrap_or(i64::MAX)
+}
+
+/// Everything that is read of one process, at as nearly one moment as can be had.
+struct Reading {
+    directory: Directory,
+    rollup: Rollup,
+    mappings: Vec<Mapping>,
+}
+
+impl Reading {
+    fn take(root: &ProcRoot, identity: Identity) -> Result<Self, ReadError> {
+        let directory = Directory::open(root, identity)?;
+        let mut buffer = Vec::new();
+        let mut attempt = 1;
+        loop {
+            directory.read("smaps", &mut buffer)?;
+            let mappings = parse_mappings(&buffer);
+            let rollup = read_rollup(&directory, &mut buffer)?;
+            let sum: Bytes = mappings.iter().map(|mapping| mapping.pss).sum();
+            let moved = sum.0.abs_diff(rollup.pss.0) as f64;
+            if moved <= SETTLED * rollup.pss.0 as f64 || attempt == ATTEMPTS {
+                return Ok(Self { directory, rollup, mappings });
+            }
+            attempt += 1;
+        }
+    }
+
+    fn text(&self, name: &str) -> String {
+        let mut buffer = Vec::new();
+        match self.directory.read(name, &mut buffer) {
+            Ok(()) => String::from_utf8_lossy(&buffer).into_owned(),
+            Err(_) => String::new(),
+        }
+    }
+}
+
+fn process_ledger(
+    root: &ProcRoot,
+    identity: Identity,
+    inside: Option<&Inside>,
+) -> Result<ProcessLedger, ReadError> {
+    let reading = Reading::take(root, identity)?;
+    let allocator = detect(&reading.mappings, inside);
+    let pointers = stack_pointers(root, identity.pid);
+    let glibc = allocator.active.as_deref() == Some("glibc");
+    let transient_heap = may_have_transient_heap(&reading.mappings, inside);
+    let signs = Signs { stack_pointers: &pointers, glibc, transient_heap };
+    let regions = classify(&reading.mappings, signs);
+    let pagemap = Pagemap::open(&reading.directory).ok();
+    let groups = Groups::of(&reading.mappings, &regions, inside, pagemap);
+    let parts = match inside {
+        Some(inside) => groups.parts_with_probe(inside),
+        None => groups.parts_without_probe(),
+    };
+    let status = parse_status(reading.text("status").as_bytes());
+    let stat = parse_stat(&reading.text("stat"));
+    Ok(ProcessLedger {
+        pid: identity.pid,
+        parent: stat.as_ref().map(|stat| stat.parent),
+        title: title(&reading, stat.map(|stat| stat.comm).unwrap_or_default()),
+        rss: reading.rollup.rss,
+        pss: reading.rollup.pss,
+        uss: reading.rollup.private,
+        swap: reading.rollup.swap_pss.or(status.swap),
+        huge: reading.rollup.huge,
+        threads: status.threads,
+        basis: if inside.is_some() { Basis::Probe } else { Basis::ProcOnly },
+        unexplained: rest(reading.rollup.pss, &parts),
+        parts,
+        allocator,
+        ruby: inside.and_then(|inside| inside.ruby.clone()),
+        heap: inside.and_then(|inside| ruby_heap(inside, groups)),
+        returnable: inside.and_then(|inside| inside.returnable),
+        arenas: arenas(&reading.mappings, &regions, inside),
+        environment: settings_in(&reading.text("environ")),
+    })
+}
+
+/// Ruby 2.6 brought the transient heap and 3.3 removed it.
+fn may_have_transient_heap(mappings: &[Mapping], inside: Option<&Inside>) -> bool {
+    let library = mappings.iter().find_map(|mapping| mapping.name.split_once("libruby"));
+    let from_probe = inside.and_then(|inside| inside.ruby.as_deref());
+    let version = from_probe.or(library.map(|(_, rest)| rest)).and_then(first_version);
+    version.is_some_and(|version| ((2, 6)..(3, 3)).contains(&version))
+}
+
+/// The first `major.minor` in a text such as `ruby 3.1.2p20` or `-3.1.so.3.1.2`.
+fn first_version(text: &str) -> Option<(u32, u32)> {
+    let start = text.find(|letter: char| letter.is_ascii_digit())?;
+    let mut numbers = text[start..].split(|letter: char| !letter.is_ascii_digit());
+    Some((numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?))
+}
+
+fn ruby_heap(inside: &Inside, groups: Groups) -> Option<RubyHeap> {
+    let (resident, private) = groups.slots();
+    let size = inside.heap_pages.iter().map(|range| Bytes(range.end - range.start)).sum();
+    (!inside.heap_pages.is_empty() || !inside.pools.is_empty()).then(|| RubyHeap {
+        size,
+        resident,
+        private,
+        live_slots: inside.live_slots,
+        pools: inside.pools.clone(),
+        classic: inside.classic,
+        empty_pages: inside.empty_pages,
+    })
+}
+
+/// The probe's arenas; without it one for each mapping that has an arena's shape, with nothing said of free.
+fn arenas(mappings: &[Mapping], regions: &[Region], inside: Option<&Inside>) -> Vec<Arena> {
+    if let Some(inside) = inside {
+        return inside.arenas.clone();
+    }
+    mappings
+        .iter()
+        .zip(regions)
+        .filter(|(_, region)| matches!(region, Region::MainArena | Region::Arena))
+        .zip(0..)
+        .map(|((mapping, _), number)| Arena {
+            number,
+            held: Bytes(mapping.size()),
+            resident: Some(mapping.rss),
+            free: None,
+        })
+        .collect()
+}
+
+fn title(reading: &Reading, comm: String) -> String {
+    // A title is whatever the process wrote there; it must not move the reader's cursor.
+    let line: String = reading
+        .text("cmdline")
+        .chars()
+        .map(|letter| if letter.is_control() { ' ' } else { letter })
+        .collect();
+    let line = line.trim().to_owned();
+    if line.is_empty() { comm } else { line }
+}
+
+/// Only these beginnings are ever shown: the rest of an environment is nobody's business.
+const SETTINGS: [&str; 9] = [
+    "MALLOC_",
+    "LD_PRELOAD=",
+    "GLIBC_TUNABLES=",
+    "RUBY_GC_",
+    "RUBY_YJIT",
+    "MIMALLOC_",
+    "TCMALLOC_",
+    "RUBYOPT=",
+    "JE_MALLOC_CONF=",
+];
+
+fn settings_in(environ: &str) -> Vec<(String, String)> {
+    let is_setting = |entry: &&str| SETTINGS.iter().any(|beginning| entry.starts_with(beginning));
+    environ
+        .split('\0')
+        .filter(is_setting)
+        .filter_map(|entry| entry.split_once('='))
+        .map(|(name, value)| (name.to_owned(), value.to_owned()))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_settings_of_memory_leave_an_environment() {
+        let environ = "SECRET=x\0MALLOC_ARENA_MAX=2\0MALLOC_CONF=a:b,c=d\0HOME=/root\0";
+        let shown = settings_in(environ);
+        let expected = [("MALLOC_ARENA_MAX", "2"), ("MALLOC_CONF", "a:b,c=d")];
+        assert_eq!(shown, expected.map(|(n, v)| (n.to_owned(), v.to_owned())));
+    }
+
+    #[test]
+    fn the_version_is_found_in_a_description_and_in_a_librarys_name() {
+        for (text, version) in [
+            ("ruby 3.1.2p20 (2022-04-12 revision 4491bb740a)", Some((3, 1))),
+            ("-2.7.so.2.7.4", Some((2, 7))),
+            (".so.3.3.8", Some((3, 3))),
+            (".so", None),
+        ] {
+            assert_eq!(first_version(text), version, "{text}");
+        }
+    }
+
+    #[test]
+    fn this_process_adds_up_to_the_kernels_figure() {
+        let root = ProcRoot::default();
+        let me = root.identify(std::process::id()).unwrap();
+        let ledger = ledger(&root, &[me], &HashMap::new());
+        let sum: i64 = ledger.parts.iter().map(|part| part.pss.0 as i64).sum();
+        assert_eq!(sum + ledger.unexplained, ledger.pss.0 as i64);
+        assert!(ledger.unexplained_share() < 0.1, "{ledger:?}");
+        assert!(ledger.part(PartKind::CodeAndFiles).is_some());
+        assert!(ledger.part(PartKind::Stacks).is_some());
+    }
+}

@@ -1,0 +1,166 @@
+//! `/proc/PID/maps` and `smaps`: which addresses a process uses, and what each mapping weighs.
+
+use crate::core::Bytes;
+use crate::observe::fields::numbers;
+use std::ops::Range;
+
+/// What a mapping allows.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Access {
+    /// Reading.
+    pub read: bool,
+    /// Writing.
+    pub write: bool,
+    /// Executing.
+    pub execute: bool,
+    /// Writes are seen by other processes that map it.
+    pub shared: bool,
+}
+
+/// One mapping (proc_pid_maps(5)), with its figures where the text was `smaps`.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Mapping {
+    /// Its addresses.
+    pub range: Range<u64>,
+    /// What it allows.
+    pub access: Access,
+    /// Path, `[heap]`, `[stack]`, `[anon:…]`, or nothing where it is plain anonymous memory.
+    pub name: String,
+    /// Resident memory.
+    pub rss: Bytes,
+    /// Resident memory, each page divided by its sharers.
+    pub pss: Bytes,
+    /// Resident memory that only this process maps.
+    pub private: Bytes,
+    /// Resident memory that no file backs; private copies of a file's pages are among it.
+    pub anonymous: Bytes,
+}
+
+impl Mapping {
+    /// Bytes of addresses.
+    pub fn size(&self) -> u64 {
+        self.range.end - self.range.start
+    }
+
+    /// Nothing may touch it: a reservation or a guard.
+    pub fn is_inaccessible(&self) -> bool {
+        !self.access.read && !self.access.write && !self.access.execute
+    }
+
+    /// What one byte on a shared page of this mapping adds to PSS, between 0 and 1.
+    pub fn shared_weight(&self) -> f64 {
+        let shared = self.rss.saturating_sub(self.private).0;
+        let weight = self.pss.saturating_sub(self.private).0;
+        if shared == 0 { 1.0 } else { (weight as f64 / shared as f64).min(1.0) }
+    }
+}
+
+/// Parses `maps` or `smaps`, in the order of addresses; lines of another form are left out.
+pub fn parse_mappings(text: &[u8]) -> Vec<Mapping> {
+    let mut mappings: Vec<Mapping> = Vec::new();
+    for line in text.split(|&byte| byte == b'\n') {
+        // Headings begin with a lower-case hexadecimal address, figures with a capital letter.
+        match line.first() {
+            Some(b'0'..=b'9' | b'a'..=b'f') => mappings.extend(parse_heading(line)),
+            Some(_) => {
+                if let Some(mapping) = mappings.last_mut() {
+                    note_figure(mapping, line);
+                }
+            }
+            None => {}
+        }
+    }
+    mappings
+}
+
+fn parse_heading(line: &[u8]) -> Option<Mapping> {
+    let line = String::from_utf8_lossy(line);
+    let mut rest = line.as_ref();
+    let mut field = || {
+        rest = rest.trim_start();
+        let (one, others) = rest.split_once(' ').unwrap_or((rest, ""));
+        rest = others;
+        one
+    };
+    let (start, end) = field().split_once('-')?;
+    let range = u64::from_str_radix(start, 16).ok()?..u64::from_str_radix(end, 16).ok()?;
+    let flags = field().as_bytes().to_vec();
+    let (_offset, _device, _inode) = (field(), field(), field());
+    let flag = |index: usize, letter: u8| flags.get(index) == Some(&letter);
+    let access = Access {
+        read: flag(0, b'r'),
+        write: flag(1, b'w'),
+        execute: flag(2, b'x'),
+        shared: flag(3, b's'),
+    };
+    (range.start < range.end).then(|| Mapping {
+        range,
+        access,
+        name: rest.trim().to_owned(),
+        ..Mapping::default()
+    })
+}
+
+fn note_figure(mapping: &mut Mapping, line: &[u8]) {
+    for (name, number) in numbers(line) {
+        let bytes = Bytes::from_kib(number);
+        match name {
+            b"Rss" => mapping.rss = bytes,
+            b"Pss" => mapping.pss = bytes,
+            b"Anonymous" => mapping.anonymous = bytes,
+            b"Private_Clean" | b"Private_Dirty" => {
+                mapping.private = Bytes(mapping.private.0.saturating_add(bytes.0));
+            }
+            _ => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SMAPS: &[u8] = b"5591e05f1000-5591e20d9000 rw-p 00000000 00:00 0          [heap]\n\
+        Size:   27552 kB\nRss:   26892 kB\nPss:   20000 kB\nShared_Dirty: 8000 kB\nPrivate_Clean: 0 kB\n\
+        Private_Dirty:  18892 kB\nAnonymous: 26892 kB\nVmFlags: rd wr mr mw me ac sd\n\
+        7f3a0da33000-7f3a0dc8c000 r-xs 00033000 fe:00 15630436     /srv/my app/lib.so (deleted)\n\
+        Rss: 4 kB\nPss: 1 kB\n7f3a00000000-7f3a00001000 ---p 00000000 00:00 0 \n";
+
+    #[test]
+    fn mappings_come_with_their_names_and_figures() {
+        let mappings = parse_mappings(SMAPS);
+        assert_eq!(mappings.len(), 3);
+        let heap = &mappings[0];
+        assert_eq!((heap.name.as_str(), heap.size()), ("[heap]", 27_552 * 1024));
+        assert!(heap.access.write && !heap.access.execute && !heap.access.shared);
+        assert_eq!(heap.private, Bytes::from_kib(18_892));
+        let library = &mappings[1];
+        assert_eq!(library.name, "/srv/my app/lib.so (deleted)");
+        assert!(library.access.execute && library.access.shared);
+        assert!(mappings[2].is_inaccessible() && mappings[2].name.is_empty());
+    }
+
+    #[test]
+    fn a_shared_page_weighs_what_the_kernel_gave_it() {
+        let heap = &parse_mappings(SMAPS)[0];
+        // 8000 kB are shared and count (20000 - 18892) kB.
+        assert!((heap.shared_weight() - 1108.0 / 8000.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn absurd_figures_are_the_most_there_is() {
+        let text = b"1000-2000 rw-p 0 0:0 0\nRss: 9 kB\nPrivate_Clean: 9 kB\nPrivate_Dirty: 18892268918892000 kB\n";
+        let mapping = &parse_mappings(text)[0];
+        assert_eq!(mapping.private, Bytes(u64::MAX));
+        assert!((mapping.shared_weight() - 1.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn a_text_cut_anywhere_gives_whole_mappings_or_none() {
+        for end in 0..SMAPS.len() {
+            for mapping in parse_mappings(&SMAPS[..end]) {
+                assert!(mapping.range.start < mapping.range.end);
+            }
+        }
+    }
+}

@@ -1,0 +1,201 @@
+//! The probe's page of a process: found, asked for fresh figures, and put into the words of the ledger.
+
+use crate::core::Bytes;
+use crate::core::ledger::{Arena, ClassicRatios, SlotPool};
+use crate::observe::{Inside, MallocFigures, parse_mappings};
+use crate::process::{Identity, ProcRoot};
+use carat_wire::page::{self, Gc, Header, Malloc, PAGE_BYTES, PageReading, Pool, Word};
+use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
+use rustix::thread::futex;
+use std::collections::HashMap;
+use std::fs::File;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::Path;
+use std::ptr::null_mut;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+/// Long enough for Ruby to reach a point where it can answer, short against the life of a server.
+const PATIENCE: Duration = Duration::from_millis(300);
+/// What is mapped to ask: the header alone.
+const HEADER_BYTES: usize = 4096;
+
+/// The probe's page of one process.
+#[derive(Debug)]
+pub struct ProbePage {
+    file: File,
+}
+
+impl ProbePage {
+    /// The page that the process has mapped; `None` where no probe is in it.
+    ///
+    /// Looked for in `maps`, because Ruby's `$0=` overwrites the environment that names the directory.
+    pub fn find(root: &ProcRoot, identity: Identity) -> Option<Self> {
+        let maps = root.read(identity.pid, "maps").ok()?;
+        let end = format!("-{}.page", identity.start_ticks);
+        let mappings = parse_mappings(&maps);
+        let page = mappings.iter().find(|mapping| mapping.name.ends_with(&end))?;
+        // In another mount namespace the path means nothing here; the kernel's own link does, to root.
+        let range = format!("map_files/{:x}-{:x}", page.range.start, page.range.end);
+        Self::open(Path::new(&page.name))
+            .or_else(|| Self::open_link(&root.file(identity.pid, &range)))
+    }
+
+    /// The page in that file, which must not be a link: whoever is looked at chose the name.
+    pub fn open(path: &Path) -> Option<Self> {
+        Self::open_with(path, libc::O_NOFOLLOW)
+    }
+
+    fn open_link(path: &Path) -> Option<Self> {
+        Self::open_with(path, 0)
+    }
+
+    fn open_with(path: &Path, flags: i32) -> Option<Self> {
+        let mut options = File::options();
+        options.read(true).custom_flags(flags | libc::O_NONBLOCK);
+        let file = options.clone().write(true).open(path).or_else(|_| options.open(path)).ok()?;
+        let seen = file.metadata().ok()?;
+        // Anything shorter could not be mapped without a SIGBUS.
+        (seen.is_file() && seen.len() == PAGE_BYTES as u64).then_some(Self { file })
+    }
+
+    /// What the page says now; `None` where it is not ready or not of this version.
+    pub fn read(&self) -> Option<PageReading> {
+        page::read(|offset, buffer| self.file.read_exact_at(buffer, offset)).ok()
+    }
+
+    /// Asks for fresh figures and does not wait for them.
+    pub fn ask(&self) {
+        self.with_header(request);
+    }
+
+    /// Whether the last request has been answered.
+    fn is_fresh(&self) -> bool {
+        self.read().is_none_or(|seen| {
+            (seen.served, seen.served_by_ruby) == (seen.requested, seen.requested)
+        })
+    }
+
+    fn with_header(&self, work: impl FnOnce(&Header)) {
+        // SAFETY: a new mapping of a file of at least this size, at an address of the kernel's choice.
+        let mapped = unsafe {
+            mmap(
+                null_mut(),
+                HEADER_BYTES,
+                ProtFlags::READ | ProtFlags::WRITE,
+                MapFlags::SHARED,
+                &self.file,
+                0,
+            )
+        };
+        let Ok(start) = mapped else { return };
+        // SAFETY: the mapping is as large as a header, aligned to a page, and lives until `munmap` below.
+        let header = unsafe { &*start.cast::<Header>() };
+        // Before that the page is not ready, and nobody would answer.
+        if header.magic.load(Ordering::Acquire) == page::MAGIC {
+            work(header);
+        }
+        // SAFETY: exactly the mapping made above, to which no reference is left.
+        let _ = unsafe { munmap(start, HEADER_BYTES) };
+    }
+}
+
+fn request(header: &Header) {
+    header.requested.fetch_add(1, Ordering::AcqRel);
+    let _ = futex::wake(&header.requested, futex::Flags::empty(), 1);
+}
+
+/// What the probes inside these processes say: all are asked, then given a moment to answer; what is not
+/// fresh by then stays as it was. A process without a probe is left out.
+pub fn read_insides(root: &ProcRoot, members: &[Identity]) -> HashMap<Identity, Inside> {
+    let pages: Vec<(Identity, ProbePage)> = members
+        .iter()
+        .filter_map(|&member| Some((member, ProbePage::find(root, member)?)))
+        .collect();
+    pages.iter().for_each(|(_, page)| page.ask());
+    let deadline = Instant::now() + PATIENCE;
+    while Instant::now() < deadline && !pages.iter().all(|(_, page)| page.is_fresh()) {
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    pages.into_iter().filter_map(|(member, page)| Some((member, inside(&page.read()?)))).collect()
+}
+
+/// A page's figures in the words of the ledger.
+pub fn inside(reading: &PageReading) -> Inside {
+    let allocator = reading.allocator.map(|allocator| allocator.name().to_owned());
+    let malloc = malloc_figures(reading);
+    let ranges = &reading.heap_pages.ranges;
+    Inside {
+        ruby: (!reading.ruby.is_empty()).then(|| reading.ruby.clone()),
+        allocator,
+        heap_pages: ranges
+            .iter()
+            .map(|range| range.start..range.start.saturating_add(range.bytes))
+            .collect(),
+        pools: reading.pools.iter().filter_map(pool).collect(),
+        live_slots: reading.gc.get(Gc::LiveSlots),
+        classic: classic(reading),
+        empty_pages: empty_pages(reading),
+        arenas: reading.arenas.iter().filter_map(arena).collect(),
+        malloc,
+        returnable: reading.malloc.get(Malloc::FreeWholePages).map(Bytes),
+    }
+}
+
+fn pool(row: &page::PoolReading) -> Option<SlotPool> {
+    Some(SlotPool {
+        slot_size: row.get(Pool::SlotBytes)?,
+        slots: row.get(Pool::EdenSlots),
+        live: row.get(Pool::LiveSlots),
+        free: row.get(Pool::FreeSlots),
+        pages: row.get(Pool::EdenPages),
+    })
+}
+
+fn arena(row: &page::ArenaReading) -> Option<Arena> {
+    Some(Arena {
+        number: u32::try_from(row.get(page::Arena::Number)?).ok()?,
+        held: Bytes(row.get(page::Arena::System)?),
+        resident: None,
+        free: row.get(page::Arena::Free).map(Bytes),
+    })
+}
+
+/// The published measures, where one size of slot is all there is (to Ruby 3.1).
+fn classic(reading: &PageReading) -> Option<ClassicRatios> {
+    let [only] = reading.pools.as_slice() else { return None };
+    let slots = only.get(Pool::EdenSlots).filter(|&slots| slots > 0)?;
+    let live = reading.gc.get(Gc::LiveSlots)?;
+    let eden = reading.gc.get(Gc::EdenPages)?;
+    let sorted = reading.gc.get(Gc::SortedLength).filter(|&length| length > 0);
+    Some(ClassicRatios {
+        slots: live as f64 / slots as f64,
+        pages: sorted.map(|length| eden as f64 / length as f64),
+    })
+}
+
+fn empty_pages(reading: &PageReading) -> Option<Bytes> {
+    let pages = reading.gc.get(Gc::TombPages).or(reading.gc.get(Gc::EmptyPages))?;
+    pages.checked_mul(reading.gc.get(Gc::PageBytes)?).map(Bytes)
+}
+
+fn malloc_figures(reading: &PageReading) -> Option<MallocFigures> {
+    let of = |word| reading.malloc.get(word).map(Bytes);
+    let in_use = of(Malloc::InUse)?;
+    let large = of(Malloc::Mapped).unwrap_or_default();
+    let mut figures =
+        MallocFigures { live: in_use.saturating_sub(large), large, ..Default::default() };
+    match (of(Malloc::Active), of(Malloc::Resident)) {
+        // jemalloc: a page in use may hold less than it could, and pages given up may still be resident.
+        (Some(active), Some(resident)) => {
+            let metadata = of(Malloc::Metadata).unwrap_or_default();
+            figures.overhead = metadata + active.saturating_sub(in_use);
+            figures.free = resident.saturating_sub(active).saturating_sub(metadata);
+        }
+        _ => {
+            let committed = of(Malloc::Committed).map(|bytes| bytes.saturating_sub(in_use));
+            figures.free = of(Malloc::Free).or(committed).unwrap_or_default();
+        }
+    }
+    Some(figures)
+}

@@ -1,0 +1,234 @@
+//! Divides one process's mappings into the parts of a ledger.
+
+use crate::core::Bytes;
+use crate::core::ledger::{Part, PartKind};
+use crate::observe::pagemap::Pagemap;
+use crate::observe::weight::Weight;
+use crate::observe::{Inside, MallocFigures, Mapping, Pages, Region};
+
+/// Memory by purpose, before live is told from free.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub(crate) struct Groups {
+    file: Weight,
+    stacks: Weight,
+    jit: Weight,
+    slots: Weight,
+    arenas: Weight,
+    large: Weight,
+    shared: Weight,
+    transient: Weight,
+    anonymous: Weight,
+    /// Resident slots on pages that Ruby 3.0 and older took from malloc, already out of `arenas`.
+    slots_in_arenas: f64,
+}
+
+impl Groups {
+    /// Adds up mappings by their regions; Ruby's pages are taken out of whatever mapping they lie in.
+    pub(crate) fn of(
+        mappings: &[Mapping],
+        regions: &[Region],
+        inside: Option<&Inside>,
+        mut pagemap: Option<Pagemap<'_>>,
+    ) -> Self {
+        let mut groups = Self::default();
+        for (mapping, &region) in mappings.iter().zip(regions) {
+            let mut weight = Weight::of(mapping);
+            if let Some(inside) = inside
+                && !mapping.name.starts_with('/')
+                && mapping.rss.0 > 0
+            {
+                let slots = slot_weight(mapping, inside, pagemap.as_mut()).at_most(weight);
+                weight.remove(slots);
+                groups.slots += slots;
+                if matches!(region, Region::Arena | Region::MainArena) {
+                    groups.slots_in_arenas += slots.resident;
+                }
+            }
+            *groups.of_region(region) += weight;
+        }
+        groups
+    }
+
+    /// Ruby's pages: resident, and ours alone.
+    pub(crate) fn slots(&self) -> (Bytes, Bytes) {
+        (Bytes(self.slots.resident as u64), Bytes(self.slots.private as u64))
+    }
+
+    /// The parts that the kernel's figures alone allow.
+    pub(crate) fn parts_without_probe(mut self) -> Vec<Part> {
+        self.arenas += self.large.take_all();
+        self.anonymous += self.slots.take_all();
+        let malloc = [(PartKind::Malloc, self.arenas), (PartKind::SlotsOrMalloc, self.anonymous)];
+        self.listed(malloc.into_iter().collect())
+    }
+
+    /// The parts that the probe tells apart; what it does not account for is in none of them.
+    pub(crate) fn parts_with_probe(mut self, inside: &Inside) -> Vec<Part> {
+        let mut told = Vec::new();
+        let live = inside.live_slot_bytes().unwrap_or_default();
+        told.push((PartKind::SlotsLive, self.slots.take(live)));
+        told.push((PartKind::SlotsFree, self.slots.take_all()));
+        match inside.malloc {
+            Some(figures) if inside.allocator.as_deref() == Some("glibc") => {
+                self.divide_glibc(figures, &mut told);
+            }
+            Some(figures) => self.divide_other(figures, &mut told),
+            None => {
+                self.arenas += self.large.take_all();
+                self.arenas += self.anonymous.take_all();
+                told.push((PartKind::Malloc, self.arenas.take_all()));
+            }
+        }
+        self.listed(told)
+    }
+
+    fn divide_glibc(&mut self, figures: MallocFigures, told: &mut Vec<(PartKind, Weight)>) {
+        let in_slots = Bytes(self.slots_in_arenas as u64);
+        let mut live = self.arenas.take(figures.live.saturating_sub(in_slots));
+        live += self.large.take_all();
+        live += self.anonymous.take(figures.large);
+        told.push((PartKind::MallocLive, live));
+        told.push((PartKind::MallocFree, self.arenas.take(figures.free)));
+        told.push((PartKind::AllocatorOverhead, self.arenas.take_all()));
+    }
+
+    /// Other allocators map their own memory, and say themselves how much of it is resident.
+    fn divide_other(&mut self, figures: MallocFigures, told: &mut Vec<(PartKind, Weight)>) {
+        let mut held = self.anonymous.take_all();
+        held += self.arenas.take_all();
+        held += self.large.take_all();
+        told.push((PartKind::MallocLive, held.take(figures.live + figures.large)));
+        told.push((PartKind::AllocatorOverhead, held.take(figures.overhead)));
+        told.push((PartKind::MallocFree, held.take(figures.free)));
+    }
+
+    fn listed(&self, mut told: Vec<(PartKind, Weight)>) -> Vec<Part> {
+        told.extend([
+            (PartKind::CodeAndFiles, self.file),
+            (PartKind::Stacks, self.stacks),
+            (PartKind::Jit, self.jit),
+            (PartKind::SharedMemory, self.shared),
+            (PartKind::TransientHeap, self.transient),
+        ]);
+        told.sort_by_key(|(kind, _)| *kind);
+        told.into_iter()
+            .map(|(kind, weight)| weight.part(kind))
+            .filter(|part| part.resident.0 > 0)
+            .collect()
+    }
+
+    fn of_region(&mut self, region: Region) -> &mut Weight {
+        match region {
+            Region::File => &mut self.file,
+            Region::MainArena | Region::Arena => &mut self.arenas,
+            Region::LargeBlock => &mut self.large,
+            Region::Stack => &mut self.stacks,
+            Region::Jit => &mut self.jit,
+            Region::RubyHeap => &mut self.slots,
+            Region::SharedMemory => &mut self.shared,
+            Region::TransientHeap => &mut self.transient,
+            Region::Anonymous => &mut self.anonymous,
+        }
+    }
+}
+
+/// Ruby's pages inside one mapping, counted page by page; without a page map in proportion to their size.
+fn slot_weight(mapping: &Mapping, inside: &Inside, pagemap: Option<&mut Pagemap<'_>>) -> Weight {
+    let mut weight = Weight::default();
+    let mut pagemap = pagemap;
+    for range in inside.heap_within(&mapping.range) {
+        let pages = match pagemap.as_deref_mut().map(|pagemap| pagemap.pages(&range)) {
+            Some(Ok(pages)) => pages,
+            Some(Err(_)) | None => in_proportion(mapping, range.end - range.start),
+        };
+        weight += Weight::of_pages(pages, mapping);
+    }
+    weight
+}
+
+fn in_proportion(mapping: &Mapping, size: u64) -> Pages {
+    let fraction = size as f64 / mapping.size() as f64;
+    let of = |bytes: Bytes| Bytes((bytes.0 as f64 * fraction) as u64);
+    Pages { present: of(mapping.rss), exclusive: of(mapping.private), swapped: Bytes(0) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::core::ledger::SlotPool;
+
+    const MB: u64 = 1 << 20;
+
+    fn mapping(start_mb: u64, size_mb: u64, rss_mb: u64) -> Mapping {
+        Mapping {
+            range: start_mb * MB..(start_mb + size_mb) * MB,
+            rss: Bytes(rss_mb * MB),
+            pss: Bytes(rss_mb * MB),
+            private: Bytes(rss_mb * MB),
+            ..Mapping::default()
+        }
+    }
+
+    fn megabytes(parts: &[Part], kind: PartKind) -> u64 {
+        parts.iter().filter(|part| part.kind == kind).map(|part| part.pss.0 / MB).sum()
+    }
+
+    fn inside() -> Inside {
+        Inside {
+            allocator: Some("glibc".into()),
+            heap_pages: Vec::from([100 * MB..104 * MB, 104 * MB..110 * MB]),
+            pools: vec![SlotPool { slot_size: 1024, live: Some(6 * 1024), ..SlotPool::default() }],
+            malloc: Some(MallocFigures {
+                live: Bytes(20 * MB),
+                free: Bytes(12 * MB),
+                overhead: Bytes(0),
+                large: Bytes(5 * MB),
+            }),
+            ..Inside::default()
+        }
+    }
+
+    #[test]
+    fn live_free_and_what_nobody_accounts_for_are_told_apart() {
+        let mappings = [mapping(1, 40, 30), mapping(100, 20, 20), mapping(200, 8, 8)];
+        let regions = [Region::MainArena, Region::Anonymous, Region::File];
+        let inside = inside();
+        let parts = Groups::of(&mappings, &regions, Some(&inside), None).parts_with_probe(&inside);
+        for (kind, expected) in [
+            (PartKind::CodeAndFiles, 8),
+            (PartKind::SlotsLive, 6),
+            (PartKind::SlotsFree, 4),
+            // 20 in the arena and 5 in mappings of their own.
+            (PartKind::MallocLive, 25),
+            // 12 are free, but only 10 of them are resident.
+            (PartKind::MallocFree, 10),
+        ] {
+            assert_eq!(megabytes(&parts, kind), expected, "{kind:?}");
+        }
+        let explained: u64 = parts.iter().map(|part| part.pss.0 / MB).sum();
+        assert_eq!(58 - explained, 5, "anonymous memory that neither Ruby nor malloc owns");
+    }
+
+    #[test]
+    fn slots_that_an_old_ruby_took_from_malloc_count_once() {
+        let mappings = [mapping(90, 40, 40)];
+        let inside = Inside {
+            malloc: Some(MallocFigures { live: Bytes(40 * MB), ..MallocFigures::default() }),
+            ..inside()
+        };
+        let parts = Groups::of(&mappings, &[Region::MainArena], Some(&inside), None)
+            .parts_with_probe(&inside);
+        assert_eq!(megabytes(&parts, PartKind::MallocLive), 30);
+        assert_eq!(parts.iter().map(|part| part.pss.0 / MB).sum::<u64>(), 40);
+    }
+
+    #[test]
+    fn without_the_probe_nothing_is_called_live() {
+        let mappings = [mapping(1, 40, 30), mapping(100, 20, 20)];
+        let regions = [Region::MainArena, Region::Anonymous];
+        let parts = Groups::of(&mappings, &regions, None, None).parts_without_probe();
+        assert_eq!(megabytes(&parts, PartKind::Malloc), 30);
+        assert_eq!(megabytes(&parts, PartKind::SlotsOrMalloc), 20);
+        assert_eq!(parts.len(), 2);
+    }
+}

@@ -1,0 +1,107 @@
+//! Amounts of memory that are divided and put together without losing any.
+
+use crate::core::Bytes;
+use crate::core::ledger::{Part, PartKind};
+use crate::observe::{Mapping, Pages};
+use std::ops::AddAssign;
+
+/// Some memory: whole, proportional, and ours alone, in bytes.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub(crate) struct Weight {
+    pub(crate) resident: f64,
+    pub(crate) pss: f64,
+    pub(crate) private: f64,
+}
+
+impl Weight {
+    /// All of a mapping.
+    pub(crate) fn of(mapping: &Mapping) -> Self {
+        Self {
+            resident: mapping.rss.0 as f64,
+            pss: mapping.pss.0 as f64,
+            private: mapping.private.0 as f64,
+        }
+    }
+
+    /// Some pages of a mapping; its shared pages weigh what the kernel's figure for the mapping implies.
+    pub(crate) fn of_pages(pages: Pages, mapping: &Mapping) -> Self {
+        let (resident, private) = (pages.present.0 as f64, pages.exclusive.0 as f64);
+        let pss = private + (resident - private) * mapping.shared_weight();
+        Self { resident, pss, private }
+    }
+
+    /// Takes up to `bytes` of resident memory away, private and shared in proportion.
+    pub(crate) fn take(&mut self, bytes: Bytes) -> Self {
+        let fraction =
+            if self.resident > 0.0 { (bytes.0 as f64 / self.resident).min(1.0) } else { 0.0 };
+        let taken = self.scaled(fraction);
+        self.remove(taken);
+        taken
+    }
+
+    /// Takes everything.
+    pub(crate) fn take_all(&mut self) -> Self {
+        std::mem::take(self)
+    }
+
+    /// Takes `other` away, as far as it is there.
+    pub(crate) fn remove(&mut self, other: Self) {
+        self.resident = (self.resident - other.resident).max(0.0);
+        self.pss = (self.pss - other.pss).max(0.0);
+        self.private = (self.private - other.private).max(0.0);
+    }
+
+    /// The same memory, no more than `most` in any respect.
+    pub(crate) fn at_most(self, most: Self) -> Self {
+        Self {
+            resident: self.resident.min(most.resident),
+            pss: self.pss.min(most.pss),
+            private: self.private.min(most.private),
+        }
+    }
+
+    /// As a line of the ledger, rounded to bytes.
+    pub(crate) fn part(self, kind: PartKind) -> Part {
+        let bytes = |amount: f64| Bytes(amount.round() as u64);
+        Part {
+            kind,
+            pss: bytes(self.pss),
+            private: bytes(self.private),
+            resident: bytes(self.resident),
+        }
+    }
+
+    fn scaled(self, by: f64) -> Self {
+        Self { resident: self.resident * by, pss: self.pss * by, private: self.private * by }
+    }
+}
+
+impl AddAssign for Weight {
+    fn add_assign(&mut self, other: Self) {
+        self.resident += other.resident;
+        self.pss += other.pss;
+        self.private += other.private;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_taken_and_what_is_left_are_what_was_there() {
+        let whole = Weight { resident: 1000.0, pss: 700.0, private: 400.0 };
+        for bytes in [0, 1, 333, 1000, 5000] {
+            let mut rest = whole;
+            let mut sum = rest.take(Bytes(bytes));
+            sum += rest;
+            assert!((sum.pss - whole.pss).abs() < 1e-9, "{bytes}");
+            assert!((sum.resident - whole.resident).abs() < 1e-9, "{bytes}");
+        }
+    }
+
+    #[test]
+    fn nothing_can_be_taken_from_nothing() {
+        assert_eq!(Weight::default().take(Bytes(10)), Weight::default());
+    }
+}

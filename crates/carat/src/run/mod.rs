@@ -1,0 +1,4 @@
+//! Trials until there is a verdict.
+
+pub mod experiment;
+pub mod trial;

@@ -1,0 +1,141 @@
+//! A runner that starts nothing: figures drawn from a seeded distribution.
+//!
+//! For testing order, resuming, stopping and wording through the real binary (hidden `--fake`).
+
+use crate::core::{Bytes, Outcome, Sample, Trial};
+use crate::run::trial::{Interrupt, Phase, Progress, TrialError, TrialPlan, TrialRunner};
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha12Rng;
+use std::collections::BTreeMap;
+use std::thread::sleep;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// What the fake server of one variant weighs.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct FakeVariant {
+    /// Mean of every memory metric, in bytes.
+    pub mean: f64,
+    /// Standard deviation between trials, in bytes.
+    pub sd: f64,
+    /// Share of trials that crash.
+    pub crashes: f64,
+}
+
+impl FakeVariant {
+    /// Parses `MEAN:SD` or `MEAN:SD:CRASHES`, such as `71.16e6:291e3`.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let wrong = || {
+            format!("`{text}` is not MEAN:SD or MEAN:SD:CRASHES in bytes, such as 71.16e6:291e3")
+        };
+        let numbers: Result<Vec<f64>, _> = text.split(':').map(str::parse).collect();
+        match numbers.map_err(|_| wrong())?.as_slice() {
+            [mean, sd] => Ok(Self { mean: *mean, sd: *sd, crashes: 0.0 }),
+            [mean, sd, crashes] => Ok(Self { mean: *mean, sd: *sd, crashes: *crashes }),
+            _ => Err(wrong()),
+        }
+    }
+}
+
+/// Draws figures instead of measuring them.
+#[derive(Debug)]
+pub struct FakeRunner {
+    variants: Vec<FakeVariant>,
+    seed: u64,
+    pace: Duration,
+    interrupt: Interrupt,
+}
+
+impl FakeRunner {
+    /// One entry per variant; the figures depend on seed, block and variant alone. Every trial takes
+    /// `pace`.
+    pub fn new(
+        variants: Vec<FakeVariant>,
+        seed: u64,
+        pace: Duration,
+        interrupt: Interrupt,
+    ) -> Self {
+        Self { variants, seed, pace, interrupt }
+    }
+}
+
+impl TrialRunner for FakeRunner {
+    fn run(
+        &mut self,
+        plan: &TrialPlan,
+        watch: &mut dyn FnMut(Progress),
+    ) -> Result<Trial, TrialError> {
+        let variant = self.variants[plan.variant.min(self.variants.len() - 1)];
+        let mut random = ChaCha12Rng::seed_from_u64(self.seed);
+        random.set_stream(u64::from(plan.block) * 1000 + plan.variant as u64);
+        let weight = variant.mean + variant.sd * normal(&mut random);
+        let crashed = random.random::<f64>() < variant.crashes;
+        watch(Progress { phase: Phase::Load, done: Some(0.5), memory: Some(Bytes(weight as u64)) });
+        sleep(self.pace);
+        if self.interrupt.asked() {
+            return Err(TrialError::Interrupted);
+        }
+        Ok(trial(plan, weight, crashed))
+    }
+}
+
+/// A standard normal number, by the polar form's simpler sibling (Box and Muller 1958).
+fn normal(random: &mut ChaCha12Rng) -> f64 {
+    let (a, b): (f64, f64) = (1.0 - random.random::<f64>(), random.random());
+    (-2.0 * a.ln()).sqrt() * (std::f64::consts::TAU * b).cos()
+}
+
+fn trial(plan: &TrialPlan, weight: f64, crashed: bool) -> Trial {
+    let memory = ["memory.rss.final", "memory.pss.final", "memory.pss.late"];
+    let mut metrics: BTreeMap<String, f64> =
+        memory.iter().map(|name| ((*name).to_owned(), weight)).collect();
+    metrics.insert("latency.p95".into(), 0.010);
+    let pss = Some(Bytes(weight as u64));
+    let sample = |at_ms| Sample { at_ms, processes: 1, rss: pss, pss, ..Sample::default() };
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    Trial {
+        id: plan.id.clone(),
+        block: plan.block,
+        position: plan.position,
+        variant: plan.name.clone(),
+        outcome: if crashed { Outcome::Crashed } else { Outcome::Ok },
+        detail: crashed.then(|| "the fake server crashed".to_owned()),
+        started_ms: now.as_millis() as u64,
+        seconds: 0.0,
+        metrics: if crashed { BTreeMap::new() } else { metrics },
+        samples: vec![sample(0), sample(500)],
+        load_window_ms: Some((0, 500)),
+        load: None,
+        notes: Vec::new(),
+        log_tail: String::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn plan(block: u32, variant: usize) -> TrialPlan {
+        TrialPlan { id: "x".into(), block, position: 0, variant, name: "v".into() }
+    }
+
+    #[test]
+    fn figures_depend_on_seed_block_and_variant_alone() {
+        let variants = vec![FakeVariant { mean: 100.0, sd: 5.0, crashes: 0.0 }; 2];
+        let mut runner = FakeRunner::new(variants, 7, Duration::ZERO, Interrupt::default());
+        let mut weigh = |block, variant| {
+            runner.run(&plan(block, variant), &mut |_| ()).unwrap().metrics["memory.rss.final"]
+        };
+        let first = weigh(1, 0);
+        assert_ne!(first, weigh(1, 1));
+        assert_ne!(first, weigh(2, 0));
+        assert_eq!(first, weigh(1, 0));
+    }
+
+    #[test]
+    fn a_fake_variant_is_read_from_two_or_three_numbers() {
+        let fake = FakeVariant::parse("71.16e6:291e3").unwrap();
+        assert_eq!((fake.mean, fake.sd, fake.crashes), (71.16e6, 291e3, 0.0));
+        assert!((FakeVariant::parse("1:2:0.5").unwrap().crashes - 0.5).abs() < 1e-12);
+        assert!(FakeVariant::parse("1").is_err() && FakeVariant::parse("a:b").is_err());
+    }
+}

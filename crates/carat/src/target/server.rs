@@ -1,0 +1,151 @@
+//! One server or service, from held to running to ended.
+
+use crate::process::{Identity, ProcRoot, ReadError};
+use crate::target::LaunchSpec;
+use carat_wire::env::TOKEN;
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
+
+/// Why a server could not be started.
+#[derive(Debug, thiserror::Error)]
+pub enum LaunchError {
+    /// This binary could not be started again as the stage.
+    #[error("cannot start a process: {0}")]
+    Spawn(#[from] io::Error),
+    /// The stage vanished before it could be identified.
+    #[error("the new process vanished: {0}")]
+    Vanished(#[from] ReadError),
+    /// The program could not be run.
+    #[error("cannot start `{command}`: {problem}")]
+    Exec {
+        /// The command as written.
+        command: String,
+        /// What the kernel said, and what to do.
+        problem: String,
+    },
+}
+
+/// A server that has its pid and its session, and has not run one instruction of its own.
+#[derive(Debug)]
+pub struct Held {
+    server: Server,
+    go: ChildStdin,
+    report: ChildStdout,
+    command: String,
+}
+
+/// A server that runs, or has ended.
+#[derive(Debug)]
+pub struct Server {
+    child: Child,
+    identity: Identity,
+    log: PathBuf,
+}
+
+impl Held {
+    /// Starts the stage of `exe` for `spec` and waits there.
+    pub fn start(exe: &Path, spec: &LaunchSpec) -> Result<Self, LaunchError> {
+        let mut child = Command::new(exe)
+            .arg("stage")
+            .envs(spec.env.get_key_value(TOKEN))
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()?;
+        let (go, report) = (child.stdin.take(), child.stdout.take());
+        let identity = ProcRoot::default().identify(child.id());
+        let mut server = Server {
+            identity: identity.unwrap_or(Identity { pid: child.id(), start_ticks: 0 }),
+            child,
+            log: spec.log.clone(),
+        };
+        let (Some(mut go), Some(report)) = (go, report) else {
+            server.kill();
+            return Err(io::Error::other("a pipe is missing").into());
+        };
+        let line = serde_json::to_string(spec).map_err(io::Error::from)?;
+        writeln!(go, "{line}")?;
+        Ok(Self { server, go, report, command: spec.command.join(" ") })
+    }
+
+    /// Who it is and will stay.
+    pub fn identity(&self) -> Identity {
+        self.server.identity
+    }
+
+    /// Lets it become the server; returns once `exec` has happened.
+    pub fn release(mut self) -> Result<Server, LaunchError> {
+        // A stage that is gone already has said why, or will be found ended.
+        let _ = writeln!(self.go, "go");
+        drop(self.go);
+        let mut problem = String::new();
+        self.report.read_to_string(&mut problem)?;
+        let problem = problem.trim().to_owned();
+        if problem.is_empty() {
+            return Ok(self.server);
+        }
+        self.server.kill();
+        Err(LaunchError::Exec { command: self.command, problem })
+    }
+}
+
+impl Server {
+    /// Who it is.
+    pub fn identity(&self) -> Identity {
+        self.identity
+    }
+
+    /// How it ended; `None` while it runs.
+    pub fn ended(&mut self) -> Option<ExitStatus> {
+        self.child.try_wait().ok().flatten()
+    }
+
+    /// The end of what it printed: at most `lines` lines and 16 KiB.
+    pub fn log_tail(&self, lines: usize) -> String {
+        log_tail(&self.log, lines)
+    }
+
+    /// Where it prints to.
+    pub fn log(&self) -> &Path {
+        &self.log
+    }
+
+    fn kill(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+// Whatever goes wrong above, the first process never outlives its handle. The rest of its tree is
+// stopped by `stop`, and by the guard where even that is not reached.
+impl Drop for Server {
+    fn drop(&mut self) {
+        if self.ended().is_none() {
+            self.kill();
+        }
+    }
+}
+
+fn log_tail(path: &Path, lines: usize) -> String {
+    const LIMIT: usize = 16 * 1024;
+    let Ok(bytes) = std::fs::read(path) else { return String::new() };
+    let end = &bytes[bytes.len().saturating_sub(LIMIT)..];
+    let text = String::from_utf8_lossy(end);
+    let all: Vec<&str> = text.lines().collect();
+    all[all.len().saturating_sub(lines)..].join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_tail_of_a_log_is_its_last_lines() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("log");
+        std::fs::write(&path, "one\ntwo\nthree\n").unwrap();
+        assert_eq!(log_tail(&path, 2), "two\nthree");
+        assert_eq!(log_tail(&folder.path().join("none"), 2), "");
+    }
+}
