@@ -4,6 +4,7 @@
 //! Trials are paired within their block, the pairs go to `carat-stats`, and what comes back is put
 //! into words. Starting trials, storing them and showing conclusions is left to others.
 
+mod conclude;
 mod curves;
 mod doubts;
 pub mod forecast;
@@ -15,6 +16,7 @@ pub mod pairs;
 pub mod question;
 pub mod warning;
 
+pub use conclude::conclude;
 pub use curves::curves;
 pub use forecast::{Forecast, Outlook, forecast};
 pub use judge::{Judge, Judgement, Next, Stop, judge};

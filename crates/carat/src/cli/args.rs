@@ -5,6 +5,7 @@ use crate::cli::{
     workload,
 };
 use crate::load::worker_main;
+use crate::run::experiment::OpenError;
 use crate::target::{guard_main, stage_main};
 use clap::{CommandFactory, Parser, Subcommand};
 use std::path::PathBuf;
@@ -93,10 +94,11 @@ pub fn main() -> ExitCode {
 impl Exit {
     /// The code for an error that reached the top.
     fn of(error: &anyhow::Error) -> Self {
-        let wrong_usage =
+        let wrong_experiment =
             error.is::<crate::config::PlanError>() || error.is::<crate::run::trial::PrepareError>();
-        let mended_by_options =
-            error.is::<crate::run::experiment::OpenError>() || error.is::<stats::StatsError>();
-        if wrong_usage || mended_by_options { Self::Usage } else { Self::Failed }
+        // An unusable results file is a failure in every command; only a conflict with the options is wrong usage.
+        let conflict = error.downcast_ref::<OpenError>().is_some_and(OpenError::is_conflict);
+        let wrong_usage = wrong_experiment || conflict || error.is::<stats::StatsError>();
+        if wrong_usage { Self::Usage } else { Self::Failed }
     }
 }

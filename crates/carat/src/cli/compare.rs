@@ -1,12 +1,13 @@
 //! `carat compare`: trials until there is a verdict.
 
+use crate::analysis::Judge;
 use crate::cli::dry_run::dry_run;
 use crate::cli::progress::Display;
-use crate::cli::{Exit, output, report, results};
+use crate::cli::{Exit, output, report};
 use crate::config::Experiment;
 use crate::core::{ExperimentInfo, Results, Role, Verdict};
-use crate::report::{Audience, Budget, Style, html, json, terminal};
-use crate::run::experiment::{OpenOptions, Run, RunError, header, open, this_runner};
+use crate::report::{Audience, Budget, Style, concluded, html, json, terminal};
+use crate::run::experiment::{OpenOptions, Run, RunError, header, open, question, this_runner};
 use crate::run::trial::{
     FakeRunner, FakeVariant, Interrupt, Prepared, ProcessRunner, TrialRunner, Workshop, prepare,
 };
@@ -142,7 +143,7 @@ fn measure(
         plan_hash: header.plan_hash.clone(),
         variants: header.variants.iter().map(|variant| variant.name.clone()).collect(),
         seed: header.seed,
-        judge: results::judge(&header),
+        judge: Judge::new(question(&header)),
         interrupt,
     };
     let ran = run.until_verdict(&mut store, runner.as_mut(), &mut display);
@@ -157,7 +158,7 @@ fn measure(
 /// Says what was found, also where the run ended early.
 fn conclude(args: &CompareArgs, store: &Store, ran: Result<(), RunError>) -> anyhow::Result<Exit> {
     let path = store.path();
-    let results = results::concluded(store)?;
+    let results = concluded(store)?;
     if args.json {
         output::say(&json(&results, Audience::Own)?)?;
     } else {

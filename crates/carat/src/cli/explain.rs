@@ -3,11 +3,10 @@
 use crate::cli::ledger_text::write_ledger;
 use crate::cli::suggest::experiment_file;
 use crate::cli::{Exit, output, report};
-use crate::core::{Ledger, Outcome};
+use crate::core::{Ledger, Outcome, Recording, Results};
 use crate::observe::{Finding, findings, ledger, read_insides};
 use crate::process::{ProcRoot, ReadError, Tree};
-use crate::report::ledger_html;
-use crate::store::{Store, recording};
+use crate::report::{CaratFile, ledger_html, load};
 use anyhow::{Context, bail};
 use serde::Serialize;
 use std::fs;
@@ -56,10 +55,7 @@ struct Answer<'a> {
 pub(crate) fn run(args: &ExplainArgs) -> anyhow::Result<Exit> {
     let ledger = match args.target.parse() {
         Ok(pid) => of_process(&ProcRoot::default(), pid, args.alone)?,
-        Err(_) if args.target.ends_with(".carat") => {
-            of_results(Path::new(&args.target), args.variant.as_deref())?
-        }
-        Err(_) => of_recording(Path::new(&args.target))?,
+        Err(_) => of_file(Path::new(&args.target), args.variant.as_deref())?,
     };
     let findings = findings(&ledger);
     output::say(&if args.json { json(&ledger, &findings)? } else { text(&ledger, &findings)? })?;
@@ -122,9 +118,18 @@ fn of_process(root: &ProcRoot, pid: u32, alone: bool) -> anyhow::Result<Ledger> 
     }
 }
 
-/// The end of the variant's latest trial that went well.
-fn of_results(path: &Path, variant: Option<&str>) -> anyhow::Result<Ledger> {
-    let results = Store::open(path)?.results()?;
+fn of_file(path: &Path, variant: Option<&str>) -> anyhow::Result<Ledger> {
+    let file = load(path);
+    match file.context("give a process id, a recording, a results file or its JSON")? {
+        CaratFile::Stored(results) | CaratFile::Exported(results) => {
+            of_results(&results, path, variant)
+        }
+        CaratFile::Recording(recording) => of_recording(*recording, path),
+    }
+}
+
+/// The ledger at the end of the variant's last successful trial.
+fn of_results(results: &Results, path: &Path, variant: Option<&str>) -> anyhow::Result<Ledger> {
     let names: Vec<&str> = results.header.variants.iter().map(|one| one.name.as_str()).collect();
     let wanted = match variant {
         Some(name) if !names.contains(&name) => {
@@ -146,9 +151,7 @@ fn of_results(path: &Path, variant: Option<&str>) -> anyhow::Result<Ledger> {
     Ok(*ledger)
 }
 
-fn of_recording(path: &Path) -> anyhow::Result<Ledger> {
-    let recording =
-        recording::read(path).context("give a process id, a recording or a results file")?;
+fn of_recording(recording: Recording, path: &Path) -> anyhow::Result<Ledger> {
     recording.ledger.with_context(|| {
         format!(
             "{} holds no ledger: its server or carat ended before one was drawn, which is done once a minute and at the end",

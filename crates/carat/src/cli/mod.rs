@@ -22,7 +22,6 @@ mod record_text;
 mod record_view;
 mod recorder;
 mod report;
-mod results;
 mod salvage;
 mod shell;
 mod stats;

@@ -3,9 +3,9 @@
 use crate::analysis::{Forecast, Outlook, forecast};
 use crate::cli::{Exit, compare, output};
 use crate::core::Unit;
+use crate::report::load_results;
 use crate::run::experiment::question;
 use crate::run::trial::FakeVariant;
-use crate::store::Store;
 use anyhow::Context;
 use clap::Args;
 use std::fmt::Write;
@@ -18,7 +18,7 @@ Examples:
   carat plan workloads/rails-hello/carat.toml
   carat plan rails-hello.carat")]
 pub(crate) struct PlanArgs {
-    /// Experiment file to run a pilot of, or a results file that exists
+    /// Experiment file to run a pilot of, or a results file or its JSON
     file: PathBuf,
     /// Blocks of the pilot; a pilot that was stopped goes on
     #[arg(long, value_name = "N", default_value_t = 6, value_parser = clap::value_parser!(u32).range(5..=100))]
@@ -33,17 +33,15 @@ pub(crate) struct PlanArgs {
 
 pub(crate) fn run(args: &PlanArgs) -> anyhow::Result<Exit> {
     let is_experiment = args.file.extension().is_some_and(|extension| extension == "toml");
-    let store = if is_experiment {
+    let (path, results) = if is_experiment {
         let pilot = args.output.clone().unwrap_or_else(|| pilot_path(&args.file));
-        compare::pilot(&args.file, pilot, args.pilot, args.fake.clone())?
+        let store = compare::pilot(&args.file, pilot, args.pilot, args.fake.clone())?;
+        (store.path().to_owned(), store.results()?)
     } else {
-        Store::open(&args.file)?
+        (args.file.clone(), load_results(&args.file)?)
     };
-    let outlook = forecast(&question(&store.header()?), &store.trials()?).with_context(|| {
-        format!(
-            "{} has too few blocks that count for a forecast; five are needed",
-            store.path().display()
-        )
+    let outlook = forecast(&question(&results.header), &results.trials).with_context(|| {
+        format!("{} has too few blocks that count for a forecast; five are needed", path.display())
     })?;
     output::say(&text(&outlook))?;
     Ok(Exit::Fine)

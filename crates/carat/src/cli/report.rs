@@ -1,19 +1,16 @@
 //! `carat report`: a page from a results file.
 
-use crate::analysis::growth::of_recording;
-use crate::cli::{Exit, output, results};
+use crate::cli::{Exit, output};
 use crate::core::Results;
 use crate::core::recording::Recording;
 use crate::report::{
-    Audience, Budget, Kept, PageOptions, budget, comparison_html, csv, day, from_json, html,
-    is_export, json, markdown, openmetrics, recording_html,
+    Audience, Budget, CaratFile, Kept, LoadError, PageOptions, budget, comparison_html, csv, day,
+    html, json, load, markdown, openmetrics, recording_html, with_conclusions,
 };
-use crate::store::recording::RecordingError;
-use crate::store::{Store, recording};
 use anyhow::{Context, bail, ensure};
 use clap::{Args, ValueEnum};
 use std::fs::File;
-use std::io::{Read, Write};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -64,13 +61,13 @@ enum Format {
 }
 
 /// What a file holds.
-enum Given {
+enum ReportInput {
     Results(Box<Results>),
     Recording(Box<Recording>),
 }
 
 pub(crate) fn run(args: &ReportArgs) -> anyhow::Result<Exit> {
-    let given = args.results.iter().map(|path| read(path)).collect::<anyhow::Result<Vec<_>>>()?;
+    let given = args.results.iter().map(|path| read(path)).collect::<Result<Vec<_>, _>>()?;
     let format = if args.json { Format::Json } else { args.format };
     let text = face(&given, format, args.share)?;
     let path = match (&args.output, format) {
@@ -89,40 +86,18 @@ pub(crate) fn run(args: &ReportArgs) -> anyhow::Result<Exit> {
         open(&path)?;
     }
     let results = given.iter().filter_map(|one| match one {
-        Given::Results(results) => Some(results.as_ref()),
-        Given::Recording(_) => None,
+        ReportInput::Results(results) => Some(results.as_ref()),
+        ReportInput::Recording(_) => None,
     });
     Ok(results.map(|one| hold(one, &args.budget)).fold(Exit::Fine, worse))
 }
 
-fn read(path: &Path) -> anyhow::Result<Given> {
-    let context = || format!("cannot read {}", path.display());
-    // Whatever cannot be opened is for the store to refuse, in its words.
-    let mut start = [0];
-    let sniffed = File::open(path).and_then(|mut file| file.read_exact(&mut start));
-    if sniffed.is_ok() && start == *b"{" {
-        // A recording may be long, so it is not read only to learn that it is one.
-        let recording = whole_recording(path);
-        if matches!(recording, Err(RecordingError::Foreign(_))) {
-            let text = std::fs::read_to_string(path).with_context(context)?;
-            if is_export(&text) {
-                let results = from_json(&text).with_context(|| path.display().to_string())?;
-                return Ok(Given::Results(Box::new(results)));
-            }
-        }
-        return Ok(Given::Recording(Box::new(recording?)));
-    }
-    let results = results::concluded(&Store::open(path)?)?;
-    Ok(Given::Results(Box::new(results)))
-}
-
-/// A recording with its growth, which one that was cut off does not tell itself.
-fn whole_recording(path: &Path) -> Result<Recording, RecordingError> {
-    let mut recording = recording::read(path)?;
-    if recording.end.is_none() {
-        recording.growth = of_recording(&recording);
-    }
-    Ok(recording)
+fn read(path: &Path) -> Result<ReportInput, LoadError> {
+    Ok(match load(path)? {
+        CaratFile::Stored(results) => ReportInput::Results(Box::new(with_conclusions(*results))),
+        CaratFile::Exported(results) => ReportInput::Results(results),
+        CaratFile::Recording(recording) => ReportInput::Recording(recording),
+    })
 }
 
 /// A page of today, for oneself or for others.
@@ -132,15 +107,15 @@ pub(crate) fn page_options(share: bool) -> PageOptions {
     PageOptions { audience, generated_at: Some(day(now.as_millis() as u64)) }
 }
 
-fn face(given: &[Given], format: Format, share: bool) -> anyhow::Result<String> {
+fn face(given: &[ReportInput], format: Format, share: bool) -> anyhow::Result<String> {
     let options = page_options(share);
     let audience = options.audience;
     match given {
-        [Given::Recording(recording)] if format == Format::Html => {
+        [ReportInput::Recording(recording)] if format == Format::Html => {
             Ok(recording_html(recording, &options))
         }
-        [Given::Recording(_)] => bail!("a recording has a page only; leave out --format"),
-        [Given::Results(results)] => Ok(match format {
+        [ReportInput::Recording(_)] => bail!("a recording has a page only; leave out --format"),
+        [ReportInput::Results(results)] => Ok(match format {
             Format::Html => html(results, &options),
             Format::Md => markdown(results, audience),
             Format::Json => json(results, audience)?,
@@ -153,8 +128,8 @@ fn face(given: &[Given], format: Format, share: bool) -> anyhow::Result<String> 
                 "several files have a page only; give one file to --format"
             );
             let results = several.iter().map(|one| match one {
-                Given::Results(results) => Ok(results.as_ref().clone()),
-                Given::Recording(_) => {
+                ReportInput::Results(results) => Ok(results.as_ref().clone()),
+                ReportInput::Recording(_) => {
                     bail!("a recording cannot stand beside other files; give it alone")
                 }
             });

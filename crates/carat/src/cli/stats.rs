@@ -1,13 +1,12 @@
 //! `carat stats`: the whole analysis again, from stored trials, also of another question.
 
-use crate::analysis::Question;
 use crate::analysis::growth::{cause, sentence};
-use crate::cli::{Exit, output, results};
+use crate::analysis::{Question, conclude};
+use crate::cli::{Exit, output};
 use crate::config::{Percent, unknown_metric};
 use crate::core::{Results, Role, Verdict};
-use crate::report::{Audience, Style, json, terminal};
+use crate::report::{Audience, Style, json, load_results, terminal};
 use crate::run::experiment::question;
-use crate::store::Store;
 use clap::Args;
 use std::io;
 use std::path::PathBuf;
@@ -20,7 +19,7 @@ Examples:
   carat stats rails-hello.carat --metric latency.p95 --margin 2%
   carat stats rails-hello.carat --baseline jemalloc --guard throughput=2%")]
 pub(crate) struct StatsArgs {
-    /// Results file that `carat compare` wrote
+    /// Results file that `carat compare` wrote, or its JSON
     results: PathBuf,
     /// Metric that decides, repeated for several that share the error [default: the experiment's]
     #[arg(long, value_name = "METRIC")]
@@ -65,11 +64,11 @@ pub(crate) enum StatsError {
 }
 
 pub(crate) fn run(args: &StatsArgs) -> anyhow::Result<Exit> {
-    let mut results = Store::open(&args.results)?.results()?;
+    let mut results = load_results(&args.results)?;
     let planned = question(&results.header);
     let asked = asked(args, &planned)?;
     ask(&mut results, &asked);
-    results::conclude(&mut results, &asked);
+    conclude(&mut results, &asked);
     if asked != planned {
         output::tell(
             "note: this is not the question that the trials were run for; chosen after seeing them, \

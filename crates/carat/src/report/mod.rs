@@ -10,6 +10,7 @@ mod course;
 mod exports;
 mod facts;
 mod histogram;
+mod import;
 mod markdown;
 mod page;
 mod redact;
@@ -19,6 +20,7 @@ mod wording;
 
 pub use budget::{Budget, BudgetError, BudgetOutcome, Kept, budget};
 pub use exports::{ImportError, SCHEMA, csv, from_json, is_export, json, openmetrics};
+pub use import::{CaratFile, LoadError, concluded, load, load_results, with_conclusions};
 pub use markdown::{MARKER, markdown};
 pub use page::{PageOptions, comparison_html, html, ledger_html, recording_html};
 pub use redact::Audience;

@@ -156,7 +156,7 @@ fn foreign_and_newer_results_files_are_refused_by_name() {
     let resume = ["compare", "fake.toml", "--fake", "1:1,1:1", "--resume", "-o"];
     folder
         .run(&[&resume[..], &["text.carat"]].concat())
-        .assert_code(2)
+        .assert_code(1)
         .assert_says("not a results file");
     folder.run(&["report", "text.carat"]).assert_code(1).assert_says("not a results file");
     folder.run(&["report", "none.carat"]).assert_code(1).assert_says("there is no results file");
@@ -166,7 +166,58 @@ fn foreign_and_newer_results_files_are_refused_by_name() {
     let file = rusqlite::Connection::open(folder.path("new.carat")).unwrap();
     file.pragma_update(None, "user_version", 99).unwrap();
     drop(file);
-    folder.run(&["report", "new.carat"]).assert_code(1).assert_says("newer carat (format 99");
+    let resumed =
+        ["compare", "fake.toml", "--fake", "71e6:1,70e6:1", "--resume", "-o", "new.carat"];
+    for arguments in [
+        &["report", "new.carat"][..],
+        &["stats", "new.carat"],
+        &["plan", "new.carat"],
+        &["explain", "new.carat"],
+        &resumed,
+    ] {
+        folder.run(arguments).assert_code(1).assert_says("newer carat (format 99");
+    }
+}
+
+#[test]
+fn exported_json_is_read_wherever_a_results_file_is() {
+    let folder = folder("exported");
+    folder.run(&["compare", "fake.toml", "--fake", "71e6:100e3,69e6:100e3"]).assert_code(0);
+    let exported = folder.run(&["report", "fake.carat", "--json"]).assert_code(0).out.clone();
+    folder.write("fake.json", &exported);
+    for command in [&["report", "--format", "md"][..], &["stats"], &["plan"]] {
+        let outputs = ["fake.carat", "fake.json"].map(|file| {
+            let arguments = [&command[..1], &[file], &command[1..]].concat();
+            folder.run(&arguments).assert_code(0).out.clone()
+        });
+        assert_eq!(outputs[0], outputs[1], "{command:?}");
+    }
+    for file in ["fake.carat", "fake.json"] {
+        let ran = folder.run(&["explain", file, "--variant", "other"]);
+        ran.assert_code(1).assert_says("variant `other` has no trial with a ledger yet");
+        folder.run(&["explain", file, "--variant", "nobody"]).assert_says("default, other");
+    }
+}
+
+#[test]
+fn a_file_that_is_not_results_is_refused_alike_by_every_command_that_reads_results() {
+    let folder = folder("unlike");
+    let head = "{\"schema\":\"carat.recording/3\",\"what\":\"puma\",\"started_ms\":1}\n";
+    folder.write("recording.jsonl", head);
+    folder.write("other.json", "{\"name\": 1}");
+    folder.write("later.json", "{\"schema\": \"carat.results/9\", \"results\": 3}");
+    for (file, expected) in [
+        ("recording.jsonl", "recording.jsonl is a recording"),
+        ("other.json", "other.json is not a recording or exported results"),
+        ("later.json", "cannot read later.json: it says that it is `carat.results/9`"),
+    ] {
+        for command in ["stats", "plan", "report", "explain"] {
+            if file == "recording.jsonl" && matches!(command, "report" | "explain") {
+                continue;
+            }
+            folder.run(&[command, file]).assert_code(1).assert_says(expected);
+        }
+    }
 }
 
 #[test]

@@ -47,6 +47,19 @@ pub enum OpenError {
     },
 }
 
+impl OpenError {
+    /// Whether the file is fine, and other options would settle the matter.
+    pub fn is_conflict(&self) -> bool {
+        match self {
+            Self::OtherBudget { .. } | Self::OtherSeed { .. } => true,
+            Self::Store(error) => matches!(
+                error,
+                StoreError::Exists(_) | StoreError::OtherPlan { .. } | StoreError::Busy { .. }
+            ),
+        }
+    }
+}
+
 /// What is fixed when an experiment begins.
 pub fn header(
     experiment: &Experiment,

@@ -1,0 +1,14 @@
+//! Everything that follows from the trials of an experiment.
+
+use crate::analysis::growth::of_variants;
+use crate::analysis::{Judge, Question, Warning, curves};
+use crate::core::Results;
+
+/// Fills in conclusions, curves, growth and warnings, as the trials answer `question`.
+pub fn conclude(results: &mut Results, question: &Question) {
+    let judgement = Judge::new(question.clone()).judge(&results.trials);
+    results.conclusions = judgement.conclusions;
+    results.curves = curves(question, &results.trials);
+    results.growth = of_variants(&results.header.variants, &results.trials);
+    results.warnings = judgement.warnings.iter().map(Warning::to_string).collect();
+}

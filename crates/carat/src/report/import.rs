@@ -1,0 +1,125 @@
+//! Reads what carat wrote: a results file, results exported as JSON, or a recording.
+
+use crate::analysis::conclude;
+use crate::analysis::growth::of_recording;
+use crate::core::Results;
+use crate::core::recording::Recording;
+use crate::report::exports::{ImportError, from_json, is_export};
+use crate::run::experiment::question;
+use crate::store::recording::{self, RecordingError};
+use crate::store::{Store, StoreError};
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+use thiserror::Error;
+
+/// The content of a file that carat wrote.
+#[derive(Debug)]
+pub enum CaratFile {
+    /// The trials of a results file; conclusions are not drawn yet.
+    Stored(Box<Results>),
+    /// Exported results, with the conclusions that they were exported with.
+    Exported(Box<Results>),
+    /// A recording; growth is computed if the file does not have it.
+    Recording(Box<Recording>),
+}
+
+/// Why a file cannot be loaded.
+#[derive(Debug, Error)]
+pub enum LoadError {
+    /// An unusable results file.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// An unusable recording.
+    #[error(transparent)]
+    Recording(#[from] RecordingError),
+    /// Exported results that this carat cannot read.
+    #[error("cannot read {path}: {source}")]
+    Import {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        source: ImportError,
+    },
+    /// The file cannot be opened or read.
+    #[error("cannot read {path}: {source}")]
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// The system's error.
+        source: io::Error,
+    },
+    /// JSON that carat did not write.
+    #[error(
+        "{0} is not a recording or exported results; give a file that `carat record`, `carat compare` or `carat report --json` wrote"
+    )]
+    Foreign(PathBuf),
+    /// A recording where results are required.
+    #[error("{0} is a recording; give a results file of `carat compare` or its JSON")]
+    NotResults(PathBuf),
+}
+
+/// Reads a file of any of the three kinds.
+///
+/// # Errors
+/// If the file is missing, damaged, of another version, or not from carat.
+pub fn load(path: &Path) -> Result<CaratFile, LoadError> {
+    if !starts_as_json(path) {
+        // Also if the file cannot be opened: the store's message says what to do.
+        return Ok(CaratFile::Stored(Box::new(Store::open(path)?.results()?)));
+    }
+    // First as a recording, because that reads one line to decide.
+    match recording::read(path) {
+        Ok(mut recording) => {
+            if recording.end.is_none() {
+                recording.growth = of_recording(&recording);
+            }
+            Ok(CaratFile::Recording(Box::new(recording)))
+        }
+        Err(RecordingError::Foreign(_)) => exported(path),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// The trials of a results file or of exported results.
+///
+/// # Errors
+/// As [`load`], and if the file is a recording.
+pub fn load_results(path: &Path) -> Result<Results, LoadError> {
+    match load(path)? {
+        CaratFile::Stored(results) | CaratFile::Exported(results) => Ok(*results),
+        CaratFile::Recording(_) => Err(LoadError::NotResults(path.to_owned())),
+    }
+}
+
+/// The trials of an open results file with their conclusions.
+///
+/// # Errors
+/// If the file cannot be read.
+pub fn concluded(store: &Store) -> Result<Results, StoreError> {
+    Ok(with_conclusions(store.results()?))
+}
+
+/// Results with the conclusions for the question of their experiment.
+pub fn with_conclusions(mut results: Results) -> Results {
+    let question = question(&results.header);
+    conclude(&mut results, &question);
+    results
+}
+
+fn starts_as_json(path: &Path) -> bool {
+    let mut start = [0];
+    let read = File::open(path).and_then(|mut file| file.read_exact(&mut start));
+    read.is_ok() && start == *b"{"
+}
+
+fn exported(path: &Path) -> Result<CaratFile, LoadError> {
+    let text = std::fs::read_to_string(path)
+        .map_err(|source| LoadError::Unreadable { path: path.to_owned(), source })?;
+    if !is_export(&text) {
+        return Err(LoadError::Foreign(path.to_owned()));
+    }
+    let results =
+        from_json(&text).map_err(|source| LoadError::Import { path: path.to_owned(), source })?;
+    Ok(CaratFile::Exported(Box::new(results)))
+}
