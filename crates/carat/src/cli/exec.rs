@@ -2,9 +2,7 @@
 
 use crate::cli::exec_format::{Format, write_environment};
 use crate::cli::exec_verify::start_verifier;
-use crate::settings::{
-    CATALOGUE, ElfKind, Environment, LibraryPaths, Settings, Surroundings, find_allocator, read_elf,
-};
+use crate::settings::{ElfKind, Environment, Settings, StartContext, find_allocator, read_elf};
 use crate::target::{Libraries, cache_roots, unpack_in_one_of};
 use anyhow::{Context, bail};
 use carat_wire::env;
@@ -51,7 +49,7 @@ pub(crate) struct ExecArgs {
     /// Print what would be set instead of starting anything
     #[arg(long, value_name = "FORMAT", value_enum)]
     print_env: Option<Format>,
-    /// Look at the server once it has started and say on stderr which settings took
+    /// Check the server once it has started and report on stderr which settings were applied
     #[arg(long)]
     verify: bool,
     /// Leave LD_PRELOAD and RUBYOPT to the programs that the server starts
@@ -117,12 +115,12 @@ pub(crate) struct Start {
 
 impl Start {
     fn prepare(settings: &Settings, args: &ExecArgs, ruby: Option<&Path>) -> anyhow::Result<Self> {
-        let root = settings.value("root").unwrap_or("/").to_owned();
+        let root = settings.root().unwrap_or(Path::new("/"));
         let libraries = unpacked_when_needed(settings, args)?;
-        let runtime = libraries.as_ref().map(|found| found.runtime.clone()).unwrap_or_default();
-        let around = Surroundings {
-            libraries: &LibraryPaths { runtime },
-            allocators: &|name| find_allocator(Path::new(&root), name),
+        let runtime = libraries.as_ref().map_or(Path::new(""), |found| &found.runtime);
+        let around = StartContext {
+            runtime,
+            find_allocator: &|name| find_allocator(root, name),
             inherited: &|name| std::env::var(name).ok(),
             ruby: ruby.and_then(kind_of),
         };
@@ -172,13 +170,8 @@ impl Start {
 
 /// Carat's libraries, unless nothing would be loaded or scrubbed.
 fn unpacked_when_needed(settings: &Settings, args: &ExecArgs) -> anyhow::Result<Option<Libraries>> {
-    let inside = CATALOGUE.iter().any(|setting| {
-        let preload_to_scrub = setting.name == "allocator" && !args.no_scrub;
-        let runtime = setting.route == crate::settings::Route::Runtime;
-        (preload_to_scrub || runtime) && settings.asks_for(setting.name)
-    });
-    let inside = inside || settings.value("yjit") == Some("after-fork");
-    if !inside && !args.verify {
+    let scrub_preload = settings.preloads() && !args.no_scrub;
+    if !scrub_preload && !settings.needs_runtime() && !args.verify {
         return Ok(None);
     }
     let libraries = unpack_in_one_of(&cache_roots(|name| std::env::var_os(name)))?;
@@ -221,7 +214,7 @@ fn read_config(named: Option<&Path>) -> anyhow::Result<Settings> {
 
 fn search_path(settings: &Settings) -> OsString {
     let mut path = OsString::new();
-    if let Some(folder) = settings.value("ruby").and_then(|ruby| Path::new(ruby).parent()) {
+    if let Some(folder) = settings.ruby_directory() {
         path.push(folder);
         path.push(":");
     }

@@ -1,9 +1,9 @@
 //! `carat exec --verify`: a process beside the server that looks at it once it has started.
 
 use crate::cli::exec::Start;
-use crate::observe::took;
+use crate::observe::check_settings;
 use crate::process::{ProcRoot, Stat, Tree};
-use crate::settings::{Check, Settings, Took};
+use crate::settings::{SettingCheck, SettingStatus, Settings};
 use std::io::{self, Write};
 use std::time::{Duration, Instant};
 
@@ -47,21 +47,15 @@ fn watch(server: u32, settings: &Settings, start: &Start) {
         let Ok(leader) = root.identify(server) else { break };
         let mut tree = Tree::new(root.clone(), leader, "no token");
         let members: Vec<_> = tree.members().iter().map(Stat::identity).collect();
-        checks = took(&root, &members, settings, &start.environment);
-        let open = |check: &Check| !matches!(check.took, Took::Yes(_));
+        checks = check_settings(&root, &members, settings, &start.environment);
+        let open = |check: &SettingCheck| !matches!(check.status, SettingStatus::Applied(_));
         if begun.elapsed() >= AT_LEAST && !checks.iter().any(open) {
             break;
         }
     }
     let mut talk = io::stderr();
-    for Check { setting, took } in &checks {
-        let (word, reason) = match took {
-            Took::Yes(reason) => ("took", reason),
-            Took::NotYet(reason) => ("has not taken yet", reason),
-            Took::No(reason) => ("DID NOT TAKE", reason),
-            Took::Unknown(reason) => ("cannot be verified", reason),
-        };
-        let _ = writeln!(talk, "carat verify: {setting} {word}: {reason}");
+    for check in &checks {
+        let _ = writeln!(talk, "carat verify: {check}");
     }
     if let Some(pages) = &start.pages {
         let _ = std::fs::remove_dir_all(pages);

@@ -1,6 +1,6 @@
 //! What can be wrong with an experiment file, said so that it can be mended.
 
-use crate::settings::catalogue::nearest_word;
+use crate::core::nearest;
 use std::path::PathBuf;
 
 /// Why an experiment file cannot be run.
@@ -41,21 +41,8 @@ pub(crate) fn explain_toml(error: &toml::de::Error) -> String {
     let message = error.message();
     let Some(rest) = message.strip_prefix("unknown field `") else { return text.to_owned() };
     let Some((unknown, expected)) = rest.split_once('`') else { return text.to_owned() };
-    match nearest_word(unknown, expected.split('`').skip(1).step_by(2)) {
+    match nearest(unknown, expected.split('`').skip(1).step_by(2)) {
         Some(known) => format!("{text}\nhint: did you mean `{known}`?"),
         None => text.to_owned(),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_nearest_known_word_is_named_and_a_far_one_is_not() {
-        let known = ["requests", "connections", "path"];
-        assert_eq!(nearest_word("request", known), Some("requests"));
-        assert_eq!(nearest_word("conections", known), Some("connections"));
-        assert_eq!(nearest_word("zebra", known), None);
     }
 }

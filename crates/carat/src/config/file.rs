@@ -2,8 +2,7 @@
 
 use crate::config::error::explain_toml;
 use crate::config::{LoadTable, Percent, PlanError, Span};
-use crate::core::metric;
-use crate::settings::catalogue::nearest_word;
+use crate::core::{metric, nearest};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use std::collections::{BTreeMap, BTreeSet};
@@ -330,7 +329,7 @@ pub fn unknown_metric(name: &str) -> Option<String> {
         return None;
     }
     let known = metric::METRICS.iter().map(|metric| metric.name);
-    let hint = nearest_word(name, known).map(|near| format!("; did you mean `{near}`?"));
+    let hint = nearest(name, known).map(|near| format!("; did you mean `{near}`?"));
     Some(format!("unknown metric `{name}`{}", hint.unwrap_or_default()))
 }
 

@@ -8,6 +8,7 @@ pub mod load;
 pub mod load_table;
 pub mod memory;
 pub mod metric;
+mod nearest;
 pub mod outcome;
 pub mod recording;
 pub mod results;
@@ -20,6 +21,7 @@ pub use load::{LoadFlag, LoadReport, LoadSpec, Severity};
 pub use load_table::{CableTable, HttpTable, LoadTable, RouteTable};
 pub use memory::{CgroupSample, InsideSample, MemberSample, Sample, SamplerCost};
 pub use metric::{Better, METRICS, MetricInfo, Unit};
+pub(crate) use nearest::{did_you_mean, nearest};
 pub use outcome::Outcome;
 pub use recording::Recording;
 pub use results::{

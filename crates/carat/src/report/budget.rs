@@ -1,6 +1,6 @@
 //! Budgets: what a metric may cost at most, in a word that fits into a CI job.
 
-use crate::core::{Results, Unit, metric};
+use crate::core::{Results, Unit, did_you_mean, metric};
 use crate::report::facts;
 use crate::report::wording;
 use std::fmt;
@@ -32,14 +32,14 @@ pub enum BudgetError {
     )]
     NoComparison(String),
     /// A metric that does not exist; a gate on it would always pass.
-    #[error("budget `{text}`: there is no metric `{name}`; did you mean `{nearest}`?")]
+    #[error("budget `{text}`: there is no metric `{name}`{hint}")]
     UnknownMetric {
         /// The budget as given.
         text: String,
         /// The unknown name.
         name: String,
-        /// The nearest known name.
-        nearest: &'static str,
+        /// The nearest known name as a question; empty where none is similar.
+        hint: String,
     },
     /// A limit that is no number, or has a unit that the metric does not have.
     #[error(
@@ -107,7 +107,7 @@ impl Budget {
         let metric = metric::find(name).ok_or_else(|| BudgetError::UnknownMetric {
             text: text.to_owned(),
             name: name.to_owned(),
-            nearest: nearest(name),
+            hint: did_you_mean(name, metric::METRICS.iter().map(|known| known.name)),
         })?;
         let limit = parse_limit(limit, metric.unit).ok_or_else(|| BudgetError::Limit {
             text: text.to_owned(),
@@ -177,13 +177,6 @@ pub fn budget(results: &Results, budgets: &[Budget]) -> Vec<BudgetOutcome> {
         }
     }
     outcomes
-}
-
-fn nearest(name: &str) -> &'static str {
-    metric::METRICS
-        .iter()
-        .min_by_key(|known| strsim::damerau_levenshtein(known.name, name))
-        .map_or("", |known| known.name)
 }
 
 fn example(unit: Unit) -> &'static str {

@@ -1,29 +1,22 @@
 //! What chosen settings mean for the start of a server: pure, so that `exec` and a trial do the same.
 
 use crate::settings::allocator::{allocator_of, packages};
-use crate::settings::catalogue::{CATALOGUE, Route};
+use crate::settings::catalogue::{CATALOGUE, Mechanism};
 use crate::settings::chosen::Settings;
 use crate::settings::elf::{ElfKind, read_elf};
 use carat_wire::env;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// Where Carat's own libraries are.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct LibraryPaths {
-    /// The library that changes something.
-    pub runtime: PathBuf,
-}
-
-/// What the answer depends on besides the settings themselves.
-pub struct Surroundings<'a> {
-    /// Where Carat's own libraries are.
-    pub libraries: &'a LibraryPaths,
+/// What the environment depends on besides the settings themselves.
+pub struct StartContext<'a> {
+    /// Path of the runtime library.
+    pub runtime: &'a Path,
     /// The library of an allocator by name, as [`find_allocator`](crate::settings::find_allocator) finds it.
-    pub allocators: &'a dyn Fn(&str) -> Option<PathBuf>,
+    pub find_allocator: &'a dyn Fn(&str) -> Option<PathBuf>,
     /// The variables that the server would inherit.
     pub inherited: &'a dyn Fn(&str) -> Option<String>,
-    /// Word size and machine of the Ruby; `None` where they are not known, and then nothing is compared.
+    /// Word size, machine and C library of the Ruby; `None` where unknown, and then libraries are not checked.
     pub ruby: Option<ElfKind>,
 }
 
@@ -81,28 +74,28 @@ pub enum ApplyError {
 
 impl Settings {
     /// What these settings mean for the start of a server.
-    pub fn environment(&self, around: &Surroundings<'_>) -> Result<Environment, ApplyError> {
-        if self.asks_for("seal") && !self.asks_for("prepare_fork") {
+    pub fn environment(&self, context: &StartContext<'_>) -> Result<Environment, ApplyError> {
+        if self.is_chosen("seal") && !self.is_chosen("prepare_fork") {
             return Err(ApplyError::SealAlone);
         }
         let mut made = Environment { warnings: self.contradictions(), ..Environment::default() };
         // The user's variables come first: a setting of the catalogue is the more definite wish.
         made.set.extend(self.variables().map(|(name, value)| (name.into(), value.into())));
         for setting in CATALOGUE {
-            if let (Route::Variable(variable), Some(value)) =
-                (setting.route, self.value(setting.name))
+            if let (Mechanism::Variable(variable), Some(value)) =
+                (setting.mechanism, self.value(setting.name))
             {
                 made.set.insert(variable.into(), value.into());
             }
         }
-        self.join_tunables(around, &mut made);
-        self.join_preload(around, &mut made)?;
-        self.ask_the_runtime(around, &mut made);
+        self.join_tunables(context, &mut made);
+        self.join_preload(context, &mut made)?;
+        self.ask_the_runtime(context, &mut made);
         if self.value("yjit") == Some("on") {
             made.set.insert("RUBY_YJIT_ENABLE".into(), "1".into());
         }
         if let Some(folder) = self.value("ruby").and_then(|ruby| Path::new(ruby).parent()) {
-            let others = inherited("PATH", around, &made);
+            let others = inherited("PATH", context, &made);
             let folder = folder.display().to_string();
             made.set.insert(
                 "PATH".into(),
@@ -113,13 +106,13 @@ impl Settings {
         Ok(made)
     }
 
-    fn join_tunables(&self, around: &Surroundings<'_>, made: &mut Environment) {
-        let chosen = CATALOGUE.iter().filter_map(|setting| match setting.route {
-            Route::Tunable(tunable) => Some(format!("{tunable}={}", self.value(setting.name)?)),
+    fn join_tunables(&self, context: &StartContext<'_>, made: &mut Environment) {
+        let chosen = CATALOGUE.iter().filter_map(|setting| match setting.mechanism {
+            Mechanism::Tunable(tunable) => Some(format!("{tunable}={}", self.value(setting.name)?)),
             _ => None,
         });
         // glibc takes the last of two equal names, so what was inherited stands first.
-        let mut all: Vec<String> = inherited("GLIBC_TUNABLES", around, made).into_iter().collect();
+        let mut all: Vec<String> = inherited("GLIBC_TUNABLES", context, made).into_iter().collect();
         let before = all.len();
         all.extend(chosen);
         if all.len() > before {
@@ -129,7 +122,7 @@ impl Settings {
 
     fn join_preload(
         &self,
-        around: &Surroundings<'_>,
+        context: &StartContext<'_>,
         made: &mut Environment,
     ) -> Result<(), ApplyError> {
         let Some(name) = self.value("allocator").filter(|name| *name != "system") else {
@@ -138,15 +131,15 @@ impl Settings {
         let library = if Path::new(name).is_absolute() {
             PathBuf::from(name)
         } else {
-            (around.allocators)(name)
+            (context.find_allocator)(name)
                 .ok_or_else(|| ApplyError::NoAllocator { name: name.to_owned() })?
         };
         let seen_from_here = match self.value("root") {
             Some(root) => Path::new(root).join(library.strip_prefix("/").unwrap_or(&library)),
             None => library.clone(),
         };
-        check_library(&library, &seen_from_here, around.ruby)?;
-        let others = inherited("LD_PRELOAD", around, made).map(|all| without(&all, &library));
+        check_library(&library, &seen_from_here, context.ruby)?;
+        let others = inherited("LD_PRELOAD", context, made).map(|all| without(&all, &library));
         let others = others.filter(|others| !others.is_empty());
         made.warnings.extend(foreign_allocator(&library, others.as_deref()));
         let first = library.display().to_string();
@@ -158,24 +151,24 @@ impl Settings {
         Ok(())
     }
 
-    fn ask_the_runtime(&self, around: &Surroundings<'_>, made: &mut Environment) {
+    fn ask_the_runtime(&self, context: &StartContext<'_>, made: &mut Environment) {
         let asked: Vec<String> = CATALOGUE
             .iter()
-            .filter(|setting| self.is_for_the_runtime(setting.name, setting.route))
+            .filter(|setting| self.is_for_the_runtime(setting.name, setting.mechanism))
             .filter_map(|setting| Some(format!("{}={}", setting.name, self.value(setting.name)?)))
             .collect();
         // `compact = "off"` alone changes nothing; beside `prepare_fork` it forbids the compaction.
         made.needs_runtime = asked.iter().any(|pair| pair != "compact=off");
         if made.needs_runtime {
-            made.set.insert(env::RUNTIME.into(), around.libraries.runtime.display().to_string());
+            made.set.insert(env::RUNTIME.into(), context.runtime.display().to_string());
             made.set.insert(env::SETTINGS.into(), asked.join(";"));
         }
     }
 
-    fn is_for_the_runtime(&self, name: &str, route: Route) -> bool {
+    fn is_for_the_runtime(&self, name: &str, mechanism: Mechanism) -> bool {
         let forbids = name == "compact" && self.value(name) == Some("off");
         let after_fork = name == "yjit" && self.value(name) == Some("after-fork");
-        after_fork || route == Route::Runtime && (self.asks_for(name) || forbids)
+        after_fork || mechanism == Mechanism::Runtime && (self.is_chosen(name) || forbids)
     }
 
     fn contradictions(&self) -> Vec<String> {
@@ -200,11 +193,11 @@ impl Settings {
     }
 }
 
-fn inherited(name: &str, around: &Surroundings<'_>, made: &Environment) -> Option<String> {
+fn inherited(name: &str, context: &StartContext<'_>, made: &Environment) -> Option<String> {
     made.set
         .get(name)
         .cloned()
-        .or_else(|| (around.inherited)(name))
+        .or_else(|| (context.inherited)(name))
         .filter(|value| !value.is_empty())
 }
 
@@ -257,9 +250,9 @@ mod tests {
         let settings = Settings::from_pairs(pairs.iter().copied()).expect("valid settings");
         let find =
             |name: &str| inherited.iter().find(|(n, _)| *n == name).map(|(_, v)| v.to_string());
-        settings.environment(&Surroundings {
-            libraries: &LibraryPaths { runtime: "/x/carat_runtime.so".into() },
-            allocators: &|name| (name == "jemalloc").then(|| SELF.into()),
+        settings.environment(&StartContext {
+            runtime: Path::new("/x/carat_runtime.so"),
+            find_allocator: &|name| (name == "jemalloc").then(|| SELF.into()),
             inherited: &find,
             ruby: read_elf(Path::new(SELF)).expect("readable"),
         })

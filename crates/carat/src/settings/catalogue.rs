@@ -4,7 +4,7 @@ use crate::settings::value::Values;
 
 /// How a setting reaches the server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Route {
+pub enum Mechanism {
     /// An environment variable that the server's own software reads.
     Variable(&'static str),
     /// A tunable of glibc, set in `GLIBC_TUNABLES`.
@@ -29,7 +29,7 @@ pub struct Setting {
     /// The value that leaves everything as it is.
     pub default: &'static str,
     /// How it reaches the server.
-    pub route: Route,
+    pub mechanism: Mechanism,
     /// The first Ruby on which it does anything; `None` where the Ruby does not matter.
     pub since: Option<&'static str>,
     /// What it does.
@@ -49,7 +49,7 @@ pub const CATALOGUE: &[Setting] = &[
         name: "allocator",
         values: Values::WordsOrPath(&["system", "jemalloc", "mimalloc", "tcmalloc"]),
         default: "system",
-        route: Route::Preload,
+        mechanism: Mechanism::Preload,
         since: None,
         does: "Preloads another malloc. Its settings, not its name, decide what an idle server keeps.",
         costs: "About 1 MB per process; a few percent of speed in either direction.",
@@ -59,7 +59,7 @@ pub const CATALOGUE: &[Setting] = &[
         name: "arena_max",
         values: Values::Count(1, 1024),
         default: "8 per core",
-        route: Route::Variable("MALLOC_ARENA_MAX"),
+        mechanism: Mechanism::Variable("MALLOC_ARENA_MAX"),
         since: None,
         does: "Limits glibc's malloc to that many arenas, so that threads share their free memory.",
         costs: "Threads wait for each other in malloc; Heroku saw 3 % slower responses with 2.",
@@ -69,7 +69,7 @@ pub const CATALOGUE: &[Setting] = &[
         name: "malloc.trim_threshold",
         values: Values::Size,
         default: "128k, growing",
-        route: Route::Variable("MALLOC_TRIM_THRESHOLD_"),
+        mechanism: Mechanism::Variable("MALLOC_TRIM_THRESHOLD_"),
         since: None,
         does: "Returns the top of glibc's heap to the kernel above this size, and stops the threshold from growing.",
         costs: "More system calls while the heap's top moves.",
@@ -79,7 +79,7 @@ pub const CATALOGUE: &[Setting] = &[
         name: "malloc.mmap_threshold",
         values: Values::Size,
         default: "128k, growing",
-        route: Route::Variable("MALLOC_MMAP_THRESHOLD_"),
+        mechanism: Mechanism::Variable("MALLOC_MMAP_THRESHOLD_"),
         since: None,
         does: "Gives larger blocks a mapping of their own, which goes back to the kernel when freed, and stops the threshold from growing.",
         costs: "A system call and fresh page faults for every such block.",
@@ -89,7 +89,7 @@ pub const CATALOGUE: &[Setting] = &[
         name: "malloc.top_pad",
         values: Values::Size,
         default: "128k",
-        route: Route::Variable("MALLOC_TOP_PAD_"),
+        mechanism: Mechanism::Variable("MALLOC_TOP_PAD_"),
         since: None,
         does: "Grows glibc's heap by this much more than was asked for.",
         costs: "A large pad keeps memory; a small one means more system calls.",
@@ -99,7 +99,7 @@ pub const CATALOGUE: &[Setting] = &[
         name: "malloc.tcache_count",
         values: Values::Count(0, 65_535),
         default: "7",
-        route: Route::Tunable("glibc.malloc.tcache_count"),
+        mechanism: Mechanism::Tunable("glibc.malloc.tcache_count"),
         since: None,
         does: "Limits how many free blocks of each size a thread keeps for itself.",
         costs: "A small count means more locking in malloc.",
@@ -109,7 +109,7 @@ pub const CATALOGUE: &[Setting] = &[
         name: "malloc_conf",
         values: Values::Text,
         default: "empty",
-        route: Route::Variable("MALLOC_CONF"),
+        mechanism: Mechanism::Variable("MALLOC_CONF"),
         since: None,
         does: "Options of jemalloc, such as `dirty_decay_ms:1000,narenas:2,background_thread:true`.",
         costs: "What the option costs; short decay means more page faults.",
@@ -119,7 +119,7 @@ pub const CATALOGUE: &[Setting] = &[
         name: "compact",
         values: Values::Words(&["off", "boot", "before-fork", "auto"]),
         default: "off",
-        route: Route::Runtime,
+        mechanism: Mechanism::Runtime,
         since: Some("2.7"),
         does: "Compacts Ruby's heap: once when the server has booted, once before its first fork, or (`auto`, 3.0) with every full GC.",
         costs: "A stop of some tens of milliseconds; C extensions that hide objects from the GC can crash; `auto` slows every full GC.",
@@ -129,7 +129,7 @@ pub const CATALOGUE: &[Setting] = &[
         name: "trim",
         values: Values::Words(&["off", "full-gc", "idle", "in-gc"]),
         default: "off",
-        route: Route::Runtime,
+        mechanism: Mechanism::Runtime,
         since: Some("2.7"),
         does: "Returns free malloc memory to the kernel after a full GC has swept, from a thread outside the GVL; `idle` waits for a quiet moment too. `in-gc` does it within every full GC, as the patch of 2019 did, to compare with.",
         costs: "Some milliseconds of another core per full GC, and page faults when the memory is needed again; it backs off where little comes back. `in-gc` makes the server wait, every time.",
@@ -139,7 +139,7 @@ pub const CATALOGUE: &[Setting] = &[
         name: "prepare_fork",
         values: Values::Words(&["off", "warmup", "full"]),
         default: "off",
-        route: Route::Runtime,
+        mechanism: Mechanism::Runtime,
         since: Some("2.7"),
         does: "Once, right before a preloaded server forks for the first time: makes all objects old, compacts, frees empty pages and purges malloc, so that workers share more. `full` collects four times first, so that chains of weak references and finalizers are gone too.",
         costs: "A stop of some hundred milliseconds at boot; the compaction's risk, unless `compact = \"off\"` is set too.",
@@ -149,7 +149,7 @@ pub const CATALOGUE: &[Setting] = &[
         name: "seal",
         values: Values::Words(&["off", "on"]),
         default: "off",
-        route: Route::Runtime,
+        mechanism: Mechanism::Runtime,
         since: Some("2.7"),
         does: "With `prepare_fork`: fills free slots and free holes of malloc before the fork, or gives each child an arena of its own, so that workers do not write into shared pages.",
         costs: "The filled holes stay filled in every worker; some tens of milliseconds at boot.",
@@ -159,7 +159,7 @@ pub const CATALOGUE: &[Setting] = &[
         name: "gc_pacing",
         values: Values::Words(&["off", "idle"]),
         default: "off",
-        route: Route::Runtime,
+        mechanism: Mechanism::Runtime,
         since: Some("2.7"),
         does: "Runs the full GC in an idle moment instead of within a request, then trims.",
         costs: "A full GC more often than Ruby itself would; none while the server is busy.",
@@ -169,7 +169,7 @@ pub const CATALOGUE: &[Setting] = &[
         name: "gc.growth_factor",
         values: Values::Ratio(1.0, 4.0),
         default: "1.8",
-        route: Route::Variable("RUBY_GC_HEAP_GROWTH_FACTOR"),
+        mechanism: Mechanism::Variable("RUBY_GC_HEAP_GROWTH_FACTOR"),
         since: Some("2.7"),
         does: "How much larger the heap of slots gets each time it grows.",
         costs: "Small steps mean more GCs while the heap grows.",
@@ -179,7 +179,7 @@ pub const CATALOGUE: &[Setting] = &[
         name: "gc.growth_max_slots",
         values: Values::Count(0, u64::MAX),
         default: "0, no limit",
-        route: Route::Variable("RUBY_GC_HEAP_GROWTH_MAX_SLOTS"),
+        mechanism: Mechanism::Variable("RUBY_GC_HEAP_GROWTH_MAX_SLOTS"),
         since: Some("2.7"),
         does: "Limits by how many slots the heap grows each time.",
         costs: "Small steps mean more GCs while the heap grows.",
@@ -189,7 +189,7 @@ pub const CATALOGUE: &[Setting] = &[
         name: "gc.init_slots",
         values: Values::Count(1, u64::MAX),
         default: "10000",
-        route: Route::Variable("RUBY_GC_HEAP_INIT_SLOTS"),
+        mechanism: Mechanism::Variable("RUBY_GC_HEAP_INIT_SLOTS"),
         since: Some("2.7, until 3.2"),
         does: "Slots of the heap at the start; Ruby 3.3 has `gc.heap_0_init_slots` instead.",
         costs: "Memory for slots that may never be used.",
@@ -199,7 +199,7 @@ pub const CATALOGUE: &[Setting] = &[
         name: "gc.heap_0_init_slots",
         values: Values::Count(1, u64::MAX),
         default: "10000",
-        route: Route::Variable("RUBY_GC_HEAP_0_INIT_SLOTS"),
+        mechanism: Mechanism::Variable("RUBY_GC_HEAP_0_INIT_SLOTS"),
         since: Some("3.3"),
         does: "Smallest number of slots in the pool of the smallest slots.",
         costs: "Memory for slots that may never be used.",
@@ -209,7 +209,7 @@ pub const CATALOGUE: &[Setting] = &[
         name: "gc.free_slots",
         values: Values::Count(1, u64::MAX),
         default: "4096",
-        route: Route::Variable("RUBY_GC_HEAP_FREE_SLOTS"),
+        mechanism: Mechanism::Variable("RUBY_GC_HEAP_FREE_SLOTS"),
         since: Some("2.7"),
         does: "Free slots there should be after a GC.",
         costs: "Few free slots mean more GCs.",
@@ -219,7 +219,7 @@ pub const CATALOGUE: &[Setting] = &[
         name: "gc.free_slots_max_ratio",
         values: Values::Ratio(0.0, 1.0),
         default: "0.65",
-        route: Route::Variable("RUBY_GC_HEAP_FREE_SLOTS_MAX_RATIO"),
+        mechanism: Mechanism::Variable("RUBY_GC_HEAP_FREE_SLOTS_MAX_RATIO"),
         since: Some("2.7"),
         does: "Share of free slots above which empty pages go back to the kernel.",
         costs: "A low share means that pages are freed and taken again.",
@@ -229,7 +229,7 @@ pub const CATALOGUE: &[Setting] = &[
         name: "gc.free_slots_min_ratio",
         values: Values::Ratio(0.0, 1.0),
         default: "0.20",
-        route: Route::Variable("RUBY_GC_HEAP_FREE_SLOTS_MIN_RATIO"),
+        mechanism: Mechanism::Variable("RUBY_GC_HEAP_FREE_SLOTS_MIN_RATIO"),
         since: Some("2.7"),
         does: "Share of free slots below which the heap grows.",
         costs: "A low share means more GCs, a high one more memory.",
@@ -239,7 +239,7 @@ pub const CATALOGUE: &[Setting] = &[
         name: "gc.oldobject_limit_factor",
         values: Values::Ratio(1.0, 10.0),
         default: "2.0",
-        route: Route::Variable("RUBY_GC_HEAP_OLDOBJECT_LIMIT_FACTOR"),
+        mechanism: Mechanism::Variable("RUBY_GC_HEAP_OLDOBJECT_LIMIT_FACTOR"),
         since: Some("2.7"),
         does: "A full GC runs when there are this many times the old objects of the last one.",
         costs: "A low factor means more full GCs.",
@@ -249,7 +249,7 @@ pub const CATALOGUE: &[Setting] = &[
         name: "gc.malloc_limit",
         values: Values::Size,
         default: "16m",
-        route: Route::Variable("RUBY_GC_MALLOC_LIMIT"),
+        mechanism: Mechanism::Variable("RUBY_GC_MALLOC_LIMIT"),
         since: Some("2.7"),
         does: "A minor GC runs after this much malloc at first.",
         costs: "A low limit means more GCs.",
@@ -259,7 +259,7 @@ pub const CATALOGUE: &[Setting] = &[
         name: "gc.malloc_limit_max",
         values: Values::Size,
         default: "32m",
-        route: Route::Variable("RUBY_GC_MALLOC_LIMIT_MAX"),
+        mechanism: Mechanism::Variable("RUBY_GC_MALLOC_LIMIT_MAX"),
         since: Some("2.7"),
         does: "How far `gc.malloc_limit` may grow by itself.",
         costs: "A low limit means more GCs.",
@@ -269,7 +269,7 @@ pub const CATALOGUE: &[Setting] = &[
         name: "gc.oldmalloc_limit",
         values: Values::Size,
         default: "16m",
-        route: Route::Variable("RUBY_GC_OLDMALLOC_LIMIT"),
+        mechanism: Mechanism::Variable("RUBY_GC_OLDMALLOC_LIMIT"),
         since: Some("2.7"),
         does: "A full GC runs after this much malloc for old objects at first.",
         costs: "A low limit means more full GCs.",
@@ -279,7 +279,7 @@ pub const CATALOGUE: &[Setting] = &[
         name: "gc.oldmalloc_limit_max",
         values: Values::Size,
         default: "128m",
-        route: Route::Variable("RUBY_GC_OLDMALLOC_LIMIT_MAX"),
+        mechanism: Mechanism::Variable("RUBY_GC_OLDMALLOC_LIMIT_MAX"),
         since: Some("2.7"),
         does: "How far `gc.oldmalloc_limit` may grow by itself.",
         costs: "A low limit means more full GCs.",
@@ -289,7 +289,7 @@ pub const CATALOGUE: &[Setting] = &[
         name: "thp",
         values: Values::Words(&["ruby", "off", "on"]),
         default: "ruby",
-        route: Route::Runtime,
+        mechanism: Mechanism::Runtime,
         since: Some("2.7"),
         does: "Huge pages: as Ruby decides (it switches them off at its start), off, or on again.",
         costs: "`on` copies up to 2 MB where a worker writes one byte of a shared page.",
@@ -299,7 +299,7 @@ pub const CATALOGUE: &[Setting] = &[
         name: "ksm",
         values: Values::Words(&["off", "on"]),
         default: "off",
-        route: Route::Runtime,
+        mechanism: Mechanism::Runtime,
         since: Some("2.7"),
         does: "Lets the kernel merge equal pages of the workers (Linux 6.4; an administrator must have started ksmd).",
         costs: "ksmd's processor time, and a page fault for every write into a merged page.",
@@ -309,7 +309,7 @@ pub const CATALOGUE: &[Setting] = &[
         name: "yjit",
         values: Values::Words(&["ruby", "on", "after-fork"]),
         default: "ruby",
-        route: Route::Starter,
+        mechanism: Mechanism::Starter,
         since: Some("3.1; `after-fork` 3.3"),
         does: "Ruby's compiler: as Ruby decides, on from the start, or on in each worker after the fork.",
         costs: "Machine code of some tens of MB per process, for more speed.",
@@ -319,7 +319,7 @@ pub const CATALOGUE: &[Setting] = &[
         name: "ruby",
         values: Values::Path,
         default: "the command's own",
-        route: Route::Starter,
+        mechanism: Mechanism::Starter,
         since: None,
         does: "Puts the directory of this `ruby` first in PATH.",
         costs: "Nothing.",
@@ -329,7 +329,7 @@ pub const CATALOGUE: &[Setting] = &[
         name: "root",
         values: Values::Path,
         default: "/",
-        route: Route::Starter,
+        mechanism: Mechanism::Starter,
         since: None,
         does: "Makes this directory the root of the server's file system (needs root).",
         costs: "Nothing.",
@@ -339,7 +339,7 @@ pub const CATALOGUE: &[Setting] = &[
         name: "env",
         values: Values::Variables,
         default: "empty",
-        route: Route::Variables,
+        mechanism: Mechanism::Variables,
         since: None,
         does: "Any other variables: `env = { NAME = \"value\" }`, or `env.NAME=value` on the command line.",
         costs: "Whatever they cost.",
@@ -352,22 +352,9 @@ pub fn find(name: &str) -> Option<&'static Setting> {
     CATALOGUE.iter().find(|setting| setting.name == name)
 }
 
-/// The name in the catalogue nearest to a misspelt one; `None` where nothing is near.
-pub fn nearest(name: &str) -> Option<&'static str> {
-    nearest_word(name, CATALOGUE.iter().map(|setting| setting.name))
-}
-
-/// The word nearest to `written`; `None` where nothing is near.
-pub fn nearest_word<'a>(
-    written: &str,
-    words: impl IntoIterator<Item = &'a str>,
-) -> Option<&'a str> {
-    words
-        .into_iter()
-        .map(|word| (strsim::jaro_winkler(written, word), word))
-        .filter(|(likeness, _)| *likeness > 0.75)
-        .max_by(|one, other| one.0.total_cmp(&other.0))
-        .map(|(_, word)| word)
+/// Every name in the catalogue.
+pub fn names() -> impl Iterator<Item = &'static str> {
+    CATALOGUE.iter().map(|setting| setting.name)
 }
 
 #[cfg(test)]
@@ -403,7 +390,7 @@ mod tests {
             ("gc.growth", Some("gc.growth_factor")),
             ("zzz", None),
         ] {
-            assert_eq!(nearest(written), near);
+            assert_eq!(crate::core::nearest(written, names()), near);
         }
     }
 }

@@ -1,30 +1,32 @@
 //! The settings that somebody chose, checked against the catalogue.
 
-use crate::settings::catalogue::{self, CATALOGUE};
+use crate::core::did_you_mean;
+use crate::settings::catalogue::{self, CATALOGUE, Mechanism};
 use crate::settings::profile::{self, PROFILES};
 use crate::settings::value::Values;
 use std::collections::BTreeMap;
+use std::path::Path;
 
 /// Why a setting was refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SettingError {
     /// No setting has this name.
-    #[error("no setting is named `{name}`{}", did_you_mean(.nearest.as_deref()))]
+    #[error("no setting is named `{name}`{hint}")]
     Unknown {
         /// The name as written.
         name: String,
-        /// The nearest name in the catalogue.
-        nearest: Option<String>,
+        /// The nearest name in the catalogue as a question; empty where none is similar.
+        hint: String,
     },
     /// The setting does not take this value.
-    #[error("setting `{name}` cannot be `{value}`{}; write {accepted}", did_you_mean(.nearest.as_deref()))]
+    #[error("setting `{name}` cannot be `{value}`{hint}; write {accepted}")]
     Value {
         /// The setting.
         name: String,
         /// The value as written.
         value: String,
-        /// The nearest accepted word.
-        nearest: Option<String>,
+        /// The nearest accepted word as a question; empty where none is similar.
+        hint: String,
         /// What it accepts.
         accepted: String,
     },
@@ -37,10 +39,6 @@ pub enum SettingError {
     /// The name of a variable that no environment can hold.
     #[error("`{0}` cannot be the name of a variable; write letters, digits and `_`")]
     VariableName(String),
-}
-
-fn did_you_mean(nearest: Option<&str>) -> String {
-    nearest.map(|name| format!(" (did you mean `{name}`?)")).unwrap_or_default()
 }
 
 fn profile_names() -> String {
@@ -90,13 +88,12 @@ impl Settings {
         }
         let setting = catalogue::find(name).ok_or_else(|| SettingError::Unknown {
             name: name.to_owned(),
-            nearest: catalogue::nearest(name).map(str::to_owned),
+            hint: did_you_mean(name, catalogue::names()),
         })?;
         let canonical = setting.values.canonical(value).ok_or_else(|| SettingError::Value {
             name: name.to_owned(),
             value: value.to_owned(),
-            nearest: catalogue::nearest_word(value, setting.values.words().iter().copied())
-                .map(str::to_owned),
+            hint: did_you_mean(value, setting.values.words().iter().copied()),
             accepted: setting.values.describe(),
         })?;
         self.0.insert(name.to_owned(), canonical);
@@ -114,9 +111,32 @@ impl Settings {
     }
 
     /// Whether a setting was chosen to be anything but its default.
-    pub fn asks_for(&self, name: &str) -> bool {
+    pub fn is_chosen(&self, name: &str) -> bool {
         let default = catalogue::find(name).map(|setting| setting.default);
         self.value(name).is_some_and(|value| Some(value) != default)
+    }
+
+    /// The directory that becomes the server's root.
+    pub fn root(&self) -> Option<&Path> {
+        self.value("root").map(Path::new)
+    }
+
+    /// The directory of the chosen `ruby`.
+    pub fn ruby_directory(&self) -> Option<&Path> {
+        self.value("ruby").and_then(|ruby| Path::new(ruby).parent())
+    }
+
+    /// Whether a chosen setting acts through the runtime library.
+    pub fn needs_runtime(&self) -> bool {
+        CATALOGUE.iter().any(|setting| {
+            let after_fork = setting.name == "yjit" && self.value("yjit") == Some("after-fork");
+            after_fork || setting.mechanism == Mechanism::Runtime && self.is_chosen(setting.name)
+        })
+    }
+
+    /// Whether a chosen setting preloads a library.
+    pub fn preloads(&self) -> bool {
+        self.is_chosen("allocator")
     }
 
     /// The chosen variables of `env`.
@@ -152,7 +172,7 @@ impl Settings {
         let value = Values::Text.canonical(value).ok_or_else(|| SettingError::Value {
             name: format!("env.{name}"),
             value: value.to_owned(),
-            nearest: None,
+            hint: String::new(),
             accepted: "text without a line break".into(),
         })?;
         self.0.insert(format!("env.{name}"), value);
@@ -265,7 +285,7 @@ mod tests {
         file.overlay(&Settings::from_pairs(["compact=off"]).unwrap());
         assert_eq!(file.value("compact"), Some("off"));
         assert_eq!(file.value("arena_max"), Some("2"));
-        assert!(!file.asks_for("compact"));
-        assert!(file.asks_for("arena_max"));
+        assert!(!file.is_chosen("compact"));
+        assert!(file.is_chosen("arena_max"));
     }
 }

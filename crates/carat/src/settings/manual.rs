@@ -43,7 +43,7 @@ fn write_entry(page: &mut String, setting: &Setting) {
         "\n## `{name}`\n\n{does}\n\n\
          - **Values:** {} (default: {default}){since}\n\
          - **Costs:** {costs}\n\
-         - **Took, if:** {verify}\n",
+         - **Verified by:** {verify}\n",
         values.describe(),
     );
 }

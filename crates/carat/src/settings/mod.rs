@@ -15,11 +15,11 @@ pub mod value;
 pub mod verify;
 
 pub use allocator::find_allocator;
-pub use apply::{ApplyError, Environment, LibraryPaths, Surroundings};
-pub use catalogue::{CATALOGUE, Route, Setting};
+pub use apply::{ApplyError, Environment, StartContext};
+pub use catalogue::{CATALOGUE, Mechanism, Setting};
 pub use chosen::{SettingError, Settings};
 pub use elf::{CLibrary, ElfKind, read_elf};
 pub use manual::manual;
 pub use profile::{EVIDENCE, PROFILES, Profile};
 pub use value::Values;
-pub use verify::{Check, Seen, Took, verify};
+pub use verify::{ProcessObservation, SettingCheck, SettingStatus, verify};

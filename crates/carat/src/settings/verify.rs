@@ -1,14 +1,15 @@
 //! Whether settings took effect in a process, from what the kernel and the runtime say about it.
 
 use crate::settings::apply::Environment;
-use crate::settings::catalogue::{CATALOGUE, Route, Setting};
+use crate::settings::catalogue::{CATALOGUE, Mechanism, Setting};
 use crate::settings::chosen::Settings;
 use carat_wire::page::{PageReading, RUNTIME_SETTINGS, Runtime};
+use std::fmt;
 use std::path::Path;
 
-/// What can be seen of a process; each may be missing.
+/// What can be observed of a process; each may be missing.
 #[derive(Debug, Default)]
-pub struct Seen<'a> {
+pub struct ProcessObservation<'a> {
     /// `/proc/PID/maps`.
     pub maps: Option<&'a str>,
     /// `/proc/PID/environ`.
@@ -19,107 +20,134 @@ pub struct Seen<'a> {
     pub page: Option<&'a PageReading>,
 }
 
-/// Whether one setting took effect.
+/// Whether one setting was applied.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Took {
-    /// It did, by this evidence.
-    Yes(String),
-    /// It acts only at a moment that has not come.
+pub enum SettingStatus {
+    /// It is in effect, by this evidence.
+    Applied(String),
+    /// It acts only at a moment that has not come yet.
     NotYet(String),
-    /// It did not, for this reason.
-    No(String),
-    /// Nothing says.
+    /// It is not in effect, for this reason.
+    NotApplied(String),
+    /// Nothing in the process shows it, for this reason.
     Unknown(String),
 }
 
-/// One setting and whether it took.
+/// One setting and whether it was applied.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Check {
+pub struct SettingCheck {
     /// `name=value`.
     pub setting: String,
-    /// Whether it took.
-    pub took: Took,
+    /// Whether it was applied.
+    pub status: SettingStatus,
+}
+
+impl fmt::Display for SettingCheck {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (status, reason) = match &self.status {
+            SettingStatus::Applied(reason) => ("applied", reason),
+            SettingStatus::NotYet(reason) => ("not applied yet", reason),
+            SettingStatus::NotApplied(reason) => ("NOT APPLIED", reason),
+            SettingStatus::Unknown(reason) => ("cannot be verified", reason),
+        };
+        write!(f, "{} {status}: {reason}", self.setting)
+    }
 }
 
 /// Checks every chosen setting that is not its default.
-pub fn verify(settings: &Settings, applied: &Environment, seen: &Seen<'_>) -> Vec<Check> {
-    let chosen = CATALOGUE.iter().filter(|setting| settings.asks_for(setting.name));
+pub fn verify(
+    settings: &Settings,
+    applied: &Environment,
+    observed: &ProcessObservation<'_>,
+) -> Vec<SettingCheck> {
+    let chosen = CATALOGUE.iter().filter(|setting| settings.is_chosen(setting.name));
     let of_the_catalogue = chosen.map(|setting| {
         let value = settings.value(setting.name).unwrap_or_default();
-        Check {
+        SettingCheck {
             setting: format!("{}={value}", setting.name),
-            took: check(setting, value, applied, seen),
+            status: check(setting, value, applied, observed),
         }
     });
-    let variables = settings.variables().map(|(name, value)| Check {
+    let variables = settings.variables().map(|(name, value)| SettingCheck {
         setting: format!("env.{name}={value}"),
-        took: in_environment(name, value, seen),
+        status: in_environment(name, value, observed),
     });
     of_the_catalogue.chain(variables).collect()
 }
 
-fn check(setting: &Setting, value: &str, applied: &Environment, seen: &Seen<'_>) -> Took {
-    match (setting.route, setting.name, value) {
-        (_, "arena_max", _) => arenas_are_capped(value, seen),
-        (Route::Variable(variable), ..) => in_environment(variable, value, seen),
-        (Route::Tunable(tunable), ..) => {
+fn check(
+    setting: &Setting,
+    value: &str,
+    applied: &Environment,
+    observed: &ProcessObservation<'_>,
+) -> SettingStatus {
+    match (setting.mechanism, setting.name, value) {
+        (_, "arena_max", _) => arenas_are_capped(value, observed),
+        (Mechanism::Variable(variable), ..) => in_environment(variable, value, observed),
+        (Mechanism::Tunable(tunable), ..) => {
             let all = applied.set.get("GLIBC_TUNABLES").map_or("", String::as_str);
             debug_assert!(all.contains(tunable));
-            in_environment("GLIBC_TUNABLES", all, seen)
+            in_environment("GLIBC_TUNABLES", all, observed)
         }
-        (Route::Preload, ..) => is_mapped(applied, seen),
-        (_, "thp", _) => huge_pages(value, seen),
-        (_, "yjit", "on") => in_environment("RUBY_YJIT_ENABLE", "1", seen),
-        (_, "yjit", _) | (Route::Runtime, ..) => the_runtime_says(setting.name, seen),
+        (Mechanism::Preload, ..) => is_mapped(applied, observed),
+        (_, "thp", _) => huge_pages(value, observed),
+        (_, "yjit", "on") => in_environment("RUBY_YJIT_ENABLE", "1", observed),
+        (_, "yjit", _) | (Mechanism::Runtime, ..) => the_runtime_says(setting.name, observed),
         (_, "ruby", _) => {
             let path = applied.set.get("PATH").map_or("", String::as_str);
-            in_environment("PATH", path, seen)
+            in_environment("PATH", path, observed)
         }
-        _ => Took::Unknown("nothing in the process tells".into()),
+        _ => SettingStatus::Unknown("nothing in the process tells".into()),
     }
 }
 
-fn in_environment(name: &str, value: &str, seen: &Seen<'_>) -> Took {
-    let Some(environ) = seen.environ else {
-        return Took::Unknown("/proc/PID/environ cannot be read".into());
+fn in_environment(name: &str, value: &str, observed: &ProcessObservation<'_>) -> SettingStatus {
+    let Some(environ) = observed.environ else {
+        return SettingStatus::Unknown("/proc/PID/environ cannot be read".into());
     };
     let wanted = format!("{name}={value}");
     if environ.split(|byte| *byte == 0).any(|variable| variable == wanted.as_bytes()) {
-        Took::Yes(format!("{name} stands in its environment"))
+        SettingStatus::Applied(format!("{name} stands in its environment"))
     } else {
-        Took::Unknown(format!("{name} is not in /proc/PID/environ; a process title can hide it"))
+        SettingStatus::Unknown(format!(
+            "{name} is not in /proc/PID/environ; a process title can hide it"
+        ))
     }
 }
 
-fn is_mapped(applied: &Environment, seen: &Seen<'_>) -> Took {
-    let Some(maps) = seen.maps else {
-        return Took::Unknown("/proc/PID/maps cannot be read".into());
+fn is_mapped(applied: &Environment, observed: &ProcessObservation<'_>) -> SettingStatus {
+    let Some(maps) = observed.maps else {
+        return SettingStatus::Unknown("/proc/PID/maps cannot be read".into());
     };
     let Some(library) = applied.preload.first() else {
-        return Took::Unknown("no library was to be preloaded".into());
+        return SettingStatus::Unknown("no library was to be preloaded".into());
     };
     // The kernel shows the file behind a link.
     let real = std::fs::canonicalize(library).unwrap_or_else(|_| library.clone());
     let mapped = |path: &Path| maps.lines().any(|line| line.ends_with(&path.display().to_string()));
     if mapped(&real) || mapped(library) {
-        Took::Yes(format!("{} is mapped", real.display()))
+        SettingStatus::Applied(format!("{} is mapped", real.display()))
     } else {
-        Took::No(format!(
+        SettingStatus::NotApplied(format!(
             "{} is not mapped; the loader ignores preloads of setuid, static and foreign programs",
             library.display()
         ))
     }
 }
 
-fn arenas_are_capped(value: &str, seen: &Seen<'_>) -> Took {
-    let Some(maps) = seen.maps else {
-        return Took::Unknown("/proc/PID/maps cannot be read".into());
+fn arenas_are_capped(value: &str, observed: &ProcessObservation<'_>) -> SettingStatus {
+    let Some(maps) = observed.maps else {
+        return SettingStatus::Unknown("/proc/PID/maps cannot be read".into());
     };
     // The main arena is the heap that brk grows; every other one is a mapping of its own.
     let arenas = 1 + secondary_arenas(maps);
     match value.parse::<usize>() {
-        Ok(most) if arenas <= most => Took::Yes(format!("{arenas} of at most {most} arenas")),
-        _ => Took::No(format!("{arenas} arenas are mapped; is the variable scrubbed on the way?")),
+        Ok(most) if arenas <= most => {
+            SettingStatus::Applied(format!("{arenas} of at most {most} arenas"))
+        }
+        _ => SettingStatus::NotApplied(format!(
+            "{arenas} arenas are mapped; is the variable scrubbed on the way?"
+        )),
     }
 }
 
@@ -151,32 +179,38 @@ fn anonymous_range(line: &str) -> Option<(u64, u64, &str)> {
     (!named).then_some(range)
 }
 
-fn huge_pages(value: &str, seen: &Seen<'_>) -> Took {
-    let enabled = seen
+fn huge_pages(value: &str, observed: &ProcessObservation<'_>) -> SettingStatus {
+    let enabled = observed
         .status
         .and_then(|status| status.lines().find_map(|line| line.strip_prefix("THP_enabled:")))
         .map(str::trim);
     match (enabled, value) {
-        (Some("1"), "on") | (Some("0"), "off") => Took::Yes("/proc/PID/status says so".into()),
-        (Some(_), _) => Took::No("/proc/PID/status says otherwise".into()),
-        (None, _) => Took::Unknown("this kernel does not tell".into()),
+        (Some("1"), "on") | (Some("0"), "off") => {
+            SettingStatus::Applied("/proc/PID/status says so".into())
+        }
+        (Some(_), _) => SettingStatus::NotApplied("/proc/PID/status says otherwise".into()),
+        (None, _) => SettingStatus::Unknown("this kernel does not tell".into()),
     }
 }
 
-fn the_runtime_says(name: &str, seen: &Seen<'_>) -> Took {
-    let Some(page) = seen.page else {
-        return Took::No("no Ruby of this tree has loaded carat's libraries".into());
+fn the_runtime_says(name: &str, observed: &ProcessObservation<'_>) -> SettingStatus {
+    let Some(page) = observed.page else {
+        return SettingStatus::NotApplied(
+            "no Ruby of this tree has loaded carat's libraries".into(),
+        );
     };
     let Some(bit) = RUNTIME_SETTINGS.iter().position(|known| *known == name) else {
-        return Took::Unknown("the runtime does not tell".into());
+        return SettingStatus::Unknown("the runtime does not tell".into());
     };
     let is_set = |word| page.runtime.get(word).is_some_and(|bits| bits & 1 << bit != 0);
     if is_set(Runtime::Applied) {
-        Took::Yes("the runtime says so".into())
+        SettingStatus::Applied("the runtime says so".into())
     } else if is_set(Runtime::Refused) {
-        Took::No("the runtime could not; its reason is on the server's stderr".into())
+        SettingStatus::NotApplied(
+            "the runtime could not; its reason is on the server's stderr".into(),
+        )
     } else {
-        Took::NotYet(match name {
+        SettingStatus::NotYet(match name {
             "prepare_fork" | "seal" => "no preloaded application has forked yet".into(),
             "compact" => "the server has not finished booting, or has not forked".into(),
             "yjit" => "no worker has been forked yet".into(),
@@ -198,45 +232,55 @@ mod tests {
 7f0100000000-7f0100010000 r-xp 00000000 08:01 42                         /usr/lib/libjemalloc.so.2
 ";
 
-    fn took(pair: &str, seen: &Seen<'_>) -> Took {
+    fn status(pair: &str, observed: &ProcessObservation<'_>) -> SettingStatus {
         let settings = Settings::from_pairs([pair]).unwrap();
         let applied = Environment {
             preload: vec!["/usr/lib/libjemalloc.so.2".into()],
             set: BTreeMap::from([("PATH".to_owned(), "/r/bin".to_owned())]),
             ..Environment::default()
         };
-        verify(&settings, &applied, seen).remove(0).took
+        verify(&settings, &applied, observed).remove(0).status
+    }
+
+    /// The status without its reason.
+    fn word(status: &SettingStatus) -> &'static str {
+        match status {
+            SettingStatus::Applied(_) => "applied",
+            SettingStatus::NotYet(_) => "not yet",
+            SettingStatus::NotApplied(_) => "not applied",
+            SettingStatus::Unknown(_) => "unknown",
+        }
     }
 
     #[test]
-    fn what_took_and_what_did_not_is_told_apart() {
-        let seen = Seen {
+    fn applied_settings_are_told_from_those_that_are_not() {
+        let observed = ProcessObservation {
             maps: Some(MAPS),
             environ: Some(b"RUBY_GC_MALLOC_LIMIT=1048576\0A=b\0"),
             status: Some("Name:\truby\nTHP_enabled:\t0\n"),
             page: None,
         };
-        for (pair, word) in [
-            ("allocator=jemalloc", "Yes"),
-            ("arena_max=2", "Yes"),
-            ("arena_max=1", "No"),
-            ("gc.malloc_limit=1m", "Yes"),
-            ("gc.malloc_limit=2m", "Unknown"),
-            ("env.A=b", "Yes"),
-            ("thp=off", "Yes"),
-            ("thp=on", "No"),
-            ("trim=idle", "No"),
+        for (pair, expected) in [
+            ("allocator=jemalloc", "applied"),
+            ("arena_max=2", "applied"),
+            ("arena_max=1", "not applied"),
+            ("gc.malloc_limit=1m", "applied"),
+            ("gc.malloc_limit=2m", "unknown"),
+            ("env.A=b", "applied"),
+            ("thp=off", "applied"),
+            ("thp=on", "not applied"),
+            ("trim=idle", "not applied"),
         ] {
-            let took = format!("{:?}", took(pair, &seen));
-            assert!(took.starts_with(word), "{pair}: {took}");
+            let status = status(pair, &observed);
+            assert_eq!(word(&status), expected, "{pair}: {status:?}");
         }
     }
 
     #[test]
-    fn nothing_seen_is_unknown_and_never_a_no() {
+    fn without_observations_the_status_is_unknown_and_never_not_applied() {
         for pair in ["allocator=jemalloc", "arena_max=2", "gc.malloc_limit=1m", "thp=on"] {
-            let took = took(pair, &Seen::default());
-            assert!(matches!(took, Took::Unknown(_)), "{pair}: {took:?}");
+            let status = status(pair, &ProcessObservation::default());
+            assert_eq!(word(&status), "unknown", "{pair}: {status:?}");
         }
     }
 

@@ -3,7 +3,7 @@
 use crate::config::{Experiment, VariantTable};
 use crate::core::Variant;
 use crate::settings::{
-    ApplyError, Environment, LibraryPaths, SettingError, Settings, Surroundings, find_allocator,
+    ApplyError, Environment, SettingError, Settings, StartContext, find_allocator,
 };
 use crate::target::Libraries;
 use carat_wire::env::{PADDING, PROBE, ROOTS, RUNTIME};
@@ -114,13 +114,12 @@ fn prepare_one(
     let variant = || table.name.clone();
     let settings = Settings::parse(&with_roots(&table.settings, inherited))
         .map_err(|source| PrepareError::Setting { variant: variant(), source })?;
-    let root = PathBuf::from(settings.value("root").unwrap_or("/"));
-    let paths = LibraryPaths { runtime: libraries.runtime.clone() };
+    let root = settings.root().unwrap_or(Path::new("/"));
     let given: BTreeMap<&String, &String> =
         experiment.server.env.iter().chain(&table.env).collect();
-    let around = Surroundings {
-        libraries: &paths,
-        allocators: &|name| find_allocator(&root, name),
+    let around = StartContext {
+        runtime: &libraries.runtime,
+        find_allocator: &|name| find_allocator(root, name),
         inherited: &|name| {
             given.get(&name.to_owned()).map(|value| (*value).clone()).or_else(|| inherited(name))
         },
@@ -140,8 +139,8 @@ fn prepare_one(
     let dir = directory(experiment, dir, &who)?;
     let command = table.command.as_ref().unwrap_or(&experiment.server.command).clone();
     let path = search_path(&env, &applied, inherited);
-    let program_dir = if command[0].starts_with('/') { &root } else { &dir };
-    find_program(&who, &command[0], (&root, program_dir), &path)?;
+    let program_dir = if command[0].starts_with('/') { root } else { &dir };
+    find_program(&who, &command[0], (root, program_dir), &path)?;
     env.insert("PATH".into(), path);
     let described = Variant { name: table.name.clone(), settings: settings.describe() };
     let libraries = libraries.directory.clone();

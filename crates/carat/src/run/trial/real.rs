@@ -5,14 +5,14 @@ use crate::core::load_table::LoadTableError;
 use crate::core::{LoadReport, LoadSpec, Outcome, Severity, Trial};
 use crate::load::clock::Moment;
 use crate::load::{Generator, LoadError};
-use crate::observe::{Collections, SampleOptions, Sampler, oom_kills, took};
+use crate::observe::{Collections, SampleOptions, Sampler, check_settings, oom_kills};
 use crate::process::{Identity, ProcRoot, Tree};
 use crate::run::trial::figures::{Seen, metrics, window};
 use crate::run::trial::prepare::directory;
 use crate::run::trial::service::{Service, ServiceOrder, ready_probe};
 use crate::run::trial::site::{Halt, Site};
 use crate::run::trial::{Interrupt, Phase, Prepared, Progress, TrialError, TrialPlan, TrialRunner};
-use crate::settings::Took;
+use crate::settings::SettingStatus;
 use crate::target::{Guard, Held, LaunchSpec, NewRoot, check_ready, free_port};
 use carat_wire::env::{PAGES, TOKEN};
 use std::collections::BTreeMap;
@@ -224,13 +224,11 @@ impl Script<'_> {
 
     /// Settings that are not in effect although they were asked for.
     fn not_taken(&self, root: &ProcRoot, members: &[Identity]) -> Vec<String> {
-        let checks = took(root, members, &self.prepared.settings, &self.prepared.applied);
-        let failed = checks.into_iter().filter_map(|check| match check.took {
-            Took::No(why) => Some(format!("{} did not take: {why}", check.setting)),
-            Took::NotYet(why) => Some(format!("{} has not taken yet: {why}", check.setting)),
-            Took::Yes(_) | Took::Unknown(_) => None,
+        let checks = check_settings(root, members, &self.prepared.settings, &self.prepared.applied);
+        let failed = checks.iter().filter(|check| {
+            matches!(check.status, SettingStatus::NotApplied(_) | SettingStatus::NotYet(_))
         });
-        failed.collect()
+        failed.map(ToString::to_string).collect()
     }
 
     /// What an end before its time means: `otherwise`, unless the kernel killed the server for want of memory.

@@ -1,0 +1,79 @@
+//! Whether the requested settings are in effect in a running tree.
+
+use crate::observe::ProbePage;
+use crate::process::{Identity, ProcRoot};
+use crate::settings::{
+    Environment, ProcessObservation, SettingCheck, SettingStatus, Settings, verify,
+};
+
+/// Every chosen setting with the best evidence of any process of the tree, because some settings act
+/// only in workers.
+pub fn check_settings(
+    root: &ProcRoot,
+    members: &[Identity],
+    settings: &Settings,
+    applied: &Environment,
+) -> Vec<SettingCheck> {
+    best(members.iter().map(|&member| checks(root, member, settings, applied)).collect())
+}
+
+/// The best evidence for each setting; processes without Ruby count only where no process has one.
+fn best(mut observed: Vec<(bool, Vec<SettingCheck>)>) -> Vec<SettingCheck> {
+    let any_ruby = observed.iter().any(|(is_ruby, _)| *is_ruby);
+    observed.retain(|(is_ruby, _)| *is_ruby || !any_ruby);
+    let all = observed.into_iter().map(|(_, checks)| checks);
+    let better = |known: SettingCheck, now: SettingCheck| {
+        if rank(&now) > rank(&known) { now } else { known }
+    };
+    all.reduce(|known, now| known.into_iter().zip(now).map(|(k, n)| better(k, n)).collect())
+        .unwrap_or_default()
+}
+
+/// Whether carat's libraries are in this process, and its evidence for every setting.
+fn checks(
+    root: &ProcRoot,
+    member: Identity,
+    settings: &Settings,
+    applied: &Environment,
+) -> (bool, Vec<SettingCheck>) {
+    let read = |name| root.read(member.pid, name).ok();
+    let text = |name| read(name).map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
+    let (maps, status, environ) = (text("maps"), text("status"), read("environ"));
+    let page = ProbePage::find(root, member).and_then(|page| page.read());
+    let observed = ProcessObservation {
+        maps: maps.as_deref(),
+        environ: environ.as_deref(),
+        status: status.as_deref(),
+        page: page.as_ref(),
+    };
+    (page.is_some(), verify(settings, applied, &observed))
+}
+
+fn rank(check: &SettingCheck) -> u8 {
+    match check.status {
+        SettingStatus::Applied(_) => 3,
+        SettingStatus::NotApplied(_) => 2,
+        SettingStatus::NotYet(_) => 1,
+        SettingStatus::Unknown(_) => 0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(status: SettingStatus) -> Vec<SettingCheck> {
+        vec![SettingCheck { setting: "prepare_fork=full".into(), status }]
+    }
+
+    #[test]
+    fn a_shell_beside_the_server_is_no_evidence_against_a_setting() {
+        let shell = (false, check(SettingStatus::NotApplied("no Ruby".into())));
+        let server = (true, check(SettingStatus::NotYet("no fork".into())));
+        let worker = (true, check(SettingStatus::Applied("prepared".into())));
+        assert_eq!(best(vec![shell.clone(), server.clone()]), server.1);
+        assert_eq!(best(vec![shell.clone(), server, worker.clone()]), worker.1);
+        assert_eq!(best(vec![shell.clone()]), shell.1);
+        assert_eq!(best(Vec::new()), []);
+    }
+}
