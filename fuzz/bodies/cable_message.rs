@@ -3,7 +3,7 @@
 //! Every line of an input is a message; where its first byte is `o`, payloads are objects instead of strings.
 
 use carat::core::CableTable;
-use carat::load::cable::message::Tongue;
+use carat::load::cable::codec::CableCodec;
 
 /// The run whose mark the seeds carry.
 const RUN: u32 = 7;
@@ -14,9 +14,9 @@ pub(crate) fn check(input: &[u8]) {
     // Shorter than usual, so that whole messages are within reach of mutations.
     let table = CableTable { payload: 40, payload_object, ..CableTable::default() };
     let load = table.load("ws://127.0.0.1").expect("the usual load is one");
-    let mut experienced = Tongue::new(&load, RUN);
+    let mut experienced = CableCodec::new(&load, RUN);
     for message in input.split(|byte| *byte == b'\n') {
-        let fresh = Tongue::new(&load, RUN).hear(message);
-        assert_eq!(experienced.hear(message), fresh);
+        let fresh = CableCodec::new(&load, RUN).parse(message);
+        assert_eq!(experienced.parse(message), fresh);
     }
 }

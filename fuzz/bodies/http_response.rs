@@ -2,15 +2,15 @@
 //!
 //! The first byte of an input is the size of the pieces, the rest what the server sends.
 
-use carat::load::http::response::{Response, ResponseError, Whole};
+use carat::load::http::response::{ParsedResponse, ResponseError, ResponseParser};
 
 const BODY: &[u8] = b"hello, world";
 
 /// What came of the pieces: a response, a fault, or something whose end has not come, with what closing makes of it.
-type Outcome = Result<Whole, (ResponseError, Option<ResponseError>)>;
+type Outcome = Result<ParsedResponse, (ResponseError, Option<ResponseError>)>;
 
 fn read<'a>(pieces: impl Iterator<Item = &'a [u8]>, no_body: bool) -> Outcome {
-    let mut response = Response::default();
+    let mut response = ResponseParser::default();
     response.reset(no_body);
     let mut whole = None;
     for piece in pieces {

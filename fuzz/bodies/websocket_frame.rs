@@ -3,7 +3,7 @@
 //! The first byte of an input is the size of the pieces, the rest what the server sends.
 
 use carat::load::cable::frame::{
-    FrameError, Inbox, MESSAGE_MAX, Message, read_client_frame, write_server_text,
+    FrameBuffer, FrameError, MESSAGE_MAX, SocketMessage, read_client_frame, write_server_text,
 };
 
 #[derive(Debug, PartialEq, Eq)]
@@ -17,24 +17,24 @@ enum Heard {
 
 /// Every message of the pieces until the first fault, and the fault.
 fn read<'a>(pieces: impl Iterator<Item = &'a [u8]>) -> (Vec<Heard>, Option<FrameError>) {
-    let mut inbox = Inbox::default();
+    let mut frames = FrameBuffer::default();
     let mut heard = Vec::new();
     let mut sent = 0;
     for piece in pieces {
         sent += piece.len();
-        let mut cut = inbox.cut(piece);
+        let mut cut = frames.cut(piece);
         loop {
             heard.push(match cut.next_message() {
-                Ok(Some(Message::Text(payload))) => Heard::Text(payload.to_vec()),
-                Ok(Some(Message::Binary(payload))) => Heard::Binary(payload.to_vec()),
-                Ok(Some(Message::Ping(payload))) => Heard::Ping(payload.to_vec()),
-                Ok(Some(Message::Pong)) => Heard::Pong,
-                Ok(Some(Message::Close(code))) => Heard::Close(code),
+                Ok(Some(SocketMessage::Text(payload))) => Heard::Text(payload.to_vec()),
+                Ok(Some(SocketMessage::Binary(payload))) => Heard::Binary(payload.to_vec()),
+                Ok(Some(SocketMessage::Ping(payload))) => Heard::Ping(payload.to_vec()),
+                Ok(Some(SocketMessage::Pong)) => Heard::Pong,
+                Ok(Some(SocketMessage::Close(code))) => Heard::Close(code),
                 Ok(None) => break,
                 Err(error) => return (heard, Some(error)),
             });
         }
-        assert!(inbox.kept() <= sent.min(2 * MESSAGE_MAX));
+        assert!(frames.kept() <= sent.min(2 * MESSAGE_MAX));
     }
     (heard, None)
 }

@@ -33,21 +33,21 @@ pub struct HttpLoad {
     /// Where the server is: `http://host:port`, `https://host:port` or `unix:/path/of.sock`.
     pub base: String,
     /// What is asked for; more than one is chosen by weight.
-    pub routes: Vec<Route>,
+    pub routes: Vec<HttpRoute>,
     /// Connections open at once; with an open model the most that may be open.
     pub connections: u32,
     /// When a request is sent.
     pub pace: Pace,
     /// When to stop.
     pub amount: Amount,
-    /// Options that rarely need a change.
+    /// ConnectionOptions that rarely need a change.
     #[serde(default)]
-    pub options: Options,
+    pub options: ConnectionOptions,
 }
 
 /// One kind of request and what counts as its right answer.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Route {
+pub struct HttpRoute {
     /// Method in capitals.
     pub method: String,
     /// Path with its query, beginning with `/`.
@@ -68,7 +68,7 @@ pub struct Route {
     pub expect_body: Option<String>,
 }
 
-impl Route {
+impl HttpRoute {
     /// A plain `GET` of a path.
     pub fn get(path: &str) -> Self {
         Self {
@@ -122,10 +122,10 @@ pub enum Amount {
     Seconds(f64),
 }
 
-/// Options of a load that rarely need a change.
+/// ConnectionOptions of a load that rarely need a change.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Options {
+pub struct ConnectionOptions {
     /// Seconds after which an unanswered request, handshake or broadcast is an error.
     pub timeout_s: f64,
     /// Threads that share the connections.
@@ -141,7 +141,7 @@ pub struct Options {
     pub insecure: bool,
 }
 
-impl Default for Options {
+impl Default for ConnectionOptions {
     fn default() -> Self {
         Self { timeout_s: 30.0, threads: 1, quantum_us: None, seed: 1, ca: None, insecure: false }
     }
@@ -186,9 +186,9 @@ pub struct CableLoad {
     pub reopen_stale: bool,
     /// Seconds to keep listening after the last broadcast, so that duplicates are seen.
     pub linger_s: f64,
-    /// Options that rarely need a change.
+    /// ConnectionOptions that rarely need a change.
     #[serde(default)]
-    pub options: Options,
+    pub options: ConnectionOptions,
 }
 
 impl CableLoad {

@@ -1,8 +1,8 @@
 //! The tables `[load.http]` and `[load.cable]` of an experiment file, and how they become a load.
 
 use super::load::{
-    Amount, Arrivals, BroadcastEnd, CableLoad, HttpLoad, LoadSpec, Options, Pace, PayloadShape,
-    Route,
+    Amount, Arrivals, BroadcastEnd, CableLoad, ConnectionOptions, HttpLoad, HttpRoute, LoadSpec,
+    Pace, PayloadShape,
 };
 use crate::core::Span;
 use serde::{Deserialize, Serialize};
@@ -167,7 +167,7 @@ impl Default for RouteTable {
 
 impl Default for HttpTable {
     fn default() -> Self {
-        let options = Options::default();
+        let options = ConnectionOptions::default();
         Self {
             path: "/".to_owned(),
             routes: Vec::new(),
@@ -218,7 +218,7 @@ impl HttpTable {
             connections: self.connections,
             pace: pace(self.rate, self.arrivals, self.connections)?,
             amount,
-            options: Options {
+            options: ConnectionOptions {
                 ca: self.ca.clone(),
                 insecure: self.insecure,
                 ..options(self.timeout, self.threads, self.quantum, self.seed)
@@ -253,8 +253,8 @@ impl HttpTable {
         }
     }
 
-    fn routes(&self) -> Vec<Route> {
-        let own = Route {
+    fn routes(&self) -> Vec<HttpRoute> {
+        let own = HttpRoute {
             method: self.method.clone(),
             path: self.path.clone(),
             headers: self.headers.clone().into_iter().collect(),
@@ -271,9 +271,9 @@ impl HttpTable {
 }
 
 impl RouteTable {
-    fn under(&self, table: &Route) -> Route {
+    fn under(&self, table: &HttpRoute) -> HttpRoute {
         let headers = table.headers.iter().cloned().chain(self.headers.clone());
-        Route {
+        HttpRoute {
             method: self.method.clone().unwrap_or_else(|| table.method.clone()),
             path: self.path.clone(),
             headers: headers.collect(),
@@ -423,7 +423,7 @@ impl CableTable {
             stale_s: 6.0,
             reopen_stale: self.reopen_stale,
             linger_s: 0.2,
-            options: Options {
+            options: ConnectionOptions {
                 ca: self.ca.clone(),
                 insecure: self.insecure,
                 ..options(self.timeout, self.threads, self.quantum, self.seed)
@@ -432,10 +432,16 @@ impl CableTable {
     }
 }
 
-fn options(timeout: Span, threads: u32, quantum: Option<Span>, seed: u64) -> Options {
+fn options(timeout: Span, threads: u32, quantum: Option<Span>, seed: u64) -> ConnectionOptions {
     let quantum_us = quantum.map(|quantum| quantum.0.as_micros() as u32);
     let timeout_s = timeout.as_seconds();
-    Options { timeout_s, threads: threads.max(1), quantum_us, seed, ..Options::default() }
+    ConnectionOptions {
+        timeout_s,
+        threads: threads.max(1),
+        quantum_us,
+        seed,
+        ..ConnectionOptions::default()
+    }
 }
 
 fn is_false(value: &bool) -> bool {

@@ -8,9 +8,9 @@ use rustix::time::{ClockId, clock_gettime};
 
 /// A moment in nanoseconds of `CLOCK_MONOTONIC`, which every process of a machine shares.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Moment(pub u64);
+pub struct MonotonicTime(pub u64);
 
-impl Moment {
+impl MonotonicTime {
     /// This moment.
     pub fn now() -> Self {
         Self(nanos(ClockId::Monotonic) as u64)
@@ -62,8 +62,8 @@ const STEP_FLOOR: u64 = 500_000;
 pub struct StampClock {
     read: fn() -> i64,
     offset: i64,
-    sampled: Moment,
-    doubtful_until: Moment,
+    sampled: MonotonicTime,
+    doubtful_until: MonotonicTime,
     steps: u32,
 }
 
@@ -76,16 +76,16 @@ impl Default for StampClock {
 impl StampClock {
     /// A clock whose distance from `CLOCK_MONOTONIC` in nanoseconds is what `read` says.
     pub(crate) fn new(read: fn() -> i64) -> Self {
-        let sampled = Moment::now();
-        Self { read, offset: read(), sampled, doubtful_until: Moment(0), steps: 0 }
+        let sampled = MonotonicTime::now();
+        Self { read, offset: read(), sampled, doubtful_until: MonotonicTime(0), steps: 0 }
     }
 
     /// Samples the difference of the clocks; call it about ten times a second.
-    pub fn sample(&mut self, now: Moment) {
+    pub fn sample(&mut self, now: MonotonicTime) {
         self.take((self.read)(), now);
     }
 
-    fn take(&mut self, offset: i64, now: Moment) {
+    fn take(&mut self, offset: i64, now: MonotonicTime) {
         let moved = offset.abs_diff(self.offset);
         if moved > STEP_FLOOR.max(now.since(self.sampled) / STEP_SHARE) {
             self.steps += 1;
@@ -99,8 +99,8 @@ impl StampClock {
     ///
     /// A stamp lies before its reading. One that lies after it, or long before the last sample of the clocks, was taken
     /// across a step.
-    pub fn moment(&self, stamp: i64, read: Moment) -> Option<Moment> {
-        let moment = Moment(u64::try_from(stamp - self.offset).ok()?);
+    pub fn moment(&self, stamp: i64, read: MonotonicTime) -> Option<MonotonicTime> {
+        let moment = MonotonicTime(u64::try_from(stamp - self.offset).ok()?);
         let ahead = moment.since(read) > STEP_FLOOR;
         (!ahead && read >= self.doubtful_until).then(|| moment.min(read))
     }
@@ -130,8 +130,8 @@ mod tests {
         StampClock {
             read: offset,
             offset: 1_000,
-            sampled: Moment(0),
-            doubtful_until: Moment(0),
+            sampled: MonotonicTime(0),
+            doubtful_until: MonotonicTime(0),
             steps: 0,
         }
     }
@@ -142,7 +142,7 @@ mod tests {
             [(50_000, 100_000_000, 0), (400_000, 100_000_000, 0), (1_000_000_000, 100_000_000, 1)]
         {
             let mut clock = clock();
-            clock.take(1_000 + moved, Moment(after_ns));
+            clock.take(1_000 + moved, MonotonicTime(after_ns));
             assert_eq!(clock.steps(), steps, "moved by {moved}");
         }
     }
@@ -150,16 +150,16 @@ mod tests {
     #[test]
     fn a_stamp_from_the_future_is_not_believed() {
         let clock = clock();
-        assert_eq!(clock.moment(6_000, Moment(9_000)), Some(Moment(5_000)));
-        assert_eq!(clock.moment(5_000_000_000, Moment(9_000)), None);
-        assert_eq!(clock.moment(0, Moment(9_000)), None);
+        assert_eq!(clock.moment(6_000, MonotonicTime(9_000)), Some(MonotonicTime(5_000)));
+        assert_eq!(clock.moment(5_000_000_000, MonotonicTime(9_000)), None);
+        assert_eq!(clock.moment(0, MonotonicTime(9_000)), None);
     }
 
     #[test]
     fn stamps_right_after_a_step_are_void() {
         let mut clock = clock();
-        clock.take(2_000_000_000, Moment(50_000_000));
-        assert_eq!(clock.moment(2_050_000_000, Moment(50_500_000)), None);
-        assert!(clock.moment(2_060_000_000, Moment(60_000_000)).is_some());
+        clock.take(2_000_000_000, MonotonicTime(50_000_000));
+        assert_eq!(clock.moment(2_050_000_000, MonotonicTime(50_500_000)), None);
+        assert!(clock.moment(2_060_000_000, MonotonicTime(60_000_000)).is_some());
     }
 }

@@ -1,9 +1,9 @@
 //! The generator as its parent sees it: a child process that works, tells how far it is, and ends with a report.
 
 use crate::core::load::{LoadReport, LoadSpec};
-use crate::load::board::Progress;
 use crate::load::error::LoadError;
-use crate::load::worker::{BEAT, Line};
+use crate::load::progress::LoadProgress;
+use crate::load::worker::{PROGRESS_INTERVAL, WorkerMessage};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
@@ -20,30 +20,30 @@ const STDERR_KEPT: usize = 4096;
 pub struct Generator {
     child: Child,
     _stdin: ChildStdin,
-    heard: Arc<Mutex<Heard>>,
+    state: Arc<Mutex<WorkerState>>,
     readers: Vec<JoinHandle<()>>,
 }
 
 #[derive(Debug, Default)]
-struct Heard {
-    progress: Progress,
-    count: Option<Count>,
+struct WorkerState {
+    progress: LoadProgress,
+    count: Option<DoneCount>,
     /// The most that was ever told: what was believed of a silent worker is not taken back.
     told: u64,
     report: Option<LoadReport>,
-    complaint: Vec<u8>,
+    stderr: Vec<u8>,
     closed: bool,
 }
 
 /// How many were done when, and how fast it went until then.
 #[derive(Debug, Clone, Copy)]
-struct Count {
+struct DoneCount {
     at: Instant,
     done: u64,
     per_second: f64,
 }
 
-impl Count {
+impl DoneCount {
     fn new(before: Option<Self>, at: Instant, done: u64) -> Self {
         let rate = before.map(|before| {
             let passed = at.saturating_duration_since(before.at).as_secs_f64();
@@ -54,7 +54,7 @@ impl Count {
 
     /// What will have been done at that moment: a worker that says nothing more is believed for one beat.
     fn carried_on(&self, now: Instant) -> u64 {
-        let silent = now.saturating_duration_since(self.at).min(BEAT);
+        let silent = now.saturating_duration_since(self.at).min(PROGRESS_INTERVAL);
         self.done + (self.per_second * silent.as_secs_f64()) as u64
     }
 }
@@ -79,14 +79,14 @@ impl Generator {
         let mut stdin = child.stdin.take().ok_or_else(gone)?;
         let stdout = child.stdout.take().ok_or_else(gone)?;
         let stderr = child.stderr.take().ok_or_else(gone)?;
-        let heard = Arc::new(Mutex::new(Heard::default()));
+        let state = Arc::new(Mutex::new(WorkerState::default()));
         let readers =
-            vec![listen(stdout, Arc::clone(&heard)), complain(stderr, Arc::clone(&heard))];
+            vec![listen(stdout, Arc::clone(&state)), complain(stderr, Arc::clone(&state))];
         let mut line = serde_json::to_vec(spec)?;
         line.push(b'\n');
         // A worker that dies before it has read this is found by `poll`, with what it said.
         let _ = stdin.write_all(&line);
-        Ok(Self { child, _stdin: stdin, heard, readers })
+        Ok(Self { child, _stdin: stdin, state, readers })
     }
 
     /// The process that drives the load.
@@ -95,8 +95,8 @@ impl Generator {
     }
 
     /// How far the load is, as of at most a tenth of a second ago.
-    pub fn progress(&self) -> Progress {
-        lock(&self.heard).progress
+    pub fn progress(&self) -> LoadProgress {
+        lock(&self.state).progress
     }
 
     /// How many responses or broadcasts are done by now.
@@ -104,11 +104,11 @@ impl Generator {
     /// The worker's last word is carried on to this moment: as it stands it would be stale by anything up to a beat, and
     /// by a little more every time where samples are taken at nearly the same pace.
     pub fn done(&self) -> u64 {
-        let mut heard = lock(&self.heard);
-        let now = heard.count.map_or(0, |count| count.carried_on(Instant::now()));
-        let planned = heard.progress.planned.unwrap_or(u64::MAX);
-        heard.told = heard.told.max(now.min(planned));
-        heard.told
+        let mut state = lock(&self.state);
+        let now = state.count.map_or(0, |count| count.carried_on(Instant::now()));
+        let planned = state.progress.planned.unwrap_or(u64::MAX);
+        state.told = state.told.max(now.min(planned));
+        state.told
     }
 
     /// The report, once there is one; never waits.
@@ -116,14 +116,14 @@ impl Generator {
     /// # Errors
     /// Where the process ended without a report.
     pub fn poll(&mut self) -> Result<Option<LoadReport>, LoadError> {
-        let mut heard = lock(&self.heard);
-        if let Some(report) = heard.report.take() {
+        let mut state = lock(&self.state);
+        if let Some(report) = state.report.take() {
             return Ok(Some(report));
         }
-        if !heard.closed {
+        if !state.closed {
             return Ok(None);
         }
-        drop(heard);
+        drop(state);
         let status = match self.child.try_wait().map_err(LoadError::Kernel)? {
             None => return Ok(None),
             Some(status) => status.to_string(),
@@ -132,7 +132,7 @@ impl Generator {
             // A reader never panics; if it did, what it kept is still there.
             let _ = reader.join();
         }
-        let stderr = String::from_utf8_lossy(&lock(&self.heard).complaint).trim().to_owned();
+        let stderr = String::from_utf8_lossy(&lock(&self.state).stderr).trim().to_owned();
         Err(LoadError::Ended { status, stderr })
     }
 }
@@ -145,37 +145,37 @@ impl Drop for Generator {
     }
 }
 
-fn lock(heard: &Mutex<Heard>) -> MutexGuard<'_, Heard> {
-    heard.lock().unwrap_or_else(PoisonError::into_inner)
+fn lock(state: &Mutex<WorkerState>) -> MutexGuard<'_, WorkerState> {
+    state.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn listen(stdout: ChildStdout, heard: Arc<Mutex<Heard>>) -> JoinHandle<()> {
+fn listen(stdout: ChildStdout, state: Arc<Mutex<WorkerState>>) -> JoinHandle<()> {
     thread::spawn(move || {
         for text in BufReader::new(stdout).lines().map_while(Result::ok) {
-            let mut heard = lock(&heard);
+            let mut state = lock(&state);
             match serde_json::from_str(&text) {
-                Ok(Line::Progress(progress)) => {
-                    heard.count = Some(Count::new(heard.count, Instant::now(), progress.done));
-                    heard.progress = progress;
+                Ok(WorkerMessage::Progress(progress)) => {
+                    state.count = Some(DoneCount::new(state.count, Instant::now(), progress.done));
+                    state.progress = progress;
                 }
-                Ok(Line::Report(report)) => heard.report = Some(*report),
-                Ok(Line::Error(error)) => heard.complaint.extend_from_slice(error.as_bytes()),
-                Err(_) => heard.complaint.extend_from_slice(b"a line that is no message; "),
+                Ok(WorkerMessage::Report(report)) => state.report = Some(*report),
+                Ok(WorkerMessage::Error(error)) => state.stderr.extend_from_slice(error.as_bytes()),
+                Err(_) => state.stderr.extend_from_slice(b"a line that is no message; "),
             }
         }
-        lock(&heard).closed = true;
+        lock(&state).closed = true;
     })
 }
 
-fn complain(stderr: ChildStderr, heard: Arc<Mutex<Heard>>) -> JoinHandle<()> {
+fn complain(stderr: ChildStderr, state: Arc<Mutex<WorkerState>>) -> JoinHandle<()> {
     thread::spawn(move || {
         let mut reader = BufReader::new(stderr);
         let mut piece = [0; 1024];
         while let Ok(length @ 1..) = reader.read(&mut piece) {
-            let mut heard = lock(&heard);
-            heard.complaint.extend_from_slice(&piece[..length]);
-            let surplus = heard.complaint.len().saturating_sub(STDERR_KEPT);
-            heard.complaint.drain(..surplus);
+            let mut state = lock(&state);
+            state.stderr.extend_from_slice(&piece[..length]);
+            let surplus = state.stderr.len().saturating_sub(STDERR_KEPT);
+            state.stderr.drain(..surplus);
         }
     })
 }
@@ -196,7 +196,8 @@ mod tests {
             while start + beat * (told + 1) <= now {
                 told += 1;
                 let at = beat * told;
-                count = Some(Count::new(count, start + at, (at.as_secs_f64() * 10_000.0) as u64));
+                count =
+                    Some(DoneCount::new(count, start + at, (at.as_secs_f64() * 10_000.0) as u64));
             }
             asked.push(count.unwrap().carried_on(now) as f64 - f64::from(second_tenth) * 1000.0);
         }
@@ -207,9 +208,9 @@ mod tests {
     #[test]
     fn a_worker_that_falls_silent_is_not_carried_on_for_ever() {
         let start = Instant::now();
-        let first = Count::new(None, start, 0);
-        assert_eq!(first.carried_on(start + BEAT), 0);
-        let second = Count::new(Some(first), start + BEAT, 1000);
-        assert_eq!(second.carried_on(start + BEAT * 50), 2000);
+        let first = DoneCount::new(None, start, 0);
+        assert_eq!(first.carried_on(start + PROGRESS_INTERVAL), 0);
+        let second = DoneCount::new(Some(first), start + PROGRESS_INTERVAL, 1000);
+        assert_eq!(second.carried_on(start + PROGRESS_INTERVAL * 50), 2000);
     }
 }

@@ -3,7 +3,7 @@
 //! Every rule is a pure function of counted facts, so that each can be provoked by itself.
 
 use crate::core::load::{LoadFlag, OwnCost, Severity};
-use crate::load::meter::Own;
+use crate::load::meter::GeneratorCost;
 
 /// Lag and lateness below this many seconds are never flagged: a wake-up on a busy machine takes as long.
 const GRACE: f64 = 2e-3;
@@ -22,9 +22,9 @@ pub(crate) struct Findings(Vec<LoadFlag>);
 
 /// What every kind of load knows about itself.
 #[derive(Debug)]
-pub(crate) struct OwnFacts<'a> {
+pub(crate) struct GeneratorFacts<'a> {
     /// The threads' own cost, added up.
-    pub(crate) own: &'a Own,
+    pub(crate) own: &'a GeneratorCost,
     /// Length of the measured load in seconds.
     pub(crate) seconds: f64,
     /// Threads that shared it.
@@ -73,7 +73,7 @@ impl Findings {
     }
 
     /// Adds what speaks against the generator itself.
-    pub(crate) fn own(&mut self, facts: &OwnFacts<'_>) {
+    pub(crate) fn own(&mut self, facts: &GeneratorFacts<'_>) {
         self.speed(facts);
         self.processor(facts);
         if facts.own.clock_steps > 0 {
@@ -101,7 +101,7 @@ impl Findings {
         }
     }
 
-    fn speed(&mut self, facts: &OwnFacts<'_>) {
+    fn speed(&mut self, facts: &GeneratorFacts<'_>) {
         let floor = GRACE.max(2.0 * facts.quantum);
         if let Some(late) = facts.own.late.quantile(0.99)
             && late > floor
@@ -124,7 +124,7 @@ impl Findings {
         }
     }
 
-    fn processor(&mut self, facts: &OwnFacts<'_>) {
+    fn processor(&mut self, facts: &GeneratorFacts<'_>) {
         if facts.own.share_max > CPU_SHARE {
             let message = format!(
                 "the generator used {:.0} % of a core for a second, so it may be the limit: add threads or lower the load",
@@ -152,8 +152,9 @@ impl Findings {
 }
 
 /// The generator's own cost as a report shows it.
-pub(crate) fn own_cost(own: &Own, rss_peak: Option<u64>) -> OwnCost {
-    let pair = |of: &crate::load::durations::Durations| of.quantile(0.5).zip(of.quantile(0.99));
+pub(crate) fn own_cost(own: &GeneratorCost, rss_peak: Option<u64>) -> OwnCost {
+    let pair =
+        |of: &crate::load::histogram::DurationHistogram| of.quantile(0.5).zip(of.quantile(0.99));
     let messages = own.messages;
     OwnCost {
         cpu_s: own.cpu as f64 / 1e9,
@@ -172,9 +173,9 @@ pub(crate) fn own_cost(own: &Own, rss_peak: Option<u64>) -> OwnCost {
 mod tests {
     use super::*;
 
-    fn codes(own: &Own, median: f64) -> Vec<String> {
+    fn codes(own: &GeneratorCost, median: f64) -> Vec<String> {
         let mut findings = Findings::default();
-        let facts = OwnFacts {
+        let facts = GeneratorFacts {
             own,
             seconds: 10.0,
             threads: 1,
@@ -186,8 +187,8 @@ mod tests {
         findings.list().into_iter().map(|flag| flag.code).collect()
     }
 
-    fn own(change: impl FnOnce(&mut Own)) -> Own {
-        let mut own = Own::default();
+    fn own(change: impl FnOnce(&mut GeneratorCost)) -> GeneratorCost {
+        let mut own = GeneratorCost::default();
         change(&mut own);
         own
     }

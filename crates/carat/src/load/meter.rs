@@ -1,7 +1,7 @@
 //! What the generator itself costs, and how far it lags: the suspect in every result.
 
-use crate::load::clock::{Moment, thread_cpu};
-use crate::load::durations::Durations;
+use crate::load::clock::{MonotonicTime, thread_cpu};
+use crate::load::histogram::DurationHistogram;
 use std::fs;
 use std::path::Path;
 
@@ -13,19 +13,19 @@ const WINDOW: u64 = 1_000_000_000;
 pub(crate) struct Meter {
     cpu_begun: u64,
     delay_begun: Option<u64>,
-    window: Moment,
+    window: MonotonicTime,
     window_cpu: u64,
-    pub(crate) own: Own,
+    pub(crate) own: GeneratorCost,
 }
 
 /// What a thread used, ready to be added to another's.
 #[derive(Debug, Default, Clone)]
-pub(crate) struct Own {
+pub(crate) struct GeneratorCost {
     pub(crate) cpu: u64,
     pub(crate) share_max: f64,
     pub(crate) run_delay: Option<u64>,
-    pub(crate) lag: Durations,
-    pub(crate) late: Durations,
+    pub(crate) lag: DurationHistogram,
+    pub(crate) late: DurationHistogram,
     pub(crate) messages: u64,
     pub(crate) bounded: u64,
     pub(crate) clock_steps: u32,
@@ -35,19 +35,19 @@ pub(crate) struct Own {
 
 impl Meter {
     /// Begins to measure the calling thread.
-    pub(crate) fn begin(now: Moment) -> Self {
+    pub(crate) fn begin(now: MonotonicTime) -> Self {
         let cpu_begun = thread_cpu();
         Self {
             cpu_begun,
             delay_begun: read_run_delay(Path::new("/proc")),
             window: now,
             window_cpu: cpu_begun,
-            own: Own::default(),
+            own: GeneratorCost::default(),
         }
     }
 
     /// Closes the window of the processor share once it is a second long.
-    pub(crate) fn tick(&mut self, now: Moment) {
+    pub(crate) fn tick(&mut self, now: MonotonicTime) {
         let passed = now.since(self.window);
         if passed >= WINDOW {
             let cpu = thread_cpu();
@@ -59,7 +59,7 @@ impl Meter {
     }
 
     /// Ends the measurement; a load shorter than a window is one window.
-    pub(crate) fn end(mut self, now: Moment) -> Own {
+    pub(crate) fn end(mut self, now: MonotonicTime) -> GeneratorCost {
         let cpu = thread_cpu();
         let passed = now.since(self.window);
         if passed >= WINDOW / 4 {
@@ -73,13 +73,13 @@ impl Meter {
         self.own
     }
 
-    /// Notes that `received` bytes came with a read; see [`Own::backlog_max`].
+    /// Notes that `received` bytes came with a read; see [`GeneratorCost::backlog_max`].
     pub(crate) fn note_backlog(&mut self, received: usize) {
         self.own.backlog_max = self.own.backlog_max.max(received as u64);
     }
 }
 
-impl Own {
+impl GeneratorCost {
     /// Adds another thread's cost.
     pub(crate) fn merge(&mut self, other: &Self) {
         self.cpu += other.cpu;

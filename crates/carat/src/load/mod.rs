@@ -3,26 +3,26 @@
 //! One epoll loop per thread, one shared buffer, no runtime. Arrival times come from the kernel, latency counts from the
 //! moment at which a request was meant to be sent, and every report says what speaks against it.
 
-pub(crate) mod board;
+mod budget;
 pub mod cable;
 pub mod clock;
-pub(crate) mod durations;
+mod descriptors;
 mod error;
 mod generator;
 mod health;
+pub(crate) mod histogram;
 pub mod http;
-mod limits;
 pub(crate) mod meter;
 pub(crate) mod net;
 pub mod null;
+pub(crate) mod progress;
 mod schedule;
-mod supply;
+mod stream;
 pub mod target;
 mod tls;
-mod wire;
 mod worker;
 
-pub use board::Progress;
 pub use error::LoadError;
 pub use generator::Generator;
+pub use progress::LoadProgress;
 pub use worker::{drive, worker_main};

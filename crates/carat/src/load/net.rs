@@ -147,7 +147,7 @@ impl std::fmt::Debug for Poller {
 
 /// What a socket is ready for.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Ready {
+pub(crate) struct Readiness {
     /// The number it was added with.
     pub token: u64,
     /// There is something to read, or the end.
@@ -202,11 +202,11 @@ impl Poller {
     }
 
     /// One of the sockets that the last wait found ready.
-    pub(crate) fn ready(&self, index: usize) -> Ready {
+    pub(crate) fn ready(&self, index: usize) -> Readiness {
         let event = self.events[index];
         let flags = event.flags;
         let ended = epoll::EventFlags::RDHUP | epoll::EventFlags::HUP | epoll::EventFlags::ERR;
-        Ready {
+        Readiness {
             token: event.data.u64(),
             readable: flags.intersects(epoll::EventFlags::IN | ended),
             writable: flags.intersects(epoll::EventFlags::OUT),
@@ -218,7 +218,7 @@ impl Poller {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::load::clock::{Moment, StampClock};
+    use crate::load::clock::{MonotonicTime, StampClock};
     use std::io::Write;
     use std::net::TcpListener;
 
@@ -234,12 +234,12 @@ mod tests {
         let clock = StampClock::default();
         // The kernel turns its stamps on a moment after the first socket asked for them.
         for _ in 0..1_000 {
-            let before = Moment::now();
+            let before = MonotonicTime::now();
             peer.write_all(b"hello").unwrap();
             while !(0..poller.wait(1_000_000_000).unwrap()).any(|at| poller.ready(at).readable) {}
             let mut buffer = [0; 64];
             let receipt = receive(socket.as_fd(), &mut buffer).unwrap();
-            let read = Moment::now();
+            let read = MonotonicTime::now();
             assert_eq!(&buffer[..receipt.length], b"hello");
             if let Some(stamp) = receipt.stamp {
                 let arrived = clock.moment(stamp, read).unwrap();

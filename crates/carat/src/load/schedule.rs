@@ -1,14 +1,14 @@
 //! The moments of an open load.
 
 use crate::core::load::Arrivals;
-use crate::load::clock::Moment;
+use crate::load::clock::MonotonicTime;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
 /// Moments at which something is to be sent, whatever the server does.
 #[derive(Debug)]
 pub(crate) struct Schedule {
-    start: Moment,
+    start: MonotonicTime,
     gap: f64,
     sent: u64,
     elapsed: f64,
@@ -18,7 +18,12 @@ pub(crate) struct Schedule {
 
 impl Schedule {
     /// A schedule of so many per second from `start` on.
-    pub(crate) fn new(start: Moment, per_second: f64, arrivals: Arrivals, seed: u64) -> Self {
+    pub(crate) fn new(
+        start: MonotonicTime,
+        per_second: f64,
+        arrivals: Arrivals,
+        seed: u64,
+    ) -> Self {
         let random = ChaCha8Rng::seed_from_u64(seed);
         let mut schedule =
             Self { start, gap: 1e9 / per_second, sent: 0, elapsed: 0.0, arrivals, random };
@@ -29,7 +34,7 @@ impl Schedule {
     }
 
     /// The next moment.
-    pub(crate) fn due(&self) -> Moment {
+    pub(crate) fn due(&self) -> MonotonicTime {
         match self.arrivals {
             // Counted from the start, so that rounding never adds up to a drift.
             Arrivals::Fixed => self.start.after((self.sent as f64 * self.gap) as u64),
@@ -57,7 +62,7 @@ mod tests {
     use super::*;
 
     fn moments(arrivals: Arrivals, seed: u64, count: usize) -> Vec<u64> {
-        let mut schedule = Schedule::new(Moment(0), 1_000.0, arrivals, seed);
+        let mut schedule = Schedule::new(MonotonicTime(0), 1_000.0, arrivals, seed);
         let mut moments = Vec::new();
         for _ in 0..count {
             moments.push(schedule.due().0);

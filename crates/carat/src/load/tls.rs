@@ -3,7 +3,7 @@
 //! Built on rustls with ring. Nothing here ever waits: what the kernel does not take or have now is left to the next
 //! readiness. Stamps are those of the last bytes from the kernel, so decryption counts as the generator's lag.
 
-use crate::core::load::Options;
+use crate::core::load::ConnectionOptions;
 use crate::load::error::LoadError;
 use crate::load::net::{self, Receipt};
 use rustls::client::Resumption;
@@ -30,7 +30,7 @@ impl Tls {
     ///
     /// # Errors
     /// Where no certificate can have the name, or the file of certificates holds none.
-    pub(crate) fn new(name: &str, options: &Options) -> Result<Self, LoadError> {
+    pub(crate) fn new(name: &str, options: &ConnectionOptions) -> Result<Self, LoadError> {
         let name = ServerName::try_from(name.to_owned())
             .map_err(|_| LoadError::TlsName(name.to_owned()))?;
         let provider = Arc::new(ring::default_provider());
@@ -50,10 +50,10 @@ impl Tls {
     }
 
     /// A session that has not said anything yet.
-    pub(crate) fn session(&self) -> io::Result<Session> {
+    pub(crate) fn session(&self) -> io::Result<TlsSession> {
         let connection = ClientConnection::new(Arc::clone(&self.config), self.name.clone())
             .map_err(io::Error::other)?;
-        Ok(Session { connection, stamp: None })
+        Ok(TlsSession { connection, stamp: None })
     }
 }
 
@@ -102,13 +102,13 @@ pub(crate) fn explain(error: &io::Error) -> String {
 
 /// One connection's TLS.
 #[derive(Debug)]
-pub(crate) struct Session {
+pub(crate) struct TlsSession {
     connection: ClientConnection,
     /// When the last bytes reached the socket.
     stamp: Option<i64>,
 }
 
-impl Session {
+impl TlsSession {
     /// Goes on with the handshake and says whether it is done.
     ///
     /// # Errors

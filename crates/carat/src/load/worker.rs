@@ -1,9 +1,9 @@
 //! The generator's own process: one line of JSON in, lines of JSON out, the last of which is the report.
 
 use crate::core::load::{Amount, LoadReport, LoadSpec, Pace};
-use crate::load::board::{Board, Progress};
-use crate::load::clock::Moment;
+use crate::load::clock::MonotonicTime;
 use crate::load::error::LoadError;
+use crate::load::progress::{LoadProgress, ProgressCounters};
 use crate::load::{cable, http};
 use serde::{Deserialize, Serialize};
 use std::io::{BufRead, BufReader, Read, Write};
@@ -13,14 +13,14 @@ use std::thread;
 use std::time::Duration;
 
 /// Between two lines of progress.
-pub(crate) const BEAT: Duration = Duration::from_millis(100);
+pub(crate) const PROGRESS_INTERVAL: Duration = Duration::from_millis(100);
 
 /// A line of the worker.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum Line {
+pub(crate) enum WorkerMessage {
     /// How far it is.
-    Progress(Progress),
+    Progress(LoadProgress),
     /// What came out; the last line.
     Report(Box<LoadReport>),
     /// Why nothing could; the last line.
@@ -41,19 +41,19 @@ pub fn worker_main(input: impl Read + Send + 'static, mut output: impl Write) ->
         let _ = std::io::copy(&mut input, &mut std::io::sink());
         std::process::exit(1);
     });
-    let mut say = |line: &Line| {
+    let mut say = |line: &WorkerMessage| {
         // A parent that has gone ends this process by closing its input.
         let _ = serde_json::to_writer(&mut output, line);
         let _ = output.write_all(b"\n");
         let _ = output.flush();
     };
-    match spec.and_then(|spec| drive(&spec, |progress| say(&Line::Progress(progress)))) {
+    match spec.and_then(|spec| drive(&spec, |progress| say(&WorkerMessage::Progress(progress)))) {
         Ok(report) => {
-            say(&Line::Report(Box::new(report)));
+            say(&WorkerMessage::Report(Box::new(report)));
             ExitCode::SUCCESS
         }
         Err(error) => {
-            say(&Line::Error(error.to_string()));
+            say(&WorkerMessage::Error(error.to_string()));
             ExitCode::FAILURE
         }
     }
@@ -63,27 +63,31 @@ pub fn worker_main(input: impl Read + Send + 'static, mut output: impl Write) ->
 ///
 /// # Errors
 /// Where the load cannot be driven at all.
-pub fn drive(spec: &LoadSpec, mut watch: impl FnMut(Progress)) -> Result<LoadReport, LoadError> {
-    let boards: Vec<Board> = (0..threads(spec)).map(|_| Board::default()).collect();
+pub fn drive(
+    spec: &LoadSpec,
+    mut watch: impl FnMut(LoadProgress),
+) -> Result<LoadReport, LoadError> {
+    let counters: Vec<ProgressCounters> =
+        (0..threads(spec)).map(|_| ProgressCounters::default()).collect();
     let (done, wait) = mpsc::channel();
     thread::scope(|scope| {
-        let boards = &boards;
+        let counters = &counters;
         scope.spawn(move || {
             let report = match spec {
-                LoadSpec::Http(load) => http::run(load, boards),
-                LoadSpec::Cable(load) => cable::run(load, boards),
+                LoadSpec::Http(load) => http::run(load, counters),
+                LoadSpec::Cable(load) => cable::run(load, counters),
             };
             // The receiver waits for this until it has it.
             let _ = done.send(report);
         });
-        let mut before = Progress::default();
+        let mut before = LoadProgress::default();
         let mut messages = 0;
         loop {
-            match wait.recv_timeout(BEAT) {
+            match wait.recv_timeout(PROGRESS_INTERVAL) {
                 Ok(report) => return report,
                 Err(RecvTimeoutError::Disconnected) => return Err(LoadError::Panicked),
                 Err(RecvTimeoutError::Timeout) => {
-                    let now = look(spec, boards, &before, &mut messages);
+                    let now = look(spec, counters, &before, &mut messages);
                     before = now;
                     watch(now);
                 }
@@ -99,32 +103,40 @@ fn threads(spec: &LoadSpec) -> u32 {
     }
 }
 
-fn look(spec: &LoadSpec, boards: &[Board], before: &Progress, messages: &mut u64) -> Progress {
-    let sum = |figure: fn(&Board) -> &std::sync::atomic::AtomicU64| -> u64 {
-        boards.iter().map(|board| Board::read(figure(board))).sum()
+fn look(
+    spec: &LoadSpec,
+    counters: &[ProgressCounters],
+    before: &LoadProgress,
+    messages: &mut u64,
+) -> LoadProgress {
+    let sum = |figure: fn(&ProgressCounters) -> &std::sync::atomic::AtomicU64| -> u64 {
+        counters.iter().map(|counters| ProgressCounters::read(figure(counters))).sum()
     };
-    let most = |figure: fn(&Board) -> &std::sync::atomic::AtomicU64| -> u64 {
-        boards.iter().map(|board| Board::read(figure(board))).max().unwrap_or(0)
+    let most = |figure: fn(&ProgressCounters) -> &std::sync::atomic::AtomicU64| -> u64 {
+        counters.iter().map(|counters| ProgressCounters::read(figure(counters))).max().unwrap_or(0)
     };
-    let begun = most(|board| &board.begun_ms);
-    let seconds =
-        if begun == 0 { 0.0 } else { Moment::now().millis().saturating_sub(begun) as f64 / 1e3 };
-    let count = sum(|board| &board.messages);
+    let begun = most(|counters| &counters.begun_ms);
+    let seconds = if begun == 0 {
+        0.0
+    } else {
+        MonotonicTime::now().millis().saturating_sub(begun) as f64 / 1e3
+    };
+    let count = sum(|counters| &counters.messages);
     let passed = (seconds - before.seconds).max(1e-3);
     let per_second = count.saturating_sub(*messages) as f64 / passed;
     *messages = count;
     let (planned, planned_s) = planned(spec);
-    Progress {
-        done: sum(|board| &board.done),
+    LoadProgress {
+        done: sum(|counters| &counters.done),
         planned,
         seconds,
         planned_s,
         per_second,
-        errors: sum(|board| &board.errors),
-        connections: sum(|board| &board.connections),
-        p50_us: most(|board| &board.p50_us),
-        p95_us: most(|board| &board.p95_us),
-        lag_us: most(|board| &board.lag_us),
+        errors: sum(|counters| &counters.errors),
+        connections: sum(|counters| &counters.connections),
+        p50_us: most(|counters| &counters.p50_us),
+        p95_us: most(|counters| &counters.p95_us),
+        lag_us: most(|counters| &counters.lag_us),
     }
 }
 

@@ -1,7 +1,7 @@
 //! Every fault of an Action Cable server raises exactly its flag.
 
 use crate::load_server::{Fault, cable_server};
-use carat::core::load::{Arrivals, CableLoad, LoadReport, Options, Pace};
+use carat::core::load::{Arrivals, CableLoad, ConnectionOptions, LoadReport, Pace};
 use carat::core::{CableTable, LoadSpec, Span};
 use carat::load::drive;
 use carat::load::null::NullCable;
@@ -95,13 +95,13 @@ fn what_was_dropped_and_doubled_is_counted_exactly() {
 
 /// The load with its connections shared by so many threads.
 fn shared(threads: u32, load: CableLoad) -> CableLoad {
-    let options = Options { threads, ..load.options.clone() };
+    let options = ConnectionOptions { threads, ..load.options.clone() };
     CableLoad { options, ..load }
 }
 
 /// The load with time enough for any machine, where nothing is to be given up.
 fn patient(load: CableLoad) -> CableLoad {
-    let options = Options { timeout_s: 60.0, ..load.options.clone() };
+    let options = ConnectionOptions { timeout_s: 60.0, ..load.options.clone() };
     CableLoad { ready_s: 60.0, options, ..load }
 }
 
@@ -173,7 +173,7 @@ fn a_short_accept_queue_is_noticed() {
         });
         let load = CableLoad { ready_s: 60.0, steps: 1, step_size: 6, ..load(address) };
         let report = report(CableLoad {
-            options: Options { timeout_s: 60.0, ..load.options.clone() },
+            options: ConnectionOptions { timeout_s: 60.0, ..load.options.clone() },
             ..load
         });
         stop.store(true, Ordering::Relaxed);

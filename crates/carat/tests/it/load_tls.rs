@@ -3,7 +3,7 @@
 use crate::load_server::{Fault, cable_server, raw_server};
 use crate::load_tls_front::{Certificate, Manner, tls_front};
 use crate::support::{Folder, ruby_is_here};
-use carat::core::load::{LoadReport, Options};
+use carat::core::load::{ConnectionOptions, LoadReport};
 use carat::core::{CableTable, HttpTable, LoadSpec, Span};
 use carat::load::drive;
 use std::io::Write;
@@ -21,7 +21,7 @@ fn plain() -> SocketAddr {
     })
 }
 
-fn http(address: SocketAddr, options: impl FnOnce(&mut Options)) -> LoadReport {
+fn http(address: SocketAddr, options: impl FnOnce(&mut ConnectionOptions)) -> LoadReport {
     let table = HttpTable {
         connections: 3,
         requests: Some(60),
@@ -34,7 +34,7 @@ fn http(address: SocketAddr, options: impl FnOnce(&mut Options)) -> LoadReport {
     drive(&LoadSpec::Http(load), |_| {}).unwrap()
 }
 
-fn cable(address: SocketAddr, options: impl FnOnce(&mut Options)) -> LoadReport {
+fn cable(address: SocketAddr, options: impl FnOnce(&mut ConnectionOptions)) -> LoadReport {
     let table = CableTable {
         steps: 2,
         step_size: 5,
@@ -97,7 +97,7 @@ fn a_certificate_that_nobody_trusts_ends_the_load_with_what_to_do() {
     let web = tls_front(plain(), &certificate, Manner::Whole);
     let socket = tls_front(cable_server(Fault::None), &certificate, Manner::Whole);
     for ca in [None, Some(other)] {
-        let choose = |options: &mut Options| options.ca.clone_from(&ca);
+        let choose = |options: &mut ConnectionOptions| options.ca.clone_from(&ca);
         for report in [http(web, choose), cable(socket, choose)] {
             let problem = message(&report, "tls");
             assert!(problem.contains("certificate"), "{problem}");

@@ -1,7 +1,7 @@
 //! The live line of a load: only on a terminal, ten times a second, to stderr.
 
 use crate::core::Unit;
-use crate::load::Progress;
+use crate::load::LoadProgress;
 use indicatif::{ProgressBar, ProgressStyle};
 
 /// A line that follows a load.
@@ -19,7 +19,7 @@ impl Live {
     }
 
     /// Shows how far the load is.
-    pub(crate) fn show(&self, progress: &Progress) {
+    pub(crate) fn show(&self, progress: &LoadProgress) {
         self.0.set_position((progress.share().unwrap_or_default() * 1e3) as u64);
         self.0.set_message(text(progress));
     }
@@ -30,7 +30,7 @@ impl Live {
     }
 }
 
-fn text(progress: &Progress) -> String {
+fn text(progress: &LoadProgress) -> String {
     let seconds = |micros: u64| Unit::Seconds.show(micros as f64 / 1e6);
     let mut text = format!(
         "{}  p50 {}  p95 {}  {} open  own lag {}",
@@ -52,15 +52,15 @@ mod tests {
 
     #[test]
     fn the_line_names_every_figure_with_its_unit() {
-        let progress = Progress {
+        let progress = LoadProgress {
             per_second: 812.3,
             p50_us: 900,
             p95_us: 4_000,
             connections: 8,
             lag_us: 20,
-            ..Progress::default()
+            ..LoadProgress::default()
         };
         assert_eq!(text(&progress), "812.3/s  p50 900 µs  p95 4.00 ms  8 open  own lag 20 µs");
-        assert!(text(&Progress { errors: 3, ..progress }).ends_with("  3 errors"));
+        assert!(text(&LoadProgress { errors: 3, ..progress }).ends_with("  3 errors"));
     }
 }

@@ -1,8 +1,8 @@
 //! One Action Cable connection: small, because there are ten thousand.
 
-use crate::load::cable::frame::{Inbox, Kind, write_frame};
-use crate::load::clock::Moment;
-use crate::load::wire::Wire;
+use crate::load::cable::frame::{FrameBuffer, FrameKind, write_frame};
+use crate::load::clock::MonotonicTime;
+use crate::load::stream::Stream;
 use std::io;
 
 /// How far a connection is.
@@ -37,19 +37,19 @@ impl State {
 /// A place for a connection; it is reopened in the same place.
 #[derive(Debug, Default)]
 pub(crate) struct Client {
-    pub(crate) wire: Option<Wire>,
+    pub(crate) stream: Option<Stream>,
     pub(crate) state: State,
     /// Whether its silence has been counted.
     pub(crate) stale: bool,
     /// Tells an event of an earlier connection in this place from one of this.
     pub(crate) generation: u32,
     /// When its state began.
-    pub(crate) since: Moment,
+    pub(crate) since: MonotonicTime,
     /// When it last said anything, in milliseconds; these two are as short as they may be, for there are many of them.
     pub(crate) heard_ms: u32,
     /// The first broadcast that it will receive.
     pub(crate) joined: u32,
-    pub(crate) inbox: Inbox,
+    pub(crate) frames: FrameBuffer,
     /// What the kernel did not take yet, or the beginning of the answer to the upgrade.
     pub(crate) rest: Vec<u8>,
 }
@@ -67,8 +67,8 @@ impl Client {
             self.rest.extend_from_slice(bytes);
             return self.flush();
         }
-        let Some(wire) = &mut self.wire else { return Ok(()) };
-        match wire.write(bytes) {
+        let Some(stream) = &mut self.stream else { return Ok(()) };
+        match stream.write(bytes) {
             Ok(sent) => {
                 self.rest.extend_from_slice(&bytes[sent..]);
                 Ok(())
@@ -82,7 +82,12 @@ impl Client {
     }
 
     /// Sends a frame.
-    pub(crate) fn send_frame(&mut self, kind: Kind, payload: &[u8], mask: u32) -> io::Result<()> {
+    pub(crate) fn send_frame(
+        &mut self,
+        kind: FrameKind,
+        payload: &[u8],
+        mask: u32,
+    ) -> io::Result<()> {
         let mut bytes = Vec::with_capacity(payload.len() + 14);
         write_frame(kind, payload, mask.to_ne_bytes(), &mut bytes);
         self.send(&bytes)
@@ -90,13 +95,13 @@ impl Client {
 
     /// Sends what was kept.
     pub(crate) fn flush(&mut self) -> io::Result<()> {
-        let Some(wire) = &mut self.wire else { return Ok(()) };
-        wire.flush()?;
+        let Some(stream) = &mut self.stream else { return Ok(()) };
+        stream.flush()?;
         // During the upgrade the rest is what was received, not what is to be sent.
         if self.rest.is_empty() || self.state == State::Upgrading {
             return Ok(());
         }
-        match wire.write(&self.rest) {
+        match stream.write(&self.rest) {
             Ok(sent) if sent == self.rest.len() => self.rest = Vec::new(),
             Ok(sent) => drop(self.rest.drain(..sent)),
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}

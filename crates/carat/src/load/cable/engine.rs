@@ -1,23 +1,23 @@
-//! The epoll loop of a cable load: connections, and what they hear.
+//! The epoll loop of a cable load: connections, and what they parse.
 //!
 //! What is sent when, and when a step ends, is decided in `steps`; this part keeps connections alive, reads, and tells
 //! messages apart.
 
 use crate::core::load::CableLoad;
-use crate::load::board::Board;
 use crate::load::cable::client::{Client, State};
-use crate::load::cable::flight::{Effect, Flights};
-use crate::load::cable::frame::{Inbox, Kind, Message};
+use crate::load::cable::codec::{CableCodec, ServerMessage};
+use crate::load::cable::frame::{FrameBuffer, FrameKind, SocketMessage};
 use crate::load::cable::handshake::{Upgrade, key_of, read_answer};
-use crate::load::cable::message::{Heard, Tongue};
-use crate::load::cable::shards::{Announced, Shard};
+use crate::load::cable::pending::{DeliveryEffect, PendingBroadcasts};
+use crate::load::cable::shards::{BroadcastAnnouncement, Shard};
 use crate::load::cable::tally::{Tally, count};
-use crate::load::clock::{Moment, StampClock};
-use crate::load::durations::Durations;
+use crate::load::clock::{MonotonicTime, StampClock};
+use crate::load::histogram::DurationHistogram;
 use crate::load::meter::Meter;
-use crate::load::net::{Poller, Ready, Receipt};
+use crate::load::net::{Poller, Readiness, Receipt};
+use crate::load::progress::ProgressCounters;
+use crate::load::stream::Dialer;
 use crate::load::tls::{explain, is_hopeless};
-use crate::load::wire::Dialer;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use std::collections::VecDeque;
@@ -39,35 +39,35 @@ const SLOW_CONNECT: u64 = 900_000_000;
 /// The poller's token of other threads' news.
 const NEWS: u64 = u64::MAX;
 
-/// Durations of the stages of a connection.
+/// DurationHistogram of the stages of a connection.
 #[derive(Debug, Default, Clone)]
 pub(crate) struct StageTimes {
-    pub(crate) connect: Durations,
-    pub(crate) welcome: Durations,
-    pub(crate) confirm: Durations,
+    pub(crate) connect: DurationHistogram,
+    pub(crate) welcome: DurationHistogram,
+    pub(crate) confirm: DurationHistogram,
 }
 
 /// The loop and all it holds.
 #[derive(Debug)]
 pub(crate) struct Engine<'a> {
     pub(crate) load: &'a CableLoad,
-    pub(crate) board: &'a Board,
+    pub(crate) counters: &'a ProgressCounters,
     pub(crate) shard: Shard<'a>,
     dialer: &'a Dialer,
     upgrade: Upgrade,
     subscribe: String,
-    tongue: Tongue,
+    codec: CableCodec,
     clients: Vec<Client>,
     pub(crate) waiting: VecDeque<u32>,
-    backing_off: VecDeque<(Moment, u32)>,
+    backing_off: VecDeque<(MonotonicTime, u32)>,
     pub(crate) opening: u32,
     pub(crate) gone: u32,
-    pub(crate) flights: Flights,
+    pub(crate) pending: PendingBroadcasts,
     pub(crate) acked: u32,
     pub(crate) stages: StageTimes,
     pub(crate) poller: Poller,
     /// When silent and hanging connections were last looked after.
-    looked: Moment,
+    looked: MonotonicTime,
     pub(crate) stamps: StampClock,
     buffer: Vec<u8>,
     pub(crate) random: ChaCha8Rng,
@@ -83,34 +83,34 @@ impl<'a> Engine<'a> {
     pub(crate) fn new(
         load: &'a CableLoad,
         dialer: &'a Dialer,
-        board: &'a Board,
+        counters: &'a ProgressCounters,
         shard: Shard<'a>,
     ) -> io::Result<Self> {
-        let tongue = Tongue::new(load, std::process::id());
+        let codec = CableCodec::new(load, std::process::id());
         let poller = Poller::new(1024)?;
         poller.add(shard.shards.wake(shard.index), NEWS)?;
         Ok(Self {
             load,
-            board,
+            counters,
             shard,
             dialer,
             upgrade: Upgrade::new(load, dialer.target()),
-            subscribe: tongue.subscribe(),
-            tongue,
+            subscribe: codec.subscribe(),
+            codec,
             clients: Vec::with_capacity((load.steps * shard.part(load.step_size)) as usize),
             waiting: VecDeque::new(),
             backing_off: VecDeque::new(),
             opening: 0,
             gone: 0,
-            flights: Flights::default(),
+            pending: PendingBroadcasts::default(),
             acked: 0,
             stages: StageTimes::default(),
             poller,
-            looked: Moment::now(),
+            looked: MonotonicTime::now(),
             stamps: StampClock::default(),
             buffer: vec![0; BUFFER],
             random: ChaCha8Rng::seed_from_u64(load.options.seed.wrapping_add(shard.index.into())),
-            meter: Meter::begin(Moment::now()),
+            meter: Meter::begin(MonotonicTime::now()),
             tally: Tally::default(),
         })
     }
@@ -128,7 +128,7 @@ impl<'a> Engine<'a> {
     }
 
     /// Opens connections as long as few enough are on their way.
-    pub(crate) fn open_more(&mut self, now: Moment) {
+    pub(crate) fn open_more(&mut self, now: MonotonicTime) {
         while self.backing_off.front().is_some_and(|(until, _)| *until <= now) {
             self.waiting.extend(self.backing_off.pop_front().map(|(_, place)| place));
         }
@@ -139,7 +139,7 @@ impl<'a> Engine<'a> {
     }
 
     /// Looks after silent and hanging connections; call it a few times a second.
-    pub(crate) fn look_after(&mut self, now: Moment) {
+    pub(crate) fn look_after(&mut self, now: MonotonicTime) {
         self.stamps.sample(now);
         self.meter.tick(now);
         let timeout = crate::load::clock::nanos_of(self.load.options.timeout_s);
@@ -168,20 +168,21 @@ impl<'a> Engine<'a> {
     }
 
     /// Sends a broadcast through a connection chosen at random; false where there is none.
-    pub(crate) fn broadcast(&mut self, intended: Moment) -> bool {
-        let ready = self.flights.ready();
+    pub(crate) fn broadcast(&mut self, intended: MonotonicTime) -> bool {
+        let ready = self.pending.ready();
         if ready == 0 {
             return false;
         }
         let nth = self.random.random_range(0..ready);
-        let Some(place) = self.flights.nth_ready(nth) else { return false };
+        let Some(place) = self.pending.nth_ready(nth) else { return false };
         let mask = self.random.random();
-        let (thread, sent) = (self.shard.index, Moment::now());
-        let number = self.shard.shards.announce(Announced { thread, place, intended, sent });
+        let (thread, sent) = (self.shard.index, MonotonicTime::now());
+        let number =
+            self.shard.shards.announce(BroadcastAnnouncement { thread, place, intended, sent });
         self.catch_up();
-        let text = self.tongue.broadcast(number);
+        let text = self.codec.broadcast(number);
         let client = &mut self.clients[place as usize];
-        if client.send_frame(Kind::Text, text.as_bytes(), mask).is_err() {
+        if client.send_frame(FrameKind::Text, text.as_bytes(), mask).is_err() {
             self.lose(place, "reset", true);
         }
         true
@@ -190,18 +191,18 @@ impl<'a> Engine<'a> {
     /// Takes note of what has been announced, by this thread and by others.
     pub(crate) fn catch_up(&mut self) {
         let Shard { shards, index } = self.shard;
-        while let Some(next) = shards.announced(self.flights.next_number()) {
+        while let Some(next) = shards.announced(self.pending.next_number()) {
             let own = next.thread == index;
             let (sender, ack_due) = (own.then_some(next.place), own && self.load.result.is_some());
-            if self.flights.send(sender, next.intended, next.sent, ack_due) {
-                shards.settle(index, self.flights.next_number() - 1, false);
+            if self.pending.send(sender, next.intended, next.sent, ack_due) {
+                shards.settle(index, self.pending.next_number() - 1, false);
             }
         }
     }
 
     /// Gives up what was sent before `before`.
-    pub(crate) fn give_up(&mut self, before: Moment) {
-        for number in self.flights.give_up(before) {
+    pub(crate) fn give_up(&mut self, before: MonotonicTime) {
+        for number in self.pending.give_up(before) {
             self.shard.shards.settle(self.shard.index, number, true);
         }
     }
@@ -212,7 +213,7 @@ impl<'a> Engine<'a> {
 
     /// Messages that had to be parsed in full.
     pub(crate) fn parsed(&self) -> u64 {
-        self.tongue.parsed()
+        self.codec.parsed()
     }
 
     /// Handles whatever the poller found.
@@ -234,15 +235,15 @@ impl<'a> Engine<'a> {
         let source = self.source(place);
         let client = &mut self.clients[place as usize];
         client.close(State::Connecting);
-        client.since = Moment::now();
+        client.since = MonotonicTime::now();
         self.opening += 1;
         let token = u64::from(place) | u64::from(client.generation) << 32;
-        let wire = self.dialer.dial(source).and_then(|wire| {
-            self.poller.add(wire.socket(), token)?;
-            Ok(wire)
+        let stream = self.dialer.dial(source).and_then(|stream| {
+            self.poller.add(stream.socket(), token)?;
+            Ok(stream)
         });
-        match wire {
-            Ok(wire) => client.wire = Some(wire),
+        match stream {
+            Ok(stream) => client.stream = Some(stream),
             Err(_) => self.lose(place, "connection refused", true),
         }
     }
@@ -264,19 +265,19 @@ impl<'a> Engine<'a> {
         if state.is_opening() {
             self.opening -= 1;
         } else if state == State::Ready {
-            for number in self.flights.leave(place) {
+            for number in self.pending.leave(place) {
                 self.settle(number);
             }
         }
         if comes_back {
-            self.backing_off.push_back((Moment::now().after(BACKOFF), place));
+            self.backing_off.push_back((MonotonicTime::now().after(BACKOFF), place));
         } else {
             self.gone += 1;
         }
         state
     }
 
-    fn on_ready(&mut self, ready: Ready) {
+    fn on_ready(&mut self, ready: Readiness) {
         if ready.token == NEWS {
             // Seen by having woken up; edge-triggered, so it need not be read.
             return;
@@ -301,16 +302,17 @@ impl<'a> Engine<'a> {
         }
     }
 
-    fn finish_connect(&mut self, place: u32, ready: Ready) -> bool {
+    fn finish_connect(&mut self, place: u32, ready: Readiness) -> bool {
         let client = &mut self.clients[place as usize];
-        let Some(wire) = client.wire.as_ref().filter(|_| ready.writable || ready.hung_up) else {
+        let Some(stream) = client.stream.as_ref().filter(|_| ready.writable || ready.hung_up)
+        else {
             return false;
         };
-        if wire.connected().is_err() {
+        if stream.connected().is_err() {
             self.lose(place, "connection refused", true);
             return false;
         }
-        if Moment::now().since(client.since) > SLOW_CONNECT {
+        if MonotonicTime::now().since(client.since) > SLOW_CONNECT {
             self.meter.own.slow_connects += 1;
         }
         client.state = State::Securing;
@@ -319,8 +321,8 @@ impl<'a> Engine<'a> {
 
     /// Whether the TLS handshake is done now and the upgrade asked for; a plain connection has no handshake to do.
     fn secure(&mut self, place: u32) -> bool {
-        let Some(wire) = &mut self.clients[place as usize].wire else { return false };
-        match wire.shake() {
+        let Some(stream) = &mut self.clients[place as usize].stream else { return false };
+        match stream.shake() {
             Ok(true) => {}
             Ok(false) => return false,
             Err(error) => {
@@ -345,14 +347,14 @@ impl<'a> Engine<'a> {
         let mut backlog = 0;
         loop {
             let client = &mut self.clients[place as usize];
-            let Some(wire) = &mut client.wire else { return };
-            let receipt = match wire.read(&mut self.buffer) {
+            let Some(stream) = &mut client.stream else { return };
+            let receipt = match stream.read(&mut self.buffer) {
                 Ok(Receipt { length: 0, .. }) => return self.lose(place, "closed", true),
                 Ok(receipt) => receipt,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
                 Err(_) => return self.lose(place, "reset", true),
             };
-            let read = Moment::now();
+            let read = MonotonicTime::now();
             let stamped = receipt.stamp.and_then(|stamp| self.stamps.moment(stamp, read));
             let arrived = stamped.unwrap_or(read);
             if stamped.is_some() {
@@ -372,7 +374,7 @@ impl<'a> Engine<'a> {
         }
     }
 
-    fn take(&mut self, place: u32, bytes: &[u8], arrived: Moment) {
+    fn take(&mut self, place: u32, bytes: &[u8], arrived: MonotonicTime) {
         if self.clients[place as usize].state == State::Upgrading {
             self.take_answer(place, bytes, arrived);
         } else {
@@ -384,7 +386,7 @@ impl<'a> Engine<'a> {
         key_of(self.load.options.seed, self.shard.number(place))
     }
 
-    fn take_answer(&mut self, place: u32, bytes: &[u8], arrived: Moment) {
+    fn take_answer(&mut self, place: u32, bytes: &[u8], arrived: MonotonicTime) {
         let key = self.key(place);
         let client = &mut self.clients[place as usize];
         let mut whole = std::mem::take(&mut client.rest);
@@ -401,15 +403,15 @@ impl<'a> Engine<'a> {
         }
     }
 
-    fn take_frames(&mut self, place: u32, bytes: &[u8], arrived: Moment) {
-        let mut inbox = std::mem::take(&mut self.clients[place as usize].inbox);
+    fn take_frames(&mut self, place: u32, bytes: &[u8], arrived: MonotonicTime) {
+        let mut frames = std::mem::take(&mut self.clients[place as usize].frames);
         let generation = self.clients[place as usize].generation;
-        let held = self.cut_frames(place, &mut inbox, bytes, arrived);
+        let held = self.cut_frames(place, &mut frames, bytes, arrived);
         let client = &mut self.clients[place as usize];
         if client.generation != generation {
             return;
         }
-        client.inbox = inbox;
+        client.frames = frames;
         if held.is_err() {
             // Counted as what it is, so that it is not counted as a lost connection too.
             self.tally.malformed += 1;
@@ -420,32 +422,32 @@ impl<'a> Engine<'a> {
     fn cut_frames(
         &mut self,
         place: u32,
-        inbox: &mut Inbox,
+        frames: &mut FrameBuffer,
         bytes: &[u8],
-        arrived: Moment,
+        arrived: MonotonicTime,
     ) -> Result<(), crate::load::cable::frame::FrameError> {
-        let mut cut = inbox.cut(bytes);
+        let mut cut = frames.cut(bytes);
         let mut messages: u64 = 0;
         while let Some(message) = cut.next_message()? {
             messages += 1;
             match message {
-                Message::Text(text) => self.on_text(place, text, arrived),
-                Message::Ping(payload) => {
+                SocketMessage::Text(text) => self.on_text(place, text, arrived),
+                SocketMessage::Ping(payload) => {
                     let mask = self.random.random();
                     // A broken connection is found by the next read.
-                    let _ = self.clients[place as usize].send_frame(Kind::Pong, payload, mask);
+                    let _ = self.clients[place as usize].send_frame(FrameKind::Pong, payload, mask);
                 }
-                Message::Close(code) => {
+                SocketMessage::Close(code) => {
                     let mask = self.random.random();
                     // The other side may be gone already.
-                    let _ = self.clients[place as usize].send_frame(Kind::Close, &[], mask);
+                    let _ = self.clients[place as usize].send_frame(FrameKind::Close, &[], mask);
                     let code = code.map_or_else(String::new, |code| format!(" with {code}"));
                     self.lose(place, &format!("closed{code}"), true);
                 }
-                Message::Binary(_) => self.tally.other += 1,
-                Message::Pong => {}
+                SocketMessage::Binary(_) => self.tally.other += 1,
+                SocketMessage::Pong => {}
             }
-            if self.clients[place as usize].wire.is_none() {
+            if self.clients[place as usize].stream.is_none() {
                 break;
             }
         }
@@ -454,62 +456,63 @@ impl<'a> Engine<'a> {
         Ok(())
     }
 
-    fn on_text(&mut self, place: u32, text: &[u8], arrived: Moment) {
-        match self.tongue.hear(text) {
-            Heard::Broadcast(number) => {
-                if number >= self.flights.next_number() {
+    fn on_text(&mut self, place: u32, text: &[u8], arrived: MonotonicTime) {
+        match self.codec.parse(text) {
+            ServerMessage::Broadcast(number) => {
+                if number >= self.pending.next_number() {
                     self.catch_up();
                 }
                 let joined = u64::from(self.clients[place as usize].joined);
-                match self.flights.deliver(number, place, joined, arrived) {
-                    Effect::Done => self.settle(number),
-                    Effect::Surplus => self.tally.duplicate += 1,
-                    Effect::Late => self.tally.late += 1,
-                    Effect::Counted | Effect::Early => {}
+                match self.pending.deliver(number, place, joined, arrived) {
+                    DeliveryEffect::Done => self.settle(number),
+                    DeliveryEffect::Surplus => self.tally.duplicate += 1,
+                    DeliveryEffect::Late => self.tally.late += 1,
+                    DeliveryEffect::Counted | DeliveryEffect::Early => {}
                 }
             }
-            Heard::Result(number) => match self.flights.acknowledge(number, place, arrived) {
-                Effect::Done => {
+            ServerMessage::Result(number) => match self.pending.acknowledge(number, place, arrived)
+            {
+                DeliveryEffect::Done => {
                     self.acked += 1;
                     self.settle(number);
                 }
-                Effect::Counted => self.acked += 1,
-                Effect::Late => self.tally.late += 1,
-                Effect::Surplus | Effect::Early => self.tally.duplicate += 1,
+                DeliveryEffect::Counted => self.acked += 1,
+                DeliveryEffect::Late => self.tally.late += 1,
+                DeliveryEffect::Surplus | DeliveryEffect::Early => self.tally.duplicate += 1,
             },
-            Heard::Ping => self.tally.pings += 1,
-            Heard::Welcome => self.on_welcome(place, arrived),
-            Heard::Confirmed => self.on_confirmed(place, arrived),
-            Heard::Rejected => self.lose(place, "subscription rejected", false),
-            Heard::Disconnect { reason, reconnect } => {
+            ServerMessage::Ping => self.tally.pings += 1,
+            ServerMessage::Welcome => self.on_welcome(place, arrived),
+            ServerMessage::Confirmed => self.on_confirmed(place, arrived),
+            ServerMessage::Rejected => self.lose(place, "subscription rejected", false),
+            ServerMessage::Disconnect { reason, reconnect } => {
                 self.lose(place, &format!("disconnect: {reason}"), reconnect);
             }
-            Heard::Altered => self.tally.altered += 1,
-            Heard::Malformed => self.tally.malformed += 1,
-            Heard::Other => self.tally.other += 1,
+            ServerMessage::Altered => self.tally.altered += 1,
+            ServerMessage::Malformed => self.tally.malformed += 1,
+            ServerMessage::Other => self.tally.other += 1,
         }
     }
 
-    fn on_welcome(&mut self, place: u32, arrived: Moment) {
+    fn on_welcome(&mut self, place: u32, arrived: MonotonicTime) {
         let client = &mut self.clients[place as usize];
         if client.state != State::Welcoming {
             return;
         }
         self.stages.welcome.record(arrived.since(client.since));
         client.state = State::Subscribing;
-        client.since = Moment::now();
+        client.since = MonotonicTime::now();
         self.subscribe(place);
     }
 
     fn subscribe(&mut self, place: u32) {
         let mask = self.random.random();
         let client = &mut self.clients[place as usize];
-        if client.send_frame(Kind::Text, self.subscribe.as_bytes(), mask).is_err() {
+        if client.send_frame(FrameKind::Text, self.subscribe.as_bytes(), mask).is_err() {
             self.lose(place, "reset", true);
         }
     }
 
-    fn on_confirmed(&mut self, place: u32, arrived: Moment) {
+    fn on_confirmed(&mut self, place: u32, arrived: MonotonicTime) {
         // What is announced by now was sent before this connection could have it.
         self.catch_up();
         let client = &mut self.clients[place as usize];
@@ -519,7 +522,7 @@ impl<'a> Engine<'a> {
         self.stages.confirm.record(arrived.since(client.since));
         client.state = State::Ready;
         client.since = arrived;
-        client.joined = self.flights.join(place) as u32;
+        client.joined = self.pending.join(place) as u32;
         self.opening -= 1;
     }
 }

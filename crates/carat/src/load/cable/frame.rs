@@ -39,7 +39,7 @@ pub enum FrameError {
 
 /// A whole message or control frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Message<'a> {
+pub enum SocketMessage<'a> {
     /// Text; whether it is UTF-8 is for the reader to see.
     Text(&'a [u8]),
     /// Anything else.
@@ -54,10 +54,10 @@ pub enum Message<'a> {
 
 /// What a connection keeps between two reads; empty most of the time.
 #[derive(Debug, Default)]
-pub struct Inbox(Option<Box<Carry>>);
+pub struct FrameBuffer(Option<Box<PartialMessage>>);
 
 #[derive(Debug, Default)]
-struct Carry {
+struct PartialMessage {
     /// The beginning of a frame whose end has not come.
     pending: Vec<u8>,
     /// The frames of a message whose last frame has not come.
@@ -70,15 +70,15 @@ struct Carry {
 
 /// Messages of one read, one after the other.
 #[derive(Debug)]
-pub struct Cut<'a> {
-    inbox: &'a mut Inbox,
+pub struct FrameReader<'a> {
+    frames: &'a mut FrameBuffer,
     fresh: &'a [u8],
     at: usize,
     carried: bool,
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Header {
+struct FrameHead {
     last: bool,
     opcode: u8,
     size: usize,
@@ -86,7 +86,7 @@ struct Header {
 }
 
 /// Reads a header; `None` where more bytes are needed.
-fn parse_header(bytes: &[u8]) -> Result<Option<Header>, FrameError> {
+fn parse_header(bytes: &[u8]) -> Result<Option<FrameHead>, FrameError> {
     let [first, second, rest @ ..] = bytes else { return Ok(None) };
     let (last, opcode) = (first & 0x80 != 0, first & 0x0f);
     if first & 0x70 != 0 || !matches!(opcode, CONTINUATION..=BINARY | CLOSE..=PONG) {
@@ -110,36 +110,36 @@ fn parse_header(bytes: &[u8]) -> Result<Option<Header>, FrameError> {
     if length > MESSAGE_MAX {
         return Err(FrameError::Long);
     }
-    Ok(Some(Header { last, opcode, size, length }))
+    Ok(Some(FrameHead { last, opcode, size, length }))
 }
 
-impl Inbox {
+impl FrameBuffer {
     /// The messages that end with these bytes.
-    pub fn cut<'a>(&'a mut self, bytes: &'a [u8]) -> Cut<'a> {
+    pub fn cut<'a>(&'a mut self, bytes: &'a [u8]) -> FrameReader<'a> {
         let carried = match &mut self.0 {
-            Some(carry) if !carry.pending.is_empty() => {
-                carry.pending.extend_from_slice(bytes);
+            Some(partial) if !partial.pending.is_empty() => {
+                partial.pending.extend_from_slice(bytes);
                 true
             }
             _ => false,
         };
-        Cut { inbox: self, fresh: bytes, at: 0, carried }
+        FrameReader { frames: self, fresh: bytes, at: 0, carried }
     }
 
     /// Bytes that are kept until more come.
     pub fn kept(&self) -> usize {
-        self.0.as_ref().map_or(0, |carry| carry.pending.len() + carry.fragments.len())
+        self.0.as_ref().map_or(0, |partial| partial.pending.len() + partial.fragments.len())
     }
 }
 
-impl Cut<'_> {
+impl FrameReader<'_> {
     /// The next message; `None` where the rest has to wait for more bytes.
     ///
     /// Call it until it says `None` or fails: only then are unused bytes kept.
     ///
     /// # Errors
     /// Where the bytes are not what a server may send; the connection is lost then.
-    pub fn next_message(&mut self) -> Result<Option<Message<'_>>, FrameError> {
+    pub fn next_message(&mut self) -> Result<Option<SocketMessage<'_>>, FrameError> {
         loop {
             self.forget_lent();
             let bytes = if self.carried { self.pending() } else { self.fresh };
@@ -160,7 +160,7 @@ impl Cut<'_> {
     }
 
     fn pending(&self) -> &[u8] {
-        self.inbox.0.as_ref().map_or(&[], |carry| &carry.pending)
+        self.frames.0.as_ref().map_or(&[], |partial| &partial.pending)
     }
 
     fn slice(&self, from: usize, length: usize) -> &[u8] {
@@ -169,8 +169,8 @@ impl Cut<'_> {
     }
 
     /// Adds a data frame to its message and says whether the message is whole.
-    fn take_data(&mut self, header: Header, from: usize) -> Result<bool, FrameError> {
-        let open = self.inbox.0.as_ref().map_or(0, |carry| carry.opcode);
+    fn take_data(&mut self, header: FrameHead, from: usize) -> Result<bool, FrameError> {
+        let open = self.frames.0.as_ref().map_or(0, |partial| partial.opcode);
         if (header.opcode == CONTINUATION) != (open != 0) {
             return Err(FrameError::Order);
         }
@@ -178,70 +178,70 @@ impl Cut<'_> {
             return Ok(true);
         }
         let part = self.slice(from, header.length).to_vec();
-        let carry = self.inbox.0.get_or_insert_default();
-        if carry.fragments.len() + part.len() > MESSAGE_MAX {
+        let partial = self.frames.0.get_or_insert_default();
+        if partial.fragments.len() + part.len() > MESSAGE_MAX {
             return Err(FrameError::Long);
         }
-        carry.fragments.extend_from_slice(&part);
-        carry.opcode = if open == 0 { header.opcode } else { open };
+        partial.fragments.extend_from_slice(&part);
+        partial.opcode = if open == 0 { header.opcode } else { open };
         Ok(header.last)
     }
 
-    fn lend(&mut self, header: Header, from: usize) -> Message<'_> {
-        let fragmented = self.inbox.0.as_ref().is_some_and(|carry| carry.opcode != 0);
+    fn lend(&mut self, header: FrameHead, from: usize) -> SocketMessage<'_> {
+        let fragmented = self.frames.0.as_ref().is_some_and(|partial| partial.opcode != 0);
         if !fragmented {
             return data(header.opcode, self.slice(from, header.length));
         }
-        match &mut self.inbox.0 {
-            Some(carry) => {
-                carry.lent = true;
-                data(carry.opcode, &carry.fragments)
+        match &mut self.frames.0 {
+            Some(partial) => {
+                partial.lent = true;
+                data(partial.opcode, &partial.fragments)
             }
-            None => Message::Pong,
+            None => SocketMessage::Pong,
         }
     }
 
     fn forget_lent(&mut self) {
-        if let Some(carry) = self.inbox.0.as_mut().filter(|carry| carry.lent) {
-            carry.lent = false;
-            carry.opcode = 0;
-            carry.fragments = Vec::new();
+        if let Some(partial) = self.frames.0.as_mut().filter(|partial| partial.lent) {
+            partial.lent = false;
+            partial.opcode = 0;
+            partial.fragments = Vec::new();
         }
     }
 
     /// Keeps what is left for the next read, and nothing where nothing is left.
     fn keep(&mut self) {
         if self.carried {
-            if let Some(carry) = &mut self.inbox.0 {
-                carry.pending.drain(..self.at);
+            if let Some(partial) = &mut self.frames.0 {
+                partial.pending.drain(..self.at);
             }
         } else if self.at < self.fresh.len() {
-            let carry = self.inbox.0.get_or_insert_default();
-            carry.pending.extend_from_slice(&self.fresh[self.at..]);
+            let partial = self.frames.0.get_or_insert_default();
+            partial.pending.extend_from_slice(&self.fresh[self.at..]);
         }
         (self.fresh, self.at, self.carried) = (&[], 0, true);
-        if self.inbox.0.as_ref().is_some_and(|c| c.pending.is_empty() && c.opcode == 0) {
-            self.inbox.0 = None;
+        if self.frames.0.as_ref().is_some_and(|c| c.pending.is_empty() && c.opcode == 0) {
+            self.frames.0 = None;
         }
     }
 }
 
-fn data(opcode: u8, payload: &[u8]) -> Message<'_> {
-    if opcode == TEXT { Message::Text(payload) } else { Message::Binary(payload) }
+fn data(opcode: u8, payload: &[u8]) -> SocketMessage<'_> {
+    if opcode == TEXT { SocketMessage::Text(payload) } else { SocketMessage::Binary(payload) }
 }
 
-fn control(opcode: u8, payload: &[u8]) -> Message<'_> {
+fn control(opcode: u8, payload: &[u8]) -> SocketMessage<'_> {
     match (opcode, payload) {
-        (PING, _) => Message::Ping(payload),
-        (PONG, _) => Message::Pong,
-        (_, [high, low, ..]) => Message::Close(Some(u16::from_be_bytes([*high, *low]))),
-        _ => Message::Close(None),
+        (PING, _) => SocketMessage::Ping(payload),
+        (PONG, _) => SocketMessage::Pong,
+        (_, [high, low, ..]) => SocketMessage::Close(Some(u16::from_be_bytes([*high, *low]))),
+        _ => SocketMessage::Close(None),
     }
 }
 
 /// What a client sends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum FrameKind {
     /// Text.
     Text,
     /// The answer to a ping.
@@ -251,11 +251,11 @@ pub enum Kind {
 }
 
 /// Appends a client's frame, masked as it must be (RFC 6455, 5.3).
-pub fn write_frame(kind: Kind, payload: &[u8], mask: [u8; 4], out: &mut Vec<u8>) {
+pub fn write_frame(kind: FrameKind, payload: &[u8], mask: [u8; 4], out: &mut Vec<u8>) {
     let opcode = match kind {
-        Kind::Text => TEXT,
-        Kind::Pong => PONG,
-        Kind::Close => CLOSE,
+        FrameKind::Text => TEXT,
+        FrameKind::Pong => PONG,
+        FrameKind::Close => CLOSE,
     };
     write_head(opcode, payload.len(), 0x80, out);
     out.extend_from_slice(&mask);
@@ -307,21 +307,21 @@ mod tests {
 
     /// Everything that came out of some pieces, in words that compare.
     fn heard(pieces: &[&[u8]]) -> Result<Vec<(char, Vec<u8>)>, FrameError> {
-        let mut inbox = Inbox::default();
+        let mut frames = FrameBuffer::default();
         let mut all = Vec::new();
         for piece in pieces {
-            let mut cut = inbox.cut(piece);
+            let mut cut = frames.cut(piece);
             while let Some(message) = cut.next_message()? {
                 all.push(match message {
-                    Message::Text(payload) => ('t', payload.to_vec()),
-                    Message::Binary(payload) => ('b', payload.to_vec()),
-                    Message::Ping(payload) => ('p', payload.to_vec()),
-                    Message::Pong => ('o', Vec::new()),
-                    Message::Close(code) => ('c', code.unwrap_or(0).to_be_bytes().to_vec()),
+                    SocketMessage::Text(payload) => ('t', payload.to_vec()),
+                    SocketMessage::Binary(payload) => ('b', payload.to_vec()),
+                    SocketMessage::Ping(payload) => ('p', payload.to_vec()),
+                    SocketMessage::Pong => ('o', Vec::new()),
+                    SocketMessage::Close(code) => ('c', code.unwrap_or(0).to_be_bytes().to_vec()),
                 });
             }
         }
-        assert!(inbox.kept() == 0 || !pieces.is_empty());
+        assert!(frames.kept() == 0 || !pieces.is_empty());
         Ok(all)
     }
 
@@ -365,12 +365,12 @@ mod tests {
 
     #[test]
     fn nothing_is_kept_once_all_messages_are_out() {
-        let mut inbox = Inbox::default();
+        let mut frames = FrameBuffer::default();
         for piece in conversation().0.chunks(7) {
-            let mut cut = inbox.cut(piece);
+            let mut cut = frames.cut(piece);
             while cut.next_message().unwrap().is_some() {}
         }
-        assert!(inbox.0.is_none());
+        assert!(frames.0.is_none());
     }
 
     #[test]
@@ -402,7 +402,7 @@ mod tests {
         for length in [0, 1, 125, 126, 65_535, 65_536] {
             let payload = vec![b'z'; length];
             let mut bytes = Vec::new();
-            write_frame(Kind::Text, &payload, [1, 2, 3, 4], &mut bytes);
+            write_frame(FrameKind::Text, &payload, [1, 2, 3, 4], &mut bytes);
             let stream = std::io::Cursor::new(bytes);
             let role = tungstenite::protocol::Role::Server;
             let mut socket = tungstenite::WebSocket::from_raw_socket(stream, role, None);
@@ -416,7 +416,7 @@ mod tests {
         for length in [0, 125, 126, 65_536] {
             let payload = vec![b'q'; length];
             let mut bytes = Vec::new();
-            write_frame(Kind::Text, &payload, [9, 8, 7, 6], &mut bytes);
+            write_frame(FrameKind::Text, &payload, [9, 8, 7, 6], &mut bytes);
             assert_eq!(read_client_frame(&bytes[..bytes.len() - 1]), None);
             assert_eq!(read_client_frame(&bytes), Some((Some(payload), bytes.len())));
         }

@@ -5,10 +5,10 @@
 
 use crate::core::load::{BroadcastRow, StepReport};
 use crate::load::cable::engine::StageTimes;
-use crate::load::cable::flight::FlightTimes;
+use crate::load::cable::pending::BroadcastTimes;
 use crate::load::cable::steps::StepPart;
 use crate::load::cable::tally::Tally;
-use crate::load::durations::Durations;
+use crate::load::histogram::DurationHistogram;
 use std::collections::BTreeMap;
 
 /// What all threads counted together.
@@ -44,7 +44,7 @@ fn rate(parts: &[StepPart]) -> Option<f64> {
 
 fn step(parts: Vec<StepPart>) -> StepReport {
     let mut report = StepReport::default();
-    let (mut times, mut stages) = (FlightTimes::default(), StageTimes::default());
+    let (mut times, mut stages) = (BroadcastTimes::default(), StageTimes::default());
     let mut rows: BTreeMap<u64, BroadcastRow> = BTreeMap::new();
     let begun = parts.iter().map(|part| part.begun.millis()).min().unwrap_or_default();
     let ended = parts.iter().map(|part| part.ended.millis()).max().unwrap_or_default();
@@ -94,11 +94,11 @@ fn both(one: &BroadcastRow, two: &BroadcastRow) -> BroadcastRow {
 
 fn named(
     rows: &[BroadcastRow],
-    times: &FlightTimes,
+    times: &BroadcastTimes,
     stages: &StageTimes,
 ) -> BTreeMap<String, crate::core::load::Times> {
     let (mut complete, mut first, mut spread) =
-        (Durations::default(), Durations::default(), Durations::default());
+        (DurationHistogram::default(), DurationHistogram::default(), DurationHistogram::default());
     for row in rows {
         // Of a broadcast that did not reach everybody the first receipt says nothing about the others.
         if let Some((first_us, complete_us)) = row.first_us.zip(row.complete_us) {

@@ -1,12 +1,12 @@
 //! Action Cable: many WebSocket connections, and broadcasts that every one of them has to receive.
 
 mod client;
+pub mod codec;
 mod engine;
-mod flight;
 pub mod frame;
 pub mod handshake;
 mod merge;
-pub mod message;
+mod pending;
 mod run;
 mod shards;
 mod steps;

@@ -1,18 +1,18 @@
 //! A whole cable load, and one report from what it counted.
 
 use crate::core::load::{CableLoad, LoadReport, Pace, Severity, StepReport, Times};
-use crate::load::board::Board;
 use crate::load::cable::engine::{BUFFER, Engine};
 use crate::load::cable::merge::merge;
 use crate::load::cable::shards::{Shard, Shards};
 use crate::load::cable::steps::Steps;
 use crate::load::cable::tally::{Tally, list};
+use crate::load::descriptors::raise_descriptors;
 use crate::load::error::LoadError;
-use crate::load::health::{Findings, OwnFacts, own_cost};
-use crate::load::limits::raise_descriptors;
+use crate::load::health::{Findings, GeneratorFacts, own_cost};
 use crate::load::meter::{read_listen_overflows, read_rss_peak};
+use crate::load::progress::ProgressCounters;
+use crate::load::stream::Dialer;
 use crate::load::target::resolve;
-use crate::load::wire::Dialer;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::thread;
@@ -20,25 +20,28 @@ use std::thread;
 /// Default microseconds between two wake-ups.
 const QUANTUM_US: u32 = 1_000;
 
-/// Drives the load, one thread per board.
+/// Drives the load, one thread per counters.
 ///
 /// # Errors
 /// Where the server cannot be addressed or the kernel has no room for the connections.
-pub(crate) fn run(load: &CableLoad, boards: &[Board]) -> Result<LoadReport, LoadError> {
+pub(crate) fn run(
+    load: &CableLoad,
+    counters: &[ProgressCounters],
+) -> Result<LoadReport, LoadError> {
     let proc_root = Path::new("/proc");
     // Every thread has its poller and what wakes it.
     let threads = 2 * u64::from(load.threads());
     raise_descriptors(u64::from(load.steps) * u64::from(load.step_size) + threads)?;
     let dialer = Dialer::new(resolve(&load.url)?, &load.options)?;
     let dropped = read_listen_overflows(proc_root);
-    let shards = Shards::new(boards.len() as u32).map_err(LoadError::Kernel)?;
+    let shards = Shards::new(counters.len() as u32).map_err(LoadError::Kernel)?;
     let tallies: Vec<_> = thread::scope(|scope| {
         let threads: Vec<_> = (0..)
-            .zip(boards)
-            .map(|(index, board)| {
+            .zip(counters)
+            .map(|(index, counters)| {
                 let (shard, dialer) = (Shard { shards: &shards, index }, &dialer);
                 scope.spawn(move || {
-                    let engine = Engine::new(load, dialer, board, shard);
+                    let engine = Engine::new(load, dialer, counters, shard);
                     let engine = engine.inspect_err(|_| shard.shards.abandon(index));
                     engine.and_then(|engine| Steps::new(engine, quantum(load)).run())
                 })
@@ -144,7 +147,7 @@ fn findings(load: &CableLoad, tally: &Tally, seconds: f64, syn_drops: Option<u64
     let own = &tally.own;
     let median = tally.delivery.quantile(0.5);
     let threads = load.threads();
-    findings.own(&OwnFacts { own, seconds, threads, quantum, median, syn_drops });
+    findings.own(&GeneratorFacts { own, seconds, threads, quantum, median, syn_drops });
     findings
 }
 

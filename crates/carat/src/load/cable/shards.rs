@@ -4,8 +4,8 @@
 //! first byte is sent, so that whoever receives it can look it up, and it is over when every thread has settled it for its
 //! own connections. That is a few short locks per broadcast and none per delivery.
 
-use crate::load::clock::Moment;
-use crate::load::supply::part;
+use crate::load::budget::part;
+use crate::load::clock::MonotonicTime;
 use rustix::event::{EventfdFlags, eventfd};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -14,28 +14,28 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// A broadcast as its sender announces it.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Announced {
+pub(crate) struct BroadcastAnnouncement {
     /// The sender's thread.
     pub(crate) thread: u32,
     /// The sender's place in that thread.
     pub(crate) place: u32,
     /// When it was meant to be sent.
-    pub(crate) intended: Moment,
+    pub(crate) intended: MonotonicTime,
     /// When it was sent.
-    pub(crate) sent: Moment,
+    pub(crate) sent: MonotonicTime,
 }
 
 #[derive(Debug)]
-struct Broadcast {
-    announced: Announced,
+struct SharedBroadcast {
+    announced: BroadcastAnnouncement,
     /// Threads that have not settled it.
     left: u32,
     given_up: bool,
 }
 
 #[derive(Debug)]
-struct Common {
-    broadcasts: Vec<Broadcast>,
+struct SharedState {
+    broadcasts: Vec<SharedBroadcast>,
     open: u32,
     given_up: u64,
     /// By thread, how many of its own broadcasts are over.
@@ -48,7 +48,7 @@ struct Common {
 /// The common knowledge of all threads.
 #[derive(Debug)]
 pub(crate) struct Shards {
-    common: Mutex<Common>,
+    common: Mutex<SharedState>,
     announced: AtomicU64,
     wakes: Vec<OwnedFd>,
 }
@@ -82,7 +82,7 @@ impl Shards {
     pub(crate) fn new(threads: u32) -> io::Result<Self> {
         let wake = || Ok(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
         let none = vec![0; threads as usize];
-        let common = Common {
+        let common = SharedState {
             broadcasts: Vec::new(),
             open: 0,
             given_up: 0,
@@ -108,17 +108,21 @@ impl Shards {
     }
 
     /// Announces a broadcast, before it is sent, and says its number.
-    pub(crate) fn announce(&self, announced: Announced) -> u64 {
+    pub(crate) fn announce(&self, announced: BroadcastAnnouncement) -> u64 {
         let mut common = self.lock();
         let number = common.broadcasts.len() as u64;
-        common.broadcasts.push(Broadcast { announced, left: self.threads(), given_up: false });
+        common.broadcasts.push(SharedBroadcast {
+            announced,
+            left: self.threads(),
+            given_up: false,
+        });
         common.open += 1;
         self.announced.store(number + 1, Ordering::Release);
         number
     }
 
     /// The broadcast of that number; `None` where it has not been announced.
-    pub(crate) fn announced(&self, number: u64) -> Option<Announced> {
+    pub(crate) fn announced(&self, number: u64) -> Option<BroadcastAnnouncement> {
         if number >= self.announced.load(Ordering::Acquire) {
             return None;
         }
@@ -185,7 +189,7 @@ impl Shards {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Common> {
+    fn lock(&self) -> MutexGuard<'_, SharedState> {
         self.common.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -194,8 +198,13 @@ impl Shards {
 mod tests {
     use super::*;
 
-    fn announced(thread: u32) -> Announced {
-        Announced { thread, place: 7, intended: Moment(1), sent: Moment(2) }
+    fn announced(thread: u32) -> BroadcastAnnouncement {
+        BroadcastAnnouncement {
+            thread,
+            place: 7,
+            intended: MonotonicTime(1),
+            sent: MonotonicTime(2),
+        }
     }
 
     #[test]

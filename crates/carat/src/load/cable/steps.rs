@@ -1,18 +1,18 @@
 //! The steps of a cable load: add connections until all are subscribed, broadcast, wait for everybody, listen on.
 
 use crate::core::load::{BroadcastEnd, BroadcastRow, Pace};
-use crate::load::board::Board;
+use crate::load::budget::{RequestBudget, SendPlan, part};
 use crate::load::cable::engine::{Engine, StageTimes};
-use crate::load::cable::flight::FlightTimes;
+use crate::load::cable::pending::BroadcastTimes;
 use crate::load::cable::shards::Shard;
 use crate::load::cable::tally::Tally;
-use crate::load::clock::{Moment, nanos_of};
-use crate::load::meter::{Meter, Own};
-use crate::load::supply::{Plan, Supply, part};
+use crate::load::clock::{MonotonicTime, nanos_of};
+use crate::load::meter::{GeneratorCost, Meter};
+use crate::load::progress::ProgressCounters;
 use std::io;
 use std::time::Duration;
 
-/// Between two looks at deadlines, clocks and the watcher's board, in nanoseconds.
+/// Between two looks at deadlines, clocks and the watcher's counters, in nanoseconds.
 const LOOK: u64 = 100_000_000;
 /// Broadcasts of an open load that may be under way; more are sent late, and counted so.
 const OPEN_MAX: u32 = 4096;
@@ -22,13 +22,13 @@ const OPEN_MAX: u32 = 4096;
 pub(crate) struct StepPart {
     pub(crate) clients: u32,
     pub(crate) ramp_s: f64,
-    pub(crate) begun: Moment,
-    pub(crate) ended: Moment,
+    pub(crate) begun: MonotonicTime,
+    pub(crate) ended: MonotonicTime,
     /// Broadcasts that this thread sent, and the last of them.
     pub(crate) sent: u64,
-    pub(crate) last_send: Moment,
+    pub(crate) last_send: MonotonicTime,
     pub(crate) rows: Vec<BroadcastRow>,
-    pub(crate) times: FlightTimes,
+    pub(crate) times: BroadcastTimes,
     pub(crate) stages: StageTimes,
 }
 
@@ -38,8 +38,8 @@ pub(crate) struct Steps<'a> {
     engine: Engine<'a>,
     quantum: u64,
     timeout: u64,
-    next_look: Moment,
-    woken: Moment,
+    next_look: MonotonicTime,
+    woken: MonotonicTime,
     /// Stretches of the run behind this thread: every step has its ramp and its broadcasts.
     stretch: u32,
     sent: u32,
@@ -58,7 +58,7 @@ impl<'a> Steps<'a> {
     /// A run that has not begun.
     pub(crate) fn new(engine: Engine<'a>, quantum: u64) -> Self {
         let timeout = nanos_of(engine.load.options.timeout_s);
-        let now = Moment::now();
+        let now = MonotonicTime::now();
         Self {
             engine,
             quantum,
@@ -76,14 +76,14 @@ impl<'a> Steps<'a> {
     /// # Errors
     /// Where the kernel has no room for the connections.
     pub(crate) fn run(mut self) -> io::Result<Tally> {
-        let mut own = Own::default();
+        let mut own = GeneratorCost::default();
         for _ in 0..self.engine.load.steps {
             let Some(ramp_s) = self.ramp()? else { break };
             own.slow_connects += self.engine.meter.own.slow_connects;
-            self.engine.meter = Meter::begin(Moment::now());
+            self.engine.meter = Meter::begin(MonotonicTime::now());
             let part = self.step(ramp_s)?;
             self.engine.tally.parts.push(part);
-            let now = Moment::now();
+            let now = MonotonicTime::now();
             let meter = std::mem::replace(&mut self.engine.meter, Meter::begin(now));
             own.merge(&meter.end(now));
         }
@@ -91,7 +91,7 @@ impl<'a> Steps<'a> {
         own.slow_connects += self.engine.meter.own.slow_connects;
         let parsed = self.engine.parsed();
         let mut tally = std::mem::take(&mut self.engine.tally);
-        tally.lost = self.engine.flights.lost;
+        tally.lost = self.engine.pending.lost;
         tally.parsed = parsed;
         tally.own = own;
         Ok(tally)
@@ -101,14 +101,14 @@ impl<'a> Steps<'a> {
     /// time.
     fn ramp(&mut self) -> io::Result<Option<f64>> {
         let Shard { shards, index } = self.engine.shard;
-        let begun = Moment::now();
+        let begun = MonotonicTime::now();
         self.engine.grow(self.engine.shard.part(self.engine.load.step_size));
         let deadline = begun.after(nanos_of(self.engine.load.ready_s));
         self.stretch += 1;
         let mut ramp_s = None;
         while !shards.have_reached(self.stretch) {
-            let (ready, asked) = (self.engine.flights.ready(), self.engine.asked());
-            let now = Moment::now();
+            let (ready, asked) = (self.engine.pending.ready(), self.engine.asked());
+            let now = MonotonicTime::now();
             if ramp_s.is_none() && ready == asked {
                 ramp_s = Some(now.since(begun) as f64 / 1e9);
                 shards.reach(index, self.stretch);
@@ -127,18 +127,18 @@ impl<'a> Steps<'a> {
 
     /// The broadcasts of a step, and the time after in which duplicates would come.
     fn step(&mut self, ramp_s: f64) -> io::Result<StepPart> {
-        let clients = self.engine.flights.ready();
-        let begun = Moment::now();
+        let clients = self.engine.pending.ready();
+        let begun = MonotonicTime::now();
         if self.engine.tally.parts.is_empty() {
-            Board::put(&self.engine.board.begun_ms, begun.millis());
+            ProgressCounters::put(&self.engine.counters.begun_ms, begun.millis());
         }
         let (sent, last_send) = self.drive(begun)?;
-        let ended = Moment::now();
+        let ended = MonotonicTime::now();
         let quiet = ended.after(nanos_of(self.engine.load.linger_s));
-        while Moment::now() < quiet {
+        while MonotonicTime::now() < quiet {
             self.turn(quiet)?;
         }
-        let (mut rows, times) = self.engine.flights.finish();
+        let (mut rows, times) = self.engine.pending.finish();
         for row in rows.iter_mut().filter(|row| row.sender != u32::MAX) {
             row.sender = self.engine.shard.number(row.sender);
         }
@@ -148,31 +148,31 @@ impl<'a> Steps<'a> {
     }
 
     /// Sends this thread's broadcasts and waits until everybody's are over; how many, and when the last.
-    fn drive(&mut self, begun: Moment) -> io::Result<(u64, Moment)> {
+    fn drive(&mut self, begun: MonotonicTime) -> io::Result<(u64, MonotonicTime)> {
         let Shard { shards, index } = self.engine.shard;
-        let (mut supply, first) = (self.supply(begun), self.sent);
-        let open = supply.is_open();
+        let (mut budget, first) = (self.budget(begun), self.sent);
+        let open = budget.is_open();
         let mut last_send = begun;
         self.engine.acked = 0;
         self.stretch += 1;
         let mut all_sent = false;
         loop {
-            let now = Moment::now();
+            let now = MonotonicTime::now();
             self.engine.catch_up();
             while self.may_send(first) {
-                let Some(intended) = supply.next(now) else { break };
+                let Some(intended) = budget.next(now) else { break };
                 if !self.engine.broadcast(intended) {
                     break;
                 }
                 self.sent += 1;
-                last_send = Moment::now();
+                last_send = MonotonicTime::now();
                 if open {
                     self.engine.meter.own.late.record(last_send.since(intended));
                 }
             }
-            self.engine.give_up(Moment(now.0.saturating_sub(self.timeout)));
-            let stranded = self.engine.flights.ready() == 0 && self.engine.opening == 0;
-            if !all_sent && (supply.is_over(now) || stranded) {
+            self.engine.give_up(MonotonicTime(now.0.saturating_sub(self.timeout)));
+            let stranded = self.engine.pending.ready() == 0 && self.engine.opening == 0;
+            if !all_sent && (budget.is_over(now) || stranded) {
                 all_sent = true;
                 shards.reach(index, self.stretch);
             }
@@ -181,13 +181,13 @@ impl<'a> Steps<'a> {
             if over || shards.is_abandoned() {
                 return Ok((u64::from(self.sent - first), last_send));
             }
-            let due = supply.due(now).filter(|_| !all_sent && self.may_send(first));
+            let due = budget.due(now).filter(|_| !all_sent && self.may_send(first));
             self.turn(due.unwrap_or(now.after(LOOK)))?;
         }
     }
 
     /// This thread's part of a step's broadcasts.
-    fn supply(&self, begun: Moment) -> Supply {
+    fn budget(&self, begun: MonotonicTime) -> RequestBudget {
         let (load, shard) = (self.engine.load, self.engine.shard);
         let threads = shard.shards.threads();
         let (senders, open, offset) = match load.pace {
@@ -200,10 +200,10 @@ impl<'a> Steps<'a> {
         };
         let sends = shard.index < senders;
         let count = if sends { part(load.broadcasts.into(), shard.index, senders) } else { 0 };
-        let seed = load.options.seed.wrapping_add(self.engine.flights.next_number());
+        let seed = load.options.seed.wrapping_add(self.engine.pending.next_number());
         let seed = seed.wrapping_add(shard.index.into());
-        Supply::begin(
-            &Plan { count: Some(count), seconds: None, open, seed },
+        RequestBudget::begin(
+            &SendPlan { count: Some(count), seconds: None, open, seed },
             begun.after(nanos_of(offset)),
         )
     }
@@ -225,36 +225,42 @@ impl<'a> Steps<'a> {
     }
 
     /// One wait, and everything that came with it.
-    fn turn(&mut self, until: Moment) -> io::Result<()> {
-        let now = Moment::now();
+    fn turn(&mut self, until: MonotonicTime) -> io::Result<()> {
+        let now = MonotonicTime::now();
         if now >= self.next_look {
             self.next_look = now.after(LOOK);
             self.engine.look_after(now);
             self.show();
         }
         self.engine.open_more(now);
-        if self.quantum > 0 && (self.engine.flights.open() > 0 || self.engine.opening > 0) {
+        if self.quantum > 0 && (self.engine.pending.open() > 0 || self.engine.opening > 0) {
             let until = self.woken.after(self.quantum).min(until);
-            std::thread::sleep(Duration::from_nanos(until.since(Moment::now())));
+            std::thread::sleep(Duration::from_nanos(until.since(MonotonicTime::now())));
         }
         let until = until.min(self.next_look);
-        let ready = self.engine.poller.wait(until.since(Moment::now()))?;
-        self.woken = Moment::now();
+        let ready = self.engine.poller.wait(until.since(MonotonicTime::now()))?;
+        self.woken = MonotonicTime::now();
         self.engine.handle(ready);
         Ok(())
     }
 
     fn show(&self) {
-        let (engine, board) = (&self.engine, self.engine.board);
+        let (engine, counters) = (&self.engine, self.engine.counters);
         let Shard { shards, index } = engine.shard;
-        let received = self.received + engine.flights.times.delivery.count();
-        Board::put(&board.done, shards.over(index).into());
-        Board::put(&board.messages, received);
+        let received = self.received + engine.pending.times.delivery.count();
+        ProgressCounters::put(&counters.done, shards.over(index).into());
+        ProgressCounters::put(&counters.messages, received);
         // What was given up is known of all together, so one thread says it for all.
-        Board::put(&board.errors, if index == 0 { shards.given_up() } else { 0 });
-        Board::put(&board.connections, u64::from(engine.flights.ready()));
-        Board::put_seconds(&board.p50_us, engine.flights.times.complete.quantile(0.5));
-        Board::put_seconds(&board.p95_us, engine.flights.times.complete.quantile(0.95));
-        Board::put_seconds(&board.lag_us, engine.meter.own.lag.quantile(0.99));
+        ProgressCounters::put(&counters.errors, if index == 0 { shards.given_up() } else { 0 });
+        ProgressCounters::put(&counters.connections, u64::from(engine.pending.ready()));
+        ProgressCounters::put_seconds(
+            &counters.p50_us,
+            engine.pending.times.complete.quantile(0.5),
+        );
+        ProgressCounters::put_seconds(
+            &counters.p95_us,
+            engine.pending.times.complete.quantile(0.95),
+        );
+        ProgressCounters::put_seconds(&counters.lag_us, engine.meter.own.lag.quantile(0.99));
     }
 }

@@ -2,8 +2,8 @@
 
 use crate::core::load::StepReport;
 use crate::load::cable::steps::StepPart;
-use crate::load::durations::Durations;
-use crate::load::meter::Own;
+use crate::load::histogram::DurationHistogram;
+use crate::load::meter::GeneratorCost;
 use std::collections::BTreeMap;
 
 /// Kinds of reasons that are told apart; a server that invents more has them counted together.
@@ -16,7 +16,7 @@ pub(crate) struct Tally {
     pub(crate) parts: Vec<StepPart>,
     /// The steps of all threads.
     pub(crate) steps: Vec<StepReport>,
-    pub(crate) delivery: Durations,
+    pub(crate) delivery: DurationHistogram,
     /// Connections lost or refused, by reason.
     pub(crate) disconnects: BTreeMap<String, u64>,
     /// Handshakes that failed, by reason.
@@ -42,7 +42,7 @@ pub(crate) struct Tally {
     /// Sends per second that the steps reached.
     pub(crate) rates: Vec<f64>,
     pub(crate) parsed: u64,
-    pub(crate) own: Own,
+    pub(crate) own: GeneratorCost,
 }
 
 /// Counts one under a reason.

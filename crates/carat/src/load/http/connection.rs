@@ -1,8 +1,8 @@
 //! One connection of an HTTP load.
 
-use crate::load::clock::Moment;
-use crate::load::http::response::Response;
-use crate::load::wire::Wire;
+use crate::load::clock::MonotonicTime;
+use crate::load::http::response::ResponseParser;
+use crate::load::stream::Stream;
 
 /// What a connection is doing.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -32,7 +32,7 @@ impl State {
 pub(crate) struct Job {
     pub(crate) route: u16,
     /// When it was meant to be sent.
-    pub(crate) intended: Moment,
+    pub(crate) intended: MonotonicTime,
     /// Whether it fell due while every connection was busy.
     pub(crate) waited: bool,
     /// Whether it has already been moved to a new connection.
@@ -42,12 +42,12 @@ pub(crate) struct Job {
 /// A place for a connection; it is reopened in the same place.
 #[derive(Debug, Default)]
 pub(crate) struct Connection {
-    pub(crate) wire: Option<Wire>,
+    pub(crate) stream: Option<Stream>,
     pub(crate) state: State,
     pub(crate) job: Option<Job>,
-    pub(crate) response: Response,
+    pub(crate) response: ResponseParser,
     /// When the request was sent or the connection was begun.
-    pub(crate) since: Moment,
+    pub(crate) since: MonotonicTime,
     /// Bytes of the request that the kernel has taken.
     pub(crate) written: usize,
     /// Responses since it was opened.
@@ -59,7 +59,7 @@ pub(crate) struct Connection {
 impl Connection {
     /// Closes it and forgets what was read.
     pub(crate) fn close(&mut self) {
-        self.wire = None;
+        self.stream = None;
         self.state = State::Closed;
         self.generation = self.generation.wrapping_add(1);
         self.written = 0;

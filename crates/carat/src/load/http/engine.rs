@@ -4,22 +4,22 @@
 //! it until there is a response or a fault; only a job whose kept-alive connection the server had closed before the
 //! request reached it moves to a new connection, once (RFC 9110, 9.2.2).
 
-use crate::load::board::Board;
-use crate::load::clock::{Moment, StampClock, nanos_of};
+use crate::load::budget::{RequestBudget, SendPlan};
+use crate::load::clock::{MonotonicTime, StampClock, nanos_of};
 use crate::load::http::connection::{Connection, Job, State};
 use crate::load::http::requests::{Chooser, Requests};
-use crate::load::http::response::Whole;
+use crate::load::http::response::ParsedResponse;
 use crate::load::http::tally::{Fault, Tally};
 use crate::load::meter::Meter;
-use crate::load::net::{Poller, Ready, Receipt};
-use crate::load::supply::{Plan, Supply};
+use crate::load::net::{Poller, Readiness, Receipt};
+use crate::load::progress::ProgressCounters;
+use crate::load::stream::Dialer;
 use crate::load::tls::{explain, is_hopeless};
-use crate::load::wire::Dialer;
 use std::collections::VecDeque;
 use std::io;
 use std::time::Duration;
 
-/// Between two looks at deadlines, clocks and the watcher's board, in nanoseconds like all that follow.
+/// Between two looks at deadlines, clocks and the watcher's counters, in nanoseconds like all that follow.
 const TICK: u64 = 50_000_000;
 /// How long a connection that could not be made waits before it tries again.
 const COOL: u64 = 100_000_000;
@@ -40,7 +40,7 @@ pub(crate) struct Share {
     /// Its connections.
     pub(crate) connections: u32,
     /// What it sends when.
-    pub(crate) plan: Plan,
+    pub(crate) plan: SendPlan,
     /// Seconds to wait for an answer.
     pub(crate) timeout_s: f64,
     /// Least nanoseconds between two wake-ups.
@@ -53,22 +53,22 @@ pub(crate) struct Engine<'a> {
     share: &'a Share,
     requests: &'a Requests,
     dialer: &'a Dialer,
-    board: &'a Board,
+    counters: &'a ProgressCounters,
     connections: Vec<Connection>,
     free: VecDeque<u32>,
-    cooling: Vec<(Moment, u32)>,
+    cooling: Vec<(MonotonicTime, u32)>,
     unopened: u32,
     connecting: usize,
     outstanding: u64,
-    supply: Supply,
+    budget: RequestBudget,
     begun: bool,
     /// Since when every connection has been busy.
-    all_busy: Option<Moment>,
+    all_busy: Option<MonotonicTime>,
     /// Since when every attempt to connect has failed.
-    refused: Option<Moment>,
-    started: Moment,
-    next_tick: Moment,
-    woken: Moment,
+    refused: Option<MonotonicTime>,
+    started: MonotonicTime,
+    next_tick: MonotonicTime,
+    woken: MonotonicTime,
     poller: Poller,
     pub(crate) stamps: StampClock,
     buffer: Vec<u8>,
@@ -86,21 +86,21 @@ impl<'a> Engine<'a> {
         share: &'a Share,
         requests: &'a Requests,
         dialer: &'a Dialer,
-        board: &'a Board,
+        counters: &'a ProgressCounters,
     ) -> io::Result<Self> {
-        let now = Moment::now();
+        let now = MonotonicTime::now();
         Ok(Self {
             share,
             requests,
             dialer,
-            board,
+            counters,
             connections: (0..share.connections).map(|_| Connection::default()).collect(),
             free: VecDeque::new(),
             cooling: Vec::new(),
             unopened: 0,
             connecting: 0,
             outstanding: 0,
-            supply: Supply::none(),
+            budget: RequestBudget::none(),
             begun: false,
             all_busy: None,
             refused: None,
@@ -122,7 +122,7 @@ impl<'a> Engine<'a> {
     /// Where the kernel has no room for the connections.
     pub(crate) fn run(mut self) -> io::Result<Tally> {
         loop {
-            let now = Moment::now();
+            let now = MonotonicTime::now();
             if now >= self.next_tick {
                 self.tick(now);
             }
@@ -135,27 +135,27 @@ impl<'a> Engine<'a> {
             }
             self.coalesce(now);
             // Not only at every tick: growth is told against it.
-            Board::put(&self.board.done, self.tally.completed + self.tally.errors());
-            let ready = self.poller.wait(self.patience(Moment::now()))?;
-            self.woken = Moment::now();
+            ProgressCounters::put(&self.counters.done, self.tally.completed + self.tally.errors());
+            let ready = self.poller.wait(self.patience(MonotonicTime::now()))?;
+            self.woken = MonotonicTime::now();
             for at in 0..ready {
                 let ready = self.poller.ready(at);
                 self.on_ready(ready);
             }
         }
-        let now = Moment::now();
-        self.tally.due = self.supply.handed();
+        let now = MonotonicTime::now();
+        self.tally.due = self.budget.handed();
         self.meter.own.clock_steps = self.stamps.steps();
         self.tally.own = self.meter.end(now);
         Ok(self.tally)
     }
 
-    fn is_finished(&self, now: Moment) -> bool {
-        self.tally.gone || (self.begun && self.outstanding == 0 && self.supply.is_over(now))
+    fn is_finished(&self, now: MonotonicTime) -> bool {
+        self.tally.gone || (self.begun && self.outstanding == 0 && self.budget.is_over(now))
     }
 
     /// Opens connections, and begins when all have been tried.
-    fn settle(&mut self, now: Moment) {
+    fn settle(&mut self, now: MonotonicTime) {
         while self.connecting < RAMP && self.unopened < self.share.connections {
             self.unopened += 1;
             self.dial(self.unopened - 1);
@@ -169,20 +169,20 @@ impl<'a> Engine<'a> {
             {
                 self.free.push_back(place);
             }
-            let now = Moment::now();
+            let now = MonotonicTime::now();
             // What was slow while the connections were made still counts.
             let slow_connects = self.meter.own.slow_connects;
             self.meter = Meter::begin(now);
             self.meter.own.slow_connects = slow_connects;
-            self.supply = Supply::begin(&self.share.plan, now);
-            Board::put(&self.board.begun_ms, now.millis());
+            self.budget = RequestBudget::begin(&self.share.plan, now);
+            ProgressCounters::put(&self.counters.begun_ms, now.millis());
         }
     }
 
     /// Gives due jobs to free connections.
-    fn hand_out(&mut self, now: Moment) {
+    fn hand_out(&mut self, now: MonotonicTime) {
         while let Some(place) = self.free.front().copied() {
-            let Some(intended) = self.supply.next(now) else {
+            let Some(intended) = self.budget.next(now) else {
                 self.all_busy = None;
                 return;
             };
@@ -194,24 +194,24 @@ impl<'a> Engine<'a> {
     }
 
     /// Sleeps out the quantum, so that many arrivals cost one wake-up.
-    fn coalesce(&self, now: Moment) {
-        let due = self.supply.due(now).is_some_and(|due| due <= now);
-        let hungry = self.free.is_empty() && self.supply.is_open() && due;
+    fn coalesce(&self, now: MonotonicTime) {
+        let due = self.budget.due(now).is_some_and(|due| due <= now);
+        let hungry = self.free.is_empty() && self.budget.is_open() && due;
         if self.share.quantum == 0 || self.outstanding == 0 || hungry {
             return;
         }
         let until = self.woken.after(self.share.quantum);
-        let until = self.supply.due(now).map_or(until, |due| due.min(until));
+        let until = self.budget.due(now).map_or(until, |due| due.min(until));
         std::thread::sleep(Duration::from_nanos(until.since(now)));
     }
 
     /// How long the poller may wait.
-    fn patience(&self, now: Moment) -> u64 {
-        let due = if self.free.is_empty() { None } else { self.supply.due(now) };
+    fn patience(&self, now: MonotonicTime) -> u64 {
+        let due = if self.free.is_empty() { None } else { self.budget.due(now) };
         due.map_or(self.next_tick, |due| due.min(self.next_tick)).since(now)
     }
 
-    fn tick(&mut self, now: Moment) {
+    fn tick(&mut self, now: MonotonicTime) {
         self.next_tick = now.after(TICK);
         self.stamps.sample(now);
         self.meter.tick(now);
@@ -235,16 +235,16 @@ impl<'a> Engine<'a> {
     }
 
     fn show(&self) {
-        let open = self.connections.iter().filter(|one| one.wire.is_some()).count();
-        Board::put(&self.board.messages, self.tally.completed);
-        Board::put(&self.board.errors, self.tally.errors());
-        Board::put(&self.board.connections, (open - self.connecting) as u64);
-        Board::put_seconds(&self.board.p50_us, self.tally.latency.quantile(0.5));
-        Board::put_seconds(&self.board.p95_us, self.tally.latency.quantile(0.95));
-        Board::put_seconds(&self.board.lag_us, self.meter.own.lag.quantile(0.99));
+        let open = self.connections.iter().filter(|one| one.stream.is_some()).count();
+        ProgressCounters::put(&self.counters.messages, self.tally.completed);
+        ProgressCounters::put(&self.counters.errors, self.tally.errors());
+        ProgressCounters::put(&self.counters.connections, (open - self.connecting) as u64);
+        ProgressCounters::put_seconds(&self.counters.p50_us, self.tally.latency.quantile(0.5));
+        ProgressCounters::put_seconds(&self.counters.p95_us, self.tally.latency.quantile(0.95));
+        ProgressCounters::put_seconds(&self.counters.lag_us, self.meter.own.lag.quantile(0.99));
     }
 
-    fn assign(&mut self, place: u32, intended: Moment) {
+    fn assign(&mut self, place: u32, intended: MonotonicTime) {
         let route = self.chooser.next(self.requests);
         let connection = &mut self.connections[place as usize];
         let waited = self.all_busy.is_some_and(|since| intended >= since);
@@ -260,14 +260,14 @@ impl<'a> Engine<'a> {
         let connection = &mut self.connections[place as usize];
         connection.close();
         let token = u64::from(place) | u64::from(connection.generation) << 32;
-        let wire = self.dialer.dial(None).and_then(|wire| {
-            self.poller.add(wire.socket(), token)?;
-            Ok(wire)
+        let stream = self.dialer.dial(None).and_then(|stream| {
+            self.poller.add(stream.socket(), token)?;
+            Ok(stream)
         });
-        connection.since = Moment::now();
-        match wire {
-            Ok(wire) => {
-                connection.wire = Some(wire);
+        connection.since = MonotonicTime::now();
+        match stream {
+            Ok(stream) => {
+                connection.stream = Some(stream);
                 connection.state = State::Connecting;
                 self.connecting += 1;
             }
@@ -275,7 +275,7 @@ impl<'a> Engine<'a> {
         }
     }
 
-    fn on_ready(&mut self, ready: Ready) {
+    fn on_ready(&mut self, ready: Readiness) {
         let place = ready.token as u32;
         let index = place as usize;
         if self.connections[index].generation != (ready.token >> 32) as u32 {
@@ -298,17 +298,17 @@ impl<'a> Engine<'a> {
     }
 
     /// Whether the connection is there now.
-    fn finish_connect(&mut self, place: u32, ready: Ready) -> bool {
+    fn finish_connect(&mut self, place: u32, ready: Readiness) -> bool {
         let connection = &mut self.connections[place as usize];
-        let Some(wire) = &connection.wire else { return false };
+        let Some(stream) = &connection.stream else { return false };
         if !ready.writable && !ready.hung_up {
             return false;
         }
-        if wire.connected().is_err() {
+        if stream.connected().is_err() {
             self.fail(place, Fault::Connect);
             return false;
         }
-        if Moment::now().since(connection.since) > SLOW_CONNECT {
+        if MonotonicTime::now().since(connection.since) > SLOW_CONNECT {
             self.meter.own.slow_connects += 1;
         }
         connection.state = State::Securing;
@@ -318,8 +318,8 @@ impl<'a> Engine<'a> {
     /// Whether the TLS handshake is done now; a plain connection has none to do.
     fn secure(&mut self, place: u32) -> bool {
         let connection = &mut self.connections[place as usize];
-        let Some(wire) = &mut connection.wire else { return false };
-        match wire.shake() {
+        let Some(stream) = &mut connection.stream else { return false };
+        match stream.shake() {
             Ok(true) => {}
             Ok(false) => return false,
             Err(error) => {
@@ -341,7 +341,7 @@ impl<'a> Engine<'a> {
     }
 
     fn begin_request(&mut self, place: u32) {
-        let now = Moment::now();
+        let now = MonotonicTime::now();
         let connection = &mut self.connections[place as usize];
         let Some(job) = connection.job else { return };
         connection.state = State::Busy;
@@ -350,7 +350,7 @@ impl<'a> Engine<'a> {
         connection.response.reset(self.requests.at(job.route).no_body);
         self.tally.first.get_or_insert(now);
         self.tally.last_send = Some(now);
-        if self.supply.is_open() && !job.retried {
+        if self.budget.is_open() && !job.retried {
             if job.waited {
                 self.tally.waited += 1;
             } else {
@@ -362,13 +362,13 @@ impl<'a> Engine<'a> {
 
     fn transmit(&mut self, place: u32) {
         let connection = &mut self.connections[place as usize];
-        let (Some(job), Some(wire)) = (connection.job, &mut connection.wire) else { return };
-        if wire.flush().is_err() {
+        let (Some(job), Some(stream)) = (connection.job, &mut connection.stream) else { return };
+        if stream.flush().is_err() {
             return self.broken(place);
         }
         let request = &self.requests.at(job.route).bytes;
         while connection.written < request.len() {
-            match wire.write(&request[connection.written..]) {
+            match stream.write(&request[connection.written..]) {
                 Ok(sent) => connection.written += sent,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
                 Err(_) => return self.broken(place),
@@ -379,8 +379,8 @@ impl<'a> Engine<'a> {
     fn read(&mut self, place: u32, hung_up: bool) {
         loop {
             let connection = &mut self.connections[place as usize];
-            let Some(wire) = &mut connection.wire else { return };
-            let receipt = match wire.read(&mut self.buffer) {
+            let Some(stream) = &mut connection.stream else { return };
+            let receipt = match stream.read(&mut self.buffer) {
                 Ok(Receipt { length: 0, .. }) => return self.broken(place),
                 Ok(receipt) => receipt,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
@@ -394,7 +394,7 @@ impl<'a> Engine<'a> {
     }
 
     fn take(&mut self, place: u32, receipt: Receipt) {
-        let read = Moment::now();
+        let read = MonotonicTime::now();
         let stamped = receipt.stamp.and_then(|stamp| self.stamps.moment(stamp, read));
         if let Some(arrived) = stamped {
             self.meter.own.lag.record(read.since(arrived));
@@ -414,7 +414,7 @@ impl<'a> Engine<'a> {
     }
 
     /// A response is whole: counts it and goes on.
-    fn finish(&mut self, place: u32, whole: Whole, arrived: Moment) {
+    fn finish(&mut self, place: u32, whole: ParsedResponse, arrived: MonotonicTime) {
         let connection = &mut self.connections[place as usize];
         let Some(job) = connection.job.take() else { return };
         let request = self.requests.at(job.route);
@@ -440,8 +440,8 @@ impl<'a> Engine<'a> {
 
     /// A connection is free: the next job of a closed load begins at once.
     fn offer(&mut self, place: u32) {
-        if !self.supply.is_open()
-            && let Some(intended) = self.supply.next(Moment::now())
+        if !self.budget.is_open()
+            && let Some(intended) = self.budget.next(MonotonicTime::now())
         {
             self.assign(place, intended);
         } else {
@@ -458,7 +458,7 @@ impl<'a> Engine<'a> {
         };
         let expected = self.requests.at(job.route).body();
         if let Ok(whole) = connection.response.end(expected) {
-            return self.finish(place, whole, Moment::now());
+            return self.finish(place, whole, MonotonicTime::now());
         }
         if connection.served > 0 && !connection.response.has_begun() && !job.retried {
             job.retried = true;
@@ -475,13 +475,13 @@ impl<'a> Engine<'a> {
             self.connecting -= 1;
         }
         if matches!(fault, Fault::Connect | Fault::Tls) {
-            self.refused.get_or_insert_with(Moment::now);
+            self.refused.get_or_insert_with(MonotonicTime::now);
         }
         connection.close();
         if connection.job.take().is_some() {
             self.tally.fault(fault);
             self.outstanding -= 1;
         }
-        self.cooling.push((Moment::now().after(COOL), place));
+        self.cooling.push((MonotonicTime::now().after(COOL), place));
     }
 }

@@ -1,6 +1,6 @@
 //! Requests, built once before the load.
 
-use crate::core::load::Route;
+use crate::core::load::HttpRoute;
 use crate::load::target::Target;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -16,7 +16,7 @@ pub(crate) struct Request {
 }
 
 impl Request {
-    fn new(route: &Route, host: &str) -> Self {
+    fn new(route: &HttpRoute, host: &str) -> Self {
         let mut head = format!("{} {} HTTP/1.1\r\n", route.method, route.path);
         let has = |name: &str| route.headers.iter().any(|(key, _)| key.eq_ignore_ascii_case(name));
         let mut line = |name: &str, value: &str| {
@@ -63,7 +63,7 @@ pub(crate) struct Requests {
 
 impl Requests {
     /// Builds every route's request.
-    pub(crate) fn new(routes: &[Route], target: &Target) -> Self {
+    pub(crate) fn new(routes: &[HttpRoute], target: &Target) -> Self {
         let bounds = routes.iter().scan(0, |sum, route| {
             *sum += u64::from(route.weight);
             Some(*sum)
@@ -106,7 +106,7 @@ mod tests {
     use super::*;
     use crate::load::target::resolve;
 
-    fn text(route: &Route) -> String {
+    fn text(route: &HttpRoute) -> String {
         let requests =
             Requests::new(std::slice::from_ref(route), &resolve("http://127.0.0.1:9").unwrap());
         String::from_utf8(requests.at(0).bytes.clone()).unwrap()
@@ -114,19 +114,19 @@ mod tests {
 
     #[test]
     fn a_request_has_the_headers_it_needs_and_no_others() {
-        assert_eq!(text(&Route::get("/a")), "GET /a HTTP/1.1\r\nHost: 127.0.0.1:9\r\n\r\n");
-        let post = Route {
+        assert_eq!(text(&HttpRoute::get("/a")), "GET /a HTTP/1.1\r\nHost: 127.0.0.1:9\r\n\r\n");
+        let post = HttpRoute {
             method: "POST".to_owned(),
             headers: vec![("host".to_owned(), "x".to_owned())],
             body: "{}".to_owned(),
-            ..Route::get("/a")
+            ..HttpRoute::get("/a")
         };
         assert_eq!(text(&post), "POST /a HTTP/1.1\r\nContent-Length: 2\r\nhost: x\r\n\r\n{}");
     }
 
     #[test]
     fn routes_are_chosen_by_weight() {
-        let routes = [1, 0, 3].map(|weight| Route { weight, ..Route::get("/") });
+        let routes = [1, 0, 3].map(|weight| HttpRoute { weight, ..HttpRoute::get("/") });
         let requests = Requests::new(&routes, &resolve("http://127.0.0.1:9").unwrap());
         let mut chooser = Chooser::new(5);
         let mut counts = [0; 3];

@@ -35,7 +35,7 @@ pub enum ResponseError {
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-enum Phase {
+enum BodyPhase {
     #[default]
     Head,
     Length(u64),
@@ -56,8 +56,8 @@ enum Phase {
 
 /// A response on its way; reused from one to the next.
 #[derive(Debug, Default)]
-pub struct Response {
-    phase: Phase,
+pub struct ResponseParser {
+    phase: BodyPhase,
     head: Vec<u8>,
     begun: bool,
     status: u16,
@@ -69,7 +69,7 @@ pub struct Response {
 
 /// A whole response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Whole {
+pub struct ParsedResponse {
     /// Its status.
     pub status: u16,
     /// Whether the connection can be used again.
@@ -80,7 +80,7 @@ pub struct Whole {
 
 /// What a head says of the message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Head {
+pub struct ResponseHead {
     /// Status code.
     pub status: u16,
     /// Whether the connection stays open.
@@ -91,10 +91,10 @@ pub struct Head {
     pub length: Option<u64>,
 }
 
-impl Response {
+impl ResponseParser {
     /// Begins the next response.
     pub fn reset(&mut self, no_body: bool) {
-        self.phase = Phase::Head;
+        self.phase = BodyPhase::Head;
         self.head.clear();
         self.begun = false;
         self.no_body = no_body;
@@ -115,12 +115,12 @@ impl Response {
         &mut self,
         bytes: &[u8],
         expected: Option<&[u8]>,
-    ) -> Result<Option<Whole>, ResponseError> {
+    ) -> Result<Option<ParsedResponse>, ResponseError> {
         self.begun |= !bytes.is_empty();
         let mut rest = bytes;
         while !rest.is_empty() {
             let (used, ended) = match self.phase {
-                Phase::Head => self.take_head(rest)?,
+                BodyPhase::Head => self.take_head(rest)?,
                 _ => self.take_body(rest, expected)?,
             };
             rest = &rest[used..];
@@ -139,16 +139,16 @@ impl Response {
     ///
     /// # Errors
     /// Where something is missing.
-    pub fn end(&mut self, expected: Option<&[u8]>) -> Result<Whole, ResponseError> {
+    pub fn end(&mut self, expected: Option<&[u8]>) -> Result<ParsedResponse, ResponseError> {
         match self.phase {
-            Phase::UntilClose => Ok(self.whole(expected)),
+            BodyPhase::UntilClose => Ok(self.whole(expected)),
             _ => Err(ResponseError::Early),
         }
     }
 
-    fn whole(&self, expected: Option<&[u8]>) -> Whole {
+    fn whole(&self, expected: Option<&[u8]>) -> ParsedResponse {
         let short = expected.is_some_and(|body| body.len() != self.seen);
-        Whole {
+        ParsedResponse {
             status: self.status,
             keep_alive: self.keep_alive,
             body_right: !self.differs && !short,
@@ -176,7 +176,7 @@ impl Response {
     }
 
     /// Goes on to the body and says whether there is none (RFC 9112, 6.3).
-    fn begin_body(&mut self, head: Head) -> bool {
+    fn begin_body(&mut self, head: ResponseHead) -> bool {
         if (100..200).contains(&head.status) && head.status != 101 {
             return false;
         }
@@ -185,12 +185,12 @@ impl Response {
         let none = self.no_body || matches!(head.status, 101 | 204 | 304);
         self.phase = match head {
             _ if none => return true,
-            Head { chunked: true, .. } => chunk_size(),
-            Head { length: Some(0), .. } => return true,
-            Head { length: Some(length), .. } => Phase::Length(length),
+            ResponseHead { chunked: true, .. } => chunk_size(),
+            ResponseHead { length: Some(0), .. } => return true,
+            ResponseHead { length: Some(length), .. } => BodyPhase::Length(length),
             _ => {
                 self.keep_alive = false;
-                Phase::UntilClose
+                BodyPhase::UntilClose
             }
         };
         false
@@ -203,29 +203,29 @@ impl Response {
     ) -> Result<(usize, bool), ResponseError> {
         let byte = bytes[0];
         match self.phase {
-            Phase::Length(left) => {
+            BodyPhase::Length(left) => {
                 let used = self.take_data(bytes, left, expected);
-                self.phase = Phase::Length(left - used as u64);
+                self.phase = BodyPhase::Length(left - used as u64);
                 return Ok((used, left == used as u64));
             }
-            Phase::Chunk(left) => {
+            BodyPhase::Chunk(left) => {
                 let used = self.take_data(bytes, left, expected);
                 let left = left - used as u64;
-                self.phase = if left == 0 { Phase::ChunkEnd } else { Phase::Chunk(left) };
+                self.phase = if left == 0 { BodyPhase::ChunkEnd } else { BodyPhase::Chunk(left) };
                 return Ok((used, false));
             }
-            Phase::UntilClose => return Ok((self.take_data(bytes, u64::MAX, expected), false)),
-            Phase::ChunkSize { .. } => self.phase = self.phase.after_size_byte(byte)?,
-            Phase::ChunkEnd if byte == b'\r' => {}
-            Phase::ChunkEnd if byte == b'\n' => self.phase = chunk_size(),
-            Phase::Trailer { line: 0, .. } if byte == b'\n' => return Ok((1, true)),
-            Phase::Trailer { line, total } if total < CHUNK_LINE_MAX => {
+            BodyPhase::UntilClose => return Ok((self.take_data(bytes, u64::MAX, expected), false)),
+            BodyPhase::ChunkSize { .. } => self.phase = self.phase.after_size_byte(byte)?,
+            BodyPhase::ChunkEnd if byte == b'\r' => {}
+            BodyPhase::ChunkEnd if byte == b'\n' => self.phase = chunk_size(),
+            BodyPhase::Trailer { line: 0, .. } if byte == b'\n' => return Ok((1, true)),
+            BodyPhase::Trailer { line, total } if total < CHUNK_LINE_MAX => {
                 let line = match byte {
                     b'\n' => 0,
                     b'\r' => line,
                     _ => line + 1,
                 };
-                self.phase = Phase::Trailer { line, total: total + 1 };
+                self.phase = BodyPhase::Trailer { line, total: total + 1 };
             }
             _ => return Err(ResponseError::Chunk),
         }
@@ -243,11 +243,11 @@ impl Response {
     }
 }
 
-fn chunk_size() -> Phase {
-    Phase::ChunkSize { size: 0, digits: 0, line: 0, extension: false }
+fn chunk_size() -> BodyPhase {
+    BodyPhase::ChunkSize { size: 0, digits: 0, line: 0, extension: false }
 }
 
-impl Phase {
+impl BodyPhase {
     fn after_size_byte(self, byte: u8) -> Result<Self, ResponseError> {
         let Self::ChunkSize { size, digits, line, extension } = self else {
             return Err(ResponseError::Chunk);
@@ -274,7 +274,7 @@ impl Phase {
 ///
 /// # Errors
 /// Where the first line is no status line or the length makes no sense.
-pub fn parse_head(bytes: &[u8]) -> Result<Head, ResponseError> {
+pub fn parse_head(bytes: &[u8]) -> Result<ResponseHead, ResponseError> {
     let digits = match bytes {
         [b'H', b'T', b'T', b'P', b'/', b'1', b'.', minor, b' ', a, b, c, b' ' | b'\r', ..]
             if matches!(minor, b'0' | b'1') && [a, b, c].iter().all(|d| d.is_ascii_digit()) =>
@@ -284,7 +284,8 @@ pub fn parse_head(bytes: &[u8]) -> Result<Head, ResponseError> {
         _ => return Err(ResponseError::StatusLine),
     };
     let status = digits.iter().fold(0, |sum, digit| sum * 10 + u16::from(**digit - b'0'));
-    let mut head = Head { status, keep_alive: bytes[7] == b'1', chunked: false, length: None };
+    let mut head =
+        ResponseHead { status, keep_alive: bytes[7] == b'1', chunked: false, length: None };
     let mut rest = bytes;
     while let Some(end) = memchr(b'\n', rest) {
         let line = rest[..end].trim_ascii_end();
@@ -297,7 +298,7 @@ pub fn parse_head(bytes: &[u8]) -> Result<Head, ResponseError> {
     Ok(head)
 }
 
-fn note_header(head: &mut Head, line: &[u8]) -> Result<(), ResponseError> {
+fn note_header(head: &mut ResponseHead, line: &[u8]) -> Result<(), ResponseError> {
     let Some(colon) = memchr(b':', line) else { return Ok(()) };
     let (name, value) = (&line[..colon], line[colon + 1..].trim_ascii());
     if name.eq_ignore_ascii_case(b"content-length") {
@@ -329,8 +330,8 @@ mod tests {
 
     const BODY: &[u8] = b"hello, world";
 
-    fn whole(keep_alive: bool) -> Whole {
-        Whole { status: 200, keep_alive, body_right: true }
+    fn whole(keep_alive: bool) -> ParsedResponse {
+        ParsedResponse { status: 200, keep_alive, body_right: true }
     }
 
     fn responses() -> Vec<(&'static str, &'static [u8], bool)> {
@@ -348,7 +349,7 @@ mod tests {
     fn a_response_is_whole_however_it_is_split() {
         for (name, bytes, keep_alive) in responses() {
             for split in 0..bytes.len() {
-                let mut response = Response::default();
+                let mut response = ResponseParser::default();
                 response.reset(false);
                 assert_eq!(
                     response.take(&bytes[..split], Some(BODY)),
@@ -358,7 +359,7 @@ mod tests {
                 let ended = response.take(&bytes[split..], Some(BODY));
                 assert_eq!(ended, Ok(Some(whole(keep_alive))), "{name} at {split}");
             }
-            let mut response = Response::default();
+            let mut response = ResponseParser::default();
             response.reset(false);
             let (last, others) = bytes.split_last().unwrap();
             for byte in others {
@@ -371,7 +372,7 @@ mod tests {
 
     #[test]
     fn without_a_length_the_end_of_the_connection_ends_the_body() {
-        let mut response = Response::default();
+        let mut response = ResponseParser::default();
         response.reset(false);
         let bytes = b"HTTP/1.1 200 OK\r\n\r\nhello, world";
         assert_eq!(response.take(bytes, Some(BODY)), Ok(None));
@@ -380,7 +381,7 @@ mod tests {
 
     #[test]
     fn an_answer_to_head_has_no_body() {
-        let mut response = Response::default();
+        let mut response = ResponseParser::default();
         response.reset(true);
         let bytes = b"HTTP/1.1 200 OK\r\nContent-Length: 12\r\n\r\n";
         assert_eq!(response.take(bytes, None), Ok(Some(whole(true))));
@@ -390,7 +391,7 @@ mod tests {
     fn another_body_is_not_right() {
         for body in ["hello, World", "hello, worl", "hello, world!"] {
             let bytes = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{body}", body.len());
-            let mut response = Response::default();
+            let mut response = ResponseParser::default();
             response.reset(false);
             let ended = response.take(bytes.as_bytes(), Some(BODY)).unwrap().unwrap();
             assert!(!ended.body_right, "{body}");
@@ -422,7 +423,7 @@ mod tests {
             ),
             ("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\nHTTP", ResponseError::Surplus),
         ] {
-            let mut response = Response::default();
+            let mut response = ResponseParser::default();
             response.reset(false);
             assert_eq!(response.take(bytes.as_bytes(), None), Err(error), "{bytes:?}");
         }
@@ -430,7 +431,7 @@ mod tests {
 
     #[test]
     fn a_head_without_end_is_given_up() {
-        let mut response = Response::default();
+        let mut response = ResponseParser::default();
         response.reset(false);
         let error = (0..100).find_map(|_| response.take(&[b'a'; 1000], None).err());
         assert_eq!(error, Some(ResponseError::LongHead));
@@ -439,7 +440,7 @@ mod tests {
     proptest! {
         #[test]
         fn no_bytes_make_it_panic(pieces in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..40), 0..8)) {
-            let mut response = Response::default();
+            let mut response = ResponseParser::default();
             response.reset(false);
             let head: &[u8] = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
             let _ = response.take(head, Some(BODY));

@@ -1,39 +1,39 @@
 //! A whole HTTP load: shares for the threads, and one report from what they counted.
 
 use crate::core::load::{Amount, HttpLoad, LoadReport, Pace, Severity};
-use crate::load::board::Board;
+use crate::load::budget::{SendPlan, part};
+use crate::load::descriptors::raise_descriptors;
 use crate::load::error::LoadError;
-use crate::load::health::{Findings, OwnFacts, own_cost};
+use crate::load::health::{Findings, GeneratorFacts, own_cost};
 use crate::load::http::engine::{Engine, Share};
 use crate::load::http::requests::Requests;
 use crate::load::http::tally::Tally;
-use crate::load::limits::raise_descriptors;
 use crate::load::meter::{read_listen_overflows, read_rss_peak};
-use crate::load::supply::{Plan, part};
+use crate::load::progress::ProgressCounters;
+use crate::load::stream::Dialer;
 use crate::load::target::resolve;
-use crate::load::wire::Dialer;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::thread;
 
-/// Drives the load, one thread per board.
+/// Drives the load, one thread per counters.
 ///
 /// # Errors
 /// Where the server cannot be addressed or the kernel has no room for the connections.
-pub(crate) fn run(load: &HttpLoad, boards: &[Board]) -> Result<LoadReport, LoadError> {
+pub(crate) fn run(load: &HttpLoad, counters: &[ProgressCounters]) -> Result<LoadReport, LoadError> {
     let proc_root = Path::new("/proc");
     raise_descriptors(u64::from(load.connections))?;
     let dialer = Dialer::new(resolve(&load.base)?, &load.options)?;
     let requests = Requests::new(&load.routes, dialer.target());
-    let shares = shares(load, boards.len() as u32);
+    let shares = shares(load, counters.len() as u32);
     let dropped = read_listen_overflows(proc_root);
     let tallies: Vec<_> = thread::scope(|scope| {
         let threads: Vec<_> = shares
             .iter()
-            .zip(boards)
-            .map(|(share, board)| {
+            .zip(counters)
+            .map(|(share, counters)| {
                 let (requests, dialer) = (&requests, &dialer);
-                scope.spawn(move || Engine::new(share, requests, dialer, board)?.run())
+                scope.spawn(move || Engine::new(share, requests, dialer, counters)?.run())
             })
             .collect();
         threads.into_iter().map(thread::ScopedJoinHandle::join).collect()
@@ -58,7 +58,7 @@ fn shares(load: &HttpLoad, threads: u32) -> Vec<Share> {
     let threads = threads.max(1);
     let share = |index: u32| Share {
         connections: part(u64::from(load.connections), index, threads) as u32,
-        plan: Plan {
+        plan: SendPlan {
             count: match load.amount {
                 Amount::Requests(requests) => Some(part(requests, index, threads)),
                 Amount::Seconds(_) => None,
@@ -146,7 +146,7 @@ fn findings(load: &HttpLoad, tally: &Tally, seconds: f64, syn_drops: Option<u64>
     let quantum = f64::from(quantum_us(load)) / 1e6;
     let (own, threads) = (&tally.own, load.options.threads.max(1));
     let median = tally.latency.quantile(0.5);
-    findings.own(&OwnFacts { own, seconds, threads, quantum, median, syn_drops });
+    findings.own(&GeneratorFacts { own, seconds, threads, quantum, median, syn_drops });
     findings
 }
 
@@ -154,7 +154,7 @@ fn findings(load: &HttpLoad, tally: &Tally, seconds: f64, syn_drops: Option<u64>
 mod tests {
     use super::*;
     use crate::core::{HttpTable, Span};
-    use crate::load::clock::{Moment, StampClock, offset};
+    use crate::load::clock::{MonotonicTime, StampClock, offset};
     use crate::load::null::NullHttp;
     use std::net::TcpListener;
     use std::sync::OnceLock;
@@ -162,8 +162,8 @@ mod tests {
 
     /// The clock is set back by an hour a tenth of a second after it is first read.
     fn set_back() -> i64 {
-        static BEGUN: OnceLock<Moment> = OnceLock::new();
-        let passed = Moment::now().since(*BEGUN.get_or_init(Moment::now));
+        static BEGUN: OnceLock<MonotonicTime> = OnceLock::new();
+        let passed = MonotonicTime::now().since(*BEGUN.get_or_init(MonotonicTime::now));
         offset() - if passed > 100_000_000 { 3_600_000_000_000 } else { 0 }
     }
 
@@ -179,8 +179,8 @@ mod tests {
             let dialer = Dialer::new(resolve(&url).unwrap(), &load.options).unwrap();
             let requests = Requests::new(&load.routes, dialer.target());
             let share = shares(&load, 1).remove(0);
-            let board = Board::default();
-            let mut engine = Engine::new(&share, &requests, &dialer, &board).unwrap();
+            let counters = ProgressCounters::default();
+            let mut engine = Engine::new(&share, &requests, &dialer, &counters).unwrap();
             engine.stamps = StampClock::new(read);
             let tally = engine.run().unwrap();
             stop.store(true, Ordering::Relaxed);

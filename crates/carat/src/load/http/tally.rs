@@ -1,8 +1,8 @@
 //! What an HTTP load counts.
 
-use crate::load::clock::Moment;
-use crate::load::durations::Durations;
-use crate::load::meter::Own;
+use crate::load::clock::MonotonicTime;
+use crate::load::histogram::DurationHistogram;
+use crate::load::meter::GeneratorCost;
 use std::collections::BTreeMap;
 
 /// Why a request has no right response.
@@ -39,8 +39,8 @@ const FAULTS: [(Fault, &str); 7] = [
 pub(crate) struct Tally {
     pub(crate) completed: u64,
     pub(crate) faults: [u64; FAULTS.len()],
-    pub(crate) latency: Durations,
-    pub(crate) service: Durations,
+    pub(crate) latency: DurationHistogram,
+    pub(crate) service: DurationHistogram,
     /// Requests sent anew because the server had closed a kept-alive connection.
     pub(crate) retried: u64,
     /// Arrivals of an open load that waited for a free connection.
@@ -49,13 +49,13 @@ pub(crate) struct Tally {
     pub(crate) gone: bool,
     /// What the last TLS handshake failed of.
     pub(crate) tls: Option<String>,
-    pub(crate) first: Option<Moment>,
-    pub(crate) last: Option<Moment>,
+    pub(crate) first: Option<MonotonicTime>,
+    pub(crate) last: Option<MonotonicTime>,
     /// The last request's sending.
-    pub(crate) last_send: Option<Moment>,
+    pub(crate) last_send: Option<MonotonicTime>,
     /// Arrivals that were due.
     pub(crate) due: u64,
-    pub(crate) own: Own,
+    pub(crate) own: GeneratorCost,
 }
 
 impl Tally {

@@ -2,8 +2,8 @@
 
 use crate::load::cable::frame::{read_client_frame, write_server_text};
 use crate::load::cable::handshake::accept_of;
-use crate::load::clock::Moment;
-use crate::load::limits::raise_to_hard;
+use crate::load::clock::MonotonicTime;
+use crate::load::descriptors::raise_to_hard;
 use crate::load::net::{self, Poller};
 use serde_json::{Value, json};
 use std::io;
@@ -19,11 +19,11 @@ const PING: u64 = 3_000_000_000;
 
 /// What a broadcast really took: the truth that a generator's report is compared with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Truth {
+pub struct ServedBroadcast {
     /// When the command had been read.
-    pub asked: Moment,
+    pub asked: MonotonicTime,
     /// When the last subscriber's frame had been given to the kernel.
-    pub sent: Moment,
+    pub sent: MonotonicTime,
 }
 
 /// A null server on one thread.
@@ -31,12 +31,12 @@ pub struct Truth {
 pub struct NullCable {
     listener: TcpListener,
     poller: Poller,
-    connections: Vec<Option<Connection>>,
-    truths: Vec<Truth>,
+    connections: Vec<Option<NullConnection>>,
+    truths: Vec<ServedBroadcast>,
 }
 
 #[derive(Debug)]
-struct Connection {
+struct NullConnection {
     socket: OwnedFd,
     upgraded: bool,
     /// Bytes of a command that is not whole yet.
@@ -63,9 +63,9 @@ impl NullCable {
     ///
     /// # Errors
     /// Where the poller fails.
-    pub fn serve(mut self, stop: &AtomicBool) -> io::Result<Vec<Truth>> {
+    pub fn serve(mut self, stop: &AtomicBool) -> io::Result<Vec<ServedBroadcast>> {
         let mut buffer = vec![0; 64 * 1024];
-        let mut pinged = Moment::now();
+        let mut pinged = MonotonicTime::now();
         while !stop.load(Ordering::Relaxed) {
             for at in 0..self.poller.wait(LOOK)? {
                 let ready = self.poller.ready(at);
@@ -75,7 +75,7 @@ impl NullCable {
                     self.serve_one(ready.token as usize, &mut buffer);
                 }
             }
-            let now = Moment::now();
+            let now = MonotonicTime::now();
             if now.since(pinged) >= PING {
                 pinged = now;
                 let seconds = now.0 / 1_000_000_000;
@@ -90,7 +90,7 @@ impl NullCable {
             stream.set_nonblocking(true)?;
             stream.set_nodelay(true)?;
             self.poller.add(&stream, self.connections.len() as u64)?;
-            self.connections.push(Some(Connection {
+            self.connections.push(Some(NullConnection {
                 socket: stream.into(),
                 upgraded: false,
                 pending: Vec::new(),
@@ -132,13 +132,13 @@ impl NullCable {
             connection.identifier = Some(identifier);
             return;
         }
-        let asked = Moment::now();
+        let asked = MonotonicTime::now();
         let data =
             command["data"].as_str().and_then(|data| serde_json::from_str::<Value>(data).ok());
         let Some(mut data) = data else { return };
         let delivery = |data: &Value| format!(r#"{{"identifier":{identifier},"message":{data}}}"#);
         self.tell_subscribers(&delivery(&data));
-        self.truths.push(Truth { asked, sent: Moment::now() });
+        self.truths.push(ServedBroadcast { asked, sent: MonotonicTime::now() });
         data["action"] = "broadcastResult".into();
         if let Some(connection) = &mut self.connections[place] {
             connection.say(&delivery(&data));
@@ -161,7 +161,7 @@ impl NullCable {
     }
 }
 
-impl Connection {
+impl NullConnection {
     fn upgrade(&mut self, bytes: &[u8]) {
         let text = String::from_utf8_lossy(bytes);
         let key = text.lines().find_map(|line| line.strip_prefix("Sec-WebSocket-Key: "));

@@ -1,6 +1,6 @@
 //! A server that answers every HTTP request with the same bytes.
 
-use crate::load::limits::raise_to_hard;
+use crate::load::descriptors::raise_to_hard;
 use crate::load::net::{self, Poller};
 use memchr::memmem;
 use std::io;

@@ -3,7 +3,7 @@
 use crate::config::{Experiment, Values, fill};
 use crate::core::load_table::LoadTableError;
 use crate::core::{LoadReport, LoadSpec, Outcome, Severity, Trial};
-use crate::load::clock::Moment;
+use crate::load::clock::MonotonicTime;
 use crate::load::{Generator, LoadError};
 use crate::observe::{Collections, SampleOptions, Sampler, check_settings, oom_kills};
 use crate::process::{Identity, ProcRoot, Tree};
@@ -195,7 +195,7 @@ impl Script<'_> {
         let root = ProcRoot::default();
         let before = Collections::read(&root, &site.members());
         let (from, ticks) = (site.now_ms(), site.cpu_ticks());
-        let began_ms = Moment::now().millis().saturating_sub(from);
+        let began_ms = MonotonicTime::now().millis().saturating_sub(from);
         let report = self.drive(site, load.in_folder(folder), Phase::Load)?;
         seen.window_ms = Some(window(&report, began_ms, (from, site.now_ms())));
         let spent = site.cpu_ticks().saturating_sub(ticks);

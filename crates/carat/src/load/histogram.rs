@@ -9,15 +9,15 @@ use hdrhistogram::serialization::{Serializer, V2DeflateSerializer};
 
 /// An HDR histogram of microseconds with three digits that grows as it must.
 #[derive(Debug, Clone)]
-pub(crate) struct Durations(Histogram<u32>);
+pub(crate) struct DurationHistogram(Histogram<u32>);
 
-impl Default for Durations {
+impl Default for DurationHistogram {
     fn default() -> Self {
         Self(Histogram::new(3).expect("three digits are within the crate's 0 to 5"))
     }
 }
 
-impl Durations {
+impl DurationHistogram {
     /// Records a duration of so many nanoseconds.
     pub(crate) fn record(&mut self, nanos: u64) {
         // Only `record` makes room for longer ones; it fails where 64 bits of microseconds do not suffice.
@@ -93,7 +93,7 @@ mod tests {
 
     #[test]
     fn an_encoded_histogram_reads_back_as_it_was() {
-        let mut durations = Durations::default();
+        let mut durations = DurationHistogram::default();
         for micros in [1, 50, 700, 12_000_000] {
             durations.record(micros * 1_000);
         }
@@ -105,7 +105,7 @@ mod tests {
 
     #[test]
     fn nothing_recorded_has_no_quantile() {
-        assert_eq!(Durations::default().quantile(0.5), None);
-        assert_eq!(Durations::default().encode(), None);
+        assert_eq!(DurationHistogram::default().quantile(0.5), None);
+        assert_eq!(DurationHistogram::default().encode(), None);
     }
 }

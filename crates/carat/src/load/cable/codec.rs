@@ -18,7 +18,7 @@ const PING: &[u8] = br#"{"type":"ping""#;
 
 /// What a message means.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Heard {
+pub enum ServerMessage {
     /// The connection may subscribe.
     Welcome,
     /// The connection is alive.
@@ -48,32 +48,32 @@ pub enum Heard {
 
 /// Which of the two messages a shape is of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Action {
+enum DeliveryKind {
     Broadcast,
     Result,
 }
 
 #[derive(Debug)]
-struct Shape {
+struct MessageTemplate {
     bytes: Vec<u8>,
     digits: usize,
-    action: Action,
+    action: DeliveryKind,
 }
 
 /// Makes the messages of a run and understands the answers.
 #[derive(Debug)]
-pub struct Tongue {
+pub struct CableCodec {
     identifier: String,
     action: String,
     result: Option<String>,
     shape: PayloadShape,
     mark: String,
     padding: String,
-    shapes: Vec<Shape>,
+    shapes: Vec<MessageTemplate>,
     parsed: u64,
 }
 
-impl Tongue {
+impl CableCodec {
     /// The messages of a load; `run` tells this run's broadcasts from another's.
     pub fn new(load: &CableLoad, run: u32) -> Self {
         let mark = format!("carat-{run:08x}-");
@@ -119,41 +119,45 @@ impl Tongue {
     }
 
     /// What a message means.
-    pub fn hear(&mut self, text: &[u8]) -> Heard {
+    pub fn parse(&mut self, text: &[u8]) -> ServerMessage {
         for shape in &self.shapes {
             if let Some(number) = shape.number(text) {
                 return shape.action.heard(number);
             }
         }
         if text.starts_with(PING) && text.len() < 64 && text.ends_with(b"}") && text.is_ascii() {
-            return Heard::Ping;
+            return ServerMessage::Ping;
         }
         self.parsed += 1;
         match serde_json::from_slice::<Value>(text) {
             Ok(Value::Object(message)) => self.understand(text, &message),
-            _ => Heard::Malformed,
+            _ => ServerMessage::Malformed,
         }
     }
 
-    fn understand(&mut self, text: &[u8], message: &serde_json::Map<String, Value>) -> Heard {
+    fn understand(
+        &mut self,
+        text: &[u8],
+        message: &serde_json::Map<String, Value>,
+    ) -> ServerMessage {
         let string = |name: &str| message.get(name).and_then(Value::as_str);
         let ours = string("identifier") == Some(&self.identifier);
         match string("type") {
-            Some("welcome") => Heard::Welcome,
-            Some("ping") => Heard::Ping,
-            Some("confirm_subscription") if ours => Heard::Confirmed,
-            Some("reject_subscription") if ours => Heard::Rejected,
-            Some("disconnect") => Heard::Disconnect {
+            Some("welcome") => ServerMessage::Welcome,
+            Some("ping") => ServerMessage::Ping,
+            Some("confirm_subscription") if ours => ServerMessage::Confirmed,
+            Some("reject_subscription") if ours => ServerMessage::Rejected,
+            Some("disconnect") => ServerMessage::Disconnect {
                 reason: string("reason").unwrap_or("none given").to_owned(),
                 reconnect: message.get("reconnect").and_then(Value::as_bool).unwrap_or(true),
             },
-            Some(_) => Heard::Other,
+            Some(_) => ServerMessage::Other,
             None if ours => self.understand_delivery(text, message.get("message")),
-            None => Heard::Other,
+            None => ServerMessage::Other,
         }
     }
 
-    fn understand_delivery(&mut self, text: &[u8], message: Option<&Value>) -> Heard {
+    fn understand_delivery(&mut self, text: &[u8], message: Option<&Value>) -> ServerMessage {
         match self.read_delivery(message) {
             Ok((action, number)) => {
                 self.learn(text, action, number);
@@ -164,12 +168,12 @@ impl Tongue {
     }
 
     /// Which message it is and of which broadcast; what else it means where it is neither.
-    fn read_delivery(&self, message: Option<&Value>) -> Result<(Action, u64), Heard> {
+    fn read_delivery(&self, message: Option<&Value>) -> Result<(DeliveryKind, u64), ServerMessage> {
         let field = |name: &str| message.and_then(|message| message.get(name));
         let action = match field("action").and_then(Value::as_str) {
-            Some(action) if action == self.action => Action::Broadcast,
-            Some(action) if Some(action) == self.result.as_deref() => Action::Result,
-            _ => return Err(Heard::Other),
+            Some(action) if action == self.action => DeliveryKind::Broadcast,
+            Some(action) if Some(action) == self.result.as_deref() => DeliveryKind::Result,
+            _ => return Err(ServerMessage::Other),
         };
         let payload = field("payload");
         let token = match self.shape {
@@ -180,18 +184,18 @@ impl Tongue {
         let digits = token
             .and_then(Value::as_str)
             .and_then(|token| token.strip_prefix(&self.mark))
-            .ok_or(Heard::Other)?;
+            .ok_or(ServerMessage::Other)?;
         let number = digits.as_bytes().first_chunk().and_then(parse_digits);
-        let number = number.ok_or(Heard::Altered)?;
+        let number = number.ok_or(ServerMessage::Altered)?;
         if payload == Some(&self.payload(number)) {
             Ok((action, number))
         } else {
-            Err(Heard::Altered)
+            Err(ServerMessage::Altered)
         }
     }
 
     /// Remembers a shape, if the digits that are in sight are the ones that say the number.
-    fn learn(&mut self, text: &[u8], action: Action, number: u64) {
+    fn learn(&mut self, text: &[u8], action: DeliveryKind, number: u64) {
         let mut marks = memmem::find_iter(text, &self.mark);
         let (Some(at), None, true) = (marks.next(), marks.next(), self.shapes.len() < SHAPES)
         else {
@@ -203,21 +207,21 @@ impl Tongue {
         place.copy_from_slice(format!("{:016x}", !number).as_bytes());
         let other = serde_json::from_slice::<Value>(&other).unwrap_or_default();
         if self.read_delivery(other.get("message")) == Ok((action, !number)) {
-            self.shapes.push(Shape { bytes: text.to_vec(), digits, action });
+            self.shapes.push(MessageTemplate { bytes: text.to_vec(), digits, action });
         }
     }
 }
 
-impl Action {
-    fn heard(self, number: u64) -> Heard {
+impl DeliveryKind {
+    fn heard(self, number: u64) -> ServerMessage {
         match self {
-            Self::Broadcast => Heard::Broadcast(number),
-            Self::Result => Heard::Result(number),
+            Self::Broadcast => ServerMessage::Broadcast(number),
+            Self::Result => ServerMessage::Result(number),
         }
     }
 }
 
-impl Shape {
+impl MessageTemplate {
     fn number(&self, text: &[u8]) -> Option<u64> {
         let after = self.digits + DIGITS;
         let same = text.len() == self.bytes.len()
@@ -243,27 +247,27 @@ mod tests {
     use super::*;
     use crate::core::CableTable;
 
-    fn tongue(object: bool) -> Tongue {
+    fn codec(object: bool) -> CableCodec {
         let table = CableTable { payload_object: object, ..CableTable::default() };
-        Tongue::new(&table.load("ws://h").unwrap(), 7)
+        CableCodec::new(&table.load("ws://h").unwrap(), 7)
     }
 
     /// What Rails makes of a command, with the keys in its order.
-    fn delivery(tongue: &Tongue, number: u64, action: &str) -> String {
-        let payload = tongue.payload(number);
+    fn delivery(codec: &CableCodec, number: u64, action: &str) -> String {
+        let payload = codec.payload(number);
         format!(
             r#"{{"identifier":{},"message":{{"payload":{payload},"action":"{action}"}}}}"#,
-            Value::String(tongue.identifier.clone())
+            Value::String(codec.identifier.clone())
         )
     }
 
     #[test]
     fn the_commands_are_those_of_the_protocol() {
-        let tongue = tongue(false);
+        let codec = codec(false);
         let subscribe =
             r#"{"command":"subscribe","identifier":"{\"channel\":\"BenchmarkChannel\"}"}"#;
-        assert_eq!(tongue.subscribe(), subscribe);
-        let command: Value = serde_json::from_str(&tongue.broadcast(255)).unwrap();
+        assert_eq!(codec.subscribe(), subscribe);
+        let command: Value = serde_json::from_str(&codec.broadcast(255)).unwrap();
         let data: Value = serde_json::from_str(command["data"].as_str().unwrap()).unwrap();
         let payload = data["payload"].as_str().unwrap();
         assert_eq!((data["action"].as_str(), payload.len()), (Some("broadcast"), 200));
@@ -273,28 +277,31 @@ mod tests {
     #[test]
     fn a_shape_is_parsed_once_and_then_known() {
         for object in [false, true] {
-            let mut tongue = tongue(object);
+            let mut codec = codec(object);
             for number in 0..100 {
-                let text = delivery(&tongue, number, "broadcast");
-                assert_eq!(tongue.hear(text.as_bytes()), Heard::Broadcast(number));
-                let text = delivery(&tongue, number, "broadcastResult");
-                assert_eq!(tongue.hear(text.as_bytes()), Heard::Result(number));
+                let text = delivery(&codec, number, "broadcast");
+                assert_eq!(codec.parse(text.as_bytes()), ServerMessage::Broadcast(number));
+                let text = delivery(&codec, number, "broadcastResult");
+                assert_eq!(codec.parse(text.as_bytes()), ServerMessage::Result(number));
             }
-            assert_eq!(tongue.parsed(), 2);
+            assert_eq!(codec.parsed(), 2);
         }
     }
 
     #[test]
     fn a_changed_byte_is_found_anywhere_in_a_known_shape() {
-        let mut tongue = tongue(false);
-        let text = delivery(&tongue, 1, "broadcast");
-        assert_eq!(tongue.hear(text.as_bytes()), Heard::Broadcast(1));
+        let mut codec = codec(false);
+        let text = delivery(&codec, 1, "broadcast");
+        assert_eq!(codec.parse(text.as_bytes()), ServerMessage::Broadcast(1));
         for at in 0..text.len() {
             let mut bytes = text.clone().into_bytes();
             bytes[at] = if bytes[at] == b'!' { b'?' } else { b'!' };
-            let heard = tongue.hear(&bytes);
+            let heard = codec.parse(&bytes);
             assert!(
-                matches!(heard, Heard::Altered | Heard::Other | Heard::Malformed),
+                matches!(
+                    heard,
+                    ServerMessage::Altered | ServerMessage::Other | ServerMessage::Malformed
+                ),
                 "byte {at}: {heard:?}"
             );
         }
@@ -302,58 +309,62 @@ mod tests {
 
     #[test]
     fn every_message_of_the_protocol_is_understood() {
-        let mut tongue = tongue(false);
-        let identifier = Value::String(tongue.identifier.clone());
+        let mut codec = codec(false);
+        let identifier = Value::String(codec.identifier.clone());
         for (text, heard) in [
-            (r#"{"type":"welcome","sid":"x"}"#.to_owned(), Heard::Welcome),
-            (r#"{"type":"ping","message":1700000000}"#.to_owned(), Heard::Ping),
-            (r#"{"message":1,"type":"ping"}"#.to_owned(), Heard::Ping),
+            (r#"{"type":"welcome","sid":"x"}"#.to_owned(), ServerMessage::Welcome),
+            (r#"{"type":"ping","message":1700000000}"#.to_owned(), ServerMessage::Ping),
+            (r#"{"message":1,"type":"ping"}"#.to_owned(), ServerMessage::Ping),
             (
                 format!(r#"{{"identifier":{identifier},"type":"confirm_subscription"}}"#),
-                Heard::Confirmed,
+                ServerMessage::Confirmed,
             ),
             (
                 format!(r#"{{"identifier":{identifier},"type":"reject_subscription"}}"#),
-                Heard::Rejected,
+                ServerMessage::Rejected,
             ),
             (
                 r#"{"type":"disconnect","reason":"server_restart","reconnect":true}"#.to_owned(),
-                Heard::Disconnect { reason: "server_restart".into(), reconnect: true },
+                ServerMessage::Disconnect { reason: "server_restart".into(), reconnect: true },
             ),
-            (r#"{"identifier":"other","message":{}}"#.to_owned(), Heard::Other),
-            (r#"{"type":"presence"}"#.to_owned(), Heard::Other),
-            ("[]".to_owned(), Heard::Malformed),
-            (r#"{"type":"ping"#.to_owned(), Heard::Malformed),
+            (r#"{"identifier":"other","message":{}}"#.to_owned(), ServerMessage::Other),
+            (r#"{"type":"presence"}"#.to_owned(), ServerMessage::Other),
+            ("[]".to_owned(), ServerMessage::Malformed),
+            (r#"{"type":"ping"#.to_owned(), ServerMessage::Malformed),
         ] {
-            assert_eq!(tongue.hear(text.as_bytes()), heard, "{text}");
+            assert_eq!(codec.parse(text.as_bytes()), heard, "{text}");
         }
-        assert_eq!(tongue.hear(b"{\"type\":\"welcome\xff\"}"), Heard::Malformed);
-        assert_eq!(tongue.hear(b"{\"type\":\"ping\",\"message\":\xff}"), Heard::Malformed);
+        assert_eq!(codec.parse(b"{\"type\":\"welcome\xff\"}"), ServerMessage::Malformed);
+        assert_eq!(codec.parse(b"{\"type\":\"ping\",\"message\":\xff}"), ServerMessage::Malformed);
     }
 
     #[test]
     fn digits_that_stand_for_no_number_are_never_learnt() {
         let text = |written: &str, elsewhere: &str| {
-            let tongue = tongue(false);
-            let escaped = tongue.payload(1).to_string().replace('-', r"\u002d");
-            let delivery = delivery(&tongue, 1, "broadcast");
-            let delivery = delivery.replace(&tongue.payload(1).to_string(), &escaped);
+            let codec = codec(false);
+            let escaped = codec.payload(1).to_string().replace('-', r"\u002d");
+            let delivery = delivery(&codec, 1, "broadcast");
+            let delivery = delivery.replace(&codec.payload(1).to_string(), &escaped);
             delivery.replace("}}", &format!(r#"}},"{written}":"carat-00000007-{elsewhere}"}}"#))
         };
         // The payload's own mark is escaped, so the only one in sight is somebody else's.
-        let mut experienced = tongue(false);
+        let mut experienced = codec(false);
         for elsewhere in ["", "0000000000000001", "0000000000000002"] {
             for written in ["a", "b", "b"] {
                 let text = text(written, elsewhere);
-                assert_eq!(experienced.hear(text.as_bytes()), Heard::Broadcast(1), "{text}");
+                assert_eq!(
+                    experienced.parse(text.as_bytes()),
+                    ServerMessage::Broadcast(1),
+                    "{text}"
+                );
             }
         }
     }
 
     #[test]
     fn another_runs_broadcast_is_not_ours() {
-        let other = Tongue::new(&CableTable::default().load("ws://h").unwrap(), 8);
+        let other = CableCodec::new(&CableTable::default().load("ws://h").unwrap(), 8);
         let text = delivery(&other, 1, "broadcast");
-        assert_eq!(tongue(false).hear(text.as_bytes()), Heard::Other);
+        assert_eq!(codec(false).parse(text.as_bytes()), ServerMessage::Other);
     }
 }

@@ -1,10 +1,10 @@
 //! One connection to a server, with or without TLS.
 
-use crate::core::load::Options;
+use crate::core::load::ConnectionOptions;
 use crate::load::error::LoadError;
 use crate::load::net::{self, Receipt};
 use crate::load::target::Target;
-use crate::load::tls::{Session, Tls};
+use crate::load::tls::{Tls, TlsSession};
 use std::io;
 use std::net::Ipv4Addr;
 use std::os::fd::{AsFd, OwnedFd};
@@ -21,7 +21,7 @@ impl Dialer {
     ///
     /// # Errors
     /// Where TLS is asked for and cannot be set up.
-    pub(crate) fn new(target: Target, options: &Options) -> Result<Self, LoadError> {
+    pub(crate) fn new(target: Target, options: &ConnectionOptions) -> Result<Self, LoadError> {
         let tls = target.tls_name.as_deref().map(|name| Tls::new(name, options)).transpose()?;
         Ok(Self { target, tls })
     }
@@ -32,21 +32,21 @@ impl Dialer {
     }
 
     /// Begins a connection, from a source address where one is given.
-    pub(crate) fn dial(&self, source: Option<Ipv4Addr>) -> io::Result<Wire> {
+    pub(crate) fn dial(&self, source: Option<Ipv4Addr>) -> io::Result<Stream> {
         let tls = self.tls.as_ref().map(Tls::session).transpose()?.map(Box::new);
-        Ok(Wire { socket: net::open(&self.target.address, source)?, tls })
+        Ok(Stream { socket: net::open(&self.target.address, source)?, tls })
     }
 }
 
 /// A connection, begun or made.
 #[derive(Debug)]
-pub(crate) struct Wire {
+pub(crate) struct Stream {
     socket: OwnedFd,
     /// In a box, because most connections have none.
-    tls: Option<Box<Session>>,
+    tls: Option<Box<TlsSession>>,
 }
 
-impl Wire {
+impl Stream {
     /// The socket, to watch it.
     pub(crate) fn socket(&self) -> &OwnedFd {
         &self.socket

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// How far a load is; cheap to make and to send.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
-pub struct Progress {
+pub struct LoadProgress {
     /// Responses or broadcasts done.
     pub done: u64,
     /// Responses or broadcasts planned; `None` for a load by time.
@@ -28,7 +28,7 @@ pub struct Progress {
     pub lag_us: u64,
 }
 
-impl Progress {
+impl LoadProgress {
     /// Share that is done, by count or by time; `None` where neither was planned.
     pub fn share(&self) -> Option<f64> {
         let by_count = self.planned.map(|planned| self.done as f64 / planned.max(1) as f64);
@@ -39,7 +39,7 @@ impl Progress {
 
 /// The figures of one thread.
 #[derive(Debug, Default)]
-pub(crate) struct Board {
+pub(crate) struct ProgressCounters {
     pub(crate) done: AtomicU64,
     pub(crate) messages: AtomicU64,
     pub(crate) errors: AtomicU64,
@@ -50,7 +50,7 @@ pub(crate) struct Board {
     pub(crate) begun_ms: AtomicU64,
 }
 
-impl Board {
+impl ProgressCounters {
     /// Replaces a figure.
     pub(crate) fn put(figure: &AtomicU64, value: u64) {
         figure.store(value, Ordering::Relaxed);

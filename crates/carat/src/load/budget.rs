@@ -1,7 +1,7 @@
 //! What is still to be sent, and when.
 
 use crate::core::load::Arrivals;
-use crate::load::clock::{Moment, nanos_of};
+use crate::load::clock::{MonotonicTime, nanos_of};
 use crate::load::schedule::Schedule;
 
 /// The part of a whole that one of so many threads has; the parts add up.
@@ -12,7 +12,7 @@ pub(crate) fn part(whole: u64, index: u32, threads: u32) -> u64 {
 
 /// How a load is spread over one thread.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Plan {
+pub(crate) struct SendPlan {
     /// Sends in all; `None` where time decides.
     pub(crate) count: Option<u64>,
     /// Seconds after which nothing more is sent.
@@ -25,21 +25,21 @@ pub(crate) struct Plan {
 
 /// The sends that are left.
 #[derive(Debug)]
-pub(crate) struct Supply {
+pub(crate) struct RequestBudget {
     left: Option<u64>,
-    until: Option<Moment>,
+    until: Option<MonotonicTime>,
     schedule: Option<Schedule>,
     handed: u64,
 }
 
-impl Supply {
+impl RequestBudget {
     /// Nothing to send, ever.
     pub(crate) fn none() -> Self {
         Self { left: Some(0), until: None, schedule: None, handed: 0 }
     }
 
     /// The sends of a plan that begins now.
-    pub(crate) fn begin(plan: &Plan, now: Moment) -> Self {
+    pub(crate) fn begin(plan: &SendPlan, now: MonotonicTime) -> Self {
         Self {
             left: plan.count,
             until: plan.seconds.map(|seconds| now.after(nanos_of(seconds))),
@@ -56,7 +56,7 @@ impl Supply {
     }
 
     /// Takes the next send: the moment it is meant for, where one is due.
-    pub(crate) fn next(&mut self, now: Moment) -> Option<Moment> {
+    pub(crate) fn next(&mut self, now: MonotonicTime) -> Option<MonotonicTime> {
         if self.is_over(now) {
             return None;
         }
@@ -75,14 +75,14 @@ impl Supply {
     }
 
     /// When the next send is due; `None` in a closed load or after the last.
-    pub(crate) fn due(&self, now: Moment) -> Option<Moment> {
+    pub(crate) fn due(&self, now: MonotonicTime) -> Option<MonotonicTime> {
         if self.is_over(now) { None } else { self.schedule.as_ref().map(Schedule::due) }
     }
 
     /// Whether nothing is left to send.
     ///
     /// An open load ends by the moments that were meant, so that a late generator still sends them all.
-    pub(crate) fn is_over(&self, now: Moment) -> bool {
+    pub(crate) fn is_over(&self, now: MonotonicTime) -> bool {
         let at = self.schedule.as_ref().map_or(now, Schedule::due);
         self.left == Some(0) || self.until.is_some_and(|until| at >= until)
     }
@@ -97,28 +97,33 @@ impl Supply {
 mod tests {
     use super::*;
 
-    fn plan() -> Plan {
-        Plan { count: None, seconds: None, open: None, seed: 1 }
+    fn plan() -> SendPlan {
+        SendPlan { count: None, seconds: None, open: None, seed: 1 }
     }
 
     #[test]
     fn a_closed_load_hands_out_until_its_count_or_its_time_is_over() {
-        let mut supply = Supply::begin(&Plan { count: Some(2), ..plan() }, Moment(0));
+        let mut budget =
+            RequestBudget::begin(&SendPlan { count: Some(2), ..plan() }, MonotonicTime(0));
         assert_eq!(
-            [5, 6, 7].map(|at| supply.next(Moment(at)).map(|m| m.0)),
+            [5, 6, 7].map(|at| budget.next(MonotonicTime(at)).map(|m| m.0)),
             [Some(5), Some(6), None]
         );
-        let mut supply = Supply::begin(&Plan { seconds: Some(1e-9), ..plan() }, Moment(5));
-        assert_eq!([5, 6].map(|at| supply.next(Moment(at)).is_some()), [true, false]);
+        let mut budget =
+            RequestBudget::begin(&SendPlan { seconds: Some(1e-9), ..plan() }, MonotonicTime(5));
+        assert_eq!([5, 6].map(|at| budget.next(MonotonicTime(at)).is_some()), [true, false]);
     }
 
     #[test]
     fn a_late_generator_still_sends_everything_that_was_due() {
         let open = Some((1e9, Arrivals::Fixed));
-        let mut supply = Supply::begin(&Plan { seconds: Some(3e-9), open, ..plan() }, Moment(0));
-        let late = Moment(1_000);
-        let sent: Vec<u64> = std::iter::from_fn(|| supply.next(late)).map(|m| m.0).collect();
+        let mut budget = RequestBudget::begin(
+            &SendPlan { seconds: Some(3e-9), open, ..plan() },
+            MonotonicTime(0),
+        );
+        let late = MonotonicTime(1_000);
+        let sent: Vec<u64> = std::iter::from_fn(|| budget.next(late)).map(|m| m.0).collect();
         assert_eq!(sent, [0, 1, 2]);
-        assert!(supply.is_over(late));
+        assert!(budget.is_over(late));
     }
 }

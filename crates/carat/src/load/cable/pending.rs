@@ -4,8 +4,8 @@
 //! missing one and a second one can never make up for each other, as they do where only totals are counted.
 
 use crate::core::load::BroadcastRow;
-use crate::load::clock::Moment;
-use crate::load::durations::Durations;
+use crate::load::clock::MonotonicTime;
+use crate::load::histogram::DurationHistogram;
 use std::collections::VecDeque;
 
 /// Broadcasts of a step that are kept in full; beyond, the oldest that are done leave only their row.
@@ -13,24 +13,24 @@ const KEPT: usize = 4096;
 
 /// One broadcast, as far as it concerns this thread's connections.
 #[derive(Debug)]
-struct Flight {
+struct PendingBroadcast {
     number: u64,
     /// None where another thread's connection sent it.
     sender: Option<u32>,
-    intended: Moment,
-    sent: Moment,
+    intended: MonotonicTime,
+    sent: MonotonicTime,
     /// Who still has to receive it; empty once nobody has.
     due: Vec<u64>,
     left: u32,
     row: BroadcastRow,
     ack_due: bool,
-    last: Moment,
+    last: MonotonicTime,
     done: bool,
 }
 
 /// What a delivery did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Effect {
+pub(crate) enum DeliveryEffect {
     /// Counted.
     Counted,
     /// The broadcast is done with it.
@@ -45,29 +45,29 @@ pub(crate) enum Effect {
 
 /// The broadcasts of a step.
 #[derive(Debug, Default)]
-pub(crate) struct Flights {
+pub(crate) struct PendingBroadcasts {
     ready: Vec<u64>,
     ready_count: u32,
-    flights: VecDeque<Flight>,
+    pending: VecDeque<PendingBroadcast>,
     first: u64,
     next: u64,
     open: u32,
     rows: Vec<BroadcastRow>,
-    pub(crate) times: FlightTimes,
+    pub(crate) times: BroadcastTimes,
     /// Deliveries that a lost connection can no longer receive.
     pub(crate) lost: u64,
 }
 
 /// The distributions of a step.
 #[derive(Debug, Default, Clone)]
-pub(crate) struct FlightTimes {
-    pub(crate) complete: Durations,
-    pub(crate) delivery: Durations,
-    pub(crate) own: Durations,
-    pub(crate) ack: Durations,
+pub(crate) struct BroadcastTimes {
+    pub(crate) complete: DurationHistogram,
+    pub(crate) delivery: DurationHistogram,
+    pub(crate) own: DurationHistogram,
+    pub(crate) ack: DurationHistogram,
 }
 
-impl Flights {
+impl PendingBroadcasts {
     /// Notes that a connection is subscribed and says the number of the first broadcast that it will receive.
     pub(crate) fn join(&mut self, place: u32) -> u64 {
         let (word, bit) = bit_of(place);
@@ -90,14 +90,14 @@ impl Flights {
         }
         self.ready_count -= 1;
         let mut done = Vec::new();
-        for flight in self.flights.iter_mut().filter(|flight| !flight.done) {
-            if flight.due.get(word).is_some_and(|due| due & bit != 0) {
-                flight.due[word] &= !bit;
-                flight.left -= 1;
+        for broadcast in self.pending.iter_mut().filter(|broadcast| !broadcast.done) {
+            if broadcast.due.get(word).is_some_and(|due| due & bit != 0) {
+                broadcast.due[word] &= !bit;
+                broadcast.left -= 1;
                 self.lost += 1;
             }
-            flight.ack_due &= flight.sender != Some(place);
-            done.extend(flight.settle(&mut self.times).then_some(flight.number));
+            broadcast.ack_due &= broadcast.sender != Some(place);
+            done.extend(broadcast.settle(&mut self.times).then_some(broadcast.number));
         }
         self.open -= done.len() as u32;
         done
@@ -139,12 +139,14 @@ impl Flights {
     pub(crate) fn send(
         &mut self,
         sender: Option<u32>,
-        intended: Moment,
-        sent: Moment,
+        intended: MonotonicTime,
+        sent: MonotonicTime,
         ack_due: bool,
     ) -> bool {
-        if self.flights.len() == KEPT && self.flights.front().is_some_and(|flight| flight.done) {
-            self.rows.extend(self.flights.pop_front().map(|flight| flight.row));
+        if self.pending.len() == KEPT
+            && self.pending.front().is_some_and(|broadcast| broadcast.done)
+        {
+            self.rows.extend(self.pending.pop_front().map(|broadcast| broadcast.row));
             self.first += 1;
         }
         let row = BroadcastRow {
@@ -155,7 +157,7 @@ impl Flights {
             expected: self.ready_count,
             ..BroadcastRow::default()
         };
-        self.flights.push_back(Flight {
+        self.pending.push_back(PendingBroadcast {
             number: self.next,
             sender,
             intended,
@@ -164,12 +166,12 @@ impl Flights {
             left: self.ready_count,
             row,
             ack_due,
-            last: Moment(0),
+            last: MonotonicTime(0),
             done: false,
         });
         self.next += 1;
         self.open += 1;
-        matches!(self.settle(self.next - 1), Effect::Done)
+        matches!(self.settle(self.next - 1), DeliveryEffect::Done)
     }
 
     /// Notes a delivery to a connection that subscribed before broadcast `joined`.
@@ -178,66 +180,72 @@ impl Flights {
         number: u64,
         place: u32,
         joined: u64,
-        arrived: Moment,
-    ) -> Effect {
+        arrived: MonotonicTime,
+    ) -> DeliveryEffect {
         if number < joined {
-            return Effect::Early;
+            return DeliveryEffect::Early;
         }
-        let Some(flight) = find(&mut self.flights, self.first, number) else {
-            return Effect::Late;
+        let Some(broadcast) = find(&mut self.pending, self.first, number) else {
+            return DeliveryEffect::Late;
         };
         let (word, bit) = bit_of(place);
-        if flight.due.get(word).is_none_or(|due| due & bit == 0) {
-            flight.row.duplicate += 1;
-            return Effect::Surplus;
+        if broadcast.due.get(word).is_none_or(|due| due & bit == 0) {
+            broadcast.row.duplicate += 1;
+            return DeliveryEffect::Surplus;
         }
-        flight.due[word] &= !bit;
-        flight.left -= 1;
-        flight.row.received += 1;
-        let after = arrived.since(flight.intended);
+        broadcast.due[word] &= !bit;
+        broadcast.left -= 1;
+        broadcast.row.received += 1;
+        let after = arrived.since(broadcast.intended);
         self.times.delivery.record(after);
-        flight.last = flight.last.max(arrived);
-        let first = flight.row.first_us.get_or_insert(u64::MAX);
+        broadcast.last = broadcast.last.max(arrived);
+        let first = broadcast.row.first_us.get_or_insert(u64::MAX);
         *first = (*first).min(after / 1_000);
-        if flight.sender == Some(place) {
-            flight.row.own_us = Some(after / 1_000);
+        if broadcast.sender == Some(place) {
+            broadcast.row.own_us = Some(after / 1_000);
             self.times.own.record(after);
         }
         self.settle(number)
     }
 
     /// Notes the sender's own result.
-    pub(crate) fn acknowledge(&mut self, number: u64, place: u32, arrived: Moment) -> Effect {
-        let Some(flight) = find(&mut self.flights, self.first, number) else {
-            return Effect::Late;
+    pub(crate) fn acknowledge(
+        &mut self,
+        number: u64,
+        place: u32,
+        arrived: MonotonicTime,
+    ) -> DeliveryEffect {
+        let Some(broadcast) = find(&mut self.pending, self.first, number) else {
+            return DeliveryEffect::Late;
         };
-        if flight.sender != Some(place) || flight.row.ack_us.is_some() {
-            return Effect::Surplus;
+        if broadcast.sender != Some(place) || broadcast.row.ack_us.is_some() {
+            return DeliveryEffect::Surplus;
         }
-        let after = arrived.since(flight.intended);
-        flight.row.ack_us = Some(after / 1_000);
-        flight.ack_due = false;
+        let after = arrived.since(broadcast.intended);
+        broadcast.row.ack_us = Some(after / 1_000);
+        broadcast.ack_due = false;
         self.times.ack.record(after);
         self.settle(number)
     }
 
-    fn settle(&mut self, number: u64) -> Effect {
-        let Some(flight) = find(&mut self.flights, self.first, number) else {
-            return Effect::Late;
+    fn settle(&mut self, number: u64) -> DeliveryEffect {
+        let Some(broadcast) = find(&mut self.pending, self.first, number) else {
+            return DeliveryEffect::Late;
         };
-        if flight.settle(&mut self.times) {
+        if broadcast.settle(&mut self.times) {
             self.open -= 1;
-            return Effect::Done;
+            return DeliveryEffect::Done;
         }
-        Effect::Counted
+        DeliveryEffect::Counted
     }
 
     /// Gives up the broadcasts that were sent before `before` and says which.
-    pub(crate) fn give_up(&mut self, before: Moment) -> Vec<u64> {
-        let late = self.flights.iter_mut().filter(|flight| !flight.done && flight.sent < before);
-        let given_up = late.map(|flight| {
-            flight.done = true;
-            flight.number
+    pub(crate) fn give_up(&mut self, before: MonotonicTime) -> Vec<u64> {
+        let late =
+            self.pending.iter_mut().filter(|broadcast| !broadcast.done && broadcast.sent < before);
+        let given_up = late.map(|broadcast| {
+            broadcast.done = true;
+            broadcast.number
         });
         let given_up: Vec<u64> = given_up.collect();
         self.open -= given_up.len() as u32;
@@ -245,18 +253,18 @@ impl Flights {
     }
 
     /// Ends the step: its rows, and its distributions.
-    pub(crate) fn finish(&mut self) -> (Vec<BroadcastRow>, FlightTimes) {
+    pub(crate) fn finish(&mut self) -> (Vec<BroadcastRow>, BroadcastTimes) {
         let mut rows = std::mem::take(&mut self.rows);
-        rows.extend(self.flights.drain(..).map(|flight| flight.row));
+        rows.extend(self.pending.drain(..).map(|broadcast| broadcast.row));
         self.first = self.next;
         self.open = 0;
         (rows, std::mem::take(&mut self.times))
     }
 }
 
-impl Flight {
+impl PendingBroadcast {
     /// Whether it has just become done.
-    fn settle(&mut self, times: &mut FlightTimes) -> bool {
+    fn settle(&mut self, times: &mut BroadcastTimes) -> bool {
         if self.done {
             return false;
         }
@@ -276,10 +284,14 @@ impl Flight {
     }
 }
 
-fn find(flights: &mut VecDeque<Flight>, first: u64, number: u64) -> Option<&mut Flight> {
-    let flight = flights.get_mut(usize::try_from(number.checked_sub(first)?).ok()?)?;
-    debug_assert_eq!(flight.number, number);
-    Some(flight)
+fn find(
+    pending: &mut VecDeque<PendingBroadcast>,
+    first: u64,
+    number: u64,
+) -> Option<&mut PendingBroadcast> {
+    let broadcast = pending.get_mut(usize::try_from(number.checked_sub(first)?).ok()?)?;
+    debug_assert_eq!(broadcast.number, number);
+    Some(broadcast)
 }
 
 fn bit_of(place: u32) -> (usize, u64) {
@@ -290,28 +302,28 @@ fn bit_of(place: u32) -> (usize, u64) {
 mod tests {
     use super::*;
 
-    fn flights(clients: u32, ack: bool) -> Flights {
-        let mut flights = Flights::default();
+    fn pending(clients: u32, ack: bool) -> PendingBroadcasts {
+        let mut pending = PendingBroadcasts::default();
         for place in 0..clients {
-            flights.join(place);
+            pending.join(place);
         }
-        flights.send(Some(1), Moment(1_000_000), Moment(2_000_000), ack);
-        flights
+        pending.send(Some(1), MonotonicTime(1_000_000), MonotonicTime(2_000_000), ack);
+        pending
     }
 
-    fn at(millis: u64) -> Moment {
-        Moment(millis * 1_000_000)
+    fn at(millis: u64) -> MonotonicTime {
+        MonotonicTime(millis * 1_000_000)
     }
 
     #[test]
     fn a_broadcast_is_done_when_everybody_has_it_and_its_sender_the_result() {
-        let mut flights = flights(3, true);
-        assert_eq!(flights.deliver(0, 0, 0, at(5)), Effect::Counted);
-        assert_eq!(flights.deliver(0, 1, 0, at(7)), Effect::Counted);
-        assert_eq!(flights.deliver(0, 2, 0, at(6)), Effect::Counted);
-        assert_eq!(flights.acknowledge(0, 1, at(8)), Effect::Done);
-        assert_eq!(flights.open(), 0);
-        let (rows, times) = flights.finish();
+        let mut pending = pending(3, true);
+        assert_eq!(pending.deliver(0, 0, 0, at(5)), DeliveryEffect::Counted);
+        assert_eq!(pending.deliver(0, 1, 0, at(7)), DeliveryEffect::Counted);
+        assert_eq!(pending.deliver(0, 2, 0, at(6)), DeliveryEffect::Counted);
+        assert_eq!(pending.acknowledge(0, 1, at(8)), DeliveryEffect::Done);
+        assert_eq!(pending.open(), 0);
+        let (rows, times) = pending.finish();
         let row = rows[0];
         assert_eq!((row.sent_us, row.first_us, row.own_us), (1_000, Some(4_000), Some(6_000)));
         assert_eq!((row.ack_us, row.complete_us), (Some(7_000), Some(6_000)));
@@ -320,64 +332,64 @@ mod tests {
 
     #[test]
     fn a_duplicate_never_hides_a_missing_delivery() {
-        let mut flights = flights(3, false);
-        flights.deliver(0, 0, 0, at(5));
-        assert_eq!(flights.deliver(0, 0, 0, at(6)), Effect::Surplus);
-        flights.deliver(0, 1, 0, at(6));
-        assert_eq!(flights.open(), 1);
-        assert_eq!(flights.give_up(at(100)), [0]);
-        let row = flights.finish().0[0];
+        let mut pending = pending(3, false);
+        pending.deliver(0, 0, 0, at(5));
+        assert_eq!(pending.deliver(0, 0, 0, at(6)), DeliveryEffect::Surplus);
+        pending.deliver(0, 1, 0, at(6));
+        assert_eq!(pending.open(), 1);
+        assert_eq!(pending.give_up(at(100)), [0]);
+        let row = pending.finish().0[0];
         assert_eq!((row.expected, row.received, row.duplicate), (3, 2, 1));
         assert_eq!(row.complete_us, None);
     }
 
     #[test]
     fn a_lost_connection_holds_nothing_up() {
-        let mut flights = flights(3, true);
-        flights.deliver(0, 0, 0, at(5));
-        flights.deliver(0, 2, 0, at(5));
-        assert_eq!(flights.leave(1), [0]);
-        assert_eq!((flights.open(), flights.lost, flights.ready()), (0, 1, 2));
-        assert_eq!(flights.finish().0[0].complete_us, None);
+        let mut pending = pending(3, true);
+        pending.deliver(0, 0, 0, at(5));
+        pending.deliver(0, 2, 0, at(5));
+        assert_eq!(pending.leave(1), [0]);
+        assert_eq!((pending.open(), pending.lost, pending.ready()), (0, 1, 2));
+        assert_eq!(pending.finish().0[0].complete_us, None);
     }
 
     #[test]
     fn another_threads_broadcast_is_done_when_this_threads_connections_have_it() {
-        let mut flights = Flights::default();
-        assert!(flights.send(None, at(1), at(1), false), "nobody here waits for it");
-        flights.join(0);
-        assert!(!flights.send(None, at(1), at(1), false));
-        assert_eq!(flights.acknowledge(1, 0, at(2)), Effect::Surplus);
-        assert_eq!(flights.deliver(1, 0, 1, at(3)), Effect::Done);
-        assert_eq!((flights.finish().1.own.count(), flights.open()), (0, 0));
+        let mut pending = PendingBroadcasts::default();
+        assert!(pending.send(None, at(1), at(1), false), "nobody here waits for it");
+        pending.join(0);
+        assert!(!pending.send(None, at(1), at(1), false));
+        assert_eq!(pending.acknowledge(1, 0, at(2)), DeliveryEffect::Surplus);
+        assert_eq!(pending.deliver(1, 0, 1, at(3)), DeliveryEffect::Done);
+        assert_eq!((pending.finish().1.own.count(), pending.open()), (0, 0));
     }
 
     #[test]
     fn who_joined_later_receives_nothing_that_was_due() {
-        let mut flights = flights(2, false);
-        let joined = flights.join(2);
-        assert_eq!((joined, flights.deliver(0, 2, joined, at(5))), (1, Effect::Early));
-        assert_eq!(flights.finish().0[0].duplicate, 0);
+        let mut pending = pending(2, false);
+        let joined = pending.join(2);
+        assert_eq!((joined, pending.deliver(0, 2, joined, at(5))), (1, DeliveryEffect::Early));
+        assert_eq!(pending.finish().0[0].duplicate, 0);
     }
 
     #[test]
     fn the_nth_subscribed_connection_is_found_across_gaps() {
-        let mut flights = Flights::default();
+        let mut pending = PendingBroadcasts::default();
         for place in [3, 64, 70, 200] {
-            flights.join(place);
+            pending.join(place);
         }
-        let found: Vec<_> = (0..5).map(|nth| flights.nth_ready(nth)).collect();
+        let found: Vec<_> = (0..5).map(|nth| pending.nth_ready(nth)).collect();
         assert_eq!(found, [Some(3), Some(64), Some(70), Some(200), None]);
     }
 
     #[test]
     fn a_long_step_keeps_a_bounded_number_of_broadcasts() {
-        let mut flights = flights(1, false);
+        let mut pending = pending(1, false);
         for number in 0..10_000 {
-            assert_eq!(flights.deliver(number, 0, 0, at(5)), Effect::Done);
-            flights.send(Some(0), at(5), at(5), false);
+            assert_eq!(pending.deliver(number, 0, 0, at(5)), DeliveryEffect::Done);
+            pending.send(Some(0), at(5), at(5), false);
         }
-        assert!(flights.flights.len() <= KEPT);
-        assert_eq!(flights.finish().0.len(), 10_001);
+        assert!(pending.pending.len() <= KEPT);
+        assert_eq!(pending.finish().0.len(), 10_001);
     }
 }
