@@ -3,17 +3,10 @@
 use crate::analysis::judge::estimate;
 use crate::analysis::pairs::{Blocks, Pairs};
 use crate::analysis::question::{Question, family};
-use crate::core::load::Times;
+use crate::core::metric::{self, Metric};
 use crate::core::{Curve, Estimate, Outcome, StepConclusion, Trial, Verdict};
 use carat_stats::curve::CurveDesign;
 use carat_stats::family::Judged;
-
-/// Takes one figure out of a distribution.
-type Pick = fn(&Times) -> f64;
-
-/// Metrics that are followed over the steps, and where a step has them.
-const FOLLOWED: [(&str, Pick); 2] =
-    [("broadcast.complete.p50", |times| times.p50), ("broadcast.complete.p95", |times| times.p95)];
 
 /// Baseline and variant at every step of one block.
 type Block = Vec<(f64, f64)>;
@@ -26,25 +19,35 @@ pub fn curves(question: &Question, trials: &[Trial]) -> Vec<Curve> {
         return Vec::new();
     }
     let design = CurveDesign::new(question.alpha, clients.len(), question.max_blocks);
-    let judge = |variant: &String| {
-        let one = |(metric, pick): (&str, Pick)| {
-            let values = |trial: &Trial| at_steps(trial, pick, clients.len());
-            let baseline = question.baseline().unwrap_or_default();
-            let pairs: Vec<Option<Block>> = blocks.each(|block| {
-                let of = |name: &str| block.get(name).and_then(|trial| values(trial));
-                Some(of(baseline)?.into_iter().zip(of(variant)?).collect())
-            });
-            judged(&design, (variant, metric), &clients, &pairs, margin(question, metric))
-        };
-        FOLLOWED.map(one)
-    };
-    question.compared().iter().flat_map(judge).collect()
+    let mut curves = Vec::new();
+    for variant in question.compared() {
+        for (each, mean) in metric::over_steps() {
+            let pairs = pairs_at_steps(question, &blocks, variant, each, clients.len());
+            let margin = margin(question, each, mean);
+            curves.push(judged(&design, (variant, each.id), &clients, &pairs, margin));
+        }
+    }
+    curves
 }
 
-/// A guard on the metric or on its mean says how much matters; else the question's margin does.
-fn margin(question: &Question, metric: &str) -> f64 {
-    let of_steps = format!("{metric}.steps");
-    let guard = question.guards.iter().find(|(name, _)| name == metric || *name == of_steps);
+fn pairs_at_steps(
+    question: &Question,
+    blocks: &Blocks<'_>,
+    variant: &str,
+    metric: &Metric,
+    steps: usize,
+) -> Vec<Option<Block>> {
+    let baseline = question.baseline().unwrap_or_default();
+    blocks.each(|block| {
+        let baseline = at_steps(block.get(baseline)?, metric, steps)?;
+        let variant = at_steps(block.get(variant)?, metric, steps)?;
+        Some(baseline.into_iter().zip(variant).collect())
+    })
+}
+
+/// A guard on the metric or on its mean over the steps says how much matters; without one the question's margin does.
+fn margin(question: &Question, each: &Metric, mean: &Metric) -> f64 {
+    let guard = question.guards.iter().find(|(name, _)| name == each.id || name == mean.id);
     guard.map_or(question.margin, |(_, limit)| *limit)
 }
 
@@ -61,10 +64,9 @@ fn clients(blocks: &Blocks<'_>) -> Vec<u32> {
 }
 
 /// The figure at every step; `None` where one of them lacks it.
-fn at_steps(trial: &Trial, pick: Pick, steps: usize) -> Option<Vec<f64>> {
+fn at_steps(trial: &Trial, metric: &Metric, steps: usize) -> Option<Vec<f64>> {
     let load = trial.load.as_ref().filter(|_| trial.outcome == Outcome::Ok)?;
-    let values: Option<Vec<f64>> =
-        load.steps.iter().map(|step| step.times.get("complete").map(pick)).collect();
+    let values: Option<Vec<f64>> = load.steps.iter().map(|step| metric.at_step(step)).collect();
     values.filter(|values| values.len() == steps && values.iter().all(|&value| value > 0.0))
 }
 
@@ -115,7 +117,7 @@ mod tests {
     use super::*;
     use crate::analysis::pairs::tests::trial;
     use crate::core::LoadReport;
-    use crate::core::load::StepReport;
+    use crate::core::load::{StepReport, Times};
     use carat_stats::simulate::Source;
 
     /// Four steps of 100 connections each; the variant is slower by a fifth from the third on.

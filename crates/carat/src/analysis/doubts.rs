@@ -5,8 +5,8 @@ use crate::analysis::pairs::{Blocks, Dropped, Pairs};
 use crate::analysis::question::Question;
 use crate::analysis::warning::Warning;
 use crate::core::memory::followed;
-use crate::core::metric::requests_needed;
-use crate::core::{Conclusion, Outcome, Role, Trial};
+use crate::core::metric::{self, METRICS};
+use crate::core::{Conclusion, Outcome, Role, Trial, Unit};
 use carat_stats::budget::median;
 use carat_stats::{diagnose, summary};
 
@@ -14,10 +14,6 @@ use carat_stats::{diagnose, summary};
 const FAILURES_DIFFER: f64 = 0.05;
 /// Fewest samples within the load from which a late rise can be told.
 const ENOUGH_SAMPLES: usize = 16;
-/// Percentiles that few requests carry badly, or not at all.
-const PERCENTILES: [&str; 3] = ["latency.p99.9", "latency.p99", "latency.p95"];
-/// Below so many requests a trial a p95 is doubtful.
-const FOR_P95: u64 = 200;
 
 /// Everything to warn of.
 pub(crate) struct Doubts<'a> {
@@ -71,7 +67,7 @@ impl Doubts<'_> {
     /// Trials whose memory still rises when the load ends compare how far they came, not what they
     /// need.
     fn of_runs(&self) -> Vec<Warning> {
-        if !self.question.primary.starts_with("memory.") {
+        if metric::find(&self.question.primary).is_none_or(|primary| primary.unit != Unit::Bytes) {
             return Vec::new();
         }
         let warning = |variant: &String| {
@@ -150,13 +146,14 @@ impl Doubts<'_> {
         let completed = self.blocks.trials().filter(|trial| trial.outcome == Outcome::Ok);
         let fewest = completed.filter_map(|trial| trial.load.as_ref()).map(|l| l.completed).min();
         let Some(requests) = fewest else { return Vec::new() };
-        PERCENTILES
-            .into_iter()
-            .map(|metric| (metric, requests_needed(metric).max(FOR_P95)))
-            .filter(|&(metric, needed)| asked.contains(&metric) && requests < needed)
-            .map(|(metric, needed)| {
-                let metric = metric.to_owned();
-                Warning::FewRequests { metric, requests, needed }
+        METRICS
+            .iter()
+            .rev()
+            .filter(|metric| asked.contains(&metric.id) && requests < metric.enough)
+            .map(|metric| Warning::FewRequests {
+                metric: metric.id.to_owned(),
+                requests,
+                needed: metric.enough,
             })
             .collect()
     }

@@ -143,7 +143,7 @@ impl Judge {
                 || self.question.guards.iter().any(|(guard, _)| guard == name)
         };
         let mut conclusions = Vec::new();
-        for metric in METRICS.iter().map(|info| info.name).filter(|name| !asked(name)) {
+        for metric in METRICS.iter().map(|metric| metric.id).filter(|name| !asked(name)) {
             for variant in self.question.compared() {
                 let pairs = self.pairs(blocks, variant, metric);
                 if pairs.known().is_empty() {

@@ -10,7 +10,6 @@ mod doubts;
 pub mod forecast;
 pub mod growth;
 pub mod judge;
-pub mod noun;
 pub mod outcomes;
 pub mod pairs;
 pub mod question;

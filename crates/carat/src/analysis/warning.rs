@@ -1,7 +1,6 @@
 //! What a reader should know before trusting a judgement.
 
-use crate::analysis::noun::noun;
-use crate::core::metric::requests_needed;
+use crate::core::metric::{self, phrase};
 use std::fmt;
 
 /// Something that weakens a judgement; its text ends with what to do.
@@ -124,7 +123,7 @@ impl fmt::Display for Warning {
                 f,
                 "{variant}: {} falls into two groups, {:.0} % of the trials lie {} above the rest; \
                  look at the single trials, a difference may be one of shares and not of sizes",
-                noun(metric),
+                phrase(metric),
                 100.0 * upper,
                 percent(*gap)
             ),
@@ -141,14 +140,14 @@ impl Warning {
                 "{variant}: the typical trial differs by {} in {}, the average by {}; some trials \
                  are of another kind, look at the largest ones",
                 signed(*typical),
-                noun(metric),
+                phrase(metric),
                 signed(*mean)
             ),
             Self::Drift { metric, change } => write!(
                 f,
                 "the baseline's {} drifted by {} while the experiment ran; differences within \
                  blocks are safe, do not compare its absolute figures with other experiments",
-                noun(metric),
+                phrase(metric),
                 signed(*change)
             ),
             Self::NeighboursAgree { variant, metric, correlation } => write!(
@@ -156,22 +155,22 @@ impl Warning {
                 "{variant}: differences in {} of neighbouring blocks agree (correlation \
                  {correlation:.2}), so intervals may be too narrow; let the machine cool down \
                  between trials, or repeat the experiment another day",
-                noun(metric)
+                phrase(metric)
             ),
             Self::FewRequests { metric, requests, needed }
-                if *requests < requests_needed(metric) =>
+                if metric::find(metric).is_some_and(|known| *requests < known.least) =>
             {
                 write!(
                     f,
                     "{} is unknown: {requests} requests a trial leave too few beyond it; raise \
                      `requests` to at least {needed}",
-                    noun(metric)
+                    phrase(metric)
                 )
             }
             Self::FewRequests { metric, requests, needed } => write!(
                 f,
                 "{} rests on {requests} requests a trial; raise `requests` to at least {needed}",
-                noun(metric)
+                phrase(metric)
             ),
             Self::Unmeasured { metric } => write!(
                 f,

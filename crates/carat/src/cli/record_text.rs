@@ -2,8 +2,8 @@
 
 use crate::analysis::growth::{cause, found};
 use crate::cli::recorder::Recorder;
-use crate::core::Unit;
 use crate::core::recording::{End, Recording};
+use crate::core::{Unit, metric};
 use std::fmt::Write;
 
 /// One line on the newest sample.
@@ -35,7 +35,9 @@ pub(crate) fn growth_lines(recording: &Recording) -> String {
     if let Some(report) = recording.load().and_then(|load| load.report.as_ref()) {
         let latency = |name: &str| report.metrics.get(name).map(|&value| Unit::Seconds.show(value));
         let _ = write!(text, "  load: {} requests, {} errors", report.completed, report.errors);
-        if let (Some(p50), Some(p95)) = (latency("latency.p50"), latency("latency.p95")) {
+        if let (Some(p50), Some(p95)) =
+            (latency(metric::LATENCY_P50.id), latency(metric::LATENCY_P95.id))
+        {
             let _ = write!(text, ", p50 {p50}, p95 {p95}");
         }
         text.push('\n');

@@ -1,6 +1,6 @@
 //! Writes the experiment that would prove what a ledger suggests.
 
-use crate::core::Ledger;
+use crate::core::{Ledger, metric};
 use crate::observe::Finding;
 use anyhow::{Context, bail};
 use std::collections::BTreeMap;
@@ -36,11 +36,12 @@ pub(crate) fn experiment_file(ledger: &Ledger, findings: &[Finding]) -> anyhow::
             quoted(code)
         )?;
     }
-    let primary = if ledger.processes.len() > 1 { "memory.pss.final" } else { "memory.rss.final" };
-    write!(
-        text,
-        "\n[measure]\nprimary = \"{primary}\"\nguards  = {{ \"latency.p95\" = \"+5%\" }}\n"
-    )?;
+    let primary = match ledger.processes.len() {
+        0 | 1 => metric::MEMORY_RSS_FINAL.id,
+        _ => metric::MEMORY_PSS_FINAL.id,
+    };
+    let guard = metric::LATENCY_P95.id;
+    write!(text, "\n[measure]\nprimary = \"{primary}\"\nguards  = {{ \"{guard}\" = \"+5%\" }}\n")?;
     Ok(text)
 }
 

@@ -139,7 +139,7 @@ pub struct Trials {
 impl Default for Measure {
     fn default() -> Self {
         Self {
-            primary: "memory.pss.late".into(),
+            primary: metric::MEMORY_PSS_LATE.id.into(),
             guards: BTreeMap::new(),
             sample_every: Span(std::time::Duration::from_millis(500)),
             settle: Span(std::time::Duration::from_millis(500)),
@@ -269,8 +269,7 @@ impl Experiment {
 
     /// A percentile that so few requests a trial cannot carry.
     fn few_requests(&self, name: &str) -> Option<String> {
-        let (needed, requests) =
-            (metric::requests_needed(name), self.load.http.as_ref()?.requests?);
+        let (needed, requests) = (metric::find(name)?.least, self.load.http.as_ref()?.requests?);
         (requests < needed).then(|| {
             format!(
                 "{name} needs {needed} requests a trial, and load.http has {requests}; raise `requests`, or ask for latency.p95"
@@ -328,7 +327,7 @@ pub fn unknown_metric(name: &str) -> Option<String> {
     if metric::find(name).is_some() {
         return None;
     }
-    let known = metric::METRICS.iter().map(|metric| metric.name);
+    let known = metric::METRICS.iter().map(|metric| metric.id);
     let hint = nearest(name, known).map(|near| format!("; did you mean `{near}`?"));
     Some(format!("unknown metric `{name}`{}", hint.unwrap_or_default()))
 }

@@ -1,6 +1,7 @@
 //! What one moment says about the memory of the process tree.
 
-use super::{Bytes, Ledger};
+use crate::core::ledger::Ledger;
+use crate::core::units::Bytes;
 use serde::{Deserialize, Serialize};
 
 /// One moment of the tree. Unknown is `None`, never 0.

@@ -9,6 +9,7 @@ pub mod load_table;
 pub mod memory;
 pub mod metric;
 mod nearest;
+pub mod observations;
 pub mod outcome;
 pub mod recording;
 pub mod results;
@@ -20,8 +21,9 @@ pub use ledger::Ledger;
 pub use load::{LoadFlag, LoadReport, LoadSpec, Severity};
 pub use load_table::{CableTable, HttpTable, LoadTable, RouteTable};
 pub use memory::{CgroupSample, InsideSample, MemberSample, Sample, SamplerCost};
-pub use metric::{Better, METRICS, MetricInfo, Unit};
+pub use metric::{Better, METRICS, Metric};
 pub(crate) use nearest::{did_you_mean, nearest};
+pub use observations::Observations;
 pub use outcome::Outcome;
 pub use recording::Recording;
 pub use results::{
@@ -29,4 +31,4 @@ pub use results::{
     Verdict,
 };
 pub use span::Span;
-pub use units::Bytes;
+pub use units::{Bytes, Unit};

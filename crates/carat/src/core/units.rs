@@ -63,6 +63,38 @@ impl fmt::Display for Bytes {
     }
 }
 
+/// The unit of a metric; the words are those of JSON and SQL.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Unit {
+    /// Bytes of memory.
+    Bytes,
+    /// Seconds.
+    Seconds,
+    /// Events per second.
+    PerSecond,
+    /// A share between 0 and 1.
+    Fraction,
+    /// A plain count.
+    Count,
+}
+
+impl Unit {
+    /// The value in the magnitude that reads best, with its unit.
+    pub fn show(self, value: f64) -> String {
+        match self {
+            Self::Bytes if value < 0.0 => format!("-{}", Bytes((-value) as u64)),
+            Self::Bytes => Bytes(value as u64).to_string(),
+            Self::Seconds if value.abs() < 1e-3 => format!("{:.0} µs", value * 1e6),
+            Self::Seconds if value.abs() < 1.0 => format!("{:.2} ms", value * 1e3),
+            Self::Seconds => format!("{value:.2} s"),
+            Self::PerSecond => format!("{value:.1}/s"),
+            Self::Fraction => format!("{:.2} %", value * 100.0),
+            Self::Count => format!("{value:.0}"),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -92,5 +124,20 @@ mod tests {
     #[test]
     fn a_kilobyte_of_proc_is_1024_bytes() {
         assert_eq!(Bytes::from_kib(3), Bytes(3072));
+    }
+
+    #[test]
+    fn values_are_shown_with_their_unit() {
+        for (unit, value, text) in [
+            (Unit::Bytes, -567_222.0, "-0.57 MB"),
+            (Unit::Seconds, 0.000_25, "250 µs"),
+            (Unit::Seconds, 0.0123, "12.30 ms"),
+            (Unit::Seconds, 12.0, "12.00 s"),
+            (Unit::PerSecond, 812.34, "812.3/s"),
+            (Unit::Fraction, 0.001, "0.10 %"),
+            (Unit::Count, 351.0, "351"),
+        ] {
+            assert_eq!(unit.show(value), text);
+        }
     }
 }

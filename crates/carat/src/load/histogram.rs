@@ -1,7 +1,6 @@
 //! A distribution of durations: microseconds in, seconds out.
 
 use crate::core::load::Times;
-use crate::core::metric::requests_needed;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use hdrhistogram::Histogram;
@@ -37,21 +36,6 @@ impl DurationHistogram {
     /// The longest in seconds.
     pub(crate) fn max(&self) -> Option<f64> {
         (!self.0.is_empty()).then(|| self.0.max() as f64 / 1e6)
-    }
-
-    /// The metrics `latency.*`; a percentile that so few durations cannot carry is unknown.
-    pub(crate) fn latency_metrics(&self) -> [(&'static str, Option<f64>); 5] {
-        let told = |name: &'static str, share: f64| {
-            let enough = self.count() >= requests_needed(name);
-            (name, self.quantile(share).filter(|_| enough))
-        };
-        [
-            told("latency.p50", 0.5),
-            told("latency.p95", 0.95),
-            told("latency.p99", 0.99),
-            told("latency.p99.9", 0.999),
-            ("latency.max", self.max()),
-        ]
     }
 
     /// Adds another's counts.

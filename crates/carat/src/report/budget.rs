@@ -9,7 +9,7 @@ use std::fmt;
 #[derive(Debug, Clone)]
 pub struct Budget {
     text: String,
-    metric: &'static metric::MetricInfo,
+    metric: &'static metric::Metric,
     below: bool,
     inclusive: bool,
     limit: Limit,
@@ -107,12 +107,12 @@ impl Budget {
         let metric = metric::find(name).ok_or_else(|| BudgetError::UnknownMetric {
             text: text.to_owned(),
             name: name.to_owned(),
-            hint: did_you_mean(name, metric::METRICS.iter().map(|known| known.name)),
+            hint: did_you_mean(name, metric::METRICS.iter().map(|known| known.id)),
         })?;
         let limit = parse_limit(limit, metric.unit).ok_or_else(|| BudgetError::Limit {
             text: text.to_owned(),
             limit: limit.to_owned(),
-            metric: metric.name,
+            metric: metric.id,
             example: example(metric.unit),
         })?;
         let below = rest.starts_with('<');
@@ -138,9 +138,9 @@ impl Budget {
 
     /// By the whole interval: kept where all of it is within the limit, broken where none is.
     fn judge_change(&self, results: &Results, variant: &str, limit: f64) -> (Kept, String) {
-        let found = facts::conclusion(results, variant, self.metric.name);
+        let found = facts::conclusion(results, variant, self.metric.id);
         let Some(estimate) = found.and_then(|conclusion| conclusion.estimate) else {
-            return (Kept::Unproven, format!("{} has no interval yet", self.metric.name));
+            return (Kept::Unproven, format!("{} has no interval yet", self.metric.id));
         };
         let (low, high) = estimate.ratio_interval;
         let kept = match (self.allows(low, limit), self.allows(high, limit)) {
@@ -148,13 +148,13 @@ impl Budget {
             (false, false) => Kept::Broken,
             _ => Kept::Unproven,
         };
-        (kept, wording::estimate(self.metric.name, &estimate))
+        (kept, wording::estimate(self.metric.id, &estimate))
     }
 
     /// By the median over the trials that count.
     fn judge_value(&self, results: &Results, variant: &str, limit: f64) -> (Kept, String) {
-        let Some(spread) = facts::variant_spread(results, variant, self.metric.name) else {
-            return (Kept::Unproven, format!("no trial that counts has {}", self.metric.name));
+        let Some(spread) = facts::variant_spread(results, variant, self.metric.id) else {
+            return (Kept::Unproven, format!("no trial that counts has {}", self.metric.id));
         };
         let kept = if self.allows(spread.median, limit) { Kept::Yes } else { Kept::Broken };
         let trials =

@@ -92,7 +92,7 @@ pub(crate) fn guards<'a>(
 pub(crate) fn metrics(results: &Results) -> Vec<String> {
     let mut names = vec![results.header.primary.clone()];
     let guards = results.conclusions.iter().filter(|c| matches!(c.role, Role::Guard { .. }));
-    let listed = metric::METRICS.iter().map(|known| known.name);
+    let listed = metric::METRICS.iter().map(|known| known.id);
     let present: std::collections::BTreeSet<&str> =
         results.trials.iter().flat_map(|trial| trial.metrics.keys().map(String::as_str)).collect();
     let rest = listed.filter(|name| present.contains(name)).chain(present.iter().copied());

@@ -1,6 +1,5 @@
 //! The verdict in plain words: one sentence per variant, with interval, number of blocks, and the price.
 
-use crate::analysis::noun::noun;
 use crate::core::{
     Better, Conclusion, Curve, Estimate, Results, Role, StepConclusion, Unit, Verdict, metric,
 };
@@ -139,7 +138,8 @@ fn digits(estimate: &Estimate) -> usize {
 
 /// A curve over connection steps: the whole, then where single steps differ.
 pub(crate) fn curve(curve: &Curve) -> String {
-    let percentile = if curve.metric.ends_with("p50") { "median" } else { "p95" };
+    let percentile =
+        if curve.metric == metric::BROADCAST_COMPLETE_P50.id { "median" } else { "p95" };
     let Some(whole) = &curve.estimate else {
         let blocks = count_blocks(curve.blocks);
         return format!("{percentile} not judged yet ({blocks} with every step)");
@@ -160,7 +160,7 @@ pub(crate) fn curve(curve: &Curve) -> String {
 fn primary(results: &Results, conclusion: &Conclusion) -> String {
     let blocks = count_blocks(conclusion.blocks);
     let metric = conclusion.metric.as_str();
-    let noun = noun(metric);
+    let noun = metric::phrase(metric);
     let Some(estimate) = &conclusion.estimate else {
         let are = if conclusion.blocks == 1 { "is" } else { "are" };
         return format!(
@@ -189,9 +189,8 @@ fn primary(results: &Results, conclusion: &Conclusion) -> String {
 }
 
 fn verb(metric: &str) -> &'static str {
-    match metric {
-        "memory.shared.final" => "has",
-        name if name.starts_with("memory.") => "uses",
+    match metric::find(metric) {
+        Some(known) if known.unit == Unit::Bytes && known.better == Better::Lower => "uses",
         _ => "has",
     }
 }
@@ -215,7 +214,7 @@ fn range(metric: &str, estimate: &Estimate) -> String {
 
 fn undecided(conclusion: &Conclusion, estimate: &Estimate) -> String {
     let blocks = count_blocks(conclusion.blocks);
-    let noun = noun(&conclusion.metric);
+    let noun = metric::phrase(&conclusion.metric);
     let range = interval(&conclusion.metric, estimate);
     let text = format!("is undecided: its {noun} differs by {range} ({blocks})");
     match (conclusion.blocks_needed, conclusion.detectable) {
@@ -232,7 +231,7 @@ fn price(results: &Results, variant: &str) -> String {
     facts::guards(results, variant)
         .map(|guard| match &guard.estimate {
             Some(estimate) => change(guard, estimate, guard.guard_passed),
-            None => format!("; its {} could not be compared", noun(&guard.metric)),
+            None => format!("; its {} could not be compared", metric::phrase(&guard.metric)),
         })
         .collect()
 }
@@ -243,7 +242,7 @@ fn covers_zero(estimate: &Estimate) -> bool {
 
 /// `, but its p95 latency is 12 % higher (10 to 15 %, limit 5 %)`.
 fn change(guard: &Conclusion, estimate: &Estimate, passed: Option<bool>) -> String {
-    let (metric, noun) = (guard.metric.as_str(), noun(&guard.metric));
+    let (metric, noun) = (guard.metric.as_str(), metric::phrase(&guard.metric));
     let Role::Guard { limit } = guard.role else { return String::new() };
     let limit = share(limit);
     let less = estimate.ratio < 0.0;

@@ -213,7 +213,7 @@ fn the_experiment_page_names_every_key_and_every_metric() {
         }
     }
     for metric in carat::core::METRICS {
-        let row = format!("| `{}` |", metric.name);
-        assert!(page.contains(&row) && page.contains(metric.what), "{} is not there", metric.name);
+        let row = format!("| `{}` |", metric.id);
+        assert!(page.contains(&row) && page.contains(metric.what), "{} is not there", metric.id);
     }
 }

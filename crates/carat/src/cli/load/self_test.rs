@@ -2,7 +2,7 @@
 
 use crate::cli::Exit;
 use crate::cli::load::args::SelfTestArgs;
-use crate::core::{CableTable, HttpTable, LoadReport, LoadSpec, Span, Unit};
+use crate::core::{CableTable, HttpTable, LoadReport, LoadSpec, Span, Unit, metric};
 use crate::load;
 use crate::load::null::{NullCable, NullHttp};
 use serde_json::json;
@@ -39,7 +39,7 @@ pub(crate) fn self_test(args: &SelfTestArgs, out: &mut dyn Write) -> anyhow::Res
 }
 
 fn line(kind: &str, what: &str, report: &LoadReport, out: &mut dyn Write) -> std::io::Result<()> {
-    let rate = report.metrics.get("throughput").copied().unwrap_or_default();
+    let rate = report.metrics.get(metric::THROUGHPUT.id).copied().unwrap_or_default();
     let cost = report.own.cpu_us_per_message.unwrap_or_default();
     writeln!(
         out,

@@ -1,8 +1,7 @@
 //! A load's report for people and for programs.
 
 use crate::core::load::{LoadReport, LoadSpec, OwnCost, Severity};
-use crate::core::metric::requests_needed;
-use crate::core::{Bytes, Unit};
+use crate::core::{Bytes, Unit, metric};
 use serde_json::json;
 use std::io::{self, Write};
 
@@ -18,7 +17,7 @@ pub(crate) fn json(spec: &LoadSpec, report: &LoadReport, out: &mut dyn Write) ->
 
 /// The report of an HTTP load as a few lines.
 pub(crate) fn http(report: &LoadReport, out: &mut dyn Write) -> io::Result<()> {
-    let throughput = report.metrics.get("throughput").copied().unwrap_or_default();
+    let throughput = report.metrics.get(metric::THROUGHPUT.id).copied().unwrap_or_default();
     writeln!(
         out,
         "{} responses in {}, {}, {} errors",
@@ -40,14 +39,11 @@ fn latency(report: &LoadReport, out: &mut dyn Write) -> io::Result<()> {
         return Ok(());
     }
     let mut known = Vec::new();
-    for name in ["p50", "p95", "p99", "p99.9", "max"] {
-        let metric = format!("latency.{name}");
-        match report.metrics.get(&metric) {
-            Some(value) => known.push(format!("{name} {}", Unit::Seconds.show(*value))),
-            None => {
-                let needed = requests_needed(&metric);
-                known.push(format!("{name} unknown (needs {needed} responses)"));
-            }
+    for metric in metric::latencies() {
+        let name = metric.id.trim_start_matches("latency.");
+        match report.metrics.get(metric.id) {
+            Some(value) => known.push(format!("{name} {}", metric.unit.show(*value))),
+            None => known.push(format!("{name} unknown (needs {} responses)", metric.least)),
         }
     }
     writeln!(out, "latency  {}", known.join("   "))

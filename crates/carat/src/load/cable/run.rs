@@ -1,6 +1,8 @@
 //! A whole cable load, and one report from what it counted.
 
-use crate::core::load::{CableLoad, LoadReport, Pace, Severity, StepReport, Times};
+use crate::core::load::{CableLoad, LoadReport, Pace, Severity, StepReport};
+use crate::core::metric;
+use crate::core::observations::LoadTotals;
 use crate::load::cable::engine::{BUFFER, Engine};
 use crate::load::cable::merge::merge;
 use crate::load::cable::shards::{Shard, Shards};
@@ -71,6 +73,13 @@ fn report(load: &CableLoad, tally: Tally, drops: Option<u64>, rss_peak: Option<u
     let millis = sum(|step| step.window_ms.1 - step.window_ms.0);
     let seconds = millis as f64 / 1e3;
     let window = tally.steps.first().zip(tally.steps.last());
+    let totals = LoadTotals {
+        completed: tally.delivery.count(),
+        expected,
+        seconds,
+        latency: &|quantile| tally.delivery.quantile(quantile),
+        steps: &tally.steps,
+    };
     LoadReport {
         completed: received,
         errors: expected - received,
@@ -85,47 +94,11 @@ fn report(load: &CableLoad, tally: Tally, drops: Option<u64>, rss_peak: Option<u
                 all
             },
         ),
-        metrics: metrics(&tally, expected, seconds),
+        metrics: metric::of_load(&totals),
         own: own_cost(&tally.own, rss_peak),
         flags: findings(load, &tally, seconds, drops).list(),
         steps: tally.steps,
     }
-}
-
-/// Broadcast figures are those of the last step, the one with all connections; deliveries are of all steps.
-fn metrics(tally: &Tally, expected: u64, seconds: f64) -> BTreeMap<String, f64> {
-    let received = tally.delivery.count();
-    let mut metrics = BTreeMap::new();
-    let mut put = |name: &str, value: Option<f64>| {
-        if let Some(value) = value {
-            metrics.insert(name.to_owned(), value);
-        }
-    };
-    let last = tally.steps.last();
-    let times = |name: &str| last.and_then(|step| step.times.get(name));
-    for (metric, name) in
-        [("complete", "complete"), ("own", "ack"), ("first", "first"), ("delivery", "delivery")]
-    {
-        put(&format!("broadcast.{metric}.p50"), times(name).map(|times| times.p50));
-        put(&format!("broadcast.{metric}.p95"), times(name).map(|times| times.p95));
-    }
-    put("broadcast.complete.p50.steps", over_steps(&tally.steps, |times| times.p50));
-    put("broadcast.complete.p95.steps", over_steps(&tally.steps, |times| times.p95));
-    for (name, value) in tally.delivery.latency_metrics() {
-        put(name, value);
-    }
-    put("throughput", (seconds > 0.0).then(|| received as f64 / seconds));
-    let missing = expected.saturating_sub(received) as f64;
-    put("errors", (expected > 0).then(|| missing / expected as f64));
-    metrics
-}
-
-/// Geometric mean over all steps, so that a step counts by its ratio and not by its size; `None` where one lacks it.
-fn over_steps(steps: &[StepReport], pick: fn(&Times) -> f64) -> Option<f64> {
-    let logarithm = |step: &StepReport| step.times.get("complete").map(|times| pick(times).ln());
-    let sum: Option<f64> = steps.iter().map(logarithm).sum();
-    sum.filter(|sum| sum.is_finite() && !steps.is_empty())
-        .map(|sum| (sum / steps.len() as f64).exp())
 }
 
 fn findings(load: &CableLoad, tally: &Tally, seconds: f64, syn_drops: Option<u64>) -> Findings {
@@ -219,26 +192,5 @@ fn delivery_findings(tally: &Tally, findings: &mut Findings) {
             tally.malformed
         );
         findings.add("malformed", Severity::Fatal, message);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_step_counts_by_its_ratio_and_a_missing_one_makes_the_mean_unknown() {
-        let step = |p95: Option<f64>| StepReport {
-            times: p95
-                .map(|p95| ("complete".to_owned(), Times { p95, ..Times::default() }))
-                .into_iter()
-                .collect(),
-            ..StepReport::default()
-        };
-        let mean = |steps: &[StepReport]| over_steps(steps, |times| times.p95);
-        let found = mean(&[step(Some(0.01)), step(Some(1.0))]).unwrap();
-        assert!((found - 0.1).abs() < 1e-12, "{found}");
-        assert_eq!(mean(&[step(Some(0.01)), step(None)]), None);
-        assert_eq!(mean(&[]), None);
     }
 }

@@ -1,6 +1,8 @@
 //! A whole HTTP load: shares for the threads, and one report from what they counted.
 
 use crate::core::load::{Amount, HttpLoad, LoadReport, Pace, Severity};
+use crate::core::metric;
+use crate::core::observations::LoadTotals;
 use crate::load::budget::{SendPlan, part};
 use crate::load::descriptors::raise_descriptors;
 use crate::load::error::LoadError;
@@ -12,7 +14,6 @@ use crate::load::meter::{read_listen_overflows, read_rss_peak};
 use crate::load::progress::ProgressCounters;
 use crate::load::stream::Dialer;
 use crate::load::target::resolve;
-use std::collections::BTreeMap;
 use std::path::Path;
 use std::thread;
 
@@ -84,18 +85,13 @@ fn shares(load: &HttpLoad, threads: u32) -> Vec<Share> {
 fn report(load: &HttpLoad, tally: &Tally, drops: Option<u64>, rss_peak: Option<u64>) -> LoadReport {
     let window = tally.first.zip(tally.last);
     let seconds = window.map_or(0.0, |(first, last)| last.since(first) as f64 / 1e9);
-    let sent = tally.completed + tally.errors();
-    let mut metrics = BTreeMap::new();
-    let mut put = |name: &str, value: Option<f64>| {
-        if let Some(value) = value {
-            metrics.insert(name.to_owned(), value);
-        }
+    let totals = LoadTotals {
+        completed: tally.completed,
+        expected: tally.completed + tally.errors(),
+        seconds,
+        latency: &|quantile| tally.latency.quantile(quantile),
+        steps: &[],
     };
-    for (name, value) in tally.latency.latency_metrics() {
-        put(name, value);
-    }
-    put("throughput", (seconds > 0.0).then(|| tally.completed as f64 / seconds));
-    put("errors", (sent > 0).then(|| tally.errors() as f64 / sent as f64));
     LoadReport {
         completed: tally.completed,
         errors: tally.errors(),
@@ -104,7 +100,7 @@ fn report(load: &HttpLoad, tally: &Tally, drops: Option<u64>, rss_peak: Option<u
         latency_hdr: tally.latency.encode(),
         service_hdr: tally.service.encode(),
         errors_by: tally.errors_by(),
-        metrics,
+        metrics: metric::of_load(&totals),
         own: own_cost(&tally.own, rss_peak),
         steps: Vec::new(),
         flags: findings(load, tally, seconds, drops).list(),

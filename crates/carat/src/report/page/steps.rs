@@ -1,7 +1,7 @@
 //! Round trips over the number of connections: one point per step of a cable load.
 
 use crate::core::load::{StepReport, Times};
-use crate::core::{Results, Unit};
+use crate::core::{Results, Unit, metric};
 use crate::report::chart::{Axis, Caption, Line, Plot, Stroke};
 use crate::report::facts;
 use crate::report::page::figures::class;
@@ -150,7 +150,7 @@ fn never_falling(points: &[(f64, f64)]) -> Option<Vec<(f64, f64)>> {
 
 /// The difference of the p95 at a step, with its interval and verdict.
 fn difference(results: &Results, variant: &str, clients: f64) -> Markup {
-    let metric = "broadcast.complete.p95";
+    let metric = metric::BROADCAST_COMPLETE_P95.id;
     let curve = results.curves.iter().find(|c| c.variant == variant && c.metric == metric);
     let step = curve.and_then(|c| c.steps.iter().find(|s| f64::from(s.clients) == clients));
     markup! {

@@ -2,7 +2,7 @@
 //!
 //! For testing order, resuming, stopping and wording through the real binary (hidden `--fake`).
 
-use crate::core::{Bytes, Outcome, Sample, Trial};
+use crate::core::{Bytes, Outcome, Sample, Trial, metric};
 use crate::run::trial::{Interrupt, Phase, Progress, TrialError, TrialPlan, TrialRunner};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha12Rng;
@@ -85,10 +85,10 @@ fn normal(random: &mut ChaCha12Rng) -> f64 {
 }
 
 fn trial(plan: &TrialPlan, weight: f64, crashed: bool) -> Trial {
-    let memory = ["memory.rss.final", "memory.pss.final", "memory.pss.late"];
+    let memory = [&metric::MEMORY_RSS_FINAL, &metric::MEMORY_PSS_FINAL, &metric::MEMORY_PSS_LATE];
     let mut metrics: BTreeMap<String, f64> =
-        memory.iter().map(|name| ((*name).to_owned(), weight)).collect();
-    metrics.insert("latency.p95".into(), 0.010);
+        memory.iter().map(|metric| (metric.id.to_owned(), weight)).collect();
+    metrics.insert(metric::LATENCY_P95.id.to_owned(), 0.010);
     let pss = Some(Bytes(weight as u64));
     let sample = |at_ms| Sample { at_ms, processes: 1, rss: pss, pss, ..Sample::default() };
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();

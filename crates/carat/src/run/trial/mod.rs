@@ -4,7 +4,6 @@
 //! the order, the resuming and the text of whole experiments are tested in milliseconds.
 
 mod fake;
-mod figures;
 mod interrupt;
 mod prepare;
 mod real;

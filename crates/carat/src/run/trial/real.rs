@@ -2,12 +2,12 @@
 
 use crate::config::{Experiment, Values, fill};
 use crate::core::load_table::LoadTableError;
-use crate::core::{LoadReport, LoadSpec, Outcome, Severity, Trial};
+use crate::core::observations::load_window;
+use crate::core::{LoadReport, LoadSpec, Observations, Outcome, Severity, Trial, metric};
 use crate::load::clock::MonotonicTime;
 use crate::load::{Generator, LoadError};
 use crate::observe::{Collections, SampleOptions, Sampler, check_settings, oom_kills};
 use crate::process::{Identity, ProcRoot, Tree};
-use crate::run::trial::figures::{Seen, metrics, window};
 use crate::run::trial::prepare::directory;
 use crate::run::trial::service::{Service, ServiceOrder, ready_probe};
 use crate::run::trial::site::{Halt, Site};
@@ -120,14 +120,14 @@ impl TrialRunner for ProcessRunner {
             places: &places,
             oom_kills: oom_kills(&ProcRoot::default()),
         };
-        let mut seen = Seen::default();
-        let course = script.play(&mut site, &mut seen);
+        let mut observed = Observations::default();
+        let course = script.play(&mut site, &mut observed);
         let log_tail = site.server.as_ref().map(|server| server.log_tail(50)).unwrap_or_default();
         (site.watch)(Progress { phase: Phase::Stop, done: None, memory: None });
         let grace = self.experiment.server.stop_within.0;
         let (left, forced) = site.close(grace);
-        seen.notes.extend(forced.then(|| lingered(grace)));
-        seen.samples = std::mem::take(&mut site.samples);
+        observed.notes.extend(forced.then(|| lingered(grace)));
+        observed.samples = std::mem::take(&mut site.samples);
         let seconds = site.began.elapsed().as_secs_f64();
         drop(site);
         // A folder that cannot be removed now goes with the private directory of the run.
@@ -139,7 +139,8 @@ impl TrialRunner for ProcessRunner {
             Course::Outcome(outcome, detail) => (outcome, detail),
             Course::Error(error) => return Err(error),
         };
-        let metrics = if outcome == Outcome::Ok { metrics(&seen) } else { BTreeMap::new() };
+        let metrics =
+            if outcome == Outcome::Ok { metric::of_trial(&observed) } else { BTreeMap::new() };
         Ok(Trial {
             id: plan.id.clone(),
             block: plan.block,
@@ -150,10 +151,10 @@ impl TrialRunner for ProcessRunner {
             started_ms: started.as_millis() as u64,
             seconds,
             metrics,
-            samples: seen.samples,
-            load_window_ms: seen.window_ms,
-            load: seen.load,
-            notes: seen.notes,
+            samples: observed.samples,
+            load_window_ms: observed.window_ms,
+            load: observed.load,
+            notes: observed.notes,
             log_tail,
         })
     }
@@ -170,22 +171,22 @@ struct Script<'a> {
 }
 
 impl Script<'_> {
-    fn play(&self, site: &mut Site<'_>, seen: &mut Seen) -> Course {
-        match self.try_play(site, seen) {
+    fn play(&self, site: &mut Site<'_>, observed: &mut Observations) -> Course {
+        match self.try_play(site, observed) {
             Ok(()) => Course::Outcome(Outcome::Ok, None),
             Err(course) => course,
         }
     }
 
-    fn try_play(&self, site: &mut Site<'_>, seen: &mut Seen) -> Result<(), Course> {
-        seen.available.0 = crate::observe::available(&ProcRoot::default());
+    fn try_play(&self, site: &mut Site<'_>, observed: &mut Observations) -> Result<(), Course> {
+        observed.available.0 = crate::observe::available(&ProcRoot::default());
         self.start_services(site)?;
         let started = self.start_server(site)?;
         self.wait_until_ready(site)?;
-        seen.boot = Some(started.elapsed());
+        observed.boot = Some(started.elapsed());
         let ready = site.full_sample();
         site.keep(ready.clone());
-        seen.ready = Some(ready);
+        observed.ready = Some(ready);
         let (table, authority) = (&self.experiment.load, format!("127.0.0.1:{}", self.places.port));
         let folder = &self.experiment.folder;
         if let Some(warmup) = table.warmup(&authority).map_err(contradiction)? {
@@ -197,25 +198,25 @@ impl Script<'_> {
         let (from, ticks) = (site.now_ms(), site.cpu_ticks());
         let began_ms = MonotonicTime::now().millis().saturating_sub(from);
         let report = self.drive(site, load.in_folder(folder), Phase::Load)?;
-        seen.window_ms = Some(window(&report, began_ms, (from, site.now_ms())));
+        observed.window_ms = Some(load_window(&report, began_ms, (from, site.now_ms())));
         let spent = site.cpu_ticks().saturating_sub(ticks);
-        seen.cpu = Some(Duration::from_secs_f64(
+        observed.cpu = Some(Duration::from_secs_f64(
             spent as f64 / rustix::param::clock_ticks_per_second() as f64,
         ));
         site.rest(Phase::Settle, self.experiment.measure.settle.0)
             .map_err(|halt| self.halted(halt, Outcome::Crashed))?;
         let mut last = site.full_sample();
-        seen.available.1 = crate::observe::available(&ProcRoot::default());
+        observed.available.1 = crate::observe::available(&ProcRoot::default());
         // Asking the probes disturbs the server, so it comes after every other figure.
         let members = site.members();
-        seen.collections = Collections::read(&root, &members).since(&before);
-        seen.notes = self.not_taken(&root, &members);
+        observed.collections = Collections::read(&root, &members).since(&before);
+        observed.notes = self.not_taken(&root, &members);
         last.ledger = Some(Box::new(site.ledger()));
         site.keep(last.clone());
-        seen.last = Some(last);
+        observed.last = Some(last);
         let fatal = report.flags.iter().find(|flag| flag.severity == Severity::Fatal);
         let invalid = fatal.map(|flag| format!("{}: {}", flag.code, flag.message));
-        seen.load = Some(report);
+        observed.load = Some(report);
         match invalid {
             Some(why) => Err(Course::Outcome(Outcome::LoadInvalid, Some(why))),
             None => Ok(()),

@@ -1,0 +1,117 @@
+//! What is observed during a trial and during its load, before it becomes metrics.
+
+use crate::core::load::{LoadReport, StepReport};
+use crate::core::memory::Sample;
+use crate::core::units::Bytes;
+use carat_stats::summary::late_median;
+use std::time::Duration;
+
+/// What was observed during one trial.
+#[derive(Debug, Clone, Default)]
+pub struct Observations {
+    /// From exec to ready.
+    pub boot: Option<Duration>,
+    /// The tree when ready, before any load.
+    pub ready: Option<Sample>,
+    /// Every sample of the trial.
+    pub samples: Vec<Sample>,
+    /// Start and end of the measured load on the samples' clock, in milliseconds.
+    pub window_ms: Option<(u64, u64)>,
+    /// The tree after the last request.
+    pub last: Option<Sample>,
+    /// The generator's report.
+    pub load: Option<LoadReport>,
+    /// Processor time of the tree during the load.
+    pub cpu: Option<Duration>,
+    /// Collections, full collections and nanoseconds in garbage collection during the load.
+    pub collections: [Option<u64>; 3],
+    /// Settings that are not in effect.
+    pub notes: Vec<String>,
+    /// The machine's available memory before the start and after the last request.
+    pub available: (Option<Bytes>, Option<Bytes>),
+}
+
+impl Observations {
+    pub(crate) fn pss_peak(&self) -> Option<Bytes> {
+        self.samples.iter().chain(&self.last).filter_map(|sample| sample.pss).max()
+    }
+
+    /// Fall of the machine's available memory. It is negative where other processes freed more in the meantime;
+    /// leaving such a trial out would select by value.
+    pub(crate) fn available_fall(&self) -> Option<f64> {
+        let (before, after) = self.available;
+        Some(before?.0 as f64 - after?.0 as f64)
+    }
+
+    /// The median over the last quarter of the load, the final sample included.
+    ///
+    /// The last value alone would depend on chance: variants that return memory produce a sawtooth.
+    pub(crate) fn late(&self, figure: impl Fn(&Sample) -> Option<Bytes>) -> Option<f64> {
+        let (from, to) = self.window_ms?;
+        let mut series: Vec<(f64, f64)> = self
+            .samples
+            .iter()
+            .filter(|sample| (from..=to).contains(&sample.at_ms))
+            .filter_map(|sample| Some((sample.at_ms as f64, amount(figure(sample))?)))
+            .collect();
+        let last = self.last.as_ref().and_then(|last| amount(figure(last)));
+        series.extend(last.map(|last| (to as f64, last)));
+        late_median(&series)
+    }
+}
+
+/// What the generator counted and timed during one load.
+pub struct LoadTotals<'a> {
+    /// Correct responses or deliveries.
+    pub completed: u64,
+    /// Responses or deliveries that were due.
+    pub expected: u64,
+    /// Seconds from the first send to the last response.
+    pub seconds: f64,
+    /// The latency in seconds at a quantile from 0 to 1.
+    pub latency: &'a dyn Fn(f64) -> Option<f64>,
+    /// Steps of a cable load, in order.
+    pub steps: &'a [StepReport],
+}
+
+impl LoadTotals<'_> {
+    pub(crate) fn throughput(&self) -> Option<f64> {
+        (self.seconds > 0.0).then(|| self.completed as f64 / self.seconds)
+    }
+
+    pub(crate) fn error_share(&self) -> Option<f64> {
+        let failed = self.expected.saturating_sub(self.completed);
+        (self.expected > 0).then(|| failed as f64 / self.expected as f64)
+    }
+}
+
+pub(crate) fn amount(bytes: Option<Bytes>) -> Option<f64> {
+    bytes.map(|bytes| bytes.0 as f64)
+}
+
+/// Start and end of the measured load in milliseconds after the trial began, which was at `began_ms` of the report's clock.
+///
+/// From the first send to the last response where the report has them, and never outside `around`: neither the start of
+/// the generator nor its connections belong to the load.
+pub(crate) fn load_window(report: &LoadReport, began_ms: u64, around: (u64, u64)) -> (u64, u64) {
+    report.window_ms.map_or(around, |(first, last)| {
+        let inside = |moment: u64| moment.saturating_sub(began_ms).clamp(around.0, around.1);
+        (inside(first), inside(last))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_window_of_the_load_is_the_one_that_the_generator_reports() {
+        let silent = LoadReport::default();
+        assert_eq!(load_window(&silent, 50_000, (100, 900)), (100, 900));
+        for (reported, expected) in [((50_150, 50_880), (150, 880)), ((50_099, 50_901), (100, 900))]
+        {
+            let report = LoadReport { window_ms: Some(reported), ..LoadReport::default() };
+            assert_eq!(load_window(&report, 50_000, (100, 900)), expected);
+        }
+    }
+}
