@@ -1,14 +1,10 @@
 //! `carat exec` on real programs: what they get, how they end, what is refused.
 
-use crate::support::{Folder, ruby_is_here};
+use crate::support::Folder;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
 /// The same library that exec finds by name; tests that need one are skipped where it is missing.
-fn jemalloc() -> Option<std::path::PathBuf> {
-    carat::settings::find_allocator(std::path::Path::new("/"), "jemalloc")
-}
-
 #[test]
 fn the_server_keeps_pid_arguments_and_exit_code() {
     let folder = Folder::new("exec");
@@ -61,7 +57,7 @@ fn the_later_of_file_environment_and_command_line_wins() {
 
 #[test]
 fn a_preload_stays_with_the_server_and_its_own_restart() {
-    let (true, Some(_)) = (ruby_is_here(), jemalloc()) else { return };
+    require!(Ruby, Jemalloc);
     let folder = Folder::new("exec");
     let script = folder.write(
         "server.rb",
@@ -104,7 +100,7 @@ fn the_kill_switch_runs_the_command_as_it_is() {
 
 #[test]
 fn a_setuid_ruby_is_refused_because_the_loader_would_ignore_the_preload() {
-    let (true, Some(_)) = (ruby_is_here(), jemalloc()) else { return };
+    require!(Ruby, Jemalloc);
     let folder = Folder::new("exec");
     let ruby = folder.path("ruby");
     fs::copy(fs::canonicalize("/usr/bin/ruby").unwrap(), &ruby).unwrap();
@@ -117,9 +113,7 @@ fn a_setuid_ruby_is_refused_because_the_loader_would_ignore_the_preload() {
 
 #[test]
 fn a_library_for_another_machine_is_refused_before_the_loader_sees_it() {
-    if !ruby_is_here() {
-        return;
-    }
+    require!(Ruby);
     let folder = Folder::new("exec");
     let mut foreign = fs::read(fs::canonicalize("/usr/bin/ruby").unwrap()).unwrap();
     foreign[18..20].copy_from_slice(&[0xf3, 0]);
@@ -133,9 +127,7 @@ fn a_library_for_another_machine_is_refused_before_the_loader_sees_it() {
 /// What musl's loader would do is end the program with 127, which no server should meet.
 #[test]
 fn a_library_for_another_c_library_is_refused_before_the_loader_sees_it() {
-    if !ruby_is_here() {
-        return;
-    }
+    require!(Ruby);
     let folder = Folder::new("exec");
     let ruby = fs::canonicalize("/usr/bin/ruby").unwrap();
     let mut bytes = fs::read(&ruby).unwrap();
@@ -150,9 +142,7 @@ fn a_library_for_another_c_library_is_refused_before_the_loader_sees_it() {
 
 #[test]
 fn a_ruby_of_musl_runs_on_and_says_why_nothing_was_loaded() {
-    if !ruby_is_here() {
-        return;
-    }
+    require!(Ruby);
     let folder = Folder::new("exec");
     let musl = "Object.send(:remove_const, :RUBY_PLATFORM); RUBY_PLATFORM = 'x86_64-linux-musl'";
     let first = folder.write("musl.rb", musl);
@@ -168,9 +158,7 @@ fn a_ruby_of_musl_runs_on_and_says_why_nothing_was_loaded() {
 
 #[test]
 fn a_home_that_cannot_be_written_does_not_stop_the_server() {
-    if !ruby_is_here() {
-        return;
-    }
+    require!(Ruby);
     let folder = Folder::new("exec");
     let ran = folder
         .carat(&["exec", "compact=boot", "--", "ruby", "-e", "p defined?(CaratRuntime)"])
@@ -183,7 +171,7 @@ fn a_home_that_cannot_be_written_does_not_stop_the_server() {
 
 #[test]
 fn verify_reports_which_settings_were_applied() {
-    let (true, Some(_)) = (ruby_is_here(), jemalloc()) else { return };
+    require!(Ruby, Jemalloc);
     let folder = Folder::new("exec");
     let settings = ["allocator=jemalloc", "compact=boot", "trim=full-gc", "gc.malloc_limit=8m"];
     let mut arguments = vec!["exec", "--verify"];

@@ -1,6 +1,6 @@
 //! The generator against real servers: Puma with Action Cable, and AnyCable, hold and deliver what it counts.
 
-use crate::support::{Folder, finish, ruby_is_here, wait_until};
+use crate::support::{Folder, finish, wait_until};
 use carat::core::LoadReport;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -53,16 +53,6 @@ fn is_healthy(port: u16) -> bool {
         && answer.lines().next().is_some_and(|line| line.contains(" 200"))
 }
 
-/// Whether Action Cable is here; its absence is a failure where Ruby is required.
-fn cable_is_here() -> bool {
-    let script = "require 'action_cable'; require 'redis'; require 'puma'";
-    let here = ruby_is_here()
-        && Command::new("ruby").args(["-e", script]).output().unwrap().status.success()
-        && Command::new("redis-server").arg("--version").output().is_ok();
-    assert!(here || std::env::var_os("CARAT_REQUIRE_RUBY").is_none(), "no Action Cable: bin/setup");
-    here
-}
-
 /// What the generator says of the workload `cable`, served by `command`.
 fn report(command: &[&str]) -> LoadReport {
     let workload = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../workloads/cable");
@@ -106,21 +96,12 @@ fn assert_conforms(report: &LoadReport) {
 
 #[test]
 fn action_cable_on_puma_delivers_what_is_counted() {
-    if cable_is_here() {
-        assert_conforms(&report(&["puma", "-C", "puma.rb", "config.ru"]));
-    }
+    require!(ActionCable);
+    assert_conforms(&report(&["puma", "-C", "puma.rb", "config.ru"]));
 }
 
 #[test]
 fn anycable_delivers_what_is_counted() {
-    if !cable_is_here() {
-        return;
-    }
-    let build = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../workloads/cable/anycable/build");
-    let built = Command::new(build).output().unwrap();
-    if built.status.code() == Some(127) {
-        return eprintln!("skipped: {}", String::from_utf8_lossy(&built.stderr));
-    }
-    assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
+    require!(ActionCable, AnyCable);
     assert_conforms(&report(&["anycable/run"]));
 }

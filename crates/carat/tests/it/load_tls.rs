@@ -2,7 +2,7 @@
 
 use crate::load_server::{Fault, cable_server, raw_server};
 use crate::load_tls_front::{Certificate, Manner, tls_front};
-use crate::support::{Folder, ruby_is_here};
+use crate::support::Folder;
 use carat::core::load::{ConnectionOptions, LoadReport};
 use carat::core::{CableTable, HttpTable, LoadSpec, Span};
 use carat::load::drive;
@@ -156,9 +156,7 @@ fn the_options_of_the_command_reach_the_connections() {
 
 #[test]
 fn an_experiment_compares_a_puma_that_speaks_tls() {
-    if !ruby_is_here() {
-        return;
-    }
+    require!(Ruby);
     let folder = Folder::new("tls-puma");
     let certificate = Certificate::new();
     folder.write("cert.pem", &certificate.pem);

@@ -2,6 +2,13 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+// Plain `#[test]` in this binary is the one of this crate.
+#[macro_use]
+extern crate carat_test_macro;
+
+#[macro_use]
+mod harness;
+
 mod exec;
 mod fake_run;
 mod faults;
@@ -13,6 +20,7 @@ mod load_server;
 mod load_suspect;
 mod load_tls;
 mod load_tls_front;
+mod needs;
 mod probe;
 mod probe_figures;
 mod probe_hardships;
@@ -30,3 +38,7 @@ mod supply;
 mod support;
 mod tidy;
 mod workloads;
+
+fn main() -> std::process::ExitCode {
+    harness::main()
+}

@@ -5,13 +5,6 @@ use carat_wire::env;
 use std::path::Path;
 use std::process::{Command, Output};
 
-/// Whether there is a Ruby to test with; without one, only `CARAT_REQUIRE_RUBY` makes that a failure.
-fn ruby_is_here() -> bool {
-    let here = Command::new("ruby").arg("--version").output().is_ok();
-    assert!(here || std::env::var_os("CARAT_REQUIRE_RUBY").is_none(), "no `ruby` in PATH");
-    here
-}
-
 /// A `ruby` whose `RUBYOPT` names the shim.
 fn ruby(libraries: &Libraries, script: &str) -> Command {
     let mut command = Command::new("ruby");
@@ -35,9 +28,7 @@ const LOADED: &str =
 
 #[test]
 fn a_real_ruby_loads_both_libraries_without_a_word() {
-    if !ruby_is_here() {
-        return;
-    }
+    require!(Ruby);
     let home = tempfile::tempdir().unwrap();
     let libraries = unpack(home.path());
     let mut command = ruby(&libraries, LOADED);
@@ -49,9 +40,7 @@ fn a_real_ruby_loads_both_libraries_without_a_word() {
 
 #[test]
 fn the_kill_switch_loads_nothing() {
-    if !ruby_is_here() {
-        return;
-    }
+    require!(Ruby);
     let home = tempfile::tempdir().unwrap();
     let libraries = unpack(home.path());
     let mut command = ruby(&libraries, LOADED);
@@ -61,9 +50,7 @@ fn the_kill_switch_loads_nothing() {
 
 #[test]
 fn a_missing_library_costs_one_line_and_a_broken_one_too() {
-    if !ruby_is_here() {
-        return;
-    }
+    require!(Ruby);
     let home = tempfile::tempdir().unwrap();
     let libraries = unpack(home.path());
     let broken = home.path().join("carat_broken.so");
@@ -78,9 +65,7 @@ fn a_missing_library_costs_one_line_and_a_broken_one_too() {
 
 #[test]
 fn a_closed_stderr_does_not_stop_the_server() {
-    if !ruby_is_here() {
-        return;
-    }
+    require!(Ruby);
     let home = tempfile::tempdir().unwrap();
     let libraries = unpack(home.path());
     let mut command = Command::new("sh");

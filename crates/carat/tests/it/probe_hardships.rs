@@ -1,6 +1,7 @@
 //! The probe where things go wrong or processes multiply: the server runs on.
 
-use crate::probe_ruby::{Bench, Which, wait_for};
+use crate::needs::TestRuby;
+use crate::probe_ruby::{Bench, wait_for};
 use carat_wire::env;
 use carat_wire::page::{Feature, Gc, Malloc, State};
 use std::collections::BTreeSet;
@@ -9,100 +10,89 @@ use std::path::PathBuf;
 use std::process::Command;
 
 #[test]
-fn children_and_their_children_have_pages_of_their_own() {
-    for (which, command) in Which::each() {
-        let bench = Bench::new();
-        let mut ruby = bench.start(command);
-        let child: u32 = ruby
-            .eval(
-                "$r, $w = IO.pipe; $c = fork { $stdin.close; g = fork { sleep }; $w.puts(g); \
-                 Signal.trap('TERM') { Process.kill('KILL', g); exit! }; sleep }; $c",
-            )
-            .parse()
-            .unwrap();
-        let grandchild: u32 = ruby.eval("$r.gets.to_i").parse().unwrap();
-        for (generation, pid, parent) in
-            [(0, ruby.pid, None), (1, child, Some(ruby.pid)), (2, grandchild, Some(child))]
-        {
-            let seen = bench.ask(pid);
-            assert_eq!(seen.pid, u64::from(pid), "{which:?}");
-            assert_eq!(seen.fork_generation, generation, "{which:?}");
-            assert!(parent.is_none_or(|parent| seen.parent_pid == u64::from(parent)), "{which:?}");
-            assert!(seen.malloc.get(Malloc::InUse) > Some(0), "{which:?}");
-            assert!(seen.heap_pages.pages > 0, "{which:?}");
-        }
-        ruby.eval("Process.kill('TERM', $c); Process.wait($c)");
-        assert!(ruby.end().is_empty());
-    }
-}
-
-#[test]
-fn a_thousand_forks_leave_the_parent_as_it_was() {
-    for (which, command) in Which::each() {
-        let forks = if which == Which::Here { 1000 } else { 100 };
-        let bench = Bench::new();
-        let mut ruby = bench.start(command);
-        let forked =
-            "$forks.times.count { pid = fork { exit!(0) }; Process.wait2(pid)[1].success? }";
-        ruby.eval(&format!("$forks = {forks}"));
-        assert_eq!(ruby.eval(forked), forks.to_string(), "{which:?}");
-        let seen = ruby.ask();
-        assert_eq!((seen.pid, seen.fork_generation), (u64::from(ruby.pid), 0));
-        assert_eq!(fs::read_dir(&bench.pages).unwrap().count(), forks + 1, "{which:?}");
-        assert!(ruby.end().is_empty());
-    }
-}
-
-#[test]
-fn children_that_work_and_exit_in_order_do_so() {
-    for (which, command) in Which::each() {
-        let bench = Bench::new();
-        let mut ruby = bench.start(command);
-        let worked = "pids = Array.new(8) { fork { $stdin.close; Array.new(20_000) { 'x' * 99 }; \
-             GC.start; Thread.new { 1 }.join } }; \
-             pids.count { |pid| Process.wait2(pid)[1].success? }";
-        assert_eq!(ruby.eval(worked), "8", "{which:?}");
-        assert!(ruby.end().is_empty());
-    }
-}
-
-#[test]
-fn a_process_that_executes_itself_anew_gets_a_new_page() {
-    for (which, command) in Which::each() {
-        let bench = Bench::new();
-        let mut ruby = bench.start(command);
-        let first = ruby.ask().born;
-        let again = "exec(RbConfig.ruby, '-e', '$stdout.sync = true; puts $$; \
-             while $stdin.gets; puts 7; end')";
-        assert_eq!(ruby.eval(again), ruby.pid.to_string(), "{which:?}");
-        let seen = wait_for("a newer page", || {
-            bench.page(ruby.pid).read().filter(|seen| seen.born > first)
-        });
-        assert_eq!(seen.fork_generation, 0);
-        assert_eq!(ruby.eval("1"), "7");
-        bench.ask(ruby.pid);
-        assert!(ruby.end().is_empty());
-    }
-}
-
-#[test]
-fn short_lives_end_well() {
+fn children_and_their_children_have_pages_of_their_own(version: TestRuby) {
     let bench = Bench::new();
-    for (which, mut command) in Which::each() {
-        let script = "20.times { |n| system(RbConfig.ruby, '-e', 'at_exit { GC.start }; exit 3'); \
-             $?.exitstatus == 3 or abort($?.to_s) }; print :done";
-        let out = bench.watch(&mut command).args(["-e", script]).output().unwrap();
-        let talk = String::from_utf8_lossy(&out.stderr);
-        assert_eq!((out.stdout.as_slice(), talk.as_ref()), (&b"done"[..], ""), "{which:?}");
-        assert!(out.status.success());
+    let mut ruby = bench.start(version.command(None));
+    let child: u32 = ruby
+        .eval(
+            "$r, $w = IO.pipe; $c = fork { $stdin.close; g = fork { sleep }; $w.puts(g); \
+             Signal.trap('TERM') { Process.kill('KILL', g); exit! }; sleep }; $c",
+        )
+        .parse()
+        .unwrap();
+    let grandchild: u32 = ruby.eval("$r.gets.to_i").parse().unwrap();
+    for (generation, pid, parent) in
+        [(0, ruby.pid, None), (1, child, Some(ruby.pid)), (2, grandchild, Some(child))]
+    {
+        let seen = bench.ask(pid);
+        assert_eq!(seen.pid, u64::from(pid), "{version:?}");
+        assert_eq!(seen.fork_generation, generation, "{version:?}");
+        assert!(parent.is_none_or(|parent| seen.parent_pid == u64::from(parent)), "{version:?}");
+        assert!(seen.malloc.get(Malloc::InUse) > Some(0), "{version:?}");
+        assert!(seen.heap_pages.pages > 0, "{version:?}");
     }
+    ruby.eval("Process.kill('TERM', $c); Process.wait($c)");
+    assert!(ruby.end().is_empty());
+}
+
+#[test]
+fn a_thousand_forks_leave_the_parent_as_it_was(version: TestRuby) {
+    let forks = if version == TestRuby::OnPath { 1000 } else { 100 };
+    let bench = Bench::new();
+    let mut ruby = bench.start(version.command(None));
+    let forked = "$forks.times.count { pid = fork { exit!(0) }; Process.wait2(pid)[1].success? }";
+    ruby.eval(&format!("$forks = {forks}"));
+    assert_eq!(ruby.eval(forked), forks.to_string(), "{version:?}");
+    let seen = ruby.ask();
+    assert_eq!((seen.pid, seen.fork_generation), (u64::from(ruby.pid), 0));
+    assert_eq!(fs::read_dir(&bench.pages).unwrap().count(), forks + 1, "{version:?}");
+    assert!(ruby.end().is_empty());
+}
+
+#[test]
+fn children_that_work_and_exit_in_order_do_so(version: TestRuby) {
+    let bench = Bench::new();
+    let mut ruby = bench.start(version.command(None));
+    let worked = "pids = Array.new(8) { fork { $stdin.close; Array.new(20_000) { 'x' * 99 }; \
+         GC.start; Thread.new { 1 }.join } }; \
+         pids.count { |pid| Process.wait2(pid)[1].success? }";
+    assert_eq!(ruby.eval(worked), "8", "{version:?}");
+    assert!(ruby.end().is_empty());
+}
+
+#[test]
+fn a_process_that_executes_itself_anew_gets_a_new_page(version: TestRuby) {
+    let bench = Bench::new();
+    let mut ruby = bench.start(version.command(None));
+    let first = ruby.ask().born;
+    let again = "exec(RbConfig.ruby, '-e', '$stdout.sync = true; puts $$; \
+         while $stdin.gets; puts 7; end')";
+    assert_eq!(ruby.eval(again), ruby.pid.to_string(), "{version:?}");
+    let seen =
+        wait_for("a newer page", || bench.page(ruby.pid).read().filter(|seen| seen.born > first));
+    assert_eq!(seen.fork_generation, 0);
+    assert_eq!(ruby.eval("1"), "7");
+    bench.ask(ruby.pid);
+    assert!(ruby.end().is_empty());
+}
+
+#[test]
+fn short_lives_end_well(version: TestRuby) {
+    let bench = Bench::new();
+    let mut command = version.command(None);
+    let script = "20.times { |n| system(RbConfig.ruby, '-e', 'at_exit { GC.start }; exit 3'); \
+         $?.exitstatus == 3 or abort($?.to_s) }; print :done";
+    let out = bench.watch(&mut command).args(["-e", script]).output().unwrap();
+    let talk = String::from_utf8_lossy(&out.stderr);
+    assert_eq!((out.stdout.as_slice(), talk.as_ref()), (&b"done"[..], ""), "{version:?}");
+    assert!(out.status.success());
 }
 
 #[test]
 fn a_page_outlives_a_killed_process() {
-    let Some(command) = Which::Here.command() else { return };
+    require!(Ruby);
     let bench = Bench::new();
-    let mut ruby = bench.start(command);
+    let mut ruby = bench.start(TestRuby::OnPath.command(None));
     ruby.eval("$keep = Array.new(1000) { 'x' * 1000 }; 1");
     let alive = ruby.ask();
     let page = bench.page(ruby.pid);
@@ -116,7 +106,8 @@ fn a_page_outlives_a_killed_process() {
 
 #[test]
 fn without_a_place_for_pages_the_server_runs_on() {
-    let Some(mut command) = Which::Here.command() else { return };
+    require!(Ruby);
+    let mut command = TestRuby::OnPath.command(None);
     let bench = Bench::new();
     let missing = bench.home.path().join("missing");
     bench.watch(&mut command).env(env::PAGES, &missing).args(["-e", "GC.start; print :served"]);
@@ -129,9 +120,9 @@ fn without_a_place_for_pages_the_server_runs_on() {
 
 #[test]
 fn a_child_that_can_make_no_page_leaves_its_parents_alone() {
-    let Some(command) = Which::Here.command() else { return };
+    require!(Ruby);
     let bench = Bench::new();
-    let mut ruby = bench.start(command);
+    let mut ruby = bench.start(TestRuby::OnPath.command(None));
     let aside = bench.home.path().join("aside");
     let page = bench.page(ruby.pid);
     fs::rename(&bench.pages, &aside).unwrap();
@@ -174,13 +165,10 @@ fn lie(bench: &Bench, name: &str, answer: &str) -> PathBuf {
 
 #[test]
 fn an_unknown_ruby_runs_on_with_the_allocators_figures_alone() {
-    if Which::Here.command().is_none() {
-        return;
-    }
+    require!(Ruby);
     let bench = Bench::new();
     let lie = lie(&bench, "ruby_api_version", "&raw const FUTURE");
-    let command = Which::Here.command_with(Some(&lie)).unwrap();
-    let mut ruby = bench.start(command);
+    let mut ruby = bench.start(TestRuby::OnPath.command(Some(&lie)));
     assert_eq!(ruby.eval("GC.start; 6 * 7"), "42");
     let page = bench.page(ruby.pid);
     let seen = wait_for("malloc", || page.read().filter(|seen| seen.malloc.at.is_some()));
@@ -192,13 +180,10 @@ fn an_unknown_ruby_runs_on_with_the_allocators_figures_alone() {
 
 #[test]
 fn a_missing_function_costs_its_feature_and_nothing_else() {
-    if Which::Here.command().is_none() {
-        return;
-    }
+    require!(Ruby);
     let bench = Bench::new();
     let lie = lie(&bench, "rb_objspace_each_objects", "0_usize");
-    let command = Which::Here.command_with(Some(&lie)).unwrap();
-    let mut ruby = bench.start(command);
+    let mut ruby = bench.start(TestRuby::OnPath.command(Some(&lie)));
     assert_eq!(ruby.eval("GC.start; 6 * 7"), "42");
     let seen = ruby.ask();
     assert!(seen.features.contains(&(Feature::HeapPages, State::NoFunction)));
@@ -209,9 +194,9 @@ fn a_missing_function_costs_its_feature_and_nothing_else() {
 
 #[test]
 fn no_two_processes_share_a_page() {
-    let Some(command) = Which::Here.command() else { return };
+    require!(Ruby);
     let bench = Bench::new();
-    let mut ruby = bench.start(command);
+    let mut ruby = bench.start(TestRuby::OnPath.command(None));
     let pids = ruby.eval("$c = Array.new(8) { fork { $stdin.close; sleep } }; $c.join(' ')");
     let pids: BTreeSet<u64> = pids.split(' ').map(|pid| pid.parse().unwrap()).collect();
     let seen: BTreeSet<u64> = pids.iter().map(|pid| bench.ask(*pid as u32).pid).collect();

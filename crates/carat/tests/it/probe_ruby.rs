@@ -6,7 +6,7 @@ use carat_wire::env;
 use carat_wire::page::PageReading;
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
@@ -22,49 +22,6 @@ const SERVER: &str = r#"
       puts eval(line, TOPLEVEL_BINDING).to_s.lines.first.to_s.chomp
     end
 "#;
-
-/// Which Ruby: that of `PATH`, or that of a root of `bin/roots`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Which {
-    Here,
-    Root(&'static str),
-}
-
-impl Which {
-    /// The command that runs Ruby; `None` where it is not there and need not be.
-    pub(crate) fn command(self) -> Option<Command> {
-        self.command_with(None)
-    }
-
-    /// The same with a library loaded before all others, of the root's own where it is a root.
-    pub(crate) fn command_with(self, preload: Option<&Path>) -> Option<Command> {
-        let preload = preload.map(|file| format!("LD_PRELOAD={}", file.display()));
-        let Self::Root(name) = self else {
-            let here = Command::new("ruby").arg("--version").output().is_ok();
-            assert!(here || std::env::var_os("CARAT_REQUIRE_RUBY").is_none(), "no `ruby` in PATH");
-            let mut command = Command::new("env");
-            command.args(preload).arg("ruby");
-            return here.then_some(command);
-        };
-        // Five generations take five times as long, so only where they are asked for.
-        std::env::var_os("CARAT_REQUIRE_ROOTS")?;
-        let roots = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../bin/roots");
-        let check = Command::new(&roots).arg("--check").output().unwrap();
-        let list = String::from_utf8_lossy(&check.stdout);
-        let line = list.lines().find(|line| line.starts_with(name)).unwrap_or_default();
-        assert!(!line.is_empty() && !line.ends_with("missing"), "no root {name}: run bin/roots");
-        let mut command = Command::new(roots);
-        command.args(["--run", name, "--", "env"]).args(preload).arg("ruby");
-        Some(command)
-    }
-
-    /// Every generation that is to be tested with.
-    pub(crate) fn each() -> impl Iterator<Item = (Self, Command)> {
-        let roots = ["bullseye", "bookworm", "trixie", "ruby34"].map(Self::Root);
-        let all = [Self::Here].into_iter().chain(roots);
-        all.filter_map(|which| Some((which, which.command()?)))
-    }
-}
 
 /// Unpacked libraries and a directory for pages.
 pub(crate) struct Bench {

@@ -1,6 +1,7 @@
 //! Trials on real processes that misbehave: outcomes, cleanliness, Ctrl-C and kill -9 in every phase.
 
-use crate::support::{Folder, finish, ruby_is_here, signal, wait_until};
+use crate::needs::TestRuby;
+use crate::support::{Folder, finish, signal, wait_until};
 use rustix::process::Signal;
 use std::fs;
 use std::net::TcpListener;
@@ -56,9 +57,7 @@ fn start(folder: &Folder) -> Child {
 
 #[test]
 fn a_good_server_is_measured_and_nothing_is_left() {
-    if !ruby_is_here() {
-        return;
-    }
+    require!(Ruby);
     let folder = experiment("good", "", "[measure]\nsample_every = '50ms'");
     folder.run(&["compare", "real.toml"]).assert_code(3);
     folder.assert_nothing_left();
@@ -85,9 +84,7 @@ fn a_good_server_is_measured_and_nothing_is_left() {
 
 #[test]
 fn during_its_load_a_trial_counts_requests_and_follows_the_probes() {
-    if !ruby_is_here() {
-        return;
-    }
+    require!(Ruby);
     let folder = experiment("grown", "", "[measure]\nsample_every = '20ms'");
     let server = concat!(env!("CARGO_MANIFEST_DIR"), "/../../bench/growth.rb");
     let plan = fs::read_to_string(folder.path("real.toml")).unwrap();
@@ -114,9 +111,7 @@ fn during_its_load_a_trial_counts_requests_and_follows_the_probes() {
 
 #[test]
 fn a_daemon_that_left_family_and_session_is_weighed_and_stopped() {
-    if !ruby_is_here() {
-        return;
-    }
+    require!(Ruby);
     let folder = experiment("daemon", "DAEMON = '1'", "");
     folder.run(&["compare", "real.toml"]).assert_code(3);
     folder.assert_nothing_left();
@@ -128,9 +123,7 @@ fn a_daemon_that_left_family_and_session_is_weighed_and_stopped() {
 
 #[test]
 fn a_server_that_never_listens_is_never_ready_with_the_reason() {
-    if !ruby_is_here() {
-        return;
-    }
+    require!(Ruby);
     let folder = experiment("deaf", "NEVER_LISTEN = '1'", "");
     let text = fs::read_to_string(folder.path("real.toml")).unwrap();
     folder.write("real.toml", &text.replace("within = \"20s\"", "within = \"1s\""));
@@ -141,9 +134,7 @@ fn a_server_that_never_listens_is_never_ready_with_the_reason() {
 
 #[test]
 fn a_server_that_dies_under_load_has_crashed_and_its_signal_is_named() {
-    if !ruby_is_here() {
-        return;
-    }
+    require!(Ruby);
     let folder = experiment("dying", "DIE_AFTER = '20'", "");
     let ran = folder.run(&["compare", "real.toml"]);
     ran.assert_code(4).assert_says("crashed: the server ended with signal 9 under load");
@@ -155,9 +146,7 @@ fn a_server_that_dies_under_load_has_crashed_and_its_signal_is_named() {
 
 #[test]
 fn a_taken_port_shows_what_the_server_said() {
-    if !ruby_is_here() {
-        return;
-    }
+    require!(Ruby);
     let folder = experiment("taken", "", "");
     let holder = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = holder.local_addr().unwrap().port();
@@ -171,9 +160,7 @@ fn a_taken_port_shows_what_the_server_said() {
 
 #[test]
 fn wrong_answers_make_the_trial_invalid() {
-    if !ruby_is_here() {
-        return;
-    }
+    require!(Ruby);
     let folder = experiment("wrong", "STATUS = '500 Oops'", "");
     let text = fs::read_to_string(folder.path("real.toml")).unwrap();
     folder.write("real.toml", &text.replace("{ http = \"/\", ", "{ tcp = true, "));
@@ -183,9 +170,7 @@ fn wrong_answers_make_the_trial_invalid() {
 
 #[test]
 fn a_service_that_fails_is_named_with_its_words() {
-    if !ruby_is_here() {
-        return;
-    }
+    require!(Ruby);
     let service =
         "[services.broken]\ncommand = ['sh', '-c', 'echo no luck; exit 7']\nready = { tcp = true }";
     let folder = experiment("service", "", service);
@@ -218,9 +203,7 @@ fn held_in(phase: (&str, &str, &str, &str), how: &str) -> (Folder, Child) {
 
 #[test]
 fn ctrl_c_in_every_phase_cleans_up_and_says_how_to_go_on() {
-    if !ruby_is_here() {
-        return;
-    }
+    require!(Ruby);
     for phase in PHASES {
         let (folder, child) = held_in(phase, "ctrl-c");
         signal(&child, Signal::INT);
@@ -232,9 +215,7 @@ fn ctrl_c_in_every_phase_cleans_up_and_says_how_to_go_on() {
 
 #[test]
 fn after_kill_9_in_any_phase_nothing_is_left_and_the_plan_goes_on() {
-    if !ruby_is_here() {
-        return;
-    }
+    require!(Ruby);
     for phase in PHASES {
         let (folder, mut child) = held_in(phase, "kill");
         child.kill().unwrap();
@@ -266,9 +247,7 @@ fn after_kill_9_in_any_phase_nothing_is_left_and_the_plan_goes_on() {
 
 #[test]
 fn a_second_run_of_the_same_experiment_keeps_away() {
-    if !ruby_is_here() {
-        return;
-    }
+    require!(Ruby);
     let (folder, child) = held_in(PHASES[0], "second");
     let ran = folder.run(&["compare", "real.toml", "--resume"]);
     ran.assert_code(2).assert_says(&format!("is being written by process {}", child.id()));
@@ -279,17 +258,8 @@ fn a_second_run_of_the_same_experiment_keeps_away() {
 
 #[test]
 fn another_systems_files_are_the_root_of_a_variant_and_stay_as_they_were() {
-    let roots = std::env::var("CARAT_ROOTS").unwrap_or_else(|_| {
-        format!("{}/.cache/carat/roots", std::env::var("HOME").unwrap_or_default())
-    });
-    let system = std::path::Path::new(&roots).join("bullseye");
-    if !system.join("usr/bin/ruby").exists() {
-        assert!(
-            std::env::var_os("CARAT_REQUIRE_ROOTS").is_none(),
-            "bin/roots has made no bullseye"
-        );
-        return;
-    }
+    require!(Ruby, Roots("bullseye"));
+    let system = TestRuby::InRoot("bullseye").root();
     let folder = experiment("root", "", "");
     let text = fs::read_to_string(folder.path("real.toml")).unwrap();
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/data/server.rb");

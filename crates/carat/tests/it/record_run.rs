@@ -1,6 +1,6 @@
 //! `carat record` and `carat explain`: the real program on real processes.
 
-use crate::support::{Folder, finish, ruby_is_here, wait_until};
+use crate::support::{Folder, finish, wait_until};
 use carat::core::ledger::Basis;
 use carat::core::recording::MarkerKind;
 use carat::core::{GrowthKind, Part, PartGrowth, Progress, Recording};
@@ -18,9 +18,7 @@ fn recording(folder: &Folder, name: &str) -> Recording {
 
 #[test]
 fn a_recording_holds_the_trees_memory_its_ledger_and_its_own_cost() {
-    if !ruby_is_here() {
-        return;
-    }
+    require!(Ruby);
     let folder = Folder::new("record");
     let arguments =
         ["record", "--for", "4s", "--every", "200ms", "-o", "r.jsonl", "--", "ruby", "-e", GROWING];
@@ -71,9 +69,7 @@ fn growth_of(part: Part, recording: &Recording) -> &PartGrowth {
 
 #[test]
 fn under_load_of_its_own_a_leak_is_told_in_bytes_per_request() {
-    if !ruby_is_here() {
-        return;
-    }
+    require!(Ruby);
     let folder = Folder::new("leak");
     let recording = growing(&folder, "leak", 60_000);
     let report = recording.load().and_then(|load| load.report.as_ref()).unwrap();
@@ -87,9 +83,7 @@ fn under_load_of_its_own_a_leak_is_told_in_bytes_per_request() {
 
 #[test]
 fn kept_objects_are_named_as_the_cause_where_the_heap_grows_in_slabs() {
-    if !ruby_is_here() {
-        return;
-    }
+    require!(Ruby);
     let folder = Folder::new("objects");
     let recording = growing(&folder, "objects", 60_000);
     let kept = growth_of(Part::KeptObjects, &recording);

@@ -1,8 +1,8 @@
 //! The page in a real browser: no error, no request, figures as in the JSON, hostile text stays text.
 //!
-//! Needs chromium and node; `npm` fetches axe-core into the target folder. Without them the test says that it
-//! was skipped, unless `CARAT_REQUIRE_BROWSER` is set, as in CI. With `CARAT_TEST_PAGES=FOLDER` the pages stay there.
+//! With `CARAT_TEST_PAGES=FOLDER` the pages stay there.
 
+use crate::needs::BROWSER;
 use crate::report_builder::{Effect, PAYLOAD, Recipe, conclude, hostile};
 use crate::report_things::{ledger, recording};
 use carat::core::{Outcome, Results};
@@ -11,30 +11,6 @@ use carat::report::{
 };
 use std::path::{Path, PathBuf};
 use std::process::Command;
-
-fn found(names: &[&str]) -> Option<PathBuf> {
-    let path = std::env::var_os("PATH")?;
-    let folders: Vec<PathBuf> = std::env::split_paths(&path).collect();
-    names.iter().flat_map(|n| folders.iter().map(move |f| f.join(n))).find(|file| file.is_file())
-}
-
-/// The script of axe-core, fetched once; `None` where that is not possible.
-fn axe() -> Option<PathBuf> {
-    let cache = Path::new(env!("CARGO_TARGET_TMPDIR")).join("page-check");
-    let script = cache.join("node_modules/axe-core/axe.min.js");
-    if !script.is_file() {
-        std::fs::create_dir_all(&cache).ok()?;
-        let from = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/page/package.json");
-        std::fs::copy(from, cache.join("package.json")).ok()?;
-        let npm = found(&["npm"])?;
-        Command::new(npm)
-            .args(["install", "--no-audit", "--no-fund"])
-            .current_dir(&cache)
-            .output()
-            .ok()?;
-    }
-    script.is_file().then_some(script)
-}
 
 fn cases() -> Vec<(&'static str, Results)> {
     let crowd = ["a", "b", "c", "d", "e"].map(|name| Effect { name, memory: 0.97, latency: 1.0 });
@@ -140,15 +116,8 @@ fn other_pages() -> Vec<(&'static str, String)> {
 
 #[test]
 fn the_page_works_in_a_browser_and_its_figures_are_those_of_the_json() {
-    let required = std::env::var_os("CARAT_REQUIRE_BROWSER").is_some();
-    let (Some(browser), Some(node)) = (found(&["chromium", "google-chrome"]), found(&["node"]))
-    else {
-        assert!(!required, "chromium and node are required");
-        eprintln!("skipped: install chromium and node to check the page in a browser");
-        return;
-    };
-    let axe = axe();
-    assert!(axe.is_some() || !required, "axe-core could not be fetched by npm");
+    require!(Browser);
+    let tools = BROWSER.clone().unwrap();
     let folder = Folder::new();
     let made = cases().into_iter().map(|(name, results)| (name.to_owned(), results));
     for (name, results) in made.chain(kept()) {
@@ -165,10 +134,10 @@ fn the_page_works_in_a_browser_and_its_figures_are_those_of_the_json() {
         std::fs::write(folder.path().join(format!("{name}.html")), page).unwrap();
     }
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/page/check.mjs");
-    let run = Command::new(node)
+    let run = Command::new(tools.node)
         .arg(script)
-        .arg(browser)
-        .arg(axe.unwrap_or_else(|| "-".into()))
+        .arg(tools.browser)
+        .arg(tools.axe)
         .arg(folder.path())
         .output()
         .unwrap();

@@ -1,7 +1,7 @@
 //! The runtime inside real Rubies: each setting takes effect, and nothing it does harms the server.
 
-use crate::support::{Folder, Ran, ruby_is_here};
-use std::path::Path;
+use crate::needs::TestRuby;
+use crate::support::{Folder, Ran};
 use std::process::{Command, Stdio};
 
 /// Runs a script under settings and returns what it printed.
@@ -30,9 +30,7 @@ end
 
 #[test]
 fn a_server_is_compacted_once_after_it_has_booted_and_never_before() {
-    if !ruby_is_here() {
-        return;
-    }
+    require!(Ruby);
     let script = format!(
         "require 'socket'\n{EVENTUALLY}\nat_start = report(:compactions)\n\
          server = TCPServer.new('127.0.0.1', 0)\neventually {{ report(:compactions) > 0 }}\n\
@@ -43,9 +41,7 @@ fn a_server_is_compacted_once_after_it_has_booted_and_never_before() {
 
 #[test]
 fn a_busy_script_that_never_listens_is_compacted_too() {
-    if !ruby_is_here() {
-        return;
-    }
+    require!(Ruby);
     let script = format!(
         "{EVENTUALLY}\neventually {{ 100_000.times {{ }}; report(:compactions) > 0 }}\nputs 'done'"
     );
@@ -54,9 +50,7 @@ fn a_busy_script_that_never_listens_is_compacted_too() {
 
 #[test]
 fn workers_that_load_the_application_themselves_are_compacted_in_the_worker() {
-    if !ruby_is_here() {
-        return;
-    }
+    require!(Ruby);
     let folder = Folder::new("many");
     for number in 0..120 {
         folder.write(&format!("part{number}.rb"), "");
@@ -74,9 +68,7 @@ fn workers_that_load_the_application_themselves_are_compacted_in_the_worker() {
 
 #[test]
 fn a_full_collection_is_followed_by_a_trim_that_returns_memory() {
-    if !ruby_is_here() {
-        return;
-    }
+    require!(Ruby);
     // Strings of 2,000 bytes lie in malloc; every tenth one lives, so that the top cannot simply shrink.
     let script = format!(
         "{EVENTUALLY}\nall = Array.new(60_000) {{ 'x' * 2_000 }}\n\
@@ -90,9 +82,7 @@ fn a_full_collection_is_followed_by_a_trim_that_returns_memory() {
 
 #[test]
 fn a_trim_within_the_gc_happens_in_every_full_one() {
-    if !ruby_is_here() {
-        return;
-    }
+    require!(Ruby);
     let script = format!(
         "{EVENTUALLY}\nGC.start\nbefore = report(:trims)\n10.times {{ GC.start }}\n\
          GC.start(full_mark: false)\nputs report(:trims) - before"
@@ -102,9 +92,7 @@ fn a_trim_within_the_gc_happens_in_every_full_one() {
 
 #[test]
 fn many_collections_are_trimmed_at_most_at_the_limited_rate() {
-    if !ruby_is_here() {
-        return;
-    }
+    require!(Ruby);
     // Two threads allocate meanwhile, because a trim holds malloc's locks.
     let script = format!(
         "{EVENTUALLY}\nstop = false\n\
@@ -134,9 +122,7 @@ fn fork_storm(count: u32) -> String {
 
 #[test]
 fn a_storm_of_forks_while_threads_allocate_prepares_once_and_loses_no_child() {
-    if !ruby_is_here() {
-        return;
-    }
+    require!(Ruby);
     let count = std::env::var("CARAT_TEST_FORKS").ok().and_then(|text| text.parse().ok());
     let script = fork_storm(count.unwrap_or(40));
     let remedies = ["prepare_fork=full", "seal=on", "trim=full-gc", "gc_pacing=idle"];
@@ -150,9 +136,7 @@ fn a_storm_of_forks_while_threads_allocate_prepares_once_and_loses_no_child() {
 
 #[test]
 fn a_daemon_is_not_a_preloaded_fork_and_its_child_goes_on() {
-    if !ruby_is_here() {
-        return;
-    }
+    require!(Ruby);
     let script = format!(
         "require 'socket'\n{EVENTUALLY}\nreader, writer = IO.pipe\nif fork\n  writer.close\n  print reader.read\nelse\n\
            reader.close\n  Process.daemon(true, true)\n\
@@ -165,9 +149,7 @@ fn a_daemon_is_not_a_preloaded_fork_and_its_child_goes_on() {
 
 #[test]
 fn objects_survive_preparation_sealing_and_compaction_unharmed() {
-    if !ruby_is_here() {
-        return;
-    }
+    require!(Ruby);
     let script = format!(
         "require 'socket'\n{EVENTUALLY}\nserver = TCPServer.new('127.0.0.1', 0)\n\
          table = Array.new(50_000) {{ |i| [\"key #{{i}}\", {{ value: i, text: 'v' * (i % 700) }}] }}.to_h\n\
@@ -181,9 +163,7 @@ fn objects_survive_preparation_sealing_and_compaction_unharmed() {
 
 #[test]
 fn a_known_unfit_extension_turns_compaction_off_with_one_line() {
-    if !ruby_is_here() {
-        return;
-    }
+    require!(Ruby);
     let script = format!(
         "require 'socket'\n{EVENTUALLY}\nspec = Gem::Specification.new('redcarpet', '3.6.0')\n\
          Gem.loaded_specs['redcarpet'] = spec\nserver = TCPServer.new('127.0.0.1', 0)\n\
@@ -196,10 +176,7 @@ fn a_known_unfit_extension_turns_compaction_off_with_one_line() {
 
 #[test]
 fn a_server_without_proc_runs_on_under_every_setting() {
-    if !ruby_is_here() || !rustix::process::geteuid().is_root() {
-        eprintln!("skipped: hiding /proc needs root");
-        return;
-    }
+    require!(Ruby, Mounts);
     let folder = Folder::new("noproc");
     let script = "require 'socket'\nserver = TCPServer.new('127.0.0.1', 0)\nGC.start\n\
          pid = fork { exit!(7) }\n_, status = Process.wait2(pid)\nputs status.exitstatus";
@@ -214,20 +191,8 @@ fn a_server_without_proc_runs_on_under_every_setting() {
     assert!(output.status.success(), "{output:?}");
 }
 
-/// Other generations of Ruby that `bin/roots` has made, by the name of their root.
-fn roots() -> Vec<&'static str> {
-    let roots = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../bin/roots");
-    ["bullseye", "trixie", "ruby34"]
-        .into_iter()
-        .filter(|name| {
-            let check = Command::new(&roots).args(["--run", name, "--", "ruby", "-v"]).output();
-            check.is_ok_and(|output| output.status.success())
-        })
-        .collect()
-}
-
 #[test]
-fn every_generation_of_ruby_takes_the_settings_that_it_has() {
+fn every_ruby_applies_the_settings_that_it_has(version: TestRuby) {
     let script = format!(
         "require 'socket'\n{EVENTUALLY}\nserver = TCPServer.new('127.0.0.1', 0)\n\
          eventually {{ report(:compactions) > 0 }}\neventually {{ GC.start; report(:trims) > 0 }}\n\
@@ -235,25 +200,22 @@ fn every_generation_of_ruby_takes_the_settings_that_it_has() {
          Process.wait(pid)\nwriter.close\nGC.verify_compaction_references(toward: :empty) if RUBY_VERSION >= '3.2'\n\
          puts [RUBY_VERSION, reader.read, report(:refused)].inspect"
     );
-    for root in roots() {
-        // The root sees the /tmp of this system, so that is where the libraries must be.
-        let folder = tempfile::Builder::new().prefix("carat-root-").tempdir_in("/tmp").unwrap();
-        let libraries = carat::target::library::unpack(&folder.path().join("carat")).unwrap();
-        let file = folder.path().join("script.rb");
-        std::fs::write(&file, &script).unwrap();
-        let settings = "compact=boot;trim=full-gc;prepare_fork=warmup;seal=on;gc_pacing=idle";
-        let output = Command::new(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../bin/roots"))
-            .args(["--run", root, "--", "env"])
-            .arg(format!("CARAT_SETTINGS={settings}"))
-            .arg(format!("CARAT_RUNTIME={}", libraries.runtime.display()))
-            .arg(format!("RUBYOPT=-r{}", libraries.shim.display()))
-            .arg("ruby")
-            .arg(&file)
-            .stdin(Stdio::null())
-            .output()
-            .unwrap();
-        let (out, talk) =
-            (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-        assert!(out.contains("\"11111\", 0]"), "{root}: {out}{talk}");
-    }
+    // The root sees the /tmp of this system, so that is where the libraries must be.
+    let folder = tempfile::Builder::new().prefix("carat-root-").tempdir_in("/tmp").unwrap();
+    let libraries = carat::target::library::unpack(&folder.path().join("carat")).unwrap();
+    let file = folder.path().join("script.rb");
+    std::fs::write(&file, &script).unwrap();
+    let settings = "compact=boot;trim=full-gc;prepare_fork=warmup;seal=on;gc_pacing=idle";
+    let output = version
+        .command(None)
+        .env("CARAT_SETTINGS", settings)
+        .env("CARAT_RUNTIME", &libraries.runtime)
+        .env("RUBYOPT", format!("-r{}", libraries.shim.display()))
+        .arg(&file)
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    let (out, talk) =
+        (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(out.contains("\"11111\", 0]"), "{version:?}: {out}{talk}");
 }

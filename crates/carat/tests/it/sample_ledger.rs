@@ -1,6 +1,7 @@
 //! The ledger against allocations of known size, in real Rubies of five generations.
 
-use crate::probe_ruby::{Bench, Ruby, Which};
+use crate::needs::TestRuby;
+use crate::probe_ruby::{Bench, Ruby};
 use carat::core::Ledger;
 use carat::core::ledger::{Basis, PartKind};
 use carat::observe::{ledger, read_insides};
@@ -38,61 +39,41 @@ fn growth(ruby: &mut Ruby<'_>, line: &str, kind: PartKind) -> f64 {
     pss(&after, kind) - pss(&before, kind)
 }
 
-fn assert_grew(which: Which, what: &str, grown: f64) {
+fn assert_grew(version: TestRuby, what: &str, grown: f64) {
     let expected = SIZE as f64;
     let off = (grown - expected).abs() / expected;
     assert!(
         off <= OFF,
-        "{which:?}, {what}: {expected} bytes show as {grown} ({:.1} %)",
+        "{version:?}, {what}: {expected} bytes show as {grown} ({:.1} %)",
         off * 100.0
     );
 }
 
-fn known_sizes(which: Which) {
-    let Some(command) = which.command() else { return };
+#[test]
+fn known_allocations_show_in_their_own_lines(version: TestRuby) {
     let bench = Bench::new();
-    let mut ruby = bench.start(command);
+    let mut ruby = bench.start(version.command(None));
     // 8 kB strings come from the arena, larger ones than 128 kB from mappings of their own.
     let strings = format!("$strings = Array.new({}) {{ 'x' * 7_983 }}; nil", SIZE / 8_000);
-    assert_grew(which, "malloc", growth(&mut ruby, &strings, PartKind::MallocLive));
+    assert_grew(version, "malloc", growth(&mut ruby, &strings, PartKind::MallocLive));
     let block = format!("$block = 'x' * {SIZE}; nil");
-    assert_grew(which, "one large block", growth(&mut ruby, &block, PartKind::MallocLive));
+    assert_grew(version, "one large block", growth(&mut ruby, &block, PartKind::MallocLive));
     // A linked list needs no array, so it is slots and nothing else. A cons of Struct has 40 bytes.
     ruby.eval("Cell = Struct.new(:rest); $cells = nil");
     let cells = format!("{}.times {{ $cells = Cell.new($cells) }}; nil", SIZE / 40);
-    assert_grew(which, "slots", growth(&mut ruby, &cells, PartKind::SlotsLive));
+    assert_grew(version, "slots", growth(&mut ruby, &cells, PartKind::SlotsLive));
     let whole = ledger_of(&[ruby.pid]);
-    assert!(whole.unexplained_share() <= 0.03, "{which:?}: {whole:#?}");
+    assert!(whole.unexplained_share() <= 0.03, "{version:?}: {whole:#?}");
     ruby.end();
 }
 
 #[test]
-fn known_allocations_show_in_their_own_lines() {
-    known_sizes(Which::Here);
-}
-
-#[test]
-fn known_allocations_show_in_their_own_lines_on_ruby_2_7() {
-    known_sizes(Which::Root("bullseye"));
-}
-
-#[test]
-fn known_allocations_show_in_their_own_lines_on_ruby_3_3() {
-    known_sizes(Which::Root("trixie"));
-}
-
-#[test]
-fn known_allocations_show_in_their_own_lines_on_ruby_3_4() {
-    known_sizes(Which::Root("ruby34"));
-}
-
-#[test]
 fn mappings_of_known_size_show_in_their_own_lines() {
-    let Some(command) = Which::Here.command() else { return };
+    require!(Ruby);
     let bench = Bench::new();
     let file = bench.home.path().join("mapped");
     std::fs::write(&file, vec![0; SIZE as usize]).unwrap();
-    let mut ruby = bench.start(command);
+    let mut ruby = bench.start(TestRuby::OnPath.command(None));
     ruby.eval(
         "require 'fiddle'; P, L, I = Fiddle::TYPE_VOIDP, Fiddle::TYPE_LONG, Fiddle::TYPE_INT; \
          C = Fiddle.dlopen(nil); MAP = Fiddle::Function.new(C['mmap'], [P, L, I, I, I, L], P); \
@@ -103,14 +84,14 @@ fn mappings_of_known_size_show_in_their_own_lines() {
         format!("$held = MAP.call(nil, {SIZE}, 3, {flags}, -1, 0); SET.call($held, 1, {SIZE}); nil")
     };
     let shared = growth(&mut ruby, &written("0x21"), PartKind::SharedMemory);
-    assert_grew(Which::Here, "a shared mapping", shared);
+    assert_grew(TestRuby::OnPath, "a shared mapping", shared);
     let read = format!(
         "$file = File.open('{}'); $read = MAP.call(nil, {SIZE}, 1, 2, $file.fileno, 0); \
          FIND.call($read, 255, {SIZE}); nil",
         file.display()
     );
     let of_file = growth(&mut ruby, &read, PartKind::CodeAndFiles);
-    assert_grew(Which::Here, "a mapping of a file", of_file);
+    assert_grew(TestRuby::OnPath, "a mapping of a file", of_file);
     // What neither Ruby nor malloc knows of is shown as what it is, less what malloc handed out and nobody touched:
     // nothing tells which anonymous page is whose.
     let before = ledger_of(&[ruby.pid]).unexplained;
@@ -166,9 +147,9 @@ fn stacks_of_threads_show_in_their_own_line() {
 
 #[test]
 fn after_a_fork_slots_are_shared_and_a_write_makes_them_private() {
-    let Some(command) = Which::Here.command() else { return };
+    require!(Ruby);
     let bench = Bench::new();
-    let mut ruby = bench.start(command);
+    let mut ruby = bench.start(TestRuby::OnPath.command(None));
     ruby.eval("Cell = Struct.new(:rest); $cells = nil");
     ruby.eval(&format!(
         "{}.times {{ $cells = Cell.new($cells) }}; 4.times {{ GC.start }}",

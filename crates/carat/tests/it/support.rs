@@ -9,13 +9,6 @@ use std::time::{Duration, Instant};
 /// Longest that any single wait may take: far beyond what a loaded machine needs.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// Whether there is a Ruby to test with; without one, only `CARAT_REQUIRE_RUBY` makes that a failure.
-pub(crate) fn ruby_is_here() -> bool {
-    let here = Command::new("ruby").arg("--version").output().is_ok();
-    assert!(here || std::env::var_os("CARAT_REQUIRE_RUBY").is_none(), "no `ruby` in PATH");
-    here
-}
-
 /// A folder of its own for one test; it stays where the test fails.
 pub(crate) struct Folder {
     path: PathBuf,

@@ -2,7 +2,7 @@
 
 use crate::faults::fake::{FIGURES, experiment, trials};
 use crate::faults::score::{Score, ensure, tries};
-use crate::support::{Folder, finish, ruby_is_here, wait_until};
+use crate::support::{Folder, finish, wait_until};
 use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
 use std::ffi::CString;
 use std::fs;
@@ -18,14 +18,11 @@ struct Small {
 }
 
 impl Small {
-    /// `None` where this user may not mount.
-    fn new(path: PathBuf, kib: usize, flags: MountFlags) -> Option<Self> {
+    fn new(path: PathBuf, kib: usize, flags: MountFlags) -> Self {
         fs::create_dir_all(&path).unwrap();
         let options = CString::new(format!("size={kib}k")).unwrap();
-        let mounted = mount("carat-test", &path, "tmpfs", flags, Some(&*options));
-        let needed = std::env::var_os("CARAT_REQUIRE_ROOT").is_some();
-        assert!(mounted.is_ok() || !needed, "cannot mount: {mounted:?}");
-        mounted.ok().map(|()| Self { path })
+        mount("carat-test", &path, "tmpfs", flags, Some(&*options)).unwrap();
+        Self { path }
     }
 
     /// Takes room until only so many KiB are left.
@@ -81,9 +78,10 @@ fn fill_up(
 
 #[test]
 fn a_disk_that_fills_up_at_any_write_breaks_no_file_and_the_run_goes_on_later() {
+    require!(Mounts);
     let folder = Folder::new("full");
     folder.write("full.toml", &experiment("full"));
-    let Some(small) = Small::new(folder.path("small"), 1024, MountFlags::empty()) else { return };
+    let small = Small::new(folder.path("small"), 1024, MountFlags::empty());
     folder.run(&COMPARE).assert_code(3);
     let whole = trials(&folder, "small/full.carat");
     let size = fs::metadata(small.path.join("full.carat")).unwrap().len() as usize;
@@ -101,9 +99,10 @@ fn a_disk_that_fills_up_at_any_write_breaks_no_file_and_the_run_goes_on_later() 
 
 #[test]
 fn a_folder_that_cannot_be_written_is_named_before_anything_runs() {
+    require!(Mounts);
     let folder = Folder::new("readonly");
     folder.write("full.toml", &experiment("full"));
-    let Some(_small) = Small::new(folder.path("small"), 64, MountFlags::RDONLY) else { return };
+    let _small = Small::new(folder.path("small"), 64, MountFlags::RDONLY);
     let ran = folder.run(&COMPARE);
     ran.assert_code(2).assert_says("small/full.carat").assert_says("permissions");
     let recording = ["record", "--for", "1s", "-o", "small/r.jsonl", "--", "sleep", "9"];
@@ -113,8 +112,9 @@ fn a_folder_that_cannot_be_written_is_named_before_anything_runs() {
 
 #[test]
 fn a_disk_that_is_full_for_a_while_costs_a_recording_the_samples_of_that_while() {
+    require!(Mounts);
     let folder = Folder::new("recordfull");
-    let Some(small) = Small::new(folder.path("small"), 256, MountFlags::empty()) else { return };
+    let small = Small::new(folder.path("small"), 256, MountFlags::empty());
     let record = ["record", "--every", "20ms", "--for", "4s", "-o", "small/r.jsonl"];
     // Its log stays empty, so that only the recording wants room.
     let arguments = [&record[..], &["--", "sleep", "60"]].concat();
@@ -138,16 +138,12 @@ fn a_disk_that_is_full_for_a_while_costs_a_recording_the_samples_of_that_while()
 /// Private directories on a file system without room, where logs and the probe's pages are written.
 #[test]
 fn a_full_temporary_directory_never_kills_the_server() {
-    if !ruby_is_here() {
-        return;
-    }
+    require!(Ruby, Mounts);
     let mut score = Score::default();
     let server = "kept = []; 60.times { kept << 'x' * 400_000; sleep 0.02 }; puts 'lived'";
     for kib in [0, 4, 8, 12, 16, 64] {
         let folder = Folder::new("notmp");
-        let Some(small) = Small::new(folder.path("small"), 512, MountFlags::empty()) else {
-            return;
-        };
+        let small = Small::new(folder.path("small"), 512, MountFlags::empty());
         small.leave(kib);
         let arguments = ["record", "--every", "100ms", "-o", "r.json", "--", "ruby", "-e", server];
         let mut command = folder.carat(&arguments);

@@ -3,7 +3,7 @@
 use crate::faults::fake::{FIGURES, experiment};
 use crate::faults::score::{Score, ensure, tries};
 use crate::real_run::text;
-use crate::support::{Folder, ruby_is_here, wait_until};
+use crate::support::{Folder, wait_until};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha12Rng;
 use std::collections::BTreeMap;
@@ -178,9 +178,7 @@ fn kill_9_at_random_points_loses_no_finished_trial_and_leaves_nothing() {
 
 #[test]
 fn kill_9_with_a_real_server_leaves_no_process_port_or_file() {
-    if !ruby_is_here() {
-        return;
-    }
+    require!(Ruby);
     let wanted = tries(40).div_ceil(10);
     let (mut toll, mut random) = (Toll::default(), ChaCha12Rng::seed_from_u64(12));
     while toll.kills < wanted {

@@ -1,7 +1,7 @@
 //! A machine that sleeps, and one that gives too few descriptors.
 
 use crate::real_run::{experiment, results};
-use crate::support::{Folder, finish, ruby_is_here, wait_until};
+use crate::support::{Folder, finish, wait_until};
 use rustix::process::{Pid, Signal, kill_process};
 use std::process::{Command, Stdio};
 use std::thread::sleep;
@@ -17,9 +17,7 @@ fn signal_all(pids: &[u32], signal: Signal) {
 
 #[test]
 fn a_machine_that_sleeps_in_the_middle_of_a_trial_costs_no_trial_and_is_noticed() {
-    if !ruby_is_here() {
-        return;
-    }
+    require!(Ruby);
     let folder = experiment("asleep", "ANSWER_SLEEP = '0.05'", "");
     let mut command = folder.carat(&["compare", "real.toml"]);
     let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
@@ -67,6 +65,7 @@ fn with_descriptors(folder: &Folder, limit: u32, arguments: &[&str]) -> Command 
 
 #[test]
 fn too_few_descriptors_are_said_with_the_remedy_or_do_not_matter() {
+    require!(Ruby);
     let folder = Folder::new("few");
     let load = ["load", "http", "http://127.0.0.1:1/", "-c", "500", "-n", "500"];
     let mut command = with_descriptors(&folder, 100, &load);
@@ -76,9 +75,6 @@ fn too_few_descriptors_are_said_with_the_remedy_or_do_not_matter() {
     }
     let ran = finish(command.spawn().unwrap());
     ran.assert_code(1).assert_says("ulimit -Hn 564");
-    if !ruby_is_here() {
-        return;
-    }
     for limit in [12, 16, 24] {
         let folder = experiment("few", "", "");
         let command = with_descriptors(&folder, limit, &["compare", "real.toml"]).spawn();

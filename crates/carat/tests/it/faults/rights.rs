@@ -7,13 +7,6 @@ use std::process::{Command, Stdio};
 /// A user without any right, as every system has one.
 const NOBODY: u32 = 65_534;
 
-/// Only root may become somebody else.
-fn may_be_nobody() -> bool {
-    let root = rustix::process::geteuid().is_root();
-    assert!(root || std::env::var_os("CARAT_REQUIRE_ROOT").is_none(), "this needs root");
-    root
-}
-
 fn as_nobody(folder: &Folder, arguments: &[&str]) -> Ran {
     let mut command = folder.carat(arguments);
     command.uid(NOBODY).gid(NOBODY).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -22,9 +15,7 @@ fn as_nobody(folder: &Folder, arguments: &[&str]) -> Ran {
 
 #[test]
 fn another_users_process_is_refused_with_the_way_out() {
-    if !may_be_nobody() {
-        return;
-    }
+    require!(Root);
     let folder = Folder::new("foreign");
     let mut server = Command::new("sleep").arg("60").stdin(Stdio::null()).spawn().unwrap();
     let pid = server.id().to_string();
@@ -38,9 +29,7 @@ fn another_users_process_is_refused_with_the_way_out() {
 
 #[test]
 fn without_any_right_ones_own_process_is_explained_from_what_may_be_read() {
-    if !may_be_nobody() {
-        return;
-    }
+    require!(Root);
     let folder = Folder::new("own");
     let mut command = Command::new("sleep");
     let mut server =

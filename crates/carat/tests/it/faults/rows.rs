@@ -114,7 +114,7 @@ pub(crate) const ROWS: &[Row] = &[
     row(
         "processes end while they are read",
         "a partial sample is marked, never summed as if it were whole",
-        Parts(&["sample::directory::tests::a_process_that_ends_while_held_has_ended_not_broken"]),
+        Parts(&["observe::directory::tests::a_process_that_ends_while_held_has_ended_not_broken"]),
     ),
     row(
         "the disk is full, at any write of a run",

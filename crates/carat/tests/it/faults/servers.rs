@@ -1,15 +1,14 @@
 //! Servers that do not end, multiply, or eat all the memory they are given.
 
+use crate::harness;
 use crate::real_run::{experiment, results};
-use crate::support::{ruby_is_here, wait_until};
+use crate::support::wait_until;
 use std::fs;
 use std::path::{Path, PathBuf};
 
 #[test]
 fn a_server_that_ignores_term_is_killed_measured_all_the_same_and_noted() {
-    if !ruby_is_here() {
-        return;
-    }
+    require!(Ruby);
     let folder = experiment("stubborn", "IGNORE_TERM = '1'", "");
     folder.run(&["compare", "real.toml"]).assert_code(3);
     folder.assert_nothing_left();
@@ -21,20 +20,18 @@ fn a_server_that_ignores_term_is_killed_measured_all_the_same_and_noted() {
 
 #[test]
 fn processes_that_fork_on_while_they_are_killed_are_all_ended() {
-    if !ruby_is_here() {
-        return;
-    }
+    require!(Ruby);
     let folder = experiment("bomb", "BOMB = '40'", "");
     folder.run(&["compare", "real.toml"]).assert_code(3);
     folder.assert_nothing_left();
 }
 
 /// A memory control group below the one of this test; removed at the end.
-struct Box {
+struct MemoryGroup {
     path: PathBuf,
 }
 
-impl Box {
+impl MemoryGroup {
     /// `None` where no group can be made here, or where the group does not limit memory.
     fn new(limit: u64) -> Option<Self> {
         let text = fs::read_to_string("/proc/self/cgroup").ok()?;
@@ -57,7 +54,7 @@ impl Box {
     }
 }
 
-impl Drop for Box {
+impl Drop for MemoryGroup {
     fn drop(&mut self) {
         // The kernel takes a moment to forget who was in it.
         wait_until("the group is empty", || fs::remove_dir(&self.path).is_ok());
@@ -66,12 +63,9 @@ impl Drop for Box {
 
 #[test]
 fn a_server_that_the_kernel_kills_for_want_of_memory_is_counted_as_that() {
-    if !ruby_is_here() {
-        return;
-    }
-    let Some(group) = Box::new(80_000_000) else {
-        assert!(std::env::var_os("CARAT_REQUIRE_ROOT").is_none(), "no group can be made here");
-        return;
+    require!(Ruby);
+    let Some(group) = MemoryGroup::new(80_000_000) else {
+        harness::skip("no control group that limits memory can be made: it needs root");
     };
     let hog = format!("HOG_AFTER = '10', CGROUP = '{}'", group.path.display());
     let folder = experiment("hog", &hog, "");

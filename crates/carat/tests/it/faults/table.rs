@@ -12,7 +12,22 @@ fn page() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reliability.md")
 }
 
-/// Runs one test, wherever it is.
+/// The tests of this binary, by name.
+fn known_tests() -> BTreeSet<String> {
+    let list = Command::new(std::env::current_exe().unwrap()).arg("--list").output().unwrap();
+    let list = String::from_utf8(list.stdout).unwrap();
+    list.lines().filter_map(|line| Some(line.strip_suffix(": test")?.to_owned())).collect()
+}
+
+/// The tests that a name in the table stands for: itself, or one per Ruby.
+fn expand(test: &str, known: &BTreeSet<String>) -> Vec<String> {
+    let of_each_ruby = |name: &&String| {
+        name.strip_prefix(test).is_some_and(|rest| rest.is_empty() || rest.starts_with("::on_ruby"))
+    };
+    known.iter().filter(of_each_ruby).cloned().collect()
+}
+
+/// Runs one test, of this binary or of the library.
 fn run(row: &Row, test: &str, score: &Path) -> Output {
     let mut command = match row.answer {
         Answer::Parts(_) => {
@@ -26,37 +41,72 @@ fn run(row: &Row, test: &str, score: &Path) -> Output {
     command.args(["--exact", test]).env(SCORE, score).output().unwrap()
 }
 
-/// Everything that the tests of a row saw, and whether all of them held.
-fn try_row(row: &Row, tests: &[&str]) -> (Score, Result<(), String>) {
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("score");
-    let (mut sum, mut verdict) = (Score::default(), Ok(()));
-    for test in tests {
-        let _ = fs::remove_file(&file);
-        let ran = run(row, test, &file);
-        let said = String::from_utf8_lossy(&ran.stdout).into_owned();
-        let held = ran.status.success() && said.contains("1 passed");
-        let scored = fs::read_to_string(&file).ok();
-        let one =
-            scored.map_or_else(|| Score::of_one(held), |text| serde_json::from_str(&text).unwrap());
-        sum.tries += one.tries;
-        sum.survived += one.survived;
-        sum.lost = if one.lost.is_empty() { sum.lost } else { one.lost };
-        if !held {
-            verdict = Err(format!("{test}: {said}"));
-        }
-    }
-    (sum, verdict)
+/// The result of one row.
+#[derive(Default)]
+struct RowResult {
+    score: Score,
+    /// Why a test of it was not tried.
+    skipped: Option<String>,
+    /// What did not hold.
+    failure: Option<String>,
 }
 
-/// What stands where something did not hold.
+impl RowResult {
+    /// Adds the result of one test.
+    fn add(&mut self, test: &str, output: &Output, score: Option<String>) {
+        let printed = String::from_utf8_lossy(&output.stdout).into_owned();
+        if output.status.success() && printed.contains("1 ignored") {
+            let reason = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+            self.skipped = Some(format!("{test}: {reason}"));
+            return;
+        }
+        let held = output.status.success() && printed.contains("1 passed");
+        let one =
+            score.map_or_else(|| Score::of_one(held), |text| serde_json::from_str(&text).unwrap());
+        self.score.tries += one.tries;
+        self.score.survived += one.survived;
+        if !one.lost.is_empty() {
+            self.score.lost = one.lost;
+        }
+        if !held {
+            self.failure = Some(format!("{test}: {printed}"));
+        }
+    }
+
+    /// The cells of its line: tries, survived, lost.
+    fn cells(&self) -> [String; 3] {
+        let lost = match (&self.failure, &self.skipped, self.score.lost.as_str()) {
+            (Some(_), ..) => FAILED,
+            (None, Some(_), _) => UNTRIED,
+            (None, None, "") => "nothing",
+            (None, None, lost) => lost,
+        };
+        [self.score.tries.to_string(), self.score.survived.to_string(), lost.to_owned()]
+    }
+}
+
+fn try_row(row: &Row, tests: &[String]) -> RowResult {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("score");
+    let mut result = RowResult::default();
+    for test in tests {
+        let _ = fs::remove_file(&file);
+        let output = run(row, test, &file);
+        result.add(test, &output, fs::read_to_string(&file).ok());
+    }
+    result
+}
+
+/// The last cell where something did not hold.
 const FAILED: &str = "**did not hold**";
+/// The last cell where a test was skipped.
+const UNTRIED: &str = "**not tried**";
 
 /// The line that an earlier run wrote for a row of which everything held.
 fn earlier(page: &str, row: &Row) -> Option<String> {
     let start = format!("| {} | {} |", row.fault, row.expected);
     let line = page.lines().find(|line| line.starts_with(&start))?;
-    (!line.contains(FAILED)).then(|| format!("{line}\n"))
+    (!line.contains(FAILED) && !line.contains(UNTRIED)).then(|| format!("{line}\n"))
 }
 
 fn line(row: &Row, cells: [String; 3]) -> String {
@@ -64,7 +114,7 @@ fn line(row: &Row, cells: [String; 3]) -> String {
     format!("| {} | {} | {tries} | {survived} | {lost} |\n", row.fault, row.expected)
 }
 
-/// The two tables of the page, and what did not hold.
+/// The two tables of the page, and what did not hold or was not tried.
 fn tables() -> (String, Vec<String>) {
     let mut tried = String::from(
         "| fault | what must hold | tries | survived | lost |\n|---|---|--:|--:|---|\n",
@@ -72,11 +122,13 @@ fn tables() -> (String, Vec<String>) {
     let mut untried =
         String::from("| fault | what holds | why there is no test |\n|---|---|---|\n");
     let mut failures = Vec::new();
+    let known = known_tests();
     let again = std::env::var_os("CARAT_TEST_AGAIN").is_some();
     let before = again.then(|| fs::read_to_string(page()).unwrap_or_default());
     for row in ROWS {
         let tests = match row.answer {
-            Answer::Tests(tests) | Answer::Parts(tests) => tests,
+            Answer::Tests(tests) => tests.iter().flat_map(|test| expand(test, &known)).collect(),
+            Answer::Parts(tests) => tests.iter().map(|&test| test.to_owned()).collect::<Vec<_>>(),
             Answer::Reason(reason) => {
                 untried += &format!("| {} | {} | {reason} |\n", row.fault, row.expected);
                 continue;
@@ -86,18 +138,12 @@ fn tables() -> (String, Vec<String>) {
             tried += &line;
             continue;
         }
-        let (score, held) = try_row(row, tests);
-        let lost = match (&held, score.lost.as_str()) {
-            (Err(_), _) => FAILED,
-            (Ok(()), "") => "nothing",
-            (Ok(()), words) => words,
-        };
-        let cells = [score.tries.to_string(), score.survived.to_string(), lost.to_owned()];
-        let line = line(row, cells);
-        // Whoever waits for the whole table sees how far it is; the harness keeps what is printed.
+        let result = try_row(row, &tests);
+        let line = line(row, result.cells());
+        // The whole table takes long, so its progress is shown.
         let _ = std::io::stderr().write_all(line.as_bytes());
         tried += &line;
-        failures.extend(held.err());
+        failures.extend(result.failure.or(result.skipped));
     }
     (format!("{tried}\n## Without a test\n\n{untried}"), failures)
 }
@@ -125,15 +171,14 @@ fn every_fault_is_survived() {
 
 #[test]
 fn every_test_that_the_table_names_exists() {
-    let list = Command::new(std::env::current_exe().unwrap()).arg("--list").output().unwrap();
-    let list = String::from_utf8(list.stdout).unwrap();
-    let known: BTreeSet<&str> =
-        list.lines().filter_map(|line| line.strip_suffix(": test")).collect();
+    let known = known_tests();
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
     for row in ROWS {
         match row.answer {
             Answer::Tests(tests) => {
-                tests.iter().for_each(|test| assert!(known.contains(test), "no test `{test}`"));
+                for test in tests {
+                    assert!(!expand(test, &known).is_empty(), "no test `{test}`");
+                }
             }
             Answer::Parts(tests) => {
                 for test in tests {

@@ -1,0 +1,198 @@
+//! What a test may need of the machine, and whether it is there.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::LazyLock;
+
+/// A Ruby to test with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum TestRuby {
+    /// The one in `PATH`.
+    OnPath,
+    /// The one of a root that `bin/roots` makes.
+    InRoot(&'static str),
+}
+
+impl TestRuby {
+    /// Every Ruby that Carat is tested with.
+    pub(crate) const ALL: [Self; 5] = [
+        Self::OnPath,
+        Self::InRoot("bullseye"),
+        Self::InRoot("bookworm"),
+        Self::InRoot("trixie"),
+        Self::InRoot("ruby34"),
+    ];
+
+    /// The end of the name of a test on it.
+    pub(crate) fn label(self) -> &'static str {
+        match self {
+            Self::OnPath => "on_ruby_in_path",
+            Self::InRoot("bullseye") => "on_ruby_2_7",
+            Self::InRoot("bookworm") => "on_ruby_3_1",
+            Self::InRoot("trixie") => "on_ruby_3_3",
+            Self::InRoot(_) => "on_ruby_3_4",
+        }
+    }
+
+    /// The command that runs it; a library to preload is one of the root's own.
+    pub(crate) fn command(self, preload: Option<&Path>) -> Command {
+        let mut command = match self {
+            Self::OnPath => Command::new("env"),
+            Self::InRoot(name) => {
+                let mut command = Command::new(roots_script());
+                command.args(["--run", name, "--", "env"]);
+                command
+            }
+        };
+        command.args(preload.map(|file| format!("LD_PRELOAD={}", file.display()))).arg("ruby");
+        command
+    }
+
+    /// The folder that is `/` for it.
+    pub(crate) fn root(self) -> PathBuf {
+        match self {
+            Self::OnPath => PathBuf::from("/"),
+            Self::InRoot(name) => roots_folder().join(name),
+        }
+    }
+}
+
+/// What `require!` can name.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Need {
+    /// A Ruby in `PATH`.
+    Ruby,
+    /// This Ruby.
+    RubyOf(TestRuby),
+    /// A system that `bin/roots` makes.
+    Roots(&'static str),
+    /// The rights of root.
+    Root,
+    /// The jemalloc library of this system.
+    Jemalloc,
+    /// Chromium, Node and axe-core.
+    Browser,
+    /// Action Cable, Puma and Redis.
+    ActionCable,
+    /// A Go toolchain, or an AnyCable that was built before.
+    AnyCable,
+    /// The right to mount a file system in memory.
+    Mounts,
+}
+
+impl Need {
+    /// `Err` has the reason for which it is missing, and the remedy.
+    pub(crate) fn check(self) -> Result<(), String> {
+        match self {
+            Self::Ruby | Self::RubyOf(TestRuby::OnPath) => RUBY.clone(),
+            Self::RubyOf(TestRuby::InRoot(name)) | Self::Roots(name) => check_root(name),
+            Self::Root => holds(rustix::process::geteuid().is_root(), "it needs root"),
+            Self::Jemalloc => holds(
+                carat::settings::find_allocator(Path::new("/"), "jemalloc").is_some(),
+                "no jemalloc: run bin/setup",
+            ),
+            Self::Browser => BROWSER.clone().map(drop),
+            Self::ActionCable => ACTION_CABLE.clone(),
+            Self::AnyCable => ANY_CABLE.clone(),
+            Self::Mounts => MOUNTS.clone(),
+        }
+    }
+}
+
+fn holds(condition: bool, reason: &str) -> Result<(), String> {
+    if condition { Ok(()) } else { Err(reason.to_owned()) }
+}
+
+fn runs(program: &str, arguments: &[&str]) -> bool {
+    Command::new(program).args(arguments).output().is_ok_and(|output| output.status.success())
+}
+
+static RUBY: LazyLock<Result<(), String>> =
+    LazyLock::new(|| holds(runs("ruby", &["--version"]), "no `ruby` in PATH: run bin/setup"));
+
+static ACTION_CABLE: LazyLock<Result<(), String>> = LazyLock::new(|| {
+    let script = "require 'action_cable'; require 'redis'; require 'puma'";
+    let is_here = runs("ruby", &["-e", script]) && runs("redis-server", &["--version"]);
+    holds(is_here, "no Action Cable, Puma or Redis: run bin/setup")
+});
+
+/// The script exits with 127 if there is no Go to build with.
+static ANY_CABLE: LazyLock<Result<(), String>> = LazyLock::new(|| {
+    let build = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../workloads/cable/anycable/build");
+    let built = Command::new(build).output().map_err(|error| error.to_string())?;
+    let message = String::from_utf8_lossy(&built.stderr).trim().to_owned();
+    if built.status.code() == Some(127) {
+        return Err(message);
+    }
+    assert!(built.status.success(), "AnyCable cannot be built: {message}");
+    Ok(())
+});
+
+static MOUNTS: LazyLock<Result<(), String>> = LazyLock::new(|| {
+    let script = "mount -t tmpfs none /mnt";
+    holds(runs("unshare", &["--mount", "sh", "-c", script]), "it may not mount: it needs root")
+});
+
+/// What `bin/roots --check` prints: a line per root.
+static ROOTS: LazyLock<String> = LazyLock::new(|| {
+    let check = Command::new(roots_script()).arg("--check").output();
+    check.map(|check| String::from_utf8_lossy(&check.stdout).into_owned()).unwrap_or_default()
+});
+
+fn check_root(name: &str) -> Result<(), String> {
+    Need::Root.check()?;
+    let line = ROOTS.lines().find(|line| line.starts_with(name)).unwrap_or_default();
+    holds(line.contains("ruby "), &format!("no root `{name}`: run bin/roots {name}"))
+}
+
+fn roots_script() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../bin/roots")
+}
+
+/// Where `bin/roots` puts its systems.
+pub(crate) fn roots_folder() -> PathBuf {
+    if let Some(folder) = std::env::var_os("CARAT_ROOTS") {
+        return folder.into();
+    }
+    let cache = std::env::var_os("XDG_CACHE_HOME")
+        .map(PathBuf::from)
+        .unwrap_or_else(|| Path::new(&std::env::var_os("HOME").unwrap_or_default()).join(".cache"));
+    cache.join("carat/roots")
+}
+
+/// The programs with which the report is tested.
+#[derive(Debug, Clone)]
+pub(crate) struct BrowserTools {
+    pub(crate) browser: PathBuf,
+    pub(crate) node: PathBuf,
+    /// The script of axe-core, which checks accessibility.
+    pub(crate) axe: PathBuf,
+}
+
+/// Fetches axe-core once, with npm.
+pub(crate) static BROWSER: LazyLock<Result<BrowserTools, String>> = LazyLock::new(|| {
+    let browser =
+        find_program(&["chromium", "google-chrome"]).ok_or("no chromium: run bin/setup")?;
+    let node = find_program(&["node"]).ok_or("no node")?;
+    let axe = fetch_axe().ok_or("npm cannot fetch axe-core")?;
+    Ok(BrowserTools { browser, node, axe })
+});
+
+fn find_program(names: &[&str]) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH")?;
+    let folders: Vec<PathBuf> = std::env::split_paths(&path).collect();
+    names.iter().flat_map(|n| folders.iter().map(move |f| f.join(n))).find(|file| file.is_file())
+}
+
+fn fetch_axe() -> Option<PathBuf> {
+    let cache = Path::new(env!("CARGO_TARGET_TMPDIR")).join("page-check");
+    let script = cache.join("node_modules/axe-core/axe.min.js");
+    if !script.is_file() {
+        std::fs::create_dir_all(&cache).ok()?;
+        let from = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/page/package.json");
+        std::fs::copy(from, cache.join("package.json")).ok()?;
+        let mut install = Command::new(find_program(&["npm"])?);
+        install.args(["install", "--no-audit", "--no-fund"]).current_dir(&cache).output().ok()?;
+    }
+    script.is_file().then_some(script)
+}
