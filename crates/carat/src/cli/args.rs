@@ -94,8 +94,8 @@ pub fn main() -> ExitCode {
 impl Exit {
     /// The code for an error that reached the top.
     fn of(error: &anyhow::Error) -> Self {
-        let wrong_experiment =
-            error.is::<crate::config::PlanError>() || error.is::<crate::run::trial::PrepareError>();
+        let wrong_experiment = error.is::<crate::config::ExperimentFileError>()
+            || error.is::<crate::run::trial::PrepareError>();
         // An unusable results file is a failure in every command; only a conflict with the options is wrong usage.
         let conflict = error.downcast_ref::<OpenError>().is_some_and(OpenError::is_conflict);
         let wrong_usage = wrong_experiment || conflict || error.is::<stats::StatsError>();

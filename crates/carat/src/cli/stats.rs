@@ -3,7 +3,7 @@
 use crate::analysis::growth::{cause, sentence};
 use crate::analysis::{Question, conclude};
 use crate::cli::{Exit, output};
-use crate::config::{Percent, unknown_metric};
+use crate::config::{Percent, find_metric};
 use crate::core::{Results, Role, Verdict};
 use crate::report::{Audience, Style, json, load_results, terminal};
 use crate::run::experiment::question;
@@ -132,9 +132,7 @@ fn asked(args: &StatsArgs, planned: &Question) -> Result<Question, StatsError> {
     }
     asked.alpha = args.error;
     for name in asked.primaries().chain(asked.guards.iter().map(|(name, _)| name.as_str())) {
-        if let Some(problem) = unknown_metric(name) {
-            return Err(StatsError::Metric(problem));
-        }
+        find_metric(name).map_err(StatsError::Metric)?;
     }
     Ok(asked)
 }

@@ -60,7 +60,7 @@ fn list(folder: &Path) -> anyhow::Result<String> {
             Ok(experiment) => {
                 let variants: Vec<_> =
                     experiment.variants.iter().map(|variant| variant.name.as_str()).collect();
-                format!("{} by {}", variants.join(" · "), experiment.measure.primary)
+                format!("{} by {}", variants.join(" · "), experiment.measure.primary.id)
             }
             Err(error) => error.to_string(),
         };

@@ -1,13 +1,13 @@
-//! Shares as people write them: `"0.25%"`, `"+5%"`.
+//! Percentages as users write them: `"0.25%"`, `"+5%"`.
 
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Deserializer};
 
 /// A share written as a percentage, kept as a fraction: `"+5%"` is 0.05.
-#[derive(Debug, Clone, Copy, PartialEq, PartialOrd, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, PartialOrd)]
 pub struct Percent(pub f64);
 
 impl Percent {
-    /// Parses one; the message says what would be right.
+    /// Parses a percentage; the error message gives an example.
     pub fn parse(text: &str) -> Result<Self, String> {
         let number = text.trim().strip_suffix('%').map(str::trim);
         match number.and_then(|number| number.parse::<f64>().ok()) {

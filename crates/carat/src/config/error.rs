@@ -1,11 +1,11 @@
-//! What can be wrong with an experiment file, said so that it can be mended.
+//! What can be wrong with an experiment file.
 
 use crate::core::nearest;
 use std::path::PathBuf;
 
-/// Why an experiment file cannot be run.
+/// Why an experiment file cannot be used.
 #[derive(Debug, thiserror::Error)]
-pub enum PlanError {
+pub enum ExperimentFileError {
     /// The file cannot be read.
     #[error(
         "cannot read the experiment file {path}: {source}; give the path of a TOML file, for example workloads/rails-hello/carat.toml"
@@ -13,10 +13,10 @@ pub enum PlanError {
     Read {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The kernel's answer.
         source: std::io::Error,
     },
-    /// The text is not TOML, or not an experiment.
+    /// The text is not TOML, or has unknown or missing keys.
     #[error("{path}: {message}")]
     Syntax {
         /// The file.
@@ -24,9 +24,9 @@ pub enum PlanError {
         /// What is wrong and where.
         message: String,
     },
-    /// The text is an experiment that makes no sense.
+    /// A value is out of range, unknown, or contradicts another.
     #[error("{path}: {message}")]
-    Meaning {
+    Invalid {
         /// The file.
         path: PathBuf,
         /// What is wrong and what would be right.
@@ -34,8 +34,8 @@ pub enum PlanError {
     },
 }
 
-/// Adds the nearest known key to the message that `toml` gives for an unknown one.
-pub(crate) fn explain_toml(error: &toml::de::Error) -> String {
+/// Adds the nearest known key to the message of `toml` for an unknown one.
+pub(super) fn explain_toml(error: &toml::de::Error) -> String {
     let text = error.to_string();
     let text = text.trim_end();
     let message = error.message();

@@ -1,18 +1,28 @@
-//! The experiment file: read, checked, and expanded into an order of trials.
+//! The experiment file, parsed into validated types, and the order of trials that follows from it.
 //!
-//! Pure but for reading the file itself. What a setting does is the business of `settings`.
+//! The only input is the file itself. `settings` defines what a setting does.
 
 mod amount;
+mod canonical;
+mod command;
 mod error;
+mod experiment;
 mod file;
 mod order;
+mod parse;
 mod template;
+
+#[cfg(test)]
+mod tests;
 
 pub use crate::core::{LoadTable, Span};
 pub use amount::Percent;
-pub use error::PlanError;
-pub use file::{
-    Experiment, Measure, Ready, ServerTable, ServiceTable, Trials, VariantTable, unknown_metric,
+pub use command::CommandLine;
+pub use error::ExperimentFileError;
+pub use experiment::{
+    Experiment, MeasureSpec, Readiness, ReadyCheck, ServerSpec, ServiceSpec, TrialLimits,
+    VariantSpec,
 };
 pub use order::{BlockPosition, block_order, trial_id};
-pub use template::{Values, fill};
+pub use parse::find_metric;
+pub use template::{Placeholders, fill};

@@ -1,16 +1,16 @@
-//! Which trial comes when: randomised complete blocks from a recorded seed.
+//! The order of trials: randomised complete blocks from a recorded seed.
 
 use rand::SeedableRng;
 use rand::seq::SliceRandom;
 use rand_chacha::ChaCha12Rng;
 use sha2::{Digest, Sha256};
 
-/// One place in the order: a variant within a block.
+/// A variant's position within a block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BlockPosition {
-    /// Block number; block 0 warms the machine up.
+    /// Block number; block 0 is the warm-up block.
     pub block: u32,
-    /// Place within the block, from 0.
+    /// Position within the block, from 0.
     pub position: u32,
     /// Index of the variant in the experiment file.
     pub variant: usize,
@@ -18,7 +18,7 @@ pub struct BlockPosition {
 
 /// The order of one block: every variant once, a Fisher-Yates shuffle.
 ///
-/// Depends on seed and block alone, so that a resumed run goes on with the same plan whatever was done before.
+/// The order depends only on seed and block, so a resumed run continues with the same plan whatever already ran.
 pub fn block_order(seed: u64, block: u32, variants: usize) -> Vec<BlockPosition> {
     let mut order: Vec<usize> = (0..variants).collect();
     let mut random = ChaCha12Rng::seed_from_u64(seed);
@@ -30,7 +30,7 @@ pub fn block_order(seed: u64, block: u32, variants: usize) -> Vec<BlockPosition>
         .collect()
 }
 
-/// The name of a trial across files and machines: a hash of plan, seed, block and variant, in hex.
+/// Identifies a trial across files and machines: a hash of plan, seed, block and variant, in hex.
 pub fn trial_id(plan_hash: &str, seed: u64, block: u32, variant: &str) -> String {
     let digest = Sha256::digest(format!("{plan_hash}\n{seed}\n{block}\n{variant}"));
     digest.iter().take(8).map(|byte| format!("{byte:02x}")).collect()
@@ -44,15 +44,15 @@ mod tests {
     proptest! {
         #[test]
         fn every_block_holds_every_variant_once(seed: u64, block in 0u32..200, variants in 1usize..9) {
-            let mut seen: Vec<usize> =
-                block_order(seed, block, variants).iter().map(|slot| slot.variant).collect();
-            seen.sort_unstable();
-            prop_assert_eq!(seen, (0..variants).collect::<Vec<_>>());
+            let mut variants_found: Vec<usize> =
+                block_order(seed, block, variants).iter().map(|at| at.variant).collect();
+            variants_found.sort_unstable();
+            prop_assert_eq!(variants_found, (0..variants).collect::<Vec<_>>());
         }
     }
 
     #[test]
-    fn the_first_place_is_shared_fairly_between_two_variants() {
+    fn each_of_two_variants_comes_first_equally_often() {
         let first = (0..1000).filter(|&block| block_order(7, block, 2)[0].variant == 0).count();
         // Binomial(1000, 1/2): six standard deviations are 95.
         assert!((405..=595).contains(&first), "{first}");
@@ -60,10 +60,10 @@ mod tests {
 
     #[test]
     fn the_order_of_a_seed_never_changes_between_releases() {
-        let order = |block| -> Vec<usize> {
-            block_order(42, block, 4).iter().map(|slot| slot.variant).collect()
-        };
-        assert_eq!([order(0), order(1), order(2)], [[1, 0, 3, 2], [1, 0, 2, 3], [1, 3, 0, 2]]);
+        for (block, expected) in [(0, [1, 0, 3, 2]), (1, [1, 0, 2, 3]), (2, [1, 3, 0, 2])] {
+            let order = block_order(42, block, 4);
+            assert_eq!(order.iter().map(|at| at.variant).collect::<Vec<_>>(), expected);
+        }
     }
 
     #[test]

@@ -2,14 +2,13 @@
 
 use std::collections::BTreeMap;
 
-/// What each placeholder stands for.
-pub type Values = BTreeMap<String, String>;
+/// Values of placeholders by name.
+pub type Placeholders = BTreeMap<String, String>;
 
 /// Replaces every placeholder in `text`; an unknown one is an error that lists the known ones.
 ///
-/// Braces that hold anything but a placeholder's letters stay as they are, so that JSON and Ruby blocks
-/// can stand in a command.
-pub fn fill(text: &str, values: &Values) -> Result<String, String> {
+/// Braces around anything that is not a placeholder's name stay as they are, so a command can contain JSON and Ruby blocks.
+pub fn fill(text: &str, known: &Placeholders) -> Result<String, String> {
     let mut filled = String::with_capacity(text.len());
     let mut rest = text;
     while let Some(open) = rest.find('{') {
@@ -17,7 +16,7 @@ pub fn fill(text: &str, values: &Values) -> Result<String, String> {
         let after = &rest[open + 1..];
         match after.find('}').map(|close| &after[..close]).filter(|name| is_name(name)) {
             Some(name) => {
-                filled.push_str(values.get(name).ok_or_else(|| unknown(name, values))?);
+                filled.push_str(known.get(name).ok_or_else(|| unknown(name, known))?);
                 rest = &after[name.len() + 1..];
             }
             None => {
@@ -35,8 +34,8 @@ fn is_name(text: &str) -> bool {
         && text.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-'))
 }
 
-fn unknown(name: &str, values: &Values) -> String {
-    let known: Vec<String> = values.keys().map(|key| format!("{{{key}}}")).collect();
+fn unknown(name: &str, known: &Placeholders) -> String {
+    let known: Vec<String> = known.keys().map(|key| format!("{{{key}}}")).collect();
     format!("unknown placeholder {{{name}}}; known here: {}", known.join(", "))
 }
 
@@ -44,27 +43,30 @@ fn unknown(name: &str, values: &Values) -> String {
 mod tests {
     use super::*;
 
-    fn values() -> Values {
+    fn placeholders() -> Placeholders {
         [("port", "4000"), ("services.redis.port", "4001")]
             .map(|(name, value)| (name.to_owned(), value.to_owned()))
             .into()
     }
 
     #[test]
-    fn placeholders_are_filled_wherever_they_stand() {
-        assert_eq!(fill("-p {port}:{services.redis.port}.", &values()).unwrap(), "-p 4000:4001.");
+    fn placeholders_are_replaced_wherever_they_occur() {
+        assert_eq!(
+            fill("-p {port}:{services.redis.port}.", &placeholders()).unwrap(),
+            "-p 4000:4001."
+        );
     }
 
     #[test]
     fn other_braces_stay_as_they_are() {
         for text in ["[1].each { |x| p x }", "{\"a\": 1}", "{", "}", "{}", "a { b"] {
-            assert_eq!(fill(text, &values()).unwrap(), text);
+            assert_eq!(fill(text, &placeholders()).unwrap(), text);
         }
     }
 
     #[test]
     fn an_unknown_placeholder_names_the_known_ones() {
-        let message = fill("{prot}", &values()).unwrap_err();
+        let message = fill("{prot}", &placeholders()).unwrap_err();
         assert_eq!(
             message,
             "unknown placeholder {prot}; known here: {port}, {services.redis.port}"

@@ -75,9 +75,9 @@ pub fn header(
         plan_text: experiment.text.clone(),
         seed,
         max_blocks: blocks.unwrap_or(experiment.trials.max),
-        primary: experiment.measure.primary.clone(),
+        primary: experiment.measure.primary.id.to_owned(),
         margin: experiment.trials.margin.0,
-        guards: guards.iter().map(|(name, limit)| (name.clone(), limit.0)).collect(),
+        guards: guards.iter().map(|(name, limit)| ((*name).to_owned(), limit.0)).collect(),
         variants,
         machine: crate::run::experiment::machine_facts(),
     }

@@ -1,6 +1,6 @@
 //! What each variant comes to before any trial: command, directory, environment.
 
-use crate::config::{Experiment, VariantTable};
+use crate::config::{Experiment, VariantSpec};
 use crate::core::Variant;
 use crate::settings::{
     ApplyError, Environment, SettingError, Settings, StartContext, find_allocator,
@@ -80,12 +80,12 @@ pub fn prepare(
         let who = format!("service `{name}`");
         let dir = directory(experiment, service.dir.as_deref(), &who)?;
         let path = inherited("PATH").unwrap_or_else(|| USUAL_PATH.into());
-        find_program(&who, &service.command[0], (Path::new("/"), &dir), &path)?;
+        find_program(&who, service.command.program(), (Path::new("/"), &dir), &path)?;
     }
     let mut prepared = experiment
         .variants
         .iter()
-        .map(|table| prepare_one(experiment, table, libraries, inherited))
+        .map(|spec| prepare_one(experiment, spec, libraries, inherited))
         .collect::<Result<Vec<_>, _>>()?;
     give_all_the_runtime(&mut prepared, libraries);
     pad(&mut prepared);
@@ -107,16 +107,16 @@ fn give_all_the_runtime(prepared: &mut [Prepared], libraries: &Libraries) {
 
 fn prepare_one(
     experiment: &Experiment,
-    table: &VariantTable,
+    spec: &VariantSpec,
     libraries: &Libraries,
     inherited: &dyn Fn(&str) -> Option<String>,
 ) -> Result<Prepared, PrepareError> {
-    let variant = || table.name.clone();
-    let settings = Settings::parse(&with_roots(&table.settings, inherited))
+    let variant = || spec.name.clone();
+    let settings = spec
+        .settings(roots(inherited).as_deref())
         .map_err(|source| PrepareError::Setting { variant: variant(), source })?;
     let root = settings.root().unwrap_or(Path::new("/"));
-    let given: BTreeMap<&String, &String> =
-        experiment.server.env.iter().chain(&table.env).collect();
+    let given: BTreeMap<&String, &String> = experiment.server.env.iter().chain(&spec.env).collect();
     let around = StartContext {
         runtime: &libraries.runtime,
         find_allocator: &|name| find_allocator(root, name),
@@ -134,16 +134,17 @@ fn prepare_one(
     env.insert(PROBE.into(), libraries.probe.display().to_string());
     let own = env.get("RUBYOPT").cloned().or_else(|| inherited("RUBYOPT")).unwrap_or_default();
     env.insert("RUBYOPT".into(), format!("{own} -r{}", libraries.shim.display()).trim().to_owned());
-    let who = format!("variant `{}`", table.name);
-    let dir = table.dir.as_deref().or(experiment.server.dir.as_deref());
+    let who = format!("variant `{}`", spec.name);
+    let dir = spec.dir.as_deref().or(experiment.server.dir.as_deref());
     let dir = directory(experiment, dir, &who)?;
-    let command = table.command.as_ref().unwrap_or(&experiment.server.command).clone();
+    let command = spec.command.as_ref().unwrap_or(&experiment.server.command);
     let path = search_path(&env, &applied, inherited);
-    let program_dir = if command[0].starts_with('/') { root } else { &dir };
-    find_program(&who, &command[0], (root, program_dir), &path)?;
+    let program_dir = if command.program().starts_with('/') { root } else { &dir };
+    find_program(&who, command.program(), (root, program_dir), &path)?;
     env.insert("PATH".into(), path);
-    let described = Variant { name: table.name.clone(), settings: settings.describe() };
+    let described = Variant { name: spec.name.clone(), settings: settings.describe() };
     let libraries = libraries.directory.clone();
+    let command = command.words().to_vec();
     Ok(Prepared { variant: described, command, dir, env, settings, applied, libraries })
 }
 
@@ -173,16 +174,13 @@ fn search_path(
     env.get("PATH").cloned().or(here).unwrap_or_else(|| USUAL_PATH.into())
 }
 
-/// Replaces `{roots}` in the setting `root` by the folder in which `bin/roots` makes systems.
-fn with_roots(table: &toml::Table, inherited: &dyn Fn(&str) -> Option<String>) -> toml::Table {
-    let mut table = table.clone();
-    let home = |under: &str| inherited("HOME").map(|home| format!("{home}/{under}"));
-    let cache = inherited("XDG_CACHE_HOME").or_else(|| home(".cache"));
-    let roots = inherited(ROOTS).or_else(|| cache.map(|cache| format!("{cache}/carat/roots")));
-    if let (Some(toml::Value::String(root)), Some(roots)) = (table.get_mut("root"), roots) {
-        *root = root.replace("{roots}", &roots);
-    }
-    table
+/// The folder in which `bin/roots` creates systems.
+fn roots(inherited: &dyn Fn(&str) -> Option<String>) -> Option<String> {
+    inherited(ROOTS).or_else(|| {
+        let cache = inherited("XDG_CACHE_HOME")
+            .or_else(|| inherited("HOME").map(|home| format!("{home}/.cache")));
+        cache.map(|cache| format!("{cache}/carat/roots"))
+    })
 }
 
 /// Looks for a program in the folders of `path` below `root`, or from `dir` where it has a slash.
@@ -281,8 +279,6 @@ mod tests {
     #[test]
     fn what_cannot_be_started_here_names_the_variant_and_what_to_do() {
         for (second, expected) in [
-            ("settings = { arena_mx = 2 }", "arena_max"),
-            ("settings = { arena_max = 'many' }", "arena_max"),
             ("command = ['no-such-program']", "`no-such-program` was not found"),
             ("dir = 'no/such/place'", "there is no directory"),
         ] {

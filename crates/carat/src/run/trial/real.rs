@@ -1,6 +1,6 @@
 //! The real runner: real services, a real server, real load, the kernel's figures.
 
-use crate::config::{Experiment, Values, fill};
+use crate::config::{Experiment, Placeholders, fill};
 use crate::core::load_table::LoadTableError;
 use crate::core::observations::load_window;
 use crate::core::{LoadReport, LoadSpec, Observations, Outcome, Severity, Trial, metric};
@@ -61,7 +61,7 @@ impl From<TrialError> for Course {
 
 /// Where the services and the server of one trial are.
 struct Places {
-    values: Values,
+    values: Placeholders,
     port: u16,
     service_ports: BTreeMap<String, u16>,
     folder: PathBuf,
@@ -83,7 +83,7 @@ impl ProcessRunner {
         let folder = self.workshop.directory.join(&plan.id);
         fs::create_dir(&folder)?;
         let port = free_port()?;
-        let mut values = Values::from([
+        let mut values = Placeholders::from([
             ("port".to_owned(), port.to_string()),
             ("dir".to_owned(), folder.display().to_string()),
         ]);
@@ -250,17 +250,16 @@ impl Script<'_> {
     }
 
     fn start_services(&self, site: &mut Site<'_>) -> Result<(), TrialError> {
-        for (name, table) in &self.experiment.services {
+        for (name, spec) in &self.experiment.services {
             (site.watch)(Progress { phase: Phase::Services, done: None, memory: None });
             let port = self.places.service_ports[name];
             let mut values = self.places.values.clone();
             values.insert("port".into(), port.to_string());
-            let dir =
-                directory(self.experiment, table.dir.as_deref(), &format!("service `{name}`"))
-                    .map_err(|error| TrialError::Service(error.to_string()))?;
+            let dir = directory(self.experiment, spec.dir.as_deref(), &format!("service `{name}`"))
+                .map_err(|error| TrialError::Service(error.to_string()))?;
             let order = ServiceOrder {
                 name,
-                table,
+                spec,
                 port,
                 values,
                 dir,
@@ -333,7 +332,7 @@ impl Script<'_> {
     fn wait_until_ready(&self, site: &mut Site<'_>) -> Result<(), Course> {
         let ready = &self.experiment.server.ready;
         let log = self.places.folder.join("server.log");
-        let probe = ready_probe(ready, self.places.port, &log);
+        let probe = ready_probe(&ready.check, self.places.port, &log);
         let deadline = Instant::now() + ready.within.0;
         loop {
             let left = deadline.saturating_duration_since(Instant::now());

@@ -1,6 +1,6 @@
 //! A service that the server needs, from start to stop.
 
-use crate::config::{Ready, ServiceTable, Values, fill};
+use crate::config::{Placeholders, ReadyCheck, ServiceSpec, fill};
 use crate::process::{ProcRoot, Tree};
 use crate::run::trial::{Interrupt, TrialError};
 use crate::target::{Held, LaunchSpec, ReadyProbe, Server, check_ready, local, stop};
@@ -19,9 +19,9 @@ pub(crate) struct Service {
 /// What starting a service needs to know.
 pub(crate) struct ServiceOrder<'a> {
     pub(crate) name: &'a str,
-    pub(crate) table: &'a ServiceTable,
+    pub(crate) spec: &'a ServiceSpec,
     pub(crate) port: u16,
-    pub(crate) values: Values,
+    pub(crate) values: Placeholders,
     pub(crate) dir: PathBuf,
     pub(crate) token: String,
     pub(crate) log: PathBuf,
@@ -37,12 +37,12 @@ impl Service {
                 .collect()
         };
         let mut env = std::collections::BTreeMap::new();
-        for (name, value) in &order.table.env {
+        for (name, value) in &order.spec.env {
             env.insert(name.clone(), fill(value, &order.values).map_err(TrialError::Service)?);
         }
         env.insert(TOKEN.into(), order.token.clone());
         let spec = LaunchSpec {
-            command: fill_all(&order.table.command)?,
+            command: fill_all(order.spec.command.words())?,
             dir: order.dir.clone(),
             env,
             log: order.log.clone(),
@@ -62,8 +62,8 @@ impl Service {
         order: &ServiceOrder<'_>,
         interrupt: &Interrupt,
     ) -> Result<(), TrialError> {
-        let probe = ready_probe(&order.table.ready, order.port, &order.log);
-        let deadline = Instant::now() + order.table.ready.within.0;
+        let probe = ready_probe(&order.spec.ready.check, order.port, &order.log);
+        let deadline = Instant::now() + order.spec.ready.within.0;
         loop {
             let Err(seen) = check_ready(&probe, Duration::from_secs(1)) else { return Ok(()) };
             let problem = match self.server.ended() {
@@ -102,10 +102,10 @@ impl Service {
 }
 
 /// The way to ask that `ready` describes.
-pub(crate) fn ready_probe(ready: &Ready, port: u16, log: &Path) -> ReadyProbe {
-    match (&ready.http, &ready.log) {
-        (Some(path), _) => ReadyProbe::Http { address: local(port), path: path.clone() },
-        (None, Some(text)) => ReadyProbe::Log { log: log.to_owned(), text: text.clone() },
-        (None, None) => ReadyProbe::Tcp { port },
+pub(crate) fn ready_probe(check: &ReadyCheck, port: u16, log: &Path) -> ReadyProbe {
+    match check {
+        ReadyCheck::Http(path) => ReadyProbe::Http { address: local(port), path: path.clone() },
+        ReadyCheck::Log(text) => ReadyProbe::Log { log: log.to_owned(), text: text.clone() },
+        ReadyCheck::Tcp => ReadyProbe::Tcp { port },
     }
 }

@@ -1,0 +1,103 @@
+//! The canonical form of a plan, and its hash.
+//!
+//! The form is versioned and lists its fields here, so that neither the order of keys in the file nor the layout of Rust
+//! types can change a hash. Adding, removing or reinterpreting a field requires a new [`PLAN_SCHEMA`].
+
+use crate::config::{
+    Experiment, MeasureSpec, Readiness, ReadyCheck, ServerSpec, ServiceSpec, VariantSpec,
+};
+use serde_json::{Map, Value, json};
+use sha2::{Digest, Sha256};
+
+/// Name and version of the canonical form.
+const PLAN_SCHEMA: &str = "carat.plan/2";
+
+impl Experiment {
+    /// SHA-256 of the canonical form, in hex: every value counts, comments and layout do not.
+    pub fn hash(&self) -> String {
+        let digest = Sha256::digest(self.canonical().to_string());
+        digest.iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+
+    /// Everything that defines the plan. `serde_json` writes the keys of an object in their alphabetical order.
+    pub(super) fn canonical(&self) -> Value {
+        json!({
+            "schema": PLAN_SCHEMA,
+            "name": self.name,
+            "about": self.about,
+            "server": server(&self.server),
+            "services": self.services.iter()
+                .map(|(name, spec)| (name.clone(), service(spec)))
+                .collect::<Map<_, _>>(),
+            "load": load(self),
+            "variants": self.variants.iter().map(variant).collect::<Vec<_>>(),
+            "measure": measure(&self.measure),
+            "trials": {
+                "max": self.trials.max,
+                "margin": self.trials.margin.0,
+                "seed": self.trials.seed,
+            },
+        })
+    }
+}
+
+fn server(spec: &ServerSpec) -> Value {
+    json!({
+        "command": spec.command.words(),
+        "ready": ready(&spec.ready),
+        "dir": spec.dir,
+        "env": spec.env,
+        "stop_within_s": spec.stop_within.as_seconds(),
+    })
+}
+
+fn service(spec: &ServiceSpec) -> Value {
+    json!({
+        "command": spec.command.words(),
+        "ready": ready(&spec.ready),
+        "dir": spec.dir,
+        "env": spec.env,
+    })
+}
+
+fn ready(ready: &Readiness) -> Value {
+    let (name, value) = match &ready.check {
+        ReadyCheck::Http(path) => ("http", Some(path)),
+        ReadyCheck::Tcp => ("tcp", None),
+        ReadyCheck::Log(text) => ("log", Some(text)),
+    };
+    json!({ "check": name, "value": value, "within_s": ready.within.as_seconds() })
+}
+
+fn variant(spec: &VariantSpec) -> Value {
+    let mut settings = spec.settings.describe();
+    // As written: two machines with their roots in different folders run the same plan.
+    settings.extend(spec.root.clone().map(|root| ("root".to_owned(), root)));
+    json!({
+        "name": spec.name,
+        "settings": settings,
+        "env": spec.env,
+        "command": spec.command.as_ref().map(|command| command.words()),
+        "dir": spec.dir,
+    })
+}
+
+fn measure(spec: &MeasureSpec) -> Value {
+    let guards = spec.guards.iter().map(|(name, limit)| ((*name).to_owned(), json!(limit.0)));
+    json!({
+        "primary": spec.primary.id,
+        "guards": guards.collect::<Map<_, _>>(),
+        "sample_every_s": spec.sample_every.as_seconds(),
+        "settle_s": spec.settle.as_seconds(),
+        "at_requests": spec.at_requests,
+    })
+}
+
+/// The load as it is sent to the generator, for an address that is the same in every plan.
+fn load(experiment: &Experiment) -> Value {
+    let address = "127.0.0.1:1";
+    json!({
+        "warmup": experiment.load.warmup(address).ok().flatten(),
+        "measured": experiment.load.spec(address).ok(),
+    })
+}

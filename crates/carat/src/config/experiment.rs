@@ -1,0 +1,151 @@
+//! A validated experiment. Values of these types come from [`Experiment::parse`] only, so they cannot contradict each other.
+
+use crate::config::{CommandLine, Percent};
+use crate::core::metric::Metric;
+use crate::core::{LoadTable, Span};
+use crate::settings::{SettingError, Settings};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+/// A workload, its variants, what is measured, and when to stop.
+#[derive(Debug, Clone)]
+pub struct Experiment {
+    /// The experiment's name; also the name of its results file.
+    pub name: String,
+    /// The question, in a sentence or two.
+    pub about: Option<String>,
+    /// The server to start.
+    pub server: ServerSpec,
+    /// Services that the server needs, by name.
+    pub services: BTreeMap<String, ServiceSpec>,
+    /// The load; both the measured load and the warm-up can be made from it for any address.
+    pub load: LoadTable,
+    /// At least two variants with distinct names; the first is the baseline.
+    pub variants: Vec<VariantSpec>,
+    /// What is measured.
+    pub measure: MeasureSpec,
+    /// How many trials run.
+    pub trials: TrialLimits,
+    /// The folder of the file; relative directories start here.
+    pub folder: PathBuf,
+    /// The text of the file.
+    pub text: String,
+}
+
+/// The server to start.
+#[derive(Debug, Clone)]
+pub struct ServerSpec {
+    /// Program and arguments, with placeholders.
+    pub command: CommandLine,
+    /// When the server counts as ready.
+    pub ready: Readiness,
+    /// Working directory, relative to the experiment's folder.
+    pub dir: Option<PathBuf>,
+    /// Environment of every variant.
+    pub env: BTreeMap<String, String>,
+    /// Time from TERM to KILL.
+    pub stop_within: Span,
+}
+
+/// A service that the server needs, such as Redis.
+#[derive(Debug, Clone)]
+pub struct ServiceSpec {
+    /// Program and arguments; `{port}` is the service's own port.
+    pub command: CommandLine,
+    /// When the service counts as ready.
+    pub ready: Readiness,
+    /// Working directory, relative to the experiment's folder.
+    pub dir: Option<PathBuf>,
+    /// Variables over the environment that carat inherited.
+    pub env: BTreeMap<String, String>,
+}
+
+/// A ready check with its deadline.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Readiness {
+    /// What is checked.
+    pub check: ReadyCheck,
+    /// Deadline.
+    pub within: Span,
+}
+
+/// How carat finds out that a process is ready.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ReadyCheck {
+    /// `GET` of this path is answered with a status below 400.
+    Http(String),
+    /// The port accepts connections.
+    Tcp,
+    /// The process prints this text.
+    Log(String),
+}
+
+/// The workload under one set of settings.
+#[derive(Debug, Clone)]
+pub struct VariantSpec {
+    /// The variant's name.
+    pub name: String,
+    /// Settings; without `root` where that contains `{roots}`.
+    pub(super) settings: Settings,
+    /// The setting `root` where it contains `{roots}`.
+    pub(super) root: Option<String>,
+    /// Environment over the server's.
+    pub env: BTreeMap<String, String>,
+    /// Command instead of the server's.
+    pub command: Option<CommandLine>,
+    /// Working directory instead of the server's.
+    pub dir: Option<PathBuf>,
+}
+
+/// What is measured.
+#[derive(Debug, Clone)]
+pub struct MeasureSpec {
+    /// The metric that the verdict is about.
+    pub primary: &'static Metric,
+    /// How much worse other metrics may become, by metric name; every limit is above zero.
+    pub guards: BTreeMap<&'static str, Percent>,
+    /// Time between two samples; never zero.
+    pub sample_every: Span,
+    /// Time between the last response and the final figures.
+    pub settle: Span,
+    /// Numbers of answered requests after which one additional sample with every figure is taken.
+    pub at_requests: Vec<u64>,
+}
+
+/// How many trials run, and which difference is too small to matter.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct TrialLimits {
+    /// Most blocks; each block runs every variant once.
+    pub max: u32,
+    /// Differences below this do not matter.
+    pub margin: Percent,
+    /// Seed of the order of trials; drawn at random where absent.
+    pub seed: Option<u64>,
+}
+
+/// Placeholder of the setting `root`: the folder in which `bin/roots` creates systems.
+pub(super) const ROOTS_PLACEHOLDER: &str = "{roots}";
+
+impl Experiment {
+    /// The variant that the others are compared with.
+    pub fn baseline(&self) -> &VariantSpec {
+        &self.variants[0]
+    }
+}
+
+impl VariantSpec {
+    /// The settings on this machine, where `{roots}` is the folder `roots`.
+    ///
+    /// # Errors
+    /// Where `root` is not an absolute path, because `roots` is unknown or relative.
+    pub fn settings(&self, roots: Option<&str>) -> Result<Settings, SettingError> {
+        let mut settings = self.settings.clone();
+        if let Some(root) = &self.root {
+            settings.set(
+                "root",
+                &root.replace(ROOTS_PLACEHOLDER, roots.unwrap_or(ROOTS_PLACEHOLDER)),
+            )?;
+        }
+        Ok(settings)
+    }
+}
