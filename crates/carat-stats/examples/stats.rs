@@ -4,10 +4,11 @@
 //! numbers come out of the same arguments on every machine.
 
 use carat_stats::budget::blocks_for;
-use carat_stats::family::{Design, Finding, Price, guard};
-use carat_stats::growth::{Kind, classify};
+use carat_stats::family::{Decision, Design, GuardResult, guard};
+use carat_stats::growth::{GrowthClass, classify};
 use carat_stats::simulate::{
-    Noise, Order, Replication, Shape, Soak, Source, Trouble, World, peeking_errs,
+    Disturbance, Noise, Order, Replication, SeededRng, SimulatedExperiment, Soak, SoakShape,
+    peeking_errs,
 };
 use std::io::{self, Write};
 
@@ -67,7 +68,7 @@ fn within(blocks: &[u32], limit: u32) -> f64 {
     100.0 * blocks.iter().filter(|&&n| n <= limit).count() as f64 / blocks.len() as f64
 }
 
-fn found(run: &Replication, variant: usize, finding: Finding) -> bool {
+fn found(run: &Replication, variant: usize, finding: Decision) -> bool {
     run.judged[variant].finding == finding
 }
 
@@ -81,12 +82,12 @@ fn orders(out: &mut dyn Write, replications: u32) -> io::Result<()> {
         write!(out, " {name} |")?;
     }
     writeln!(out, "\n|---|--:|--:|--:|--:|")?;
-    for (trouble, name) in Trouble::ALL {
+    for (trouble, name) in Disturbance::ALL {
         write!(out, "| {name} |")?;
         for (order, _) in Order::ALL {
-            let mut source = Source::new(10);
+            let mut rng = SeededRng::new(10);
             let runs: Vec<(f64, bool)> =
-                (0..replications).map(|_| order.once(trouble, &mut source)).collect();
+                (0..replications).map(|_| order.once(trouble, &mut rng)).collect();
             let count = f64::from(replications);
             let wrong = runs.iter().filter(|run| run.1).count() as f64 / count;
             let mean = runs.iter().map(|run| run.0).sum::<f64>() / count;
@@ -107,14 +108,15 @@ fn effect(out: &mut dyn Write, replications: u32) -> io::Result<()> {
     writeln!(out, "|---|--:|--:|--:|--:|--:|--:|--:|--:|")?;
     let design = Design::new(0.05, 1, 100);
     for noise in Noise::ALL {
-        let runs = World::new(noise, &[EFFECT]).run(&design, MARGIN, replications, 11);
+        let runs =
+            SimulatedExperiment::new(noise, &[EFFECT]).run(&design, MARGIN, replications, 11);
         let blocks = lengths(&runs, 0, 100);
         writeln!(
             out,
             "| {} | {:.2} | {:.2} | {:.1} | {} | {} | {:.1} | {:.1} | {:.1} |",
             noise.name(),
-            percent(&runs, |run| found(run, 0, Finding::Less)),
-            percent(&runs, |run| found(run, 0, Finding::More)),
+            percent(&runs, |run| found(run, 0, Decision::Less)),
+            percent(&runs, |run| found(run, 0, Decision::More)),
             mean(&blocks),
             quantile(&blocks, 0.5),
             quantile(&blocks, 0.95),
@@ -135,19 +137,19 @@ fn nothing(out: &mut dyn Write, replications: u32) -> io::Result<()> {
     writeln!(out, "|---|--:|--:|--:|--:|--:|--:|")?;
     let design = Design::new(0.05, 1, 100);
     for noise in Noise::ALL {
-        let world = World::new(noise, &[0.0]);
+        let world = SimulatedExperiment::new(noise, &[0.0]);
         let runs = world.run(&design, MARGIN, replications, 12);
         let long = world.run(&design, 0.0, replications, 13);
-        let mut source = Source::new(14);
+        let mut rng = SeededRng::new(14);
         let peeked =
-            (0..replications).filter(|_| peeking_errs(&world.differences(&mut source)[0])).count();
+            (0..replications).filter(|_| peeking_errs(&world.differences(&mut rng)[0])).count();
         writeln!(
             out,
             "| {} | {:.2} | {:.1} | {:.1} | {} | {:.2} | {:.1} |",
             noise.name(),
             percent(&runs, |run| run.judged[0].finding.is_difference()),
-            percent(&runs, |run| found(run, 0, Finding::Equivalent)),
-            percent(&runs, |run| found(run, 0, Finding::Undecided)),
+            percent(&runs, |run| found(run, 0, Decision::Equivalent)),
+            percent(&runs, |run| found(run, 0, Decision::Undecided)),
             quantile(&lengths(&runs, 0, 100), 0.5),
             percent(&long, |run| run.judged[0].finding.is_difference()),
             100.0 * peeked as f64 / f64::from(replications),
@@ -166,15 +168,16 @@ fn sizes(out: &mut dyn Write, replications: u32) -> io::Result<()> {
     let design = Design::new(0.05, 1, 100);
     for noise in [Noise::Normal, Noise::Outliers] {
         for effect in [0.0005, 0.001, 0.0015, 0.002, 0.0025, 0.003, 0.004, 0.005, 0.01, 0.02] {
-            let runs = World::new(noise, &[-effect]).run(&design, MARGIN, replications, 15);
+            let runs =
+                SimulatedExperiment::new(noise, &[-effect]).run(&design, MARGIN, replications, 15);
             let blocks = lengths(&runs, 0, 100);
             writeln!(
                 out,
                 "| {} | {} | {:.1} | {:.1} | {:.1} | {} |",
                 noise.name(),
                 -100.0 * effect,
-                percent(&runs, |run| found(run, 0, Finding::Less)),
-                percent(&runs, |run| found(run, 0, Finding::Equivalent)),
+                percent(&runs, |run| found(run, 0, Decision::Less)),
+                percent(&runs, |run| found(run, 0, Decision::Equivalent)),
                 mean(&blocks),
                 quantile(&blocks, 0.95),
             )?;
@@ -193,15 +196,18 @@ fn budgets(out: &mut dyn Write, replications: u32) -> io::Result<()> {
     for budget in [6, 8, 10, 12, 15, 20, 30, 60, 100] {
         let design = Design::new(0.05, 1, budget);
         let margin = carat_stats::budget::detectable(0.0041, budget).unwrap_or(0.0);
-        let world = |effect| World { blocks: budget, ..World::new(Noise::Normal, &[effect]) };
+        let world = |effect| SimulatedExperiment {
+            blocks: budget,
+            ..SimulatedExperiment::new(Noise::Normal, &[effect])
+        };
         let some = world(-margin).run(&design, margin, replications, 16);
         let none = world(0.0).run(&design, margin, replications, 17);
         writeln!(
             out,
             "| {budget} | {:.2} | {:.1} | {:.1} | {:.2} |",
             margin / 0.0041,
-            percent(&some, |run| found(run, 0, Finding::Less)),
-            percent(&none, |run| found(run, 0, Finding::Equivalent)),
+            percent(&some, |run| found(run, 0, Decision::Less)),
+            percent(&none, |run| found(run, 0, Decision::Equivalent)),
             percent(&none, |run| run.judged[0].finding.is_difference()),
         )?;
     }
@@ -230,7 +236,7 @@ fn several(out: &mut dyn Write, replications: u32) -> io::Result<()> {
     ];
     for (name, noise, effects) in cases {
         let design = Design::new(0.05, effects.len(), 60);
-        let world = World { blocks: 60, ..World::new(noise, effects) };
+        let world = SimulatedExperiment { blocks: 60, ..SimulatedExperiment::new(noise, effects) };
         let runs = world.run(&design, 0.0, replications, 18);
         let is_false = |run: &Replication| {
             let judged = run.judged.iter().zip(effects);
@@ -242,7 +248,7 @@ fn several(out: &mut dyn Write, replications: u32) -> io::Result<()> {
             ("–".to_owned(), "–".to_owned(), "–".to_owned())
         } else {
             (
-                format!("{:.1}", percent(&runs, |run| found(run, last, Finding::Less))),
+                format!("{:.1}", percent(&runs, |run| found(run, last, Decision::Less))),
                 format!("{:.1}", mean(&blocks)),
                 quantile(&blocks, 0.95).to_string(),
             )
@@ -268,20 +274,22 @@ fn guards(out: &mut dyn Write, replications: u32) -> io::Result<()> {
     let sequence = design.equivalence(1);
     let limit = 0.05_f64.ln_1p();
     for spread in [0.01, 0.02, 0.05, 0.1] {
-        let world = |effect| World { spread, ..World::new(Noise::Normal, &[effect]) };
+        let world = |effect| SimulatedExperiment {
+            spread,
+            ..SimulatedExperiment::new(Noise::Normal, &[effect])
+        };
         let share = |effect, price| {
-            let mut source = Source::new(19);
-            let is = |_: &u32| {
-                guard(sequence, &world(effect).differences(&mut source)[0], limit) == price
-            };
+            let mut rng = SeededRng::new(19);
+            let is =
+                |_: &u32| guard(sequence, &world(effect).differences(&mut rng)[0], limit) == price;
             100.0 * (0..replications).filter(is).count() as f64 / f64::from(replications)
         };
-        let mut source = Source::new(20);
+        let mut rng = SeededRng::new(20);
         let mut blocks: Vec<u32> = (0..replications)
             .map(|_| {
-                let pairs = &world(0.0).differences(&mut source)[0];
+                let pairs = &world(0.0).differences(&mut rng)[0];
                 let decides = |look: &&carat_stats::Look| {
-                    guard(sequence, &pairs[..look.blocks as usize], limit) != Price::Unknown
+                    guard(sequence, &pairs[..look.blocks as usize], limit) != GuardResult::Unknown
                 };
                 sequence.looks.iter().find(decides).map_or(100, |look| look.blocks)
             })
@@ -291,10 +299,10 @@ fn guards(out: &mut dyn Write, replications: u32) -> io::Result<()> {
             out,
             "| {} | {:.1} | {} | {:.2} | {:.1} |",
             100.0 * spread,
-            share(0.0, Price::Within),
+            share(0.0, GuardResult::Within),
             quantile(&blocks, 0.95),
-            share(0.05, Price::Within),
-            share(0.1, Price::Beyond),
+            share(0.05, GuardResult::Within),
+            share(0.1, GuardResult::Beyond),
         )?;
     }
     writeln!(
@@ -315,7 +323,7 @@ fn growth(out: &mut dyn Write, replications: u32) -> io::Result<()> {
         write!(out, " {:.0} k |", requests / 1e3)?;
     }
     writeln!(out, "\n|---|{}", "--:|".repeat(lengths.len()))?;
-    use Shape::{Flat, Logarithm, Root, Saturating, Saw, SteepLogarithm, Step};
+    use SoakShape::{Flat, Logarithm, Root, Saturating, Saw, SteepLogarithm, Step};
     for (shape, leak) in [
         (Flat, 0.0),
         (Step, 0.0),
@@ -346,12 +354,12 @@ fn growth(out: &mut dyn Write, replications: u32) -> io::Result<()> {
 
 /// Percent called linear, and percent called something harmless.
 fn shares(soak: Soak, replications: u32) -> (f64, f64) {
-    let mut source = Source::new(21);
+    let mut rng = SeededRng::new(21);
     let (mut linear, mut harmless) = (0, 0);
     for _ in 0..replications {
-        match classify(&soak.run(&mut source), 4.0).kind {
-            Kind::Linear => linear += 1,
-            Kind::Undecided => {}
+        match classify(&soak.run(&mut rng), 4.0).kind {
+            GrowthClass::Linear => linear += 1,
+            GrowthClass::Undecided => {}
             _ => harmless += 1,
         }
     }

@@ -8,7 +8,7 @@ use crate::family::{Claim, Design, Judged};
 
 /// A judged curve.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Curve {
+pub struct JudgedCurve {
     /// The mean over all steps, the area between the two curves: the one claim about the whole.
     pub area: Judged,
     /// Every step, with one error for all of them.
@@ -33,7 +33,7 @@ impl CurveDesign {
     /// [`Claim`].
     ///
     /// A block in which any step is missing does not count.
-    pub fn judge(&self, blocks: &[Option<Vec<f64>>], margin: (f64, f64)) -> Curve {
+    pub fn judge(&self, blocks: &[Option<Vec<f64>>], margin: (f64, f64)) -> JudgedCurve {
         let steps = blocks.iter().flatten().map(Vec::len).max().unwrap_or(0);
         let whole = |block: &Option<Vec<f64>>| block.clone().filter(|b| b.len() == steps);
         let complete: Vec<Option<Vec<f64>>> = blocks.iter().map(whole).collect();
@@ -43,7 +43,7 @@ impl CurveDesign {
         };
         let area = claim(&|block| block.iter().sum::<f64>() / block.len() as f64);
         let single: Vec<Claim> = (0..steps).map(|step| claim(&|block| block[step])).collect();
-        Curve { area: self.whole.judge(&[area])[0], steps: self.single.judge(&single) }
+        JudgedCurve { area: self.whole.judge(&[area])[0], steps: self.single.judge(&single) }
     }
 }
 
@@ -69,16 +69,16 @@ pub fn rising(values: &[f64]) -> Vec<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::family::Finding;
-    use crate::simulate::Source;
+    use crate::family::Decision;
+    use crate::simulate::SeededRng;
 
     /// Ten steps with a correlation of one half within a block; the last five differ by `effect`
     /// spreads.
-    fn blocks(effect: f64, source: &mut Source) -> Vec<Option<Vec<f64>>> {
+    fn blocks(effect: f64, rng: &mut SeededRng) -> Vec<Option<Vec<f64>>> {
         let mut block = || {
-            let common = source.normal();
+            let common = rng.normal();
             let step = |i: usize| {
-                let own = (common + source.normal()) * std::f64::consts::FRAC_1_SQRT_2;
+                let own = (common + rng.normal()) * std::f64::consts::FRAC_1_SQRT_2;
                 own + if i >= 5 { effect } else { 0.0 }
             };
             Some((0..10).map(step).collect())
@@ -89,15 +89,15 @@ mod tests {
     #[test]
     fn a_curve_without_effect_is_rarely_claimed_anywhere_and_an_effect_is_found() {
         let design = CurveDesign::new(0.05, 10, 20);
-        let mut source = Source::new(41);
+        let mut rng = SeededRng::new(41);
         let (mut at_a_step, mut whole, mut late, mut early) = (0, 0, 0, 0);
         let none = (-1e-9, 1e-9);
         for _ in 0..400 {
-            let curve = design.judge(&blocks(0.0, &mut source), none);
+            let curve = design.judge(&blocks(0.0, &mut rng), none);
             at_a_step += usize::from(curve.steps.iter().any(|s| s.finding.is_difference()));
             whole += usize::from(curve.area.finding.is_difference());
-            let curve = design.judge(&blocks(2.0, &mut source), none);
-            late += usize::from(curve.steps[9].finding == Finding::More);
+            let curve = design.judge(&blocks(2.0, &mut rng), none);
+            late += usize::from(curve.steps[9].finding == Decision::More);
             early += usize::from(curve.steps[..5].iter().any(|s| s.finding.is_difference()));
         }
         // 5 % of 400 is 20; 33 is three standard errors above it.

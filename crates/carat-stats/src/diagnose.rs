@@ -95,11 +95,11 @@ fn squares(values: &[f64]) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::simulate::{Noise, Source};
+    use crate::simulate::{Noise, SeededRng};
 
     fn share_with_clusters(noise: Noise, n: usize) -> f64 {
-        let mut source = Source::new(31);
-        let found = (0..2000).filter(|_| clusters(&noise.draw(n, &mut source)).is_some()).count();
+        let mut rng = SeededRng::new(31);
+        let found = (0..2000).filter(|_| clusters(&noise.draw(n, &mut rng)).is_some()).count();
         found as f64 / 2000.0
     }
 
@@ -125,22 +125,22 @@ mod tests {
 
     #[test]
     fn a_drifting_machine_is_seen_and_a_calm_one_is_not_accused() {
-        let mut source = Source::new(32);
-        let calm = (0..1000).filter(|_| drift(&Noise::Normal.draw(30, &mut source)).is_some());
+        let mut rng = SeededRng::new(32);
+        let calm = (0..1000).filter(|_| drift(&Noise::Normal.draw(30, &mut rng)).is_some());
         assert!(calm.count() <= 5);
-        let drifting = drift(&Noise::Drift.draw(60, &mut source)).unwrap();
+        let drifting = drift(&Noise::Drift.draw(60, &mut rng)).unwrap();
         assert!((drifting - 5.0).abs() < 1.5, "{drifting}");
     }
 
     #[test]
     fn neighbours_that_agree_are_seen() {
-        let mut source = Source::new(33);
-        let found = |noise: Noise, source: &mut Source| {
-            (0..500).filter(|_| neighbours_agree(&noise.draw(100, source)).is_some()).count()
+        let mut rng = SeededRng::new(33);
+        let found = |noise: Noise, rng: &mut SeededRng| {
+            (0..500).filter(|_| neighbours_agree(&noise.draw(100, rng)).is_some()).count()
         };
-        let agreeing = found(Noise::Autocorrelated, &mut source);
+        let agreeing = found(Noise::Autocorrelated, &mut rng);
         assert!(agreeing > 250, "{agreeing}");
-        assert!(found(Noise::Normal, &mut source) <= 10);
+        assert!(found(Noise::Normal, &mut rng) <= 10);
         assert_eq!(neighbours_agree(&[1.0; 20]), None);
     }
 }

@@ -25,7 +25,7 @@ struct Level {
 
 /// What is found of a claim.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Finding {
+pub enum Decision {
     /// The typical pair differs downwards.
     Less,
     /// The typical pair differs upwards.
@@ -40,7 +40,7 @@ pub enum Finding {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Judged {
     /// The finding; once made it stays.
-    pub finding: Finding,
+    pub finding: Decision,
     /// Pairs after which it was made; `None` while undecided.
     pub decided_after: Option<u32>,
     /// The last look if its interval agrees with the finding, else the one that decided; `None`
@@ -114,7 +114,7 @@ fn count_open(running: &[Running]) -> usize {
     running.iter().filter(|claim| !claim.judged.finding.is_difference()).count()
 }
 
-impl Finding {
+impl Decision {
     /// Whether it says that there is a difference.
     pub fn is_difference(self) -> bool {
         matches!(self, Self::Less | Self::More)
@@ -134,7 +134,7 @@ struct Running<'a> {
 
 impl<'a> Running<'a> {
     fn new(claim: &'a Claim) -> Self {
-        let judged = Judged { finding: Finding::Undecided, decided_after: None, look: None };
+        let judged = Judged { finding: Decision::Undecided, decided_after: None, look: None };
         Self { claim, taken: Vec::new(), judged, looked: (0, 0), decided_with: None }
     }
 
@@ -151,7 +151,7 @@ impl<'a> Running<'a> {
         self.looked = (blocks, open);
         let Some(look) = level.difference.look_at(blocks) else { return };
         let (finding, look) = self.finding(level, look);
-        let decided = finding != Finding::Undecided;
+        let decided = finding != Decision::Undecided;
         let look = look.cut.is_some().then_some(look);
         self.judged = Judged { finding, decided_after: decided.then_some(blocks), look };
         self.decided_with = decided.then_some(open);
@@ -176,31 +176,31 @@ impl<'a> Running<'a> {
     }
 
     /// What the pairs say at `look`, and the look whose interval says it.
-    fn finding(&self, level: &Level, look: Look) -> (Finding, Look) {
+    fn finding(&self, level: &Level, look: Look) -> (Decision, Look) {
         let walsh = Walsh::new(&self.taken);
         let inside = |sequence: &Sequence, look: Look| {
-            let sure = sequence.keeps_its_word(look);
+            let sure = sequence.meets_confidence(look);
             look.cut.filter(|_| sure).and_then(|cut| walsh.interval(cut))
         };
         match inside(&level.difference, look) {
-            Some((_, high)) if high < 0.0 => return (Finding::Less, look),
-            Some((low, _)) if low > 0.0 => return (Finding::More, look),
+            Some((_, high)) if high < 0.0 => return (Decision::Less, look),
+            Some((low, _)) if low > 0.0 => return (Decision::More, look),
             _ => {}
         }
         let (lowest, highest) = self.claim.margin;
         let Some(wider) = level.equivalence.look_at(look.blocks) else {
-            return (Finding::Undecided, look);
+            return (Decision::Undecided, look);
         };
         match inside(&level.equivalence, wider) {
-            Some((low, high)) if lowest < low && high < highest => (Finding::Equivalent, wider),
-            _ => (Finding::Undecided, look),
+            Some((low, high)) if lowest < low && high < highest => (Decision::Equivalent, wider),
+            _ => (Decision::Undecided, look),
         }
     }
 }
 
 /// Whether a price stays within its limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Price {
+pub enum GuardResult {
     /// Shown to be below the limit.
     Within,
     /// Shown to be above it.
@@ -212,18 +212,18 @@ pub enum Price {
 /// Judges a guard: non-inferiority of `pairs`, where upwards is worse, against `limit`.
 ///
 /// Each side has half the error of `sequence`; the first look that decides stays.
-pub fn guard(sequence: &Sequence, pairs: &[f64], limit: f64) -> Price {
+pub fn guard(sequence: &Sequence, pairs: &[f64], limit: f64) -> GuardResult {
     for look in &sequence.looks {
         let Some(seen) = pairs.get(..look.blocks as usize) else { break };
-        let sure = sequence.keeps_its_word(*look);
+        let sure = sequence.meets_confidence(*look);
         let interval = look.cut.filter(|_| sure).and_then(|c| Walsh::new(seen).interval(c));
         match interval {
-            Some((_, high)) if high < limit => return Price::Within,
-            Some((low, _)) if low > limit => return Price::Beyond,
+            Some((_, high)) if high < limit => return GuardResult::Within,
+            Some((low, _)) if low > limit => return GuardResult::Beyond,
             _ => {}
         }
     }
-    Price::Unknown
+    GuardResult::Unknown
 }
 
 #[cfg(test)]
@@ -241,26 +241,26 @@ mod tests {
     #[test]
     fn eight_pairs_of_one_sign_decide_and_seven_do_not() {
         let eight = [-0.02, -0.03, -0.01, -0.02, -0.05, -0.02, -0.03, -0.04];
-        assert_eq!(judge_one(&eight, 100).finding, Finding::Less);
+        assert_eq!(judge_one(&eight, 100).finding, Decision::Less);
         assert_eq!(judge_one(&eight, 100).decided_after, Some(8));
-        assert_eq!(judge_one(&eight.map(|d| -d), 100).finding, Finding::More);
-        assert_eq!(judge_one(&eight[..7], 100).finding, Finding::Undecided);
+        assert_eq!(judge_one(&eight.map(|d| -d), 100).finding, Decision::More);
+        assert_eq!(judge_one(&eight[..7], 100).finding, Decision::Undecided);
         assert_eq!(judge_one(&eight[..7], 100).look, None);
     }
 
     #[test]
     fn six_pairs_decide_only_where_six_are_the_budget() {
         let six = [0.02, 0.03, 0.01, 0.02, 0.05, 0.02];
-        assert_eq!(judge_one(&six, 6).finding, Finding::More);
+        assert_eq!(judge_one(&six, 6).finding, Decision::More);
         let five = judge_one(&six[..5], 5);
-        assert_eq!(five.finding, Finding::Undecided);
+        assert_eq!(five.finding, Decision::Undecided);
         assert!((five.look.unwrap().confidence - 0.9375).abs() < 1e-12);
     }
 
     #[test]
     fn small_differences_are_equivalent() {
         let pairs = [0.001, -0.002, 0.0, 0.001, -0.001, 0.002, -0.003, 0.001];
-        assert_eq!(judge_one(&pairs, 100).finding, Finding::Equivalent);
+        assert_eq!(judge_one(&pairs, 100).finding, Decision::Equivalent);
     }
 
     #[test]
@@ -278,7 +278,7 @@ mod tests {
         let mut pairs = vec![-0.02; 8];
         pairs.extend([0.9; 10]);
         let judged = judge_one(&pairs, 100);
-        assert_eq!((judged.finding, judged.decided_after), (Finding::Less, Some(8)));
+        assert_eq!((judged.finding, judged.decided_after), (Decision::Less, Some(8)));
         assert_eq!(judged.look.unwrap().blocks, 8);
     }
 
@@ -291,18 +291,18 @@ mod tests {
         let design = Design::new(0.05, 2, 100);
         let both = design.judge(&[clear, claim(&faint)]);
         let alone = design.judge(&[claim(&[0.0; 10]), claim(&faint)]);
-        assert_eq!(both[1].finding, Finding::Less);
-        assert_eq!(alone[1].finding, Finding::Undecided);
+        assert_eq!(both[1].finding, Decision::Less);
+        assert_eq!(alone[1].finding, Decision::Undecided);
     }
 
     #[test]
     fn a_price_is_judged_one_sided() {
         let sequence = Design::new(0.05, 1, 100).equivalence(1).clone();
         let slightly_up = [0.01, 0.02, 0.0, 0.01, 0.02, 0.01, 0.015, 0.005];
-        assert_eq!(guard(&sequence, &slightly_up, 0.05), Price::Within);
-        assert_eq!(guard(&sequence, &slightly_up, 0.001), Price::Beyond);
-        assert_eq!(guard(&sequence, &slightly_up, 0.01), Price::Unknown);
-        assert_eq!(guard(&sequence, &[0.0; 12], 0.001), Price::Within);
-        assert_eq!(guard(&sequence, &slightly_up[..5], 0.05), Price::Unknown);
+        assert_eq!(guard(&sequence, &slightly_up, 0.05), GuardResult::Within);
+        assert_eq!(guard(&sequence, &slightly_up, 0.001), GuardResult::Beyond);
+        assert_eq!(guard(&sequence, &slightly_up, 0.01), GuardResult::Unknown);
+        assert_eq!(guard(&sequence, &[0.0; 12], 0.001), GuardResult::Within);
+        assert_eq!(guard(&sequence, &slightly_up[..5], 0.05), GuardResult::Unknown);
     }
 }

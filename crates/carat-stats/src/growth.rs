@@ -20,7 +20,7 @@ const SLOWING: f64 = 0.6;
 
 /// The kinds of growth.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Kind {
+pub enum GrowthClass {
     /// The last half grew by nothing that matters.
     Flat,
     /// It grows, but ever more slowly.
@@ -37,7 +37,7 @@ pub enum Kind {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Growth {
     /// The kind.
-    pub kind: Kind,
+    pub kind: GrowthClass,
     /// Requests it was seen over.
     pub requests: f64,
     /// Amount per request, beside a logarithmic part; `None` of a series too short to fit.
@@ -66,10 +66,10 @@ pub fn classify(series: &[(f64, f64)], tolerance: f64) -> Growth {
     let finite = series.iter().copied().filter(|(x, y)| x.is_finite() && y.is_finite());
     let series: Vec<(f64, f64)> = finite.filter(|&(x, _)| x > 0.0).collect();
     let requests = series.last().map_or(0.0, |last| last.0);
-    let seen = BINS.into_iter().find_map(|bins| Seen::new(&series, bins, tolerance));
+    let seen = BINS.into_iter().find_map(|bins| FittedSeries::new(&series, bins, tolerance));
     let Some(seen) = seen else {
         return Growth {
-            kind: Kind::Undecided,
+            kind: GrowthClass::Undecided,
             requests,
             rate: None,
             interval: None,
@@ -93,41 +93,41 @@ pub fn classify(series: &[(f64, f64)], tolerance: f64) -> Growth {
         doublings: judged.bins.doublings(),
         step: jump,
         oscillating: seen.oscillates(),
-        needed: (kind == Kind::Undecided).then(|| judged.needed(requests)),
+        needed: (kind == GrowthClass::Undecided).then(|| judged.needed(requests)),
     }
 }
 
 /// A series with its bins and its trend.
-struct Seen {
+struct FittedSeries {
     series: Vec<(f64, f64)>,
     bins: Binned,
     trend: Trend,
     tolerance: f64,
 }
 
-impl Seen {
+impl FittedSeries {
     fn new(series: &[(f64, f64)], bins: usize, tolerance: f64) -> Option<Self> {
         let bins = Binned::new(series, bins)?;
         let trend = bins.trend()?;
         Some(Self { series: series.to_vec(), bins, trend, tolerance })
     }
 
-    fn kind(&self, jumped: bool) -> Kind {
+    fn kind(&self, jumped: bool) -> GrowthClass {
         if self.leaks() {
-            return Kind::Linear;
+            return GrowthClass::Linear;
         }
         if self.trend.late_high < self.tolerance {
             return match self.late_growth() {
-                _ if jumped => Kind::Stepwise,
-                Some(growth) if growth < FLAT => Kind::Flat,
-                _ => Kind::LevellingOff,
+                _ if jumped => GrowthClass::Stepwise,
+                Some(growth) if growth < FLAT => GrowthClass::Flat,
+                _ => GrowthClass::LevellingOff,
             };
         }
         let slowing = self.bins.doublings().is_some_and(|(early, late)| late < SLOWING * early);
         if slowing && self.trend.ceiling < self.tolerance {
-            return Kind::LevellingOff;
+            return GrowthClass::LevellingOff;
         }
-        Kind::Undecided
+        GrowthClass::Undecided
     }
 
     /// Whether the rate is above the tolerance by every measure, also without the largest jump.
@@ -213,24 +213,25 @@ impl Seen {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::simulate::{Shape, Soak, Source};
+    use crate::simulate::{SeededRng, Soak, SoakShape};
 
-    fn kinds(soak: Soak, runs: u32, tolerance: f64) -> Vec<Kind> {
-        let mut source = Source::new(51);
-        (0..runs).map(|_| classify(&soak.run(&mut source), tolerance).kind).collect()
+    fn kinds(soak: Soak, runs: u32, tolerance: f64) -> Vec<GrowthClass> {
+        let mut rng = SeededRng::new(51);
+        (0..runs).map(|_| classify(&soak.run(&mut rng), tolerance).kind).collect()
     }
 
-    fn share(kinds: &[Kind], wanted: &[Kind]) -> f64 {
+    fn share(kinds: &[GrowthClass], wanted: &[GrowthClass]) -> f64 {
         kinds.iter().filter(|kind| wanted.contains(kind)).count() as f64 / kinds.len() as f64
     }
 
-    const HARMLESS: [Kind; 3] = [Kind::Flat, Kind::LevellingOff, Kind::Stepwise];
+    const HARMLESS: [GrowthClass; 3] =
+        [GrowthClass::Flat, GrowthClass::LevellingOff, GrowthClass::Stepwise];
 
     #[test]
     fn a_leak_of_16_bytes_is_found_at_300_000_requests() {
-        for shape in [Shape::Flat, Shape::Logarithm] {
+        for shape in [SoakShape::Flat, SoakShape::Logarithm] {
             let kinds = kinds(Soak::new(shape, 16.0, 300e3), 300, 4.0);
-            let found = share(&kinds, &[Kind::Linear]);
+            let found = share(&kinds, &[GrowthClass::Linear]);
             assert!(found >= 0.90, "{shape:?}: found in {found}");
             assert!(share(&kinds, &HARMLESS) <= 0.01, "{shape:?}");
         }
@@ -239,16 +240,16 @@ mod tests {
     #[test]
     fn what_does_not_leak_is_not_accused() {
         for shape in [
-            Shape::Flat,
-            Shape::Step,
-            Shape::Logarithm,
-            Shape::SteepLogarithm,
-            Shape::Saturating,
-            Shape::Saw,
+            SoakShape::Flat,
+            SoakShape::Step,
+            SoakShape::Logarithm,
+            SoakShape::SteepLogarithm,
+            SoakShape::Saturating,
+            SoakShape::Saw,
         ] {
             for requests in [100e3, 300e3] {
                 let kinds = kinds(Soak::new(shape, 0.0, requests), 150, 4.0);
-                let accused = share(&kinds, &[Kind::Linear]);
+                let accused = share(&kinds, &[GrowthClass::Linear]);
                 assert!(accused <= 0.02, "{shape:?} at {requests}: {accused}");
             }
         }
@@ -256,17 +257,23 @@ mod tests {
 
     #[test]
     fn a_few_dozen_samples_accuse_no_more_than_many_do() {
-        let mut source = Source::new(54);
-        for shape in [Shape::Flat, Shape::Step, Shape::Logarithm, Shape::Saturating, Shape::Saw] {
+        let mut rng = SeededRng::new(54);
+        for shape in [
+            SoakShape::Flat,
+            SoakShape::Step,
+            SoakShape::Logarithm,
+            SoakShape::Saturating,
+            SoakShape::Saw,
+        ] {
             let mut few = |leak: f64| {
-                let run = Soak::new(shape, leak, 300e3).run(&mut source);
+                let run = Soak::new(shape, leak, 300e3).run(&mut rng);
                 let kept = 40.0 / run.len() as f64;
-                run.into_iter().filter(|_| source.even() < kept).collect::<Vec<_>>()
+                run.into_iter().filter(|_| rng.even() < kept).collect::<Vec<_>>()
             };
-            let mut kinds = |leak: f64| -> Vec<Kind> {
+            let mut kinds = |leak: f64| -> Vec<GrowthClass> {
                 (0..200).map(|_| classify(&few(leak), 4.0).kind).collect()
             };
-            let accused = share(&kinds(0.0), &[Kind::Linear]);
+            let accused = share(&kinds(0.0), &[GrowthClass::Linear]);
             assert!(accused <= 0.02, "{shape:?}: {accused}");
             let cleared = share(&kinds(16.0), &HARMLESS);
             assert!(cleared <= 0.01, "{shape:?}: {cleared}");
@@ -276,7 +283,7 @@ mod tests {
     #[test]
     fn a_leak_hidden_in_a_warm_up_is_never_called_harmless() {
         for requests in [50e3, 100e3, 200e3, 300e3] {
-            let kinds = kinds(Soak::new(Shape::Saturating, 16.0, requests), 100, 4.0);
+            let kinds = kinds(Soak::new(SoakShape::Saturating, 16.0, requests), 100, 4.0);
             assert!(share(&kinds, &HARMLESS) <= 0.02, "{requests}");
         }
     }
@@ -287,11 +294,11 @@ mod tests {
             (1..=200).map(|i| (f64::from(i) * 1000.0, amount(f64::from(i) * 1000.0))).collect()
         };
         for (amount, kind) in [
-            ((|_| 70e6) as fn(f64) -> f64, Kind::Flat),
-            (|x| 70e6 + 16.0 * x, Kind::Linear),
-            (|x| if x > 90e3 { 73e6 } else { 70e6 }, Kind::Stepwise),
-            (|x| 70e6 + 10e6 * (1.0 - (-x / 20e3).exp()), Kind::Flat),
-            (|x| 70e6 + 200e3 * (x / 2000.0).ln_1p(), Kind::Flat),
+            ((|_| 70e6) as fn(f64) -> f64, GrowthClass::Flat),
+            (|x| 70e6 + 16.0 * x, GrowthClass::Linear),
+            (|x| if x > 90e3 { 73e6 } else { 70e6 }, GrowthClass::Stepwise),
+            (|x| 70e6 + 10e6 * (1.0 - (-x / 20e3).exp()), GrowthClass::Flat),
+            (|x| 70e6 + 200e3 * (x / 2000.0).ln_1p(), GrowthClass::Flat),
         ] {
             assert_eq!(classify(&series(amount), 4.0).kind, kind, "{amount:?}");
         }
@@ -303,43 +310,43 @@ mod tests {
     fn a_series_may_begin_late_but_have_no_hole() {
         let whole: Vec<(f64, f64)> =
             (1..=300).map(|i| (f64::from(i) * 1e3, 70e6 + 16e3 * f64::from(i))).collect();
-        assert_eq!(classify(&whole[35..], 4.0).kind, Kind::Linear);
+        assert_eq!(classify(&whole[35..], 4.0).kind, GrowthClass::Linear);
         assert_eq!(classify(&whole[80..], 4.0).rate, None);
         let hole: Vec<(f64, f64)> = [&whole[..120], &whole[180..]].concat();
         assert_eq!(classify(&hole, 4.0).rate, None);
         let mut stepped = whole[30..].to_vec();
         stepped.iter_mut().for_each(|(x, y)| *y = if *x > 150e3 { 73e6 } else { 70e6 });
-        assert_eq!(classify(&stepped, 4.0).kind, Kind::Stepwise);
+        assert_eq!(classify(&stepped, 4.0).kind, GrowthClass::Stepwise);
     }
 
     #[test]
     fn objects_leaked_into_slots_are_found_where_memory_only_jumps() {
         // One slot of 40 bytes per 2 requests; the heap grows by 4 MB whenever it is full.
-        let mut source = Source::new(52);
+        let mut rng = SeededRng::new(52);
         let slots: Vec<(f64, f64)> = (1..=300)
             .map(|i| {
                 let x = f64::from(i) * 500.0;
-                (x, 400e3 + 0.5 * x + 2000.0 * source.even())
+                (x, 400e3 + 0.5 * x + 2000.0 * rng.even())
             })
             .collect();
         let memory: Vec<(f64, f64)> =
             slots.iter().map(|&(x, live)| (x, 60e6 + (live * 40.0 / 4e6).ceil() * 4e6)).collect();
         let found = classify(&slots, 0.1);
-        assert_eq!(found.kind, Kind::Linear);
+        assert_eq!(found.kind, GrowthClass::Linear);
         let (low, high) = found.interval.unwrap();
         assert!(low < 0.5 && 0.5 < high, "{found:?}");
-        assert_ne!(classify(&memory, 4.0).kind, Kind::Linear);
+        assert_ne!(classify(&memory, 4.0).kind, GrowthClass::Linear);
     }
 
     #[test]
     fn too_short_a_series_is_undecided_and_says_how_long_it_should_be() {
         let short: Vec<(f64, f64)> = (1..=10).map(|i| (f64::from(i), 1.0)).collect();
         let growth = classify(&short, 4.0);
-        assert_eq!((growth.kind, growth.needed), (Kind::Undecided, Some(20.0)));
+        assert_eq!((growth.kind, growth.needed), (GrowthClass::Undecided, Some(20.0)));
         assert_eq!(classify(&[], 4.0).needed, None);
-        let leak = Soak::new(Shape::Logarithm, 16.0, 60e3).run(&mut Source::new(53));
+        let leak = Soak::new(SoakShape::Logarithm, 16.0, 60e3).run(&mut SeededRng::new(53));
         let growth = classify(&leak, 4.0);
-        assert_eq!(growth.kind, Kind::Undecided);
+        assert_eq!(growth.kind, GrowthClass::Undecided);
         assert!(growth.needed.is_some_and(|n| (120e3..=480e3).contains(&n)), "{growth:?}");
     }
 }

@@ -68,7 +68,7 @@ impl Sequence {
     }
 
     /// Whether an interval of `look` is as sure as the sequence was asked to be.
-    pub fn keeps_its_word(&self, look: Look) -> bool {
+    pub fn meets_confidence(&self, look: Look) -> bool {
         look.cut.is_some() && look.confidence >= 1.0 - self.alpha - 1e-12
     }
 }
@@ -262,7 +262,7 @@ mod tests {
             let look = sequence.look_at(budget).unwrap();
             assert_eq!((sequence.looks.len(), look.cut), (1, cut), "budget {budget}");
             assert!((look.confidence - confidence).abs() < 1e-12, "budget {budget}");
-            assert_eq!(sequence.keeps_its_word(look), budget >= 6, "budget {budget}");
+            assert_eq!(sequence.meets_confidence(look), budget >= 6, "budget {budget}");
         }
     }
 

@@ -5,8 +5,8 @@
 //! seed does not break them and a wrong cut does.
 
 use carat_stats::budget::{blocks_for, detectable};
-use carat_stats::family::{Claim, Design, Finding, Price, guard};
-use carat_stats::simulate::{Noise, Replication, Source, World, peeking_errs};
+use carat_stats::family::{Claim, Decision, Design, GuardResult, guard};
+use carat_stats::simulate::{Noise, Replication, SeededRng, SimulatedExperiment, peeking_errs};
 use proptest::prelude::{Strategy, proptest};
 
 const EFFECT: f64 = -567_222.0 / 71_162_253.0;
@@ -29,7 +29,7 @@ fn blocks(runs: &[Replication], budget: u32) -> Vec<u32> {
 fn the_published_effect_is_decided_in_about_ten_blocks() {
     let design = Design::new(0.05, 1, 100);
     for noise in Noise::ALL {
-        let runs = World::new(noise, &[EFFECT]).run(&design, MARGIN, 300, 1);
+        let runs = SimulatedExperiment::new(noise, &[EFFECT]).run(&design, MARGIN, 300, 1);
         let lengths = blocks(&runs, 100);
         let mean = f64::from(lengths.iter().sum::<u32>()) / 300.0;
         let within = |n| lengths.iter().filter(|&&blocks| blocks <= n).count() as f64 / 300.0;
@@ -37,7 +37,7 @@ fn the_published_effect_is_decided_in_about_ten_blocks() {
             if noise == Noise::Outliers { (14.5, 27, 0.94) } else { (11.3, 15, 0.90) };
         assert!(mean <= longest_mean, "{noise:?}: {mean} blocks on average");
         assert!(within(limit) >= share_within, "{noise:?}: {} within {limit}", within(limit));
-        assert!(share(&runs, |r| r.judged[0].finding == Finding::Less) >= 0.99, "{noise:?}");
+        assert!(share(&runs, |r| r.judged[0].finding == Decision::Less) >= 0.99, "{noise:?}");
         assert!(share(&runs, |r| r.covered) >= 0.95, "{noise:?}: interval");
     }
 }
@@ -46,11 +46,11 @@ fn the_published_effect_is_decided_in_about_ten_blocks() {
 fn nothing_is_rarely_taken_for_something() {
     let design = Design::new(0.05, 1, 100);
     for noise in Noise::ALL {
-        let runs = World::new(noise, &[0.0]).run(&design, MARGIN, 400, 2);
+        let runs = SimulatedExperiment::new(noise, &[0.0]).run(&design, MARGIN, 400, 2);
         let wrong = share(&runs, |run| run.judged[0].finding.is_difference());
         assert!(wrong <= at_most(0.05, 400), "{noise:?}: {wrong}");
         assert!(share(&runs, |run| run.covered) >= 0.92, "{noise:?}: interval");
-        let equivalent = share(&runs, |run| run.judged[0].finding == Finding::Equivalent);
+        let equivalent = share(&runs, |run| run.judged[0].finding == Decision::Equivalent);
         let promised = if noise == Noise::Outliers { 0.72 } else { 0.85 };
         assert!(equivalent >= promised, "{noise:?}: equivalent in {equivalent}");
     }
@@ -60,7 +60,7 @@ fn nothing_is_rarely_taken_for_something() {
 fn looking_on_until_the_end_keeps_the_error_too() {
     let design = Design::new(0.05, 1, 100);
     for noise in [Noise::Normal, Noise::TwoClusters] {
-        let runs = World::new(noise, &[0.0]).run(&design, 0.0, 500, 3);
+        let runs = SimulatedExperiment::new(noise, &[0.0]).run(&design, 0.0, 500, 3);
         let wrong = share(&runs, |run| run.judged[0].finding.is_difference());
         assert!(wrong <= at_most(0.05, 500), "{noise:?}: {wrong}");
     }
@@ -68,9 +68,9 @@ fn looking_on_until_the_end_keeps_the_error_too() {
 
 #[test]
 fn the_same_data_looked_at_after_every_block_would_mislead() {
-    let mut source = Source::new(4);
-    let world = World::new(Noise::Normal, &[0.0]);
-    let wrong = (0..300).filter(|_| peeking_errs(&world.differences(&mut source)[0])).count();
+    let mut rng = SeededRng::new(4);
+    let world = SimulatedExperiment::new(Noise::Normal, &[0.0]);
+    let wrong = (0..300).filter(|_| peeking_errs(&world.differences(&mut rng)[0])).count();
     assert!(wrong > 45, "{wrong} of 300");
 }
 
@@ -80,7 +80,7 @@ fn three_variants_share_one_error() {
         [([0.0, 0.0, 0.0], Noise::Normal), ([0.0, EFFECT, EFFECT], Noise::Outliers)]
     {
         let design = Design::new(0.05, 3, 60);
-        let world = World { blocks: 60, ..World::new(noise, &effects) };
+        let world = SimulatedExperiment { blocks: 60, ..SimulatedExperiment::new(noise, &effects) };
         let runs = world.run(&design, 0.0, 500, 5);
         let wrong = share(&runs, |run| {
             let judged = run.judged.iter().zip(effects);
@@ -88,7 +88,7 @@ fn three_variants_share_one_error() {
         });
         assert!(wrong <= at_most(0.05, 500), "{effects:?}: {wrong}");
         if effects[2] != 0.0 {
-            assert!(share(&runs, |run| run.judged[2].finding == Finding::Less) >= 0.98);
+            assert!(share(&runs, |run| run.judged[2].finding == Decision::Less) >= 0.98);
         }
     }
 }
@@ -98,9 +98,12 @@ fn a_budget_finds_what_it_says_it_finds() {
     for budget in [6, 8, 15, 30, 60] {
         let design = Design::new(0.05, 1, budget);
         let found = detectable(0.0041, budget).unwrap();
-        let world = World { blocks: budget, ..World::new(Noise::Normal, &[-found]) };
+        let world = SimulatedExperiment {
+            blocks: budget,
+            ..SimulatedExperiment::new(Noise::Normal, &[-found])
+        };
         let runs = world.run(&design, found, 300, 6);
-        let power = share(&runs, |run| run.judged[0].finding == Finding::Less);
+        let power = share(&runs, |run| run.judged[0].finding == Decision::Less);
         assert!(power >= 0.86, "{budget} blocks: {power}");
     }
     assert_eq!(blocks_for(0.0041, 0.008), Some(15));
@@ -111,10 +114,14 @@ fn a_guard_passes_a_true_breach_at_most_once_in_twenty() {
     let design = Design::new(0.05, 1, 100);
     let (sequence, limit) = (design.equivalence(1), 0.05_f64.ln_1p());
     let passes = |effect: f64| {
-        let world = World { spread: 0.02, ..World::new(Noise::Normal, &[effect]) };
-        let mut source = Source::new(7);
-        let is =
-            |_: &u32| guard(sequence, &world.differences(&mut source)[0], limit) == Price::Within;
+        let world = SimulatedExperiment {
+            spread: 0.02,
+            ..SimulatedExperiment::new(Noise::Normal, &[effect])
+        };
+        let mut rng = SeededRng::new(7);
+        let is = |_: &u32| {
+            guard(sequence, &world.differences(&mut rng)[0], limit) == GuardResult::Within
+        };
         (0..500).filter(is).count() as f64 / 500.0
     };
     assert!(passes(0.0) >= 0.98);
@@ -125,10 +132,10 @@ fn pairs() -> impl Strategy<Value = Vec<Option<f64>>> {
     proptest::collection::vec(proptest::option::weighted(0.9, -0.02..0.01_f64), 0..40)
 }
 
-fn turned(finding: Finding) -> Finding {
+fn turned(finding: Decision) -> Decision {
     match finding {
-        Finding::Less => Finding::More,
-        Finding::More => Finding::Less,
+        Decision::Less => Decision::More,
+        Decision::More => Decision::Less,
         same => same,
     }
 }
@@ -172,7 +179,7 @@ proptest! {
         let before = design().judge(&[Claim { pairs: pairs.clone(), margin }])[0];
         let all = pairs.into_iter().chain(later).collect();
         let after = design().judge(&[Claim { pairs: all, margin }])[0];
-        if before.finding != Finding::Undecided {
+        if before.finding != Decision::Undecided {
             assert_eq!((before.finding, before.decided_after), (after.finding, after.decided_after));
         }
     }

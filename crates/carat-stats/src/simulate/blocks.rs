@@ -2,7 +2,7 @@
 
 use crate::family::{Claim, Design, Judged};
 use crate::normal::t_upper_quantile;
-use crate::simulate::{Noise, Source};
+use crate::simulate::{Noise, SeededRng};
 use crate::walsh::Walsh;
 
 /// Memory of the published baseline in bytes.
@@ -12,7 +12,7 @@ const PAGE: f64 = 4096.0;
 
 /// A world in which the truth is known.
 #[derive(Debug, Clone, PartialEq)]
-pub struct World {
+pub struct SimulatedExperiment {
     /// How trials scatter.
     pub noise: Noise,
     /// Standard deviation of a trial as a share of the baseline; 0.0041 in the published
@@ -33,19 +33,19 @@ pub struct Replication {
     pub covered: bool,
 }
 
-impl World {
+impl SimulatedExperiment {
     /// The published experiment's spread and a budget of 100 blocks.
     pub fn new(noise: Noise, effects: &[f64]) -> Self {
         Self { noise, spread: 0.0041, effects: effects.to_vec(), blocks: 100 }
     }
 
     /// Differences of logarithms, variant to baseline, by variant and block.
-    pub fn differences(&self, source: &mut Source) -> Vec<Vec<f64>> {
+    pub fn differences(&self, rng: &mut SeededRng) -> Vec<Vec<f64>> {
         let arms = self.effects.len() + 1;
-        let drawn = self.noise.draw(self.blocks as usize * arms, source);
+        let drawn = self.noise.draw(self.blocks as usize * arms, rng);
         let mut differences = vec![Vec::with_capacity(self.blocks as usize); self.effects.len()];
         for block in drawn.chunks(arms) {
-            let order = source.order(arms);
+            let order = rng.order(arms);
             let value = |arm: usize| {
                 let effect = if arm == 0 { 0.0 } else { self.effects[arm - 1] };
                 let exact = BASELINE * (1.0 + effect + self.spread * block[order[arm]]);
@@ -67,12 +67,12 @@ impl World {
         replications: u32,
         seed: u64,
     ) -> Vec<Replication> {
-        let mut source = Source::new(seed);
-        (0..replications).map(|_| self.once(design, margin, &mut source)).collect()
+        let mut rng = SeededRng::new(seed);
+        (0..replications).map(|_| self.once(design, margin, &mut rng)).collect()
     }
 
-    fn once(&self, design: &Design, margin: f64, source: &mut Source) -> Replication {
-        let differences = self.differences(source);
+    fn once(&self, design: &Design, margin: f64, rng: &mut SeededRng) -> Replication {
+        let differences = self.differences(rng);
         let margin = ((-margin).ln_1p(), margin.ln_1p());
         let claim =
             |series: &Vec<f64>| Claim { pairs: series.iter().copied().map(Some).collect(), margin };

@@ -8,7 +8,7 @@ mod noise;
 mod order;
 mod series;
 
-pub use blocks::{Replication, World, peeking_errs};
-pub use noise::{Noise, Source};
-pub use order::{Order, Trouble};
-pub use series::{Shape, Soak};
+pub use blocks::{Replication, SimulatedExperiment, peeking_errs};
+pub use noise::{Noise, SeededRng};
+pub use order::{Disturbance, Order};
+pub use series::{Soak, SoakShape};

@@ -5,9 +5,9 @@ use rand_chacha::ChaCha12Rng;
 
 /// A seeded source of disturbance.
 #[derive(Debug, Clone)]
-pub struct Source(ChaCha12Rng);
+pub struct SeededRng(ChaCha12Rng);
 
-impl Source {
+impl SeededRng {
     /// The source of that seed.
     pub fn new(seed: u64) -> Self {
         Self(ChaCha12Rng::seed_from_u64(seed))
@@ -81,26 +81,26 @@ impl Noise {
     }
 
     /// Disturbances of `trials` trials in the order they run.
-    pub fn draw(self, trials: usize, source: &mut Source) -> Vec<f64> {
-        let mut state = source.normal();
+    pub fn draw(self, trials: usize, rng: &mut SeededRng) -> Vec<f64> {
+        let mut state = rng.normal();
         let mut one = |trial: usize| match self {
-            Self::Normal => source.normal(),
+            Self::Normal => rng.normal(),
             Self::Lognormal => {
                 let (mean, variance) = (0.32_f64.exp(), (0.64_f64.exp() - 1.0) * 0.64_f64.exp());
-                ((0.8 * source.normal()).exp() - mean) / variance.sqrt()
+                ((0.8 * rng.normal()).exp() - mean) / variance.sqrt()
             }
             Self::TwoClusters => {
-                let upper = if source.even() < 0.33 { 2.025 } else { 0.0 };
-                upper - 0.33 * 2.025 + 0.292 * source.normal()
+                let upper = if rng.even() < 0.33 { 2.025 } else { 0.0 };
+                upper - 0.33 * 2.025 + 0.292 * rng.normal()
             }
-            Self::Drift => source.normal() + 5.0 * trial as f64 / (trials - 1).max(1) as f64,
+            Self::Drift => rng.normal() + 5.0 * trial as f64 / (trials - 1).max(1) as f64,
             Self::Autocorrelated => {
-                state = 0.97 * state + (1.0_f64 - 0.97 * 0.97).sqrt() * source.normal();
-                source.normal() + state
+                state = 0.97 * state + (1.0_f64 - 0.97 * 0.97).sqrt() * rng.normal();
+                rng.normal() + state
             }
             Self::Outliers => {
-                let wild = if source.even() < 0.05 { source.exponential(10.0) } else { 0.0 };
-                source.normal() + wild
+                let wild = if rng.even() < 0.05 { rng.exponential(10.0) } else { 0.0 };
+                rng.normal() + wild
             }
         };
         (0..trials).map(&mut one).collect()
@@ -113,11 +113,11 @@ mod tests {
 
     #[test]
     fn disturbances_have_the_spread_they_are_named_for() {
-        let mut source = Source::new(1);
+        let mut rng = SeededRng::new(1);
         for (noise, want) in
             [(Noise::Normal, 1.0), (Noise::Lognormal, 1.0), (Noise::TwoClusters, 1.0)]
         {
-            let drawn = noise.draw(200_000, &mut source);
+            let drawn = noise.draw(200_000, &mut rng);
             let mean = drawn.iter().sum::<f64>() / 2e5;
             let sd = (drawn.iter().map(|d| (d - mean).powi(2)).sum::<f64>() / 2e5).sqrt();
             assert!(mean.abs() < 0.02 && (sd - want).abs() < 0.05, "{noise:?}: {mean} {sd}");
@@ -126,7 +126,7 @@ mod tests {
 
     #[test]
     fn an_order_holds_every_number_once() {
-        let mut order = Source::new(2).order(7);
+        let mut order = SeededRng::new(2).order(7);
         order.sort_unstable();
         assert_eq!(order, [0, 1, 2, 3, 4, 5, 6]);
     }

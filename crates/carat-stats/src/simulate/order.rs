@@ -1,7 +1,7 @@
 //! Why trials run in random order within blocks: what other orders make of a troubled machine.
 
 use crate::normal::t_upper_quantile;
-use crate::simulate::Source;
+use crate::simulate::SeededRng;
 
 /// Trials of each of the two equal variants.
 const EACH: usize = 20;
@@ -21,7 +21,7 @@ pub enum Order {
 
 /// What troubles the machine, beside normal noise.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Trouble {
+pub enum Disturbance {
     /// Nothing.
     None,
     /// A linear drift of two standard deviations.
@@ -42,14 +42,14 @@ impl Order {
     ];
 
     /// Whether trial number i is of the second variant.
-    fn second(self, source: &mut Source) -> Vec<bool> {
+    fn second(self, rng: &mut SeededRng) -> Vec<bool> {
         match self {
             Self::OneAfterTheOther => (0..2 * EACH).map(|i| i >= EACH).collect(),
             Self::InTurn => (0..2 * EACH).map(|i| i % 2 == 1).collect(),
-            Self::Shuffled => source.order(2 * EACH).into_iter().map(|i| i >= EACH).collect(),
+            Self::Shuffled => rng.order(2 * EACH).into_iter().map(|i| i >= EACH).collect(),
             Self::Blocks => (0..EACH)
                 .flat_map(|_| {
-                    let first = source.even() < 0.5;
+                    let first = rng.even() < 0.5;
                     [first, !first]
                 })
                 .collect(),
@@ -58,11 +58,11 @@ impl Order {
 
     /// The estimated difference of two equal variants in standard deviations of a trial, and
     /// whether a 5 % t test (paired for blocks) calls it one.
-    pub fn once(self, trouble: Trouble, source: &mut Source) -> (f64, bool) {
-        let second = self.second(source);
+    pub fn once(self, trouble: Disturbance, rng: &mut SeededRng) -> (f64, bool) {
+        let second = self.second(rng);
         let mut groups = [Vec::new(), Vec::new()];
         for (i, &is_second) in second.iter().enumerate() {
-            let value = source.normal() + trouble.at(i);
+            let value = rng.normal() + trouble.at(i);
             groups[usize::from(is_second)].push(value);
         }
         let [one, two] = groups;
@@ -77,7 +77,7 @@ impl Order {
     }
 }
 
-impl Trouble {
+impl Disturbance {
     /// All of them, with what a table calls them.
     pub const ALL: [(Self, &'static str); 4] = [
         (Self::None, "none"),
@@ -111,20 +111,20 @@ fn variance(values: &[f64]) -> f64 {
 mod tests {
     use super::*;
 
-    fn wrong(order: Order, trouble: Trouble) -> usize {
-        let mut source = Source::new(61);
-        (0..600).filter(|_| order.once(trouble, &mut source).1).count()
+    fn wrong(order: Order, trouble: Disturbance) -> usize {
+        let mut rng = SeededRng::new(61);
+        (0..600).filter(|_| order.once(trouble, &mut rng).1).count()
     }
 
     #[test]
     fn only_random_orders_keep_their_error_whatever_troubles_the_machine() {
-        for (trouble, name) in Trouble::ALL {
+        for (trouble, name) in Disturbance::ALL {
             for order in [Order::Shuffled, Order::Blocks] {
                 // 5 % of 600 is 30; 46 is three standard errors above it.
                 assert!(wrong(order, trouble) <= 46, "{order:?}, {name}");
             }
         }
-        assert!(wrong(Order::OneAfterTheOther, Trouble::Drift) > 300);
-        assert!(wrong(Order::InTurn, Trouble::Periodic) > 300);
+        assert!(wrong(Order::OneAfterTheOther, Disturbance::Drift) > 300);
+        assert!(wrong(Order::InTurn, Disturbance::Periodic) > 300);
     }
 }

@@ -1,6 +1,6 @@
 //! Simulated long runs of a process of about 70 MB, for the classification of growth.
 
-use crate::simulate::Source;
+use crate::simulate::SeededRng;
 
 /// Samples of a run.
 const SAMPLES: usize = 512;
@@ -9,7 +9,7 @@ const PAGE: f64 = 4096.0;
 
 /// What memory truly does beside noise and the boot's own curve.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Shape {
+pub enum SoakShape {
     /// Nothing.
     Flat,
     /// One step of 3 MB somewhere.
@@ -30,7 +30,7 @@ pub enum Shape {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Soak {
     /// What memory does beside the leak.
-    pub shape: Shape,
+    pub shape: SoakShape,
     /// Bytes leaked per request.
     pub leak: f64,
     /// Bytes that a leak takes at once.
@@ -41,7 +41,7 @@ pub struct Soak {
     pub noise: f64,
 }
 
-impl Shape {
+impl SoakShape {
     /// What a table calls it.
     pub fn name(self) -> &'static str {
         match self {
@@ -58,29 +58,28 @@ impl Shape {
 
 impl Soak {
     /// A run with usual noise: 150 kB, and permanent jumps of about 1 byte per request.
-    pub fn new(shape: Shape, leak: f64, requests: f64) -> Self {
+    pub fn new(shape: SoakShape, leak: f64, requests: f64) -> Self {
         Self { shape, leak, slab: PAGE, requests, noise: 150e3 }
     }
 
     /// One run: requests served so far and bytes held then.
-    pub fn run(&self, source: &mut Source) -> Vec<(f64, f64)> {
+    pub fn run(&self, rng: &mut SeededRng) -> Vec<(f64, f64)> {
         let apart = self.requests / SAMPLES as f64;
-        let step_at = self.requests * (0.2 + 0.7 * source.even());
-        let offset = source.even() * self.slab;
+        let step_at = self.requests * (0.2 + 0.7 * rng.even());
+        let offset = rng.even() * self.slab;
         let memory = (-apart / 1500.0).exp();
-        let mut noise = self.noise * source.normal();
-        let (mut creep, mut saw) = (0.0, source.even());
-        let saw_length = 6000.0 * (0.15 * source.normal()).exp();
+        let mut noise = self.noise * rng.normal();
+        let (mut creep, mut saw) = (0.0, rng.even());
+        let saw_length = 6000.0 * (0.15 * rng.normal()).exp();
         (1..=SAMPLES)
             .map(|i| {
                 let x = apart * i as f64;
-                creep += jumps(apart, source);
-                saw += apart / saw_length + 0.03 * (apart / 1000.0).sqrt() * source.normal();
-                noise =
-                    memory * noise + self.noise * (1.0 - memory * memory).sqrt() * source.normal();
+                creep += jumps(apart, rng);
+                saw += apart / saw_length + 0.03 * (apart / 1000.0).sqrt() * rng.normal();
+                noise = memory * noise + self.noise * (1.0 - memory * memory).sqrt() * rng.normal();
                 let shape = match self.shape {
-                    Shape::Saw => 3e6 * saw.rem_euclid(1.0),
-                    Shape::Step if x >= step_at => 3e6,
+                    SoakShape::Saw => 3e6 * saw.rem_euclid(1.0),
+                    SoakShape::Step if x >= step_at => 3e6,
                     shape => shape.at(x),
                 };
                 let leaked = ((self.leak * x + offset) / self.slab).floor() * self.slab;
@@ -91,7 +90,7 @@ impl Soak {
     }
 }
 
-impl Shape {
+impl SoakShape {
     /// The smooth shapes in bytes after `x` requests.
     fn at(self, x: f64) -> f64 {
         match self {
@@ -105,11 +104,11 @@ impl Shape {
 }
 
 /// Permanent jumps within `requests`: one in 100,000 requests, 100 kB on average.
-fn jumps(requests: f64, source: &mut Source) -> f64 {
-    let (mut sum, mut place) = (0.0, source.exponential(100e3));
+fn jumps(requests: f64, rng: &mut SeededRng) -> f64 {
+    let (mut sum, mut place) = (0.0, rng.exponential(100e3));
     while place < requests {
-        sum += source.exponential(100e3);
-        place += source.exponential(100e3);
+        sum += rng.exponential(100e3);
+        place += rng.exponential(100e3);
     }
     sum
 }

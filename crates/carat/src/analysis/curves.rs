@@ -9,7 +9,7 @@ use carat_stats::curve::CurveDesign;
 use carat_stats::family::Judged;
 
 /// Baseline and variant at every step of one block.
-type Block = Vec<(f64, f64)>;
+type StepPairs = Vec<(f64, f64)>;
 
 /// Judges every compared variant over the steps; nothing where the load has fewer than two.
 pub fn curves(question: &Question, trials: &[Trial]) -> Vec<Curve> {
@@ -36,7 +36,7 @@ fn pairs_at_steps(
     variant: &str,
     metric: &Metric,
     steps: usize,
-) -> Vec<Option<Block>> {
+) -> Vec<Option<StepPairs>> {
     let baseline = question.baseline().unwrap_or_default();
     blocks.each(|block| {
         let baseline = at_steps(block.get(baseline)?, metric, steps)?;
@@ -74,14 +74,14 @@ fn judged(
     design: &CurveDesign,
     (variant, metric): (&str, &str),
     clients: &[u32],
-    blocks: &[Option<Block>],
+    blocks: &[Option<StepPairs>],
     margin: f64,
 ) -> Curve {
-    let ln = |block: &Block| block.iter().map(|(base, other)| (other / base).ln()).collect();
+    let ln = |block: &StepPairs| block.iter().map(|(base, other)| (other / base).ln()).collect();
     let differences: Vec<Option<Vec<f64>>> =
         blocks.iter().map(|block| block.as_ref().map(ln)).collect();
     let found = design.judge(&differences, ((-margin).ln_1p(), margin.ln_1p()));
-    let of = |value: &dyn Fn(&Block) -> (f64, f64)| {
+    let of = |value: &dyn Fn(&StepPairs) -> (f64, f64)| {
         Pairs::new(metric, blocks.iter().map(|block| block.as_ref().map(value)).collect())
     };
     let whole = of(&|block| {
@@ -118,18 +118,18 @@ mod tests {
     use crate::analysis::pairs::tests::trial;
     use crate::core::LoadReport;
     use crate::core::load::{StepReport, Times};
-    use carat_stats::simulate::Source;
+    use carat_stats::simulate::SeededRng;
 
     /// Four steps of 100 connections each; the variant is slower by a fifth from the third on.
     fn trials(blocks: u32) -> Vec<Trial> {
-        let mut source = Source::new(6);
+        let mut rng = SeededRng::new(6);
         let mut trials = Vec::new();
         for block in 1..=blocks {
             for (variant, late) in [("default", 1.0), ("trim", 1.2)] {
                 let mut one = trial(block, variant, &[]);
                 let step = |step: u32| {
                     let factor = if step > 2 { late } else { 1.0 };
-                    let p50 = 0.01 * f64::from(step) * factor * (1.0 + 0.01 * source.normal());
+                    let p50 = 0.01 * f64::from(step) * factor * (1.0 + 0.01 * rng.normal());
                     let times = Times { p50, p95: 2.0 * p50, ..Times::default() };
                     let times = [("complete".to_owned(), times)].into();
                     StepReport { clients: 100 * step, times, ..StepReport::default() }

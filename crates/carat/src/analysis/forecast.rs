@@ -78,13 +78,13 @@ fn pairs(question: &Question, blocks: &Blocks, metric: &str) -> Vec<Pairs> {
 mod tests {
     use super::*;
     use crate::analysis::pairs::tests::trial;
-    use carat_stats::simulate::{Noise, Source};
+    use carat_stats::simulate::{Noise, SeededRng};
 
     const RSS: &str = "memory.rss.final";
 
     fn pilot(blocks: u32, variants: &[&str]) -> Vec<Trial> {
-        let mut source = Source::new(9);
-        let drawn = Noise::Normal.draw(blocks as usize * variants.len(), &mut source);
+        let mut rng = SeededRng::new(9);
+        let drawn = Noise::Normal.draw(blocks as usize * variants.len(), &mut rng);
         let one = |(i, noise): (usize, &f64)| {
             let block = (i / variants.len()) as u32 + 1;
             trial(block, variants[i % variants.len()], &[(RSS, 70e6 * (1.0 + 0.0041 * noise))])

@@ -1,13 +1,13 @@
 //! The judgement: every block in order, every claim, and whether to go on.
 
-use crate::analysis::doubts::Doubts;
+use crate::analysis::diagnostics::Diagnostics;
 use crate::analysis::outcomes::{self, Outcomes};
 use crate::analysis::pairs::{Blocks, Dropped, Pairs};
 use crate::analysis::question::{Question, family};
 use crate::analysis::warning::Warning;
 use crate::core::metric::METRICS;
 use crate::core::{Conclusion, Estimate, Role, Trial, Verdict};
-use carat_stats::family::{Claim, Design, Judged, Price, guard};
+use carat_stats::family::{Claim, Design, GuardResult, Judged, guard};
 use carat_stats::{Look, Walsh, budget};
 
 /// A question with its tables of looks and cuts, ready to be asked after every block.
@@ -23,7 +23,7 @@ pub struct Judgement {
     /// One per compared variant and metric: deciding metrics first, then guards, then the rest.
     pub conclusions: Vec<Conclusion>,
     /// Whether to run another block.
-    pub next: Next,
+    pub next: NextStep,
     /// What a reader should know first.
     pub warnings: Vec<Warning>,
     /// Trials that did not count.
@@ -34,16 +34,16 @@ pub struct Judgement {
 
 /// Whether to run another block.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Next {
+pub enum NextStep {
     /// Run another block of these variants, the baseline first.
     Continue(Vec<String>),
     /// No further block would be used.
-    Stop(Stop),
+    Stop(StopReason),
 }
 
 /// Why no further block is needed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Stop {
+pub enum StopReason {
     /// Every claim and every guard is decided.
     Decided,
     /// All blocks that were allowed have been run.
@@ -76,13 +76,13 @@ impl Judge {
         let outcomes = outcomes::compare(&blocks, &self.question.variants);
         let next = self.next(&blocks, &conclusions, &outcomes);
         let dropped = blocks.dropped();
-        let doubts = Doubts {
+        let diagnostics = Diagnostics {
             question: &self.question,
             blocks: &blocks,
             outcomes: &outcomes,
             conclusions: &conclusions,
         };
-        let warnings = doubts.warnings(&dropped);
+        let warnings = diagnostics.warnings(&dropped);
         conclusions.extend(self.exploratory(&blocks));
         Judgement { conclusions, next, warnings, dropped, outcomes }
     }
@@ -107,7 +107,7 @@ impl Judge {
             claims.iter().map(|(_, _, pairs)| Self::claim(pairs, question.margin)).collect();
         let judged = self.design.judge(&asked);
         let conclude = |((variant, metric, pairs), judged): (&(&str, &str, Pairs), Judged)| {
-            let made = Made { variant, metric, role: Role::Primary, judged };
+            let made = JudgedClaim { variant, metric, role: Role::Primary, judged };
             self.conclude(made, pairs, question.margin)
         };
         claims.iter().zip(judged).map(conclude).collect()
@@ -124,12 +124,12 @@ impl Judge {
                 let judged = Judged { look, ..judged };
                 let role = Role::Guard { limit: *limit };
                 let mut conclusion =
-                    self.conclude(Made { variant, metric, role, judged }, &pairs, *limit);
+                    self.conclude(JudgedClaim { variant, metric, role, judged }, &pairs, *limit);
                 conclusion.guard_passed =
                     match guard(one_sided, &pairs.worsenings(), pairs.limit(*limit)) {
-                        Price::Within => Some(true),
-                        Price::Beyond => Some(false),
-                        Price::Unknown => None,
+                        GuardResult::Within => Some(true),
+                        GuardResult::Beyond => Some(false),
+                        GuardResult::Unknown => None,
                     };
                 conclusions.push(conclusion);
             }
@@ -150,14 +150,14 @@ impl Judge {
                     continue;
                 }
                 let judged = self.design.judge(&[Self::claim(&pairs, self.question.margin)])[0];
-                let made = Made { variant, metric, role: Role::Exploratory, judged };
+                let made = JudgedClaim { variant, metric, role: Role::Exploratory, judged };
                 conclusions.push(self.conclude(made, &pairs, self.question.margin));
             }
         }
         conclusions
     }
 
-    fn conclude(&self, made: Made, pairs: &Pairs, margin: f64) -> Conclusion {
+    fn conclude(&self, made: JudgedClaim, pairs: &Pairs, margin: f64) -> Conclusion {
         let known = pairs.known();
         let verdict = family(made.metric).verdict(made.judged.finding);
         let spread = budget::spread(&known);
@@ -178,9 +178,11 @@ impl Judge {
         }
     }
 
-    fn next(&self, blocks: &Blocks, conclusions: &[Conclusion], outcomes: &[Outcomes]) -> Next {
+    fn next(&self, blocks: &Blocks, conclusions: &[Conclusion], outcomes: &[Outcomes]) -> NextStep {
         let question = &self.question;
-        let Some(baseline) = question.baseline() else { return Next::Stop(Stop::Decided) };
+        let Some(baseline) = question.baseline() else {
+            return NextStep::Stop(StopReason::Decided);
+        };
         let open: Vec<&String> = question
             .compared()
             .iter()
@@ -189,15 +191,16 @@ impl Judge {
             })
             .collect();
         if open.is_empty() {
-            return Next::Stop(Stop::Decided);
+            return NextStep::Stop(StopReason::Decided);
         }
-        let fails = |variant: &str| outcomes.iter().any(|o| o.variant == variant && o.hopeless());
+        let fails =
+            |variant: &str| outcomes.iter().any(|o| o.variant == variant && o.fails_too_often());
         let healthy: Vec<&String> = open.into_iter().filter(|variant| !fails(variant)).collect();
         if healthy.is_empty() || fails(baseline) {
-            return Next::Stop(Stop::Failing);
+            return NextStep::Stop(StopReason::Failing);
         }
         if self.question.primaries().any(|metric| blocks.unmeasured(metric)) {
-            return Next::Stop(Stop::Unmeasured);
+            return NextStep::Stop(StopReason::Unmeasured);
         }
         let enough = |variant: &str| {
             let pairs = self.pairs(blocks, variant, &question.primary);
@@ -206,14 +209,14 @@ impl Judge {
         let running: Vec<&String> =
             healthy.into_iter().filter(|variant| !enough(variant)).collect();
         if running.is_empty() {
-            return Next::Stop(Stop::BudgetSpent);
+            return NextStep::Stop(StopReason::BudgetSpent);
         }
         // One block in ten may be lost and run again; more than that says something of the machine.
         if blocks.count() >= question.max_blocks + (question.max_blocks / 10).max(2) {
-            return Next::Stop(Stop::TooManyDropped);
+            return NextStep::Stop(StopReason::TooManyDropped);
         }
         let names = std::iter::once(baseline.to_owned()).chain(running.into_iter().cloned());
-        Next::Continue(names.collect())
+        NextStep::Continue(names.collect())
     }
 
     /// Whether a conclusion asks for no further block.
@@ -234,7 +237,7 @@ impl Judge {
 }
 
 /// What was judged, before it is put into the model's words.
-struct Made<'a> {
+struct JudgedClaim<'a> {
     variant: &'a str,
     metric: &'a str,
     role: Role,
@@ -294,7 +297,7 @@ mod tests {
         let judgement = judge(&question(&["default", "compact"]), &run);
         let conclusion = &judgement.conclusions[0];
         assert_eq!(conclusion.verdict, Verdict::Smaller);
-        assert_eq!((conclusion.blocks, judgement.next), (8, Next::Stop(Stop::Decided)));
+        assert_eq!((conclusion.blocks, judgement.next), (8, NextStep::Stop(StopReason::Decided)));
         let estimate = conclusion.estimate.unwrap();
         assert!((estimate.ratio + 0.03).abs() < 0.003, "{estimate:?}");
         assert!((estimate.difference + 2.1e6).abs() < 0.2e6, "{estimate:?}");
@@ -308,7 +311,7 @@ mod tests {
         assert_eq!(judgement.conclusions[0].verdict, Verdict::Undecided);
         assert_eq!(judgement.conclusions[0].estimate, None);
         let both = vec!["default".to_owned(), "compact".to_owned()];
-        assert_eq!(judgement.next, Next::Continue(both));
+        assert_eq!(judgement.next, NextStep::Continue(both));
     }
 
     #[test]
@@ -322,7 +325,7 @@ mod tests {
         let judgement = judge(&three, &trials(3, &[("default", 1.0), ("compact", 0.97)]));
         assert_eq!(judgement.conclusions[0].verdict, Verdict::Undecided);
         assert_eq!(judgement.conclusions[0].estimate.unwrap().confidence, 0.75);
-        assert_eq!(judgement.next, Next::Stop(Stop::BudgetSpent));
+        assert_eq!(judgement.next, NextStep::Stop(StopReason::BudgetSpent));
     }
 
     #[test]
@@ -339,7 +342,7 @@ mod tests {
         let narrow = Question { margin: 1e-4, ..question(&["default", "same", "compact"]) };
         let judgement = judge(&narrow, &run);
         let open = vec!["default".to_owned(), "same".to_owned()];
-        assert_eq!(judgement.next, Next::Continue(open));
+        assert_eq!(judgement.next, NextStep::Continue(open));
         assert_eq!(judgement.conclusions[1].verdict, Verdict::Smaller);
     }
 
@@ -355,10 +358,10 @@ mod tests {
         let judgement = judge(&guarded, &run);
         assert_eq!(judgement.conclusions[0].verdict, Verdict::Smaller);
         assert_eq!(judgement.conclusions[1].guard_passed, None);
-        assert!(matches!(judgement.next, Next::Continue(_)));
+        assert!(matches!(judgement.next, NextStep::Continue(_)));
         let calm = judge(&guarded, &trials(8, &[("default", 1.0), ("compact", 0.97)]));
         assert_eq!(calm.conclusions[1].guard_passed, Some(true));
-        assert_eq!(calm.next, Next::Stop(Stop::Decided));
+        assert_eq!(calm.next, NextStep::Stop(StopReason::Decided));
     }
 
     #[test]
@@ -379,7 +382,7 @@ mod tests {
             trial.outcome = Outcome::Crashed;
         }
         let judgement = judge(&question(&["default", "broken"]), &run);
-        assert_eq!(judgement.next, Next::Stop(Stop::Failing));
+        assert_eq!(judgement.next, NextStep::Stop(StopReason::Failing));
         assert_eq!(judgement.dropped.len(), 4);
         assert!(judgement.warnings.iter().any(|w| matches!(w, Warning::Fails { failed: 4, .. })));
     }
@@ -389,7 +392,7 @@ mod tests {
         let run = trials(2, &[("default", 1.0), ("compact", 0.9)]);
         let question = Question::new(&["default", "compact"], "memory.rss.final");
         let judgement = judge(&question, &run);
-        assert_eq!(judgement.next, Next::Stop(Stop::Unmeasured));
+        assert_eq!(judgement.next, NextStep::Stop(StopReason::Unmeasured));
         let is = |w: &Warning| matches!(w, Warning::Unmeasured { .. });
         assert!(judgement.warnings.iter().any(is), "{:?}", judgement.warnings);
     }

@@ -6,7 +6,7 @@
 
 mod conclude;
 mod curves;
-mod doubts;
+mod diagnostics;
 pub mod forecast;
 pub mod growth;
 pub mod judge;
@@ -18,7 +18,7 @@ pub mod warning;
 pub use conclude::conclude;
 pub use curves::curves;
 pub use forecast::{Forecast, Outlook, forecast};
-pub use judge::{Judge, Judgement, Next, Stop, judge};
+pub use judge::{Judge, Judgement, NextStep, StopReason, judge};
 pub use outcomes::Outcomes;
 pub use pairs::Dropped;
 pub use question::Question;

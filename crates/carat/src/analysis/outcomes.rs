@@ -33,7 +33,7 @@ impl Outcomes {
 
     /// Whether it fails too often to be compared: at least three times and in more than half of its
     /// trials.
-    pub(crate) fn hopeless(&self) -> bool {
+    pub(crate) fn fails_too_often(&self) -> bool {
         self.failed() >= 3 && 2 * self.failed() > self.trials()
     }
 }

@@ -90,13 +90,13 @@ impl<'a> Blocks<'a> {
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Pairs {
     values: Vec<Option<(f64, f64)>>,
-    scale: Scale,
+    scale: ComparisonScale,
     better: Better,
 }
 
 /// How two values become one difference.
 #[derive(Debug, Clone, Copy, PartialEq)]
-enum Scale {
+enum ComparisonScale {
     /// ln(variant / baseline), for values above 0.
     Log,
     /// The plain difference, for a metric that is itself a share.
@@ -115,11 +115,11 @@ impl Pairs {
         let sizes: Vec<f64> = known().map(|(base, _)| base.abs()).collect();
         let typical = carat_stats::budget::median(&sizes).unwrap_or(0.0);
         let scale = match info.map(|info| info.unit) {
-            Some(Unit::Fraction) => Scale::Share,
-            _ if known().all(|&(base, other)| base > 0.0 && other > 0.0) => Scale::Log,
-            _ if typical > 0.0 => Scale::Of(typical),
-            _ if known().all(|(base, other)| base == other) => Scale::Of(1.0),
-            _ => Scale::Incomparable,
+            Some(Unit::Fraction) => ComparisonScale::Share,
+            _ if known().all(|&(base, other)| base > 0.0 && other > 0.0) => ComparisonScale::Log,
+            _ if typical > 0.0 => ComparisonScale::Of(typical),
+            _ if known().all(|(base, other)| base == other) => ComparisonScale::Of(1.0),
+            _ => ComparisonScale::Incomparable,
         };
         Self { values, scale, better: info.map_or(Better::Lower, |info| info.better) }
     }
@@ -127,10 +127,10 @@ impl Pairs {
     /// Differences on the scale of comparison by block; `None` where the block does not count.
     pub(crate) fn differences(&self) -> Vec<Option<f64>> {
         let difference = |(base, other): (f64, f64)| match self.scale {
-            Scale::Log => Some((other / base).ln()),
-            Scale::Share => Some(other - base),
-            Scale::Of(typical) => Some((other - base) / typical),
-            Scale::Incomparable => None,
+            ComparisonScale::Log => Some((other / base).ln()),
+            ComparisonScale::Share => Some(other - base),
+            ComparisonScale::Of(typical) => Some((other - base) / typical),
+            ComparisonScale::Incomparable => None,
         };
         self.values.iter().map(|pair| pair.and_then(difference)).collect()
     }
@@ -154,8 +154,8 @@ impl Pairs {
     /// A worsening by the share `limit`, on the scale of `worsenings`.
     pub(crate) fn limit(&self, limit: f64) -> f64 {
         match (self.scale, self.better) {
-            (Scale::Log, Better::Lower) => limit.ln_1p(),
-            (Scale::Log, Better::Higher) => -(-limit).ln_1p(),
+            (ComparisonScale::Log, Better::Lower) => limit.ln_1p(),
+            (ComparisonScale::Log, Better::Higher) => -(-limit).ln_1p(),
             _ => limit,
         }
     }
@@ -163,7 +163,7 @@ impl Pairs {
     /// Differences by the share `margin` either way, on the scale of `differences`.
     pub(crate) fn margin(&self, margin: f64) -> (f64, f64) {
         match self.scale {
-            Scale::Log => ((-margin).ln_1p(), margin.ln_1p()),
+            ComparisonScale::Log => ((-margin).ln_1p(), margin.ln_1p()),
             _ => (-margin, margin),
         }
     }
@@ -171,7 +171,7 @@ impl Pairs {
     /// A difference on the scale of comparison as a fraction.
     pub(crate) fn as_ratio(&self, difference: f64) -> f64 {
         match self.scale {
-            Scale::Log => difference.exp_m1(),
+            ComparisonScale::Log => difference.exp_m1(),
             _ => difference,
         }
     }

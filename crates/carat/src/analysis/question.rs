@@ -1,7 +1,7 @@
 //! What is asked of the trials.
 
 use crate::core::{Better, Unit, Verdict, metric};
-use carat_stats::family::Finding;
+use carat_stats::family::Decision;
 
 /// What is asked of the trials; another question needs no new trials.
 #[derive(Debug, Clone, PartialEq)]
@@ -83,12 +83,12 @@ pub fn family(name: &str) -> Family {
 
 impl Family {
     /// The verdict that a finding is in these words.
-    pub fn verdict(self, finding: Finding) -> Verdict {
+    pub fn verdict(self, finding: Decision) -> Verdict {
         match finding {
-            Finding::Less => self.less(),
-            Finding::More => self.more(),
-            Finding::Equivalent => Verdict::Equivalent,
-            Finding::Undecided => Verdict::Undecided,
+            Decision::Less => self.less(),
+            Decision::More => self.more(),
+            Decision::Equivalent => Verdict::Equivalent,
+            Decision::Undecided => Verdict::Undecided,
         }
     }
 

@@ -1,7 +1,7 @@
 //! A ledger for people: tables, bars, and one line on the allocator.
 
 use crate::core::Bytes;
-use crate::core::ledger::{Arena, Basis, Ledger, Part, ProcessLedger, RubyHeap};
+use crate::core::ledger::{Arena, Basis, Ledger, LedgerPart, ProcessLedger, RubyHeap};
 use std::io::{self, Write};
 
 const BAR: usize = 24;
@@ -68,7 +68,7 @@ fn write_parts(out: &mut dyn Write, ledger: &Ledger) -> io::Result<()> {
     )
 }
 
-fn write_part(out: &mut dyn Write, part: &Part, whole: Bytes) -> io::Result<()> {
+fn write_part(out: &mut dyn Write, part: &LedgerPart, whole: Bytes) -> io::Result<()> {
     let fraction = part.pss.0 as f64 / whole.0.max(1) as f64;
     writeln!(
         out,
@@ -197,10 +197,10 @@ fn shortened(title: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::core::ledger::{Allocator, PartKind, SlotPool};
+    use crate::core::ledger::{DetectedAllocator, PartKind, SlotPool};
 
     fn example() -> Ledger {
-        let part = |kind, pss| Part {
+        let part = |kind, pss| LedgerPart {
             kind,
             pss: Bytes(pss),
             private: Bytes(pss / 2),
@@ -221,7 +221,7 @@ mod tests {
             basis: Basis::Probe,
             parts: parts.clone(),
             unexplained: 900_000,
-            allocator: Allocator {
+            allocator: DetectedAllocator {
                 active: Some("glibc".into()),
                 loaded: Vec::new(),
                 evidence: "the probe looked up `malloc` inside the process".into(),

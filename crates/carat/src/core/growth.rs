@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 /// What is followed over a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Part {
+pub enum TrackedPart {
     /// All memory: resident memory of a single process, proportional memory of a tree.
     Memory,
     /// Memory that one process alone maps.
@@ -23,7 +23,7 @@ pub enum Part {
 /// What amounts are counted against.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Progress {
+pub enum ProgressUnit {
     /// Requests answered: the right choice wherever they are known.
     Requests,
     /// Seconds: only as good as the load is even.
@@ -52,11 +52,11 @@ pub enum GrowthKind {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct PartGrowth {
     /// The part.
-    pub part: Part,
+    pub part: TrackedPart,
     /// What it is found to be.
     pub kind: GrowthKind,
     /// What it was counted against.
-    pub progress: Progress,
+    pub progress: ProgressUnit,
     /// Requests or seconds that it was seen over.
     pub over: f64,
     /// Amount per request or second; `None` of a series too short to fit.
@@ -84,7 +84,7 @@ pub struct VariantGrowth {
     pub parts: Vec<PartGrowth>,
 }
 
-impl Part {
+impl TrackedPart {
     /// A short name for tables.
     pub fn label(self) -> &'static str {
         match self {
@@ -98,7 +98,7 @@ impl Part {
     }
 }
 
-impl Progress {
+impl ProgressUnit {
     /// One of it, in words.
     pub fn unit(self) -> &'static str {
         match self {

@@ -71,7 +71,7 @@ impl PartKind {
 
 /// One part of a process's or a tree's memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Part {
+pub struct LedgerPart {
     /// What it is.
     pub kind: PartKind,
     /// Its proportional size: what it adds to the kernel's PSS.
@@ -82,7 +82,7 @@ pub struct Part {
     pub resident: Bytes,
 }
 
-impl Part {
+impl LedgerPart {
     /// The part of `pss` on pages that other processes map too.
     pub fn shared(&self) -> Bytes {
         self.pss.saturating_sub(self.private)
@@ -101,7 +101,7 @@ pub enum Basis {
 
 /// Which allocator answers `malloc`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Allocator {
+pub struct DetectedAllocator {
     /// `glibc`, `jemalloc`, `mimalloc`, `tcmalloc` or `musl`; `None` where nothing says.
     pub active: Option<String>,
     /// Allocator libraries that are mapped, whether or not they are used.
@@ -199,11 +199,11 @@ pub struct ProcessLedger {
     /// Where the figures come from.
     pub basis: Basis,
     /// The parts that are not nought, in the order of [`PartKind::ALL`].
-    pub parts: Vec<Part>,
+    pub parts: Vec<LedgerPart>,
     /// `pss` less the sum of the parts, in bytes; below nought where memory moved while it was read.
     pub unexplained: i64,
     /// Which allocator is in use.
-    pub allocator: Allocator,
+    pub allocator: DetectedAllocator,
     /// Version of Ruby, if the probe told.
     pub ruby: Option<String>,
     /// Ruby's heap, if the probe told.
@@ -224,7 +224,7 @@ pub struct Ledger {
     /// Memory that only one process of the tree maps.
     pub uss: Bytes,
     /// The parts of all processes together.
-    pub parts: Vec<Part>,
+    pub parts: Vec<LedgerPart>,
     /// `pss` less the sum of the parts, in bytes.
     pub unexplained: i64,
     /// Every process that could be read.
@@ -244,7 +244,7 @@ impl Ledger {
     }
 
     /// The part of that kind.
-    pub fn part(&self, kind: PartKind) -> Option<&Part> {
+    pub fn part(&self, kind: PartKind) -> Option<&LedgerPart> {
         self.parts.iter().find(|part| part.kind == kind)
     }
 }

@@ -65,7 +65,7 @@ pub struct InsideSample {
 
 /// The figure to follow over time: resident memory where the tree was one process throughout, which is known at every
 /// sample, else proportional memory. A mixture of the two would draw a saw.
-pub fn followed(samples: &[Sample]) -> fn(&Sample) -> Option<Bytes> {
+pub fn tracked_memory(samples: &[Sample]) -> fn(&Sample) -> Option<Bytes> {
     let whole = || samples.iter().filter(|sample| !sample.partial);
     let alone = whole().all(|sample| sample.rss.is_some());
     if alone || whole().all(|sample| sample.pss.is_none()) {
@@ -144,8 +144,8 @@ mod tests {
             ..Sample::default()
         };
         let alone = [sample(Some(9), Some(7)), sample(Some(10), None)];
-        assert_eq!(alone.each_ref().map(followed(&alone)), [Some(Bytes(9)), Some(Bytes(10))]);
+        assert_eq!(alone.each_ref().map(tracked_memory(&alone)), [Some(Bytes(9)), Some(Bytes(10))]);
         let forked = [sample(Some(9), None), sample(None, Some(15)), sample(None, None)];
-        assert_eq!(forked.each_ref().map(followed(&forked)), [None, Some(Bytes(15)), None]);
+        assert_eq!(forked.each_ref().map(tracked_memory(&forked)), [None, Some(Bytes(15)), None]);
     }
 }

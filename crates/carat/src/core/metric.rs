@@ -34,12 +34,12 @@ pub struct Metric {
     /// Responses below which the value is reported with a warning.
     pub enough: u64,
     /// Where the value comes from.
-    pub source: Source,
+    pub source: MetricSource,
 }
 
 /// Where the value of a metric comes from. A reading function returns `None` for what is unknown.
 #[derive(Debug)]
-pub enum Source {
+pub enum MetricSource {
     /// The trial itself.
     Trial(fn(&Observations) -> Option<f64>),
     /// A quantile of the latency of the load; 1 is the maximum.
@@ -72,7 +72,7 @@ registry! {
         phrase: "memory",
         least: 0,
         enough: 0,
-        source: Source::Trial(|trial| amount(trial.last.as_ref()?.rss)),
+        source: MetricSource::Trial(|trial| amount(trial.last.as_ref()?.rss)),
     };
     MEMORY_PSS_FINAL = Metric {
         id: "memory.pss.final",
@@ -82,7 +82,7 @@ registry! {
         phrase: "memory",
         least: 0,
         enough: 0,
-        source: Source::Trial(|trial| amount(trial.last.as_ref()?.pss)),
+        source: MetricSource::Trial(|trial| amount(trial.last.as_ref()?.pss)),
     };
     MEMORY_PSS_LATE = Metric {
         id: "memory.pss.late",
@@ -92,7 +92,7 @@ registry! {
         phrase: "memory late in the load",
         least: 0,
         enough: 0,
-        source: Source::Trial(|trial| trial.late(|sample| sample.pss)),
+        source: MetricSource::Trial(|trial| trial.late(|sample| sample.pss)),
     };
     MEMORY_RSS_LATE = Metric {
         id: "memory.rss.late",
@@ -102,7 +102,7 @@ registry! {
         phrase: "memory late in the load",
         least: 0,
         enough: 0,
-        source: Source::Trial(|trial| trial.late(|sample| sample.rss)),
+        source: MetricSource::Trial(|trial| trial.late(|sample| sample.rss)),
     };
     MEMORY_USS_FINAL = Metric {
         id: "memory.uss.final",
@@ -112,7 +112,7 @@ registry! {
         phrase: "private memory",
         least: 0,
         enough: 0,
-        source: Source::Trial(|trial| amount(trial.last.as_ref()?.uss)),
+        source: MetricSource::Trial(|trial| amount(trial.last.as_ref()?.uss)),
     };
     MEMORY_PSS_PEAK = Metric {
         id: "memory.pss.peak",
@@ -122,7 +122,7 @@ registry! {
         phrase: "peak memory",
         least: 0,
         enough: 0,
-        source: Source::Trial(|trial| amount(trial.pss_peak())),
+        source: MetricSource::Trial(|trial| amount(trial.pss_peak())),
     };
     MEMORY_RSS_PEAK = Metric {
         id: "memory.rss.peak",
@@ -132,7 +132,7 @@ registry! {
         phrase: "peak memory",
         least: 0,
         enough: 0,
-        source: Source::Trial(|trial| amount(trial.last.as_ref()?.rss_peak)),
+        source: MetricSource::Trial(|trial| amount(trial.last.as_ref()?.rss_peak)),
     };
     MEMORY_PSS_READY = Metric {
         id: "memory.pss.ready",
@@ -142,7 +142,7 @@ registry! {
         phrase: "memory before any load",
         least: 0,
         enough: 0,
-        source: Source::Trial(|trial| amount(trial.ready.as_ref()?.pss)),
+        source: MetricSource::Trial(|trial| amount(trial.ready.as_ref()?.pss)),
     };
     MEMORY_RSS_READY = Metric {
         id: "memory.rss.ready",
@@ -152,7 +152,7 @@ registry! {
         phrase: "memory before any load",
         least: 0,
         enough: 0,
-        source: Source::Trial(|trial| amount(trial.ready.as_ref()?.rss)),
+        source: MetricSource::Trial(|trial| amount(trial.ready.as_ref()?.rss)),
     };
     MEMORY_SHARED_FINAL = Metric {
         id: "memory.shared.final",
@@ -162,7 +162,7 @@ registry! {
         phrase: "shared memory",
         least: 0,
         enough: 0,
-        source: Source::Trial(|trial| amount(trial.last.as_ref()?.shared)),
+        source: MetricSource::Trial(|trial| amount(trial.last.as_ref()?.shared)),
     };
     MEMORY_SYSTEM_FINAL = Metric {
         id: "memory.system.final",
@@ -172,7 +172,7 @@ registry! {
         phrase: "system memory",
         least: 0,
         enough: 0,
-        source: Source::Trial(Observations::available_fall),
+        source: MetricSource::Trial(Observations::available_fall),
     };
     LATENCY_P50 = Metric {
         id: "latency.p50",
@@ -182,7 +182,7 @@ registry! {
         phrase: "median latency",
         least: 0,
         enough: 0,
-        source: Source::Latency(0.5),
+        source: MetricSource::Latency(0.5),
     };
     LATENCY_P95 = Metric {
         id: "latency.p95",
@@ -192,7 +192,7 @@ registry! {
         phrase: "p95 latency",
         least: 0,
         enough: 200,
-        source: Source::Latency(0.95),
+        source: MetricSource::Latency(0.95),
     };
     LATENCY_P99 = Metric {
         id: "latency.p99",
@@ -202,7 +202,7 @@ registry! {
         phrase: "p99 latency",
         least: 100 * BEYOND,
         enough: 100 * BEYOND,
-        source: Source::Latency(0.99),
+        source: MetricSource::Latency(0.99),
     };
     LATENCY_P99_9 = Metric {
         id: "latency.p99.9",
@@ -212,7 +212,7 @@ registry! {
         phrase: "p99.9 latency",
         least: 1_000 * BEYOND,
         enough: 1_000 * BEYOND,
-        source: Source::Latency(0.999),
+        source: MetricSource::Latency(0.999),
     };
     LATENCY_MAX = Metric {
         id: "latency.max",
@@ -222,7 +222,7 @@ registry! {
         phrase: "longest latency",
         least: 0,
         enough: 0,
-        source: Source::Latency(1.0),
+        source: MetricSource::Latency(1.0),
     };
     BROADCAST_COMPLETE_P50 = Metric {
         id: "broadcast.complete.p50",
@@ -232,7 +232,7 @@ registry! {
         phrase: "median time of a whole broadcast",
         least: 0,
         enough: 0,
-        source: Source::Step(|step| Some(step.times.get("complete")?.p50)),
+        source: MetricSource::Step(|step| Some(step.times.get("complete")?.p50)),
     };
     BROADCAST_COMPLETE_P95 = Metric {
         id: "broadcast.complete.p95",
@@ -242,7 +242,7 @@ registry! {
         phrase: "p95 time of a whole broadcast",
         least: 0,
         enough: 0,
-        source: Source::Step(|step| Some(step.times.get("complete")?.p95)),
+        source: MetricSource::Step(|step| Some(step.times.get("complete")?.p95)),
     };
     BROADCAST_COMPLETE_P50_STEPS = Metric {
         id: "broadcast.complete.p50.steps",
@@ -252,7 +252,7 @@ registry! {
         phrase: "median time of a whole broadcast over all steps",
         least: 0,
         enough: 0,
-        source: Source::OverSteps(&BROADCAST_COMPLETE_P50),
+        source: MetricSource::OverSteps(&BROADCAST_COMPLETE_P50),
     };
     BROADCAST_COMPLETE_P95_STEPS = Metric {
         id: "broadcast.complete.p95.steps",
@@ -262,7 +262,7 @@ registry! {
         phrase: "p95 time of a whole broadcast over all steps",
         least: 0,
         enough: 0,
-        source: Source::OverSteps(&BROADCAST_COMPLETE_P95),
+        source: MetricSource::OverSteps(&BROADCAST_COMPLETE_P95),
     };
     BROADCAST_OWN_P50 = Metric {
         id: "broadcast.own.p50",
@@ -272,7 +272,7 @@ registry! {
         phrase: "median time of the sender's own broadcast",
         least: 0,
         enough: 0,
-        source: Source::Step(|step| Some(step.times.get("ack")?.p50)),
+        source: MetricSource::Step(|step| Some(step.times.get("ack")?.p50)),
     };
     BROADCAST_OWN_P95 = Metric {
         id: "broadcast.own.p95",
@@ -282,7 +282,7 @@ registry! {
         phrase: "p95 time of the sender's own broadcast",
         least: 0,
         enough: 0,
-        source: Source::Step(|step| Some(step.times.get("ack")?.p95)),
+        source: MetricSource::Step(|step| Some(step.times.get("ack")?.p95)),
     };
     BROADCAST_FIRST_P50 = Metric {
         id: "broadcast.first.p50",
@@ -292,7 +292,7 @@ registry! {
         phrase: "median time to the first subscriber",
         least: 0,
         enough: 0,
-        source: Source::Step(|step| Some(step.times.get("first")?.p50)),
+        source: MetricSource::Step(|step| Some(step.times.get("first")?.p50)),
     };
     BROADCAST_FIRST_P95 = Metric {
         id: "broadcast.first.p95",
@@ -302,7 +302,7 @@ registry! {
         phrase: "p95 time to the first subscriber",
         least: 0,
         enough: 0,
-        source: Source::Step(|step| Some(step.times.get("first")?.p95)),
+        source: MetricSource::Step(|step| Some(step.times.get("first")?.p95)),
     };
     BROADCAST_DELIVERY_P50 = Metric {
         id: "broadcast.delivery.p50",
@@ -312,7 +312,7 @@ registry! {
         phrase: "median delivery time",
         least: 0,
         enough: 0,
-        source: Source::Step(|step| Some(step.times.get("delivery")?.p50)),
+        source: MetricSource::Step(|step| Some(step.times.get("delivery")?.p50)),
     };
     BROADCAST_DELIVERY_P95 = Metric {
         id: "broadcast.delivery.p95",
@@ -322,7 +322,7 @@ registry! {
         phrase: "p95 delivery time",
         least: 0,
         enough: 0,
-        source: Source::Step(|step| Some(step.times.get("delivery")?.p95)),
+        source: MetricSource::Step(|step| Some(step.times.get("delivery")?.p95)),
     };
     THROUGHPUT = Metric {
         id: "throughput",
@@ -332,7 +332,7 @@ registry! {
         phrase: "throughput",
         least: 0,
         enough: 0,
-        source: Source::Load(|load| load.throughput()),
+        source: MetricSource::Load(|load| load.throughput()),
     };
     ERRORS = Metric {
         id: "errors",
@@ -342,7 +342,7 @@ registry! {
         phrase: "error rate",
         least: 0,
         enough: 0,
-        source: Source::Load(|load| load.error_share()),
+        source: MetricSource::Load(|load| load.error_share()),
     };
     CPU_SERVER = Metric {
         id: "cpu.server",
@@ -352,7 +352,7 @@ registry! {
         phrase: "processor time",
         least: 0,
         enough: 0,
-        source: Source::Trial(|trial| Some(trial.cpu?.as_secs_f64())),
+        source: MetricSource::Trial(|trial| Some(trial.cpu?.as_secs_f64())),
     };
     BOOT_TIME = Metric {
         id: "boot.time",
@@ -362,7 +362,7 @@ registry! {
         phrase: "boot time",
         least: 0,
         enough: 0,
-        source: Source::Trial(|trial| Some(trial.boot?.as_secs_f64())),
+        source: MetricSource::Trial(|trial| Some(trial.boot?.as_secs_f64())),
     };
     GC_COUNT = Metric {
         id: "gc.count",
@@ -372,7 +372,7 @@ registry! {
         phrase: "garbage collections",
         least: 0,
         enough: 0,
-        source: Source::Trial(|trial| Some(trial.collections[0]? as f64)),
+        source: MetricSource::Trial(|trial| Some(trial.collections[0]? as f64)),
     };
     GC_MAJOR_COUNT = Metric {
         id: "gc.major.count",
@@ -382,7 +382,7 @@ registry! {
         phrase: "full garbage collections",
         least: 0,
         enough: 0,
-        source: Source::Trial(|trial| Some(trial.collections[1]? as f64)),
+        source: MetricSource::Trial(|trial| Some(trial.collections[1]? as f64)),
     };
     GC_TIME = Metric {
         id: "gc.time",
@@ -392,7 +392,7 @@ registry! {
         phrase: "time in garbage collection",
         least: 0,
         enough: 0,
-        source: Source::Trial(|trial| Some(trial.collections[2]? as f64 / 1e9)),
+        source: MetricSource::Trial(|trial| Some(trial.collections[2]? as f64 / 1e9)),
     };
 }
 
@@ -408,13 +408,13 @@ pub fn phrase(id: &str) -> &str {
 
 /// The metrics that are quantiles of the latency, the smallest first.
 pub fn latencies() -> impl Iterator<Item = &'static Metric> {
-    METRICS.iter().copied().filter(|metric| matches!(metric.source, Source::Latency(_)))
+    METRICS.iter().copied().filter(|metric| matches!(metric.source, MetricSource::Latency(_)))
 }
 
 /// Every metric that is followed over the steps of a load, with its mean over all steps.
 pub fn over_steps() -> impl Iterator<Item = (&'static Metric, &'static Metric)> {
     METRICS.iter().filter_map(|&mean| match mean.source {
-        Source::OverSteps(each) => Some((each, mean)),
+        MetricSource::OverSteps(each) => Some((each, mean)),
         _ => None,
     })
 }
@@ -423,7 +423,7 @@ pub fn over_steps() -> impl Iterator<Item = (&'static Metric, &'static Metric)> 
 pub fn of_trial(trial: &Observations) -> BTreeMap<String, f64> {
     let load = trial.load.iter().flat_map(|load| load.metrics.clone());
     known(|metric| match metric.source {
-        Source::Trial(read) => read(trial),
+        MetricSource::Trial(read) => read(trial),
         _ => None,
     })
     .chain(load)
@@ -442,18 +442,18 @@ fn known(read: impl Fn(&Metric) -> Option<f64>) -> impl Iterator<Item = (String,
 impl Metric {
     fn read(&self, load: &LoadTotals<'_>) -> Option<f64> {
         match self.source {
-            Source::Trial(_) => None,
-            Source::Latency(quantile) => (load.latency)(quantile),
-            Source::Load(read) => read(load),
-            Source::Step(read) => read(load.steps.last()?),
-            Source::OverSteps(metric) => metric.mean_over(load.steps),
+            MetricSource::Trial(_) => None,
+            MetricSource::Latency(quantile) => (load.latency)(quantile),
+            MetricSource::Load(read) => read(load),
+            MetricSource::Step(read) => read(load.steps.last()?),
+            MetricSource::OverSteps(metric) => metric.mean_over(load.steps),
         }
     }
 
     /// The value at one step of a load; `None` for a metric that is not one of steps.
     pub fn at_step(&self, step: &StepReport) -> Option<f64> {
         match self.source {
-            Source::Step(read) => read(step),
+            MetricSource::Step(read) => read(step),
             _ => None,
         }
     }
@@ -527,8 +527,10 @@ mod tests {
         };
         for metric in METRICS {
             match metric.source {
-                Source::OverSteps(each) => assert!(each.at_step(&step).is_some(), "{}", metric.id),
-                Source::Step(_) => {
+                MetricSource::OverSteps(each) => {
+                    assert!(each.at_step(&step).is_some(), "{}", metric.id)
+                }
+                MetricSource::Step(_) => {
                     let expected = if metric.id.ends_with("p50") { 1.0 } else { 2.0 };
                     assert_eq!(metric.at_step(&step), Some(expected), "{}", metric.id);
                 }

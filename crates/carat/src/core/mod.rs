@@ -16,7 +16,7 @@ pub mod results;
 pub mod span;
 pub mod units;
 
-pub use growth::{GrowthKind, Part, PartGrowth, Progress, VariantGrowth};
+pub use growth::{GrowthKind, PartGrowth, ProgressUnit, TrackedPart, VariantGrowth};
 pub use ledger::Ledger;
 pub use load::{LoadFlag, LoadReport, LoadSpec, Severity};
 pub use load_table::{CableTable, HttpTable, LoadTable, RouteTable};

@@ -17,8 +17,6 @@ pub enum Outcome {
     NeverReady,
     /// The load could not be driven as planned, so the figures mean nothing.
     LoadInvalid,
-    /// The machine was unfit while the trial ran (swap, foreign load, a jump of the clock).
-    MachineUnfit,
 }
 
 impl Outcome {
@@ -30,22 +28,14 @@ impl Outcome {
             Self::OomKilled => "oom-killed",
             Self::NeverReady => "never-ready",
             Self::LoadInvalid => "load-invalid",
-            Self::MachineUnfit => "machine-unfit",
         }
     }
 
     /// The outcome of that word.
     pub fn parse(word: &str) -> Option<Self> {
-        [
-            Self::Ok,
-            Self::Crashed,
-            Self::OomKilled,
-            Self::NeverReady,
-            Self::LoadInvalid,
-            Self::MachineUnfit,
-        ]
-        .into_iter()
-        .find(|outcome| outcome.word() == word)
+        [Self::Ok, Self::Crashed, Self::OomKilled, Self::NeverReady, Self::LoadInvalid]
+            .into_iter()
+            .find(|outcome| outcome.word() == word)
     }
 }
 

@@ -257,12 +257,12 @@ fn swap(ledger: &Ledger) -> Option<Finding> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::core::ledger::{Allocator, Arena, Basis, Part, RubyHeap, SlotPool};
+    use crate::core::ledger::{Arena, Basis, DetectedAllocator, LedgerPart, RubyHeap, SlotPool};
 
     const MB: u64 = 1 << 20;
 
     fn process(pid: u32, parent: u32) -> ProcessLedger {
-        let allocator = Allocator {
+        let allocator = DetectedAllocator {
             active: Some("glibc".into()),
             loaded: Vec::new(),
             evidence: "no other allocator library is mapped".into(),
@@ -334,7 +334,7 @@ mod tests {
 
     #[test]
     fn free_slots_matter_only_when_they_are_many_and_large() {
-        let free = Part {
+        let free = LedgerPart {
             kind: PartKind::SlotsFree,
             pss: Bytes(30 * MB),
             private: Bytes(30 * MB),
@@ -358,7 +358,7 @@ mod tests {
             Ledger { pss: Bytes(200 * MB), processes: vec![master, worker], ..Ledger::default() };
         assert_eq!(codes(&tree), Vec::<&str>::new(), "no part is known to blame");
         let mut tree = tree;
-        let heap = Part {
+        let heap = LedgerPart {
             kind: PartKind::SlotsOrMalloc,
             pss: Bytes(60 * MB),
             private: Bytes(60 * MB),

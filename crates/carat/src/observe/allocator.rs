@@ -1,7 +1,7 @@
 //! Which allocator a process really uses.
 
 use crate::core::Bytes;
-use crate::core::ledger::Allocator;
+use crate::core::ledger::DetectedAllocator;
 use crate::observe::{Inside, Mapping, Region, Signs, classify};
 use crate::settings::CLibrary;
 
@@ -12,7 +12,7 @@ const GLIBC_IN_USE: Bytes = Bytes(3 << 20);
 
 /// Tells the allocator from the probe's word, else from what is mapped and from how much glibc's own heap
 /// holds: a library can be mapped without being used.
-pub(crate) fn detect(mappings: &[Mapping], inside: Option<&Inside>) -> Allocator {
+pub(crate) fn detect(mappings: &[Mapping], inside: Option<&Inside>) -> DetectedAllocator {
     let loaded: Vec<String> = LIBRARIES
         .iter()
         .filter(|library| mappings.iter().any(|mapping| is_library(&mapping.name, library)))
@@ -20,7 +20,7 @@ pub(crate) fn detect(mappings: &[Mapping], inside: Option<&Inside>) -> Allocator
         .collect();
     if let Some(active) = inside.and_then(|inside| inside.allocator.clone()) {
         let evidence = "the probe looked up `malloc` inside the process".to_owned();
-        return Allocator { active: Some(active), loaded, evidence };
+        return DetectedAllocator { active: Some(active), loaded, evidence };
     }
     let c_library = mappings.iter().find_map(|mapping| CLibrary::of(&mapping.name));
     let held = glibc_heap(mappings);
@@ -42,7 +42,7 @@ pub(crate) fn detect(mappings: &[Mapping], inside: Option<&Inside>) -> Allocator
             format!("{other} is mapped and glibc's own heap holds only {held}"),
         ),
     };
-    Allocator { active: active.map(str::to_owned), loaded, evidence }
+    DetectedAllocator { active: active.map(str::to_owned), loaded, evidence }
 }
 
 fn glibc_heap(mappings: &[Mapping]) -> Bytes {

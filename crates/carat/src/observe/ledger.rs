@@ -1,7 +1,7 @@
 //! The ledger of a process tree: every byte of the kernel's PSS in a part, or in the unexplained line.
 
 use crate::core::Bytes;
-use crate::core::ledger::{Arena, Basis, Ledger, Part, PartKind, ProcessLedger, RubyHeap};
+use crate::core::ledger::{Arena, Basis, Ledger, LedgerPart, PartKind, ProcessLedger, RubyHeap};
 use crate::observe::allocator::detect;
 use crate::observe::directory::Directory;
 use crate::observe::pagemap::Pagemap;
@@ -38,11 +38,11 @@ pub fn ledger(root: &ProcRoot, members: &[Identity], inside: &HashMap<Identity, 
     ledger
 }
 
-fn sum_of(kind: PartKind, ledger: &Ledger) -> Option<Part> {
+fn sum_of(kind: PartKind, ledger: &Ledger) -> Option<LedgerPart> {
     let parts = || ledger.processes.iter().flat_map(|process| &process.parts);
     let of_kind = || parts().filter(move |part| part.kind == kind);
     of_kind().next()?;
-    Some(Part {
+    Some(LedgerPart {
         kind,
         pss: of_kind().map(|part| part.pss).sum(),
         private: of_kind().map(|part| part.private).sum(),
@@ -50,7 +50,7 @@ fn sum_of(kind: PartKind, ledger: &Ledger) -> Option<Part> {
     })
 }
 
-fn rest(pss: Bytes, parts: &[Part]) -> i64 {
+fn rest(pss: Bytes, parts: &[LedgerPart]) -> i64 {
     let explained: Bytes = parts.iter().map(|part| part.pss).sum();
     i64::try_from(pss.0).unwrap_or(i64::MAX) - i64::try_from(explained.0).unwrap_or(i64::MAX)
 }

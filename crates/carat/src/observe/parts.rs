@@ -1,7 +1,7 @@
 //! Divides one process's mappings into the parts of a ledger.
 
 use crate::core::Bytes;
-use crate::core::ledger::{Part, PartKind};
+use crate::core::ledger::{LedgerPart, PartKind};
 use crate::observe::pagemap::Pagemap;
 use crate::observe::weight::Weight;
 use crate::observe::{Inside, MallocFigures, Mapping, Pages, Region};
@@ -55,7 +55,7 @@ impl Groups {
     }
 
     /// The parts that the kernel's figures alone allow.
-    pub(crate) fn parts_without_probe(mut self) -> Vec<Part> {
+    pub(crate) fn parts_without_probe(mut self) -> Vec<LedgerPart> {
         self.arenas += self.large.take_all();
         self.anonymous += self.slots.take_all();
         let malloc = [(PartKind::Malloc, self.arenas), (PartKind::SlotsOrMalloc, self.anonymous)];
@@ -63,7 +63,7 @@ impl Groups {
     }
 
     /// The parts that the probe tells apart; what it does not account for is in none of them.
-    pub(crate) fn parts_with_probe(mut self, inside: &Inside) -> Vec<Part> {
+    pub(crate) fn parts_with_probe(mut self, inside: &Inside) -> Vec<LedgerPart> {
         let mut told = Vec::new();
         let live = inside.live_slot_bytes().unwrap_or_default();
         told.push((PartKind::SlotsLive, self.slots.take(live)));
@@ -102,7 +102,7 @@ impl Groups {
         told.push((PartKind::MallocFree, held.take(figures.free)));
     }
 
-    fn listed(&self, mut told: Vec<(PartKind, Weight)>) -> Vec<Part> {
+    fn listed(&self, mut told: Vec<(PartKind, Weight)>) -> Vec<LedgerPart> {
         told.extend([
             (PartKind::CodeAndFiles, self.file),
             (PartKind::Stacks, self.stacks),
@@ -169,7 +169,7 @@ mod tests {
         }
     }
 
-    fn megabytes(parts: &[Part], kind: PartKind) -> u64 {
+    fn megabytes(parts: &[LedgerPart], kind: PartKind) -> u64 {
         parts.iter().filter(|part| part.kind == kind).map(|part| part.pss.0 / MB).sum()
     }
 

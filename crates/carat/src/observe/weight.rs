@@ -1,7 +1,7 @@
 //! Amounts of memory that are divided and put together without losing any.
 
 use crate::core::Bytes;
-use crate::core::ledger::{Part, PartKind};
+use crate::core::ledger::{LedgerPart, PartKind};
 use crate::observe::{Mapping, Pages};
 use std::ops::AddAssign;
 
@@ -61,9 +61,9 @@ impl Weight {
     }
 
     /// As a line of the ledger, rounded to bytes.
-    pub(crate) fn part(self, kind: PartKind) -> Part {
+    pub(crate) fn part(self, kind: PartKind) -> LedgerPart {
         let bytes = |amount: f64| Bytes(amount.round() as u64);
-        Part {
+        LedgerPart {
             kind,
             pss: bytes(self.pss),
             private: bytes(self.private),

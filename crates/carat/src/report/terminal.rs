@@ -1,7 +1,9 @@
 //! The terminal's face: verdict sentences, one aligned table, interval bars, warnings that say what to do.
 
-use crate::analysis::growth::{cause, culprit, found};
-use crate::core::{GrowthKind, Part, PartGrowth, Results, Role, Unit, VariantGrowth, Verdict};
+use crate::analysis::growth::{cause, found, innermost_growth};
+use crate::core::{
+    GrowthKind, PartGrowth, Results, Role, TrackedPart, Unit, VariantGrowth, Verdict,
+};
 use crate::report::chart::reduce::band;
 use crate::report::course::{courses, is_resident, weight};
 use crate::report::facts::{self, Spread};
@@ -217,15 +219,15 @@ fn push_steps(out: &mut String, results: &Results, width: usize) {
 fn push_growth(out: &mut String, results: &Results, width: usize) {
     let told = |growth: &VariantGrowth| {
         let decided = |part: &&PartGrowth| part.kind != GrowthKind::Undecided;
-        growth.parts.iter().find(|part| part.part == Part::Memory).filter(decided).is_some()
-            || culprit(&growth.parts).is_some()
+        growth.parts.iter().find(|part| part.part == TrackedPart::Memory).filter(decided).is_some()
+            || innermost_growth(&growth.parts).is_some()
     };
     if !results.growth.iter().any(told) {
         return;
     }
     out.push_str("\ngrowth over the load, all trials of a variant together\n");
     for growth in &results.growth {
-        let memory = growth.parts.iter().find(|part| part.part == Part::Memory);
+        let memory = growth.parts.iter().find(|part| part.part == TrackedPart::Memory);
         let said = memory.map_or_else(String::new, found);
         let cause = cause(&growth.parts).map(|cause| format!("; {cause}")).unwrap_or_default();
         let name = shorten(&one_line(&growth.variant), 28);

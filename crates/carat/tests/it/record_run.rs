@@ -3,7 +3,7 @@
 use crate::support::{Folder, finish, wait_until};
 use carat::core::ledger::Basis;
 use carat::core::recording::MarkerKind;
-use carat::core::{GrowthKind, Part, PartGrowth, Progress, Recording};
+use carat::core::{GrowthKind, PartGrowth, ProgressUnit, Recording, TrackedPart};
 use carat::store;
 use serde_json::Value;
 use std::fs;
@@ -62,7 +62,7 @@ fn growing(folder: &Folder, mode: &str, requests: u32) -> Recording {
     recording(folder, "g.jsonl")
 }
 
-fn growth_of(part: Part, recording: &Recording) -> &PartGrowth {
+fn growth_of(part: TrackedPart, recording: &Recording) -> &PartGrowth {
     let growth = &recording.growth;
     growth.iter().find(|one| one.part == part).unwrap_or_else(|| panic!("{growth:?}"))
 }
@@ -74,11 +74,11 @@ fn under_load_of_its_own_a_leak_is_told_in_bytes_per_request() {
     let recording = growing(&folder, "leak", 60_000);
     let report = recording.load().and_then(|load| load.report.as_ref()).unwrap();
     assert_eq!(report.completed, 60_000);
-    let memory = growth_of(Part::Memory, &recording);
-    assert_eq!((memory.kind, memory.progress), (GrowthKind::Linear, Progress::Requests));
+    let memory = growth_of(TrackedPart::Memory, &recording);
+    assert_eq!((memory.kind, memory.progress), (GrowthKind::Linear, ProgressUnit::Requests));
     // glibc hands out 32 bytes for the 16 that leak.
     assert!((24.0..40.0).contains(&memory.rate.unwrap()), "{memory:?}");
-    assert_ne!(growth_of(Part::KeptObjects, &recording).kind, GrowthKind::Linear);
+    assert_ne!(growth_of(TrackedPart::KeptObjects, &recording).kind, GrowthKind::Linear);
 }
 
 #[test]
@@ -86,7 +86,7 @@ fn kept_objects_are_named_as_the_cause_where_the_heap_grows_in_slabs() {
     require!(Ruby);
     let folder = Folder::new("objects");
     let recording = growing(&folder, "objects", 60_000);
-    let kept = growth_of(Part::KeptObjects, &recording);
+    let kept = growth_of(TrackedPart::KeptObjects, &recording);
     assert_eq!(kept.kind, GrowthKind::Linear, "{kept:?}");
     assert!((0.7..1.3).contains(&kept.rate.unwrap()), "{kept:?}");
 }

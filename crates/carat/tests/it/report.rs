@@ -2,7 +2,9 @@
 
 use crate::report_builder::{Effect, PAYLOAD, Recipe, conclude, hostile};
 use crate::report_things::{ledger, recording};
-use carat::core::{GrowthKind, Outcome, Part, PartGrowth, Progress, Results, VariantGrowth};
+use carat::core::{
+    GrowthKind, Outcome, PartGrowth, ProgressUnit, Results, TrackedPart, VariantGrowth,
+};
 use carat::report::{
     Audience, Budget, Kept, PageOptions, SCHEMA, Style, budget, comparison_html, csv, html, json,
     ledger_html, markdown, openmetrics, recording_html, terminal,
@@ -54,7 +56,7 @@ fn growth_over_the_load_is_told_a_line_each_with_its_cause() {
     let part = |part, kind, rate| PartGrowth {
         part,
         kind,
-        progress: Progress::Requests,
+        progress: ProgressUnit::Requests,
         over: 300e3,
         rate: Some(rate),
         interval: Some((rate * 0.9, rate * 1.1)),
@@ -64,8 +66,9 @@ fn growth_over_the_load_is_told_a_line_each_with_its_cause() {
         oscillating: false,
         needed: None,
     };
-    let grown =
-        |memory, kept| vec![part(Part::Memory, memory, 31.6), part(Part::KeptObjects, kept, 0.5)];
+    let grown = |memory, kept| {
+        vec![part(TrackedPart::Memory, memory, 31.6), part(TrackedPart::KeptObjects, kept, 0.5)]
+    };
     let names: Vec<String> = results.header.variants.iter().map(|v| v.name.clone()).collect();
     let growth = |name: &String, kind| VariantGrowth {
         variant: name.clone(),

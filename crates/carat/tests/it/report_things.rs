@@ -1,15 +1,15 @@
 //! Recordings and ledgers with realistic figures, for the tests of the report.
 
-use carat::core::ledger::{Allocator, Basis, Ledger, Part, PartKind, ProcessLedger};
+use carat::core::ledger::{Basis, DetectedAllocator, Ledger, LedgerPart, PartKind, ProcessLedger};
 use carat::core::recording::{
     End, Head, Marker, MarkerKind, RECORDING_SCHEMA, RecordedLoad, Recording,
 };
 use carat::core::{
-    Bytes, GrowthKind, MemberSample, Part as Growing, PartGrowth, Progress, Sample, SamplerCost,
+    Bytes, GrowthKind, MemberSample, PartGrowth, ProgressUnit, Sample, SamplerCost, TrackedPart,
 };
 
-fn part(kind: PartKind, pss: u64, private: u64) -> Part {
-    Part { kind, pss: Bytes(pss), private: Bytes(private), resident: Bytes(pss * 2) }
+fn part(kind: PartKind, pss: u64, private: u64) -> LedgerPart {
+    LedgerPart { kind, pss: Bytes(pss), private: Bytes(private), resident: Bytes(pss * 2) }
 }
 
 fn process(at: u64, text: &str) -> ProcessLedger {
@@ -37,7 +37,7 @@ fn process(at: u64, text: &str) -> ProcessLedger {
         basis: Basis::Probe,
         parts,
         unexplained: 500_000,
-        allocator: Allocator {
+        allocator: DetectedAllocator {
             active: Some("glibc".into()),
             loaded: Vec::new(),
             evidence: text.into(),
@@ -56,14 +56,14 @@ fn process(at: u64, text: &str) -> ProcessLedger {
 /// A preforking server: a leader and four workers.
 pub(crate) fn ledger(text: &str) -> Ledger {
     let processes: Vec<ProcessLedger> = (0..5).map(|at| process(at, text)).collect();
-    let sum = |pick: fn(&Part) -> u64, kind| -> Bytes {
+    let sum = |pick: fn(&LedgerPart) -> u64, kind| -> Bytes {
         let parts = processes.iter().flat_map(|process| &process.parts);
         Bytes(parts.filter(|part| part.kind == kind).map(pick).sum())
     };
     let parts = PartKind::ALL
         .into_iter()
         .filter(|kind| sum(|p| p.pss.0, *kind).0 > 0)
-        .map(|kind| Part {
+        .map(|kind| LedgerPart {
             kind,
             pss: sum(|p| p.pss.0, kind),
             private: sum(|p| p.private.0, kind),
@@ -75,11 +75,11 @@ pub(crate) fn ledger(text: &str) -> Ledger {
     Ledger { pss, uss, parts, unexplained: 2_500_000, processes, unread: vec![text.into()] }
 }
 
-fn growth(part: Growing, kind: GrowthKind, rate: Option<f64>) -> PartGrowth {
+fn growth(part: TrackedPart, kind: GrowthKind, rate: Option<f64>) -> PartGrowth {
     PartGrowth {
         part,
         kind,
-        progress: Progress::Seconds,
+        progress: ProgressUnit::Seconds,
         over: 3600.0,
         rate,
         interval: rate.map(|rate| (rate * 0.9, rate * 1.1)),
@@ -138,8 +138,8 @@ pub(crate) fn recording(text: &str) -> Recording {
             Marker { at_ms: 1_800_000, what: MarkerKind::MajorGc },
         ],
         growth: vec![
-            growth(Growing::Memory, GrowthKind::Linear, Some(3000.0)),
-            growth(Growing::KeptObjects, GrowthKind::Undecided, None),
+            growth(TrackedPart::Memory, GrowthKind::Linear, Some(3000.0)),
+            growth(TrackedPart::KeptObjects, GrowthKind::Undecided, None),
         ],
         ledger: Some(ledger(text)),
         end: Some(end),

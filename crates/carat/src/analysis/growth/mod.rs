@@ -14,9 +14,9 @@ pub use recording::of_recording;
 pub use trials::{of_variant, of_variants};
 pub use words::{cause, found, sentence};
 
-use crate::core::{GrowthKind, Part, PartGrowth, Progress};
+use crate::core::{GrowthKind, PartGrowth, ProgressUnit, TrackedPart};
 use asymptote::asymptote;
-use carat_stats::growth::{Kind, classify};
+use carat_stats::growth::{GrowthClass, classify};
 use series::{Series, is_seen};
 
 /// Growth by less than this share of the present amount in a day does not matter.
@@ -27,15 +27,19 @@ const DAY_S: f64 = 86_400.0;
 const FULL_COLLECTIONS: f64 = 3.0;
 
 /// Classifies one part; `series` holds pairs of progress so far and amount (bytes or slots), in order.
-pub fn classify_part(part: Part, progress: Progress, series: &[(f64, f64)]) -> PartGrowth {
+pub fn classify_part(
+    part: TrackedPart,
+    progress: ProgressUnit,
+    series: &[(f64, f64)],
+) -> PartGrowth {
     let level = series.last().map_or(0.0, |last| last.1);
     let growth = classify(series, tolerance(part, progress, level));
     let kind = match growth.kind {
-        Kind::Flat => GrowthKind::Flat,
-        Kind::LevellingOff => GrowthKind::LevellingOff,
-        Kind::Linear => GrowthKind::Linear,
-        Kind::Stepwise => GrowthKind::Stepwise,
-        Kind::Undecided => GrowthKind::Undecided,
+        GrowthClass::Flat => GrowthKind::Flat,
+        GrowthClass::LevellingOff => GrowthKind::LevellingOff,
+        GrowthClass::Linear => GrowthKind::Linear,
+        GrowthClass::Stepwise => GrowthKind::Stepwise,
+        GrowthClass::Undecided => GrowthKind::Undecided,
     };
     let levels = kind == GrowthKind::LevellingOff;
     PartGrowth {
@@ -55,8 +59,8 @@ pub fn classify_part(part: Part, progress: Progress, series: &[(f64, f64)]) -> P
 
 /// Classifies every part that was seen often enough, the kept objects of so many runs last.
 pub(crate) fn classify_all(
-    progress: Progress,
-    parts: impl IntoIterator<Item = (Part, Series)>,
+    progress: ProgressUnit,
+    parts: impl IntoIterator<Item = (TrackedPart, Series)>,
     (kept_after_major, kept): (&Series, &Series),
     runs: usize,
 ) -> Vec<PartGrowth> {
@@ -73,16 +77,16 @@ pub(crate) fn classify_all(
 
 /// Classifies kept objects: right after full collections where those suffice, else after every collection.
 fn classify_kept(
-    progress: Progress,
+    progress: ProgressUnit,
     after_major: &[(f64, f64)],
     after_any: &[(f64, f64)],
     runs: usize,
 ) -> PartGrowth {
-    let clean = classify_part(Part::KeptObjects, progress, after_major);
+    let clean = classify_part(TrackedPart::KeptObjects, progress, after_major);
     if clean.kind != GrowthKind::Undecided {
         return clean;
     }
-    let mut found = classify_part(Part::KeptObjects, progress, after_any);
+    let mut found = classify_part(TrackedPart::KeptObjects, progress, after_any);
     let judged = after_major.iter().filter(|point| point.0 >= found.over / 8.0).count();
     if found.kind == GrowthKind::Linear && (judged as f64) < FULL_COLLECTIONS * runs as f64 {
         found.kind = GrowthKind::Undecided;
@@ -93,21 +97,26 @@ fn classify_kept(
 
 /// The rate below which growth does not matter: 4 bytes, or a tenth of a slot, per request; per second a tenth of the
 /// level in a day.
-fn tolerance(part: Part, progress: Progress, level: f64) -> f64 {
+fn tolerance(part: TrackedPart, progress: ProgressUnit, level: f64) -> f64 {
     match (progress, part) {
-        (Progress::Requests, Part::KeptObjects) => 0.1,
-        (Progress::Requests, _) => 4.0,
-        (Progress::Seconds, _) => level * DAILY / DAY_S,
+        (ProgressUnit::Requests, TrackedPart::KeptObjects) => 0.1,
+        (ProgressUnit::Requests, _) => 4.0,
+        (ProgressUnit::Seconds, _) => level * DAILY / DAY_S,
     }
 }
 
 /// The part that explains growth best: the innermost one that grows linearly, `None` where none does.
 ///
 /// Kept objects fill slots, slots fill memory: the innermost names the cause.
-pub fn culprit(parts: &[PartGrowth]) -> Option<&PartGrowth> {
-    let inward =
-        [Part::KeptObjects, Part::MallocLive, Part::MallocFree, Part::Private, Part::Memory];
-    let grows = |part: Part| {
+pub fn innermost_growth(parts: &[PartGrowth]) -> Option<&PartGrowth> {
+    let inward = [
+        TrackedPart::KeptObjects,
+        TrackedPart::MallocLive,
+        TrackedPart::MallocFree,
+        TrackedPart::Private,
+        TrackedPart::Memory,
+    ];
+    let grows = |part: TrackedPart| {
         parts.iter().find(|found| found.part == part && found.kind == GrowthKind::Linear)
     };
     inward.into_iter().find_map(grows)
@@ -116,7 +125,7 @@ pub fn culprit(parts: &[PartGrowth]) -> Option<&PartGrowth> {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use carat_stats::simulate::{Noise, Source};
+    use carat_stats::simulate::{Noise, SeededRng};
 
     /// A straight line from `from` over 200,000 requests or seconds.
     pub(crate) fn line(from: f64, slope: f64) -> Vec<(f64, f64)> {
@@ -125,24 +134,29 @@ pub(crate) mod tests {
 
     #[test]
     fn the_innermost_part_that_grows_is_the_culprit() {
-        let slots = classify_part(Part::KeptObjects, Progress::Requests, &line(4e5, 1.0));
-        let memory = classify_part(Part::Memory, Progress::Requests, &line(7e7, 40.0));
-        let malloc = classify_part(Part::MallocLive, Progress::Requests, &line(7e7, 0.0));
+        let slots =
+            classify_part(TrackedPart::KeptObjects, ProgressUnit::Requests, &line(4e5, 1.0));
+        let memory = classify_part(TrackedPart::Memory, ProgressUnit::Requests, &line(7e7, 40.0));
+        let malloc =
+            classify_part(TrackedPart::MallocLive, ProgressUnit::Requests, &line(7e7, 0.0));
         let parts = [memory, malloc, slots];
-        assert_eq!(culprit(&parts).map(|found| found.part), Some(Part::KeptObjects));
-        assert_eq!(culprit(&[malloc]), None);
+        assert_eq!(
+            innermost_growth(&parts).map(|found| found.part),
+            Some(TrackedPart::KeptObjects)
+        );
+        assert_eq!(innermost_growth(&[malloc]), None);
     }
 
     #[test]
     fn slots_that_grow_only_between_full_collections_are_no_leak_yet() {
-        let mut source = Source::new(8);
-        let noise = Noise::Normal.draw(200, &mut source);
+        let mut rng = SeededRng::new(8);
+        let noise = Noise::Normal.draw(200, &mut rng);
         let rising: Vec<(f64, f64)> =
             line(4e5, 0.5).iter().zip(noise).map(|(&(x, y), n)| (x, y + 500.0 * n)).collect();
         let every = |n: usize| -> Vec<(f64, f64)> { rising.iter().copied().step_by(n).collect() };
-        let few = classify_kept(Progress::Requests, &every(90), &rising, 1);
+        let few = classify_kept(ProgressUnit::Requests, &every(90), &rising, 1);
         assert_eq!((few.kind, few.needed), (GrowthKind::Undecided, Some(400_000.0)));
-        let enough = classify_kept(Progress::Requests, &every(20), &rising, 1);
+        let enough = classify_kept(ProgressUnit::Requests, &every(20), &rising, 1);
         assert_eq!(enough.kind, GrowthKind::Linear);
         let (low, high) = enough.interval.unwrap();
         assert!(low < 0.5 && 0.5 < high, "{enough:?}");

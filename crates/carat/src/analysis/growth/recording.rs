@@ -2,8 +2,8 @@
 
 use crate::analysis::growth::classify_all;
 use crate::analysis::growth::series::{Placed, bytes, kept, kept_after_major};
-use crate::core::memory::followed;
-use crate::core::{Bytes, GrowthKind, Part, PartGrowth, Progress, Recording, Sample};
+use crate::core::memory::tracked_memory;
+use crate::core::{Bytes, GrowthKind, PartGrowth, ProgressUnit, Recording, Sample, TrackedPart};
 
 /// Sharing that fell by less than this share of the tree has not eroded.
 const ERODED: f64 = 0.05;
@@ -12,12 +12,12 @@ const ERODED: f64 = 0.05;
 pub fn of_recording(recording: &Recording) -> Vec<PartGrowth> {
     let samples = &recording.samples;
     let (progress, placed) = placed(samples);
-    let memory = followed(samples);
+    let memory = tracked_memory(samples);
     let parts = [
-        (Part::Memory, bytes(&placed, memory)),
-        (Part::Private, bytes(&placed, |sample| sample.uss)),
-        (Part::MallocLive, bytes(&placed, |sample| sample.inside?.malloc_live)),
-        (Part::MallocFree, bytes(&placed, |sample| sample.inside?.malloc_free)),
+        (TrackedPart::Memory, bytes(&placed, memory)),
+        (TrackedPart::Private, bytes(&placed, |sample| sample.uss)),
+        (TrackedPart::MallocLive, bytes(&placed, |sample| sample.inside?.malloc_live)),
+        (TrackedPart::MallocFree, bytes(&placed, |sample| sample.inside?.malloc_free)),
     ];
     let kept = (&kept_after_major(&placed), &kept(&placed));
     let mut found = classify_all(progress, parts, kept, 1);
@@ -26,14 +26,14 @@ pub fn of_recording(recording: &Recording) -> Vec<PartGrowth> {
 }
 
 /// The samples that growth is told from, each with how far the run was then.
-fn placed(samples: &[Sample]) -> (Progress, Vec<Placed<'_>>) {
+fn placed(samples: &[Sample]) -> (ProgressUnit, Vec<Placed<'_>>) {
     let driven: Vec<Placed<'_>> =
         samples.iter().filter_map(|sample| Some((sample.answered? as f64, sample))).collect();
     if driven.last().is_some_and(|last| last.0 > 0.0) {
-        return (Progress::Requests, driven);
+        return (ProgressUnit::Requests, driven);
     }
     let seconds = |sample: &Sample| sample.at_ms as f64 / 1e3;
-    (Progress::Seconds, samples.iter().map(|sample| (seconds(sample), sample)).collect())
+    (ProgressUnit::Seconds, samples.iter().map(|sample| (seconds(sample), sample)).collect())
 }
 
 /// Memory that was shared after the fork and is private now, while the tree's processes stayed the same.
@@ -49,9 +49,9 @@ fn erosion(samples: &[Sample]) -> Option<PartGrowth> {
     let matters = lost.0 as f64 > ERODED * last.0.pss?.0 as f64 && gained.0 > 0;
     let over = last.0.at_ms.saturating_sub(first.0.at_ms) as f64 / 1e3;
     (processes > 1 && matters).then(|| PartGrowth {
-        part: Part::Shared,
+        part: TrackedPart::Shared,
         kind: GrowthKind::SharingEroding,
-        progress: Progress::Seconds,
+        progress: ProgressUnit::Seconds,
         over,
         rate: None,
         interval: None,
@@ -83,18 +83,22 @@ mod tests {
         Recording { samples: (0..seconds).map(sample).collect(), ..Recording::new(head) }
     }
 
-    fn found(recording: &Recording, part: Part) -> PartGrowth {
+    fn found(recording: &Recording, part: TrackedPart) -> PartGrowth {
         of_recording(recording).into_iter().find(|growth| growth.part == part).unwrap()
     }
 
     #[test]
     fn a_leak_has_a_rate_and_a_warm_up_has_a_level() {
-        let leak = found(&recording(1000, 1, |x| 60.0 * MB + 20_000.0 * x), Part::Memory);
-        assert_eq!((leak.kind, leak.progress), (GrowthKind::Linear, Progress::Seconds), "{leak:?}");
+        let leak = found(&recording(1000, 1, |x| 60.0 * MB + 20_000.0 * x), TrackedPart::Memory);
+        assert_eq!(
+            (leak.kind, leak.progress),
+            (GrowthKind::Linear, ProgressUnit::Seconds),
+            "{leak:?}"
+        );
         let (low, high) = leak.interval.unwrap();
         assert!(low < 20_000.0 && 20_000.0 < high, "{leak:?}");
         let warm = recording(1000, 1, |x| 80.0 * MB - 20.0 * MB * (-x / 150.0).exp());
-        let warm = found(&warm, Part::Memory);
+        let warm = found(&warm, TrackedPart::Memory);
         assert_ne!(warm.kind, GrowthKind::Linear, "{warm:?}");
         if let Some(level) = warm.asymptote {
             assert!((level - 80.0 * MB).abs() < MB, "{warm:?}");
@@ -109,8 +113,8 @@ mod tests {
         for sample in &mut recording.samples[10..] {
             sample.answered = Some(served(sample.at_ms as f64 / 1e3 - 10.0) as u64);
         }
-        let leak = found(&recording, Part::Memory);
-        assert_eq!((leak.kind, leak.progress), (GrowthKind::Linear, Progress::Requests));
+        let leak = found(&recording, TrackedPart::Memory);
+        assert_eq!((leak.kind, leak.progress), (GrowthKind::Linear, ProgressUnit::Requests));
         let (low, high) = leak.interval.unwrap();
         assert!(low < 16.0 && 16.0 < high && high - low < 4.0, "{leak:?}");
         assert!((leak.over - 200e3).abs() < 1e3, "{leak:?}");
@@ -134,11 +138,16 @@ mod tests {
         }
         let parts = of_recording(&recording);
         let of = |part| parts.iter().find(|found| found.part == part).unwrap();
-        assert_ne!(of(Part::Memory).kind, GrowthKind::Linear);
-        assert_eq!(of(Part::KeptObjects).kind, GrowthKind::Linear, "{:?}", of(Part::KeptObjects));
-        assert!((of(Part::KeptObjects).rate.unwrap() - 0.5).abs() < 0.05);
-        let culprit = crate::analysis::growth::culprit(&parts).unwrap();
-        assert_eq!(culprit.part, Part::KeptObjects);
+        assert_ne!(of(TrackedPart::Memory).kind, GrowthKind::Linear);
+        assert_eq!(
+            of(TrackedPart::KeptObjects).kind,
+            GrowthKind::Linear,
+            "{:?}",
+            of(TrackedPart::KeptObjects)
+        );
+        assert!((of(TrackedPart::KeptObjects).rate.unwrap() - 0.5).abs() < 0.05);
+        let innermost_growth = crate::analysis::growth::innermost_growth(&parts).unwrap();
+        assert_eq!(innermost_growth.part, TrackedPart::KeptObjects);
     }
 
     #[test]

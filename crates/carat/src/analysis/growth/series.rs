@@ -2,7 +2,7 @@
 
 use crate::core::{Bytes, InsideSample, Sample};
 
-/// Progress so far and amount.
+/// ProgressUnit so far and amount.
 pub(crate) type Series = Vec<(f64, f64)>;
 
 /// A sample and how far the run was then.

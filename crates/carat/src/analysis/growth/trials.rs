@@ -2,8 +2,10 @@
 
 use crate::analysis::growth::classify_all;
 use crate::analysis::growth::series::{Placed, Series, bytes, kept, kept_after_major};
-use crate::core::memory::followed;
-use crate::core::{Outcome, Part, PartGrowth, Progress, Sample, Trial, Variant, VariantGrowth};
+use crate::core::memory::tracked_memory;
+use crate::core::{
+    Outcome, PartGrowth, ProgressUnit, Sample, TrackedPart, Trial, Variant, VariantGrowth,
+};
 
 /// The growth of every variant that was sampled during its load.
 pub fn of_variants(variants: &[Variant], trials: &[Trial]) -> Vec<VariantGrowth> {
@@ -27,20 +29,20 @@ pub fn of_variant(trials: &[Trial], variant: &str) -> Vec<PartGrowth> {
         overlaid(runs.iter().map(|run| series(run)).filter(|one| !one.is_empty()).collect())
     };
     let samples: Vec<Sample> = runs.iter().flatten().map(|(_, sample)| bare(sample)).collect();
-    let memory = followed(&samples);
+    let memory = tracked_memory(&samples);
     let parts = [
-        (Part::Memory, together(&|run| bytes(run, memory))),
-        (Part::MallocLive, together(&|run| bytes(run, |sample| sample.inside?.malloc_live))),
-        (Part::MallocFree, together(&|run| bytes(run, |sample| sample.inside?.malloc_free))),
+        (TrackedPart::Memory, together(&|run| bytes(run, memory))),
+        (TrackedPart::MallocLive, together(&|run| bytes(run, |sample| sample.inside?.malloc_live))),
+        (TrackedPart::MallocFree, together(&|run| bytes(run, |sample| sample.inside?.malloc_free))),
     ];
     let kept = (&together(&kept_after_major), &together(&kept));
-    let mut found = classify_all(Progress::Requests, parts, kept, runs.len());
+    let mut found = classify_all(ProgressUnit::Requests, parts, kept, runs.len());
     // Trials laid over each other differ from moment to moment, which is no saw.
     found.iter_mut().for_each(|part| part.oscillating = false);
     found
 }
 
-/// What [`followed`] looks at, without what is large.
+/// What [`tracked_memory`] looks at, without what is large.
 fn bare(sample: &Sample) -> Sample {
     let Sample { rss, pss, partial, .. } = *sample;
     Sample { rss, pss, partial, ..Sample::default() }
@@ -76,17 +78,17 @@ mod tests {
     use super::*;
     use crate::analysis::pairs::tests::trial;
     use crate::core::{Bytes, GrowthKind, LoadReport};
-    use carat_stats::simulate::Source;
+    use carat_stats::simulate::SeededRng;
 
-    fn leaking(source: &mut Source, block: u32) -> Trial {
+    fn leaking(rng: &mut SeededRng, block: u32) -> Trial {
         let mut one = trial(block, "extend", &[]);
         one.load_window_ms = Some((1000, 11_000));
         one.load = Some(LoadReport { completed: 100_000, ..LoadReport::default() });
-        let level = 70e6 + 300e3 * source.normal();
+        let level = 70e6 + 300e3 * rng.normal();
         one.samples = (0..=100)
             .map(|i| Sample {
                 at_ms: 1000 + 100 * i,
-                rss: Some(Bytes((level + 16e3 * i as f64 + 20e3 * source.normal()) as u64)),
+                rss: Some(Bytes((level + 16e3 * i as f64 + 20e3 * rng.normal()) as u64)),
                 ..Sample::default()
             })
             .collect();
@@ -95,18 +97,22 @@ mod tests {
 
     #[test]
     fn trials_of_one_variant_are_laid_over_each_other() {
-        let mut source = Source::new(4);
-        let trials: Vec<Trial> = (0..12).map(|block| leaking(&mut source, block)).collect();
+        let mut rng = SeededRng::new(4);
+        let trials: Vec<Trial> = (0..12).map(|block| leaking(&mut rng, block)).collect();
         let found = of_variant(&trials, "extend")[0];
-        assert_eq!((found.part, found.kind), (Part::Memory, GrowthKind::Linear), "{found:?}");
+        assert_eq!(
+            (found.part, found.kind),
+            (TrackedPart::Memory, GrowthKind::Linear),
+            "{found:?}"
+        );
         assert!((found.rate.unwrap() - 16.0).abs() < 4.0, "{found:?}");
         assert!(of_variant(&trials, "include").is_empty());
     }
 
     #[test]
     fn requests_that_were_counted_are_believed_rather_than_the_clock() {
-        let mut source = Source::new(5);
-        let mut trials: Vec<Trial> = (1..12).map(|block| leaking(&mut source, block)).collect();
+        let mut rng = SeededRng::new(5);
+        let mut trials: Vec<Trial> = (1..12).map(|block| leaking(&mut rng, block)).collect();
         for sample in trials.iter_mut().flat_map(|trial| &mut trial.samples) {
             // The server answered a tenth of what the clock would say.
             sample.answered = Some((sample.at_ms - 1000) + 1);

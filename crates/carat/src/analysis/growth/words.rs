@@ -1,7 +1,7 @@
 //! Growth in words, the same in terminal and page.
 
-use crate::analysis::growth::culprit;
-use crate::core::{Bytes, GrowthKind, Part, PartGrowth, Progress};
+use crate::analysis::growth::innermost_growth;
+use crate::core::{Bytes, GrowthKind, PartGrowth, ProgressUnit, TrackedPart};
 
 /// What is found of a part, in one sentence without a full stop.
 pub fn sentence(growth: &PartGrowth) -> String {
@@ -53,24 +53,24 @@ pub fn found(growth: &PartGrowth) -> String {
 /// Why memory grows, from the innermost part that does, in one sentence without a full stop; `None` where nothing
 /// grows linearly or nothing but the whole was seen.
 pub fn cause(parts: &[PartGrowth]) -> Option<String> {
-    let guilty = culprit(parts)?;
-    let is_decided = |part: Part| {
+    let guilty = innermost_growth(parts)?;
+    let is_decided = |part: TrackedPart| {
         parts.iter().any(|found| found.part == part && found.kind != GrowthKind::Undecided)
     };
     let text = match guilty.part {
-        Part::KeptObjects => {
+        TrackedPart::KeptObjects => {
             "Ruby objects that are kept: a cache without a limit, or something that still refers to them"
         }
-        Part::MallocLive => {
+        TrackedPart::MallocLive => {
             "memory from malloc that is not freed: contents of kept objects, a native extension, or garbage that no full collection has met"
         }
-        Part::MallocFree => {
+        TrackedPart::MallocFree => {
             "free memory inside malloc, which is fragmentation and no leak: try `arena_max`, `trim` or another `allocator`"
         }
-        _ if is_decided(Part::KeptObjects) && is_decided(Part::MallocLive) => {
+        _ if is_decided(TrackedPart::KeptObjects) && is_decided(TrackedPart::MallocLive) => {
             "neither the number of kept objects nor what malloc counts: look at the ledger"
         }
-        _ if is_decided(Part::KeptObjects) => {
+        _ if is_decided(TrackedPart::KeptObjects) => {
             "not the number of kept objects; their contents, a native extension or malloc's free memory: `carat record --load` would tell"
         }
         _ => return None,
@@ -79,14 +79,14 @@ pub fn cause(parts: &[PartGrowth]) -> Option<String> {
     Some(format!("what grows: {text}{rate}"))
 }
 
-fn noun(part: Part) -> &'static str {
+fn noun(part: TrackedPart) -> &'static str {
     match part {
-        Part::Memory => "memory",
-        Part::Private => "private memory",
-        Part::Shared => "sharing",
-        Part::KeptObjects => "the number of kept objects",
-        Part::MallocLive => "malloc's live memory",
-        Part::MallocFree => "malloc's free memory",
+        TrackedPart::Memory => "memory",
+        TrackedPart::Private => "private memory",
+        TrackedPart::Shared => "sharing",
+        TrackedPart::KeptObjects => "the number of kept objects",
+        TrackedPart::MallocLive => "malloc's live memory",
+        TrackedPart::MallocFree => "malloc's free memory",
     }
 }
 
@@ -94,28 +94,28 @@ fn noun(part: Part) -> &'static str {
 fn by_rate(growth: &PartGrowth, by: f64) -> String {
     let text = format!("{} per {}", rate(growth.part, by), growth.progress.unit());
     match growth.progress {
-        Progress::Requests => text,
-        Progress::Seconds => format!("{text}, {} per day", rate(growth.part, by * 86_400.0)),
+        ProgressUnit::Requests => text,
+        ProgressUnit::Seconds => format!("{text}, {} per day", rate(growth.part, by * 86_400.0)),
     }
 }
 
-fn rate(part: Part, rate: f64) -> String {
+fn rate(part: TrackedPart, rate: f64) -> String {
     match part {
-        Part::KeptObjects => format!("{rate:.2} objects"),
+        TrackedPart::KeptObjects => format!("{rate:.2} objects"),
         _ if rate.abs() < 1000.0 => format!("{rate:.1} B"),
         _ => amount(part, rate),
     }
 }
 
-fn amount(part: Part, amount: f64) -> String {
+fn amount(part: TrackedPart, amount: f64) -> String {
     let sign = if amount < 0.0 { "-" } else { "" };
     match part {
-        Part::KeptObjects => format!("{amount:.0} objects"),
+        TrackedPart::KeptObjects => format!("{amount:.0} objects"),
         _ => format!("{sign}{}", Bytes(amount.abs() as u64)),
     }
 }
 
-fn length(progress: Progress, amount: f64) -> String {
+fn length(progress: ProgressUnit, amount: f64) -> String {
     format!("{} {}s", thousands(amount), progress.unit())
 }
 
@@ -149,12 +149,12 @@ mod tests {
     use super::*;
     use crate::analysis::growth::classify_part;
     use crate::analysis::growth::tests::line;
-    use carat_stats::simulate::{Shape, Soak, Source};
+    use carat_stats::simulate::{SeededRng, Soak, SoakShape};
 
     #[test]
     fn growth_is_told_with_its_rate_and_interval() {
-        let run = Soak::new(Shape::Flat, 16.0, 400e3).run(&mut Source::new(3));
-        let leak = classify_part(Part::Memory, Progress::Requests, &run);
+        let run = Soak::new(SoakShape::Flat, 16.0, 400e3).run(&mut SeededRng::new(3));
+        let leak = classify_part(TrackedPart::Memory, ProgressUnit::Requests, &run);
         assert_eq!(leak.kind, GrowthKind::Linear);
         let text = sentence(&leak);
         assert!(
@@ -166,14 +166,14 @@ mod tests {
 
     #[test]
     fn no_growth_is_told_with_its_bound() {
-        let flat = classify_part(Part::MallocFree, Progress::Seconds, &line(5e6, 0.0));
+        let flat = classify_part(TrackedPart::MallocFree, ProgressUnit::Seconds, &line(5e6, 0.0));
         let want = "malloc's free memory is flat over 200,000 seconds (at most 0.0 B per second)";
         assert_eq!(sentence(&flat), want);
     }
 
     #[test]
     fn growth_over_time_is_also_told_by_the_day() {
-        let leak = classify_part(Part::Memory, Progress::Seconds, &line(7e7, 2000.0));
+        let leak = classify_part(TrackedPart::Memory, ProgressUnit::Seconds, &line(7e7, 2000.0));
         let want = "grows by 2.0 kB per second, 172.8 MB per day (2.0 kB to 2.0 kB per second, \
                     90 % interval, 200,000 seconds)";
         assert_eq!(found(&leak), want);
@@ -181,7 +181,8 @@ mod tests {
 
     #[test]
     fn too_little_says_how_much_is_needed() {
-        let short = classify_part(Part::Memory, Progress::Requests, &line(7e7, 9.0)[..5]);
+        let short =
+            classify_part(TrackedPart::Memory, ProgressUnit::Requests, &line(7e7, 9.0)[..5]);
         let want = "memory is undecided after 5,000 requests (too few samples for an interval; about \
                     10,000 requests would decide)";
         assert_eq!(sentence(&short), want);
@@ -189,19 +190,19 @@ mod tests {
 
     #[test]
     fn the_cause_is_named_where_something_inside_was_seen() {
-        let of = |part, slope| classify_part(part, Progress::Requests, &line(7e7, slope));
-        let (memory, slots) = (of(Part::Memory, 40.0), of(Part::KeptObjects, 1.0));
+        let of = |part, slope| classify_part(part, ProgressUnit::Requests, &line(7e7, slope));
+        let (memory, slots) = (of(TrackedPart::Memory, 40.0), of(TrackedPart::KeptObjects, 1.0));
         let told = cause(&[memory, slots]).unwrap();
         assert!(told.starts_with("what grows: Ruby objects that are kept"), "{told}");
         assert!(told.ends_with("(1.00 objects per request)"), "{told}");
-        let free = cause(&[memory, of(Part::MallocFree, 30.0)]).unwrap();
+        let free = cause(&[memory, of(TrackedPart::MallocFree, 30.0)]).unwrap();
         assert!(free.contains("no leak"), "{free}");
-        let calm = of(Part::KeptObjects, 0.0);
-        let neither = cause(&[memory, of(Part::MallocLive, 0.0), calm]).unwrap();
+        let calm = of(TrackedPart::KeptObjects, 0.0);
+        let neither = cause(&[memory, of(TrackedPart::MallocLive, 0.0), calm]).unwrap();
         assert!(neither.contains("neither the number of kept objects"), "{neither}");
         let not_objects = cause(&[memory, calm]).unwrap();
         assert!(not_objects.contains("not the number of kept objects"), "{not_objects}");
         assert_eq!(cause(&[memory]), None);
-        assert_eq!(cause(&[of(Part::Memory, 0.0), of(Part::KeptObjects, 0.0)]), None);
+        assert_eq!(cause(&[of(TrackedPart::Memory, 0.0), of(TrackedPart::KeptObjects, 0.0)]), None);
     }
 }

@@ -1,7 +1,7 @@
 //! What the memory of every variant does over its load, part by part.
 
 use crate::analysis::growth::{cause, found};
-use crate::core::{GrowthKind, Part, PartGrowth, Results};
+use crate::core::{GrowthKind, PartGrowth, Results, TrackedPart};
 use crate::report::text::capital;
 use maud::{Markup, html as markup};
 
@@ -48,7 +48,7 @@ pub(crate) fn head() -> Markup {
 /// What a part does, its rate, and the unit of the rate.
 pub(crate) fn cells(growth: &PartGrowth) -> Markup {
     let unit = match growth.part {
-        Part::KeptObjects => "objects",
+        TrackedPart::KeptObjects => "objects",
         _ => "bytes",
     };
     let shown = growth.rate.filter(|_| growth.kind != GrowthKind::SharingEroding);

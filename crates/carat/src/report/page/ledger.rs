@@ -1,7 +1,7 @@
 //! A ledger as pictures and a table: the waterfall of its parts, and which process holds which.
 
 use crate::core::Unit;
-use crate::core::ledger::{Ledger, Part, PartKind, ProcessLedger};
+use crate::core::ledger::{Ledger, LedgerPart, PartKind, ProcessLedger};
 use crate::report::chart::Caption;
 use crate::report::chart::icicle::{Piece, icicle};
 use crate::report::chart::waterfall::{WaterfallPart, waterfall};
@@ -42,7 +42,7 @@ pub(crate) fn sections(ledger: &Ledger, gallery: &mut Gallery) -> Markup {
 
 /// The parts of a ledger as steps of a waterfall.
 pub(crate) fn steps(ledger: &Ledger) -> Vec<WaterfallPart> {
-    let step = |part: &Part| WaterfallPart {
+    let step = |part: &LedgerPart| WaterfallPart {
         label: part.kind.label().into(),
         class: colour(part.kind),
         private: part.private.0 as f64,
@@ -79,7 +79,7 @@ fn tree(ledger: &Ledger) -> Piece {
 }
 
 fn process_piece(process: &ProcessLedger) -> Piece {
-    let piece = |part: &Part| Piece {
+    let piece = |part: &LedgerPart| Piece {
         label: part.kind.label().into(),
         class: colour(part.kind),
         size: part.pss.0 as f64,

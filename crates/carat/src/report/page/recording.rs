@@ -1,9 +1,9 @@
 //! The page of a recording: what growth there was, memory over time, who held it, the last ledger.
 
 use crate::analysis::growth::{cause, sentence};
-use crate::core::memory::followed;
+use crate::core::memory::tracked_memory;
 use crate::core::recording::MarkerKind;
-use crate::core::{Bytes, InsideSample, Part, Progress, Recording, Sample, Unit};
+use crate::core::{Bytes, InsideSample, ProgressUnit, Recording, Sample, TrackedPart, Unit};
 use crate::report::chart::reduce::{BandPoint, reduce};
 use crate::report::chart::{Axis, Caption, Line, Plot, Stroke};
 use crate::report::page::frame::{PageOptions, document, footer};
@@ -49,7 +49,7 @@ pub fn recording_html(recording: &Recording, options: &PageOptions) -> String {
 
 /// The growth of all memory in words.
 fn headline(recording: &Recording) -> String {
-    let of_all = recording.growth.iter().find(|growth| growth.part == Part::Memory);
+    let of_all = recording.growth.iter().find(|growth| growth.part == TrackedPart::Memory);
     match of_all.or(recording.growth.first()) {
         Some(growth) => capital(&sentence(growth)) + ".",
         None => "The recording is too short to say whether the memory grows.".into(),
@@ -59,7 +59,7 @@ fn headline(recording: &Recording) -> String {
 fn strip(recording: &Recording) -> Markup {
     let last = recording.samples.last().map_or(0, |sample| sample.at_ms);
     let known: Vec<Bytes> =
-        recording.samples.iter().filter_map(followed(&recording.samples)).collect();
+        recording.samples.iter().filter_map(tracked_memory(&recording.samples)).collect();
     markup! {
         dl.facts {
             div { dt { "recorded" } dd { (format!("{:.1} s", last as f64 / 1e3)) } }
@@ -115,7 +115,7 @@ fn plot(
 
 fn over_time(recording: &Recording, gallery: &mut Gallery) -> Markup {
     let samples = &recording.samples;
-    let tree = course(samples, followed(samples));
+    let tree = course(samples, tracked_memory(samples));
     if tree.is_empty() {
         return markup! { p.soft { "No sample has the memory of the whole tree, so there is nothing to draw." } };
     }
@@ -153,7 +153,7 @@ fn over_time(recording: &Recording, gallery: &mut Gallery) -> Markup {
 
 /// The line of the rate that was found over the second half, and the band of its interval.
 fn fit(recording: &Recording, tree: &[(f64, f64)]) -> (Option<Line>, Vec<(usize, Vec<BandPoint>)>) {
-    let growth = recording.growth.iter().find(|growth| growth.part == Part::Memory);
+    let growth = recording.growth.iter().find(|growth| growth.part == TrackedPart::Memory);
     let Some((growth, rate)) = growth.and_then(|growth| Some((growth, growth.rate?))) else {
         return (None, Vec::new());
     };
@@ -183,8 +183,8 @@ fn fit(recording: &Recording, tree: &[(f64, f64)]) -> (Option<Line>, Vec<(usize,
 }
 
 /// How far the run went in a second of its second half.
-fn pace(recording: &Recording, progress: Progress) -> f64 {
-    if progress == Progress::Seconds {
+fn pace(recording: &Recording, progress: ProgressUnit) -> f64 {
+    if progress == ProgressUnit::Seconds {
         return 1.0;
     }
     let counted: Vec<(f64, f64)> = recording
@@ -292,7 +292,7 @@ fn growth_table(recording: &Recording) -> Markup {
 }
 
 fn samples_table(samples: &[Sample]) -> Markup {
-    let weight = followed(samples);
+    let weight = tracked_memory(samples);
     let every = samples.len().div_ceil(20).max(1);
     let cell = |value: Option<Bytes>| tables::cell(Unit::Bytes, value.map(|bytes| bytes.0 as f64));
     markup! {

@@ -1,6 +1,6 @@
 //! Block after block until no further block would change anything.
 
-use crate::analysis::{Judge, Judgement, Next};
+use crate::analysis::{Judge, Judgement, NextStep};
 use crate::config::{block_order, trial_id};
 use crate::core::{Outcome, Trial};
 use crate::run::experiment::{Event, Listener};
@@ -74,7 +74,7 @@ impl Run {
             if block > 0 {
                 listener.hear(&Event::BlockEnds { block: block - 1, judgement: &judgement });
             }
-            let Next::Continue(active) = &judgement.next else { return Ok(judgement) };
+            let NextStep::Continue(active) = &judgement.next else { return Ok(judgement) };
             for plan in self.missing(block, active, &trials) {
                 let trial = self.one(&plan, runner, listener)?;
                 store.add(std::slice::from_ref(&trial))?;

@@ -4,7 +4,7 @@ use crate::analysis::outcomes::Outcomes;
 use crate::analysis::pairs::{Blocks, Dropped, Pairs};
 use crate::analysis::question::Question;
 use crate::analysis::warning::Warning;
-use crate::core::memory::followed;
+use crate::core::memory::tracked_memory;
 use crate::core::metric::{self, METRICS};
 use crate::core::{Conclusion, Outcome, Role, Trial, Unit};
 use carat_stats::budget::median;
@@ -16,14 +16,14 @@ const FAILURES_DIFFER: f64 = 0.05;
 const ENOUGH_SAMPLES: usize = 16;
 
 /// Everything to warn of.
-pub(crate) struct Doubts<'a> {
+pub(crate) struct Diagnostics<'a> {
     pub(crate) question: &'a Question,
     pub(crate) blocks: &'a Blocks<'a>,
     pub(crate) outcomes: &'a [Outcomes],
     pub(crate) conclusions: &'a [Conclusion],
 }
 
-impl Doubts<'_> {
+impl Diagnostics<'_> {
     /// The warnings, the gravest first.
     pub(crate) fn warnings(&self, dropped: &[Dropped]) -> Vec<Warning> {
         let mut warnings = self.of_outcomes();
@@ -47,7 +47,7 @@ impl Doubts<'_> {
         let Some(baseline) = self.outcomes.first() else { return Vec::new() };
         let warning = |of: &Outcomes| {
             let variant = of.variant.clone();
-            if of.hopeless() {
+            if of.fails_too_often() {
                 return Some(Warning::Fails { variant, failed: of.failed(), trials: of.trials() });
             }
             let p = of.p.filter(|&p| p < FAILURES_DIFFER)?;
@@ -163,7 +163,7 @@ impl Doubts<'_> {
 fn late_rise(trial: &Trial) -> Option<f64> {
     let (from, to) = trial.load_window_ms?;
     let inside = trial.samples.iter().filter(|s| (from..=to).contains(&s.at_ms));
-    let memory = followed(&trial.samples);
+    let memory = tracked_memory(&trial.samples);
     let series: Vec<(f64, f64)> =
         inside.filter_map(|s| Some((s.at_ms as f64, memory(s)?.0 as f64))).collect();
     if series.len() < ENOUGH_SAMPLES {
@@ -178,13 +178,13 @@ mod tests {
     use crate::analysis::judge;
     use crate::analysis::pairs::tests::trial;
     use crate::core::{Bytes, LoadReport, Sample};
-    use carat_stats::simulate::{Noise, Source};
+    use carat_stats::simulate::{Noise, SeededRng};
 
     const RSS: &str = "memory.rss.final";
 
     /// Blocks 1 to 30 of two equal variants, disturbed by `noise` with a spread of 0.4 %.
     fn equal(noise: Noise) -> Vec<Trial> {
-        let drawn = noise.draw(60, &mut Source::new(7));
+        let drawn = noise.draw(60, &mut SeededRng::new(7));
         let value = |i: usize| 70e6 * (1.0 + 0.004 * drawn[i]);
         let one = |i: usize| trial(i as u32 / 2 + 1, ["a", "b"][i % 2], &[(RSS, value(i))]);
         (0..60).map(one).collect()
