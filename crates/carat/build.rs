@@ -18,6 +18,15 @@ const LIBRARIES: [(&str, &str, &str); 2] = [
     ("carat-runtime", "libcarat_runtime.so", "CARAT_EMBEDDED_RUNTIME"),
 ];
 
+/// What the libraries are built from.
+const WATCHED: [&str; 5] = [
+    "crates/carat-wire",
+    "crates/carat-ruby",
+    "crates/carat-probe",
+    "crates/carat-runtime",
+    "Cargo.toml",
+];
+
 /// What the outer cargo says to its own compilers and must not reach the inner one: clippy's driver,
 /// flags for another target, a job server that the inner cargo cannot reach.
 const NOT_INHERITED: [&str; 7] = [
@@ -32,8 +41,7 @@ const NOT_INHERITED: [&str; 7] = [
 
 fn main() -> ExitCode {
     let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    for watched in ["crates/carat-wire", "crates/carat-probe", "crates/carat-runtime", "Cargo.toml"]
-    {
+    for watched in WATCHED {
         println!("cargo:rerun-if-changed={}", workspace.join(watched).display());
     }
     match build(&workspace) {

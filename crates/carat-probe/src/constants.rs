@@ -1,42 +1,43 @@
-//! Constants of this Ruby's heap, read once when loading.
+//! Constants of this Ruby's heap, read once at load time.
 
-use crate::ruby::Ruby;
+use carat_ruby::RubyApi;
+use carat_ruby::api::small_integer;
+use std::ffi::CStr;
 use std::sync::OnceLock;
 
-/// Sizes of the heap; `None` where this Ruby does not say.
+/// Sizes of the heap; `None` if this Ruby does not say.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Constants {
+pub(crate) struct HeapConstants {
     /// Bytes of a heap page.
     pub(crate) page_bytes: Option<u64>,
-    /// Slots of a heap page, in a Ruby whose slots are all of one size.
+    /// Slots of a heap page, in a Ruby whose slots have one size.
     pub(crate) page_slots: Option<u64>,
     /// Bytes of the smallest slot.
     pub(crate) slot_bytes: Option<u64>,
 }
 
-static CONSTANTS: OnceLock<Constants> = OnceLock::new();
+static CONSTANTS: OnceLock<HeapConstants> = OnceLock::new();
 
 /// What [`read`] found.
-pub(crate) fn get() -> Constants {
+pub(crate) fn get() -> HeapConstants {
     CONSTANTS.get().copied().unwrap_or_default()
 }
 
-/// Reads them; must be called with Ruby's lock held.
-pub(crate) fn read(ruby: &Ruby) {
-    let read = || {
-        let slot_bytes = ruby
-            .eval_integer(c"GC::INTERNAL_CONSTANTS[:RVALUE_SIZE]")
-            .or_else(|| ruby.eval_integer(c"GC::INTERNAL_CONSTANTS[:BASE_SLOT_SIZE]"));
-        let page_slots = ruby.eval_integer(c"GC::INTERNAL_CONSTANTS[:HEAP_PAGE_OBJ_LIMIT]");
-        let page_bytes = ruby
-            .eval_integer(c"GC::INTERNAL_CONSTANTS[:HEAP_PAGE_SIZE]")
-            .or_else(|| page_bytes_from_slots(page_slots?, slot_bytes?));
-        Constants { page_bytes, page_slots, slot_bytes }
-    };
-    CONSTANTS.get_or_init(read);
+/// Reads the constants; must be called with Ruby's lock held.
+pub(crate) fn read(ruby: &RubyApi) {
+    let slot_bytes = integer(ruby, c"GC::INTERNAL_CONSTANTS[:RVALUE_SIZE]")
+        .or_else(|| integer(ruby, c"GC::INTERNAL_CONSTANTS[:BASE_SLOT_SIZE]"));
+    let page_slots = integer(ruby, c"GC::INTERNAL_CONSTANTS[:HEAP_PAGE_OBJ_LIMIT]");
+    let page_bytes = integer(ruby, c"GC::INTERNAL_CONSTANTS[:HEAP_PAGE_SIZE]")
+        .or_else(|| page_bytes_from_slots(page_slots?, slot_bytes?));
+    CONSTANTS.get_or_init(|| HeapConstants { page_bytes, page_slots, slot_bytes });
 }
 
-/// Ruby to 3.0 names no page size: a page is a power of two, and its slots nearly fill it.
+fn integer(ruby: &RubyApi, code: &CStr) -> Option<u64> {
+    ruby.evaluate(code).and_then(small_integer)
+}
+
+/// For a Ruby without a constant for the page size: a page is a power of two, and its slots nearly fill it.
 fn page_bytes_from_slots(slots: u64, slot_bytes: u64) -> Option<u64> {
     slots.checked_mul(slot_bytes)?.checked_next_power_of_two()
 }
@@ -44,10 +45,12 @@ fn page_bytes_from_slots(slots: u64, slot_bytes: u64) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use carat_ruby::version::{V3_0, heap_layout};
 
     #[test]
     fn the_page_size_of_an_old_ruby_follows_from_its_slots() {
-        assert_eq!(page_bytes_from_slots(408, 40), Some(16_384));
+        let expected = heap_layout(V3_0).map(|layout| u64::from(layout.page_bytes));
+        assert_eq!(page_bytes_from_slots(408, 40), expected);
         assert_eq!(page_bytes_from_slots(u64::MAX, 2), None);
     }
 }

@@ -1,9 +1,9 @@
 //! A forked child gets a page of its own before `fork` returns.
 //!
-//! `Process.spawn` uses `vfork(2)`, which runs no such handler and needs none: the child calls `exec`.
+//! `Process.spawn` uses `vfork(2)`, which runs no such handler and needs none, because the child calls `exec`.
 
-use crate::ruby;
-use crate::{fault, own_page, reading, thread};
+use crate::{fault, jobs, own_page, thread};
+use carat_ruby::api::loaded;
 use carat_wire::page::{Feature, State};
 
 /// Registers the handler, once per process family: children inherit it.
@@ -22,12 +22,13 @@ unsafe extern "C" fn in_child() {
     fault::guarded(|| {
         thread::forget();
         let Some(page) = own_page::get() else { return };
-        let on = own_page::replace_in_child(page);
+        let has_file = own_page::replace_in_child(page);
         if own_page::get().is_some() {
-            page.header.set_feature(Feature::Forks, if on { State::On } else { State::Refused });
+            page.header
+                .set_feature(Feature::Forks, if has_file { State::On } else { State::Refused });
         }
-        if let Some(ruby) = ruby::get() {
-            reading::ask(ruby);
+        if let Some(ruby) = loaded() {
+            jobs::request_reading(ruby);
         }
     });
 }

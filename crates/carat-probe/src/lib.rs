@@ -1,33 +1,33 @@
 //! The probe: the library inside Ruby that observes, the same in every variant.
 //!
-//! It needs no Ruby header: every function is looked up by name, and what is missing costs a feature,
-//! never the server. Figures go to one shared page per process ([`carat_wire::page`]); nothing is
-//! printed, sent or kept in Ruby objects. Three kinds of code write them:
+//! It writes figures to one shared page per process ([`carat_wire::page`]); it prints nothing, sends nothing and keeps
+//! nothing in Ruby objects. A function that this Ruby lacks costs a feature, never the server. Three kinds of code write
+//! the figures:
 //!
-//! * a mark function ([`hooks`]), by which a collection is noticed, and which only asks for a job,
+//! * a mark function ([`collections`]), which notices a collection and only requests a job,
 //! * postponed jobs ([`reading`]), which run between two instructions of Ruby with its lock held,
-//! * a thread of its own ([`thread`]), which holds no lock of Ruby's, asks the allocator and waits for
+//! * a thread of the probe's own ([`thread`]), which holds no lock of Ruby's, reads the allocator's figures and waits for
 //!   carat's requests.
 //!
 //! Nothing is done at exit: the page stays as it is.
 
 mod allocator;
-mod clock;
+mod collections;
 mod constants;
 mod fault;
 mod fork;
 mod heap_pages;
-mod hooks;
+mod jobs;
 mod malloc_info;
 mod own_page;
 mod pools;
 mod reading;
-mod ruby;
 mod stat;
 mod thread;
 mod wake;
 mod yjit;
 
+use carat_ruby::{RubyApi, api, guard, version};
 use carat_wire::env;
 use carat_wire::page::{Feature, Page, State};
 use std::path::Path;
@@ -35,7 +35,7 @@ use std::path::Path;
 /// Called by Ruby when the library is required; the name follows from the file's name.
 #[unsafe(no_mangle)]
 pub extern "C" fn Init_carat_probe() {
-    fault::install_quiet_hook();
+    guard::silence_panics();
     fault::guarded(start);
 }
 
@@ -52,26 +52,35 @@ fn start() {
     }
     let page = match own_page::create(Path::new(&directory)) {
         Ok(page) => page,
-        Err(error) => return fault::say("no shared page", &error.to_string()),
+        Err(error) => return fault::warn("no shared page", &error.to_string()),
     };
-    let feature = |feature, state| page.header.set_feature(feature, state);
     allocator::find_allocator(page);
-    match ruby::load() {
-        Ok(ruby) => {
-            page.header.ruby.set(ruby.description());
-            feature(Feature::Ruby, State::On);
-            constants::read(ruby);
-            stat::find_keys(ruby);
-            hooks::start(ruby, page);
-            reading::start(ruby, page);
-            wake::start(ruby, page);
-            thread::watch_end(ruby);
-        }
+    match load_ruby() {
+        Ok(ruby) => start_inside_ruby(ruby, page),
         Err(state) => {
-            feature(Feature::Ruby, state);
-            fault::say("not measuring inside Ruby", "this version of Ruby is not known");
+            page.header.set_feature(Feature::Ruby, state);
+            fault::warn("not measuring inside Ruby", "this version of Ruby is not supported");
         }
     }
-    feature(Feature::Forks, fork::start());
+    page.header.set_feature(Feature::Forks, fork::start());
     thread::ensure(page);
+}
+
+fn load_ruby() -> Result<&'static RubyApi, State> {
+    let version = api::running_version().ok_or(State::UnknownRuby)?;
+    if !version::OBSERVED.contains(version) {
+        return Err(State::UnknownRuby);
+    }
+    api::load().ok_or(State::NoFunction)
+}
+
+fn start_inside_ruby(ruby: &RubyApi, page: &Page) {
+    page.header.ruby.set(api::description());
+    page.header.set_feature(Feature::Ruby, State::On);
+    constants::read(ruby);
+    stat::find_keys(ruby);
+    collections::start(ruby, page);
+    reading::start(ruby, page);
+    wake::start(ruby, page, reading::on_trap);
+    thread::watch_end(ruby);
 }

@@ -1,9 +1,9 @@
-//! glibc's `malloc_info`: the only figures it gives per arena, as XML into a C stream.
+//! glibc's `malloc_info`: its only figures per arena, written as XML into a C stream.
 //!
-//! The stream is made once, on the loading thread, and hands its text to a parser without storing it:
-//! allocating on the probe's own thread would make glibc give that thread an arena.
+//! The stream is created once, on the loading thread, and passes its text to a parser without storing it, because
+//! allocating on the probe's own thread would make glibc create an arena for that thread.
 
-use crate::ruby::find;
+use carat_ruby::symbol::find;
 use carat_wire::page::ARENAS;
 use std::cell::UnsafeCell;
 use std::ffi::{c_char, c_int, c_void};
@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 
 /// Figures of one arena, or of all together.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Totals {
+pub(crate) struct ArenaTotals {
     pub(crate) number: u64,
     pub(crate) system: u64,
     pub(crate) most_system: u64,
@@ -22,7 +22,7 @@ pub(crate) struct Totals {
     pub(crate) subheaps: u64,
 }
 
-impl Totals {
+impl ArenaTotals {
     const ZERO: Self = Self {
         number: 0,
         system: 0,
@@ -34,18 +34,18 @@ impl Totals {
     };
 }
 
-/// What `malloc_info` said.
+/// The figures of `malloc_info`.
 #[derive(Debug)]
-pub(crate) struct Info {
+pub(crate) struct MallocInfo {
     /// Over all arenas.
-    pub(crate) sum: Totals,
-    /// Arenas there are; more may exist than are listed.
+    pub(crate) sum: ArenaTotals,
+    /// Number of arenas; more may exist than are listed.
     pub(crate) arenas: u64,
-    /// Bytes of allocations mapped by themselves, and their number.
+    /// Bytes of allocations with a mapping of their own, and their number.
     pub(crate) mapped: u64,
     pub(crate) mapped_count: u64,
-    list: [Totals; ARENAS],
-    current: Totals,
+    list: [ArenaTotals; ARENAS],
+    current: ArenaTotals,
     /// Bytes of the current arena's free chunks in bins; the rest of `free` is its top chunk.
     in_bins: u64,
     in_arena: bool,
@@ -54,20 +54,20 @@ pub(crate) struct Info {
 const LINE: usize = 256;
 
 struct Parser {
-    info: Info,
+    info: MallocInfo,
     line: [u8; LINE],
     length: usize,
 }
 
 impl Parser {
     const fn new() -> Self {
-        let info = Info {
-            sum: Totals::ZERO,
+        let info = MallocInfo {
+            sum: ArenaTotals::ZERO,
             arenas: 0,
             mapped: 0,
             mapped_count: 0,
-            list: [Totals::ZERO; ARENAS],
-            current: Totals::ZERO,
+            list: [ArenaTotals::ZERO; ARENAS],
+            current: ArenaTotals::ZERO,
             in_bins: 0,
             in_arena: false,
         };
@@ -87,15 +87,15 @@ impl Parser {
     }
 }
 
-impl Info {
-    /// The arenas for which there was room.
-    pub(crate) fn listed(&self) -> &[Totals] {
+impl MallocInfo {
+    /// As many arenas as there is room for.
+    pub(crate) fn listed(&self) -> &[ArenaTotals] {
         &self.list[..(self.arenas as usize).min(ARENAS)]
     }
 
     fn line(&mut self, line: &[u8]) {
         if let Some(number) = attribute(line, b"<heap nr=\"") {
-            self.current = Totals { number, ..Totals::ZERO };
+            self.current = ArenaTotals { number, ..ArenaTotals::ZERO };
             self.in_bins = 0;
             self.in_arena = true;
         } else if line.starts_with(b"</heap>") {
@@ -110,7 +110,7 @@ impl Info {
 
     fn arena_line(&mut self, line: &[u8]) {
         let size = attribute(line, b" size=\"").unwrap_or(0);
-        if line.contains_part(b"<size from") || line.contains_part(b"<unsorted from") {
+        if contains(line, b"<size from") || contains(line, b"<unsorted from") {
             let total = attribute(line, b" total=\"").unwrap_or(0);
             let count = attribute(line, b" count=\"").unwrap_or(0);
             self.in_bins += total;
@@ -132,7 +132,7 @@ impl Info {
 
     fn end_arena(&mut self) {
         let mut arena = self.current;
-        // Fast chunks are in the bins' lines too, so what is left is the one chunk on top.
+        // Fast chunks are in the bins' lines too, so the rest is the one top chunk.
         arena.free_whole_pages += whole_pages(arena.free.saturating_sub(self.in_bins), 1);
         if let Some(place) = self.list.get_mut(self.arenas as usize) {
             *place = arena;
@@ -147,22 +147,16 @@ impl Info {
 
 const OS_PAGE: u64 = 4096;
 
-/// Bytes of whole 4 KiB pages to expect inside `count` free chunks of `total` bytes.
+/// Expected bytes of whole 4 KiB pages inside `count` free chunks of `total` bytes.
 ///
-/// A span of `s` pages that begins anywhere holds `s - 1` whole ones on average, and none below 1;
-/// a chunk's header (two words) and its links (four) stay (malloc.c, `mtrim`).
+/// A span of `s` pages with a random start contains `s - 1` whole pages on average, and none below 1. A chunk's header
+/// (two words) and its links (four) stay in memory (malloc.c, `mtrim`).
 fn whole_pages(total: u64, count: u64) -> u64 {
     total.saturating_sub(count.saturating_mul(OS_PAGE + 48))
 }
 
-trait ContainsPart {
-    fn contains_part(&self, part: &[u8]) -> bool;
-}
-
-impl ContainsPart for [u8] {
-    fn contains_part(&self, part: &[u8]) -> bool {
-        self.windows(part.len()).any(|window| window == part)
-    }
+fn contains(line: &[u8], part: &[u8]) -> bool {
+    line.windows(part.len()).any(|window| window == part)
 }
 
 /// The number that follows `name` in the line.
@@ -176,16 +170,16 @@ fn attribute(line: &[u8], name: &[u8]) -> Option<u64> {
 }
 
 /// Filled by the one thread that reads; see [`read`].
-struct Shared(UnsafeCell<Parser>);
+struct SharedParser(UnsafeCell<Parser>);
 
-// SAFETY: only the probe's own thread uses it, of which there is one per process.
-unsafe impl Sync for Shared {}
+// SAFETY: one thread at a time uses it: the loading thread, then the probe's own, of which a process has one.
+unsafe impl Sync for SharedParser {}
 
-static PARSER: Shared = Shared(UnsafeCell::new(Parser::new()));
+static PARSER: SharedParser = SharedParser(UnsafeCell::new(Parser::new()));
 static STREAM: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut());
 static MALLOC_INFO: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut());
 
-type MallocInfo = unsafe extern "C" fn(c_int, *mut c_void) -> c_int;
+type MallocInfoFunction = unsafe extern "C" fn(c_int, *mut c_void) -> c_int;
 type Write = extern "C" fn(*mut c_void, *const c_char, usize) -> isize;
 
 /// `cookie_io_functions_t` of stdio.h.
@@ -197,7 +191,7 @@ struct CookieFunctions {
     close: *mut c_void,
 }
 
-/// Makes the stream; returns whether this C library has what it takes.
+/// Creates the stream; `false` if this C library lacks a function for it.
 pub(crate) fn prepare() -> bool {
     type OpenCookie =
         unsafe extern "C" fn(*mut c_void, *const c_char, CookieFunctions) -> *mut c_void;
@@ -211,32 +205,32 @@ pub(crate) fn prepare() -> bool {
     let Some(((malloc_info, open), _)) = found else { return false };
     let none = ptr::null_mut();
     let functions = CookieFunctions { read: none, write: on_text, seek: none, close: none };
-    // SAFETY: the mode ends with a zero; the function is one that a stream may call.
+    // SAFETY: the mode ends with NUL; the stream may call the function at any time.
     let stream = unsafe { open(none, c"w".as_ptr(), functions) };
     if stream.is_null() {
         return false;
     }
     MALLOC_INFO.store(malloc_info, Ordering::Relaxed);
     STREAM.store(stream, Ordering::Release);
-    // The first text makes the stream allocate its buffer: here, not on the probe's thread.
+    // The first text makes the stream allocate its buffer, which must happen here and not on the probe's thread.
     read().is_some()
 }
 
-/// Asks glibc. Only one thread may ask, the probe's own, or the loading one before that exists.
+/// Calls `malloc_info`. Only one thread may do so: the probe's own, or the loading thread before that exists.
 ///
-/// `None` where [`prepare`] did not find what it takes.
-pub(crate) fn read() -> Option<&'static Info> {
+/// `None` if [`prepare`] failed.
+pub(crate) fn read() -> Option<&'static MallocInfo> {
     let stream = STREAM.load(Ordering::Acquire);
     let malloc_info = MALLOC_INFO.load(Ordering::Relaxed);
     if stream.is_null() || malloc_info.is_null() {
         return None;
     }
     let parser = PARSER.0.get();
-    // SAFETY: one thread at a time comes here, and `on_text` only runs inside these two calls; the
-    // pointer is that of `malloc_info`, found by name.
+    // SAFETY: one thread at a time calls this, and `on_text` runs only inside these two calls; the pointer is that of
+    // `malloc_info`, found by name.
     unsafe {
         *parser = Parser::new();
-        let malloc_info: MallocInfo = std::mem::transmute(malloc_info);
+        let malloc_info: MallocInfoFunction = std::mem::transmute(malloc_info);
         malloc_info(0, stream);
         libc::fflush(stream.cast());
         Some(&(*parser).info)
@@ -244,7 +238,7 @@ pub(crate) fn read() -> Option<&'static Info> {
 }
 
 extern "C" fn on_text(_: *mut c_void, text: *const c_char, length: usize) -> isize {
-    // SAFETY: the C library hands over as many bytes as it says, and only `read` makes it do so.
+    // SAFETY: the C library passes as many bytes as it says, and only inside `read`.
     unsafe { (*PARSER.0.get()).feed(std::slice::from_raw_parts(text.cast(), length)) };
     length as isize
 }
@@ -286,7 +280,7 @@ mod tests {
 "#;
 
     #[test]
-    fn arenas_and_totals_are_read_from_any_pieces() {
+    fn arenas_and_totals_are_parsed_from_pieces_of_any_size() {
         for piece in [1, 7, 4096] {
             let mut parser = Parser::new();
             TEXT.as_bytes().chunks(piece).for_each(|text| parser.feed(text));
@@ -300,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn more_arenas_than_there_is_room_for_are_counted() {
+    fn arenas_beyond_the_room_are_counted() {
         let mut parser = Parser::new();
         for n in 0..ARENAS + 3 {
             parser.feed(format!("<heap nr=\"{n}\">\n</heap>\n").as_bytes());
@@ -310,14 +304,14 @@ mod tests {
     }
 
     #[test]
-    fn small_free_chunks_hold_no_whole_page() {
+    fn small_free_chunks_contain_no_whole_page() {
         for (total, count, whole) in [(64, 2, 0), (8192, 1, 4048), (2 * 65_553, 2, 122_818)] {
             assert_eq!(whole_pages(total, count), whole, "{count} chunks of {total} bytes");
         }
     }
 
     #[test]
-    fn this_process_is_read() {
+    fn the_figures_of_this_process_are_plausible() {
         assert!(prepare());
         let held: Vec<u8> = vec![1; 1 << 20];
         let info = read().unwrap();

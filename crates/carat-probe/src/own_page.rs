@@ -1,6 +1,6 @@
 //! The page of this process: a file in the directory that carat named, mapped for good.
 
-use crate::clock;
+use carat_ruby::clock::now_ns;
 use carat_wire::page::{FRONT_BYTES, Header, MAGIC, PAGE_BYTES, Page, UNKNOWN, VERSION};
 use std::ffi::{CStr, c_int, c_void};
 use std::io::{self, Write};
@@ -113,7 +113,7 @@ fn fill_in(header: &Header, start_time: Option<u64>, generation: u64) {
     set(&header.parent_pid, parent as u64);
     set(&header.start_time, start_time.unwrap_or(UNKNOWN));
     set(&header.fork_generation, generation);
-    set(&header.born_ns, clock::now());
+    set(&header.born_ns, now_ns());
     header.magic.store(MAGIC, Ordering::Release);
 }
 

@@ -1,24 +1,28 @@
-//! Size pools: from `GC.stat_heap` (Ruby 3.2 on), or the one pool there was before.
+//! Size pools: from `GC.stat_heap`, or in a Ruby without it ([`carat_ruby::version::SLOT_SIZES`]) the only pool.
 
-use crate::ruby::{Ruby, Value, integer, integer_value};
+use crate::constants;
 use crate::stat::Counts;
-use crate::{clock, constants};
+use carat_ruby::api::{small_integer, small_integer_value};
+use carat_ruby::clock::now_ns;
+use carat_ruby::{RubyApi, Value};
 use carat_wire::page::{Feature, Gc, POOLS, Page, Pool, State, Word};
 use std::ffi::CStr;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::OnceLock;
 
-/// `GC`, and a hash that `GC.stat_heap` fills anew each time, so that it makes no object.
-static GC_MODULE: AtomicUsize = AtomicUsize::new(0);
-static HASH: AtomicUsize = AtomicUsize::new(0);
+/// `GC`, and a hash that `GC.stat_heap` refills each time, so that it creates no object.
+static STAT_HEAP: OnceLock<(Value, Value)> = OnceLock::new();
 
 /// Prepares reading; must be called with Ruby's lock held.
-pub(crate) fn start(ruby: &Ruby, page: &Page) {
-    ruby.keep(&GC_MODULE, c"GC");
-    ruby.keep(&HASH, c"GC.respond_to?(:stat_heap) ? {} : nil");
+pub(crate) fn start(ruby: &RubyApi, page: &Page) {
+    let gc = ruby.evaluate_and_keep(c"GC");
+    let hash = ruby.evaluate_and_keep(c"GC.respond_to?(:stat_heap) ? {} : nil");
+    if let Some(objects) = gc.zip(hash) {
+        STAT_HEAP.get_or_init(|| objects);
+    }
     page.header.set_feature(Feature::Pools, State::On);
 }
 
-const POOL_KEYS: [(Pool, &CStr); 9] = [
+const POOL_KEYS: [(Pool, &CStr); 8] = [
     (Pool::SlotBytes, c"slot_size"),
     (Pool::EdenSlots, c"heap_eden_slots"),
     (Pool::EdenPages, c"heap_eden_pages"),
@@ -27,54 +31,52 @@ const POOL_KEYS: [(Pool, &CStr); 9] = [
     (Pool::TombPages, c"heap_tomb_pages"),
     (Pool::PagesAllocated, c"total_allocated_pages"),
     (Pool::PagesFreed, c"total_freed_pages"),
-    // Only for the objects that are live: the difference of these two.
-    (Pool::LiveSlots, c"total_allocated_objects"),
 ];
 
-/// Reads them; must be called with Ruby's lock held, outside a collection.
-pub(crate) fn read(ruby: &Ruby, page: &Page) {
-    let hash = HASH.load(Ordering::Relaxed);
-    if hash == 0 {
-        let counts = Counts::read(ruby);
-        page.pools.replace(clock::now(), 1, [the_only_pool(&counts)]);
+type PoolRow = [Option<u64>; Pool::ALL.len()];
+
+/// Reads the pools; must be called with Ruby's lock held, outside a collection.
+pub(crate) fn read(ruby: &RubyApi, page: &Page) {
+    let Some(&(gc, hash)) = STAT_HEAP.get() else {
+        page.pools.replace(now_ns(), 1, [only_pool(&Counts::read(ruby))]);
         return;
-    }
-    // A method of Ruby's checks for interrupts when it returns, so a `Thread#raise` from another thread
-    // may end here; that is why this is one call, and only when somebody asks.
-    if ruby.call(GC_MODULE.load(Ordering::Relaxed), c"stat_heap", &[ruby.nil(), hash]).is_none() {
+    };
+    // A Ruby method checks for interrupts when it returns, so a `Thread#raise` from another thread may end here. So this
+    // is a single call, made on request only.
+    if ruby.call(gc, c"stat_heap", &[ruby.nil(), hash]).is_none() {
         page.header.set_feature(Feature::Pools, State::Absent);
         return;
     }
-    // SAFETY: the receiver is a hash that this module keeps; a missing key gives nil and raises nothing.
-    let look_up = |hash: Value, key: Value| unsafe { (ruby.hash_lookup)(hash, key) };
-    let heaps = (0..POOLS).map_while(|n| ruby.not_nil(look_up(hash, integer_value(n))));
-    let rows = heaps.map(|heap| {
-        let number = |name: &CStr| integer(look_up(heap, ruby.symbol(name)));
-        let mut row = [None; Pool::ALL.len()];
-        for (word, name) in &POOL_KEYS[..8] {
-            row[word.index()] = number(name);
-        }
-        let freed = number(c"total_freed_objects");
-        let live =
-            number(POOL_KEYS[8].1).zip(freed).map(|(made, freed)| made.saturating_sub(freed));
-        complete(&mut row, live);
-        row
-    });
-    page.pools.replace(clock::now(), 0, rows);
+    let pools = (0..POOLS).map_while(|n| ruby.hash_value(hash, small_integer_value(n)));
+    page.pools.replace(now_ns(), 0, pools.map(|pool| pool_row(ruby, pool)));
 }
 
-type Row = [Option<u64>; Pool::ALL.len()];
+fn pool_row(ruby: &RubyApi, pool: Value) -> PoolRow {
+    let mut row = [None; Pool::ALL.len()];
+    for (word, key) in &POOL_KEYS {
+        row[word.index()] = number(ruby, pool, key);
+    }
+    let allocated = number(ruby, pool, c"total_allocated_objects");
+    let freed = number(ruby, pool, c"total_freed_objects");
+    let live = allocated.zip(freed).map(|(allocated, freed)| allocated.saturating_sub(freed));
+    complete(&mut row, live);
+    row
+}
 
-/// Fills in what this version of Ruby does not say but what follows from the rest.
-fn complete(row: &mut Row, live: Option<u64>) {
+fn number(ruby: &RubyApi, hash: Value, key: &CStr) -> Option<u64> {
+    ruby.hash_value(hash, ruby.symbol(key)).and_then(small_integer)
+}
+
+/// Fills in what this Ruby does not say but what follows from the rest.
+fn complete(row: &mut PoolRow, live: Option<u64>) {
     let [live_at, free_at] = [Pool::LiveSlots.index(), Pool::FreeSlots.index()];
     row[live_at] = row[live_at].or(live);
     let rest = row[Pool::EdenSlots.index()].zip(row[live_at]);
     row[free_at] = row[free_at].or(rest.map(|(slots, live)| slots.saturating_sub(live)));
 }
 
-/// Ruby to 3.1 has slots of one size and gives its counts for the heap as a whole.
-fn the_only_pool(counts: &Counts) -> Row {
+/// The pool of a Ruby whose slots have one size: its counts are those of the whole heap.
+fn only_pool(counts: &Counts) -> PoolRow {
     let constants = constants::get();
     let tombs = counts.get(Gc::TombPages).zip(constants.page_slots);
     let slots = counts.get(Gc::AvailableSlots).zip(tombs);

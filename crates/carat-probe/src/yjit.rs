@@ -1,11 +1,12 @@
-//! What YJIT holds. It may be switched on long after loading, so it is asked each time.
+//! The memory of YJIT. It may be enabled long after loading, so it is queried each time.
 
-use crate::ruby::{Ruby, integer};
+use carat_ruby::api::small_integer;
+use carat_ruby::{RubyApi, Value};
 use carat_wire::page::{Feature, Own, Page, State};
 use std::ffi::CStr;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::OnceLock;
 
-/// Takes a key of `runtime_stats`, or `:code` for both kinds of code together; nil while YJIT is off.
+/// Takes a key of `runtime_stats`, or `:code` for both kinds of code together; returns nil while YJIT is off.
 const LAMBDA: &CStr = c"
   yjit = RubyVM::YJIT if defined?(RubyVM::YJIT) && RubyVM::YJIT.respond_to?(:runtime_stats)
   yjit && lambda do |key|
@@ -16,27 +17,27 @@ const LAMBDA: &CStr = c"
       stats[:inline_code_size] + stats[:outlined_code_size]
   end";
 
-static ASK: AtomicUsize = AtomicUsize::new(0);
+static QUERY: OnceLock<Value> = OnceLock::new();
 
-/// Prepares asking; must be called with Ruby's lock held.
-pub(crate) fn start(ruby: &Ruby, page: &Page) {
-    ruby.keep(&ASK, LAMBDA);
-    let there = ASK.load(Ordering::Relaxed) != 0;
-    page.header.set_feature(Feature::Yjit, if there { State::On } else { State::Absent });
+/// Prepares the query; must be called with Ruby's lock held.
+pub(crate) fn start(ruby: &RubyApi, page: &Page) {
+    if let Some(query) = ruby.evaluate_and_keep(LAMBDA) {
+        QUERY.get_or_init(|| query);
+    }
+    let state = if QUERY.get().is_some() { State::On } else { State::Absent };
+    page.header.set_feature(Feature::Yjit, state);
 }
 
-/// Asks; makes a few objects, so only for a request.
-pub(crate) fn read(ruby: &Ruby, page: &Page) {
-    let ask = ASK.load(Ordering::Relaxed);
-    if ask == 0 {
-        return;
-    }
+/// Queries YJIT. Creates a few objects, so it is done on request only.
+pub(crate) fn read(ruby: &RubyApi, page: &Page) {
+    let Some(&query) = QUERY.get() else { return };
     for (word, key) in [
         (Own::YjitCode, c"code"),
         (Own::YjitRegion, c"code_region_size"),
         (Own::YjitHeap, c"yjit_alloc_size"),
     ] {
-        if let Some(bytes) = ruby.call(ask, c"call", &[ruby.symbol(key)]).and_then(integer) {
+        let bytes = ruby.call(query, c"call", &[ruby.symbol(key)]).and_then(small_integer);
+        if let Some(bytes) = bytes {
             page.own.set(word, bytes);
         }
     }

@@ -49,20 +49,12 @@ pub(crate) fn resident() -> Option<u64> {
 
 /// Reads a clock, as the time since its own beginning.
 pub(crate) fn clock(clock: libc::clockid_t) -> Duration {
-    let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: the struct is ours to write.
-    unsafe { libc::clock_gettime(clock, &raw mut now) };
-    Duration::new(now.tv_sec as u64, now.tv_nsec as u32)
+    carat_ruby::clock::read(clock)
 }
 
-/// Waits, without regard to signals.
+/// Sleeps; a signal may end it early.
 pub(crate) fn pause(time: Duration) {
-    let time = libc::timespec {
-        tv_sec: time.as_secs() as libc::time_t,
-        tv_nsec: libc::c_long::from(time.subsec_nanos() as i32),
-    };
-    // SAFETY: the struct is ours; a shorter wait after a signal does no harm.
-    unsafe { libc::nanosleep(&raw const time, std::ptr::null_mut()) };
+    carat_ruby::clock::sleep(time);
 }
 
 /// `PR_SET_MEMORY_MERGE` of linux/prctl.h, Linux 6.4.

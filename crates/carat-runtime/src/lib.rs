@@ -11,12 +11,12 @@ mod kernel;
 mod malloc;
 mod native;
 mod report;
-mod ruby;
 mod seal;
 mod trim;
 
+use carat_ruby::guard::silence_panics;
+use carat_ruby::{PanicGuard, api};
 use std::ffi::CStr;
-use std::panic::catch_unwind;
 
 /// The Ruby half, in the order in which it is evaluated.
 const SOURCES: [&str; 8] = [
@@ -33,12 +33,13 @@ const SOURCES: [&str; 8] = [
 /// Called by Ruby when the library is required; the name follows from the file's name.
 #[unsafe(no_mangle)]
 pub extern "C" fn Init_carat_runtime() {
+    silence_panics();
     guarded((), start);
 }
 
 fn start() {
-    let Some(ruby) = ruby::look_up() else {
-        return report::complain("this Ruby lacks a function that the runtime needs");
+    let Some(ruby) = api::load() else {
+        return report::warn("this Ruby lacks a function that the runtime needs");
     };
     report::open();
     // SAFETY: the handlers call nothing but system calls, atomics and one mutex of ours.
@@ -49,23 +50,24 @@ fn start() {
     for source in SOURCES {
         let Ok(source) = CStr::from_bytes_with_nul(source.as_bytes()) else { return };
         if ruby.evaluate(source).is_none() {
-            return report::complain("the Ruby half of the runtime cannot be loaded");
+            return report::warn("the Ruby half of the runtime cannot be loaded");
         }
     }
     if ruby.evaluate(c"CaratRuntime.start").is_none() {
-        report::complain("the runtime cannot be started");
+        report::warn("the runtime cannot be started");
     }
 }
 
 extern "C" fn in_child() {
-    report::in_child();
+    // Not guarded: it releases the lock that `before_fork` took, also after a panic elsewhere.
     trim::in_child();
+    guarded((), report::in_child);
 }
 
-/// Runs `work`; a panic ends here, because it must never reach Ruby, and gives `otherwise`.
-fn guarded<T>(otherwise: T, work: impl FnOnce() -> T + std::panic::UnwindSafe) -> T {
-    catch_unwind(work).unwrap_or_else(|_| {
-        report::complain("an internal error; the runtime does nothing more here");
-        otherwise
-    })
+static GUARD: PanicGuard =
+    PanicGuard::new(|| report::warn("internal error in the runtime; it does nothing from here on"));
+
+/// Runs `work` and returns its result, or `otherwise` after a panic: no panic may reach Ruby.
+fn guarded<T>(otherwise: T, work: impl FnOnce() -> T) -> T {
+    GUARD.run(otherwise, work)
 }

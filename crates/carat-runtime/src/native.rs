@@ -1,15 +1,16 @@
 //! The functions that the Ruby half calls, as module functions of `CaratRuntime`.
 
 use crate::kernel::{allow_merging, is_listening, resident, set_huge_pages};
-use crate::ruby::{Ruby, Value, look_up};
 use crate::trim::When;
 use crate::{guarded, malloc, report, seal, trim};
+use carat_ruby::api::loaded;
+use carat_ruby::{RubyApi, Value};
 use carat_wire::page::{RUNTIME_SETTINGS, Runtime, Word};
 use std::ffi::CString;
 
 /// Defines the functions, the words of the report and the names of the settings in it.
-pub(crate) fn define(ruby: &Ruby) {
-    let module = ruby.module();
+pub(crate) fn define(ruby: &RubyApi) {
+    let module = ruby.module(c"CaratRuntime");
     ruby.define_0(module, c"listening", listening);
     ruby.define_0(module, c"purge", purge);
     ruby.define_0(module, c"trim_after_full_gc", trim_after_full_gc);
@@ -35,9 +36,9 @@ pub(crate) fn define(ruby: &Ruby) {
 }
 
 /// Runs a native function and gives its number to Ruby; -1 where it panicked.
-fn answer(receiver: Value, number: impl FnOnce() -> i64 + std::panic::UnwindSafe) -> Value {
+fn answer(receiver: Value, number: impl FnOnce() -> i64) -> Value {
     let number = guarded(-1, number);
-    look_up().map_or(receiver, |ruby| ruby.integer(number))
+    loaded().map_or(receiver, |ruby| ruby.integer(number))
 }
 
 /// 1 where this process holds a listening socket, 0 where not.
@@ -71,8 +72,8 @@ extern "C" fn trim_in_gc(receiver: Value) -> Value {
 
 /// 1 where trims will follow, 0 where this malloc has nothing to trim.
 fn start_trimming(when: When) -> i64 {
-    match look_up() {
-        Some(ruby) if malloc::in_use() != malloc::Malloc::Other => {
+    match loaded() {
+        Some(ruby) if malloc::can_purge() => {
             trim::start(ruby, when);
             1
         }
@@ -87,7 +88,7 @@ extern "C" fn fill_holes(receiver: Value) -> Value {
 
 extern "C" fn bind_new_threads(receiver: Value) -> Value {
     answer(receiver, || {
-        look_up().map_or(0, |ruby| {
+        loaded().map_or(0, |ruby| {
             seal::bind_new_threads(ruby);
             1
         })
@@ -113,7 +114,7 @@ extern "C" fn forbid_huge_pages(receiver: Value) -> Value {
 
 /// Adds to a word of the report, given by its place.
 extern "C" fn add(receiver: Value, place: Value, amount: Value) -> Value {
-    let Some(ruby) = look_up() else { return receiver };
+    let Some(ruby) = loaded() else { return receiver };
     let (place, amount) = (ruby.number(place), ruby.number(amount));
     if let Some(word) = word(place) {
         report::add(word, amount.max(0) as u64);
@@ -123,7 +124,7 @@ extern "C" fn add(receiver: Value, place: Value, amount: Value) -> Value {
 
 /// Reads a word of the report, given by its place; -1 where there is none.
 extern "C" fn read(receiver: Value, place: Value) -> Value {
-    let Some(ruby) = look_up() else { return receiver };
+    let Some(ruby) = loaded() else { return receiver };
     let value = word(ruby.number(place)).map_or(-1, |word| report::read(word) as i64);
     ruby.integer(value)
 }

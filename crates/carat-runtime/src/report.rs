@@ -3,10 +3,10 @@
 //! The counters live in private memory, so that they work without a probe and a child of a fork goes on
 //! from its parent's; the copy is what carat reads.
 
+use carat_ruby::stderr::write_line;
 use carat_wire::env;
 use carat_wire::page::{ENTRY, Page, Runtime, Section, Word};
 use std::ffi::CString;
-use std::io::Write;
 use std::os::unix::ffi::OsStrExt;
 use std::sync::OnceLock;
 
@@ -77,13 +77,7 @@ pub(crate) fn in_child() {
     }
 }
 
-/// Says on stderr, in one line and without allocating, what does not work here.
-pub(crate) fn complain(problem: &str) {
-    let mut line = [0u8; 200];
-    let mut rest = &mut line[..];
-    // A line that is cut short is still a line.
-    let _ = writeln!(rest, "carat: {problem}");
-    let length = 200 - rest.len();
-    // SAFETY: the buffer holds that many bytes.
-    unsafe { libc::write(libc::STDERR_FILENO, line.as_ptr().cast(), length) };
+/// Writes one line to stderr about something that does not work here, without an allocation.
+pub(crate) fn warn(problem: &str) {
+    write_line(&[problem]);
 }

@@ -5,8 +5,11 @@
 //! pages, which a trim has returned and which nobody shares. Under jemalloc and mimalloc a child gets an
 //! arena or heap of its own instead.
 
-use crate::malloc::{self, Mallctl, Malloc};
-use crate::ruby::{self, Value, find};
+use crate::malloc;
+use carat_ruby::allocator::mallctl;
+use carat_ruby::symbol::find;
+use carat_ruby::{RubyApi, Value};
+use carat_wire::page::AllocatorKind;
 use std::ffi::{CStr, c_int, c_void};
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -36,7 +39,7 @@ impl Heap {
 
 /// Fills the small holes of glibc's main heap for good; returns the bytes of the blocks.
 pub(crate) fn fill_holes() -> u64 {
-    if malloc::in_use() != Malloc::Glibc {
+    if malloc::in_use() != AllocatorKind::Glibc {
         return 0;
     }
     let Some(heap) = heap_below_top() else { return 0 };
@@ -119,18 +122,18 @@ fn occupy(heap: &Heap, sizes: impl Iterator<Item = usize>, keep: Keep) -> Occupi
 /// In a child: allocates from a new arena or heap from now on; `false` where the allocator has none.
 pub(crate) fn leave_shared_arena() -> bool {
     match malloc::in_use() {
-        Malloc::Jemalloc => new_arena().is_some_and(|arena| {
+        AllocatorKind::Jemalloc => new_arena().is_some_and(|arena| {
             ARENA.store(arena, Ordering::Relaxed);
             bind(arena)
         }),
-        Malloc::Mimalloc => new_heap(),
-        Malloc::Glibc | Malloc::Tcmalloc | Malloc::Other => false,
+        AllocatorKind::Mimalloc => new_heap(),
+        _ => false,
     }
 }
 
 /// Makes threads that a child starts use the child's arena too.
-pub(crate) fn bind_new_threads(ruby: &ruby::Ruby) {
-    if malloc::in_use() == Malloc::Jemalloc {
+pub(crate) fn bind_new_threads(ruby: &RubyApi) {
+    if malloc::in_use() == AllocatorKind::Jemalloc {
         ruby.on_thread_begin(thread_began);
     }
 }
@@ -147,7 +150,7 @@ fn new_arena() -> Option<u32> {
     let mut size = size_of::<u32>();
     // SAFETY: the signature is that of jemalloc.h; `arenas.create` answers with an unsigned int.
     unsafe {
-        let mallctl: Mallctl = find(c"mallctl")?;
+        let mallctl = mallctl()?;
         let name: &CStr = c"arenas.create";
         let answer = (&raw mut arena).cast();
         let failed = mallctl(name.as_ptr(), answer, &raw mut size, std::ptr::null_mut(), 0);
@@ -160,7 +163,7 @@ fn bind(arena: u32) -> bool {
     let mut arena = arena;
     // SAFETY: the signature is that of jemalloc.h; `thread.arena` takes an unsigned int.
     let bound = unsafe {
-        find::<Mallctl>(c"mallctl").is_some_and(|mallctl| {
+        mallctl().is_some_and(|mallctl| {
             let none = std::ptr::null_mut();
             let value = (&raw mut arena).cast();
             mallctl(c"thread.arena".as_ptr(), none, none.cast(), value, size_of::<u32>()) == 0

@@ -7,9 +7,10 @@
 //! fiftieth of the time, and one that returns little makes the next one wait twice as long.
 
 use crate::kernel::{clock, pause, resident};
+use crate::malloc;
 use crate::report;
-use crate::ruby::{GC_END_SWEEP, Ruby, StatKey, Value};
-use crate::{malloc, ruby};
+use carat_ruby::api::{GC_END_SWEEP, StatKey, loaded};
+use carat_ruby::{RubyApi, Value, thread};
 use carat_wire::page::Runtime;
 use std::cell::UnsafeCell;
 use std::ffi::c_void;
@@ -19,6 +20,9 @@ use std::time::Duration;
 
 const SHORTEST: Duration = Duration::from_millis(500);
 const LONGEST: Duration = Duration::from_secs(60);
+
+/// Stack of the thread.
+const STACK: usize = 128 * 1024;
 
 /// How long a sweep may go on unseen. Its end is seen where the next collection begins, which never comes in a server
 /// that sleeps; there the full GC was asked for, and its sweep was over when it returned.
@@ -65,10 +69,13 @@ struct Keys {
 }
 
 /// Begins to trim after every full GC; once, at the start.
-pub(crate) fn start(ruby: &Ruby, when: When) {
+pub(crate) fn start(ruby: &RubyApi, when: When) {
     WHEN.store(when as u8, Ordering::Relaxed);
-    let keys = Keys { count: ruby.stat_key(c"count"), majors: ruby.stat_key(c"major_gc_count") };
-    if KEYS.set(keys).is_ok() {
+    let (Some(count), Some(majors)) = (ruby.stat_key(c"count"), ruby.stat_key(c"major_gc_count"))
+    else {
+        return;
+    };
+    if KEYS.set(Keys { count, majors }).is_ok() {
         // SAFETY: nobody waits yet.
         unsafe { libc::sem_init(WANTED.0.get(), 0, 0) };
         report::write(Runtime::TrimIntervalNs, SHORTEST.as_nanos() as u64);
@@ -86,7 +93,7 @@ fn is(when: When) -> bool {
 /// In a GC, at the end of its sweep.
 unsafe extern "C" fn swept(_tracepoint: Value, _data: *mut c_void) {
     crate::guarded((), || {
-        let (Some(ruby), Some(keys)) = (ruby::look_up(), KEYS.get()) else { return };
+        let (Some(ruby), Some(keys)) = (loaded(), KEYS.get()) else { return };
         let majors = ruby.stat(keys.majors);
         if MAJORS_SEEN.swap(majors, Ordering::Relaxed) != majors {
             trim();
@@ -98,7 +105,7 @@ unsafe extern "C" fn swept(_tracepoint: Value, _data: *mut c_void) {
 /// has lost.
 unsafe extern "C" fn marked(_data: *mut c_void) {
     crate::guarded((), || {
-        let (Some(ruby), Some(keys)) = (ruby::look_up(), KEYS.get()) else { return };
+        let (Some(ruby), Some(keys)) = (loaded(), KEYS.get()) else { return };
         let count = ruby.stat(keys.count);
         if COUNT_SEEN.swap(count, Ordering::Relaxed) == count {
             return;
@@ -108,40 +115,15 @@ unsafe extern "C" fn marked(_data: *mut c_void) {
         // A collection begins where the sweep of the one before has ended.
         MAJORS_SWEPT.store(before, Ordering::Relaxed);
         if before != majors {
-            if !RUNNING.swap(true, Ordering::Relaxed) && !spawn() {
+            if !RUNNING.swap(true, Ordering::Relaxed)
+                && !thread::spawn_detached(trim_for_ever, STACK)
+            {
                 RUNNING.store(false, Ordering::Relaxed);
             }
             // SAFETY: the semaphore was made by `start` or `in_child`.
             unsafe { libc::sem_post(WANTED.0.get()) };
         }
     });
-}
-
-/// Starts the thread, deaf to signals, for those are Ruby's.
-///
-/// Not through `std::thread`, which allocates inside the new thread: glibc would make an arena for it.
-fn spawn() -> bool {
-    // SAFETY: every struct is initialised by the call before its use; the thread takes no argument.
-    unsafe {
-        let mut attributes: libc::pthread_attr_t = std::mem::zeroed();
-        let mut none: libc::sigset_t = std::mem::zeroed();
-        let mut before: libc::sigset_t = std::mem::zeroed();
-        let mut thread: libc::pthread_t = std::mem::zeroed();
-        libc::sigfillset(&raw mut none);
-        libc::pthread_attr_init(&raw mut attributes);
-        libc::pthread_attr_setdetachstate(&raw mut attributes, libc::PTHREAD_CREATE_DETACHED);
-        libc::pthread_attr_setstacksize(&raw mut attributes, 128 * 1024);
-        libc::pthread_sigmask(libc::SIG_SETMASK, &raw const none, &raw mut before);
-        let failed = libc::pthread_create(
-            &raw mut thread,
-            &raw const attributes,
-            trim_for_ever,
-            std::ptr::null_mut(),
-        );
-        libc::pthread_sigmask(libc::SIG_SETMASK, &raw const before, std::ptr::null_mut());
-        libc::pthread_attr_destroy(&raw mut attributes);
-        failed == 0
-    }
 }
 
 extern "C" fn trim_for_ever(_nothing: *mut c_void) -> *mut c_void {

@@ -1,6 +1,6 @@
 //! The page's documentation names every word at its place.
 
-use carat_wire::page::{Allocator, Arena, Gc, Malloc, Own, Pool, Runtime, Word};
+use carat_wire::page::{AllocatorKind, Arena, Gc, Malloc, Own, Pool, Runtime, Word};
 use std::path::Path;
 
 fn missing<W: Word>(docs: &str) -> Vec<String> {
@@ -19,7 +19,7 @@ fn every_word_stands_in_the_documentation() {
         missing::<Runtime>(&docs),
         missing::<Pool>(&docs),
         missing::<Arena>(&docs),
-        missing::<Allocator>(&docs),
+        missing::<AllocatorKind>(&docs),
     ];
     assert_eq!(missing.concat(), Vec::<String>::new());
 }

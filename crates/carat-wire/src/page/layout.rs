@@ -69,7 +69,7 @@ pub struct Header {
     /// pages, compiler. It lags while a C extension keeps Ruby's lock.
     pub served_by_ruby: AtomicU32,
     pub(crate) unused: AtomicU32,
-    /// An [`crate::page::Allocator`] as its index plus 1; 0 before anybody looked.
+    /// An [`crate::page::AllocatorKind`] as its index plus 1; 0 before anybody looked.
     pub allocator: AtomicU64,
     pub(crate) reserved: [AtomicU64; 5],
     /// A [`State`] per [`Feature`].

@@ -19,4 +19,4 @@ pub use read::{
     read,
 };
 pub use section::{Section, Table, VALUES, Writer};
-pub use words::{Allocator, Arena, Gc, Malloc, Own, Pool, RUNTIME_SETTINGS, Runtime, Word};
+pub use words::{AllocatorKind, Arena, Gc, Malloc, Own, Pool, RUNTIME_SETTINGS, Runtime, Word};

@@ -5,7 +5,7 @@ use crate::page::layout::{
     VERSION,
 };
 use crate::page::section::VALUES;
-use crate::page::words::{Allocator, Arena, Gc, Malloc, Own, Pool, Runtime, Word};
+use crate::page::words::{AllocatorKind, Arena, Gc, Malloc, Own, Pool, Runtime, Word};
 use std::fmt;
 use std::io;
 use std::marker::PhantomData;
@@ -111,7 +111,7 @@ pub struct PageReading {
     /// Last request that Ruby answered.
     pub served_by_ruby: u32,
     /// Which allocator really serves `malloc`.
-    pub allocator: Option<Allocator>,
+    pub allocator: Option<AllocatorKind>,
     /// The file from which `malloc` comes.
     pub malloc_file: String,
     /// `RUBY_DESCRIPTION`.
@@ -269,7 +269,7 @@ impl Front {
             served_by_ruby: header(offset_of!(Header, served_by_ruby)) as u32,
             allocator: (header(offset_of!(Header, allocator)) as usize)
                 .checked_sub(1)
-                .and_then(|index| Allocator::ALL.get(index).copied()),
+                .and_then(|index| AllocatorKind::ALL.get(index).copied()),
             malloc_file: self.text(offset_of!(Header, malloc_file)),
             ruby: self.text(offset_of!(Header, ruby)),
             features: features.collect(),
@@ -362,7 +362,7 @@ mod tests {
     fn what_is_written_is_read_and_the_rest_is_unknown() {
         let page = ready();
         page.header.ruby.set(b"ruby 3.1.2p20");
-        page.header.allocator.store(Allocator::Jemalloc as u64 + 1, Ordering::Relaxed);
+        page.header.allocator.store(AllocatorKind::Jemalloc as u64 + 1, Ordering::Relaxed);
         page.header.served_by_ruby.store(5, Ordering::Relaxed);
         page.header.set_feature(Feature::Pools, State::Absent);
         page.gc.update(11, |gc| gc.set(Gc::LiveSlots, 0));
@@ -371,7 +371,7 @@ mod tests {
         page.ranges.replace(13, 4, [[Some(0x1000), Some(65_536)]]);
         let seen = read_page(&page).unwrap();
         assert_eq!((seen.ruby.as_str(), seen.start_time), ("ruby 3.1.2p20", None));
-        assert_eq!((seen.allocator, seen.served_by_ruby), (Some(Allocator::Jemalloc), 5));
+        assert_eq!((seen.allocator, seen.served_by_ruby), (Some(AllocatorKind::Jemalloc), 5));
         assert!(seen.features.contains(&(Feature::Pools, State::Absent)));
         assert_eq!(seen.gc.at, Some(Moment { ns: 11 }));
         assert_eq!(seen.gc.iter().collect::<Vec<_>>(), [(Gc::LiveSlots, 0)]);

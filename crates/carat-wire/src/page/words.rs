@@ -240,7 +240,7 @@ words! {
 
 words! {
     /// Which allocator really serves `malloc`; stored as its index plus 1.
-    Allocator {
+    AllocatorKind {
         /// The GNU C library's.
         Glibc = "glibc",
         /// jemalloc.

@@ -12,6 +12,8 @@ use crate::observe::{
     Inside, Mapping, Region, Rollup, Signs, classify, parse_mappings, parse_status,
 };
 use crate::process::{Identity, ProcRoot, ReadError, parse_stat};
+use carat_ruby::RubyVersion;
+use carat_ruby::version::TRANSIENT_HEAP;
 use std::collections::HashMap;
 
 /// Memory moves while it is read; beyond this share of a process the reading is repeated.
@@ -131,19 +133,11 @@ fn process_ledger(
     })
 }
 
-/// Ruby 2.6 brought the transient heap and 3.3 removed it.
 fn may_have_transient_heap(mappings: &[Mapping], inside: Option<&Inside>) -> bool {
     let library = mappings.iter().find_map(|mapping| mapping.name.split_once("libruby"));
     let from_probe = inside.and_then(|inside| inside.ruby.as_deref());
-    let version = from_probe.or(library.map(|(_, rest)| rest)).and_then(first_version);
-    version.is_some_and(|version| ((2, 6)..(3, 3)).contains(&version))
-}
-
-/// The first `major.minor` in a text such as `ruby 3.1.2p20` or `-3.1.so.3.1.2`.
-fn first_version(text: &str) -> Option<(u32, u32)> {
-    let start = text.find(|letter: char| letter.is_ascii_digit())?;
-    let mut numbers = text[start..].split(|letter: char| !letter.is_ascii_digit());
-    Some((numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?))
+    let version = from_probe.or(library.map(|(_, rest)| rest)).and_then(RubyVersion::find_in);
+    version.is_some_and(|version| TRANSIENT_HEAP.contains(version))
 }
 
 fn ruby_heap(inside: &Inside, groups: Groups) -> Option<RubyHeap> {
@@ -223,18 +217,6 @@ mod tests {
         let shown = settings_in(environ);
         let expected = [("MALLOC_ARENA_MAX", "2"), ("MALLOC_CONF", "a:b,c=d")];
         assert_eq!(shown, expected.map(|(n, v)| (n.to_owned(), v.to_owned())));
-    }
-
-    #[test]
-    fn the_version_is_found_in_a_description_and_in_a_librarys_name() {
-        for (text, version) in [
-            ("ruby 3.1.2p20 (2022-04-12 revision 4491bb740a)", Some((3, 1))),
-            ("-2.7.so.2.7.4", Some((2, 7))),
-            (".so.3.3.8", Some((3, 3))),
-            (".so", None),
-        ] {
-            assert_eq!(first_version(text), version, "{text}");
-        }
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use crate::harness;
 use crate::needs::TestRuby;
 use crate::probe_ruby::{Bench, wait_for};
-use carat_wire::page::{Allocator, Feature, Gc, Malloc, Own, PageReading, Pool, State};
+use carat_wire::page::{AllocatorKind, Feature, Gc, Malloc, Own, PageReading, Pool, State};
 use std::path::{Path, PathBuf};
 
 const MB: f64 = 1e6;
@@ -139,7 +139,7 @@ fn arenas_add_up_to_the_whole(version: TestRuby) {
     let mut ruby = bench.start(version.command(None));
     ruby.eval("Array.new(8) { Thread.new { Array.new(50) { 'x' * 9_000 } } }.each(&:join); 1");
     let seen = ruby.ask();
-    assert_eq!(seen.allocator, Some(Allocator::Glibc), "{version:?}");
+    assert_eq!(seen.allocator, Some(AllocatorKind::Glibc), "{version:?}");
     assert_eq!(seen.malloc.get(Malloc::Arenas), Some(seen.arenas.len() as u64), "{version:?}");
     let sum = |word| seen.arenas.iter().map(|arena| arena.get(word).unwrap()).sum::<u64>();
     let system = sum(carat_wire::page::Arena::System) as f64;
@@ -158,14 +158,14 @@ fn library(version: TestRuby, names: &[&str]) -> Option<PathBuf> {
 
 #[test]
 fn the_allocator_that_really_serves_is_named_and_asked(version: TestRuby) {
-    let known: [(Allocator, &[&str]); 3] = [
-        (Allocator::Jemalloc, &["libjemalloc.so.2"]),
-        (Allocator::Mimalloc, &["libmimalloc.so.2.0", "libmimalloc.so.2", "libmimalloc.so.3"]),
-        (Allocator::Tcmalloc, &["libtcmalloc_minimal.so.4"]),
+    let known: [(AllocatorKind, &[&str]); 3] = [
+        (AllocatorKind::Jemalloc, &["libjemalloc.so.2"]),
+        (AllocatorKind::Mimalloc, &["libmimalloc.so.2.0", "libmimalloc.so.2", "libmimalloc.so.3"]),
+        (AllocatorKind::Tcmalloc, &["libtcmalloc_minimal.so.4"]),
     ];
     for (allocator, names) in known {
         // Debian 11 has no mimalloc.
-        if allocator == Allocator::Mimalloc && version == TestRuby::InRoot("bullseye") {
+        if allocator == AllocatorKind::Mimalloc && version == TestRuby::InRoot("bullseye") {
             continue;
         }
         let Some(file) = library(version, names) else {
@@ -179,12 +179,12 @@ fn the_allocator_that_really_serves_is_named_and_asked(version: TestRuby) {
         assert_eq!(after.allocator, Some(allocator), "{version:?}: {}", after.malloc_file);
         assert!(after.arenas.is_empty());
         let word = match allocator {
-            Allocator::Mimalloc => Malloc::Committed,
+            AllocatorKind::Mimalloc => Malloc::Committed,
             _ => Malloc::InUse,
         };
         let grown = malloc(&after, word) - malloc(&before, word);
         // mimalloc only says what it committed, and it commits ahead.
-        let least = if allocator == Allocator::Mimalloc { 20.0 } else { 39.0 };
+        let least = if allocator == AllocatorKind::Mimalloc { 20.0 } else { 39.0 };
         let range = least * MB..70.0 * MB;
         assert!(range.contains(&grown), "{grown} {allocator:?} in {version:?}");
         assert!(ruby.end().is_empty());
