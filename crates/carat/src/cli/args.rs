@@ -85,7 +85,7 @@ pub fn main() -> ExitCode {
     match done {
         Ok(exit) => exit.into(),
         Err(error) => {
-            output::complain(&error);
+            output::print_error(&error);
             Exit::of(&error).into()
         }
     }

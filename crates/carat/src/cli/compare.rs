@@ -1,12 +1,13 @@
 //! `carat compare`: trials until there is a verdict.
 
 use crate::analysis::Judge;
-use crate::cli::dry_run::dry_run;
-use crate::cli::progress::Display;
+use crate::cli::progress::ProgressDisplay;
 use crate::cli::{Exit, output, report};
 use crate::config::Experiment;
 use crate::core::{ExperimentInfo, Results, Role, Verdict};
-use crate::report::{Audience, Budget, Style, concluded, html, json, terminal};
+use crate::report::{
+    Audience, Budget, ProgressText, Style, concluded, dry_run_text, html, json, terminal,
+};
 use crate::run::experiment::{OpenOptions, Run, RunError, header, open, question, this_runner};
 use crate::run::trial::{
     FakeRunner, FakeVariant, Interrupt, Prepared, ProcessRunner, TrialRunner, Workshop, prepare,
@@ -83,7 +84,7 @@ pub(crate) fn run(args: &CompareArgs) -> anyhow::Result<Exit> {
     let begun = begin(args)?;
     if args.dry_run {
         let Begun { experiment, prepared, libraries, fresh } = &begun;
-        output::say(&dry_run(experiment, fresh, prepared, libraries))?;
+        output::print_data(&dry_run_text(experiment, fresh, prepared, libraries))?;
         return Ok(Exit::Fine);
     }
     let (store, ran) = measure(args, begun)?;
@@ -106,7 +107,7 @@ fn begin(args: &CompareArgs) -> anyhow::Result<Begun> {
     let prepared = prepare(&experiment, &libraries, &output::variable)?;
     for one in &prepared {
         for warning in &one.applied.warnings {
-            output::tell(&format!("note: variant `{}`: {warning}", one.variant.name));
+            output::print_message(&format!("note: variant `{}`: {warning}", one.variant.name));
         }
     }
     let seed = args
@@ -135,10 +136,11 @@ fn measure(
     let (mut store, header) = open(&options, &fresh, &this_runner(&token, &directory))?;
     let directory = make_run_directory(&directory)
         .context("cannot make a private directory; set TMPDIR to a folder that can be written")?;
-    output::tell(&intention(&header, &options));
+    output::print_message(&intention(&header, &options));
     let mut runner = runner(args, experiment, prepared, (&token, &directory), &interrupt)?;
     let live = io::stderr().is_terminal() && output::variable("CI").is_none();
-    let mut display = Display::new(live, &header.primary, header.max_blocks, header.variants.len());
+    let progress = ProgressText::new(&header.primary, header.max_blocks, header.variants.len());
+    let mut display = ProgressDisplay::new(live, progress);
     let run = Run {
         plan_hash: header.plan_hash.clone(),
         variants: header.variants.iter().map(|variant| variant.name.clone()).collect(),
@@ -160,31 +162,31 @@ fn conclude(args: &CompareArgs, store: &Store, ran: Result<(), RunError>) -> any
     let path = store.path();
     let results = concluded(store)?;
     if args.json {
-        output::say(&json(&results, Audience::Own)?)?;
+        output::print_data(&json(&results, Audience::Own)?)?;
     } else {
         let style = Style {
             colour: output::colour(&io::stdout(), output::variable),
             width: output::width(),
         };
-        output::say(&terminal(&results, style))?;
+        output::print_data(&terminal(&results, style))?;
     }
     let page = path.with_extension("html");
-    report::write_page(&page, &html(&results, &report::page_options(false)))?;
-    output::tell(&format!("\nresults  {}\npage     {}", path.display(), page.display()));
+    output::write_page(&page, &html(&results, &output::page_options(false)))?;
+    output::print_message(&format!("\nresults  {}\npage     {}", path.display(), page.display()));
     let kept = || {
         let trials = results.trials.len();
         format!("{trials} finished trials are kept; go on with --resume -o {}", path.display())
     };
     match ran {
         Ok(()) if args.budget.is_empty() => Ok(verdict(&results)),
-        Ok(()) => Ok(report::hold(&results, &args.budget)),
+        Ok(()) => Ok(report::check_budgets(&results, &args.budget)),
         Err(RunError::Interrupted) => {
-            output::tell(&format!("stopped by Ctrl-C: {}", kept()));
+            output::print_message(&format!("stopped by Ctrl-C: {}", kept()));
             Ok(Exit::Interrupted)
         }
         Err(error @ RunError::Failing { .. }) => {
-            output::complain(&anyhow::Error::new(error));
-            output::tell(&kept());
+            output::print_error(&anyhow::Error::new(error));
+            output::print_message(&kept());
             Ok(Exit::Invalid)
         }
         Err(error) => Err(anyhow::Error::new(error).context(kept())),

@@ -1,12 +1,10 @@
 //! `carat explain`: where every megabyte of a running server is, and what might make it smaller.
 
-use crate::cli::ledger_text::write_ledger;
-use crate::cli::suggest::experiment_file;
-use crate::cli::{Exit, output, report};
+use crate::cli::{Exit, output};
 use crate::core::{Ledger, Outcome, Recording, Results};
 use crate::observe::{Finding, findings, ledger, read_insides};
 use crate::process::{ProcRoot, ReadError, Tree};
-use crate::report::{CaratFile, ledger_html, load};
+use crate::report::{CaratFile, ledger_html, ledger_text, load, suggested_experiment};
 use anyhow::{Context, bail};
 use serde::Serialize;
 use std::fs;
@@ -23,12 +21,12 @@ const SCHEMA: &str = "carat.explain/1";
     carat explain 4312 -o ledger.html\n  \
     carat explain 4312 --suggest try.toml && carat compare try.toml")]
 pub(crate) struct ExplainArgs {
-    /// Process id of the server, a recording (`carat record`) or a results file (`carat compare`)
+    /// Process id of the server, a recording (`carat record`), or a results file (`carat compare`) or its JSON
     target: String,
-    /// Which variant of a results file [default: its baseline]
+    /// Variant of a results file [default: its baseline]
     #[arg(long)]
     variant: Option<String>,
-    /// Leave out its children
+    /// Leave out the children of the process
     #[arg(long)]
     alone: bool,
     /// Print JSON
@@ -40,13 +38,13 @@ pub(crate) struct ExplainArgs {
     /// With --output: leave out folders, and environment beyond an allow-list
     #[arg(long, requires = "output")]
     share: bool,
-    /// Write an experiment that would prove the findings, for `carat compare`
+    /// Write an experiment that tests the findings, for `carat compare`
     #[arg(long, value_name = "FILE")]
     suggest: Option<PathBuf>,
 }
 
 #[derive(Serialize)]
-struct Answer<'a> {
+struct Explanation<'a> {
     schema: &'static str,
     ledger: &'a Ledger,
     findings: &'a [Finding],
@@ -58,11 +56,17 @@ pub(crate) fn run(args: &ExplainArgs) -> anyhow::Result<Exit> {
         Err(_) => of_file(Path::new(&args.target), args.variant.as_deref())?,
     };
     let findings = findings(&ledger);
-    output::say(&if args.json { json(&ledger, &findings)? } else { text(&ledger, &findings)? })?;
+    if args.json {
+        let explanation = Explanation { schema: SCHEMA, ledger: &ledger, findings: &findings };
+        output::print_data(&(serde_json::to_string_pretty(&explanation)? + "\n"))?;
+    } else {
+        output::print_data(&ledger_text(&ledger, &findings))?;
+    }
     if let Some(path) = &args.output {
-        let options = report::page_options(args.share);
-        report::write_page(path, &ledger_html(&what(&args.target, &ledger), &ledger, &options))?;
-        output::tell(&format!("\npage  {}", path.display()));
+        let title = title(&args.target, &ledger);
+        let page = ledger_html(title, &ledger, &output::page_options(args.share));
+        output::write_page(path, &page)?;
+        output::print_message(&format!("\npage  {}", path.display()));
     }
     if let Some(path) = &args.suggest {
         suggest(path, &ledger, &findings)?;
@@ -70,32 +74,21 @@ pub(crate) fn run(args: &ExplainArgs) -> anyhow::Result<Exit> {
     Ok(Exit::Fine)
 }
 
-/// What the page is called: the first process, or the file where no process has a title.
-fn what(target: &str, ledger: &Ledger) -> String {
-    let titles = ledger.processes.iter().map(|process| process.title.clone());
-    titles.into_iter().find(|title| !title.is_empty()).unwrap_or_else(|| target.to_owned())
-}
-
-fn json(ledger: &Ledger, findings: &[Finding]) -> anyhow::Result<String> {
-    let answer = Answer { schema: SCHEMA, ledger, findings };
-    Ok(serde_json::to_string_pretty(&answer)? + "\n")
-}
-
-/// The ledger and its findings for people.
-pub(crate) fn text(ledger: &Ledger, findings: &[Finding]) -> anyhow::Result<String> {
-    let mut text = Vec::new();
-    write_ledger(&mut text, ledger)?;
-    write_findings(&mut text, findings)?;
-    Ok(String::from_utf8_lossy(&text).into_owned())
+/// The title of the first process that has one, otherwise the argument of the command.
+fn title<'a>(target: &'a str, ledger: &'a Ledger) -> &'a str {
+    let mut titles = ledger.processes.iter().map(|process| process.title.as_str());
+    titles.find(|title| !title.is_empty()).unwrap_or(target)
 }
 
 fn suggest(path: &Path, ledger: &Ledger, findings: &[Finding]) -> anyhow::Result<()> {
-    let text = experiment_file(ledger, findings)?;
+    let text = suggested_experiment(ledger, findings)?;
     fs::File::create_new(path)
         .and_then(|mut file| file.write_all(text.as_bytes()))
-        .with_context(|| format!("cannot write {}; name a new file", path.display()))?;
+        .with_context(|| format!("cannot write {}; give the name of a new file", path.display()))?;
     let shown = path.display();
-    output::tell(&format!("\nwritten {shown}; check its command, then `carat compare {shown}`"));
+    output::print_message(&format!(
+        "\nwrote {shown}; check its command, then `carat compare {shown}`"
+    ));
     Ok(())
 }
 
@@ -139,12 +132,12 @@ fn of_results(results: &Results, path: &Path, variant: Option<&str>) -> anyhow::
         None => names.first().copied().unwrap_or_default(),
     };
     let trials = results.trials.iter().rev();
-    let ended_well = trials.filter(|trial| trial.variant == wanted && trial.outcome == Outcome::Ok);
-    let mut samples = ended_well.flat_map(|trial| trial.samples.iter().rev());
+    let successful = trials.filter(|trial| trial.variant == wanted && trial.outcome == Outcome::Ok);
+    let mut samples = successful.flat_map(|trial| trial.samples.iter().rev());
     let ledger = samples.find_map(|sample| sample.ledger.clone());
     let ledger =
         ledger.with_context(|| format!("variant `{wanted}` has no trial with a ledger yet"))?;
-    output::tell(&format!(
+    output::print_message(&format!(
         "variant `{wanted}` of {}, at the end of its last trial",
         names.join(", ")
     ));
@@ -154,27 +147,8 @@ fn of_results(results: &Results, path: &Path, variant: Option<&str>) -> anyhow::
 fn of_recording(recording: Recording, path: &Path) -> anyhow::Result<Ledger> {
     recording.ledger.with_context(|| {
         format!(
-            "{} holds no ledger: its server or carat ended before one was drawn, which is done once a minute and at the end",
+            "{} holds no ledger: its server or carat ended before the first one, which is taken after a minute or at the end",
             path.display()
         )
     })
-}
-
-fn write_findings(out: &mut dyn Write, findings: &[Finding]) -> anyhow::Result<()> {
-    if findings.is_empty() {
-        writeln!(out, "\nNothing here asks for a setting.")?;
-        return Ok(());
-    }
-    writeln!(out, "\nWhat to try (a reason for an experiment, not its result)")?;
-    for (finding, number) in findings.iter().zip(1..) {
-        let most = finding.at_most.map(|bytes| format!(", at most {bytes}")).unwrap_or_default();
-        writeln!(out, "{number:>3}. {}{most}: {}", finding.code, finding.evidence)?;
-        match &finding.setting {
-            Some((name, value)) => {
-                writeln!(out, "     try `{name} = \"{value}\"`: {}", finding.remedy)?;
-            }
-            None => writeln!(out, "     {}", finding.remedy)?,
-        }
-    }
-    Ok(())
 }

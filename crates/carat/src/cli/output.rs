@@ -1,47 +1,82 @@
-//! Writing to the user's terminal or into a pipe.
+//! Writes to the terminal, a pipe or a file.
 
+use crate::report::{Audience, PageOptions, day};
+use anyhow::Context;
+use std::fs::File;
 use std::io::{self, IsTerminal, Write};
+use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Whether `stream` may be coloured: a terminal, no `NO_COLOR`, not `TERM=dumb`.
+/// Whether to colour the output: only on a terminal, without `NO_COLOR`, and not if `TERM=dumb`.
 pub(crate) fn colour(stream: &impl IsTerminal, variable: impl Fn(&str) -> Option<String>) -> bool {
     let off = variable("NO_COLOR").is_some_and(|value| !value.is_empty());
     let dumb = variable("TERM").is_some_and(|value| value == "dumb");
     stream.is_terminal() && !off && !dumb
 }
 
-/// A variable of carat's own environment.
+/// A variable of carat's environment.
 pub(crate) fn variable(name: &str) -> Option<String> {
     std::env::var(name).ok()
 }
 
-/// Columns of the terminal; 100 where there is none.
+/// Columns of the terminal; 100 if there is none.
 pub(crate) fn width() -> usize {
     rustix::termios::tcgetwinsize(io::stdout()).map_or(100, |size| usize::from(size.ws_col).max(60))
 }
 
-/// Data, to standard output; a reader that went away is not an error.
-pub(crate) fn say(text: &str) -> io::Result<()> {
+/// Prints data to standard output. It is no error if the reader has closed the pipe.
+pub(crate) fn print_data(text: &str) -> io::Result<()> {
     match io::stdout().write_all(text.as_bytes()) {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         other => other,
     }
 }
 
-/// Talk, to standard error.
-pub(crate) fn tell(text: &str) {
-    // Nobody is left to tell where standard error is closed.
+/// Prints a message to standard error.
+pub(crate) fn print_message(text: &str) {
+    // If standard error is closed, there is no other place for messages.
     let _ = writeln!(io::stderr(), "{}", printable(text));
 }
 
-/// An error and its causes, to standard error.
-pub(crate) fn complain(error: &anyhow::Error) {
-    tell(&format!("error: {error}"));
+/// Prints an error and its causes to standard error.
+pub(crate) fn print_error(error: &anyhow::Error) {
+    print_message(&format!("error: {error}"));
     for cause in error.chain().skip(1) {
-        tell(&format!("  caused by: {cause}"));
+        print_message(&format!("  caused by: {cause}"));
     }
 }
 
-/// Text without control characters: a server's log may hold escape sequences.
+/// Writes a page, all of it or nothing.
+pub(crate) fn write_page(path: &Path, page: &str) -> anyhow::Result<()> {
+    write_atomically(path, page.as_bytes()).with_context(|| {
+        let path = path.display();
+        format!("cannot write the page {path}; check the free space, or use -o to write elsewhere")
+    })
+}
+
+/// Writes a file beside `path` and renames it. What a killed carat left there is overwritten.
+pub(crate) fn write_atomically(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let mut partial = path.as_os_str().to_owned();
+    partial.push(".part");
+    let partial = PathBuf::from(partial);
+    let _ = std::fs::remove_file(&partial);
+    let written = File::create_new(&partial)
+        .and_then(|mut file| file.write_all(bytes))
+        .and_then(|()| std::fs::rename(&partial, path));
+    if written.is_err() {
+        let _ = std::fs::remove_file(&partial);
+    }
+    written
+}
+
+/// Options of a page written today, for the user or to be shared.
+pub(crate) fn page_options(share: bool) -> PageOptions {
+    let audience = if share { Audience::Shared } else { Audience::Own };
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    PageOptions { audience, generated_at: Some(day(now.as_millis() as u64)) }
+}
+
+/// The text without control characters, because a server's log may contain escape sequences.
 fn printable(text: &str) -> String {
     text.chars().filter(|c| *c == '\n' || *c == '\t' || !c.is_control()).collect()
 }

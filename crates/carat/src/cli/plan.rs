@@ -2,8 +2,7 @@
 
 use crate::analysis::{Forecast, Outlook, forecast};
 use crate::cli::{Exit, compare, output};
-use crate::core::Unit;
-use crate::report::load_results;
+use crate::report::{self, duration, load_results};
 use crate::run::experiment::question;
 use crate::run::trial::FakeVariant;
 use anyhow::Context;
@@ -43,7 +42,7 @@ pub(crate) fn run(args: &PlanArgs) -> anyhow::Result<Exit> {
     let outlook = forecast(&question(&results.header), &results.trials).with_context(|| {
         format!("{} has too few blocks that count for a forecast; five are needed", path.display())
     })?;
-    output::say(&text(&outlook))?;
+    output::print_data(&text(&outlook))?;
     Ok(Exit::Fine)
 }
 
@@ -58,7 +57,7 @@ fn text(outlook: &Outlook) -> String {
     let mut text = format!(
         "From {} blocks of {} each. So few tell a scatter only within a factor of about two.\n",
         outlook.blocks,
-        time(outlook.block_seconds)
+        duration(outlook.block_seconds)
     );
     for forecast in &outlook.forecasts {
         push_forecast(&mut text, forecast, outlook.block_seconds);
@@ -67,7 +66,7 @@ fn text(outlook: &Outlook) -> String {
 }
 
 fn push_forecast(text: &mut String, forecast: &Forecast, block_seconds: f64) {
-    let taken = |blocks: u32| time(f64::from(blocks) * block_seconds);
+    let taken = |blocks: u32| duration(f64::from(blocks) * block_seconds);
     let _ = writeln!(
         text,
         "\n{}: single trials scatter by {}\n  blocks       time  finds a difference of",
@@ -86,21 +85,8 @@ fn push_forecast(text: &mut String, forecast: &Forecast, block_seconds: f64) {
     };
 }
 
-/// A span of time with about two digits, whatever its size.
-fn time(seconds: f64) -> String {
-    match seconds {
-        short if short < 1.0 => Unit::Seconds.show(short),
-        few if few < 10.0 => format!("{few:.1} s"),
-        some if some < 120.0 => format!("{some:.0} s"),
-        few if few < 600.0 => format!("{:.1} min", few / 60.0),
-        some if some < 7200.0 => format!("{:.0} min", some / 60.0),
-        long => format!("{:.1} h", long / 3600.0),
-    }
-}
-
 fn percent(share: f64) -> String {
-    let digits = if share < 0.001 { 3 } else { 2 };
-    format!("{:.digits$} %", 100.0 * share)
+    report::percent(share, if share < 0.001 { 3 } else { 2 })
 }
 
 #[cfg(test)]

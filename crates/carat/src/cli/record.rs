@@ -3,14 +3,14 @@
 use crate::analysis::growth::of_recording;
 use crate::cli::compare::listen_for_signals;
 use crate::cli::record_load::{Driver, LoadOptions};
-use crate::cli::record_text::{growth_lines, progress_line};
-use crate::cli::record_view::View;
+use crate::cli::record_view::RecordingView;
 use crate::cli::recorder::Recorder;
-use crate::cli::{Exit, explain, output, record_load};
+use crate::cli::{Exit, output, record_load};
 use crate::config::Span;
 use crate::core::recording::{End, Entry, Head, RECORDING_SCHEMA, Recording};
 use crate::observe::{SampleOptions, findings};
 use crate::process::{ProcRoot, Tree};
+use crate::report::{growth_text, ledger_text};
 use crate::run::trial::Interrupt;
 use crate::store::recording::{Journal, read};
 use crate::target::{
@@ -100,7 +100,7 @@ pub(crate) fn run(args: &RecordArgs) -> anyhow::Result<Exit> {
             (tree, Some(started))
         }
     };
-    output::tell(&format!("recording {what} into {}", path.display()));
+    output::print_message(&format!("recording {what} into {}", path.display()));
     let mut recorder = Recorder::new(ProcRoot::default(), tree, options, journal);
     let mut following = Following { limit: args.limit, started: started.as_mut(), driver };
     let ended = follow(&mut following, &mut recorder, &interrupt);
@@ -218,9 +218,9 @@ impl Following<'_> {
 /// Samples until the tree ends, the load or the time is over, or the user asks; in words, which.
 fn follow(following: &mut Following<'_>, recorder: &mut Recorder, interrupt: &Interrupt) -> String {
     const STEP: Duration = Duration::from_millis(50);
-    let mut view = View::new(following.limit.map(|limit| limit.0));
+    let mut view = RecordingView::new(following.limit.map(|limit| limit.0));
     loop {
-        if interrupt.asked() || view.wants_to_end(recorder) {
+        if interrupt.asked() || view.handle_keys(recorder) {
             return "stopped by the user".into();
         }
         if following.is_over(recorder.elapsed()) {
@@ -240,7 +240,7 @@ fn follow(following: &mut Following<'_>, recorder: &mut Recorder, interrupt: &In
             if let Some(started) = &mut following.started {
                 started.guard.watch(members);
             }
-            view.show(recorder, &progress_line(recorder));
+            view.show(recorder);
         }
         sleep(recorder.wait().clamp(Duration::from_millis(1), STEP));
     }
@@ -292,16 +292,16 @@ fn warnings(recording: &Recording, end: &End) -> Vec<String> {
 
 fn show(args: &RecordArgs, recording: &Recording, path: &Path) -> anyhow::Result<()> {
     if args.json {
-        output::say(&fs::read_to_string(path)?)?;
+        output::print_data(&fs::read_to_string(path)?)?;
     } else {
         if let Some(ledger) = &recording.ledger {
-            output::say(&explain::text(ledger, &findings(ledger))?)?;
+            output::print_data(&ledger_text(ledger, &findings(ledger)))?;
         }
-        output::say(&growth_lines(recording))?;
+        output::print_data(&growth_text(recording))?;
     }
     for warning in recording.end.iter().flat_map(|end| &end.warnings) {
-        output::tell(&format!("note: {warning}"));
+        output::print_message(&format!("note: {warning}"));
     }
-    output::tell(&format!("\nrecording  {}", path.display()));
+    output::print_message(&format!("\nrecording  {}", path.display()));
     Ok(())
 }

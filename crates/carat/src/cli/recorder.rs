@@ -1,8 +1,7 @@
 //! Follows one process tree and writes down what is seen of it.
 
-use crate::cli::outline::Outline;
 use crate::core::recording::{Entry, Marker, MarkerKind};
-use crate::core::{Bytes, Sample, SamplerCost};
+use crate::core::{Bytes, Sample, SamplerCost, ThinnedSeries};
 use crate::observe::{Probes, SampleOptions, Sampler, ledger, read_insides};
 use crate::process::{Identity, ProcRoot, Tree};
 use crate::store::recording::Journal;
@@ -34,9 +33,9 @@ pub(crate) struct Recorder {
     /// The newest sample with the whole tree's memory.
     pub(crate) weighed: Option<Sample>,
     /// The tree's memory so far.
-    pub(crate) course: Outline<Weight>,
+    pub(crate) course: ThinnedSeries<Weight>,
     /// When the markers were set, in milliseconds since the recording began.
-    pub(crate) marked: Outline<u64>,
+    pub(crate) marked: ThinnedSeries<u64>,
 }
 
 /// The tree's memory at one moment.
@@ -68,8 +67,8 @@ impl Recorder {
             requests: None,
             last: None,
             weighed: None,
-            course: Outline::default(),
-            marked: Outline::default(),
+            course: ThinnedSeries::default(),
+            marked: ThinnedSeries::default(),
         }
     }
 

@@ -29,7 +29,7 @@ pub(crate) struct SalvageArgs {
 pub(crate) fn run(args: &SalvageArgs) -> anyhow::Result<Exit> {
     let salvaged = salvage(&args.results, &args.output)?;
     let text = if args.json { json(&salvaged)? } else { text(&salvaged, &args.output) };
-    output::say(&text)?;
+    output::print_data(&text)?;
     Ok(Exit::Fine)
 }
 

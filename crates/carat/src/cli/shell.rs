@@ -18,7 +18,7 @@ pub(crate) struct CompletionsArgs {
 pub(crate) fn completions(args: &CompletionsArgs, mut command: Command) -> anyhow::Result<Exit> {
     let mut script = Vec::new();
     clap_complete::generate(args.shell, &mut command, "carat", &mut script);
-    output::say(&String::from_utf8_lossy(&script))?;
+    output::print_data(&String::from_utf8_lossy(&script))?;
     Ok(Exit::Fine)
 }
 
@@ -31,6 +31,6 @@ pub(crate) fn man(mut command: Command) -> anyhow::Result<Exit> {
     for sub in command.get_subcommands().filter(|sub| !sub.is_hide_set()) {
         clap_mangen::Man::new(sub.clone()).render(&mut page)?;
     }
-    output::say(&String::from_utf8_lossy(&page))?;
+    output::print_data(&String::from_utf8_lossy(&page))?;
     Ok(Exit::Fine)
 }

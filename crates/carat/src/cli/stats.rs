@@ -70,19 +70,19 @@ pub(crate) fn run(args: &StatsArgs) -> anyhow::Result<Exit> {
     ask(&mut results, &asked);
     conclude(&mut results, &asked);
     if asked != planned {
-        output::tell(
+        output::print_message(
             "note: this is not the question that the trials were run for; chosen after seeing them, \
              its answer is a hint to test, not evidence",
         );
     }
     if args.json {
-        output::say(&json(&results, Audience::Own)?)?;
+        output::print_data(&json(&results, Audience::Own)?)?;
     } else {
         let colour = output::colour(&io::stdout(), output::variable);
-        output::say(&terminal(&results, Style { colour, width: output::width() }))?;
+        output::print_data(&terminal(&results, Style { colour, width: output::width() }))?;
     }
     if args.growth {
-        output::say(&growth(&results))?;
+        output::print_data(&growth(&results))?;
     }
     let mut primaries = results.conclusions.iter().filter(|c| c.role == Role::Primary);
     let undecided = primaries.any(|c| c.verdict == Verdict::Undecided);

@@ -34,7 +34,7 @@ pub(crate) fn run(args: &WorkloadArgs) -> anyhow::Result<Exit> {
         WorkloadCommand::List => list(&args.folder)?,
         WorkloadCommand::Show { name } => show(&args.folder, name)?,
     };
-    output::say(&text)?;
+    output::print_data(&text)?;
     Ok(Exit::Fine)
 }
 

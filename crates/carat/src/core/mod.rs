@@ -14,6 +14,7 @@ pub mod outcome;
 pub mod recording;
 pub mod results;
 pub mod span;
+mod thinned;
 pub mod units;
 
 pub use growth::{GrowthKind, PartGrowth, ProgressUnit, TrackedPart, VariantGrowth};
@@ -31,4 +32,5 @@ pub use results::{
     Verdict,
 };
 pub use span::Span;
+pub(crate) use thinned::ThinnedSeries;
 pub use units::{Bytes, Unit};

@@ -2,7 +2,7 @@
 
 use crate::core::{Results, Unit, did_you_mean, metric};
 use crate::report::facts;
-use crate::report::wording;
+use crate::report::numbers;
 use std::fmt;
 
 /// A limit such as `memory.pss.final<+2%` (against the baseline) or `latency.p95<=250ms` (absolute).
@@ -148,7 +148,7 @@ impl Budget {
             (false, false) => Kept::Broken,
             _ => Kept::Unproven,
         };
-        (kept, wording::estimate(self.metric.id, &estimate))
+        (kept, numbers::estimate(self.metric.id, &estimate))
     }
 
     /// By the median over the trials that count.
@@ -157,8 +157,7 @@ impl Budget {
             return (Kept::Unproven, format!("no trial that counts has {}", self.metric.id));
         };
         let kept = if self.allows(spread.median, limit) { Kept::Yes } else { Kept::Broken };
-        let trials =
-            if spread.n == 1 { "1 trial".to_owned() } else { format!("{} trials", spread.n) };
+        let trials = numbers::count(spread.n, "trial");
         (kept, format!("median {} of {trials}", self.metric.unit.show(spread.median)))
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::core::{Results, Role};
 use crate::report::facts;
+use crate::report::numbers;
 use crate::report::redact::{Audience, prepare};
 use crate::report::text::{one_line, shorten};
 use crate::report::wording;
@@ -56,7 +57,7 @@ fn push_table(out: &mut String, results: &Results) {
             metric.replace(['`', '|'], "'"),
             escaped(&shorten(variant, 60)),
             spread.map_or(0, |s| s.n),
-            difference.map_or(String::new(), |e| wording::estimate(&metric, &e)),
+            difference.map_or(String::new(), |e| numbers::estimate(&metric, &e)),
             found.map_or(String::new(), |c| format!(
                 "{} {}",
                 wording::sign(c.verdict),

@@ -7,6 +7,7 @@ use crate::core::{
 use crate::report::chart::reduce::band;
 use crate::report::course::{courses, is_resident, weight};
 use crate::report::facts::{self, Spread};
+use crate::report::numbers;
 use crate::report::redact::{Audience, prepare};
 use crate::report::text::{columns, one_line, shorten};
 use crate::report::wording;
@@ -88,7 +89,7 @@ fn push_metric(out: &mut String, results: &Results, metric: &str, (style, width)
                 Some(s) if s.n > 3 => format!("{} – {}", unit.show(s.lower), unit.show(s.upper)),
                 _ => "–".into(),
             },
-            estimate.map_or_else(String::new, |e| wording::estimate(metric, e)),
+            estimate.map_or_else(String::new, |e| numbers::estimate(metric, e)),
             estimate.map_or_else(String::new, |e| bar(e.ratio_interval, e.ratio, scale)),
             conclusion.map_or_else(String::new, |c| {
                 format!("{} {}", wording::sign(c.verdict), wording::word(c.verdict))

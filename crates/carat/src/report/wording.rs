@@ -4,6 +4,7 @@ use crate::core::{
     Better, Conclusion, Curve, Estimate, Results, Role, StepConclusion, Unit, Verdict, metric,
 };
 use crate::report::facts;
+use crate::report::numbers::{self, includes_zero, interval, magnitude, magnitude_interval};
 
 /// What is said of one variant.
 #[derive(Debug, Clone, PartialEq)]
@@ -88,60 +89,12 @@ pub(crate) fn sign(verdict: Verdict) -> &'static str {
     }
 }
 
-/// Digits after the point that an interval of that width supports; width in percentage points.
-pub(crate) fn decimals(width: f64) -> usize {
-    match width.abs() {
-        wide if wide >= 3.0 => 0,
-        wide if wide >= 0.3 => 1,
-        _ => 2,
-    }
-}
-
-/// A share that is no difference, such as a margin or a limit: `0.25 %`.
-pub(crate) fn share(share: f64) -> String {
-    let rounded = (share * 1e6).round() / 1e4;
-    format!("{rounded} %")
-}
-
-/// Estimate and interval: `−21 % (−24 to −18 %)`.
-pub(crate) fn estimate(metric: &str, estimate: &Estimate) -> String {
-    let ratio = signed(estimate.ratio, digits(estimate));
-    format!("{ratio} {} ({})", unit(metric), interval(metric, estimate))
-}
-
-/// The interval alone: `−24 to −18 %`.
-pub(crate) fn interval(metric: &str, estimate: &Estimate) -> String {
-    let (low, high) = estimate.ratio_interval;
-    let places = digits(estimate);
-    format!("{} to {} {}", signed(low, places), signed(high, places), unit(metric))
-}
-
-fn signed(ratio: f64, decimals: usize) -> String {
-    let text = format!("{:.decimals$}", (ratio * 100.0).abs());
-    let zero = text.chars().all(|c| matches!(c, '0' | '.'));
-    let sign = match ratio {
-        _ if zero => "",
-        below if below < 0.0 => "−",
-        _ => "+",
-    };
-    format!("{sign}{text}")
-}
-
-/// A difference of shares is in percentage points, any other in percent of the baseline.
-fn unit(metric: &str) -> &'static str {
-    if facts::unit(metric) == Unit::Fraction { "points" } else { "%" }
-}
-
-fn digits(estimate: &Estimate) -> usize {
-    decimals((estimate.ratio_interval.1 - estimate.ratio_interval.0) * 100.0)
-}
-
 /// A curve over connection steps: the whole, then where single steps differ.
 pub(crate) fn curve(curve: &Curve) -> String {
     let percentile =
         if curve.metric == metric::BROADCAST_COMPLETE_P50.id { "median" } else { "p95" };
     let Some(whole) = &curve.estimate else {
-        let blocks = count_blocks(curve.blocks);
+        let blocks = numbers::count(curve.blocks as usize, "block");
         return format!("{percentile} not judged yet ({blocks} with every step)");
     };
     let differ =
@@ -153,12 +106,12 @@ pub(crate) fn curve(curve: &Curve) -> String {
         all if all.len() == curve.steps.len() => "so at every step".to_owned(),
         some => format!("proven at {} connections", some.join(", ")),
     };
-    let whole = estimate(&curve.metric, whole);
+    let whole = numbers::estimate(&curve.metric, whole);
     format!("{percentile} {} {whole} over all steps, {steps}", word(curve.verdict))
 }
 
 fn primary(results: &Results, conclusion: &Conclusion) -> String {
-    let blocks = count_blocks(conclusion.blocks);
+    let blocks = numbers::count(conclusion.blocks as usize, "block");
     let metric = conclusion.metric.as_str();
     let noun = metric::phrase(metric);
     let Some(estimate) = &conclusion.estimate else {
@@ -171,7 +124,7 @@ fn primary(results: &Results, conclusion: &Conclusion) -> String {
         Verdict::Equivalent => format!(
             "makes no difference in {noun} that matters ({}, {blocks}; below {} does not matter)",
             interval(metric, estimate),
-            share(results.header.margin),
+            numbers::limit(results.header.margin),
         ),
         Verdict::Undecided => undecided(conclusion, estimate),
         _ => {
@@ -181,8 +134,8 @@ fn primary(results: &Results, conclusion: &Conclusion) -> String {
             format!(
                 "{} {} {word} {noun} than {baseline} ({}, {blocks})",
                 verb(metric),
-                amount(metric, estimate),
-                range(metric, estimate)
+                magnitude(metric, estimate),
+                magnitude_interval(metric, estimate)
             )
         }
     }
@@ -195,32 +148,18 @@ fn verb(metric: &str) -> &'static str {
     }
 }
 
-/// Size of the difference without its sign.
-fn amount(metric: &str, estimate: &Estimate) -> String {
-    let text = signed(estimate.ratio, digits(estimate));
-    format!("{} {}", text.trim_start_matches(['−', '+']), unit(metric))
-}
-
-/// The interval in the direction of its estimate: `18 to 24 %` for a decrease; with signs where it has both.
-fn range(metric: &str, estimate: &Estimate) -> String {
-    if covers_zero(estimate) {
-        return interval(metric, estimate);
-    }
-    let (low, high) = estimate.ratio_interval;
-    let places = digits(estimate);
-    let (near, far) = if high < 0.0 { (-high, -low) } else { (low, high) };
-    format!("{:.places$} to {:.places$} {}", near * 100.0, far * 100.0, unit(metric))
-}
-
 fn undecided(conclusion: &Conclusion, estimate: &Estimate) -> String {
-    let blocks = count_blocks(conclusion.blocks);
+    let blocks = numbers::count(conclusion.blocks as usize, "block");
     let noun = metric::phrase(&conclusion.metric);
     let range = interval(&conclusion.metric, estimate);
     let text = format!("is undecided: its {noun} differs by {range} ({blocks})");
     match (conclusion.blocks_needed, conclusion.detectable) {
         (Some(needed), _) => format!("{text}; about {needed} more blocks would probably decide"),
         (None, Some(least)) => {
-            format!("{text}; the whole budget can find differences from {} on", share(least))
+            format!(
+                "{text}; the whole budget can find differences from {} on",
+                numbers::limit(least)
+            )
         }
         (None, None) => text,
     }
@@ -236,22 +175,18 @@ fn price(results: &Results, variant: &str) -> String {
         .collect()
 }
 
-fn covers_zero(estimate: &Estimate) -> bool {
-    estimate.ratio_interval.0 <= 0.0 && estimate.ratio_interval.1 >= 0.0
-}
-
 /// `, but its p95 latency is 12 % higher (10 to 15 %, limit 5 %)`.
 fn change(guard: &Conclusion, estimate: &Estimate, passed: Option<bool>) -> String {
     let (metric, noun) = (guard.metric.as_str(), metric::phrase(&guard.metric));
     let Role::Guard { limit } = guard.role else { return String::new() };
-    let limit = share(limit);
+    let limit = numbers::limit(limit);
     let less = estimate.ratio < 0.0;
-    let (size, range) = (amount(metric, estimate), range(metric, estimate));
+    let (size, range) = (magnitude(metric, estimate), magnitude_interval(metric, estimate));
     let word = if less { "lower" } else { "higher" };
     let lower_is_better = metric::find(metric).is_none_or(|known| known.better == Better::Lower);
     match passed {
         // Not "no cost": what may be there is what the interval says.
-        Some(true) if covers_zero(estimate) => {
+        Some(true) if includes_zero(estimate) => {
             format!("; its {noun} stays within {limit} ({range})")
         }
         Some(true) if less == lower_is_better => format!(", with {noun} {size} {word} ({range})"),
@@ -262,10 +197,6 @@ fn change(guard: &Conclusion, estimate: &Estimate, passed: Option<bool>) -> Stri
             format!("; its {noun} is not yet proven to stay within {limit} ({range})")
         }
     }
-}
-
-fn count_blocks(blocks: u32) -> String {
-    if blocks == 1 { "1 block".into() } else { format!("{blocks} blocks") }
 }
 
 #[cfg(test)]
@@ -279,18 +210,6 @@ mod tests {
             difference: ratio * 1e8,
             difference_interval: (low * 1e8, high * 1e8),
             confidence: 0.95,
-        }
-    }
-
-    #[test]
-    fn an_estimate_has_as_many_digits_as_its_interval_supports() {
-        for (metric, (low, ratio, high), text) in [
-            ("memory.pss.final", (-0.24, -0.212, -0.18), "−21 % (−24 to −18 %)"),
-            ("memory.pss.final", (-0.0096, -0.008, -0.0064), "−0.8 % (−1.0 to −0.6 %)"),
-            ("latency.p95", (-0.02, 0.0, 0.02), "0 % (−2 to +2 %)"),
-            ("errors", (0.01, 0.02, 0.05), "+2 points (+1 to +5 points)"),
-        ] {
-            assert_eq!(estimate(metric, &estimate_of(low, ratio, high)), text);
         }
     }
 
@@ -310,11 +229,5 @@ mod tests {
         };
         let said = change(&guard, &estimate, guard.guard_passed);
         assert_eq!(said, "; its p95 latency stays within 20 % (−3 to +19 %)");
-    }
-
-    #[test]
-    fn a_limit_is_written_as_it_was_given() {
-        assert_eq!(share(0.0025), "0.25 %");
-        assert_eq!(share(0.05), "5 %");
     }
 }

@@ -2,10 +2,10 @@
 
 use crate::core::Estimate;
 use crate::report::chart::dots::{AXIS, ROW, TOP};
-use crate::report::chart::scale::{Scale, distance, number};
+use crate::report::chart::scale::{Scale, distance};
 use crate::report::chart::svg::{Anchor, Caption, Picture, Svg};
+use crate::report::numbers;
 use crate::report::text::shorten;
-use crate::report::wording;
 
 /// One row.
 pub(crate) struct DifferenceRow {
@@ -72,13 +72,10 @@ fn axis(rows: &[DifferenceRow], margin: f64, limit: Option<f64>) -> Scale {
 
 fn draw_axis(svg: &mut Svg, scale: &Scale, bottom: f64) {
     let ticks = scale.ticks(5);
-    let step = distance(&ticks) * 100.0;
-    let decimals = if step > 0.0 { (-step.log10().floor()).clamp(0.0, 3.0) as usize } else { 1 };
     for tick in &ticks {
         let x = scale.at(*tick);
         svg.line(if *tick == 0.0 { "zero" } else { "grid" }, (x, TOP), (x, bottom));
-        let sign = if *tick > 0.0 { "+" } else { "" };
-        let text = format!("{sign}{}", number(tick * 100.0, decimals));
+        let text = numbers::percent_tick(*tick, distance(&ticks));
         svg.text("tick", (x, bottom + 16.0), Anchor::Middle, &text);
     }
     svg.text("axis", (RIGHT, bottom + 33.0), Anchor::End, "difference to the baseline, %");
@@ -97,7 +94,7 @@ fn draw_row(svg: &mut Svg, row: &DifferenceRow, scale: &Scale, top: f64) {
                 "value",
                 (RIGHT, top + 13.0),
                 Anchor::End,
-                &wording::estimate(&row.metric, estimate),
+                &numbers::estimate(&row.metric, estimate),
             );
             draw_interval(svg, estimate, scale, middle);
         }

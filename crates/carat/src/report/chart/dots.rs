@@ -1,9 +1,10 @@
 //! Every trial as a dot, a row per variant, with median and middle half.
 
 use crate::core::Unit;
-use crate::report::chart::scale::{AxisUnit, Scale, distance, range, rounded};
+use crate::report::chart::scale::{Scale, distance, range};
 use crate::report::chart::svg::{Anchor, Caption, Picture, Svg, dot_path};
 use crate::report::facts;
+use crate::report::numbers::{AxisUnit, count, rounded};
 use crate::report::text::shorten;
 use serde_json::json;
 use std::collections::BTreeMap;
@@ -93,8 +94,7 @@ fn draw_row(svg: &mut Svg, row: &DotRow, (scale, unit): (&Scale, Unit), top: f64
         svg.close();
         return;
     };
-    let count = if spread.n == 1 { "1 trial".into() } else { format!("{} trials", spread.n) };
-    let says = format!("{} · {count}", unit.show(spread.median));
+    let says = format!("{} · {}", unit.show(spread.median), count(spread.n, "trial"));
     svg.text("value", (RIGHT, top + 13.0), Anchor::End, &says);
     let middle = top + 35.0;
     if spread.n > 3 {

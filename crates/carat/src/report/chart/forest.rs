@@ -2,10 +2,10 @@
 
 use crate::core::Estimate;
 use crate::report::chart::difference::draw_interval;
-use crate::report::chart::scale::{Scale, distance, number};
+use crate::report::chart::scale::{Scale, distance};
 use crate::report::chart::svg::{Anchor, Caption, Picture, Svg};
+use crate::report::numbers;
 use crate::report::text::shorten;
-use crate::report::wording;
 
 /// One row.
 pub(crate) struct ForestRow {
@@ -47,17 +47,14 @@ pub(crate) fn forest(
     let bottom = TOP + rows.len() as f64 * ROW;
     let mut svg = Svg::new(WIDTH, bottom + 38.0);
     let ticks = scale.ticks(5);
-    let step = distance(&ticks) * 100.0;
-    let decimals = if step > 0.0 { (-step.log10().floor()).clamp(0.0, 3.0) as usize } else { 0 };
     for tick in &ticks {
         let x = scale.at(*tick);
         svg.line(if *tick == 0.0 { "zero" } else { "grid" }, (x, TOP), (x, bottom));
-        let sign = if *tick > 0.0 { "+" } else { "" };
         svg.text(
             "tick",
             (x, bottom + 15.0),
             Anchor::Middle,
-            &format!("{sign}{}", number(tick * 100.0, decimals)),
+            &numbers::percent_tick(*tick, distance(&ticks)),
         );
     }
     svg.text("axis", (RIGHT, bottom + 32.0), Anchor::End, "difference to the baseline, %");
@@ -69,7 +66,7 @@ pub(crate) fn forest(
             "note",
             (0.0, y + 12.0),
             Anchor::Start,
-            &wording::estimate(&row.metric, &row.estimate),
+            &numbers::estimate(&row.metric, &row.estimate),
         );
         draw_interval(&mut svg, &row.estimate, &scale, y);
         svg.close();

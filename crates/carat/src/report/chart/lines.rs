@@ -2,8 +2,9 @@
 
 use crate::core::Unit;
 use crate::report::chart::reduce::BandPoint;
-use crate::report::chart::scale::{AxisUnit, Scale, distance, number, range, rounded};
+use crate::report::chart::scale::{Scale, distance, range};
 use crate::report::chart::svg::{Anchor, Caption, Picture, Svg, dot_path, line_path, n};
+use crate::report::numbers::{AxisUnit, rounded, significant};
 use crate::report::text::shorten;
 use serde_json::json;
 
@@ -190,7 +191,7 @@ fn unit_of(axis: &Axis, scale: &Scale) -> AxisUnit {
             let (low, high) = scale.values();
             AxisUnit::of(*unit, (low * high).sqrt())
         }
-        Axis::Named(_) => AxisUnit { divisor: 1.0, name: "" },
+        Axis::Named(_) => AxisUnit::NONE,
     }
 }
 
@@ -278,15 +279,6 @@ fn names<'a>(markers: &[(f64, &'a str)], right: f64) -> Vec<(f64, Anchor, &'a st
         placed.push((x, anchor, name));
     }
     placed
-}
-
-/// A number with up to three significant digits: for ticks of a logarithmic axis.
-fn significant(value: f64) -> String {
-    let decimals = match value.abs() {
-        v if v >= 1.0 || v == 0.0 => 0,
-        v => (-v.log10().floor()).min(6.0) as usize,
-    };
-    number(value, decimals)
 }
 
 #[cfg(test)]

@@ -1,7 +1,5 @@
 //! From values to places: linear and logarithmic scales, round ticks, units of an axis.
 
-use crate::core::Unit;
-
 /// Maps a range of values onto a range of places.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Scale {
@@ -123,79 +121,6 @@ fn logarithmic_ticks((low, high): (f64, f64), wanted: usize) -> Vec<f64> {
         .unwrap_or_else(|| with(&[1.0]))
 }
 
-/// How the numbers of an axis are written: divided, with one unit for the whole axis.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct AxisUnit {
-    /// Values are divided by this.
-    pub(crate) divisor: f64,
-    /// What stands at the axis.
-    pub(crate) name: &'static str,
-}
-
-impl AxisUnit {
-    /// The unit in which the largest value of an axis reads well.
-    pub(crate) fn of(unit: Unit, largest: f64) -> Self {
-        let largest = largest.abs();
-        let (divisor, name) = match unit {
-            Unit::Bytes if largest >= 1e10 => (1e9, "GB"),
-            Unit::Bytes if largest >= 1e6 => (1e6, "MB"),
-            Unit::Bytes if largest >= 1e4 => (1e3, "kB"),
-            Unit::Bytes => (1.0, "bytes"),
-            Unit::Seconds if largest < 1e-3 => (1e-6, "µs"),
-            Unit::Seconds if largest < 1.0 => (1e-3, "ms"),
-            Unit::Seconds => (1.0, "s"),
-            Unit::PerSecond => (1.0, "per second"),
-            Unit::Fraction => (0.01, "%"),
-            Unit::Count => (1.0, ""),
-        };
-        Self { divisor, name }
-    }
-
-    /// For the script: what to divide by, and the unit's name.
-    pub(crate) fn unit_json(&self) -> serde_json::Value {
-        serde_json::json!([self.divisor, self.name])
-    }
-
-    /// A tick's number, with as many digits as the distance of ticks needs.
-    pub(crate) fn tick(&self, value: f64, distance: f64) -> String {
-        let distance = (distance / self.divisor).abs();
-        let decimals =
-            if distance > 0.0 { (-distance.log10().floor()).clamp(0.0, 6.0) as usize } else { 2 };
-        number(value / self.divisor, decimals)
-    }
-}
-
-/// A number with that many decimals and narrow spaces between thousands.
-pub(crate) fn number(value: f64, decimals: usize) -> String {
-    let text = format!("{:.decimals$}", value.abs());
-    let (whole, rest) =
-        text.split_once('.').map_or((text.as_str(), ""), |(whole, rest)| (whole, rest));
-    let mut out = String::new();
-    if value < 0.0 && text.contains(|c: char| c.is_ascii_digit() && c != '0') {
-        out.push('−');
-    }
-    for (at, digit) in whole.chars().enumerate() {
-        if at > 0 && (whole.len() - at) % 3 == 0 && whole.len() > 4 {
-            out.push('\u{202f}');
-        }
-        out.push(digit);
-    }
-    if !rest.is_empty() {
-        out.push('.');
-        out.push_str(rest);
-    }
-    out
-}
-
-/// A value with six significant digits: what a cursor shows, in few bytes.
-pub(crate) fn rounded(value: f64) -> serde_json::Number {
-    let short: f64 = format!("{value:.5e}").parse().unwrap_or(value);
-    if short.fract() == 0.0 && short.abs() < 1e15 {
-        return serde_json::Number::from(short as i64);
-    }
-    serde_json::Number::from_f64(short).unwrap_or_else(|| serde_json::Number::from(0))
-}
-
 /// The distance between the first two ticks.
 pub(crate) fn distance(ticks: &[f64]) -> f64 {
     match ticks {
@@ -228,13 +153,5 @@ mod tests {
         let scale = Scale::linear((5.0, 5.0), (0.0, 100.0));
         assert!((scale.at(5.0) - 50.0).abs() < 1e-9);
         assert!(Scale::logarithmic((0.0, 0.0), (0.0, 1.0)).at(0.0).is_finite());
-    }
-
-    #[test]
-    fn an_axis_has_one_unit_and_the_digits_its_ticks_need() {
-        let axis = AxisUnit::of(Unit::Bytes, 71e6);
-        assert_eq!((axis.name, axis.tick(70.5e6, 0.5e6).as_str()), ("MB", "70.5"));
-        assert_eq!(number(-12_345.6, 0), "−12\u{202f}346");
-        assert_eq!(number(-0.04, 1), "0.0");
     }
 }

@@ -1,8 +1,9 @@
 //! Parts that add up to a whole: a bar per part, each beginning where the one before ended.
 
 use crate::core::Unit;
-use crate::report::chart::scale::{AxisUnit, Scale, distance};
+use crate::report::chart::scale::{Scale, distance};
 use crate::report::chart::svg::{Anchor, Caption, Picture, Svg};
+use crate::report::numbers::AxisUnit;
 use crate::report::text::shorten;
 
 /// One part.

@@ -4,6 +4,7 @@ use crate::core::{Results, Role};
 use crate::report::chart::Caption;
 use crate::report::chart::forest::{ForestRow, forest, reach};
 use crate::report::facts;
+use crate::report::numbers;
 use crate::report::page::figures::class;
 use crate::report::page::frame::{PageOptions, document, footer};
 use crate::report::page::gallery::Gallery;
@@ -123,7 +124,7 @@ fn differences(files: &[File], gallery: &mut Gallery) -> Markup {
 fn panel(at: usize, metric: &str, rows: &[ForestRow], gallery: &mut Gallery) -> Markup {
     let says: Vec<String> = rows
         .iter()
-        .map(|row| format!("{}: {}", row.label, wording::estimate(metric, &row.estimate)))
+        .map(|row| format!("{}: {}", row.label, numbers::estimate(metric, &row.estimate)))
         .collect();
     let (id, title) = (format!("files-{at}"), format!("{metric} in every file"));
     let picture = forest(
@@ -161,7 +162,7 @@ fn rows(file: &File, metric: &str) -> Markup {
                     th scope="row" { (file.label) } td.l { (variant.name) } td.l { code { (metric) } } td { (spread.n) }
                     td data-v=(spread.median) { (unit.show(spread.median)) }
                     @match found.and_then(|c| c.estimate) {
-                        Some(e) => td data-v=(e.ratio) { (wording::estimate(metric, &e)) },
+                        Some(e) => td data-v=(e.ratio) { (numbers::estimate(metric, &e)) },
                         None => td { "–" },
                     }
                     td.l { @if let Some(c) = found { span class=(tone(c.verdict)) { (wording::sign(c.verdict)) " " (wording::word(c.verdict)) } } }

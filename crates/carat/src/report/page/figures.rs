@@ -3,10 +3,10 @@
 use crate::core::{Better, Results, Role, metric};
 use crate::report::chart::{Bounds, Caption, DifferenceRow, DotRow, Picture, differences, dots};
 use crate::report::facts;
+use crate::report::numbers;
 use crate::report::page::gallery::Gallery;
 use crate::report::page::tables;
 use crate::report::text::one_line;
-use crate::report::wording;
 use maud::{Markup, html as markup};
 
 /// Metrics that the experiment is about: the primary, then the guards.
@@ -87,7 +87,7 @@ fn difference_picture(results: &Results, metric: &str, id: &str) -> Picture {
         .iter()
         .filter(|c| c.metric == metric)
         .filter_map(|c| {
-            Some(format!("{}: {}", c.variant, wording::estimate(metric, c.estimate.as_ref()?)))
+            Some(format!("{}: {}", c.variant, numbers::estimate(metric, c.estimate.as_ref()?)))
         })
         .collect();
     let title = format!("Difference to the baseline in {metric}");
@@ -141,9 +141,9 @@ fn explained(results: &Results, metric: &str, most: Option<usize>) -> Markup {
         }
         @if first && results.header.variants.len() > 1 {
             " The bars are the differences to the baseline with their intervals, from the pairs within blocks; \
-            within the grey band (" (wording::share(results.header.margin)) ") a difference does not matter."
+            within the grey band (" (numbers::limit(results.header.margin)) ") a difference does not matter."
         }
-        @if let Some(limit) = limit { "A guard: a change for the worse may be at most " (wording::share(limit)) " (the dashed line)." }
+        @if let Some(limit) = limit { "A guard: a change for the worse may be at most " (numbers::limit(limit)) " (the dashed line)." }
     }
 }
 

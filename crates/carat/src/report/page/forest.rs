@@ -4,9 +4,9 @@ use crate::core::Results;
 use crate::report::chart::Caption;
 use crate::report::chart::forest::{ForestRow, forest, reach};
 use crate::report::facts;
+use crate::report::numbers;
 use crate::report::page::figures::class;
 use crate::report::page::gallery::Gallery;
-use crate::report::wording;
 use maud::{Markup, html as markup};
 
 /// The section; nothing where fewer than two metrics were compared.
@@ -61,7 +61,7 @@ fn panel(
 ) -> Markup {
     let says: Vec<String> = rows
         .iter()
-        .map(|r| format!("{}: {}", r.label, wording::estimate(&r.metric, &r.estimate)))
+        .map(|r| format!("{}: {}", r.label, numbers::estimate(&r.metric, &r.estimate)))
         .collect();
     let title = format!("Every difference of {name}");
     let says = says.join("; ");

@@ -4,6 +4,7 @@ use crate::core::load::{StepReport, Times};
 use crate::core::{Results, Unit, metric};
 use crate::report::chart::{Axis, Caption, Line, Plot, Stroke};
 use crate::report::facts;
+use crate::report::numbers;
 use crate::report::page::figures::class;
 use crate::report::page::gallery::Gallery;
 use crate::report::page::latency::panel;
@@ -156,7 +157,7 @@ fn difference(results: &Results, variant: &str, clients: f64) -> Markup {
     markup! {
         @match step.and_then(|step| Some((step.verdict, step.estimate?))) {
             Some((verdict, estimate)) => td data-v=(estimate.ratio) {
-                (wording::sign(verdict)) " " (wording::estimate(metric, &estimate))
+                (wording::sign(verdict)) " " (numbers::estimate(metric, &estimate))
             },
             None => td { "–" },
         }

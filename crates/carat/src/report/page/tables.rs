@@ -2,6 +2,7 @@
 
 use crate::core::{Outcome, Results, Trial, Unit};
 use crate::report::facts::{self, Spread};
+use crate::report::numbers;
 use crate::report::page::figures::class;
 use crate::report::page::sections::tone;
 use crate::report::text::{one_line, shorten};
@@ -37,8 +38,8 @@ pub(crate) fn metric(results: &Results, metric: &str) -> Markup {
                             (value(unit, spread, |s| Some(s.max)))
                             @match found.and_then(|c| c.estimate) {
                                 Some(e) => {
-                                    td data-v=(e.difference) { (signed(unit, e.difference)) }
-                                    td data-v=(e.ratio) { (wording::estimate(metric, &e)) }
+                                    td data-v=(e.difference) { (numbers::signed(unit, e.difference)) }
+                                    td data-v=(e.ratio) { (numbers::estimate(metric, &e)) }
                                 },
                                 None => { td { "–" } td { "–" } },
                             }
@@ -63,12 +64,6 @@ pub(crate) fn cell(unit: Unit, value: Option<f64>) -> Markup {
         Some(number) => markup! { td data-v=(number) { (unit.show(number)) } },
         None => markup! { td { "–" } },
     }
-}
-
-/// A difference with its sign.
-pub(crate) fn signed(unit: Unit, difference: f64) -> String {
-    let size = unit.show(difference.abs());
-    if difference < 0.0 { format!("−{size}") } else { format!("+{size}") }
 }
 
 /// Median of every metric and variant; differences beside.
@@ -100,7 +95,7 @@ fn metric_row(results: &Results, name: &str) -> Markup {
                     Some(spread) => td data-v=(spread.median) {
                         (unit.show(spread.median))
                         @if let Some(e) = facts::conclusion(results, &variant.name, name).and_then(|c| c.estimate) {
-                            br; span.soft { (wording::estimate(name, &e)) }
+                            br; span.soft { (numbers::estimate(name, &e)) }
                         }
                     },
                     None => td { "–" },

@@ -1,45 +1,64 @@
-//! A ledger for people: tables, bars, and one line on the allocator.
+//! A ledger as text for a terminal: parts with bars, processes, Ruby heaps, malloc arenas, and what to try.
 
 use crate::core::Bytes;
-use crate::core::ledger::{Arena, Basis, Ledger, LedgerPart, ProcessLedger, RubyHeap};
-use std::io::{self, Write};
+use crate::core::ledger::{Arena, Basis, Ledger, LedgerPart, ProcessLedger, RubyHeap, SlotPool};
+use crate::observe::Finding;
+use crate::report::numbers::{or_question_mark, percent, percent_of};
+use crate::report::text::shorten;
+use std::fmt::{self, Write};
 
+/// Columns of a full bar.
 const BAR: usize = 24;
 /// Arenas shown of each process; `--json` has all.
 const ARENAS: usize = 5;
+/// Characters shown of a process title.
+const TITLE: usize = 60;
 
-/// Writes the whole ledger.
-pub(crate) fn write_ledger(out: &mut dyn Write, ledger: &Ledger) -> io::Result<()> {
+/// The whole ledger and the findings about it.
+pub fn ledger_text(ledger: &Ledger, findings: &[Finding]) -> String {
+    let mut out = String::new();
+    // Writing to a string cannot fail.
+    let _ = write_ledger(&mut out, ledger).and_then(|()| write_findings(&mut out, findings));
+    out
+}
+
+fn write_ledger(out: &mut String, ledger: &Ledger) -> fmt::Result {
     write_heading(out, ledger)?;
     write_parts(out, ledger)?;
     write_processes(out, ledger)?;
-    write_heaps(out, ledger)?;
-    write_arenas(out, ledger)?;
+    for process in &ledger.processes {
+        if let Some(heap) = &process.heap {
+            write_heap(out, process, heap)?;
+        }
+    }
+    for process in ledger.processes.iter().filter(|process| process.arenas.len() > 1) {
+        write_arenas(out, process)?;
+    }
     for reason in &ledger.unread {
         writeln!(out, "\nNot in these figures: {reason}")?;
     }
     Ok(())
 }
 
-fn write_heading(out: &mut dyn Write, ledger: &Ledger) -> io::Result<()> {
+fn write_heading(out: &mut String, ledger: &Ledger) -> fmt::Result {
     let count = ledger.processes.len();
     let word = if count == 1 { "process" } else { "processes" };
     let leader = ledger.processes.first();
     let title = leader.map(|process| process.title.as_str()).unwrap_or_default();
     writeln!(out, "{title}\n{} proportional (PSS) in {count} {word}\n", ledger.pss)?;
-    let mut said: Vec<String> = Vec::new();
+    let mut written: Vec<String> = Vec::new();
     for process in &ledger.processes {
         let line = allocator_line(process);
-        if !said.contains(&line) {
+        if !written.contains(&line) {
             writeln!(out, "{line}")?;
-            said.push(line);
+            written.push(line);
         }
     }
     let unprobed = ledger.processes.iter().filter(|p| p.basis == Basis::ProcOnly).count();
     if unprobed > 0 {
         writeln!(
             out,
-            "Probe: not in {unprobed} of {count} {word}, so that live and free are not told apart there; \
+            "Probe: not loaded in {unprobed} of {count} {word}, so live and free memory cannot be told apart there; \
              start the server with `carat record`"
         )?;
     }
@@ -51,45 +70,42 @@ fn allocator_line(process: &ProcessLedger) -> String {
     format!("Allocator in use: {active} ({})", process.allocator.evidence)
 }
 
-fn write_parts(out: &mut dyn Write, ledger: &Ledger) -> io::Result<()> {
+fn write_parts(out: &mut String, ledger: &Ledger) -> fmt::Result {
     writeln!(out, "{:<28}{:>11}{:>9}{:>12}{:>12}", "part", "PSS", "share", "private", "shared")?;
     for part in &ledger.parts {
         write_part(out, part, ledger.pss)?;
     }
-    let share = 100.0 * ledger.unexplained as f64 / ledger.pss.0.max(1) as f64;
+    let share = percent_of(ledger.unexplained as f64, ledger.pss, 1);
     let size = Bytes(ledger.unexplained.unsigned_abs());
     let sign = if ledger.unexplained < 0 { "-" } else { "" };
-    writeln!(out, "{:<28}{:>11}{share:>7.1} %", "unexplained", format!("{sign}{size}"))?;
+    writeln!(out, "{:<28}{:>11}{share:>9}", "unexplained", format!("{sign}{size}"))?;
     let shared = ledger.pss.saturating_sub(ledger.uss);
-    writeln!(
-        out,
-        "{:<28}{:>11}{:>7.1} %{:>12}{:>12}",
-        "whole", ledger.pss, 100.0, ledger.uss, shared
-    )
+    let all = percent(1.0, 1);
+    writeln!(out, "{:<28}{:>11}{all:>9}{:>12}{shared:>12}", "total", ledger.pss, ledger.uss)
 }
 
-fn write_part(out: &mut dyn Write, part: &LedgerPart, whole: Bytes) -> io::Result<()> {
-    let fraction = part.pss.0 as f64 / whole.0.max(1) as f64;
+fn write_part(out: &mut String, part: &LedgerPart, total: Bytes) -> fmt::Result {
+    let size = part.pss.0 as f64;
     writeln!(
         out,
-        "{:<28}{:>11}{:>7.1} %{:>12}{:>12}  {}",
+        "{:<28}{:>11}{:>9}{:>12}{:>12}  {}",
         part.kind.label(),
         part.pss,
-        fraction * 100.0,
+        percent_of(size, total, 1),
         part.private,
         part.shared(),
-        bar(fraction)
+        bar(size / total.0.max(1) as f64)
     )
 }
 
-/// A bar as long as the fraction; what is there at all is seen.
+/// A bar of that fraction of the full length; even the smallest part has a visible bar.
 fn bar(fraction: f64) -> String {
     const EIGHTHS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
     let eighths = (fraction.clamp(0.0, 1.0) * BAR as f64 * 8.0).round().max(1.0) as usize;
     format!("{}{}", "█".repeat(eighths / 8), EIGHTHS[eighths % 8])
 }
 
-fn write_processes(out: &mut dyn Write, ledger: &Ledger) -> io::Result<()> {
+fn write_processes(out: &mut String, ledger: &Ledger) -> fmt::Result {
     if ledger.processes.len() < 2 {
         return Ok(());
     }
@@ -102,102 +118,101 @@ fn write_processes(out: &mut dyn Write, ledger: &Ledger) -> io::Result<()> {
         let shared = process.rss.saturating_sub(process.uss).0 as f64;
         writeln!(
             out,
-            "{:>8}{:>12}{:>12}{:>12}{:>7.0} %  {}",
+            "{:>8}{:>12}{:>12}{:>12}{:>9}  {}",
             process.pid,
             process.pss,
             process.uss,
             process.rss,
-            100.0 * shared / process.rss.0.max(1) as f64,
-            shortened(&process.title)
+            percent_of(shared, process.rss, 0),
+            shorten(&process.title, TITLE)
         )?;
     }
-    writeln!(out, "RSS counts shared pages in every process, so it is not added up.")
+    writeln!(out, "RSS counts a shared page in every process, so it is not summed.")
 }
 
-fn write_heaps(out: &mut dyn Write, ledger: &Ledger) -> io::Result<()> {
-    for process in &ledger.processes {
-        let Some(heap) = &process.heap else { continue };
-        let described = process.ruby.as_deref().unwrap_or_default();
-        let ruby = described.split_ascii_whitespace().nth(1).unwrap_or_default();
+fn write_heap(out: &mut String, process: &ProcessLedger, heap: &RubyHeap) -> fmt::Result {
+    let described = process.ruby.as_deref().unwrap_or_default();
+    let ruby = described.split_ascii_whitespace().nth(1).unwrap_or_default();
+    writeln!(
+        out,
+        "\nRuby {ruby} heap of {}: {} of pages, {} resident, {} of it private",
+        process.pid, heap.size, heap.resident, heap.private
+    )?;
+    for pool in &heap.pools {
+        write_pool(out, pool)?;
+    }
+    if heap.pools.iter().any(|pool| pool.live.is_none()) {
+        let all = heap.pools.iter().map(|pool| pool.slots).sum::<Option<u64>>();
+        let (live, slots) = (or_question_mark(heap.live_slots), or_question_mark(all));
         writeln!(
             out,
-            "\nRuby {ruby} heap of {}: {} of pages, {} resident, {} of it private",
-            process.pid, heap.size, heap.resident, heap.private
+            "  all slots: {live} live of {slots}; this Ruby does not count them by size"
         )?;
-        for pool in &heap.pools {
-            let free = pool.fragmentation().map(|share| format!("{:.1} %", share * 100.0));
-            writeln!(
-                out,
-                "  slots of {:>4} B: {:>10} live {:>10} free {:>8} free, {:>6} pages",
-                pool.slot_size,
-                known(pool.live),
-                known(pool.free),
-                free.unwrap_or_else(|| "?".into()),
-                known(pool.pages)
-            )?;
-        }
-        if heap.pools.iter().any(|pool| pool.live.is_none()) {
-            let (live, slots) = (known(heap.live_slots), all_slots(heap));
-            writeln!(
-                out,
-                "  all slots: {live} live of {slots}; this Ruby does not count them by size"
-            )?;
-        }
-        if let Some(classic) = heap.classic {
-            let pages = classic.pages.map(|pages| format!(", pages in use {:.1} %", pages * 100.0));
-            let slots = classic.slots * 100.0;
-            writeln!(out, "  slots in use {slots:.1} %{}", pages.unwrap_or_default())?;
-        }
+    }
+    if let Some(classic) = heap.classic {
+        let pages = classic.pages.map(|pages| format!(", pages in use {}", percent(pages, 1)));
+        writeln!(out, "  slots in use {}{}", percent(classic.slots, 1), pages.unwrap_or_default())?;
     }
     Ok(())
 }
 
-fn known(count: Option<u64>) -> String {
-    count.map_or_else(|| "?".into(), |count| count.to_string())
+fn write_pool(out: &mut String, pool: &SlotPool) -> fmt::Result {
+    let free = pool.fragmentation().map(|share| percent(share, 1));
+    writeln!(
+        out,
+        "  slots of {:>4} B: {:>10} live {:>10} free {:>8} free, {:>6} pages",
+        pool.slot_size,
+        or_question_mark(pool.live),
+        or_question_mark(pool.free),
+        or_question_mark(free),
+        or_question_mark(pool.pages)
+    )
 }
 
-fn all_slots(heap: &RubyHeap) -> String {
-    known(heap.pools.iter().map(|pool| pool.slots).sum())
-}
-
-fn write_arenas(out: &mut dyn Write, ledger: &Ledger) -> io::Result<()> {
-    for process in ledger.processes.iter().filter(|process| process.arenas.len() > 1) {
-        let count = process.arenas.len();
-        writeln!(out, "\nMalloc arenas of {}: {count}, the largest:", process.pid)?;
-        let mut largest: Vec<&Arena> = process.arenas.iter().collect();
-        largest.sort_by_key(|arena| std::cmp::Reverse(arena.held));
-        for arena in largest.into_iter().take(ARENAS) {
-            let name = if arena.number == 0 { "main".into() } else { arena.number.to_string() };
-            let resident = arena.resident.map(|bytes| format!(", {bytes} resident"));
-            let free = arena.free.map(|free| {
-                let share = 100.0 * free.0 as f64 / arena.held.0.max(1) as f64;
-                format!(", {free} free ({share:.0} %)")
-            });
-            writeln!(
-                out,
-                "  {name:>5}: {} held{}{}",
-                arena.held,
-                resident.unwrap_or_default(),
-                free.unwrap_or_default()
-            )?;
-        }
+fn write_arenas(out: &mut String, process: &ProcessLedger) -> fmt::Result {
+    let count = process.arenas.len();
+    writeln!(out, "\nMalloc arenas of {}: {count}, the largest:", process.pid)?;
+    let mut largest: Vec<&Arena> = process.arenas.iter().collect();
+    largest.sort_by_key(|arena| std::cmp::Reverse(arena.held));
+    for arena in largest.into_iter().take(ARENAS) {
+        let name = if arena.number == 0 { "main".into() } else { arena.number.to_string() };
+        let resident = arena.resident.map(|bytes| format!(", {bytes} resident"));
+        let free = arena
+            .free
+            .map(|free| format!(", {free} free ({})", percent_of(free.0 as f64, arena.held, 0)));
+        writeln!(
+            out,
+            "  {name:>5}: {} held{}{}",
+            arena.held,
+            resident.unwrap_or_default(),
+            free.unwrap_or_default()
+        )?;
     }
     Ok(())
 }
 
-fn shortened(title: &str) -> String {
-    const MOST: usize = 60;
-    if title.chars().count() <= MOST {
-        return title.to_owned();
+fn write_findings(out: &mut String, findings: &[Finding]) -> fmt::Result {
+    if findings.is_empty() {
+        return writeln!(out, "\nNo setting is suggested.");
     }
-    let kept: String = title.chars().take(MOST - 1).collect();
-    format!("{kept}…")
+    writeln!(out, "\nWhat to try (a reason for an experiment, not its result)")?;
+    for (finding, number) in findings.iter().zip(1..) {
+        let most = finding.at_most.map(|bytes| format!(", at most {bytes}")).unwrap_or_default();
+        writeln!(out, "{number:>3}. {}{most}: {}", finding.code, finding.evidence)?;
+        match &finding.setting {
+            Some((name, value)) => {
+                writeln!(out, "     try `{name} = \"{value}\"`: {}", finding.remedy)?;
+            }
+            None => writeln!(out, "     {}", finding.remedy)?,
+        }
+    }
+    Ok(())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::core::ledger::{DetectedAllocator, PartKind, SlotPool};
+    use crate::core::ledger::{DetectedAllocator, PartKind};
 
     fn example() -> Ledger {
         let part = |kind, pss| LedgerPart {
@@ -263,9 +278,7 @@ mod tests {
 
     #[test]
     fn a_reader_finds_every_part_with_its_unit_and_share() {
-        let mut text = Vec::new();
-        write_ledger(&mut text, &example()).unwrap();
-        let text = String::from_utf8(text).unwrap();
+        let text = ledger_text(&example(), &[]);
         for expected in [
             "40.00 MB proportional (PSS) in 1 process",
             "Allocator in use: glibc (the probe looked up",
@@ -280,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bar_is_never_longer_than_the_whole_and_never_invisible() {
+    fn a_bar_has_at_least_an_eighth_and_at_most_the_full_length() {
         assert_eq!(bar(1.5).chars().count(), BAR);
         assert_eq!(bar(0.0), "▏");
         assert_eq!(bar(0.5).chars().count(), BAR / 2);

@@ -1,13 +1,26 @@
-//! Writes the experiment that would prove what a ledger suggests.
+//! Writes the experiment that would test the findings about a ledger.
 
 use crate::core::{Ledger, metric};
 use crate::observe::Finding;
-use anyhow::{Context, bail};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
+/// Why no experiment can be suggested.
+#[derive(Debug, thiserror::Error)]
+pub enum SuggestError {
+    /// Nothing to compare.
+    #[error("no finding names a setting, so there is nothing to compare")]
+    NoSetting,
+    /// Nothing to start.
+    #[error("the ledger has no process, so there is no command to start")]
+    NoProcess,
+}
+
 /// The text of an experiment file with one variant for every finding that names a setting.
-pub(crate) fn experiment_file(ledger: &Ledger, findings: &[Finding]) -> anyhow::Result<String> {
+///
+/// # Errors
+/// If no finding names a setting, or the ledger has no process.
+pub fn suggested_experiment(ledger: &Ledger, findings: &[Finding]) -> Result<String, SuggestError> {
     let mut variants: BTreeMap<&str, (&str, &str)> = BTreeMap::new();
     for finding in findings {
         if let Some((name, value)) = &finding.setting {
@@ -15,33 +28,30 @@ pub(crate) fn experiment_file(ledger: &Ledger, findings: &[Finding]) -> anyhow::
         }
     }
     if variants.is_empty() {
-        bail!("no finding names a setting, so there is nothing to compare");
+        return Err(SuggestError::NoSetting);
     }
-    let leader = ledger.processes.first().context("there is no process to start")?;
+    let leader = ledger.processes.first().ok_or(SuggestError::NoProcess)?;
     let mut text = String::from(
-        "# Suggested by `carat explain`. A running server does not tell how it was started:\n\
+        "# Suggested by `carat explain`. How a server was started cannot be read from outside:\n\
          # check the command, the path and the number of requests before `carat compare`.\n\
          name = \"suggested\"\n\n[server]\n",
     );
-    let command = toml::Value::Array(started_as(&leader.title));
-    writeln!(text, "command = {command}")?;
+    let command = toml::Value::Array(probable_command(&leader.title));
+    let _ = writeln!(text, "command = {command}");
     text.push_str("env     = { PORT = \"{port}\" }\nready   = { tcp = true }\n");
     text.push_str("\n[load.http]\npath = \"/\"\nconnections = 8\nrequests = 6000\n");
     text.push_str("\n[[variant]]\nname = \"as-it-is\"\n");
     for (code, (name, value)) in variants {
-        let (name, value) = (quoted(name), quoted(value));
-        write!(
-            text,
-            "\n[[variant]]\nname = {}\nsettings = {{ {name} = {value} }}\n",
-            quoted(code)
-        )?;
+        let (code, name, value) = (quoted(code), quoted(name), quoted(value));
+        let settings = format!("settings = {{ {name} = {value} }}");
+        let _ = write!(text, "\n[[variant]]\nname = {code}\n{settings}\n");
     }
     let primary = match ledger.processes.len() {
         0 | 1 => metric::MEMORY_RSS_FINAL.id,
         _ => metric::MEMORY_PSS_FINAL.id,
     };
-    let guard = metric::LATENCY_P95.id;
-    write!(text, "\n[measure]\nprimary = \"{primary}\"\nguards  = {{ \"{guard}\" = \"+5%\" }}\n")?;
+    let guards = format!("guards  = {{ \"{}\" = \"+5%\" }}", metric::LATENCY_P95.id);
+    let _ = write!(text, "\n[measure]\nprimary = \"{primary}\"\n{guards}\n");
     Ok(text)
 }
 
@@ -49,8 +59,8 @@ fn quoted(text: &str) -> toml::Value {
     toml::Value::String(text.to_owned())
 }
 
-/// Puma and others replace their command line by a title, from which the usual command is a guess.
-fn started_as(title: &str) -> Vec<toml::Value> {
+/// The process title as a command. Puma and others overwrite their command line with a title; then it is a guess.
+fn probable_command(title: &str) -> Vec<toml::Value> {
     let words: Vec<&str> = if title.starts_with("puma ") && title.contains('(') {
         vec!["puma", "-C", "config/puma.rb"]
     } else {
@@ -79,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_suggested_is_an_experiment_that_carat_accepts() {
+    fn a_suggested_experiment_is_valid() {
         let findings = [
             finding("arenas", Some(("arena_max", "2".into()))),
             finding("slots-free", Some(("compact", "boot".into()))),
@@ -88,7 +98,7 @@ mod tests {
         for title in
             ["puma 5.6.5 (tcp://127.0.0.1:3000) [app]", "ruby server.rb --name \\\"x y\\\""]
         {
-            let text = experiment_file(&ledger(title), &findings).unwrap();
+            let text = suggested_experiment(&ledger(title), &findings).unwrap();
             let plan = Experiment::parse(&text, Path::new("s.toml"), Path::new("."))
                 .unwrap_or_else(|error| panic!("{error}\n{text}"));
             assert_eq!(plan.variants.len(), 3, "{text}");
@@ -96,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_setting_there_is_nothing_to_write() {
-        assert!(experiment_file(&ledger("x"), &[finding("swap", None)]).is_err());
+    fn without_a_setting_no_experiment_is_suggested() {
+        assert!(suggested_experiment(&ledger("x"), &[finding("swap", None)]).is_err());
     }
 }

@@ -1,0 +1,80 @@
+//! The text of `carat compare --dry-run`.
+
+use crate::config::{Experiment, block_order};
+use crate::core::{ExperimentInfo, Variant};
+use crate::report::numbers::limit;
+use crate::run::experiment::machine_facts;
+use crate::run::trial::Prepared;
+use crate::target::Libraries;
+use std::fmt::{self, Write};
+
+/// Blocks whose order is shown, besides the warm-up block.
+const BLOCKS: u32 = 5;
+
+/// The plan, the variants as they would be started, the order of the first blocks, and this machine.
+pub fn dry_run_text(
+    experiment: &Experiment,
+    info: &ExperimentInfo,
+    prepared: &[Prepared],
+    libraries: &Libraries,
+) -> String {
+    let mut out = String::new();
+    // Writing to a string cannot fail.
+    let _ = write_plan(&mut out, experiment, info, libraries)
+        .and_then(|()| prepared.iter().try_for_each(|one| write_variant(&mut out, one)))
+        .and_then(|()| write_order(&mut out, info, prepared));
+    out
+}
+
+fn write_plan(
+    out: &mut String,
+    experiment: &Experiment,
+    info: &ExperimentInfo,
+    libraries: &Libraries,
+) -> fmt::Result {
+    writeln!(out, "experiment  {}", experiment.name)?;
+    writeln!(out, "plan        {}", info.plan_hash)?;
+    writeln!(out, "seed        {}", info.seed)?;
+    writeln!(out, "blocks      at most {}, after an unscored warm-up block", info.max_blocks)?;
+    writeln!(out, "primary     {}, margin {}", info.primary, limit(info.margin))?;
+    for (name, most) in &info.guards {
+        writeln!(out, "guard       {name} at most {} worse", limit(*most))?;
+    }
+    writeln!(out, "libraries   {}", libraries.directory.display())
+}
+
+fn write_variant(out: &mut String, prepared: &Prepared) -> fmt::Result {
+    writeln!(out, "\nvariant     {}", prepared.variant.name)?;
+    writeln!(out, "command     {}", prepared.command.join(" "))?;
+    writeln!(out, "directory   {}", prepared.dir.display())?;
+    writeln!(out, "settings    {}", settings(&prepared.variant))?;
+    for (name, value) in &prepared.env {
+        if *name != carat_wire::env::PADDING {
+            writeln!(out, "env         {name}={value}")?;
+        }
+    }
+    Ok(())
+}
+
+fn write_order(out: &mut String, info: &ExperimentInfo, prepared: &[Prepared]) -> fmt::Result {
+    writeln!(out)?;
+    for block in 0..=info.max_blocks.min(BLOCKS) {
+        let names: Vec<&str> = block_order(info.seed, block, prepared.len())
+            .iter()
+            .map(|position| prepared[position.variant].variant.name.as_str())
+            .collect();
+        writeln!(out, "block {block:<5} {}", names.join(", "))?;
+    }
+    for (name, value) in machine_facts() {
+        writeln!(out, "{name:11} {value}")?;
+    }
+    Ok(())
+}
+
+fn settings(variant: &Variant) -> String {
+    if variant.settings.is_empty() {
+        return "none".to_owned();
+    }
+    let pairs = variant.settings.iter().map(|(name, value)| format!("{name} = {value}"));
+    pairs.collect::<Vec<_>>().join(", ")
+}

@@ -1,0 +1,270 @@
+//! How numbers are written. The terminal, the page, Markdown and the command line all format numbers here.
+//!
+//! Values with a unit print themselves ([`Bytes`], [`Unit::show`]); this module adds shares, estimates with their
+//! intervals, counts, durations, and the numbers of an axis.
+
+use crate::core::{Bytes, Estimate, Unit};
+use crate::report::facts;
+use std::fmt::Display;
+use std::time::Duration;
+
+/// A share in percent: `12.3 %`.
+pub fn percent(share: f64, decimals: usize) -> String {
+    format!("{:.decimals$} %", share * 100.0)
+}
+
+/// The share of `total` that `bytes` are, in percent.
+pub(crate) fn percent_of(bytes: f64, total: Bytes, decimals: usize) -> String {
+    format!("{:.decimals$} %", 100.0 * bytes / total.0.max(1) as f64)
+}
+
+/// A margin or a limit as it was given, without trailing zeros: `0.25 %`.
+pub(crate) fn limit(share: f64) -> String {
+    let rounded = (share * 1e6).round() / 1e4;
+    format!("{rounded} %")
+}
+
+/// The value, or a question mark if it is unknown.
+pub(crate) fn or_question_mark(value: Option<impl Display>) -> String {
+    value.map_or_else(|| "?".to_owned(), |value| value.to_string())
+}
+
+/// A count with its noun: `1 trial`, `2 trials`.
+pub(crate) fn count(number: usize, noun: &str) -> String {
+    if number == 1 { format!("1 {noun}") } else { format!("{number} {noun}s") }
+}
+
+/// A difference with its sign and unit.
+pub(crate) fn signed(unit: Unit, difference: f64) -> String {
+    let size = unit.show(difference.abs());
+    if difference < 0.0 { format!("−{size}") } else { format!("+{size}") }
+}
+
+/// Milliseconds as seconds.
+pub(crate) fn seconds(at_ms: u64) -> f64 {
+    at_ms as f64 / 1e3
+}
+
+/// A duration with about two digits, whatever its size.
+pub fn duration(seconds: f64) -> String {
+    match seconds {
+        short if short < 1.0 => Unit::Seconds.show(short),
+        few if few < 10.0 => format!("{few:.1} s"),
+        some if some < 120.0 => format!("{some:.0} s"),
+        few if few < 600.0 => format!("{:.1} min", few / 60.0),
+        some if some < 7200.0 => format!("{:.0} min", some / 60.0),
+        long => format!("{:.1} h", long / 3600.0),
+    }
+}
+
+/// The time left, as coarse as a waiting user needs it.
+pub(crate) fn time_left(time: Duration) -> String {
+    match time.as_secs() {
+        seconds @ 0..90 => format!("{seconds} s"),
+        seconds @ 90..5400 => format!("{} min", (seconds + 30) / 60),
+        seconds => format!("{:.1} h", seconds as f64 / 3600.0),
+    }
+}
+
+/// An estimate with its interval: `−21 % (−24 to −18 %)`.
+pub(crate) fn estimate(metric: &str, estimate: &Estimate) -> String {
+    let ratio = signed_percent(estimate.ratio, digits(estimate));
+    format!("{ratio} {} ({})", difference_unit(metric), interval(metric, estimate))
+}
+
+/// The interval alone: `−24 to −18 %`.
+pub(crate) fn interval(metric: &str, estimate: &Estimate) -> String {
+    let (low, high) = estimate.ratio_interval;
+    let places = digits(estimate);
+    let (low, high) = (signed_percent(low, places), signed_percent(high, places));
+    format!("{low} to {high} {}", difference_unit(metric))
+}
+
+/// The size of an estimate without its sign: `21 %`.
+pub(crate) fn magnitude(metric: &str, estimate: &Estimate) -> String {
+    let text = signed_percent(estimate.ratio, digits(estimate));
+    format!("{} {}", text.trim_start_matches(['−', '+']), difference_unit(metric))
+}
+
+/// The interval of a magnitude: `18 to 24 %`; with signs if it includes zero.
+pub(crate) fn magnitude_interval(metric: &str, estimate: &Estimate) -> String {
+    if includes_zero(estimate) {
+        return interval(metric, estimate);
+    }
+    let (low, high) = estimate.ratio_interval;
+    let places = digits(estimate);
+    let (near, far) = if high < 0.0 { (-high, -low) } else { (low, high) };
+    let (near, far, unit) = (near * 100.0, far * 100.0, difference_unit(metric));
+    format!("{near:.places$} to {far:.places$} {unit}")
+}
+
+/// Whether an estimate's interval includes zero.
+pub(crate) fn includes_zero(estimate: &Estimate) -> bool {
+    estimate.ratio_interval.0 <= 0.0 && estimate.ratio_interval.1 >= 0.0
+}
+
+fn signed_percent(ratio: f64, decimals: usize) -> String {
+    let text = format!("{:.decimals$}", (ratio * 100.0).abs());
+    let zero = text.chars().all(|c| matches!(c, '0' | '.'));
+    let sign = match ratio {
+        _ if zero => "",
+        below if below < 0.0 => "−",
+        _ => "+",
+    };
+    format!("{sign}{text}")
+}
+
+/// A difference between shares is in percentage points, any other in percent of the baseline.
+fn difference_unit(metric: &str) -> &'static str {
+    if facts::unit(metric) == Unit::Fraction { "points" } else { "%" }
+}
+
+/// Decimals that the width of the interval justifies.
+fn digits(estimate: &Estimate) -> usize {
+    let width = (estimate.ratio_interval.1 - estimate.ratio_interval.0) * 100.0;
+    match width.abs() {
+        wide if wide >= 3.0 => 0,
+        wide if wide >= 0.3 => 1,
+        _ => 2,
+    }
+}
+
+/// How the numbers of an axis are written: divided, with one unit for the whole axis.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct AxisUnit {
+    /// Values are divided by this.
+    pub(crate) divisor: f64,
+    /// The name printed at the axis.
+    pub(crate) name: &'static str,
+}
+
+impl AxisUnit {
+    /// Numbers as they are, without a unit.
+    pub(crate) const NONE: Self = Self { divisor: 1.0, name: "" };
+
+    /// The unit that suits the largest value of an axis.
+    pub(crate) fn of(unit: Unit, largest: f64) -> Self {
+        let largest = largest.abs();
+        let (divisor, name) = match unit {
+            Unit::Bytes if largest >= 1e10 => (1e9, "GB"),
+            Unit::Bytes if largest >= 1e6 => (1e6, "MB"),
+            Unit::Bytes if largest >= 1e4 => (1e3, "kB"),
+            Unit::Bytes => (1.0, "bytes"),
+            Unit::Seconds if largest < 1e-3 => (1e-6, "µs"),
+            Unit::Seconds if largest < 1.0 => (1e-3, "ms"),
+            Unit::Seconds => (1.0, "s"),
+            Unit::PerSecond => (1.0, "per second"),
+            Unit::Fraction => (0.01, "%"),
+            Unit::Count => (1.0, ""),
+        };
+        Self { divisor, name }
+    }
+
+    /// For the page's script: the divisor and the name.
+    pub(crate) fn unit_json(&self) -> serde_json::Value {
+        serde_json::json!([self.divisor, self.name])
+    }
+
+    /// The number at a tick, with the decimals that the distance between ticks requires.
+    pub(crate) fn tick(&self, value: f64, distance: f64) -> String {
+        let distance = (distance / self.divisor).abs();
+        let decimals = if distance > 0.0 { tick_decimals(distance, 6.0) } else { 2 };
+        number(value / self.divisor, decimals)
+    }
+}
+
+/// The number at a tick of an axis of differences in percent, with its sign.
+pub(crate) fn percent_tick(share: f64, distance: f64) -> String {
+    let distance = distance * 100.0;
+    let decimals = if distance > 0.0 { tick_decimals(distance, 3.0) } else { 1 };
+    let sign = if share > 0.0 { "+" } else { "" };
+    format!("{sign}{}", number(share * 100.0, decimals))
+}
+
+fn tick_decimals(distance: f64, most: f64) -> usize {
+    (-distance.log10().floor()).clamp(0.0, most) as usize
+}
+
+/// A number for a tick of a logarithmic axis: as many decimals as its first digit needs.
+pub(crate) fn significant(value: f64) -> String {
+    let decimals = match value.abs() {
+        v if v >= 1.0 || v == 0.0 => 0,
+        v => (-v.log10().floor()).min(6.0) as usize,
+    };
+    number(value, decimals)
+}
+
+/// A number with that many decimals and narrow spaces between thousands.
+fn number(value: f64, decimals: usize) -> String {
+    let text = format!("{:.decimals$}", value.abs());
+    let (whole, rest) = text.split_once('.').unwrap_or((&text, ""));
+    let mut out = String::new();
+    if value < 0.0 && text.contains(|c: char| c.is_ascii_digit() && c != '0') {
+        out.push('−');
+    }
+    for (at, digit) in whole.chars().enumerate() {
+        if at > 0 && (whole.len() - at) % 3 == 0 && whole.len() > 4 {
+            out.push('\u{202f}');
+        }
+        out.push(digit);
+    }
+    if !rest.is_empty() {
+        out.push('.');
+        out.push_str(rest);
+    }
+    out
+}
+
+/// A value with six significant digits, for the page's script: short and precise enough to display.
+pub(crate) fn rounded(value: f64) -> serde_json::Number {
+    let short: f64 = format!("{value:.5e}").parse().unwrap_or(value);
+    if short.fract() == 0.0 && short.abs() < 1e15 {
+        return serde_json::Number::from(short as i64);
+    }
+    serde_json::Number::from_f64(short).unwrap_or_else(|| serde_json::Number::from(0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_estimate_has_as_many_digits_as_its_interval_justifies() {
+        for (metric, (low, ratio, high), text) in [
+            ("memory.pss.final", (-0.24, -0.212, -0.18), "−21 % (−24 to −18 %)"),
+            ("memory.pss.final", (-0.0096, -0.008, -0.0064), "−0.8 % (−1.0 to −0.6 %)"),
+            ("latency.p95", (-0.02, 0.0, 0.02), "0 % (−2 to +2 %)"),
+            ("errors", (0.01, 0.02, 0.05), "+2 points (+1 to +5 points)"),
+        ] {
+            let found = Estimate {
+                ratio,
+                ratio_interval: (low, high),
+                difference: ratio * 1e8,
+                difference_interval: (low * 1e8, high * 1e8),
+                confidence: 0.95,
+            };
+            assert_eq!(estimate(metric, &found), text);
+        }
+    }
+
+    #[test]
+    fn a_limit_is_written_as_it_was_given() {
+        assert_eq!(limit(0.0025), "0.25 %");
+        assert_eq!(limit(0.05), "5 %");
+    }
+
+    #[test]
+    fn an_axis_has_one_unit_and_the_digits_its_ticks_need() {
+        let axis = AxisUnit::of(Unit::Bytes, 71e6);
+        assert_eq!((axis.name, axis.tick(70.5e6, 0.5e6).as_str()), ("MB", "70.5"));
+        assert_eq!(number(-12_345.6, 0), "−12\u{202f}346");
+        assert_eq!(number(-0.04, 1), "0.0");
+    }
+
+    #[test]
+    fn the_time_left_is_coarse() {
+        for (seconds, text) in [(5, "5 s"), (89, "89 s"), (150, "3 min"), (7200, "2.0 h")] {
+            assert_eq!(time_left(Duration::from_secs(seconds)), text);
+        }
+    }
+}

@@ -1,0 +1,91 @@
+//! The progress of an experiment in words.
+
+use crate::core::{Conclusion, Outcome, Role, Trial, metric};
+use crate::report::numbers::{percent, time_left};
+use crate::run::trial::{Progress, TrialPlan};
+use std::fmt::Write;
+use std::time::Duration;
+
+/// Composes the progress line of an experiment from what has happened so far.
+#[derive(Debug)]
+pub struct ProgressText {
+    primary: String,
+    max_blocks: u32,
+    variants: usize,
+    durations: Vec<f64>,
+    estimates: String,
+}
+
+impl ProgressText {
+    /// Progress of an experiment that has not begun.
+    pub fn new(primary: &str, max_blocks: u32, variants: usize) -> Self {
+        Self {
+            primary: primary.to_owned(),
+            max_blocks,
+            variants,
+            durations: Vec::new(),
+            estimates: String::new(),
+        }
+    }
+
+    /// One line on the trial that runs, `elapsed` after it began.
+    pub fn line(&self, plan: &TrialPlan, progress: Option<&Progress>, elapsed: Duration) -> String {
+        let mut line = format!("{} · {}", self.block(plan.block), plan.name);
+        if let Some(progress) = progress {
+            let _ = write!(line, " · {}", progress.phase);
+            if let Some(done) = progress.done {
+                let _ = write!(line, " {}", percent(done, 0));
+            }
+            if let Some(memory) = progress.memory {
+                let _ = write!(line, " · {memory}");
+            }
+        }
+        if let Some(left) = self.left(plan.block, elapsed) {
+            let _ = write!(line, " · at most {} left", time_left(left));
+        }
+        if !self.estimates.is_empty() {
+            let _ = write!(line, " · {}", self.estimates);
+        }
+        line
+    }
+
+    /// Counts a finished trial and describes it.
+    pub fn trial_line(&mut self, trial: &Trial) -> String {
+        self.durations.push(trial.seconds);
+        let (block, seconds) = (self.block(trial.block), trial.seconds);
+        let value = trial.metrics.get(&self.primary).zip(metric::find(&self.primary));
+        let value = value.map(|(value, metric)| metric.unit.show(*value)).unwrap_or_default();
+        if trial.outcome == Outcome::Ok {
+            return format!("{block} · {} · {value} · {seconds:.1} s", trial.variant);
+        }
+        let why = trial.detail.as_deref().unwrap_or("no reason is known");
+        format!("{block} · {} · {}: {why}", trial.variant, trial.outcome)
+    }
+
+    /// Remembers the estimates after a block.
+    pub fn block_ended(&mut self, conclusions: &[Conclusion]) {
+        let primaries = conclusions.iter().filter(|conclusion| conclusion.role == Role::Primary);
+        self.estimates = primaries.filter_map(estimate).collect::<Vec<_>>().join(", ");
+    }
+
+    fn block(&self, block: u32) -> String {
+        match block {
+            0 => "warm-up block".to_owned(),
+            _ => format!("block {block}/{}", self.max_blocks),
+        }
+    }
+
+    fn left(&self, block: u32, elapsed: Duration) -> Option<Duration> {
+        let mean = self.durations.iter().sum::<f64>() / self.durations.len() as f64;
+        let blocks = f64::from(self.max_blocks.saturating_sub(block) + 1);
+        let seconds = mean * blocks * self.variants as f64 - elapsed.as_secs_f64();
+        (!self.durations.is_empty()).then(|| Duration::from_secs_f64(seconds.max(0.0)))
+    }
+}
+
+fn estimate(conclusion: &Conclusion) -> Option<String> {
+    let estimate = conclusion.estimate?;
+    let (low, high) = estimate.ratio_interval;
+    let [ratio, low, high] = [estimate.ratio, low, high].map(|share| share * 100.0);
+    Some(format!("{} {ratio:+.1} % ({low:+.1} to {high:+.1})", conclusion.variant))
+}

@@ -1,0 +1,77 @@
+//! A recording as text for a terminal.
+
+use crate::analysis::growth::{cause, found};
+use crate::core::recording::Recording;
+use crate::core::{Bytes, LoadReport, Sample, Unit, metric};
+use crate::report::numbers::{percent, seconds};
+use std::fmt::{self, Write};
+
+/// One line on the newest sample; `full` is the newest that has the memory of the whole tree.
+pub fn sample_line(sample: &Sample, full: Option<&Sample>) -> String {
+    let word = if sample.processes == 1 { "process" } else { "processes" };
+    let mut line = format!("{:8.1} s  {} {word}", seconds(sample.at_ms), sample.processes);
+    let figures: [(&str, Option<Bytes>); 3] = [
+        ("PSS", full.and_then(|full| full.pss)),
+        ("private", full.and_then(|full| full.uss)),
+        ("RSS", sample.rss),
+    ];
+    for (name, bytes) in figures {
+        if let Some(bytes) = bytes {
+            let _ = write!(line, "  {name} {bytes}");
+        }
+    }
+    line
+}
+
+/// What grew, by how much and why, and the cost of recording.
+pub fn growth_text(recording: &Recording) -> String {
+    let mut out = String::new();
+    // Writing to a string cannot fail.
+    let _ = write_growth(&mut out, recording).and_then(|()| write_cost(&mut out, recording));
+    out
+}
+
+fn write_growth(out: &mut String, recording: &Recording) -> fmt::Result {
+    let length = recording.samples.last().map_or(0.0, |sample| seconds(sample.at_ms));
+    writeln!(out, "\nGrowth over {length:.0} s ({})", recording.ended())?;
+    if let Some(report) = recording.load().and_then(|load| load.report.as_ref()) {
+        write_load(out, report)?;
+    }
+    if recording.growth.is_empty() {
+        writeln!(out, "  undecided: no figure was measured twice; record for longer")?;
+    }
+    for growth in &recording.growth {
+        writeln!(out, "  {:<14}{}", growth.part.label(), found(growth))?;
+    }
+    match cause(&recording.growth) {
+        Some(cause) => writeln!(out, "  {cause}"),
+        None => Ok(()),
+    }
+}
+
+fn write_load(out: &mut String, report: &LoadReport) -> fmt::Result {
+    write!(out, "  load: {} requests, {} errors", report.completed, report.errors)?;
+    let (p50, p95) = (metric::LATENCY_P50.id, metric::LATENCY_P95.id);
+    if let (Some(p50), Some(p95)) = (latency(report, p50), latency(report, p95)) {
+        write!(out, ", p50 {p50}, p95 {p95}")?;
+    }
+    writeln!(out)
+}
+
+fn latency(report: &LoadReport, name: &str) -> Option<String> {
+    report.metrics.get(name).map(|&value| Unit::Seconds.show(value))
+}
+
+fn write_cost(out: &mut String, recording: &Recording) -> fmt::Result {
+    let Some(end) = &recording.end else { return Ok(()) };
+    let cost = &end.cost;
+    writeln!(
+        out,
+        "\nCost of recording: {:.2} s of processor time, {} of one core; {} samples, {} with PSS, {} late",
+        cost.cpu_s,
+        percent(cost.core_share, 2),
+        cost.samples,
+        cost.full_samples,
+        cost.late
+    )
+}
