@@ -6,7 +6,7 @@ use crate::cli::{
 };
 use crate::load::worker_main;
 use crate::run::experiment::OpenError;
-use crate::target::{guard_main, stage_main};
+use crate::target::{exec_helper_main, reaper_main};
 use clap::{CommandFactory, Parser, Subcommand};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -45,13 +45,13 @@ enum Command {
     Completions(shell::CompletionsArgs),
     /// Print the manual page, for man -l -
     Man,
-    /// Become a server when told to
+    /// Wait for a signal from carat, then become the server
     #[command(hide = true)]
-    Stage,
+    ExecHelper,
     /// Clean up after a killed carat
     #[command(hide = true)]
-    Guard {
-        /// What every process of the run carries
+    Reaper {
+        /// Token in the environment of every process of the run
         token: String,
         /// The run's private directory
         directory: PathBuf,
@@ -64,8 +64,8 @@ enum Command {
 /// Parses the command line and runs it.
 pub fn main() -> ExitCode {
     let done = match Arguments::parse().command {
-        Command::Stage => return stage_main(),
-        Command::Guard { token, directory } => return guard_main(&token, &directory),
+        Command::ExecHelper => return exec_helper_main(),
+        Command::Reaper { token, directory } => return reaper_main(&token, &directory),
         Command::LoadWorker => return worker_main(std::io::stdin(), std::io::stdout()),
         Command::Exec(args) => {
             return exec::run(&args, &mut std::io::stdout(), &mut std::io::stderr()).into();

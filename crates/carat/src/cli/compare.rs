@@ -8,12 +8,13 @@ use crate::core::{ExperimentInfo, Results, Role, Verdict};
 use crate::report::{
     Audience, Budget, ProgressText, Style, concluded, dry_run_text, html, json, terminal,
 };
+use crate::run::Interrupt;
 use crate::run::experiment::{OpenOptions, Run, RunError, header, open, question, this_runner};
 use crate::run::trial::{
-    FakeRunner, FakeVariant, Interrupt, Prepared, ProcessRunner, TrialRunner, Workshop, prepare,
+    FakeRunner, FakeVariant, Prepared, ProcessRunner, RunContext, TrialRunner, prepare,
 };
 use crate::store::Store;
-use crate::target::{Guard, Libraries, library, make_run_directory, run_directory};
+use crate::target::{Libraries, Reaper, library, make_run_directory, run_directory};
 use anyhow::{Context, ensure};
 use clap::Args;
 use rand::RngExt;
@@ -102,8 +103,7 @@ struct Begun {
 /// Reads the experiment and fixes what is fixed before it runs.
 fn begin(args: &CompareArgs) -> anyhow::Result<Begun> {
     let experiment = Experiment::read(&args.experiment)?;
-    let libraries =
-        library::unpack_in_one_of(&library::cache_roots(|name| std::env::var_os(name)))?;
+    let libraries = library::unpack_in_cache()?;
     let prepared = prepare(&experiment, &libraries, &output::variable)?;
     for one in &prepared {
         for warning in &one.applied.warnings {
@@ -125,7 +125,7 @@ fn measure(
     Begun { experiment, prepared, fresh, .. }: Begun,
 ) -> anyhow::Result<(Store, Result<(), RunError>)> {
     // Before anything exists that a signal could leave behind.
-    let interrupt = listen_for_signals()?;
+    let interrupt = Interrupt::on_signals().context("cannot listen for Ctrl-C")?;
     let path = args.output.clone().unwrap_or_else(|| format!("{}.carat", experiment.name).into());
     let options = OpenOptions { path, resume: args.resume, blocks: args.blocks, seed: args.seed };
     let token = format!("{:016x}", rand::rng().random::<u64>());
@@ -224,27 +224,11 @@ fn runner(
         let seed = args.seed.unwrap_or(0);
         return Ok(Box::new(FakeRunner::new(args.fake.clone(), seed, pace, interrupt.clone())));
     }
-    // Orphans of a server come to carat instead of to init, so that none is lost.
-    rustix::process::set_child_subreaper(Some(rustix::process::getpid()))
-        .context("cannot adopt orphans")?;
-    let exe = std::env::current_exe().context("cannot find carat's own binary")?;
-    let guard = Guard::start(&exe, token, directory.path()).context("cannot start the guard")?;
-    let workshop = Workshop {
-        exe,
+    let reaper = Reaper::start(token, directory.path()).context("cannot start the reaper")?;
+    let context = RunContext {
         directory: directory.path().to_owned(),
         token: token.to_owned(),
         interrupt: interrupt.clone(),
     };
-    Ok(Box::new(ProcessRunner::new(experiment, prepared, workshop, guard)))
-}
-
-/// Turns Ctrl-C, TERM and a closed terminal into the wish to stop.
-pub(crate) fn listen_for_signals() -> anyhow::Result<Interrupt> {
-    use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
-    let interrupt = Interrupt::default();
-    let mut signals = signal_hook::iterator::Signals::new([SIGINT, SIGTERM, SIGHUP])
-        .context("cannot listen for Ctrl-C")?;
-    let asked = interrupt.clone();
-    std::thread::spawn(move || signals.forever().for_each(|_| asked.ask()));
-    Ok(interrupt)
+    Ok(Box::new(ProcessRunner::new(experiment, prepared, context, reaper)))
 }

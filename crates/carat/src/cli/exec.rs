@@ -3,7 +3,7 @@
 use crate::cli::exec_format::{Format, write_environment};
 use crate::cli::exec_verify::start_verifier;
 use crate::settings::{ElfKind, Environment, Settings, StartContext, find_allocator, read_elf};
-use crate::target::{Libraries, cache_roots, unpack_in_one_of};
+use crate::target::{Libraries, library::unpack_in_cache};
 use anyhow::{Context, bail};
 use carat_wire::env;
 use clap::Args;
@@ -174,7 +174,7 @@ fn unpacked_when_needed(settings: &Settings, args: &ExecArgs) -> anyhow::Result<
     if !scrub_preload && !settings.needs_runtime() && !args.verify {
         return Ok(None);
     }
-    let libraries = unpack_in_one_of(&cache_roots(|name| std::env::var_os(name)))?;
+    let libraries = unpack_in_cache()?;
     Ok(Some(libraries))
 }
 

@@ -3,7 +3,7 @@
 use crate::cli::{Exit, output};
 use crate::core::{Ledger, Outcome, Recording, Results};
 use crate::observe::{Finding, findings, ledger, read_insides};
-use crate::process::{ProcRoot, ReadError, Tree};
+use crate::process::{ProcError, ProcRoot, Tree};
 use crate::report::{CaratFile, ledger_html, ledger_text, load, suggested_experiment};
 use anyhow::{Context, bail};
 use serde::Serialize;
@@ -94,7 +94,7 @@ fn suggest(path: &Path, ledger: &Ledger, findings: &[Finding]) -> anyhow::Result
 
 fn of_process(root: &ProcRoot, pid: u32, alone: bool) -> anyhow::Result<Ledger> {
     let leader = root.identify(pid).map_err(|error| match error {
-        ReadError::Ended(pid) => anyhow::anyhow!("there is no process {pid}; see `pgrep -af puma`"),
+        ProcError::Ended(pid) => anyhow::anyhow!("there is no process {pid}; see `pgrep -af puma`"),
         error => error.into(),
     })?;
     let members = if alone {

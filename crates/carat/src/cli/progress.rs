@@ -4,7 +4,7 @@ use crate::cli::output;
 use crate::core::Outcome;
 use crate::report::ProgressText;
 use crate::run::experiment::{Event, Listener};
-use crate::run::trial::{Progress, TrialPlan};
+use crate::run::trial::{TrialPlan, TrialProgress};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::time::{Duration, Instant};
 
@@ -32,7 +32,7 @@ impl ProgressDisplay {
         self.bar.finish_and_clear();
     }
 
-    fn update(&self, progress: Option<&Progress>) {
+    fn update(&self, progress: Option<&TrialProgress>) {
         if let Some((plan, began)) = &self.current {
             self.bar.set_message(self.text.line(plan, progress, began.elapsed()));
         }

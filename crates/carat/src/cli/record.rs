@@ -1,7 +1,6 @@
 //! `carat record`: the memory of a process tree over time, and whether it grows.
 
 use crate::analysis::growth::of_recording;
-use crate::cli::compare::listen_for_signals;
 use crate::cli::record_load::{Driver, LoadOptions};
 use crate::cli::record_view::RecordingView;
 use crate::cli::recorder::Recorder;
@@ -11,10 +10,10 @@ use crate::core::recording::{End, Entry, Head, RECORDING_SCHEMA, Recording};
 use crate::observe::{SampleOptions, findings};
 use crate::process::{ProcRoot, Tree};
 use crate::report::{growth_text, ledger_text};
-use crate::run::trial::Interrupt;
+use crate::run::Interrupt;
 use crate::store::recording::{Journal, read};
 use crate::target::{
-    Guard, Held, LaunchSpec, Server, library, make_run_directory, run_directory, stop,
+    LaunchSpec, PendingServer, Reaper, Server, library, make_run_directory, run_directory, stop,
 };
 use anyhow::{Context, bail};
 use carat_wire::env::{PAGES, PROBE, TOKEN};
@@ -72,7 +71,7 @@ pub(crate) struct RecordArgs {
 /// A server of ours, with everything that must go when it goes.
 struct Started {
     server: Server,
-    guard: Guard,
+    reaper: Reaper,
     // Removed last, after whatever still writes there.
     _directory: TempDir,
 }
@@ -85,13 +84,13 @@ pub(crate) fn run(args: &RecordArgs) -> anyhow::Result<Exit> {
         bail!("--every must be longer than nothing; leave it out to sample once a second");
     }
     let path = free_path(args)?;
-    let interrupt = listen_for_signals()?;
+    let interrupt = Interrupt::on_signals().context("cannot listen for Ctrl-C")?;
     let options = SampleOptions { every, share: args.budget / 100.0 };
     let attached = args.pid.map(attach).transpose()?;
     let what = attached.as_ref().map_or_else(|| args.command.join(" "), |(_, what)| what.clone());
     let journal = begin(&path, &what)?;
     let (tree, mut started) = match attached {
-        Some((tree, _)) => (if args.alone { tree.alone() } else { tree }, None),
+        Some((tree, _)) => (if args.alone { tree.leader_only() } else { tree }, None),
         None => {
             let started = start(&args.command, &path.with_extension("log"));
             let (tree, started) = started.inspect_err(|_| {
@@ -160,8 +159,7 @@ fn attach(pid: u32) -> anyhow::Result<(Tree, String)> {
 }
 
 fn start(command: &[String], log: &Path) -> anyhow::Result<(Tree, Started)> {
-    let libraries =
-        library::unpack_in_one_of(&library::cache_roots(|name| std::env::var_os(name)))?;
+    let libraries = library::unpack_in_cache()?;
     let token = format!("{:016x}", rand::rng().random::<u64>());
     let directory = make_run_directory(&run_directory(&std::env::temp_dir(), &token))
         .context("cannot make a private directory; set TMPDIR to a folder that can be written")?;
@@ -177,18 +175,14 @@ fn start(command: &[String], log: &Path) -> anyhow::Result<(Tree, Started)> {
     ]);
     let dir = std::env::current_dir().context("cannot tell the working directory")?;
     let log = dir.join(log);
-    rustix::process::set_child_subreaper(Some(rustix::process::getpid()))
-        .context("cannot adopt orphans")?;
-    let exe = std::env::current_exe().context("cannot find carat's own binary")?;
-    let mut guard =
-        Guard::start(&exe, &token, directory.path()).context("cannot start the guard")?;
+    let mut reaper = Reaper::start(&token, directory.path()).context("cannot start the reaper")?;
     let spec = LaunchSpec { command: command.to_vec(), dir, env, log, root: None };
-    let held = Held::start(&exe, &spec)?;
-    guard.watch([held.identity()]);
+    let held = PendingServer::start(reaper.exe(), &spec)?;
+    reaper.register([held.identity()]);
     let tree = Tree::new(ProcRoot::default(), held.identity(), token)
-        .with_reaper(std::process::id(), [guard.pid()]);
-    let server = held.release()?;
-    Ok((tree, Started { server, guard, _directory: directory }))
+        .with_subreaper(std::process::id(), [reaper.pid()]);
+    let server = held.exec()?;
+    Ok((tree, Started { server, reaper, _directory: directory }))
 }
 
 /// What is watched beside the samples.
@@ -220,7 +214,7 @@ fn follow(following: &mut Following<'_>, recorder: &mut Recorder, interrupt: &In
     const STEP: Duration = Duration::from_millis(50);
     let mut view = RecordingView::new(following.limit.map(|limit| limit.0));
     loop {
-        if interrupt.asked() || view.handle_keys(recorder) {
+        if interrupt.requested() || view.handle_keys(recorder) {
             return "stopped by the user".into();
         }
         if following.is_over(recorder.elapsed()) {
@@ -238,7 +232,7 @@ fn follow(following: &mut Following<'_>, recorder: &mut Recorder, interrupt: &In
                 return format!("the server ended by itself{how}");
             }
             if let Some(started) = &mut following.started {
-                started.guard.watch(members);
+                started.reaper.register(members);
             }
             view.show(recorder);
         }
@@ -247,12 +241,12 @@ fn follow(following: &mut Following<'_>, recorder: &mut Recorder, interrupt: &In
 }
 
 fn end(started: &mut Started, recorder: &mut Recorder, interrupt: &Interrupt) -> Vec<String> {
-    let grace = if interrupt.impatient() { Duration::ZERO } else { GRACE };
+    let grace = if interrupt.requested_again() { Duration::ZERO } else { GRACE };
     let server = &mut started.server;
     let stopped = stop(recorder.tree(), grace, || {
         server.ended();
     });
-    stopped.left
+    stopped.survivors
 }
 
 fn begin(path: &Path, what: &str) -> anyhow::Result<Journal> {

@@ -2,13 +2,16 @@
 
 use crate::cli::Exit;
 use crate::cli::recorder::Recorder;
+use crate::config::ReadyCheck;
 use crate::core::recording::{End, MarkerKind, RecordedLoad, Recording};
 use crate::core::{HttpTable, LoadFlag, LoadReport, LoadSpec, Severity, Span};
 use crate::load::target::resolve;
 use crate::load::{Generator, net};
-use crate::target::{ReadyProbe, check_ready};
+use crate::target::check_ready;
 use anyhow::{Context, bail};
 use clap::Args;
+use std::net::SocketAddr;
+use std::path::Path;
 use std::time::Duration;
 
 /// How long a server may take until it answers.
@@ -53,7 +56,7 @@ impl LoadOptions {
         table.connections = self.connections.unwrap_or(table.connections);
         let driver = Driver {
             url: url.clone(),
-            probe: ReadyProbe::Http { address, path: target.path },
+            ready: (ReadyCheck::Http(target.path), address),
             base,
             table,
             limit,
@@ -67,7 +70,7 @@ impl LoadOptions {
 /// A load beside a recording: waits until the server answers, then sends.
 pub(crate) struct Driver {
     url: String,
-    probe: ReadyProbe,
+    ready: (ReadyCheck, SocketAddr),
     base: String,
     table: HttpTable,
     limit: Option<Span>,
@@ -120,7 +123,7 @@ impl Driver {
 
     fn begin(&mut self, recorder: &mut Recorder) -> Option<String> {
         let elapsed = recorder.elapsed();
-        if let Err(not_ready) = check_ready(&self.probe, PATIENCE) {
+        if let Err(not_ready) = check_ready(&self.ready.0, self.ready.1, Path::new(""), PATIENCE) {
             let within = READY_WITHIN.as_secs();
             return (elapsed > READY_WITHIN)
                 .then(|| format!("after {within} s the server still {}", not_ready.0));
@@ -132,7 +135,7 @@ impl Driver {
         });
         match begun {
             Ok(generator) => {
-                recorder.tree().leave_out(generator.pid());
+                recorder.tree().exclude(generator.pid());
                 recorder.mark(MarkerKind::LoadBegins);
                 self.state = State::Sending(generator);
                 None

@@ -1,6 +1,6 @@
 //! One process's directory in `/proc`, held open so that a pid used again can never be mistaken for it.
 
-use crate::process::{Identity, ProcRoot, ReadError, parse_stat};
+use crate::process::{Identity, ProcError, ProcRoot, parse_stat};
 use rustix::fd::OwnedFd;
 use rustix::fs::{Mode, OFlags, open, openat};
 use rustix::io::Errno;
@@ -18,7 +18,7 @@ pub(crate) struct Directory {
 
 impl Directory {
     /// Opens the directory of `identity`; ended where its pid belongs to another process now.
-    pub(crate) fn open(root: &ProcRoot, identity: Identity) -> Result<Self, ReadError> {
+    pub(crate) fn open(root: &ProcRoot, identity: Identity) -> Result<Self, ProcError> {
         let pid = identity.pid;
         let path = root.path().join(pid.to_string());
         let handle = open(&path, OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
@@ -28,8 +28,8 @@ impl Directory {
         directory.read("stat", &mut text)?;
         match parse_stat(&String::from_utf8_lossy(&text)) {
             Some(stat) if stat.identity() == identity => Ok(directory),
-            Some(_) => Err(ReadError::Ended(pid)),
-            None => Err(ReadError::Unexpected { path: directory.path.join("stat") }),
+            Some(_) => Err(ProcError::Ended(pid)),
+            None => Err(ProcError::Unexpected { path: directory.path.join("stat") }),
         }
     }
 
@@ -44,29 +44,29 @@ impl Directory {
     }
 
     /// Opens one of its files.
-    pub(crate) fn open_file(&self, name: &str) -> Result<OwnedFd, ReadError> {
+    pub(crate) fn open_file(&self, name: &str) -> Result<OwnedFd, ProcError> {
         openat(&self.handle, name, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())
             .map_err(|errno| self.failure(name, errno))
     }
 
     /// Replaces the content of `buffer` by that of one file, which is opened anew: `maps`, `smaps` and
     /// `pagemap` stay with the program that ran when they were opened, and a server calls `exec`.
-    pub(crate) fn read(&self, name: &str, buffer: &mut Vec<u8>) -> Result<(), ReadError> {
+    pub(crate) fn read(&self, name: &str, buffer: &mut Vec<u8>) -> Result<(), ProcError> {
         let file = self.open_file(name)?;
         read_from_start(&file, buffer).map_err(|errno| self.failure(name, errno))
     }
 
     /// Replaces the content of `buffer` by that of `status`, through a file that stays open.
-    pub(crate) fn read_status(&mut self, buffer: &mut Vec<u8>) -> Result<(), ReadError> {
+    pub(crate) fn read_status(&mut self, buffer: &mut Vec<u8>) -> Result<(), ProcError> {
         if self.status.is_none() {
             self.status = Some(self.open_file("status")?);
         }
-        let Some(file) = &self.status else { return Err(ReadError::Ended(self.pid)) };
+        let Some(file) = &self.status else { return Err(ProcError::Ended(self.pid)) };
         read_from_start(file, buffer).map_err(|errno| self.failure("status", errno))
     }
 
     /// What went wrong with one of its files.
-    pub(crate) fn failure(&self, name: &str, errno: Errno) -> ReadError {
+    pub(crate) fn failure(&self, name: &str, errno: Errno) -> ProcError {
         failure(self.pid, self.path.join(name), errno)
     }
 }
@@ -91,11 +91,11 @@ pub(crate) fn read_from_start(file: &OwnedFd, buffer: &mut Vec<u8>) -> Result<()
     Ok(())
 }
 
-fn failure(pid: u32, path: PathBuf, errno: Errno) -> ReadError {
+fn failure(pid: u32, path: PathBuf, errno: Errno) -> ProcError {
     match errno {
-        Errno::NOENT | Errno::SRCH => ReadError::Ended(pid),
-        Errno::ACCESS | Errno::PERM => ReadError::Denied { path },
-        errno => ReadError::Failed { path, source: io::Error::from(errno) },
+        Errno::NOENT | Errno::SRCH => ProcError::Ended(pid),
+        Errno::ACCESS | Errno::PERM => ProcError::Denied { path },
+        errno => ProcError::Failed { path, source: io::Error::from(errno) },
     }
 }
 
@@ -110,7 +110,7 @@ mod tests {
         let me = root.identify(std::process::id()).unwrap();
         assert!(Directory::open(&root, me).is_ok());
         let later = Identity { start_ticks: me.start_ticks + 1, ..me };
-        assert!(matches!(Directory::open(&root, later), Err(ReadError::Ended(_))));
+        assert!(matches!(Directory::open(&root, later), Err(ProcError::Ended(_))));
     }
 
     #[test]
@@ -123,7 +123,7 @@ mod tests {
         assert!(buffer.starts_with(b"Name:\tcat"));
         drop(child.stdin.take());
         child.wait().unwrap();
-        assert!(matches!(held.read_status(&mut buffer), Err(ReadError::Ended(_))));
-        assert!(matches!(held.read("smaps_rollup", &mut buffer), Err(ReadError::Ended(_))));
+        assert!(matches!(held.read_status(&mut buffer), Err(ProcError::Ended(_))));
+        assert!(matches!(held.read("smaps_rollup", &mut buffer), Err(ProcError::Ended(_))));
     }
 }

@@ -11,7 +11,7 @@ use crate::observe::stacks::stack_pointers;
 use crate::observe::{
     Inside, Mapping, Region, Rollup, Signs, classify, parse_mappings, parse_status,
 };
-use crate::process::{Identity, ProcRoot, ReadError, parse_stat};
+use crate::process::{Identity, ProcError, ProcRoot, parse_stat};
 use carat_ruby::RubyVersion;
 use carat_ruby::version::TRANSIENT_HEAP;
 use std::collections::HashMap;
@@ -29,7 +29,7 @@ pub fn ledger(root: &ProcRoot, members: &[Identity], inside: &HashMap<Identity, 
     for &member in members {
         match process_ledger(root, member, inside.get(&member)) {
             Ok(process) => ledger.processes.push(process),
-            Err(ReadError::Ended(_)) => {}
+            Err(ProcError::Ended(_)) => {}
             Err(error) => ledger.unread.push(error.to_string()),
         }
     }
@@ -65,7 +65,7 @@ struct Reading {
 }
 
 impl Reading {
-    fn take(root: &ProcRoot, identity: Identity) -> Result<Self, ReadError> {
+    fn take(root: &ProcRoot, identity: Identity) -> Result<Self, ProcError> {
         let directory = Directory::open(root, identity)?;
         let mut buffer = Vec::new();
         let mut attempt = 1;
@@ -95,7 +95,7 @@ fn process_ledger(
     root: &ProcRoot,
     identity: Identity,
     inside: Option<&Inside>,
-) -> Result<ProcessLedger, ReadError> {
+) -> Result<ProcessLedger, ProcError> {
     let reading = Reading::take(root, identity)?;
     let allocator = detect(&reading.mappings, inside);
     let pointers = stack_pointers(root, identity.pid);

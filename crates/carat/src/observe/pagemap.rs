@@ -5,7 +5,7 @@
 
 use crate::core::Bytes;
 use crate::observe::directory::Directory;
-use crate::process::ReadError;
+use crate::process::ProcError;
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
 use std::ops::Range;
@@ -53,14 +53,14 @@ pub(crate) struct Pagemap<'a> {
 
 impl<'a> Pagemap<'a> {
     /// Opens the page map of the program that the process runs now.
-    pub(crate) fn open(directory: &'a Directory) -> Result<Self, ReadError> {
+    pub(crate) fn open(directory: &'a Directory) -> Result<Self, ProcError> {
         let file = directory.open_file("pagemap")?;
         let page_size = rustix::param::page_size() as u64;
         Ok(Self { directory, file, page_size, bytes: Vec::new(), entries: Vec::new() })
     }
 
     /// What the pages of `range` hold; pages that it touches in part count whole.
-    pub(crate) fn pages(&mut self, range: &Range<u64>) -> Result<Pages, ReadError> {
+    pub(crate) fn pages(&mut self, range: &Range<u64>) -> Result<Pages, ProcError> {
         let first = range.start / self.page_size;
         let pages = range.end.div_ceil(self.page_size).saturating_sub(first);
         self.bytes.resize(usize::try_from(pages * 8).unwrap_or(0), 0);

@@ -4,7 +4,7 @@ use crate::core::{Bytes, MemberSample, Sample, SamplerCost};
 use crate::observe::cgroup::Cgroup;
 use crate::observe::directory::Directory;
 use crate::observe::{Budget, Rollup, Slots, parse_rollup, parse_status};
-use crate::process::{Identity, ProcRoot, ReadError, Stat, Tree};
+use crate::process::{Identity, ProcError, ProcRoot, Stat, Tree};
 use rustix::time::{ClockId, clock_gettime};
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -153,7 +153,7 @@ impl Sampler {
             match self.read_cheap(member, slot) {
                 Ok(Some(figures)) => sample.members.push(figures),
                 // Gone or a zombie before anything was read: not of the tree at this moment.
-                Ok(None) | Err(ReadError::Ended(_)) => {}
+                Ok(None) | Err(ProcError::Ended(_)) => {}
                 Err(error) => self.note_loss(&mut sample, &error),
             }
         }
@@ -189,7 +189,7 @@ impl Sampler {
                     Ok(directory) => {
                         self.held.insert(member, directory);
                     }
-                    Err(ReadError::Ended(_)) => {}
+                    Err(ProcError::Ended(_)) => {}
                     Err(error) => self.refuse(&error),
                 }
             }
@@ -205,8 +205,8 @@ impl Sampler {
         &mut self,
         member: Identity,
         slot: u32,
-    ) -> Result<Option<MemberSample>, ReadError> {
-        let directory = self.held.get_mut(&member).ok_or(ReadError::Ended(member.pid))?;
+    ) -> Result<Option<MemberSample>, ProcError> {
+        let directory = self.held.get_mut(&member).ok_or(ProcError::Ended(member.pid))?;
         directory.read_status(&mut self.buffer)?;
         self.cost.reads += 1;
         let status = parse_status(&self.buffer);
@@ -223,20 +223,20 @@ impl Sampler {
         }))
     }
 
-    fn read_dear(&mut self, member: Identity) -> Result<Rollup, ReadError> {
-        let directory = self.held.get(&member).ok_or(ReadError::Ended(member.pid))?;
+    fn read_dear(&mut self, member: Identity) -> Result<Rollup, ProcError> {
+        let directory = self.held.get(&member).ok_or(ProcError::Ended(member.pid))?;
         self.cost.reads += 1;
         read_rollup(directory, &mut self.buffer)
     }
 
-    fn note_loss(&mut self, sample: &mut Sample, error: &ReadError) {
+    fn note_loss(&mut self, sample: &mut Sample, error: &ProcError) {
         sample.partial = true;
-        if !matches!(error, ReadError::Ended(_)) {
+        if !matches!(error, ProcError::Ended(_)) {
             self.refuse(error);
         }
     }
 
-    fn refuse(&mut self, error: &ReadError) {
+    fn refuse(&mut self, error: &ProcError) {
         self.refusal.get_or_insert_with(|| error.to_string());
     }
 }
@@ -245,10 +245,10 @@ impl Sampler {
 pub(crate) fn read_rollup(
     directory: &Directory,
     buffer: &mut Vec<u8>,
-) -> Result<Rollup, ReadError> {
+) -> Result<Rollup, ProcError> {
     let name = match directory.read("smaps_rollup", buffer) {
         Ok(()) => "smaps_rollup",
-        Err(ReadError::Ended(_)) => {
+        Err(ProcError::Ended(_)) => {
             directory.read("smaps", buffer)?;
             "smaps"
         }
@@ -256,9 +256,9 @@ pub(crate) fn read_rollup(
     };
     // A process that ends while its map is read leaves an empty text.
     if buffer.is_empty() {
-        return Err(ReadError::Ended(directory.pid()));
+        return Err(ProcError::Ended(directory.pid()));
     }
-    parse_rollup(buffer).ok_or_else(|| ReadError::Unexpected { path: directory.file(name) })
+    parse_rollup(buffer).ok_or_else(|| ProcError::Unexpected { path: directory.file(name) })
 }
 
 /// Fills in the figures of the tree from those of its members; a partial sample has none that are sums.

@@ -1,12 +1,14 @@
-//! Processes as `/proc` shows them: who they are, whose children they are, which belong to a tree.
+//! Processes as `/proc` shows them: their identity, their parents, and which of them form a tree.
 //!
-//! Reads through a [`ProcRoot`], so that a captured tree serves as well as the kernel. What a process
-//! weighs is the business of `sample`; starting and stopping is the business of `launch`.
+//! Reads go through a [`ProcRoot`], so that tests can use a captured copy of `/proc`. The memory of a process
+//! is read by `observe`; processes are started and stopped by `target`.
 
 mod identity;
+mod root;
 mod stat;
 mod tree;
 
-pub use identity::{Identity, ProcRoot, ReadError};
+pub use identity::Identity;
+pub use root::{ProcError, ProcRoot};
 pub use stat::{Stat, parse_stat};
 pub use tree::Tree;

@@ -28,39 +28,46 @@ pub struct Stat {
 }
 
 impl Stat {
-    /// Who this is.
+    /// Its identity.
     pub fn identity(&self) -> Identity {
         Identity { pid: self.pid, start_ticks: self.start_ticks }
     }
 
-    /// Whether nothing but the entry is left of it.
+    /// Whether it is a zombie or dead.
     pub fn is_dead(&self) -> bool {
         matches!(self.state, 'Z' | 'X' | 'x')
     }
 }
 
-/// Parses one line of `/proc/PID/stat`; `None` where it is not one.
+/// Parses one line of `/proc/PID/stat`; `None` if the format is wrong.
 pub fn parse_stat(text: &str) -> Option<Stat> {
-    // The name may itself contain spaces and parentheses, so the last parenthesis ends it.
+    // The name may contain spaces and parentheses, so the last parenthesis ends it.
     let open = text.find('(')?;
     let close = text.rfind(')')?;
     let pid = text.get(..open)?.trim().parse().ok()?;
     let comm = text.get(open + 1..close)?.to_owned();
     let fields: Vec<&str> = text.get(close + 1..)?.split_ascii_whitespace().collect();
-    let number = |field: usize| fields.get(field - 3)?.parse::<u64>().ok();
-    let small = |field: usize| u32::try_from(number(field)?).ok();
     Some(Stat {
         pid,
         comm,
         state: fields.first()?.chars().next()?,
-        parent: small(4)?,
-        group: small(5)?,
-        session: small(6)?,
-        own_ticks: number(14)?.saturating_add(number(15)?),
-        children_ticks: number(16)?.saturating_add(number(17)?),
-        threads: small(20)?,
-        start_ticks: number(22)?,
+        parent: small(&fields, 4)?,
+        group: small(&fields, 5)?,
+        session: small(&fields, 6)?,
+        own_ticks: number(&fields, 14)?.saturating_add(number(&fields, 15)?),
+        children_ticks: number(&fields, 16)?.saturating_add(number(&fields, 17)?),
+        threads: small(&fields, 20)?,
+        start_ticks: number(&fields, 22)?,
     })
+}
+
+/// The value of a field by its number in proc_pid_stat(5); `fields` starts after the name, with field 3.
+fn number(fields: &[&str], field: usize) -> Option<u64> {
+    fields.get(field - 3)?.parse().ok()
+}
+
+fn small(fields: &[&str], field: usize) -> Option<u32> {
+    u32::try_from(number(fields, field)?).ok()
 }
 
 #[cfg(test)]
@@ -79,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_cut_anywhere_is_refused_not_misread() {
+    fn a_line_truncated_at_any_byte_is_rejected() {
         let whole = parse_stat(PUMA);
         for end in 0..PUMA.len() - " 1 2 3".len() - 5 {
             assert_eq!(parse_stat(&PUMA[..end]), None, "{}", &PUMA[..end]);

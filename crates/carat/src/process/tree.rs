@@ -1,54 +1,62 @@
 //! Which processes belong to a server, however it forks.
 //!
-//! Four signs, because each alone fails: descent (lost by a double fork), the session (lost by
-//! `setsid`), the token in the environment (Ruby's `$0=` overwrites the block that
-//! `/proc/PID/environ` shows), and being an orphan whom the kernel gave to us as subreaper.
+//! Membership uses four signs, because each alone can fail: descent (lost by a double fork), the session (lost
+//! by `setsid`), the token in the environment (Ruby's `$0=` overwrites the memory that `/proc/PID/environ`
+//! shows), and being an orphan that the kernel reparented to us as subreaper.
 
 use crate::process::{Identity, ProcRoot, Stat};
 use std::collections::{HashMap, HashSet};
 
-/// A server's processes, remembered from one look to the next.
+/// A server's processes. Members of an earlier scan remain members for as long as they live.
 #[derive(Debug, Clone)]
 pub struct Tree {
     root: ProcRoot,
     leader: Identity,
-    alone: bool,
+    leader_only: bool,
     token: String,
-    reaper: Option<Reaper>,
-    seen: HashSet<Identity>,
-    strangers: HashSet<Identity>,
+    subreaper: Option<Subreaper>,
+    known: HashSet<Identity>,
+    foreign: HashSet<Identity>,
 }
 
-/// The subreaper that adopts orphans, and its children that belong to nobody's tree.
+/// The process that adopts orphans, and those of its children that are not part of the tree.
 #[derive(Debug, Clone)]
-struct Reaper {
+struct Subreaper {
     pid: u32,
-    not_adopted: HashSet<u32>,
+    excluded: HashSet<u32>,
 }
 
 impl Tree {
     /// The tree of `leader`, whose environment carries `token`, or `token/` and more, in `CARAT_TOKEN`.
     pub fn new(root: ProcRoot, leader: Identity, token: impl Into<String>) -> Self {
-        let (seen, strangers) = (HashSet::from([leader]), HashSet::new());
-        Self { root, leader, alone: false, token: token.into(), reaper: None, seen, strangers }
+        let (known, foreign) = (HashSet::from([leader]), HashSet::new());
+        Self {
+            root,
+            leader,
+            leader_only: false,
+            token: token.into(),
+            subreaper: None,
+            known,
+            foreign,
+        }
     }
 
-    /// Counts the leader and nobody else.
-    pub fn alone(mut self) -> Self {
-        self.alone = true;
+    /// Limits the tree to the leader.
+    pub fn leader_only(mut self) -> Self {
+        self.leader_only = true;
         self
     }
 
-    /// Counts orphans that the kernel gives to `reaper`, except its children in `others`.
-    pub fn with_reaper(mut self, reaper: u32, others: impl IntoIterator<Item = u32>) -> Self {
-        self.reaper = Some(Reaper { pid: reaper, not_adopted: others.into_iter().collect() });
+    /// Includes orphans that the kernel reparents to `subreaper`, except its children in `others`.
+    pub fn with_subreaper(mut self, subreaper: u32, others: impl IntoIterator<Item = u32>) -> Self {
+        self.subreaper = Some(Subreaper { pid: subreaper, excluded: others.into_iter().collect() });
         self
     }
 
-    /// Leaves out one more child of the subreaper, such as a load generator that was just started.
-    pub fn leave_out(&mut self, pid: u32) {
-        if let Some(reaper) = &mut self.reaper {
-            reaper.not_adopted.insert(pid);
+    /// Excludes one more child of the subreaper, such as a load generator that was just started.
+    pub fn exclude(&mut self, pid: u32) {
+        if let Some(subreaper) = &mut self.subreaper {
+            subreaper.excluded.insert(pid);
         }
     }
 
@@ -57,7 +65,7 @@ impl Tree {
         self.leader
     }
 
-    /// Who belongs to the tree now, zombies left out, in the order of their start.
+    /// Scans for the current members in the order of their start, without zombies.
     pub fn members(&mut self) -> Vec<Stat> {
         let stats: HashMap<u32, Stat> = self
             .root
@@ -66,59 +74,59 @@ impl Tree {
             .into_iter()
             .filter_map(|pid| Some((pid, self.root.stat(pid).ok()?)))
             .collect();
-        // Processes that ended make room: a set that only grows would be a leak in a long recording.
+        // Without this a long recording would leak: the sets would only grow.
         let present: HashSet<Identity> = stats.values().map(Stat::identity).collect();
-        self.seen.retain(|identity| present.contains(identity));
-        self.strangers.retain(|identity| present.contains(identity));
-        let mut ours: Vec<Stat> = stats
+        self.known.retain(|identity| present.contains(identity));
+        self.foreign.retain(|identity| present.contains(identity));
+        let mut members: Vec<Stat> = stats
             .values()
             .filter(|stat| !stat.is_dead() && self.is_member(stat, &stats))
             .cloned()
             .collect();
-        ours.sort_by_key(|stat| (stat.start_ticks, stat.pid));
-        ours
+        members.sort_by_key(|stat| (stat.start_ticks, stat.pid));
+        members
     }
 
-    /// Orphans of the tree that have ended and wait for the subreaper to collect them.
+    /// Orphans of the tree that have ended and that the subreaper must still wait for.
     pub fn dead_orphans(&self) -> Vec<u32> {
-        let Some(reaper) = &self.reaper else { return Vec::new() };
+        let Some(subreaper) = &self.subreaper else { return Vec::new() };
         let pids = self.root.pids().unwrap_or_default();
         pids.into_iter()
             .filter_map(|pid| self.root.stat(pid).ok())
-            .filter(|stat| stat.is_dead() && stat.parent == reaper.pid)
-            .filter(|stat| stat.pid != self.leader.pid && !reaper.not_adopted.contains(&stat.pid))
+            .filter(|stat| stat.is_dead() && stat.parent == subreaper.pid)
+            .filter(|stat| stat.pid != self.leader.pid && !subreaper.excluded.contains(&stat.pid))
             .map(|stat| stat.pid)
             .collect()
     }
 
     fn is_member(&mut self, stat: &Stat, stats: &HashMap<u32, Stat>) -> bool {
         let identity = stat.identity();
-        if self.alone || self.seen.contains(&identity) {
-            return self.seen.contains(&identity);
+        if self.leader_only || self.known.contains(&identity) {
+            return self.known.contains(&identity);
         }
-        let ours = self.descends(stat, stats)
+        let is_member = self.descends(stat, stats)
             || self.shares_session(stat, stats)
             || self.adopted(stat)
             || self.carries_token(identity);
-        if ours {
-            self.seen.insert(identity);
+        if is_member {
+            self.known.insert(identity);
         }
-        ours
+        is_member
     }
 
     fn shares_session(&self, stat: &Stat, stats: &HashMap<u32, Stat>) -> bool {
-        // A session keeps its number after its leader's end; once the number is somebody else's pid, it is
-        // no longer ours.
-        let taken = stats.get(&self.leader.pid).is_some_and(|now| now.identity() != self.leader);
-        stat.session == self.leader.pid && !taken
+        // A session keeps its number after its leader has ended. Once another process has that pid, the
+        // session is not the server's.
+        let reused = stats.get(&self.leader.pid).is_some_and(|now| now.identity() != self.leader);
+        stat.session == self.leader.pid && !reused
     }
 
     fn descends(&self, stat: &Stat, stats: &HashMap<u32, Stat>) -> bool {
         let mut at = stat;
-        // A tree deeper than the number of processes would be a circle in a text that changed under us.
+        // The depth is bounded because parents read at different times can form a cycle.
         for _ in 0..stats.len() {
             let Some(parent) = stats.get(&at.parent) else { return false };
-            if self.seen.contains(&parent.identity()) {
+            if self.known.contains(&parent.identity()) {
                 return true;
             }
             at = parent;
@@ -127,14 +135,14 @@ impl Tree {
     }
 
     fn adopted(&self, stat: &Stat) -> bool {
-        self.reaper.as_ref().is_some_and(|reaper| {
-            stat.parent == reaper.pid && !reaper.not_adopted.contains(&stat.pid)
+        self.subreaper.as_ref().is_some_and(|subreaper| {
+            stat.parent == subreaper.pid && !subreaper.excluded.contains(&stat.pid)
         })
     }
 
     fn carries_token(&mut self, identity: Identity) -> bool {
-        // An environment changes only at exec, and a stranger's exec does not bring our token.
-        if self.strangers.contains(&identity) {
+        // An environment changes only at exec, and a foreign process does not gain our token by exec.
+        if self.foreign.contains(&identity) {
             return false;
         }
         let wanted = format!("{}={}", carat_wire::env::TOKEN, self.token);
@@ -146,7 +154,7 @@ impl Tree {
             })
         });
         if !found {
-            self.strangers.insert(identity);
+            self.foreign.insert(identity);
         }
         found
     }
@@ -180,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn children_sessions_tokens_and_orphans_belong_and_strangers_do_not() {
+    fn children_sessions_tokens_and_orphans_are_members_and_other_processes_are_not() {
         let (_folder, root) = captured(&[
             (1, 0, 1, 1, ""),
             (10, 1, 10, 5, ""),                            // carat itself
@@ -188,25 +196,25 @@ mod tests {
             (21, 20, 20, 7, ""),                           // a worker
             (22, 21, 22, 8, ""),                           // a worker's child with its own session
             (23, 1, 20, 9, ""),                            // orphan of the same session
-            (24, 1, 24, 10, "A=b CARAT_TOKEN=t/more Z=z"), // daemonised, known by its token
-            (25, 10, 25, 11, ""),                          // orphan given to the subreaper
+            (24, 1, 24, 10, "A=b CARAT_TOKEN=t/more Z=z"), // daemonised, found by its token
+            (25, 10, 25, 11, ""),                          // orphan adopted by the subreaper
             (26, 10, 26, 12, "CARAT_TOKEN=other"),         // the load generator
-            (27, 1, 27, 13, "CARAT_TOKEN=tt"),             // a stranger with a longer token
+            (27, 1, 27, 13, "CARAT_TOKEN=tt"), // an unrelated process with a longer token
         ]);
         let leader = Identity { pid: 20, start_ticks: 6 };
-        let mut tree = Tree::new(root, leader, "t").with_reaper(10, [26]);
+        let mut tree = Tree::new(root, leader, "t").with_subreaper(10, [26]);
         assert_eq!(pids(&mut tree), [20, 21, 22, 23, 24, 25]);
     }
 
     #[test]
-    fn a_leader_alone_has_no_children() {
+    fn a_tree_limited_to_its_leader_has_no_children() {
         let (_folder, root) = captured(&[(20, 1, 20, 6, "CARAT_TOKEN=t"), (21, 20, 20, 7, "")]);
-        let mut tree = Tree::new(root, Identity { pid: 20, start_ticks: 6 }, "t").alone();
+        let mut tree = Tree::new(root, Identity { pid: 20, start_ticks: 6 }, "t").leader_only();
         assert_eq!(pids(&mut tree), [20]);
     }
 
     #[test]
-    fn a_worker_whose_parent_died_is_still_remembered() {
+    fn a_worker_remains_a_member_after_its_parent_has_died() {
         let (folder, root) = captured(&[(20, 1, 20, 6, ""), (21, 20, 21, 7, "")]);
         let mut tree = Tree::new(root, Identity { pid: 20, start_ticks: 6 }, "t");
         assert_eq!(pids(&mut tree), [20, 21]);
@@ -215,14 +223,14 @@ mod tests {
     }
 
     #[test]
-    fn a_session_whose_number_is_a_strangers_pid_now_is_not_ours() {
+    fn a_session_whose_number_was_reused_as_a_pid_is_not_the_servers() {
         let (_folder, root) = captured(&[(20, 1, 20, 99, ""), (21, 20, 20, 100, "")]);
         let mut tree = Tree::new(root, Identity { pid: 20, start_ticks: 6 }, "t");
         assert!(pids(&mut tree).is_empty());
     }
 
     #[test]
-    fn a_pid_used_again_by_a_stranger_is_not_a_member() {
+    fn a_reused_pid_is_not_a_member() {
         let (folder, root) = captured(&[(20, 1, 20, 6, ""), (21, 20, 21, 7, "")]);
         let mut tree = Tree::new(root, Identity { pid: 20, start_ticks: 6 }, "t");
         assert_eq!(pids(&mut tree), [20, 21]);

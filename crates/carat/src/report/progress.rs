@@ -2,7 +2,7 @@
 
 use crate::core::{Conclusion, Outcome, Role, Trial, metric};
 use crate::report::numbers::{percent, time_left};
-use crate::run::trial::{Progress, TrialPlan};
+use crate::run::trial::{TrialPlan, TrialProgress};
 use std::fmt::Write;
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ pub struct ProgressText {
 }
 
 impl ProgressText {
-    /// Progress of an experiment that has not begun.
+    /// TrialProgress of an experiment that has not begun.
     pub fn new(primary: &str, max_blocks: u32, variants: usize) -> Self {
         Self {
             primary: primary.to_owned(),
@@ -29,7 +29,12 @@ impl ProgressText {
     }
 
     /// One line on the trial that runs, `elapsed` after it began.
-    pub fn line(&self, plan: &TrialPlan, progress: Option<&Progress>, elapsed: Duration) -> String {
+    pub fn line(
+        &self,
+        plan: &TrialPlan,
+        progress: Option<&TrialProgress>,
+        elapsed: Duration,
+    ) -> String {
         let mut line = format!("{} · {}", self.block(plan.block), plan.name);
         if let Some(progress) = progress {
             let _ = write!(line, " · {}", progress.phase);

@@ -1,4 +1,8 @@
-//! Trials until there is a verdict.
+//! Trials until there is a verdict, recordings, and the sampling session that both share.
 
 pub mod experiment;
+mod interrupt;
+mod session;
 pub mod trial;
+
+pub use interrupt::Interrupt;

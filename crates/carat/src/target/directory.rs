@@ -1,7 +1,7 @@
-//! The private directory of one run: logs, the probe's pages, another root's mounts.
+//! The private directory of one run: logs, the probe's pages, mounts of another root.
 //!
-//! It has its name before it is made, so that a run can note the name first: whenever it is killed,
-//! somebody knows what to remove.
+//! Its name is chosen before it is created, so that a run can record the name first. Whenever the run is killed,
+//! a later run knows what to remove.
 
 use std::ffi::OsStr;
 use std::fs::{self, Permissions};
@@ -10,21 +10,21 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
-/// How every private directory's name begins.
+/// Prefix of every private directory's name.
 const PREFIX: &str = "carat-";
 
-/// Where the run with that token keeps what is private, below `temporary`; an absolute path, because a
-/// server has another working directory and a resumed run may have one.
-pub fn run_directory(temporary: &Path, token: &str) -> PathBuf {
+/// The private directory of the run with this token, below `temporary`. The path is absolute, because a server
+/// has another working directory and a resumed run may have one.
+pub(crate) fn run_directory(temporary: &Path, token: &str) -> PathBuf {
     let path = temporary.join(format!("{PREFIX}{token}"));
     std::path::absolute(&path).unwrap_or(path)
 }
 
-/// Makes it, for this user alone; dropping it removes it with everything inside.
+/// Creates it with mode 0700. Dropping it removes it with its content.
 ///
 /// # Errors
-/// Where it cannot be made, or where anything of that name is there already, be it a link.
-pub fn make_run_directory(path: &Path) -> io::Result<TempDir> {
+/// If it cannot be created, or if the name exists already, even as a link.
+pub(crate) fn make_run_directory(path: &Path) -> io::Result<TempDir> {
     let name = path.file_name().unwrap_or(OsStr::new(PREFIX));
     tempfile::Builder::new()
         .prefix(name)
@@ -33,15 +33,15 @@ pub fn make_run_directory(path: &Path) -> io::Result<TempDir> {
         .tempdir_in(path.parent().unwrap_or(Path::new("/")))
 }
 
-/// Whether that is a private directory of this user's, and not a link to one.
+/// Whether this is a private directory of this user, and not a link to one.
 ///
-/// A directory's name may come from a results file that somebody else made.
+/// The name may come from a results file that another user wrote.
 pub(crate) fn is_run_directory(path: &Path) -> bool {
     let named = path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(PREFIX));
     let user = rustix::process::geteuid().as_raw();
     named
         && fs::symlink_metadata(path)
-            .is_ok_and(|seen| seen.is_dir() && seen.uid() == user && seen.mode() & 0o077 == 0)
+            .is_ok_and(|found| found.is_dir() && found.uid() == user && found.mode() & 0o077 == 0)
 }
 
 #[cfg(test)]
@@ -50,15 +50,15 @@ mod tests {
     use std::os::unix::fs::symlink;
 
     #[test]
-    fn it_is_closed_to_others_and_takes_no_place_that_is_taken() {
+    fn it_has_mode_0700_and_never_replaces_an_existing_file_or_link() {
         let temporary = tempfile::tempdir().unwrap();
         let path = run_directory(temporary.path(), "t");
-        let made = make_run_directory(&path).unwrap();
-        assert_eq!(made.path(), path);
+        let directory = make_run_directory(&path).unwrap();
+        assert_eq!(directory.path(), path);
         assert_eq!(fs::metadata(&path).unwrap().mode() & 0o777, 0o700);
         assert!(is_run_directory(&path));
         make_run_directory(&path).unwrap_err();
-        drop(made);
+        drop(directory);
         assert!(!path.exists());
         symlink(temporary.path(), &path).unwrap();
         make_run_directory(&path).unwrap_err();
@@ -66,15 +66,15 @@ mod tests {
     }
 
     #[test]
-    fn what_others_may_look_into_or_another_name_is_not_ours() {
+    fn a_directory_that_others_can_read_or_with_another_name_is_not_a_run_directory() {
         let temporary = tempfile::tempdir().unwrap();
-        for (name, mode, ours) in
+        for (name, mode, expected) in
             [("carat-x", 0o700, true), ("carat-y", 0o755, false), ("photos", 0o700, false)]
         {
             let path = temporary.path().join(name);
             fs::create_dir(&path).unwrap();
             fs::set_permissions(&path, Permissions::from_mode(mode)).unwrap();
-            assert_eq!(is_run_directory(&path), ours, "{name}");
+            assert_eq!(is_run_directory(&path), expected, "{name}");
         }
     }
 }

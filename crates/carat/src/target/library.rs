@@ -1,7 +1,7 @@
-//! The libraries for Ruby: carried inside the binary, unpacked where only this user can write.
+//! The libraries for Ruby: embedded in the binary, unpacked where only this user can write.
 //!
-//! Whatever lies at these paths is loaded into servers, so nothing found there is trusted: folders
-//! must be private, links are refused, and a file counts only when its content is the embedded one.
+//! Servers load these files, so no existing file is trusted: folders must be private, links are rejected, and a
+//! file is used only if its content equals the embedded content.
 
 use sha2::{Digest, Sha256};
 use std::ffi::OsString;
@@ -19,51 +19,64 @@ const FILES: [(&str, &[u8]); 3] = [
     ("carat_runtime.so", include_bytes!(env!("CARAT_EMBEDDED_RUNTIME"))),
 ];
 
-/// Where the unpacked files are.
+/// The paths of the unpacked files.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Libraries {
-    /// The private folder that holds the other three.
+    /// The private folder that contains the other three.
     pub directory: PathBuf,
     /// The Ruby file for `RUBYOPT=-r`.
     pub shim: PathBuf,
-    /// The observing library, for `CARAT_PROBE`.
+    /// The library that observes, for `CARAT_PROBE`.
     pub probe: PathBuf,
-    /// The changing library, for `CARAT_RUNTIME`.
+    /// The library that changes memory management, for `CARAT_RUNTIME`.
     pub runtime: PathBuf,
 }
 
-/// Why the libraries could not be put in a place.
+/// Why the libraries could not be unpacked.
 #[derive(Debug, thiserror::Error)]
 pub enum LibraryError {
     /// Ruby splits `RUBYOPT` at white space.
-    #[error("{0}: a path with white space cannot stand in RUBYOPT; set XDG_CACHE_HOME to another")]
+    #[error(
+        "{0}: RUBYOPT cannot hold a path with white space; set XDG_CACHE_HOME to another folder"
+    )]
     WhiteSpace(PathBuf),
-    /// The folder would not protect what is loaded into servers.
-    #[error("{0}: not a private folder ({1}); remove it or set XDG_CACHE_HOME to another")]
+    /// Other users could change the files that servers load.
+    #[error("{0}: not a private folder ({1}); remove it or set XDG_CACHE_HOME to another folder")]
     NotPrivate(PathBuf, &'static str),
-    /// Nothing can be loaded from there.
-    #[error("{0}: mounted noexec, no library can be loaded from there; set XDG_CACHE_HOME")]
+    /// The kernel does not map libraries from this mount.
+    #[error(
+        "{0}: mounted noexec, so no library can be loaded from it; set XDG_CACHE_HOME to another folder"
+    )]
     NoExec(PathBuf),
-    /// The system refused.
+    /// A file or folder cannot be written.
     #[error("{path}: cannot be written; set XDG_CACHE_HOME to a folder of this user")]
     Io {
-        /// Where.
+        /// The file or folder.
         path: PathBuf,
-        /// What the system said.
+        /// The cause.
         source: io::Error,
     },
-    /// There was no place to try.
-    #[error("no folder to unpack libraries in; set XDG_CACHE_HOME")]
-    NoPlace,
+    /// The list of candidates is empty.
+    #[error("there is no folder to unpack the libraries in; set XDG_CACHE_HOME")]
+    NoCandidate,
 }
 
-/// The places to unpack in, best first: the user's cache, then a private folder under `/tmp`.
-pub fn cache_roots(variable: impl Fn(&str) -> Option<OsString>) -> Vec<PathBuf> {
-    let absolute = |name| variable(name).map(PathBuf::from).filter(|path| path.is_absolute());
+/// Unpacks the libraries in this user's cache.
+///
+/// # Errors
+/// If no candidate folder is suitable.
+pub fn unpack_in_cache() -> Result<Libraries, LibraryError> {
+    unpack_in_first(&cache_roots(|name| std::env::var_os(name)))
+}
+
+/// The folders to unpack in, by preference: the user's cache, then a private folder under `/tmp`.
+fn cache_roots(variable: impl Fn(&str) -> Option<OsString>) -> Vec<PathBuf> {
+    let [cache, home] = ["XDG_CACHE_HOME", "HOME"]
+        .map(|name| variable(name).map(PathBuf::from).filter(|path| path.is_absolute()));
     let user = rustix::process::geteuid().as_raw();
     [
-        absolute("XDG_CACHE_HOME").map(|cache| cache.join("carat")),
-        absolute("HOME").map(|home| home.join(".cache/carat")),
+        cache.map(|cache| cache.join("carat")),
+        home.map(|home| home.join(".cache/carat")),
         Some(PathBuf::from(format!("/tmp/carat-{user}"))),
     ]
     .into_iter()
@@ -71,8 +84,8 @@ pub fn cache_roots(variable: impl Fn(&str) -> Option<OsString>) -> Vec<PathBuf> 
     .collect()
 }
 
-/// Unpacks in the first of `roots` that will do; the error is that of the first.
-pub fn unpack_in_one_of(roots: &[PathBuf]) -> Result<Libraries, LibraryError> {
+/// Unpacks in the first of `roots` that is suitable. The error is that of the first.
+fn unpack_in_first(roots: &[PathBuf]) -> Result<Libraries, LibraryError> {
     let mut first = None;
     for root in roots {
         match unpack(root) {
@@ -80,22 +93,22 @@ pub fn unpack_in_one_of(roots: &[PathBuf]) -> Result<Libraries, LibraryError> {
             Err(error) => first = first.or(Some(error)),
         }
     }
-    Err(first.unwrap_or(LibraryError::NoPlace))
+    Err(first.unwrap_or(LibraryError::NoCandidate))
 }
 
-/// Unpacks into `cache_root/<content hash>/`, or finds there what an earlier call unpacked.
+/// Unpacks into `cache_root/<content hash>/`, unless an earlier call has.
 ///
-/// Makes `cache_root` where it is missing. Both folders must belong to this user and not be links;
-/// nobody else may write into the first or look into the second.
+/// Creates `cache_root` if it is missing. Both folders must belong to this user and not be links. Other users may
+/// not write to the first nor read the second.
 pub fn unpack(cache_root: &Path) -> Result<Libraries, LibraryError> {
     if cache_root.as_os_str().as_bytes().iter().any(u8::is_ascii_whitespace) {
         return Err(LibraryError::WhiteSpace(cache_root.to_owned()));
     }
     let directory = cache_root.join(content_hash());
-    // Others may look into a cache that was there before, but what is loaded lies in a closed folder.
-    for (folder, closed) in [(cache_root, 0o022), (&directory, 0o077)] {
+    // An existing cache may be readable by others, but the folder with the libraries may not.
+    for (folder, forbidden_bits) in [(cache_root, 0o022), (&directory, 0o077)] {
         DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(at(folder))?;
-        check_private(folder, closed)?;
+        check_private(folder, forbidden_bits)?;
     }
     check_loadable(&directory)?;
     for (name, content) in FILES {
@@ -113,7 +126,7 @@ fn at(path: &Path) -> impl FnOnce(io::Error) -> LibraryError {
     move |source| LibraryError::Io { path, source }
 }
 
-/// First 32 hex digits of the SHA-256 over names and contents.
+/// First 32 hex digits of the SHA-256 of names and contents.
 fn content_hash() -> String {
     let mut hash = Sha256::new();
     for (name, content) in FILES {
@@ -124,15 +137,14 @@ fn content_hash() -> String {
     hash.finalize()[..16].iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// `closed` are the bits that the mode must not have.
-fn check_private(folder: &Path, closed: u32) -> Result<(), LibraryError> {
-    let seen = fs::symlink_metadata(folder).map_err(at(folder))?;
-    let problem = if !seen.is_dir() {
+fn check_private(folder: &Path, forbidden_bits: u32) -> Result<(), LibraryError> {
+    let found = fs::symlink_metadata(folder).map_err(at(folder))?;
+    let problem = if !found.is_dir() {
         "a link or a file"
-    } else if seen.uid() != rustix::process::geteuid().as_raw() {
-        "belongs to somebody else"
-    } else if seen.mode() & closed != 0 {
-        "open to others, want mode 0700"
+    } else if found.uid() != rustix::process::geteuid().as_raw() {
+        "belongs to another user"
+    } else if found.mode() & forbidden_bits != 0 {
+        "other users have access, mode 0700 is required"
     } else {
         return Ok(());
     };
@@ -148,31 +160,31 @@ fn check_loadable(folder: &Path) -> Result<(), LibraryError> {
     Ok(())
 }
 
-/// Whether the file is a plain file of exactly this content; anything else is written anew.
+/// Whether this is a regular file with exactly this content. Anything else is replaced.
 fn holds(file: &Path, content: &[u8]) -> bool {
-    let plain = fs::symlink_metadata(file)
-        .is_ok_and(|seen| seen.is_file() && seen.len() == content.len() as u64);
-    let mut found = Vec::with_capacity(content.len());
-    plain
-        && File::open(file).is_ok_and(|mut open| open.read_to_end(&mut found).is_ok())
-        && found == content
+    let regular = fs::symlink_metadata(file)
+        .is_ok_and(|found| found.is_file() && found.len() == content.len() as u64);
+    let mut bytes = Vec::with_capacity(content.len());
+    regular
+        && File::open(file).is_ok_and(|mut open| open.read_to_end(&mut bytes).is_ok())
+        && bytes == content
 }
 
-/// Writes beside and renames, so that another carat never sees half a library.
+/// Writes a temporary file and renames it, so that another carat never loads a partial library.
 fn write(directory: &Path, file: &Path, content: &[u8]) -> io::Result<()> {
     let unique = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
-    let beside =
+    let temporary =
         directory.join(format!(".{}-{}-{}", std::process::id(), unique.tv_sec, unique.tv_nsec));
     let written = OpenOptions::new()
         .write(true)
         .create_new(true)
         .mode(0o600)
-        .open(&beside)
+        .open(&temporary)
         .and_then(|mut open| open.write_all(content))
-        .and_then(|()| fs::rename(&beside, file));
+        .and_then(|()| fs::rename(&temporary, file));
     if written.is_err() {
-        // The first error is the one to report; a leftover is harmless, its name is never read.
-        let _ = fs::remove_file(&beside);
+        // The first error is reported. A leftover is harmless, because its name is never read.
+        let _ = fs::remove_file(&temporary);
     }
     written
 }
@@ -187,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_unpacked_is_private_and_stays_when_unpacked_again() {
+    fn unpacked_files_are_private_and_are_not_written_again() {
         let home = tempfile::tempdir().unwrap();
         let root = home.path().join("a/carat");
         let first = unpack(&root).unwrap();
@@ -218,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn folders_that_others_could_change_are_refused() {
+    fn folders_that_other_users_could_change_are_rejected() {
         let home = tempfile::tempdir().unwrap();
         let open = home.path().join("open");
         fs::create_dir(&open).unwrap();
@@ -236,16 +248,16 @@ mod tests {
     }
 
     #[test]
-    fn a_path_with_a_space_is_passed_over_for_the_next_one() {
+    fn a_path_with_a_space_is_skipped() {
         let home = tempfile::tempdir().unwrap();
         let roots = [home.path().join("my cache"), home.path().join("other")];
         assert!(matches!(unpack(&roots[0]), Err(LibraryError::WhiteSpace(_))));
-        assert!(unpack_in_one_of(&roots).unwrap().shim.starts_with(&roots[1]));
-        assert!(matches!(unpack_in_one_of(&[]), Err(LibraryError::NoPlace)));
+        assert!(unpack_in_first(&roots).unwrap().shim.starts_with(&roots[1]));
+        assert!(matches!(unpack_in_first(&[]), Err(LibraryError::NoCandidate)));
     }
 
     #[test]
-    fn the_cache_of_the_user_comes_first_and_a_relative_one_is_ignored() {
+    fn the_users_cache_comes_first_and_a_relative_one_is_ignored() {
         let tmp = PathBuf::from(format!("/tmp/carat-{}", rustix::process::geteuid().as_raw()));
         for (xdg, home, want) in [
             (Some("/x"), Some("/h"), vec!["/x/carat", "/h/.cache/carat"]),

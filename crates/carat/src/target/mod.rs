@@ -1,24 +1,26 @@
-//! Starting real servers, seeing that they are ready, and stopping every process of them.
+//! Starts servers, checks that they are ready, and stops all of their processes.
 //!
-//! A server is held before `exec` until whoever watches it is ready, so that no moment of its life is
-//! missed. It gets a session of its own, so that Ctrl-C on the terminal reaches carat alone.
+//! A server is held before `exec` until sampling has started, so that its whole life is observed. It gets its own
+//! session, so that Ctrl-C on the terminal signals carat only.
 
 mod directory;
-mod guard;
+mod exec_helper;
 pub mod library;
 mod port;
-mod ready;
+mod readiness;
+mod reaper;
 mod root;
 mod server;
-mod stage;
 mod stop;
 
-pub use directory::{make_run_directory, run_directory};
-pub use guard::{Guard, clean_up, guard_main};
-pub use library::{Libraries, LibraryError, cache_roots, unpack_in_one_of};
+pub(crate) use directory::{make_run_directory, run_directory};
+pub(crate) use exec_helper::{LaunchSpec, exec_helper_main};
+pub use library::{Libraries, LibraryError};
 pub use port::free_port;
-pub use ready::{NotReady, Probe as ReadyProbe, check as check_ready, local};
-pub use root::NewRoot;
-pub use server::{Held, LaunchError, Server};
-pub use stage::{LaunchSpec, stage_main};
-pub use stop::{Stopped, stop};
+pub(crate) use readiness::{check_ready, local};
+pub use reaper::Reaper;
+pub(crate) use reaper::{clean_up, reaper_main};
+pub(crate) use root::NewRoot;
+pub use server::LaunchError;
+pub(crate) use server::{PendingServer, Server};
+pub(crate) use stop::{StopReport, stop};

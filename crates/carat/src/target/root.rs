@@ -1,8 +1,8 @@
-//! Another system's files as the root of a server, in mounts that end with it.
+//! Another system's files as the root of a server.
 //!
-//! The server gets a mount namespace of its own, so that the kernel removes every mount with its last
-//! process, however that dies. Over the system's directory lies a file system in memory: whatever the
-//! server writes vanishes too, and the system stays as it was made.
+//! The server gets its own mount namespace, so the kernel removes every mount with the server's last process,
+//! however that ends. An overlay in memory covers the system's directory: the server's writes disappear with it,
+//! and the system remains unchanged.
 
 use rustix::fs::Mode;
 use rustix::mount::{MountFlags, MountPropagationFlags, mount, mount_bind_recursive, mount_change};
@@ -13,18 +13,18 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Another root for a server.
+/// Another root directory for a server.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct NewRoot {
+pub(crate) struct NewRoot {
     /// The system's directory.
-    pub system: PathBuf,
-    /// An empty directory of this trial to build the root in.
-    pub scratch: PathBuf,
+    pub(crate) system: PathBuf,
+    /// An empty directory of this trial in which the root is mounted.
+    pub(crate) scratch: PathBuf,
     /// Directories of this system that the server sees at the same path.
-    pub shared: Vec<PathBuf>,
+    pub(crate) shared: Vec<PathBuf>,
 }
 
-/// Makes this process see the new root; its working directory is then `/`.
+/// Changes this process to the new root, with working directory `/`.
 ///
 /// # Errors
 /// Needs root, or the capabilities to mount and to change the root.
@@ -44,16 +44,16 @@ pub(crate) fn enter(root: &NewRoot) -> io::Result<()> {
     );
     mount("overlay", &all, "overlay", MountFlags::empty(), Some(&*CString::new(layers)?))?;
     for shared in root.shared.iter().map(PathBuf::as_path).chain([Path::new("/dev")]) {
-        let seen = all.join(shared.strip_prefix("/").unwrap_or(shared));
-        fs::create_dir_all(&seen)?;
-        mount_bind_recursive(shared, &seen)?;
+        let inside = all.join(shared.strip_prefix("/").unwrap_or(shared));
+        fs::create_dir_all(&inside)?;
+        mount_bind_recursive(shared, &inside)?;
     }
     let proc = all.join("proc");
     fs::create_dir_all(&proc)?;
     mount("proc", &proc, "proc", MountFlags::empty(), None)?;
     rustix::process::chroot(&all)?;
     rustix::process::chdir("/")?;
-    // Nothing that the server makes depends on what this process was started under.
+    // The server's files must not depend on the umask that carat was started with.
     rustix::process::umask(Mode::from_raw_mode(0o022));
     Ok(())
 }

@@ -1,6 +1,6 @@
-//! One server or service, from held to running to ended.
+//! One server or service, from the start of its exec helper to its end.
 
-use crate::process::{Identity, ProcRoot, ReadError};
+use crate::process::{Identity, ProcError, ProcRoot};
 use crate::target::LaunchSpec;
 use carat_wire::env::TOKEN;
 use std::io::{self, Read, Write};
@@ -10,25 +10,25 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
 /// Why a server could not be started.
 #[derive(Debug, thiserror::Error)]
 pub enum LaunchError {
-    /// This binary could not be started again as the stage.
+    /// This binary could not be started again as the exec helper.
     #[error("cannot start a process: {0}")]
     Spawn(#[from] io::Error),
-    /// The stage vanished before it could be identified.
-    #[error("the new process vanished: {0}")]
-    Vanished(#[from] ReadError),
+    /// The exec helper ended before it could be identified.
+    #[error("the new process ended at once: {0}")]
+    Vanished(#[from] ProcError),
     /// The program could not be run.
     #[error("cannot start `{command}`: {problem}")]
     Exec {
         /// The command as written.
         command: String,
-        /// What the kernel said, and what to do.
+        /// The cause, and what to do.
         problem: String,
     },
 }
 
-/// A server that has its pid and its session, and has not run one instruction of its own.
+/// A server that waits before `exec`: it has its pid and session but has not run any of its own code.
 #[derive(Debug)]
-pub struct Held {
+pub(crate) struct PendingServer {
     server: Server,
     go: ChildStdin,
     report: ChildStdout,
@@ -37,17 +37,17 @@ pub struct Held {
 
 /// A server that runs, or has ended.
 #[derive(Debug)]
-pub struct Server {
+pub(crate) struct Server {
     child: Child,
     identity: Identity,
     log: PathBuf,
 }
 
-impl Held {
-    /// Starts the stage of `exe` for `spec` and waits there.
-    pub fn start(exe: &Path, spec: &LaunchSpec) -> Result<Self, LaunchError> {
+impl PendingServer {
+    /// Starts the exec helper of `exe` for `spec`, which then waits.
+    pub(crate) fn start(exe: &Path, spec: &LaunchSpec) -> Result<Self, LaunchError> {
         let mut child = Command::new(exe)
-            .arg("stage")
+            .arg("exec-helper")
             .envs(spec.env.get_key_value(TOKEN))
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -69,14 +69,14 @@ impl Held {
         Ok(Self { server, go, report, command: spec.command.join(" ") })
     }
 
-    /// Who it is and will stay.
-    pub fn identity(&self) -> Identity {
+    /// Its identity, which `exec` does not change.
+    pub(crate) fn identity(&self) -> Identity {
         self.server.identity
     }
 
     /// Lets it become the server; returns once `exec` has happened.
-    pub fn release(mut self) -> Result<Server, LaunchError> {
-        // A stage that is gone already has said why, or will be found ended.
+    pub(crate) fn exec(mut self) -> Result<Server, LaunchError> {
+        // If the helper has ended, its report says why, or the server is found to have ended.
         let _ = writeln!(self.go, "go");
         drop(self.go);
         let mut problem = String::new();
@@ -91,24 +91,19 @@ impl Held {
 }
 
 impl Server {
-    /// Who it is.
-    pub fn identity(&self) -> Identity {
+    /// Its identity.
+    pub(crate) fn identity(&self) -> Identity {
         self.identity
     }
 
-    /// How it ended; `None` while it runs.
-    pub fn ended(&mut self) -> Option<ExitStatus> {
+    /// Its exit status; `None` while it runs.
+    pub(crate) fn ended(&mut self) -> Option<ExitStatus> {
         self.child.try_wait().ok().flatten()
     }
 
-    /// The end of what it printed: at most `lines` lines and 16 KiB.
-    pub fn log_tail(&self, lines: usize) -> String {
+    /// The end of its output: at most `lines` lines and 16 KiB.
+    pub(crate) fn log_tail(&self, lines: usize) -> String {
         log_tail(&self.log, lines)
-    }
-
-    /// Where it prints to.
-    pub fn log(&self) -> &Path {
-        &self.log
     }
 
     fn kill(&mut self) {
@@ -117,8 +112,8 @@ impl Server {
     }
 }
 
-// Whatever goes wrong above, the first process never outlives its handle. The rest of its tree is
-// stopped by `stop`, and by the guard where even that is not reached.
+// Whatever fails above, the first process never outlives its handle. The rest of its tree is stopped by `stop`,
+// or by the reaper if carat does not get that far.
 impl Drop for Server {
     fn drop(&mut self) {
         if self.ended().is_none() {

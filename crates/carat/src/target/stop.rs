@@ -1,4 +1,4 @@
-//! Stopping a whole tree, and proving that nobody is left.
+//! Stopping a whole process tree and checking that no process is left.
 
 use crate::process::{Identity, Stat, Tree};
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
@@ -7,40 +7,41 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 /// How a tree was stopped.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Stopped {
-    /// Whether TERM was not enough.
-    pub forced: bool,
-    /// Who still runs after KILL, by name; empty unless the kernel holds them.
-    pub left: Vec<String>,
+#[derive(Debug, Default)]
+pub(crate) struct StopReport {
+    /// Whether KILL was needed.
+    pub(crate) forced: bool,
+    /// Processes that still run after KILL, by name. Only the kernel can keep them alive.
+    pub(crate) survivors: Vec<String>,
 }
 
-/// TERM to the leader and to whoever it leaves behind, then, after `grace`, KILL to everybody; `poll` is called
-/// while waiting, to collect the leader's exit status.
-pub fn stop(tree: &mut Tree, grace: Duration, mut poll: impl FnMut()) -> Stopped {
-    let mut asked = HashSet::new();
+/// Sends TERM to the leader and to any process it leaves behind, then, after `grace`, KILL to all. `poll` is
+/// called while waiting, to collect the leader's exit status.
+pub(crate) fn stop(tree: &mut Tree, grace: Duration, mut poll: impl FnMut()) -> StopReport {
+    let mut terminated = HashSet::new();
     let ended = wait_until_empty(tree, grace, &mut poll, |members| {
-        for identity in roots(members).filter(|root| asked.insert(*root)) {
+        for identity in roots(members).filter(|root| terminated.insert(*root)) {
             signal(identity, Signal::TERM);
         }
     });
     if ended {
-        return Stopped { forced: false, left: Vec::new() };
+        return StopReport::default();
     }
-    // New children may be forked between the look and the blow, so look again until nobody is left.
+    // A child may fork between listing and killing, so repeat until the list is empty.
     wait_until_empty(tree, Duration::from_secs(10), &mut poll, |members| {
         for member in members {
             signal(member.identity(), Signal::KILL);
         }
     });
-    let left = tree.members().iter().map(|stat| format!("{} ({})", stat.comm, stat.pid)).collect();
-    Stopped { forced: true, left }
+    let survivors =
+        tree.members().iter().map(|stat| format!("{} ({})", stat.comm, stat.pid)).collect();
+    StopReport { forced: true, survivors }
 }
 
-/// Members whose parent is none: a server ends its own children, and nobody else ends these.
+/// Members whose parent is not a member. A server ends its own children, but no process ends these.
 fn roots(members: &[Stat]) -> impl Iterator<Item = Identity> {
-    let has_parent = |stat: &Stat| members.iter().any(|other| other.pid == stat.parent);
-    members.iter().filter(move |stat| !has_parent(stat)).map(Stat::identity)
+    let pids: HashSet<u32> = members.iter().map(|stat| stat.pid).collect();
+    members.iter().filter(move |stat| !pids.contains(&stat.parent)).map(Stat::identity)
 }
 
 fn wait_until_empty(
@@ -65,7 +66,7 @@ fn wait_until_empty(
     }
 }
 
-/// Collects the exit statuses of dead orphans, which would otherwise stay as zombies of carat.
+/// Collects the exit statuses of dead orphans, which would otherwise remain as zombies of carat.
 fn collect_orphans(tree: &Tree) {
     for pid in tree.dead_orphans() {
         let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
@@ -76,7 +77,7 @@ fn collect_orphans(tree: &Tree) {
 pub(crate) fn signal(identity: Identity, signal: Signal) {
     let raw = i32::try_from(identity.pid).ok().and_then(Pid::from_raw);
     if let Some(pid) = raw {
-        // It may have ended meanwhile, which is what was wanted.
+        // This fails if the process has ended since, which is the goal.
         let _ = kill_process(pid, signal);
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::analysis::Judgement;
 use crate::core::Trial;
-use crate::run::trial::{Progress, TrialPlan};
+use crate::run::trial::{TrialPlan, TrialProgress};
 
 /// Something happened.
 #[derive(Debug)]
@@ -15,7 +15,7 @@ pub enum Event<'a> {
     /// A trial starts.
     TrialBegins(&'a TrialPlan),
     /// A trial goes on.
-    Trial(Progress),
+    Trial(TrialProgress),
     /// A trial ended and is in the file.
     TrialEnds(&'a Trial),
     /// Every trial of a block ended; what follows from all blocks so far.

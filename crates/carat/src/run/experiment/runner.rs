@@ -3,8 +3,9 @@
 use crate::analysis::{Judge, Judgement, NextStep};
 use crate::config::{block_order, trial_id};
 use crate::core::{Outcome, Trial};
+use crate::run::Interrupt;
 use crate::run::experiment::{Event, Listener};
-use crate::run::trial::{Interrupt, TrialError, TrialPlan, TrialRunner};
+use crate::run::trial::{TrialError, TrialPlan, TrialRunner};
 use crate::store::{Store, StoreError};
 
 /// Trials of one variant that may fail in a row before the experiment is given up: a server that cannot
@@ -107,7 +108,7 @@ impl Run {
         runner: &mut dyn TrialRunner,
         listener: &mut dyn Listener,
     ) -> Result<Trial, RunError> {
-        if self.interrupt.asked() {
+        if self.interrupt.requested() {
             return Err(RunError::Interrupted);
         }
         listener.hear(&Event::TrialBegins(plan));

@@ -1,16 +1,17 @@
-//! A runner that starts nothing: figures drawn from a seeded distribution.
+//! A runner that starts no server: figures are drawn from a seeded distribution.
 //!
-//! For testing order, resuming, stopping and wording through the real binary (hidden `--fake`).
+//! It tests order, resuming, stopping and wording through the real binary (hidden `--fake`).
 
 use crate::core::{Bytes, Outcome, Sample, Trial, metric};
-use crate::run::trial::{Interrupt, Phase, Progress, TrialError, TrialPlan, TrialRunner};
+use crate::run::Interrupt;
+use crate::run::trial::{TrialError, TrialPhase, TrialPlan, TrialProgress, TrialRunner};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha12Rng;
 use std::collections::BTreeMap;
 use std::thread::sleep;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// What the fake server of one variant weighs.
+/// Memory of one variant's simulated server.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct FakeVariant {
     /// Mean of every memory metric, in bytes.
@@ -24,14 +25,13 @@ pub struct FakeVariant {
 impl FakeVariant {
     /// Parses `MEAN:SD` or `MEAN:SD:CRASHES`, such as `71.16e6:291e3`.
     pub fn parse(text: &str) -> Result<Self, String> {
-        let wrong = || {
-            format!("`{text}` is not MEAN:SD or MEAN:SD:CRASHES in bytes, such as 71.16e6:291e3")
-        };
         let numbers: Result<Vec<f64>, _> = text.split(':').map(str::parse).collect();
-        match numbers.map_err(|_| wrong())?.as_slice() {
+        match numbers.unwrap_or_default().as_slice() {
             [mean, sd] => Ok(Self { mean: *mean, sd: *sd, crashes: 0.0 }),
             [mean, sd, crashes] => Ok(Self { mean: *mean, sd: *sd, crashes: *crashes }),
-            _ => Err(wrong()),
+            _ => Err(format!(
+                "`{text}` is not MEAN:SD or MEAN:SD:CRASHES in bytes, such as 71.16e6:291e3"
+            )),
         }
     }
 }
@@ -46,8 +46,7 @@ pub struct FakeRunner {
 }
 
 impl FakeRunner {
-    /// One entry per variant; the figures depend on seed, block and variant alone. Every trial takes
-    /// `pace`.
+    /// One entry per variant. The figures depend only on seed, block and variant. Every trial takes `pace`.
     pub fn new(
         variants: Vec<FakeVariant>,
         seed: u64,
@@ -62,35 +61,35 @@ impl TrialRunner for FakeRunner {
     fn run(
         &mut self,
         plan: &TrialPlan,
-        watch: &mut dyn FnMut(Progress),
+        report: &mut dyn FnMut(TrialProgress),
     ) -> Result<Trial, TrialError> {
         let variant = self.variants[plan.variant.min(self.variants.len() - 1)];
         let mut random = ChaCha12Rng::seed_from_u64(self.seed);
         random.set_stream(u64::from(plan.block) * 1000 + plan.variant as u64);
-        let weight = variant.mean + variant.sd * normal(&mut random);
+        let bytes = variant.mean + variant.sd * normal(&mut random);
         let crashed = random.random::<f64>() < variant.crashes;
-        watch(Progress { phase: Phase::Load, done: Some(0.5), memory: Some(Bytes(weight as u64)) });
+        let memory = Some(Bytes(bytes as u64));
+        report(TrialProgress { phase: TrialPhase::Load, done: Some(0.5), memory });
         sleep(self.pace);
-        if self.interrupt.asked() {
+        if self.interrupt.requested() {
             return Err(TrialError::Interrupted);
         }
-        Ok(trial(plan, weight, crashed))
+        Ok(trial(plan, bytes, crashed))
     }
 }
 
-/// A standard normal number, by the polar form's simpler sibling (Box and Muller 1958).
+/// A standard normal number (Box and Muller 1958).
 fn normal(random: &mut ChaCha12Rng) -> f64 {
     let (a, b): (f64, f64) = (1.0 - random.random::<f64>(), random.random());
     (-2.0 * a.ln()).sqrt() * (std::f64::consts::TAU * b).cos()
 }
 
-fn trial(plan: &TrialPlan, weight: f64, crashed: bool) -> Trial {
+fn trial(plan: &TrialPlan, bytes: f64, crashed: bool) -> Trial {
     let memory = [&metric::MEMORY_RSS_FINAL, &metric::MEMORY_PSS_FINAL, &metric::MEMORY_PSS_LATE];
     let mut metrics: BTreeMap<String, f64> =
-        memory.iter().map(|metric| (metric.id.to_owned(), weight)).collect();
+        memory.iter().map(|metric| (metric.id.to_owned(), bytes)).collect();
     metrics.insert(metric::LATENCY_P95.id.to_owned(), 0.010);
-    let pss = Some(Bytes(weight as u64));
-    let sample = |at_ms| Sample { at_ms, processes: 1, rss: pss, pss, ..Sample::default() };
+    let pss = Some(Bytes(bytes as u64));
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     Trial {
         id: plan.id.clone(),
@@ -102,7 +101,9 @@ fn trial(plan: &TrialPlan, weight: f64, crashed: bool) -> Trial {
         started_ms: now.as_millis() as u64,
         seconds: 0.0,
         metrics: if crashed { BTreeMap::new() } else { metrics },
-        samples: vec![sample(0), sample(500)],
+        samples: [0, 500]
+            .map(|at_ms| Sample { at_ms, processes: 1, rss: pss, pss, ..Sample::default() })
+            .to_vec(),
         load_window_ms: Some((0, 500)),
         load: None,
         notes: Vec::new(),
@@ -119,20 +120,19 @@ mod tests {
     }
 
     #[test]
-    fn figures_depend_on_seed_block_and_variant_alone() {
+    fn figures_depend_only_on_seed_block_and_variant() {
         let variants = vec![FakeVariant { mean: 100.0, sd: 5.0, crashes: 0.0 }; 2];
         let mut runner = FakeRunner::new(variants, 7, Duration::ZERO, Interrupt::default());
-        let mut weigh = |block, variant| {
+        let memory = [(1, 0), (1, 1), (2, 0), (1, 0)].map(|(block, variant)| {
             runner.run(&plan(block, variant), &mut |_| ()).unwrap().metrics["memory.rss.final"]
-        };
-        let first = weigh(1, 0);
-        assert_ne!(first, weigh(1, 1));
-        assert_ne!(first, weigh(2, 0));
-        assert_eq!(first, weigh(1, 0));
+        });
+        assert_ne!(memory[0], memory[1]);
+        assert_ne!(memory[0], memory[2]);
+        assert_eq!(memory[0], memory[3]);
     }
 
     #[test]
-    fn a_fake_variant_is_read_from_two_or_three_numbers() {
+    fn a_fake_variant_is_parsed_from_two_or_three_numbers() {
         let fake = FakeVariant::parse("71.16e6:291e3").unwrap();
         assert_eq!((fake.mean, fake.sd, fake.crashes), (71.16e6, 291e3, 0.0));
         assert!((FakeVariant::parse("1:2:0.5").unwrap().crashes - 0.5).abs() < 1e-12);

@@ -1,18 +1,17 @@
-//! One trial: one variant, started, warmed, loaded, measured and stopped once.
+//! One trial: one variant, started, warmed up, loaded, measured and stopped once.
 //!
-//! The [`TrialRunner`] trait has a real implementation, which starts real servers, and a fake one, with which
-//! the order, the resuming and the text of whole experiments are tested in milliseconds.
+//! The [`TrialRunner`] trait has two implementations: [`ProcessRunner`] starts real servers, and [`FakeRunner`] lets
+//! tests run whole experiments in milliseconds.
 
 mod fake;
-mod interrupt;
 mod prepare;
-mod real;
-mod runner;
+mod process_runner;
 mod service;
-mod site;
+mod session;
+mod steps;
+mod types;
 
 pub use fake::{FakeRunner, FakeVariant};
-pub use interrupt::Interrupt;
 pub use prepare::{PrepareError, Prepared, prepare};
-pub use real::{ProcessRunner, Workshop};
-pub use runner::{Phase, Progress, TrialError, TrialPlan, TrialRunner};
+pub use process_runner::{ProcessRunner, RunContext};
+pub use types::{TrialError, TrialPhase, TrialPlan, TrialProgress, TrialRunner};

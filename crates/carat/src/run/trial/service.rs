@@ -1,13 +1,20 @@
 //! A service that the server needs, from start to stop.
 
-use crate::config::{Placeholders, ReadyCheck, ServiceSpec, fill};
+use crate::config::{Placeholders, ServiceSpec, fill};
 use crate::process::{ProcRoot, Tree};
-use crate::run::trial::{Interrupt, TrialError};
-use crate::target::{Held, LaunchSpec, ReadyProbe, Server, check_ready, local, stop};
+use crate::run::Interrupt;
+use crate::run::trial::TrialError;
+use crate::target::{
+    LaunchError, LaunchSpec, PendingServer, Reaper, Server, check_ready, local, stop,
+};
 use carat_wire::env::TOKEN;
-use std::path::{Path, PathBuf};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
+
+/// Timeout of one check whether a service is ready.
+const TIMEOUT: Duration = Duration::from_secs(1);
 
 /// A running service.
 #[derive(Debug)]
@@ -16,7 +23,7 @@ pub(crate) struct Service {
     tree: Tree,
 }
 
-/// What starting a service needs to know.
+/// How to start a service.
 pub(crate) struct ServiceOrder<'a> {
     pub(crate) name: &'a str,
     pub(crate) spec: &'a ServiceSpec,
@@ -27,32 +34,37 @@ pub(crate) struct ServiceOrder<'a> {
     pub(crate) log: PathBuf,
 }
 
-impl Service {
-    /// Starts it; its process is known from here on, whether it becomes ready or not.
-    pub(crate) fn start(exe: &Path, order: &ServiceOrder<'_>) -> Result<Self, TrialError> {
-        let fill_all = |texts: &[String]| -> Result<Vec<String>, TrialError> {
-            texts
-                .iter()
-                .map(|text| fill(text, &order.values).map_err(TrialError::Service))
-                .collect()
-        };
-        let mut env = std::collections::BTreeMap::new();
-        for (name, value) in &order.spec.env {
-            env.insert(name.clone(), fill(value, &order.values).map_err(TrialError::Service)?);
+impl ServiceOrder<'_> {
+    fn fill(&self, text: &str) -> Result<String, TrialError> {
+        fill(text, &self.values).map_err(TrialError::Service)
+    }
+
+    fn launch_spec(&self) -> Result<LaunchSpec, TrialError> {
+        let mut command = Vec::new();
+        for word in self.spec.command.words() {
+            command.push(self.fill(word)?);
         }
-        env.insert(TOKEN.into(), order.token.clone());
-        let spec = LaunchSpec {
-            command: fill_all(order.spec.command.words())?,
-            dir: order.dir.clone(),
-            env,
-            log: order.log.clone(),
-            root: None,
-        };
-        let failed =
-            |source| TrialError::Launch { what: format!("service `{}`", order.name), source };
-        let held = Held::start(exe, &spec).map_err(failed)?;
-        let tree = Tree::new(ProcRoot::default(), held.identity(), order.token.clone());
-        let server = held.release().map_err(failed)?;
+        let mut env = BTreeMap::new();
+        for (name, value) in &self.spec.env {
+            env.insert(name.clone(), self.fill(value)?);
+        }
+        env.insert(TOKEN.into(), self.token.clone());
+        Ok(LaunchSpec { command, dir: self.dir.clone(), env, log: self.log.clone(), root: None })
+    }
+
+    fn failed(&self, source: LaunchError) -> TrialError {
+        TrialError::Launch { what: format!("service `{}`", self.name), source }
+    }
+}
+
+impl Service {
+    /// Starts it. The reaper knows its process before it can fork, whether it becomes ready or not.
+    pub(crate) fn start(reaper: &mut Reaper, order: &ServiceOrder<'_>) -> Result<Self, TrialError> {
+        let pending = PendingServer::start(reaper.exe(), &order.launch_spec()?)
+            .map_err(|source| order.failed(source))?;
+        reaper.register([pending.identity()]);
+        let tree = Tree::new(ProcRoot::default(), pending.identity(), order.token.clone());
+        let server = pending.exec().map_err(|source| order.failed(source))?;
         Ok(Self { server, tree })
     }
 
@@ -62,14 +74,17 @@ impl Service {
         order: &ServiceOrder<'_>,
         interrupt: &Interrupt,
     ) -> Result<(), TrialError> {
-        let probe = ready_probe(&order.spec.ready.check, order.port, &order.log);
-        let deadline = Instant::now() + order.spec.ready.within.0;
+        let ready = &order.spec.ready;
+        let deadline = Instant::now() + ready.within.0;
         loop {
-            let Err(seen) = check_ready(&probe, Duration::from_secs(1)) else { return Ok(()) };
+            let Err(not_ready) = check_ready(&ready.check, local(order.port), &order.log, TIMEOUT)
+            else {
+                return Ok(());
+            };
             let problem = match self.server.ended() {
                 Some(status) => format!("ended with {status}"),
-                None if Instant::now() >= deadline => seen.0,
-                None if interrupt.asked() => return Err(TrialError::Interrupted),
+                None if Instant::now() >= deadline => not_ready.0,
+                None if interrupt.requested() => return Err(TrialError::Interrupted),
                 None => {
                     sleep(Duration::from_millis(20));
                     continue;
@@ -87,25 +102,12 @@ impl Service {
         self.server.identity().pid
     }
 
-    pub(crate) fn identity(&self) -> crate::process::Identity {
-        self.server.identity()
-    }
-
-    /// Stops it and everything of it; the names of survivors.
+    /// Stops its whole tree. Returns the names of survivors.
     pub(crate) fn stop(&mut self, grace: Duration) -> Vec<String> {
         let server = &mut self.server;
         stop(&mut self.tree, grace, || {
             server.ended();
         })
-        .left
-    }
-}
-
-/// The way to ask that `ready` describes.
-pub(crate) fn ready_probe(check: &ReadyCheck, port: u16, log: &Path) -> ReadyProbe {
-    match check {
-        ReadyCheck::Http(path) => ReadyProbe::Http { address: local(port), path: path.clone() },
-        ReadyCheck::Log(text) => ReadyProbe::Log { log: log.to_owned(), text: text.clone() },
-        ReadyCheck::Tcp => ReadyProbe::Tcp { port },
+        .survivors
     }
 }

@@ -70,7 +70,7 @@ fn a_server_that_the_kernel_kills_for_want_of_memory_is_counted_as_that() {
     let hog = format!("HOG_AFTER = '10', CGROUP = '{}'", group.path.display());
     let folder = experiment("hog", &hog, "");
     let ran = folder.run(&["compare", "real.toml"]);
-    ran.assert_code(4).assert_says("oom-killed").assert_says("for want of memory");
+    ran.assert_code(4).assert_says("oom-killed").assert_says("for lack of memory");
     folder.assert_nothing_left();
     let results = results(&folder);
     let trials = results["results"]["trials"].as_array().unwrap();

@@ -1,9 +1,9 @@
-//! The last step before a server: this binary again, waiting for the word, then `exec(2)`.
+//! The exec helper: this binary again, which waits for a signal from carat and then becomes the server.
 //!
-//! The waiting process already has the server's pid, session and environment, so whoever measures can
-//! take its place first. It reads a [`LaunchSpec`] as one line of JSON from its standard input, waits
-//! there for a second line, and becomes the server. What goes wrong is written to its standard output,
-//! which `exec` closes: silence is success.
+//! The waiting process already has the server's pid, session and environment, so that sampling can start before
+//! the server does. It reads a [`LaunchSpec`] as one line of JSON from its standard input, waits for a second
+//! line, and calls `exec(2)`. It writes a failure to its standard output, which `exec` closes: an empty output
+//! means success.
 
 use crate::target::NewRoot;
 use crate::target::root::enter;
@@ -15,54 +15,55 @@ use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Command, ExitCode, Stdio};
 
-/// What to start and how.
+/// A program to start and the environment it starts in.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct LaunchSpec {
+pub(crate) struct LaunchSpec {
     /// Program and arguments.
-    pub command: Vec<String>,
+    pub(crate) command: Vec<String>,
     /// Working directory.
-    pub dir: PathBuf,
-    /// Variables over the inherited environment.
-    pub env: BTreeMap<String, String>,
-    /// Where standard output and standard error go.
-    pub log: PathBuf,
-    /// Another root, if the server shall have one.
+    pub(crate) dir: PathBuf,
+    /// Variables that override the inherited environment.
+    pub(crate) env: BTreeMap<String, String>,
+    /// File for standard output and standard error.
+    pub(crate) log: PathBuf,
+    /// Another root directory, if the server gets one.
     #[serde(default)]
-    pub root: Option<NewRoot>,
+    pub(crate) root: Option<NewRoot>,
 }
 
-/// What the hidden `stage` command does.
-pub fn stage_main() -> ExitCode {
+/// Runs the hidden `exec-helper` command.
+pub(crate) fn exec_helper_main() -> ExitCode {
     let Err(problem) = become_server() else { return ExitCode::SUCCESS };
-    // The reader of this pipe may itself be gone; then there is nobody left to tell.
+    // The write fails if carat has ended; then nobody reads it.
     let _ = writeln!(io::stdout(), "{problem}");
     ExitCode::from(127)
 }
 
 fn become_server() -> Result<(), String> {
     let mut lines = io::stdin().lock().lines();
-    let mut line = || lines.next().and_then(Result::ok).ok_or("carat is gone");
-    let spec: LaunchSpec = serde_json::from_str(&line()?).map_err(|error| error.to_string())?;
+    let spec = lines.next().and_then(Result::ok).ok_or("carat has ended")?;
+    let spec: LaunchSpec = serde_json::from_str(&spec).map_err(|error| error.to_string())?;
     rustix::process::setsid().map_err(|error| format!("cannot start a session: {error}"))?;
-    line()?;
-    // Standard output stays open until exec as the way to report a failure.
+    lines.next().and_then(Result::ok).ok_or("carat has ended")?;
+    // A copy of standard output stays open until exec, to report a failure.
     let report = rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdout(), 3)
-        .map_err(|error| format!("cannot keep a pipe: {error}"))?;
+        .map_err(|error| format!("cannot duplicate a pipe: {error}"))?;
     let error = exec(&spec).unwrap_or_else(|error| error);
     let _ = writeln!(File::from(report), "{error}");
     Err(String::new())
 }
 
+/// Replaces this process; returns only the reason why that failed.
 fn exec(spec: &LaunchSpec) -> Result<String, String> {
     let log = OpenOptions::new().append(true).create(true).open(&spec.log).map_err(|error| {
         let log = spec.log.display();
-        format!("cannot open the log {log}: {error}; use -o, or TMPDIR, for another place")
+        format!("cannot open the log {log}: {error}; choose another place with -o or TMPDIR")
     })?;
-    let log_too = log.try_clone().map_err(|error| error.to_string())?;
+    let stderr = log.try_clone().map_err(|error| error.to_string())?;
     if let Some(root) = &spec.root {
         enter(root).map_err(|error| {
             format!(
-                "cannot make {} the root: {error}; another root needs carat to run as root",
+                "cannot make {} the root: {error}; the setting `root` requires carat to run as root",
                 root.system.display()
             )
         })?;
@@ -76,7 +77,7 @@ fn exec(spec: &LaunchSpec) -> Result<String, String> {
         .envs(&spec.env)
         .stdin(Stdio::null())
         .stdout(log)
-        .stderr(log_too)
+        .stderr(stderr)
         .exec();
     Ok(match error.kind() {
         io::ErrorKind::NotFound if spec.dir.is_dir() => {

@@ -1,4 +1,4 @@
-//! What runs a trial, seen from above.
+//! The interface of a trial runner.
 
 use crate::core::{Bytes, Trial};
 use crate::load::LoadError;
@@ -13,7 +13,7 @@ pub struct TrialPlan {
     pub id: String,
     /// Block, 0 for the warm-up block.
     pub block: u32,
-    /// Place within the block.
+    /// Position within the block.
     pub position: u32,
     /// Index of the variant.
     pub variant: usize,
@@ -21,24 +21,24 @@ pub struct TrialPlan {
     pub name: String,
 }
 
-/// Where a trial is.
+/// The phase of a trial.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Phase {
+pub enum TrialPhase {
     /// Services start.
     Services,
     /// The server starts and is not ready yet.
     Boot,
-    /// Requests that are not measured.
+    /// Requests that are not measured, before the load.
     WarmUp,
     /// The measured load.
     Load,
-    /// Rest before the final figures.
+    /// A pause before the final figures.
     Settle,
     /// The tree is being stopped.
     Stop,
 }
 
-impl fmt::Display for Phase {
+impl fmt::Display for TrialPhase {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
             Self::Services => "services",
@@ -51,29 +51,29 @@ impl fmt::Display for Phase {
     }
 }
 
-/// How far a running trial is.
+/// Progress of a running trial.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Progress {
-    /// Where it is.
-    pub phase: Phase,
-    /// Share of the phase that is done, where that is known.
+pub struct TrialProgress {
+    /// Its phase.
+    pub phase: TrialPhase,
+    /// Completed share of the phase, if known.
     pub done: Option<f64>,
-    /// What the tree weighed last.
+    /// Memory of the tree in the newest sample.
     pub memory: Option<Bytes>,
 }
 
-/// Why a trial could not be run at all; an outcome of a trial that did run is part of [`Trial`].
+/// Why a trial could not be run. A trial that ran has an outcome instead, as part of [`Trial`].
 #[derive(Debug, thiserror::Error)]
 pub enum TrialError {
-    /// The user asked to stop.
+    /// The user requested to stop.
     #[error("stopped by Ctrl-C")]
     Interrupted,
     /// The server or a service cannot be started.
     #[error("{what}: {source}")]
     Launch {
-        /// Which one.
+        /// The server or service.
         what: String,
-        /// Why.
+        /// The cause.
         source: LaunchError,
     },
     /// A service did not become ready.
@@ -82,25 +82,33 @@ pub enum TrialError {
     /// The load generator could not be started.
     #[error("cannot drive the load: {0}")]
     Load(#[from] LoadError),
-    /// Something of the machine's failed.
+    /// A system call failed.
     #[error("{what}: {source}")]
     Machine {
-        /// What was being done.
+        /// The failed step.
         what: String,
-        /// Why it failed.
+        /// The cause.
         source: io::Error,
     },
     /// Processes survived KILL.
-    #[error("{0} could not be stopped; the kernel holds them, so look at them with ps(1)")]
+    #[error("{0} could not be stopped; the kernel keeps them alive, see ps(1)")]
     Left(String),
+}
+
+impl TrialError {
+    /// Turns a failed system call into an error about `what`.
+    pub(crate) fn machine(what: &str) -> impl FnOnce(io::Error) -> Self {
+        let what = what.to_owned();
+        move |source| Self::Machine { what, source }
+    }
 }
 
 /// Runs trials.
 pub trait TrialRunner {
-    /// Runs one trial to its end and leaves nothing behind, whatever happens.
+    /// Runs one trial to its end. Leaves no process and no file behind, whatever happens.
     fn run(
         &mut self,
         plan: &TrialPlan,
-        watch: &mut dyn FnMut(Progress),
+        report: &mut dyn FnMut(TrialProgress),
     ) -> Result<Trial, TrialError>;
 }

@@ -1,0 +1,292 @@
+//! A sampling session: one process tree, from its start to its end, sampled whenever a sample is due.
+//!
+//! Trials, recordings and `exec --verify` share it. They differ in what they do with the samples.
+
+use crate::core::{Ledger, LoadSpec, Sample, SamplerCost};
+use crate::load::{Generator, LoadError};
+use crate::observe::{Probes, SampleOptions, Sampler, ledger, read_insides};
+use crate::process::{Identity, ProcRoot, Stat, Tree};
+use crate::run::Interrupt;
+use crate::target::{LaunchError, LaunchSpec, PendingServer, Reaper, Server, StopReport, stop};
+use carat_wire::env::TOKEN;
+use std::io;
+use std::path::PathBuf;
+use std::process::ExitStatus;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+/// How a session samples.
+#[derive(Debug, Clone)]
+pub(crate) struct SessionOptions {
+    /// Period and budget of the sampler.
+    pub(crate) sampling: SampleOptions,
+    /// How long the result of a scan for members may be used. A scan reads every process of the machine.
+    pub(crate) rescan_after: Duration,
+    /// Longest pause between two steps.
+    pub(crate) longest_pause: Duration,
+    /// Numbers of answered requests at which a full sample is taken.
+    pub(crate) full_at_requests: Vec<u64>,
+}
+
+/// What a sample includes besides memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ProbeAccess {
+    /// The probes' pages are not read.
+    Ignored,
+    /// The pages are read as they are. This costs the server nothing.
+    Read,
+    /// The pages are read, and the probes are requested to refresh them.
+    ReadAndRefreshed,
+}
+
+/// The result of one step.
+#[derive(Debug)]
+pub(crate) enum Step {
+    /// No sample was due.
+    NotDue,
+    /// The tree has no member left.
+    TreeEnded,
+    /// The sample that was due.
+    Sampled(Box<Sample>),
+}
+
+/// One process tree, its sampler, and the server process if the session launched it.
+#[derive(Debug)]
+pub(crate) struct Session<'a> {
+    /// Carat's own binary, which is executed again for every helper process.
+    exe: PathBuf,
+    root: ProcRoot,
+    options: SessionOptions,
+    sampler: Sampler,
+    probes: Probes,
+    began: Instant,
+    interrupt: Interrupt,
+    reaper: Option<&'a mut Reaper>,
+    tree: Option<Tree>,
+    server: Option<Server>,
+    launched: bool,
+    members: Vec<Identity>,
+    scanned_at: Option<Duration>,
+    /// Processes in the newest sample.
+    sampled: usize,
+}
+
+impl<'a> Session<'a> {
+    /// Starts the session's clock. Every member is registered with `reaper`, if given.
+    ///
+    /// # Errors
+    /// If carat's own binary cannot be found.
+    pub(crate) fn new(
+        options: SessionOptions,
+        interrupt: Interrupt,
+        reaper: Option<&'a mut Reaper>,
+    ) -> io::Result<Self> {
+        let root = ProcRoot::default();
+        let known = reaper.as_ref().map(|reaper| reaper.exe().to_owned());
+        Ok(Self {
+            exe: known.map_or_else(std::env::current_exe, Ok)?,
+            sampler: Sampler::new(root.clone(), options.sampling),
+            root,
+            options,
+            probes: Probes::default(),
+            began: Instant::now(),
+            interrupt,
+            reaper,
+            tree: None,
+            server: None,
+            launched: false,
+            members: Vec::new(),
+            scanned_at: None,
+            sampled: 0,
+        })
+    }
+
+    /// Samples a tree that the session does not stop.
+    pub(crate) fn attach(&mut self, tree: Tree) {
+        self.tree = Some(tree);
+    }
+
+    /// Starts a server whose environment carries a token; returns when `exec` began. Carat's children in
+    /// `excluded` are not part of its tree.
+    pub(crate) fn launch(
+        &mut self,
+        spec: &LaunchSpec,
+        excluded: impl IntoIterator<Item = u32>,
+    ) -> Result<Instant, LaunchError> {
+        let Some(reaper) = &mut self.reaper else {
+            return Err(io::Error::other("a server needs a reaper").into());
+        };
+        let pending = PendingServer::start(&self.exe, spec)?;
+        let token = spec.env.get(TOKEN).cloned().unwrap_or_default();
+        // The reaper and the tree know the process before it can fork.
+        reaper.register([pending.identity()]);
+        let tree = Tree::new(self.root.clone(), pending.identity(), token)
+            .with_subreaper(std::process::id(), excluded.into_iter().chain([reaper.pid()]));
+        self.tree = Some(tree);
+        self.launched = true;
+        let started = Instant::now();
+        self.server = Some(pending.exec()?);
+        Ok(started)
+    }
+
+    pub(crate) fn elapsed(&self) -> Duration {
+        self.began.elapsed()
+    }
+
+    pub(crate) fn elapsed_ms(&self) -> u64 {
+        self.elapsed().as_millis() as u64
+    }
+
+    pub(crate) fn root(&self) -> &ProcRoot {
+        &self.root
+    }
+
+    pub(crate) fn interrupt(&self) -> &Interrupt {
+        &self.interrupt
+    }
+
+    /// The reaper, to register processes outside the tree and to start helpers.
+    pub(crate) fn reaper(&mut self) -> Option<&mut Reaper> {
+        self.reaper.as_deref_mut()
+    }
+
+    /// Exit status of the server that the session launched; `None` while it runs.
+    pub(crate) fn server_ended(&mut self) -> Option<ExitStatus> {
+        self.server.as_mut().and_then(Server::ended)
+    }
+
+    /// The last lines that the server printed.
+    pub(crate) fn log_tail(&self, lines: usize) -> String {
+        self.server.as_ref().map(|server| server.log_tail(lines)).unwrap_or_default()
+    }
+
+    /// Starts a load generator, which is not part of the tree.
+    pub(crate) fn spawn_generator(&mut self, load: &LoadSpec) -> Result<Generator, LoadError> {
+        let generator = Generator::spawn(&self.exe, load)?;
+        if let Some(tree) = &mut self.tree {
+            tree.exclude(generator.pid());
+        }
+        Ok(generator)
+    }
+
+    /// Takes a sample if one is due, or if `answered` requests reach a number at which a full one is requested.
+    pub(crate) fn step(&mut self, answered: Option<u64>, access: ProbeAccess) -> Step {
+        let full = answered.is_some_and(|answered| self.reaches_full_sample(answered));
+        if !full && !self.sampler.wait(self.elapsed()).is_zero() {
+            return Step::NotDue;
+        }
+        let members = self.recent_members();
+        if members.is_empty() {
+            return Step::TreeEnded;
+        }
+        let at = self.elapsed();
+        let mut sample = match full {
+            true => self.sampler.full(&members, at),
+            false => self.sampler.sample(&members, at),
+        };
+        sample.answered = answered;
+        if access != ProbeAccess::Ignored {
+            sample.inside = self.probes.read(&self.root, &members, at);
+        }
+        if access == ProbeAccess::ReadAndRefreshed {
+            self.probes.ask(self.elapsed());
+        }
+        self.sampled = sample.members.len();
+        Step::Sampled(Box::new(sample))
+    }
+
+    /// Sleeps until the next sample is due, but not longer than the options allow.
+    pub(crate) fn pause(&self) {
+        let wait = self.sampler.wait(self.elapsed());
+        sleep(wait.clamp(Duration::from_millis(1), self.options.longest_pause));
+    }
+
+    /// A sample with every figure, whatever it costs; `None` if the tree has ended.
+    pub(crate) fn full_sample(&mut self, access: ProbeAccess) -> Option<Sample> {
+        let members = self.members();
+        if members.is_empty() {
+            return None;
+        }
+        let at = self.elapsed();
+        let mut sample = self.sampler.full(&members, at);
+        if access != ProbeAccess::Ignored {
+            sample.inside = self.probes.read(&self.root, &members, at);
+        }
+        Some(sample)
+    }
+
+    /// The ledger of the tree at this moment.
+    pub(crate) fn ledger(&mut self) -> Ledger {
+        let members = self.members();
+        ledger(&self.root, &members, &read_insides(&self.root, &members))
+    }
+
+    /// Scans for the current members and registers them with the reaper.
+    pub(crate) fn members(&mut self) -> Vec<Identity> {
+        self.scanned_at = Some(self.elapsed());
+        let found = self.tree.as_mut().map(|tree| self.sampler.look(tree)).unwrap_or_default();
+        self.members = found.iter().map(Stat::identity).collect();
+        if let Some(reaper) = self.reaper.as_deref_mut().filter(|_| self.launched) {
+            reaper.register(self.members.iter().copied());
+        }
+        self.members.clone()
+    }
+
+    /// Processor time of the tree so far, in clock ticks, including its dead children.
+    pub(crate) fn cpu_ticks(&mut self) -> u64 {
+        let members = self.tree.as_mut().map(Tree::members).unwrap_or_default();
+        members.iter().map(|stat| stat.own_ticks + stat.children_ticks).sum()
+    }
+
+    /// What sampling has cost so far.
+    pub(crate) fn cost(&self) -> SamplerCost {
+        self.sampler.cost()
+    }
+
+    /// The kernel's first refusal, with what to do about it.
+    pub(crate) fn refusal(&self) -> Option<&str> {
+        self.sampler.refusal()
+    }
+
+    /// `grace`, or nothing if the user requested to stop at once.
+    pub(crate) fn grace(&self, grace: Duration) -> Duration {
+        if self.interrupt.requested_again() { Duration::ZERO } else { grace }
+    }
+
+    /// Stops the tree, if the session launched it.
+    pub(crate) fn stop(&mut self, grace: Duration) -> StopReport {
+        let grace = self.grace(grace);
+        let tree = self.tree.take().filter(|_| self.launched);
+        let report = tree.map(|mut tree| {
+            stop(&mut tree, grace, || {
+                self.server.as_mut().map(Server::ended);
+            })
+        });
+        self.server = None;
+        report.unwrap_or_default()
+    }
+
+    /// The members of a recent scan, as long as none of them has ended. A scan precedes every sample with PSS,
+    /// because an unread child hides its share of its parent's pages.
+    fn recent_members(&mut self) -> Vec<Identity> {
+        let at = self.elapsed();
+        let complete = self.sampled == self.members.len() && !self.members.is_empty();
+        let recent = self.scanned_at.is_some_and(|scan| at < scan + self.options.rescan_after);
+        if complete && recent && !self.sampler.will_pass(at) {
+            return self.members.clone();
+        }
+        self.members()
+    }
+
+    fn reaches_full_sample(&mut self, answered: u64) -> bool {
+        let ahead = self.options.full_at_requests.len();
+        self.options.full_at_requests.retain(|requests| *requests > answered);
+        self.options.full_at_requests.len() < ahead
+    }
+}
+
+impl Drop for Session<'_> {
+    fn drop(&mut self) {
+        self.stop(Duration::ZERO);
+    }
+}

@@ -1,0 +1,150 @@
+//! Runs trials with real services, a real server and real load.
+
+use crate::config::{Experiment, Placeholders};
+use crate::core::{Observations, Outcome, Trial, metric};
+use crate::observe::{SampleOptions, oom_kills};
+use crate::process::ProcRoot;
+use crate::run::Interrupt;
+use crate::run::session::{Session, SessionOptions};
+use crate::run::trial::session::TrialSession;
+use crate::run::trial::steps::{TrialEnd, TrialSteps};
+use crate::run::trial::{Prepared, TrialError, TrialPhase, TrialPlan, TrialProgress, TrialRunner};
+use crate::target::{Reaper, free_port};
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::path::PathBuf;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// What every trial of a run shares.
+#[derive(Debug, Clone)]
+pub struct RunContext {
+    /// A private directory that is removed after the run.
+    pub directory: PathBuf,
+    /// The start of the token in the environment of every process of this run.
+    pub token: String,
+    /// The user's request to stop.
+    pub interrupt: Interrupt,
+}
+
+/// Runs trials on real servers.
+#[derive(Debug)]
+pub struct ProcessRunner {
+    experiment: Experiment,
+    prepared: Vec<Prepared>,
+    context: RunContext,
+    reaper: Reaper,
+}
+
+/// Ports, folder and token of one trial.
+pub(crate) struct TrialPaths {
+    /// Values of the placeholders in commands and environments.
+    pub(crate) values: Placeholders,
+    pub(crate) port: u16,
+    pub(crate) service_ports: BTreeMap<String, u16>,
+    pub(crate) folder: PathBuf,
+    pub(crate) token: String,
+}
+
+impl ProcessRunner {
+    /// A runner for one experiment with prepared variants.
+    pub fn new(
+        experiment: Experiment,
+        prepared: Vec<Prepared>,
+        context: RunContext,
+        reaper: Reaper,
+    ) -> Self {
+        Self { experiment, prepared, context, reaper }
+    }
+
+    fn paths(&self, plan: &TrialPlan) -> io::Result<TrialPaths> {
+        let folder = self.context.directory.join(&plan.id);
+        fs::create_dir(&folder)?;
+        let port = free_port()?;
+        let mut values = Placeholders::from([
+            ("port".to_owned(), port.to_string()),
+            ("dir".to_owned(), folder.display().to_string()),
+        ]);
+        let mut service_ports = BTreeMap::new();
+        for name in self.experiment.services.keys() {
+            let port = free_port()?;
+            values.insert(format!("services.{name}.port"), port.to_string());
+            service_ports.insert(name.clone(), port);
+        }
+        let token = format!("{}/{}", self.context.token, plan.id);
+        Ok(TrialPaths { values, port, service_ports, folder, token })
+    }
+}
+
+impl TrialRunner for ProcessRunner {
+    fn run(
+        &mut self,
+        plan: &TrialPlan,
+        report: &mut dyn FnMut(TrialProgress),
+    ) -> Result<Trial, TrialError> {
+        let paths = self.paths(plan).map_err(TrialError::machine("cannot prepare a trial"))?;
+        let started = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let options = session_options(&self.experiment);
+        let server = Session::new(options, self.context.interrupt.clone(), Some(&mut self.reaper))
+            .map_err(TrialError::machine("cannot find carat's own binary"))?;
+        let mut session = TrialSession::new(server, report);
+        let steps = TrialSteps {
+            experiment: &self.experiment,
+            prepared: &self.prepared[plan.variant],
+            context: &self.context,
+            paths: &paths,
+            oom_kills: oom_kills(&ProcRoot::default()),
+        };
+        let mut observed = Observations::default();
+        let end = steps.run(&mut session, &mut observed);
+        let log_tail = session.server.log_tail(50);
+        session.begin(TrialPhase::Stop);
+        let grace = self.experiment.server.stop_within.0;
+        let (survivors, forced) = session.close(grace);
+        observed.notes.extend(forced.then(|| forced_note(grace)));
+        observed.samples = std::mem::take(&mut session.samples);
+        let seconds = session.server.elapsed().as_secs_f64();
+        drop(session);
+        // If this fails, the folder is removed with the private directory of the run.
+        let _ = fs::remove_dir_all(&paths.folder);
+        if !survivors.is_empty() {
+            return Err(TrialError::Left(survivors.join(", ")));
+        }
+        let (outcome, detail) = match end {
+            TrialEnd::Outcome(outcome, detail) => (outcome, detail),
+            TrialEnd::Error(error) => return Err(error),
+        };
+        let metrics =
+            if outcome == Outcome::Ok { metric::of_trial(&observed) } else { BTreeMap::new() };
+        Ok(Trial {
+            id: plan.id.clone(),
+            block: plan.block,
+            position: plan.position,
+            variant: plan.name.clone(),
+            outcome,
+            detail,
+            started_ms: started.as_millis() as u64,
+            seconds,
+            metrics,
+            samples: observed.samples,
+            load_window_ms: observed.window_ms,
+            load: observed.load,
+            notes: observed.notes,
+            log_tail,
+        })
+    }
+}
+
+fn session_options(experiment: &Experiment) -> SessionOptions {
+    let every = experiment.measure.sample_every.0;
+    SessionOptions {
+        sampling: SampleOptions { every, ..SampleOptions::default() },
+        rescan_after: Duration::ZERO,
+        longest_pause: Duration::from_millis(20),
+        full_at_requests: experiment.measure.at_requests.clone(),
+    }
+}
+
+fn forced_note(grace: Duration) -> String {
+    format!("still ran {} s after TERM and was killed", grace.as_secs_f64())
+}

@@ -1,0 +1,109 @@
+//! Everything that runs during one trial, so that all of it is sampled and all of it is stopped.
+
+use crate::core::{Bytes, Sample};
+use crate::load::Generator;
+use crate::run::session::{ProbeAccess, Session, Step};
+use crate::run::trial::service::Service;
+use crate::run::trial::{TrialPhase, TrialProgress};
+use std::process::ExitStatus;
+use std::time::{Duration, Instant};
+
+/// The server's session and the processes beside it.
+pub(crate) struct TrialSession<'a> {
+    pub(crate) server: Session<'a>,
+    pub(crate) services: Vec<Service>,
+    pub(crate) generator: Option<Generator>,
+    pub(crate) samples: Vec<Sample>,
+    report: &'a mut dyn FnMut(TrialProgress),
+}
+
+/// Why a phase ended before it was complete.
+#[derive(Debug)]
+pub(crate) enum EarlyEnd {
+    /// The user requested to stop.
+    Interrupted,
+    /// The server ended by itself.
+    ServerEnded(ExitStatus),
+}
+
+impl<'a> TrialSession<'a> {
+    pub(crate) fn new(server: Session<'a>, report: &'a mut dyn FnMut(TrialProgress)) -> Self {
+        Self { server, services: Vec::new(), generator: None, samples: Vec::new(), report }
+    }
+
+    /// Reports that a phase begins.
+    pub(crate) fn begin(&mut self, phase: TrialPhase) {
+        (self.report)(TrialProgress { phase, done: None, memory: None });
+    }
+
+    /// One short step of waiting: checks for an early end and samples if a sample is due.
+    pub(crate) fn step(&mut self, phase: TrialPhase, done: Option<f64>) -> Result<(), EarlyEnd> {
+        if self.server.interrupt().requested() {
+            return Err(EarlyEnd::Interrupted);
+        }
+        if let Some(status) = self.server.server_ended() {
+            return Err(EarlyEnd::ServerEnded(status));
+        }
+        let load = self.generator.as_ref().filter(|_| phase == TrialPhase::Load);
+        let answered = load.map(Generator::done);
+        // A refresh makes the server work, so the probes' pages are only read.
+        let access = match phase {
+            TrialPhase::Load => ProbeAccess::Read,
+            _ => ProbeAccess::Ignored,
+        };
+        if let Step::Sampled(sample) = self.server.step(answered, access) {
+            let memory = displayed_memory(&sample);
+            self.keep(*sample);
+            (self.report)(TrialProgress { phase, done, memory });
+        }
+        self.server.pause();
+        Ok(())
+    }
+
+    /// Keeps a sample; of two within a millisecond, the later one.
+    pub(crate) fn keep(&mut self, sample: Sample) {
+        if self.samples.last().is_some_and(|last| last.at_ms == sample.at_ms) {
+            self.samples.pop();
+        }
+        self.samples.push(sample);
+    }
+
+    /// Steps for a fixed time.
+    pub(crate) fn rest(&mut self, phase: TrialPhase, time: Duration) -> Result<(), EarlyEnd> {
+        let end = Instant::now() + time;
+        while Instant::now() < end {
+            self.step(phase, None)?;
+        }
+        Ok(())
+    }
+
+    /// Every figure of this moment, whatever it costs.
+    pub(crate) fn full_sample(&mut self) -> Sample {
+        let at_ms = self.server.elapsed_ms();
+        let sample = self.server.full_sample(ProbeAccess::Ignored);
+        sample.unwrap_or_else(|| Sample { at_ms, ..Sample::default() })
+    }
+
+    /// Stops generator, server and services. Returns the names of survivors and whether the server needed KILL.
+    pub(crate) fn close(&mut self, grace: Duration) -> (Vec<String>, bool) {
+        self.generator = None;
+        let stopped = self.server.stop(grace);
+        let mut survivors = stopped.survivors;
+        let grace = self.server.grace(grace);
+        for mut service in self.services.drain(..).rev() {
+            survivors.extend(service.stop(grace));
+        }
+        (survivors, stopped.forced)
+    }
+}
+
+impl Drop for TrialSession<'_> {
+    fn drop(&mut self) {
+        self.close(Duration::ZERO);
+    }
+}
+
+/// The memory shown in progress: PSS, or RSS of a single process.
+fn displayed_memory(sample: &Sample) -> Option<Bytes> {
+    sample.pss.or(sample.rss)
+}

@@ -1,0 +1,275 @@
+//! The steps of one trial, from the first service to the final figures.
+
+use crate::config::{Experiment, fill};
+use crate::core::load_table::LoadTableError;
+use crate::core::observations::load_window;
+use crate::core::{LoadReport, LoadSpec, Observations, Outcome, Severity};
+use crate::load::LoadError;
+use crate::load::clock::MonotonicTime;
+use crate::observe::{Collections, available, check_settings, oom_kills};
+use crate::process::{Identity, ProcRoot};
+use crate::run::trial::prepare::directory;
+use crate::run::trial::process_runner::{RunContext, TrialPaths};
+use crate::run::trial::service::{Service, ServiceOrder};
+use crate::run::trial::session::{EarlyEnd, TrialSession};
+use crate::run::trial::{Prepared, TrialError, TrialPhase};
+use crate::settings::SettingStatus;
+use crate::target::{LaunchSpec, NewRoot, check_ready, local};
+use carat_wire::env::{PAGES, TOKEN};
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::ExitStatus;
+use std::time::{Duration, Instant};
+
+/// How the part between start and stop ended.
+pub(crate) enum TrialEnd {
+    /// The trial has an outcome.
+    Outcome(Outcome, Option<String>),
+    /// The trial could not be run.
+    Error(TrialError),
+}
+
+impl From<TrialError> for TrialEnd {
+    fn from(error: TrialError) -> Self {
+        Self::Error(error)
+    }
+}
+
+/// What the steps of one trial need to know.
+pub(crate) struct TrialSteps<'a> {
+    pub(crate) experiment: &'a Experiment,
+    pub(crate) prepared: &'a Prepared,
+    pub(crate) context: &'a RunContext,
+    pub(crate) paths: &'a TrialPaths,
+    /// The kernel's count of out-of-memory kills before the trial.
+    pub(crate) oom_kills: Option<u64>,
+}
+
+impl TrialSteps<'_> {
+    pub(crate) fn run(
+        &self,
+        session: &mut TrialSession<'_>,
+        observed: &mut Observations,
+    ) -> TrialEnd {
+        match self.try_run(session, observed) {
+            Ok(()) => TrialEnd::Outcome(Outcome::Ok, None),
+            Err(end) => end,
+        }
+    }
+
+    fn try_run(
+        &self,
+        session: &mut TrialSession<'_>,
+        observed: &mut Observations,
+    ) -> Result<(), TrialEnd> {
+        observed.available.0 = available(&ProcRoot::default());
+        self.start_services(session)?;
+        let started = self.start_server(session)?;
+        self.wait_until_ready(session)?;
+        observed.boot = Some(started.elapsed());
+        let ready = session.full_sample();
+        session.keep(ready.clone());
+        observed.ready = Some(ready);
+        let (before, report) = self.run_load(session, observed)?;
+        session
+            .rest(TrialPhase::Settle, self.experiment.measure.settle.0)
+            .map_err(|end| self.early_end(end, Outcome::Crashed))?;
+        let mut last = session.full_sample();
+        observed.available.1 = available(&ProcRoot::default());
+        // A request to the probes makes the server work, so it comes after every other figure.
+        let members = session.server.members();
+        let now = Collections::read(session.server.root(), &members);
+        observed.collections = now.since(&before);
+        observed.notes = self.settings_not_in_effect(session.server.root(), &members);
+        last.ledger = Some(Box::new(session.server.ledger()));
+        session.keep(last.clone());
+        observed.last = Some(last);
+        let fatal = report.flags.iter().find(|flag| flag.severity == Severity::Fatal);
+        let invalid = fatal.map(|flag| format!("{}: {}", flag.code, flag.message));
+        observed.load = Some(report);
+        match invalid {
+            Some(why) => Err(TrialEnd::Outcome(Outcome::LoadInvalid, Some(why))),
+            None => Ok(()),
+        }
+    }
+
+    /// Warms the server up and runs the measured load. Returns the collections before it and its report.
+    fn run_load(
+        &self,
+        session: &mut TrialSession<'_>,
+        observed: &mut Observations,
+    ) -> Result<(Collections, LoadReport), TrialEnd> {
+        let (table, authority) = (&self.experiment.load, format!("127.0.0.1:{}", self.paths.port));
+        let folder = &self.experiment.folder;
+        if let Some(warmup) = table.warmup(&authority).map_err(invalid_load)? {
+            self.drive(session, warmup.in_folder(folder), TrialPhase::WarmUp)?;
+        }
+        let load = table.spec(&authority).map_err(invalid_load)?;
+        let members = session.server.members();
+        let before = Collections::read(session.server.root(), &members);
+        let (from, ticks) = (session.server.elapsed_ms(), session.server.cpu_ticks());
+        let began_ms = MonotonicTime::now().millis().saturating_sub(from);
+        let report = self.drive(session, load.in_folder(folder), TrialPhase::Load)?;
+        observed.window_ms =
+            Some(load_window(&report, began_ms, (from, session.server.elapsed_ms())));
+        let spent = session.server.cpu_ticks().saturating_sub(ticks) as f64;
+        let ticks_per_second = rustix::param::clock_ticks_per_second() as f64;
+        observed.cpu = Some(Duration::from_secs_f64(spent / ticks_per_second));
+        Ok((before, report))
+    }
+
+    /// Requested settings that are not in effect.
+    fn settings_not_in_effect(&self, root: &ProcRoot, members: &[Identity]) -> Vec<String> {
+        let checks = check_settings(root, members, &self.prepared.settings, &self.prepared.applied);
+        let failed = checks.iter().filter(|check| {
+            matches!(check.status, SettingStatus::NotApplied(_) | SettingStatus::NotYet(_))
+        });
+        failed.map(ToString::to_string).collect()
+    }
+
+    /// The meaning of an early end: `otherwise`, unless the kernel killed the server for lack of memory.
+    fn early_end(&self, end: EarlyEnd, otherwise: Outcome) -> TrialEnd {
+        let EarlyEnd::ServerEnded(status) = end else { return TrialError::Interrupted.into() };
+        let when = match otherwise {
+            Outcome::NeverReady => "before it was ready",
+            _ => "under load",
+        };
+        let why = format!("the server ended with {} {when}", status_text(status));
+        let kills = oom_kills(&ProcRoot::default());
+        let more = self.oom_kills.zip(kills).is_some_and(|(before, after)| after > before);
+        if status.signal() == Some(libc::SIGKILL) && more {
+            let why = format!("{why}: the kernel killed it for lack of memory");
+            return TrialEnd::Outcome(Outcome::OomKilled, Some(why));
+        }
+        TrialEnd::Outcome(otherwise, Some(why))
+    }
+
+    fn start_services(&self, session: &mut TrialSession<'_>) -> Result<(), TrialError> {
+        for (name, spec) in &self.experiment.services {
+            session.begin(TrialPhase::Services);
+            let port = self.paths.service_ports[name];
+            let mut values = self.paths.values.clone();
+            values.insert("port".into(), port.to_string());
+            let dir = directory(self.experiment, spec.dir.as_deref(), &format!("service `{name}`"))
+                .map_err(|error| TrialError::Service(error.to_string()))?;
+            let order = ServiceOrder {
+                name,
+                spec,
+                port,
+                values,
+                dir,
+                // Not below the server's token: a service is not part of the server's tree.
+                token: format!("{}/service-{name}", self.context.token),
+                log: self.paths.folder.join(format!("{name}.log")),
+            };
+            let Some(reaper) = session.server.reaper() else { continue };
+            // Kept before it is ready, so that it is stopped if it never is.
+            session.services.push(Service::start(reaper, &order)?);
+            if let Some(service) = session.services.last_mut() {
+                service.wait(&order, &self.context.interrupt)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn start_server(&self, session: &mut TrialSession<'_>) -> Result<Instant, TrialError> {
+        let pages = self.paths.folder.join("pages");
+        fs::create_dir(&pages).map_err(TrialError::machine("cannot prepare a trial"))?;
+        let spec = self.launch_spec(&pages)?;
+        let services: Vec<u32> = session.services.iter().map(Service::pid).collect();
+        session.server.launch(&spec, services).map_err(|source| TrialError::Launch {
+            what: format!("the server of variant `{}`", self.prepared.variant.name),
+            source,
+        })
+    }
+
+    fn launch_spec(&self, pages: &Path) -> Result<LaunchSpec, TrialError> {
+        let mut command = Vec::new();
+        for word in &self.prepared.command {
+            command.push(self.fill(word)?);
+        }
+        let mut env = BTreeMap::new();
+        for (name, value) in &self.prepared.env {
+            env.insert(name.clone(), self.fill(value)?);
+        }
+        env.insert(TOKEN.into(), self.paths.token.clone());
+        env.insert(PAGES.into(), pages.display().to_string());
+        let (dir, log) = (self.prepared.dir.clone(), self.server_log());
+        Ok(LaunchSpec { command, dir, env, log, root: self.new_root()? })
+    }
+
+    fn fill(&self, text: &str) -> Result<String, TrialError> {
+        fill(text, &self.paths.values).map_err(TrialError::Service)
+    }
+
+    fn server_log(&self) -> PathBuf {
+        self.paths.folder.join("server.log")
+    }
+
+    /// The root that a setting requests. It shares the folders of the trial, the app and the libraries.
+    fn new_root(&self) -> Result<Option<NewRoot>, TrialError> {
+        let Some(system) = self.prepared.applied.root.clone() else { return Ok(None) };
+        let scratch = self.context.directory.join(format!("root-{}", self.paths.port));
+        fs::create_dir_all(&scratch).map_err(TrialError::machine("cannot prepare another root"))?;
+        let app = std::path::absolute(&self.experiment.folder).unwrap_or_default();
+        let libraries = self.prepared.libraries.clone();
+        let shared = vec![app, self.prepared.dir.clone(), libraries, self.paths.folder.clone()];
+        Ok(Some(NewRoot { system, scratch, shared }))
+    }
+
+    fn wait_until_ready(&self, session: &mut TrialSession<'_>) -> Result<(), TrialEnd> {
+        let ready = &self.experiment.server.ready;
+        let (address, log) = (local(self.paths.port), self.server_log());
+        let deadline = Instant::now() + ready.within.0;
+        loop {
+            let left = deadline.saturating_duration_since(Instant::now());
+            // A socket takes a timeout of zero as no timeout.
+            let timeout = left.clamp(Duration::from_millis(10), Duration::from_secs(1));
+            let Err(not_ready) = check_ready(&ready.check, address, &log, timeout) else {
+                return Ok(());
+            };
+            if left.is_zero() {
+                let within = ready.within.0.as_secs_f64();
+                let why = format!("after {within} s the server still {}", not_ready.0);
+                return Err(TrialEnd::Outcome(Outcome::NeverReady, Some(why)));
+            }
+            session
+                .step(TrialPhase::Boot, None)
+                .map_err(|end| self.early_end(end, Outcome::NeverReady))?;
+        }
+    }
+
+    fn drive(
+        &self,
+        session: &mut TrialSession<'_>,
+        spec: LoadSpec,
+        phase: TrialPhase,
+    ) -> Result<LoadReport, TrialEnd> {
+        session.generator = Some(session.server.spawn_generator(&spec).map_err(TrialError::from)?);
+        loop {
+            let Some(generator) = &mut session.generator else {
+                return Err(TrialError::Interrupted.into());
+            };
+            if let Some(report) = generator.poll().map_err(TrialError::from)? {
+                session.generator = None;
+                return Ok(report);
+            }
+            let done = generator.progress().share();
+            session.step(phase, done).map_err(|end| self.early_end(end, Outcome::Crashed))?;
+        }
+    }
+}
+
+fn invalid_load(error: LoadTableError) -> TrialError {
+    TrialError::from(LoadError::from(error))
+}
+
+fn status_text(status: ExitStatus) -> String {
+    match (status.code(), status.signal()) {
+        (Some(code), _) => format!("exit status {code}"),
+        (None, Some(signal)) => format!("signal {signal}"),
+        (None, None) => "an unknown status".into(),
+    }
+}
