@@ -3,7 +3,7 @@
 use crate::observe::ProbePage;
 use crate::process::{Identity, ProcRoot};
 use crate::settings::{
-    Environment, ProcessObservation, SettingCheck, SettingStatus, Settings, verify,
+    Environment, ProcessObservation, RuntimeReport, SettingCheck, SettingStatus, Settings, verify,
 };
 
 /// Every chosen setting with the best evidence of any process of the tree, because some settings act
@@ -40,11 +40,13 @@ fn checks(
     let text = |name| read(name).map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
     let (maps, status, environ) = (text("maps"), text("status"), read("environ"));
     let page = ProbePage::find(root, member).and_then(|page| page.read());
+    let changed_root = std::fs::read_link(root.file(member.pid, "root")).ok();
     let observed = ProcessObservation {
+        root: changed_root.as_deref(),
         maps: maps.as_deref(),
         environ: environ.as_deref(),
         status: status.as_deref(),
-        page: page.as_ref(),
+        runtime: page.as_ref().map(RuntimeReport::read),
     };
     (page.is_some(), verify(settings, applied, &observed))
 }

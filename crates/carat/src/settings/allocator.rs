@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 /// One allocator that can be preloaded by name.
-struct Allocator {
+struct AllocatorPackage {
     name: &'static str,
     /// File names, best first.
     files: &'static [&'static str],
@@ -11,18 +11,18 @@ struct Allocator {
     packages: [&'static str; 3],
 }
 
-const ALLOCATORS: &[Allocator] = &[
-    Allocator {
+const ALLOCATORS: &[AllocatorPackage] = &[
+    AllocatorPackage {
         name: "jemalloc",
         files: &["libjemalloc.so.2", "libjemalloc.so.1", "libjemalloc.so"],
         packages: ["libjemalloc2", "jemalloc", "jemalloc"],
     },
-    Allocator {
+    AllocatorPackage {
         name: "mimalloc",
         files: &["libmimalloc.so.3", "libmimalloc.so.2", "libmimalloc.so.2.0", "libmimalloc.so"],
         packages: ["libmimalloc2.0", "mimalloc2", "mimalloc"],
     },
-    Allocator {
+    AllocatorPackage {
         name: "tcmalloc",
         files: &[
             "libtcmalloc_minimal.so.4",
@@ -60,17 +60,18 @@ pub fn find_allocator(root: &Path, name: &str) -> Option<PathBuf> {
 }
 
 /// What to install to have the allocator `name`.
-pub fn packages(name: &str) -> String {
+pub(crate) fn packages(name: &str) -> String {
     match ALLOCATORS.iter().find(|allocator| allocator.name == name) {
-        Some(Allocator { packages: [debian, alpine, brew], .. }) => {
+        Some(AllocatorPackage { packages: [debian, alpine, brew], .. }) => {
             format!("`apt-get install {debian}`, `apk add {alpine}` or `brew install {brew}`")
         }
         None => "the package that holds it".into(),
     }
 }
 
-/// The allocator that a library's file name belongs to; `None` for any other library.
-pub fn allocator_of(file: &str) -> Option<&'static str> {
+/// The allocator that a library belongs to by its file name; `None` for any other library.
+pub(crate) fn allocator_of(library: &Path) -> Option<&'static str> {
+    let file = library.file_name()?.to_string_lossy();
     ALLOCATORS
         .iter()
         .find(|allocator| file.starts_with(&format!("lib{}", allocator.name)))
@@ -108,7 +109,7 @@ mod tests {
             ("libtcmalloc_minimal.so.4.5.10", Some("tcmalloc")),
             ("libc.so.6", None),
         ] {
-            assert_eq!(allocator_of(file), name);
+            assert_eq!(allocator_of(&Path::new("/usr/lib").join(file)), name);
         }
     }
 }

@@ -1,248 +1,57 @@
 //! What chosen settings mean for the start of a server: pure, so that `exec` and a trial do the same.
 
-use crate::settings::allocator::{allocator_of, packages};
-use crate::settings::catalogue::{CATALOGUE, Mechanism};
+use crate::settings::catalogue::{AllocatorChoice, PreloadedAllocator};
 use crate::settings::chosen::Settings;
-use crate::settings::elf::{ElfKind, read_elf};
-use carat_wire::env;
-use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
-
-/// What the environment depends on besides the settings themselves.
-pub struct StartContext<'a> {
-    /// Path of the runtime library.
-    pub runtime: &'a Path,
-    /// The library of an allocator by name, as [`find_allocator`](crate::settings::find_allocator) finds it.
-    pub find_allocator: &'a dyn Fn(&str) -> Option<PathBuf>,
-    /// The variables that the server would inherit.
-    pub inherited: &'a dyn Fn(&str) -> Option<String>,
-    /// Word size, machine and C library of the Ruby; `None` where unknown, and then libraries are not checked.
-    pub ruby: Option<ElfKind>,
-}
-
-/// What to do when starting the server.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Environment {
-    /// Variables to set, ready to use: what was inherited is already joined.
-    pub set: BTreeMap<String, String>,
-    /// Libraries that `LD_PRELOAD` in `set` puts first.
-    pub preload: Vec<PathBuf>,
-    /// Whether the shim must be loaded through `RUBYOPT` for the settings to take.
-    pub needs_runtime: bool,
-    /// The directory that becomes the root.
-    pub root: Option<PathBuf>,
-    /// What the user should know: settings that do nothing together.
-    pub warnings: Vec<String>,
-}
-
-/// Why the settings cannot be applied here.
-#[derive(Debug, PartialEq, Eq, thiserror::Error)]
-pub enum ApplyError {
-    /// The allocator is not installed.
-    #[error("allocator `{name}` is not installed; install it with {}", packages(.name))]
-    NoAllocator {
-        /// Its name.
-        name: String,
-    },
-    /// A library to preload cannot be read.
-    #[error("cannot read the library {path}: {reason}; give the path of an existing library")]
-    Unreadable {
-        /// The library.
-        path: PathBuf,
-        /// What the system said.
-        reason: String,
-    },
-    /// A library to preload is for another kind of program.
-    #[error("{path} is {library}, but this ruby is {ruby}; install the library for {ruby}")]
-    OtherMachine {
-        /// The library.
-        path: PathBuf,
-        /// Its kind.
-        library: String,
-        /// The kind of the Ruby.
-        ruby: ElfKind,
-    },
-    /// A path that the loader would take for two.
-    #[error(
-        "the path {0:?} holds a space or a colon, which separate libraries in LD_PRELOAD; move the library"
-    )]
-    Separator(PathBuf),
-    /// One setting makes sense only with another.
-    #[error("`seal` needs `prepare_fork`; add `prepare_fork = \"warmup\"`")]
-    SealAlone,
-}
+use crate::settings::environment::{ApplyError, Environment, EnvironmentBuilder, StartContext};
+use std::path::Path;
 
 impl Settings {
     /// What these settings mean for the start of a server.
     pub fn environment(&self, context: &StartContext<'_>) -> Result<Environment, ApplyError> {
-        if self.is_chosen("seal") && !self.is_chosen("prepare_fork") {
-            return Err(ApplyError::SealAlone);
+        self.check_requirements()?;
+        let variables = self.variables().map(|(name, value)| (name.into(), value.into())).collect();
+        let root = self.root().unwrap_or(Path::new("/"));
+        let mut server = EnvironmentBuilder::new(context, root, variables);
+        self.warn_of_other_mallocs(&mut server);
+        for setting in self.chosen() {
+            setting.apply(&mut server)?;
         }
-        let mut made = Environment { warnings: self.contradictions(), ..Environment::default() };
-        // The user's variables come first: a setting of the catalogue is the more definite wish.
-        made.set.extend(self.variables().map(|(name, value)| (name.into(), value.into())));
-        for setting in CATALOGUE {
-            if let (Mechanism::Variable(variable), Some(value)) =
-                (setting.mechanism, self.value(setting.name))
+        Ok(server.finish())
+    }
+
+    fn check_requirements(&self) -> Result<(), ApplyError> {
+        for setting in self.chosen().filter(|setting| !setting.is_default()) {
+            let name = setting.definition.name;
+            if let Some((required, example)) = setting.definition.requires
+                && !self.is_chosen(required)
             {
-                made.set.insert(variable.into(), value.into());
+                return Err(ApplyError::Requires { name, required, example });
             }
         }
-        self.join_tunables(context, &mut made);
-        self.join_preload(context, &mut made)?;
-        self.ask_the_runtime(context, &mut made);
-        if self.value("yjit") == Some("on") {
-            made.set.insert("RUBY_YJIT_ENABLE".into(), "1".into());
-        }
-        if let Some(folder) = self.value("ruby").and_then(|ruby| Path::new(ruby).parent()) {
-            let others = inherited("PATH", context, &made);
-            let folder = folder.display().to_string();
-            made.set.insert(
-                "PATH".into(),
-                others.map_or(folder.clone(), |others| format!("{folder}:{others}")),
-            );
-        }
-        made.root = self.value("root").map(PathBuf::from);
-        Ok(made)
-    }
-
-    fn join_tunables(&self, context: &StartContext<'_>, made: &mut Environment) {
-        let chosen = CATALOGUE.iter().filter_map(|setting| match setting.mechanism {
-            Mechanism::Tunable(tunable) => Some(format!("{tunable}={}", self.value(setting.name)?)),
-            _ => None,
-        });
-        // glibc takes the last of two equal names, so what was inherited stands first.
-        let mut all: Vec<String> = inherited("GLIBC_TUNABLES", context, made).into_iter().collect();
-        let before = all.len();
-        all.extend(chosen);
-        if all.len() > before {
-            made.set.insert("GLIBC_TUNABLES".into(), all.join(":"));
-        }
-    }
-
-    fn join_preload(
-        &self,
-        context: &StartContext<'_>,
-        made: &mut Environment,
-    ) -> Result<(), ApplyError> {
-        let Some(name) = self.value("allocator").filter(|name| *name != "system") else {
-            return Ok(());
-        };
-        let library = if Path::new(name).is_absolute() {
-            PathBuf::from(name)
-        } else {
-            (context.find_allocator)(name)
-                .ok_or_else(|| ApplyError::NoAllocator { name: name.to_owned() })?
-        };
-        let seen_from_here = match self.value("root") {
-            Some(root) => Path::new(root).join(library.strip_prefix("/").unwrap_or(&library)),
-            None => library.clone(),
-        };
-        check_library(&library, &seen_from_here, context.ruby)?;
-        let others = inherited("LD_PRELOAD", context, made).map(|all| without(&all, &library));
-        let others = others.filter(|others| !others.is_empty());
-        made.warnings.extend(foreign_allocator(&library, others.as_deref()));
-        let first = library.display().to_string();
-        made.set.insert(
-            "LD_PRELOAD".into(),
-            others.map_or(first.clone(), |others| format!("{first}:{others}")),
-        );
-        made.preload.push(library);
         Ok(())
     }
 
-    fn ask_the_runtime(&self, context: &StartContext<'_>, made: &mut Environment) {
-        let asked: Vec<String> = CATALOGUE
-            .iter()
-            .filter(|setting| self.is_for_the_runtime(setting.name, setting.mechanism))
-            .filter_map(|setting| Some(format!("{}={}", setting.name, self.value(setting.name)?)))
-            .collect();
-        // `compact = "off"` alone changes nothing; beside `prepare_fork` it forbids the compaction.
-        made.needs_runtime = asked.iter().any(|pair| pair != "compact=off");
-        if made.needs_runtime {
-            made.set.insert(env::RUNTIME.into(), context.runtime.display().to_string());
-            made.set.insert(env::SETTINGS.into(), asked.join(";"));
+    fn warn_of_other_mallocs(&self, server: &mut EnvironmentBuilder<'_>) {
+        let system = AllocatorChoice::System;
+        let allocator = self.get::<PreloadedAllocator>().unwrap_or(&system);
+        for setting in self.chosen() {
+            if let Some(malloc) = setting.definition.malloc
+                && !allocator.is(malloc)
+            {
+                let name = setting.definition.name;
+                server.warn(format!(
+                    "`{name}` is a setting of {malloc} and does nothing under {allocator}"
+                ));
+            }
         }
     }
-
-    fn is_for_the_runtime(&self, name: &str, mechanism: Mechanism) -> bool {
-        let forbids = name == "compact" && self.value(name) == Some("off");
-        let after_fork = name == "yjit" && self.value(name) == Some("after-fork");
-        after_fork || mechanism == Mechanism::Runtime && (self.is_chosen(name) || forbids)
-    }
-
-    fn contradictions(&self) -> Vec<String> {
-        let allocator = self.value("allocator").unwrap_or("system");
-        let mut warnings = Vec::new();
-        if allocator != "system" {
-            let glibc = CATALOGUE.iter().map(|setting| setting.name).filter(|name| {
-                (*name == "arena_max" || name.starts_with("malloc.")) && self.value(name).is_some()
-            });
-            warnings.extend(glibc.map(|name| {
-                format!(
-                    "`{name}` is a setting of glibc's malloc and does nothing under {allocator}"
-                )
-            }));
-        }
-        if self.value("malloc_conf").is_some() && !allocator.contains("jemalloc") {
-            warnings.push(format!(
-                "`malloc_conf` is a setting of jemalloc and does nothing under {allocator}"
-            ));
-        }
-        warnings
-    }
-}
-
-fn inherited(name: &str, context: &StartContext<'_>, made: &Environment) -> Option<String> {
-    made.set
-        .get(name)
-        .cloned()
-        .or_else(|| (context.inherited)(name))
-        .filter(|value| !value.is_empty())
-}
-
-/// What `LD_PRELOAD` names besides `library`: a server that restarts itself through carat has it already.
-fn without(all: &str, library: &Path) -> String {
-    let others = all.split([':', ' ']).filter(|path| Path::new(path) != library);
-    others.collect::<Vec<_>>().join(":")
-}
-
-fn check_library(named: &Path, here: &Path, ruby: Option<ElfKind>) -> Result<(), ApplyError> {
-    if named.to_string_lossy().contains([' ', ':']) {
-        return Err(ApplyError::Separator(named.to_owned()));
-    }
-    let kind = read_elf(here).map_err(|error| ApplyError::Unreadable {
-        path: named.to_owned(),
-        reason: error.to_string(),
-    })?;
-    match (kind, ruby) {
-        (Some(library), Some(ruby)) if !ruby.can_load(library) => Err(ApplyError::OtherMachine {
-            path: named.to_owned(),
-            library: library.to_string(),
-            ruby,
-        }),
-        (None, Some(ruby)) => Err(ApplyError::OtherMachine {
-            path: named.to_owned(),
-            library: "not a library".into(),
-            ruby,
-        }),
-        _ => Ok(()),
-    }
-}
-
-fn foreign_allocator(library: &Path, inherited: Option<&str>) -> Option<String> {
-    let named = |path: &Path| allocator_of(&path.file_name()?.to_string_lossy());
-    let ours = named(library);
-    let theirs = inherited?
-        .split([':', ' '])
-        .find_map(|path| named(Path::new(path)))
-        .filter(|theirs| Some(*theirs) != ours)?;
-    Some(format!("LD_PRELOAD already names {theirs}; {} comes first and wins", library.display()))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::settings::elf::read_elf;
+    use carat_wire::env;
 
     const SELF: &str = "/proc/self/exe";
 

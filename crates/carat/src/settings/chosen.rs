@@ -1,10 +1,12 @@
-//! The settings that somebody chose, checked against the catalogue.
+//! The chosen settings, checked against the catalogue.
 
 use crate::core::did_you_mean;
-use crate::settings::catalogue::{self, CATALOGUE, Mechanism};
+use crate::settings::catalogue::{self, PreloadedAllocator, RootDirectory, RubyProgram};
 use crate::settings::profile::{self, PROFILES};
-use crate::settings::value::Values;
+use crate::settings::setting::{ChosenSetting, Setting};
+use crate::settings::value::{FreeText, SettingValue};
 use std::collections::BTreeMap;
+use std::fmt;
 use std::path::Path;
 
 /// Why a setting was refused.
@@ -18,7 +20,7 @@ pub enum SettingError {
         /// The nearest name in the catalogue as a question; empty where none is similar.
         hint: String,
     },
-    /// The setting does not take this value.
+    /// The setting does not accept this value.
     #[error("setting `{name}` cannot be `{value}`{hint}; write {accepted}")]
     Value {
         /// The setting.
@@ -46,15 +48,33 @@ fn profile_names() -> String {
     names.join(" and ")
 }
 
-/// Chosen settings, each valid and in its canonical spelling, in the order of their names.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Settings(BTreeMap<String, String>);
+/// Chosen settings, each parsed and valid.
+#[derive(Clone, Default)]
+pub struct Settings {
+    chosen: BTreeMap<&'static str, ChosenSetting>,
+    /// The variables of `env`.
+    variables: BTreeMap<String, String>,
+}
+
+impl PartialEq for Settings {
+    fn eq(&self, other: &Self) -> bool {
+        self.describe() == other.describe()
+    }
+}
+
+impl Eq for Settings {}
+
+impl fmt::Debug for Settings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.describe().fmt(f)
+    }
+}
 
 impl Settings {
     /// Reads the table of an experiment file or of `carat.toml`.
     ///
-    /// `malloc = { top_pad = "1m" }` and `"malloc.top_pad" = "1m"` are the same. What stands beside a
-    /// `profile` wins over it.
+    /// `malloc = { top_pad = "1m" }` and `"malloc.top_pad" = "1m"` are the same. Explicit settings win
+    /// over those of a `profile`.
     pub fn parse(table: &toml::Table) -> Result<Self, SettingError> {
         let mut settings = Self::default();
         let mut table = table.clone();
@@ -65,7 +85,7 @@ impl Settings {
         Ok(settings)
     }
 
-    /// Reads `name=value` pairs, the later of two equal names winning.
+    /// Reads `name=value` pairs; the later of two equal names wins.
     pub fn from_pairs<'a>(pairs: impl IntoIterator<Item = &'a str>) -> Result<Self, SettingError> {
         let mut settings = Self::default();
         for pair in pairs {
@@ -90,76 +110,69 @@ impl Settings {
             name: name.to_owned(),
             hint: did_you_mean(name, catalogue::names()),
         })?;
-        let canonical = setting.values.canonical(value).ok_or_else(|| SettingError::Value {
+        let chosen = setting.choose(value).ok_or_else(|| SettingError::Value {
             name: name.to_owned(),
             value: value.to_owned(),
-            hint: did_you_mean(value, setting.values.words().iter().copied()),
-            accepted: setting.values.describe(),
+            hint: did_you_mean(value, setting.words.iter().copied()),
+            accepted: (setting.accepted)(),
         })?;
-        self.0.insert(name.to_owned(), canonical);
+        self.chosen.insert(setting.name, chosen);
         Ok(())
     }
 
-    /// Takes over every choice of `other`, which wins where both chose.
+    /// Adds every choice of `other`, which wins where both chose.
     pub fn overlay(&mut self, other: &Self) {
-        self.0.extend(other.0.clone());
+        self.chosen.extend(other.chosen.clone());
+        self.variables.extend(other.variables.clone());
     }
 
-    /// The chosen value of a setting; `None` where nothing was chosen.
-    pub fn value(&self, name: &str) -> Option<&str> {
-        self.0.get(name).map(String::as_str)
+    /// Every choice but the variables of `env`, in the order of the catalogue.
+    pub(crate) fn chosen(&self) -> impl Iterator<Item = &ChosenSetting> {
+        catalogue::names().filter_map(|name| self.chosen.get(name))
+    }
+
+    /// The chosen value of a setting.
+    pub(crate) fn get<S: Setting>(&self) -> Option<&S::Value> {
+        self.chosen.get(S::NAME)?.value::<S>()
     }
 
     /// Whether a setting was chosen to be anything but its default.
-    pub fn is_chosen(&self, name: &str) -> bool {
-        let default = catalogue::find(name).map(|setting| setting.default);
-        self.value(name).is_some_and(|value| Some(value) != default)
+    pub(crate) fn is_chosen(&self, name: &str) -> bool {
+        self.chosen.get(name).is_some_and(|setting| !setting.is_default())
     }
 
     /// The directory that becomes the server's root.
     pub fn root(&self) -> Option<&Path> {
-        self.value("root").map(Path::new)
+        self.get::<RootDirectory>().map(|root| root.0.as_path())
     }
 
     /// The directory of the chosen `ruby`.
     pub fn ruby_directory(&self) -> Option<&Path> {
-        self.value("ruby").and_then(|ruby| Path::new(ruby).parent())
+        self.get::<RubyProgram>()?.0.parent()
     }
 
     /// Whether a chosen setting acts through the runtime library.
     pub fn needs_runtime(&self) -> bool {
-        CATALOGUE.iter().any(|setting| {
-            let after_fork = setting.name == "yjit" && self.value("yjit") == Some("after-fork");
-            after_fork || setting.mechanism == Mechanism::Runtime && self.is_chosen(setting.name)
-        })
+        self.chosen.values().any(ChosenSetting::needs_runtime)
     }
 
     /// Whether a chosen setting preloads a library.
     pub fn preloads(&self) -> bool {
-        self.is_chosen("allocator")
+        self.is_chosen(PreloadedAllocator::NAME)
     }
 
     /// The chosen variables of `env`.
     pub fn variables(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.0.iter().filter_map(|(name, value)| Some((name.strip_prefix("env.")?, value.as_str())))
-    }
-
-    /// Whether nothing was chosen.
-    pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.variables.iter().map(|(name, value)| (name.as_str(), value.as_str()))
     }
 
     /// Name and value of every choice, as results and reports show them.
     pub fn describe(&self) -> BTreeMap<String, String> {
-        self.0.clone()
-    }
-
-    /// Every choice as `name=value`, in the order of the catalogue, variables last.
-    pub fn pairs(&self) -> Vec<String> {
-        let known = CATALOGUE.iter().filter_map(|setting| {
-            self.value(setting.name).map(|value| format!("{}={value}", setting.name))
-        });
-        known.chain(self.variables().map(|(name, value)| format!("env.{name}={value}"))).collect()
+        let chosen = self.chosen.iter().map(|(name, setting)| ((*name).to_owned(), setting.text()));
+        let variables = self.variables.iter();
+        chosen
+            .chain(variables.map(|(name, value)| (format!("env.{name}"), value.clone())))
+            .collect()
     }
 
     fn set_variable(&mut self, name: &str, value: &str) -> Result<(), SettingError> {
@@ -169,13 +182,13 @@ impl Settings {
         if !fits {
             return Err(SettingError::VariableName(name.to_owned()));
         }
-        let value = Values::Text.canonical(value).ok_or_else(|| SettingError::Value {
+        let text = FreeText::parse(value.trim()).ok_or_else(|| SettingError::Value {
             name: format!("env.{name}"),
             value: value.to_owned(),
             hint: String::new(),
-            accepted: "text without a line break".into(),
+            accepted: FreeText::accepted(),
         })?;
-        self.0.insert(format!("env.{name}"), value);
+        self.variables.insert(name.to_owned(), text.to_string());
         Ok(())
     }
 
@@ -198,12 +211,16 @@ impl Settings {
 mod tests {
     use super::*;
 
+    fn written(settings: &Settings) -> Vec<String> {
+        settings.describe().iter().map(|(name, value)| format!("{name}={value}")).collect()
+    }
+
     fn parsed(text: &str) -> Result<Settings, SettingError> {
         Settings::parse(&text.parse::<toml::Table>().expect("the test writes valid TOML"))
     }
 
     #[test]
-    fn a_table_and_pairs_say_the_same() {
+    fn a_table_and_pairs_mean_the_same() {
         let table = parsed(
             r#"
             arena_max = 2
@@ -224,20 +241,20 @@ mod tests {
         ]);
         assert_eq!(table, pairs);
         assert_eq!(
-            table.unwrap().pairs(),
+            written(&table.unwrap()),
             [
                 "arena_max=2",
-                "malloc.top_pad=65536",
                 "compact=boot",
-                "seal=on",
-                "gc.growth_factor=1.1",
                 "env.RAILS_ENV=production",
+                "gc.growth_factor=1.1",
+                "malloc.top_pad=65536",
+                "seal=on",
             ]
         );
     }
 
     #[test]
-    fn a_refusal_names_the_nearest_known_word() {
+    fn an_error_suggests_the_nearest_known_word() {
         for (pair, message) in [
             ("arenamax=2", "no setting is named `arenamax` (did you mean `arena_max`?)"),
             ("zzz=2", "no setting is named `zzz`"),
@@ -262,20 +279,25 @@ mod tests {
     }
 
     #[test]
-    fn a_profile_stands_for_its_settings_and_what_stands_beside_it_wins() {
+    fn a_profile_stands_for_its_settings_and_explicit_ones_win() {
         let table = parsed("arena_max = 4\nprofile = \"balanced\"").unwrap();
-        assert_eq!(table.pairs(), ["arena_max=4", "prepare_fork=full"]);
-        let pairs = Settings::from_pairs(["profile=balanced", "arena_max=4"]).unwrap();
-        assert_eq!(pairs, table);
+        assert_eq!(written(&table), ["arena_max=4", "prepare_fork=full"]);
+        let from_pairs = Settings::from_pairs(["profile=balanced", "arena_max=4"]).unwrap();
+        assert_eq!(from_pairs, table);
         let error = Settings::from_pairs(["profile=tiny"]).unwrap_err().to_string();
         assert_eq!(error, "no profile is named `tiny`; there are `balanced` and `low-memory`");
     }
 
     #[test]
-    fn every_profile_holds_settings_that_exist() {
+    fn every_profile_names_settings_that_exist() {
         for profile in PROFILES {
             let chosen = Settings::from_pairs([format!("profile={}", profile.name).as_str()]);
-            assert_eq!(chosen.unwrap().pairs().len(), profile.settings.len(), "{}", profile.name);
+            assert_eq!(
+                chosen.unwrap().describe().len(),
+                profile.settings.len(),
+                "{}",
+                profile.name
+            );
         }
     }
 
@@ -283,8 +305,7 @@ mod tests {
     fn a_later_choice_wins() {
         let mut file = Settings::from_pairs(["compact=boot", "arena_max=2"]).unwrap();
         file.overlay(&Settings::from_pairs(["compact=off"]).unwrap());
-        assert_eq!(file.value("compact"), Some("off"));
-        assert_eq!(file.value("arena_max"), Some("2"));
+        assert_eq!(written(&file), ["arena_max=2", "compact=off"]);
         assert!(!file.is_chosen("compact"));
         assert!(file.is_chosen("arena_max"));
     }

@@ -1,25 +1,27 @@
 //! The catalogue of settings, what an experiment or a user chose of it, and what follows for the server's start.
 //!
-//! One table ([`CATALOGUE`]) feeds `exec`, `compare`, help and docs. Choosing ([`Settings`]) is checked
-//! against it; applying ([`Settings::environment`]) is pure: it answers which variables to set and which
-//! libraries to preload, and leaves the doing to whoever starts the server.
+//! Each setting is a type that implements [`setting::Setting`]; the lists in [`catalogue`] feed `exec`, `compare`,
+//! help and docs. Choices ([`Settings`]) are parsed once. Applying them ([`Settings::environment`]) is pure: it
+//! returns which variables to set and which libraries to preload, and the caller starts the server.
 
-pub mod allocator;
-pub mod apply;
-pub mod catalogue;
-pub mod chosen;
-pub mod elf;
-pub mod manual;
-pub mod profile;
-pub mod value;
-pub mod verify;
+mod allocator;
+mod apply;
+mod catalogue;
+mod chosen;
+mod elf;
+mod environment;
+mod manual;
+mod observation;
+mod profile;
+mod setting;
+mod value;
+mod verify;
+mod version;
 
 pub use allocator::find_allocator;
-pub use apply::{ApplyError, Environment, StartContext};
-pub use catalogue::{CATALOGUE, Mechanism, Setting};
 pub use chosen::{SettingError, Settings};
 pub use elf::{CLibrary, ElfKind, read_elf};
+pub use environment::{ApplyError, Environment, StartContext};
 pub use manual::manual;
-pub use profile::{EVIDENCE, PROFILES, Profile};
-pub use value::Values;
-pub use verify::{ProcessObservation, SettingCheck, SettingStatus, verify};
+pub use observation::{ProcessObservation, RuntimeReport, SettingStatus};
+pub use verify::{SettingCheck, verify};

@@ -1,0 +1,77 @@
+//! The list of every setting. A new setting is a type in one of the groups below and a line in the group's list.
+
+mod gc;
+mod heap;
+mod malloc;
+mod process;
+
+pub(crate) use malloc::{AllocatorChoice, PreloadedAllocator};
+pub(crate) use process::{RootDirectory, RubyProgram};
+
+use crate::settings::setting::SettingDefinition;
+
+const GROUPS: [&[SettingDefinition]; 4] =
+    [malloc::SETTINGS, heap::SETTINGS, gc::SETTINGS, process::SETTINGS];
+
+/// Every setting, in canonical order.
+pub(crate) fn definitions() -> impl Iterator<Item = &'static SettingDefinition> {
+    GROUPS.into_iter().flatten()
+}
+
+/// The setting of that name.
+pub(crate) fn find(name: &str) -> Option<&'static SettingDefinition> {
+    definitions().find(|setting| setting.name == name)
+}
+
+/// The name of every setting.
+pub(crate) fn names() -> impl Iterator<Item = &'static str> {
+    definitions().map(|setting| setting.name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::core::nearest;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn every_setting_has_a_name_of_its_own_and_is_documented() {
+        let mut known = BTreeSet::new();
+        for one in definitions() {
+            assert!(known.insert(one.name), "{} is listed twice", one.name);
+            for text in [one.does, one.costs, one.verified_by, one.default] {
+                assert!(!text.is_empty(), "{}", one.name);
+            }
+            for sentence in [one.does, one.costs] {
+                assert!(sentence.ends_with('.'), "{}: {sentence}", one.name);
+            }
+        }
+    }
+
+    #[test]
+    fn the_words_that_a_setting_mentions_are_words_it_accepts() {
+        for setting in definitions().filter(|setting| !setting.words.is_empty()) {
+            let mentioned = setting.values_since.iter().map(|(word, _)| word);
+            for word in mentioned.chain([&setting.default]) {
+                assert!(setting.words.contains(word), "{}: {word}", setting.name);
+            }
+        }
+        for setting in definitions() {
+            if let Some((required, example)) = setting.requires {
+                assert!(find(required).unwrap().choose(example).is_some(), "{}", setting.name);
+            }
+        }
+    }
+
+    #[test]
+    fn a_misspelt_name_finds_its_neighbour() {
+        for (written, near) in [
+            ("arenamax", Some("arena_max")),
+            ("compat", Some("compact")),
+            ("gc.growth", Some("gc.growth_factor")),
+            ("zzz", None),
+        ] {
+            assert_eq!(nearest(written, names()), near);
+        }
+    }
+}

@@ -1,0 +1,210 @@
+//! Settings of the process itself: how the kernel treats its memory, its compiler, its Ruby, root and variables.
+
+use crate::settings::environment::{ApplyError, Environment, EnvironmentBuilder};
+use crate::settings::observation::{ProcessObservation, SettingStatus};
+use crate::settings::setting::{Mechanism, Setting, SettingDefinition};
+use crate::settings::value::{AbsolutePath, SettingValue, Switch, words};
+use crate::settings::version::{RubyVersion, V2_7, V3_1, V3_3};
+use std::fmt;
+use std::path::Path;
+
+pub(super) const SETTINGS: &[SettingDefinition] = &[
+    SettingDefinition::of::<HugePages>(),
+    SettingDefinition::of::<Ksm>(),
+    SettingDefinition::of::<Yjit>(),
+    SettingDefinition::of::<RubyProgram>(),
+    SettingDefinition::of::<RootDirectory>(),
+    SettingDefinition::of::<UserVariables>(),
+];
+
+words! {
+    /// Whether the kernel may use huge pages.
+    HugePageChoice { Ruby = "ruby", Off = "off", On = "on", }
+}
+
+struct HugePages;
+
+impl Setting for HugePages {
+    type Value = HugePageChoice;
+    const NAME: &'static str = "thp";
+    const DEFAULT: &'static str = "ruby";
+    const MECHANISM: Mechanism = Mechanism::Runtime { pending: "the runtime has not started" };
+    const SINCE: Option<RubyVersion> = Some(V2_7);
+    const DOES: &'static str = "Transparent huge pages: as Ruby decides (it switches them off when it starts), off, or on again.";
+    const COSTS: &'static str =
+        "`on` copies up to 2 MB where a worker writes one byte of a shared page.";
+    const VERIFIED_BY: &'static str = "THP_enabled in /proc/PID/status";
+
+    fn verify(
+        value: &HugePageChoice,
+        process: &ProcessObservation<'_>,
+        _environment: &Environment,
+    ) -> SettingStatus {
+        let enabled = process
+            .status
+            .and_then(|status| status.lines().find_map(|line| line.strip_prefix("THP_enabled:")))
+            .map(str::trim);
+        match (enabled, value) {
+            (Some("1"), HugePageChoice::On) | (Some("0"), HugePageChoice::Off) => {
+                SettingStatus::Applied("/proc/PID/status agrees".into())
+            }
+            (Some(_), _) => SettingStatus::NotApplied("/proc/PID/status disagrees".into()),
+            (None, _) => SettingStatus::Unknown("this kernel does not show it".into()),
+        }
+    }
+}
+
+struct Ksm;
+
+impl Setting for Ksm {
+    type Value = Switch;
+    const NAME: &'static str = "ksm";
+    const DEFAULT: &'static str = "off";
+    const MECHANISM: Mechanism = Mechanism::Runtime { pending: "the runtime has not started" };
+    const SINCE: Option<RubyVersion> = Some(V2_7);
+    const DOES: &'static str = "Lets the kernel merge equal pages of the workers (Linux 6.4; an administrator must have started ksmd).";
+    const COSTS: &'static str =
+        "The CPU time of ksmd, and a page fault for every write to a merged page.";
+}
+
+words! {
+    /// When Ruby's compiler is enabled.
+    YjitStart { Ruby = "ruby", On = "on", AfterFork = "after-fork", }
+}
+
+struct Yjit;
+
+/// The variable that enables YJIT from the start.
+const YJIT_ENABLE: &str = "RUBY_YJIT_ENABLE";
+
+impl Setting for Yjit {
+    type Value = YjitStart;
+    const NAME: &'static str = "yjit";
+    const DEFAULT: &'static str = "ruby";
+    const MECHANISM: Mechanism = Mechanism::Runtime { pending: "no worker has been forked yet" };
+    const SINCE: Option<RubyVersion> = Some(V3_1);
+    const VALUES_SINCE: &'static [(&'static str, RubyVersion)] = &[("after-fork", V3_3)];
+    const DOES: &'static str =
+        "Ruby's compiler: as Ruby decides, on from the start, or on in each worker after the fork.";
+    const COSTS: &'static str = "Some tens of MB of machine code per process, for more speed.";
+    const VERIFIED_BY: &'static str = "`on`: RUBY_YJIT_ENABLE in /proc/PID/environ; `after-fork`: the runtime's report in the shared page";
+
+    fn needs_runtime(value: &YjitStart) -> bool {
+        *value == YjitStart::AfterFork
+    }
+
+    fn apply(value: &YjitStart, server: &mut EnvironmentBuilder<'_>) -> Result<(), ApplyError> {
+        match value {
+            YjitStart::Ruby => {}
+            YjitStart::On => server.set(YJIT_ENABLE, "1".into()),
+            YjitStart::AfterFork => server.request(Self::NAME, &value.to_string()),
+        }
+        Ok(())
+    }
+
+    fn verify(
+        value: &YjitStart,
+        process: &ProcessObservation<'_>,
+        environment: &Environment,
+    ) -> SettingStatus {
+        match (value, Self::MECHANISM) {
+            (YjitStart::AfterFork, Mechanism::Runtime { pending }) => {
+                process.runtime_status(Self::NAME, environment, pending)
+            }
+            _ => process.has_variable(YJIT_ENABLE, "1"),
+        }
+    }
+}
+
+pub(crate) struct RubyProgram;
+
+impl Setting for RubyProgram {
+    type Value = AbsolutePath;
+    const NAME: &'static str = "ruby";
+    const DEFAULT: &'static str = "the command's own";
+    const MECHANISM: Mechanism = Mechanism::Own;
+    const DOES: &'static str = "Puts the directory of this `ruby` first in PATH.";
+    const COSTS: &'static str = "Nothing.";
+    const VERIFIED_BY: &'static str = "PATH in /proc/PID/environ";
+
+    fn apply(value: &AbsolutePath, server: &mut EnvironmentBuilder<'_>) -> Result<(), ApplyError> {
+        if let Some(directory) = value.0.parent() {
+            let others = server.current("PATH");
+            server.prepend("PATH", &directory.display().to_string(), others);
+        }
+        Ok(())
+    }
+
+    fn verify(
+        _value: &AbsolutePath,
+        process: &ProcessObservation<'_>,
+        environment: &Environment,
+    ) -> SettingStatus {
+        process.has_variable("PATH", environment.set.get("PATH").map_or("", String::as_str))
+    }
+}
+
+pub(crate) struct RootDirectory;
+
+impl Setting for RootDirectory {
+    type Value = AbsolutePath;
+    const NAME: &'static str = "root";
+    const DEFAULT: &'static str = "/";
+    const MECHANISM: Mechanism = Mechanism::Own;
+    const DOES: &'static str =
+        "Makes this directory the root of the server's file system (requires root).";
+    const COSTS: &'static str = "Nothing.";
+    const VERIFIED_BY: &'static str = "the link /proc/PID/root";
+
+    fn apply(value: &AbsolutePath, server: &mut EnvironmentBuilder<'_>) -> Result<(), ApplyError> {
+        server.change_root(&value.0);
+        Ok(())
+    }
+
+    fn verify(
+        value: &AbsolutePath,
+        process: &ProcessObservation<'_>,
+        _environment: &Environment,
+    ) -> SettingStatus {
+        let Some(root) = process.root else {
+            return SettingStatus::Unknown("/proc/PID/root cannot be read".into());
+        };
+        let expected = std::fs::canonicalize(&value.0);
+        if root == expected.as_deref().unwrap_or(Path::new(&value.0)) {
+            SettingStatus::Applied("/proc/PID/root points to it".into())
+        } else {
+            SettingStatus::NotApplied(format!("/proc/PID/root points to {}", root.display()))
+        }
+    }
+}
+
+struct UserVariables;
+
+/// What stands for the variables of `env`, which [`Settings`](crate::settings::Settings) keeps by their own names.
+pub(crate) enum NamedVariables {}
+
+impl fmt::Display for NamedVariables {
+    fn fmt(&self, _f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {}
+    }
+}
+
+impl SettingValue for NamedVariables {
+    fn parse(_text: &str) -> Option<Self> {
+        None
+    }
+
+    fn accepted() -> String {
+        "a table of variables, or `env.NAME=value`".into()
+    }
+}
+
+impl Setting for UserVariables {
+    type Value = NamedVariables;
+    const NAME: &'static str = "env";
+    const DEFAULT: &'static str = "empty";
+    const MECHANISM: Mechanism = Mechanism::Own;
+    const DOES: &'static str = "Any other variables: `env = { NAME = \"value\" }`, or `env.NAME=value` on the command line.";
+    const COSTS: &'static str = "Depends on the variable.";
+    const VERIFIED_BY: &'static str = "the variable in /proc/PID/environ";
+}

@@ -1,0 +1,160 @@
+//! The environment in which a server is started: what settings add to it, and why they may be refused.
+
+use crate::settings::allocator::packages;
+use crate::settings::elf::ElfKind;
+use crate::settings::observation::TUNABLES;
+use carat_wire::env;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+/// What the environment depends on besides the settings themselves.
+pub struct StartContext<'a> {
+    /// Path of the runtime library.
+    pub runtime: &'a Path,
+    /// The library of an allocator by name, as [`find_allocator`](crate::settings::find_allocator) finds it.
+    pub find_allocator: &'a dyn Fn(&str) -> Option<PathBuf>,
+    /// The variables that the server would inherit.
+    pub inherited: &'a dyn Fn(&str) -> Option<String>,
+    /// Word size, machine and C library of the Ruby; `None` where unknown, and then libraries are not checked.
+    pub ruby: Option<ElfKind>,
+}
+
+/// What to do when starting the server.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Environment {
+    /// Variables to set, ready to use: inherited values are already joined.
+    pub set: BTreeMap<String, String>,
+    /// Libraries that `LD_PRELOAD` in `set` names first.
+    pub preload: Vec<PathBuf>,
+    /// Whether the shim must be loaded through `RUBYOPT` to apply the settings.
+    pub needs_runtime: bool,
+    /// The directory that becomes the root.
+    pub root: Option<PathBuf>,
+    /// What the user should know: settings that do nothing together.
+    pub warnings: Vec<String>,
+}
+
+/// Why the settings cannot be applied here.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ApplyError {
+    /// The allocator is not installed.
+    #[error("allocator `{name}` is not installed; install it with {}", packages(.name))]
+    NoAllocator {
+        /// Its name.
+        name: String,
+    },
+    /// A library to preload cannot be read.
+    #[error("cannot read the library {path}: {reason}; give the path of an existing library")]
+    Unreadable {
+        /// The library.
+        path: PathBuf,
+        /// The system's error.
+        reason: String,
+    },
+    /// A library to preload is for another kind of program.
+    #[error("{path} is {library}, but this ruby is {ruby}; install the library for {ruby}")]
+    OtherMachine {
+        /// The library.
+        path: PathBuf,
+        /// Its kind.
+        library: String,
+        /// The kind of the Ruby.
+        ruby: ElfKind,
+    },
+    /// A path that the loader would split.
+    #[error(
+        "the path {0:?} contains a space or a colon, which separate libraries in LD_PRELOAD; move the library"
+    )]
+    Separator(PathBuf),
+    /// A setting that makes sense only with another.
+    #[error("`{name}` requires `{required}`; add `{required} = \"{example}\"`")]
+    Requires {
+        /// The setting.
+        name: &'static str,
+        /// The missing one.
+        required: &'static str,
+        /// A value for the missing one.
+        example: &'static str,
+    },
+}
+
+/// Collects what each setting adds to the environment.
+pub(crate) struct EnvironmentBuilder<'a> {
+    pub(crate) context: &'a StartContext<'a>,
+    /// The directory that becomes the root; `/` where none was chosen.
+    pub(crate) root: &'a Path,
+    environment: Environment,
+    requests: Vec<String>,
+}
+
+impl<'a> EnvironmentBuilder<'a> {
+    /// Begins with the user's own variables, so that settings override them.
+    pub(crate) fn new(
+        context: &'a StartContext<'a>,
+        root: &'a Path,
+        variables: BTreeMap<String, String>,
+    ) -> Self {
+        let environment = Environment { set: variables, ..Environment::default() };
+        Self { context, root, environment, requests: Vec::new() }
+    }
+
+    /// The value that a variable has so far: set here, or inherited and not empty.
+    pub(crate) fn current(&self, variable: &str) -> Option<String> {
+        let set = self.environment.set.get(variable).cloned();
+        set.or_else(|| (self.context.inherited)(variable)).filter(|value| !value.is_empty())
+    }
+
+    pub(crate) fn set(&mut self, variable: &str, value: String) {
+        self.environment.set.insert(variable.to_owned(), value);
+    }
+
+    /// Puts `first` before the other parts of a variable whose parts are separated by colons.
+    pub(crate) fn prepend(&mut self, variable: &str, first: &str, others: Option<String>) {
+        let joined = match others {
+            Some(others) => format!("{first}:{others}"),
+            None => first.to_owned(),
+        };
+        self.set(variable, joined);
+    }
+
+    /// Adds a tunable after the others, because glibc uses the last of two equal names.
+    pub(crate) fn add_tunable(&mut self, tunable: &str, value: &str) {
+        let added = format!("{tunable}={value}");
+        let joined = match self.current(TUNABLES) {
+            Some(others) => format!("{others}:{added}"),
+            None => added,
+        };
+        self.set(TUNABLES, joined);
+    }
+
+    /// Requests a setting from the runtime library, which this loads.
+    pub(crate) fn request(&mut self, name: &str, value: &str) {
+        self.environment.needs_runtime = true;
+        self.mention(name, value);
+    }
+
+    /// Passes a setting to the runtime library in case another setting loads it.
+    pub(crate) fn mention(&mut self, name: &str, value: &str) {
+        self.requests.push(format!("{name}={value}"));
+    }
+
+    pub(crate) fn preload(&mut self, library: PathBuf) {
+        self.environment.preload.push(library);
+    }
+
+    pub(crate) fn change_root(&mut self, root: &Path) {
+        self.environment.root = Some(root.to_owned());
+    }
+
+    pub(crate) fn warn(&mut self, warning: String) {
+        self.environment.warnings.push(warning);
+    }
+
+    pub(crate) fn finish(mut self) -> Environment {
+        if self.environment.needs_runtime {
+            self.set(env::RUNTIME, self.context.runtime.display().to_string());
+            self.set(env::SETTINGS, self.requests.join(";"));
+        }
+        self.environment
+    }
+}
