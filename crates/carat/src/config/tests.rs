@@ -61,7 +61,7 @@ fn every_part_of_the_documented_file_is_parsed() {
     let experiment = parse(COMPACTION).unwrap();
     assert_eq!(experiment.baseline().name, "default");
     let settings = experiment.variants[1].settings(None).unwrap();
-    assert_eq!(settings.value("compact"), Some("boot"));
+    assert_eq!(settings.describe()["compact"], "boot");
     let ready =
         Readiness { check: ReadyCheck::Http("/hello".to_owned()), within: Span::seconds(30) };
     assert_eq!(experiment.server.ready, ready);
@@ -118,7 +118,7 @@ fn a_root_below_the_folder_of_roots_is_resolved_on_each_machine_and_hashed_as_wr
     let experiment = with("{roots}/trixie");
     let variant = &experiment.variants[1];
     let settings = variant.settings(Some("/cache/roots")).unwrap();
-    assert_eq!(settings.value("root"), Some("/cache/roots/trixie"));
+    assert_eq!(settings.root(), Some(Path::new("/cache/roots/trixie")));
     let message = variant.settings(None).unwrap_err().to_string();
     assert!(message.contains("{roots}/trixie"), "{message}");
     assert_ne!(experiment.hash(), with("/cache/roots/trixie").hash());

@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn the_runtime_is_loaded_only_when_a_setting_asks() {
+    fn the_runtime_is_loaded_only_when_a_setting_needs_it() {
         for (pairs, asked) in [
             (&["compact=boot"][..], Some("compact=boot")),
             (&["compact=off", "prepare_fork=warmup"], Some("compact=off;prepare_fork=warmup")),
@@ -118,12 +118,12 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_applied_is_refused_with_the_way_out() {
+    fn settings_that_cannot_be_applied_are_refused_with_a_remedy() {
         for (pairs, part) in [
             (&["allocator=mimalloc"][..], "apt-get install libmimalloc2.0"),
             (&["allocator=/nowhere/x.so"], "cannot read the library /nowhere/x.so"),
             (&["allocator=/etc/passwd"], "is not a library, but this ruby is 64-bit"),
-            (&["allocator=/a b.so"], "holds a space"),
+            (&["allocator=/a b.so"], "contains a space"),
             (&["seal=on"], "prepare_fork = \"warmup\""),
         ] {
             let error = applied(pairs, &[]).expect_err("refused").to_string();
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn settings_that_do_nothing_together_are_said() {
+    fn settings_that_have_no_effect_together_are_warned_about() {
         for (pairs, part) in [
             (
                 &["allocator=jemalloc", "arena_max=2"][..],

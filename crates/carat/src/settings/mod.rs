@@ -16,7 +16,6 @@ mod profile;
 mod setting;
 mod value;
 mod verify;
-mod version;
 
 pub use allocator::find_allocator;
 pub use chosen::{SettingError, Settings};

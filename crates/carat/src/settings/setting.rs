@@ -3,7 +3,7 @@
 use crate::settings::environment::{ApplyError, Environment, EnvironmentBuilder};
 use crate::settings::observation::{ProcessObservation, SettingStatus};
 use crate::settings::value::SettingValue;
-use crate::settings::version::RubyVersion;
+use carat_ruby::RubyVersion;
 use std::any::Any;
 use std::fmt;
 use std::sync::Arc;

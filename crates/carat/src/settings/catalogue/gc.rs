@@ -2,7 +2,7 @@
 
 use crate::settings::setting::{Mechanism, Setting, SettingDefinition};
 use crate::settings::value::{DecimalNumber, MemorySize, WholeNumber};
-use crate::settings::version::{RubyVersion, V2_7, V3_2, V3_3};
+use carat_ruby::version::{RubyVersion, V2_7, V3_2, V3_3};
 
 pub(super) const SETTINGS: &[SettingDefinition] = &[
     SettingDefinition::of::<GrowthFactor>(),

@@ -4,7 +4,7 @@
 use crate::settings::environment::{ApplyError, EnvironmentBuilder};
 use crate::settings::setting::{Mechanism, Setting, SettingDefinition};
 use crate::settings::value::{Switch, words};
-use crate::settings::version::{RubyVersion, V2_7, V3_0};
+use carat_ruby::version::{RubyVersion, V2_7, V3_0};
 
 pub(super) const SETTINGS: &[SettingDefinition] = &[
     SettingDefinition::of::<Compact>(),

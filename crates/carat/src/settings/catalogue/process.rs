@@ -4,7 +4,7 @@ use crate::settings::environment::{ApplyError, Environment, EnvironmentBuilder};
 use crate::settings::observation::{ProcessObservation, SettingStatus};
 use crate::settings::setting::{Mechanism, Setting, SettingDefinition};
 use crate::settings::value::{AbsolutePath, SettingValue, Switch, words};
-use crate::settings::version::{RubyVersion, V2_7, V3_1, V3_3};
+use carat_ruby::version::{RubyVersion, V2_7, V3_1, V3_3};
 use std::fmt;
 use std::path::Path;
 
