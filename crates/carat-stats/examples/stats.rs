@@ -1,14 +1,14 @@
-//! Prints the tables of `docs/method.md`: what the procedures do where the truth is known.
+//! Prints the tables of `docs/method.md`: the error rates of the procedures where the truth is known.
 //!
 //! Usage: `stats [REPLICATIONS [TABLE…]]`, 5,000 replications and all tables by default. The same
-//! numbers come out of the same arguments on every machine.
+//! arguments give the same numbers on every machine.
 
 use carat_stats::budget::blocks_for;
 use carat_stats::family::{Decision, Design, GuardResult, guard};
 use carat_stats::growth::{GrowthClass, classify};
 use carat_stats::simulate::{
     Disturbance, Noise, Order, Replication, SeededRng, SimulatedExperiment, Soak, SoakShape,
-    peeking_errs,
+    repeated_t_test_errs,
 };
 use std::io::{self, Write};
 
@@ -68,8 +68,8 @@ fn within(blocks: &[u32], limit: u32) -> f64 {
     100.0 * blocks.iter().filter(|&&n| n <= limit).count() as f64 / blocks.len() as f64
 }
 
-fn found(run: &Replication, variant: usize, finding: Decision) -> bool {
-    run.judged[variant].finding == finding
+fn found(run: &Replication, variant: usize, decision: Decision) -> bool {
+    run.judged[variant].decision == decision
 }
 
 fn orders(out: &mut dyn Write, replications: u32) -> io::Result<()> {
@@ -77,17 +77,17 @@ fn orders(out: &mut dyn Write, replications: u32) -> io::Result<()> {
         out,
         "### Two equal variants, 20 trials each, a 5 % t test (paired for blocks): false differences % / sd of the estimate in sd of a trial\n"
     )?;
-    write!(out, "| trouble |")?;
+    write!(out, "| disturbance |")?;
     for (_, name) in Order::ALL {
         write!(out, " {name} |")?;
     }
     writeln!(out, "\n|---|--:|--:|--:|--:|")?;
-    for (trouble, name) in Disturbance::ALL {
+    for (disturbance, name) in Disturbance::ALL {
         write!(out, "| {name} |")?;
         for (order, _) in Order::ALL {
             let mut rng = SeededRng::new(10);
             let runs: Vec<(f64, bool)> =
-                (0..replications).map(|_| order.once(trouble, &mut rng)).collect();
+                (0..replications).map(|_| order.once(disturbance, &mut rng)).collect();
             let count = f64::from(replications);
             let wrong = runs.iter().filter(|run| run.1).count() as f64 / count;
             let mean = runs.iter().map(|run| run.0).sum::<f64>() / count;
@@ -141,17 +141,18 @@ fn nothing(out: &mut dyn Write, replications: u32) -> io::Result<()> {
         let runs = world.run(&design, MARGIN, replications, 12);
         let long = world.run(&design, 0.0, replications, 13);
         let mut rng = SeededRng::new(14);
-        let peeked =
-            (0..replications).filter(|_| peeking_errs(&world.differences(&mut rng)[0])).count();
+        let peeked = (0..replications)
+            .filter(|_| repeated_t_test_errs(&world.differences(&mut rng)[0]))
+            .count();
         writeln!(
             out,
             "| {} | {:.2} | {:.1} | {:.1} | {} | {:.2} | {:.1} |",
             noise.name(),
-            percent(&runs, |run| run.judged[0].finding.is_difference()),
+            percent(&runs, |run| run.judged[0].decision.is_difference()),
             percent(&runs, |run| found(run, 0, Decision::Equivalent)),
             percent(&runs, |run| found(run, 0, Decision::Undecided)),
             quantile(&lengths(&runs, 0, 100), 0.5),
-            percent(&long, |run| run.judged[0].finding.is_difference()),
+            percent(&long, |run| run.judged[0].decision.is_difference()),
             100.0 * peeked as f64 / f64::from(replications),
         )?;
     }
@@ -208,7 +209,7 @@ fn budgets(out: &mut dyn Write, replications: u32) -> io::Result<()> {
             margin / 0.0041,
             percent(&some, |run| found(run, 0, Decision::Less)),
             percent(&none, |run| found(run, 0, Decision::Equivalent)),
-            percent(&none, |run| run.judged[0].finding.is_difference()),
+            percent(&none, |run| run.judged[0].decision.is_difference()),
         )?;
     }
     Ok(())
@@ -240,7 +241,7 @@ fn several(out: &mut dyn Write, replications: u32) -> io::Result<()> {
         let runs = world.run(&design, 0.0, replications, 18);
         let is_false = |run: &Replication| {
             let judged = run.judged.iter().zip(effects);
-            judged.clone().any(|(j, &effect)| effect == 0.0 && j.finding.is_difference())
+            judged.clone().any(|(j, &effect)| effect == 0.0 && j.decision.is_difference())
         };
         let last = effects.len() - 1;
         let blocks = lengths(&runs, last, 60);
@@ -323,20 +324,20 @@ fn growth(out: &mut dyn Write, replications: u32) -> io::Result<()> {
         write!(out, " {:.0} k |", requests / 1e3)?;
     }
     writeln!(out, "\n|---|{}", "--:|".repeat(lengths.len()))?;
-    use SoakShape::{Flat, Logarithm, Root, Saturating, Saw, SteepLogarithm, Step};
+    use SoakShape::{Flat, Logarithm, Root, Saturating, Sawtooth, SteepLogarithm, Step};
     for (shape, leak) in [
         (Flat, 0.0),
         (Step, 0.0),
         (Logarithm, 0.0),
         (SteepLogarithm, 0.0),
         (Saturating, 0.0),
-        (Saw, 0.0),
+        (Sawtooth, 0.0),
         (Root, 0.0),
         (Flat, 16.0),
         (Logarithm, 16.0),
         (SteepLogarithm, 16.0),
         (Saturating, 16.0),
-        (Saw, 16.0),
+        (Sawtooth, 16.0),
         (Logarithm, 8.0),
         (Logarithm, 32.0),
         (Logarithm, 160.0),
@@ -357,7 +358,7 @@ fn shares(soak: Soak, replications: u32) -> (f64, f64) {
     let mut rng = SeededRng::new(21);
     let (mut linear, mut harmless) = (0, 0);
     for _ in 0..replications {
-        match classify(&soak.run(&mut rng), 4.0).kind {
+        match classify(&soak.run(&mut rng), 4.0).class {
             GrowthClass::Linear => linear += 1,
             GrowthClass::Undecided => {}
             _ => harmless += 1,

@@ -1,25 +1,25 @@
-//! What a budget of blocks can find, and how many blocks a difference takes.
+//! The difference that a budget of blocks can detect, and the blocks that a difference requires.
 //!
-//! The rule was fitted to simulations of the whole procedure, looks included: with N = 37·(cv/Δ)²
+//! The rule was fitted to simulations of the whole procedure, looks included. With N = 37·(cv/Δ)²
 //! blocks a difference Δ is found in about 94 of 100 experiments, and no difference at all is
 //! called equivalent within ±Δ in about 92 of 100 (`bin/bench stats` prints the table).
 
 /// Blocks per squared ratio of spread to difference.
 const BLOCKS_PER_SQUARE: f64 = 37.0;
-/// Fewer blocks than these are never a safe budget: the rank intervals are too coarse.
+/// Smallest safe budget: with fewer blocks the rank intervals are too coarse.
 pub const SMALLEST_BUDGET: u32 = 15;
-/// Budgets below this have a single look at which nearly every pair must agree.
+/// Budgets below this have a single look, at which nearly every pair must agree.
 const COARSE_BELOW: u32 = 8;
-/// How much larger a difference must be there; fitted like the rule itself.
+/// The factor by which a difference must be larger there; fitted like the rule itself.
 const COARSE: f64 = 4.0 / 3.0;
-/// From this many pairs on a spread is worth telling.
+/// Fewest pairs for an estimate of the standard deviation.
 const ENOUGH_PAIRS: usize = 5;
 
-/// The spread of one trial as a fraction, from paired differences of logarithms.
+/// The standard deviation of one trial as a fraction, from paired differences of logarithms.
 ///
-/// Robust (1.4826 × the median absolute deviation, over √2 because a pair holds two trials) and
-/// blind: it does not say which variant is smaller, so looking at it costs no error. `None` below
-/// five pairs.
+/// The estimate is robust: 1.4826 × the median absolute deviation, over √2 because a pair holds two
+/// trials. It is also blind: it does not show which variant is smaller, so using it costs no error.
+/// `None` below five pairs.
 pub fn spread(pairs: &[f64]) -> Option<f64> {
     if pairs.len() < ENOUGH_PAIRS {
         return None;
@@ -29,8 +29,9 @@ pub fn spread(pairs: &[f64]) -> Option<f64> {
     median(&deviations).map(|mad| 1.4826 * mad / std::f64::consts::SQRT_2)
 }
 
-/// Blocks that decide about a difference `difference` where single trials spread by `spread`, both
-/// as fractions. `None` where the difference is nothing: no number of blocks proves that.
+/// Blocks that decide about a difference of `difference` where single trials have the standard
+/// deviation `spread`, both as fractions. `None` where the difference is zero: no number of blocks
+/// proves that.
 pub fn blocks_for(spread: f64, difference: f64) -> Option<u32> {
     let blocks = (BLOCKS_PER_SQUARE * (spread / difference).powi(2)).ceil();
     (difference > 0.0 && blocks < f64::from(u32::MAX)).then_some(SMALLEST_BUDGET.max(blocks as u32))
@@ -38,13 +39,13 @@ pub fn blocks_for(spread: f64, difference: f64) -> Option<u32> {
 
 /// The smallest difference, as a fraction, that `budget` blocks will probably decide about.
 ///
-/// `None` below six blocks: they cannot decide anything at 95 %, however large it is.
+/// `None` below six blocks: they cannot decide anything at 95 %, however large the difference.
 pub fn detectable(spread: f64, budget: u32) -> Option<f64> {
     let coarse = if budget < COARSE_BELOW { COARSE } else { 1.0 };
     (budget >= 6).then(|| coarse * spread * (BLOCKS_PER_SQUARE / f64::from(budget)).sqrt())
 }
 
-/// The median; `None` of nothing.
+/// The median; `None` without values.
 pub fn median(values: &[f64]) -> Option<f64> {
     let mut sorted = values.to_vec();
     sorted.sort_unstable_by(f64::total_cmp);
@@ -64,14 +65,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_detectable_is_what_the_budget_was_made_for() {
+    fn the_detectable_difference_requires_the_budget() {
         let found = detectable(0.0041, 100).unwrap();
         assert!((found - 0.002_494).abs() < 1e-6, "{found}");
         assert!(blocks_for(0.0041, found).unwrap().abs_diff(100) <= 1);
     }
 
     #[test]
-    fn one_wild_pair_does_not_spoil_the_spread() {
+    fn one_outlier_changes_the_spread_little() {
         let pairs = [-0.004, -0.002, 0.0, 0.002, 0.004, 0.003, -0.003, 0.001];
         let mut wild = pairs;
         wild[4] = 9.0;

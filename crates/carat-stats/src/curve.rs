@@ -1,21 +1,21 @@
-//! A figure measured at several steps of a load, such as latency over the number of connections.
+//! Judges a figure measured at several steps of a load, such as latency over the number of connections.
 //!
-//! Testing every step by itself claims something at one step in 30 % of experiments without any
-//! effect. So the whole curve is judged by one number, its mean over the steps, and the
-//! single steps share one error by Holm's procedure.
+//! Testing every step separately claims a difference at some step in 30 % of experiments without any
+//! effect. Therefore one claim covers the whole curve, its mean over the steps, and the single steps
+//! share one error by Holm's procedure.
 
 use crate::family::{Claim, Design, Judged};
 
 /// A judged curve.
 #[derive(Debug, Clone, PartialEq)]
 pub struct JudgedCurve {
-    /// The mean over all steps, the area between the two curves: the one claim about the whole.
+    /// The mean over all steps, which is the area between the two curves.
     pub area: Judged,
-    /// Every step, with one error for all of them.
+    /// Every step; together they have one error.
     pub steps: Vec<Judged>,
 }
 
-/// The tables for curves of a number of steps.
+/// The tables for curves with a given number of steps.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CurveDesign {
     whole: Design,
@@ -35,20 +35,23 @@ impl CurveDesign {
     /// A block in which any step is missing does not count.
     pub fn judge(&self, blocks: &[Option<Vec<f64>>], margin: (f64, f64)) -> JudgedCurve {
         let steps = blocks.iter().flatten().map(Vec::len).max().unwrap_or(0);
-        let whole = |block: &Option<Vec<f64>>| block.clone().filter(|b| b.len() == steps);
-        let complete: Vec<Option<Vec<f64>>> = blocks.iter().map(whole).collect();
-        let claim = |of: &dyn Fn(&Vec<f64>) -> f64| Claim {
-            pairs: complete.iter().map(|block| block.as_ref().map(of)).collect(),
-            margin,
-        };
-        let area = claim(&|block| block.iter().sum::<f64>() / block.len() as f64);
-        let single: Vec<Claim> = (0..steps).map(|step| claim(&|block| block[step])).collect();
+        let complete: Vec<Option<&[f64]>> = blocks
+            .iter()
+            .map(|block| block.as_deref().filter(|block| block.len() == steps))
+            .collect();
+        let area = claim(&complete, margin, |block| block.iter().sum::<f64>() / block.len() as f64);
+        let single: Vec<Claim> =
+            (0..steps).map(|step| claim(&complete, margin, |block| block[step])).collect();
         JudgedCurve { area: self.whole.judge(&[area])[0], steps: self.single.judge(&single) }
     }
 }
 
-/// The rising curve nearest to `values` (pool adjacent violators; M. Ayer et al., Annals of
-/// Mathematical Statistics 26, 1955): what to draw beside points that dip by chance.
+fn claim(blocks: &[Option<&[f64]>], margin: (f64, f64), figure: impl Fn(&[f64]) -> f64) -> Claim {
+    Claim { pairs: blocks.iter().map(|block| block.map(&figure)).collect(), margin }
+}
+
+/// The non-decreasing curve nearest to `values`, to draw beside points that dip by chance (pool
+/// adjacent violators; M. Ayer et al., Annals of Mathematical Statistics 26, 1955).
 pub fn rising(values: &[f64]) -> Vec<f64> {
     let mut pools: Vec<(f64, usize)> = Vec::new();
     for &value in values {
@@ -73,7 +76,7 @@ mod tests {
     use crate::simulate::SeededRng;
 
     /// Ten steps with a correlation of one half within a block; the last five differ by `effect`
-    /// spreads.
+    /// standard deviations.
     fn blocks(effect: f64, rng: &mut SeededRng) -> Vec<Option<Vec<f64>>> {
         let mut block = || {
             let common = rng.normal();
@@ -94,11 +97,11 @@ mod tests {
         let none = (-1e-9, 1e-9);
         for _ in 0..400 {
             let curve = design.judge(&blocks(0.0, &mut rng), none);
-            at_a_step += usize::from(curve.steps.iter().any(|s| s.finding.is_difference()));
-            whole += usize::from(curve.area.finding.is_difference());
+            at_a_step += usize::from(curve.steps.iter().any(|s| s.decision.is_difference()));
+            whole += usize::from(curve.area.decision.is_difference());
             let curve = design.judge(&blocks(2.0, &mut rng), none);
-            late += usize::from(curve.steps[9].finding == Decision::More);
-            early += usize::from(curve.steps[..5].iter().any(|s| s.finding.is_difference()));
+            late += usize::from(curve.steps[9].decision == Decision::More);
+            early += usize::from(curve.steps[..5].iter().any(|s| s.decision.is_difference()));
         }
         // 5 % of 400 is 20; 33 is three standard errors above it.
         assert!(at_a_step <= 33 && whole <= 33 && early <= 33, "{at_a_step} {whole} {early}");

@@ -1,5 +1,4 @@
-//! Signs that values are not what a reader takes them for. Exploratory: they warn, they decide
-//! nothing.
+//! Exploratory diagnostics of values. They cause warnings and decide nothing.
 
 use crate::budget::median;
 use crate::normal;
@@ -13,18 +12,18 @@ pub struct Clusters {
     pub centres: (f64, f64),
 }
 
-/// Fewest values to look for groups in, and fewest in the smaller group.
+/// Fewest values for a split, and fewest in the smaller group.
 const ENOUGH: usize = 15;
 const SMALLEST_GROUP: usize = 3;
-/// Ashman's D from which two groups are told apart; calibrated so that about 1 in 100 normal
-/// samples of fifteen seems to have two, and fewer of larger ones (K. M. Ashman, C. M. Bird and S.
-/// E. Zepf, Astronomical Journal 108, 1994, who take 2 for groups known beforehand; the best split
-/// of a normal sample already has 2.65).
+/// Ashman's D above which two groups are reported (K. M. Ashman, C. M. Bird and S. E. Zepf,
+/// Astronomical Journal 108, 1994). They use 2 for groups known beforehand, but the best split of a
+/// normal sample already has 2.65. This value is calibrated: about 1 in 100 normal samples of fifteen
+/// is split, and fewer of larger samples.
 const APART: f64 = 5.5;
 
-/// Splits `values` where the two sides vary least, and says whether they stand apart.
+/// Splits `values` where the two sides vary least.
 ///
-/// `None` for fewer than fifteen values, or where the two sides are no groups.
+/// `None` for fewer than fifteen values, or where the two sides are not separate groups.
 pub fn clusters(values: &[f64]) -> Option<Clusters> {
     let mut sorted: Vec<f64> = values.iter().copied().filter(|v| v.is_finite()).collect();
     if sorted.len() < ENOUGH {
@@ -33,8 +32,9 @@ pub fn clusters(values: &[f64]) -> Option<Clusters> {
     sorted.sort_unstable_by(f64::total_cmp);
     let smallest = SMALLEST_GROUP.max(sorted.len() / 10);
     let splits = smallest..=sorted.len() - smallest;
-    let varies = |at: &usize| squares(&sorted[..*at]) + squares(&sorted[*at..]);
-    let at = splits.min_by(|a, b| varies(a).total_cmp(&varies(b)))?;
+    let (_, at) = splits
+        .map(|at| (squares(&sorted[..at]) + squares(&sorted[at..]), at))
+        .min_by(|a, b| a.0.total_cmp(&b.0))?;
     let (low, high) = sorted.split_at(at);
     let variance = squares(low) / low.len() as f64 + squares(high) / high.len() as f64;
     let gap = mean(high) - mean(low);
@@ -43,8 +43,7 @@ pub fn clusters(values: &[f64]) -> Option<Clusters> {
     apart.then(|| Clusters { upper, centres: (mean(low), mean(high)) })
 }
 
-/// The change over all of `values`, in the order they were measured, where they rise or fall
-/// steadily.
+/// The change over all of `values`, in the order of measurement, where they have a trend.
 ///
 /// Kendall's test against time at 0.1 % (H. B. Mann, Econometrica 13, 1945); the size is Theil and
 /// Sen's slope times the number of values. `None` where there is no trend.
@@ -64,14 +63,14 @@ pub fn drift(values: &[f64]) -> Option<f64> {
     }
     let count = n as f64;
     let sd = (count * (count - 1.0) * (2.0 * count + 5.0) / 18.0).sqrt();
-    let surprise = 2.0 * normal::tail(score.abs() / sd);
-    (surprise < 0.001).then(|| median(&slopes).unwrap_or(0.0) * (count - 1.0))
+    let p = 2.0 * normal::tail(score.abs() / sd);
+    (p < 0.001).then(|| median(&slopes).unwrap_or(0.0) * (count - 1.0))
 }
 
-/// The correlation of neighbours in `values`, where it is more than chance allows (1 %).
+/// The correlation of neighbours in `values`, where it is significant at 1 %.
 ///
-/// Differences of blocks should not know of each other; where they do, intervals are too narrow.
-pub fn neighbours_agree(values: &[f64]) -> Option<f64> {
+/// Differences of blocks should be independent; where they are not, intervals are too narrow.
+pub fn neighbour_correlation(values: &[f64]) -> Option<f64> {
     if values.len() < 15 {
         return None;
     }
@@ -104,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn two_heap_sizes_are_seen_and_one_is_not_split() {
+    fn two_heap_sizes_are_split_and_one_is_not() {
         assert!(share_with_clusters(Noise::TwoClusters, 30) > 0.9);
         for n in [15, 20, 50] {
             let false_alarms = share_with_clusters(Noise::Normal, n);
@@ -124,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn a_drifting_machine_is_seen_and_a_calm_one_is_not_accused() {
+    fn drift_is_detected_and_rarely_where_there_is_none() {
         let mut rng = SeededRng::new(32);
         let calm = (0..1000).filter(|_| drift(&Noise::Normal.draw(30, &mut rng)).is_some());
         assert!(calm.count() <= 5);
@@ -133,14 +132,14 @@ mod tests {
     }
 
     #[test]
-    fn neighbours_that_agree_are_seen() {
+    fn correlated_neighbours_are_detected() {
         let mut rng = SeededRng::new(33);
         let found = |noise: Noise, rng: &mut SeededRng| {
-            (0..500).filter(|_| neighbours_agree(&noise.draw(100, rng)).is_some()).count()
+            (0..500).filter(|_| neighbour_correlation(&noise.draw(100, rng)).is_some()).count()
         };
         let agreeing = found(Noise::Autocorrelated, &mut rng);
         assert!(agreeing > 250, "{agreeing}");
         assert!(found(Noise::Normal, &mut rng) <= 10);
-        assert_eq!(neighbours_agree(&[1.0; 20]), None);
+        assert_eq!(neighbour_correlation(&[1.0; 20]), None);
     }
 }

@@ -4,19 +4,25 @@
 
 use statrs::function::factorial::ln_binomial;
 
-/// Two-sided p value that `a` of `n` and `b` of `m` trials come from the same chance.
+/// Two-sided p value for `a` of `n` and `b` of `m` trials under the same probability.
 ///
-/// The sum over all tables with the same margins that are at most as probable as the one seen. 1
+/// The sum over all tables with the same margins that are at most as probable as the observed one; 1
 /// where there is nothing to compare.
 pub fn exact((a, n): (u64, u64), (b, m): (u64, u64)) -> f64 {
     let successes = a + b;
-    let probability = |first: u64| {
-        let all = ln_binomial(n, first) + ln_binomial(m, successes - first);
-        (all - ln_binomial(n + m, successes)).exp()
-    };
-    let seen = probability(a) * (1.0 + 1e-7);
-    let tables = successes.saturating_sub(m)..=successes.min(n);
-    tables.map(probability).filter(|&p| p <= seen).sum::<f64>().min(1.0)
+    // Equal probabilities may differ by rounding.
+    let observed = probability(a, n, m, successes) * (1.0 + 1e-7);
+    (successes.saturating_sub(m)..=successes.min(n))
+        .map(|first| probability(first, n, m, successes))
+        .filter(|&p| p <= observed)
+        .sum::<f64>()
+        .min(1.0)
+}
+
+/// The hypergeometric probability of `first` among `n` where `n + m` trials have `successes`.
+fn probability(first: u64, n: u64, m: u64, successes: u64) -> f64 {
+    let ln = ln_binomial(n, first) + ln_binomial(m, successes - first);
+    (ln - ln_binomial(n + m, successes)).exp()
 }
 
 #[cfg(test)]

@@ -1,23 +1,22 @@
 //! Least squares with two or three columns.
 //!
-//! Modified Gram–Schmidt rather than normal equations: after the transformation for serial
-//! correlation the column of the intercept is almost empty, and squaring its condition would cost
-//! half the digits.
+//! Uses modified Gram–Schmidt rather than normal equations: after the transformation for serial
+//! correlation the column of the intercept is nearly zero, and squaring the condition number would
+//! lose half the digits.
 
 /// A fitted line or curve.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Fit {
     /// One coefficient per column.
     pub(crate) coefficients: Vec<f64>,
-    /// Diagonal of (XᵀX)⁻¹: times the residual variance it is the variance of a coefficient.
+    /// Diagonal of (XᵀX)⁻¹; multiplied by the residual variance, the variance of a coefficient.
     pub(crate) variance_factors: Vec<f64>,
     /// Observed minus fitted.
     pub(crate) residuals: Vec<f64>,
 }
 
 impl Fit {
-    /// Fits `y` by `columns`; `None` where there are too few rows or the columns say the same
-    /// twice.
+    /// Fits `y` by `columns`; `None` where there are too few rows or the columns are collinear.
     pub(crate) fn new(columns: &[Vec<f64>], y: &[f64]) -> Option<Self> {
         let p = columns.len();
         if y.len() <= p {
@@ -44,9 +43,8 @@ impl Fit {
             subtract(&mut residuals, projections[i], &q[i]);
         }
         let inverse = invert_upper(&r);
-        let times = |row: &Vec<f64>| dot(row, &projections);
         Some(Self {
-            coefficients: inverse.iter().map(times).collect(),
+            coefficients: inverse.iter().map(|row| dot(row, &projections)).collect(),
             variance_factors: inverse.iter().map(|row| dot(row, row)).collect(),
             residuals,
         })
@@ -112,14 +110,14 @@ mod tests {
     }
 
     #[test]
-    fn columns_that_say_the_same_twice_are_refused() {
+    fn collinear_columns_are_refused() {
         let one = vec![1.0; 5];
         let two = vec![2.0; 5];
         assert_eq!(Fit::new(&[one, two], &[1.0, 2.0, 3.0, 4.0, 5.0]), None);
     }
 
     #[test]
-    fn a_curve_is_found_again() {
+    fn an_exact_curve_is_recovered() {
         let u: Vec<f64> = (1..=20).map(|i| f64::from(i) / 20.0).collect();
         let y: Vec<f64> = u.iter().map(|u| 7.0 - 3.0 * u + 2.0 * u.ln()).collect();
         let columns = [vec![1.0; 20], u.clone(), u.iter().map(|u| u.ln()).collect()];

@@ -1,7 +1,7 @@
 //! The statistics of memory experiments: numbers in, numbers out.
 //!
-//! No I/O, no clock; randomness comes in as a seeded generator. `docs/method.md` tells what is done
-//! and why for a reader who knows a t test; each module here names the source of its formulas.
+//! No I/O and no clock; random numbers come from a seeded generator. `docs/method.md` explains the methods to a reader
+//! who knows a t test. Each module names the source of its formulas.
 
 pub mod budget;
 pub mod curve;

@@ -1,4 +1,4 @@
-//! The normal and the Student t distribution, as far as the rest needs them.
+//! The normal distribution and Student's t distribution.
 
 use statrs::distribution::{ContinuousCDF, Normal, StudentsT};
 
@@ -20,7 +20,7 @@ pub(crate) fn density(z: f64) -> f64 {
 
 /// The t with P(T > t) = `p` under Student's t with `df` degrees of freedom, for 0 < `p` < 1.
 ///
-/// Infinite for fewer than one degree of freedom: nothing bounds such an estimate.
+/// Infinite for less than one degree of freedom, where an estimate is unbounded.
 pub fn t_upper_quantile(p: f64, df: f64) -> f64 {
     StudentsT::new(0.0, 1.0, df).map_or(f64::INFINITY, |t| -t.inverse_cdf(p))
 }

@@ -1,32 +1,33 @@
-//! Looks, what each may spend of the error, and the cuts of the repeated intervals.
+//! Group sequences: the looks, the error that each may spend, and the cuts of the repeated intervals.
 //!
-//! One test repeated after every block is wrong far more often than it says. Here the data are
-//! looked at only after 8, 10, 12, 15, … blocks and each look spends a part of the error, so that
-//! all the intervals of one sequence hold together. Sources: P. Armitage, C. K. McPherson and B. C.
+//! A test repeated after every block has a far higher error rate than its nominal one. Here the data
+//! are examined only after 8, 10, 12, 15, … blocks, and each look spends a part of the error, so that
+//! all intervals of one sequence hold simultaneously. Sources: P. Armitage, C. K. McPherson and B. C.
 //! Rowe, JRSS A 132 (1969) for the recursion; K. K. G. Lan and D. L. DeMets, Biometrika 70 (1983)
 //! for spending; C. Jennison and B. W. Turnbull, JRSS B 51 (1989) for repeated intervals.
 
+use crate::walsh::Walsh;
 use crate::{normal, signed_rank};
 
-/// Looks of every sequence; a sequence starts where its error allows and ends with its budget.
+/// Looks of every sequence. A sequence starts where its error allows and ends at its budget.
 const LOOKS: [u32; 14] = [8, 10, 12, 15, 18, 22, 27, 33, 40, 50, 60, 72, 86, 100];
-/// Beyond the table each look is this much later than the one before.
+/// Beyond the table, the ratio of each look to the one before.
 const STEP: f64 = 1.2;
 /// Share of the error spent at the first look; the others share the rest equally.
 const FIRST_SHARE: f64 = 0.158;
 /// Points of the grid on which the density of the undecided sum is kept; odd, for Simpson's rule.
 const GRID: usize = 257;
 
-/// One moment at which the data are looked at.
+/// One interim analysis.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Look {
-    /// Blocks that are in by then.
+    /// Blocks at this look.
     pub blocks: u32,
     /// Bound for a standardised sum of normal differences.
     pub bound: f64,
-    /// Walsh averages left out at each end; `None` where so few blocks allow no interval at all.
+    /// Walsh averages left out at each end; `None` where there are too few blocks for an interval.
     pub cut: Option<usize>,
-    /// Confidence of the interval at this look, together with all the others, as a fraction.
+    /// Simultaneous confidence of the intervals up to this look, as a fraction.
     pub confidence: f64,
 }
 
@@ -43,7 +44,7 @@ impl Sequence {
     /// The sequence for a two-sided error `alpha` and at most `budget` blocks.
     ///
     /// A budget too small for the first look becomes one single look with the exact signed-rank
-    /// interval; where even that cannot reach 1 − `alpha`, the look says its true confidence.
+    /// interval. Where even that cannot reach 1 − `alpha`, the look carries its true confidence.
     pub fn new(alpha: f64, budget: u32) -> Self {
         Self::at(&looks(alpha, budget), alpha)
     }
@@ -67,19 +68,24 @@ impl Sequence {
         self.looks.iter().find(|look| look.blocks > blocks).copied()
     }
 
-    /// Whether an interval of `look` is as sure as the sequence was asked to be.
+    /// The interval at `look`; `None` where it would not reach the confidence of the sequence.
+    pub(crate) fn interval(&self, look: Look, walsh: &Walsh) -> Option<(f64, f64)> {
+        walsh.interval(look.cut.filter(|_| self.meets_confidence(look))?)
+    }
+
+    /// Whether the interval at `look` reaches the confidence of the sequence.
     pub fn meets_confidence(&self, look: Look) -> bool {
         look.cut.is_some() && look.confidence >= 1.0 - self.alpha - 1e-12
     }
 }
 
-/// The smallest n whose most extreme outcome, probability 2^(1−n), fits what the first look may
-/// spend.
+/// The smallest n whose most extreme outcome, of probability 2^(1−n), is within the error of the
+/// first look.
 fn first_look(alpha: f64) -> u32 {
     (1 - (FIRST_SHARE * alpha).log2().floor() as i32).unsigned_abs()
 }
 
-/// The numbers of blocks after which the data are looked at.
+/// The numbers of blocks at the looks.
 fn looks(alpha: f64, budget: u32) -> Vec<u32> {
     let first = first_look(alpha);
     if budget <= first {
@@ -110,12 +116,14 @@ fn repeated_looks(blocks: &[u32], alpha: f64) -> Vec<Look> {
     let steps = blocks.len().saturating_sub(1).max(1) as f64;
     let spent: Vec<f64> =
         (0..blocks.len()).map(|k| first + (alpha - first) * k as f64 / steps).collect();
-    let bounds = bounds(blocks, &spent);
-    let look = |(&blocks, bound): (&u32, f64)| {
-        let cut = signed_rank::cut(blocks as usize, 2.0 * normal::tail(bound));
-        Look { blocks, bound, cut, confidence: 1.0 - alpha }
-    };
-    blocks.iter().zip(bounds).map(look).collect()
+    blocks
+        .iter()
+        .zip(bounds(blocks, &spent))
+        .map(|(&blocks, bound)| {
+            let cut = signed_rank::cut(blocks as usize, 2.0 * normal::tail(bound));
+            Look { blocks, bound, cut, confidence: 1.0 - alpha }
+        })
+        .collect()
 }
 
 /// Two-sided bounds for the standardised sum after `blocks` blocks, so that the error spent up to
@@ -140,7 +148,7 @@ pub fn bounds(blocks: &[u32], spent: &[f64]) -> Vec<f64> {
     bounds
 }
 
-/// The density of the sum of differences on the paths that no look has decided yet.
+/// Density of the sum of differences over the paths that no look has decided yet.
 struct Undecided {
     blocks: f64,
     /// Grid points of the sum, evenly spaced.
@@ -154,14 +162,8 @@ impl Undecided {
         let edge = bound * blocks.sqrt();
         let step = 2.0 * edge / (GRID - 1) as f64;
         let sums: Vec<f64> = (0..GRID).map(|i| -edge + step * i as f64).collect();
-        let simpson = |i: usize| match i {
-            0 => 1.0,
-            i if i == GRID - 1 => 1.0,
-            i if i % 2 == 1 => 4.0,
-            _ => 2.0,
-        };
-        let weight = |(i, &s): (usize, &f64)| density(s) * step * simpson(i) / 3.0;
-        let weights = sums.iter().enumerate().map(weight).collect();
+        let weights =
+            sums.iter().enumerate().map(|(i, &s)| density(s) * step * simpson(i) / 3.0).collect();
         Self { blocks, sums, weights }
     }
 
@@ -180,23 +182,35 @@ impl Undecided {
 
     /// The bound at `blocks` that is first crossed there with probability `may_spend`.
     fn bound_spending(&self, blocks: f64, may_spend: f64) -> f64 {
-        let sd = (blocks - self.blocks).sqrt();
-        let crossing = |bound: f64| -> f64 {
-            let edge = bound * blocks.sqrt();
-            let terms = self.sums.iter().zip(&self.weights);
-            // Paths are symmetric about 0, so the upper edge counts for both.
-            2.0 * terms.map(|(from, w)| w * normal::tail((edge - from) / sd)).sum::<f64>()
-        };
         let (mut low, mut high) = (0.0, 10.0);
         for _ in 0..48 {
             let middle = 0.5 * (low + high);
-            if crossing(middle) > may_spend {
+            if self.crossing(blocks, middle) > may_spend {
                 low = middle;
             } else {
                 high = middle;
             }
         }
         0.5 * (low + high)
+    }
+
+    /// The probability of first crossing `bound` at `blocks`.
+    fn crossing(&self, blocks: f64, bound: f64) -> f64 {
+        let sd = (blocks - self.blocks).sqrt();
+        let edge = bound * blocks.sqrt();
+        let terms = self.sums.iter().zip(&self.weights);
+        // Paths are symmetric about 0, so the upper edge counts for both.
+        2.0 * terms.map(|(from, w)| w * normal::tail((edge - from) / sd)).sum::<f64>()
+    }
+}
+
+/// The weight of a grid point in Simpson's rule.
+fn simpson(i: usize) -> f64 {
+    match i {
+        0 => 1.0,
+        i if i == GRID - 1 => 1.0,
+        i if i % 2 == 1 => 4.0,
+        _ => 2.0,
     }
 }
 
@@ -249,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn a_small_budget_is_one_exact_look_that_says_its_confidence() {
+    fn a_small_budget_is_one_exact_look_with_its_true_confidence() {
         for (budget, cut, confidence) in [
             (2, None, 0.0),
             (3, Some(0), 0.75),
@@ -267,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn less_error_never_narrows_an_interval() {
+    fn a_smaller_error_never_narrows_an_interval() {
         for budget in [40, 100] {
             let (strict, lax) =
                 (Sequence::new(0.05, budget), Sequence::at(&looks(0.05, budget), 0.1));

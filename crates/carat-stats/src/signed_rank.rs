@@ -6,8 +6,7 @@
 
 use crate::normal;
 
-/// From this many pairs on the normal approximation is used, which is then right to within one
-/// rank.
+/// Above this many pairs the normal approximation is used, which is then accurate to one rank.
 const EXACT_UP_TO: usize = 200;
 
 /// P(T⁺ ≤ t) for t = 0, 1, …, n(n+1)/2, where T⁺ is the sum of the ranks of positive differences.
@@ -79,8 +78,8 @@ mod tests {
         }
     }
 
-    /// Critical values as printed in tables of the signed-rank test, for example in Hollander and
-    /// Wolfe; R says the same with `qsignrank(p / 2, n) - 1`.
+    /// Critical values as in printed tables of the signed-rank test, for example in Hollander and
+    /// Wolfe; `qsignrank(p / 2, n) - 1` of R gives the same.
     #[test]
     fn cuts_are_those_of_printed_tables() {
         for (n, p, want) in [
@@ -104,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn six_pairs_can_say_96_9_percent_and_five_cannot_say_95() {
+    fn six_pairs_reach_96_9_percent_and_five_do_not_reach_95() {
         assert!((error_of_cut(6, 0) - 0.031_25).abs() < 1e-12);
         assert!((error_of_cut(5, 0) - 0.062_5).abs() < 1e-12);
     }

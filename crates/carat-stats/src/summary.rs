@@ -1,4 +1,4 @@
-//! One set of values by itself: quantiles with their intervals, and the figure of one trial.
+//! Summaries of one set of values: quantiles with intervals, and the late level of a run.
 
 use crate::budget::median;
 use statrs::distribution::{Binomial, DiscreteCDF};
@@ -6,45 +6,47 @@ use statrs::distribution::{Binomial, DiscreteCDF};
 /// A quantile of independent values.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Quantile {
-    /// The value itself, linear between neighbours.
+    /// The value, interpolated linearly between neighbours.
     pub value: f64,
-    /// Order statistics that hold the true quantile; `None` where so few values allow no interval.
+    /// Order statistics between which the true quantile lies; `None` where there are too few values.
     pub interval: Option<(f64, f64)>,
 }
 
 /// The median over the last quarter of a run, whose `series` holds pairs of progress (requests
 /// served or time) and amount.
 ///
-/// A median, because variants that give memory back saw up and down and the last value is then
-/// chance. `None` of an empty series.
+/// A median, because memory that is returned to the kernel produces a sawtooth, and the last value then
+/// depends on chance. `None` for an empty series.
 pub fn late_median(series: &[(f64, f64)]) -> Option<f64> {
     let (start, end) = (series.first()?.0, series.last()?.0);
     let late = series.iter().filter(|(at, _)| *at >= start + 0.75 * (end - start));
     median(&late.map(|&(_, amount)| amount).collect::<Vec<f64>>())
 }
 
-/// How much a run still rises at its end: the median over its last eighth against the eighth
-/// before, as a share.
+/// The rise at the end of a run: the median over its last eighth against the eighth before, as a
+/// share.
 ///
 /// `None` where an eighth is empty.
 pub fn late_rise(series: &[(f64, f64)]) -> Option<f64> {
-    let (start, end) = (series.first()?.0, series.last()?.0);
-    let part = |from: f64, to: f64| {
-        let inside = series.iter().filter(|(at, _)| {
-            let share = (at - start) / (end - start);
-            from <= share && share <= to
-        });
-        median(&inside.map(|&(_, amount)| amount).collect::<Vec<f64>>())
-    };
-    let (before, last) = (part(0.75, 0.875)?, part(0.875, 1.0)?);
+    let (before, last) = (median_within(series, 0.75, 0.875)?, median_within(series, 0.875, 1.0)?);
     (before > 0.0).then_some(last / before - 1.0)
+}
+
+/// The median between two shares of the length of `series`.
+fn median_within(series: &[(f64, f64)], from: f64, to: f64) -> Option<f64> {
+    let (start, end) = (series.first()?.0, series.last()?.0);
+    let inside = series.iter().filter(|(at, _)| {
+        let share = (at - start) / (end - start);
+        from <= share && share <= to
+    });
+    median(&inside.map(|&(_, amount)| amount).collect::<Vec<f64>>())
 }
 
 /// The `share` quantile of independent `values`, with an interval of at least `confidence`.
 ///
 /// The interval's ends are order statistics by the binomial distribution (H. A. David and H. N.
-/// Nagaraja, *Order Statistics*, section 7.1); nothing is assumed of the values' distribution.
-/// Values of one process are not independent: use one value per trial.
+/// Nagaraja, *Order Statistics*, section 7.1), whatever the distribution of the values. Values of one
+/// process are not independent: use one value per trial.
 pub fn quantile(values: &[f64], share: f64, confidence: f64) -> Option<Quantile> {
     let mut sorted: Vec<f64> = values.iter().copied().filter(|v| v.is_finite()).collect();
     sorted.sort_unstable_by(f64::total_cmp);
@@ -97,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn the_figure_of_a_trial_ignores_all_but_its_last_quarter() {
+    fn the_late_median_uses_only_the_last_quarter() {
         let series: Vec<(f64, f64)> =
             (0..=100).map(|i| (f64::from(i), if i < 75 { 9.0 } else { 5.0 })).collect();
         assert_eq!(late_median(&series), Some(5.0));
@@ -105,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_that_still_rises_says_by_how_much() {
+    fn the_late_rise_is_a_share_of_the_level() {
         let rising: Vec<(f64, f64)> =
             (0..=80).map(|i| (f64::from(i), 100.0 + f64::from(i))).collect();
         let rise = late_rise(&rising).unwrap();
@@ -116,7 +118,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn surer_intervals_are_never_narrower(values in proptest::collection::vec(-1e6..1e6_f64, 12..60)) {
+        fn higher_confidence_never_narrows_an_interval(values in proptest::collection::vec(-1e6..1e6_f64, 12..60)) {
             let at = |confidence| quantile(&values, 0.5, confidence).unwrap().interval.unwrap();
             let ((low, high), (lower, higher)) = (at(0.9), at(0.95));
             assert!(lower <= low && high <= higher);

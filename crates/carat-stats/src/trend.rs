@@ -1,11 +1,10 @@
-//! How fast a series rises, with an interval that allows for serial correlation.
+//! The growth rate of a series, with an interval that allows for serial correlation.
 //!
-//! Memory remembers: neighbouring values err together, so a plain regression finds "growth" in
-//! every second flat series. Here one coefficient of serial correlation is estimated and taken out
-//! (feasible generalised least squares; S. J. Prais and C. B. Winsten, Cowles Commission 383,
-//! 1954); close to 1 it is set to 1, after P. Perron and T. Yabu, Journal of Econometrics 151
-//! (2009). What that still misses is a slow random creep: simulated intervals had to be doubled to
-//! keep their word.
+//! Errors of neighbouring values are correlated, so a plain regression finds "growth" in every second
+//! flat series. Here one coefficient of serial correlation is estimated and removed (feasible
+//! generalised least squares; S. J. Prais and C. B. Winsten, Cowles Commission 383, 1954). Close to 1
+//! it is set to 1, after P. Perron and T. Yabu, Journal of Econometrics 151 (2009). A slow random
+//! drift still remains: in simulations the intervals had to be doubled to reach their confidence.
 
 use crate::budget::median;
 use crate::least_squares::Fit;
@@ -15,35 +14,35 @@ use crate::normal::t_upper_quantile;
 const INFLATION: f64 = 2.0;
 /// One-sided error of each limit of a rate.
 const ONE_SIDED: f64 = 0.05;
-/// A shape is kept while its fit is not worse than the best by more than this F value.
+/// A shape is kept if its fit is not worse than the best by more than this F value.
 const KEEP: f64 = 4.0;
-/// The same for the ceiling, which alone may call a series harmless while it still rises.
+/// The same for the ceiling, the only limit by which a still rising series may be called harmless.
 const KEEP_FOR_CEILING: f64 = 9.0;
-/// Time constants, as shares of the whole, of the saturating shapes, which only serve to estimate
-/// correlation and to cap the rate.
+/// Time constants of the saturating shapes, as shares of the whole. These shapes serve only to
+/// estimate the correlation and to bound the rate.
 const SATURATING: [f64; 7] = [0.05, 0.1, 0.15, 0.2, 0.3, 0.5, 1.0];
 
-/// A series in equal bins: where each lies, and its median.
+/// A series in equal bins: the position and the median of each.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Binned {
     pub(crate) x: Vec<f64>,
     pub(crate) y: Vec<f64>,
-    /// Bins that the whole series was cut into.
+    /// Bins of the whole series.
     pub(crate) cut: usize,
-    /// How many of the first were left out.
+    /// Leading bins that were left out.
     pub(crate) skipped: usize,
 }
 
-/// What the late part of a series says about its rate, per unit of x.
+/// The rates of the late part of a series, per unit of x.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Trend {
-    /// Rate beside a logarithmic part.
+    /// Linear rate beside a logarithmic part.
     pub(crate) rate: f64,
     /// Standard error of `rate`, as fitted.
     pub(crate) error: f64,
     /// Lowest and highest limit over line and logarithm, where they fit.
     pub(crate) limits: (f64, f64),
-    /// Highest limit over every shape that fits, the saturating ones included.
+    /// Upper limit over every shape that fits, the saturating ones included.
     pub(crate) ceiling: f64,
     /// Plain rate over the second half.
     pub(crate) late: f64,
@@ -55,9 +54,9 @@ impl Binned {
     /// Cuts `series` (x rising from 0) into `bins` bins of equal length; `None` where too many are
     /// empty.
     ///
-    /// Empty ones among the first eighth, which is judged by nobody, are left out with those before
-    /// them. After that a quarter may be empty, as long as no two neighbours are: each is put half-way
-    /// between its own neighbours, as collections that come ever more seldom make necessary.
+    /// The first eighth is not judged: empty bins there are left out with those before them. After that
+    /// a quarter may be empty if no two neighbours are; such a bin takes the mean of its neighbours.
+    /// This is necessary where samples depend on garbage collections, which become rarer.
     pub(crate) fn new(series: &[(f64, f64)], bins: usize) -> Option<Self> {
         let end = series.last()?.0;
         let mut cells: Vec<(f64, Vec<f64>)> = vec![(0.0, Vec::new()); bins];
@@ -68,20 +67,18 @@ impl Binned {
         }
         let early = &cells[..bins / 8];
         let skipped = early.iter().rposition(|(_, ys)| ys.is_empty()).map_or(0, |last| last + 1);
-        let middle = |(sum, ys): &(f64, Vec<f64>)| Some((sum / ys.len() as f64, median(ys)?));
-        let places: Vec<Option<(f64, f64)>> = cells[skipped..].iter().map(middle).collect();
-        let empty = places.iter().filter(|place| place.is_none()).count();
-        let between = |i: usize| {
-            let (before, after) = (places[i.checked_sub(1)?]?, (*places.get(i + 1)?)?);
-            Some((0.5 * (before.0 + after.0), 0.5 * (before.1 + after.1)))
-        };
+        let points: Vec<Option<(f64, f64)>> = cells[skipped..]
+            .iter()
+            .map(|(sum, ys)| Some((sum / ys.len() as f64, median(ys)?)))
+            .collect();
+        let empty = points.iter().filter(|point| point.is_none()).count();
         let filled: Option<Vec<(f64, f64)>> =
-            (0..places.len()).map(|i| places[i].or_else(|| between(i))).collect();
-        let (x, y) = filled.filter(|_| 4 * empty <= places.len())?.into_iter().unzip();
+            (0..points.len()).map(|i| points[i].or_else(|| interpolated(&points, i))).collect();
+        let (x, y) = filled.filter(|_| 4 * empty <= points.len())?.into_iter().unzip();
         Some(Self { x, y, cut: bins, skipped })
     }
 
-    /// The last bin's place.
+    /// The position of the last bin.
     pub(crate) fn end(&self) -> f64 {
         self.x.last().copied().unwrap_or(0.0)
     }
@@ -93,7 +90,7 @@ impl Binned {
         Self { x, y, cut: self.cut, skipped: self.skipped + skip }
     }
 
-    /// Medians of the bins that end at `share` of the whole, and where they lie.
+    /// Mean position and median of the bins that end at `share` of the whole.
     fn around(&self, share: f64) -> Option<(f64, f64)> {
         let (low, high) = ((share - 0.06) * self.end(), share * self.end() * (1.0 + 1e-12));
         let inside = self.x.iter().zip(&self.y).filter(|&(&x, _)| low < x && x <= high);
@@ -136,8 +133,13 @@ impl Binned {
     }
 }
 
-/// The bin that x falls into when 0 to `end` is cut into `bins`; a value on an edge belongs below
-/// it.
+/// The mean of the two neighbours of an empty bin; `None` where either is empty or absent.
+fn interpolated(points: &[Option<(f64, f64)>], i: usize) -> Option<(f64, f64)> {
+    let (before, after) = (points[i.checked_sub(1)?]?, (*points.get(i + 1)?)?);
+    Some((0.5 * (before.0 + after.0), 0.5 * (before.1 + after.1)))
+}
+
+/// The bin of x when 0 to `end` is cut into `bins`; a value on an edge belongs to the bin below.
 pub(crate) fn bin_of(x: f64, end: f64, bins: usize) -> usize {
     let place = (x / end * bins as f64 - 1e-9).max(0.0) as usize;
     place.min(bins - 1)
@@ -147,7 +149,7 @@ fn half_width(fit: &Fit) -> f64 {
     INFLATION * t_upper_quantile(ONE_SIDED, fit.freedom()) * fit.error(1)
 }
 
-/// The outermost limits of the rate over the shapes that fit about as well as the best.
+/// The outermost limits of the rate over the shapes that fit about as well as the best one.
 fn limits(fits: &[&Fit], keep: f64) -> (f64, f64) {
     let best = fits.iter().min_by(|a, b| a.squares().total_cmp(&b.squares()));
     let worst = best.map_or(0.0, |fit| fit.squares() * (1.0 + keep / fit.freedom()));
@@ -158,11 +160,9 @@ fn limits(fits: &[&Fit], keep: f64) -> (f64, f64) {
     })
 }
 
-/// Serial correlation of what the best of several shapes leaves over, corrected for its bias.
+/// Serial correlation of the residuals of the best of several shapes, corrected for bias.
 fn correlation(u: &[f64], y: &[f64]) -> Option<f64> {
-    let saturating = SATURATING
-        .map(|t| vec![vec![1.0; u.len()], u.to_vec(), u.iter().map(|u| (-u / t).exp()).collect()]);
-    let shapes = [line(u), logarithmic(u)].into_iter().chain(saturating);
+    let shapes = [line(u), logarithmic(u)].into_iter().chain(saturating(u));
     let fits = shapes.filter_map(|columns| Fit::new(&columns, y));
     let best = fits.min_by(|a, b| a.squares().total_cmp(&b.squares()))?;
     let e = &best.residuals;
@@ -192,8 +192,8 @@ fn transform_all(columns: &[Vec<f64>], phi: f64) -> Vec<Vec<f64>> {
     columns.iter().map(|column| transform(column, phi)).collect()
 }
 
-/// Prais and Winsten's transformation; at φ = 1 the first value keeps a trace, so that the
-/// intercept exists.
+/// Prais and Winsten's transformation. At φ = 1 the first value keeps a small factor, so that the
+/// intercept is identified.
 fn transform(values: &[f64], phi: f64) -> Vec<f64> {
     let first = (1.0 - phi * phi).max(1e-6).sqrt();
     let start = values.first().map(|value| first * value);

@@ -2,8 +2,8 @@
 //!
 //! Source: J. L. Hodges and E. L. Lehmann, "Estimates of location based on rank tests", Annals of
 //! Mathematical Statistics 34 (1963). The interval inverts the signed-rank test, so it holds for
-//! any distribution of differences that is symmetric; within a block in random order, "no effect"
-//! makes them symmetric whatever the noise is.
+//! any symmetric distribution of differences. Within a block in random order, "no effect" makes them
+//! symmetric whatever the noise is.
 
 /// The averages (dᵢ + dⱼ)/2, i ≤ j, of a set of differences, sorted.
 #[derive(Debug, Clone, PartialEq)]
@@ -12,7 +12,7 @@ pub struct Walsh {
 }
 
 impl Walsh {
-    /// All n(n+1)/2 averages of `differences`; any that is not a finite number is left out.
+    /// All n(n+1)/2 averages of the finite `differences`.
     pub fn new(differences: &[f64]) -> Self {
         let finite: Vec<f64> = differences.iter().copied().filter(|d| d.is_finite()).collect();
         let mut averages = Vec::with_capacity(finite.len() * (finite.len() + 1) / 2);
@@ -31,7 +31,7 @@ impl Walsh {
 
     /// The interval that leaves out the `cut` lowest and the `cut` highest averages.
     ///
-    /// `None` where nothing is left in between.
+    /// `None` where no average is left.
     pub fn interval(&self, cut: usize) -> Option<(f64, f64)> {
         let last = self.averages.len().checked_sub(1)?;
         (2 * cut <= last).then(|| (self.averages[cut], self.averages[last - cut]))
@@ -44,8 +44,8 @@ mod tests {
     use crate::signed_rank;
     use proptest::prelude::{Strategy, proptest};
 
-    /// Darwin's fifteen pairs of maize (eighths of an inch). The expected figures come from a list
-    /// of all 120 averages made in Python, from which the 60th, 61st, 26th and 95th were read.
+    /// Darwin's fifteen pairs of maize (eighths of an inch). The expected figures are the 60th, 61st,
+    /// 26th and 95th of all 120 averages, computed with Python.
     const DARWIN: [f64; 15] =
         [49.0, -67.0, 8.0, 16.0, 6.0, 23.0, 28.0, 41.0, 14.0, 29.0, 56.0, 24.0, 75.0, 60.0, -48.0];
 
@@ -58,7 +58,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_estimated_from_nothing() {
+    fn no_differences_give_no_estimate() {
         assert_eq!(Walsh::new(&[]).estimate(), None);
         assert_eq!(Walsh::new(&[f64::NAN]).interval(0), None);
         assert_eq!(Walsh::new(&[2.0]).interval(0), Some((2.0, 2.0)));
@@ -103,7 +103,7 @@ mod tests {
         }
 
         #[test]
-        fn one_wild_trial_moves_the_estimate_no_further_than_its_neighbours(d in differences()) {
+        fn one_outlier_moves_the_estimate_no_further_than_its_neighbours(d in differences()) {
             let mut wild = d.clone();
             wild[0] = 1e12;
             let (low, high) = d.iter().fold((f64::MAX, f64::MIN), |(l, h), &x| (l.min(x), h.max(x)));

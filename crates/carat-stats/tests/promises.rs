@@ -1,12 +1,14 @@
-//! What `docs/method.md` promises, held to at few replications; `bin/bench stats` runs the same
-//! worlds at many.
+//! Checks the error rates of `docs/method.md` with few replications; `bin/bench stats` runs the same
+//! simulations with many.
 //!
-//! Bounds leave three standard errors of the simulation beside the promise, so that a change of
-//! seed does not break them and a wrong cut does.
+//! Bounds leave three standard errors of the simulation beside the promise, so that a wrong cut breaks
+//! them and another seed does not.
 
 use carat_stats::budget::{blocks_for, detectable};
 use carat_stats::family::{Claim, Decision, Design, GuardResult, guard};
-use carat_stats::simulate::{Noise, Replication, SeededRng, SimulatedExperiment, peeking_errs};
+use carat_stats::simulate::{
+    Noise, Replication, SeededRng, SimulatedExperiment, repeated_t_test_errs,
+};
 use proptest::prelude::{Strategy, proptest};
 
 const EFFECT: f64 = -567_222.0 / 71_162_253.0;
@@ -16,7 +18,7 @@ fn share(runs: &[Replication], is: impl Fn(&Replication) -> bool) -> f64 {
     runs.iter().filter(|run| is(run)).count() as f64 / runs.len() as f64
 }
 
-/// `promise` and three standard errors of a share seen in `runs` simulated experiments.
+/// `promise` plus three standard errors of a share of `runs` simulated experiments.
 fn at_most(promise: f64, runs: usize) -> f64 {
     promise + 3.0 * (promise * (1.0 - promise) / runs as f64).sqrt()
 }
@@ -37,40 +39,40 @@ fn the_published_effect_is_decided_in_about_ten_blocks() {
             if noise == Noise::Outliers { (14.5, 27, 0.94) } else { (11.3, 15, 0.90) };
         assert!(mean <= longest_mean, "{noise:?}: {mean} blocks on average");
         assert!(within(limit) >= share_within, "{noise:?}: {} within {limit}", within(limit));
-        assert!(share(&runs, |r| r.judged[0].finding == Decision::Less) >= 0.99, "{noise:?}");
+        assert!(share(&runs, |r| r.judged[0].decision == Decision::Less) >= 0.99, "{noise:?}");
         assert!(share(&runs, |r| r.covered) >= 0.95, "{noise:?}: interval");
     }
 }
 
 #[test]
-fn nothing_is_rarely_taken_for_something() {
+fn a_difference_is_rarely_claimed_where_there_is_none() {
     let design = Design::new(0.05, 1, 100);
     for noise in Noise::ALL {
         let runs = SimulatedExperiment::new(noise, &[0.0]).run(&design, MARGIN, 400, 2);
-        let wrong = share(&runs, |run| run.judged[0].finding.is_difference());
+        let wrong = share(&runs, |run| run.judged[0].decision.is_difference());
         assert!(wrong <= at_most(0.05, 400), "{noise:?}: {wrong}");
         assert!(share(&runs, |run| run.covered) >= 0.92, "{noise:?}: interval");
-        let equivalent = share(&runs, |run| run.judged[0].finding == Decision::Equivalent);
+        let equivalent = share(&runs, |run| run.judged[0].decision == Decision::Equivalent);
         let promised = if noise == Noise::Outliers { 0.72 } else { 0.85 };
         assert!(equivalent >= promised, "{noise:?}: equivalent in {equivalent}");
     }
 }
 
 #[test]
-fn looking_on_until_the_end_keeps_the_error_too() {
+fn the_error_holds_without_stopping_for_equivalence() {
     let design = Design::new(0.05, 1, 100);
     for noise in [Noise::Normal, Noise::TwoClusters] {
         let runs = SimulatedExperiment::new(noise, &[0.0]).run(&design, 0.0, 500, 3);
-        let wrong = share(&runs, |run| run.judged[0].finding.is_difference());
+        let wrong = share(&runs, |run| run.judged[0].decision.is_difference());
         assert!(wrong <= at_most(0.05, 500), "{noise:?}: {wrong}");
     }
 }
 
 #[test]
-fn the_same_data_looked_at_after_every_block_would_mislead() {
+fn a_t_interval_after_every_block_is_wrong_too_often() {
     let mut rng = SeededRng::new(4);
     let world = SimulatedExperiment::new(Noise::Normal, &[0.0]);
-    let wrong = (0..300).filter(|_| peeking_errs(&world.differences(&mut rng)[0])).count();
+    let wrong = (0..300).filter(|_| repeated_t_test_errs(&world.differences(&mut rng)[0])).count();
     assert!(wrong > 45, "{wrong} of 300");
 }
 
@@ -84,17 +86,17 @@ fn three_variants_share_one_error() {
         let runs = world.run(&design, 0.0, 500, 5);
         let wrong = share(&runs, |run| {
             let judged = run.judged.iter().zip(effects);
-            judged.clone().any(|(j, effect)| effect == 0.0 && j.finding.is_difference())
+            judged.clone().any(|(j, effect)| effect == 0.0 && j.decision.is_difference())
         });
         assert!(wrong <= at_most(0.05, 500), "{effects:?}: {wrong}");
         if effects[2] != 0.0 {
-            assert!(share(&runs, |run| run.judged[2].finding == Decision::Less) >= 0.98);
+            assert!(share(&runs, |run| run.judged[2].decision == Decision::Less) >= 0.98);
         }
     }
 }
 
 #[test]
-fn a_budget_finds_what_it_says_it_finds() {
+fn a_budget_finds_its_detectable_difference() {
     for budget in [6, 8, 15, 30, 60] {
         let design = Design::new(0.05, 1, budget);
         let found = detectable(0.0041, budget).unwrap();
@@ -103,7 +105,7 @@ fn a_budget_finds_what_it_says_it_finds() {
             ..SimulatedExperiment::new(Noise::Normal, &[-found])
         };
         let runs = world.run(&design, found, 300, 6);
-        let power = share(&runs, |run| run.judged[0].finding == Decision::Less);
+        let power = share(&runs, |run| run.judged[0].decision == Decision::Less);
         assert!(power >= 0.86, "{budget} blocks: {power}");
     }
     assert_eq!(blocks_for(0.0041, 0.008), Some(15));
@@ -132,15 +134,15 @@ fn pairs() -> impl Strategy<Value = Vec<Option<f64>>> {
     proptest::collection::vec(proptest::option::weighted(0.9, -0.02..0.01_f64), 0..40)
 }
 
-fn turned(finding: Decision) -> Decision {
-    match finding {
+fn turned(decision: Decision) -> Decision {
+    match decision {
         Decision::Less => Decision::More,
         Decision::More => Decision::Less,
         same => same,
     }
 }
 
-/// Tables are slow to make and the same for every case.
+/// Tables are slow to compute and the same for every case.
 fn design() -> &'static Design {
     static DESIGN: std::sync::OnceLock<Design> = std::sync::OnceLock::new();
     DESIGN.get_or_init(|| Design::new(0.05, 2, 30))
@@ -148,12 +150,12 @@ fn design() -> &'static Design {
 
 proptest! {
     #[test]
-    fn swapping_variant_and_baseline_turns_the_finding(pairs in pairs()) {
+    fn swapping_variant_and_baseline_mirrors_the_decision(pairs in pairs()) {
         let mirrored = pairs.iter().map(|pair| pair.map(|d| -d)).collect();
         let margin = (-0.004, 0.004);
         let found = design().judge(&[Claim { pairs, margin }])[0];
         let other = design().judge(&[Claim { pairs: mirrored, margin }])[0];
-        assert_eq!(found.finding, turned(other.finding));
+        assert_eq!(found.decision, turned(other.decision));
         assert_eq!(found.decided_after, other.decided_after);
     }
 
@@ -174,13 +176,13 @@ proptest! {
     }
 
     #[test]
-    fn a_finding_survives_every_later_block(pairs in pairs(), later in pairs()) {
+    fn a_decision_survives_every_later_block(pairs in pairs(), later in pairs()) {
         let margin = (-0.004, 0.004);
         let before = design().judge(&[Claim { pairs: pairs.clone(), margin }])[0];
         let all = pairs.into_iter().chain(later).collect();
         let after = design().judge(&[Claim { pairs: all, margin }])[0];
-        if before.finding != Decision::Undecided {
-            assert_eq!((before.finding, before.decided_after), (after.finding, after.decided_after));
+        if before.decision != Decision::Undecided {
+            assert_eq!((before.decision, before.decided_after), (after.decision, after.decided_after));
         }
     }
 }

@@ -7,29 +7,29 @@ use crate::walsh::Walsh;
 
 /// Memory of the published baseline in bytes.
 const BASELINE: f64 = 71_162_253.0;
-/// The kernel counts in pages.
+/// The kernel counts memory in pages.
 const PAGE: f64 = 4096.0;
 
-/// A world in which the truth is known.
+/// An experiment with a known truth.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SimulatedExperiment {
-    /// How trials scatter.
+    /// The distribution of trials.
     pub noise: Noise,
     /// Standard deviation of a trial as a share of the baseline; 0.0041 in the published
     /// experiment.
     pub spread: f64,
-    /// True effect of every variant after the baseline, as a share.
+    /// True effect of every variant but the baseline, as a share.
     pub effects: Vec<f64>,
-    /// The budget.
+    /// The budget of blocks.
     pub blocks: u32,
 }
 
 /// One simulated experiment, judged.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Replication {
-    /// What was found of every variant.
+    /// The decision about every variant.
     pub judged: Vec<Judged>,
-    /// Whether the 95 % interval shown at the end held the first variant's true effect.
+    /// Whether the final 95 % interval covers the first variant's true effect.
     pub covered: bool,
 }
 
@@ -39,24 +39,25 @@ impl SimulatedExperiment {
         Self { noise, spread: 0.0041, effects: effects.to_vec(), blocks: 100 }
     }
 
-    /// Differences of logarithms, variant to baseline, by variant and block.
+    /// Differences of logarithms between variant and baseline, by variant and block.
     pub fn differences(&self, rng: &mut SeededRng) -> Vec<Vec<f64>> {
         let arms = self.effects.len() + 1;
         let drawn = self.noise.draw(self.blocks as usize * arms, rng);
         let mut differences = vec![Vec::with_capacity(self.blocks as usize); self.effects.len()];
         for block in drawn.chunks(arms) {
             let order = rng.order(arms);
-            let value = |arm: usize| {
-                let effect = if arm == 0 { 0.0 } else { self.effects[arm - 1] };
-                let exact = BASELINE * (1.0 + effect + self.spread * block[order[arm]]);
-                ((exact / PAGE).round() * PAGE).ln()
-            };
-            let base = value(0);
+            let base = self.log_memory(0.0, block[order[0]]);
             for (variant, series) in differences.iter_mut().enumerate() {
-                series.push(value(variant + 1) - base);
+                let noise = block[order[variant + 1]];
+                series.push(self.log_memory(self.effects[variant], noise) - base);
             }
         }
         differences
+    }
+
+    fn log_memory(&self, effect: f64, noise: f64) -> f64 {
+        let exact = BASELINE * (1.0 + effect + self.spread * noise);
+        ((exact / PAGE).round() * PAGE).ln()
     }
 
     /// Runs and judges `replications` experiments.
@@ -74,9 +75,10 @@ impl SimulatedExperiment {
     fn once(&self, design: &Design, margin: f64, rng: &mut SeededRng) -> Replication {
         let differences = self.differences(rng);
         let margin = ((-margin).ln_1p(), margin.ln_1p());
-        let claim =
-            |series: &Vec<f64>| Claim { pairs: series.iter().copied().map(Some).collect(), margin };
-        let claims: Vec<Claim> = differences.iter().map(claim).collect();
+        let claims: Vec<Claim> = differences
+            .iter()
+            .map(|series| Claim { pairs: series.iter().copied().map(Some).collect(), margin })
+            .collect();
         let judged = design.judge(&claims);
         let covered = self.covered(design, &differences[0], judged[0].decided_after);
         Replication { judged, covered }
@@ -92,13 +94,13 @@ impl SimulatedExperiment {
     }
 }
 
-/// Whether somebody who looks at a plain 95 % t interval after every block from the sixth on would
-/// ever claim a difference: what comparing tools usually do.
-pub fn peeking_errs(differences: &[f64]) -> bool {
+/// Whether a plain 95 % t interval after every block from the sixth on would ever exclude 0. Tools that
+/// compare usually stop by this rule.
+pub fn repeated_t_test_errs(differences: &[f64]) -> bool {
     (6..=differences.len()).any(|n| {
-        let seen = &differences[..n];
-        let mean = seen.iter().sum::<f64>() / n as f64;
-        let squares: f64 = seen.iter().map(|d| (d - mean).powi(2)).sum();
+        let so_far = &differences[..n];
+        let mean = so_far.iter().sum::<f64>() / n as f64;
+        let squares: f64 = so_far.iter().map(|d| (d - mean).powi(2)).sum();
         let error = (squares / (n - 1) as f64 / n as f64).sqrt();
         mean.abs() > t_upper_quantile(0.025, (n - 1) as f64) * error
     })

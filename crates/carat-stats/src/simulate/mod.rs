@@ -1,14 +1,13 @@
-//! Simulated experiments whose truth is known, to hold the procedures to what they promise.
+//! Simulated experiments with a known truth, to check the error rates of the procedures.
 //!
-//! Used at few replications by the tests and at many by `bin/bench stats`. Every figure depends on
-//! a seed alone.
+//! The tests use few replications, `bin/bench stats` many. Every figure depends only on a seed.
 
 mod blocks;
 mod noise;
 mod order;
 mod series;
 
-pub use blocks::{Replication, SimulatedExperiment, peeking_errs};
+pub use blocks::{Replication, SimulatedExperiment, repeated_t_test_errs};
 pub use noise::{Noise, SeededRng};
 pub use order::{Disturbance, Order};
 pub use series::{Soak, SoakShape};

@@ -1,32 +1,32 @@
-//! What disturbs a trial.
+//! Random noise of trials.
 
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha12Rng;
 
-/// A seeded source of disturbance.
+/// A seeded generator of random numbers.
 #[derive(Debug, Clone)]
 pub struct SeededRng(ChaCha12Rng);
 
 impl SeededRng {
-    /// The source of that seed.
+    /// The generator with this seed.
     pub fn new(seed: u64) -> Self {
         Self(ChaCha12Rng::seed_from_u64(seed))
     }
 
-    /// Evenly from 0 to 1.
-    pub fn even(&mut self) -> f64 {
+    /// Uniform from 0 to 1.
+    pub fn uniform(&mut self) -> f64 {
         self.0.random()
     }
 
     /// Standard normal (G. E. P. Box and M. E. Muller, Annals of Mathematical Statistics 29, 1958).
     pub fn normal(&mut self) -> f64 {
-        let radius = (-2.0 * (1.0 - self.even()).ln()).sqrt();
-        radius * (std::f64::consts::TAU * self.even()).cos()
+        let radius = (-2.0 * (1.0 - self.uniform()).ln()).sqrt();
+        radius * (std::f64::consts::TAU * self.uniform()).cos()
     }
 
-    /// Exponential with that mean.
+    /// Exponential with the given mean.
     pub fn exponential(&mut self, mean: f64) -> f64 {
-        -mean * (1.0 - self.even()).ln()
+        -mean * (1.0 - self.uniform()).ln()
     }
 
     /// The numbers 0 to `n` − 1 in random order.
@@ -39,26 +39,25 @@ impl SeededRng {
     }
 }
 
-/// How trials scatter, in units of their standard deviation.
+/// Distributions of trials, in units of their standard deviation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Noise {
     /// Normal.
     Normal,
     /// Lognormal with a skewness of about 3.7.
     Lognormal,
-    /// One third of the trials two standard deviations higher: one more growth of the heap.
+    /// One third of the trials two standard deviations higher, as after one more growth of the heap.
     TwoClusters,
-    /// Normal on a machine that drifts by five standard deviations over the whole budget.
+    /// Normal with a drift of five standard deviations over the whole budget.
     Drift,
-    /// Normal beside a slow state of the machine of the same size (AR(1), 0.97 from trial to
-    /// trial).
+    /// Normal plus a slow state of the machine of the same size (AR(1), 0.97 from trial to trial).
     Autocorrelated,
-    /// Normal, but one trial in twenty gains an exponential with a mean of ten standard deviations.
+    /// Normal, but one trial in twenty adds an exponential with a mean of ten standard deviations.
     Outliers,
 }
 
 impl Noise {
-    /// All of them.
+    /// Every distribution.
     pub const ALL: [Self; 6] = [
         Self::Normal,
         Self::Lognormal,
@@ -68,7 +67,7 @@ impl Noise {
         Self::Outliers,
     ];
 
-    /// What a table calls it.
+    /// Label for tables.
     pub fn name(self) -> &'static str {
         match self {
             Self::Normal => "normal",
@@ -80,30 +79,33 @@ impl Noise {
         }
     }
 
-    /// Disturbances of `trials` trials in the order they run.
+    /// Noise of `trials` trials in the order they run.
     pub fn draw(self, trials: usize, rng: &mut SeededRng) -> Vec<f64> {
         let mut state = rng.normal();
-        let mut one = |trial: usize| match self {
+        (0..trials).map(|trial| self.one(trial, trials, &mut state, rng)).collect()
+    }
+
+    fn one(self, trial: usize, trials: usize, state: &mut f64, rng: &mut SeededRng) -> f64 {
+        match self {
             Self::Normal => rng.normal(),
             Self::Lognormal => {
                 let (mean, variance) = (0.32_f64.exp(), (0.64_f64.exp() - 1.0) * 0.64_f64.exp());
                 ((0.8 * rng.normal()).exp() - mean) / variance.sqrt()
             }
             Self::TwoClusters => {
-                let upper = if rng.even() < 0.33 { 2.025 } else { 0.0 };
+                let upper = if rng.uniform() < 0.33 { 2.025 } else { 0.0 };
                 upper - 0.33 * 2.025 + 0.292 * rng.normal()
             }
             Self::Drift => rng.normal() + 5.0 * trial as f64 / (trials - 1).max(1) as f64,
             Self::Autocorrelated => {
-                state = 0.97 * state + (1.0_f64 - 0.97 * 0.97).sqrt() * rng.normal();
-                rng.normal() + state
+                *state = 0.97 * *state + (1.0_f64 - 0.97 * 0.97).sqrt() * rng.normal();
+                rng.normal() + *state
             }
             Self::Outliers => {
-                let wild = if rng.even() < 0.05 { rng.exponential(10.0) } else { 0.0 };
+                let wild = if rng.uniform() < 0.05 { rng.exponential(10.0) } else { 0.0 };
                 rng.normal() + wild
             }
-        };
-        (0..trials).map(&mut one).collect()
+        }
     }
 }
 
@@ -112,7 +114,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn disturbances_have_the_spread_they_are_named_for() {
+    fn noise_has_mean_0_and_standard_deviation_1() {
         let mut rng = SeededRng::new(1);
         for (noise, want) in
             [(Noise::Normal, 1.0), (Noise::Lognormal, 1.0), (Noise::TwoClusters, 1.0)]

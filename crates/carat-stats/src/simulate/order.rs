@@ -1,4 +1,4 @@
-//! Why trials run in random order within blocks: what other orders make of a troubled machine.
+//! Error rates of other orders than random blocks, on a machine whose state changes.
 
 use crate::normal::t_upper_quantile;
 use crate::simulate::SeededRng;
@@ -9,9 +9,9 @@ const EACH: usize = 20;
 /// An order of trials.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Order {
-    /// All of one, then all of the other.
+    /// All trials of one variant, then all of the other.
     OneAfterTheOther,
-    /// Strictly in turn.
+    /// Alternating.
     InTurn,
     /// All trials shuffled.
     Shuffled,
@@ -19,21 +19,21 @@ pub enum Order {
     Blocks,
 }
 
-/// What troubles the machine, beside normal noise.
+/// Disturbance of the machine, in addition to normal noise.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Disturbance {
-    /// Nothing.
+    /// No disturbance.
     None,
     /// A linear drift of two standard deviations.
     Drift,
     /// A step of two standard deviations half-way.
     Step,
-    /// Something that happens at every second trial, two standard deviations.
+    /// An effect of two standard deviations on every second trial.
     Periodic,
 }
 
 impl Order {
-    /// All of them, with what a table calls them.
+    /// Every order with its label for tables.
     pub const ALL: [(Self, &'static str); 4] = [
         (Self::OneAfterTheOther, "AAAA…BBBB"),
         (Self::InTurn, "ABAB"),
@@ -41,7 +41,7 @@ impl Order {
         (Self::Blocks, "random blocks"),
     ];
 
-    /// Whether trial number i is of the second variant.
+    /// Whether trial i is of the second variant.
     fn second(self, rng: &mut SeededRng) -> Vec<bool> {
         match self {
             Self::OneAfterTheOther => (0..2 * EACH).map(|i| i >= EACH).collect(),
@@ -49,20 +49,20 @@ impl Order {
             Self::Shuffled => rng.order(2 * EACH).into_iter().map(|i| i >= EACH).collect(),
             Self::Blocks => (0..EACH)
                 .flat_map(|_| {
-                    let first = rng.even() < 0.5;
+                    let first = rng.uniform() < 0.5;
                     [first, !first]
                 })
                 .collect(),
         }
     }
 
-    /// The estimated difference of two equal variants in standard deviations of a trial, and
-    /// whether a 5 % t test (paired for blocks) calls it one.
-    pub fn once(self, trouble: Disturbance, rng: &mut SeededRng) -> (f64, bool) {
+    /// The estimated difference of two equal variants in standard deviations of a trial, and whether a
+    /// 5 % t test (paired for blocks) calls it significant.
+    pub fn once(self, disturbance: Disturbance, rng: &mut SeededRng) -> (f64, bool) {
         let second = self.second(rng);
         let mut groups = [Vec::new(), Vec::new()];
         for (i, &is_second) in second.iter().enumerate() {
-            let value = rng.normal() + trouble.at(i);
+            let value = rng.normal() + disturbance.at(i);
             groups[usize::from(is_second)].push(value);
         }
         let [one, two] = groups;
@@ -78,7 +78,7 @@ impl Order {
 }
 
 impl Disturbance {
-    /// All of them, with what a table calls them.
+    /// Every disturbance with its label for tables.
     pub const ALL: [(Self, &'static str); 4] = [
         (Self::None, "none"),
         (Self::Drift, "linear drift, 2 sd"),
@@ -111,17 +111,17 @@ fn variance(values: &[f64]) -> f64 {
 mod tests {
     use super::*;
 
-    fn wrong(order: Order, trouble: Disturbance) -> usize {
+    fn wrong(order: Order, disturbance: Disturbance) -> usize {
         let mut rng = SeededRng::new(61);
-        (0..600).filter(|_| order.once(trouble, &mut rng).1).count()
+        (0..600).filter(|_| order.once(disturbance, &mut rng).1).count()
     }
 
     #[test]
-    fn only_random_orders_keep_their_error_whatever_troubles_the_machine() {
-        for (trouble, name) in Disturbance::ALL {
+    fn only_random_orders_keep_their_error_under_every_disturbance() {
+        for (disturbance, name) in Disturbance::ALL {
             for order in [Order::Shuffled, Order::Blocks] {
                 // 5 % of 600 is 30; 46 is three standard errors above it.
-                assert!(wrong(order, trouble) <= 46, "{order:?}, {name}");
+                assert!(wrong(order, disturbance) <= 46, "{order:?}, {name}");
             }
         }
         assert!(wrong(Order::OneAfterTheOther, Disturbance::Drift) > 300);

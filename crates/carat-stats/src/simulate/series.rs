@@ -4,13 +4,13 @@ use crate::simulate::SeededRng;
 
 /// Samples of a run.
 const SAMPLES: usize = 512;
-/// The kernel counts in pages.
+/// The kernel counts memory in pages.
 const PAGE: f64 = 4096.0;
 
-/// What memory truly does beside noise and the boot's own curve.
+/// The true course of memory beside noise and the growth at boot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SoakShape {
-    /// Nothing.
+    /// Constant.
     Flat,
     /// One step of 3 MB somewhere.
     Step,
@@ -18,31 +18,31 @@ pub enum SoakShape {
     Logarithm,
     /// 2 MB for every e-fold of requests.
     SteepLogarithm,
-    /// 10 kB times the root of the requests; it never stops.
+    /// 10 kB times the square root of the requests; it never stops.
     Root,
     /// 10 MB that saturate within 50,000 requests.
     Saturating,
-    /// A saw of 3 MB and some 6,000 requests.
-    Saw,
+    /// A sawtooth of 3 MB and about 6,000 requests.
+    Sawtooth,
 }
 
 /// A run to simulate.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Soak {
-    /// What memory does beside the leak.
+    /// The course of memory beside the leak.
     pub shape: SoakShape,
     /// Bytes leaked per request.
     pub leak: f64,
-    /// Bytes that a leak takes at once.
+    /// Bytes by which a leak grows at once.
     pub slab: f64,
     /// Requests of the run.
     pub requests: f64,
-    /// Standard deviation of the allocator's noise in bytes; its memory is 1,500 requests.
+    /// Standard deviation of the allocator's noise in bytes; its correlation length is 1,500 requests.
     pub noise: f64,
 }
 
 impl SoakShape {
-    /// What a table calls it.
+    /// Label for tables.
     pub fn name(self) -> &'static str {
         match self {
             Self::Flat => "flat",
@@ -51,34 +51,35 @@ impl SoakShape {
             Self::SteepLogarithm => "log, 2 MB·ln",
             Self::Root => "√x, 10 kB·√x",
             Self::Saturating => "saturating 10 MB",
-            Self::Saw => "saw-tooth 3 MB",
+            Self::Sawtooth => "sawtooth 3 MB",
         }
     }
 }
 
 impl Soak {
-    /// A run with usual noise: 150 kB, and permanent jumps of about 1 byte per request.
+    /// A run with typical noise: 150 kB, and permanent jumps of about 1 byte per request.
     pub fn new(shape: SoakShape, leak: f64, requests: f64) -> Self {
         Self { shape, leak, slab: PAGE, requests, noise: 150e3 }
     }
 
-    /// One run: requests served so far and bytes held then.
+    /// One run: requests served so far and bytes at that moment.
     pub fn run(&self, rng: &mut SeededRng) -> Vec<(f64, f64)> {
         let apart = self.requests / SAMPLES as f64;
-        let step_at = self.requests * (0.2 + 0.7 * rng.even());
-        let offset = rng.even() * self.slab;
-        let memory = (-apart / 1500.0).exp();
+        let step_at = self.requests * (0.2 + 0.7 * rng.uniform());
+        let offset = rng.uniform() * self.slab;
+        let correlation = (-apart / 1500.0).exp();
         let mut noise = self.noise * rng.normal();
-        let (mut creep, mut saw) = (0.0, rng.even());
+        let (mut creep, mut saw) = (0.0, rng.uniform());
         let saw_length = 6000.0 * (0.15 * rng.normal()).exp();
         (1..=SAMPLES)
             .map(|i| {
                 let x = apart * i as f64;
                 creep += jumps(apart, rng);
                 saw += apart / saw_length + 0.03 * (apart / 1000.0).sqrt() * rng.normal();
-                noise = memory * noise + self.noise * (1.0 - memory * memory).sqrt() * rng.normal();
+                noise = correlation * noise
+                    + self.noise * (1.0 - correlation * correlation).sqrt() * rng.normal();
                 let shape = match self.shape {
-                    SoakShape::Saw => 3e6 * saw.rem_euclid(1.0),
+                    SoakShape::Sawtooth => 3e6 * saw.rem_euclid(1.0),
                     SoakShape::Step if x >= step_at => 3e6,
                     shape => shape.at(x),
                 };
@@ -98,7 +99,7 @@ impl SoakShape {
             Self::SteepLogarithm => 2e6 * (x / 2000.0).ln_1p(),
             Self::Root => 10e3 * x.sqrt(),
             Self::Saturating => 10e6 * (1.0 - (-x / 50e3).exp()),
-            Self::Flat | Self::Step | Self::Saw => 0.0,
+            Self::Flat | Self::Step | Self::Sawtooth => 0.0,
         }
     }
 }

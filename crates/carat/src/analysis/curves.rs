@@ -2,7 +2,7 @@
 
 use crate::analysis::judge::estimate;
 use crate::analysis::pairs::{Blocks, Pairs};
-use crate::analysis::question::{Question, family};
+use crate::analysis::question::{Question, verdict_words};
 use crate::core::metric::{self, Metric};
 use crate::core::{Curve, Estimate, Outcome, StepConclusion, Trial, Verdict};
 use carat_stats::curve::CurveDesign;
@@ -108,7 +108,7 @@ fn judged(
 }
 
 fn told(metric: &str, judged: &Judged, pairs: &Pairs) -> (Verdict, Option<Estimate>) {
-    let verdict = family(metric).verdict(judged.finding);
+    let verdict = verdict_words(metric).verdict(judged.decision);
     (verdict, judged.look.and_then(|look| estimate(pairs, look)))
 }
 

@@ -115,7 +115,7 @@ impl Diagnostics<'_> {
         let baseline = self.question.baseline().unwrap_or_default();
         let pairs = self.blocks.pairs(baseline, variant, metric);
         let known = pairs.known();
-        let agree = diagnose::neighbours_agree(&known).map(|correlation| {
+        let agree = diagnose::neighbour_correlation(&known).map(|correlation| {
             let (variant, metric) = (variant.to_owned(), metric.to_owned());
             Warning::NeighboursAgree { variant, metric, correlation }
         });

@@ -1,30 +1,30 @@
-//! The judgement: every block in order, every claim, and whether to go on.
+//! Judges an experiment: one conclusion per variant and metric, and whether to run another block.
 
 use crate::analysis::diagnostics::Diagnostics;
 use crate::analysis::outcomes::{self, Outcomes};
 use crate::analysis::pairs::{Blocks, Dropped, Pairs};
-use crate::analysis::question::{Question, family};
+use crate::analysis::question::{Question, verdict_words};
 use crate::analysis::warning::Warning;
 use crate::core::metric::METRICS;
 use crate::core::{Conclusion, Estimate, Role, Trial, Verdict};
 use carat_stats::family::{Claim, Design, GuardResult, Judged, guard};
 use carat_stats::{Look, Walsh, budget};
 
-/// A question with its tables of looks and cuts, ready to be asked after every block.
+/// A question with its tables of looks and cuts, for judging after every block.
 #[derive(Debug, Clone)]
 pub struct Judge {
     question: Question,
     design: Design,
 }
 
-/// What follows from the trials so far.
+/// The conclusions from the trials so far.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Judgement {
-    /// One per compared variant and metric: deciding metrics first, then guards, then the rest.
+    /// One per compared variant and metric: primary metrics first, then guards, then the rest.
     pub conclusions: Vec<Conclusion>,
     /// Whether to run another block.
     pub next: NextStep,
-    /// What a reader should know first.
+    /// What weakens the conclusions.
     pub warnings: Vec<Warning>,
     /// Trials that did not count.
     pub dropped: Vec<Dropped>,
@@ -48,21 +48,21 @@ pub enum StopReason {
     Decided,
     /// All blocks that were allowed have been run.
     BudgetSpent,
-    /// Too many blocks had to be dropped: the machine or the load is unfit.
+    /// Too many blocks were dropped: the machine or the load is unsuitable.
     TooManyDropped,
-    /// What is left fails too often to be compared.
+    /// The remaining variants, or the baseline, fail too often to be compared.
     Failing,
-    /// Trials end well, but none has a value of a deciding metric.
+    /// Trials succeed, but none has a value of a primary metric.
     Unmeasured,
 }
 
-/// Judges `trials` once; where the same question comes again after every block, keep a [`Judge`].
+/// Judges `trials` once. To judge after every block, keep a [`Judge`]: its tables are expensive to compute.
 pub fn judge(question: &Question, trials: &[Trial]) -> Judgement {
     Judge::new(question.clone()).judge(trials)
 }
 
 impl Judge {
-    /// Works out the looks and cuts of a question.
+    /// Computes the tables of looks and cuts for a question.
     pub fn new(question: Question) -> Self {
         let design = Design::new(question.alpha, question.claims(), question.max_blocks);
         Self { question, design }
@@ -103,14 +103,16 @@ impl Judge {
             .flat_map(|variant| question.primaries().map(move |metric| (variant.as_str(), metric)))
             .map(|(variant, metric)| (variant, metric, self.pairs(blocks, variant, metric)))
             .collect();
-        let asked: Vec<Claim> =
+        let statistics: Vec<Claim> =
             claims.iter().map(|(_, _, pairs)| Self::claim(pairs, question.margin)).collect();
-        let judged = self.design.judge(&asked);
-        let conclude = |((variant, metric, pairs), judged): (&(&str, &str, Pairs), Judged)| {
-            let made = JudgedClaim { variant, metric, role: Role::Primary, judged };
-            self.conclude(made, pairs, question.margin)
-        };
-        claims.iter().zip(judged).map(conclude).collect()
+        claims
+            .iter()
+            .zip(self.design.judge(&statistics))
+            .map(|(&(variant, metric, ref pairs), judged)| {
+                let claim = JudgedClaim { variant, metric, role: Role::Primary, judged };
+                self.conclude(claim, pairs, question.margin)
+            })
+            .collect()
     }
 
     fn guards(&self, blocks: &Blocks) -> Vec<Conclusion> {
@@ -138,40 +140,39 @@ impl Judge {
     }
 
     fn exploratory(&self, blocks: &Blocks) -> Vec<Conclusion> {
-        let asked = |name: &str| {
-            self.question.primaries().any(|primary| primary == name)
-                || self.question.guards.iter().any(|(guard, _)| guard == name)
-        };
         let mut conclusions = Vec::new();
-        for metric in METRICS.iter().map(|metric| metric.id).filter(|name| !asked(name)) {
+        for metric in METRICS.iter().map(|metric| metric.id) {
+            if self.question.asks_for(metric) {
+                continue;
+            }
             for variant in self.question.compared() {
                 let pairs = self.pairs(blocks, variant, metric);
                 if pairs.known().is_empty() {
                     continue;
                 }
                 let judged = self.design.judge(&[Self::claim(&pairs, self.question.margin)])[0];
-                let made = JudgedClaim { variant, metric, role: Role::Exploratory, judged };
-                conclusions.push(self.conclude(made, &pairs, self.question.margin));
+                let claim = JudgedClaim { variant, metric, role: Role::Exploratory, judged };
+                conclusions.push(self.conclude(claim, &pairs, self.question.margin));
             }
         }
         conclusions
     }
 
-    fn conclude(&self, made: JudgedClaim, pairs: &Pairs, margin: f64) -> Conclusion {
+    fn conclude(&self, claim: JudgedClaim, pairs: &Pairs, margin: f64) -> Conclusion {
         let known = pairs.known();
-        let verdict = family(made.metric).verdict(made.judged.finding);
+        let verdict = verdict_words(claim.metric).verdict(claim.judged.decision);
         let spread = budget::spread(&known);
         let needed = spread
             .filter(|_| verdict == Verdict::Undecided)
             .and_then(|spread| budget::blocks_for(spread, margin))
             .map(|blocks| blocks.saturating_sub(known.len() as u32).max(1));
         Conclusion {
-            variant: made.variant.to_owned(),
-            metric: made.metric.to_owned(),
-            role: made.role,
+            variant: claim.variant.to_owned(),
+            metric: claim.metric.to_owned(),
+            role: claim.role,
             verdict,
-            estimate: made.judged.look.and_then(|look| estimate(pairs, look)),
-            blocks: made.judged.look.map_or(known.len() as u32, |look| look.blocks),
+            estimate: claim.judged.look.and_then(|look| estimate(pairs, look)),
+            blocks: claim.judged.look.map_or(known.len() as u32, |look| look.blocks),
             guard_passed: None,
             detectable: spread.and_then(|s| budget::detectable(s, self.question.max_blocks)),
             blocks_needed: needed,
@@ -179,56 +180,56 @@ impl Judge {
     }
 
     fn next(&self, blocks: &Blocks, conclusions: &[Conclusion], outcomes: &[Outcomes]) -> NextStep {
-        let question = &self.question;
-        let Some(baseline) = question.baseline() else {
-            return NextStep::Stop(StopReason::Decided);
-        };
-        let open: Vec<&String> = question
-            .compared()
-            .iter()
-            .filter(|variant| {
-                !conclusions.iter().all(|c| c.variant != **variant || self.settled(c))
-            })
-            .collect();
-        if open.is_empty() {
-            return NextStep::Stop(StopReason::Decided);
+        match self.running(blocks, conclusions, outcomes) {
+            Ok(variants) => NextStep::Continue(variants),
+            Err(reason) => NextStep::Stop(reason),
         }
-        let fails =
-            |variant: &str| outcomes.iter().any(|o| o.variant == variant && o.fails_too_often());
-        let healthy: Vec<&String> = open.into_iter().filter(|variant| !fails(variant)).collect();
-        if healthy.is_empty() || fails(baseline) {
-            return NextStep::Stop(StopReason::Failing);
-        }
-        if self.question.primaries().any(|metric| blocks.unmeasured(metric)) {
-            return NextStep::Stop(StopReason::Unmeasured);
-        }
-        let enough = |variant: &str| {
-            let pairs = self.pairs(blocks, variant, &question.primary);
-            pairs.known().len() as u32 >= question.max_blocks
-        };
-        let running: Vec<&String> =
-            healthy.into_iter().filter(|variant| !enough(variant)).collect();
-        if running.is_empty() {
-            return NextStep::Stop(StopReason::BudgetSpent);
-        }
-        // One block in ten may be lost and run again; more than that says something of the machine.
-        if blocks.count() >= question.max_blocks + (question.max_blocks / 10).max(2) {
-            return NextStep::Stop(StopReason::TooManyDropped);
-        }
-        let names = std::iter::once(baseline.to_owned()).chain(running.into_iter().cloned());
-        NextStep::Continue(names.collect())
     }
 
-    /// Whether a conclusion asks for no further block.
-    fn settled(&self, conclusion: &Conclusion) -> bool {
+    /// The variants of the next block, the baseline first, or why there is none.
+    fn running(
+        &self,
+        blocks: &Blocks,
+        conclusions: &[Conclusion],
+        outcomes: &[Outcomes],
+    ) -> Result<Vec<String>, StopReason> {
+        let question = &self.question;
+        let baseline = question.baseline().ok_or(StopReason::Decided)?;
+        let mut variants = question.compared().to_vec();
+        variants.retain(|variant| {
+            conclusions.iter().any(|c| c.variant == *variant && !self.is_settled(c))
+        });
+        if variants.is_empty() {
+            return Err(StopReason::Decided);
+        }
+        variants.retain(|variant| !fails_too_often(outcomes, variant));
+        if variants.is_empty() || fails_too_often(outcomes, baseline) {
+            return Err(StopReason::Failing);
+        }
+        if question.primaries().any(|metric| blocks.unmeasured(metric)) {
+            return Err(StopReason::Unmeasured);
+        }
+        variants.retain(|variant| {
+            let pairs = self.pairs(blocks, variant, &question.primary);
+            (pairs.known().len() as u32) < question.max_blocks
+        });
+        if variants.is_empty() {
+            return Err(StopReason::BudgetSpent);
+        }
+        // One block in ten may be dropped and run again; more than that points to an unsuitable machine.
+        if blocks.count() >= question.max_blocks + (question.max_blocks / 10).max(2) {
+            return Err(StopReason::TooManyDropped);
+        }
+        variants.insert(0, baseline.to_owned());
+        Ok(variants)
+    }
+
+    /// Whether a conclusion needs no further block.
+    fn is_settled(&self, conclusion: &Conclusion) -> bool {
         match conclusion.role {
             Role::Primary => {
-                let wide = |e: Estimate| {
-                    let half = 0.5 * (e.ratio_interval.1 - e.ratio_interval.0);
-                    conclusion.verdict != Verdict::Equivalent && half > 0.25 * e.ratio.abs()
-                };
-                let vague = self.question.precise && conclusion.estimate.is_none_or(wide);
-                conclusion.verdict != Verdict::Undecided && !vague
+                let precise = !self.question.precise || is_precise(conclusion);
+                conclusion.verdict != Verdict::Undecided && precise
             }
             Role::Guard { .. } => conclusion.guard_passed.is_some(),
             Role::Exploratory => true,
@@ -236,7 +237,19 @@ impl Judge {
     }
 }
 
-/// What was judged, before it is put into the model's words.
+fn fails_too_often(outcomes: &[Outcomes], variant: &str) -> bool {
+    outcomes.iter().any(|of| of.variant == variant && of.fails_too_often())
+}
+
+/// Whether the interval is narrower than half the difference. Equivalence needs no more than its margin.
+fn is_precise(conclusion: &Conclusion) -> bool {
+    conclusion.estimate.is_some_and(|estimate| {
+        let half = 0.5 * (estimate.ratio_interval.1 - estimate.ratio_interval.0);
+        conclusion.verdict == Verdict::Equivalent || half <= 0.25 * estimate.ratio.abs()
+    })
+}
+
+/// One judged claim, before it becomes a [`Conclusion`].
 struct JudgedClaim<'a> {
     variant: &'a str,
     metric: &'a str,
@@ -244,7 +257,7 @@ struct JudgedClaim<'a> {
     judged: Judged,
 }
 
-/// The estimate of pairs at a look; `None` where the look has no interval yet.
+/// The estimate from the pairs at a look; `None` where the look has no interval yet.
 pub(crate) fn estimate(pairs: &Pairs, look: Look) -> Option<Estimate> {
     let (cut, blocks) = (look.cut?, look.blocks as usize);
     let shares = Walsh::new(pairs.known().get(..blocks)?);
@@ -268,8 +281,8 @@ mod tests {
 
     const PSS: &str = "memory.pss.final";
 
-    /// A small fixed scatter, about 0.3 % of the whole, so that tests need no generator.
-    fn scatter(block: u32, salt: u32) -> f64 {
+    /// A small fixed variation, about 0.3 % of the whole, so that the tests need no random numbers.
+    fn variation(block: u32, salt: u32) -> f64 {
         let turned = (block * 7 + salt * 13) % 11;
         1.0 + (f64::from(turned) - 5.0) * 0.0006
     }
@@ -279,8 +292,8 @@ mod tests {
         let mut trials = Vec::new();
         for block in 0..=blocks {
             for (salt, &(name, factor)) in (0..).zip(factors) {
-                let memory = 70e6 * factor * scatter(block, salt);
-                let p95 = 0.05 * scatter(block, salt + 3);
+                let memory = 70e6 * factor * variation(block, salt);
+                let p95 = 0.05 * variation(block, salt + 3);
                 trials.push(trial(block, name, &[(PSS, memory), ("latency.p95", p95)]));
             }
         }
@@ -305,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_said_before_the_first_look() {
+    fn no_verdict_before_the_first_look() {
         let run = trials(7, &[("default", 1.0), ("compact", 0.97)]);
         let judgement = judge(&question(&["default", "compact"]), &run);
         assert_eq!(judgement.conclusions[0].verdict, Verdict::Undecided);
@@ -315,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn six_blocks_answer_where_six_are_all_there_will_be() {
+    fn six_blocks_decide_where_six_are_the_whole_budget() {
         let run = trials(6, &[("default", 1.0), ("compact", 0.97)]);
         let short = Question { max_blocks: 6, ..question(&["default", "compact"]) };
         let judgement = judge(&short, &run);
@@ -337,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn a_decided_variant_leaves_and_the_others_go_on() {
+    fn a_decided_variant_stops_and_the_others_continue() {
         let run = trials(10, &[("default", 1.0), ("same", 1.0), ("compact", 0.9)]);
         let narrow = Question { margin: 1e-4, ..question(&["default", "same", "compact"]) };
         let judgement = judge(&narrow, &run);
@@ -347,7 +360,7 @@ mod tests {
     }
 
     #[test]
-    fn a_guard_keeps_its_variant_running_until_the_price_is_known() {
+    fn an_undecided_guard_keeps_its_variant_running() {
         let mut run = trials(8, &[("default", 1.0), ("compact", 0.97)]);
         for (i, slow) in run.iter_mut().filter(|t| t.variant == "compact").enumerate() {
             let p95 = if i % 2 == 0 { 0.040 } else { 0.065 };
@@ -365,7 +378,7 @@ mod tests {
     }
 
     #[test]
-    fn no_errors_at_all_pass_the_guard_of_errors() {
+    fn zero_errors_pass_a_guard_on_errors() {
         let mut run = trials(8, &[("default", 1.0), ("compact", 0.97)]);
         for trial in &mut run {
             trial.metrics.insert("errors".to_owned(), 0.0);
@@ -376,7 +389,7 @@ mod tests {
     }
 
     #[test]
-    fn a_variant_that_keeps_crashing_is_given_up() {
+    fn a_variant_that_keeps_crashing_is_stopped() {
         let mut run = trials(4, &[("default", 1.0), ("broken", 1.0)]);
         for trial in run.iter_mut().filter(|trial| trial.variant == "broken") {
             trial.outcome = Outcome::Crashed;
@@ -388,7 +401,7 @@ mod tests {
     }
 
     #[test]
-    fn a_metric_that_nobody_measures_ends_the_experiment_early() {
+    fn a_metric_without_values_ends_the_experiment_early() {
         let run = trials(2, &[("default", 1.0), ("compact", 0.9)]);
         let question = Question::new(&["default", "compact"], "memory.rss.final");
         let judgement = judge(&question, &run);

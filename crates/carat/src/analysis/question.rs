@@ -1,32 +1,32 @@
-//! What is asked of the trials.
+//! The question that an experiment answers.
 
 use crate::core::{Better, Unit, Verdict, metric};
 use carat_stats::family::Decision;
 
-/// What is asked of the trials; another question needs no new trials.
+/// The question put to the trials. Another question can be put to the same trials.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Question {
     /// Names of the variants; the first is the baseline that the others are compared with.
     pub variants: Vec<String>,
-    /// Name of the metric that decides.
+    /// Id of the metric that decides.
     pub primary: String,
-    /// Further metrics that decide too; each makes every claim harder to prove.
+    /// Further metrics that decide; each adds claims that share the error.
     pub also_primary: Vec<String>,
     /// Differences below this share do not matter, as a fraction.
     pub margin: f64,
-    /// Metrics that may get worse by at most this share, as a fraction; for a metric that is itself
-    /// a share, such as `errors`, the largest tolerated rise.
+    /// Metrics that may get worse by at most this share, as a fraction. For a metric that is itself a
+    /// share, such as `errors`, the largest tolerated increase.
     pub guards: Vec<(String, f64)>,
-    /// Chance that any difference at all is claimed where there is none, as a fraction.
+    /// Probability that any difference is claimed where there is none, as a fraction.
     pub alpha: f64,
-    /// The most blocks that may count.
+    /// Most blocks that may count.
     pub max_blocks: u32,
-    /// Go on after the verdict until the interval is narrower than half the difference.
+    /// Continue after the verdict until the interval is narrower than half the difference.
     pub precise: bool,
 }
 
 impl Question {
-    /// The usual question: 5 % error, a margin of 0.25 %, at most 100 blocks, no guards.
+    /// The default question: 5 % error, a margin of 0.25 %, at most 100 blocks, no guards.
     pub fn new(variants: &[&str], primary: &str) -> Self {
         Self {
             variants: variants.iter().map(|&name| name.to_owned()).collect(),
@@ -40,7 +40,7 @@ impl Question {
         }
     }
 
-    /// The baseline's name; `None` of no variants.
+    /// The baseline; `None` where there are no variants.
     pub fn baseline(&self) -> Option<&str> {
         self.variants.first().map(String::as_str)
     }
@@ -50,9 +50,15 @@ impl Question {
         self.variants.get(1..).unwrap_or_default()
     }
 
-    /// Metrics that decide.
+    /// The metrics that decide.
     pub fn primaries(&self) -> impl Iterator<Item = &str> {
         std::iter::once(self.primary.as_str()).chain(self.also_primary.iter().map(String::as_str))
+    }
+
+    /// Whether a metric decides or has a guard.
+    pub(crate) fn asks_for(&self, metric: &str) -> bool {
+        self.primaries().any(|primary| primary == metric)
+            || self.guards.iter().any(|(guard, _)| guard == metric)
     }
 
     /// Claims that share the error: every compared variant in every deciding metric.
@@ -61,9 +67,9 @@ impl Question {
     }
 }
 
-/// Which words a metric's verdicts use.
+/// The words for the verdicts of a metric.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Family {
+pub(crate) enum VerdictWords {
     /// Amounts: smaller, larger.
     Amount,
     /// Time: less is faster.
@@ -72,19 +78,19 @@ pub enum Family {
     Work,
 }
 
-/// The family of the metric of that name; an unknown metric is an amount.
-pub fn family(name: &str) -> Family {
+/// The words for a metric; an unknown metric is an amount.
+pub(crate) fn verdict_words(name: &str) -> VerdictWords {
     match metric::find(name).map(|info| (info.unit, info.better)) {
-        Some((Unit::Seconds, _)) => Family::Time,
-        Some((Unit::PerSecond, Better::Higher)) => Family::Work,
-        _ => Family::Amount,
+        Some((Unit::Seconds, _)) => VerdictWords::Time,
+        Some((Unit::PerSecond, Better::Higher)) => VerdictWords::Work,
+        _ => VerdictWords::Amount,
     }
 }
 
-impl Family {
-    /// The verdict that a finding is in these words.
-    pub fn verdict(self, finding: Decision) -> Verdict {
-        match finding {
+impl VerdictWords {
+    /// The verdict for a decision.
+    pub(crate) fn verdict(self, decision: Decision) -> Verdict {
+        match decision {
             Decision::Less => self.less(),
             Decision::More => self.more(),
             Decision::Equivalent => Verdict::Equivalent,
@@ -93,7 +99,7 @@ impl Family {
     }
 
     /// The verdict that the variant's figure is below the baseline's.
-    pub fn less(self) -> Verdict {
+    fn less(self) -> Verdict {
         match self {
             Self::Amount => Verdict::Smaller,
             Self::Time => Verdict::Faster,
@@ -102,7 +108,7 @@ impl Family {
     }
 
     /// The verdict that the variant's figure is above the baseline's.
-    pub fn more(self) -> Verdict {
+    fn more(self) -> Verdict {
         match self {
             Self::Amount => Verdict::Larger,
             Self::Time => Verdict::Slower,
@@ -116,7 +122,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_family_has_its_own_words() {
+    fn each_kind_of_metric_has_its_own_verdict_words() {
         for (name, less, more) in [
             ("memory.pss.final", Verdict::Smaller, Verdict::Larger),
             ("latency.p95", Verdict::Faster, Verdict::Slower),
@@ -124,7 +130,11 @@ mod tests {
             ("gc.count", Verdict::Smaller, Verdict::Larger),
             ("not.a.metric", Verdict::Smaller, Verdict::Larger),
         ] {
-            assert_eq!((family(name).less(), family(name).more()), (less, more), "{name}");
+            assert_eq!(
+                (verdict_words(name).less(), verdict_words(name).more()),
+                (less, more),
+                "{name}"
+            );
         }
     }
 }

@@ -34,7 +34,7 @@ pub fn classify_part(
 ) -> PartGrowth {
     let level = series.last().map_or(0.0, |last| last.1);
     let growth = classify(series, tolerance(part, progress, level));
-    let kind = match growth.kind {
+    let kind = match growth.class {
         GrowthClass::Flat => GrowthKind::Flat,
         GrowthClass::LevellingOff => GrowthKind::LevellingOff,
         GrowthClass::Linear => GrowthKind::Linear,
