@@ -4,7 +4,7 @@ use crate::malloc_info::{self, ArenaTotals, MallocInfo};
 use carat_ruby::allocator::{Mallctl, detect, mallctl};
 use carat_ruby::clock::now_ns;
 use carat_ruby::symbol::find;
-use carat_wire::page::{AllocatorKind, Feature, Malloc, Page, State, Writer};
+use carat_wire::page::{AllocatorKind, Feature, FeatureState, Malloc, Page, Writer};
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::ptr;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,12 +15,12 @@ pub(crate) fn find_allocator(page: &Page) {
     page.header.malloc_file.set(file);
     page.header.allocator.store(allocator as u64 + 1, Ordering::Relaxed);
     let (figures, arenas) = match allocator {
-        AllocatorKind::Glibc if malloc_info::prepare() => (State::On, State::On),
-        AllocatorKind::Glibc => (State::NoFunction, State::NoFunction),
+        AllocatorKind::Glibc if malloc_info::prepare() => (FeatureState::On, FeatureState::On),
+        AllocatorKind::Glibc => (FeatureState::NoFunction, FeatureState::NoFunction),
         AllocatorKind::Musl | AllocatorKind::Other => {
-            (State::OtherAllocator, State::OtherAllocator)
+            (FeatureState::OtherAllocator, FeatureState::OtherAllocator)
         }
-        _ => (State::On, State::OtherAllocator),
+        _ => (FeatureState::On, FeatureState::OtherAllocator),
     };
     page.header.set_feature(Feature::Malloc, figures);
     page.header.set_feature(Feature::Arenas, arenas);

@@ -10,7 +10,7 @@ use crate::{fault, jobs, own_page};
 use carat_ruby::api::{GcInfoKey, loaded};
 use carat_ruby::clock::now_ns;
 use carat_ruby::{RubyApi, Value};
-use carat_wire::page::{Feature, Gc, Own, Page, State, UNKNOWN};
+use carat_wire::page::{Feature, FeatureState, Gc, Own, Page, UNKNOWN};
 use std::ffi::c_void;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -28,7 +28,7 @@ pub(crate) fn start(ruby: &RubyApi, page: &Page) {
         STATE.get_or_init(|| (state, ruby.symbol(c"marking")));
     }
     ruby.on_mark(on_mark);
-    page.header.set_feature(Feature::Gc, State::On);
+    page.header.set_feature(Feature::Gc, FeatureState::On);
 }
 
 /// Runs in the middle of a collection: no object may be created here. Other walks over the heap call it too; the job

@@ -3,11 +3,11 @@
 use crate::own_page;
 use carat_ruby::PanicGuard;
 use carat_ruby::stderr::write_line;
-use carat_wire::page::{Feature, State};
+use carat_wire::page::{Feature, FeatureState};
 
 static GUARD: PanicGuard = PanicGuard::new(|| {
     if let Some(page) = own_page::get() {
-        page.header.set_feature(Feature::Ruby, State::Fault);
+        page.header.set_feature(Feature::Ruby, FeatureState::Fault);
     }
     warn("switched off", "internal error in the probe; please report it");
 });

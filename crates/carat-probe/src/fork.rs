@@ -4,15 +4,15 @@
 
 use crate::{fault, jobs, own_page, thread};
 use carat_ruby::api::loaded;
-use carat_wire::page::{Feature, State};
+use carat_wire::page::{Feature, FeatureState};
 
 /// Registers the handler, once per process family: children inherit it.
-pub(crate) fn start() -> State {
+pub(crate) fn start() -> FeatureState {
     // SAFETY: the handler lives as long as the process.
     if unsafe { libc::pthread_atfork(None, None, Some(in_child)) } == 0 {
-        State::On
+        FeatureState::On
     } else {
-        State::Refused
+        FeatureState::Refused
     }
 }
 
@@ -24,8 +24,10 @@ unsafe extern "C" fn in_child() {
         let Some(page) = own_page::get() else { return };
         let has_file = own_page::replace_in_child(page);
         if own_page::get().is_some() {
-            page.header
-                .set_feature(Feature::Forks, if has_file { State::On } else { State::Refused });
+            page.header.set_feature(
+                Feature::Forks,
+                if has_file { FeatureState::On } else { FeatureState::Refused },
+            );
         }
         if let Some(ruby) = loaded() {
             jobs::request_reading(ruby);

@@ -3,7 +3,7 @@
 use crate::{constants, own_page};
 use carat_ruby::RubyApi;
 use carat_ruby::clock::now_ns;
-use carat_wire::page::{FRONT_BYTES, Feature, Gc, Page, State, UNKNOWN};
+use carat_wire::page::{FRONT_BYTES, Feature, FeatureState, Gc, Page, UNKNOWN};
 use std::ffi::{c_int, c_void};
 use std::ptr;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -52,7 +52,7 @@ pub(crate) fn list(ruby: &RubyApi, page: &Page) {
     if own_page::reserve(page, FRONT_BYTES + TABLE_HEAD + rows * ROW) {
         page.ranges.replace(now_ns(), list.count as u64, JoinedPages { starts, page_bytes });
     } else {
-        page.header.set_feature(Feature::HeapPages, State::Refused);
+        page.header.set_feature(Feature::HeapPages, FeatureState::Refused);
     }
     // SAFETY: the mapping that `reserve` made; nothing refers to it any more.
     unsafe { libc::munmap(list.starts.cast(), MAX_PAGES * size_of::<u64>()) };

@@ -29,7 +29,7 @@ mod yjit;
 
 use carat_ruby::{RubyApi, api, guard, version};
 use carat_wire::env;
-use carat_wire::page::{Feature, Page, State};
+use carat_wire::page::{Feature, FeatureState, Page};
 use std::path::Path;
 
 /// Called by Ruby when the library is required; the name follows from the file's name.
@@ -66,17 +66,17 @@ fn start() {
     thread::ensure(page);
 }
 
-fn load_ruby() -> Result<&'static RubyApi, State> {
-    let version = api::running_version().ok_or(State::UnknownRuby)?;
+fn load_ruby() -> Result<&'static RubyApi, FeatureState> {
+    let version = api::running_version().ok_or(FeatureState::UnknownRuby)?;
     if !version::OBSERVED.contains(version) {
-        return Err(State::UnknownRuby);
+        return Err(FeatureState::UnknownRuby);
     }
-    api::load().ok_or(State::NoFunction)
+    api::load().ok_or(FeatureState::NoFunction)
 }
 
 fn start_inside_ruby(ruby: &RubyApi, page: &Page) {
     page.header.ruby.set(api::description());
-    page.header.set_feature(Feature::Ruby, State::On);
+    page.header.set_feature(Feature::Ruby, FeatureState::On);
     constants::read(ruby);
     stat::find_keys(ruby);
     collections::start(ruby, page);

@@ -1,7 +1,7 @@
 //! The page of this process: a file in the directory that carat named, mapped for good.
 
 use carat_ruby::clock::now_ns;
-use carat_wire::page::{FRONT_BYTES, Header, MAGIC, PAGE_BYTES, Page, UNKNOWN, VERSION};
+use carat_wire::page::{FRONT_BYTES, MAGIC, PAGE_BYTES, Page, PageHeader, UNKNOWN, VERSION};
 use std::ffi::{CStr, c_int, c_void};
 use std::io::{self, Write};
 use std::os::unix::ffi::OsStrExt;
@@ -103,7 +103,7 @@ fn has_room(place: *mut Page, bytes: usize) -> bool {
     written
 }
 
-fn fill_in(header: &Header, start_time: Option<u64>, generation: u64) {
+fn fill_in(header: &PageHeader, start_time: Option<u64>, generation: u64) {
     let set = |word: &AtomicU64, value| word.store(value, Ordering::Relaxed);
     set(&header.version, VERSION);
     set(&header.bytes, PAGE_BYTES as u64);
@@ -120,13 +120,13 @@ fn fill_in(header: &Header, start_time: Option<u64>, generation: u64) {
 /// Words of the header that a child inherits: which allocator, which features, which Ruby.
 const INHERITED: std::ops::Range<usize> = 10..64;
 
-fn copy_words(header: &Header) -> [u64; 64] {
+fn copy_words(header: &PageHeader) -> [u64; 64] {
     let words = ptr::from_ref(header).cast::<AtomicU64>();
     // SAFETY: the header is 64 words (asserted where it is laid out), all of them atomics.
     std::array::from_fn(|n| unsafe { &*words.add(n) }.load(Ordering::Relaxed))
 }
 
-fn paste_words(header: &Header, inherited: &[u64; 64]) {
+fn paste_words(header: &PageHeader, inherited: &[u64; 64]) {
     let words = ptr::from_ref(header).cast::<AtomicU64>();
     for n in INHERITED {
         // SAFETY: as above.

@@ -5,7 +5,7 @@ use crate::stat::Counts;
 use carat_ruby::api::{small_integer, small_integer_value};
 use carat_ruby::clock::now_ns;
 use carat_ruby::{RubyApi, Value};
-use carat_wire::page::{Feature, Gc, POOLS, Page, Pool, State, Word};
+use carat_wire::page::{Feature, FeatureState, Gc, POOLS, Page, Pool, Word};
 use std::ffi::CStr;
 use std::sync::OnceLock;
 
@@ -19,7 +19,7 @@ pub(crate) fn start(ruby: &RubyApi, page: &Page) {
     if let Some(objects) = gc.zip(hash) {
         STAT_HEAP.get_or_init(|| objects);
     }
-    page.header.set_feature(Feature::Pools, State::On);
+    page.header.set_feature(Feature::Pools, FeatureState::On);
 }
 
 const POOL_KEYS: [(Pool, &CStr); 8] = [
@@ -44,7 +44,7 @@ pub(crate) fn read(ruby: &RubyApi, page: &Page) {
     // A Ruby method checks for interrupts when it returns, so a `Thread#raise` from another thread may end here. So this
     // is a single call, made on request only.
     if ruby.call(gc, c"stat_heap", &[ruby.nil(), hash]).is_none() {
-        page.header.set_feature(Feature::Pools, State::Absent);
+        page.header.set_feature(Feature::Pools, FeatureState::Absent);
         return;
     }
     let pools = (0..POOLS).map_while(|n| ruby.hash_value(hash, small_integer_value(n)));

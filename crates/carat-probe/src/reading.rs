@@ -8,7 +8,7 @@ use crate::{collections, fault, heap_pages, jobs, own_page, pools, thread, yjit}
 use carat_ruby::api::loaded;
 use carat_ruby::clock::now_ns;
 use carat_ruby::{RubyApi, Value};
-use carat_wire::page::{Feature, Gc, Own, Page, State};
+use carat_wire::page::{Feature, FeatureState, Gc, Own, Page};
 use std::ffi::{c_int, c_void};
 use std::sync::atomic::Ordering;
 
@@ -22,8 +22,8 @@ pub(crate) fn start(ruby: &RubyApi, page: &Page) {
     take(ruby, page);
 }
 
-fn on_if(has_function: bool) -> State {
-    if has_function { State::On } else { State::NoFunction }
+fn on_if(has_function: bool) -> FeatureState {
+    if has_function { FeatureState::On } else { FeatureState::NoFunction }
 }
 
 extern "C" fn on_job(_: *mut c_void) {

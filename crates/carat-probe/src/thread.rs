@@ -7,7 +7,7 @@ use carat_ruby::api::loaded;
 use carat_ruby::clock::{now_ns, sleep, thread_cpu_ns, timespec};
 use carat_ruby::thread::spawn_detached;
 use carat_ruby::{RubyApi, Value};
-use carat_wire::page::{Feature, Own, Page, State};
+use carat_wire::page::{Feature, FeatureState, Own, Page};
 use std::ffi::c_void;
 use std::mem::MaybeUninit;
 use std::ptr;
@@ -43,7 +43,8 @@ pub(crate) fn watch_end(ruby: &RubyApi) {
 /// Starts the thread unless this process has it.
 pub(crate) fn ensure(page: &Page) {
     if !STARTED.swap(true, Ordering::Relaxed) {
-        let state = if spawn_detached(run, STACK_BYTES) { State::On } else { State::Refused };
+        let state =
+            if spawn_detached(run, STACK_BYTES) { FeatureState::On } else { FeatureState::Refused };
         page.header.set_feature(Feature::Thread, state);
     }
 }

@@ -7,7 +7,7 @@
 
 use carat_ruby::RubyApi;
 use carat_ruby::api::BlockFunction;
-use carat_wire::page::{Feature, Page, State};
+use carat_wire::page::{Feature, FeatureState, Page};
 use std::ffi::{CStr, c_int};
 use std::mem::MaybeUninit;
 use std::ptr;
@@ -25,9 +25,9 @@ pub(crate) fn start(ruby: &RubyApi, page: &Page, on_trap: BlockFunction) {
     let is_set = is_free && set_trap(ruby, on_trap).is_some();
     if let Some(own) = handler().filter(|own| is_set && *own > libc::SIG_IGN) {
         HANDLER.store(own, Ordering::Relaxed);
-        page.header.set_feature(Feature::Wake, State::On);
+        page.header.set_feature(Feature::Wake, FeatureState::On);
     } else {
-        page.header.set_feature(Feature::Wake, State::Refused);
+        page.header.set_feature(Feature::Wake, FeatureState::Refused);
     }
 }
 

@@ -2,7 +2,7 @@
 
 use carat_ruby::api::small_integer;
 use carat_ruby::{RubyApi, Value};
-use carat_wire::page::{Feature, Own, Page, State};
+use carat_wire::page::{Feature, FeatureState, Own, Page};
 use std::ffi::CStr;
 use std::sync::OnceLock;
 
@@ -24,7 +24,7 @@ pub(crate) fn start(ruby: &RubyApi, page: &Page) {
     if let Some(query) = ruby.evaluate_and_keep(LAMBDA) {
         QUERY.get_or_init(|| query);
     }
-    let state = if QUERY.get().is_some() { State::On } else { State::Absent };
+    let state = if QUERY.get().is_some() { FeatureState::On } else { FeatureState::Absent };
     page.header.set_feature(Feature::Yjit, state);
 }
 

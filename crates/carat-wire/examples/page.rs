@@ -4,7 +4,7 @@
 
 #![expect(clippy::print_stdout, reason = "printing is what it is for")]
 
-use carat_wire::page::{self, Header, PageReading, Word};
+use carat_wire::page::{self, PageHeader, PageReading, Word};
 use std::fs::{File, OpenOptions};
 use std::mem::offset_of;
 use std::os::unix::fs::FileExt;
@@ -32,7 +32,7 @@ fn read(file: &File) -> Result<PageReading, Failure> {
 
 fn asked(file: &File) -> Result<PageReading, Failure> {
     let request = read(file)?.requested.wrapping_add(1);
-    file.write_all_at(&request.to_ne_bytes(), offset_of!(Header, requested) as u64)?;
+    file.write_all_at(&request.to_ne_bytes(), offset_of!(PageHeader, requested) as u64)?;
     let until = Instant::now() + Duration::from_secs(3);
     loop {
         let seen = read(file)?;
@@ -43,7 +43,7 @@ fn asked(file: &File) -> Result<PageReading, Failure> {
     }
 }
 
-fn section<W: Word>(name: &str, values: &page::Values<W>) {
+fn section<W: Word>(name: &str, values: &page::SectionReading<W>) {
     println!("  {name} at {:?}", values.at.map(|at| at.ns));
     for (word, value) in values.iter() {
         println!("    {:24} {value}", word.name());

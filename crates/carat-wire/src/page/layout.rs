@@ -1,7 +1,8 @@
-//! Where everything stands in the file, asserted when compiling.
+//! Where everything is in the file. Assertions check the offsets at compile time.
 
 use crate::page::section::{Section, Table};
-use crate::page::words::{Arena, Gc, Malloc, Own, Pool, Runtime, Word};
+use crate::page::word::Word;
+use crate::page::words::{Arena, Gc, Malloc, Own, Pool, Runtime};
 use std::mem::{offset_of, size_of};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
@@ -11,95 +12,92 @@ pub const MAGIC: u64 = u64::from_le_bytes(*b"CARATPG1");
 /// Version of the layout.
 pub const VERSION: u64 = 2;
 
-/// The probe's function that returns its page, `extern "C" fn() -> *const Page`, or null without one.
+/// The probe's function that returns its page, `extern "C" fn() -> *const Page`, or null if there is none.
 ///
-/// The runtime library finds it with `dlopen(CARAT_PROBE, RTLD_NOW | RTLD_NOLOAD)` and `dlsym`. The
-/// address never changes: after a fork the child's own page is mapped in the place of its parent's.
+/// The runtime library finds it with `dlopen(CARAT_PROBE, RTLD_NOW | RTLD_NOLOAD)` and `dlsym`. The address never
+/// changes: after a fork the child's own page is mapped in place of its parent's.
 pub const ENTRY: &std::ffi::CStr = c"carat_probe_page";
 
-/// A number that nobody knows.
-pub const UNKNOWN: u64 = u64::MAX;
-
-/// Size pools that there is room for.
+/// Room for size pools.
 pub const POOLS: usize = 16;
 
-/// Arenas of glibc that there is room for.
+/// Room for arenas of glibc.
 pub const ARENAS: usize = 64;
 
-/// Ranges of heap pages that there is room for.
+/// Room for ranges of heap pages.
 pub const RANGES: usize = 16_380;
 
-/// Bytes of the file. It is sparse: ranges that nobody wrote take no memory.
+/// Bytes of the file. It is sparse: ranges that were never written take no memory.
 pub const PAGE_BYTES: usize = 270_336;
 
 /// Bytes before the heap page ranges.
 pub const FRONT_BYTES: usize = 8192;
 
-/// A text of at most 128 bytes of UTF-8, filled up with zeros.
+/// A text of at most 128 bytes of UTF-8, padded with zeros.
 #[repr(C)]
 #[derive(Debug)]
-pub struct Text([AtomicU64; 16]);
+pub struct PageText([AtomicU64; 16]);
 
-/// Which process this is and what is on in it.
+/// Which process this is, and which features are on.
 #[repr(C)]
 #[derive(Debug)]
-pub struct Header {
+pub struct PageHeader {
     /// [`MAGIC`], stored last: before that the page is not ready.
     pub magic: AtomicU64,
     /// [`VERSION`].
     pub version: AtomicU64,
     /// [`PAGE_BYTES`].
     pub bytes: AtomicU64,
-    /// The process as it sees itself; a container may show it under another number.
+    /// The process id as the process sees it; outside a container it may differ.
     pub pid: AtomicU64,
     /// Start of the process in clock ticks since boot (proc(5), `starttime`), or [`UNKNOWN`].
     pub start_time: AtomicU64,
-    /// The process that forked it, as `getppid(2)` said at the time.
+    /// The parent's process id when the page was created (`getppid(2)`).
     pub parent_pid: AtomicU64,
-    /// Forks since the Ruby that was started: 0 there, 1 in its children.
+    /// Forks since the Ruby that was started: 0 in that process, 1 in its children.
     pub fork_generation: AtomicU64,
-    /// Monotonic clock when the page was made, in nanoseconds.
+    /// Monotonic clock when the page was created, in nanoseconds.
     pub born_ns: AtomicU64,
-    /// Raised by carat, by one, to ask for fresh figures; a futex that the probe's thread waits on.
+    /// Raised by one by carat to request fresh figures; a futex that the probe's thread waits on.
     pub requested: AtomicU32,
-    /// The request up to which figures that need no lock of Ruby's are fresh: malloc and threads. Raised
-    /// once Ruby has answered too, or has had half a second to.
+    /// The latest request after which the figures that need no lock of Ruby's were renewed: malloc and threads. Raised
+    /// when Ruby has answered too, or after half a second.
     pub served: AtomicU32,
-    /// The request up to which the figures that only Ruby itself can give are fresh: counts, pools, heap
-    /// pages, compiler. It lags while a C extension keeps Ruby's lock.
+    /// The latest request after which the figures that need Ruby's lock were renewed: counts, pools, heap pages,
+    /// compiler. It lags while a C extension holds that lock.
     pub served_by_ruby: AtomicU32,
     pub(crate) unused: AtomicU32,
-    /// An [`crate::page::AllocatorKind`] as its index plus 1; 0 before anybody looked.
+    /// A [`crate::page::AllocatorKind`] as its index plus 1; 0 if it is not detected yet.
     pub allocator: AtomicU64,
     pub(crate) reserved: [AtomicU64; 5],
-    /// A [`State`] per [`Feature`].
+    /// A [`FeatureState`] per [`Feature`].
     pub features: [AtomicU64; 16],
     /// `RUBY_DESCRIPTION`.
-    pub ruby: Text,
+    pub ruby: PageText,
     /// The file from which `malloc` comes.
-    pub malloc_file: Text,
+    pub malloc_file: PageText,
 }
 
 /// Rows of [`Pool`].
 pub type Pools = Table<8, POOLS>;
 /// Rows of [`Arena`].
 pub type Arenas = Table<7, ARENAS>;
-/// Rows of start address and bytes, ascending, neighbours joined; their sum counts heap pages.
+/// Rows of start address and bytes, ascending, with neighbours joined; the sum counts heap pages.
 pub type Ranges = Table<2, RANGES>;
 
 /// The whole file.
 #[repr(C)]
 #[derive(Debug)]
 pub struct Page {
-    /// Who and what.
-    pub header: Header,
+    /// Process and features.
+    pub header: PageHeader,
     /// Collector and slots.
     pub gc: Section<Gc>,
     /// The allocator's own figures.
     pub malloc: Section<Malloc>,
     /// Process, compiler, cost of the probe.
     pub own: Section<Own>,
-    /// For the runtime library.
+    /// What the runtime library did.
     pub runtime: Section<Runtime>,
     /// Size pools.
     pub pools: Pools,
@@ -112,11 +110,11 @@ pub struct Page {
 }
 
 const _: () = {
-    assert!(size_of::<Header>() == 512);
-    assert!(offset_of!(Header, requested) == 64);
-    assert!(offset_of!(Header, allocator) == 80);
-    assert!(offset_of!(Header, features) == 128);
-    assert!(offset_of!(Header, ruby) == 256);
+    assert!(size_of::<PageHeader>() == 512);
+    assert!(offset_of!(PageHeader, requested) == 64);
+    assert!(offset_of!(PageHeader, allocator) == 80);
+    assert!(offset_of!(PageHeader, features) == 128);
+    assert!(offset_of!(PageHeader, ruby) == 256);
     assert!(size_of::<Section<Gc>>() == 512);
     assert!(offset_of!(Page, gc) == 512);
     assert!(offset_of!(Page, malloc) == 1024);
@@ -131,11 +129,11 @@ const _: () = {
     assert!(Feature::ALL.len() <= 16);
 };
 
-/// Something the probe can do, on or off by itself.
+/// Something that the probe can do. Each feature is on or off by itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(usize)]
 pub enum Feature {
-    /// Everything inside Ruby.
+    /// Everything that needs Ruby's C API.
     Ruby,
     /// Counts of the collector and of slots.
     Gc,
@@ -149,11 +147,11 @@ pub enum Feature {
     Arenas,
     /// Figures of YJIT.
     Yjit,
-    /// Answers to requests by the probe's own thread.
+    /// The probe's own thread, which answers requests.
     Thread,
     /// Readings with Ruby's lock held.
     PostponedJobs,
-    /// Waking Ruby for a reading while all its threads sleep.
+    /// Waking Ruby for a reading when all its threads sleep.
     Wake,
     /// A page of its own for every forked child.
     Forks,
@@ -176,30 +174,30 @@ impl Feature {
     ];
 }
 
-/// Whether a feature is on, and if not, why.
+/// Whether a feature is on, and if not, why not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u64)]
-pub enum State {
-    /// Nobody has tried yet.
+pub enum FeatureState {
+    /// Not tried yet.
     NotYet = 0,
     /// On.
     On = 1,
     /// A function of Ruby or of the C library is missing here.
     NoFunction = 2,
-    /// This Ruby, or this version of it, is not known well enough.
+    /// Carat does not support this Ruby or this version of it.
     UnknownRuby = 3,
     /// The allocator in use does not offer it.
     OtherAllocator = 4,
-    /// This Ruby does not have it, or it is switched off there.
+    /// This Ruby does not have it, or has it disabled.
     Absent = 5,
     /// The system refused.
     Refused = 6,
-    /// A fault in the probe, which switched it off.
+    /// An internal error of the probe, which switched itself off.
     Fault = 7,
 }
 
-impl State {
-    /// The state of that number; one from a later version counts as [`State::NotYet`].
+impl FeatureState {
+    /// The state of that number; a number from a later version counts as [`FeatureState::NotYet`].
     pub fn from_word(word: u64) -> Self {
         [
             Self::On,
@@ -216,7 +214,7 @@ impl State {
     }
 }
 
-impl Text {
+impl PageText {
     /// Writes as many bytes as there is room for.
     pub fn set(&self, text: &[u8]) {
         for (place, word) in self.0.iter().enumerate() {
@@ -229,15 +227,15 @@ impl Text {
     }
 }
 
-impl Header {
-    /// Says whether a feature is on.
-    pub fn set_feature(&self, feature: Feature, state: State) {
+impl PageHeader {
+    /// Sets the state of a feature.
+    pub fn set_feature(&self, feature: Feature, state: FeatureState) {
         self.features[feature as usize].store(state as u64, Ordering::Relaxed);
     }
 
-    /// Whether a feature is on.
-    pub fn feature(&self, feature: Feature) -> State {
-        State::from_word(self.features[feature as usize].load(Ordering::Relaxed))
+    /// The state of a feature.
+    pub fn feature(&self, feature: Feature) -> FeatureState {
+        FeatureState::from_word(self.features[feature as usize].load(Ordering::Relaxed))
     }
 }
 

@@ -1,11 +1,11 @@
-//! Reading a page from outside: copies of sections that are whole, or nothing.
+//! Reading a page from outside. Each section is copied whole or not at all.
 
 use crate::page::layout::{
-    ARENAS, FRONT_BYTES, Feature, Header, MAGIC, PAGE_BYTES, POOLS, Page, RANGES, State, UNKNOWN,
+    ARENAS, FRONT_BYTES, Feature, FeatureState, MAGIC, PAGE_BYTES, POOLS, Page, PageHeader, RANGES,
     VERSION,
 };
-use crate::page::section::VALUES;
-use crate::page::words::{AllocatorKind, Arena, Gc, Malloc, Own, Pool, Runtime, Word};
+use crate::page::word::{UNKNOWN, VALUES, Word};
+use crate::page::words::{AllocatorKind, Arena, Gc, Malloc, Own, Pool, Runtime};
 use std::fmt;
 use std::io;
 use std::marker::PhantomData;
@@ -15,28 +15,28 @@ use std::mem::offset_of;
 const FRONT: usize = FRONT_BYTES / 8;
 /// Words of a table before its rows.
 const TABLE_HEAD: usize = 8;
-/// Attempts to see every section whole; a section that stays odd belongs to a process that died writing.
+/// Attempts to read every section whole. A section that stays odd belongs to a process that died while writing.
 const ATTEMPTS: usize = 8;
 
-/// When figures were written, on the monotonic clock.
+/// A time on the monotonic clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Moment {
+pub struct MonotonicTime {
     /// Nanoseconds of `CLOCK_MONOTONIC`.
     pub ns: u64,
 }
 
 /// The words of one section, each known or not.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Values<W> {
-    /// When they were last written together; `None` where they never were.
-    pub at: Option<Moment>,
+pub struct SectionReading<W> {
+    /// When they were last written together; `None` if never.
+    pub at: Option<MonotonicTime>,
     known: u64,
     words: Vec<u64>,
     list: PhantomData<W>,
 }
 
-impl<W: Word> Values<W> {
-    /// One word.
+impl<W: Word> SectionReading<W> {
+    /// One word; `None` if it is unknown.
     pub fn get(&self, word: W) -> Option<u64> {
         (self.known & 1 << word.index() != 0).then(|| self.words[word.index()])
     }
@@ -56,14 +56,14 @@ pub struct PoolReading([u64; 8]);
 pub struct ArenaReading([u64; 7]);
 
 impl PoolReading {
-    /// One word of it.
+    /// One word; `None` if it is unknown.
     pub fn get(&self, word: Pool) -> Option<u64> {
         known(self.0[word.index()])
     }
 }
 
 impl ArenaReading {
-    /// One word of it.
+    /// One word; `None` if it is unknown.
     pub fn get(&self, word: Arena) -> Option<u64> {
         known(self.0[word.index()])
     }
@@ -81,58 +81,58 @@ pub struct AddressRange {
 /// Where Ruby's heap pages are.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct HeapPages {
-    /// When Ruby was asked; `None` where it never was.
-    pub at: Option<Moment>,
+    /// When they were listed; `None` if never.
+    pub at: Option<MonotonicTime>,
     /// Heap pages in the ranges.
     pub pages: u64,
-    /// Ascending; neighbours are joined.
+    /// Ascending, with neighbours joined.
     pub ranges: Vec<AddressRange>,
-    /// Ranges for which there was no room.
+    /// Ranges for which the page had no room.
     pub missing_ranges: u64,
 }
 
-/// Everything a page says.
+/// Everything that a page contains.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PageReading {
-    /// The process as it sees itself.
+    /// The process id as the process sees it.
     pub pid: u64,
     /// Its start in clock ticks since boot.
     pub start_time: Option<u64>,
-    /// The process that forked it.
+    /// The parent's process id.
     pub parent_pid: u64,
     /// Forks since the Ruby that was started.
     pub fork_generation: u64,
-    /// When the page was made.
-    pub born: Moment,
-    /// Last request of carat.
+    /// When the page was created.
+    pub born: MonotonicTime,
+    /// The last request of carat.
     pub requested: u32,
-    /// Last request that the probe's thread answered.
+    /// The last request that the probe's thread answered.
     pub served: u32,
-    /// Last request that Ruby answered.
+    /// The last request that Ruby answered.
     pub served_by_ruby: u32,
-    /// Which allocator really serves `malloc`.
+    /// The allocator that serves `malloc`.
     pub allocator: Option<AllocatorKind>,
     /// The file from which `malloc` comes.
     pub malloc_file: String,
     /// `RUBY_DESCRIPTION`.
     pub ruby: String,
-    /// Which features are on.
-    pub features: Vec<(Feature, State)>,
+    /// The state of every feature.
+    pub features: Vec<(Feature, FeatureState)>,
     /// Collector and slots.
-    pub gc: Values<Gc>,
+    pub gc: SectionReading<Gc>,
     /// The allocator's own figures.
-    pub malloc: Values<Malloc>,
+    pub malloc: SectionReading<Malloc>,
     /// Process, compiler, cost of the probe.
-    pub own: Values<Own>,
-    /// The runtime library.
-    pub runtime: Values<Runtime>,
+    pub own: SectionReading<Own>,
+    /// What the runtime library did.
+    pub runtime: SectionReading<Runtime>,
     /// When the pools were read.
-    pub pools_at: Option<Moment>,
+    pub pools_at: Option<MonotonicTime>,
     /// Size pools.
     pub pools: Vec<PoolReading>,
     /// When the arenas were read.
-    pub arenas_at: Option<Moment>,
-    /// Arenas of glibc, as many as there is room for.
+    pub arenas_at: Option<MonotonicTime>,
+    /// As many arenas of glibc as the page has room for.
     pub arenas: Vec<ArenaReading>,
     /// Heap pages.
     pub heap_pages: HeapPages,
@@ -140,42 +140,42 @@ pub struct PageReading {
 
 /// Why a page cannot be read.
 #[derive(Debug)]
-pub enum ReadError {
-    /// The file is not there, too short, or not to be read.
+pub enum PageError {
+    /// The file is missing, too short or unreadable.
     Io(io::Error),
-    /// Its first word is not (yet) that of a page.
+    /// Its first word is not, or not yet, that of a page.
     NotReady,
     /// Written by another version of carat.
     Version(u64),
 }
 
-impl fmt::Display for ReadError {
+impl fmt::Display for PageError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Io(error) => write!(f, "the shared page cannot be read: {error}"),
+            Self::Io(error) => write!(f, "cannot read the shared page: {error}"),
             Self::NotReady => write!(f, "the shared page is not ready yet; read it again later"),
             Self::Version(found) => write!(
                 f,
-                "the shared page has version {found}, this carat reads {VERSION}; restart the server"
+                "the shared page has version {found}, but this carat reads version {VERSION}; restart the server"
             ),
         }
     }
 }
 
-impl std::error::Error for ReadError {}
+impl std::error::Error for PageError {}
 
-/// Reads a page through `fetch`, which fills its buffer from an offset in bytes (as
-/// `FileExt::read_exact_at` does), so that a mapping, a file and a captured copy all serve.
+/// Reads a page through `fetch`, which fills its buffer from an offset in bytes, as `FileExt::read_exact_at` does. So the
+/// page may be a mapping, a file or a captured copy.
 ///
-/// A section that is being written is read again; one that its writer never finished is unknown.
+/// A section that is being written is read again; a section that its writer never finished is unknown.
 pub fn read(
     mut fetch: impl FnMut(u64, &mut [u8]) -> io::Result<()>,
-) -> Result<PageReading, ReadError> {
+) -> Result<PageReading, PageError> {
     let mut front = Front::fetch(&mut fetch)?;
     match (front.words[0], front.words[1]) {
         (MAGIC, VERSION) => {}
-        (MAGIC, other) => return Err(ReadError::Version(other)),
-        _ => return Err(ReadError::NotReady),
+        (MAGIC, other) => return Err(PageError::Version(other)),
+        _ => return Err(PageError::NotReady),
     }
     for _ in 1..ATTEMPTS {
         if front.is_whole() {
@@ -187,7 +187,7 @@ pub fn read(
     Ok(front.reading(heap_pages))
 }
 
-/// Offset in words, and whether it is a table, of every part with a sequence before the ranges.
+/// Offset in words of every part with a sequence before the ranges.
 const PARTS: [usize; 6] = [
     offset_of!(Page, gc) / 8,
     offset_of!(Page, malloc) / 8,
@@ -197,17 +197,18 @@ const PARTS: [usize; 6] = [
     offset_of!(Page, arenas) / 8,
 ];
 
-/// What stands before the ranges, and which of its parts are whole.
+/// Everything before the ranges, and which of its parts are whole.
 struct Front {
     words: Vec<u64>,
     whole: [bool; PARTS.len()],
 }
 
 impl Front {
-    /// Sequences before, words, sequences after: words between equal even sequences are whole.
-    fn fetch(fetch: &mut impl FnMut(u64, &mut [u8]) -> io::Result<()>) -> Result<Self, ReadError> {
-        let mut words = || fetch_words(fetch, 0, FRONT);
-        let (before, words, after) = (words()?, words()?, words()?);
+    /// Reads sequences, words, and sequences again: words between equal even sequences are whole.
+    fn fetch(fetch: &mut impl FnMut(u64, &mut [u8]) -> io::Result<()>) -> Result<Self, PageError> {
+        let before = fetch_words(fetch, 0, FRONT)?;
+        let words = fetch_words(fetch, 0, FRONT)?;
+        let after = fetch_words(fetch, 0, FRONT)?;
         let whole = PARTS.map(|part| before[part] & 1 == 0 && before[part] == after[part]);
         Ok(Self { words, whole })
     }
@@ -216,29 +217,29 @@ impl Front {
         self.whole.iter().all(|whole| *whole)
     }
 
-    /// The part's words from its sequence on, or nothing where it was torn.
+    /// The part's words from its sequence on; `None` if it is torn.
     fn part(&self, number: usize) -> Option<&[u64]> {
         self.whole[number].then(|| &self.words[PARTS[number]..])
     }
 
-    fn values<W: Word>(&self, number: usize) -> Values<W> {
+    fn values<W: Word>(&self, number: usize) -> SectionReading<W> {
         let (at, known, words) = match self.part(number) {
-            Some(part) => (moment(part[1]), part[2], part[3..3 + VALUES].to_vec()),
+            Some(part) => (time_unless_zero(part[1]), part[2], part[3..3 + VALUES].to_vec()),
             None => (None, 0, Vec::new()),
         };
-        Values { at, known, words, list: PhantomData }
+        SectionReading { at, known, words, list: PhantomData }
     }
 
-    /// The rows of a table that has room for so many: what follows them in the page is none of its own.
+    /// The rows of a table with this much room; never more, because other parts follow it.
     fn rows<const WORDS: usize>(
         &self,
         number: usize,
         room: usize,
-    ) -> (Option<Moment>, Vec<[u64; WORDS]>) {
+    ) -> (Option<MonotonicTime>, Vec<[u64; WORDS]>) {
         let Some(part) = self.part(number) else { return (None, Vec::new()) };
         let count = (part[2] as usize).min(room);
         let (rows, _) = part[TABLE_HEAD..].as_chunks();
-        (moment(part[1]), rows[..count].to_vec())
+        (time_unless_zero(part[1]), rows[..count].to_vec())
     }
 
     fn text(&self, offset: usize) -> String {
@@ -248,30 +249,32 @@ impl Front {
         String::from_utf8_lossy(&bytes[..end]).into_owned()
     }
 
+    fn header(&self, offset: usize) -> u64 {
+        self.words[(offset_of!(Page, header) + offset) / 8]
+    }
+
     fn reading(self, heap_pages: HeapPages) -> PageReading {
-        let word = |offset: usize| self.words[offset / 8];
-        let header = |field: usize| word(offset_of!(Page, header) + field);
-        let requests = header(offset_of!(Header, requested));
+        let requests = self.header(offset_of!(PageHeader, requested));
         let features = Feature::ALL.iter().map(|feature| {
-            let offset = offset_of!(Header, features) + *feature as usize * 8;
-            (*feature, State::from_word(header(offset)))
+            let offset = offset_of!(PageHeader, features) + *feature as usize * 8;
+            (*feature, FeatureState::from_word(self.header(offset)))
         });
         let (pools_at, pools) = self.rows(4, POOLS);
         let (arenas_at, arenas) = self.rows(5, ARENAS);
         PageReading {
-            pid: header(offset_of!(Header, pid)),
-            start_time: known(header(offset_of!(Header, start_time))),
-            parent_pid: header(offset_of!(Header, parent_pid)),
-            fork_generation: header(offset_of!(Header, fork_generation)),
-            born: Moment { ns: header(offset_of!(Header, born_ns)) },
+            pid: self.header(offset_of!(PageHeader, pid)),
+            start_time: known(self.header(offset_of!(PageHeader, start_time))),
+            parent_pid: self.header(offset_of!(PageHeader, parent_pid)),
+            fork_generation: self.header(offset_of!(PageHeader, fork_generation)),
+            born: MonotonicTime { ns: self.header(offset_of!(PageHeader, born_ns)) },
             requested: requests as u32,
             served: (requests >> 32) as u32,
-            served_by_ruby: header(offset_of!(Header, served_by_ruby)) as u32,
-            allocator: (header(offset_of!(Header, allocator)) as usize)
+            served_by_ruby: self.header(offset_of!(PageHeader, served_by_ruby)) as u32,
+            allocator: (self.header(offset_of!(PageHeader, allocator)) as usize)
                 .checked_sub(1)
                 .and_then(|index| AllocatorKind::ALL.get(index).copied()),
-            malloc_file: self.text(offset_of!(Header, malloc_file)),
-            ruby: self.text(offset_of!(Header, ruby)),
+            malloc_file: self.text(offset_of!(PageHeader, malloc_file)),
+            ruby: self.text(offset_of!(PageHeader, ruby)),
             features: features.collect(),
             gc: self.values(0),
             malloc: self.values(1),
@@ -288,7 +291,7 @@ impl Front {
 
 fn read_ranges(
     fetch: &mut impl FnMut(u64, &mut [u8]) -> io::Result<()>,
-) -> Result<HeapPages, ReadError> {
+) -> Result<HeapPages, PageError> {
     for _ in 0..ATTEMPTS {
         let before = fetch_words(fetch, FRONT_BYTES, TABLE_HEAD)?;
         let count = (before[2] as usize).min(RANGES);
@@ -297,7 +300,7 @@ fn read_ranges(
         if before[0] & 1 == 0 && before[0] == after[0] {
             let (pairs, _) = rows.as_chunks::<2>();
             return Ok(HeapPages {
-                at: moment(before[1]),
+                at: time_unless_zero(before[1]),
                 pages: before[4],
                 ranges: pairs.iter().map(|&[start, bytes]| AddressRange { start, bytes }).collect(),
                 missing_ranges: before[3].saturating_sub(count as u64),
@@ -311,16 +314,16 @@ fn fetch_words(
     fetch: &mut impl FnMut(u64, &mut [u8]) -> io::Result<()>,
     offset: usize,
     count: usize,
-) -> Result<Vec<u64>, ReadError> {
+) -> Result<Vec<u64>, PageError> {
     debug_assert!(offset + count * 8 <= PAGE_BYTES);
     let mut bytes = vec![0; count * 8];
-    fetch(offset as u64, &mut bytes).map_err(ReadError::Io)?;
+    fetch(offset as u64, &mut bytes).map_err(PageError::Io)?;
     let (words, _) = bytes.as_chunks();
     Ok(words.iter().map(|word| u64::from_ne_bytes(*word)).collect())
 }
 
-fn moment(ns: u64) -> Option<Moment> {
-    (ns != 0).then_some(Moment { ns })
+fn time_unless_zero(ns: u64) -> Option<MonotonicTime> {
+    (ns != 0).then_some(MonotonicTime { ns })
 }
 
 fn known(word: u64) -> Option<u64> {
@@ -351,7 +354,7 @@ mod tests {
         });
     }
 
-    fn read_page(page: &Page) -> Result<PageReading, ReadError> {
+    fn read_page(page: &Page) -> Result<PageReading, PageError> {
         read(|offset, buffer| {
             bytes(page, offset, buffer);
             Ok(())
@@ -359,29 +362,29 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read_and_the_rest_is_unknown() {
+    fn written_words_are_read_and_the_others_are_unknown() {
         let page = ready();
         page.header.ruby.set(b"ruby 3.1.2p20");
         page.header.allocator.store(AllocatorKind::Jemalloc as u64 + 1, Ordering::Relaxed);
         page.header.served_by_ruby.store(5, Ordering::Relaxed);
-        page.header.set_feature(Feature::Pools, State::Absent);
+        page.header.set_feature(Feature::Pools, FeatureState::Absent);
         page.gc.update(11, |gc| gc.set(Gc::LiveSlots, 0));
         page.runtime.add(Runtime::Trims, 2);
         page.pools.replace(12, 1, [[Some(40), None, Some(3), None, None, None, None, None]]);
         page.ranges.replace(13, 4, [[Some(0x1000), Some(65_536)]]);
-        let seen = read_page(&page).unwrap();
-        assert_eq!((seen.ruby.as_str(), seen.start_time), ("ruby 3.1.2p20", None));
-        assert_eq!((seen.allocator, seen.served_by_ruby), (Some(AllocatorKind::Jemalloc), 5));
-        assert!(seen.features.contains(&(Feature::Pools, State::Absent)));
-        assert_eq!(seen.gc.at, Some(Moment { ns: 11 }));
-        assert_eq!(seen.gc.iter().collect::<Vec<_>>(), [(Gc::LiveSlots, 0)]);
-        assert_eq!(seen.runtime.get(Runtime::Trims), Some(2));
-        assert_eq!(seen.pools.len(), 1);
-        assert_eq!(seen.pools[0].get(Pool::SlotBytes), Some(40));
-        assert_eq!(seen.pools[0].get(Pool::EdenSlots), None);
-        assert_eq!((seen.arenas_at, seen.arenas.len()), (None, 0));
-        assert_eq!(seen.heap_pages.pages, 4);
-        assert_eq!(seen.heap_pages.ranges, [AddressRange { start: 0x1000, bytes: 65_536 }]);
+        let found = read_page(&page).unwrap();
+        assert_eq!((found.ruby.as_str(), found.start_time), ("ruby 3.1.2p20", None));
+        assert_eq!((found.allocator, found.served_by_ruby), (Some(AllocatorKind::Jemalloc), 5));
+        assert!(found.features.contains(&(Feature::Pools, FeatureState::Absent)));
+        assert_eq!(found.gc.at, Some(MonotonicTime { ns: 11 }));
+        assert_eq!(found.gc.iter().collect::<Vec<_>>(), [(Gc::LiveSlots, 0)]);
+        assert_eq!(found.runtime.get(Runtime::Trims), Some(2));
+        assert_eq!(found.pools.len(), 1);
+        assert_eq!(found.pools[0].get(Pool::SlotBytes), Some(40));
+        assert_eq!(found.pools[0].get(Pool::EdenSlots), None);
+        assert_eq!((found.arenas_at, found.arenas.len()), (None, 0));
+        assert_eq!(found.heap_pages.pages, 4);
+        assert_eq!(found.heap_pages.ranges, [AddressRange { start: 0x1000, bytes: 65_536 }]);
     }
 
     #[test]
@@ -390,14 +393,14 @@ mod tests {
         let page = ready();
         let rows = (0..RANGES as u64 + 3).map(|n| [Some(n), Some(1)]);
         page.ranges.replace(1, 9, rows);
-        let seen = read_page(&page).unwrap().heap_pages;
-        assert_eq!((seen.ranges.len(), seen.missing_ranges), (RANGES, 3));
+        let found = read_page(&page).unwrap().heap_pages;
+        assert_eq!((found.ranges.len(), found.missing_ranges), (RANGES, 3));
     }
 
     #[test]
-    fn a_table_that_claims_more_rows_than_it_has_room_for_gives_none_of_its_neighbours() {
+    fn a_table_that_claims_too_many_rows_gives_no_words_of_its_neighbours() {
         let page = ready();
-        let lying = read(|offset, buffer| {
+        let result = read(|offset, buffer| {
             bytes(&page, offset, buffer);
             for table in [offset_of!(Page, pools), offset_of!(Page, arenas)] {
                 let count = table + 16..table + 24;
@@ -407,7 +410,7 @@ mod tests {
             }
             Ok(())
         });
-        let reading = lying.unwrap();
+        let reading = result.unwrap();
         assert_eq!((reading.pools.len(), reading.arenas.len()), (POOLS, ARENAS));
     }
 
@@ -433,13 +436,13 @@ mod tests {
     }
 
     #[test]
-    fn a_page_that_is_not_ready_or_of_another_version_is_refused() {
+    fn a_page_that_is_not_ready_or_has_another_version_is_refused() {
         let page = ready();
         page.header.version.store(VERSION + 1, Ordering::Relaxed);
-        assert!(matches!(read_page(&page), Err(ReadError::Version(3))));
+        assert!(matches!(read_page(&page), Err(PageError::Version(3))));
         page.header.magic.store(0, Ordering::Relaxed);
-        assert!(matches!(read_page(&page), Err(ReadError::NotReady)));
+        assert!(matches!(read_page(&page), Err(PageError::NotReady)));
         let short = read(|_, _| Err(io::ErrorKind::UnexpectedEof.into()));
-        assert!(matches!(short, Err(ReadError::Io(_))));
+        assert!(matches!(short, Err(PageError::Io(_))));
     }
 }

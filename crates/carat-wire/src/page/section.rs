@@ -1,12 +1,8 @@
-//! Sections of the page: words by name, or rows of words, behind one sequence each.
+//! Sections (words by name) and tables (rows of words), each with a sequence.
 
-use crate::page::layout::UNKNOWN;
-use crate::page::words::Word;
+use crate::page::word::{UNKNOWN, VALUES, Word};
 use std::marker::PhantomData;
 use std::sync::atomic::{AtomicU64, Ordering, fence};
-
-/// Words that a section has room for.
-pub const VALUES: usize = 61;
 
 /// Words by name. Bit `n` of `known` says whether word `n` was ever written.
 #[repr(C)]
@@ -32,7 +28,7 @@ pub struct Table<const WORDS: usize, const ROWS: usize> {
     rows: [[AtomicU64; WORDS]; ROWS],
 }
 
-/// Writes words of one section while its sequence is odd.
+/// Writes words of one section. Its sequence is odd meanwhile.
 #[derive(Debug)]
 pub struct Writer<'a, W> {
     section: &'a Section<W>,
@@ -44,7 +40,7 @@ impl<W: Word> Writer<'_, W> {
         self.section.set(word, value);
     }
 
-    /// Writes one word where its value is known, and leaves what was there where it is not.
+    /// Writes one word if its value is known; otherwise the old value stays.
     pub fn set_known(&mut self, word: W, value: Option<u64>) {
         if let Some(value) = value {
             self.set(word, value);
@@ -55,7 +51,7 @@ impl<W: Word> Writer<'_, W> {
 impl<W: Word> Section<W> {
     /// Writes several words that a reader sees together; `now_ns` is the monotonic clock.
     ///
-    /// Returns `false`, without a wait, when somebody else is writing: the figures are then skipped.
+    /// Returns `false` without waiting if another thread is writing; the figures are then skipped.
     pub fn update(&self, now_ns: u64, write: impl FnOnce(&mut Writer<'_, W>)) -> bool {
         if !begin(&self.sequence) {
             return false;
@@ -66,7 +62,7 @@ impl<W: Word> Section<W> {
         true
     }
 
-    /// Writes one word that means something by itself.
+    /// Writes one word that is meaningful by itself.
     pub fn set(&self, word: W, value: u64) {
         self.values[word.index()].store(value, Ordering::Relaxed);
         self.known.fetch_or(1 << word.index(), Ordering::Relaxed);
@@ -78,13 +74,13 @@ impl<W: Word> Section<W> {
         self.known.fetch_or(1 << word.index(), Ordering::Relaxed);
     }
 
-    /// Raises a word to `value` where that is more.
+    /// Raises a word to `value` if that is more.
     pub fn raise(&self, word: W, value: u64) {
         self.values[word.index()].fetch_max(value, Ordering::Relaxed);
         self.known.fetch_or(1 << word.index(), Ordering::Relaxed);
     }
 
-    /// One word as it stands.
+    /// One word; `None` if it was never written.
     pub fn get(&self, word: W) -> Option<u64> {
         let known = self.known.load(Ordering::Relaxed) & 1 << word.index() != 0;
         known.then(|| self.values[word.index()].load(Ordering::Relaxed))
@@ -92,10 +88,10 @@ impl<W: Word> Section<W> {
 }
 
 impl<const WORDS: usize, const ROWS: usize> Table<WORDS, ROWS> {
-    /// Replaces all rows, as many as there is room for. `sum` is what the rows stand for together and
-    /// means what the table says.
+    /// Replaces all rows, as many as there is room for. `sum` describes the rows together; its meaning depends on the
+    /// table.
     ///
-    /// Returns `false`, without a wait, when somebody else is writing.
+    /// Returns `false` without waiting if another thread is writing.
     pub fn replace<I>(&self, now_ns: u64, sum: u64, rows: I) -> bool
     where
         I: IntoIterator<Item = [Option<u64>; WORDS]>,
@@ -120,17 +116,19 @@ impl<const WORDS: usize, const ROWS: usize> Table<WORDS, ROWS> {
         true
     }
 
-    /// What the rows stand for together; 0 before the first [`Table::replace`].
+    /// The sum that belongs to the rows; 0 before the first [`Table::replace`].
     pub fn sum(&self) -> u64 {
         self.sum.load(Ordering::Relaxed)
     }
 }
 
-/// Makes the sequence odd, unless it is: then somebody else is writing.
+/// Makes the sequence odd; `false` if it is odd already, because another thread is writing.
 fn begin(sequence: &AtomicU64) -> bool {
-    let seen = sequence.load(Ordering::Relaxed);
-    let free = seen & 1 == 0
-        && sequence.compare_exchange(seen, seen + 1, Ordering::Acquire, Ordering::Relaxed).is_ok();
+    let current = sequence.load(Ordering::Relaxed);
+    let free = current & 1 == 0
+        && sequence
+            .compare_exchange(current, current + 1, Ordering::Acquire, Ordering::Relaxed)
+            .is_ok();
     // Orders the odd sequence before the words (Boehm, "Can seqlocks get along with programming
     // language memory models?", MSPC 2012).
     fence(Ordering::Release);
@@ -157,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn a_second_writer_is_turned_away_without_a_wait() {
+    fn a_second_writer_is_refused_without_waiting() {
         let page = Page::new_boxed();
         let mut inner = true;
         assert!(page.gc.update(7, |_| inner = page.gc.update(8, |_| ())));

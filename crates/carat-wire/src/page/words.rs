@@ -1,23 +1,13 @@
-//! What each word of the page means, and its name in JSON.
+//! The words of each section: name and meaning.
 
-use crate::page::section::VALUES;
-
-/// The words of one section: a closed list with names.
-pub trait Word: Copy + 'static {
-    /// Every word in the order of the page.
-    const ALL: &'static [Self];
-    /// Its place within its section or row.
-    fn index(self) -> usize;
-    /// Its name in JSON.
-    fn name(self) -> &'static str;
-}
+use crate::page::word::{VALUES, Word};
 
 macro_rules! words {
-    ($(#[$doc:meta])* $list:ident { $($(#[$what:meta])* $word:ident = $name:literal,)* }) => {
+    ($(#[$doc:meta])* $list:ident { $($(#[doc = $meaning:literal])* $word:ident = $name:literal,)* }) => {
         $(#[$doc])*
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
         #[repr(usize)]
-        pub enum $list { $($(#[$what])* $word,)* }
+        pub enum $list { $($(#[doc = $meaning])* $word,)* }
 
         impl Word for $list {
             const ALL: &'static [Self] = &[$(Self::$word,)*];
@@ -27,6 +17,9 @@ macro_rules! words {
             fn name(self) -> &'static str {
                 match self { $(Self::$word => $name,)* }
             }
+            fn meaning(self) -> &'static str {
+                match self { $(Self::$word => concat!($($meaning),*),)* }.trim_ascii()
+            }
         }
 
         const _: () = assert!($list::ALL.len() <= VALUES);
@@ -34,36 +27,36 @@ macro_rules! words {
 }
 
 words! {
-    /// The collector and the slots of the whole Ruby heap, from `GC.stat`. Which of them a Ruby knows
-    /// differs by version (3.4 renamed several), so each may be unknown.
+    /// The collector and the slots of the whole Ruby heap, from `GC.stat`. Which of them a Ruby has differs by version
+    /// (`carat_ruby::version`), so each may be unknown.
     Gc {
-        /// Collections since start, those before a fork included.
+        /// Collections since start, including those before a fork.
         Count = "count",
         /// Minor collections.
         Minor = "minor",
         /// Major (full) collections.
         Major = "major",
-        /// Nanoseconds of collecting as Ruby counts them, to the millisecond (Ruby 3.1 on).
+        /// Nanoseconds of collecting as Ruby counts them, in whole milliseconds.
         TimeNs = "time_ns",
         /// Slots with a live object.
         LiveSlots = "live_slots",
-        /// Slots that are free in pages that hold objects.
+        /// Free slots in pages that hold objects.
         FreeSlots = "free_slots",
         /// All slots.
         AvailableSlots = "available_slots",
-        /// Slots that wait for their finalizer.
+        /// Slots whose object waits for its finalizer.
         FinalSlots = "final_slots",
         /// Pages that hold objects.
         EdenPages = "eden_pages",
-        /// Pages without an object that Ruby keeps (to Ruby 3.3).
+        /// Pages without an object that Ruby keeps (tomb pages).
         TombPages = "tomb_pages",
-        /// Pages without an object that Ruby keeps (from Ruby 3.4).
+        /// Pages without an object that Ruby keeps (empty pages).
         EmptyPages = "empty_pages",
-        /// Pages that Ruby holds.
+        /// All pages of the heap.
         HeapPages = "heap_pages",
-        /// Pages that Ruby may still add without collecting.
+        /// Pages that Ruby may add before it collects.
         AllocatablePages = "allocatable_pages",
-        /// Length of the table of pages (to Ruby 3.3).
+        /// Length of the sorted table of pages.
         SortedLength = "sorted_length",
         /// Bytes of one page.
         PageBytes = "page_bytes",
@@ -73,31 +66,31 @@ words! {
         AllocatedObjects = "allocated_objects",
         /// Objects freed since start.
         FreedObjects = "freed_objects",
-        /// Objects that survived long enough to be old.
+        /// Objects that survived enough collections to be old.
         OldObjects = "old_objects",
-        /// Bytes got by malloc since the last collection, as Ruby counts them.
+        /// Bytes allocated with malloc since the last collection, as Ruby counts them.
         MallocIncrease = "malloc_increase_bytes",
-        /// Bytes got by malloc since the last major collection, as Ruby counts them.
+        /// Bytes allocated with malloc since the last major collection, as Ruby counts them.
         OldmallocIncrease = "oldmalloc_increase_bytes",
-        /// Nanoseconds of marking (Ruby 3.3 on).
+        /// Nanoseconds of marking, in whole milliseconds.
         MarkingNs = "marking_ns",
-        /// Nanoseconds of sweeping (Ruby 3.3 on).
+        /// Nanoseconds of sweeping, in whole milliseconds.
         SweepingNs = "sweeping_ns",
         /// Compactions.
         Compactions = "compactions",
-        /// Monotonic clock when the last collection was noted, which is after its marking, in nanoseconds.
+        /// Monotonic clock when the last collection was recorded, which is after its marking, in nanoseconds.
         LastNotedNs = "last_noted_ns",
-        /// Monotonic clock when the last major collection was noted, in nanoseconds.
+        /// Monotonic clock when the last major collection was recorded, in nanoseconds.
         LastMajorNs = "last_major_ns",
-        /// Live slots when the last major collection was noted; what is not swept yet counts as live.
+        /// Live slots when the last major collection was recorded; slots that are not swept yet count as live.
         LiveAfterMajor = "live_after_major",
     }
 }
 
 words! {
-    /// One size pool, from `GC.stat_heap` (Ruby 3.2 on) or, before, the one pool there is.
+    /// One size pool, from `GC.stat_heap`, or the only pool of a Ruby without it.
     Pool {
-        /// Bytes of a slot, its overhead included.
+        /// Bytes of a slot, including its overhead.
         SlotBytes = "slot_bytes",
         /// Slots in pages that hold objects.
         EdenSlots = "eden_slots",
@@ -109,29 +102,29 @@ words! {
         FreeSlots = "free_slots",
         /// Pages without an object that the pool keeps.
         TombPages = "tomb_pages",
-        /// Pages that the pool got since start.
+        /// Pages that the pool allocated since start.
         PagesAllocated = "pages_allocated",
-        /// Pages that the pool gave back since start.
+        /// Pages that the pool freed since start.
         PagesFreed = "pages_freed",
     }
 }
 
 words! {
-    /// What the allocator that really serves `malloc` says of itself.
+    /// The figures of the allocator that serves `malloc`.
     Malloc {
-        /// Bytes in use: asked for and not freed, chunk overhead included. Under glibc, chunks in a
-        /// thread's cache (at most 7 per size and thread) count as in use.
+        /// Bytes in use: allocated and not freed, including chunk overhead. With glibc, chunks in a thread's cache
+        /// (at most 7 per size and thread) count as in use.
         InUse = "in_use",
-        /// Bytes free inside what the allocator holds.
+        /// Bytes that the allocator holds and that are free.
         Free = "free",
-        /// Bytes that the allocator got from the kernel and did not give back.
+        /// Bytes that the allocator got from the kernel and has not returned.
         System = "system",
-        /// Bytes of single large allocations mapped by themselves (glibc); in use, part of `System`.
+        /// Bytes of large allocations with a mapping of their own (glibc); in use, and part of `system`.
         Mapped = "mapped",
-        /// Number of those.
+        /// Number of those allocations.
         MappedCount = "mapped_count",
-        /// Bytes of whole 4 KiB pages inside free chunks: what a trim can return at most. Pages that
-        /// are not resident already count too.
+        /// Bytes of whole 4 KiB pages inside free chunks: the most that a trim can return. Includes pages that are not
+        /// resident.
         FreeWholePages = "free_whole_pages",
         /// Arenas.
         Arenas = "arenas",
@@ -141,15 +134,15 @@ words! {
         Metadata = "metadata",
         /// jemalloc `stats.resident`.
         Resident = "resident",
-        /// jemalloc `stats.retained`: addresses kept without memory behind them.
+        /// jemalloc `stats.retained`: addresses kept without memory.
         Retained = "retained",
         /// mimalloc: bytes committed.
         Committed = "committed",
-        /// tcmalloc: free bytes already given back to the kernel.
+        /// tcmalloc: free bytes already returned to the kernel.
         Unmapped = "unmapped",
-        /// What reading these figures cost, in nanoseconds.
+        /// Nanoseconds that reading these figures took.
         CostNs = "cost_ns",
-        /// The longest that reading them ever took, in nanoseconds.
+        /// The most nanoseconds that reading these figures ever took.
         WorstCostNs = "worst_cost_ns",
     }
 }
@@ -157,65 +150,65 @@ words! {
 words! {
     /// One arena of glibc, from `malloc_info`.
     Arena {
-        /// Its number in `malloc_info`; 0 is the one that uses the program break.
+        /// Its number in `malloc_info`; 0 is the main arena, which uses the program break.
         Number = "number",
-        /// Bytes got from the kernel.
+        /// Bytes from the kernel.
         System = "system",
-        /// The most it ever had.
+        /// The most bytes that it ever had from the kernel.
         MostSystem = "most_system",
-        /// Bytes free inside.
+        /// Free bytes.
         Free = "free",
         /// Bytes of whole 4 KiB pages inside free chunks.
         FreeWholePages = "free_whole_pages",
-        /// Bytes readable and writable, whether touched or not.
+        /// Bytes that are readable and writable, touched or not.
         Accessible = "accessible",
-        /// Its heaps of addresses.
+        /// Number of its subheaps.
         Subheaps = "subheaps",
     }
 }
 
 words! {
-    /// The process, its compiler, and what the probe itself costs.
+    /// The process, its compiler, and the cost of the probe.
     Own {
         /// Threads of the process.
         Threads = "threads",
         /// Bytes of machine code that YJIT wrote.
         YjitCode = "yjit_code",
-        /// Bytes that YJIT holds for code, written or not.
+        /// Bytes that YJIT reserved for code.
         YjitRegion = "yjit_region",
-        /// Bytes that YJIT got from malloc.
+        /// Bytes that YJIT allocated with malloc.
         YjitHeap = "yjit_heap",
-        /// Calls of the probe while objects were marked.
+        /// Calls of the probe's mark function.
         HookCalls = "hook_calls",
-        /// Nanoseconds spent in those.
+        /// Nanoseconds spent in those calls.
         HookNs = "hook_ns",
-        /// Readings made with Ruby's lock held.
+        /// Readings with Ruby's lock held.
         RubyReadings = "ruby_readings",
-        /// Nanoseconds spent in those: the server waited.
+        /// Nanoseconds spent in those readings; the server waits meanwhile.
         RubyNs = "ruby_ns",
-        /// Readings made by the probe's own thread.
+        /// Readings by the probe's own thread.
         ThreadReadings = "thread_readings",
-        /// Processor nanoseconds of the probe's own thread.
+        /// Processor time of the probe's own thread, in nanoseconds.
         ThreadNs = "thread_ns",
     }
 }
 
 words! {
-    /// What the runtime library did. Each word is added to or set by itself, without the sequence.
+    /// What the runtime library did. Each word is updated by itself, without the sequence.
     Runtime {
-        /// Settings that took effect, one bit each in the order of [`RUNTIME_SETTINGS`].
+        /// Settings in effect, one bit each in the order of `RUNTIME_SETTINGS`.
         Applied = "applied",
-        /// Settings asked for that could not take effect, the same bits.
+        /// Requested settings that could not be applied, with the same bits.
         Refused = "refused",
-        /// Trims done.
+        /// Number of trims.
         Trims = "trims",
         /// Resident bytes that trims returned to the kernel.
         TrimmedBytes = "trimmed_bytes",
         /// Nanoseconds spent trimming.
         TrimNs = "trim_ns",
-        /// The longest trim, in nanoseconds.
+        /// Nanoseconds of the longest trim.
         WorstTrimNs = "worst_trim_ns",
-        /// Compactions done.
+        /// Number of compactions.
         Compactions = "compactions",
         /// Nanoseconds spent compacting.
         CompactNs = "compact_ns",
@@ -223,15 +216,15 @@ words! {
         PreparedForks = "prepared_forks",
         /// Nanoseconds spent preparing.
         PrepareForkNs = "prepare_fork_ns",
-        /// Nanoseconds that must now pass between two trims.
+        /// Nanoseconds that must currently pass between two trims.
         TrimIntervalNs = "trim_interval_ns",
         /// Full collections after which no trim was due yet.
         TrimsSkipped = "trims_skipped",
-        /// Free slots that sealing filled.
+        /// Free slots filled by sealing.
         SealedSlots = "sealed_slots",
-        /// Bytes of holes of malloc that sealing filled.
+        /// Bytes of malloc's holes filled by sealing.
         SealedBytes = "sealed_bytes",
-        /// 1 in a child that allocates from an arena or heap of its own.
+        /// 1 in a child that allocates from its own arena or heap.
         OwnArena = "own_arena",
         /// Full collections run in idle moments.
         PacedCollections = "paced_collections",
@@ -239,9 +232,9 @@ words! {
 }
 
 words! {
-    /// Which allocator really serves `malloc`; stored as its index plus 1.
+    /// The allocator that serves `malloc`; stored as its index plus 1.
     AllocatorKind {
-        /// The GNU C library's.
+        /// The allocator of the GNU C library.
         Glibc = "glibc",
         /// jemalloc.
         Jemalloc = "jemalloc",
@@ -249,13 +242,13 @@ words! {
         Mimalloc = "mimalloc",
         /// tcmalloc of gperftools.
         Tcmalloc = "tcmalloc",
-        /// musl's.
+        /// The allocator of musl.
         Musl = "musl",
-        /// Another one; the header names its library.
+        /// Another allocator; the header names its file.
         Other = "other",
     }
 }
 
-/// The settings that the runtime library puts into effect, in the order of their bits.
+/// The settings that the runtime library applies, in the order of their bits.
 pub const RUNTIME_SETTINGS: [&str; 9] =
     ["compact", "trim", "prepare_fork", "seal", "gc_pacing", "thp", "ksm", "yjit", "scrub"];

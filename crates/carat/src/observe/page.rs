@@ -4,7 +4,7 @@ use crate::core::Bytes;
 use crate::core::ledger::{Arena, ClassicRatios, SlotPool};
 use crate::observe::{Inside, MallocFigures, parse_mappings};
 use crate::process::{Identity, ProcRoot};
-use carat_wire::page::{self, Gc, Header, Malloc, PAGE_BYTES, PageReading, Pool, Word};
+use carat_wire::page::{self, Gc, Malloc, PAGE_BYTES, PageHeader, PageReading, Pool, Word};
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 use rustix::thread::futex;
 use std::collections::HashMap;
@@ -76,7 +76,7 @@ impl ProbePage {
         })
     }
 
-    fn with_header(&self, work: impl FnOnce(&Header)) {
+    fn with_header(&self, work: impl FnOnce(&PageHeader)) {
         // SAFETY: a new mapping of a file of at least this size, at an address of the kernel's choice.
         let mapped = unsafe {
             mmap(
@@ -90,7 +90,7 @@ impl ProbePage {
         };
         let Ok(start) = mapped else { return };
         // SAFETY: the mapping is as large as a header, aligned to a page, and lives until `munmap` below.
-        let header = unsafe { &*start.cast::<Header>() };
+        let header = unsafe { &*start.cast::<PageHeader>() };
         // Before that the page is not ready, and nobody would answer.
         if header.magic.load(Ordering::Acquire) == page::MAGIC {
             work(header);
@@ -100,7 +100,7 @@ impl ProbePage {
     }
 }
 
-fn request(header: &Header) {
+fn request(header: &PageHeader) {
     header.requested.fetch_add(1, Ordering::AcqRel);
     let _ = futex::wake(&header.requested, futex::Flags::empty(), 1);
 }

@@ -3,7 +3,12 @@
 use crate::harness;
 use crate::needs::TestRuby;
 use crate::probe_ruby::{Bench, wait_for};
-use carat_wire::page::{AllocatorKind, Feature, Gc, Malloc, Own, PageReading, Pool, State};
+use carat_ruby::RubyVersion;
+use carat_ruby::version::{
+    FORK_HOOK, GC_STAT_KEYS, GC_TIME, LIVE_SLOTS_BY_SIZE, OBSERVED, PROCESS_WARMUP, SLOT_SIZES,
+    heap_layout,
+};
+use carat_wire::page::{AllocatorKind, Feature, FeatureState, Gc, Malloc, Own, PageReading, Pool};
 use std::path::{Path, PathBuf};
 
 const MB: f64 = 1e6;
@@ -76,6 +81,39 @@ fn is_mapped(maps: &str, address: u64) -> bool {
 }
 
 #[test]
+fn every_ruby_has_what_the_version_table_says(version: TestRuby) {
+    let bench = Bench::new();
+    let mut ruby = bench.start(version.command(None));
+    let page = ruby.ask();
+    let number = RubyVersion::find_in(&page.ruby).unwrap();
+    for key in GC_STAT_KEYS {
+        let has_key = ruby.eval(&format!("GC.stat.key?({:?}.to_sym)", key.name.to_str().unwrap()));
+        assert_eq!(has_key, key.versions.contains(number).to_string(), "{key:?} in {number}");
+        let promised =
+            GC_STAT_KEYS.iter().any(|k| k.word == key.word && k.versions.contains(number));
+        assert_eq!(page.gc.get(key.word).is_some(), promised, "{key:?} in {number}");
+    }
+    let layout = heap_layout(number).unwrap();
+    assert_eq!(page.gc.get(Gc::PageBytes), Some(layout.page_bytes.into()), "{number}");
+    let sizes: Vec<_> = page.pools.iter().map(|pool| pool.get(Pool::SlotBytes).unwrap()).collect();
+    let expected: Vec<u64> = layout.slot_bytes.iter().map(|&bytes| bytes.into()).collect();
+    assert_eq!(sizes, expected, "{number}");
+    let by_size = page.pools.iter().all(|pool| pool.get(Pool::LiveSlots).is_some());
+    let expected = layout.slot_bytes.len() == 1 || LIVE_SLOTS_BY_SIZE.contains(number);
+    assert_eq!(by_size, expected, "{number}");
+    for (expression, range) in [
+        ("GC.respond_to?(:stat_heap)", SLOT_SIZES),
+        ("GC.stat.key?(:time)", GC_TIME),
+        ("Process.respond_to?(:_fork)", FORK_HOOK),
+        ("Process.respond_to?(:warmup)", PROCESS_WARMUP),
+    ] {
+        let answer = ruby.eval(expression);
+        assert_eq!(answer, range.contains(number).to_string(), "{expression} in {number}");
+    }
+    assert!(OBSERVED.contains(number), "{number}");
+}
+
+#[test]
 fn collections_are_counted_without_being_asked_for(version: TestRuby) {
     let bench = Bench::new();
     let mut ruby = bench.start(version.command(None));
@@ -110,7 +148,7 @@ fn a_sleeping_ruby_answers_and_goes_on_sleeping(version: TestRuby) {
     });
     assert_eq!(answer, "true", "{version:?}");
     let seen = ruby.ask();
-    assert!(seen.features.contains(&(Feature::Wake, State::On)), "{version:?}");
+    assert!(seen.features.contains(&(Feature::Wake, FeatureState::On)), "{version:?}");
     assert!(ruby.end().is_empty());
 }
 
@@ -201,5 +239,5 @@ fn what_the_probe_costs_is_in_the_page(version: TestRuby) {
         assert!(seen.own.get(word) > Some(0), "{word:?} in {version:?}");
     }
     assert!(malloc(&seen, Malloc::CostNs) > 0.0, "{version:?}");
-    assert!(seen.features.contains(&(Feature::HeapPages, State::On)), "{version:?}");
+    assert!(seen.features.contains(&(Feature::HeapPages, FeatureState::On)), "{version:?}");
 }

@@ -3,7 +3,7 @@
 use crate::needs::TestRuby;
 use crate::probe_ruby::{Bench, wait_for};
 use carat_wire::env;
-use carat_wire::page::{Feature, Gc, Malloc, State};
+use carat_wire::page::{Feature, FeatureState, Gc, Malloc};
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::PathBuf;
@@ -172,8 +172,8 @@ fn an_unknown_ruby_runs_on_with_the_allocators_figures_alone() {
     assert_eq!(ruby.eval("GC.start; 6 * 7"), "42");
     let page = bench.page(ruby.pid);
     let seen = wait_for("malloc", || page.read().filter(|seen| seen.malloc.at.is_some()));
-    assert!(seen.features.contains(&(Feature::Ruby, State::UnknownRuby)));
-    assert!(seen.features.contains(&(Feature::Gc, State::NotYet)));
+    assert!(seen.features.contains(&(Feature::Ruby, FeatureState::UnknownRuby)));
+    assert!(seen.features.contains(&(Feature::Gc, FeatureState::NotYet)));
     let talk = ruby.end();
     assert_eq!(talk.lines().count(), 1, "{talk}");
 }
@@ -186,7 +186,7 @@ fn a_missing_function_costs_its_feature_and_nothing_else() {
     let mut ruby = bench.start(TestRuby::OnPath.command(Some(&lie)));
     assert_eq!(ruby.eval("GC.start; 6 * 7"), "42");
     let seen = ruby.ask();
-    assert!(seen.features.contains(&(Feature::HeapPages, State::NoFunction)));
+    assert!(seen.features.contains(&(Feature::HeapPages, FeatureState::NoFunction)));
     assert_eq!((seen.heap_pages.at, seen.pools.len()), (None, 1));
     assert!(seen.gc.get(Gc::LiveSlots) > Some(0));
     assert!(ruby.end().is_empty());
