@@ -14,7 +14,7 @@ use crate::run::trial::{
     FakeRunner, FakeVariant, Prepared, ProcessRunner, RunContext, TrialRunner, prepare,
 };
 use crate::store::Store;
-use crate::target::{Libraries, Reaper, library, make_run_directory, run_directory};
+use crate::target::{Libraries, Reaper, library, make_run_directory, new_token, run_directory};
 use anyhow::{Context, ensure};
 use clap::Args;
 use rand::RngExt;
@@ -128,7 +128,7 @@ fn measure(
     let interrupt = Interrupt::on_signals().context("cannot listen for Ctrl-C")?;
     let path = args.output.clone().unwrap_or_else(|| format!("{}.carat", experiment.name).into());
     let options = OpenOptions { path, resume: args.resume, blocks: args.blocks, seed: args.seed };
-    let token = format!("{:016x}", rand::rng().random::<u64>());
+    let token = new_token();
     // The file names the directory before there is one, so that no kill leaves one that nobody knows.
     let temporary = std::env::temp_dir();
     ensure!(temporary.is_dir(), "{} is no folder; set TMPDIR to one", temporary.display());

@@ -1,9 +1,9 @@
 //! Shows a recording while it runs: a chart on a terminal, lines elsewhere.
 
 use crate::cli::output;
-use crate::cli::recorder::Recorder;
 use crate::core::recording::MarkerKind;
 use crate::report::{LiveRecording, draw_live_recording, sample_line};
+use crate::run::recording::{Recorder, RecordingDisplay};
 use ratatui::Terminal;
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEventKind, KeyModifiers};
 use ratatui::crossterm::execute;
@@ -30,9 +30,10 @@ impl RecordingView {
         let live = io::stderr().is_terminal() && io::stdin().is_terminal() && !dumb;
         Self { screen: live.then(open_screen).flatten(), limit, printed: None }
     }
+}
 
-    /// Handles the keys pressed: sets markers; returns whether the user wants to end the recording.
-    pub(crate) fn handle_keys(&self, recorder: &mut Recorder) -> bool {
+impl RecordingDisplay for RecordingView {
+    fn handle_keys(&mut self, recorder: &mut Recorder<'_>) -> bool {
         if self.screen.is_none() {
             return false;
         }
@@ -50,8 +51,7 @@ impl RecordingView {
         false
     }
 
-    /// Shows the newest sample.
-    pub(crate) fn show(&mut self, recorder: &Recorder) {
+    fn show(&mut self, recorder: &Recorder<'_>) {
         let Some(screen) = &mut self.screen else {
             if self.printed.is_none_or(|printed| printed.elapsed() >= LINE_INTERVAL) {
                 output::print_message(&progress_line(recorder));
@@ -85,9 +85,9 @@ fn open_screen() -> Option<Terminal<CrosstermBackend<Stderr>>> {
     opened.ok()
 }
 
-fn progress_line(recorder: &Recorder) -> String {
+fn progress_line(recorder: &Recorder<'_>) -> String {
     let Some(sample) = &recorder.last else { return String::new() };
-    let line = sample_line(sample, recorder.weighed.as_ref());
+    let line = sample_line(sample, recorder.last_with_pss.as_ref());
     match recorder.loss() {
         Some((lines, error)) => format!("{line}  {lines} lines not written: {error}"),
         None => line,
@@ -95,21 +95,21 @@ fn progress_line(recorder: &Recorder) -> String {
 }
 
 fn live_recording<'a>(
-    recorder: &'a Recorder,
+    recorder: &'a Recorder<'_>,
     line: &'a str,
     limit: Option<Duration>,
 ) -> LiveRecording<'a> {
     let newest = recorder.last.as_ref().map_or(1.0, |sample| sample.at_ms as f64 / 1e3);
-    let memory = || recorder.course.iter().map(|memory| (memory.at_ms as f64 / 1e3, memory));
-    let sample = recorder.weighed.as_ref().or(recorder.last.as_ref());
+    let memory = || recorder.memory.iter().map(|memory| (memory.at_ms as f64 / 1e3, memory));
+    let sample = recorder.last_with_pss.as_ref().or(recorder.last.as_ref());
     LiveRecording {
         pss: memory().map(|(at, memory)| (at, memory.pss)).collect(),
         private: memory().filter_map(|(at, memory)| Some((at, memory.uss?))).collect(),
-        markers: recorder.marked.iter().map(|&at_ms| at_ms as f64 / 1e3).collect(),
-        marker_count: recorder.marked.pushed(),
+        markers: recorder.markers.iter().map(|&at_ms| at_ms as f64 / 1e3).collect(),
+        marker_count: recorder.markers.pushed(),
         end: limit.map_or(newest, |limit| limit.as_secs_f64()),
         members: sample.map_or(&[], |sample| &sample.members),
-        core_share: recorder.cost().core_share,
+        core_share: recorder.core_share(),
         line,
     }
 }

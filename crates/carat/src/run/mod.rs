@@ -2,6 +2,7 @@
 
 pub mod experiment;
 mod interrupt;
+pub(crate) mod recording;
 mod session;
 pub mod trial;
 

@@ -3,6 +3,7 @@
 //! Its name is chosen before it is created, so that a run can record the name first. Whenever the run is killed,
 //! a later run knows what to remove.
 
+use rand::RngExt;
 use std::ffi::OsStr;
 use std::fs::{self, Permissions};
 use std::io;
@@ -12,6 +13,11 @@ use tempfile::TempDir;
 
 /// Prefix of every private directory's name.
 const PREFIX: &str = "carat-";
+
+/// A random token for the environment of every process of a run.
+pub(crate) fn new_token() -> String {
+    format!("{:016x}", rand::rng().random::<u64>())
+}
 
 /// The private directory of the run with this token, below `temporary`. The path is absolute, because a server
 /// has another working directory and a resumed run may have one.

@@ -13,7 +13,7 @@ mod root;
 mod server;
 mod stop;
 
-pub(crate) use directory::{make_run_directory, run_directory};
+pub(crate) use directory::{make_run_directory, new_token, run_directory};
 pub(crate) use exec_helper::{LaunchSpec, exec_helper_main};
 pub use library::{Libraries, LibraryError};
 pub use port::free_port;

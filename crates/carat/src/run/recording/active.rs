@@ -1,0 +1,160 @@
+//! A recording from its start to its end.
+
+use crate::core::Span;
+use crate::core::recording::{End, Head, RECORDING_SCHEMA, Recording};
+use crate::observe::SampleOptions;
+use crate::run::Interrupt;
+use crate::run::recording::RecordError;
+use crate::run::recording::conclude::conclude;
+use crate::run::recording::load::{LoadDriver, RecordingLoad};
+use crate::run::recording::recorder::{Recorder, RecorderStep};
+use crate::run::recording::subject::RecordingSubject;
+use crate::run::session::{Session, SessionOptions};
+use crate::store::recording::Journal;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// How long a server may take to end after TERM before it is killed.
+const GRACE: Duration = Duration::from_secs(10);
+
+/// How long the last answers may take if the load ends with the recording.
+const LAST_ANSWERS: Duration = Duration::from_secs(5);
+
+/// What to record, apart from the subject.
+#[derive(Debug)]
+pub(crate) struct RecordingRequest {
+    /// The file to create.
+    pub(crate) path: PathBuf,
+    pub(crate) sampling: SampleOptions,
+    /// When to stop, if not at the end of the tree.
+    pub(crate) limit: Option<Span>,
+    pub(crate) load: Option<RecordingLoad>,
+}
+
+/// What shows a recording while it runs.
+pub(crate) trait RecordingDisplay {
+    /// Handles the user's keys; returns whether the user ends the recording.
+    fn handle_keys(&mut self, recorder: &mut Recorder<'_>) -> bool;
+
+    /// Shows the newest sample.
+    fn show(&mut self, recorder: &Recorder<'_>);
+}
+
+/// A recording that runs.
+pub(crate) struct ActiveRecording<'a> {
+    path: PathBuf,
+    limit: Option<Span>,
+    interrupt: Interrupt,
+    load: Option<LoadDriver>,
+    recorder: Recorder<'a>,
+}
+
+/// A recording that has ended.
+#[derive(Debug)]
+pub(crate) struct FinishedRecording {
+    pub(crate) recording: Recording,
+    /// Lines that could not be written, and why.
+    pub(crate) loss: Option<(u64, String)>,
+    /// Processes of the server that could not be stopped.
+    pub(crate) survivors: Vec<String>,
+}
+
+impl<'a> ActiveRecording<'a> {
+    /// Creates the file and starts the subject, if it is a command.
+    pub(crate) fn start(
+        request: RecordingRequest,
+        subject: &'a mut RecordingSubject,
+        interrupt: Interrupt,
+    ) -> Result<Self, RecordError> {
+        let RecordingRequest { path, sampling, limit, load } = request;
+        let load = load.map(|load| LoadDriver::new(load, limit)).transpose()?;
+        let journal = create_journal(&path, &subject.title())?;
+        let options = SessionOptions {
+            sampling,
+            rescan_after: Duration::from_secs(1),
+            longest_pause: Duration::from_millis(50),
+            full_at_requests: Vec::new(),
+        };
+        let session = start_session(options, subject, interrupt.clone()).inspect_err(|_| {
+            let _ = fs::remove_file(&path);
+        })?;
+        Ok(Self { path, limit, interrupt, load, recorder: Recorder::new(session, journal) })
+    }
+
+    /// Records until the tree, the load or the time ends or the user stops it. Returns which, in words.
+    pub(crate) fn follow(&mut self, display: &mut dyn RecordingDisplay) -> String {
+        loop {
+            if self.interrupt.requested() || display.handle_keys(&mut self.recorder) {
+                return "stopped by the user".into();
+            }
+            if self.is_over() {
+                return "the time was over".into();
+            }
+            if let Some(end) = self.load.as_mut().and_then(|load| load.step(&mut self.recorder)) {
+                return end;
+            }
+            // Read before the scan: a status that comes with the end of the tree is reported.
+            let status = self.recorder.session.server_ended();
+            match self.recorder.step() {
+                RecorderStep::NotDue => {}
+                RecorderStep::Sampled => display.show(&self.recorder),
+                RecorderStep::TreeEnded => {
+                    let status = status.or_else(|| self.recorder.session.server_ended());
+                    let how = status.map(|status| format!(" with {status}")).unwrap_or_default();
+                    return format!("the server ended by itself{how}");
+                }
+            }
+            self.recorder.session.pause();
+        }
+    }
+
+    /// Stops the subject, if it is a command, and completes the file.
+    pub(crate) fn finish(mut self, ended: String) -> Result<FinishedRecording, RecordError> {
+        let load = self.load.map(LoadDriver::end);
+        self.recorder.write_last();
+        let survivors = self.recorder.session.stop(GRACE).survivors;
+        let warnings = self.recorder.session.refusal().map(str::to_owned).into_iter().collect();
+        let end = End { ended, load, cost: self.recorder.session.cost(), warnings };
+        let mut journal = self.recorder.into_journal();
+        let recording = conclude(&mut journal, &self.path, end)?;
+        let loss = journal.loss().map(|(lines, error)| (lines, error.to_string()));
+        Ok(FinishedRecording { recording, loss, survivors })
+    }
+
+    /// Whether the time is over. A load that ends with the recording may receive its last answers.
+    fn is_over(&self) -> bool {
+        let sending = self.load.as_ref().is_some_and(LoadDriver::is_sending);
+        let extra = if sending { LAST_ANSWERS } else { Duration::ZERO };
+        self.limit.is_some_and(|limit| self.recorder.session.elapsed() >= limit.0 + extra)
+    }
+}
+
+fn start_session(
+    options: SessionOptions,
+    subject: &mut RecordingSubject,
+    interrupt: Interrupt,
+) -> Result<Session<'_>, RecordError> {
+    let no_exe = RecordError::machine("cannot find carat's own binary");
+    match subject {
+        RecordingSubject::Running { tree, .. } => {
+            let mut session = Session::new(options, interrupt, None).map_err(no_exe)?;
+            session.attach(tree.clone());
+            Ok(session)
+        }
+        RecordingSubject::Command(command) => {
+            let mut session =
+                Session::new(options, interrupt, Some(&mut command.reaper)).map_err(no_exe)?;
+            session.launch(&command.spec, [])?;
+            Ok(session)
+        }
+    }
+}
+
+fn create_journal(path: &Path, what: &str) -> Result<Journal, RecordError> {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let started_ms = now.as_millis() as u64;
+    let head = Head { schema: RECORDING_SCHEMA.into(), what: what.into(), started_ms };
+    Journal::create(path, &head)
+        .map_err(|source| RecordError::Journal { path: path.to_owned(), source })
+}

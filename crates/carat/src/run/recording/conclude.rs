@@ -1,0 +1,65 @@
+//! What follows from a recording at its end.
+
+use crate::analysis::growth::of_recording;
+use crate::core::recording::{End, Entry, Recording};
+use crate::core::{LoadFlag, LoadReport, Severity};
+use crate::run::recording::RecordError;
+use crate::store::recording::{Journal, read};
+use std::path::Path;
+
+/// Reads the recording back and appends its growth and its end.
+pub(super) fn conclude(
+    journal: &mut Journal,
+    path: &Path,
+    mut end: End,
+) -> Result<Recording, RecordError> {
+    let mut recording = read(path)?;
+    recording.growth = of_recording(&recording);
+    end.warnings.extend(warnings(&recording, &end));
+    journal.append(&Entry::Growth(recording.growth.clone()));
+    journal.append(&Entry::End(Box::new(end.clone())));
+    recording.end = Some(end);
+    Ok(recording)
+}
+
+/// Whether the recording is invalid because its load failed. A rate that was not reached does no harm, because
+/// growth counts requests.
+pub(crate) fn is_invalid(recording: &Recording) -> bool {
+    let Some(load) = recording.load() else { return false };
+    !was_answered(recording) || load.report.as_ref().is_some_and(has_fatal_flag)
+}
+
+fn has_fatal_flag(report: &LoadReport) -> bool {
+    report.flags.iter().any(is_fatal)
+}
+
+fn is_fatal(flag: &LoadFlag) -> bool {
+    flag.severity == Severity::Fatal && flag.code != "rate-not-reached"
+}
+
+fn was_answered(recording: &Recording) -> bool {
+    recording.samples.iter().any(|sample| sample.answered.is_some())
+}
+
+fn warnings(recording: &Recording, end: &End) -> Vec<String> {
+    let mut warnings = Vec::new();
+    let partial = recording.samples.iter().filter(|sample| sample.partial).count();
+    if partial > 0 {
+        warnings.push(format!("{partial} samples are partial: a process ended while it was read"));
+    }
+    let late = end.cost.late;
+    if late > 0 {
+        warnings.push(format!("{late} samples were late or missed; give a longer --every"));
+    }
+    let Some(load) = &end.load else { return warnings };
+    match &load.report {
+        Some(report) => {
+            warnings.extend(report.flags.iter().map(|flag| format!("load: {}", flag.message)));
+        }
+        None if !was_answered(recording) => {
+            warnings.push(format!("no load was driven to {}: {}", load.url, end.ended));
+        }
+        None => {}
+    }
+    warnings
+}

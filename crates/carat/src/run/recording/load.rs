@@ -1,0 +1,145 @@
+//! The load that a recording drives, so that growth is reported per request.
+
+use crate::config::ReadyCheck;
+use crate::core::load::HttpLoad;
+use crate::core::load_table::LoadTableError;
+use crate::core::recording::{MarkerKind, RecordedLoad};
+use crate::core::{HttpTable, LoadReport, LoadSpec, Span};
+use crate::load::target::resolve;
+use crate::load::{Generator, net};
+use crate::run::recording::RecordError;
+use crate::run::recording::recorder::Recorder;
+use crate::target::check_ready;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::time::Duration;
+
+/// How long a server may take until it answers.
+const READY_WITHIN: Duration = Duration::from_secs(60);
+/// Timeout of one check. Samples wait for it.
+const CHECK_TIMEOUT: Duration = Duration::from_millis(100);
+/// Duration of a load that ends with the recording.
+const UNLIMITED: Span = Span::seconds(365 * 24 * 3600);
+
+/// The load that a recording requests.
+#[derive(Debug)]
+pub(crate) struct RecordingLoad {
+    pub(crate) url: String,
+    /// Requests per second; as many as the server answers if `None`.
+    pub(crate) rate: Option<f64>,
+    pub(crate) connections: Option<u32>,
+    /// Number of requests after which the load ends.
+    pub(crate) requests: Option<u64>,
+}
+
+/// Waits until the server answers, then drives the load.
+#[derive(Debug)]
+pub(super) struct LoadDriver {
+    url: String,
+    check: ReadyCheck,
+    address: SocketAddr,
+    base: String,
+    table: HttpTable,
+    limit: Option<Span>,
+    state: DriverState,
+}
+
+#[derive(Debug)]
+enum DriverState {
+    Waiting,
+    Sending(Generator),
+    Ended(Option<Box<LoadReport>>),
+}
+
+impl LoadDriver {
+    /// # Errors
+    /// If the URL cannot be resolved or the options contradict each other.
+    pub(super) fn new(load: RecordingLoad, limit: Option<Span>) -> Result<Self, RecordError> {
+        let target = resolve(&load.url)?;
+        let (net::Address::Inet(address), None) = (target.address, target.tls_name) else {
+            return Err(RecordError::LoadUrl(load.url));
+        };
+        let base = load.url.strip_suffix(&target.path).unwrap_or(&load.url).to_owned();
+        let mut table = HttpTable { path: target.path.clone(), ..HttpTable::default() };
+        table.requests = load.requests;
+        table.rate = load.rate;
+        table.connections = load.connections.unwrap_or(table.connections);
+        let driver = Self {
+            url: load.url,
+            check: ReadyCheck::Http(target.path),
+            address,
+            base,
+            table,
+            limit,
+            state: DriverState::Waiting,
+        };
+        driver.spec(Duration::ZERO).map_err(RecordError::LoadTable)?;
+        Ok(driver)
+    }
+
+    /// One short step. Returns why the recording ends, if it does.
+    pub(super) fn step(&mut self, recorder: &mut Recorder<'_>) -> Option<String> {
+        match &mut self.state {
+            DriverState::Waiting => self.start(recorder),
+            DriverState::Sending(generator) => {
+                recorder.requests = Some(generator.done());
+                let (report, end) = match generator.poll() {
+                    Ok(None) => return None,
+                    Ok(Some(report)) => {
+                        recorder.requests = Some(report.completed + report.errors);
+                        (Some(Box::new(report)), "the load was over".to_owned())
+                    }
+                    Err(error) => (None, error.to_string()),
+                };
+                recorder.mark(MarkerKind::LoadEnds);
+                self.state = DriverState::Ended(report);
+                Some(end)
+            }
+            DriverState::Ended(_) => None,
+        }
+    }
+
+    pub(super) fn is_sending(&self) -> bool {
+        matches!(self.state, DriverState::Sending(_))
+    }
+
+    /// Ends the load, even if it is not complete.
+    pub(super) fn end(self) -> RecordedLoad {
+        let report = match self.state {
+            DriverState::Ended(report) => report.map(|report| *report),
+            DriverState::Waiting | DriverState::Sending(_) => None,
+        };
+        RecordedLoad { url: self.url, report }
+    }
+
+    fn start(&mut self, recorder: &mut Recorder<'_>) -> Option<String> {
+        let elapsed = recorder.session.elapsed();
+        let checked = check_ready(&self.check, self.address, Path::new(""), CHECK_TIMEOUT);
+        if let Err(not_ready) = checked {
+            let within = READY_WITHIN.as_secs();
+            return (elapsed > READY_WITHIN)
+                .then(|| format!("after {within} s the server still {}", not_ready.0));
+        }
+        let spec = match self.spec(elapsed) {
+            Ok(spec) => LoadSpec::Http(spec),
+            Err(error) => return Some(error.to_string()),
+        };
+        match recorder.session.spawn_generator(&spec) {
+            Ok(generator) => {
+                recorder.mark(MarkerKind::LoadBegins);
+                self.state = DriverState::Sending(generator);
+                None
+            }
+            Err(error) => Some(error.to_string()),
+        }
+    }
+
+    /// The load for the remaining time.
+    fn spec(&self, elapsed: Duration) -> Result<HttpLoad, LoadTableError> {
+        let left = self.limit.map_or(UNLIMITED, |limit| {
+            Span(limit.0.saturating_sub(elapsed).max(Duration::from_millis(1)))
+        });
+        let duration = self.table.requests.is_none().then_some(left);
+        HttpTable { duration, ..self.table.clone() }.load(&self.base)
+    }
+}

@@ -1,0 +1,50 @@
+//! A recording: one process tree, sampled until it ends, its load ends or the user stops it.
+
+mod active;
+mod conclude;
+mod load;
+mod recorder;
+mod subject;
+
+pub(crate) use active::{ActiveRecording, RecordingDisplay, RecordingRequest};
+pub(crate) use conclude::is_invalid;
+pub(crate) use load::RecordingLoad;
+pub(crate) use recorder::Recorder;
+pub(crate) use subject::RecordingSubject;
+
+use crate::core::load_table::LoadTableError;
+use crate::load::target::TargetError;
+use crate::process::ProcError;
+use crate::store::recording::RecordingError;
+use crate::target::{LaunchError, LibraryError};
+use std::io;
+use std::path::PathBuf;
+
+/// Why nothing could be recorded.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum RecordError {
+    #[error("cannot record process {pid}")]
+    Attach { pid: u32, source: ProcError },
+    #[error("{what}")]
+    Machine { what: &'static str, source: io::Error },
+    #[error("cannot write {path}; check the folder and the free space, or use -o")]
+    Journal { path: PathBuf, source: io::Error },
+    #[error("cannot drive load to {0}; write the URL as http://127.0.0.1:9292/path")]
+    LoadUrl(String),
+    #[error("cannot drive this load")]
+    LoadTable(#[source] LoadTableError),
+    #[error(transparent)]
+    LoadTarget(#[from] TargetError),
+    #[error(transparent)]
+    Library(#[from] LibraryError),
+    #[error(transparent)]
+    Launch(#[from] LaunchError),
+    #[error(transparent)]
+    File(#[from] RecordingError),
+}
+
+impl RecordError {
+    fn machine(what: &'static str) -> impl FnOnce(io::Error) -> Self {
+        move |source| Self::Machine { what, source }
+    }
+}

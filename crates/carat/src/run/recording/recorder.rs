@@ -1,0 +1,158 @@
+//! Writes samples, markers and ledgers of one process tree to the recording's file.
+
+use crate::core::recording::{Entry, Marker, MarkerKind};
+use crate::core::{Bytes, Sample, ThinnedSeries};
+use crate::run::session::{ProbeAccess, Session, Step};
+use crate::store::recording::Journal;
+use std::collections::BTreeMap;
+use std::io;
+use std::time::Duration;
+
+/// A tree that ends by itself leaves a ledger that is at most this old.
+const LEDGER_INTERVAL: Duration = Duration::from_secs(60);
+
+/// Records one tree. It keeps only as much in memory as a screen can show.
+#[derive(Debug)]
+pub(crate) struct Recorder<'a> {
+    pub(super) session: Session<'a>,
+    journal: Journal,
+    ledger_at: Option<Duration>,
+    /// Pids by slot.
+    slots: BTreeMap<u32, u32>,
+    major_gcs: Option<u64>,
+    /// Requests answered so far, if load is driven.
+    pub(super) requests: Option<u64>,
+    /// The newest sample.
+    pub(crate) last: Option<Sample>,
+    /// The newest sample with PSS.
+    pub(crate) last_with_pss: Option<Sample>,
+    /// The tree's memory so far.
+    pub(crate) memory: ThinnedSeries<MemoryPoint>,
+    /// When markers were set, in milliseconds since the start.
+    pub(crate) markers: ThinnedSeries<u64>,
+}
+
+/// The tree's memory at one moment.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct MemoryPoint {
+    pub(crate) at_ms: u64,
+    pub(crate) pss: Bytes,
+    pub(crate) uss: Option<Bytes>,
+}
+
+impl<'a> Recorder<'a> {
+    pub(super) fn new(session: Session<'a>, journal: Journal) -> Self {
+        Self {
+            session,
+            journal,
+            ledger_at: None,
+            slots: BTreeMap::new(),
+            major_gcs: None,
+            requests: None,
+            last: None,
+            last_with_pss: None,
+            memory: ThinnedSeries::default(),
+            markers: ThinnedSeries::default(),
+        }
+    }
+
+    /// Share of one core that recording takes.
+    pub(crate) fn core_share(&self) -> f64 {
+        self.session.cost().core_share
+    }
+
+    /// How many lines could not be written so far, and the latest cause.
+    pub(crate) fn loss(&self) -> Option<(u64, &io::Error)> {
+        self.journal.loss()
+    }
+
+    /// Adds a marker for this moment.
+    pub(crate) fn mark(&mut self, what: MarkerKind) {
+        let at_ms = self.session.elapsed_ms();
+        self.markers.push(at_ms);
+        self.journal.append(&Entry::Marker(Marker { at_ms, what }));
+    }
+
+    /// Takes and writes a sample if one is due.
+    pub(super) fn step(&mut self) -> RecorderStep {
+        match self.session.step(self.requests, ProbeAccess::ReadAndRefreshed) {
+            Step::NotDue => RecorderStep::NotDue,
+            Step::TreeEnded => RecorderStep::TreeEnded,
+            Step::Sampled(sample) => {
+                self.mark_forks_and_exits(&sample);
+                self.keep(*sample);
+                self.write_ledger_if_due();
+                RecorderStep::Sampled
+            }
+        }
+    }
+
+    /// Writes the last figures of a tree that still runs.
+    pub(super) fn write_last(&mut self) {
+        if let Some(mut sample) = self.session.full_sample(ProbeAccess::Read) {
+            sample.answered = self.requests;
+            self.keep(sample);
+            self.write_ledger();
+        }
+    }
+
+    /// The file, once nothing more is recorded.
+    pub(super) fn into_journal(self) -> Journal {
+        self.journal
+    }
+
+    fn keep(&mut self, sample: Sample) {
+        let major_gcs = sample.inside.and_then(|inside| inside.major_gcs);
+        if self.major_gcs.is_some() && major_gcs > self.major_gcs {
+            self.mark(MarkerKind::MajorGc);
+        }
+        self.major_gcs = major_gcs;
+        if let Some(pss) = sample.pss {
+            self.memory.push(MemoryPoint { at_ms: sample.at_ms, pss, uss: sample.uss });
+            self.last_with_pss = Some(sample.clone());
+        }
+        self.last = Some(sample.clone());
+        self.journal.append(&Entry::Sample(Box::new(sample)));
+    }
+
+    fn write_ledger_if_due(&mut self) {
+        let now = self.session.elapsed();
+        match self.ledger_at {
+            // At the first sample a server only boots.
+            None => self.ledger_at = Some(now),
+            Some(at) if now >= at + LEDGER_INTERVAL => {
+                self.write_ledger();
+                self.ledger_at = Some(self.session.elapsed());
+            }
+            Some(_) => {}
+        }
+    }
+
+    fn write_ledger(&mut self) {
+        let ledger = self.session.ledger();
+        self.journal.append(&Entry::Ledger(ledger));
+    }
+
+    fn mark_forks_and_exits(&mut self, sample: &Sample) {
+        let now: BTreeMap<u32, u32> =
+            sample.members.iter().map(|member| (member.slot, member.pid)).collect();
+        let before = std::mem::replace(&mut self.slots, now.clone());
+        // The processes of the first sample have not joined.
+        if self.last.is_none() {
+            return;
+        }
+        for (&slot, &pid) in before.iter().filter(|(slot, pid)| now.get(slot) != Some(pid)) {
+            self.mark(MarkerKind::Exit { slot, pid });
+        }
+        for (&slot, &pid) in now.iter().filter(|(slot, pid)| before.get(slot) != Some(pid)) {
+            self.mark(MarkerKind::Fork { slot, pid });
+        }
+    }
+}
+
+/// The result of one step of a recorder.
+pub(super) enum RecorderStep {
+    NotDue,
+    TreeEnded,
+    Sampled,
+}

@@ -1,0 +1,85 @@
+//! What is recorded: a running process, or a command that carat starts.
+
+use crate::process::{ProcRoot, Tree};
+use crate::run::recording::RecordError;
+use crate::target::{LaunchSpec, Reaper, library, make_run_directory, new_token, run_directory};
+use carat_wire::env::{PAGES, PROBE, TOKEN};
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+use tempfile::TempDir;
+
+/// The subject of a recording.
+#[derive(Debug)]
+pub(crate) enum RecordingSubject {
+    /// A process that ran before. It keeps running.
+    Running {
+        /// Its process tree.
+        tree: Tree,
+        /// Its title.
+        title: String,
+    },
+    /// A command that carat starts and stops.
+    Command(Box<CommandSubject>),
+}
+
+/// A command and what must exist before it starts.
+#[derive(Debug)]
+pub(crate) struct CommandSubject {
+    pub(super) spec: LaunchSpec,
+    pub(super) reaper: Reaper,
+    // Dropped last, because the reaper writes to it.
+    _directory: TempDir,
+}
+
+impl RecordingSubject {
+    /// A running process, with its descendants unless `leader_only`.
+    pub(crate) fn running(pid: u32, leader_only: bool) -> Result<Self, RecordError> {
+        let root = ProcRoot::default();
+        let leader = root.identify(pid).map_err(|source| RecordError::Attach { pid, source })?;
+        // Any user may identify a process, but only its own user may read its memory.
+        root.read(pid, "maps").map_err(|source| RecordError::Attach { pid, source })?;
+        let title = root.read(pid, "cmdline").unwrap_or_default();
+        let title = String::from_utf8_lossy(&title).replace('\0', " ").trim().to_owned();
+        let tree = Tree::new(root, leader, "");
+        let tree = if leader_only { tree.leader_only() } else { tree };
+        Ok(Self::Running { tree, title })
+    }
+
+    /// A command whose output goes to `log`.
+    pub(crate) fn command(command: &[String], log: &Path) -> Result<Self, RecordError> {
+        let libraries = library::unpack_in_cache()?;
+        let token = new_token();
+        let directory = make_run_directory(&run_directory(&std::env::temp_dir(), &token)).map_err(
+            RecordError::machine(
+                "cannot create a private directory; set TMPDIR to a folder that can be written",
+            ),
+        )?;
+        let pages = directory.path().join("pages");
+        fs::create_dir(&pages)
+            .map_err(RecordError::machine("cannot create a folder for the probe's pages"))?;
+        let own = std::env::var("RUBYOPT").unwrap_or_default();
+        let rubyopt = format!("{own} -r{}", libraries.shim.display()).trim().to_owned();
+        let env = BTreeMap::from([
+            (TOKEN.to_owned(), token.clone()),
+            (PAGES.to_owned(), pages.display().to_string()),
+            (PROBE.to_owned(), libraries.probe.display().to_string()),
+            ("RUBYOPT".to_owned(), rubyopt),
+        ]);
+        let dir = std::env::current_dir()
+            .map_err(RecordError::machine("cannot determine the working directory"))?;
+        let log = dir.join(log);
+        let reaper = Reaper::start(&token, directory.path())
+            .map_err(RecordError::machine("cannot start the reaper"))?;
+        let spec = LaunchSpec { command: command.to_vec(), dir, env, log, root: None };
+        Ok(Self::Command(Box::new(CommandSubject { spec, reaper, _directory: directory })))
+    }
+
+    /// The command, or the title of the process.
+    pub(crate) fn title(&self) -> String {
+        match self {
+            Self::Running { title, .. } => title.clone(),
+            Self::Command(command) => command.spec.command.join(" "),
+        }
+    }
+}
