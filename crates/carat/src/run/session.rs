@@ -41,7 +41,7 @@ pub(crate) enum ProbeAccess {
 
 /// The result of one step.
 #[derive(Debug)]
-pub(crate) enum Step {
+pub(crate) enum SessionStep {
     /// No sample was due.
     NotDue,
     /// The tree has no member left.
@@ -170,14 +170,14 @@ impl<'a> Session<'a> {
     }
 
     /// Takes a sample if one is due, or if `answered` requests reach a number at which a full one is requested.
-    pub(crate) fn step(&mut self, answered: Option<u64>, access: ProbeAccess) -> Step {
+    pub(crate) fn step(&mut self, answered: Option<u64>, access: ProbeAccess) -> SessionStep {
         let full = answered.is_some_and(|answered| self.reaches_full_sample(answered));
         if !full && !self.sampler.wait(self.elapsed()).is_zero() {
-            return Step::NotDue;
+            return SessionStep::NotDue;
         }
         let members = self.recent_members();
         if members.is_empty() {
-            return Step::TreeEnded;
+            return SessionStep::TreeEnded;
         }
         let at = self.elapsed();
         let mut sample = match full {
@@ -192,7 +192,7 @@ impl<'a> Session<'a> {
             self.probes.ask(self.elapsed());
         }
         self.sampled = sample.members.len();
-        Step::Sampled(Box::new(sample))
+        SessionStep::Sampled(Box::new(sample))
     }
 
     /// Sleeps until the next sample is due, but not longer than the options allow.

@@ -2,7 +2,7 @@
 
 use crate::core::recording::{Entry, Marker, MarkerKind};
 use crate::core::{Bytes, Sample, ThinnedSeries};
-use crate::run::session::{ProbeAccess, Session, Step};
+use crate::run::session::{ProbeAccess, Session, SessionStep};
 use crate::store::recording::Journal;
 use std::collections::BTreeMap;
 use std::io;
@@ -76,9 +76,9 @@ impl<'a> Recorder<'a> {
     /// Takes and writes a sample if one is due.
     pub(super) fn step(&mut self) -> RecorderStep {
         match self.session.step(self.requests, ProbeAccess::ReadAndRefreshed) {
-            Step::NotDue => RecorderStep::NotDue,
-            Step::TreeEnded => RecorderStep::TreeEnded,
-            Step::Sampled(sample) => {
+            SessionStep::NotDue => RecorderStep::NotDue,
+            SessionStep::TreeEnded => RecorderStep::TreeEnded,
+            SessionStep::Sampled(sample) => {
                 self.mark_forks_and_exits(&sample);
                 self.keep(*sample);
                 self.write_ledger_if_due();

@@ -4,6 +4,7 @@
 //! tests run whole experiments in milliseconds.
 
 mod fake;
+mod paths;
 mod prepare;
 mod process_runner;
 mod service;
@@ -12,6 +13,7 @@ mod steps;
 mod types;
 
 pub use fake::{FakeRunner, FakeVariant};
+pub use paths::RunContext;
 pub use prepare::{PrepareError, Prepared, prepare};
-pub use process_runner::{ProcessRunner, RunContext};
+pub use process_runner::ProcessRunner;
 pub use types::{TrialError, TrialPhase, TrialPlan, TrialProgress, TrialRunner};

@@ -1,31 +1,18 @@
 //! Runs trials with real services, a real server and real load.
 
-use crate::config::{Experiment, Placeholders};
+use crate::config::Experiment;
 use crate::core::{Observations, Outcome, Trial, metric};
 use crate::observe::{SampleOptions, oom_kills};
 use crate::process::ProcRoot;
-use crate::run::Interrupt;
 use crate::run::session::{Session, SessionOptions};
+use crate::run::trial::paths::{RunContext, TrialPaths};
 use crate::run::trial::session::TrialSession;
 use crate::run::trial::steps::{TrialEnd, TrialSteps};
 use crate::run::trial::{Prepared, TrialError, TrialPhase, TrialPlan, TrialProgress, TrialRunner};
-use crate::target::{Reaper, free_port};
+use crate::target::Reaper;
 use std::collections::BTreeMap;
 use std::fs;
-use std::io;
-use std::path::PathBuf;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
-
-/// What every trial of a run shares.
-#[derive(Debug, Clone)]
-pub struct RunContext {
-    /// A private directory that is removed after the run.
-    pub directory: PathBuf,
-    /// The start of the token in the environment of every process of this run.
-    pub token: String,
-    /// The user's request to stop.
-    pub interrupt: Interrupt,
-}
 
 /// Runs trials on real servers.
 #[derive(Debug)]
@@ -34,16 +21,6 @@ pub struct ProcessRunner {
     prepared: Vec<Prepared>,
     context: RunContext,
     reaper: Reaper,
-}
-
-/// Ports, folder and token of one trial.
-pub(crate) struct TrialPaths {
-    /// Values of the placeholders in commands and environments.
-    pub(crate) values: Placeholders,
-    pub(crate) port: u16,
-    pub(crate) service_ports: BTreeMap<String, u16>,
-    pub(crate) folder: PathBuf,
-    pub(crate) token: String,
 }
 
 impl ProcessRunner {
@@ -56,24 +33,6 @@ impl ProcessRunner {
     ) -> Self {
         Self { experiment, prepared, context, reaper }
     }
-
-    fn paths(&self, plan: &TrialPlan) -> io::Result<TrialPaths> {
-        let folder = self.context.directory.join(&plan.id);
-        fs::create_dir(&folder)?;
-        let port = free_port()?;
-        let mut values = Placeholders::from([
-            ("port".to_owned(), port.to_string()),
-            ("dir".to_owned(), folder.display().to_string()),
-        ]);
-        let mut service_ports = BTreeMap::new();
-        for name in self.experiment.services.keys() {
-            let port = free_port()?;
-            values.insert(format!("services.{name}.port"), port.to_string());
-            service_ports.insert(name.clone(), port);
-        }
-        let token = format!("{}/{}", self.context.token, plan.id);
-        Ok(TrialPaths { values, port, service_ports, folder, token })
-    }
 }
 
 impl TrialRunner for ProcessRunner {
@@ -82,7 +41,8 @@ impl TrialRunner for ProcessRunner {
         plan: &TrialPlan,
         report: &mut dyn FnMut(TrialProgress),
     ) -> Result<Trial, TrialError> {
-        let paths = self.paths(plan).map_err(TrialError::machine("cannot prepare a trial"))?;
+        let paths = TrialPaths::new(&self.experiment, &self.context, plan)
+            .map_err(TrialError::machine("cannot prepare a trial"))?;
         let started = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let options = session_options(&self.experiment);
         let server = Session::new(options, self.context.interrupt.clone(), Some(&mut self.reaper))

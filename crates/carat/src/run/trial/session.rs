@@ -2,7 +2,7 @@
 
 use crate::core::{Bytes, Sample};
 use crate::load::Generator;
-use crate::run::session::{ProbeAccess, Session, Step};
+use crate::run::session::{ProbeAccess, Session, SessionStep};
 use crate::run::trial::service::Service;
 use crate::run::trial::{TrialPhase, TrialProgress};
 use std::process::ExitStatus;
@@ -51,7 +51,7 @@ impl<'a> TrialSession<'a> {
             TrialPhase::Load => ProbeAccess::Read,
             _ => ProbeAccess::Ignored,
         };
-        if let Step::Sampled(sample) = self.server.step(answered, access) {
+        if let SessionStep::Sampled(sample) = self.server.step(answered, access) {
             let memory = displayed_memory(&sample);
             self.keep(*sample);
             (self.report)(TrialProgress { phase, done, memory });

@@ -1,0 +1,56 @@
+//! Where the processes of one trial keep their files, and their ports.
+
+use crate::config::{Experiment, Placeholders};
+use crate::run::Interrupt;
+use crate::run::trial::TrialPlan;
+use crate::target::free_port;
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::path::PathBuf;
+
+/// What every trial of a run shares.
+#[derive(Debug, Clone)]
+pub struct RunContext {
+    /// A private directory that is removed after the run.
+    pub directory: PathBuf,
+    /// The start of the token in the environment of every process of this run.
+    pub token: String,
+    /// The user's request to stop.
+    pub interrupt: Interrupt,
+}
+
+/// Ports, folder and token of one trial.
+pub(crate) struct TrialPaths {
+    /// Values of the placeholders in commands and environments.
+    pub(crate) values: Placeholders,
+    pub(crate) port: u16,
+    pub(crate) service_ports: BTreeMap<String, u16>,
+    pub(crate) folder: PathBuf,
+    pub(crate) token: String,
+}
+
+impl TrialPaths {
+    /// Creates the trial's folder and chooses its ports.
+    pub(crate) fn new(
+        experiment: &Experiment,
+        context: &RunContext,
+        plan: &TrialPlan,
+    ) -> io::Result<Self> {
+        let folder = context.directory.join(&plan.id);
+        fs::create_dir(&folder)?;
+        let port = free_port()?;
+        let mut values = Placeholders::from([
+            ("port".to_owned(), port.to_string()),
+            ("dir".to_owned(), folder.display().to_string()),
+        ]);
+        let mut service_ports = BTreeMap::new();
+        for name in experiment.services.keys() {
+            let port = free_port()?;
+            values.insert(format!("services.{name}.port"), port.to_string());
+            service_ports.insert(name.clone(), port);
+        }
+        let token = format!("{}/{}", context.token, plan.id);
+        Ok(Self { values, port, service_ports, folder, token })
+    }
+}
