@@ -1,13 +1,13 @@
 # frozen_string_literal: true
 
-# What the load generator costs, beside wrk and a plain tokio-tungstenite client, on the same null servers.
-# Runs alternate, figures are medians, processor time is the whole client process's.
+# The cost of the load generator, compared with wrk and a plain tokio-tungstenite client on the same null servers.
+# Runs alternate; figures are medians; processor time is that of the whole client process.
 
 require 'json'
 require 'open3'
 require_relative 'median'
 
-CARAT = ENV.fetch('CARAT', 'target/release/carat')
+CARAT = ENV.fetch('CARAT')
 PEER = ENV.fetch('PEER', 'bench/load-peer/target/release/load-peer')
 RUNS = Integer(ENV.fetch('RUNS', '5'))
 CLIENTS = 1000
@@ -23,7 +23,7 @@ def null_server(kind)
   end
 end
 
-# Output of a command and the processor seconds that it used.
+# The output of a command, and the processor seconds it used.
 def measured(*command)
   before = Process.times
   output, status = Open3.capture2(*command)
@@ -37,7 +37,7 @@ def cable(url, *more)
   JSON.parse(output)['report']
 end
 
-# Prints what a frame costs; what the peer holds per idle connection, in bytes.
+# Prints the cost of a frame; returns the peer's bytes per idle connection.
 def frames(url)
   ours = []
   peers = []
@@ -72,7 +72,7 @@ def requests(url)
               median(ours) / median(wrks))
 end
 
-puts '| figure | carat | beside it | ratio |', '|---|---|---|---|'
+puts '| figure | carat | peer | ratio |', '|---|---|---|---|'
 peer = null_server('cable') { |url| frames(url) }
 null_server('cable') { |url| memory(url, peer) }
 null_server('http') { |url| requests(url) }

@@ -1,22 +1,22 @@
 # frozen_string_literal: true
 
-# What the probe costs the smallest Rails app: instructions per request, counted by callgrind, and memory. Seconds would
-# not do: on a small machine two servers of the same kind differ by more than a percent. Instructions are the same in
-# every run, to a few in ten thousand, and leave out only what they cost in caches.
-#   ruby bench/probe.rb   needs valgrind; about three minutes
+# The cost of the probe in the smallest Rails app: instructions per request, counted by callgrind, and memory. Time is
+# too noisy: on a small machine two equal servers differ by more than a percent. Instruction counts agree between runs
+# to a few in ten thousand; they leave out cache misses.
+# Needs valgrind; about three minutes.
 
 require 'open3'
 require 'tmpdir'
 require_relative 'median'
 
-CARAT = File.expand_path(ENV.fetch('CARAT', 'target/release/carat'))
+CARAT = File.expand_path(ENV.fetch('CARAT'))
 APP = File.expand_path('../workloads/rails-hello', __dir__)
 ME = File.expand_path(__FILE__)
 FEW = 200
 MANY = 1200
 MEMORY_RUNS = 5
 
-# In the process that is measured: so many requests, without sockets and threads, then what memory it has of its own.
+# Runs in the measured process: serves requests without sockets and threads, then prints its anonymous memory.
 def serve(requests)
   require 'rack'
   app, = Rack::Builder.parse_file('config.ru')
@@ -25,7 +25,7 @@ def serve(requests)
   puts File.read('/proc/self/smaps_rollup')[/^Anonymous: +(\d+)/, 1].to_i * 1024
 end
 
-# What loads the probe, as `carat record` sets it for the server that it starts.
+# The variables with which `carat record` makes a server load the probe.
 def environment(folder)
   _, error, status = Open3.capture3(CARAT, 'record', '-o', "#{folder}/x.jsonl", '--', 'env')
   abort error unless status.success?
@@ -58,12 +58,13 @@ else
   Dir.mktmpdir do |folder|
     variants = [{}, environment(folder)]
     without, with = variants.map { |variant| per_request(variant) }
-    bare, heavier = variants.map { |variant| memory(variant) }
-    # What was not loaded costs nothing.
+    without_bytes, with_bytes = variants.map { |variant| memory(variant) }
+    # Otherwise this would measure nothing.
     abort 'the probe was not loaded' if Dir.empty?("#{folder}/pages")
-    puts '| figure | carat | beside it |', '|---|---|---|'
+    puts '| figure | carat | peer |', '|---|---|---|'
     puts format('| instructions per request with the probe | %.3f million (%+.2f %%) | without it %.3f million |',
                 with / 1e6, 100 * (with / without - 1), without / 1e6)
-    puts format('| own memory of the process with the probe | %+.2f MB | without it %.2f MB |', (heavier - bare) / 1e6, bare / 1e6)
+    puts format('| own memory of the process with the probe | %+.2f MB | without it %.2f MB |', (with_bytes - without_bytes) / 1e6,
+                without_bytes / 1e6)
   end
 end

@@ -1,4 +1,4 @@
-//! A broadcast client on tokio-tungstenite with its default buffers and one thread: what `carat load cable` is measured against.
+//! The peer of `carat load cable` in benchmarks: a broadcast client on tokio-tungstenite with default buffers and one thread.
 //!
 //! `load-peer ws://127.0.0.1:PORT/cable CLIENTS BROADCASTS PAYLOAD` prints the processor microseconds per received
 //! message, the user memory per idle connection in bytes, and the messages.
@@ -17,7 +17,7 @@ use tokio_tungstenite::{MaybeTlsStream, WebSocketStream};
 type Socket = WebSocketStream<MaybeTlsStream<TcpStream>>;
 
 const IDENTIFIER: &str = r#""{\"channel\":\"BenchmarkChannel\"}""#;
-/// Broadcasts under way at once.
+/// Concurrent broadcasts.
 const AT_ONCE: u64 = 4;
 
 fn main() {

@@ -3,13 +3,13 @@
 require 'fiddle'
 require 'socket'
 
-# A server on one thread that grows in a known way: `PORT=… ruby growth.rb leak|objects|cache|flat`.
+# A server on one thread that grows in a known way: `PORT=… ruby growing_server.rb leak|objects|cache|flat`.
 class GrowingServer
   RESPONSE = "HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\ncontent-length: 5\r\n\r\nhello"
-  # How many entries the cache has in the end; it fills like 1 - exp(-requests / ENTRIES).
+  # Entries of the full cache; it fills as 1 - exp(-requests / ENTRIES).
   ENTRIES = 15_000
 
-  # Objects that every request makes and forgets, as every app does; without garbage Ruby would hardly collect.
+  # Short-lived objects per request; without garbage Ruby would hardly collect.
   GARBAGE = 60
 
   def initialize(port, mode)
@@ -29,13 +29,13 @@ class GrowingServer
 
   private
 
-  # 16 bytes from malloc that nobody frees: glibc hands out 32 for them, jemalloc 16.
+  # 16 bytes from malloc that are never freed; glibc uses 32 for them, jemalloc 16.
   def leak = Fiddle.malloc(16)
 
-  # One object of 40 bytes that stays.
+  # One object of 40 bytes, kept.
   def objects = @kept << Object.new
 
-  # Up to 15,000 strings of 600 bytes: 10 MB in the end.
+  # Up to 15,000 strings of 600 bytes: at most 10 MB.
   def cache = @cache[rand(ENTRIES)] ||= 'x' * 600
 
   def flat = nil
