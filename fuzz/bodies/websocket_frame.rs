@@ -22,9 +22,9 @@ fn read<'a>(pieces: impl Iterator<Item = &'a [u8]>) -> (Vec<Heard>, Option<Frame
     let mut sent = 0;
     for piece in pieces {
         sent += piece.len();
-        let mut cut = frames.cut(piece);
+        let mut reader = frames.read(piece);
         loop {
-            heard.push(match cut.next_message() {
+            heard.push(match reader.next_message() {
                 Ok(Some(SocketMessage::Text(payload))) => Heard::Text(payload.to_vec()),
                 Ok(Some(SocketMessage::Binary(payload))) => Heard::Binary(payload.to_vec()),
                 Ok(Some(SocketMessage::Ping(payload))) => Heard::Ping(payload.to_vec()),

@@ -4,12 +4,6 @@ use crate::core::load::Arrivals;
 use crate::load::clock::{MonotonicTime, nanos_of};
 use crate::load::schedule::Schedule;
 
-/// The part of a whole that one of so many threads has; the parts add up.
-pub(crate) fn part(whole: u64, index: u32, threads: u32) -> u64 {
-    let (index, threads) = (u64::from(index), u64::from(threads.max(1)));
-    whole * (index + 1) / threads - whole * index / threads
-}
-
 /// How a load is spread over one thread.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct SendPlan {

@@ -2,8 +2,8 @@
 
 use crate::core::load::{LoadReport, LoadSpec};
 use crate::load::error::LoadError;
-use crate::load::progress::LoadProgress;
-use crate::load::worker::{PROGRESS_INTERVAL, WorkerMessage};
+use crate::load::progress::{LoadProgress, PROGRESS_INTERVAL};
+use crate::load::worker::WorkerMessage;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::process::CommandExt;
 use std::path::Path;

@@ -1,49 +1,57 @@
-//! The generator is a suspect in every result: what speaks against this one, with stable codes.
+//! Findings: what makes a load's result doubtful, each with a stable code.
 //!
-//! Every rule is a pure function of counted facts, so that each can be provoked by itself.
+//! The generator itself is checked first: a slow generator must never be read as a slow server. Every rule is a pure
+//! function of counted facts, so that a test can provoke each one alone.
 
 use crate::core::load::{LoadFlag, OwnCost, Severity};
+use crate::load::histogram::DurationHistogram;
 use crate::load::meter::GeneratorCost;
 
 /// Lag and lateness below this many seconds are never flagged: a wake-up on a busy machine takes as long.
 const GRACE: f64 = 2e-3;
-/// Share of a core above which the generator's own speed shows in the result.
+/// Share of a core above which the generator's own speed affects the result.
 const CPU_SHARE: f64 = 0.7;
 /// Share of the time that a thread may wait for a core.
 const RUN_DELAY_SHARE: f64 = 0.1;
-/// Share of errors, missing or surplus deliveries above which the figures mean nothing.
+/// Share of errors, missing or duplicate deliveries above which the figures are invalid.
 pub(crate) const FATAL_SHARE: f64 = 0.01;
-/// Share of messages with a bounded arrival that is worth a word.
+/// Share of messages with a bounded arrival that is worth a note.
 const BOUNDED_SHARE: f64 = 0.1;
 
-/// Findings in the making.
+/// The findings of one load.
 #[derive(Debug, Default)]
 pub(crate) struct Findings(Vec<LoadFlag>);
 
-/// What every kind of load knows about itself.
-#[derive(Debug)]
-pub(crate) struct GeneratorFacts<'a> {
-    /// The threads' own cost, added up.
-    pub(crate) own: &'a GeneratorCost,
-    /// Length of the measured load in seconds.
-    pub(crate) seconds: f64,
-    /// Threads that shared it.
+/// What the reactor knows about a run after it has ended.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct RunFacts {
     pub(crate) threads: u32,
     /// Least seconds between two wake-ups.
     pub(crate) quantum: f64,
+    /// Connection requests that the kernel dropped during the run.
+    pub(crate) syn_drops: Option<u64>,
+    /// Peak resident memory of the generator in bytes.
+    pub(crate) rss_peak: Option<u64>,
+}
+
+/// What every protocol knows about the generator's own part in a result.
+#[derive(Debug)]
+pub(crate) struct GeneratorFacts<'a> {
+    /// The sum of all threads.
+    pub(crate) cost: &'a GeneratorCost,
+    /// Length of the measured load in seconds.
+    pub(crate) seconds: f64,
     /// Median latency in seconds.
     pub(crate) median: Option<f64>,
-    /// Connection requests that the kernel dropped meanwhile.
-    pub(crate) syn_drops: Option<u64>,
+    pub(crate) run: &'a RunFacts,
 }
 
 impl Findings {
-    /// Adds a finding.
     pub(crate) fn add(&mut self, code: &str, severity: Severity, message: String) {
         self.0.push(LoadFlag { code: code.to_owned(), severity, message });
     }
 
-    /// Adds a finding where a share is above zero: a warning, and fatal above one in a hundred.
+    /// Adds a finding if a share is above zero: a warning, and fatal above 1 %.
     pub(crate) fn share(&mut self, code: &str, part: u64, whole: u64, message: &str) {
         if part > 0 {
             let share = part as f64 / whole.max(1) as f64;
@@ -52,49 +60,51 @@ impl Findings {
         }
     }
 
-    /// Adds a warning where more than one in a hundred waited.
+    /// Adds a warning if more than 1 % waited.
     pub(crate) fn backlog(&mut self, waited: u64, due: u64, message: &str) {
         if waited as f64 > due as f64 * FATAL_SHARE {
             self.add("backlog", Severity::Warning, format!("{waited} of {due} {message}"));
         }
     }
 
-    /// Compares the rate that was reached with the one that was asked for.
-    pub(crate) fn rate(&mut self, asked: f64, reached: f64) {
-        let severity = match reached / asked {
+    /// Compares the requested rate with the one that was reached.
+    pub(crate) fn rate(&mut self, requested: f64, reached: f64) {
+        let severity = match reached / requested {
             share if share < 0.95 => Severity::Fatal,
             share if share < 0.99 => Severity::Warning,
             _ => return,
         };
         let message = format!(
-            "{reached:.1} of {asked:.1} per second were sent, so variants were not loaded alike: lower the rate"
+            "{reached:.1} of {requested:.1} per second were sent, so the variants had different loads: lower the rate"
         );
         self.add("rate-not-reached", severity, message);
     }
 
-    /// Adds what speaks against the generator itself.
-    pub(crate) fn own(&mut self, facts: &GeneratorFacts<'_>) {
+    /// Adds what makes the generator itself doubtful.
+    pub(crate) fn generator(&mut self, facts: &GeneratorFacts<'_>) {
         self.speed(facts);
         self.processor(facts);
-        if facts.own.clock_steps > 0 {
-            let steps = facts.own.clock_steps;
+        let cost = facts.cost;
+        if cost.clock_steps > 0 {
             let message = format!(
-                "the clock was set {steps} times; arrivals around that were taken when read: stop clock adjustments"
+                "the clock was set {} times; arrivals around these moments have the time of reading: stop clock adjustments",
+                cost.clock_steps
             );
             self.add("clock-step", Severity::Warning, message);
         }
-        if facts.own.slow_connects > 0 {
+        if cost.slow_connects > 0 {
+            let drops = facts.run.syn_drops.map(|drops| drops.to_string());
             let message = format!(
                 "{} handshakes took a second or more, {} connection requests were dropped: the server's accept queue is too short for the ramp",
-                facts.own.slow_connects,
-                facts.syn_drops.map_or_else(|| "unknown".to_owned(), |drops| drops.to_string()),
+                cost.slow_connects,
+                drops.as_deref().unwrap_or("an unknown number of"),
             );
             self.add("syn-drop", Severity::Warning, message);
         }
-        let bounded = facts.own.bounded as f64 / facts.own.messages.max(1) as f64;
+        let bounded = cost.bounded as f64 / cost.messages.max(1) as f64;
         if bounded > BOUNDED_SHARE {
             let message = format!(
-                "{:.0} % of the messages came several in one read, so their arrival is an upper bound",
+                "{:.0} % of the messages shared a read with a later one, so their arrival is an upper bound",
                 bounded * 100.0
             );
             self.add("bounded-stamps", Severity::Info, message);
@@ -102,22 +112,22 @@ impl Findings {
     }
 
     fn speed(&mut self, facts: &GeneratorFacts<'_>) {
-        let floor = GRACE.max(2.0 * facts.quantum);
-        if let Some(late) = facts.own.late.quantile(0.99)
+        let floor = GRACE.max(2.0 * facts.run.quantum);
+        if let Some(late) = facts.cost.late.quantile(0.99)
             && late > floor
         {
             let message = format!(
-                "1 % of the sends were {:.1} ms late or more because the generator was: give it a core or lower the rate",
+                "1 % of the sends were at least {:.1} ms late because the generator was late: give it a core or lower the rate",
                 late * 1e3
             );
             self.add("late-sends", Severity::Warning, message);
         }
         let floor = floor.max(0.05 * facts.median.unwrap_or_default());
-        if let Some(lag) = facts.own.lag.quantile(0.99)
+        if let Some(lag) = facts.cost.lag.quantile(0.99)
             && lag > floor
         {
             let message = format!(
-                "1 % of what arrived waited {:.1} ms or more to be read: the generator lags, give it a core or add threads",
+                "1 % of the arrivals waited at least {:.1} ms until the generator read them: give it a core or add threads",
                 lag * 1e3
             );
             self.add("gen-lag", Severity::Warning, message);
@@ -125,26 +135,26 @@ impl Findings {
     }
 
     fn processor(&mut self, facts: &GeneratorFacts<'_>) {
-        if facts.own.share_max > CPU_SHARE {
+        if facts.cost.share_max > CPU_SHARE {
             let message = format!(
                 "the generator used {:.0} % of a core for a second, so it may be the limit: add threads or lower the load",
-                facts.own.share_max * 100.0
+                facts.cost.share_max * 100.0
             );
             self.add("gen-cpu", Severity::Warning, message);
         }
-        let waited = facts.own.run_delay.unwrap_or_default() as f64 / 1e9;
-        let share = waited / (facts.seconds * f64::from(facts.threads));
-        // A load that was over before it began has no time to take a share of.
+        let waited = facts.cost.run_delay.unwrap_or_default() as f64 / 1e9;
+        let share = waited / (facts.seconds * f64::from(facts.run.threads));
+        // A load that ended before it began has no length, and the share is not finite.
         if share.is_finite() && share > RUN_DELAY_SHARE && waited > GRACE {
             let message = format!(
-                "the generator waited for a core {:.0} % of the time: something else is using the machine",
+                "the generator waited for a core {:.0} % of the time: stop whatever else is using the machine",
                 share * 100.0
             );
             self.add("gen-runqueue", Severity::Warning, message);
         }
     }
 
-    /// The findings, worst first.
+    /// The findings, most severe first.
     pub(crate) fn list(mut self) -> Vec<LoadFlag> {
         self.0.sort_by_key(|flag| std::cmp::Reverse(flag.severity));
         self.0
@@ -152,81 +162,77 @@ impl Findings {
 }
 
 /// The generator's own cost as a report shows it.
-pub(crate) fn own_cost(own: &GeneratorCost, rss_peak: Option<u64>) -> OwnCost {
-    let pair =
-        |of: &crate::load::histogram::DurationHistogram| of.quantile(0.5).zip(of.quantile(0.99));
-    let messages = own.messages;
+pub(crate) fn own_cost(cost: &GeneratorCost, rss_peak: Option<u64>) -> OwnCost {
+    let messages = cost.messages;
     OwnCost {
-        cpu_s: own.cpu as f64 / 1e9,
-        cpu_share_max: own.share_max,
-        cpu_us_per_message: (messages > 0).then(|| own.cpu as f64 / 1e3 / messages as f64),
+        cpu_s: cost.cpu as f64 / 1e9,
+        cpu_share_max: cost.share_max,
+        cpu_us_per_message: (messages > 0).then(|| cost.cpu as f64 / 1e3 / messages as f64),
         rss_peak,
-        lag: pair(&own.lag),
-        late: pair(&own.late),
-        run_delay_s: own.run_delay.map(|nanos| nanos as f64 / 1e9),
+        lag: median_and_p99(&cost.lag),
+        late: median_and_p99(&cost.late),
+        run_delay_s: cost.run_delay.map(|nanos| nanos as f64 / 1e9),
         messages,
-        bounded: own.bounded as f64 / messages.max(1) as f64,
+        bounded: cost.bounded as f64 / messages.max(1) as f64,
     }
+}
+
+fn median_and_p99(histogram: &DurationHistogram) -> Option<(f64, f64)> {
+    histogram.quantile(0.5).zip(histogram.quantile(0.99))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn codes(own: &GeneratorCost, median: f64) -> Vec<String> {
+    fn codes(cost: &GeneratorCost, median: f64) -> Vec<String> {
         let mut findings = Findings::default();
-        let facts = GeneratorFacts {
-            own,
-            seconds: 10.0,
-            threads: 1,
-            quantum: 1e-3,
-            median: Some(median),
-            syn_drops: Some(3),
-        };
-        findings.own(&facts);
+        let run = RunFacts { threads: 1, quantum: 1e-3, syn_drops: Some(3), rss_peak: None };
+        let facts = GeneratorFacts { cost, seconds: 10.0, median: Some(median), run: &run };
+        findings.generator(&facts);
         findings.list().into_iter().map(|flag| flag.code).collect()
     }
 
-    fn own(change: impl FnOnce(&mut GeneratorCost)) -> GeneratorCost {
-        let mut own = GeneratorCost::default();
-        change(&mut own);
-        own
+    fn cost(change: impl FnOnce(&mut GeneratorCost)) -> GeneratorCost {
+        let mut cost = GeneratorCost::default();
+        change(&mut cost);
+        cost
     }
 
     #[test]
     fn every_fault_of_the_generator_raises_its_flag_and_no_other() {
         let slow = 50_000_000;
-        for (own, code) in [
-            (own(|own| own.late.record(slow)), "late-sends"),
-            (own(|own| own.lag.record(slow)), "gen-lag"),
-            (own(|own| own.share_max = 0.71), "gen-cpu"),
-            (own(|own| own.run_delay = Some(1_100_000_000)), "gen-runqueue"),
-            (own(|own| own.clock_steps = 1), "clock-step"),
-            (own(|own| own.slow_connects = 1), "syn-drop"),
-            (own(|own| (own.messages, own.bounded) = (10, 2)), "bounded-stamps"),
+        for (cost, code) in [
+            (cost(|cost| cost.late.record(slow)), "late-sends"),
+            (cost(|cost| cost.lag.record(slow)), "gen-lag"),
+            (cost(|cost| cost.share_max = 0.71), "gen-cpu"),
+            (cost(|cost| cost.run_delay = Some(1_100_000_000)), "gen-runqueue"),
+            (cost(|cost| cost.clock_steps = 1), "clock-step"),
+            (cost(|cost| cost.slow_connects = 1), "syn-drop"),
+            (cost(|cost| (cost.messages, cost.bounded) = (10, 2)), "bounded-stamps"),
         ] {
-            assert_eq!(codes(&own, 0.001), [code]);
+            assert_eq!(codes(&cost, 0.001), [code]);
         }
     }
 
     #[test]
     fn a_generator_that_keeps_up_raises_nothing() {
-        let own = own(|own| {
-            own.late.record(1_900_000);
-            own.lag.record(1_900_000);
-            own.share_max = 0.69;
-            own.run_delay = Some(900_000_000);
+        let cost = cost(|cost| {
+            cost.late.record(1_900_000);
+            cost.lag.record(1_900_000);
+            cost.share_max = 0.69;
+            cost.run_delay = Some(900_000_000);
         });
-        assert!(codes(&own, 0.001).is_empty());
+        assert!(codes(&cost, 0.001).is_empty());
     }
 
     #[test]
-    fn a_lag_that_is_small_beside_the_latency_does_not_matter() {
-        assert!(codes(&own(|own| own.lag.record(50_000_000)), 2.0).is_empty());
+    fn a_lag_that_is_small_compared_with_the_latency_is_not_flagged() {
+        assert!(codes(&cost(|cost| cost.lag.record(50_000_000)), 2.0).is_empty());
     }
 
     #[test]
-    fn a_rate_is_reached_or_not() {
+    fn a_rate_below_99_percent_is_a_warning_and_below_95_percent_fatal() {
         for (reached, severity) in
             [(99.5, None), (98.0, Some(Severity::Warning)), (90.0, Some(Severity::Fatal))]
         {

@@ -15,7 +15,7 @@ pub(crate) struct Meter {
     delay_begun: Option<u64>,
     window: MonotonicTime,
     window_cpu: u64,
-    pub(crate) own: GeneratorCost,
+    pub(crate) cost: GeneratorCost,
 }
 
 /// What a thread used, ready to be added to another's.
@@ -42,7 +42,7 @@ impl Meter {
             delay_begun: read_run_delay(Path::new("/proc")),
             window: now,
             window_cpu: cpu_begun,
-            own: GeneratorCost::default(),
+            cost: GeneratorCost::default(),
         }
     }
 
@@ -52,7 +52,7 @@ impl Meter {
         if passed >= WINDOW {
             let cpu = thread_cpu();
             let share = (cpu - self.window_cpu) as f64 / passed as f64;
-            self.own.share_max = self.own.share_max.max(share);
+            self.cost.share_max = self.cost.share_max.max(share);
             self.window = now;
             self.window_cpu = cpu;
         }
@@ -64,18 +64,18 @@ impl Meter {
         let passed = now.since(self.window);
         if passed >= WINDOW / 4 {
             let share = (cpu - self.window_cpu) as f64 / passed as f64;
-            self.own.share_max = self.own.share_max.max(share);
+            self.cost.share_max = self.cost.share_max.max(share);
         }
-        self.own.cpu = cpu - self.cpu_begun;
-        self.own.run_delay = read_run_delay(Path::new("/proc"))
+        self.cost.cpu = cpu - self.cpu_begun;
+        self.cost.run_delay = read_run_delay(Path::new("/proc"))
             .zip(self.delay_begun)
             .map(|(end, begin)| end.saturating_sub(begin));
-        self.own
+        self.cost
     }
 
     /// Notes that `received` bytes came with a read; see [`GeneratorCost::backlog_max`].
     pub(crate) fn note_backlog(&mut self, received: usize) {
-        self.own.backlog_max = self.own.backlog_max.max(received as u64);
+        self.cost.backlog_max = self.cost.backlog_max.max(received as u64);
     }
 }
 

@@ -1,11 +1,13 @@
-//! The load generator: a process of its own that drives HTTP or Action Cable and suspects itself.
+//! The load generator. It runs in a separate process and reports whether its own measurements are valid.
 //!
-//! One epoll loop per thread, one shared buffer, no runtime. Arrival times come from the kernel, latency counts from the
-//! moment at which a request was meant to be sent, and every report says what speaks against it.
+//! One epoll loop per thread ([`reactor`]) serves every protocol. Arrival times come from the kernel, and latency counts
+//! from the moment at which a request was meant to be sent. A protocol is an implementation of `reactor::Protocol` in a
+//! folder of its own, with its options in `core::load`.
 
 mod budget;
 pub mod cable;
 pub mod clock;
+mod connections;
 mod descriptors;
 mod error;
 mod generator;
@@ -16,7 +18,10 @@ pub(crate) mod meter;
 pub(crate) mod net;
 pub mod null;
 pub(crate) mod progress;
+mod reactor;
+mod run;
 mod schedule;
+mod shard;
 mod stream;
 pub mod target;
 mod tls;
@@ -25,4 +30,5 @@ mod worker;
 pub use error::LoadError;
 pub use generator::Generator;
 pub use progress::LoadProgress;
-pub use worker::{drive, worker_main};
+pub use run::drive;
+pub use worker::worker_main;

@@ -76,7 +76,7 @@ fn roots(file: Option<&str>) -> Result<RootCertStore, LoadError> {
 }
 
 /// Whether a handshake that failed so fails again the next time.
-pub(crate) fn is_hopeless(error: &io::Error) -> bool {
+pub(crate) fn is_permanent(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::InvalidData
 }
 
@@ -112,7 +112,7 @@ impl TlsSession {
     /// Goes on with the handshake and says whether it is done.
     ///
     /// # Errors
-    /// See [`is_hopeless`].
+    /// See [`is_permanent`].
     pub(crate) fn shake(&mut self, socket: BorrowedFd<'_>) -> io::Result<bool> {
         loop {
             self.flush(socket)?;

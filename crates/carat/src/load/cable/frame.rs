@@ -115,7 +115,7 @@ fn parse_header(bytes: &[u8]) -> Result<Option<FrameHead>, FrameError> {
 
 impl FrameBuffer {
     /// The messages that end with these bytes.
-    pub fn cut<'a>(&'a mut self, bytes: &'a [u8]) -> FrameReader<'a> {
+    pub fn read<'a>(&'a mut self, bytes: &'a [u8]) -> FrameReader<'a> {
         let carried = match &mut self.0 {
             Some(partial) if !partial.pending.is_empty() => {
                 partial.pending.extend_from_slice(bytes);
@@ -310,8 +310,8 @@ mod tests {
         let mut frames = FrameBuffer::default();
         let mut all = Vec::new();
         for piece in pieces {
-            let mut cut = frames.cut(piece);
-            while let Some(message) = cut.next_message()? {
+            let mut reader = frames.read(piece);
+            while let Some(message) = reader.next_message()? {
                 all.push(match message {
                     SocketMessage::Text(payload) => ('t', payload.to_vec()),
                     SocketMessage::Binary(payload) => ('b', payload.to_vec()),
@@ -367,8 +367,8 @@ mod tests {
     fn nothing_is_kept_once_all_messages_are_out() {
         let mut frames = FrameBuffer::default();
         for piece in conversation().0.chunks(7) {
-            let mut cut = frames.cut(piece);
-            while cut.next_message().unwrap().is_some() {}
+            let mut reader = frames.read(piece);
+            while reader.next_message().unwrap().is_some() {}
         }
         assert!(frames.0.is_none());
     }

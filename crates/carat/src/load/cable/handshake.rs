@@ -36,12 +36,12 @@ pub enum HandshakeError {
 
 /// The request of every connection but for its key.
 #[derive(Debug)]
-pub(crate) struct Upgrade {
+pub(crate) struct UpgradeRequest {
     before: String,
     after: String,
 }
 
-impl Upgrade {
+impl UpgradeRequest {
     /// The upgrade that a load asks for.
     pub(crate) fn new(load: &CableLoad, target: &Target) -> Self {
         let scheme = if target.tls_name.is_some() { "https" } else { "http" };

@@ -4,25 +4,23 @@
 //! the last receipt, comes from the rows put together, never from one thread's distribution.
 
 use crate::core::load::{BroadcastRow, StepReport};
-use crate::load::cable::engine::StageTimes;
+use crate::load::cable::counts::{CableCounts, StageTimes, StepShare};
 use crate::load::cable::pending::BroadcastTimes;
-use crate::load::cable::steps::StepPart;
-use crate::load::cable::tally::Tally;
 use crate::load::histogram::DurationHistogram;
 use std::collections::BTreeMap;
 
 /// What all threads counted together.
-pub(crate) fn merge(tallies: Vec<Tally>) -> Tally {
-    let mut whole = Tally::default();
-    let mut steps: Vec<Vec<StepPart>> = Vec::new();
-    for mut tally in tallies {
-        for (at, part) in std::mem::take(&mut tally.parts).into_iter().enumerate() {
+pub(crate) fn merge(counts: Vec<CableCounts>) -> CableCounts {
+    let mut whole = CableCounts::default();
+    let mut steps: Vec<Vec<StepShare>> = Vec::new();
+    for mut one in counts {
+        for (at, part) in std::mem::take(&mut one.shares).into_iter().enumerate() {
             if steps.len() <= at {
                 steps.push(Vec::new());
             }
             steps[at].push(part);
         }
-        whole.add(&tally);
+        whole.add(&one);
     }
     for parts in steps {
         for part in &parts {
@@ -35,14 +33,14 @@ pub(crate) fn merge(tallies: Vec<Tally>) -> Tally {
 }
 
 /// Sends per second; `None` where there were not two.
-fn rate(parts: &[StepPart]) -> Option<f64> {
+fn rate(parts: &[StepShare]) -> Option<f64> {
     let begun = parts.iter().map(|part| part.begun).min()?;
     let last = parts.iter().map(|part| part.last_send).max()?;
     let sent: u64 = parts.iter().map(|part| part.sent).sum();
     (sent > 1 && last > begun).then(|| (sent - 1) as f64 / (last.since(begun) as f64 / 1e9))
 }
 
-fn step(parts: Vec<StepPart>) -> StepReport {
+fn step(parts: Vec<StepShare>) -> StepReport {
     let mut report = StepReport::default();
     let (mut times, mut stages) = (BroadcastTimes::default(), StageTimes::default());
     let mut rows: BTreeMap<u64, BroadcastRow> = BTreeMap::new();
@@ -121,7 +119,7 @@ fn named(
     named.iter().filter_map(|(name, of)| Some(((*name).to_owned(), of.times()?))).collect()
 }
 
-impl Tally {
+impl CableCounts {
     /// Adds another thread's counts; its steps are put together elsewhere.
     fn add(&mut self, other: &Self) {
         for (whole, part) in
@@ -150,7 +148,7 @@ impl Tally {
             (Some((ready, asked)), Some((more, all))) => Some((ready + more, asked + all)),
             (one, two) => one.or(two),
         };
-        self.own.merge(&other.own);
+        self.cost.merge(&other.cost);
     }
 }
 

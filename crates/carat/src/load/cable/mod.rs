@@ -1,15 +1,16 @@
 //! Action Cable: many WebSocket connections, and broadcasts that every one of them has to receive.
 
-mod client;
 pub mod codec;
-mod engine;
+mod counts;
 pub mod frame;
 pub mod handshake;
 mod merge;
 mod pending;
-mod run;
-mod shards;
+mod protocol;
+mod report;
+mod session;
+mod shared;
 mod steps;
-mod tally;
+mod subscribers;
 
-pub(crate) use run::run;
+pub(crate) use protocol::CableProtocol;

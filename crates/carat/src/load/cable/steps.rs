@@ -1,266 +1,306 @@
-//! The steps of a cable load: add connections until all are subscribed, broadcast, wait for everybody, listen on.
+//! The steps of a cable load: add connections until all are subscribed, broadcast, wait for all deliveries, listen on.
 
-use crate::core::load::{BroadcastEnd, BroadcastRow, Pace};
-use crate::load::budget::{RequestBudget, SendPlan, part};
-use crate::load::cable::engine::{Engine, StageTimes};
-use crate::load::cable::pending::BroadcastTimes;
-use crate::load::cable::shards::Shard;
-use crate::load::cable::tally::Tally;
+use crate::core::load::{BroadcastEnd, Pace};
+use crate::load::budget::{RequestBudget, SendPlan};
+use crate::load::cable::counts::StepShare;
+use crate::load::cable::session::CableConnections;
+use crate::load::cable::subscribers::Subscribers;
 use crate::load::clock::{MonotonicTime, nanos_of};
-use crate::load::meter::{GeneratorCost, Meter};
+use crate::load::meter::GeneratorCost;
 use crate::load::progress::ProgressCounters;
-use std::io;
-use std::time::Duration;
+use crate::load::reactor::Turn;
+use crate::load::shard::part;
 
-/// Between two looks at deadlines, clocks and the watcher's counters, in nanoseconds.
-const LOOK: u64 = 100_000_000;
+/// The longest wait for other threads, in nanoseconds.
+const PATIENCE: u64 = 100_000_000;
 /// Broadcasts of an open load that may be under way; more are sent late, and counted so.
 const OPEN_MAX: u32 = 4096;
 
-/// One thread's part of a step.
-#[derive(Debug)]
-pub(crate) struct StepPart {
-    pub(crate) clients: u32,
-    pub(crate) ramp_s: f64,
-    pub(crate) begun: MonotonicTime,
-    pub(crate) ended: MonotonicTime,
-    /// Broadcasts that this thread sent, and the last of them.
-    pub(crate) sent: u64,
-    pub(crate) last_send: MonotonicTime,
-    pub(crate) rows: Vec<BroadcastRow>,
-    pub(crate) times: BroadcastTimes,
-    pub(crate) stages: StageTimes,
+/// What a thread does in a step.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+enum StepPhase {
+    /// Between two steps.
+    #[default]
+    Between,
+    /// The step's connections are added.
+    Adding,
+    Broadcasting,
+    /// After the broadcasts, in case a delivery comes twice.
+    Listening,
+    Over,
 }
 
-/// One thread's run through all steps.
+/// One thread's way through all steps.
 #[derive(Debug)]
-pub(crate) struct Steps<'a> {
-    engine: Engine<'a>,
-    quantum: u64,
-    timeout: u64,
-    next_look: MonotonicTime,
-    woken: MonotonicTime,
-    /// Stretches of the run behind this thread: every step has its ramp and its broadcasts.
-    stretch: u32,
+pub(crate) struct Steps {
+    phase: StepPhase,
+    /// Steps that are finished.
+    finished: u32,
+    /// Barriers behind this thread: each step has one after its connections and one after its broadcasts.
+    barrier: u32,
+    /// When the current phase began.
+    begun: MonotonicTime,
+    /// When the current step's broadcasts ended, and how long to listen after that.
+    ended: MonotonicTime,
+    listen_until: MonotonicTime,
+    /// Seconds that adding the connections took; `None` until all are subscribed.
+    ramp_s: Option<f64>,
+    /// Subscribed connections when the step's broadcasts began.
+    clients: u32,
+    budget: RequestBudget,
+    /// Broadcasts that this thread sent, in all and before this step.
     sent: u32,
+    sent_before: u32,
+    last_send: MonotonicTime,
+    all_sent: bool,
     received: u64,
+    cost: GeneratorCost,
 }
 
-impl Drop for Steps<'_> {
-    fn drop(&mut self) {
-        // However this thread ends, the others do not wait for it.
-        let Shard { shards, index } = self.engine.shard;
-        shards.abandon(index);
-    }
-}
-
-impl<'a> Steps<'a> {
-    /// A run that has not begun.
-    pub(crate) fn new(engine: Engine<'a>, quantum: u64) -> Self {
-        let timeout = nanos_of(engine.load.options.timeout_s);
-        let now = MonotonicTime::now();
+impl Default for Steps {
+    fn default() -> Self {
+        let never = MonotonicTime::default();
         Self {
-            engine,
-            quantum,
-            timeout,
-            next_look: now,
-            woken: now,
-            stretch: 0,
+            phase: StepPhase::Between,
+            finished: 0,
+            barrier: 0,
+            begun: never,
+            ended: never,
+            listen_until: never,
+            ramp_s: None,
+            clients: 0,
+            budget: RequestBudget::none(),
             sent: 0,
+            sent_before: 0,
+            last_send: never,
+            all_sent: false,
             received: 0,
+            cost: GeneratorCost::default(),
         }
     }
+}
 
-    /// Runs every step; stops where a step's connections cannot all be subscribed.
-    ///
-    /// # Errors
-    /// Where the kernel has no room for the connections.
-    pub(crate) fn run(mut self) -> io::Result<Tally> {
-        let mut own = GeneratorCost::default();
-        for _ in 0..self.engine.load.steps {
-            let Some(ramp_s) = self.ramp()? else { break };
-            own.slow_connects += self.engine.meter.own.slow_connects;
-            self.engine.meter = Meter::begin(MonotonicTime::now());
-            let part = self.step(ramp_s)?;
-            self.engine.tally.parts.push(part);
-            let now = MonotonicTime::now();
-            let meter = std::mem::replace(&mut self.engine.meter, Meter::begin(now));
-            own.merge(&meter.end(now));
-        }
-        own.clock_steps = self.engine.stamps.steps();
-        own.slow_connects += self.engine.meter.own.slow_connects;
-        let parsed = self.engine.parsed();
-        let mut tally = std::mem::take(&mut self.engine.tally);
-        tally.lost = self.engine.pending.lost;
-        tally.parsed = parsed;
-        tally.own = own;
-        Ok(tally)
-    }
-
-    /// Adds a step's connections; the seconds it took, or nothing where some, of whatever thread, were not subscribed in
-    /// time.
-    fn ramp(&mut self) -> io::Result<Option<f64>> {
-        let Shard { shards, index } = self.engine.shard;
-        let begun = MonotonicTime::now();
-        self.engine.grow(self.engine.shard.part(self.engine.load.step_size));
-        let deadline = begun.after(nanos_of(self.engine.load.ready_s));
-        self.stretch += 1;
-        let mut ramp_s = None;
-        while !shards.have_reached(self.stretch) {
-            let (ready, asked) = (self.engine.pending.ready(), self.engine.asked());
-            let now = MonotonicTime::now();
-            if ramp_s.is_none() && ready == asked {
-                ramp_s = Some(now.since(begun) as f64 / 1e9);
-                shards.reach(index, self.stretch);
-                continue;
-            }
-            let hopeless = ready + self.engine.gone == asked || self.engine.tally.tls.is_some();
-            let late = ramp_s.is_none() && (now >= deadline || hopeless);
-            if late || shards.is_abandoned() {
-                self.engine.tally.not_ready = Some((ready, asked));
-                return Ok(None);
-            }
-            self.turn(now.after(LOOK))?;
-        }
-        Ok(ramp_s)
-    }
-
-    /// The broadcasts of a step, and the time after in which duplicates would come.
-    fn step(&mut self, ramp_s: f64) -> io::Result<StepPart> {
-        let clients = self.engine.pending.ready();
-        let begun = MonotonicTime::now();
-        if self.engine.tally.parts.is_empty() {
-            ProgressCounters::put(&self.engine.counters.begun_ms, begun.millis());
-        }
-        let (sent, last_send) = self.drive(begun)?;
-        let ended = MonotonicTime::now();
-        let quiet = ended.after(nanos_of(self.engine.load.linger_s));
-        while MonotonicTime::now() < quiet {
-            self.turn(quiet)?;
-        }
-        let (mut rows, times) = self.engine.pending.finish();
-        for row in rows.iter_mut().filter(|row| row.sender != u32::MAX) {
-            row.sender = self.engine.shard.number(row.sender);
-        }
-        self.received += times.delivery.count();
-        let stages = std::mem::take(&mut self.engine.stages);
-        Ok(StepPart { clients, ramp_s, begun, ended, sent, last_send, rows, times, stages })
-    }
-
-    /// Sends this thread's broadcasts and waits until everybody's are over; how many, and when the last.
-    fn drive(&mut self, begun: MonotonicTime) -> io::Result<(u64, MonotonicTime)> {
-        let Shard { shards, index } = self.engine.shard;
-        let (mut budget, first) = (self.budget(begun), self.sent);
-        let open = budget.is_open();
-        let mut last_send = begun;
-        self.engine.acked = 0;
-        self.stretch += 1;
-        let mut all_sent = false;
+impl Steps {
+    /// Does whatever is due.
+    pub(crate) fn advance(
+        &mut self,
+        subscribers: &mut Subscribers,
+        io: &mut CableConnections<'_>,
+        now: MonotonicTime,
+    ) -> Turn {
         loop {
-            let now = MonotonicTime::now();
-            self.engine.catch_up();
-            while self.may_send(first) {
-                let Some(intended) = budget.next(now) else { break };
-                if !self.engine.broadcast(intended) {
-                    break;
-                }
-                self.sent += 1;
-                last_send = MonotonicTime::now();
-                if open {
-                    self.engine.meter.own.late.record(last_send.since(intended));
-                }
+            // Each returns how long to wait, or `None` once its phase is over.
+            let until = match self.phase {
+                StepPhase::Between => self.begin_step(subscribers, io),
+                StepPhase::Adding => self.add_connections(subscribers, io),
+                StepPhase::Broadcasting => self.broadcast(subscribers, io),
+                StepPhase::Listening => self.listen(subscribers, io),
+                StepPhase::Over => return Turn::Done,
+            };
+            if let Some(until) = until {
+                subscribers.open_more(io, now);
+                let awaits_arrivals = subscribers.pending.open() > 0 || io.opening() > 0;
+                return Turn::Wait { until, sleep_until: awaits_arrivals.then_some(until) };
             }
-            self.engine.give_up(MonotonicTime(now.0.saturating_sub(self.timeout)));
-            let stranded = self.engine.pending.ready() == 0 && self.engine.opening == 0;
-            if !all_sent && (budget.is_over(now) || stranded) {
-                all_sent = true;
-                shards.reach(index, self.stretch);
-            }
-            // Once all have sent, nothing is announced any more.
-            let over = all_sent && shards.have_reached(self.stretch) && shards.open() == 0;
-            if over || shards.is_abandoned() {
-                return Ok((u64::from(self.sent - first), last_send));
-            }
-            let due = budget.due(now).filter(|_| !all_sent && self.may_send(first));
-            self.turn(due.unwrap_or(now.after(LOOK)))?;
         }
     }
 
-    /// This thread's part of a step's broadcasts.
-    fn budget(&self, begun: MonotonicTime) -> RequestBudget {
-        let (load, shard) = (self.engine.load, self.engine.shard);
-        let threads = shard.shards.threads();
-        let (senders, open, offset) = match load.pace {
-            Pace::Open { per_second, arrivals } => {
-                let offset = f64::from(shard.index) / per_second;
-                (threads, Some((per_second / f64::from(threads), arrivals)), offset)
+    fn begin_step(
+        &mut self,
+        subscribers: &mut Subscribers,
+        io: &mut CableConnections<'_>,
+    ) -> Option<MonotonicTime> {
+        if self.finished == subscribers.shared.load.steps {
+            self.phase = StepPhase::Over;
+            return None;
+        }
+        self.phase = StepPhase::Adding;
+        self.begun = MonotonicTime::now();
+        self.ramp_s = None;
+        self.barrier += 1;
+        subscribers.grow(io);
+        None
+    }
+
+    /// Waits until the connections of all threads are subscribed; the run is over where some are not in time.
+    fn add_connections(
+        &mut self,
+        subscribers: &mut Subscribers,
+        io: &mut CableConnections<'_>,
+    ) -> Option<MonotonicTime> {
+        let (broadcasts, index) = (&subscribers.shared.broadcasts, subscribers.shard.index);
+        let (ready, requested) = (subscribers.pending.ready(), io.count());
+        let now = MonotonicTime::now();
+        if self.ramp_s.is_none() && ready == requested {
+            self.ramp_s = Some(now.since(self.begun) as f64 / 1e9);
+            broadcasts.reach(index, self.barrier);
+        }
+        if broadcasts.have_reached(self.barrier) {
+            self.begin_broadcasts(subscribers, io);
+            return None;
+        }
+        let deadline = self.begun.after(nanos_of(subscribers.shared.load.ready_s));
+        let failed = now >= deadline || subscribers.is_hopeless(requested);
+        if (self.ramp_s.is_none() && failed) || broadcasts.is_abandoned() {
+            subscribers.counts.not_ready = Some((ready, requested));
+            self.phase = StepPhase::Over;
+            return None;
+        }
+        Some(now.after(PATIENCE))
+    }
+
+    fn begin_broadcasts(&mut self, subscribers: &mut Subscribers, io: &mut CableConnections<'_>) {
+        let now = MonotonicTime::now();
+        io.begin_measurement(now);
+        self.phase = StepPhase::Broadcasting;
+        self.clients = subscribers.pending.ready();
+        self.begun = now;
+        self.last_send = now;
+        self.budget = step_budget(subscribers, now);
+        self.sent_before = self.sent;
+        self.all_sent = false;
+        self.barrier += 1;
+        subscribers.acknowledged = 0;
+    }
+
+    /// Sends this thread's broadcasts and waits until those of all threads are over.
+    fn broadcast(
+        &mut self,
+        subscribers: &mut Subscribers,
+        io: &mut CableConnections<'_>,
+    ) -> Option<MonotonicTime> {
+        let now = MonotonicTime::now();
+        subscribers.catch_up();
+        self.send_due(subscribers, io, now);
+        subscribers.give_up(MonotonicTime(now.0.saturating_sub(io.timeout)));
+        let (broadcasts, index) = (&subscribers.shared.broadcasts, subscribers.shard.index);
+        let stranded = subscribers.pending.ready() == 0 && io.opening() == 0;
+        if !self.all_sent && (self.budget.is_over(now) || stranded) {
+            self.all_sent = true;
+            broadcasts.reach(index, self.barrier);
+        }
+        // Once all threads have sent, nothing more is announced.
+        let all_over =
+            self.all_sent && broadcasts.have_reached(self.barrier) && broadcasts.open() == 0;
+        if all_over || broadcasts.is_abandoned() {
+            self.phase = StepPhase::Listening;
+            self.ended = MonotonicTime::now();
+            self.listen_until = self.ended.after(nanos_of(subscribers.shared.load.linger_s));
+            return None;
+        }
+        let can_send = !self.all_sent && self.may_send(subscribers);
+        Some(self.budget.due(now).filter(|_| can_send).unwrap_or(now.after(PATIENCE)))
+    }
+
+    fn send_due(
+        &mut self,
+        subscribers: &mut Subscribers,
+        io: &mut CableConnections<'_>,
+        now: MonotonicTime,
+    ) {
+        while self.may_send(subscribers) {
+            let Some(intended) = self.budget.next(now) else { return };
+            if !subscribers.broadcast(io, intended) {
+                return;
             }
-            // A thread that may have none under way sends none.
-            Pace::Closed { at_once } => (threads.min(at_once), None, 0.0),
-        };
-        let sends = shard.index < senders;
-        let count = if sends { part(load.broadcasts.into(), shard.index, senders) } else { 0 };
-        let seed = load.options.seed.wrapping_add(self.engine.pending.next_number());
-        let seed = seed.wrapping_add(shard.index.into());
-        RequestBudget::begin(
-            &SendPlan { count: Some(count), seconds: None, open, seed },
-            begun.after(nanos_of(offset)),
-        )
+            self.sent += 1;
+            self.last_send = MonotonicTime::now();
+            if self.budget.is_open() {
+                io.meter.cost.late.record(self.last_send.since(intended));
+            }
+        }
     }
 
     /// Whether another broadcast of this thread may be under way.
-    fn may_send(&self, first: u32) -> bool {
-        let Shard { shards, index } = self.engine.shard;
-        let under_way = self.sent - shards.over(index);
-        match (self.engine.load.pace, self.engine.load.ends) {
-            (Pace::Open { .. }, _) => under_way < OPEN_MAX,
-            (Pace::Closed { at_once }, end) => {
-                let senders = shards.threads().min(at_once);
-                let at_once = part(at_once.into(), index.min(senders - 1), senders) as u32;
-                let unanswered = (self.sent - first).saturating_sub(self.engine.acked);
-                under_way.min(if end == BroadcastEnd::Own { unanswered } else { u32::MAX })
-                    < at_once
+    fn may_send(&self, subscribers: &Subscribers) -> bool {
+        let (load, shard) = (&subscribers.shared.load, subscribers.shard);
+        let under_way = self.sent - subscribers.shared.broadcasts.over(shard.index);
+        match load.pace {
+            Pace::Open { .. } => under_way < OPEN_MAX,
+            Pace::Closed { at_once } => {
+                let senders = shard.threads.min(at_once);
+                let at_once = part(at_once.into(), shard.index.min(senders - 1), senders) as u32;
+                let unanswered =
+                    (self.sent - self.sent_before).saturating_sub(subscribers.acknowledged);
+                let own_end = load.ends == BroadcastEnd::Own;
+                under_way.min(if own_end { unanswered } else { u32::MAX }) < at_once
             }
         }
     }
 
-    /// One wait, and everything that came with it.
-    fn turn(&mut self, until: MonotonicTime) -> io::Result<()> {
+    /// Listens for deliveries that come twice, and ends the step.
+    fn listen(
+        &mut self,
+        subscribers: &mut Subscribers,
+        io: &mut CableConnections<'_>,
+    ) -> Option<MonotonicTime> {
         let now = MonotonicTime::now();
-        if now >= self.next_look {
-            self.next_look = now.after(LOOK);
-            self.engine.look_after(now);
-            self.show();
+        if now < self.listen_until {
+            return Some(self.listen_until);
         }
-        self.engine.open_more(now);
-        if self.quantum > 0 && (self.engine.pending.open() > 0 || self.engine.opening > 0) {
-            let until = self.woken.after(self.quantum).min(until);
-            std::thread::sleep(Duration::from_nanos(until.since(MonotonicTime::now())));
+        let (mut rows, times) = subscribers.pending.finish();
+        for row in rows.iter_mut().filter(|row| row.sender != u32::MAX) {
+            row.sender = subscribers.shard.number(row.sender);
         }
-        let until = until.min(self.next_look);
-        let ready = self.engine.poller.wait(until.since(MonotonicTime::now()))?;
-        self.woken = MonotonicTime::now();
-        self.engine.handle(ready);
-        Ok(())
+        self.received += times.delivery.count();
+        subscribers.counts.shares.push(StepShare {
+            clients: self.clients,
+            ramp_s: self.ramp_s.unwrap_or_default(),
+            begun: self.begun,
+            ended: self.ended,
+            sent: u64::from(self.sent - self.sent_before),
+            last_send: self.last_send,
+            rows,
+            times,
+            stages: std::mem::take(&mut subscribers.stages),
+        });
+        self.cost.merge(&io.end_measurement(now));
+        self.finished += 1;
+        self.phase = StepPhase::Between;
+        None
     }
 
-    fn show(&self) {
-        let (engine, counters) = (&self.engine, self.engine.counters);
-        let Shard { shards, index } = engine.shard;
-        let received = self.received + engine.pending.times.delivery.count();
-        ProgressCounters::put(&counters.done, shards.over(index).into());
-        ProgressCounters::put(&counters.messages, received);
-        // What was given up is known of all together, so one thread says it for all.
-        ProgressCounters::put(&counters.errors, if index == 0 { shards.given_up() } else { 0 });
-        ProgressCounters::put(&counters.connections, u64::from(engine.pending.ready()));
-        ProgressCounters::put_seconds(
-            &counters.p50_us,
-            engine.pending.times.complete.quantile(0.5),
-        );
-        ProgressCounters::put_seconds(
-            &counters.p95_us,
-            engine.pending.times.complete.quantile(0.95),
-        );
-        ProgressCounters::put_seconds(&counters.lag_us, engine.meter.own.lag.quantile(0.99));
+    /// The cost of all steps; handshakes count even if their step never began.
+    pub(crate) fn take_cost(&mut self, io: &CableConnections<'_>) -> GeneratorCost {
+        let mut cost = std::mem::take(&mut self.cost);
+        cost.slow_connects += io.meter.cost.slow_connects;
+        cost.clock_steps = io.stamps.steps();
+        cost
     }
+
+    /// Publishes the progress.
+    pub(crate) fn show(&self, subscribers: &Subscribers, io: &CableConnections<'_>) {
+        let (counters, index) = (io.counters, subscribers.shard.index);
+        let (broadcasts, pending) = (&subscribers.shared.broadcasts, &subscribers.pending);
+        let received = self.received + pending.times.delivery.count();
+        ProgressCounters::put(&counters.done, broadcasts.over(index).into());
+        ProgressCounters::put(&counters.messages, received);
+        // The number given up is known for all threads together, so only one of them publishes it.
+        let given_up = if index == 0 { broadcasts.given_up() } else { 0 };
+        ProgressCounters::put(&counters.errors, given_up);
+        ProgressCounters::put(&counters.connections, u64::from(pending.ready()));
+        ProgressCounters::put_seconds(&counters.p50_us, pending.times.complete.quantile(0.5));
+        ProgressCounters::put_seconds(&counters.p95_us, pending.times.complete.quantile(0.95));
+        ProgressCounters::put_seconds(&counters.lag_us, io.meter.cost.lag.quantile(0.99));
+    }
+}
+
+/// This thread's part of a step's broadcasts.
+fn step_budget(subscribers: &Subscribers, begun: MonotonicTime) -> RequestBudget {
+    let (load, shard) = (&subscribers.shared.load, subscribers.shard);
+    let (senders, open, offset) = match load.pace {
+        Pace::Open { per_second, arrivals } => {
+            let offset = f64::from(shard.index) / per_second;
+            let open = (per_second / f64::from(shard.threads), arrivals);
+            (shard.threads, Some(open), offset)
+        }
+        // A thread that may have none under way sends none.
+        Pace::Closed { at_once } => (shard.threads.min(at_once), None, 0.0),
+    };
+    let sends = shard.index < senders;
+    let count = if sends { part(load.broadcasts.into(), shard.index, senders) } else { 0 };
+    let seed = load.options.seed.wrapping_add(subscribers.pending.next_number());
+    let seed = seed.wrapping_add(shard.index.into());
+    let plan = SendPlan { count: Some(count), seconds: None, open, seed };
+    RequestBudget::begin(&plan, begun.after(nanos_of(offset)))
 }

@@ -1,10 +1,9 @@
-//! HTTP/1.1 requests: closed and open, over kept-alive connections.
+//! HTTP/1.1 requests over kept-alive connections, with a closed or an open load.
 
-mod connection;
-mod engine;
+mod counts;
+mod protocol;
+mod report;
 mod requests;
 pub mod response;
-mod run;
-mod tally;
 
-pub(crate) use run::run;
+pub(crate) use protocol::HttpProtocol;

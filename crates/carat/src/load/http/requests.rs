@@ -1,4 +1,4 @@
-//! Requests, built once before the load.
+//! RequestSet, built once before the load.
 
 use crate::core::load::HttpRoute;
 use crate::load::target::Target;
@@ -8,14 +8,14 @@ use std::fmt::Write as _;
 
 /// One request, ready to send, and what counts as its right answer.
 #[derive(Debug)]
-pub(crate) struct Request {
+pub(crate) struct PreparedRequest {
     pub(crate) bytes: Vec<u8>,
     pub(crate) no_body: bool,
     status: Option<u16>,
     body: Option<Vec<u8>>,
 }
 
-impl Request {
+impl PreparedRequest {
     fn new(route: &HttpRoute, host: &str) -> Self {
         let mut head = format!("{} {} HTTP/1.1\r\n", route.method, route.path);
         let has = |name: &str| route.headers.iter().any(|(key, _)| key.eq_ignore_ascii_case(name));
@@ -56,12 +56,12 @@ impl Request {
 
 /// Every request of a load with its weight.
 #[derive(Debug)]
-pub(crate) struct Requests {
-    requests: Vec<Request>,
+pub(crate) struct RequestSet {
+    requests: Vec<PreparedRequest>,
     bounds: Vec<u64>,
 }
 
-impl Requests {
+impl RequestSet {
     /// Builds every route's request.
     pub(crate) fn new(routes: &[HttpRoute], target: &Target) -> Self {
         let bounds = routes.iter().scan(0, |sum, route| {
@@ -70,28 +70,31 @@ impl Requests {
         });
         Self {
             bounds: bounds.collect(),
-            requests: routes.iter().map(|route| Request::new(route, &target.host)).collect(),
+            requests: routes
+                .iter()
+                .map(|route| PreparedRequest::new(route, &target.host))
+                .collect(),
         }
     }
 
     /// The request of that number.
-    pub(crate) fn at(&self, route: u16) -> &Request {
+    pub(crate) fn at(&self, route: u16) -> &PreparedRequest {
         &self.requests[usize::from(route)]
     }
 }
 
 /// Chooses routes by weight.
 #[derive(Debug)]
-pub(crate) struct Chooser(ChaCha8Rng);
+pub(crate) struct RouteChooser(ChaCha8Rng);
 
-impl Chooser {
+impl RouteChooser {
     /// A chooser that makes the same choices for the same seed.
     pub(crate) fn new(seed: u64) -> Self {
         Self(ChaCha8Rng::seed_from_u64(seed))
     }
 
     /// The next route's number.
-    pub(crate) fn next(&mut self, requests: &Requests) -> u16 {
+    pub(crate) fn next(&mut self, requests: &RequestSet) -> u16 {
         let total = requests.bounds.last().copied().unwrap_or(0);
         if requests.requests.len() < 2 || total == 0 {
             return 0;
@@ -108,7 +111,7 @@ mod tests {
 
     fn text(route: &HttpRoute) -> String {
         let requests =
-            Requests::new(std::slice::from_ref(route), &resolve("http://127.0.0.1:9").unwrap());
+            RequestSet::new(std::slice::from_ref(route), &resolve("http://127.0.0.1:9").unwrap());
         String::from_utf8(requests.at(0).bytes.clone()).unwrap()
     }
 
@@ -127,8 +130,8 @@ mod tests {
     #[test]
     fn routes_are_chosen_by_weight() {
         let routes = [1, 0, 3].map(|weight| HttpRoute { weight, ..HttpRoute::get("/") });
-        let requests = Requests::new(&routes, &resolve("http://127.0.0.1:9").unwrap());
-        let mut chooser = Chooser::new(5);
+        let requests = RequestSet::new(&routes, &resolve("http://127.0.0.1:9").unwrap());
+        let mut chooser = RouteChooser::new(5);
         let mut counts = [0; 3];
         for _ in 0..40_000 {
             counts[usize::from(chooser.next(&requests))] += 1;

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 /// Why a request has no right response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Fault {
+pub(crate) enum RequestFailure {
     /// No connection.
     Connect,
     /// A connection, but no TLS.
@@ -24,21 +24,21 @@ pub(crate) enum Fault {
     Body,
 }
 
-const FAULTS: [(Fault, &str); 7] = [
-    (Fault::Connect, "connect"),
-    (Fault::Tls, "tls"),
-    (Fault::Timeout, "timeout"),
-    (Fault::Early, "closed-early"),
-    (Fault::Malformed, "malformed"),
-    (Fault::Status, "status"),
-    (Fault::Body, "body"),
+const FAILURES: [(RequestFailure, &str); 7] = [
+    (RequestFailure::Connect, "connect"),
+    (RequestFailure::Tls, "tls"),
+    (RequestFailure::Timeout, "timeout"),
+    (RequestFailure::Early, "closed-early"),
+    (RequestFailure::Malformed, "malformed"),
+    (RequestFailure::Status, "status"),
+    (RequestFailure::Body, "body"),
 ];
 
 /// Counts and distributions of one thread.
 #[derive(Debug, Default)]
-pub(crate) struct Tally {
+pub(crate) struct HttpCounts {
     pub(crate) completed: u64,
-    pub(crate) faults: [u64; FAULTS.len()],
+    pub(crate) failures: [u64; FAILURES.len()],
     pub(crate) latency: DurationHistogram,
     pub(crate) service: DurationHistogram,
     /// Requests sent anew because the server had closed a kept-alive connection.
@@ -55,23 +55,24 @@ pub(crate) struct Tally {
     pub(crate) last_send: Option<MonotonicTime>,
     /// Arrivals that were due.
     pub(crate) due: u64,
-    pub(crate) own: GeneratorCost,
+    pub(crate) cost: GeneratorCost,
 }
 
-impl Tally {
-    /// Counts a fault.
-    pub(crate) fn fault(&mut self, fault: Fault) {
-        self.faults[fault as usize] += 1;
+impl HttpCounts {
+    /// Counts a failure.
+    pub(crate) fn fail(&mut self, failure: RequestFailure) {
+        self.failures[failure as usize] += 1;
     }
 
-    /// All faults.
+    /// All failures.
     pub(crate) fn errors(&self) -> u64 {
-        self.faults.iter().sum()
+        self.failures.iter().sum()
     }
 
     /// Faults by name, without those that never happened.
     pub(crate) fn errors_by(&self) -> BTreeMap<String, u64> {
-        let counted = FAULTS.iter().map(|(fault, name)| (*name, self.faults[*fault as usize]));
+        let counted =
+            FAILURES.iter().map(|(failure, name)| (*name, self.failures[*failure as usize]));
         counted
             .filter(|(_, count)| *count > 0)
             .map(|(name, count)| (name.to_owned(), count))
@@ -87,7 +88,7 @@ impl Tally {
     /// Adds another thread's.
     pub(crate) fn merge(&mut self, other: &Self) {
         self.completed += other.completed;
-        for (count, more) in self.faults.iter_mut().zip(other.faults) {
+        for (count, more) in self.failures.iter_mut().zip(other.failures) {
             *count += more;
         }
         self.latency.merge(&other.latency);
@@ -101,6 +102,6 @@ impl Tally {
         self.last = self.last.into_iter().chain(other.last).max();
         self.last_send = self.last_send.into_iter().chain(other.last_send).max();
         self.due += other.due;
-        self.own.merge(&other.own);
+        self.cost.merge(&other.cost);
     }
 }

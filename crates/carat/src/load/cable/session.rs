@@ -1,0 +1,98 @@
+//! The Action Cable side of one connection: small, because there are ten thousand.
+
+use crate::load::cable::frame::{FrameBuffer, FrameKind, write_frame};
+use crate::load::connections::{Connections, OpenPhase, ProtocolSession, Slot, Stage};
+use std::io;
+
+/// What an open connection is doing.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) enum CablePhase {
+    /// Waiting for the answer to the upgrade.
+    #[default]
+    Upgrading,
+    /// Waiting for the welcome.
+    Welcoming,
+    /// Waiting for the confirmation of its subscription.
+    Subscribing,
+    Subscribed,
+    /// Subscribed, but silent for longer than a browser would wait.
+    Stale,
+}
+
+impl OpenPhase for CablePhase {
+    fn is_opening(self) -> bool {
+        matches!(self, Self::Upgrading | Self::Welcoming | Self::Subscribing)
+    }
+
+    fn has_deadline(self) -> bool {
+        self.is_opening()
+    }
+}
+
+/// The state of one connection beside its phase.
+#[derive(Debug, Default)]
+pub(crate) struct CableSession {
+    pub(crate) frames: FrameBuffer,
+    /// Bytes that the kernel has not taken yet, or, during the upgrade, the received part of its answer.
+    pub(crate) rest: Vec<u8>,
+    /// When the last bytes were read, in milliseconds. This field and the next are 32 bits wide to keep the session small.
+    pub(crate) heard_ms: u32,
+    /// The first broadcast that the connection will receive.
+    pub(crate) joined: u32,
+}
+
+impl ProtocolSession for CableSession {
+    type Phase = CablePhase;
+}
+
+pub(crate) type CableConnections<'a> = Connections<'a, CableSession>;
+
+const _: () = assert!(size_of::<Slot<CableSession>>() <= 72, "there are thousands of connections");
+
+impl Slot<CableSession> {
+    /// Sends bytes, and keeps what the kernel does not take.
+    pub(crate) fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
+        let rest = &mut self.session.rest;
+        if !rest.is_empty() {
+            rest.extend_from_slice(bytes);
+            return self.flush();
+        }
+        let Some(stream) = &mut self.stream else { return Ok(()) };
+        let sent = match stream.write(bytes) {
+            Ok(sent) => sent,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => 0,
+            Err(error) => return Err(error),
+        };
+        rest.extend_from_slice(&bytes[sent..]);
+        Ok(())
+    }
+
+    pub(crate) fn send_frame(
+        &mut self,
+        kind: FrameKind,
+        payload: &[u8],
+        mask: u32,
+    ) -> io::Result<()> {
+        let mut bytes = Vec::with_capacity(payload.len() + 14);
+        write_frame(kind, payload, mask.to_ne_bytes(), &mut bytes);
+        self.send(&bytes)
+    }
+
+    /// Sends what was kept.
+    pub(crate) fn flush(&mut self) -> io::Result<()> {
+        let Some(stream) = &mut self.stream else { return Ok(()) };
+        stream.flush()?;
+        let rest = &mut self.session.rest;
+        // During the upgrade the rest is what was received, not what has to be sent.
+        if rest.is_empty() || self.stage == Stage::Open(CablePhase::Upgrading) {
+            return Ok(());
+        }
+        match stream.write(rest) {
+            Ok(sent) if sent == rest.len() => *rest = Vec::new(),
+            Ok(sent) => drop(rest.drain(..sent)),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            Err(error) => return Err(error),
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,529 @@
+//! One thread of an HTTP load over kept-alive connections.
+//!
+//! A *job* is one request with the moment at which it was meant to be sent. It stays with its connection until there is a
+//! response or a failure. Only a job whose kept-alive connection the server closed before the request arrived moves to a
+//! new connection, once (RFC 9110, 9.2.2).
+
+use crate::core::load::{Amount, HttpLoad, LoadReport, Pace};
+use crate::load::budget::{RequestBudget, SendPlan};
+use crate::load::clock::MonotonicTime;
+use crate::load::connections::{Connections, OpenPhase, ProtocolSession, Stage};
+use crate::load::health::RunFacts;
+use crate::load::http::counts::{HttpCounts, RequestFailure};
+use crate::load::http::report::report;
+use crate::load::http::requests::{RequestSet, RouteChooser};
+use crate::load::http::response::{ParsedResponse, ResponseParser};
+use crate::load::progress::ProgressCounters;
+use crate::load::reactor::{Arrival, LoadProfile, Loss, Protocol, Turn};
+use crate::load::shard::Shard;
+use crate::load::target::Target;
+use crate::load::tls::{explain, is_permanent};
+use std::collections::VecDeque;
+use std::io;
+use std::sync::Arc;
+
+/// How long a connection that could not be made waits before the next attempt, in nanoseconds like all that follow.
+const COOL_DOWN: u64 = 100_000_000;
+/// After so long without a successful connection the server counts as gone.
+const GONE: u64 = 3_000_000_000;
+/// How long the load waits for its connections before it begins with those that are open.
+const CONNECT_WITHIN: u64 = 5_000_000_000;
+/// Handshakes under way at once, well below the usual accept queue.
+const RAMP: u32 = 64;
+
+/// What an open connection is doing.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) enum HttpPhase {
+    #[default]
+    Idle,
+    /// Waiting for a response.
+    Busy,
+}
+
+impl OpenPhase for HttpPhase {
+    fn is_opening(self) -> bool {
+        false
+    }
+
+    fn has_deadline(self) -> bool {
+        self == Self::Busy
+    }
+}
+
+/// One request that has to be answered.
+#[derive(Debug, Clone, Copy)]
+struct HttpJob {
+    route: u16,
+    intended: MonotonicTime,
+    /// Whether it fell due while every connection was busy.
+    waited: bool,
+    /// Whether it has already moved to a new connection.
+    retried: bool,
+}
+
+/// The HTTP side of one connection.
+#[derive(Debug, Default)]
+pub(crate) struct HttpSession {
+    job: Option<HttpJob>,
+    response: ResponseParser,
+    /// Bytes of the request that the kernel has taken.
+    written: usize,
+    /// Responses since the connection was opened.
+    served: u64,
+}
+
+impl ProtocolSession for HttpSession {
+    type Phase = HttpPhase;
+}
+
+type HttpConnections<'a> = Connections<'a, HttpSession>;
+
+/// What all threads of an HTTP load share.
+#[derive(Debug)]
+pub(crate) struct HttpShared {
+    load: HttpLoad,
+    requests: RequestSet,
+}
+
+/// One thread's part of an HTTP load.
+#[derive(Debug)]
+pub(crate) struct HttpProtocol {
+    shared: Arc<HttpShared>,
+    shard: Shard,
+    chooser: RouteChooser,
+    free: VecDeque<u32>,
+    cooling: Vec<(MonotonicTime, u32)>,
+    /// Slots that have been dialed once.
+    tried: u32,
+    outstanding: u64,
+    budget: RequestBudget,
+    begun: bool,
+    /// Since when every connection has been busy.
+    all_busy: Option<MonotonicTime>,
+    /// Since when every attempt to connect has failed.
+    refused: Option<MonotonicTime>,
+    started: MonotonicTime,
+    counts: HttpCounts,
+}
+
+/// Default microseconds between wake-ups: a closed load waits for every response, an open load does not.
+fn quantum_us(load: &HttpLoad) -> u32 {
+    let usual = if matches!(load.pace, Pace::Open { .. }) { 1_000 } else { 0 };
+    load.options.quantum_us.unwrap_or(usual)
+}
+
+impl Protocol for HttpProtocol {
+    type Load = HttpLoad;
+    type Shared = HttpShared;
+    type Session = HttpSession;
+    type Counts = HttpCounts;
+
+    const CHECK_INTERVAL: u64 = 50_000_000;
+
+    fn profile(load: &HttpLoad) -> LoadProfile<'_> {
+        let (planned, planned_s) = match (load.amount, load.pace) {
+            (Amount::Requests(requests), Pace::Open { per_second, .. }) => {
+                (Some(requests), Some(requests as f64 / per_second))
+            }
+            (Amount::Requests(requests), Pace::Closed { .. }) => (Some(requests), None),
+            (Amount::Seconds(seconds), _) => (None, Some(seconds)),
+        };
+        LoadProfile {
+            url: &load.base,
+            options: &load.options,
+            connections: u64::from(load.connections),
+            threads: load.options.threads.clamp(1, load.connections.max(1)),
+            quantum_us: quantum_us(load),
+            planned,
+            planned_s,
+        }
+    }
+
+    fn share(load: &HttpLoad, target: &Target, _threads: u32) -> io::Result<HttpShared> {
+        Ok(HttpShared { load: load.clone(), requests: RequestSet::new(&load.routes, target) })
+    }
+
+    fn new(shared: Arc<HttpShared>, shard: Shard) -> Self {
+        let seed = shared.load.options.seed.wrapping_add(u64::from(shard.index));
+        Self {
+            shared,
+            shard,
+            chooser: RouteChooser::new(seed),
+            free: VecDeque::new(),
+            cooling: Vec::new(),
+            tried: 0,
+            outstanding: 0,
+            budget: RequestBudget::none(),
+            begun: false,
+            all_busy: None,
+            refused: None,
+            started: MonotonicTime::now(),
+            counts: HttpCounts::default(),
+        }
+    }
+
+    fn advance(&mut self, io: &mut HttpConnections<'_>, now: MonotonicTime) -> Turn {
+        if !self.begun {
+            self.open_connections(io, now);
+        }
+        self.send_due(io, now);
+        if self.is_finished(now) {
+            return Turn::Done;
+        }
+        // At every turn and not only at every check, because growth is measured against it.
+        let done = self.counts.completed + self.counts.errors();
+        ProgressCounters::put(&io.counters.done, done);
+        let due = self.budget.due(now);
+        let starved = self.free.is_empty() && due.is_some_and(|due| due <= now);
+        let may_sleep = self.outstanding > 0 && !starved;
+        let never = MonotonicTime(u64::MAX);
+        Turn::Wait {
+            until: due.filter(|_| !self.free.is_empty()).unwrap_or(never),
+            sleep_until: may_sleep.then(|| due.unwrap_or(never)),
+        }
+    }
+
+    fn connected(&mut self, io: &mut HttpConnections<'_>, place: u32) {
+        self.refused = None;
+        if io.slot(place).session.job.is_some() {
+            self.begin_request(io, place);
+        } else {
+            self.free.push_back(place);
+        }
+    }
+
+    fn writable(&mut self, io: &mut HttpConnections<'_>, place: u32) {
+        if io.slot(place).stage == Stage::Open(HttpPhase::Busy) {
+            self.transmit(io, place);
+        }
+    }
+
+    fn received(
+        &mut self,
+        io: &mut HttpConnections<'_>,
+        place: u32,
+        bytes: &[u8],
+        arrival: Arrival,
+    ) {
+        let slot = io.slot(place);
+        let busy = slot.stage == Stage::Open(HttpPhase::Busy);
+        let Some(job) = slot.session.job.filter(|_| busy) else {
+            // An unrequested response: a server may send one before it closes an idle connection (RFC 9110, 15.5.9).
+            close(io, place);
+            return;
+        };
+        let expected = self.shared.requests.at(job.route).body();
+        match slot.session.response.take(bytes, expected) {
+            Ok(None) => {}
+            Ok(Some(response)) => self.complete(io, place, response, arrival.at),
+            Err(_) => self.fail(io, place, RequestFailure::Malformed),
+        }
+    }
+
+    fn lost(&mut self, io: &mut HttpConnections<'_>, place: u32, loss: Loss) {
+        match loss {
+            Loss::Refused => self.fail(io, place, RequestFailure::Connect),
+            Loss::TimedOut => self.fail(io, place, RequestFailure::Timeout),
+            Loss::Closed | Loss::Reset => self.broken(io, place),
+            Loss::Tls(error) => {
+                self.counts.gone |= is_permanent(&error);
+                self.counts.tls = Some(explain(&error));
+                self.fail(io, place, RequestFailure::Tls);
+            }
+        }
+    }
+
+    fn checked(&mut self, io: &mut HttpConnections<'_>, now: MonotonicTime) {
+        let cooled = self.cooling.extract_if(.., |(until, _)| *until <= now);
+        self.free.extend(cooled.map(|(_, place)| place));
+        let none_open = io.slots().iter().all(|slot| slot.stage == Stage::Closed);
+        self.counts.gone |= none_open && self.refused.is_some_and(|since| now.since(since) > GONE);
+        let sockets = io.slots().iter().filter(|slot| slot.stream.is_some()).count();
+        let counters = io.counters;
+        ProgressCounters::put(&counters.messages, self.counts.completed);
+        ProgressCounters::put(&counters.errors, self.counts.errors());
+        ProgressCounters::put(&counters.connections, sockets as u64 - u64::from(io.opening()));
+        ProgressCounters::put_seconds(&counters.p50_us, self.counts.latency.quantile(0.5));
+        ProgressCounters::put_seconds(&counters.p95_us, self.counts.latency.quantile(0.95));
+        ProgressCounters::put_seconds(&counters.lag_us, io.meter.cost.lag.quantile(0.99));
+    }
+
+    fn finish(mut self, mut io: HttpConnections<'_>) -> HttpCounts {
+        self.counts.due = self.budget.handed();
+        self.counts.cost = io.end_measurement(MonotonicTime::now());
+        self.counts
+    }
+
+    fn report(
+        load: &HttpLoad,
+        _shared: &HttpShared,
+        counts: Vec<HttpCounts>,
+        run: &RunFacts,
+    ) -> LoadReport {
+        let mut whole = HttpCounts::default();
+        for one in counts {
+            whole.merge(&one);
+        }
+        report(load, &whole, run)
+    }
+}
+
+/// Closes a connection; its job, if it has one, stays.
+fn close(io: &mut HttpConnections<'_>, place: u32) {
+    io.close(place);
+    let session = &mut io.slot(place).session;
+    session.written = 0;
+    session.served = 0;
+}
+
+impl HttpProtocol {
+    fn is_finished(&self, now: MonotonicTime) -> bool {
+        self.counts.gone || (self.begun && self.outstanding == 0 && self.budget.is_over(now))
+    }
+
+    /// Opens connections, and begins the measured load when all have been tried.
+    fn open_connections(&mut self, io: &mut HttpConnections<'_>, now: MonotonicTime) {
+        if io.count() == 0 {
+            let count = self.shard.part(self.shared.load.connections.into()) as u32;
+            io.reserve(count);
+            io.add_slots(count);
+        }
+        while io.opening() < RAMP && self.tried < io.count() {
+            self.tried += 1;
+            self.dial(io, self.tried - 1);
+        }
+        let all_tried = io.opening() == 0 && self.tried == io.count();
+        if all_tried || now.since(self.started) > CONNECT_WITHIN {
+            self.begun = true;
+            self.counts.connected = self.free.len() as u64;
+            self.free.extend(self.tried..io.count());
+            self.tried = io.count();
+            let now = MonotonicTime::now();
+            io.begin_measurement(now);
+            self.budget = RequestBudget::begin(&self.send_plan(), now);
+        }
+    }
+
+    fn send_plan(&self) -> SendPlan {
+        let (load, shard) = (&self.shared.load, self.shard);
+        SendPlan {
+            count: match load.amount {
+                Amount::Requests(requests) => Some(shard.part(requests)),
+                Amount::Seconds(_) => None,
+            },
+            seconds: match load.amount {
+                Amount::Requests(_) => None,
+                Amount::Seconds(seconds) => Some(seconds),
+            },
+            open: match load.pace {
+                Pace::Open { per_second, arrivals } => {
+                    Some((per_second / f64::from(shard.threads), arrivals))
+                }
+                Pace::Closed { .. } => None,
+            },
+            seed: load.options.seed.wrapping_add(u64::from(shard.index)),
+        }
+    }
+
+    /// Gives due requests to free connections.
+    fn send_due(&mut self, io: &mut HttpConnections<'_>, now: MonotonicTime) {
+        while let Some(place) = self.free.front().copied() {
+            let Some(intended) = self.budget.next(now) else {
+                self.all_busy = None;
+                return;
+            };
+            self.free.pop_front();
+            self.assign(io, place, intended);
+        }
+        // What falls due from here on waits for a connection; what was due before waited for the generator.
+        self.all_busy.get_or_insert(now);
+    }
+
+    fn assign(&mut self, io: &mut HttpConnections<'_>, place: u32, intended: MonotonicTime) {
+        let route = self.chooser.next(&self.shared.requests);
+        let waited = self.all_busy.is_some_and(|since| intended >= since);
+        let slot = io.slot(place);
+        slot.session.job = Some(HttpJob { route, intended, waited, retried: false });
+        self.outstanding += 1;
+        if slot.stage == Stage::Open(HttpPhase::Idle) {
+            self.begin_request(io, place);
+        } else {
+            self.dial(io, place);
+        }
+    }
+
+    fn dial(&mut self, io: &mut HttpConnections<'_>, place: u32) {
+        close(io, place);
+        if io.dial(place, None).is_err() {
+            self.fail(io, place, RequestFailure::Connect);
+        }
+    }
+
+    fn begin_request(&mut self, io: &mut HttpConnections<'_>, place: u32) {
+        let now = MonotonicTime::now();
+        let slot = io.slot(place);
+        let Some(job) = slot.session.job else { return };
+        slot.since = now;
+        slot.session.written = 0;
+        slot.session.response.reset(self.shared.requests.at(job.route).no_body);
+        io.enter(place, HttpPhase::Busy);
+        self.counts.first.get_or_insert(now);
+        self.counts.last_send = Some(now);
+        if self.budget.is_open() && !job.retried {
+            if job.waited {
+                self.counts.waited += 1;
+            } else {
+                io.meter.cost.late.record(now.since(job.intended));
+            }
+        }
+        self.transmit(io, place);
+    }
+
+    fn transmit(&mut self, io: &mut HttpConnections<'_>, place: u32) {
+        let slot = io.slot(place);
+        let (Some(job), Some(stream)) = (slot.session.job, &mut slot.stream) else { return };
+        if stream.flush().is_err() {
+            return self.broken(io, place);
+        }
+        let request = &self.shared.requests.at(job.route).bytes;
+        while slot.session.written < request.len() {
+            match stream.write(&request[slot.session.written..]) {
+                Ok(sent) => slot.session.written += sent,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
+                Err(_) => return self.broken(io, place),
+            }
+        }
+    }
+
+    /// Counts a complete response and frees its connection.
+    fn complete(
+        &mut self,
+        io: &mut HttpConnections<'_>,
+        place: u32,
+        response: ParsedResponse,
+        arrived: MonotonicTime,
+    ) {
+        let slot = io.slot(place);
+        let Some(job) = slot.session.job.take() else { return };
+        let request = self.shared.requests.at(job.route);
+        self.counts.last = self.counts.last.max(Some(arrived));
+        if !request.accepts(response.status) {
+            self.counts.fail(RequestFailure::Status);
+        } else if response.body_right {
+            self.counts.completed += 1;
+            self.counts.latency.record(arrived.since(job.intended));
+            self.counts.service.record(arrived.since(slot.since));
+        } else {
+            self.counts.fail(RequestFailure::Body);
+        }
+        slot.session.served += 1;
+        let reusable = response.keep_alive && slot.session.written == request.bytes.len();
+        io.meter.cost.messages += 1;
+        if reusable {
+            io.enter(place, HttpPhase::Idle);
+        } else {
+            close(io, place);
+        }
+        self.outstanding -= 1;
+        self.reuse(io, place);
+    }
+
+    /// Gives a free connection the next request of a closed load at once.
+    fn reuse(&mut self, io: &mut HttpConnections<'_>, place: u32) {
+        if !self.budget.is_open()
+            && let Some(intended) = self.budget.next(MonotonicTime::now())
+        {
+            self.assign(io, place, intended);
+        } else {
+            self.free.push_back(place);
+        }
+    }
+
+    /// The server closed or reset the connection.
+    fn broken(&mut self, io: &mut HttpConnections<'_>, place: u32) {
+        let slot = io.slot(place);
+        let busy = slot.stage == Stage::Open(HttpPhase::Busy);
+        let Some(job) = slot.session.job.as_mut().filter(|_| busy) else {
+            if slot.stage.is_opening() {
+                return self.fail(io, place, RequestFailure::Connect);
+            }
+            return close(io, place);
+        };
+        let expected = self.shared.requests.at(job.route).body();
+        if let Ok(response) = slot.session.response.end(expected) {
+            return self.complete(io, place, response, MonotonicTime::now());
+        }
+        if slot.session.served > 0 && !slot.session.response.has_begun() && !job.retried {
+            job.retried = true;
+            self.counts.retried += 1;
+            return self.dial(io, place);
+        }
+        self.fail(io, place, RequestFailure::Early);
+    }
+
+    /// Gives up a connection and its request, if it has one.
+    fn fail(&mut self, io: &mut HttpConnections<'_>, place: u32, failure: RequestFailure) {
+        if matches!(failure, RequestFailure::Connect | RequestFailure::Tls) {
+            self.refused.get_or_insert_with(MonotonicTime::now);
+        }
+        close(io, place);
+        if io.slot(place).session.job.take().is_some() {
+            self.counts.fail(failure);
+            self.outstanding -= 1;
+        }
+        self.cooling.push((MonotonicTime::now().after(COOL_DOWN), place));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::core::{HttpTable, Span};
+    use crate::load::clock::{StampClock, offset};
+    use crate::load::null::NullHttp;
+    use crate::load::reactor::Reactor;
+    use crate::load::stream::Dialer;
+    use crate::load::target::resolve;
+    use std::net::TcpListener;
+    use std::sync::OnceLock;
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    /// The clock is set back by an hour a tenth of a second after it is first read.
+    fn set_back() -> i64 {
+        static BEGUN: OnceLock<MonotonicTime> = OnceLock::new();
+        let passed = MonotonicTime::now().since(*BEGUN.get_or_init(MonotonicTime::now));
+        offset() - if passed > 100_000_000 { 3_600_000_000_000 } else { 0 }
+    }
+
+    /// The report of a load whose time stamps are converted with that clock; only the clock is not the kernel's.
+    fn report_by(read: fn() -> i64) -> LoadReport {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let stop = AtomicBool::new(false);
+        let table = HttpTable { duration: Some(Span::millis(400)), ..HttpTable::default() };
+        let load = table.load(&url).unwrap();
+        std::thread::scope(|scope| {
+            scope.spawn(|| NullHttp::new(listener, 5).unwrap().serve(&stop));
+            let dialer = Dialer::new(resolve(&url).unwrap(), &load.options).unwrap();
+            let shared = Arc::new(HttpProtocol::share(&load, dialer.target(), 1).unwrap());
+            let protocol = HttpProtocol::new(Arc::clone(&shared), Shard { index: 0, threads: 1 });
+            let counters = ProgressCounters::default();
+            let mut connections = Connections::new(&dialer, &load.options, &counters).unwrap();
+            connections.stamps = StampClock::new(read);
+            let counts = Reactor::new(connections, protocol, 0).unwrap().run().unwrap();
+            stop.store(true, Ordering::Relaxed);
+            let run = RunFacts { threads: 1, ..RunFacts::default() };
+            HttpProtocol::report(&load, &shared, vec![counts], &run)
+        })
+    }
+
+    #[test]
+    fn a_clock_that_is_set_during_a_load_is_reported_and_spoils_no_latency() {
+        for (read, flagged) in [(set_back as fn() -> i64, true), (offset, false)] {
+            let report = report_by(read);
+            let found = report.flags.iter().any(|flag| flag.code == "clock-step");
+            assert_eq!(found, flagged, "{:?}", report.flags);
+            assert!(report.completed > 0 && report.metrics["latency.max"] < 60.0);
+        }
+    }
+}

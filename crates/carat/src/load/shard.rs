@@ -1,0 +1,39 @@
+//! How a load is divided among the generator's threads.
+
+/// One of the threads that share a load.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Shard {
+    pub(crate) index: u32,
+    pub(crate) threads: u32,
+}
+
+impl Shard {
+    /// This thread's part of a whole; the parts of all threads add up to it.
+    pub(crate) fn part(self, whole: u64) -> u64 {
+        part(whole, self.index, self.threads)
+    }
+
+    /// The number that a slot of this thread has among the slots of all threads.
+    pub(crate) fn number(self, place: u32) -> u32 {
+        place * self.threads + self.index
+    }
+}
+
+/// The part of a whole that one of several threads has; the parts add up to the whole.
+pub(crate) fn part(whole: u64, index: u32, threads: u32) -> u64 {
+    let (index, threads) = (u64::from(index), u64::from(threads.max(1)));
+    whole * (index + 1) / threads - whole * index / threads
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_parts_of_all_threads_add_up() {
+        for (whole, threads) in [(10, 3), (2, 5), (0, 4), (7, 1)] {
+            let parts = (0..threads).map(|index| Shard { index, threads }.part(whole));
+            assert_eq!(parts.sum::<u64>(), whole, "{whole} in {threads}");
+        }
+    }
+}
