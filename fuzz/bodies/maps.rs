@@ -1,4 +1,4 @@
-//! Whatever stands in `maps` or `smaps`, every mapping that comes out has addresses and a weight between 0 and 1.
+//! Every mapping parsed from any `maps` or `smaps` has addresses and a PSS share between 0 and 1.
 
 use carat::observe::parse_mappings;
 
@@ -8,6 +8,6 @@ pub(crate) fn check(text: &[u8]) {
     assert!(mappings.len() <= text.split(|byte| *byte == b'\n').count());
     for mapping in mappings {
         assert!(mapping.size() > 0);
-        assert!((0.0..=1.0).contains(&mapping.shared_weight()));
+        assert!((0.0..=1.0).contains(&mapping.pss_per_shared_byte()));
     }
 }

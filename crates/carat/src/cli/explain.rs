@@ -2,7 +2,7 @@
 
 use crate::cli::{Exit, output};
 use crate::core::{Ledger, Outcome, Recording, Results};
-use crate::observe::{Finding, findings, ledger, read_insides};
+use crate::observe::{Finding, findings, ledger, read_probe_figures};
 use crate::process::{ProcError, ProcRoot, Tree};
 use crate::report::{CaratFile, ledger_html, ledger_text, load, suggested_experiment};
 use anyhow::{Context, bail};
@@ -103,7 +103,7 @@ fn of_process(root: &ProcRoot, pid: u32, alone: bool) -> anyhow::Result<Ledger> 
         let mut tree = Tree::new(root.clone(), leader, "");
         tree.members().iter().map(|stat| stat.identity()).collect()
     };
-    let ledger = ledger(root, &members, &read_insides(root, &members));
+    let ledger = ledger(root, &members, &read_probe_figures(root, &members));
     match ledger.unread.first() {
         Some(reason) if ledger.processes.is_empty() => bail!("{reason}"),
         _ if ledger.processes.is_empty() => bail!("process {pid} ended while it was read"),

@@ -2,7 +2,7 @@
 
 use crate::core::Bytes;
 use crate::core::ledger::DetectedAllocator;
-use crate::observe::{Inside, Mapping, Region, Signs, classify};
+use crate::observe::{Mapping, ProbeFigures, Region, RegionHints, classify};
 use crate::settings::CLibrary;
 
 /// Allocator libraries by a word in their file's name.
@@ -12,13 +12,13 @@ const GLIBC_IN_USE: Bytes = Bytes(3 << 20);
 
 /// Tells the allocator from the probe's word, else from what is mapped and from how much glibc's own heap
 /// holds: a library can be mapped without being used.
-pub(crate) fn detect(mappings: &[Mapping], inside: Option<&Inside>) -> DetectedAllocator {
+pub(crate) fn detect(mappings: &[Mapping], probe: Option<&ProbeFigures>) -> DetectedAllocator {
     let loaded: Vec<String> = LIBRARIES
         .iter()
         .filter(|library| mappings.iter().any(|mapping| is_library(&mapping.name, library)))
         .map(|&library| library.to_owned())
         .collect();
-    if let Some(active) = inside.and_then(|inside| inside.allocator.clone()) {
+    if let Some(active) = probe.and_then(|probe| probe.allocator.clone()) {
         let evidence = "the probe looked up `malloc` inside the process".to_owned();
         return DetectedAllocator { active: Some(active), loaded, evidence };
     }
@@ -32,7 +32,7 @@ pub(crate) fn detect(mappings: &[Mapping], inside: Option<&Inside>) -> DetectedA
             (Some("glibc"), "no other allocator library is mapped".to_owned())
         }
         (None, None) => {
-            (None, "no C library is mapped; a static program has its own inside".to_owned())
+            (None, "no C library is mapped; a static program has its own probe".to_owned())
         }
         (Some(other), _) if held > GLIBC_IN_USE => {
             (Some("glibc"), format!("{other} is mapped, yet glibc's own heap holds {held}"))
@@ -46,10 +46,10 @@ pub(crate) fn detect(mappings: &[Mapping], inside: Option<&Inside>) -> DetectedA
 }
 
 fn glibc_heap(mappings: &[Mapping]) -> Bytes {
-    let signs = Signs { stack_pointers: &[], glibc: true, transient_heap: false };
+    let hints = RegionHints { stack_pointers: &[], glibc: true, transient_heap: false };
     // mimalloc and jemalloc align their own regions like arenas, so only the program break is proof.
     let is_main = |region: &Region| matches!(region, Region::MainArena);
-    let regions = classify(mappings, signs);
+    let regions = classify(mappings, hints);
     mappings.iter().zip(&regions).filter(|(_, r)| is_main(r)).map(|(m, _)| m.rss).sum()
 }
 
@@ -91,8 +91,8 @@ mod tests {
 
     #[test]
     fn the_probes_word_wins() {
-        let inside = Inside { allocator: Some("mimalloc".into()), ..Inside::default() };
-        let allocator = detect(&process(27_000, "libjemalloc.so.2"), Some(&inside));
+        let probe = ProbeFigures { allocator: Some("mimalloc".into()), ..ProbeFigures::default() };
+        let allocator = detect(&process(27_000, "libjemalloc.so.2"), Some(&probe));
         assert_eq!(allocator.active.as_deref(), Some("mimalloc"));
         assert_eq!(allocator.loaded, ["jemalloc"]);
     }

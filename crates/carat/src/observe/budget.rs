@@ -8,7 +8,7 @@ use std::time::Duration;
 /// read waits that long. So a pass over the tree is allowed when the share has earned what the last pass
 /// cost, and never before the tree has had twenty times the last pass to itself.
 #[derive(Debug, Clone)]
-pub struct Budget {
+pub struct SamplingBudget {
     share: f64,
     earned_s: f64,
     cheap_s: f64,
@@ -24,7 +24,7 @@ const CHEAP_SHARE: f64 = 0.5;
 /// A long idle time does not pay for more than this many passes.
 const SAVED_PASSES: f64 = 2.0;
 
-impl Budget {
+impl SamplingBudget {
     /// At most `share` of one core, as a fraction.
     pub fn new(share: f64) -> Self {
         Self {
@@ -72,7 +72,7 @@ mod tests {
 
     /// Processor time spent over `seconds` of asking every 100 ms, when a pass costs `pass`.
     fn spent(share: f64, pass: Duration, seconds: u32) -> (Duration, u32) {
-        let mut budget = Budget::new(share);
+        let mut budget = SamplingBudget::new(share);
         let (mut cpu, mut passes) = (Duration::ZERO, 0);
         for tick in 0..seconds * 10 {
             let at = MS * 100 * tick;
@@ -105,7 +105,7 @@ mod tests {
 
     #[test]
     fn cheap_figures_slow_the_passes_down_and_never_stop_them() {
-        let mut budget = Budget::new(0.005);
+        let mut budget = SamplingBudget::new(0.005);
         let mut passes = 0;
         for second in 0..600 {
             let at = Duration::from_secs(second);

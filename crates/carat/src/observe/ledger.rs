@@ -9,7 +9,7 @@ use crate::observe::parts::Groups;
 use crate::observe::sampler::read_rollup;
 use crate::observe::stacks::stack_pointers;
 use crate::observe::{
-    Inside, Mapping, Region, Rollup, Signs, classify, parse_mappings, parse_status,
+    Mapping, ProbeFigures, Region, RegionHints, Rollup, classify, parse_mappings, parse_status,
 };
 use crate::process::{Identity, ProcError, ProcRoot, parse_stat};
 use carat_ruby::RubyVersion;
@@ -24,10 +24,14 @@ const ATTEMPTS: u32 = 3;
 ///
 /// Reads `smaps`, `smaps_rollup` and `pagemap` of every process: tens of milliseconds per gigabyte, so it is
 /// for single moments and not for a series.
-pub fn ledger(root: &ProcRoot, members: &[Identity], inside: &HashMap<Identity, Inside>) -> Ledger {
+pub fn ledger(
+    root: &ProcRoot,
+    members: &[Identity],
+    probe: &HashMap<Identity, ProbeFigures>,
+) -> Ledger {
     let mut ledger = Ledger::default();
     for &member in members {
-        match process_ledger(root, member, inside.get(&member)) {
+        match process_ledger(root, member, probe.get(&member)) {
             Ok(process) => ledger.processes.push(process),
             Err(ProcError::Ended(_)) => {}
             Err(error) => ledger.unread.push(error.to_string()),
@@ -94,19 +98,19 @@ impl Reading {
 fn process_ledger(
     root: &ProcRoot,
     identity: Identity,
-    inside: Option<&Inside>,
+    probe: Option<&ProbeFigures>,
 ) -> Result<ProcessLedger, ProcError> {
     let reading = Reading::take(root, identity)?;
-    let allocator = detect(&reading.mappings, inside);
+    let allocator = detect(&reading.mappings, probe);
     let pointers = stack_pointers(root, identity.pid);
     let glibc = allocator.active.as_deref() == Some("glibc");
-    let transient_heap = may_have_transient_heap(&reading.mappings, inside);
-    let signs = Signs { stack_pointers: &pointers, glibc, transient_heap };
-    let regions = classify(&reading.mappings, signs);
+    let transient_heap = may_have_transient_heap(&reading.mappings, probe);
+    let hints = RegionHints { stack_pointers: &pointers, glibc, transient_heap };
+    let regions = classify(&reading.mappings, hints);
     let pagemap = Pagemap::open(&reading.directory).ok();
-    let groups = Groups::of(&reading.mappings, &regions, inside, pagemap);
-    let parts = match inside {
-        Some(inside) => groups.parts_with_probe(inside),
+    let groups = Groups::of(&reading.mappings, &regions, probe, pagemap);
+    let parts = match probe {
+        Some(probe) => groups.parts_with_probe(probe),
         None => groups.parts_without_probe(),
     };
     let status = parse_status(reading.text("status").as_bytes());
@@ -121,43 +125,43 @@ fn process_ledger(
         swap: reading.rollup.swap_pss.or(status.swap),
         huge: reading.rollup.huge,
         threads: status.threads,
-        basis: if inside.is_some() { Basis::Probe } else { Basis::ProcOnly },
+        basis: if probe.is_some() { Basis::Probe } else { Basis::ProcOnly },
         unexplained: rest(reading.rollup.pss, &parts),
         parts,
         allocator,
-        ruby: inside.and_then(|inside| inside.ruby.clone()),
-        heap: inside.and_then(|inside| ruby_heap(inside, groups)),
-        returnable: inside.and_then(|inside| inside.returnable),
-        arenas: arenas(&reading.mappings, &regions, inside),
+        ruby: probe.and_then(|probe| probe.ruby.clone()),
+        heap: probe.and_then(|probe| ruby_heap(probe, groups)),
+        returnable: probe.and_then(|probe| probe.returnable),
+        arenas: arenas(&reading.mappings, &regions, probe),
         environment: settings_in(&reading.text("environ")),
     })
 }
 
-fn may_have_transient_heap(mappings: &[Mapping], inside: Option<&Inside>) -> bool {
+fn may_have_transient_heap(mappings: &[Mapping], probe: Option<&ProbeFigures>) -> bool {
     let library = mappings.iter().find_map(|mapping| mapping.name.split_once("libruby"));
-    let from_probe = inside.and_then(|inside| inside.ruby.as_deref());
+    let from_probe = probe.and_then(|probe| probe.ruby.as_deref());
     let version = from_probe.or(library.map(|(_, rest)| rest)).and_then(RubyVersion::find_in);
     version.is_some_and(|version| TRANSIENT_HEAP.contains(version))
 }
 
-fn ruby_heap(inside: &Inside, groups: Groups) -> Option<RubyHeap> {
+fn ruby_heap(probe: &ProbeFigures, groups: Groups) -> Option<RubyHeap> {
     let (resident, private) = groups.slots();
-    let size = inside.heap_pages.iter().map(|range| Bytes(range.end - range.start)).sum();
-    (!inside.heap_pages.is_empty() || !inside.pools.is_empty()).then(|| RubyHeap {
+    let size = probe.heap_pages.iter().map(|range| Bytes(range.end - range.start)).sum();
+    (!probe.heap_pages.is_empty() || !probe.pools.is_empty()).then(|| RubyHeap {
         size,
         resident,
         private,
-        live_slots: inside.live_slots,
-        pools: inside.pools.clone(),
-        classic: inside.classic,
-        empty_pages: inside.empty_pages,
+        live_slots: probe.live_slots,
+        pools: probe.pools.clone(),
+        classic: probe.classic,
+        empty_pages: probe.empty_pages,
     })
 }
 
 /// The probe's arenas; without it one for each mapping that has an arena's shape, with nothing said of free.
-fn arenas(mappings: &[Mapping], regions: &[Region], inside: Option<&Inside>) -> Vec<Arena> {
-    if let Some(inside) = inside {
-        return inside.arenas.clone();
+fn arenas(mappings: &[Mapping], regions: &[Region], probe: Option<&ProbeFigures>) -> Vec<Arena> {
+    if let Some(probe) = probe {
+        return probe.arenas.clone();
     }
     mappings
         .iter()

@@ -48,7 +48,7 @@ impl Mapping {
     }
 
     /// What one byte on a shared page of this mapping adds to PSS, between 0 and 1.
-    pub fn shared_weight(&self) -> f64 {
+    pub fn pss_per_shared_byte(&self) -> f64 {
         let shared = self.rss.saturating_sub(self.private).0;
         let weight = self.pss.saturating_sub(self.private).0;
         if shared == 0 { 1.0 } else { (weight as f64 / shared as f64).min(1.0) }
@@ -144,7 +144,7 @@ mod tests {
     fn a_shared_page_weighs_what_the_kernel_gave_it() {
         let heap = &parse_mappings(SMAPS)[0];
         // 8000 kB are shared and count (20000 - 18892) kB.
-        assert!((heap.shared_weight() - 1108.0 / 8000.0).abs() < 1e-9);
+        assert!((heap.pss_per_shared_byte() - 1108.0 / 8000.0).abs() < 1e-9);
     }
 
     #[test]
@@ -152,7 +152,7 @@ mod tests {
         let text = b"1000-2000 rw-p 0 0:0 0\nRss: 9 kB\nPrivate_Clean: 9 kB\nPrivate_Dirty: 18892268918892000 kB\n";
         let mapping = &parse_mappings(text)[0];
         assert_eq!(mapping.private, Bytes(u64::MAX));
-        assert!((mapping.shared_weight() - 1.0).abs() < 1e-9);
+        assert!((mapping.pss_per_shared_byte() - 1.0).abs() < 1e-9);
     }
 
     #[test]

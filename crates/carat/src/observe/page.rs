@@ -2,7 +2,7 @@
 
 use crate::core::Bytes;
 use crate::core::ledger::{Arena, ClassicRatios, SlotPool};
-use crate::observe::{Inside, MallocFigures, parse_mappings};
+use crate::observe::{MallocFigures, ProbeFigures, parse_mappings};
 use crate::process::{Identity, ProcRoot};
 use carat_wire::page::{self, Gc, Malloc, PAGE_BYTES, PageHeader, PageReading, Pool, Word};
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
@@ -65,8 +65,8 @@ impl ProbePage {
     }
 
     /// Asks for fresh figures and does not wait for them.
-    pub fn ask(&self) {
-        self.with_header(request);
+    pub fn request(&self) {
+        self.with_header(increment_request);
     }
 
     /// Whether the last request has been answered.
@@ -100,32 +100,38 @@ impl ProbePage {
     }
 }
 
-fn request(header: &PageHeader) {
+fn increment_request(header: &PageHeader) {
     header.requested.fetch_add(1, Ordering::AcqRel);
     let _ = futex::wake(&header.requested, futex::Flags::empty(), 1);
 }
 
 /// What the probes inside these processes say: all are asked, then given a moment to answer; what is not
 /// fresh by then stays as it was. A process without a probe is left out.
-pub fn read_insides(root: &ProcRoot, members: &[Identity]) -> HashMap<Identity, Inside> {
+pub fn read_probe_figures(
+    root: &ProcRoot,
+    members: &[Identity],
+) -> HashMap<Identity, ProbeFigures> {
     let pages: Vec<(Identity, ProbePage)> = members
         .iter()
         .filter_map(|&member| Some((member, ProbePage::find(root, member)?)))
         .collect();
-    pages.iter().for_each(|(_, page)| page.ask());
+    pages.iter().for_each(|(_, page)| page.request());
     let deadline = Instant::now() + PATIENCE;
     while Instant::now() < deadline && !pages.iter().all(|(_, page)| page.is_fresh()) {
         std::thread::sleep(Duration::from_millis(2));
     }
-    pages.into_iter().filter_map(|(member, page)| Some((member, inside(&page.read()?)))).collect()
+    pages
+        .into_iter()
+        .filter_map(|(member, page)| Some((member, probe_figures(&page.read()?))))
+        .collect()
 }
 
 /// A page's figures in the words of the ledger.
-pub fn inside(reading: &PageReading) -> Inside {
+pub fn probe_figures(reading: &PageReading) -> ProbeFigures {
     let allocator = reading.allocator.map(|allocator| allocator.name().to_owned());
     let malloc = malloc_figures(reading);
     let ranges = &reading.heap_pages.ranges;
-    Inside {
+    ProbeFigures {
         ruby: (!reading.ruby.is_empty()).then(|| reading.ruby.clone()),
         allocator,
         heap_pages: ranges

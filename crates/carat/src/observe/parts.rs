@@ -2,22 +2,22 @@
 
 use crate::core::Bytes;
 use crate::core::ledger::{LedgerPart, PartKind};
+use crate::observe::amount::MemoryAmount;
 use crate::observe::pagemap::Pagemap;
-use crate::observe::weight::Weight;
-use crate::observe::{Inside, MallocFigures, Mapping, Pages, Region};
+use crate::observe::{MallocFigures, Mapping, Pages, ProbeFigures, Region};
 
 /// Memory by purpose, before live is told from free.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(crate) struct Groups {
-    file: Weight,
-    stacks: Weight,
-    jit: Weight,
-    slots: Weight,
-    arenas: Weight,
-    large: Weight,
-    shared: Weight,
-    transient: Weight,
-    anonymous: Weight,
+    file: MemoryAmount,
+    stacks: MemoryAmount,
+    jit: MemoryAmount,
+    slots: MemoryAmount,
+    arenas: MemoryAmount,
+    large: MemoryAmount,
+    shared: MemoryAmount,
+    transient: MemoryAmount,
+    anonymous: MemoryAmount,
     /// Resident slots on pages that Ruby 3.0 and older took from malloc, already out of `arenas`.
     slots_in_arenas: f64,
 }
@@ -27,17 +27,17 @@ impl Groups {
     pub(crate) fn of(
         mappings: &[Mapping],
         regions: &[Region],
-        inside: Option<&Inside>,
+        probe: Option<&ProbeFigures>,
         mut pagemap: Option<Pagemap<'_>>,
     ) -> Self {
         let mut groups = Self::default();
         for (mapping, &region) in mappings.iter().zip(regions) {
-            let mut weight = Weight::of(mapping);
-            if let Some(inside) = inside
+            let mut weight = MemoryAmount::of_mapping(mapping);
+            if let Some(probe) = probe
                 && !mapping.name.starts_with('/')
                 && mapping.rss.0 > 0
             {
-                let slots = slot_weight(mapping, inside, pagemap.as_mut()).at_most(weight);
+                let slots = slot_amount(mapping, probe, pagemap.as_mut()).at_most(weight);
                 weight.remove(slots);
                 groups.slots += slots;
                 if matches!(region, Region::Arena | Region::MainArena) {
@@ -63,13 +63,13 @@ impl Groups {
     }
 
     /// The parts that the probe tells apart; what it does not account for is in none of them.
-    pub(crate) fn parts_with_probe(mut self, inside: &Inside) -> Vec<LedgerPart> {
+    pub(crate) fn parts_with_probe(mut self, probe: &ProbeFigures) -> Vec<LedgerPart> {
         let mut told = Vec::new();
-        let live = inside.live_slot_bytes().unwrap_or_default();
+        let live = probe.live_slot_bytes().unwrap_or_default();
         told.push((PartKind::SlotsLive, self.slots.take(live)));
         told.push((PartKind::SlotsFree, self.slots.take_all()));
-        match inside.malloc {
-            Some(figures) if inside.allocator.as_deref() == Some("glibc") => {
+        match probe.malloc {
+            Some(figures) if probe.allocator.as_deref() == Some("glibc") => {
                 self.divide_glibc(figures, &mut told);
             }
             Some(figures) => self.divide_other(figures, &mut told),
@@ -82,7 +82,7 @@ impl Groups {
         self.listed(told)
     }
 
-    fn divide_glibc(&mut self, figures: MallocFigures, told: &mut Vec<(PartKind, Weight)>) {
+    fn divide_glibc(&mut self, figures: MallocFigures, told: &mut Vec<(PartKind, MemoryAmount)>) {
         let in_slots = Bytes(self.slots_in_arenas as u64);
         let mut live = self.arenas.take(figures.live.saturating_sub(in_slots));
         live += self.large.take_all();
@@ -93,7 +93,7 @@ impl Groups {
     }
 
     /// Other allocators map their own memory, and say themselves how much of it is resident.
-    fn divide_other(&mut self, figures: MallocFigures, told: &mut Vec<(PartKind, Weight)>) {
+    fn divide_other(&mut self, figures: MallocFigures, told: &mut Vec<(PartKind, MemoryAmount)>) {
         let mut held = self.anonymous.take_all();
         held += self.arenas.take_all();
         held += self.large.take_all();
@@ -102,7 +102,7 @@ impl Groups {
         told.push((PartKind::MallocFree, held.take(figures.free)));
     }
 
-    fn listed(&self, mut told: Vec<(PartKind, Weight)>) -> Vec<LedgerPart> {
+    fn listed(&self, mut told: Vec<(PartKind, MemoryAmount)>) -> Vec<LedgerPart> {
         told.extend([
             (PartKind::CodeAndFiles, self.file),
             (PartKind::Stacks, self.stacks),
@@ -117,7 +117,7 @@ impl Groups {
             .collect()
     }
 
-    fn of_region(&mut self, region: Region) -> &mut Weight {
+    fn of_region(&mut self, region: Region) -> &mut MemoryAmount {
         match region {
             Region::File => &mut self.file,
             Region::MainArena | Region::Arena => &mut self.arenas,
@@ -133,15 +133,19 @@ impl Groups {
 }
 
 /// Ruby's pages inside one mapping, counted page by page; without a page map in proportion to their size.
-fn slot_weight(mapping: &Mapping, inside: &Inside, pagemap: Option<&mut Pagemap<'_>>) -> Weight {
-    let mut weight = Weight::default();
+fn slot_amount(
+    mapping: &Mapping,
+    probe: &ProbeFigures,
+    pagemap: Option<&mut Pagemap<'_>>,
+) -> MemoryAmount {
+    let mut weight = MemoryAmount::default();
     let mut pagemap = pagemap;
-    for range in inside.heap_within(&mapping.range) {
+    for range in probe.heap_within(&mapping.range) {
         let pages = match pagemap.as_deref_mut().map(|pagemap| pagemap.pages(&range)) {
             Some(Ok(pages)) => pages,
             Some(Err(_)) | None => in_proportion(mapping, range.end - range.start),
         };
-        weight += Weight::of_pages(pages, mapping);
+        weight += MemoryAmount::of_pages(pages, mapping);
     }
     weight
 }
@@ -173,8 +177,8 @@ mod tests {
         parts.iter().filter(|part| part.kind == kind).map(|part| part.pss.0 / MB).sum()
     }
 
-    fn inside() -> Inside {
-        Inside {
+    fn probe() -> ProbeFigures {
+        ProbeFigures {
             allocator: Some("glibc".into()),
             heap_pages: Vec::from([100 * MB..104 * MB, 104 * MB..110 * MB]),
             pools: vec![SlotPool { slot_size: 1024, live: Some(6 * 1024), ..SlotPool::default() }],
@@ -184,7 +188,7 @@ mod tests {
                 overhead: Bytes(0),
                 large: Bytes(5 * MB),
             }),
-            ..Inside::default()
+            ..ProbeFigures::default()
         }
     }
 
@@ -192,8 +196,8 @@ mod tests {
     fn live_free_and_what_nobody_accounts_for_are_told_apart() {
         let mappings = [mapping(1, 40, 30), mapping(100, 20, 20), mapping(200, 8, 8)];
         let regions = [Region::MainArena, Region::Anonymous, Region::File];
-        let inside = inside();
-        let parts = Groups::of(&mappings, &regions, Some(&inside), None).parts_with_probe(&inside);
+        let probe = probe();
+        let parts = Groups::of(&mappings, &regions, Some(&probe), None).parts_with_probe(&probe);
         for (kind, expected) in [
             (PartKind::CodeAndFiles, 8),
             (PartKind::SlotsLive, 6),
@@ -212,12 +216,12 @@ mod tests {
     #[test]
     fn slots_that_an_old_ruby_took_from_malloc_count_once() {
         let mappings = [mapping(90, 40, 40)];
-        let inside = Inside {
+        let probe = ProbeFigures {
             malloc: Some(MallocFigures { live: Bytes(40 * MB), ..MallocFigures::default() }),
-            ..inside()
+            ..probe()
         };
-        let parts = Groups::of(&mappings, &[Region::MainArena], Some(&inside), None)
-            .parts_with_probe(&inside);
+        let parts = Groups::of(&mappings, &[Region::MainArena], Some(&probe), None)
+            .parts_with_probe(&probe);
         assert_eq!(megabytes(&parts, PartKind::MallocLive), 30);
         assert_eq!(parts.iter().map(|part| part.pss.0 / MB).sum::<u64>(), 40);
     }

@@ -1,7 +1,7 @@
 //! The probes of a process tree, followed from sample to sample.
 
 use crate::core::{Bytes, InsideSample};
-use crate::observe::{MallocFigures, ProbePage, inside};
+use crate::observe::{MallocFigures, ProbePage, probe_figures};
 use crate::process::{Identity, ProcRoot};
 use carat_wire::page::{Gc, Malloc, PageReading};
 use std::collections::HashMap;
@@ -13,7 +13,7 @@ const LOOK_EVERY: Duration = Duration::from_secs(1);
 const ASK_EVERY: Duration = Duration::from_secs(1);
 const ASK_SHARE: u32 = 1000;
 
-/// Reads the probes' pages of a tree. Reading costs the server nothing; only [`Probes::ask`] does.
+/// Reads the probes' pages of a tree. Reading costs the server nothing; only [`Probes::request`] does.
 #[derive(Debug, Default)]
 pub struct Probes {
     followed: HashMap<Identity, Followed>,
@@ -42,7 +42,7 @@ impl Probes {
         at: Duration,
     ) -> Option<InsideSample> {
         self.find(root, members, at);
-        let mut seen = Seen::default();
+        let mut seen = TreeReadings::default();
         for followed in self.followed.values_mut() {
             let Some(reading) = followed.page.as_ref().and_then(ProbePage::read) else { continue };
             seen.kept_is_fresh |= followed.note_collection(&reading);
@@ -53,7 +53,7 @@ impl Probes {
     }
 
     /// Asks every probe for fresh figures, where that is due, and does not wait for them.
-    pub fn ask(&mut self, at: Duration) {
+    pub fn request(&mut self, at: Duration) {
         let dearest = self.followed.values().map(|followed| followed.cost).max();
         let every = ASK_EVERY.max(dearest.unwrap_or_default() * ASK_SHARE);
         if self.asked.is_some_and(|asked| at < asked + every) {
@@ -61,7 +61,7 @@ impl Probes {
         }
         self.asked = Some(at);
         let pages = self.followed.values().filter_map(|followed| followed.page.as_ref());
-        pages.for_each(ProbePage::ask);
+        pages.for_each(ProbePage::request);
     }
 
     fn find(&mut self, root: &ProcRoot, members: &[Identity], at: Duration) {
@@ -101,17 +101,17 @@ impl Followed {
 
 /// What the pages of a tree say at one moment, and what of it is new.
 #[derive(Default)]
-struct Seen {
+struct TreeReadings {
     readings: Vec<(PageReading, Option<(u64, u64)>)>,
     kept_is_fresh: bool,
     malloc_is_fresh: bool,
 }
 
-impl Seen {
+impl TreeReadings {
     fn summed(&self) -> InsideSample {
         let readings = || self.readings.iter().map(|(reading, _)| reading);
         let malloc = |figure: fn(&MallocFigures) -> Bytes| -> Option<Bytes> {
-            let of = |reading: &PageReading| inside(reading).malloc.as_ref().map(figure);
+            let of = |reading: &PageReading| probe_figures(reading).malloc.as_ref().map(figure);
             readings().map(of).sum::<Option<Bytes>>().filter(|_| self.malloc_is_fresh)
         };
         let kept: Option<u64> =

@@ -40,7 +40,7 @@ const LARGEST_STACK: u64 = 64 << 20;
 
 /// What is known beyond the mappings themselves.
 #[derive(Debug, Clone, Copy)]
-pub struct Signs<'a> {
+pub struct RegionHints<'a> {
     /// Stack pointers of threads that wait in the kernel.
     pub stack_pointers: &'a [u64],
     /// Whether glibc's malloc is the one in use, so that its shapes mean something.
@@ -50,11 +50,11 @@ pub struct Signs<'a> {
 }
 
 /// The purpose of every mapping, in their order.
-pub fn classify(mappings: &[Mapping], signs: Signs<'_>) -> Vec<Region> {
-    (0..mappings.len()).map(|index| region(mappings, index, signs)).collect()
+pub fn classify(mappings: &[Mapping], hints: RegionHints<'_>) -> Vec<Region> {
+    (0..mappings.len()).map(|index| region(mappings, index, hints)).collect()
 }
 
-fn region(mappings: &[Mapping], index: usize, signs: Signs<'_>) -> Region {
+fn region(mappings: &[Mapping], index: usize, hints: RegionHints<'_>) -> Region {
     let mapping = &mappings[index];
     let before = index.checked_sub(1).map(|before| &mappings[before]);
     let before = before.filter(|before| before.range.end == mapping.range.start);
@@ -67,20 +67,20 @@ fn region(mappings: &[Mapping], index: usize, signs: Signs<'_>) -> Region {
     if mapping.access.shared {
         return Region::SharedMemory;
     }
-    if signs.transient_heap && mapping.access.write && mapping.size() == TRANSIENT_HEAP {
+    if hints.transient_heap && mapping.access.write && mapping.size() == TRANSIENT_HEAP {
         return Region::TransientHeap;
     }
-    if signs.glibc && is_arena(mappings, index) {
+    if hints.glibc && is_arena(mappings, index) {
         return Region::Arena;
     }
     let guarded = before.is_some_and(|before| {
         before.name.is_empty() && before.is_inaccessible() && before.size() <= LARGEST_GUARD
     });
-    let pointed_at = signs.stack_pointers.iter().any(|pointer| mapping.range.contains(pointer));
+    let pointed_at = hints.stack_pointers.iter().any(|pointer| mapping.range.contains(pointer));
     if (guarded || pointed_at) && mapping.size() <= LARGEST_STACK {
         // A kernel that does not mark stacks (`nh` in smaps, Linux 6.7) joins the transient heap with a fiber's stack
         // that is mapped below it; nearly all of the two is the heap.
-        let joined = signs.transient_heap && mapping.size() > TRANSIENT_HEAP;
+        let joined = hints.transient_heap && mapping.size() > TRANSIENT_HEAP;
         return if joined { Region::TransientHeap } else { Region::Stack };
     }
     // A library's zeroed data follows its written data without a gap and has no name of its own.
@@ -175,7 +175,7 @@ mod tests {
     fn every_mapping_is_known_by_its_name_shape_or_neighbours() {
         let mappings = parse_mappings(MAPS);
         let pointer = [0x7f00_4008_0000];
-        let signs = Signs { stack_pointers: &pointer, glibc: true, transient_heap: true };
+        let hints = RegionHints { stack_pointers: &pointer, glibc: true, transient_heap: true };
         let expected = [
             Region::MainArena,
             Region::Arena,
@@ -196,7 +196,7 @@ mod tests {
             Region::Stack,
         ];
         for ((mapping, region), expected) in
-            mappings.iter().zip(classify(&mappings, signs)).zip(expected)
+            mappings.iter().zip(classify(&mappings, hints)).zip(expected)
         {
             assert_eq!(region, expected, "{mapping:?}");
         }
@@ -212,9 +212,9 @@ mod tests {
               7fe3b8000000-7fe3b8100000 rw-p 0 00:00 0 \n\
               7fe3b8200000-7fe3bc000000 rw-p 0 00:00 0 \n",
         );
-        let signs = Signs { stack_pointers: &[], glibc: true, transient_heap: false };
+        let hints = RegionHints { stack_pointers: &[], glibc: true, transient_heap: false };
         let (arena, other) = (Region::Arena, Region::Anonymous);
-        assert_eq!(classify(&mappings, signs), [arena, arena, other, other, other, other]);
+        assert_eq!(classify(&mappings, hints), [arena, arena, other, other, other, other]);
     }
 
     #[test]
@@ -225,17 +225,17 @@ mod tests {
               7fc45a286000-7fc45a287000 ---p 0 00:00 0 \n\
               7fc45a287000-7fc45c328000 rw-p 0 00:00 0 \n",
         );
-        let signs = Signs { stack_pointers: &[], glibc: true, transient_heap: true };
+        let hints = RegionHints { stack_pointers: &[], glibc: true, transient_heap: true };
         let (guard, stack) = (Region::Anonymous, Region::Stack);
-        assert_eq!(classify(&mappings, signs), [guard, stack, guard, Region::TransientHeap]);
-        let later = Signs { transient_heap: false, ..signs };
+        assert_eq!(classify(&mappings, hints), [guard, stack, guard, Region::TransientHeap]);
+        let later = RegionHints { transient_heap: false, ..hints };
         assert_eq!(classify(&mappings, later), [guard, stack, guard, stack]);
     }
 
     #[test]
     fn glibcs_shape_means_nothing_under_another_allocator() {
         let mappings = parse_mappings(MAPS);
-        let signs = Signs { stack_pointers: &[], glibc: false, transient_heap: false };
-        assert_eq!(classify(&mappings, signs)[1], Region::Anonymous);
+        let hints = RegionHints { stack_pointers: &[], glibc: false, transient_heap: false };
+        assert_eq!(classify(&mappings, hints)[1], Region::Anonymous);
     }
 }

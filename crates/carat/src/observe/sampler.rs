@@ -3,7 +3,7 @@
 use crate::core::{Bytes, MemberSample, Sample, SamplerCost};
 use crate::observe::cgroup::Cgroup;
 use crate::observe::directory::Directory;
-use crate::observe::{Budget, Rollup, Slots, parse_rollup, parse_status};
+use crate::observe::{Rollup, SamplingBudget, Slots, parse_rollup, parse_status};
 use crate::process::{Identity, ProcError, ProcRoot, Stat, Tree};
 use rustix::time::{ClockId, clock_gettime};
 use std::collections::HashMap;
@@ -31,7 +31,7 @@ impl Default for SampleOptions {
 pub struct Sampler {
     root: ProcRoot,
     options: SampleOptions,
-    budget: Budget,
+    budget: SamplingBudget,
     slots: Slots,
     cgroup: Cgroup,
     held: HashMap<Identity, Directory>,
@@ -53,7 +53,7 @@ impl Sampler {
             cgroup: Cgroup::beside(&root),
             root,
             options,
-            budget: Budget::new(options.share),
+            budget: SamplingBudget::new(options.share),
             slots: Slots::default(),
             held: HashMap::new(),
             buffer: Vec::new(),
@@ -73,12 +73,12 @@ impl Sampler {
     }
 
     /// Whether a sample `at` this time would bring proportional memory, and so needs every process of now.
-    pub fn will_pass(&mut self, at: Duration) -> bool {
+    pub fn will_read_pss(&mut self, at: Duration) -> bool {
         self.budget.allows(at)
     }
 
     /// Who belongs to the tree now; finding out is part of the cost.
-    pub fn look(&mut self, tree: &mut Tree) -> Vec<Stat> {
+    pub fn find_members(&mut self, tree: &mut Tree) -> Vec<Stat> {
         let cpu = thread_cpu();
         let members = tree.members();
         let cpu = thread_cpu().saturating_sub(cpu);
@@ -150,7 +150,7 @@ impl Sampler {
             ..Sample::default()
         };
         for (&member, slot) in members.iter().zip(slots) {
-            match self.read_cheap(member, slot) {
+            match self.read_status_of(member, slot) {
                 Ok(Some(figures)) => sample.members.push(figures),
                 // Gone or a zombie before anything was read: not of the tree at this moment.
                 Ok(None) | Err(ProcError::Ended(_)) => {}
@@ -164,7 +164,7 @@ impl Sampler {
             .collect();
         if dear {
             for (index, &member) in alive.iter().enumerate() {
-                match self.read_dear(member) {
+                match self.read_pss(member) {
                     Ok(rollup) => {
                         let figures = &mut sample.members[index];
                         figures.pss = Some(rollup.pss);
@@ -201,7 +201,7 @@ impl Sampler {
         self.slots.assign(members, |member| root.stat(member.pid).ok().map(|stat| stat.parent))
     }
 
-    fn read_cheap(
+    fn read_status_of(
         &mut self,
         member: Identity,
         slot: u32,
@@ -223,7 +223,7 @@ impl Sampler {
         }))
     }
 
-    fn read_dear(&mut self, member: Identity) -> Result<Rollup, ProcError> {
+    fn read_pss(&mut self, member: Identity) -> Result<Rollup, ProcError> {
         let directory = self.held.get(&member).ok_or(ProcError::Ended(member.pid))?;
         self.cost.reads += 1;
         read_rollup(directory, &mut self.buffer)

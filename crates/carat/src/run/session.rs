@@ -4,7 +4,7 @@
 
 use crate::core::{Ledger, LoadSpec, Sample, SamplerCost};
 use crate::load::{Generator, LoadError};
-use crate::observe::{Probes, SampleOptions, Sampler, ledger, read_insides};
+use crate::observe::{Probes, SampleOptions, Sampler, ledger, read_probe_figures};
 use crate::process::{Identity, ProcRoot, Stat, Tree};
 use crate::run::Interrupt;
 use crate::target::{LaunchError, LaunchSpec, PendingServer, Reaper, Server, StopReport, stop};
@@ -189,7 +189,7 @@ impl<'a> Session<'a> {
             sample.inside = self.probes.read(&self.root, &members, at);
         }
         if access == ProbeAccess::ReadAndRefreshed {
-            self.probes.ask(self.elapsed());
+            self.probes.request(self.elapsed());
         }
         self.sampled = sample.members.len();
         SessionStep::Sampled(Box::new(sample))
@@ -218,13 +218,14 @@ impl<'a> Session<'a> {
     /// The ledger of the tree at this moment.
     pub(crate) fn ledger(&mut self) -> Ledger {
         let members = self.members();
-        ledger(&self.root, &members, &read_insides(&self.root, &members))
+        ledger(&self.root, &members, &read_probe_figures(&self.root, &members))
     }
 
     /// Scans for the current members and registers them with the reaper.
     pub(crate) fn members(&mut self) -> Vec<Identity> {
         self.scanned_at = Some(self.elapsed());
-        let found = self.tree.as_mut().map(|tree| self.sampler.look(tree)).unwrap_or_default();
+        let found =
+            self.tree.as_mut().map(|tree| self.sampler.find_members(tree)).unwrap_or_default();
         self.members = found.iter().map(Stat::identity).collect();
         if let Some(reaper) = self.reaper.as_deref_mut().filter(|_| self.launched) {
             reaper.register(self.members.iter().copied());
@@ -272,7 +273,7 @@ impl<'a> Session<'a> {
         let at = self.elapsed();
         let complete = self.sampled == self.members.len() && !self.members.is_empty();
         let recent = self.scanned_at.is_some_and(|scan| at < scan + self.options.rescan_after);
-        if complete && recent && !self.sampler.will_pass(at) {
+        if complete && recent && !self.sampler.will_read_pss(at) {
             return self.members.clone();
         }
         self.members()

@@ -75,7 +75,7 @@ impl Bench {
     /// Fresh figures of that process.
     pub(crate) fn ask(&self, pid: u32) -> PageReading {
         let page = self.page(pid);
-        page.ask();
+        page.request();
         wait_for(&format!("an answer of {pid}"), || {
             let answered = |seen: &PageReading| seen.served_by_ruby == seen.requested;
             page.read().filter(answered).filter(|seen| seen.served == seen.requested)

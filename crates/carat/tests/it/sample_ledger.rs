@@ -4,7 +4,7 @@ use crate::needs::TestRuby;
 use crate::probe_ruby::{Bench, Ruby};
 use carat::core::Ledger;
 use carat::core::ledger::{Basis, PartKind};
-use carat::observe::{ledger, read_insides};
+use carat::observe::{ledger, read_probe_figures};
 use carat::process::ProcRoot;
 use std::collections::HashMap;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -18,7 +18,7 @@ const OFF: f64 = 0.02;
 fn ledger_of(pids: &[u32]) -> Ledger {
     let root = ProcRoot::default();
     let members: Vec<_> = pids.iter().map(|&pid| root.identify(pid).unwrap()).collect();
-    let seen = ledger(&root, &members, &read_insides(&root, &members));
+    let seen = ledger(&root, &members, &read_probe_figures(&root, &members));
     assert_eq!(seen.unread, Vec::<String>::new());
     assert_eq!(seen.processes.len(), pids.len());
     assert!(seen.processes.iter().all(|process| process.basis == Basis::Probe), "{seen:?}");
@@ -167,7 +167,8 @@ fn after_a_fork_slots_are_shared_and_a_write_makes_them_private() {
     // The child's own page comes with its first breath.
     crate::probe_ruby::wait_for("the child's page", || {
         let root = ProcRoot::default();
-        let inside = read_insides(&root, &[root.identify(child).unwrap()]).into_values().next();
+        let inside =
+            read_probe_figures(&root, &[root.identify(child).unwrap()]).into_values().next();
         inside.filter(|inside| !inside.pools.is_empty())
     });
     let together = slots(&ledger_of(&[ruby.pid, child]));

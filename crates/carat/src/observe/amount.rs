@@ -7,15 +7,15 @@ use std::ops::AddAssign;
 
 /// Some memory: whole, proportional, and ours alone, in bytes.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub(crate) struct Weight {
+pub(crate) struct MemoryAmount {
     pub(crate) resident: f64,
     pub(crate) pss: f64,
     pub(crate) private: f64,
 }
 
-impl Weight {
+impl MemoryAmount {
     /// All of a mapping.
-    pub(crate) fn of(mapping: &Mapping) -> Self {
+    pub(crate) fn of_mapping(mapping: &Mapping) -> Self {
         Self {
             resident: mapping.rss.0 as f64,
             pss: mapping.pss.0 as f64,
@@ -26,7 +26,7 @@ impl Weight {
     /// Some pages of a mapping; its shared pages weigh what the kernel's figure for the mapping implies.
     pub(crate) fn of_pages(pages: Pages, mapping: &Mapping) -> Self {
         let (resident, private) = (pages.present.0 as f64, pages.exclusive.0 as f64);
-        let pss = private + (resident - private) * mapping.shared_weight();
+        let pss = private + (resident - private) * mapping.pss_per_shared_byte();
         Self { resident, pss, private }
     }
 
@@ -76,7 +76,7 @@ impl Weight {
     }
 }
 
-impl AddAssign for Weight {
+impl AddAssign for MemoryAmount {
     fn add_assign(&mut self, other: Self) {
         self.resident += other.resident;
         self.pss += other.pss;
@@ -90,7 +90,7 @@ mod tests {
 
     #[test]
     fn what_is_taken_and_what_is_left_are_what_was_there() {
-        let whole = Weight { resident: 1000.0, pss: 700.0, private: 400.0 };
+        let whole = MemoryAmount { resident: 1000.0, pss: 700.0, private: 400.0 };
         for bytes in [0, 1, 333, 1000, 5000] {
             let mut rest = whole;
             let mut sum = rest.take(Bytes(bytes));
@@ -102,6 +102,6 @@ mod tests {
 
     #[test]
     fn nothing_can_be_taken_from_nothing() {
-        assert_eq!(Weight::default().take(Bytes(10)), Weight::default());
+        assert_eq!(MemoryAmount::default().take(Bytes(10)), MemoryAmount::default());
     }
 }

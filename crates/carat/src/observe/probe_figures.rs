@@ -6,7 +6,7 @@ use std::ops::Range;
 
 /// What the probe inside one process says; everything may be missing.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Inside {
+pub struct ProbeFigures {
     /// Version of Ruby.
     pub ruby: Option<String>,
     /// Name of the allocator that answers `malloc`.
@@ -42,7 +42,7 @@ pub struct MallocFigures {
     pub large: Bytes,
 }
 
-impl Inside {
+impl ProbeFigures {
     /// Bytes of the slots that hold an object; `None` where the probe does not say.
     ///
     /// Ruby 3.2 and 3.3 count live slots over all pools only: there every pool is taken to be as full as the
@@ -81,7 +81,8 @@ mod tests {
 
     #[test]
     fn heap_pages_are_cut_to_the_mapping_that_is_asked_for() {
-        let inside = Inside { heap_pages: vec![0..4, 8..12, 16..20], ..Inside::default() };
+        let inside =
+            ProbeFigures { heap_pages: vec![0..4, 8..12, 16..20], ..ProbeFigures::default() };
         let cut = |within: Range<u64>| inside.heap_within(&within).collect::<Vec<_>>();
         assert_eq!(cut(10..18), [10..12, 16..18]);
         assert_eq!(cut(4..8), Vec::<Range<u64>>::new());
@@ -92,13 +93,13 @@ mod tests {
     fn pools_without_live_counts_are_taken_to_be_as_full_as_the_heap() {
         let pool =
             |slot_size, slots| SlotPool { slot_size, slots: Some(slots), ..SlotPool::default() };
-        let inside = Inside {
+        let inside = ProbeFigures {
             pools: vec![pool(40, 1000), pool(80, 500)],
             live_slots: Some(750),
-            ..Inside::default()
+            ..ProbeFigures::default()
         };
         assert_eq!(inside.live_slot_bytes(), Some(Bytes(40_000)));
-        assert_eq!(Inside { live_slots: None, ..inside }.live_slot_bytes(), None);
-        assert_eq!(Inside::default().live_slot_bytes(), None);
+        assert_eq!(ProbeFigures { live_slots: None, ..inside }.live_slot_bytes(), None);
+        assert_eq!(ProbeFigures::default().live_slot_bytes(), None);
     }
 }
