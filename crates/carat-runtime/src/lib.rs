@@ -1,11 +1,11 @@
-//! The runtime: the library inside Ruby that makes its memory smaller, when a setting asks.
+//! The runtime: the library inside Ruby that applies settings.
 //!
-//! Two halves. The Ruby half (`src/ruby/`) decides: when a server has booted, when it forks, when it is
-//! idle. The native half does what Ruby cannot: find the malloc in use and purge it, trim on a thread
-//! outside the GVL, look for a listening socket, fill malloc's holes, call prctl. Nothing is linked
+//! It has two halves. The Ruby half (`src/ruby/`, one file per setting in `settings/`) decides when to act: when a server
+//! has booted, when it forks, when it is idle. The native half does what Ruby cannot: find the malloc in use and purge
+//! it, trim on a thread outside the GVL, look for a listening socket, fill malloc's holes, call prctl. Nothing is linked
 //! against Ruby; its C API is looked up by name, so one file serves every Ruby from 2.7 on.
 //!
-//! It fails open: whatever does not work costs one line on stderr and leaves the server as it was.
+//! It fails open: a failure costs one line on stderr and leaves the server as it was.
 
 mod kernel;
 mod malloc;
@@ -16,19 +16,13 @@ mod trim;
 
 use carat_ruby::guard::silence_panics;
 use carat_ruby::{PanicGuard, api};
+use carat_wire::env;
+use carat_wire::page::Runtime;
 use std::ffi::CStr;
+use std::os::unix::ffi::OsStrExt;
 
-/// The Ruby half, in the order in which it is evaluated.
-const SOURCES: [&str; 8] = [
-    concat!(include_str!("ruby/runtime.rb"), "\0"),
-    concat!(include_str!("ruby/boot_watch.rb"), "\0"),
-    concat!(include_str!("ruby/extensions.rb"), "\0"),
-    concat!(include_str!("ruby/filler.rb"), "\0"),
-    concat!(include_str!("ruby/preparation.rb"), "\0"),
-    concat!(include_str!("ruby/pacer.rb"), "\0"),
-    concat!(include_str!("ruby/fork_hook.rb"), "\0"),
-    concat!(include_str!("ruby/scrub.rb"), "\0"),
-];
+/// The Ruby half: every file of `src/ruby`, which `build.rs` lists in the order in which it is evaluated.
+const SOURCES: &[&str] = include!(concat!(env!("OUT_DIR"), "/sources.rs"));
 
 /// Called by Ruby when the library is required; the name follows from the file's name.
 #[unsafe(no_mangle)]
@@ -42,6 +36,7 @@ fn start() {
         return report::warn("this Ruby lacks a function that the runtime needs");
     };
     report::open();
+    report::write(Runtime::Requested, requested_checksum());
     // SAFETY: the handlers call nothing but system calls, atomics and one mutex of ours.
     unsafe {
         libc::pthread_atfork(Some(trim::before_fork), Some(trim::in_parent), Some(in_child));
@@ -56,6 +51,11 @@ fn start() {
     if ruby.evaluate(c"CaratRuntime.start").is_none() {
         report::warn("the runtime cannot be started");
     }
+}
+
+/// Identifies the request whose settings the bits of the report stand for.
+fn requested_checksum() -> u64 {
+    env::settings_checksum(std::env::var_os(env::SETTINGS).unwrap_or_default().as_bytes())
 }
 
 extern "C" fn in_child() {

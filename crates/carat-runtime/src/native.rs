@@ -5,10 +5,10 @@ use crate::trim::When;
 use crate::{guarded, malloc, report, seal, trim};
 use carat_ruby::api::loaded;
 use carat_ruby::{RubyApi, Value};
-use carat_wire::page::{RUNTIME_SETTINGS, Runtime, Word};
+use carat_wire::page::{Runtime, Word};
 use std::ffi::CString;
 
-/// Defines the functions, the words of the report and the names of the settings in it.
+/// Defines the functions and the words of the report.
 pub(crate) fn define(ruby: &RubyApi) {
     let module = ruby.module(c"CaratRuntime");
     ruby.define_0(module, c"listening", listening);
@@ -25,13 +25,9 @@ pub(crate) fn define(ruby: &RubyApi) {
     ruby.define_2(module, c"add", add);
     ruby.define_1(module, c"read", read);
     let words: Vec<&str> = Runtime::ALL.iter().map(|word| word.name()).collect();
-    let names = format!(
-        "module CaratRuntime; WORDS = %i[{}].freeze; NAMES = %w[{}].freeze; end",
-        words.join(" "),
-        RUNTIME_SETTINGS.join(" ")
-    );
-    if let Ok(names) = CString::new(names) {
-        ruby.evaluate(&names);
+    let words = format!("module CaratRuntime; WORDS = %i[{}].freeze; end", words.join(" "));
+    if let Ok(words) = CString::new(words) {
+        ruby.evaluate(&words);
     }
 }
 

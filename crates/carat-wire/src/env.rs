@@ -38,3 +38,11 @@ pub const WORKLOADS: &str = "CARAT_WORKLOADS";
 
 /// Folder in which `bin/roots` makes other generations of Debian; `~/.cache/carat/roots` where absent.
 pub const ROOTS: &str = "CARAT_ROOTS";
+
+/// Checksum of a value of [`SETTINGS`] (FNV-1a, 32 bits). It tells which request a report of the runtime belongs to.
+pub fn settings_checksum(settings: &[u8]) -> u64 {
+    let hash = settings
+        .iter()
+        .fold(0x811c_9dc5_u32, |hash, byte| (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193));
+    u64::from(hash)
+}

@@ -1,22 +1,22 @@
 # frozen_string_literal: true
 
 module CaratRuntime
-  # Finds the moment at which a process has finished booting, by what every server shows: it listens, it
-  # loads no more files, it becomes quiet. A server under load from its first second on never becomes
-  # quiet, and a job runner or script never listens, so each sign alone is enough after a while.
+  # Detects when a process has finished booting, by signs that every server shows: it listens, it loads no more files, it
+  # becomes idle. A server under load from the start never becomes idle, and a job runner or script never listens, so
+  # after a while each sign alone is enough.
   class BootWatch
     STEP = 0.05
-    # Seconds of quiet, and of listening or loading nothing, after which a process counts as booted.
-    QUIET_LISTENER = 0.1
+    # Seconds of idling, listening or loading nothing after which a process counts as booted.
+    IDLE_LISTENER = 0.1
     BUSY_LISTENER = 1.0
-    QUIET = 1.0
+    IDLE = 1.0
     LOADS_NOTHING = 5.0
     DEADLINE = 120.0
-    # A worker that loads an application of its own loads at least so many files, and begins soon.
+    # A worker that loads the application itself loads at least this many files, and begins within this many seconds.
     OWN_APPLICATION = 100
     OWN_APPLICATION_WITHIN = 30.0
 
-    # expecting: files that must have been loaded since now before the process can count as booted.
+    # expecting: number of files that must be loaded from now on before the process counts as booted.
     def initialize(expecting: 0)
       @expected = $LOADED_FEATURES.size + expecting
       @started = @loaded_at = @busy_at = now
@@ -25,7 +25,7 @@ module CaratRuntime
       @listening_since = nil
     end
 
-    # Returns true once the process has booted, false where what was expected did not begin in time.
+    # Returns true once the process has booted, false if the expected files were not loaded in time.
     def wait
       until booted?
         return false if @features < @expected && now - @started > OWN_APPLICATION_WITHIN
@@ -55,7 +55,7 @@ module CaratRuntime
       return listener_booted?(time) if @listening_since
 
       loaded = time - @loaded_at
-      loaded > LOADS_NOTHING || (loaded > QUIET && time - @busy_at > QUIET)
+      loaded > LOADS_NOTHING || (loaded > IDLE && time - @busy_at > IDLE)
     end
 
     def listener_booted?(time)
@@ -63,7 +63,7 @@ module CaratRuntime
       working = time - @loaded_at
       return true if listening > BUSY_LISTENER && working > BUSY_LISTENER
 
-      [listening, working, time - @busy_at].min > QUIET_LISTENER
+      [listening, working, time - @busy_at].min > IDLE_LISTENER
     end
 
     def now

@@ -13,7 +13,7 @@ module CaratRuntime
       "semian" => "0.11.0",
     }.freeze
 
-    # The first loaded one, with its version; nil where all are fit.
+    # The first loaded one with its version; nil where there is none.
     def self.unfit
       return unless defined?(::Gem) && Gem.respond_to?(:loaded_specs)
 

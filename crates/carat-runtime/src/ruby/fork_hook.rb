@@ -1,9 +1,9 @@
 # frozen_string_literal: true
 
 module CaratRuntime
-  # Tells the runtime of every fork, in the parent before and in the child after.
+  # Calls the runtime at every fork: before it in the parent, after it in the child.
   module ForkHook
-    # Ruby 3.1 sends every fork of its own through Process._fork.
+    # From Ruby 3.1 on every fork goes through Process._fork.
     module Underlying
       def _fork
         CaratRuntime.before_fork
@@ -13,7 +13,7 @@ module CaratRuntime
       end
     end
 
-    # Before that, each way to fork is a method of its own.
+    # Before that, several methods fork by themselves.
     module Older
       def fork
         CaratRuntime.before_fork
@@ -30,7 +30,7 @@ module CaratRuntime
       end
     end
 
-    # Process.daemon forks without Process._fork. Its parent ends, so nothing is prepared for sharing.
+    # Process.daemon forks without Process._fork. Its parent exits, so there is nothing to share and to prepare.
     module Daemon
       def daemon(*arguments)
         result = super

@@ -1,172 +1,149 @@
 # frozen_string_literal: true
 
-# What the settings ask of a Ruby process. The native functions that it calls are defined by the library.
+# Applies the requested settings in a Ruby process. Each file in settings/ defines one of them. The native functions
+# that they call are defined by the library.
 module CaratRuntime
-  @settings = ENV.fetch("CARAT_SETTINGS", "").split(";").to_h { |pair| pair.split("=", 2) }
-  @booted = false
-  @prepared = false
+  @settings = []
 
   class << self
+    # The requested setting of that name; nil where it was not requested.
     def setting(name)
-      @settings.fetch(name, "off")
+      @settings.find { |setting| setting.name == name }
     end
 
-    def on?(name)
-      !%w[off ruby].include?(setting(name))
-    end
-
-    # The report of this process by name.
+    # The counters of this process by name.
     def report
       WORDS.each_index.to_h { |place| [WORDS[place], read(place)] }
     end
 
-    def note(word, amount = 1)
+    # Adds to a counter.
+    def count(word, amount = 1)
       add(WORDS.index(word), amount)
     end
 
+    # Sets one bit of a counter that is a set of bits.
+    def set_bit(word, bit)
+      place = WORDS.index(word)
+      add(place, 1 << bit) if (read(place) & (1 << bit)).zero?
+    end
+
+    # Adds the time that the block takes to a counter of nanoseconds.
     def timed(word)
       before = Process.clock_gettime(Process::CLOCK_MONOTONIC, :nanosecond)
       yield
     ensure
-      note(word, Process.clock_gettime(Process::CLOCK_MONOTONIC, :nanosecond) - before)
+      count(word, Process.clock_gettime(Process::CLOCK_MONOTONIC, :nanosecond) - before)
     end
 
-    # Whatever fails here must not fail the server. The block says whether the setting took effect.
-    def attempt(name)
-      mark(:applied, name) if yield
-    rescue StandardError, ScriptError => e
-      refuse(name, "#{e.class}: #{e.message.lines.first.to_s.chomp}")
-    end
-
-    def refuse(name, reason)
-      mark(:refused, name)
-      complain("#{name} did not take: #{reason}")
-      false
-    end
-
-    def complain(problem)
+    def warn(problem)
       $stderr.puts("carat: #{problem}")
     rescue StandardError
       nil
     end
 
-    def start
-      attempt("scrub") { Scrub.new(ENV).run } if on?("scrub")
-      attempt("ksm") { merge_pages } if on?("ksm")
-      attempt("thp") { decide_huge_pages } if on?("thp")
-      attempt("trim") { start_trimming } if on?("trim")
-      attempt("compact") { start_compacting } if on?("compact")
-      attempt("seal") { bind_new_threads && nil } if on?("seal")
-      attempt("gc_pacing") { Pacer.start } if on?("gc_pacing")
-      attempt("fork") { ForkHook.install && nil } if forks_matter?
-    end
-
-    # Compacts once, unless an extension is loaded that is known to break.
-    def compact
-      return false unless fit_for_compaction?
-
-      timed(:compact_ns) { GC.compact }
-      note(:compactions)
-      true
-    end
-
-    def watch_boot(expecting: 0)
-      watch = BootWatch.new(expecting: expecting)
-      thread = Thread.new { attempt("compact") { watch.wait && compact_booted } }
+    # Runs the block in a thread that leaves no trace on stderr.
+    def in_thread(&block)
+      thread = Thread.new(&block)
       thread.name = "carat"
       thread.report_on_exception = false
     end
-
-    def before_fork
-      attempt("compact") { compact_booted } if setting("compact") == "boot" && listening == 1
-      attempt("compact") { compact_booted } if setting("compact") == "before-fork" && preloaded?
-      attempt("prepare_fork") { prepare } if on?("prepare_fork") && !@prepared && preloaded?
-    end
-
-    def in_child
-      attempt("seal") { leave_shared_arena == 1 && note(:own_arena) } if on?("seal") && @prepared
-      attempt("gc_pacing") { Pacer.start } if on?("gc_pacing")
-      attempt("compact") { watch_worker_boot && nil } if setting("compact") == "boot"
-      attempt("yjit") { RubyVM::YJIT.enable || true } if setting("yjit") == "after-fork"
-    end
-
-    private
 
     # A server that has bound its socket before it forks, or that has loaded an application.
     def preloaded?
       listening == 1 || $LOADED_FEATURES.size >= 400
     end
 
-    def prepare
-      @prepared = true
-      compacts = @settings["compact"] != "off" && !@booted
-      compacts &&= fit_for_compaction?
-      Preparation.new(setting("prepare_fork"), compact: compacts).run
-      true
+    def start
+      # The place of a setting in the request is its bit in the report.
+      pairs = ENV.fetch("CARAT_SETTINGS", "").split(";").map { |pair| pair.split("=", 2) }
+      @settings = pairs.each_with_index.map { |(name, value), bit| Setting.build(name, value, bit) }
+      run(:start)
+      ForkHook.install if @settings.any?(&:forks?)
+    rescue StandardError => e
+      warn("the runtime cannot start: #{e.class}: #{e.message}")
     end
 
-    # A worker of a server without preloading inherits the socket and loads the application itself.
-    def watch_worker_boot
-      expected = @booted ? BootWatch::OWN_APPLICATION : 0
-      @booted = false
-      watch_boot(expecting: expected)
+    def before_fork
+      run(:before_fork)
     end
 
-    def compact_booted
-      return if @booted
-
-      @booted = true
-      compact
+    def in_child
+      run(:enter_child)
+      run(:in_child)
     end
 
-    def forks_matter?
-      on?("prepare_fork") || on?("gc_pacing") || setting("yjit") == "after-fork" ||
-        %w[boot before-fork].include?(setting("compact"))
+    private
+
+    def run(hook)
+      @settings.each { |setting| setting.attempt(hook) }
     end
+  end
 
-    def fit_for_compaction?
-      extension = Extensions.unfit
-      return true unless extension
+  # A requested setting. A subclass calls `named` and overrides hooks. A hook returns true once the setting is applied,
+  # otherwise nil, or what `refuse` returns.
+  class Setting
+    @classes = {}
 
-      refuse("compact", "#{extension} keeps objects where the GC cannot see them")
-    end
+    class << self
+      attr_reader :classes
 
-    def start_trimming
-      running =
-        case setting("trim")
-        when "idle" then trim_when_idle
-        when "in-gc" then trim_in_gc
-        else trim_after_full_gc
-        end
-      running == 1 || refuse("trim", "this malloc keeps its free memory to itself")
-    end
+      def named(name)
+        Setting.classes[name] = self
+      end
 
-    # compact = "boot" and "before-fork" count as applied when the compaction has happened.
-    def start_compacting
-      case setting("compact")
-      when "boot" then watch_boot && nil
-      when "auto" then GC.auto_compact = true
+      def build(name, value, bit)
+        Setting.classes.fetch(name, Unsupported).new(name, value, bit)
       end
     end
 
-    def merge_pages
-      return refuse("ksm", "Linux 6.4 or later can merge pages") unless allow_merging == 1
+    attr_reader :name, :value
 
-      switch = "/sys/kernel/mm/ksm/run"
-      running = File.readable?(switch) && File.read(switch).to_i == 1
-      complain("ksm merges nothing until an administrator writes 1 into #{switch}") unless running
-      true
+    def initialize(name, value, bit)
+      @name = name
+      @value = value
+      @bit = bit
     end
 
-    def decide_huge_pages
-      done = setting("thp") == "on" ? allow_huge_pages : forbid_huge_pages
-      done == 1 || refuse("thp", "this kernel cannot decide it per process")
+    # When the library has been loaded.
+    def start; end
+
+    # In the parent before each fork.
+    def before_fork; end
+
+    # In a new child, before `in_child` of any setting: decides where later allocations go.
+    def enter_child; end
+
+    # In a new child.
+    def in_child; end
+
+    # Whether the hooks around forks are needed.
+    def forks?
+      false
     end
 
-    def mark(word, name)
-      place = NAMES.index(name) || return
-      bit = 1 << place
-      note(word, bit) if (report.fetch(word) & bit).zero?
+    # Runs a hook. Whatever fails in it must not fail the server.
+    def attempt(hook)
+      applied if public_send(hook)
+    rescue StandardError, ScriptError => e
+      refuse("#{e.class}: #{e.message.lines.first.to_s.chomp}")
+    end
+
+    def applied
+      CaratRuntime.set_bit(:applied, @bit)
+    end
+
+    # Reports that the setting cannot be applied; returns nil.
+    def refuse(reason)
+      CaratRuntime.set_bit(:refused, @bit)
+      CaratRuntime.warn("#{name} was not applied: #{reason}")
+      nil
+    end
+  end
+
+  # A setting that this library does not have.
+  class Unsupported < Setting
+    def start
+      refuse("this version of the runtime does not have it")
     end
   end
 end

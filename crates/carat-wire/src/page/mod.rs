@@ -21,4 +21,4 @@ pub use read::{
 };
 pub use section::{Section, Table, Writer};
 pub use word::{UNKNOWN, VALUES, Word};
-pub use words::{AllocatorKind, Arena, Gc, Malloc, Own, Pool, RUNTIME_SETTINGS, Runtime};
+pub use words::{AllocatorKind, Arena, Gc, Malloc, Own, Pool, Runtime};

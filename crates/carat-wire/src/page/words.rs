@@ -196,7 +196,7 @@ words! {
 words! {
     /// What the runtime library did. Each word is updated by itself, without the sequence.
     Runtime {
-        /// Settings in effect, one bit each in the order of `RUNTIME_SETTINGS`.
+        /// Settings in effect, one bit each in the order of `CARAT_SETTINGS`.
         Applied = "applied",
         /// Requested settings that could not be applied, with the same bits.
         Refused = "refused",
@@ -212,13 +212,13 @@ words! {
         Compactions = "compactions",
         /// Nanoseconds spent compacting.
         CompactNs = "compact_ns",
-        /// Times the heap was prepared for a fork.
+        /// Preparations of the heap for a fork.
         PreparedForks = "prepared_forks",
         /// Nanoseconds spent preparing.
         PrepareForkNs = "prepare_fork_ns",
         /// Nanoseconds that must currently pass between two trims.
         TrimIntervalNs = "trim_interval_ns",
-        /// Full collections after which no trim was due yet.
+        /// Full collections after which no trim was due.
         TrimsSkipped = "trims_skipped",
         /// Free slots filled by sealing.
         SealedSlots = "sealed_slots",
@@ -228,6 +228,8 @@ words! {
         OwnArena = "own_arena",
         /// Full collections run in idle moments.
         PacedCollections = "paced_collections",
+        /// Checksum of the `CARAT_SETTINGS` that the bits belong to.
+        Requested = "requested",
     }
 }
 
@@ -248,7 +250,3 @@ words! {
         Other = "other",
     }
 }
-
-/// The settings that the runtime library applies, in the order of their bits.
-pub const RUNTIME_SETTINGS: [&str; 9] =
-    ["compact", "trim", "prepare_fork", "seal", "gc_pacing", "thp", "ksm", "yjit", "scrub"];

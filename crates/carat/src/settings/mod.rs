@@ -14,6 +14,8 @@ mod manual;
 mod observation;
 mod profile;
 mod setting;
+#[cfg(test)]
+mod tests;
 mod value;
 mod verify;
 

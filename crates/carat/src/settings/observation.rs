@@ -1,7 +1,8 @@
 //! What is observed of a running process, and what that says about a setting.
 
 use crate::settings::environment::Environment;
-use carat_wire::page::{PageReading, RUNTIME_SETTINGS, Runtime};
+use carat_wire::env;
+use carat_wire::page::{PageReading, Runtime};
 use std::path::Path;
 
 /// The variable that holds glibc's tunables.
@@ -22,19 +23,43 @@ pub struct ProcessObservation<'a> {
     pub runtime: Option<RuntimeReport>,
 }
 
-/// The settings that the runtime library reports in the shared page, one bit each.
+/// What the runtime library reports in the shared page: one bit for each requested setting, in the order of the request.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct RuntimeReport {
-    applied: u64,
-    refused: u64,
+    /// Checksum of the request; `None` where the runtime has not started.
+    pub(crate) requested: Option<u64>,
+    pub(crate) applied: u64,
+    pub(crate) refused: u64,
 }
 
 impl RuntimeReport {
     /// The report in a shared page.
     pub fn read(page: &PageReading) -> Self {
         Self {
+            requested: page.runtime.get(Runtime::Requested),
             applied: page.runtime.get(Runtime::Applied).unwrap_or(0),
             refused: page.runtime.get(Runtime::Refused).unwrap_or(0),
+        }
+    }
+
+    /// The status of the setting `name` in a process that was started with the request `settings`.
+    fn status(self, name: &str, settings: &str, pending: &str) -> SettingStatus {
+        let mut names = settings.split(';').filter_map(|pair| pair.split_once('='));
+        let Some(bit) = names.position(|(requested, _)| requested == name) else {
+            return SettingStatus::Unknown("it was not requested from the runtime".into());
+        };
+        let expected = env::settings_checksum(settings.as_bytes());
+        if self.requested.is_some_and(|requested| requested != expected) {
+            return SettingStatus::Unknown("this process was started with other settings".into());
+        }
+        if self.applied & 1 << bit != 0 {
+            SettingStatus::Applied("the runtime reports it".into())
+        } else if self.refused & 1 << bit != 0 {
+            SettingStatus::NotApplied(
+                "the runtime could not apply it; the server's stderr has the reason".into(),
+            )
+        } else {
+            SettingStatus::NotYet(pending.into())
         }
     }
 }
@@ -93,23 +118,46 @@ impl ProcessObservation<'_> {
         environment: &Environment,
         pending: &str,
     ) -> SettingStatus {
-        let _ = environment;
-        let Some(report) = self.runtime else {
-            return SettingStatus::NotApplied(
+        let settings = environment.set.get(env::SETTINGS).map_or("", String::as_str);
+        match self.runtime {
+            Some(report) => report.status(name, settings, pending),
+            None => SettingStatus::NotApplied(
                 "no Ruby of this process tree has loaded carat's libraries".into(),
-            );
-        };
-        let Some(bit) = RUNTIME_SETTINGS.iter().position(|known| *known == name) else {
-            return SettingStatus::Unknown("the runtime does not report it".into());
-        };
-        if report.applied & 1 << bit != 0 {
-            SettingStatus::Applied("the runtime reports it".into())
-        } else if report.refused & 1 << bit != 0 {
-            SettingStatus::NotApplied(
-                "the runtime could not apply it; the server's stderr has the reason".into(),
-            )
-        } else {
-            SettingStatus::NotYet(pending.into())
+            ),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::settings::verify::tests::word;
+
+    #[test]
+    fn the_order_of_the_request_names_the_bits_of_the_report() {
+        let request = "compact=boot;trim=idle;yjit=after-fork";
+        let requested = Some(env::settings_checksum(request.as_bytes()));
+        let report = RuntimeReport { requested, applied: 0b10, refused: 0b100 };
+        for (name, expected) in [
+            ("compact", "not yet"),
+            ("trim", "applied"),
+            ("yjit", "not applied"),
+            ("ksm", "unknown"),
+        ] {
+            assert_eq!(word(&report.status(name, request, "")), expected, "{name}");
+        }
+        let other = RuntimeReport { requested: requested.map(|sum| sum + 1), ..report };
+        assert_eq!(word(&other.status("trim", request, "")), "unknown");
+        let not_started = RuntimeReport::default();
+        assert_eq!(word(&not_started.status("trim", request, "")), "not yet");
+    }
+
+    #[test]
+    fn the_last_of_two_equal_tunables_counts() {
+        let environ = b"GLIBC_TUNABLES=a.b=1:glibc.malloc.tcache_count=0:a.b=2\0";
+        let process = ProcessObservation { environ: Some(environ), ..Default::default() };
+        for (value, expected) in [("2", "applied"), ("1", "unknown")] {
+            assert_eq!(word(&process.has_tunable("a.b", value)), expected);
         }
     }
 }

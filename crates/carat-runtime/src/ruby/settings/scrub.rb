@@ -1,14 +1,24 @@
 # frozen_string_literal: true
 
 module CaratRuntime
-  # Takes out of the environment what is meant for this server alone, so that the programs it starts (a
-  # browser, git, an image tool) run as they always did, and puts it back when the server replaces itself.
+  # Removes from the environment what is meant for this server alone, so that the programs it starts (a browser, git,
+  # an image tool) run as before, and restores it when the server replaces itself. Requested by `carat exec`.
+  class ScrubEnvironment < Setting
+    named "scrub"
+
+    def start
+      Scrub.new(ENV).run
+      true
+    end
+  end
+
+  # The variables that are removed and restored.
   class Scrub
     NAMES = %w[LD_PRELOAD RUBYOPT CARAT_RUNTIME CARAT_SETTINGS].freeze
-    # Where the starter keeps what a variable was before; children get that again.
+    # Where `carat exec` keeps the earlier value of a variable, which children get again.
     INHERITED = { "LD_PRELOAD" => "CARAT_INHERITED_LD_PRELOAD", "RUBYOPT" => "CARAT_INHERITED_RUBYOPT" }.freeze
 
-    # Puts everything back around an exec, which is how a server restarts itself.
+    # Restores the variables around an exec, which is how a server restarts itself.
     module Restore
       def exec(*arguments, **options)
         restored = CaratRuntime::Scrub.restore
@@ -21,8 +31,8 @@ module CaratRuntime
     class << self
       attr_accessor :removed, :left
 
-      # Sets the variables again, but for those that the server itself has changed since; returns what
-      # undoes it, for an exec that failed.
+      # Restores the variables, except those that the server has changed since. Returns a function that undoes it, for
+      # an exec that failed.
       def restore
         before = removed.to_h { |name, _| [name, ENV[name]] }
         removed.each { |name, value| ENV[name] = value if before[name] == left[name] }

@@ -2,23 +2,40 @@
 
 module CaratRuntime
   # Runs the full GC in an idle moment, so that no request has to wait for it.
+  class GcPacing < Setting
+    named "gc_pacing"
+
+    def start
+      Pacer.start
+    end
+
+    # The thread of the parent does not exist in a child.
+    def in_child
+      Pacer.start
+    end
+
+    def forks?
+      true
+    end
+  end
+
+  # The thread that collects.
   class Pacer
     STEP = 0.25
     # Seconds after which a full GC that is due runs even though the process never became idle.
     PATIENCE = 30.0
-    # Minor GCs since the last full one that make another worth its time, where Ruby does not say itself.
+    # Minor GCs after which another full one is due, where Ruby does not report that itself.
     MINORS = 3
 
     def self.start
-      thread = Thread.new { new.run }
-      thread.name = "carat"
-      thread.report_on_exception = false
+      pacer = new
+      CaratRuntime.in_thread { pacer.run }
       true
     end
 
     def initialize
-      @ruby_tells = GC.respond_to?(:config) && GC.latest_gc_info.key?(:need_major_by)
-      GC.config(rgengc_allow_full_mark: false) if @ruby_tells
+      @ruby_reports = GC.respond_to?(:config) && GC.latest_gc_info.key?(:need_major_by)
+      GC.config(rgengc_allow_full_mark: false) if @ruby_reports
       @cpu = cpu
       @due_since = nil
       @minors = GC.stat(:minor_gc_count)
@@ -30,14 +47,14 @@ module CaratRuntime
         collect if due? && (idle? || overdue?)
       end
     rescue StandardError => e
-      CaratRuntime.complain("gc_pacing stopped: #{e.class}")
-      GC.config(rgengc_allow_full_mark: true) if @ruby_tells
+      CaratRuntime.warn("gc_pacing stopped: #{e.class}")
+      GC.config(rgengc_allow_full_mark: true) if @ruby_reports
     end
 
     private
 
     def due?
-      due = @ruby_tells ? GC.latest_gc_info(:need_major_by) : GC.stat(:minor_gc_count) - @minors >= MINORS
+      due = @ruby_reports ? GC.latest_gc_info(:need_major_by) : GC.stat(:minor_gc_count) - @minors >= MINORS
       @due_since = due ? @due_since || now : nil
       due
     end
@@ -48,14 +65,14 @@ module CaratRuntime
       used < STEP / 20
     end
 
-    # Without word from Ruby the full GC comes by itself in time.
+    # Where Ruby does not report that a full GC is due, it also runs the GC by itself.
     def overdue?
-      @ruby_tells && now - @due_since > PATIENCE
+      @ruby_reports && now - @due_since > PATIENCE
     end
 
     def collect
       GC.start
-      CaratRuntime.note(:paced_collections)
+      CaratRuntime.count(:paced_collections)
       @minors = GC.stat(:minor_gc_count)
       @cpu = cpu
     end

@@ -1,0 +1,83 @@
+# frozen_string_literal: true
+
+module CaratRuntime
+  # Keeps workers from writing to pages that they share with their parent.
+  class Seal < Setting
+    named "seal"
+
+    def start
+      CaratRuntime.bind_new_threads
+      nil
+    end
+
+    def enter_child
+      return unless CaratRuntime.setting("prepare_fork")&.prepared? && CaratRuntime.leave_shared_arena == 1
+
+      CaratRuntime.count(:own_arena)
+      true
+    end
+
+    def forks?
+      true
+    end
+
+    # Fills free slots and the free holes of malloc; called while a fork is prepared.
+    def fill
+      @filler = Filler.new
+      CaratRuntime.count(:sealed_slots, @filler.fill)
+      CaratRuntime.count(:sealed_bytes, CaratRuntime.fill_holes)
+      applied
+      CaratRuntime.purge
+    end
+  end
+
+  # Fills the free slots of Ruby's heap, so that new objects of a child are on pages of its own.
+  # The objects have classes of their own, so that a heap dump can tell them from the application's.
+  class Filler
+    class Slot; end
+    class TextSlot < String; end
+
+    # The most slots to fill in one heap, so that a wrong assumption about a heap cannot exhaust memory.
+    LIMIT = 2_000_000
+    BATCH = 50
+
+    def initialize
+      @kept = []
+    end
+
+    # Fills each heap until it allocates a new page; returns the number of slots filled.
+    def fill
+      stopped = GC.disable
+      heaps.each { |heap, made| fill_heap(heap, made) }
+      @kept.size
+    ensure
+      GC.enable unless stopped
+    end
+
+    private
+
+    # Number of the heap (nil where Ruby has only one) and a function that makes an object in it.
+    def heaps
+      slot = -> { Slot.new }
+      return { nil => slot } unless GC.respond_to?(:stat_heap)
+
+      GC.stat_heap.to_h do |heap, stat|
+        size = stat[:slot_size]
+        # The header of a String and its final NUL take up to 32 bytes of its slot (Ruby 3.2 and later).
+        [heap, size <= 40 ? slot : -> { TextSlot.new("x" * (size - 32)) }]
+      end
+    end
+
+    def fill_heap(heap, made)
+      pages = pages(heap)
+      LIMIT.div(BATCH).times do
+        BATCH.times { @kept << made.call }
+        break if pages(heap) > pages
+      end
+    end
+
+    def pages(heap)
+      heap ? GC.stat_heap(heap, :heap_eden_pages) : GC.stat(:heap_eden_pages)
+    end
+  end
+end

@@ -1,0 +1,126 @@
+//! Every setting of the catalogue is applied, verified and implemented.
+
+use crate::settings::catalogue::definitions;
+use crate::settings::setting::SettingDefinition;
+use crate::settings::verify::tests::word;
+use crate::settings::{
+    Environment, ProcessObservation, RuntimeReport, Settings, StartContext, verify,
+};
+use carat_wire::env;
+use std::collections::BTreeSet;
+use std::path::Path;
+
+/// A library that exists and can be loaded by this program.
+const LIBRARY: &str = "/proc/self/exe";
+
+/// Values for settings that accept more than words; each setting is tested with those it accepts.
+const SAMPLES: [&str; 5] = ["2", "1", "0.5", LIBRARY, "narenas:2"];
+
+/// Every word that is not the default, or else the samples that the setting accepts, as `name=value`.
+fn choices(setting: &'static SettingDefinition) -> Vec<String> {
+    if setting.name == "env" {
+        return vec!["env.NAME=value".into()];
+    }
+    let texts = if setting.words.is_empty() { &SAMPLES[..] } else { setting.words };
+    let chosen = texts.iter().filter_map(|text| setting.choose(text));
+    chosen.filter(|chosen| !chosen.is_default()).map(|chosen| chosen.to_string()).collect()
+}
+
+fn environment(pairs: &[String]) -> (Settings, Environment) {
+    let settings = Settings::from_pairs(pairs.iter().map(String::as_str)).unwrap();
+    let environment = settings.environment(&StartContext {
+        runtime: Path::new("/x/carat_runtime.so"),
+        find_allocator: &|name| match name {
+            "jemalloc" => Some(LIBRARY.into()),
+            "mimalloc" => Some("/proc/thread-self/exe".into()),
+            _ => std::env::current_exe().ok(),
+        },
+        inherited: &|_| None,
+        ruby: None,
+    });
+    (settings, environment.unwrap())
+}
+
+fn required(setting: &SettingDefinition) -> Vec<String> {
+    setting.requires.map(|(name, value)| format!("{name}={value}")).into_iter().collect()
+}
+
+#[test]
+fn every_setting_is_applied() {
+    for setting in definitions() {
+        let choices = choices(setting);
+        assert!(!choices.is_empty(), "no sample is a value of {}", setting.name);
+        let without = required(setting);
+        let mut results = vec![environment(&without).1];
+        for choice in choices {
+            let (_, environment) = environment(&[without.as_slice(), &[choice.clone()]].concat());
+            assert!(!results.contains(&environment), "{choice} changes nothing");
+            results.push(environment);
+        }
+    }
+}
+
+/// The status of the choice in a process that shows everything its environment asks for.
+fn status_when_in_effect(choice: &str, required: &[String]) -> &'static str {
+    let (settings, environment) = environment(&[required, &[choice.to_owned()]].concat());
+    let variables = environment.set.iter().map(|(name, value)| format!("{name}={value}\0"));
+    let environ: String = variables.collect();
+    let maps: String =
+        environment.preload.iter().map(|library| format!("{}\n", library.display())).collect();
+    let request = environment.set.get(env::SETTINGS).map_or("", String::as_str);
+    // The kernel resolves links.
+    let root = environment.root.as_ref().map(|root| root.canonicalize().unwrap());
+    let process = ProcessObservation {
+        maps: Some(&maps),
+        environ: Some(environ.as_bytes()),
+        status: Some(if choice == "thp=on" { "THP_enabled:\t1" } else { "THP_enabled:\t0" }),
+        root: root.as_deref(),
+        runtime: Some(RuntimeReport {
+            requested: Some(env::settings_checksum(request.as_bytes())),
+            applied: u64::MAX,
+            refused: 0,
+        }),
+    };
+    let checks = verify(&settings, &environment, &process);
+    word(&checks.iter().find(|check| check.setting == choice).unwrap().status)
+}
+
+#[test]
+fn every_setting_is_verified() {
+    for setting in definitions() {
+        let required = required(setting);
+        for choice in &choices(setting) {
+            assert_eq!(status_when_in_effect(choice, &required), "applied", "{choice}");
+            let (settings, environment) = environment(&[&required[..], &[choice.clone()]].concat());
+            let checks = verify(&settings, &environment, &ProcessObservation::default());
+            let check = checks.iter().find(|check| check.setting == *choice).unwrap();
+            let expected = if settings.needs_runtime() && setting.name != "thp" {
+                "not applied"
+            } else {
+                "unknown"
+            };
+            assert_eq!(word(&check.status), expected, "{choice} without evidence");
+        }
+    }
+}
+
+#[test]
+fn every_setting_of_the_runtime_has_its_ruby_file() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../carat-runtime/src/ruby/settings");
+    let mut files = BTreeSet::new();
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        let name = path.file_stem().unwrap().to_string_lossy().into_owned();
+        let text = std::fs::read_to_string(&path).unwrap();
+        assert!(text.contains(&format!("named \"{name}\"")), "{} has another name", path.display());
+        files.insert(name);
+    }
+    // `carat exec` requests it by itself.
+    assert!(files.remove("scrub"));
+    let runtime = definitions().filter(|setting| {
+        let mut words = setting.words.iter().filter_map(|word| setting.choose(word));
+        words.any(|chosen| chosen.needs_runtime())
+    });
+    let names: BTreeSet<String> = runtime.map(|setting| setting.name.to_owned()).collect();
+    assert_eq!(files, names);
+}
