@@ -153,7 +153,7 @@ impl Budget {
 
     /// By the median over the trials that count.
     fn judge_value(&self, results: &Results, variant: &str, limit: f64) -> (Kept, String) {
-        let Some(spread) = facts::variant_spread(results, variant, self.metric.id) else {
+        let Some(spread) = facts::variant_summary(results, variant, self.metric.id) else {
             return (Kept::Unproven, format!("no trial that counts has {}", self.metric.id));
         };
         let kept = if self.allows(spread.median, limit) { Kept::Yes } else { Kept::Broken };

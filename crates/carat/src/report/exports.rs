@@ -148,7 +148,7 @@ fn push_metric(out: &mut String, results: &Results, name: &str) {
     }
     let _ = writeln!(out, "# HELP {family} {}", label(&facts::heading(name)));
     for variant in &results.header.variants {
-        let Some(spread) = facts::variant_spread(results, &variant.name, name) else { continue };
+        let Some(spread) = facts::variant_summary(results, &variant.name, name) else { continue };
         for (stat, value) in [("median", spread.median), ("min", spread.min), ("max", spread.max)] {
             let labels = labels(results, &[("variant", &variant.name), ("stat", stat)]);
             let _ = writeln!(out, "{family}{{{labels}}} {value}");

@@ -1,16 +1,18 @@
-//! What all faces say about results: values per variant, their spread, and how they are named.
+//! Facts about results that all formats show: values per variant, their summaries, and names of metrics.
 
-use crate::core::{Conclusion, Outcome, Results, Role, Unit, metric};
+use crate::core::{Conclusion, Outcome, Results, Role, Trial, Unit, metric};
 use crate::report::text::capital;
 
-/// The trials of one variant that count in one metric, summed up.
+/// Summary of one metric over the trials of a variant that count.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Spread {
+pub(crate) struct TrialSummary {
     /// Trials that have the metric.
     pub(crate) n: usize,
     pub(crate) min: f64,
+    /// Lower quartile.
     pub(crate) lower: f64,
     pub(crate) median: f64,
+    /// Upper quartile.
     pub(crate) upper: f64,
     pub(crate) max: f64,
     pub(crate) mean: f64,
@@ -18,30 +20,35 @@ pub(crate) struct Spread {
     pub(crate) deviation: Option<f64>,
 }
 
-/// Block and value of every trial that counts: ended well, and not in the block that warms the machine up.
+/// Block and value of every trial that counts and has the metric.
 pub(crate) fn scored(results: &Results, variant: &str, metric: &str) -> Vec<(u32, f64)> {
-    results
-        .trials
-        .iter()
-        .filter(|trial| trial.variant == variant && counts(trial))
+    counted_trials(results, variant)
         .filter_map(|trial| Some((trial.block, *trial.metrics.get(metric)?)))
         .filter(|(_, value)| value.is_finite())
         .collect()
 }
 
-/// Whether a trial's figures count.
-pub(crate) fn counts(trial: &crate::core::Trial) -> bool {
+/// Whether a trial counts: it succeeded and is not in the warm-up block.
+pub(crate) fn counts(trial: &Trial) -> bool {
     trial.block > 0 && trial.outcome == Outcome::Ok
 }
 
-/// The spread of values; `None` where there are none. Quartiles interpolate linearly (Hyndman and Fan, type 7).
-pub(crate) fn spread(values: &[f64]) -> Option<Spread> {
+/// The trials of a variant that count.
+pub(crate) fn counted_trials<'a>(
+    results: &'a Results,
+    variant: &str,
+) -> impl Iterator<Item = &'a Trial> {
+    results.trials.iter().filter(move |trial| trial.variant == variant && counts(trial))
+}
+
+/// The summary of values; `None` if there are none. Quartiles interpolate linearly (Hyndman and Fan, type 7).
+pub(crate) fn summarize(values: &[f64]) -> Option<TrialSummary> {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
     let (first, last) = (*sorted.first()?, *sorted.last()?);
     let mean = sorted.iter().sum::<f64>() / sorted.len() as f64;
     let squares: f64 = sorted.iter().map(|value| (value - mean).powi(2)).sum();
-    Some(Spread {
+    Some(TrialSummary {
         n: sorted.len(),
         min: first,
         lower: quantile(&sorted, 0.25),
@@ -53,7 +60,7 @@ pub(crate) fn spread(values: &[f64]) -> Option<Spread> {
     })
 }
 
-/// The quantile `p` of sorted values that are not empty.
+/// The quantile `p` of sorted values, of which there must be at least one.
 pub(crate) fn quantile(sorted: &[f64], p: f64) -> f64 {
     let place = p * (sorted.len() - 1) as f64;
     let below = place.floor() as usize;
@@ -61,10 +68,14 @@ pub(crate) fn quantile(sorted: &[f64], p: f64) -> f64 {
     sorted[below] + (sorted[above] - sorted[below]) * (place - below as f64)
 }
 
-/// The spread of one variant in one metric.
-pub(crate) fn variant_spread(results: &Results, variant: &str, metric: &str) -> Option<Spread> {
+/// The summary of one variant in one metric.
+pub(crate) fn variant_summary(
+    results: &Results,
+    variant: &str,
+    metric: &str,
+) -> Option<TrialSummary> {
     let values: Vec<f64> = scored(results, variant, metric).iter().map(|(_, v)| *v).collect();
-    spread(&values)
+    summarize(&values)
 }
 
 /// The conclusion about one variant in one metric.
@@ -88,7 +99,16 @@ pub(crate) fn guards<'a>(
         .filter(move |c| c.variant == variant && matches!(c.role, Role::Guard { .. }))
 }
 
-/// Metrics that appear, most important first: primary, guards, then the others as the list of metrics orders them.
+/// Whether a metric is the primary one or a guard.
+pub(crate) fn is_compared(results: &Results, metric: &str) -> bool {
+    metric == results.header.primary
+        || results
+            .conclusions
+            .iter()
+            .any(|c| c.metric == metric && matches!(c.role, Role::Guard { .. }))
+}
+
+/// The metrics of the results: primary, guards, then the others in the order of the registry.
 pub(crate) fn metrics(results: &Results) -> Vec<String> {
     let mut names = vec![results.header.primary.clone()];
     let guards = results.conclusions.iter().filter(|c| matches!(c.role, Role::Guard { .. }));
@@ -104,18 +124,18 @@ pub(crate) fn metrics(results: &Results) -> Vec<String> {
     names
 }
 
-/// Unit of a metric; a name that the list lacks is a plain count.
+/// The unit of a metric; an unknown metric is a plain count.
 pub(crate) fn unit(name: &str) -> Unit {
     metric::find(name).map_or(Unit::Count, |known| known.unit)
 }
 
-/// What a metric is, as a heading.
+/// The description of a metric as a heading.
 pub(crate) fn heading(name: &str) -> String {
     let what = metric::find(name).map_or(name, |known| known.what);
     capital(what)
 }
 
-/// How many trials of a variant ended in each way other than well, in words; `None` where all did well.
+/// How many trials of a variant failed, by outcome, in words; `None` if all succeeded.
 pub(crate) fn failures(results: &Results, variant: &str) -> Option<String> {
     let mut counted: std::collections::BTreeMap<Outcome, usize> = std::collections::BTreeMap::new();
     for trial in results.trials.iter().filter(|t| t.variant == variant && t.outcome != Outcome::Ok)
@@ -126,7 +146,7 @@ pub(crate) fn failures(results: &Results, variant: &str) -> Option<String> {
     (!words.is_empty()).then(|| words.join(", "))
 }
 
-/// What was noted about the trials of a variant, each note once with the number of trials that have it.
+/// The notes on the trials of a variant, each once with the number of trials that have it.
 pub(crate) fn notes(results: &Results, variant: &str) -> Vec<String> {
     let mut counted: std::collections::BTreeMap<&str, usize> = std::collections::BTreeMap::new();
     for trial in results.trials.iter().filter(|trial| trial.variant == variant) {
@@ -141,7 +161,7 @@ pub(crate) fn notes(results: &Results, variant: &str) -> Vec<String> {
         .collect()
 }
 
-/// Different notes that are shown of one variant.
+/// Different notes shown of one variant.
 const NOTES: usize = 10;
 
 #[cfg(test)]
@@ -149,18 +169,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_spread_of_one_value_is_that_value_without_a_deviation() {
-        let one = spread(&[7.0]).unwrap();
+    fn the_summary_of_one_value_is_that_value_without_a_deviation() {
+        let one = summarize(&[7.0]).unwrap();
         assert_eq!(
             (one.min, one.lower, one.median, one.max, one.deviation),
             (7.0, 7.0, 7.0, 7.0, None)
         );
-        assert_eq!(spread(&[]), None);
+        assert_eq!(summarize(&[]), None);
     }
 
     #[test]
     fn quartiles_interpolate() {
-        let four = spread(&[4.0, 1.0, 3.0, 2.0]).unwrap();
+        let four = summarize(&[4.0, 1.0, 3.0, 2.0]).unwrap();
         assert_eq!((four.lower, four.median, four.upper, four.mean), (1.75, 2.5, 3.25, 2.5));
     }
 }

@@ -47,7 +47,7 @@ fn push_table(out: &mut String, results: &Results) {
             .any(|c| c.metric == metric && !matches!(c.role, Role::Exploratory))
     };
     for (metric, variant) in rows.filter(|(metric, _)| compared(metric)).take(ROWS) {
-        let spread = facts::variant_spread(results, variant, &metric);
+        let spread = facts::variant_summary(results, variant, &metric);
         let found = facts::conclusion(results, variant, &metric);
         let median = spread.map_or("–".into(), |s| facts::unit(&metric).show(s.median));
         let difference = found.and_then(|c| c.estimate);

@@ -6,7 +6,6 @@
 
 mod budget;
 mod chart;
-mod course;
 mod dry_run;
 mod exports;
 mod facts;
@@ -15,6 +14,7 @@ mod import;
 mod ledger_text;
 mod live;
 mod markdown;
+mod memory_series;
 mod numbers;
 mod page;
 mod progress;

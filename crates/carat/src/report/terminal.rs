@@ -5,8 +5,8 @@ use crate::core::{
     GrowthKind, PartGrowth, Results, Role, TrackedPart, Unit, VariantGrowth, Verdict,
 };
 use crate::report::chart::reduce::band;
-use crate::report::course::{courses, is_resident, weight};
-use crate::report::facts::{self, Spread};
+use crate::report::facts::{self, TrialSummary};
+use crate::report::memory_series::{is_resident, memory, memory_series};
 use crate::report::numbers;
 use crate::report::redact::{Audience, prepare};
 use crate::report::text::{columns, one_line, shorten};
@@ -76,11 +76,12 @@ fn push_metric(out: &mut String, results: &Results, metric: &str, (style, width)
     let mut rows =
         vec![["variant", "n", "median", "middle half", "difference", "", ""].map(String::from)];
     for variant in &results.header.variants {
-        let spread = facts::variant_spread(results, &variant.name, metric);
+        let spread = facts::variant_summary(results, &variant.name, metric);
         let conclusion = facts::conclusion(results, &variant.name, metric);
         let estimate = conclusion.and_then(|c| c.estimate.as_ref());
-        let show =
-            |pick: fn(&Spread) -> f64| spread.as_ref().map_or("–".into(), |s| unit.show(pick(s)));
+        let show = |pick: fn(&TrialSummary) -> f64| {
+            spread.as_ref().map_or("–".into(), |s| unit.show(pick(s)))
+        };
         rows.push([
             shorten(&one_line(&variant.name), 28),
             spread.map_or(0, |s| s.n).to_string(),
@@ -177,13 +178,13 @@ fn bar((low, high): (f64, f64), middle: f64, scale: f64) -> String {
 
 /// The median memory over time, a line of blocks per variant, all on one scale from zero.
 fn push_courses(out: &mut String, results: &Results) {
-    let pick = weight(is_resident(results));
+    let pick = memory(is_resident(results));
     let bands: Vec<(String, Vec<f64>)> = results
         .header
         .variants
         .iter()
         .map(|variant| {
-            let places = band(&courses(results, &variant.name, pick), SPARKS);
+            let places = band(&memory_series(results, &variant.name, pick), SPARKS);
             let name = shorten(&one_line(&variant.name), 28);
             (name, places.iter().map(|place| place.median).collect())
         })

@@ -1,40 +1,40 @@
-//! Differences to the baseline with their intervals, a row each, on one axis of percent.
+//! Differences to the baseline with their intervals, one row each, on an axis in percent.
 
 use crate::core::Estimate;
 use crate::report::chart::dots::{AXIS, ROW, TOP};
-use crate::report::chart::scale::{Scale, distance};
+use crate::report::chart::scale::{AxisScale, distance};
 use crate::report::chart::svg::{Anchor, Caption, Picture, Svg};
 use crate::report::numbers;
 use crate::report::text::shorten;
 
 /// One row.
 pub(crate) struct DifferenceRow {
-    /// The metric, which decides the unit.
+    /// The metric, which determines the unit.
     pub(crate) metric: String,
-    /// Name of the variant; shown only where this picture stands below the dots and not beside them.
+    /// Name of the variant; shown only if this picture is below the dots instead of beside them.
     pub(crate) label: String,
-    /// Colour and shape: the variant's number.
+    /// Colour and shape.
     pub(crate) class: usize,
-    /// The difference, or what is to be said instead.
+    /// The difference, or the reason why there is none.
     pub(crate) estimate: Result<Estimate, String>,
 }
 
-/// Differences that mean something whatever the estimates are.
+/// Differences to show besides the estimates.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Bounds {
-    /// Differences within this share of zero do not matter.
+    /// Differences smaller than this share do not matter.
     pub(crate) margin: f64,
-    /// Where a guard's limit lies, with its sign.
+    /// The limit of a guard, with its sign.
     pub(crate) limit: Option<f64>,
 }
 
 const WIDTH: f64 = 320.0;
 const LEFT: f64 = 14.0;
 const RIGHT: f64 = 306.0;
-/// Beyond this an interval is cut off with an arrow, so that one wild row does not flatten the others.
+/// An interval is cut off with an arrow beyond this, so that one wide interval does not compress the others.
 const WIDEST: f64 = 1.0;
 
-/// The picture; shows the margin within which a difference does not matter as a band around zero.
+/// The picture, with the margin as a band around zero.
 pub(crate) fn differences(
     rows: &[DifferenceRow],
     Bounds { margin, limit }: Bounds,
@@ -55,8 +55,8 @@ pub(crate) fn differences(
     svg.finish(caption, serde_json::Value::Null)
 }
 
-/// From the least to the greatest end of any interval, with zero and the margin always inside.
-fn axis(rows: &[DifferenceRow], margin: f64, limit: Option<f64>) -> Scale {
+/// From the smallest to the largest end of any interval; includes zero and the margin.
+fn axis(rows: &[DifferenceRow], margin: f64, limit: Option<f64>) -> AxisScale {
     let ends = rows
         .iter()
         .filter_map(|row| row.estimate.as_ref().ok())
@@ -67,10 +67,10 @@ fn axis(rows: &[DifferenceRow], margin: f64, limit: Option<f64>) -> Scale {
         ends.fold((-margin, margin), |(low, high), end| (low.min(end), high.max(end)));
     let (low, high) = (low.max(-WIDEST), high.min(WIDEST));
     let pad = (high - low).max(1e-4) * 0.08;
-    Scale::linear((low - pad, high + pad), (LEFT, RIGHT))
+    AxisScale::linear((low - pad, high + pad), (LEFT, RIGHT))
 }
 
-fn draw_axis(svg: &mut Svg, scale: &Scale, bottom: f64) {
+fn draw_axis(svg: &mut Svg, scale: &AxisScale, bottom: f64) {
     let ticks = scale.ticks(5);
     for tick in &ticks {
         let x = scale.at(*tick);
@@ -81,7 +81,7 @@ fn draw_axis(svg: &mut Svg, scale: &Scale, bottom: f64) {
     svg.text("axis", (RIGHT, bottom + 33.0), Anchor::End, "difference to the baseline, %");
 }
 
-fn draw_row(svg: &mut Svg, row: &DifferenceRow, scale: &Scale, top: f64) {
+fn draw_row(svg: &mut Svg, row: &DifferenceRow, scale: &AxisScale, top: f64) {
     svg.open(&format!("v{}", row.class));
     let middle = top + 35.0;
     svg.text("name narrow", (LEFT, top + 13.0), Anchor::Start, &shorten(&row.label, 16));
@@ -102,8 +102,8 @@ fn draw_row(svg: &mut Svg, row: &DifferenceRow, scale: &Scale, top: f64) {
     svg.close();
 }
 
-/// A bar with a mark at the estimate, and an arrow where an end lies outside.
-pub(crate) fn draw_interval(svg: &mut Svg, estimate: &Estimate, scale: &Scale, y: f64) {
+/// A bar with a mark at the estimate, and an arrow at an end that is out of range.
+pub(crate) fn draw_interval(svg: &mut Svg, estimate: &Estimate, scale: &AxisScale, y: f64) {
     let (low, high) =
         (scale.clamped(estimate.ratio_interval.0), scale.clamped(estimate.ratio_interval.1));
     svg.line("interval", (low, y), (high, y));

@@ -1,7 +1,7 @@
-//! Every trial as a dot, a row per variant, with median and middle half.
+//! Every trial as a dot, one row per variant, with the median and the middle half.
 
 use crate::core::Unit;
-use crate::report::chart::scale::{Scale, distance, range};
+use crate::report::chart::scale::{AxisScale, distance, range};
 use crate::report::chart::svg::{Anchor, Caption, Picture, Svg, dot_path};
 use crate::report::facts;
 use crate::report::numbers::{AxisUnit, count, rounded};
@@ -11,9 +11,8 @@ use std::collections::BTreeMap;
 
 /// One row.
 pub(crate) struct DotRow {
-    /// Name of the variant.
     pub(crate) label: String,
-    /// Colour and shape: the variant's number.
+    /// Colour and shape.
     pub(crate) class: usize,
     /// Block and value of every trial.
     pub(crate) values: Vec<(u32, f64)>,
@@ -21,25 +20,25 @@ pub(crate) struct DotRow {
     pub(crate) failures: Option<String>,
 }
 
-/// Height of a row; the picture of differences beside it keeps to it.
+/// Height of a row, here and in the picture of differences beside it.
 pub(crate) const ROW: f64 = 58.0;
-/// Where the first row begins.
+/// Top of the first row.
 pub(crate) const TOP: f64 = 4.0;
-/// Space for the axis below the rows.
+/// Height of the axis below the rows.
 pub(crate) const AXIS: f64 = 40.0;
 
 const WIDTH: f64 = 480.0;
 const LEFT: f64 = 8.0;
 const RIGHT: f64 = 472.0;
-/// Distance of dots in pixels.
+/// Distance between dots in pixels.
 const PITCH: f64 = 6.0;
-/// Half the height that a row's dots may take.
+/// Half the height of a row's dots.
 const HALF: f64 = 15.0;
 
-/// The picture; `None` where no row has a value.
+/// The picture; `None` if no row has a value.
 pub(crate) fn dots(rows: &[DotRow], unit: Unit, caption: &Caption<'_>) -> Option<Picture> {
     let all = range(rows.iter().flat_map(|row| row.values.iter().map(|(_, value)| *value)), 0.04)?;
-    let scale = Scale::linear(all, (LEFT + 4.0, RIGHT - 4.0));
+    let scale = AxisScale::linear(all, (LEFT + 4.0, RIGHT - 4.0));
     let bottom = TOP + rows.len() as f64 * ROW;
     let mut svg = Svg::new(WIDTH, bottom + AXIS);
     draw_axis(&mut svg, &scale, unit, bottom);
@@ -49,8 +48,8 @@ pub(crate) fn dots(rows: &[DotRow], unit: Unit, caption: &Caption<'_>) -> Option
     Some(svg.finish(caption, hover(rows, unit, &scale)))
 }
 
-/// What the cursor reads out: block and value of every dot.
-fn hover(rows: &[DotRow], unit: Unit, scale: &Scale) -> serde_json::Value {
+/// The values that the cursor shows: block and value of every dot.
+fn hover(rows: &[DotRow], unit: Unit, scale: &AxisScale) -> serde_json::Value {
     let axis = AxisUnit::of(unit, scale.values().1);
     let rows: Vec<_> = rows
         .iter()
@@ -63,17 +62,16 @@ fn hover(rows: &[DotRow], unit: Unit, scale: &Scale) -> serde_json::Value {
             })
         })
         .collect();
-    let (values, places) = (scale.values(), scale.places());
     json!({
         "kind": "dots",
-        "x": [values.0, values.1, places.0, places.1],
+        "x": scale.ends(),
         "top": TOP, "row": ROW,
         "xunit": axis.unit_json(),
         "rows": rows,
     })
 }
 
-fn draw_axis(svg: &mut Svg, scale: &Scale, unit: Unit, bottom: f64) {
+fn draw_axis(svg: &mut Svg, scale: &AxisScale, unit: Unit, bottom: f64) {
     let ticks = scale.ticks(6);
     let axis = AxisUnit::of(unit, scale.values().1);
     for tick in &ticks {
@@ -84,32 +82,32 @@ fn draw_axis(svg: &mut Svg, scale: &Scale, unit: Unit, bottom: f64) {
     svg.text("axis", (RIGHT, bottom + 33.0), Anchor::End, axis.name);
 }
 
-fn draw_row(svg: &mut Svg, row: &DotRow, (scale, unit): (&Scale, Unit), top: f64) {
+fn draw_row(svg: &mut Svg, row: &DotRow, (scale, unit): (&AxisScale, Unit), top: f64) {
     svg.open(&format!("v{}", row.class));
     svg.text("name", (LEFT, top + 13.0), Anchor::Start, &shorten(&row.label, 38));
     let values: Vec<f64> = row.values.iter().map(|(_, value)| *value).collect();
-    let Some(spread) = facts::spread(&values) else {
+    let Some(summary) = facts::summarize(&values) else {
         let why = row.failures.as_deref().unwrap_or("not measured");
         svg.text("note", (LEFT, top + 34.0), Anchor::Start, &format!("no figure: {why}"));
         svg.close();
         return;
     };
-    let says = format!("{} · {}", unit.show(spread.median), count(spread.n, "trial"));
-    svg.text("value", (RIGHT, top + 13.0), Anchor::End, &says);
+    let text = format!("{} · {}", unit.show(summary.median), count(summary.n, "trial"));
+    svg.text("value", (RIGHT, top + 13.0), Anchor::End, &text);
     let middle = top + 35.0;
-    if spread.n > 3 {
-        let (left, right) = (scale.at(spread.lower), scale.at(spread.upper));
+    if summary.n > 3 {
+        let (left, right) = (scale.at(summary.lower), scale.at(summary.upper));
         svg.rect("half", (left, middle - HALF - 1.0), (right - left, 2.0 * HALF + 2.0));
     }
     svg.path("dots", &dot_path(swarm(&values, scale).into_iter().map(|(x, dy)| (x, middle + dy))));
-    let x = scale.at(spread.median);
+    let x = scale.at(summary.median);
     svg.line("median", (x, middle - HALF - 3.0), (x, middle + HALF + 3.0));
     svg.close();
 }
 
-/// Places without overlap where there is room: dots of one column are stacked around the middle line, closer
-/// together where a column is full.
-fn swarm(values: &[f64], scale: &Scale) -> Vec<(f64, f64)> {
+/// Positions that overlap as little as possible: the dots of a column are stacked around the middle line, closer
+/// together if the column is full.
+fn swarm(values: &[f64], scale: &AxisScale) -> Vec<(f64, f64)> {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
     let mut columns: BTreeMap<i64, Vec<f64>> = BTreeMap::new();
@@ -134,7 +132,7 @@ mod tests {
 
     #[test]
     fn a_thousand_equal_values_stay_within_their_row() {
-        let scale = Scale::linear((0.0, 1.0), (0.0, 400.0));
+        let scale = AxisScale::linear((0.0, 1.0), (0.0, 400.0));
         let places = swarm(&[0.5; 1000], &scale);
         assert_eq!(places.len(), 1000);
         assert!(places.iter().all(|(_, dy)| dy.abs() <= HALF + 0.1));

@@ -1,16 +1,15 @@
-//! Many differences of one variant, a row per metric: a forest plot.
+//! A forest plot: many differences, one row each.
 
 use crate::core::Estimate;
 use crate::report::chart::difference::draw_interval;
-use crate::report::chart::scale::{Scale, distance};
+use crate::report::chart::scale::{AxisScale, distance};
 use crate::report::chart::svg::{Anchor, Caption, Picture, Svg};
 use crate::report::numbers;
 use crate::report::text::shorten;
 
-/// One row.
 pub(crate) struct ForestRow {
-    /// The row's name and the metric that decides its unit.
     pub(crate) label: String,
+    /// The metric, which determines the unit.
     pub(crate) metric: String,
     pub(crate) class: usize,
     pub(crate) estimate: Estimate,
@@ -21,10 +20,10 @@ const LEFT: f64 = 178.0;
 const RIGHT: f64 = 470.0;
 const ROW: f64 = 36.0;
 const TOP: f64 = 6.0;
-/// Beyond this an interval is cut off with an arrow.
+/// An interval is cut off with an arrow beyond this.
 const WIDEST: f64 = 0.6;
 
-/// The range that fits all rows: for panels that shall be compared.
+/// The range of all rows, to give several panels the same scale.
 pub(crate) fn reach<'a>(rows: impl Iterator<Item = &'a ForestRow>) -> (f64, f64) {
     let ends = rows.flat_map(|row| [row.estimate.ratio_interval.0, row.estimate.ratio_interval.1]);
     let (low, high) = ends
@@ -43,7 +42,7 @@ pub(crate) fn forest(
         return None;
     }
     let pad = (high - low) * 0.06;
-    let scale = Scale::linear((low - pad, high + pad), (LEFT, RIGHT));
+    let scale = AxisScale::linear((low - pad, high + pad), (LEFT, RIGHT));
     let bottom = TOP + rows.len() as f64 * ROW;
     let mut svg = Svg::new(WIDTH, bottom + 38.0);
     let ticks = scale.ticks(5);

@@ -1,8 +1,8 @@
-//! Lines over an axis, with bands, markers and direct labels: memory over time, percentiles, drift, steps.
+//! Line charts with bands, markers, and labels at the ends of the lines.
 
 use crate::core::Unit;
 use crate::report::chart::reduce::BandPoint;
-use crate::report::chart::scale::{Scale, distance, range};
+use crate::report::chart::scale::{AxisScale, distance, range};
 use crate::report::chart::svg::{Anchor, Caption, Picture, Svg, dot_path, line_path, n};
 use crate::report::numbers::{AxisUnit, rounded, significant};
 use crate::report::text::shorten;
@@ -17,12 +17,11 @@ pub(crate) enum Stroke {
     Points,
     /// Thin and pale: one trial of many.
     Thin,
-    /// Dashed, labelled: something to compare with.
+    /// Dashed and labelled: a line for comparison.
     Reference,
 }
 
-/// One line.
-pub(crate) struct Line {
+pub(crate) struct PlotLine {
     pub(crate) label: String,
     /// Colour, shape and dash: the variant's number.
     pub(crate) class: usize,
@@ -30,31 +29,30 @@ pub(crate) struct Line {
     pub(crate) points: Vec<(f64, f64)>,
 }
 
-/// What an axis shows.
+/// The kind of an axis and its unit.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Axis {
-    /// Equal steps, with the numbers of that unit.
+    /// Linear.
     Linear(Unit),
-    /// Equal ratios, with the numbers of that unit.
+    /// Logarithmic.
     Logarithmic(Unit),
-    /// Equal steps with ticks of one's own: place and text.
+    /// Linear with named ticks: place and text.
     Named(Vec<(f64, String)>),
 }
 
-/// A whole chart.
 pub(crate) struct Plot {
     pub(crate) x: Axis,
-    /// What the x axis counts.
+    /// Name of the x axis.
     pub(crate) x_name: String,
     pub(crate) y: Axis,
-    pub(crate) lines: Vec<Line>,
-    /// Bands with their colour.
+    pub(crate) lines: Vec<PlotLine>,
+    /// Bands with their colours.
     pub(crate) bands: Vec<(usize, Vec<BandPoint>)>,
-    /// Places on the x axis with a name.
+    /// Vertical lines: place on the x axis, and name.
     pub(crate) markers: Vec<(f64, String)>,
-    /// Range of x that several charts share; `None` takes what the lines need.
+    /// Range of x, to give several charts the same; `None` takes the range of the lines.
     pub(crate) x_range: Option<(f64, f64)>,
-    /// Range of y, likewise.
+    /// The same for y.
     pub(crate) y_range: Option<(f64, f64)>,
 }
 
@@ -64,31 +62,56 @@ const TOP: f64 = 24.0;
 const BOTTOM: f64 = 208.0;
 const LEFT: f64 = 46.0;
 
+impl PlotLine {
+    /// A thin line without a label.
+    pub(crate) fn thin(class: usize, points: Vec<(f64, f64)>) -> Self {
+        Self { label: String::new(), class, stroke: Stroke::Thin, points }
+    }
+
+    fn labelled(&self) -> bool {
+        self.stroke != Stroke::Thin
+    }
+}
+
 impl Plot {
-    /// Both ranges of everything drawn; `None` where nothing is.
+    /// An empty chart that takes its ranges from its lines.
+    pub(crate) fn new(x: Axis, y: Axis) -> Self {
+        Self {
+            x,
+            x_name: String::new(),
+            y,
+            lines: Vec::new(),
+            bands: Vec::new(),
+            markers: Vec::new(),
+            x_range: None,
+            y_range: None,
+        }
+    }
+
+    /// The ranges of x and y; `None` if there is nothing to draw.
     fn ranges(&self) -> Option<((f64, f64), (f64, f64))> {
-        let points = || self.lines.iter().flat_map(|line| line.points.iter());
-        let bands = || self.bands.iter().flat_map(|(_, band)| band.iter());
-        let x = range(points().map(|p| p.0), 0.0)?;
-        let x = self.x_range.unwrap_or(x);
-        let y = points().map(|p| p.1).chain(bands().flat_map(|b| [b.lower, b.upper]));
-        let needed = || match self.y {
+        let points = self.lines.iter().flat_map(|line| line.points.iter());
+        let x = range(points.map(|point| point.0), 0.0)?;
+        Some((self.x_range.unwrap_or(x), self.y_range.or_else(|| self.needed_y_range())?))
+    }
+
+    fn needed_y_range(&self) -> Option<(f64, f64)> {
+        let points = self.lines.iter().flat_map(|line| line.points.iter()).map(|point| point.1);
+        let bands = self.bands.iter().flat_map(|(_, band)| band.iter());
+        let y = points.chain(bands.flat_map(|point| [point.lower, point.upper]));
+        match self.y {
             Axis::Logarithmic(_) => range(y, 0.0).map(|(low, high)| (low / 1.15, high * 1.15)),
             _ => range(y, 0.06),
-        };
-        Some((x, self.y_range.or_else(needed)?))
+        }
     }
 
-    fn labels(&self) -> bool {
-        self.lines.iter().any(|line| line.stroke != Stroke::Thin)
-    }
-
-    /// The picture; `None` where there is nothing to draw.
+    /// The picture; `None` if there is nothing to draw.
     pub(crate) fn draw(&self, caption: &Caption<'_>) -> Option<Picture> {
         let (x_range, y_range) = self.ranges()?;
-        let right = if self.labels() { WIDTH - 116.0 } else { WIDTH - 8.0 };
+        let right =
+            if self.lines.iter().any(PlotLine::labelled) { WIDTH - 116.0 } else { WIDTH - 8.0 };
         let x = scale(&self.x, x_range, (LEFT, right));
-        let y = scale(&self.y, zero_if_near(y_range, &self.y), (BOTTOM, TOP));
+        let y = scale(&self.y, start_at_zero_if_near(y_range, &self.y), (BOTTOM, TOP));
         let mut svg = Svg::new(WIDTH, HEIGHT);
         draw_y(&mut svg, &self.y, &y, right);
         draw_x(&mut svg, self, &x, right);
@@ -97,8 +120,8 @@ impl Plot {
         Some(svg.finish(caption, self.hover(&x, &y)))
     }
 
-    /// Bands, then lines, clipped by a picture inside the picture, which the script zooms.
-    fn draw_marks(&self, svg: &mut Svg, x: &Scale, y: &Scale, right: f64) {
+    /// Bands, then lines, in a nested SVG that clips them and that the script zooms.
+    fn draw_marks(&self, svg: &mut Svg, x: &AxisScale, y: &AxisScale, right: f64) {
         svg.open_clip((LEFT, TOP - 6.0), (right - LEFT, BOTTOM - TOP + 8.0));
         for (class, band) in self.bands.iter().filter(|(_, band)| !band.is_empty()) {
             let upper = band.iter().map(|b| (x.at(b.x), y.at(b.upper)));
@@ -106,24 +129,25 @@ impl Plot {
             svg.path(&format!("band v{class}"), &format!("{}Z", line_path(upper.chain(lower))));
         }
         for line in &self.lines {
-            let points = || line.points.iter().map(|(px, py)| (x.at(*px), y.at(*py)));
+            let places: Vec<(f64, f64)> =
+                line.points.iter().map(|(px, py)| (x.at(*px), y.at(*py))).collect();
             let class = match line.stroke {
                 Stroke::Thin => "thin",
                 Stroke::Reference => "reference",
                 Stroke::Main | Stroke::Points => "line",
             };
-            svg.path(&format!("{class} v{}", line.class), &line_path(points()));
+            svg.path(&format!("{class} v{}", line.class), &line_path(places.iter().copied()));
             if line.stroke == Stroke::Points {
-                svg.path(&format!("dots v{}", line.class), &dot_path(points()));
+                svg.path(&format!("dots v{}", line.class), &dot_path(places.into_iter()));
             }
         }
         svg.close_clip();
     }
 
-    /// Names at the lines' ends, moved apart where they would overlap.
-    fn draw_labels(&self, svg: &mut Svg, y: &Scale, right: f64) {
-        let named = self.lines.iter().filter(|line| line.stroke != Stroke::Thin);
-        let mut ends: Vec<(f64, &Line)> =
+    /// Names at the ends of the lines, moved apart if they would overlap.
+    fn draw_labels(&self, svg: &mut Svg, y: &AxisScale, right: f64) {
+        let named = self.lines.iter().filter(|line| line.labelled());
+        let mut ends: Vec<(f64, &PlotLine)> =
             named.filter_map(|line| Some((y.clamped(line.points.last()?.1), line))).collect();
         ends.sort_by(|one, other| one.0.total_cmp(&other.0));
         let room = 14.0_f64.min((BOTTOM - TOP + 10.0) / ends.len().max(1) as f64);
@@ -146,12 +170,12 @@ impl Plot {
         }
     }
 
-    /// What the cursor reads out: the values of every labelled line.
-    fn hover(&self, x: &Scale, y: &Scale) -> serde_json::Value {
+    /// The values that the cursor shows: those of every labelled line.
+    fn hover(&self, x: &AxisScale, y: &AxisScale) -> serde_json::Value {
         let series: Vec<_> = self
             .lines
             .iter()
-            .filter(|line| line.stroke != Stroke::Thin)
+            .filter(|line| line.labelled())
             .map(|line| {
                 json!({
                     "name": line.label,
@@ -161,12 +185,9 @@ impl Plot {
                 })
             })
             .collect();
-        let places = |scale: &Scale| {
-            [scale.values().0, scale.values().1, scale.places().0, scale.places().1]
-        };
         json!({
             "kind": "lines",
-            "x": places(x), "y": places(y),
+            "x": x.ends(), "y": y.ends(),
             "xlog": matches!(self.x, Axis::Logarithmic(_)), "ylog": matches!(self.y, Axis::Logarithmic(_)),
             "xunit": unit_of(&self.x, x).unit_json(), "yunit": unit_of(&self.y, y).unit_json(),
             "xname": self.x_name,
@@ -177,14 +198,14 @@ impl Plot {
     }
 }
 
-fn scale(axis: &Axis, values: (f64, f64), places: (f64, f64)) -> Scale {
+fn scale(axis: &Axis, values: (f64, f64), places: (f64, f64)) -> AxisScale {
     match axis {
-        Axis::Logarithmic(_) => Scale::logarithmic(values, places),
-        Axis::Linear(_) | Axis::Named(_) => Scale::linear(values, places),
+        Axis::Logarithmic(_) => AxisScale::logarithmic(values, places),
+        Axis::Linear(_) | Axis::Named(_) => AxisScale::linear(values, places),
     }
 }
 
-fn unit_of(axis: &Axis, scale: &Scale) -> AxisUnit {
+fn unit_of(axis: &Axis, scale: &AxisScale) -> AxisUnit {
     match axis {
         Axis::Linear(unit) => AxisUnit::of(*unit, scale.values().1),
         Axis::Logarithmic(unit) => {
@@ -195,14 +216,14 @@ fn unit_of(axis: &Axis, scale: &Scale) -> AxisUnit {
     }
 }
 
-/// An axis that would begin below half of its end begins at zero.
-fn zero_if_near((low, high): (f64, f64), axis: &Axis) -> (f64, f64) {
+/// A linear axis begins at zero if it would begin below half of its end.
+fn start_at_zero_if_near((low, high): (f64, f64), axis: &Axis) -> (f64, f64) {
     let near =
         matches!(axis, Axis::Linear(_)) && high > 0.0 && low < 0.5 * high && low > -0.2 * high;
     if near { (0.0, high) } else { (low, high) }
 }
 
-fn draw_y(svg: &mut Svg, axis: &Axis, scale: &Scale, right: f64) {
+fn draw_y(svg: &mut Svg, axis: &Axis, scale: &AxisScale, right: f64) {
     let ticks = scale.ticks(5);
     let unit = unit_of(axis, scale);
     let logarithmic = matches!(axis, Axis::Logarithmic(_));
@@ -219,7 +240,7 @@ fn draw_y(svg: &mut Svg, axis: &Axis, scale: &Scale, right: f64) {
     svg.text("axis", (LEFT - 6.0, TOP - 12.0), Anchor::End, unit.name);
 }
 
-fn draw_x(svg: &mut Svg, plot: &Plot, scale: &Scale, right: f64) {
+fn draw_x(svg: &mut Svg, plot: &Plot, scale: &AxisScale, right: f64) {
     let unit = unit_of(&plot.x, scale);
     let ticks: Vec<(f64, String)> = match &plot.x {
         Axis::Named(ticks) => ticks.clone(),
@@ -254,13 +275,13 @@ fn draw_x(svg: &mut Svg, plot: &Plot, scale: &Scale, right: f64) {
     for &(x, _) in &markers {
         svg.path("marker", &format!("M{} {}V{}", n(x), n(TOP - 6.0), n(BOTTOM)));
     }
-    for (x, anchor, name) in names(&markers, right) {
+    for (x, anchor, name) in place_names(&markers, right) {
         svg.text("note marker-name", (x, TOP - 10.0), anchor, name);
     }
 }
 
-/// Where the names of markers stand, from left to right; one that would lie on its neighbour or beyond the plot is left out.
-fn names<'a>(markers: &[(f64, &'a str)], right: f64) -> Vec<(f64, Anchor, &'a str)> {
+/// Places the names of markers from left to right. A name that would overlap its neighbour or leave the plot is left out.
+fn place_names<'a>(markers: &[(f64, &'a str)], right: f64) -> Vec<(f64, Anchor, &'a str)> {
     const LETTER: f64 = 6.0;
     let mut free_from = LEFT;
     let mut placed = Vec::new();
@@ -268,7 +289,7 @@ fn names<'a>(markers: &[(f64, &'a str)], right: f64) -> Vec<(f64, Anchor, &'a st
         let width = name.chars().count() as f64 * LETTER;
         let after = x >= free_from && x + width <= right;
         let before = x - width >= free_from;
-        // The first begins something and the others end it, so they stand within.
+        // The first marker usually begins a phase and the next ends it, so both names are placed between them.
         let anchor = match (after, before) {
             (true, _) if placed.is_empty() => Anchor::Start,
             (_, true) => Anchor::End,
@@ -286,20 +307,13 @@ mod tests {
     use super::*;
 
     fn caption() -> Caption<'static> {
-        Caption { id: "x", title: "t", says: "s" }
+        Caption { id: "x", title: "t", description: "s" }
     }
 
     fn plot(points: Vec<(f64, f64)>) -> Plot {
-        Plot {
-            x: Axis::Linear(Unit::Seconds),
-            x_name: String::new(),
-            y: Axis::Linear(Unit::Bytes),
-            lines: vec![Line { label: "a".into(), class: 0, stroke: Stroke::Main, points }],
-            bands: Vec::new(),
-            markers: Vec::new(),
-            x_range: None,
-            y_range: None,
-        }
+        let line = PlotLine { label: "a".into(), class: 0, stroke: Stroke::Main, points };
+        let axes = Plot::new(Axis::Linear(Unit::Seconds), Axis::Linear(Unit::Bytes));
+        Plot { lines: vec![line], ..axes }
     }
 
     #[test]
@@ -310,24 +324,26 @@ mod tests {
         assert!(!one.contains("NaN") && one.contains("<path"), "{one}");
     }
 
-    #[test]
-    fn names_of_markers_never_lie_on_each_other() {
-        let right = LEFT + 300.0;
-        let named = |places: &[(f64, &'static str)]| -> Vec<&str> {
-            names(places, right).into_iter().map(|(_, _, name)| name).collect()
-        };
-        assert_eq!(named(&[(LEFT, "fork 1"), (LEFT + 1.0, "fork 2")]), ["fork 1"]);
-        let load = [(LEFT + 9.0, "load begins"), (right, "load ends")];
-        assert_eq!(named(&load), ["load begins", "load ends"]);
-        let placed = names(&load, right);
-        assert!(matches!((placed[0].1, placed[1].1), (Anchor::Start, Anchor::End)));
-        assert_eq!(named(&[(LEFT, ""), (right, "mark")]), ["mark"]);
+    const RIGHT: f64 = LEFT + 300.0;
+
+    fn names(places: &[(f64, &'static str)]) -> Vec<&'static str> {
+        place_names(places, RIGHT).into_iter().map(|(_, _, name)| name).collect()
     }
 
     #[test]
-    fn an_axis_starts_at_zero_only_where_that_costs_little() {
+    fn names_of_markers_never_overlap() {
+        assert_eq!(names(&[(LEFT, "fork 1"), (LEFT + 1.0, "fork 2")]), ["fork 1"]);
+        let load = [(LEFT + 9.0, "load begins"), (RIGHT, "load ends")];
+        assert_eq!(names(&load), ["load begins", "load ends"]);
+        let placed = place_names(&load, RIGHT);
+        assert!(matches!((placed[0].1, placed[1].1), (Anchor::Start, Anchor::End)));
+        assert_eq!(names(&[(LEFT, ""), (RIGHT, "mark")]), ["mark"]);
+    }
+
+    #[test]
+    fn an_axis_starts_at_zero_only_if_little_space_is_lost() {
         let linear = Axis::Linear(Unit::Bytes);
-        assert_eq!(zero_if_near((20.0, 100.0), &linear), (0.0, 100.0));
-        assert_eq!(zero_if_near((70.0, 71.0), &linear), (70.0, 71.0));
+        assert_eq!(start_at_zero_if_near((20.0, 100.0), &linear), (0.0, 100.0));
+        assert_eq!(start_at_zero_if_near((70.0, 71.0), &linear), (70.0, 71.0));
     }
 }

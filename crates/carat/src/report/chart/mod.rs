@@ -1,7 +1,7 @@
-//! Charts as SVG text: scales, ticks, a small writer, and one module per kind of chart.
+//! Charts as SVG text: scales, an SVG writer, and one module per kind of chart.
 //!
-//! A chart takes plain numbers and gives markup; colours come from the page's stylesheet by class, so that
-//! one picture serves light, dark and print. Everything is readable without a script.
+//! A chart takes plain numbers and returns markup. Colours come from the page's stylesheet by class, so one picture
+//! serves light, dark and print. Everything is readable without a script.
 
 pub(crate) mod difference;
 pub(crate) mod dots;
@@ -15,5 +15,10 @@ pub(crate) mod waterfall;
 
 pub(crate) use difference::{Bounds, DifferenceRow, differences};
 pub(crate) use dots::{DotRow, dots};
-pub(crate) use lines::{Axis, Line, Plot, Stroke};
+pub(crate) use lines::{Axis, Plot, PlotLine, Stroke};
 pub(crate) use svg::{Caption, Picture};
+
+/// The colour class of a variant by its place in the file. Colours repeat after eight, without the baseline's.
+pub(crate) fn variant_class(place: usize) -> usize {
+    if place < 8 { place } else { 1 + (place - 1) % 7 }
+}

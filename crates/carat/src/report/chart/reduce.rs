@@ -1,18 +1,19 @@
-//! Fewer points with the same look, and many series as one.
+//! Fewer points that look the same, and many series as one band.
 
 use crate::report::facts::quantile;
 
-/// At most about two points per column: least and greatest of each, in the order they came, so that no peak is
-/// lost. Points must ascend in x.
+/// At most about two points per column: its minimum and maximum in order, so that no peak is lost. Points must
+/// ascend in x.
 pub(crate) fn reduce(points: &[(f64, f64)], columns: usize) -> Vec<(f64, f64)> {
     let (Some(first), Some(last)) = (points.first(), points.last()) else { return Vec::new() };
     if points.len() <= 2 * columns {
         return points.to_vec();
     }
     let width = (last.0 - first.0) / columns as f64;
-    let column = |x: f64| ((x - first.0) / width) as usize;
     let mut kept = Vec::with_capacity(2 * columns + 2);
-    for group in points.chunk_by(|one, other| column(one.0) == column(other.0)) {
+    for group in points.chunk_by(|one, other| {
+        ((one.0 - first.0) / width) as usize == ((other.0 - first.0) / width) as usize
+    }) {
         let mut low = group[0];
         let mut high = group[0];
         for point in group {
@@ -32,7 +33,7 @@ pub(crate) fn reduce(points: &[(f64, f64)], columns: usize) -> Vec<(f64, f64)> {
     kept
 }
 
-/// One place of a band: lower quartile, median, upper quartile over the series.
+/// Lower quartile, median and upper quartile of many series at one place.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct BandPoint {
     pub(crate) x: f64,
@@ -41,7 +42,7 @@ pub(crate) struct BandPoint {
     pub(crate) upper: f64,
 }
 
-/// Quartiles of many series on a grid of that many places; only where at least half of the series have a value.
+/// Quartiles of many series at that many evenly spaced places, as far as at least half of the series reach.
 pub(crate) fn band(series: &[Vec<(f64, f64)>], places: usize) -> Vec<BandPoint> {
     let ends = series.iter().filter_map(|s| s.last()).map(|last| last.0);
     let last = ends.fold(f64::NEG_INFINITY, f64::max);
@@ -67,7 +68,7 @@ pub(crate) fn band(series: &[Vec<(f64, f64)>], places: usize) -> Vec<BandPoint> 
         .collect()
 }
 
-/// The value at `x`, interpolated; `None` outside of the series.
+/// The value at `x`, interpolated; `None` outside the series.
 fn value_at(series: &[(f64, f64)], x: f64) -> Option<f64> {
     let after = series.partition_point(|point| point.0 < x);
     let right = series.get(after)?;

@@ -1,69 +1,69 @@
-//! From values to places: linear and logarithmic scales, round ticks, units of an axis.
+//! Linear and logarithmic scales from values to places, with round ticks.
 
-/// Maps a range of values onto a range of places.
+/// Maps a range of values to a range of places.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Scale {
+pub(crate) struct AxisScale {
     values: (f64, f64),
     places: (f64, f64),
-    kind: Kind,
+    kind: ScaleKind,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
-enum Kind {
+enum ScaleKind {
     Linear,
     Logarithmic,
 }
 
-impl Scale {
-    /// Equal steps for equal differences; an empty range of values is widened.
+impl AxisScale {
+    /// A linear scale; an empty range of values is widened.
     pub(crate) fn linear(values: (f64, f64), places: (f64, f64)) -> Self {
-        Self { values: widened(values), places, kind: Kind::Linear }
+        Self { values: widened(values), places, kind: ScaleKind::Linear }
     }
 
-    /// Equal steps for equal ratios; values at or below 0 are taken as a thousandth of the upper end.
+    /// A logarithmic scale; a lower end at or below 0 is taken as a thousandth of the upper end.
     pub(crate) fn logarithmic(values: (f64, f64), places: (f64, f64)) -> Self {
         let high = if values.1 > 0.0 { values.1 } else { 1.0 };
         let low = if values.0 > 0.0 { values.0 } else { high / 1000.0 };
         let (low, high) = if low < high { (low, high) } else { (low / 2.0, low * 2.0) };
-        Self { values: (low, high), places, kind: Kind::Logarithmic }
+        Self { values: (low, high), places, kind: ScaleKind::Logarithmic }
     }
 
-    /// The place of a value; not clamped.
+    /// The place of a value, which may be outside the range.
     pub(crate) fn at(&self, value: f64) -> f64 {
         let (low, high) = self.values;
         let share = match self.kind {
-            Kind::Linear => (value - low) / (high - low),
-            Kind::Logarithmic => (value.max(low / 1e3) / low).ln() / (high / low).ln(),
+            ScaleKind::Linear => (value - low) / (high - low),
+            ScaleKind::Logarithmic => (value.max(low / 1e3) / low).ln() / (high / low).ln(),
         };
         self.places.0 + share * (self.places.1 - self.places.0)
     }
 
-    /// The place of a value, kept within the range of places.
+    /// The place of a value, clamped to the range.
     pub(crate) fn clamped(&self, value: f64) -> f64 {
         let (low, high) = (self.places.0.min(self.places.1), self.places.0.max(self.places.1));
         self.at(value).clamp(low, high)
     }
 
-    /// Both ends of the values.
+    /// The ends of the values.
     pub(crate) fn values(&self) -> (f64, f64) {
         self.values
     }
 
-    /// Both ends of the places.
-    pub(crate) fn places(&self) -> (f64, f64) {
-        self.places
+    /// The ends of the values and of the places, as the page's script wants them.
+    pub(crate) fn ends(&self) -> [f64; 4] {
+        [self.values.0, self.values.1, self.places.0, self.places.1]
     }
 
-    /// Round values inside the range, about `wanted` of them.
+    /// About `wanted` round values within the range.
     pub(crate) fn ticks(&self, wanted: usize) -> Vec<f64> {
         match self.kind {
-            Kind::Linear => linear_ticks(self.values, wanted),
-            Kind::Logarithmic => logarithmic_ticks(self.values, wanted),
+            ScaleKind::Linear => linear_ticks(self.values, wanted),
+            ScaleKind::Logarithmic => logarithmic_ticks(self.values, wanted),
         }
     }
 }
 
-/// The range of values with a margin of that share on both sides.
+/// The range of finite values with a margin of that share on both sides.
 pub(crate) fn range(values: impl IntoIterator<Item = f64>, margin: f64) -> Option<(f64, f64)> {
     let (low, high) = values
         .into_iter()
@@ -84,7 +84,7 @@ fn widened((low, high): (f64, f64)) -> (f64, f64) {
     (low - pad, high + pad)
 }
 
-/// The distance of ticks: 1, 2 or 5 times a power of ten.
+/// The distance between ticks: 1, 2 or 5 times a power of ten.
 fn step(span: f64, wanted: usize) -> f64 {
     let rough = span / wanted.max(1) as f64;
     let power = 10f64.powf(rough.log10().floor());
@@ -106,19 +106,24 @@ fn linear_ticks((low, high): (f64, f64), wanted: usize) -> Vec<f64> {
 }
 
 fn logarithmic_ticks((low, high): (f64, f64), wanted: usize) -> Vec<f64> {
+    let leads: [&[f64]; 3] = [&[1.0, 2.0, 5.0], &[1.0, 3.0], &[1.0]];
+    let mut ticks = Vec::new();
+    for leads in leads {
+        ticks = ticks_with_leads((low, high), leads);
+        if ticks.len() <= wanted + 1 {
+            break;
+        }
+    }
+    ticks
+}
+
+/// The ticks within a range that are one of `leads` times a power of ten.
+fn ticks_with_leads((low, high): (f64, f64), leads: &[f64]) -> Vec<f64> {
     let powers = low.log10().floor() as i32..=high.log10().ceil() as i32;
-    let with = |leads: &[f64]| -> Vec<f64> {
-        powers
-            .clone()
-            .flat_map(|power| leads.iter().map(move |lead| lead * 10f64.powi(power)))
-            .filter(|tick| (low * 0.9999..=high * 1.0001).contains(tick))
-            .collect()
-    };
-    [&[1.0, 2.0, 5.0][..], &[1.0, 3.0], &[1.0]]
-        .iter()
-        .map(|leads| with(leads))
-        .find(|ticks| ticks.len() <= wanted + 1)
-        .unwrap_or_else(|| with(&[1.0]))
+    powers
+        .flat_map(|power| leads.iter().map(move |lead| lead * 10f64.powi(power)))
+        .filter(|tick| (low * 0.9999..=high * 1.0001).contains(tick))
+        .collect()
 }
 
 /// The distance between the first two ticks.
@@ -134,13 +139,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ticks_are_round_and_inside() {
+    fn ticks_are_round_and_within_the_range() {
         for (values, wanted, ticks) in [
             ((0.0, 100.0), 5, vec![0.0, 20.0, 40.0, 60.0, 80.0, 100.0]),
             ((70.2, 71.4), 4, vec![70.5, 71.0]),
             ((-0.03, 0.012), 4, vec![-0.03, -0.02, -0.01, 0.0, 0.01]),
         ] {
-            let found = Scale::linear(values, (0.0, 1.0)).ticks(wanted);
+            let found = AxisScale::linear(values, (0.0, 1.0)).ticks(wanted);
             assert_eq!(found.len(), ticks.len(), "{values:?}: {found:?}");
             for (one, other) in found.iter().zip(&ticks) {
                 assert!((one - other).abs() < 1e-9, "{values:?}: {found:?}");
@@ -150,8 +155,8 @@ mod tests {
 
     #[test]
     fn a_scale_of_one_value_puts_it_in_the_middle() {
-        let scale = Scale::linear((5.0, 5.0), (0.0, 100.0));
+        let scale = AxisScale::linear((5.0, 5.0), (0.0, 100.0));
         assert!((scale.at(5.0) - 50.0).abs() < 1e-9);
-        assert!(Scale::logarithmic((0.0, 0.0), (0.0, 1.0)).at(0.0).is_finite());
+        assert!(AxisScale::logarithmic((0.0, 0.0), (0.0, 1.0)).at(0.0).is_finite());
     }
 }

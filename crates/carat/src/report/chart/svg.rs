@@ -1,9 +1,9 @@
-//! Writes SVG: every text is escaped here and nowhere else, coordinates have one decimal.
+//! Writes SVG. Every text is escaped here and nowhere else; coordinates have one decimal.
 
 use maud::{Markup, PreEscaped};
 use std::fmt::Write as _;
 
-/// Where a text is fastened.
+/// The point of a text that its coordinates give.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Anchor {
     Start,
@@ -11,20 +11,20 @@ pub(crate) enum Anchor {
     End,
 }
 
-/// A picture that is being written.
+/// A picture under construction.
 pub(crate) struct Svg {
     body: String,
     width: f64,
     height: f64,
 }
 
-/// What a picture is called and says, for those who do not see it.
+/// Title and description of a picture, for screen readers.
 pub(crate) struct Caption<'a> {
     /// Unique on the page; letters, digits and hyphens.
     pub(crate) id: &'a str,
     pub(crate) title: &'a str,
     /// One sentence with the picture's figures.
-    pub(crate) says: &'a str,
+    pub(crate) description: &'a str,
 }
 
 /// A finished picture.
@@ -32,7 +32,7 @@ pub(crate) struct Picture {
     /// Its id on the page.
     pub(crate) id: String,
     pub(crate) markup: Markup,
-    /// What the script needs for reading values out; `null` where every value is printed anyway.
+    /// The values for the script's cursor; `null` if every value is printed anyway.
     pub(crate) hover: serde_json::Value,
 }
 
@@ -97,7 +97,7 @@ impl Svg {
         self
     }
 
-    /// Opens a picture within the picture: what lies outside of it is cut off.
+    /// Opens a nested SVG that clips its contents.
     pub(crate) fn open_clip(&mut self, at: (f64, f64), size: (f64, f64)) -> &mut Self {
         let (x, y, width, height) = (n(at.0), n(at.1), n(size.0), n(size.1));
         let _ = write!(
@@ -112,7 +112,6 @@ impl Svg {
         self
     }
 
-    /// The finished picture.
     pub(crate) fn finish(self, caption: &Caption<'_>, hover: serde_json::Value) -> Picture {
         let id = escaped(caption.id);
         let out = format!(
@@ -120,7 +119,7 @@ impl Svg {
             n(self.width),
             n(self.height),
             escaped(caption.title),
-            escaped(caption.says),
+            escaped(caption.description),
             self.body,
         );
         Picture { id: caption.id.to_owned(), markup: PreEscaped(out), hover }
@@ -137,7 +136,7 @@ pub(crate) fn n(value: f64) -> String {
     if text == "-0" { "0".into() } else { text.to_owned() }
 }
 
-/// A path of dots: drawn with round line ends, each dot costs a few bytes instead of an element.
+/// A path of dots. Drawn with round line ends, a dot costs a few bytes instead of an element.
 pub(crate) fn dot_path(points: impl Iterator<Item = (f64, f64)>) -> String {
     points.fold(String::new(), |mut path, (x, y)| {
         let _ = write!(path, "M{} {}h0", n(x), n(y));
@@ -145,7 +144,7 @@ pub(crate) fn dot_path(points: impl Iterator<Item = (f64, f64)>) -> String {
     })
 }
 
-/// A path through points, in steps relative to the point before, on a grid of a tenth of a pixel.
+/// A path through points in relative coordinates, rounded to a tenth of a pixel.
 pub(crate) fn line_path(points: impl IntoIterator<Item = (f64, f64)>) -> String {
     let mut path = String::new();
     let mut last: Option<(i64, i64)> = None;
@@ -193,7 +192,7 @@ mod tests {
     fn texts_and_attributes_are_escaped() {
         let mut svg = Svg::new(10.0, 10.0);
         svg.text("a\"b", (1.0, 2.0), Anchor::End, "</text><script>");
-        let caption = Caption { id: "x\"'", title: "<b>", says: "&" };
+        let caption = Caption { id: "x\"'", title: "<b>", description: "&" };
         let text = svg.finish(&caption, serde_json::Value::Null).markup.into_string();
         assert!(text.contains("&lt;/text&gt;&lt;script&gt;"), "{text}");
         assert!(text.contains(r#"id="x&quot;&#39;""#), "{text}");

@@ -1,18 +1,17 @@
-//! Parts that add up to a whole: a bar per part, each beginning where the one before ended.
+//! A waterfall chart: parts that add up to a total, each bar beginning where the one before ends.
 
 use crate::core::Unit;
-use crate::report::chart::scale::{Scale, distance};
+use crate::report::chart::scale::{AxisScale, distance};
 use crate::report::chart::svg::{Anchor, Caption, Picture, Svg};
-use crate::report::numbers::AxisUnit;
+use crate::report::numbers::{AxisUnit, percent};
 use crate::report::text::shorten;
 
-/// One part.
 pub(crate) struct WaterfallPart {
     pub(crate) label: String,
     pub(crate) class: usize,
-    /// Bytes that nobody else maps.
+    /// Bytes that no other process maps.
     pub(crate) private: f64,
-    /// The proportional part of what others map too.
+    /// The proportional part of memory that others map too.
     pub(crate) shared: f64,
 }
 
@@ -20,11 +19,11 @@ const WIDTH: f64 = 480.0;
 const LEFT: f64 = 2.0;
 const RIGHT: f64 = 478.0;
 const ROW: f64 = 37.0;
-/// Where a row's bar begins below its text, and how high it is.
+/// Top of a bar within its row, and its height.
 const BAR: (f64, f64) = (18.0, 13.0);
 const TOP: f64 = 6.0;
 
-/// The picture: the parts, the line that nothing explains, the sum.
+/// The picture: the parts, the unexplained line, the total.
 pub(crate) fn waterfall(
     parts: &[WaterfallPart],
     unexplained: f64,
@@ -33,7 +32,7 @@ pub(crate) fn waterfall(
 ) -> Picture {
     let rows = parts.len() + 2;
     let bottom = TOP + rows as f64 * ROW;
-    let scale = Scale::linear((0.0, total.max(1.0)), (LEFT, RIGHT));
+    let scale = AxisScale::linear((0.0, total.max(1.0)), (LEFT, RIGHT));
     let mut svg = Svg::new(WIDTH, bottom + 36.0);
     let ticks = scale.ticks(6);
     let axis = AxisUnit::of(Unit::Bytes, total);
@@ -66,7 +65,7 @@ pub(crate) fn waterfall(
     svg.finish(caption, serde_json::Value::Null)
 }
 
-fn bar(svg: &mut Svg, class: &str, (scale, from, to): (&Scale, f64, f64), y: f64) {
+fn bar(svg: &mut Svg, class: &str, (scale, from, to): (&AxisScale, f64, f64), y: f64) {
     let (left, right) = (scale.clamped(from), scale.clamped(to));
     if right - left > 0.05 {
         svg.rect(class, (left, y + BAR.0), (right - left, BAR.1));
@@ -74,8 +73,8 @@ fn bar(svg: &mut Svg, class: &str, (scale, from, to): (&Scale, f64, f64), y: f64
 }
 
 fn label(svg: &mut Svg, name: &str, bytes: f64, (total, y): (f64, f64)) {
-    let share = if total > 0.0 { 100.0 * bytes / total } else { 0.0 };
+    let share = if total > 0.0 { bytes / total } else { 0.0 };
     svg.text("row", (LEFT, y + 13.0), Anchor::Start, &shorten(name, 40));
-    let text = format!("{} · {share:.1} %", Unit::Bytes.show(bytes));
+    let text = format!("{} · {}", Unit::Bytes.show(bytes), percent(share, 1));
     svg.text("row", (RIGHT, y + 13.0), Anchor::End, &text);
 }

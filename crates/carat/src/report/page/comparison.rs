@@ -1,38 +1,44 @@
 //! Several results files on one page: the same question on other days, machines or Rubies.
 
 use crate::core::{Results, Role};
-use crate::report::chart::Caption;
 use crate::report::chart::forest::{ForestRow, forest, reach};
+use crate::report::chart::{Caption, variant_class};
 use crate::report::facts;
-use crate::report::numbers;
-use crate::report::page::figures::class;
+use crate::report::page::elements::{
+    estimate_cell, scrollable, value_cell, verdict_cell, verdict_sentence,
+};
+use crate::report::page::forest::description;
 use crate::report::page::frame::{PageOptions, document, footer};
 use crate::report::page::gallery::Gallery;
-use crate::report::page::sections::{said, tone};
 use crate::report::redact::prepare;
-use crate::report::text::{self, one_line, shorten};
+use crate::report::text::{day, one_line, shorten};
 use crate::report::wording;
 use maud::{Markup, html as markup};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
-/// Files that are shown.
+/// Files shown at most.
 const FILES: usize = 40;
+/// Metrics shown at most.
+const METRICS: usize = 8;
+/// Rows of a forest plot at most.
+const FOREST_ROWS: usize = 60;
+/// Variants of a file in the table of numbers at most.
+const VARIANTS: usize = 20;
+/// Facts listed at most.
+const FACTS: usize = 60;
 
-struct File {
+struct ComparedFile {
+    number: usize,
     label: String,
     results: Results,
 }
 
-/// One page for several results, in the order given: one file, no request.
+/// One page for several results, in the order given: one file that makes no request.
 pub fn comparison_html(all: &[Results], options: &PageOptions) -> String {
-    let files: Vec<File> = all
+    let files: Vec<ComparedFile> = all
         .iter()
-        .take(FILES)
-        .enumerate()
-        .map(|(at, results)| {
-            let results = prepare(results, options.audience);
-            File { label: label(at, &results), results }
-        })
+        .zip(1..=FILES)
+        .map(|(results, number)| ComparedFile::new(number, prepare(results, options.audience)))
         .collect();
     let title = format!("{} experiments side by side", all.len());
     let mut gallery = Gallery::default();
@@ -41,7 +47,7 @@ pub fn comparison_html(all: &[Results], options: &PageOptions) -> String {
         main {
             h1 { (title) }
             @if all.len() > FILES { ul.warn { li { "Only the first " (FILES) " files are shown." } } }
-            @for file in &files { (verdicts(file)) }
+            @for file in &files { (file.verdicts()) }
             (differences(&files, &mut gallery))
             (values(&files))
             (machines(&files))
@@ -52,155 +58,140 @@ pub fn comparison_html(all: &[Results], options: &PageOptions) -> String {
     document(&title, &body).into_string()
 }
 
-/// Number, name and day: what tells files apart.
-fn label(at: usize, results: &Results) -> String {
-    let day = results
-        .trials
-        .first()
-        .map_or_else(|| "no trial".into(), |trial| text::day(trial.started_ms));
-    format!("{} · {} · {day}", at + 1, shorten(&one_line(&results.header.name), 40))
-}
+impl ComparedFile {
+    fn new(number: usize, results: Results) -> Self {
+        let first = results.trials.first();
+        let day = first.map_or_else(|| "no trial".into(), |trial| day(trial.started_ms));
+        let name = shorten(&one_line(&results.header.name), 40);
+        Self { number, label: format!("{number} · {name} · {day}"), results }
+    }
 
-fn verdicts(file: &File) -> Markup {
-    markup! {
-        h3 { (file.label) }
-        ul.also { @for sentence in wording::sentences(&file.results) { li { (said(&sentence)) } } }
+    fn verdicts(&self) -> Markup {
+        markup! {
+            h3 { (self.label) }
+            ul.also {
+                @for sentence in wording::sentences(&self.results) { li { (verdict_sentence(&sentence)) } }
+            }
+        }
+    }
+
+    /// The primary metric and the guards.
+    fn metrics(&self) -> Vec<&str> {
+        let conclusions = self.results.conclusions.iter();
+        let guards: BTreeSet<&str> = conclusions
+            .filter(|conclusion| matches!(conclusion.role, Role::Guard { .. }))
+            .map(|conclusion| conclusion.metric.as_str())
+            .collect();
+        std::iter::once(self.results.header.primary.as_str()).chain(guards).collect()
+    }
+
+    fn forest_rows(&self, metric: &str) -> Vec<ForestRow> {
+        let variants = self.results.header.variants.iter().enumerate().skip(1);
+        variants
+            .filter_map(|(place, variant)| {
+                let found = facts::conclusion(&self.results, &variant.name, metric)?;
+                Some(ForestRow {
+                    label: format!("{} · {}", self.number, one_line(&variant.name)),
+                    metric: metric.to_owned(),
+                    class: variant_class(place),
+                    estimate: found.estimate?,
+                })
+            })
+            .collect()
+    }
+
+    fn fact(&self, key: &str) -> Option<&str> {
+        self.results.header.machine.get(key).map(String::as_str)
     }
 }
 
-/// Metrics that any of the files asks about: primaries and guards.
-fn metrics(files: &[File]) -> Vec<String> {
-    let mut names: Vec<String> = Vec::new();
-    let of = |file: &File| {
-        let guards =
-            file.results.conclusions.iter().filter(|c| matches!(c.role, Role::Guard { .. }));
-        let guards = guards.map(|c| c.metric.clone()).collect::<BTreeSet<_>>();
-        std::iter::once(file.results.header.primary.clone()).chain(guards).collect::<Vec<_>>()
-    };
-    for name in files.iter().flat_map(of) {
+/// The metrics that any of the files asks about.
+fn metrics(files: &[ComparedFile]) -> Vec<&str> {
+    let mut names: Vec<&str> = Vec::new();
+    for name in files.iter().flat_map(ComparedFile::metrics) {
         if !names.contains(&name) {
             names.push(name);
         }
     }
-    names.truncate(8);
+    names.truncate(METRICS);
     names
 }
 
-fn differences(files: &[File], gallery: &mut Gallery) -> Markup {
-    let panels: Vec<(String, Vec<ForestRow>)> = metrics(files)
-        .into_iter()
-        .map(|metric| {
-            let rows = files.iter().flat_map(|file| {
-                let metric = metric.clone();
-                file.results.header.variants.iter().enumerate().skip(1).filter_map(
-                    move |(place, variant)| {
-                        let estimate =
-                            facts::conclusion(&file.results, &variant.name, &metric)?.estimate?;
-                        let number = file.label.split(' ').next().unwrap_or_default();
-                        let label = format!("{number} · {}", one_line(&variant.name));
-                        Some(ForestRow {
-                            label,
-                            metric: metric.clone(),
-                            class: class(place),
-                            estimate,
-                        })
-                    },
-                )
-            });
-            (metric.clone(), rows.take(60).collect())
-        })
-        .collect();
+fn differences(files: &[ComparedFile], gallery: &mut Gallery) -> Markup {
     markup! {
         section {
             h2 { "Differences to each file's own baseline" }
             figure {
-                figcaption { "A row is one variant of one file, by the file's number. Intervals that do not overlap ask for a reason: another machine, another Ruby, another day." }
-                div.grid2 { @for (at, (metric, rows)) in panels.iter().enumerate() { (panel(at, metric, rows, gallery)) } }
+                figcaption { "A row is one variant of one file, named by the file's number. Look for the reason if intervals do not overlap: another machine, another Ruby, another day." }
+                div.grid2 { @for (at, metric) in metrics(files).into_iter().enumerate() { (panel(at, metric, files, gallery)) } }
             }
         }
     }
 }
 
-fn panel(at: usize, metric: &str, rows: &[ForestRow], gallery: &mut Gallery) -> Markup {
-    let says: Vec<String> = rows
-        .iter()
-        .map(|row| format!("{}: {}", row.label, numbers::estimate(metric, &row.estimate)))
-        .collect();
-    let (id, title) = (format!("files-{at}"), format!("{metric} in every file"));
-    let picture = forest(
-        rows,
-        reach(rows.iter()),
-        &Caption { id: &id, title: &title, says: &says.join("; ") },
-    );
+fn panel(at: usize, metric: &str, files: &[ComparedFile], gallery: &mut Gallery) -> Markup {
+    let rows = files.iter().flat_map(|file| file.forest_rows(metric));
+    let rows: Vec<ForestRow> = rows.take(FOREST_ROWS).collect();
+    let caption = Caption {
+        id: &format!("files-{at}"),
+        title: &format!("{metric} in every file"),
+        description: &description(&rows),
+    };
+    let picture = forest(&rows, reach(rows.iter()), &caption);
     markup! { @if let Some(picture) = picture { div.panel { h3 { (metric) } (gallery.show(picture)) } } }
 }
 
-fn values(files: &[File]) -> Markup {
-    markup! {
-        section {
-            h2 { "Numbers" }
-            div.scroll tabindex="0" role="region" aria-label="Numbers of every file" {
-                table #files {
-                    thead { tr {
-                        th scope="col" { "file" } th.l scope="col" { "variant" } th.l scope="col" { "metric" } th scope="col" { "trials" }
-                        th scope="col" { "median" } th scope="col" { "difference" } th.l scope="col" { "verdict" }
-                    } }
-                    tbody { @for file in files { @for metric in metrics(files) { (rows(file, &metric)) } } }
-                }
-            }
+fn values(files: &[ComparedFile]) -> Markup {
+    let table = markup! {
+        table #files {
+            thead { tr {
+                th scope="col" { "file" } th.l scope="col" { "variant" } th.l scope="col" { "metric" } th scope="col" { "trials" }
+                th scope="col" { "median" } th scope="col" { "difference" } th.l scope="col" { "verdict" }
+            } }
+            tbody { @for file in files { @for metric in metrics(files) { (rows(file, metric)) } } }
         }
-    }
+    };
+    markup! { section { h2 { "Numbers" } (scrollable("Numbers of every file", &table)) } }
 }
 
-fn rows(file: &File, metric: &str) -> Markup {
-    let unit = facts::unit(metric);
+fn rows(file: &ComparedFile, metric: &str) -> Markup {
     markup! {
-        @for variant in file.results.header.variants.iter().take(20) {
+        @for variant in file.results.header.variants.iter().take(VARIANTS) {
             @let found = facts::conclusion(&file.results, &variant.name, metric);
-            @if let Some(spread) = facts::variant_spread(&file.results, &variant.name, metric) {
+            @if let Some(summary) = facts::variant_summary(&file.results, &variant.name, metric) {
                 tr {
-                    th scope="row" { (file.label) } td.l { (variant.name) } td.l { code { (metric) } } td { (spread.n) }
-                    td data-v=(spread.median) { (unit.show(spread.median)) }
-                    @match found.and_then(|c| c.estimate) {
-                        Some(e) => td data-v=(e.ratio) { (numbers::estimate(metric, &e)) },
-                        None => td { "–" },
-                    }
-                    td.l { @if let Some(c) = found { span class=(tone(c.verdict)) { (wording::sign(c.verdict)) " " (wording::word(c.verdict)) } } }
+                    th scope="row" { (file.label) } td.l { (variant.name) } td.l { code { (metric) } } td { (summary.n) }
+                    (value_cell(facts::unit(metric), Some(summary.median)))
+                    (estimate_cell(metric, found.and_then(|c| c.estimate)))
+                    (verdict_cell(found.map(|c| c.verdict)))
                 }
             }
         }
     }
 }
 
-/// Facts in which the files differ, and how many they share.
-fn machines(files: &[File]) -> Markup {
-    let mut facts: BTreeMap<&str, BTreeSet<Option<&str>>> = BTreeMap::new();
+/// The facts about the machines that differ between the files, and how many do not.
+fn machines(files: &[ComparedFile]) -> Markup {
     let keys: BTreeSet<&str> =
         files.iter().flat_map(|f| f.results.header.machine.keys().map(String::as_str)).collect();
-    for key in keys {
-        facts.insert(
-            key,
-            files.iter().map(|f| f.results.header.machine.get(key).map(String::as_str)).collect(),
-        );
-    }
-    let differing: Vec<&str> =
-        facts.iter().filter(|(_, values)| values.len() > 1).map(|(key, _)| *key).take(60).collect();
+    let (differing, same): (Vec<&str>, Vec<&str>) = keys.into_iter().partition(|key| {
+        files.iter().map(|file| file.fact(key)).collect::<BTreeSet<_>>().len() > 1
+    });
+    let table = markup! {
+        table {
+            thead { tr { th scope="col" { "fact" } @for file in files { th.w scope="col" { (file.label) } } } }
+            tbody { @for key in differing.iter().take(FACTS) { tr {
+                th scope="row" { (key) }
+                @for file in files { td.w { (file.fact(key).unwrap_or("–")) } }
+            } } }
+        }
+    };
     markup! {
         section {
             h2 { "What else differs" }
             @if differing.is_empty() { p { "Nothing that was recorded: machine and software are the same in all files." } }
-            @else {
-                div.scroll tabindex="0" role="region" aria-label="What else differs" {
-                    table {
-                        thead { tr { th scope="col" { "fact" } @for file in files { th.w scope="col" { (file.label) } } } }
-                        tbody { @for key in differing { tr {
-                            th scope="row" { (key) }
-                            @for file in files { td.w { (file.results.header.machine.get(key).map_or("–", String::as_str)) } }
-                        } } }
-                    }
-                }
-            }
-            p.soft { (facts.len() - facts.values().filter(|values| values.len() > 1).count()) " facts are the same." }
+            @else { (scrollable("What else differs", &table)) }
+            p.soft { (same.len()) " facts are the same." }
         }
     }
 }

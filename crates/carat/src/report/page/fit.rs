@@ -1,16 +1,16 @@
-//! Keeps a page small whatever the input: what weighs most goes first, and the page says what went.
+//! Limits the size of a page: leaves out the largest and least important content first, and says so on the page.
 
 use crate::core::{Results, Role};
 use crate::report::text::shorten;
 
-/// The most bytes of a page.
-pub(crate) const MOST: usize = 600_000;
+/// Bytes of a page at most.
+const SIZE_LIMIT: usize = 600_000;
 
-/// What is left out, in words, and the function that leaves it out.
-type Step = (&'static str, fn(&mut Results));
+/// What is left out, in words, and the function that removes it.
+type Reduction = (&'static str, fn(&mut Results));
 
-/// What can be left out, in this order.
-const STEPS: [Step; 5] = [
+/// Applied in this order until the page is small enough.
+const REDUCTIONS: [Reduction; 5] = [
     ("long texts and the servers' last lines", cut_texts),
     ("memory over time", cut_samples),
     ("metrics that decide nothing, and latency histograms", cut_exploratory),
@@ -18,18 +18,18 @@ const STEPS: [Step; 5] = [
     ("all but the first 12 variants", cut_variants),
 ];
 
-/// The page of `draw`, from as much of the results as fits.
+/// The page that `draw` makes of as much of the results as fits.
 pub(crate) fn fitting(results: &Results, draw: impl Fn(&Results) -> String) -> String {
     let mut page = draw(results);
-    let mut lighter = results.clone();
+    let mut reduced = results.clone();
     let mut left_out = Vec::new();
-    for (what, cut) in STEPS {
-        if page.len() < MOST {
+    for (what, cut) in REDUCTIONS {
+        if page.len() < SIZE_LIMIT {
             break;
         }
-        cut(&mut lighter);
+        cut(&mut reduced);
         left_out.push(what);
-        let mut shown = lighter.clone();
+        let mut shown = reduced.clone();
         shown.warnings.insert(
             0,
             format!(

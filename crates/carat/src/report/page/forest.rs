@@ -1,75 +1,72 @@
-//! The differences of every compared metric, a panel per variant on one scale.
+//! The differences of every compared metric: a panel per variant, all on one scale.
 
 use crate::core::Results;
-use crate::report::chart::Caption;
 use crate::report::chart::forest::{ForestRow, forest, reach};
+use crate::report::chart::{Caption, variant_class};
 use crate::report::facts;
 use crate::report::numbers;
-use crate::report::page::figures::class;
 use crate::report::page::gallery::Gallery;
 use maud::{Markup, html as markup};
 
-/// The section; nothing where fewer than two metrics were compared.
+/// The compared metrics of one variant.
+struct ForestPanel<'a> {
+    variant: &'a str,
+    class: usize,
+    rows: Vec<ForestRow>,
+}
+
+/// Empty if fewer than two metrics were compared.
 pub(crate) fn section(results: &Results, gallery: &mut Gallery) -> Markup {
     let metrics = facts::metrics(results);
-    let panels: Vec<(String, Vec<ForestRow>)> = results
-        .header
-        .variants
-        .iter()
-        .enumerate()
-        .skip(1)
+    let variants = results.header.variants.iter().enumerate().skip(1);
+    let panels: Vec<ForestPanel<'_>> = variants
         .map(|(place, variant)| {
-            let rows = metrics.iter().filter_map(|metric| {
-                let estimate = facts::conclusion(results, &variant.name, metric)?.estimate?;
-                Some(ForestRow {
-                    label: metric.clone(),
-                    metric: metric.clone(),
-                    class: class(place),
-                    estimate,
-                })
-            });
-            (variant.name.clone(), rows.collect())
+            let class = variant_class(place);
+            let rows = metrics.iter().filter_map(|m| row(results, &variant.name, m, class));
+            ForestPanel { variant: &variant.name, class, rows: rows.collect() }
         })
         .collect();
-    if panels.iter().all(|(_, rows)| rows.len() < 2) {
+    if panels.iter().all(|panel| panel.rows.len() < 2) {
         return markup! {};
     }
-    let reach = reach(panels.iter().flat_map(|(_, rows)| rows));
+    let reach = reach(panels.iter().flat_map(|panel| &panel.rows));
     markup! {
         section #every-difference {
             h2 { "Every difference" }
             figure {
                 figcaption {
                     "All compared metrics, the variants on one scale. Only the primary metric and the guards decide; with many \
-                    metrics, some intervals miss zero by chance."
+                    metrics, some intervals exclude zero by chance."
                 }
-                div.grid2 {
-                    @for (place, (name, rows)) in panels.iter().enumerate() {
-                        (panel(name, rows, (place, reach), gallery))
-                    }
-                }
+                div.grid2 { @for (at, panel) in panels.iter().enumerate() { (panel.draw(at, reach, gallery)) } }
             }
         }
     }
 }
 
-fn panel(
-    name: &str,
-    rows: &[ForestRow],
-    (place, reach): (usize, (f64, f64)),
-    gallery: &mut Gallery,
-) -> Markup {
-    let says: Vec<String> = rows
-        .iter()
-        .map(|r| format!("{}: {}", r.label, numbers::estimate(&r.metric, &r.estimate)))
-        .collect();
-    let title = format!("Every difference of {name}");
-    let says = says.join("; ");
-    let id = format!("forest-{place}");
-    let picture = forest(rows, reach, &Caption { id: &id, title: &title, says: &says });
-    markup! {
-        @if let Some(picture) = picture {
-            div class={ "panel of v" (class(place + 1)) } { h3 { (name) } (gallery.show(picture)) }
+fn row(results: &Results, variant: &str, metric: &str, class: usize) -> Option<ForestRow> {
+    let estimate = facts::conclusion(results, variant, metric)?.estimate?;
+    Some(ForestRow { label: metric.to_owned(), metric: metric.to_owned(), class, estimate })
+}
+
+/// Every row with its estimate, on one line.
+pub(crate) fn description(rows: &[ForestRow]) -> String {
+    let rows =
+        rows.iter().map(|r| format!("{}: {}", r.label, numbers::estimate(&r.metric, &r.estimate)));
+    rows.collect::<Vec<_>>().join("; ")
+}
+
+impl ForestPanel<'_> {
+    fn draw(&self, at: usize, reach: (f64, f64), gallery: &mut Gallery) -> Markup {
+        let caption = Caption {
+            id: &format!("forest-{at}"),
+            title: &format!("Every difference of {}", self.variant),
+            description: &description(&self.rows),
+        };
+        markup! {
+            @if let Some(picture) = forest(&self.rows, reach, &caption) {
+                div class={ "panel of v" (self.class) } { h3 { (self.variant) } (gallery.show(picture)) }
+            }
         }
     }
 }

@@ -1,13 +1,6 @@
-//! The page around its sections: head, policy, title, footer.
+//! The parts that all pages have: head, content security policy, style, script, footer.
 
-use crate::core::Results;
-use crate::report::page::fit::fitting;
-use crate::report::page::gallery::Gallery;
-use crate::report::page::{
-    figures, forest, growth, latency, memory, order, parts, sections, sharing, steps, tables,
-};
-use crate::report::redact::{Audience, prepare};
-use crate::report::wording;
+use crate::report::redact::Audience;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use maud::{DOCTYPE, Markup, PreEscaped, html as markup};
@@ -16,54 +9,13 @@ use sha2::{Digest as _, Sha256};
 const STYLE: &str = include_str!("../assets/page.css");
 const SCRIPT: &str = include_str!("../assets/page.js");
 
-/// How a page is written.
+/// Options of a page.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PageOptions {
     /// Who will read it.
     pub audience: Audience,
-    /// When it is written, as it shall be printed; the report reads no clock.
+    /// The date to print, because the report itself reads no clock.
     pub generated_at: Option<String>,
-}
-
-/// The page, complete: no other file, no request.
-pub fn html(results: &Results, options: &PageOptions) -> String {
-    fitting(&prepare(results, options.audience), |results| draw(results, options))
-}
-
-fn draw(results: &Results, options: &PageOptions) -> String {
-    let sentences = wording::sentences(results);
-    let title = match wording::headline(results, &sentences) {
-        Some(sentence) => sentence.whole(),
-        None => results.header.name.clone(),
-    };
-    let mut gallery = Gallery::default();
-    let body = markup! {
-        header.top { span { "Carat experiment " b { (results.header.name) } } }
-        main {
-            (sections::verdicts(results, &sentences))
-            (sections::strip(results))
-            (sections::warnings(results))
-            div.tools role="group" aria-label="Variants shown" hidden { span { "Show" } }
-            @for metric in figures::compared(results) {
-                (figures::metric_section(results, &metric, &mut gallery))
-            }
-            (memory::section(results, &mut gallery))
-            (growth::section(results))
-            (parts::section(results, &mut gallery))
-            (sharing::section(results, &mut gallery))
-            (steps::section(results, &mut gallery))
-            (latency::section(results, &mut gallery))
-            (order::section(results, &mut gallery))
-            (forest::section(results, &mut gallery))
-            (tables::all_metrics(results))
-            (tables::uncounted(results))
-            (sections::machine(results))
-            (sections::repeat(results))
-        }
-        (footer(options))
-        (gallery.data(&results.header.variants))
-    };
-    document(&title, &body).into_string()
 }
 
 /// A whole document around a body.
@@ -90,7 +42,7 @@ pub(crate) fn document(title: &str, body: &Markup) -> Markup {
     }
 }
 
-/// The source expression of a Content-Security-Policy for that inline text.
+/// The source expression of a Content-Security-Policy for an inline text.
 fn digest(text: &str) -> String {
     format!("sha256-{}", STANDARD.encode(Sha256::digest(text.as_bytes())))
 }
@@ -101,9 +53,9 @@ pub(crate) fn footer(options: &PageOptions) -> Markup {
         footer {
             "Written by Carat " (env!("CARGO_PKG_VERSION"))
             @if let Some(when) = &options.generated_at { " on " (when) }
-            ". One file, no request to anywhere."
+            ". One file that makes no network request."
             @if options.audience == Audience::Shared {
-                " Host, user, paths, log lines and private environment were left out."
+                " Host, user, paths, log lines and private environment variables were left out."
             }
         }
     }

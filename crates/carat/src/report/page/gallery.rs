@@ -1,33 +1,40 @@
-//! Collects what the script must know of every picture that the page shows.
+//! Collects the values that the script needs of every picture on the page.
 
 use crate::core::Variant;
-use crate::report::chart::Picture;
+use crate::report::chart::{Caption, Picture, Plot};
 use maud::{Markup, PreEscaped, html as markup};
 use serde_json::{Map, Value, json};
 
-/// The most bytes for reading values out; beyond it a picture has no cursor.
-const HOVER: usize = 240_000;
+/// Bytes of such values at most; a picture beyond that has no cursor.
+const HOVER_LIMIT: usize = 240_000;
 
-/// Pictures shown so far.
+/// The pictures shown so far.
 #[derive(Debug, Default)]
 pub(crate) struct Gallery {
     hover: Map<String, Value>,
-    /// Bytes of all of it.
     size: usize,
 }
 
 impl Gallery {
-    /// The picture's markup; remembers its figures for the script.
+    /// The picture's markup; keeps its values for the script.
     pub(crate) fn show(&mut self, picture: Picture) -> Markup {
         let size = picture.hover.to_string().len();
-        if !picture.hover.is_null() && self.size + size < HOVER {
+        if !picture.hover.is_null() && self.size + size < HOVER_LIMIT {
             self.size += size;
             self.hover.insert(picture.id, picture.hover);
         }
         picture.markup
     }
 
-    /// All figures as one element that no browser runs.
+    /// A titled picture for a grid of several; empty if there is nothing to draw.
+    pub(crate) fn panel(&mut self, title: &str, plot: &Plot, caption: &Caption<'_>) -> Markup {
+        let picture = plot.draw(caption);
+        markup! {
+            @if let Some(picture) = picture { div.panel { h3 { (title) } (self.show(picture)) } }
+        }
+    }
+
+    /// All values as one element that the browser does not execute.
     pub(crate) fn data(self, variants: &[Variant]) -> Markup {
         let names: Vec<&str> = variants.iter().map(|variant| variant.name.as_str()).collect();
         let all = json!({ "variants": names, "charts": self.hover });
@@ -37,7 +44,7 @@ impl Gallery {
     }
 }
 
-/// JSON that cannot end the element it stands in.
+/// JSON that cannot end the script element around it.
 pub(crate) fn in_script(value: &Value) -> String {
     value
         .to_string()

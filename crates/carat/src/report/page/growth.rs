@@ -1,62 +1,68 @@
-//! What the memory of every variant does over its load, part by part.
+//! Growth of every part of every variant's memory over the load.
 
 use crate::analysis::growth::{cause, found};
 use crate::core::{GrowthKind, PartGrowth, Results, TrackedPart};
+use crate::report::page::elements::{scrollable, unknown_cell};
+use crate::report::page::gallery::Gallery;
 use crate::report::text::capital;
 use maud::{Markup, html as markup};
 
-/// The section; nothing where no trial was sampled during its load.
-pub(crate) fn section(results: &Results) -> Markup {
+/// Empty if no trial was sampled during its load.
+pub(crate) fn section(results: &Results, _: &mut Gallery) -> Markup {
     if results.growth.is_empty() {
         return markup! {};
     }
-    let causes = || {
-        let of = results.growth.iter();
-        of.filter_map(|growth| Some((&growth.variant, cause(&growth.parts)?)))
+    let causes: Vec<(&str, String)> = results
+        .growth
+        .iter()
+        .filter_map(|growth| Some((growth.variant.as_str(), cause(&growth.parts)?)))
+        .collect();
+    let rows = results
+        .growth
+        .iter()
+        .flat_map(|growth| growth.parts.iter().map(move |part| (growth.variant.as_str(), part)));
+    let table = markup! {
+        table {
+            thead { tr { th scope="col" { "variant" } th scope="col" { "part" } (head()) } }
+            tbody {
+                @for (variant, part) in rows {
+                    tr { th scope="row" { (variant) } td { (part.part.label()) } (cells(part)) }
+                }
+            }
+        }
     };
     markup! {
         section #growth-over-load {
             h2 { "Growth over the load" }
             p.soft {
-                "All trials of a variant together, against the requests answered. A leak adds the same with every request; \
-                fragmentation and warm-up add ever less. \u{201c}Undecided\u{201d} says how many requests a trial would need."
+                "All trials of a variant together, by requests answered. A leak adds the same amount with every request; \
+                fragmentation and warm-up add less and less. \u{201c}Undecided\u{201d} states how many requests a trial would need."
             }
-            @if causes().next().is_some() {
-                ul.also { @for (variant, cause) in causes() { li { strong { (variant) } ": " (capital(&cause)) "." } } }
+            @if !causes.is_empty() {
+                ul.also { @for (variant, cause) in &causes { li { strong { (variant) } ": " (capital(cause)) "." } } }
             }
-            div.scroll tabindex="0" role="region" aria-label="Growth over the load" {
-                table {
-                    thead { tr { th scope="col" { "variant" } th scope="col" { "part" } (head()) } }
-                    tbody {
-                        @for growth in &results.growth {
-                            @for part in &growth.parts {
-                                tr { th scope="row" { (growth.variant) } td { (part.part.label()) } (cells(part)) }
-                            }
-                        }
-                    }
-                }
-            }
+            (scrollable("Growth over the load", &table))
         }
     }
 }
 
-/// Headings of the columns of [`cells`].
+/// The headings of the columns of [`cells`].
 pub(crate) fn head() -> Markup {
-    markup! { th.w scope="col" { "what it does" } th scope="col" { "rate" } th scope="col" { "unit" } }
+    markup! { th.w scope="col" { "growth" } th scope="col" { "rate" } th scope="col" { "unit" } }
 }
 
-/// What a part does, its rate, and the unit of the rate.
+/// The growth of a part in words, its rate, and the unit of the rate.
 pub(crate) fn cells(growth: &PartGrowth) -> Markup {
     let unit = match growth.part {
         TrackedPart::KeptObjects => "objects",
         _ => "bytes",
     };
-    let shown = growth.rate.filter(|_| growth.kind != GrowthKind::SharingEroding);
+    let rate = growth.rate.filter(|_| growth.kind != GrowthKind::SharingEroding);
     markup! {
         td.w { (found(growth)) }
-        @match shown {
+        @match rate {
             Some(rate) => td data-v=(rate) { (format!("{rate:.1}")) },
-            None => td { "\u{2013}" },
+            None => (unknown_cell()),
         }
         td { (unit) " per " (growth.progress.unit()) }
     }

@@ -1,146 +1,129 @@
 //! Latency: percentiles up to the rarest responses, and the share of responses within a time.
 
 use crate::core::{Results, Unit};
-use crate::report::chart::{Axis, Caption, Line, Plot, Stroke};
+use crate::report::chart::{Axis, Caption, Plot, PlotLine, Stroke, variant_class};
 use crate::report::histogram;
-use crate::report::page::figures::class;
+use crate::report::page::elements::scrollable;
 use crate::report::page::gallery::Gallery;
 use crate::report::text::one_line;
 use hdrhistogram::Histogram;
 use maud::{Markup, html as markup};
 
+/// Quantiles in the table.
 const QUANTILES: [(f64, &str); 6] =
-    [(0.5, "p50"), (0.9, "p90"), (0.95, "p95"), (0.99, "p99"), (0.999, "p99.9"), (1.0, "most")];
+    [(0.5, "p50"), (0.9, "p90"), (0.95, "p95"), (0.99, "p99"), (0.999, "p99.9"), (1.0, "maximum")];
 
-struct Merged {
+/// Ticks of the percentile axis, which counts nines.
+const NINES: [(f64, &str); 6] = [
+    (std::f64::consts::LOG10_2, "p50"),
+    (1.0, "p90"),
+    (2.0, "p99"),
+    (3.0, "p99.9"),
+    (4.0, "p99.99"),
+    (5.0, "p99.999"),
+];
+
+/// Points of the line of the share of responses within a time.
+const POINTS: usize = 120;
+
+struct VariantLatency {
     name: String,
     class: usize,
     histogram: Histogram<u64>,
 }
 
-/// The section; nothing where no trial has a histogram.
+/// Empty if no trial has a histogram.
 pub(crate) fn section(results: &Results, gallery: &mut Gallery) -> Markup {
-    let merged: Vec<Merged> = results
-        .header
-        .variants
-        .iter()
-        .enumerate()
+    let variants = results.header.variants.iter().enumerate();
+    let variants: Vec<VariantLatency> = variants
         .filter_map(|(place, variant)| {
-            Some(Merged {
+            Some(VariantLatency {
                 name: one_line(&variant.name),
-                class: class(place),
+                class: variant_class(place),
                 histogram: histogram::merged(results, &variant.name)?,
             })
         })
         .collect();
-    if merged.is_empty() {
+    if variants.is_empty() {
         return markup! {};
     }
-    let says: Vec<String> = merged
-        .iter()
-        .map(|m| {
-            format!("{}: median {}, p95 {}, p99 {}", m.name, at(m, 0.5), at(m, 0.95), at(m, 0.99))
-        })
-        .collect();
-    let says = says.join("; ");
+    let descriptions: Vec<String> = variants.iter().map(VariantLatency::description).collect();
+    let description = descriptions.join("; ");
     markup! {
         section #latency {
             h2 { "Latency of every response" }
             figure {
                 figcaption {
-                    "All counted trials of a variant added up. Left: the slower, the rarer; each step to the right is ten times rarer. \
-                    Right: the share of responses that came within a time. A percentile with fewer than ten responses beyond it is unknown."
+                    "All counted trials of a variant together. Left: latency by percentile; each step to the right is ten times rarer. \
+                    Right: the share of responses within a time. A percentile with fewer than ten responses beyond it is unknown."
                 }
                 div.grid2 {
-                    (percentiles(&merged, &says, gallery))
-                    (cumulative(&merged, &says, gallery))
+                    (percentiles(&variants, &description, gallery))
+                    (cumulative(&variants, &description, gallery))
                 }
             }
-            details { summary { "Numbers" } (table(&merged)) }
+            details { summary { "Numbers" } (table(&variants)) }
         }
     }
 }
 
-fn at(merged: &Merged, quantile: f64) -> String {
-    let known = histogram::quantile(&merged.histogram, quantile);
-    known.map_or_else(|| "unknown".to_owned(), |seconds| Unit::Seconds.show(seconds))
-}
+impl VariantLatency {
+    fn at(&self, quantile: f64) -> String {
+        let known = histogram::quantile(&self.histogram, quantile);
+        known.map_or_else(|| "unknown".to_owned(), |seconds| Unit::Seconds.show(seconds))
+    }
 
-fn lines(merged: &[Merged], points: impl Fn(&Histogram<u64>) -> Vec<(f64, f64)>) -> Vec<Line> {
-    merged
-        .iter()
-        .map(|m| Line {
-            label: m.name.clone(),
-            class: m.class,
-            stroke: Stroke::Main,
-            points: points(&m.histogram),
-        })
-        .collect()
-}
+    fn description(&self) -> String {
+        let [median, p95, p99] = [0.5, 0.95, 0.99].map(|quantile| self.at(quantile));
+        format!("{}: median {median}, p95 {p95}, p99 {p99}", self.name)
+    }
 
-fn percentiles(merged: &[Merged], says: &str, gallery: &mut Gallery) -> Markup {
-    let names = [(1.0, "p90"), (2.0, "p99"), (3.0, "p99.9"), (4.0, "p99.99"), (5.0, "p99.999")];
-    let ticks = std::iter::once((2f64.log10(), "p50")).chain(names);
-    let plot = Plot {
-        x: Axis::Named(ticks.map(|(place, name)| (place, name.to_owned())).collect()),
-        x_name: "percentile".into(),
-        y: Axis::Logarithmic(Unit::Seconds),
-        lines: lines(merged, histogram::percentiles),
-        bands: Vec::new(),
-        markers: Vec::new(),
-        x_range: None,
-        y_range: None,
-    };
-    let caption = Caption { id: "latency-percentiles", title: "Latency by percentile", says };
-    panel("Percentiles", &plot, &caption, gallery)
-}
-
-fn cumulative(merged: &[Merged], says: &str, gallery: &mut Gallery) -> Markup {
-    let plot = Plot {
-        x: Axis::Logarithmic(Unit::Seconds),
-        x_name: "latency".into(),
-        y: Axis::Linear(Unit::Fraction),
-        lines: lines(merged, |histogram| histogram::cumulative(histogram, 120)),
-        bands: Vec::new(),
-        markers: Vec::new(),
-        x_range: None,
-        y_range: Some((0.0, 1.0)),
-    };
-    let caption = Caption { id: "latency-within", title: "Share of responses within a time", says };
-    panel("Share of responses within a time", &plot, &caption, gallery)
-}
-
-/// A titled picture in a grid of several.
-pub(crate) fn panel(
-    title: &str,
-    plot: &Plot,
-    caption: &Caption<'_>,
-    gallery: &mut Gallery,
-) -> Markup {
-    let picture = plot.draw(caption);
-    markup! {
-        @if let Some(picture) = picture { div.panel { h3 { (title) } (gallery.show(picture)) } }
+    fn line(&self, points: Vec<(f64, f64)>) -> PlotLine {
+        PlotLine { label: self.name.clone(), class: self.class, stroke: Stroke::Main, points }
     }
 }
 
-fn table(merged: &[Merged]) -> Markup {
-    markup! {
-        div.scroll tabindex="0" role="region" aria-label="Latency" {
-            table {
-                thead { tr {
-                    th scope="col" { "variant" } th scope="col" { "responses" }
-                    @for (_, name) in QUANTILES { th scope="col" { (name) } }
-                } }
-                tbody {
-                    @for one in merged {
-                        tr {
-                            th scope="row" { (one.name) }
-                            td { (one.histogram.len()) }
-                            @for (quantile, _) in QUANTILES { td { (at(one, quantile)) } }
-                        }
+fn percentiles(variants: &[VariantLatency], description: &str, gallery: &mut Gallery) -> Markup {
+    let ticks = NINES.map(|(place, name)| (place, name.to_owned())).to_vec();
+    let lines = variants.iter().map(|one| one.line(histogram::percentiles(&one.histogram)));
+    let plot = Plot {
+        x_name: "percentile".into(),
+        lines: lines.collect(),
+        ..Plot::new(Axis::Named(ticks), Axis::Logarithmic(Unit::Seconds))
+    };
+    let title = "Latency by percentile";
+    gallery.panel("Percentiles", &plot, &Caption { id: "latency-percentiles", title, description })
+}
+
+fn cumulative(variants: &[VariantLatency], description: &str, gallery: &mut Gallery) -> Markup {
+    let lines = variants.iter().map(|one| one.line(histogram::cumulative(&one.histogram, POINTS)));
+    let plot = Plot {
+        x_name: "latency".into(),
+        lines: lines.collect(),
+        y_range: Some((0.0, 1.0)),
+        ..Plot::new(Axis::Logarithmic(Unit::Seconds), Axis::Linear(Unit::Fraction))
+    };
+    let title = "Share of responses within a time";
+    gallery.panel(title, &plot, &Caption { id: "latency-within", title, description })
+}
+
+fn table(variants: &[VariantLatency]) -> Markup {
+    let table = markup! {
+        table {
+            thead { tr {
+                th scope="col" { "variant" } th scope="col" { "responses" }
+                @for (_, name) in QUANTILES { th scope="col" { (name) } }
+            } }
+            tbody {
+                @for one in variants {
+                    tr {
+                        th scope="row" { (one.name) }
+                        td { (one.histogram.len()) }
+                        @for (quantile, _) in QUANTILES { td { (one.at(quantile)) } }
                     }
                 }
             }
         }
-    }
+    };
+    scrollable("Latency", &table)
 }

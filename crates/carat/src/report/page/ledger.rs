@@ -1,57 +1,71 @@
-//! A ledger as pictures and a table: the waterfall of its parts, and which process holds which.
+//! A ledger as pictures and tables: the waterfall of its parts, and the parts of every process.
 
 use crate::core::Unit;
 use crate::core::ledger::{Ledger, LedgerPart, PartKind, ProcessLedger};
 use crate::report::chart::Caption;
-use crate::report::chart::icicle::{Piece, icicle};
+use crate::report::chart::icicle::{IcicleBox, icicle};
 use crate::report::chart::waterfall::{WaterfallPart, waterfall};
+use crate::report::numbers::percent_of;
+use crate::report::page::elements::{scrollable, value_cell};
 use crate::report::page::gallery::Gallery;
-use crate::report::page::tables;
 use crate::report::text::{one_line, shorten};
 use maud::{Markup, html as markup};
 
 /// Processes that get a box of their own.
-const PROCESSES: usize = 24;
+const PROCESS_BOXES: usize = 24;
+/// Processes in the table.
+const PROCESS_ROWS: usize = 200;
+/// Reasons listed for figures that could not be read.
+const REASONS: usize = 20;
 
-/// The sections of a ledger.
-pub(crate) fn sections(ledger: &Ledger, gallery: &mut Gallery) -> Markup {
-    let says: Vec<String> =
-        ledger.parts.iter().map(|part| format!("{} {}", part.kind.label(), part.pss)).collect();
-    let says =
-        format!("{}; unexplained {}", says.join(", "), Unit::Bytes.show(ledger.unexplained as f64));
-    let parts = steps(ledger);
-    let total = ledger.pss.0 as f64;
-    let caption = Caption { id: "ledger-waterfall", title: "The parts of the memory", says: &says };
-    let fall = gallery.show(waterfall(&parts, ledger.unexplained as f64, total, &caption));
-    let caption = Caption { id: "ledger-icicle", title: "Processes and their parts", says: &says };
-    let boxes = gallery.show(icicle(&tree(ledger), &caption));
+pub(crate) fn section(ledger: &Ledger, gallery: &mut Gallery) -> Markup {
+    let unexplained = ledger.unexplained as f64;
+    let description =
+        &format!("{}; unexplained {}", part_sizes(ledger), Unit::Bytes.show(unexplained));
+    let title = "The parts of the memory";
+    let caption = Caption { id: "ledger-waterfall", title, description };
+    let parts = waterfall(&waterfall_parts(ledger), unexplained, ledger.pss.0 as f64, &caption);
+    let title = "Processes and their parts";
+    let boxes = icicle(&tree(ledger), &Caption { id: "ledger-icicle", title, description });
     markup! {
         section #ledger {
             h2 { "What the memory is made of" }
             figure {
-                figcaption { "Left: the parts and the unexplained line add up to the kernel's figure (PSS); solid is memory that only one process maps, pale a process's proportional part of memory that others map too. Right: the same by process." }
-                div.grid2 { div.panel { h3 { "Parts" } (fall) } div.panel { h3 { "Tree, processes, parts" } (boxes) } }
+                figcaption { "Left: the parts and the unexplained line add up to the kernel's figure (PSS). Solid is memory that only one process maps, pale a process's proportional part of memory that others map too. Right: the same by process." }
+                div.grid2 {
+                    div.panel { h3 { "Parts" } (gallery.show(parts)) }
+                    div.panel { h3 { "Tree, processes, parts" } (gallery.show(boxes)) }
+                }
             }
             details { summary { "Numbers" } (table(ledger)) (processes(ledger)) }
             @if !ledger.unread.is_empty() {
-                ul.warn { @for unread in ledger.unread.iter().take(20) { li { "Not in these figures: " (unread) } } }
+                ul.warn { @for reason in ledger.unread.iter().take(REASONS) { li { "Not in these figures: " (reason) } } }
             }
         }
     }
 }
 
-/// The parts of a ledger as steps of a waterfall.
-pub(crate) fn steps(ledger: &Ledger) -> Vec<WaterfallPart> {
-    let step = |part: &LedgerPart| WaterfallPart {
+/// Every part with its size, on one line.
+pub(crate) fn part_sizes(ledger: &Ledger) -> String {
+    let sizes = ledger.parts.iter().map(|part| format!("{} {}", part.kind.label(), part.pss));
+    sizes.collect::<Vec<_>>().join(", ")
+}
+
+/// The parts of a ledger as bars of a waterfall.
+pub(crate) fn waterfall_parts(ledger: &Ledger) -> Vec<WaterfallPart> {
+    ledger.parts.iter().map(waterfall_part).collect()
+}
+
+fn waterfall_part(part: &LedgerPart) -> WaterfallPart {
+    WaterfallPart {
         label: part.kind.label().into(),
         class: colour(part.kind),
         private: part.private.0 as f64,
         shared: part.shared().0 as f64,
-    };
-    ledger.parts.iter().map(step).collect()
+    }
 }
 
-/// Live memory and its free counterpart share a colour; the free one follows it in the picture.
+/// Live and free memory of the same allocator share a colour; free follows live in the picture.
 fn colour(kind: PartKind) -> usize {
     match kind {
         PartKind::SlotsLive | PartKind::SlotsFree => 1,
@@ -65,87 +79,91 @@ fn colour(kind: PartKind) -> usize {
     }
 }
 
-fn tree(ledger: &Ledger) -> Piece {
+fn tree(ledger: &Ledger) -> IcicleBox {
     let mut sorted: Vec<&ProcessLedger> = ledger.processes.iter().collect();
     sorted.sort_by_key(|process| std::cmp::Reverse(process.pss));
-    let (shown, rest) = sorted.split_at(sorted.len().min(PROCESSES));
-    let mut pieces: Vec<Piece> = shown.iter().map(|process| process_piece(process)).collect();
+    let (shown, rest) = sorted.split_at(sorted.len().min(PROCESS_BOXES));
+    let mut inner: Vec<IcicleBox> = shown.iter().map(|process| process_box(process)).collect();
     if !rest.is_empty() {
         let size = rest.iter().map(|process| process.pss.0 as f64).sum();
         let label = format!("{} more processes", rest.len());
-        pieces.push(Piece { label, class: 0, size, pieces: Vec::new() });
+        inner.push(IcicleBox { label, class: 0, size, inner: Vec::new() });
     }
-    Piece { label: "the tree".into(), class: 0, size: ledger.pss.0 as f64, pieces }
+    IcicleBox { label: "the tree".into(), class: 0, size: ledger.pss.0 as f64, inner }
 }
 
-fn process_piece(process: &ProcessLedger) -> Piece {
-    let piece = |part: &LedgerPart| Piece {
-        label: part.kind.label().into(),
-        class: colour(part.kind),
-        size: part.pss.0 as f64,
-        pieces: Vec::new(),
-    };
-    Piece {
+fn process_box(process: &ProcessLedger) -> IcicleBox {
+    IcicleBox {
         label: format!("{} {}", process.pid, one_line(&process.title)),
         class: 0,
         size: process.pss.0 as f64,
-        pieces: process.parts.iter().map(piece).collect(),
+        inner: process.parts.iter().map(part_box).collect(),
     }
 }
 
+fn part_box(part: &LedgerPart) -> IcicleBox {
+    IcicleBox {
+        label: part.kind.label().into(),
+        class: colour(part.kind),
+        size: part.pss.0 as f64,
+        inner: Vec::new(),
+    }
+}
+
+/// One row: name, proportional, private and shared bytes.
+type PartRow = (&'static str, f64, Option<f64>, Option<f64>);
+
+fn part_row(part: &LedgerPart) -> PartRow {
+    let (private, shared) = (part.private.0 as f64, part.shared().0 as f64);
+    (part.kind.label(), part.pss.0 as f64, Some(private), Some(shared))
+}
+
 fn table(ledger: &Ledger) -> Markup {
-    let share = |bytes: f64| format!("{:.1} %", 100.0 * bytes / (ledger.pss.0.max(1) as f64));
-    let row = |name: &str, pss: f64, private: Option<f64>, shared: Option<f64>| {
-        markup! {
-            tr {
-                th scope="row" { (name) }
-                td data-v=(pss) { (Unit::Bytes.show(pss)) } td { (share(pss)) }
-                @for value in [private, shared] {
-                    (tables::cell(Unit::Bytes, value))
+    let mut rows: Vec<PartRow> = ledger.parts.iter().map(part_row).collect();
+    rows.push(("unexplained", ledger.unexplained as f64, None, None));
+    rows.push(("the kernel's figure", ledger.pss.0 as f64, Some(ledger.uss.0 as f64), None));
+    let table = markup! {
+        table #ledger-parts {
+            thead { tr {
+                th scope="col" { "part" } th scope="col" { "size" } th scope="col" { "share" }
+                th scope="col" { "private" } th scope="col" { "shared" }
+            } }
+            tbody {
+                @for (name, pss, private, shared) in rows {
+                    tr {
+                        th scope="row" { (name) }
+                        (value_cell(Unit::Bytes, Some(pss))) td { (percent_of(pss, ledger.pss, 1)) }
+                        (value_cell(Unit::Bytes, private)) (value_cell(Unit::Bytes, shared))
+                    }
                 }
             }
         }
     };
-    markup! {
-        div.scroll tabindex="0" role="region" aria-label="Parts of the memory" {
-            table #ledger-parts {
-                thead { tr {
-                    th scope="col" { "part" } th scope="col" { "size" } th scope="col" { "share" }
-                    th scope="col" { "private" } th scope="col" { "shared" }
-                } }
-                tbody {
-                    @for part in &ledger.parts {
-                        (row(part.kind.label(), part.pss.0 as f64, Some(part.private.0 as f64), Some(part.shared().0 as f64)))
-                    }
-                    (row("unexplained", ledger.unexplained as f64, None, None))
-                    (row("the kernel's figure", ledger.pss.0 as f64, Some(ledger.uss.0 as f64), None))
-                }
-            }
-        }
-    }
+    scrollable("Parts of the memory", &table)
 }
 
 fn processes(ledger: &Ledger) -> Markup {
+    let table = markup! {
+        table {
+            thead { tr {
+                th scope="col" { "process" } th.w scope="col" { "title" } th scope="col" { "PSS" } th scope="col" { "private" }
+                th scope="col" { "resident" } th scope="col" { "threads" } th.l scope="col" { "allocator" }
+            } }
+            tbody { @for process in ledger.processes.iter().take(PROCESS_ROWS) { (process_row(process)) } }
+        }
+    };
+    scrollable("Processes", &table)
+}
+
+fn process_row(process: &ProcessLedger) -> Markup {
+    let threads = process.threads.map_or_else(|| "–".to_owned(), |threads| threads.to_string());
     markup! {
-        div.scroll tabindex="0" role="region" aria-label="Processes" {
-            table {
-                thead { tr {
-                    th scope="col" { "process" } th.w scope="col" { "title" } th scope="col" { "PSS" } th scope="col" { "private" }
-                    th scope="col" { "resident" } th scope="col" { "threads" } th.l scope="col" { "allocator" }
-                } }
-                tbody {
-                    @for process in ledger.processes.iter().take(200) {
-                        tr {
-                            th scope="row" { (process.pid) }
-                            td.w { (shorten(&one_line(&process.title), 80)) }
-                            td data-v=(process.pss.0) { (process.pss) } td data-v=(process.uss.0) { (process.uss) }
-                            td data-v=(process.rss.0) { (process.rss) }
-                            td { (process.threads.map_or_else(|| "–".to_owned(), |threads| threads.to_string())) }
-                            td.l { (process.allocator.active.as_deref().unwrap_or("unknown")) }
-                        }
-                    }
-                }
-            }
+        tr {
+            th scope="row" { (process.pid) }
+            td.w { (shorten(&one_line(&process.title), 80)) }
+            @for bytes in [process.pss, process.uss, process.rss] { (value_cell(Unit::Bytes, Some(bytes.0 as f64))) }
+            td { (threads) }
+            td.l { (process.allocator.active.as_deref().unwrap_or("unknown")) }
         }
     }
 }

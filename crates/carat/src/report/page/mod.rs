@@ -1,26 +1,83 @@
-//! One self-contained page: the verdict in words, then a picture, then the tables, then how to repeat it.
+//! HTML pages, each one self-contained file. The experiment's page begins with the verdict; its sections follow, one file each.
 
-mod alone;
+mod compared;
 mod comparison;
+mod elements;
 mod erosion;
-mod figures;
+mod every_metric;
+mod failed;
 mod fit;
 mod forest;
 mod frame;
 mod gallery;
 mod growth;
+mod header;
 mod latency;
 mod ledger;
+mod ledger_page;
+mod machine;
 mod memory;
 mod order;
 mod parts;
 mod recording;
-mod sections;
 mod sharing;
 mod steps;
-mod tables;
 
-pub use alone::ledger_html;
 pub use comparison::comparison_html;
-pub use frame::{PageOptions, html};
+pub use frame::PageOptions;
+pub use ledger_page::ledger_html;
 pub use recording::recording_html;
+
+use crate::core::Results;
+use crate::report::redact::prepare;
+use crate::report::wording;
+use gallery::Gallery;
+use maud::{Markup, html as markup};
+
+/// Heading, charts and table of one section; empty if the results have nothing to show in it.
+type PageSection = fn(&Results, &mut Gallery) -> Markup;
+
+/// The sections of an experiment's page from top to bottom. A chart is added with a file in this folder and a line here.
+const SECTIONS: [PageSection; 14] = [
+    compared::sections,
+    memory::section,
+    growth::section,
+    parts::section,
+    sharing::section,
+    erosion::section,
+    steps::section,
+    latency::section,
+    order::section,
+    forest::section,
+    every_metric::section,
+    failed::section,
+    machine::section,
+    machine::repeat_section,
+];
+
+/// The page of an experiment: one file that makes no request.
+pub fn html(results: &Results, options: &PageOptions) -> String {
+    fit::fitting(&prepare(results, options.audience), |results| draw(results, options))
+}
+
+fn draw(results: &Results, options: &PageOptions) -> String {
+    let sentences = wording::sentences(results);
+    let title = match wording::headline(results, &sentences) {
+        Some(sentence) => sentence.whole(),
+        None => results.header.name.clone(),
+    };
+    let mut gallery = Gallery::default();
+    let body = markup! {
+        header.top { span { "Carat experiment " b { (results.header.name) } } }
+        main {
+            (header::verdicts(results, &sentences))
+            (header::key_facts(results))
+            (header::warnings(results))
+            div.tools role="group" aria-label="Variants shown" hidden { span { "Show" } }
+            @for section in SECTIONS { (section(results, &mut gallery)) }
+        }
+        (frame::footer(options))
+        (gallery.data(&results.header.variants))
+    };
+    frame::document(&title, &body).into_string()
+}

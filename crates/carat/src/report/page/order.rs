@@ -1,47 +1,56 @@
-//! The primary metric in the order of blocks: shows drift of the machine, and when an estimate settled.
+//! The primary metric in the order of blocks: shows drift of the machine and what remains of it within blocks.
 
 use crate::core::{Results, Unit};
 use crate::report::chart::reduce::reduce;
-use crate::report::chart::{Axis, Caption, Line, Plot, Stroke};
+use crate::report::chart::{Axis, Caption, Plot, PlotLine, Stroke, variant_class};
 use crate::report::facts;
-use crate::report::page::figures::class;
+use crate::report::page::elements::{scrollable, value_cell};
 use crate::report::page::gallery::Gallery;
-use crate::report::page::latency::panel;
 use crate::report::text::one_line;
 use maud::{Markup, html as markup};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-/// Columns of a line; each keeps its least and greatest value.
+/// Columns of a line; each keeps its minimum and maximum.
 const COLUMNS: usize = 150;
+/// A line of at most this many blocks has a dot at every point.
+const DOTTED_BLOCKS: usize = 150;
+/// Blocks in the table.
+const LISTED: usize = 60;
 
-/// The section; nothing for fewer than three blocks.
+/// The values of one variant by block.
+type BlockValues = BTreeMap<u32, f64>;
+
+/// Empty for fewer than three blocks.
 pub(crate) fn section(results: &Results, gallery: &mut Gallery) -> Markup {
-    let values: Vec<BTreeMap<u32, f64>> = results
-        .header
-        .variants
-        .iter()
-        .map(|v| facts::scored(results, &v.name, &results.header.primary).into_iter().collect())
+    let primary = &results.header.primary;
+    let variants = results.header.variants.iter();
+    let values: Vec<BlockValues> = variants
+        .map(|variant| facts::scored(results, &variant.name, primary).into_iter().collect())
         .collect();
     if values.iter().map(BTreeMap::len).max().unwrap_or(0) < 3 {
         return markup! {};
     }
-    let unit = facts::unit(&results.header.primary);
-    let absolute = lines(results, &values, |value, _| Some(value));
-    let relative = lines(results, &values, |value, base| base.map(|base| value / base - 1.0));
-    let differences = relative.into_iter().skip(1).collect();
-    let says = says(results, &values, unit);
+    let unit = facts::unit(primary);
+    let description = &description(results, &values, unit);
+    let absolute = plot(lines(results, &values), unit);
+    let relative: Vec<BlockValues> =
+        values.iter().map(|one| differences(one, &values[0])).collect();
+    let relative = lines(results, &relative).into_iter().skip(1).collect();
+    let relative = plot(relative, Unit::Fraction);
+    let values_caption = Caption { id: "order-values", title: "Values by block", description };
+    let title = "Differences by block";
+    let differences_caption = Caption { id: "order-differences", title, description };
     markup! {
         section #order {
             h2 { "Block by block" }
             figure {
                 figcaption {
-                    "Left: " code { (results.header.primary) } " of every trial in the order the blocks ran; lines that wander together are the \
-                    machine's doing, and the comparison within blocks takes that out. Right: what is left, the difference to the \
-                    baseline of the same block."
+                    "Left: " code { (primary) } " of every trial in the order of the blocks. Movements that all lines share come from the \
+                    machine; the comparison within blocks removes them. Right: what remains, the difference to the baseline of the same block."
                 }
                 div.grid2 {
-                    (panel("Values", &plot(absolute, unit), &Caption { id: "order-values", title: "Values by block", says: &says }, gallery))
-                    (panel("Differences within the block", &plot(differences, Unit::Fraction), &Caption { id: "order-differences", title: "Differences by block", says: &says }, gallery))
+                    (gallery.panel("Values", &absolute, &values_caption))
+                    (gallery.panel("Differences within the block", &relative, &differences_caption))
                 }
             }
             details { summary { "Numbers" } (table(results, &values, unit)) }
@@ -49,91 +58,64 @@ pub(crate) fn section(results: &Results, gallery: &mut Gallery) -> Markup {
     }
 }
 
-fn lines(
-    results: &Results,
-    values: &[BTreeMap<u32, f64>],
-    show: impl Fn(f64, Option<f64>) -> Option<f64>,
-) -> Vec<Line> {
-    let baseline = values.first();
-    results
-        .header
-        .variants
-        .iter()
-        .zip(values)
-        .enumerate()
-        .map(|(place, (variant, values))| Line {
+/// Relative differences to the baseline in the blocks that both have.
+fn differences(values: &BlockValues, baseline: &BlockValues) -> BlockValues {
+    let paired =
+        values.iter().filter_map(|(block, value)| Some((block, value, baseline.get(block)?)));
+    paired.map(|(block, value, base)| (*block, value / base - 1.0)).collect()
+}
+
+fn lines(results: &Results, values: &[BlockValues]) -> Vec<PlotLine> {
+    let variants = results.header.variants.iter().zip(values).enumerate();
+    variants
+        .map(|(place, (variant, values))| PlotLine {
             label: one_line(&variant.name),
-            class: class(place),
-            stroke: if values.len() > 150 { Stroke::Main } else { Stroke::Points },
-            points: reduce(
-                &values
-                    .iter()
-                    .filter_map(|(block, value)| {
-                        let base = baseline.and_then(|values| values.get(block).copied());
-                        Some((f64::from(*block), show(*value, base)?))
-                    })
-                    .collect::<Vec<_>>(),
-                COLUMNS,
-            ),
+            class: variant_class(place),
+            stroke: if values.len() > DOTTED_BLOCKS { Stroke::Main } else { Stroke::Points },
+            points: reduce(&points(values), COLUMNS),
         })
         .collect()
 }
 
-fn plot(lines: Vec<Line>, unit: Unit) -> Plot {
-    Plot {
-        x: Axis::Linear(Unit::Count),
-        x_name: "block".into(),
-        y: Axis::Linear(unit),
-        lines,
-        bands: Vec::new(),
-        markers: Vec::new(),
-        x_range: None,
-        y_range: None,
-    }
+fn points(values: &BlockValues) -> Vec<(f64, f64)> {
+    values.iter().map(|(block, value)| (f64::from(*block), *value)).collect()
 }
 
-fn says(results: &Results, values: &[BTreeMap<u32, f64>], unit: Unit) -> String {
-    let parts: Vec<String> = results
-        .header
-        .variants
-        .iter()
-        .zip(values)
-        .filter_map(|(variant, values)| {
-            let (first, last) = (values.values().next()?, values.values().last()?);
+fn plot(lines: Vec<PlotLine>, unit: Unit) -> Plot {
+    let axes = Plot::new(Axis::Linear(Unit::Count), Axis::Linear(unit));
+    Plot { x_name: "block".into(), lines, ..axes }
+}
+
+fn description(results: &Results, values: &[BlockValues], unit: Unit) -> String {
+    let mut parts = Vec::new();
+    for (variant, values) in results.header.variants.iter().zip(values) {
+        if let (Some(first), Some(last)) = (values.values().next(), values.values().last()) {
             let (first, last) = (unit.show(*first), unit.show(*last));
-            Some(format!("{}: {first} in the first block, {last} in the last", variant.name))
-        })
-        .collect();
+            parts.push(format!("{}: {first} in the first block, {last} in the last", variant.name));
+        }
+    }
     parts.join("; ")
 }
 
-/// Blocks are listed up to this many.
-const LISTED: usize = 60;
-
-fn table(results: &Results, values: &[BTreeMap<u32, f64>], unit: Unit) -> Markup {
-    let blocks: std::collections::BTreeSet<u32> =
-        values.iter().flat_map(|v| v.keys().copied()).collect();
-    markup! {
-        @if blocks.len() > LISTED {
-            p.soft { "The first " (LISTED) " of " (blocks.len()) " blocks; the CSV has all." }
-        }
-        div.scroll tabindex="0" role="region" aria-label="Block by block" {
-            table {
-                thead { tr { th scope="col" { "block" } @for v in &results.header.variants { th scope="col" { (v.name) } } } }
-                tbody {
-                    @for block in blocks.iter().take(LISTED) {
-                        tr {
-                            th scope="row" { (block) }
-                            @for values in values {
-                                @match values.get(block) {
-                                    Some(value) => td data-v=(value) { (unit.show(*value)) },
-                                    None => td { "–" },
-                                }
-                            }
-                        }
+fn table(results: &Results, values: &[BlockValues], unit: Unit) -> Markup {
+    let blocks: BTreeSet<u32> = values.iter().flat_map(|v| v.keys().copied()).collect();
+    let table = markup! {
+        table {
+            thead { tr { th scope="col" { "block" } @for v in &results.header.variants { th scope="col" { (v.name) } } } }
+            tbody {
+                @for block in blocks.iter().take(LISTED) {
+                    tr {
+                        th scope="row" { (block) }
+                        @for values in values { (value_cell(unit, values.get(block).copied())) }
                     }
                 }
             }
         }
+    };
+    markup! {
+        @if blocks.len() > LISTED {
+            p.soft { "The first " (LISTED) " of " (blocks.len()) " blocks; the CSV has all." }
+        }
+        (scrollable("Block by block", &table))
     }
 }

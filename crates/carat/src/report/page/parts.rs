@@ -1,43 +1,44 @@
-//! What the memory of each variant was made of at the end of its load.
+//! The parts of each variant's memory at the end of its load.
 
 use crate::core::ledger::{Ledger, PartKind};
 use crate::core::{Results, Unit};
 use crate::report::chart::Caption;
 use crate::report::chart::waterfall::waterfall;
 use crate::report::facts;
+use crate::report::page::elements::{scrollable, value_cell};
 use crate::report::page::gallery::Gallery;
-use crate::report::page::ledger::steps;
-use crate::report::page::tables;
+use crate::report::page::ledger::{part_sizes, waterfall_parts};
 use crate::report::text::one_line;
 use maud::{Markup, html as markup};
 
 /// Variants that get a picture; the table has them all.
 const PICTURES: usize = 6;
 
-/// The section; empty where no trial has a ledger.
+/// The median ledger of a variant.
+struct VariantLedger<'a> {
+    name: String,
+    ledger: &'a Ledger,
+}
+
+/// Empty if no trial has a ledger.
 pub(crate) fn section(results: &Results, gallery: &mut Gallery) -> Markup {
-    let ledgers: Vec<(&str, &Ledger)> = results
-        .header
-        .variants
-        .iter()
-        .filter_map(|variant| Some((variant.name.as_str(), median_ledger(results, &variant.name)?)))
+    let variants = results.header.variants.iter();
+    let ledgers: Vec<VariantLedger<'_>> = variants
+        .filter_map(|variant| {
+            let ledger = median_ledger(results, &variant.name)?;
+            Some(VariantLedger { name: one_line(&variant.name), ledger })
+        })
         .collect();
     if ledgers.is_empty() {
         return markup! {};
     }
-    let pictures: Vec<(usize, &str, Markup)> = ledgers
-        .iter()
-        .take(PICTURES)
-        .enumerate()
-        .map(|(at, (name, ledger))| (at, *name, picture(at, name, ledger, gallery)))
-        .collect();
     markup! {
         section #parts {
             h2 { "What the memory was made of" }
-            p.soft { "After the last request, of the trial whose memory is the median of its variant. The parts and the unexplained line add up to the kernel's figure (PSS); solid is memory that only one process maps. Every picture has its own scale." }
+            p.soft { "After the last request, of the trial with the median memory of its variant. The parts and the unexplained line add up to the kernel's figure (PSS); solid is memory that only one process maps. Every picture has its own scale." }
             div.grid2 {
-                @for (at, name, picture) in &pictures {
-                    div class={ "panel of v" (at) } { h3 { (one_line(name)) } (picture) }
+                @for (at, variant) in ledgers.iter().take(PICTURES).enumerate() {
+                    div class={ "panel of v" (at) } { h3 { (variant.name) } (picture(at, variant, gallery)) }
                 }
             }
             details { summary { "Numbers" } (table(&ledgers)) }
@@ -45,52 +46,45 @@ pub(crate) fn section(results: &Results, gallery: &mut Gallery) -> Markup {
     }
 }
 
-/// The ledger of the counted trial whose tree weighs the median of those that have one.
+/// Of the counted trials that have a ledger, the ledger with the median memory.
 fn median_ledger<'a>(results: &'a Results, variant: &str) -> Option<&'a Ledger> {
-    let mut ledgers: Vec<&Ledger> = results
-        .trials
-        .iter()
-        .filter(|trial| trial.variant == variant && facts::counts(trial))
-        .filter_map(|trial| trial.samples.last()?.ledger.as_deref())
-        .collect();
+    let trials = facts::counted_trials(results, variant);
+    let mut ledgers: Vec<&Ledger> =
+        trials.filter_map(|trial| trial.samples.last()?.ledger.as_deref()).collect();
     ledgers.sort_by_key(|ledger| ledger.pss);
     ledgers.get(ledgers.len() / 2).copied()
 }
 
-fn picture(at: usize, name: &str, ledger: &Ledger, gallery: &mut Gallery) -> Markup {
-    let says: Vec<String> =
-        ledger.parts.iter().map(|part| format!("{} {}", part.kind.label(), part.pss)).collect();
-    let (id, title) = (format!("parts-{at}"), format!("The parts of {}", one_line(name)));
-    let caption = Caption { id: &id, title: &title, says: &says.join(", ") };
-    gallery.show(waterfall(
-        &steps(ledger),
-        ledger.unexplained as f64,
-        ledger.pss.0 as f64,
-        &caption,
-    ))
+fn picture(at: usize, variant: &VariantLedger<'_>, gallery: &mut Gallery) -> Markup {
+    let ledger = variant.ledger;
+    let caption = Caption {
+        id: &format!("parts-{at}"),
+        title: &format!("The parts of {}", variant.name),
+        description: &part_sizes(ledger),
+    };
+    let (unexplained, total) = (ledger.unexplained as f64, ledger.pss.0 as f64);
+    gallery.show(waterfall(&waterfall_parts(ledger), unexplained, total, &caption))
 }
 
-fn table(ledgers: &[(&str, &Ledger)]) -> Markup {
-    let of = |ledger: &Ledger, kind: PartKind| {
-        let part = ledger.parts.iter().find(|part| part.kind == kind)?;
-        Some(part.pss.0 as f64)
-    };
-    let kinds = PartKind::ALL
-        .into_iter()
-        .filter(|kind| ledgers.iter().any(|(_, ledger)| of(ledger, *kind).is_some()));
-    let cell = |value: Option<f64>| tables::cell(Unit::Bytes, value);
-    markup! {
-        div.scroll tabindex="0" role="region" aria-label="Parts of the memory" {
-            table {
-                thead { tr { th scope="col" { "part" } @for (name, _) in ledgers { th scope="col" { (one_line(name)) } } } }
-                tbody {
-                    @for kind in kinds {
-                        tr { th scope="row" { (kind.label()) } @for (_, ledger) in ledgers { (cell(of(ledger, kind))) } }
-                    }
-                    tr { th scope="row" { "unexplained" } @for (_, ledger) in ledgers { (cell(Some(ledger.unexplained as f64))) } }
-                    tr { th scope="row" { "whole" } @for (_, ledger) in ledgers { (cell(Some(ledger.pss.0 as f64))) } }
+fn size(ledger: &Ledger, kind: PartKind) -> Option<f64> {
+    let part = ledger.parts.iter().find(|part| part.kind == kind)?;
+    Some(part.pss.0 as f64)
+}
+
+fn table(variants: &[VariantLedger<'_>]) -> Markup {
+    let ledgers: Vec<&Ledger> = variants.iter().map(|variant| variant.ledger).collect();
+    let present = |kind: &PartKind| ledgers.iter().any(|ledger| size(ledger, *kind).is_some());
+    let table = markup! {
+        table {
+            thead { tr { th scope="col" { "part" } @for variant in variants { th scope="col" { (variant.name) } } } }
+            tbody {
+                @for kind in PartKind::ALL.into_iter().filter(present) {
+                    tr { th scope="row" { (kind.label()) } @for ledger in &ledgers { (value_cell(Unit::Bytes, size(ledger, kind))) } }
                 }
+                tr { th scope="row" { "unexplained" } @for ledger in &ledgers { (value_cell(Unit::Bytes, Some(ledger.unexplained as f64))) } }
+                tr { th scope="row" { "total" } @for ledger in &ledgers { (value_cell(Unit::Bytes, Some(ledger.pss.0 as f64))) } }
             }
         }
-    }
+    };
+    scrollable("Parts of the memory", &table)
 }

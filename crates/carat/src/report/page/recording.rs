@@ -1,45 +1,55 @@
-//! The page of a recording: what growth there was, memory over time, who held it, the last ledger.
+//! The page of a recording: growth, memory over time, memory by process, and the last ledger.
 
 use crate::analysis::growth::{cause, sentence};
 use crate::core::memory::tracked_memory;
-use crate::core::recording::MarkerKind;
-use crate::core::{Bytes, InsideSample, ProgressUnit, Recording, Sample, TrackedPart, Unit};
+use crate::core::recording::{Marker, MarkerKind};
+use crate::core::{Bytes, ProgressUnit, Recording, Sample, TrackedPart, Unit};
 use crate::report::chart::reduce::{BandPoint, reduce};
-use crate::report::chart::{Axis, Caption, Line, Plot, Stroke};
+use crate::report::chart::{Axis, Caption, Plot, PlotLine, Stroke, variant_class};
+use crate::report::memory_series::{MemorySeries, series};
+use crate::report::numbers::{percent, seconds};
+use crate::report::page::elements::{scrollable, value_cell};
 use crate::report::page::frame::{PageOptions, document, footer};
 use crate::report::page::gallery::Gallery;
-use crate::report::page::latency::panel;
-use crate::report::page::{figures, growth, ledger, tables};
+use crate::report::page::{growth, ledger};
 use crate::report::redact::prepare_recording;
 use crate::report::text::{capital, one_line, shorten};
 use carat_stats::budget::median;
 use maud::{Markup, html as markup};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Columns of a line; each keeps its least and greatest value.
+/// Columns of a line; each keeps its minimum and maximum.
 const COLUMNS: usize = 400;
+/// Samples of a stacked layer.
+const LAYER_SAMPLES: usize = 200;
 /// Slots that get a layer of their own.
 const LAYERS: usize = 16;
-/// Markers that are drawn.
+/// Markers drawn at most.
 const MARKERS: usize = 60;
+/// With more markers of processes than this, they have no names.
+const NAMED_MARKERS: usize = 4;
+/// Warnings shown at most.
+const WARNINGS: usize = 20;
+/// Rows of the table.
+const ROWS: usize = 20;
 
-/// The page of a recording: one file, no request.
+/// The page of a recording: one file that makes no request.
 pub fn recording_html(recording: &Recording, options: &PageOptions) -> String {
     let recording = &prepare_recording(recording, options.audience);
     let title = headline(recording);
+    let warnings = recording.end.iter().flat_map(|end| &end.warnings);
+    let warnings: Vec<String> = warnings.take(WARNINGS).map(|text| shorten(text, 400)).collect();
     let mut gallery = Gallery::default();
     let body = markup! {
         header.top { span { "Carat recording of " b { (shorten(&one_line(&recording.head.what), 120)) } } }
         main {
             h1 { (title) }
             @if let Some(cause) = cause(&recording.growth) { p.lead { (capital(&cause)) "." } }
-            (strip(recording))
-            @if let Some(end) = recording.end.as_ref().filter(|end| !end.warnings.is_empty()) {
-                ul.warn { @for warning in end.warnings.iter().take(20) { li { (shorten(warning, 400)) } } }
-            }
-            (over_time(recording, &mut gallery))
+            (key_facts(recording))
+            @if !warnings.is_empty() { ul.warn { @for warning in &warnings { li { (warning) } } } }
+            (memory_over_time(recording, &title, &mut gallery))
             (growth_table(recording))
-            @if let Some(last) = &recording.ledger { (ledger::sections(last, &mut gallery)) }
+            @if let Some(last) = &recording.ledger { (ledger::section(last, &mut gallery)) }
         }
         (footer(options))
         (gallery.data(&[]))
@@ -49,20 +59,20 @@ pub fn recording_html(recording: &Recording, options: &PageOptions) -> String {
 
 /// The growth of all memory in words.
 fn headline(recording: &Recording) -> String {
-    let of_all = recording.growth.iter().find(|growth| growth.part == TrackedPart::Memory);
-    match of_all.or(recording.growth.first()) {
+    let whole = recording.growth.iter().find(|growth| growth.part == TrackedPart::Memory);
+    match whole.or(recording.growth.first()) {
         Some(growth) => capital(&sentence(growth)) + ".",
         None => "The recording is too short to say whether the memory grows.".into(),
     }
 }
 
-fn strip(recording: &Recording) -> Markup {
+fn key_facts(recording: &Recording) -> Markup {
     let last = recording.samples.last().map_or(0, |sample| sample.at_ms);
     let known: Vec<Bytes> =
         recording.samples.iter().filter_map(tracked_memory(&recording.samples)).collect();
     markup! {
         dl.facts {
-            div { dt { "recorded" } dd { (format!("{:.1} s", last as f64 / 1e3)) } }
+            div { dt { "recorded" } dd { (format!("{:.1} s", seconds(last))) } }
             div { dt { "samples" } dd { (recording.samples.len()) } }
             @if let (Some(highest), Some(end)) = (known.iter().max(), known.last()) {
                 div { dt { "highest" } dd data-v=(highest.0) { (highest) } }
@@ -71,78 +81,57 @@ fn strip(recording: &Recording) -> Markup {
             @if let Some(load) = recording.load() {
                 div { dt { "load" } dd { (shorten(&load.url, 80)) } }
                 @if let Some(report) = &load.report {
-                    div { dt { "answered" } dd { (report.completed) @if report.errors > 0 { ", not " (report.errors) } } }
+                    div { dt { "answered" } dd { (report.completed) @if report.errors > 0 { ", errors " (report.errors) } } }
                 }
             }
             @if let Some(end) = &recording.end {
-                div { dt { "cost of recording" } dd { (format!("{:.2} %", end.cost.core_share * 100.0)) " of a core" } }
+                div { dt { "cost of recording" } dd { (percent(end.cost.core_share, 2)) " of a core" } }
             }
             div { dt { "ended" } dd { (shorten(recording.ended(), 80)) } }
         }
     }
 }
 
-fn course(samples: &[Sample], pick: impl Fn(&Sample) -> Option<Bytes>) -> Vec<(f64, f64)> {
-    let points: Vec<(f64, f64)> = samples
-        .iter()
-        .filter(|sample| !sample.partial)
-        .filter_map(|sample| Some((sample.at_ms as f64 / 1e3, pick(sample)?.0 as f64)))
-        .collect();
-    reduce(&points, COLUMNS)
+fn line(label: &str, class: usize, points: MemorySeries) -> PlotLine {
+    PlotLine { label: label.into(), class, stroke: Stroke::Main, points }
 }
 
-fn line(label: &str, class: usize, stroke: Stroke, points: Vec<(f64, f64)>) -> Line {
-    Line { label: label.into(), class, stroke, points }
-}
-
-fn plot(
-    lines: Vec<Line>,
-    bands: Vec<(usize, Vec<BandPoint>)>,
-    markers: Vec<(f64, String)>,
-) -> Plot {
+/// A picture of bytes over time that begins at zero.
+fn plot(lines: Vec<PlotLine>) -> Plot {
     let high = lines.iter().flat_map(|line| &line.points).map(|point| point.1).fold(1.0, f64::max);
     Plot {
-        x: Axis::Linear(Unit::Seconds),
         x_name: "since the start".into(),
-        y: Axis::Linear(Unit::Bytes),
         lines,
-        bands,
-        markers,
-        x_range: None,
         y_range: Some((0.0, high * 1.06)),
+        ..Plot::new(Axis::Linear(Unit::Seconds), Axis::Linear(Unit::Bytes))
     }
 }
 
-fn over_time(recording: &Recording, gallery: &mut Gallery) -> Markup {
+fn memory_over_time(recording: &Recording, description: &str, gallery: &mut Gallery) -> Markup {
     let samples = &recording.samples;
-    let tree = course(samples, tracked_memory(samples));
+    let tree = reduce(&series(samples, tracked_memory(samples)), COLUMNS);
     if tree.is_empty() {
         return markup! { p.soft { "No sample has the memory of the whole tree, so there is nothing to draw." } };
     }
-    let mut lines = vec![line("tree", 1, Stroke::Main, tree.clone())];
-    let private = course(samples, |sample| sample.uss);
-    if !private.is_empty() {
-        lines.push(line("private", 3, Stroke::Main, private));
-    }
-    let (fit, bands) = fit(recording, &tree);
-    lines.extend(fit);
-    let says = headline(recording);
-    let caption = |id, title| Caption { id, title, says: &says };
-    let whole = plot(lines, bands, markers(recording));
+    let tree = tree_plot(recording, tree);
+    let caption = |id, title| Caption { id, title, description };
     let inside = inside_lines(samples);
-    let alone = samples.iter().all(|sample| sample.partial || sample.rss.is_some());
+    let single = samples.iter().all(|sample| sample.partial || sample.rss.is_some());
     markup! {
         section #memory-over-time {
             h2 { "Memory over time" }
             figure {
-                figcaption { @if alone { "Resident memory of the one process." } @else { "The tree: each shared page is divided by its sharers." } " Dashed: the growth that was found, with its interval. Upright dotted lines: processes that came or went, and full collections." }
+                figcaption {
+                    @if single { "Resident memory of the only process." } @else { "The tree: each shared page is divided among the processes that map it." }
+                    " Dashed: the estimated growth with its interval. Vertical dotted lines: processes that started or ended, and major GCs."
+                }
                 div.grid2 {
-                    (panel("The tree", &whole, &caption("recording-tree", "Memory of the tree"), gallery))
+                    (gallery.panel("The tree", &tree, &caption("recording-tree", "Memory of the tree")))
                     @if let Some(layers) = layers(samples) {
-                        (panel("By process", &layers, &caption("recording-slots", "Memory by process, stacked"), gallery))
+                        (gallery.panel("By process", &layers, &caption("recording-slots", "Memory by process, stacked")))
                     }
                     @if !inside.is_empty() {
-                        (panel("Inside Ruby", &plot(inside, Vec::new(), Vec::new()), &caption("recording-inside", "Memory inside Ruby"), gallery))
+                        (gallery.panel("Inside Ruby", &plot(inside), &caption("recording-inside", "Memory inside Ruby")))
                     }
                 }
             }
@@ -151,38 +140,75 @@ fn over_time(recording: &Recording, gallery: &mut Gallery) -> Markup {
     }
 }
 
-/// The line of the rate that was found over the second half, and the band of its interval.
-fn fit(recording: &Recording, tree: &[(f64, f64)]) -> (Option<Line>, Vec<(usize, Vec<BandPoint>)>) {
-    let growth = recording.growth.iter().find(|growth| growth.part == TrackedPart::Memory);
-    let Some((growth, rate)) = growth.and_then(|growth| Some((growth, growth.rate?))) else {
-        return (None, Vec::new());
-    };
-    let pace = pace(recording, growth.progress);
-    let (rate, interval) =
-        (rate * pace, growth.interval.map(|(low, high)| (low * pace, high * pace)));
-    let half = tree.last().map_or(0.0, |last| last.0) / 2.0;
-    let late: Vec<(f64, f64)> = tree.iter().copied().filter(|point| point.0 >= half).collect();
-    let middle = |pick: fn(&(f64, f64)) -> f64| median(&late.iter().map(pick).collect::<Vec<_>>());
-    let (Some(x), Some(y)) = (middle(|p| p.0), middle(|p| p.1)) else { return (None, Vec::new()) };
-    let at = |rate: f64, time: f64| y + rate * (time - x);
-    let ends = [half, 2.0 * half];
-    let points = ends.iter().map(|time| (*time, at(rate, *time))).collect();
-    let band = interval.map(|(low, high)| {
-        let place = |time: f64| {
-            let (one, other) = (at(low, time), at(high, time));
-            BandPoint {
-                x: time,
-                lower: one.min(other),
-                median: at(rate, time),
-                upper: one.max(other),
-            }
-        };
-        (2, [half, x, 2.0 * half].into_iter().map(place).collect())
-    });
-    (Some(line("fit", 2, Stroke::Reference, points)), band.into_iter().collect())
+/// The tree's memory, its private part, and the fit.
+fn tree_plot(recording: &Recording, tree: MemorySeries) -> Plot {
+    let fit = Fit::new(recording, &tree);
+    let mut lines = vec![line("tree", 1, tree)];
+    let private = reduce(&series(&recording.samples, |sample| sample.uss), COLUMNS);
+    if !private.is_empty() {
+        lines.push(line("private", 3, private));
+    }
+    lines.extend(fit.as_ref().map(Fit::line));
+    let bands = fit.as_ref().and_then(Fit::band).into_iter().collect();
+    Plot { bands, markers: markers(recording), ..plot(lines) }
 }
 
-/// How far the run went in a second of its second half.
+/// The growth estimated over the second half, as a line through the medians of that half.
+struct Fit {
+    begin: f64,
+    end: f64,
+    /// The point that all lines pass through.
+    centre: (f64, f64),
+    /// Bytes per second.
+    rate: f64,
+    interval: Option<(f64, f64)>,
+}
+
+impl Fit {
+    /// `None` if no rate was estimated.
+    fn new(recording: &Recording, tree: &[(f64, f64)]) -> Option<Self> {
+        let growth = recording.growth.iter().find(|one| one.part == TrackedPart::Memory)?;
+        let pace = pace(recording, growth.progress);
+        let end = tree.last().map_or(0.0, |last| last.0);
+        let late = tree.iter().filter(|point| point.0 >= end / 2.0);
+        let (times, bytes): (Vec<f64>, Vec<f64>) = late.copied().unzip();
+        Some(Self {
+            begin: end / 2.0,
+            end,
+            centre: (median(&times)?, median(&bytes)?),
+            rate: growth.rate? * pace,
+            interval: growth.interval.map(|(low, high)| (low * pace, high * pace)),
+        })
+    }
+
+    /// The bytes at a time on the line of that rate.
+    fn bytes(&self, rate: f64, time: f64) -> f64 {
+        self.centre.1 + rate * (time - self.centre.0)
+    }
+
+    fn line(&self) -> PlotLine {
+        let points = [self.begin, self.end].map(|time| (time, self.bytes(self.rate, time)));
+        PlotLine { label: "fit".into(), class: 2, stroke: Stroke::Reference, points: points.into() }
+    }
+
+    fn band(&self) -> Option<(usize, Vec<BandPoint>)> {
+        let interval = self.interval?;
+        let times = [self.begin, self.centre.0, self.end];
+        Some((2, times.map(|time| self.band_point(interval, time)).into()))
+    }
+
+    fn band_point(&self, (low, high): (f64, f64), x: f64) -> BandPoint {
+        let (one, other) = (self.bytes(low, x), self.bytes(high, x));
+        BandPoint {
+            x,
+            lower: one.min(other),
+            median: self.bytes(self.rate, x),
+            upper: one.max(other),
+        }
+    }
+}
+
+/// Units of progress per second in the second half.
 fn pace(recording: &Recording, progress: ProgressUnit) -> f64 {
     if progress == ProgressUnit::Seconds {
         return 1.0;
@@ -190,7 +216,7 @@ fn pace(recording: &Recording, progress: ProgressUnit) -> f64 {
     let counted: Vec<(f64, f64)> = recording
         .samples
         .iter()
-        .filter_map(|sample| Some((sample.at_ms as f64 / 1e3, sample.answered? as f64)))
+        .filter_map(|sample| Some((seconds(sample.at_ms), sample.answered? as f64)))
         .collect();
     let late = &counted[counted.len() / 2..];
     match (late.first(), late.last()) {
@@ -199,7 +225,7 @@ fn pace(recording: &Recording, progress: ProgressUnit) -> f64 {
     }
 }
 
-/// Every slot's memory on top of the one before; nothing for a single process.
+/// The memory of every slot on top of the one before; `None` for a single process.
 fn layers(samples: &[Sample]) -> Option<Plot> {
     let slots: BTreeSet<u32> =
         samples.iter().flat_map(|s| s.members.iter().map(|m| m.slot)).collect();
@@ -210,105 +236,110 @@ fn layers(samples: &[Sample]) -> Option<Plot> {
         .iter()
         .filter(|s| !s.partial && s.members.iter().any(|m| m.pss.is_some()))
         .collect();
-    let every = known.len().div_ceil(200).max(1);
+    let every = known.len().div_ceil(LAYER_SAMPLES).max(1);
     let known: Vec<&Sample> = known.into_iter().step_by(every).collect();
     let mut below: BTreeMap<u64, f64> = BTreeMap::new();
     let (mut lines, mut bands) = (Vec::new(), Vec::new());
-    let shown: Vec<u32> = slots.iter().copied().take(LAYERS).collect();
-    for (place, slot) in shown.iter().enumerate() {
-        let rest = place + 1 == LAYERS && slots.len() > LAYERS;
-        let mut layer = Vec::new();
-        for sample in &known {
-            let of_slot =
-                sample.members.iter().filter(|m| m.slot == *slot || (rest && m.slot > *slot));
-            let bytes: f64 = of_slot.filter_map(|m| m.pss).map(|pss| pss.0 as f64).sum();
-            let base = below.entry(sample.at_ms).or_default();
-            let x = sample.at_ms as f64 / 1e3;
-            layer.push(BandPoint { x, lower: *base, median: *base + bytes, upper: *base + bytes });
-            *base += bytes;
-        }
-        let name = if rest { "the others".to_owned() } else { format!("process {slot}") };
-        lines.push(line(
-            &name,
-            figures::class(place),
-            Stroke::Main,
-            layer.iter().map(|b| (b.x, b.upper)).collect(),
-        ));
-        bands.push((figures::class(place), layer));
+    for (place, slot) in slots.iter().copied().take(LAYERS).enumerate() {
+        let with_rest = place + 1 == LAYERS && slots.len() > LAYERS;
+        let layer = layer(&known, slot, with_rest, &mut below);
+        let name = if with_rest { "the others".to_owned() } else { format!("process {slot}") };
+        let class = variant_class(place);
+        lines.push(line(&name, class, layer.iter().map(|b| (b.x, b.upper)).collect()));
+        bands.push((class, layer));
     }
-    Some(plot(lines, bands, Vec::new()))
+    Some(Plot { bands, ..plot(lines) })
 }
 
-fn inside_lines(samples: &[Sample]) -> Vec<Line> {
-    let course = |pick: fn(&InsideSample) -> Option<Bytes>| {
-        course(samples, |sample| sample.inside.as_ref().and_then(pick))
-    };
-    let live = line("malloc live", 2, Stroke::Main, course(|s| s.malloc_live));
-    let free = line("malloc free", 5, Stroke::Main, course(|s| s.malloc_free));
-    [live, free].into_iter().filter(|line| !line.points.is_empty()).collect()
+/// The layer of a slot, or of that slot and all after it. Adds its bytes to those `below` the next layer.
+fn layer(
+    samples: &[&Sample],
+    slot: u32,
+    with_rest: bool,
+    below: &mut BTreeMap<u64, f64>,
+) -> Vec<BandPoint> {
+    let mut layer = Vec::new();
+    for sample in samples {
+        let members =
+            sample.members.iter().filter(|m| m.slot == slot || (with_rest && m.slot > slot));
+        let bytes: f64 = members.filter_map(|m| m.pss).map(|pss| pss.0 as f64).sum();
+        let base = below.entry(sample.at_ms).or_default();
+        let (lower, upper) = (*base, *base + bytes);
+        layer.push(BandPoint { x: seconds(sample.at_ms), lower, median: upper, upper });
+        *base = upper;
+    }
+    layer
 }
 
-/// Processes coming and going first; collections where there is room.
+fn inside_lines(samples: &[Sample]) -> Vec<PlotLine> {
+    let live = series(samples, |sample| sample.inside.as_ref()?.malloc_live);
+    let free = series(samples, |sample| sample.inside.as_ref()?.malloc_free);
+    [("malloc live", 2, live), ("malloc free", 5, free)]
+        .into_iter()
+        .filter(|(_, _, points)| !points.is_empty())
+        .map(|(label, class, points)| line(label, class, reduce(&points, COLUMNS)))
+        .collect()
+}
+
+/// Processes that started or ended first; major GCs as far as there is room.
 fn markers(recording: &Recording) -> Vec<(f64, String)> {
-    let is_gc = |kind: &MarkerKind| *kind == MarkerKind::MajorGc;
-    let (gcs, others): (Vec<_>, Vec<_>) = recording.markers.iter().partition(|m| is_gc(&m.what));
-    let few = others.len() <= 4;
+    let (gcs, others): (Vec<&Marker>, Vec<&Marker>) =
+        recording.markers.iter().partition(|marker| marker.what == MarkerKind::MajorGc);
+    let named = others.len() <= NAMED_MARKERS;
     others
         .into_iter()
         .chain(gcs)
         .take(MARKERS)
-        .map(|marker| {
-            let name = match &marker.what {
-                MarkerKind::Fork { slot, .. } if few => format!("fork {slot}"),
-                MarkerKind::Exit { slot, .. } if few => format!("exit {slot}"),
-                MarkerKind::User => "mark".into(),
-                MarkerKind::LoadBegins => "load begins".into(),
-                MarkerKind::LoadEnds => "load ends".into(),
-                _ => String::new(),
-            };
-            (marker.at_ms as f64 / 1e3, name)
-        })
+        .map(|marker| (seconds(marker.at_ms), marker_name(&marker.what, named)))
         .collect()
 }
 
-fn growth_table(recording: &Recording) -> Markup {
-    markup! {
-        @if !recording.growth.is_empty() {
-            section {
-                h2 { "Growth" }
-                div.scroll tabindex="0" role="region" aria-label="Growth" {
-                    table #growth {
-                        thead { tr { th scope="col" { "part" } (growth::head()) } }
-                        tbody {
-                            @for one in &recording.growth {
-                                tr { th scope="row" { (one.part.label()) } (growth::cells(one)) }
-                            }
-                        }
-                    }
-                }
-            }
-        }
+fn marker_name(kind: &MarkerKind, named: bool) -> String {
+    match kind {
+        MarkerKind::Fork { slot, .. } if named => format!("fork {slot}"),
+        MarkerKind::Exit { slot, .. } if named => format!("exit {slot}"),
+        MarkerKind::User => "mark".into(),
+        MarkerKind::LoadBegins => "load begins".into(),
+        MarkerKind::LoadEnds => "load ends".into(),
+        _ => String::new(),
     }
 }
 
+fn growth_table(recording: &Recording) -> Markup {
+    if recording.growth.is_empty() {
+        return markup! {};
+    }
+    let table = markup! {
+        table #growth {
+            thead { tr { th scope="col" { "part" } (growth::head()) } }
+            tbody {
+                @for one in &recording.growth {
+                    tr { th scope="row" { (one.part.label()) } (growth::cells(one)) }
+                }
+            }
+        }
+    };
+    markup! { section { h2 { "Growth" } (scrollable("Growth", &table)) } }
+}
+
 fn samples_table(samples: &[Sample]) -> Markup {
-    let weight = tracked_memory(samples);
-    let every = samples.len().div_ceil(20).max(1);
-    let cell = |value: Option<Bytes>| tables::cell(Unit::Bytes, value.map(|bytes| bytes.0 as f64));
-    markup! {
-        div.scroll tabindex="0" role="region" aria-label="Memory over time" {
-            table {
-                thead { tr { th scope="col" { "after" } th scope="col" { "processes" } th scope="col" { "tree" } th scope="col" { "private" } th scope="col" { "shared" } } }
-                tbody {
-                    @for sample in samples.iter().step_by(every) {
-                        tr {
-                            th scope="row" { (format!("{:.1} s", sample.at_ms as f64 / 1e3)) }
-                            td { (sample.processes) }
-                            (cell(weight(sample))) (cell(sample.uss)) (cell(sample.shared))
+    let tree = tracked_memory(samples);
+    let every = samples.len().div_ceil(ROWS).max(1);
+    let table = markup! {
+        table {
+            thead { tr { th scope="col" { "after" } th scope="col" { "processes" } th scope="col" { "tree" } th scope="col" { "private" } th scope="col" { "shared" } } }
+            tbody {
+                @for sample in samples.iter().step_by(every) {
+                    tr {
+                        th scope="row" { (format!("{:.1} s", seconds(sample.at_ms))) }
+                        td { (sample.processes) }
+                        @for bytes in [tree(sample), sample.uss, sample.shared] {
+                            (value_cell(Unit::Bytes, bytes.map(|bytes| bytes.0 as f64)))
                         }
                     }
                 }
             }
         }
-    }
+    };
+    scrollable("Memory over time", &table)
 }

@@ -1,0 +1,51 @@
+//! Every metric in one table.
+
+use crate::core::Results;
+use crate::report::facts;
+use crate::report::numbers;
+use crate::report::page::elements::{scrollable, unknown_cell};
+use crate::report::page::gallery::Gallery;
+use crate::report::text::{one_line, shorten};
+use maud::{Markup, html as markup};
+
+/// Medians of every metric and variant, with the differences that were estimated.
+pub(crate) fn section(results: &Results, _: &mut Gallery) -> Markup {
+    let table = markup! {
+        table #every-metric {
+            thead { tr {
+                th scope="col" { "metric" }
+                @for variant in &results.header.variants { th scope="col" { (shorten(&one_line(&variant.name), 30)) } }
+            } }
+            tbody { @for name in facts::metrics(results) { (row(results, &name)) } }
+        }
+    };
+    markup! {
+        section {
+            h2 { "Every metric" }
+            p.soft { "Medians over the trials that count, and the difference to the baseline where one was estimated." }
+            (scrollable("Every metric", &table))
+        }
+    }
+}
+
+fn row(results: &Results, metric: &str) -> Markup {
+    markup! {
+        tr data-metric=(metric) {
+            th scope="row" title=(facts::heading(metric)) { code { (metric) } }
+            @for variant in &results.header.variants { (cell(results, metric, &variant.name)) }
+        }
+    }
+}
+
+fn cell(results: &Results, metric: &str, variant: &str) -> Markup {
+    let Some(summary) = facts::variant_summary(results, variant, metric) else {
+        return unknown_cell();
+    };
+    let estimate = facts::conclusion(results, variant, metric).and_then(|found| found.estimate);
+    markup! {
+        td data-v=(summary.median) {
+            (facts::unit(metric).show(summary.median))
+            @if let Some(found) = estimate { br; span.soft { (numbers::estimate(metric, &found)) } }
+        }
+    }
+}

@@ -1,0 +1,77 @@
+//! The top of an experiment's page: verdicts, key facts, warnings.
+
+use crate::core::Results;
+use crate::report::facts;
+use crate::report::numbers::percent;
+use crate::report::page::elements::verdict_sentence;
+use crate::report::text::day;
+use crate::report::wording::{self, Sentence};
+use maud::{Markup, html as markup};
+use std::collections::BTreeSet;
+
+/// The headline, and a line for every other variant.
+pub(crate) fn verdicts(results: &Results, sentences: &[Sentence]) -> Markup {
+    let headline = wording::headline(results, sentences);
+    markup! {
+        @match headline {
+            Some(sentence) => h1 { (verdict_sentence(sentence)) },
+            None => h1 { (results.header.name) },
+        }
+        @if sentences.is_empty() {
+            p.lead { "One variant only: there is nothing to compare it with." }
+        }
+        ul.also {
+            @for sentence in sentences.iter().filter(|s| headline.is_none_or(|h| h.variant != s.variant)) {
+                li { (verdict_sentence(sentence)) }
+            }
+        }
+        @if let Some(about) = &results.header.about { p.soft { (about) } }
+    }
+}
+
+/// The facts that say how reliable the verdict is.
+pub(crate) fn key_facts(results: &Results) -> Markup {
+    let blocks: BTreeSet<u32> =
+        results.trials.iter().filter(|t| facts::counts(t)).map(|t| t.block).collect();
+    let counted = results.trials.iter().filter(|trial| facts::counts(trial)).count();
+    let scored = results.trials.iter().filter(|trial| trial.block > 0).count();
+    let confidence = results.conclusions.iter().find_map(|c| c.estimate).map(|e| e.confidence);
+    markup! {
+        dl.facts {
+            @if let Some(first) = results.trials.first() {
+                div { dt { "ran" } dd { (day(first.started_ms)) } }
+            }
+            div { dt { "trials that count" } dd { (counted) " of " (scored) } }
+            div { dt { "blocks" } dd { (blocks.len()) " of at most " (results.header.max_blocks) } }
+            @if let Some(confidence) = confidence {
+                div { dt { "intervals" } dd { (percent(confidence, 0)) ", valid at every interim analysis" } }
+            }
+            div { dt { "order" } dd { "random within blocks, seed " (results.header.seed) } }
+            @for key in ["ruby", "kernel", "cpu", "processor"] {
+                @if let Some(fact) = results.header.machine.get(key) { div { dt { (key) } dd { (fact) } } }
+            }
+        }
+    }
+}
+
+/// What limits the validity of the figures.
+pub(crate) fn warnings(results: &Results) -> Markup {
+    let variants = || results.header.variants.iter().map(|variant| variant.name.as_str());
+    let failed: Vec<(&str, String)> = variants()
+        .filter_map(|variant| Some((variant, facts::failures(results, variant)?)))
+        .collect();
+    let notes: Vec<(&str, String)> = variants()
+        .flat_map(|variant| facts::notes(results, variant).into_iter().map(move |n| (variant, n)))
+        .collect();
+    markup! {
+        @if !results.warnings.is_empty() || !failed.is_empty() || !notes.is_empty() {
+            ul.warn aria-label="Warnings" {
+                @for warning in &results.warnings { li { (warning) } }
+                @for (variant, how) in &failed {
+                    li { strong { (variant) } ": trials that do not count: " (how) "." }
+                }
+                @for (variant, note) in &notes { li { strong { (variant) } ": " (note) } }
+            }
+        }
+    }
+}

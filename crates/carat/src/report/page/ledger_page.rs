@@ -1,0 +1,36 @@
+//! The page of a single ledger.
+
+use crate::core::Ledger;
+use crate::report::numbers::percent_of;
+use crate::report::page::frame::{PageOptions, document, footer};
+use crate::report::page::gallery::Gallery;
+use crate::report::page::ledger;
+use crate::report::redact::prepare_ledger;
+use crate::report::text::shorten;
+use maud::html as markup;
+
+/// The page of a ledger: one file that makes no request. `server` names what it describes, such as a command line.
+pub fn ledger_html(server: &str, ledger: &Ledger, options: &PageOptions) -> String {
+    let (server, ledger) = prepare_ledger(server, ledger, options.audience);
+    let title = headline(&ledger);
+    let mut gallery = Gallery::default();
+    let body = markup! {
+        header.top { span { "Carat ledger of " b { (shorten(&server, 120)) } } }
+        main { h1 { (title) } (ledger::section(&ledger, &mut gallery)) }
+        (footer(options))
+        (gallery.data(&[]))
+    };
+    document(&title, &body).into_string()
+}
+
+fn headline(ledger: &Ledger) -> String {
+    let largest = ledger.parts.iter().rev().max_by_key(|part| part.pss);
+    let Some(largest) = largest else { return "No process could be read.".to_owned() };
+    format!(
+        "{} in {} processes; the largest part, {}, is {}.",
+        ledger.pss,
+        ledger.processes.len(),
+        percent_of(largest.pss.0 as f64, ledger.pss, 0),
+        largest.kind.label()
+    )
+}

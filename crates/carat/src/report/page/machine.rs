@@ -1,0 +1,58 @@
+//! The machine, and how to repeat the experiment.
+
+use crate::core::{Results, Variant};
+use crate::report::page::elements::scrollable;
+use crate::report::page::gallery::Gallery;
+use crate::report::text::shorten;
+use maud::{Markup, html as markup};
+
+/// The facts about the machine.
+pub(crate) fn section(results: &Results, _: &mut Gallery) -> Markup {
+    let machine = &results.header.machine;
+    let table = markup! {
+        table {
+            tbody { @for (key, fact) in machine { tr { th scope="row" { (key) } td.w { (fact) } } } }
+        }
+    };
+    markup! {
+        @if !machine.is_empty() {
+            h2 { "Machine" }
+            (scrollable("Machine", &table))
+        }
+    }
+}
+
+/// Variants with their settings, the command, and the experiment file.
+pub(crate) fn repeat_section(results: &Results, _: &mut Gallery) -> Markup {
+    let table = markup! {
+        table {
+            thead { tr { th scope="col" { "variant" } th.w scope="col" { "settings" } } }
+            tbody {
+                @for variant in &results.header.variants {
+                    tr { th scope="row" { (variant.name) } (settings_cell(variant)) }
+                }
+            }
+        }
+    };
+    markup! {
+        h2 { "How to repeat it" }
+        (scrollable("Variants and settings", &table))
+        p { "Save the experiment below as " code { "experiment.toml" } " and run:" }
+        pre { "carat compare experiment.toml --seed " (results.header.seed) }
+        details {
+            summary { "The experiment file (plan " (shorten(&results.header.plan_hash, 13)) ")" }
+            pre tabindex="0" { (results.header.plan_text) }
+        }
+    }
+}
+
+fn settings_cell(variant: &Variant) -> Markup {
+    markup! {
+        td.w {
+            @if variant.settings.is_empty() { "none" }
+            @for (at, (name, value)) in variant.settings.iter().enumerate() {
+                @if at > 0 { ", " } code { (name) " = " (value) }
+            }
+        }
+    }
+}
