@@ -1,4 +1,4 @@
-//! Broadcast times over the steps of a load: one claim about the whole curve, and one error for all of its steps.
+//! Judges broadcast times over the steps of a load: one claim about the whole curve, and one error for its steps.
 
 use crate::analysis::judge::estimate;
 use crate::analysis::pairs::{Blocks, Pairs};
@@ -11,7 +11,7 @@ use carat_stats::family::Judged;
 /// Baseline and variant at every step of one block.
 type StepPairs = Vec<(f64, f64)>;
 
-/// Judges every compared variant over the steps; nothing where the load has fewer than two.
+/// Judges every compared variant over the steps; empty where the load has fewer than two.
 pub fn curves(question: &Question, trials: &[Trial]) -> Vec<Curve> {
     let blocks = Blocks::new(trials);
     let clients = clients(&blocks);
@@ -45,13 +45,13 @@ fn pairs_at_steps(
     })
 }
 
-/// A guard on the metric or on its mean over the steps says how much matters; without one the question's margin does.
+/// The limit of a guard on the metric or on its mean over the steps; without one, the margin of the question.
 fn margin(question: &Question, each: &Metric, mean: &Metric) -> f64 {
     let guard = question.guards.iter().find(|(name, _)| name == each.id || name == mean.id);
     guard.map_or(question.margin, |(_, limit)| *limit)
 }
 
-/// Connections at every step: the most that any trial had.
+/// Connections at every step: the maximum over the trials.
 fn clients(blocks: &Blocks<'_>) -> Vec<u32> {
     let mut clients: Vec<u32> = Vec::new();
     for load in blocks.trials().filter_map(|trial| trial.load.as_ref()) {
@@ -63,7 +63,7 @@ fn clients(blocks: &Blocks<'_>) -> Vec<u32> {
     clients
 }
 
-/// The figure at every step; `None` where one of them lacks it.
+/// The value at every step; `None` where a step lacks it.
 fn at_steps(trial: &Trial, metric: &Metric, steps: usize) -> Option<Vec<f64>> {
     let load = trial.load.as_ref().filter(|_| trial.outcome == Outcome::Ok)?;
     let values: Option<Vec<f64>> = load.steps.iter().map(|step| metric.at_step(step)).collect();
@@ -77,37 +77,52 @@ fn judged(
     blocks: &[Option<StepPairs>],
     margin: f64,
 ) -> Curve {
-    let ln = |block: &StepPairs| block.iter().map(|(base, other)| (other / base).ln()).collect();
     let differences: Vec<Option<Vec<f64>>> =
-        blocks.iter().map(|block| block.as_ref().map(ln)).collect();
-    let found = design.judge(&differences, ((-margin).ln_1p(), margin.ln_1p()));
-    let of = |value: &dyn Fn(&StepPairs) -> (f64, f64)| {
-        Pairs::new(metric, blocks.iter().map(|block| block.as_ref().map(value)).collect())
-    };
-    let whole = of(&|block| {
-        let mean = |pick: fn(&(f64, f64)) -> f64| {
-            (block.iter().map(|pair| pick(pair).ln()).sum::<f64>() / block.len() as f64).exp()
-        };
-        (mean(|pair| pair.0), mean(|pair| pair.1))
-    });
-    let step = |(at, judged): (usize, &Judged)| {
-        let (verdict, estimate) = told(metric, judged, &of(&|block| block[at]));
-        StepConclusion { clients: clients[at], verdict, estimate }
-    };
-    let steps = found.steps.iter().enumerate().map(step).collect();
-    let (verdict, estimate) = told(metric, &found.area, &whole);
-    let blocks = blocks.iter().flatten().count() as u32;
+        blocks.iter().map(|block| block.as_ref().map(log_ratios)).collect();
+    let judged = design.judge(&differences, ((-margin).ln_1p(), margin.ln_1p()));
+    let (verdict, estimate) = conclude(metric, &judged.area, &reduced(metric, blocks, mean_pair));
+    let mut steps = Vec::new();
+    for (at, judged) in judged.steps.iter().enumerate() {
+        let pairs = reduced(metric, blocks, |block| block[at]);
+        let (verdict, estimate) = conclude(metric, judged, &pairs);
+        steps.push(StepConclusion { clients: clients[at], verdict, estimate });
+    }
     Curve {
         variant: variant.to_owned(),
         metric: metric.to_owned(),
-        blocks,
+        blocks: blocks.iter().flatten().count() as u32,
         verdict,
         estimate,
         steps,
     }
 }
 
-fn told(metric: &str, judged: &Judged, pairs: &Pairs) -> (Verdict, Option<Estimate>) {
+fn log_ratios(block: &StepPairs) -> Vec<f64> {
+    block.iter().map(|(baseline, variant)| (variant / baseline).ln()).collect()
+}
+
+/// One pair per block.
+fn reduced(
+    metric: &str,
+    blocks: &[Option<StepPairs>],
+    pair: impl Fn(&StepPairs) -> (f64, f64),
+) -> Pairs {
+    Pairs::new(metric, blocks.iter().map(|block| block.as_ref().map(&pair)).collect())
+}
+
+fn mean_pair(block: &StepPairs) -> (f64, f64) {
+    (
+        geometric_mean(block.iter().map(|pair| pair.0)),
+        geometric_mean(block.iter().map(|pair| pair.1)),
+    )
+}
+
+fn geometric_mean(values: impl ExactSizeIterator<Item = f64>) -> f64 {
+    let count = values.len() as f64;
+    (values.map(f64::ln).sum::<f64>() / count).exp()
+}
+
+fn conclude(metric: &str, judged: &Judged, pairs: &Pairs) -> (Verdict, Option<Estimate>) {
     let verdict = verdict_words(metric).verdict(judged.decision);
     (verdict, judged.look.and_then(|look| estimate(pairs, look)))
 }
@@ -143,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn a_difference_at_late_steps_is_told_there_and_over_the_whole() {
+    fn a_difference_at_late_steps_is_found_there_and_over_the_whole() {
         let question = Question { margin: 0.05, ..Question::new(&["default", "trim"], "errors") };
         let found = curves(&question, &trials(12));
         assert_eq!(found.len(), 2);

@@ -1,4 +1,4 @@
-//! Looks for what could mislead a reader of a judgement. Decides nothing.
+//! Finds what could mislead a reader of a judgement. Diagnostics warn and decide nothing.
 
 use crate::analysis::outcomes::Outcomes;
 use crate::analysis::pairs::{Blocks, Dropped, Pairs};
@@ -10,12 +10,12 @@ use crate::core::{Conclusion, Outcome, Role, Trial, Unit};
 use carat_stats::budget::median;
 use carat_stats::{diagnose, summary};
 
-/// Below this exploratory p value a difference of failures is worth a line.
+/// Below this exploratory p value a difference of failure rates causes a warning.
 const FAILURES_DIFFER: f64 = 0.05;
-/// Fewest samples within the load from which a late rise can be told.
+/// Fewest samples within the load for detecting a late rise.
 const ENOUGH_SAMPLES: usize = 16;
 
-/// Everything to warn of.
+/// The inputs of all diagnostics.
 pub(crate) struct Diagnostics<'a> {
     pub(crate) question: &'a Question,
     pub(crate) blocks: &'a Blocks<'a>,
@@ -24,115 +24,115 @@ pub(crate) struct Diagnostics<'a> {
 }
 
 impl Diagnostics<'_> {
-    /// The warnings, the gravest first.
+    /// The warnings, most serious first.
     pub(crate) fn warnings(&self, dropped: &[Dropped]) -> Vec<Warning> {
-        let mut warnings = self.of_outcomes();
-        warnings.extend(self.of_drops(dropped));
-        warnings.extend(self.of_runs());
+        let mut warnings: Vec<Warning> =
+            self.outcomes.iter().filter_map(|outcomes| self.failures(outcomes)).collect();
+        warnings.extend(self.dropped_blocks(dropped));
+        warnings.extend(self.late_rises());
         for metric in self.question.primaries() {
             if self.blocks.unmeasured(metric) {
                 warnings.push(Warning::Unmeasured { metric: metric.to_owned() });
             }
-            warnings.extend(self.of_values(metric));
+            let variants = &self.question.variants;
+            warnings.extend(variants.iter().filter_map(|variant| self.groups(variant, metric)));
+            warnings.extend(self.drift(metric));
             for variant in self.question.compared() {
-                warnings.extend(self.of_pairs(variant, metric));
+                warnings.extend(self.pairs(variant, metric));
             }
         }
-        warnings.extend(self.of_requests());
+        warnings.extend(self.few_requests());
         warnings
     }
 
-    fn of_outcomes(&self) -> Vec<Warning> {
-        let counts = |of: &Outcomes| (of.failed(), of.trials());
-        let Some(baseline) = self.outcomes.first() else { return Vec::new() };
-        let warning = |of: &Outcomes| {
-            let variant = of.variant.clone();
-            if of.fails_too_often() {
-                return Some(Warning::Fails { variant, failed: of.failed(), trials: of.trials() });
-            }
-            let p = of.p.filter(|&p| p < FAILURES_DIFFER)?;
-            let (of_variant, of_baseline) = (counts(of), counts(baseline));
-            Some(Warning::FailsDifferently { variant, of_variant, of_baseline, p })
-        };
-        self.outcomes.iter().filter_map(warning).collect()
+    fn failures(&self, outcomes: &Outcomes) -> Option<Warning> {
+        let baseline = self.outcomes.first()?;
+        let (variant, failed, trials) =
+            (outcomes.variant.clone(), outcomes.failed(), outcomes.trials());
+        if outcomes.fails_too_often() {
+            return Some(Warning::Fails { variant, failed, trials });
+        }
+        let p = outcomes.p.filter(|&p| p < FAILURES_DIFFER)?;
+        let of_baseline = (baseline.failed(), baseline.trials());
+        Some(Warning::FailsDifferently { variant, of_variant: (failed, trials), of_baseline, p })
     }
 
-    fn of_drops(&self, dropped: &[Dropped]) -> Option<Warning> {
+    fn dropped_blocks(&self, dropped: &[Dropped]) -> Option<Warning> {
         let mut lost: Vec<u32> = dropped.iter().map(|trial| trial.block).collect();
         lost.dedup();
         let (dropped, blocks) = (lost.len() as u32, self.blocks.count());
-        (dropped > 2 && 10 * dropped > blocks).then_some(Warning::UnfitMachine { dropped, blocks })
+        (dropped > 2 && 10 * dropped > blocks)
+            .then_some(Warning::TooManyDropped { dropped, blocks })
     }
 
-    /// Trials whose memory still rises when the load ends compare how far they came, not what they
-    /// need.
-    fn of_runs(&self) -> Vec<Warning> {
+    /// Where memory still rises when the load ends, a comparison shows progress rather than requirements.
+    fn late_rises(&self) -> Vec<Warning> {
         if metric::find(&self.question.primary).is_none_or(|primary| primary.unit != Unit::Bytes) {
             return Vec::new();
         }
-        let warning = |variant: &String| {
+        let mut warnings = Vec::new();
+        for variant in &self.question.variants {
             let rises: Vec<f64> = self.valid(variant).filter_map(late_rise).collect();
-            let rise = median(&rises).filter(|&rise| rise > self.question.margin)?;
-            Some(Warning::StillRising { variant: variant.clone(), rise })
-        };
-        self.question.variants.iter().filter_map(warning).collect()
-    }
-
-    fn valid(&self, variant: &str) -> impl Iterator<Item = &Trial> {
-        let is = move |trial: &&Trial| trial.variant == variant && trial.outcome == Outcome::Ok;
-        self.blocks.trials().filter(is)
-    }
-
-    fn of_values(&self, metric: &str) -> Vec<Warning> {
-        let values = |variant: &str| -> Vec<f64> {
-            self.valid(variant).filter_map(|trial| trial.metrics.get(metric).copied()).collect()
-        };
-        let groups = |variant: &String| {
-            let found = diagnose::clusters(&values(variant))?;
-            let (low, high) = found.centres;
-            let gap = high / low - 1.0;
-            let matters = low > 0.0 && gap > self.question.margin;
-            matters.then(|| Warning::TwoGroups {
-                variant: variant.clone(),
-                metric: metric.to_owned(),
-                upper: found.upper,
-                gap,
-            })
-        };
-        let mut warnings: Vec<Warning> = self.question.variants.iter().filter_map(groups).collect();
-        let baseline = values(self.question.baseline().unwrap_or_default());
-        let level = median(&baseline).filter(|&level| level > 0.0);
-        let change = level.and_then(|level| Some(diagnose::drift(&baseline)? / level));
-        warnings.extend(
-            change
-                .filter(|change| change.abs() > self.question.margin)
-                .map(|change| Warning::Drift { metric: metric.to_owned(), change }),
-        );
+            let rise = median(&rises).filter(|&rise| rise > self.question.margin);
+            warnings
+                .extend(rise.map(|rise| Warning::StillRising { variant: variant.clone(), rise }));
+        }
         warnings
     }
 
-    fn of_pairs(&self, variant: &str, metric: &str) -> Vec<Warning> {
+    fn valid(&self, variant: &str) -> impl Iterator<Item = &Trial> {
+        self.blocks
+            .trials()
+            .filter(move |trial| trial.variant == variant && trial.outcome == Outcome::Ok)
+    }
+
+    fn values(&self, variant: &str, metric: &str) -> Vec<f64> {
+        self.valid(variant).filter_map(|trial| trial.metrics.get(metric).copied()).collect()
+    }
+
+    fn groups(&self, variant: &str, metric: &str) -> Option<Warning> {
+        let found = diagnose::clusters(&self.values(variant, metric))?;
+        let (low, high) = found.centres;
+        let gap = high / low - 1.0;
+        (low > 0.0 && gap > self.question.margin).then(|| Warning::TwoGroups {
+            variant: variant.to_owned(),
+            metric: metric.to_owned(),
+            upper: found.upper,
+            gap,
+        })
+    }
+
+    fn drift(&self, metric: &str) -> Option<Warning> {
+        let baseline = self.values(self.question.baseline().unwrap_or_default(), metric);
+        let level = median(&baseline).filter(|&level| level > 0.0)?;
+        let change = diagnose::drift(&baseline)? / level;
+        (change.abs() > self.question.margin)
+            .then(|| Warning::Drift { metric: metric.to_owned(), change })
+    }
+
+    fn pairs(&self, variant: &str, metric: &str) -> Vec<Warning> {
         let baseline = self.question.baseline().unwrap_or_default();
         let pairs = self.blocks.pairs(baseline, variant, metric);
-        let known = pairs.known();
-        let agree = diagnose::neighbour_correlation(&known).map(|correlation| {
+        let correlated = diagnose::neighbour_correlation(&pairs.known()).map(|correlation| {
             let (variant, metric) = (variant.to_owned(), metric.to_owned());
             Warning::NeighboursAgree { variant, metric, correlation }
         });
-        agree.into_iter().chain(self.shape(variant, metric, &pairs)).collect()
+        correlated.into_iter().chain(self.mean_differs(variant, metric, &pairs)).collect()
     }
 
-    /// Whether mean and typical pair differ by more than half the interval's width.
-    fn shape(&self, variant: &str, metric: &str, pairs: &Pairs) -> Option<Warning> {
-        let is =
-            |c: &&Conclusion| c.variant == variant && c.metric == metric && c.role == Role::Primary;
-        let conclusion = self.conclusions.iter().find(is)?;
+    /// Warns where mean and typical pair differ by more than half the width of the interval.
+    fn mean_differs(&self, variant: &str, metric: &str, pairs: &Pairs) -> Option<Warning> {
+        let conclusion = self.conclusions.iter().find(|conclusion| {
+            conclusion.variant == variant
+                && conclusion.metric == metric
+                && conclusion.role == Role::Primary
+        })?;
         let estimate = conclusion.estimate?;
         let known = pairs.known();
-        let seen = known.get(..conclusion.blocks as usize)?;
-        let mean = pairs.as_ratio(seen.iter().sum::<f64>() / seen.len() as f64);
+        let judged = known.get(..conclusion.blocks as usize)?;
+        let mean = pairs.as_ratio(judged.iter().sum::<f64>() / judged.len() as f64);
         let half = 0.5 * (estimate.ratio_interval.1 - estimate.ratio_interval.0);
-        ((mean - estimate.ratio).abs() > half).then(|| Warning::ShapesDiffer {
+        ((mean - estimate.ratio).abs() > half).then(|| Warning::MeanDiffers {
             variant: variant.to_owned(),
             metric: metric.to_owned(),
             typical: estimate.ratio,
@@ -140,16 +140,14 @@ impl Diagnostics<'_> {
         })
     }
 
-    fn of_requests(&self) -> Vec<Warning> {
-        let guards = self.question.guards.iter().map(|(name, _)| name.as_str());
-        let asked: Vec<&str> = self.question.primaries().chain(guards).collect();
+    fn few_requests(&self) -> Vec<Warning> {
         let completed = self.blocks.trials().filter(|trial| trial.outcome == Outcome::Ok);
         let fewest = completed.filter_map(|trial| trial.load.as_ref()).map(|l| l.completed).min();
         let Some(requests) = fewest else { return Vec::new() };
         METRICS
             .iter()
             .rev()
-            .filter(|metric| asked.contains(&metric.id) && requests < metric.enough)
+            .filter(|metric| self.question.asks_for(metric.id) && requests < metric.enough)
             .map(|metric| Warning::FewRequests {
                 metric: metric.id.to_owned(),
                 requests,
@@ -159,7 +157,7 @@ impl Diagnostics<'_> {
     }
 }
 
-/// How much the memory of one trial still rises at the end of its load, as a share.
+/// The rise of the memory of one trial at the end of its load, as a share.
 fn late_rise(trial: &Trial) -> Option<f64> {
     let (from, to) = trial.load_window_ms?;
     let inside = trial.samples.iter().filter(|s| (from..=to).contains(&s.at_ms));
@@ -182,7 +180,7 @@ mod tests {
 
     const RSS: &str = "memory.rss.final";
 
-    /// Blocks 1 to 30 of two equal variants, disturbed by `noise` with a spread of 0.4 %.
+    /// Blocks 1 to 30 of two equal variants, with `noise` of a standard deviation of 0.4 %.
     fn equal(noise: Noise) -> Vec<Trial> {
         let drawn = noise.draw(60, &mut SeededRng::new(7));
         let value = |i: usize| 70e6 * (1.0 + 0.004 * drawn[i]);
@@ -195,12 +193,12 @@ mod tests {
     }
 
     #[test]
-    fn calm_trials_raise_no_doubt() {
+    fn trials_without_anomalies_cause_no_warning() {
         assert_eq!(warnings(&equal(Noise::Normal)), []);
     }
 
     #[test]
-    fn groups_and_drift_are_told() {
+    fn groups_and_drift_cause_warnings() {
         let groups = warnings(&equal(Noise::TwoClusters));
         assert!(groups.iter().any(|w| matches!(w, Warning::TwoGroups { .. })), "{groups:?}");
         let drift = warnings(&equal(Noise::Drift));
@@ -208,31 +206,31 @@ mod tests {
     }
 
     #[test]
-    fn a_few_huge_trials_make_mean_and_typical_differ() {
+    fn a_few_huge_trials_separate_the_mean_from_the_typical_trial() {
         let mut trials = equal(Noise::Normal);
         for huge in trials.iter_mut().filter(|t| t.variant == "b").step_by(10) {
             huge.metrics.insert(RSS.to_owned(), 300e6);
         }
-        let told = warnings(&trials);
-        assert!(told.iter().any(|w| matches!(w, Warning::ShapesDiffer { .. })), "{told:?}");
+        let warnings = warnings(&trials);
+        assert!(warnings.iter().any(|w| matches!(w, Warning::MeanDiffers { .. })), "{warnings:?}");
     }
 
     #[test]
-    fn failures_of_one_variant_are_told() {
+    fn failures_of_one_variant_cause_a_warning() {
         let mut trials = equal(Noise::Normal);
         for killed in trials.iter_mut().filter(|t| t.variant == "b").step_by(4) {
             killed.outcome = Outcome::OomKilled;
         }
-        let told = warnings(&trials);
+        let warnings = warnings(&trials);
         let is = |w: &Warning| {
             matches!(w, Warning::FailsDifferently { of_variant: (8, 30), of_baseline: (0, 30), .. })
         };
-        assert!(told.iter().any(is), "{told:?}");
-        assert!(told.contains(&Warning::UnfitMachine { dropped: 8, blocks: 30 }));
+        assert!(warnings.iter().any(is), "{warnings:?}");
+        assert!(warnings.contains(&Warning::TooManyDropped { dropped: 8, blocks: 30 }));
     }
 
     #[test]
-    fn memory_that_still_rises_and_few_requests_are_told() {
+    fn memory_that_still_rises_and_few_requests_cause_warnings() {
         let mut trials = equal(Noise::Normal);
         for trial in &mut trials {
             trial.load_window_ms = Some((0, 80));
@@ -247,10 +245,10 @@ mod tests {
         }
         let mut question = Question::new(&["a", "b"], RSS);
         question.guards.push(("latency.p99".to_owned(), 0.1));
-        let told = judge(&question, &trials).warnings;
-        assert!(told.iter().any(|w| matches!(w, Warning::StillRising { .. })), "{told:?}");
+        let warnings = judge(&question, &trials).warnings;
+        assert!(warnings.iter().any(|w| matches!(w, Warning::StillRising { .. })), "{warnings:?}");
         let few =
             |w: &Warning| matches!(w, Warning::FewRequests { requests: 50, needed: 1000, .. });
-        assert!(told.iter().any(few), "{told:?}");
+        assert!(warnings.iter().any(few), "{warnings:?}");
     }
 }

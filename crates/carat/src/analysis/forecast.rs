@@ -1,4 +1,4 @@
-//! From a few blocks: what could be found in how many blocks and minutes.
+//! Forecasts from a pilot: the difference that can be found, and the blocks and minutes that it takes.
 
 use crate::analysis::pairs::{Blocks, Pairs};
 use crate::analysis::question::Question;
@@ -6,25 +6,25 @@ use crate::core::Trial;
 use carat_stats::budget::{self, blocks_for, detectable};
 use carat_stats::normal::upper_quantile;
 
-/// Budgets that a forecast always tells of.
+/// Budgets in every forecast.
 const BUDGETS: [u32; 6] = [8, 15, 30, 60, 100, 200];
 
-/// What a metric's scatter allows.
+/// The forecast for one metric.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Forecast {
     /// The metric.
     pub metric: String,
-    /// Scatter of single trials as a fraction: the largest of all variants'.
+    /// Standard deviation of single trials as a fraction; the largest of the variants.
     pub spread: f64,
-    /// The smallest difference, as a fraction, that so many blocks will probably decide about.
+    /// Blocks, and the smallest difference, as a fraction, that they will probably decide about.
     pub detectable: Vec<(u32, f64)>,
-    /// What the question asks of this metric: the margin, or the limit of a guard, as a fraction.
-    pub asked: f64,
-    /// Blocks that this takes; `None` where no number does.
+    /// The margin, or the limit of a guard, as a fraction.
+    pub requested: f64,
+    /// Blocks that this takes; `None` where no number suffices.
     pub needed: Option<u32>,
 }
 
-/// What a pilot says about an experiment.
+/// The forecast for an experiment.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Outlook {
     /// Blocks of the pilot that counted.
@@ -38,27 +38,14 @@ pub struct Outlook {
 /// Forecasts from the trials of a pilot; `None` with fewer than five blocks that count.
 pub fn forecast(question: &Question, trials: &[Trial]) -> Option<Outlook> {
     let blocks = Blocks::new(trials);
-    // More claims share the error: the same power then takes this much more (normal approximation).
-    let claims = question.claims().max(1) as f64;
-    let reach = |alpha: f64| upper_quantile(alpha / 2.0) + upper_quantile(0.05);
-    let dearer = (reach(question.alpha / claims) / reach(question.alpha)).powi(2);
-    let of = |metric: &str, asked: f64, dearer: f64| {
-        let known: Vec<Pairs> = pairs(question, &blocks, metric);
-        let spreads = known.iter().filter_map(|pairs| budget::spread(&pairs.known()));
-        let spread = spreads.max_by(f64::total_cmp)? * dearer.sqrt();
-        Some(Forecast {
-            metric: metric.to_owned(),
-            spread: spread / dearer.sqrt(),
-            detectable: BUDGETS
-                .into_iter()
-                .filter_map(|n| Some((n, detectable(spread, n)?)))
-                .collect(),
-            asked,
-            needed: blocks_for(spread, asked),
-        })
-    };
-    let primaries = question.primaries().map(|metric| of(metric, question.margin, dearer));
-    let guards = question.guards.iter().map(|(metric, limit)| of(metric, *limit, 1.0));
+    let inflation = inflation(question);
+    let primaries = question
+        .primaries()
+        .map(|metric| metric_forecast(question, &blocks, (metric, question.margin), inflation));
+    let guards = question
+        .guards
+        .iter()
+        .map(|(metric, limit)| metric_forecast(question, &blocks, (metric, *limit), 1.0));
     let forecasts: Vec<Forecast> = primaries.chain(guards).flatten().collect();
     let first = pairs(question, &blocks, &question.primary);
     let counted = first.iter().map(|pairs| pairs.known().len()).min()?;
@@ -66,6 +53,36 @@ pub fn forecast(question: &Question, trials: &[Trial]) -> Option<Outlook> {
         blocks: counted as u32,
         block_seconds: blocks.seconds().unwrap_or(0.0),
         forecasts,
+    })
+}
+
+/// The factor by which several claims that share the error raise the blocks for the same power, by the normal
+/// approximation.
+fn inflation(question: &Question) -> f64 {
+    let claims = question.claims().max(1) as f64;
+    (critical_distance(question.alpha / claims) / critical_distance(question.alpha)).powi(2)
+}
+
+/// The effect in standard errors that a two-sided test of error `alpha` finds with a power of 95 %.
+fn critical_distance(alpha: f64) -> f64 {
+    upper_quantile(alpha / 2.0) + upper_quantile(0.05)
+}
+
+fn metric_forecast(
+    question: &Question,
+    blocks: &Blocks,
+    (metric, requested): (&str, f64),
+    inflation: f64,
+) -> Option<Forecast> {
+    let known: Vec<Pairs> = pairs(question, blocks, metric);
+    let spreads = known.iter().filter_map(|pairs| budget::spread(&pairs.known()));
+    let spread = spreads.max_by(f64::total_cmp)? * inflation.sqrt();
+    Some(Forecast {
+        metric: metric.to_owned(),
+        spread: spread / inflation.sqrt(),
+        detectable: BUDGETS.into_iter().filter_map(|n| Some((n, detectable(spread, n)?))).collect(),
+        requested,
+        needed: blocks_for(spread, requested),
     })
 }
 
@@ -93,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pilot_tells_what_the_published_experiment_needed() {
+    fn a_pilot_forecasts_the_blocks_of_the_published_experiment() {
         let question = Question::new(&["a", "b"], RSS);
         let outlook = forecast(&question, &pilot(40, &["a", "b"])).unwrap();
         let found = &outlook.forecasts[0];
@@ -104,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn more_variants_take_more_blocks() {
+    fn more_claims_take_more_blocks() {
         let two = pilot(20, &["a", "b"]);
         let narrow = Question::new(&["a", "b"], RSS);
         let wide = Question { also_primary: vec!["memory.pss.final".into()], ..narrow.clone() };
@@ -113,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn four_blocks_tell_nothing() {
+    fn four_blocks_give_no_forecast() {
         assert_eq!(forecast(&Question::new(&["a", "b"], RSS), &pilot(4, &["a", "b"])), None);
     }
 }

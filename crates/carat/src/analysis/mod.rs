@@ -1,8 +1,7 @@
-//! Conclusions from trials: pure, so that an experiment asks after every block and a report asks
-//! years later, and both get the same answer.
+//! Conclusions from trials. The functions are pure: the same trials give the same conclusions to an experiment
+//! after every block and to a report years later.
 //!
-//! Trials are paired within their block, the pairs go to `carat-stats`, and what comes back is put
-//! into words. Starting trials, storing them and showing conclusions is left to others.
+//! Trials are paired within their block, `carat-stats` judges the pairs, and the decisions become verdicts.
 
 mod conclude;
 mod curves;

@@ -1,23 +1,23 @@
-//! Trials of one block, paired with the baseline of the same block.
+//! Pairs the trials of one block with the baseline of the same block.
 //!
-//! A pair counts where both of its trials ended well. That never looks at a measured value; but a
-//! crash can have to do with memory, so what was dropped is counted by outcome and shown.
+//! A pair counts if both of its trials succeeded, whatever their values. A crash can depend on memory,
+//! though, so dropped trials are counted by outcome and reported.
 
 use crate::core::{Better, Outcome, Trial, Unit, metric};
 use std::collections::BTreeMap;
 
-/// A trial that cost its variant a block.
+/// A trial that did not count, and with it the block of its variant.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Dropped {
     /// The block.
     pub block: u32,
-    /// The variant whose trial did not count.
+    /// The variant of the trial.
     pub variant: String,
-    /// How that trial ended.
+    /// The outcome of the trial.
     pub outcome: Outcome,
 }
 
-/// Scored trials by block; block 0 only warms the machine up.
+/// Scored trials by block. Block 0 warms the machine up and is not scored.
 #[derive(Debug)]
 pub(crate) struct Blocks<'a> {
     blocks: BTreeMap<u32, BTreeMap<&'a str, &'a Trial>>,
@@ -32,7 +32,7 @@ impl<'a> Blocks<'a> {
         Self { blocks }
     }
 
-    /// Blocks that were begun.
+    /// Blocks that have begun.
     pub(crate) fn count(&self) -> u32 {
         self.blocks.len() as u32
     }
@@ -54,15 +54,15 @@ impl<'a> Blocks<'a> {
         self.blocks.values().flat_map(|block| block.values().copied())
     }
 
-    /// Whether two blocks have begun and none of the trials that ended well has a value of `name`.
+    /// Whether two blocks have begun and no successful trial has a value of the metric `name`.
     pub(crate) fn unmeasured(&self, name: &str) -> bool {
-        let mut well = self.trials().filter(|trial| trial.outcome == Outcome::Ok).peekable();
-        well.peek().is_some()
+        let mut valid = self.trials().filter(|trial| trial.outcome == Outcome::Ok).peekable();
+        valid.peek().is_some()
             && self.blocks.len() >= 2
-            && well.all(|trial| !trial.metrics.contains_key(name))
+            && valid.all(|trial| !trial.metrics.contains_key(name))
     }
 
-    /// Seconds of a typical complete block, all its trials together.
+    /// Median duration of a complete block in seconds, all its trials together.
     pub(crate) fn seconds(&self) -> Option<f64> {
         let trials = self.blocks.values().map(BTreeMap::len).max()?;
         let complete = self.blocks.values().filter(|block| block.len() == trials);
@@ -73,17 +73,21 @@ impl<'a> Blocks<'a> {
 
     /// The pairs of `variant` with `baseline` in the metric `name`, one entry per block.
     pub(crate) fn pairs(&self, baseline: &str, variant: &str, name: &str) -> Pairs {
-        let value = |block: &BTreeMap<&str, &Trial>, of: &str| {
-            let trial = block.get(of).filter(|trial| trial.outcome == Outcome::Ok)?;
-            trial.metrics.get(name).copied().filter(|value| value.is_finite())
-        };
-        Pairs::new(name, self.each(|block| Some((value(block, baseline)?, value(block, variant)?))))
+        let pairs = self.each(|block| {
+            Some((value(block.get(baseline)?, name)?, value(block.get(variant)?, name)?))
+        });
+        Pairs::new(name, pairs)
     }
 
-    /// Something of every block, in their order.
+    /// Applies a function to the trials by variant of every block, in order.
     pub(crate) fn each<T>(&self, of: impl Fn(&BTreeMap<&'a str, &'a Trial>) -> T) -> Vec<T> {
         self.blocks.values().map(of).collect()
     }
+}
+
+fn value(trial: &Trial, metric: &str) -> Option<f64> {
+    let metrics = (trial.outcome == Outcome::Ok).then_some(&trial.metrics)?;
+    metrics.get(metric).copied().filter(|value| value.is_finite())
 }
 
 /// Values of baseline and variant, one entry per block, and the scale they are compared on.
@@ -94,45 +98,57 @@ pub(crate) struct Pairs {
     better: Better,
 }
 
-/// How two values become one difference.
+/// The scale on which two values are compared.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum ComparisonScale {
     /// ln(variant / baseline), for values above 0.
     Log,
-    /// The plain difference, for a metric that is itself a share.
+    /// The difference itself, for a metric that is a share.
     Share,
-    /// The difference as a share of this typical value, where some values are 0.
+    /// The difference as a share of this typical value, where some values are zero.
     Of(f64),
-    /// Nothing is typical where the baseline is mostly 0: no share can be given.
+    /// None, where the baseline is mostly zero and has no typical value.
     Incomparable,
+}
+
+impl ComparisonScale {
+    /// The scale for pairs of amounts.
+    fn of(pairs: Vec<(f64, f64)>) -> Self {
+        if pairs.iter().all(|&(base, other)| base > 0.0 && other > 0.0) {
+            return Self::Log;
+        }
+        let sizes: Vec<f64> = pairs.iter().map(|(base, _)| base.abs()).collect();
+        match carat_stats::budget::median(&sizes) {
+            Some(typical) if typical > 0.0 => Self::Of(typical),
+            _ if pairs.iter().all(|(base, other)| base == other) => Self::Of(1.0),
+            _ => Self::Incomparable,
+        }
+    }
+
+    fn difference(self, (base, other): (f64, f64)) -> Option<f64> {
+        match self {
+            Self::Log => Some((other / base).ln()),
+            Self::Share => Some(other - base),
+            Self::Of(typical) => Some((other - base) / typical),
+            Self::Incomparable => None,
+        }
+    }
 }
 
 impl Pairs {
     /// Pairs of one metric, `None` for blocks that do not count.
     pub(crate) fn new(name: &str, values: Vec<Option<(f64, f64)>>) -> Self {
-        let info = metric::find(name);
-        let known = || values.iter().flatten();
-        let sizes: Vec<f64> = known().map(|(base, _)| base.abs()).collect();
-        let typical = carat_stats::budget::median(&sizes).unwrap_or(0.0);
-        let scale = match info.map(|info| info.unit) {
+        let metric = metric::find(name);
+        let scale = match metric.map(|metric| metric.unit) {
             Some(Unit::Fraction) => ComparisonScale::Share,
-            _ if known().all(|&(base, other)| base > 0.0 && other > 0.0) => ComparisonScale::Log,
-            _ if typical > 0.0 => ComparisonScale::Of(typical),
-            _ if known().all(|(base, other)| base == other) => ComparisonScale::Of(1.0),
-            _ => ComparisonScale::Incomparable,
+            _ => ComparisonScale::of(values.iter().copied().flatten().collect()),
         };
-        Self { values, scale, better: info.map_or(Better::Lower, |info| info.better) }
+        Self { values, scale, better: metric.map_or(Better::Lower, |metric| metric.better) }
     }
 
     /// Differences on the scale of comparison by block; `None` where the block does not count.
     pub(crate) fn differences(&self) -> Vec<Option<f64>> {
-        let difference = |(base, other): (f64, f64)| match self.scale {
-            ComparisonScale::Log => Some((other / base).ln()),
-            ComparisonScale::Share => Some(other - base),
-            ComparisonScale::Of(typical) => Some((other - base) / typical),
-            ComparisonScale::Incomparable => None,
-        };
-        self.values.iter().map(|pair| pair.and_then(difference)).collect()
+        self.values.iter().map(|pair| pair.and_then(|pair| self.scale.difference(pair))).collect()
     }
 
     /// Differences of the blocks that count.
@@ -145,7 +161,7 @@ impl Pairs {
         self.values.iter().flatten().map(|(base, other)| other - base).collect()
     }
 
-    /// The differences turned so that upwards is worse.
+    /// The differences with the sign that makes higher worse.
     pub(crate) fn worsenings(&self) -> Vec<f64> {
         let sign = if self.better == Better::Lower { 1.0 } else { -1.0 };
         self.known().into_iter().map(|d| sign * d).collect()
@@ -160,7 +176,7 @@ impl Pairs {
         }
     }
 
-    /// Differences by the share `margin` either way, on the scale of `differences`.
+    /// The limits of differences by the share `margin`, on the scale of `differences`.
     pub(crate) fn margin(&self, margin: f64) -> (f64, f64) {
         match self.scale {
             ComparisonScale::Log => ((-margin).ln_1p(), margin.ln_1p()),
@@ -181,7 +197,7 @@ impl Pairs {
 pub(crate) mod tests {
     use super::*;
 
-    /// A trial with nothing but what pairing looks at.
+    /// A trial with only the fields that pairing uses.
     pub(crate) fn trial(block: u32, variant: &str, metrics: &[(&str, f64)]) -> Trial {
         Trial {
             id: format!("{block}-{variant}"),
@@ -210,7 +226,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_pair_counts_only_where_both_trials_ended_well() {
+    fn a_pair_counts_only_if_both_trials_succeeded() {
         let mut trials: Vec<Trial> =
             (1..4).flat_map(|b| ["a", "b"].map(|v| trial(b, v, &[("errors", 0.5)]))).collect();
         trials[1].outcome = Outcome::OomKilled;
@@ -222,7 +238,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn values_are_compared_on_the_scale_that_suits_them() {
+    fn the_scale_of_comparison_follows_unit_and_values() {
         let pairs = |name, base, other| Pairs::new(name, vec![Some((base, other))]);
         let log = pairs("memory.pss.final", 100.0, 80.0);
         assert!((log.as_ratio(log.known()[0]) + 0.2).abs() < 1e-12);
@@ -233,7 +249,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_fall_of_throughput_is_a_worsening() {
+    fn lower_throughput_is_a_worsening() {
         let pairs = Pairs::new("throughput", vec![Some((100.0, 97.0))]);
         assert!(pairs.worsenings()[0] > pairs.limit(0.02));
         assert!(pairs.worsenings()[0] < pairs.limit(0.031));

@@ -1,12 +1,12 @@
-//! What a reader should know before trusting a judgement.
+//! Warnings about a judgement.
 
 use crate::core::metric::{self, phrase};
 use std::fmt;
 
-/// Something that weakens a judgement; its text ends with what to do.
+/// A reason to doubt a judgement. The text ends with what to do.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Warning {
-    /// A variant's trials failed too often to compare it.
+    /// A variant's trials fail too often to compare it.
     Fails {
         /// The variant.
         variant: String,
@@ -23,11 +23,11 @@ pub enum Warning {
         of_variant: (u32, u32),
         /// The baseline's failed trials and all its scored trials.
         of_baseline: (u32, u32),
-        /// Fisher's exact p value, not corrected for anything.
+        /// Fisher's exact p value, not corrected for multiple tests.
         p: f64,
     },
-    /// Too many blocks were lost.
-    UnfitMachine {
+    /// Too many blocks were dropped.
+    TooManyDropped {
         /// Blocks in which some trial did not count.
         dropped: u32,
         /// Blocks that were run.
@@ -40,7 +40,7 @@ pub enum Warning {
         /// Rise over the last eighth of the load, as a fraction.
         rise: f64,
     },
-    /// The values of a variant fall into two groups.
+    /// The values of a variant form two groups.
     TwoGroups {
         /// The variant.
         variant: String,
@@ -51,25 +51,25 @@ pub enum Warning {
         /// Distance of the two groups as a fraction of the lower.
         gap: f64,
     },
-    /// The typical trial and the mean tell different stories.
-    ShapesDiffer {
+    /// The typical difference and the mean difference disagree.
+    MeanDiffers {
         /// The variant.
         variant: String,
         /// The metric.
         metric: String,
         /// Difference of the typical pair, as a fraction.
         typical: f64,
-        /// Difference on average, as a fraction.
+        /// Mean difference, as a fraction.
         mean: f64,
     },
-    /// The baseline changed steadily while the experiment ran.
+    /// The baseline has a trend over the experiment.
     Drift {
         /// The metric.
         metric: String,
         /// Change of the baseline from first to last block, as a fraction.
         change: f64,
     },
-    /// The differences of neighbouring blocks agree.
+    /// The differences of neighbouring blocks are correlated.
     NeighboursAgree {
         /// The variant.
         variant: String,
@@ -78,18 +78,18 @@ pub enum Warning {
         /// Their correlation.
         correlation: f64,
     },
-    /// No trial has a value of a deciding metric.
+    /// No trial has a value of a primary metric.
     Unmeasured {
         /// The metric.
         metric: String,
     },
-    /// A percentile rests on too few requests.
+    /// A percentile is based on too few requests.
     FewRequests {
         /// The metric.
         metric: String,
         /// Fewest requests of a trial.
         requests: u64,
-        /// Requests that the percentile needs at least.
+        /// Requests that the percentile requires.
         needed: u64,
     },
 }
@@ -99,19 +99,18 @@ impl fmt::Display for Warning {
         match self {
             Self::Fails { variant, failed, trials } => write!(
                 f,
-                "{variant}: {failed} of {trials} trials failed, so its figures speak only for the \
+                "{variant}: {failed} of {trials} trials failed, so its figures describe only the \
                  trials that survived; read the log of a failed trial first"
             ),
             Self::FailsDifferently { variant, of_variant, of_baseline, p } => write!(
                 f,
-                "{variant}: {} of {} trials failed, of the baseline's {} of {} (p = {p:.3}, \
-                 exploratory); read the logs of the failed trials before trusting its figures",
+                "{variant}: {} of {} trials failed, and {} of {} of the baseline (p = {p:.3}, \
+                 exploratory); read the logs of the failed trials before using its figures",
                 of_variant.0, of_variant.1, of_baseline.0, of_baseline.1
             ),
-            Self::UnfitMachine { dropped, blocks } => write!(
+            Self::TooManyDropped { dropped, blocks } => write!(
                 f,
-                "{dropped} of {blocks} blocks did not count; run on a quieter machine or lighten \
-                 the load"
+                "{dropped} of {blocks} blocks did not count; use a quieter machine or a lighter load"
             ),
             Self::StillRising { variant, rise } => write!(
                 f,
@@ -121,13 +120,17 @@ impl fmt::Display for Warning {
             ),
             Self::TwoGroups { variant, metric, upper, gap } => write!(
                 f,
-                "{variant}: {} falls into two groups, {:.0} % of the trials lie {} above the rest; \
-                 look at the single trials, a difference may be one of shares and not of sizes",
+                "{variant}: {} has two groups: {:.0} % of the trials are {} above the rest; \
+                 look at the single trials, because a difference may be in the shares of the groups \
+                 rather than in their sizes",
                 phrase(metric),
                 100.0 * upper,
                 percent(*gap)
             ),
-            other => other.fmt_of_pairs(f),
+            Self::MeanDiffers { .. } | Self::Drift { .. } | Self::NeighboursAgree { .. } => {
+                self.fmt_of_pairs(f)
+            }
+            Self::Unmeasured { .. } | Self::FewRequests { .. } => self.fmt_of_metric(f),
         }
     }
 }
@@ -135,47 +138,56 @@ impl fmt::Display for Warning {
 impl Warning {
     fn fmt_of_pairs(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::ShapesDiffer { variant, metric, typical, mean } => write!(
+            Self::MeanDiffers { variant, metric, typical, mean } => write!(
                 f,
-                "{variant}: the typical trial differs by {} in {}, the average by {}; some trials \
-                 are of another kind, look at the largest ones",
-                signed(*typical),
+                "{variant}: {} differs by {} in the typical trial and by {} on average, so some \
+                 trials are outliers; look at the largest ones",
                 phrase(metric),
+                signed(*typical),
                 signed(*mean)
             ),
             Self::Drift { metric, change } => write!(
                 f,
-                "the baseline's {} drifted by {} while the experiment ran; differences within \
-                 blocks are safe, do not compare its absolute figures with other experiments",
+                "the baseline's {} drifted by {} during the experiment; differences within blocks \
+                 are not affected, but do not compare its absolute figures with other experiments",
                 phrase(metric),
                 signed(*change)
             ),
             Self::NeighboursAgree { variant, metric, correlation } => write!(
                 f,
-                "{variant}: differences in {} of neighbouring blocks agree (correlation \
-                 {correlation:.2}), so intervals may be too narrow; let the machine cool down \
-                 between trials, or repeat the experiment another day",
+                "{variant}: differences in {} of neighbouring blocks are correlated \
+                 ({correlation:.2}), so intervals may be too narrow; let the machine cool down \
+                 between trials, or repeat the experiment on another day",
                 phrase(metric)
             ),
+            _ => Ok(()),
+        }
+    }
+
+    fn fmt_of_metric(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
             Self::FewRequests { metric, requests, needed }
                 if metric::find(metric).is_some_and(|known| *requests < known.least) =>
             {
                 write!(
                     f,
-                    "{} is unknown: {requests} requests a trial leave too few beyond it; raise \
+                    "{} is unknown: with {requests} requests per trial too few lie beyond it; raise \
                      `requests` to at least {needed}",
                     phrase(metric)
                 )
             }
             Self::FewRequests { metric, requests, needed } => write!(
                 f,
-                "{} rests on {requests} requests a trial; raise `requests` to at least {needed}",
+                "{} is based on only {requests} requests per trial; raise `requests` to at least \
+                 {needed}",
                 phrase(metric)
             ),
             Self::Unmeasured { metric } => write!(
                 f,
-                "no trial has a value of `{metric}`; choose another primary metric, for a server of \
-                 several processes `memory.pss.final` instead of `memory.rss.final`"
+                "no trial has a value of `{metric}`; choose another primary metric: for a server \
+                 with several processes, `{}` instead of `{}`",
+                metric::MEMORY_PSS_FINAL.id,
+                metric::MEMORY_RSS_FINAL.id
             ),
             _ => Ok(()),
         }
@@ -209,7 +221,7 @@ mod tests {
                 },
                 "read the logs",
             ),
-            (Warning::UnfitMachine { dropped: 5, blocks: 20 }, "quieter machine"),
+            (Warning::TooManyDropped { dropped: 5, blocks: 20 }, "quieter machine"),
             (Warning::StillRising { variant: variant.clone(), rise: 0.01 }, "raise `requests`"),
             (
                 Warning::TwoGroups {
@@ -221,7 +233,7 @@ mod tests {
                 "look at the single trials",
             ),
             (
-                Warning::ShapesDiffer {
+                Warning::MeanDiffers {
                     variant: variant.clone(),
                     metric: metric.clone(),
                     typical: -0.01,
@@ -235,14 +247,17 @@ mod tests {
                 "cool down",
             ),
             (Warning::Unmeasured { metric: metric.clone() }, "choose another"),
-            (Warning::FewRequests { metric, requests: 50, needed: 200 }, "rests on 50 requests"),
+            (
+                Warning::FewRequests { metric, requests: 50, needed: 200 },
+                "based on only 50 requests",
+            ),
             (
                 Warning::FewRequests {
                     metric: "latency.p99.9".to_owned(),
                     requests: 6000,
                     needed: 10_000,
                 },
-                "p99.9 latency is unknown: 6000 requests",
+                "p99.9 latency is unknown: with 6000 requests",
             ),
         ] {
             let text = warning.to_string();

@@ -76,7 +76,7 @@ fn push_forecast(text: &mut String, forecast: &Forecast, block_seconds: f64) {
     for &(blocks, difference) in &forecast.detectable {
         let _ = writeln!(text, "  {blocks:>6}  {:>9}  {}", taken(blocks), percent(difference));
     }
-    let asked = percent(forecast.asked);
+    let asked = percent(forecast.requested);
     let _ = match forecast.needed {
         Some(blocks) => {
             writeln!(text, "  {asked}, as asked, takes about {blocks} blocks, {}", taken(blocks))
@@ -98,7 +98,7 @@ mod tests {
             metric: "memory.rss.final".to_owned(),
             spread: 0.0041,
             detectable: vec![(8, 0.0088), (100, 0.0025)],
-            asked: 0.0025,
+            requested: 0.0025,
             needed: Some(100),
         };
         Outlook { blocks: 6, block_seconds, forecasts: vec![forecast] }

@@ -1,7 +1,7 @@
-//! The level that a growth which levels off approaches.
+//! The level that a growth approaches when it levels off.
 
-/// The level that `y = level - drop·exp(-x/τ)` approaches, by least squares over a grid of τ; `None` where
-/// even the best τ is as long as the series, as it is for a logarithm, which has no such level.
+/// The level of `y = level - drop·exp(-x/τ)`, by least squares over a grid of τ. `None` where the best τ is as long as
+/// the series, as for a logarithm, which approaches no level.
 pub(crate) fn asymptote(series: &[(f64, f64)]) -> Option<f64> {
     const STEPS: i32 = 40;
     let length = series.last()?.0;
@@ -32,7 +32,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_level_that_a_series_approaches_is_found_and_a_line_has_none() {
+    fn a_saturating_series_has_a_level_and_a_line_has_none() {
         let series = |y: fn(f64) -> f64| -> Vec<(f64, f64)> {
             (1..1000).map(|x| (f64::from(x), y(f64::from(x)))).collect()
         };

@@ -1,8 +1,8 @@
-//! What the memory of one long run does, part by part.
+//! Classifies the growth of memory over a long run, part by part.
 //!
-//! A process can look undecided while a part of it is clear: Ruby's heap grows in slabs, but the number of
-//! objects that survive grows with every object kept. So each part is classified by itself, against the requests answered wherever
-//! they are known, and the innermost part that grows names the cause.
+//! A process can be undecided while a part of it is clear: Ruby's heap grows in slabs, but the number of surviving
+//! objects grows with every object kept. Therefore each part is classified separately, against answered requests where
+//! they are known. The innermost part that grows is the cause.
 
 mod asymptote;
 mod recording;
@@ -17,16 +17,16 @@ pub use words::{cause, found, sentence};
 use crate::core::{GrowthKind, PartGrowth, ProgressUnit, TrackedPart};
 use asymptote::asymptote;
 use carat_stats::growth::{GrowthClass, classify};
-use series::{Series, is_seen};
+use series::{Series, has_data};
 
-/// Growth by less than this share of the present amount in a day does not matter.
+/// Growth of less than this share of the current amount per day does not matter.
 const DAILY: f64 = 0.1;
 const DAY_S: f64 = 86_400.0;
-/// Full collections within the part of a run that is judged, below which kept objects are not called a leak: in
-/// between objects that died old pile up, and look like one.
+/// Full collections, within the judged part of a run, that a leak of kept objects requires. Between full collections
+/// dead old objects accumulate, which looks like a leak.
 const FULL_COLLECTIONS: f64 = 3.0;
 
-/// Classifies one part; `series` holds pairs of progress so far and amount (bytes or slots), in order.
+/// Classifies one part. `series` holds pairs of progress so far and amount (bytes or slots), in order.
 pub fn classify_part(
     part: TrackedPart,
     progress: ProgressUnit,
@@ -57,7 +57,7 @@ pub fn classify_part(
     }
 }
 
-/// Classifies every part that was seen often enough, the kept objects of so many runs last.
+/// Classifies every part with enough samples; `runs` is the number of runs in the series of kept objects.
 pub(crate) fn classify_all(
     progress: ProgressUnit,
     parts: impl IntoIterator<Item = (TrackedPart, Series)>,
@@ -66,16 +66,16 @@ pub(crate) fn classify_all(
 ) -> Vec<PartGrowth> {
     let mut found: Vec<PartGrowth> = parts
         .into_iter()
-        .filter(|(_, series)| is_seen(series))
+        .filter(|(_, series)| has_data(series))
         .map(|(part, series)| classify_part(part, progress, &series))
         .collect();
-    if is_seen(kept) {
+    if has_data(kept) {
         found.push(classify_kept(progress, kept_after_major, kept, runs));
     }
     found
 }
 
-/// Classifies kept objects: right after full collections where those suffice, else after every collection.
+/// Classifies kept objects: after full collections if there are enough of them, otherwise after every collection.
 fn classify_kept(
     progress: ProgressUnit,
     after_major: &[(f64, f64)],
@@ -95,8 +95,8 @@ fn classify_kept(
     found
 }
 
-/// The rate below which growth does not matter: 4 bytes, or a tenth of a slot, per request; per second a tenth of the
-/// level in a day.
+/// The rate below which growth does not matter: 4 bytes or a tenth of a slot per request; against seconds, a tenth of
+/// the level per day.
 fn tolerance(part: TrackedPart, progress: ProgressUnit, level: f64) -> f64 {
     match (progress, part) {
         (ProgressUnit::Requests, TrackedPart::KeptObjects) => 0.1,
@@ -105,9 +105,9 @@ fn tolerance(part: TrackedPart, progress: ProgressUnit, level: f64) -> f64 {
     }
 }
 
-/// The part that explains growth best: the innermost one that grows linearly, `None` where none does.
+/// The innermost part that grows linearly; `None` where none does.
 ///
-/// Kept objects fill slots, slots fill memory: the innermost names the cause.
+/// Kept objects fill slots, and slots fill memory, so the innermost part is the cause.
 pub fn innermost_growth(parts: &[PartGrowth]) -> Option<&PartGrowth> {
     let inward = [
         TrackedPart::KeptObjects,
@@ -116,10 +116,9 @@ pub fn innermost_growth(parts: &[PartGrowth]) -> Option<&PartGrowth> {
         TrackedPart::Private,
         TrackedPart::Memory,
     ];
-    let grows = |part: TrackedPart| {
+    inward.into_iter().find_map(|part| {
         parts.iter().find(|found| found.part == part && found.kind == GrowthKind::Linear)
-    };
-    inward.into_iter().find_map(grows)
+    })
 }
 
 #[cfg(test)]
@@ -133,7 +132,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn the_innermost_part_that_grows_is_the_culprit() {
+    fn the_innermost_part_that_grows_is_found() {
         let slots =
             classify_part(TrackedPart::KeptObjects, ProgressUnit::Requests, &line(4e5, 1.0));
         let memory = classify_part(TrackedPart::Memory, ProgressUnit::Requests, &line(7e7, 40.0));
@@ -148,7 +147,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn slots_that_grow_only_between_full_collections_are_no_leak_yet() {
+    fn growth_between_full_collections_is_not_yet_a_leak() {
         let mut rng = SeededRng::new(8);
         let noise = Noise::Normal.draw(200, &mut rng);
         let rising: Vec<(f64, f64)> =

@@ -1,14 +1,14 @@
 //! The growth of a recording.
 
 use crate::analysis::growth::classify_all;
-use crate::analysis::growth::series::{Placed, bytes, kept, kept_after_major};
+use crate::analysis::growth::series::{PlacedSample, bytes, kept, kept_after_major};
 use crate::core::memory::tracked_memory;
 use crate::core::{Bytes, GrowthKind, PartGrowth, ProgressUnit, Recording, Sample, TrackedPart};
 
-/// Sharing that fell by less than this share of the tree has not eroded.
+/// A decrease of sharing by less than this share of the tree does not count as erosion.
 const ERODED: f64 = 0.05;
 
-/// The growth of every part that was seen often enough: per request over the load where carat drove one, else per second.
+/// The growth of every part with enough samples: per request where carat drove a load, otherwise per second.
 pub fn of_recording(recording: &Recording) -> Vec<PartGrowth> {
     let samples = &recording.samples;
     let (progress, placed) = placed(samples);
@@ -25,18 +25,18 @@ pub fn of_recording(recording: &Recording) -> Vec<PartGrowth> {
     found
 }
 
-/// The samples that growth is told from, each with how far the run was then.
-fn placed(samples: &[Sample]) -> (ProgressUnit, Vec<Placed<'_>>) {
-    let driven: Vec<Placed<'_>> =
+/// The samples that growth is judged from, each with the progress of the run.
+fn placed(samples: &[Sample]) -> (ProgressUnit, Vec<PlacedSample<'_>>) {
+    let driven: Vec<PlacedSample<'_>> =
         samples.iter().filter_map(|sample| Some((sample.answered? as f64, sample))).collect();
     if driven.last().is_some_and(|last| last.0 > 0.0) {
         return (ProgressUnit::Requests, driven);
     }
-    let seconds = |sample: &Sample| sample.at_ms as f64 / 1e3;
-    (ProgressUnit::Seconds, samples.iter().map(|sample| (seconds(sample), sample)).collect())
+    let timed = samples.iter().map(|sample| (sample.at_ms as f64 / 1e3, sample)).collect();
+    (ProgressUnit::Seconds, timed)
 }
 
-/// Memory that was shared after the fork and is private now, while the tree's processes stayed the same.
+/// Memory that was shared after the fork and is private now, while the number of processes stayed the same.
 fn erosion(samples: &[Sample]) -> Option<PartGrowth> {
     let known: Vec<(&Sample, Bytes)> =
         samples.iter().filter_map(|sample| Some((sample, sample.shared?))).collect();
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn where_load_is_driven_growth_is_per_request_however_uneven_the_load() {
+    fn under_a_driven_load_growth_is_per_request_however_uneven_the_load() {
         // Ten seconds of boot, then a server that slows down: 300 requests a second falling to 100.
         let served = |second: f64| (300.0 * second - 0.1 * second * second).max(0.0);
         let mut recording = recording(1010, 1, |x| 60.0 * MB + 16.0 * served((x - 10.0).max(0.0)));
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn kept_objects_are_found_where_memory_only_jumps() {
+    fn a_leak_of_kept_objects_is_found_where_memory_only_jumps() {
         // The heap grows by 8 MB whenever it is full.
         let objects = |x: f64| 400e3 + 50.0 * x;
         let wobble = |second: u64| (second * 7919 % 13) as f64;
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn sharing_that_turns_private_is_erosion_and_not_growth() {
+    fn sharing_that_becomes_private_is_erosion_and_not_growth() {
         let mut recording = recording(100, 5, |_| 400.0 * MB);
         for sample in &mut recording.samples {
             let lost = sample.at_ms * 1000;

@@ -1,46 +1,55 @@
-//! Series for the classifier, taken out of samples.
+//! Extracts series for the classifier from samples.
 
 use crate::core::{Bytes, InsideSample, Sample};
 
-/// ProgressUnit so far and amount.
+/// Pairs of progress so far and amount.
 pub(crate) type Series = Vec<(f64, f64)>;
 
-/// A sample and how far the run was then.
-pub(crate) type Placed<'a> = (f64, &'a Sample);
+/// A sample with the progress of the run at that moment.
+pub(crate) type PlacedSample<'a> = (f64, &'a Sample);
 
-/// Whether there is anything to classify: two moments or more, not all of them at the start.
-pub(crate) fn is_seen(series: &Series) -> bool {
+/// Whether there is anything to classify: two points or more, not all of them at the start.
+pub(crate) fn has_data(series: &Series) -> bool {
     series.len() > 1 && series.last().is_some_and(|last| last.0 > 0.0)
 }
 
-/// The amounts of one figure, where it is known.
-pub(crate) fn bytes(placed: &[Placed<'_>], figure: impl Fn(&Sample) -> Option<Bytes>) -> Series {
+/// The series of one figure, where it is known.
+pub(crate) fn bytes(
+    placed: &[PlacedSample<'_>],
+    figure: impl Fn(&Sample) -> Option<Bytes>,
+) -> Series {
     placed.iter().filter_map(|&(x, sample)| Some((x, figure(sample)?.0 as f64))).collect()
 }
 
-/// Kept objects after every collection that was seen to end.
+/// Kept objects after every collection whose end was observed.
 ///
-/// Not live slots: Ruby sweeps lazily, so that when a sweep ends the heap is nearly full again, and their number is
-/// that of the heap's slots.
-pub(crate) fn kept(placed: &[Placed<'_>]) -> Series {
-    seen(placed).into_iter().map(|(x, _, objects)| (x, objects)).collect()
+/// Live slots would not do: Ruby sweeps lazily, so when a sweep ends the heap is nearly full again, and live slots are
+/// nearly all slots.
+pub(crate) fn kept(placed: &[PlacedSample<'_>]) -> Series {
+    observed(placed).into_iter().map(|(x, _, objects)| (x, objects)).collect()
 }
 
-/// The same right after full collections; objects that died old do not count there.
-pub(crate) fn kept_after_major(placed: &[Placed<'_>]) -> Series {
-    let seen = seen(placed);
-    let fresh = |pair: &&[(f64, &InsideSample, f64)]| {
-        pair[0].1.probes == pair[1].1.probes && pair[1].1.major_gcs > pair[0].1.major_gcs
-    };
-    seen.windows(2).filter(fresh).map(|pair| (pair[1].0, pair[1].2)).collect()
+/// Kept objects directly after full collections, without dead old objects.
+pub(crate) fn kept_after_major(placed: &[PlacedSample<'_>]) -> Series {
+    observed(placed)
+        .windows(2)
+        .filter(|pair| {
+            let (before, after) = (pair[0].1, pair[1].1);
+            // A new process brings its own count of collections.
+            before.probes == after.probes && after.major_gcs > before.major_gcs
+        })
+        .map(|pair| (pair[1].0, pair[1].2))
+        .collect()
 }
 
-fn seen<'a>(placed: &[Placed<'a>]) -> Vec<(f64, &'a InsideSample, f64)> {
-    let of = |&(x, sample): &Placed<'a>| {
-        let inside = sample.inside.as_ref()?;
-        Some((x, inside, inside.kept_objects? as f64))
-    };
-    placed.iter().filter_map(of).collect()
+fn observed<'a>(placed: &[PlacedSample<'a>]) -> Vec<(f64, &'a InsideSample, f64)> {
+    placed
+        .iter()
+        .filter_map(|&(x, sample)| {
+            let inside = sample.inside.as_ref()?;
+            Some((x, inside, inside.kept_objects? as f64))
+        })
+        .collect()
 }
 
 #[cfg(test)]
@@ -48,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn full_collections_are_told_apart_and_not_those_of_a_newcomer() {
+    fn a_new_process_does_not_count_as_a_full_collection() {
         let sample = |probes, major_gcs, kept: Option<u64>| Sample {
             inside: Some(InsideSample {
                 probes,
@@ -66,7 +75,7 @@ mod tests {
             sample(2, 9, Some(30)),
             sample(2, 10, Some(31)),
         ];
-        let placed: Vec<Placed<'_>> = (0..).map(f64::from).zip(&samples).collect();
+        let placed: Vec<PlacedSample<'_>> = (0..).map(f64::from).zip(&samples).collect();
         assert_eq!(kept(&placed).len(), 5);
         assert_eq!(kept_after_major(&placed), [(3.0, 12.0), (5.0, 31.0)]);
     }

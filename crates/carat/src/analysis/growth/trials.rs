@@ -1,13 +1,16 @@
-//! The growth of a variant over its load, all its trials laid over each other.
+//! The growth of a variant over its load, from all its trials together.
 
 use crate::analysis::growth::classify_all;
-use crate::analysis::growth::series::{Placed, Series, bytes, kept, kept_after_major};
+use crate::analysis::growth::series::{PlacedSample, Series, bytes, kept, kept_after_major};
 use crate::core::memory::tracked_memory;
 use crate::core::{
     Outcome, PartGrowth, ProgressUnit, Sample, TrackedPart, Trial, Variant, VariantGrowth,
 };
 
-/// The growth of every variant that was sampled during its load.
+/// The samples of one trial within its load.
+type Run<'a> = Vec<PlacedSample<'a>>;
+
+/// The growth of every variant with samples during its load.
 pub fn of_variants(variants: &[Variant], trials: &[Trial]) -> Vec<VariantGrowth> {
     variants
         .iter()
@@ -19,50 +22,62 @@ pub fn of_variants(variants: &[Variant], trials: &[Trial]) -> Vec<VariantGrowth>
         .collect()
 }
 
-/// Every part of one variant that was seen often enough during its load; block 0 does not count.
+/// Every part of one variant with enough samples during its load; block 0 does not count.
 ///
-/// Each trial is moved to the common level first: trials differ in level by more than a leak adds.
+/// Each trial is first shifted to the common level, because trials differ in level by more than a leak adds.
 pub fn of_variant(trials: &[Trial], variant: &str) -> Vec<PartGrowth> {
-    let is = |t: &&Trial| t.block > 0 && t.variant == variant && t.outcome == Outcome::Ok;
-    let runs: Vec<Vec<Placed<'_>>> = trials.iter().filter(is).filter_map(load_samples).collect();
-    let together = |series: &dyn Fn(&[Placed<'_>]) -> Series| {
-        overlaid(runs.iter().map(|run| series(run)).filter(|one| !one.is_empty()).collect())
-    };
-    let samples: Vec<Sample> = runs.iter().flatten().map(|(_, sample)| bare(sample)).collect();
+    let runs: Vec<Run<'_>> = trials
+        .iter()
+        .filter(|t| t.block > 0 && t.variant == variant && t.outcome == Outcome::Ok)
+        .filter_map(load_samples)
+        .collect();
+    let samples: Vec<Sample> =
+        runs.iter().flatten().map(|(_, sample)| without_details(sample)).collect();
     let memory = tracked_memory(&samples);
     let parts = [
-        (TrackedPart::Memory, together(&|run| bytes(run, memory))),
-        (TrackedPart::MallocLive, together(&|run| bytes(run, |sample| sample.inside?.malloc_live))),
-        (TrackedPart::MallocFree, together(&|run| bytes(run, |sample| sample.inside?.malloc_free))),
+        (TrackedPart::Memory, overlaid(&runs, |run| bytes(run, memory))),
+        (
+            TrackedPart::MallocLive,
+            overlaid(&runs, |run| bytes(run, |sample| sample.inside?.malloc_live)),
+        ),
+        (
+            TrackedPart::MallocFree,
+            overlaid(&runs, |run| bytes(run, |sample| sample.inside?.malloc_free)),
+        ),
     ];
-    let kept = (&together(&kept_after_major), &together(&kept));
-    let mut found = classify_all(ProgressUnit::Requests, parts, kept, runs.len());
-    // Trials laid over each other differ from moment to moment, which is no saw.
+    let kept_objects = (&overlaid(&runs, kept_after_major), &overlaid(&runs, kept));
+    let mut found = classify_all(ProgressUnit::Requests, parts, kept_objects, runs.len());
+    // Values of overlaid trials alternate between trials, which is not an oscillation.
     found.iter_mut().for_each(|part| part.oscillating = false);
     found
 }
 
-/// What [`tracked_memory`] looks at, without what is large.
-fn bare(sample: &Sample) -> Sample {
+/// The fields that [`tracked_memory`] reads.
+fn without_details(sample: &Sample) -> Sample {
     let Sample { rss, pss, partial, .. } = *sample;
     Sample { rss, pss, partial, ..Sample::default() }
 }
 
-/// The samples within the load of one trial, each with the requests answered by then: as counted, or in results of an
-/// older carat as if they had been answered evenly.
-fn load_samples(trial: &Trial) -> Option<Vec<Placed<'_>>> {
+/// The samples within the load of one trial, each with the requests answered by then. Results of an older carat have no
+/// counts; their requests are assumed to be spread evenly.
+fn load_samples(trial: &Trial) -> Option<Run<'_>> {
     let (from, to) = trial.load_window_ms?;
     let requests = trial.load.as_ref()?.completed as f64;
+    let length = (to - from).max(1) as f64;
     let inside = trial.samples.iter().filter(|s| (from..=to).contains(&s.at_ms));
-    let share = |at_ms: u64| (at_ms - from) as f64 / (to - from).max(1) as f64;
-    let place = |s: &Sample| s.answered.map_or(requests * share(s.at_ms), |count| count as f64);
-    Some(inside.map(|sample| (place(sample), sample)).collect())
+    let placed = inside.map(|sample| {
+        let even = requests * ((sample.at_ms - from) as f64 / length);
+        (sample.answered.map_or(even, |count| count as f64), sample)
+    });
+    Some(placed.collect())
 }
 
-/// Runs moved to their common level and put into one order.
-fn overlaid(runs: Vec<Series>) -> Series {
-    let level = |run: &Series| run.iter().map(|(_, y)| y).sum::<f64>() / run.len() as f64;
-    let levels: Vec<f64> = runs.iter().map(level).collect();
+/// The series of all runs, shifted to their common level, in one order.
+fn overlaid(runs: &[Run<'_>], series: impl Fn(&[PlacedSample<'_>]) -> Series) -> Series {
+    let runs: Vec<Series> =
+        runs.iter().map(|run| series(run)).filter(|one| !one.is_empty()).collect();
+    let levels: Vec<f64> =
+        runs.iter().map(|run| run.iter().map(|(_, y)| y).sum::<f64>() / run.len() as f64).collect();
     let Some(common) = carat_stats::budget::median(&levels) else { return Vec::new() };
     let mut series: Series = runs
         .iter()
@@ -96,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn trials_of_one_variant_are_laid_over_each_other() {
+    fn trials_of_one_variant_are_overlaid() {
         let mut rng = SeededRng::new(4);
         let trials: Vec<Trial> = (0..12).map(|block| leaking(&mut rng, block)).collect();
         let found = of_variant(&trials, "extend")[0];
@@ -110,11 +125,11 @@ mod tests {
     }
 
     #[test]
-    fn requests_that_were_counted_are_believed_rather_than_the_clock() {
+    fn counted_requests_take_precedence_over_the_clock() {
         let mut rng = SeededRng::new(5);
         let mut trials: Vec<Trial> = (1..12).map(|block| leaking(&mut rng, block)).collect();
         for sample in trials.iter_mut().flat_map(|trial| &mut trial.samples) {
-            // The server answered a tenth of what the clock would say.
+            // The server answered a tenth of what an even spread would give.
             sample.answered = Some((sample.at_ms - 1000) + 1);
         }
         let found = of_variant(&trials, "extend")[0];

@@ -1,21 +1,17 @@
-//! Growth in words, the same in terminal and page.
+//! Sentences about growth, the same in terminal and page.
 
 use crate::analysis::growth::innermost_growth;
 use crate::core::{Bytes, GrowthKind, PartGrowth, ProgressUnit, TrackedPart};
 
-/// What is found of a part, in one sentence without a full stop.
+/// The classification of a part, in one sentence without a full stop.
 pub fn sentence(growth: &PartGrowth) -> String {
-    format!("{} {}", noun(growth.part), found(growth))
+    format!("{} {}", name(growth.part), found(growth))
 }
 
-/// What is found, to stand after the name of the part.
+/// The classification, to follow the name of the part.
 pub fn found(growth: &PartGrowth) -> String {
-    let per = growth.progress.unit();
     let length = length(growth.progress, growth.over);
-    let at_most = growth
-        .at_most
-        .map(|most| format!(" (at most {} per {per})", rate(growth.part, most.max(0.0))))
-        .unwrap_or_default();
+    let at_most = at_most(growth);
     let text = match growth.kind {
         GrowthKind::Flat => format!("is flat over {length}{at_most}"),
         GrowthKind::LevellingOff => {
@@ -31,7 +27,7 @@ pub fn found(growth: &PartGrowth) -> String {
             format!("grows by {by} ({}, {length})", interval(growth))
         }
         GrowthKind::Stepwise => format!(
-            "made one step of {} in {length} and does not grow beside it{at_most}",
+            "has one step of {} in {length} and no other growth{at_most}",
             amount(growth.part, growth.step.unwrap_or(0.0))
         ),
         GrowthKind::SharingEroding => format!(
@@ -45,41 +41,53 @@ pub fn found(growth: &PartGrowth) -> String {
         }
     };
     match growth.oscillating {
-        true => format!("{text}; it rises and falls like a saw"),
+        true => format!("{text}; it oscillates in a sawtooth"),
         false => text,
     }
 }
 
-/// Why memory grows, from the innermost part that does, in one sentence without a full stop; `None` where nothing
-/// grows linearly or nothing but the whole was seen.
+fn at_most(growth: &PartGrowth) -> String {
+    let per = growth.progress.unit();
+    growth
+        .at_most
+        .map(|most| format!(" (at most {} per {per})", rate(growth.part, most.max(0.0))))
+        .unwrap_or_default()
+}
+
+/// Why memory grows, from the innermost part that grows, in one sentence without a full stop. `None` where no part
+/// grows linearly or only the whole was observed.
 pub fn cause(parts: &[PartGrowth]) -> Option<String> {
-    let guilty = innermost_growth(parts)?;
-    let is_decided = |part: TrackedPart| {
-        parts.iter().any(|found| found.part == part && found.kind != GrowthKind::Undecided)
-    };
-    let text = match guilty.part {
+    let innermost = innermost_growth(parts)?;
+    let text = match innermost.part {
         TrackedPart::KeptObjects => {
             "Ruby objects that are kept: a cache without a limit, or something that still refers to them"
         }
         TrackedPart::MallocLive => {
-            "memory from malloc that is not freed: contents of kept objects, a native extension, or garbage that no full collection has met"
+            "memory from malloc that is not freed: contents of kept objects, a native extension, or garbage that no full collection has freed yet"
         }
         TrackedPart::MallocFree => {
-            "free memory inside malloc, which is fragmentation and no leak: try `arena_max`, `trim` or another `allocator`"
+            "free memory inside malloc, which is fragmentation and not a leak: try `arena_max`, `trim` or another `allocator`"
         }
-        _ if is_decided(TrackedPart::KeptObjects) && is_decided(TrackedPart::MallocLive) => {
-            "neither the number of kept objects nor what malloc counts: look at the ledger"
+        _ if is_decided(parts, TrackedPart::KeptObjects)
+            && is_decided(parts, TrackedPart::MallocLive) =>
+        {
+            "neither the number of kept objects nor what malloc counts: read the ledger"
         }
-        _ if is_decided(TrackedPart::KeptObjects) => {
-            "not the number of kept objects; their contents, a native extension or malloc's free memory: `carat record --load` would tell"
+        _ if is_decided(parts, TrackedPart::KeptObjects) => {
+            "not the number of kept objects; their contents, a native extension or malloc's free memory: `carat record --load` can distinguish them"
         }
         _ => return None,
     };
-    let rate = guilty.rate.map(|by| format!(" ({})", by_rate(guilty, by))).unwrap_or_default();
+    let rate =
+        innermost.rate.map(|by| format!(" ({})", by_rate(innermost, by))).unwrap_or_default();
     Some(format!("what grows: {text}{rate}"))
 }
 
-fn noun(part: TrackedPart) -> &'static str {
+fn is_decided(parts: &[PartGrowth], part: TrackedPart) -> bool {
+    parts.iter().any(|found| found.part == part && found.kind != GrowthKind::Undecided)
+}
+
+fn name(part: TrackedPart) -> &'static str {
     match part {
         TrackedPart::Memory => "memory",
         TrackedPart::Private => "private memory",
@@ -90,7 +98,7 @@ fn noun(part: TrackedPart) -> &'static str {
     }
 }
 
-/// A rate with its unit; seconds are also told as days.
+/// A rate with its unit; a rate per second also per day.
 fn by_rate(growth: &PartGrowth, by: f64) -> String {
     let text = format!("{} per {}", rate(growth.part, by), growth.progress.unit());
     match growth.progress {
@@ -131,7 +139,7 @@ fn interval(growth: &PartGrowth) -> String {
     }
 }
 
-/// A count with its thousands apart: `48,000`.
+/// A count with thousands separators: `48,000`.
 fn thousands(amount: f64) -> String {
     let plain = format!("{amount:.0}");
     let mut text = String::new();
@@ -152,7 +160,7 @@ mod tests {
     use carat_stats::simulate::{SeededRng, Soak, SoakShape};
 
     #[test]
-    fn growth_is_told_with_its_rate_and_interval() {
+    fn growth_has_its_rate_and_interval() {
         let run = Soak::new(SoakShape::Flat, 16.0, 400e3).run(&mut SeededRng::new(3));
         let leak = classify_part(TrackedPart::Memory, ProgressUnit::Requests, &run);
         assert_eq!(leak.kind, GrowthKind::Linear);
@@ -165,14 +173,14 @@ mod tests {
     }
 
     #[test]
-    fn no_growth_is_told_with_its_bound() {
+    fn a_flat_part_has_its_upper_limit() {
         let flat = classify_part(TrackedPart::MallocFree, ProgressUnit::Seconds, &line(5e6, 0.0));
         let want = "malloc's free memory is flat over 200,000 seconds (at most 0.0 B per second)";
         assert_eq!(sentence(&flat), want);
     }
 
     #[test]
-    fn growth_over_time_is_also_told_by_the_day() {
+    fn growth_per_second_is_also_given_per_day() {
         let leak = classify_part(TrackedPart::Memory, ProgressUnit::Seconds, &line(7e7, 2000.0));
         let want = "grows by 2.0 kB per second, 172.8 MB per day (2.0 kB to 2.0 kB per second, \
                     90 % interval, 200,000 seconds)";
@@ -180,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn too_little_says_how_much_is_needed() {
+    fn a_short_series_says_how_much_is_needed() {
         let short =
             classify_part(TrackedPart::Memory, ProgressUnit::Requests, &line(7e7, 9.0)[..5]);
         let want = "memory is undecided after 5,000 requests (too few samples for an interval; about \
@@ -189,14 +197,14 @@ mod tests {
     }
 
     #[test]
-    fn the_cause_is_named_where_something_inside_was_seen() {
+    fn the_cause_is_named_where_an_inner_part_was_observed() {
         let of = |part, slope| classify_part(part, ProgressUnit::Requests, &line(7e7, slope));
         let (memory, slots) = (of(TrackedPart::Memory, 40.0), of(TrackedPart::KeptObjects, 1.0));
         let told = cause(&[memory, slots]).unwrap();
         assert!(told.starts_with("what grows: Ruby objects that are kept"), "{told}");
         assert!(told.ends_with("(1.00 objects per request)"), "{told}");
         let free = cause(&[memory, of(TrackedPart::MallocFree, 30.0)]).unwrap();
-        assert!(free.contains("no leak"), "{free}");
+        assert!(free.contains("not a leak"), "{free}");
         let calm = of(TrackedPart::KeptObjects, 0.0);
         let neither = cause(&[memory, of(TrackedPart::MallocLive, 0.0), calm]).unwrap();
         assert!(neither.contains("neither the number of kept objects"), "{neither}");
