@@ -106,7 +106,7 @@ fn begin(args: &CompareArgs) -> anyhow::Result<Begun> {
     let libraries = library::unpack_in_cache()?;
     let prepared = prepare(&experiment, &libraries, &output::variable)?;
     for one in &prepared {
-        for warning in &one.applied.warnings {
+        for warning in &one.injection.applied.warnings {
             output::print_message(&format!("note: variant `{}`: {warning}", one.variant.name));
         }
     }

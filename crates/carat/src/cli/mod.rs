@@ -5,8 +5,6 @@
 mod args;
 mod compare;
 mod exec;
-mod exec_format;
-mod exec_verify;
 mod exit;
 mod explain;
 mod load;

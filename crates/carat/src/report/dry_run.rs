@@ -48,7 +48,7 @@ fn write_variant(out: &mut String, prepared: &Prepared) -> fmt::Result {
     writeln!(out, "command     {}", prepared.command.join(" "))?;
     writeln!(out, "directory   {}", prepared.dir.display())?;
     writeln!(out, "settings    {}", settings(&prepared.variant))?;
-    for (name, value) in &prepared.env {
+    for (name, value) in &prepared.injection.env {
         if *name != carat_wire::env::PADDING {
             writeln!(out, "env         {name}={value}")?;
         }

@@ -7,6 +7,7 @@
 mod budget;
 mod chart;
 mod dry_run;
+mod environment_format;
 mod exports;
 mod facts;
 mod histogram;
@@ -27,6 +28,7 @@ mod wording;
 
 pub use budget::{Budget, BudgetError, BudgetOutcome, Kept, budget};
 pub use dry_run::dry_run_text;
+pub use environment_format::{EnvironmentFormat, write_environment};
 pub use exports::{ImportError, SCHEMA, csv, from_json, is_export, json, openmetrics};
 pub use import::{CaratFile, LoadError, concluded, load, load_results, with_conclusions};
 pub use ledger_text::ledger_text;

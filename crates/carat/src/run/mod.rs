@@ -5,5 +5,7 @@ mod interrupt;
 pub(crate) mod recording;
 mod session;
 pub mod trial;
+mod verifier;
 
 pub use interrupt::Interrupt;
+pub(crate) use verifier::start_verifier;

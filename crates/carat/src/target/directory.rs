@@ -39,6 +39,15 @@ pub(crate) fn make_run_directory(path: &Path) -> io::Result<TempDir> {
         .tempdir_in(path.parent().unwrap_or(Path::new("/")))
 }
 
+/// Creates a private directory for the probes' pages of a server that carat does not stop.
+pub(crate) fn create_pages() -> io::Result<PathBuf> {
+    let directory = tempfile::Builder::new()
+        .prefix("carat-pages-")
+        .permissions(Permissions::from_mode(0o700))
+        .tempdir()?;
+    Ok(directory.keep())
+}
+
 /// Whether this is a private directory of this user, and not a link to one.
 ///
 /// The name may come from a results file that another user wrote.

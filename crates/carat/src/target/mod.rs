@@ -5,21 +5,28 @@
 
 mod directory;
 mod exec_helper;
+mod inject;
 pub mod library;
 mod port;
+mod program;
 mod readiness;
 mod reaper;
+mod replace;
 mod root;
 mod server;
 mod stop;
 
-pub(crate) use directory::{make_run_directory, new_token, run_directory};
+pub(crate) use directory::{create_pages, make_run_directory, new_token, run_directory};
 pub(crate) use exec_helper::{LaunchSpec, exec_helper_main};
+pub use inject::{InjectError, Injection};
+pub(crate) use inject::{InjectRequest, inject, make_comparable, set_pages, set_tree};
 pub use library::{Libraries, LibraryError};
 pub use port::free_port;
+pub(crate) use program::{ProgramSearch, search_path};
 pub(crate) use readiness::{check_ready, local};
 pub use reaper::Reaper;
 pub(crate) use reaper::{clean_up, reaper_main};
+pub(crate) use replace::{ReplaceError, replace_process};
 pub(crate) use root::NewRoot;
 pub use server::LaunchError;
 pub(crate) use server::{PendingServer, Server};

@@ -16,7 +16,7 @@ use crate::core::load_table::LoadTableError;
 use crate::load::target::TargetError;
 use crate::process::ProcError;
 use crate::store::recording::RecordingError;
-use crate::target::{LaunchError, LibraryError};
+use crate::target::{InjectError, LaunchError};
 use std::io;
 use std::path::PathBuf;
 
@@ -36,7 +36,7 @@ pub(crate) enum RecordError {
     #[error(transparent)]
     LoadTarget(#[from] TargetError),
     #[error(transparent)]
-    Library(#[from] LibraryError),
+    Inject(#[from] InjectError),
     #[error(transparent)]
     Launch(#[from] LaunchError),
     #[error(transparent)]

@@ -2,8 +2,11 @@
 
 use crate::process::{ProcRoot, Tree};
 use crate::run::recording::RecordError;
-use crate::target::{LaunchSpec, Reaper, library, make_run_directory, new_token, run_directory};
-use carat_wire::env::{PAGES, PROBE, TOKEN};
+use crate::settings::Settings;
+use crate::target::{
+    InjectRequest, Injection, LaunchSpec, Reaper, inject, library, make_run_directory, new_token,
+    run_directory, set_tree,
+};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
@@ -48,7 +51,15 @@ impl RecordingSubject {
 
     /// A command whose output goes to `log`.
     pub(crate) fn command(command: &[String], log: &Path) -> Result<Self, RecordError> {
-        let libraries = library::unpack_in_cache()?;
+        let request = InjectRequest {
+            settings: &Settings::default(),
+            given: BTreeMap::new(),
+            inherited: &|name| std::env::var(name).ok(),
+            ruby: None,
+            probe: true,
+            scrub: false,
+        };
+        let Injection { mut env, .. } = inject(&request, library::unpack_in_cache)?;
         let token = new_token();
         let directory = make_run_directory(&run_directory(&std::env::temp_dir(), &token)).map_err(
             RecordError::machine(
@@ -58,14 +69,7 @@ impl RecordingSubject {
         let pages = directory.path().join("pages");
         fs::create_dir(&pages)
             .map_err(RecordError::machine("cannot create a folder for the probe's pages"))?;
-        let own = std::env::var("RUBYOPT").unwrap_or_default();
-        let rubyopt = format!("{own} -r{}", libraries.shim.display()).trim().to_owned();
-        let env = BTreeMap::from([
-            (TOKEN.to_owned(), token.clone()),
-            (PAGES.to_owned(), pages.display().to_string()),
-            (PROBE.to_owned(), libraries.probe.display().to_string()),
-            ("RUBYOPT".to_owned(), rubyopt),
-        ]);
+        set_tree(&mut env, &token, &pages);
         let dir = std::env::current_dir()
             .map_err(RecordError::machine("cannot determine the working directory"))?;
         let log = dir.join(log);

@@ -14,8 +14,7 @@ use crate::run::trial::service::{Service, ServiceOrder};
 use crate::run::trial::session::{EarlyEnd, TrialSession};
 use crate::run::trial::{Prepared, TrialError, TrialPhase};
 use crate::settings::SettingStatus;
-use crate::target::{LaunchSpec, NewRoot, check_ready, local};
-use carat_wire::env::{PAGES, TOKEN};
+use crate::target::{LaunchSpec, NewRoot, check_ready, local, set_tree};
 use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::process::ExitStatusExt;
@@ -122,7 +121,12 @@ impl TrialSteps<'_> {
 
     /// Requested settings that are not in effect.
     fn settings_not_in_effect(&self, root: &ProcRoot, members: &[Identity]) -> Vec<String> {
-        let checks = check_settings(root, members, &self.prepared.settings, &self.prepared.applied);
+        let checks = check_settings(
+            root,
+            members,
+            &self.prepared.settings,
+            &self.prepared.injection.applied,
+        );
         let failed = checks.iter().filter(|check| {
             matches!(check.status, SettingStatus::NotApplied(_) | SettingStatus::NotYet(_))
         });
@@ -191,11 +195,10 @@ impl TrialSteps<'_> {
             command.push(self.fill(word)?);
         }
         let mut env = BTreeMap::new();
-        for (name, value) in &self.prepared.env {
+        for (name, value) in &self.prepared.injection.env {
             env.insert(name.clone(), self.fill(value)?);
         }
-        env.insert(TOKEN.into(), self.paths.token.clone());
-        env.insert(PAGES.into(), pages.display().to_string());
+        set_tree(&mut env, &self.paths.token, pages);
         let (dir, log) = (self.prepared.dir.clone(), self.server_log());
         Ok(LaunchSpec { command, dir, env, log, root: self.new_root()? })
     }
@@ -210,12 +213,12 @@ impl TrialSteps<'_> {
 
     /// The root that a setting requests. It shares the folders of the trial, the app and the libraries.
     fn new_root(&self) -> Result<Option<NewRoot>, TrialError> {
-        let Some(system) = self.prepared.applied.root.clone() else { return Ok(None) };
+        let Some(system) = self.prepared.injection.applied.root.clone() else { return Ok(None) };
         let scratch = self.context.directory.join(format!("root-{}", self.paths.port));
         fs::create_dir_all(&scratch).map_err(TrialError::machine("cannot prepare another root"))?;
         let app = std::path::absolute(&self.experiment.folder).unwrap_or_default();
-        let libraries = self.prepared.libraries.clone();
-        let shared = vec![app, self.prepared.dir.clone(), libraries, self.paths.folder.clone()];
+        let mut shared = vec![app, self.prepared.dir.clone(), self.paths.folder.clone()];
+        shared.extend(self.prepared.injection.library_folder().map(Path::to_owned));
         Ok(Some(NewRoot { system, scratch, shared }))
     }
 

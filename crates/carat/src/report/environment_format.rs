@@ -1,12 +1,12 @@
-//! The environment that `carat exec` would set, written for the place where a server is configured.
+//! The environment of `carat exec`, in the formats of the files that configure servers.
 
 use carat_wire::env;
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
-/// Where the text will stand.
+/// The format of a file that configures a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub(crate) enum Format {
+pub enum EnvironmentFormat {
     /// `export` lines of a shell
     Shell,
     /// `ENV` lines of a Dockerfile
@@ -19,44 +19,44 @@ pub(crate) enum Format {
     Kamal,
 }
 
-/// Writes the variables in that format.
-pub(crate) fn write_environment(
+/// Writes the variables in a format.
+pub fn write_environment(
     out: &mut impl Write,
-    format: Format,
+    format: EnvironmentFormat,
     set: &BTreeMap<String, String>,
     command: &[String],
 ) -> io::Result<()> {
-    if set.contains_key(env::RUNTIME) && format != Format::Procfile {
+    if set.contains_key(env::RUNTIME) && format != EnvironmentFormat::Procfile {
         writeln!(
             out,
             "# carat's libraries must be at these paths; `carat exec` puts them there itself"
         )?;
     }
     match format {
-        Format::Shell => {
+        EnvironmentFormat::Shell => {
             for (name, value) in set {
                 writeln!(out, "export {name}={}", shell_word(value))?;
             }
         }
-        Format::Dockerfile => {
+        EnvironmentFormat::Dockerfile => {
             for (name, value) in set {
                 writeln!(out, "ENV {name}=\"{}\"", escape(value, &['\\', '"', '$']))?;
             }
         }
-        Format::Systemd => {
+        EnvironmentFormat::Systemd => {
             for (name, value) in set {
                 // systemd.exec(5) expands `%`; systemd.syntax(7) unquotes as C does.
                 let value = escape(value, &['\\', '"']).replace('%', "%%");
                 writeln!(out, "Environment=\"{name}={value}\"")?;
             }
         }
-        Format::Procfile => {
+        EnvironmentFormat::Procfile => {
             let words = set.iter().map(|(name, value)| format!("{name}={}", shell_word(value)));
             let command = command.iter().map(|word| shell_word(word));
             let line: Vec<String> = words.chain(command).collect();
             writeln!(out, "web: env {}", line.join(" "))?;
         }
-        Format::Kamal => {
+        EnvironmentFormat::Kamal => {
             writeln!(out, "env:\n  clear:")?;
             for (name, value) in set {
                 writeln!(out, "    {name}: \"{}\"", escape(value, &['\\', '"']))?;
@@ -67,11 +67,15 @@ pub(crate) fn write_environment(
 }
 
 fn shell_word(word: &str) -> String {
-    let plain = |letter: char| letter.is_ascii_alphanumeric() || "_-./:,=+@%".contains(letter);
-    if !word.is_empty() && word.chars().all(plain) {
+    if !word.is_empty() && word.chars().all(is_plain) {
         return word.to_owned();
     }
     format!("'{}'", word.replace('\'', r"'\''"))
+}
+
+/// Whether a shell takes this character literally.
+fn is_plain(letter: char) -> bool {
+    letter.is_ascii_alphanumeric() || "_-./:,=+@%".contains(letter)
 }
 
 fn escape(text: &str, special: &[char]) -> String {
@@ -89,14 +93,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_format_quotes_what_it_would_otherwise_interpret() {
+    fn every_format_quotes_its_special_characters() {
         let set = BTreeMap::from([("A".to_owned(), "it's \"5%\" $HOME".to_owned())]);
         for (format, text) in [
-            (Format::Shell, "export A='it'\\''s \"5%\" $HOME'\n"),
-            (Format::Dockerfile, "ENV A=\"it's \\\"5%\\\" \\$HOME\"\n"),
-            (Format::Systemd, "Environment=\"A=it's \\\"5%%\\\" $HOME\"\n"),
-            (Format::Procfile, "web: env A='it'\\''s \"5%\" $HOME' puma -w 2\n"),
-            (Format::Kamal, "env:\n  clear:\n    A: \"it's \\\"5%\\\" $HOME\"\n"),
+            (EnvironmentFormat::Shell, "export A='it'\\''s \"5%\" $HOME'\n"),
+            (EnvironmentFormat::Dockerfile, "ENV A=\"it's \\\"5%\\\" \\$HOME\"\n"),
+            (EnvironmentFormat::Systemd, "Environment=\"A=it's \\\"5%%\\\" $HOME\"\n"),
+            (EnvironmentFormat::Procfile, "web: env A='it'\\''s \"5%\" $HOME' puma -w 2\n"),
+            (EnvironmentFormat::Kamal, "env:\n  clear:\n    A: \"it's \\\"5%\\\" $HOME\"\n"),
         ] {
             let mut out = Vec::new();
             let command = ["puma".to_owned(), "-w".to_owned(), "2".to_owned()];

@@ -1,0 +1,256 @@
+//! The environment in which a server's Ruby loads carat's libraries and applies settings.
+//!
+//! `compare`, `record` and `exec` all start servers with it.
+
+use crate::settings::{
+    ApplyError, ElfKind, Environment, Settings, StartContext, find_allocator, read_elf,
+};
+use crate::target::{Libraries, LibraryError};
+use carat_wire::env;
+use std::collections::BTreeMap;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+/// What to inject, and into what.
+pub(crate) struct InjectRequest<'a> {
+    pub(crate) settings: &'a Settings,
+    /// Variables that the user sets for the server.
+    pub(crate) given: BTreeMap<String, String>,
+    /// The variables that the server would inherit.
+    pub(crate) inherited: &'a dyn Fn(&str) -> Option<String>,
+    /// The Ruby; `None` if unknown, and then libraries to preload are not compared with it.
+    pub(crate) ruby: Option<&'a Path>,
+    /// Whether the probe is loaded.
+    pub(crate) probe: bool,
+    /// Whether programs that the server starts get back the `LD_PRELOAD` and `RUBYOPT` of before.
+    pub(crate) scrub: bool,
+}
+
+/// What a server is started with.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Injection {
+    /// Variables that override the inherited ones.
+    pub(crate) env: BTreeMap<String, String>,
+    /// The result of the settings: preloaded libraries, another root, warnings.
+    pub(crate) applied: Environment,
+    /// Carat's libraries, if any is loaded.
+    libraries: Option<Libraries>,
+}
+
+/// Why a server cannot be started with these settings.
+#[derive(Debug, thiserror::Error)]
+pub enum InjectError {
+    /// A setting cannot be applied here.
+    #[error(transparent)]
+    Apply(#[from] ApplyError),
+    /// Carat's libraries cannot be unpacked.
+    #[error(transparent)]
+    Library(#[from] LibraryError),
+    /// The loader ignores `LD_PRELOAD` if a program gains rights when it is started (ld.so(8)).
+    #[error(
+        "{0} is setuid or has file capabilities, so the loader ignores LD_PRELOAD; give the rights \
+         to the service instead (AmbientCapabilities in systemd)"
+    )]
+    SecureExecution(PathBuf),
+}
+
+/// Computes what to start a server with. `libraries` is called only if one is loaded.
+pub(crate) fn inject(
+    request: &InjectRequest<'_>,
+    libraries: impl FnOnce() -> Result<Libraries, LibraryError>,
+) -> Result<Injection, InjectError> {
+    let settings = request.settings;
+    let scrubs_preload = request.scrub && settings.preloads();
+    let needed = request.probe || settings.needs_runtime() || scrubs_preload;
+    let libraries = if needed { Some(libraries()?) } else { None };
+    let applied = apply(request, libraries.as_ref())?;
+    let mut env = request.given.clone();
+    env.extend(applied.set.clone());
+    let mut injection = Injection { env, applied, libraries };
+    injection.load_libraries(request);
+    Ok(injection)
+}
+
+fn apply(
+    request: &InjectRequest<'_>,
+    libraries: Option<&Libraries>,
+) -> Result<Environment, InjectError> {
+    let root = request.settings.root().unwrap_or(Path::new("/"));
+    let context = StartContext {
+        runtime: libraries.map_or(Path::new(""), |libraries| &libraries.runtime),
+        find_allocator: &|name| find_allocator(root, name),
+        inherited: &|name| request.given.get(name).cloned().or_else(|| (request.inherited)(name)),
+        ruby: request.ruby.and_then(kind),
+    };
+    let mut applied = request.settings.environment(&context)?;
+    if let Some(ruby) = request.ruby.filter(|_| !applied.preload.is_empty()) {
+        if gains_rights(ruby) {
+            return Err(InjectError::SecureExecution(ruby.to_owned()));
+        }
+        applied.warnings.extend(linked_allocator(ruby));
+    }
+    Ok(applied)
+}
+
+impl Injection {
+    fn load_libraries(&mut self, request: &InjectRequest<'_>) {
+        let Some(libraries) = self.libraries.clone() else { return };
+        if request.scrub {
+            let settings = self.env.remove(env::SETTINGS).map(|settings| settings + ";");
+            let settings = settings.unwrap_or_default() + "scrub=on";
+            self.env.insert(env::SETTINGS.into(), settings);
+            self.load_runtime();
+            for (name, backup) in
+                [("LD_PRELOAD", env::INHERITED_PRELOAD), ("RUBYOPT", env::INHERITED_RUBYOPT)]
+            {
+                let inherited = (request.inherited)(name);
+                self.env.extend(inherited.map(|value| (backup.to_owned(), value)));
+            }
+        }
+        if request.probe {
+            self.env.insert(env::PROBE.into(), libraries.probe.display().to_string());
+        }
+        let own = self.env.get("RUBYOPT").cloned().or_else(|| (request.inherited)("RUBYOPT"));
+        let (own, shim) = (own.unwrap_or_default(), format!("-r{}", libraries.shim.display()));
+        // A server that restarts itself through carat has the shim already.
+        let others = own.split_ascii_whitespace().filter(|word| *word != shim);
+        let words: Vec<&str> = others.chain([shim.as_str()]).collect();
+        self.env.insert("RUBYOPT".into(), words.join(" "));
+    }
+
+    /// Loads the runtime, which does nothing without a setting.
+    fn load_runtime(&mut self) {
+        if let Some(libraries) = &self.libraries {
+            self.env.insert(env::RUNTIME.into(), libraries.runtime.display().to_string());
+        }
+    }
+
+    /// The folder of carat's libraries, if any is loaded.
+    pub(crate) fn library_folder(&self) -> Option<&Path> {
+        self.libraries.as_ref().map(|libraries| libraries.directory.as_path())
+    }
+}
+
+/// Makes the environments of an experiment's variants comparable.
+///
+/// The runtime is loaded into all of them or into none: loading any code shifts when Ruby first collects while
+/// it boots, which changes the final memory of a small app by 1 to 2 %, in either direction. All of them get the
+/// same size, because the size alone moves the stack and thereby measured results (Mytkowicz et al., ASPLOS 2009).
+pub(crate) fn make_comparable(injections: &mut [&mut Injection]) {
+    if injections.iter().any(|injection| injection.applied.needs_runtime) {
+        injections.iter_mut().for_each(|injection| injection.load_runtime());
+    }
+    let largest = injections.iter().map(|injection| size(&injection.env)).max().unwrap_or(0);
+    for injection in injections {
+        let padding = largest - size(&injection.env);
+        injection.env.insert(env::PADDING.into(), "-".repeat(padding));
+    }
+}
+
+fn size(env: &BTreeMap<String, String>) -> usize {
+    env.iter().map(|(name, value)| name.len() + value.len() + 2).sum()
+}
+
+/// Sets the token by which a tree's processes are found and the folder of its probes' pages.
+pub(crate) fn set_tree(env: &mut BTreeMap<String, String>, token: &str, pages: &Path) {
+    env.insert(env::TOKEN.into(), token.to_owned());
+    set_pages(env, pages);
+}
+
+/// Sets the folder of the probes' pages.
+pub(crate) fn set_pages(env: &mut BTreeMap<String, String>, pages: &Path) {
+    env.insert(env::PAGES.into(), pages.display().to_string());
+}
+
+fn kind(program: &Path) -> Option<ElfKind> {
+    read_elf(program).ok().flatten()
+}
+
+fn gains_rights(program: &Path) -> bool {
+    let Ok(file) = std::fs::metadata(program) else { return false };
+    let mut capabilities = [0u8; 64];
+    file.mode() & 0o6000 != 0
+        || rustix::fs::getxattr(program, "security.capability", &mut capabilities[..]).is_ok()
+}
+
+/// A warning if the Ruby is linked to an allocator.
+fn linked_allocator(ruby: &Path) -> Option<String> {
+    let program = std::fs::read(ruby).ok()?;
+    ["libjemalloc.so", "libmimalloc.so", "libtcmalloc"]
+        .into_iter()
+        .find(|name| memchr::memmem::find(&program, name.as_bytes()).is_some())
+        .map(|name| {
+            format!("{} is itself linked to {name}; two allocators may mix", ruby.display())
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn libraries() -> Libraries {
+        let path = |name: &str| PathBuf::from("/cache").join(name);
+        Libraries {
+            directory: path(""),
+            shim: path("carat_shim.rb"),
+            probe: path("carat_probe.so"),
+            runtime: path("carat_runtime.so"),
+        }
+    }
+
+    fn injected(pairs: &[&str], probe: bool, scrub: bool) -> Injection {
+        let settings = Settings::from_pairs(pairs.iter().copied()).unwrap();
+        let inherited = |name: &str| match name {
+            "RUBYOPT" => Some("-W0  -r/cache/carat_shim.rb".to_owned()),
+            _ => None,
+        };
+        let request = InjectRequest {
+            settings: &settings,
+            given: BTreeMap::new(),
+            inherited: &inherited,
+            ruby: None,
+            probe,
+            scrub,
+        };
+        inject(&request, || Ok(libraries())).unwrap()
+    }
+
+    #[test]
+    fn no_library_is_loaded_unless_something_needs_one() {
+        let plain = injected(&["arena_max=2"], false, true);
+        assert_eq!(plain.library_folder(), None);
+        assert_eq!(plain.env, BTreeMap::from([("MALLOC_ARENA_MAX".to_owned(), "2".to_owned())]));
+        for loaded in [injected(&[], true, false), injected(&["compact=boot"], false, false)] {
+            assert_eq!(loaded.library_folder(), Some(Path::new("/cache")));
+        }
+    }
+
+    #[test]
+    fn the_shim_is_required_once_and_after_the_users_own_options() {
+        let loaded = injected(&[], true, false);
+        assert_eq!(loaded.env["RUBYOPT"], "-W0 -r/cache/carat_shim.rb");
+        assert_eq!(loaded.env[env::PROBE], "/cache/carat_probe.so");
+        assert!(!loaded.env.contains_key(env::RUNTIME));
+    }
+
+    #[test]
+    fn scrubbing_keeps_the_settings_and_what_was_inherited() {
+        let loaded = injected(&["compact=boot"], false, true);
+        assert_eq!(loaded.env[env::SETTINGS], "compact=boot;scrub=on");
+        assert_eq!(loaded.env[env::INHERITED_RUBYOPT], "-W0  -r/cache/carat_shim.rb");
+        assert!(!loaded.env.contains_key(env::INHERITED_PRELOAD));
+        assert!(!loaded.env.contains_key(env::PROBE));
+    }
+
+    #[test]
+    fn comparable_environments_have_equal_size_and_the_runtime_in_all_or_none() {
+        for (pairs, runtime) in [("compact=boot", true), ("arena_max=2", false)] {
+            let (mut first, mut second) =
+                (injected(&[], true, false), injected(&[pairs], true, false));
+            make_comparable(&mut [&mut first, &mut second]);
+            assert_eq!(size(&first.env), size(&second.env));
+            assert_eq!(first.env.contains_key(env::RUNTIME), runtime);
+            assert_eq!(second.env.contains_key(env::RUNTIME), runtime);
+        }
+    }
+}

@@ -1,0 +1,115 @@
+//! Looking up programs in `PATH`.
+
+use std::fs::File;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+/// The folders that are searched if `PATH` is not set.
+const DEFAULT_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+
+/// Where a server's program is looked up.
+#[derive(Debug)]
+pub(crate) struct ProgramSearch<'a> {
+    /// The value of `PATH`.
+    pub(crate) path: &'a str,
+    /// The root directory of the server.
+    pub(crate) root: &'a Path,
+    /// The working directory of the server.
+    pub(crate) dir: &'a Path,
+}
+
+/// The value of `PATH`, or the default if it is not set.
+pub(crate) fn search_path(path: Option<String>) -> String {
+    path.unwrap_or_else(|| DEFAULT_PATH.to_owned())
+}
+
+impl ProgramSearch<'_> {
+    /// The file that the kernel would execute, as seen from outside the server's root.
+    pub(crate) fn find(&self, program: &str) -> Option<PathBuf> {
+        let candidates: Vec<PathBuf> = if program.starts_with('/') {
+            vec![self.below_root(Path::new(program))]
+        } else if program.contains('/') {
+            vec![self.dir.join(program)]
+        } else {
+            std::env::split_paths(self.path)
+                .map(|folder| self.below_root(&folder).join(program))
+                .collect()
+        };
+        // The target of a link may be relative to another root, so links are not followed.
+        candidates
+            .into_iter()
+            .find(|path| path.symlink_metadata().is_ok_and(|found| !found.is_dir()))
+    }
+
+    /// The program that the kernel starts for a file: its `#!` interpreter, or the file itself.
+    pub(crate) fn interpreter(&self, file: &Path) -> Option<PathBuf> {
+        let mut head = Vec::new();
+        File::open(file).ok()?.take(256).read_to_end(&mut head).ok()?;
+        let Some(line) = head.strip_prefix(b"#!") else { return Some(file.to_owned()) };
+        let line = String::from_utf8_lossy(line.split(|byte| *byte == b'\n').next()?).into_owned();
+        let mut words = line.split_ascii_whitespace();
+        let first = words.next()?;
+        if first.ends_with("/env") {
+            return self.find(words.find(|word| !word.starts_with('-'))?);
+        }
+        Some(PathBuf::from(first))
+    }
+
+    fn below_root(&self, path: &Path) -> PathBuf {
+        self.root.join(path.strip_prefix("/").unwrap_or(path))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    #[test]
+    fn without_path_programs_are_looked_up_in_the_default_folders() {
+        assert_eq!(search_path(Some("/opt/bin".into())), "/opt/bin");
+        let path = search_path(None);
+        assert_eq!(path, DEFAULT_PATH);
+        let root = tempfile::tempdir().unwrap();
+        let search = ProgramSearch { path: &path, root: root.path(), dir: Path::new("") };
+        assert_eq!(search.find("ruby"), None);
+        for folder in ["sbin", "usr/bin", "usr/local/bin"] {
+            let folder = root.path().join(folder);
+            fs::create_dir_all(&folder).unwrap();
+            fs::write(folder.join("ruby"), "").unwrap();
+            assert_eq!(search.find("ruby"), Some(folder.join("ruby")));
+        }
+    }
+
+    #[test]
+    fn a_path_with_a_slash_starts_at_the_root_or_at_the_working_directory() {
+        let root = tempfile::tempdir().unwrap();
+        let dir = tempfile::tempdir().unwrap();
+        let search = ProgramSearch { path: "/bin", root: root.path(), dir: dir.path() };
+        fs::create_dir(root.path().join("bin")).unwrap();
+        fs::write(root.path().join("bin/puma"), "").unwrap();
+        fs::write(dir.path().join("server"), "").unwrap();
+        assert_eq!(search.find("/bin/puma"), Some(root.path().join("bin/puma")));
+        assert_eq!(search.find("./server"), Some(dir.path().join("./server")));
+        assert_eq!(search.find("/server"), None);
+        assert_eq!(search.find("/bin"), None, "a folder is not a program");
+    }
+
+    #[test]
+    fn the_interpreter_of_a_script_is_the_program_of_its_first_line() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().display().to_string();
+        let search = ProgramSearch { path: &path, root: Path::new("/"), dir: folder.path() };
+        let ruby = folder.path().join("ruby");
+        fs::write(&ruby, "no script").unwrap();
+        for (text, expected) in [
+            ("#!/usr/bin/env -S ruby -W0\n", ruby.clone()),
+            ("#!/opt/bin/ruby\n", PathBuf::from("/opt/bin/ruby")),
+            ("\x7fELF", folder.path().join("script")),
+        ] {
+            let script = folder.path().join("script");
+            fs::write(&script, text).unwrap();
+            assert_eq!(search.interpreter(&script), Some(expected), "{text}");
+        }
+    }
+}
