@@ -29,7 +29,6 @@ fn sound(folder: &Path) -> &'static [u8] {
             margin: 0.01,
             guards: [("latency.p95".to_owned(), 0.05)].into(),
             variants: variants.into(),
-            machine: [("kernel".to_owned(), "6.18".to_owned())].into(),
         };
         let mut store = Store::create(&path, &header).expect("a new file");
         let trials: Vec<Trial> =
@@ -49,6 +48,7 @@ fn trial(block: u32, variant: &str) -> Trial {
         detail: None,
         started_ms: 1,
         seconds: 1.0,
+        machine: [("kernel".to_owned(), "6.18".to_owned())].into(),
         metrics: [("memory.rss.final".to_owned(), 7e7)].into(),
         samples: (0..3).map(|at_ms| Sample { at_ms, ..Sample::default() }).collect(),
         load_window_ms: Some((0, 2)),

@@ -208,6 +208,7 @@ pub(crate) mod tests {
             detail: None,
             started_ms: 0,
             seconds: 30.0,
+            machine: BTreeMap::new(),
             metrics: metrics.iter().map(|&(name, value)| (name.to_owned(), value)).collect(),
             samples: Vec::new(),
             load_window_ms: None,

@@ -9,7 +9,9 @@ use crate::report::{
     Audience, Budget, ProgressText, Style, concluded, dry_run_text, html, json, terminal,
 };
 use crate::run::Interrupt;
-use crate::run::experiment::{OpenOptions, Run, RunError, header, open, question, this_runner};
+use crate::run::experiment::{
+    OpenOptions, Run, RunError, experiment_info, open, question, this_runner,
+};
 use crate::run::trial::{
     FakeRunner, FakeVariant, Prepared, ProcessRunner, RunContext, TrialRunner, prepare,
 };
@@ -115,7 +117,7 @@ fn begin(args: &CompareArgs) -> anyhow::Result<Begun> {
         .or(experiment.trials.seed)
         .unwrap_or_else(|| rand::rng().random_range(0..1 << 32));
     let variants = prepared.iter().map(|one| one.variant.clone()).collect();
-    let fresh = header(&experiment, variants, seed, args.blocks);
+    let fresh = experiment_info(&experiment, variants, seed, args.blocks);
     Ok(Begun { experiment, prepared, libraries, fresh })
 }
 

@@ -1,4 +1,4 @@
-//! `carat salvage`: what is whole of a damaged results file, in a new one.
+//! `carat salvage`: copies the undamaged part of a results file.
 
 use crate::cli::{Exit, output};
 use crate::store::{Salvaged, salvage};
@@ -8,20 +8,20 @@ use std::path::{Path, PathBuf};
 
 /// Name and version of the JSON that `--json` prints.
 const SCHEMA: &str = "carat.salvage/1";
-/// Losses that are named; of the rest only the number.
+/// Losses that are listed; of the rest only the number is printed.
 const NAMED: usize = 10;
 
 /// Arguments of `carat salvage`
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  carat salvage arenas.carat -o whole.carat\n  \
-    carat compare arenas.toml --resume -o whole.carat    runs again what was lost")]
+    carat compare arenas.toml --resume -o whole.carat    runs the lost trials again")]
 pub(crate) struct SalvageArgs {
-    /// Damaged or older results file; it is read and never changed
+    /// Damaged or older results file; it is only read
     results: PathBuf,
     /// New results file
     #[arg(short, long)]
     output: PathBuf,
-    /// Print what was copied and what was lost as JSON
+    /// Print the number of copied trials and the losses as JSON
     #[arg(long)]
     json: bool,
 }
@@ -34,15 +34,15 @@ pub(crate) fn run(args: &SalvageArgs) -> anyhow::Result<Exit> {
 }
 
 fn json(salvaged: &Salvaged) -> serde_json::Result<String> {
-    let Salvaged { copied, lost } = salvaged;
+    let Salvaged { copied, lost, .. } = salvaged;
     let answer = serde_json::json!({ "schema": SCHEMA, "copied": copied, "lost": lost });
     Ok(serde_json::to_string_pretty(&answer)? + "\n")
 }
 
 fn text(salvaged: &Salvaged, new: &Path) -> String {
-    let Salvaged { copied, lost } = salvaged;
+    let Salvaged { copied, lost, resumable } = salvaged;
     let new = new.display();
-    let mut text = format!("{copied} trials are whole and now in {new}");
+    let mut text = format!("copied {copied} undamaged trials to {new}");
     if lost.is_empty() {
         return text + "; nothing was lost\n";
     }
@@ -53,6 +53,12 @@ fn text(salvaged: &Salvaged, new: &Path) -> String {
     if lost.len() > NAMED {
         let _ = writeln!(text, "  and {} more", lost.len() - NAMED);
     }
-    let _ = writeln!(text, "`carat compare EXPERIMENT --resume -o {new}` runs them again");
+    let _ = match resumable {
+        true => writeln!(text, "`carat compare EXPERIMENT --resume -o {new}` runs them again"),
+        false => writeln!(
+            text,
+            "{new} cannot be resumed: an older carat computed the hash of its plan in another form"
+        ),
+    };
     text
 }

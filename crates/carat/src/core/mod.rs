@@ -28,8 +28,8 @@ pub use observations::Observations;
 pub use outcome::Outcome;
 pub use recording::Recording;
 pub use results::{
-    Conclusion, Curve, Estimate, ExperimentInfo, Results, Role, StepConclusion, Trial, Variant,
-    Verdict,
+    Conclusion, Curve, Estimate, ExperimentInfo, MachineFacts, Results, Role, StepConclusion,
+    Trial, Variant, Verdict,
 };
 pub use span::Span;
 pub(crate) use thinned::ThinnedSeries;

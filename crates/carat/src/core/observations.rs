@@ -11,6 +11,8 @@ use std::time::Duration;
 pub struct Observations {
     /// From exec to ready.
     pub boot: Option<Duration>,
+    /// `RUBY_DESCRIPTION` of the server, from its probe.
+    pub ruby: Option<String>,
     /// The tree when ready, before any load.
     pub ready: Option<Sample>,
     /// Every sample of the trial.

@@ -1,4 +1,4 @@
-//! A recording: the memory of one process tree over time, and what follows from it.
+//! A recording: the memory of one process tree over time.
 
 use super::{Ledger, LoadReport, PartGrowth, Sample, SamplerCost};
 use serde::{Deserialize, Serialize};
@@ -6,68 +6,68 @@ use serde::{Deserialize, Serialize};
 /// Name and version of a recording's file.
 pub const RECORDING_SCHEMA: &str = "carat.recording/3";
 
-/// The memory of one process tree over time: a [`Head`] and what the [`Entry`]s after it said.
+/// The memory of one process tree over time: a [`RecordingInfo`] and the content of the [`Entry`]s after it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Recording {
-    /// What it is of.
-    pub head: Head,
-    /// The tree's memory.
+    /// What was recorded, and when.
+    pub info: RecordingInfo,
+    /// Memory of the tree.
     pub samples: Vec<Sample>,
     /// Moments that explain a change.
     pub markers: Vec<Marker>,
-    /// The last ledger; `None` where the tree ended before one could be made.
+    /// The last ledger; `None` where the tree ended before the first.
     pub ledger: Option<Ledger>,
-    /// What growth there was, by part.
+    /// Growth by part.
     pub growth: Vec<PartGrowth>,
-    /// What was known at the end; `None` where carat was killed before it.
-    pub end: Option<End>,
+    /// Written when recording ended; `None` where carat was killed or still records.
+    pub end: Option<RecordingEnd>,
 }
 
-/// The first line of a recording's file.
+/// The first line of the file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Head {
+pub struct RecordingInfo {
     /// [`RECORDING_SCHEMA`].
     pub schema: String,
-    /// What was recorded: a command, or the title of a process that ran already.
+    /// What was recorded: a command, or the title of a process that was already running.
     pub what: String,
     /// Unix time of the start in milliseconds: a label, never a duration.
     pub started_ms: u64,
 }
 
-/// Every further line of a recording's file.
+/// Every further line of the file.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Entry {
-    /// The tree's memory at one moment.
+    /// Memory of the tree at one moment.
     Sample(Box<Sample>),
     /// A moment that explains a change.
     Marker(Marker),
-    /// What the memory was made of; a later one takes its place.
+    /// Composition of the memory; a later one replaces an earlier one.
     Ledger(Ledger),
-    /// What growth there was, by part.
+    /// Growth by part.
     Growth(Vec<PartGrowth>),
     /// The last line.
-    End(Box<End>),
+    End(Box<RecordingEnd>),
 }
 
-/// What is known when a recording ends.
+/// Facts that are known when a recording ends.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct End {
-    /// How it ended, in words.
+pub struct RecordingEnd {
+    /// How it ended, for display.
     pub ended: String,
-    /// Load that carat drove meanwhile; `None` where it drove none.
+    /// The load that carat drove during the recording, if any.
     pub load: Option<RecordedLoad>,
-    /// What recording cost.
+    /// The cost of recording.
     pub cost: SamplerCost,
     /// What a reader should know before trusting the figures.
     pub warnings: Vec<String>,
 }
 
 impl Recording {
-    /// A recording of which nothing but its head is known.
-    pub fn new(head: Head) -> Self {
+    /// A recording without any entry.
+    pub fn new(info: RecordingInfo) -> Self {
         Self {
-            head,
+            info,
             samples: Vec::new(),
             markers: Vec::new(),
             ledger: None,
@@ -76,18 +76,18 @@ impl Recording {
         }
     }
 
-    /// Load that carat drove meanwhile.
+    /// The load that carat drove during the recording.
     pub fn load(&self) -> Option<&RecordedLoad> {
         self.end.as_ref()?.load.as_ref()
     }
 
-    /// How it ended, in words.
+    /// How it ended, for display.
     pub fn ended(&self) -> &str {
         self.end.as_ref().map_or("cut off: carat was killed or still records", |end| &end.ended)
     }
 
-    /// Takes what one more line of the file says.
-    pub fn take(&mut self, entry: Entry) {
+    /// Adds one more line of the file.
+    pub fn add(&mut self, entry: Entry) {
         match entry {
             Entry::Sample(sample) => self.samples.push(*sample),
             Entry::Marker(marker) => self.markers.push(marker),
@@ -98,12 +98,12 @@ impl Recording {
     }
 }
 
-/// Load that carat drove meanwhile.
+/// A load that carat drove during a recording.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RecordedLoad {
-    /// Where it went.
+    /// The address of the server.
     pub url: String,
-    /// What came out; `None` where the recording ended before the load did.
+    /// The generator's report; `None` where the recording ended before the load.
     pub report: Option<LoadReport>,
 }
 
@@ -116,7 +116,7 @@ pub struct Marker {
     pub what: MarkerKind,
 }
 
-/// What a marker says.
+/// The event of a marker.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum MarkerKind {
@@ -134,7 +134,7 @@ pub enum MarkerKind {
         /// Its process id.
         pid: u32,
     },
-    /// A full collection ran somewhere in the tree.
+    /// A full garbage collection ran in a process of the tree.
     MajorGc,
     /// Carat began to send requests.
     LoadBegins,

@@ -1,8 +1,11 @@
-//! The results of one experiment as a value: what reports read and what a results file holds.
+//! The results of one experiment: what a results file holds and what reports read.
 
 use super::{LoadReport, Outcome, Sample, VariantGrowth};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+
+/// Facts of a machine and its software: name and value.
+pub type MachineFacts = BTreeMap<String, String>;
 
 /// What is fixed when an experiment begins.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -25,26 +28,24 @@ pub struct ExperimentInfo {
     pub primary: String,
     /// Differences below this share do not matter, as a fraction.
     pub margin: f64,
-    /// How much worse other metrics may get, as fractions by metric name.
+    /// How much worse other metrics may become, as fractions by metric name.
     pub guards: BTreeMap<String, f64>,
-    /// Name and fact of the machine and its software, such as `kernel` or `ruby`.
-    pub machine: BTreeMap<String, String>,
 }
 
-/// A whole experiment: what was asked, what was run, what follows.
+/// A whole experiment: the question, the trials, the conclusions.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Results {
-    /// What was asked; its fields stand beside the others in JSON.
+    /// The question; in JSON its fields are beside the others.
     #[serde(flatten)]
     pub header: ExperimentInfo,
     /// Every finished trial in the order it ran.
     pub trials: Vec<Trial>,
-    /// What follows, one per variant and metric.
+    /// One conclusion per compared variant and metric.
     pub conclusions: Vec<Conclusion>,
     /// Broadcast times over the steps of the load, one per compared variant and metric; none without steps.
     #[serde(default)]
     pub curves: Vec<Curve>,
-    /// What the memory of every variant does over its load.
+    /// Growth of every variant's memory during its load.
     #[serde(default)]
     pub growth: Vec<VariantGrowth>,
     /// What a reader should know before trusting the figures.
@@ -63,53 +64,56 @@ pub struct Variant {
 /// One variant, started, warmed, loaded, measured and stopped once.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Trial {
-    /// Hash of plan, block and variant, in hex.
+    /// Hash of plan, seed, block and variant, in hex.
     pub id: String,
-    /// Block number; block 0 warms the machine up and is never scored.
+    /// Block number; block 0 is the warm-up block and is never scored.
     pub block: u32,
-    /// Place within its block, from 0.
+    /// Position within its block, from 0.
     pub position: u32,
     /// Name of the variant.
     pub variant: String,
     /// How it ended.
     pub outcome: Outcome,
-    /// What went wrong, in words; `None` where nothing did.
+    /// The reason of an outcome other than `ok`.
     pub detail: Option<String>,
     /// Unix time of its start in milliseconds: a label, never a duration.
     pub started_ms: u64,
-    /// Seconds it took in all.
+    /// Duration of the whole trial in seconds.
     pub seconds: f64,
-    /// Its numbers, in the units of the metric list.
+    /// Facts of the machine and its software, such as `kernel` or `ruby`; an unknown fact is absent.
+    #[serde(default)]
+    pub machine: MachineFacts,
+    /// Values by metric, in the units of the metric registry.
     pub metrics: BTreeMap<String, f64>,
-    /// The tree's memory over time.
+    /// Memory of the process tree over time.
     pub samples: Vec<Sample>,
-    /// Start of the measured load and its end, in milliseconds on the samples' clock.
+    /// Start and end of the measured load, in milliseconds on the samples' clock.
     pub load_window_ms: Option<(u64, u64)>,
-    /// What the load generator reported; `None` where the load never ended.
+    /// The load generator's report; `None` where the load did not end.
     pub load: Option<LoadReport>,
-    /// What a reader should know of this trial, such as a setting that did not take.
+    /// Notes for the reader, such as a setting that was not applied.
     #[serde(default)]
     pub notes: Vec<String>,
     /// The last lines that the server printed.
     pub log_tail: String,
 }
 
-/// Why a metric is compared.
+/// The part that a metric plays in an experiment.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "role", rename_all = "snake_case")]
 pub enum Role {
-    /// The question of the experiment.
+    /// The metric that the verdict is about.
     Primary,
-    /// A price that must not be paid: the variant may be worse by at most this fraction.
+    /// A metric that may become worse by at most this fraction.
     Guard {
         /// Largest tolerated change for the worse, as a fraction.
         limit: f64,
     },
-    /// Shown, never decided by.
+    /// Reported, never part of the verdict.
     Exploratory,
 }
 
-/// What is concluded of a difference.
+/// The conclusion about a difference.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
@@ -123,7 +127,7 @@ pub enum Verdict {
     Slower,
     /// No difference that matters.
     Equivalent,
-    /// The trials do not say.
+    /// The trials do not decide the question.
     Undecided,
 }
 
@@ -131,7 +135,7 @@ pub enum Verdict {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Estimate {
     /// Relative difference of variant to baseline as a fraction: -0.21 is 21 % less. For a metric that is
-    /// itself a share, such as `errors`, the plain difference: 0.001 is 0.1 percentage points more.
+    /// itself a share, such as `errors`, the absolute difference: 0.001 is 0.1 percentage points more.
     pub ratio: f64,
     /// Lower and upper end of the interval of `ratio`.
     pub ratio_interval: (f64, f64),
@@ -139,7 +143,7 @@ pub struct Estimate {
     pub difference: f64,
     /// Lower and upper end of the interval of `difference`.
     pub difference_interval: (f64, f64),
-    /// Confidence of both intervals, valid at every look, as a fraction: 0.95 for a difference, 0.90 for
+    /// Confidence of both intervals as a fraction, valid at every interim analysis: 0.95 for a difference, 0.90 for
     /// equivalence and guards, which are two one-sided tests.
     pub confidence: f64,
 }
@@ -151,20 +155,19 @@ pub struct Conclusion {
     pub variant: String,
     /// The metric.
     pub metric: String,
-    /// Why it was compared.
+    /// Its part in the experiment.
     pub role: Role,
-    /// What follows.
+    /// The verdict.
     pub verdict: Verdict,
     /// The difference; `None` while there are too few blocks for an interval.
     pub estimate: Option<Estimate>,
     /// Blocks that counted.
     pub blocks: u32,
-    /// For a guard: whether the price is proven to be within its limit (`true`), proven to be above
-    /// it (`false`), or neither.
+    /// For a guard: proven to be within its limit (`true`), proven to be beyond it (`false`), or neither.
     pub guard_passed: Option<bool>,
-    /// Smallest difference as a fraction that the whole budget can be expected to find.
+    /// Smallest difference, as a fraction, that the planned number of blocks is expected to detect.
     pub detectable: Option<f64>,
-    /// Blocks that an undecided comparison would probably still need.
+    /// Additional blocks that an undecided comparison probably requires.
     pub blocks_needed: Option<u32>,
 }
 
@@ -177,7 +180,7 @@ pub struct Curve {
     pub metric: String,
     /// Blocks that have all steps.
     pub blocks: u32,
-    /// What follows for the geometric mean over all steps: the area between the two curves.
+    /// The verdict on the geometric mean over all steps, the area between the two curves.
     pub verdict: Verdict,
     /// Its difference; `None` while there are too few blocks for an interval.
     pub estimate: Option<Estimate>,
@@ -190,8 +193,27 @@ pub struct Curve {
 pub struct StepConclusion {
     /// Connections.
     pub clients: u32,
-    /// What follows.
+    /// The verdict.
     pub verdict: Verdict,
     /// The difference; `None` while there are too few blocks for an interval.
     pub estimate: Option<Estimate>,
+}
+
+/// Settings under which a variant runs another Ruby than the one in carat's `PATH`.
+const SETTINGS_OF_RUBY: [&str; 2] = ["ruby", "root"];
+
+/// Gives trials the facts of a file from before each trial had its own.
+///
+/// Such a file has the Ruby in carat's `PATH`. For a variant with another Ruby the fact stays unknown.
+pub fn assign_file_facts(trials: &mut [Trial], variants: &[Variant], facts: &MachineFacts) {
+    for trial in trials {
+        let variant = variants.iter().find(|variant| variant.name == trial.variant);
+        let other_ruby = variant.is_none_or(|variant| {
+            SETTINGS_OF_RUBY.iter().any(|name| variant.settings.contains_key(*name))
+        });
+        trial.machine.clone_from(facts);
+        if other_ruby {
+            trial.machine.remove("ruby");
+        }
+    }
 }

@@ -34,7 +34,7 @@ pub use collector::Collections;
 pub use ledger::ledger;
 pub use machine::{available, oom_kills};
 pub use mappings::{Access, Mapping, parse_mappings};
-pub use page::{ProbePage, probe_figures, read_probe_figures};
+pub use page::{ProbePage, probe_figures, read_probe_figures, ruby_description};
 pub use pagemap::{Pages, count_pages};
 pub use probe_figures::{MallocFigures, ProbeFigures};
 pub use probes::Probes;

@@ -105,6 +105,12 @@ fn increment_request(header: &PageHeader) {
     let _ = futex::wake(&header.requested, futex::Flags::empty(), 1);
 }
 
+/// `RUBY_DESCRIPTION` of the first of these processes that has a probe. Reading its page costs the server nothing.
+pub fn ruby_description(root: &ProcRoot, members: &[Identity]) -> Option<String> {
+    let mut pages = members.iter().filter_map(|&member| ProbePage::find(root, member)?.read());
+    pages.find(|page| !page.ruby.is_empty()).map(|page| page.ruby)
+}
+
 /// What the probes inside these processes say: all are asked, then given a moment to answer; what is not
 /// fresh by then stays as it was. A process without a probe is left out.
 pub fn read_probe_figures(

@@ -3,10 +3,11 @@
 use crate::config::{Experiment, block_order};
 use crate::core::{ExperimentInfo, Variant};
 use crate::report::numbers::limit;
-use crate::run::experiment::machine_facts;
+use crate::run::machine_facts;
 use crate::run::trial::Prepared;
 use crate::target::Libraries;
 use std::fmt::{self, Write};
+use std::path::Path;
 
 /// Blocks whose order is shown, besides the warm-up block.
 const BLOCKS: u32 = 5;
@@ -65,7 +66,7 @@ fn write_order(out: &mut String, info: &ExperimentInfo, prepared: &[Prepared]) -
             .collect();
         writeln!(out, "block {block:<5} {}", names.join(", "))?;
     }
-    for (name, value) in machine_facts() {
+    for (name, value) in machine_facts(Path::new("/")) {
         writeln!(out, "{name:11} {value}")?;
     }
     Ok(())

@@ -1,6 +1,7 @@
 //! Results for other programs: JSON, CSV, OpenMetrics.
 
-use crate::core::{Results, Unit, metric};
+use crate::core::results::assign_file_facts;
+use crate::core::{MachineFacts, Results, Unit, metric};
 use crate::report::facts;
 use crate::report::redact::{Audience, prepare};
 use crate::report::text::one_line;
@@ -9,8 +10,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use thiserror::Error;
 
-/// Name and version of the JSON's schema; the number grows when a reader of the old one would go wrong.
-pub const SCHEMA: &str = "carat.results/1";
+/// Name and version of the JSON's schema; the number rises when a reader of the old one would misread the new one.
+pub const SCHEMA: &str = "carat.results/2";
+/// The schema before it, which has one set of machine facts for the whole file.
+const SCHEMA_1: &str = "carat.results/1";
 
 #[derive(Serialize)]
 struct Document<'a> {
@@ -24,18 +27,28 @@ struct Named {
 }
 
 #[derive(Deserialize)]
-struct Read {
+struct Import {
     results: Results,
 }
 
-/// Why a text is no exported results.
+#[derive(Deserialize)]
+struct FileFacts {
+    results: FileMachine,
+}
+
+#[derive(Deserialize)]
+struct FileMachine {
+    machine: MachineFacts,
+}
+
+/// Why a text cannot be read as exported results.
 #[derive(Debug, Error)]
 pub enum ImportError {
     /// Not JSON, or not of this shape.
     #[error("not results as `carat report --json` writes them: {0}")]
     Shape(#[from] serde_json::Error),
     /// Of a schema that this carat does not know.
-    #[error("it says that it is `{0}`; this carat reads `{SCHEMA}`")]
+    #[error("it has the schema `{0}`; this carat reads `{SCHEMA_1}` and `{SCHEMA}`")]
     Schema(String),
 }
 
@@ -46,11 +59,15 @@ pub enum ImportError {
 pub fn from_json(text: &str) -> Result<Results, ImportError> {
     // First, because another schema may have any other shape.
     let schema = schema_of(text)?;
-    if schema != SCHEMA {
+    if schema != SCHEMA && schema != SCHEMA_1 {
         return Err(ImportError::Schema(schema));
     }
-    let read: Read = serde_json::from_str(text)?;
-    Ok(read.results)
+    let Import { mut results } = serde_json::from_str(text)?;
+    if schema == SCHEMA_1 {
+        let facts: FileFacts = serde_json::from_str(text)?;
+        assign_file_facts(&mut results.trials, &results.header.variants, &facts.results.machine);
+    }
+    Ok(results)
 }
 
 /// Whether a text says that it is exported results, of this version or another.
@@ -62,7 +79,7 @@ fn schema_of(text: &str) -> Result<String, serde_json::Error> {
     serde_json::from_str::<Named>(text).map(|named| named.schema)
 }
 
-/// The results as JSON, in a wrapper that names the schema: `{"schema": "carat.results/1", "results": …}`.
+/// The results as JSON, in a wrapper that names the schema: `{"schema": "carat.results/2", "results": …}`.
 ///
 /// # Errors
 /// Where a figure cannot be written as JSON.

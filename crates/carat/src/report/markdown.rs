@@ -2,6 +2,7 @@
 
 use crate::core::{Results, Role};
 use crate::report::facts;
+use crate::report::machine::machine_facts;
 use crate::report::numbers;
 use crate::report::redact::{Audience, prepare};
 use crate::report::text::{one_line, shorten};
@@ -76,7 +77,7 @@ fn push_context(out: &mut String, results: &Results) {
         }
     }
     let _ = writeln!(out, "\n<details><summary>Machine</summary>\n\n| | |\n|---|---|");
-    for (key, fact) in results.header.machine.iter().take(ROWS) {
+    for (key, fact) in machine_facts(results).iter().take(ROWS) {
         let _ = writeln!(out, "| {} | {} |", escaped(key), escaped(&shorten(fact, 200)));
     }
     let _ = writeln!(out, "| seed | {} |\n\n</details>", results.header.seed);

@@ -14,6 +14,7 @@ mod histogram;
 mod import;
 mod ledger_text;
 mod live;
+mod machine;
 mod markdown;
 mod memory_series;
 mod numbers;

@@ -4,7 +4,7 @@
 use crate::core::recording::Recording;
 use crate::core::{Ledger, LoadReport, Results};
 use crate::report::text::{one_line, plain, shorten};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Who will read what is written.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -105,7 +105,6 @@ pub(crate) fn prepare(results: &Results, audience: Audience) -> Results {
     rules.edit(&mut header.plan_text);
     rules.edit(&mut header.plan_hash);
     rules.edit(&mut header.primary);
-    header.machine = rules.machine(&header.machine);
     header.guards = rules.names(std::mem::take(&mut header.guards));
     for variant in &mut header.variants {
         variant.name = name(&variant.name);
@@ -130,6 +129,7 @@ pub(crate) fn prepare(results: &Results, audience: Audience) -> Results {
     for trial in &mut shown.trials {
         trial.variant = name(&trial.variant);
         rules.edit(&mut trial.id);
+        trial.machine = rules.machine(&trial.machine);
         trial.notes.iter_mut().for_each(|note| rules.edit(note));
         for ledger in trial.samples.iter_mut().filter_map(|sample| sample.ledger.as_mut()) {
             edit_ledger(&rules, ledger);
@@ -149,8 +149,8 @@ pub(crate) fn prepare(results: &Results, audience: Audience) -> Results {
 pub(crate) fn prepare_recording(recording: &Recording, audience: Audience) -> Recording {
     let rules = Rules { audience, identities: Vec::new() };
     let mut shown = recording.clone();
-    rules.edit(&mut shown.head.schema);
-    rules.edit(&mut shown.head.what);
+    rules.edit(&mut shown.info.schema);
+    rules.edit(&mut shown.info.what);
     if let Some(end) = &mut shown.end {
         rules.edit(&mut end.ended);
         end.warnings.iter_mut().for_each(|warning| rules.edit(warning));
@@ -205,15 +205,12 @@ struct Rules {
 
 impl Rules {
     fn of(results: &Results, audience: Audience) -> Self {
-        let mut identities: Vec<String> = results
-            .header
-            .machine
-            .iter()
-            .filter(|(key, value)| {
-                IDENTITY.contains(&key.to_lowercase().as_str()) && value.len() > 2
-            })
-            .map(|(_, value)| value.clone())
-            .collect();
+        let facts = results.trials.iter().flat_map(|trial| &trial.machine);
+        let named = facts.filter(|(key, value)| {
+            IDENTITY.contains(&key.to_lowercase().as_str()) && value.len() > 2
+        });
+        let distinct: BTreeSet<String> = named.map(|(_, value)| value.clone()).collect();
+        let mut identities: Vec<String> = distinct.into_iter().collect();
         identities.sort_by_key(|identity| std::cmp::Reverse(identity.len()));
         Self { audience, identities }
     }

@@ -2,6 +2,7 @@
 
 pub mod experiment;
 mod interrupt;
+mod machine;
 pub(crate) mod recording;
 mod session;
 pub mod trial;
@@ -9,3 +10,4 @@ mod verifier;
 
 pub use interrupt::Interrupt;
 pub(crate) use verifier::start_verifier;
+pub use machine::machine_facts;

@@ -1,21 +1,21 @@
-//! Why a results file cannot be used, and what to do.
+//! Errors of results files, with what to do about each.
 
 use rusqlite::ErrorCode;
 use std::path::{Path, PathBuf};
 
-/// Why a results file cannot be used. Whatever the reason, the file is as it was.
+/// Why a results file cannot be used. The file is unchanged in every case.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     /// There is no such file.
     #[error("there is no results file {0}; run `carat compare` first")]
     Missing(PathBuf),
     /// A new experiment would overwrite it.
-    #[error("{0} exists already; add --resume to go on with it, or -o to write another file")]
+    #[error("{0} exists already; add --resume to continue it, or -o to write another file")]
     Exists(PathBuf),
     /// Not SQLite, or not from carat.
     #[error("{0} is not a results file of carat; give another file")]
     Foreign(PathBuf),
-    /// From a later carat.
+    /// Written by a newer carat.
     #[error(
         "{path} was written by a newer carat (format {found}, this one reads up to {known}); install that version to use it"
     )]
@@ -27,17 +27,25 @@ pub enum StoreError {
         /// The newest format that this carat reads.
         known: i64,
     },
-    /// From an earlier carat, whose columns were others.
+    /// Written by an older carat in another format.
     #[error(
-        "{path} was written by an older carat: {difference}; `carat salvage {path} -o NEW` copies it into the form of this one"
+        "{path} was written by an older carat: {difference}; `carat salvage {path} -o NEW` copies it into the current format"
     )]
     Older {
         /// The file.
         path: PathBuf,
-        /// The first column that differs.
+        /// The first difference.
         difference: String,
     },
-    /// From another experiment.
+    /// Begun by an older carat, which hashed the same plan differently.
+    #[error(
+        "{path} was begun by an older carat, which computed the hash of a plan in another form, so it cannot be resumed; use -o to begin another file (`carat report` and `carat stats` read this one)"
+    )]
+    OlderPlan {
+        /// The file.
+        path: PathBuf,
+    },
+    /// Begun by another experiment.
     #[error(
         "{path} holds the results of another experiment (`{found}`); use -o to write another file"
     )]
@@ -47,46 +55,46 @@ pub enum StoreError {
         /// The name of the experiment it holds.
         found: String,
     },
-    /// Somebody else writes to it.
+    /// Another process writes to it.
     #[error("{path} is being written by process {pid}; wait for it, or stop it")]
     Busy {
         /// The file.
         path: PathBuf,
-        /// Who runs the experiment.
+        /// The process.
         pid: u32,
     },
-    /// A value that no carat writes.
-    #[error("{path} is damaged: {what}; `carat salvage {path} -o NEW` copies what is whole of it")]
+    /// Not a valid SQLite file, or a value that carat never writes.
+    #[error("{path} is damaged: {what}; `carat salvage {path} -o NEW` copies the undamaged trials")]
     Damaged {
         /// The file.
         path: PathBuf,
         /// What is wrong.
         what: String,
     },
-    /// Damaged where the plan stands.
+    /// The part with the plan is damaged.
     #[error(
-        "the plan in {path} cannot be read ({what}), and without it no trial means anything; run the experiment again with -o"
+        "the plan in {path} cannot be read ({what}), and no trial can be interpreted without it; run the experiment again with -o"
     )]
-    Hopeless {
+    PlanLost {
         /// The file.
         path: PathBuf,
         /// What is wrong.
         what: String,
     },
-    /// What SQLite says of the file or the disk.
+    /// An error of SQLite or of the disk.
     #[error(
         "cannot use the results file {path}: {source}; check the free space and the permissions there"
     )]
     Sqlite {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The error.
         source: rusqlite::Error,
     },
 }
 
 impl StoreError {
-    /// What an error of SQLite's means for the file at `path`.
+    /// The meaning of an SQLite error for the file at `path`.
     pub(crate) fn from_sqlite(path: &Path, source: rusqlite::Error) -> Self {
         let path = path.to_owned();
         match source.sqlite_error_code() {
@@ -102,7 +110,7 @@ impl StoreError {
         }
     }
 
-    /// What an error of the system means for the file at `path`.
+    /// The meaning of a system error for the file at `path`.
     pub(crate) fn io(path: &Path, error: std::io::Error) -> Self {
         let source = rusqlite::Error::ToSqlConversionFailure(Box::new(error));
         Self::Sqlite { path: path.to_owned(), source }

@@ -1,4 +1,4 @@
-//! Opening, creating and writing a results file.
+//! Opens, creates and writes a results file.
 
 use crate::core::{ExperimentInfo, Results, Trial};
 use crate::process::Identity;
@@ -14,9 +14,9 @@ pub struct Store {
 }
 
 impl Store {
-    /// A new file for an experiment; one that exists is left alone.
-    pub fn create(path: &Path, header: &ExperimentInfo) -> Result<Self, StoreError> {
-        // An empty file of that name is somebody's too: `create_new` decides without a race.
+    /// Creates a file for an experiment; an existing file is left unchanged.
+    pub fn create(path: &Path, info: &ExperimentInfo) -> Result<Self, StoreError> {
+        // Also an empty file must not be overwritten; `create_new` decides without a race.
         match std::fs::File::create_new(path) {
             Ok(_) => {}
             Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
@@ -27,14 +27,14 @@ impl Store {
             }
         }
         let store = Self::connect(path)?;
-        let created = store.initialise(header);
+        let created = store.initialise(info);
         if created.is_err() {
             let _ = std::fs::remove_file(path);
         }
         created.map(|()| store)
     }
 
-    /// An existing file, checked before anything is written to it.
+    /// Opens an existing file and checks it before anything is written.
     pub fn open(path: &Path) -> Result<Self, StoreError> {
         if !path.is_file() {
             return Err(StoreError::Missing(path.to_owned()));
@@ -44,32 +44,32 @@ impl Store {
         Ok(store)
     }
 
-    /// A file to go on with; one that a killed run had no more than named is begun.
-    pub fn resume(path: &Path, header: &ExperimentInfo) -> Result<Self, StoreError> {
+    /// Opens a file to continue it; a file that a killed run left empty is initialised.
+    pub fn resume(path: &Path, info: &ExperimentInfo) -> Result<Self, StoreError> {
         let store = Self::connect(path)?;
-        // Opening it has undone what was half written, so that nothing at all is left of a half beginning.
+        // Opening rolled back a partial initialisation, so the file has no pages then.
         let pages = store.with(|connection| {
             connection.pragma_query_value(None, "page_count", |row| row.get::<_, i64>(0))
         });
         if matches!(pages, Ok(0)) {
-            store.initialise(header)?;
+            store.initialise(info)?;
             return Ok(store);
         }
         store.check()?;
         Ok(store)
     }
 
-    /// Where it is.
+    /// The path of the file.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
     /// What was fixed when the experiment began.
-    pub fn header(&self) -> Result<ExperimentInfo, StoreError> {
-        self.with(rows::read_header)
+    pub fn info(&self) -> Result<ExperimentInfo, StoreError> {
+        self.with(rows::read_info)
     }
 
-    /// Adds finished trials, all of them whole or nothing at all.
+    /// Adds finished trials in one transaction.
     pub fn add(&mut self, trials: &[Trial]) -> Result<(), StoreError> {
         let path = self.path.clone();
         let transaction = self.connection.transaction();
@@ -81,15 +81,15 @@ impl Store {
             .map_err(|source| StoreError::from_sqlite(&path, source))
     }
 
-    /// Every trial in the order it ran.
+    /// Every trial, in the order of blocks and positions.
     pub fn trials(&self) -> Result<Vec<Trial>, StoreError> {
         self.with(rows::read_trials)
     }
 
-    /// The whole file as a value; conclusions and warnings are for the caller to draw.
+    /// The content of the file, without conclusions and warnings.
     pub fn results(&self) -> Result<Results, StoreError> {
         Ok(Results {
-            header: self.header()?,
+            header: self.info()?,
             trials: self.trials()?,
             conclusions: Vec::new(),
             curves: Vec::new(),
@@ -98,7 +98,7 @@ impl Store {
         })
     }
 
-    /// Who ran the experiment last and did not say that it ended.
+    /// The process that runs the experiment, or was killed while it did.
     pub fn runner(&self) -> Result<Option<Runner>, StoreError> {
         self.with(|connection| {
             connection
@@ -112,7 +112,7 @@ impl Store {
         })
     }
 
-    /// Says who runs the experiment now; `None` when nobody does any more.
+    /// Records the process that runs the experiment; `None` when it has ended.
     pub fn set_runner(&mut self, runner: Option<&Runner>) -> Result<(), StoreError> {
         self.with(|connection| {
             let Some(runner) = runner else { return connection.execute("DELETE FROM runner", []) };
@@ -131,7 +131,7 @@ impl Store {
 
     fn connect(path: &Path) -> Result<Self, StoreError> {
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-        // A file that may not be written can still be read for a report.
+        // SQLite opens a file without write permission for reading, which is enough for a report.
         let connection = Connection::open_with_flags(path, flags)
             .map_err(|source| StoreError::from_sqlite(path, source))?;
         let setup =
@@ -140,13 +140,13 @@ impl Store {
         Ok(Self { path: path.to_owned(), connection })
     }
 
-    fn initialise(&self, header: &ExperimentInfo) -> Result<(), StoreError> {
+    fn initialise(&self, info: &ExperimentInfo) -> Result<(), StoreError> {
         self.with(|connection| {
-            // The rollback journal keeps everything in the one file that people mail around; every
-            // commit reaches the disk before the trial counts as finished.
+            // The rollback journal keeps everything in one file, which users send to each other. With synchronous = FULL
+            // every commit reaches the disk before the trial counts as finished.
             connection.execute_batch("PRAGMA synchronous = FULL; BEGIN;")?;
-            format::make(connection)?;
-            rows::write_header(connection, header)?;
+            format::create(connection)?;
+            rows::write_info(connection, info)?;
             connection.execute_batch("COMMIT;")
         })
     }
@@ -154,7 +154,7 @@ impl Store {
     fn check(&self) -> Result<(), StoreError> {
         format::check_origin(&self.connection, &self.path)?;
         self.quick_check()?;
-        format::check_columns(&self.connection, &self.path)
+        format::check_current(&self.connection, &self.path)
     }
 
     fn quick_check(&self) -> Result<(), StoreError> {
@@ -182,7 +182,7 @@ pub(crate) mod tests {
     use crate::store::format::FORMAT;
     use std::collections::BTreeMap;
 
-    pub(crate) fn header() -> ExperimentInfo {
+    pub(crate) fn info() -> ExperimentInfo {
         ExperimentInfo {
             name: "compaction".into(),
             about: None,
@@ -194,7 +194,6 @@ pub(crate) mod tests {
             margin: 0.0025,
             guards: [("latency.p95".to_owned(), 0.05)].into(),
             variants: ["default", "compact"].map(variant).into(),
-            machine: [("kernel".to_owned(), "6.18".to_owned())].into(),
         }
     }
 
@@ -213,6 +212,7 @@ pub(crate) mod tests {
             detail: None,
             started_ms: 1_700_000_000_000,
             seconds: 12.5,
+            machine: [("kernel".to_owned(), "6.18".to_owned())].into(),
             metrics: [("memory.rss.final".to_owned(), 70_595_031.0)].into(),
             samples: vec![sample(0, None), sample(500, Some(Bytes(7)))],
             load_window_ms: Some((100, 900)),
@@ -225,33 +225,33 @@ pub(crate) mod tests {
     fn created() -> (tempfile::TempDir, PathBuf, Store) {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("x.carat");
-        let store = Store::create(&path, &header()).unwrap();
+        let store = Store::create(&path, &info()).unwrap();
         (folder, path, store)
     }
 
     #[test]
-    fn what_is_written_is_read_back_whole() {
+    fn what_is_written_is_read_back_unchanged() {
         let (_folder, path, mut store) = created();
         let trials = [trial(0, "default"), trial(1, "compact")];
         store.add(&trials).unwrap();
         drop(store);
         let store = Store::open(&path).unwrap();
-        assert_eq!(store.header().unwrap(), header());
+        assert_eq!(store.info().unwrap(), info());
         assert_eq!(store.trials().unwrap(), trials);
     }
 
     #[test]
-    fn a_file_that_a_killed_run_had_only_named_is_begun_when_resumed() {
+    fn a_file_that_a_killed_run_left_empty_is_initialised_when_resumed() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("x.carat");
         std::fs::write(&path, "").unwrap();
         assert!(matches!(Store::open(&path), Err(StoreError::Foreign(_))));
-        assert_eq!(Store::resume(&path, &header()).unwrap().header().unwrap(), header());
-        assert_eq!(Store::open(&path).unwrap().header().unwrap(), header());
+        assert_eq!(Store::resume(&path, &info()).unwrap().info().unwrap(), info());
+        assert_eq!(Store::open(&path).unwrap().info().unwrap(), info());
     }
 
     #[test]
-    fn a_trial_is_added_once_or_not_at_all() {
+    fn a_trial_is_added_completely_and_once() {
         let (_folder, _path, mut store) = created();
         store.add(&[trial(1, "default")]).unwrap();
         let mut twice = trial(1, "default");
@@ -264,20 +264,19 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn an_existing_file_is_not_overwritten_whatever_it_is() {
+    fn an_existing_file_is_never_overwritten() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("x.carat");
         std::fs::write(&path, "precious").unwrap();
-        assert!(matches!(Store::create(&path, &header()), Err(StoreError::Exists(_))));
+        assert!(matches!(Store::create(&path, &info()), Err(StoreError::Exists(_))));
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "precious");
     }
 
     #[test]
-    fn a_foreign_file_is_refused_and_left_as_it_was() {
+    fn a_foreign_file_is_refused_and_left_unchanged() {
         let folder = tempfile::tempdir().unwrap();
         let text = folder.path().join("text.carat");
-        std::fs::write(&text, "not a database, but longer than the header of one".repeat(9))
-            .unwrap();
+        std::fs::write(&text, "not a database, but longer than a header of one".repeat(9)).unwrap();
         let other = folder.path().join("other.carat");
         Connection::open(&other).unwrap().execute_batch("CREATE TABLE a (b)").unwrap();
         for path in [text, other] {
@@ -296,11 +295,11 @@ pub(crate) mod tests {
         store.connection.pragma_update(None, "user_version", FORMAT + 1).unwrap();
         drop(store);
         let message = Store::open(&path).unwrap_err().to_string();
-        assert!(message.contains("format 2") && message.contains("up to 1"), "{message}");
+        assert!(message.contains("format 3") && message.contains("up to 2"), "{message}");
     }
 
     #[test]
-    fn a_cut_file_is_damaged_and_says_so() {
+    fn a_truncated_file_is_reported_as_damaged() {
         let (_folder, path, mut store) = created();
         (1..40).for_each(|block| store.add(&[trial(block, "default")]).unwrap());
         drop(store);
@@ -311,7 +310,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn the_runner_is_remembered_until_it_says_that_it_ended() {
+    fn the_runner_is_stored_until_it_is_removed() {
         let (_folder, _path, mut store) = created();
         let runner = Runner {
             identity: Identity { pid: 7, start_ticks: 9 },

@@ -1,57 +1,62 @@
-//! Which files are ours, and which of ours this carat reads.
+//! Recognises results files and checks their format.
 
 use crate::store::StoreError;
 use rusqlite::Connection;
 use std::collections::BTreeSet;
 use std::path::Path;
 
-/// "CART" in ASCII: how file(1) and carat tell the file from other SQLite files.
+/// "CART" in ASCII: how file(1) and carat tell a results file from other SQLite files.
 const APPLICATION: i64 = 0x4341_5254;
-/// The format that this carat writes; one number, raised by every change that an older one would misread.
-pub(crate) const FORMAT: i64 = 1;
+/// The format that this carat writes. Every change that an older carat would misread raises it.
+pub(crate) const FORMAT: i64 = 2;
 /// The tables of that format.
 pub(crate) const SCHEMA: &str = include_str!("schema.sql");
 
-/// Makes an empty file one of ours.
-pub(crate) fn make(connection: &Connection) -> rusqlite::Result<()> {
+/// Turns an empty file into a results file without content.
+pub(crate) fn create(connection: &Connection) -> rusqlite::Result<()> {
     connection.execute_batch(SCHEMA)?;
     connection.pragma_update(None, "application_id", APPLICATION)?;
     connection.pragma_update(None, "user_version", FORMAT)
 }
 
-/// Refuses what carat did not write, and what a newer one wrote.
-pub(crate) fn check_origin(connection: &Connection, path: &Path) -> Result<(), StoreError> {
-    let pragma = |name| connection.pragma_query_value(None, name, |row| row.get::<_, i64>(0));
-    let path = path.to_owned();
-    match (pragma("application_id"), pragma("user_version")) {
-        (Ok(APPLICATION), Ok(found)) if found > FORMAT => {
-            Err(StoreError::Newer { path, found, known: FORMAT })
-        }
-        (Ok(APPLICATION), Ok(_)) => Ok(()),
-        (Ok(_), Ok(_)) => Err(StoreError::Foreign(path)),
-        (Err(error), _) | (_, Err(error)) => Err(StoreError::from_sqlite(&path, error)),
-    }
-}
-
-/// Refuses an older file whose columns are others than today's.
-pub(crate) fn check_columns(connection: &Connection, path: &Path) -> Result<(), StoreError> {
+/// Refuses files that carat did not write, or that a newer one wrote; returns the format.
+pub(crate) fn check_origin(connection: &Connection, path: &Path) -> Result<i64, StoreError> {
     let failed = |error| StoreError::from_sqlite(path, error);
-    let found = columns(connection).map_err(failed)?;
-    let expected = Connection::open_in_memory()
-        .and_then(|fresh| {
-            fresh.execute_batch(SCHEMA)?;
-            columns(&fresh)
-        })
-        .map_err(failed)?;
-    match (expected.difference(&found).next(), found.difference(&expected).next()) {
-        (None, None) => Ok(()),
-        (Some(missing), _) => Err(older(path, format!("it has no `{missing}`"))),
-        (None, Some(former)) => Err(older(path, format!("it has a `{former}`"))),
+    let application = pragma(connection, "application_id").map_err(failed)?;
+    let found = pragma(connection, "user_version").map_err(failed)?;
+    let path = path.to_owned();
+    match application {
+        APPLICATION if found > FORMAT => Err(StoreError::Newer { path, found, known: FORMAT }),
+        APPLICATION => Ok(found),
+        _ => Err(StoreError::Foreign(path)),
     }
 }
 
-fn older(path: &Path, difference: String) -> StoreError {
-    StoreError::Older { path: path.to_owned(), difference }
+/// Refuses a file of an older format, or with other columns than this format has.
+pub(crate) fn check_current(connection: &Connection, path: &Path) -> Result<(), StoreError> {
+    let found = check_origin(connection, path)?;
+    if found < FORMAT {
+        let difference = format!("its format is {found}, the current one is {FORMAT}");
+        return Err(StoreError::Older { path: path.to_owned(), difference });
+    }
+    match different_column(connection).map_err(|error| StoreError::from_sqlite(path, error))? {
+        Some(difference) => Err(StoreError::Older { path: path.to_owned(), difference }),
+        None => Ok(()),
+    }
+}
+
+fn different_column(connection: &Connection) -> rusqlite::Result<Option<String>> {
+    let empty = Connection::open_in_memory()?;
+    empty.execute_batch(SCHEMA)?;
+    let (expected, found) = (columns(&empty)?, columns(connection)?);
+    if let Some(missing) = expected.difference(&found).next() {
+        return Ok(Some(format!("it has no `{missing}`")));
+    }
+    Ok(found.difference(&expected).next().map(|former| format!("it has a `{former}`")))
+}
+
+fn pragma(connection: &Connection, name: &str) -> rusqlite::Result<i64> {
+    connection.pragma_query_value(None, name, |row| row.get(0))
 }
 
 /// Every `table.column` of a file.

@@ -1,6 +1,6 @@
-//! The results file: one experiment, one SQLite file, one transaction per trial. And the file of a recording: lines of JSON.
+//! Files that carat writes: results (one SQLite file per experiment, one transaction per trial) and recordings (lines of JSON).
 //!
-//! The plan is to the results file a text and a hash.
+//! A results file stores the plan as text and hash and does not interpret it.
 
 mod error;
 mod file;

@@ -1,14 +1,14 @@
-//! The file of a recording: a line of JSON for everything that is seen, written as it is seen.
+//! The file of a recording: one line of JSON per entry, written at once.
 //!
-//! So a carat that is killed loses no sample, and one that records for a week needs no more memory than at its start.
+//! A carat that is killed loses no sample, and its memory does not grow with the length of the recording.
 
-use crate::core::recording::{Entry, Head, RECORDING_SCHEMA, Recording};
+use crate::core::recording::{Entry, RECORDING_SCHEMA, Recording, RecordingInfo};
 use serde::Serialize;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 
-/// Why a recording cannot be read. The file is as it was.
+/// Why a recording cannot be read. The file is unchanged.
 #[derive(Debug, thiserror::Error)]
 pub enum RecordingError {
     /// It cannot be opened or read.
@@ -16,21 +16,21 @@ pub enum RecordingError {
     Unreadable {
         /// The file.
         path: PathBuf,
-        /// What the kernel said.
+        /// The system's error.
         source: io::Error,
     },
     /// Its first line is not that of a recording.
     #[error("{0} is not a recording of `carat record`; give another file")]
     Foreign(PathBuf),
     /// Written by another version.
-    #[error("{path} says that it is `{found}`; this carat reads `{RECORDING_SCHEMA}`")]
+    #[error("{path} has the schema `{found}`; this carat reads `{RECORDING_SCHEMA}`")]
     Other {
         /// The file.
         path: PathBuf,
         /// Its schema.
         found: String,
     },
-    /// A line that no carat writes, other than the last.
+    /// A line other than the last that carat never writes.
     #[error("{path} is damaged in line {line}; delete that line to read the others")]
     Damaged {
         /// The file.
@@ -40,75 +40,75 @@ pub enum RecordingError {
     },
 }
 
-/// A recording that is being written. It fails open: what cannot be written is counted, and the next line is tried again.
+/// A recording that is being written. A line that cannot be written is counted, and writing continues with the next.
 #[derive(Debug)]
 pub struct Journal {
     file: File,
-    /// Bytes up to the end of the last whole line.
-    whole: u64,
+    /// Bytes up to the end of the last complete line.
+    complete: u64,
     /// Lines that could not be written.
     lost: u64,
-    refusal: Option<io::Error>,
+    error: Option<io::Error>,
 }
 
 impl Journal {
-    /// Begins a new file, which nobody may have made yet.
+    /// Creates a new file.
     ///
     /// # Errors
-    /// Where the file exists already or cannot be made or written.
-    pub fn create(path: &Path, head: &Head) -> io::Result<Self> {
+    /// Where the file exists or cannot be written.
+    pub fn create(path: &Path, info: &RecordingInfo) -> io::Result<Self> {
         let file = File::options().append(true).create_new(true).open(path)?;
-        let mut journal = Self { file, whole: 0, lost: 0, refusal: None };
-        journal.write(head).inspect_err(|_| {
+        let mut journal = Self { file, complete: 0, lost: 0, error: None };
+        journal.write(info).inspect_err(|_| {
             let _ = std::fs::remove_file(path);
         })?;
         Ok(journal)
     }
 
-    /// Adds a line; whether it is in the file now.
+    /// Adds a line; returns whether it is in the file.
     pub fn append(&mut self, entry: &Entry) -> bool {
         let written = self.write(entry);
         if let Err(error) = written {
             self.lost += 1;
-            self.refusal = Some(error);
+            self.error = Some(error);
             return false;
         }
         true
     }
 
-    /// How many lines could not be written, and why the latest of them could not; `None` where all were.
+    /// The number of lines that could not be written and the latest error; `None` where all were written.
     pub fn loss(&self) -> Option<(u64, &io::Error)> {
-        self.refusal.as_ref().map(|error| (self.lost, error))
+        self.error.as_ref().map(|error| (self.lost, error))
     }
 
     fn write(&mut self, line: &impl Serialize) -> io::Result<()> {
         let mut line = serde_json::to_vec(line)?;
         line.push(b'\n');
-        // A disk that was full in the middle of a line left a part of it.
+        // A disk that became full within a line has a part of it.
         if self.lost > 0 {
-            self.file.set_len(self.whole)?;
+            self.file.set_len(self.complete)?;
         }
         self.file.write_all(&line)?;
-        self.whole += line.len() as u64;
+        self.complete += line.len() as u64;
         Ok(())
     }
 }
 
-/// Reads a recording, also one that is still being written or whose carat was killed: a last line that was cut is left out.
+/// Reads a recording, also one that is still being written or whose carat was killed: an incomplete last line is left out.
 ///
 /// # Errors
-/// Where the file is no recording of this version, or a line other than the last is damaged.
+/// Where the file is not a recording of this version, or a line other than the last is damaged.
 pub fn read(path: &Path) -> Result<Recording, RecordingError> {
     let unreadable = |source| RecordingError::Unreadable { path: path.to_owned(), source };
     let mut file = BufReader::new(File::open(path).map_err(unreadable)?);
     let mut line = Vec::new();
     file.read_until(b'\n', &mut line).map_err(unreadable)?;
-    let head: Head =
+    let info: RecordingInfo =
         serde_json::from_slice(&line).map_err(|_| RecordingError::Foreign(path.to_owned()))?;
-    if head.schema != RECORDING_SCHEMA {
-        return Err(RecordingError::Other { path: path.to_owned(), found: head.schema });
+    if info.schema != RECORDING_SCHEMA {
+        return Err(RecordingError::Other { path: path.to_owned(), found: info.schema });
     }
-    let mut recording = Recording::new(head);
+    let mut recording = Recording::new(info);
     for number in 2.. {
         line.clear();
         file.read_until(b'\n', &mut line).map_err(unreadable)?;
@@ -117,7 +117,7 @@ pub fn read(path: &Path) -> Result<Recording, RecordingError> {
         }
         let entry = serde_json::from_slice(&line)
             .map_err(|_| RecordingError::Damaged { path: path.to_owned(), line: number })?;
-        recording.take(entry);
+        recording.add(entry);
     }
     Ok(recording)
 }
@@ -129,8 +129,8 @@ mod tests {
     use crate::core::{Bytes, Sample};
     use std::fs;
 
-    fn head() -> Head {
-        Head { schema: RECORDING_SCHEMA.into(), what: "puma".into(), started_ms: 7 }
+    fn info() -> RecordingInfo {
+        RecordingInfo { schema: RECORDING_SCHEMA.into(), what: "puma".into(), started_ms: 7 }
     }
 
     fn sample(at_ms: u64) -> Entry {
@@ -141,7 +141,7 @@ mod tests {
     fn written(entries: &[Entry]) -> (tempfile::TempDir, PathBuf) {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("r.recording.jsonl");
-        let mut journal = Journal::create(&path, &head()).unwrap();
+        let mut journal = Journal::create(&path, &info()).unwrap();
         for entry in entries {
             assert!(journal.append(entry));
         }
@@ -149,37 +149,37 @@ mod tests {
     }
 
     #[test]
-    fn what_was_written_is_read() {
+    fn a_recording_is_read_as_it_was_written() {
         let marker = Marker { at_ms: 20, what: MarkerKind::MajorGc };
         let (_folder, path) = written(&[sample(10), Entry::Marker(marker.clone()), sample(30)]);
         let read = read(&path).unwrap();
-        assert_eq!(read.head, head());
+        assert_eq!(read.info, info());
         assert_eq!(read.samples.iter().map(|one| one.at_ms).collect::<Vec<_>>(), [10, 30]);
         assert_eq!((read.markers, read.end), (vec![marker], None));
     }
 
     #[test]
-    fn a_file_that_was_cut_anywhere_keeps_every_whole_line() {
+    fn a_file_truncated_anywhere_keeps_every_complete_line() {
         let (_folder, path) = written(&[sample(10), sample(20)]);
         let text = fs::read(&path).unwrap();
-        let heads = text.iter().position(|&byte| byte == b'\n').unwrap() + 1;
+        let first_line = text.iter().position(|&byte| byte == b'\n').unwrap() + 1;
         for end in 0..text.len() {
             fs::write(&path, &text[..end]).unwrap();
             let whole = text[..end].iter().filter(|&&byte| byte == b'\n').count();
             match read(&path) {
                 Ok(found) => assert_eq!(found.samples.len(), whole.saturating_sub(1), "{end}"),
-                Err(error) => assert!(end < heads - 1, "{end}: {error}"),
+                Err(error) => assert!(end < first_line - 1, "{end}: {error}"),
             }
         }
     }
 
     #[test]
-    fn what_is_damaged_newer_or_foreign_is_refused_by_name() {
+    fn damaged_newer_and_foreign_files_are_refused_with_the_reason() {
         let (_folder, path) = written(&[sample(10), sample(20)]);
         let text = fs::read_to_string(&path).unwrap();
         for (text, expected) in [
             (text.replace("\"at_ms\":10", "\"at_ms\":-1"), "damaged in line 2"),
-            (text.replace("recording/3", "recording/4"), "says that it is `carat.recording/4`"),
+            (text.replace("recording/3", "recording/4"), "has the schema `carat.recording/4`"),
             ("{}".into(), "is not a recording"),
             (String::new(), "is not a recording"),
         ] {
@@ -190,10 +190,10 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_exists_is_never_written_over() {
+    fn an_existing_file_is_never_overwritten() {
         let (_folder, path) = written(&[sample(10)]);
         let before = fs::read(&path).unwrap();
-        assert!(Journal::create(&path, &head()).is_err());
+        assert!(Journal::create(&path, &info()).is_err());
         assert_eq!(fs::read(&path).unwrap(), before);
     }
 }

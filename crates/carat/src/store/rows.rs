@@ -1,11 +1,11 @@
-//! Between rows and values.
+//! Converts between rows and values.
 
 use crate::core::{Bytes, ExperimentInfo, Outcome, Sample, Trial, Variant};
 use rusqlite::types::Type;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use std::collections::BTreeMap;
 
-/// SQLite has signed integers only; what carat stores in them is never negative.
+/// SQLite has only signed integers; carat never stores a negative one.
 pub(crate) fn unsigned(row: &Row<'_>, column: usize) -> rusqlite::Result<u64> {
     let value: i64 = row.get(column)?;
     u64::try_from(value).map_err(|error| broken(column, error))
@@ -32,45 +32,35 @@ fn to_json(value: &impl serde::Serialize) -> rusqlite::Result<String> {
         .map_err(|error| rusqlite::Error::ToSqlConversionFailure(Box::new(error)))
 }
 
-pub(crate) fn write_header(
-    connection: &Connection,
-    header: &ExperimentInfo,
-) -> rusqlite::Result<()> {
+pub(crate) fn write_info(connection: &Connection, info: &ExperimentInfo) -> rusqlite::Result<()> {
     connection.execute(
         "INSERT INTO experiment VALUES (1, ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
         params![
-            header.name,
-            header.about,
-            header.plan_hash,
-            header.plan_text,
-            header.seed.to_string(),
-            header.max_blocks,
-            header.primary,
-            header.margin,
+            info.name,
+            info.about,
+            info.plan_hash,
+            info.plan_text,
+            info.seed.to_string(),
+            info.max_blocks,
+            info.primary,
+            info.margin,
             env!("CARGO_PKG_VERSION"),
         ],
     )?;
-    for (metric, limit) in &header.guards {
+    for (metric, limit) in &info.guards {
         connection.execute("INSERT INTO guard VALUES (?1, ?2)", params![metric, limit])?;
     }
-    for (place, variant) in (0i64..).zip(&header.variants) {
+    for (place, variant) in (0i64..).zip(&info.variants) {
         connection.execute(
             "INSERT INTO variant VALUES (?1, ?2, ?3)",
             params![place, variant.name, to_json(&variant.settings)?],
         )?;
     }
-    for (name, value) in &header.machine {
-        connection.execute("INSERT INTO machine VALUES (?1, ?2)", params![name, value])?;
-    }
     Ok(())
 }
 
-pub(crate) fn read_header(connection: &Connection) -> rusqlite::Result<ExperimentInfo> {
-    let (guards, variants, machine) = (
-        read_map(connection, "guard")?,
-        read_variants(connection)?,
-        read_map(connection, "machine")?,
-    );
+pub(crate) fn read_info(connection: &Connection) -> rusqlite::Result<ExperimentInfo> {
+    let (guards, variants) = (read_map(connection, "guard")?, read_variants(connection)?);
     connection.query_row(
         "SELECT name, about, plan_hash, plan_text, seed, max_blocks, primary_metric, margin \
          FROM experiment",
@@ -88,13 +78,12 @@ pub(crate) fn read_header(connection: &Connection) -> rusqlite::Result<Experimen
                 margin: row.get(7)?,
                 guards,
                 variants,
-                machine,
             })
         },
     )
 }
 
-fn read_map<T: rusqlite::types::FromSql>(
+pub(crate) fn read_map<T: rusqlite::types::FromSql>(
     connection: &Connection,
     table: &str,
 ) -> rusqlite::Result<BTreeMap<String, T>> {
@@ -113,7 +102,7 @@ fn read_variants(connection: &Connection) -> rusqlite::Result<Vec<Variant>> {
 pub(crate) fn write_trial(connection: &Connection, trial: &Trial) -> rusqlite::Result<()> {
     let (from, to) = trial.load_window_ms.unzip();
     connection.execute(
-        "INSERT INTO trial VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)",
+        "INSERT INTO trial VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)",
         params![
             trial.id,
             trial.block,
@@ -123,6 +112,7 @@ pub(crate) fn write_trial(connection: &Connection, trial: &Trial) -> rusqlite::R
             trial.detail,
             trial.started_ms as i64,
             trial.seconds,
+            to_json(&trial.machine)?,
             from.map(|ms| ms as i64),
             to.map(|ms| ms as i64),
             trial.load.as_ref().map(to_json).transpose()?,
@@ -152,11 +142,11 @@ pub(crate) fn write_trial(connection: &Connection, trial: &Trial) -> rusqlite::R
     Ok(())
 }
 
-/// Columns of a trial in the order of [`read_trial`].
+/// Columns of a trial in the order that [`read_trial`] expects.
 const TRIAL: &str = "id, block, position, variant, outcome, detail, started_ms, seconds, \
-                     load_from_ms, load_to_ms, load, notes, log_tail";
+                     machine, load_from_ms, load_to_ms, load, notes, log_tail";
 
-/// The trial that was the `number`th to be written, with everything of it.
+/// The `number`th trial that was written, with its metrics and samples.
 pub(crate) fn read_one_trial(
     connection: &Connection,
     number: i64,
@@ -194,8 +184,8 @@ fn read_trial(row: &Row<'_>) -> rusqlite::Result<Trial> {
     let word: String = row.get(4)?;
     let outcome = Outcome::parse(&word)
         .ok_or_else(|| broken(4, std::io::Error::other(format!("unknown outcome `{word}`"))))?;
-    let window = match row.get::<_, Option<i64>>(8)? {
-        Some(_) => Some((unsigned(row, 8)?, unsigned(row, 9)?)),
+    let window = match row.get::<_, Option<i64>>(9)? {
+        Some(_) => Some((unsigned(row, 9)?, unsigned(row, 10)?)),
         None => None,
     };
     Ok(Trial {
@@ -207,12 +197,13 @@ fn read_trial(row: &Row<'_>) -> rusqlite::Result<Trial> {
         detail: row.get(5)?,
         started_ms: unsigned(row, 6)?,
         seconds: row.get(7)?,
+        machine: json(row, 8)?,
         metrics: BTreeMap::new(),
         samples: Vec::new(),
         load_window_ms: window,
-        load: optional_json(row, 10)?,
-        notes: json(row, 11)?,
-        log_tail: row.get(12)?,
+        load: optional_json(row, 11)?,
+        notes: json(row, 12)?,
+        log_tail: row.get(13)?,
     })
 }
 

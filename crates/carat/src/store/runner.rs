@@ -1,14 +1,14 @@
-//! Who runs the experiment of a results file.
+//! The process that runs an experiment.
 
 use crate::process::Identity;
 use std::path::PathBuf;
 
-/// The carat that runs the experiment, and what it leaves behind if it is killed.
+/// The carat that runs an experiment, and what a later one has to clean up if it is killed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Runner {
-    /// Its process.
+    /// The process.
     pub identity: Identity,
-    /// The token that everything it started carries.
+    /// Token in the environment of every process that it starts.
     pub token: String,
     /// Its private directory.
     pub directory: PathBuf,

@@ -1,107 +1,118 @@
-//! Copying what is whole of a damaged or older results file into a new one.
+//! Copies the undamaged trials of a damaged or older results file into a new one.
 //!
-//! Works on a copy, because even opening a file may change it: SQLite undoes what a killed run had half
-//! written. A trial is copied when every part of it can be read and its identity is the one that follows
-//! from its plan; what is lost is said, never filled in.
+//! Works on a copy, because opening a file can change it: SQLite rolls back what a killed run had partly written. A trial
+//! is copied if every part of it can be read and its id follows from its plan. Losses are reported, never filled in.
 
 use crate::config::trial_id;
+use crate::core::results::assign_file_facts;
 use crate::core::{ExperimentInfo, Outcome, Trial};
+use crate::store::format::FORMAT;
 use crate::store::{Store, StoreError, format, rows};
 use rusqlite::Connection;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Trials that are looked for one by one, planned or not, and the most where the plan has more: a damaged file could
-/// claim any number.
-const ANYWAY: i64 = 10_000;
-const MOST: i64 = 100_000;
+/// The number of rows that are searched for trials, whatever the plan says, and the limit where the plan has more:
+/// a damaged file could claim any number.
+const LEAST_ROWS: i64 = 10_000;
+const MOST_ROWS: i64 = 100_000;
 
-/// What a salvage came to.
+/// The first format in which each trial has its own machine facts.
+const FORMAT_WITH_TRIAL_FACTS: i64 = 2;
+
+/// The result of a salvage.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Salvaged {
     /// Trials in the new file.
     pub copied: usize,
-    /// What could not be copied: which trial, and why.
+    /// What could not be copied, each with the reason.
     pub lost: Vec<String>,
+    /// Whether a run can continue the new file; not where an older carat hashed the plan in another form.
+    pub resumable: bool,
 }
 
-/// Copies what is whole of `old` into the new file `new`; `old` is read and nothing else.
+/// Copies the undamaged part of `old` into the new file `new`; `old` is only read.
 ///
 /// # Errors
-/// Where `old` is no results file, or its plan cannot be read; where `new` exists or cannot be written.
-/// Then there is no new file.
+/// Where `old` is not a results file, its plan cannot be read, or `new` exists or cannot be written. No new file is left then.
 pub fn salvage(old: &Path, new: &Path) -> Result<Salvaged, StoreError> {
     if !old.is_file() {
         return Err(StoreError::Missing(old.to_owned()));
     }
     let folder = tempfile::tempdir().map_err(|error| StoreError::io(new, error))?;
-    let source = open_copy(old, folder.path())?;
-    let header = rows::read_header(&source)
-        .map_err(|error| StoreError::Hopeless { path: old.to_owned(), what: error.to_string() })?;
-    let (whole, lost) = trials(&source, &header);
-    let mut store = Store::create(new, &header)?;
-    if let Err(error) = store.add(&whole) {
+    let (source, format) = open_copy(old, folder.path())?;
+    let info = rows::read_info(&source)
+        .map_err(|error| StoreError::PlanLost { path: old.to_owned(), what: error.to_string() })?;
+    let (mut undamaged, mut lost) = read_trials(&source, &info);
+    if format < FORMAT_WITH_TRIAL_FACTS {
+        match rows::read_map(&source, "machine") {
+            Ok(facts) => assign_file_facts(&mut undamaged, &info.variants, &facts),
+            Err(error) => lost.push(format!("facts of the machine: {error}")),
+        }
+    }
+    let mut store = Store::create(new, &info)?;
+    if let Err(error) = store.add(&undamaged) {
         drop(store);
         let _ = fs::remove_file(new);
         return Err(error);
     }
-    Ok(Salvaged { copied: whole.len(), lost })
+    Ok(Salvaged { copied: undamaged.len(), lost, resumable: format == FORMAT })
 }
 
-/// The file and what a killed run left beside it, copied into `folder`.
-fn open_copy(old: &Path, folder: &Path) -> Result<Connection, StoreError> {
+/// Opens a copy of the file and its journal in `folder`; also returns the format.
+fn open_copy(old: &Path, folder: &Path) -> Result<(Connection, i64), StoreError> {
     let copy = folder.join("copy");
     fs::copy(old, &copy).map_err(|error| StoreError::io(old, error))?;
     let journal = PathBuf::from(format!("{}-journal", old.display()));
-    // Without one the last transaction was whole.
+    // Without a journal the last transaction was complete.
     let _ = fs::copy(journal, folder.join("copy-journal"));
-    let failed = |error| StoreError::from_sqlite(old, error);
-    let source = Connection::open(copy).map_err(failed)?;
-    // The second makes SQLite read on where the file is shorter than it says of itself.
+    let source = Connection::open(copy).map_err(|error| StoreError::from_sqlite(old, error))?;
+    // With writable_schema SQLite continues reading where the file is shorter than its header says.
     source
         .execute_batch("PRAGMA trusted_schema = OFF; PRAGMA writable_schema = ON;")
-        .map_err(failed)?;
-    format::check_origin(&source, old)?;
-    // Files from before trials had notes; the error of a file that has them is what is wanted.
-    let _ = source.execute_batch("ALTER TABLE trial ADD COLUMN notes TEXT NOT NULL DEFAULT '[]';");
-    Ok(source)
+        .map_err(|error| StoreError::from_sqlite(old, error))?;
+    let format = format::check_origin(&source, old)?;
+    // Columns that older files lack. The statement fails where the column exists, as it should.
+    for column in ["notes TEXT NOT NULL DEFAULT '[]'", "machine TEXT NOT NULL DEFAULT '{}'"] {
+        let _ = source.execute_batch(&format!("ALTER TABLE trial ADD COLUMN {column};"));
+    }
+    Ok((source, format))
 }
 
-/// Trials that are whole, and what is wrong with the others.
-fn trials(source: &Connection, header: &ExperimentInfo) -> (Vec<Trial>, Vec<String>) {
-    let planned = (i64::from(header.max_blocks) + 1) * header.variants.len() as i64;
+/// The undamaged trials, and what is wrong with the others.
+fn read_trials(source: &Connection, info: &ExperimentInfo) -> (Vec<Trial>, Vec<String>) {
+    let planned = (i64::from(info.max_blocks) + 1) * info.variants.len() as i64;
     let last = source.query_row("SELECT max(rowid) FROM trial", [], |row| row.get(0));
     let last: Option<i64> = last.unwrap_or(Some(planned));
-    let (mut whole, mut lost) = (Vec::new(), Vec::new());
-    // A lock for all of them instead of one for each.
+    let (mut undamaged, mut lost) = (Vec::new(), Vec::new());
+    // One lock for all queries instead of one for each.
     let _ = source.execute_batch("BEGIN");
-    // One by one, because a damaged page ends any walk over the table but not a look beside it.
-    for number in 1..=last.unwrap_or(0).min(planned.clamp(ANYWAY, MOST)) {
+    // Row by row: a damaged page ends a scan of the table, but not a lookup of another row.
+    for number in 1..=last.unwrap_or(0).min(planned.clamp(LEAST_ROWS, MOST_ROWS)) {
         match rows::read_one_trial(source, number) {
             Ok(None) => {}
-            Ok(Some(trial)) => match fault(&trial, header, &whole) {
-                None => whole.push(trial),
-                Some(fault) => lost.push(format!("{}: {fault}", name(&trial))),
+            Ok(Some(trial)) => match defect(&trial, info, &undamaged) {
+                None => undamaged.push(trial),
+                Some(defect) => lost.push(format!("{}: {defect}", name(&trial))),
             },
             Err(error) => lost.push(format!("trial number {number}: {error}")),
         }
     }
-    (whole, lost)
+    (undamaged, lost)
 }
 
-/// Why a trial that can be read is not whole.
-fn fault(trial: &Trial, header: &ExperimentInfo, whole: &[Trial]) -> Option<&'static str> {
-    if !header.variants.iter().any(|variant| variant.name == trial.variant) {
-        return Some("its variant does not stand in the plan");
+/// Why a trial that can be read must not be copied.
+fn defect(trial: &Trial, info: &ExperimentInfo, copied: &[Trial]) -> Option<&'static str> {
+    if !info.variants.iter().any(|variant| variant.name == trial.variant) {
+        return Some("the plan has no such variant");
     }
-    if whole.iter().any(|other| other.id == trial.id) {
-        return Some("it is there twice");
+    if copied.iter().any(|other| other.id == trial.id) {
+        return Some("it exists twice");
     }
-    let id = trial_id(&header.plan_hash, header.seed, trial.block, &trial.variant);
-    if trial.id != id {
-        return Some("its identity does not follow from the plan");
+    if trial.id != trial_id(&info.plan_hash, info.seed, trial.block, &trial.variant) {
+        return Some("its id does not follow from the plan");
     }
-    (trial.outcome == Outcome::Ok && trial.metrics.is_empty()).then_some("its figures are gone")
+    (trial.outcome == Outcome::Ok && trial.metrics.is_empty()).then_some("its metrics are lost")
 }
 
 fn name(trial: &Trial) -> String {
@@ -116,9 +127,9 @@ mod tests {
 
     const PAGE: usize = 4096;
 
-    fn header() -> ExperimentInfo {
+    fn info() -> ExperimentInfo {
         let variants = ["a", "b"].map(sound::variant).into();
-        ExperimentInfo { seed: 7, max_blocks: 30, variants, ..sound::header() }
+        ExperimentInfo { seed: 7, max_blocks: 30, variants, ..sound::info() }
     }
 
     fn trial(block: u32, variant: &str) -> Trial {
@@ -131,6 +142,7 @@ mod tests {
             detail: None,
             started_ms: 1,
             seconds: 1.0,
+            machine: [("kernel".to_owned(), "6.18".to_owned())].into(),
             metrics: [("memory.rss.final".to_owned(), f64::from(block))].into(),
             samples: (0..20).map(|at_ms| Sample { at_ms, ..Sample::default() }).collect(),
             load_window_ms: None,
@@ -141,9 +153,9 @@ mod tests {
     }
 
     /// A file of 60 trials, and these trials.
-    fn made(folder: &Path) -> (PathBuf, Vec<Trial>) {
+    fn create_file(folder: &Path) -> (PathBuf, Vec<Trial>) {
         let path = folder.join("old.carat");
-        let mut store = Store::create(&path, &header()).unwrap();
+        let mut store = Store::create(&path, &info()).unwrap();
         let trials: Vec<Trial> =
             (0..30).flat_map(|block| ["a", "b"].map(|variant| trial(block, variant))).collect();
         store.add(&trials).unwrap();
@@ -151,17 +163,17 @@ mod tests {
     }
 
     #[test]
-    fn of_a_whole_file_nothing_is_lost() {
+    fn an_undamaged_file_is_copied_without_loss() {
         let folder = tempfile::tempdir().unwrap();
-        let (old, trials) = made(folder.path());
+        let (old, trials) = create_file(folder.path());
         let new = folder.path().join("new.carat");
         let salvaged = salvage(&old, &new).unwrap();
-        assert_eq!(salvaged, Salvaged { copied: 60, lost: Vec::new() });
+        assert_eq!(salvaged, Salvaged { copied: 60, lost: Vec::new(), resumable: true });
         assert_eq!(Store::open(&new).unwrap().trials().unwrap(), trials);
         assert!(matches!(salvage(&old, &new), Err(StoreError::Exists(_))));
     }
 
-    /// Salvages `damaged`, which must give a part of `trials` or nothing; how many, or `None` without a plan.
+    /// Salvages `damaged`, which must yield a subset of `trials`; returns its size, or `None` where the plan is lost.
     fn salvage_damaged(folder: &Path, damaged: &[u8], trials: &[Trial]) -> Option<usize> {
         let (old, new) = (folder.join("damaged.carat"), folder.join("new.carat"));
         fs::write(&old, damaged).unwrap();
@@ -175,14 +187,17 @@ mod tests {
         fs::remove_file(new).unwrap();
         assert_eq!(copied.len(), salvaged.copied);
         assert!(copied.iter().all(|trial| trials.contains(trial)), "a trial was changed");
-        assert!(copied.len() == trials.len() || !salvaged.lost.is_empty(), "a loss was not said");
+        assert!(
+            copied.len() == trials.len() || !salvaged.lost.is_empty(),
+            "a loss was not reported"
+        );
         Some(copied.len())
     }
 
     #[test]
-    fn whichever_page_is_gone_what_is_copied_is_true_and_what_is_lost_is_said() {
+    fn whichever_page_is_damaged_copied_trials_are_unchanged_and_losses_are_reported() {
         let folder = tempfile::tempdir().unwrap();
-        let (old, trials) = made(folder.path());
+        let (old, trials) = create_file(folder.path());
         let bytes = fs::read(&old).unwrap();
         let pages = bytes.len() / PAGE;
         let mut copied = Vec::new();
@@ -194,7 +209,7 @@ mod tests {
                 copied.push(salvage_damaged(folder.path(), damaged, &trials));
             }
         }
-        // The file's head and the plan's tables are one page each; nearly all the others hold trials.
+        // The file's header and the plan's tables are one page each; nearly all other pages hold trials.
         let some = copied.iter().flatten().filter(|&&copied| copied > 0).count();
         assert!(some > pages / 2, "{some} of {pages}: {copied:?}");
     }
@@ -202,12 +217,21 @@ mod tests {
     #[test]
     fn a_file_from_before_notes_is_refused_with_the_way_out_and_can_be_salvaged() {
         let folder = tempfile::tempdir().unwrap();
-        let (old, trials) = made(folder.path());
+        let (old, trials) = create_file(folder.path());
         let connection = Connection::open(&old).unwrap();
-        connection.execute_batch("ALTER TABLE trial DROP COLUMN notes").unwrap();
+        connection
+            .execute_batch(
+                "ALTER TABLE trial DROP COLUMN notes; ALTER TABLE trial DROP COLUMN machine; \
+                 CREATE TABLE machine (name TEXT PRIMARY KEY, value TEXT NOT NULL); \
+                 INSERT INTO machine VALUES ('kernel', '6.18'); PRAGMA user_version = 1;",
+            )
+            .unwrap();
         drop(connection);
         let message = Store::open(&old).unwrap_err().to_string();
-        assert!(message.contains("older carat") && message.contains("`trial.notes`"), "{message}");
+        assert!(
+            message.contains("older carat") && message.contains("its format is 1"),
+            "{message}"
+        );
         assert!(message.contains("carat salvage"), "{message}");
         let new = folder.path().join("new.carat");
         assert_eq!(salvage(&old, &new).unwrap().copied, 60);
@@ -215,7 +239,24 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_results_file_is_not_salvaged() {
+    fn a_file_of_the_first_format_is_salvaged_with_its_facts_in_every_trial() {
+        let old = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/store/format-1.sqlite");
+        let folder = tempfile::tempdir().unwrap();
+        let new = folder.path().join("new.carat");
+        let salvaged = salvage(&old, &new).unwrap();
+        assert_eq!(salvaged, Salvaged { copied: 12, lost: Vec::new(), resumable: false });
+        let store = Store::open(&new).unwrap();
+        let hash = "4aaaca6a39ce1fe9d9c72cebc9f9522df709f00a31df10951ad26029e441ce6d";
+        assert_eq!(store.info().unwrap().plan_hash, hash);
+        for trial in store.trials().unwrap() {
+            assert_eq!(trial.machine["kernel"], "6.1.0");
+            // The variant `other` has another root, whose Ruby the old format does not name.
+            assert_eq!(trial.machine.contains_key("ruby"), trial.variant == "default");
+        }
+    }
+
+    #[test]
+    fn a_file_that_is_not_a_results_file_is_not_salvaged() {
         let folder = tempfile::tempdir().unwrap();
         let text = folder.path().join("text.carat");
         fs::write(&text, "precious ".repeat(1000)).unwrap();

@@ -1,4 +1,4 @@
--- One experiment. Figures are in the units of the metric list: bytes, seconds, per second, fractions.
+-- One experiment. Values are in the units of the metric registry: bytes, seconds, per second, fractions.
 -- Documented in docs/schema.md.
 
 CREATE TABLE experiment (
@@ -25,11 +25,6 @@ CREATE TABLE variant (
     settings TEXT NOT NULL
 ) STRICT;
 
-CREATE TABLE machine (
-    name  TEXT PRIMARY KEY,
-    value TEXT NOT NULL
-) STRICT;
-
 CREATE TABLE trial (
     id         TEXT PRIMARY KEY,
     block      INTEGER NOT NULL,
@@ -39,6 +34,7 @@ CREATE TABLE trial (
     detail     TEXT,
     started_ms INTEGER NOT NULL,
     seconds    REAL NOT NULL,
+    machine    TEXT NOT NULL,
     load_from_ms INTEGER,
     load_to_ms   INTEGER,
     load       TEXT,
@@ -66,7 +62,7 @@ CREATE TABLE sample (
     PRIMARY KEY (trial, at_ms)
 ) STRICT, WITHOUT ROWID;
 
--- Who is running the experiment now, so that a second carat keeps away and a resumed one can clean up.
+-- The process that runs the experiment now. A second carat refuses the file; a resumed run cleans up after a killed one.
 CREATE TABLE runner (
     only        INTEGER PRIMARY KEY CHECK (only = 1),
     pid         INTEGER NOT NULL,

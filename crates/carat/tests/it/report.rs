@@ -128,11 +128,9 @@ fn with_canaries() -> Results {
         format!("[server.env]\nMASTER_KEY = \"canary-4\"\nFEED = \"canary-private\"\n# {secrets}");
     results.header.about = Some(secrets.into());
     results.warnings = vec![secrets.into()];
-    results
-        .header
-        .machine
-        .insert("command".into(), format!("/srv/canary-path/app/bin/puma {secrets}"));
-    results.header.machine.insert("api_key".into(), "canary-5".into());
+    let machine = &mut results.trials[4].machine;
+    machine.insert("command".into(), format!("/srv/canary-path/app/bin/puma {secrets}"));
+    machine.insert("api_key".into(), "canary-5".into());
     results.header.variants[1].settings.insert("AWS_SECRET_ACCESS_KEY".into(), "canary-6".into());
     results.header.variants[1].settings.insert("FEED".into(), "canary-private".into());
     results.trials[4].outcome = Outcome::Crashed;

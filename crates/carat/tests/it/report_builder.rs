@@ -102,7 +102,6 @@ impl Recipe {
             primary: self.primary.into(),
             margin: 0.0025,
             guards: BTreeMap::from([("latency.p95".into(), 0.05)]),
-            machine: machine(),
         };
         let mut results = Results {
             header,
@@ -151,6 +150,7 @@ impl Recipe {
                 + u64::from(block) * 120_000
                 + u64::from(position) * 30_000,
             seconds: 28.0,
+            machine: machine(),
             metrics,
             samples: self.samples(rng, last),
             load_window_ms: Some((3_000, 27_000)),
@@ -344,8 +344,6 @@ pub(crate) fn hostile(mut results: Results) -> Results {
     results.header.plan_text = PAYLOAD.into();
     results.header.plan_hash = PAYLOAD.into();
     results.warnings = vec![PAYLOAD.into()];
-    results.header.machine =
-        BTreeMap::from([(PAYLOAD.into(), PAYLOAD.into()), ("ruby".into(), PAYLOAD.into())]);
     for variant in &mut results.header.variants {
         variant.name = renamed[&variant.name].clone();
         variant.settings = BTreeMap::from([(PAYLOAD.into(), PAYLOAD.into())]);
@@ -356,6 +354,8 @@ pub(crate) fn hostile(mut results: Results) -> Results {
     for trial in &mut results.trials {
         trial.variant = renamed[&trial.variant].clone();
         trial.id = PAYLOAD.into();
+        trial.machine =
+            BTreeMap::from([(PAYLOAD.into(), PAYLOAD.into()), ("ruby".into(), PAYLOAD.into())]);
         trial.metrics.insert(PAYLOAD.into(), 1.0);
     }
     for trial in results.trials.iter_mut().skip(4).take(3) {

@@ -98,7 +98,9 @@ impl Folder {
 fn other_pages() -> Vec<(&'static str, String)> {
     let options = PageOptions::default();
     let mut other = Recipe { seed: 7, ..Recipe::default() }.build();
-    other.header.machine.insert("ruby".into(), "3.3.8 (x86_64-linux-gnu)".into());
+    for trial in &mut other.trials {
+        trial.machine.insert("ruby".into(), "3.3.8 (x86_64-linux-gnu)".into());
+    }
     vec![
         ("recording", recording_html(&recording("hello"), &options)),
         ("recording-hostile", recording_html(&recording(PAYLOAD), &options)),

@@ -2,7 +2,7 @@
 
 use carat::core::ledger::{Basis, DetectedAllocator, Ledger, LedgerPart, PartKind, ProcessLedger};
 use carat::core::recording::{
-    End, Head, Marker, MarkerKind, RECORDING_SCHEMA, RecordedLoad, Recording,
+    Marker, MarkerKind, RECORDING_SCHEMA, RecordedLoad, Recording, RecordingEnd, RecordingInfo,
 };
 use carat::core::{
     Bytes, GrowthKind, MemberSample, PartGrowth, ProgressUnit, Sample, SamplerCost, TrackedPart,
@@ -119,19 +119,19 @@ pub(crate) fn recording(text: &str) -> Recording {
             }
         })
         .collect();
-    let head = Head {
+    let info = RecordingInfo {
         schema: RECORDING_SCHEMA.into(),
         what: format!("puma -C puma.rb {text}"),
         started_ms: 1_790_000_000_000,
     };
-    let end = End {
+    let end = RecordingEnd {
         ended: "stopped by the user".into(),
         load: Some(RecordedLoad { url: format!("http://127.0.0.1/{text}"), report: None }),
         cost: SamplerCost { samples: 3600, core_share: 0.004, ..SamplerCost::default() },
         warnings: vec![text.into()],
     };
     Recording {
-        head,
+        info,
         samples,
         markers: vec![
             Marker { at_ms: 900_000, what: MarkerKind::Fork { slot: 3, pid: 4400 } },

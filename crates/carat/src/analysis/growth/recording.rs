@@ -67,7 +67,7 @@ fn erosion(samples: &[Sample]) -> Option<PartGrowth> {
 mod tests {
     use super::*;
     use crate::core::InsideSample;
-    use crate::core::recording::Head;
+    use crate::core::recording::RecordingInfo;
 
     const MB: f64 = 1e6;
 
@@ -79,7 +79,7 @@ mod tests {
             let (at_ms, pss, uss) = (second * 1000, Some(bytes), Some(bytes));
             Sample { at_ms, processes, pss, uss, ..Sample::default() }
         };
-        let head = Head { schema: String::new(), what: "puma".into(), started_ms: 0 };
+        let head = RecordingInfo { schema: String::new(), what: "puma".into(), started_ms: 0 };
         Recording { samples: (0..seconds).map(sample).collect(), ..Recording::new(head) }
     }
 

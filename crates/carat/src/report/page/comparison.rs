@@ -1,9 +1,10 @@
 //! Several results files on one page: the same question on other days, machines or Rubies.
 
-use crate::core::{Results, Role};
+use crate::core::{MachineFacts, Results, Role};
 use crate::report::chart::forest::{ForestRow, forest, reach};
 use crate::report::chart::{Caption, variant_class};
 use crate::report::facts;
+use crate::report::machine::machine_facts;
 use crate::report::page::elements::{
     estimate_cell, scrollable, value_cell, verdict_cell, verdict_sentence,
 };
@@ -31,6 +32,7 @@ struct ComparedFile {
     number: usize,
     label: String,
     results: Results,
+    machine: MachineFacts,
 }
 
 /// One page for several results, in the order given: one file that makes no request.
@@ -63,7 +65,8 @@ impl ComparedFile {
         let first = results.trials.first();
         let day = first.map_or_else(|| "no trial".into(), |trial| day(trial.started_ms));
         let name = shorten(&one_line(&results.header.name), 40);
-        Self { number, label: format!("{number} · {name} · {day}"), results }
+        let (label, machine) = (format!("{number} · {name} · {day}"), machine_facts(&results));
+        Self { number, label, results, machine }
     }
 
     fn verdicts(&self) -> Markup {
@@ -101,7 +104,7 @@ impl ComparedFile {
     }
 
     fn fact(&self, key: &str) -> Option<&str> {
-        self.results.header.machine.get(key).map(String::as_str)
+        self.machine.get(key).map(String::as_str)
     }
 }
 
@@ -173,7 +176,7 @@ fn rows(file: &ComparedFile, metric: &str) -> Markup {
 /// The facts about the machines that differ between the files, and how many do not.
 fn machines(files: &[ComparedFile]) -> Markup {
     let keys: BTreeSet<&str> =
-        files.iter().flat_map(|f| f.results.header.machine.keys().map(String::as_str)).collect();
+        files.iter().flat_map(|f| f.machine.keys().map(String::as_str)).collect();
     let (differing, same): (Vec<&str>, Vec<&str>) = keys.into_iter().partition(|key| {
         files.iter().map(|file| file.fact(key)).collect::<BTreeSet<_>>().len() > 1
     });

@@ -46,15 +46,13 @@ fn cut_texts(results: &mut Results) {
     let header = &mut results.header;
     header.plan_text = shorten(&header.plan_text, 8_000);
     header.about = header.about.take().map(|about| shorten(&about, 600));
-    for fact in header.machine.values_mut() {
-        *fact = shorten(fact, 200);
-    }
-    header.machine = std::mem::take(&mut header.machine).into_iter().take(60).collect();
     results.warnings.truncate(20);
     for warning in &mut results.warnings {
         *warning = shorten(warning, 300);
     }
     for trial in &mut results.trials {
+        let facts = std::mem::take(&mut trial.machine).into_iter().take(60);
+        trial.machine = facts.map(|(name, fact)| (name, shorten(&fact, 200))).collect();
         trial.log_tail.clear();
         trial.notes.clear();
         trial.detail = trial.detail.take().map(|detail| shorten(&detail, 200));

@@ -2,6 +2,7 @@
 
 use crate::core::Results;
 use crate::report::facts;
+use crate::report::machine::machine_facts;
 use crate::report::numbers::percent;
 use crate::report::page::elements::verdict_sentence;
 use crate::report::text::day;
@@ -35,6 +36,7 @@ pub(crate) fn key_facts(results: &Results) -> Markup {
         results.trials.iter().filter(|t| facts::counts(t)).map(|t| t.block).collect();
     let counted = results.trials.iter().filter(|trial| facts::counts(trial)).count();
     let scored = results.trials.iter().filter(|trial| trial.block > 0).count();
+    let machine = machine_facts(results);
     let confidence = results.conclusions.iter().find_map(|c| c.estimate).map(|e| e.confidence);
     markup! {
         dl.facts {
@@ -48,7 +50,7 @@ pub(crate) fn key_facts(results: &Results) -> Markup {
             }
             div { dt { "order" } dd { "random within blocks, seed " (results.header.seed) } }
             @for key in ["ruby", "kernel", "cpu", "processor"] {
-                @if let Some(fact) = results.header.machine.get(key) { div { dt { (key) } dd { (fact) } } }
+                @if let Some(fact) = machine.get(key) { div { dt { (key) } dd { (fact) } } }
             }
         }
     }

@@ -1,6 +1,7 @@
 //! The machine, and how to repeat the experiment.
 
 use crate::core::{Results, Variant};
+use crate::report::machine::machine_facts;
 use crate::report::page::elements::scrollable;
 use crate::report::page::gallery::Gallery;
 use crate::report::text::shorten;
@@ -8,10 +9,10 @@ use maud::{Markup, html as markup};
 
 /// The facts about the machine.
 pub(crate) fn section(results: &Results, _: &mut Gallery) -> Markup {
-    let machine = &results.header.machine;
+    let machine = machine_facts(results);
     let table = markup! {
         table {
-            tbody { @for (key, fact) in machine { tr { th scope="row" { (key) } td.w { (fact) } } } }
+            tbody { @for (key, fact) in &machine { tr { th scope="row" { (key) } td.w { (fact) } } } }
         }
     };
     markup! {

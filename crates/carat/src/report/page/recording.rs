@@ -41,7 +41,7 @@ pub fn recording_html(recording: &Recording, options: &PageOptions) -> String {
     let warnings: Vec<String> = warnings.take(WARNINGS).map(|text| shorten(text, 400)).collect();
     let mut gallery = Gallery::default();
     let body = markup! {
-        header.top { span { "Carat recording of " b { (shorten(&one_line(&recording.head.what), 120)) } } }
+        header.top { span { "Carat recording of " b { (shorten(&one_line(&recording.info.what), 120)) } } }
         main {
             h1 { (title) }
             @if let Some(cause) = cause(&recording.growth) { p.lead { (capital(&cause)) "." } }

@@ -4,11 +4,9 @@
 //! results file after every trial, so that a killed run goes on where it stopped, with the same plan.
 
 mod events;
-mod machine;
 mod open;
 mod runner;
 
 pub use events::{Event, Listener};
-pub use machine::machine_facts;
-pub use open::{OpenError, OpenOptions, header, open, question, this_runner};
+pub use open::{OpenError, OpenOptions, experiment_info, open, question, this_runner};
 pub use runner::{Run, RunError};

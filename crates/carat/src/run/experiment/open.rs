@@ -1,4 +1,4 @@
-//! Beginning an experiment, or going on with one.
+//! Begins an experiment or resumes one.
 
 use crate::analysis::Question;
 use crate::config::Experiment;
@@ -8,60 +8,65 @@ use crate::store::{Runner, Store, StoreError};
 use crate::target::clean_up;
 use std::path::{Path, PathBuf};
 
-/// What the user asked of the results file.
+/// Options that concern the results file.
 #[derive(Debug, Clone)]
 pub struct OpenOptions {
     /// The results file.
     pub path: PathBuf,
-    /// Whether to go on with it.
+    /// Whether to continue an existing file.
     pub resume: bool,
-    /// The most blocks, if the user said so.
+    /// The most blocks, if given.
     pub blocks: Option<u32>,
-    /// The seed, if the user said so.
+    /// The seed, if given.
     pub seed: Option<u64>,
 }
 
-/// Why an experiment cannot begin or go on.
+/// Why an experiment can neither begin nor resume.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
     /// The results file.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// The budget was fixed when the experiment began.
+    /// The number of blocks was fixed when the experiment began.
     #[error(
-        "{path} was begun with at most {begun} blocks; blocks added after looking at the results would not be evidence, so resume without --blocks, or begin anew with -o"
+        "{path} was begun with at most {begun} blocks; blocks added after looking at the results would not be evidence, so resume without --blocks, or begin another file with -o"
     )]
     OtherBudget {
         /// The file.
         path: PathBuf,
-        /// What was fixed.
+        /// The fixed number.
         begun: u32,
     },
-    /// So was the seed.
-    #[error("{path} was begun with seed {begun}; resume without --seed, or begin anew with -o")]
+    /// The seed was fixed when the experiment began.
+    #[error(
+        "{path} was begun with seed {begun}; resume without --seed, or begin another file with -o"
+    )]
     OtherSeed {
         /// The file.
         path: PathBuf,
-        /// What was fixed.
+        /// The fixed seed.
         begun: u64,
     },
 }
 
 impl OpenError {
-    /// Whether the file is fine, and other options would settle the matter.
+    /// Whether the file is usable, and other options would avoid the error.
     pub fn is_conflict(&self) -> bool {
         match self {
             Self::OtherBudget { .. } | Self::OtherSeed { .. } => true,
             Self::Store(error) => matches!(
                 error,
-                StoreError::Exists(_) | StoreError::OtherPlan { .. } | StoreError::Busy { .. }
+                StoreError::Exists(_)
+                    | StoreError::OtherPlan { .. }
+                    | StoreError::OlderPlan { .. }
+                    | StoreError::Busy { .. }
             ),
         }
     }
 }
 
 /// What is fixed when an experiment begins.
-pub fn header(
+pub fn experiment_info(
     experiment: &Experiment,
     variants: Vec<Variant>,
     seed: u64,
@@ -79,24 +84,23 @@ pub fn header(
         margin: experiment.trials.margin.0,
         guards: guards.iter().map(|(name, limit)| ((*name).to_owned(), limit.0)).collect(),
         variants,
-        machine: crate::run::experiment::machine_facts(),
     }
 }
 
-/// The question that a results file asks.
-pub fn question(header: &ExperimentInfo) -> Question {
-    let names: Vec<&str> = header.variants.iter().map(|variant| variant.name.as_str()).collect();
+/// The question of an experiment.
+pub fn question(info: &ExperimentInfo) -> Question {
+    let names: Vec<&str> = info.variants.iter().map(|variant| variant.name.as_str()).collect();
     Question {
-        margin: header.margin,
-        guards: header.guards.clone().into_iter().collect(),
-        max_blocks: header.max_blocks,
-        ..Question::new(&names, &header.primary)
+        margin: info.margin,
+        guards: info.guards.clone().into_iter().collect(),
+        max_blocks: info.max_blocks,
+        ..Question::new(&names, &info.primary)
     }
 }
 
-/// Creates the results file, or opens it to go on, and notes `runner` in it.
+/// Creates the results file, or opens it to resume, and records `runner` in it.
 ///
-/// Whatever a killed run left behind is removed first. Nothing is changed where an error is returned.
+/// What a killed run left behind is removed first. Nothing is changed where an error is returned.
 pub fn open(
     options: &OpenOptions,
     fresh: &ExperimentInfo,
@@ -106,42 +110,46 @@ pub fn open(
     let mut store = if options.resume && path.exists() {
         let store = Store::resume(path, fresh)?;
         check(&store, options, fresh)?;
-        take_over(&store)?;
+        clean_up_after_last_runner(&store)?;
         store
     } else {
         Store::create(path, fresh)?
     };
     store.set_runner(Some(runner))?;
-    let header = store.header()?;
-    Ok((store, header))
+    let info = store.info()?;
+    Ok((store, info))
 }
 
 fn check(store: &Store, options: &OpenOptions, fresh: &ExperimentInfo) -> Result<(), OpenError> {
-    let begun = store.header()?;
-    let path = || options.path.clone();
+    let begun = store.info()?;
+    let path = options.path.clone();
     if begun.plan_hash != fresh.plan_hash {
-        return Err(StoreError::OtherPlan { path: path(), found: begun.name }.into());
+        // The same text has another hash only in another canonical form.
+        return Err(match begun.plan_text == fresh.plan_text {
+            true => StoreError::OlderPlan { path }.into(),
+            false => StoreError::OtherPlan { path, found: begun.name }.into(),
+        });
     }
     if options.blocks.is_some_and(|blocks| blocks != begun.max_blocks) {
-        return Err(OpenError::OtherBudget { path: path(), begun: begun.max_blocks });
+        return Err(OpenError::OtherBudget { path, begun: begun.max_blocks });
     }
     if options.seed.is_some_and(|seed| seed != begun.seed) {
-        return Err(OpenError::OtherSeed { path: path(), begun: begun.seed });
+        return Err(OpenError::OtherSeed { path, begun: begun.seed });
     }
     Ok(())
 }
 
-fn take_over(store: &Store) -> Result<(), OpenError> {
-    let Some(before) = store.runner()? else { return Ok(()) };
-    if ProcRoot::default().alive(before.identity) {
-        let (path, pid) = (store.path().to_owned(), before.identity.pid);
+fn clean_up_after_last_runner(store: &Store) -> Result<(), OpenError> {
+    let Some(last) = store.runner()? else { return Ok(()) };
+    if ProcRoot::default().alive(last.identity) {
+        let (path, pid) = (store.path().to_owned(), last.identity.pid);
         return Err(StoreError::Busy { path, pid }.into());
     }
-    clean_up(&before.token, &before.directory);
+    clean_up(&last.token, &last.directory);
     Ok(())
 }
 
-/// Who this process is, for the results file.
+/// This process as the runner of an experiment.
 pub fn this_runner(token: &str, directory: &Path) -> Runner {
     let pid = std::process::id();
     let identity = ProcRoot::default().identify(pid).unwrap_or(Identity { pid, start_ticks: 0 });

@@ -1,7 +1,7 @@
 //! A recording from its start to its end.
 
 use crate::core::Span;
-use crate::core::recording::{End, Head, RECORDING_SCHEMA, Recording};
+use crate::core::recording::{RECORDING_SCHEMA, Recording, RecordingEnd, RecordingInfo};
 use crate::observe::SampleOptions;
 use crate::run::Interrupt;
 use crate::run::recording::RecordError;
@@ -115,7 +115,7 @@ impl<'a> ActiveRecording<'a> {
         self.recorder.write_last();
         let survivors = self.recorder.session.stop(GRACE).survivors;
         let warnings = self.recorder.session.refusal().map(str::to_owned).into_iter().collect();
-        let end = End { ended, load, cost: self.recorder.session.cost(), warnings };
+        let end = RecordingEnd { ended, load, cost: self.recorder.session.cost(), warnings };
         let mut journal = self.recorder.into_journal();
         let recording = conclude(&mut journal, &self.path, end)?;
         let loss = journal.loss().map(|(lines, error)| (lines, error.to_string()));
@@ -154,7 +154,7 @@ fn start_session(
 fn create_journal(path: &Path, what: &str) -> Result<Journal, RecordError> {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let started_ms = now.as_millis() as u64;
-    let head = Head { schema: RECORDING_SCHEMA.into(), what: what.into(), started_ms };
+    let head = RecordingInfo { schema: RECORDING_SCHEMA.into(), what: what.into(), started_ms };
     Journal::create(path, &head)
         .map_err(|source| RecordError::Journal { path: path.to_owned(), source })
 }

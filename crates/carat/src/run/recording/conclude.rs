@@ -1,7 +1,7 @@
 //! What follows from a recording at its end.
 
 use crate::analysis::growth::of_recording;
-use crate::core::recording::{End, Entry, Recording};
+use crate::core::recording::{Entry, Recording, RecordingEnd};
 use crate::core::{LoadFlag, LoadReport, Severity};
 use crate::run::recording::RecordError;
 use crate::store::recording::{Journal, read};
@@ -11,7 +11,7 @@ use std::path::Path;
 pub(super) fn conclude(
     journal: &mut Journal,
     path: &Path,
-    mut end: End,
+    mut end: RecordingEnd,
 ) -> Result<Recording, RecordError> {
     let mut recording = read(path)?;
     recording.growth = of_recording(&recording);
@@ -41,7 +41,7 @@ fn was_answered(recording: &Recording) -> bool {
     recording.samples.iter().any(|sample| sample.answered.is_some())
 }
 
-fn warnings(recording: &Recording, end: &End) -> Vec<String> {
+fn warnings(recording: &Recording, end: &RecordingEnd) -> Vec<String> {
     let mut warnings = Vec::new();
     let partial = recording.samples.iter().filter(|sample| sample.partial).count();
     if partial > 0 {

@@ -2,12 +2,13 @@
 //!
 //! It tests order, resuming, stopping and wording through the real binary (hidden `--fake`).
 
-use crate::core::{Bytes, Outcome, Sample, Trial, metric};
-use crate::run::Interrupt;
+use crate::core::{Bytes, MachineFacts, Outcome, Sample, Trial, metric};
 use crate::run::trial::{TrialError, TrialPhase, TrialPlan, TrialProgress, TrialRunner};
+use crate::run::{Interrupt, machine_facts};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha12Rng;
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::thread::sleep;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -43,6 +44,7 @@ pub struct FakeRunner {
     seed: u64,
     pace: Duration,
     interrupt: Interrupt,
+    machine: MachineFacts,
 }
 
 impl FakeRunner {
@@ -53,7 +55,7 @@ impl FakeRunner {
         pace: Duration,
         interrupt: Interrupt,
     ) -> Self {
-        Self { variants, seed, pace, interrupt }
+        Self { variants, seed, pace, interrupt, machine: machine_facts(Path::new("/")) }
     }
 }
 
@@ -74,7 +76,7 @@ impl TrialRunner for FakeRunner {
         if self.interrupt.requested() {
             return Err(TrialError::Interrupted);
         }
-        Ok(trial(plan, bytes, crashed))
+        Ok(Trial { machine: self.machine.clone(), ..trial(plan, bytes, crashed) })
     }
 }
 
@@ -100,6 +102,7 @@ fn trial(plan: &TrialPlan, bytes: f64, crashed: bool) -> Trial {
         detail: crashed.then(|| "the fake server crashed".to_owned()),
         started_ms: now.as_millis() as u64,
         seconds: 0.0,
+        machine: MachineFacts::new(),
         metrics: if crashed { BTreeMap::new() } else { metrics },
         samples: [0, 500]
             .map(|at_ms| Sample { at_ms, processes: 1, rss: pss, pss, ..Sample::default() })

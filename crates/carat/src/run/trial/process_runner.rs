@@ -1,9 +1,10 @@
 //! Runs trials with real services, a real server and real load.
 
 use crate::config::Experiment;
-use crate::core::{Observations, Outcome, Trial, metric};
+use crate::core::{MachineFacts, Observations, Outcome, Trial, metric};
 use crate::observe::{SampleOptions, oom_kills};
 use crate::process::ProcRoot;
+use crate::run::machine_facts;
 use crate::run::session::{Session, SessionOptions};
 use crate::run::trial::paths::{RunContext, TrialPaths};
 use crate::run::trial::session::TrialSession;
@@ -12,6 +13,7 @@ use crate::run::trial::{Prepared, TrialError, TrialPhase, TrialPlan, TrialProgre
 use crate::target::Reaper;
 use std::collections::BTreeMap;
 use std::fs;
+use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// Runs trials on real servers.
@@ -19,6 +21,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 pub struct ProcessRunner {
     experiment: Experiment,
     prepared: Vec<Prepared>,
+    /// Facts of the machine as each variant's server sees it, without its Ruby.
+    machine: Vec<MachineFacts>,
     context: RunContext,
     reaper: Reaper,
 }
@@ -31,7 +35,11 @@ impl ProcessRunner {
         context: RunContext,
         reaper: Reaper,
     ) -> Self {
-        Self { experiment, prepared, context, reaper }
+        let machine = prepared
+            .iter()
+            .map(|one| machine_facts(one.applied.root.as_deref().unwrap_or(Path::new("/"))))
+            .collect();
+        Self { experiment, prepared, machine, context, reaper }
     }
 }
 
@@ -76,6 +84,8 @@ impl TrialRunner for ProcessRunner {
         };
         let metrics =
             if outcome == Outcome::Ok { metric::of_trial(&observed) } else { BTreeMap::new() };
+        let mut machine = self.machine[plan.variant].clone();
+        machine.extend(observed.ruby.map(|ruby| ("ruby".to_owned(), ruby)));
         Ok(Trial {
             id: plan.id.clone(),
             block: plan.block,
@@ -85,6 +95,7 @@ impl TrialRunner for ProcessRunner {
             detail,
             started_ms: started.as_millis() as u64,
             seconds,
+            machine,
             metrics,
             samples: observed.samples,
             load_window_ms: observed.window_ms,

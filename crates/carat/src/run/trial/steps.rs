@@ -6,7 +6,7 @@ use crate::core::observations::load_window;
 use crate::core::{LoadReport, LoadSpec, Observations, Outcome, Severity};
 use crate::load::LoadError;
 use crate::load::clock::MonotonicTime;
-use crate::observe::{Collections, available, check_settings, oom_kills};
+use crate::observe::{Collections, available, check_settings, oom_kills, ruby_description};
 use crate::process::{Identity, ProcRoot};
 use crate::run::trial::paths::{RunContext, TrialPaths};
 use crate::run::trial::prepare::directory;
@@ -68,6 +68,8 @@ impl TrialSteps<'_> {
         let started = self.start_server(session)?;
         self.wait_until_ready(session)?;
         observed.boot = Some(started.elapsed());
+        let members = session.server.members();
+        observed.ruby = ruby_description(session.server.root(), &members);
         let ready = session.full_sample();
         session.keep(ready.clone());
         observed.ready = Some(ready);
