@@ -12,9 +12,6 @@ mod order;
 mod parse;
 mod template;
 
-#[cfg(test)]
-mod tests;
-
 pub use crate::core::{LoadTable, Span};
 pub use amount::Percent;
 pub use command::CommandLine;
