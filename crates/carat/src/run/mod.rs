@@ -9,5 +9,5 @@ pub mod trial;
 mod verifier;
 
 pub use interrupt::Interrupt;
-pub(crate) use verifier::start_verifier;
 pub use machine::machine_facts;
+pub(crate) use verifier::start_verifier;

@@ -37,7 +37,9 @@ impl ProcessRunner {
     ) -> Self {
         let machine = prepared
             .iter()
-            .map(|one| machine_facts(one.applied.root.as_deref().unwrap_or(Path::new("/"))))
+            .map(|one| {
+                machine_facts(one.injection.applied.root.as_deref().unwrap_or(Path::new("/")))
+            })
             .collect();
         Self { experiment, prepared, machine, context, reaper }
     }
