@@ -1,14 +1,14 @@
 //! The functions that the Ruby half calls, as module functions of `CaratRuntime`.
 
 use crate::kernel::{allow_merging, is_listening, resident, set_huge_pages};
-use crate::trim::When;
+use crate::trim::TrimMode;
 use crate::{guarded, malloc, report, seal, trim};
 use carat_ruby::api::loaded;
 use carat_ruby::{RubyApi, Value};
 use carat_wire::page::{Runtime, Word};
 use std::ffi::CString;
 
-/// Defines the functions and the words of the report.
+/// Defines the functions, and the constant with the words of the report.
 pub(crate) fn define(ruby: &RubyApi) {
     let module = ruby.module(c"CaratRuntime");
     ruby.define_0(module, c"listening", listening);
@@ -31,18 +31,18 @@ pub(crate) fn define(ruby: &RubyApi) {
     }
 }
 
-/// Runs a native function and gives its number to Ruby; -1 where it panicked.
+/// Runs a native function and returns its number to Ruby; -1 if it panicked.
 fn answer(receiver: Value, number: impl FnOnce() -> i64) -> Value {
     let number = guarded(-1, number);
     loaded().map_or(receiver, |ruby| ruby.integer(number))
 }
 
-/// 1 where this process holds a listening socket, 0 where not.
+/// 1 if this process has a listening socket, otherwise 0.
 extern "C" fn listening(receiver: Value) -> Value {
     answer(receiver, || i64::from(is_listening()))
 }
 
-/// Purges malloc; bytes that it returned, or -1 where that is unknown here.
+/// Purges malloc; the bytes that it returned, or -1 if that is unknown.
 extern "C" fn purge(receiver: Value) -> Value {
     answer(receiver, || {
         let before = resident();
@@ -55,29 +55,29 @@ extern "C" fn purge(receiver: Value) -> Value {
 }
 
 extern "C" fn trim_after_full_gc(receiver: Value) -> Value {
-    answer(receiver, || start_trimming(When::AfterFullGc))
+    answer(receiver, || start_trimming(TrimMode::AfterFullGc))
 }
 
 extern "C" fn trim_when_idle(receiver: Value) -> Value {
-    answer(receiver, || start_trimming(When::Idle))
+    answer(receiver, || start_trimming(TrimMode::Idle))
 }
 
 extern "C" fn trim_in_gc(receiver: Value) -> Value {
-    answer(receiver, || start_trimming(When::InGc))
+    answer(receiver, || start_trimming(TrimMode::InGc))
 }
 
-/// 1 where trims will follow, 0 where this malloc has nothing to trim.
-fn start_trimming(when: When) -> i64 {
+/// 1 if trims will follow, 0 if carat cannot trim this malloc.
+fn start_trimming(mode: TrimMode) -> i64 {
     match loaded() {
         Some(ruby) if malloc::can_purge() => {
-            trim::start(ruby, when);
+            trim::start(ruby, mode);
             1
         }
         _ => 0,
     }
 }
 
-/// Fills malloc's small holes; bytes of the blocks.
+/// Fills malloc's small holes; the bytes of the blocks.
 extern "C" fn fill_holes(receiver: Value) -> Value {
     answer(receiver, || seal::fill_holes() as i64)
 }
@@ -91,7 +91,7 @@ extern "C" fn bind_new_threads(receiver: Value) -> Value {
     })
 }
 
-/// 1 where this process now allocates from memory of its own, 0 where the malloc has none.
+/// 1 if this process now allocates from its own arena or heap, 0 if this malloc has no such function.
 extern "C" fn leave_shared_arena(receiver: Value) -> Value {
     answer(receiver, || i64::from(seal::leave_shared_arena()))
 }
@@ -108,23 +108,23 @@ extern "C" fn forbid_huge_pages(receiver: Value) -> Value {
     answer(receiver, || i64::from(set_huge_pages(false)))
 }
 
-/// Adds to a word of the report, given by its place.
-extern "C" fn add(receiver: Value, place: Value, amount: Value) -> Value {
+/// Adds to a word of the report, given by its index.
+extern "C" fn add(receiver: Value, index: Value, amount: Value) -> Value {
     let Some(ruby) = loaded() else { return receiver };
-    let (place, amount) = (ruby.number(place), ruby.number(amount));
-    if let Some(word) = word(place) {
+    let (index, amount) = (ruby.number(index), ruby.number(amount));
+    if let Some(word) = word(index) {
         report::add(word, amount.max(0) as u64);
     }
     receiver
 }
 
-/// Reads a word of the report, given by its place; -1 where there is none.
-extern "C" fn read(receiver: Value, place: Value) -> Value {
+/// Reads a word of the report, given by its index; -1 if there is none.
+extern "C" fn read(receiver: Value, index: Value) -> Value {
     let Some(ruby) = loaded() else { return receiver };
-    let value = word(ruby.number(place)).map_or(-1, |word| report::read(word) as i64);
+    let value = word(ruby.number(index)).map_or(-1, |word| report::read(word) as i64);
     ruby.integer(value)
 }
 
-fn word(place: i64) -> Option<Runtime> {
-    Runtime::ALL.get(usize::try_from(place).ok()?).copied()
+fn word(index: i64) -> Option<Runtime> {
+    Runtime::ALL.get(usize::try_from(index).ok()?).copied()
 }

@@ -1,9 +1,8 @@
-//! Keeps children from writing into pages that they share with their parent.
+//! Keeps children from writing to pages that they share with their parent.
 //!
-//! Under glibc the small holes of the heap are filled before the fork, so that the next block lies
-//! elsewhere. Only holes that share a page with something living matter: a larger one holds whole free
-//! pages, which a trim has returned and which nobody shares. Under jemalloc and mimalloc a child gets an
-//! arena or heap of its own instead.
+//! Under glibc the small holes of the heap are filled before the fork, so that new blocks are placed elsewhere. Only holes
+//! that share a page with live blocks matter: a larger one contains whole free pages, which a trim has returned and which
+//! are not shared. Under jemalloc and mimalloc a child gets its own arena or heap instead.
 
 use crate::malloc;
 use carat_ruby::allocator::mallctl;
@@ -13,39 +12,39 @@ use carat_wire::page::AllocatorKind;
 use std::ffi::{CStr, c_int, c_void};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Above two pages a hole holds at least one whole page.
+/// A hole of this size contains at least one whole page.
 const SMALL: usize = 8 * 1024;
 
-/// Below glibc's smallest threshold for mappings: freeing a mapped block would raise it for good.
+/// Below glibc's smallest mmap threshold: freeing a mapped block would raise the threshold permanently.
 const LARGE: usize = 112 * 1024;
 
-/// The smallest block that glibc hands out on a 64-bit machine.
+/// The smallest block that glibc allocates on a 64-bit machine.
 const LEAST: usize = 24;
 
 const NO_ARENA: u32 = u32::MAX;
 static ARENA: AtomicU32 = AtomicU32::new(NO_ARENA);
 
-/// The part of glibc's main heap in which a block counts as a hole that was filled.
-struct Heap {
+/// The part of glibc's main heap in which a new block has filled a hole.
+struct HeapRange {
     from: usize,
     to: usize,
 }
 
-impl Heap {
-    fn holds(&self, block: *mut c_void) -> bool {
+impl HeapRange {
+    fn contains(&self, block: *mut c_void) -> bool {
         (self.from..self.to).contains(&(block as usize))
     }
 }
 
-/// Fills the small holes of glibc's main heap for good; returns the bytes of the blocks.
+/// Fills the small holes of glibc's main heap permanently; returns the bytes of the blocks.
 pub(crate) fn fill_holes() -> u64 {
     if malloc::in_use() != AllocatorKind::Glibc {
         return 0;
     }
     let Some(heap) = heap_below_top() else { return 0 };
-    let kept_open = occupy(&heap, (SMALL..=LARGE).rev().step_by(512), Keep::Linked);
-    let filled = occupy(&heap, (LEAST..SMALL).rev().step_by(16), Keep::ForGood);
-    let mut next = kept_open.first;
+    let left_open = occupy(&heap, (SMALL..=LARGE).rev().step_by(512), FillerBlocks::Linked);
+    let filled = occupy(&heap, (LEAST..SMALL).rev().step_by(16), FillerBlocks::Permanent);
+    let mut next = left_open.first;
     while !next.is_null() {
         // SAFETY: each block was linked by `occupy` through its own first word and is freed once.
         unsafe {
@@ -57,59 +56,64 @@ pub(crate) fn fill_holes() -> u64 {
     filled.bytes
 }
 
-/// The main heap from its beginning to where its last, never used part begins.
-fn heap_below_top() -> Option<Heap> {
-    // SAFETY: sbrk(0) only answers.
+/// The main heap without its top, the free part at its end.
+fn heap_below_top() -> Option<HeapRange> {
+    // SAFETY: sbrk(0) changes nothing.
     let end = unsafe { libc::sbrk(0) } as usize;
-    Some(Heap { from: end.saturating_sub(1 << 40), to: end.checked_sub(top_size()?)? })
+    Some(HeapRange { from: end.saturating_sub(1 << 40), to: end.checked_sub(top_size()?)? })
 }
 
 /// Size of the top of the main heap (`keepcost` of mallinfo(3)).
 fn top_size() -> Option<usize> {
     /// `struct mallinfo2` of malloc.h, glibc 2.33.
     #[repr(C)]
-    struct Info([usize; 10]);
-    /// `struct mallinfo` of malloc.h, before.
+    struct Mallinfo2([usize; 10]);
+    /// `struct mallinfo` of malloc.h, for older versions.
     #[repr(C)]
-    struct OldInfo([c_int; 10]);
-    // SAFETY: the signatures are those of malloc.h; both functions only answer.
+    struct Mallinfo([c_int; 10]);
+    // SAFETY: the signatures are those of malloc.h; both functions change nothing.
     unsafe {
-        if let Some(ask) = find::<unsafe extern "C" fn() -> Info>(c"mallinfo2") {
-            return Some(ask().0[9]);
+        if let Some(mallinfo2) = find::<unsafe extern "C" fn() -> Mallinfo2>(c"mallinfo2") {
+            return Some(mallinfo2().0[9]);
         }
-        let ask: unsafe extern "C" fn() -> OldInfo = find(c"mallinfo")?;
-        usize::try_from(ask().0[9]).ok()
+        let mallinfo: unsafe extern "C" fn() -> Mallinfo = find(c"mallinfo")?;
+        usize::try_from(mallinfo().0[9]).ok()
     }
 }
 
-/// What becomes of the blocks that fill holes.
+/// What happens to the blocks that fill holes.
 #[derive(Clone, Copy, PartialEq)]
-enum Keep {
-    /// They are given back later, so each begins with the address of the one before.
+enum FillerBlocks {
+    /// They are freed later, so each begins with the address of the previous one.
     Linked,
-    /// They stay; their addresses are forgotten.
-    ForGood,
+    /// They are never freed.
+    Permanent,
 }
 
-struct Occupied {
+struct FilledHoles {
+    /// The last block that was linked, or null.
     first: *mut c_void,
     bytes: u64,
 }
 
-/// Takes every hole of each size, the largest first.
-fn occupy(heap: &Heap, sizes: impl Iterator<Item = usize>, keep: Keep) -> Occupied {
-    let mut occupied = Occupied { first: std::ptr::null_mut(), bytes: 0 };
+/// Allocates every hole of each size, the largest first.
+fn occupy(
+    heap: &HeapRange,
+    sizes: impl Iterator<Item = usize>,
+    blocks: FillerBlocks,
+) -> FilledHoles {
+    let mut occupied = FilledHoles { first: std::ptr::null_mut(), bytes: 0 };
     for size in sizes {
         loop {
-            // SAFETY: malloc may fail, which ends the loop below.
+            // SAFETY: if malloc fails, the loop ends below.
             let block = unsafe { libc::malloc(size) };
-            if !heap.holds(block) {
-                // SAFETY: from the line above, or null.
+            if !heap.contains(block) {
+                // SAFETY: the block is from malloc above, or null.
                 unsafe { libc::free(block) };
                 break;
             }
             occupied.bytes += size as u64;
-            if keep == Keep::Linked {
+            if blocks == FillerBlocks::Linked {
                 // SAFETY: a block of at least 8 KiB has room for an address.
                 unsafe { *block.cast::<*mut c_void>() = occupied.first };
                 occupied.first = block;
@@ -119,7 +123,7 @@ fn occupy(heap: &Heap, sizes: impl Iterator<Item = usize>, keep: Keep) -> Occupi
     occupied
 }
 
-/// In a child: allocates from a new arena or heap from now on; `false` where the allocator has none.
+/// In a child: allocates from a new arena or heap from now on; `false` if the allocator has no such function.
 pub(crate) fn leave_shared_arena() -> bool {
     match malloc::in_use() {
         AllocatorKind::Jemalloc => new_arena().is_some_and(|arena| {
@@ -131,7 +135,7 @@ pub(crate) fn leave_shared_arena() -> bool {
     }
 }
 
-/// Makes threads that a child starts use the child's arena too.
+/// Makes threads that start in a child use the child's arena too.
 pub(crate) fn bind_new_threads(ruby: &RubyApi) {
     if malloc::in_use() == AllocatorKind::Jemalloc {
         ruby.on_thread_begin(thread_began);
@@ -148,7 +152,7 @@ unsafe extern "C" fn thread_began(_: u32, _: Value, _: Value, _: usize, _: Value
 fn new_arena() -> Option<u32> {
     let mut arena = 0u32;
     let mut size = size_of::<u32>();
-    // SAFETY: the signature is that of jemalloc.h; `arenas.create` answers with an unsigned int.
+    // SAFETY: the signature is that of jemalloc.h; `arenas.create` returns an unsigned int.
     unsafe {
         let mallctl = mallctl()?;
         let name: &CStr = c"arenas.create";
@@ -158,7 +162,7 @@ fn new_arena() -> Option<u32> {
     }
 }
 
-/// Makes this thread allocate from `arena`, and forget the blocks it kept from the old one.
+/// Makes this thread allocate from `arena`, and flushes its cache of blocks from the old one.
 fn bind(arena: u32) -> bool {
     let mut arena = arena;
     // SAFETY: the signature is that of jemalloc.h; `thread.arena` takes an unsigned int.

@@ -22,11 +22,12 @@ fn best(mut observed: Vec<(bool, Vec<SettingCheck>)>) -> Vec<SettingCheck> {
     let any_ruby = observed.iter().any(|(is_ruby, _)| *is_ruby);
     observed.retain(|(is_ruby, _)| *is_ruby || !any_ruby);
     let all = observed.into_iter().map(|(_, checks)| checks);
-    let better = |known: SettingCheck, now: SettingCheck| {
-        if rank(&now) > rank(&known) { now } else { known }
-    };
-    all.reduce(|known, now| known.into_iter().zip(now).map(|(k, n)| better(k, n)).collect())
+    all.reduce(|known, other| known.into_iter().zip(other).map(stronger).collect())
         .unwrap_or_default()
+}
+
+fn stronger((known, other): (SettingCheck, SettingCheck)) -> SettingCheck {
+    if rank(&other) > rank(&known) { other } else { known }
 }
 
 /// Whether carat's libraries are in this process, and its evidence for every setting.
@@ -36,13 +37,12 @@ fn checks(
     settings: &Settings,
     applied: &Environment,
 ) -> (bool, Vec<SettingCheck>) {
-    let read = |name| root.read(member.pid, name).ok();
-    let text = |name| read(name).map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
-    let (maps, status, environ) = (text("maps"), text("status"), read("environ"));
+    let environ = root.read(member.pid, "environ").ok();
+    let (maps, status) = (text(root, member, "maps"), text(root, member, "status"));
     let page = ProbePage::find(root, member).and_then(|page| page.read());
-    let changed_root = std::fs::read_link(root.file(member.pid, "root")).ok();
+    let root_link = std::fs::read_link(root.file(member.pid, "root")).ok();
     let observed = ProcessObservation {
-        root: changed_root.as_deref(),
+        root: root_link.as_deref(),
         maps: maps.as_deref(),
         environ: environ.as_deref(),
         status: status.as_deref(),
@@ -51,6 +51,12 @@ fn checks(
     (page.is_some(), verify(settings, applied, &observed))
 }
 
+fn text(root: &ProcRoot, member: Identity, file: &str) -> Option<String> {
+    let bytes = root.read(member.pid, file).ok()?;
+    Some(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+/// How strong the evidence of a status is compared with that of other processes.
 fn rank(check: &SettingCheck) -> u8 {
     match check.status {
         SettingStatus::Applied(_) => 3,

@@ -1,11 +1,11 @@
-//! Finds an allocator's library where distributions put it.
+//! Finds the library of an allocator where distributions install it.
 
 use std::path::{Path, PathBuf};
 
 /// One allocator that can be preloaded by name.
 struct AllocatorPackage {
     name: &'static str,
-    /// File names, best first.
+    /// File names, the newest version first.
     files: &'static [&'static str],
     /// Package on Debian, on Alpine, with Homebrew.
     packages: [&'static str; 3],
@@ -46,20 +46,20 @@ const DIRECTORIES: &[&str] = &[
 
 /// The library of the allocator `name` below `root` (`/`, or the root of another system).
 ///
-/// The answer is a path as the server will see it, so without `root` in front.
+/// The path is the one inside `root`, as the server will use it.
 pub fn find_allocator(root: &Path, name: &str) -> Option<PathBuf> {
     let allocator = ALLOCATORS.iter().find(|allocator| allocator.name == name)?;
     let multiarch = format!("usr/lib/{}-linux-gnu", std::env::consts::ARCH);
-    let directories = || std::iter::once(multiarch.as_str()).chain(DIRECTORIES.iter().copied());
-    allocator.files.iter().find_map(|file| {
-        directories()
-            .map(|directory| Path::new(directory).join(file))
-            .find(|path| root.join(path).exists())
-            .map(|path| Path::new("/").join(path))
-    })
+    let directories = [&[multiarch.as_str()], DIRECTORIES].concat();
+    let mut candidates = allocator
+        .files
+        .iter()
+        .flat_map(|file| directories.iter().map(move |directory| Path::new(directory).join(file)));
+    let found = candidates.find(|path| root.join(path).exists())?;
+    Some(Path::new("/").join(found))
 }
 
-/// What to install to have the allocator `name`.
+/// How to install the allocator `name`.
 pub(crate) fn packages(name: &str) -> String {
     match ALLOCATORS.iter().find(|allocator| allocator.name == name) {
         Some(AllocatorPackage { packages: [debian, alpine, brew], .. }) => {
@@ -83,7 +83,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn allocators_are_found_where_distributions_put_them() {
+    fn allocators_are_found_where_distributions_install_them() {
         let multiarch = format!("usr/lib/{}-linux-gnu/libjemalloc.so.2", std::env::consts::ARCH);
         for (installed, name, found) in [
             (multiarch.as_str(), "jemalloc", true),

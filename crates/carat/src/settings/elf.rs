@@ -1,4 +1,4 @@
-//! Reads of an ELF file what tells whether one program can load one library.
+//! Reads from ELF files whether a program can load a library.
 
 use goblin::elf::Elf;
 use std::fmt;
@@ -6,31 +6,32 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
-/// What has to agree before a library can be mapped into a program.
+/// What must agree between a program and a library that it loads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ElfKind {
     /// Bits of a word: 32 or 64.
     pub bits: u8,
     /// `e_machine`, such as 62 for x86-64 and 183 for arm64 (elf(5)).
     pub machine: u16,
-    /// The C library; `None` where the file names none, as a static program does.
+    /// The C library; `None` where the file names none, such as a static program.
     pub c_library: Option<CLibrary>,
 }
 
-/// C libraries, of which a process has one: musl's loader ends a program whose preload wants glibc.
+/// A C library. A process has exactly one: musl's loader exits when a preloaded library requires glibc.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CLibrary {
-    /// That of most distributions.
+    /// The C library of most distributions.
     Glibc,
-    /// That of Alpine.
+    /// The C library of Alpine.
     Musl,
 }
 
 impl ElfKind {
-    /// Whether a program of this kind can load a library of that one, as far as either says.
+    /// Whether a program of this kind can load a library of the other kind; an unnamed C library fits both.
     pub fn can_load(self, library: Self) -> bool {
-        let of_one = self.c_library.zip(library.c_library).is_none_or(|(own, its)| own == its);
-        (self.bits, self.machine) == (library.bits, library.machine) && of_one
+        let same_c_library =
+            self.c_library.zip(library.c_library).is_none_or(|(own, other)| own == other);
+        (self.bits, self.machine) == (library.bits, library.machine) && same_c_library
     }
 }
 
@@ -66,14 +67,15 @@ fn parse_elf(bytes: &[u8]) -> Option<ElfKind> {
 }
 
 impl CLibrary {
-    /// The C library that a loader or a library of this name or path belongs to; `None` where to neither.
+    /// The C library that a loader or a library of this name or path belongs to; `None` for any other file.
     pub fn of(path: &str) -> Option<Self> {
         let file = path.rsplit('/').next()?;
-        let is = |start: &str| file.starts_with(start);
-        // musl is one file under two names; before glibc 2.34 its file had the version in its name.
-        if is("ld-musl") || is("libc.musl") || file == "libc.so" {
+        // The loader and the library of musl are one file. Before 2.34 the file name of glibc contained the version.
+        if file == "libc.so" || ["ld-musl", "libc.musl"].iter().any(|name| file.starts_with(name)) {
             Some(Self::Musl)
-        } else if is("ld-linux") || is("ld64") || is("libc-2.") || file == "libc.so.6" {
+        } else if file == "libc.so.6"
+            || ["ld-linux", "ld64", "libc-2."].iter().any(|name| file.starts_with(name))
+        {
             Some(Self::Glibc)
         } else {
             None
@@ -85,33 +87,33 @@ impl CLibrary {
 mod tests {
     use super::*;
 
-    /// The header of a file that has nothing else.
-    fn head(class: u8, order: u8, machine: [u8; 2]) -> Vec<u8> {
-        let mut head = vec![0x7f, b'E', b'L', b'F', class, order, 1];
-        head.resize(18, 0);
-        head.extend(machine);
-        head.resize(64, 0);
-        head
+    /// A file that contains only an ELF header.
+    fn header(class: u8, order: u8, machine: [u8; 2]) -> Vec<u8> {
+        let mut header = vec![0x7f, b'E', b'L', b'F', class, order, 1];
+        header.resize(18, 0);
+        header.extend(machine);
+        header.resize(64, 0);
+        header
     }
 
     #[test]
-    fn word_size_and_machine_are_read_in_the_files_own_order() {
+    fn word_size_and_machine_are_read_in_the_byte_order_of_the_file() {
         let kind = |bits, machine| Some(ElfKind { bits, machine, c_library: None });
-        for (head, kind) in [
-            (head(2, 1, [62, 0]), kind(64, 62)),
-            (head(1, 1, [3, 0]), kind(32, 3)),
-            (head(2, 2, [0, 183]), kind(64, 183)),
-            (head(7, 1, [62, 0]), None),
-            (b"#!/bin/sh\n echo a script is no ELF".to_vec(), None),
+        for (bytes, kind) in [
+            (header(2, 1, [62, 0]), kind(64, 62)),
+            (header(1, 1, [3, 0]), kind(32, 3)),
+            (header(2, 2, [0, 183]), kind(64, 183)),
+            (header(7, 1, [62, 0]), None),
+            (b"#!/bin/sh\n echo a script is not ELF".to_vec(), None),
             (b"\x7fELF".to_vec(), None),
             (Vec::new(), None),
         ] {
-            assert_eq!(parse_elf(&head), kind, "{head:?}");
+            assert_eq!(parse_elf(&bytes), kind, "{bytes:?}");
         }
     }
 
     #[test]
-    fn the_c_library_is_told_by_the_loader_or_by_what_is_needed() {
+    fn the_loader_or_a_needed_library_names_the_c_library() {
         for (name, expected) in [
             ("/lib/ld-musl-x86_64.so.1", Some(CLibrary::Musl)),
             ("libc.musl-x86_64.so.1", Some(CLibrary::Musl)),
@@ -128,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn a_library_for_another_c_library_is_not_loaded_and_one_that_names_none_is() {
+    fn a_library_that_names_another_c_library_is_not_loaded_and_one_that_names_none_is() {
         let kind = |c_library| ElfKind { bits: 64, machine: 62, c_library };
         let (musl, glibc) = (kind(Some(CLibrary::Musl)), kind(Some(CLibrary::Glibc)));
         assert!(!musl.can_load(glibc) && !glibc.can_load(musl));

@@ -2,10 +2,12 @@
 
 use crate::settings::allocator::packages;
 use crate::settings::elf::ElfKind;
-use crate::settings::observation::TUNABLES;
 use carat_wire::env;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+
+/// The variable that holds glibc's tunables.
+pub(crate) const TUNABLES: &str = "GLIBC_TUNABLES";
 
 /// What the environment depends on besides the settings themselves.
 pub struct StartContext<'a> {

@@ -1,12 +1,9 @@
 //! What is observed of a running process, and what that says about a setting.
 
-use crate::settings::environment::Environment;
+use crate::settings::environment::{Environment, TUNABLES};
 use carat_wire::env;
 use carat_wire::page::{PageReading, Runtime};
 use std::path::Path;
-
-/// The variable that holds glibc's tunables.
-pub(crate) const TUNABLES: &str = "GLIBC_TUNABLES";
 
 /// What was read of a process; each may be missing.
 #[derive(Debug, Default)]
