@@ -5,7 +5,7 @@ use crate::analysis::{Judge, Question, Warning, curves};
 use crate::core::Results;
 
 /// Fills in conclusions, curves, growth and warnings, as the trials answer `question`.
-pub fn conclude(results: &mut Results, question: &Question) {
+pub(crate) fn conclude(results: &mut Results, question: &Question) {
     let judgement = Judge::new(question.clone()).judge(&results.trials);
     results.conclusions = judgement.conclusions;
     results.curves = curves(question, &results.trials);

@@ -173,7 +173,7 @@ fn late_rise(trial: &Trial) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::analysis::judge;
+    use crate::analysis::judge::tests::judge;
     use crate::analysis::pairs::tests::trial;
     use crate::core::{Bytes, LoadReport, Sample};
     use carat_stats::simulate::{Noise, SeededRng};

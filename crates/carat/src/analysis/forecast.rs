@@ -11,32 +11,32 @@ const BUDGETS: [u32; 6] = [8, 15, 30, 60, 100, 200];
 
 /// The forecast for one metric.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Forecast {
+pub(crate) struct Forecast {
     /// The metric.
-    pub metric: String,
+    pub(crate) metric: String,
     /// Standard deviation of single trials as a fraction; the largest of the variants.
-    pub spread: f64,
+    pub(crate) spread: f64,
     /// Blocks, and the smallest difference, as a fraction, that they will probably decide about.
-    pub detectable: Vec<(u32, f64)>,
+    pub(crate) detectable: Vec<(u32, f64)>,
     /// The margin, or the limit of a guard, as a fraction.
-    pub requested: f64,
+    pub(crate) requested: f64,
     /// Blocks that this takes; `None` where no number suffices.
-    pub needed: Option<u32>,
+    pub(crate) needed: Option<u32>,
 }
 
 /// The forecast for an experiment.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Outlook {
+pub(crate) struct Outlook {
     /// Blocks of the pilot that counted.
-    pub blocks: u32,
+    pub(crate) blocks: u32,
     /// Seconds that one block takes, all its trials together.
-    pub block_seconds: f64,
+    pub(crate) block_seconds: f64,
     /// The deciding metrics, then the guards.
-    pub forecasts: Vec<Forecast>,
+    pub(crate) forecasts: Vec<Forecast>,
 }
 
 /// Forecasts from the trials of a pilot; `None` with fewer than five blocks that count.
-pub fn forecast(question: &Question, trials: &[Trial]) -> Option<Outlook> {
+pub(crate) fn forecast(question: &Question, trials: &[Trial]) -> Option<Outlook> {
     let blocks = Blocks::new(trials);
     let inflation = inflation(question);
     let primaries = question

@@ -21,20 +21,20 @@ pub struct Judge {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Judgement {
     /// One per compared variant and metric: primary metrics first, then guards, then the rest.
-    pub conclusions: Vec<Conclusion>,
+    pub(crate) conclusions: Vec<Conclusion>,
     /// Whether to run another block.
-    pub next: NextStep,
+    pub(crate) next: NextStep,
     /// What weakens the conclusions.
-    pub warnings: Vec<Warning>,
+    pub(crate) warnings: Vec<Warning>,
     /// Trials that did not count.
-    pub dropped: Vec<Dropped>,
+    pub(crate) dropped: Vec<Dropped>,
     /// How the trials of every variant ended, the baseline first.
-    pub outcomes: Vec<Outcomes>,
+    pub(crate) outcomes: Vec<Outcomes>,
 }
 
 /// Whether to run another block.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum NextStep {
+pub(crate) enum NextStep {
     /// Run another block of these variants, the baseline first.
     Continue(Vec<String>),
     /// No further block would be used.
@@ -43,7 +43,7 @@ pub enum NextStep {
 
 /// Why no further block is needed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum StopReason {
+pub(crate) enum StopReason {
     /// Every claim and every guard is decided.
     Decided,
     /// All blocks that were allowed have been run.
@@ -56,20 +56,15 @@ pub enum StopReason {
     Unmeasured,
 }
 
-/// Judges `trials` once. To judge after every block, keep a [`Judge`]: its tables are expensive to compute.
-pub fn judge(question: &Question, trials: &[Trial]) -> Judgement {
-    Judge::new(question.clone()).judge(trials)
-}
-
 impl Judge {
     /// Computes the tables of looks and cuts for a question.
-    pub fn new(question: Question) -> Self {
+    pub(crate) fn new(question: Question) -> Self {
         let design = Design::new(question.alpha, question.claims(), question.max_blocks);
         Self { question, design }
     }
 
     /// Replays `trials` block by block: the same trials always lead to the same judgement.
-    pub fn judge(&self, trials: &[Trial]) -> Judgement {
+    pub(crate) fn judge(&self, trials: &[Trial]) -> Judgement {
         let blocks = Blocks::new(trials);
         let mut conclusions = self.primaries(&blocks);
         conclusions.extend(self.guards(&blocks));
@@ -273,13 +268,17 @@ pub(crate) fn estimate(pairs: &Pairs, look: Look) -> Option<Estimate> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use crate::analysis::Warning;
     use crate::analysis::pairs::tests::trial;
     use crate::core::Outcome;
 
     const PSS: &str = "memory.pss.final";
+
+    pub(crate) fn judge(question: &Question, trials: &[Trial]) -> Judgement {
+        Judge::new(question.clone()).judge(trials)
+    }
 
     /// A small fixed variation, about 0.3 % of the whole, so that the tests need no random numbers.
     fn variation(block: u32, salt: u32) -> f64 {

@@ -7,24 +7,24 @@ use std::collections::BTreeMap;
 
 /// Outcomes of the scored trials of one variant.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Outcomes {
+pub(crate) struct Outcomes {
     /// The variant.
-    pub variant: String,
+    pub(crate) variant: String,
     /// Trials by outcome.
-    pub counts: BTreeMap<Outcome, u32>,
+    pub(crate) counts: BTreeMap<Outcome, u32>,
     /// Fisher's exact p value of its failures against the baseline's, exploratory and not corrected.
     /// `None` for the baseline itself.
-    pub p: Option<f64>,
+    pub(crate) p: Option<f64>,
 }
 
 impl Outcomes {
     /// Number of scored trials.
-    pub fn trials(&self) -> u32 {
+    pub(crate) fn trials(&self) -> u32 {
         self.counts.values().sum()
     }
 
     /// Trials in which the server failed: it crashed, was killed or never became ready.
-    pub fn failed(&self) -> u32 {
+    pub(crate) fn failed(&self) -> u32 {
         [Outcome::Crashed, Outcome::OomKilled, Outcome::NeverReady]
             .iter()
             .filter_map(|outcome| self.counts.get(outcome))

@@ -8,13 +8,13 @@ use std::collections::BTreeMap;
 
 /// A trial that did not count, and with it the block of its variant.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Dropped {
+pub(crate) struct Dropped {
     /// The block.
-    pub block: u32,
+    pub(crate) block: u32,
     /// The variant of the trial.
-    pub variant: String,
+    pub(crate) variant: String,
     /// The outcome of the trial.
-    pub outcome: Outcome,
+    pub(crate) outcome: Outcome,
 }
 
 /// Scored trials by block. Block 0 warms the machine up and is not scored.

@@ -5,19 +5,16 @@ use std::fmt;
 
 /// A reason to doubt a judgement. The text ends with what to do.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Warning {
+pub(crate) enum Warning {
     /// A variant's trials fail too often to compare it.
     Fails {
-        /// The variant.
         variant: String,
         /// Trials that crashed, were killed or never became ready.
         failed: u32,
-        /// Its scored trials.
         trials: u32,
     },
     /// A variant's trials fail at another rate than the baseline's.
     FailsDifferently {
-        /// The variant.
         variant: String,
         /// Its failed trials and all its scored trials.
         of_variant: (u32, u32),
@@ -30,21 +27,17 @@ pub enum Warning {
     TooManyDropped {
         /// Blocks in which some trial did not count.
         dropped: u32,
-        /// Blocks that were run.
         blocks: u32,
     },
     /// Memory still rose when the load ended.
     StillRising {
-        /// The variant.
         variant: String,
         /// Rise over the last eighth of the load, as a fraction.
         rise: f64,
     },
     /// The values of a variant form two groups.
     TwoGroups {
-        /// The variant.
         variant: String,
-        /// The metric.
         metric: String,
         /// Share of the trials in the upper group.
         upper: f64,
@@ -52,40 +45,19 @@ pub enum Warning {
         gap: f64,
     },
     /// The typical difference and the mean difference disagree.
-    MeanDiffers {
-        /// The variant.
-        variant: String,
-        /// The metric.
-        metric: String,
-        /// Difference of the typical pair, as a fraction.
-        typical: f64,
-        /// Mean difference, as a fraction.
-        mean: f64,
-    },
+    MeanDiffers { variant: String, metric: String, typical: f64, mean: f64 },
     /// The baseline has a trend over the experiment.
     Drift {
-        /// The metric.
         metric: String,
         /// Change of the baseline from first to last block, as a fraction.
         change: f64,
     },
     /// The differences of neighbouring blocks are correlated.
-    NeighboursAgree {
-        /// The variant.
-        variant: String,
-        /// The metric.
-        metric: String,
-        /// Their correlation.
-        correlation: f64,
-    },
+    NeighboursAgree { variant: String, metric: String, correlation: f64 },
     /// No trial has a value of a primary metric.
-    Unmeasured {
-        /// The metric.
-        metric: String,
-    },
+    Unmeasured { metric: String },
     /// A percentile is based on too few requests.
     FewRequests {
-        /// The metric.
         metric: String,
         /// Fewest requests of a trial.
         requests: u64,

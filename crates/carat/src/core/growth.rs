@@ -1,91 +1,91 @@
-//! What growth was found, part by part: plain data for recordings and results.
+//! The growth found in recordings and results, part by part.
 
 use serde::{Deserialize, Serialize};
 
-/// What is followed over a run.
+/// A part whose amount is tracked over a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TrackedPart {
     /// All memory: resident memory of a single process, proportional memory of a tree.
     Memory,
-    /// Memory that one process alone maps.
+    /// Memory that exactly one process maps.
     Private,
     /// Memory that several processes map.
     Shared,
-    /// Ruby objects that survived several collections, each in a slot of the heap.
+    /// Ruby objects that survived several collections.
     KeptObjects,
     /// Memory in use by malloc.
     MallocLive,
-    /// Memory that malloc holds and nobody uses.
+    /// Memory that malloc holds and that is not allocated.
     MallocFree,
 }
 
-/// What amounts are counted against.
+/// The unit of the work that growth is measured against.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ProgressUnit {
-    /// Requests answered: the right choice wherever they are known.
+    /// Requests answered, wherever they are known.
     Requests,
-    /// Seconds: only as good as the load is even.
+    /// Seconds, which measure the work only if the load is even.
     Seconds,
 }
 
-/// The kinds of growth.
+/// The class of growth.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum GrowthKind {
-    /// Nothing that matters.
+    /// No growth that matters.
     Flat,
-    /// It grows, but ever more slowly.
+    /// It grows more and more slowly.
     LevellingOff,
-    /// It grows by the same amount with every request or second.
+    /// It grows by a constant amount per request or second.
     Linear,
-    /// One jump, and nothing else that matters.
+    /// One jump, and no other growth that matters.
     Stepwise,
-    /// What processes shared has become private.
+    /// Memory that processes shared has become private.
     SharingEroding,
-    /// Too short or too noisy to say.
+    /// The run is too short or too noisy.
     Undecided,
 }
 
-/// One part of a run, classified. Amounts are bytes; of kept objects, their number.
+/// The growth of one part. Amounts are bytes, or the number of kept objects.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct PartGrowth {
     /// The part.
     pub part: TrackedPart,
-    /// What it is found to be.
+    /// Class of its growth.
     pub kind: GrowthKind,
-    /// What it was counted against.
+    /// Unit of the work.
     pub progress: ProgressUnit,
-    /// Requests or seconds that it was seen over.
+    /// Requests or seconds over which it was observed.
     pub over: f64,
-    /// Amount per request or second; `None` of a series too short to fit.
+    /// Amount per request or second; `None` where the series is too short to fit.
     pub rate: Option<f64>,
     /// Lower and upper limit of the rate, each with 5 % error.
     pub interval: Option<(f64, f64)>,
-    /// Upper limit (5 % error) of the plain rate over the second half.
+    /// Upper limit (5 % error) of the linear rate over the second half.
     pub at_most: Option<f64>,
-    /// Where it levels off, if that can be said.
+    /// The level that it approaches, if it can be estimated.
     pub asymptote: Option<f64>,
-    /// Size of the one jump of a stepwise growth; of eroding sharing what is no longer shared, below nought.
+    /// Size of the jump of a stepwise growth. For eroding sharing, the memory no longer shared, as a negative number.
     pub step: Option<f64>,
-    /// Whether it rises and falls like a saw, as memory that is given back does.
+    /// Whether it oscillates in a sawtooth, as memory does that is returned to the kernel.
     pub oscillating: bool,
-    /// Where undecided: requests or seconds in all that would probably decide.
+    /// Where undecided: total requests or seconds that would probably decide.
     pub needed: Option<f64>,
 }
 
-/// The growth of one variant's parts over its load, all its trials together.
+/// The growth of one variant's parts over its load, from all its trials together.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct VariantGrowth {
     /// The variant.
     pub variant: String,
-    /// Every part that was seen often enough.
+    /// Every part with enough samples.
     pub parts: Vec<PartGrowth>,
 }
 
 impl TrackedPart {
-    /// A short name for tables.
+    /// Label for tables.
     pub fn label(self) -> &'static str {
         match self {
             Self::Memory => "all memory",
@@ -99,7 +99,7 @@ impl TrackedPart {
 }
 
 impl ProgressUnit {
-    /// One of it, in words.
+    /// The singular of the unit.
     pub fn unit(self) -> &'static str {
         match self {
             Self::Requests => "request",

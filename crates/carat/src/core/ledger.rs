@@ -1,17 +1,17 @@
-//! One moment's memory, split into parts that add up.
+//! The memory of processes at one moment, split into parts that add up.
 
 use super::Bytes;
 use serde::{Deserialize, Serialize};
 
-/// What a part of the memory is.
+/// The kind of a part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PartKind {
-    /// Programs, libraries and mapped files, with the data that the loader keeps beside them.
+    /// Programs, libraries and mapped files, with the data segments of the loader.
     CodeAndFiles,
     /// Stacks of threads and fibers.
     Stacks,
-    /// Machine code that Ruby compiled while running.
+    /// Machine code compiled by Ruby at run time.
     Jit,
     /// Ruby slots that hold an object.
     SlotsLive,
@@ -19,17 +19,17 @@ pub enum PartKind {
     SlotsFree,
     /// Contents of young arrays, hashes and structs (Ruby 2.6 to 3.2).
     TransientHeap,
-    /// Memory that Ruby, gems and libraries hold from malloc.
+    /// Allocations of Ruby, gems and libraries from malloc.
     MallocLive,
-    /// Memory that malloc holds and nobody uses.
+    /// Memory that malloc holds and that is not allocated.
     MallocFree,
-    /// What the allocator needs for itself: tables, and blocks larger than asked.
+    /// The allocator's own tables, and the excess of blocks over the requested size.
     AllocatorOverhead,
-    /// Malloc's memory where nothing says which of it is live.
+    /// Memory of malloc where live and free cannot be distinguished.
     Malloc,
-    /// Anonymous memory that only the probe could tell apart: Ruby slots and large blocks of malloc.
+    /// Ruby slots and large blocks of malloc, which cannot be distinguished without the probe.
     SlotsOrMalloc,
-    /// Memory shared on purpose, such as a memfd.
+    /// Explicitly shared memory, such as a memfd.
     SharedMemory,
 }
 
@@ -50,7 +50,7 @@ impl PartKind {
         Self::SharedMemory,
     ];
 
-    /// What a reader calls it.
+    /// Label for tables.
     pub fn label(self) -> &'static str {
         match self {
             Self::CodeAndFiles => "code and files",
@@ -69,57 +69,57 @@ impl PartKind {
     }
 }
 
-/// One part of a process's or a tree's memory.
+/// One part of the memory of a process or a tree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LedgerPart {
-    /// What it is.
+    /// Kind of the part.
     pub kind: PartKind,
-    /// Its proportional size: what it adds to the kernel's PSS.
+    /// Proportional size: the contribution to the kernel's PSS.
     pub pss: Bytes,
-    /// The part of `pss` that no other process maps.
+    /// The share of `pss` that no other process maps.
     pub private: Bytes,
-    /// Its resident size, shared pages counted whole; for a tree, the sum over its processes.
+    /// Resident size, with shared pages counted in full; for a tree, the sum over its processes.
     pub resident: Bytes,
 }
 
 impl LedgerPart {
-    /// The part of `pss` on pages that other processes map too.
+    /// The share of `pss` on pages that other processes also map.
     pub fn shared(&self) -> Bytes {
         self.pss.saturating_sub(self.private)
     }
 }
 
-/// Where a ledger's figures come from.
+/// The source of a ledger's figures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Basis {
     /// The probe inside Ruby and the kernel.
     Probe,
-    /// The kernel alone: parts are told by the shape of their mappings.
+    /// The kernel alone: parts are recognised by their mappings.
     ProcOnly,
 }
 
-/// Which allocator answers `malloc`.
+/// The allocator behind `malloc`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DetectedAllocator {
-    /// `glibc`, `jemalloc`, `mimalloc`, `tcmalloc` or `musl`; `None` where nothing says.
+    /// `glibc`, `jemalloc`, `mimalloc`, `tcmalloc` or `musl`; `None` if unknown.
     pub active: Option<String>,
-    /// Allocator libraries that are mapped, whether or not they are used.
+    /// Allocator libraries that are mapped, used or not.
     pub loaded: Vec<String>,
-    /// How this is known, in words.
+    /// The evidence, in words.
     pub evidence: String,
 }
 
-/// Ruby's slots of one size; which figures there are depends on the version of Ruby.
+/// Ruby's slots of one size. The available figures depend on the version of Ruby.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SlotPool {
-    /// Bytes of one slot.
+    /// Size of a slot in bytes.
     pub slot_size: u64,
     /// Slots in pages that hold objects.
     pub slots: Option<u64>,
     /// Slots that hold an object.
     pub live: Option<u64>,
-    /// Slots without one, in pages that hold objects.
+    /// Slots without an object, in pages that hold objects.
     pub free: Option<u64>,
     /// Pages that hold objects.
     pub pages: Option<u64>,
@@ -136,17 +136,17 @@ impl SlotPool {
 /// One arena of malloc.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Arena {
-    /// Its number; 0 is the main arena.
+    /// Number; 0 is the main arena.
     pub number: u32,
-    /// What it took from the kernel.
+    /// Memory obtained from the kernel.
     pub held: Bytes,
-    /// How much of it is resident, where its mapping is known.
+    /// Resident memory, where the mapping is known.
     pub resident: Option<Bytes>,
-    /// What nobody uses of that, if the probe told.
+    /// Free memory, if the probe reported it.
     pub free: Option<Bytes>,
 }
 
-/// The two measures of the published arena experiment, where they still mean something.
+/// The two ratios of the published arena experiment, for the versions of Ruby where they are defined.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct ClassicRatios {
     /// Live slots over slots of the pages in use, as a fraction.
@@ -155,14 +155,14 @@ pub struct ClassicRatios {
     pub pages: Option<f64>,
 }
 
-/// What is known of Ruby's own heap in one process.
+/// Ruby's heap in one process.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct RubyHeap {
-    /// Its pages as ranges of addresses, in bytes.
+    /// Address space of its pages, in bytes.
     pub size: Bytes,
-    /// How much of that is resident.
+    /// Resident memory of its pages.
     pub resident: Bytes,
-    /// How much of `resident` only this process maps.
+    /// The share of `resident` that only this process maps.
     pub private: Bytes,
     /// Slots that hold an object, over all pools.
     pub live_slots: Option<u64>,
@@ -182,7 +182,7 @@ pub struct ProcessLedger {
     pub pid: u32,
     /// The parent's process id.
     pub parent: Option<u32>,
-    /// Its command line, as it shows itself.
+    /// Its command line, as the process shows it.
     pub title: String,
     /// Resident memory.
     pub rss: Bytes,
@@ -190,7 +190,7 @@ pub struct ProcessLedger {
     pub pss: Bytes,
     /// Memory that only this process maps.
     pub uss: Bytes,
-    /// Memory in swap, if the kernel says.
+    /// Memory in swap, if the kernel reports it.
     pub swap: Option<Bytes>,
     /// Transparent huge pages in use.
     pub huge: Option<Bytes>,
@@ -198,21 +198,21 @@ pub struct ProcessLedger {
     pub threads: Option<u32>,
     /// Where the figures come from.
     pub basis: Basis,
-    /// The parts that are not nought, in the order of [`PartKind::ALL`].
+    /// The parts that are not zero, in the order of [`PartKind::ALL`].
     pub parts: Vec<LedgerPart>,
-    /// `pss` less the sum of the parts, in bytes; below nought where memory moved while it was read.
+    /// `pss` minus the sum of the parts, in bytes; negative where memory changed while it was read.
     pub unexplained: i64,
-    /// Which allocator is in use.
+    /// The allocator in use.
     pub allocator: DetectedAllocator,
-    /// Version of Ruby, if the probe told.
+    /// Version of Ruby, if the probe reported it.
     pub ruby: Option<String>,
-    /// Ruby's heap, if the probe told.
+    /// Ruby's heap, if the probe reported it.
     pub heap: Option<RubyHeap>,
-    /// Whole free pages inside malloc: the most that a trim could return; some may be given back already.
+    /// Whole free pages inside malloc: the most that a trim could return. Some may already be returned.
     pub returnable: Option<Bytes>,
-    /// Malloc's arenas; without the probe only what their mappings hold.
+    /// Arenas of malloc; without the probe, only the size of their mappings.
     pub arenas: Vec<Arena>,
-    /// Settings of memory found in its environment.
+    /// Memory settings found in its environment.
     pub environment: Vec<(String, String)>,
 }
 
@@ -225,16 +225,16 @@ pub struct Ledger {
     pub uss: Bytes,
     /// The parts of all processes together.
     pub parts: Vec<LedgerPart>,
-    /// `pss` less the sum of the parts, in bytes.
+    /// `pss` minus the sum of the parts, in bytes.
     pub unexplained: i64,
     /// Every process that could be read.
     pub processes: Vec<ProcessLedger>,
-    /// Processes that could not be read, with the reason; their memory is in no figure here.
+    /// Processes that could not be read, with the reason. Their memory is in no figure here.
     pub unread: Vec<String>,
 }
 
 impl Ledger {
-    /// Share of the whole that the parts do not account for, as a fraction.
+    /// The share of the total that the parts do not account for, as a fraction.
     pub fn unexplained_share(&self) -> f64 {
         if self.pss.0 == 0 {
             0.0
@@ -254,7 +254,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_empty_pool_has_no_fragmentation_rather_than_none() {
+    fn the_fragmentation_of_an_empty_pool_is_unknown() {
         let pool = SlotPool { live: Some(0), free: Some(0), ..SlotPool::default() };
         assert_eq!(pool.fragmentation(), None);
         let pool = SlotPool { live: Some(3), free: Some(1), ..pool };
@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn every_kind_stands_once_in_the_order_of_a_ledger() {
+    fn every_kind_occurs_once_in_the_order_of_a_ledger() {
         for pair in PartKind::ALL.windows(2) {
             assert!(pair[0] < pair[1], "{pair:?}");
         }

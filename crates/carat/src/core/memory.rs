@@ -1,19 +1,19 @@
-//! What one moment says about the memory of the process tree.
+//! Samples of the memory of a process tree.
 
 use crate::core::ledger::Ledger;
 use crate::core::units::Bytes;
 use serde::{Deserialize, Serialize};
 
-/// One moment of the tree. Unknown is `None`, never 0.
+/// One sample of the tree. Unknown is `None`, never 0.
 ///
 /// `pss = uss + shared` wherever all three are known.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Sample {
     /// Milliseconds since the trial or recording began.
     pub at_ms: u64,
-    /// Processes in the tree at this moment.
+    /// Processes in the tree.
     pub processes: u32,
-    /// Resident memory; only where the tree is one process, because RSS is never summed.
+    /// Resident memory; only where the tree is one process, because RSS cannot be summed.
     pub rss: Option<Bytes>,
     /// Proportional memory of the tree: each shared page is divided by its sharers (proc(5), `Pss`).
     pub pss: Option<Bytes>,
@@ -27,60 +27,60 @@ pub struct Sample {
     /// Highest resident memory so far, as the kernel recorded it; only where the tree is one process.
     #[serde(default)]
     pub rss_peak: Option<Bytes>,
-    /// Requests or broadcasts answered since the measured load began, rightly or not; `None` while none is driven.
+    /// Requests or broadcasts answered since the measured load began, correctly or not; `None` while no load is driven.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub answered: Option<u64>,
-    /// A process vanished or was refused while it was read, so that the tree's sums are unknown.
+    /// A process exited or could not be read, so that the sums of the tree are unknown.
     #[serde(default)]
     pub partial: bool,
     /// Every process of the tree, by slot.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub members: Vec<MemberSample>,
-    /// The control group of the tree; `None` where it shares its group with strangers.
+    /// The control group of the tree; `None` where other processes are in the group.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cgroup: Option<CgroupSample>,
-    /// What the probes inside Ruby say, summed over the tree; `None` where there is none.
+    /// Figures of the probes inside Ruby, summed over the tree; `None` without a probe.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub inside: Option<InsideSample>,
-    /// What it is made of; only of the sample that a trial ends with.
+    /// The ledger; only in the last sample of a trial.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ledger: Option<Box<Ledger>>,
 }
 
-/// What the probes of a tree say at one moment; a figure that any of them lacks is `None`.
+/// Figures of the probes of a tree. A figure that any of them lacks is `None`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct InsideSample {
     /// Processes with a probe.
     pub probes: u32,
     /// Full collections.
     pub major_gcs: Option<u64>,
-    /// Objects that had survived several collections when each Ruby's latest one ended; `None` also where none has ended
-    /// since the sample before.
+    /// Objects that had survived several collections when the latest collection of each Ruby ended; `None` also where no
+    /// collection has ended since the sample before.
     pub kept_objects: Option<u64>,
-    /// In use from malloc; `None` also where no allocator was asked since the sample before.
+    /// Allocated from malloc; `None` also where no allocator was queried since the sample before.
     pub malloc_live: Option<Bytes>,
-    /// Held by malloc and not in use; `None` as above.
+    /// Held by malloc and not allocated; `None` as above.
     pub malloc_free: Option<Bytes>,
 }
 
-/// The figure to follow over time: resident memory where the tree was one process throughout, which is known at every
-/// sample, else proportional memory. A mixture of the two would draw a saw.
+/// The figure to track over time: resident memory where the tree was always one process, because every sample has it;
+/// otherwise proportional memory. A mixture of the two would produce a sawtooth.
 pub fn tracked_memory(samples: &[Sample]) -> fn(&Sample) -> Option<Bytes> {
-    let whole = || samples.iter().filter(|sample| !sample.partial);
-    let alone = whole().all(|sample| sample.rss.is_some());
-    if alone || whole().all(|sample| sample.pss.is_none()) {
+    let mut whole = samples.iter().filter(|sample| !sample.partial);
+    let one_process = whole.clone().all(|sample| sample.rss.is_some());
+    if one_process || whole.all(|sample| sample.pss.is_none()) {
         |sample| sample.rss.filter(|_| !sample.partial)
     } else {
         |sample| sample.pss.filter(|_| !sample.partial)
     }
 }
 
-/// One moment of one process.
+/// One sample of one process.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MemberSample {
-    /// Its place, kept by the worker that replaces it.
+    /// Slot of the process; a worker that replaces it gets the same slot.
     pub slot: u32,
-    /// Its process id.
+    /// Process id.
     pub pid: u32,
     /// Threads.
     pub threads: Option<u32>,
@@ -88,7 +88,7 @@ pub struct MemberSample {
     pub rss: Option<Bytes>,
     /// Highest resident memory so far (proc(5), `VmHWM`).
     pub rss_peak: Option<Bytes>,
-    /// Resident memory that no file backs.
+    /// Resident memory without a file behind it.
     pub anonymous: Option<Bytes>,
     /// Proportional memory.
     pub pss: Option<Bytes>,
@@ -98,24 +98,24 @@ pub struct MemberSample {
     pub swap: Option<Bytes>,
 }
 
-/// What the kernel charges to the tree's own control group.
+/// Memory that the kernel charges to the control group of the tree.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CgroupSample {
-    /// Everything charged, page cache included.
+    /// All memory charged, including the page cache.
     pub current: Bytes,
-    /// The most that was ever charged.
+    /// Highest amount charged.
     pub peak: Option<Bytes>,
-    /// Charged without the page cache that could be dropped at once: what a platform kills on.
+    /// Memory charged without inactive page cache; platforms kill by this figure.
     pub working_set: Option<Bytes>,
     /// Memory of sockets, which no process maps.
     pub sockets: Option<Bytes>,
-    /// Kernel objects charged to the group; version 1 does not say.
+    /// Kernel objects charged to the group; unknown in version 1.
     pub slab: Option<Bytes>,
-    /// Processes that the kernel killed in it for want of memory.
+    /// Processes of the group that the kernel killed because memory ran out.
     pub oom_kills: Option<u64>,
 }
 
-/// What sampling itself cost.
+/// The cost of sampling.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct SamplerCost {
     /// Samples taken.
@@ -126,9 +126,9 @@ pub struct SamplerCost {
     pub reads: u64,
     /// Processor time of the sampling thread, in seconds.
     pub cpu_s: f64,
-    /// That as a share of one core over the time sampled, as a fraction.
+    /// Processor time as a fraction of one core.
     pub core_share: f64,
-    /// Samples that came a whole period or more after they were due, or never.
+    /// Samples that were a period or more late, or missing.
     pub late: u64,
 }
 

@@ -1,6 +1,4 @@
-//! Plain data that every layer speaks: units, metrics, samples, trials, results.
-//!
-//! Nothing here touches the world and nothing here computes more than its own units.
+//! Plain data for every layer: units, metrics, samples, trials, results. No I/O.
 
 pub mod growth;
 pub mod ledger;

@@ -96,10 +96,10 @@ pub(crate) fn amount(bytes: Option<Bytes>) -> Option<f64> {
 /// From the first send to the last response where the report has them, and never outside `around`: neither the start of
 /// the generator nor its connections belong to the load.
 pub(crate) fn load_window(report: &LoadReport, began_ms: u64, around: (u64, u64)) -> (u64, u64) {
-    report.window_ms.map_or(around, |(first, last)| {
-        let inside = |moment: u64| moment.saturating_sub(began_ms).clamp(around.0, around.1);
-        (inside(first), inside(last))
-    })
+    let Some((first, last)) = report.window_ms else { return around };
+    let [first, last] =
+        [first, last].map(|moment| moment.saturating_sub(began_ms).clamp(around.0, around.1));
+    (first, last)
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! How a trial ended; an outcome is data, never silently retried away.
+//! How a trial ended. A failed trial is recorded, not silently repeated.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -7,15 +7,15 @@ use std::fmt;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Outcome {
-    /// Everything happened as planned and the figures count.
+    /// The trial ran as planned and its figures count.
     Ok,
-    /// The server ended by itself after it had been ready.
+    /// The server exited after it had been ready.
     Crashed,
-    /// The kernel killed a process of the tree for want of memory.
+    /// The kernel killed a process of the tree because memory ran out.
     OomKilled,
-    /// The server did not become ready within its deadline, or ended before.
+    /// The server was not ready within its deadline, or exited before.
     NeverReady,
-    /// The load could not be driven as planned, so the figures mean nothing.
+    /// The load could not be driven as planned, so the figures are invalid.
     LoadInvalid,
 }
 
@@ -31,7 +31,7 @@ impl Outcome {
         }
     }
 
-    /// The outcome of that word.
+    /// The outcome for a word.
     pub fn parse(word: &str) -> Option<Self> {
         [Self::Ok, Self::Crashed, Self::OomKilled, Self::NeverReady, Self::LoadInvalid]
             .into_iter()

@@ -1,11 +1,11 @@
-//! Amounts that print themselves with their unit.
+//! Units, and the formatting of amounts with their unit.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::iter::Sum;
 use std::ops::{Add, Sub};
 
-/// An amount of memory in bytes; prints in decimal megabytes, as the published experiments do.
+/// An amount of memory in bytes. It is printed in decimal units, as in the published experiments.
 #[derive(
     Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]
@@ -13,12 +13,12 @@ use std::ops::{Add, Sub};
 pub struct Bytes(pub u64);
 
 impl Bytes {
-    /// From the "kB" of `/proc`, which means KiB (proc(5)).
+    /// Converts the "kB" of `/proc`, which are KiB (proc(5)).
     pub fn from_kib(kib: u64) -> Self {
         Self(kib.saturating_mul(1024))
     }
 
-    /// The difference, or nothing where `other` is larger.
+    /// The difference, or zero where `other` is larger.
     pub fn saturating_sub(self, other: Self) -> Self {
         Self(self.0.saturating_sub(other.0))
     }
@@ -29,7 +29,7 @@ impl Bytes {
     }
 }
 
-/// Stays at the most there is: amounts come from files that anybody may have written.
+/// Saturates: amounts come from files of unknown origin.
 impl Add for Bytes {
     type Output = Self;
     fn add(self, other: Self) -> Self {
@@ -100,14 +100,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sums_of_absurd_amounts_stay_at_the_most_there_is() {
+    fn sums_saturate() {
         let most = Bytes(u64::MAX);
         assert_eq!([most, Bytes(1)].into_iter().sum::<Bytes>(), most);
         assert_eq!((most + most, Bytes(1) - most), (most, Bytes(0)));
     }
 
     #[test]
-    fn bytes_print_with_the_unit_a_reader_expects() {
+    fn bytes_are_printed_with_a_suitable_unit() {
         for (bytes, text) in [
             (0, "0 B"),
             (999, "999 B"),

@@ -11,8 +11,8 @@ mod trials;
 mod words;
 
 pub use recording::of_recording;
-pub use trials::{of_variant, of_variants};
-pub use words::{cause, found, sentence};
+pub use trials::of_variants;
+pub(crate) use words::{cause, found, sentence};
 
 use crate::core::{GrowthKind, PartGrowth, ProgressUnit, TrackedPart};
 use asymptote::asymptote;
@@ -27,7 +27,7 @@ const DAY_S: f64 = 86_400.0;
 const FULL_COLLECTIONS: f64 = 3.0;
 
 /// Classifies one part. `series` holds pairs of progress so far and amount (bytes or slots), in order.
-pub fn classify_part(
+pub(crate) fn classify_part(
     part: TrackedPart,
     progress: ProgressUnit,
     series: &[(f64, f64)],
@@ -108,7 +108,7 @@ fn tolerance(part: TrackedPart, progress: ProgressUnit, level: f64) -> f64 {
 /// The innermost part that grows linearly; `None` where none does.
 ///
 /// Kept objects fill slots, and slots fill memory, so the innermost part is the cause.
-pub fn innermost_growth(parts: &[PartGrowth]) -> Option<&PartGrowth> {
+pub(crate) fn innermost_growth(parts: &[PartGrowth]) -> Option<&PartGrowth> {
     let inward = [
         TrackedPart::KeptObjects,
         TrackedPart::MallocLive,

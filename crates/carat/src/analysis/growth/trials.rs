@@ -25,7 +25,7 @@ pub fn of_variants(variants: &[Variant], trials: &[Trial]) -> Vec<VariantGrowth>
 /// Every part of one variant with enough samples during its load; block 0 does not count.
 ///
 /// Each trial is first shifted to the common level, because trials differ in level by more than a leak adds.
-pub fn of_variant(trials: &[Trial], variant: &str) -> Vec<PartGrowth> {
+fn of_variant(trials: &[Trial], variant: &str) -> Vec<PartGrowth> {
     let runs: Vec<Run<'_>> = trials
         .iter()
         .filter(|t| t.block > 0 && t.variant == variant && t.outcome == Outcome::Ok)

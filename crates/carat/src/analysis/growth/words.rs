@@ -4,12 +4,12 @@ use crate::analysis::growth::innermost_growth;
 use crate::core::{Bytes, GrowthKind, PartGrowth, ProgressUnit, TrackedPart};
 
 /// The classification of a part, in one sentence without a full stop.
-pub fn sentence(growth: &PartGrowth) -> String {
+pub(crate) fn sentence(growth: &PartGrowth) -> String {
     format!("{} {}", name(growth.part), found(growth))
 }
 
 /// The classification, to follow the name of the part.
-pub fn found(growth: &PartGrowth) -> String {
+pub(crate) fn found(growth: &PartGrowth) -> String {
     let length = length(growth.progress, growth.over);
     let at_most = at_most(growth);
     let text = match growth.kind {
@@ -56,7 +56,7 @@ fn at_most(growth: &PartGrowth) -> String {
 
 /// Why memory grows, from the innermost part that grows, in one sentence without a full stop. `None` where no part
 /// grows linearly or only the whole was observed.
-pub fn cause(parts: &[PartGrowth]) -> Option<String> {
+pub(crate) fn cause(parts: &[PartGrowth]) -> Option<String> {
     let innermost = innermost_growth(parts)?;
     let text = match innermost.part {
         TrackedPart::KeptObjects => {
