@@ -10,7 +10,7 @@ use crate::report::{
 };
 use crate::run::Interrupt;
 use crate::run::experiment::{
-    OpenOptions, Run, RunError, experiment_info, open, question, this_runner,
+    ExperimentRun, OpenOptions, RunError, experiment_info, open, question, this_runner,
 };
 use crate::run::trial::{
     FakeRunner, FakeVariant, Prepared, ProcessRunner, RunContext, TrialRunner, prepare,
@@ -143,7 +143,7 @@ fn measure(
     let live = io::stderr().is_terminal() && output::variable("CI").is_none();
     let progress = ProgressText::new(&header.primary, header.max_blocks, header.variants.len());
     let mut display = ProgressDisplay::new(live, progress);
-    let run = Run {
+    let run = ExperimentRun {
         plan_hash: header.plan_hash.clone(),
         variants: header.variants.iter().map(|variant| variant.name.clone()).collect(),
         seed: header.seed,

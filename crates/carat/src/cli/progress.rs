@@ -3,7 +3,7 @@
 use crate::cli::output;
 use crate::core::Outcome;
 use crate::report::ProgressText;
-use crate::run::experiment::{Event, Listener};
+use crate::run::experiment::{EventHandler, ExperimentEvent};
 use crate::run::trial::{TrialPlan, TrialProgress};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::time::{Duration, Instant};
@@ -43,23 +43,27 @@ impl ProgressDisplay {
     }
 }
 
-impl Listener for ProgressDisplay {
-    fn hear(&mut self, event: &Event<'_>) {
+impl EventHandler for ProgressDisplay {
+    fn handle(&mut self, event: &ExperimentEvent<'_>) {
         match event {
-            Event::Begin { done: 0 } => {}
-            Event::Begin { done } => self.print(&format!("resuming after {done} finished trials")),
-            Event::TrialBegins(plan) => {
+            ExperimentEvent::Begin { done: 0 } => {}
+            ExperimentEvent::Begin { done } => {
+                self.print(&format!("resuming after {done} finished trials"))
+            }
+            ExperimentEvent::TrialBegins(plan) => {
                 self.current = Some(((*plan).clone(), Instant::now()));
                 self.update(None);
             }
-            Event::Trial(progress) => self.update(Some(progress)),
-            Event::TrialEnds(trial) => {
+            ExperimentEvent::TrialProgresses(progress) => self.update(Some(progress)),
+            ExperimentEvent::TrialEnds(trial) => {
                 let line = self.text.trial_line(trial);
                 if !self.live || trial.outcome != Outcome::Ok {
                     self.print(&line);
                 }
             }
-            Event::BlockEnds { judgement, .. } => self.text.block_ended(&judgement.conclusions),
+            ExperimentEvent::BlockEnds { judgement, .. } => {
+                self.text.block_ended(&judgement.conclusions)
+            }
         }
     }
 }

@@ -113,20 +113,28 @@ impl<'a> Session<'a> {
         spec: &LaunchSpec,
         excluded: impl IntoIterator<Item = u32>,
     ) -> Result<Instant, LaunchError> {
-        let Some(reaper) = &mut self.reaper else {
-            return Err(io::Error::other("a server needs a reaper").into());
-        };
-        let pending = PendingServer::start(&self.exe, spec)?;
+        let pending = self.start_pending(spec)?;
         let token = spec.env.get(TOKEN).cloned().unwrap_or_default();
-        // The reaper and the tree know the process before it can fork.
-        reaper.register([pending.identity()]);
+        let excluded = excluded.into_iter().chain(self.reaper.as_ref().map(|reaper| reaper.pid()));
         let tree = Tree::new(self.root.clone(), pending.identity(), token)
-            .with_subreaper(std::process::id(), excluded.into_iter().chain([reaper.pid()]));
+            .with_subreaper(std::process::id(), excluded);
         self.tree = Some(tree);
         self.launched = true;
         let started = Instant::now();
         self.server = Some(pending.exec()?);
         Ok(started)
+    }
+
+    /// Starts the exec helper of a server or service. The reaper knows the process before it can fork.
+    pub(crate) fn start_pending(
+        &mut self,
+        spec: &LaunchSpec,
+    ) -> Result<PendingServer, LaunchError> {
+        let pending = PendingServer::start(&self.exe, spec)?;
+        if let Some(reaper) = &mut self.reaper {
+            reaper.register([pending.identity()]);
+        }
+        Ok(pending)
     }
 
     pub(crate) fn elapsed(&self) -> Duration {
@@ -143,11 +151,6 @@ impl<'a> Session<'a> {
 
     pub(crate) fn interrupt(&self) -> &Interrupt {
         &self.interrupt
-    }
-
-    /// The reaper, to register processes outside the tree and to start helpers.
-    pub(crate) fn reaper(&mut self) -> Option<&mut Reaper> {
-        self.reaper.as_deref_mut()
     }
 
     /// Exit status of the server that the session launched; `None` while it runs.

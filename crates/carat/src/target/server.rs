@@ -1,6 +1,6 @@
 //! One server or service, from the start of its exec helper to its end.
 
-use crate::process::{Identity, ProcError, ProcRoot};
+use crate::process::{Identity, ProcRoot};
 use crate::target::LaunchSpec;
 use carat_wire::env::TOKEN;
 use std::io::{self, Read, Write};
@@ -13,9 +13,6 @@ pub enum LaunchError {
     /// This binary could not be started again as the exec helper.
     #[error("cannot start a process: {0}")]
     Spawn(#[from] io::Error),
-    /// The exec helper ended before it could be identified.
-    #[error("the new process ended at once: {0}")]
-    Vanished(#[from] ProcError),
     /// The program could not be run.
     #[error("cannot start `{command}`: {problem}")]
     Exec {

@@ -1,34 +1,34 @@
-//! What happens in an experiment, for whoever shows it.
+//! Events of a running experiment, for its display.
 
 use crate::analysis::Judgement;
 use crate::core::Trial;
 use crate::run::trial::{TrialPlan, TrialProgress};
 
-/// Something happened.
+/// An event of a running experiment.
 #[derive(Debug)]
-pub enum Event<'a> {
-    /// The first trial is about to start; `done` trials are in the file already.
+pub enum ExperimentEvent<'a> {
+    /// The first trial is about to start.
     Begin {
-        /// Trials that an earlier run finished.
+        /// Trials in the results file, finished by an earlier run.
         done: usize,
     },
     /// A trial starts.
     TrialBegins(&'a TrialPlan),
-    /// A trial goes on.
-    Trial(TrialProgress),
-    /// A trial ended and is in the file.
+    /// A trial made progress.
+    TrialProgresses(TrialProgress),
+    /// A trial ended and is in the results file.
     TrialEnds(&'a Trial),
-    /// Every trial of a block ended; what follows from all blocks so far.
+    /// Every trial of a block ended.
     BlockEnds {
         /// The block.
         block: u32,
-        /// What follows.
+        /// What follows from all blocks so far.
         judgement: &'a Judgement,
     },
 }
 
-/// Hears what happens.
-pub trait Listener {
-    /// One event.
-    fn hear(&mut self, event: &Event<'_>);
+/// Receives the events of a running experiment.
+pub trait EventHandler {
+    /// Handles one event.
+    fn handle(&mut self, event: &ExperimentEvent<'_>);
 }

@@ -1,15 +1,15 @@
-//! Block after block until no further block would change anything.
+//! Runs blocks of trials until there is a verdict or the budget is spent.
 
 use crate::analysis::{Judge, Judgement, NextStep};
 use crate::config::{block_order, trial_id};
 use crate::core::{Outcome, Trial};
 use crate::run::Interrupt;
-use crate::run::experiment::{Event, Listener};
+use crate::run::experiment::{EventHandler, ExperimentEvent};
 use crate::run::trial::{TrialError, TrialPlan, TrialRunner};
 use crate::store::{Store, StoreError};
 
-/// Trials of one variant that may fail in a row before the experiment is given up: a server that cannot
-/// even start twice needs its owner, not another sixty tries.
+/// Failures of one variant in a row after which the experiment stops: a server that failed twice will rarely
+/// succeed at the third attempt.
 const FAILURES_IN_A_ROW: usize = 2;
 
 /// Why an experiment stopped without a judgement. Finished trials are in the file.
@@ -22,73 +22,76 @@ pub enum RunError {
         variant: String,
         /// The block.
         block: u32,
-        /// Why.
+        /// The cause.
         source: TrialError,
     },
     /// The results file could not be read or written.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// One variant fails again and again.
+    /// One variant failed in consecutive trials.
     #[error("variant `{variant}` failed {FAILURES_IN_A_ROW} times in a row ({outcome}): {detail}")]
     Failing {
         /// The variant.
         variant: String,
         /// How its last trial ended.
         outcome: Outcome,
-        /// Why, and what the server printed.
+        /// The cause, and what the server printed.
         detail: String,
     },
-    /// The user asked to stop.
+    /// The user requested to stop.
     #[error("stopped by Ctrl-C")]
     Interrupted,
 }
 
 /// A run of one experiment.
 #[derive(Debug)]
-pub struct Run {
+pub struct ExperimentRun {
     /// Hash of the plan.
     pub plan_hash: String,
     /// Names of the variants in order.
     pub variants: Vec<String>,
     /// Seed of the order.
     pub seed: u64,
-    /// What decides when to stop.
+    /// Decides when to stop.
     pub judge: Judge,
-    /// The user's wish to stop.
+    /// The user's request to stop.
     pub interrupt: Interrupt,
 }
 
-impl Run {
-    /// Runs what is missing in `store` and returns what follows from everything.
+impl ExperimentRun {
+    /// Runs the trials that are missing in `store` and returns what follows from all of them.
     pub fn until_verdict(
         &self,
         store: &mut Store,
         runner: &mut dyn TrialRunner,
-        listener: &mut dyn Listener,
+        events: &mut dyn EventHandler,
     ) -> Result<Judgement, RunError> {
         let mut trials = store.trials()?;
-        listener.hear(&Event::Begin { done: trials.len() });
+        events.handle(&ExperimentEvent::Begin { done: trials.len() });
         for block in 0.. {
-            // The file gives trials in the order of their blocks, and so are they kept.
+            // The trials are in the order of their blocks, in the file and here.
             let before = trials.partition_point(|trial| trial.block < block);
             let judgement = self.judge.judge(&trials[..before]);
             if block > 0 {
-                listener.hear(&Event::BlockEnds { block: block - 1, judgement: &judgement });
+                events.handle(&ExperimentEvent::BlockEnds {
+                    block: block - 1,
+                    judgement: &judgement,
+                });
             }
             let NextStep::Continue(active) = &judgement.next else { return Ok(judgement) };
             for plan in self.missing(block, active, &trials) {
-                let trial = self.one(&plan, runner, listener)?;
+                let trial = self.run_trial(&plan, runner, events)?;
                 store.add(std::slice::from_ref(&trial))?;
-                listener.hear(&Event::TrialEnds(&trial));
+                events.handle(&ExperimentEvent::TrialEnds(&trial));
                 let place = trials.partition_point(|known| known.block <= trial.block);
                 trials.insert(place, trial);
-                give_up_on_failure(&trials, &plan.name)?;
+                stop_on_failures(&trials, &plan.name)?;
             }
         }
         unreachable!("a budget of blocks is finite")
     }
 
-    /// What is left to run of a block: variants that are still compared and have no trial there yet.
+    /// The trials of a block that are not in the file, of variants that are still compared.
     fn missing(&self, block: u32, active: &[String], trials: &[Trial]) -> Vec<TrialPlan> {
         block_order(self.seed, block, self.variants.len())
             .into_iter()
@@ -102,17 +105,18 @@ impl Run {
             .collect()
     }
 
-    fn one(
+    fn run_trial(
         &self,
         plan: &TrialPlan,
         runner: &mut dyn TrialRunner,
-        listener: &mut dyn Listener,
+        events: &mut dyn EventHandler,
     ) -> Result<Trial, RunError> {
         if self.interrupt.requested() {
             return Err(RunError::Interrupted);
         }
-        listener.hear(&Event::TrialBegins(plan));
-        let ran = runner.run(plan, &mut |progress| listener.hear(&Event::Trial(progress)));
+        events.handle(&ExperimentEvent::TrialBegins(plan));
+        let ran = runner
+            .run(plan, &mut |progress| events.handle(&ExperimentEvent::TrialProgresses(progress)));
         ran.map_err(|source| match source {
             TrialError::Interrupted => RunError::Interrupted,
             source => RunError::Trial { variant: plan.name.clone(), block: plan.block, source },
@@ -120,7 +124,7 @@ impl Run {
     }
 }
 
-fn give_up_on_failure(trials: &[Trial], variant: &str) -> Result<(), RunError> {
+fn stop_on_failures(trials: &[Trial], variant: &str) -> Result<(), RunError> {
     let mut latest = trials.iter().rev().filter(|trial| trial.variant == variant);
     let failures = latest.clone().take_while(|trial| trial.outcome != Outcome::Ok).count();
     let Some(last) = latest.next().filter(|_| failures >= FAILURES_IN_A_ROW) else { return Ok(()) };

@@ -78,7 +78,7 @@ impl TrialRunner for ProcessRunner {
         // If this fails, the folder is removed with the private directory of the run.
         let _ = fs::remove_dir_all(&paths.folder);
         if !survivors.is_empty() {
-            return Err(TrialError::Left(survivors.join(", ")));
+            return Err(TrialError::Survivors(survivors.join(", ")));
         }
         let (outcome, detail) = match end {
             TrialEnd::Outcome(outcome, detail) => (outcome, detail),

@@ -3,10 +3,9 @@
 use crate::config::{Placeholders, ServiceSpec, fill};
 use crate::process::{ProcRoot, Tree};
 use crate::run::Interrupt;
+use crate::run::session::Session;
 use crate::run::trial::TrialError;
-use crate::target::{
-    LaunchError, LaunchSpec, PendingServer, Reaper, Server, check_ready, local, stop,
-};
+use crate::target::{LaunchError, LaunchSpec, Server, check_ready, local, stop};
 use carat_wire::env::TOKEN;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -58,11 +57,13 @@ impl ServiceOrder<'_> {
 }
 
 impl Service {
-    /// Starts it. The reaper knows its process before it can fork, whether it becomes ready or not.
-    pub(crate) fn start(reaper: &mut Reaper, order: &ServiceOrder<'_>) -> Result<Self, TrialError> {
-        let pending = PendingServer::start(reaper.exe(), &order.launch_spec()?)
-            .map_err(|source| order.failed(source))?;
-        reaper.register([pending.identity()]);
+    /// Starts it beside the server of a session.
+    pub(crate) fn start(
+        session: &mut Session<'_>,
+        order: &ServiceOrder<'_>,
+    ) -> Result<Self, TrialError> {
+        let pending =
+            session.start_pending(&order.launch_spec()?).map_err(|source| order.failed(source))?;
         let tree = Tree::new(ProcRoot::default(), pending.identity(), order.token.clone());
         let server = pending.exec().map_err(|source| order.failed(source))?;
         Ok(Self { server, tree })

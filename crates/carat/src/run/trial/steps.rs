@@ -170,9 +170,8 @@ impl TrialSteps<'_> {
                 token: format!("{}/service-{name}", self.context.token),
                 log: self.paths.folder.join(format!("{name}.log")),
             };
-            let Some(reaper) = session.server.reaper() else { continue };
             // Kept before it is ready, so that it is stopped if it never is.
-            session.services.push(Service::start(reaper, &order)?);
+            session.services.push(Service::start(&mut session.server, &order)?);
             if let Some(service) = session.services.last_mut() {
                 service.wait(&order, &self.context.interrupt)?;
             }

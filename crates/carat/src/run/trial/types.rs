@@ -92,7 +92,7 @@ pub enum TrialError {
     },
     /// Processes survived KILL.
     #[error("{0} could not be stopped; the kernel keeps them alive, see ps(1)")]
-    Left(String),
+    Survivors(String),
 }
 
 impl TrialError {
