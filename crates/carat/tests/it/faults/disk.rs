@@ -1,4 +1,4 @@
-//! Disks that are full, and folders that nothing may be written to.
+//! Full disks, and folders that are not writable.
 
 use crate::faults::fake::{FIGURES, experiment, trials};
 use crate::faults::score::{Score, ensure, tries};
@@ -12,12 +12,12 @@ use std::time::Duration;
 
 const KIB: usize = 1024;
 
-/// A small file system in memory; unmounted at the end.
-struct Small {
+/// A small file system in memory, unmounted at the end.
+struct SmallDisk {
     path: PathBuf,
 }
 
-impl Small {
+impl SmallDisk {
     fn new(path: PathBuf, kib: usize, flags: MountFlags) -> Self {
         fs::create_dir_all(&path).unwrap();
         let options = CString::new(format!("size={kib}k")).unwrap();
@@ -25,8 +25,8 @@ impl Small {
         Self { path }
     }
 
-    /// Takes room until only so many KiB are left.
-    fn leave(&self, kib: usize) {
+    /// Fills the disk until only so many KiB are free.
+    fn fill_until(&self, kib: usize) {
         let filler = self.path.join("filler");
         let _ = fs::remove_file(&filler);
         let seen = rustix::fs::statvfs(&self.path).unwrap();
@@ -35,7 +35,7 @@ impl Small {
     }
 }
 
-impl Drop for Small {
+impl Drop for SmallDisk {
     fn drop(&mut self) {
         let _ = unmount(&self.path, UnmountFlags::DETACH);
     }
@@ -44,49 +44,49 @@ impl Drop for Small {
 const COMPARE: [&str; 7] =
     ["compare", "full.toml", "--fake", FIGURES, "--resume", "-o", "small/full.carat"];
 
-/// One disk that fills up when `kib` are written; afterwards there is room again.
+/// A run whose disk is full after `kib`, then another run with enough space.
 fn fill_up(
     folder: &Folder,
-    small: &Small,
+    small: &SmallDisk,
     kib: usize,
     whole: &[serde_json::Value],
 ) -> Result<(), String> {
     for name in ["full.carat", "full.carat-journal", "full.html"] {
         let _ = fs::remove_file(small.path.join(name));
     }
-    small.leave(kib);
+    small.fill_until(kib);
     let ran = folder.run(&COMPARE);
     ensure(ran.code != Some(101) && ran.code.is_some(), || format!("{kib} KiB: {ran:?}"))?;
     if ran.code != Some(3) {
-        let told = ran.talk.contains("free space") && ran.talk.contains("full.");
-        ensure(told, || format!("{kib} KiB: not said what to do: {}", ran.talk))?;
+        let is_reported = ran.talk.contains("free space") && ran.talk.contains("full.");
+        ensure(is_reported, || format!("{kib} KiB: the message does not say what to do: {}", ran.talk))?;
     }
     fs::remove_file(small.path.join("filler")).unwrap();
     if small.path.join("full.carat").exists() {
         let kept = folder.run(&["report", "small/full.carat", "--json"]);
         if kept.code == Some(0) {
             let kept = trials(folder, "small/full.carat");
-            ensure(whole.starts_with(&kept), || format!("{kib} KiB: trials were changed"))?;
+            ensure(whole.starts_with(&kept), || format!("{kib} KiB: trials changed"))?;
         }
     }
     let ran = folder.run(&COMPARE);
-    ensure(ran.code == Some(3), || format!("{kib} KiB: cannot go on: {ran:?}"))?;
-    ensure(trials(folder, "small/full.carat") == whole, || format!("{kib} KiB: another result"))?;
+    ensure(ran.code == Some(3), || format!("{kib} KiB: cannot resume: {ran:?}"))?;
+    ensure(trials(folder, "small/full.carat") == whole, || format!("{kib} KiB: a different result"))?;
     let left = folder.private_directories();
     ensure(left.is_empty(), || format!("{kib} KiB: left {left:?}"))
 }
 
 #[test]
-fn a_disk_that_fills_up_at_any_write_breaks_no_file_and_the_run_goes_on_later() {
+fn a_disk_that_is_full_at_any_write_breaks_no_file_and_the_run_can_be_resumed() {
     require!(Mounts);
     let folder = Folder::new("full");
     folder.write("full.toml", &experiment("full"));
-    let small = Small::new(folder.path("small"), 1024, MountFlags::empty());
+    let small = SmallDisk::new(folder.path("small"), 1024, MountFlags::empty());
     folder.run(&COMPARE).assert_code(3);
     let whole = trials(&folder, "small/full.carat");
     let size = fs::metadata(small.path.join("full.carat")).unwrap().len() as usize;
     let page = fs::metadata(small.path.join("full.html")).unwrap().len() as usize;
-    // From no room at all to room for everything, the journal of the last trial included.
+    // From no space to space for everything, including the journal of the last trial.
     let most = (size + page) / KIB + 40;
     let steps = tries(40).min(24) as usize;
     let mut score = Score::default();
@@ -98,11 +98,11 @@ fn a_disk_that_fills_up_at_any_write_breaks_no_file_and_the_run_goes_on_later() 
 }
 
 #[test]
-fn a_folder_that_cannot_be_written_is_named_before_anything_runs() {
+fn a_folder_that_is_not_writable_is_named_before_anything_runs() {
     require!(Mounts);
     let folder = Folder::new("readonly");
     folder.write("full.toml", &experiment("full"));
-    let _small = Small::new(folder.path("small"), 64, MountFlags::RDONLY);
+    let _small = SmallDisk::new(folder.path("small"), 64, MountFlags::RDONLY);
     let ran = folder.run(&COMPARE);
     ran.assert_code(2).assert_says("small/full.carat").assert_says("permissions");
     let recording = ["record", "--for", "1s", "-o", "small/r.jsonl", "--", "sleep", "9"];
@@ -111,23 +111,23 @@ fn a_folder_that_cannot_be_written_is_named_before_anything_runs() {
 }
 
 #[test]
-fn a_disk_that_is_full_for_a_while_costs_a_recording_the_samples_of_that_while() {
+fn a_disk_that_is_full_for_a_time_costs_a_recording_only_the_samples_of_that_time() {
     require!(Mounts);
     let folder = Folder::new("recordfull");
-    let small = Small::new(folder.path("small"), 256, MountFlags::empty());
+    let small = SmallDisk::new(folder.path("small"), 256, MountFlags::empty());
     let record = ["record", "--every", "20ms", "--for", "4s", "-o", "small/r.jsonl"];
-    // Its log stays empty, so that only the recording wants room.
+    // Its log stays empty, so only the recording needs space.
     let arguments = [&record[..], &["--", "sleep", "60"]].concat();
     let path = folder.path("small/r.jsonl");
     let size = || fs::metadata(&path).map_or(0, |seen| seen.len());
     let mut carat = folder.carat(&arguments);
     let carat = carat.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    wait_until("the recording begins", || size() > 1024);
-    small.leave(0);
+    wait_until("the recording starts", || size() > 1024);
+    small.fill_until(0);
     let full = size();
     std::thread::sleep(Duration::from_millis(500));
     fs::remove_file(small.path.join("filler")).unwrap();
-    wait_until("it goes on", || size() > full + 4096);
+    wait_until("the recording continues", || size() > full + 4096);
     finish(carat).assert_code(1).assert_says("lines of small/r.jsonl could not be written");
     let kept = carat::store::recording::read(&path).unwrap();
     let longest = kept.samples.windows(2).map(|two| two[1].at_ms - two[0].at_ms).max();
@@ -135,7 +135,7 @@ fn a_disk_that_is_full_for_a_while_costs_a_recording_the_samples_of_that_while()
     folder.assert_nothing_left();
 }
 
-/// Private directories on a file system without room, where logs and the probe's pages are written.
+/// The private directories, with logs and the probe's pages, are on a full file system.
 #[test]
 fn a_full_temporary_directory_never_kills_the_server() {
     require!(Ruby, Mounts);
@@ -143,8 +143,8 @@ fn a_full_temporary_directory_never_kills_the_server() {
     let server = "kept = []; 60.times { kept << 'x' * 400_000; sleep 0.02 }; puts 'lived'";
     for kib in [0, 4, 8, 12, 16, 64] {
         let folder = Folder::new("notmp");
-        let small = Small::new(folder.path("small"), 512, MountFlags::empty());
-        small.leave(kib);
+        let small = SmallDisk::new(folder.path("small"), 512, MountFlags::empty());
+        small.fill_until(kib);
         let arguments = ["record", "--every", "100ms", "-o", "r.json", "--", "ruby", "-e", server];
         let mut command = folder.carat(&arguments);
         command.env("TMPDIR", Path::new("small"));
@@ -161,6 +161,6 @@ fn a_full_temporary_directory_never_kills_the_server() {
             format!("{kib} KiB: {log} {ran:?}")
         }));
     }
-    score.lost = "what the probe would have seen, where its page does not fit".into();
+    score.lost = "the probe's figures, if its page does not fit".into();
     score.finish();
 }

@@ -1,8 +1,8 @@
-//! An experiment on the fake bench: many trials in a second, the same on every machine.
+//! An experiment on simulated servers: many trials a second, the same on every machine.
 
 use crate::support::Folder;
 
-/// Its file; `name` is also that of its results.
+/// The experiment file; the results file gets the same name.
 pub(crate) fn experiment(name: &str) -> String {
     format!(
         r#"
@@ -25,10 +25,10 @@ seed = 5
     )
 }
 
-/// What it draws: too much scatter for a verdict, so that all blocks are run.
+/// Simulated figures, with too much variance for a verdict, so that all blocks run.
 pub(crate) const FIGURES: &str = "71e6:9e6,71e6:9e6";
 
-/// Identity and figures of every trial of a results file, in their order.
+/// Identity and figures of every trial of a results file, in order.
 pub(crate) fn trials(folder: &Folder, file: &str) -> Vec<serde_json::Value> {
     let ran = folder.run(&["report", file, "--json"]);
     let results: serde_json::Value = serde_json::from_str(&ran.assert_code(0).out).unwrap();

@@ -1,4 +1,4 @@
-//! Results files that are damaged or hostile, and links laid where Carat writes.
+//! Damaged and hostile results files, and symbolic links where Carat writes.
 
 use crate::faults::fake::{FIGURES, experiment, trials};
 use crate::faults::score::{Score, ensure, tries};
@@ -39,16 +39,16 @@ fn a_damaged_file_is_refused_or_read_and_never_written_to() {
         }
         fs::write(folder.path("d.carat"), &bytes).unwrap();
         let ran = folder.run(&["report", "d.carat", "--json"]);
-        let spoken = ran.code == Some(0) || (ran.code == Some(1) && ran.talk.contains("d.carat"));
+        let is_answered = ran.code == Some(0) || (ran.code == Some(1) && ran.talk.contains("d.carat"));
         let same = fs::read(folder.path("d.carat")).unwrap() == bytes;
-        score.count(ensure(spoken && same, || format!("unchanged {same}: {ran:?}")));
+        score.count(ensure(is_answered && same, || format!("unchanged {same}: {ran:?}")));
     }
-    score.lost = "nothing: a file that is refused is as it was".into();
+    score.lost = "nothing: a refused file is unchanged".into();
     score.finish();
 }
 
 #[test]
-fn what_is_whole_of_a_damaged_file_is_salvaged_and_the_rest_is_run_again() {
+fn intact_trials_of_a_damaged_file_are_salvaged_and_the_rest_is_run_again() {
     let folder = compared("salvage");
     let whole = fs::read(folder.path("file.carat")).unwrap();
     let expected = trials(&folder, "file.carat");
@@ -66,7 +66,7 @@ fn what_is_whole_of_a_damaged_file_is_salvaged_and_the_rest_is_run_again() {
         fs::remove_file(folder.path("new.carat")).unwrap();
     }
     folder.run(&["salvage", "d.carat", "-o", "file.carat"]).assert_code(1).assert_says("exists");
-    score.lost = "trials on lost pages; they are named and run again".into();
+    score.lost = "trials on lost pages; they are listed and run again".into();
     score.finish();
 }
 
@@ -96,7 +96,7 @@ fn a_results_file_that_names_another_folder_makes_carat_remove_nothing() {
 }
 
 #[test]
-fn links_laid_where_carat_writes_are_not_followed() {
+fn symbolic_links_where_carat_writes_are_not_followed() {
     let folder = Folder::new("links");
     folder.write("file.toml", &experiment("file"));
     let precious = folder.write("precious", "precious");

@@ -13,18 +13,18 @@ use std::process::Stdio;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-/// The trials of a file by identity, each with everything that carat says about it.
+/// The trials of a file by identity, each with its figures.
 type Trials = BTreeMap<String, serde_json::Value>;
 
-/// An experiment that is killed and resumed again and again until it is through.
-struct Victim {
+/// An experiment that is killed and resumed until it is complete.
+struct KilledRun {
     folder: Folder,
     arguments: Vec<String>,
-    /// Files that may stand beside the experiment when all is over.
+    /// Files that may be in the folder at the end.
     expected: Vec<String>,
 }
 
-impl Victim {
+impl KilledRun {
     fn new(name: &str, text: &str, options: &[&str]) -> Self {
         let folder = Folder::new(&format!("killed-{name}"));
         let file = format!("{name}.toml");
@@ -36,7 +36,7 @@ impl Victim {
         Self { folder, arguments, expected }
     }
 
-    /// Runs it, and kills it after `delay`; whether it had ended by itself.
+    /// Runs it and kills it after `delay`; returns whether it had completed.
     fn run(&self, delay: Duration) -> bool {
         let arguments: Vec<&str> = self.arguments.iter().map(String::as_str).collect();
         let mut command = self.folder.carat(&arguments);
@@ -52,7 +52,7 @@ impl Victim {
         child.wait().unwrap().code().is_some()
     }
 
-    /// The finished trials, read from a copy, so that the file itself stays as the kill left it.
+    /// The finished trials, read from a copy, because reading would change the file.
     fn trials(&self) -> Result<Trials, String> {
         let copy = tempfile::tempdir().unwrap();
         let name = self.expected[1].as_str();
@@ -63,22 +63,22 @@ impl Victim {
             return Ok(Trials::new());
         };
         let whole: String =
-            file.query_row("PRAGMA integrity_check", [], |row| row.get(0)).map_err(said)?;
+            file.query_row("PRAGMA integrity_check", [], |row| row.get(0)).map_err(message)?;
         ensure(whole == "ok", || format!("the file is broken: {whole}"))?;
-        // Before the first transaction there is no table yet, and nothing to lose.
+        // Before the first transaction there is no table.
         let Ok(mut rows) = file.prepare("SELECT id, block, variant, outcome, detail FROM trial")
         else {
             return Ok(Trials::new());
         };
         let mut figures = file
             .prepare("SELECT group_concat(name || '=' || value) FROM metric WHERE trial = ?1")
-            .map_err(said)?;
+            .map_err(message)?;
         let mut trials = Trials::new();
-        let mut rows = rows.query([]).map_err(said)?;
-        while let Some(row) = rows.next().map_err(said)? {
-            let id: String = row.get(0).map_err(said)?;
+        let mut rows = rows.query([]).map_err(message)?;
+        while let Some(row) = rows.next().map_err(message)? {
+            let id: String = row.get(0).map_err(message)?;
             let figures: Option<String> =
-                figures.query_row([&id], |row| row.get(0)).map_err(said)?;
+                figures.query_row([&id], |row| row.get(0)).map_err(message)?;
             let place: (u32, String, String) =
                 (row.get(1).unwrap(), row.get(2).unwrap(), row.get(3).unwrap());
             trials.insert(id, serde_json::json!([place, figures]));
@@ -86,41 +86,41 @@ impl Victim {
         Ok(trials)
     }
 
-    /// What lies beside the experiment and should not.
-    fn litter(&self) -> Vec<String> {
+    /// Files that should not be in the folder.
+    fn unexpected_files(&self) -> Vec<String> {
         let entries = fs::read_dir(self.folder.path("")).unwrap();
         let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
         names.filter(|name| !self.expected.contains(name)).collect()
     }
 
-    /// What must hold at the end: nothing is left, and nothing is mounted.
-    fn is_clean(&self) -> Result<(), String> {
+    /// Checks that nothing is left behind or mounted.
+    fn check_clean(&self) -> Result<(), String> {
         wait_until("no process is left", || self.folder.processes().is_empty());
         let left = self.folder.private_directories();
         ensure(left.is_empty(), || format!("left: {left:?}"))?;
-        ensure(self.litter().is_empty(), || format!("left beside it: {:?}", self.litter()))?;
+        ensure(self.unexpected_files().is_empty(), || format!("unexpected files: {:?}", self.unexpected_files()))?;
         let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap();
         let place = self.folder.path("").display().to_string();
         ensure(!mounts.contains(&place), || "a mount is left".to_owned())
     }
 }
 
-fn said(error: rusqlite::Error) -> String {
+fn message(error: rusqlite::Error) -> String {
     error.to_string()
 }
 
-/// What kills have cost so far.
+/// The results of all kills so far.
 #[derive(Default)]
-struct Toll {
+struct KillResults {
     score: Score,
-    /// Kills so far; every end that is looked at is one more try.
+    /// Kills so far; each complete run is one more try.
     kills: u32,
     finished: usize,
 }
 
-impl Toll {
-    /// Kills `victim` after random times until it is through or `left` kills are done.
-    fn take(&mut self, victim: &Victim, random: &mut ChaCha12Rng, longest: Duration, left: u32) {
+impl KillResults {
+    /// Kills a run after random times until it is complete or `left` kills are done.
+    fn kill(&mut self, victim: &KilledRun, random: &mut ChaCha12Rng, longest: Duration, left: u32) {
         let mut before = Trials::new();
         let mut kills = 0;
         while kills < left {
@@ -145,60 +145,60 @@ impl Toll {
         let Self { finished, kills, .. } = self;
         let ends = self.score.tries - kills;
         self.score.lost = format!(
-            "after {kills} kills and {ends} ends none of {finished} finished trials that were looked at; the trial under way"
+            "after {kills} kills and {ends} complete runs none of {finished} finished trials checked; the running trial"
         );
         self.score.finish();
     }
 }
 
 #[test]
-fn kill_9_at_random_points_loses_no_finished_trial_and_leaves_nothing() {
+fn kill_9_at_random_times_loses_no_finished_trial_and_leaves_nothing_behind() {
     let fake = ["--fake", FIGURES, "--fake-pace", "3"];
-    let mut whole = Victim::new("fake", &experiment("fake"), &fake);
+    let mut whole = KilledRun::new("fake", &experiment("fake"), &fake);
     let began = Instant::now();
-    assert!(whole.run(Duration::from_secs(100)), "an undisturbed run takes too long");
+    assert!(whole.run(Duration::from_secs(100)), "an uninterrupted run takes too long");
     let longest = began.elapsed();
-    whole.is_clean().unwrap();
+    whole.check_clean().unwrap();
     let expected = whole.trials().unwrap();
-    assert!(expected.len() > 20, "{} trials are too few to be killed among", expected.len());
-    let (mut toll, mut random) = (Toll::default(), ChaCha12Rng::seed_from_u64(11));
+    assert!(expected.len() > 20, "{} trials are too few to kill between", expected.len());
+    let (mut results, mut random) = (KillResults::default(), ChaCha12Rng::seed_from_u64(11));
     let wanted = tries(40);
-    while toll.kills < wanted {
-        whole = Victim::new("fake", &experiment("fake"), &fake);
-        let left = wanted - toll.kills;
-        toll.take(&whole, &mut random, longest, left);
-        assert!(whole.run(Duration::from_secs(100)), "it never came to its end");
+    while results.kills < wanted {
+        whole = KilledRun::new("fake", &experiment("fake"), &fake);
+        let left = wanted - results.kills;
+        results.kill(&whole, &mut random, longest, left);
+        assert!(whole.run(Duration::from_secs(100)), "it does not complete");
         let end = whole.trials().and_then(|trials| {
-            ensure(trials == expected, || "another result than without a kill".to_owned())
+            ensure(trials == expected, || "a different result than without a kill".to_owned())
         });
-        toll.score.count(end.and_then(|()| whole.is_clean()));
+        results.score.count(end.and_then(|()| whole.check_clean()));
     }
-    toll.finish();
+    results.finish();
 }
 
 #[test]
 fn kill_9_with_a_real_server_leaves_no_process_port_or_file() {
     require!(Ruby);
     let wanted = tries(40).div_ceil(10);
-    let (mut toll, mut random) = (Toll::default(), ChaCha12Rng::seed_from_u64(12));
-    while toll.kills < wanted {
-        let mut victim = Victim::new("real", "", &[]);
+    let (mut results, mut random) = (KillResults::default(), ChaCha12Rng::seed_from_u64(12));
+    while results.kills < wanted {
+        let mut victim = KilledRun::new("real", "", &[]);
         fs::create_dir(victim.folder.path("marks")).unwrap();
         victim.expected.push("marks".into());
-        let behaving = text(&victim.folder, "60s", "DAEMON = '1'", "");
-        victim.folder.write("real.toml", &behaving);
-        let left = wanted - toll.kills;
-        toll.take(&victim, &mut random, Duration::from_secs(4), left);
-        // Whoever cleans up after the last kill does it without another run.
+        let text = text(&victim.folder, "60s", "DAEMON = '1'", "");
+        victim.folder.write("real.toml", &text);
+        let left = wanted - results.kills;
+        results.kill(&victim, &mut random, Duration::from_secs(4), left);
+        // After the last kill the reaper must clean up, without another run.
         let port = fs::read_to_string(victim.folder.path("marks/boot")).unwrap_or_default();
         if let Ok(port) = port.parse::<u16>() {
             wait_until("the port is free", || TcpListener::bind(("127.0.0.1", port)).is_ok());
         }
-        assert!(victim.run(Duration::from_secs(100)), "it never came to its end");
+        assert!(victim.run(Duration::from_secs(100)), "it does not complete");
         let end = victim.trials().and_then(|trials| {
             ensure(trials.len() == 4, || format!("{} trials instead of 4", trials.len()))
         });
-        toll.score.count(end.and_then(|()| victim.is_clean()));
+        results.score.count(end.and_then(|()| victim.check_clean()));
     }
-    toll.finish();
+    results.finish();
 }

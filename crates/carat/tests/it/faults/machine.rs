@@ -1,4 +1,4 @@
-//! A machine that sleeps, and one that gives too few descriptors.
+//! A machine that sleeps, and too few file descriptors.
 
 use crate::real_run::{experiment, results};
 use crate::support::{Folder, finish, wait_until};
@@ -10,25 +10,25 @@ use std::time::Duration;
 fn signal_all(pids: &[u32], signal: Signal) {
     for pid in pids {
         let pid = Pid::from_raw(i32::try_from(*pid).unwrap()).unwrap();
-        // One may have ended meanwhile.
+        // One may have ended since it was listed.
         let _ = kill_process(pid, signal);
     }
 }
 
 #[test]
-fn a_machine_that_sleeps_in_the_middle_of_a_trial_costs_no_trial_and_is_noticed() {
+fn a_machine_that_sleeps_during_a_trial_loses_no_trial_and_is_noticed() {
     require!(Ruby);
     let folder = experiment("asleep", "ANSWER_SLEEP = '0.05'", "");
     let mut command = folder.carat(&["compare", "real.toml"]);
     let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    // One answer goes to the question whether it is ready, four to the warm-up.
+    // The first five responses belong to the readiness check and the warm-up.
     let answered =
         || std::fs::read_to_string(folder.path("marks/request")).ok()?.parse::<u32>().ok();
     wait_until("under load", || answered().is_some_and(|answered| answered >= 10));
     let all = folder.pids();
     assert!(all.contains(&child.id()) && all.len() >= 3, "{all:?}");
     signal_all(&all, Signal::STOP);
-    // As long as a generator may be late before its report has to say so, many times over.
+    // Many times the delay at which the generator's report must set a flag.
     sleep(Duration::from_secs(2));
     signal_all(&all, Signal::CONT);
     finish(child).assert_code(3);
@@ -36,7 +36,7 @@ fn a_machine_that_sleeps_in_the_middle_of_a_trial_costs_no_trial_and_is_noticed(
     let results = results(&folder);
     let trials = results["results"]["trials"].as_array().unwrap();
     assert_eq!(trials.len(), 4);
-    // Either an answer had to wait for the generator, or a request for its answer: who is stopped first decides.
+    // Depending on which stopped first, a response waited for the generator or a request for the server.
     let lagged = |trial: &serde_json::Value| trial["load"]["flags"].to_string().contains("gen-lag");
     let waited = |trial: &serde_json::Value| {
         trial["metrics"]["latency.max"].as_f64().is_some_and(|seconds| seconds > 1.5)
@@ -46,7 +46,7 @@ fn a_machine_that_sleeps_in_the_middle_of_a_trial_costs_no_trial_and_is_noticed(
     assert!(trials.iter().any(noticed), "{results:#}");
 }
 
-/// The program under a limit of descriptors that nobody may raise.
+/// The program under a hard limit of file descriptors.
 fn with_descriptors(folder: &Folder, limit: u32, arguments: &[&str]) -> Command {
     let carat = folder.carat(arguments);
     let limited = format!("ulimit -n {limit}; exec \"$@\"");
@@ -64,12 +64,12 @@ fn with_descriptors(folder: &Folder, limit: u32, arguments: &[&str]) -> Command 
 }
 
 #[test]
-fn too_few_descriptors_are_said_with_the_remedy_or_do_not_matter() {
+fn too_few_descriptors_are_reported_with_the_remedy_or_do_not_matter() {
     require!(Ruby);
     let folder = Folder::new("few");
     let load = ["load", "http", "http://127.0.0.1:1/", "-c", "500", "-n", "500"];
     let mut command = with_descriptors(&folder, 100, &load);
-    // Root may raise any limit, so it is somebody else who must not.
+    // Root may raise the limit, so another user runs it.
     if rustix::process::geteuid().is_root() {
         std::os::unix::process::CommandExt::uid(&mut command, 65_534);
     }

@@ -1,7 +1,7 @@
-//! What Carat must survive: every fault that we can think of, against the real program.
+//! Faults that Carat must survive, tested on the real program.
 //!
-//! Every fault is an ordinary test. `rows` lists them all, in plain words, with a reason where there is no
-//! test, and `bin/test --faults` runs that table and writes down what it saw (docs/reliability.md).
+//! Every fault is an ordinary test. `rows` lists them all, with a reason where there is no test; `bin/test --faults`
+//! runs that table and writes the results to docs/reliability.md.
 
 mod disk;
 mod fake;

@@ -1,10 +1,10 @@
-//! Processes that this user may not look into.
+//! Processes that this user may not read.
 
 use crate::support::{Folder, Ran, finish};
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 
-/// A user without any right, as every system has one.
+/// The user `nobody`, who has no rights.
 const NOBODY: u32 = 65_534;
 
 fn as_nobody(folder: &Folder, arguments: &[&str]) -> Ran {
@@ -14,7 +14,7 @@ fn as_nobody(folder: &Folder, arguments: &[&str]) -> Ran {
 }
 
 #[test]
-fn another_users_process_is_refused_with_the_way_out() {
+fn another_users_process_is_refused_with_what_to_do() {
     require!(Root);
     let folder = Folder::new("foreign");
     let mut server = Command::new("sleep").arg("60").stdin(Stdio::null()).spawn().unwrap();
@@ -28,7 +28,7 @@ fn another_users_process_is_refused_with_the_way_out() {
 }
 
 #[test]
-fn without_any_right_ones_own_process_is_explained_from_what_may_be_read() {
+fn without_rights_ones_own_process_is_explained_from_what_is_readable() {
     require!(Root);
     let folder = Folder::new("own");
     let mut command = Command::new("sleep");

@@ -1,33 +1,32 @@
-//! What one fault's test saw: how often it tried, how often everything held, what was lost.
+//! The result of a fault's test: tries, survived tries, and what was lost.
 
 use serde::{Deserialize, Serialize};
 use std::fs;
 
-/// Where the table wants to read the score of the one test that it runs.
+/// Names the file to which the one test that the table runs writes its score.
 pub(crate) const SCORE: &str = "CARAT_TEST_SCORE";
-/// How often a test that tries at random shall try.
+/// Number of tries of a randomised test.
 pub(crate) const TRIES: &str = "CARAT_TEST_TRIES";
 
-/// Tries of one fault; everything must have held in all of them.
+/// Tries of one fault.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Score {
-    /// How often it was tried.
     pub(crate) tries: u32,
-    /// How often everything held.
+    /// Tries in which everything held.
     pub(crate) survived: u32,
-    /// What was lost, in words; nothing where empty.
+    /// What was lost; empty if nothing.
     pub(crate) lost: String,
     #[serde(skip)]
     failures: Vec<String>,
 }
 
 impl Score {
-    /// What a test that keeps no score comes to.
+    /// The score of a test that writes none.
     pub(crate) fn of_one(held: bool) -> Self {
         Self { tries: 1, survived: u32::from(held), ..Self::default() }
     }
 
-    /// One try: `Err` says what did not hold.
+    /// Counts one try; `Err` says what did not hold.
     pub(crate) fn count(&mut self, held: Result<(), String>) {
         self.tries += 1;
         match held {
@@ -36,7 +35,7 @@ impl Score {
         }
     }
 
-    /// Leaves the score to the table, and fails where anything did not hold.
+    /// Writes the score for the table, and fails if anything did not hold.
     pub(crate) fn finish(self) {
         if let Some(path) = std::env::var_os(SCORE) {
             fs::write(path, serde_json::to_string(&self).unwrap()).unwrap();
@@ -47,12 +46,12 @@ impl Score {
     }
 }
 
-/// How often to try: `usually`, or what the environment says.
-pub(crate) fn tries(usually: u32) -> u32 {
-    std::env::var(TRIES).map_or(usually, |count| count.parse().expect("a number of tries"))
+/// Number of tries: the default, or what the environment says.
+pub(crate) fn tries(default: u32) -> u32 {
+    std::env::var(TRIES).map_or(default, |count| count.parse().expect("a number of tries"))
 }
 
-/// `Err` with `what` unless it holds.
+/// `Err` with `what` if the condition does not hold.
 pub(crate) fn ensure(holds: bool, what: impl FnOnce() -> String) -> Result<(), String> {
     if holds { Ok(()) } else { Err(what()) }
 }

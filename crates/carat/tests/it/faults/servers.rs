@@ -1,4 +1,4 @@
-//! Servers that do not end, multiply, or eat all the memory they are given.
+//! Servers that ignore TERM, keep forking, or use all their memory.
 
 use crate::harness;
 use crate::real_run::{experiment, results};
@@ -7,7 +7,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 #[test]
-fn a_server_that_ignores_term_is_killed_measured_all_the_same_and_noted() {
+fn a_server_that_ignores_term_is_measured_killed_and_noted() {
     require!(Ruby);
     let folder = experiment("stubborn", "IGNORE_TERM = '1'", "");
     folder.run(&["compare", "real.toml"]).assert_code(3);
@@ -19,20 +19,20 @@ fn a_server_that_ignores_term_is_killed_measured_all_the_same_and_noted() {
 }
 
 #[test]
-fn processes_that_fork_on_while_they_are_killed_are_all_ended() {
+fn processes_that_fork_while_they_are_killed_are_all_killed() {
     require!(Ruby);
     let folder = experiment("bomb", "BOMB = '40'", "");
     folder.run(&["compare", "real.toml"]).assert_code(3);
     folder.assert_nothing_left();
 }
 
-/// A memory control group below the one of this test; removed at the end.
+/// A memory control group below the one of this test, removed at the end.
 struct MemoryGroup {
     path: PathBuf,
 }
 
 impl MemoryGroup {
-    /// `None` where no group can be made here, or where the group does not limit memory.
+    /// `None` if no group can be made here, or if the group does not limit memory.
     fn new(limit: u64) -> Option<Self> {
         let text = fs::read_to_string("/proc/self/cgroup").ok()?;
         let below = |controller: &str| {
@@ -47,7 +47,7 @@ impl MemoryGroup {
             let path = parent?.join(&name);
             fs::create_dir(&path).ok()?;
             let made = Self { path };
-            // Without swap the kernel has nothing but the kill.
+            // Without swap, so that the limit kills.
             let _ = fs::write(made.path.join("memory.swap.max"), "0");
             fs::write(made.path.join(file), limit.to_string()).ok().map(|()| made)
         })
@@ -56,13 +56,13 @@ impl MemoryGroup {
 
 impl Drop for MemoryGroup {
     fn drop(&mut self) {
-        // The kernel takes a moment to forget who was in it.
+        // The kernel removes its last process only after a moment.
         wait_until("the group is empty", || fs::remove_dir(&self.path).is_ok());
     }
 }
 
 #[test]
-fn a_server_that_the_kernel_kills_for_want_of_memory_is_counted_as_that() {
+fn a_server_that_the_oom_killer_kills_is_counted_as_oom_killed() {
     require!(Ruby);
     let Some(group) = MemoryGroup::new(80_000_000) else {
         harness::skip("no control group that limits memory can be made: it needs root");
