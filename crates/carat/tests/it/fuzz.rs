@@ -1,7 +1,7 @@
-//! What `bin/fuzz` asserts of the readers of foreign bytes, on inputs that are made from its seeds by chance.
+//! The assertions of `bin/fuzz` on random mutations of its seeds.
 //!
-//! It knows nothing of which branches an input takes, so it is no substitute; it takes seconds, and makes the same
-//! inputs every time. `CARAT_TEST_FUZZ=N` tries N inputs per reader.
+//! Without coverage guidance this is no substitute, but it takes seconds and its inputs are reproducible.
+//! `CARAT_TEST_FUZZ=N` tries N inputs per parser.
 
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -28,16 +28,16 @@ mod results_file;
 #[path = "../../../../fuzz/bodies/websocket_frame.rs"]
 mod websocket_frame;
 
-/// Inputs per reader.
+/// Inputs per parser.
 const INPUTS: u64 = 20_000;
-/// One in so many of them for readers of whole files, which take as much longer.
+/// Parsers of whole files are this many times slower, so they get fewer inputs.
 const FILES: u64 = 40;
 /// Longest input in bytes.
 const LONGEST: usize = 4096;
-/// Numbers on which readers of lengths trip.
+/// Bytes that often reveal errors in the parsing of lengths and lines.
 const EDGES: [u8; 10] = [0, 1, 0x7e, 0x7f, 0x80, 0x81, 0xff, b'\r', b'\n', b'0'];
 
-/// The seeds of a target; they are short enough to be read at once.
+/// The seeds of a target, in a fixed order.
 fn seeds(target: &str) -> Vec<Vec<u8>> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/seeds").join(target);
     let mut paths: Vec<_> = fs::read_dir(folder).unwrap().map(|one| one.unwrap().path()).collect();
@@ -45,12 +45,12 @@ fn seeds(target: &str) -> Vec<Vec<u8>> {
     paths.iter().map(|path| fs::read(path).unwrap()).collect()
 }
 
-/// A place between the beginning and the end of so many bytes.
+/// A random position in so many bytes, the end included.
 fn place(random: &mut ChaCha8Rng, length: usize) -> usize {
     random.random_range(0..=length)
 }
 
-/// One change: a byte, a bit, a piece left out, said twice or taken from another seed.
+/// One mutation: a byte, a bit, or a piece that is removed, repeated or taken from another seed.
 fn change(input: &mut Vec<u8>, seeds: &[Vec<u8>], random: &mut ChaCha8Rng) {
     let (one, two) = (place(random, input.len()), place(random, input.len()));
     let (from, to) = (one.min(two), one.max(two));
@@ -73,12 +73,12 @@ fn change(input: &mut Vec<u8>, seeds: &[Vec<u8>], random: &mut ChaCha8Rng) {
     input.truncate(LONGEST);
 }
 
-/// Tries a reader's assertions on its seeds and on what chance makes of them.
+/// Checks a parser's assertions on its seeds and on random mutations of them.
 fn try_all(target: &str, check: fn(&[u8])) {
     try_one_in(1, target, check);
 }
 
-/// The same on one in so many of the usual inputs.
+/// The same with one in `so_many` of the usual number of inputs.
 fn try_one_in(so_many: u64, target: &str, check: fn(&[u8])) {
     let seeds = seeds(target);
     assert!(!seeds.is_empty(), "no seeds for {target}");
@@ -99,37 +99,37 @@ fn try_one_in(so_many: u64, target: &str, check: fn(&[u8])) {
 }
 
 #[test]
-fn an_http_response_means_the_same_however_it_is_cut() {
+fn an_http_response_is_parsed_the_same_however_it_is_split() {
     try_all("http_response", http_response::check);
 }
 
 #[test]
-fn websocket_messages_are_the_same_however_they_are_cut() {
+fn websocket_messages_are_the_same_however_they_are_split() {
     try_all("websocket_frame", websocket_frame::check);
 }
 
 #[test]
-fn an_action_cable_message_means_the_same_to_a_fresh_reader() {
+fn an_action_cable_message_is_parsed_the_same_by_a_new_parser() {
     try_all("cable_message", cable_message::check);
 }
 
 #[test]
-fn an_experiment_file_is_understood_or_refused_with_a_reason() {
+fn an_experiment_file_is_parsed_or_refused_with_a_reason() {
     try_all("experiment", experiment::check);
 }
 
 #[test]
-fn every_mapping_that_is_read_has_addresses_and_a_weight() {
+fn every_mapping_that_is_read_has_addresses_and_a_size() {
     try_all("maps", maps::check);
 }
 
 #[test]
-fn the_texts_of_proc_are_understood_or_not_and_nothing_panics() {
+fn files_of_proc_are_parsed_or_refused_without_a_panic() {
     try_all("proc_text", proc_text::check);
 }
 
 #[test]
-fn a_probes_page_of_any_bytes_is_read_or_refused() {
+fn a_probe_page_of_any_bytes_is_read_or_refused() {
     try_all("probe_page", probe_page::check);
 }
 
@@ -139,6 +139,6 @@ fn a_results_file_of_any_bytes_is_refused_or_read_and_never_changed() {
 }
 
 #[test]
-fn a_recording_of_any_bytes_is_refused_or_read_and_drawn() {
+fn a_recording_of_any_bytes_is_refused_or_read_and_rendered() {
     try_one_in(FILES, "recording", recording::check);
 }

@@ -1,4 +1,4 @@
-//! A real Ruby under the probe, steered line by line: what the tests of the probe share.
+//! A real Ruby with the probe that evaluates line after line, for the tests of the probe.
 
 use carat::observe::ProbePage;
 use carat::target::{Libraries, library};
@@ -11,10 +11,10 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
-/// Long against anything that is waited for, on a busy machine too.
+/// Deadline of every wait, far beyond what a loaded machine needs.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Evaluates each line it gets and answers with one line.
+/// Evaluates each line of its input and prints one line.
 const SERVER: &str = r#"
     $stdout.sync = true
     puts $$
@@ -39,7 +39,7 @@ impl Bench {
         Self { home, libraries, pages }
     }
 
-    /// Sets what makes a Ruby load the probe.
+    /// Makes a Ruby load the probe.
     pub(crate) fn watch<'a>(&self, command: &'a mut Command) -> &'a mut Command {
         command
             .env("RUBYOPT", format!("-r{}", self.libraries.shim.display()))
@@ -49,7 +49,7 @@ impl Bench {
             .env_remove(env::RUNTIME)
     }
 
-    /// Starts a Ruby that does what it is told.
+    /// Starts a Ruby that evaluates its input.
     pub(crate) fn start(&self, mut command: Command) -> Ruby<'_> {
         self.watch(&mut command).args(["-e", SERVER]);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -62,7 +62,7 @@ impl Bench {
         Ruby { bench: self, child, stdin, stdout, pid }
     }
 
-    /// The page of that process, once it is there and ready.
+    /// The page of a process, once it is complete.
     pub(crate) fn page(&self, pid: u32) -> ProbePage {
         let start = format!("{pid}-");
         wait_for(&format!("a page of {pid}"), || {
@@ -72,22 +72,23 @@ impl Bench {
         })
     }
 
-    /// Fresh figures of that process.
+    /// New figures of a process.
     pub(crate) fn ask(&self, pid: u32) -> PageReading {
         let page = self.page(pid);
         page.request();
         wait_for(&format!("an answer of {pid}"), || {
-            let answered = |seen: &PageReading| seen.served_by_ruby == seen.requested;
-            page.read().filter(answered).filter(|seen| seen.served == seen.requested)
+            page.read().filter(|reading| {
+                reading.served_by_ruby == reading.requested && reading.served == reading.requested
+            })
         })
     }
 }
 
-/// Waits until `look` finds something.
-pub(crate) fn wait_for<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+/// Waits until `find` returns something.
+pub(crate) fn wait_for<T>(what: &str, mut find: impl FnMut() -> Option<T>) -> T {
     let until = Instant::now() + PATIENCE;
     loop {
-        if let Some(found) = look() {
+        if let Some(found) = find() {
             return found;
         }
         assert!(Instant::now() < until, "{what} did not come within {PATIENCE:?}");
@@ -95,7 +96,7 @@ pub(crate) fn wait_for<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T 
     }
 }
 
-/// A running Ruby; ends with its input.
+/// A running Ruby; it ends when its input is closed.
 pub(crate) struct Ruby<'a> {
     bench: &'a Bench,
     child: Child,
@@ -105,12 +106,11 @@ pub(crate) struct Ruby<'a> {
 }
 
 impl<'a> Ruby<'a> {
-    /// Where it runs.
     pub(crate) fn bench(&self) -> &'a Bench {
         self.bench
     }
 
-    /// What a line of Ruby answers.
+    /// The value of a line of Ruby, as text.
     pub(crate) fn eval(&mut self, line: &str) -> String {
         writeln!(self.stdin.as_mut().unwrap(), "{line}").unwrap();
         let mut answer = String::new();
@@ -119,12 +119,12 @@ impl<'a> Ruby<'a> {
         answer.trim_end().to_owned()
     }
 
-    /// Fresh figures.
+    /// New figures.
     pub(crate) fn ask(&self) -> PageReading {
         self.bench.ask(self.pid)
     }
 
-    /// Lets it end and returns what it said on stderr.
+    /// Ends it and returns its stderr.
     pub(crate) fn end(mut self) -> String {
         self.stdin = None;
         let status = self.child.wait().unwrap();
@@ -140,7 +140,7 @@ impl<'a> Ruby<'a> {
 
 impl Drop for Ruby<'_> {
     fn drop(&mut self) {
-        // Without input it ends by itself; a test that failed must not wait for that.
+        // It would end without input, but a failed test must not wait for that.
         self.stdin = None;
         let _ = self.child.kill();
         let _ = self.child.wait();

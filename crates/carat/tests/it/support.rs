@@ -1,4 +1,4 @@
-//! A folder, an experiment in it, and the real program run there with a deadline.
+//! Runs the real program in a temporary folder, with a deadline.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -6,10 +6,10 @@ use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-/// Longest that any single wait may take: far beyond what a loaded machine needs.
+/// Deadline of every wait, far beyond what a loaded machine needs.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// A folder of its own for one test; it stays where the test fails.
+/// A temporary folder for one test; it is kept if the test fails.
 pub(crate) struct Folder {
     path: PathBuf,
 }
@@ -31,7 +31,7 @@ impl Folder {
         self.path(name)
     }
 
-    /// The real program, in this folder, with a private temporary directory to look at afterwards.
+    /// The real program, in this folder, with its own temporary directory.
     pub(crate) fn carat(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_carat"));
         command
@@ -45,24 +45,24 @@ impl Folder {
         command
     }
 
-    /// Runs it to its end.
+    /// Runs it until it ends.
     pub(crate) fn run(&self, arguments: &[&str]) -> Ran {
         finish(self.carat(arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap())
     }
 
-    /// What every process started here carries in its environment.
+    /// The value of `CARAT_TEST_MARK` in the environment of every process started here.
     pub(crate) fn mark(&self) -> String {
         self.path.display().to_string()
     }
 
-    /// Processes that carry the mark, by name; the test itself does not.
+    /// Command lines of the processes that have the mark; the test itself has none.
     pub(crate) fn processes(&self) -> Vec<String> {
-        let name =
-            |pid: u32| fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-        self.pids().into_iter().map(|pid| name(pid).replace('\0', " ")).collect()
+        let lines =
+            self.pids().into_iter().map(|pid| fs::read_to_string(format!("/proc/{pid}/cmdline")));
+        lines.map(|line| line.unwrap_or_default().replace('\0', " ")).collect()
     }
 
-    /// The same by number.
+    /// Pids of the processes that have the mark.
     pub(crate) fn pids(&self) -> Vec<u32> {
         let wanted = format!("CARAT_TEST_MARK={}", self.mark());
         let entries = fs::read_dir("/proc").unwrap().filter_map(Result::ok);
@@ -74,14 +74,14 @@ impl Folder {
         .collect()
     }
 
-    /// Fails unless, within the deadline, no process and no private directory is left.
+    /// Fails unless within the deadline no process and no private directory is left.
     pub(crate) fn assert_nothing_left(&self) {
         wait_until("nothing is left", || {
             self.processes().is_empty() && self.private_directories().is_empty()
         });
     }
 
-    /// What is left in the temporary directory.
+    /// Contents of the temporary directory.
     pub(crate) fn private_directories(&self) -> Vec<PathBuf> {
         let entries = fs::read_dir(self.path("tmp")).unwrap().filter_map(Result::ok);
         entries.map(|entry| entry.path()).collect()
@@ -93,7 +93,7 @@ impl Drop for Folder {
         if std::thread::panicking() {
             let _ = std::io::Write::write_all(
                 &mut std::io::stderr(),
-                format!("the folder stays: {}\n", self.path.display()).as_bytes(),
+                format!("the folder is kept: {}\n", self.path.display()).as_bytes(),
             );
         } else {
             let _ = fs::remove_dir_all(&self.path);
@@ -101,7 +101,7 @@ impl Drop for Folder {
     }
 }
 
-/// How a run of the program ended and what it printed.
+/// Exit code and output of a run.
 #[derive(Debug)]
 pub(crate) struct Ran {
     pub(crate) code: Option<i32>,
@@ -122,10 +122,10 @@ impl Ran {
     }
 }
 
-/// Waits for a child with the deadline of every test.
+/// Waits for a child, with the deadline of every wait.
 pub(crate) fn finish(mut child: Child) -> Ran {
     let deadline = Instant::now() + PATIENCE;
-    // Readers of their own, because a full pipe would stop the child.
+    // In threads, because a full pipe would stop the child.
     let readers = [
         child.stdout.take().map(|mut pipe| read_all(move |text| read(&mut pipe, text))),
         child.stderr.take().map(|mut pipe| read_all(move |text| read(&mut pipe, text))),
@@ -154,11 +154,11 @@ fn read_all(work: impl FnOnce(&mut Vec<u8>) + Send + 'static) -> std::thread::Jo
     })
 }
 
-/// Waits until `condition` holds, and fails with `what` when it does not within the deadline.
+/// Waits until `condition` holds; fails with `what` after the deadline.
 pub(crate) fn wait_until(what: &str, mut condition: impl FnMut() -> bool) {
     let deadline = Instant::now() + PATIENCE;
     while !condition() {
-        assert!(Instant::now() < deadline, "waited in vain: {what}");
+        assert!(Instant::now() < deadline, "waited too long: {what}");
         sleep(Duration::from_millis(20));
     }
 }

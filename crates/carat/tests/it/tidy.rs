@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Modules of the main crate from the top down; strangers share a line.
+/// Modules of the main crate from the top down; modules on one line do not use each other.
 const LAYERS: [&[&str]; 9] = [
     &["cli"],
     &["report"],
@@ -17,14 +17,14 @@ const LAYERS: [&[&str]; 9] = [
     &["core"],
 ];
 
-/// Longest file, tests included.
+/// Maximum length of a file in lines, tests included.
 const LINES: usize = 700;
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
 }
 
-/// Every file below `folder` whose name ends so.
+/// Every file below `folder` whose name has this ending.
 fn files(folder: &Path, ending: &str) -> Vec<PathBuf> {
     let Ok(entries) = fs::read_dir(folder) else { return Vec::new() };
     let mut found = Vec::new();
@@ -73,7 +73,7 @@ fn allowed(module: &str) -> BTreeSet<&'static str> {
 }
 
 #[test]
-fn modules_use_only_what_stands_below_them() {
+fn modules_use_only_the_layers_below_them() {
     let source = root().join("crates/carat/src");
     let known: BTreeSet<&str> = LAYERS.iter().flat_map(|line| line.iter().copied()).collect();
     let mut wrong = Vec::new();
@@ -82,7 +82,7 @@ fn modules_use_only_what_stands_below_them() {
         if !module.path().is_dir() {
             continue;
         }
-        assert!(known.contains(name.as_str()), "module `{name}` has no place in the layers");
+        assert!(known.contains(name.as_str()), "module `{name}` is in no layer");
         for file in files(&module.path(), ".rs") {
             for used in imports(&fs::read_to_string(&file).unwrap()) {
                 let fine = used == name || allowed(&name).contains(used.as_str());
@@ -106,7 +106,7 @@ fn imports_are_found_alone_in_lists_and_nested() {
 }
 
 #[test]
-fn no_file_is_longer_than_a_reader_will_follow() {
+fn no_file_is_longer_than_the_limit() {
     let long: Vec<String> = files(&root().join("crates"), ".rs")
         .into_iter()
         .filter_map(|file| {
@@ -118,7 +118,7 @@ fn no_file_is_longer_than_a_reader_will_follow() {
 }
 
 #[test]
-fn no_import_climbs_or_takes_everything() {
+fn no_import_climbs_twice_or_imports_everything() {
     let wrong: Vec<String> = files(&root().join("crates"), ".rs")
         .into_iter()
         .filter(|file| !file.ends_with("tidy.rs"))
@@ -146,9 +146,9 @@ fn the_changelog_names_the_version() {
 }
 
 #[test]
-fn every_variable_that_carat_uses_stands_in_the_one_list() {
+fn every_environment_variable_that_carat_uses_is_in_the_one_list() {
     let list = fs::read_to_string(root().join("crates/carat-wire/src/env.rs")).unwrap();
-    // Of the build and of the tests, never of a user's machine.
+    // Variables of the build and of the tests, which users never set.
     let elsewhere = ["CARAT_EMBEDDED_", "CARAT_TEST_", "CARAT_REQUIRE_", "CARAT_BLESS"];
     let mut missing = BTreeSet::new();
     let crates = root().join("crates");
@@ -157,7 +157,7 @@ fn every_variable_that_carat_uses_stands_in_the_one_list() {
         for place in text.match_indices("\"CARAT_").map(|(place, _)| place + 1) {
             let name: String =
                 text[place..].chars().take_while(|c| c.is_ascii_uppercase() || *c == '_').collect();
-            // The bare prefix names no variable.
+            // The bare prefix is no variable.
             let known = name == "CARAT_" || list.contains(&format!("\"{name}\""));
             if !known && !elsewhere.iter().any(|start| name.starts_with(start)) {
                 missing.insert(format!("{}: {name}", file.display()));
@@ -169,7 +169,7 @@ fn every_variable_that_carat_uses_stands_in_the_one_list() {
 
 #[test]
 fn every_bundled_experiment_can_be_read_and_its_settings_exist() {
-    let folders = ["workloads", "experiments", "bench"];
+    let folders = ["workloads", "bench"];
     let all = folders.iter().flat_map(|folder| files(&root().join(folder), ".toml"));
     let mut read = 0;
     for file in all {
@@ -183,7 +183,7 @@ fn every_bundled_experiment_can_be_read_and_its_settings_exist() {
     assert!(read >= 5, "only {read} experiment files were found");
 }
 
-/// The keys that a table of an experiment file may have: the parser lists them when it meets another.
+/// The keys that a table of an experiment file can have, from the error message for an unknown one.
 fn keys(table: &str) -> Vec<String> {
     let text = format!("{table}\nno_such_key = 1\n");
     let (path, folder) = (Path::new("x.toml"), Path::new("."));

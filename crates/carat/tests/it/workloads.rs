@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 
 #[test]
-fn every_bundled_experiment_file_makes_sense_and_has_a_name_of_its_own() {
+fn every_bundled_experiment_file_is_valid_and_has_its_own_name() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../workloads");
     let mut names = Vec::new();
     for workload in fs::read_dir(folder).unwrap() {

@@ -59,7 +59,9 @@ fn fill_up(
     ensure(ran.code != Some(101) && ran.code.is_some(), || format!("{kib} KiB: {ran:?}"))?;
     if ran.code != Some(3) {
         let is_reported = ran.talk.contains("free space") && ran.talk.contains("full.");
-        ensure(is_reported, || format!("{kib} KiB: the message does not say what to do: {}", ran.talk))?;
+        ensure(is_reported, || {
+            format!("{kib} KiB: the message does not say what to do: {}", ran.talk)
+        })?;
     }
     fs::remove_file(small.path.join("filler")).unwrap();
     if small.path.join("full.carat").exists() {
@@ -71,7 +73,9 @@ fn fill_up(
     }
     let ran = folder.run(&COMPARE);
     ensure(ran.code == Some(3), || format!("{kib} KiB: cannot resume: {ran:?}"))?;
-    ensure(trials(folder, "small/full.carat") == whole, || format!("{kib} KiB: a different result"))?;
+    ensure(trials(folder, "small/full.carat") == whole, || {
+        format!("{kib} KiB: a different result")
+    })?;
     let left = folder.private_directories();
     ensure(left.is_empty(), || format!("{kib} KiB: left {left:?}"))
 }

@@ -39,7 +39,8 @@ fn a_damaged_file_is_refused_or_read_and_never_written_to() {
         }
         fs::write(folder.path("d.carat"), &bytes).unwrap();
         let ran = folder.run(&["report", "d.carat", "--json"]);
-        let is_answered = ran.code == Some(0) || (ran.code == Some(1) && ran.talk.contains("d.carat"));
+        let is_answered =
+            ran.code == Some(0) || (ran.code == Some(1) && ran.talk.contains("d.carat"));
         let same = fs::read(folder.path("d.carat")).unwrap() == bytes;
         score.count(ensure(is_answered && same, || format!("unchanged {same}: {ran:?}")));
     }

@@ -98,7 +98,9 @@ impl KilledRun {
         wait_until("no process is left", || self.folder.processes().is_empty());
         let left = self.folder.private_directories();
         ensure(left.is_empty(), || format!("left: {left:?}"))?;
-        ensure(self.unexpected_files().is_empty(), || format!("unexpected files: {:?}", self.unexpected_files()))?;
+        ensure(self.unexpected_files().is_empty(), || {
+            format!("unexpected files: {:?}", self.unexpected_files())
+        })?;
         let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap();
         let place = self.folder.path("").display().to_string();
         ensure(!mounts.contains(&place), || "a mount is left".to_owned())
