@@ -98,8 +98,8 @@ pub(crate) const ROWS: &[Row] = &[
         "an unrelated process reuses a pid",
         "a process is identified by pid and start time; the unrelated one is left alone",
         Parts(&[
-            "process::tree::tests::a_pid_used_again_by_a_stranger_is_not_a_member",
-            "process::tree::tests::a_session_whose_number_is_a_strangers_pid_now_is_not_ours",
+            "process::tree::tests::a_reused_pid_is_not_a_member",
+            "process::tree::tests::a_session_whose_number_was_reused_as_a_pid_is_not_the_servers",
         ]),
     ),
     row(

@@ -1,4 +1,4 @@
-//! The table of faults, run as a whole.
+//! Runs the table of faults.
 
 use crate::faults::rows::{Answer, ROWS, Row};
 use crate::faults::score::{SCORE, Score};
@@ -102,7 +102,7 @@ const FAILED: &str = "**did not hold**";
 /// The last cell where a test was skipped.
 const UNTRIED: &str = "**not tried**";
 
-/// The line that an earlier run wrote for a row of which everything held.
+/// The line that an earlier run wrote for a row, if everything held.
 fn earlier(page: &str, row: &Row) -> Option<String> {
     let start = format!("| {} | {} |", row.fault, row.expected);
     let line = page.lines().find(|line| line.starts_with(&start))?;
@@ -140,7 +140,7 @@ fn tables() -> (String, Vec<String>) {
         }
         let result = try_row(row, &tests);
         let line = line(row, result.cells());
-        // The whole table takes long, so its progress is shown.
+        // The whole table takes long, so it shows its progress.
         let _ = std::io::stderr().write_all(line.as_bytes());
         tried += &line;
         failures.extend(result.failure.or(result.skipped));
@@ -153,8 +153,8 @@ fn head() -> String {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     format!(
         "# What Carat survives\n\n\
-         Written by `bin/test --faults --write` (Linux {}, {cores} cores), not by hand: every line is run against the real program. \
-         `bin/test` runs the same tests with fewer tries. A try survives only where all of *what must hold* held.\n\n",
+         Written by `bin/test --faults --write` (Linux {}, {cores} cores), not by hand: every row is run against the real program. \
+         `bin/test` runs the same tests with fewer tries. A try survives only if everything in *what must hold* held.\n\n",
         kernel.trim()
     )
 }
@@ -169,28 +169,28 @@ fn every_fault_is_survived() {
     assert!(failures.is_empty(), "{}", failures.join("\n"));
 }
 
+/// Whether the source of a unit test exists.
+fn unit_test_exists(test: &str) -> bool {
+    let Some((module, name)) = test.split_once("::tests::") else { return false };
+    let base = Path::new(env!("CARGO_MANIFEST_DIR")).join("src").join(module.replace("::", "/"));
+    let files = [base.with_extension("rs"), base.join("mod.rs"), base.join("tests.rs")];
+    files.iter().any(|file| {
+        fs::read_to_string(file).is_ok_and(|text| text.contains(&format!("fn {name}(")))
+    })
+}
+
 #[test]
 fn every_test_that_the_table_names_exists() {
     let known = known_tests();
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
-    for row in ROWS {
-        match row.answer {
-            Answer::Tests(tests) => {
-                for test in tests {
-                    assert!(!expand(test, &known).is_empty(), "no test `{test}`");
-                }
-            }
-            Answer::Parts(tests) => {
-                for test in tests {
-                    let (module, name) = test.split_once("::tests::").unwrap();
-                    let file = source.join(module.replace("::", "/")).with_extension("rs");
-                    let text = fs::read_to_string(&file).unwrap_or_default();
-                    assert!(text.contains(&format!("fn {name}(")), "no test `{test}`");
-                }
-            }
-            Answer::Reason(_) => {}
+    let missing = ROWS.iter().flat_map(|row| match row.answer {
+        Answer::Tests(tests) => {
+            tests.iter().filter(|test| expand(test, &known).is_empty()).collect::<Vec<_>>()
         }
-    }
+        Answer::Parts(tests) => tests.iter().filter(|test| !unit_test_exists(test)).collect(),
+        Answer::Reason(_) => Vec::new(),
+    });
+    let missing: Vec<_> = missing.collect();
+    assert!(missing.is_empty(), "no such tests: {missing:#?}");
 }
 
 #[test]
@@ -201,6 +201,6 @@ fn the_page_has_a_line_for_every_fault() {
         let start = format!("| {} | {} |", row.fault, row.expected);
         assert!(lines.iter().any(|line| line.starts_with(&start)), "no line for: {}", row.fault);
     }
-    // Two heads; what the table no longer has must not stay on the page.
-    assert_eq!(lines.len(), ROWS.len() + 2, "write it anew: bin/test --faults --write");
+    // Two table headers, and no row that the table no longer has.
+    assert_eq!(lines.len(), ROWS.len() + 2, "update it with bin/test --faults --write");
 }
