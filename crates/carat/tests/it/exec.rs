@@ -1,10 +1,9 @@
-//! `carat exec` on real programs: what they get, how they end, what is refused.
+//! `carat exec` on real programs: their environment, their exit codes, and what is rejected.
 
 use crate::support::Folder;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
-/// The same library that exec finds by name; tests that need one are skipped where it is missing.
 #[test]
 fn the_server_keeps_pid_arguments_and_exit_code() {
     let folder = Folder::new("exec");
@@ -20,7 +19,7 @@ fn the_server_keeps_pid_arguments_and_exit_code() {
 }
 
 #[test]
-fn the_exit_code_says_why_nothing_was_started() {
+fn the_exit_code_tells_why_the_command_was_not_started() {
     let folder = Folder::new("exec");
     let plain = folder.write("plain", "no program").display().to_string();
     for (arguments, code, said) in [
@@ -40,7 +39,7 @@ fn the_exit_code_says_why_nothing_was_started() {
 }
 
 #[test]
-fn the_later_of_file_environment_and_command_line_wins() {
+fn the_command_line_overrides_the_environment_which_overrides_the_file() {
     let folder = Folder::new("exec");
     folder.write("carat.toml", "[settings]\narena_max = 1\n\"gc.growth_factor\" = 1.1\n");
     let show = ["exec", "--", "sh", "-c", "echo $MALLOC_ARENA_MAX $RUBY_GC_HEAP_GROWTH_FACTOR"];
@@ -56,7 +55,7 @@ fn the_later_of_file_environment_and_command_line_wins() {
 }
 
 #[test]
-fn a_preload_stays_with_the_server_and_its_own_restart() {
+fn only_the_server_and_its_own_restart_get_the_preload() {
     require!(Ruby, Jemalloc);
     let folder = Folder::new("exec");
     let script = folder.write(
@@ -80,7 +79,7 @@ fn a_preload_stays_with_the_server_and_its_own_restart() {
 }
 
 #[test]
-fn the_kill_switch_runs_the_command_as_it_is() {
+fn carat_off_runs_the_command_without_any_change() {
     let folder = Folder::new("exec");
     let ran = folder
         .carat(&[
@@ -99,7 +98,7 @@ fn the_kill_switch_runs_the_command_as_it_is() {
 }
 
 #[test]
-fn a_setuid_ruby_is_refused_because_the_loader_would_ignore_the_preload() {
+fn a_setuid_ruby_is_rejected_because_the_loader_would_ignore_the_preload() {
     require!(Ruby, Jemalloc);
     let folder = Folder::new("exec");
     let ruby = folder.path("ruby");
@@ -112,7 +111,7 @@ fn a_setuid_ruby_is_refused_because_the_loader_would_ignore_the_preload() {
 }
 
 #[test]
-fn a_library_for_another_machine_is_refused_before_the_loader_sees_it() {
+fn a_library_for_another_machine_is_rejected_before_the_server_starts() {
     require!(Ruby);
     let folder = Folder::new("exec");
     let mut foreign = fs::read(fs::canonicalize("/usr/bin/ruby").unwrap()).unwrap();
@@ -124,9 +123,9 @@ fn a_library_for_another_machine_is_refused_before_the_loader_sees_it() {
     ran.assert_code(125).assert_says("is 64-bit riscv with glibc, but this ruby is");
 }
 
-/// What musl's loader would do is end the program with 127, which no server should meet.
+/// With a library for another C library, musl's loader ends the program with exit code 127.
 #[test]
-fn a_library_for_another_c_library_is_refused_before_the_loader_sees_it() {
+fn a_library_for_another_c_library_is_rejected_before_the_server_starts() {
     require!(Ruby);
     let folder = Folder::new("exec");
     let ruby = fs::canonicalize("/usr/bin/ruby").unwrap();
@@ -141,7 +140,7 @@ fn a_library_for_another_c_library_is_refused_before_the_loader_sees_it() {
 }
 
 #[test]
-fn a_ruby_of_musl_runs_on_and_says_why_nothing_was_loaded() {
+fn a_ruby_built_for_musl_keeps_running_and_reports_why_nothing_was_loaded() {
     require!(Ruby);
     let folder = Folder::new("exec");
     let musl = "Object.send(:remove_const, :RUBY_PLATFORM); RUBY_PLATFORM = 'x86_64-linux-musl'";
@@ -176,7 +175,7 @@ fn verify_reports_which_settings_were_applied() {
     let settings = ["allocator=jemalloc", "compact=boot", "trim=full-gc", "gc.malloc_limit=8m"];
     let mut arguments = vec!["exec", "--verify"];
     arguments.extend(settings);
-    // Ends when the compaction is over and the verifier has had time to see it and to speak.
+    // Ends once the compaction is over and the verifier has had time to report it.
     let server = "require 'socket'; s = TCPServer.new('127.0.0.1', 0); \
                   sleep 0.1 until CaratRuntime.report[:compactions] > 0; sleep 5";
     arguments.extend(["--", "ruby", "-e", server]);

@@ -1,4 +1,4 @@
-//! Trials on real processes that misbehave: outcomes, cleanliness, Ctrl-C and kill -9 in every phase.
+//! Trials on real processes that misbehave: outcomes, clean-up, Ctrl-C and kill -9 in every phase.
 
 use crate::needs::TestRuby;
 use crate::support::{Folder, finish, signal, wait_until};
@@ -7,7 +7,7 @@ use std::fs;
 use std::net::TcpListener;
 use std::process::{Child, Stdio};
 
-/// An experiment on the misbehaving server; `server` and `rest` are added to its tables.
+/// An experiment on the misbehaving server. `env` is added to its environment and `extra` to the file.
 pub(crate) fn experiment(name: &str, env: &str, extra: &str) -> Folder {
     let folder = Folder::new(name);
     fs::create_dir(folder.path("marks")).unwrap();
@@ -15,7 +15,7 @@ pub(crate) fn experiment(name: &str, env: &str, extra: &str) -> Folder {
     folder
 }
 
-/// Two variants of the misbehaving server, which leaves its marks in the folder's `marks`.
+/// Two variants of the misbehaving server, which creates a file in `marks` for each phase that it reaches.
 pub(crate) fn text(folder: &Folder, within: &str, env: &str, extra: &str) -> String {
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/data/server.rb");
     let marks = folder.path("marks").display().to_string();
@@ -69,7 +69,7 @@ fn a_good_server_is_measured_and_nothing_is_left() {
         let metric = |name: &str| {
             trial["metrics"][name].as_f64().unwrap_or_else(|| panic!("{name}: {trial}"))
         };
-        // A Ruby that has loaded nothing but sockets weighs more than 5 MB and less than 200 MB.
+        // A Ruby that has only loaded sockets uses more than 5 MB and less than 200 MB.
         for name in ["memory.rss.final", "memory.pss.final", "memory.pss.ready", "memory.rss.peak"]
         {
             assert!((5e6..2e8).contains(&metric(name)), "{name}: {trial}");
@@ -83,7 +83,7 @@ fn a_good_server_is_measured_and_nothing_is_left() {
 }
 
 #[test]
-fn during_its_load_a_trial_counts_requests_and_follows_the_probes() {
+fn during_the_load_a_trial_counts_requests_and_reads_the_probes() {
     require!(Ruby);
     let folder = experiment("grown", "", "[measure]\nsample_every = '20ms'");
     let server = concat!(env!("CARGO_MANIFEST_DIR"), "/../../bench/growth.rb");
@@ -110,7 +110,7 @@ fn during_its_load_a_trial_counts_requests_and_follows_the_probes() {
 }
 
 #[test]
-fn a_daemon_that_left_family_and_session_is_weighed_and_stopped() {
+fn a_daemon_outside_the_servers_descendants_and_session_is_measured_and_stopped() {
     require!(Ruby);
     let folder = experiment("daemon", "DAEMON = '1'", "");
     folder.run(&["compare", "real.toml"]).assert_code(3);
@@ -122,7 +122,7 @@ fn a_daemon_that_left_family_and_session_is_weighed_and_stopped() {
 }
 
 #[test]
-fn a_server_that_never_listens_is_never_ready_with_the_reason() {
+fn a_server_that_never_listens_is_reported_as_never_ready_with_the_reason() {
     require!(Ruby);
     let folder = experiment("deaf", "NEVER_LISTEN = '1'", "");
     let text = fs::read_to_string(folder.path("real.toml")).unwrap();
@@ -133,7 +133,7 @@ fn a_server_that_never_listens_is_never_ready_with_the_reason() {
 }
 
 #[test]
-fn a_server_that_dies_under_load_has_crashed_and_its_signal_is_named() {
+fn a_server_that_dies_under_load_is_reported_as_crashed_with_its_signal() {
     require!(Ruby);
     let folder = experiment("dying", "DIE_AFTER = '20'", "");
     let ran = folder.run(&["compare", "real.toml"]);
@@ -145,7 +145,7 @@ fn a_server_that_dies_under_load_has_crashed_and_its_signal_is_named() {
 }
 
 #[test]
-fn a_taken_port_shows_what_the_server_said() {
+fn if_the_port_is_in_use_the_servers_own_message_is_shown() {
     require!(Ruby);
     let folder = experiment("taken", "", "");
     let holder = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -169,7 +169,7 @@ fn wrong_answers_make_the_trial_invalid() {
 }
 
 #[test]
-fn a_service_that_fails_is_named_with_its_words() {
+fn a_failed_service_is_reported_with_its_output() {
     require!(Ruby);
     let service =
         "[services.broken]\ncommand = ['sh', '-c', 'echo no luck; exit 7']\nready = { tcp = true }";
@@ -181,7 +181,7 @@ fn a_service_that_fails_is_named_with_its_words() {
     folder.assert_nothing_left();
 }
 
-/// Settings that hold a trial in one phase, and the mark that shows that it is there.
+/// For each phase: its name, environment and tables that make a trial stay in it, and the file that shows that it is there.
 const PHASES: [(&str, &str, &str, &str); 5] = [
     ("boot", "BOOT_SLEEP = '60'", "", "boot"),
     ("load", "ANSWER_SLEEP = '5'", "", "request"),
@@ -190,7 +190,7 @@ const PHASES: [(&str, &str, &str, &str); 5] = [
     ("services", "", "[services.slow]\ncommand = ['sleep', '60']\nready = { tcp = true }", ""),
 ];
 
-fn held_in(phase: (&str, &str, &str, &str), how: &str) -> (Folder, Child) {
+fn started_and_started_and_held_in(phase: (&str, &str, &str, &str), how: &str) -> (Folder, Child) {
     let (name, env, extra, mark) = phase;
     let folder = experiment(&format!("{how}-{name}"), env, extra);
     let child = start(&folder);
@@ -202,10 +202,10 @@ fn held_in(phase: (&str, &str, &str, &str), how: &str) -> (Folder, Child) {
 }
 
 #[test]
-fn ctrl_c_in_every_phase_cleans_up_and_says_how_to_go_on() {
+fn ctrl_c_in_every_phase_cleans_up_and_explains_how_to_resume() {
     require!(Ruby);
     for phase in PHASES {
-        let (folder, child) = held_in(phase, "ctrl-c");
+        let (folder, child) = started_and_started_and_held_in(phase, "ctrl-c");
         signal(&child, Signal::INT);
         let ran = finish(child);
         ran.assert_code(130).assert_says("stopped by Ctrl-C").assert_says("--resume");
@@ -214,10 +214,10 @@ fn ctrl_c_in_every_phase_cleans_up_and_says_how_to_go_on() {
 }
 
 #[test]
-fn after_kill_9_in_any_phase_nothing_is_left_and_the_plan_goes_on() {
+fn after_kill_9_in_any_phase_nothing_is_left_and_the_experiment_resumes() {
     require!(Ruby);
     for phase in PHASES {
-        let (folder, mut child) = held_in(phase, "kill");
+        let (folder, mut child) = started_and_started_and_held_in(phase, "kill");
         child.kill().unwrap();
         child.wait().unwrap();
         folder.assert_nothing_left();
@@ -246,9 +246,9 @@ fn after_kill_9_in_any_phase_nothing_is_left_and_the_plan_goes_on() {
 }
 
 #[test]
-fn a_second_run_of_the_same_experiment_keeps_away() {
+fn a_second_run_of_the_same_experiment_is_rejected_while_the_first_runs() {
     require!(Ruby);
-    let (folder, child) = held_in(PHASES[0], "second");
+    let (folder, child) = started_and_started_and_held_in(PHASES[0], "second");
     let ran = folder.run(&["compare", "real.toml", "--resume"]);
     ran.assert_code(2).assert_says(&format!("is being written by process {}", child.id()));
     signal(&child, Signal::INT);
@@ -257,7 +257,7 @@ fn a_second_run_of_the_same_experiment_keeps_away() {
 }
 
 #[test]
-fn another_systems_files_are_the_root_of_a_variant_and_stay_as_they_were() {
+fn a_variant_with_another_systems_root_runs_its_ruby_and_leaves_the_system_unchanged() {
     require!(Ruby, Roots("bullseye"));
     let system = TestRuby::InRoot("bullseye").root();
     let folder = experiment("root", "", "");

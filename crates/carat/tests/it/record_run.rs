@@ -1,4 +1,4 @@
-//! `carat record` and `carat explain`: the real program on real processes.
+//! `carat record` and `carat explain` on real processes.
 
 use crate::support::{Folder, finish, wait_until};
 use carat::core::ledger::Basis;
@@ -9,7 +9,7 @@ use serde_json::Value;
 use std::fs;
 use std::process::{Command, Stdio};
 
-/// Keeps 40 kB more every tenth of a second, and a worker beside it.
+/// A server with one worker that retains another 40 kB every tenth of a second.
 const GROWING: &str = "fork { sleep }; kept = []; loop { kept << 'x' * 40_000; sleep 0.1 }";
 
 fn recording(folder: &Folder, name: &str) -> Recording {
@@ -17,7 +17,7 @@ fn recording(folder: &Folder, name: &str) -> Recording {
 }
 
 #[test]
-fn a_recording_holds_the_trees_memory_its_ledger_and_its_own_cost() {
+fn a_recording_contains_the_trees_memory_its_ledger_and_the_cost_of_recording() {
     require!(Ruby);
     let folder = Folder::new("record");
     let arguments =
@@ -45,7 +45,7 @@ fn a_recording_holds_the_trees_memory_its_ledger_and_its_own_cost() {
     folder.assert_nothing_left();
 }
 
-/// Records `bench/growth.rb` in a mode, under load that carat drives.
+/// Records `bench/growth.rb` in one of its modes, under load that carat drives.
 fn growing(folder: &Folder, mode: &str, requests: u32) -> Recording {
     let port = carat::target::free_port().unwrap();
     let url = format!("http://127.0.0.1:{port}/");
@@ -68,7 +68,7 @@ fn growth_of(part: TrackedPart, recording: &Recording) -> &PartGrowth {
 }
 
 #[test]
-fn under_load_of_its_own_a_leak_is_told_in_bytes_per_request() {
+fn under_the_recordings_load_a_leak_is_reported_in_bytes_per_request() {
     require!(Ruby);
     let folder = Folder::new("leak");
     let recording = growing(&folder, "leak", 60_000);
@@ -76,13 +76,13 @@ fn under_load_of_its_own_a_leak_is_told_in_bytes_per_request() {
     assert_eq!(report.completed, 60_000);
     let memory = growth_of(TrackedPart::Memory, &recording);
     assert_eq!((memory.kind, memory.progress), (GrowthKind::Linear, ProgressUnit::Requests));
-    // glibc hands out 32 bytes for the 16 that leak.
+    // glibc allocates 32 bytes for the 16 that leak.
     assert!((24.0..40.0).contains(&memory.rate.unwrap()), "{memory:?}");
     assert_ne!(growth_of(TrackedPart::KeptObjects, &recording).kind, GrowthKind::Linear);
 }
 
 #[test]
-fn kept_objects_are_named_as_the_cause_where_the_heap_grows_in_slabs() {
+fn kept_objects_are_reported_as_the_cause_if_the_heap_grows_in_slabs() {
     require!(Ruby);
     let folder = Folder::new("objects");
     let recording = growing(&folder, "objects", 60_000);
@@ -92,7 +92,7 @@ fn kept_objects_are_named_as_the_cause_where_the_heap_grows_in_slabs() {
 }
 
 #[test]
-fn load_that_never_gets_an_answer_makes_a_recording_invalid() {
+fn a_load_without_any_answer_makes_a_recording_invalid() {
     let folder = Folder::new("silent");
     let url = format!("http://127.0.0.1:{}/", carat::target::free_port().unwrap());
     let ran = folder.run(&["record", "--load", &url, "--for", "1s", "--", "sleep", "60"]);
@@ -103,7 +103,7 @@ fn load_that_never_gets_an_answer_makes_a_recording_invalid() {
 }
 
 #[test]
-fn a_server_that_ran_already_is_explained_and_recorded_and_runs_on() {
+fn a_running_server_is_explained_and_recorded_and_keeps_running() {
     let folder = Folder::new("attach");
     let mut server = Command::new("sleep").arg("60").stdin(Stdio::null()).spawn().unwrap();
     let pid = server.id().to_string();
@@ -122,7 +122,7 @@ fn a_server_that_ran_already_is_explained_and_recorded_and_runs_on() {
 }
 
 #[test]
-fn what_cannot_be_explained_says_what_to_do() {
+fn the_error_for_an_unusable_target_of_explain_names_the_remedy() {
     let folder = Folder::new("unexplained");
     folder.write("cut.json", "{\"schema\": \"carat.recording/3\", \"samp");
     folder.write("deep.json", &"{\"ledger\":".repeat(100_000));
@@ -144,7 +144,7 @@ fn what_cannot_be_explained_says_what_to_do() {
 }
 
 #[test]
-fn a_recording_whose_carat_was_killed_keeps_what_was_seen_and_says_that_it_was_cut_off() {
+fn a_recording_whose_carat_was_killed_keeps_its_samples_and_is_reported_as_cut_off() {
     let folder = Folder::new("cutoff");
     let record = ["record", "--every", "50ms", "-o", "r.jsonl", "--", "sleep", "60"];
     let mut carat = folder.carat(&record).stderr(Stdio::null()).spawn().unwrap();
@@ -159,7 +159,7 @@ fn a_recording_whose_carat_was_killed_keeps_what_was_seen_and_says_that_it_was_c
 }
 
 #[test]
-fn a_process_that_outlives_its_parent_is_asked_to_end_before_it_is_killed() {
+fn a_process_that_outlives_its_parent_gets_term_before_kill() {
     let folder = Folder::new("orphan");
     let orphan = "trap 'echo asked > asked; exit' TERM; while :; do sleep 0.05; done";
     folder.write("orphan.sh", orphan);

@@ -35,24 +35,24 @@ pub(crate) const ROWS: &[Row] = &[
         "no process, mount, port or temporary file is left behind",
         Tests(&[
             "faults::killed::kill_9_with_a_real_server_leaves_no_process_port_or_file",
-            "real_run::after_kill_9_in_any_phase_nothing_is_left_and_the_plan_goes_on",
+            "real_run::after_kill_9_in_any_phase_nothing_is_left_and_the_experiment_resumes",
         ]),
     ),
     row(
         "Ctrl-C in any phase of a trial",
         "everything stops, finished trials are kept, the message says how to resume",
-        Tests(&["real_run::ctrl_c_in_every_phase_cleans_up_and_says_how_to_go_on"]),
+        Tests(&["real_run::ctrl_c_in_every_phase_cleans_up_and_explains_how_to_resume"]),
     ),
     row(
         "a second carat on the same results file",
         "it refuses and names the first process",
-        Tests(&["real_run::a_second_run_of_the_same_experiment_keeps_away"]),
+        Tests(&["real_run::a_second_run_of_the_same_experiment_is_rejected_while_the_first_runs"]),
     ),
     row(
         "the server crashes under load",
         "the trial counts as crashed, with its signal and last output; two in a row end the run",
         Tests(&[
-            "real_run::a_server_that_dies_under_load_has_crashed_and_its_signal_is_named",
+            "real_run::a_server_that_dies_under_load_is_reported_as_crashed_with_its_signal",
             "fake_run::crashes_are_counted_and_a_variant_that_always_fails_ends_the_run",
         ]),
     ),
@@ -64,7 +64,9 @@ pub(crate) const ROWS: &[Row] = &[
     row(
         "the server never listens",
         "the trial counts as never-ready, with the reason",
-        Tests(&["real_run::a_server_that_never_listens_is_never_ready_with_the_reason"]),
+        Tests(&[
+            "real_run::a_server_that_never_listens_is_reported_as_never_ready_with_the_reason",
+        ]),
     ),
     row(
         "wrong responses",
@@ -87,12 +89,14 @@ pub(crate) const ROWS: &[Row] = &[
     row(
         "daemons: double fork and a new session",
         "they are measured and stopped",
-        Tests(&["real_run::a_daemon_that_left_family_and_session_is_weighed_and_stopped"]),
+        Tests(&[
+            "real_run::a_daemon_outside_the_servers_descendants_and_session_is_measured_and_stopped",
+        ]),
     ),
     row(
         "a service beside the server fails",
         "the error names it and shows its last output",
-        Tests(&["real_run::a_service_that_fails_is_named_with_its_words"]),
+        Tests(&["real_run::a_failed_service_is_reported_with_its_output"]),
     ),
     row(
         "an unrelated process reuses a pid",
@@ -155,7 +159,7 @@ pub(crate) const ROWS: &[Row] = &[
     row(
         "another process takes the port before the server does",
         "the server's output is shown",
-        Tests(&["real_run::a_taken_port_shows_what_the_server_said"]),
+        Tests(&["real_run::if_the_port_is_in_use_the_servers_own_message_is_shown"]),
     ),
     row(
         "a results file with flipped bits, overwritten or cut",
@@ -240,20 +244,20 @@ pub(crate) const ROWS: &[Row] = &[
     row(
         "a setuid target, whose loader ignores a preload",
         "refused",
-        Tests(&["exec::a_setuid_ruby_is_refused_because_the_loader_would_ignore_the_preload"]),
+        Tests(&["exec::a_setuid_ruby_is_rejected_because_the_loader_would_ignore_the_preload"]),
     ),
     row(
         "a library for another architecture, or for glibc while the Ruby uses musl",
         "refused before the loader reads it",
         Tests(&[
-            "exec::a_library_for_another_machine_is_refused_before_the_loader_sees_it",
-            "exec::a_library_for_another_c_library_is_refused_before_the_loader_sees_it",
+            "exec::a_library_for_another_machine_is_rejected_before_the_server_starts",
+            "exec::a_library_for_another_c_library_is_rejected_before_the_server_starts",
         ]),
     ),
     row(
         "a preload that is inherited by the programs that a server starts",
         "they get the former environment",
-        Tests(&["exec::a_preload_stays_with_the_server_and_its_own_restart"]),
+        Tests(&["exec::only_the_server_and_its_own_restart_get_the_preload"]),
     ),
     row(
         "another user's process",
@@ -294,13 +298,13 @@ pub(crate) const ROWS: &[Row] = &[
     row(
         "carat's libraries break a server",
         "`CARAT_OFF=1` disables them",
-        Tests(&["exec::the_kill_switch_runs_the_command_as_it_is"]),
+        Tests(&["exec::carat_off_runs_the_command_without_any_change"]),
     ),
     row(
         "carat is killed while it records",
         "the recording up to then is kept and shown as incomplete",
         Tests(&[
-            "record_run::a_recording_whose_carat_was_killed_keeps_what_was_seen_and_says_that_it_was_cut_off",
+            "record_run::a_recording_whose_carat_was_killed_keeps_its_samples_and_is_reported_as_cut_off",
         ]),
     ),
     row(
@@ -313,7 +317,7 @@ pub(crate) const ROWS: &[Row] = &[
     row(
         "an invalid recording",
         "refused with its name",
-        Tests(&["record_run::what_cannot_be_explained_says_what_to_do"]),
+        Tests(&["record_run::the_error_for_an_unusable_target_of_explain_names_the_remedy"]),
     ),
     row(
         "an invalid experiment file",
@@ -331,7 +335,7 @@ pub(crate) const ROWS: &[Row] = &[
     row(
         "a Ruby built for musl (Alpine)",
         "the server runs on without probe and runtime, which is reported",
-        Tests(&["exec::a_ruby_of_musl_runs_on_and_says_why_nothing_was_loaded"]),
+        Tests(&["exec::a_ruby_built_for_musl_keeps_running_and_reports_why_nothing_was_loaded"]),
     ),
     row(
         "other load on the machine, thermal throttling, swap",
