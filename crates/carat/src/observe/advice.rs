@@ -1,10 +1,11 @@
-//! What a ledger suggests to try, each finding with its evidence.
+//! What to try, given a ledger. Each finding comes with its evidence.
 //!
-//! A finding is a reason for an experiment and never its result: what a setting saves, and at what cost, only
-//! `carat compare` can say. Every code is documented in `docs/memory.md`.
+//! A finding is a reason for an experiment, never its result: only `carat compare` can say what a setting saves, and at
+//! what cost. `docs/memory.md` documents every code.
 
 use crate::core::Bytes;
 use crate::core::ledger::{Ledger, PartKind, ProcessLedger};
+use carat_ruby::version::TOUCHES_MAIN_STACK;
 use serde::Serialize;
 
 /// Something in a ledger that a setting might change.
@@ -12,13 +13,13 @@ use serde::Serialize;
 pub struct Finding {
     /// Stable code, such as `arenas`.
     pub code: &'static str,
-    /// What was seen, with figures.
+    /// The evidence, with figures.
     pub evidence: String,
     /// What to do.
     pub remedy: String,
-    /// The setting to try, by the name and value of the catalogue.
+    /// The setting to try, by its name and value in the catalogue.
     pub setting: Option<(&'static str, String)>,
-    /// The most that it could save, in bytes of PSS, where the ledger says.
+    /// The most that it could save, in bytes of PSS; `None` if the ledger does not say.
     pub at_most: Option<Bytes>,
 }
 
@@ -26,9 +27,9 @@ pub struct Finding {
 const WORTHWHILE: f64 = 0.05;
 /// Share of free slots from which a heap counts as fragmented.
 const FRAGMENTED: f64 = 0.3;
-/// A main arena and this many others are what `arena_max = 2` to `4` would leave.
+/// With `arena_max` of 2 to 4 a process has at most this many arenas.
 const FEW_ARENAS: usize = 4;
-/// A worker that shares less than this much of its memory has little left of the fork.
+/// A worker that shares less of its memory than this has lost most of what the fork shared.
 const LITTLE_SHARED: f64 = 0.25;
 
 /// Every finding that the ledger supports, the largest possible saving first.
@@ -51,11 +52,11 @@ pub fn findings(ledger: &Ledger) -> Vec<Finding> {
     found
 }
 
-fn worthwhile(ledger: &Ledger, bytes: Bytes) -> bool {
+fn is_worthwhile(ledger: &Ledger, bytes: Bytes) -> bool {
     bytes.0 as f64 >= ledger.pss.0 as f64 * WORTHWHILE
 }
 
-fn share(ledger: &Ledger, bytes: Bytes) -> f64 {
+fn percent(ledger: &Ledger, bytes: Bytes) -> f64 {
     100.0 * bytes.0 as f64 / ledger.pss.0.max(1) as f64
 }
 
@@ -67,28 +68,30 @@ fn is_glibc(process: &ProcessLedger) -> bool {
     process.allocator.active.as_deref() == Some("glibc")
 }
 
+/// An allocator that is preloaded or mapped.
+fn available_allocator(process: &ProcessLedger) -> Option<&'static str> {
+    let preload = process.environment.iter().find(|(name, _)| name == "LD_PRELOAD");
+    let preloaded = preload.map(|(_, value)| value.as_str()).unwrap_or_default();
+    let loaded = &process.allocator.loaded;
+    ["jemalloc", "mimalloc", "tcmalloc"]
+        .into_iter()
+        .find(|name| preloaded.contains(*name) || loaded.iter().any(|library| library == *name))
+}
+
 fn unused_allocator(ledger: &Ledger) -> Option<Finding> {
-    let wanted = |process: &ProcessLedger| -> Option<String> {
-        let preload = process.environment.iter().find(|(name, _)| name == "LD_PRELOAD");
-        let named = preload.map(|(_, value)| value.as_str()).unwrap_or_default();
-        ["jemalloc", "mimalloc", "tcmalloc"]
-            .into_iter()
-            .find(|word| named.contains(word) || process.allocator.loaded.iter().any(|l| l == word))
-            .map(str::to_owned)
-    };
     let (process, library) = ledger
         .processes
         .iter()
         .filter(|process| is_glibc(process))
-        .find_map(|process| Some((process, wanted(process)?)))?;
+        .find_map(|process| Some((process, available_allocator(process)?)))?;
     Some(Finding {
         code: "allocator-not-active",
         evidence: format!(
-            "process {}: {library} was asked for, but glibc is in use ({})",
+            "process {}: {library} was requested, but glibc is in use ({})",
             process.pid, process.allocator.evidence
         ),
-        remedy: format!("preload {library} before Ruby starts, then look again"),
-        setting: Some(("allocator", library)),
+        remedy: format!("preload {library} before Ruby starts, then check again"),
+        setting: Some(("allocator", library.to_owned())),
         at_most: None,
     })
 }
@@ -100,22 +103,22 @@ fn arenas(ledger: &Ledger) -> Option<Finding> {
         .filter(|process| is_glibc(process) && process.arenas.len() > FEW_ARENAS)
         .collect();
     let most = many.iter().map(|process| process.arenas.len()).max()?;
-    let others = || many.iter().flat_map(|process| process.arenas.iter().skip(1));
-    let held: Bytes = others().map(|arena| arena.resident.unwrap_or(arena.held)).sum();
-    let free: Option<Bytes> = others().map(|arena| arena.free).sum();
-    if !worthwhile(ledger, held) {
+    let others: Vec<_> = many.iter().flat_map(|process| process.arenas.iter().skip(1)).collect();
+    let held: Bytes = others.iter().map(|arena| arena.resident.unwrap_or(arena.held)).sum();
+    let free: Option<Bytes> = others.iter().map(|arena| arena.free).sum();
+    if !is_worthwhile(ledger, held) {
         return None;
     }
     let of_it = free.map(|free| format!(", {free} of it free")).unwrap_or_default();
     Some(Finding {
         code: "arenas",
         evidence: format!(
-            "{} of {} processes have more than {FEW_ARENAS} malloc arenas, at most {most}; those beside the \
+            "{} of {} processes have more than {FEW_ARENAS} malloc arenas (up to {most}); the arenas besides the \
              main one hold {held}{of_it}",
             many.len(),
             ledger.processes.len()
         ),
-        remedy: "let threads share fewer arenas".into(),
+        remedy: "make threads share fewer arenas".into(),
         setting: Some(("arena_max", "2".into())),
         at_most: free,
     })
@@ -123,22 +126,22 @@ fn arenas(ledger: &Ledger) -> Option<Finding> {
 
 fn free_malloc(ledger: &Ledger) -> Option<Finding> {
     let free = part(ledger, PartKind::MallocFree);
-    if !worthwhile(ledger, free) {
+    if !is_worthwhile(ledger, free) {
         return None;
     }
     let (setting, remedy) = if ledger.processes.iter().any(is_glibc) {
         (("trim", "full-gc".to_owned()), "return whole free pages to the kernel after full GCs")
     } else {
         let conf = "dirty_decay_ms:1000,muzzy_decay_ms:0,background_thread:true".to_owned();
-        (("malloc_conf", conf), "let the allocator return free memory sooner")
+        (("malloc_conf", conf), "make the allocator return free memory sooner")
     };
     let returnable: Option<Bytes> = ledger.processes.iter().map(|p| p.returnable).sum();
     let most = returnable.map_or(free, |returnable| returnable.min(free));
     Some(Finding {
         code: "malloc-free",
         evidence: format!(
-            "malloc holds {free} ({:.0} %) that is resident and that nobody uses; whole pages of it: {most}",
-            share(ledger, free)
+            "malloc holds {free} ({:.0} %) that is resident but not in use; {most} of it in whole pages",
+            percent(ledger, free)
         ),
         remedy: remedy.into(),
         setting: Some(setting),
@@ -146,54 +149,61 @@ fn free_malloc(ledger: &Ledger) -> Option<Finding> {
     })
 }
 
+/// Share of a process's slots that hold no object.
+fn free_slot_share(process: &ProcessLedger) -> Option<f64> {
+    let heap = process.heap.as_ref()?;
+    let slots: u64 = heap.pools.iter().map(|pool| pool.slots).sum::<Option<u64>>()?;
+    (slots > 0).then_some(1.0 - heap.live_slots? as f64 / slots as f64)
+}
+
 fn free_slots(ledger: &Ledger) -> Option<Finding> {
     let free = part(ledger, PartKind::SlotsFree);
-    let fragmented = ledger.processes.iter().filter_map(|process| {
-        let heap = process.heap.as_ref()?;
-        let slots: u64 = heap.pools.iter().map(|pool| pool.slots).sum::<Option<u64>>()?;
-        (slots > 0).then_some(1.0 - heap.live_slots? as f64 / slots as f64)
-    });
-    let worst = fragmented.fold(0.0, f64::max);
-    (worthwhile(ledger, free) && worst >= FRAGMENTED).then(|| Finding {
+    let worst = ledger.processes.iter().filter_map(free_slot_share).fold(0.0, f64::max);
+    (is_worthwhile(ledger, free) && worst >= FRAGMENTED).then(|| Finding {
         code: "slots-free",
         evidence: format!(
-            "Ruby's heap has {free} ({:.0} %) of resident pages without objects; up to {:.0} % of a process's \
+            "Ruby's heap has {free} ({:.0} %) of resident memory without objects; up to {:.0} % of a process's \
              slots are free",
-            share(ledger, free),
+            percent(ledger, free),
             worst * 100.0
         ),
-        remedy: "compact once after boot, or let the heap grow in smaller steps (gc.growth_factor)".into(),
+        remedy: "compact once after boot, or make the heap grow in smaller steps (gc.growth_factor)"
+            .into(),
         setting: Some(("compact", "boot".into())),
         at_most: Some(free),
     })
 }
 
 fn empty_pages(ledger: &Ledger) -> Option<Finding> {
-    let of = |process: &ProcessLedger| process.heap.as_ref()?.empty_pages;
-    let empty: Bytes = ledger.processes.iter().filter_map(of).sum();
-    worthwhile(ledger, empty).then(|| Finding {
+    let heaps = ledger.processes.iter().filter_map(|process| process.heap.as_ref());
+    let empty: Bytes = heaps.filter_map(|heap| heap.empty_pages).sum();
+    is_worthwhile(ledger, empty).then(|| Finding {
         code: "empty-pages",
-        evidence: format!("Ruby keeps {empty} of pages without a single object"),
-        remedy: "a smaller growth factor leaves fewer of them".into(),
+        evidence: format!("Ruby keeps {empty} in pages without a single object"),
+        remedy: "reduce the growth factor of the heap".into(),
         setting: Some(("gc.growth_factor", "1.3".into())),
         at_most: Some(empty),
     })
 }
 
+/// Whether a process was forked from another Ruby of the tree. A shell that started Ruby is no such parent.
+fn is_worker(process: &ProcessLedger, ledger: &Ledger) -> bool {
+    ledger
+        .processes
+        .iter()
+        .any(|other| Some(other.pid) == process.parent && other.ruby == process.ruby)
+}
+
+fn shared_fraction(process: &ProcessLedger) -> f64 {
+    process.rss.saturating_sub(process.uss).0 as f64 / process.rss.0.max(1) as f64
+}
+
 fn eroded_sharing(ledger: &Ledger) -> Option<Finding> {
-    // A shell that started Ruby is no parent to share with.
-    let is_worker = |process: &&ProcessLedger| {
-        let mut others = ledger.processes.iter();
-        others.any(|other| Some(other.pid) == process.parent && other.ruby == process.ruby)
-    };
     let unshared: Vec<(&ProcessLedger, f64)> = ledger
         .processes
         .iter()
-        .filter(is_worker)
-        .map(|worker| {
-            let shared = worker.rss.saturating_sub(worker.uss);
-            (worker, shared.0 as f64 / worker.rss.0.max(1) as f64)
-        })
+        .filter(|process| is_worker(process, ledger))
+        .map(|worker| (worker, shared_fraction(worker)))
         .filter(|(_, fraction)| *fraction < LITTLE_SHARED)
         .collect();
     let (worker, fraction) = unshared.iter().min_by(|a, b| a.1.total_cmp(&b.1))?;
@@ -201,8 +211,8 @@ fn eroded_sharing(ledger: &Ledger) -> Option<Finding> {
     Some(Finding {
         code: "sharing-eroded",
         evidence: format!(
-            "{} workers share less than {:.0} % of their memory with their parent; process {} {:.0} %, its \
-             largest private part being {} ({})",
+            "{} workers share less than {:.0} % of their memory with their parent; process {} shares {:.0} %, and \
+             its largest private part is {} ({})",
             unshared.len(),
             LITTLE_SHARED * 100.0,
             worker.pid,
@@ -219,12 +229,13 @@ fn eroded_sharing(ledger: &Ledger) -> Option<Finding> {
 
 fn stacks(ledger: &Ledger) -> Option<Finding> {
     let stacks = part(ledger, PartKind::Stacks);
-    worthwhile(ledger, stacks).then(|| Finding {
+    is_worthwhile(ledger, stacks).then(|| Finding {
         code: "stacks",
-        evidence: format!("stacks hold {stacks} ({:.0} %)", share(ledger, stacks)),
-        remedy: "Ruby 3.3 touches its whole main stack, so a lower `ulimit -s` makes it smaller; \
-                 fewer threads have fewer stacks"
-            .into(),
+        evidence: format!("stacks hold {stacks} ({:.0} %)", percent(ledger, stacks)),
+        remedy: format!(
+            "run fewer threads; Ruby {TOUCHES_MAIN_STACK} touches its whole main stack, which a lower `ulimit -s` \
+             makes smaller"
+        ),
         setting: None,
         at_most: None,
     })
@@ -232,10 +243,10 @@ fn stacks(ledger: &Ledger) -> Option<Finding> {
 
 fn huge_pages(ledger: &Ledger) -> Option<Finding> {
     let huge: Bytes = ledger.processes.iter().filter_map(|process| process.huge).sum();
-    worthwhile(ledger, huge).then(|| Finding {
+    is_worthwhile(ledger, huge).then(|| Finding {
         code: "huge-pages",
         evidence: format!(
-            "{huge} lie in transparent huge pages, of which one byte in use keeps 2 MB resident"
+            "{huge} is in transparent huge pages; one byte in use keeps 2 MB of them resident"
         ),
         remedy: "set /sys/kernel/mm/transparent_hugepage/enabled to `madvise` and compare".into(),
         setting: None,
@@ -247,7 +258,7 @@ fn swap(ledger: &Ledger) -> Option<Finding> {
     let swapped: Bytes = ledger.processes.iter().filter_map(|process| process.swap).sum();
     (swapped.0 > 0).then(|| Finding {
         code: "swap",
-        evidence: format!("{swapped} of the tree are in swap and in no figure above"),
+        evidence: format!("{swapped} of the tree is in swap and not part of any figure above"),
         remedy: "free memory on the machine before comparing anything".into(),
         setting: None,
         at_most: None,
@@ -303,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_in_good_order_gets_no_advice() {
+    fn a_server_in_good_order_has_no_findings() {
         assert_eq!(codes(&ledger(process(10, 1))), Vec::<&str>::new());
     }
 
@@ -325,10 +336,10 @@ mod tests {
     }
 
     #[test]
-    fn an_allocator_that_was_asked_for_and_is_not_used_is_named() {
-        let mut deceived = process(10, 1);
-        deceived.environment = vec![("LD_PRELOAD".into(), "/usr/lib/libjemalloc.so.2".into())];
-        let found = findings(&ledger(deceived));
+    fn an_allocator_that_is_preloaded_and_not_used_is_named() {
+        let mut mistaken = process(10, 1);
+        mistaken.environment = vec![("LD_PRELOAD".into(), "/usr/lib/libjemalloc.so.2".into())];
+        let found = findings(&ledger(mistaken));
         assert_eq!(found[0].setting, Some(("allocator", "jemalloc".into())));
     }
 
@@ -351,12 +362,16 @@ mod tests {
     }
 
     #[test]
-    fn workers_that_share_nothing_are_found_by_their_parent() {
+    fn workers_that_share_little_with_their_parent_are_found() {
         let (master, mut worker) = (process(10, 1), process(11, 10));
         worker.uss = Bytes(95 * MB);
         let tree =
             Ledger { pss: Bytes(200 * MB), processes: vec![master, worker], ..Ledger::default() };
-        assert_eq!(codes(&tree), Vec::<&str>::new(), "no part is known to blame");
+        assert_eq!(
+            codes(&tree),
+            Vec::<&str>::new(),
+            "without parts there is no largest private part"
+        );
         let mut tree = tree;
         let heap = LedgerPart {
             kind: PartKind::SlotsOrMalloc,

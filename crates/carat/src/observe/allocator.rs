@@ -1,17 +1,17 @@
-//! Which allocator a process really uses.
+//! Which allocator a process uses.
 
 use crate::core::Bytes;
 use crate::core::ledger::DetectedAllocator;
 use crate::observe::{Mapping, ProbeFigures, Region, RegionHints, classify};
 use crate::settings::CLibrary;
 
-/// Allocator libraries by a word in their file's name.
+/// Allocator libraries, by a part of their file name.
 const LIBRARIES: [&str; 3] = ["jemalloc", "mimalloc", "tcmalloc"];
-/// Start-up code takes a little from glibc before any other allocator answers.
+/// Start-up code allocates a little from glibc before another allocator takes over.
 const GLIBC_IN_USE: Bytes = Bytes(3 << 20);
 
-/// Tells the allocator from the probe's word, else from what is mapped and from how much glibc's own heap
-/// holds: a library can be mapped without being used.
+/// The allocator that the probe found. Without a probe it follows from the mapped libraries and from how much glibc's own
+/// heap holds, because a library can be mapped without being used.
 pub(crate) fn detect(mappings: &[Mapping], probe: Option<&ProbeFigures>) -> DetectedAllocator {
     let loaded: Vec<String> = LIBRARIES
         .iter()
@@ -32,10 +32,10 @@ pub(crate) fn detect(mappings: &[Mapping], probe: Option<&ProbeFigures>) -> Dete
             (Some("glibc"), "no other allocator library is mapped".to_owned())
         }
         (None, None) => {
-            (None, "no C library is mapped; a static program has its own probe".to_owned())
+            (None, "no C library is mapped; a static program contains its own allocator".to_owned())
         }
         (Some(other), _) if held > GLIBC_IN_USE => {
-            (Some("glibc"), format!("{other} is mapped, yet glibc's own heap holds {held}"))
+            (Some("glibc"), format!("{other} is mapped, but glibc's own heap holds {held}"))
         }
         (Some(other), _) => (
             Some(other.as_str()),
@@ -47,10 +47,10 @@ pub(crate) fn detect(mappings: &[Mapping], probe: Option<&ProbeFigures>) -> Dete
 
 fn glibc_heap(mappings: &[Mapping]) -> Bytes {
     let hints = RegionHints { stack_pointers: &[], glibc: true, transient_heap: false };
-    // mimalloc and jemalloc align their own regions like arenas, so only the program break is proof.
-    let is_main = |region: &Region| matches!(region, Region::MainArena);
     let regions = classify(mappings, hints);
-    mappings.iter().zip(&regions).filter(|(_, r)| is_main(r)).map(|(m, _)| m.rss).sum()
+    // mimalloc and jemalloc align their own regions like arenas, so only the program break is proof.
+    let main = mappings.iter().zip(&regions).filter(|(_, region)| **region == Region::MainArena);
+    main.map(|(mapping, _)| mapping.rss).sum()
 }
 
 fn is_library(path: &str, word: &str) -> bool {
@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mapped_allocator_that_is_not_used_is_told_from_one_that_is() {
+    fn a_mapped_allocator_is_active_only_if_glibcs_heap_is_small() {
         for (heap, library, active) in [
             (27_000, "libc.so.6", Some("glibc")),
             (27_000, "libc-2.31.so", Some("glibc")),
@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn the_probes_word_wins() {
+    fn the_allocator_found_by_the_probe_takes_precedence() {
         let probe = ProbeFigures { allocator: Some("mimalloc".into()), ..ProbeFigures::default() };
         let allocator = detect(&process(27_000, "libjemalloc.so.2"), Some(&probe));
         assert_eq!(allocator.active.as_deref(), Some("mimalloc"));

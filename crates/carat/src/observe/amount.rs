@@ -1,11 +1,11 @@
-//! Amounts of memory that are divided and put together without losing any.
+//! Amounts of memory that can be split and added without losing any.
 
 use crate::core::Bytes;
 use crate::core::ledger::{LedgerPart, PartKind};
 use crate::observe::{Mapping, Pages};
 use std::ops::AddAssign;
 
-/// Some memory: whole, proportional, and ours alone, in bytes.
+/// An amount of memory in bytes: resident, proportional and private.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(crate) struct MemoryAmount {
     pub(crate) resident: f64,
@@ -14,7 +14,7 @@ pub(crate) struct MemoryAmount {
 }
 
 impl MemoryAmount {
-    /// All of a mapping.
+    /// The memory of a whole mapping.
     pub(crate) fn of_mapping(mapping: &Mapping) -> Self {
         Self {
             resident: mapping.rss.0 as f64,
@@ -23,14 +23,14 @@ impl MemoryAmount {
         }
     }
 
-    /// Some pages of a mapping; its shared pages weigh what the kernel's figure for the mapping implies.
+    /// The memory of some pages of a mapping. Shared pages count with the proportion that the kernel's figures imply.
     pub(crate) fn of_pages(pages: Pages, mapping: &Mapping) -> Self {
         let (resident, private) = (pages.present.0 as f64, pages.exclusive.0 as f64);
         let pss = private + (resident - private) * mapping.pss_per_shared_byte();
         Self { resident, pss, private }
     }
 
-    /// Takes up to `bytes` of resident memory away, private and shared in proportion.
+    /// Removes and returns up to `bytes` of resident memory, private and shared in proportion.
     pub(crate) fn take(&mut self, bytes: Bytes) -> Self {
         let fraction =
             if self.resident > 0.0 { (bytes.0 as f64 / self.resident).min(1.0) } else { 0.0 };
@@ -39,12 +39,12 @@ impl MemoryAmount {
         taken
     }
 
-    /// Takes everything.
+    /// Removes and returns everything.
     pub(crate) fn take_all(&mut self) -> Self {
         std::mem::take(self)
     }
 
-    /// Takes `other` away, as far as it is there.
+    /// Subtracts `other`, down to zero.
     pub(crate) fn remove(&mut self, other: Self) {
         self.resident = (self.resident - other.resident).max(0.0);
         self.pss = (self.pss - other.pss).max(0.0);
@@ -62,18 +62,21 @@ impl MemoryAmount {
 
     /// As a line of the ledger, rounded to bytes.
     pub(crate) fn part(self, kind: PartKind) -> LedgerPart {
-        let bytes = |amount: f64| Bytes(amount.round() as u64);
         LedgerPart {
             kind,
-            pss: bytes(self.pss),
-            private: bytes(self.private),
-            resident: bytes(self.resident),
+            pss: rounded(self.pss),
+            private: rounded(self.private),
+            resident: rounded(self.resident),
         }
     }
 
     fn scaled(self, by: f64) -> Self {
         Self { resident: self.resident * by, pss: self.pss * by, private: self.private * by }
     }
+}
+
+fn rounded(amount: f64) -> Bytes {
+    Bytes(amount.round() as u64)
 }
 
 impl AddAssign for MemoryAmount {
@@ -89,7 +92,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_taken_and_what_is_left_are_what_was_there() {
+    fn the_part_taken_and_the_rest_add_up_to_the_whole() {
         let whole = MemoryAmount { resident: 1000.0, pss: 700.0, private: 400.0 };
         for bytes in [0, 1, 333, 1000, 5000] {
             let mut rest = whole;

@@ -1,17 +1,17 @@
-//! How often the dear figures may be read.
+//! How often PSS may be read.
 
 use std::time::Duration;
 
-/// A share of one core, kept by measuring.
+/// Limits sampling to a share of one core, by measuring its cost.
 ///
-/// Reading `smaps_rollup` costs the reader about 10 ms per GB, and every `mmap` and `munmap` of the process
-/// read waits that long. So a pass over the tree is allowed when the share has earned what the last pass
-/// cost, and never before the tree has had twenty times the last pass to itself.
+/// Reading `smaps_rollup` takes about 10 ms per GB, and every `mmap` and `munmap` of the observed process waits as long.
+/// So a pass over the tree is allowed once the share has paid for the cost of the last pass, and after a rest of twenty
+/// times its duration.
 #[derive(Debug, Clone)]
 pub struct SamplingBudget {
     share: f64,
     earned_s: f64,
-    cheap_s: f64,
+    status_s: f64,
     updated: Duration,
     expected_s: Option<f64>,
     quiet_until: Duration,
@@ -19,9 +19,9 @@ pub struct SamplingBudget {
 
 /// How long the tree is left alone after a pass, as a multiple of the pass.
 const REST: u32 = 20;
-/// What the cheap figures may take of the share.
-const CHEAP_SHARE: f64 = 0.5;
-/// A long idle time does not pay for more than this many passes.
+/// The part of the share that finding the tree and reading `status` may use.
+const STATUS_SHARE: f64 = 0.5;
+/// Unused time pays for at most this many passes.
 const SAVED_PASSES: f64 = 2.0;
 
 impl SamplingBudget {
@@ -30,33 +30,33 @@ impl SamplingBudget {
         Self {
             share,
             earned_s: 0.0,
-            cheap_s: 0.0,
+            status_s: 0.0,
             updated: Duration::ZERO,
             expected_s: None,
             quiet_until: Duration::ZERO,
         }
     }
 
-    /// Whether a pass over the tree may be made `at` this time; the first one always may.
+    /// Whether a pass over the tree is allowed at this time. The first pass always is.
     pub fn allows(&mut self, at: Duration) -> bool {
         let passed = at.saturating_sub(self.updated);
         self.updated = self.updated.max(at);
         let earned = passed.as_secs_f64() * self.share;
-        // On a machine with thousands of processes finding the tree alone would eat the share, and no
-        // pass would ever be made: it is denied more than its half.
-        self.earned_s += earned - self.cheap_s.min(earned * CHEAP_SHARE);
-        self.cheap_s = 0.0;
+        // With thousands of processes, finding the tree alone would use up the share, and there would never be a pass. So
+        // it is charged at most half of the share.
+        self.earned_s += earned - self.status_s.min(earned * STATUS_SHARE);
+        self.status_s = 0.0;
         let Some(expected) = self.expected_s else { return self.share > 0.0 };
         self.earned_s = self.earned_s.min(expected * SAVED_PASSES);
         self.earned_s >= expected && at >= self.quiet_until
     }
 
-    /// Pays for finding the tree and for the cheap figures, at most half of what is earned.
+    /// Charges finding the tree and reading `status`.
     pub fn charge(&mut self, cpu: Duration) {
-        self.cheap_s += cpu.as_secs_f64();
+        self.status_s += cpu.as_secs_f64();
     }
 
-    /// Pays for a pass over the tree that began `at` this time, took `wall` and used `cpu`.
+    /// Charges a pass over the tree that started at `at`, took `wall` and used `cpu`.
     pub fn charge_pass(&mut self, at: Duration, wall: Duration, cpu: Duration) {
         self.earned_s -= cpu.as_secs_f64();
         self.expected_s = Some(cpu.as_secs_f64());
@@ -70,7 +70,7 @@ mod tests {
 
     const MS: Duration = Duration::from_millis(1);
 
-    /// Processor time spent over `seconds` of asking every 100 ms, when a pass costs `pass`.
+    /// Processor time and number of passes in `seconds` of attempts every 100 ms, if a pass costs `pass`.
     fn spent(share: f64, pass: Duration, seconds: u32) -> (Duration, u32) {
         let mut budget = SamplingBudget::new(share);
         let (mut cpu, mut passes) = (Duration::ZERO, 0);
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn cheap_figures_slow_the_passes_down_and_never_stop_them() {
+    fn the_cost_of_status_slows_the_passes_down_and_never_stops_them() {
         let mut budget = SamplingBudget::new(0.005);
         let mut passes = 0;
         for second in 0..600 {
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn no_share_means_no_pass_at_all() {
+    fn without_a_share_there_is_no_pass() {
         assert_eq!(spent(0.0, MS, 60).1, 0);
     }
 }

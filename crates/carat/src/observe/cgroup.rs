@@ -1,6 +1,6 @@
 //! What the kernel charges to the tree's own control group, versions 1 and 2.
 //!
-//! Only where the group holds the tree and nobody else: a container's group charges carat itself too.
+//! Only if the group holds the tree and nothing else: a container's group charges carat itself too.
 
 use crate::core::{Bytes, CgroupSample};
 use crate::observe::fields::{leading_number, numbers};
@@ -9,41 +9,42 @@ use std::collections::HashSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The tree's own group, if it has one.
+/// The tree's own control group, if it has one.
 #[derive(Debug)]
 pub(crate) struct Cgroup {
     mount: PathBuf,
-    looked_at: Vec<Identity>,
-    group: Option<Group>,
+    /// The members for which `group` was determined.
+    members: Vec<Identity>,
+    group: Option<CgroupPath>,
 }
 
-/// Where a group's files are, and which version wrote them.
+/// Where a group's files are, by version of control groups.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Group {
+enum CgroupPath {
     One(PathBuf),
     Two(PathBuf),
 }
 
 impl Cgroup {
-    /// Looks beside `/proc`, where `/sys/fs/cgroup` is.
+    /// Reads groups from `/sys/fs/cgroup` next to this `/proc`.
     pub(crate) fn beside(root: &ProcRoot) -> Self {
         let mount = root.path().parent().unwrap_or(Path::new("/")).join("sys/fs/cgroup");
-        Self { mount, looked_at: Vec::new(), group: None }
+        Self { mount, members: Vec::new(), group: None }
     }
 
-    /// The group's figures; looks for the group again whenever the members have changed.
+    /// The group's figures. Finds the group again whenever the members have changed.
     pub(crate) fn read(&mut self, root: &ProcRoot, members: &[Identity]) -> Option<CgroupSample> {
-        if self.looked_at != members {
-            self.looked_at = members.to_vec();
+        if self.members != members {
+            self.members = members.to_vec();
             self.group = self.own_group(root, members);
         }
         match self.group.as_ref()? {
-            Group::One(path) => read_version_1(path),
-            Group::Two(path) => read_version_2(path),
+            CgroupPath::One(path) => read_version_1(path),
+            CgroupPath::Two(path) => read_version_2(path),
         }
     }
 
-    fn own_group(&self, root: &ProcRoot, members: &[Identity]) -> Option<Group> {
+    fn own_group(&self, root: &ProcRoot, members: &[Identity]) -> Option<CgroupPath> {
         let text = root.read(members.first()?.pid, "cgroup").ok()?;
         let group = parse_groups(&String::from_utf8_lossy(&text))
             .into_iter()
@@ -54,16 +55,16 @@ impl Cgroup {
         (!inside.is_empty() && inside.iter().all(|pid| ours.contains(pid))).then_some(group)
     }
 
-    fn place(&self, version: Version, path: &str) -> Group {
+    fn place(&self, version: CgroupVersion, path: &str) -> CgroupPath {
         let path = path.trim_start_matches('/');
         match version {
-            Version::One => Group::One(self.mount.join("memory").join(path)),
-            Version::Two => Group::Two(self.mount.join(path)),
+            CgroupVersion::One => CgroupPath::One(self.mount.join("memory").join(path)),
+            CgroupVersion::Two => CgroupPath::Two(self.mount.join(path)),
         }
     }
 }
 
-impl Group {
+impl CgroupPath {
     fn path(&self) -> &Path {
         match self {
             Self::One(path) | Self::Two(path) => path,
@@ -80,20 +81,20 @@ impl Group {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Version {
+enum CgroupVersion {
     One,
     Two,
 }
 
-/// The memory groups named in `/proc/PID/cgroup`; both where the machine mounts both (cgroups(7)).
-fn parse_groups(text: &str) -> Vec<(Version, String)> {
+/// The memory groups named in `/proc/PID/cgroup`: both versions if the machine mounts both (cgroups(7)).
+fn parse_groups(text: &str) -> Vec<(CgroupVersion, String)> {
     text.lines()
         .filter_map(|line| {
             let (hierarchy, rest) = line.split_once(':')?;
             let (controllers, path) = rest.split_once(':')?;
             let version = match (hierarchy, controllers) {
-                ("0", "") => Version::Two,
-                _ if controllers.split(',').any(|one| one == "memory") => Version::One,
+                ("0", "") => CgroupVersion::Two,
+                _ if controllers.split(',').any(|one| one == "memory") => CgroupVersion::One,
                 _ => return None,
             };
             Some((version, path.to_owned()))
@@ -101,7 +102,7 @@ fn parse_groups(text: &str) -> Vec<(Version, String)> {
         .collect()
 }
 
-/// Every process in the group and the groups below it.
+/// Every process in the group and in the groups below it.
 fn processes_below(path: &Path) -> Vec<u32> {
     let text = fs::read_to_string(path.join("cgroup.procs")).unwrap_or_default();
     let mut pids: Vec<u32> = text.lines().filter_map(|line| line.parse().ok()).collect();
@@ -179,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn version_2_tells_peak_kills_sockets_and_what_a_platform_counts() {
+    fn version_2_has_peak_kills_sockets_and_working_set() {
         let (_folder, root) = machine(
             "0::/system.slice/puma.service\n",
             "system.slice/puma.service",
@@ -191,15 +192,15 @@ mod tests {
                 ("memory.events", "low 0\nhigh 0\nmax 3\noom 1\noom_kill 1\n"),
             ],
         );
-        let seen = Cgroup::beside(&root).read(&root, &[who(10), who(11)]).unwrap();
-        assert_eq!((seen.current, seen.peak), (Bytes(1_000_000), Some(Bytes(2_000_000))));
-        assert_eq!(seen.working_set, Some(Bytes(800_000)));
-        assert_eq!((seen.sockets, seen.slab), (Some(Bytes(4096)), Some(Bytes(8192))));
-        assert_eq!(seen.oom_kills, Some(1));
+        let found = Cgroup::beside(&root).read(&root, &[who(10), who(11)]).unwrap();
+        assert_eq!((found.current, found.peak), (Bytes(1_000_000), Some(Bytes(2_000_000))));
+        assert_eq!(found.working_set, Some(Bytes(800_000)));
+        assert_eq!((found.sockets, found.slab), (Some(Bytes(4096)), Some(Bytes(8192))));
+        assert_eq!(found.oom_kills, Some(1));
     }
 
     #[test]
-    fn version_1_is_read_by_its_own_names() {
+    fn version_1_has_its_own_file_names() {
         let (_folder, root) = machine(
             "5:devices:/\n4:memory:/box\n0::/\n",
             "memory/box",
@@ -212,14 +213,14 @@ mod tests {
                 ("memory.kmem.usage_in_bytes", "1261568\n"),
             ],
         );
-        let seen = Cgroup::beside(&root).read(&root, &[who(10)]).unwrap();
-        assert_eq!(seen.working_set, Some(Bytes(900_000)));
-        assert_eq!((seen.oom_kills, seen.sockets), (Some(2), None));
-        assert_eq!(seen.slab, None);
+        let found = Cgroup::beside(&root).read(&root, &[who(10)]).unwrap();
+        assert_eq!(found.working_set, Some(Bytes(900_000)));
+        assert_eq!((found.oom_kills, found.sockets), (Some(2), None));
+        assert_eq!(found.slab, None);
     }
 
     #[test]
-    fn a_group_shared_with_strangers_says_nothing_about_the_tree() {
+    fn a_group_with_other_processes_gives_no_figures() {
         let files = [("cgroup.procs", "10\n99\n"), ("memory.current", "1\n")];
         let (folder, root) = machine("0::/box\n", "box", &files);
         assert_eq!(Cgroup::beside(&root).read(&root, &[who(10)]), None);

@@ -1,29 +1,30 @@
-//! What the garbage collectors of a tree did so far, as the probe counts it.
+//! The garbage collections of a tree so far, as the probes count them.
 
 use crate::observe::ProbePage;
 use crate::process::{Identity, ProcRoot};
 use carat_wire::page::Gc;
 use std::collections::BTreeMap;
 
-/// Collections of each process since it began, full ones, and the time they took in nanoseconds, which Ruby tells from 3.1 on.
+/// For each process since its start: collections, full collections, and their time in nanoseconds, which some versions
+/// do not count ([`carat_ruby::version::GC_TIME`]).
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Collections(BTreeMap<Identity, [Option<u64>; 3]>);
 
 impl Collections {
-    /// Reads the probe's page of every process; processes without one are left out.
+    /// Reads the probe's page of every process. Processes without one are left out.
     pub fn read(root: &ProcRoot, members: &[Identity]) -> Self {
-        let of = |&member: &Identity| {
+        let counts = members.iter().filter_map(|&member| {
             let page = ProbePage::find(root, member)?.read()?;
             Some((member, [Gc::Count, Gc::Major, Gc::TimeNs].map(|word| page.gc.get(word))))
-        };
-        Self(members.iter().filter_map(of).collect())
+        });
+        Self(counts.collect())
     }
 
-    /// Collections, full collections and nanoseconds since `before`, over all processes; `None` where one of them
-    /// does not say, or none has a probe.
+    /// Collections, full collections and nanoseconds since `before`, over all processes; `None` if one of them does not
+    /// count it, or none has a probe.
     ///
-    /// A process that is new since `before` counts whole, although its counters include its parent's: a
-    /// worker that was forked meanwhile makes this an upper bound.
+    /// A process that is new since `before` counts in full, although its counters include its parent's. So a worker
+    /// forked meanwhile makes this an upper bound.
     pub fn since(&self, before: &Self) -> [Option<u64>; 3] {
         std::array::from_fn(|figure| {
             let grown = self.0.iter().map(|(member, now)| {
@@ -45,7 +46,7 @@ mod tests {
     }
 
     #[test]
-    fn differences_are_summed_over_processes_and_unknown_where_nobody_says() {
+    fn differences_are_summed_over_processes_and_unknown_if_one_is_unknown() {
         let all = |counts: [u64; 3]| counts.map(Some);
         let before = collections(&[(1, all([10, 2, 500])), (2, all([1, 0, 10]))]);
         let after =

@@ -1,4 +1,4 @@
-//! One process's directory in `/proc`, held open so that a pid used again can never be mistaken for it.
+//! The `/proc` directory of one process, held open so that a reused pid is never mistaken for the process.
 
 use crate::process::{Identity, ProcError, ProcRoot, parse_stat};
 use rustix::fd::OwnedFd;
@@ -7,7 +7,7 @@ use rustix::io::Errno;
 use std::io;
 use std::path::PathBuf;
 
-/// The held directory of one process; every file in it vanishes with that process.
+/// The open directory of one process. Its files disappear with the process.
 #[derive(Debug)]
 pub(crate) struct Directory {
     pid: u32,
@@ -17,7 +17,7 @@ pub(crate) struct Directory {
 }
 
 impl Directory {
-    /// Opens the directory of `identity`; ended where its pid belongs to another process now.
+    /// Opens the directory of `identity`. If its pid belongs to another process now, the process has ended.
     pub(crate) fn open(root: &ProcRoot, identity: Identity) -> Result<Self, ProcError> {
         let pid = identity.pid;
         let path = root.path().join(pid.to_string());
@@ -49,14 +49,14 @@ impl Directory {
             .map_err(|errno| self.failure(name, errno))
     }
 
-    /// Replaces the content of `buffer` by that of one file, which is opened anew: `maps`, `smaps` and
-    /// `pagemap` stay with the program that ran when they were opened, and a server calls `exec`.
+    /// Reads one file into `buffer`. The file is opened each time, because `maps`, `smaps` and `pagemap` belong to the
+    /// program that ran when they were opened, and a server may call `exec`.
     pub(crate) fn read(&self, name: &str, buffer: &mut Vec<u8>) -> Result<(), ProcError> {
         let file = self.open_file(name)?;
         read_from_start(&file, buffer).map_err(|errno| self.failure(name, errno))
     }
 
-    /// Replaces the content of `buffer` by that of `status`, through a file that stays open.
+    /// Reads `status` into `buffer`, through a file that stays open.
     pub(crate) fn read_status(&mut self, buffer: &mut Vec<u8>) -> Result<(), ProcError> {
         if self.status.is_none() {
             self.status = Some(self.open_file("status")?);
@@ -65,13 +65,13 @@ impl Directory {
         read_from_start(file, buffer).map_err(|errno| self.failure("status", errno))
     }
 
-    /// What went wrong with one of its files.
+    /// The error of a failed read of one of its files.
     pub(crate) fn failure(&self, name: &str, errno: Errno) -> ProcError {
         failure(self.pid, self.path.join(name), errno)
     }
 }
 
-/// Reads a whole file from its start into `buffer`, whose capacity is kept from read to read.
+/// Reads a whole file into `buffer`, which keeps its capacity between reads.
 pub(crate) fn read_from_start(file: &OwnedFd, buffer: &mut Vec<u8>) -> Result<(), Errno> {
     const CHUNK: usize = 16 * 1024;
     buffer.clear();
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn a_process_that_ends_while_held_has_ended_not_broken() {
+    fn a_process_that_ends_while_held_has_ended_and_is_no_failure() {
         let mut child = Command::new("cat").stdin(Stdio::piped()).spawn().unwrap();
         let root = ProcRoot::default();
         let mut held = Directory::open(&root, root.identify(child.id()).unwrap()).unwrap();

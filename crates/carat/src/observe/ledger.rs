@@ -1,4 +1,4 @@
-//! The ledger of a process tree: every byte of the kernel's PSS in a part, or in the unexplained line.
+//! The ledger of a process tree: every byte of the kernel's PSS is in a part or in the unexplained line.
 
 use crate::core::Bytes;
 use crate::core::ledger::{Arena, Basis, Ledger, LedgerPart, PartKind, ProcessLedger, RubyHeap};
@@ -16,14 +16,14 @@ use carat_ruby::RubyVersion;
 use carat_ruby::version::TRANSIENT_HEAP;
 use std::collections::HashMap;
 
-/// Memory moves while it is read; beyond this share of a process the reading is repeated.
+/// Memory changes while it is read. If more than this share of a process changed, the reading is repeated.
 const SETTLED: f64 = 0.005;
 const ATTEMPTS: u32 = 3;
 
-/// The ledger of `members`, with what `inside` knows of each.
+/// The ledger of `members`, with the figures of their probes.
 ///
-/// Reads `smaps`, `smaps_rollup` and `pagemap` of every process: tens of milliseconds per gigabyte, so it is
-/// for single moments and not for a series.
+/// It reads `smaps`, `smaps_rollup` and `pagemap` of every process, which takes tens of milliseconds per gigabyte. So it
+/// is meant for single moments, not for a series.
 pub fn ledger(
     root: &ProcRoot,
     members: &[Identity],
@@ -45,14 +45,12 @@ pub fn ledger(
 }
 
 fn sum_of(kind: PartKind, ledger: &Ledger) -> Option<LedgerPart> {
-    let parts = || ledger.processes.iter().flat_map(|process| &process.parts);
-    let of_kind = || parts().filter(move |part| part.kind == kind);
-    of_kind().next()?;
-    Some(LedgerPart {
+    let parts = ledger.processes.iter().flat_map(|process| &process.parts);
+    parts.filter(|part| part.kind == kind).copied().reduce(|sum, part| LedgerPart {
         kind,
-        pss: of_kind().map(|part| part.pss).sum(),
-        private: of_kind().map(|part| part.private).sum(),
-        resident: of_kind().map(|part| part.resident).sum(),
+        pss: sum.pss + part.pss,
+        private: sum.private + part.private,
+        resident: sum.resident + part.resident,
     })
 }
 
@@ -61,14 +59,14 @@ fn rest(pss: Bytes, parts: &[LedgerPart]) -> i64 {
     i64::try_from(pss.0).unwrap_or(i64::MAX) - i64::try_from(explained.0).unwrap_or(i64::MAX)
 }
 
-/// Everything that is read of one process, at as nearly one moment as can be had.
-struct Reading {
+/// Everything that is read of one process, as nearly at one moment as possible.
+struct ProcessReading {
     directory: Directory,
     rollup: Rollup,
     mappings: Vec<Mapping>,
 }
 
-impl Reading {
+impl ProcessReading {
     fn take(root: &ProcRoot, identity: Identity) -> Result<Self, ProcError> {
         let directory = Directory::open(root, identity)?;
         let mut buffer = Vec::new();
@@ -100,7 +98,7 @@ fn process_ledger(
     identity: Identity,
     probe: Option<&ProbeFigures>,
 ) -> Result<ProcessLedger, ProcError> {
-    let reading = Reading::take(root, identity)?;
+    let reading = ProcessReading::take(root, identity)?;
     let allocator = detect(&reading.mappings, probe);
     let pointers = stack_pointers(root, identity.pid);
     let glibc = allocator.active.as_deref() == Some("glibc");
@@ -158,7 +156,7 @@ fn ruby_heap(probe: &ProbeFigures, groups: Groups) -> Option<RubyHeap> {
     })
 }
 
-/// The probe's arenas; without it one for each mapping that has an arena's shape, with nothing said of free.
+/// The probe's arenas. Without a probe one for each mapping with the shape of an arena; free memory is then unknown.
 fn arenas(mappings: &[Mapping], regions: &[Region], probe: Option<&ProbeFigures>) -> Vec<Arena> {
     if let Some(probe) = probe {
         return probe.arenas.clone();
@@ -177,8 +175,8 @@ fn arenas(mappings: &[Mapping], regions: &[Region], probe: Option<&ProbeFigures>
         .collect()
 }
 
-fn title(reading: &Reading, comm: String) -> String {
-    // A title is whatever the process wrote there; it must not move the reader's cursor.
+fn title(reading: &ProcessReading, comm: String) -> String {
+    // The process may write anything into its title, so control characters must not reach the terminal.
     let line: String = reading
         .text("cmdline")
         .chars()
@@ -188,8 +186,8 @@ fn title(reading: &Reading, comm: String) -> String {
     if line.is_empty() { comm } else { line }
 }
 
-/// Only these beginnings are ever shown: the rest of an environment is nobody's business.
-const SETTINGS: [&str; 9] = [
+/// Only variables with these prefixes are shown. The rest of an environment may contain secrets.
+const SHOWN_PREFIXES: [&str; 9] = [
     "MALLOC_",
     "LD_PRELOAD=",
     "GLIBC_TUNABLES=",
@@ -202,10 +200,9 @@ const SETTINGS: [&str; 9] = [
 ];
 
 fn settings_in(environ: &str) -> Vec<(String, String)> {
-    let is_setting = |entry: &&str| SETTINGS.iter().any(|beginning| entry.starts_with(beginning));
     environ
         .split('\0')
-        .filter(is_setting)
+        .filter(|entry| SHOWN_PREFIXES.iter().any(|prefix| entry.starts_with(prefix)))
         .filter_map(|entry| entry.split_once('='))
         .map(|(name, value)| (name.to_owned(), value.to_owned()))
         .collect()
@@ -216,7 +213,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_settings_of_memory_leave_an_environment() {
+    fn only_memory_settings_of_an_environment_are_shown() {
         let environ = "SECRET=x\0MALLOC_ARENA_MAX=2\0MALLOC_CONF=a:b,c=d\0HOME=/root\0";
         let shown = settings_in(environ);
         let expected = [("MALLOC_ARENA_MAX", "2"), ("MALLOC_CONF", "a:b,c=d")];

@@ -1,19 +1,19 @@
-//! The machine's own figures.
+//! Figures of the machine.
 
 use crate::core::Bytes;
 use crate::process::ProcRoot;
 use std::fs;
 
-/// Memory that new programs could have without swapping (`MemAvailable`, proc_meminfo(5)); `None`
-/// where the kernel does not say.
+/// Memory available to new programs without swapping (`MemAvailable`, proc_meminfo(5)); `None` if the kernel does not
+/// say.
 pub fn available(root: &ProcRoot) -> Option<Bytes> {
     let text = fs::read_to_string(root.path().join("meminfo")).ok()?;
     let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
     line.trim().strip_suffix("kB")?.trim().parse().ok().map(Bytes::from_kib)
 }
 
-/// Processes that the kernel killed for want of memory since boot, in any control group (`oom_kill` of
-/// `/proc/vmstat`); `None` where the kernel does not say.
+/// Processes that the kernel killed because memory ran out, since boot and in any control group (`oom_kill` of
+/// `/proc/vmstat`); `None` if the kernel does not say.
 pub fn oom_kills(root: &ProcRoot) -> Option<u64> {
     let text = fs::read_to_string(root.path().join("vmstat")).ok()?;
     text.lines().find_map(|line| line.strip_prefix("oom_kill "))?.trim().parse().ok()
@@ -24,7 +24,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn available_memory_is_read_and_absent_where_the_kernel_does_not_say() {
+    fn available_memory_is_unknown_if_the_kernel_does_not_say() {
         let folder = tempfile::tempdir().unwrap();
         let root = ProcRoot::new(folder.path());
         assert_eq!(available(&root), None);
@@ -34,7 +34,7 @@ mod tests {
     }
 
     #[test]
-    fn kills_for_want_of_memory_are_counted_by_the_kernel() {
+    fn oom_kills_are_those_that_the_kernel_counted() {
         let folder = tempfile::tempdir().unwrap();
         let root = ProcRoot::new(folder.path());
         assert_eq!(oom_kills(&root), None);

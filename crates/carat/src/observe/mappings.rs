@@ -1,10 +1,10 @@
-//! `/proc/PID/maps` and `smaps`: which addresses a process uses, and what each mapping weighs.
+//! `/proc/PID/maps` and `smaps`: the mappings of a process and the memory of each.
 
 use crate::core::Bytes;
 use crate::observe::fields::numbers;
 use std::ops::Range;
 
-/// What a mapping allows.
+/// The permissions of a mapping.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Access {
     /// Reading.
@@ -13,18 +13,18 @@ pub struct Access {
     pub write: bool,
     /// Executing.
     pub execute: bool,
-    /// Writes are seen by other processes that map it.
+    /// Other processes that map it see writes.
     pub shared: bool,
 }
 
-/// One mapping (proc_pid_maps(5)), with its figures where the text was `smaps`.
+/// One mapping (proc_pid_maps(5)), with its figures if the text was `smaps`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Mapping {
     /// Its addresses.
     pub range: Range<u64>,
-    /// What it allows.
+    /// Its permissions.
     pub access: Access,
-    /// Path, `[heap]`, `[stack]`, `[anon:…]`, or nothing where it is plain anonymous memory.
+    /// Path, `[heap]`, `[stack]`, `[anon:…]`, or empty for plain anonymous memory.
     pub name: String,
     /// Resident memory.
     pub rss: Bytes,
@@ -32,7 +32,7 @@ pub struct Mapping {
     pub pss: Bytes,
     /// Resident memory that only this process maps.
     pub private: Bytes,
-    /// Resident memory that no file backs; private copies of a file's pages are among it.
+    /// Resident memory without a file behind it, including private copies of a file's pages.
     pub anonymous: Bytes,
 }
 
@@ -42,20 +42,20 @@ impl Mapping {
         self.range.end - self.range.start
     }
 
-    /// Nothing may touch it: a reservation or a guard.
+    /// Whether it allows no access, as a reservation or a guard does.
     pub fn is_inaccessible(&self) -> bool {
         !self.access.read && !self.access.write && !self.access.execute
     }
 
-    /// What one byte on a shared page of this mapping adds to PSS, between 0 and 1.
+    /// How much a byte on a shared page of this mapping adds to PSS, between 0 and 1.
     pub fn pss_per_shared_byte(&self) -> f64 {
         let shared = self.rss.saturating_sub(self.private).0;
-        let weight = self.pss.saturating_sub(self.private).0;
-        if shared == 0 { 1.0 } else { (weight as f64 / shared as f64).min(1.0) }
+        let proportional = self.pss.saturating_sub(self.private).0;
+        if shared == 0 { 1.0 } else { (proportional as f64 / shared as f64).min(1.0) }
     }
 }
 
-/// Parses `maps` or `smaps`, in the order of addresses; lines of another form are left out.
+/// Parses `maps` or `smaps`, in order of addresses. Lines of another form are left out.
 pub fn parse_mappings(text: &[u8]) -> Vec<Mapping> {
     let mut mappings: Vec<Mapping> = Vec::new();
     for line in text.split(|&byte| byte == b'\n') {
@@ -64,7 +64,7 @@ pub fn parse_mappings(text: &[u8]) -> Vec<Mapping> {
             Some(b'0'..=b'9' | b'a'..=b'f') => mappings.extend(parse_heading(line)),
             Some(_) => {
                 if let Some(mapping) = mappings.last_mut() {
-                    note_figure(mapping, line);
+                    set_figure(mapping, line);
                 }
             }
             None => {}
@@ -76,23 +76,17 @@ pub fn parse_mappings(text: &[u8]) -> Vec<Mapping> {
 fn parse_heading(line: &[u8]) -> Option<Mapping> {
     let line = String::from_utf8_lossy(line);
     let mut rest = line.as_ref();
-    let mut field = || {
-        rest = rest.trim_start();
-        let (one, others) = rest.split_once(' ').unwrap_or((rest, ""));
-        rest = others;
-        one
-    };
-    let (start, end) = field().split_once('-')?;
+    let (start, end) = next_field(&mut rest).split_once('-')?;
     let range = u64::from_str_radix(start, 16).ok()?..u64::from_str_radix(end, 16).ok()?;
-    let flags = field().as_bytes().to_vec();
-    let (_offset, _device, _inode) = (field(), field(), field());
-    let flag = |index: usize, letter: u8| flags.get(index) == Some(&letter);
+    let flags = next_field(&mut rest).as_bytes();
     let access = Access {
-        read: flag(0, b'r'),
-        write: flag(1, b'w'),
-        execute: flag(2, b'x'),
-        shared: flag(3, b's'),
+        read: flags.first() == Some(&b'r'),
+        write: flags.get(1) == Some(&b'w'),
+        execute: flags.get(2) == Some(&b'x'),
+        shared: flags.get(3) == Some(&b's'),
     };
+    let (_offset, _device, _inode) =
+        (next_field(&mut rest), next_field(&mut rest), next_field(&mut rest));
     (range.start < range.end).then(|| Mapping {
         range,
         access,
@@ -101,7 +95,15 @@ fn parse_heading(line: &[u8]) -> Option<Mapping> {
     })
 }
 
-fn note_figure(mapping: &mut Mapping, line: &[u8]) {
+/// Splits the next word off `rest`. What remains may be a name with blanks.
+fn next_field<'a>(rest: &mut &'a str) -> &'a str {
+    let text = rest.trim_start();
+    let (field, others) = text.split_once(' ').unwrap_or((text, ""));
+    *rest = others;
+    field
+}
+
+fn set_figure(mapping: &mut Mapping, line: &[u8]) {
     for (name, number) in numbers(line) {
         let bytes = Bytes::from_kib(number);
         match name {
@@ -127,7 +129,7 @@ mod tests {
         Rss: 4 kB\nPss: 1 kB\n7f3a00000000-7f3a00001000 ---p 00000000 00:00 0 \n";
 
     #[test]
-    fn mappings_come_with_their_names_and_figures() {
+    fn mappings_have_their_names_and_figures() {
         let mappings = parse_mappings(SMAPS);
         assert_eq!(mappings.len(), 3);
         let heap = &mappings[0];
@@ -141,14 +143,14 @@ mod tests {
     }
 
     #[test]
-    fn a_shared_page_weighs_what_the_kernel_gave_it() {
+    fn a_shared_byte_counts_with_the_proportion_that_the_kernel_implies() {
         let heap = &parse_mappings(SMAPS)[0];
         // 8000 kB are shared and count (20000 - 18892) kB.
         assert!((heap.pss_per_shared_byte() - 1108.0 / 8000.0).abs() < 1e-9);
     }
 
     #[test]
-    fn absurd_figures_are_the_most_there_is() {
+    fn figures_that_are_too_large_are_capped() {
         let text = b"1000-2000 rw-p 0 0:0 0\nRss: 9 kB\nPrivate_Clean: 9 kB\nPrivate_Dirty: 18892268918892000 kB\n";
         let mapping = &parse_mappings(text)[0];
         assert_eq!(mapping.private, Bytes(u64::MAX));
@@ -156,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_cut_anywhere_gives_whole_mappings_or_none() {
+    fn a_text_cut_anywhere_gives_only_valid_mappings() {
         for end in 0..SMAPS.len() {
             for mapping in parse_mappings(&SMAPS[..end]) {
                 assert!(mapping.range.start < mapping.range.end);

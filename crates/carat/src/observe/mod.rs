@@ -1,8 +1,8 @@
-//! What a process tree weighs at one moment, and what its memory is made of.
+//! The memory of a process tree at one moment, and its parts.
 //!
-//! Reads through [`ProcRoot`](crate::process::ProcRoot); which processes belong to the tree is decided by
-//! `process`, what follows from many samples by `carat-stats`. The one idea: proportional memory is dear to
-//! read and makes the observed process wait, so its price is measured and kept to a share of one core.
+//! It reads through [`ProcRoot`](crate::process::ProcRoot). `process` decides which processes belong to the tree.
+//! Proportional memory is expensive to read and makes the observed process wait, so its cost is measured and limited to a
+//! share of one core.
 
 mod advice;
 mod allocator;

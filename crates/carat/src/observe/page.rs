@@ -1,4 +1,4 @@
-//! The probe's page of a process: found, asked for fresh figures, and put into the words of the ledger.
+//! The probe's page of a process: finding it, requesting fresh figures, and reading them.
 
 use crate::core::Bytes;
 use crate::core::ledger::{Arena, ClassicRatios, SlotPool};
@@ -15,9 +15,9 @@ use std::ptr::null_mut;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-/// Long enough for Ruby to reach a point where it can answer, short against the life of a server.
-const PATIENCE: Duration = Duration::from_millis(300);
-/// What is mapped to ask: the header alone.
+/// How long to wait for answers: long enough for Ruby to reach a point where it can answer.
+const TIMEOUT: Duration = Duration::from_millis(300);
+/// Only the header is mapped for a request.
 const HEADER_BYTES: usize = 4096;
 
 /// The probe's page of one process.
@@ -27,21 +27,21 @@ pub struct ProbePage {
 }
 
 impl ProbePage {
-    /// The page that the process has mapped; `None` where no probe is in it.
+    /// The page that the process has mapped; `None` if it has no probe.
     ///
-    /// Looked for in `maps`, because Ruby's `$0=` overwrites the environment that names the directory.
+    /// It is found in `maps`, because Ruby's `$0=` overwrites the environment that names the directory.
     pub fn find(root: &ProcRoot, identity: Identity) -> Option<Self> {
         let maps = root.read(identity.pid, "maps").ok()?;
         let end = format!("-{}.page", identity.start_ticks);
         let mappings = parse_mappings(&maps);
         let page = mappings.iter().find(|mapping| mapping.name.ends_with(&end))?;
-        // In another mount namespace the path means nothing here; the kernel's own link does, to root.
+        // In another mount namespace the path is not valid here. The kernel's own link is, for root.
         let range = format!("map_files/{:x}-{:x}", page.range.start, page.range.end);
         Self::open(Path::new(&page.name))
             .or_else(|| Self::open_link(&root.file(identity.pid, &range)))
     }
 
-    /// The page in that file, which must not be a link: whoever is looked at chose the name.
+    /// The page in that file, which must not be a link, because the observed process chose the name.
     pub fn open(path: &Path) -> Option<Self> {
         Self::open_with(path, libc::O_NOFOLLOW)
     }
@@ -54,30 +54,30 @@ impl ProbePage {
         let mut options = File::options();
         options.read(true).custom_flags(flags | libc::O_NONBLOCK);
         let file = options.clone().write(true).open(path).or_else(|_| options.open(path)).ok()?;
-        let seen = file.metadata().ok()?;
-        // Anything shorter could not be mapped without a SIGBUS.
-        (seen.is_file() && seen.len() == PAGE_BYTES as u64).then_some(Self { file })
+        let found = file.metadata().ok()?;
+        // Reading a mapping of a shorter file would raise SIGBUS.
+        (found.is_file() && found.len() == PAGE_BYTES as u64).then_some(Self { file })
     }
 
-    /// What the page says now; `None` where it is not ready or not of this version.
+    /// The current content of the page; `None` if it is not ready or has another version.
     pub fn read(&self) -> Option<PageReading> {
         page::read(|offset, buffer| self.file.read_exact_at(buffer, offset)).ok()
     }
 
-    /// Asks for fresh figures and does not wait for them.
+    /// Requests fresh figures and does not wait for them.
     pub fn request(&self) {
         self.with_header(increment_request);
     }
 
     /// Whether the last request has been answered.
     fn is_fresh(&self) -> bool {
-        self.read().is_none_or(|seen| {
-            (seen.served, seen.served_by_ruby) == (seen.requested, seen.requested)
+        self.read().is_none_or(|page| {
+            (page.served, page.served_by_ruby) == (page.requested, page.requested)
         })
     }
 
     fn with_header(&self, work: impl FnOnce(&PageHeader)) {
-        // SAFETY: a new mapping of a file of at least this size, at an address of the kernel's choice.
+        // SAFETY: a new mapping of a file of at least this size, at an address that the kernel chooses.
         let mapped = unsafe {
             mmap(
                 null_mut(),
@@ -89,13 +89,13 @@ impl ProbePage {
             )
         };
         let Ok(start) = mapped else { return };
-        // SAFETY: the mapping is as large as a header, aligned to a page, and lives until `munmap` below.
+        // SAFETY: the mapping is larger than a header, aligned to a page, and lives until `munmap` below.
         let header = unsafe { &*start.cast::<PageHeader>() };
-        // Before that the page is not ready, and nobody would answer.
+        // Without the magic the page is not ready, and nothing would answer.
         if header.magic.load(Ordering::Acquire) == page::MAGIC {
             work(header);
         }
-        // SAFETY: exactly the mapping made above, to which no reference is left.
+        // SAFETY: exactly the mapping made above; no reference to it is left.
         let _ = unsafe { munmap(start, HEADER_BYTES) };
     }
 }
@@ -111,8 +111,8 @@ pub fn ruby_description(root: &ProcRoot, members: &[Identity]) -> Option<String>
     pages.find(|page| !page.ruby.is_empty()).map(|page| page.ruby)
 }
 
-/// What the probes inside these processes say: all are asked, then given a moment to answer; what is not
-/// fresh by then stays as it was. A process without a probe is left out.
+/// Requests and reads the figures of the probes in these processes. Figures that are not renewed in time stay as they
+/// were. Processes without a probe are left out.
 pub fn read_probe_figures(
     root: &ProcRoot,
     members: &[Identity],
@@ -122,7 +122,7 @@ pub fn read_probe_figures(
         .filter_map(|&member| Some((member, ProbePage::find(root, member)?)))
         .collect();
     pages.iter().for_each(|(_, page)| page.request());
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIMEOUT;
     while Instant::now() < deadline && !pages.iter().all(|(_, page)| page.is_fresh()) {
         std::thread::sleep(Duration::from_millis(2));
     }
@@ -132,7 +132,7 @@ pub fn read_probe_figures(
         .collect()
 }
 
-/// A page's figures in the words of the ledger.
+/// A page's figures as the ledger needs them.
 pub fn probe_figures(reading: &PageReading) -> ProbeFigures {
     let allocator = reading.allocator.map(|allocator| allocator.name().to_owned());
     let malloc = malloc_figures(reading);
@@ -173,7 +173,7 @@ fn arena(row: &page::ArenaReading) -> Option<Arena> {
     })
 }
 
-/// The published measures, where one size of slot is all there is (to Ruby 3.1).
+/// The two measures of the arena experiment. They need slots of a single size ([`carat_ruby::version::SLOT_SIZES`]).
 fn classic(reading: &PageReading) -> Option<ClassicRatios> {
     let [only] = reading.pools.as_slice() else { return None };
     let slots = only.get(Pool::EdenSlots).filter(|&slots| slots > 0)?;
@@ -191,22 +191,26 @@ fn empty_pages(reading: &PageReading) -> Option<Bytes> {
     pages.checked_mul(reading.gc.get(Gc::PageBytes)?).map(Bytes)
 }
 
+fn malloc_bytes(reading: &PageReading, word: Malloc) -> Option<Bytes> {
+    reading.malloc.get(word).map(Bytes)
+}
+
 fn malloc_figures(reading: &PageReading) -> Option<MallocFigures> {
-    let of = |word| reading.malloc.get(word).map(Bytes);
-    let in_use = of(Malloc::InUse)?;
-    let large = of(Malloc::Mapped).unwrap_or_default();
+    let in_use = malloc_bytes(reading, Malloc::InUse)?;
+    let large = malloc_bytes(reading, Malloc::Mapped).unwrap_or_default();
     let mut figures =
         MallocFigures { live: in_use.saturating_sub(large), large, ..Default::default() };
-    match (of(Malloc::Active), of(Malloc::Resident)) {
-        // jemalloc: a page in use may hold less than it could, and pages given up may still be resident.
+    match (malloc_bytes(reading, Malloc::Active), malloc_bytes(reading, Malloc::Resident)) {
+        // jemalloc: a page in use may be partly free, and freed pages may still be resident.
         (Some(active), Some(resident)) => {
-            let metadata = of(Malloc::Metadata).unwrap_or_default();
+            let metadata = malloc_bytes(reading, Malloc::Metadata).unwrap_or_default();
             figures.overhead = metadata + active.saturating_sub(in_use);
             figures.free = resident.saturating_sub(active).saturating_sub(metadata);
         }
         _ => {
-            let committed = of(Malloc::Committed).map(|bytes| bytes.saturating_sub(in_use));
-            figures.free = of(Malloc::Free).or(committed).unwrap_or_default();
+            let committed = malloc_bytes(reading, Malloc::Committed);
+            let committed = committed.map(|bytes| bytes.saturating_sub(in_use));
+            figures.free = malloc_bytes(reading, Malloc::Free).or(committed).unwrap_or_default();
         }
     }
     Some(figures)

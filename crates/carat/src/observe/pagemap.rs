@@ -1,7 +1,7 @@
-//! `/proc/PID/pagemap`: for every page whether it is there, in swap, and ours alone.
+//! `/proc/PID/pagemap`: for every page whether it is present, in swap, and mapped by one process only.
 //!
-//! Needs no privilege beyond that of `smaps`, and lets go of the observed process's memory lock between
-//! batches, so that its median `mmap` is not delayed.
+//! Reading it requires the same privilege as `smaps`. The kernel releases the observed process's memory lock between
+//! batches, so its median `mmap` is not delayed.
 
 use crate::core::Bytes;
 use crate::observe::directory::Directory;
@@ -10,35 +10,36 @@ use rustix::fd::OwnedFd;
 use rustix::io::Errno;
 use std::ops::Range;
 
-/// Bit of a page that is in memory (proc_pid_pagemap(5)).
+/// The page is in memory (proc_pid_pagemap(5)).
 const PRESENT: u64 = 1 << 63;
-/// Bit of a page that is in swap.
+/// The page is in swap.
 const SWAPPED: u64 = 1 << 62;
-/// Bit of a page that only this process maps (Linux 4.2).
+/// Only this process maps the page (Linux 4.2).
 const EXCLUSIVE: u64 = 1 << 56;
 
-/// What some range of addresses holds, in bytes of whole pages.
+/// The pages of a range of addresses, in bytes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Pages {
     /// In memory.
     pub present: Bytes,
-    /// In memory, and mapped by this process alone.
+    /// In memory, and mapped by this process only.
     pub exclusive: Bytes,
     /// In swap.
     pub swapped: Bytes,
 }
 
-/// Counts the entries of `pagemap`, of which each stands for one page.
+/// Counts the entries of `pagemap`, one for each page.
 pub fn count_pages(entries: &[u64], page_size: u64) -> Pages {
-    let bytes = |mask: u64| {
-        let pages = entries.iter().filter(|&&entry| entry & mask == mask).count();
-        Bytes(pages as u64 * page_size)
-    };
     Pages {
-        present: bytes(PRESENT),
-        exclusive: bytes(PRESENT | EXCLUSIVE),
-        swapped: bytes(SWAPPED),
+        present: bytes_with(entries, PRESENT, page_size),
+        exclusive: bytes_with(entries, PRESENT | EXCLUSIVE, page_size),
+        swapped: bytes_with(entries, SWAPPED, page_size),
     }
+}
+
+fn bytes_with(entries: &[u64], bits: u64, page_size: u64) -> Bytes {
+    let pages = entries.iter().filter(|&&entry| entry & bits == bits).count();
+    Bytes(pages as u64 * page_size)
 }
 
 /// The open page map of one process.
@@ -52,14 +53,14 @@ pub(crate) struct Pagemap<'a> {
 }
 
 impl<'a> Pagemap<'a> {
-    /// Opens the page map of the program that the process runs now.
+    /// Opens the page map of the program that the process currently runs.
     pub(crate) fn open(directory: &'a Directory) -> Result<Self, ProcError> {
         let file = directory.open_file("pagemap")?;
         let page_size = rustix::param::page_size() as u64;
         Ok(Self { directory, file, page_size, bytes: Vec::new(), entries: Vec::new() })
     }
 
-    /// What the pages of `range` hold; pages that it touches in part count whole.
+    /// Counts the pages of `range`. Pages that it covers in part count in full.
     pub(crate) fn pages(&mut self, range: &Range<u64>) -> Result<Pages, ProcError> {
         let first = range.start / self.page_size;
         let pages = range.end.div_ceil(self.page_size).saturating_sub(first);
@@ -104,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_of_a_known_size_is_found_present_and_ours_alone() {
+    fn memory_of_known_size_is_present_and_exclusive() {
         const SIZE: usize = 8 << 20;
         let block = vec![1_u8; SIZE];
         let start = block.as_ptr() as u64;

@@ -1,4 +1,4 @@
-//! Divides one process's mappings into the parts of a ledger.
+//! Divides the mappings of one process into the parts of a ledger.
 
 use crate::core::Bytes;
 use crate::core::ledger::{LedgerPart, PartKind};
@@ -6,7 +6,7 @@ use crate::observe::amount::MemoryAmount;
 use crate::observe::pagemap::Pagemap;
 use crate::observe::{MallocFigures, Mapping, Pages, ProbeFigures, Region};
 
-/// Memory by purpose, before live is told from free.
+/// Memory by purpose, before live and free are separated.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(crate) struct Groups {
     file: MemoryAmount,
@@ -18,12 +18,13 @@ pub(crate) struct Groups {
     shared: MemoryAmount,
     transient: MemoryAmount,
     anonymous: MemoryAmount,
-    /// Resident slots on pages that Ruby 3.0 and older took from malloc, already out of `arenas`.
+    /// Resident slots on pages from malloc ([`carat_ruby::version::HEAP_PAGES_FROM_MALLOC`]), already subtracted from
+    /// `arenas`.
     slots_in_arenas: f64,
 }
 
 impl Groups {
-    /// Adds up mappings by their regions; Ruby's pages are taken out of whatever mapping they lie in.
+    /// Adds up mappings by region. Ruby's heap pages are subtracted from the mapping that contains them.
     pub(crate) fn of(
         mappings: &[Mapping],
         regions: &[Region],
@@ -32,29 +33,29 @@ impl Groups {
     ) -> Self {
         let mut groups = Self::default();
         for (mapping, &region) in mappings.iter().zip(regions) {
-            let mut weight = MemoryAmount::of_mapping(mapping);
+            let mut amount = MemoryAmount::of_mapping(mapping);
             if let Some(probe) = probe
                 && !mapping.name.starts_with('/')
                 && mapping.rss.0 > 0
             {
-                let slots = slot_amount(mapping, probe, pagemap.as_mut()).at_most(weight);
-                weight.remove(slots);
+                let slots = slot_amount(mapping, probe, pagemap.as_mut()).at_most(amount);
+                amount.remove(slots);
                 groups.slots += slots;
                 if matches!(region, Region::Arena | Region::MainArena) {
                     groups.slots_in_arenas += slots.resident;
                 }
             }
-            *groups.of_region(region) += weight;
+            *groups.of_region(region) += amount;
         }
         groups
     }
 
-    /// Ruby's pages: resident, and ours alone.
+    /// Ruby's heap pages: resident and private.
     pub(crate) fn slots(&self) -> (Bytes, Bytes) {
         (Bytes(self.slots.resident as u64), Bytes(self.slots.private as u64))
     }
 
-    /// The parts that the kernel's figures alone allow.
+    /// The parts that the kernel's figures alone can separate.
     pub(crate) fn parts_without_probe(mut self) -> Vec<LedgerPart> {
         self.arenas += self.large.take_all();
         self.anonymous += self.slots.take_all();
@@ -62,57 +63,58 @@ impl Groups {
         self.listed(malloc.into_iter().collect())
     }
 
-    /// The parts that the probe tells apart; what it does not account for is in none of them.
+    /// The parts that the probe can separate. Memory that it does not account for is in none of them.
     pub(crate) fn parts_with_probe(mut self, probe: &ProbeFigures) -> Vec<LedgerPart> {
-        let mut told = Vec::new();
+        let mut parts = Vec::new();
         let live = probe.live_slot_bytes().unwrap_or_default();
-        told.push((PartKind::SlotsLive, self.slots.take(live)));
-        told.push((PartKind::SlotsFree, self.slots.take_all()));
+        parts.push((PartKind::SlotsLive, self.slots.take(live)));
+        parts.push((PartKind::SlotsFree, self.slots.take_all()));
         match probe.malloc {
             Some(figures) if probe.allocator.as_deref() == Some("glibc") => {
-                self.divide_glibc(figures, &mut told);
+                self.divide_glibc(figures, &mut parts);
             }
-            Some(figures) => self.divide_other(figures, &mut told),
+            Some(figures) => self.divide_other(figures, &mut parts),
             None => {
                 self.arenas += self.large.take_all();
                 self.arenas += self.anonymous.take_all();
-                told.push((PartKind::Malloc, self.arenas.take_all()));
+                parts.push((PartKind::Malloc, self.arenas.take_all()));
             }
         }
-        self.listed(told)
+        self.listed(parts)
     }
 
-    fn divide_glibc(&mut self, figures: MallocFigures, told: &mut Vec<(PartKind, MemoryAmount)>) {
+    fn divide_glibc(&mut self, figures: MallocFigures, parts: &mut Vec<(PartKind, MemoryAmount)>) {
         let in_slots = Bytes(self.slots_in_arenas as u64);
         let mut live = self.arenas.take(figures.live.saturating_sub(in_slots));
         live += self.large.take_all();
         live += self.anonymous.take(figures.large);
-        told.push((PartKind::MallocLive, live));
-        told.push((PartKind::MallocFree, self.arenas.take(figures.free)));
-        told.push((PartKind::AllocatorOverhead, self.arenas.take_all()));
+        parts.push((PartKind::MallocLive, live));
+        parts.push((PartKind::MallocFree, self.arenas.take(figures.free)));
+        parts.push((PartKind::AllocatorOverhead, self.arenas.take_all()));
     }
 
-    /// Other allocators map their own memory, and say themselves how much of it is resident.
-    fn divide_other(&mut self, figures: MallocFigures, told: &mut Vec<(PartKind, MemoryAmount)>) {
+    /// Other allocators map their own memory and report how much of it is resident.
+    fn divide_other(&mut self, figures: MallocFigures, parts: &mut Vec<(PartKind, MemoryAmount)>) {
         let mut held = self.anonymous.take_all();
         held += self.arenas.take_all();
         held += self.large.take_all();
-        told.push((PartKind::MallocLive, held.take(figures.live + figures.large)));
-        told.push((PartKind::AllocatorOverhead, held.take(figures.overhead)));
-        told.push((PartKind::MallocFree, held.take(figures.free)));
+        parts.push((PartKind::MallocLive, held.take(figures.live + figures.large)));
+        parts.push((PartKind::AllocatorOverhead, held.take(figures.overhead)));
+        parts.push((PartKind::MallocFree, held.take(figures.free)));
     }
 
-    fn listed(&self, mut told: Vec<(PartKind, MemoryAmount)>) -> Vec<LedgerPart> {
-        told.extend([
+    fn listed(&self, mut parts: Vec<(PartKind, MemoryAmount)>) -> Vec<LedgerPart> {
+        parts.extend([
             (PartKind::CodeAndFiles, self.file),
             (PartKind::Stacks, self.stacks),
             (PartKind::Jit, self.jit),
             (PartKind::SharedMemory, self.shared),
             (PartKind::TransientHeap, self.transient),
         ]);
-        told.sort_by_key(|(kind, _)| *kind);
-        told.into_iter()
-            .map(|(kind, weight)| weight.part(kind))
+        parts.sort_by_key(|(kind, _)| *kind);
+        parts
+            .into_iter()
+            .map(|(kind, amount)| amount.part(kind))
             .filter(|part| part.resident.0 > 0)
             .collect()
     }
@@ -132,28 +134,35 @@ impl Groups {
     }
 }
 
-/// Ruby's pages inside one mapping, counted page by page; without a page map in proportion to their size.
+/// Ruby's heap pages in one mapping, counted page by page, or without a page map in proportion to their size.
 fn slot_amount(
     mapping: &Mapping,
     probe: &ProbeFigures,
     pagemap: Option<&mut Pagemap<'_>>,
 ) -> MemoryAmount {
-    let mut weight = MemoryAmount::default();
+    let mut amount = MemoryAmount::default();
     let mut pagemap = pagemap;
     for range in probe.heap_within(&mapping.range) {
         let pages = match pagemap.as_deref_mut().map(|pagemap| pagemap.pages(&range)) {
             Some(Ok(pages)) => pages,
             Some(Err(_)) | None => in_proportion(mapping, range.end - range.start),
         };
-        weight += MemoryAmount::of_pages(pages, mapping);
+        amount += MemoryAmount::of_pages(pages, mapping);
     }
-    weight
+    amount
 }
 
 fn in_proportion(mapping: &Mapping, size: u64) -> Pages {
     let fraction = size as f64 / mapping.size() as f64;
-    let of = |bytes: Bytes| Bytes((bytes.0 as f64 * fraction) as u64);
-    Pages { present: of(mapping.rss), exclusive: of(mapping.private), swapped: Bytes(0) }
+    Pages {
+        present: scaled(mapping.rss, fraction),
+        exclusive: scaled(mapping.private, fraction),
+        swapped: Bytes(0),
+    }
+}
+
+fn scaled(bytes: Bytes, by: f64) -> Bytes {
+    Bytes((bytes.0 as f64 * by) as u64)
 }
 
 #[cfg(test)]
@@ -193,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn live_free_and_what_nobody_accounts_for_are_told_apart() {
+    fn live_free_and_unexplained_memory_are_separated() {
         let mappings = [mapping(1, 40, 30), mapping(100, 20, 20), mapping(200, 8, 8)];
         let regions = [Region::MainArena, Region::Anonymous, Region::File];
         let probe = probe();
@@ -214,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn slots_that_an_old_ruby_took_from_malloc_count_once() {
+    fn slots_on_pages_from_malloc_count_once() {
         let mappings = [mapping(90, 40, 40)];
         let probe = ProbeFigures {
             malloc: Some(MallocFigures { live: Bytes(40 * MB), ..MallocFigures::default() }),
@@ -227,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn without_the_probe_nothing_is_called_live() {
+    fn without_the_probe_no_part_is_live() {
         let mappings = [mapping(1, 40, 30), mapping(100, 20, 20)];
         let regions = [Region::MainArena, Region::Anonymous];
         let parts = Groups::of(&mappings, &regions, None, None).parts_without_probe();

@@ -1,55 +1,55 @@
-//! What each mapping is for, told by its name, its shape and its neighbours.
+//! The purpose of each mapping, from its name, its shape and its neighbours.
 
 use crate::observe::Mapping;
 
-/// What a mapping is for, as far as the kernel tells.
+/// The purpose of a mapping.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Region {
-    /// A program, a library, a file, or the zeroed data that a library keeps behind its own.
+    /// A program, a library, a file, or the zeroed data after the data of a library.
     File,
     /// The program break: glibc's main arena.
     MainArena,
-    /// A further arena of glibc.
+    /// Another arena of glibc.
     Arena,
     /// Named by the kernel as one large block of malloc.
     LargeBlock,
     /// Stack of a thread or a fiber.
     Stack,
-    /// Code compiled while running.
+    /// Code compiled at run time.
     Jit,
     /// Named by the kernel as pages of Ruby's heap.
     RubyHeap,
-    /// Where Ruby 2.6 to 3.2 keeps short-lived contents of arrays, hashes and structs.
+    /// Contents of young arrays, hashes and structs ([`carat_ruby::version::TRANSIENT_HEAP`]).
     TransientHeap,
-    /// Shared on purpose.
+    /// Memory that is mapped to be shared.
     SharedMemory,
-    /// Anonymous memory without any sign.
+    /// Other anonymous memory.
     Anonymous,
 }
 
 /// glibc aligns the heaps of its further arenas to this (malloc/arena.c, `HEAP_MAX_SIZE` on 64 bits).
 const ARENA_ALIGNMENT: u64 = 64 << 20;
-/// Guards are a page or a few; a longer inaccessible range is a reservation.
+/// A guard has a few pages; a longer inaccessible range is a reservation.
 const LARGEST_GUARD: u64 = 64 << 10;
-/// Zeroed data of a library is seldom larger; what is larger and lies behind one only happens to.
+/// Zeroed data of a library is rarely larger; a larger mapping after one is there by chance.
 const LARGEST_ZEROED: u64 = 128 << 10;
-/// Size of the transient heap, mapped at once (transient_heap.c, `TRANSIENT_HEAP_TOTAL_SIZE`).
+/// Size of the transient heap, a single mapping (transient_heap.c, `TRANSIENT_HEAP_TOTAL_SIZE`).
 const TRANSIENT_HEAP: u64 = 32 << 20;
-/// No thread of a server has a stack larger than this.
+/// No thread of a server has a larger stack.
 const LARGEST_STACK: u64 = 64 << 20;
 
-/// What is known beyond the mappings themselves.
+/// What is known besides the mappings.
 #[derive(Debug, Clone, Copy)]
 pub struct RegionHints<'a> {
     /// Stack pointers of threads that wait in the kernel.
     pub stack_pointers: &'a [u64],
-    /// Whether glibc's malloc is the one in use, so that its shapes mean something.
+    /// Whether glibc's malloc is in use. Only then does the shape of its arenas mean anything.
     pub glibc: bool,
-    /// Whether this may be a Ruby with a transient heap, 2.6 to 3.2.
+    /// Whether this may be a Ruby with a transient heap.
     pub transient_heap: bool,
 }
 
-/// The purpose of every mapping, in their order.
+/// The purpose of every mapping, in the same order.
 pub fn classify(mappings: &[Mapping], hints: RegionHints<'_>) -> Vec<Region> {
     (0..mappings.len()).map(|index| region(mappings, index, hints)).collect()
 }
@@ -78,12 +78,12 @@ fn region(mappings: &[Mapping], index: usize, hints: RegionHints<'_>) -> Region 
     });
     let pointed_at = hints.stack_pointers.iter().any(|pointer| mapping.range.contains(pointer));
     if (guarded || pointed_at) && mapping.size() <= LARGEST_STACK {
-        // A kernel that does not mark stacks (`nh` in smaps, Linux 6.7) joins the transient heap with a fiber's stack
-        // that is mapped below it; nearly all of the two is the heap.
+        // A kernel that does not mark stacks (`nh` in smaps, Linux 6.7) merges the transient heap with a fiber's stack
+        // that is mapped below it. Nearly all of such a mapping is the heap.
         let joined = hints.transient_heap && mapping.size() > TRANSIENT_HEAP;
         return if joined { Region::TransientHeap } else { Region::Stack };
     }
-    // A library's zeroed data follows its written data without a gap and has no name of its own.
+    // The zeroed data of a library follows its initialised data without a gap and has no name.
     let behind_data = before.is_some_and(|b| b.name.starts_with('/') && b.access.write);
     if behind_data && mapping.size() <= LARGEST_ZEROED {
         return Region::File;
@@ -111,7 +111,7 @@ fn by_name(name: &str) -> Option<Region> {
     })
 }
 
-/// Names that Ruby 3.4 and glibc 2.39 give to their own mappings where the kernel lets them.
+/// Names that Ruby ([`carat_ruby::version::NAMED_MAPPINGS`]) and glibc 2.39 give their mappings if the kernel allows it.
 fn by_label(label: &str) -> Option<Region> {
     if label.starts_with("Ruby:GC") {
         Some(Region::RubyHeap)
@@ -128,24 +128,27 @@ fn by_label(label: &str) -> Option<Region> {
     }
 }
 
-/// One heap of an arena begins at a multiple of its size and is written up to where its reserve begins, or to
-/// its end. What grew after a fork is a mapping of its own behind the part that was inherited.
+/// A heap of an arena begins at a multiple of its size. It is writable up to its end, or up to where its reservation
+/// begins. Memory added after a fork is a separate mapping after the inherited part.
 fn is_arena(mappings: &[Mapping], index: usize) -> bool {
     let from = mappings[index].range.start / ARENA_ALIGNMENT * ARENA_ALIGNMENT;
     let end = from + ARENA_ALIGNMENT;
-    let written = |mapping: &&Mapping| {
-        mapping.access.write && mapping.name.is_empty() && mapping.range.end <= end
-    };
     let first = mappings.partition_point(|mapping| mapping.range.start < from);
     let mut reached = from;
     let mut rest = mappings[first..].iter().peekable();
-    while let Some(next) = rest.next_if(|next| written(next) && next.range.start == reached) {
+    while let Some(next) = rest
+        .next_if(|next| is_written(next) && next.range.end <= end && next.range.start == reached)
+    {
         reached = next.range.end;
     }
     let reserve = rest.next().filter(|next| next.is_inaccessible() && next.range.start == reached);
     let whole =
         reached == end || reserve.is_some_and(|reserve| reserve.range.end % ARENA_ALIGNMENT == 0);
     whole && mappings[index].range.end <= reached
+}
+
+fn is_written(mapping: &Mapping) -> bool {
+    mapping.access.write && mapping.name.is_empty()
 }
 
 #[cfg(test)]
@@ -172,7 +175,7 @@ mod tests {
         7ffc00000000-7ffc00100000 rw-p 0 00:00 0 [stack]\n";
 
     #[test]
-    fn every_mapping_is_known_by_its_name_shape_or_neighbours() {
+    fn every_mapping_is_classified_by_its_name_shape_or_neighbours() {
         let mappings = parse_mappings(MAPS);
         let pointer = [0x7f00_4008_0000];
         let hints = RegionHints { stack_pointers: &pointer, glibc: true, transient_heap: true };
@@ -203,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn an_arena_that_grew_after_a_fork_is_one_in_all_its_pieces() {
+    fn all_pieces_of_an_arena_that_grew_after_a_fork_are_arenas() {
         let mappings = parse_mappings(
             b"7fe3b0000000-7fe3b0021000 rw-p 0 00:00 0 \n\
               7fe3b0021000-7fe3b08b2000 rw-p 0 00:00 0 \n\
@@ -218,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn a_transient_heap_joined_with_the_fiber_stack_below_it_is_no_stack() {
+    fn a_transient_heap_merged_with_the_fiber_stack_below_it_is_not_a_stack() {
         let mappings = parse_mappings(
             b"7fc45a1e4000-7fc45a1e5000 ---p 0 00:00 0 \n\
               7fc45a1e5000-7fc45a286000 rw-p 0 00:00 0 \n\
@@ -233,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn glibcs_shape_means_nothing_under_another_allocator() {
+    fn the_shape_of_an_arena_counts_only_if_glibcs_malloc_is_in_use() {
         let mappings = parse_mappings(MAPS);
         let hints = RegionHints { stack_pointers: &[], glibc: false, transient_heap: false };
         assert_eq!(classify(&mappings, hints)[1], Region::Anonymous);

@@ -1,24 +1,24 @@
-//! `/proc/PID/smaps_rollup`: the only place where the kernel says how much of a page is ours.
+//! `/proc/PID/smaps_rollup`: the only source of proportional memory.
 
 use crate::core::Bytes;
 use crate::observe::fields::numbers;
 
-/// The kernel's sums over all mappings of one process (proc_pid_smaps(5)).
+/// The kernel's sums over all mappings of a process (proc_pid_smaps(5)).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Rollup {
     /// Resident memory.
     pub rss: Bytes,
-    /// Resident memory, each page divided by its sharers.
+    /// Resident memory, each page divided by the number of processes that map it.
     pub pss: Bytes,
-    /// The part of `pss` that no file backs (Linux 5.4).
+    /// The part of `pss` without a file behind it (Linux 5.4).
     pub pss_anonymous: Option<Bytes>,
     /// Memory that only this process maps.
     pub private: Bytes,
-    /// Memory that other processes map too, counted whole.
+    /// Memory that other processes map too, counted in full.
     pub shared: Bytes,
-    /// Memory in swap, each page divided by its sharers (Linux 4.3).
+    /// Memory in swap, each page divided by the number of processes that map it (Linux 4.3).
     pub swap_pss: Option<Bytes>,
-    /// Resident memory that the process has given up and the kernel has not yet taken (`MADV_FREE`).
+    /// Resident memory that the process freed with `MADV_FREE` and the kernel has not reclaimed yet.
     pub lazy_free: Option<Bytes>,
     /// Resident memory in transparent huge pages.
     pub huge: Option<Bytes>,
@@ -26,16 +26,16 @@ pub struct Rollup {
     pub merged: Option<Bytes>,
 }
 
-/// Parses `smaps_rollup`, or sums the blocks of `smaps`; `None` where it is neither.
+/// Parses `smaps_rollup`, or sums the blocks of `smaps`; `None` if the text is neither.
 pub fn parse_rollup(text: &[u8]) -> Option<Rollup> {
     let mut sums = Rollup::default();
-    let mut seen_pss = false;
+    let mut has_pss = false;
     for (name, number) in numbers(text) {
         let bytes = Bytes::from_kib(number);
         match name {
             b"Rss" => add(&mut sums.rss, bytes),
             b"Pss" => {
-                seen_pss = true;
+                has_pss = true;
                 add(&mut sums.pss, bytes);
             }
             b"Private_Clean" | b"Private_Dirty" => add(&mut sums.private, bytes),
@@ -48,7 +48,7 @@ pub fn parse_rollup(text: &[u8]) -> Option<Rollup> {
             _ => {}
         }
     }
-    seen_pss.then_some(sums)
+    has_pss.then_some(sums)
 }
 
 fn add(sum: &mut Bytes, bytes: Bytes) {
@@ -64,7 +64,7 @@ mod tests {
         Private_Dirty: 112 kB\nLazyFree: 4 kB\nSwapPss: 8 kB\n";
 
     #[test]
-    fn the_kernels_sums_are_taken_as_they_are() {
+    fn the_kernels_sums_are_used_unchanged() {
         let rollup = parse_rollup(ROLLUP).unwrap();
         assert_eq!(rollup.rss, Bytes::from_kib(1776));
         assert_eq!(rollup.pss, Bytes::from_kib(375));
@@ -75,13 +75,13 @@ mod tests {
     }
 
     #[test]
-    fn an_older_kernels_smaps_sums_to_the_same() {
+    fn the_blocks_of_smaps_are_summed() {
         let twice = [ROLLUP, ROLLUP].concat();
         assert_eq!(parse_rollup(&twice).unwrap().pss, Bytes::from_kib(750));
     }
 
     #[test]
-    fn another_text_is_refused() {
+    fn any_other_text_is_rejected() {
         assert_eq!(parse_rollup(b""), None);
         assert_eq!(parse_rollup(b"Rss: 4 kB\n"), None);
     }

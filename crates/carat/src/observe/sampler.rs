@@ -1,4 +1,4 @@
-//! Samples of a process tree, the dear figures on a budget.
+//! Samples a process tree. Expensive figures (PSS) are read within a time budget.
 
 use crate::core::{Bytes, MemberSample, Sample, SamplerCost};
 use crate::observe::cgroup::Cgroup;
@@ -9,7 +9,7 @@ use rustix::time::{ClockId, clock_gettime};
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-/// How a tree is sampled.
+/// When a tree is sampled and at what cost.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct SampleOptions {
     /// Time from one sample to the next.
@@ -24,9 +24,9 @@ impl Default for SampleOptions {
     }
 }
 
-/// Reads the memory of a tree again and again, and accounts for its own cost.
+/// Reads the memory of a tree repeatedly and measures its own cost.
 ///
-/// Belongs to one thread, whose processor time it counts.
+/// It must stay on one thread, whose processor time it counts.
 #[derive(Debug)]
 pub struct Sampler {
     root: ProcRoot,
@@ -43,7 +43,7 @@ pub struct Sampler {
     refusal: Option<String>,
 }
 
-/// Figures are only comparable across processes that were all read.
+/// Attempts to get a complete sample: sums are meaningful only if every process was read.
 const ATTEMPTS: u32 = 3;
 
 impl Sampler {
@@ -65,19 +65,19 @@ impl Sampler {
         }
     }
 
-    /// How long to wait for the next sample when `at` has passed since the start.
+    /// Time until the next sample is due, at `at` after the start.
     ///
-    /// Samples are due at the start plus a multiple of the period, so a slow one cannot shift the others.
+    /// Samples are due at the start plus a multiple of the period, so a slow sample does not delay the others.
     pub fn wait(&self, at: Duration) -> Duration {
         (self.options.every * self.next_due).saturating_sub(at)
     }
 
-    /// Whether a sample `at` this time would bring proportional memory, and so needs every process of now.
+    /// Whether a sample at this time would read PSS. It then needs the complete list of processes.
     pub fn will_read_pss(&mut self, at: Duration) -> bool {
         self.budget.allows(at)
     }
 
-    /// Who belongs to the tree now; finding out is part of the cost.
+    /// The processes of the tree now. Finding them counts as cost.
     pub fn find_members(&mut self, tree: &mut Tree) -> Vec<Stat> {
         let cpu = thread_cpu();
         let members = tree.members();
@@ -87,47 +87,48 @@ impl Sampler {
         members
     }
 
-    /// One sample, `at` after the start; proportional memory only when the budget allows it.
+    /// Takes a sample, `at` after the start. It has PSS only if the budget allows it.
     pub fn sample(&mut self, members: &[Identity], at: Duration) -> Sample {
-        self.note_due(at);
-        let dear = self.budget.allows(at);
-        self.measured(at, |sampler| sampler.read(members, at, dear))
+        self.count_late(at);
+        let with_pss = self.budget.allows(at);
+        self.measured(members, at, with_pss)
     }
 
-    /// One sample with everything, whatever it costs; for the figures that a trial ends with.
+    /// Takes a sample with PSS, whatever it costs; for the figures at the end of a trial.
     pub fn full(&mut self, members: &[Identity], at: Duration) -> Sample {
-        let mut sample = self.measured(at, |sampler| sampler.read(members, at, true));
+        let mut sample = self.measured(members, at, true);
         for _ in 1..ATTEMPTS {
             if !sample.partial || self.refusal.is_some() {
                 break;
             }
-            sample = self.measured(at, |sampler| sampler.read(members, at, true));
+            sample = self.measured(members, at, true);
         }
         sample
     }
 
-    /// What sampling has cost so far.
+    /// The cost of sampling so far.
     pub fn cost(&self) -> SamplerCost {
         let sampled = self.last_at.saturating_sub(self.first_at.unwrap_or_default()).as_secs_f64();
         let core_share = if sampled > 0.0 { self.cost.cpu_s / sampled } else { 0.0 };
         SamplerCost { core_share, ..self.cost }
     }
 
-    /// The first refusal of the kernel, with what to do about it; figures are missing because of it.
+    /// The first read that the kernel refused, with what to do about it. Figures are missing because of it.
     pub fn refusal(&self) -> Option<&str> {
         self.refusal.as_deref()
     }
 
-    fn note_due(&mut self, at: Duration) {
+    fn count_late(&mut self, at: Duration) {
         let every = self.options.every.as_nanos().max(1);
         let passed = u32::try_from(at.as_nanos() / every).unwrap_or(u32::MAX);
         self.cost.late += u64::from(passed.saturating_sub(self.next_due));
         self.next_due = passed.saturating_add(1);
     }
 
-    fn measured(&mut self, at: Duration, read: impl FnOnce(&mut Self) -> Sample) -> Sample {
+    /// Takes a sample and charges its cost to the budget.
+    fn measured(&mut self, members: &[Identity], at: Duration, with_pss: bool) -> Sample {
         let (wall, cpu) = (Instant::now(), thread_cpu());
-        let sample = read(self);
+        let sample = self.read(members, at, with_pss);
         let cpu = thread_cpu().saturating_sub(cpu);
         if sample.members.iter().any(|member| member.pss.is_some()) {
             self.budget.charge_pass(at, wall.elapsed(), cpu);
@@ -142,9 +143,9 @@ impl Sampler {
         sample
     }
 
-    fn read(&mut self, members: &[Identity], at: Duration, dear: bool) -> Sample {
-        self.follow(members);
-        let slots = self.assign(members);
+    fn read(&mut self, members: &[Identity], at: Duration, with_pss: bool) -> Sample {
+        self.hold_directories(members);
+        let slots = self.assign_slots(members);
         let mut sample = Sample {
             at_ms: u64::try_from(at.as_millis()).unwrap_or(u64::MAX),
             ..Sample::default()
@@ -152,36 +153,38 @@ impl Sampler {
         for (&member, slot) in members.iter().zip(slots) {
             match self.read_status_of(member, slot) {
                 Ok(Some(figures)) => sample.members.push(figures),
-                // Gone or a zombie before anything was read: not of the tree at this moment.
+                // It ended or became a zombie before anything was read, so it is not part of the tree at this moment.
                 Ok(None) | Err(ProcError::Ended(_)) => {}
-                Err(error) => self.note_loss(&mut sample, &error),
+                Err(error) => self.mark_partial(&mut sample, &error),
             }
         }
-        let alive: Vec<Identity> = members
-            .iter()
-            .filter(|member| sample.members.iter().any(|figures| figures.pid == member.pid))
-            .copied()
-            .collect();
-        if dear {
-            for (index, &member) in alive.iter().enumerate() {
-                match self.read_pss(member) {
-                    Ok(rollup) => {
-                        let figures = &mut sample.members[index];
-                        figures.pss = Some(rollup.pss);
-                        figures.uss = Some(rollup.private);
-                        figures.swap = rollup.swap_pss.or(figures.swap);
-                    }
-                    Err(error) => self.note_loss(&mut sample, &error),
-                }
-            }
+        if with_pss {
+            self.add_pss(&mut sample, members);
         }
-        sum(&mut sample);
+        add_sums(&mut sample);
         sample.cgroup = self.cgroup.read(&self.root, members);
         sample
     }
 
-    /// Holds a directory for every member and lets go of those that left.
-    fn follow(&mut self, members: &[Identity]) {
+    /// Adds the proportional figures of every process that has memory.
+    fn add_pss(&mut self, sample: &mut Sample, members: &[Identity]) {
+        for index in 0..sample.members.len() {
+            let pid = sample.members[index].pid;
+            let Some(&member) = members.iter().find(|member| member.pid == pid) else { continue };
+            match self.read_pss(member) {
+                Ok(rollup) => {
+                    let figures = &mut sample.members[index];
+                    figures.pss = Some(rollup.pss);
+                    figures.uss = Some(rollup.private);
+                    figures.swap = rollup.swap_pss.or(figures.swap);
+                }
+                Err(error) => self.mark_partial(sample, &error),
+            }
+        }
+    }
+
+    /// Opens the directory of every new member and closes those of members that left.
+    fn hold_directories(&mut self, members: &[Identity]) {
         self.held.retain(|identity, _| members.contains(identity));
         for &member in members {
             if !self.held.contains_key(&member) {
@@ -190,13 +193,13 @@ impl Sampler {
                         self.held.insert(member, directory);
                     }
                     Err(ProcError::Ended(_)) => {}
-                    Err(error) => self.refuse(&error),
+                    Err(error) => self.record_refusal(&error),
                 }
             }
         }
     }
 
-    fn assign(&mut self, members: &[Identity]) -> Vec<u32> {
+    fn assign_slots(&mut self, members: &[Identity]) -> Vec<u32> {
         let root = &self.root;
         self.slots.assign(members, |member| root.stat(member.pid).ok().map(|stat| stat.parent))
     }
@@ -229,19 +232,19 @@ impl Sampler {
         read_rollup(directory, &mut self.buffer)
     }
 
-    fn note_loss(&mut self, sample: &mut Sample, error: &ProcError) {
+    fn mark_partial(&mut self, sample: &mut Sample, error: &ProcError) {
         sample.partial = true;
         if !matches!(error, ProcError::Ended(_)) {
-            self.refuse(error);
+            self.record_refusal(error);
         }
     }
 
-    fn refuse(&mut self, error: &ProcError) {
+    fn record_refusal(&mut self, error: &ProcError) {
         self.refusal.get_or_insert_with(|| error.to_string());
     }
 }
 
-/// The kernel's sums for one process: `smaps_rollup`, or `smaps` before Linux 4.14.
+/// The kernel's sums for one process, from `smaps_rollup`, or from `smaps` before Linux 4.14.
 pub(crate) fn read_rollup(
     directory: &Directory,
     buffer: &mut Vec<u8>,
@@ -254,23 +257,23 @@ pub(crate) fn read_rollup(
         }
         Err(error) => return Err(error),
     };
-    // A process that ends while its map is read leaves an empty text.
+    // If a process ends while its mappings are read, the text is empty.
     if buffer.is_empty() {
         return Err(ProcError::Ended(directory.pid()));
     }
     parse_rollup(buffer).ok_or_else(|| ProcError::Unexpected { path: directory.file(name) })
 }
 
-/// Fills in the figures of the tree from those of its members; a partial sample has none that are sums.
-fn sum(sample: &mut Sample) {
+/// Fills in the figures of the tree from those of its members. A partial sample has no sums.
+fn add_sums(sample: &mut Sample) {
     sample.processes = u32::try_from(sample.members.len()).unwrap_or(u32::MAX);
     if sample.partial || sample.members.is_empty() {
         return;
     }
-    let total = |figure: fn(&MemberSample) -> Option<Bytes>| -> Option<Bytes> {
-        sample.members.iter().map(figure).sum()
-    };
-    let (pss, uss, swap) = (total(|m| m.pss), total(|m| m.uss), total(|m| m.swap));
+    let members = &sample.members;
+    let pss: Option<Bytes> = members.iter().map(|member| member.pss).sum();
+    let uss: Option<Bytes> = members.iter().map(|member| member.uss).sum();
+    let swap: Option<Bytes> = members.iter().map(|member| member.swap).sum();
     if let [only] = sample.members.as_slice() {
         sample.rss = only.rss;
         sample.rss_peak = only.rss_peak;
@@ -318,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn a_trees_memory_is_the_sum_of_proportions_and_never_of_residents() {
+    fn the_memory_of_a_tree_is_the_sum_of_pss_and_never_of_rss() {
         let (_folder, mut sampler) = captured();
         let sample = sampler.full(&[who(10), who(11)], SECOND);
         assert_eq!((sample.at_ms, sample.processes, sample.rss), (1000, 2, None));
@@ -331,18 +334,48 @@ mod tests {
         assert_eq!(alone.members[0].slot, 1);
     }
 
-    #[test]
-    fn a_process_that_vanishes_while_it_is_read_leaves_the_sums_unknown() {
-        let (folder, mut sampler) = captured();
-        fs::remove_file(folder.path().join("11/smaps_rollup")).unwrap();
-        let sample = sampler.full(&[who(10), who(11)], SECOND);
-        assert!(sample.partial);
-        assert_eq!(sample.pss, None);
-        assert_eq!(sample.members[0].pss, Some(Bytes::from_kib(500)));
+    /// The figures that are sums over a tree's processes, or that stand for the only one.
+    fn sums(sample: &Sample) -> [Option<Bytes>; 6] {
+        [sample.pss, sample.uss, sample.shared, sample.swap, sample.rss, sample.rss_peak]
     }
 
     #[test]
-    fn a_process_that_ended_before_is_simply_not_of_the_tree() {
+    fn a_process_that_ends_while_it_is_read_makes_the_sample_partial_and_leaves_no_sum() {
+        let (folder, mut sampler) = captured();
+        let members = [who(10), who(11)];
+        let rollup = folder.path().join("11/smaps_rollup");
+        let text = fs::read(&rollup).unwrap();
+        fs::remove_file(&rollup).unwrap();
+        for sample in [sampler.full(&members, SECOND), sampler.full(&members[1..], SECOND)] {
+            assert!(sample.partial);
+            assert_eq!(sums(&sample), [None; 6]);
+            assert!(sample.members.iter().all(|member| member.rss.is_some()));
+        }
+        let sample = sampler.full(&members, SECOND);
+        assert_eq!((sample.processes, sample.members.len()), (2, 2));
+        assert_eq!(sample.members[0].pss, Some(Bytes::from_kib(500)));
+        assert_eq!(sample.members[1].pss, None);
+        assert_eq!(sampler.refusal(), None, "an ended process is not a refusal");
+        fs::write(&rollup, text).unwrap();
+        let whole = sampler.full(&members, SECOND);
+        assert_eq!((whole.partial, whole.pss), (false, Some(Bytes::from_kib(800))));
+    }
+
+    #[test]
+    fn a_process_whose_status_cannot_be_read_makes_the_sample_partial() {
+        let (folder, mut sampler) = captured();
+        let status = folder.path().join("11/status");
+        fs::remove_file(&status).unwrap();
+        fs::create_dir(&status).unwrap();
+        let sample = sampler.sample(&[who(10), who(11)], Duration::ZERO);
+        assert!(sample.partial);
+        assert_eq!(sums(&sample), [None; 6]);
+        assert_eq!(sample.processes, 1);
+        assert!(sampler.refusal().unwrap().contains("11/status"));
+    }
+
+    #[test]
+    fn a_process_that_ended_before_the_sample_is_not_part_of_the_tree() {
         let (folder, mut sampler) = captured();
         fs::write(folder.path().join("11/status"), "Name:\truby\nState:\tZ (zombie)\n").unwrap();
         let sample = sampler.full(&[who(10), who(11), who(12)], SECOND);
@@ -351,19 +384,19 @@ mod tests {
     }
 
     #[test]
-    fn between_two_passes_only_the_cheap_figures_are_read() {
+    fn between_two_passes_only_status_is_read() {
         let (_folder, mut sampler) = captured();
         let members = [who(10), who(11)];
         assert!(sampler.sample(&members, Duration::ZERO).pss.is_some());
-        let cheap = sampler.sample(&members, Duration::from_nanos(1));
-        assert_eq!((cheap.pss, cheap.partial), (None, false));
-        assert_eq!(cheap.members[0].rss, Some(Bytes::from_kib(800)));
+        let without_pss = sampler.sample(&members, Duration::from_nanos(1));
+        assert_eq!((without_pss.pss, without_pss.partial), (None, false));
+        assert_eq!(without_pss.members[0].rss, Some(Bytes::from_kib(800)));
         let cost = sampler.cost();
         assert_eq!((cost.samples, cost.full_samples, cost.reads), (2, 1, 6));
     }
 
     #[test]
-    fn samples_are_due_from_the_start_and_missed_ones_are_counted() {
+    fn samples_are_due_from_the_start_and_late_ones_are_counted() {
         let (_folder, mut sampler) = captured();
         sampler.sample(&[], Duration::ZERO);
         assert_eq!(sampler.wait(SECOND / 4), SECOND * 3 / 4);
@@ -375,7 +408,7 @@ mod tests {
     }
 
     #[test]
-    fn this_very_process_weighs_what_the_kernel_says() {
+    fn the_memory_of_this_process_is_what_the_kernel_says() {
         let root = ProcRoot::default();
         let me = root.identify(std::process::id()).unwrap();
         let sample = Sampler::new(root, SampleOptions::default()).full(&[me], SECOND);

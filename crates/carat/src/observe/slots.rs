@@ -1,29 +1,28 @@
-//! Places for workers over time: worker 0 stays slot 0 when its pid changes.
+//! Slots of workers over time: worker 0 stays slot 0 when its pid changes.
 
 use crate::process::Identity;
 use std::collections::HashMap;
 
-/// One place and who holds it.
+/// One slot and its latest process.
 #[derive(Debug, Clone, Copy)]
-struct Place {
+struct SlotEntry {
     holder: Identity,
     parent: Option<u32>,
     vacant: bool,
 }
 
-/// Who has which slot, from the first sample on.
+/// The slot of each process, from the first sample on.
 ///
-/// A newcomer takes the lowest slot that a sibling (a child of the same slot) left, else a new one. So a
-/// worker that a cluster restarts continues its predecessor's series, and a passing `git` or `sh` cannot
-/// steal it from under another parent.
+/// A new process takes the lowest slot that a sibling (a child of the same slot) left, or else a new one. So a restarted
+/// worker continues its predecessor's series, and a short-lived `git` or `sh` of another parent does not take its slot.
 #[derive(Debug, Clone, Default)]
 pub struct Slots {
-    places: Vec<Place>,
+    slots: Vec<SlotEntry>,
     held: HashMap<Identity, u32>,
 }
 
 impl Slots {
-    /// The slots of `members`, in their order. `parent` tells the parent's pid of a newcomer.
+    /// The slots of `members`, in their order. `parent` returns the parent's pid of a new process.
     pub fn assign(
         &mut self,
         members: &[Identity],
@@ -40,26 +39,26 @@ impl Slots {
     }
 
     fn vacate(&mut self, members: &[Identity]) {
-        for place in &mut self.places {
-            if !members.contains(&place.holder) {
-                place.vacant = true;
-                self.held.remove(&place.holder);
+        for slot in &mut self.slots {
+            if !members.contains(&slot.holder) {
+                slot.vacant = true;
+                self.held.remove(&slot.holder);
             }
         }
     }
 
     fn admit(&mut self, member: Identity, parent_pid: Option<u32>) -> u32 {
         let parent = parent_pid.and_then(|pid| self.slot_of_pid(pid));
-        let left = self.places.iter().position(|place| place.vacant && place.parent == parent);
-        let place = Place { holder: member, parent, vacant: false };
+        let left = self.slots.iter().position(|slot| slot.vacant && slot.parent == parent);
+        let entry = SlotEntry { holder: member, parent, vacant: false };
         let index = match left {
             Some(index) => {
-                self.places[index] = place;
+                self.slots[index] = entry;
                 index
             }
             None => {
-                self.places.push(place);
-                self.places.len() - 1
+                self.slots.push(entry);
+                self.slots.len() - 1
             }
         };
         let slot = u32::try_from(index).unwrap_or(u32::MAX);
@@ -90,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn a_passing_grandchild_does_not_take_a_workers_slot() {
+    fn a_short_lived_grandchild_does_not_take_a_workers_slot() {
         let mut slots = Slots::default();
         let parent = |member: Identity| match member.pid {
             10 => Some(1),
@@ -103,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pid_used_again_is_a_newcomer() {
+    fn a_reused_pid_is_a_new_process() {
         let mut slots = Slots::default();
         let orphan = |_| None;
         assert_eq!(slots.assign(&[who(10), who(11)], orphan), [0, 1]);

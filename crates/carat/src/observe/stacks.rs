@@ -3,7 +3,7 @@
 use crate::process::ProcRoot;
 use std::fs;
 
-/// Stack pointers of the threads that wait in the kernel; nothing where the kernel refuses.
+/// Stack pointers of the threads that wait in the kernel; empty if the kernel refuses.
 pub(crate) fn stack_pointers(root: &ProcRoot, pid: u32) -> Vec<u64> {
     let Ok(threads) = fs::read_dir(root.file(pid, "task")) else { return Vec::new() };
     threads

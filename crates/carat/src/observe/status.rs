@@ -1,24 +1,24 @@
-//! `/proc/PID/status`: the figures that cost about ten microseconds.
+//! `/proc/PID/status`: figures that take about ten microseconds to read.
 
 use crate::core::Bytes;
 use crate::observe::fields::numbers;
 
-/// What `/proc/PID/status` says about memory (proc_pid_status(5)); a zombie has none.
+/// The memory figures of `/proc/PID/status` (proc_pid_status(5)). A zombie has none.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Status {
     /// Resident memory (`VmRSS`).
     pub rss: Option<Bytes>,
     /// Highest resident memory so far (`VmHWM`).
     pub rss_peak: Option<Bytes>,
-    /// Resident memory that no file backs (`RssAnon`, Linux 4.5).
+    /// Resident memory without a file behind it (`RssAnon`, Linux 4.5).
     pub anonymous: Option<Bytes>,
     /// Memory in swap (`VmSwap`).
     pub swap: Option<Bytes>,
-    /// Page tables (`VmPTE`), which no process maps.
+    /// Page tables (`VmPTE`), which are in no mapping.
     pub page_tables: Option<Bytes>,
     /// Threads.
     pub threads: Option<u32>,
-    /// Whether transparent huge pages may be used (`THP_enabled`, Linux 5.0); Ruby turns them off for itself.
+    /// Whether transparent huge pages are allowed (`THP_enabled`, Linux 5.0). Ruby disables them for itself.
     pub huge_pages: Option<bool>,
 }
 
@@ -66,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn a_zombie_has_no_memory_rather_than_none_of_it() {
+    fn the_memory_of_a_zombie_is_unknown_and_not_zero() {
         let status = parse_status(b"Name:\truby\nState:\tZ (zombie)\nThreads:\t1\n");
         assert!(!status.has_memory());
         assert_eq!(status.rss, None);

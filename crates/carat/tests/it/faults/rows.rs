@@ -110,8 +110,9 @@ pub(crate) const ROWS: &[Row] = &[
         "a process ends while it is read",
         "the sample is marked as partial and not summed as if it were complete",
         Parts(&[
-            "observe::directory::tests::a_process_that_ends_while_held_has_ended_not_broken",
-            "observe::sampler::tests::a_process_that_vanishes_while_it_is_read_leaves_the_sums_unknown",
+            "observe::sampler::tests::a_process_that_ends_while_it_is_read_makes_the_sample_partial_and_leaves_no_sum",
+            "observe::sampler::tests::a_process_whose_status_cannot_be_read_makes_the_sample_partial",
+            "observe::directory::tests::a_process_that_ends_while_held_has_ended_and_is_no_failure",
         ]),
     ),
     row(
