@@ -4,8 +4,8 @@ use crate::cli::{Exit, output};
 use crate::core::Results;
 use crate::core::recording::Recording;
 use crate::report::{
-    Budget, CaratFile, Kept, LoadError, budget, comparison_html, csv, html, json, load, markdown,
-    openmetrics, recording_html, with_conclusions,
+    Budget, CaratFile, CaratFileError, Kept, budget, comparison_html, csv, html, json, load,
+    markdown, openmetrics, recording_html, with_conclusions,
 };
 use anyhow::{Context, bail, ensure};
 use clap::{Args, ValueEnum};
@@ -93,7 +93,7 @@ impl ReportInput {
     }
 }
 
-fn read(path: &Path) -> Result<ReportInput, LoadError> {
+fn read(path: &Path) -> Result<ReportInput, CaratFileError> {
     Ok(match load(path)? {
         CaratFile::Stored(results) => ReportInput::Results(Box::new(with_conclusions(*results))),
         CaratFile::Exported(results) => ReportInput::Results(results),

@@ -1,4 +1,4 @@
-//! Budgets: what a metric may cost at most, in a word that fits into a CI job.
+//! Budgets: limits of metrics for a CI job.
 
 use crate::core::{Results, Unit, did_you_mean, metric};
 use crate::report::facts;
@@ -23,15 +23,15 @@ enum Limit {
     Value(f64),
 }
 
-/// Why a budget cannot be understood.
+/// Why a budget cannot be parsed.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum BudgetError {
-    /// No comparison in it.
+    /// It has no comparison.
     #[error(
-        "budget `{0}` compares nothing; write it as `memory.pss.final<+2%` or `latency.p95<250ms`"
+        "budget `{0}` has no comparison; write it as `memory.pss.final<+2%` or `latency.p95<250ms`"
     )]
     NoComparison(String),
-    /// A metric that does not exist; a gate on it would always pass.
+    /// Its metric does not exist, so it would always pass.
     #[error("budget `{text}`: there is no metric `{name}`{hint}")]
     UnknownMetric {
         /// The budget as given.
@@ -41,30 +41,30 @@ pub enum BudgetError {
         /// The nearest known name as a question; empty where none is similar.
         hint: String,
     },
-    /// A limit that is no number, or has a unit that the metric does not have.
+    /// Its limit is not a number, or has a unit that the metric does not have.
     #[error(
-        "budget `{text}`: `{limit}` is no limit for {metric}; write a change such as `+2%` or a value such as `{example}`"
+        "budget `{text}`: `{limit}` is not a limit for {metric}; write a change such as `+2%` or a value such as `{example}`"
     )]
     Limit {
         /// The budget as given.
         text: String,
-        /// What was taken for the limit.
+        /// The text after the comparison.
         limit: String,
         /// The metric.
         metric: &'static str,
-        /// A value that would do.
+        /// A valid value.
         example: &'static str,
     },
 }
 
-/// Whether a budget was kept.
+/// Whether a budget is kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kept {
-    /// The evidence says so.
+    /// It is kept.
     Yes,
-    /// The evidence says that it was broken: exit code 99.
+    /// It is broken: exit code 99.
     Broken,
-    /// The evidence does not say, or there is none: exit code 3.
+    /// The results prove neither, or lack the metric: exit code 3.
     Unproven,
 }
 
@@ -75,9 +75,9 @@ pub struct BudgetOutcome {
     pub budget: String,
     /// The variant.
     pub variant: String,
-    /// Whether it was kept.
+    /// Whether it is kept.
     pub kept: Kept,
-    /// What was measured, in words.
+    /// The measurement in words.
     pub measured: String,
 }
 
@@ -97,7 +97,7 @@ impl Budget {
     /// a change against the baseline, any other a value with the metric's unit.
     ///
     /// # Errors
-    /// Where there is no comparison, no such metric, or no such limit.
+    /// If the comparison, the metric or the limit is missing or invalid.
     pub fn parse(text: &str) -> Result<Self, BudgetError> {
         let place =
             text.find(['<', '>']).ok_or_else(|| BudgetError::NoComparison(text.to_owned()))?;
@@ -119,7 +119,7 @@ impl Budget {
         Ok(Self { text: text.trim().to_owned(), metric, below, inclusive, limit })
     }
 
-    /// Whether a value lies within the limit.
+    /// Whether a value is within the limit.
     fn allows(&self, value: f64, limit: f64) -> bool {
         match (self.below, self.inclusive) {
             (true, false) => value < limit,
@@ -136,7 +136,7 @@ impl Budget {
         }
     }
 
-    /// By the whole interval: kept where all of it is within the limit, broken where none is.
+    /// By the whole interval: kept if all of it is within the limit, broken if none of it is.
     fn judge_change(&self, results: &Results, variant: &str, limit: f64) -> (Kept, String) {
         let found = facts::conclusion(results, variant, self.metric.id);
         let Some(estimate) = found.and_then(|conclusion| conclusion.estimate) else {
@@ -153,18 +153,16 @@ impl Budget {
 
     /// By the median over the trials that count.
     fn judge_value(&self, results: &Results, variant: &str, limit: f64) -> (Kept, String) {
-        let Some(spread) = facts::variant_summary(results, variant, self.metric.id) else {
+        let Some(summary) = facts::variant_summary(results, variant, self.metric.id) else {
             return (Kept::Unproven, format!("no trial that counts has {}", self.metric.id));
         };
-        let kept = if self.allows(spread.median, limit) { Kept::Yes } else { Kept::Broken };
-        let trials = numbers::count(spread.n, "trial");
-        (kept, format!("median {} of {trials}", self.metric.unit.show(spread.median)))
+        let kept = if self.allows(summary.median, limit) { Kept::Yes } else { Kept::Broken };
+        let trials = numbers::count(summary.n, "trial");
+        (kept, format!("median {} of {trials}", self.metric.unit.show(summary.median)))
     }
 }
 
-/// Every budget for every variant it speaks of: changes for all but the baseline, values for all.
-///
-/// Any [`Kept::Broken`] asks for exit code 99; else any [`Kept::Unproven`] for 3.
+/// Checks every budget for every variant it applies to: a change for all but the baseline, a value for all.
 pub fn budget(results: &Results, budgets: &[Budget]) -> Vec<BudgetOutcome> {
     let mut outcomes = Vec::new();
     for budget in budgets {
@@ -222,7 +220,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn budgets_are_read_with_their_units() {
+    fn budgets_are_parsed_with_their_units() {
         for (text, limit) in [
             ("memory.pss.final<+2%", Limit::Change(0.02)),
             ("memory.pss.final < -10 %", Limit::Change(-0.1)),

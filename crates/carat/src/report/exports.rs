@@ -1,7 +1,7 @@
-//! Results for other programs: JSON, CSV, OpenMetrics.
+//! Results for other programs: JSON, CSV, OpenMetrics, and reading that JSON.
 
 use crate::core::results::assign_file_facts;
-use crate::core::{MachineFacts, Results, Unit, metric};
+use crate::core::{MachineFacts, Results, Trial, Unit, metric};
 use crate::report::facts;
 use crate::report::redact::{Audience, prepare};
 use crate::report::text::one_line;
@@ -10,24 +10,24 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use thiserror::Error;
 
-/// Name and version of the JSON's schema; the number rises when a reader of the old one would misread the new one.
+/// Name and version of the schema of the JSON. The version rises if a reader of the old one would misread the new one.
 pub const SCHEMA: &str = "carat.results/2";
 /// The schema before it, which has one set of machine facts for the whole file.
 const SCHEMA_1: &str = "carat.results/1";
 
 #[derive(Serialize)]
-struct Document<'a> {
+struct ExportedResults<'a> {
     schema: &'static str,
     results: &'a Results,
 }
 
 #[derive(Deserialize)]
-struct Named {
+struct SchemaOnly {
     schema: String,
 }
 
 #[derive(Deserialize)]
-struct Import {
+struct ImportedResults {
     results: Results,
 }
 
@@ -44,25 +44,25 @@ struct FileMachine {
 /// Why a text cannot be read as exported results.
 #[derive(Debug, Error)]
 pub enum ImportError {
-    /// Not JSON, or not of this shape.
+    /// Not JSON, or of another structure.
     #[error("not results as `carat report --json` writes them: {0}")]
     Shape(#[from] serde_json::Error),
-    /// Of a schema that this carat does not know.
-    #[error("it has the schema `{0}`; this carat reads `{SCHEMA_1}` and `{SCHEMA}`")]
+    /// Of a schema that this version does not know.
+    #[error("its schema is `{0}`; this version of carat reads `{SCHEMA_1}` and `{SCHEMA}`")]
     Schema(String),
 }
 
-/// The results that [`json`] wrote.
+/// Reads what [`json`] wrote.
 ///
 /// # Errors
-/// Where the text is something else, or of another schema.
+/// If the text is something else, or of another schema.
 pub fn from_json(text: &str) -> Result<Results, ImportError> {
-    // First, because another schema may have any other shape.
+    // First, because results of another schema may have any structure.
     let schema = schema_of(text)?;
     if schema != SCHEMA && schema != SCHEMA_1 {
         return Err(ImportError::Schema(schema));
     }
-    let Import { mut results } = serde_json::from_str(text)?;
+    let ImportedResults { mut results } = serde_json::from_str(text)?;
     if schema == SCHEMA_1 {
         let facts: FileFacts = serde_json::from_str(text)?;
         assign_file_facts(&mut results.trials, &results.header.variants, &facts.results.machine);
@@ -70,68 +70,70 @@ pub fn from_json(text: &str) -> Result<Results, ImportError> {
     Ok(results)
 }
 
-/// Whether a text says that it is exported results, of this version or another.
+/// Whether a text is exported results by its schema, of this or another version.
 pub fn is_export(text: &str) -> bool {
     schema_of(text).is_ok_and(|schema| schema.starts_with("carat.results/"))
 }
 
 fn schema_of(text: &str) -> Result<String, serde_json::Error> {
-    serde_json::from_str::<Named>(text).map(|named| named.schema)
+    serde_json::from_str::<SchemaOnly>(text).map(|found| found.schema)
 }
 
 /// The results as JSON, in a wrapper that names the schema: `{"schema": "carat.results/2", "results": …}`.
 ///
 /// # Errors
-/// Where a figure cannot be written as JSON.
+/// If a value cannot be written as JSON.
 pub fn json(results: &Results, audience: Audience) -> Result<String, serde_json::Error> {
     let results = &prepare(results, audience);
-    let mut text = serde_json::to_string_pretty(&Document { schema: SCHEMA, results })?;
+    let mut text = serde_json::to_string_pretty(&ExportedResults { schema: SCHEMA, results })?;
     text.push('\n');
     Ok(text)
 }
 
-/// A row per trial (RFC 4180): what it was, how it ended, every metric in its base unit.
+/// The columns of the CSV before those of the metrics.
+const CSV_COLUMNS: [&str; 8] =
+    ["experiment", "trial", "block", "position", "variant", "outcome", "started_ms", "seconds"];
+
+/// A row per trial (RFC 4180): its position, its outcome, and every metric in its base unit.
 pub fn csv(results: &Results, audience: Audience) -> String {
     let results = &prepare(results, audience);
     let metrics: BTreeSet<&str> =
         results.trials.iter().flat_map(|trial| trial.metrics.keys().map(String::as_str)).collect();
-    let mut rows = vec![
-        ["experiment", "trial", "block", "position", "variant", "outcome", "started_ms", "seconds"]
-            .map(str::to_owned)
-            .to_vec(),
-    ];
-    rows[0].extend(metrics.iter().map(|name| (*name).to_owned()));
+    let mut writer =
+        csv::WriterBuilder::new().terminator(csv::Terminator::CRLF).from_writer(Vec::new());
+    // Writing to memory cannot fail, and all rows have the same length.
+    let _ = writer.write_record(CSV_COLUMNS.iter().chain(&metrics).map(|name| cell(name)));
     for trial in &results.trials {
-        let mut row = vec![
-            results.header.name.clone(),
-            trial.id.clone(),
-            trial.block.to_string(),
-            trial.position.to_string(),
-            trial.variant.clone(),
-            trial.outcome.to_string(),
-            trial.started_ms.to_string(),
-            trial.seconds.to_string(),
-        ];
-        row.extend(metrics.iter().map(|name| match trial.metrics.get(*name) {
-            Some(value) if value.is_finite() => value.to_string(),
-            _ => String::new(),
-        }));
-        rows.push(row);
+        let cells = csv_cells(&results.header.name, trial);
+        let values = metrics.iter().map(|name| csv_value(trial, name));
+        let _ = writer.write_record(cells.into_iter().chain(values).map(|text| cell(&text)));
     }
-    rows.iter()
-        .map(|row| row.iter().map(|c| cell(c)).collect::<Vec<_>>().join(",") + "\r\n")
-        .collect()
+    String::from_utf8_lossy(&writer.into_inner().unwrap_or_default()).into_owned()
 }
 
-/// One cell: quoted where it must be; what a spreadsheet would run as a formula gets an apostrophe in front.
+fn csv_cells(experiment: &str, trial: &Trial) -> [String; CSV_COLUMNS.len()] {
+    [
+        experiment.to_owned(),
+        trial.id.clone(),
+        trial.block.to_string(),
+        trial.position.to_string(),
+        trial.variant.clone(),
+        trial.outcome.to_string(),
+        trial.started_ms.to_string(),
+        trial.seconds.to_string(),
+    ]
+}
+
+fn csv_value(trial: &Trial, metric: &str) -> String {
+    let value = trial.metrics.get(metric).filter(|value| value.is_finite());
+    value.map_or_else(String::new, f64::to_string)
+}
+
+/// A cell with an apostrophe in front if a spreadsheet would execute it as a formula.
 fn cell(text: &str) -> String {
     let number = text.parse::<f64>().is_ok();
     let formula = text.starts_with(['=', '+', '-', '@', '\t', '\r']) && !number;
-    let text = if formula { format!("'{text}") } else { text.to_owned() };
-    if text.contains([',', '"', '\n', '\r']) || formula {
-        return format!("\"{}\"", text.replace('"', "\"\""));
-    }
-    text
+    if formula { format!("'{text}") } else { text.to_owned() }
 }
 
 /// Medians, differences and outcomes as OpenMetrics text, in base units.
@@ -224,23 +226,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn results_of_another_schema_are_told_whatever_their_shape() {
+    fn another_schema_is_named_whatever_the_structure() {
         let error = from_json("{\"schema\": \"carat.results/9\", \"trials\": 3}").unwrap_err();
         assert!(error.to_string().contains("`carat.results/9`"), "{error}");
         assert!(matches!(from_json("{}"), Err(ImportError::Shape(_))));
     }
 
     #[test]
-    fn a_spreadsheet_runs_no_cell() {
+    fn a_spreadsheet_executes_no_cell() {
         for (given, written) in [
             ("plain", "plain"),
-            ("a,b", "\"a,b\""),
-            ("say \"hi\"", "\"say \"\"hi\"\"\""),
-            ("=cmd|' /C calc'!A0", "\"'=cmd|' /C calc'!A0\""),
-            ("@SUM(A1)", "\"'@SUM(A1)\""),
+            ("a,b", "a,b"),
+            ("=cmd|' /C calc'!A0", "'=cmd|' /C calc'!A0"),
+            ("@SUM(A1)", "'@SUM(A1)"),
             ("-12.5", "-12.5"),
             ("+1e3", "+1e3"),
-            ("-x", "\"'-x\""),
+            ("-x", "'-x"),
         ] {
             assert_eq!(cell(given), written, "{given}");
         }

@@ -1,4 +1,4 @@
-//! Latency histograms as the load generator packs them, added up per variant.
+//! The latency histograms of the load generator, merged per variant.
 
 use crate::core::Results;
 use crate::core::metric::BEYOND;
@@ -8,26 +8,22 @@ use base64::engine::general_purpose::STANDARD;
 use hdrhistogram::Histogram;
 use hdrhistogram::serialization::Deserializer;
 
-/// A quantile in seconds; `None` where fewer than [`BEYOND`] values lie beyond it, other than the greatest itself.
+/// A quantile in seconds; `None` if fewer than [`BEYOND`] values are beyond it, except for the maximum.
 pub(crate) fn quantile(histogram: &Histogram<u64>, quantile: f64) -> Option<f64> {
     let beyond = histogram.len() as f64 * (1.0 - quantile);
-    let is_told = quantile >= 1.0 || beyond.round() as u64 >= BEYOND;
-    is_told.then(|| histogram.value_at_quantile(quantile) as f64 / 1e6)
+    let is_known = quantile >= 1.0 || beyond.round() as u64 >= BEYOND;
+    is_known.then(|| histogram.value_at_quantile(quantile) as f64 / 1e6)
 }
 
-/// All trials of a variant that count, as one histogram in microseconds; `None` where none has one that can
-/// be read.
+/// All trials of a variant that count in one histogram of microseconds; `None` if none has a readable histogram.
 pub(crate) fn merged(results: &Results, variant: &str) -> Option<Histogram<u64>> {
-    let packed = results
-        .trials
-        .iter()
-        .filter(|trial| trial.variant == variant && facts::counts(trial))
+    let packed = facts::counted_trials(results, variant)
         .filter_map(|trial| trial.load.as_ref()?.latency_hdr.as_deref());
     let mut packed = packed.filter_map(unpack);
     let mut sum = packed.next()?;
     sum.auto(true);
     for one in packed {
-        // Cannot fail: a histogram that resizes itself takes every value that another one holds.
+        // Cannot fail, because this histogram resizes itself.
         sum.add(&one).ok()?;
     }
     (!sum.is_empty()).then_some(sum)
@@ -38,8 +34,8 @@ fn unpack(packed: &str) -> Option<Histogram<u64>> {
     Deserializer::new().deserialize(&mut bytes.as_slice()).ok()
 }
 
-/// Quantile and latency in seconds at places that are even on an axis of "nines", from the median to where
-/// [`BEYOND`] values lie beyond: further out a percentile is chance.
+/// Number of nines and latency in seconds, evenly spaced in nines, up to the quantile that [`BEYOND`] values are
+/// beyond; further out a percentile is noise.
 pub(crate) fn percentiles(histogram: &Histogram<u64>) -> Vec<(f64, f64)> {
     let most = (histogram.len() as f64 / BEYOND as f64).log10().clamp(1.0, 5.0);
     let places = (most * 24.0) as usize;
@@ -52,7 +48,7 @@ pub(crate) fn percentiles(histogram: &Histogram<u64>) -> Vec<(f64, f64)> {
         .collect()
 }
 
-/// Latency in seconds and the share of responses at or below it, over the whole range.
+/// Latency in seconds and the share of responses within it, over the whole range.
 pub(crate) fn cumulative(histogram: &Histogram<u64>, places: usize) -> Vec<(f64, f64)> {
     let (low, high) = (histogram.min().max(1) as f64, histogram.max().max(2) as f64);
     (0..=places)

@@ -26,7 +26,7 @@ pub enum CaratFile {
 
 /// Why a file cannot be loaded.
 #[derive(Debug, Error)]
-pub enum LoadError {
+pub enum CaratFileError {
     /// An unusable results file.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -63,7 +63,7 @@ pub enum LoadError {
 ///
 /// # Errors
 /// If the file is missing, damaged, of another version, or not from carat.
-pub fn load(path: &Path) -> Result<CaratFile, LoadError> {
+pub fn load(path: &Path) -> Result<CaratFile, CaratFileError> {
     if !starts_as_json(path) {
         // Also if the file cannot be opened: the store's message says what to do.
         return Ok(CaratFile::Stored(Box::new(Store::open(path)?.results()?)));
@@ -85,10 +85,10 @@ pub fn load(path: &Path) -> Result<CaratFile, LoadError> {
 ///
 /// # Errors
 /// As [`load`], and if the file is a recording.
-pub fn load_results(path: &Path) -> Result<Results, LoadError> {
+pub fn load_results(path: &Path) -> Result<Results, CaratFileError> {
     match load(path)? {
         CaratFile::Stored(results) | CaratFile::Exported(results) => Ok(*results),
-        CaratFile::Recording(_) => Err(LoadError::NotResults(path.to_owned())),
+        CaratFile::Recording(_) => Err(CaratFileError::NotResults(path.to_owned())),
     }
 }
 
@@ -113,13 +113,13 @@ fn starts_as_json(path: &Path) -> bool {
     read.is_ok() && start == *b"{"
 }
 
-fn exported(path: &Path) -> Result<CaratFile, LoadError> {
+fn exported(path: &Path) -> Result<CaratFile, CaratFileError> {
     let text = std::fs::read_to_string(path)
-        .map_err(|source| LoadError::Unreadable { path: path.to_owned(), source })?;
+        .map_err(|source| CaratFileError::Unreadable { path: path.to_owned(), source })?;
     if !is_export(&text) {
-        return Err(LoadError::Foreign(path.to_owned()));
+        return Err(CaratFileError::Foreign(path.to_owned()));
     }
-    let results =
-        from_json(&text).map_err(|source| LoadError::Import { path: path.to_owned(), source })?;
+    let results = from_json(&text)
+        .map_err(|source| CaratFileError::Import { path: path.to_owned(), source })?;
     Ok(CaratFile::Exported(Box::new(results)))
 }

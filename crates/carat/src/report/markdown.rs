@@ -1,4 +1,4 @@
-//! The face for a comment under a pull request: sentences, one table, details folded.
+//! Results as a Markdown comment for a pull request: sentences, a table, and details.
 
 use crate::core::{Results, Role};
 use crate::report::facts;
@@ -9,10 +9,10 @@ use crate::report::text::{one_line, shorten};
 use crate::report::wording;
 use std::fmt::Write as _;
 
-/// A line that marks the comment, so that a bot can replace it instead of adding another.
+/// Marks the comment, so that a bot can replace it instead of adding another.
 pub const MARKER: &str = "<!-- carat -->";
 
-/// The most rows of a table: a comment may have 65,536 characters.
+/// Rows of a table at most, because a comment may have 65,536 characters.
 const ROWS: usize = 120;
 
 /// The results as GitHub-flavoured Markdown.
@@ -38,27 +38,23 @@ pub fn markdown(results: &Results, audience: Audience) -> String {
 
 fn push_table(out: &mut String, results: &Results) {
     out.push_str("\n| metric | variant | n | median | difference | |\n|---|---|--:|--:|--:|---|\n");
-    let rows = facts::metrics(results).into_iter().flat_map(|metric| {
-        results.header.variants.iter().map(move |variant| (metric.clone(), variant.name.as_str()))
+    let mut metrics = facts::metrics(results);
+    metrics.retain(|metric| is_decisive(results, metric));
+    let rows = metrics.iter().flat_map(|metric| {
+        results.header.variants.iter().map(move |variant| (metric, variant.name.as_str()))
     });
-    let compared = |metric: &str| {
-        results
-            .conclusions
-            .iter()
-            .any(|c| c.metric == metric && !matches!(c.role, Role::Exploratory))
-    };
-    for (metric, variant) in rows.filter(|(metric, _)| compared(metric)).take(ROWS) {
-        let spread = facts::variant_summary(results, variant, &metric);
-        let found = facts::conclusion(results, variant, &metric);
-        let median = spread.map_or("–".into(), |s| facts::unit(&metric).show(s.median));
+    for (metric, variant) in rows.take(ROWS) {
+        let summary = facts::variant_summary(results, variant, metric);
+        let found = facts::conclusion(results, variant, metric);
+        let median = summary.map_or("–".into(), |s| facts::unit(metric).show(s.median));
         let difference = found.and_then(|c| c.estimate);
         let _ = writeln!(
             out,
             "| `{}` | {} | {} | {median} | {} | {} |",
             metric.replace(['`', '|'], "'"),
             escaped(&shorten(variant, 60)),
-            spread.map_or(0, |s| s.n),
-            difference.map_or(String::new(), |e| numbers::estimate(&metric, &e)),
+            summary.map_or(0, |s| s.n),
+            difference.map_or(String::new(), |e| numbers::estimate(metric, &e)),
             found.map_or(String::new(), |c| format!(
                 "{} {}",
                 wording::sign(c.verdict),
@@ -67,6 +63,12 @@ fn push_table(out: &mut String, results: &Results) {
         );
     }
     out.push('\n');
+}
+
+/// Whether the metric has a conclusion that is not exploratory.
+fn is_decisive(results: &Results, metric: &str) -> bool {
+    let mut conclusions = results.conclusions.iter().filter(|c| c.metric == metric);
+    conclusions.any(|c| !matches!(c.role, Role::Exploratory))
 }
 
 fn push_context(out: &mut String, results: &Results) {
@@ -83,7 +85,7 @@ fn push_context(out: &mut String, results: &Results) {
     let _ = writeln!(out, "| seed | {} |\n\n</details>", results.header.seed);
 }
 
-/// On one line, with everything escaped that Markdown, GitHub's HTML or mentions would obey.
+/// One line with everything escaped that Markdown, HTML or GitHub's mentions would interpret.
 fn escaped(text: &str) -> String {
     let mut out = String::new();
     for c in one_line(text).chars() {
@@ -99,7 +101,7 @@ fn escaped(text: &str) -> String {
             c => out.push(c),
         }
     }
-    // Bare addresses become links by themselves otherwise.
+    // GitHub turns bare URLs into links.
     out.replace("://", ":&#47;&#47;")
 }
 
@@ -108,7 +110,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn markdown_from_elsewhere_stays_text() {
+    fn markdown_in_the_input_stays_text() {
         for (given, written) in [
             ("a|b\nc", "a\\|b c"),
             ("[x](javascript:1)", "\\[x\\](javascript:1)"),

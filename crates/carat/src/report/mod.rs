@@ -1,8 +1,7 @@
-//! The faces of an experiment's results: a page, a terminal table, Markdown, CSV, JSON, OpenMetrics, budgets.
+//! The formats of results: HTML pages, terminal text, Markdown, CSV, JSON, OpenMetrics, budgets.
 //!
-//! Every face begins with [`prepare`](redact::prepare), which takes control characters and secrets out of
-//! every text, and then escapes for its own syntax only. Nothing here touches the world: results come in,
-//! text goes out. Conclusions are read, never computed.
+//! Every format begins with [`prepare`](redact::prepare), which removes control characters and secrets from every text,
+//! and then escapes for its own syntax. Only [`load`] reads files; everything else turns results into text.
 
 mod budget;
 mod chart;
@@ -31,7 +30,7 @@ pub use budget::{Budget, BudgetError, BudgetOutcome, Kept, budget};
 pub use dry_run::dry_run_text;
 pub use environment_format::{EnvironmentFormat, write_environment};
 pub use exports::{ImportError, SCHEMA, csv, from_json, is_export, json, openmetrics};
-pub use import::{CaratFile, LoadError, concluded, load, load_results, with_conclusions};
+pub use import::{CaratFile, CaratFileError, concluded, load, load_results, with_conclusions};
 pub use ledger_text::ledger_text;
 pub use live::{LiveRecording, draw_live_recording};
 pub use markdown::{MARKER, markdown};

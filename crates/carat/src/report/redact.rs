@@ -1,25 +1,25 @@
-//! Takes out of results what must not be shown: control characters and secrets always; for a shared report
-//! also the host's and the user's name, paths, log lines and environment beyond an allow-list.
+//! Removes what must not be shown: control characters and secrets always; in a shared report also host and user
+//! names, paths, log lines, and environment variables beyond an allow-list.
 
 use crate::core::recording::Recording;
 use crate::core::{Ledger, LoadReport, Results};
 use crate::report::text::{one_line, plain, shorten};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Who will read what is written.
+/// The readers of a report.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Audience {
-    /// The person who ran the experiment: everything but secrets.
+    /// The user who ran the experiment: everything but secrets.
     #[default]
     Own,
-    /// Anybody: also without host, user, paths, log lines and environment beyond an allow-list.
+    /// Anybody: also without host, user, paths, log lines, and environment variables beyond an allow-list.
     Shared,
 }
 
 /// Machine facts that name the host or the user.
 const IDENTITY: &[&str] = &["host", "hostname", "user", "username", "fqdn", "home", "ip"];
 
-/// Parts of names whose values are secrets.
+/// A name that contains one of these has a secret value.
 const SECRET_NAMES: &[&str] = &[
     "secret",
     "token",
@@ -44,7 +44,7 @@ const SECRET_NAMES: &[&str] = &[
     "_dsn",
 ];
 
-/// Beginnings of well-known tokens.
+/// Prefixes of well-known tokens.
 const TOKEN_STARTS: &[&str] = &[
     "ghp_",
     "gho_",
@@ -93,12 +93,11 @@ const ENV_KEPT: &[&str] = &[
 
 const HIDDEN: &str = "[hidden]";
 
-/// The results as that audience may see them.
+/// The results for that audience.
 pub(crate) fn prepare(results: &Results, audience: Audience) -> Results {
-    let rules = Rules::of(results, audience);
+    let rules = RedactionRules::new(results, audience);
     let mut shown = results.clone();
     let names = rules.distinct_names(results);
-    let name = |given: &str| names.get(given).cloned().unwrap_or_else(|| rules.text(given));
     let header = &mut shown.header;
     rules.edit(&mut header.name);
     header.about = header.about.take().map(|about| rules.text(&about));
@@ -107,7 +106,7 @@ pub(crate) fn prepare(results: &Results, audience: Audience) -> Results {
     rules.edit(&mut header.primary);
     header.guards = rules.names(std::mem::take(&mut header.guards));
     for variant in &mut header.variants {
-        variant.name = name(&variant.name);
+        variant.name = rules.name(&names, &variant.name);
         variant.settings = variant
             .settings
             .iter()
@@ -116,18 +115,18 @@ pub(crate) fn prepare(results: &Results, audience: Audience) -> Results {
     }
     shown.warnings.iter_mut().for_each(|warning| rules.edit(warning));
     for conclusion in &mut shown.conclusions {
-        conclusion.variant = name(&conclusion.variant);
+        conclusion.variant = rules.name(&names, &conclusion.variant);
         rules.edit(&mut conclusion.metric);
     }
     for curve in &mut shown.curves {
-        curve.variant = name(&curve.variant);
+        curve.variant = rules.name(&names, &curve.variant);
         rules.edit(&mut curve.metric);
     }
     for growth in &mut shown.growth {
-        growth.variant = name(&growth.variant);
+        growth.variant = rules.name(&names, &growth.variant);
     }
     for trial in &mut shown.trials {
-        trial.variant = name(&trial.variant);
+        trial.variant = rules.name(&names, &trial.variant);
         rules.edit(&mut trial.id);
         trial.machine = rules.machine(&trial.machine);
         trial.notes.iter_mut().for_each(|note| rules.edit(note));
@@ -145,9 +144,9 @@ pub(crate) fn prepare(results: &Results, audience: Audience) -> Results {
     shown
 }
 
-/// A recording as that audience may see it.
+/// A recording for that audience.
 pub(crate) fn prepare_recording(recording: &Recording, audience: Audience) -> Recording {
-    let rules = Rules { audience, identities: Vec::new() };
+    let rules = RedactionRules { audience, identities: Vec::new() };
     let mut shown = recording.clone();
     rules.edit(&mut shown.info.schema);
     rules.edit(&mut shown.info.what);
@@ -165,15 +164,19 @@ pub(crate) fn prepare_recording(recording: &Recording, audience: Audience) -> Re
     shown
 }
 
-/// A ledger, and what it is of, as that audience may see them.
-pub(crate) fn prepare_ledger(what: &str, ledger: &Ledger, audience: Audience) -> (String, Ledger) {
-    let rules = Rules { audience, identities: Vec::new() };
+/// A ledger and the description of its server for that audience.
+pub(crate) fn prepare_ledger(
+    server: &str,
+    ledger: &Ledger,
+    audience: Audience,
+) -> (String, Ledger) {
+    let rules = RedactionRules { audience, identities: Vec::new() };
     let mut shown = ledger.clone();
     edit_ledger(&rules, &mut shown);
-    (rules.text(what), shown)
+    (rules.text(server), shown)
 }
 
-fn edit_load(rules: &Rules, load: &mut LoadReport) {
+fn edit_load(rules: &RedactionRules, load: &mut LoadReport) {
     for flag in &mut load.flags {
         rules.edit(&mut flag.code);
         rules.edit(&mut flag.message);
@@ -182,7 +185,7 @@ fn edit_load(rules: &Rules, load: &mut LoadReport) {
     load.errors_by = rules.names(std::mem::take(&mut load.errors_by));
 }
 
-fn edit_ledger(rules: &Rules, ledger: &mut Ledger) {
+fn edit_ledger(rules: &RedactionRules, ledger: &mut Ledger) {
     ledger.unread.iter_mut().for_each(|unread| rules.edit(unread));
     for process in &mut ledger.processes {
         rules.edit(&mut process.title);
@@ -197,18 +200,16 @@ fn edit_ledger(rules: &Rules, ledger: &mut Ledger) {
     }
 }
 
-struct Rules {
+struct RedactionRules {
     audience: Audience,
-    /// Names of host and user, which may stand in any text.
+    /// Names of the host and the user, which may occur in any text.
     identities: Vec<String>,
 }
 
-impl Rules {
-    fn of(results: &Results, audience: Audience) -> Self {
+impl RedactionRules {
+    fn new(results: &Results, audience: Audience) -> Self {
         let facts = results.trials.iter().flat_map(|trial| &trial.machine);
-        let named = facts.filter(|(key, value)| {
-            IDENTITY.contains(&key.to_lowercase().as_str()) && value.len() > 2
-        });
+        let named = facts.filter(|(key, value)| names_identity(key) && value.len() > 2);
         let distinct: BTreeSet<String> = named.map(|(_, value)| value.clone()).collect();
         let mut identities: Vec<String> = distinct.into_iter().collect();
         identities.sort_by_key(|identity| std::cmp::Reverse(identity.len()));
@@ -227,12 +228,16 @@ impl Rules {
         }
     }
 
-    /// A value whose name says whether it is a secret.
+    /// A value that may be a secret by its name.
     fn value(&self, key: &str, value: &str) -> String {
         if is_secret_name(key) || (self.audience == Audience::Shared && is_private_variable(key)) {
             return HIDDEN.to_owned();
         }
         self.text(value)
+    }
+
+    fn name(&self, names: &BTreeMap<String, String>, given: &str) -> String {
+        names.get(given).cloned().unwrap_or_else(|| self.text(given))
     }
 
     fn names<V>(&self, values: BTreeMap<String, V>) -> BTreeMap<String, V> {
@@ -242,9 +247,7 @@ impl Rules {
     fn machine(&self, machine: &BTreeMap<String, String>) -> BTreeMap<String, String> {
         machine
             .iter()
-            .filter(|(key, _)| {
-                self.audience == Audience::Own || !IDENTITY.contains(&key.to_lowercase().as_str())
-            })
+            .filter(|(key, _)| self.audience == Audience::Own || !names_identity(key))
             .map(|(key, value)| (self.text(key), self.value(key, value)))
             .collect()
     }
@@ -257,7 +260,7 @@ impl Rules {
         variables(&short_paths(&out))
     }
 
-    /// Variants whose names become equal stay apart.
+    /// The names of variants, with a number added if redaction would make two equal.
     fn distinct_names(&self, results: &Results) -> BTreeMap<String, String> {
         let mut names: BTreeMap<String, String> = BTreeMap::new();
         for variant in &results.header.variants {
@@ -274,12 +277,16 @@ impl Rules {
     }
 }
 
+fn names_identity(key: &str) -> bool {
+    IDENTITY.contains(&key.to_lowercase().as_str())
+}
+
 fn is_secret_name(name: &str) -> bool {
     let name = name.to_lowercase();
     SECRET_NAMES.iter().any(|part| name.contains(part))
 }
 
-/// An upper-case name, as environment variables have, that is not on the allow-list.
+/// An upper-case name, like that of an environment variable, that is not on the allow-list.
 fn is_private_variable(name: &str) -> bool {
     let looks_like_one = name.len() > 2
         && name.chars().all(|c| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_')
@@ -287,10 +294,10 @@ fn is_private_variable(name: &str) -> bool {
     looks_like_one && !ENV_KEPT.iter().any(|kept| name.starts_with(kept))
 }
 
-/// The text with secrets masked: passwords in addresses, values of telling names, well-known tokens, keys in PEM.
+/// The text with secrets masked: keys in PEM, passwords in URLs, values of secret names, well-known tokens.
 fn secrets(text: &str) -> String {
     let text = mask_pem(text);
-    let text = mask_addresses(&text);
+    let text = mask_credentials(&text);
     let text = mask_values(&text, is_secret_name);
     mask_tokens(&text)
 }
@@ -316,8 +323,8 @@ fn mask_pem(text: &str) -> String {
     out + rest
 }
 
-/// `redis://user:word@host` loses what stands between `//` and `@`.
-fn mask_addresses(text: &str) -> String {
+/// Masks the credentials in `redis://user:password@host`.
+fn mask_credentials(text: &str) -> String {
     let mut out = String::new();
     let mut rest = text;
     while let Some(place) = rest.find("://") {
@@ -338,7 +345,7 @@ fn mask_addresses(text: &str) -> String {
     out + rest
 }
 
-/// Masks the value after `NAME=`, `NAME = "`, `"NAME": "`, `--name value` and `Name: Bearer value`.
+/// Masks the value in `NAME=value`, `NAME = "value"`, `"NAME": "value"`, `--name value` and `Name: Bearer value`.
 fn mask_values(text: &str, hides: fn(&str) -> bool) -> String {
     let mut out = String::new();
     let mut rest = text;
@@ -365,7 +372,7 @@ fn is_name_character(c: char) -> bool {
     c.is_alphanumeric() || matches!(c, '_' | '-' | '.')
 }
 
-/// Bytes of the separator (with an opening quote) and of the value after a name; `None` where none follows.
+/// Lengths of the separator (with an opening quote) and of the value after a name; `None` if no value follows.
 fn value_after(name: &str, after: &str) -> Option<(usize, usize)> {
     let trimmed = after.trim_start_matches(['"', '\'']).trim_start_matches([' ', '\t']);
     let assigned = trimmed.strip_prefix("=>").or_else(|| trimmed.strip_prefix(['=', ':']));
@@ -383,15 +390,26 @@ fn value_after(name: &str, after: &str) -> Option<(usize, usize)> {
         None => {
             let scheme = ["Bearer ", "Basic ", "Token "].iter().find(|s| value.starts_with(**s));
             let skip = scheme.map_or(0, |scheme| scheme.len());
-            let ends = |c: char| c.is_whitespace() || matches!(c, ',' | ';' | '&' | '}' | ']');
-            (value, skip + value[skip..].find(ends).unwrap_or(value.len() - skip))
+            (value, skip + value[skip..].find(ends_value).unwrap_or(value.len() - skip))
         }
     };
     (end > 0).then(|| (after.len() - value.len(), end))
 }
 
+fn ends_value(c: char) -> bool {
+    c.is_whitespace() || matches!(c, ',' | ';' | '&' | '}' | ']')
+}
+
+fn is_token_character(c: char) -> bool {
+    c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.')
+}
+
+fn ends_path(c: char) -> bool {
+    c.is_whitespace()
+        || matches!(c, '"' | '\'' | ',' | ';' | ':' | ')' | ']' | '}' | '<' | '>' | '`')
+}
+
 fn mask_tokens(text: &str) -> String {
-    let is_token_character = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
     let mut out = String::new();
     let mut rest = text;
     while let Some(start) = rest.find(is_token_character) {
@@ -406,17 +424,13 @@ fn mask_tokens(text: &str) -> String {
     out + rest
 }
 
-/// Absolute paths keep their last part: `/home/ann/app/puma.rb` becomes `…/puma.rb`.
+/// Shortens absolute paths to their last part: `/home/ann/app/puma.rb` becomes `…/puma.rb`.
 fn short_paths(text: &str) -> String {
     let mut out = String::new();
     let mut before = ' ';
     let mut rest = text;
     while let Some(c) = rest.chars().next() {
-        let ends = |c: char| {
-            c.is_whitespace()
-                || matches!(c, '"' | '\'' | ',' | ';' | ':' | ')' | ']' | '}' | '<' | '>' | '`')
-        };
-        let end = rest.find(ends).unwrap_or(rest.len());
+        let end = rest.find(ends_path).unwrap_or(rest.len());
         let starts_path =
             matches!(c, '/' | '~') && !is_name_character(before) && !matches!(before, '/' | ':');
         let path = &rest[..end];
@@ -440,7 +454,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn secrets_are_masked_wherever_they_stand() {
+    fn secrets_are_masked_in_every_syntax() {
         for (given, shown) in [
             ("redis://ann:s3cret@db:6379/0", "redis://[hidden]@db:6379/0"),
             ("postgres://u:p@ss@db/x", "postgres://[hidden]@db/x"),
@@ -465,8 +479,10 @@ mod tests {
 
     #[test]
     fn a_shared_text_names_neither_host_nor_path_nor_private_variable() {
-        let rules =
-            Rules { audience: Audience::Shared, identities: vec!["build-7".into(), "ann".into()] };
+        let rules = RedactionRules {
+            audience: Audience::Shared,
+            identities: vec!["build-7".into(), "ann".into()],
+        };
         for (given, shown) in [
             ("run on build-7 by ann", "run on [name] by [name]"),
             ("dir = \"/home/bob/app/puma.rb\"", "dir = \"…/puma.rb\""),

@@ -1,24 +1,32 @@
-//! The terminal's face: verdict sentences, one aligned table, interval bars, warnings that say what to do.
+//! Results as text for a terminal: verdict sentences, a table per metric with interval bars, and warnings.
 
 use crate::analysis::growth::{cause, found, innermost_growth};
 use crate::core::{
-    GrowthKind, PartGrowth, Results, Role, TrackedPart, Unit, VariantGrowth, Verdict,
+    Estimate, GrowthKind, Results, TrackedPart, Unit, Variant, VariantGrowth, Verdict,
 };
 use crate::report::chart::reduce::band;
-use crate::report::facts::{self, TrialSummary};
+use crate::report::facts;
 use crate::report::memory_series::{is_resident, memory, memory_series};
 use crate::report::numbers;
 use crate::report::redact::{Audience, prepare};
 use crate::report::text::{columns, one_line, shorten};
 use crate::report::wording;
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
-/// How the terminal wants it.
+/// Columns at least; a narrower terminal wraps.
+const MIN_WIDTH: usize = 60;
+/// Characters shown of a variant's name.
+const NAME: usize = 28;
+/// Columns of a sparkline.
+const SPARKS: usize = 40;
+
+/// Properties of the terminal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Style {
-    /// Whether escape sequences for colour may be written.
+    /// Whether to write escape sequences for colours.
     pub colour: bool,
-    /// Columns that there are; below 60 counts as 60.
+    /// Columns; fewer than 60 are taken as 60.
     pub width: usize,
 }
 
@@ -31,121 +39,122 @@ impl Default for Style {
 /// The results as text for a terminal, ending with a line feed.
 pub fn terminal(results: &Results, style: Style) -> String {
     let results = &prepare(results, Audience::Own);
-    let width = style.width.max(60);
+    let style = Style { width: style.width.max(MIN_WIDTH), ..style };
     let mut out = String::new();
     for sentence in wording::sentences(results) {
         let sign = style.paint(sentence.verdict, wording::sign(sentence.verdict));
-        push_wrapped(&mut out, &format!("{sign} "), &one_line(&sentence.whole()), width);
+        push_wrapped(&mut out, &format!("{sign} "), &one_line(&sentence.whole()), style.width);
     }
     if results.header.variants.len() < 2 {
         out.push_str("One variant only: nothing to compare it with.\n");
     }
-    for metric in shown_metrics(results) {
-        push_metric(&mut out, results, &metric, (style, width));
+    for metric in facts::metrics(results) {
+        if facts::is_compared(results, &metric) {
+            push_metric(&mut out, results, &metric, style);
+        }
     }
-    push_courses(&mut out, results);
-    push_steps(&mut out, results, width);
-    push_growth(&mut out, results, width);
+    push_memory(&mut out, results);
+    push_steps(&mut out, results, style.width);
+    push_growth(&mut out, results, style.width);
     push_context(&mut out, results);
     for warning in &results.warnings {
-        push_wrapped(&mut out, "! ", &one_line(warning), width);
+        push_wrapped(&mut out, "! ", &one_line(warning), style.width);
     }
     out
 }
 
-/// Primary metric and guards; the page has the others.
-fn shown_metrics(results: &Results) -> Vec<String> {
-    facts::metrics(results)
-        .into_iter()
-        .filter(|name| {
-            *name == results.header.primary
-                || results
-                    .conclusions
-                    .iter()
-                    .any(|c| c.metric == *name && matches!(c.role, Role::Guard { .. }))
-        })
-        .collect()
+fn name(variant: &str) -> String {
+    shorten(&one_line(variant), NAME)
 }
 
-/// One metric's table: a row per variant.
-fn push_metric(out: &mut String, results: &Results, metric: &str, (style, width): (Style, usize)) {
+/// The columns of a metric's table.
+const COLUMNS: usize = 7;
+/// Columns that are aligned to the right.
+const NUMBERS: std::ops::RangeInclusive<usize> = 1..=4;
+const MIDDLE_HALF: usize = 3;
+const BAR: usize = 5;
+const VERDICT: usize = 6;
+
+struct TableRow {
+    cells: [String; COLUMNS],
+    /// Colours the last cell.
+    verdict: Option<Verdict>,
+}
+
+/// The table of a metric, with a row per variant.
+fn push_metric(out: &mut String, results: &Results, metric: &str, style: Style) {
     let role = if metric == results.header.primary { "" } else { " (guard)" };
     let _ = writeln!(out, "\n{metric}{role}: {}", facts::heading(metric).to_lowercase());
-    let unit = facts::unit(metric);
+    let titles = ["variant", "n", "median", "middle half", "difference", "", ""];
+    let mut rows = vec![TableRow { cells: titles.map(String::from), verdict: None }];
     let scale = bar_scale(results, metric);
-    let mut rows =
-        vec![["variant", "n", "median", "middle half", "difference", "", ""].map(String::from)];
     for variant in &results.header.variants {
-        let spread = facts::variant_summary(results, &variant.name, metric);
-        let conclusion = facts::conclusion(results, &variant.name, metric);
-        let estimate = conclusion.and_then(|c| c.estimate.as_ref());
-        let show = |pick: fn(&TrialSummary) -> f64| {
-            spread.as_ref().map_or("–".into(), |s| unit.show(pick(s)))
-        };
-        rows.push([
-            shorten(&one_line(&variant.name), 28),
-            spread.map_or(0, |s| s.n).to_string(),
-            show(|s| s.median),
-            match &spread {
-                Some(s) if s.n > 3 => format!("{} – {}", unit.show(s.lower), unit.show(s.upper)),
-                _ => "–".into(),
-            },
-            estimate.map_or_else(String::new, |e| numbers::estimate(metric, e)),
-            estimate.map_or_else(String::new, |e| bar(e.ratio_interval, e.ratio, scale)),
-            conclusion.map_or_else(String::new, |c| {
-                format!("{} {}", wording::sign(c.verdict), wording::word(c.verdict))
-            }),
-        ]);
+        rows.push(metric_row(results, metric, variant, scale));
     }
-    push_table(out, &rows, width, |row| {
-        let name = row
-            .checked_sub(1)
-            .and_then(|i| results.header.variants.get(i))
-            .map(|v| v.name.as_str())?;
-        Some((style, facts::conclusion(results, name, metric)?.verdict))
-    });
+    push_table(out, &rows, style);
 }
 
-/// Columns as wide as their widest cell, numbers to the right; the last two go where the width does not suffice.
-fn push_table(
-    out: &mut String,
-    rows: &[[String; 7]],
-    width: usize,
-    verdict: impl Fn(usize) -> Option<(Style, Verdict)>,
-) {
-    let mut widths = [0; 7];
+fn metric_row(results: &Results, metric: &str, variant: &Variant, scale: f64) -> TableRow {
+    let unit = facts::unit(metric);
+    let summary = facts::variant_summary(results, &variant.name, metric);
+    let conclusion = facts::conclusion(results, &variant.name, metric);
+    let estimate = conclusion.and_then(|found| found.estimate.as_ref());
+    let verdict = conclusion.map(|found| found.verdict);
+    let cells = [
+        name(&variant.name),
+        summary.map_or(0, |s| s.n).to_string(),
+        summary.map_or_else(|| "–".into(), |s| unit.show(s.median)),
+        match &summary {
+            Some(s) if s.n > 3 => format!("{} – {}", unit.show(s.lower), unit.show(s.upper)),
+            _ => "–".into(),
+        },
+        estimate.map_or_else(String::new, |found| numbers::estimate(metric, found)),
+        estimate.map_or_else(String::new, |found| bar(found, scale)),
+        verdict.map_or_else(String::new, |verdict| {
+            format!("{} {}", wording::sign(verdict), wording::word(verdict))
+        }),
+    ];
+    TableRow { cells, verdict }
+}
+
+/// Columns as wide as their widest cell. If they do not fit, the middle half is left out, then the interval bar.
+fn push_table(out: &mut String, rows: &[TableRow], style: Style) {
+    let mut widths = [0; COLUMNS];
     for row in rows {
-        for (most, cell) in widths.iter_mut().zip(row) {
-            *most = columns(cell).max(*most);
+        for (width, cell) in widths.iter_mut().zip(&row.cells) {
+            *width = columns(cell).max(*width);
         }
     }
-    let fits = |last: usize| 2 + widths[..last].iter().sum::<usize>() + 2 * (last - 1) <= width;
-    let skipped: &[usize] =
-        match (fits(7), 2 + widths.iter().sum::<usize>() - widths[3] + 10 <= width) {
-            (true, _) => &[],
-            (false, true) => &[3],
-            (false, false) => &[3, 5],
-        };
-    for (at, row) in rows.iter().enumerate() {
+    let all = 2 + widths.iter().sum::<usize>();
+    let skipped: &[usize] = if all + 2 * (COLUMNS - 1) <= style.width {
+        &[]
+    } else if all - widths[MIDDLE_HALF] + 2 * (COLUMNS - 2) <= style.width {
+        &[MIDDLE_HALF]
+    } else {
+        &[MIDDLE_HALF, BAR]
+    };
+    for row in rows {
         let mut line = String::from(" ");
-        for (column, cell) in row.iter().enumerate().filter(|(column, _)| !skipped.contains(column))
-        {
+        for (column, cell) in row.cells.iter().enumerate() {
+            if skipped.contains(&column) {
+                continue;
+            }
             let gap = " ".repeat(widths[column].saturating_sub(columns(cell)));
-            let painted = match verdict(at).filter(|_| column == 6) {
-                Some((style, verdict)) => style.paint(verdict, cell),
+            let painted = match row.verdict.filter(|_| column == VERDICT) {
+                Some(verdict) => style.paint(verdict, cell),
                 None => cell.clone(),
             };
-            match column {
-                1..=4 => line.push_str(&format!(" {gap}{painted} ")),
-                _ => line.push_str(&format!(" {painted}{gap} ")),
-            }
+            let _ = match NUMBERS.contains(&column) {
+                true => write!(line, " {gap}{painted} "),
+                false => write!(line, " {painted}{gap} "),
+            };
         }
         out.push_str(line.trim_end());
         out.push('\n');
     }
 }
 
-/// Largest end of any interval of that metric: the half width of every bar.
+/// The largest end of any interval of a metric: half the width of every bar.
 fn bar_scale(results: &Results, metric: &str) -> f64 {
     results
         .conclusions
@@ -156,14 +165,13 @@ fn bar_scale(results: &Results, metric: &str) -> f64 {
         .fold(0.0, f64::max)
 }
 
+/// Half the columns of an interval bar.
+const HALF: f64 = 10.0;
+
 /// An interval around zero in 21 columns: `   ├─●─┤  │          `.
-fn bar((low, high): (f64, f64), middle: f64, scale: f64) -> String {
-    const HALF: f64 = 10.0;
-    let place = |ratio: f64| {
-        let share = if scale > 0.0 { (ratio / scale).clamp(-1.0, 1.0) } else { 0.0 };
-        (HALF + share * HALF).round() as usize
-    };
-    let (low, high, middle) = (place(low), place(high), place(middle));
+fn bar(estimate: &Estimate, scale: f64) -> String {
+    let (low, high) = estimate.ratio_interval;
+    let [low, high, middle] = [low, high, estimate.ratio].map(|ratio| bar_column(ratio, scale));
     (0..=2 * HALF as usize)
         .map(|column| match column {
             at if at == middle => '●',
@@ -176,81 +184,80 @@ fn bar((low, high): (f64, f64), middle: f64, scale: f64) -> String {
         .collect()
 }
 
-/// The median memory over time, a line of blocks per variant, all on one scale from zero.
-fn push_courses(out: &mut String, results: &Results) {
-    let pick = memory(is_resident(results));
-    let bands: Vec<(String, Vec<f64>)> = results
-        .header
-        .variants
-        .iter()
+fn bar_column(ratio: f64, scale: f64) -> usize {
+    let share = if scale > 0.0 { (ratio / scale).clamp(-1.0, 1.0) } else { 0.0 };
+    (HALF + share * HALF).round() as usize
+}
+
+/// The median memory over time as a sparkline per variant, all on one scale from zero.
+fn push_memory(out: &mut String, results: &Results) {
+    let figure = memory(is_resident(results));
+    let variants = results.header.variants.iter();
+    let medians: Vec<(String, Vec<f64>)> = variants
         .map(|variant| {
-            let places = band(&memory_series(results, &variant.name, pick), SPARKS);
-            let name = shorten(&one_line(&variant.name), 28);
-            (name, places.iter().map(|place| place.median).collect())
+            let points = band(&memory_series(results, &variant.name, figure), SPARKS);
+            (name(&variant.name), points.iter().map(|point| point.median).collect())
         })
         .collect();
-    let highest = bands.iter().flat_map(|(_, values)| values).copied().fold(0.0, f64::max);
+    let highest = medians.iter().flat_map(|(_, values)| values).copied().fold(0.0, f64::max);
     if highest <= 0.0 {
         return;
     }
-    let widest = bands.iter().map(|(name, _)| columns(name)).max().unwrap_or(0);
+    let widest = medians.iter().map(|(name, _)| columns(name)).max().unwrap_or(0);
     let _ = writeln!(out, "\nmemory over time, from 0 to {}", Unit::Bytes.show(highest));
-    for (name, values) in &bands {
+    for (name, values) in &medians {
         let gap = " ".repeat(widest.saturating_sub(columns(name)));
-        let _ = writeln!(out, "  {name}{gap}  {}", sparks(values, highest));
+        let _ = writeln!(out, "  {name}{gap}  {}", sparkline(values, highest));
     }
 }
 
-/// How long broadcasts take over the steps of the load, a line per variant.
+/// The duration of broadcasts over the steps of the load, a line per variant.
 fn push_steps(out: &mut String, results: &Results, width: usize) {
     if results.curves.is_empty() {
         return;
     }
     out.push_str("\ntime until every connection has a broadcast, by number of connections\n");
     for variant in &results.header.variants {
-        let of = results.curves.iter().filter(|curve| curve.variant == variant.name);
-        let said: Vec<String> = of.map(wording::curve).collect();
-        if !said.is_empty() {
-            let name = shorten(&one_line(&variant.name), 28);
-            push_wrapped(out, "  ", &format!("{name}: {}", said.join("; ")), width);
+        let curves = results.curves.iter().filter(|curve| curve.variant == variant.name);
+        let curves: Vec<String> = curves.map(wording::curve).collect();
+        if !curves.is_empty() {
+            let text = format!("{}: {}", name(&variant.name), curves.join("; "));
+            push_wrapped(out, "  ", &text, width);
         }
     }
 }
 
-/// What the memory of every variant does over its load, a line each; nothing where the trials are too short for all.
+/// The growth of every variant's memory over its load, a line each; nothing if the trials are too short for all.
 fn push_growth(out: &mut String, results: &Results, width: usize) {
-    let told = |growth: &VariantGrowth| {
-        let decided = |part: &&PartGrowth| part.kind != GrowthKind::Undecided;
-        growth.parts.iter().find(|part| part.part == TrackedPart::Memory).filter(decided).is_some()
-            || innermost_growth(&growth.parts).is_some()
-    };
-    if !results.growth.iter().any(told) {
+    if !results.growth.iter().any(is_decided) {
         return;
     }
     out.push_str("\ngrowth over the load, all trials of a variant together\n");
     for growth in &results.growth {
         let memory = growth.parts.iter().find(|part| part.part == TrackedPart::Memory);
-        let said = memory.map_or_else(String::new, found);
+        let memory = memory.map_or_else(String::new, found);
         let cause = cause(&growth.parts).map(|cause| format!("; {cause}")).unwrap_or_default();
-        let name = shorten(&one_line(&growth.variant), 28);
-        push_wrapped(out, "  ", &format!("{name} {said}{cause}"), width);
+        push_wrapped(out, "  ", &format!("{} {memory}{cause}", name(&growth.variant)), width);
     }
 }
 
-/// Places of a line of blocks.
-const SPARKS: usize = 40;
+fn is_decided(growth: &VariantGrowth) -> bool {
+    let memory = growth.parts.iter().find(|part| part.part == TrackedPart::Memory);
+    memory.is_some_and(|part| part.kind != GrowthKind::Undecided)
+        || innermost_growth(&growth.parts).is_some()
+}
 
-fn sparks(values: &[f64], highest: f64) -> String {
+fn sparkline(values: &[f64], highest: f64) -> String {
+    values.iter().map(|value| block(value / highest)).collect()
+}
+
+fn block(share: f64) -> char {
     const BLOCKS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
-    let block = |value: &f64| {
-        let share = (value / highest).clamp(0.0, 1.0);
-        BLOCKS[((share * 8.0).ceil() as usize).clamp(1, 8) - 1]
-    };
-    values.iter().map(block).collect()
+    BLOCKS[((share.clamp(0.0, 1.0) * 8.0).ceil() as usize).clamp(1, 8) - 1]
 }
 
 fn push_context(out: &mut String, results: &Results) {
-    let blocks: std::collections::BTreeSet<u32> =
+    let blocks: BTreeSet<u32> =
         results.trials.iter().filter(|trial| trial.block > 0).map(|trial| trial.block).collect();
     let confidence = results.conclusions.iter().find_map(|c| c.estimate).map(|e| e.confidence);
     let _ = write!(
@@ -261,19 +268,16 @@ fn push_context(out: &mut String, results: &Results) {
         results.header.seed
     );
     if let Some(confidence) = confidence {
-        let _ = write!(out, ", intervals at {:.0} %", confidence * 100.0);
+        let _ = write!(out, ", intervals at {}", numbers::percent(confidence, 0));
     }
     out.push_str(".\n");
-    for variant in &results.header.variants {
-        if let Some(failures) = facts::failures(results, &variant.name) {
-            let _ = writeln!(
-                out,
-                "! {}: trials that do not count: {failures}",
-                one_line(&variant.name)
-            );
+    for variant in results.header.variants.iter().map(|variant| variant.name.as_str()) {
+        if let Some(failures) = facts::failures(results, variant) {
+            let variant = one_line(variant);
+            let _ = writeln!(out, "! {variant}: trials that do not count: {failures}");
         }
-        for note in facts::notes(results, &variant.name) {
-            let _ = writeln!(out, "! {}: {}", one_line(&variant.name), one_line(&note));
+        for note in facts::notes(results, variant) {
+            let _ = writeln!(out, "! {}: {}", one_line(variant), one_line(&note));
         }
     }
 }
@@ -314,13 +318,24 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_of_blocks_is_highest_where_the_memory_is() {
-        assert_eq!(sparks(&[0.0, 25.0, 50.0, 100.0], 100.0), "▁▂▄█");
+    fn a_sparkline_is_highest_at_the_highest_memory() {
+        assert_eq!(sparkline(&[0.0, 25.0, 50.0, 100.0], 100.0), "▁▂▄█");
     }
 
     #[test]
-    fn an_interval_bar_shows_where_zero_is() {
-        assert_eq!(bar((-0.24, -0.18), -0.21, 0.24), "├●─┤      │          ");
-        assert_eq!(bar((-0.1, 0.1), 0.05, 0.2), "     ├───────●─┤     ");
+    fn an_interval_bar_marks_zero() {
+        for (low, ratio, high, scale, text) in [
+            (-0.24, -0.21, -0.18, 0.24, "├●─┤      │          "),
+            (-0.1, 0.05, 0.1, 0.2, "     ├───────●─┤     "),
+        ] {
+            let estimate = Estimate {
+                ratio,
+                ratio_interval: (low, high),
+                difference: ratio,
+                difference_interval: (low, high),
+                confidence: 0.95,
+            };
+            assert_eq!(bar(&estimate, scale), text);
+        }
     }
 }

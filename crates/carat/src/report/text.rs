@@ -1,7 +1,12 @@
-//! Text from elsewhere, made harmless to look at.
+//! Text from other programs, made safe to display.
 
-/// The text without what a terminal or a reader's eye would obey: escape sequences, control characters
-/// other than line feed and tab, and characters that reverse the direction of writing.
+use std::iter::Peekable;
+use std::str::Chars;
+use time::OffsetDateTime;
+use unicode_width::UnicodeWidthStr as _;
+
+/// The text without escape sequences, control characters other than line feed and tab, and invisible characters that
+/// change the order of the others.
 pub(crate) fn plain(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text.chars().peekable();
@@ -10,25 +15,25 @@ pub(crate) fn plain(text: &str) -> String {
             '\u{1b}' => skip_escape(&mut rest),
             '\n' | '\t' => out.push(c),
             '\r' => {}
-            c if c.is_control() || is_invisible_order(c) => out.push('\u{fffd}'),
+            c if c.is_control() || changes_order(c) => out.push('\u{fffd}'),
             c => out.push(c),
         }
     }
     out
 }
 
-/// [`plain`], and on one line.
+/// [`plain`] text on one line.
 pub(crate) fn one_line(text: &str) -> String {
     plain(text).split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// The text with its first letter as a capital.
+/// The text with its first letter in upper case.
 pub(crate) fn capital(text: &str) -> String {
     let mut letters = text.chars();
     letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
 }
 
-/// At most `most` characters, the last of them an ellipsis where something was cut.
+/// At most `most` characters, the last of them an ellipsis if something was cut off.
 pub(crate) fn shorten(text: &str, most: usize) -> String {
     if text.chars().count() <= most {
         return text.to_owned();
@@ -36,27 +41,20 @@ pub(crate) fn shorten(text: &str, most: usize) -> String {
     text.chars().take(most.saturating_sub(1)).chain(std::iter::once('…')).collect()
 }
 
-/// Columns that a text takes in a terminal: wide East Asian characters and emoji take two.
+/// Columns of a text in a terminal.
 pub(crate) fn columns(text: &str) -> usize {
-    text.chars().map(|c| if is_wide(c) { 2 } else { 1 }).sum()
+    text.width()
 }
 
-/// The day of a Unix time in UTC (proleptic Gregorian calendar, counted in eras of 400 years from March on).
+/// The date of a Unix time in UTC, such as 2026-11-21.
 pub fn day(unix_ms: u64) -> String {
-    let days = (unix_ms / 86_400_000) as i64 + 719_468;
-    let era = days / 146_097;
-    let of_era = days % 146_097;
-    let year_of_era = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;
-    let of_year = of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let month = (5 * of_year + 2) / 153;
-    let date = of_year - (153 * month + 2) / 5 + 1;
-    let month = if month < 10 { month + 3 } else { month - 9 };
-    let year = year_of_era + era * 400 + i64::from(month <= 2);
-    format!("{year}-{month:02}-{date:02}")
+    let seconds = i64::try_from(unix_ms / 1000).ok();
+    let time = seconds.and_then(|seconds| OffsetDateTime::from_unix_timestamp(seconds).ok());
+    time.map_or_else(|| "unknown date".to_owned(), |time| time.date().to_string())
 }
 
-/// Ends at the final byte of a CSI sequence, at the terminator of an OSC sequence, or after one character.
-fn skip_escape(rest: &mut std::iter::Peekable<std::str::Chars<'_>>) {
+/// Skips to the final byte of a CSI sequence, to the terminator of an OSC sequence, or one character.
+fn skip_escape(rest: &mut Peekable<Chars<'_>>) {
     match rest.next() {
         Some('[') => {
             for c in rest.by_ref() {
@@ -80,15 +78,9 @@ fn skip_escape(rest: &mut std::iter::Peekable<std::str::Chars<'_>>) {
     }
 }
 
-fn is_invisible_order(c: char) -> bool {
+fn changes_order(c: char) -> bool {
     matches!(c, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2028}' | '\u{2029}')
         || matches!(c, '\u{2060}'..='\u{2069}' | '\u{feff}')
-}
-
-fn is_wide(c: char) -> bool {
-    matches!(c, '\u{1100}'..='\u{115f}' | '\u{2e80}'..='\u{a4cf}' | '\u{ac00}'..='\u{d7a3}')
-        || matches!(c, '\u{f900}'..='\u{faff}' | '\u{fe30}'..='\u{fe6f}' | '\u{ff00}'..='\u{ff60}')
-        || matches!(c, '\u{1f300}'..='\u{1faff}' | '\u{20000}'..='\u{3fffd}')
 }
 
 #[cfg(test)]
@@ -96,7 +88,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_terminal_would_obey_is_gone() {
+    fn escape_sequences_and_control_characters_are_removed() {
         for (given, shown) in [
             ("\u{1b}[31mred\u{1b}[0m", "red"),
             ("\u{1b}]0;title\u{7}rest", "rest"),
@@ -115,6 +107,11 @@ mod tests {
     fn a_text_is_shortened_by_characters_not_bytes() {
         assert_eq!(shorten("größer als", 6), "größe…");
         assert_eq!(shorten("größer", 6), "größer");
+    }
+
+    #[test]
+    fn wide_characters_take_two_columns_and_combining_ones_none() {
+        assert_eq!((columns("abc"), columns("日本"), columns("e\u{301}")), (3, 4, 1));
     }
 
     #[test]

@@ -1,24 +1,20 @@
-//! The verdict in plain words: one sentence per variant, with interval, number of blocks, and the price.
+//! Verdicts in words: one sentence per variant, with the interval, the number of blocks, and what the guards found.
 
-use crate::core::{
-    Better, Conclusion, Curve, Estimate, Results, Role, StepConclusion, Unit, Verdict, metric,
-};
+use crate::core::{Better, Conclusion, Curve, Estimate, Results, Role, Unit, Verdict, metric};
 use crate::report::facts;
 use crate::report::numbers::{self, includes_zero, interval, magnitude, magnitude_interval};
 
-/// What is said of one variant.
+/// The verdict on one variant in words.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Sentence {
-    /// The variant.
     pub(crate) variant: String,
-    /// What follows for the primary metric.
+    /// The verdict on the primary metric.
     pub(crate) verdict: Verdict,
-    /// Everything after the variant's name, without it; ends with a full stop.
+    /// The sentence after the variant's name, with a full stop.
     pub(crate) rest: String,
 }
 
 impl Sentence {
-    /// The whole sentence.
     pub(crate) fn whole(&self) -> String {
         format!("{} {}", self.variant, self.rest)
     }
@@ -40,7 +36,7 @@ pub(crate) fn sentences(results: &Results) -> Vec<Sentence> {
                     "has not been compared: it has no scored trials beside the baseline's".into()
                 }
             };
-            // A price is the price of something: nothing is bought by what is undecided.
+            // Guards are the price of a difference; an undecided one has none.
             let price = match verdict {
                 Verdict::Undecided => String::new(),
                 _ => price(results, &variant.name),
@@ -50,24 +46,29 @@ pub(crate) fn sentences(results: &Results) -> Vec<Sentence> {
         .collect()
 }
 
-/// The sentence to begin with: the decided variant with the largest change, else the first.
+/// The most important sentence: that of the proven difference that is largest, otherwise the first.
 pub(crate) fn headline<'a>(results: &Results, sentences: &'a [Sentence]) -> Option<&'a Sentence> {
-    let size = |sentence: &Sentence| {
-        facts::conclusion(results, &sentence.variant, &results.header.primary)
-            .filter(|c| !matches!(c.verdict, Verdict::Undecided | Verdict::Equivalent))
-            .and_then(|c| c.estimate)
-            .map_or(0.0, |estimate| estimate.ratio.abs())
-    };
     let mut best = sentences.first()?;
     for sentence in sentences {
-        if size(sentence) > size(best) {
+        if proven_difference(results, sentence) > proven_difference(results, best) {
             best = sentence;
         }
     }
     Some(best)
 }
 
-/// The verdict's word.
+/// The size of the difference in the primary metric; zero if none is proven.
+fn proven_difference(results: &Results, sentence: &Sentence) -> f64 {
+    facts::conclusion(results, &sentence.variant, &results.header.primary)
+        .filter(|conclusion| is_difference(conclusion.verdict))
+        .and_then(|conclusion| conclusion.estimate)
+        .map_or(0.0, |estimate| estimate.ratio.abs())
+}
+
+fn is_difference(verdict: Verdict) -> bool {
+    !matches!(verdict, Verdict::Undecided | Verdict::Equivalent)
+}
+
 pub(crate) fn word(verdict: Verdict) -> &'static str {
     match verdict {
         Verdict::Smaller => "smaller",
@@ -79,7 +80,7 @@ pub(crate) fn word(verdict: Verdict) -> &'static str {
     }
 }
 
-/// The verdict's sign: tells verdicts apart without colour.
+/// A sign for the verdict, so that colour is not needed to tell verdicts apart.
 pub(crate) fn sign(verdict: Verdict) -> &'static str {
     match verdict {
         Verdict::Smaller | Verdict::Faster => "▼",
@@ -89,7 +90,7 @@ pub(crate) fn sign(verdict: Verdict) -> &'static str {
     }
 }
 
-/// A curve over connection steps: the whole, then where single steps differ.
+/// A curve over connection steps: the verdict on the whole, then the steps that differ.
 pub(crate) fn curve(curve: &Curve) -> String {
     let percentile =
         if curve.metric == metric::BROADCAST_COMPLETE_P50.id { "median" } else { "p95" };
@@ -97,10 +98,8 @@ pub(crate) fn curve(curve: &Curve) -> String {
         let blocks = numbers::count(curve.blocks as usize, "block");
         return format!("{percentile} not judged yet ({blocks} with every step)");
     };
-    let differ =
-        |step: &&StepConclusion| !matches!(step.verdict, Verdict::Undecided | Verdict::Equivalent);
-    let at: Vec<String> =
-        curve.steps.iter().filter(differ).map(|step| step.clients.to_string()).collect();
+    let different = curve.steps.iter().filter(|step| is_difference(step.verdict));
+    let at: Vec<String> = different.map(|step| step.clients.to_string()).collect();
     let steps = match at.as_slice() {
         [] => "no single step is proven to differ".to_owned(),
         all if all.len() == curve.steps.len() => "so at every step".to_owned(),
@@ -165,7 +164,7 @@ fn undecided(conclusion: &Conclusion, estimate: &Estimate) -> String {
     }
 }
 
-/// What the guards say of a variant's price; empty without guards.
+/// What the guards found about a variant; empty without guards.
 fn price(results: &Results, variant: &str) -> String {
     facts::guards(results, variant)
         .map(|guard| match &guard.estimate {
@@ -185,7 +184,7 @@ fn change(guard: &Conclusion, estimate: &Estimate, passed: Option<bool>) -> Stri
     let word = if less { "lower" } else { "higher" };
     let lower_is_better = metric::find(metric).is_none_or(|known| known.better == Better::Lower);
     match passed {
-        // Not "no cost": what may be there is what the interval says.
+        // Not "no cost": the interval says how large a cost is possible.
         Some(true) if includes_zero(estimate) => {
             format!("; its {noun} stays within {limit} ({range})")
         }
@@ -214,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn a_price_that_may_be_none_is_said_with_its_limit_and_its_interval() {
+    fn a_price_that_may_be_zero_is_stated_with_its_limit_and_its_interval() {
         let estimate = estimate_of(-0.03, 0.08, 0.19);
         let guard = Conclusion {
             variant: "two arenas".into(),
@@ -227,7 +226,7 @@ mod tests {
             detectable: None,
             blocks_needed: None,
         };
-        let said = change(&guard, &estimate, guard.guard_passed);
-        assert_eq!(said, "; its p95 latency stays within 20 % (−3 to +19 %)");
+        let text = change(&guard, &estimate, guard.guard_passed);
+        assert_eq!(text, "; its p95 latency stays within 20 % (−3 to +19 %)");
     }
 }

@@ -209,7 +209,7 @@ fn a_file_that_is_not_results_is_refused_alike_by_every_command_that_reads_resul
     for (file, expected) in [
         ("recording.jsonl", "recording.jsonl is a recording"),
         ("other.json", "other.json is not a recording or exported results"),
-        ("later.json", "cannot read later.json: it has the schema `carat.results/9`"),
+        ("later.json", "cannot read later.json: its schema is `carat.results/9`"),
     ] {
         for command in ["stats", "plan", "report", "explain"] {
             if file == "recording.jsonl" && matches!(command, "report" | "explain") {

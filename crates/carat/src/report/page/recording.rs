@@ -142,19 +142,19 @@ fn memory_over_time(recording: &Recording, description: &str, gallery: &mut Gall
 
 /// The tree's memory, its private part, and the fit.
 fn tree_plot(recording: &Recording, tree: MemorySeries) -> Plot {
-    let fit = Fit::new(recording, &tree);
+    let fit = GrowthLine::new(recording, &tree);
     let mut lines = vec![line("tree", 1, tree)];
     let private = reduce(&series(&recording.samples, |sample| sample.uss), COLUMNS);
     if !private.is_empty() {
         lines.push(line("private", 3, private));
     }
-    lines.extend(fit.as_ref().map(Fit::line));
-    let bands = fit.as_ref().and_then(Fit::band).into_iter().collect();
+    lines.extend(fit.as_ref().map(GrowthLine::line));
+    let bands = fit.as_ref().and_then(GrowthLine::band).into_iter().collect();
     Plot { bands, markers: markers(recording), ..plot(lines) }
 }
 
 /// The growth estimated over the second half, as a line through the medians of that half.
-struct Fit {
+struct GrowthLine {
     begin: f64,
     end: f64,
     /// The point that all lines pass through.
@@ -164,7 +164,7 @@ struct Fit {
     interval: Option<(f64, f64)>,
 }
 
-impl Fit {
+impl GrowthLine {
     /// `None` if no rate was estimated.
     fn new(recording: &Recording, tree: &[(f64, f64)]) -> Option<Self> {
         let growth = recording.growth.iter().find(|one| one.part == TrackedPart::Memory)?;
