@@ -5,7 +5,7 @@ require 'action_controller/railtie'
 require 'action_view/railtie'
 require_relative 'almanac'
 
-# A blog whose front page is never cached: every request reaches the controller, the database and the template.
+# A blog whose front page is never cached, so every request runs the controller, the query and the template.
 class BlogApp < Rails::Application
   config.load_defaults "#{Rails::VERSION::MAJOR}.#{Rails::VERSION::MINOR}"
   config.root = __dir__

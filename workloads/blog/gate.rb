@@ -1,9 +1,9 @@
 # frozen_string_literal: true
 
-# Lets ten separately booted servers accept together, so that the fastest does not take all connections.
+# Makes ten separately booted servers start to accept together, so that the fastest does not get all connections.
 module Gate
-  # Each server holds both ends of one pipe: it closes the writing end once it has booted, and the reading end
-  # comes to its end when all have.
+  # All servers share one pipe. Each closes the write end when it has booted; when all have, the read end reports
+  # end of file.
   def self.wait
     return unless ENV['GATE']
 

@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# What the blog consists of.
+# A blog post.
 class Post < ActiveRecord::Base
   has_many :comments
 
@@ -9,7 +9,7 @@ class Post < ActiveRecord::Base
   end
 end
 
-# What a reader wrote below a post.
+# A reader's comment on a post.
 class Comment < ActiveRecord::Base
   belongs_to :post
 end

@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# `WORKERS=10`: loaded once, then forked. `WORKERS=0`: one of ten separate boots.
+# `WORKERS=10`: load once, then fork. `WORKERS=0`: one of ten separate boots.
 bind "tcp://127.0.0.1:#{ENV.fetch('PORT', '9292')}"
 environment 'production'
 threads 1, 1

@@ -4,7 +4,7 @@ require 'active_record'
 require_relative 'database'
 require_relative 'models'
 
-# Fills a new blog under another name and then renames it, so that nobody ever opens half a blog.
+# Fills a database under a temporary name and renames it, so that no process opens an incomplete one.
 module Seed
   POSTS = 50
   COMMENTS = 20

@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# One request and its response, as plain as can be.
+# One request and its response.
 class Exchange
   RESPONSE = "HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\ncontent-length: 5\r\n\r\nhello"
 
@@ -8,7 +8,7 @@ class Exchange
     @socket = socket
   end
 
-  # The lines of the request's head, or nil when the client has gone.
+  # The header lines of the request, or nil if the client has closed the connection.
   def read_head
     lines = []
     while (line = @socket.gets)

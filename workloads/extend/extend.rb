@@ -1,10 +1,10 @@
 # frozen_string_literal: true
 
-# One million times the same small thing, and what it cost: `ruby extend.rb extend|include|bare|leak [COUNT]`.
+# Repeats one small operation a million times and reports its cost: `ruby extend.rb extend|include|bare|leak [COUNT]`.
 require 'json'
 require_relative 'leak'
 
-# Behaviour that is added to a Hash, to one object at a time or to the class once.
+# A method that is added to a Hash, per object or once to the class.
 module BetterHash
   def better?
     true

@@ -2,11 +2,11 @@
 
 require 'fiddle'
 
-# A deliberate leak that Ruby cannot see: memory from malloc that nobody frees.
+# A deliberate leak that Ruby cannot see: memory from malloc that is never freed.
 module Leak
   BYTES = 16
 
-  # Takes 16 bytes for good; glibc hands out 32 for them, jemalloc 16.
+  # Leaks 16 bytes; glibc uses 32 for them, jemalloc 16.
   def self.once
     Fiddle.malloc(BYTES)
   end

@@ -3,23 +3,23 @@
 require_relative 'exchange'
 require_relative 'leak'
 
-# What the toy server does with a request, in parts that can be taken out one by one to find the one that grows.
+# The parts of the toy server, which can be removed one by one to find the one that grows.
 module Parts
-  # Behaviour for one exchange, added per object or to the class.
+  # A method that is added per object or to the class.
   module HttpHandler
     def respond
       super
     end
   end
 
-  # Each decorated exchange gets a singleton class of its own: the suspect of 2009.
+  # Each extended exchange gets its own singleton class, which was suspected of the leak in 2009.
   class Extend
     def call(exchange, _head)
       exchange.extend(HttpHandler)
     end
   end
 
-  # The same behaviour, given to the class once.
+  # The same method, added to the class once.
   class Include
     def initialize
       Exchange.prepend(HttpHandler)
@@ -35,7 +35,7 @@ module Parts
     end
   end
 
-  # Keeps the last thousand request lines: grows at first and then no more.
+  # Keeps the last thousand request lines: grows at first, then levels off.
   class Journal
     LINES = 1000
 
@@ -49,7 +49,7 @@ module Parts
     end
   end
 
-  # Counts requests, and loses 16 bytes each time it does.
+  # Counts requests, and leaks 16 bytes for each.
   class Tally
     def call(*)
       @count = @count.to_i + 1
@@ -59,7 +59,7 @@ module Parts
 
   ALL = { 'extend' => Extend, 'include' => Include, 'parse' => Parse, 'journal' => Journal, 'tally' => Tally }.freeze
 
-  # Makes the parts of a list such as `extend,parse`.
+  # The parts of a list such as `extend,parse`.
   def self.parse(list)
     list.split(',').map { |name| ALL.fetch(name) { abort "unknown part #{name}: use #{ALL.keys.join(', ')}" }.new }
   end

@@ -3,7 +3,7 @@
 require 'socket'
 require_relative 'parts'
 
-# A toy HTTP server on one thread; `PARTS=extend,parse,journal,tally` says what it does with each request.
+# A toy HTTP server on one thread; `PARTS=extend,parse,journal,tally` sets what it does with each request.
 class ToyServer
   def initialize(port, parts)
     @server = TCPServer.new('127.0.0.1', port)

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# Processor time of each micro-benchmark: the median of some runs, each in a process of its own.
-# Settings come from the environment: `carat exec --compact auto -- ruby bench.rb`.
+# Processor time of each micro-benchmark: the median of several runs, each in its own process.
+# Settings come from the environment: `carat exec compact=auto -- ruby bench.rb`.
 require 'json'
 require 'rbconfig'
 

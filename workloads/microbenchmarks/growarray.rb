@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# Lets arrays grow by one element at a time: the collector walks ever longer arrays of live objects.
+# Grows arrays by one element at a time: the collector marks ever longer arrays of live objects.
 rounds = Integer(ARGV.fetch(0, '100'))
 rounds.times do
   grown = []

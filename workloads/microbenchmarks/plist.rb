@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# Builds and walks nested lists of properties: a deep tree of small hashes and strings, marked again and again.
+# Builds and walks nested property lists: a deep tree of small hashes and strings, marked repeatedly.
 def properties(depth)
   return depth.to_s if depth.zero?
 

@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# Lets full arrays shrink by one element at a time: the collector finds ever more garbage between the living.
+# Shrinks arrays by one element at a time: the collector finds ever more garbage among live objects.
 rounds = Integer(ARGV.fetch(0, '100'))
 rounds.times do
   full = Array.new(100_000, &:to_s)

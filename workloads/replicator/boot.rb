@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# What the Sidekiq process loads.
+# Loaded by the Sidekiq process.
 require_relative 'job'
 
 Database.open

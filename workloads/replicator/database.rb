@@ -2,9 +2,9 @@
 
 require 'active_record'
 
-# Where the jobs write: SQLite in a file of its own, or whatever `REPLICATOR_DATABASE_URL` names (postgres://…).
+# The database of the jobs: an SQLite file, or the one that `REPLICATOR_DATABASE_URL` names (postgres://…).
 module Database
-  # One response, as it was fetched.
+  # One fetched response.
   class Replica < ActiveRecord::Base; end
 
   POOL = 30
@@ -23,8 +23,8 @@ module Database
     end
   end
 
-  # Writes one row. SQLite waits for its file lock while it holds Ruby's lock, so that two writers would stall each
-  # other until the timeout; its writers take turns here, PostgreSQL's need not.
+  # Writes one row. SQLite waits for its file lock while it holds Ruby's lock, so two writers would block each other
+  # until the timeout. A mutex prevents that; PostgreSQL does not need it.
   def self.store(row)
     ActiveRecord::Base.connection_pool.with_connection do
       ENV['REPLICATOR_DATABASE_URL'] ? Replica.create!(row) : TURN.synchronize { Replica.create!(row) }

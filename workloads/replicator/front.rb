@@ -5,9 +5,9 @@ require 'redis'
 require 'securerandom'
 require 'socket'
 
-# Lets an HTTP load drive the jobs: `GET /work` enqueues one and is answered when Sidekiq has done it.
+# Lets an HTTP load drive the jobs: `GET /work` enqueues a job and gets its response when Sidekiq has done it.
 #
-# One thread reads, one waits for finished jobs; it stays small and the same whatever Sidekiq is set to.
+# One thread reads, one waits for finished jobs. Its memory is small and does not depend on Sidekiq's settings.
 class Front
   DONE = 'replicator:done'
   QUEUE = 'queue:default'
@@ -64,7 +64,7 @@ class Front
     client = @waiting.delete(parsed.fetch('number')) or return
     respond(client, parsed.key?('error') ? 500 : 200, outcome)
   rescue SystemCallError, IOError
-    nil # the client did not wait; the reading thread drops it
+    nil # the client closed the connection; the reading thread drops it
   end
 
   def respond(client, status, body)

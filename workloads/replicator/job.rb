@@ -5,7 +5,7 @@ require 'net/http'
 require 'sidekiq'
 require_relative 'database'
 
-# Fetches one response, makes random data beside it, and writes the response to the database.
+# Fetches one response, makes random strings, and writes the response to the database.
 class ReplicateJob
   include Sidekiq::Worker
   sidekiq_options retry: false
@@ -26,7 +26,7 @@ class ReplicateJob
 
   private
 
-  # Strings of many sizes, alive until the job ends: the mixture that leaves holes in an arena.
+  # Strings of many sizes, alive until the job ends: this mixture fragments an arena.
   def random_strings(random)
     Array.new(200) { random.bytes(random.rand(16..8192)) }
   end

@@ -1,10 +1,10 @@
 # frozen_string_literal: true
 
-# The far side of every job: a local HTTP server that answers slowly, with as much JSON as the path's number says.
+# The source of every job's data: a local HTTP server that responds slowly; the number in the path selects the response.
 require 'json'
 require 'socket'
 
-# Answers `GET /N`: the same N always gets the same bytes after the same wait, so that trials do equal work.
+# Serves `GET /N`: the same N always gets the same bytes after the same delay, so that trials do equal work.
 class Source
   SLOWEST = Float(ENV.fetch('SOURCE_LATENCY_MS', '40')) / 1000
   LARGEST_ROWS = 400
@@ -27,7 +27,7 @@ class Source
     sleep(SLOWEST * random.rand)
     socket.write("HTTP/1.1 200 OK\r\ncontent-length: #{body.bytesize}\r\nconnection: close\r\n\r\n", body)
   rescue SystemCallError, TypeError, NoMethodError
-    nil # the caller went away, or did not speak HTTP
+    nil # the client closed the connection or did not send HTTP
   ensure
     socket.close
   end

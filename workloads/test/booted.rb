@@ -4,7 +4,7 @@ require 'net/http'
 require 'socket'
 require 'tempfile'
 
-# A server started for one test, in a process group of its own, and stopped with everything it started.
+# A server for one test, in its own process group, stopped with everything it started.
 class Booted
   DEADLINE = 90
 
@@ -14,7 +14,7 @@ class Booted
     TCPServer.open('127.0.0.1', 0) { |server| server.addr[1] }
   end
 
-  # Yields the running server and stops it afterwards, come what may.
+  # Yields the running server and always stops it afterwards.
   def self.with(command, folder: Dir.pwd, port: free_port, env: {}, ready: nil)
     server = new(command, folder, env.merge('PORT' => port.to_s))
     server.wait_until_ready(ready)
@@ -61,7 +61,7 @@ class Booted
     false
   end
 
-  # Reaps the leader, so that it does not count, and asks whether anybody is left.
+  # Reaps the leader, so that it does not count, and checks whether the group has other processes.
   def group_lives?
     begin
       Process.wait(@pid, Process::WNOHANG)

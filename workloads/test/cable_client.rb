@@ -5,7 +5,7 @@ require 'socket'
 require 'timeout'
 require 'websocket/driver'
 
-# A small conforming Action Cable client: welcome, subscribe, confirmation, then messages.
+# A small Action Cable client: welcome, subscription, confirmation, then messages.
 class CableClient
   IDENTIFIER = JSON.generate(channel: 'BenchmarkChannel')
 
@@ -35,7 +35,7 @@ class CableClient
     send_command('message', data: JSON.generate(action: action, payload: payload))
   end
 
-  # The next message of the channel with this action.
+  # The next message with this action.
   def receive(action)
     wait_for { |message| message['message'].is_a?(Hash) && message['message']['action'] == action }.fetch('message')
   end

@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# The channel of the WebSocket shootout: `echo` answers its sender, `broadcast` reaches everybody.
+# The channel of the WebSocket shootout: `echo` answers its sender, `broadcast` reaches every client.
 class BenchmarkChannel < ActionCable::Channel::Base
   STREAM = 'all'
 

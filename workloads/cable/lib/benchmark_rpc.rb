@@ -4,7 +4,7 @@ require 'json'
 require_relative 'remote_connection'
 require_relative 'remote_channel'
 
-# AnyCable's RPC over HTTP: anycable-go holds the sockets and asks here what a client's command means.
+# AnyCable's RPC over HTTP: anycable-go handles the sockets and sends each client command here.
 module BenchmarkRpc
   SUCCESS = 1
   ERROR = 2

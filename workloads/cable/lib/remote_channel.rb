@@ -2,7 +2,7 @@
 
 require_relative 'benchmark_channel'
 
-# The same channel, with its streams named to AnyCable instead of being opened here.
+# The same channel for AnyCable: it returns the names of its streams instead of opening them.
 class RemoteChannel < BenchmarkChannel
   def streams
     @streams ||= []

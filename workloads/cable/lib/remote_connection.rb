@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# What a channel needs of a connection whose socket is in another process: it collects what is to be sent.
+# The connection of a channel whose socket is in another process: it collects the messages to send.
 class RemoteConnection
   attr_reader :transmissions
 

@@ -2,7 +2,7 @@
 
 module ActionCable
   module SubscriptionAdapter
-    # Publishes to the Redis channel that anycable-go listens to; anycable-go does the subscribing.
+    # Publishes to the Redis channel to which anycable-go subscribes.
     class AnyCable < Base
       CHANNEL = '__anycable__'
 
