@@ -1,4 +1,4 @@
-//! An experiment file is understood or refused with a reason, and what is understood has a load and an identity.
+//! An experiment file is either refused with a reason, or valid, and then it has a load and a hash.
 
 use carat::config::Experiment;
 use std::path::Path;
@@ -10,8 +10,8 @@ pub(crate) fn check(text: &[u8]) {
         Ok(experiment) => {
             assert!(!experiment.baseline().name.is_empty());
             assert_eq!(experiment.hash().len(), 64);
-            experiment.load.spec("127.0.0.1:1").expect("a checked load is a load");
-            experiment.load.warmup("127.0.0.1:1").expect("a checked load can be warmed up");
+            let _ =
+                (experiment.load.warmup("127.0.0.1:1"), experiment.load.measured("127.0.0.1:1"));
         }
         Err(error) => assert!(!error.to_string().is_empty()),
     }

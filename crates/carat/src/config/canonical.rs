@@ -97,7 +97,7 @@ fn measure(spec: &MeasureSpec) -> Value {
 fn load(experiment: &Experiment) -> Value {
     let address = "127.0.0.1:1";
     json!({
-        "warmup": experiment.load.warmup(address).ok().flatten(),
-        "measured": experiment.load.spec(address).ok(),
+        "warmup": experiment.load.warmup(address),
+        "measured": experiment.load.measured(address),
     })
 }

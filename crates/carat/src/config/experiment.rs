@@ -2,7 +2,7 @@
 
 use crate::config::{CommandLine, Percent};
 use crate::core::metric::Metric;
-use crate::core::{LoadTable, Span};
+use crate::core::{LoadTemplate, Span};
 use crate::settings::{SettingError, Settings};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -18,8 +18,8 @@ pub struct Experiment {
     pub server: ServerSpec,
     /// Services that the server needs, by name.
     pub services: BTreeMap<String, ServiceSpec>,
-    /// The load; both the measured load and the warm-up can be made from it for any address.
-    pub load: LoadTable,
+    /// The load, for a server at any address.
+    pub load: LoadTemplate,
     /// At least two variants with distinct names; the first is the baseline.
     pub variants: Vec<VariantSpec>,
     /// What is measured.

@@ -12,7 +12,7 @@ mod order;
 mod parse;
 mod template;
 
-pub use crate::core::{LoadTable, Span};
+pub use crate::core::Span;
 pub use amount::Percent;
 pub use command::CommandLine;
 pub use error::ExperimentFileError;

@@ -10,7 +10,7 @@ use crate::config::{
     ServiceSpec, TrialLimits, VariantSpec,
 };
 use crate::core::metric::{self, Metric};
-use crate::core::{LoadTable, did_you_mean};
+use crate::core::{LoadTemplate, did_you_mean};
 use crate::settings::Settings;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -53,15 +53,15 @@ fn validate(table: ExperimentTable, text: &str, folder: &Path) -> Result<Experim
         .map(|(name, table)| Ok((name.clone(), service(&format!("services.{name}"), table)?)))
         .collect::<Result<BTreeMap<_, _>, String>>()?;
     let variants = variants(table.variants)?;
-    check_load(&table.load)?;
-    let measure = measure(table.measure, &table.load)?;
+    let load = table.load.validate().map_err(|error| error.to_string())?;
+    let measure = measure(table.measure, &load)?;
     let trials = trials(&table.trials)?;
     Ok(Experiment {
         name: table.name,
         about: table.about,
         server,
         services,
-        load: table.load,
+        load,
         variants,
         measure,
         trials,
@@ -156,13 +156,7 @@ fn take_root_with_placeholder(settings: &mut toml::Table) -> Option<String> {
     Some(root)
 }
 
-fn check_load(load: &LoadTable) -> Result<(), String> {
-    load.spec("127.0.0.1:1").map_err(|error| error.to_string())?;
-    load.warmup("127.0.0.1:1").map_err(|error| error.to_string())?;
-    Ok(())
-}
-
-fn measure(table: MeasureTable, load: &LoadTable) -> Result<MeasureSpec, String> {
+fn measure(table: MeasureTable, load: &LoadTemplate) -> Result<MeasureSpec, String> {
     let primary = metric_measured(&table.primary, load)?;
     let mut guards = BTreeMap::new();
     for (name, limit) in table.guards {
@@ -196,11 +190,10 @@ fn trials(table: &TrialsTable) -> Result<TrialLimits, String> {
 }
 
 /// The metric of that name, where the load sends enough requests for it.
-fn metric_measured(name: &str, load: &LoadTable) -> Result<&'static Metric, String> {
+fn metric_measured(name: &str, load: &LoadTemplate) -> Result<&'static Metric, String> {
     let metric = find_metric(name)?;
     let needed = metric.least;
-    let requests = load.http.as_ref().and_then(|http| http.requests);
-    match requests.filter(|&requests| requests < needed) {
+    match load.requests().filter(|&requests| requests < needed) {
         Some(requests) => Err(format!(
             "{name} needs {needed} requests per trial, and load.http has {requests}; raise `requests`, or use latency.p95"
         )),

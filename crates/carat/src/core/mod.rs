@@ -3,7 +3,6 @@
 pub mod growth;
 pub mod ledger;
 pub mod load;
-pub mod load_table;
 pub mod memory;
 pub mod metric;
 mod nearest;
@@ -17,8 +16,9 @@ pub mod units;
 
 pub use growth::{GrowthKind, PartGrowth, ProgressUnit, TrackedPart, VariantGrowth};
 pub use ledger::Ledger;
-pub use load::{LoadFlag, LoadReport, LoadSpec, Severity};
-pub use load_table::{CableTable, HttpTable, LoadTable, RouteTable};
+pub use load::{
+    CableOptions, HttpOptions, LoadFlag, LoadReport, LoadSpec, LoadTable, LoadTemplate, Severity,
+};
 pub use memory::{CgroupSample, InsideSample, MemberSample, Sample, SamplerCost};
 pub use metric::{Better, METRICS, Metric};
 pub(crate) use nearest::{did_you_mean, nearest};

@@ -1,6 +1,7 @@
 //! Time spans in text form: `"60s"`, `"500ms"`.
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use std::fmt;
 use std::time::Duration;
 
 /// A time span, written `"90s"`, `"500ms"`, `"2m"` or `"1h"`.
@@ -21,6 +22,11 @@ impl Span {
     /// The span in seconds.
     pub fn as_seconds(self) -> f64 {
         self.0.as_secs_f64()
+    }
+
+    /// Whole microseconds, at most `u32::MAX`.
+    pub fn as_micros(self) -> u32 {
+        u32::try_from(self.0.as_micros()).unwrap_or(u32::MAX)
     }
 
     /// Parses a span.
@@ -58,7 +64,13 @@ impl<'de> Deserialize<'de> for Span {
 
 impl Serialize for Span {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(&format_args!("{}s", self.0.as_secs_f64()))
+        serializer.collect_str(self)
+    }
+}
+
+impl fmt::Display for Span {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}s", self.0.as_secs_f64())
     }
 }
 

@@ -1,17 +1,17 @@
 //! Why a load could not be driven at all.
 
-use crate::core::load_table::LoadTableError;
+use crate::core::load::LoadOptionError;
 use crate::load::target::TargetError;
 use std::io;
 use thiserror::Error;
 
-/// A load that could not be driven; a load that could, however badly, has a report with findings instead.
+/// A load that could not be run. A load that ran, however badly, has a report with findings instead.
 #[derive(Debug, Error)]
 pub enum LoadError {
-    /// The table of the experiment file contradicts itself.
+    /// The options contradict each other.
     #[error(transparent)]
-    Table(#[from] LoadTableError),
-    /// The URL leads nowhere.
+    Options(#[from] LoadOptionError),
+    /// The URL has no server.
     #[error(transparent)]
     Target(#[from] TargetError),
     /// Too few file descriptors.

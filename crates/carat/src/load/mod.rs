@@ -18,12 +18,14 @@ pub(crate) mod meter;
 pub(crate) mod net;
 pub mod null;
 pub(crate) mod progress;
-mod reactor;
+pub(crate) mod reactor;
 mod run;
 mod schedule;
+pub(crate) mod self_test;
 mod shard;
 mod stream;
 pub mod target;
+pub(crate) mod text;
 mod tls;
 mod worker;
 

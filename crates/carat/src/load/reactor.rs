@@ -3,14 +3,14 @@
 //! The loop dials, shakes hands, reads, enforces timeouts and measures the generator itself. A [`Protocol`] decides what is
 //! sent and what the received bytes mean. It is a type parameter, so a message costs no dynamic call.
 
-use crate::core::load::{ConnectionOptions, LoadReport};
+use crate::core::load::{ConnectionOptions, LoadOptions, LoadReport};
 use crate::load::clock::MonotonicTime;
 use crate::load::connections::{Connections, ProtocolSession, Stage};
 use crate::load::health::RunFacts;
 use crate::load::net::{Readiness, Receipt};
 use crate::load::shard::Shard;
 use crate::load::target::Target;
-use std::io;
+use std::io::{self, Write};
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,6 +26,8 @@ const WAKE: u64 = u64::MAX;
 ///
 /// One value per thread; `Shared` is what all threads of a load have in common.
 pub(crate) trait Protocol: Sized + Send {
+    /// The flags and keys of the protocol.
+    type Options: LoadOptions<Load = Self::Load>;
     /// The validated options.
     type Load: Sync;
     type Shared: Send + Sync;
@@ -90,6 +92,24 @@ pub(crate) trait Protocol: Sized + Send {
         counts: Vec<Self::Counts>,
         run: &RunFacts,
     ) -> LoadReport;
+
+    /// Writes the report as text.
+    ///
+    /// # Errors
+    /// If `out` cannot be written.
+    fn write_text(
+        options: &Self::Options,
+        report: &LoadReport,
+        out: &mut dyn Write,
+    ) -> io::Result<()>;
+
+    /// Writes the files that the options request beside the report.
+    ///
+    /// # Errors
+    /// If a file cannot be written; the message names it.
+    fn write_files(_options: &Self::Options, _report: &LoadReport) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 /// What the reactor needs to know of a load before it runs.

@@ -1,12 +1,10 @@
 //! Runs a load in this process: one reactor per thread, progress for the observer, one report.
 
-use crate::core::load::{LoadReport, LoadSpec};
-use crate::load::cable::CableProtocol;
+use crate::core::load::{LoadReport, LoadSpec, with_load_protocols};
 use crate::load::connections::Connections;
 use crate::load::descriptors::raise_descriptors;
 use crate::load::error::LoadError;
 use crate::load::health::RunFacts;
-use crate::load::http::HttpProtocol;
 use crate::load::meter::{read_listen_overflows, read_rss_peak};
 use crate::load::progress::{LoadProgress, PROGRESS_INTERVAL, ProgressCounters, ProgressReader};
 use crate::load::reactor::{LoadProfile, Protocol, Reactor};
@@ -19,16 +17,24 @@ use std::sync::Arc;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 
-/// Runs a load in this process and passes its progress to `observe` ten times a second.
-///
-/// # Errors
-/// If the load cannot be run at all.
-pub fn drive(spec: &LoadSpec, observe: impl FnMut(LoadProgress)) -> Result<LoadReport, LoadError> {
-    match spec {
-        LoadSpec::Http(load) => run::<HttpProtocol>(load, observe),
-        LoadSpec::Cable(load) => run::<CableProtocol>(load, observe),
-    }
+macro_rules! declare_drive {
+    ($($variant:ident $key:ident $options:ident $load:ident $protocol:ident;)*) => {
+        /// Runs a load in this process and passes its progress to `observe` ten times a second.
+        ///
+        /// # Errors
+        /// If the load cannot be run at all.
+        pub fn drive(
+            spec: &LoadSpec,
+            observe: impl FnMut(LoadProgress),
+        ) -> Result<LoadReport, LoadError> {
+            match spec {
+                $(LoadSpec::$variant(load) => run::<crate::load::$key::$protocol>(load, observe),)*
+            }
+        }
+    };
 }
+
+with_load_protocols!(declare_drive);
 
 fn run<P: Protocol>(
     load: &P::Load,

@@ -65,6 +65,13 @@ pub fn resolve(url: &str) -> Result<Target, TargetError> {
     Ok(Target { address, host: host.to_owned(), tls_name, path })
 }
 
+/// Splits a URL into its server and its path; a socket in the file system has no path.
+pub(crate) fn split_url(url: &str) -> (&str, &str) {
+    let host = url.find("://").map_or(0, |at| at + 3);
+    let path = if url.starts_with("unix:") { None } else { url[host..].find('/') };
+    path.map_or((url, "/"), |at| url.split_at(host + at))
+}
+
 /// The host without its port; an IPv6 address keeps its brackets.
 fn name_of(host: &str) -> &str {
     let end = host.rfind(']').map_or(0, |bracket| bracket + 1);
@@ -97,6 +104,17 @@ mod tests {
             assert_eq!(target.address, Address::Inet(address.parse().unwrap()), "{url}");
             assert_eq!((target.host.as_str(), target.path.as_str()), (host, path), "{url}");
             assert_eq!(target.tls_name.as_deref(), tls, "{url}");
+        }
+    }
+
+    #[test]
+    fn a_url_is_split_into_server_and_path() {
+        for (url, base, path) in [
+            ("http://h:1/a/b?c", "http://h:1", "/a/b?c"),
+            ("http://h", "http://h", "/"),
+            ("unix:/run/x.sock", "unix:/run/x.sock", "/"),
+        ] {
+            assert_eq!(split_url(url), (base, path));
         }
     }
 

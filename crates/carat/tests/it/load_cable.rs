@@ -2,7 +2,7 @@
 
 use crate::load_server::{Fault, cable_server};
 use carat::core::load::{Arrivals, CableLoad, ConnectionOptions, LoadReport, Pace};
-use carat::core::{CableTable, LoadSpec, Span};
+use carat::core::{CableOptions, LoadSpec, Span};
 use carat::load::drive;
 use carat::load::null::NullCable;
 use std::net::{SocketAddr, TcpListener};
@@ -13,14 +13,14 @@ use std::thread;
 const MACHINE: [&str; 5] = ["gen-lag", "gen-cpu", "gen-runqueue", "late-sends", "bounded-stamps"];
 
 fn load(address: SocketAddr) -> CableLoad {
-    let table = CableTable {
+    let table = CableOptions {
         steps: 2,
         step_size: 10,
         broadcasts: 20,
         concurrency: Some(2),
         ready_within: Span::seconds(2),
         timeout: Span::seconds(1),
-        ..CableTable::default()
+        ..CableOptions::default()
     };
     CableLoad { stale_s: 600.0, ..table.load(&format!("ws://{address}")).unwrap() }
 }
@@ -190,12 +190,12 @@ fn the_reported_completion_is_the_one_that_the_server_knows() {
     let stop = AtomicBool::new(false);
     let (report, truths) = thread::scope(|scope| {
         let server = scope.spawn(|| NullCable::new(listener)?.serve(&stop));
-        let table = CableTable {
+        let table = CableOptions {
             steps: 1,
             step_size: 500,
             broadcasts: 60,
             concurrency: Some(1),
-            ..CableTable::default()
+            ..CableOptions::default()
         };
         let report = report(table.load(&format!("ws://{address}")).unwrap());
         stop.store(true, Ordering::Relaxed);

@@ -2,7 +2,7 @@
 
 use crate::load_server::raw_server;
 use carat::core::load::{LoadReport, Severity};
-use carat::core::{HttpTable, LoadSpec, Span};
+use carat::core::{HttpOptions, LoadSpec, Span};
 use carat::load::drive;
 use std::io::Write;
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -13,21 +13,21 @@ use std::time::Duration;
 
 const OK: &str = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello";
 
-fn spec(address: SocketAddr, table: HttpTable) -> LoadSpec {
+fn spec(address: SocketAddr, table: HttpOptions) -> LoadSpec {
     LoadSpec::Http(table.load(&format!("http://{address}")).unwrap())
 }
 
-fn table() -> HttpTable {
-    HttpTable {
+fn table() -> HttpOptions {
+    HttpOptions {
         connections: 4,
         requests: Some(200),
         timeout: Span::seconds(60),
         expect_body: Some("hello".into()),
-        ..HttpTable::default()
+        ..HttpOptions::default()
     }
 }
 
-fn report(address: SocketAddr, table: HttpTable) -> LoadReport {
+fn report(address: SocketAddr, table: HttpOptions) -> LoadReport {
     drive(&spec(address, table), |_| {}).unwrap()
 }
 
@@ -56,7 +56,7 @@ fn every_fault_of_a_server_is_counted_under_its_name() {
     for (kind, answer) in cases {
         // Only where nothing else can come, so that a busy machine's delay is never taken for one.
         let timeout = if kind == "timeout" { Span::millis(300) } else { table().timeout };
-        let few = HttpTable { requests: Some(8), timeout, ..table() };
+        let few = HttpOptions { requests: Some(8), timeout, ..table() };
         let report = report(raw_server(answer), few);
         assert_eq!(report.errors_by.keys().collect::<Vec<_>>(), [kind], "{report:?}");
         assert_eq!((report.completed, report.errors), (0, 8), "{kind}");
@@ -155,7 +155,7 @@ fn a_server_that_goes_away_ends_the_load() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     drop(listener);
-    let report = report(address, HttpTable { requests: Some(1_000_000), ..table() });
+    let report = report(address, HttpOptions { requests: Some(1_000_000), ..table() });
     assert!(has(&report, "server-gone") && report.is_invalid(), "{:?}", report.flags);
 }
 
@@ -166,7 +166,7 @@ fn a_rate_beyond_the_server_is_not_passed_off_as_reached() {
         say(s, OK);
     });
     let table =
-        HttpTable { connections: 1, rate: Some(500.0), timeout: Span::seconds(9), ..table() };
+        HttpOptions { connections: 1, rate: Some(500.0), timeout: Span::seconds(9), ..table() };
     let report = report(address, table);
     assert!(has(&report, "rate-not-reached") && has(&report, "backlog"), "{:?}", report.flags);
     // Counted from the moment it was meant to be sent, the last of 200 waited for all the others.
@@ -197,7 +197,7 @@ fn a_worker_ends_when_its_parent_does() {
         .spawn()
         .unwrap();
     let address = raw_server(|s, _| say(s, OK));
-    let long = HttpTable { requests: None, duration: Some(Span::seconds(600)), ..table() };
+    let long = HttpOptions { requests: None, duration: Some(Span::seconds(600)), ..table() };
     let mut stdin = worker.stdin.take().unwrap();
     writeln!(stdin, "{}", serde_json::to_string(&spec(address, long)).unwrap()).unwrap();
     drop(stdin);

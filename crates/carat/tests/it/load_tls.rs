@@ -4,7 +4,7 @@ use crate::load_server::{Fault, cable_server, raw_server};
 use crate::load_tls_front::{Certificate, Manner, tls_front};
 use crate::support::Folder;
 use carat::core::load::{ConnectionOptions, LoadReport};
-use carat::core::{CableTable, HttpTable, LoadSpec, Span};
+use carat::core::{CableOptions, HttpOptions, LoadSpec, Span};
 use carat::load::drive;
 use std::io::Write;
 use std::net::SocketAddr;
@@ -22,12 +22,12 @@ fn plain() -> SocketAddr {
 }
 
 fn http(address: SocketAddr, options: impl FnOnce(&mut ConnectionOptions)) -> LoadReport {
-    let table = HttpTable {
+    let table = HttpOptions {
         connections: 3,
         requests: Some(60),
         timeout: Span::seconds(20),
         expect_body: Some("x".repeat(BODY)),
-        ..HttpTable::default()
+        ..HttpOptions::default()
     };
     let mut load = table.load(&format!("https://{address}")).unwrap();
     options(&mut load.options);
@@ -35,13 +35,13 @@ fn http(address: SocketAddr, options: impl FnOnce(&mut ConnectionOptions)) -> Lo
 }
 
 fn cable(address: SocketAddr, options: impl FnOnce(&mut ConnectionOptions)) -> LoadReport {
-    let table = CableTable {
+    let table = CableOptions {
         steps: 2,
         step_size: 5,
         broadcasts: 10,
         concurrency: Some(2),
         ready_within: Span::seconds(5),
-        ..CableTable::default()
+        ..CableOptions::default()
     };
     let mut load = table.load(&format!("wss://{address}")).unwrap();
     load.stale_s = 600.0;

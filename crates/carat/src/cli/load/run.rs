@@ -1,72 +1,85 @@
-//! Runs `carat load` and turns the report into an exit status.
+//! Runs `carat load` and prints the report.
 
 use crate::cli::Exit;
-use crate::cli::load::args::{CableArgs, Compat, LoadArgs, LoadKind, NullArgs};
-use crate::cli::load::live::Live;
-use crate::cli::load::self_test::self_test;
-use crate::cli::load::{show, steps};
-use crate::core::{LoadReport, LoadSpec};
+use crate::cli::load::args::{LoadArgs, LoadCommand, NullArgs, RunArgs, SelfTestArgs};
+use crate::core::load::{LoadOptions, with_load_protocols};
+use crate::core::{LoadReport, LoadSpec, Unit, metric};
 use crate::load::null::{NullCable, NullHttp};
-use crate::load::{self, LoadError};
+use crate::load::reactor::Protocol;
+use crate::load::self_test::{test_cable, test_http};
+use crate::load::target::split_url;
+use crate::load::text::progress_line;
+use crate::load::{LoadError, LoadProgress, drive};
 use anyhow::Context;
-use std::fs::File;
-use std::io::{BufWriter, Write};
+use indicatif::{ProgressBar, ProgressStyle};
+use serde_json::{Value, json};
+use std::io::{self, Write};
 use std::net::TcpListener;
 use std::sync::atomic::AtomicBool;
 
-/// Drives the load and prints its report.
-///
-/// # Errors
-/// Where the load cannot be driven or the report not be written.
-pub(crate) fn run(args: &LoadArgs, out: &mut dyn Write) -> anyhow::Result<Exit> {
-    match &args.kind {
-        LoadKind::Http(http) => {
-            let spec = LoadSpec::Http(http.load()?);
-            let report = drive(&spec)?;
-            if http.common.json {
-                show::json(&spec, &report, out)?;
-            } else {
-                show::http(&report, out)?;
+/// Version of the JSON; raised when a field changes its meaning or is removed.
+const SCHEMA: &str = "carat.load/1";
+
+macro_rules! declare_run {
+    ($($variant:ident $key:ident $options:ident $load:ident $protocol:ident;)*) => {
+        /// Runs the load and prints its report.
+        ///
+        /// # Errors
+        /// If the load cannot be run or the report cannot be written.
+        pub(crate) fn run(args: &LoadArgs, out: &mut dyn Write) -> anyhow::Result<Exit> {
+            match &args.command {
+                $(
+                    LoadCommand::$variant(args) => {
+                        run_load::<crate::load::$key::$protocol>(args, LoadSpec::$variant, out)
+                    }
+                )*
+                LoadCommand::Null(null) => serve_null(null, out),
+                LoadCommand::SelfTest(args) => self_test(args, out),
             }
-            Ok(status(&report))
         }
-        LoadKind::Cable(cable) => cable_load(cable, out),
-        LoadKind::Null(null) => serve_null(null, out),
-        LoadKind::SelfTest(options) => self_test(options, out),
-    }
+    };
 }
 
-fn cable_load(cable: &CableArgs, out: &mut dyn Write) -> anyhow::Result<Exit> {
-    let spec = LoadSpec::Cable(cable.load()?);
-    let report = drive(&spec)?;
-    if let Some(path) = &cable.rows {
-        let written =
-            File::create(path).and_then(|file| steps::rows(&report, BufWriter::new(file)));
-        written.with_context(|| {
-            format!("cannot write the broadcasts to {}; choose another --rows", path.display())
-        })?;
-    }
-    if cable.common.json {
-        show::json(&spec, &report, out)?;
-    } else if cable.compat == Some(Compat::WebsocketBench) {
-        steps::websocket_bench(&report, out)?;
-        show::tail(&report, out)?;
+with_load_protocols!(declare_run);
+
+fn run_load<P: Protocol>(
+    args: &RunArgs<P::Options>,
+    spec: fn(P::Load) -> LoadSpec,
+    out: &mut dyn Write,
+) -> anyhow::Result<Exit> {
+    let (base, path) = split_url(&args.url);
+    let mut options = args.options.clone();
+    options.set_url_path(path);
+    let spec = spec(P::Options::at(options.validate()?, base));
+    let report = drive_with_bar(&spec)?;
+    P::write_files(&options, &report)?;
+    if args.json {
+        print_json(&json!({ "schema": SCHEMA, "load": spec, "report": report }), out)?;
     } else {
-        steps::table(&report, out)?;
-        show::tail(&report, out)?;
+        P::write_text(&options, &report, out)?;
     }
-    Ok(status(&report))
+    Ok(if report.is_invalid() { Exit::Invalid } else { Exit::Fine })
 }
 
-fn drive(spec: &LoadSpec) -> Result<LoadReport, LoadError> {
-    let live = Live::new();
-    let driven = load::drive(spec, |progress| live.show(&progress));
-    live.clear();
-    driven
+fn print_json(value: &Value, out: &mut dyn Write) -> io::Result<()> {
+    serde_json::to_writer_pretty(&mut *out, value)?;
+    writeln!(out)
 }
 
-fn status(report: &LoadReport) -> Exit {
-    if report.is_invalid() { Exit::Invalid } else { Exit::Fine }
+/// Runs a load with a progress bar on stderr, which is hidden if stderr is not a terminal.
+fn drive_with_bar(spec: &LoadSpec) -> Result<LoadReport, LoadError> {
+    let bar = ProgressBar::new(1_000);
+    if let Ok(style) = ProgressStyle::with_template("{bar:24} {percent:>3} %  {msg}") {
+        bar.set_style(style);
+    }
+    let report = drive(spec, |progress| show_progress(&bar, &progress));
+    bar.finish_and_clear();
+    report
+}
+
+fn show_progress(bar: &ProgressBar, progress: &LoadProgress) {
+    bar.set_position((progress.share().unwrap_or_default() * 1e3) as u64);
+    bar.set_message(progress_line(progress));
 }
 
 fn serve_null(null: &NullArgs, out: &mut dyn Write) -> anyhow::Result<Exit> {
@@ -83,4 +96,37 @@ fn serve_null(null: &NullArgs, out: &mut dyn Write) -> anyhow::Result<Exit> {
         NullHttp::new(listener, null.body)?.serve(&AtomicBool::new(false))?;
     }
     Ok(Exit::Fine)
+}
+
+fn self_test(args: &SelfTestArgs, out: &mut dyn Write) -> anyhow::Result<Exit> {
+    let http = test_http(args.duration)?;
+    let cable = test_cable(args.duration, args.clients)?;
+    if args.json {
+        let schema = "carat.load.self-test/1";
+        print_json(&json!({ "schema": schema, "http": http, "cable": cable }), out)?;
+        return Ok(Exit::Fine);
+    }
+    print_self_test("http", "responses", &http, out)?;
+    print_self_test("cable", "deliveries", &cable, out)?;
+    writeln!(
+        out,
+        "The null servers shared this machine. A load above half of these rates says more about the generator than about its server."
+    )?;
+    Ok(Exit::Fine)
+}
+
+fn print_self_test(
+    kind: &str,
+    what: &str,
+    report: &LoadReport,
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    let rate = report.metrics.get(metric::THROUGHPUT.id).copied().unwrap_or_default();
+    let cost = report.own.cpu_us_per_message.unwrap_or_default();
+    writeln!(
+        out,
+        "{kind:<6} {what} {}   generator {cost:.1} µs each, so at most {} on one core",
+        Unit::PerSecond.show(rate),
+        Unit::PerSecond.show(1e6 / cost.max(1e-3)),
+    )
 }

@@ -245,10 +245,10 @@ fn parse_digits(digits: &[u8; DIGITS]) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::core::CableTable;
+    use crate::core::CableOptions;
 
     fn codec(object: bool) -> CableCodec {
-        let table = CableTable { payload_object: object, ..CableTable::default() };
+        let table = CableOptions { payload_object: object, ..CableOptions::default() };
         CableCodec::new(&table.load("ws://h").unwrap(), 7)
     }
 
@@ -363,7 +363,7 @@ mod tests {
 
     #[test]
     fn another_runs_broadcast_is_not_ours() {
-        let other = CableCodec::new(&CableTable::default().load("ws://h").unwrap(), 8);
+        let other = CableCodec::new(&CableOptions::default().load("ws://h").unwrap(), 8);
         let text = delivery(&other, 1, "broadcast");
         assert_eq!(codec(false).parse(text.as_bytes()), ServerMessage::Other);
     }

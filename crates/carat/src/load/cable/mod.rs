@@ -12,5 +12,6 @@ mod session;
 mod shared;
 mod steps;
 mod subscribers;
+mod text;
 
 pub(crate) use protocol::CableProtocol;

@@ -1,6 +1,6 @@
 //! Action Cable as a protocol of the reactor.
 
-use crate::core::load::{CableLoad, LoadReport};
+use crate::core::load::{CableLoad, CableOptions, LoadReport};
 use crate::load::cable::counts::CableCounts;
 use crate::load::cable::handshake::UpgradeRequest;
 use crate::load::cable::merge::merge;
@@ -9,12 +9,13 @@ use crate::load::cable::session::{CableConnections, CableSession};
 use crate::load::cable::shared::SharedBroadcasts;
 use crate::load::cable::steps::Steps;
 use crate::load::cable::subscribers::{CableShared, Subscribers};
+use crate::load::cable::text::{write_rows_file, write_text};
 use crate::load::clock::MonotonicTime;
 use crate::load::health::RunFacts;
 use crate::load::reactor::{Arrival, LoadProfile, Loss, Protocol, Turn};
 use crate::load::shard::Shard;
 use crate::load::target::Target;
-use std::io;
+use std::io::{self, Write};
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
@@ -37,6 +38,7 @@ impl Drop for CableProtocol {
 }
 
 impl Protocol for CableProtocol {
+    type Options = CableOptions;
     type Load = CableLoad;
     type Shared = CableShared;
     type Session = CableSession;
@@ -125,5 +127,17 @@ impl Protocol for CableProtocol {
         let mut whole = merge(counts);
         whole.given_up = shared.broadcasts.given_up();
         report(load, whole, run)
+    }
+
+    fn write_text(
+        options: &CableOptions,
+        report: &LoadReport,
+        out: &mut dyn Write,
+    ) -> io::Result<()> {
+        write_text(options, report, out)
+    }
+
+    fn write_files(options: &CableOptions, report: &LoadReport) -> io::Result<()> {
+        options.rows.as_deref().map_or(Ok(()), |path| write_rows_file(path, report))
     }
 }

@@ -5,5 +5,6 @@ mod protocol;
 mod report;
 mod requests;
 pub mod response;
+mod text;
 
 pub(crate) use protocol::HttpProtocol;

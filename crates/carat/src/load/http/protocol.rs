@@ -4,7 +4,7 @@
 //! response or a failure. Only a job whose kept-alive connection the server closed before the request arrived moves to a
 //! new connection, once (RFC 9110, 9.2.2).
 
-use crate::core::load::{Amount, HttpLoad, LoadReport, Pace};
+use crate::core::load::{Amount, HttpLoad, HttpOptions, LoadReport, Pace};
 use crate::load::budget::{RequestBudget, SendPlan};
 use crate::load::clock::MonotonicTime;
 use crate::load::connections::{Connections, OpenPhase, ProtocolSession, Stage};
@@ -13,13 +13,14 @@ use crate::load::http::counts::{HttpCounts, RequestFailure};
 use crate::load::http::report::report;
 use crate::load::http::requests::{RequestSet, RouteChooser};
 use crate::load::http::response::{ParsedResponse, ResponseParser};
+use crate::load::http::text::write_text;
 use crate::load::progress::ProgressCounters;
 use crate::load::reactor::{Arrival, LoadProfile, Loss, Protocol, Turn};
 use crate::load::shard::Shard;
 use crate::load::target::Target;
 use crate::load::tls::{explain, is_permanent};
 use std::collections::VecDeque;
-use std::io;
+use std::io::{self, Write};
 use std::sync::Arc;
 
 /// How long a connection that could not be made waits before the next attempt, in nanoseconds like all that follow.
@@ -113,6 +114,7 @@ fn quantum_us(load: &HttpLoad) -> u32 {
 }
 
 impl Protocol for HttpProtocol {
+    type Options = HttpOptions;
     type Load = HttpLoad;
     type Shared = HttpShared;
     type Session = HttpSession;
@@ -265,6 +267,14 @@ impl Protocol for HttpProtocol {
             whole.merge(&one);
         }
         report(load, &whole, run)
+    }
+
+    fn write_text(
+        _options: &HttpOptions,
+        report: &LoadReport,
+        out: &mut dyn Write,
+    ) -> io::Result<()> {
+        write_text(report, out)
     }
 }
 
@@ -478,7 +488,7 @@ impl HttpProtocol {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::core::{HttpTable, Span};
+    use crate::core::Span;
     use crate::load::clock::{StampClock, offset};
     use crate::load::null::NullHttp;
     use crate::load::reactor::Reactor;
@@ -500,8 +510,8 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         let stop = AtomicBool::new(false);
-        let table = HttpTable { duration: Some(Span::millis(400)), ..HttpTable::default() };
-        let load = table.load(&url).unwrap();
+        let options = HttpOptions { duration: Some(Span::millis(400)), ..HttpOptions::default() };
+        let load = options.load(&url).unwrap();
         std::thread::scope(|scope| {
             scope.spawn(|| NullHttp::new(listener, 5).unwrap().serve(&stop));
             let dialer = Dialer::new(resolve(&url).unwrap(), &load.options).unwrap();

@@ -107,7 +107,13 @@ impl RouteChooser {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::core::HttpOptions;
     use crate::load::target::resolve;
+
+    fn get(path: &str) -> HttpRoute {
+        let options = HttpOptions { path: path.to_owned(), ..HttpOptions::default() };
+        options.load("http://127.0.0.1:9").unwrap().routes.remove(0)
+    }
 
     fn text(route: &HttpRoute) -> String {
         let requests =
@@ -117,19 +123,19 @@ mod tests {
 
     #[test]
     fn a_request_has_the_headers_it_needs_and_no_others() {
-        assert_eq!(text(&HttpRoute::get("/a")), "GET /a HTTP/1.1\r\nHost: 127.0.0.1:9\r\n\r\n");
+        assert_eq!(text(&get("/a")), "GET /a HTTP/1.1\r\nHost: 127.0.0.1:9\r\n\r\n");
         let post = HttpRoute {
             method: "POST".to_owned(),
             headers: vec![("host".to_owned(), "x".to_owned())],
             body: "{}".to_owned(),
-            ..HttpRoute::get("/a")
+            ..get("/a")
         };
         assert_eq!(text(&post), "POST /a HTTP/1.1\r\nContent-Length: 2\r\nhost: x\r\n\r\n{}");
     }
 
     #[test]
     fn routes_are_chosen_by_weight() {
-        let routes = [1, 0, 3].map(|weight| HttpRoute { weight, ..HttpRoute::get("/") });
+        let routes = [1, 0, 3].map(|weight| HttpRoute { weight, ..get("/") });
         let requests = RequestSet::new(&routes, &resolve("http://127.0.0.1:9").unwrap());
         let mut chooser = RouteChooser::new(5);
         let mut counts = [0; 3];

@@ -2,9 +2,9 @@
 
 use crate::config::ReadyCheck;
 use crate::core::load::HttpLoad;
-use crate::core::load_table::LoadTableError;
+use crate::core::load::LoadOptionError;
 use crate::core::recording::{MarkerKind, RecordedLoad};
-use crate::core::{HttpTable, LoadReport, LoadSpec, Span};
+use crate::core::{HttpOptions, LoadReport, LoadSpec, Span};
 use crate::load::target::resolve;
 use crate::load::{Generator, net};
 use crate::run::recording::RecordError;
@@ -39,7 +39,7 @@ pub(super) struct LoadDriver {
     check: ReadyCheck,
     address: SocketAddr,
     base: String,
-    table: HttpTable,
+    table: HttpOptions,
     limit: Option<Span>,
     state: DriverState,
 }
@@ -60,7 +60,7 @@ impl LoadDriver {
             return Err(RecordError::LoadUrl(load.url));
         };
         let base = load.url.strip_suffix(&target.path).unwrap_or(&load.url).to_owned();
-        let mut table = HttpTable { path: target.path.clone(), ..HttpTable::default() };
+        let mut table = HttpOptions { path: target.path.clone(), ..HttpOptions::default() };
         table.requests = load.requests;
         table.rate = load.rate;
         table.connections = load.connections.unwrap_or(table.connections);
@@ -73,7 +73,7 @@ impl LoadDriver {
             limit,
             state: DriverState::Waiting,
         };
-        driver.spec(Duration::ZERO).map_err(RecordError::LoadTable)?;
+        driver.spec(Duration::ZERO).map_err(RecordError::LoadOptions)?;
         Ok(driver)
     }
 
@@ -135,11 +135,11 @@ impl LoadDriver {
     }
 
     /// The load for the remaining time.
-    fn spec(&self, elapsed: Duration) -> Result<HttpLoad, LoadTableError> {
+    fn spec(&self, elapsed: Duration) -> Result<HttpLoad, LoadOptionError> {
         let left = self.limit.map_or(UNLIMITED, |limit| {
             Span(limit.0.saturating_sub(elapsed).max(Duration::from_millis(1)))
         });
         let duration = self.table.requests.is_none().then_some(left);
-        HttpTable { duration, ..self.table.clone() }.load(&self.base)
+        HttpOptions { duration, ..self.table.clone() }.load(&self.base)
     }
 }

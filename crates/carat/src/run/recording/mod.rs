@@ -12,7 +12,7 @@ pub(crate) use load::RecordingLoad;
 pub(crate) use recorder::Recorder;
 pub(crate) use subject::RecordingSubject;
 
-use crate::core::load_table::LoadTableError;
+use crate::core::load::LoadOptionError;
 use crate::load::target::TargetError;
 use crate::process::ProcError;
 use crate::store::recording::RecordingError;
@@ -32,7 +32,7 @@ pub(crate) enum RecordError {
     #[error("cannot drive load to {0}; write the URL as http://127.0.0.1:9292/path")]
     LoadUrl(String),
     #[error("cannot drive this load")]
-    LoadTable(#[source] LoadTableError),
+    LoadOptions(#[source] LoadOptionError),
     #[error(transparent)]
     LoadTarget(#[from] TargetError),
     #[error(transparent)]

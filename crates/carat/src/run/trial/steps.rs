@@ -1,10 +1,8 @@
 //! The steps of one trial, from the first service to the final figures.
 
 use crate::config::{Experiment, fill};
-use crate::core::load_table::LoadTableError;
 use crate::core::observations::load_window;
 use crate::core::{LoadReport, LoadSpec, Observations, Outcome, Severity};
-use crate::load::LoadError;
 use crate::load::clock::MonotonicTime;
 use crate::observe::{Collections, available, check_settings, oom_kills, ruby_description};
 use crate::process::{Identity, ProcRoot};
@@ -102,17 +100,17 @@ impl TrialSteps<'_> {
         session: &mut TrialSession<'_>,
         observed: &mut Observations,
     ) -> Result<(Collections, LoadReport), TrialEnd> {
-        let (table, authority) = (&self.experiment.load, format!("127.0.0.1:{}", self.paths.port));
+        let (load, authority) = (&self.experiment.load, format!("127.0.0.1:{}", self.paths.port));
         let folder = &self.experiment.folder;
-        if let Some(warmup) = table.warmup(&authority).map_err(invalid_load)? {
+        if let Some(warmup) = load.warmup(&authority) {
             self.drive(session, warmup.in_folder(folder), TrialPhase::WarmUp)?;
         }
-        let load = table.spec(&authority).map_err(invalid_load)?;
         let members = session.server.members();
         let before = Collections::read(session.server.root(), &members);
         let (from, ticks) = (session.server.elapsed_ms(), session.server.cpu_ticks());
         let began_ms = MonotonicTime::now().millis().saturating_sub(from);
-        let report = self.drive(session, load.in_folder(folder), TrialPhase::Load)?;
+        let report =
+            self.drive(session, load.measured(&authority).in_folder(folder), TrialPhase::Load)?;
         observed.window_ms =
             Some(load_window(&report, began_ms, (from, session.server.elapsed_ms())));
         let spent = session.server.cpu_ticks().saturating_sub(ticks) as f64;
@@ -264,10 +262,6 @@ impl TrialSteps<'_> {
             session.step(phase, done).map_err(|end| self.early_end(end, Outcome::Crashed))?;
         }
     }
-}
-
-fn invalid_load(error: LoadTableError) -> TrialError {
-    TrialError::from(LoadError::from(error))
 }
 
 fn status_text(status: ExitStatus) -> String {

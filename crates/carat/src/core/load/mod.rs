@@ -1,0 +1,259 @@
+//! Loads: their options, their validated form, and their reports.
+//!
+//! A protocol's options are one struct, which is both its command-line flags and its table in an experiment file.
+//! Validation turns them into a load that the generator can run.
+
+pub mod cable;
+pub mod http;
+mod options;
+pub mod report;
+
+pub use cable::{BroadcastEnd, CableLoad, CableOptions, Compat, PayloadShape};
+pub use http::{Amount, HttpLoad, HttpOptions, HttpRoute, RouteOptions};
+pub use options::{Arrivals, ConnectionOptions, LoadOptionError, LoadOptions, Pace};
+pub use report::{BroadcastRow, LoadFlag, LoadReport, OwnCost, Severity, StepReport, Times};
+
+use serde::{Deserialize, Serialize};
+use std::path::Path;
+
+/// Every load protocol, one line each: variant, key and subcommand, options, load, implementation of
+/// `load::reactor::Protocol`. The macro named by `$declare` receives the list.
+macro_rules! with_load_protocols {
+    ($declare:ident) => {
+        $declare! {
+            Http http HttpOptions HttpLoad HttpProtocol;
+            Cable cable CableOptions CableLoad CableProtocol;
+        }
+    };
+}
+pub(crate) use with_load_protocols;
+
+macro_rules! declare_loads {
+    ($($variant:ident $key:ident $options:ident $load:ident $protocol:ident;)*) => {
+        /// A load to run against a server: plain data, sent as JSON to the generator's process.
+        #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+        #[serde(tag = "kind", rename_all = "snake_case")]
+        pub enum LoadSpec {
+            $(#[doc = concat!("The protocol `", stringify!($key), "`.")] $variant($load),)*
+        }
+
+        impl LoadSpec {
+            fn connection_options(&mut self) -> &mut ConnectionOptions {
+                match self {
+                    $(Self::$variant(load) => &mut load.options,)*
+                }
+            }
+
+            fn at(self, base: &str) -> Self {
+                match self {
+                    $(Self::$variant(load) => Self::$variant($options::at(load, base)),)*
+                }
+            }
+        }
+
+        /// The table `[load]` of an experiment file, as serde reads it.
+        #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+        #[serde(deny_unknown_fields)]
+        pub struct LoadTable {
+            $(
+                #[doc = concat!("The table `[load.", stringify!($key), "]`.")]
+                #[serde(default)]
+                pub $key: Option<$options>,
+            )*
+        }
+
+        impl LoadTable {
+            /// Checks that the table describes exactly one load, without contradictions.
+            ///
+            /// # Errors
+            /// If it does not; the message names the keys.
+            pub fn validate(&self) -> Result<LoadTemplate, LoadOptionError> {
+                let mut templates = Vec::new();
+                $(
+                    if let Some(options) = &self.$key {
+                        let load = options.validate()?;
+                        templates.push(LoadTemplate {
+                            scheme: options.scheme()?,
+                            warmup: options.warmup(&load).map(LoadSpec::$variant),
+                            requests: options.requests(),
+                            measured: LoadSpec::$variant(load),
+                        });
+                    }
+                )*
+                let exactly_one = templates.len() == 1;
+                templates.pop().filter(|_| exactly_one).ok_or(LoadOptionError::Kind)
+            }
+        }
+    };
+}
+
+with_load_protocols!(declare_loads);
+
+impl LoadSpec {
+    /// The same load with relative paths of its files resolved in `folder`.
+    #[must_use]
+    pub fn in_folder(mut self, folder: &Path) -> Self {
+        let options = self.connection_options();
+        options.ca = options.ca.take().map(|file| folder.join(file).display().to_string());
+        self
+    }
+}
+
+/// A validated load that has no server yet. It comes from [`LoadTable::validate`] only.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LoadTemplate {
+    scheme: &'static str,
+    measured: LoadSpec,
+    warmup: Option<LoadSpec>,
+    requests: Option<u64>,
+}
+
+impl LoadTemplate {
+    /// The measured load against a server at `host:port`.
+    pub fn measured(&self, authority: &str) -> LoadSpec {
+        self.measured.clone().at(&self.base(authority))
+    }
+
+    /// The load that warms the server up before; `None` if there is none.
+    pub fn warmup(&self, authority: &str) -> Option<LoadSpec> {
+        self.warmup.clone().map(|load| load.at(&self.base(authority)))
+    }
+
+    /// Requests of the measured load; `None` if it ends by time or sends broadcasts.
+    pub fn requests(&self) -> Option<u64> {
+        self.requests
+    }
+
+    fn base(&self, authority: &str) -> String {
+        format!("{}://{authority}", self.scheme)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::core::Span;
+
+    fn template(text: &str) -> Result<LoadTemplate, LoadOptionError> {
+        toml::from_str::<LoadTable>(text).expect("a table").validate()
+    }
+
+    fn http(text: &str) -> HttpLoad {
+        match template(text).unwrap().measured("h:1") {
+            LoadSpec::Http(load) => load,
+            LoadSpec::Cable(_) => panic!("not an HTTP load: {text}"),
+        }
+    }
+
+    fn cable(text: &str) -> CableLoad {
+        match template(text).unwrap().measured("h:1") {
+            LoadSpec::Cable(load) => load,
+            LoadSpec::Http(_) => panic!("not a cable load: {text}"),
+        }
+    }
+
+    #[test]
+    fn the_smallest_table_is_a_whole_load() {
+        let load = http("[http]\nrequests = 5");
+        assert_eq!((load.base.as_str(), load.connections), ("http://h:1", 8));
+        assert_eq!(load.amount, Amount::Requests(5));
+        let load = cable("[cable]");
+        assert_eq!(load.url, "ws://h:1/cable");
+        assert_eq!(load.pace, Pace::Closed { at_once: 8 });
+    }
+
+    #[test]
+    fn a_table_that_contradicts_itself_is_refused() {
+        for (text, error) in [
+            ("", LoadOptionError::Kind),
+            ("[http]\n[cable]", LoadOptionError::Kind),
+            ("[http]\nrequests = 1\nduration = '1s'", LoadOptionError::Amount),
+            ("[http]\nrequests = 0", LoadOptionError::Zero("http.requests")),
+            ("[http]\nduration = '0s'", LoadOptionError::Zero("http.duration")),
+            ("[http]\nconnections = 0", LoadOptionError::Zero("http.connections")),
+            ("[http]\nrate = 0.0", LoadOptionError::Zero("rate")),
+            ("[http]\nrate = nan", LoadOptionError::Rate),
+            ("[cable]\nrate = inf", LoadOptionError::Rate),
+            ("[http]\narrivals = \"poisson\"", LoadOptionError::Arrivals),
+            ("[cable]\nrate = 1.0\nconcurrency = 1", LoadOptionError::Pace),
+            ("[http]\npath = 'a'", LoadOptionError::Path("a".into())),
+            ("[[http.routes]]\npath = 'a'", LoadOptionError::Path("a".into())),
+            ("[cable]\nsteps = 0", LoadOptionError::Zero("steps")),
+            ("[http]\ninsecure = true", LoadOptionError::Tls),
+            ("[cable]\ntls = true\nca = 'a.pem'\ninsecure = true", LoadOptionError::Tls),
+        ] {
+            assert_eq!(template(text), Err(error), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_server_with_tls_is_addressed_over_tls() {
+        let spec = |text| template(text).unwrap().measured("h:1").in_folder(Path::new("/e"));
+        let LoadSpec::Http(load) = spec("[http]\ntls = true\nca = 'a.pem'") else {
+            panic!("not an HTTP load");
+        };
+        assert_eq!(
+            (load.base.as_str(), load.options.ca.as_deref()),
+            ("https://h:1", Some("/e/a.pem"))
+        );
+        let load = cable("[cable]\ntls = true\ninsecure = true");
+        assert_eq!((load.url.as_str(), load.options.insecure), ("wss://h:1/cable", true));
+    }
+
+    #[test]
+    fn an_unknown_key_is_an_error() {
+        assert!(toml::from_str::<LoadTable>("[http]\nrequest = 5").is_err());
+        assert!(toml::from_str::<LoadTable>("[cable]\nstep = 5").is_err());
+        assert!(toml::from_str::<LoadTable>("[cable]\nrows = 'a'").is_err());
+    }
+
+    #[test]
+    fn routes_inherit_what_they_do_not_set() {
+        let load = http(
+            "[http]\nexpect_status = 200\nheaders = { b = '1', a = '2' }\n[[http.routes]]\npath = \"/a\"\nweight = 3\nheaders = { c = '3' }",
+        );
+        let route = &load.routes[0];
+        assert_eq!((route.weight, route.expect_status), (3, Some(200)));
+        let headers = [("a", "2"), ("b", "1"), ("c", "3")].map(|(k, v)| (k.into(), v.into()));
+        assert_eq!(route.headers, headers);
+    }
+
+    #[test]
+    fn the_warm_up_is_a_tenth_of_the_load_unless_it_is_given() {
+        for (text, expected) in [
+            ("[http]\nrequests = 50", Some(Amount::Requests(5))),
+            ("[http]\nrequests = 5", None),
+            ("[http]\nrequests = 50\nwarmup = 7", Some(Amount::Requests(7))),
+            ("[http]\nrequests = 50\nwarmup = 0", None),
+            ("[http]\nduration = '20s'", Some(Amount::Seconds(2.0))),
+            ("[cable]", None),
+        ] {
+            let amount = match template(text).unwrap().warmup("h:1") {
+                Some(LoadSpec::Http(load)) => {
+                    assert_eq!(load.base, "http://h:1", "{text}");
+                    Some(load.amount)
+                }
+                Some(LoadSpec::Cable(_)) => panic!("a cable load has no warm-up: {text}"),
+                None => None,
+            };
+            assert_eq!(amount, expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn the_defaults_of_the_flags_are_those_of_the_table() {
+        #[derive(Debug, clap::Parser)]
+        struct Flags<O: clap::Args> {
+            #[command(flatten)]
+            options: O,
+        }
+        let http: Flags<HttpOptions> = clap::Parser::parse_from(["carat"]);
+        assert_eq!(http.options, HttpOptions::default());
+        let cable: Flags<CableOptions> = clap::Parser::parse_from(["carat"]);
+        assert_eq!(cable.options, CableOptions::default());
+        let timeout = Span::seconds(5);
+        let http: Flags<HttpOptions> =
+            clap::Parser::parse_from(["carat", "--timeout", "5s", "-X", "post"]);
+        assert_eq!((http.options.timeout, http.options.method.as_str()), (timeout, "POST"));
+    }
+}

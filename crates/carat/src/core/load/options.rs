@@ -1,0 +1,194 @@
+//! What the options of all load protocols have in common.
+
+use serde::{Deserialize, Deserializer, Serialize};
+use std::collections::BTreeMap;
+use std::fmt::Debug;
+use thiserror::Error;
+
+/// The options of one protocol.
+pub trait LoadOptions: clap::Args + Clone + Debug + Default {
+    /// The validated load.
+    type Load;
+
+    /// What the load does, as help shows it.
+    const ABOUT: &'static str;
+    /// The forms of a URL, as help shows them.
+    const URL_HELP: &'static str;
+    /// URL schemes without and with TLS.
+    const SCHEMES: [&'static str; 2];
+
+    /// The load without its server.
+    ///
+    /// # Errors
+    /// If the options contradict each other.
+    fn validate(&self) -> Result<Self::Load, LoadOptionError>;
+
+    /// A validated load against the server at `base`, such as `http://127.0.0.1:9292`.
+    fn at(load: Self::Load, base: &str) -> Self::Load;
+
+    /// Sets the path of a URL; an explicit path wins.
+    fn set_url_path(&mut self, path: &str);
+
+    /// Whether the server speaks TLS, and which certificates count.
+    fn tls_options(&self) -> TlsOptions<'_>;
+
+    /// The load that warms a server up before `load`.
+    fn warmup(&self, _load: &Self::Load) -> Option<Self::Load> {
+        None
+    }
+
+    /// The number of measured requests, if it is fixed.
+    fn requests(&self) -> Option<u64> {
+        None
+    }
+
+    /// The URL scheme for a server that an experiment starts.
+    ///
+    /// # Errors
+    /// If the rules about certificates contradict each other.
+    fn scheme(&self) -> Result<&'static str, LoadOptionError> {
+        let [plain, secure] = Self::SCHEMES;
+        let TlsOptions { tls, ca, insecure } = self.tls_options();
+        match (tls, ca.is_some(), insecure) {
+            (_, true, true) | (false, true, _) | (false, _, true) => Err(LoadOptionError::Tls),
+            (tls, ..) => Ok(if tls { secure } else { plain }),
+        }
+    }
+}
+
+/// The options about TLS.
+#[derive(Debug, Clone, Copy)]
+pub struct TlsOptions<'a> {
+    /// Whether the server speaks TLS.
+    pub tls: bool,
+    /// File of certificates that may sign the server's.
+    pub ca: Option<&'a str>,
+    /// Accept any certificate.
+    pub insecure: bool,
+}
+
+/// Options that contradict each other.
+#[derive(Debug, Error, PartialEq, Eq)]
+pub enum LoadOptionError {
+    /// No protocol or several.
+    #[error("[load] needs exactly one of [load.http] and [load.cable]: say what to send")]
+    Kind,
+    /// Two ways to end the load.
+    #[error("load.http: requests and duration exclude each other: keep one")]
+    Amount,
+    /// A load of nothing.
+    #[error("load.{0} must be more than 0")]
+    Zero(&'static str),
+    /// A rate that is not a number.
+    #[error("load.rate must be a finite number of sends per second")]
+    Rate,
+    /// Not a path.
+    #[error("load path `{0}` must start with `/`")]
+    Path(String),
+    /// Two ways to pace the load.
+    #[error("load.cable: rate and concurrency exclude each other: keep one")]
+    Pace,
+    /// Certificates for a server without TLS, or two rules for them.
+    #[error(
+        "load: `ca` and `insecure` exclude each other and need `tls = true`: say which certificates count"
+    )]
+    Tls,
+    /// Arrivals without a rate.
+    #[error("arrivals says how a rate is spread: add `rate`, or remove `arrivals`")]
+    Arrivals,
+}
+
+/// When the next request or broadcast is sent.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "pace", rename_all = "snake_case")]
+pub enum Pace {
+    /// When an earlier one is answered.
+    Closed {
+        /// Broadcasts under way at once; HTTP uses its connections.
+        at_once: u32,
+    },
+    /// At fixed times, whatever the server does.
+    Open {
+        /// Sends per second.
+        per_second: f64,
+        /// How the sends are spread.
+        arrivals: Arrivals,
+    },
+}
+
+impl Pace {
+    pub(super) fn new(
+        rate: Option<f64>,
+        arrivals: Option<Arrivals>,
+        at_once: u32,
+    ) -> Result<Self, LoadOptionError> {
+        match (rate, arrivals) {
+            (Some(per_second), _) if per_second <= 0.0 => Err(LoadOptionError::Zero("rate")),
+            (Some(per_second), _) if !per_second.is_finite() => Err(LoadOptionError::Rate),
+            (Some(per_second), arrivals) => {
+                Ok(Self::Open { per_second, arrivals: arrivals.unwrap_or_default() })
+            }
+            (None, Some(_)) => Err(LoadOptionError::Arrivals),
+            (None, None) => Ok(Self::Closed { at_once }),
+        }
+    }
+}
+
+/// How the sends of an open load are spread.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Arrivals {
+    /// Evenly
+    #[default]
+    Fixed,
+    /// Like independent users: with exponential gaps, drawn from the seed
+    Poisson,
+}
+
+/// Options of a validated load that rarely need a change.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ConnectionOptions {
+    /// Seconds after which an unanswered request, handshake or broadcast is an error.
+    pub timeout_s: f64,
+    /// Threads that share the connections.
+    pub threads: u32,
+    /// Least microseconds between two wake-ups; arrival times are the kernel's, so waiting costs no accuracy.
+    /// `None`: 1,000 if nothing waits for the generator's answer, 0 if the next send does.
+    pub quantum_us: Option<u32>,
+    /// Seed of everything random.
+    pub seed: u64,
+    /// File of certificates (PEM) that may sign the server's; the system's if `None`.
+    pub ca: Option<String>,
+    /// Accept any certificate.
+    pub insecure: bool,
+}
+
+impl Default for ConnectionOptions {
+    fn default() -> Self {
+        Self { timeout_s: 30.0, threads: 1, quantum_us: None, seed: 1, ca: None, insecure: false }
+    }
+}
+
+pub(super) fn check_path(path: &str) -> Result<(), LoadOptionError> {
+    if path.starts_with('/') { Ok(()) } else { Err(LoadOptionError::Path(path.to_owned())) }
+}
+
+/// Headers from a TOML table.
+pub(super) fn headers_from_table<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Vec<(String, String)>, D::Error> {
+    Ok(BTreeMap::deserialize(deserializer)?.into_iter().collect())
+}
+
+/// Headers in order of their names; a later header replaces an earlier one of the same name.
+pub(super) fn sorted_headers(headers: &[(String, String)]) -> Vec<(String, String)> {
+    headers.iter().cloned().collect::<BTreeMap<_, _>>().into_iter().collect()
+}
+
+/// Parses a header flag.
+pub(super) fn parse_header(text: &str) -> Result<(String, String), String> {
+    let (name, value) =
+        text.split_once(':').ok_or("a header is written `Name: value`".to_owned())?;
+    Ok((name.trim().to_owned(), value.trim().to_owned()))
+}

@@ -1,0 +1,158 @@
+//! The report of a load.
+
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// How bad a finding about the generator itself is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Severity {
+    /// Worth knowing.
+    Info,
+    /// The figures may be off.
+    Warning,
+    /// The figures mean nothing.
+    Fatal,
+}
+
+/// A finding about the load, with a stable code.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct LoadFlag {
+    /// Stable code, such as `errors` or `late-sends`.
+    pub code: String,
+    /// How bad it is.
+    pub severity: Severity,
+    /// What was seen and what to do.
+    pub message: String,
+}
+
+/// What came out of a load.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct LoadReport {
+    /// Correct responses or deliveries.
+    pub completed: u64,
+    /// Requests without a correct response, or deliveries that never came.
+    pub errors: u64,
+    /// Seconds from the first send to the last response.
+    pub seconds: f64,
+    /// Start and end of the measured load in milliseconds of `CLOCK_MONOTONIC`, which every process of a machine shares.
+    #[serde(default)]
+    pub window_ms: Option<(u64, u64)>,
+    /// Latency from the intended send, in microseconds, HdrHistogram V2, base64; absent where nothing completed.
+    pub latency_hdr: Option<String>,
+    /// Latency from the actual send, likewise.
+    #[serde(default)]
+    pub service_hdr: Option<String>,
+    /// Errors by kind.
+    #[serde(default)]
+    pub errors_by: BTreeMap<String, u64>,
+    /// Metrics by name, in the units of the metric list.
+    pub metrics: BTreeMap<String, f64>,
+    /// The generator's own cost.
+    #[serde(default)]
+    pub own: OwnCost,
+    /// Steps of a cable load, in order.
+    #[serde(default)]
+    pub steps: Vec<StepReport>,
+    /// Findings about the generator and the load.
+    pub flags: Vec<LoadFlag>,
+}
+
+impl LoadReport {
+    /// Whether a finding says that the figures mean nothing.
+    pub fn is_invalid(&self) -> bool {
+        self.flags.iter().any(|flag| flag.severity == Severity::Fatal)
+    }
+}
+
+/// What the generator itself used and how far it lagged behind.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct OwnCost {
+    /// Processor seconds, user and system, over the measured load.
+    pub cpu_s: f64,
+    /// Largest share of one core that a thread used in any second.
+    pub cpu_share_max: f64,
+    /// Processor microseconds per response or received frame.
+    pub cpu_us_per_message: Option<f64>,
+    /// Peak resident memory in bytes; `None` where the kernel does not say.
+    pub rss_peak: Option<u64>,
+    /// Median and 99th percentile in seconds from the kernel's receipt to our reading; `None` without stamps.
+    pub lag: Option<(f64, f64)>,
+    /// Median and 99th percentile in seconds from the intended to the actual send; `None` in a closed load.
+    pub late: Option<(f64, f64)>,
+    /// Seconds that a thread was ready to run but waited for a core.
+    pub run_delay_s: Option<f64>,
+    /// Messages received.
+    pub messages: u64,
+    /// Share of messages whose arrival is only bounded, because several came in one read.
+    pub bounded: f64,
+}
+
+/// One step of a cable load.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct StepReport {
+    /// Subscribed connections when the step's broadcasts began.
+    pub clients: u32,
+    /// Seconds that it took to add the step's connections.
+    pub ramp_s: f64,
+    /// Start and end of the step's broadcasts in milliseconds of `CLOCK_MONOTONIC`.
+    pub window_ms: (u64, u64),
+    /// Every distribution of the step by name: `complete`, `delivery`, `first`, `own`, `ack`, `spread`, `connect`, `welcome`, `confirm`.
+    pub times: BTreeMap<String, Times>,
+    /// Deliveries that were due.
+    pub expected: u64,
+    /// Deliveries that came, duplicates not counted.
+    pub received: u64,
+    /// Deliveries that never came.
+    pub missing: u64,
+    /// Deliveries that came again.
+    pub duplicate: u64,
+    /// Every broadcast, in the order of sending.
+    pub broadcasts: Vec<BroadcastRow>,
+}
+
+/// A distribution of durations.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Times {
+    /// How many.
+    pub count: u64,
+    /// Shortest, in seconds.
+    pub min: f64,
+    /// Median, in seconds.
+    pub p50: f64,
+    /// 95th percentile, in seconds.
+    pub p95: f64,
+    /// 99th percentile, in seconds.
+    pub p99: f64,
+    /// Longest, in seconds.
+    pub max: f64,
+    /// The whole histogram in microseconds, HdrHistogram V2, base64.
+    pub hdr: String,
+}
+
+/// What became of one broadcast; moments are microseconds after its intended send.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct BroadcastRow {
+    /// Its number in the run.
+    pub number: u64,
+    /// Index of the connection that sent it.
+    pub sender: u32,
+    /// Intended send, in microseconds of `CLOCK_MONOTONIC`.
+    pub intended_us: u64,
+    /// Actual send.
+    pub sent_us: u64,
+    /// First receipt by anybody.
+    pub first_us: Option<u64>,
+    /// Receipt by the sender.
+    pub own_us: Option<u64>,
+    /// The sender's result.
+    pub ack_us: Option<u64>,
+    /// Last receipt, where everybody has it.
+    pub complete_us: Option<u64>,
+    /// Subscribers when it was sent.
+    pub expected: u32,
+    /// Subscribers that received it.
+    pub received: u32,
+    /// Receipts beyond the first of a subscriber.
+    pub duplicate: u32,
+}

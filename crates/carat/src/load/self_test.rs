@@ -1,0 +1,66 @@
+//! How much the generator can drive on this machine: both protocols against the null servers.
+
+use crate::core::Span;
+use crate::core::load::{CableOptions, HttpOptions, LoadReport, LoadSpec};
+use crate::load::error::LoadError;
+use crate::load::null::{NullCable, NullHttp};
+use crate::load::run::drive;
+use std::io;
+use std::net::TcpListener;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+
+/// Connections of the HTTP test.
+const CONNECTIONS: u32 = 64;
+/// Deliveries per second for which the broadcasts are planned; on a slower machine the test takes longer.
+const DELIVERIES: f64 = 200_000.0;
+
+/// Runs an HTTP load against a null server in this process.
+///
+/// # Errors
+/// If the server or the load cannot be run.
+pub(crate) fn test_http(duration: Span) -> Result<LoadReport, LoadError> {
+    let listener = TcpListener::bind("127.0.0.1:0").map_err(LoadError::Kernel)?;
+    let address = listener.local_addr().map_err(LoadError::Kernel)?;
+    let options = HttpOptions {
+        connections: CONNECTIONS,
+        duration: Some(duration),
+        ..HttpOptions::default()
+    };
+    let spec = LoadSpec::Http(options.load(&format!("http://{address}"))?);
+    run_beside(move |stop| NullHttp::new(listener, 13)?.serve(stop), &spec)
+}
+
+/// Runs a cable load against a null server in this process.
+///
+/// # Errors
+/// If the server or the load cannot be run.
+pub(crate) fn test_cable(duration: Span, clients: u32) -> Result<LoadReport, LoadError> {
+    let listener = TcpListener::bind("127.0.0.1:0").map_err(LoadError::Kernel)?;
+    let address = listener.local_addr().map_err(LoadError::Kernel)?;
+    let broadcasts = DELIVERIES * duration.as_seconds() / f64::from(clients.max(1));
+    let options = CableOptions {
+        steps: 1,
+        step_size: clients,
+        broadcasts: (broadcasts as u32).max(10),
+        concurrency: Some(4),
+        ..CableOptions::default()
+    };
+    let spec = LoadSpec::Cable(options.load(&format!("ws://{address}"))?);
+    run_beside(move |stop| NullCable::new(listener)?.serve(stop).map(drop), &spec)
+}
+
+/// Runs a server on a thread of this process for as long as a load takes.
+fn run_beside(
+    serve: impl FnOnce(&AtomicBool) -> io::Result<()> + Send,
+    spec: &LoadSpec,
+) -> Result<LoadReport, LoadError> {
+    let stop = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let server = scope.spawn(|| serve(&stop));
+        let report = drive(spec, |_| {});
+        stop.store(true, Ordering::Relaxed);
+        server.join().map_err(|_| LoadError::Panicked)?.map_err(LoadError::Kernel)?;
+        report
+    })
+}
