@@ -63,6 +63,7 @@ mod tests {
             runtime: Path::new("/x/carat_runtime.so"),
             find_allocator: &|name| (name == "jemalloc").then(|| SELF.into()),
             inherited: &find,
+            scrub: false,
             ruby: read_elf(Path::new(SELF)).expect("readable"),
         })
     }

@@ -17,6 +17,8 @@ pub struct StartContext<'a> {
     pub find_allocator: &'a dyn Fn(&str) -> Option<PathBuf>,
     /// The variables that the server would inherit.
     pub inherited: &'a dyn Fn(&str) -> Option<String>,
+    /// Whether the runtime removes what was set from the environment once Ruby has started.
+    pub scrub: bool,
     /// Word size, machine and C library of the Ruby; `None` where unknown, and then libraries are not checked.
     pub ruby: Option<ElfKind>,
 }
@@ -153,7 +155,10 @@ impl<'a> EnvironmentBuilder<'a> {
     }
 
     pub(crate) fn finish(mut self) -> Environment {
-        if self.environment.needs_runtime {
+        if self.context.scrub {
+            self.mention("scrub", "on");
+        }
+        if self.environment.needs_runtime || self.context.scrub {
             self.set(env::RUNTIME, self.context.runtime.display().to_string());
             self.set(env::SETTINGS, self.requests.join(";"));
         }

@@ -36,6 +36,7 @@ fn environment(pairs: &[String]) -> (Settings, Environment) {
             _ => std::env::current_exe().ok(),
         },
         inherited: &|_| None,
+        scrub: false,
         ruby: None,
     });
     (settings, environment.unwrap())

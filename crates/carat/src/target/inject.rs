@@ -80,6 +80,7 @@ fn apply(
         runtime: libraries.map_or(Path::new(""), |libraries| &libraries.runtime),
         find_allocator: &|name| find_allocator(root, name),
         inherited: &|name| request.given.get(name).cloned().or_else(|| (request.inherited)(name)),
+        scrub: request.scrub && libraries.is_some(),
         ruby: request.ruby.and_then(kind),
     };
     let mut applied = request.settings.environment(&context)?;
@@ -96,10 +97,6 @@ impl Injection {
     fn load_libraries(&mut self, request: &InjectRequest<'_>) {
         let Some(libraries) = self.libraries.clone() else { return };
         if request.scrub {
-            let settings = self.env.remove(env::SETTINGS).map(|settings| settings + ";");
-            let settings = settings.unwrap_or_default() + "scrub=on";
-            self.env.insert(env::SETTINGS.into(), settings);
-            self.load_runtime();
             for (name, backup) in
                 [("LD_PRELOAD", env::INHERITED_PRELOAD), ("RUBYOPT", env::INHERITED_RUBYOPT)]
             {
