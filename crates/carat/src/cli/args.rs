@@ -1,11 +1,10 @@
-//! The command line as it is written.
+//! The commands and their dispatch.
 
 use crate::cli::{
     Exit, compare, exec, exit, explain, load, output, plan, record, report, salvage, shell, stats,
     workload,
 };
 use crate::load::worker_main;
-use crate::run::experiment::OpenError;
 use crate::target::{exec_helper_main, reaper_main};
 use clap::{CommandFactory, Parser, Subcommand};
 use std::path::PathBuf;
@@ -31,9 +30,9 @@ enum Command {
     Report(report::ReportArgs),
     /// Analyse a results file again, also for another question
     Stats(stats::StatsArgs),
-    /// Say what an experiment could find in how many blocks and minutes
+    /// Forecast which differences an experiment can detect in how many blocks and minutes
     Plan(plan::PlanArgs),
-    /// Copy what is whole of a damaged results file into a new one
+    /// Copy the undamaged trials of a damaged or older results file into a new one
     Salvage(salvage::SalvageArgs),
     /// Drive a load against a running server
     Load(load::LoadArgs),
@@ -63,7 +62,7 @@ enum Command {
 
 /// Parses the command line and runs it.
 pub fn main() -> ExitCode {
-    let done = match Arguments::parse().command {
+    let result = match Arguments::parse().command {
         Command::ExecHelper => return exec_helper_main(),
         Command::Reaper { token, directory } => return reaper_main(&token, &directory),
         Command::LoadWorker => return worker_main(std::io::stdin(), std::io::stdout()),
@@ -82,23 +81,11 @@ pub fn main() -> ExitCode {
         Command::Plan(args) => plan::run(&args),
         Command::Workload(args) => workload::run(&args),
     };
-    match done {
+    match result {
         Ok(exit) => exit.into(),
         Err(error) => {
             output::print_error(&error);
-            Exit::of(&error).into()
+            Exit::of_error(&error).into()
         }
-    }
-}
-
-impl Exit {
-    /// The code for an error that reached the top.
-    fn of(error: &anyhow::Error) -> Self {
-        let wrong_experiment = error.is::<crate::config::ExperimentFileError>()
-            || error.is::<crate::run::trial::PrepareError>();
-        // An unusable results file is a failure in every command; only a conflict with the options is wrong usage.
-        let conflict = error.downcast_ref::<OpenError>().is_some_and(OpenError::is_conflict);
-        let wrong_usage = wrong_experiment || conflict || error.is::<stats::StatsError>();
-        if wrong_usage { Self::Usage } else { Self::Failed }
     }
 }

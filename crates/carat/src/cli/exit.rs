@@ -1,19 +1,21 @@
 //! Exit codes, one meaning each.
 
+use crate::core::{Results, Role, Verdict};
+use crate::run::experiment::{ExperimentError, QuestionError};
 use std::process::ExitCode;
 
-/// How carat ends; the numbers are part of the interface.
+/// How carat ends. The numbers are part of the interface.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Exit {
-    /// Everything went as asked.
+    /// Success.
     Fine,
-    /// Something failed.
+    /// A failure.
     Failed,
     /// The command line or the experiment file is wrong.
     Usage,
     /// The trials do not decide the question.
     Undecided,
-    /// The trials mean nothing: the server or the load failed.
+    /// The trials are no evidence: the server or the load failed.
     Invalid,
     /// A budget is broken.
     Broken,
@@ -22,7 +24,7 @@ pub enum Exit {
 }
 
 impl Exit {
-    /// The number.
+    /// The exit code.
     pub fn code(self) -> u8 {
         match self {
             Self::Fine => 0,
@@ -36,13 +38,31 @@ impl Exit {
     }
 }
 
+impl Exit {
+    /// The code for an error that reached `main`.
+    pub(crate) fn of_error(error: &anyhow::Error) -> Self {
+        // An unusable results file is a failure in every command; only a conflict with the options is wrong usage.
+        let experiment = error.downcast_ref::<ExperimentError>();
+        let wrong_usage =
+            experiment.is_some_and(ExperimentError::is_wrong_usage) || error.is::<QuestionError>();
+        if wrong_usage { Self::Usage } else { Self::Failed }
+    }
+
+    /// The code for results: whether a primary question is undecided.
+    pub(crate) fn of_verdicts(results: &Results) -> Self {
+        let mut primaries = results.conclusions.iter().filter(|one| one.role == Role::Primary);
+        let undecided = primaries.any(|one| one.verdict == Verdict::Undecided);
+        if undecided { Self::Undecided } else { Self::Fine }
+    }
+}
+
 impl From<Exit> for ExitCode {
     fn from(exit: Exit) -> Self {
         Self::from(exit.code())
     }
 }
 
-/// What `--help` says about them.
+/// The end of `carat --help`.
 pub(crate) const HELP: &str = "\
 Exit codes: 0 fine, 1 failed, 2 wrong usage, 3 undecided, 4 evidence invalid, 99 budget broken, 130 stopped by Ctrl-C.
 

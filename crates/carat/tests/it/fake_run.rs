@@ -287,7 +287,9 @@ fn a_pilot_forecasts_what_an_experiment_could_find() {
     let fake = ["--fake", "71e6:289e3,71e6:289e3"];
     let ran =
         folder.run(&[&["plan", "fake.toml", "--pilot", "12", "-o", "p.carat"], &fake[..]].concat());
-    ran.assert_code(0).assert_says("single trials scatter by").assert_says("as asked, takes about");
+    ran.assert_code(0)
+        .assert_says("standard deviation of a single trial")
+        .assert_says("requires about");
     folder.run(&["plan", "p.carat"]).assert_code(0).assert_says("From 12 blocks");
 }
 

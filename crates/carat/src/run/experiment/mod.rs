@@ -1,12 +1,18 @@
-//! A whole experiment: trials in randomised blocks until there is a verdict or the budget is spent.
+//! A whole experiment: trials in randomised blocks until there is a verdict or every planned block has run.
 //!
-//! An [`EventHandler`] receives the progress. Every finished trial is in the results file, so that a killed run
-//! resumes with the same plan.
+//! An [`EventHandler`] receives the progress. Every trial is in the results file before the next begins, so a killed run
+//! resumes where it stopped, with the same plan.
 
+mod blocks;
 mod events;
+mod launch;
 mod open;
-mod runner;
+mod question;
 
+pub use blocks::{ExperimentRun, RunError};
 pub use events::{EventHandler, ExperimentEvent};
-pub use open::{OpenError, OpenOptions, experiment_info, open, question, this_runner};
-pub use runner::{ExperimentRun, RunError};
+pub use launch::{
+    ExperimentError, ExperimentRequest, FakeTrials, OpenExperiment, PreparedExperiment,
+};
+pub use open::{OpenError, OpenOptions, experiment_info, open, this_runner};
+pub use question::{QuestionChanges, QuestionError, question, set_question};

@@ -1,6 +1,5 @@
 //! Begins an experiment or resumes one.
 
-use crate::analysis::Question;
 use crate::config::Experiment;
 use crate::core::{ExperimentInfo, Variant};
 use crate::process::{Identity, ProcRoot};
@@ -84,17 +83,6 @@ pub fn experiment_info(
         margin: experiment.trials.margin.0,
         guards: guards.iter().map(|(name, limit)| ((*name).to_owned(), limit.0)).collect(),
         variants,
-    }
-}
-
-/// The question of an experiment.
-pub fn question(info: &ExperimentInfo) -> Question {
-    let names: Vec<&str> = info.variants.iter().map(|variant| variant.name.as_str()).collect();
-    Question {
-        margin: info.margin,
-        guards: info.guards.clone().into_iter().collect(),
-        max_blocks: info.max_blocks,
-        ..Question::new(&names, &info.primary)
     }
 }
 

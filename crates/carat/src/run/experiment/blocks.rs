@@ -4,7 +4,7 @@ use crate::analysis::{Judge, Judgement, NextStep};
 use crate::config::{block_order, trial_id};
 use crate::core::{Outcome, Trial};
 use crate::run::Interrupt;
-use crate::run::experiment::{EventHandler, ExperimentEvent};
+use crate::run::experiment::events::{EventHandler, ExperimentEvent};
 use crate::run::trial::{TrialError, TrialPlan, TrialRunner};
 use crate::store::{Store, StoreError};
 
@@ -95,10 +95,10 @@ impl ExperimentRun {
     fn missing(&self, block: u32, active: &[String], trials: &[Trial]) -> Vec<TrialPlan> {
         block_order(self.seed, block, self.variants.len())
             .into_iter()
-            .map(|slot| {
-                let name = self.variants[slot.variant].clone();
+            .map(|at| {
+                let name = self.variants[at.variant].clone();
                 let id = trial_id(&self.plan_hash, self.seed, block, &name);
-                TrialPlan { id, block, position: slot.position, variant: slot.variant, name }
+                TrialPlan { id, block, position: at.position, variant: at.variant, name }
             })
             .filter(|plan| block == 0 || active.contains(&plan.name))
             .filter(|plan| !trials.iter().any(|t| t.block == block && t.variant == plan.name))

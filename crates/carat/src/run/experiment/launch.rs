@@ -1,0 +1,226 @@
+//! From the request for an experiment to its trials in a results file.
+
+use crate::analysis::Judge;
+use crate::config::{Experiment, ExperimentFileError};
+use crate::core::ExperimentInfo;
+use crate::run::Interrupt;
+use crate::run::experiment::blocks::{ExperimentRun, RunError};
+use crate::run::experiment::events::EventHandler;
+use crate::run::experiment::open::{OpenError, OpenOptions, experiment_info, open, this_runner};
+use crate::run::experiment::question::question;
+use crate::run::trial::{
+    FakeRunner, FakeVariant, PrepareError, Prepared, ProcessRunner, RunContext, TrialRunner,
+    prepare,
+};
+use crate::store::{Store, StoreError};
+use crate::target::{
+    Libraries, LibraryError, Reaper, library, make_run_directory, new_token, run_directory,
+};
+use rand::RngExt;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use tempfile::TempDir;
+
+/// What to run.
+#[derive(Debug, Clone)]
+pub struct ExperimentRequest {
+    /// The experiment file.
+    pub experiment: PathBuf,
+    /// The results file; the experiment's name with `.carat` where absent.
+    pub output: Option<PathBuf>,
+    /// Whether to continue an existing results file.
+    pub resume: bool,
+    /// The most blocks, instead of the file's `trials.max`.
+    pub blocks: Option<u32>,
+    /// The seed, instead of the file's.
+    pub seed: Option<u64>,
+    /// Simulated servers instead of real ones.
+    pub fake: Option<FakeTrials>,
+}
+
+/// Simulated servers.
+#[derive(Debug, Clone)]
+pub struct FakeTrials {
+    /// One per variant.
+    pub variants: Vec<FakeVariant>,
+    /// Duration of every trial.
+    pub pace: Duration,
+}
+
+/// Why an experiment cannot be started.
+#[derive(Debug, thiserror::Error)]
+pub enum ExperimentError {
+    /// The experiment file.
+    #[error(transparent)]
+    File(#[from] ExperimentFileError),
+    /// A variant.
+    #[error(transparent)]
+    Prepare(#[from] PrepareError),
+    /// The libraries inside Ruby.
+    #[error(transparent)]
+    Libraries(#[from] LibraryError),
+    /// The results file.
+    #[error(transparent)]
+    Open(#[from] OpenError),
+    /// The results file, after the run.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// There is no folder for temporary files.
+    #[error("{0} is not a folder; set TMPDIR to one")]
+    NoTemporaryFolder(PathBuf),
+    /// Something that the run needs cannot be made.
+    #[error("{what}")]
+    Setup {
+        /// What, and what to do.
+        what: &'static str,
+        /// The system's error.
+        source: io::Error,
+    },
+}
+
+impl ExperimentError {
+    /// Whether another experiment file or other options would avoid the error.
+    pub fn is_wrong_usage(&self) -> bool {
+        match self {
+            Self::File(_) | Self::Prepare(_) => true,
+            Self::Open(error) => error.is_conflict(),
+            _ => false,
+        }
+    }
+
+    fn setup(what: &'static str) -> impl FnOnce(io::Error) -> Self {
+        move |source| Self::Setup { what, source }
+    }
+}
+
+/// An experiment that has been read and can run on this machine.
+#[derive(Debug)]
+pub struct PreparedExperiment {
+    /// The experiment.
+    pub experiment: Experiment,
+    /// Its variants.
+    pub prepared: Vec<Prepared>,
+    /// The libraries inside Ruby.
+    pub libraries: Libraries,
+    /// What a new results file would have fixed.
+    pub info: ExperimentInfo,
+    request: ExperimentRequest,
+}
+
+impl PreparedExperiment {
+    /// Reads and prepares an experiment; `inherited` reads carat's own environment.
+    ///
+    /// # Errors
+    /// Where the experiment cannot run here.
+    pub fn new(
+        request: ExperimentRequest,
+        inherited: &dyn Fn(&str) -> Option<String>,
+    ) -> Result<Self, ExperimentError> {
+        let experiment = Experiment::read(&request.experiment)?;
+        let libraries = library::unpack_in_cache()?;
+        let prepared = prepare(&experiment, &libraries, inherited)?;
+        let drawn = || rand::rng().random_range(0..1 << 32);
+        let seed = request.seed.or(experiment.trials.seed).unwrap_or_else(drawn);
+        let variants = prepared.iter().map(|one| one.variant.clone()).collect();
+        let info = experiment_info(&experiment, variants, seed, request.blocks);
+        Ok(Self { experiment, prepared, libraries, info, request })
+    }
+
+    /// Warnings about the settings, each with the name of its variant.
+    pub fn warnings(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.prepared.iter().flat_map(|one| {
+            let warnings = one.injection.applied.warnings.iter();
+            warnings.map(|warning| (one.variant.name.as_str(), warning.as_str()))
+        })
+    }
+
+    /// Creates or opens the results file and makes what the trials share.
+    ///
+    /// # Errors
+    /// Where the results file or the shared parts cannot be made. Nothing is left behind then.
+    pub fn open(self) -> Result<OpenExperiment, ExperimentError> {
+        // Before anything exists that a signal could leave behind.
+        let interrupt =
+            Interrupt::on_signals().map_err(ExperimentError::setup("cannot listen for Ctrl-C"))?;
+        let Self { experiment, prepared, info, request, .. } = self;
+        let default = || format!("{}.carat", experiment.name).into();
+        let options = OpenOptions {
+            path: request.output.unwrap_or_else(default),
+            resume: request.resume,
+            blocks: request.blocks,
+            seed: request.seed,
+        };
+        let temporary = std::env::temp_dir();
+        if !temporary.is_dir() {
+            return Err(ExperimentError::NoTemporaryFolder(temporary));
+        }
+        // The file names the directory before it exists, so that a later carat finds it after a kill at any moment.
+        let token = new_token();
+        let directory = run_directory(&temporary, &token);
+        let (store, info) = open(&options, &info, &this_runner(&token, &directory))?;
+        let directory = make_run_directory(&directory).map_err(ExperimentError::setup(
+            "cannot make a private directory; set TMPDIR to a folder that can be written",
+        ))?;
+        let runner: Box<dyn TrialRunner> = match request.fake {
+            Some(FakeTrials { variants, pace }) => {
+                let seed = request.seed.unwrap_or(0);
+                Box::new(FakeRunner::new(variants, seed, pace, interrupt.clone()))
+            }
+            None => {
+                let reaper = Reaper::start(&token, directory.path())
+                    .map_err(ExperimentError::setup("cannot start the reaper"))?;
+                let interrupt = interrupt.clone();
+                let context =
+                    RunContext { directory: directory.path().to_owned(), token, interrupt };
+                Box::new(ProcessRunner::new(experiment, prepared, context, reaper))
+            }
+        };
+        Ok(OpenExperiment { info, store, runner, directory, interrupt })
+    }
+}
+
+/// An experiment with its results file.
+pub struct OpenExperiment {
+    info: ExperimentInfo,
+    store: Store,
+    runner: Box<dyn TrialRunner>,
+    directory: TempDir,
+    interrupt: Interrupt,
+}
+
+impl OpenExperiment {
+    /// What was fixed when the experiment began.
+    pub fn info(&self) -> &ExperimentInfo {
+        &self.info
+    }
+
+    /// The results file.
+    pub fn path(&self) -> &Path {
+        self.store.path()
+    }
+
+    /// Runs the missing trials. The second value says why they did not come to an end.
+    ///
+    /// # Errors
+    /// Where the end cannot be recorded in the results file.
+    pub fn run(
+        self,
+        events: &mut dyn EventHandler,
+    ) -> Result<(Store, Result<(), RunError>), ExperimentError> {
+        let Self { info, mut store, mut runner, directory, interrupt } = self;
+        let run = ExperimentRun {
+            judge: Judge::new(question(&info)),
+            plan_hash: info.plan_hash,
+            variants: info.variants.into_iter().map(|variant| variant.name).collect(),
+            seed: info.seed,
+            interrupt,
+        };
+        let ended = run.until_verdict(&mut store, runner.as_mut(), events);
+        // In this order: as long as anything is left, the results file names it.
+        drop(runner);
+        drop(directory);
+        store.set_runner(None)?;
+        Ok((store, ended.map(|_| ())))
+    }
+}
