@@ -1,8 +1,8 @@
-//! Builds the two libraries that carat loads into Ruby, so that the binary can carry them.
+//! Builds the two libraries that carat loads into Ruby and that the binary contains.
 //!
-//! A build script of a binary crate may not depend on a `cdylib`, so this one runs a cargo of its
-//! own: in its own target directory, because the outer cargo holds the lock of the other one. Then it makes
-//! them load under older C libraries too, because a variant may run in another distribution's root.
+//! A build script cannot depend on a `cdylib`, so this one runs another cargo. That uses its own target directory, because
+//! the outer cargo holds the lock of its directory. Then the script makes the libraries load with older C libraries too,
+//! because a variant may run in the root of another distribution.
 
 #[path = "build/elf.rs"]
 mod elf;
@@ -12,7 +12,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
-/// Package, file that cargo makes of it, and the variable under which the crate includes it.
+/// Package, the file that cargo makes of it, and the variable by which the crate includes it.
 const LIBRARIES: [(&str, &str, &str); 2] = [
     ("carat-probe", "libcarat_probe.so", "CARAT_EMBEDDED_PROBE"),
     ("carat-runtime", "libcarat_runtime.so", "CARAT_EMBEDDED_RUNTIME"),
@@ -27,8 +27,8 @@ const WATCHED: [&str; 5] = [
     "Cargo.toml",
 ];
 
-/// What the outer cargo says to its own compilers and must not reach the inner one: clippy's driver,
-/// flags for another target, a job server that the inner cargo cannot reach.
+/// Variables that the outer cargo sets for its own compilers and that must not reach the inner one: clippy's driver,
+/// flags for another target, and a job server that the inner cargo cannot use.
 const NOT_INHERITED: [&str; 7] = [
     "RUSTC_WORKSPACE_WRAPPER",
     "CARGO_ENCODED_RUSTFLAGS",
@@ -71,7 +71,7 @@ fn build(workspace: &Path) -> Result<PathBuf, String> {
     for name in NOT_INHERITED {
         cargo.env_remove(name);
     }
-    // A build directory apart from the target directory would be the outer cargo's, and locked.
+    // Otherwise the build directory would be that of the outer cargo, which is locked.
     cargo.env("CARGO_BUILD_BUILD_DIR", &folder);
     let status = cargo.status().map_err(|error| format!("cannot start cargo: {error}"))?;
     if !status.success() {
@@ -79,17 +79,16 @@ fn build(workspace: &Path) -> Result<PathBuf, String> {
     }
     let built = folder.join(target).join("embedded");
     for (_, file, _) in LIBRARIES {
-        loosen(&built.join(file), &folder.join(file))?;
+        relax_library(&built.join(file), &folder.join(file))?;
     }
     Ok(folder)
 }
 
-fn loosen(from: &Path, to: &Path) -> Result<(), String> {
-    let problem = |error| format!("{}: {error}", from.display());
-    let mut library = fs::read(from).map_err(problem)?;
-    elf::loosen(&mut library)
-        .ok_or_else(|| format!("{}: not a library as expected", from.display()))?;
-    fs::write(to, library).map_err(problem)
+fn relax_library(from: &Path, to: &Path) -> Result<(), String> {
+    let mut library = fs::read(from).map_err(|error| format!("{}: {error}", from.display()))?;
+    elf::relax_versions(&mut library)
+        .ok_or_else(|| format!("{}: not a 64-bit little-endian library", from.display()))?;
+    fs::write(to, library).map_err(|error| format!("{}: {error}", to.display()))
 }
 
 fn variable(name: &str) -> Result<String, String> {

@@ -1,4 +1,4 @@
-//! The page of this process: a file in the directory that carat named, mapped for good.
+//! The page of this process: a file in the directory that carat names, mapped until the process ends.
 
 use carat_ruby::clock::now_ns;
 use carat_wire::page::{FRONT_BYTES, MAGIC, PAGE_BYTES, Page, PageHeader, UNKNOWN, VERSION};
@@ -10,22 +10,22 @@ use std::ptr;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 
-/// The mapping. Its address never changes: a forked child maps its own file in the same place.
+/// The mapping. Its address never changes: a forked child maps its own file at the same address.
 static PAGE: AtomicPtr<Page> = AtomicPtr::new(ptr::null_mut());
 static DIRECTORY: OnceLock<Box<[u8]>> = OnceLock::new();
-/// Bytes from the start of the mapping that are known to have room in the file system.
+/// Bytes from the start of the mapping for which the file system is known to have room.
 static ROOM: AtomicUsize = AtomicUsize::new(0);
-/// A unit of the file system's room; larger units of other machines are probed more than once.
+/// The unit in which the file system provides room; larger units are probed more than once.
 const UNIT: usize = 4096;
 
-/// The page, once there is one.
+/// The page, if there is one.
 pub(crate) fn get() -> Option<&'static Page> {
-    // SAFETY: the pointer is null or that of a mapping of `PAGE_BYTES` that is never unmapped, only
-    // replaced by another in the same place; a page is made of atomics and zeros are a valid one.
+    // SAFETY: the pointer is null or that of a mapping of `PAGE_BYTES` that is never unmapped, only replaced by another at
+    // the same address. A page consists of atomics, and zeros are a valid page.
     unsafe { PAGE.load(Ordering::Acquire).as_ref() }
 }
 
-/// Makes and maps the page of this process.
+/// Creates and maps the page of this process.
 pub(crate) fn create(directory: &Path) -> io::Result<&'static Page> {
     let directory = DIRECTORY.get_or_init(|| directory.as_os_str().as_bytes().into());
     let start_time = read_start_time();
@@ -33,9 +33,9 @@ pub(crate) fn create(directory: &Path) -> io::Result<&'static Page> {
     let mapped = map(ptr::null_mut(), Some(file)).ok_or_else(io::Error::last_os_error)?;
     ROOM.store(0, Ordering::Relaxed);
     if !has_room(mapped, FRONT_BYTES) {
-        // SAFETY: the mapping made above, which nobody has seen.
+        // SAFETY: the mapping made above, which nothing refers to yet.
         unsafe { libc::munmap(mapped.cast(), PAGE_BYTES) };
-        return Err(io::Error::other("no room for it; make some where TMPDIR is"));
+        return Err(io::Error::other("the file system is full; free some space in TMPDIR"));
     }
     PAGE.store(mapped, Ordering::Release);
     let page = get().ok_or_else(|| io::Error::other("no page"))?;
@@ -44,10 +44,10 @@ pub(crate) fn create(directory: &Path) -> io::Result<&'static Page> {
     Ok(page)
 }
 
-/// In a forked child, between `fork` and its return: replaces the parent's page by one of its own.
+/// In a forked child, before `fork` returns: replaces the parent's page by one of its own.
 ///
-/// Calls only what is safe there (signal-safety(7)). Where no file can be made, private memory takes
-/// the place, so that nothing is ever written into the parent's page. Returns whether there is a file.
+/// It calls only functions that are safe there (signal-safety(7)). If no file can be created, private memory takes its
+/// place, so that nothing is ever written into the parent's page. Returns whether there is a file.
 pub(crate) fn replace_in_child(page: &'static Page) -> bool {
     let inherited = copy_words(&page.header);
     let generation = page.header.fork_generation.load(Ordering::Relaxed);
@@ -65,11 +65,11 @@ pub(crate) fn replace_in_child(page: &'static Page) -> bool {
     in_file
 }
 
-/// Whether so many bytes from the start of the page can be written.
+/// Whether this many bytes from the start of the page can be written.
 ///
-/// The file is sparse, and where its file system is full the first write into a hole is a SIGBUS, which
-/// would end the server. The kernel's own write into such a hole is an error instead (EFAULT, read(2)).
-/// Only holes are written to, and with zeros. Calls only what is safe in a signal handler.
+/// The file is sparse. If its file system is full, the first write into a hole raises SIGBUS, which would kill the server.
+/// A write by the kernel into such a hole fails instead (EFAULT, read(2)). So this has the kernel write zeros into the
+/// holes. It calls only functions that are safe in a signal handler.
 pub(crate) fn reserve(page: &Page, bytes: usize) -> bool {
     has_room(ptr::from_ref(page).cast_mut(), bytes)
 }
@@ -81,13 +81,12 @@ fn has_room(place: *mut Page, bytes: usize) -> bool {
         return true;
     }
     let mut ends = [0; 2];
-    // SAFETY: a place for two descriptors, which are closed below.
+    // SAFETY: an array for two descriptors, which are closed below.
     if unsafe { libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC | libc::O_NONBLOCK) } != 0 {
         return false;
     }
     let written = (known..wanted).step_by(UNIT).all(|offset| {
-        // SAFETY: one zero goes into the pipe and from there into a unit of the mapping that nobody has
-        // written yet.
+        // SAFETY: one zero goes into the pipe and from there into a unit of the mapping that was never written.
         unsafe {
             let unit = place.cast::<u8>().add(offset).cast::<c_void>();
             libc::write(ends[1], c"".as_ptr().cast(), 1) == 1 && libc::read(ends[0], unit, 1) == 1
@@ -104,50 +103,49 @@ fn has_room(place: *mut Page, bytes: usize) -> bool {
 }
 
 fn fill_in(header: &PageHeader, start_time: Option<u64>, generation: u64) {
-    let set = |word: &AtomicU64, value| word.store(value, Ordering::Relaxed);
-    set(&header.version, VERSION);
-    set(&header.bytes, PAGE_BYTES as u64);
-    // SAFETY: these two cannot fail and touch nothing.
+    header.version.store(VERSION, Ordering::Relaxed);
+    header.bytes.store(PAGE_BYTES as u64, Ordering::Relaxed);
+    // SAFETY: these two cannot fail and access no memory.
     let (pid, parent) = unsafe { (libc::getpid(), libc::getppid()) };
-    set(&header.pid, pid as u64);
-    set(&header.parent_pid, parent as u64);
-    set(&header.start_time, start_time.unwrap_or(UNKNOWN));
-    set(&header.fork_generation, generation);
-    set(&header.born_ns, now_ns());
+    header.pid.store(pid as u64, Ordering::Relaxed);
+    header.parent_pid.store(parent as u64, Ordering::Relaxed);
+    header.start_time.store(start_time.unwrap_or(UNKNOWN), Ordering::Relaxed);
+    header.fork_generation.store(generation, Ordering::Relaxed);
+    header.born_ns.store(now_ns(), Ordering::Relaxed);
     header.magic.store(MAGIC, Ordering::Release);
 }
 
-/// Words of the header that a child inherits: which allocator, which features, which Ruby.
+/// Words of the header that a child inherits: allocator, features, Ruby.
 const INHERITED: std::ops::Range<usize> = 10..64;
 
 fn copy_words(header: &PageHeader) -> [u64; 64] {
     let words = ptr::from_ref(header).cast::<AtomicU64>();
-    // SAFETY: the header is 64 words (asserted where it is laid out), all of them atomics.
+    // SAFETY: the header has 64 words (asserted in `carat_wire`), all of them atomics.
     std::array::from_fn(|n| unsafe { &*words.add(n) }.load(Ordering::Relaxed))
 }
 
 fn paste_words(header: &PageHeader, inherited: &[u64; 64]) {
     let words = ptr::from_ref(header).cast::<AtomicU64>();
     for n in INHERITED {
-        // SAFETY: as above.
+        // SAFETY: as in `copy_words`.
         unsafe { &*words.add(n) }.store(inherited[n], Ordering::Relaxed);
     }
 }
 
 /// Opens a new file of the right size under this process's name.
 ///
-/// One that is already there was made before this process called `exec(2)`, which keeps its number and
-/// its start: nobody writes it any more.
+/// A file that already exists was created before this process called `exec(2)`, which keeps its pid and start time.
+/// Nothing writes that file any more.
 fn open(directory: &[u8], start_time: Option<u64>) -> Option<c_int> {
     let mut path = [0; 4096];
     let mut rest = path.get_mut(..4095)?;
-    // SAFETY: cannot fail and touches nothing.
+    // SAFETY: cannot fail and accesses no memory.
     let pid = unsafe { libc::getpid() };
     rest.write_all(directory).ok()?;
     write!(rest, "/{pid}-{}.page", start_time.unwrap_or(0)).ok()?;
     let path = CStr::from_bytes_until_nul(&path).ok()?.as_ptr();
     let flags = libc::O_RDWR | libc::O_CREAT | libc::O_EXCL | libc::O_NOFOLLOW | libc::O_CLOEXEC;
-    // SAFETY: the path ends with a zero and outlives the calls; the descriptor is this function's own.
+    // SAFETY: the path ends with NUL and outlives the calls; the descriptor belongs to this function.
     unsafe {
         let mut file = libc::open(path, flags, 0o600);
         if file < 0 && *libc::__errno_location() == libc::EEXIST {
@@ -162,13 +160,13 @@ fn open(directory: &[u8], start_time: Option<u64>) -> Option<c_int> {
     }
 }
 
-/// Maps the file, or private zeros without one, at `place` or, where that is null, anywhere.
+/// Maps the file, or private zeros without one, at `place`, or anywhere if that is null.
 fn map(place: *mut Page, file: Option<c_int>) -> Option<*mut Page> {
     let fixed = if place.is_null() { 0 } else { libc::MAP_FIXED };
     let kind =
         if file.is_some() { libc::MAP_SHARED } else { libc::MAP_PRIVATE | libc::MAP_ANONYMOUS };
-    // SAFETY: a fixed place is the whole mapping that this function made before; the descriptor is open
-    // and not used afterwards.
+    // SAFETY: a fixed place is the whole mapping that this function made before; the descriptor is open and not used
+    // afterwards.
     unsafe {
         let mapped = libc::mmap(
             place.cast::<c_void>(),
@@ -185,10 +183,10 @@ fn map(place: *mut Page, file: Option<c_int>) -> Option<*mut Page> {
     }
 }
 
-/// Start of this process in clock ticks since boot; `None` without `/proc`.
+/// Start time of this process in clock ticks since boot; `None` without `/proc`.
 fn read_start_time() -> Option<u64> {
     let mut text = [0_u8; 1024];
-    // SAFETY: the path ends with a zero, the buffer is as long as said, the descriptor is closed here.
+    // SAFETY: the path ends with NUL, the buffer has the given length, the descriptor is closed here.
     let length = unsafe {
         let file = libc::open(c"/proc/self/stat".as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC);
         if file < 0 {
@@ -201,7 +199,7 @@ fn read_start_time() -> Option<u64> {
     parse_start_time(text.get(..usize::try_from(length).ok()?)?)
 }
 
-/// Field 22 of `/proc/PID/stat` (proc(5)); the name in field 2 may hold blanks and brackets.
+/// Field 22 of `/proc/PID/stat` (proc(5)). The name in field 2 may contain blanks and brackets.
 fn parse_start_time(stat: &[u8]) -> Option<u64> {
     let after_name = stat.iter().rposition(|byte| *byte == b')')? + 2;
     let field = stat.get(after_name..)?.split(|byte| *byte == b' ').nth(22 - 3)?;
@@ -213,7 +211,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_start_time_is_found_behind_any_name() {
+    fn the_start_time_is_found_after_any_name() {
         let rest = "S 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 4711 20";
         for name in ["ruby", "puma: cluster (a) [b", ") )"] {
             let stat = format!("12 ({name}) {rest}");

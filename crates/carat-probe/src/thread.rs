@@ -80,7 +80,7 @@ extern "C" fn run(_: *mut c_void) -> *mut c_void {
         // SAFETY: names this thread with a text that ends with NUL.
         unsafe { libc::prctl(libc::PR_SET_NAME, c"carat-probe".as_ptr()) };
         if let Some(page) = own_page::get() {
-            let mut schedule = Schedule { malloc_due: 0, list_due: 0 };
+            let mut schedule = ReadingSchedule { malloc_due: 0, list_due: 0 };
             loop {
                 schedule.turn(page);
             }
@@ -90,12 +90,12 @@ extern "C" fn run(_: *mut c_void) -> *mut c_void {
 }
 
 /// When each periodic reading is due, on the monotonic clock.
-struct Schedule {
+struct ReadingSchedule {
     malloc_due: u64,
     list_due: u64,
 }
 
-impl Schedule {
+impl ReadingSchedule {
     fn turn(&mut self, page: &Page) {
         let requested = page.header.requested.load(Ordering::Acquire);
         if requested != page.header.served.load(Ordering::Relaxed) {

@@ -1,36 +1,34 @@
-//! What only system calls can tell or do.
+//! Queries and actions that need system calls.
 
-use std::time::Duration;
-
-/// Whether this process holds a socket that listens.
+/// Whether this process has a listening socket.
 ///
-/// Asks each descriptor instead of reading `/proc`, which a container may hide.
+/// It queries each descriptor instead of reading `/proc`, which a container may hide.
 pub(crate) fn is_listening() -> bool {
-    // SAFETY: sysconf reads nothing of ours.
+    // SAFETY: sysconf accesses no memory of ours.
     let most = unsafe { libc::sysconf(libc::_SC_OPEN_MAX) }.clamp(64, 4096);
     (0..most as libc::c_int).any(listens)
 }
 
 fn listens(descriptor: libc::c_int) -> bool {
-    let mut answer: libc::c_int = 0;
+    let mut is_listening: libc::c_int = 0;
     let mut size = size_of::<libc::c_int>() as libc::socklen_t;
-    // SAFETY: the answer has the size that is said; a descriptor that is no socket gives an error.
-    let asked = unsafe {
+    // SAFETY: the result has the given size; a descriptor that is not a socket gives an error.
+    let error = unsafe {
         libc::getsockopt(
             descriptor,
             libc::SOL_SOCKET,
             libc::SO_ACCEPTCONN,
-            (&raw mut answer).cast(),
+            (&raw mut is_listening).cast(),
             &raw mut size,
         )
     };
-    asked == 0 && answer == 1
+    error == 0 && is_listening == 1
 }
 
-/// Resident memory of this process in bytes; `None` where `/proc` does not say. Allocates nothing.
+/// Resident memory of this process in bytes; `None` without `/proc`. Allocates nothing.
 pub(crate) fn resident() -> Option<u64> {
     let mut text = [0u8; 128];
-    // SAFETY: the path ends with NUL, the buffer has the size that is said, the descriptor is closed.
+    // SAFETY: the path ends with NUL, the buffer has the given size, the descriptor is closed here.
     let read = unsafe {
         let file = libc::open(c"/proc/self/statm".as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC);
         if file < 0 {
@@ -42,32 +40,22 @@ pub(crate) fn resident() -> Option<u64> {
     };
     let text = std::str::from_utf8(text.get(..usize::try_from(read).ok()?)?).ok()?;
     let pages: u64 = text.split(' ').nth(1)?.parse().ok()?;
-    // SAFETY: sysconf reads nothing of ours.
+    // SAFETY: sysconf accesses no memory of ours.
     let page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
     Some(pages * u64::try_from(page).ok()?)
-}
-
-/// Reads a clock, as the time since its own beginning.
-pub(crate) fn clock(clock: libc::clockid_t) -> Duration {
-    carat_ruby::clock::read(clock)
-}
-
-/// Sleeps; a signal may end it early.
-pub(crate) fn pause(time: Duration) {
-    carat_ruby::clock::sleep(time);
 }
 
 /// `PR_SET_MEMORY_MERGE` of linux/prctl.h, Linux 6.4.
 const PR_SET_MEMORY_MERGE: libc::c_int = 67;
 
-/// Lets the kernel merge this process's pages with equal ones; `false` where it cannot.
+/// Allows the kernel to merge this process's pages with equal pages; `false` if it cannot.
 pub(crate) fn allow_merging() -> bool {
-    // SAFETY: prctl with numbers only.
+    // SAFETY: this prctl takes numbers only.
     unsafe { libc::prctl(PR_SET_MEMORY_MERGE, 1, 0, 0, 0) == 0 }
 }
 
-/// Allows or forbids huge pages for this process; `false` where the kernel cannot.
+/// Allows or forbids huge pages for this process; `false` if the kernel cannot.
 pub(crate) fn set_huge_pages(allowed: bool) -> bool {
-    // SAFETY: prctl with numbers only.
+    // SAFETY: this prctl takes numbers only.
     unsafe { libc::prctl(libc::PR_SET_THP_DISABLE, libc::c_ulong::from(!allowed), 0, 0, 0) == 0 }
 }

@@ -1,7 +1,7 @@
-//! What the runtime tells about itself: counters of this process, and a copy in the probe's page.
+//! The runtime's report about itself: counters of this process, and a copy in the probe's page.
 //!
-//! The counters live in private memory, so that they work without a probe and a child of a fork goes on
-//! from its parent's; the copy is what carat reads.
+//! The counters are in private memory, so they work without a probe, and a forked child continues its parent's. Carat
+//! reads the copy.
 
 use carat_ruby::stderr::write_line;
 use carat_wire::env;
@@ -13,18 +13,18 @@ use std::sync::OnceLock;
 // SAFETY: a section is made of atomic integers only, and zero is a value of each.
 static OWN: Section<Runtime> = unsafe { std::mem::zeroed() };
 
-/// The probe's page; `None` where no probe is loaded. Its address holds for children of forks too.
+/// The probe's page; `None` if no probe is loaded. Its address is valid in forked children too.
 static PAGE: OnceLock<Option<&'static Page>> = OnceLock::new();
 
-/// Finds the probe's page, which must have been loaded before.
+/// Finds the probe's page. The probe must have been loaded before.
 pub(crate) fn open() {
     PAGE.get_or_init(find_page);
 }
 
 fn find_page() -> Option<&'static Page> {
     let probe = CString::new(std::env::var_os(env::PROBE)?.as_bytes()).ok()?;
-    // SAFETY: RTLD_NOLOAD only asks for what is loaded; the function has the signature that `ENTRY`
-    // documents, and its page is never unmapped.
+    // SAFETY: RTLD_NOLOAD only finds a library that is loaded; the function has the signature that `ENTRY` documents, and
+    // its page is never unmapped.
     unsafe {
         let library = libc::dlopen(probe.as_ptr(), libc::RTLD_NOW | libc::RTLD_NOLOAD);
         if library.is_null() {
@@ -39,7 +39,7 @@ fn find_page() -> Option<&'static Page> {
     }
 }
 
-/// The value of a word; 0 where nothing happened.
+/// The value of a word; 0 if it was never written.
 pub(crate) fn read(word: Runtime) -> u64 {
     OWN.get(word).unwrap_or(0)
 }
@@ -56,7 +56,7 @@ pub(crate) fn add(word: Runtime, amount: u64) {
     publish(word);
 }
 
-/// Raises a word to `value` where that is more.
+/// Raises a word to `value` if that is more.
 pub(crate) fn raise(word: Runtime, value: u64) {
     OWN.raise(word, value);
     publish(word);
@@ -68,7 +68,7 @@ fn publish(word: Runtime) {
     }
 }
 
-/// In a child of a fork, whose page is new: tells what its parent did before. No lock, no allocation.
+/// In a forked child, whose page is new: publishes what its parent did before. Takes no lock and allocates nothing.
 pub(crate) fn in_child() {
     for word in Runtime::ALL {
         if OWN.get(*word).is_some() {
@@ -77,7 +77,7 @@ pub(crate) fn in_child() {
     }
 }
 
-/// Writes one line to stderr about something that does not work here, without an allocation.
+/// Writes one line about a problem to stderr, without an allocation.
 pub(crate) fn warn(problem: &str) {
     write_line(&[problem]);
 }

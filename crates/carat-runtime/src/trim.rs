@@ -6,11 +6,11 @@
 //! thread decides when a trim is due, because a trim walks every free block and holds malloc's locks meanwhile: trims
 //! use at most one fiftieth of the time, and after a trim that returns little the interval doubles.
 
-use crate::kernel::{clock, pause, resident};
+use crate::kernel::resident;
 use crate::malloc;
 use crate::report;
 use carat_ruby::api::{GC_END_SWEEP, StatKey, loaded};
-use carat_ruby::{RubyApi, Value, thread};
+use carat_ruby::{RubyApi, Value, clock, thread};
 use carat_wire::page::Runtime;
 use std::cell::UnsafeCell;
 use std::ffi::c_void;
@@ -137,7 +137,7 @@ extern "C" fn run_trim_thread(_nothing: *mut c_void) -> *mut c_void {
             }
             interval = next_interval(interval, &trim());
             report::write(Runtime::TrimIntervalNs, interval.as_nanos() as u64);
-            pause(interval);
+            clock::sleep(interval);
         }
     });
     std::ptr::null_mut()
@@ -156,22 +156,22 @@ fn wait_for_request() {
 /// Waits until the sweep of the last observed full GC has ended.
 fn wait_for_sweep() {
     let observed = MAJORS_OBSERVED.load(Ordering::Relaxed);
-    let begun = clock(libc::CLOCK_MONOTONIC);
+    let begun = clock::read(libc::CLOCK_MONOTONIC);
     while MAJORS_SWEPT.load(Ordering::Relaxed) < observed
-        && clock(libc::CLOCK_MONOTONIC).saturating_sub(begun) < SWEEP_TIMEOUT
+        && clock::read(libc::CLOCK_MONOTONIC).saturating_sub(begun) < SWEEP_TIMEOUT
     {
-        pause(Duration::from_millis(10));
+        clock::sleep(Duration::from_millis(10));
     }
 }
 
 /// Waits until the process uses less than a tenth of a core; `false` after [`IDLE_TIMEOUT`].
 fn wait_for_idle() -> bool {
     let step = Duration::from_millis(50);
-    let begun = clock(libc::CLOCK_MONOTONIC);
-    while clock(libc::CLOCK_MONOTONIC).saturating_sub(begun) < IDLE_TIMEOUT {
-        let before = clock(libc::CLOCK_PROCESS_CPUTIME_ID);
-        pause(step);
-        if clock(libc::CLOCK_PROCESS_CPUTIME_ID).saturating_sub(before) < step / 10 {
+    let begun = clock::read(libc::CLOCK_MONOTONIC);
+    while clock::read(libc::CLOCK_MONOTONIC).saturating_sub(begun) < IDLE_TIMEOUT {
+        let before = clock::read(libc::CLOCK_PROCESS_CPUTIME_ID);
+        clock::sleep(step);
+        if clock::read(libc::CLOCK_PROCESS_CPUTIME_ID).saturating_sub(before) < step / 10 {
             return true;
         }
     }
@@ -190,14 +190,14 @@ struct TrimResult {
 
 fn trim() -> TrimResult {
     let resident_before = resident();
-    let begun = clock(libc::CLOCK_MONOTONIC);
+    let begun = clock::read(libc::CLOCK_MONOTONIC);
     // SAFETY: a static mutex. A fork waits until the purge is over, because not every allocator protects its own locks
     // across a fork.
     unsafe { libc::pthread_mutex_lock(PURGING.0.get()) };
     malloc::purge();
     // SAFETY: locked above.
     unsafe { libc::pthread_mutex_unlock(PURGING.0.get()) };
-    let duration = clock(libc::CLOCK_MONOTONIC).saturating_sub(begun);
+    let duration = clock::read(libc::CLOCK_MONOTONIC).saturating_sub(begun);
     let returned =
         resident_before.zip(resident()).map(|(before, after)| before.saturating_sub(after));
     report::add(Runtime::Trims, 1);

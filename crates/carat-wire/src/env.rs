@@ -1,9 +1,9 @@
-//! Every environment variable that carat sets or reads, in one list.
+//! Every environment variable that carat sets or reads.
 
-/// A random token, unique to one trial or recording, by which carat finds every process of the tree.
+/// A random token, unique to a trial or recording, by which carat finds every process of the tree.
 pub const TOKEN: &str = "CARAT_TOKEN";
 
-/// Set to `1`, nothing of carat does anything inside Ruby: the kill switch.
+/// The kill switch: with `1`, nothing of carat runs inside Ruby.
 pub const OFF: &str = "CARAT_OFF";
 
 /// The directory in which each Ruby process creates its shared page.
@@ -12,12 +12,12 @@ pub const PAGES: &str = "CARAT_PAGES";
 /// Path of the observing library, required by the shim.
 pub const PROBE: &str = "CARAT_PROBE";
 
-/// Path of the changing library, required by the shim when a setting asks for it.
+/// Path of the changing library, required by the shim if a setting needs it.
 pub const RUNTIME: &str = "CARAT_RUNTIME";
 
-/// Filler that gives every variant an environment of equal size.
+/// Padding that makes the environment of every variant the same size.
 ///
-/// The size of the environment moves the stack and with it measured results
+/// The size of the environment moves the stack, which changes measured results
 /// (Mytkowicz et al., ASPLOS 2009, doi 10.1145/1508244.1508275).
 pub const PADDING: &str = "CARAT_PADDING";
 
@@ -27,16 +27,16 @@ pub const SETTINGS: &str = "CARAT_SETTINGS";
 /// Settings for `carat exec`, as `name=value` pairs separated by `;`.
 pub const SET: &str = "CARAT_SET";
 
-/// What `LD_PRELOAD` was before `carat exec`: the programs that the server starts get it back.
+/// `LD_PRELOAD` before `carat exec`; the programs that the server starts get it back.
 pub const INHERITED_PRELOAD: &str = "CARAT_INHERITED_LD_PRELOAD";
 
-/// What `RUBYOPT` was before `carat exec`: the programs that the server starts get it back.
+/// `RUBYOPT` before `carat exec`; the programs that the server starts get it back.
 pub const INHERITED_RUBYOPT: &str = "CARAT_INHERITED_RUBYOPT";
 
-/// Folder of the bundled workloads, where they are not in `workloads` of the current folder.
+/// Folder of the bundled workloads, if they are not in `workloads` of the current folder.
 pub const WORKLOADS: &str = "CARAT_WORKLOADS";
 
-/// Folder in which `bin/roots` makes other generations of Debian; `~/.cache/carat/roots` where absent.
+/// Folder in which `bin/roots` installs other versions of Debian; `~/.cache/carat/roots` by default.
 pub const ROOTS: &str = "CARAT_ROOTS";
 
 /// Checksum of a value of [`SETTINGS`] (FNV-1a, 32 bits). It tells which request a report of the runtime belongs to.

@@ -1,7 +1,7 @@
-//! What the carat tool and the libraries it loads into Ruby agree on.
+//! The interface between the carat tool and the libraries that it loads into Ruby: the names of environment variables
+//! ([`env`]) and the layout of the shared page ([`page`]).
 //!
-//! Two things only: the names of environment variables ([`env`]) and the layout of the shared page
-//! ([`page`]). No dependencies, no I/O: this crate enters somebody's server.
+//! This crate becomes part of a user's server, so it has no dependencies and does no I/O.
 
 pub mod env;
 pub mod page;

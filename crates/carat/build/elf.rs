@@ -1,11 +1,11 @@
-//! Makes a library load under older C libraries than the one it was linked against.
+//! Makes a library load with older C libraries than the one it was linked against.
 //!
-//! The linker notes with each function the version of the C library that defines it here; functions that
-//! merely moved between libraries (`dlsym`, `pthread_create` in glibc 2.34) then fail to load elsewhere,
-//! and so does the whole library for functions that nothing ever calls (`stat64`, for backtraces). This
-//! takes the note away from every version newer than [`OLDEST`] and lets such a function be missing.
+//! The linker records for each function the version of the C library that defines it here. Functions that only moved
+//! between libraries (`dlsym`, `pthread_create` in glibc 2.34) then fail to load elsewhere, and so does the whole library
+//! because of functions that are never called (`stat64`, for backtraces). This module removes the requirement of every
+//! version newer than [`OLDEST`] and allows such a function to be missing.
 
-/// What every glibc since 2012 has.
+/// Every glibc since 2012 has this version.
 const OLDEST: (u32, u32) = (2, 17);
 
 const DYNSYM: u32 = 11;
@@ -13,31 +13,34 @@ const VERSYM: u32 = 0x6fff_ffff;
 const VERNEED: u32 = 0x6fff_fffe;
 /// `VER_FLG_WEAK`: a missing version is not an error.
 const WEAK_VERSION: u16 = 2;
-/// `VER_NDX_GLOBAL`: no particular version.
+/// `VER_NDX_GLOBAL`: any version.
 const ANY_VERSION: u16 = 1;
-/// Upper half of `st_info`: may be missing.
+/// Upper half of `st_info`: the symbol may be missing.
 const WEAK_SYMBOL: u8 = 2 << 4;
 
-struct Section {
+struct ElfSection {
     kind: u32,
     offset: usize,
     size: usize,
     link: usize,
 }
 
-/// Loosens a 64-bit little-endian library in place; `None` where it is not one.
-pub(crate) fn loosen(file: &mut [u8]) -> Option<()> {
+/// Relaxes the requirements of a 64-bit little-endian library in place; `None` if it is not one.
+pub(crate) fn relax_versions(file: &mut [u8]) -> Option<()> {
     if file.get(..6)? != b"\x7fELF\x02\x01" {
         return None;
     }
     let sections = sections(file)?;
-    let of = |kind| sections.iter().find(|section| section.kind == kind);
-    let (Some(needs), Some(versions), Some(symbols)) = (of(VERNEED), of(VERSYM), of(DYNSYM)) else {
-        // Another C library than glibc knows no versions.
+    let (Some(needs), Some(versions), Some(symbols)) = (
+        find_section(&sections, VERNEED),
+        find_section(&sections, VERSYM),
+        find_section(&sections, DYNSYM),
+    ) else {
+        // Only glibc has symbol versions.
         return Some(());
     };
     let names = sections.get(needs.link)?.offset;
-    let newer = loosen_needs(file, needs, names)?;
+    let newer = relax_needs(file, needs, names)?;
     for n in 0..symbols.size / 24 {
         let version = versions.offset + n * 2;
         if newer.contains(&u16_at(file, version)?) {
@@ -49,8 +52,8 @@ pub(crate) fn loosen(file: &mut [u8]) -> Option<()> {
     Some(())
 }
 
-/// Marks the versions that are too new and returns their numbers.
-fn loosen_needs(file: &mut [u8], needs: &Section, names: usize) -> Option<Vec<u16>> {
+/// Marks the versions that are too new as optional and returns their numbers.
+fn relax_needs(file: &mut [u8], needs: &ElfSection, names: usize) -> Option<Vec<u16>> {
     let mut newer = Vec::new();
     let mut need = needs.offset;
     loop {
@@ -71,19 +74,23 @@ fn loosen_needs(file: &mut [u8], needs: &Section, names: usize) -> Option<Vec<u1
     }
 }
 
-fn sections(file: &[u8]) -> Option<Vec<Section>> {
+fn find_section(sections: &[ElfSection], kind: u32) -> Option<&ElfSection> {
+    sections.iter().find(|section| section.kind == kind)
+}
+
+fn sections(file: &[u8]) -> Option<Vec<ElfSection>> {
     let table = u64_at(file, 0x28)?;
     let (size, count) = (u16_at(file, 0x3a)? as usize, u16_at(file, 0x3c)? as usize);
-    let section = |n: usize| {
-        let at = table + n * size;
-        Some(Section {
-            kind: u32_at(file, at + 4)?,
-            offset: u64_at(file, at + 0x18)?,
-            size: u64_at(file, at + 0x20)?,
-            link: u32_at(file, at + 0x28)? as usize,
-        })
-    };
-    (0..count).map(section).collect()
+    (0..count).map(|n| section(file, table + n * size)).collect()
+}
+
+fn section(file: &[u8], at: usize) -> Option<ElfSection> {
+    Some(ElfSection {
+        kind: u32_at(file, at + 4)?,
+        offset: u64_at(file, at + 0x18)?,
+        size: u64_at(file, at + 0x20)?,
+        link: u32_at(file, at + 0x28)? as usize,
+    })
 }
 
 fn glibc_version(name: &[u8]) -> Option<(u32, u32)> {

@@ -16,7 +16,7 @@ pub use layout::{
     PageHeader, PageText, Pools, RANGES, Ranges, VERSION, file_name,
 };
 pub use read::{
-    AddressRange, ArenaReading, HeapPages, MonotonicTime, PageError, PageReading, PoolReading,
+    AddressRange, ArenaReading, HeapPages, PageError, PageReading, PageTime, PoolReading,
     SectionReading, read,
 };
 pub use section::{Section, Table, Writer};

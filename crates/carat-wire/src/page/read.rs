@@ -18,9 +18,9 @@ const TABLE_HEAD: usize = 8;
 /// Attempts to read every section whole. A section that stays odd belongs to a process that died while writing.
 const ATTEMPTS: usize = 8;
 
-/// A time on the monotonic clock.
+/// When figures of a page were written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct MonotonicTime {
+pub struct PageTime {
     /// Nanoseconds of `CLOCK_MONOTONIC`.
     pub ns: u64,
 }
@@ -29,7 +29,7 @@ pub struct MonotonicTime {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SectionReading<W> {
     /// When they were last written together; `None` if never.
-    pub at: Option<MonotonicTime>,
+    pub at: Option<PageTime>,
     known: u64,
     words: Vec<u64>,
     list: PhantomData<W>,
@@ -82,7 +82,7 @@ pub struct AddressRange {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct HeapPages {
     /// When they were listed; `None` if never.
-    pub at: Option<MonotonicTime>,
+    pub at: Option<PageTime>,
     /// Heap pages in the ranges.
     pub pages: u64,
     /// Ascending, with neighbours joined.
@@ -103,7 +103,7 @@ pub struct PageReading {
     /// Forks since the Ruby that was started.
     pub fork_generation: u64,
     /// When the page was created.
-    pub born: MonotonicTime,
+    pub born: PageTime,
     /// The last request of carat.
     pub requested: u32,
     /// The last request that the probe's thread answered.
@@ -127,11 +127,11 @@ pub struct PageReading {
     /// What the runtime library did.
     pub runtime: SectionReading<Runtime>,
     /// When the pools were read.
-    pub pools_at: Option<MonotonicTime>,
+    pub pools_at: Option<PageTime>,
     /// Size pools.
     pub pools: Vec<PoolReading>,
     /// When the arenas were read.
-    pub arenas_at: Option<MonotonicTime>,
+    pub arenas_at: Option<PageTime>,
     /// As many arenas of glibc as the page has room for.
     pub arenas: Vec<ArenaReading>,
     /// Heap pages.
@@ -235,7 +235,7 @@ impl Front {
         &self,
         number: usize,
         room: usize,
-    ) -> (Option<MonotonicTime>, Vec<[u64; WORDS]>) {
+    ) -> (Option<PageTime>, Vec<[u64; WORDS]>) {
         let Some(part) = self.part(number) else { return (None, Vec::new()) };
         let count = (part[2] as usize).min(room);
         let (rows, _) = part[TABLE_HEAD..].as_chunks();
@@ -266,7 +266,7 @@ impl Front {
             start_time: known(self.header(offset_of!(PageHeader, start_time))),
             parent_pid: self.header(offset_of!(PageHeader, parent_pid)),
             fork_generation: self.header(offset_of!(PageHeader, fork_generation)),
-            born: MonotonicTime { ns: self.header(offset_of!(PageHeader, born_ns)) },
+            born: PageTime { ns: self.header(offset_of!(PageHeader, born_ns)) },
             requested: requests as u32,
             served: (requests >> 32) as u32,
             served_by_ruby: self.header(offset_of!(PageHeader, served_by_ruby)) as u32,
@@ -322,8 +322,8 @@ fn fetch_words(
     Ok(words.iter().map(|word| u64::from_ne_bytes(*word)).collect())
 }
 
-fn time_unless_zero(ns: u64) -> Option<MonotonicTime> {
-    (ns != 0).then_some(MonotonicTime { ns })
+fn time_unless_zero(ns: u64) -> Option<PageTime> {
+    (ns != 0).then_some(PageTime { ns })
 }
 
 fn known(word: u64) -> Option<u64> {
@@ -376,7 +376,7 @@ mod tests {
         assert_eq!((found.ruby.as_str(), found.start_time), ("ruby 3.1.2p20", None));
         assert_eq!((found.allocator, found.served_by_ruby), (Some(AllocatorKind::Jemalloc), 5));
         assert!(found.features.contains(&(Feature::Pools, FeatureState::Absent)));
-        assert_eq!(found.gc.at, Some(MonotonicTime { ns: 11 }));
+        assert_eq!(found.gc.at, Some(PageTime { ns: 11 }));
         assert_eq!(found.gc.iter().collect::<Vec<_>>(), [(Gc::LiveSlots, 0)]);
         assert_eq!(found.runtime.get(Runtime::Trims), Some(2));
         assert_eq!(found.pools.len(), 1);
