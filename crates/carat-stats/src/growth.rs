@@ -46,9 +46,6 @@ pub struct Growth {
     pub interval: Option<(f64, f64)>,
     /// Upper limit (5 % error) of the linear rate over the second half, without extrapolation.
     pub at_most: Option<f64>,
-    /// Rates over the second quarter and over the second half: equal for a leak, halved for a
-    /// logarithm.
-    pub doublings: Option<(f64, f64)>,
     /// Size of the dominant jump.
     pub step: Option<f64>,
     /// Whether it oscillates around its trend, as memory does that is returned to the kernel.
@@ -73,7 +70,6 @@ pub fn classify(series: &[(f64, f64)], tolerance: f64) -> Growth {
             rate: None,
             interval: None,
             at_most: None,
-            doublings: None,
             step: None,
             oscillating: false,
             needed: (requests > 0.0).then_some(2.0 * requests),
@@ -89,7 +85,6 @@ pub fn classify(series: &[(f64, f64)], tolerance: f64) -> Growth {
         rate: Some(judged.trend.rate),
         interval: Some(judged.trend.limits),
         at_most: Some(judged.trend.late_high),
-        doublings: judged.bins.doublings(),
         step: jump,
         oscillating: fitted.oscillates(),
         needed: (class == GrowthClass::Undecided).then(|| judged.needed(requests)),

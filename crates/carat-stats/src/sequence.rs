@@ -63,11 +63,6 @@ impl Sequence {
         self.looks.iter().find(|look| look.blocks == blocks).copied()
     }
 
-    /// The first look after more than `blocks` blocks.
-    pub fn next_after(&self, blocks: u32) -> Option<Look> {
-        self.looks.iter().find(|look| look.blocks > blocks).copied()
-    }
-
     /// The interval at `look`; `None` where it would not reach the confidence of the sequence.
     pub(crate) fn interval(&self, look: Look, walsh: &Walsh) -> Option<(f64, f64)> {
         walsh.interval(look.cut.filter(|_| self.meets_confidence(look))?)

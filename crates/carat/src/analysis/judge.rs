@@ -28,8 +28,6 @@ pub struct Judgement {
     pub(crate) warnings: Vec<Warning>,
     /// Trials that did not count.
     pub(crate) dropped: Vec<Dropped>,
-    /// How the trials of every variant ended, the baseline first.
-    pub(crate) outcomes: Vec<Outcomes>,
 }
 
 /// Whether to run another block.
@@ -79,7 +77,7 @@ impl Judge {
         };
         let warnings = diagnostics.warnings(&dropped);
         conclusions.extend(self.exploratory(&blocks));
-        Judgement { conclusions, next, warnings, dropped, outcomes }
+        Judgement { conclusions, next, warnings, dropped }
     }
 
     fn pairs(&self, blocks: &Blocks, variant: &str, metric: &str) -> Pairs {

@@ -45,11 +45,11 @@ fn a_recording_contains_the_trees_memory_its_ledger_and_the_cost_of_recording() 
     folder.assert_nothing_left();
 }
 
-/// Records `bench/growth.rb` in one of its modes, under load that carat drives.
+/// Records `bench/growing_server.rb` in one of its modes, under load that carat drives.
 fn growing(folder: &Folder, mode: &str, requests: u32) -> Recording {
     let port = carat::target::free_port().unwrap();
     let url = format!("http://127.0.0.1:{port}/");
-    let server = concat!(env!("CARGO_MANIFEST_DIR"), "/../../bench/growth.rb");
+    let server = concat!(env!("CARGO_MANIFEST_DIR"), "/../../bench/growing_server.rb");
     let requests = requests.to_string();
     let load = ["--load", &url, "--rate", "6000", "-n", &requests, "--every", "50ms"];
     let command = ["-o", "g.jsonl", "--", "ruby", server, mode];
