@@ -22,7 +22,7 @@ pub(crate) struct InjectRequest<'a> {
     pub(crate) ruby: Option<&'a Path>,
     /// Whether the probe is loaded.
     pub(crate) probe: bool,
-    /// Whether programs that the server starts get back the `LD_PRELOAD` and `RUBYOPT` of before.
+    /// Whether programs that the server starts get back the former `LD_PRELOAD` and `RUBYOPT`.
     pub(crate) scrub: bool,
 }
 
@@ -234,6 +234,7 @@ mod tests {
     fn scrubbing_keeps_the_settings_and_what_was_inherited() {
         let loaded = injected(&["compact=boot"], false, true);
         assert_eq!(loaded.env[env::SETTINGS], "compact=boot;scrub=on");
+        assert_eq!(loaded.applied.set[env::SETTINGS], "compact=boot;scrub=on");
         assert_eq!(loaded.env[env::INHERITED_RUBYOPT], "-W0  -r/cache/carat_shim.rb");
         assert!(!loaded.env.contains_key(env::INHERITED_PRELOAD));
         assert!(!loaded.env.contains_key(env::PROBE));

@@ -14,7 +14,11 @@ fn a_server_that_ignores_term_is_measured_killed_and_noted() {
     folder.assert_nothing_left();
     for trial in results(&folder)["results"]["trials"].as_array().unwrap() {
         assert_eq!(trial["outcome"], "ok", "{trial}");
-        assert!(trial["notes"].to_string().contains("had to be killed"), "{}", trial["notes"]);
+        assert!(
+            trial["notes"].to_string().contains("after TERM and was killed"),
+            "{}",
+            trial["notes"]
+        );
     }
 }
 
