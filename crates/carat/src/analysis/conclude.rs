@@ -9,6 +9,6 @@ pub(crate) fn conclude(results: &mut Results, question: &Question) {
     let judgement = Judge::new(question.clone()).judge(&results.trials);
     results.conclusions = judgement.conclusions;
     results.curves = curves(question, &results.trials);
-    results.growth = of_variants(&results.header.variants, &results.trials);
+    results.growth = of_variants(&results.info.variants, &results.trials);
     results.warnings = judgement.warnings.iter().map(Warning::to_string).collect();
 }

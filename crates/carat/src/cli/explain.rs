@@ -123,7 +123,7 @@ fn of_file(path: &Path, variant: Option<&str>) -> anyhow::Result<Ledger> {
 
 /// The ledger at the end of the variant's last successful trial.
 fn of_results(results: &Results, path: &Path, variant: Option<&str>) -> anyhow::Result<Ledger> {
-    let names: Vec<&str> = results.header.variants.iter().map(|one| one.name.as_str()).collect();
+    let names: Vec<&str> = results.info.variants.iter().map(|one| one.name.as_str()).collect();
     let wanted = match variant {
         Some(name) if !names.contains(&name) => {
             bail!("there is no variant `{name}` in {}; it has {}", path.display(), names.join(", "))

@@ -38,7 +38,7 @@ pub(crate) fn run(args: &PlanArgs) -> anyhow::Result<Exit> {
     } else {
         (args.file.clone(), load_results(&args.file)?)
     };
-    let outlook = forecast(&question(&results.header), &results.trials).with_context(|| {
+    let outlook = forecast(&question(&results.info), &results.trials).with_context(|| {
         format!("{} has too few blocks that count for a forecast; five are needed", path.display())
     })?;
     output::print_data(&forecast_text(&outlook))?;

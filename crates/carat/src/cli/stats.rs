@@ -44,7 +44,7 @@ pub(crate) struct StatsArgs {
 
 pub(crate) fn run(args: &StatsArgs) -> anyhow::Result<Exit> {
     let mut results = load_results(&args.results)?;
-    let planned = question(&results.header);
+    let planned = question(&results.info);
     let question = args.changes().apply(&planned)?;
     set_question(&mut results, &question);
     conclude(&mut results, &question);

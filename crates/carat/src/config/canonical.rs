@@ -1,7 +1,7 @@
 //! The canonical form of a plan, and its hash.
 //!
-//! The form is versioned and lists its fields here, so that neither the order of keys in the file nor the layout of Rust
-//! types can change a hash. Adding, removing or reinterpreting a field requires a new [`PLAN_SCHEMA`].
+//! The form is versioned and its keys are sorted, so neither the order of keys in the file nor the order of fields in Rust
+//! types can change a hash. Adding, removing, renaming or reinterpreting a field requires a new [`PLAN_SCHEMA`].
 
 use crate::config::{
     Experiment, MeasureSpec, Readiness, ReadyCheck, ServerSpec, ServiceSpec, VariantSpec,

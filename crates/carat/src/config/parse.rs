@@ -375,6 +375,14 @@ command = ["puma", "-C", "puma.rb", "config.ru"]
     }
 
     #[test]
+    fn the_hash_of_a_bundled_experiment_changes_only_with_the_version_of_the_form() {
+        let path =
+            Path::new(env!("CARGO_MANIFEST_DIR")).join("../../workloads/rails-hello/carat.toml");
+        let hash = Experiment::read(&path).unwrap().hash();
+        assert_eq!(hash, "6bca22d3d5a451af08d68a1fc5fbbe0c86c45e5a05e31d2c670b0f0c8b603b06");
+    }
+
+    #[test]
     fn the_canonical_form_is_versioned_and_its_keys_are_sorted() {
         let text = parse(COMPACTION).unwrap().canonical().to_string();
         assert!(text.contains("\"schema\":\"carat.plan/2\""), "{text}");

@@ -37,7 +37,7 @@ pub struct ExperimentInfo {
 pub struct Results {
     /// The question; in JSON its fields are beside the others.
     #[serde(flatten)]
-    pub header: ExperimentInfo,
+    pub info: ExperimentInfo,
     /// Every finished trial in the order it ran.
     pub trials: Vec<Trial>,
     /// One conclusion per compared variant and metric.

@@ -167,7 +167,7 @@ pub fn budget(results: &Results, budgets: &[Budget]) -> Vec<BudgetOutcome> {
     let mut outcomes = Vec::new();
     for budget in budgets {
         let skipped = usize::from(matches!(budget.limit, Limit::Change(_)));
-        for variant in results.header.variants.iter().skip(skipped) {
+        for variant in results.info.variants.iter().skip(skipped) {
             let (kept, measured) = budget.judge(results, &variant.name);
             let variant = crate::report::text::one_line(&variant.name);
             outcomes.push(BudgetOutcome { budget: budget.text.clone(), variant, kept, measured });

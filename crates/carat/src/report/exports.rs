@@ -65,7 +65,7 @@ pub fn from_json(text: &str) -> Result<Results, ImportError> {
     let ImportedResults { mut results } = serde_json::from_str(text)?;
     if schema == SCHEMA_1 {
         let facts: FileFacts = serde_json::from_str(text)?;
-        assign_file_facts(&mut results.trials, &results.header.variants, &facts.results.machine);
+        assign_file_facts(&mut results.trials, &results.info.variants, &facts.results.machine);
     }
     Ok(results)
 }
@@ -104,7 +104,7 @@ pub fn csv(results: &Results, audience: Audience) -> String {
     // Writing to memory cannot fail, and all rows have the same length.
     let _ = writer.write_record(CSV_COLUMNS.iter().chain(&metrics).map(|name| cell(name)));
     for trial in &results.trials {
-        let cells = csv_cells(&results.header.name, trial);
+        let cells = csv_cells(&results.info.name, trial);
         let values = metrics.iter().map(|name| csv_value(trial, name));
         let _ = writer.write_record(cells.into_iter().chain(values).map(|text| cell(&text)));
     }
@@ -166,7 +166,7 @@ fn push_metric(out: &mut String, results: &Results, name: &str) {
         let _ = writeln!(out, "# UNIT {family} {unit}");
     }
     let _ = writeln!(out, "# HELP {family} {}", label(&facts::heading(name)));
-    for variant in &results.header.variants {
+    for variant in &results.info.variants {
         let Some(spread) = facts::variant_summary(results, &variant.name, name) else { continue };
         for (stat, value) in [("median", spread.median), ("min", spread.min), ("max", spread.max)] {
             let labels = labels(results, &[("variant", &variant.name), ("stat", stat)]);
@@ -207,7 +207,7 @@ fn push_outcomes(out: &mut String, results: &Results) {
 
 fn labels(results: &Results, named: &[(&str, &str)]) -> String {
     let all =
-        std::iter::once(("experiment", results.header.name.as_str())).chain(named.iter().copied());
+        std::iter::once(("experiment", results.info.name.as_str())).chain(named.iter().copied());
     all.map(|(name, value)| format!("{name}=\"{}\"", label(value))).collect::<Vec<_>>().join(",")
 }
 

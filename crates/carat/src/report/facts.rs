@@ -101,7 +101,7 @@ pub(crate) fn guards<'a>(
 
 /// Whether a metric is the primary one or a guard.
 pub(crate) fn is_compared(results: &Results, metric: &str) -> bool {
-    metric == results.header.primary
+    metric == results.info.primary
         || results
             .conclusions
             .iter()
@@ -110,7 +110,7 @@ pub(crate) fn is_compared(results: &Results, metric: &str) -> bool {
 
 /// The metrics of the results: primary, guards, then the others in the order of the registry.
 pub(crate) fn metrics(results: &Results) -> Vec<String> {
-    let mut names = vec![results.header.primary.clone()];
+    let mut names = vec![results.info.primary.clone()];
     let guards = results.conclusions.iter().filter(|c| matches!(c.role, Role::Guard { .. }));
     let listed = metric::METRICS.iter().map(|known| known.id);
     let present: std::collections::BTreeSet<&str> =

@@ -102,7 +102,7 @@ pub fn concluded(store: &Store) -> Result<Results, StoreError> {
 
 /// Results with the conclusions for the question of their experiment.
 pub fn with_conclusions(mut results: Results) -> Results {
-    let question = question(&results.header);
+    let question = question(&results.info);
     conclude(&mut results, &question);
     results
 }

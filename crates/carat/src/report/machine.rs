@@ -27,7 +27,7 @@ fn text(results: &Results, by_variant: &BTreeMap<&str, BTreeSet<&str>>) -> Strin
         return (*value).to_owned();
     }
     let mut variants_of: Vec<(String, Vec<&str>)> = Vec::new();
-    for variant in results.header.variants.iter().map(|variant| variant.name.as_str()) {
+    for variant in results.info.variants.iter().map(|variant| variant.name.as_str()) {
         if !ran.contains(variant) {
             continue;
         }
@@ -79,7 +79,7 @@ mod tests {
         let variants = ["a", "b", "c"]
             .map(|name| Variant { name: name.into(), settings: BTreeMap::new() })
             .into();
-        let header = ExperimentInfo {
+        let info = ExperimentInfo {
             name: "x".into(),
             about: None,
             plan_hash: String::new(),
@@ -92,7 +92,7 @@ mod tests {
             guards: BTreeMap::new(),
         };
         Results {
-            header,
+            info,
             trials,
             conclusions: Vec::new(),
             curves: Vec::new(),

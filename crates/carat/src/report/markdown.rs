@@ -18,7 +18,7 @@ const ROWS: usize = 120;
 /// The results as GitHub-flavoured Markdown.
 pub fn markdown(results: &Results, audience: Audience) -> String {
     let results = &prepare(results, audience);
-    let mut out = format!("{MARKER}\n### {}\n\n", escaped(&results.header.name));
+    let mut out = format!("{MARKER}\n### {}\n\n", escaped(&results.info.name));
     for sentence in wording::sentences(results) {
         let sign = wording::sign(sentence.verdict);
         let _ = writeln!(
@@ -41,7 +41,7 @@ fn push_table(out: &mut String, results: &Results) {
     let mut metrics = facts::metrics(results);
     metrics.retain(|metric| is_decisive(results, metric));
     let rows = metrics.iter().flat_map(|metric| {
-        results.header.variants.iter().map(move |variant| (metric, variant.name.as_str()))
+        results.info.variants.iter().map(move |variant| (metric, variant.name.as_str()))
     });
     for (metric, variant) in rows.take(ROWS) {
         let summary = facts::variant_summary(results, variant, metric);
@@ -72,7 +72,7 @@ fn is_decisive(results: &Results, metric: &str) -> bool {
 }
 
 fn push_context(out: &mut String, results: &Results) {
-    for variant in &results.header.variants {
+    for variant in &results.info.variants {
         if let Some(failures) = facts::failures(results, &variant.name) {
             let _ =
                 writeln!(out, "> {}: trials that do not count: {failures}", escaped(&variant.name));
@@ -82,7 +82,7 @@ fn push_context(out: &mut String, results: &Results) {
     for (key, fact) in machine_facts(results).iter().take(ROWS) {
         let _ = writeln!(out, "| {} | {} |", escaped(key), escaped(&shorten(fact, 200)));
     }
-    let _ = writeln!(out, "| seed | {} |\n\n</details>", results.header.seed);
+    let _ = writeln!(out, "| seed | {} |\n\n</details>", results.info.seed);
 }
 
 /// One line with everything escaped that Markdown, HTML or GitHub's mentions would interpret.

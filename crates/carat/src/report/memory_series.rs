@@ -12,7 +12,7 @@ pub(crate) type SampleFigure = fn(&Sample) -> Option<Bytes>;
 
 /// Whether to show resident memory: if the experiment is about it and the samples have it, or if they lack PSS.
 pub(crate) fn is_resident(results: &Results) -> bool {
-    let wanted = results.header.primary.contains(".rss.");
+    let wanted = results.info.primary.contains(".rss.");
     (wanted && any_sample(results, |sample| sample.rss.is_some()))
         || !any_sample(results, |sample| sample.pss.is_some())
 }

@@ -98,14 +98,14 @@ pub(crate) fn prepare(results: &Results, audience: Audience) -> Results {
     let rules = RedactionRules::new(results, audience);
     let mut shown = results.clone();
     let names = rules.distinct_names(results);
-    let header = &mut shown.header;
-    rules.edit(&mut header.name);
-    header.about = header.about.take().map(|about| rules.text(&about));
-    rules.edit(&mut header.plan_text);
-    rules.edit(&mut header.plan_hash);
-    rules.edit(&mut header.primary);
-    header.guards = rules.names(std::mem::take(&mut header.guards));
-    for variant in &mut header.variants {
+    let info = &mut shown.info;
+    rules.edit(&mut info.name);
+    info.about = info.about.take().map(|about| rules.text(&about));
+    rules.edit(&mut info.plan_text);
+    rules.edit(&mut info.plan_hash);
+    rules.edit(&mut info.primary);
+    info.guards = rules.names(std::mem::take(&mut info.guards));
+    for variant in &mut info.variants {
         variant.name = rules.name(&names, &variant.name);
         variant.settings = variant
             .settings
@@ -263,7 +263,7 @@ impl RedactionRules {
     /// The names of variants, with a number added if redaction would make two equal.
     fn distinct_names(&self, results: &Results) -> BTreeMap<String, String> {
         let mut names: BTreeMap<String, String> = BTreeMap::new();
-        for variant in &results.header.variants {
+        for variant in &results.info.variants {
             let base = shorten(&one_line(&self.text(&variant.name)), 120);
             let mut name = base.clone();
             let mut copy = 2;

@@ -45,7 +45,7 @@ pub fn terminal(results: &Results, style: Style) -> String {
         let sign = style.paint(sentence.verdict, wording::sign(sentence.verdict));
         push_wrapped(&mut out, &format!("{sign} "), &one_line(&sentence.whole()), style.width);
     }
-    if results.header.variants.len() < 2 {
+    if results.info.variants.len() < 2 {
         out.push_str("One variant only: nothing to compare it with.\n");
     }
     for metric in facts::metrics(results) {
@@ -83,12 +83,12 @@ struct TableRow {
 
 /// The table of a metric, with a row per variant.
 fn push_metric(out: &mut String, results: &Results, metric: &str, style: Style) {
-    let role = if metric == results.header.primary { "" } else { " (guard)" };
+    let role = if metric == results.info.primary { "" } else { " (guard)" };
     let _ = writeln!(out, "\n{metric}{role}: {}", facts::heading(metric).to_lowercase());
     let titles = ["variant", "n", "median", "middle half", "difference", "", ""];
     let mut rows = vec![TableRow { cells: titles.map(String::from), verdict: None }];
     let scale = bar_scale(results, metric);
-    for variant in &results.header.variants {
+    for variant in &results.info.variants {
         rows.push(metric_row(results, metric, variant, scale));
     }
     push_table(out, &rows, style);
@@ -192,7 +192,7 @@ fn bar_column(ratio: f64, scale: f64) -> usize {
 /// The median memory over time as a sparkline per variant, all on one scale from zero.
 fn push_memory(out: &mut String, results: &Results) {
     let figure = memory(is_resident(results));
-    let variants = results.header.variants.iter();
+    let variants = results.info.variants.iter();
     let medians: Vec<(String, Vec<f64>)> = variants
         .map(|variant| {
             let points = band(&memory_series(results, &variant.name, figure), SPARKS);
@@ -217,7 +217,7 @@ fn push_steps(out: &mut String, results: &Results, width: usize) {
         return;
     }
     out.push_str("\ntime until every connection has a broadcast, by number of connections\n");
-    for variant in &results.header.variants {
+    for variant in &results.info.variants {
         let curves = results.curves.iter().filter(|curve| curve.variant == variant.name);
         let curves: Vec<String> = curves.map(wording::curve).collect();
         if !curves.is_empty() {
@@ -264,14 +264,14 @@ fn push_context(out: &mut String, results: &Results) {
         out,
         "\n{} of at most {} blocks, order drawn with seed {}",
         blocks.len(),
-        results.header.max_blocks,
-        results.header.seed
+        results.info.max_blocks,
+        results.info.seed
     );
     if let Some(confidence) = confidence {
         let _ = write!(out, ", intervals at {}", numbers::percent(confidence, 0));
     }
     out.push_str(".\n");
-    for variant in results.header.variants.iter().map(|variant| variant.name.as_str()) {
+    for variant in results.info.variants.iter().map(|variant| variant.name.as_str()) {
         if let Some(failures) = facts::failures(results, variant) {
             let variant = one_line(variant);
             let _ = writeln!(out, "! {variant}: trials that do not count: {failures}");

@@ -23,12 +23,12 @@ impl Sentence {
 /// One sentence for every variant after the baseline.
 pub(crate) fn sentences(results: &Results) -> Vec<Sentence> {
     results
-        .header
+        .info
         .variants
         .iter()
         .skip(1)
         .map(|variant| {
-            let found = facts::conclusion(results, &variant.name, &results.header.primary);
+            let found = facts::conclusion(results, &variant.name, &results.info.primary);
             let verdict = found.map_or(Verdict::Undecided, |c| c.verdict);
             let main = match found {
                 Some(conclusion) => primary(results, conclusion),
@@ -59,7 +59,7 @@ pub(crate) fn headline<'a>(results: &Results, sentences: &'a [Sentence]) -> Opti
 
 /// The size of the difference in the primary metric; zero if none is proven.
 fn proven_difference(results: &Results, sentence: &Sentence) -> f64 {
-    facts::conclusion(results, &sentence.variant, &results.header.primary)
+    facts::conclusion(results, &sentence.variant, &results.info.primary)
         .filter(|conclusion| is_difference(conclusion.verdict))
         .and_then(|conclusion| conclusion.estimate)
         .map_or(0.0, |estimate| estimate.ratio.abs())
@@ -123,12 +123,12 @@ fn primary(results: &Results, conclusion: &Conclusion) -> String {
         Verdict::Equivalent => format!(
             "makes no difference in {noun} that matters ({}, {blocks}; below {} does not matter)",
             interval(metric, estimate),
-            numbers::limit(results.header.margin),
+            numbers::limit(results.info.margin),
         ),
         Verdict::Undecided => undecided(conclusion, estimate),
         _ => {
             let baseline =
-                results.header.variants.first().map_or("the baseline", |first| first.name.as_str());
+                results.info.variants.first().map_or("the baseline", |first| first.name.as_str());
             let word = if estimate.ratio < 0.0 { "less" } else { "more" };
             format!(
                 "{} {} {word} {noun} than {baseline} ({}, {blocks})",

@@ -89,7 +89,7 @@ impl Store {
     /// The content of the file, without conclusions and warnings.
     pub fn results(&self) -> Result<Results, StoreError> {
         Ok(Results {
-            header: self.info()?,
+            info: self.info()?,
             trials: self.trials()?,
             conclusions: Vec::new(),
             curves: Vec::new(),

@@ -69,7 +69,7 @@ fn growth_over_the_load_is_told_a_line_each_with_its_cause() {
     let grown = |memory, kept| {
         vec![part(TrackedPart::Memory, memory, 31.6), part(TrackedPart::KeptObjects, kept, 0.5)]
     };
-    let names: Vec<String> = results.header.variants.iter().map(|v| v.name.clone()).collect();
+    let names: Vec<String> = results.info.variants.iter().map(|v| v.name.clone()).collect();
     let growth = |name: &String, kind| VariantGrowth {
         variant: name.clone(),
         parts: grown(GrowthKind::Undecided, kind),
@@ -96,7 +96,7 @@ fn trials_that_failed_are_counted_and_named() {
 #[test]
 fn texts_without_end_do_not_make_a_page_without_end() {
     let mut results = Recipe { responses: 10, ..Recipe::arenas() }.build();
-    results.header.plan_text = "x".repeat(700_000);
+    results.info.plan_text = "x".repeat(700_000);
     results.warnings = vec!["y".repeat(50_000); 60];
     for trial in &mut results.trials {
         trial.outcome = Outcome::Crashed;
@@ -124,15 +124,15 @@ fn faces(results: &Results, audience: Audience) -> Vec<(&'static str, String)> {
 fn with_canaries() -> Results {
     let mut results = Recipe::default().build();
     let secrets = "REDIS_URL=redis://ann:canary-1@db/0 SECRET_KEY_BASE=canary-2 --token canary-3";
-    results.header.plan_text =
+    results.info.plan_text =
         format!("[server.env]\nMASTER_KEY = \"canary-4\"\nFEED = \"canary-private\"\n# {secrets}");
-    results.header.about = Some(secrets.into());
+    results.info.about = Some(secrets.into());
     results.warnings = vec![secrets.into()];
     let machine = &mut results.trials[4].machine;
     machine.insert("command".into(), format!("/srv/canary-path/app/bin/puma {secrets}"));
     machine.insert("api_key".into(), "canary-5".into());
-    results.header.variants[1].settings.insert("AWS_SECRET_ACCESS_KEY".into(), "canary-6".into());
-    results.header.variants[1].settings.insert("FEED".into(), "canary-private".into());
+    results.info.variants[1].settings.insert("AWS_SECRET_ACCESS_KEY".into(), "canary-6".into());
+    results.info.variants[1].settings.insert("FEED".into(), "canary-private".into());
     results.trials[4].outcome = Outcome::Crashed;
     results.trials[4].detail = Some(format!("on weighing-room-7 by annabel: {secrets}"));
     results.trials[4].notes = vec![secrets.into()];
@@ -198,8 +198,8 @@ fn json_names_its_schema_and_reads_back() {
     assert_eq!(value["schema"], SCHEMA);
     let back: Results = serde_json::from_value(value["results"].clone()).unwrap();
     assert_eq!(
-        (&back.header.variants, &back.conclusions.len()),
-        (&results.header.variants, &results.conclusions.len())
+        (&back.info.variants, &back.conclusions.len()),
+        (&results.info.variants, &results.conclusions.len())
     );
     for (one, other) in back.trials.iter().zip(&results.trials) {
         assert_eq!((&one.id, one.outcome, &one.load), (&other.id, other.outcome, &other.load));

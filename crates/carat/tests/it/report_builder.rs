@@ -88,7 +88,7 @@ impl Recipe {
                 trials.push(self.trial(&mut rng, effect, (block, position as u32, drift)));
             }
         }
-        let header = ExperimentInfo {
+        let info = ExperimentInfo {
             name: self.name.into(),
             about: Some(
                 "How much memory do fewer malloc arenas save, and what do they cost?".into(),
@@ -104,7 +104,7 @@ impl Recipe {
             guards: BTreeMap::from([("latency.p95".into(), 0.05)]),
         };
         let mut results = Results {
-            header,
+            info,
             trials,
             conclusions: Vec::new(),
             curves: Vec::new(),
@@ -236,22 +236,22 @@ fn machine() -> BTreeMap<String, String> {
 /// Conclusions as a simple paired analysis gives them; the real ones come from the verdict layer.
 pub(crate) fn conclude(results: &mut Results) {
     let roles = [
-        (results.header.primary.clone(), Role::Primary),
+        (results.info.primary.clone(), Role::Primary),
         ("latency.p95".to_owned(), Role::Guard { limit: 0.05 }),
         ("memory.pss.peak".to_owned(), Role::Exploratory),
         ("throughput".to_owned(), Role::Exploratory),
         ("boot.time".to_owned(), Role::Exploratory),
     ];
     results.conclusions.clear();
-    for variant in results.header.variants.iter().skip(1) {
+    for variant in results.info.variants.iter().skip(1) {
         for (metric, role) in &roles {
             let pairs = pairs(results, &variant.name, metric);
             results.conclusions.push(conclusion(&variant.name, metric, *role, &pairs));
         }
     }
-    let names: Vec<&str> = results.header.variants.iter().map(|v| v.name.as_str()).collect();
-    results.curves = curves(&Question::new(&names, &results.header.primary), &results.trials);
-    results.growth = of_variants(&results.header.variants, &results.trials);
+    let names: Vec<&str> = results.info.variants.iter().map(|v| v.name.as_str()).collect();
+    results.curves = curves(&Question::new(&names, &results.info.primary), &results.trials);
+    results.growth = of_variants(&results.info.variants, &results.trials);
 }
 
 fn pairs(results: &Results, variant: &str, metric: &str) -> Vec<(f64, f64)> {
@@ -262,8 +262,8 @@ fn pairs(results: &Results, variant: &str, metric: &str) -> Vec<(f64, f64)> {
             .find(|t| t.variant == name && t.block == block && t.outcome == Outcome::Ok)
             .and_then(|t| t.metrics.get(metric).copied())
     };
-    let baseline = &results.header.variants[0].name;
-    (1..=results.header.max_blocks.max(500))
+    let baseline = &results.info.variants[0].name;
+    (1..=results.info.max_blocks.max(500))
         .filter_map(|block| Some((value(baseline, block)?, value(variant, block)?)))
         .collect()
 }
@@ -333,18 +333,18 @@ pub(crate) const PAYLOAD: &str = "</script></title><script>window.ran=1</script>
 /// The results with hostile text in every place that can hold text.
 pub(crate) fn hostile(mut results: Results) -> Results {
     let renamed: BTreeMap<String, String> = results
-        .header
+        .info
         .variants
         .iter()
         .enumerate()
         .map(|(place, variant)| (variant.name.clone(), format!("{place}{PAYLOAD}")))
         .collect();
-    results.header.name = PAYLOAD.into();
-    results.header.about = Some(PAYLOAD.into());
-    results.header.plan_text = PAYLOAD.into();
-    results.header.plan_hash = PAYLOAD.into();
+    results.info.name = PAYLOAD.into();
+    results.info.about = Some(PAYLOAD.into());
+    results.info.plan_text = PAYLOAD.into();
+    results.info.plan_hash = PAYLOAD.into();
     results.warnings = vec![PAYLOAD.into()];
-    for variant in &mut results.header.variants {
+    for variant in &mut results.info.variants {
         variant.name = renamed[&variant.name].clone();
         variant.settings = BTreeMap::from([(PAYLOAD.into(), PAYLOAD.into())]);
     }

@@ -22,7 +22,7 @@ fn cases() -> Vec<(&'static str, Results)> {
         ..Recipe::default()
     };
     let mut lonely = Recipe { blocks: 1, ..Recipe::default() }.build();
-    lonely.header.variants.truncate(1);
+    lonely.info.variants.truncate(1);
     lonely.trials.retain(|trial| trial.variant == "default");
     conclude(&mut lonely);
     let mut missing = Recipe::default().build();

@@ -21,7 +21,7 @@ pub(crate) fn sections(results: &Results, gallery: &mut Gallery) -> Markup {
 }
 
 fn section(results: &Results, metric: &str, gallery: &mut Gallery) -> Markup {
-    let variants = results.header.variants.iter().enumerate();
+    let variants = results.info.variants.iter().enumerate();
     let rows: Vec<DotRow> = variants
         .map(|(place, variant)| DotRow {
             label: one_line(&variant.name),
@@ -44,7 +44,7 @@ fn section(results: &Results, metric: &str, gallery: &mut Gallery) -> Markup {
                     figcaption { (explanation(results, metric, most_trials)) }
                     div.pair {
                         (gallery.show(picture))
-                        @if results.header.variants.len() > 1 { (gallery.show(difference_picture(results, metric))) }
+                        @if results.info.variants.len() > 1 { (gallery.show(difference_picture(results, metric))) }
                     }
                 },
                 None => p.soft { "No trial that counts has this metric, so there is nothing to draw." },
@@ -55,7 +55,7 @@ fn section(results: &Results, metric: &str, gallery: &mut Gallery) -> Markup {
 }
 
 fn difference_picture(results: &Results, metric: &str) -> Picture {
-    let variants = results.header.variants.iter().enumerate();
+    let variants = results.info.variants.iter().enumerate();
     let rows: Vec<DifferenceRow> = variants
         .map(|(place, variant)| DifferenceRow {
             metric: metric.to_owned(),
@@ -83,13 +83,13 @@ fn difference_picture(results: &Results, metric: &str) -> Picture {
         _ => 1.0,
     };
     let limit = guard_limit(results, metric).map(|limit| worse * limit);
-    differences(&rows, Bounds { margin: results.header.margin, limit }, &caption)
+    differences(&rows, Bounds { margin: results.info.margin, limit }, &caption)
 }
 
 fn description(results: &Results, metric: &str) -> String {
     let unit = facts::unit(metric);
     let mut parts = Vec::new();
-    for variant in &results.header.variants {
+    for variant in &results.info.variants {
         parts.push(match facts::variant_summary(results, &variant.name, metric) {
             Some(summary) => format!(
                 "{}: median {} of {} trials, from {} to {}",
@@ -113,16 +113,16 @@ fn guard_limit(results: &Results, metric: &str) -> Option<f64> {
 }
 
 fn explanation(results: &Results, metric: &str, most_trials: usize) -> Markup {
-    let first = metric == results.header.primary;
+    let first = metric == results.info.primary;
     markup! {
         @if first {
             "Each dot is one trial; the line is the median"
             @if most_trials > 3 { ", the box the middle half" }
             ". The axis does not start at 0."
         }
-        @if first && results.header.variants.len() > 1 {
+        @if first && results.info.variants.len() > 1 {
             " The bars are the differences to the baseline with their intervals, from the pairs within blocks; \
-            a difference within the grey band (" (numbers::limit(results.header.margin)) ") does not matter."
+            a difference within the grey band (" (numbers::limit(results.info.margin)) ") does not matter."
         }
         @if let Some(limit) = guard_limit(results, metric) {
             "A guard: it may get worse by at most " (numbers::limit(limit)) " (the dashed line)."
@@ -141,7 +141,7 @@ fn table(results: &Results, metric: &str) -> Markup {
                 th scope="col" { "difference" } th scope="col" { "interval" } th.l scope="col" { "verdict" }
             } }
             tbody {
-                @for (place, variant) in results.header.variants.iter().enumerate() {
+                @for (place, variant) in results.info.variants.iter().enumerate() {
                     tr class={ "v" (variant_class(place)) } data-variant=(variant.name) {
                         th scope="row" { (variant.name) }
                         (cells(results, metric, &variant.name))

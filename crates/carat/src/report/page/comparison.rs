@@ -64,7 +64,7 @@ impl ComparedFile {
     fn new(number: usize, results: Results) -> Self {
         let first = results.trials.first();
         let day = first.map_or_else(|| "no trial".into(), |trial| day(trial.started_ms));
-        let name = shorten(&one_line(&results.header.name), 40);
+        let name = shorten(&one_line(&results.info.name), 40);
         let (label, machine) = (format!("{number} · {name} · {day}"), machine_facts(&results));
         Self { number, label, results, machine }
     }
@@ -85,11 +85,11 @@ impl ComparedFile {
             .filter(|conclusion| matches!(conclusion.role, Role::Guard { .. }))
             .map(|conclusion| conclusion.metric.as_str())
             .collect();
-        std::iter::once(self.results.header.primary.as_str()).chain(guards).collect()
+        std::iter::once(self.results.info.primary.as_str()).chain(guards).collect()
     }
 
     fn forest_rows(&self, metric: &str) -> Vec<ForestRow> {
-        let variants = self.results.header.variants.iter().enumerate().skip(1);
+        let variants = self.results.info.variants.iter().enumerate().skip(1);
         variants
             .filter_map(|(place, variant)| {
                 let found = facts::conclusion(&self.results, &variant.name, metric)?;
@@ -159,7 +159,7 @@ fn values(files: &[ComparedFile]) -> Markup {
 
 fn rows(file: &ComparedFile, metric: &str) -> Markup {
     markup! {
-        @for variant in file.results.header.variants.iter().take(VARIANTS) {
+        @for variant in file.results.info.variants.iter().take(VARIANTS) {
             @let found = facts::conclusion(&file.results, &variant.name, metric);
             @if let Some(summary) = facts::variant_summary(&file.results, &variant.name, metric) {
                 tr {

@@ -32,7 +32,7 @@ struct VariantSharing {
 
 /// Empty unless trees of several processes were sampled while requests were counted.
 pub(crate) fn section(results: &Results, gallery: &mut Gallery) -> Markup {
-    let variants = results.header.variants.iter().enumerate();
+    let variants = results.info.variants.iter().enumerate();
     let variants: Vec<VariantSharing> = variants
         .map(|(place, variant)| VariantSharing::new(results, &variant.name, variant_class(place)))
         .filter(|variant| !variant.trials.is_empty())

@@ -14,7 +14,7 @@ pub(crate) fn section(results: &Results, _: &mut Gallery) -> Markup {
         table #every-metric {
             thead { tr {
                 th scope="col" { "metric" }
-                @for variant in &results.header.variants { th scope="col" { (shorten(&one_line(&variant.name), 30)) } }
+                @for variant in &results.info.variants { th scope="col" { (shorten(&one_line(&variant.name), 30)) } }
             } }
             tbody { @for name in facts::metrics(results) { (row(results, &name)) } }
         }
@@ -32,7 +32,7 @@ fn row(results: &Results, metric: &str) -> Markup {
     markup! {
         tr data-metric=(metric) {
             th scope="row" title=(facts::heading(metric)) { code { (metric) } }
-            @for variant in &results.header.variants { (cell(results, metric, &variant.name)) }
+            @for variant in &results.info.variants { (cell(results, metric, &variant.name)) }
         }
     }
 }

@@ -43,9 +43,9 @@ pub(crate) fn fitting(results: &Results, draw: impl Fn(&Results) -> String) -> S
 }
 
 fn cut_texts(results: &mut Results) {
-    let header = &mut results.header;
-    header.plan_text = shorten(&header.plan_text, 8_000);
-    header.about = header.about.take().map(|about| shorten(&about, 600));
+    let info = &mut results.info;
+    info.plan_text = shorten(&info.plan_text, 8_000);
+    info.about = info.about.take().map(|about| shorten(&about, 600));
     results.warnings.truncate(20);
     for warning in &mut results.warnings {
         *warning = shorten(warning, 300);
@@ -69,7 +69,7 @@ fn cut_samples(results: &mut Results) {
 fn cut_exploratory(results: &mut Results) {
     results.conclusions.retain(|conclusion| !matches!(conclusion.role, Role::Exploratory));
     let decided: Vec<String> = results.conclusions.iter().map(|c| c.metric.clone()).collect();
-    let primary = results.header.primary.clone();
+    let primary = results.info.primary.clone();
     for trial in &mut results.trials {
         trial.load = None;
         trial.metrics.retain(|name, _| *name == primary || decided.contains(name));
@@ -81,12 +81,12 @@ fn cut_blocks(results: &mut Results) {
 }
 
 fn cut_variants(results: &mut Results) {
-    results.header.variants.truncate(12);
-    for variant in &mut results.header.variants {
+    results.info.variants.truncate(12);
+    for variant in &mut results.info.variants {
         variant.settings = std::mem::take(&mut variant.settings).into_iter().take(20).collect();
     }
     let kept: Vec<String> =
-        results.header.variants.iter().map(|variant| variant.name.clone()).collect();
+        results.info.variants.iter().map(|variant| variant.name.clone()).collect();
     results.trials.retain(|trial| kept.contains(&trial.variant));
     results.conclusions.retain(|conclusion| kept.contains(&conclusion.variant));
 }

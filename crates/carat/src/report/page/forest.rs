@@ -18,7 +18,7 @@ struct ForestPanel<'a> {
 /// Empty if fewer than two metrics were compared.
 pub(crate) fn section(results: &Results, gallery: &mut Gallery) -> Markup {
     let metrics = facts::metrics(results);
-    let variants = results.header.variants.iter().enumerate().skip(1);
+    let variants = results.info.variants.iter().enumerate().skip(1);
     let panels: Vec<ForestPanel<'_>> = variants
         .map(|(place, variant)| {
             let class = variant_class(place);

@@ -16,7 +16,7 @@ pub(crate) fn verdicts(results: &Results, sentences: &[Sentence]) -> Markup {
     markup! {
         @match headline {
             Some(sentence) => h1 { (verdict_sentence(sentence)) },
-            None => h1 { (results.header.name) },
+            None => h1 { (results.info.name) },
         }
         @if sentences.is_empty() {
             p.lead { "One variant only: there is nothing to compare it with." }
@@ -26,7 +26,7 @@ pub(crate) fn verdicts(results: &Results, sentences: &[Sentence]) -> Markup {
                 li { (verdict_sentence(sentence)) }
             }
         }
-        @if let Some(about) = &results.header.about { p.soft { (about) } }
+        @if let Some(about) = &results.info.about { p.soft { (about) } }
     }
 }
 
@@ -44,11 +44,11 @@ pub(crate) fn key_facts(results: &Results) -> Markup {
                 div { dt { "ran" } dd { (day(first.started_ms)) } }
             }
             div { dt { "trials that count" } dd { (counted) " of " (scored) } }
-            div { dt { "blocks" } dd { (blocks.len()) " of at most " (results.header.max_blocks) } }
+            div { dt { "blocks" } dd { (blocks.len()) " of at most " (results.info.max_blocks) } }
             @if let Some(confidence) = confidence {
                 div { dt { "intervals" } dd { (percent(confidence, 0)) ", valid at every interim analysis" } }
             }
-            div { dt { "order" } dd { "random within blocks, seed " (results.header.seed) } }
+            div { dt { "order" } dd { "random within blocks, seed " (results.info.seed) } }
             @for key in ["ruby", "kernel", "cpu", "processor"] {
                 @if let Some(fact) = machine.get(key) { div { dt { (key) } dd { (fact) } } }
             }
@@ -58,7 +58,7 @@ pub(crate) fn key_facts(results: &Results) -> Markup {
 
 /// What limits the validity of the figures.
 pub(crate) fn warnings(results: &Results) -> Markup {
-    let variants = || results.header.variants.iter().map(|variant| variant.name.as_str());
+    let variants = || results.info.variants.iter().map(|variant| variant.name.as_str());
     let failed: Vec<(&str, String)> = variants()
         .filter_map(|variant| Some((variant, facts::failures(results, variant)?)))
         .collect();

@@ -34,7 +34,7 @@ struct VariantLatency {
 
 /// Empty if no trial has a histogram.
 pub(crate) fn section(results: &Results, gallery: &mut Gallery) -> Markup {
-    let variants = results.header.variants.iter().enumerate();
+    let variants = results.info.variants.iter().enumerate();
     let variants: Vec<VariantLatency> = variants
         .filter_map(|(place, variant)| {
             Some(VariantLatency {

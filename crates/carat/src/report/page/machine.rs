@@ -29,7 +29,7 @@ pub(crate) fn repeat_section(results: &Results, _: &mut Gallery) -> Markup {
         table {
             thead { tr { th scope="col" { "variant" } th.w scope="col" { "settings" } } }
             tbody {
-                @for variant in &results.header.variants {
+                @for variant in &results.info.variants {
                     tr { th scope="row" { (variant.name) } (settings_cell(variant)) }
                 }
             }
@@ -39,10 +39,10 @@ pub(crate) fn repeat_section(results: &Results, _: &mut Gallery) -> Markup {
         h2 { "How to repeat it" }
         (scrollable("Variants and settings", &table))
         p { "Save the experiment below as " code { "experiment.toml" } " and run:" }
-        pre { "carat compare experiment.toml --seed " (results.header.seed) }
+        pre { "carat compare experiment.toml --seed " (results.info.seed) }
         details {
-            summary { "The experiment file (plan " (shorten(&results.header.plan_hash, 13)) ")" }
-            pre tabindex="0" { (results.header.plan_text) }
+            summary { "The experiment file (plan " (shorten(&results.info.plan_hash, 13)) ")" }
+            pre tabindex="0" { (results.info.plan_text) }
         }
     }
 }

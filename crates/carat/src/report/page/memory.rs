@@ -43,7 +43,7 @@ struct SharedAxes {
 /// Empty if no trial has samples.
 pub(crate) fn section(results: &Results, gallery: &mut Gallery) -> Markup {
     let resident = is_resident(results);
-    let variants = results.header.variants.iter().enumerate();
+    let variants = results.info.variants.iter().enumerate();
     let drawn: Vec<VariantMemory> = variants
         .map(|(place, variant)| VariantMemory::new(results, &variant.name, place, resident))
         .collect();

@@ -64,11 +64,11 @@ fn draw(results: &Results, options: &PageOptions) -> String {
     let sentences = wording::sentences(results);
     let title = match wording::headline(results, &sentences) {
         Some(sentence) => sentence.whole(),
-        None => results.header.name.clone(),
+        None => results.info.name.clone(),
     };
     let mut gallery = Gallery::default();
     let body = markup! {
-        header.top { span { "Carat experiment " b { (results.header.name) } } }
+        header.top { span { "Carat experiment " b { (results.info.name) } } }
         main {
             (header::verdicts(results, &sentences))
             (header::key_facts(results))
@@ -77,7 +77,7 @@ fn draw(results: &Results, options: &PageOptions) -> String {
             @for section in SECTIONS { (section(results, &mut gallery)) }
         }
         (frame::footer(options))
-        (gallery.data(&results.header.variants))
+        (gallery.data(&results.info.variants))
     };
     frame::document(&title, &body).into_string()
 }

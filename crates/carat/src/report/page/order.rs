@@ -22,8 +22,8 @@ type BlockValues = BTreeMap<u32, f64>;
 
 /// Empty for fewer than three blocks.
 pub(crate) fn section(results: &Results, gallery: &mut Gallery) -> Markup {
-    let primary = &results.header.primary;
-    let variants = results.header.variants.iter();
+    let primary = &results.info.primary;
+    let variants = results.info.variants.iter();
     let values: Vec<BlockValues> = variants
         .map(|variant| facts::scored(results, &variant.name, primary).into_iter().collect())
         .collect();
@@ -66,7 +66,7 @@ fn differences(values: &BlockValues, baseline: &BlockValues) -> BlockValues {
 }
 
 fn lines(results: &Results, values: &[BlockValues]) -> Vec<PlotLine> {
-    let variants = results.header.variants.iter().zip(values).enumerate();
+    let variants = results.info.variants.iter().zip(values).enumerate();
     variants
         .map(|(place, (variant, values))| PlotLine {
             label: one_line(&variant.name),
@@ -88,7 +88,7 @@ fn plot(lines: Vec<PlotLine>, unit: Unit) -> Plot {
 
 fn description(results: &Results, values: &[BlockValues], unit: Unit) -> String {
     let mut parts = Vec::new();
-    for (variant, values) in results.header.variants.iter().zip(values) {
+    for (variant, values) in results.info.variants.iter().zip(values) {
         if let (Some(first), Some(last)) = (values.values().next(), values.values().last()) {
             let (first, last) = (unit.show(*first), unit.show(*last));
             parts.push(format!("{}: {first} in the first block, {last} in the last", variant.name));
@@ -101,7 +101,7 @@ fn table(results: &Results, values: &[BlockValues], unit: Unit) -> Markup {
     let blocks: BTreeSet<u32> = values.iter().flat_map(|v| v.keys().copied()).collect();
     let table = markup! {
         table {
-            thead { tr { th scope="col" { "block" } @for v in &results.header.variants { th scope="col" { (v.name) } } } }
+            thead { tr { th scope="col" { "block" } @for v in &results.info.variants { th scope="col" { (v.name) } } } }
             tbody {
                 @for block in blocks.iter().take(LISTED) {
                     tr {

@@ -22,7 +22,7 @@ struct VariantLedger<'a> {
 
 /// Empty if no trial has a ledger.
 pub(crate) fn section(results: &Results, gallery: &mut Gallery) -> Markup {
-    let variants = results.header.variants.iter();
+    let variants = results.info.variants.iter();
     let ledgers: Vec<VariantLedger<'_>> = variants
         .filter_map(|variant| {
             let ledger = median_ledger(results, &variant.name)?;

@@ -29,8 +29,8 @@ struct SharedPart {
 pub(crate) fn section(results: &Results, gallery: &mut Gallery) -> Markup {
     let mut lines = Vec::new();
     let mut parts = Vec::new();
-    let thin = (THIN_LINES / results.header.variants.len().max(1)).max(1);
-    for (place, variant) in results.header.variants.iter().enumerate() {
+    let thin = (THIN_LINES / results.info.variants.len().max(1)).max(1);
+    for (place, variant) in results.info.variants.iter().enumerate() {
         let trials = shared_parts(results, &variant.name);
         let median: Vec<(f64, f64)> =
             band(&trials, POINTS).iter().map(|point| (point.x, point.median)).collect();

@@ -98,10 +98,10 @@ fn medians(trials: &[StepSeries]) -> StepSeries {
 }
 
 fn picture(results: &Results, percentile: StepPercentile, gallery: &mut Gallery) -> Markup {
-    let thin = (THIN_LINES / results.header.variants.len().max(1)).max(2);
+    let thin = (THIN_LINES / results.info.variants.len().max(1)).max(2);
     let mut lines = Vec::new();
     let mut descriptions = Vec::new();
-    for (place, variant) in results.header.variants.iter().enumerate() {
+    for (place, variant) in results.info.variants.iter().enumerate() {
         let class = variant_class(place);
         let trials = percentile.trials(results, &variant.name);
         let medians = medians(&trials);
@@ -172,7 +172,7 @@ fn table(results: &Results, [median, p95]: [StepPercentile; 2]) -> Markup {
                 @if judged { th scope="col" { "difference of the p95" } }
             } }
             tbody {
-                @for name in results.header.variants.iter().map(|variant| variant.name.as_str()) {
+                @for name in results.info.variants.iter().map(|variant| variant.name.as_str()) {
                     @let p95 = medians(&p95.trials(results, name));
                     @for ((clients, median), (_, p95)) in medians(&median.trials(results, name)).into_iter().zip(p95) {
                         tr {

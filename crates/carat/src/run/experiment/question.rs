@@ -82,7 +82,7 @@ impl QuestionChanges {
 
 /// Replaces the question in the results; conclusions are not drawn anew.
 pub fn set_question(results: &mut Results, question: &Question) {
-    let info = &mut results.header;
+    let info = &mut results.info;
     info.variants
         .sort_by_key(|variant| question.variants.iter().position(|name| *name == variant.name));
     info.primary.clone_from(&question.primary);
