@@ -3,6 +3,7 @@
 use crate::settings::catalogue::{AllocatorChoice, PreloadedAllocator};
 use crate::settings::chosen::Settings;
 use crate::settings::environment::{ApplyError, Environment, EnvironmentBuilder, StartContext};
+use carat_wire::page::Word;
 use std::path::Path;
 
 impl Settings {
@@ -38,9 +39,9 @@ impl Settings {
             if let Some(malloc) = setting.definition.malloc
                 && !allocator.is(malloc)
             {
-                let name = setting.definition.name;
+                let (name, owner) = (setting.definition.name, malloc.name());
                 server.warn(format!(
-                    "`{name}` is a setting of {malloc} and does nothing under {allocator}"
+                    "`{name}` is a setting of {owner}'s malloc and does nothing under {allocator}"
                 ));
             }
         }

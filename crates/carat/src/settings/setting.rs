@@ -4,6 +4,7 @@ use crate::settings::environment::{ApplyError, Environment, EnvironmentBuilder};
 use crate::settings::observation::{ProcessObservation, SettingStatus};
 use crate::settings::value::SettingValue;
 use carat_ruby::RubyVersion;
+use carat_wire::page::AllocatorKind;
 use std::any::Any;
 use std::fmt;
 use std::sync::Arc;
@@ -34,22 +35,6 @@ impl Mechanism {
     }
 }
 
-/// The malloc that a setting belongs to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum SettingMalloc {
-    Glibc,
-    Jemalloc,
-}
-
-impl fmt::Display for SettingMalloc {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Glibc => "glibc's malloc",
-            Self::Jemalloc => "jemalloc",
-        })
-    }
-}
-
 /// One setting. The type itself is never constructed; a chosen value is a `Self::Value`.
 pub(crate) trait Setting: 'static {
     /// The type of its values.
@@ -67,7 +52,7 @@ pub(crate) trait Setting: 'static {
     /// Values that need a later Ruby than the setting itself.
     const VALUES_SINCE: &'static [(&'static str, RubyVersion)] = &[];
     /// The only malloc on which it does anything; `None` where malloc does not matter.
-    const MALLOC: Option<SettingMalloc> = None;
+    const MALLOC: Option<AllocatorKind> = None;
     /// Another setting without which it makes no sense, and the value to suggest for that.
     const REQUIRES: Option<(&'static str, &'static str)> = None;
     const DOES: &'static str;
@@ -118,7 +103,7 @@ pub(crate) struct SettingDefinition {
     pub(crate) since: Option<RubyVersion>,
     pub(crate) until: Option<RubyVersion>,
     pub(crate) values_since: &'static [(&'static str, RubyVersion)],
-    pub(crate) malloc: Option<SettingMalloc>,
+    pub(crate) malloc: Option<AllocatorKind>,
     pub(crate) requires: Option<(&'static str, &'static str)>,
     pub(crate) does: &'static str,
     pub(crate) costs: &'static str,

@@ -4,8 +4,9 @@ use crate::settings::allocator::allocator_of;
 use crate::settings::elf::{ElfKind, read_elf};
 use crate::settings::environment::{ApplyError, Environment, EnvironmentBuilder};
 use crate::settings::observation::{ProcessObservation, SettingStatus};
-use crate::settings::setting::{Mechanism, Setting, SettingDefinition, SettingMalloc};
+use crate::settings::setting::{Mechanism, Setting, SettingDefinition};
 use crate::settings::value::{FreeText, MemorySize, SettingValue, WholeNumber, alternatives};
+use carat_wire::page::{AllocatorKind, Word};
 use std::fmt;
 use std::path::{Path, PathBuf};
 
@@ -32,10 +33,10 @@ pub(crate) enum AllocatorChoice {
 
 impl AllocatorChoice {
     /// Whether settings of this malloc have an effect under it.
-    pub(crate) fn is(&self, malloc: SettingMalloc) -> bool {
+    pub(crate) fn is(&self, malloc: AllocatorKind) -> bool {
         match malloc {
-            SettingMalloc::Glibc => *self == Self::System,
-            SettingMalloc::Jemalloc => self.to_string().contains("jemalloc"),
+            AllocatorKind::Glibc => *self == Self::System,
+            _ => self.to_string().contains(malloc.name()),
         }
     }
 }
@@ -172,7 +173,7 @@ impl Setting for ArenaMax {
     const NAME: &'static str = "arena_max";
     const DEFAULT: &'static str = "8 per core";
     const MECHANISM: Mechanism = Mechanism::Variable("MALLOC_ARENA_MAX");
-    const MALLOC: Option<SettingMalloc> = Some(SettingMalloc::Glibc);
+    const MALLOC: Option<AllocatorKind> = Some(AllocatorKind::Glibc);
     const DOES: &'static str =
         "Limits the number of arenas of glibc's malloc, so that threads share their free memory.";
     const COSTS: &'static str =
@@ -242,7 +243,7 @@ impl Setting for TrimThreshold {
     const NAME: &'static str = "malloc.trim_threshold";
     const DEFAULT: &'static str = "128k, growing";
     const MECHANISM: Mechanism = Mechanism::Variable("MALLOC_TRIM_THRESHOLD_");
-    const MALLOC: Option<SettingMalloc> = Some(SettingMalloc::Glibc);
+    const MALLOC: Option<AllocatorKind> = Some(AllocatorKind::Glibc);
     const DOES: &'static str = "Returns the top of glibc's heap to the kernel above this size, and stops the threshold from growing.";
     const COSTS: &'static str = "More system calls while the heap's top moves.";
 }
@@ -254,7 +255,7 @@ impl Setting for MmapThreshold {
     const NAME: &'static str = "malloc.mmap_threshold";
     const DEFAULT: &'static str = "128k, growing";
     const MECHANISM: Mechanism = Mechanism::Variable("MALLOC_MMAP_THRESHOLD_");
-    const MALLOC: Option<SettingMalloc> = Some(SettingMalloc::Glibc);
+    const MALLOC: Option<AllocatorKind> = Some(AllocatorKind::Glibc);
     const DOES: &'static str = "Gives larger blocks a mapping of their own, which is returned to the kernel when freed, and stops the threshold from growing.";
     const COSTS: &'static str = "A system call and new page faults for every such block.";
 }
@@ -266,7 +267,7 @@ impl Setting for TopPad {
     const NAME: &'static str = "malloc.top_pad";
     const DEFAULT: &'static str = "128k";
     const MECHANISM: Mechanism = Mechanism::Variable("MALLOC_TOP_PAD_");
-    const MALLOC: Option<SettingMalloc> = Some(SettingMalloc::Glibc);
+    const MALLOC: Option<AllocatorKind> = Some(AllocatorKind::Glibc);
     const DOES: &'static str = "Grows glibc's heap by this much more than requested.";
     const COSTS: &'static str = "A large pad keeps memory; a small one means more system calls.";
 }
@@ -278,7 +279,7 @@ impl Setting for TcacheCount {
     const NAME: &'static str = "malloc.tcache_count";
     const DEFAULT: &'static str = "7";
     const MECHANISM: Mechanism = Mechanism::Tunable("glibc.malloc.tcache_count");
-    const MALLOC: Option<SettingMalloc> = Some(SettingMalloc::Glibc);
+    const MALLOC: Option<AllocatorKind> = Some(AllocatorKind::Glibc);
     const DOES: &'static str = "Limits how many free blocks of each size a thread caches.";
     const COSTS: &'static str = "A small count means more locking in malloc.";
 }
@@ -290,7 +291,7 @@ impl Setting for MallocConf {
     const NAME: &'static str = "malloc_conf";
     const DEFAULT: &'static str = "empty";
     const MECHANISM: Mechanism = Mechanism::Variable("MALLOC_CONF");
-    const MALLOC: Option<SettingMalloc> = Some(SettingMalloc::Jemalloc);
+    const MALLOC: Option<AllocatorKind> = Some(AllocatorKind::Jemalloc);
     const DOES: &'static str =
         "Options of jemalloc, such as `dirty_decay_ms:1000,narenas:2,background_thread:true`.";
     const COSTS: &'static str = "Depends on the option; a short decay means more page faults.";
