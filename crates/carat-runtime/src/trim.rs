@@ -1,8 +1,8 @@
 //! Trims malloc after the sweep of a full GC, on a native thread outside the GVL.
 //!
-//! Only [`TrimMode::InGc`], which exists for comparison, sets a hook on the collector's events. Up to Ruby 3.3 such a
-//! hook sends every allocation down the slow path (`gc_event_hook_available_p` in gc.c), which costs 5.9 % more
-//! instructions per request of a small Rails app. The other modes use a mark function, which posts a semaphore. The
+//! Only [`TrimMode::InGc`], which exists for comparison, sets a hook on the collector's events. In some versions
+//! such a hook makes every allocation take the slow path ([`carat_ruby::version::GC_HOOK_SLOWS_ALLOCATION`]), which costs
+//! 5.9 % more instructions per request of a small Rails app. The other modes use a mark function, which posts a semaphore. The
 //! thread decides when a trim is due, because a trim walks every free block and holds malloc's locks meanwhile: trims
 //! use at most one fiftieth of the time, and after a trim that returns little the interval doubles.
 

@@ -17,7 +17,7 @@ pub enum PartKind {
     SlotsLive,
     /// Ruby slots without an object, and the headers of their pages.
     SlotsFree,
-    /// Contents of young arrays, hashes and structs (Ruby 2.6 to 3.2).
+    /// Contents of young arrays, hashes and structs, in versions of Ruby with a transient heap.
     TransientHeap,
     /// Allocations of Ruby, gems and libraries from malloc.
     MallocLive,
@@ -151,7 +151,7 @@ pub struct Arena {
 pub struct ClassicRatios {
     /// Live slots over slots of the pages in use, as a fraction.
     pub slots: f64,
-    /// Pages in use over the length of the sorted page list, as a fraction; Ruby 3.3 and older.
+    /// Pages in use over the length of the sorted page list, as a fraction; `None` if Ruby has no such list.
     pub pages: Option<f64>,
 }
 
@@ -168,8 +168,8 @@ pub struct RubyHeap {
     pub live_slots: Option<u64>,
     /// Slots by size.
     pub pools: Vec<SlotPool>,
-    /// Live slots over all slots, and pages in use over all pages; `None` from Ruby 3.2 on, where slots
-    /// have several sizes.
+    /// Live slots over all slots, and pages in use over all pages; `None` if slots have several
+    /// sizes.
     pub classic: Option<ClassicRatios>,
     /// Bytes in pages without any object, which a collection could return.
     pub empty_pages: Option<Bytes>,

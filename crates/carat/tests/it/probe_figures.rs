@@ -27,7 +27,7 @@ fn assert_near(what: &str, found: f64, want: f64, share: f64, version: TestRuby)
 }
 
 #[test]
-fn slots_and_megabytes_of_known_number_appear_in_their_own_figures(version: TestRuby) {
+fn allocations_of_known_size_appear_in_their_own_figures(version: TestRuby) {
     let bench = Bench::new();
     let mut ruby = bench.start(version.command(None));
     ruby.eval("GC.start; GC.start; $keep = []");
@@ -49,7 +49,7 @@ fn slots_and_megabytes_of_known_number_appear_in_their_own_figures(version: Test
 }
 
 #[test]
-fn heap_pages_are_listed_and_are_the_ones_that_ruby_has(version: TestRuby) {
+fn the_listed_heap_pages_are_those_of_ruby(version: TestRuby) {
     let bench = Bench::new();
     let mut ruby = bench.start(version.command(None));
     ruby.eval("$keep = Array.new(300_000) { Object.new }; GC.start; 1");
@@ -114,7 +114,7 @@ fn every_ruby_has_what_the_version_table_says(version: TestRuby) {
 }
 
 #[test]
-fn collections_are_counted_without_being_asked_for(version: TestRuby) {
+fn collections_are_counted_without_a_request(version: TestRuby) {
     let bench = Bench::new();
     let mut ruby = bench.start(version.command(None));
     let page = bench.page(ruby.pid);
@@ -132,7 +132,7 @@ fn collections_are_counted_without_being_asked_for(version: TestRuby) {
 }
 
 #[test]
-fn a_sleeping_ruby_answers_and_goes_on_sleeping(version: TestRuby) {
+fn a_sleeping_ruby_answers_and_continues_to_sleep(version: TestRuby) {
     let bench = Bench::new();
     let mut ruby = bench.start(version.command(None));
     let asleep = "t = Process.clock_gettime(1); Thread.new { sleep }; $r, $w = IO.pipe; \
@@ -153,7 +153,7 @@ fn a_sleeping_ruby_answers_and_goes_on_sleeping(version: TestRuby) {
 }
 
 #[test]
-fn answers_come_while_many_threads_allocate(version: TestRuby) {
+fn requests_are_answered_while_many_threads_allocate(version: TestRuby) {
     let bench = Bench::new();
     let mut ruby = bench.start(version.command(None));
     ruby.eval(
@@ -187,7 +187,7 @@ fn arenas_add_up_to_the_whole(version: TestRuby) {
     assert_eq!(whole, malloc(&seen, Malloc::System), "{version:?}");
 }
 
-/// Where Debian puts a library, in a root or here.
+/// The path of a library in Debian, in a root or on this machine.
 fn library(version: TestRuby, names: &[&str]) -> Option<PathBuf> {
     let folder = Path::new("/usr/lib/x86_64-linux-gnu");
     let is_there = |path: &PathBuf| version.root().join(path.strip_prefix("/").unwrap()).exists();
@@ -195,7 +195,7 @@ fn library(version: TestRuby, names: &[&str]) -> Option<PathBuf> {
 }
 
 #[test]
-fn the_allocator_that_really_serves_is_named_and_asked(version: TestRuby) {
+fn the_allocator_in_use_is_detected_and_its_figures_are_read(version: TestRuby) {
     let known: [(AllocatorKind, &[&str]); 3] = [
         (AllocatorKind::Jemalloc, &["libjemalloc.so.2"]),
         (AllocatorKind::Mimalloc, &["libmimalloc.so.2.0", "libmimalloc.so.2", "libmimalloc.so.3"]),
@@ -221,7 +221,7 @@ fn the_allocator_that_really_serves_is_named_and_asked(version: TestRuby) {
             _ => Malloc::InUse,
         };
         let grown = malloc(&after, word) - malloc(&before, word);
-        // mimalloc only says what it committed, and it commits ahead.
+        // mimalloc only reports what it committed, and it commits in advance.
         let least = if allocator == AllocatorKind::Mimalloc { 20.0 } else { 39.0 };
         let range = least * MB..70.0 * MB;
         assert!(range.contains(&grown), "{grown} {allocator:?} in {version:?}");
@@ -230,7 +230,7 @@ fn the_allocator_that_really_serves_is_named_and_asked(version: TestRuby) {
 }
 
 #[test]
-fn what_the_probe_costs_is_in_the_page(version: TestRuby) {
+fn the_cost_of_the_probe_is_in_the_page(version: TestRuby) {
     let bench = Bench::new();
     let mut ruby = bench.start(version.command(None));
     ruby.eval("100.times { GC.start }; 1");

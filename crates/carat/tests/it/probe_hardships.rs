@@ -1,4 +1,4 @@
-//! The probe where things go wrong or processes multiply: the server runs on.
+//! The probe when something fails or processes fork: the server runs on.
 
 use crate::needs::TestRuby;
 use crate::probe_ruby::{Bench, wait_for};
@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use std::process::Command;
 
 #[test]
-fn children_and_their_children_have_pages_of_their_own(version: TestRuby) {
+fn children_and_grandchildren_have_pages_of_their_own(version: TestRuby) {
     let bench = Bench::new();
     let mut ruby = bench.start(version.command(None));
     let child: u32 = ruby
@@ -61,7 +61,7 @@ fn children_that_work_and_exit_in_order_do_so(version: TestRuby) {
 }
 
 #[test]
-fn a_process_that_executes_itself_anew_gets_a_new_page(version: TestRuby) {
+fn a_process_that_executes_itself_again_gets_a_new_page(version: TestRuby) {
     let bench = Bench::new();
     let mut ruby = bench.start(version.command(None));
     let first = ruby.ask().born;
@@ -77,7 +77,7 @@ fn a_process_that_executes_itself_anew_gets_a_new_page(version: TestRuby) {
 }
 
 #[test]
-fn short_lives_end_well(version: TestRuby) {
+fn short_lived_processes_exit_successfully(version: TestRuby) {
     let bench = Bench::new();
     let mut command = version.command(None);
     let script = "20.times { |n| system(RbConfig.ruby, '-e', 'at_exit { GC.start }; exit 3'); \
@@ -105,7 +105,7 @@ fn a_page_outlives_a_killed_process() {
 }
 
 #[test]
-fn without_a_place_for_pages_the_server_runs_on() {
+fn without_a_directory_for_pages_the_server_runs_on() {
     require!(Ruby);
     let mut command = TestRuby::OnPath.command(None);
     let bench = Bench::new();
@@ -119,7 +119,7 @@ fn without_a_place_for_pages_the_server_runs_on() {
 }
 
 #[test]
-fn a_child_that_can_make_no_page_leaves_its_parents_alone() {
+fn a_child_that_cannot_create_a_page_does_not_change_its_parents_page() {
     require!(Ruby);
     let bench = Bench::new();
     let mut ruby = bench.start(TestRuby::OnPath.command(None));
@@ -133,8 +133,8 @@ fn a_child_that_can_make_no_page_leaves_its_parents_alone() {
     assert!(ruby.end().is_empty());
 }
 
-/// A library that answers `dlsym` for the probe: a fitting C expression for one name, the truth otherwise.
-fn lie(bench: &Bench, name: &str, answer: &str) -> PathBuf {
+/// A library that replaces `dlsym`: it returns `answer`, a Rust expression, for one name, and the real symbol otherwise.
+fn fake_dlsym(bench: &Bench, name: &str, answer: &str) -> PathBuf {
     let source = format!(
         r##"use std::ffi::{{CStr, c_char, c_void}};
         unsafe extern "C" {{
@@ -155,7 +155,8 @@ fn lie(bench: &Bench, name: &str, answer: &str) -> PathBuf {
             }}
         }}"##
     );
-    let (path, library) = (bench.home.path().join("lie.rs"), bench.home.path().join("liblie.so"));
+    let (path, library) =
+        (bench.home.path().join("fake_dlsym.rs"), bench.home.path().join("libfake_dlsym.so"));
     fs::write(&path, source).unwrap();
     let mut rustc = Command::new("rustc");
     rustc.args(["--edition", "2024", "--crate-type", "cdylib", "-C", "panic=abort", "-o"]);
@@ -164,11 +165,11 @@ fn lie(bench: &Bench, name: &str, answer: &str) -> PathBuf {
 }
 
 #[test]
-fn an_unknown_ruby_runs_on_with_the_allocators_figures_alone() {
+fn an_unsupported_ruby_runs_on_with_only_the_allocators_figures() {
     require!(Ruby);
     let bench = Bench::new();
-    let lie = lie(&bench, "ruby_api_version", "&raw const FUTURE");
-    let mut ruby = bench.start(TestRuby::OnPath.command(Some(&lie)));
+    let library = fake_dlsym(&bench, "ruby_api_version", "&raw const FUTURE");
+    let mut ruby = bench.start(TestRuby::OnPath.command(Some(&library)));
     assert_eq!(ruby.eval("GC.start; 6 * 7"), "42");
     let page = bench.page(ruby.pid);
     let seen = wait_for("malloc", || page.read().filter(|seen| seen.malloc.at.is_some()));
@@ -182,8 +183,8 @@ fn an_unknown_ruby_runs_on_with_the_allocators_figures_alone() {
 fn a_missing_function_costs_its_feature_and_nothing_else() {
     require!(Ruby);
     let bench = Bench::new();
-    let lie = lie(&bench, "rb_objspace_each_objects", "0_usize");
-    let mut ruby = bench.start(TestRuby::OnPath.command(Some(&lie)));
+    let library = fake_dlsym(&bench, "rb_objspace_each_objects", "0_usize");
+    let mut ruby = bench.start(TestRuby::OnPath.command(Some(&library)));
     assert_eq!(ruby.eval("GC.start; 6 * 7"), "42");
     let seen = ruby.ask();
     assert!(seen.features.contains(&(Feature::HeapPages, FeatureState::NoFunction)));

@@ -1,4 +1,4 @@
-//! `/proc` as captured from several kernels, and as written by hand after the documentation of older ones.
+//! `/proc` as captured from several kernels, and as written by hand from the documentation of older ones.
 
 use carat::core::Bytes;
 use carat::core::ledger::{Basis, PartKind};
@@ -13,7 +13,7 @@ const DATA: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/proc");
 const CAPTURED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/proc/linux-6.18/proc");
 const SHELL: u32 = 12_629;
 
-/// A copy that a test may change; `keep` says which lines of which file stay.
+/// A copy that a test may change. `keep` decides which lines of which file stay.
 fn copy(keep: impl Fn(&str, &str) -> bool) -> (tempfile::TempDir, ProcRoot) {
     copy_of(Path::new(CAPTURED), keep)
 }
@@ -61,21 +61,21 @@ fn full_of(root: &ProcRoot, members: &[Identity]) -> carat::core::Sample {
     sampler.full(members, Duration::from_secs(1))
 }
 
-/// The number that follows `name` in a text of the kernel's.
+/// The number after `name` in a text of the kernel.
 fn number(text: &str, name: &str) -> u64 {
     let mut lines = text.lines().map(|line| line.split_ascii_whitespace());
     let mut line = lines.find_map(|mut words| (words.next()? == name).then_some(words));
     line.as_mut().and_then(Iterator::next).unwrap_or_else(|| panic!("{name}")).parse().unwrap()
 }
 
-/// What the kernel itself sums up under `name` in the `smaps_rollup` of all members.
+/// The sum of `name` in the `smaps_rollup` of all members.
 fn rolled_up(root: &ProcRoot, members: &[Identity], name: &str) -> Bytes {
     let files = members.iter().map(|member| root.file(member.pid, "smaps_rollup"));
     files.map(|file| Bytes::from_kib(number(&fs::read_to_string(file).unwrap(), name))).sum()
 }
 
 #[test]
-fn a_captured_tree_weighs_what_its_kernel_said() {
+fn the_memory_of_a_captured_tree_is_what_its_kernel_said() {
     let root = ProcRoot::new(CAPTURED);
     let (sample, members) = (full(&root), members(&root));
     assert_eq!((sample.processes, sample.partial, sample.rss), (3, false, None));
@@ -109,7 +109,7 @@ impl Puma {
         Self { kernel, root, members, group, version }
     }
 
-    /// A file of the group with one number.
+    /// The number in a file of the group.
     fn charged(&self, file: &str) -> Option<Bytes> {
         let text = fs::read_to_string(self.group.join(file)).ok()?;
         Some(Bytes(text.trim().parse().unwrap()))
@@ -121,7 +121,7 @@ impl Puma {
 }
 
 #[test]
-fn every_kernels_puma_weighs_what_that_kernel_said() {
+fn the_memory_of_puma_is_what_each_kernel_said() {
     for puma in Puma::every() {
         let kernel = puma.kernel;
         let sample = full_of(&puma.root, &puma.members);
@@ -151,7 +151,7 @@ fn every_kernels_puma_weighs_what_that_kernel_said() {
 }
 
 #[test]
-fn every_kernels_control_group_tells_what_that_kernel_knows() {
+fn a_control_group_has_the_figures_that_its_kernel_knows() {
     for puma in Puma::every() {
         let (kernel, charged) = (puma.kernel, |file: &str| puma.charged(file));
         let group = full_of(&puma.root, &puma.members).cgroup;
@@ -167,7 +167,7 @@ fn every_kernels_control_group_tells_what_that_kernel_knows() {
         assert!(Bytes(0) < working_set && working_set < group.current, "{kernel}");
         assert_eq!((group.sockets, group.oom_kills), (Some(Bytes(0)), Some(0)), "{kernel}");
         let peak = match kernel {
-            // `memory.peak` came with 5.19; version 1 always had one.
+            // `memory.peak` exists since 5.19; version 1 always had a peak.
             "5.10" => None,
             "5.10-cgroup1" => charged("memory.max_usage_in_bytes"),
             _ => charged("memory.peak"),
@@ -180,19 +180,19 @@ fn every_kernels_control_group_tells_what_that_kernel_knows() {
 }
 
 #[test]
-fn every_kernels_ledger_adds_up_to_that_kernels_figure() {
+fn a_ledger_adds_up_to_the_figure_of_each_kernel() {
     for puma in Puma::every().iter().filter(|puma| puma.version == 2) {
         let kernel = puma.kernel;
-        let seen = ledger(&puma.root, &puma.members, &HashMap::new());
-        assert_eq!((seen.processes.len(), seen.unread.len()), (2, 0), "{kernel}");
-        assert_eq!(seen.pss, puma.rolled_up("Pss:"), "{kernel}");
-        let parts: Bytes = seen.parts.iter().map(|part| part.pss).sum();
-        assert_eq!(parts.0 as i64 + seen.unexplained, seen.pss.0 as i64, "{kernel}");
-        assert!(seen.unexplained_share() < 0.005, "{kernel}: {seen:#?}");
-        let [leader, worker] = seen.processes.as_slice() else { panic!("{kernel}: {seen:#?}") };
+        let ledger = ledger(&puma.root, &puma.members, &HashMap::new());
+        assert_eq!((ledger.processes.len(), ledger.unread.len()), (2, 0), "{kernel}");
+        assert_eq!(ledger.pss, puma.rolled_up("Pss:"), "{kernel}");
+        let parts: Bytes = ledger.parts.iter().map(|part| part.pss).sum();
+        assert_eq!(parts.0 as i64 + ledger.unexplained, ledger.pss.0 as i64, "{kernel}");
+        assert!(ledger.unexplained_share() < 0.005, "{kernel}: {ledger:#?}");
+        let [leader, worker] = ledger.processes.as_slice() else { panic!("{kernel}: {ledger:#?}") };
         assert!(leader.title.starts_with("puma "), "{kernel}: {}", leader.title);
         assert!(worker.title.starts_with("puma: cluster worker 0: "), "{kernel}: {}", worker.title);
-        for process in &seen.processes {
+        for process in &ledger.processes {
             assert_eq!(process.allocator.active.as_deref(), Some("glibc"), "{kernel}");
             let settings = [("MALLOC_ARENA_MAX".to_owned(), "2".to_owned())];
             assert_eq!(process.environment, settings, "{kernel}");
@@ -201,24 +201,24 @@ fn every_kernels_ledger_adds_up_to_that_kernels_figure() {
 }
 
 #[test]
-fn the_transient_heap_is_found_under_every_kernel_and_is_not_taken_for_stacks() {
+fn the_transient_heap_is_found_on_every_kernel_and_not_counted_as_stacks() {
     for (kernel, has_one) in [("5.10", true), ("6.1", true), ("6.12", false)] {
         let puma = Puma::of(kernel, 2);
-        let seen = ledger(&puma.root, &puma.members, &HashMap::new());
-        let part = |kind| seen.part(kind).map(|part| part.pss);
-        // Every block of it is touched when Ruby starts: 4 MiB, which a worker inherits.
+        let ledger = ledger(&puma.root, &puma.members, &HashMap::new());
+        let part = |kind| ledger.part(kind).map(|part| part.pss);
+        // Ruby touches every block of it when it starts: 4 MiB, which a worker inherits.
         let heap = part(PartKind::TransientHeap);
         assert_eq!(heap.is_some_and(|heap| heap > Bytes(4 << 20)), has_one, "{kernel}: {heap:?}");
-        // Ruby 3.3 has none, and touches the whole of its main stack instead.
+        // The captured Ruby without a transient heap (3.3) touches its whole main stack (`TOUCHES_MAIN_STACK`).
         let stacks = part(PartKind::Stacks).unwrap();
         assert_eq!(stacks < Bytes(1 << 20), has_one, "{kernel}: {stacks}");
     }
 }
 
 #[test]
-fn older_kernels_tell_the_same_figures_in_their_own_way() {
-    // What only the later of the two says: anonymous memory (4.5) and kills (4.13).
-    for (kernel, tells) in [("3.10", false), ("4.19", true)] {
+fn older_kernels_give_the_same_figures_in_their_own_format() {
+    // Only the later of the two has anonymous memory (4.5) and kills (4.13).
+    for (kernel, is_later) in [("3.10", false), ("4.19", true)] {
         let root = ProcRoot::new(format!("{DATA}/linux-{kernel}-by-hand/proc"));
         let members = members_below(&root, 700);
         let sample = full_of(&root, &members);
@@ -232,26 +232,26 @@ fn older_kernels_tell_the_same_figures_in_their_own_way() {
         let every =
             |known: fn(&carat::core::MemberSample) -> bool| sample.members.iter().all(known);
         assert!(every(|member| member.rss_peak.is_some()), "{kernel}");
-        assert_eq!(every(|member| member.anonymous.is_some()), tells, "{kernel}");
+        assert_eq!(every(|member| member.anonymous.is_some()), is_later, "{kernel}");
         let group = sample.cgroup.unwrap_or_else(|| panic!("{kernel}: the tree has its own group"));
         assert_eq!(group.working_set, Some(Bytes(46_000_000)), "{kernel}");
         assert_eq!(group.peak, Some(Bytes(61_000_000)), "{kernel}");
-        assert_eq!((group.oom_kills.is_some(), group.slab), (tells, None), "{kernel}");
-        let seen = ledger(&root, &members, &HashMap::new());
-        assert_eq!(seen.pss, Bytes::from_kib(36_788), "{kernel}");
-        assert_eq!(seen.part(PartKind::Stacks).map(|part| part.pss), kib(84), "{kernel}");
-        assert_eq!(seen.part(PartKind::CodeAndFiles).map(|part| part.pss), kib(2004), "{kernel}");
+        assert_eq!((group.oom_kills.is_some(), group.slab), (is_later, None), "{kernel}");
+        let ledger = ledger(&root, &members, &HashMap::new());
+        assert_eq!(ledger.pss, Bytes::from_kib(36_788), "{kernel}");
+        assert_eq!(ledger.part(PartKind::Stacks).map(|part| part.pss), kib(84), "{kernel}");
+        assert_eq!(ledger.part(PartKind::CodeAndFiles).map(|part| part.pss), kib(2004), "{kernel}");
     }
 }
 
-/// The captured Pumas that have their maps, each with its leader.
+/// The captured Pumas with mappings, each with its leader.
 fn with_maps() -> impl Iterator<Item = (PathBuf, u32)> {
     let pumas = Puma::every().into_iter().filter(|puma| puma.version == 2);
     pumas.map(|puma| (puma.root.path().to_owned(), puma.members[0].pid))
 }
 
 #[test]
-fn before_linux_4_14_the_maps_are_summed_instead() {
+fn before_linux_4_14_the_mappings_are_summed_instead() {
     for (capture, leader) in [(CAPTURED.into(), SHELL)].into_iter().chain(with_maps()) {
         let root = ProcRoot::new(&capture);
         let whole = full_of(&root, &members_below(&root, leader));
@@ -259,13 +259,13 @@ fn before_linux_4_14_the_maps_are_summed_instead() {
         let sample = full_of(&root, &members_below(&root, leader));
         assert_eq!((sample.uss, sample.processes), (whole.uss, whole.processes), "{capture:?}");
         let (summed, whole) = (sample.pss.unwrap(), whole.pss.unwrap());
-        // Every mapping is rounded down to whole KiB before it is summed; most hold whole ones anyway.
+        // Every mapping is rounded down to whole KiB before it is summed; most contain whole KiB anyway.
         assert!(summed <= whole && whole.0 - summed.0 < 80 * 1024, "{capture:?} {summed} {whole}");
     }
 }
 
 #[test]
-fn what_an_older_kernel_does_not_say_is_unknown_and_not_nought() {
+fn figures_that_an_older_kernel_lacks_are_unknown_and_not_zero() {
     let newer = ["RssAnon", "VmSwap", "VmHWM", "SwapPss", "Pss_Anon", "LazyFree"];
     let (_folder, root) = copy(|_, line| !newer.iter().any(|name| line.starts_with(name)));
     let sample = full(&root);
@@ -275,25 +275,25 @@ fn what_an_older_kernel_does_not_say_is_unknown_and_not_nought() {
 }
 
 #[test]
-fn a_captured_ledger_adds_up_to_its_kernels_figure() {
+fn a_captured_ledger_adds_up_to_the_figure_of_its_kernel() {
     let root = ProcRoot::new(CAPTURED);
-    let seen = ledger(&root, &members(&root), &HashMap::new());
-    assert_eq!(seen.processes.len(), 3);
-    assert!(seen.processes.iter().all(|process| process.basis == Basis::ProcOnly));
-    assert!(seen.processes[0].title.starts_with("sh -c sleep 30"));
-    let sum: i64 = seen.parts.iter().map(|part| part.pss.0 as i64).sum();
-    assert_eq!(sum + seen.unexplained, seen.pss.0 as i64);
-    assert!(seen.part(PartKind::CodeAndFiles).is_some());
-    assert!(seen.part(PartKind::Stacks).is_some());
-    // Nothing is anonymous here but the loader's own and the rounding of each mapping.
-    assert!(seen.unexplained_share() < 0.1, "{seen:#?}");
+    let ledger = ledger(&root, &members(&root), &HashMap::new());
+    assert_eq!(ledger.processes.len(), 3);
+    assert!(ledger.processes.iter().all(|process| process.basis == Basis::ProcOnly));
+    assert!(ledger.processes[0].title.starts_with("sh -c sleep 30"));
+    let sum: i64 = ledger.parts.iter().map(|part| part.pss.0 as i64).sum();
+    assert_eq!(sum + ledger.unexplained, ledger.pss.0 as i64);
+    assert!(ledger.part(PartKind::CodeAndFiles).is_some());
+    assert!(ledger.part(PartKind::Stacks).is_some());
+    // Only the loader's own memory and the rounding of each mapping are unexplained here.
+    assert!(ledger.unexplained_share() < 0.1, "{ledger:#?}");
 }
 
 #[test]
-fn a_process_that_cannot_be_read_is_named_by_its_file() {
+fn a_process_that_cannot_be_read_makes_the_sample_partial_and_is_named_by_its_file() {
     let (folder, root) = copy(|_, _| true);
     let refused = folder.path().join("proc/12636/smaps_rollup");
-    // A directory in its place is refused to everybody, root included, though with other words.
+    // Reading a directory instead fails for every user, including root, though with another error.
     fs::remove_file(&refused).unwrap();
     fs::create_dir(&refused).unwrap();
     let mut sampler = Sampler::new(root.clone(), SampleOptions::default());

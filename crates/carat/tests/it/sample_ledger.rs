@@ -1,4 +1,4 @@
-//! The ledger against allocations of known size, in real Rubies of five generations.
+//! The ledger and allocations of known size, in real Rubies of every version.
 
 use crate::needs::TestRuby;
 use crate::probe_ruby::{Bench, Ruby};
@@ -10,10 +10,10 @@ use std::collections::HashMap;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 
-/// Bytes of the allocations; large against what Ruby does by itself meanwhile.
+/// Bytes of the allocations: large compared with what Ruby allocates by itself meanwhile.
 const SIZE: u64 = 40_000_000;
-/// How far a line may be off, as a share of the allocation.
-const OFF: f64 = 0.02;
+/// Allowed error of a line, as a share of the allocation.
+const TOLERANCE: f64 = 0.02;
 
 fn ledger_of(pids: &[u32]) -> Ledger {
     let root = ProcRoot::default();
@@ -29,7 +29,7 @@ fn pss(ledger: &Ledger, kind: PartKind) -> f64 {
     ledger.part(kind).map_or(0.0, |part| part.pss.0 as f64)
 }
 
-/// By how much each line grows when Ruby evaluates `line`.
+/// The growth of a part when Ruby evaluates `line`.
 fn growth(ruby: &mut Ruby<'_>, line: &str, kind: PartKind) -> f64 {
     ruby.eval("4.times { GC.start }");
     let before = ledger_of(&[ruby.pid]);
@@ -43,22 +43,22 @@ fn assert_grew(version: TestRuby, what: &str, grown: f64) {
     let expected = SIZE as f64;
     let off = (grown - expected).abs() / expected;
     assert!(
-        off <= OFF,
+        off <= TOLERANCE,
         "{version:?}, {what}: {expected} bytes show as {grown} ({:.1} %)",
         off * 100.0
     );
 }
 
 #[test]
-fn known_allocations_show_in_their_own_lines(version: TestRuby) {
+fn allocations_of_known_size_appear_in_their_own_lines(version: TestRuby) {
     let bench = Bench::new();
     let mut ruby = bench.start(version.command(None));
-    // 8 kB strings come from the arena, larger ones than 128 kB from mappings of their own.
+    // Strings of 8 kB come from the arena, strings over 128 kB from mappings of their own.
     let strings = format!("$strings = Array.new({}) {{ 'x' * 7_983 }}; nil", SIZE / 8_000);
     assert_grew(version, "malloc", growth(&mut ruby, &strings, PartKind::MallocLive));
     let block = format!("$block = 'x' * {SIZE}; nil");
     assert_grew(version, "one large block", growth(&mut ruby, &block, PartKind::MallocLive));
-    // A linked list needs no array, so it is slots and nothing else. A cons of Struct has 40 bytes.
+    // A linked list needs no array, so it consists of slots only. A Struct with one member has 40 bytes.
     ruby.eval("Cell = Struct.new(:rest); $cells = nil");
     let cells = format!("{}.times {{ $cells = Cell.new($cells) }}; nil", SIZE / 40);
     assert_grew(version, "slots", growth(&mut ruby, &cells, PartKind::SlotsLive));
@@ -68,7 +68,7 @@ fn known_allocations_show_in_their_own_lines(version: TestRuby) {
 }
 
 #[test]
-fn mappings_of_known_size_show_in_their_own_lines() {
+fn mappings_of_known_size_appear_in_their_own_lines() {
     require!(Ruby);
     let bench = Bench::new();
     let file = bench.home.path().join("mapped");
@@ -92,8 +92,8 @@ fn mappings_of_known_size_show_in_their_own_lines() {
     );
     let of_file = growth(&mut ruby, &read, PartKind::CodeAndFiles);
     assert_grew(TestRuby::OnPath, "a mapping of a file", of_file);
-    // What neither Ruby nor malloc knows of is shown as what it is, less what malloc handed out and nobody touched:
-    // nothing tells which anonymous page is whose.
+    // Memory that neither Ruby nor malloc knows of is unexplained, reduced by what malloc handed out and was never
+    // touched, because nothing says which anonymous page is whose.
     let before = ledger_of(&[ruby.pid]).unexplained;
     ruby.eval(&written("0x22"));
     let unexplained = ledger_of(&[ruby.pid]).unexplained - before;
@@ -102,7 +102,7 @@ fn mappings_of_known_size_show_in_their_own_lines() {
     ruby.end();
 }
 
-/// Writes about so many megabytes of this thread's stack, says how many bytes exactly, and waits for the end.
+/// Writes about this many megabytes of this thread's stack, sends the exact number of bytes, and waits for the end.
 #[inline(never)]
 fn fill_stack(megabytes: u32, top: usize, said: &Sender<usize>, end: &Receiver<()>) {
     let mut block = [1_u8; 1 << 20];
@@ -118,7 +118,7 @@ fn fill_stack(megabytes: u32, top: usize, said: &Sender<usize>, end: &Receiver<(
 }
 
 #[test]
-fn stacks_of_threads_show_in_their_own_line() {
+fn stacks_of_threads_appear_in_their_own_line() {
     let root = ProcRoot::default();
     let own = [root.identify(std::process::id()).unwrap()];
     let stacks = || pss(&ledger(&root, &own, &HashMap::new()), PartKind::Stacks);
@@ -142,7 +142,7 @@ fn stacks_of_threads_show_in_their_own_line() {
     }
     assert!(filled >= 40 << 20, "{filled}");
     let off = (grown - filled as f64).abs() / filled as f64;
-    assert!(off <= OFF, "{filled} bytes of stacks show as {grown}");
+    assert!(off <= TOLERANCE, "{filled} bytes of stacks show as {grown}");
 }
 
 #[test]
@@ -164,7 +164,7 @@ fn after_a_fork_slots_are_shared_and_a_write_makes_them_private() {
         .parse()
         .unwrap();
     let slots = |ledger: &Ledger| *ledger.part(PartKind::SlotsLive).unwrap();
-    // The child's own page comes with its first breath.
+    // The child creates its page before `fork` returns and fills it a little later.
     crate::probe_ruby::wait_for("the child's page", || {
         let root = ProcRoot::default();
         let inside =

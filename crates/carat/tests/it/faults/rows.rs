@@ -276,7 +276,7 @@ pub(crate) const ROWS: &[Row] = &[
         "an unknown Ruby, or one without a function that the probe needs",
         "the server runs on; the feature is off",
         Tests(&[
-            "probe_hardships::an_unknown_ruby_runs_on_with_the_allocators_figures_alone",
+            "probe_hardships::an_unsupported_ruby_runs_on_with_only_the_allocators_figures",
             "probe_hardships::a_missing_function_costs_its_feature_and_nothing_else",
         ]),
     ),
@@ -292,8 +292,8 @@ pub(crate) const ROWS: &[Row] = &[
         "no folder for the probe's pages",
         "the server runs on",
         Tests(&[
-            "probe_hardships::without_a_place_for_pages_the_server_runs_on",
-            "probe_hardships::a_child_that_can_make_no_page_leaves_its_parents_alone",
+            "probe_hardships::without_a_directory_for_pages_the_server_runs_on",
+            "probe_hardships::a_child_that_cannot_create_a_page_does_not_change_its_parents_page",
         ]),
     ),
     row(
