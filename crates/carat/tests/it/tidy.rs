@@ -180,7 +180,7 @@ fn every_bundled_experiment_can_be_read_and_its_settings_exist() {
         // Reading also validates the settings of every variant.
         carat::config::Experiment::read(&file).unwrap_or_else(|error| panic!("{error}"));
     }
-    assert!(read >= 5, "only {read} experiment files were found");
+    assert!(read >= 15, "only {read} experiment files were found");
 }
 
 /// The keys that a table of an experiment file can have, from the error message for an unknown one.

@@ -18,5 +18,5 @@ fn every_bundled_experiment_file_is_valid_and_has_its_own_name() {
             }
         }
     }
-    assert!(names.len() >= 10, "only {names:?}");
+    assert!(names.len() >= 15, "only {names:?}");
 }
