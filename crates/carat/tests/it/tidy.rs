@@ -1,5 +1,8 @@
 //! The repository checks itself: direction of imports, sizes, names, the changelog.
 
+mod circles;
+mod types;
+
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -36,6 +39,13 @@ fn files(folder: &Path, ending: &str) -> Vec<PathBuf> {
         }
     }
     found
+}
+
+/// The code of a file: comments and its unit tests left out.
+fn code_without_tests(text: &str) -> String {
+    let code = text.split("#[cfg(test)]\nmod tests").next().unwrap_or_default();
+    let lines = code.lines().map(|line| line.split("//").next().unwrap_or_default());
+    lines.fold(String::new(), |code, line| code + line + "\n")
 }
 
 /// Every module named after `crate::` in `text`, also inside `crate::{…}`.
