@@ -74,7 +74,7 @@ fn too_few_descriptors_are_reported_with_the_remedy_or_do_not_matter() {
         std::os::unix::process::CommandExt::uid(&mut command, 65_534);
     }
     let ran = finish(command.spawn().unwrap());
-    ran.assert_code(1).assert_says("ulimit -Hn 564");
+    ran.assert_code(1).assert_says("ulimit -Hn 566");
     for limit in [12, 16, 24] {
         let folder = experiment("few", "", "");
         let command = with_descriptors(&folder, limit, &["compare", "real.toml"]).spawn();
