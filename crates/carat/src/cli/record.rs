@@ -36,7 +36,7 @@ pub(crate) struct RecordArgs {
     #[arg(long, value_name = "PERCENT", default_value_t = 0.5)]
     budget: f64,
     #[command(flatten)]
-    load: LoadOptions,
+    load: RecordLoadArgs,
     /// File to write [default: the command's name with .recording.jsonl]
     #[arg(short, long)]
     output: Option<PathBuf>,
@@ -49,7 +49,7 @@ pub(crate) struct RecordArgs {
 }
 
 #[derive(Debug, Args)]
-struct LoadOptions {
+struct RecordLoadArgs {
     /// GET this URL again and again as soon as it answers, and report growth per request
     #[arg(long = "load", value_name = "URL")]
     url: Option<String>,
@@ -96,7 +96,7 @@ pub(crate) fn run(args: &RecordArgs) -> anyhow::Result<Exit> {
 }
 
 fn request(args: &RecordArgs) -> anyhow::Result<RecordingRequest> {
-    let LoadOptions { url, rate, connections, requests } = &args.load;
+    let RecordLoadArgs { url, rate, connections, requests } = &args.load;
     let load = url.clone().map(|url| RecordingLoad {
         url,
         rate: *rate,
