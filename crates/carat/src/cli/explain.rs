@@ -1,11 +1,13 @@
 //! `carat explain`: where every megabyte of a running server is, and what might make it smaller.
 
 use crate::cli::{Exit, output};
-use crate::core::{Ledger, Outcome, Recording, Results};
-use crate::observe::{Finding, findings, ledger, read_probe_figures};
-use crate::process::{ProcError, ProcRoot, Tree};
-use crate::report::{CaratFile, ledger_html, ledger_text, load, suggested_experiment};
-use anyhow::{Context, bail};
+use crate::core::Ledger;
+use crate::observe::{Finding, findings};
+use crate::process::ProcRoot;
+use crate::report::{
+    file_ledger, ledger_html, ledger_text, load, process_ledger, suggested_experiment,
+};
+use anyhow::Context;
 use serde::Serialize;
 use std::fs;
 use std::io::Write;
@@ -52,7 +54,7 @@ struct Explanation<'a> {
 
 pub(crate) fn run(args: &ExplainArgs) -> anyhow::Result<Exit> {
     let ledger = match args.target.parse() {
-        Ok(pid) => of_process(&ProcRoot::default(), pid, args.alone)?,
+        Ok(pid) => process_ledger(&ProcRoot::default(), pid, args.alone)?,
         Err(_) => of_file(Path::new(&args.target), args.variant.as_deref())?,
     };
     let findings = findings(&ledger);
@@ -92,63 +94,9 @@ fn suggest(path: &Path, ledger: &Ledger, findings: &[Finding]) -> anyhow::Result
     Ok(())
 }
 
-fn of_process(root: &ProcRoot, pid: u32, alone: bool) -> anyhow::Result<Ledger> {
-    let leader = root.identify(pid).map_err(|error| match error {
-        ProcError::Ended(pid) => anyhow::anyhow!("there is no process {pid}; see `pgrep -af puma`"),
-        error => error.into(),
-    })?;
-    let members = if alone {
-        vec![leader]
-    } else {
-        let mut tree = Tree::new(root.clone(), leader, "");
-        tree.members().iter().map(|stat| stat.identity()).collect()
-    };
-    let ledger = ledger(root, &members, &read_probe_figures(root, &members));
-    match ledger.unread.first() {
-        Some(reason) if ledger.processes.is_empty() => bail!("{reason}"),
-        _ if ledger.processes.is_empty() => bail!("process {pid} ended while it was read"),
-        _ => Ok(ledger),
-    }
-}
-
 fn of_file(path: &Path, variant: Option<&str>) -> anyhow::Result<Ledger> {
-    let file = load(path);
-    match file.context("give a process id, a recording, a results file or its JSON")? {
-        CaratFile::Stored(results) | CaratFile::Exported(results) => {
-            of_results(&results, path, variant)
-        }
-        CaratFile::Recording(recording) => of_recording(*recording, path),
-    }
-}
-
-/// The ledger at the end of the variant's last successful trial.
-fn of_results(results: &Results, path: &Path, variant: Option<&str>) -> anyhow::Result<Ledger> {
-    let names: Vec<&str> = results.info.variants.iter().map(|one| one.name.as_str()).collect();
-    let wanted = match variant {
-        Some(name) if !names.contains(&name) => {
-            bail!("there is no variant `{name}` in {}; it has {}", path.display(), names.join(", "))
-        }
-        Some(name) => name,
-        None => names.first().copied().unwrap_or_default(),
-    };
-    let trials = results.trials.iter().rev();
-    let successful = trials.filter(|trial| trial.variant == wanted && trial.outcome == Outcome::Ok);
-    let mut samples = successful.flat_map(|trial| trial.samples.iter().rev());
-    let ledger = samples.find_map(|sample| sample.ledger.clone());
-    let ledger =
-        ledger.with_context(|| format!("variant `{wanted}` has no trial with a ledger yet"))?;
-    output::print_message(&format!(
-        "variant `{wanted}` of {}, at the end of its last trial",
-        names.join(", ")
-    ));
-    Ok(*ledger)
-}
-
-fn of_recording(recording: Recording, path: &Path) -> anyhow::Result<Ledger> {
-    recording.ledger.with_context(|| {
-        format!(
-            "{} holds no ledger: its server or carat ended before the first one, which is taken after a minute or at the end",
-            path.display()
-        )
-    })
+    let file = load(path).context("give a process id, a recording, a results file or its JSON")?;
+    let (ledger, note) = file_ledger(file, path, variant)?;
+    note.iter().for_each(|note| output::print_message(note));
+    Ok(ledger)
 }

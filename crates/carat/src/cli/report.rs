@@ -2,10 +2,9 @@
 
 use crate::cli::{Exit, output};
 use crate::core::Results;
-use crate::core::recording::Recording;
 use crate::report::{
-    Budget, CaratFile, CaratFileError, Kept, budget, comparison_html, csv, html, json, load,
-    markdown, openmetrics, recording_html, with_conclusions,
+    Budget, Kept, ReportInput, budget, comparison_html, csv, html, json, load_input, markdown,
+    openmetrics, recording_html,
 };
 use anyhow::{Context, bail, ensure};
 use clap::{Args, ValueEnum};
@@ -56,13 +55,8 @@ enum ReportFormat {
     Openmetrics,
 }
 
-enum ReportInput {
-    Results(Box<Results>),
-    Recording(Box<Recording>),
-}
-
 pub(crate) fn run(args: &ReportArgs) -> anyhow::Result<Exit> {
-    let inputs = args.results.iter().map(|path| read(path)).collect::<Result<Vec<_>, _>>()?;
+    let inputs = args.results.iter().map(|path| load_input(path)).collect::<Result<Vec<_>, _>>()?;
     let format = if args.json { ReportFormat::Json } else { args.format };
     let text = render(&inputs, format, args.share)?;
     let path = match (&args.output, format) {
@@ -82,23 +76,6 @@ pub(crate) fn run(args: &ReportArgs) -> anyhow::Result<Exit> {
     }
     let results = inputs.iter().filter_map(ReportInput::results);
     Ok(results.map(|one| check_budgets(one, &args.budget)).fold(Exit::Fine, worse))
-}
-
-impl ReportInput {
-    fn results(&self) -> Option<&Results> {
-        match self {
-            Self::Results(results) => Some(results),
-            Self::Recording(_) => None,
-        }
-    }
-}
-
-fn read(path: &Path) -> Result<ReportInput, CaratFileError> {
-    Ok(match load(path)? {
-        CaratFile::Stored(results) => ReportInput::Results(Box::new(with_conclusions(*results))),
-        CaratFile::Exported(results) => ReportInput::Results(results),
-        CaratFile::Recording(recording) => ReportInput::Recording(recording),
-    })
 }
 
 fn render(inputs: &[ReportInput], format: ReportFormat, share: bool) -> anyhow::Result<String> {

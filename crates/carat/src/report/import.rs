@@ -92,6 +92,37 @@ pub fn load_results(path: &Path) -> Result<Results, CaratFileError> {
     }
 }
 
+/// The input of a report: results with their conclusions, or a recording.
+#[derive(Debug)]
+pub enum ReportInput {
+    /// Results of an experiment.
+    Results(Box<Results>),
+    /// A recording.
+    Recording(Box<Recording>),
+}
+
+impl ReportInput {
+    /// The results; `None` for a recording.
+    pub fn results(&self) -> Option<&Results> {
+        match self {
+            Self::Results(results) => Some(results),
+            Self::Recording(_) => None,
+        }
+    }
+}
+
+/// Reads a file of any of the three kinds and draws conclusions if the file has none.
+///
+/// # Errors
+/// As [`load`].
+pub fn load_input(path: &Path) -> Result<ReportInput, CaratFileError> {
+    Ok(match load(path)? {
+        CaratFile::Stored(results) => ReportInput::Results(Box::new(with_conclusions(*results))),
+        CaratFile::Exported(results) => ReportInput::Results(results),
+        CaratFile::Recording(recording) => ReportInput::Recording(recording),
+    })
+}
+
 /// The trials of an open results file with their conclusions.
 ///
 /// # Errors
@@ -100,8 +131,7 @@ pub fn concluded(store: &Store) -> Result<Results, StoreError> {
     Ok(with_conclusions(store.results()?))
 }
 
-/// Results with the conclusions for the question of their experiment.
-pub fn with_conclusions(mut results: Results) -> Results {
+fn with_conclusions(mut results: Results) -> Results {
     let question = question(&results.info);
     conclude(&mut results, &question);
     results

@@ -7,6 +7,7 @@ mod budget;
 mod chart;
 mod dry_run;
 mod environment_format;
+mod explain;
 mod exports;
 mod facts;
 mod forecast_text;
@@ -31,9 +32,12 @@ mod wording;
 pub use budget::{Budget, BudgetError, BudgetOutcome, Kept, budget};
 pub use dry_run::dry_run_text;
 pub use environment_format::{EnvironmentFormat, write_environment};
+pub use explain::{ExplainError, file_ledger, process_ledger};
 pub use exports::{ImportError, SCHEMA, csv, from_json, is_export, json, openmetrics};
 pub(crate) use forecast_text::forecast_text;
-pub use import::{CaratFile, CaratFileError, concluded, load, load_results, with_conclusions};
+pub use import::{
+    CaratFile, CaratFileError, ReportInput, concluded, load, load_input, load_results,
+};
 pub use ledger_text::ledger_text;
 pub use live::{LiveRecording, draw_live_recording};
 pub use markdown::{MARKER, markdown};

@@ -306,7 +306,7 @@ fn a_broken_budget_exits_99_a_kept_one_0_and_a_misspelt_one_2() {
 }
 
 #[test]
-fn every_face_is_made_from_the_same_file() {
+fn every_format_is_made_from_the_same_file() {
     let folder = folder("faces");
     folder.run(&["compare", "fake.toml", "--fake", "71e6:1e5,70e6:1e5"]).assert_code(0);
     for (format, landmark) in [

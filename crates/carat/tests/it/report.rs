@@ -1,7 +1,7 @@
-//! The faces of results: figures equal the results', hostile text stays text, odd inputs stay sensible.
+//! The formats of results: figures equal those of the results, hostile text stays text, unusual inputs give sensible output.
 
 use crate::report_builder::{Effect, PAYLOAD, Recipe, conclude, hostile};
-use crate::report_things::{ledger, recording};
+use crate::report_examples::{ledger, recording};
 use carat::core::{
     GrowthKind, Outcome, PartGrowth, ProgressUnit, Results, TrackedPart, VariantGrowth,
 };
@@ -51,7 +51,7 @@ fn connection_steps_have_a_verdict_over_the_whole_and_where_single_steps_differ(
 }
 
 #[test]
-fn growth_over_the_load_is_told_a_line_each_with_its_cause() {
+fn growth_over_the_load_is_one_line_per_variant_with_its_cause() {
     let mut results = Recipe::default().build();
     let part = |part, kind, rate| PartGrowth {
         part,
@@ -94,7 +94,7 @@ fn trials_that_failed_are_counted_and_named() {
 }
 
 #[test]
-fn texts_without_end_do_not_make_a_page_without_end() {
+fn very_long_texts_do_not_make_a_very_long_page() {
     let mut results = Recipe { responses: 10, ..Recipe::arenas() }.build();
     results.info.plan_text = "x".repeat(700_000);
     results.warnings = vec!["y".repeat(50_000); 60];
@@ -107,8 +107,8 @@ fn texts_without_end_do_not_make_a_page_without_end() {
     assert!(page.contains("leaves out long texts"), "it says so");
 }
 
-/// Every face of results, with its name.
-fn faces(results: &Results, audience: Audience) -> Vec<(&'static str, String)> {
+/// Every format of results, with its name.
+fn formats(results: &Results, audience: Audience) -> Vec<(&'static str, String)> {
     let options = PageOptions { audience, generated_at: None };
     vec![
         ("page", html(results, &options)),
@@ -120,7 +120,7 @@ fn faces(results: &Results, audience: Audience) -> Vec<(&'static str, String)> {
     ]
 }
 
-/// Results with a word in every place that may hold a secret, a path or a name.
+/// Results with a canary in every field that may hold a secret, a path or a name.
 fn with_canaries() -> Results {
     let mut results = Recipe::default().build();
     let secrets = "REDIS_URL=redis://ann:canary-1@db/0 SECRET_KEY_BASE=canary-2 --token canary-3";
@@ -142,8 +142,8 @@ fn with_canaries() -> Results {
 }
 
 #[test]
-fn no_face_shows_a_secret() {
-    let mut all = faces(&with_canaries(), Audience::Own);
+fn no_format_shows_a_secret() {
+    let mut all = formats(&with_canaries(), Audience::Own);
     all.push(("terminal", terminal(&with_canaries(), Style::default())));
     all.push((
         "ledger",
@@ -162,8 +162,8 @@ fn no_face_shows_a_secret() {
 }
 
 #[test]
-fn a_shared_face_names_neither_host_nor_user_nor_paths_nor_private_variables() {
-    for (name, text) in faces(&with_canaries(), Audience::Shared) {
+fn a_shared_report_names_neither_host_nor_user_nor_paths_nor_private_variables() {
+    for (name, text) in formats(&with_canaries(), Audience::Shared) {
         for canary in ["canary-", "weighing-room-7", "annabel"] {
             assert!(!text.contains(canary), "{name} shows {canary}");
         }
@@ -171,9 +171,9 @@ fn a_shared_face_names_neither_host_nor_user_nor_paths_nor_private_variables() {
 }
 
 #[test]
-fn hostile_text_leaves_no_face_by_its_syntax() {
+fn hostile_text_stays_text_in_every_format() {
     let results = hostile(Recipe::default().build());
-    for (name, text) in faces(&results, Audience::Own) {
+    for (name, text) in formats(&results, Audience::Own) {
         assert!(!text.contains(['\u{1b}', '\u{202e}', '\u{7}']), "{name} has a control character");
         if ["page", "comparison", "markdown"].contains(&name) {
             assert!(!text.contains("<img") && !text.contains("<script>window"), "{name}");
@@ -236,7 +236,7 @@ fn a_budget_is_broken_kept_or_unproven_by_the_whole_interval() {
 }
 
 #[test]
-fn the_terminal_speaks_plainly_and_in_line() {
+fn the_terminal_text_has_sentences_and_fits_its_width() {
     let text = terminal(&Recipe::arenas().build(), Style::default());
     assert!(text.starts_with("▼ arena_max = 2 uses 21 % less memory than default"), "{text}");
     assert!(!text.contains('\u{1b}'), "no colour unless asked");
@@ -250,7 +250,7 @@ fn a_ledger_among_the_samples_shows_no_secret_and_is_drawn() {
     let mut results = Recipe::default().build();
     for trial in &mut results.trials {
         let last = trial.samples.last_mut().unwrap();
-        last.ledger = Some(Box::new(crate::report_things::ledger("a worker")));
+        last.ledger = Some(Box::new(crate::report_examples::ledger("a worker")));
     }
     for audience in [Audience::Own, Audience::Shared] {
         assert!(!json(&results, audience).unwrap().contains("canary-8"));

@@ -12,14 +12,14 @@ use rand::{RngExt as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;
 use std::collections::BTreeMap;
 
-/// What one variant does: share of memory and of latency against the baseline.
+/// The effect of a variant: its memory and latency relative to the baseline.
 pub(crate) struct Effect {
     pub(crate) name: &'static str,
     pub(crate) memory: f64,
     pub(crate) latency: f64,
 }
 
-/// What to build.
+/// The results to build.
 pub(crate) struct Recipe {
     pub(crate) effects: Vec<Effect>,
     pub(crate) blocks: u32,
@@ -56,7 +56,7 @@ impl Default for Recipe {
 }
 
 impl Recipe {
-    /// The case of arenas: several variants with clear savings and one price.
+    /// An experiment with malloc arenas: several variants with clear savings, one of them at a cost.
     pub(crate) fn arenas() -> Self {
         Self {
             effects: vec![
@@ -74,7 +74,7 @@ impl Recipe {
         }
     }
 
-    /// A cluster under Action Cable: several processes, steps of connections.
+    /// A Puma cluster with Action Cable: several processes, connections in steps.
     pub(crate) fn cable() -> Self {
         Self { processes: 5, steps: 10, name: "cable", ..Self::arenas() }
     }
@@ -166,7 +166,7 @@ impl Recipe {
         }
     }
 
-    /// Round trips that grow with the clients.
+    /// Round trips that take longer with more clients.
     fn step(&self, rng: &mut ChaCha8Rng, effect: &Effect, step: u32) -> StepReport {
         let p50 = 0.6 * f64::from(step) * effect.latency * (1.0 + 0.05 * normal(rng));
         let complete = Times {
@@ -233,7 +233,7 @@ fn machine() -> BTreeMap<String, String> {
     .collect()
 }
 
-/// Conclusions as a simple paired analysis gives them; the real ones come from the verdict layer.
+/// Conclusions of a simple paired analysis, instead of those of `analysis`.
 pub(crate) fn conclude(results: &mut Results) {
     let roles = [
         (results.info.primary.clone(), Role::Primary),
@@ -327,10 +327,10 @@ fn base64(bytes: &[u8]) -> String {
     out
 }
 
-/// What somebody could put wherever a text comes from elsewhere.
+/// Hostile text for every field that comes from outside.
 pub(crate) const PAYLOAD: &str = "</script></title><script>window.ran=1</script><img src=x onerror=window.ran=2>\" onmouseover=window.ran=3 '`${window.ran=4}` javascript:window.ran=5 \u{1b}[31m\u{202e}\u{7}=cmd|' /C calc'!A0";
 
-/// The results with hostile text in every place that can hold text.
+/// The results with hostile text in every text field.
 pub(crate) fn hostile(mut results: Results) -> Results {
     let renamed: BTreeMap<String, String> = results
         .info

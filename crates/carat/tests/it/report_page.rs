@@ -4,7 +4,7 @@
 
 use crate::needs::BROWSER;
 use crate::report_builder::{Effect, PAYLOAD, Recipe, conclude, hostile};
-use crate::report_things::{ledger, recording};
+use crate::report_examples::{ledger, recording};
 use carat::core::{Outcome, Results};
 use carat::report::{
     Audience, PageOptions, comparison_html, from_json, html, json, ledger_html, recording_html,

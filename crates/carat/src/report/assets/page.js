@@ -1,4 +1,4 @@
-// Adds to a page that reads without it: cursor, zoom, variants on and off, sorting, copying, theme.
+// Adds to a page that is complete without it: cursor, zoom, hiding variants, sorting, copying, theme.
 (() => {
   'use strict';
   const all = (selector, root = document) => [...root.querySelectorAll(selector)];
@@ -23,7 +23,7 @@
     return amount.toFixed(digits).replace('-', '−') + (unit ? ' ' + unit : '');
   };
 
-  // Scales as the page's writer has them: [low, high, place of low, place of high].
+  // Scales as `AxisScale` in the report: [low, high, place of low, place of high].
   const forward = ([low, high, from, to], log) => (value) =>
     from + (log ? Math.log(value / low) / Math.log(high / low) : (value - low) / (high - low)) * (to - from);
   const backward = ([low, high, from, to], log) => (place) => {

@@ -232,14 +232,14 @@ pub(crate) const ROWS: &[Row] = &[
     row(
         "hostile names: escape sequences, HTML, formulas",
         "text stays text in every output format",
-        Tests(&["report::hostile_text_leaves_no_face_by_its_syntax"]),
+        Tests(&["report::hostile_text_stays_text_in_every_format"]),
     ),
     row(
         "secrets in environment, arguments, URLs, logs",
         "no output format shows them; with `--share` neither host nor user nor paths appear",
         Tests(&[
-            "report::no_face_shows_a_secret",
-            "report::a_shared_face_names_neither_host_nor_user_nor_paths_nor_private_variables",
+            "report::no_format_shows_a_secret",
+            "report::a_shared_report_names_neither_host_nor_user_nor_paths_nor_private_variables",
         ]),
     ),
     row(

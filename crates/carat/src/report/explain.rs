@@ -1,0 +1,110 @@
+//! The ledger that `carat explain` shows: of a running process or of a file.
+
+use crate::core::{Ledger, Outcome, Recording, Results};
+use crate::observe::{ledger, read_probe_figures};
+use crate::process::{ProcError, ProcRoot, Tree};
+use crate::report::import::CaratFile;
+use std::path::{Path, PathBuf};
+
+/// Why there is no ledger to show.
+#[derive(Debug, thiserror::Error)]
+pub enum ExplainError {
+    /// The process does not exist.
+    #[error("there is no process {0}; see `pgrep -af puma`")]
+    NoProcess(u32),
+    /// The process cannot be read.
+    #[error(transparent)]
+    Unreadable(ProcError),
+    /// No process of the tree could be read.
+    #[error("{0}")]
+    Unread(String),
+    /// The process ended.
+    #[error("process {0} ended while it was read")]
+    Ended(u32),
+    /// The results have no such variant.
+    #[error("there is no variant `{variant}` in {path}; it has {known}")]
+    NoVariant {
+        /// The requested variant.
+        variant: String,
+        /// The results file.
+        path: PathBuf,
+        /// The variants of the file.
+        known: String,
+    },
+    /// The variant has no successful trial with a ledger.
+    #[error("variant `{0}` has no trial with a ledger yet")]
+    NoTrial(String),
+    /// The recording ended too early.
+    #[error(
+        "{0} holds no ledger: its server or carat ended before the first one, which is taken after a minute or at the end"
+    )]
+    NoLedger(PathBuf),
+}
+
+/// The ledger of a running process and its children, or of the process alone.
+///
+/// # Errors
+/// If no process could be read.
+pub fn process_ledger(root: &ProcRoot, pid: u32, alone: bool) -> Result<Ledger, ExplainError> {
+    let leader = root.identify(pid).map_err(|error| match error {
+        ProcError::Ended(pid) => ExplainError::NoProcess(pid),
+        error => ExplainError::Unreadable(error),
+    })?;
+    let members = if alone {
+        vec![leader]
+    } else {
+        let mut tree = Tree::new(root.clone(), leader, "");
+        tree.members().iter().map(|stat| stat.identity()).collect()
+    };
+    let ledger = ledger(root, &members, &read_probe_figures(root, &members));
+    match ledger.unread.first() {
+        Some(reason) if ledger.processes.is_empty() => Err(ExplainError::Unread(reason.clone())),
+        _ if ledger.processes.is_empty() => Err(ExplainError::Ended(pid)),
+        _ => Ok(ledger),
+    }
+}
+
+/// The last ledger in a file, and a note on its origin. `variant` chooses among results; without it the baseline.
+///
+/// # Errors
+/// If the file has no such variant or no ledger.
+pub fn file_ledger(
+    file: CaratFile,
+    path: &Path,
+    variant: Option<&str>,
+) -> Result<(Ledger, Option<String>), ExplainError> {
+    match file {
+        CaratFile::Stored(results) | CaratFile::Exported(results) => {
+            trial_ledger(&results, path, variant).map(|(ledger, note)| (ledger, Some(note)))
+        }
+        CaratFile::Recording(recording) => Ok((recorded_ledger(*recording, path)?, None)),
+    }
+}
+
+/// The ledger at the end of the variant's last successful trial that has one.
+fn trial_ledger(
+    results: &Results,
+    path: &Path,
+    variant: Option<&str>,
+) -> Result<(Ledger, String), ExplainError> {
+    let names: Vec<&str> = results.info.variants.iter().map(|one| one.name.as_str()).collect();
+    let wanted = match variant {
+        Some(name) if !names.contains(&name) => {
+            let (variant, known) = (name.to_owned(), names.join(", "));
+            return Err(ExplainError::NoVariant { variant, path: path.to_owned(), known });
+        }
+        Some(name) => name,
+        None => names.first().copied().unwrap_or_default(),
+    };
+    let trials = results.trials.iter().rev();
+    let successful = trials.filter(|trial| trial.variant == wanted && trial.outcome == Outcome::Ok);
+    let mut samples = successful.flat_map(|trial| trial.samples.iter().rev());
+    let ledger = samples.find_map(|sample| sample.ledger.clone());
+    let ledger = ledger.ok_or_else(|| ExplainError::NoTrial(wanted.to_owned()))?;
+    let note = format!("variant `{wanted}` of {}, at the end of its last trial", names.join(", "));
+    Ok((*ledger, note))
+}
+
+fn recorded_ledger(recording: Recording, path: &Path) -> Result<Ledger, ExplainError> {
+    recording.ledger.ok_or_else(|| ExplainError::NoLedger(path.to_owned()))
+}
