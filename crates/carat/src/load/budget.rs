@@ -1,55 +1,55 @@
-//! What is still to be sent, and when.
+//! What remains to be sent, and when.
 
 use crate::core::load::Arrivals;
 use crate::load::clock::{MonotonicTime, nanos_of};
-use crate::load::schedule::Schedule;
+use crate::load::schedule::ArrivalSchedule;
 
-/// How a load is spread over one thread.
+/// What one thread has to send.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct SendPlan {
-    /// Sends in all; `None` where time decides.
+    /// Number of sends; `None` if the load ends by time.
     pub(crate) count: Option<u64>,
     /// Seconds after which nothing more is sent.
     pub(crate) seconds: Option<f64>,
-    /// Rate and spread of an open load.
+    /// Rate and arrivals of an open load.
     pub(crate) open: Option<(f64, Arrivals)>,
-    /// Seed of the spread.
+    /// Seed of the arrivals.
     pub(crate) seed: u64,
 }
 
-/// The sends that are left.
+/// The sends that remain.
 #[derive(Debug)]
 pub(crate) struct RequestBudget {
     left: Option<u64>,
     until: Option<MonotonicTime>,
-    schedule: Option<Schedule>,
+    schedule: Option<ArrivalSchedule>,
     handed: u64,
 }
 
 impl RequestBudget {
-    /// Nothing to send, ever.
+    /// Nothing to send.
     pub(crate) fn none() -> Self {
         Self { left: Some(0), until: None, schedule: None, handed: 0 }
     }
 
-    /// The sends of a plan that begins now.
+    /// The sends of a plan that begins at `now`.
     pub(crate) fn begin(plan: &SendPlan, now: MonotonicTime) -> Self {
         Self {
             left: plan.count,
             until: plan.seconds.map(|seconds| now.after(nanos_of(seconds))),
             schedule: plan
                 .open
-                .map(|(rate, arrivals)| Schedule::new(now, rate, arrivals, plan.seed)),
+                .map(|(rate, arrivals)| ArrivalSchedule::new(now, rate, arrivals, plan.seed)),
             handed: 0,
         }
     }
 
-    /// Whether sends have their moments, whatever the server does.
+    /// Whether sends happen at fixed times, whatever the server does.
     pub(crate) fn is_open(&self) -> bool {
         self.schedule.is_some()
     }
 
-    /// Takes the next send: the moment it is meant for, where one is due.
+    /// Takes the next send if one is due, and returns its intended time.
     pub(crate) fn next(&mut self, now: MonotonicTime) -> Option<MonotonicTime> {
         if self.is_over(now) {
             return None;
@@ -68,20 +68,20 @@ impl RequestBudget {
         Some(intended)
     }
 
-    /// When the next send is due; `None` in a closed load or after the last.
+    /// When the next send is due; `None` in a closed load or after the last send.
     pub(crate) fn due(&self, now: MonotonicTime) -> Option<MonotonicTime> {
-        if self.is_over(now) { None } else { self.schedule.as_ref().map(Schedule::due) }
+        if self.is_over(now) { None } else { self.schedule.as_ref().map(ArrivalSchedule::due) }
     }
 
-    /// Whether nothing is left to send.
+    /// Whether nothing remains to be sent.
     ///
-    /// An open load ends by the moments that were meant, so that a late generator still sends them all.
+    /// An open load ends by the intended times, so that a late generator still sends everything.
     pub(crate) fn is_over(&self, now: MonotonicTime) -> bool {
-        let at = self.schedule.as_ref().map_or(now, Schedule::due);
+        let at = self.schedule.as_ref().map_or(now, ArrivalSchedule::due);
         self.left == Some(0) || self.until.is_some_and(|until| at >= until)
     }
 
-    /// Sends taken so far.
+    /// Number of sends taken so far.
     pub(crate) fn handed(&self) -> u64 {
         self.handed
     }

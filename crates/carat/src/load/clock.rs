@@ -1,27 +1,26 @@
-//! Two clocks and what lies between them.
+//! Conversion between the two clocks of the generator.
 //!
-//! Schedules and durations live on `CLOCK_MONOTONIC`. The kernel stamps arrivals with `CLOCK_REALTIME`, so the difference
-//! of the two is sampled again and again: a slewed clock is followed, a stepped one is noticed and the stamps of that
-//! moment are not used.
+//! Schedules and durations use `CLOCK_MONOTONIC`. The kernel stamps arrivals with `CLOCK_REALTIME`, so the difference of
+//! the two is sampled regularly. A slewed clock is followed; a step is detected, and the stamps around it are not used.
 
 use rustix::time::{ClockId, clock_gettime};
 
-/// A moment in nanoseconds of `CLOCK_MONOTONIC`, which every process of a machine shares.
+/// A time in nanoseconds of `CLOCK_MONOTONIC`, which all processes of a machine share.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct MonotonicTime(pub u64);
 
 impl MonotonicTime {
-    /// This moment.
+    /// The current time.
     pub fn now() -> Self {
         Self(nanos(ClockId::Monotonic) as u64)
     }
 
-    /// Nanoseconds since an earlier moment, 0 where it is later.
+    /// Nanoseconds since an earlier time, 0 if it is later.
     pub fn since(self, earlier: Self) -> u64 {
         self.0.saturating_sub(earlier.0)
     }
 
-    /// The moment so many nanoseconds later.
+    /// The time that many nanoseconds later.
     pub fn after(self, nanos: u64) -> Self {
         Self(self.0.saturating_add(nanos))
     }
@@ -32,7 +31,7 @@ impl MonotonicTime {
     }
 }
 
-/// Nanoseconds of so many seconds; never negative.
+/// Nanoseconds in `seconds`; never negative.
 pub fn nanos_of(seconds: f64) -> u64 {
     (seconds.max(0.0) * 1e9) as u64
 }
@@ -57,7 +56,7 @@ fn nanos(clock: ClockId) -> i64 {
 const STEP_SHARE: u64 = 200;
 const STEP_FLOOR: u64 = 500_000;
 
-/// Turns the kernel's stamps into moments.
+/// Converts the kernel's time stamps.
 #[derive(Debug)]
 pub struct StampClock {
     read: fn() -> i64,
@@ -74,7 +73,7 @@ impl Default for StampClock {
 }
 
 impl StampClock {
-    /// A clock whose distance from `CLOCK_MONOTONIC` in nanoseconds is what `read` says.
+    /// A clock whose difference from `CLOCK_MONOTONIC` in nanoseconds is read by `read`.
     pub(crate) fn new(read: fn() -> i64) -> Self {
         let sampled = MonotonicTime::now();
         Self { read, offset: read(), sampled, doubtful_until: MonotonicTime(0), steps: 0 }
@@ -95,31 +94,32 @@ impl StampClock {
         self.sampled = now;
     }
 
-    /// The moment of a stamp read at `read`; `None` where the stamp cannot be right.
+    /// Converts a stamp that was read at `read`; `None` if the stamp cannot be right.
     ///
-    /// A stamp lies before its reading. One that lies after it, or long before the last sample of the clocks, was taken
-    /// across a step.
-    pub fn moment(&self, stamp: i64, read: MonotonicTime) -> Option<MonotonicTime> {
-        let moment = MonotonicTime(u64::try_from(stamp - self.offset).ok()?);
-        let ahead = moment.since(read) > STEP_FLOOR;
-        (!ahead && read >= self.doubtful_until).then(|| moment.min(read))
+    /// A stamp is earlier than its reading. One that is later, or that was read right after a step, is not used.
+    pub fn convert(&self, stamp: i64, read: MonotonicTime) -> Option<MonotonicTime> {
+        let stamped = MonotonicTime(u64::try_from(stamp - self.offset).ok()?);
+        let ahead = stamped.since(read) > STEP_FLOOR;
+        (!ahead && read >= self.doubtful_until).then(|| stamped.min(read))
     }
 
-    /// Steps seen so far.
+    /// Steps detected so far.
     pub fn steps(&self) -> u32 {
         self.steps
     }
 }
 
-/// Of three readings the one whose two clocks were read closest together.
+/// How far `CLOCK_REALTIME` is ahead of `CLOCK_MONOTONIC`: the best of three readings.
 pub(crate) fn offset() -> i64 {
-    let reading = || {
-        let before = nanos(ClockId::Monotonic);
-        let real = nanos(ClockId::Realtime);
-        let after = nanos(ClockId::Monotonic);
-        (after - before, real - (before + after) / 2)
-    };
-    (0..3).map(|_| reading()).min().map_or(0, |(_, offset)| offset)
+    (0..3).map(|_| offset_with_error()).min().map_or(0, |(_, offset)| offset)
+}
+
+/// The time that one reading of both clocks took, and their difference.
+fn offset_with_error() -> (i64, i64) {
+    let before = nanos(ClockId::Monotonic);
+    let real = nanos(ClockId::Realtime);
+    let after = nanos(ClockId::Monotonic);
+    (after - before, real - (before + after) / 2)
 }
 
 #[cfg(test)]
@@ -148,18 +148,18 @@ mod tests {
     }
 
     #[test]
-    fn a_stamp_from_the_future_is_not_believed() {
+    fn a_stamp_from_the_future_is_not_used() {
         let clock = clock();
-        assert_eq!(clock.moment(6_000, MonotonicTime(9_000)), Some(MonotonicTime(5_000)));
-        assert_eq!(clock.moment(5_000_000_000, MonotonicTime(9_000)), None);
-        assert_eq!(clock.moment(0, MonotonicTime(9_000)), None);
+        assert_eq!(clock.convert(6_000, MonotonicTime(9_000)), Some(MonotonicTime(5_000)));
+        assert_eq!(clock.convert(5_000_000_000, MonotonicTime(9_000)), None);
+        assert_eq!(clock.convert(0, MonotonicTime(9_000)), None);
     }
 
     #[test]
     fn stamps_right_after_a_step_are_void() {
         let mut clock = clock();
         clock.take(2_000_000_000, MonotonicTime(50_000_000));
-        assert_eq!(clock.moment(2_050_000_000, MonotonicTime(50_500_000)), None);
-        assert!(clock.moment(2_060_000_000, MonotonicTime(60_000_000)).is_some());
+        assert_eq!(clock.convert(2_050_000_000, MonotonicTime(50_500_000)), None);
+        assert!(clock.convert(2_060_000_000, MonotonicTime(60_000_000)).is_some());
     }
 }

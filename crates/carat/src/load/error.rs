@@ -1,4 +1,4 @@
-//! Why a load could not be driven at all.
+//! Why a load could not be run at all.
 
 use crate::core::load::LoadOptionError;
 use crate::load::target::TargetError;
@@ -7,7 +7,7 @@ use thiserror::Error;
 
 /// A load that could not be run. A load that ran, however badly, has a report with findings instead.
 #[derive(Debug, Error)]
-pub enum LoadError {
+pub enum GeneratorError {
     /// The options contradict each other.
     #[error(transparent)]
     Options(#[from] LoadOptionError),
@@ -16,7 +16,7 @@ pub enum LoadError {
     Target(#[from] TargetError),
     /// Too few file descriptors.
     #[error(
-        "the load needs {needed} file descriptors and this process may have {hard}: raise the limit with `ulimit -Hn {needed}` as root, `LimitNOFILE={needed}` in a systemd unit or `--ulimit nofile={needed}` for a container, or use fewer connections"
+        "the load needs {needed} file descriptors and this process may open {hard}: raise the limit with `ulimit -Hn {needed}` as root, `LimitNOFILE={needed}` in a systemd unit or `--ulimit nofile={needed}` for a container, or use fewer connections"
     )]
     Descriptors {
         /// What the load needs.
@@ -25,35 +25,33 @@ pub enum LoadError {
         hard: u64,
     },
     /// TLS could not be set up.
-    #[error("cannot set up TLS: {0}; load the port behind it with http:// or ws://")]
+    #[error("cannot set up TLS: {0}; use http:// or ws:// on a port without TLS")]
     Tls(String),
-    /// A host that cannot be in a certificate.
-    #[error("`{0}` is no name that a certificate can have: write a DNS name or an address")]
+    /// A host that no certificate can name.
+    #[error("no certificate can have the name `{0}`: use a DNS name or an address")]
     TlsName(String),
-    /// A file of certificates that cannot be used.
-    #[error("cannot use the certificates of {file}: {reason}; name a file in PEM")]
+    /// An unusable file of certificates.
+    #[error("cannot use the certificates in {file}: {reason}; pass a PEM file")]
     TlsCa {
         /// The file.
         file: String,
-        /// What is wrong with it.
+        /// What is wrong with the file.
         reason: String,
     },
-    /// A system call failed that never should.
-    #[error(
-        "the kernel refused the generator a resource: {0}; look at `ulimit -a` and at free memory"
-    )]
+    /// An unexpected failure of a system call.
+    #[error("the kernel refused the generator a resource: {0}; check `ulimit -a` and free memory")]
     Kernel(#[source] io::Error),
     /// A thread of the generator panicked.
     #[error("a thread of the generator panicked; please report the lines above")]
     Panicked,
     /// The generator's process could not be started.
     #[error(
-        "cannot start the load generator {exe}: {source}; check that the file is there and executable"
+        "cannot start the load generator {exe}: {source}; check that the file exists and is executable"
     )]
     Spawn {
         /// The program.
         exe: String,
-        /// What the kernel says.
+        /// The kernel's error.
         source: io::Error,
     },
     /// The generator's process ended without a report.
@@ -61,12 +59,12 @@ pub enum LoadError {
     Ended {
         /// Its exit status.
         status: String,
-        /// The end of what it wrote to its error stream.
+        /// The end of its error stream.
         stderr: String,
     },
-    /// What should be a load or a report is not one.
+    /// A malformed load.
     #[error(
-        "the load generator was sent something that is not a load: {0}; use the same carat on both sides"
+        "the load generator received something that is not a load: {0}; use the same version of carat on both sides"
     )]
     Protocol(#[from] serde_json::Error),
 }

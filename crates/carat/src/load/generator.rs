@@ -1,7 +1,7 @@
-//! The generator as its parent sees it: a child process that works, tells how far it is, and ends with a report.
+//! The generator as a child process that sends its progress and, at the end, its report.
 
 use crate::core::load::{LoadReport, LoadSpec};
-use crate::load::error::LoadError;
+use crate::load::error::GeneratorError;
 use crate::load::progress::{LoadProgress, PROGRESS_INTERVAL};
 use crate::load::worker::WorkerMessage;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -12,10 +12,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Instant;
 
-/// How much of the worker's error stream an error repeats, in bytes.
+/// Bytes of the worker's error stream that an error message includes.
 const STDERR_KEPT: usize = 4096;
 
-/// A load under way in a process of its own; dropping it ends the process.
+/// A load that runs in a process of its own. Dropping it kills the process.
 #[derive(Debug)]
 pub struct Generator {
     child: Child,
@@ -28,14 +28,14 @@ pub struct Generator {
 struct WorkerState {
     progress: LoadProgress,
     count: Option<DoneCount>,
-    /// The most that was ever told: what was believed of a silent worker is not taken back.
-    told: u64,
+    /// The largest count returned so far; an extrapolation is never taken back.
+    reported: u64,
     report: Option<LoadReport>,
     stderr: Vec<u8>,
     closed: bool,
 }
 
-/// How many were done when, and how fast it went until then.
+/// A count with its time and the rate before it.
 #[derive(Debug, Clone, Copy)]
 struct DoneCount {
     at: Instant,
@@ -52,27 +52,27 @@ impl DoneCount {
         Self { at, done, per_second: rate.unwrap_or(0.0) }
     }
 
-    /// What will have been done at that moment: a worker that says nothing more is believed for one beat.
-    fn carried_on(&self, now: Instant) -> u64 {
+    /// The count extrapolated to `now`, for at most one progress interval.
+    fn extrapolated(&self, now: Instant) -> u64 {
         let silent = now.saturating_duration_since(self.at).min(PROGRESS_INTERVAL);
         self.done + (self.per_second * silent.as_secs_f64()) as u64
     }
 }
 
 impl Generator {
-    /// Starts `exe load-worker` and gives it the load.
+    /// Starts `exe load-worker` and sends it the load.
     ///
     /// # Errors
-    /// Where the process cannot be started.
-    pub fn spawn(exe: &Path, spec: &LoadSpec) -> Result<Self, LoadError> {
-        let failed = |source| LoadError::Spawn { exe: exe.display().to_string(), source };
+    /// If the process cannot be started.
+    pub fn spawn(exe: &Path, spec: &LoadSpec) -> Result<Self, GeneratorError> {
+        let failed = |source| GeneratorError::Spawn { exe: exe.display().to_string(), source };
         let gone = || failed(std::io::ErrorKind::BrokenPipe.into());
         let mut child = Command::new(exe)
             .arg("load-worker")
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
-            // Ctrl-C is for the parent to answer; it ends the generator by closing its input.
+            // The parent handles Ctrl-C; it ends the generator by closing its input.
             .process_group(0)
             .spawn()
             .map_err(failed)?;
@@ -80,42 +80,44 @@ impl Generator {
         let stdout = child.stdout.take().ok_or_else(gone)?;
         let stderr = child.stderr.take().ok_or_else(gone)?;
         let state = Arc::new(Mutex::new(WorkerState::default()));
-        let readers =
-            vec![listen(stdout, Arc::clone(&state)), complain(stderr, Arc::clone(&state))];
+        let readers = vec![
+            read_messages(stdout, Arc::clone(&state)),
+            read_stderr(stderr, Arc::clone(&state)),
+        ];
         let mut line = serde_json::to_vec(spec)?;
         line.push(b'\n');
-        // A worker that dies before it has read this is found by `poll`, with what it said.
+        // If the worker dies before it has read this, `poll` reports that with its error stream.
         let _ = stdin.write_all(&line);
         Ok(Self { child, _stdin: stdin, state, readers })
     }
 
-    /// The process that drives the load.
+    /// The process id of the generator.
     pub fn pid(&self) -> u32 {
         self.child.id()
     }
 
-    /// How far the load is, as of at most a tenth of a second ago.
+    /// The progress, at most a tenth of a second old.
     pub fn progress(&self) -> LoadProgress {
         lock(&self.state).progress
     }
 
     /// How many responses or broadcasts are done by now.
     ///
-    /// The worker's last word is carried on to this moment: as it stands it would be stale by anything up to a beat, and
-    /// by a little more every time where samples are taken at nearly the same pace.
+    /// The last reported count is extrapolated to now. Without that it would lag by up to one progress interval, and by a
+    /// slowly changing amount if samples are taken at nearly the same pace.
     pub fn done(&self) -> u64 {
         let mut state = lock(&self.state);
-        let now = state.count.map_or(0, |count| count.carried_on(Instant::now()));
+        let now = state.count.map_or(0, |count| count.extrapolated(Instant::now()));
         let planned = state.progress.planned.unwrap_or(u64::MAX);
-        state.told = state.told.max(now.min(planned));
-        state.told
+        state.reported = state.reported.max(now.min(planned));
+        state.reported
     }
 
-    /// The report, once there is one; never waits.
+    /// The report once it has arrived; never waits.
     ///
     /// # Errors
-    /// Where the process ended without a report.
-    pub fn poll(&mut self) -> Result<Option<LoadReport>, LoadError> {
+    /// If the process ended without a report.
+    pub fn poll(&mut self) -> Result<Option<LoadReport>, GeneratorError> {
         let mut state = lock(&self.state);
         if let Some(report) = state.report.take() {
             return Ok(Some(report));
@@ -124,22 +126,22 @@ impl Generator {
             return Ok(None);
         }
         drop(state);
-        let status = match self.child.try_wait().map_err(LoadError::Kernel)? {
+        let status = match self.child.try_wait().map_err(GeneratorError::Kernel)? {
             None => return Ok(None),
             Some(status) => status.to_string(),
         };
         for reader in self.readers.drain(..) {
-            // A reader never panics; if it did, what it kept is still there.
+            // A reader never panics; if it did, what it has stored remains.
             let _ = reader.join();
         }
         let stderr = String::from_utf8_lossy(&lock(&self.state).stderr).trim().to_owned();
-        Err(LoadError::Ended { status, stderr })
+        Err(GeneratorError::Ended { status, stderr })
     }
 }
 
 impl Drop for Generator {
     fn drop(&mut self) {
-        // It may have ended already; then there is only its entry in the process table to remove.
+        // If it has ended already, only its zombie has to be reaped.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -149,7 +151,7 @@ fn lock(state: &Mutex<WorkerState>) -> MutexGuard<'_, WorkerState> {
     state.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn listen(stdout: ChildStdout, state: Arc<Mutex<WorkerState>>) -> JoinHandle<()> {
+fn read_messages(stdout: ChildStdout, state: Arc<Mutex<WorkerState>>) -> JoinHandle<()> {
     thread::spawn(move || {
         for text in BufReader::new(stdout).lines().map_while(Result::ok) {
             let mut state = lock(&state);
@@ -160,14 +162,14 @@ fn listen(stdout: ChildStdout, state: Arc<Mutex<WorkerState>>) -> JoinHandle<()>
                 }
                 Ok(WorkerMessage::Report(report)) => state.report = Some(*report),
                 Ok(WorkerMessage::Error(error)) => state.stderr.extend_from_slice(error.as_bytes()),
-                Err(_) => state.stderr.extend_from_slice(b"a line that is no message; "),
+                Err(_) => state.stderr.extend_from_slice(b"a line that is not a message; "),
             }
         }
         lock(&state).closed = true;
     })
 }
 
-fn complain(stderr: ChildStderr, state: Arc<Mutex<WorkerState>>) -> JoinHandle<()> {
+fn read_stderr(stderr: ChildStderr, state: Arc<Mutex<WorkerState>>) -> JoinHandle<()> {
     thread::spawn(move || {
         let mut reader = BufReader::new(stderr);
         let mut piece = [0; 1024];
@@ -185,9 +187,9 @@ mod tests {
     use super::*;
     use std::time::Duration;
 
-    /// A worker that tells every 100.2 ms what it does at 10,000 per second, asked every 100 ms.
+    /// A worker that reports every 100.2 ms and does 10,000 per second, queried every 100 ms.
     #[test]
-    fn a_steady_load_is_counted_at_its_pace_whenever_it_is_asked() {
+    fn a_steady_load_is_counted_at_its_pace_whenever_it_is_queried() {
         let start = Instant::now();
         let (mut count, mut told, mut asked) = (None, 0, Vec::new());
         for second_tenth in 3..1000 {
@@ -199,18 +201,18 @@ mod tests {
                 count =
                     Some(DoneCount::new(count, start + at, (at.as_secs_f64() * 10_000.0) as u64));
             }
-            asked.push(count.unwrap().carried_on(now) as f64 - f64::from(second_tenth) * 1000.0);
+            asked.push(count.unwrap().extrapolated(now) as f64 - f64::from(second_tenth) * 1000.0);
         }
         let farthest = asked.iter().fold(0.0_f64, |most, off| most.max(off.abs()));
-        assert!(farthest < 5.0, "{farthest} requests beside the truth");
+        assert!(farthest < 5.0, "{farthest} requests off");
     }
 
     #[test]
-    fn a_worker_that_falls_silent_is_not_carried_on_for_ever() {
+    fn a_silent_worker_is_extrapolated_for_one_interval_only() {
         let start = Instant::now();
         let first = DoneCount::new(None, start, 0);
-        assert_eq!(first.carried_on(start + PROGRESS_INTERVAL), 0);
+        assert_eq!(first.extrapolated(start + PROGRESS_INTERVAL), 0);
         let second = DoneCount::new(Some(first), start + PROGRESS_INTERVAL, 1000);
-        assert_eq!(second.carried_on(start + PROGRESS_INTERVAL * 50), 2000);
+        assert_eq!(second.extrapolated(start + PROGRESS_INTERVAL * 50), 2000);
     }
 }

@@ -6,7 +6,7 @@ use base64::engine::general_purpose::STANDARD;
 use hdrhistogram::Histogram;
 use hdrhistogram::serialization::{Serializer, V2DeflateSerializer};
 
-/// An HDR histogram of microseconds with three digits that grows as it must.
+/// An HDR histogram of microseconds with three significant digits that grows as needed.
 #[derive(Debug, Clone)]
 pub(crate) struct DurationHistogram(Histogram<u32>);
 
@@ -17,34 +17,34 @@ impl Default for DurationHistogram {
 }
 
 impl DurationHistogram {
-    /// Records a duration of so many nanoseconds.
+    /// Records a duration in nanoseconds.
     pub(crate) fn record(&mut self, nanos: u64) {
-        // Only `record` makes room for longer ones; it fails where 64 bits of microseconds do not suffice.
+        // `record` resizes the histogram; it fails only beyond 64 bits of microseconds.
         let _ = self.0.record(nanos / 1_000);
     }
 
-    /// How many were recorded.
+    /// Number of recorded durations.
     pub(crate) fn count(&self) -> u64 {
         self.0.len()
     }
 
-    /// The duration in seconds below which that share lies; `None` where nothing was recorded.
+    /// The duration in seconds at that quantile; `None` if nothing was recorded.
     pub(crate) fn quantile(&self, share: f64) -> Option<f64> {
         (!self.0.is_empty()).then(|| self.0.value_at_quantile(share) as f64 / 1e6)
     }
 
-    /// The longest in seconds.
+    /// The longest duration in seconds.
     pub(crate) fn max(&self) -> Option<f64> {
         (!self.0.is_empty()).then(|| self.0.max() as f64 / 1e6)
     }
 
-    /// Adds another's counts.
+    /// Adds the counts of another histogram.
     pub(crate) fn merge(&mut self, other: &Self) {
-        // Auto-resizing histograms of the same digits always add.
+        // Resizing histograms with the same number of digits can always be added.
         let _ = self.0.add(&other.0);
     }
 
-    /// HdrHistogram V2, deflated, base64; `None` where nothing was recorded.
+    /// HdrHistogram V2, deflated, base64; `None` if nothing was recorded.
     pub(crate) fn encode(&self) -> Option<String> {
         if self.0.is_empty() {
             return None;
@@ -54,7 +54,7 @@ impl DurationHistogram {
         Some(STANDARD.encode(bytes))
     }
 
-    /// The usual figures with the whole histogram; `None` where nothing was recorded.
+    /// The usual figures with the whole histogram; `None` if nothing was recorded.
     pub(crate) fn times(&self) -> Option<Times> {
         let hdr = self.encode()?;
         let at = |share| self.quantile(share).unwrap_or_default();

@@ -1,14 +1,14 @@
-//! What the generator itself costs, and how far it lags: the suspect in every result.
+//! The generator's own cost and lag.
 
 use crate::load::clock::{MonotonicTime, thread_cpu};
 use crate::load::histogram::DurationHistogram;
 use std::fs;
 use std::path::Path;
 
-/// Length of the window in which the processor share is taken.
+/// Length of the window over which the CPU share is measured, in nanoseconds.
 const WINDOW: u64 = 1_000_000_000;
 
-/// One thread's own cost; made and used on that thread.
+/// Measures the cost of one thread; created and used on that thread.
 #[derive(Debug)]
 pub(crate) struct Meter {
     cpu_begun: u64,
@@ -18,23 +18,27 @@ pub(crate) struct Meter {
     pub(crate) cost: GeneratorCost,
 }
 
-/// What a thread used, ready to be added to another's.
+/// The cost of one thread, or the sum of several.
 #[derive(Debug, Default, Clone)]
 pub(crate) struct GeneratorCost {
     pub(crate) cpu: u64,
     pub(crate) share_max: f64,
     pub(crate) run_delay: Option<u64>,
+    /// From the arrival of bytes to their reading.
     pub(crate) lag: DurationHistogram,
+    /// From the intended to the actual send.
     pub(crate) late: DurationHistogram,
     pub(crate) messages: u64,
+    /// Messages that shared a read with a later one.
     pub(crate) bounded: u64,
     pub(crate) clock_steps: u32,
+    /// The most bytes that were waiting on one connection.
     pub(crate) backlog_max: u64,
     pub(crate) slow_connects: u64,
 }
 
 impl Meter {
-    /// Begins to measure the calling thread.
+    /// Starts to measure the calling thread.
     pub(crate) fn begin(now: MonotonicTime) -> Self {
         let cpu_begun = thread_cpu();
         Self {
@@ -46,7 +50,7 @@ impl Meter {
         }
     }
 
-    /// Closes the window of the processor share once it is a second long.
+    /// Closes the window of the CPU share once it is a second long.
     pub(crate) fn tick(&mut self, now: MonotonicTime) {
         let passed = now.since(self.window);
         if passed >= WINDOW {
@@ -58,7 +62,7 @@ impl Meter {
         }
     }
 
-    /// Ends the measurement; a load shorter than a window is one window.
+    /// Ends the measurement; a load shorter than a window counts as one window.
     pub(crate) fn end(mut self, now: MonotonicTime) -> GeneratorCost {
         let cpu = thread_cpu();
         let passed = now.since(self.window);
@@ -73,8 +77,8 @@ impl Meter {
         self.cost
     }
 
-    /// Notes that `received` bytes came with a read; see [`GeneratorCost::backlog_max`].
-    pub(crate) fn note_backlog(&mut self, received: usize) {
+    /// Records that `received` bytes were waiting on one connection.
+    pub(crate) fn record_backlog(&mut self, received: usize) {
         self.cost.backlog_max = self.cost.backlog_max.max(received as u64);
     }
 }
@@ -98,7 +102,7 @@ impl GeneratorCost {
     }
 }
 
-/// Nanoseconds that the calling thread waited for a core; `None` where the kernel does not say.
+/// Nanoseconds that the calling thread waited for a core; `None` if the kernel does not report it.
 fn read_run_delay(proc_root: &Path) -> Option<u64> {
     parse_run_delay(&fs::read_to_string(proc_root.join("thread-self/schedstat")).ok()?)
 }
@@ -108,7 +112,7 @@ fn parse_run_delay(text: &str) -> Option<u64> {
     text.split_ascii_whitespace().nth(1)?.parse().ok()
 }
 
-/// Peak resident memory of this process in bytes; `None` where the kernel does not say.
+/// Peak resident memory of this process in bytes; `None` if the kernel does not report it.
 pub(crate) fn read_rss_peak(proc_root: &Path) -> Option<u64> {
     let text = fs::read_to_string(proc_root.join("self/status")).ok()?;
     let line = text.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;

@@ -29,7 +29,7 @@ pub(crate) mod text;
 mod tls;
 mod worker;
 
-pub use error::LoadError;
+pub use error::GeneratorError;
 pub use generator::Generator;
 pub use progress::LoadProgress;
 pub use run::drive;

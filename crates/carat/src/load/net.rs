@@ -1,6 +1,6 @@
-//! Sockets as the generator needs them: non-blocking, stamped by the kernel, with a chosen source address.
+//! Non-blocking sockets with kernel time stamps and a chosen source address.
 //!
-//! Every function is one or two system calls; what they mean is decided elsewhere.
+//! Every function is one or two system calls; what their results mean is decided elsewhere.
 
 use rustix::event::epoll;
 use rustix::net::{self, AddressFamily, SendFlags, SocketFlags, SocketType, sockopt};
@@ -27,10 +27,10 @@ impl Address {
     }
 }
 
-/// Begins a connection; it is there when the socket becomes writable.
+/// Begins a connection; it is established when the socket becomes writable.
 ///
 /// # Errors
-/// Where the kernel refuses at once.
+/// If the kernel refuses at once.
 pub(crate) fn open(address: &Address, source: Option<Ipv4Addr>) -> io::Result<OwnedFd> {
     let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
     let family = match address {
@@ -68,7 +68,7 @@ fn set_option(socket: &OwnedFd, level: libc::c_int, option: libc::c_int) -> io::
     if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// How a begun connection ended: fails with the reason where it failed.
+/// How a begun connection ended.
 ///
 /// # Errors
 /// The reason why the connection failed.
@@ -76,33 +76,33 @@ pub(crate) fn connected(socket: BorrowedFd<'_>) -> io::Result<()> {
     Ok(sockopt::socket_error(socket)??)
 }
 
-/// Sends what the kernel takes.
+/// Sends what the kernel accepts, and returns how much.
 ///
 /// # Errors
-/// `WouldBlock` where it takes nothing now, anything else where the connection is broken.
+/// `WouldBlock` if it accepts nothing now, anything else if the connection is broken.
 pub(crate) fn send(socket: BorrowedFd<'_>, bytes: &[u8]) -> io::Result<usize> {
     Ok(net::send(socket, bytes, SendFlags::NOSIGNAL)?)
 }
 
-/// What one read brought.
+/// The result of one read.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Receipt {
     /// Bytes read; 0 is the end.
     pub length: usize,
-    /// Whether the socket is empty now, so that the next read can wait for the next readiness.
+    /// Whether the socket is empty now, so that the next read can wait for the next event.
     pub drained: bool,
     /// When the last of them reached the socket, in nanoseconds of `CLOCK_REALTIME`.
     pub stamp: Option<i64>,
 }
 
-/// Room for one control message with a `timespec`, aligned as a `cmsghdr` must be.
+/// Space for one control message with a `timespec`, aligned as a `cmsghdr` must be.
 #[repr(C, align(8))]
 struct Control([u8; 64]);
 
-/// Reads what is there, with the kernel's stamp of its arrival.
+/// Reads what has arrived, with the kernel's time stamp.
 ///
 /// # Errors
-/// `WouldBlock` where nothing is there, anything else where the connection is broken.
+/// `WouldBlock` if nothing has arrived, anything else if the connection is broken.
 pub(crate) fn receive(socket: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Result<Receipt> {
     let mut control = Control([0; 64]);
     let mut part = libc::iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: buffer.len() };
@@ -133,7 +133,7 @@ fn stamp(message: &libc::msghdr) -> Option<i64> {
     Some(time.tv_sec * 1_000_000_000 + time.tv_nsec)
 }
 
-/// Readiness of many sockets.
+/// Watches many sockets.
 pub(crate) struct Poller {
     epoll: OwnedFd,
     events: Vec<epoll::Event>,
@@ -145,24 +145,24 @@ impl std::fmt::Debug for Poller {
     }
 }
 
-/// What a socket is ready for.
+/// What has happened to a watched socket.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Readiness {
-    /// The number it was added with.
+pub(crate) struct SocketEvent {
+    /// The number that the socket was added with.
     pub token: u64,
     /// There is something to read, or the end.
     pub readable: bool,
-    /// There is room to write, or a connection has been made.
+    /// There is space to write, or a connection has been established.
     pub writable: bool,
-    /// The other side has closed or the connection failed: read until the end.
+    /// The peer closed or the connection failed: read until the end.
     pub hung_up: bool,
 }
 
 impl Poller {
-    /// A poller that reports up to so many sockets at once.
+    /// A poller that reports at most `at_once` sockets per wait.
     ///
     /// # Errors
-    /// Where the kernel has no more descriptors.
+    /// If the kernel has no more descriptors.
     pub(crate) fn new(at_once: usize) -> io::Result<Self> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         Ok(Self { epoll, events: Vec::with_capacity(at_once) })
@@ -170,11 +170,11 @@ impl Poller {
 
     /// Watches a socket until it is closed.
     ///
-    /// Edge-triggered: a read that brought less than it could has emptied the socket (epoll(7)), so one system call per
-    /// message is enough and none is needed to change what is watched.
+    /// Edge-triggered: a read that does not fill its buffer has emptied the socket (epoll(7)). So one system call per
+    /// message is enough, and none is needed to change what is watched.
     ///
     /// # Errors
-    /// Where the kernel has no more room for watches.
+    /// If the kernel has no more space for watches.
     pub(crate) fn add(&self, socket: impl AsFd, token: u64) -> io::Result<()> {
         let interest = epoll::EventFlags::IN
             | epoll::EventFlags::OUT
@@ -183,7 +183,7 @@ impl Poller {
         Ok(epoll::add(&self.epoll, socket, epoll::EventData::new_u64(token), interest)?)
     }
 
-    /// Waits at most so many nanoseconds and says how many sockets are ready.
+    /// Waits at most `nanos` nanoseconds and returns how many sockets are ready.
     ///
     /// # Errors
     /// Never in practice: an interrupted wait counts as none ready.
@@ -202,11 +202,11 @@ impl Poller {
     }
 
     /// One of the sockets that the last wait found ready.
-    pub(crate) fn ready(&self, index: usize) -> Readiness {
+    pub(crate) fn ready(&self, index: usize) -> SocketEvent {
         let event = self.events[index];
         let flags = event.flags;
         let ended = epoll::EventFlags::RDHUP | epoll::EventFlags::HUP | epoll::EventFlags::ERR;
-        Readiness {
+        SocketEvent {
             token: event.data.u64(),
             readable: flags.intersects(epoll::EventFlags::IN | ended),
             writable: flags.intersects(epoll::EventFlags::OUT),
@@ -232,7 +232,7 @@ mod tests {
         let mut poller = Poller::new(8).unwrap();
         poller.add(&socket, 5).unwrap();
         let clock = StampClock::default();
-        // The kernel turns its stamps on a moment after the first socket asked for them.
+        // The kernel enables time stamps only some time after the first socket requests them.
         for _ in 0..1_000 {
             let before = MonotonicTime::now();
             peer.write_all(b"hello").unwrap();
@@ -242,7 +242,7 @@ mod tests {
             let read = MonotonicTime::now();
             assert_eq!(&buffer[..receipt.length], b"hello");
             if let Some(stamp) = receipt.stamp {
-                let arrived = clock.moment(stamp, read).unwrap();
+                let arrived = clock.convert(stamp, read).unwrap();
                 assert!(
                     before.0 < arrived.0 + 100_000 && arrived <= read,
                     "{before:?} {arrived:?}"
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refused_connection_says_so() {
+    fn a_refused_connection_is_reported_as_refused() {
         let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
         let socket = match open(&Address::Inet(port), None) {
             Ok(socket) => socket,

@@ -1,13 +1,13 @@
 //! The event loop of one thread, the same for every protocol.
 //!
-//! The loop dials, shakes hands, reads, enforces timeouts and measures the generator itself. A [`Protocol`] decides what is
+//! The loop dials, completes TLS handshakes, reads, enforces timeouts and measures the generator itself. A [`Protocol`] decides what is
 //! sent and what the received bytes mean. It is a type parameter, so a message costs no dynamic call.
 
-use crate::core::load::{ConnectionOptions, LoadOptions, LoadReport};
+use crate::core::load::{ConnectionOptions, LoadReport, ProtocolOptions};
 use crate::load::clock::MonotonicTime;
 use crate::load::connections::{Connections, ProtocolSession, Stage};
 use crate::load::health::RunFacts;
-use crate::load::net::{Readiness, Receipt};
+use crate::load::net::{Receipt, SocketEvent};
 use crate::load::shard::Shard;
 use crate::load::target::Target;
 use std::io::{self, Write};
@@ -27,7 +27,7 @@ const WAKE: u64 = u64::MAX;
 /// One value per thread; `Shared` is what all threads of a load have in common.
 pub(crate) trait Protocol: Sized + Send {
     /// The flags and keys of the protocol.
-    type Options: LoadOptions<Load = Self::Load>;
+    type Options: ProtocolOptions<Load = Self::Load>;
     /// The validated options.
     type Load: Sync;
     type Shared: Send + Sync;
@@ -234,7 +234,7 @@ impl<'a, P: Protocol> Reactor<'a, P> {
         self.protocol.checked(io, now);
     }
 
-    fn on_ready(&mut self, ready: Readiness) {
+    fn on_ready(&mut self, ready: SocketEvent) {
         if ready.token == WAKE {
             // Waking up is the whole message; the watch is edge-triggered, so nothing has to be read.
             return;
@@ -261,7 +261,7 @@ impl<'a, P: Protocol> Reactor<'a, P> {
     }
 
     /// Whether the TCP connection is established now.
-    fn finish_connect(&mut self, place: u32, ready: Readiness) -> bool {
+    fn finish_connect(&mut self, place: u32, ready: SocketEvent) -> bool {
         let slot = self.connections.slot(place);
         let since = slot.since;
         let Some(stream) = slot.stream.as_ref().filter(|_| ready.writable || ready.hung_up) else {
@@ -281,7 +281,7 @@ impl<'a, P: Protocol> Reactor<'a, P> {
     /// Whether the TLS handshake is finished now; a plain connection has none.
     fn secure(&mut self, place: u32) -> bool {
         let Some(stream) = &mut self.connections.slot(place).stream else { return false };
-        match stream.shake() {
+        match stream.handshake() {
             Ok(true) => {
                 self.connections.enter(place, Default::default());
                 self.protocol.connected(&mut self.connections, place);
@@ -310,13 +310,13 @@ impl<'a, P: Protocol> Reactor<'a, P> {
                 Err(_) => return self.protocol.lost(io, place, Loss::Reset),
             };
             let read = MonotonicTime::now();
-            let stamped = receipt.stamp.and_then(|stamp| io.stamps.moment(stamp, read));
+            let stamped = receipt.stamp.and_then(|stamp| io.stamps.convert(stamp, read));
             if let Some(arrived) = stamped {
                 io.meter.cost.lag.record(read.since(arrived));
             }
             // TLS returns one record at a time, so what was waiting is the sum of the reads.
             backlog += receipt.length;
-            io.meter.note_backlog(backlog);
+            io.meter.record_backlog(backlog);
             let arrival = Arrival { at: stamped.unwrap_or(read), read };
             self.protocol.received(io, place, &self.buffer[..receipt.length], arrival);
             if receipt.drained && !hung_up {

@@ -3,7 +3,7 @@
 use crate::core::load::{LoadReport, LoadSpec, with_load_protocols};
 use crate::load::connections::Connections;
 use crate::load::descriptors::raise_descriptors;
-use crate::load::error::LoadError;
+use crate::load::error::GeneratorError;
 use crate::load::health::RunFacts;
 use crate::load::meter::{read_listen_overflows, read_rss_peak};
 use crate::load::progress::{LoadProgress, PROGRESS_INTERVAL, ProgressCounters, ProgressReader};
@@ -26,7 +26,7 @@ macro_rules! declare_drive {
         pub fn drive(
             spec: &LoadSpec,
             observe: impl FnMut(LoadProgress),
-        ) -> Result<LoadReport, LoadError> {
+        ) -> Result<LoadReport, GeneratorError> {
             match spec {
                 $(LoadSpec::$variant(load) => run::<crate::load::$key::$protocol>(load, observe),)*
             }
@@ -39,7 +39,7 @@ with_load_protocols!(declare_drive);
 fn run<P: Protocol>(
     load: &P::Load,
     mut observe: impl FnMut(LoadProgress),
-) -> Result<LoadReport, LoadError> {
+) -> Result<LoadReport, GeneratorError> {
     let profile = P::profile(load);
     let counters: Vec<_> = (0..profile.threads).map(|_| ProgressCounters::default()).collect();
     let mut reader = ProgressReader::new(profile.planned, profile.planned_s);
@@ -54,7 +54,7 @@ fn run<P: Protocol>(
         loop {
             match wait.recv_timeout(PROGRESS_INTERVAL) {
                 Ok(report) => return report,
-                Err(RecvTimeoutError::Disconnected) => return Err(LoadError::Panicked),
+                Err(RecvTimeoutError::Disconnected) => return Err(GeneratorError::Panicked),
                 Err(RecvTimeoutError::Timeout) => observe(reader.read(counters)),
             }
         }
@@ -65,12 +65,12 @@ fn run_threads<P: Protocol>(
     load: &P::Load,
     profile: &LoadProfile<'_>,
     counters: &[ProgressCounters],
-) -> Result<LoadReport, LoadError> {
+) -> Result<LoadReport, GeneratorError> {
     let (proc_root, threads) = (Path::new("/proc"), profile.threads);
     // Each thread has a poller and a descriptor that wakes it.
     raise_descriptors(profile.connections + 2 * u64::from(threads))?;
     let dialer = Dialer::new(resolve(profile.url)?, profile.options)?;
-    let shared = P::share(load, dialer.target(), threads).map_err(LoadError::Kernel)?;
+    let shared = P::share(load, dialer.target(), threads).map_err(GeneratorError::Kernel)?;
     let shared = Arc::new(shared);
     let overflows = read_listen_overflows(proc_root);
     let results: Vec<_> = thread::scope(|scope| {
@@ -86,7 +86,7 @@ fn run_threads<P: Protocol>(
     });
     let mut counts = Vec::new();
     for result in results {
-        counts.push(result.map_err(|_| LoadError::Panicked)?.map_err(LoadError::Kernel)?);
+        counts.push(result.map_err(|_| GeneratorError::Panicked)?.map_err(GeneratorError::Kernel)?);
     }
     let run = RunFacts {
         threads,

@@ -1,13 +1,13 @@
-//! The moments of an open load.
+//! The send times of an open load.
 
 use crate::core::load::Arrivals;
 use crate::load::clock::MonotonicTime;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-/// Moments at which something is to be sent, whatever the server does.
+/// Times at which something is sent, whatever the server does.
 #[derive(Debug)]
-pub(crate) struct Schedule {
+pub(crate) struct ArrivalSchedule {
     start: MonotonicTime,
     gap: f64,
     sent: u64,
@@ -16,8 +16,8 @@ pub(crate) struct Schedule {
     random: ChaCha8Rng,
 }
 
-impl Schedule {
-    /// A schedule of so many per second from `start` on.
+impl ArrivalSchedule {
+    /// A schedule of `per_second` sends from `start` on.
     pub(crate) fn new(
         start: MonotonicTime,
         per_second: f64,
@@ -33,16 +33,16 @@ impl Schedule {
         schedule
     }
 
-    /// The next moment.
+    /// The next send time.
     pub(crate) fn due(&self) -> MonotonicTime {
         match self.arrivals {
-            // Counted from the start, so that rounding never adds up to a drift.
+            // Computed from the start, so that rounding errors do not add up.
             Arrivals::Fixed => self.start.after((self.sent as f64 * self.gap) as u64),
             Arrivals::Poisson => self.start.after(self.elapsed as u64),
         }
     }
 
-    /// Goes on to the moment after.
+    /// Advances to the following send time.
     pub(crate) fn advance(&mut self) {
         self.sent += 1;
         if self.arrivals == Arrivals::Poisson {
@@ -61,27 +61,27 @@ impl Schedule {
 mod tests {
     use super::*;
 
-    fn moments(arrivals: Arrivals, seed: u64, count: usize) -> Vec<u64> {
-        let mut schedule = Schedule::new(MonotonicTime(0), 1_000.0, arrivals, seed);
-        let mut moments = Vec::new();
+    fn times(arrivals: Arrivals, seed: u64, count: usize) -> Vec<u64> {
+        let mut schedule = ArrivalSchedule::new(MonotonicTime(0), 1_000.0, arrivals, seed);
+        let mut times = Vec::new();
         for _ in 0..count {
-            moments.push(schedule.due().0);
+            times.push(schedule.due().0);
             schedule.advance();
         }
-        moments
+        times
     }
 
     #[test]
-    fn fixed_moments_are_evenly_spread_and_never_drift() {
-        let moments = moments(Arrivals::Fixed, 1, 1_000_001);
-        assert_eq!((moments[0], moments[1]), (0, 1_000_000));
-        assert_eq!(moments[1_000_000], 1_000_000_000_000);
+    fn fixed_times_are_evenly_spaced_and_never_drift() {
+        let times = times(Arrivals::Fixed, 1, 1_000_001);
+        assert_eq!((times[0], times[1]), (0, 1_000_000));
+        assert_eq!(times[1_000_000], 1_000_000_000_000);
     }
 
     #[test]
-    fn poisson_moments_have_the_rate_and_the_spread_of_independent_users() {
-        let moments = moments(Arrivals::Poisson, 7, 100_000);
-        let gaps: Vec<f64> = moments.windows(2).map(|pair| (pair[1] - pair[0]) as f64).collect();
+    fn poisson_times_have_the_rate_and_the_variance_of_independent_users() {
+        let times = times(Arrivals::Poisson, 7, 100_000);
+        let gaps: Vec<f64> = times.windows(2).map(|pair| (pair[1] - pair[0]) as f64).collect();
         let mean = gaps.iter().sum::<f64>() / gaps.len() as f64;
         let variance = gaps.iter().map(|gap| (gap - mean).powi(2)).sum::<f64>() / gaps.len() as f64;
         assert!((mean / 1e6 - 1.0).abs() < 0.02, "mean gap {mean}");
@@ -89,8 +89,8 @@ mod tests {
     }
 
     #[test]
-    fn the_same_seed_gives_the_same_moments() {
-        assert_eq!(moments(Arrivals::Poisson, 3, 100), moments(Arrivals::Poisson, 3, 100));
-        assert_ne!(moments(Arrivals::Poisson, 3, 100), moments(Arrivals::Poisson, 4, 100));
+    fn the_same_seed_gives_the_same_times() {
+        assert_eq!(times(Arrivals::Poisson, 3, 100), times(Arrivals::Poisson, 3, 100));
+        assert_ne!(times(Arrivals::Poisson, 3, 100), times(Arrivals::Poisson, 4, 100));
     }
 }

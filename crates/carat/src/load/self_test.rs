@@ -2,7 +2,7 @@
 
 use crate::core::Span;
 use crate::core::load::{CableOptions, HttpOptions, LoadReport, LoadSpec};
-use crate::load::error::LoadError;
+use crate::load::error::GeneratorError;
 use crate::load::null::{NullCable, NullHttp};
 use crate::load::run::drive;
 use std::io;
@@ -19,9 +19,9 @@ const DELIVERIES: f64 = 200_000.0;
 ///
 /// # Errors
 /// If the server or the load cannot be run.
-pub(crate) fn test_http(duration: Span) -> Result<LoadReport, LoadError> {
-    let listener = TcpListener::bind("127.0.0.1:0").map_err(LoadError::Kernel)?;
-    let address = listener.local_addr().map_err(LoadError::Kernel)?;
+pub(crate) fn test_http(duration: Span) -> Result<LoadReport, GeneratorError> {
+    let listener = TcpListener::bind("127.0.0.1:0").map_err(GeneratorError::Kernel)?;
+    let address = listener.local_addr().map_err(GeneratorError::Kernel)?;
     let options = HttpOptions {
         connections: CONNECTIONS,
         duration: Some(duration),
@@ -35,9 +35,9 @@ pub(crate) fn test_http(duration: Span) -> Result<LoadReport, LoadError> {
 ///
 /// # Errors
 /// If the server or the load cannot be run.
-pub(crate) fn test_cable(duration: Span, clients: u32) -> Result<LoadReport, LoadError> {
-    let listener = TcpListener::bind("127.0.0.1:0").map_err(LoadError::Kernel)?;
-    let address = listener.local_addr().map_err(LoadError::Kernel)?;
+pub(crate) fn test_cable(duration: Span, clients: u32) -> Result<LoadReport, GeneratorError> {
+    let listener = TcpListener::bind("127.0.0.1:0").map_err(GeneratorError::Kernel)?;
+    let address = listener.local_addr().map_err(GeneratorError::Kernel)?;
     let broadcasts = DELIVERIES * duration.as_seconds() / f64::from(clients.max(1));
     let options = CableOptions {
         steps: 1,
@@ -54,13 +54,13 @@ pub(crate) fn test_cable(duration: Span, clients: u32) -> Result<LoadReport, Loa
 fn run_beside(
     serve: impl FnOnce(&AtomicBool) -> io::Result<()> + Send,
     spec: &LoadSpec,
-) -> Result<LoadReport, LoadError> {
+) -> Result<LoadReport, GeneratorError> {
     let stop = AtomicBool::new(false);
     thread::scope(|scope| {
         let server = scope.spawn(|| serve(&stop));
         let report = drive(spec, |_| {});
         stop.store(true, Ordering::Relaxed);
-        server.join().map_err(|_| LoadError::Panicked)?.map_err(LoadError::Kernel)?;
+        server.join().map_err(|_| GeneratorError::Panicked)?.map_err(GeneratorError::Kernel)?;
         report
     })
 }

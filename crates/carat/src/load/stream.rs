@@ -1,7 +1,7 @@
 //! One connection to a server, with or without TLS.
 
 use crate::core::load::ConnectionOptions;
-use crate::load::error::LoadError;
+use crate::load::error::GeneratorError;
 use crate::load::net::{self, Receipt};
 use crate::load::target::Target;
 use crate::load::tls::{Tls, TlsSession};
@@ -17,55 +17,52 @@ pub(crate) struct Dialer {
 }
 
 impl Dialer {
-    /// A dialer for a server.
-    ///
     /// # Errors
-    /// Where TLS is asked for and cannot be set up.
-    pub(crate) fn new(target: Target, options: &ConnectionOptions) -> Result<Self, LoadError> {
+    /// If TLS is requested and cannot be set up.
+    pub(crate) fn new(target: Target, options: &ConnectionOptions) -> Result<Self, GeneratorError> {
         let tls = target.tls_name.as_deref().map(|name| Tls::new(name, options)).transpose()?;
         Ok(Self { target, tls })
     }
 
-    /// The server.
     pub(crate) fn target(&self) -> &Target {
         &self.target
     }
 
-    /// Begins a connection, from a source address where one is given.
+    /// Begins a connection, from a source address if one is given.
     pub(crate) fn dial(&self, source: Option<Ipv4Addr>) -> io::Result<Stream> {
         let tls = self.tls.as_ref().map(Tls::session).transpose()?.map(Box::new);
         Ok(Stream { socket: net::open(&self.target.address, source)?, tls })
     }
 }
 
-/// A connection, begun or made.
+/// A connection, begun or established.
 #[derive(Debug)]
 pub(crate) struct Stream {
     socket: OwnedFd,
-    /// In a box, because most connections have none.
+    /// Boxed, because most connections have none.
     tls: Option<Box<TlsSession>>,
 }
 
 impl Stream {
-    /// The socket, to watch it.
+    /// The socket for the poller.
     pub(crate) fn socket(&self) -> &OwnedFd {
         &self.socket
     }
 
-    /// How the begun connection ended.
+    /// Whether the connection was established.
     pub(crate) fn connected(&self) -> io::Result<()> {
         net::connected(self.socket.as_fd())
     }
 
-    /// Goes on with the handshake of a made connection and says whether it is done; without TLS there is none.
-    pub(crate) fn shake(&mut self) -> io::Result<bool> {
+    /// Continues the TLS handshake and returns whether it is finished; without TLS it always is.
+    pub(crate) fn handshake(&mut self) -> io::Result<bool> {
         match &mut self.tls {
             None => Ok(true),
-            Some(session) => session.shake(self.socket.as_fd()),
+            Some(session) => session.handshake(self.socket.as_fd()),
         }
     }
 
-    /// Sends what is taken now.
+    /// Sends what is accepted now, and returns how much.
     pub(crate) fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match &mut self.tls {
             None => net::send(self.socket.as_fd(), bytes),
@@ -73,7 +70,7 @@ impl Stream {
         }
     }
 
-    /// Sends what `write` took and the kernel did not, as far as the kernel takes it now.
+    /// Sends what `write` accepted but the kernel did not, as far as the kernel accepts it now.
     pub(crate) fn flush(&mut self) -> io::Result<()> {
         match &mut self.tls {
             None => Ok(()),
@@ -81,7 +78,7 @@ impl Stream {
         }
     }
 
-    /// Reads what is there.
+    /// Reads what has arrived.
     pub(crate) fn read(&mut self, buffer: &mut [u8]) -> io::Result<Receipt> {
         match &mut self.tls {
             None => net::receive(self.socket.as_fd(), buffer),

@@ -1,11 +1,11 @@
-//! Where a load goes: a URL taken apart and resolved.
+//! The server of a load: a URL, parsed and resolved.
 
 use crate::load::net::Address;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
 use thiserror::Error;
 
-/// A server and how to speak to it.
+/// A server and how to address it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Target {
     /// Where it listens.
@@ -18,29 +18,29 @@ pub struct Target {
     pub path: String,
 }
 
-/// A URL that a load cannot go to.
+/// A URL that a load cannot use.
 #[derive(Debug, Error)]
 pub enum TargetError {
-    /// No scheme that is known.
+    /// An unknown scheme.
     #[error("`{0}` is not a URL of a server: write http://, https://, ws://, wss:// or unix:/path")]
     Scheme(String),
     /// A name without an address.
-    #[error("cannot resolve `{host}`: {source}; write the address in digits to be sure")]
+    #[error("cannot resolve `{host}`: {source}; use a numeric address instead")]
     Resolve {
         /// The name with its port.
         host: String,
-        /// What the resolver says.
+        /// The resolver's error.
         source: std::io::Error,
     },
-    /// A name that resolves to nothing.
-    #[error("`{0}` has no address; write the address in digits to be sure")]
+    /// A name that resolves to no address.
+    #[error("`{0}` has no address; use a numeric address instead")]
     NoAddress(String),
 }
 
-/// Takes a URL apart and resolves its host; IPv4 addresses go first.
+/// Parses a URL and resolves its host; IPv4 addresses are preferred.
 ///
 /// # Errors
-/// Where the scheme is unknown or the host has no address.
+/// If the scheme is unknown or the host has no address.
 pub fn resolve(url: &str) -> Result<Target, TargetError> {
     if let Some(path) = url.strip_prefix("unix:") {
         let address = Address::Unix(PathBuf::from(path));
@@ -92,7 +92,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_url_is_taken_apart() {
+    fn a_url_is_parsed_and_resolved() {
         for (url, address, host, tls, path) in [
             ("http://127.0.0.1:3000", "127.0.0.1:3000", "127.0.0.1:3000", None, "/"),
             ("http://127.0.0.1/a?b=c", "127.0.0.1:80", "127.0.0.1", None, "/a?b=c"),
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn a_socket_in_the_file_system_is_a_server_too() {
+    fn a_unix_socket_is_a_server_too() {
         assert_eq!(
             resolve("unix:/run/a.sock").unwrap().address,
             Address::Unix("/run/a.sock".into())
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_url_is_refused() {
+    fn text_that_is_not_a_url_is_refused() {
         for url in ["", "localhost:3000", "ftp://127.0.0.1/"] {
             assert!(matches!(resolve(url), Err(TargetError::Scheme(_))), "{url}");
         }

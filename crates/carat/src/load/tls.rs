@@ -1,10 +1,10 @@
-//! TLS around a connection's socket: which certificates are accepted, and one session.
+//! TLS over a connection's socket: which certificates are accepted, and one session.
 //!
-//! Built on rustls with ring. Nothing here ever waits: what the kernel does not take or have now is left to the next
-//! readiness. Stamps are those of the last bytes from the kernel, so decryption counts as the generator's lag.
+//! Built on rustls with ring. Nothing here waits: what the kernel does not accept or have now is left to the next event.
+//! Time stamps are those of the last bytes from the kernel, so decryption counts as the generator's lag.
 
 use crate::core::load::ConnectionOptions;
-use crate::load::error::LoadError;
+use crate::load::error::GeneratorError;
 use crate::load::net::{self, Receipt};
 use rustls::client::Resumption;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
@@ -18,7 +18,7 @@ use std::io::{self, Read, Write};
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
-/// What the connections to one server share.
+/// The TLS configuration for one server.
 #[derive(Debug)]
 pub(crate) struct Tls {
     config: Arc<ClientConfig>,
@@ -26,17 +26,17 @@ pub(crate) struct Tls {
 }
 
 impl Tls {
-    /// TLS with a server of this name, which has no port.
+    /// TLS with a server of this name, without its port.
     ///
     /// # Errors
-    /// Where no certificate can have the name, or the file of certificates holds none.
-    pub(crate) fn new(name: &str, options: &ConnectionOptions) -> Result<Self, LoadError> {
+    /// If no certificate can have the name, or the file holds no certificate.
+    pub(crate) fn new(name: &str, options: &ConnectionOptions) -> Result<Self, GeneratorError> {
         let name = ServerName::try_from(name.to_owned())
-            .map_err(|_| LoadError::TlsName(name.to_owned()))?;
+            .map_err(|_| GeneratorError::TlsName(name.to_owned()))?;
         let provider = Arc::new(ring::default_provider());
         let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
             .with_safe_default_protocol_versions()
-            .map_err(|error| LoadError::Tls(error.to_string()))?;
+            .map_err(|error| GeneratorError::Tls(error.to_string()))?;
         let builder = if options.insecure {
             builder.dangerous().with_custom_certificate_verifier(Arc::new(AnyCertificate(provider)))
         } else {
@@ -44,12 +44,12 @@ impl Tls {
         };
         let mut config = builder.with_no_client_auth();
         config.alpn_protocols = vec![b"http/1.1".to_vec()];
-        // Every connection is another visitor, so none profits from an earlier one's handshake.
+        // Every connection stands for another visitor, so none resumes an earlier one's session.
         config.resumption = Resumption::disabled();
         Ok(Self { config: Arc::new(config), name })
     }
 
-    /// A session that has not said anything yet.
+    /// A session before its first message.
     pub(crate) fn session(&self) -> io::Result<TlsSession> {
         let connection = ClientConnection::new(Arc::clone(&self.config), self.name.clone())
             .map_err(io::Error::other)?;
@@ -57,15 +57,15 @@ impl Tls {
     }
 }
 
-/// The certificates that may sign the server's: those of the file, or the ones that the system trusts.
-fn roots(file: Option<&str>) -> Result<RootCertStore, LoadError> {
+/// The certificates that may sign the server's: those of the file, or those that the system trusts.
+fn roots(file: Option<&str>) -> Result<RootCertStore, GeneratorError> {
     let mut roots = RootCertStore::empty();
     let Some(file) = file else {
-        // A system may hold some that rustls cannot read; whether the rest are enough is for the handshake to see.
+        // A system may hold certificates that rustls cannot read; the handshake shows whether the others suffice.
         roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
         return Ok(roots);
     };
-    let problem = |reason: String| LoadError::TlsCa { file: file.to_owned(), reason };
+    let problem = |reason: String| GeneratorError::TlsCa { file: file.to_owned(), reason };
     let certificates =
         CertificateDer::pem_file_iter(file).map_err(|error| problem(error.to_string()))?;
     for certificate in certificates {
@@ -75,32 +75,32 @@ fn roots(file: Option<&str>) -> Result<RootCertStore, LoadError> {
     if roots.is_empty() { Err(problem("no certificate in it".to_owned())) } else { Ok(roots) }
 }
 
-/// Whether a handshake that failed so fails again the next time.
+/// Whether a handshake that failed with this error will always fail.
 pub(crate) fn is_permanent(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::InvalidData
 }
 
-/// Why a handshake failed, and what to do.
+/// Why a handshake failed and what to do.
 pub(crate) fn explain(error: &io::Error) -> String {
     let cause = error.get_ref().and_then(|cause| cause.downcast_ref::<rustls::Error>());
     let (what, advice) = match cause {
         Some(rustls::Error::InvalidCertificate(_)) => (
             error.to_string(),
-            "name the file of the certificate that signed it with --ca, or accept any with --insecure (`ca`, `insecure` in an experiment)",
+            "pass the file of the signing certificate with --ca, or accept any certificate with --insecure (`ca`, `insecure` in an experiment)",
         ),
         Some(_) => (
             error.to_string(),
-            "look whether the server speaks TLS 1.2 or 1.3 on this port, or write http:// or ws://",
+            "check whether the server speaks TLS 1.2 or 1.3 on this port, or use http:// or ws://",
         ),
         None => (
             "the server closed the connection".to_owned(),
-            "look whether it speaks TLS on this port, and at its log",
+            "check whether it speaks TLS on this port, and read its log",
         ),
     };
     format!("the TLS handshake failed ({what}): {advice}")
 }
 
-/// One connection's TLS.
+/// The TLS session of one connection.
 #[derive(Debug)]
 pub(crate) struct TlsSession {
     connection: ClientConnection,
@@ -109,11 +109,11 @@ pub(crate) struct TlsSession {
 }
 
 impl TlsSession {
-    /// Goes on with the handshake and says whether it is done.
+    /// Continues the handshake and returns whether it is finished.
     ///
     /// # Errors
     /// See [`is_permanent`].
-    pub(crate) fn shake(&mut self, socket: BorrowedFd<'_>) -> io::Result<bool> {
+    pub(crate) fn handshake(&mut self, socket: BorrowedFd<'_>) -> io::Result<bool> {
         loop {
             self.flush(socket)?;
             if !self.connection.is_handshaking() {
@@ -128,7 +128,7 @@ impl TlsSession {
         }
     }
 
-    /// Takes bytes to send; what the kernel does not take of them is kept until [`flush`](Self::flush).
+    /// Accepts bytes to send; what the kernel does not accept is kept until [`flush`](Self::flush).
     pub(crate) fn write(&mut self, socket: BorrowedFd<'_>, bytes: &[u8]) -> io::Result<usize> {
         self.flush(socket)?;
         if self.connection.wants_write() {
@@ -139,7 +139,7 @@ impl TlsSession {
         Ok(taken)
     }
 
-    /// Sends what was taken and is not sent; what the kernel does not take now stays.
+    /// Sends what was accepted before; what the kernel does not accept now is kept.
     pub(crate) fn flush(&mut self, socket: BorrowedFd<'_>) -> io::Result<()> {
         while self.connection.wants_write() {
             match self.connection.write_tls(&mut Socket { socket, stamp: &mut self.stamp }) {
@@ -151,7 +151,7 @@ impl TlsSession {
         Ok(())
     }
 
-    /// Reads what is there; an end without a farewell is an end.
+    /// Reads what has arrived; a connection that ends without `close_notify` has ended too.
     pub(crate) fn read(
         &mut self,
         socket: BorrowedFd<'_>,
@@ -172,11 +172,11 @@ impl TlsSession {
         }
     }
 
-    /// Takes what the kernel has; 0 is the end.
+    /// Reads from the kernel; 0 is the end.
     fn receive(&mut self, socket: BorrowedFd<'_>) -> io::Result<usize> {
         let length = self.connection.read_tls(&mut Socket { socket, stamp: &mut self.stamp })?;
         if let Err(error) = self.connection.process_new_packets() {
-            // The server is told why, if it still listens.
+            // This sends the server the reason, if it still listens.
             let _ = self.flush(socket);
             return Err(io::Error::new(io::ErrorKind::InvalidData, error));
         }
@@ -184,7 +184,7 @@ impl TlsSession {
     }
 }
 
-/// A socket as rustls wants to see it.
+/// A socket with the interface that rustls requires.
 struct Socket<'a> {
     socket: BorrowedFd<'a>,
     stamp: &'a mut Option<i64>,

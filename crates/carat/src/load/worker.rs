@@ -1,7 +1,7 @@
 //! The generator's own process: reads one line of JSON and writes lines of JSON, the last of which is the report.
 
 use crate::core::load::{LoadReport, LoadSpec};
-use crate::load::error::LoadError;
+use crate::load::error::GeneratorError;
 use crate::load::progress::LoadProgress;
 use crate::load::run::drive;
 use serde::{Deserialize, Serialize};
@@ -45,10 +45,10 @@ pub fn worker_main(input: impl Read + Send + 'static, mut output: impl Write) ->
     }
 }
 
-fn read_spec(input: &mut impl BufRead) -> Result<LoadSpec, LoadError> {
+fn read_spec(input: &mut impl BufRead) -> Result<LoadSpec, GeneratorError> {
     let mut text = String::new();
-    input.read_line(&mut text).map_err(LoadError::Kernel)?;
-    serde_json::from_str(&text).map_err(LoadError::Protocol)
+    input.read_line(&mut text).map_err(GeneratorError::Kernel)?;
+    serde_json::from_str(&text).map_err(GeneratorError::Protocol)
 }
 
 fn write_message(output: &mut impl Write, message: &WorkerMessage) {

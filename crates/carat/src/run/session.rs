@@ -3,7 +3,7 @@
 //! Trials, recordings and `exec --verify` share it. They differ in what they do with the samples.
 
 use crate::core::{Ledger, LoadSpec, Sample, SamplerCost};
-use crate::load::{Generator, LoadError};
+use crate::load::{Generator, GeneratorError};
 use crate::observe::{Probes, SampleOptions, Sampler, ledger, read_probe_figures};
 use crate::process::{Identity, ProcRoot, Stat, Tree};
 use crate::run::Interrupt;
@@ -164,7 +164,7 @@ impl<'a> Session<'a> {
     }
 
     /// Starts a load generator, which is not part of the tree.
-    pub(crate) fn spawn_generator(&mut self, load: &LoadSpec) -> Result<Generator, LoadError> {
+    pub(crate) fn spawn_generator(&mut self, load: &LoadSpec) -> Result<Generator, GeneratorError> {
         let generator = Generator::spawn(&self.exe, load)?;
         if let Some(tree) = &mut self.tree {
             tree.exclude(generator.pid());

@@ -1,7 +1,7 @@
 //! The command line of `carat load`. A protocol's options are those of its table in an experiment file.
 
 use crate::core::Span;
-use crate::core::load::{LoadOptions, with_load_protocols};
+use crate::core::load::{ProtocolOptions, with_load_protocols};
 use clap::{Args, Subcommand};
 
 /// Drive a load against a server and report latency and errors
@@ -39,7 +39,7 @@ with_load_protocols!(declare_commands);
 
 /// A load of one protocol.
 #[derive(Debug, Clone, Args)]
-pub(crate) struct RunArgs<O: LoadOptions> {
+pub(crate) struct RunArgs<O: ProtocolOptions> {
     #[arg(help = O::URL_HELP)]
     pub url: String,
     #[command(flatten)]

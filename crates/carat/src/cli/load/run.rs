@@ -2,14 +2,14 @@
 
 use crate::cli::Exit;
 use crate::cli::load::args::{LoadArgs, LoadCommand, NullArgs, RunArgs, SelfTestArgs};
-use crate::core::load::{LoadOptions, with_load_protocols};
+use crate::core::load::{ProtocolOptions, with_load_protocols};
 use crate::core::{LoadReport, LoadSpec, Unit, metric};
 use crate::load::null::{NullCable, NullHttp};
 use crate::load::reactor::Protocol;
 use crate::load::self_test::{test_cable, test_http};
 use crate::load::target::split_url;
 use crate::load::text::progress_line;
-use crate::load::{LoadError, LoadProgress, drive};
+use crate::load::{GeneratorError, LoadProgress, drive};
 use anyhow::Context;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::{Value, json};
@@ -67,7 +67,7 @@ fn print_json(value: &Value, out: &mut dyn Write) -> io::Result<()> {
 }
 
 /// Runs a load with a progress bar on stderr, which is hidden if stderr is not a terminal.
-fn drive_with_bar(spec: &LoadSpec) -> Result<LoadReport, LoadError> {
+fn drive_with_bar(spec: &LoadSpec) -> Result<LoadReport, GeneratorError> {
     let bar = ProgressBar::new(1_000);
     if let Ok(style) = ProgressStyle::with_template("{bar:24} {percent:>3} %  {msg}") {
         bar.set_style(style);

@@ -1,7 +1,7 @@
 //! The options of an Action Cable load, `[load.cable]` or `carat load cable`, and the load they describe.
 
 use super::options::{
-    Arrivals, ConnectionOptions, LoadOptionError, LoadOptions, Pace, TlsOptions, check_path,
+    Arrivals, ConnectionOptions, LoadOptionError, Pace, ProtocolOptions, TlsOptions, check_path,
     headers_from_table, parse_header, sorted_headers,
 };
 use crate::core::Span;
@@ -230,14 +230,14 @@ impl CableOptions {
     }
 }
 
-impl LoadOptions for CableOptions {
+impl ProtocolOptions for CableOptions {
     type Load = CableLoad;
 
     const ABOUT: &'static str = "Broadcast over Action Cable to a growing number of connections";
     const URL_HELP: &'static str = "`ws://host:port/cable` or `wss://…`";
     const SCHEMES: [&'static str; 2] = ["ws", "wss"];
 
-    /// The URL of the result is the path alone until [`LoadOptions::at`] puts the server before it.
+    /// The URL of the result is the path alone until [`ProtocolOptions::at`] puts the server before it.
     fn validate(&self) -> Result<CableLoad, LoadOptionError> {
         self.check_not_zero()?;
         check_path(&self.path)?;

@@ -1,7 +1,7 @@
 //! The options of an HTTP load, `[load.http]` or `carat load http`, and the load they describe.
 
 use super::options::{
-    Arrivals, ConnectionOptions, LoadOptionError, LoadOptions, Pace, TlsOptions, check_path,
+    Arrivals, ConnectionOptions, LoadOptionError, Pace, ProtocolOptions, TlsOptions, check_path,
     headers_from_table, parse_header, sorted_headers,
 };
 use crate::core::Span;
@@ -226,7 +226,7 @@ impl HttpOptions {
     }
 }
 
-impl LoadOptions for HttpOptions {
+impl ProtocolOptions for HttpOptions {
     type Load = HttpLoad;
 
     const ABOUT: &'static str = "Send HTTP/1.1 requests over kept-alive connections";

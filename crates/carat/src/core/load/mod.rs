@@ -10,7 +10,7 @@ pub mod report;
 
 pub use cable::{BroadcastEnd, CableLoad, CableOptions, Compat, PayloadShape};
 pub use http::{Amount, HttpLoad, HttpOptions, HttpRoute, RouteOptions};
-pub use options::{Arrivals, ConnectionOptions, LoadOptionError, LoadOptions, Pace};
+pub use options::{Arrivals, ConnectionOptions, LoadOptionError, Pace, ProtocolOptions};
 pub use report::{BroadcastRow, LoadFlag, LoadReport, OwnCost, Severity, StepReport, Times};
 
 use serde::{Deserialize, Serialize};

@@ -6,7 +6,7 @@ use std::fmt::Debug;
 use thiserror::Error;
 
 /// The options of one protocol.
-pub trait LoadOptions: clap::Args + Clone + Debug + Default {
+pub trait ProtocolOptions: clap::Args + Clone + Debug + Default {
     /// The validated load.
     type Load;
 

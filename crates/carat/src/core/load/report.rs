@@ -3,15 +3,15 @@
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// How bad a finding about the generator itself is.
+/// How severe a finding is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Severity {
     /// Worth knowing.
     Info,
-    /// The figures may be off.
+    /// The figures may be inaccurate.
     Warning,
-    /// The figures mean nothing.
+    /// The figures are invalid.
     Fatal,
 }
 
@@ -20,13 +20,13 @@ pub enum Severity {
 pub struct LoadFlag {
     /// Stable code, such as `errors` or `late-sends`.
     pub code: String,
-    /// How bad it is.
+    /// How severe it is.
     pub severity: Severity,
-    /// What was seen and what to do.
+    /// What happened and what to do.
     pub message: String,
 }
 
-/// What came out of a load.
+/// The result of a load.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct LoadReport {
     /// Correct responses or deliveries.
@@ -35,10 +35,10 @@ pub struct LoadReport {
     pub errors: u64,
     /// Seconds from the first send to the last response.
     pub seconds: f64,
-    /// Start and end of the measured load in milliseconds of `CLOCK_MONOTONIC`, which every process of a machine shares.
+    /// Start and end of the measured load in milliseconds of `CLOCK_MONOTONIC`, which all processes of a machine share.
     #[serde(default)]
     pub window_ms: Option<(u64, u64)>,
-    /// Latency from the intended send, in microseconds, HdrHistogram V2, base64; absent where nothing completed.
+    /// Latency from the intended send, in microseconds, HdrHistogram V2, base64; absent if nothing completed.
     pub latency_hdr: Option<String>,
     /// Latency from the actual send, likewise.
     #[serde(default)]
@@ -59,24 +59,24 @@ pub struct LoadReport {
 }
 
 impl LoadReport {
-    /// Whether a finding says that the figures mean nothing.
+    /// Whether a finding makes the figures invalid.
     pub fn is_invalid(&self) -> bool {
         self.flags.iter().any(|flag| flag.severity == Severity::Fatal)
     }
 }
 
-/// What the generator itself used and how far it lagged behind.
+/// The cost of the generator itself, and its lag.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct OwnCost {
-    /// Processor seconds, user and system, over the measured load.
+    /// CPU seconds, user and system, over the measured load.
     pub cpu_s: f64,
     /// Largest share of one core that a thread used in any second.
     pub cpu_share_max: f64,
-    /// Processor microseconds per response or received frame.
+    /// CPU microseconds per response or received frame.
     pub cpu_us_per_message: Option<f64>,
-    /// Peak resident memory in bytes; `None` where the kernel does not say.
+    /// Peak resident memory in bytes; `None` if the kernel does not report it.
     pub rss_peak: Option<u64>,
-    /// Median and 99th percentile in seconds from the kernel's receipt to our reading; `None` without stamps.
+    /// Median and 99th percentile in seconds from the arrival in the kernel to the reading; `None` without stamps.
     pub lag: Option<(f64, f64)>,
     /// Median and 99th percentile in seconds from the intended to the actual send; `None` in a closed load.
     pub late: Option<(f64, f64)>,
@@ -84,7 +84,7 @@ pub struct OwnCost {
     pub run_delay_s: Option<f64>,
     /// Messages received.
     pub messages: u64,
-    /// Share of messages whose arrival is only bounded, because several came in one read.
+    /// Share of messages whose arrival is an upper bound, because they shared a read with a later one.
     pub bounded: f64,
 }
 
@@ -93,7 +93,7 @@ pub struct OwnCost {
 pub struct StepReport {
     /// Subscribed connections when the step's broadcasts began.
     pub clients: u32,
-    /// Seconds that it took to add the step's connections.
+    /// Seconds until the step's connections were subscribed.
     pub ramp_s: f64,
     /// Start and end of the step's broadcasts in milliseconds of `CLOCK_MONOTONIC`.
     pub window_ms: (u64, u64),
@@ -105,9 +105,9 @@ pub struct StepReport {
     pub received: u64,
     /// Deliveries that never came.
     pub missing: u64,
-    /// Deliveries that came again.
+    /// Duplicate deliveries.
     pub duplicate: u64,
-    /// Every broadcast, in the order of sending.
+    /// Every broadcast in the order of sending.
     pub broadcasts: Vec<BroadcastRow>,
 }
 
@@ -130,7 +130,7 @@ pub struct Times {
     pub hdr: String,
 }
 
-/// What became of one broadcast; moments are microseconds after its intended send.
+/// One broadcast; times are microseconds after its intended send.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct BroadcastRow {
     /// Its number in the run.
@@ -141,13 +141,13 @@ pub struct BroadcastRow {
     pub intended_us: u64,
     /// Actual send.
     pub sent_us: u64,
-    /// First receipt by anybody.
+    /// First receipt by any subscriber.
     pub first_us: Option<u64>,
     /// Receipt by the sender.
     pub own_us: Option<u64>,
     /// The sender's result.
     pub ack_us: Option<u64>,
-    /// Last receipt, where everybody has it.
+    /// Last receipt, if every subscriber has it.
     pub complete_us: Option<u64>,
     /// Subscribers when it was sent.
     pub expected: u32,

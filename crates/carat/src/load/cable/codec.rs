@@ -1,9 +1,9 @@
-//! What the server says, understood without parsing JSON wherever that is safe.
+//! Builds the commands of a run and parses the server's messages, without parsing JSON where that is safe.
 //!
 //! Every payload carries a token of fixed width: a mark of this run and the number of the broadcast. The first message of
-//! each shape is parsed in full and kept; a later one that is the same byte for byte, but for the sixteen digits of the
-//! number, is known to be right. Servers may order or escape as they like (AnyCable sorts keys), as long as they do it
-//! always.
+//! each form is parsed in full and kept as a template. A later message that equals it byte for byte, except for the sixteen
+//! digits of the number, is known to be correct. Servers may order keys or escape characters in any way (AnyCable sorts
+//! keys), as long as they are consistent.
 
 use crate::core::load::{CableLoad, PayloadShape};
 use memchr::memmem;
@@ -11,9 +11,9 @@ use serde_json::{Value, json};
 
 /// Digits of a broadcast's number.
 const DIGITS: usize = 16;
-/// Shapes that are remembered; a server has two, one per action.
-const SHAPES: usize = 8;
-/// What every ping begins with, as Rails and AnyCable write it.
+/// Templates that are kept; a server needs two, one per action.
+const TEMPLATES_MAX: usize = 8;
+/// The beginning of every ping of Rails and AnyCable.
 const PING: &[u8] = br#"{"type":"ping""#;
 
 /// What a message means.
@@ -23,30 +23,30 @@ pub enum ServerMessage {
     Welcome,
     /// The connection is alive.
     Ping,
-    /// The subscription is there.
+    /// The subscription is confirmed.
     Confirmed,
     /// The subscription is refused.
     Rejected,
     /// The server ends the connection.
     Disconnect {
-        /// Why.
+        /// The reason.
         reason: String,
-        /// Whether to come back.
+        /// Whether the client should reconnect.
         reconnect: bool,
     },
     /// Broadcast of that number.
     Broadcast(u64),
     /// The sender's own result of the broadcast of that number.
     Result(u64),
-    /// A broadcast with another payload than was sent.
+    /// A broadcast with another payload than the one sent.
     Altered,
-    /// A message of somebody else's, or of a kind that is not known.
+    /// A message for another channel or run, or of an unknown kind.
     Other,
-    /// No JSON object, or not even UTF-8.
+    /// Not a JSON object, or not UTF-8.
     Malformed,
 }
 
-/// Which of the two messages a shape is of.
+/// The two kinds of delivery.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum DeliveryKind {
     Broadcast,
@@ -57,10 +57,10 @@ enum DeliveryKind {
 struct MessageTemplate {
     bytes: Vec<u8>,
     digits: usize,
-    action: DeliveryKind,
+    kind: DeliveryKind,
 }
 
-/// Makes the messages of a run and understands the answers.
+/// Builds the commands of a run and parses the answers.
 #[derive(Debug)]
 pub struct CableCodec {
     identifier: String,
@@ -69,12 +69,12 @@ pub struct CableCodec {
     shape: PayloadShape,
     mark: String,
     padding: String,
-    shapes: Vec<MessageTemplate>,
+    templates: Vec<MessageTemplate>,
     parsed: u64,
 }
 
 impl CableCodec {
-    /// The messages of a load; `run` tells this run's broadcasts from another's.
+    /// `run` distinguishes this run's broadcasts from another's.
     pub fn new(load: &CableLoad, run: u32) -> Self {
         let mark = format!("carat-{run:08x}-");
         let token = mark.len() + DIGITS;
@@ -89,7 +89,7 @@ impl CableCodec {
             shape: load.shape,
             mark,
             padding: "x".repeat(padding),
-            shapes: Vec::new(),
+            templates: Vec::new(),
             parsed: 0,
         }
     }
@@ -105,7 +105,7 @@ impl CableCodec {
         json!({ "command": "message", "identifier": self.identifier, "data": data }).to_string()
     }
 
-    /// Messages that had to be parsed in full so far.
+    /// Number of messages that were parsed in full.
     pub fn parsed(&self) -> u64 {
         self.parsed
     }
@@ -120,9 +120,9 @@ impl CableCodec {
 
     /// What a message means.
     pub fn parse(&mut self, text: &[u8]) -> ServerMessage {
-        for shape in &self.shapes {
-            if let Some(number) = shape.number(text) {
-                return shape.action.heard(number);
+        for template in &self.templates {
+            if let Some(number) = template.number(text) {
+                return template.kind.message(number);
             }
         }
         if text.starts_with(PING) && text.len() < 64 && text.ends_with(b"}") && text.is_ascii() {
@@ -130,52 +130,51 @@ impl CableCodec {
         }
         self.parsed += 1;
         match serde_json::from_slice::<Value>(text) {
-            Ok(Value::Object(message)) => self.understand(text, &message),
+            Ok(Value::Object(message)) => self.parse_object(text, &message),
             _ => ServerMessage::Malformed,
         }
     }
 
-    fn understand(
+    fn parse_object(
         &mut self,
         text: &[u8],
         message: &serde_json::Map<String, Value>,
     ) -> ServerMessage {
-        let string = |name: &str| message.get(name).and_then(Value::as_str);
-        let ours = string("identifier") == Some(&self.identifier);
-        match string("type") {
+        let ours = string(message, "identifier") == Some(&self.identifier);
+        match string(message, "type") {
             Some("welcome") => ServerMessage::Welcome,
             Some("ping") => ServerMessage::Ping,
             Some("confirm_subscription") if ours => ServerMessage::Confirmed,
             Some("reject_subscription") if ours => ServerMessage::Rejected,
             Some("disconnect") => ServerMessage::Disconnect {
-                reason: string("reason").unwrap_or("none given").to_owned(),
+                reason: string(message, "reason").unwrap_or("none given").to_owned(),
                 reconnect: message.get("reconnect").and_then(Value::as_bool).unwrap_or(true),
             },
             Some(_) => ServerMessage::Other,
-            None if ours => self.understand_delivery(text, message.get("message")),
+            None if ours => self.parse_delivery(text, message.get("message")),
             None => ServerMessage::Other,
         }
     }
 
-    fn understand_delivery(&mut self, text: &[u8], message: Option<&Value>) -> ServerMessage {
+    fn parse_delivery(&mut self, text: &[u8], message: Option<&Value>) -> ServerMessage {
         match self.read_delivery(message) {
-            Ok((action, number)) => {
-                self.learn(text, action, number);
-                action.heard(number)
+            Ok((kind, number)) => {
+                self.keep_template(text, kind, number);
+                kind.message(number)
             }
-            Err(heard) => heard,
+            Err(message) => message,
         }
     }
 
-    /// Which message it is and of which broadcast; what else it means where it is neither.
+    /// The kind and number of a delivery, or what the message means if it is not one.
     fn read_delivery(&self, message: Option<&Value>) -> Result<(DeliveryKind, u64), ServerMessage> {
-        let field = |name: &str| message.and_then(|message| message.get(name));
-        let action = match field("action").and_then(Value::as_str) {
+        let message = message.unwrap_or(&Value::Null);
+        let kind = match message["action"].as_str() {
             Some(action) if action == self.action => DeliveryKind::Broadcast,
             Some(action) if Some(action) == self.result.as_deref() => DeliveryKind::Result,
             _ => return Err(ServerMessage::Other),
         };
-        let payload = field("payload");
+        let payload = message.get("payload");
         let token = match self.shape {
             PayloadShape::String => payload,
             PayloadShape::Object => payload.and_then(|payload| payload.get("sendTime")),
@@ -188,16 +187,17 @@ impl CableCodec {
         let number = digits.as_bytes().first_chunk().and_then(parse_digits);
         let number = number.ok_or(ServerMessage::Altered)?;
         if payload == Some(&self.payload(number)) {
-            Ok((action, number))
+            Ok((kind, number))
         } else {
             Err(ServerMessage::Altered)
         }
     }
 
-    /// Remembers a shape, if the digits that are in sight are the ones that say the number.
-    fn learn(&mut self, text: &[u8], action: DeliveryKind, number: u64) {
+    /// Keeps a message as a template, if its visible digits are the ones that determine the number.
+    fn keep_template(&mut self, text: &[u8], kind: DeliveryKind, number: u64) {
         let mut marks = memmem::find_iter(text, &self.mark);
-        let (Some(at), None, true) = (marks.next(), marks.next(), self.shapes.len() < SHAPES)
+        let (Some(at), None, true) =
+            (marks.next(), marks.next(), self.templates.len() < TEMPLATES_MAX)
         else {
             return;
         };
@@ -206,14 +206,14 @@ impl CableCodec {
         let Some(place) = other.get_mut(digits..digits + DIGITS) else { return };
         place.copy_from_slice(format!("{:016x}", !number).as_bytes());
         let other = serde_json::from_slice::<Value>(&other).unwrap_or_default();
-        if self.read_delivery(other.get("message")) == Ok((action, !number)) {
-            self.shapes.push(MessageTemplate { bytes: text.to_vec(), digits, action });
+        if self.read_delivery(other.get("message")) == Ok((kind, !number)) {
+            self.templates.push(MessageTemplate { bytes: text.to_vec(), digits, kind });
         }
     }
 }
 
 impl DeliveryKind {
-    fn heard(self, number: u64) -> ServerMessage {
+    fn message(self, number: u64) -> ServerMessage {
         match self {
             Self::Broadcast => ServerMessage::Broadcast(number),
             Self::Result => ServerMessage::Result(number),
@@ -229,6 +229,10 @@ impl MessageTemplate {
             && text[after..] == self.bytes[after..];
         same.then(|| text[self.digits..].first_chunk().and_then(parse_digits)).flatten()
     }
+}
+
+fn string<'a>(message: &'a serde_json::Map<String, Value>, name: &str) -> Option<&'a str> {
+    message.get(name).and_then(Value::as_str)
 }
 
 fn parse_digits(digits: &[u8; DIGITS]) -> Option<u64> {
@@ -252,7 +256,7 @@ mod tests {
         CableCodec::new(&table.load("ws://h").unwrap(), 7)
     }
 
-    /// What Rails makes of a command, with the keys in its order.
+    /// The delivery that Rails makes of a command, with the keys in its order.
     fn delivery(codec: &CableCodec, number: u64, action: &str) -> String {
         let payload = codec.payload(number);
         format!(
@@ -275,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn a_shape_is_parsed_once_and_then_known() {
+    fn a_message_of_each_form_is_parsed_once_and_then_known() {
         for object in [false, true] {
             let mut codec = codec(object);
             for number in 0..100 {
@@ -289,20 +293,20 @@ mod tests {
     }
 
     #[test]
-    fn a_changed_byte_is_found_anywhere_in_a_known_shape() {
+    fn a_changed_byte_is_found_anywhere_in_a_known_message() {
         let mut codec = codec(false);
         let text = delivery(&codec, 1, "broadcast");
         assert_eq!(codec.parse(text.as_bytes()), ServerMessage::Broadcast(1));
         for at in 0..text.len() {
             let mut bytes = text.clone().into_bytes();
             bytes[at] = if bytes[at] == b'!' { b'?' } else { b'!' };
-            let heard = codec.parse(&bytes);
+            let message = codec.parse(&bytes);
             assert!(
                 matches!(
-                    heard,
+                    message,
                     ServerMessage::Altered | ServerMessage::Other | ServerMessage::Malformed
                 ),
-                "byte {at}: {heard:?}"
+                "byte {at}: {message:?}"
             );
         }
     }
@@ -339,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn digits_that_stand_for_no_number_are_never_learnt() {
+    fn digits_that_do_not_determine_the_number_make_no_template() {
         let text = |written: &str, elsewhere: &str| {
             let codec = codec(false);
             let escaped = codec.payload(1).to_string().replace('-', r"\u002d");
@@ -347,16 +351,12 @@ mod tests {
             let delivery = delivery.replace(&codec.payload(1).to_string(), &escaped);
             delivery.replace("}}", &format!(r#"}},"{written}":"carat-00000007-{elsewhere}"}}"#))
         };
-        // The payload's own mark is escaped, so the only one in sight is somebody else's.
-        let mut experienced = codec(false);
+        // The payload's own mark is escaped, so the only visible one belongs to another field.
+        let mut warm = codec(false);
         for elsewhere in ["", "0000000000000001", "0000000000000002"] {
             for written in ["a", "b", "b"] {
                 let text = text(written, elsewhere);
-                assert_eq!(
-                    experienced.parse(text.as_bytes()),
-                    ServerMessage::Broadcast(1),
-                    "{text}"
-                );
+                assert_eq!(warm.parse(text.as_bytes()), ServerMessage::Broadcast(1), "{text}");
             }
         }
     }

@@ -1,11 +1,11 @@
-//! WebSocket frames (RFC 6455, 5.2): cut out of whatever pieces the kernel hands out, and made for sending.
+//! WebSocket frames (RFC 6455, 5.2): read from pieces of any size, and written.
 //!
-//! A connection keeps bytes only while a frame is split across reads or a message across frames; otherwise messages are
-//! lent straight from the buffer of the read.
+//! A connection keeps bytes only while a frame is split across reads or a message across frames. Otherwise messages are
+//! borrowed directly from the read buffer.
 
 use thiserror::Error;
 
-/// Longest message that is accepted, in bytes; a server's length field is never trusted with memory.
+/// Longest accepted message in bytes; no memory is allocated because of a server's length field alone.
 pub const MESSAGE_MAX: usize = 1 << 20;
 /// Longest payload of a control frame (RFC 6455, 5.5).
 const CONTROL_MAX: usize = 125;
@@ -20,10 +20,10 @@ const PONG: u8 = 10;
 /// Why bytes are not frames that a server may send.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum FrameError {
-    /// Reserved bits or an unknown kind of frame.
+    /// Reserved bits or an unknown opcode.
     #[error("a frame has reserved bits or an unknown opcode")]
     Reserved,
-    /// Only clients mask.
+    /// A masked frame; only clients mask.
     #[error("a frame from the server is masked")]
     Masked,
     /// A control frame that is long or split.
@@ -32,43 +32,43 @@ pub enum FrameError {
     /// A message beyond [`MESSAGE_MAX`].
     #[error("a message is longer than 1 MiB")]
     Long,
-    /// A continuation of nothing, or a new message inside another.
+    /// A continuation without a beginning, or a new message inside another.
     #[error("the frames of a message are out of order")]
     Order,
 }
 
-/// A whole message or control frame.
+/// A complete message or control frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SocketMessage<'a> {
-    /// Text; whether it is UTF-8 is for the reader to see.
+    /// Text; not checked for UTF-8.
     Text(&'a [u8]),
-    /// Anything else.
+    /// Binary data.
     Binary(&'a [u8]),
-    /// To be answered by a pong with the same payload.
+    /// A ping, to be answered by a pong with the same payload.
     Ping(&'a [u8]),
-    /// An answer to a ping.
+    /// The answer to a ping.
     Pong,
-    /// The end, with its code.
+    /// The end of the connection, with its code.
     Close(Option<u16>),
 }
 
-/// What a connection keeps between two reads; empty most of the time.
+/// Bytes that a connection keeps between two reads; empty most of the time.
 #[derive(Debug, Default)]
 pub struct FrameBuffer(Option<Box<PartialMessage>>);
 
 #[derive(Debug, Default)]
 struct PartialMessage {
-    /// The beginning of a frame whose end has not come.
+    /// The beginning of a frame that is not complete.
     pending: Vec<u8>,
-    /// The frames of a message whose last frame has not come.
+    /// The frames of a message that is not complete.
     fragments: Vec<u8>,
-    /// Opcode of that message; 0 where there is none.
+    /// Opcode of that message; 0 if there is none.
     opcode: u8,
-    /// Whether `fragments` has been lent out as a message and is to be emptied.
-    lent: bool,
+    /// Whether `fragments` has been returned as a message and must be emptied.
+    returned: bool,
 }
 
-/// Messages of one read, one after the other.
+/// Iterates over the messages of one read.
 #[derive(Debug)]
 pub struct FrameReader<'a> {
     frames: &'a mut FrameBuffer,
@@ -85,7 +85,7 @@ struct FrameHead {
     length: usize,
 }
 
-/// Reads a header; `None` where more bytes are needed.
+/// Parses a header; `None` if more bytes are needed.
 fn parse_header(bytes: &[u8]) -> Result<Option<FrameHead>, FrameError> {
     let [first, second, rest @ ..] = bytes else { return Ok(None) };
     let (last, opcode) = (first & 0x80 != 0, first & 0x0f);
@@ -114,7 +114,7 @@ fn parse_header(bytes: &[u8]) -> Result<Option<FrameHead>, FrameError> {
 }
 
 impl FrameBuffer {
-    /// The messages that end with these bytes.
+    /// The messages that are complete with these bytes.
     pub fn read<'a>(&'a mut self, bytes: &'a [u8]) -> FrameReader<'a> {
         let carried = match &mut self.0 {
             Some(partial) if !partial.pending.is_empty() => {
@@ -126,22 +126,22 @@ impl FrameBuffer {
         FrameReader { frames: self, fresh: bytes, at: 0, carried }
     }
 
-    /// Bytes that are kept until more come.
+    /// Number of bytes that are kept for later.
     pub fn kept(&self) -> usize {
         self.0.as_ref().map_or(0, |partial| partial.pending.len() + partial.fragments.len())
     }
 }
 
 impl FrameReader<'_> {
-    /// The next message; `None` where the rest has to wait for more bytes.
+    /// The next message; `None` if the rest needs more bytes.
     ///
-    /// Call it until it says `None` or fails: only then are unused bytes kept.
+    /// Call it until it returns `None` or fails: only then are unused bytes kept.
     ///
     /// # Errors
-    /// Where the bytes are not what a server may send; the connection is lost then.
+    /// If the bytes are not what a server may send; the connection is unusable then.
     pub fn next_message(&mut self) -> Result<Option<SocketMessage<'_>>, FrameError> {
         loop {
-            self.forget_lent();
+            self.drop_returned();
             let bytes = if self.carried { self.pending() } else { self.fresh };
             let header = parse_header(&bytes[self.at..])?;
             let Some(header) = header.filter(|h| bytes.len() - self.at >= h.size + h.length) else {
@@ -154,7 +154,7 @@ impl FrameReader<'_> {
                 return Ok(Some(control(header.opcode, self.slice(from, header.length))));
             }
             if self.take_data(header, from)? {
-                return Ok(Some(self.lend(header, from)));
+                return Ok(Some(self.complete(header, from)));
             }
         }
     }
@@ -168,7 +168,7 @@ impl FrameReader<'_> {
         &bytes[from..from + length]
     }
 
-    /// Adds a data frame to its message and says whether the message is whole.
+    /// Adds a data frame to its message and returns whether the message is complete.
     fn take_data(&mut self, header: FrameHead, from: usize) -> Result<bool, FrameError> {
         let open = self.frames.0.as_ref().map_or(0, |partial| partial.opcode);
         if (header.opcode == CONTINUATION) != (open != 0) {
@@ -187,29 +187,29 @@ impl FrameReader<'_> {
         Ok(header.last)
     }
 
-    fn lend(&mut self, header: FrameHead, from: usize) -> SocketMessage<'_> {
+    fn complete(&mut self, header: FrameHead, from: usize) -> SocketMessage<'_> {
         let fragmented = self.frames.0.as_ref().is_some_and(|partial| partial.opcode != 0);
         if !fragmented {
             return data(header.opcode, self.slice(from, header.length));
         }
         match &mut self.frames.0 {
             Some(partial) => {
-                partial.lent = true;
+                partial.returned = true;
                 data(partial.opcode, &partial.fragments)
             }
             None => SocketMessage::Pong,
         }
     }
 
-    fn forget_lent(&mut self) {
-        if let Some(partial) = self.frames.0.as_mut().filter(|partial| partial.lent) {
-            partial.lent = false;
+    fn drop_returned(&mut self) {
+        if let Some(partial) = self.frames.0.as_mut().filter(|partial| partial.returned) {
+            partial.returned = false;
             partial.opcode = 0;
             partial.fragments = Vec::new();
         }
     }
 
-    /// Keeps what is left for the next read, and nothing where nothing is left.
+    /// Keeps the remaining bytes for the next read.
     fn keep(&mut self) {
         if self.carried {
             if let Some(partial) = &mut self.frames.0 {
@@ -239,18 +239,18 @@ fn control(opcode: u8, payload: &[u8]) -> SocketMessage<'_> {
     }
 }
 
-/// What a client sends.
+/// The kinds of frames that a client sends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FrameKind {
     /// Text.
     Text,
     /// The answer to a ping.
     Pong,
-    /// The end.
+    /// The end of the connection.
     Close,
 }
 
-/// Appends a client's frame, masked as it must be (RFC 6455, 5.3).
+/// Appends a client's frame, masked as required (RFC 6455, 5.3).
 pub fn write_frame(kind: FrameKind, payload: &[u8], mask: [u8; 4], out: &mut Vec<u8>) {
     let opcode = match kind {
         FrameKind::Text => TEXT,
@@ -268,7 +268,7 @@ pub fn write_server_text(payload: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(payload);
 }
 
-/// A client's frame as the null server reads it: its text, where it is text, and its length; `None` until it is whole.
+/// Parses a client's frame for the null server: its text, if it is text, and its length; `None` until it is complete.
 pub fn read_client_frame(bytes: &[u8]) -> Option<(Option<Vec<u8>>, usize)> {
     let opcode = bytes.first()? & 0x0f;
     let (size, length) = match bytes.get(1)? & 0x7f {
@@ -305,8 +305,8 @@ mod tests {
     use tungstenite::protocol::frame::FrameHeader;
     use tungstenite::protocol::frame::coding::{Control, Data, OpCode};
 
-    /// Everything that came out of some pieces, in words that compare.
-    fn heard(pieces: &[&[u8]]) -> Result<Vec<(char, Vec<u8>)>, FrameError> {
+    /// All messages read from some pieces, in a form that can be compared.
+    fn read_all(pieces: &[&[u8]]) -> Result<Vec<(char, Vec<u8>)>, FrameError> {
         let mut frames = FrameBuffer::default();
         let mut all = Vec::new();
         for piece in pieces {
@@ -354,13 +354,13 @@ mod tests {
     }
 
     #[test]
-    fn frames_are_whole_wherever_a_read_splits_them() {
+    fn frames_are_complete_wherever_a_read_splits_them() {
         let (bytes, messages) = conversation();
         for at in 0..=bytes.len() {
-            assert_eq!(heard(&[&bytes[..at], &bytes[at..]]).unwrap(), messages, "split at {at}");
+            assert_eq!(read_all(&[&bytes[..at], &bytes[at..]]).unwrap(), messages, "split at {at}");
         }
         let single: Vec<&[u8]> = bytes.chunks(1).collect();
-        assert_eq!(heard(&single).unwrap(), messages, "byte by byte");
+        assert_eq!(read_all(&single).unwrap(), messages, "byte by byte");
     }
 
     #[test]
@@ -386,7 +386,7 @@ mod tests {
             (&[0x01, 1, b'a', 0x81, 0], FrameError::Order),
             (&huge, FrameError::Long),
         ] {
-            assert_eq!(heard(&[bytes]), Err(error), "{bytes:?}");
+            assert_eq!(read_all(&[bytes]), Err(error), "{bytes:?}");
         }
     }
 
@@ -394,11 +394,11 @@ mod tests {
     fn fragments_never_add_up_to_more_than_the_limit() {
         let part = frame(&vec![0; MESSAGE_MAX / 2], OpCode::Data(Data::Binary), false);
         let more = frame(&vec![0; MESSAGE_MAX / 2 + 1], OpCode::Data(Data::Continue), false);
-        assert_eq!(heard(&[&part, &more]), Err(FrameError::Long));
+        assert_eq!(read_all(&[&part, &more]), Err(FrameError::Long));
     }
 
     #[test]
-    fn what_we_send_is_what_tungstenite_reads() {
+    fn tungstenite_reads_the_frames_that_we_write() {
         for length in [0, 1, 125, 126, 65_535, 65_536] {
             let payload = vec![b'z'; length];
             let mut bytes = Vec::new();
@@ -412,7 +412,7 @@ mod tests {
     }
 
     #[test]
-    fn the_null_server_reads_what_we_send() {
+    fn the_null_server_reads_the_frames_that_we_write() {
         for length in [0, 125, 126, 65_536] {
             let payload = vec![b'q'; length];
             let mut bytes = Vec::new();
@@ -424,7 +424,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_tungstenite_sends_is_what_we_read(
+        fn we_read_the_frames_that_tungstenite_writes(
             payloads in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..400), 1..6),
             cuts in prop::collection::vec(1usize..50, 0..60),
         ) {
@@ -439,13 +439,13 @@ mod tests {
             }
             pieces.push(rest);
             let messages: Vec<_> = payloads.into_iter().map(|payload| ('b', payload)).collect();
-            prop_assert_eq!(heard(&pieces).unwrap(), messages);
+            prop_assert_eq!(read_all(&pieces).unwrap(), messages);
         }
 
         #[test]
-        fn no_bytes_make_it_panic(pieces in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..40), 0..8)) {
+        fn no_bytes_cause_a_panic(pieces in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..40), 0..8)) {
             let pieces: Vec<&[u8]> = pieces.iter().map(Vec::as_slice).collect();
-            let _ = heard(&pieces);
+            let _ = read_all(&pieces);
         }
     }
 }

@@ -12,29 +12,29 @@ use thiserror::Error;
 
 /// The subprotocol that the generator speaks.
 const PROTOCOL: &str = "actioncable-v1-json";
-/// What the server adds to the key before it hashes it (RFC 6455, 1.3).
+/// The suffix that the server appends to the key before it hashes it (RFC 6455, 1.3).
 const GUID: &str = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
-/// Longest answer to an upgrade that is accepted, in bytes.
+/// Longest accepted answer to an upgrade in bytes.
 const ANSWER_MAX: usize = 16 * 1024;
 
-/// Why a server does not speak Action Cable with us.
+/// Why an upgrade to Action Cable failed.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum HandshakeError {
-    /// No HTTP response.
+    /// Not an HTTP response.
     #[error(transparent)]
     Response(#[from] ResponseError),
     /// Another status than 101.
     #[error("the upgrade was answered with status {0}")]
     Status(u16),
-    /// The answer to another question.
+    /// An answer that does not belong to the request.
     #[error("the Sec-WebSocket-Accept of the answer is wrong")]
     Accept,
-    /// The server chose a subprotocol that we do not speak.
+    /// A subprotocol that the generator does not speak.
     #[error("the server speaks `{0}` instead of actioncable-v1-json")]
     Protocol(String),
 }
 
-/// The request of every connection but for its key.
+/// The upgrade request, except for the key of each connection.
 #[derive(Debug)]
 pub(crate) struct UpgradeRequest {
     before: String,
@@ -42,7 +42,6 @@ pub(crate) struct UpgradeRequest {
 }
 
 impl UpgradeRequest {
-    /// The upgrade that a load asks for.
     pub(crate) fn new(load: &CableLoad, target: &Target) -> Self {
         let scheme = if target.tls_name.is_some() { "https" } else { "http" };
         let origin = load.origin.clone().unwrap_or_else(|| format!("{scheme}://{}", target.host));
@@ -66,16 +65,16 @@ impl UpgradeRequest {
     }
 }
 
-/// The key of a connection, made from its own number, so that it need not be kept.
+/// The key of a connection, derived from its number so that it need not be kept.
 pub(crate) fn key_of(seed: u64, place: u32) -> String {
     let bytes = (u128::from(seed) << 64 | u128::from(place)).to_be_bytes();
     STANDARD.encode(&Sha1::digest(bytes)[..16])
 }
 
-/// Reads the answer; `Some` with its length once it is whole.
+/// Parses the answer; `Some` with its length once it is complete.
 ///
 /// # Errors
-/// Where the server does not speak Action Cable with us.
+/// If the server does not accept the upgrade.
 pub fn read_answer(bytes: &[u8], key: &str) -> Result<Option<usize>, HandshakeError> {
     let Some(end) = memmem::find(bytes, b"\r\n\r\n") else {
         let long = bytes.len() > ANSWER_MAX;
@@ -102,7 +101,7 @@ fn header<'a>(head: &'a [u8], name: &str) -> Option<&'a str> {
     lines.into_iter().find(|(key, _)| key.eq_ignore_ascii_case(name)).map(|(_, value)| value.trim())
 }
 
-/// The value that a server answers a key with.
+/// The value of `Sec-WebSocket-Accept` for a key.
 pub fn accept_of(key: &str) -> String {
     STANDARD.encode(Sha1::digest(format!("{key}{GUID}")))
 }

@@ -1,7 +1,7 @@
-//! The threads' parts of a cable load, put together.
+//! Merges the threads' parts of a cable load.
 //!
-//! A broadcast is complete when every thread's connections have it, so what is said of all connections at once, such as
-//! the last receipt, comes from the rows put together, never from one thread's distribution.
+//! A broadcast is complete when the connections of all threads have it. So figures about all connections, such as the last
+//! receipt, are computed from merged rows and never from one thread's distribution.
 
 use crate::core::load::{BroadcastRow, StepReport};
 use crate::load::cable::counts::{CableCounts, StageTimes, StepShare};
@@ -9,7 +9,7 @@ use crate::load::cable::pending::BroadcastTimes;
 use crate::load::histogram::DurationHistogram;
 use std::collections::BTreeMap;
 
-/// What all threads counted together.
+/// The sum of what all threads counted.
 pub(crate) fn merge(counts: Vec<CableCounts>) -> CableCounts {
     let mut whole = CableCounts::default();
     let mut steps: Vec<Vec<StepShare>> = Vec::new();
@@ -32,7 +32,7 @@ pub(crate) fn merge(counts: Vec<CableCounts>) -> CableCounts {
     whole
 }
 
-/// Sends per second; `None` where there were not two.
+/// Sends per second; `None` if there were not two.
 fn rate(parts: &[StepShare]) -> Option<f64> {
     let begun = parts.iter().map(|part| part.begun).min()?;
     let last = parts.iter().map(|part| part.last_send).max()?;
@@ -57,7 +57,9 @@ fn step(parts: Vec<StepShare>) -> StepReport {
         stages.welcome.merge(&part.stages.welcome);
         stages.confirm.merge(&part.stages.confirm);
         for row in part.rows {
-            rows.entry(row.number).and_modify(|whole| *whole = both(whole, &row)).or_insert(row);
+            rows.entry(row.number)
+                .and_modify(|whole| *whole = merge_rows(whole, &row))
+                .or_insert(row);
         }
     }
     report.broadcasts = rows.into_values().collect();
@@ -71,8 +73,8 @@ fn step(parts: Vec<StepShare>) -> StepReport {
     report
 }
 
-/// One broadcast as two threads saw it.
-fn both(one: &BroadcastRow, two: &BroadcastRow) -> BroadcastRow {
+/// Merges the rows that two threads have of one broadcast.
+fn merge_rows(one: &BroadcastRow, two: &BroadcastRow) -> BroadcastRow {
     let sender = if one.sender == u32::MAX { two } else { one };
     // A thread without connections has nothing to complete.
     let complete = match (one.expected, two.expected) {
@@ -98,7 +100,7 @@ fn named(
     let (mut complete, mut first, mut spread) =
         (DurationHistogram::default(), DurationHistogram::default(), DurationHistogram::default());
     for row in rows {
-        // Of a broadcast that did not reach everybody the first receipt says nothing about the others.
+        // If a broadcast did not reach every subscriber, its first receipt is not comparable with that of others.
         if let Some((first_us, complete_us)) = row.first_us.zip(row.complete_us) {
             complete.record(complete_us * 1_000);
             first.record(first_us * 1_000);
@@ -120,7 +122,7 @@ fn named(
 }
 
 impl CableCounts {
-    /// Adds another thread's counts; its steps are put together elsewhere.
+    /// Adds another thread's counts, without its steps.
     fn add(&mut self, other: &Self) {
         for (whole, part) in
             [(&mut self.disconnects, &other.disconnects), (&mut self.refused, &other.refused)]
@@ -176,7 +178,7 @@ mod tests {
     #[test]
     fn a_broadcast_is_complete_when_the_last_thread_has_it() {
         let (one, two) = (row(u32::MAX, 3, Some(20), Some(50)), row(4, 2, Some(30), Some(40)));
-        for whole in [both(&one, &two), both(&two, &one)] {
+        for whole in [merge_rows(&one, &two), merge_rows(&two, &one)] {
             assert_eq!((whole.sender, whole.first_us, whole.complete_us), (4, Some(20), Some(50)));
             assert_eq!((whole.expected, whole.received), (5, 5));
         }
@@ -186,7 +188,7 @@ mod tests {
     fn a_broadcast_that_a_thread_misses_is_not_complete_but_one_without_connections_misses_nothing()
     {
         let one = row(4, 3, Some(20), Some(50));
-        assert_eq!(both(&one, &row(u32::MAX, 2, Some(30), None)).complete_us, None);
-        assert_eq!(both(&row(u32::MAX, 0, None, None), &one).complete_us, Some(50));
+        assert_eq!(merge_rows(&one, &row(u32::MAX, 2, Some(30), None)).complete_us, None);
+        assert_eq!(merge_rows(&row(u32::MAX, 0, None, None), &one).complete_us, Some(50));
     }
 }

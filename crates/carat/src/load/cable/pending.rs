@@ -1,25 +1,25 @@
-//! Broadcasts on their way: who still has to receive which.
+//! Pending broadcasts: which connections still have to receive which.
 //!
-//! Every broadcast has one bit per connection that was subscribed when it was sent. A delivery clears its bit, so that a
-//! missing one and a second one can never make up for each other, as they do where only totals are counted.
+//! Every broadcast has one bit per connection that was subscribed when it was sent. A delivery clears its bit, so a missing
+//! delivery and a duplicate cannot cancel out, as they do if only totals are counted.
 
 use crate::core::load::BroadcastRow;
 use crate::load::clock::MonotonicTime;
 use crate::load::histogram::DurationHistogram;
 use std::collections::VecDeque;
 
-/// Broadcasts of a step that are kept in full; beyond, the oldest that are done leave only their row.
+/// Broadcasts of a step that are kept in full; of older ones that are done only the row remains.
 const KEPT: usize = 4096;
 
-/// One broadcast, as far as it concerns this thread's connections.
+/// One broadcast with respect to this thread's connections.
 #[derive(Debug)]
 struct PendingBroadcast {
     number: u64,
-    /// None where another thread's connection sent it.
+    /// `None` if another thread's connection sent it.
     sender: Option<u32>,
     intended: MonotonicTime,
     sent: MonotonicTime,
-    /// Who still has to receive it; empty once nobody has.
+    /// Connections that still have to receive it; empty once it is done.
     due: Vec<u64>,
     left: u32,
     row: BroadcastRow,
@@ -28,18 +28,18 @@ struct PendingBroadcast {
     done: bool,
 }
 
-/// What a delivery did.
+/// The effect of a delivery.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum DeliveryEffect {
     /// Counted.
     Counted,
-    /// The broadcast is done with it.
+    /// Counted, and the broadcast is done.
     Done,
-    /// It came before.
+    /// A duplicate.
     Surplus,
-    /// Its step is over.
+    /// The step of the broadcast is over.
     Late,
-    /// It was not due: the connection subscribed after it was sent.
+    /// Not due: the connection subscribed after the broadcast was sent.
     Early,
 }
 
@@ -68,7 +68,7 @@ pub(crate) struct BroadcastTimes {
 }
 
 impl PendingBroadcasts {
-    /// Notes that a connection is subscribed and says the number of the first broadcast that it will receive.
+    /// Registers a subscribed connection and returns the number of the first broadcast that it will receive.
     pub(crate) fn join(&mut self, place: u32) -> u64 {
         let (word, bit) = bit_of(place);
         if self.ready.len() <= word {
@@ -81,7 +81,7 @@ impl PendingBroadcasts {
         self.next
     }
 
-    /// Notes that a connection is lost and says which broadcasts are done because nobody waits for them any more.
+    /// Removes a lost connection and returns the broadcasts that are done without it.
     pub(crate) fn leave(&mut self, place: u32) -> Vec<u64> {
         let (word, bit) = bit_of(place);
         match self.ready.get_mut(word) {
@@ -108,7 +108,7 @@ impl PendingBroadcasts {
         self.ready_count
     }
 
-    /// The subscribed connection that comes `nth`, counted in order of their places.
+    /// The `nth` subscribed connection in order of their slots.
     pub(crate) fn nth_ready(&self, mut nth: u32) -> Option<u32> {
         for (index, word) in self.ready.iter().enumerate() {
             let ones = word.count_ones();
@@ -134,8 +134,8 @@ impl PendingBroadcasts {
         self.next
     }
 
-    /// Notes the next broadcast, sent by a place of this thread or by another's, and says whether it is done already
-    /// because nobody here waits for it.
+    /// Registers the next broadcast, sent by a slot of this thread or by another thread, and returns whether it is done
+    /// already because no connection here waits for it.
     pub(crate) fn send(
         &mut self,
         sender: Option<u32>,
@@ -174,7 +174,7 @@ impl PendingBroadcasts {
         matches!(self.settle(self.next - 1), DeliveryEffect::Done)
     }
 
-    /// Notes a delivery to a connection that subscribed before broadcast `joined`.
+    /// Registers a delivery to a connection that subscribed before broadcast `joined`.
     pub(crate) fn deliver(
         &mut self,
         number: u64,
@@ -208,7 +208,7 @@ impl PendingBroadcasts {
         self.settle(number)
     }
 
-    /// Notes the sender's own result.
+    /// Registers the sender's own result.
     pub(crate) fn acknowledge(
         &mut self,
         number: u64,
@@ -239,7 +239,7 @@ impl PendingBroadcasts {
         DeliveryEffect::Counted
     }
 
-    /// Gives up the broadcasts that were sent before `before` and says which.
+    /// Gives up the broadcasts that were sent before `before` and returns their numbers.
     pub(crate) fn give_up(&mut self, before: MonotonicTime) -> Vec<u64> {
         let late =
             self.pending.iter_mut().filter(|broadcast| !broadcast.done && broadcast.sent < before);
@@ -252,7 +252,7 @@ impl PendingBroadcasts {
         given_up
     }
 
-    /// Ends the step: its rows, and its distributions.
+    /// Ends the step and returns its rows and distributions.
     pub(crate) fn finish(&mut self) -> (Vec<BroadcastRow>, BroadcastTimes) {
         let mut rows = std::mem::take(&mut self.rows);
         rows.extend(self.pending.drain(..).map(|broadcast| broadcast.row));
@@ -263,14 +263,14 @@ impl PendingBroadcasts {
 }
 
 impl PendingBroadcast {
-    /// Whether it has just become done.
+    /// Returns whether the broadcast has just become done.
     fn settle(&mut self, times: &mut BroadcastTimes) -> bool {
         if self.done {
             return false;
         }
         if self.left == 0 && self.row.complete_us.is_none() && self.row.received > 0 {
             let after = self.last.since(self.intended);
-            // Lost connections leave a broadcast that fewer received than it was sent to.
+            // After a lost connection fewer subscribers have received the broadcast than were expected.
             if self.row.received == self.row.expected {
                 self.row.complete_us = Some(after / 1_000);
                 times.complete.record(after);
@@ -316,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn a_broadcast_is_done_when_everybody_has_it_and_its_sender_the_result() {
+    fn a_broadcast_is_done_when_all_have_it_and_its_sender_has_the_result() {
         let mut pending = pending(3, true);
         assert_eq!(pending.deliver(0, 0, 0, at(5)), DeliveryEffect::Counted);
         assert_eq!(pending.deliver(0, 1, 0, at(7)), DeliveryEffect::Counted);
@@ -344,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lost_connection_holds_nothing_up() {
+    fn no_broadcast_waits_for_a_lost_connection() {
         let mut pending = pending(3, true);
         pending.deliver(0, 0, 0, at(5));
         pending.deliver(0, 2, 0, at(5));
@@ -356,7 +356,7 @@ mod tests {
     #[test]
     fn another_threads_broadcast_is_done_when_this_threads_connections_have_it() {
         let mut pending = PendingBroadcasts::default();
-        assert!(pending.send(None, at(1), at(1), false), "nobody here waits for it");
+        assert!(pending.send(None, at(1), at(1), false), "no connection here waits for it");
         pending.join(0);
         assert!(!pending.send(None, at(1), at(1), false));
         assert_eq!(pending.acknowledge(1, 0, at(2)), DeliveryEffect::Surplus);
@@ -365,7 +365,7 @@ mod tests {
     }
 
     #[test]
-    fn who_joined_later_receives_nothing_that_was_due() {
+    fn a_connection_that_joined_later_is_not_expected_to_receive_a_broadcast() {
         let mut pending = pending(2, false);
         let joined = pending.join(2);
         assert_eq!((joined, pending.deliver(0, 2, joined, at(5))), (1, DeliveryEffect::Early));

@@ -16,7 +16,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 pub(crate) struct BroadcastAnnouncement {
     /// The sender's thread.
     pub(crate) thread: u32,
-    /// The sender's place in that thread.
+    /// The sender's slot in that thread.
     pub(crate) place: u32,
     /// When it was meant to be sent.
     pub(crate) intended: MonotonicTime,
@@ -56,7 +56,7 @@ impl SharedBroadcasts {
     /// No broadcasts yet, for so many threads.
     ///
     /// # Errors
-    /// Where the kernel has no descriptors.
+    /// If the kernel has no descriptors.
     pub(crate) fn new(threads: u32) -> io::Result<Self> {
         let wake = || Ok(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
         let none = vec![0; threads as usize];
@@ -95,7 +95,7 @@ impl SharedBroadcasts {
         number
     }
 
-    /// The broadcast of that number; `None` where it has not been announced.
+    /// The broadcast of that number; `None` if it has not been announced.
     pub(crate) fn announced(&self, number: u64) -> Option<BroadcastAnnouncement> {
         if number >= self.announced.load(Ordering::Acquire) {
             return None;

@@ -5,22 +5,22 @@ use crate::load::histogram::DurationHistogram;
 use crate::load::meter::GeneratorCost;
 use std::collections::BTreeMap;
 
-/// Why a request has no right response.
+/// Why a request has no correct response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RequestFailure {
     /// No connection.
     Connect,
-    /// A connection, but no TLS.
+    /// No TLS on the connection.
     Tls,
-    /// No answer in time.
+    /// No response in time.
     Timeout,
     /// The connection ended before the response did.
     Early,
-    /// Bytes that are no response.
+    /// Bytes that are not a response.
     Malformed,
-    /// Another status than the expected.
+    /// An unexpected status.
     Status,
-    /// Another body than the expected.
+    /// An unexpected body.
     Body,
 }
 
@@ -41,35 +41,32 @@ pub(crate) struct HttpCounts {
     pub(crate) failures: [u64; FAILURES.len()],
     pub(crate) latency: DurationHistogram,
     pub(crate) service: DurationHistogram,
-    /// Requests sent anew because the server had closed a kept-alive connection.
+    /// Requests that were sent again because the server had closed a kept-alive connection.
     pub(crate) retried: u64,
-    /// Arrivals of an open load that waited for a free connection.
+    /// Requests of an open load that waited for a free connection.
     pub(crate) waited: u64,
     pub(crate) connected: u64,
     pub(crate) gone: bool,
-    /// What the last TLS handshake failed of.
+    /// Why the last TLS handshake failed.
     pub(crate) tls: Option<String>,
     pub(crate) first: Option<MonotonicTime>,
     pub(crate) last: Option<MonotonicTime>,
-    /// The last request's sending.
     pub(crate) last_send: Option<MonotonicTime>,
-    /// Arrivals that were due.
+    /// Requests that were due.
     pub(crate) due: u64,
     pub(crate) cost: GeneratorCost,
 }
 
 impl HttpCounts {
-    /// Counts a failure.
     pub(crate) fn fail(&mut self, failure: RequestFailure) {
         self.failures[failure as usize] += 1;
     }
 
-    /// All failures.
     pub(crate) fn errors(&self) -> u64 {
         self.failures.iter().sum()
     }
 
-    /// Faults by name, without those that never happened.
+    /// Failures by name, without those that never happened.
     pub(crate) fn errors_by(&self) -> BTreeMap<String, u64> {
         let counted =
             FAILURES.iter().map(|(failure, name)| (*name, self.failures[*failure as usize]));
@@ -79,13 +76,13 @@ impl HttpCounts {
             .collect()
     }
 
-    /// Seconds between the first and the last sending; `None` where there were not two.
+    /// Seconds between the first and the last send; `None` if there were not two.
     pub(crate) fn send_span(&self) -> Option<f64> {
         let span = self.last_send?.since(self.first?);
         (span > 0).then(|| span as f64 / 1e9)
     }
 
-    /// Adds another thread's.
+    /// Adds another thread's counts.
     pub(crate) fn merge(&mut self, other: &Self) {
         self.completed += other.completed;
         for (count, more) in self.failures.iter_mut().zip(other.failures) {

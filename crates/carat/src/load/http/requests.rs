@@ -1,4 +1,4 @@
-//! RequestSet, built once before the load.
+//! The requests of a load, built once before it begins.
 
 use crate::core::load::HttpRoute;
 use crate::load::target::Target;
@@ -6,7 +6,7 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use std::fmt::Write as _;
 
-/// One request, ready to send, and what counts as its right answer.
+/// One request, ready to send, and its correct response.
 #[derive(Debug)]
 pub(crate) struct PreparedRequest {
     pub(crate) bytes: Vec<u8>,
@@ -18,20 +18,15 @@ pub(crate) struct PreparedRequest {
 impl PreparedRequest {
     fn new(route: &HttpRoute, host: &str) -> Self {
         let mut head = format!("{} {} HTTP/1.1\r\n", route.method, route.path);
-        let has = |name: &str| route.headers.iter().any(|(key, _)| key.eq_ignore_ascii_case(name));
-        let mut line = |name: &str, value: &str| {
-            // Writing to a string cannot fail.
-            let _ = write!(head, "{name}: {value}\r\n");
-        };
-        if !has("host") {
-            line("Host", host);
+        if !has_header(route, "host") {
+            push_header(&mut head, "Host", host);
         }
         let bare = route.body.is_empty() && route.method == "GET";
-        if !bare && !has("content-length") {
-            line("Content-Length", &route.body.len().to_string());
+        if !bare && !has_header(route, "content-length") {
+            push_header(&mut head, "Content-Length", &route.body.len().to_string());
         }
         for (name, value) in &route.headers {
-            line(name, value);
+            push_header(&mut head, name, value);
         }
         head.push_str("\r\n");
         head.push_str(&route.body);
@@ -43,15 +38,24 @@ impl PreparedRequest {
         }
     }
 
-    /// The only right body, where there is one.
+    /// The only correct body, if there is one.
     pub(crate) fn body(&self) -> Option<&[u8]> {
         self.body.as_deref()
     }
 
-    /// Whether a status is right.
+    /// Whether a status is correct.
     pub(crate) fn accepts(&self, status: u16) -> bool {
         self.status.map_or((200..400).contains(&status), |expected| expected == status)
     }
+}
+
+fn has_header(route: &HttpRoute, name: &str) -> bool {
+    route.headers.iter().any(|(key, _)| key.eq_ignore_ascii_case(name))
+}
+
+fn push_header(head: &mut String, name: &str, value: &str) {
+    // Writing to a string cannot fail.
+    let _ = write!(head, "{name}: {value}\r\n");
 }
 
 /// Every request of a load with its weight.
@@ -88,7 +92,7 @@ impl RequestSet {
 pub(crate) struct RouteChooser(ChaCha8Rng);
 
 impl RouteChooser {
-    /// A chooser that makes the same choices for the same seed.
+    /// The same seed gives the same choices.
     pub(crate) fn new(seed: u64) -> Self {
         Self(ChaCha8Rng::seed_from_u64(seed))
     }

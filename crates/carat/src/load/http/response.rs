@@ -1,14 +1,14 @@
-//! Reads HTTP/1.1 responses from whatever pieces the kernel hands out.
+//! Parses HTTP/1.1 responses from pieces of any size.
 //!
-//! Nothing is kept of a response but what its end and its rightness need; only a head that is split over reads is copied.
-//! Sizes come from the server, so every one of them has a limit here.
+//! Only what is needed to find the end and to check the body is kept; only a head that is split over reads is copied.
+//! Sizes come from the server, so each has a limit here.
 
 use memchr::{memchr, memmem};
 use thiserror::Error;
 
-/// Longest head that is accepted, in bytes.
+/// Longest accepted head in bytes.
 const HEAD_MAX: usize = 64 * 1024;
-/// Longest line with the size of a chunk, in bytes; extensions count.
+/// Longest line with the size of a chunk in bytes, extensions included.
 const CHUNK_LINE_MAX: u32 = 4096;
 
 /// Why bytes are not an HTTP response.
@@ -21,12 +21,12 @@ pub enum ResponseError {
     #[error("the head of the response is longer than 64 KiB")]
     LongHead,
     /// A length that is not a number, or two different ones.
-    #[error("the Content-Length of the response makes no sense")]
+    #[error("the Content-Length of the response is not a number, or there are two different ones")]
     Length,
-    /// A chunk that is not one.
+    /// A malformed chunk.
     #[error("a chunk of the response is malformed")]
     Chunk,
-    /// Bytes after the end that nobody asked for.
+    /// Bytes after the end of the response.
     #[error("the server sent more than the response")]
     Surplus,
     /// The connection ended first.
@@ -54,7 +54,7 @@ enum BodyPhase {
     UntilClose,
 }
 
-/// A response on its way; reused from one to the next.
+/// The state of one connection's response; reused for the next one.
 #[derive(Debug, Default)]
 pub struct ResponseParser {
     phase: BodyPhase,
@@ -67,18 +67,18 @@ pub struct ResponseParser {
     differs: bool,
 }
 
-/// A whole response.
+/// A complete response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ParsedResponse {
-    /// Its status.
+    /// Status code.
     pub status: u16,
     /// Whether the connection can be used again.
     pub keep_alive: bool,
-    /// Whether the body is the expected one, where one is expected.
+    /// Whether the body is the expected one; true if none is expected.
     pub body_right: bool,
 }
 
-/// What a head says of the message.
+/// The contents of a head that matter here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ResponseHead {
     /// Status code.
@@ -87,7 +87,7 @@ pub struct ResponseHead {
     pub keep_alive: bool,
     /// Whether the body comes in chunks.
     pub chunked: bool,
-    /// Length of the body, where it is said.
+    /// Length of the body, if it is given.
     pub length: Option<u64>,
 }
 
@@ -102,15 +102,15 @@ impl ResponseParser {
         self.differs = false;
     }
 
-    /// Whether any byte of it has come.
+    /// Whether any byte has been received.
     pub fn has_begun(&self) -> bool {
         self.begun
     }
 
-    /// Takes the next bytes; `Some` when the response is whole.
+    /// Parses the next bytes; `Some` when the response is complete.
     ///
     /// # Errors
-    /// Where the bytes are not a response, or more than one.
+    /// If the bytes are not a response, or more than one.
     pub fn take(
         &mut self,
         bytes: &[u8],
@@ -135,10 +135,10 @@ impl ResponseParser {
         Ok(None)
     }
 
-    /// The connection has ended: a response that has no other end is whole now.
+    /// The connection has ended: a response that is delimited by that is complete now.
     ///
     /// # Errors
-    /// Where something is missing.
+    /// If a part is missing.
     pub fn end(&mut self, expected: Option<&[u8]>) -> Result<ParsedResponse, ResponseError> {
         match self.phase {
             BodyPhase::UntilClose => Ok(self.whole(expected)),
@@ -162,7 +162,7 @@ impl ResponseParser {
             let ended = self.begin_body(parse_head(&bytes[..end + 2])?);
             return Ok((end + 4, ended));
         }
-        // The blank line may lie across the border, so the search begins three bytes before it.
+        // The blank line may span two reads, so the search begins three bytes before this one.
         let from = self.head.len().saturating_sub(3);
         let kept = self.head.len();
         let room = (HEAD_MAX + 4).saturating_sub(kept).min(bytes.len());
@@ -175,7 +175,7 @@ impl ResponseParser {
         if self.head.len() > HEAD_MAX { Err(ResponseError::LongHead) } else { Ok((room, false)) }
     }
 
-    /// Goes on to the body and says whether there is none (RFC 9112, 6.3).
+    /// Continues with the body and returns whether there is none (RFC 9112, 6.3).
     fn begin_body(&mut self, head: ResponseHead) -> bool {
         if (100..200).contains(&head.status) && head.status != 101 {
             return false;
@@ -270,10 +270,10 @@ impl BodyPhase {
     }
 }
 
-/// Reads a head: status line and headers, up to and with the line break before the blank line.
+/// Parses a head: status line and headers, up to and including the line break before the blank line.
 ///
 /// # Errors
-/// Where the first line is no status line or the length makes no sense.
+/// If the first line is not a status line or the length is invalid.
 pub fn parse_head(bytes: &[u8]) -> Result<ResponseHead, ResponseError> {
     let digits = match bytes {
         [b'H', b'T', b'T', b'P', b'/', b'1', b'.', minor, b' ', a, b, c, b' ' | b'\r', ..]
@@ -290,15 +290,15 @@ pub fn parse_head(bytes: &[u8]) -> Result<ResponseHead, ResponseError> {
     while let Some(end) = memchr(b'\n', rest) {
         let line = rest[..end].trim_ascii_end();
         rest = &rest[end + 1..];
-        // Only three headers matter, and only these two letters begin them.
+        // Only three headers matter, and their names begin with one of these letters.
         if matches!(line.first(), Some(b'c' | b'C' | b't' | b'T')) {
-            note_header(&mut head, line)?;
+            parse_header_line(&mut head, line)?;
         }
     }
     Ok(head)
 }
 
-fn note_header(head: &mut ResponseHead, line: &[u8]) -> Result<(), ResponseError> {
+fn parse_header_line(head: &mut ResponseHead, line: &[u8]) -> Result<(), ResponseError> {
     let Some(colon) = memchr(b':', line) else { return Ok(()) };
     let (name, value) = (&line[..colon], line[colon + 1..].trim_ascii());
     if name.eq_ignore_ascii_case(b"content-length") {
@@ -346,7 +346,7 @@ mod tests {
     }
 
     #[test]
-    fn a_response_is_whole_however_it_is_split() {
+    fn a_response_is_complete_however_it_is_split() {
         for (name, bytes, keep_alive) in responses() {
             for split in 0..bytes.len() {
                 let mut response = ResponseParser::default();
@@ -380,7 +380,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_to_head_has_no_body() {
+    fn a_response_to_head_has_no_body() {
         let mut response = ResponseParser::default();
         response.reset(true);
         let bytes = b"HTTP/1.1 200 OK\r\nContent-Length: 12\r\n\r\n";
@@ -388,7 +388,7 @@ mod tests {
     }
 
     #[test]
-    fn another_body_is_not_right() {
+    fn an_unexpected_body_is_not_correct() {
         for body in ["hello, World", "hello, worl", "hello, world!"] {
             let bytes = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{body}", body.len());
             let mut response = ResponseParser::default();
@@ -399,7 +399,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_response_is_refused() {
+    fn bytes_that_are_not_a_response_are_refused() {
         for (bytes, error) in [
             ("HTTP/2 200 OK\r\n\r\n", ResponseError::StatusLine),
             ("HTTP/1.1 20x OK\r\n\r\n", ResponseError::StatusLine),

@@ -1,4 +1,4 @@
-//! A server that speaks as much Action Cable as a broadcast needs, and knows when it sent what.
+//! A server with just enough Action Cable for broadcasts, which records when it sent them.
 
 use crate::load::cable::frame::{read_client_frame, write_server_text};
 use crate::load::cable::handshake::accept_of;
@@ -12,17 +12,17 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 const LISTENER: u64 = u64::MAX;
-/// Between two looks at the wish to stop, in nanoseconds like the next.
-const LOOK: u64 = 50_000_000;
-/// Between two pings of every connection, as Action Cable has it.
-const PING: u64 = 3_000_000_000;
+/// Time between two checks of the stop flag, in nanoseconds like the next.
+const STOP_CHECK: u64 = 50_000_000;
+/// Time between two pings, as in Action Cable.
+const PING_INTERVAL: u64 = 3_000_000_000;
 
-/// What a broadcast really took: the truth that a generator's report is compared with.
+/// The true times of one broadcast, with which a generator's report is compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ServedBroadcast {
-    /// When the command had been read.
-    pub asked: MonotonicTime,
-    /// When the last subscriber's frame had been given to the kernel.
+    /// When the command was read.
+    pub received: MonotonicTime,
+    /// When the last subscriber's frame was passed to the kernel.
     pub sent: MonotonicTime,
 }
 
@@ -32,16 +32,16 @@ pub struct NullCable {
     listener: TcpListener,
     poller: Poller,
     connections: Vec<Option<NullConnection>>,
-    truths: Vec<ServedBroadcast>,
+    served: Vec<ServedBroadcast>,
 }
 
 #[derive(Debug)]
 struct NullConnection {
     socket: OwnedFd,
     upgraded: bool,
-    /// Bytes of a command that is not whole yet.
+    /// Bytes of an incomplete command.
     pending: Vec<u8>,
-    /// The identifier as it is repeated in every message, a JSON string; none until subscribed.
+    /// The identifier that is repeated in every message, a JSON string; `None` until subscribed.
     identifier: Option<String>,
     unsent: Vec<u8>,
 }
@@ -50,24 +50,24 @@ impl NullCable {
     /// A server that accepts from `listener`.
     ///
     /// # Errors
-    /// Where the kernel has no descriptor for the poller.
+    /// If the kernel has no descriptor for the poller.
     pub fn new(listener: TcpListener) -> io::Result<Self> {
         raise_to_hard();
         listener.set_nonblocking(true)?;
         let poller = Poller::new(1024)?;
         poller.add(&listener, LISTENER)?;
-        Ok(Self { listener, poller, connections: Vec::new(), truths: Vec::new() })
+        Ok(Self { listener, poller, connections: Vec::new(), served: Vec::new() })
     }
 
-    /// Serves until `stop` is set and says what every broadcast took.
+    /// Serves until `stop` is set and returns the times of every broadcast.
     ///
     /// # Errors
-    /// Where the poller fails.
+    /// If the poller fails.
     pub fn serve(mut self, stop: &AtomicBool) -> io::Result<Vec<ServedBroadcast>> {
         let mut buffer = vec![0; 64 * 1024];
         let mut pinged = MonotonicTime::now();
         while !stop.load(Ordering::Relaxed) {
-            for at in 0..self.poller.wait(LOOK)? {
+            for at in 0..self.poller.wait(STOP_CHECK)? {
                 let ready = self.poller.ready(at);
                 if ready.token == LISTENER {
                     self.accept()?;
@@ -76,13 +76,13 @@ impl NullCable {
                 }
             }
             let now = MonotonicTime::now();
-            if now.since(pinged) >= PING {
+            if now.since(pinged) >= PING_INTERVAL {
                 pinged = now;
                 let seconds = now.0 / 1_000_000_000;
-                self.tell_all(&json!({ "type": "ping", "message": seconds }).to_string());
+                self.send_all(&json!({ "type": "ping", "message": seconds }).to_string());
             }
         }
-        Ok(self.truths)
+        Ok(self.served)
     }
 
     fn accept(&mut self) -> io::Result<()> {
@@ -114,7 +114,7 @@ impl NullCable {
             };
             if connection.upgraded {
                 for text in connection.commands(&buffer[..length]) {
-                    self.obey(place, &text);
+                    self.run_command(place, &text);
                 }
             } else {
                 connection.upgrade(&buffer[..length]);
@@ -122,30 +122,31 @@ impl NullCable {
         }
     }
 
-    fn obey(&mut self, place: usize, text: &[u8]) {
+    fn run_command(&mut self, place: usize, text: &[u8]) {
         let Ok(command) = serde_json::from_slice::<Value>(text) else { return };
         let Some(connection) = &mut self.connections[place] else { return };
         let identifier = command["identifier"].to_string();
         if command["command"] == "subscribe" {
-            connection
-                .say(&format!(r#"{{"identifier":{identifier},"type":"confirm_subscription"}}"#));
+            connection.send_text(&format!(
+                r#"{{"identifier":{identifier},"type":"confirm_subscription"}}"#
+            ));
             connection.identifier = Some(identifier);
             return;
         }
-        let asked = MonotonicTime::now();
+        let received = MonotonicTime::now();
         let data =
             command["data"].as_str().and_then(|data| serde_json::from_str::<Value>(data).ok());
         let Some(mut data) = data else { return };
         let delivery = |data: &Value| format!(r#"{{"identifier":{identifier},"message":{data}}}"#);
-        self.tell_subscribers(&delivery(&data));
-        self.truths.push(ServedBroadcast { asked, sent: MonotonicTime::now() });
+        self.broadcast(&delivery(&data));
+        self.served.push(ServedBroadcast { received, sent: MonotonicTime::now() });
         data["action"] = "broadcastResult".into();
         if let Some(connection) = &mut self.connections[place] {
-            connection.say(&delivery(&data));
+            connection.send_text(&delivery(&data));
         }
     }
 
-    fn tell_subscribers(&mut self, text: &str) {
+    fn broadcast(&mut self, text: &str) {
         let mut frame = Vec::new();
         write_server_text(text.as_bytes(), &mut frame);
         for connection in self.connections.iter_mut().flatten() {
@@ -155,9 +156,9 @@ impl NullCable {
         }
     }
 
-    fn tell_all(&mut self, text: &str) {
+    fn send_all(&mut self, text: &str) {
         let upgraded = self.connections.iter_mut().flatten().filter(|one| one.upgraded);
-        upgraded.for_each(|connection| connection.say(text));
+        upgraded.for_each(|connection| connection.send_text(text));
     }
 }
 
@@ -172,10 +173,10 @@ impl NullConnection {
              Sec-WebSocket-Accept: {accept}\r\nSec-WebSocket-Protocol: actioncable-v1-json\r\n\r\n"
         );
         self.send(answer.as_bytes());
-        self.say(r#"{"type":"welcome"}"#);
+        self.send_text(r#"{"type":"welcome"}"#);
     }
 
-    /// The commands that end with these bytes; everything but text is passed over.
+    /// The commands that are complete with these bytes; frames that are not text are ignored.
     fn commands(&mut self, bytes: &[u8]) -> Vec<Vec<u8>> {
         self.pending.extend_from_slice(bytes);
         let mut commands = Vec::new();
@@ -186,7 +187,7 @@ impl NullConnection {
         commands
     }
 
-    fn say(&mut self, text: &str) {
+    fn send_text(&mut self, text: &str) {
         let mut frame = Vec::new();
         write_server_text(text.as_bytes(), &mut frame);
         self.send(&frame);

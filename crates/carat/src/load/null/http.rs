@@ -10,8 +10,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The token of the listening socket; connections are numbered below it.
 const LISTENER: u64 = u64::MAX;
-/// Between two looks at the wish to stop, in nanoseconds.
-const LOOK: u64 = 50_000_000;
+/// Time between two checks of the stop flag, in nanoseconds.
+const STOP_CHECK: u64 = 50_000_000;
 
 /// A null server on one thread.
 #[derive(Debug)]
@@ -23,10 +23,10 @@ pub struct NullHttp {
 }
 
 impl NullHttp {
-    /// A server with a body of so many bytes.
+    /// A server whose responses have a body of `body` bytes.
     ///
     /// # Errors
-    /// Where the kernel has no descriptor for the poller.
+    /// If the kernel has no descriptor for the poller.
     pub fn new(listener: TcpListener, body: usize) -> io::Result<Self> {
         raise_to_hard();
         listener.set_nonblocking(true)?;
@@ -43,11 +43,11 @@ impl NullHttp {
     /// Serves until `stop` is set.
     ///
     /// # Errors
-    /// Where the poller fails.
+    /// If the poller fails.
     pub fn serve(mut self, stop: &AtomicBool) -> io::Result<()> {
         let mut buffer = vec![0; 16 * 1024];
         while !stop.load(Ordering::Relaxed) {
-            for at in 0..self.poller.wait(LOOK)? {
+            for at in 0..self.poller.wait(STOP_CHECK)? {
                 let ready = self.poller.ready(at);
                 if ready.token == LISTENER {
                     self.accept()?;
@@ -69,7 +69,7 @@ impl NullHttp {
         Ok(())
     }
 
-    /// One response per blank line; a request is far smaller than a read.
+    /// Sends one response per blank line; a request is far smaller than a read.
     fn answer(&mut self, place: usize, buffer: &mut [u8]) {
         while let Some(socket) = &self.connections[place] {
             let length = match net::receive(socket.as_fd(), buffer) {
@@ -81,7 +81,7 @@ impl NullHttp {
                 }
             };
             for _ in memmem::find_iter(&buffer[..length], b"\r\n\r\n") {
-                // A client that does not read its responses is not served any further.
+                // A client that does not read its responses gets no more.
                 let _ = net::send(socket.as_fd(), &self.response);
             }
         }

@@ -1,4 +1,4 @@
-//! Servers that do as little as a server can: what the generator is calibrated with.
+//! Null servers: they do as little as possible, and the generator is calibrated with them.
 
 mod cable;
 mod http;

@@ -1,7 +1,7 @@
 //! The interface of a trial runner.
 
 use crate::core::{Bytes, Trial};
-use crate::load::LoadError;
+use crate::load::GeneratorError;
 use crate::target::LaunchError;
 use std::fmt;
 use std::io;
@@ -81,7 +81,7 @@ pub enum TrialError {
     Service(String),
     /// The load generator could not be started.
     #[error("cannot drive the load: {0}")]
-    Load(#[from] LoadError),
+    Load(#[from] GeneratorError),
     /// A system call failed.
     #[error("{what}: {source}")]
     Machine {
