@@ -1,12 +1,12 @@
-//! A response means the same however the kernel cuts it, and nothing makes its reader panic.
+//! A response means the same however it is split, and no input causes a panic.
 //!
-//! The first byte of an input is the size of the pieces, the rest what the server sends.
+//! The first byte of an input is the size of the pieces; the rest is what the server sends.
 
 use carat::load::http::response::{ParsedResponse, ResponseError, ResponseParser};
 
 const BODY: &[u8] = b"hello, world";
 
-/// What came of the pieces: a response, a fault, or something whose end has not come, with what closing makes of it.
+/// The result of parsing the pieces: a response, an error, or an incomplete response with the result of closing.
 type Outcome = Result<ParsedResponse, (ResponseError, Option<ResponseError>)>;
 
 fn read<'a>(pieces: impl Iterator<Item = &'a [u8]>, no_body: bool) -> Outcome {
@@ -26,7 +26,7 @@ fn read<'a>(pieces: impl Iterator<Item = &'a [u8]>, no_body: bool) -> Outcome {
     }
 }
 
-/// Fails where that does not hold.
+/// Panics if that does not hold.
 pub(crate) fn check(input: &[u8]) {
     let Some((size, bytes)) = input.split_first() else { return };
     for no_body in [false, true] {

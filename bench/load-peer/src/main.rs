@@ -96,7 +96,7 @@ async fn serve(
             },
             message = socket.next() => {
                 let Some(Ok(Message::Text(text))) = message else { return };
-                // As little as possible: the two kinds of message are told apart by a search, nothing is parsed.
+                // As little as possible: a search distinguishes the two kinds of message, nothing is parsed.
                 if text.contains("broadcastResult") {
                     acknowledge.send(()).ok();
                 } else if text.contains("\"broadcast\"") && received.fetch_add(1, Ordering::Relaxed) + 1 == due {

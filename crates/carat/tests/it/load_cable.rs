@@ -9,7 +9,7 @@ use std::net::{SocketAddr, TcpListener};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-/// Findings about the machine that the test runs on, not about the server.
+/// Findings about the machine of the test, not about the server.
 const MACHINE: [&str; 5] = ["gen-lag", "gen-cpu", "gen-runqueue", "late-sends", "bounded-stamps"];
 
 fn load(address: SocketAddr) -> CableLoad {
@@ -29,7 +29,7 @@ fn report(load: CableLoad) -> LoadReport {
     drive(&LoadSpec::Cable(load), |_| {}).unwrap()
 }
 
-/// The codes of what was found about the server.
+/// The codes of the findings about the server.
 fn codes(report: &LoadReport) -> Vec<&str> {
     let codes = report.flags.iter().map(|flag| flag.code.as_str());
     codes.filter(|code| !MACHINE.contains(code)).collect()
@@ -56,14 +56,14 @@ fn every_fault_of_a_server_raises_exactly_its_flag() {
         (Fault::Alter, &["payload-mismatch"]),
         (Fault::NoResult, &["missing-results"]),
         (Fault::NoDelivery, &["nothing-published"]),
-        // What comes after its step was missing in it.
+        // A delivery after its step was missing in it.
         (Fault::Late, &["missing", "late-deliveries"]),
     ] {
         let whole = load(cable_server(fault));
         let load = match fault {
             // Lost connections do not come back for a second step.
             Fault::Oversized | Fault::Reserved => CableLoad { steps: 1, ..whole },
-            // Every broadcast takes as long as one may.
+            // Every broadcast takes the whole timeout.
             Fault::NoResult | Fault::NoDelivery => CableLoad { broadcasts: 2, ..whole },
             _ => whole,
         };
@@ -85,7 +85,7 @@ fn every_delivery_is_counted_once() {
 }
 
 #[test]
-fn what_was_dropped_and_doubled_is_counted_exactly() {
+fn dropped_and_duplicate_deliveries_are_counted_exactly() {
     let dropped = report(load(cable_server(Fault::Drop)));
     assert_eq!(dropped.steps.iter().map(|step| step.missing).sum::<u64>(), 6);
     let doubled = report(load(cable_server(Fault::Duplicate)));
@@ -93,13 +93,13 @@ fn what_was_dropped_and_doubled_is_counted_exactly() {
     assert_eq!(doubled.steps.iter().map(|step| step.missing).sum::<u64>(), 0);
 }
 
-/// The load with its connections shared by so many threads.
+/// The load with its connections divided among threads.
 fn shared(threads: u32, load: CableLoad) -> CableLoad {
     let options = ConnectionOptions { threads, ..load.options.clone() };
     CableLoad { options, ..load }
 }
 
-/// The load with time enough for any machine, where nothing is to be given up.
+/// The load with enough time for any machine, so that nothing is given up.
 fn patient(load: CableLoad) -> CableLoad {
     let options = ConnectionOptions { timeout_s: 60.0, ..load.options.clone() };
     CableLoad { ready_s: 60.0, options, ..load }
@@ -109,7 +109,7 @@ fn patient(load: CableLoad) -> CableLoad {
 fn threads_count_together_what_one_counts_alone() {
     for (threads, pace) in [
         (3, Pace::Closed { at_once: 4 }),
-        // One of the threads sends nothing and receives all the same.
+        // One of the threads sends nothing but receives everything.
         (3, Pace::Closed { at_once: 2 }),
         (2, Pace::Open { per_second: 100.0, arrivals: Arrivals::Fixed }),
         // More threads than connections.
@@ -130,14 +130,14 @@ fn threads_count_together_what_one_counts_alone() {
             assert!(row.first_us <= row.own_us && row.own_us <= row.complete_us, "{row:?}");
         }
         assert_eq!(report.steps[1].times["complete"].count, 20);
-        // A busy machine may miss a rate, and then that is said.
+        // A busy machine may miss a rate, and then reports it.
         let other = |code: &&str| *code != "rate-not-reached" && *code != "asked-again";
         assert!(!codes(&report).iter().any(other), "{:?}", report.flags);
     }
 }
 
 #[test]
-fn faults_are_found_by_whichever_thread_they_meet() {
+fn faults_are_found_in_every_thread() {
     for (fault, expected) in [
         (Fault::Drop, &["missing"][..]),
         (Fault::Duplicate, &["duplicate"]),
@@ -167,7 +167,7 @@ fn a_short_accept_queue_is_noticed() {
     let stop = AtomicBool::new(false);
     let report = thread::scope(|scope| {
         let server = scope.spawn(|| {
-            // Nobody is accepted until the queue has overflowed.
+            // No connection is accepted until the queue has overflowed.
             thread::sleep(std::time::Duration::from_millis(500));
             NullCable::new(listener)?.serve(&stop)
         });
@@ -184,7 +184,7 @@ fn a_short_accept_queue_is_noticed() {
 }
 
 #[test]
-fn the_reported_completion_is_the_one_that_the_server_knows() {
+fn the_reported_completion_is_that_of_the_server() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     let stop = AtomicBool::new(false);

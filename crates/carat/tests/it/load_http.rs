@@ -35,7 +35,7 @@ fn has(report: &LoadReport, code: &str) -> bool {
     report.flags.iter().any(|flag| flag.code == code)
 }
 
-fn say(stream: &mut TcpStream, text: &str) {
+fn send(stream: &mut TcpStream, text: &str) {
     let _ = stream.write_all(text.as_bytes());
 }
 
@@ -43,18 +43,18 @@ fn say(stream: &mut TcpStream, text: &str) {
 fn every_fault_of_a_server_is_counted_under_its_name() {
     type Answer = fn(&mut TcpStream, usize);
     let cases: [(&str, Answer); 6] = [
-        ("status", |s, _| say(s, &OK.replace("200 OK", "500 Oops"))),
-        ("body", |s, _| say(s, &OK.replace("hello", "hallo"))),
-        ("malformed", |s, _| say(s, "nonsense\r\n\r\n")),
-        ("malformed", |s, _| say(s, &format!("{OK}{OK}"))),
-        ("timeout", |s, _| say(s, "HTTP/1.1 200 OK\r\n")),
+        ("status", |s, _| send(s, &OK.replace("200 OK", "500 Oops"))),
+        ("body", |s, _| send(s, &OK.replace("hello", "hallo"))),
+        ("malformed", |s, _| send(s, "nonsense\r\n\r\n")),
+        ("malformed", |s, _| send(s, &format!("{OK}{OK}"))),
+        ("timeout", |s, _| send(s, "HTTP/1.1 200 OK\r\n")),
         ("closed-early", |s, _| {
-            say(s, "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhe");
+            send(s, "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhe");
             let _ = s.shutdown(std::net::Shutdown::Both);
         }),
     ];
     for (kind, answer) in cases {
-        // Only where nothing else can come, so that a busy machine's delay is never taken for one.
+        // Short only where nothing else can happen, so that a busy machine's delay is never counted as a timeout.
         let timeout = if kind == "timeout" { Span::millis(300) } else { table().timeout };
         let few = HttpOptions { requests: Some(8), timeout, ..table() };
         let report = report(raw_server(answer), few);
@@ -64,8 +64,8 @@ fn every_fault_of_a_server_is_counted_under_its_name() {
     }
 }
 
-/// Says it again and again until nobody listens.
-fn for_ever(stream: &mut TcpStream, text: &str) {
+/// Sends the text repeatedly until the connection is closed.
+fn send_forever(stream: &mut TcpStream, text: &str) {
     let many = text.repeat(64 * 1024 / text.len());
     while stream.write_all(many.as_bytes()).is_ok() {}
 }
@@ -76,24 +76,24 @@ fn answers_without_end_time_out_and_take_no_memory() {
     const CHUNKED: &str = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
     let cases: [(&str, &str, Answer); 5] = [
         ("a length that is never reached", "timeout", |s, _| {
-            say(s, "HTTP/1.1 200 OK\r\nContent-Length: 18446744073709551615\r\n\r\n");
-            for_ever(s, "hello");
+            send(s, "HTTP/1.1 200 OK\r\nContent-Length: 18446744073709551615\r\n\r\n");
+            send_forever(s, "hello");
         }),
         ("until the end, which never comes", "timeout", |s, _| {
-            say(s, "HTTP/1.1 200 OK\r\n\r\n");
-            for_ever(s, "hello");
+            send(s, "HTTP/1.1 200 OK\r\n\r\n");
+            send_forever(s, "hello");
         }),
         ("chunks", "timeout", |s, _| {
-            say(s, CHUNKED);
-            for_ever(s, "5\r\nhello\r\n");
+            send(s, CHUNKED);
+            send_forever(s, "5\r\nhello\r\n");
         }),
         ("the head of a chunk", "malformed", |s, _| {
-            say(s, CHUNKED);
-            for_ever(s, "5;x=");
+            send(s, CHUNKED);
+            send_forever(s, "5;x=");
         }),
         ("a head", "malformed", |s, _| {
-            say(s, "HTTP/1.1 200 OK\r\n");
-            for_ever(s, "X-More: hello\r\n");
+            send(s, "HTTP/1.1 200 OK\r\n");
+            send_forever(s, "X-More: hello\r\n");
         }),
     ];
     for (name, kind, answer) in cases {
@@ -108,7 +108,7 @@ fn answers_without_end_time_out_and_take_no_memory() {
                 .unwrap();
             let json: serde_json::Value = serde_json::from_slice(&carat.stdout).unwrap();
             let report: LoadReport = serde_json::from_value(json["report"].clone()).unwrap();
-            // What does not match is seen at once; what is never whole, only after the wait.
+            // A wrong body is detected at once; an incomplete response only after the timeout.
             let kinds: Vec<&str> = report.errors_by.keys().map(String::as_str).collect();
             let right = kinds == [kind] || (!expected.is_empty() && kinds == ["body"]);
             assert!(right && report.errors == 4, "{name}: {report:?}");
@@ -124,21 +124,21 @@ fn answers_without_end_time_out_and_take_no_memory() {
 fn responses_are_right_however_the_server_sends_them() {
     type Answer = fn(&mut TcpStream, usize);
     let cases: [(&str, Answer); 4] = [
-        ("byte by byte", |s, _| OK.chars().for_each(|c| say(s, &c.to_string()))),
+        ("byte by byte", |s, _| OK.chars().for_each(|c| send(s, &c.to_string()))),
         ("chunked", |s, _| {
-            say(
+            send(
                 s,
                 "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nhe\r\n3\r\nllo\r\n0\r\n\r\n",
             );
         }),
         ("until the end", |s, _| {
-            say(s, "HTTP/1.1 200 OK\r\n\r\nhello");
+            send(s, "HTTP/1.1 200 OK\r\n\r\nhello");
             let _ = s.shutdown(std::net::Shutdown::Both);
         }),
         // The third request of a connection meets a server that has just closed it.
         ("closing idle connections", |s, served| {
             if served < 2 {
-                say(s, OK);
+                send(s, OK);
             } else {
                 let _ = s.shutdown(std::net::Shutdown::Both);
             }
@@ -160,26 +160,26 @@ fn a_server_that_goes_away_ends_the_load() {
 }
 
 #[test]
-fn a_rate_beyond_the_server_is_not_passed_off_as_reached() {
+fn a_rate_that_the_server_cannot_handle_is_reported_as_not_reached() {
     let address = raw_server(|s, _| {
         thread::sleep(Duration::from_millis(20));
-        say(s, OK);
+        send(s, OK);
     });
     let table =
         HttpOptions { connections: 1, rate: Some(500.0), timeout: Span::seconds(9), ..table() };
     let report = report(address, table);
     assert!(has(&report, "rate-not-reached") && has(&report, "backlog"), "{:?}", report.flags);
-    // Counted from the moment it was meant to be sent, the last of 200 waited for all the others.
+    // Latency counts from the intended send, so the last of 200 requests waited for all the others.
     assert!(report.metrics["latency.max"] > 20.0 * report.metrics["latency.p50"].min(0.02));
 }
 
 #[test]
-fn a_server_that_fails_now_and_then_is_said_with_the_share() {
+fn the_share_of_failed_requests_decides_the_severity() {
     for (every, severity) in [(10, Severity::Fatal), (150, Severity::Warning)] {
         let count = AtomicU64::new(0);
         let address = raw_server(move |s, _| {
             let fails = (count.fetch_add(1, Ordering::Relaxed) + 1).is_multiple_of(every);
-            say(s, if fails { "HTTP/1.1 500 Oops\r\nContent-Length: 0\r\n\r\n" } else { OK });
+            send(s, if fails { "HTTP/1.1 500 Oops\r\nContent-Length: 0\r\n\r\n" } else { OK });
         });
         let report = report(address, table());
         let flag = report.flags.iter().find(|flag| flag.code == "errors").unwrap();
@@ -196,7 +196,7 @@ fn a_worker_ends_when_its_parent_does() {
         .stdout(Stdio::null())
         .spawn()
         .unwrap();
-    let address = raw_server(|s, _| say(s, OK));
+    let address = raw_server(|s, _| send(s, OK));
     let long = HttpOptions { requests: None, duration: Some(Span::seconds(600)), ..table() };
     let mut stdin = worker.stdin.take().unwrap();
     writeln!(stdin, "{}", serde_json::to_string(&spec(address, long)).unwrap()).unwrap();
@@ -205,7 +205,7 @@ fn a_worker_ends_when_its_parent_does() {
 }
 
 #[test]
-fn a_worker_that_gets_nonsense_says_so() {
+fn a_worker_that_receives_no_load_reports_that() {
     let mut worker = Command::new(env!("CARGO_BIN_EXE_carat"))
         .arg("load-worker")
         .stdin(Stdio::piped())
@@ -221,7 +221,7 @@ fn a_worker_that_gets_nonsense_says_so() {
 
 #[test]
 fn the_command_prints_a_table_and_json_with_the_same_figures() {
-    let address = raw_server(|s, _| say(s, OK));
+    let address = raw_server(|s, _| send(s, OK));
     let run = |more: &[&str]| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_carat"));
         command.args(["load", "http", &format!("http://{address}/"), "-n", "50", "-c", "2"]);

@@ -1,4 +1,4 @@
-//! Servers that misbehave in one chosen way.
+//! Servers with one chosen fault.
 
 use carat::load::cable::frame::{MESSAGE_MAX, read_client_frame, write_server_text};
 use carat::load::cable::handshake::accept_of;
@@ -9,46 +9,46 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
-/// The one thing that a server does wrong.
+/// The fault of a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fault {
-    /// Nothing.
+    /// No fault.
     None,
     /// Every hundredth delivery is left out.
     Drop,
-    /// Every hundredth delivery comes twice.
+    /// Every hundredth delivery is sent twice.
     Duplicate,
     /// A subscriber gets two broadcasts in the wrong order.
     Reorder,
     /// Subscriptions are never confirmed.
     NeverConfirm,
-    /// The first request of every connection for its subscription is lost.
+    /// The first subscription request of every connection is lost.
     ForgetFirst,
     /// Subscriptions are refused.
     Reject,
-    /// The welcome never comes.
+    /// The welcome is never sent.
     NeverWelcome,
-    /// One delivery is cut in two and the connection closed between.
+    /// The connection is closed in the middle of one delivery.
     CloseInside,
-    /// One connection is told to go away for good.
+    /// One connection is told to disconnect and not to return.
     SendAway,
-    /// A frame claims to be longer than anything.
+    /// The length field of a frame exceeds the limit.
     Oversized,
     /// A frame has reserved bits set.
     Reserved,
-    /// A message is no JSON.
+    /// A message is not JSON.
     NoJson,
-    /// A message is no UTF-8.
+    /// A message is not UTF-8.
     NoUtf8,
-    /// Every byte comes in a packet of its own.
+    /// Every byte is sent in its own packet.
     Dribble,
-    /// One delivery comes a second time with another payload.
+    /// One delivery is repeated with another payload.
     Alter,
-    /// The sender's own result never comes.
+    /// The sender's own result is never sent.
     NoResult,
-    /// No broadcast is delivered to anybody.
+    /// No broadcast is delivered.
     NoDelivery,
-    /// One delivery is held back until the next step's connections are there.
+    /// One delivery is delayed until the next step's connections have subscribed.
     Late,
 }
 
@@ -61,7 +61,7 @@ struct Room {
     late: Option<(TcpStream, Vec<u8>)>,
 }
 
-/// Starts an Action Cable server with a fault; it ends with the test's process.
+/// Starts an Action Cable server with a fault; it runs until the test process ends.
 pub(crate) fn cable_server(fault: Fault) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -75,7 +75,7 @@ pub(crate) fn cable_server(fault: Fault) -> SocketAddr {
     address
 }
 
-/// Starts a server that gives every connection's request to `answer`; it ends with the test's process.
+/// Starts a server that calls `answer` for every request; it runs until the test process ends.
 pub(crate) fn raw_server(
     answer: impl Fn(&mut TcpStream, usize) + Send + Sync + 'static,
 ) -> SocketAddr {
@@ -115,7 +115,7 @@ fn text(text: &str) -> Vec<u8> {
     frame
 }
 
-fn put(stream: &mut TcpStream, bytes: &[u8], fault: Fault) {
+fn send(stream: &mut TcpStream, bytes: &[u8], fault: Fault) {
     if fault == Fault::Dribble {
         for byte in bytes {
             let _ = stream.write_all(&[*byte]);
@@ -135,11 +135,11 @@ fn serve(mut stream: TcpStream, fault: Fault, room: &Mutex<Room>) {
         "HTTP/1.1 101 Switching Protocols\r\nSec-WebSocket-Accept: {}\r\n\r\n",
         accept_of(key)
     );
-    put(&mut stream, answer.as_bytes(), fault);
+    send(&mut stream, answer.as_bytes(), fault);
     if fault == Fault::NeverWelcome {
         thread::sleep(Duration::from_secs(60));
     }
-    put(&mut stream, &text(r#"{"type":"welcome"}"#), fault);
+    send(&mut stream, &text(r#"{"type":"welcome"}"#), fault);
     let mut pending = Vec::new();
     let mut piece = [0; 4096];
     while let Ok(length @ 1..) = stream.read(&mut piece) {
@@ -147,13 +147,13 @@ fn serve(mut stream: TcpStream, fault: Fault, room: &Mutex<Room>) {
         while let Some((command, used)) = read_client_frame(&pending) {
             pending.drain(..used);
             if let Some(command) = command {
-                obey(&mut stream, &serde_json::from_slice(&command).unwrap(), fault, room);
+                run_command(&mut stream, &serde_json::from_slice(&command).unwrap(), fault, room);
             }
         }
     }
 }
 
-fn obey(stream: &mut TcpStream, command: &Value, fault: Fault, room: &Mutex<Room>) {
+fn run_command(stream: &mut TcpStream, command: &Value, fault: Fault, room: &Mutex<Room>) {
     let identifier = command["identifier"].to_string();
     let mut room = room.lock().unwrap();
     if command["command"] == "subscribe" {
@@ -166,12 +166,12 @@ fn obey(stream: &mut TcpStream, command: &Value, fault: Fault, room: &Mutex<Room
         let answer =
             text(&format!(r#"{{"identifier":{identifier},"type":"{kind}_subscription"}}"#));
         if fault != Fault::NeverConfirm {
-            put(stream, &answer, fault);
+            send(stream, &answer, fault);
         }
         room.subscribers.push(stream.try_clone().unwrap());
         let late = if room.subscribers.len() > 10 { room.late.take() } else { None };
         if let Some((mut stream, frame)) = late {
-            put(&mut stream, &frame, fault);
+            send(&mut stream, &frame, fault);
         }
         return;
     }
@@ -183,7 +183,7 @@ fn obey(stream: &mut TcpStream, command: &Value, fault: Fault, room: &Mutex<Room
     }
     data["action"] = "broadcastResult".into();
     if fault != Fault::NoResult {
-        put(stream, &text(&message(&data)), fault);
+        send(stream, &text(&message(&data)), fault);
     }
 }
 
@@ -197,7 +197,7 @@ impl Room {
             for stream in &mut subscribers {
                 self.deliveries += 1;
                 self.one(stream, message, fault);
-                put(stream, &swapped.clone().unwrap_or_default(), fault);
+                send(stream, &swapped.clone().unwrap_or_default(), fault);
             }
         }
         self.subscribers = subscribers;
@@ -214,7 +214,7 @@ impl Room {
             }
             Fault::Duplicate if hundredth => frame.clone(),
             Fault::CloseInside if self.deliveries == 100 => {
-                put(stream, &frame[..frame.len() / 2], fault);
+                send(stream, &frame[..frame.len() / 2], fault);
                 let _ = stream.shutdown(std::net::Shutdown::Both);
                 return;
             }
@@ -230,7 +230,7 @@ impl Room {
             Fault::Alter if self.deliveries == 100 => text(&message.replace("xx\"", "xy\"")),
             _ => Vec::new(),
         };
-        put(stream, &frame, fault);
-        put(stream, &extra, fault);
+        send(stream, &frame, fault);
+        send(stream, &extra, fault);
     }
 }

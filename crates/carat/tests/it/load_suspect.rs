@@ -1,8 +1,8 @@
 //! Every fault of the generator itself raises its flag, and a run without the fault does not.
 //!
-//! The tests share the machine with others, so the thresholds are moved far from what a busy machine does (a quantum of
-//! 50 ms allows 100 ms of lag and lateness), and one quiet run of several is enough: a busy machine is a fault too.
-//! A clock that is set has its test beside the loop, where the clock is an argument.
+//! The tests share the machine with others, so the thresholds are far from what a busy machine causes (a quantum of 50 ms
+//! allows 100 ms of lag and lateness), and one run of several without the flag is enough: a busy machine is a fault too.
+//! The test of a clock that is set is beside the protocol, where the clock is an argument.
 
 use crate::support::{Folder, Ran, finish, signal};
 use carat::core::LoadReport;
@@ -15,7 +15,7 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
-/// A null server; it ends with the test's process.
+/// A null server that runs until the test process ends.
 fn null(kind: &str) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -29,8 +29,8 @@ fn null(kind: &str) -> String {
     }
 }
 
-/// A server whose every response is a long way to its end: thousands of chunks of one byte.
-fn tedious() -> SocketAddr {
+/// A server whose responses are expensive to parse: thousands of chunks of one byte.
+fn expensive_server() -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     let body = "1\r\nx\r\n".repeat(100_000);
@@ -51,7 +51,7 @@ fn tedious() -> SocketAddr {
     address
 }
 
-/// A load in a process of its own.
+/// A load in a separate process.
 fn start(folder: &Folder, arguments: &str) -> Child {
     let arguments: Vec<&str> = arguments.split(' ').chain(["--json"]).collect();
     folder.carat(&arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
@@ -67,7 +67,7 @@ fn run(arguments: &str) -> LoadReport {
     report(start(&Folder::new("suspect"), arguments))
 }
 
-/// The report of a load that is stopped so many times for so long, half a second after its start.
+/// The report of a load whose process is stopped several times, each after half a second.
 fn stopped(arguments: &str, times: u32, pause: Duration) -> LoadReport {
     let folder = Folder::new("suspect");
     let child = start(&folder, arguments);
@@ -84,13 +84,13 @@ fn has(report: &LoadReport, code: &str) -> bool {
     report.flags.iter().any(|flag| flag.code == code)
 }
 
-/// Fails unless a load can be driven without that finding; where others keep the machine busy all the time, none can.
-fn assert_can_do_without(code: &str, load: &str) {
+/// Fails unless a load can run without that finding, except if other processes keep the machine busy all the time.
+fn assert_possible_without(code: &str, load: &str) {
     let quiet = (0..10).any(|_| !has(&run(load), code));
     assert!(quiet || is_crowded(), "`{code}` every time: {load}");
 }
 
-/// Whether somebody waited for a processor in more than half of the last ten seconds, as the kernel sees it.
+/// Whether a process waited for a processor in more than half of the last ten seconds, according to the kernel.
 fn is_crowded() -> bool {
     let pressure = std::fs::read_to_string("/proc/pressure/cpu").unwrap_or_default();
     let share = pressure.strip_prefix("some avg10=").and_then(|rest| rest.split(' ').next());
@@ -130,26 +130,26 @@ fn every_flag_is_explained_and_provoked() {
 }
 
 #[test]
-fn a_stopped_generator_says_that_it_sent_late() {
+fn a_stopped_generator_reports_that_it_sent_late() {
     let load = format!("load http {} -c 4 --rate 500 -d 3s --quantum 50ms", null("http"));
     let report = stopped(&load, 1, Duration::from_millis(800));
     assert!(has(&report, "late-sends"), "{:?}", report.flags);
-    // Nothing was left out, and the wait is part of the latency.
+    // Every request was sent, and the wait is part of the latency.
     assert_eq!((report.completed, report.errors), (1500, 0));
     assert!(report.metrics["latency.max"] > 0.3, "{:?}", report.metrics);
-    assert_can_do_without("late-sends", &load);
+    assert_possible_without("late-sends", &load);
 }
 
 #[test]
-fn a_stopped_generator_says_that_it_read_late() {
+fn a_stopped_generator_reports_that_it_read_late() {
     let load = format!("load http {} -c 16 -d 4s --quantum 50ms", null("http"));
     let report = stopped(&load, 3, Duration::from_millis(500));
     assert!(has(&report, "gen-lag"), "{:?} {:?}", report.own, report.flags);
-    assert_can_do_without("gen-lag", &load);
+    assert_possible_without("gen-lag", &load);
 }
 
 #[test]
-fn a_generator_that_let_the_servers_queues_grow_says_so() {
+fn a_generator_that_lets_the_servers_queues_grow_reports_it() {
     let load = |rate: u32| {
         let url = null("cable");
         format!(
@@ -159,11 +159,11 @@ fn a_generator_that_let_the_servers_queues_grow_says_so() {
     let report = stopped(&load(300), 1, Duration::from_millis(500));
     assert!(has(&report, "recv-backlog"), "{:?} {:?}", report.own, report.flags);
     // Four broadcasts a second: nothing waits long enough for three more to come.
-    assert_can_do_without("recv-backlog", &load(4));
+    assert_possible_without("recv-backlog", &load(4));
 }
 
 #[test]
-fn arrivals_that_share_a_stamp_are_said_to_be_bounds() {
+fn arrivals_that_share_a_time_stamp_are_reported_as_bounds() {
     let load = |at_once: u32| {
         let url = null("cable");
         format!(
@@ -172,20 +172,20 @@ fn arrivals_that_share_a_stamp_are_said_to_be_bounds() {
     };
     let report = run(&load(8));
     assert!(has(&report, "bounded-stamps"), "{:?}", report.own);
-    assert_can_do_without("bounded-stamps", &load(1));
+    assert_possible_without("bounded-stamps", &load(1));
 }
 
 #[test]
-fn a_generator_at_its_limit_says_that_it_used_its_core() {
-    let report = run(&format!("load http http://{}/ -c 2 -d 3s", tedious()));
-    // It could always have gone on, so where it did not have its core it waited for one.
+fn a_generator_at_its_limit_reports_that_it_used_its_core() {
+    let report = run(&format!("load http http://{}/ -c 2 -d 3s", expensive_server()));
+    // It was always ready to run, so if it did not use its core, it waited for one.
     let waited = has(&report, "gen-runqueue");
     assert!(has(&report, "gen-cpu") || waited, "{:?} {:?}", report.own, report.flags);
     let light = format!("load http {} -c 2 --rate 50 -d 2s", null("http"));
-    assert_can_do_without("gen-cpu", &light);
+    assert_possible_without("gen-cpu", &light);
 }
 
-/// A process that uses all of a processor; it ends with the test, however that ends.
+/// A process that uses a whole processor; it is killed when the test ends.
 struct Hog(Child);
 
 impl Hog {
@@ -203,10 +203,10 @@ impl Drop for Hog {
 }
 
 #[test]
-fn a_generator_that_shares_its_core_with_hogs_says_that_it_waited() {
+fn a_generator_on_a_busy_core_reports_that_it_waited() {
     let url = null("http");
     let busy = format!("load http {url} -c 8 -d 2s");
-    // Whatever this thread starts stays on one processor.
+    // Everything that this thread starts stays on one processor.
     let pinned = thread::spawn(move || {
         let all = sched_getaffinity(None).unwrap();
         let first = (0..CpuSet::MAX_CPU).find(|cpu| all.is_set(*cpu)).unwrap();
@@ -218,5 +218,5 @@ fn a_generator_that_shares_its_core_with_hogs_says_that_it_waited() {
     });
     let report = pinned.join().unwrap();
     assert!(has(&report, "gen-runqueue"), "{:?} {:?}", report.own, report.flags);
-    assert_can_do_without("gen-runqueue", &format!("load http {url} -c 1 --rate 5 -d 2s"));
+    assert_possible_without("gen-runqueue", &format!("load http {url} -c 1 --rate 5 -d 2s"));
 }

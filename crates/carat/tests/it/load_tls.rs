@@ -1,4 +1,4 @@
-//! The same loads over TLS: right answers, certificates that are trusted or not, and servers that break off.
+//! The same loads over TLS: correct responses, certificates that are trusted or not, and servers that close early.
 
 use crate::load_server::{Fault, cable_server, raw_server};
 use crate::load_tls_front::{Certificate, Manner, tls_front};
@@ -9,7 +9,7 @@ use carat::load::drive;
 use std::io::Write;
 use std::net::SocketAddr;
 
-/// Longer than a TLS record, than one read and than rustls keeps of what is not sent.
+/// Longer than a TLS record, than one read, and than rustls's send buffer.
 const BODY: usize = 100_000;
 
 /// Answers every request with the long body.
@@ -56,7 +56,7 @@ fn message<'a>(report: &'a LoadReport, code: &str) -> &'a str {
 }
 
 #[test]
-fn responses_over_tls_are_right_where_the_certificate_is_trusted() {
+fn responses_over_tls_are_correct_if_the_certificate_is_trusted() {
     let certificate = Certificate::new();
     let folder = Folder::new("tls");
     let ca = folder.write("ca.pem", &certificate.pem).display().to_string();
@@ -75,7 +75,7 @@ fn responses_over_tls_are_right_where_the_certificate_is_trusted() {
 }
 
 #[test]
-fn broadcasts_over_tls_reach_everybody_once() {
+fn broadcasts_over_tls_reach_every_subscriber_once() {
     let certificate = Certificate::new();
     for (fault, manner) in [
         (Fault::None, Manner::Whole),
@@ -90,7 +90,7 @@ fn broadcasts_over_tls_reach_everybody_once() {
 }
 
 #[test]
-fn a_certificate_that_nobody_trusts_ends_the_load_with_what_to_do() {
+fn an_untrusted_certificate_ends_the_load_with_what_to_do() {
     let certificate = Certificate::new();
     let folder = Folder::new("other-ca");
     let other = folder.write("other.pem", &Certificate::new().pem).display().to_string();
@@ -108,7 +108,7 @@ fn a_certificate_that_nobody_trusts_ends_the_load_with_what_to_do() {
 }
 
 #[test]
-fn a_server_without_tls_is_told_apart_from_one_whose_certificate_is_wrong() {
+fn a_server_without_tls_is_distinguished_from_an_untrusted_certificate() {
     let plain = raw_server(|stream, _| {
         let _ = stream.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n");
     });
@@ -118,7 +118,7 @@ fn a_server_without_tls_is_told_apart_from_one_whose_certificate_is_wrong() {
 }
 
 #[test]
-fn a_server_that_closes_inside_the_handshake_is_named() {
+fn a_server_that_closes_during_the_handshake_is_reported() {
     let certificate = Certificate::new();
     let front = |target| tls_front(target, &certificate, Manner::CloseInside);
     let report = http(front(plain()), |options| options.insecure = true);
@@ -129,7 +129,7 @@ fn a_server_that_closes_inside_the_handshake_is_named() {
 }
 
 #[test]
-fn a_handshake_that_hangs_holds_up_nothing_else() {
+fn a_handshake_that_hangs_does_not_delay_others() {
     let front = tls_front(plain(), &Certificate::new(), Manner::FirstSilent);
     let report = http(front, |options| {
         options.insecure = true;

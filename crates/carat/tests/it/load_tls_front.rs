@@ -1,4 +1,4 @@
-//! TLS in front of a server that has none, in a chosen manner.
+//! A TLS proxy in front of a server without TLS, with a chosen behaviour.
 
 use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
 use rustls::{ServerConfig, ServerConnection};
@@ -7,16 +7,16 @@ use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
-/// How the front treats its clients.
+/// How the proxy treats its clients.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Manner {
-    /// As it should.
+    /// Correctly.
     Whole,
-    /// Every byte of TLS, the handshake's too, comes in a packet of its own.
+    /// Every byte of TLS, also of the handshake, is sent in its own packet.
     Dribble,
-    /// The connection is closed with the handshake half done.
+    /// The connection is closed in the middle of the handshake.
     CloseInside,
-    /// The first connection never gets a word.
+    /// The first connection never receives anything.
     FirstSilent,
     /// There is no TLS.
     Plain,
@@ -45,7 +45,7 @@ impl Certificate {
     }
 }
 
-/// Starts a front for `target`; it ends with the test's process.
+/// Starts a proxy for `target`; it runs until the test process ends.
 pub(crate) fn tls_front(
     target: SocketAddr,
     certificate: &Certificate,
