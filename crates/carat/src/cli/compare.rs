@@ -2,7 +2,6 @@
 
 use crate::cli::progress::ProgressDisplay;
 use crate::cli::{Exit, output, report};
-use crate::core::ExperimentInfo;
 use crate::report::{
     Audience, Budget, ProgressText, Style, concluded, dry_run_text, html, json, terminal,
 };
@@ -11,7 +10,7 @@ use crate::run::trial::FakeVariant;
 use crate::store::Store;
 use clap::Args;
 use std::io::{self, IsTerminal};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 #[derive(Debug, Args)]
@@ -92,7 +91,7 @@ pub(crate) fn run_trials(
 ) -> anyhow::Result<(Store, Result<(), RunError>)> {
     let experiment = prepared.open()?;
     let info = experiment.info();
-    output::print_message(&summary(info, experiment.path()));
+    output::print_message(&experiment.summary());
     let live = io::stderr().is_terminal() && output::variable("CI").is_none();
     let progress = ProgressText::new(&info.primary, info.max_blocks, info.variants.len());
     let mut display = ProgressDisplay::new(live, progress);
@@ -134,17 +133,4 @@ fn conclude(
         }
         Err(error) => Err(anyhow::Error::new(error).context(kept)),
     }
-}
-
-fn summary(info: &ExperimentInfo, path: &Path) -> String {
-    let names: Vec<&str> = info.variants.iter().map(|variant| variant.name.as_str()).collect();
-    format!(
-        "{}: {} by {}, at most {} blocks, seed {}, into {}",
-        info.name,
-        names.join(" against "),
-        info.primary,
-        info.max_blocks,
-        info.seed,
-        path.display()
-    )
 }

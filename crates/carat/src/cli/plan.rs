@@ -7,7 +7,7 @@ use crate::run::experiment::{ExperimentRequest, question};
 use crate::run::trial::FakeVariant;
 use anyhow::Context;
 use clap::Args;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 #[derive(Debug, Args)]
@@ -32,7 +32,10 @@ pub(crate) struct PlanArgs {
 pub(crate) fn run(args: &PlanArgs) -> anyhow::Result<Exit> {
     let is_experiment = args.file.extension().is_some_and(|extension| extension == "toml");
     let (path, results) = if is_experiment {
-        let (store, ended) = compare::run_trials(compare::prepare(pilot(args))?)?;
+        let fake = compare::fake_trials(&args.fake, Duration::ZERO);
+        let (file, output) = (args.file.clone(), args.output.clone());
+        let pilot = ExperimentRequest::pilot(file, output, args.pilot, fake);
+        let (store, ended) = compare::run_trials(compare::prepare(pilot)?)?;
         ended?;
         (store.path().to_owned(), store.results()?)
     } else {
@@ -43,22 +46,4 @@ pub(crate) fn run(args: &PlanArgs) -> anyhow::Result<Exit> {
     })?;
     output::print_data(&forecast_text(&outlook))?;
     Ok(Exit::Fine)
-}
-
-fn pilot(args: &PlanArgs) -> ExperimentRequest {
-    ExperimentRequest {
-        experiment: args.file.clone(),
-        output: Some(args.output.clone().unwrap_or_else(|| pilot_path(&args.file))),
-        resume: true,
-        blocks: Some(args.pilot),
-        seed: None,
-        fake: compare::fake_trials(&args.fake, Duration::ZERO),
-    }
-}
-
-fn pilot_path(experiment: &Path) -> PathBuf {
-    let folder = experiment.canonicalize().ok();
-    let parent = folder.as_deref().and_then(Path::parent).and_then(Path::file_name);
-    let name = parent.map_or("experiment".into(), |name| name.to_string_lossy().into_owned());
-    format!("{name}-pilot.carat").into()
 }

@@ -7,6 +7,7 @@ pub(crate) mod recording;
 mod session;
 pub mod trial;
 mod verifier;
+pub(crate) mod workloads;
 
 pub use interrupt::Interrupt;
 pub use machine::machine_facts;

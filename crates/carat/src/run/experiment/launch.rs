@@ -39,6 +39,27 @@ pub struct ExperimentRequest {
     pub fake: Option<FakeTrials>,
 }
 
+impl ExperimentRequest {
+    /// A pilot of `blocks` blocks, or the rest of one that was stopped. Its results file is named after the
+    /// experiment's folder unless `output` is given.
+    pub fn pilot(
+        experiment: PathBuf,
+        output: Option<PathBuf>,
+        blocks: u32,
+        fake: Option<FakeTrials>,
+    ) -> Self {
+        let output = Some(output.unwrap_or_else(|| pilot_path(&experiment)));
+        Self { experiment, output, resume: true, blocks: Some(blocks), seed: None, fake }
+    }
+}
+
+fn pilot_path(experiment: &Path) -> PathBuf {
+    let path = experiment.canonicalize().ok();
+    let folder = path.as_deref().and_then(Path::parent).and_then(Path::file_name);
+    let name = folder.map_or("experiment".into(), |name| name.to_string_lossy().into_owned());
+    format!("{name}-pilot.carat").into()
+}
+
 /// Simulated servers.
 #[derive(Debug, Clone)]
 pub struct FakeTrials {
@@ -195,9 +216,19 @@ impl OpenExperiment {
         &self.info
     }
 
-    /// The results file.
-    pub fn path(&self) -> &Path {
-        self.store.path()
+    /// The question, its limits and the results file, in a line.
+    pub fn summary(&self) -> String {
+        let info = &self.info;
+        let names: Vec<&str> = info.variants.iter().map(|variant| variant.name.as_str()).collect();
+        format!(
+            "{}: {} by {}, at most {} blocks, seed {}, into {}",
+            info.name,
+            names.join(" against "),
+            info.primary,
+            info.max_blocks,
+            info.seed,
+            self.store.path().display()
+        )
     }
 
     /// Runs the missing trials. The second value says why they did not come to an end.
