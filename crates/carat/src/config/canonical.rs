@@ -4,7 +4,7 @@
 //! types can change a hash. Adding, removing, renaming or reinterpreting a field requires a new [`PLAN_SCHEMA`].
 
 use crate::config::{
-    Experiment, MeasureSpec, Readiness, ReadyCheck, ServerSpec, ServiceSpec, VariantSpec,
+    Experiment, MeasureSpec, ReadyCheck, ReadyCondition, ServerSpec, ServiceSpec, VariantSpec,
 };
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
@@ -60,7 +60,7 @@ fn service(spec: &ServiceSpec) -> Value {
     })
 }
 
-fn ready(ready: &Readiness) -> Value {
+fn ready(ready: &ReadyCondition) -> Value {
     let (name, value) = match &ready.check {
         ReadyCheck::Http(path) => ("http", Some(path)),
         ReadyCheck::Tcp => ("tcp", None),

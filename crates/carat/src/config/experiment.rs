@@ -38,7 +38,7 @@ pub struct ServerSpec {
     /// Program and arguments, with placeholders.
     pub command: CommandLine,
     /// When the server counts as ready.
-    pub ready: Readiness,
+    pub ready: ReadyCondition,
     /// Working directory, relative to the experiment's folder.
     pub dir: Option<PathBuf>,
     /// Environment of every variant.
@@ -53,7 +53,7 @@ pub struct ServiceSpec {
     /// Program and arguments; `{port}` is the service's own port.
     pub command: CommandLine,
     /// When the service counts as ready.
-    pub ready: Readiness,
+    pub ready: ReadyCondition,
     /// Working directory, relative to the experiment's folder.
     pub dir: Option<PathBuf>,
     /// Variables over the environment that carat inherited.
@@ -62,7 +62,7 @@ pub struct ServiceSpec {
 
 /// A ready check with its deadline.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Readiness {
+pub struct ReadyCondition {
     /// What is checked.
     pub check: ReadyCheck,
     /// Deadline.

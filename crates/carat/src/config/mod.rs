@@ -17,7 +17,7 @@ pub use amount::Percent;
 pub use command::CommandLine;
 pub use error::ExperimentFileError;
 pub use experiment::{
-    Experiment, MeasureSpec, Readiness, ReadyCheck, ServerSpec, ServiceSpec, TrialLimits,
+    Experiment, MeasureSpec, ReadyCheck, ReadyCondition, ServerSpec, ServiceSpec, TrialLimits,
     VariantSpec,
 };
 pub use order::{BlockPosition, block_order, trial_id};

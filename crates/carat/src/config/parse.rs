@@ -6,8 +6,8 @@ use crate::config::file::{
     ExperimentTable, MeasureTable, ReadyTable, ServerTable, ServiceTable, TrialsTable, VariantTable,
 };
 use crate::config::{
-    CommandLine, Experiment, ExperimentFileError, MeasureSpec, Readiness, ReadyCheck, ServerSpec,
-    ServiceSpec, TrialLimits, VariantSpec,
+    CommandLine, Experiment, ExperimentFileError, MeasureSpec, ReadyCheck, ReadyCondition,
+    ServerSpec, ServiceSpec, TrialLimits, VariantSpec,
 };
 use crate::core::metric::{self, Metric};
 use crate::core::{LoadTemplate, did_you_mean};
@@ -97,7 +97,7 @@ fn service(key: &str, table: ServiceTable) -> Result<ServiceSpec, String> {
     Ok(ServiceSpec { command, ready, dir: table.dir, env: table.env })
 }
 
-fn readiness(key: &str, table: ReadyTable) -> Result<Readiness, String> {
+fn readiness(key: &str, table: ReadyTable) -> Result<ReadyCondition, String> {
     let check = match (table.http, table.tcp, table.log) {
         (Some(path), false, None) if path.starts_with('/') => ReadyCheck::Http(path),
         (Some(path), false, None) => {
@@ -111,7 +111,7 @@ fn readiness(key: &str, table: ReadyTable) -> Result<Readiness, String> {
             ));
         }
     };
-    Ok(Readiness { check, within: table.within })
+    Ok(ReadyCondition { check, within: table.within })
 }
 
 fn variants(tables: Vec<VariantTable>) -> Result<Vec<VariantSpec>, String> {
@@ -278,8 +278,10 @@ command = ["puma", "-C", "puma.rb", "config.ru"]
         assert_eq!(experiment.baseline().name, "default");
         let settings = experiment.variants[1].settings(None).unwrap();
         assert_eq!(settings.describe()["compact"], "boot");
-        let ready =
-            Readiness { check: ReadyCheck::Http("/hello".to_owned()), within: Span::seconds(30) };
+        let ready = ReadyCondition {
+            check: ReadyCheck::Http("/hello".to_owned()),
+            within: Span::seconds(30),
+        };
         assert_eq!(experiment.server.ready, ready);
         assert_eq!(experiment.server.command.program(), "puma");
         assert!((experiment.trials.margin.0 - 0.0025).abs() < 1e-12);

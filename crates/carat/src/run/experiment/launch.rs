@@ -141,8 +141,10 @@ impl PreparedExperiment {
         let experiment = Experiment::read(&request.experiment)?;
         let libraries = library::unpack_in_cache()?;
         let prepared = prepare(&experiment, &libraries, inherited)?;
-        let drawn = || rand::rng().random_range(0..1 << 32);
-        let seed = request.seed.or(experiment.trials.seed).unwrap_or_else(drawn);
+        let seed = request
+            .seed
+            .or(experiment.trials.seed)
+            .unwrap_or_else(|| rand::rng().random_range(0..1 << 32));
         let variants = prepared.iter().map(|one| one.variant.clone()).collect();
         let info = experiment_info(&experiment, variants, seed, request.blocks);
         Ok(Self { experiment, prepared, libraries, info, request })
@@ -165,9 +167,8 @@ impl PreparedExperiment {
         let interrupt =
             Interrupt::on_signals().map_err(ExperimentError::setup("cannot listen for Ctrl-C"))?;
         let Self { experiment, prepared, info, request, .. } = self;
-        let default = || format!("{}.carat", experiment.name).into();
         let options = OpenOptions {
-            path: request.output.unwrap_or_else(default),
+            path: request.output.unwrap_or_else(|| format!("{}.carat", experiment.name).into()),
             resume: request.resume,
             blocks: request.blocks,
             seed: request.seed,
