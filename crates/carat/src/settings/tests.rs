@@ -69,13 +69,11 @@ fn status_when_in_effect(choice: &str, required: &[String]) -> &'static str {
     let maps: String =
         environment.preload.iter().map(|library| format!("{}\n", library.display())).collect();
     let request = environment.set.get(env::SETTINGS).map_or("", String::as_str);
-    // The kernel resolves links.
-    let root = environment.root.as_ref().map(|root| root.canonicalize().unwrap());
     let process = ProcessObservation {
         maps: Some(&maps),
         environ: Some(environ.as_bytes()),
         status: Some(if choice == "thp=on" { "THP_enabled:\t1" } else { "THP_enabled:\t0" }),
-        root: root.as_deref(),
+        root: environment.root.as_deref(),
         runtime: Some(RuntimeReport {
             requested: Some(env::settings_checksum(request.as_bytes())),
             applied: u64::MAX,

@@ -274,6 +274,8 @@ fn a_variant_with_another_systems_root_runs_its_ruby_and_leaves_the_system_uncha
     let ruby = |variant: &str| {
         let trial = trials.iter().find(|trial| trial["variant"] == variant).unwrap();
         assert_eq!(trial["outcome"], "ok", "{trial}");
+        // A setting that was not applied would be noted.
+        assert_eq!(trial["notes"], serde_json::json!([]), "{trial}");
         let last = trial["samples"].as_array().unwrap().last().unwrap();
         last["ledger"]["processes"][0]["ruby"].to_string()
     };
