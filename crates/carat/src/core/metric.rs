@@ -34,12 +34,12 @@ pub struct Metric {
     /// Responses below which the value is reported with a warning.
     pub enough: u64,
     /// Where the value comes from.
-    pub source: MetricSource,
+    pub(crate) source: MetricSource,
 }
 
 /// Where the value of a metric comes from. A reading function returns `None` for what is unknown.
 #[derive(Debug)]
-pub enum MetricSource {
+pub(crate) enum MetricSource {
     /// The trial itself.
     Trial(fn(&Observations) -> Option<f64>),
     /// A quantile of the latency of the load; 1 is the maximum.
@@ -53,11 +53,11 @@ pub enum MetricSource {
 }
 
 /// A percentile is unknown where fewer values than this lie beyond it.
-pub const BEYOND: u64 = 10;
+pub(crate) const BEYOND: u64 = 10;
 
 macro_rules! registry {
     ($($name:ident = $row:expr;)*) => {
-        $(#[doc = concat!("The row of the metric `", stringify!($name), "`.")] pub static $name: Metric = $row;)*
+        $(pub(crate) static $name: Metric = $row;)*
         /// Every metric, in the order of reports.
         pub static METRICS: &[&Metric] = &[$(&$name),*];
     };
@@ -397,22 +397,22 @@ registry! {
 }
 
 /// The metric of that id.
-pub fn find(id: &str) -> Option<&'static Metric> {
+pub(crate) fn find(id: &str) -> Option<&'static Metric> {
     METRICS.iter().copied().find(|metric| metric.id == id)
 }
 
 /// The name of a metric in a sentence. An unknown id, as an older or newer file may have, stands for itself.
-pub fn phrase(id: &str) -> &str {
+pub(crate) fn phrase(id: &str) -> &str {
     find(id).map_or(id, |metric| metric.phrase)
 }
 
 /// The metrics that are quantiles of the latency, the smallest first.
-pub fn latencies() -> impl Iterator<Item = &'static Metric> {
+pub(crate) fn latencies() -> impl Iterator<Item = &'static Metric> {
     METRICS.iter().copied().filter(|metric| matches!(metric.source, MetricSource::Latency(_)))
 }
 
 /// Every metric that is followed over the steps of a load, with its mean over all steps.
-pub fn over_steps() -> impl Iterator<Item = (&'static Metric, &'static Metric)> {
+pub(crate) fn over_steps() -> impl Iterator<Item = (&'static Metric, &'static Metric)> {
     METRICS.iter().filter_map(|&mean| match mean.source {
         MetricSource::OverSteps(each) => Some((each, mean)),
         _ => None,
@@ -420,7 +420,7 @@ pub fn over_steps() -> impl Iterator<Item = (&'static Metric, &'static Metric)> 
 }
 
 /// The metrics of a finished trial by id, those of its load included.
-pub fn of_trial(trial: &Observations) -> BTreeMap<String, f64> {
+pub(crate) fn of_trial(trial: &Observations) -> BTreeMap<String, f64> {
     let load = trial.load.iter().flat_map(|load| load.metrics.clone());
     known(|metric| match metric.source {
         MetricSource::Trial(read) => read(trial),
@@ -431,7 +431,7 @@ pub fn of_trial(trial: &Observations) -> BTreeMap<String, f64> {
 }
 
 /// The metrics that the generator reports of a load, by id.
-pub fn of_load(load: &LoadTotals<'_>) -> BTreeMap<String, f64> {
+pub(crate) fn of_load(load: &LoadTotals<'_>) -> BTreeMap<String, f64> {
     known(|metric| metric.read(load).filter(|_| load.completed >= metric.least)).collect()
 }
 
@@ -451,7 +451,7 @@ impl Metric {
     }
 
     /// The value at one step of a load; `None` for a metric that is not one of steps.
-    pub fn at_step(&self, step: &StepReport) -> Option<f64> {
+    pub(crate) fn at_step(&self, step: &StepReport) -> Option<f64> {
         match self.source {
             MetricSource::Step(read) => read(step),
             _ => None,

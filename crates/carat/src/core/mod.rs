@@ -6,7 +6,7 @@ pub mod load;
 pub mod memory;
 pub mod metric;
 mod nearest;
-pub mod observations;
+pub(crate) mod observations;
 pub mod outcome;
 pub mod recording;
 pub mod results;
@@ -22,7 +22,7 @@ pub use load::{
 pub use memory::{CgroupSample, InsideSample, MemberSample, Sample, SamplerCost};
 pub use metric::{Better, METRICS, Metric};
 pub(crate) use nearest::{did_you_mean, nearest};
-pub use observations::Observations;
+pub(crate) use observations::Observations;
 pub use outcome::Outcome;
 pub use recording::Recording;
 pub use results::{

@@ -8,29 +8,29 @@ use std::time::Duration;
 
 /// What was observed during one trial.
 #[derive(Debug, Clone, Default)]
-pub struct Observations {
+pub(crate) struct Observations {
     /// From exec to ready.
-    pub boot: Option<Duration>,
+    pub(crate) boot: Option<Duration>,
     /// `RUBY_DESCRIPTION` of the server, from its probe.
-    pub ruby: Option<String>,
+    pub(crate) ruby: Option<String>,
     /// The tree when ready, before any load.
-    pub ready: Option<Sample>,
+    pub(crate) ready: Option<Sample>,
     /// Every sample of the trial.
-    pub samples: Vec<Sample>,
+    pub(crate) samples: Vec<Sample>,
     /// Start and end of the measured load on the samples' clock, in milliseconds.
-    pub window_ms: Option<(u64, u64)>,
+    pub(crate) window_ms: Option<(u64, u64)>,
     /// The tree after the last request.
-    pub last: Option<Sample>,
+    pub(crate) last: Option<Sample>,
     /// The generator's report.
-    pub load: Option<LoadReport>,
+    pub(crate) load: Option<LoadReport>,
     /// Processor time of the tree during the load.
-    pub cpu: Option<Duration>,
+    pub(crate) cpu: Option<Duration>,
     /// Collections, full collections and nanoseconds in garbage collection during the load.
-    pub collections: [Option<u64>; 3],
+    pub(crate) collections: [Option<u64>; 3],
     /// Settings that are not in effect.
-    pub notes: Vec<String>,
+    pub(crate) notes: Vec<String>,
     /// The machine's available memory before the start and after the last request.
-    pub available: (Option<Bytes>, Option<Bytes>),
+    pub(crate) available: (Option<Bytes>, Option<Bytes>),
 }
 
 impl Observations {
@@ -63,17 +63,17 @@ impl Observations {
 }
 
 /// What the generator counted and timed during one load.
-pub struct LoadTotals<'a> {
+pub(crate) struct LoadTotals<'a> {
     /// Correct responses or deliveries.
-    pub completed: u64,
+    pub(crate) completed: u64,
     /// Responses or deliveries that were due.
-    pub expected: u64,
+    pub(crate) expected: u64,
     /// Seconds from the first send to the last response.
-    pub seconds: f64,
+    pub(crate) seconds: f64,
     /// The latency in seconds at a quantile from 0 to 1.
-    pub latency: &'a dyn Fn(f64) -> Option<f64>,
+    pub(crate) latency: &'a dyn Fn(f64) -> Option<f64>,
     /// Steps of a cable load, in order.
-    pub steps: &'a [StepReport],
+    pub(crate) steps: &'a [StepReport],
 }
 
 impl LoadTotals<'_> {
