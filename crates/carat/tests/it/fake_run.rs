@@ -2,6 +2,7 @@
 
 use crate::support::{Folder, finish, signal, wait_until};
 use rustix::process::Signal;
+use std::path::Path;
 use std::process::Stdio;
 
 const EXPERIMENT: &str = r#"
@@ -217,6 +218,29 @@ fn a_file_that_is_not_results_is_refused_alike_by_every_command_that_reads_resul
             }
             folder.run(&[command, file]).assert_code(1).assert_says(expected);
         }
+    }
+}
+
+#[test]
+fn a_file_of_an_older_format_is_salvaged_and_reported_but_not_resumed() {
+    let folder = folder("older");
+    let old = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/store/format-1.sqlite");
+    std::fs::copy(old, folder.path("old.carat")).unwrap();
+    folder.run(&["report", "old.carat"]).assert_code(1).assert_says("carat salvage old.carat -o");
+    let ran = folder.run(&["salvage", "old.carat", "-o", "new.carat"]);
+    ran.assert_code(0).assert_says("copied 12 undamaged trials").assert_says("cannot be resumed");
+    let file = rusqlite::Connection::open(folder.path("new.carat")).unwrap();
+    let plan: String =
+        file.query_row("SELECT plan_text FROM experiment", [], |row| row.get(0)).unwrap();
+    drop(file);
+    folder.write("fake.toml", &plan);
+    let resume = ["compare", "fake.toml", "--fake", "1:1,1:1", "--resume", "-o", "new.carat"];
+    folder.run(&resume).assert_code(2).assert_says("was begun by an older carat");
+    let results = json(&folder.run(&["report", "new.carat", "--json"]).assert_code(0).out);
+    assert_eq!(results["schema"], "carat.results/2");
+    for trial in results["results"]["trials"].as_array().unwrap() {
+        assert_eq!(trial["machine"]["kernel"], "6.1.0");
+        assert_eq!(trial["machine"]["ruby"].is_string(), trial["variant"] == "default");
     }
 }
 
