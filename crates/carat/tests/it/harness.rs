@@ -58,7 +58,11 @@ macro_rules! require {
 pub(crate) fn main() -> ExitCode {
     let mut trials: Vec<Trial> = inventory::iter::<Registration>().flat_map(trials).collect();
     trials.sort_by(|one, other| one.name().cmp(other.name()));
-    let conclusion = libtest_mimic::run(&Arguments::from_args(), trials);
+    let arguments = Arguments::from_args();
+    // `#[ignore]` marks what another command runs, so it does not count as skipped.
+    let shows_ignored = arguments.ignored || arguments.include_ignored || arguments.list;
+    trials.retain(|trial| shows_ignored || !trial.has_ignored_flag());
+    let conclusion = libtest_mimic::run(&arguments, trials);
     let skipped = SKIPPED.lock().unwrap_or_else(PoisonError::into_inner);
     for (reason, count) in skipped.iter() {
         // On stderr, so that the last line of stdout is the result, as with the standard harness.

@@ -4,9 +4,6 @@ use crate::tidy::{code_without_tests, files, root};
 use std::collections::BTreeMap;
 use std::fs;
 
-/// Names that still mean two things.
-const EXCEPTIONS: [&str; 3] = ["LoadOptions", "MonotonicTime", "Schedule"];
-
 /// Maximum number of closures bound by `let`, per 1,000 lines.
 const CLOSURES: f64 = 1.5;
 
@@ -48,7 +45,7 @@ fn a_type_name_is_defined_once_in_the_workspace() {
             places.entry(name.to_owned()).or_default().push(file.clone());
         }
     }
-    places.retain(|name, places| places.len() > 1 && !EXCEPTIONS.contains(&name.as_str()));
+    places.retain(|_, places| places.len() > 1);
     assert!(places.is_empty(), "defined more than once: {places:#?}");
 }
 
