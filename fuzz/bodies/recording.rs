@@ -1,4 +1,4 @@
-//! A recording of any bytes is refused with a reason or read, and what is read of it can be judged and drawn.
+//! A recording of any bytes is refused with a reason, or read; what is read can be analysed and rendered.
 
 use carat::analysis::growth::of_recording;
 use carat::report::{PageOptions, recording_html};

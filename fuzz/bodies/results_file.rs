@@ -1,8 +1,7 @@
-//! A results file of any bytes is refused with a reason or read, is never changed by that, and what is salvaged
-//! from it can be read.
+//! A results file of any bytes is refused with a reason or read, and is never changed. What is salvaged from it can be read.
 //!
-//! The first byte of an input says whether the rest is the file or is laid over a sound one: two bytes of place,
-//! one of length, then as many bytes.
+//! The first byte of an input says whether the rest is the file or patches for an intact file. A patch is two bytes of
+//! offset, one byte of length, and that many bytes.
 
 use carat::config::trial_id;
 use carat::core::{ExperimentInfo, Outcome, Sample, Trial, Variant};

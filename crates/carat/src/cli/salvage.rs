@@ -10,8 +10,8 @@ use std::path::PathBuf;
 const SCHEMA: &str = "carat.salvage/1";
 
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:\n  carat salvage arenas.carat -o whole.carat\n  \
-    carat compare arenas.toml --resume -o whole.carat    runs the lost trials again")]
+#[command(after_help = "Examples:\n  carat salvage arenas.carat -o salvaged.carat\n  \
+    carat compare arenas.toml --resume -o salvaged.carat    runs the lost trials again")]
 pub(crate) struct SalvageArgs {
     /// Damaged or older results file; it is only read
     results: PathBuf,
