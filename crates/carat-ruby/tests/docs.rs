@@ -2,6 +2,8 @@
 //!
 //! `UPDATE_DOCS=1 cargo test -p carat-ruby --test docs` rewrites it.
 
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 use carat_ruby::RubyVersion;
 use carat_ruby::version::{FACTS, GC_STAT_KEYS, VERSIONS, heap_layout};
 use carat_wire::page::Word;

@@ -2,6 +2,8 @@
 //!
 //! `UPDATE_DOCS=1 cargo test -p carat-wire --test docs` rewrites the tables.
 
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 use carat_wire::page::{AllocatorKind, Arena, Gc, Malloc, Own, Pool, Runtime, Word};
 use std::fmt::Write;
 use std::fs;

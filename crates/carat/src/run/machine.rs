@@ -9,7 +9,7 @@ use std::process::Command;
 ///
 /// The Ruby is not among them: only a running server shows which one it is.
 pub fn machine_facts(root: &Path) -> MachineFacts {
-    let os_release = read(&root.join("etc/os-release")).unwrap_or_default();
+    let os_release = read(root.join("etc/os-release")).unwrap_or_default();
     let system = os_release.lines().find_map(|line| line.strip_prefix("PRETTY_NAME="));
     let facts = [
         ("kernel", read("/proc/sys/kernel/osrelease").map(|text| text.trim().to_owned())),

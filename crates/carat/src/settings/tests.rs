@@ -54,7 +54,8 @@ fn every_setting_is_applied() {
         let without = required(setting);
         let mut results = vec![environment(&without).1];
         for choice in choices {
-            let (_, environment) = environment(&[without.as_slice(), &[choice.clone()]].concat());
+            let (_, environment) =
+                environment(&[without.as_slice(), std::slice::from_ref(&choice)].concat());
             assert!(!results.contains(&environment), "{choice} changes nothing");
             results.push(environment);
         }
@@ -90,7 +91,8 @@ fn every_setting_is_verified() {
         let required = required(setting);
         for choice in &choices(setting) {
             assert_eq!(status_when_in_effect(choice, &required), "applied", "{choice}");
-            let (settings, environment) = environment(&[&required[..], &[choice.clone()]].concat());
+            let (settings, environment) =
+                environment(&[&required[..], std::slice::from_ref(choice)].concat());
             let checks = verify(&settings, &environment, &ProcessObservation::default());
             let check = checks.iter().find(|check| check.setting == *choice).unwrap();
             let expected = if settings.needs_runtime() && setting.name != "thp" {

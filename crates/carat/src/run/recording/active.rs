@@ -139,7 +139,7 @@ fn start_session(
     match subject {
         RecordingSubject::Running { tree, .. } => {
             let mut session = Session::new(options, interrupt, None).map_err(no_exe)?;
-            session.attach(tree.clone());
+            session.attach(tree.as_ref().clone());
             Ok(session)
         }
         RecordingSubject::Command(command) => {

@@ -18,7 +18,7 @@ pub(crate) enum RecordingSubject {
     /// A process that ran before. It keeps running.
     Running {
         /// Its process tree.
-        tree: Tree,
+        tree: Box<Tree>,
         /// Its title.
         title: String,
     },
@@ -46,7 +46,7 @@ impl RecordingSubject {
         let title = String::from_utf8_lossy(&title).replace('\0', " ").trim().to_owned();
         let tree = Tree::new(root, leader, "");
         let tree = if leader_only { tree.leader_only() } else { tree };
-        Ok(Self::Running { tree, title })
+        Ok(Self::Running { tree: Box::new(tree), title })
     }
 
     /// A command whose output goes to `log`.

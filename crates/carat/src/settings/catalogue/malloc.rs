@@ -228,7 +228,7 @@ impl<'a> AnonymousRange<'a> {
     /// Whether this is the writable part of an arena whose inaccessible part is `rest`.
     fn is_arena_before(&self, rest: &Self) -> bool {
         const ARENA: u64 = 64 << 20;
-        self.start % ARENA == 0
+        self.start.is_multiple_of(ARENA)
             && self.access.starts_with("rw-")
             && rest.start == self.end
             && rest.access.starts_with("---")
