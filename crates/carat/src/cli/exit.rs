@@ -6,10 +6,8 @@ use std::process::ExitCode;
 
 /// How carat ends. The numbers are part of the interface.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Exit {
-    /// Success.
+pub(crate) enum Exit {
     Fine,
-    /// A failure.
     Failed,
     /// The command line or the experiment file is wrong.
     Usage,
@@ -17,15 +15,12 @@ pub enum Exit {
     Undecided,
     /// The trials are no evidence: the server or the load failed.
     Invalid,
-    /// A budget is broken.
     Broken,
-    /// Ctrl-C.
     Interrupted,
 }
 
 impl Exit {
-    /// The exit code.
-    pub fn code(self) -> u8 {
+    pub(crate) fn code(self) -> u8 {
         match self {
             Self::Fine => 0,
             Self::Failed => 1,
@@ -36,9 +31,7 @@ impl Exit {
             Self::Interrupted => 130,
         }
     }
-}
 
-impl Exit {
     /// The code for an error that reached `main`.
     pub(crate) fn of_error(error: &anyhow::Error) -> Self {
         // An unusable results file is a failure in every command; only a conflict with the options is wrong usage.

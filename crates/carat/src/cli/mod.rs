@@ -20,4 +20,4 @@ mod stats;
 mod workload;
 
 pub use args::main;
-pub use exit::Exit;
+pub(crate) use exit::Exit;

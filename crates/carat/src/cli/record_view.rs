@@ -2,7 +2,7 @@
 
 use crate::cli::output;
 use crate::core::recording::MarkerKind;
-use crate::report::{LiveRecording, draw_live_recording, sample_line};
+use crate::report::{LiveRecording, draw_live_recording, recording_line};
 use crate::run::recording::{Recorder, RecordingDisplay};
 use ratatui::Terminal;
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEventKind, KeyModifiers};
@@ -54,13 +54,13 @@ impl RecordingDisplay for RecordingView {
     fn show(&mut self, recorder: &Recorder<'_>) {
         let Some(screen) = &mut self.screen else {
             if self.printed.is_none_or(|printed| printed.elapsed() >= LINE_INTERVAL) {
-                output::print_message(&progress_line(recorder));
+                output::print_message(&recording_line(recorder));
                 self.printed = Some(Instant::now());
             }
             return;
         };
-        let line = progress_line(recorder);
-        let recording = live_recording(recorder, &line, self.limit);
+        let line = recording_line(recorder);
+        let recording = LiveRecording::new(recorder, &line, self.limit);
         // If the terminal is gone, SIGHUP ends the recording.
         let _ = screen.draw(|frame| draw_live_recording(frame, &recording));
     }
@@ -83,33 +83,4 @@ fn open_screen() -> Option<Terminal<CrosstermBackend<Stderr>>> {
         let _ = disable_raw_mode();
     }
     opened.ok()
-}
-
-fn progress_line(recorder: &Recorder<'_>) -> String {
-    let Some(sample) = &recorder.last else { return String::new() };
-    let line = sample_line(sample, recorder.last_with_pss.as_ref());
-    match recorder.loss() {
-        Some((lines, error)) => format!("{line}  {lines} lines not written: {error}"),
-        None => line,
-    }
-}
-
-fn live_recording<'a>(
-    recorder: &'a Recorder<'_>,
-    line: &'a str,
-    limit: Option<Duration>,
-) -> LiveRecording<'a> {
-    let newest = recorder.last.as_ref().map_or(1.0, |sample| sample.at_ms as f64 / 1e3);
-    let memory = || recorder.memory.iter().map(|memory| (memory.at_ms as f64 / 1e3, memory));
-    let sample = recorder.last_with_pss.as_ref().or(recorder.last.as_ref());
-    LiveRecording {
-        pss: memory().map(|(at, memory)| (at, memory.pss)).collect(),
-        private: memory().filter_map(|(at, memory)| Some((at, memory.uss?))).collect(),
-        markers: recorder.markers.iter().map(|&at_ms| at_ms as f64 / 1e3).collect(),
-        marker_count: recorder.markers.pushed(),
-        end: limit.map_or(newest, |limit| limit.as_secs_f64()),
-        members: sample.map_or(&[], |sample| &sample.members),
-        core_share: recorder.core_share(),
-        line,
-    }
 }

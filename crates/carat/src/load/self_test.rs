@@ -1,11 +1,11 @@
 //! How much the generator can drive on this machine: both protocols against the null servers.
 
-use crate::core::Span;
 use crate::core::load::{CableOptions, HttpOptions, LoadReport, LoadSpec};
+use crate::core::{Span, Unit, metric};
 use crate::load::error::GeneratorError;
 use crate::load::null::{NullCable, NullHttp};
 use crate::load::run::drive;
-use std::io;
+use std::io::{self, Write};
 use std::net::TcpListener;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -63,4 +63,34 @@ fn run_beside(
         server.join().map_err(|_| GeneratorError::Panicked)?.map_err(GeneratorError::Kernel)?;
         report
     })
+}
+
+/// Writes the figures of both tests as text.
+pub(crate) fn write_results(
+    http: &LoadReport,
+    cable: &LoadReport,
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    write_result("http", "responses", http, out)?;
+    write_result("cable", "deliveries", cable, out)?;
+    writeln!(
+        out,
+        "The null servers shared this machine. A load above half of these rates says more about the generator than about its server."
+    )
+}
+
+fn write_result(
+    kind: &str,
+    what: &str,
+    report: &LoadReport,
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    let rate = report.metrics.get(metric::THROUGHPUT.id).copied().unwrap_or_default();
+    let cost = report.own.cpu_us_per_message.unwrap_or_default();
+    writeln!(
+        out,
+        "{kind:<6} {what} {}   generator {cost:.1} µs each, so at most {} on one core",
+        Unit::PerSecond.show(rate),
+        Unit::PerSecond.show(1e6 / cost.max(1e-3)),
+    )
 }

@@ -2,12 +2,14 @@
 
 use crate::core::{Bytes, MemberSample};
 use crate::report::numbers::{or_question_mark, percent};
+use crate::run::recording::Recorder;
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Color, Modifier, Style};
 use ratatui::symbols::Marker;
 use ratatui::text::Line;
 use ratatui::widgets::{Axis, Block, Chart, Dataset, GraphType, Paragraph, Row, Table};
+use std::time::Duration;
 
 /// What the screen shows of a recording.
 #[derive(Debug, Default)]
@@ -28,6 +30,31 @@ pub struct LiveRecording<'a> {
     pub core_share: f64,
     /// One line on the newest sample.
     pub line: &'a str,
+}
+
+impl<'a> LiveRecording<'a> {
+    /// The screen of a recording that ends at `limit`, or has no end.
+    pub(crate) fn new(recorder: &'a Recorder<'_>, line: &'a str, limit: Option<Duration>) -> Self {
+        let newest = recorder.last.as_ref().map_or(1.0, |sample| seconds(sample.at_ms));
+        let memory = recorder.memory.iter();
+        let sample = recorder.last_with_pss.as_ref().or(recorder.last.as_ref());
+        Self {
+            pss: memory.clone().map(|memory| (seconds(memory.at_ms), memory.pss)).collect(),
+            private: memory
+                .filter_map(|memory| Some((seconds(memory.at_ms), memory.uss?)))
+                .collect(),
+            markers: recorder.markers.iter().map(|&at_ms| seconds(at_ms)).collect(),
+            marker_count: recorder.markers.pushed(),
+            end: limit.map_or(newest, |limit| limit.as_secs_f64()),
+            members: sample.map_or(&[], |sample| &sample.members),
+            core_share: recorder.core_share(),
+            line,
+        }
+    }
+}
+
+fn seconds(ms: u64) -> f64 {
+    ms as f64 / 1e3
 }
 
 /// Draws the whole screen.

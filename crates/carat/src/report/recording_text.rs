@@ -4,10 +4,21 @@ use crate::analysis::growth::{cause, found};
 use crate::core::recording::Recording;
 use crate::core::{Bytes, LoadReport, Sample, Unit, metric};
 use crate::report::numbers::{percent, seconds};
+use crate::run::recording::Recorder;
 use std::fmt::{self, Write};
 
+/// One line on the newest sample of a recording, and on lines that could not be written.
+pub(crate) fn recording_line(recorder: &Recorder<'_>) -> String {
+    let Some(sample) = &recorder.last else { return String::new() };
+    let line = sample_line(sample, recorder.last_with_pss.as_ref());
+    match recorder.loss() {
+        Some((lines, error)) => format!("{line}  {lines} lines not written: {error}"),
+        None => line,
+    }
+}
+
 /// One line on the newest sample; `full` is the newest that has the memory of the whole tree.
-pub fn sample_line(sample: &Sample, full: Option<&Sample>) -> String {
+fn sample_line(sample: &Sample, full: Option<&Sample>) -> String {
     let word = if sample.processes == 1 { "process" } else { "processes" };
     let mut line = format!("{:8.1} s  {} {word}", seconds(sample.at_ms), sample.processes);
     let figures: [(&str, Option<Bytes>); 3] = [

@@ -151,5 +151,4 @@ fn the_page_works_in_a_browser_and_its_figures_are_those_of_the_json() {
             String::from_utf8_lossy(&run.stderr)
         );
     }
-    eprintln!("{said}");
 }

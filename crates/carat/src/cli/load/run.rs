@@ -3,10 +3,10 @@
 use crate::cli::Exit;
 use crate::cli::load::args::{LoadArgs, LoadCommand, NullArgs, RunArgs, SelfTestArgs};
 use crate::core::load::{ProtocolOptions, with_load_protocols};
-use crate::core::{LoadReport, LoadSpec, Unit, metric};
+use crate::core::{LoadReport, LoadSpec};
 use crate::load::null::{NullCable, NullHttp};
 use crate::load::reactor::Protocol;
-use crate::load::self_test::{test_cable, test_http};
+use crate::load::self_test::{test_cable, test_http, write_results};
 use crate::load::target::split_url;
 use crate::load::text::progress_line;
 use crate::load::{GeneratorError, LoadProgress, drive};
@@ -106,27 +106,6 @@ fn self_test(args: &SelfTestArgs, out: &mut dyn Write) -> anyhow::Result<Exit> {
         print_json(&json!({ "schema": schema, "http": http, "cable": cable }), out)?;
         return Ok(Exit::Fine);
     }
-    print_self_test("http", "responses", &http, out)?;
-    print_self_test("cable", "deliveries", &cable, out)?;
-    writeln!(
-        out,
-        "The null servers shared this machine. A load above half of these rates says more about the generator than about its server."
-    )?;
+    write_results(&http, &cable, out)?;
     Ok(Exit::Fine)
-}
-
-fn print_self_test(
-    kind: &str,
-    what: &str,
-    report: &LoadReport,
-    out: &mut dyn Write,
-) -> io::Result<()> {
-    let rate = report.metrics.get(metric::THROUGHPUT.id).copied().unwrap_or_default();
-    let cost = report.own.cpu_us_per_message.unwrap_or_default();
-    writeln!(
-        out,
-        "{kind:<6} {what} {}   generator {cost:.1} µs each, so at most {} on one core",
-        Unit::PerSecond.show(rate),
-        Unit::PerSecond.show(1e6 / cost.max(1e-3)),
-    )
 }
