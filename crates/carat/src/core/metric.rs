@@ -6,7 +6,7 @@ use crate::core::units::Unit;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Which direction a user wants, and so which words a verdict uses.
+/// The direction that users prefer. It selects the words of a verdict.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Better {

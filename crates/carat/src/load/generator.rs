@@ -191,19 +191,19 @@ mod tests {
     #[test]
     fn a_steady_load_is_counted_at_its_pace_whenever_it_is_queried() {
         let start = Instant::now();
-        let (mut count, mut told, mut asked) = (None, 0, Vec::new());
+        let (mut count, mut recorded, mut errors) = (None, 0, Vec::new());
         for second_tenth in 3..1000 {
             let now = start + Duration::from_millis(100) * second_tenth;
             let beat = Duration::from_micros(100_200);
-            while start + beat * (told + 1) <= now {
-                told += 1;
-                let at = beat * told;
+            while start + beat * (recorded + 1) <= now {
+                recorded += 1;
+                let at = beat * recorded;
                 count =
                     Some(DoneCount::new(count, start + at, (at.as_secs_f64() * 10_000.0) as u64));
             }
-            asked.push(count.unwrap().extrapolated(now) as f64 - f64::from(second_tenth) * 1000.0);
+            errors.push(count.unwrap().extrapolated(now) as f64 - f64::from(second_tenth) * 1000.0);
         }
-        let farthest = asked.iter().fold(0.0_f64, |most, off| most.max(off.abs()));
+        let farthest = errors.iter().fold(0.0_f64, |most, off| most.max(off.abs()));
         assert!(farthest < 5.0, "{farthest} requests off");
     }
 

@@ -34,7 +34,7 @@ pub(crate) struct LaunchSpec {
 /// Runs the hidden `exec-helper` command.
 pub(crate) fn exec_helper_main() -> ExitCode {
     let Err(problem) = become_server() else { return ExitCode::SUCCESS };
-    // The write fails if carat has ended; then nobody reads it.
+    // The write fails if carat has ended; then no process reads it.
     let _ = writeln!(io::stdout(), "{problem}");
     ExitCode::from(127)
 }

@@ -119,10 +119,10 @@ fn parse(line: &str) -> Option<Identity> {
 fn kill_all(registered: &BTreeSet<Identity>, token: &str) {
     let root = ProcRoot::default();
     // No process has this pid, so its tree consists of the processes with the token.
-    let nobody = Identity { pid: u32::MAX, start_ticks: 0 };
+    let absent = Identity { pid: u32::MAX, start_ticks: 0 };
     let mut trees: Vec<Tree> = registered
         .iter()
-        .chain([&nobody])
+        .chain([&absent])
         .map(|&leader| Tree::new(root.clone(), leader, token))
         .collect();
     // A child may fork between listing and killing, so repeat until the list is empty.

@@ -3,6 +3,7 @@
 mod circles;
 mod types;
 
+use carat::core::Unit;
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -159,7 +160,7 @@ fn the_changelog_names_the_version() {
 fn every_environment_variable_that_carat_uses_is_in_the_one_list() {
     let list = fs::read_to_string(root().join("crates/carat-wire/src/env.rs")).unwrap();
     // Variables of the build and of the tests, which users never set.
-    let elsewhere = ["CARAT_EMBEDDED_", "CARAT_TEST_", "CARAT_REQUIRE_", "CARAT_BLESS"];
+    let elsewhere = ["CARAT_EMBEDDED_", "CARAT_TEST_", "CARAT_REQUIRE_"];
     let mut missing = BTreeSet::new();
     let crates = root().join("crates");
     for file in files(&crates, ".rs").into_iter().chain(files(&crates, ".rb")) {
@@ -204,7 +205,7 @@ fn keys(table: &str) -> Vec<String> {
 }
 
 #[test]
-fn the_experiment_page_names_every_key_and_every_metric() {
+fn the_experiment_page_names_every_key() {
     let page = fs::read_to_string(root().join("docs/experiment.md")).unwrap();
     let tables =
         ["[server]", "[services.x]", "[load.http]", "[load.cable]", "[measure]", "[trials]"];
@@ -218,8 +219,36 @@ fn the_experiment_page_names_every_key_and_every_metric() {
             );
         }
     }
+}
+
+/// The table of metrics in `docs/experiment.md`.
+fn metrics_table() -> String {
+    let mut table = String::from("| metric | unit | meaning |\n|---|---|---|\n");
     for metric in carat::core::METRICS {
-        let row = format!("| `{}` |", metric.id);
-        assert!(page.contains(&row) && page.contains(metric.what), "{} is not there", metric.id);
+        let unit = match metric.unit {
+            Unit::Bytes => "bytes",
+            Unit::Seconds => "seconds",
+            Unit::PerSecond => "per second",
+            Unit::Fraction => "share",
+            Unit::Count => "count",
+        };
+        table += &format!("| `{}` | {unit} | {} |\n", metric.id, metric.what);
     }
+    table
+}
+
+/// `UPDATE_DOCS=1 bin/test the_table_of_metrics` rewrites it.
+#[test]
+fn the_table_of_metrics_in_the_docs_is_current() {
+    let path = root().join("docs/experiment.md");
+    let page = fs::read_to_string(&path).unwrap();
+    let (before, rest) = page.split_once("<!-- metrics: generated -->\n").unwrap();
+    let (found, after) = rest.split_once("<!-- end of metrics -->").unwrap();
+    let table = metrics_table();
+    if std::env::var_os("UPDATE_DOCS").is_some() {
+        let marks = ["<!-- metrics: generated -->\n", "<!-- end of metrics -->"];
+        fs::write(&path, [before, marks[0], &table, marks[1], after].concat()).unwrap();
+        return;
+    }
+    assert_eq!(found, table, "run with UPDATE_DOCS=1 to renew docs/experiment.md");
 }

@@ -200,9 +200,9 @@ mod tests {
     fn the_cause_is_named_where_an_inner_part_was_observed() {
         let of = |part, slope| classify_part(part, ProgressUnit::Requests, &line(7e7, slope));
         let (memory, slots) = (of(TrackedPart::Memory, 40.0), of(TrackedPart::KeptObjects, 1.0));
-        let told = cause(&[memory, slots]).unwrap();
-        assert!(told.starts_with("what grows: Ruby objects that are kept"), "{told}");
-        assert!(told.ends_with("(1.00 objects per request)"), "{told}");
+        let sentence = cause(&[memory, slots]).unwrap();
+        assert!(sentence.starts_with("what grows: Ruby objects that are kept"), "{sentence}");
+        assert!(sentence.ends_with("(1.00 objects per request)"), "{sentence}");
         let free = cause(&[memory, of(TrackedPart::MallocFree, 30.0)]).unwrap();
         assert!(free.contains("not a leak"), "{free}");
         let calm = of(TrackedPart::KeptObjects, 0.0);

@@ -49,7 +49,7 @@ impl AxisScale {
         self.values
     }
 
-    /// The ends of the values and of the places, as the page's script wants them.
+    /// The ends of the values and of the places, as the page's script expects them.
     pub(crate) fn ends(&self) -> [f64; 4] {
         [self.values.0, self.values.1, self.places.0, self.places.1]
     }

@@ -32,7 +32,7 @@ class Server
     mark('daemon')
   end
 
-  # Somebody who goes on forking while others are killed, though not for ever.
+  # A process that keeps forking while others are killed, for a limited time.
   def bomb(count)
     fork do
       trap('TERM', 'IGNORE')
@@ -62,7 +62,7 @@ class Server
     @served += 1
     mark('request', @served.to_s)
     Process.kill('KILL', Process.pid) if @served >= Integer(@env.fetch('DIE_AFTER', '1000000'))
-    # From then on nobody is answered, so that the load cannot end before the server does.
+    # From then on no request is answered, so that the load cannot end before the server does.
     hog if @env['HOG_AFTER'] && @served >= Integer(@env['HOG_AFTER'])
     sleep(Float(@env.fetch('ANSWER_SLEEP', '0')))
     status = @env.fetch('STATUS', '200 OK')
