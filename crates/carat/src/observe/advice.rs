@@ -32,8 +32,12 @@ const FEW_ARENAS: usize = 4;
 /// A worker that shares less of its memory than this has lost most of what the fork shared.
 const LITTLE_SHARED: f64 = 0.25;
 
-/// Every finding that the ledger supports, the largest possible saving first.
+/// Every finding that the ledger supports, the largest possible saving first. A ledger without its single processes, such as
+/// one of a shortened export, supports none: which allocator was in use is unknown.
 pub fn findings(ledger: &Ledger) -> Vec<Finding> {
+    if ledger.processes.is_empty() {
+        return Vec::new();
+    }
     let mut found: Vec<Finding> = [
         unused_allocator(ledger),
         arenas(ledger),
@@ -316,6 +320,20 @@ mod tests {
     #[test]
     fn a_server_in_good_order_has_no_findings() {
         assert_eq!(codes(&ledger(process(10, 1))), Vec::<&str>::new());
+    }
+
+    #[test]
+    fn a_ledger_without_its_processes_has_no_findings() {
+        let mut known = ledger(process(1, 0));
+        known.parts = vec![LedgerPart {
+            kind: PartKind::MallocFree,
+            pss: known.pss,
+            private: known.pss,
+            resident: known.pss,
+        }];
+        assert_eq!(codes(&known), ["malloc-free"]);
+        known.processes.clear();
+        assert_eq!(codes(&known), [""; 0]);
     }
 
     #[test]

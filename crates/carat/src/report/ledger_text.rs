@@ -43,9 +43,10 @@ fn write_ledger(out: &mut String, ledger: &Ledger) -> fmt::Result {
 fn write_heading(out: &mut String, ledger: &Ledger) -> fmt::Result {
     let count = ledger.processes.len();
     let word = if count == 1 { "process" } else { "processes" };
-    let leader = ledger.processes.first();
-    let title = leader.map(|process| process.title.as_str()).unwrap_or_default();
-    writeln!(out, "{title}\n{} proportional (PSS) in {count} {word}\n", ledger.pss)?;
+    let Some(leader) = ledger.processes.first() else {
+        return writeln!(out, "{} proportional (PSS); single processes are unknown\n", ledger.pss);
+    };
+    writeln!(out, "{}\n{} proportional (PSS) in {count} {word}\n", leader.title, ledger.pss)?;
     let mut written: Vec<String> = Vec::new();
     for process in &ledger.processes {
         let line = allocator_line(process);
