@@ -61,21 +61,3 @@ fn versions(setting: &SettingDefinition) -> String {
     }
     text
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_page_in_docs_is_the_catalogue() {
-        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/settings.md");
-        if std::env::var_os("UPDATE_DOCS").is_some() {
-            std::fs::write(path, manual()).unwrap();
-        }
-        let page = std::fs::read_to_string(path).unwrap();
-        assert!(
-            page == manual(),
-            "run the test again with UPDATE_DOCS=1 to write docs/settings.md"
-        );
-    }
-}

@@ -9,6 +9,7 @@ extern crate carat_test_macro;
 #[macro_use]
 mod harness;
 
+mod docs;
 mod exec;
 mod fake_run;
 mod faults;

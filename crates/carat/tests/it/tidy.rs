@@ -3,7 +3,6 @@
 mod circles;
 mod types;
 
-use carat::core::Unit;
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -219,36 +218,4 @@ fn the_experiment_page_names_every_key() {
             );
         }
     }
-}
-
-/// The table of metrics in `docs/experiment.md`.
-fn metrics_table() -> String {
-    let mut table = String::from("| metric | unit | meaning |\n|---|---|---|\n");
-    for metric in carat::core::METRICS {
-        let unit = match metric.unit {
-            Unit::Bytes => "bytes",
-            Unit::Seconds => "seconds",
-            Unit::PerSecond => "per second",
-            Unit::Fraction => "share",
-            Unit::Count => "count",
-        };
-        table += &format!("| `{}` | {unit} | {} |\n", metric.id, metric.what);
-    }
-    table
-}
-
-/// `UPDATE_DOCS=1 bin/test the_table_of_metrics` rewrites it.
-#[test]
-fn the_table_of_metrics_in_the_docs_is_current() {
-    let path = root().join("docs/experiment.md");
-    let page = fs::read_to_string(&path).unwrap();
-    let (before, rest) = page.split_once("<!-- metrics: generated -->\n").unwrap();
-    let (found, after) = rest.split_once("<!-- end of metrics -->").unwrap();
-    let table = metrics_table();
-    if std::env::var_os("UPDATE_DOCS").is_some() {
-        let marks = ["<!-- metrics: generated -->\n", "<!-- end of metrics -->"];
-        fs::write(&path, [before, marks[0], &table, marks[1], after].concat()).unwrap();
-        return;
-    }
-    assert_eq!(found, table, "run with UPDATE_DOCS=1 to renew docs/experiment.md");
 }

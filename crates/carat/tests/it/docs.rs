@@ -1,0 +1,112 @@
+//! The generated parts of `docs/`. `UPDATE_DOCS=1 bin/test docs::` renews them.
+
+use carat::core::{METRICS, Unit};
+use carat_ruby::RubyVersion;
+use carat_ruby::version::{FACTS, GC_STAT_KEYS, VERSIONS, heap_layout};
+use carat_wire::page::{AllocatorKind, Arena, Gc, Malloc, Own, Pool, Runtime, Word};
+use std::fmt::Write;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+fn path(page: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs").join(page)
+}
+
+/// Compares a page with its current text; with `UPDATE_DOCS`, writes it first.
+fn check(page: &str, text: &str) {
+    if std::env::var_os("UPDATE_DOCS").is_some() {
+        fs::write(path(page), text).unwrap();
+    }
+    let found = fs::read_to_string(path(page)).unwrap();
+    assert!(found == text, "docs/{page} is stale: UPDATE_DOCS=1 bin/test docs:: renews it");
+}
+
+/// The same for the part of a page between the marks of that name.
+fn check_part(page: &str, name: &str, part: &str) {
+    let (start, end) = (format!("<!-- {name}: generated -->\n"), format!("<!-- end of {name} -->"));
+    let found = fs::read_to_string(path(page)).unwrap();
+    let (before, rest) = found.split_once(&start).unwrap();
+    let (_, after) = rest.split_once(&end).unwrap();
+    check(page, &[before, &start, part, &end, after].concat());
+}
+
+#[test]
+fn the_settings_page_is_the_catalogue() {
+    check("settings.md", &carat::settings::manual());
+}
+
+#[test]
+fn the_table_of_metrics_is_the_registry() {
+    check_part("experiment.md", "metrics", &metrics_table());
+}
+
+#[test]
+fn the_tables_of_ruby_versions_are_those_of_the_code() {
+    check_part("memory.md", "Ruby versions", &ruby_versions());
+}
+
+#[test]
+fn the_words_of_the_shared_page_are_those_of_the_code() {
+    check_part("wire.md", "words", &page_words());
+}
+
+fn metrics_table() -> String {
+    let mut table = String::from("| metric | unit | meaning |\n|---|---|---|\n");
+    for metric in METRICS {
+        let unit = match metric.unit {
+            Unit::Bytes => "bytes",
+            Unit::Seconds => "seconds",
+            Unit::PerSecond => "per second",
+            Unit::Fraction => "share",
+            Unit::Count => "count",
+        };
+        table += &format!("| `{}` | {unit} | {} |\n", metric.id, metric.what);
+    }
+    table
+}
+
+fn version_row(name: &str, cell: impl Fn(RubyVersion) -> String) -> String {
+    let cells: Vec<String> = VERSIONS.into_iter().map(cell).collect();
+    format!("| {name} | {} |\n", cells.join(" | "))
+}
+
+fn ruby_versions() -> String {
+    let mut text = version_row("", |version| version.to_string());
+    text += &format!("|---|{}\n", "---|".repeat(VERSIONS.len()));
+    for (name, range) in FACTS {
+        text +=
+            &version_row(name, |version| if range.contains(version) { "yes" } else { "" }.into());
+    }
+    text += &version_row("heap page, KiB", |version| {
+        heap_layout(version).map_or(String::new(), |layout| (layout.page_bytes >> 10).to_string())
+    });
+    text += &version_row("slot sizes, bytes", |version| {
+        let sizes = heap_layout(version).map_or(&[][..], |layout| layout.slot_bytes);
+        sizes.iter().map(u16::to_string).collect::<Vec<_>>().join(" ")
+    });
+    text += "\n| key of `GC.stat` | word of the shared page | Ruby versions |\n|---|---|---|\n";
+    for key in GC_STAT_KEYS {
+        let name = key.name.to_str().unwrap();
+        text += &format!("| `{name}` | `{}` | {} |\n", key.word.name(), key.versions);
+    }
+    format!("\n{text}\n")
+}
+
+fn add_words<W: Word>(text: &mut String, title: &str) {
+    writeln!(text, "\n### {title}\n\n| word | meaning |\n|---|---|").unwrap();
+    for word in W::ALL {
+        writeln!(text, "| {} `{}` | {} |", word.index(), word.name(), word.meaning()).unwrap();
+    }
+}
+
+fn page_words() -> String {
+    let mut text = String::new();
+    add_words::<Gc>(&mut text, "`gc`");
+    add_words::<Malloc>(&mut text, "`malloc`");
+    add_words::<Own>(&mut text, "`own`");
+    add_words::<Runtime>(&mut text, "`runtime`");
+    add_words::<Pool>(&mut text, "Size pools");
+    add_words::<Arena>(&mut text, "Arenas");
+    add_words::<AllocatorKind>(&mut text, "Allocators");
+    text + "\n"
+}
