@@ -175,6 +175,16 @@ pub struct RubyHeap {
     pub empty_pages: Option<Bytes>,
 }
 
+impl RubyHeap {
+    /// Free slots and all slots of the pages that hold objects, over all pools; `None` where a figure is missing or
+    /// contradicts another.
+    pub(crate) fn free_and_all_slots(&self) -> Option<(u64, u64)> {
+        let all = self.pools.iter().try_fold(0_u64, |sum, pool| sum.checked_add(pool.slots?))?;
+        let free = all.checked_sub(self.live_slots?)?;
+        (all > 0).then_some((free, all))
+    }
+}
+
 /// The memory of one process.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ProcessLedger {
@@ -247,11 +257,208 @@ impl Ledger {
     pub fn part(&self, kind: PartKind) -> Option<&LedgerPart> {
         self.parts.iter().find(|part| part.kind == kind)
     }
+
+    /// The processes with a probe; `None` where there are none or where a Ruby may be missing: a process could not be
+    /// read, or its parent is a Ruby and it has no probe.
+    fn rubies(&self) -> Option<Vec<&ProcessLedger>> {
+        let (rubies, others): (Vec<_>, Vec<_>) =
+            self.processes.iter().partition(|process| process.basis == Basis::Probe);
+        let complete = !others.iter().any(|process| process.has_parent_in(&rubies));
+        (self.unread.is_empty() && complete && !rubies.is_empty()).then_some(rubies)
+    }
+
+    /// Processes that serve: every Ruby whose parent is a Ruby of the tree, or every Ruby where none has such a parent.
+    pub(crate) fn instances(&self) -> Option<usize> {
+        if self.processes.len() == 1 && self.unread.is_empty() {
+            return Some(1);
+        }
+        let rubies = self.rubies()?;
+        match rubies.iter().filter(|process| process.has_parent_in(&rubies)).count() {
+            0 => Some(rubies.len()),
+            workers => Some(workers),
+        }
+    }
+
+    /// Share of the slots of all Ruby processes that are free, as a fraction.
+    pub(crate) fn free_slot_share(&self) -> Option<f64> {
+        let (mut free, mut all) = (0.0, 0.0);
+        for process in self.rubies()? {
+            let slots = process.heap.as_ref()?.free_and_all_slots()?;
+            free += slots.0 as f64;
+            all += slots.1 as f64;
+        }
+        Some(free / all)
+    }
+
+    /// Free memory of malloc and all memory of malloc in the Ruby processes; `None` where one of them does not tell free
+    /// from live.
+    pub(crate) fn free_and_all_malloc(&self) -> Option<(Bytes, Bytes)> {
+        let (mut free, mut all) = (Bytes(0), Bytes(0));
+        for process in self.rubies()? {
+            let mut told_apart = false;
+            for part in &process.parts {
+                match part.kind {
+                    PartKind::MallocLive => told_apart = true,
+                    PartKind::MallocFree => free = free + part.pss,
+                    PartKind::AllocatorOverhead => {}
+                    PartKind::Malloc | PartKind::SlotsOrMalloc => return None,
+                    _ => continue,
+                }
+                all = all + part.pss;
+            }
+            if !told_apart {
+                return None;
+            }
+        }
+        Some((free, all))
+    }
+}
+
+impl ProcessLedger {
+    fn has_parent_in(&self, processes: &[&Self]) -> bool {
+        processes.iter().any(|other| Some(other.pid) == self.parent)
+    }
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
+
+    fn pool(slot_size: u64, slots: u64) -> SlotPool {
+        SlotPool { slot_size, slots: Some(slots), ..SlotPool::default() }
+    }
+
+    fn part(kind: PartKind, pss: u64) -> LedgerPart {
+        LedgerPart { kind, pss: Bytes(pss), private: Bytes(pss), resident: Bytes(pss) }
+    }
+
+    /// A Ruby with 400 slots in two pools, 300 of them live, and 100 bytes of malloc, 30 of them free.
+    pub(crate) fn ruby(pid: u32, parent: u32) -> ProcessLedger {
+        let heap = RubyHeap {
+            live_slots: Some(300),
+            pools: vec![pool(40, 250), pool(80, 150)],
+            ..RubyHeap::default()
+        };
+        ProcessLedger {
+            heap: Some(heap),
+            basis: Basis::Probe,
+            parts: vec![
+                part(PartKind::SlotsLive, 500),
+                part(PartKind::MallocLive, 60),
+                part(PartKind::MallocFree, 30),
+                part(PartKind::AllocatorOverhead, 10),
+            ],
+            ..shell(pid, parent)
+        }
+    }
+
+    fn shell(pid: u32, parent: u32) -> ProcessLedger {
+        ProcessLedger {
+            pid,
+            parent: Some(parent),
+            title: String::new(),
+            rss: Bytes(0),
+            pss: Bytes(0),
+            uss: Bytes(0),
+            swap: None,
+            huge: None,
+            threads: None,
+            basis: Basis::ProcOnly,
+            parts: vec![part(PartKind::Malloc, 7)],
+            unexplained: 0,
+            allocator: DetectedAllocator {
+                active: None,
+                loaded: Vec::new(),
+                evidence: String::new(),
+            },
+            ruby: None,
+            heap: None,
+            returnable: None,
+            arenas: Vec::new(),
+            environment: Vec::new(),
+        }
+    }
+
+    pub(crate) fn tree(processes: &[ProcessLedger]) -> Ledger {
+        Ledger { processes: processes.to_vec(), ..Ledger::default() }
+    }
+
+    #[test]
+    fn a_process_alone_is_one_instance_with_or_without_a_probe() {
+        assert_eq!(tree(&[ruby(10, 1)]).instances(), Some(1));
+        assert_eq!(tree(&[shell(10, 1)]).instances(), Some(1));
+        assert_eq!(tree(&[]).instances(), None);
+    }
+
+    #[test]
+    fn the_instances_of_a_cluster_are_its_workers_and_neither_the_master_nor_a_shell() {
+        let cluster = [shell(9, 1), ruby(10, 9), ruby(11, 10), ruby(12, 10)];
+        assert_eq!(tree(&cluster).instances(), Some(2));
+        assert_eq!(tree(&cluster[1..]).instances(), Some(2));
+        assert_eq!(tree(&cluster[..2]).instances(), Some(1));
+        // A worker that forks the others serves as well.
+        assert_eq!(tree(&[ruby(10, 1), ruby(11, 10), ruby(12, 11)]).instances(), Some(2));
+        // Started one by one.
+        assert_eq!(
+            tree(&[shell(9, 1), ruby(10, 9), ruby(11, 9), ruby(12, 9)]).instances(),
+            Some(3)
+        );
+    }
+
+    #[test]
+    fn where_a_ruby_may_be_missing_no_figure_over_all_of_them_is_known() {
+        let mut unread = tree(&[ruby(10, 1), ruby(11, 10)]);
+        assert_eq!(unread.instances(), Some(1));
+        unread.unread.push("12: it ended".into());
+        let no_probe = tree(&[ruby(10, 1), ruby(11, 10), shell(12, 10)]);
+        let no_ruby = tree(&[shell(10, 1), shell(11, 10)]);
+        for ledger in [unread, no_probe, no_ruby, Ledger::default()] {
+            assert_eq!(ledger.instances(), None, "{ledger:?}");
+            assert_eq!(ledger.free_slot_share(), None, "{ledger:?}");
+            assert_eq!(ledger.free_and_all_malloc(), None, "{ledger:?}");
+        }
+    }
+
+    #[test]
+    fn the_share_of_free_slots_is_over_all_pools_and_processes() {
+        assert_eq!(tree(&[ruby(10, 1)]).free_slot_share(), Some(0.25));
+        let mut full = ruby(12, 10);
+        if let Some(heap) = &mut full.heap {
+            (heap.live_slots, heap.pools) = (Some(200), vec![pool(40, 200)]);
+        }
+        let three = tree(&[shell(9, 1), ruby(10, 9), ruby(11, 10), full]);
+        assert_eq!(three.free_slot_share(), Some(0.2));
+    }
+
+    #[test]
+    fn one_heap_without_figures_makes_the_share_of_free_slots_unknown() {
+        let heap = |live_slots, pools| Some(RubyHeap { live_slots, pools, ..RubyHeap::default() });
+        let incomplete = SlotPool { slot_size: 80, ..SlotPool::default() };
+        for heap in [
+            None,
+            heap(None, vec![pool(40, 9)]),
+            heap(Some(5), vec![pool(40, 9), incomplete]),
+            heap(Some(0), Vec::new()),
+            heap(Some(10), vec![pool(40, 9)]),
+        ] {
+            let worker = ProcessLedger { heap, ..ruby(11, 10) };
+            assert_eq!(tree(&[ruby(10, 1), worker.clone()]).free_slot_share(), None, "{worker:?}");
+        }
+    }
+
+    #[test]
+    fn free_memory_of_malloc_is_summed_where_every_ruby_tells_it_from_live_memory() {
+        assert_eq!(tree(&[ruby(10, 1)]).free_and_all_malloc(), Some((Bytes(30), Bytes(100))));
+        let three = [shell(9, 1), ruby(10, 9), ruby(11, 10), ruby(12, 10)];
+        assert_eq!(tree(&three).free_and_all_malloc(), Some((Bytes(90), Bytes(300))));
+        let none_free =
+            ProcessLedger { parts: vec![part(PartKind::MallocLive, 60)], ..ruby(10, 1) };
+        assert_eq!(tree(&[none_free]).free_and_all_malloc(), Some((Bytes(0), Bytes(60))));
+        for parts in [vec![part(PartKind::Malloc, 100)], Vec::new()] {
+            let worker = ProcessLedger { parts, ..ruby(11, 10) };
+            assert_eq!(tree(&[ruby(10, 1), worker]).free_and_all_malloc(), None);
+        }
+    }
 
     #[test]
     fn the_fragmentation_of_an_empty_pool_is_unknown() {

@@ -174,6 +174,16 @@ registry! {
         enough: 0,
         source: MetricSource::Trial(Observations::available_fall),
     };
+    MEMORY_PER_INSTANCE = Metric {
+        id: "memory.per_instance",
+        unit: Unit::Bytes,
+        better: Better::Lower,
+        what: "proportional memory of the tree after the last request, divided by the processes that serve: the Ruby processes whose parent is a Ruby of the tree, or all of them where none has such a parent; the memory of a master is thus spread over its workers",
+        phrase: "memory per instance",
+        least: 0,
+        enough: 0,
+        source: MetricSource::Trial(Observations::pss_per_instance),
+    };
     LATENCY_P50 = Metric {
         id: "latency.p50",
         unit: Unit::Seconds,
@@ -394,6 +404,36 @@ registry! {
         enough: 0,
         source: MetricSource::Trial(|trial| Some(trial.collections[2]? as f64 / 1e9)),
     };
+    HEAP_SLOTS_FREE = Metric {
+        id: "heap.slots.free",
+        unit: Unit::Fraction,
+        better: Better::Lower,
+        what: "share of the slots in Ruby's heap pages that hold no object after the last request, over all pools and all Ruby processes",
+        phrase: "share of free slots",
+        least: 0,
+        enough: 0,
+        source: MetricSource::Trial(|trial| trial.ledger()?.free_slot_share()),
+    };
+    MALLOC_FREE = Metric {
+        id: "malloc.free",
+        unit: Unit::Bytes,
+        better: Better::Lower,
+        what: "resident memory that malloc holds free in the Ruby processes of the tree after the last request, proportional; of jemalloc only whole pages count as free",
+        phrase: "free memory inside malloc",
+        least: 0,
+        enough: 0,
+        source: MetricSource::Trial(|trial| amount(Some(trial.ledger()?.free_and_all_malloc()?.0))),
+    };
+    MALLOC_FREE_SHARE = Metric {
+        id: "malloc.free.share",
+        unit: Unit::Fraction,
+        better: Better::Lower,
+        what: "share of malloc's resident memory that is free after the last request, over all Ruby processes of the tree",
+        phrase: "free share of malloc's memory",
+        least: 0,
+        enough: 0,
+        source: MetricSource::Trial(Observations::free_malloc_share),
+    };
 }
 
 /// The metric of that id.
@@ -469,6 +509,7 @@ impl Metric {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::core::ledger::tests::{ruby, tree};
     use crate::core::load::Times;
     use crate::core::memory::Sample;
     use crate::core::units::Bytes;
@@ -589,6 +630,19 @@ mod tests {
     #[test]
     fn what_was_not_observed_is_left_out_and_never_zero() {
         assert!(of_trial(&Observations::default()).is_empty());
+    }
+
+    #[test]
+    fn the_figures_of_a_ledger_are_those_after_the_last_request() {
+        let cluster = tree(&[ruby(10, 1), ruby(11, 10), ruby(12, 10)]);
+        let last = Sample { ledger: Some(Box::new(cluster)), ..sample(1200, 40) };
+        let found = of_trial(&Observations { last: Some(last.clone()), ..Observations::default() });
+        assert_eq!(found[MEMORY_PER_INSTANCE.id], 20.0);
+        assert_eq!(found[HEAP_SLOTS_FREE.id], 0.25);
+        assert_eq!((found[MALLOC_FREE.id], found[MALLOC_FREE_SHARE.id]), (90.0, 0.3));
+        let unknown = Sample { pss: None, ledger: Some(Box::default()), ..last };
+        let found = of_trial(&Observations { last: Some(unknown), ..Observations::default() });
+        assert!(found.is_empty(), "{found:?}");
     }
 
     #[test]

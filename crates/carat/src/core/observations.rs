@@ -1,5 +1,6 @@
 //! What is observed during a trial and during its load, before it becomes metrics.
 
+use crate::core::ledger::Ledger;
 use crate::core::load::{LoadReport, StepReport};
 use crate::core::memory::Sample;
 use crate::core::units::Bytes;
@@ -36,6 +37,20 @@ pub(crate) struct Observations {
 impl Observations {
     pub(crate) fn pss_peak(&self) -> Option<Bytes> {
         self.samples.iter().chain(&self.last).filter_map(|sample| sample.pss).max()
+    }
+
+    /// The ledger after the last request.
+    pub(crate) fn ledger(&self) -> Option<&Ledger> {
+        self.last.as_ref()?.ledger.as_deref()
+    }
+
+    pub(crate) fn pss_per_instance(&self) -> Option<f64> {
+        Some(amount(self.last.as_ref()?.pss)? / self.ledger()?.instances()? as f64)
+    }
+
+    pub(crate) fn free_malloc_share(&self) -> Option<f64> {
+        let (free, all) = self.ledger()?.free_and_all_malloc()?;
+        (all.0 > 0).then(|| free.0 as f64 / all.0 as f64)
     }
 
     /// Fall of the machine's available memory. It is negative where other processes freed more in the meantime;

@@ -155,9 +155,8 @@ fn free_malloc(ledger: &Ledger) -> Option<Finding> {
 
 /// Share of a process's slots that hold no object.
 fn free_slot_share(process: &ProcessLedger) -> Option<f64> {
-    let heap = process.heap.as_ref()?;
-    let slots: u64 = heap.pools.iter().map(|pool| pool.slots).sum::<Option<u64>>()?;
-    (slots > 0).then_some(1.0 - heap.live_slots? as f64 / slots as f64)
+    let (free, all) = process.heap.as_ref()?.free_and_all_slots()?;
+    Some(free as f64 / all as f64)
 }
 
 fn free_slots(ledger: &Ledger) -> Option<Finding> {

@@ -75,6 +75,11 @@ fn a_good_server_is_measured_and_nothing_is_left() {
             assert!((5e6..2e8).contains(&metric(name)), "{name}: {trial}");
         }
         assert!(metric("memory.uss.final") <= metric("memory.pss.final"));
+        assert_eq!(metric("memory.per_instance"), metric("memory.pss.final"), "one process");
+        for name in ["heap.slots.free", "malloc.free.share"] {
+            assert!(metric(name) > 0.0 && metric(name) < 1.0, "{name}: {trial}");
+        }
+        assert!(metric("malloc.free") > 0.0 && metric("malloc.free") < metric("memory.pss.final"));
         assert!(
             metric("throughput") > 0.0 && metric("latency.p95") > 0.0 && metric("boot.time") > 0.0
         );
@@ -116,9 +121,11 @@ fn a_daemon_outside_the_servers_descendants_and_session_is_measured_and_stopped(
     folder.run(&["compare", "real.toml"]).assert_code(3);
     folder.assert_nothing_left();
     let results = results(&folder);
-    let last =
-        results["results"]["trials"][0]["samples"].as_array().unwrap().last().unwrap().clone();
+    let trial = &results["results"]["trials"][0];
+    let last = trial["samples"].as_array().unwrap().last().unwrap();
     assert_eq!(last["processes"], 2, "the server and its daemon: {last}");
+    let metric = |name: &str| trial["metrics"][name].as_f64().unwrap();
+    assert_eq!(metric("memory.per_instance"), metric("memory.pss.final") / 2.0, "{trial}");
 }
 
 #[test]
