@@ -1,5 +1,7 @@
 //! Queries and actions that need system calls.
 
+use std::sync::atomic::{AtomicI32, Ordering};
+
 /// Whether this process has a listening socket.
 ///
 /// It queries each descriptor instead of reading `/proc`, which a container may hide.
@@ -58,4 +60,43 @@ pub(crate) fn allow_merging() -> bool {
 pub(crate) fn set_huge_pages(allowed: bool) -> bool {
     // SAFETY: this prctl takes numbers only.
     unsafe { libc::prctl(libc::PR_SET_THP_DISABLE, libc::c_ulong::from(!allowed), 0, 0, 0) == 0 }
+}
+
+/// The kernel's number of the timer; -1 if there is none. A forked child has no timers.
+static TIMER: AtomicI32 = AtomicI32::new(-1);
+
+/// Time between two ticks: rare enough for system calls that a signal interrupts.
+const TICK_NS: libc::c_long = 250_000_000;
+
+/// Sends this process a signal some times per second until `stop_ticks`; `false` if the kernel has no such timer.
+///
+/// The kernel ends the timer, and removes its pending signal, when the process executes another program. The C library's
+/// functions are not used: before glibc 2.34 they are in a library of their own.
+pub(crate) fn start_ticks(signal: libc::c_int) -> bool {
+    stop_ticks();
+    let step = libc::timespec { tv_sec: 0, tv_nsec: TICK_NS };
+    let times = libc::itimerspec { it_interval: step, it_value: step };
+    let mut timer: libc::c_int = -1;
+    // SAFETY: the event is a plain structure of which zero is a value; the kernel reads it and the times, and writes the
+    // number of the timer.
+    unsafe {
+        let mut event: libc::sigevent = std::mem::zeroed();
+        event.sigev_notify = libc::SIGEV_SIGNAL;
+        event.sigev_signo = signal;
+        let clock = libc::CLOCK_MONOTONIC;
+        libc::syscall(libc::SYS_timer_create, clock, &raw const event, &raw mut timer) == 0 && {
+            TIMER.store(timer, Ordering::Relaxed);
+            let unused: *mut libc::itimerspec = std::ptr::null_mut();
+            libc::syscall(libc::SYS_timer_settime, timer, 0, &raw const times, unused) == 0
+        }
+    }
+}
+
+/// Ends the timer.
+pub(crate) fn stop_ticks() {
+    let timer = TIMER.swap(-1, Ordering::Relaxed);
+    if timer >= 0 {
+        // SAFETY: the call takes a number; in a forked child, which has no timers, it fails.
+        unsafe { libc::syscall(libc::SYS_timer_delete, timer) };
+    }
 }

@@ -1,6 +1,8 @@
 //! The functions that the Ruby half calls, as module functions of `CaratRuntime`.
 
-use crate::kernel::{allow_merging, is_listening, resident, set_huge_pages};
+use crate::kernel::{
+    allow_merging, is_listening, resident, set_huge_pages, start_ticks, stop_ticks,
+};
 use crate::trim::TrimMode;
 use crate::{guarded, malloc, report, seal, trim};
 use carat_ruby::api::loaded;
@@ -22,6 +24,8 @@ pub(crate) fn define(ruby: &RubyApi) {
     ruby.define_0(module, c"allow_merging", merging);
     ruby.define_0(module, c"allow_huge_pages", allow_huge_pages);
     ruby.define_0(module, c"forbid_huge_pages", forbid_huge_pages);
+    ruby.define_0(module, c"stop_ticks", end_ticks);
+    ruby.define_1(module, c"start_ticks", begin_ticks);
     ruby.define_2(module, c"add", add);
     ruby.define_1(module, c"read", read);
     let words: Vec<&str> = Runtime::ALL.iter().map(|word| word.name()).collect();
@@ -106,6 +110,21 @@ extern "C" fn allow_huge_pages(receiver: Value) -> Value {
 
 extern "C" fn forbid_huge_pages(receiver: Value) -> Value {
     answer(receiver, || i64::from(set_huge_pages(false)))
+}
+
+/// 1 if this process now gets the signal of this number some times per second.
+extern "C" fn begin_ticks(receiver: Value, signal: Value) -> Value {
+    answer(receiver, || {
+        let signal = loaded().and_then(|ruby| i32::try_from(ruby.number(signal)).ok());
+        i64::from(signal.is_some_and(start_ticks))
+    })
+}
+
+extern "C" fn end_ticks(receiver: Value) -> Value {
+    answer(receiver, || {
+        stop_ticks();
+        1
+    })
 }
 
 /// Adds to a word of the report, given by its index.

@@ -5,7 +5,6 @@ module CaratRuntime
   # becomes idle. A server under load from the start never becomes idle, and a job runner or script never listens, so
   # after a while each sign alone is enough.
   class BootWatch
-    STEP = 0.05
     # Seconds of idling, listening or loading nothing after which a process counts as booted.
     IDLE_LISTENER = 0.1
     BUSY_LISTENER = 1.0
@@ -19,31 +18,21 @@ module CaratRuntime
     # expecting: number of files that must be loaded from now on before the process counts as booted.
     def initialize(expecting: 0)
       @expected = $LOADED_FEATURES.size + expecting
-      @started = @loaded_at = @busy_at = now
+      @started = @loaded_at = @busy_at = @observed_at = now
       @features = $LOADED_FEATURES.size
       @cpu = cpu
       @listening_since = nil
     end
 
-    # Returns true once the process has booted, false if the expected files were not loaded in time.
-    def wait
-      until booted?
-        return false if @features < @expected && now - @started > OWN_APPLICATION_WITHIN
-
-        Kernel.sleep(STEP)
-        observe
-      end
-      true
-    end
-
-    private
-
+    # To be called some times per second.
     def observe
       features = $LOADED_FEATURES.size
       @loaded_at = now if features != @features
       @features = features
+      time = now
       used = cpu
-      @busy_at = now if used - @cpu > STEP / 10
+      @busy_at = time if used - @cpu > (time - @observed_at) / 10
+      @observed_at = time
       @cpu = used
       @listening_since ||= now if CaratRuntime.listening == 1
     end
@@ -57,6 +46,13 @@ module CaratRuntime
       loaded = time - @loaded_at
       loaded > LOADS_NOTHING || (loaded > IDLE && time - @busy_at > IDLE)
     end
+
+    # Whether the expected files were not loaded in time.
+    def missed?
+      @features < @expected && now - @started > OWN_APPLICATION_WITHIN
+    end
+
+    private
 
     def listener_booted?(time)
       listening = time - @listening_since

@@ -58,21 +58,33 @@ module CaratRuntime
       pairs = ENV.fetch("CARAT_SETTINGS", "").split(";").map { |pair| pair.split("=", 2) }
       @settings = pairs.each_with_index.map { |(name, value), bit| Setting.build(name, value, bit) }
       run(:start)
+      Boot.start if at_boot?
       ForkHook.install if @settings.any?(&:forks?)
     rescue StandardError => e
       warn("the runtime cannot start: #{e.class}: #{e.message}")
     end
 
+    # The process has booted; see Boot.
+    def booted
+      run(:booted)
+    end
+
     def before_fork
+      Boot.before_fork if at_boot?
       run(:before_fork)
     end
 
     def in_child
       run(:enter_child)
       run(:in_child)
+      Boot.in_child if at_boot?
     end
 
     private
+
+    def at_boot?
+      @settings.any?(&:at_boot?)
+    end
 
     def run(hook)
       @settings.each { |setting| setting.attempt(hook) }
@@ -107,6 +119,9 @@ module CaratRuntime
     # When the library has been loaded.
     def start; end
 
+    # Once when the process has booted, if `at_boot?`.
+    def booted; end
+
     # In the parent before each fork.
     def before_fork; end
 
@@ -115,6 +130,11 @@ module CaratRuntime
 
     # In a new child.
     def in_child; end
+
+    # Whether the end of the boot must be detected.
+    def at_boot?
+      false
+    end
 
     # Whether the hooks around forks are needed.
     def forks?

@@ -2,6 +2,7 @@
 
 use crate::needs::TestRuby;
 use crate::support::{Folder, Ran};
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 /// Runs a script under settings and returns what it printed.
@@ -196,6 +197,29 @@ fn a_server_without_proc_runs_on_under_every_setting() {
     assert!(output.status.success(), "{output:?}");
 }
 
+/// Runs Ruby in this folder with the runtime loaded; returns what it printed, and its stderr after it. The roots see the
+/// /tmp of this system, so that is where the folder must be.
+fn run_on(version: TestRuby, folder: &Path, settings: &str, arguments: &[&str]) -> String {
+    let libraries = carat::target::library::unpack(&folder.join("carat")).unwrap();
+    let output = version
+        .command(None)
+        .args(arguments)
+        .current_dir(folder)
+        .env("CARAT_SETTINGS", settings)
+        .env("CARAT_RUNTIME", &libraries.runtime)
+        .env("RUBYOPT", format!("-r{}", libraries.shim.display()))
+        .env("PORT", "0")
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    let printed = [output.stdout, output.stderr].concat();
+    String::from_utf8_lossy(&printed).into_owned()
+}
+
+fn folder_for_roots() -> tempfile::TempDir {
+    tempfile::Builder::new().prefix("carat-root-").tempdir_in("/tmp").unwrap()
+}
+
 #[test]
 fn every_ruby_applies_the_settings_that_it_has(version: TestRuby) {
     let script = format!(
@@ -205,22 +229,90 @@ fn every_ruby_applies_the_settings_that_it_has(version: TestRuby) {
          Process.wait(pid)\nwriter.close\nGC.verify_compaction_references(toward: :empty) if RUBY_VERSION >= '3.2'\n\
          puts [RUBY_VERSION, reader.read, report(:refused)].inspect"
     );
-    // The root sees the /tmp of this system, so that is where the libraries must be.
-    let folder = tempfile::Builder::new().prefix("carat-root-").tempdir_in("/tmp").unwrap();
-    let libraries = carat::target::library::unpack(&folder.path().join("carat")).unwrap();
-    let file = folder.path().join("script.rb");
-    std::fs::write(&file, &script).unwrap();
-    let settings = "compact=boot;trim=full-gc;prepare_fork=warmup;seal=on;gc_pacing=idle";
-    let output = version
-        .command(None)
-        .env("CARAT_SETTINGS", settings)
-        .env("CARAT_RUNTIME", &libraries.runtime)
-        .env("RUBYOPT", format!("-r{}", libraries.shim.display()))
-        .arg(&file)
-        .stdin(Stdio::null())
-        .output()
-        .unwrap();
-    let (out, talk) =
-        (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    assert!(out.contains("\"11111\", 0]"), "{version:?}: {out}{talk}");
+    let folder = folder_for_roots();
+    std::fs::write(folder.path().join("script.rb"), script).unwrap();
+    let settings =
+        "compact=boot;gc=boot;sham=on;trim=full-gc;prepare_fork=warmup;seal=on;gc_pacing=idle";
+    let printed = run_on(version, folder.path(), settings, &["script.rb"]);
+    assert!(printed.contains("\"1111111\", 0]"), "{version:?}: {printed}");
+}
+
+/// Records each compaction and each full collection that the runtime runs: the method, whether it is on the main thread,
+/// whether a socket listens.
+const OBSERVER: &str = "
+require 'socket'
+module Observer
+  CALLS = []
+  %i[compact start].each do |name|
+    define_method(name) do |**options|
+      CALLS << [name, Thread.current == Thread.main, CaratRuntime.listening]
+      super(**options)
+    end
+  end
+end
+GC.singleton_class.prepend(Observer)
+";
+
+/// What the actions at the end of the boot must have been, and whether the setting then counts as applied.
+const BOOT_ACTIONS: [(&str, &str); 3] = [
+    ("compact=boot", "[[:compact, true, 0]]"),
+    ("gc=boot", "[[:start, true, 0]]"),
+    ("sham=on", "[]"),
+];
+
+#[test]
+fn every_ruby_acts_once_on_the_main_thread_when_rails_is_initialized(version: TestRuby) {
+    let folder = folder_for_roots();
+    let files = [
+        ("observer.rb", OBSERVER),
+        (
+            "rails.rb",
+            "module Rails\n  class Application\n    def initialize!\n      p Observer::CALLS\n      :done\n    end\n  end\nend\n",
+        ),
+        ("app.rb", "HelloApp = Class.new(Rails::Application)\n"),
+    ];
+    for (name, text) in files {
+        std::fs::write(folder.path().join(name), text).unwrap();
+    }
+    let script = format!(
+        "{EVENTUALLY}\n%w[observer rails app].each {{ |name| require_relative name }}\n\
+         p HelloApp.new.initialize!, report(:applied), Observer::CALLS, Thread.list.size\n\
+         server = TCPServer.new('127.0.0.1', 0)\nHelloApp.new.initialize!\nsleep 1.5\n\
+         p Observer::CALLS.size == report(:compactions) + (ENV['CARAT_SETTINGS'] == 'gc=boot' ? 1 : 0)\n\
+         p Thread.list.size"
+    );
+    std::fs::write(folder.path().join("script.rb"), script).unwrap();
+    for (settings, calls) in BOOT_ACTIONS {
+        let printed = run_on(version, folder.path(), settings, &["script.rb"]);
+        let expected = format!("[]\n:done\n1\n{calls}\n1\n{calls}\ntrue\n1\n");
+        assert_eq!(printed, expected, "{version:?}, {settings}");
+    }
+}
+
+#[test]
+fn every_ruby_acts_once_in_a_rails_application_before_puma_listens(version: TestRuby) {
+    let folder = folder_for_roots();
+    let workload = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../workloads/rails-hello");
+    for name in ["app.rb", "plant.rb", "puma.rb"] {
+        std::fs::copy(workload.join(name), folder.path().join(name)).unwrap();
+    }
+    let rackup = std::fs::read_to_string(workload.join("config.ru")).unwrap();
+    let rackup = format!(
+        "{rackup}\n{EVENTUALLY}\np [:loaded, Observer::CALLS, Thread.list.count {{ |one| one.name == 'carat' }}]\n\
+         Thread.new do\n  eventually {{ CaratRuntime.listening == 1 }}\n  sleep 1.5\n\
+           p [:served, Observer::CALLS, report(:applied)]\n  $stdout.flush\n  Process.exit!(0)\nend\n"
+    );
+    std::fs::write(folder.path().join("config.ru"), rackup).unwrap();
+    std::fs::write(folder.path().join("observer.rb"), OBSERVER).unwrap();
+    let missing = run_on(version, folder.path(), "", &["-e", "require 'rails'; require 'puma'"]);
+    if missing.contains("LoadError") {
+        return;
+    }
+    let arguments = ["-r./observer.rb", "-S", "puma", "-C", "puma.rb", "config.ru"];
+    for (settings, calls) in BOOT_ACTIONS {
+        let printed = run_on(version, folder.path(), settings, &arguments);
+        for line in [format!("[:loaded, {calls}, 0]"), format!("[:served, {calls}, 1]")] {
+            assert!(printed.contains(&line), "{version:?}, {settings}: {printed}");
+        }
+    }
 }

@@ -2,32 +2,27 @@
 
 module CaratRuntime
   # Compacts Ruby's heap once ("boot", "before-fork") or with every full GC ("auto").
-  class Compact < Setting
+  class Compact < BootSetting
     named "compact"
 
     # "boot" and "before-fork" count as applied once the compaction has happened.
     def start
-      case value
-      when "boot" then watch_boot
-      when "auto" then GC.auto_compact = true
-      end
+      GC.auto_compact = true if value == "auto"
     end
 
-    # A server that preloads is compacted before it forks, because a later compaction would write to shared pages.
+    def booted
+      compact if at_boot?
+    end
+
+    # Once the application is loaded, because a later compaction would write to shared pages.
     def before_fork
-      case value
-      when "boot" then compact_once if CaratRuntime.listening == 1
-      when "before-fork" then compact_once if CaratRuntime.preloaded?
-      end
+      compact if value == "before-fork" && !@done && CaratRuntime.preloaded?
     end
 
-    # A worker of a server without preloading inherits the socket and loads the application itself.
+    # A worker of a server without preloading compacts its own application.
     def in_child
-      return unless value == "boot"
-
-      expected = @done ? BootWatch::OWN_APPLICATION : 0
-      @done = false
-      watch_boot(expecting: expected)
+      @done = false if at_boot?
+      nil
     end
 
     def forks?
@@ -39,22 +34,9 @@ module CaratRuntime
       value != "off" && !@done
     end
 
-    # In the watching thread: compacts when the process has booted.
-    def compact_booted
-      compact_once if @watch.wait
-    end
-
     private
 
-    def watch_boot(expecting: 0)
-      @watch = BootWatch.new(expecting: expecting)
-      CaratRuntime.in_thread { attempt(:compact_booted) }
-      nil
-    end
-
-    def compact_once
-      return if @done
-
+    def compact
       @done = true
       extension = Extensions.unfit
       return refuse("#{extension} keeps objects where the GC cannot see them") if extension

@@ -8,6 +8,8 @@ use carat_ruby::version::{RubyVersion, V2_7, V3_0};
 
 pub(super) const SETTINGS: &[SettingDefinition] = &[
     SettingDefinition::of::<Compact>(),
+    SettingDefinition::of::<Collect>(),
+    SettingDefinition::of::<Sham>(),
     SettingDefinition::of::<Trim>(),
     SettingDefinition::of::<PrepareFork>(),
     SettingDefinition::of::<Seal>(),
@@ -29,7 +31,7 @@ impl Setting for Compact {
         Mechanism::Runtime { pending: "the server has not finished booting, or has not forked" };
     const SINCE: Option<RubyVersion> = Some(V2_7);
     const VALUES_SINCE: &'static [(&'static str, RubyVersion)] = &[("auto", V3_0)];
-    const DOES: &'static str = "Compacts Ruby's heap: once when the server has booted, once before its first fork, or with every full GC (`auto`).";
+    const DOES: &'static str = "Compacts Ruby's heap: once when the server has booted (`boot`: a Rails application at the end of `initialize!`, on the main thread before the server listens), once before its first fork, or with every full GC (`auto`).";
     const COSTS: &'static str = "A pause of some tens of milliseconds; C extensions that hide objects from the GC can crash; `auto` slows every full GC.";
 
     fn apply(value: &CompactMoment, server: &mut EnvironmentBuilder<'_>) -> Result<(), ApplyError> {
@@ -40,6 +42,37 @@ impl Setting for Compact {
         }
         Ok(())
     }
+}
+
+words! {
+    /// When a full collection runs.
+    CollectMoment { Off = "off", Boot = "boot", }
+}
+
+struct Collect;
+
+impl Setting for Collect {
+    type Value = CollectMoment;
+    const NAME: &'static str = "gc";
+    const DEFAULT: &'static str = "off";
+    const MECHANISM: Mechanism =
+        Mechanism::Runtime { pending: "the server has not finished booting" };
+    const SINCE: Option<RubyVersion> = Some(V2_7);
+    const DOES: &'static str = "Runs one full GC (`GC.start`) when the server has booted, at the moment of `compact = \"boot\"`: its control.";
+    const COSTS: &'static str = "A pause of some milliseconds.";
+}
+
+struct Sham;
+
+impl Setting for Sham {
+    type Value = Switch;
+    const NAME: &'static str = "sham";
+    const DEFAULT: &'static str = "off";
+    const MECHANISM: Mechanism =
+        Mechanism::Runtime { pending: "the server has not finished booting" };
+    const SINCE: Option<RubyVersion> = Some(V2_7);
+    const DOES: &'static str = "Loads the runtime and detects the end of the boot as `compact = \"boot\"` does, then does nothing: the control for what loading and detecting cost.";
+    const COSTS: &'static str = "What the detection costs: a check per loaded file, and without Rails a signal four times per second until the server has booted.";
 }
 
 words! {
