@@ -14,12 +14,14 @@ module CaratRuntime
       def initialize!(*arguments)
         Boot.stop_timer
         result = super
-        Boot.reached
+        Boot.rails_initialized
         result
       end
     end
 
-    @pending = @rails = false
+    # nil, then :loaded, then :initialized.
+    @rails = nil
+    @pending = false
 
     class << self
       def start(expecting: 0)
@@ -44,6 +46,11 @@ module CaratRuntime
         stop
         @reached = true
         CaratRuntime.booted
+      end
+
+      def rails_initialized
+        @rails = :initialized
+        reached
       end
 
       def stop_timer
@@ -72,7 +79,7 @@ module CaratRuntime
 
         @loads.disable
         ::Rails::Application.prepend(RailsHook)
-        @rails = true
+        @rails = :loaded
       rescue StandardError
         @loads.disable
       end
@@ -90,7 +97,7 @@ module CaratRuntime
         return if @watch.nil?
 
         @watch.observe
-        if @watch.booted?
+        if @watch.booted?(rails: @rails == :loaded)
           reached
         elsif @watch.missed?
           stop

@@ -10,6 +10,8 @@ module CaratRuntime
     BUSY_LISTENER = 1.0
     IDLE = 1.0
     LOADS_NOTHING = 5.0
+    # The same if Rails is loaded, whose application is expected to be initialized.
+    RAILS_LOADS_NOTHING = 30.0
     DEADLINE = 120.0
     # A worker that loads the application itself loads at least this many files, and begins within this many seconds.
     OWN_APPLICATION = 100
@@ -37,13 +39,16 @@ module CaratRuntime
       @listening_since ||= now if CaratRuntime.listening == 1
     end
 
-    def booted?
+    # rails: whether Rails is loaded and not initialized.
+    def booted?(rails:)
       time = now
       return true if time - @started > DEADLINE
       return false if @features < @expected
-      return listener_booted?(time) if @listening_since
 
       loaded = time - @loaded_at
+      return loaded > RAILS_LOADS_NOTHING if rails
+      return listener_booted?(time) if @listening_since
+
       loaded > LOADS_NOTHING || (loaded > IDLE && time - @busy_at > IDLE)
     end
 

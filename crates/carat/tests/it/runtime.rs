@@ -237,6 +237,21 @@ fn every_ruby_applies_the_settings_that_it_has(version: TestRuby) {
     assert!(printed.contains("\"1111111\", 0]"), "{version:?}: {printed}");
 }
 
+#[test]
+fn a_pause_before_rails_is_initialized_is_not_the_end_of_the_boot() {
+    require!(Ruby);
+    let folder = Folder::new("rails");
+    let rails = "module Rails\n  class Application\n    def initialize!; end\n  end\nend\n";
+    let script = format!(
+        "require 'socket'\n{EVENTUALLY}\nserver = TCPServer.new('127.0.0.1', 0)\n\
+         %w[{0} {1}].each {{ |file| require file }}\nsleep 1.5\nbefore = report(:compactions)\n\
+         Rails::Application.new.initialize!\np [before, report(:compactions)]",
+        folder.write("rails.rb", rails).display(),
+        folder.write("app.rb", "").display(),
+    );
+    assert_eq!(printed(&["compact=boot"], &script), "[0, 1]\n");
+}
+
 /// Records each compaction and each full collection that the runtime runs: the method, whether it is on the main thread,
 /// whether a socket listens.
 const OBSERVER: &str = "

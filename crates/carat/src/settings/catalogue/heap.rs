@@ -58,7 +58,7 @@ impl Setting for Collect {
     const MECHANISM: Mechanism =
         Mechanism::Runtime { pending: "the server has not finished booting" };
     const SINCE: Option<RubyVersion> = Some(V2_7);
-    const DOES: &'static str = "Runs one full GC (`GC.start`) when the server has booted, at the moment of `compact = \"boot\"`: its control.";
+    const DOES: &'static str = "Runs one full GC (`GC.start`) when the server has booted, at the moment of `compact = \"boot\"`: its control. Beside it, write the names of the settings `gc.*` in quotes.";
     const COSTS: &'static str = "A pause of some milliseconds.";
 }
 
