@@ -12,6 +12,9 @@ class HelloApp < Rails::Application
   config.secret_key_base = 'not a secret: this app has no sessions'
   config.hosts.clear
   config.active_support.deprecation = :silence
+  # The published intervention, written into the app: `compact` or, as its control, `start`.
+  by_hand = ENV.fetch('GC_BY_HAND', nil)
+  config.after_initialize { GC.public_send(by_hand) } if by_hand
 
   # Answers the one route.
   class HelloController < ActionController::Base
