@@ -304,8 +304,32 @@ fn every_ruby_acts_once_on_the_main_thread_when_rails_is_initialized(version: Te
     }
 }
 
+// The root with Ruby 3.4 has no Rails.
 #[test]
-fn every_ruby_acts_once_in_a_rails_application_before_puma_listens(version: TestRuby) {
+fn boot_actions_run_once_before_puma_listens_in_rails_of_this_system() {
+    require!(Ruby);
+    acts_once_in_a_rails_application(TestRuby::OnPath);
+}
+
+#[test]
+fn boot_actions_run_once_before_puma_listens_in_rails_6_0() {
+    require!(Roots("bullseye"));
+    acts_once_in_a_rails_application(TestRuby::InRoot("bullseye"));
+}
+
+#[test]
+fn boot_actions_run_once_before_puma_listens_in_rails_6_1() {
+    require!(Roots("bookworm"));
+    acts_once_in_a_rails_application(TestRuby::InRoot("bookworm"));
+}
+
+#[test]
+fn boot_actions_run_once_before_puma_listens_in_rails_7_2() {
+    require!(Roots("trixie"));
+    acts_once_in_a_rails_application(TestRuby::InRoot("trixie"));
+}
+
+fn acts_once_in_a_rails_application(version: TestRuby) {
     let folder = folder_for_roots();
     let workload = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../workloads/rails-hello");
     for name in ["app.rb", "plant.rb", "puma.rb"] {
@@ -319,10 +343,6 @@ fn every_ruby_acts_once_in_a_rails_application_before_puma_listens(version: Test
     );
     std::fs::write(folder.path().join("config.ru"), rackup).unwrap();
     std::fs::write(folder.path().join("observer.rb"), OBSERVER).unwrap();
-    let missing = run_on(version, folder.path(), "", &["-e", "require 'rails'; require 'puma'"]);
-    if missing.contains("LoadError") {
-        return;
-    }
     let arguments = ["-r./observer.rb", "-S", "puma", "-C", "puma.rb", "config.ru"];
     for (settings, calls) in BOOT_ACTIONS {
         let printed = run_on(version, folder.path(), settings, &arguments);
