@@ -2,9 +2,10 @@
 
 module CaratRuntime
   # Runs the actions of the settings once when this process has booted, on its main thread and without a thread of its
-  # own, which would leave a malloc arena behind. A Rails application has booted when Rails::Application#initialize! ends,
-  # which is after the `after_initialize` blocks and before the server listens. For any other process a timer asks
-  # BootWatch.
+  # own, which would leave a malloc arena behind. A Rails application has booted when the last of its `after_initialize`
+  # blocks has run: before it loads its routes, and before the server listens. A collection there saves what the same
+  # line in an `after_initialize` block saves; when `initialize!` has ended, it saves nothing on the smallest
+  # application (docs/experiments/2-compaction.md). For any other process a timer asks BootWatch.
   module Boot
     # A real-time signal that neither Ruby nor a C library uses. The handler stays when the timer has ended.
     SIGNAL = 44
@@ -15,6 +16,15 @@ module CaratRuntime
         Boot.stop_timer
         result = super
         Boot.rails_initialized
+        result
+      end
+    end
+
+    # Prepended to the singleton class of ActiveSupport.
+    module LoadHooksHook
+      def run_load_hooks(name, *arguments)
+        result = super
+        Boot.rails_initialized if name == :after_initialize
         result
       end
     end
@@ -79,6 +89,7 @@ module CaratRuntime
 
         @loads.disable
         ::Rails::Application.prepend(RailsHook)
+        ::ActiveSupport.singleton_class.prepend(LoadHooksHook) if defined?(::ActiveSupport)
         @rails = :loaded
       rescue StandardError
         @loads.disable

@@ -258,14 +258,24 @@ const OBSERVER: &str = "
 require 'socket'
 module Observer
   CALLS = []
+  MOMENTS = []
   %i[compact start].each do |name|
     define_method(name) do |**options|
       CALLS << [name, Thread.current == Thread.main, CaratRuntime.listening]
+      MOMENTS << PROGRESS.call if Observer.const_defined?(:PROGRESS)
       super(**options)
     end
   end
 end
 GC.singleton_class.prepend(Observer)
+";
+
+/// Registers an `after_initialize` block late, as an initializer of the application does, and records for each action how
+/// many such blocks had run and how many routes were loaded.
+const RAILS_OBSERVER: &str = "
+BLOCKS = []
+HelloApp.initializer(:observed) { config.after_initialize { BLOCKS << :ran } }
+Observer::PROGRESS = -> { [BLOCKS.size, HelloApp.routes.routes.size] }
 ";
 
 /// What the actions at the end of the boot must have been, and whether the setting then counts as applied.
@@ -336,8 +346,11 @@ fn acts_once_in_a_rails_application(version: TestRuby) {
         std::fs::copy(workload.join(name), folder.path().join(name)).unwrap();
     }
     let rackup = std::fs::read_to_string(workload.join("config.ru")).unwrap();
+    let initialize = "HelloApp.initialize!";
+    assert!(rackup.contains(initialize), "{rackup}");
+    let rackup = rackup.replace(initialize, &format!("{RAILS_OBSERVER}\n{initialize}"));
     let rackup = format!(
-        "{rackup}\n{EVENTUALLY}\np [:loaded, Observer::CALLS, Thread.list.count {{ |one| one.name == 'carat' }}]\n\
+        "{rackup}\n{EVENTUALLY}\np [:moments, Observer::MOMENTS]\np [:loaded, Observer::CALLS, Thread.list.count {{ |one| one.name == 'carat' }}]\n\
          Thread.new do\n  eventually {{ CaratRuntime.listening == 1 }}\n  sleep 1.5\n\
            p [:served, Observer::CALLS, report(:applied)]\n  $stdout.flush\n  Process.exit!(0)\nend\n"
     );
@@ -346,7 +359,13 @@ fn acts_once_in_a_rails_application(version: TestRuby) {
     let arguments = ["-r./observer.rb", "-S", "puma", "-C", "puma.rb", "config.ru"];
     for (settings, calls) in BOOT_ACTIONS {
         let printed = run_on(version, folder.path(), settings, &arguments);
-        for line in [format!("[:loaded, {calls}, 0]"), format!("[:served, {calls}, 1]")] {
+        // After the application's own block and before the routes are loaded.
+        let moments = if calls == "[]" { "[]" } else { "[[1, 0]]" };
+        for line in [
+            format!("[:moments, {moments}]"),
+            format!("[:loaded, {calls}, 0]"),
+            format!("[:served, {calls}, 1]"),
+        ] {
             assert!(printed.contains(&line), "{version:?}, {settings}: {printed}");
         }
     }

@@ -31,7 +31,7 @@ impl Setting for Compact {
         Mechanism::Runtime { pending: "the server has not finished booting, or has not forked" };
     const SINCE: Option<RubyVersion> = Some(V2_7);
     const VALUES_SINCE: &'static [(&'static str, RubyVersion)] = &[("auto", V3_0)];
-    const DOES: &'static str = "Compacts Ruby's heap: once when the server has booted (`boot`: a Rails application at the end of `initialize!`, on the main thread before the server listens), once before its first fork, or with every full GC (`auto`).";
+    const DOES: &'static str = "Compacts Ruby's heap: once when the server has booted (`boot`: a Rails application after its `after_initialize` blocks, on the main thread before the server listens), once before its first fork, or with every full GC (`auto`).";
     const COSTS: &'static str = "A pause of some tens of milliseconds; C extensions that hide objects from the GC can crash; `auto` slows every full GC.";
 
     fn apply(value: &CompactMoment, server: &mut EnvironmentBuilder<'_>) -> Result<(), ApplyError> {
