@@ -1,17 +1,18 @@
 # frozen_string_literal: true
 
 # Makes of `carat report --json` what is kept under docs/: every trial's metrics, its memory at up to 16 moments, the
-# figures of its load and its last ledger; without histograms, logs and single processes. `carat report` reads it again:
+# figures of its load and its last ledger; without histograms, logs and single processes. A sample that has a moment of its
+# own, such as "ready" or "end", is always kept. `carat report` reads the file again:
 #   carat report results/extend.carat --json --share | ruby docs/experiments/shorten.rb > docs/experiments/4-extend.json
 require 'json'
 
 MOMENTS = 16
-KEPT = %w[at_ms processes rss pss uss shared answered ledger].freeze
+KEPT = %w[at_ms moment processes rss pss uss shared answered ledger].freeze
 
 # The last sample holds the ledger, so it is always among those that stay.
 def thin(samples)
   step = (samples.size / MOMENTS.to_f).ceil.clamp(1..)
-  samples.reverse.each_slice(step).map(&:first).reverse
+  samples.reverse.each_with_index.select { |sample, place| sample['moment'] || (place % step).zero? }.map(&:first).reverse
 end
 
 export = JSON.parse($stdin.read)

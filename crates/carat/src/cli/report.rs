@@ -3,8 +3,8 @@
 use crate::cli::{Exit, output};
 use crate::core::Results;
 use crate::report::{
-    Budget, Kept, ReportInput, budget, comparison_html, csv, html, json, load_input, markdown,
-    openmetrics, recording_html,
+    Budget, Kept, ReportInput, Style, budget, comparison_html, csv, figures, html, json,
+    load_input, markdown, openmetrics, recording_html, terminal,
 };
 use anyhow::{Context, bail, ensure};
 use clap::{Args, ValueEnum};
@@ -45,10 +45,14 @@ pub(crate) struct ReportArgs {
 enum ReportFormat {
     /// One self-contained page
     Html,
+    /// What `carat compare` prints at its end, without colours
+    Text,
     /// A comment for a pull request
     Md,
     /// Everything, with the version of its schema
     Json,
+    /// Every figure as text, by variant and metric, as JSON; for documents that quote figures
+    Figures,
     /// A row per trial
     Csv,
     /// Medians and differences for Prometheus
@@ -90,6 +94,8 @@ fn render(inputs: &[ReportInput], format: ReportFormat, share: bool) -> anyhow::
         }
         [ReportInput::Results(results)] => Ok(match format {
             ReportFormat::Html => html(results, &options),
+            ReportFormat::Text => terminal(results, Style::default()),
+            ReportFormat::Figures => figures(results, audience)?,
             ReportFormat::Md => markdown(results, audience),
             ReportFormat::Json => json(results, audience)?,
             ReportFormat::Csv => csv(results, audience),

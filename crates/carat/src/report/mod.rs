@@ -10,6 +10,7 @@ mod environment_format;
 mod explain;
 mod exports;
 mod facts;
+mod figures;
 mod forecast_text;
 mod histogram;
 mod import;
@@ -35,6 +36,7 @@ pub use dry_run::dry_run_text;
 pub use environment_format::{EnvironmentFormat, write_environment};
 pub use explain::{ExplainError, file_ledger, process_ledger};
 pub use exports::{ImportError, SCHEMA, csv, from_json, is_export, json, openmetrics};
+pub use figures::{FIGURES_SCHEMA, figures};
 pub(crate) use forecast_text::forecast_text;
 pub use import::{
     CaratFile, CaratFileError, ReportInput, concluded, load, load_input, load_results,

@@ -68,8 +68,12 @@ pub(crate) fn time_left(time: Duration) -> String {
 
 /// An estimate with its interval: `−21 % (−24 to −18 %)`.
 pub(crate) fn estimate(metric: &str, estimate: &Estimate) -> String {
-    let ratio = signed_percent(estimate.ratio, digits(estimate));
-    format!("{ratio} {} ({})", difference_unit(metric), interval(metric, estimate))
+    format!("{} ({})", change(metric, estimate), interval(metric, estimate))
+}
+
+/// An estimate without its interval: `−21 %`.
+pub(crate) fn change(metric: &str, estimate: &Estimate) -> String {
+    format!("{} {}", signed_percent(estimate.ratio, digits(estimate)), difference_unit(metric))
 }
 
 /// The interval alone: `−24 to −18 %`.

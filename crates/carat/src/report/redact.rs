@@ -1,5 +1,6 @@
 //! Removes what must not be shown: control characters and secrets always; in a shared report also host and user
-//! names, paths, log lines, and environment variables beyond an allow-list.
+//! names, paths, log lines, and the values of environment variables beyond an allow-list, unless a value is a short
+//! number or one of a few words and its name suggests no secret.
 
 use crate::core::recording::Recording;
 use crate::core::{Ledger, LoadReport, Results};
@@ -12,7 +13,7 @@ pub enum Audience {
     /// The user who ran the experiment: everything but secrets.
     #[default]
     Own,
-    /// Anybody: also without host, user, paths, log lines, and environment variables beyond an allow-list.
+    /// Anybody: also without host, user, paths, log lines, and values of environment variables that may be private.
     Shared,
 }
 
@@ -90,6 +91,32 @@ const ENV_KEPT: &[&str] = &[
     "CARAT_",
     "PUMA_",
 ];
+
+/// A variable whose name contains one of these may have a secret value, however short.
+const SUSPECT_NAMES: &[&str] =
+    &["PASS", "SECRET", "TOKEN", "KEY", "PIN", "CODE", "AUTH", "CREDENTIAL"];
+
+/// Values that cannot be a secret.
+const PLAIN_WORDS: &[&str] = &[
+    "true",
+    "false",
+    "on",
+    "off",
+    "yes",
+    "no",
+    "production",
+    "development",
+    "staging",
+    "test",
+    "debug",
+    "info",
+    "warn",
+    "error",
+    "fatal",
+];
+
+/// Digits of a number that is too short to be a secret.
+const PLAIN_DIGITS: usize = 6;
 
 const HIDDEN: &str = "[hidden]";
 
@@ -230,7 +257,10 @@ impl RedactionRules {
 
     /// A value that may be a secret by its name.
     fn value(&self, key: &str, value: &str) -> String {
-        if is_secret_name(key) || (self.audience == Audience::Shared && is_private_variable(key)) {
+        let private = self.audience == Audience::Shared
+            && is_private_variable(key)
+            && !is_plain_value(key, value);
+        if is_secret_name(key) || private {
             return HIDDEN.to_owned();
         }
         self.text(value)
@@ -294,16 +324,30 @@ fn is_private_variable(name: &str) -> bool {
     looks_like_one && !ENV_KEPT.iter().any(|kept| name.starts_with(kept))
 }
 
+/// Whether a variable's value says something about the run and nothing about its owner: `WORKERS=10`, `YJIT=on`.
+fn is_plain_value(name: &str, value: &str) -> bool {
+    let name = name.to_uppercase();
+    let suspect = SUSPECT_NAMES.iter().any(|part| name.contains(part));
+    !suspect && (is_short_number(value) || PLAIN_WORDS.contains(&value.to_lowercase().as_str()))
+}
+
+fn is_short_number(text: &str) -> bool {
+    let digits = text.chars().filter(char::is_ascii_digit).count();
+    let (whole, fraction) = text.split_once('.').unwrap_or((text, "0"));
+    let all_digits = |text: &str| !text.is_empty() && text.chars().all(|c| c.is_ascii_digit());
+    digits <= PLAIN_DIGITS && all_digits(whole) && all_digits(fraction)
+}
+
 /// The text with secrets masked: keys in PEM, passwords in URLs, values of secret names, well-known tokens.
 fn secrets(text: &str) -> String {
     let text = mask_pem(text);
     let text = mask_credentials(&text);
-    let text = mask_values(&text, is_secret_name);
+    let text = mask_values(&text, is_secret_name, |_, _| false);
     mask_tokens(&text)
 }
 
 fn variables(text: &str) -> String {
-    mask_values(text, is_private_variable)
+    mask_values(text, is_private_variable, is_plain_value)
 }
 
 fn mask_pem(text: &str) -> String {
@@ -345,8 +389,9 @@ fn mask_credentials(text: &str) -> String {
     out + rest
 }
 
-/// Masks the value in `NAME=value`, `NAME = "value"`, `"NAME": "value"`, `--name value` and `Name: Bearer value`.
-fn mask_values(text: &str, hides: fn(&str) -> bool) -> String {
+/// Masks the value in `NAME=value`, `NAME = "value"`, `"NAME": "value"`, `--name value` and `Name: Bearer value`, if
+/// the name `hides` its values and does not show this one.
+fn mask_values(text: &str, hides: fn(&str) -> bool, shows: fn(&str, &str) -> bool) -> String {
     let mut out = String::new();
     let mut rest = text;
     while let Some(start) = rest.find(is_name_character) {
@@ -356,13 +401,15 @@ fn mask_values(text: &str, hides: fn(&str) -> bool) -> String {
         let (name, after) = rest.split_at(end);
         out.push_str(name);
         rest = after;
-        if !hides(name.trim_start_matches('-')) {
+        let plain_name = name.trim_start_matches('-');
+        if !hides(plain_name) {
             continue;
         }
-        if let Some((separator, value)) = value_after(name, after) {
+        if let Some((separator, length)) = value_after(name, after) {
+            let (value, end) = after[separator..].split_at(length);
             out.push_str(&after[..separator]);
-            out.push_str(HIDDEN);
-            rest = &after[separator + value..];
+            out.push_str(if shows(plain_name, value) { value } else { HIDDEN });
+            rest = end;
         }
     }
     out + rest
@@ -489,9 +536,45 @@ mod tests {
             ("LD_PRELOAD=/usr/lib/libjemalloc.so.2", "LD_PRELOAD=…/libjemalloc.so.2"),
             ("COMPANY_FEED=x MALLOC_ARENA_MAX=2", "COMPANY_FEED=[hidden] MALLOC_ARENA_MAX=2"),
             ("path = \"/hello\"", "path = \"/hello\""),
+            ("WORKERS=10 BOOT_MB=40", "WORKERS=10 BOOT_MB=40"),
+            (
+                "{ WORKERS = \"10\", REDIS_URL = \"redis://r\" }",
+                "{ WORKERS = \"10\", REDIS_URL = \"[hidden]\" }",
+            ),
+            ("DOOR_CODE=1234 LOGIN_PIN = 99", "DOOR_CODE=[hidden] LOGIN_PIN = [hidden]"),
             ("http://127.0.0.1:80/a/b", "http://127.0.0.1:80/a/b"),
         ] {
             assert_eq!(rules.text(given), shown, "{given:?}");
+        }
+    }
+
+    #[test]
+    fn a_shared_report_keeps_a_value_that_cannot_be_a_secret() {
+        let rules = RedactionRules { audience: Audience::Shared, identities: Vec::new() };
+        for (name, value, kept) in [
+            ("WORKERS", "10", true),
+            ("BOOT_MB", "40", true),
+            ("THREADS", "25", true),
+            ("GROWTH", "1.03", true),
+            ("LIMIT", "123456", true),
+            ("YJIT", "on", true),
+            ("CACHE", "False", true),
+            ("LOG_LEVEL", "info", true),
+            ("ACCOUNT", "1234567", false),
+            ("VERSION", "1.2.3", false),
+            ("HALF", ".5", false),
+            ("EMPTY", "", false),
+            ("FEED", "acme", false),
+            ("LOGIN_PIN", "1234", false),
+            ("DOOR_CODE", "1234", false),
+            ("DB_PASS", "on", false),
+            ("AUTH_MODE", "test", false),
+            ("KEY_SLOT", "3", false),
+            ("MY_CREDENTIALS", "0", false),
+            ("CSRF_TOKENS", "true", false),
+        ] {
+            let expected = if kept { value } else { HIDDEN };
+            assert_eq!(rules.value(name, value), expected, "{name}={value}");
         }
     }
 }

@@ -10,6 +10,7 @@ extern crate carat_test_macro;
 mod harness;
 
 mod docs;
+mod docs_figures;
 mod exec;
 mod fake_run;
 mod faults;

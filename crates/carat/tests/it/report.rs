@@ -6,9 +6,10 @@ use carat::core::{
     GrowthKind, Outcome, PartGrowth, ProgressUnit, Results, TrackedPart, VariantGrowth,
 };
 use carat::report::{
-    Audience, Budget, Kept, PageOptions, SCHEMA, Style, budget, comparison_html, csv, html, json,
-    ledger_html, markdown, openmetrics, recording_html, terminal,
+    Audience, Budget, FIGURES_SCHEMA, Kept, PageOptions, SCHEMA, Style, budget, comparison_html,
+    csv, figures, html, json, ledger_html, markdown, openmetrics, recording_html, terminal,
 };
+use serde_json::Value;
 
 #[test]
 fn a_page_stays_under_its_size_whatever_the_input() {
@@ -258,4 +259,34 @@ fn a_ledger_among_the_samples_shows_no_secret_and_is_drawn() {
     let page = html(&results, &PageOptions::default());
     assert!(page.contains("What the memory was made of") && page.contains("Ruby slots, live"));
     assert!(!page.contains("canary-8"));
+}
+
+#[test]
+fn every_figure_is_written_as_the_terminal_writes_it() {
+    let results = Recipe { blocks: 10, responses: 20, ..Recipe::cable() }.build();
+    let text = figures(&results, Audience::Own).unwrap();
+    let all: Value = serde_json::from_str(&text).unwrap();
+    let shown = terminal(&results, Style { width: 200, ..Style::default() });
+    assert_eq!(all["schema"], FIGURES_SCHEMA);
+    assert_eq!(all["order"][1], "arena_max = 2");
+    assert_eq!(all["run"]["blocks"], "10");
+    let memory = &all["variants"]["arena_max = 2"]["memory.pss.final"];
+    for figure in ["median", "difference", "verdict", "n"] {
+        let figure = memory[figure].as_str().unwrap();
+        assert!(shown.contains(figure), "{figure} is not in {shown}");
+    }
+    let (change, interval) = (memory["change"].as_str().unwrap(), &memory["interval"]);
+    assert_eq!(memory["difference"], format!("{change} ({})", interval.as_str().unwrap()));
+    let guard = &all["variants"]["jemalloc"]["latency.p95"]["conclusion"];
+    assert!(guard.as_str().unwrap().contains("within"), "{guard}");
+    let baseline = &all["variants"]["default"];
+    assert!(baseline["memory.pss.final"]["difference"].is_null(), "{baseline}");
+    assert!(baseline["steps"].as_object().is_some_and(|steps| steps.len() == 10), "{baseline}");
+}
+
+#[test]
+fn shared_figures_show_neither_host_nor_secret() {
+    let results = hostile(Recipe::default().build());
+    let text = figures(&results, Audience::Shared).unwrap();
+    assert!(serde_json::from_str::<Value>(&text).is_ok() && !text.contains('\u{1b}'), "{text}");
 }

@@ -22,7 +22,7 @@ const POINTS: usize = 60;
 type SharedSeries = Vec<(f64, f64)>;
 
 /// The trials of one variant.
-struct VariantSharing {
+pub(crate) struct VariantSharing {
     name: String,
     class: usize,
     /// Bytes shared by each trial before its first request.
@@ -66,7 +66,7 @@ pub(crate) fn section(results: &Results, gallery: &mut Gallery) -> Markup {
 }
 
 impl VariantSharing {
-    fn new(results: &Results, name: &str, class: usize) -> Self {
+    pub(crate) fn new(results: &Results, name: &str, class: usize) -> Self {
         let trials = || facts::counted_trials(results, name);
         Self {
             name: one_line(name),
@@ -89,16 +89,16 @@ impl VariantSharing {
     }
 
     /// The median over the trials that have a sample near that number of requests.
-    fn near(&self, requests: f64) -> Option<f64> {
+    pub(crate) fn near(&self, requests: f64) -> Option<f64> {
         let values: Vec<f64> = self.trials.iter().filter_map(|t| nearest(t, requests)).collect();
         median(&values)
     }
 
-    fn before(&self) -> Option<f64> {
+    pub(crate) fn before(&self) -> Option<f64> {
         median(&self.before)
     }
 
-    fn end(&self) -> Option<f64> {
+    pub(crate) fn end(&self) -> Option<f64> {
         let ends: Vec<f64> = self.trials.iter().filter_map(|t| Some(t.last()?.1)).collect();
         median(&ends)
     }

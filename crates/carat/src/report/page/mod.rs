@@ -3,7 +3,7 @@
 mod compared;
 mod comparison;
 mod elements;
-mod erosion;
+pub(crate) mod erosion;
 mod every_metric;
 mod failed;
 mod fit;

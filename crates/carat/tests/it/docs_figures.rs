@@ -1,0 +1,127 @@
+//! `bin/docs`: figures of a text come from kept results.
+
+use crate::needs::Need::Ruby;
+use crate::report_builder::Recipe;
+use crate::support::Folder;
+use carat::report::{Audience, json};
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output};
+
+const TABLE: &str = "\
+<!-- figures: table kept
+memory = memory.rss.final median
+against default = memory.rss.final conclusion
+row default = as it is
+row compact
+-->
+<!-- end of figures -->
+";
+
+/// A folder with kept results and a page.
+fn page(text: &str) -> Folder {
+    let folder = Folder::new("docs");
+    let results = Recipe { blocks: 10, samples: 4, responses: 20, ..Recipe::default() }.build();
+    folder.write("kept.json", &json(&results, Audience::Shared).unwrap());
+    folder.write("page.md", &format!("<!-- figures: kept = kept.json -->\n{text}"));
+    folder
+}
+
+fn docs(folder: &Folder, arguments: &[&str]) -> Output {
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../bin/docs");
+    Command::new(script)
+        .args(arguments)
+        .env("CARAT", env!("CARGO_BIN_EXE_carat"))
+        .env("DOCS_ROOT", folder.path("."))
+        .output()
+        .unwrap()
+}
+
+fn text(output: &Output) -> String {
+    String::from_utf8_lossy(&[&output.stdout[..], &output.stderr[..]].concat()).into_owned()
+}
+
+#[test]
+fn figures_and_tables_are_filled_in_and_a_changed_figure_is_found() {
+    require!(Ruby);
+    let folder = page(&format!(
+        "It saves <!-- = kept compact memory.rss.final difference -->?<!-- / --> on <!-- = kept run date -->?<!-- / -->.\n\n{TABLE}"
+    ));
+    let filled = docs(&folder, &["page.md"]);
+    assert!(filled.status.success(), "{}", text(&filled));
+    let written = fs::read_to_string(folder.path("page.md")).unwrap();
+    assert!(written.contains("memory.rss.final difference -->−0."), "{written}");
+    assert!(
+        written.contains("| as it is | 7") && written.contains("**smaller**, −0."),
+        "{written}"
+    );
+    let current = docs(&folder, &["--check", "page.md"]);
+    assert!(current.status.success(), "{}", text(&current));
+    folder.write("page.md", &written.replacen("−0.", "−1.", 1));
+    let stale = docs(&folder, &["--check", "page.md"]);
+    assert_eq!(stale.status.code(), Some(1), "{}", text(&stale));
+    assert!(text(&stale).contains("page.md as the kept results say"), "{}", text(&stale));
+}
+
+#[test]
+fn a_wrong_marker_is_named_with_its_line_and_what_is_known() {
+    require!(Ruby);
+    for (marker, named) in [
+        (
+            "is <!-- = kept compcat memory.rss.final median -->?<!-- / -->",
+            "it has compact, default",
+        ),
+        (
+            "is <!-- = kept compact memory.rss median -->?<!-- / -->",
+            "kept.json has no `memory.rss`",
+        ),
+        ("is <!-- = kept compact memory.rss.final -->?<!-- / -->", "is not one figure; add one of"),
+        ("is <!-- = lost compact n -->?<!-- / -->", "`lost` is neither a path nor named"),
+        ("is <!-- = no/such.json run date -->?<!-- / -->", "there is no file no/such.json"),
+        ("is <!-- = kept run date -->?", "is not closed"),
+        ("<!-- = kept run date -->?<!-- / --> is it", "must not begin a line"),
+        (
+            "<!-- figures: table kept\nx = latency.p95 none\n-->\n<!-- end of figures -->",
+            "has no `none`",
+        ),
+    ] {
+        let folder = page(&format!("One.\n\n{marker}\n"));
+        let refused = docs(&folder, &["--check", "page.md"]);
+        assert_eq!(refused.status.code(), Some(1), "{marker}: {}", text(&refused));
+        assert!(text(&refused).contains("page.md:4:"), "{marker}: {}", text(&refused));
+        assert!(text(&refused).contains(named), "{marker}: {}", text(&refused));
+    }
+}
+
+#[test]
+fn a_figure_without_a_marker_is_an_error_in_the_readme_and_counted_elsewhere() {
+    require!(Ruby);
+    let typed = "It saves −14 % of <!-- given -->20 MB<!-- / --> and `5 MB`, <!-- published -->8 s<!-- / -->.\n";
+    let folder = page(typed);
+    let counted = docs(&folder, &["--check", "page.md"]);
+    assert!(counted.status.success(), "{}", text(&counted));
+    assert!(text(&counted).contains("page.md: 1 figures are not marked"), "{}", text(&counted));
+    folder.write("README.md", typed);
+    let refused = docs(&folder, &["--check", "README.md"]);
+    assert_eq!(refused.status.code(), Some(1), "{}", text(&refused));
+    assert!(text(&refused).contains("README.md:1: `−14 %` is not marked"), "{}", text(&refused));
+}
+
+#[test]
+fn a_benchmark_that_was_kept_gives_its_table_and_its_cells() {
+    require!(Ruby);
+    let folder = page(
+        "It costs <!-- = docs/cost.json cost \"per frame\" carat -->?<!-- / -->.\n\n\
+         <!-- figures: rows docs/cost.json cost -->\n<!-- end of figures -->\n",
+    );
+    fs::create_dir(folder.path("docs")).unwrap();
+    let kept = "{\"schema\": \"carat.measurement/1\", \"run\": {\"date\": \"2026-01-01\"}, \"machine\": {}, \
+                \"tables\": [{\"title\": \"cost\", \"columns\": [\"figure\", \"carat\"], \"ruler\": [\"---\", \"--:\"], \
+                \"rows\": [[\"per frame\", \"2.00 µs\"]]}]}";
+    folder.write("docs/cost.json", kept);
+    let filled = docs(&folder, &["page.md"]);
+    assert!(filled.status.success(), "{}", text(&filled));
+    let written = fs::read_to_string(folder.path("page.md")).unwrap();
+    assert!(written.contains("carat -->2.00 µs<!-- / -->"), "{written}");
+    assert!(written.contains("|---|--:|\n| per frame | 2.00 µs |\n"), "{written}");
+}
