@@ -1,6 +1,5 @@
 //! `bin/docs`: figures of a text come from kept results.
 
-use crate::needs::Need::Ruby;
 use crate::report_builder::Recipe;
 use crate::support::Folder;
 use carat::report::{Audience, json};
