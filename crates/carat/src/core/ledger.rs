@@ -173,6 +173,8 @@ pub struct RubyHeap {
     pub classic: Option<ClassicRatios>,
     /// Bytes in pages without any object, which a collection could return.
     pub empty_pages: Option<Bytes>,
+    /// Bytes in all pages that Ruby allocated, with objects or without.
+    pub all_pages: Option<Bytes>,
 }
 
 impl RubyHeap {
@@ -182,6 +184,12 @@ impl RubyHeap {
         let all = self.pools.iter().try_fold(0_u64, |sum, pool| sum.checked_add(pool.slots?))?;
         let free = all.checked_sub(self.live_slots?)?;
         (all > 0).then_some((free, all))
+    }
+
+    /// Bytes in pages without any object and in all pages; `None` where a figure is missing or contradicts the other.
+    fn empty_and_all_pages(&self) -> Option<(u64, u64)> {
+        let (empty, all) = (self.empty_pages?.0, self.all_pages?.0);
+        (empty <= all && all > 0).then_some((empty, all))
     }
 }
 
@@ -281,13 +289,23 @@ impl Ledger {
 
     /// Share of the slots of all Ruby processes that are free, as a fraction.
     pub(crate) fn free_slot_share(&self) -> Option<f64> {
-        let (mut free, mut all) = (0.0, 0.0);
+        self.share_of_heaps(RubyHeap::free_and_all_slots)
+    }
+
+    /// Share of the heap pages of all Ruby processes that hold no object, as a fraction of their bytes.
+    pub(crate) fn free_page_share(&self) -> Option<f64> {
+        self.share_of_heaps(RubyHeap::empty_and_all_pages)
+    }
+
+    /// A part over the whole, each summed over the heaps of all Ruby processes.
+    fn share_of_heaps(&self, read: impl Fn(&RubyHeap) -> Option<(u64, u64)>) -> Option<f64> {
+        let (mut part, mut whole) = (0.0, 0.0);
         for process in self.rubies()? {
-            let slots = process.heap.as_ref()?.free_and_all_slots()?;
-            free += slots.0 as f64;
-            all += slots.1 as f64;
+            let found = read(process.heap.as_ref()?)?;
+            part += found.0 as f64;
+            whole += found.1 as f64;
         }
-        Some(free / all)
+        Some(part / whole)
     }
 
     /// Free memory of malloc and all memory of malloc in the Ruby processes; `None` where one of them does not tell free
@@ -332,11 +350,14 @@ pub(crate) mod tests {
         LedgerPart { kind, pss: Bytes(pss), private: Bytes(pss), resident: Bytes(pss) }
     }
 
-    /// A Ruby with 400 slots in two pools, 300 of them live, and 100 bytes of malloc, 30 of them free.
+    /// A Ruby with 400 slots in two pools, 300 of them live, a tenth of its pages empty, and 100 bytes of malloc, 30 of
+    /// them free.
     pub(crate) fn ruby(pid: u32, parent: u32) -> ProcessLedger {
         let heap = RubyHeap {
             live_slots: Some(300),
             pools: vec![pool(40, 250), pool(80, 150)],
+            empty_pages: Some(Bytes(10)),
+            all_pages: Some(Bytes(100)),
             ..RubyHeap::default()
         };
         ProcessLedger {
@@ -415,6 +436,7 @@ pub(crate) mod tests {
         for ledger in [unread, no_probe, no_ruby, Ledger::default()] {
             assert_eq!(ledger.instances(), None, "{ledger:?}");
             assert_eq!(ledger.free_slot_share(), None, "{ledger:?}");
+            assert_eq!(ledger.free_page_share(), None, "{ledger:?}");
             assert_eq!(ledger.free_and_all_malloc(), None, "{ledger:?}");
         }
     }
@@ -443,6 +465,25 @@ pub(crate) mod tests {
         ] {
             let worker = ProcessLedger { heap, ..ruby(11, 10) };
             assert_eq!(tree(&[ruby(10, 1), worker.clone()]).free_slot_share(), None, "{worker:?}");
+        }
+    }
+
+    #[test]
+    fn the_share_of_empty_pages_is_over_all_processes_and_unknown_where_one_does_not_say() {
+        assert_eq!(tree(&[ruby(10, 1)]).free_page_share(), Some(0.1));
+        let with = |empty_pages, all_pages| {
+            let heap = RubyHeap { empty_pages, all_pages, ..RubyHeap::default() };
+            let worker = ProcessLedger { heap: Some(heap), ..ruby(11, 10) };
+            tree(&[shell(9, 1), ruby(10, 9), worker]).free_page_share()
+        };
+        assert_eq!(with(Some(Bytes(0)), Some(Bytes(300))), Some(0.025));
+        for (empty, all) in [
+            (None, Some(Bytes(300))),
+            (Some(Bytes(0)), None),
+            (Some(Bytes(0)), Some(Bytes(0))),
+            (Some(Bytes(301)), Some(Bytes(300))),
+        ] {
+            assert_eq!(with(empty, all), None, "{empty:?} of {all:?}");
         }
     }
 

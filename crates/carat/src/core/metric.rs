@@ -414,6 +414,16 @@ registry! {
         enough: 0,
         source: MetricSource::Trial(|trial| trial.ledger()?.free_slot_share()),
     };
+    HEAP_PAGES_FREE = Metric {
+        id: "heap.pages.free",
+        unit: Unit::Fraction,
+        better: Better::Lower,
+        what: "share of Ruby's heap pages that hold no object after the last request, over all Ruby processes",
+        phrase: "share of empty heap pages",
+        least: 0,
+        enough: 0,
+        source: MetricSource::Trial(|trial| trial.ledger()?.free_page_share()),
+    };
     MALLOC_FREE = Metric {
         id: "malloc.free",
         unit: Unit::Bytes,
@@ -638,7 +648,7 @@ mod tests {
         let last = Sample { ledger: Some(Box::new(cluster)), ..sample(1200, 40) };
         let found = of_trial(&Observations { last: Some(last.clone()), ..Observations::default() });
         assert_eq!(found[MEMORY_PER_INSTANCE.id], 20.0);
-        assert_eq!(found[HEAP_SLOTS_FREE.id], 0.25);
+        assert_eq!((found[HEAP_SLOTS_FREE.id], found[HEAP_PAGES_FREE.id]), (0.25, 0.1));
         assert_eq!((found[MALLOC_FREE.id], found[MALLOC_FREE_SHARE.id]), (90.0, 0.3));
         let unknown = Sample { pss: None, ledger: Some(Box::default()), ..last };
         let found = of_trial(&Observations { last: Some(unknown), ..Observations::default() });

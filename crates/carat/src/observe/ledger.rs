@@ -153,6 +153,7 @@ fn ruby_heap(probe: &ProbeFigures, groups: Groups) -> Option<RubyHeap> {
         pools: probe.pools.clone(),
         classic: probe.classic,
         empty_pages: probe.empty_pages,
+        all_pages: probe.all_pages,
     })
 }
 

@@ -147,7 +147,8 @@ pub fn probe_figures(reading: &PageReading) -> ProbeFigures {
         pools: reading.pools.iter().filter_map(pool).collect(),
         live_slots: reading.gc.get(Gc::LiveSlots),
         classic: classic(reading),
-        empty_pages: empty_pages(reading),
+        empty_pages: page_bytes(reading, &[Gc::TombPages, Gc::EmptyPages]),
+        all_pages: page_bytes(reading, &[Gc::HeapPages]),
         arenas: reading.arenas.iter().filter_map(arena).collect(),
         malloc,
         returnable: reading.malloc.get(Malloc::FreeWholePages).map(Bytes),
@@ -186,8 +187,9 @@ fn classic(reading: &PageReading) -> Option<ClassicRatios> {
     })
 }
 
-fn empty_pages(reading: &PageReading) -> Option<Bytes> {
-    let pages = reading.gc.get(Gc::TombPages).or(reading.gc.get(Gc::EmptyPages))?;
+/// Bytes of the heap pages that the first known of these words counts.
+fn page_bytes(reading: &PageReading, words: &[Gc]) -> Option<Bytes> {
+    let pages = words.iter().find_map(|&word| reading.gc.get(word))?;
     pages.checked_mul(reading.gc.get(Gc::PageBytes)?).map(Bytes)
 }
 

@@ -21,6 +21,8 @@ pub struct ProbeFigures {
     pub classic: Option<ClassicRatios>,
     /// Bytes in heap pages without any object.
     pub empty_pages: Option<Bytes>,
+    /// Bytes in all heap pages that Ruby allocated.
+    pub all_pages: Option<Bytes>,
     /// Malloc's arenas.
     pub arenas: Vec<Arena>,
     /// The allocator's figures over all arenas.

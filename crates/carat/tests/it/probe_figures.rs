@@ -3,6 +3,7 @@
 use crate::harness;
 use crate::needs::TestRuby;
 use crate::probe_ruby::{Bench, wait_for};
+use carat::observe::probe_figures;
 use carat_ruby::RubyVersion;
 use carat_ruby::version::{
     FORK_HOOK, GC_STAT_KEYS, GC_TIME, LIVE_SLOTS_BY_SIZE, OBSERVED, PROCESS_WARMUP, SLOT_SIZES,
@@ -70,6 +71,21 @@ fn the_listed_heap_pages_are_those_of_ruby(version: TestRuby) {
     for range in &seen.heap_pages.ranges {
         assert!(is_mapped(&maps, range.start), "{:#x} in {version:?}", range.start);
     }
+}
+
+#[test]
+fn pages_with_objects_and_empty_pages_are_all_pages(version: TestRuby) {
+    let bench = Bench::new();
+    let mut ruby = bench.start(version.command(None));
+    // Objects that die together leave whole pages empty; those that Ruby keeps are counted.
+    ruby.eval("$keep = Array.new(400_000) { Object.new }; $keep = nil; GC.start; 1");
+    let seen = ruby.ask();
+    let empty = seen.gc.get(Gc::TombPages).or(seen.gc.get(Gc::EmptyPages)).unwrap() as f64;
+    let all = gc(&seen, Gc::HeapPages);
+    assert_eq!(gc(&seen, Gc::EdenPages) + empty, all, "{version:?}");
+    let (figures, bytes) = (probe_figures(&seen), gc(&seen, Gc::PageBytes));
+    let found = [figures.empty_pages, figures.all_pages].map(|pages| pages.unwrap().0 as f64);
+    assert_eq!(found, [empty * bytes, all * bytes], "{version:?}");
 }
 
 fn is_mapped(maps: &str, address: u64) -> bool {
