@@ -36,6 +36,7 @@ mod report_page;
 mod runtime;
 mod sample_captured;
 mod sample_ledger;
+mod services;
 mod supply;
 mod support;
 mod tidy;

@@ -74,6 +74,8 @@ pub(crate) enum Need {
     Browser,
     /// Action Cable, Puma and Redis.
     ActionCable,
+    /// A PostgreSQL server.
+    Postgres,
     /// A Go toolchain, or an AnyCable that was built before.
     AnyCable,
     /// The right to mount a file system in memory.
@@ -93,6 +95,7 @@ impl Need {
             ),
             Self::Browser => BROWSER.clone().map(drop),
             Self::ActionCable => ACTION_CABLE.clone(),
+            Self::Postgres => POSTGRES.clone(),
             Self::AnyCable => ANY_CABLE.clone(),
             Self::Mounts => MOUNTS.clone(),
         }
@@ -114,6 +117,12 @@ static ACTION_CABLE: LazyLock<Result<(), String>> = LazyLock::new(|| {
     let script = "require 'action_cable'; require 'redis'; require 'puma'";
     let is_here = runs("ruby", &["-e", script]) && runs("redis-server", &["--version"]);
     holds(is_here, "no Action Cable, Puma or Redis: run bin/setup")
+});
+
+/// Debian keeps the server outside `PATH`, in a folder for each version.
+static POSTGRES: LazyLock<Result<(), String>> = LazyLock::new(|| {
+    let script = "ls /usr/lib/postgresql/*/bin/initdb || command -v initdb";
+    holds(runs("sh", &["-c", script]), "no PostgreSQL: run bin/setup")
 });
 
 /// The script exits with 127 if there is no Go to build with.

@@ -42,6 +42,8 @@ impl TrialPaths {
         let port = free_port()?;
         let mut values = Placeholders::from([
             ("port".to_owned(), port.to_string()),
+            // In a service `port` is the service's own.
+            ("server.port".to_owned(), port.to_string()),
             ("dir".to_owned(), folder.display().to_string()),
         ]);
         let mut service_ports = BTreeMap::new();

@@ -1,0 +1,84 @@
+//! Services beside the server: one that answers in its place, and a private PostgreSQL.
+
+use crate::real_run::{experiment, results};
+use crate::support::{Folder, wait_until};
+use std::fs;
+use std::path::Path;
+use std::process::Stdio;
+
+#[test]
+fn a_service_in_front_of_the_server_takes_its_load_and_not_its_memory() {
+    require!(Ruby);
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/data/server.rb");
+    let front = format!(
+        "[services.front]\ncommand = ['ruby', '-e', 'puts %(up); $stdout.flush; load ARGV[0]', '{script}']\n\
+         env = {{ PORT = '{{server.port}}' }}\nready = {{ log = 'up' }}"
+    );
+    let folder = experiment("front", "", &front);
+    let plan = fs::read_to_string(folder.path("real.toml")).unwrap();
+    let server = format!("command = [\"ruby\", \"{script}\"]");
+    let plan = plan.replace(&server, "command = ['ruby', '-e', 'sleep # the server']");
+    folder.write("real.toml", &plan);
+    folder.run(&["compare", "real.toml"]).assert_code(3);
+    folder.assert_nothing_left();
+    for trial in results(&folder)["results"]["trials"].as_array().unwrap() {
+        assert_eq!(
+            (trial["outcome"].as_str(), trial["load"]["completed"].as_u64()),
+            (Some("ok"), Some(40))
+        );
+        let last = trial["samples"].as_array().unwrap().last().unwrap();
+        let processes = last["ledger"]["processes"].as_array().unwrap();
+        let titles: Vec<_> = processes.iter().map(|one| one["title"].as_str().unwrap()).collect();
+        assert!(matches!(titles[..], [title] if title.contains("the server")), "{titles:?}");
+    }
+}
+
+/// The private PostgreSQL clusters of a test's trials: each server with its helpers.
+fn postgres_processes(folder: &Folder) -> Vec<u32> {
+    let data = format!("{}/", folder.path("tmp").display());
+    let is_server = |pid: &u32| {
+        let command = fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        command.starts_with("postgres\0") && command.contains(&data)
+    };
+    let entries = fs::read_dir("/proc").unwrap().filter_map(Result::ok);
+    let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    pids.filter(is_server)
+        .flat_map(|server| std::iter::once(server).chain(children(server)))
+        .collect()
+}
+
+fn children(pid: u32) -> Vec<u32> {
+    let file = format!("/proc/{pid}/task/{pid}/children");
+    let list = fs::read_to_string(file).unwrap_or_default();
+    list.split_whitespace().filter_map(|child| child.parse().ok()).collect()
+}
+
+fn is_gone(pid: u32) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    stat.is_empty() || stat.contains(") Z ")
+}
+
+#[test]
+fn a_private_postgresql_ends_with_its_trial_and_with_a_killed_carat() {
+    require!(Ruby, Postgres);
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../workloads/replicator/postgres");
+    let service = format!(
+        "[services.postgres]\ncommand = ['{script}', '{{dir}}/postgres']\n\
+         ready = {{ log = 'ready to accept connections' }}"
+    );
+    let folder = experiment("postgres", "", &service);
+    folder.run(&["compare", "real.toml"]).assert_code(3);
+    assert_eq!(postgres_processes(&folder), Vec::<u32>::new());
+    folder.assert_nothing_left();
+
+    let folder = experiment("postgres-killed", "ANSWER_SLEEP = '5'", &service);
+    let mut command = folder.carat(&["compare", "real.toml"]);
+    let mut carat = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    wait_until("under load", || Path::new(&folder.path("marks/request")).exists());
+    let processes = postgres_processes(&folder);
+    assert!(processes.len() > 1, "{processes:?}");
+    carat.kill().unwrap();
+    carat.wait().unwrap();
+    folder.assert_nothing_left();
+    wait_until("PostgreSQL has ended", || processes.iter().all(|&pid| is_gone(pid)));
+}
