@@ -8,6 +8,9 @@ module Database
   class Replica < ActiveRecord::Base; end
 
   POOL = 30
+  # Rows that stay: about a gigabyte, whatever the number of jobs.
+  KEPT = 20_000
+  BATCH = 1000
   TURN = Mutex.new
 
   def self.open
@@ -27,9 +30,16 @@ module Database
   # until the timeout. A mutex prevents that; PostgreSQL does not need it.
   def self.store(row)
     ActiveRecord::Base.connection_pool.with_connection do
-      ENV['REPLICATOR_DATABASE_URL'] ? Replica.create!(row) : TURN.synchronize { Replica.create!(row) }
+      ENV['REPLICATOR_DATABASE_URL'] ? write(row) : TURN.synchronize { write(row) }
     end
   end
+
+  def self.write(row)
+    Replica.create!(row)
+    number = row.fetch(:number)
+    Replica.where('number <= ?', number - KEPT).delete_all if (number % BATCH).zero?
+  end
+  private_class_method :write
 
   def self.configuration
     return { url: ENV['REPLICATOR_DATABASE_URL'], pool: POOL } if ENV['REPLICATOR_DATABASE_URL']

@@ -22,7 +22,8 @@ class Front
   end
 
   def run
-    Thread.new { answer_finished_jobs }.abort_on_exception = true
+    $stdout.sync = true
+    puts 'the front listens'
     loop do
       ready, = IO.select([@server, *@clients])
       ready.each { |io| io == @server ? @clients << @server.accept : serve(io) }
@@ -44,6 +45,8 @@ class Front
 
   # The job format that Sidekiq documents for clients in other languages.
   def enqueue(client)
+    # Started with the first job, because Redis may start after the front.
+    @answers ||= Thread.new { answer_finished_jobs }.tap { |thread| thread.abort_on_exception = true }
     @number += 1
     @waiting[@number] = client
     job = { class: 'ReplicateJob', args: [@number], retry: false, queue: 'default', jid: SecureRandom.hex(12),

@@ -14,7 +14,8 @@ class Booted
     TCPServer.open('127.0.0.1', 0) { |server| server.addr[1] }
   end
 
-  # Yields the running server and always stops it afterwards.
+  # Yields the running server and always stops it afterwards. It is ready when it answers the path `ready`, when that
+  # function returns true, or without either when its port accepts a connection.
   def self.with(command, folder: Dir.pwd, port: free_port, env: {}, ready: nil)
     server = new(command, folder, env.merge('PORT' => port.to_s))
     server.wait_until_ready(ready)
@@ -30,9 +31,9 @@ class Booted
     @pid = Process.spawn(env, *command, chdir: folder, pgroup: true, out: @log.path, err: [:child, :out])
   end
 
-  def wait_until_ready(path)
+  def wait_until_ready(ready)
     deadline = now + DEADLINE
-    until answers?(path)
+    until answers?(ready)
       raise "#{@command.join(' ')} ended:\n#{File.read(@log.path)}" if Process.wait(@pid, Process::WNOHANG)
       raise "#{@command.join(' ')} is not ready:\n#{File.read(@log.path)}" if now > deadline
 
@@ -55,8 +56,12 @@ class Booted
 
   private
 
-  def answers?(path)
-    path ? get(path).is_a?(Net::HTTPSuccess) : TCPSocket.new('127.0.0.1', port).close.nil?
+  def answers?(ready)
+    case ready
+    when Proc then ready.call
+    when nil then TCPSocket.new('127.0.0.1', port).close.nil?
+    else get(ready).is_a?(Net::HTTPSuccess)
+    end
   rescue SystemCallError, EOFError
     false
   end

@@ -2,6 +2,7 @@
 
 require 'json'
 require 'minitest/autorun'
+require 'tmpdir'
 require 'booted'
 require 'cable_client'
 require 'system'
@@ -27,14 +28,7 @@ class WorkloadsTest < Minitest::Test
 
     def test_a_replicator_job_is_processed_and_stored
       need 'sidekiq', 'active_record', 'sqlite3'
-      boot('replicator', %w[ruby source.rb]) do |source|
-        with_redis do |redis|
-          env = redis.merge('SOURCE_URL' => "http://127.0.0.1:#{source.port}")
-          boot('replicator', ['./run'], env: env, ready: '/work') do |front|
-            assert_operator JSON.parse(front.get('/work').body).fetch('rows'), :>, 0
-          end
-        end
-      end
+      with_replicator { |front| assert_operator JSON.parse(front.get('/work').body).fetch('rows'), :>, 0 }
     end
 
     def test_the_blog_shows_ten_posts_from_a_cluster_and_from_ten_boots
@@ -45,8 +39,20 @@ class WorkloadsTest < Minitest::Test
     end
   end
 
-  # AnyCable is built on this machine, for this machine.
+  # AnyCable is built on this machine, for this machine, and the roots have no PostgreSQL.
   if SYSTEM.here?
+    def test_replicator_jobs_are_rows_in_postgresql
+      need 'sidekiq', 'active_record', 'pg'
+      require 'pg'
+      with_postgres do |database|
+        with_replicator(database) do |front|
+          jobs = Array.new(3) { JSON.parse(front.get('/work').body) }
+          stored = rows_in(database)
+          jobs.each { |job| assert_equal job.fetch('rows').to_s, stored.fetch(job.fetch('number').to_s) }
+        end
+      end
+    end
+
     def test_the_same_channel_answers_on_anycable
       need 'action_cable', 'redis', 'puma'
       _, problem, build = Open3.capture3(File.join(SYSTEM.folder('cable'), 'anycable/build'))
@@ -97,6 +103,36 @@ class WorkloadsTest < Minitest::Test
     port = Booted.free_port
     command = ['redis-server', '--bind', '127.0.0.1', '--port', port.to_s, '--save', '']
     Booted.with(command, port: port) { yield({ 'REDIS_URL' => "redis://127.0.0.1:#{port}" }) }
+  end
+
+  # Yields the environment that names a private cluster, which listens on a socket and on no port.
+  def with_postgres
+    Dir.mktmpdir do |parent|
+      folder = File.join(parent, 'postgres')
+      ready = -> { PG::Connection.ping(host: folder) == PG::PQPING_OK }
+      Booted.with(['./postgres', folder], folder: SYSTEM.folder('replicator'), ready: ready) do
+        yield({ 'REPLICATOR_DATABASE_URL' => 'postgresql:///postgres', 'PGHOST' => folder, 'PGUSER' => 'replicator' })
+      end
+      refute_path_exists folder
+    end
+  end
+
+  # The stored jobs: the number of rows of each response, by the job's number.
+  def rows_in(database)
+    connection = PG.connect(host: database['PGHOST'], user: database['PGUSER'], dbname: 'postgres')
+    connection.exec('SELECT number, rows FROM replicas WHERE length(body) > rows').values.to_h
+  ensure
+    connection&.close
+  end
+
+  # Yields the front of a Sidekiq, which has its source and its Redis.
+  def with_replicator(env = {}, &block)
+    boot('replicator', %w[ruby source.rb]) do |source|
+      with_redis do |redis|
+        env = redis.merge(env, 'SOURCE_URL' => "http://127.0.0.1:#{source.port}")
+        boot('replicator', ['./run'], env: env, ready: '/work', &block)
+      end
+    end
   end
 
   def check_cable(port)
