@@ -2,11 +2,13 @@
 
 use crate::cli::progress::ProgressDisplay;
 use crate::cli::{Exit, output, report};
+use crate::core::Span;
 use crate::report::{
     Audience, Budget, ProgressText, Style, concluded, dry_run_text, html, json, terminal,
 };
 use crate::run::experiment::{ExperimentRequest, FakeTrials, PreparedExperiment, RunError};
 use crate::run::trial::FakeVariant;
+use crate::settings::SettingError;
 use crate::store::Store;
 use clap::Args;
 use std::io::{self, IsTerminal};
@@ -29,6 +31,12 @@ pub(crate) struct CompareArgs {
     /// Seed of the order of trials [default: the file's, or one drawn at random and printed]
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
+    /// Begin no block that would probably end later than this; the exit code is then 3
+    #[arg(long = "for", value_name = "TIME", value_parser = Span::parse)]
+    limit: Option<Span>,
+    /// Also apply this setting to every variant, as NAME=VALUE; it is part of the plan
+    #[arg(long, value_name = "SETTING", value_parser = setting)]
+    set: Vec<(String, String)>,
     /// Print what would run, and run nothing
     #[arg(long)]
     dry_run: bool,
@@ -55,9 +63,17 @@ impl CompareArgs {
             resume: self.resume,
             blocks: self.blocks,
             seed: self.seed,
+            settings: self.set.clone(),
+            limit: self.limit.map(|limit| limit.0),
             fake: fake_trials(&self.fake, pace),
         }
     }
+}
+
+fn setting(text: &str) -> Result<(String, String), String> {
+    let (name, value) =
+        text.split_once('=').ok_or_else(|| SettingError::NotAPair(text.to_owned()).to_string())?;
+    Ok((name.trim().to_owned(), value.to_owned()))
 }
 
 /// The value of the hidden option `--fake`.
@@ -125,6 +141,12 @@ fn conclude(
         Err(RunError::Interrupted) => {
             output::print_message(&format!("stopped by Ctrl-C: {kept}"));
             Ok(Exit::Interrupted)
+        }
+        Err(error @ RunError::TimeOver { .. }) => {
+            output::print_message(&format!(
+                "stopped before the time is over, because {error}: {kept}"
+            ));
+            Ok(Exit::Undecided)
         }
         Err(error @ RunError::Failing { .. }) => {
             output::print_error(&anyhow::Error::new(error));

@@ -21,6 +21,15 @@ impl Experiment {
 
     /// Everything that defines the plan. `serde_json` writes the keys of an object in their alphabetical order.
     pub(super) fn canonical(&self) -> Value {
+        let mut trials = json!({
+            "max": self.trials.max,
+            "margin": self.trials.margin.0,
+            "seed": self.trials.seed,
+        });
+        if !self.trials.warmup_block {
+            // Absent otherwise, so that plans from before this key keep their hash.
+            trials["warmup_block"] = json!(false);
+        }
         json!({
             "schema": PLAN_SCHEMA,
             "name": self.name,
@@ -32,11 +41,7 @@ impl Experiment {
             "load": load(self),
             "variants": self.variants.iter().map(variant).collect::<Vec<_>>(),
             "measure": measure(&self.measure),
-            "trials": {
-                "max": self.trials.max,
-                "margin": self.trials.margin.0,
-                "seed": self.trials.seed,
-            },
+            "trials": trials,
         })
     }
 }

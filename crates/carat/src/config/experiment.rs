@@ -121,6 +121,8 @@ pub struct TrialLimits {
     pub margin: Percent,
     /// Seed of the order of trials; drawn at random where absent.
     pub seed: Option<u64>,
+    /// Whether an unscored block comes first.
+    pub warmup_block: bool,
 }
 
 /// Placeholder of the setting `root`: the folder in which `bin/roots` creates systems.

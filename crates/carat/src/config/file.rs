@@ -31,6 +31,8 @@ pub(super) struct ServerTable {
     pub(super) dir: Option<PathBuf>,
     #[serde(default)]
     pub(super) env: BTreeMap<String, String>,
+    #[serde(default)]
+    pub(super) settings: toml::Table,
     #[serde(default = "default_stop_within")]
     pub(super) stop_within: Span,
 }
@@ -84,6 +86,7 @@ pub(super) struct TrialsTable {
     pub(super) max: u32,
     pub(super) margin: Percent,
     pub(super) seed: Option<u64>,
+    pub(super) warmup_block: bool,
 }
 
 impl Default for MeasureTable {
@@ -100,7 +103,7 @@ impl Default for MeasureTable {
 
 impl Default for TrialsTable {
     fn default() -> Self {
-        Self { max: 30, margin: Percent(0.005), seed: None }
+        Self { max: 30, margin: Percent(0.005), seed: None, warmup_block: true }
     }
 }
 

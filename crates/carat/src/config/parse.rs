@@ -13,6 +13,7 @@ use crate::core::metric::{self, Metric};
 use crate::core::{LoadTemplate, did_you_mean};
 use crate::settings::Settings;
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write;
 use std::fs;
 use std::path::Path;
 
@@ -25,8 +26,23 @@ impl Experiment {
     /// # Errors
     /// Where the file cannot be read or is not a valid experiment.
     pub fn read(path: &Path) -> Result<Self, ExperimentFileError> {
+        Self::read_with(path, &[])
+    }
+
+    /// Reads a file as if its `[server]` table began with these settings, which are names and values.
+    ///
+    /// # Errors
+    /// Where the file cannot be read, has no `[server]` line, or is not a valid experiment then.
+    pub fn read_with(
+        path: &Path,
+        settings: &[(String, String)],
+    ) -> Result<Self, ExperimentFileError> {
         let text = fs::read_to_string(path)
             .map_err(|source| ExperimentFileError::Read { path: path.to_owned(), source })?;
+        let text = with_settings(&text, settings).ok_or_else(|| ExperimentFileError::Invalid {
+            path: path.to_owned(),
+            message: "there is no line `[server]` to add settings to".into(),
+        })?;
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
         Self::parse(&text, path, folder.unwrap_or(Path::new(".")))
     }
@@ -44,15 +60,38 @@ impl Experiment {
     }
 }
 
+/// The text with settings for every variant; `None` where it has no line `[server]`. The results file keeps this text,
+/// so the settings are part of the plan.
+fn with_settings(text: &str, settings: &[(String, String)]) -> Option<String> {
+    if settings.is_empty() {
+        return Some(text.to_owned());
+    }
+    let mut out = String::new();
+    let mut found = false;
+    for line in text.lines() {
+        out.push_str(line);
+        out.push('\n');
+        if !found && line.trim() == "[server]" {
+            found = true;
+            for (name, value) in settings {
+                let value = toml::Value::String(value.clone());
+                let _ = writeln!(out, "settings.{name} = {value}");
+            }
+        }
+    }
+    found.then_some(out)
+}
+
 fn validate(table: ExperimentTable, text: &str, folder: &Path) -> Result<Experiment, String> {
     check_name(&table.name)?;
+    let common = table.server.settings.clone();
     let server = server(table.server)?;
     let services = table
         .services
         .into_iter()
         .map(|(name, table)| Ok((name.clone(), service(&format!("services.{name}"), table)?)))
         .collect::<Result<BTreeMap<_, _>, String>>()?;
-    let variants = variants(table.variants)?;
+    let variants = variants(table.variants, &common)?;
     let load = table.load.validate().map_err(|error| error.to_string())?;
     let measure = measure(table.measure, &load)?;
     let trials = trials(&table.trials)?;
@@ -114,7 +153,7 @@ fn readiness(key: &str, table: ReadyTable) -> Result<ReadyCondition, String> {
     Ok(ReadyCondition { check, within: table.within })
 }
 
-fn variants(tables: Vec<VariantTable>) -> Result<Vec<VariantSpec>, String> {
+fn variants(tables: Vec<VariantTable>, common: &toml::Table) -> Result<Vec<VariantSpec>, String> {
     if tables.len() < 2 {
         return Err(
             "a comparison needs at least two [[variant]] tables; the first is the baseline".into(),
@@ -132,11 +171,13 @@ fn variants(tables: Vec<VariantTable>) -> Result<Vec<VariantSpec>, String> {
             return Err(format!("two variants are named `{name}`: give each its own name"));
         }
     }
-    tables.into_iter().map(variant).collect()
+    tables.into_iter().map(|table| variant(table, common)).collect()
 }
 
-fn variant(table: VariantTable) -> Result<VariantSpec, String> {
-    let VariantTable { name, settings: mut chosen, env, command, dir } = table;
+fn variant(table: VariantTable, common: &toml::Table) -> Result<VariantSpec, String> {
+    let VariantTable { name, settings, env, command, dir } = table;
+    let mut chosen = common.clone();
+    chosen.extend(settings);
     let command = command
         .map(|words| {
             CommandLine::new(words).ok_or_else(|| format!("variant `{name}` has an empty command"))
@@ -179,14 +220,14 @@ fn measure(table: MeasureTable, load: &LoadTemplate) -> Result<MeasureSpec, Stri
 }
 
 fn trials(table: &TrialsTable) -> Result<TrialLimits, String> {
-    let TrialsTable { max, margin, seed } = *table;
+    let TrialsTable { max, margin, seed, warmup_block } = *table;
     if max == 0 || max > 10_000 {
         return Err("trials.max must be between 1 and 10000 blocks".into());
     }
     if !(0.0..1.0).contains(&margin.0) {
         return Err("trials.margin must be between 0% and 100%".into());
     }
-    Ok(TrialLimits { max, margin, seed })
+    Ok(TrialLimits { max, margin, seed, warmup_block })
 }
 
 /// The metric of that name, where the load sends enough requests for it.
@@ -345,6 +386,37 @@ command = ["puma", "-C", "puma.rb", "config.ru"]
         assert!(message.contains("{roots}/trixie"), "{message}");
         assert_ne!(experiment.hash(), with("/cache/roots/trixie").hash());
         assert!(experiment.canonical().to_string().contains("{roots}/trixie"));
+    }
+
+    #[test]
+    fn settings_of_the_server_are_those_of_every_variant_and_a_variants_own_value_wins() {
+        let common = "[server]\nsettings = { root = \"{roots}/trixie\", compact = \"auto\" }";
+        let written = parse(&COMPACTION.replace("[server]", common)).unwrap();
+        let settings = |number: usize| written.variants[number].settings(Some("/cache")).unwrap();
+        assert_eq!(settings(0).describe()["compact"], "auto");
+        assert_eq!(settings(1).describe()["compact"], "boot");
+        assert_eq!(settings(0).root(), Some(Path::new("/cache/trixie")));
+        assert_eq!(settings(1).root(), Some(Path::new("/cache/trixie")));
+    }
+
+    #[test]
+    fn settings_that_are_added_to_a_file_are_part_of_its_text_and_its_plan() {
+        let added = [("root".to_owned(), "{roots}/trixie".to_owned())];
+        let text = with_settings(COMPACTION, &added).unwrap();
+        let changed = parse(&text).unwrap();
+        assert!(changed.text.contains("[server]\nsettings.root = \"{roots}/trixie\"\n"));
+        assert_ne!(changed.hash(), parse(COMPACTION).unwrap().hash());
+        assert_eq!(with_settings(COMPACTION, &[]).as_deref(), Some(COMPACTION));
+        assert_eq!(with_settings("server = {}", &added), None);
+    }
+
+    #[test]
+    fn the_key_of_the_warm_up_block_is_in_the_canonical_form_only_where_there_is_no_such_block() {
+        let with = |line: &str| parse(&COMPACTION.replace("max = 60", line)).unwrap();
+        let (plain, without) = (with("max = 60"), with("max = 60\nwarmup_block = false"));
+        assert!(plain.trials.warmup_block && !without.trials.warmup_block);
+        assert_ne!(plain.hash(), without.hash());
+        assert_eq!(plain.hash(), with("max = 60\nwarmup_block = true").hash());
     }
 
     #[test]

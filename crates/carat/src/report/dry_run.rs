@@ -23,7 +23,7 @@ pub fn dry_run_text(
     // Writing to a string cannot fail.
     let _ = write_plan(&mut out, experiment, info, libraries)
         .and_then(|()| prepared.iter().try_for_each(|one| write_variant(&mut out, one)))
-        .and_then(|()| write_order(&mut out, info, prepared));
+        .and_then(|()| write_order(&mut out, experiment, info, prepared));
     out
 }
 
@@ -36,7 +36,9 @@ fn write_plan(
     writeln!(out, "experiment  {}", experiment.name)?;
     writeln!(out, "plan        {}", info.plan_hash)?;
     writeln!(out, "seed        {}", info.seed)?;
-    writeln!(out, "blocks      at most {}, after an unscored warm-up block", info.max_blocks)?;
+    let warmup =
+        if experiment.trials.warmup_block { ", after an unscored warm-up block" } else { "" };
+    writeln!(out, "blocks      at most {}{warmup}", info.max_blocks)?;
     writeln!(out, "primary     {}, margin {}", info.primary, limit(info.margin))?;
     for (name, most) in &info.guards {
         writeln!(out, "guard       {name} at most {} worse", limit(*most))?;
@@ -57,9 +59,15 @@ fn write_variant(out: &mut String, prepared: &Prepared) -> fmt::Result {
     Ok(())
 }
 
-fn write_order(out: &mut String, info: &ExperimentInfo, prepared: &[Prepared]) -> fmt::Result {
+fn write_order(
+    out: &mut String,
+    experiment: &Experiment,
+    info: &ExperimentInfo,
+    prepared: &[Prepared],
+) -> fmt::Result {
     writeln!(out)?;
-    for block in 0..=info.max_blocks.min(BLOCKS) {
+    let first = u32::from(!experiment.trials.warmup_block);
+    for block in first..=info.max_blocks.min(BLOCKS) {
         let names: Vec<&str> = block_order(info.seed, block, prepared.len())
             .iter()
             .map(|position| prepared[position.variant].variant.name.as_str())

@@ -114,6 +114,46 @@ fn a_killed_run_goes_on_with_the_same_plan_and_loses_or_repeats_nothing() {
 }
 
 #[test]
+fn a_run_for_a_limited_time_ends_between_blocks_and_goes_on_later() {
+    let folder = folder("limited");
+    let fake = ["compare", "fake.toml", "--fake", "71e6:9e6,71e6:9e6", "--fake-pace", "20"];
+    // Longer than one trial and shorter than the planned 31 blocks of two trials.
+    let sitting = [&fake[..], &["--resume", "--for", "400ms"]].concat();
+    let ran = folder.run(&sitting);
+    ran.assert_code(3).assert_says("the next block takes about").assert_says("--resume");
+    let first = order(&json(&folder.run(&["report", "fake.carat", "--json"]).out));
+    assert!(!first.is_empty() && first.len() % 2 == 0, "whole blocks only: {first:?}");
+    folder.run(&sitting);
+    let second = order(&json(&folder.run(&["report", "fake.carat", "--json"]).out));
+    assert_eq!(first, second[..first.len()], "nothing is repeated");
+    folder.assert_nothing_left();
+}
+
+#[test]
+fn without_a_warm_up_block_every_trial_is_scored() {
+    let folder = folder("no-warm-up");
+    folder.write("fake.toml", &EXPERIMENT.replace("max = 30", "max = 3\nwarmup_block = false"));
+    folder.run(&["compare", "fake.toml", "--fake", "71e6:1e5,71e6:1e5"]);
+    let ran = order(&json(&folder.run(&["report", "fake.carat", "--json"]).out));
+    assert_eq!(ran.iter().map(|trial| trial.0).collect::<Vec<_>>(), [1, 1, 2, 2, 3, 3]);
+}
+
+#[test]
+fn a_setting_for_every_variant_is_part_of_the_plan() {
+    let folder = folder("set");
+    let fake = ["compare", "fake.toml", "--fake", "71e6:1e5,71e6:1e5", "--blocks", "1", "--resume"];
+    let compare = |extra: &[&str]| folder.run(&[&fake[..], extra].concat());
+    compare(&["--set", "arena_max=2"]);
+    let results = json(&folder.run(&["report", "fake.carat", "--json"]).out);
+    for variant in results["results"]["variants"].as_array().unwrap() {
+        assert_eq!(variant["settings"]["arena_max"], "2", "{variant}");
+    }
+    compare(&[]).assert_code(2).assert_says("the results of another experiment");
+    compare(&["--set", "arena_max"]).assert_code(2).assert_says("write `name=value`");
+    compare(&["--set", "arena_maxx=2"]).assert_code(2).assert_says("did you mean `arena_max`?");
+}
+
+#[test]
 fn ctrl_c_keeps_finished_trials_and_says_how_to_go_on() {
     let folder = folder("interrupted");
     let arguments = ["compare", "fake.toml", "--fake", "71e6:9e6,71e6:9e6", "--fake-pace", "50"];

@@ -5,8 +5,10 @@ use crate::config::{block_order, trial_id};
 use crate::core::{Outcome, Trial};
 use crate::run::Interrupt;
 use crate::run::experiment::events::{EventHandler, ExperimentEvent};
+use crate::run::experiment::schedule::BlockSchedule;
 use crate::run::trial::{TrialError, TrialPlan, TrialRunner};
 use crate::store::{Store, StoreError};
+use std::time::{Duration, Instant};
 
 /// Failures of one variant in a row after which the experiment stops: a server that failed twice will rarely
 /// succeed at the third attempt.
@@ -41,6 +43,14 @@ pub enum RunError {
     /// The user requested to stop.
     #[error("stopped by Ctrl-C")]
     Interrupted,
+    /// The time that was given is over, or too short for another block.
+    #[error("the next block takes about {} s, and {} s are left", needed.as_secs(), left.as_secs())]
+    TimeOver {
+        /// Expected duration of the block; zero where unknown.
+        needed: Duration,
+        /// The rest of the given time.
+        left: Duration,
+    },
 }
 
 /// A run of one experiment.
@@ -56,6 +66,8 @@ pub struct ExperimentRun {
     pub judge: Judge,
     /// The user's request to stop.
     pub interrupt: Interrupt,
+    /// When blocks may begin.
+    pub schedule: BlockSchedule,
 }
 
 impl ExperimentRun {
@@ -68,18 +80,20 @@ impl ExperimentRun {
     ) -> Result<Judgement, RunError> {
         let mut trials = store.trials()?;
         events.handle(&ExperimentEvent::Begin { done: trials.len() });
-        for block in 0.. {
+        for block in self.schedule.first().. {
             // The trials are in the order of their blocks, in the file and here.
             let before = trials.partition_point(|trial| trial.block < block);
             let judgement = self.judge.judge(&trials[..before]);
-            if block > 0 {
+            if block > self.schedule.first() {
                 events.handle(&ExperimentEvent::BlockEnds {
                     block: block - 1,
                     judgement: &judgement,
                 });
             }
             let NextStep::Continue(active) = &judgement.next else { return Ok(judgement) };
-            for plan in self.missing(block, active, &trials) {
+            let missing = self.missing(block, active, &trials);
+            self.check_time(&missing, &trials)?;
+            for plan in missing {
                 let trial = self.run_trial(&plan, runner, events)?;
                 store.add(std::slice::from_ref(&trial))?;
                 events.handle(&ExperimentEvent::TrialEnds(&trial));
@@ -100,9 +114,19 @@ impl ExperimentRun {
                 let id = trial_id(&self.plan_hash, self.seed, block, &name);
                 TrialPlan { id, block, position: at.position, variant: at.variant, name }
             })
-            .filter(|plan| block == 0 || active.contains(&plan.name))
+            .filter(|plan| block == self.schedule.first() || active.contains(&plan.name))
             .filter(|plan| !trials.iter().any(|t| t.block == block && t.variant == plan.name))
             .collect()
+    }
+
+    fn check_time(&self, missing: &[TrialPlan], trials: &[Trial]) -> Result<(), RunError> {
+        let latest = |plan: &TrialPlan| trials.iter().rev().find(|t| t.variant == plan.name);
+        let seconds: Vec<f64> =
+            missing.iter().map(|plan| latest(plan).map_or(0.0, |trial| trial.seconds)).collect();
+        match self.schedule.too_short(&seconds, Instant::now()) {
+            Some((needed, left)) => Err(RunError::TimeOver { needed, left }),
+            None => Ok(()),
+        }
     }
 
     fn run_trial(

@@ -8,6 +8,7 @@ use crate::run::experiment::blocks::{ExperimentRun, RunError};
 use crate::run::experiment::events::EventHandler;
 use crate::run::experiment::open::{OpenError, OpenOptions, experiment_info, open, this_runner};
 use crate::run::experiment::question::question;
+use crate::run::experiment::schedule::BlockSchedule;
 use crate::run::trial::{
     FakeRunner, FakeVariant, PrepareError, Prepared, ProcessRunner, RunContext, TrialRunner,
     prepare,
@@ -19,7 +20,7 @@ use crate::target::{
 use rand::RngExt;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 /// What to run.
@@ -35,6 +36,10 @@ pub struct ExperimentRequest {
     pub blocks: Option<u32>,
     /// The seed, instead of the file's.
     pub seed: Option<u64>,
+    /// Settings for every variant, by name and value, under each variant's own.
+    pub settings: Vec<(String, String)>,
+    /// No block begins that would probably end later than this after the start.
+    pub limit: Option<Duration>,
     /// Simulated servers instead of real ones.
     pub fake: Option<FakeTrials>,
 }
@@ -49,7 +54,16 @@ impl ExperimentRequest {
         fake: Option<FakeTrials>,
     ) -> Self {
         let output = Some(output.unwrap_or_else(|| pilot_path(&experiment)));
-        Self { experiment, output, resume: true, blocks: Some(blocks), seed: None, fake }
+        Self {
+            experiment,
+            output,
+            resume: true,
+            blocks: Some(blocks),
+            seed: None,
+            settings: Vec::new(),
+            limit: None,
+            fake,
+        }
     }
 }
 
@@ -138,7 +152,7 @@ impl PreparedExperiment {
         request: ExperimentRequest,
         inherited: &dyn Fn(&str) -> Option<String>,
     ) -> Result<Self, ExperimentError> {
-        let experiment = Experiment::read(&request.experiment)?;
+        let experiment = Experiment::read_with(&request.experiment, &request.settings)?;
         let libraries = library::unpack_in_cache()?;
         let prepared = prepare(&experiment, &libraries, inherited)?;
         let seed = request
@@ -184,6 +198,8 @@ impl PreparedExperiment {
         let directory = make_run_directory(&directory).map_err(ExperimentError::setup(
             "cannot make a private directory; set TMPDIR to a folder that can be written",
         ))?;
+        let schedule =
+            BlockSchedule::new(experiment.trials.warmup_block, request.limit, Instant::now());
         let runner: Box<dyn TrialRunner> = match request.fake {
             Some(FakeTrials { variants, pace }) => {
                 let seed = request.seed.unwrap_or(0);
@@ -198,7 +214,7 @@ impl PreparedExperiment {
                 Box::new(ProcessRunner::new(experiment, prepared, context, reaper))
             }
         };
-        Ok(OpenExperiment { info, store, runner, directory, interrupt })
+        Ok(OpenExperiment { info, store, runner, directory, interrupt, schedule })
     }
 }
 
@@ -209,6 +225,7 @@ pub struct OpenExperiment {
     runner: Box<dyn TrialRunner>,
     directory: TempDir,
     interrupt: Interrupt,
+    schedule: BlockSchedule,
 }
 
 impl OpenExperiment {
@@ -240,13 +257,14 @@ impl OpenExperiment {
         self,
         events: &mut dyn EventHandler,
     ) -> Result<(Store, Result<(), RunError>), ExperimentError> {
-        let Self { info, mut store, mut runner, directory, interrupt } = self;
+        let Self { info, mut store, mut runner, directory, interrupt, schedule } = self;
         let run = ExperimentRun {
             judge: Judge::new(question(&info)),
             plan_hash: info.plan_hash,
             variants: info.variants.into_iter().map(|variant| variant.name).collect(),
             seed: info.seed,
             interrupt,
+            schedule,
         };
         let ended = run.until_verdict(&mut store, runner.as_mut(), events);
         // In this order: as long as anything is left, the results file names it.

@@ -8,6 +8,7 @@ mod events;
 mod launch;
 mod open;
 mod question;
+mod schedule;
 
 pub use blocks::{ExperimentRun, RunError};
 pub use events::{EventHandler, ExperimentEvent};
@@ -16,3 +17,4 @@ pub use launch::{
 };
 pub use open::{OpenError, OpenOptions, experiment_info, open, this_runner};
 pub use question::{QuestionChanges, QuestionError, question, set_question};
+pub use schedule::BlockSchedule;

@@ -76,7 +76,11 @@ impl TrialRunner for FakeRunner {
         if self.interrupt.requested() {
             return Err(TrialError::Interrupted);
         }
-        Ok(Trial { machine: self.machine.clone(), ..trial(plan, bytes, crashed) })
+        Ok(Trial {
+            machine: self.machine.clone(),
+            seconds: self.pace.as_secs_f64(),
+            ..trial(plan, bytes, crashed)
+        })
     }
 }
 
