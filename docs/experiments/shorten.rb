@@ -25,7 +25,7 @@ export['results']['trials'].each do |trial|
   load['latency_hdr'] = load['service_hdr'] = nil
   load['steps'].each do |step|
     step['broadcasts'] = []
-    step['times'] = step['times'].slice('complete', 'own').transform_values { |times| times.merge('hdr' => '') }
+    step['times'] = step['times'].slice('complete', 'own', 'ack').transform_values { |times| times.merge('hdr' => '') }
   end
 end
 puts JSON.generate(export)

@@ -18,7 +18,10 @@ class BlogApp < Rails::Application
 
   routes.append { root to: 'posts#index' }
 
-  config.after_initialize { Almanac.load(Integer(ENV.fetch('BOOT_MB', '40'))) }
+  config.after_initialize { Almanac.load(Integer(ENV.fetch('BOOT_MB', '0'))) }
+  # The published intervention, written into the app: `compact` or, as its control, `start`.
+  by_hand = ENV.fetch('GC_BY_HAND', nil)
+  config.after_initialize { GC.public_send(by_hand) } if by_hand
 end
 
 require_relative 'models'

@@ -3,9 +3,12 @@
 ENV['RAILS_ENV'] = 'production'
 require_relative 'database'
 require_relative 'gate'
+require_relative 'served'
 
 Database.prepare
 require_relative 'app'
 BlogApp.initialize!
+Served.join(Integer(ENV.fetch('INSTANCE'))) if ENV.key?('INSTANCE')
 Gate.wait
+use Served if Served.on?
 run BlogApp

@@ -2,7 +2,9 @@
 
 # One request and its response.
 class Exchange
-  RESPONSE = "HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\ncontent-length: 5\r\n\r\nhello"
+  HEAD = "HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\ncontent-length: 5\r\n"
+  RESPONSE = "#{HEAD}\r\nhello".freeze
+  LAST_RESPONSE = "#{HEAD}connection: close\r\n\r\nhello".freeze
 
   def initialize(socket)
     @socket = socket
@@ -18,7 +20,8 @@ class Exchange
     end
   end
 
-  def respond
-    @socket.write(RESPONSE)
+  # Writes the response, which announces the end of the connection if it is the `last`.
+  def respond(last)
+    @socket.write(last ? LAST_RESPONSE : RESPONSE)
   end
 end

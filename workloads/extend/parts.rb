@@ -7,7 +7,14 @@ require_relative 'leak'
 module Parts
   # A method that is added per object or to the class.
   module HttpHandler
-    def respond
+    def respond(last)
+      super
+    end
+  end
+
+  # The same for a socket.
+  module SocketHandler
+    def write(bytes)
       super
     end
   end
@@ -26,6 +33,22 @@ module Parts
     end
 
     def call(*); end
+  end
+
+  # Each accepted socket gets its own singleton class, as in 2009.
+  class ExtendSocket
+    def accepted(socket)
+      socket.extend(SocketHandler)
+    end
+  end
+
+  # The same method, added to the class of the sockets once.
+  class IncludeSocket
+    def initialize
+      TCPSocket.include(SocketHandler)
+    end
+
+    def accepted(_socket); end
   end
 
   # Splits the header lines, as every HTTP server does.
@@ -57,7 +80,8 @@ module Parts
     end
   end
 
-  ALL = { 'extend' => Extend, 'include' => Include, 'parse' => Parse, 'journal' => Journal, 'tally' => Tally }.freeze
+  ALL = { 'extend' => Extend, 'include' => Include, 'extend-socket' => ExtendSocket, 'include-socket' => IncludeSocket,
+          'parse' => Parse, 'journal' => Journal, 'tally' => Tally }.freeze
 
   # The parts of a list such as `extend,parse`.
   def self.parse(list)

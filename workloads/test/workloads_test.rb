@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
 require 'json'
+require 'tmpdir'
 require 'minitest/autorun'
 require 'tmpdir'
 require 'booted'
@@ -35,6 +36,21 @@ class WorkloadsTest < Minitest::Test
       need 'active_record', 'sqlite3', 'puma', 'action_view'
       [PUMA, ['./ten_boots']].each do |command|
         boot('blog', command, ready: '/') { |server| assert_equal 10, server.get('/').body.scan('<article>').size }
+      end
+    end
+
+    def test_every_instance_of_the_blog_serves_the_same_number_of_pages
+      need 'active_record', 'sqlite3', 'puma', 'action_view'
+      [PUMA, ['./ten_boots']].each do |command|
+        Dir.mktmpdir do |folder|
+          env = { 'SERVED' => File.join(folder, 'served'), 'INSTANCES' => '10', 'WORKERS' => '10' }
+          boot('blog', command, env: env, ready: '/ready') do |server|
+            request_at_once(server, 60)
+            pages = JSON.parse(server.get('/served').body)
+            assert_equal [10, 60], [pages.size, pages.sum]
+            assert_operator pages.max - pages.min, :<=, 1, pages.inspect
+          end
+        end
       end
     end
   end
@@ -79,12 +95,51 @@ class WorkloadsTest < Minitest::Test
     end
   end
 
+  def test_the_toy_server_extends_sockets_and_closes_each_after_its_response
+    ['', 'include-socket', 'extend-socket'].each do |parts|
+      boot('extend', %w[ruby server.rb], env: { 'PARTS' => parts, 'CLOSE' => '1' }, ready: '/') do |server|
+        response = server.get('/')
+        assert_equal %w[hello close], [response.body, response['connection']], parts
+      end
+    end
+  end
+
+  def test_pinned_objects_keep_their_heap_pages_and_loose_ones_do_not
+    loose, pinned = SYSTEM.capture('ruby', 'wedge.rb', workload: 'wedge').lines.map { |line| JSON.parse(line) }
+    pages = ->(report) { report['after']['pages'].to_f / report['before']['pages'] }
+    assert_operator pages[loose], :<, 0.7, loose.inspect
+    assert_operator pages[pinned], :>, 0.9, pinned.inspect
+  end
+
   def test_the_microbenchmarks_report_their_time
     lines = SYSTEM.capture('env', 'RUNS=1', 'ruby', 'bench.rb', workload: 'microbenchmarks').lines
     assert_equal %w[growarray plist shrinkarray], lines.map { |line| JSON.parse(line).fetch('program') }
   end
 
+  def test_the_micro_benchmarks_run_a_round_per_request
+    need 'puma'
+    boot('microbenchmarks', PUMA, ready: '/ready') do |server|
+      %w[/growarray /plist /shrinkarray].each { |path| assert_equal 'done', server.get(path).body, path }
+      assert_equal '404', server.get('/other').code
+    end
+  end
+
   private
+
+  # Requests the front page from several threads, each page over its own connection.
+  def request_at_once(server, pages)
+    wanted = Queue.new
+    pages.times { wanted << '/' }
+    wanted.close
+    threads = Array.new(8) do
+      Thread.new do
+        while (path = wanted.pop)
+          server.get(path)
+        end
+      end
+    end
+    threads.each(&:join)
+  end
 
   def need(*libraries)
     missing "not all of #{libraries.join(', ')} on #{SYSTEM.name}; run bin/setup" unless SYSTEM.libraries?(*libraries)

@@ -1,10 +1,11 @@
 //! Results as a Markdown comment for a pull request: sentences, a table, and details.
 
-use crate::core::{Results, Role};
+use crate::core::{Results, Role, Unit};
 use crate::report::facts;
 use crate::report::machine::machine_facts;
 use crate::report::numbers;
 use crate::report::redact::{Audience, prepare};
+use crate::report::step_figures::step_figures;
 use crate::report::text::{one_line, shorten};
 use crate::report::wording;
 use std::fmt::Write as _;
@@ -29,6 +30,7 @@ pub fn markdown(results: &Results, audience: Audience) -> String {
         );
     }
     push_table(&mut out, results);
+    push_steps(&mut out, results);
     for warning in results.warnings.iter().take(20) {
         let _ = writeln!(out, "> {}", escaped(warning));
     }
@@ -63,6 +65,29 @@ fn push_table(out: &mut String, results: &Results) {
         );
     }
     out.push('\n');
+}
+
+/// Round trips and memory by the number of connections; nothing for a load without steps.
+fn push_steps(out: &mut String, results: &Results) {
+    let variants = results.info.variants.iter().map(|variant| variant.name.as_str());
+    let mut rows = variants
+        .flat_map(|name| step_figures(results, name).into_iter().map(move |step| (name, step)))
+        .take(ROWS)
+        .peekable();
+    if rows.peek().is_none() {
+        return;
+    }
+    out.push_str("| variant | connections | complete, p95 | sender's own result, p95 | memory |\n|---|--:|--:|--:|--:|\n");
+    for (name, step) in rows {
+        let [complete, own] = [step.complete, step.own].map(|value| known(Unit::Seconds, value));
+        let (name, memory) = (escaped(&shorten(name, 60)), known(Unit::Bytes, step.memory));
+        let _ = writeln!(out, "| {name} | {} | {complete} | {own} | {memory} |", step.clients);
+    }
+    out.push('\n');
+}
+
+fn known(unit: Unit, value: Option<f64>) -> String {
+    value.map_or_else(|| "–".into(), |value| unit.show(value))
 }
 
 /// Whether the metric has a conclusion that is not exploratory.

@@ -25,6 +25,7 @@ mod progress;
 mod recording_text;
 mod redact;
 mod salvage_text;
+mod step_figures;
 mod suggest;
 mod terminal;
 mod text;

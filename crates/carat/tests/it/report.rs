@@ -46,6 +46,9 @@ fn connection_steps_have_a_verdict_over_the_whole_and_where_single_steps_differ(
     let page = html(&results, &PageOptions::default());
     assert!(page.contains("difference of the p95"), "the table has the steps");
     assert!(page.contains(&format!("data-v=\"{}\"", whole.steps[9].estimate.unwrap().ratio)));
+    for format in [page, markdown(&results, Audience::Own)] {
+        assert!(format.contains("sender's own result"), "{format}");
+    }
     let truth = Recipe::cable().effects[1].latency - 1.0;
     let (low, high) = estimate.ratio_interval;
     assert!(low < truth && truth < high, "{estimate:?}");

@@ -157,6 +157,7 @@ impl Recipe {
             load: Some(LoadReport {
                 completed: u64::from(self.responses),
                 seconds: 24.0,
+                window_ms: Some((1_003_000, 1_027_000)),
                 latency_hdr: Some(base64(&packed)),
                 steps: (1..=self.steps).map(|step| self.step(rng, effect, step)).collect(),
                 ..LoadReport::default()
@@ -177,9 +178,12 @@ impl Recipe {
             max: p50 * 2.6,
             ..Times::default()
         };
+        let ack = Times { p50: p50 * 0.5, p95: p50 * 0.9, ..complete.clone() };
+        let end_ms = 1_003_000 + 2_400 * u64::from(step);
         StepReport {
             clients: step * 1000,
-            times: BTreeMap::from([("complete".to_owned(), complete)]),
+            window_ms: (end_ms - 2_000, end_ms),
+            times: BTreeMap::from([("complete".to_owned(), complete), ("ack".to_owned(), ack)]),
             ..StepReport::default()
         }
     }

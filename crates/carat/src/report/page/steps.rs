@@ -7,6 +7,7 @@ use crate::report::facts;
 use crate::report::numbers;
 use crate::report::page::elements::{scrollable, unknown_cell, value_cell};
 use crate::report::page::gallery::Gallery;
+use crate::report::step_figures::step_figures;
 use crate::report::text::one_line;
 use crate::report::wording;
 use carat_stats::curve::rising;
@@ -48,6 +49,7 @@ pub(crate) fn section(results: &Results, gallery: &mut Gallery) -> Markup {
             figure {
                 figcaption {
                     "Seconds " (meaning) ", by the number of connected clients. The thick line goes through the medians over trials, a thin line is one trial. \
+                    In the table, memory is that of the tree in the last sample at that number. \
                     If the medians decrease, the dashed line is the nearest curve that never decreases: a decrease is noise unless its steps are proven to differ."
                 }
                 div.grid2 { (picture(results, median, gallery)) (picture(results, p95, gallery)) }
@@ -170,16 +172,22 @@ fn table(results: &Results, [median, p95]: [StepPercentile; 2]) -> Markup {
                 th scope="col" { "variant" } th scope="col" { "connections" }
                 th scope="col" { "median" } th scope="col" { "p95" }
                 @if judged { th scope="col" { "difference of the p95" } }
+                th scope="col" { "p95 of the sender's own result" }
+                th scope="col" { "memory" }
             } }
             tbody {
                 @for name in results.info.variants.iter().map(|variant| variant.name.as_str()) {
                     @let p95 = medians(&p95.trials(results, name));
+                    @let figures = step_figures(results, name);
                     @for ((clients, median), (_, p95)) in medians(&median.trials(results, name)).into_iter().zip(p95) {
                         tr {
                             th scope="row" { (name) } td { (clients) }
                             (value_cell(Unit::Seconds, Some(median)))
                             (value_cell(Unit::Seconds, Some(p95)))
                             @if judged { (difference_cell(results, name, clients)) }
+                            @let step = figures.iter().find(|step| f64::from(step.clients) == clients);
+                            (value_cell(Unit::Seconds, step.and_then(|step| step.own)))
+                            (value_cell(Unit::Bytes, step.and_then(|step| step.memory)))
                         }
                     }
                 }
