@@ -9,6 +9,9 @@ require 'etc'
 require 'json'
 require 'time'
 
+# Code on which alone the output of a benchmark depends.
+CODE = { 'stats' => 'crates/carat-stats' }.freeze
+
 # Turns the lines of a benchmark into tables.
 class Measurement
   def initialize(name, lines)
@@ -76,5 +79,7 @@ name, command = ARGV
 abort 'usage: keep.rb NAME COMMAND < OUTPUT' unless command
 measured = Measurement.new(name, $stdin.readlines(chomp: true)).to_h
 abort "error: #{command} printed no table" if measured[:tables].empty?
+code = CODE[name]
 run = { name: name, command: command, date: Time.now.utc.strftime('%Y-%m-%d'), commit: commit }
+run.update(code: code, tree: git('rev-parse', "HEAD:#{code}")) if code
 puts JSON.pretty_generate({ schema: 'carat.measurement/1', run: run, machine: machine, **measured })

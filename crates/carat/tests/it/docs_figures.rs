@@ -3,9 +3,12 @@
 use crate::report_builder::Recipe;
 use crate::support::Folder;
 use carat::report::{Audience, json};
+use serde_json::Value;
 use std::fs;
+use std::io::Write;
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
+use std::thread::spawn;
 
 const TABLE: &str = "\
 <!-- figures: table kept
@@ -106,21 +109,77 @@ fn a_figure_without_a_marker_is_an_error_in_the_readme_and_counted_elsewhere() {
     assert!(text(&refused).contains("README.md:1: `−14 %` is not marked"), "{}", text(&refused));
 }
 
+/// The output of a Ruby script of this repository that reads standard input.
+fn piped(script: &str, arguments: &[&str], input: &str) -> String {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let mut child = Command::new("ruby")
+        .arg(script)
+        .args(arguments)
+        .current_dir(root)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    // A thread, so that neither side waits for the other with a full pipe.
+    let mut stdin = child.stdin.take().unwrap();
+    let input = input.to_owned();
+    let writer = spawn(move || stdin.write_all(input.as_bytes()).unwrap());
+    let output = child.wait_with_output().unwrap();
+    writer.join().unwrap();
+    assert!(output.status.success(), "{script}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
 #[test]
 fn a_benchmark_that_was_kept_gives_its_table_and_its_cells() {
     require!(Ruby);
     let folder = page(
-        "It costs <!-- = docs/cost.json cost \"per frame\" carat -->?<!-- / -->.\n\n\
-         <!-- figures: rows docs/cost.json cost -->\n<!-- end of figures -->\n",
+        "It costs <!-- = docs/cost.json cost \"per frame\" carat -->?<!-- / --> by \
+         <!-- = docs/cost.json run command -->?<!-- / -->, <!-- = docs/cost.json \"In two\" bare 2 n -->?<!-- / -->.\n\n\
+         <!-- figures: rows docs/cost.json -->\n<!-- end of figures -->\n",
     );
     fs::create_dir(folder.path("docs")).unwrap();
-    let kept = "{\"schema\": \"carat.measurement/1\", \"run\": {\"date\": \"2026-01-01\"}, \"machine\": {}, \
-                \"tables\": [{\"title\": \"cost\", \"columns\": [\"figure\", \"carat\"], \"ruler\": [\"---\", \"--:\"], \
-                \"rows\": [[\"per frame\", \"2.00 µs\"]]}]}";
-    folder.write("docs/cost.json", kept);
+    let printed = "| figure | carat |\n|---|--:|\n| per frame | 2.00 µs |\n\n### In two parts\n\n\
+                   {\"mode\":\"bare\",\"n\":1}\n{\"mode\":\"bare\",\"n\":2}\n";
+    let kept = piped("bench/keep.rb", &["cost", "bin/bench cost"], printed);
+    folder.write("docs/cost.json", &kept);
     let filled = docs(&folder, &["page.md"]);
     assert!(filled.status.success(), "{}", text(&filled));
     let written = fs::read_to_string(folder.path("page.md")).unwrap();
-    assert!(written.contains("carat -->2.00 µs<!-- / -->"), "{written}");
-    assert!(written.contains("|---|--:|\n| per frame | 2.00 µs |\n"), "{written}");
+    assert!(written.contains("carat -->2.00 µs<!-- / --> by"), "{written}");
+    assert!(written.contains("command -->bin/bench cost<!-- / -->"), "{written}");
+    assert!(
+        written.contains("-->\n| figure | carat |\n|---|--:|\n| per frame | 2.00 µs |\n"),
+        "{written}"
+    );
+    assert!(written.contains("bare 2 n -->2<!-- / -->"), "{written}");
+    assert!(
+        written.contains("*In two parts.*\n\n| mode | n |\n|---|---|\n| bare | 1 |"),
+        "{written}"
+    );
+}
+
+#[test]
+fn a_shortened_file_keeps_every_sample_with_a_moment_and_the_last() {
+    require!(Ruby);
+    let results = Recipe { blocks: 1, samples: 90, responses: 20, ..Recipe::default() }.build();
+    let mut export: Value =
+        serde_json::from_str(&json(&results, Audience::Shared).unwrap()).unwrap();
+    let samples = export["results"]["trials"][0]["samples"].as_array_mut().unwrap();
+    let last = samples.last().unwrap()["at_ms"].clone();
+    for (place, moment) in [(2, "ready"), (3, "start"), (50, "end")] {
+        samples[place]["moment"] = moment.into();
+    }
+    let moments: Vec<Value> = [2, 3, 50].map(|place| samples[place]["at_ms"].clone()).into();
+    let short = piped("docs/experiments/shorten.rb", &[], &export.to_string());
+    let short: Value = serde_json::from_str(&short).unwrap();
+    let kept = short["results"]["trials"][0]["samples"].as_array().unwrap();
+    assert!(kept.len() < 25, "{} samples", kept.len());
+    for moment in moments {
+        assert!(
+            kept.iter().any(|one| one["at_ms"] == moment && one["moment"].is_string()),
+            "{moment}"
+        );
+    }
+    assert_eq!(kept.last().unwrap()["at_ms"], last);
 }
