@@ -15,8 +15,11 @@ fn sound(folder: &Path) -> &'static [u8] {
     static BYTES: OnceLock<Vec<u8>> = OnceLock::new();
     BYTES.get_or_init(|| {
         let path = folder.join("sound.carat");
-        let variants =
-            ["a", "b"].map(|name| Variant { name: name.into(), settings: BTreeMap::new() });
+        let variants = ["a", "b"].map(|name| Variant {
+            name: name.into(),
+            settings: BTreeMap::new(),
+            controls: Vec::new(),
+        });
         let header = ExperimentInfo {
             name: "x".into(),
             about: None,

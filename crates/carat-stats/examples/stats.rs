@@ -18,13 +18,14 @@ const MARGIN: f64 = 0.0025;
 
 type Table = fn(&mut dyn Write, u32) -> io::Result<()>;
 
-const TABLES: [(&str, Table); 8] = [
+const TABLES: [(&str, Table); 9] = [
     ("orders", orders),
     ("effect", effect),
     ("nothing", nothing),
     ("sizes", sizes),
     ("budgets", budgets),
     ("several", several),
+    ("controls", controls),
     ("guards", guards),
     ("growth", growth),
 ];
@@ -262,6 +263,66 @@ fn several(out: &mut dyn Write, replications: u32) -> io::Result<()> {
         )?;
     }
     Ok(())
+}
+
+fn controls(out: &mut dyn Write, replications: u32) -> io::Result<()> {
+    writeln!(
+        out,
+        "### Controls: a sham, a collection and a compaction, each with the one before as its control, margin 0.25 %, spread 0.41 %, budget 100\n"
+    )?;
+    writeln!(
+        out,
+        "| truth | noise | any false difference % | every part named rightly % | mean blocks to the end | without controls |"
+    )?;
+    writeln!(out, "|---|---|--:|--:|--:|--:|")?;
+    let e = EFFECT;
+    let cases: [(&str, Noise, [f64; 3]); 5] = [
+        ("no effect", Noise::Normal, [0.0; 3]),
+        ("no effect", Noise::Outliers, [0.0; 3]),
+        ("the collection −0.8 %, the compaction nothing more", Noise::Normal, [0.0, e, e]),
+        ("the collection nothing, the compaction −0.8 %", Noise::Normal, [0.0, 0.0, e]),
+        ("the collection −0.8 %, the compaction another −0.8 %", Noise::Normal, [0.0, e, 2.0 * e]),
+    ];
+    for (name, noise, effects) in cases {
+        let alone = SimulatedExperiment::new(noise, &effects);
+        let with = SimulatedExperiment { controls: vec![(1, 0), (2, 1)], ..alone.clone() };
+        let truths = with.truths();
+        let run = |world: &SimulatedExperiment, claims| {
+            world.run(&Design::new(0.05, claims, 100), MARGIN, replications, 20)
+        };
+        let (runs, shorter) = (run(&with, truths.len()), run(&alone, effects.len()));
+        let is_false = |run: &Replication| {
+            let mut judged = run.judged.iter().zip(&truths);
+            judged.any(|(j, &truth)| truth == 0.0 && j.decision.is_difference())
+        };
+        let is_right = |run: &Replication| {
+            let mut judged = run.judged.iter().zip(&truths);
+            judged.all(|(j, &truth)| match j.decision {
+                Decision::Less => truth < 0.0,
+                Decision::Equivalent => truth == 0.0,
+                Decision::More | Decision::Undecided => false,
+            })
+        };
+        writeln!(
+            out,
+            "| {name} | {} | {:.2} | {:.1} | {:.1} | {:.1} |",
+            noise.name(),
+            percent(&runs, is_false),
+            percent(&runs, is_right),
+            mean_end(&runs),
+            mean_end(&shorter),
+        )?;
+    }
+    Ok(())
+}
+
+/// Blocks after which everything was decided, the budget where something was not; the mean.
+fn mean_end(runs: &[Replication]) -> f64 {
+    let end = |run: &Replication| {
+        let ends = run.judged.iter().map(|judged| judged.decided_after.unwrap_or(100));
+        ends.max().unwrap_or(100)
+    };
+    mean(&runs.iter().map(end).collect::<Vec<u32>>())
 }
 
 fn guards(out: &mut dyn Write, replications: u32) -> io::Result<()> {

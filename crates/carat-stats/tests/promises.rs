@@ -96,6 +96,29 @@ fn three_variants_share_one_error() {
 }
 
 #[test]
+fn comparisons_with_controls_share_the_error_of_the_whole() {
+    // A sham, a collection and a compaction that adds nothing to it, each with the one before as its control.
+    for (effects, noise) in [([0.0; 3], Noise::Normal), ([0.0, EFFECT, EFFECT], Noise::Outliers)] {
+        let world = SimulatedExperiment {
+            blocks: 60,
+            controls: vec![(1, 0), (2, 1)],
+            ..SimulatedExperiment::new(noise, &effects)
+        };
+        let truths = world.truths();
+        let design = Design::new(0.05, truths.len(), 60);
+        let runs = world.run(&design, 0.0, 500, 8);
+        let wrong = share(&runs, |run| {
+            let mut judged = run.judged.iter().zip(&truths);
+            judged.any(|(j, &truth)| truth == 0.0 && j.decision.is_difference())
+        });
+        assert!(wrong <= at_most(0.05, 500), "{effects:?}: {wrong}");
+        if effects[1] != 0.0 {
+            assert!(share(&runs, |run| run.judged[3].decision == Decision::Less) >= 0.98);
+        }
+    }
+}
+
+#[test]
 fn a_budget_finds_its_detectable_difference() {
     for budget in [6, 8, 15, 30, 60] {
         let design = Design::new(0.05, 1, budget);

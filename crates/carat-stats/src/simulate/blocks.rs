@@ -20,6 +20,8 @@ pub struct SimulatedExperiment {
     pub spread: f64,
     /// True effect of every variant but the baseline, as a share.
     pub effects: Vec<f64>,
+    /// Further comparisons: a variant and its control, by their places in `effects`.
+    pub controls: Vec<(usize, usize)>,
     /// The budget of blocks.
     pub blocks: u32,
 }
@@ -27,7 +29,7 @@ pub struct SimulatedExperiment {
 /// One simulated experiment, judged.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Replication {
-    /// The decision about every variant.
+    /// The decision about every variant, then that about every comparison with a control.
     pub judged: Vec<Judged>,
     /// Whether the final 95 % interval covers the first variant's true effect.
     pub covered: bool,
@@ -36,10 +38,19 @@ pub struct Replication {
 impl SimulatedExperiment {
     /// The published experiment's spread and a budget of 100 blocks.
     pub fn new(noise: Noise, effects: &[f64]) -> Self {
-        Self { noise, spread: 0.0041, effects: effects.to_vec(), blocks: 100 }
+        let effects = effects.to_vec();
+        Self { noise, spread: 0.0041, effects, controls: Vec::new(), blocks: 100 }
     }
 
-    /// Differences of logarithms between variant and baseline, by variant and block.
+    /// The true differences of logarithms of all comparisons, in the order of [`Replication::judged`].
+    pub fn truths(&self) -> Vec<f64> {
+        let own = self.effects.iter().map(|effect| effect.ln_1p());
+        let of = |at: usize| self.effects[at].ln_1p();
+        own.chain(self.controls.iter().map(|&(variant, control)| of(variant) - of(control)))
+            .collect()
+    }
+
+    /// Differences of logarithms by comparison and block: between variant and baseline, then between variant and control.
     pub fn differences(&self, rng: &mut SeededRng) -> Vec<Vec<f64>> {
         let arms = self.effects.len() + 1;
         let drawn = self.noise.draw(self.blocks as usize * arms, rng);
@@ -51,6 +62,11 @@ impl SimulatedExperiment {
                 let noise = block[order[variant + 1]];
                 series.push(self.log_memory(self.effects[variant], noise) - base);
             }
+        }
+        for &(variant, control) in &self.controls {
+            let pairs = differences[variant].iter().zip(&differences[control]);
+            let series = pairs.map(|(own, other)| own - other).collect();
+            differences.push(series);
         }
         differences
     }

@@ -8,6 +8,7 @@ use crate::core::Results;
 pub(crate) fn conclude(results: &mut Results, question: &Question) {
     let judgement = Judge::new(question.clone()).judge(&results.trials);
     results.conclusions = judgement.conclusions;
+    results.controls = judgement.controls;
     results.curves = curves(question, &results.trials);
     results.growth = of_variants(&results.info.variants, &results.trials);
     results.warnings = judgement.warnings.iter().map(Warning::to_string).collect();

@@ -2,7 +2,7 @@
 
 use crate::analysis::outcomes::Outcomes;
 use crate::analysis::pairs::{Blocks, Dropped, Pairs};
-use crate::analysis::question::Question;
+use crate::analysis::question::{Question, VariantComparison};
 use crate::analysis::warning::Warning;
 use crate::core::memory::tracked_memory;
 use crate::core::metric::{self, METRICS};
@@ -37,8 +37,8 @@ impl Diagnostics<'_> {
             let variants = &self.question.variants;
             warnings.extend(variants.iter().filter_map(|variant| self.groups(variant, metric)));
             warnings.extend(self.drift(metric));
-            for variant in self.question.compared() {
-                warnings.extend(self.pairs(variant, metric));
+            for compared in self.question.with_baseline() {
+                warnings.extend(self.pairs(compared, metric));
             }
         }
         warnings.extend(self.few_requests());
@@ -110,9 +110,8 @@ impl Diagnostics<'_> {
             .then(|| Warning::Drift { metric: metric.to_owned(), change })
     }
 
-    fn pairs(&self, variant: &str, metric: &str) -> Vec<Warning> {
-        let baseline = self.question.baseline().unwrap_or_default();
-        let pairs = self.blocks.pairs(baseline, variant, metric);
+    fn pairs(&self, compared: VariantComparison, metric: &str) -> Vec<Warning> {
+        let (variant, pairs) = (compared.variant, self.blocks.pairs(compared, metric));
         let correlated = diagnose::neighbour_correlation(&pairs.known()).map(|correlation| {
             let (variant, metric) = (variant.to_owned(), metric.to_owned());
             Warning::NeighboursAgree { variant, metric, correlation }

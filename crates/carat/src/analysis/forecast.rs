@@ -87,8 +87,8 @@ fn metric_forecast(
 }
 
 fn pairs(question: &Question, blocks: &Blocks, metric: &str) -> Vec<Pairs> {
-    let baseline = question.baseline().unwrap_or_default();
-    question.compared().iter().map(|variant| blocks.pairs(baseline, variant, metric)).collect()
+    let compared = question.with_baseline().chain(question.with_controls());
+    compared.map(|compared| blocks.pairs(compared, metric)).collect()
 }
 
 #[cfg(test)]

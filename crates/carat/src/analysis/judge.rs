@@ -1,12 +1,13 @@
 //! Judges an experiment: one conclusion per variant and metric, and whether to run another block.
 
+use crate::analysis::controls::control_comparisons;
 use crate::analysis::diagnostics::Diagnostics;
 use crate::analysis::outcomes::{self, Outcomes};
 use crate::analysis::pairs::{Blocks, Dropped, Pairs};
-use crate::analysis::question::{Question, verdict_words};
+use crate::analysis::question::{Question, VariantComparison, verdict_words};
 use crate::analysis::warning::Warning;
 use crate::core::metric::METRICS;
-use crate::core::{Conclusion, Estimate, Role, Trial, Verdict};
+use crate::core::{Conclusion, ControlComparison, Estimate, Role, Trial, Verdict};
 use carat_stats::family::{Claim, Design, GuardResult, Judged, guard};
 use carat_stats::{Look, Walsh, budget};
 
@@ -22,6 +23,8 @@ pub struct Judge {
 pub struct Judgement {
     /// One per compared variant and metric: primary metrics first, then guards, then the rest.
     pub(crate) conclusions: Vec<Conclusion>,
+    /// One per variant, control, and primary metric or guard: primary metrics first.
+    pub(crate) controls: Vec<ControlComparison>,
     /// Whether to run another block.
     pub(crate) next: NextStep,
     /// What weakens the conclusions.
@@ -33,7 +36,7 @@ pub struct Judgement {
 /// Whether to run another block.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum NextStep {
-    /// Run another block of these variants, the baseline first.
+    /// Run another block of these variants, in the order of the experiment.
     Continue(Vec<String>),
     /// No further block would be used.
     Stop(StopReason),
@@ -61,13 +64,22 @@ impl Judge {
         Self { question, design }
     }
 
+    /// The fewest blocks after which a verdict is possible; `None` where the budget allows none.
+    pub(crate) fn first_verdict(&self) -> Option<u32> {
+        let sequence = self.design.difference(self.question.claims());
+        let mut looks = sequence.looks.iter();
+        looks.find(|look| sequence.meets_confidence(**look)).map(|look| look.blocks)
+    }
+
     /// Replays `trials` block by block: the same trials always lead to the same judgement.
     pub(crate) fn judge(&self, trials: &[Trial]) -> Judgement {
         let blocks = Blocks::new(trials);
-        let mut conclusions = self.primaries(&blocks);
-        conclusions.extend(self.guards(&blocks));
+        let (mut conclusions, mut against_controls) = self.primaries(&blocks);
+        conclusions.extend(self.guards(&blocks, self.question.with_baseline()));
+        against_controls.extend(self.guards(&blocks, self.question.with_controls()));
+        let controls = control_comparisons(&self.question, against_controls, &conclusions);
         let outcomes = outcomes::compare(&blocks, &self.question.variants);
-        let next = self.next(&blocks, &conclusions, &outcomes);
+        let next = self.next(&blocks, (&conclusions, &controls), &outcomes);
         let dropped = blocks.dropped();
         let diagnostics = Diagnostics {
             question: &self.question,
@@ -77,59 +89,68 @@ impl Judge {
         };
         let warnings = diagnostics.warnings(&dropped);
         conclusions.extend(self.exploratory(&blocks));
-        Judgement { conclusions, next, warnings, dropped }
-    }
-
-    fn pairs(&self, blocks: &Blocks, variant: &str, metric: &str) -> Pairs {
-        blocks.pairs(self.question.baseline().unwrap_or_default(), variant, metric)
+        Judgement { conclusions, controls, next, warnings, dropped }
     }
 
     fn claim(pairs: &Pairs, margin: f64) -> Claim {
         Claim { pairs: pairs.differences(), margin: pairs.margin(margin) }
     }
 
-    fn primaries(&self, blocks: &Blocks) -> Vec<Conclusion> {
+    /// The conclusions that share the error: those about the baseline, then those about controls.
+    fn primaries(&self, blocks: &Blocks) -> (Vec<Conclusion>, Vec<Conclusion>) {
         let question = &self.question;
         let claims: Vec<(&str, &str, Pairs)> = question
-            .compared()
-            .iter()
-            .flat_map(|variant| question.primaries().map(move |metric| (variant.as_str(), metric)))
-            .map(|(variant, metric)| (variant, metric, self.pairs(blocks, variant, metric)))
+            .with_baseline()
+            .chain(question.with_controls())
+            .flat_map(|compared| question.primaries().map(move |metric| (compared, metric)))
+            .map(|(compared, metric)| (compared.variant, metric, blocks.pairs(compared, metric)))
             .collect();
         let statistics: Vec<Claim> =
             claims.iter().map(|(_, _, pairs)| Self::claim(pairs, question.margin)).collect();
-        claims
+        let mut conclusions: Vec<Conclusion> = claims
             .iter()
             .zip(self.design.judge(&statistics))
             .map(|(&(variant, metric, ref pairs), judged)| {
                 let claim = JudgedClaim { variant, metric, role: Role::Primary, judged };
                 self.conclude(claim, pairs, question.margin)
             })
+            .collect();
+        let of_baseline = question.compared().len() * question.primaries().count();
+        let of_controls = conclusions.split_off(of_baseline);
+        (conclusions, of_controls)
+    }
+
+    fn guards<'a>(
+        &self,
+        blocks: &Blocks,
+        compared: impl Iterator<Item = VariantComparison<'a>>,
+    ) -> Vec<Conclusion> {
+        let guards = &self.question.guards;
+        compared
+            .flat_map(|compared| guards.iter().map(move |(name, limit)| (compared, name, *limit)))
+            .map(|(compared, metric, limit)| self.guard(blocks, compared, (metric, limit)))
             .collect()
     }
 
-    fn guards(&self, blocks: &Blocks) -> Vec<Conclusion> {
-        let mut conclusions = Vec::new();
-        for variant in self.question.compared() {
-            for (metric, limit) in &self.question.guards {
-                let pairs = self.pairs(blocks, variant, metric);
-                let judged = self.design.judge(&[Self::claim(&pairs, *limit)])[0];
-                let one_sided = self.design.equivalence(1);
-                let look = judged.look.and_then(|look| one_sided.look_at(look.blocks));
-                let judged = Judged { look, ..judged };
-                let role = Role::Guard { limit: *limit };
-                let mut conclusion =
-                    self.conclude(JudgedClaim { variant, metric, role, judged }, &pairs, *limit);
-                conclusion.guard_passed =
-                    match guard(one_sided, &pairs.worsenings(), pairs.limit(*limit)) {
-                        GuardResult::Within => Some(true),
-                        GuardResult::Beyond => Some(false),
-                        GuardResult::Unknown => None,
-                    };
-                conclusions.push(conclusion);
-            }
-        }
-        conclusions
+    fn guard(
+        &self,
+        blocks: &Blocks,
+        compared: VariantComparison,
+        (metric, limit): (&str, f64),
+    ) -> Conclusion {
+        let pairs = blocks.pairs(compared, metric);
+        let judged = self.design.judge(&[Self::claim(&pairs, limit)])[0];
+        let one_sided = self.design.equivalence(1);
+        let look = judged.look.and_then(|look| one_sided.look_at(look.blocks));
+        let judged = Judged { look, ..judged };
+        let role = Role::Guard { limit };
+        let claim = JudgedClaim { variant: compared.variant, metric, role, judged };
+        let guard_passed = match guard(one_sided, &pairs.worsenings(), pairs.limit(limit)) {
+            GuardResult::Within => Some(true),
+            GuardResult::Beyond => Some(false),
+            GuardResult::Unknown => None,
+        };
+        Conclusion { guard_passed, ..self.conclude(claim, &pairs, limit) }
     }
 
     fn exploratory(&self, blocks: &Blocks) -> Vec<Conclusion> {
@@ -138,13 +159,14 @@ impl Judge {
             if self.question.asks_for(metric) {
                 continue;
             }
-            for variant in self.question.compared() {
-                let pairs = self.pairs(blocks, variant, metric);
+            for compared in self.question.with_baseline() {
+                let pairs = blocks.pairs(compared, metric);
                 if pairs.known().is_empty() {
                     continue;
                 }
                 let judged = self.design.judge(&[Self::claim(&pairs, self.question.margin)])[0];
-                let claim = JudgedClaim { variant, metric, role: Role::Exploratory, judged };
+                let (variant, role) = (compared.variant, Role::Exploratory);
+                let claim = JudgedClaim { variant, metric, role, judged };
                 conclusions.push(self.conclude(claim, &pairs, self.question.margin));
             }
         }
@@ -172,49 +194,77 @@ impl Judge {
         }
     }
 
-    fn next(&self, blocks: &Blocks, conclusions: &[Conclusion], outcomes: &[Outcomes]) -> NextStep {
-        match self.running(blocks, conclusions, outcomes) {
+    fn next(
+        &self,
+        blocks: &Blocks,
+        concluded: (&[Conclusion], &[ControlComparison]),
+        outcomes: &[Outcomes],
+    ) -> NextStep {
+        match self.running(blocks, concluded, outcomes) {
             Ok(variants) => NextStep::Continue(variants),
             Err(reason) => NextStep::Stop(reason),
         }
     }
 
-    /// The variants of the next block, the baseline first, or why there is none.
+    /// The variants of the next block, or why there is none.
     fn running(
         &self,
         blocks: &Blocks,
-        conclusions: &[Conclusion],
+        concluded: (&[Conclusion], &[ControlComparison]),
         outcomes: &[Outcomes],
     ) -> Result<Vec<String>, StopReason> {
         let question = &self.question;
         let baseline = question.baseline().ok_or(StopReason::Decided)?;
-        let mut variants = question.compared().to_vec();
-        variants.retain(|variant| {
-            conclusions.iter().any(|c| c.variant == *variant && !self.is_settled(c))
-        });
-        if variants.is_empty() {
+        let mut open = self.open(concluded);
+        if open.is_empty() {
             return Err(StopReason::Decided);
         }
-        variants.retain(|variant| !fails_too_often(outcomes, variant));
-        if variants.is_empty() || fails_too_often(outcomes, baseline) {
+        open.retain(|compared| {
+            [compared.variant, compared.reference]
+                .iter()
+                .all(|variant| !fails_too_often(outcomes, variant))
+        });
+        if open.is_empty() || fails_too_often(outcomes, baseline) {
             return Err(StopReason::Failing);
         }
         if question.primaries().any(|metric| blocks.unmeasured(metric)) {
             return Err(StopReason::Unmeasured);
         }
-        variants.retain(|variant| {
-            let pairs = self.pairs(blocks, variant, &question.primary);
+        open.retain(|compared| {
+            let pairs = blocks.pairs(*compared, &question.primary);
             (pairs.known().len() as u32) < question.max_blocks
         });
-        if variants.is_empty() {
+        if open.is_empty() {
             return Err(StopReason::BudgetSpent);
         }
         // One block in ten may be dropped and run again; more than that points to an unsuitable machine.
         if blocks.count() >= question.max_blocks + (question.max_blocks / 10).max(2) {
             return Err(StopReason::TooManyDropped);
         }
-        variants.insert(0, baseline.to_owned());
-        Ok(variants)
+        let needed = |variant: &str| {
+            open.iter().any(|compared| [compared.variant, compared.reference].contains(&variant))
+        };
+        Ok(question.variants.iter().filter(|variant| needed(variant)).cloned().collect())
+    }
+
+    /// The comparisons that are not settled. Guards count only against the baseline: adopting a variant does not depend
+    /// on its difference to a control.
+    fn open(
+        &self,
+        (conclusions, controls): (&[Conclusion], &[ControlComparison]),
+    ) -> Vec<VariantComparison<'_>> {
+        let with_baseline = self.question.with_baseline().filter(|compared| {
+            conclusions.iter().any(|c| c.variant == compared.variant && !self.is_settled(c))
+        });
+        let with_controls = self.question.with_controls().filter(|compared| {
+            controls.iter().any(|c| {
+                (c.conclusion.variant.as_str(), c.control.as_str())
+                    == (compared.variant, compared.reference)
+                    && c.conclusion.role == Role::Primary
+                    && !self.is_settled(&c.conclusion)
+            })
+        });
+        with_baseline.chain(with_controls).collect()
     }
 
     /// Whether a conclusion needs no further block.
@@ -270,7 +320,7 @@ pub(crate) mod tests {
     use super::*;
     use crate::analysis::Warning;
     use crate::analysis::pairs::tests::trial;
-    use crate::core::Outcome;
+    use crate::core::{Outcome, PartAtWork};
 
     const PSS: &str = "memory.pss.final";
 
@@ -413,6 +463,97 @@ pub(crate) mod tests {
         let before = judge(&question(&["default", "compact"]), &run);
         run.reverse();
         assert_eq!(before, judge(&question(&["default", "compact"]), &run));
+    }
+
+    /// Compaction with a collection as control, and that with a sham.
+    fn controlled() -> Question {
+        let named = |(one, other): (&str, &str)| (one.to_owned(), other.to_owned());
+        let controls = [("compact", "gc"), ("gc", "sham"), ("sham", "default")].map(named).into();
+        let variants = question(&["default", "sham", "gc", "compact"]);
+        Question { controls, margin: 0.004, ..variants }
+    }
+
+    #[test]
+    fn a_control_equal_to_its_variant_does_all_of_the_work() {
+        let run = trials(22, &[("default", 1.0), ("sham", 1.0), ("gc", 0.97), ("compact", 0.97)]);
+        let judgement = judge(&controlled(), &run);
+        let found: Vec<(&str, &str, Verdict, Option<PartAtWork>)> = judgement
+            .controls
+            .iter()
+            .map(|c| {
+                (c.conclusion.variant.as_str(), c.control.as_str(), c.conclusion.verdict, c.part)
+            })
+            .collect();
+        let expected = [
+            ("compact", "gc", Verdict::Equivalent, Some(PartAtWork::Control)),
+            ("gc", "sham", Verdict::Smaller, Some(PartAtWork::Rest)),
+        ];
+        assert_eq!(found, expected);
+        assert_eq!(judgement.next, NextStep::Stop(StopReason::Decided));
+    }
+
+    #[test]
+    fn a_control_adds_claims_that_share_the_error_and_the_baseline_as_control_adds_none() {
+        let run = trials(22, &[("default", 1.0), ("sham", 1.0), ("gc", 0.97), ("compact", 0.97)]);
+        let with = controlled();
+        let alone = Question { controls: Vec::new(), ..with.clone() };
+        assert_eq!((with.claims(), alone.claims()), (5, 3));
+        let confidence = |question: &Question| {
+            let judgement = judge(question, &run[..4 * 13]);
+            judgement.conclusions[2].estimate.unwrap().ratio_interval
+        };
+        let (wide, narrow) = (confidence(&with), confidence(&alone));
+        assert!(wide.1 - wide.0 >= narrow.1 - narrow.0, "{wide:?} {narrow:?}");
+        let redundant = vec![("gc".to_owned(), "default".to_owned())];
+        let redundant = Question { controls: redundant, ..alone.clone() };
+        assert_eq!(judge(&redundant, &run), judge(&alone, &run));
+    }
+
+    #[test]
+    fn an_open_question_about_a_control_runs_both_variants_and_no_other() {
+        let run =
+            trials(12, &[("default", 1.0), ("sham", 1.05), ("gc", 0.97), ("compact", 0.9699)]);
+        let judgement = judge(&Question { margin: 1e-5, ..controlled() }, &run);
+        let decided = |c: &Conclusion| c.verdict != Verdict::Undecided;
+        assert!(judgement.conclusions.iter().filter(|c| c.metric == PSS).all(decided));
+        let open = vec!["gc".to_owned(), "compact".to_owned()];
+        assert_eq!(judgement.next, NextStep::Continue(open));
+        assert_eq!(judgement.controls[0].part, Some(PartAtWork::Undecided));
+    }
+
+    #[test]
+    fn a_guard_is_reported_against_a_control_and_asks_for_no_further_block() {
+        let mut run =
+            trials(22, &[("default", 1.0), ("sham", 1.0), ("gc", 0.97), ("compact", 0.97)]);
+        for (i, trial) in run.iter_mut().enumerate() {
+            // Control and variant swing by a fifth against each other, so their difference swings by twice as much.
+            let up = (i % 8 < 4) == (trial.variant == "gc");
+            let swing = if up { 1.2 } else { 1.0 / 1.2 };
+            let p95 = if ["gc", "compact"].contains(&trial.variant.as_str()) { swing } else { 1.0 };
+            trial.metrics.insert("latency.p95".to_owned(), 0.05 * p95);
+        }
+        let guards = vec![("latency.p95".to_owned(), 0.25)];
+        let judgement = judge(&Question { guards, ..controlled() }, &run);
+        let guard =
+            judgement.controls.iter().find(|c| c.conclusion.metric == "latency.p95").unwrap();
+        assert_eq!((guard.control.as_str(), guard.part), ("gc", None));
+        assert_eq!(guard.conclusion.role, Role::Guard { limit: 0.25 });
+        assert!(guard.conclusion.estimate.is_some());
+        assert_eq!(guard.conclusion.guard_passed, None);
+        assert_eq!(judgement.next, NextStep::Stop(StopReason::Decided));
+    }
+
+    #[test]
+    fn more_claims_make_the_first_verdict_later() {
+        let first = |question: Question| Judge::new(question).first_verdict();
+        assert_eq!(first(question(&["default", "compact"])), Some(8));
+        assert_eq!(first(controlled()), Some(11));
+        let eight = Question { max_blocks: 8, ..controlled() };
+        assert_eq!(first(eight.clone()), Some(8));
+        let mut more = eight;
+        more.controls.extend([("compact", "sham")].map(|(v, c)| (v.to_owned(), c.to_owned())));
+        more.also_primary = vec!["latency.p95".to_owned()];
+        assert_eq!(first(more), None);
     }
 
     #[test]

@@ -4,6 +4,7 @@
 //! Trials are paired within their block, `carat-stats` judges the pairs, and the decisions become verdicts.
 
 mod conclude;
+mod controls;
 mod curves;
 mod diagnostics;
 mod forecast;

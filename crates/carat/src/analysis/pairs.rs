@@ -1,8 +1,9 @@
-//! Pairs the trials of one block with the baseline of the same block.
+//! Pairs the trials of one block: a variant with the baseline or with a control.
 //!
 //! A pair counts if both of its trials succeeded, whatever their values. A crash can depend on memory,
 //! though, so dropped trials are counted by outcome and reported.
 
+use crate::analysis::question::VariantComparison;
 use crate::core::{Better, Outcome, Trial, Unit, metric};
 use std::collections::BTreeMap;
 
@@ -71,10 +72,11 @@ impl<'a> Blocks<'a> {
         carat_stats::budget::median(&sums)
     }
 
-    /// The pairs of `variant` with `baseline` in the metric `name`, one entry per block.
-    pub(crate) fn pairs(&self, baseline: &str, variant: &str, name: &str) -> Pairs {
+    /// The pairs of a variant with the baseline or a control in the metric `name`, one entry per block.
+    pub(crate) fn pairs(&self, compared: VariantComparison, name: &str) -> Pairs {
+        let VariantComparison { variant, reference } = compared;
         let pairs = self.each(|block| {
-            Some((value(block.get(baseline)?, name)?, value(block.get(variant)?, name)?))
+            Some((value(block.get(reference)?, name)?, value(block.get(variant)?, name)?))
         });
         Pairs::new(name, pairs)
     }
@@ -197,6 +199,8 @@ impl Pairs {
 pub(crate) mod tests {
     use super::*;
 
+    const B_TO_A: VariantComparison = VariantComparison { variant: "b", reference: "a" };
+
     /// A trial with only the fields that pairing uses.
     pub(crate) fn trial(block: u32, variant: &str, metrics: &[(&str, f64)]) -> Trial {
         Trial {
@@ -223,7 +227,7 @@ pub(crate) mod tests {
         let trials: Vec<Trial> = (0..3)
             .flat_map(|b| ["a", "b"].map(|v| trial(b, v, &[("memory.pss.final", 1.0)])))
             .collect();
-        assert_eq!(Blocks::new(&trials).pairs("a", "b", "memory.pss.final").known(), [0.0, 0.0]);
+        assert_eq!(Blocks::new(&trials).pairs(B_TO_A, "memory.pss.final").known(), [0.0, 0.0]);
     }
 
     #[test]
@@ -233,7 +237,7 @@ pub(crate) mod tests {
         trials[1].outcome = Outcome::OomKilled;
         trials[2].metrics.clear();
         let blocks = Blocks::new(&trials);
-        assert_eq!(blocks.pairs("a", "b", "errors").differences(), [None, None, Some(0.0)]);
+        assert_eq!(blocks.pairs(B_TO_A, "errors").differences(), [None, None, Some(0.0)]);
         let dropped = Dropped { block: 1, variant: "b".to_owned(), outcome: Outcome::OomKilled };
         assert_eq!(blocks.dropped(), [dropped]);
     }

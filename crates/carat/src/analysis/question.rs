@@ -8,6 +8,8 @@ use carat_stats::family::Decision;
 pub struct Question {
     /// Names of the variants; the first is the baseline that the others are compared with.
     pub variants: Vec<String>,
+    /// A variant and its control each: comparisons beside those with the baseline. One with the baseline is not repeated.
+    pub controls: Vec<(String, String)>,
     /// Id of the metric that decides.
     pub primary: String,
     /// Further metrics that decide; each adds claims that share the error.
@@ -30,6 +32,7 @@ impl Question {
     pub fn new(variants: &[&str], primary: &str) -> Self {
         Self {
             variants: variants.iter().map(|&name| name.to_owned()).collect(),
+            controls: Vec::new(),
             primary: primary.to_owned(),
             also_primary: Vec::new(),
             margin: 0.0025,
@@ -61,10 +64,33 @@ impl Question {
             || self.guards.iter().any(|(guard, _)| guard == metric)
     }
 
-    /// Claims that share the error: every compared variant in every deciding metric.
-    pub fn claims(&self) -> usize {
-        self.compared().len() * self.primaries().count()
+    /// Every comparison with the baseline.
+    pub(crate) fn with_baseline(&self) -> impl Iterator<Item = VariantComparison<'_>> {
+        let reference = self.baseline().unwrap_or_default();
+        self.compared().iter().map(move |variant| VariantComparison { variant, reference })
     }
+
+    /// Every comparison with a control other than the baseline.
+    pub(crate) fn with_controls(&self) -> impl Iterator<Item = VariantComparison<'_>> {
+        let baseline = self.baseline().unwrap_or_default();
+        let named = self.controls.iter().filter(move |(variant, control)| {
+            variant != baseline && control != baseline && variant != control
+        });
+        named.map(|(variant, control)| VariantComparison { variant, reference: control })
+    }
+
+    /// Claims that share the error: every comparison, with the baseline or with a control, in every deciding metric.
+    pub fn claims(&self) -> usize {
+        (self.compared().len() + self.with_controls().count()) * self.primaries().count()
+    }
+}
+
+/// Two variants to compare; the difference is that of `variant` to `reference`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct VariantComparison<'a> {
+    pub(crate) variant: &'a str,
+    /// The baseline or a control.
+    pub(crate) reference: &'a str,
 }
 
 /// The words for the verdicts of a metric.

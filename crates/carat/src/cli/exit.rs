@@ -43,7 +43,9 @@ impl Exit {
 
     /// The code for results: whether a primary question is undecided.
     pub(crate) fn of_verdicts(results: &Results) -> Self {
-        let mut primaries = results.conclusions.iter().filter(|one| one.role == Role::Primary);
+        let with_controls = results.controls.iter().map(|compared| &compared.conclusion);
+        let all = results.conclusions.iter().chain(with_controls);
+        let mut primaries = all.filter(|one| one.role == Role::Primary);
         let undecided = primaries.any(|one| one.verdict == Verdict::Undecided);
         if undecided { Self::Undecided } else { Self::Fine }
     }

@@ -1,7 +1,8 @@
 //! The canonical form of a plan, and its hash.
 //!
 //! The form is versioned and its keys are sorted, so neither the order of keys in the file nor the order of fields in Rust
-//! types can change a hash. Adding, removing, renaming or reinterpreting a field requires a new [`PLAN_SCHEMA`].
+//! types can change a hash. Adding, removing, renaming or reinterpreting a field requires a new [`PLAN_SCHEMA`], unless the
+//! form has the field only for files that use it: then the hash of every other file stays.
 
 use crate::config::{
     Experiment, MeasureSpec, ReadyCheck, ReadyCondition, ServerSpec, ServiceSpec, VariantSpec,
@@ -78,13 +79,17 @@ fn variant(spec: &VariantSpec) -> Value {
     let mut settings = spec.settings.describe();
     // As written: two machines with their roots in different folders run the same plan.
     settings.extend(spec.root.clone().map(|root| ("root".to_owned(), root)));
-    json!({
+    let mut form = json!({
         "name": spec.name,
         "settings": settings,
         "env": spec.env,
         "command": spec.command.as_ref().map(|command| command.words()),
         "dir": spec.dir,
-    })
+    });
+    if !spec.controls.is_empty() {
+        form["controls"] = json!(spec.controls);
+    }
+    form
 }
 
 fn measure(spec: &MeasureSpec) -> Value {

@@ -85,6 +85,8 @@ pub enum ReadyCheck {
 pub struct VariantSpec {
     /// The variant's name.
     pub name: String,
+    /// Names of the variants that it is also compared with; following them never leads back to it.
+    pub controls: Vec<String>,
     /// Settings; without `root` where that contains `{roots}`.
     pub(super) settings: Settings,
     /// The setting `root` where it contains `{roots}`.

@@ -2,8 +2,10 @@
 
 use crate::config::Percent;
 use crate::core::{LoadTable, Span, metric};
-use serde::Deserialize;
+use serde::de::{SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer};
 use std::collections::BTreeMap;
+use std::fmt;
 use std::path::PathBuf;
 
 #[derive(Debug, Deserialize)]
@@ -63,11 +65,46 @@ pub(super) struct ReadyTable {
 pub(super) struct VariantTable {
     pub(super) name: String,
     #[serde(default)]
+    pub(super) control: ControlNames,
+    #[serde(default)]
     pub(super) settings: toml::Table,
     #[serde(default)]
     pub(super) env: BTreeMap<String, String>,
     pub(super) command: Option<Vec<String>>,
     pub(super) dir: Option<PathBuf>,
+}
+
+/// Names of controls: one text, or a list.
+#[derive(Debug, Default)]
+pub(super) struct ControlNames(pub(super) Vec<String>);
+
+impl<'de> Deserialize<'de> for ControlNames {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(ControlVisitor)
+    }
+}
+
+/// Instead of an untagged enum, whose errors do not say what is expected.
+struct ControlVisitor;
+
+impl<'de> Visitor<'de> for ControlVisitor {
+    type Value = ControlNames;
+
+    fn expecting(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        f.write_str("the name of a variant, or a list of names")
+    }
+
+    fn visit_str<E>(self, name: &str) -> Result<ControlNames, E> {
+        Ok(ControlNames(vec![name.to_owned()]))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut names: A) -> Result<ControlNames, A::Error> {
+        let mut listed = Vec::new();
+        while let Some(name) = names.next_element()? {
+            listed.push(name);
+        }
+        Ok(ControlNames(listed))
+    }
 }
 
 #[derive(Debug, Deserialize)]

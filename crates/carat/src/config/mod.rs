@@ -5,6 +5,7 @@
 mod amount;
 mod canonical;
 mod command;
+mod controls;
 mod error;
 mod experiment;
 mod file;

@@ -1,5 +1,6 @@
 //! From the text of an experiment file to a validated [`Experiment`], in one step.
 
+use crate::config::controls;
 use crate::config::error::explain_toml;
 use crate::config::experiment::ROOTS_PLACEHOLDER;
 use crate::config::file::{
@@ -171,11 +172,12 @@ fn variants(tables: Vec<VariantTable>, common: &toml::Table) -> Result<Vec<Varia
             return Err(format!("two variants are named `{name}`: give each its own name"));
         }
     }
+    controls::check(&tables)?;
     tables.into_iter().map(|table| variant(table, common)).collect()
 }
 
 fn variant(table: VariantTable, common: &toml::Table) -> Result<VariantSpec, String> {
-    let VariantTable { name, settings, env, command, dir } = table;
+    let VariantTable { name, control, settings, env, command, dir } = table;
     let mut chosen = common.clone();
     chosen.extend(settings);
     let command = command
@@ -186,7 +188,7 @@ fn variant(table: VariantTable, common: &toml::Table) -> Result<VariantSpec, Str
     let root = take_root_with_placeholder(&mut chosen);
     let settings =
         Settings::parse(&chosen).map_err(|error| format!("variant `{name}`: {error}"))?;
-    Ok(VariantSpec { name, settings, root, env, command, dir })
+    Ok(VariantSpec { name, controls: control.0, settings, root, env, command, dir })
 }
 
 /// The setting `root` where it contains `{roots}`: its value depends on the machine.
@@ -364,6 +366,11 @@ command = ["puma", "-C", "puma.rb", "config.ru"]
                 "server.command is empty",
             ),
             ("settings = { compact = \"boot\" }", "command = []", "`compact` has an empty command"),
+            (
+                "settings = { compact = \"boot\" }",
+                "control = 1",
+                "expected the name of a variant, or a list of names",
+            ),
         ] {
             let text = COMPACTION.replace(from, to);
             assert_ne!(text, COMPACTION, "{from}");
@@ -371,6 +378,62 @@ command = ["puma", "-C", "puma.rb", "config.ru"]
             assert!(message.contains(expected), "{to}: {message}");
             assert!(message.contains("carat.toml"), "{message}");
         }
+    }
+
+    /// The variants `default`, `sham`, `gc` and `compact`, the last three with these lines.
+    fn with_controls(lines: [&str; 3]) -> Result<Experiment, ExperimentFileError> {
+        let [sham, gc, compact] = lines;
+        let variants = format!(
+            "name = \"sham\"\n{sham}\n[[variant]]\nname = \"gc\"\n{gc}\n[[variant]]\nname = \"compact\"\n{compact}"
+        );
+        parse(&COMPACTION.replace("name = \"compact\"", &variants))
+    }
+
+    #[test]
+    fn a_control_is_the_name_of_a_variant_or_a_list_and_may_have_controls() {
+        let chain = ["control = \"default\"", "control = \"sham\"", "control = [\"gc\", \"sham\"]"];
+        let experiment = with_controls(chain).unwrap();
+        let controls = |at: usize| experiment.variants[at].controls.clone();
+        assert_eq!(controls(0), [""; 0]);
+        assert_eq!(controls(1), ["default"]);
+        assert_eq!(controls(3), ["gc", "sham"]);
+    }
+
+    #[test]
+    fn a_control_that_cannot_be_one_is_refused_with_the_reason() {
+        for (lines, expected) in [
+            (
+                ["", "control = \"sharm\"", ""],
+                "is named `sharm`, its control (did you mean `sham`?)",
+            ),
+            (
+                ["", "control = \"zebra\"", ""],
+                "the variants are `default`, `sham`, `gc`, `compact`",
+            ),
+            (["", "control = \"gc\"", ""], "the controls form a circle: `gc` → `gc`"),
+            (
+                ["control = \"compact\"", "control = \"sham\"", "control = \"gc\""],
+                "the controls form a circle: `sham` → `compact` → `gc` → `sham`",
+            ),
+            (["", "", "control = [\"gc\", \"gc\"]"], "names its control `gc` twice"),
+        ] {
+            let message = with_controls(lines).unwrap_err().to_string();
+            assert!(message.contains(expected), "{lines:?}: {message}");
+        }
+        let text = COMPACTION.replace("\"default\"", "\"default\"\ncontrol = \"compact\"");
+        let message = parse(&text).unwrap_err().to_string();
+        assert!(message.contains("`default` is the baseline, which has no control"), "{message}");
+    }
+
+    #[test]
+    fn controls_are_part_of_the_plan_and_change_no_plan_without_them() {
+        let none = with_controls([""; 3]).unwrap();
+        assert!(!none.canonical().to_string().contains("control"));
+        let one = with_controls(["", "control = \"sham\"", ""]).unwrap().hash();
+        assert_eq!(with_controls(["", "control = [\"sham\"]", ""]).unwrap().hash(), one);
+        assert_eq!(with_controls(["", "control = []", ""]).unwrap().hash(), none.hash());
+        assert_ne!(one, none.hash());
+        assert_ne!(with_controls(["", "", "control = \"sham\""]).unwrap().hash(), one);
     }
 
     #[test]

@@ -26,8 +26,8 @@ pub(crate) use observations::Observations;
 pub use outcome::Outcome;
 pub use recording::Recording;
 pub use results::{
-    Conclusion, Curve, Estimate, ExperimentInfo, MachineFacts, Results, Role, StepConclusion,
-    Trial, Variant, Verdict,
+    Conclusion, ControlComparison, Curve, Estimate, ExperimentInfo, MachineFacts, PartAtWork,
+    Results, Role, StepConclusion, Trial, Variant, Verdict,
 };
 pub use span::Span;
 pub(crate) use thinned::ThinnedSeries;

@@ -42,6 +42,9 @@ pub struct Results {
     pub trials: Vec<Trial>,
     /// One conclusion per compared variant and metric.
     pub conclusions: Vec<Conclusion>,
+    /// Variants against their controls, one per control and per primary metric or guard; none without controls.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub controls: Vec<ControlComparison>,
     /// Broadcast times over the steps of the load, one per compared variant and metric; none without steps.
     #[serde(default)]
     pub curves: Vec<Curve>,
@@ -59,6 +62,9 @@ pub struct Variant {
     pub name: String,
     /// Settings by name, as written.
     pub settings: BTreeMap<String, String>,
+    /// Names of the variants that it is also compared with, each a part of this variant's remedy.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub controls: Vec<String>,
 }
 
 /// One variant, started, warmed, loaded, measured and stopped once.
@@ -169,6 +175,39 @@ pub struct Conclusion {
     pub detectable: Option<f64>,
     /// Additional blocks that an undecided comparison probably requires.
     pub blocks_needed: Option<u32>,
+}
+
+/// One variant against one of its controls in one metric.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ControlComparison {
+    /// The control.
+    pub control: String,
+    /// The difference of the variant to the control; in JSON its fields are beside the others.
+    #[serde(flatten)]
+    pub conclusion: Conclusion,
+    /// Which part makes the variant's difference to the baseline; `None` for a guard.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub part: Option<PartAtWork>,
+}
+
+/// Which part of a variant's remedy makes its difference to the baseline: its control, or the rest.
+///
+/// It follows from two verdicts: the control against the baseline, and the variant against the control.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PartAtWork {
+    /// The control differs from the baseline, and the rest makes no difference that matters.
+    Control,
+    /// The control makes no difference that matters, and the variant differs from it.
+    Rest,
+    /// Both differ, in the same direction.
+    Both,
+    /// Both differ, in opposite directions.
+    Opposed,
+    /// Neither makes a difference that matters.
+    Neither,
+    /// At least one of the two is undecided.
+    Undecided,
 }
 
 /// One variant against the baseline in one metric over the steps of the load.

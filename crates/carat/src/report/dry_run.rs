@@ -1,8 +1,10 @@
 //! The text of `carat compare --dry-run`.
 
+use crate::analysis::Judge;
 use crate::config::{Experiment, block_order};
 use crate::core::{ExperimentInfo, Variant};
 use crate::report::numbers::limit;
+use crate::run::experiment::question;
 use crate::run::machine_facts;
 use crate::run::trial::Prepared;
 use crate::target::Libraries;
@@ -43,7 +45,24 @@ fn write_plan(
     for (name, most) in &info.guards {
         writeln!(out, "guard       {name} at most {} worse", limit(*most))?;
     }
+    writeln!(out, "claims      {}", claims(info))?;
     writeln!(out, "libraries   {}", libraries.directory.display())
+}
+
+/// The claims that share the error, and when the first of them can be decided: every claim makes that later.
+fn claims(info: &ExperimentInfo) -> String {
+    let question = question(info);
+    let (claims, with_baseline) = (question.claims(), question.compared().len());
+    let controls = match claims - with_baseline {
+        0 => String::new(),
+        controls => format!(" ({with_baseline} with the baseline, {controls} with a control)"),
+    };
+    let share = if claims > 1 { "share" } else { "has" };
+    let first = match Judge::new(question).first_verdict() {
+        Some(blocks) => format!("a verdict is possible from block {blocks} on"),
+        None => format!("no verdict is possible within {} blocks", info.max_blocks),
+    };
+    format!("{claims}{controls} {share} the error of 5 %; {first}")
 }
 
 fn write_variant(out: &mut String, prepared: &Prepared) -> fmt::Result {
@@ -51,6 +70,9 @@ fn write_variant(out: &mut String, prepared: &Prepared) -> fmt::Result {
     writeln!(out, "command     {}", prepared.command.join(" "))?;
     writeln!(out, "directory   {}", prepared.dir.display())?;
     writeln!(out, "settings    {}", settings(&prepared.variant))?;
+    if !prepared.variant.controls.is_empty() {
+        writeln!(out, "control     {}", prepared.variant.controls.join(", "))?;
+    }
     for (name, value) in &prepared.injection.env {
         if *name != carat_wire::env::PADDING {
             writeln!(out, "env         {name}={value}")?;

@@ -1,7 +1,7 @@
 //! Results for other programs: JSON, CSV, OpenMetrics, and reading that JSON.
 
 use crate::core::results::assign_file_facts;
-use crate::core::{MachineFacts, Results, Trial, Unit, metric};
+use crate::core::{Conclusion, MachineFacts, Results, Trial, Unit, metric};
 use crate::report::facts;
 use crate::report::redact::{Audience, prepare};
 use crate::report::text::one_line;
@@ -12,6 +12,8 @@ use thiserror::Error;
 
 /// Name and version of the schema of the JSON. The version rises if a reader of the old one would misread the new one.
 pub const SCHEMA: &str = "carat.results/2";
+/// The schema where variants have controls: a reader that ignores them draws other conclusions from the trials.
+pub const SCHEMA_WITH_CONTROLS: &str = "carat.results/3";
 /// The schema before it, which has one set of machine facts for the whole file.
 const SCHEMA_1: &str = "carat.results/1";
 
@@ -48,7 +50,9 @@ pub enum ImportError {
     #[error("not results as `carat report --json` writes them: {0}")]
     Shape(#[from] serde_json::Error),
     /// Of a schema that this version does not know.
-    #[error("its schema is `{0}`; this version of carat reads `{SCHEMA_1}` and `{SCHEMA}`")]
+    #[error(
+        "its schema is `{0}`; this version of carat reads `{SCHEMA_1}`, `{SCHEMA}` and `{SCHEMA_WITH_CONTROLS}`"
+    )]
     Schema(String),
 }
 
@@ -59,7 +63,7 @@ pub enum ImportError {
 pub fn from_json(text: &str) -> Result<Results, ImportError> {
     // First, because results of another schema may have any structure.
     let schema = schema_of(text)?;
-    if schema != SCHEMA && schema != SCHEMA_1 {
+    if ![SCHEMA_1, SCHEMA, SCHEMA_WITH_CONTROLS].contains(&schema.as_str()) {
         return Err(ImportError::Schema(schema));
     }
     let ImportedResults { mut results } = serde_json::from_str(text)?;
@@ -79,13 +83,16 @@ fn schema_of(text: &str) -> Result<String, serde_json::Error> {
     serde_json::from_str::<SchemaOnly>(text).map(|found| found.schema)
 }
 
-/// The results as JSON, in a wrapper that names the schema: `{"schema": "carat.results/2", "results": …}`.
+/// The results as JSON, in a wrapper that names the schema: `{"schema": "carat.results/2", "results": …}`, or 3 where
+/// variants have controls.
 ///
 /// # Errors
 /// If a value cannot be written as JSON.
 pub fn json(results: &Results, audience: Audience) -> Result<String, serde_json::Error> {
     let results = &prepare(results, audience);
-    let mut text = serde_json::to_string_pretty(&ExportedResults { schema: SCHEMA, results })?;
+    let controls = results.info.variants.iter().any(|variant| !variant.controls.is_empty());
+    let schema = if controls { SCHEMA_WITH_CONTROLS } else { SCHEMA };
+    let mut text = serde_json::to_string_pretty(&ExportedResults { schema, results })?;
     text.push('\n');
     Ok(text)
 }
@@ -144,6 +151,7 @@ pub fn openmetrics(results: &Results, audience: Audience) -> String {
         push_metric(&mut out, results, &name);
     }
     push_differences(&mut out, results);
+    push_control_differences(&mut out, results);
     push_outcomes(&mut out, results);
     out.push_str("# EOF\n");
     out
@@ -180,16 +188,36 @@ fn push_differences(out: &mut String, results: &Results) {
     let _ = writeln!(out, "# TYPE {family} gauge\n# UNIT {family} ratio");
     let _ = writeln!(out, "# HELP {family} Relative difference to the baseline with its interval");
     for conclusion in &results.conclusions {
-        let Some(estimate) = conclusion.estimate else { continue };
-        let (lower, upper) = estimate.ratio_interval;
-        for (bound, value) in [("estimate", estimate.ratio), ("lower", lower), ("upper", upper)] {
-            let named = [
-                ("variant", conclusion.variant.as_str()),
-                ("metric", &conclusion.metric),
-                ("bound", bound),
-            ];
-            let _ = writeln!(out, "{family}{{{}}} {value}", labels(results, &named));
-        }
+        push_difference(out, results, (family, None), conclusion);
+    }
+}
+
+/// A family of its own: a reader of the other one adds or charts its series by variant.
+fn push_control_differences(out: &mut String, results: &Results) {
+    if results.controls.is_empty() {
+        return;
+    }
+    let family = "carat_control_difference_ratio";
+    let _ = writeln!(out, "# TYPE {family} gauge\n# UNIT {family} ratio");
+    let _ = writeln!(out, "# HELP {family} Relative difference to a control with its interval");
+    for compared in &results.controls {
+        push_difference(out, results, (family, Some(&compared.control)), &compared.conclusion);
+    }
+}
+
+fn push_difference(
+    out: &mut String,
+    results: &Results,
+    (family, control): (&str, Option<&str>),
+    conclusion: &Conclusion,
+) {
+    let Some(estimate) = conclusion.estimate else { return };
+    let (lower, upper) = estimate.ratio_interval;
+    for (bound, value) in [("estimate", estimate.ratio), ("lower", lower), ("upper", upper)] {
+        let mut named = vec![("variant", conclusion.variant.as_str())];
+        named.extend(control.map(|control| ("control", control)));
+        named.extend([("metric", conclusion.metric.as_str()), ("bound", bound)]);
+        let _ = writeln!(out, "{family}{{{}}} {value}", labels(results, &named));
     }
 }
 

@@ -1,6 +1,6 @@
 //! Facts about results that all formats show: values per variant, their summaries, and names of metrics.
 
-use crate::core::{Conclusion, Outcome, Results, Role, Trial, Unit, metric};
+use crate::core::{Conclusion, ControlComparison, Outcome, Results, Role, Trial, Unit, metric};
 use crate::report::text::capital;
 
 /// Summary of one metric over the trials of a variant that count.
@@ -85,6 +85,26 @@ pub(crate) fn conclusion<'a>(
     metric: &str,
 ) -> Option<&'a Conclusion> {
     results.conclusions.iter().find(|c| c.variant == variant && c.metric == metric)
+}
+
+/// The name of the baseline.
+pub(crate) fn baseline(results: &Results) -> &str {
+    results.info.variants.first().map_or("the baseline", |first| first.name.as_str())
+}
+
+/// The comparisons with controls in one metric, in the order of the variants.
+pub(crate) fn against_controls<'a>(
+    results: &'a Results,
+    metric: &str,
+) -> impl Iterator<Item = &'a ControlComparison> {
+    let metric = metric.to_owned();
+    results.info.variants.iter().flat_map(move |variant| {
+        let metric = metric.clone();
+        let controls = results.controls.iter();
+        controls.filter(move |compared| {
+            compared.conclusion.variant == variant.name && compared.conclusion.metric == metric
+        })
+    })
 }
 
 /// Guards about one variant, in the order of the results.

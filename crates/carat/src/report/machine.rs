@@ -77,7 +77,11 @@ mod tests {
 
     fn results(trials: Vec<Trial>) -> Results {
         let variants = ["a", "b", "c"]
-            .map(|name| Variant { name: name.into(), settings: BTreeMap::new() })
+            .map(|name| Variant {
+                name: name.into(),
+                settings: BTreeMap::new(),
+                controls: Vec::new(),
+            })
             .into();
         let info = ExperimentInfo {
             name: "x".into(),
@@ -94,6 +98,7 @@ mod tests {
         Results {
             info,
             trials,
+            controls: Vec::new(),
             conclusions: Vec::new(),
             curves: Vec::new(),
             growth: Vec::new(),

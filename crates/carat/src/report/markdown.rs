@@ -1,6 +1,7 @@
 //! Results as a Markdown comment for a pull request: sentences, a table, and details.
 
-use crate::core::{Results, Role, Unit};
+use crate::core::{Conclusion, Results, Role, Unit};
+use crate::report::control_text::control_sentences;
 use crate::report::facts;
 use crate::report::machine::machine_facts;
 use crate::report::numbers;
@@ -20,7 +21,7 @@ const ROWS: usize = 120;
 pub fn markdown(results: &Results, audience: Audience) -> String {
     let results = &prepare(results, audience);
     let mut out = format!("{MARKER}\n### {}\n\n", escaped(&results.info.name));
-    for sentence in wording::sentences(results) {
+    for sentence in wording::sentences(results).into_iter().chain(control_sentences(results)) {
         let sign = wording::sign(sentence.verdict);
         let _ = writeln!(
             out,
@@ -49,22 +50,54 @@ fn push_table(out: &mut String, results: &Results) {
         let summary = facts::variant_summary(results, variant, metric);
         let found = facts::conclusion(results, variant, metric);
         let median = summary.map_or("–".into(), |s| facts::unit(metric).show(s.median));
-        let difference = found.and_then(|c| c.estimate);
         let _ = writeln!(
             out,
-            "| `{}` | {} | {} | {median} | {} | {} |",
-            metric.replace(['`', '|'], "'"),
+            "| `{}` | {} | {} | {median} | {}",
+            code(metric),
             escaped(&shorten(variant, 60)),
             summary.map_or(0, |s| s.n),
-            difference.map_or(String::new(), |e| numbers::estimate(metric, &e)),
-            found.map_or(String::new(), |c| format!(
-                "{} {}",
-                wording::sign(c.verdict),
-                wording::word(c.verdict)
-            )),
+            found.map_or_else(|| " | |".into(), judged_cells),
         );
     }
     out.push('\n');
+    push_controls(out, results, &metrics);
+}
+
+/// The same table for comparisons with controls; nothing without controls.
+fn push_controls(out: &mut String, results: &Results, metrics: &[String]) {
+    if results.controls.is_empty() {
+        return;
+    }
+    out.push_str("| metric | variant | control | n | difference | |\n|---|---|---|--:|--:|---|\n");
+    let all = metrics.iter().flat_map(|metric| facts::against_controls(results, metric));
+    for compared in all.take(ROWS) {
+        let conclusion = &compared.conclusion;
+        let _ = writeln!(
+            out,
+            "| `{}` | {} | {} | {} | {}",
+            code(&conclusion.metric),
+            escaped(&shorten(&conclusion.variant, 60)),
+            escaped(&shorten(&compared.control, 60)),
+            conclusion.blocks,
+            judged_cells(conclusion),
+        );
+    }
+    out.push('\n');
+}
+
+/// The last two cells of a row: difference and verdict.
+fn judged_cells(conclusion: &Conclusion) -> String {
+    let difference = conclusion.estimate;
+    format!(
+        "{} | {} {} |",
+        difference.map_or(String::new(), |e| numbers::estimate(&conclusion.metric, &e)),
+        wording::sign(conclusion.verdict),
+        wording::word(conclusion.verdict)
+    )
+}
+
+fn code(metric: &str) -> String {
+    metric.replace(['`', '|'], "'")
 }
 
 /// Round trips and memory by the number of connections; nothing for a load without steps.

@@ -5,6 +5,7 @@
 
 mod budget;
 mod chart;
+mod control_text;
 mod dry_run;
 mod environment_format;
 mod explain;
@@ -36,7 +37,9 @@ pub use budget::{Budget, BudgetError, BudgetOutcome, Kept, budget};
 pub use dry_run::dry_run_text;
 pub use environment_format::{EnvironmentFormat, write_environment};
 pub use explain::{ExplainError, file_ledger, process_ledger};
-pub use exports::{ImportError, SCHEMA, csv, from_json, is_export, json, openmetrics};
+pub use exports::{
+    ImportError, SCHEMA, SCHEMA_WITH_CONTROLS, csv, from_json, is_export, json, openmetrics,
+};
 pub use figures::{FIGURES_SCHEMA, figures};
 pub(crate) use forecast_text::forecast_text;
 pub use import::{

@@ -134,6 +134,9 @@ pub(crate) fn prepare(results: &Results, audience: Audience) -> Results {
     info.guards = rules.names(std::mem::take(&mut info.guards));
     for variant in &mut info.variants {
         variant.name = rules.name(&names, &variant.name);
+        for control in &mut variant.controls {
+            *control = rules.name(&names, control);
+        }
         variant.settings = variant
             .settings
             .iter()
@@ -144,6 +147,11 @@ pub(crate) fn prepare(results: &Results, audience: Audience) -> Results {
     for conclusion in &mut shown.conclusions {
         conclusion.variant = rules.name(&names, &conclusion.variant);
         rules.edit(&mut conclusion.metric);
+    }
+    for compared in &mut shown.controls {
+        compared.control = rules.name(&names, &compared.control);
+        compared.conclusion.variant = rules.name(&names, &compared.conclusion.variant);
+        rules.edit(&mut compared.conclusion.metric);
     }
     for curve in &mut shown.curves {
         curve.variant = rules.name(&names, &curve.variant);

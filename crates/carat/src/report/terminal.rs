@@ -2,9 +2,10 @@
 
 use crate::analysis::growth::{cause, found, innermost_growth};
 use crate::core::{
-    Estimate, GrowthKind, Results, TrackedPart, Unit, Variant, VariantGrowth, Verdict,
+    Conclusion, Estimate, GrowthKind, Results, TrackedPart, Unit, Variant, VariantGrowth, Verdict,
 };
 use crate::report::chart::reduce::band;
+use crate::report::control_text::control_sentences;
 use crate::report::facts;
 use crate::report::memory_series::{is_resident, memory, memory_series};
 use crate::report::numbers;
@@ -41,7 +42,7 @@ pub fn terminal(results: &Results, style: Style) -> String {
     let results = &prepare(results, Audience::Own);
     let style = Style { width: style.width.max(MIN_WIDTH), ..style };
     let mut out = String::new();
-    for sentence in wording::sentences(results) {
+    for sentence in wording::sentences(results).into_iter().chain(control_sentences(results)) {
         let sign = style.paint(sentence.verdict, wording::sign(sentence.verdict));
         push_wrapped(&mut out, &format!("{sign} "), &one_line(&sentence.whole()), style.width);
     }
@@ -72,6 +73,7 @@ const COLUMNS: usize = 7;
 /// Columns that are aligned to the right.
 const NUMBERS: std::ops::RangeInclusive<usize> = 1..=4;
 const MIDDLE_HALF: usize = 3;
+const DIFFERENCE: usize = 4;
 const BAR: usize = 5;
 const VERDICT: usize = 6;
 
@@ -79,6 +81,13 @@ struct TableRow {
     cells: [String; COLUMNS],
     /// Colours the last cell.
     verdict: Option<Verdict>,
+}
+
+impl TableRow {
+    /// Whether only the first cell has text, which may then be wider than its column.
+    fn is_heading(&self) -> bool {
+        self.cells[1..].iter().all(String::is_empty)
+    }
 }
 
 /// The table of a metric, with a row per variant.
@@ -91,15 +100,55 @@ fn push_metric(out: &mut String, results: &Results, metric: &str, style: Style) 
     for variant in &results.info.variants {
         rows.push(metric_row(results, metric, variant, scale));
     }
+    rows.extend(control_rows(results, metric, scale));
     push_table(out, &rows, style);
+}
+
+/// A heading, then for each variant with controls a row with its name and one per control.
+fn control_rows(results: &Results, metric: &str, scale: f64) -> Vec<TableRow> {
+    let mut rows = Vec::new();
+    let mut last = "";
+    for compared in facts::against_controls(results, metric) {
+        let conclusion = &compared.conclusion;
+        if rows.is_empty() {
+            rows.push(text_row("against its control".to_owned()));
+        }
+        if conclusion.variant != last {
+            rows.push(text_row(format!("{} against", name(&conclusion.variant))));
+            last = &conclusion.variant;
+        }
+        let mut row = text_row(format!("  {}", name(&compared.control)));
+        row.cells[1] = conclusion.blocks.to_string();
+        let [difference, bar, verdict] = judged_cells(metric, conclusion, scale);
+        (row.cells[DIFFERENCE], row.cells[BAR], row.cells[VERDICT]) = (difference, bar, verdict);
+        row.verdict = Some(conclusion.verdict);
+        rows.push(row);
+    }
+    rows
+}
+
+fn text_row(text: String) -> TableRow {
+    let mut cells = [const { String::new() }; COLUMNS];
+    cells[0] = text;
+    TableRow { cells, verdict: None }
+}
+
+/// Difference, interval bar and verdict.
+fn judged_cells(metric: &str, conclusion: &Conclusion, scale: f64) -> [String; 3] {
+    let estimate = conclusion.estimate.as_ref();
+    [
+        estimate.map_or_else(String::new, |found| numbers::estimate(metric, found)),
+        estimate.map_or_else(String::new, |found| bar(found, scale)),
+        format!("{} {}", wording::sign(conclusion.verdict), wording::word(conclusion.verdict)),
+    ]
 }
 
 fn metric_row(results: &Results, metric: &str, variant: &Variant, scale: f64) -> TableRow {
     let unit = facts::unit(metric);
     let summary = facts::variant_summary(results, &variant.name, metric);
     let conclusion = facts::conclusion(results, &variant.name, metric);
-    let estimate = conclusion.and_then(|found| found.estimate.as_ref());
-    let verdict = conclusion.map(|found| found.verdict);
+    let [difference, bar, verdict] = conclusion
+        .map_or_else(Default::default, |conclusion| judged_cells(metric, conclusion, scale));
     let cells = [
         name(&variant.name),
         summary.map_or(0, |s| s.n).to_string(),
@@ -108,19 +157,17 @@ fn metric_row(results: &Results, metric: &str, variant: &Variant, scale: f64) ->
             Some(s) if s.n > 3 => format!("{} – {}", unit.show(s.lower), unit.show(s.upper)),
             _ => "–".into(),
         },
-        estimate.map_or_else(String::new, |found| numbers::estimate(metric, found)),
-        estimate.map_or_else(String::new, |found| bar(found, scale)),
-        verdict.map_or_else(String::new, |verdict| {
-            format!("{} {}", wording::sign(verdict), wording::word(verdict))
-        }),
+        difference,
+        bar,
+        verdict,
     ];
-    TableRow { cells, verdict }
+    TableRow { cells, verdict: conclusion.map(|found| found.verdict) }
 }
 
 /// Columns as wide as their widest cell. If they do not fit, the middle half is left out, then the interval bar.
 fn push_table(out: &mut String, rows: &[TableRow], style: Style) {
     let mut widths = [0; COLUMNS];
-    for row in rows {
+    for row in rows.iter().filter(|row| !row.is_heading()) {
         for (width, cell) in widths.iter_mut().zip(&row.cells) {
             *width = columns(cell).max(*width);
         }
@@ -156,9 +203,11 @@ fn push_table(out: &mut String, rows: &[TableRow], style: Style) {
 
 /// The largest end of any interval of a metric: half the width of every bar.
 fn bar_scale(results: &Results, metric: &str) -> f64 {
+    let with_controls = results.controls.iter().map(|compared| &compared.conclusion);
     results
         .conclusions
         .iter()
+        .chain(with_controls)
         .filter(|c| c.metric == metric)
         .filter_map(|c| c.estimate)
         .flat_map(|e| [e.ratio_interval.0.abs(), e.ratio_interval.1.abs()])

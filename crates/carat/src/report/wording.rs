@@ -65,7 +65,7 @@ fn proven_difference(results: &Results, sentence: &Sentence) -> f64 {
         .map_or(0.0, |estimate| estimate.ratio.abs())
 }
 
-fn is_difference(verdict: Verdict) -> bool {
+pub(crate) fn is_difference(verdict: Verdict) -> bool {
     !matches!(verdict, Verdict::Undecided | Verdict::Equivalent)
 }
 
@@ -127,8 +127,7 @@ fn primary(results: &Results, conclusion: &Conclusion) -> String {
         ),
         Verdict::Undecided => undecided(conclusion, estimate),
         _ => {
-            let baseline =
-                results.info.variants.first().map_or("the baseline", |first| first.name.as_str());
+            let baseline = facts::baseline(results);
             let word = if estimate.ratio < 0.0 { "less" } else { "more" };
             format!(
                 "{} {} {word} {noun} than {baseline} ({}, {blocks})",
@@ -140,7 +139,7 @@ fn primary(results: &Results, conclusion: &Conclusion) -> String {
     }
 }
 
-fn verb(metric: &str) -> &'static str {
+pub(crate) fn verb(metric: &str) -> &'static str {
     match metric::find(metric) {
         Some(known) if known.unit == Unit::Bytes && known.better == Better::Lower => "uses",
         _ => "has",

@@ -92,6 +92,7 @@ impl Store {
             info: self.info()?,
             trials: self.trials()?,
             conclusions: Vec::new(),
+            controls: Vec::new(),
             curves: Vec::new(),
             growth: Vec::new(),
             warnings: Vec::new(),
@@ -145,7 +146,8 @@ impl Store {
             // The rollback journal keeps everything in one file, which users send to each other. With synchronous = FULL
             // every commit reaches the disk before the trial counts as finished.
             connection.execute_batch("PRAGMA synchronous = FULL; BEGIN;")?;
-            format::create(connection)?;
+            let controls = info.variants.iter().any(|variant| !variant.controls.is_empty());
+            format::create(connection, controls)?;
             rows::write_info(connection, info)?;
             connection.execute_batch("COMMIT;")
         })
@@ -198,7 +200,7 @@ pub(crate) mod tests {
     }
 
     pub(crate) fn variant(name: &str) -> Variant {
-        Variant { name: name.into(), settings: BTreeMap::new() }
+        Variant { name: name.into(), settings: BTreeMap::new(), controls: Vec::new() }
     }
 
     fn trial(block: u32, variant: &str) -> Trial {
@@ -295,7 +297,29 @@ pub(crate) mod tests {
         store.connection.pragma_update(None, "user_version", FORMAT + 1).unwrap();
         drop(store);
         let message = Store::open(&path).unwrap_err().to_string();
-        assert!(message.contains("format 3") && message.contains("up to 2"), "{message}");
+        assert!(message.contains("format 4") && message.contains("up to 3"), "{message}");
+    }
+
+    #[test]
+    fn controls_are_stored_and_only_a_file_with_controls_has_the_newest_format() {
+        let (folder, plain, store) = created();
+        assert_eq!(pragma(&store), FORMAT - 1);
+        drop(store);
+        assert_eq!(Store::open(&plain).unwrap().info().unwrap(), info());
+        let mut controlled = info();
+        // The control is a later variant, and the order of a list is kept.
+        controlled.variants.push(variant("gc"));
+        controlled.variants.push(variant("a sham"));
+        controlled.variants[1].controls = vec!["gc".into(), "a sham".into()];
+        let path = folder.path().join("controlled.carat");
+        let store = Store::create(&path, &controlled).unwrap();
+        assert_eq!(pragma(&store), FORMAT);
+        drop(store);
+        assert_eq!(Store::open(&path).unwrap().info().unwrap(), controlled);
+    }
+
+    fn pragma(store: &Store) -> i64 {
+        store.connection.pragma_query_value(None, "user_version", |row| row.get(0)).unwrap()
     }
 
     #[test]

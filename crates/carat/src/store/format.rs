@@ -7,16 +7,29 @@ use std::path::Path;
 
 /// "CART" in ASCII: how file(1) and carat tell a results file from other SQLite files.
 const APPLICATION: i64 = 0x4341_5254;
-/// The format that this carat writes. Every change that an older carat would misread raises it.
-pub(crate) const FORMAT: i64 = 2;
-/// The tables of that format.
-pub(crate) const SCHEMA: &str = include_str!("schema.sql");
+/// The newest format. Every change that an older carat would misread raises it.
+pub(crate) const FORMAT: i64 = 3;
+/// The format that is written where no variant has a control: without the table of controls.
+pub(crate) const FORMAT_WITHOUT_CONTROLS: i64 = 2;
+/// The tables of both formats.
+const SCHEMA: &str = include_str!("schema.sql");
+/// The table that the newest format has besides.
+const CONTROL_SCHEMA: &str = include_str!("control.sql");
 
-/// Turns an empty file into a results file without content.
-pub(crate) fn create(connection: &Connection) -> rusqlite::Result<()> {
-    connection.execute_batch(SCHEMA)?;
+/// Turns an empty file into a results file without content, with or without the table of controls.
+pub(crate) fn create(connection: &Connection, controls: bool) -> rusqlite::Result<()> {
+    let format = if controls { FORMAT } else { FORMAT_WITHOUT_CONTROLS };
+    create_tables(connection, format)?;
     connection.pragma_update(None, "application_id", APPLICATION)?;
-    connection.pragma_update(None, "user_version", FORMAT)
+    connection.pragma_update(None, "user_version", format)
+}
+
+fn create_tables(connection: &Connection, format: i64) -> rusqlite::Result<()> {
+    connection.execute_batch(SCHEMA)?;
+    if format > FORMAT_WITHOUT_CONTROLS {
+        connection.execute_batch(CONTROL_SCHEMA)?;
+    }
+    Ok(())
 }
 
 /// Refuses files that carat did not write, or that a newer one wrote; returns the format.
@@ -32,22 +45,24 @@ pub(crate) fn check_origin(connection: &Connection, path: &Path) -> Result<i64, 
     }
 }
 
-/// Refuses a file of an older format, or with other columns than this format has.
+/// Refuses a file of an older format, or with other columns than its format has.
 pub(crate) fn check_current(connection: &Connection, path: &Path) -> Result<(), StoreError> {
     let found = check_origin(connection, path)?;
-    if found < FORMAT {
+    if found < FORMAT_WITHOUT_CONTROLS {
         let difference = format!("its format is {found}, the current one is {FORMAT}");
         return Err(StoreError::Older { path: path.to_owned(), difference });
     }
-    match different_column(connection).map_err(|error| StoreError::from_sqlite(path, error))? {
+    match different_column(connection, found)
+        .map_err(|error| StoreError::from_sqlite(path, error))?
+    {
         Some(difference) => Err(StoreError::Older { path: path.to_owned(), difference }),
         None => Ok(()),
     }
 }
 
-fn different_column(connection: &Connection) -> rusqlite::Result<Option<String>> {
+fn different_column(connection: &Connection, format: i64) -> rusqlite::Result<Option<String>> {
     let empty = Connection::open_in_memory()?;
-    empty.execute_batch(SCHEMA)?;
+    create_tables(&empty, format)?;
     let (expected, found) = (columns(&empty)?, columns(connection)?);
     if let Some(missing) = expected.difference(&found).next() {
         return Ok(Some(format!("it has no `{missing}`")));

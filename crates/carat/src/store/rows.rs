@@ -56,6 +56,15 @@ pub(crate) fn write_info(connection: &Connection, info: &ExperimentInfo) -> rusq
             params![place, variant.name, to_json(&variant.settings)?],
         )?;
     }
+    // A control may be a later variant, so every variant comes first.
+    for variant in &info.variants {
+        for (place, control) in (0i64..).zip(&variant.controls) {
+            connection.execute(
+                "INSERT INTO control VALUES (?1, ?2, ?3)",
+                params![variant.name, place, control],
+            )?;
+        }
+    }
     Ok(())
 }
 
@@ -93,10 +102,30 @@ pub(crate) fn read_map<T: rusqlite::types::FromSql>(
 }
 
 fn read_variants(connection: &Connection) -> rusqlite::Result<Vec<Variant>> {
+    let mut controls = read_controls(connection)?;
     let mut statement = connection.prepare("SELECT name, settings FROM variant ORDER BY place")?;
-    let rows = statement
-        .query_map([], |row| Ok(Variant { name: row.get(0)?, settings: json(row, 1)? }))?;
+    let rows = statement.query_map([], |row| {
+        let name: String = row.get(0)?;
+        let controls = controls.remove(&name).unwrap_or_default();
+        Ok(Variant { name, settings: json(row, 1)?, controls })
+    })?;
     rows.collect()
+}
+
+/// The controls of every variant that has any; none where the file has no table of them.
+fn read_controls(connection: &Connection) -> rusqlite::Result<BTreeMap<String, Vec<String>>> {
+    let mut controls = BTreeMap::<String, Vec<String>>::new();
+    if !connection.table_exists(None, "control")? {
+        return Ok(controls);
+    }
+    let mut statement =
+        connection.prepare("SELECT variant, control FROM control ORDER BY variant, place")?;
+    let rows = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    for row in rows {
+        let (variant, control): (String, String) = row?;
+        controls.entry(variant).or_default().push(control);
+    }
+    Ok(controls)
 }
 
 pub(crate) fn write_trial(connection: &Connection, trial: &Trial) -> rusqlite::Result<()> {

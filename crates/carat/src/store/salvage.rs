@@ -6,7 +6,7 @@
 use crate::config::trial_id;
 use crate::core::results::assign_file_facts;
 use crate::core::{ExperimentInfo, Outcome, Trial};
-use crate::store::format::FORMAT;
+use crate::store::format::FORMAT_WITHOUT_CONTROLS;
 use crate::store::{Store, StoreError, format, rows};
 use rusqlite::Connection;
 use std::fs;
@@ -56,7 +56,7 @@ pub fn salvage(old: &Path, new: &Path) -> Result<Salvaged, StoreError> {
         let _ = fs::remove_file(new);
         return Err(error);
     }
-    Ok(Salvaged { copied: undamaged.len(), lost, resumable: format == FORMAT })
+    Ok(Salvaged { copied: undamaged.len(), lost, resumable: format >= FORMAT_WITHOUT_CONTROLS })
 }
 
 /// Opens a copy of the file and its journal in `folder`; also returns the format.
@@ -253,6 +253,17 @@ mod tests {
             // The variant `other` has another root, whose Ruby the old format does not name.
             assert_eq!(trial.machine.contains_key("ruby"), trial.variant == "default");
         }
+    }
+
+    #[test]
+    fn a_salvaged_file_keeps_the_controls_of_its_variants() {
+        let folder = tempfile::tempdir().unwrap();
+        let (old, new) = (folder.path().join("old.carat"), folder.path().join("new.carat"));
+        let mut controlled = info();
+        controlled.variants[1].controls = vec!["a".into()];
+        drop(Store::create(&old, &controlled).unwrap());
+        assert!(salvage(&old, &new).unwrap().resumable);
+        assert_eq!(Store::open(&new).unwrap().info().unwrap(), controlled);
     }
 
     #[test]

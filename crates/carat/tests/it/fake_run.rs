@@ -369,6 +369,124 @@ fn a_broken_budget_exits_99_a_kept_one_0_and_a_misspelt_one_2() {
     judge("memory.rss.finale<+9%", "c.carat").assert_code(2).assert_says("memory.rss.final");
 }
 
+/// A collection, a compaction on top of it, and a variant with a loaded library that does nothing.
+const CONTROLLED: &str = r#"
+[[variant]]
+name = "sham"
+[[variant]]
+name = "gc at boot"
+control = "sham"
+[[variant]]
+name = "compact at boot"
+control = ["gc at boot", "sham"]
+[measure]
+"#;
+
+fn controlled(name: &str) -> Folder {
+    let folder = Folder::new(name);
+    let variants = EXPERIMENT.replace("[[variant]]\nname = \"other\"\n[measure]\n", CONTROLLED);
+    folder.write("fake.toml", &variants);
+    folder
+}
+
+#[test]
+fn a_saving_that_is_in_the_control_too_is_credited_to_the_control() {
+    let folder = controlled("controls");
+    let fake = "71e6:100e3,71e6:100e3,70e6:100e3,70e6:100e3";
+    let ran = folder.run(&["compare", "fake.toml", "--fake", fake]);
+    ran.assert_code(0).assert_says("\n  gc at boot against\n    sham");
+    let results = json(&folder.run(&["report", "fake.carat", "--json"]).assert_code(0).out);
+    assert_eq!(results["schema"], "carat.results/3");
+    let controls = results["results"]["controls"].as_array().unwrap();
+    let field = |name: &str| controls.iter().map(|c| c[name].as_str().unwrap()).collect::<Vec<_>>();
+    assert_eq!(field("variant"), ["gc at boot", "compact at boot", "compact at boot"]);
+    assert_eq!(field("control"), ["sham", "gc at boot", "sham"]);
+    assert_eq!(field("verdict"), ["smaller", "equivalent", "smaller"]);
+    assert_eq!(field("part"), ["rest", "control", "rest"]);
+    assert!(controls.iter().all(|c| c["estimate"]["confidence"].as_f64() > Some(0.89)));
+    let ran = folder.run(&["report", "fake.carat", "--format", "openmetrics"]);
+    ran.assert_says("carat_control_difference_ratio{experiment=\"fake\",variant=\"gc at boot\",control=\"sham\"");
+    folder
+        .run(&["report", "fake.carat", "--format", "md"])
+        .assert_says("| `memory.rss.final` | compact at boot | gc at boot |")
+        .assert_says(
+            ": gc at boot does all of the work, and the rest of compact at boot makes no difference",
+        )
+        .assert_says(
+            ": sham makes no difference that matters, and the rest of gc at boot does all of the work.",
+        );
+    let page = std::fs::read_to_string(folder.path("fake.html")).unwrap();
+    assert!(page.contains("Against its control") && page.contains("difference to the control, %"));
+}
+
+#[test]
+fn an_undecided_control_exits_3_and_says_which_difference_could_be_found() {
+    let folder = controlled("undecided-control");
+    // The compaction adds 0.2 % to a clear saving: too little for so few blocks.
+    let fake = "71e6:60e3,71e6:60e3,66e6:60e3,65.9e6:150e3";
+    let ran = folder.run(&["compare", "fake.toml", "--fake", fake, "--blocks", "12"]);
+    ran.assert_code(3);
+    folder.run(&["report", "fake.carat", "--format", "md"]).assert_says(
+        ": which part does the work is undecided; the whole budget can find differences from 0.2",
+    );
+    let open = json(&folder.run(&["report", "fake.carat", "--json"]).out);
+    let conclusions = open["results"]["conclusions"].as_array().unwrap();
+    let primary = |c: &&serde_json::Value| c["role"]["role"] == "primary";
+    assert!(
+        conclusions.iter().filter(primary).all(|c| c["verdict"] != "undecided"),
+        "{conclusions:?}"
+    );
+}
+
+#[test]
+fn a_control_is_in_the_plan_and_a_file_without_controls_is_as_before() {
+    let folder = controlled("control-plan");
+    let dry = folder.run(&["compare", "fake.toml", "--dry-run"]);
+    dry.assert_code(0)
+        .assert_says("control     gc at boot, sham")
+        .assert_says("6 (3 with the baseline, 3 with a control) share the error of 5 %");
+    let fake = ["--fake", "71e6:1e5,71e6:1e5,70e6:1e5,70e6:1e5", "--resume", "--blocks", "3"];
+    let compare =
+        |extra: &[&str]| folder.run(&[&["compare", "fake.toml"], &fake[..], extra].concat());
+    compare(&[]).assert_code(3);
+    let text = std::fs::read_to_string(folder.path("fake.toml")).unwrap();
+    folder.write("fake.toml", &text.replace("control = \"sham\"\n", ""));
+    compare(&[]).assert_code(2).assert_says("the results of another experiment");
+    folder.write("fake.toml", &text);
+    compare(&[]).assert_code(3);
+    for (from, to, expected) in [
+        ("\"gc at boot\", ", "\"gc at bot\", ", "did you mean `gc at boot`?"),
+        ("control = \"sham\"", "control = \"compact at boot\"", "the controls form a circle"),
+    ] {
+        folder.write("wrong.toml", &text.replace(from, to));
+        folder.run(&["compare", "wrong.toml"]).assert_code(2).assert_says(expected);
+    }
+    let plain = self::folder("plain");
+    plain.run(&["compare", "fake.toml", "--fake", "71e6:1e5,70e6:1e5"]).assert_code(0);
+    let results = json(&plain.run(&["report", "fake.carat", "--json"]).out);
+    assert_eq!(results["schema"], "carat.results/2");
+    assert!(results["results"]["controls"].is_null());
+}
+
+#[test]
+fn exported_and_salvaged_results_keep_their_controls() {
+    let folder = controlled("kept-controls");
+    let fake = "71e6:100e3,71e6:100e3,70e6:100e3,70e6:100e3";
+    folder.run(&["compare", "fake.toml", "--fake", fake]).assert_code(0);
+    let expected = folder.run(&["stats", "fake.carat", "--json"]).assert_code(0).out.clone();
+    folder.write("fake.json", &expected);
+    folder.run(&["salvage", "fake.carat", "-o", "new.carat"]).assert_code(0);
+    for file in ["fake.json", "new.carat"] {
+        let again = folder.run(&["stats", file, "--json"]).assert_code(0).out.clone();
+        assert_eq!(json(&again)["results"]["controls"], json(&expected)["results"]["controls"]);
+    }
+    // Seen from the control, the variant is compared once: with the baseline that the control now is.
+    let turned = folder.run(&["stats", "fake.carat", "--baseline", "gc at boot", "--json"]);
+    let controls = json(&turned.out)["results"]["controls"].clone();
+    assert_eq!(controls.as_array().unwrap().len(), 1, "{controls}");
+    assert_eq!(controls[0]["control"], "sham");
+}
+
 #[test]
 fn every_format_is_made_from_the_same_file() {
     let folder = folder("faces");

@@ -107,6 +107,7 @@ impl Recipe {
             info,
             trials,
             conclusions: Vec::new(),
+            controls: Vec::new(),
             curves: Vec::new(),
             growth: Vec::new(),
             warnings: Vec::new(),
@@ -218,7 +219,7 @@ fn variant(name: &str) -> Variant {
         "trim at full GC" => BTreeMap::from([("trim".into(), "full-gc".into())]),
         _ => BTreeMap::new(),
     };
-    Variant { name: name.into(), settings }
+    Variant { name: name.into(), settings, controls: Vec::new() }
 }
 
 fn machine() -> BTreeMap<String, String> {

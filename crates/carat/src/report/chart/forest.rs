@@ -32,19 +32,35 @@ pub(crate) fn reach<'a>(rows: impl Iterator<Item = &'a ForestRow>) -> (f64, f64)
     (low.max(-WIDEST), high.min(WIDEST))
 }
 
+/// The axis of a forest plot.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ForestAxis {
+    /// The range, from [`reach`].
+    pub(crate) reach: (f64, f64),
+    /// What the differences are to.
+    pub(crate) reference: &'static str,
+    /// Differences smaller than this share do not matter; drawn as a band.
+    pub(crate) margin: Option<f64>,
+}
+
 /// The picture; `None` without rows.
 pub(crate) fn forest(
     rows: &[ForestRow],
-    (low, high): (f64, f64),
+    axis: ForestAxis,
     caption: &Caption<'_>,
 ) -> Option<Picture> {
     if rows.is_empty() {
         return None;
     }
+    let (low, high) = axis.reach;
     let pad = (high - low) * 0.06;
     let scale = AxisScale::linear((low - pad, high + pad), (LEFT, RIGHT));
     let bottom = TOP + rows.len() as f64 * ROW;
     let mut svg = Svg::new(WIDTH, bottom + 38.0);
+    if let Some(margin) = axis.margin {
+        let (left, right) = (scale.clamped(-margin), scale.clamped(margin));
+        svg.rect("margin", (left, TOP), (right - left, bottom - TOP));
+    }
     let ticks = scale.ticks(5);
     for tick in &ticks {
         let x = scale.at(*tick);
@@ -56,7 +72,12 @@ pub(crate) fn forest(
             &numbers::percent_tick(*tick, distance(&ticks)),
         );
     }
-    svg.text("axis", (RIGHT, bottom + 32.0), Anchor::End, "difference to the baseline, %");
+    svg.text(
+        "axis",
+        (RIGHT, bottom + 32.0),
+        Anchor::End,
+        &format!("difference to the {}, %", axis.reference),
+    );
     for (at, row) in rows.iter().enumerate() {
         let y = TOP + (at as f64 + 0.5) * ROW;
         svg.open(&format!("v{}", row.class));

@@ -1,8 +1,9 @@
 //! Several results files on one page: the same question on other days, machines or Rubies.
 
 use crate::core::{MachineFacts, Results, Role};
-use crate::report::chart::forest::{ForestRow, forest, reach};
+use crate::report::chart::forest::{ForestAxis, ForestRow, forest, reach};
 use crate::report::chart::{Caption, variant_class};
+use crate::report::control_text::control_sentences;
 use crate::report::facts;
 use crate::report::machine::machine_facts;
 use crate::report::page::elements::{
@@ -74,6 +75,7 @@ impl ComparedFile {
             h3 { (self.label) }
             ul.also {
                 @for sentence in wording::sentences(&self.results) { li { (verdict_sentence(&sentence)) } }
+                @for sentence in control_sentences(&self.results) { li { (verdict_sentence(&sentence)) } }
             }
         }
     }
@@ -140,7 +142,8 @@ fn panel(at: usize, metric: &str, files: &[ComparedFile], gallery: &mut Gallery)
         title: &format!("{metric} in every file"),
         description: &description(&rows),
     };
-    let picture = forest(&rows, reach(rows.iter()), &caption);
+    let axis = ForestAxis { reach: reach(rows.iter()), reference: "baseline", margin: None };
+    let picture = forest(&rows, axis, &caption);
     markup! { @if let Some(picture) = picture { div.panel { h3 { (metric) } (gallery.show(picture)) } } }
 }
 

@@ -89,4 +89,7 @@ fn cut_variants(results: &mut Results) {
         results.info.variants.iter().map(|variant| variant.name.clone()).collect();
     results.trials.retain(|trial| kept.contains(&trial.variant));
     results.conclusions.retain(|conclusion| kept.contains(&conclusion.variant));
+    results.controls.retain(|compared| {
+        kept.contains(&compared.control) && kept.contains(&compared.conclusion.variant)
+    });
 }

@@ -1,7 +1,7 @@
 //! The differences of every compared metric: a panel per variant, all on one scale.
 
 use crate::core::Results;
-use crate::report::chart::forest::{ForestRow, forest, reach};
+use crate::report::chart::forest::{ForestAxis, ForestRow, forest, reach};
 use crate::report::chart::{Caption, variant_class};
 use crate::report::facts;
 use crate::report::numbers;
@@ -30,6 +30,7 @@ pub(crate) fn section(results: &Results, gallery: &mut Gallery) -> Markup {
         return markup! {};
     }
     let reach = reach(panels.iter().flat_map(|panel| &panel.rows));
+    let axis = ForestAxis { reach, reference: "baseline", margin: None };
     markup! {
         section #every-difference {
             h2 { "Every difference" }
@@ -38,7 +39,7 @@ pub(crate) fn section(results: &Results, gallery: &mut Gallery) -> Markup {
                     "All compared metrics, the variants on one scale. Only the primary metric and the guards decide; with many \
                     metrics, some intervals exclude zero by chance."
                 }
-                div.grid2 { @for (at, panel) in panels.iter().enumerate() { (panel.draw(at, reach, gallery)) } }
+                div.grid2 { @for (at, panel) in panels.iter().enumerate() { (panel.draw(at, axis, gallery)) } }
             }
         }
     }
@@ -57,14 +58,14 @@ pub(crate) fn description(rows: &[ForestRow]) -> String {
 }
 
 impl ForestPanel<'_> {
-    fn draw(&self, at: usize, reach: (f64, f64), gallery: &mut Gallery) -> Markup {
+    fn draw(&self, at: usize, axis: ForestAxis, gallery: &mut Gallery) -> Markup {
         let caption = Caption {
             id: &format!("forest-{at}"),
             title: &format!("Every difference of {}", self.variant),
             description: &description(&self.rows),
         };
         markup! {
-            @if let Some(picture) = forest(&self.rows, reach, &caption) {
+            @if let Some(picture) = forest(&self.rows, axis, &caption) {
                 div class={ "panel of v" (self.class) } { h3 { (self.variant) } (gallery.show(picture)) }
             }
         }

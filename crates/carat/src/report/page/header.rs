@@ -1,6 +1,7 @@
 //! The top of an experiment's page: verdicts, key facts, warnings.
 
 use crate::core::Results;
+use crate::report::control_text::control_sentences;
 use crate::report::facts;
 use crate::report::machine::machine_facts;
 use crate::report::numbers::percent;
@@ -25,6 +26,7 @@ pub(crate) fn verdicts(results: &Results, sentences: &[Sentence]) -> Markup {
             @for sentence in sentences.iter().filter(|s| headline.is_none_or(|h| h.variant != s.variant)) {
                 li { (verdict_sentence(sentence)) }
             }
+            @for sentence in control_sentences(results) { li { (verdict_sentence(&sentence)) } }
         }
         @if let Some(about) = &results.info.about { p.soft { (about) } }
     }

@@ -2,6 +2,7 @@
 
 mod compared;
 mod comparison;
+mod controls;
 mod elements;
 pub(crate) mod erosion;
 mod every_metric;
@@ -38,8 +39,9 @@ use maud::{Markup, html as markup};
 type PageSection = fn(&Results, &mut Gallery) -> Markup;
 
 /// The sections of an experiment's page from top to bottom. A chart is added with a file in this folder and a line here.
-const SECTIONS: [PageSection; 14] = [
+const SECTIONS: [PageSection; 15] = [
     compared::sections,
+    controls::section,
     memory::section,
     growth::section,
     parts::section,

@@ -7,7 +7,11 @@ use crate::core::{ExperimentInfo, Results};
 /// The question of an experiment.
 pub fn question(info: &ExperimentInfo) -> Question {
     let names: Vec<&str> = info.variants.iter().map(|variant| variant.name.as_str()).collect();
+    let controls = info.variants.iter().flat_map(|variant| {
+        variant.controls.iter().map(|control| (variant.name.clone(), control.clone()))
+    });
     Question {
+        controls: controls.collect(),
         margin: info.margin,
         guards: info.guards.clone().into_iter().collect(),
         max_blocks: info.max_blocks,

@@ -120,7 +120,11 @@ fn prepare_one(
     let search = ProgramSearch { path: &path, root: root.unwrap_or(Path::new("/")), dir: &dir };
     require_program(&user, command.program(), &search)?;
     injection.env.insert("PATH".into(), path);
-    let variant = Variant { name: spec.name.clone(), settings: settings.describe() };
+    let variant = Variant {
+        name: spec.name.clone(),
+        settings: settings.describe(),
+        controls: spec.controls.clone(),
+    };
     Ok(Prepared { variant, command: command.words().to_vec(), dir, settings, injection })
 }
 

@@ -1,0 +1,142 @@
+//! Which part of a remedy does the work, in words: one sentence per variant and control.
+
+use crate::core::{
+    Conclusion, ControlComparison, Estimate, PartAtWork, Results, Role, Verdict, metric,
+};
+use crate::report::facts;
+use crate::report::numbers::{self, interval, magnitude, magnitude_interval};
+use crate::report::wording::{Sentence, is_difference, verb};
+
+/// One sentence per variant and control about the primary metric. The verdict is that against the control.
+pub(crate) fn control_sentences(results: &Results) -> Vec<Sentence> {
+    let primary = results.info.primary.as_str();
+    facts::against_controls(results, primary)
+        .filter(|compared| compared.conclusion.role == Role::Primary)
+        .map(|compared| Sentence {
+            variant: compared.conclusion.variant.clone(),
+            verdict: compared.conclusion.verdict,
+            rest: rest(results, compared),
+        })
+        .collect()
+}
+
+fn rest(results: &Results, compared: &ControlComparison) -> String {
+    let ControlComparison { control, conclusion, .. } = compared;
+    let whole = facts::conclusion(results, &conclusion.variant, &conclusion.metric);
+    format!(
+        "{}, and against its control {control} it {}: {}.",
+        against_baseline(results, whole),
+        against_control(results, conclusion),
+        which_part(results, compared)
+    )
+}
+
+/// `uses 1.2 % less memory than default (0.8 to 1.6 %)`.
+fn against_baseline(results: &Results, whole: Option<&Conclusion>) -> String {
+    let baseline = facts::baseline(results);
+    let found = whole.and_then(|whole| Some((whole, whole.estimate?)));
+    let Some((whole, estimate)) = found else {
+        return format!("cannot be compared with {baseline} yet");
+    };
+    let (name, noun) = (whole.metric.as_str(), metric::phrase(&whole.metric));
+    match whole.verdict {
+        Verdict::Undecided => {
+            format!("is undecided against {baseline} ({})", interval(name, &estimate))
+        }
+        Verdict::Equivalent => format!(
+            "makes no difference in {noun} that matters against {baseline} ({})",
+            interval(name, &estimate)
+        ),
+        _ => format!(
+            "{} than {baseline} ({})",
+            amount(name, &estimate),
+            magnitude_interval(name, &estimate)
+        ),
+    }
+}
+
+/// `uses 0.5 % less memory`.
+fn amount(name: &str, estimate: &Estimate) -> String {
+    let word = if estimate.ratio < 0.0 { "less" } else { "more" };
+    format!("{} {} {word} {}", verb(name), magnitude(name, estimate), metric::phrase(name))
+}
+
+fn against_control(results: &Results, conclusion: &Conclusion) -> String {
+    let name = conclusion.metric.as_str();
+    let blocks = numbers::count(conclusion.blocks as usize, "block");
+    let Some(estimate) = &conclusion.estimate else {
+        return format!("cannot be judged yet ({blocks})");
+    };
+    let range = interval(name, estimate);
+    match conclusion.verdict {
+        Verdict::Undecided => format!("is undecided ({range}, {blocks})"),
+        Verdict::Equivalent => format!(
+            "makes no difference that matters ({range}, {blocks}; below {} does not matter)",
+            numbers::limit(results.info.margin)
+        ),
+        _ => {
+            format!("{} ({}, {blocks})", amount(name, estimate), magnitude_interval(name, estimate))
+        }
+    }
+}
+
+/// What follows about the parts.
+fn which_part(results: &Results, compared: &ControlComparison) -> String {
+    let ControlComparison { control, conclusion, part } = compared;
+    let variant = &conclusion.variant;
+    match part.unwrap_or(PartAtWork::Undecided) {
+        PartAtWork::Control => {
+            format!(
+                "{control} does all of the work, and the rest of {variant} makes no difference that matters"
+            )
+        }
+        PartAtWork::Rest => {
+            format!(
+                "{control} makes no difference that matters, and the rest of {variant} does all of the work"
+            )
+        }
+        PartAtWork::Both => {
+            format!("{control} does one part of the work, the rest of {variant} the other")
+        }
+        PartAtWork::Opposed => {
+            format!("{control} and the rest of {variant} work in opposite directions")
+        }
+        PartAtWork::Neither => {
+            format!("neither {control} nor the rest of {variant} makes a difference that matters")
+        }
+        PartAtWork::Undecided => undecided_part(results, compared),
+    }
+}
+
+/// What the decided half says, and what would decide the other.
+fn undecided_part(results: &Results, compared: &ControlComparison) -> String {
+    let ControlComparison { control, conclusion, .. } = compared;
+    let (variant, baseline) = (&conclusion.variant, facts::baseline(results));
+    let what = match conclusion.verdict {
+        Verdict::Undecided => {
+            return format!("which part does the work is undecided{}", needed(conclusion));
+        }
+        Verdict::Equivalent => format!("the rest of {variant} makes no difference that matters"),
+        difference if is_difference(difference) => {
+            format!("the rest of {variant} does a part of the work")
+        }
+        _ => return "which part does the work is undecided".to_owned(),
+    };
+    let own = facts::conclusion(results, control, &conclusion.metric);
+    let needed = own.map(needed).unwrap_or_default();
+    format!("{what}, but {control} against {baseline} is undecided{needed}")
+}
+
+/// The difference that the planned blocks can find, and the blocks that would probably decide.
+fn needed(conclusion: &Conclusion) -> String {
+    let least = conclusion.detectable.map(|least| {
+        format!("; the whole budget can find differences from {} on", numbers::percent(least, 2))
+    });
+    let more = conclusion.blocks_needed.map(|blocks| {
+        format!(
+            "; about {} more would probably decide it",
+            numbers::count(blocks as usize, "block")
+        )
+    });
+    least.unwrap_or_default() + &more.unwrap_or_default()
+}
