@@ -385,7 +385,7 @@ fn growth(out: &mut dyn Write, replications: u32) -> io::Result<()> {
         write!(out, " {:.0} k |", requests / 1e3)?;
     }
     writeln!(out, "\n|---|{}", "--:|".repeat(lengths.len()))?;
-    use SoakShape::{Flat, Logarithm, Root, Saturating, Sawtooth, SteepLogarithm, Step};
+    use SoakShape::{Flat, Garbage, Logarithm, Root, Saturating, Sawtooth, SteepLogarithm, Step};
     for (shape, leak) in [
         (Flat, 0.0),
         (Step, 0.0),
@@ -394,6 +394,7 @@ fn growth(out: &mut dyn Write, replications: u32) -> io::Result<()> {
         (Saturating, 0.0),
         (Sawtooth, 0.0),
         (Root, 0.0),
+        (Garbage, 0.0),
         (Flat, 16.0),
         (Logarithm, 16.0),
         (SteepLogarithm, 16.0),

@@ -255,6 +255,38 @@ mod tests {
     }
 
     #[test]
+    fn a_warm_up_can_look_linear_below_20_000_requests_and_not_above() {
+        let shapes = [
+            SoakShape::Flat,
+            SoakShape::Logarithm,
+            SoakShape::SteepLogarithm,
+            SoakShape::Saturating,
+            SoakShape::Sawtooth,
+        ];
+        for (noise, shape) in [10e3, 150e3].into_iter().flat_map(|n| shapes.map(|s| (n, s))) {
+            let false_leaks = |requests| {
+                let soak = Soak { noise, ..Soak::new(shape, 0.0, requests) };
+                share(&classes(soak, 150, 4.0), &[GrowthClass::Linear])
+            };
+            assert!(false_leaks(3e3) > 0.3, "{shape:?}, noise {noise}");
+            let later = [20e3, 30e3, 50e3].map(false_leaks);
+            assert!(later.iter().all(|share| *share <= 0.02), "{shape:?}, {noise}: {later:?}");
+        }
+    }
+
+    #[test]
+    fn garbage_looks_linear_until_it_was_collected_several_times() {
+        let false_leaks = |requests| {
+            let soak = Soak { noise: 20e3, ..Soak::new(SoakShape::Garbage, 0.0, requests) };
+            share(&classes(soak, 150, 4.0), &[GrowthClass::Linear])
+        };
+        assert!(false_leaks(50e3) > 0.5);
+        // Three, four and eight collections of 70,000 requests in the judged part.
+        let later = [250e3, 330e3, 650e3].map(false_leaks);
+        assert!(later.iter().all(|share| *share <= 0.02), "{later:?}");
+    }
+
+    #[test]
     fn forty_samples_give_no_more_false_leaks_than_many() {
         let mut rng = SeededRng::new(54);
         for shape in [

@@ -24,7 +24,16 @@ pub enum SoakShape {
     Saturating,
     /// A sawtooth of 3 MB and about 6,000 requests.
     Sawtooth,
+    /// Garbage that only a full collection frees: 20 bytes per request until one after about 70,000 requests. Malloc
+    /// keeps the freed memory, so the process grows only while there is more garbage than ever before. The figures,
+    /// and the short growth at boot, are those of a Rails app with one route.
+    Garbage,
 }
+
+/// Bytes of garbage per request.
+const GARBAGE: f64 = 20.0;
+/// Requests from one full collection to the next, and the standard deviation of their logarithm.
+const COLLECTED_AFTER: (f64, f64) = (70e3, 0.15);
 
 /// A run to simulate.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -52,6 +61,7 @@ impl SoakShape {
             Self::Root => "√x, 10 kB·√x",
             Self::Saturating => "saturating 10 MB",
             Self::Sawtooth => "sawtooth 3 MB",
+            Self::Garbage => "garbage, 20 B until a full collection",
         }
     }
 }
@@ -70,6 +80,7 @@ impl Soak {
         let correlation = (-apart / 1500.0).exp();
         let mut noise = self.noise * rng.normal();
         let (mut creep, mut saw) = (0.0, rng.uniform());
+        let mut garbage = Garbage::default();
         let saw_length = 6000.0 * (0.15 * rng.normal()).exp();
         (1..=SAMPLES)
             .map(|i| {
@@ -81,17 +92,30 @@ impl Soak {
                 let shape = match self.shape {
                     SoakShape::Sawtooth => 3e6 * saw.rem_euclid(1.0),
                     SoakShape::Step if x >= step_at => 3e6,
+                    SoakShape::Garbage => garbage.peak_at(x, rng),
                     shape => shape.at(x),
                 };
                 let leaked = ((self.leak * x + offset) / self.slab).floor() * self.slab;
-                let boot = 66e6 + 6e6 * (1.0 - (-x / 5000.0).exp());
-                (x, ((boot + shape + leaked + creep + noise) / PAGE).round() * PAGE)
+                (
+                    x,
+                    ((self.shape.boot_at(x) + shape + leaked + creep + noise) / PAGE).round()
+                        * PAGE,
+                )
             })
             .collect()
     }
 }
 
 impl SoakShape {
+    /// Memory at boot and its first growth, in bytes.
+    fn boot_at(self, x: f64) -> f64 {
+        let (level, growth, length) = match self {
+            Self::Garbage => (59e6, 2e6, 500.0),
+            _ => (66e6, 6e6, 5000.0),
+        };
+        level + growth * (1.0 - (-x / length).exp())
+    }
+
     /// The smooth shapes in bytes after `x` requests.
     fn at(self, x: f64) -> f64 {
         match self {
@@ -99,8 +123,30 @@ impl SoakShape {
             Self::SteepLogarithm => 2e6 * (x / 2000.0).ln_1p(),
             Self::Root => 10e3 * x.sqrt(),
             Self::Saturating => 10e6 * (1.0 - (-x / 50e3).exp()),
-            Self::Flat | Self::Step | Self::Sawtooth => 0.0,
+            Self::Flat | Self::Step | Self::Sawtooth | Self::Garbage => 0.0,
         }
+    }
+}
+
+/// The garbage of a run.
+#[derive(Debug, Default)]
+struct Garbage {
+    /// Requests before the latest full collection, and before the next.
+    since: f64,
+    until: f64,
+    peak: f64,
+}
+
+impl Garbage {
+    /// The most bytes of garbage so far, after `x` requests.
+    fn peak_at(&mut self, x: f64, rng: &mut SeededRng) -> f64 {
+        while self.until <= x {
+            self.peak = self.peak.max(GARBAGE * (self.until - self.since));
+            self.since = self.until;
+            self.until += COLLECTED_AFTER.0 * (COLLECTED_AFTER.1 * rng.normal()).exp();
+        }
+        self.peak = self.peak.max(GARBAGE * (x - self.since));
+        self.peak
     }
 }
 

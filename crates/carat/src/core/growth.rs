@@ -73,6 +73,40 @@ pub struct PartGrowth {
     pub oscillating: bool,
     /// Where undecided: total requests or seconds that would probably decide.
     pub needed: Option<f64>,
+    /// The rate below which growth does not matter; `None` in files of an older carat, and for sharing.
+    #[serde(default)]
+    pub tolerance: Option<f64>,
+    /// What the rate amounts to in a day; `None` where no rate or no pace is known.
+    #[serde(default)]
+    pub per_day: Option<DailyGrowth>,
+    /// The length of the run; `None` in files of an older carat, and for sharing.
+    #[serde(default)]
+    pub observed: Option<GrowthEvidence>,
+    /// What `linear` requires, where the run is shorter than that.
+    #[serde(default)]
+    pub required: Option<GrowthEvidence>,
+}
+
+/// The length of a run: what it had, or what `linear` requires. Unknown is `None`.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct GrowthEvidence {
+    /// Requests that the tree answered; of several trials, the median.
+    pub requests: Option<f64>,
+    /// Full collections of a Ruby process after the first eighth of the run: the mean of the processes and trials.
+    pub full_collections: Option<f64>,
+    /// Seconds of the load, or of the recording where carat drove none; the sum of the trials.
+    pub seconds: f64,
+}
+
+/// A rate extrapolated to a day: bytes, or the number of kept objects.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct DailyGrowth {
+    /// Amount per day.
+    pub amount: f64,
+    /// Lower and upper limit, each with 5 % error.
+    pub interval: Option<(f64, f64)>,
+    /// Requests per second of the load; 1 where growth is measured against seconds.
+    pub progress_per_s: f64,
 }
 
 /// The growth of one variant's parts over its load, from all its trials together.
@@ -82,6 +116,34 @@ pub struct VariantGrowth {
     pub variant: String,
     /// Every part with enough samples.
     pub parts: Vec<PartGrowth>,
+}
+
+impl PartGrowth {
+    /// A part without any figure.
+    pub fn without_figures(
+        part: TrackedPart,
+        kind: GrowthKind,
+        progress: ProgressUnit,
+        over: f64,
+    ) -> Self {
+        Self {
+            part,
+            kind,
+            progress,
+            over,
+            rate: None,
+            interval: None,
+            at_most: None,
+            asymptote: None,
+            step: None,
+            oscillating: false,
+            needed: None,
+            tolerance: None,
+            per_day: None,
+            observed: None,
+            required: None,
+        }
+    }
 }
 
 impl TrackedPart {

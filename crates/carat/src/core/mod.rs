@@ -14,7 +14,9 @@ pub mod span;
 mod thinned;
 pub mod units;
 
-pub use growth::{GrowthKind, PartGrowth, ProgressUnit, TrackedPart, VariantGrowth};
+pub use growth::{
+    DailyGrowth, GrowthEvidence, GrowthKind, PartGrowth, ProgressUnit, TrackedPart, VariantGrowth,
+};
 pub use ledger::Ledger;
 pub use load::{
     CableOptions, HttpOptions, LoadFlag, LoadReport, LoadSpec, LoadTable, LoadTemplate, Severity,

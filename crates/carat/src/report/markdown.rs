@@ -7,7 +7,8 @@ use crate::report::machine::machine_facts;
 use crate::report::numbers;
 use crate::report::redact::{Audience, prepare};
 use crate::report::step_figures::step_figures;
-use crate::report::text::{one_line, shorten};
+use crate::report::text::{capital, one_line, shorten};
+use crate::report::variant_growth_text::growth_lines;
 use crate::report::wording;
 use std::fmt::Write as _;
 
@@ -32,6 +33,7 @@ pub fn markdown(results: &Results, audience: Audience) -> String {
     }
     push_table(&mut out, results);
     push_steps(&mut out, results);
+    push_growth(&mut out, results);
     for warning in results.warnings.iter().take(20) {
         let _ = writeln!(out, "> {}", escaped(warning));
     }
@@ -127,6 +129,16 @@ fn known(unit: Unit, value: Option<f64>) -> String {
 fn is_decisive(results: &Results, metric: &str) -> bool {
     let mut conclusions = results.conclusions.iter().filter(|c| c.metric == metric);
     conclusions.any(|c| !matches!(c.role, Role::Exploratory))
+}
+
+/// The growth of every variant over its load; nothing if no run was decided.
+fn push_growth(out: &mut String, results: &Results) {
+    let Some(growth) = growth_lines(results) else { return };
+    let _ = writeln!(out, "{}:\n", escaped(&capital(&growth.title)));
+    for (variant, line) in growth.lines.iter().take(ROWS) {
+        let _ = writeln!(out, "- **{}** {}", escaped(&shorten(variant, 60)), escaped(line));
+    }
+    out.push('\n');
 }
 
 fn push_context(out: &mut String, results: &Results) {

@@ -1,6 +1,6 @@
 //! A recording as text for a terminal.
 
-use crate::analysis::growth::{cause, found};
+use crate::analysis::growth::{cause, found, tolerances};
 use crate::core::recording::Recording;
 use crate::core::{Bytes, LoadReport, Sample, Unit, metric};
 use crate::report::numbers::{percent, seconds};
@@ -54,9 +54,12 @@ fn write_growth(out: &mut String, recording: &Recording) -> fmt::Result {
     for growth in &recording.growth {
         writeln!(out, "  {:<14}{}", growth.part.label(), found(growth))?;
     }
-    match cause(&recording.growth) {
-        Some(cause) => writeln!(out, "  {cause}"),
-        None => Ok(()),
+    if let Some(cause) = cause(&recording.growth) {
+        writeln!(out, "  {cause}")?;
+    }
+    match tolerances(&recording.growth).as_str() {
+        "" => Ok(()),
+        tolerances => writeln!(out, "  {tolerances}"),
     }
 }
 

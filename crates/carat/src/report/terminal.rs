@@ -1,9 +1,6 @@
 //! Results as text for a terminal: verdict sentences, a table per metric with interval bars, and warnings.
 
-use crate::analysis::growth::{cause, found, innermost_growth};
-use crate::core::{
-    Conclusion, Estimate, GrowthKind, Results, TrackedPart, Unit, Variant, VariantGrowth, Verdict,
-};
+use crate::core::{Conclusion, Estimate, Results, Unit, Variant, Verdict};
 use crate::report::chart::reduce::band;
 use crate::report::control_text::control_sentences;
 use crate::report::facts;
@@ -11,6 +8,7 @@ use crate::report::memory_series::{is_resident, memory, memory_series};
 use crate::report::numbers;
 use crate::report::redact::{Audience, prepare};
 use crate::report::text::{columns, one_line, shorten};
+use crate::report::variant_growth_text::growth_lines;
 use crate::report::wording;
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -276,24 +274,13 @@ fn push_steps(out: &mut String, results: &Results, width: usize) {
     }
 }
 
-/// The growth of every variant's memory over its load, a line each; nothing if the trials are too short for all.
+/// The growth of every variant's memory over its load, a line each; nothing if no run was decided.
 fn push_growth(out: &mut String, results: &Results, width: usize) {
-    if !results.growth.iter().any(is_decided) {
-        return;
+    let Some(growth) = growth_lines(results) else { return };
+    let _ = writeln!(out, "\n{}", growth.title);
+    for (variant, line) in &growth.lines {
+        push_wrapped(out, "  ", &format!("{} {line}", name(variant)), width);
     }
-    out.push_str("\ngrowth over the load, all trials of a variant together\n");
-    for growth in &results.growth {
-        let memory = growth.parts.iter().find(|part| part.part == TrackedPart::Memory);
-        let memory = memory.map_or_else(String::new, found);
-        let cause = cause(&growth.parts).map(|cause| format!("; {cause}")).unwrap_or_default();
-        push_wrapped(out, "  ", &format!("{} {memory}{cause}", name(&growth.variant)), width);
-    }
-}
-
-fn is_decided(growth: &VariantGrowth) -> bool {
-    let memory = growth.parts.iter().find(|part| part.part == TrackedPart::Memory);
-    memory.is_some_and(|part| part.kind != GrowthKind::Undecided)
-        || innermost_growth(&growth.parts).is_some()
 }
 
 fn sparkline(values: &[f64], highest: f64) -> String {

@@ -1,7 +1,7 @@
 //! Growth of every variant's memory, as text.
 
-use crate::analysis::growth::{cause, sentence};
-use crate::core::Results;
+use crate::analysis::growth::{cause, found, innermost_growth, sentence, tolerances};
+use crate::core::{GrowthKind, Results, TrackedPart, VariantGrowth};
 use std::fmt::{self, Write};
 
 /// A line for every part of every variant's memory during the load.
@@ -22,8 +22,46 @@ fn write_growth(out: &mut String, results: &Results) -> fmt::Result {
             writeln!(out, "  {}: {cause}", growth.variant)?;
         }
     }
+    let tolerances = results.growth.first().map(|growth| tolerances(&growth.parts));
+    if let Some(tolerances) = tolerances.filter(|text| !text.is_empty()) {
+        writeln!(out, "  {tolerances}")?;
+    }
     if results.growth.is_empty() {
         writeln!(out, "  no samples during the load")?;
     }
     Ok(())
+}
+
+/// The growth of the memory of every variant, a line each.
+#[derive(Debug)]
+pub(crate) struct GrowthLines<'a> {
+    /// What the lines are about, and which growth does not matter.
+    pub(crate) title: String,
+    /// Name of the variant, and its line.
+    pub(crate) lines: Vec<(&'a str, String)>,
+}
+
+/// A line for every variant; `None` if all are undecided.
+pub(crate) fn growth_lines(results: &Results) -> Option<GrowthLines<'_>> {
+    let first = results.growth.iter().find(|growth| is_decided(growth))?;
+    let mut title = "growth over the load, all trials of a variant together".to_owned();
+    let tolerances = tolerances(&first.parts);
+    if !tolerances.is_empty() {
+        title = format!("{title}; {tolerances}");
+    }
+    let lines = results.growth.iter().map(|growth| (growth.variant.as_str(), line(growth)));
+    Some(GrowthLines { title, lines: lines.collect() })
+}
+
+fn line(growth: &VariantGrowth) -> String {
+    let memory = growth.parts.iter().find(|part| part.part == TrackedPart::Memory);
+    let memory = memory.map_or_else(String::new, found);
+    let cause = cause(&growth.parts).map(|cause| format!("; {cause}")).unwrap_or_default();
+    format!("{memory}{cause}")
+}
+
+fn is_decided(growth: &VariantGrowth) -> bool {
+    let memory = growth.parts.iter().find(|part| part.part == TrackedPart::Memory);
+    memory.is_some_and(|part| part.kind != GrowthKind::Undecided)
+        || innermost_growth(&growth.parts).is_some()
 }

@@ -15,6 +15,7 @@ mod exec;
 mod fake_run;
 mod faults;
 mod fuzz;
+mod growth_captured;
 mod load_cable;
 mod load_conformance;
 mod load_http;

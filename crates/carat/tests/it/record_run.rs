@@ -51,7 +51,7 @@ fn growing(folder: &Folder, mode: &str, requests: u32) -> Recording {
     let url = format!("http://127.0.0.1:{port}/");
     let server = concat!(env!("CARGO_MANIFEST_DIR"), "/../../bench/growing_server.rb");
     let requests = requests.to_string();
-    let load = ["--load", &url, "--rate", "6000", "-n", &requests, "--every", "50ms"];
+    let load = ["--load", &url, "--rate", "5000", "-n", &requests, "--every", "50ms"];
     let command = ["-o", "g.jsonl", "--", "ruby", server, mode];
     let arguments = [&["record"], &load[..], &command[..]].concat();
     let mut program = folder.carat(&arguments);
@@ -76,6 +76,9 @@ fn under_the_recordings_load_a_leak_is_reported_in_bytes_per_request() {
     assert_eq!(report.completed, 60_000);
     let memory = growth_of(TrackedPart::Memory, &recording);
     assert_eq!((memory.kind, memory.progress), (GrowthKind::Linear, ProgressUnit::Requests));
+    let daily = memory.per_day.unwrap();
+    assert!((4000.0..5100.0).contains(&daily.progress_per_s), "{daily:?}");
+    assert_eq!(daily.amount, memory.rate.unwrap() * daily.progress_per_s * 86_400.0);
     // glibc allocates 32 bytes for the 16 that leak.
     assert!((24.0..40.0).contains(&memory.rate.unwrap()), "{memory:?}");
     assert_ne!(growth_of(TrackedPart::KeptObjects, &recording).kind, GrowthKind::Linear);

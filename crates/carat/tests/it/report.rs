@@ -3,7 +3,7 @@
 use crate::report_builder::{Effect, PAYLOAD, Recipe, conclude, hostile};
 use crate::report_examples::{ledger, recording};
 use carat::core::{
-    GrowthKind, Outcome, PartGrowth, ProgressUnit, Results, TrackedPart, VariantGrowth,
+    DailyGrowth, GrowthKind, Outcome, PartGrowth, ProgressUnit, Results, TrackedPart, VariantGrowth,
 };
 use carat::report::{
     Audience, Budget, FIGURES_SCHEMA, Kept, PageOptions, SCHEMA, Style, budget, comparison_html,
@@ -58,17 +58,16 @@ fn connection_steps_have_a_verdict_over_the_whole_and_where_single_steps_differ(
 fn growth_over_the_load_is_one_line_per_variant_with_its_cause() {
     let mut results = Recipe::default().build();
     let part = |part, kind, rate| PartGrowth {
-        part,
-        kind,
-        progress: ProgressUnit::Requests,
-        over: 300e3,
         rate: Some(rate),
         interval: Some((rate * 0.9, rate * 1.1)),
         at_most: Some(rate * 1.1),
-        asymptote: None,
-        step: None,
-        oscillating: false,
-        needed: None,
+        tolerance: Some(4.0),
+        per_day: Some(DailyGrowth {
+            amount: rate * 86.4e6,
+            interval: Some((rate * 77.76e6, rate * 95.04e6)),
+            progress_per_s: 1000.0,
+        }),
+        ..PartGrowth::without_figures(part, kind, ProgressUnit::Requests, 300e3)
     };
     let grown = |memory, kept| {
         vec![part(TrackedPart::Memory, memory, 31.6), part(TrackedPart::KeptObjects, kept, 0.5)]
@@ -84,7 +83,16 @@ fn growth_over_the_load_is_one_line_per_variant_with_its_cause() {
     let text = terminal(&results, Style { width: 300, ..Style::default() });
     let want = format!("  {} is undecided after 300,000 requests", names[1]);
     assert!(text.contains(&want) && text.contains("what grows: Ruby objects"), "{text}");
+    let title = "all trials of a variant together; growth below 4.0 B per request or 4.00 objects";
+    assert!(text.contains(title), "{text}");
+    let comment = markdown(&results, Audience::Own);
+    let daily = "31.6 B per request, 2.73 GB per day at 1,000 requests per second";
+    assert!(comment.contains("- **") && comment.contains("what grows: Ruby objects"), "{comment}");
+    results.growth[0].parts[0].kind = GrowthKind::Linear;
+    assert!(markdown(&results, Audience::Own).contains(daily));
+    assert!(terminal(&results, Style { width: 300, ..Style::default() }).contains(daily));
     let page = html(&results, &PageOptions::default());
+    assert!(page.contains(daily) && page.contains(">2.73 GB</td>"), "{page}");
     assert!(page.contains("Growth over the load") && page.contains("What grows: Ruby objects"));
     assert!(page.contains("grows by 0.50 objects per request"), "{page}");
 }

@@ -5,7 +5,8 @@ use carat::core::recording::{
     Marker, MarkerKind, RECORDING_SCHEMA, RecordedLoad, Recording, RecordingEnd, RecordingInfo,
 };
 use carat::core::{
-    Bytes, GrowthKind, MemberSample, PartGrowth, ProgressUnit, Sample, SamplerCost, TrackedPart,
+    Bytes, DailyGrowth, GrowthKind, MemberSample, PartGrowth, ProgressUnit, Sample, SamplerCost,
+    TrackedPart,
 };
 
 fn part(kind: PartKind, pss: u64, private: u64) -> LedgerPart {
@@ -77,17 +78,15 @@ pub(crate) fn ledger(text: &str) -> Ledger {
 
 fn growth(part: TrackedPart, kind: GrowthKind, rate: Option<f64>) -> PartGrowth {
     PartGrowth {
-        part,
-        kind,
-        progress: ProgressUnit::Seconds,
-        over: 3600.0,
         rate,
         interval: rate.map(|rate| (rate * 0.9, rate * 1.1)),
-        at_most: None,
-        asymptote: None,
-        step: None,
-        oscillating: false,
         needed: Some(7200.0),
+        per_day: rate.map(|rate| DailyGrowth {
+            amount: rate * 86_400.0,
+            interval: Some((rate * 77_760.0, rate * 95_040.0)),
+            progress_per_s: 1.0,
+        }),
+        ..PartGrowth::without_figures(part, kind, ProgressUnit::Seconds, 3600.0)
     }
 }
 

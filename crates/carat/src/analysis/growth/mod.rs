@@ -5,6 +5,7 @@
 //! they are known. The innermost part that grows is the cause.
 
 mod asymptote;
+mod evidence;
 mod recording;
 mod series;
 mod trials;
@@ -12,19 +13,17 @@ mod words;
 
 pub use recording::of_recording;
 pub use trials::of_variants;
-pub(crate) use words::{cause, found, sentence};
+pub(crate) use words::{amount, cause, found, sentence, tolerances};
 
 use crate::core::{GrowthKind, PartGrowth, ProgressUnit, TrackedPart};
 use asymptote::asymptote;
 use carat_stats::growth::{GrowthClass, classify};
+use evidence::RunLength;
 use series::{Series, has_data};
 
 /// Growth of less than this share of the current amount per day does not matter.
 const DAILY: f64 = 0.1;
 const DAY_S: f64 = 86_400.0;
-/// Full collections, within the judged part of a run, that a leak of kept objects requires. Between full collections
-/// dead old objects accumulate, which looks like a leak.
-const FULL_COLLECTIONS: f64 = 3.0;
 
 /// Classifies one part. `series` holds pairs of progress so far and amount (bytes or slots), in order.
 pub(crate) fn classify_part(
@@ -33,7 +32,8 @@ pub(crate) fn classify_part(
     series: &[(f64, f64)],
 ) -> PartGrowth {
     let level = series.last().map_or(0.0, |last| last.1);
-    let growth = classify(series, tolerance(part, progress, level));
+    let tolerance = tolerance(part, progress, level);
+    let growth = classify(series, tolerance);
     let kind = match growth.class {
         GrowthClass::Flat => GrowthKind::Flat,
         GrowthClass::LevellingOff => GrowthKind::LevellingOff,
@@ -43,10 +43,6 @@ pub(crate) fn classify_part(
     };
     let levels = kind == GrowthKind::LevellingOff;
     PartGrowth {
-        part,
-        kind,
-        progress,
-        over: growth.requests,
         rate: growth.rate,
         interval: growth.interval,
         at_most: growth.at_most,
@@ -54,15 +50,17 @@ pub(crate) fn classify_part(
         step: growth.step.filter(|_| kind == GrowthKind::Stepwise),
         oscillating: growth.oscillating,
         needed: growth.needed,
+        tolerance: Some(tolerance),
+        ..PartGrowth::without_figures(part, kind, progress, growth.requests)
     }
 }
 
-/// Classifies every part with enough samples; `runs` is the number of runs in the series of kept objects.
+/// Classifies every part with enough samples, from one run or several of that length.
 pub(crate) fn classify_all(
     progress: ProgressUnit,
     parts: impl IntoIterator<Item = (TrackedPart, Series)>,
     (kept_after_major, kept): (&Series, &Series),
-    runs: usize,
+    length: &RunLength,
 ) -> Vec<PartGrowth> {
     let mut found: Vec<PartGrowth> = parts
         .into_iter()
@@ -70,8 +68,9 @@ pub(crate) fn classify_all(
         .map(|(part, series)| classify_part(part, progress, &series))
         .collect();
     if has_data(kept) {
-        found.push(classify_kept(progress, kept_after_major, kept, runs));
+        found.push(classify_kept(progress, kept_after_major, kept));
     }
+    length.judge(&mut found);
     found
 }
 
@@ -80,19 +79,12 @@ fn classify_kept(
     progress: ProgressUnit,
     after_major: &[(f64, f64)],
     after_any: &[(f64, f64)],
-    runs: usize,
 ) -> PartGrowth {
     let clean = classify_part(TrackedPart::KeptObjects, progress, after_major);
-    if clean.kind != GrowthKind::Undecided {
-        return clean;
+    match clean.kind {
+        GrowthKind::Undecided => classify_part(TrackedPart::KeptObjects, progress, after_any),
+        _ => clean,
     }
-    let mut found = classify_part(TrackedPart::KeptObjects, progress, after_any);
-    let judged = after_major.iter().filter(|point| point.0 >= found.over / 8.0).count();
-    if found.kind == GrowthKind::Linear && (judged as f64) < FULL_COLLECTIONS * runs as f64 {
-        found.kind = GrowthKind::Undecided;
-        found.needed = Some(2.0 * found.over);
-    }
-    found
 }
 
 /// The rate below which growth does not matter: 4 bytes or a tenth of a slot per request; against seconds, a tenth of
@@ -124,7 +116,6 @@ pub(crate) fn innermost_growth(parts: &[PartGrowth]) -> Option<&PartGrowth> {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use carat_stats::simulate::{Noise, SeededRng};
 
     /// A straight line from `from` over 200,000 requests or seconds.
     pub(crate) fn line(from: f64, slope: f64) -> Vec<(f64, f64)> {
@@ -144,20 +135,5 @@ pub(crate) mod tests {
             Some(TrackedPart::KeptObjects)
         );
         assert_eq!(innermost_growth(&[malloc]), None);
-    }
-
-    #[test]
-    fn growth_between_full_collections_is_not_yet_a_leak() {
-        let mut rng = SeededRng::new(8);
-        let noise = Noise::Normal.draw(200, &mut rng);
-        let rising: Vec<(f64, f64)> =
-            line(4e5, 0.5).iter().zip(noise).map(|(&(x, y), n)| (x, y + 500.0 * n)).collect();
-        let every = |n: usize| -> Vec<(f64, f64)> { rising.iter().copied().step_by(n).collect() };
-        let few = classify_kept(ProgressUnit::Requests, &every(90), &rising, 1);
-        assert_eq!((few.kind, few.needed), (GrowthKind::Undecided, Some(400_000.0)));
-        let enough = classify_kept(ProgressUnit::Requests, &every(20), &rising, 1);
-        assert_eq!(enough.kind, GrowthKind::Linear);
-        let (low, high) = enough.interval.unwrap();
-        assert!(low < 0.5 && 0.5 < high, "{enough:?}");
     }
 }

@@ -1,6 +1,7 @@
 //! The growth of a recording.
 
 use crate::analysis::growth::classify_all;
+use crate::analysis::growth::evidence::RunLength;
 use crate::analysis::growth::series::{PlacedSample, bytes, kept, kept_after_major};
 use crate::core::memory::tracked_memory;
 use crate::core::{Bytes, GrowthKind, PartGrowth, ProgressUnit, Recording, Sample, TrackedPart};
@@ -20,7 +21,8 @@ pub fn of_recording(recording: &Recording) -> Vec<PartGrowth> {
         (TrackedPart::MallocFree, bytes(&placed, |sample| sample.inside?.malloc_free)),
     ];
     let kept = (&kept_after_major(&placed), &kept(&placed));
-    let mut found = classify_all(progress, parts, kept, 1);
+    let length = RunLength::of(progress, std::slice::from_ref(&placed));
+    let mut found = classify_all(progress, parts, kept, &length);
     found.extend(erosion(samples));
     found
 }
@@ -48,18 +50,10 @@ fn erosion(samples: &[Sample]) -> Option<PartGrowth> {
     let gained = last.0.uss?.saturating_sub(first.0.uss?);
     let matters = lost.0 as f64 > ERODED * last.0.pss?.0 as f64 && gained.0 > 0;
     let over = last.0.at_ms.saturating_sub(first.0.at_ms) as f64 / 1e3;
+    let (kind, progress) = (GrowthKind::SharingEroding, ProgressUnit::Seconds);
     (processes > 1 && matters).then(|| PartGrowth {
-        part: TrackedPart::Shared,
-        kind: GrowthKind::SharingEroding,
-        progress: ProgressUnit::Seconds,
-        over,
-        rate: None,
-        interval: None,
-        at_most: None,
-        asymptote: None,
         step: Some(-(lost.0 as f64)),
-        oscillating: false,
-        needed: None,
+        ..PartGrowth::without_figures(TrackedPart::Shared, kind, progress, over)
     })
 }
 
@@ -77,7 +71,9 @@ mod tests {
             let wobble = f64::from((second * 7919 % 13) as u32) * 4096.0;
             let bytes = Bytes((pss(second as f64) + wobble) as u64);
             let (at_ms, pss, uss) = (second * 1000, Some(bytes), Some(bytes));
-            Sample { at_ms, processes, pss, uss, ..Sample::default() }
+            let major_gcs = Some(second / 20);
+            let inside = Some(InsideSample { probes: 1, major_gcs, ..InsideSample::default() });
+            Sample { at_ms, processes, pss, uss, inside, ..Sample::default() }
         };
         let head = RecordingInfo { schema: String::new(), what: "puma".into(), started_ms: 0 };
         Recording { samples: (0..seconds).map(sample).collect(), ..Recording::new(head) }

@@ -1,6 +1,7 @@
 //! The growth of a variant over its load, from all its trials together.
 
 use crate::analysis::growth::classify_all;
+use crate::analysis::growth::evidence::RunLength;
 use crate::analysis::growth::series::{PlacedSample, Series, bytes, kept, kept_after_major};
 use crate::core::memory::tracked_memory;
 use crate::core::{
@@ -46,7 +47,8 @@ fn of_variant(trials: &[Trial], variant: &str) -> Vec<PartGrowth> {
         ),
     ];
     let kept_objects = (&overlaid(&runs, kept_after_major), &overlaid(&runs, kept));
-    let mut found = classify_all(ProgressUnit::Requests, parts, kept_objects, runs.len());
+    let length = RunLength::of(ProgressUnit::Requests, &runs);
+    let mut found = classify_all(ProgressUnit::Requests, parts, kept_objects, &length);
     // Values of overlaid trials alternate between trials, which is not an oscillation.
     found.iter_mut().for_each(|part| part.oscillating = false);
     found
@@ -92,7 +94,7 @@ fn overlaid(runs: &[Run<'_>], series: impl Fn(&[PlacedSample<'_>]) -> Series) ->
 mod tests {
     use super::*;
     use crate::analysis::pairs::tests::trial;
-    use crate::core::{Bytes, GrowthKind, LoadReport};
+    use crate::core::{Bytes, GrowthKind, InsideSample, LoadReport};
     use carat_stats::simulate::SeededRng;
 
     fn leaking(rng: &mut SeededRng, block: u32) -> Trial {
@@ -103,6 +105,11 @@ mod tests {
         one.samples = (0..=100)
             .map(|i| Sample {
                 at_ms: 1000 + 100 * i,
+                inside: Some(InsideSample {
+                    probes: 1,
+                    major_gcs: Some(i / 10),
+                    ..InsideSample::default()
+                }),
                 rss: Some(Bytes((level + 16e3 * i as f64 + 20e3 * rng.normal()) as u64)),
                 ..Sample::default()
             })
@@ -129,11 +136,11 @@ mod tests {
         let mut rng = SeededRng::new(5);
         let mut trials: Vec<Trial> = (1..12).map(|block| leaking(&mut rng, block)).collect();
         for sample in trials.iter_mut().flat_map(|trial| &mut trial.samples) {
-            // The server answered a tenth of what an even spread would give.
-            sample.answered = Some((sample.at_ms - 1000) + 1);
+            // The server answered a quarter of what an even spread would give.
+            sample.answered = Some(5 * (sample.at_ms - 1000) / 2 + 1);
         }
         let found = of_variant(&trials, "extend")[0];
-        assert!((found.rate.unwrap() - 160.0).abs() < 20.0, "{found:?}");
-        assert_eq!(found.over, 10_001.0);
+        assert!((found.rate.unwrap() - 64.0).abs() < 8.0, "{found:?}");
+        assert_eq!(found.over, 25_001.0);
     }
 }

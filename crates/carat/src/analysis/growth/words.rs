@@ -1,7 +1,7 @@
 //! Sentences about growth, the same in terminal and page.
 
 use crate::analysis::growth::innermost_growth;
-use crate::core::{Bytes, GrowthKind, PartGrowth, ProgressUnit, TrackedPart};
+use crate::core::{Bytes, GrowthEvidence, GrowthKind, PartGrowth, ProgressUnit, TrackedPart};
 
 /// The classification of a part, in one sentence without a full stop.
 pub(crate) fn sentence(growth: &PartGrowth) -> String {
@@ -24,7 +24,8 @@ pub(crate) fn found(growth: &PartGrowth) -> String {
         }
         GrowthKind::Linear => {
             let by = growth.rate.map_or_else(String::new, |by| by_rate(growth, by));
-            format!("grows by {by} ({}, {length})", interval(growth))
+            let run = growth.observed.as_ref().map_or(length, evidence);
+            format!("grows by {by} ({}, {run})", interval(growth))
         }
         GrowthKind::Stepwise => format!(
             "has one step of {} in {length} and no other growth{at_most}",
@@ -34,15 +35,54 @@ pub(crate) fn found(growth: &PartGrowth) -> String {
             "erodes: {} that was shared after the fork is private now",
             amount(growth.part, growth.step.unwrap_or(0.0).abs())
         ),
-        GrowthKind::Undecided => {
-            let needed = growth.needed.map(|n| self::length(growth.progress, n));
-            let needed = needed.map(|n| format!("; about {n} would decide")).unwrap_or_default();
-            format!("is undecided after {length} ({}{needed})", interval(growth))
-        }
+        GrowthKind::Undecided => undecided(growth),
     };
     match growth.oscillating {
         true => format!("{text}; it oscillates in a sawtooth"),
         false => text,
+    }
+}
+
+fn undecided(growth: &PartGrowth) -> String {
+    let interval = interval(growth);
+    if let Some((observed, required)) = growth.observed.as_ref().zip(growth.required.as_ref()) {
+        return format!(
+            "is undecided: {}; \"grows\" needs at least {} (so far {interval})",
+            evidence(observed),
+            evidence(required)
+        );
+    }
+    let length = length(growth.progress, growth.over);
+    let needed = growth.needed.map(|n| self::length(growth.progress, n));
+    let needed = needed.map(|n| format!("; about {n} would decide")).unwrap_or_default();
+    format!("is undecided after {length} ({interval}{needed})")
+}
+
+/// The length of a run, without what is unknown: `3,000 requests, 2 full collections, 9 s`.
+fn evidence(of: &GrowthEvidence) -> String {
+    let requests = of.requests.map(|n| length(ProgressUnit::Requests, n));
+    let collections = of.full_collections.map(full_collections);
+    let seconds = Some(format!("{} s", thousands(of.seconds.floor())));
+    [requests, collections, seconds].into_iter().flatten().collect::<Vec<_>>().join(", ")
+}
+
+/// A count that may be a mean: `3 full collections`, `2.5 full collections`.
+fn full_collections(count: f64) -> String {
+    let plain = if count.fract().abs() < 0.05 { 0 } else { 1 };
+    format!("{count:.plain$} full collection{}", if count == 1.0 { "" } else { "s" })
+}
+
+/// The rates below which growth does not matter, for the parts of a run; empty if none is known.
+pub(crate) fn tolerances(parts: &[PartGrowth]) -> String {
+    let rates = [TrackedPart::Memory, TrackedPart::KeptObjects].into_iter().filter_map(|part| {
+        let found = parts.iter().find(|found| found.part == part)?;
+        let tolerance = rate(part, found.tolerance?);
+        Some(format!("{tolerance} per {}", found.progress.unit()))
+    });
+    let rates: Vec<String> = rates.collect();
+    match rates.is_empty() {
+        true => String::new(),
+        false => format!("growth below {} does not matter", rates.join(" or ")),
     }
 }
 
@@ -98,12 +138,17 @@ fn name(part: TrackedPart) -> &'static str {
     }
 }
 
-/// A rate with its unit; a rate per second also per day.
+/// A rate with its unit, and what it amounts to in a day.
 fn by_rate(growth: &PartGrowth, by: f64) -> String {
     let text = format!("{} per {}", rate(growth.part, by), growth.progress.unit());
+    let Some(daily) = growth.per_day else { return text };
+    let per_day = amount(growth.part, daily.amount);
     match growth.progress {
-        ProgressUnit::Requests => text,
-        ProgressUnit::Seconds => format!("{text}, {} per day", rate(growth.part, by * 86_400.0)),
+        ProgressUnit::Requests => {
+            let pace = count(daily.progress_per_s);
+            format!("{text}, {per_day} per day at {pace} requests per second")
+        }
+        ProgressUnit::Seconds => format!("{text}, {per_day} per day"),
     }
 }
 
@@ -115,10 +160,12 @@ fn rate(part: TrackedPart, rate: f64) -> String {
     }
 }
 
-fn amount(part: TrackedPart, amount: f64) -> String {
+/// An amount of a part with its unit.
+pub(crate) fn amount(part: TrackedPart, amount: f64) -> String {
     let sign = if amount < 0.0 { "-" } else { "" };
     match part {
-        TrackedPart::KeptObjects => format!("{amount:.0} objects"),
+        TrackedPart::KeptObjects => format!("{sign}{} objects", thousands(amount.abs())),
+        _ if amount.abs() >= 1e9 => format!("{amount:.2} GB", amount = amount / 1e9),
         _ => format!("{sign}{}", Bytes(amount.abs() as u64)),
     }
 }
@@ -128,15 +175,25 @@ fn length(progress: ProgressUnit, amount: f64) -> String {
 }
 
 fn interval(growth: &PartGrowth) -> String {
-    match growth.interval {
-        Some((low, high)) => format!(
-            "{} to {} per {}, 90 % interval",
-            rate(growth.part, low),
-            rate(growth.part, high),
-            growth.progress.unit()
-        ),
-        None => "too few samples for an interval".to_owned(),
+    let Some((low, high)) = growth.interval else {
+        return "too few samples for an interval".to_owned();
+    };
+    let part = growth.part;
+    let rates =
+        format!("{} to {} per {}", rate(part, low), rate(part, high), growth.progress.unit());
+    let daily = growth.per_day.filter(|_| growth.kind == GrowthKind::Linear);
+    match daily.and_then(|daily| daily.interval) {
+        Some((low, high)) => {
+            let (low, high) = (amount(part, low), amount(part, high));
+            format!("{rates}, {low} to {high} per day, 90 % interval")
+        }
+        None => format!("{rates}, 90 % interval"),
     }
+}
+
+/// A number per second: whole from ten on.
+fn count(number: f64) -> String {
+    if number < 10.0 { format!("{number:.1}") } else { thousands(number) }
 }
 
 /// A count with thousands separators: `48,000`.
@@ -157,6 +214,7 @@ mod tests {
     use super::*;
     use crate::analysis::growth::classify_part;
     use crate::analysis::growth::tests::line;
+    use crate::core::DailyGrowth;
     use carat_stats::simulate::{SeededRng, Soak, SoakShape};
 
     #[test]
@@ -180,11 +238,45 @@ mod tests {
     }
 
     #[test]
-    fn growth_per_second_is_also_given_per_day() {
-        let leak = classify_part(TrackedPart::Memory, ProgressUnit::Seconds, &line(7e7, 2000.0));
+    fn linear_growth_has_its_amount_per_day_and_the_length_of_the_run() {
+        let part =
+            |progress, slope| classify_part(TrackedPart::Memory, progress, &line(7e7, slope));
+        let mut leak = part(ProgressUnit::Seconds, 2000.0);
+        let daily = |amount: f64, progress_per_s| {
+            Some(DailyGrowth { amount, interval: Some((amount, amount)), progress_per_s })
+        };
+        leak.per_day = daily(172.8e6, 1.0);
         let want = "grows by 2.0 kB per second, 172.8 MB per day (2.0 kB to 2.0 kB per second, \
-                    90 % interval, 200,000 seconds)";
+                    172.8 MB to 172.8 MB per day, 90 % interval, 200,000 seconds)";
         assert_eq!(found(&leak), want);
+        let mut leak = part(ProgressUnit::Requests, 16.0);
+        leak.per_day = daily(1.0368e9, 750.0);
+        leak.observed = Some(GrowthEvidence {
+            requests: Some(200e3),
+            full_collections: Some(2.5),
+            seconds: 266.9,
+        });
+        let want = "grows by 16.0 B per request, 1.04 GB per day at 750 requests per second \
+                    (16.0 B to 16.0 B per request, 1.04 GB to 1.04 GB per day, 90 % interval, \
+                    200,000 requests, 2.5 full collections, 266 s)";
+        assert_eq!(found(&leak), want);
+    }
+
+    #[test]
+    fn a_run_that_is_too_short_for_linear_says_what_it_lacks() {
+        let mut short =
+            classify_part(TrackedPart::Memory, ProgressUnit::Requests, &line(7e7, 16.0));
+        short.kind = GrowthKind::Undecided;
+        let evidence = |requests, full_collections, seconds| {
+            Some(GrowthEvidence { requests: Some(requests), full_collections, seconds })
+        };
+        short.observed = evidence(3000.0, Some(2.0), 9.4);
+        short.required = evidence(20e3, Some(3.0), 10.0);
+        let want = "is undecided: 3,000 requests, 2 full collections, 9 s; \"grows\" needs at \
+                    least 20,000 requests, 3 full collections, 10 s (so far 16.0 B to 16.0 B per \
+                    request, 90 % interval)";
+        assert_eq!(found(&short), want);
+        assert_eq!(tolerances(&[short]), "growth below 4.0 B per request does not matter");
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Growth of every part of every variant's memory over the load.
 
-use crate::analysis::growth::{cause, found};
+use crate::analysis::growth::{amount, cause, found, tolerances};
 use crate::core::{GrowthKind, PartGrowth, Results, TrackedPart};
 use crate::report::page::elements::{scrollable, unknown_cell};
 use crate::report::page::gallery::Gallery;
@@ -31,12 +31,14 @@ pub(crate) fn section(results: &Results, _: &mut Gallery) -> Markup {
             }
         }
     };
+    let tolerances = results.growth.first().map(|growth| tolerances(&growth.parts));
     markup! {
         section #growth-over-load {
             h2 { "Growth over the load" }
             p.soft {
                 "All trials of a variant together, by requests answered. A leak adds the same amount with every request; \
-                fragmentation and warm-up add less and less. \u{201c}Undecided\u{201d} states how many requests a trial would need."
+                fragmentation and warm-up add less and less. \u{201c}Undecided\u{201d} states what a trial would need."
+                @if let Some(text) = tolerances.filter(|text| !text.is_empty()) { " " (capital(&text)) "." }
             }
             @if !causes.is_empty() {
                 ul.also { @for (variant, cause) in &causes { li { strong { (variant) } ": " (capital(cause)) "." } } }
@@ -48,10 +50,12 @@ pub(crate) fn section(results: &Results, _: &mut Gallery) -> Markup {
 
 /// The headings of the columns of [`cells`].
 pub(crate) fn head() -> Markup {
-    markup! { th.w scope="col" { "growth" } th scope="col" { "rate" } th scope="col" { "unit" } }
+    markup! {
+        th.w scope="col" { "growth" } th scope="col" { "rate" } th scope="col" { "unit" } th scope="col" { "per day" }
+    }
 }
 
-/// The growth of a part in words, its rate, and the unit of the rate.
+/// The growth of a part in words, its rate, the unit of the rate, and the amount per day.
 pub(crate) fn cells(growth: &PartGrowth) -> Markup {
     let unit = match growth.part {
         TrackedPart::KeptObjects => "objects",
@@ -65,5 +69,9 @@ pub(crate) fn cells(growth: &PartGrowth) -> Markup {
             None => (unknown_cell()),
         }
         td { (unit) " per " (growth.progress.unit()) }
+        @match growth.per_day {
+            Some(daily) => td data-v=(daily.amount) { (amount(growth.part, daily.amount)) },
+            None => (unknown_cell()),
+        }
     }
 }

@@ -1,6 +1,6 @@
 //! The page of a recording: growth, memory over time, memory by process, and the last ledger.
 
-use crate::analysis::growth::{cause, sentence};
+use crate::analysis::growth::{cause, sentence, tolerances};
 use crate::core::memory::tracked_memory;
 use crate::core::recording::{Marker, MarkerKind};
 use crate::core::{Bytes, ProgressUnit, Recording, Sample, TrackedPart, Unit};
@@ -319,7 +319,14 @@ fn growth_table(recording: &Recording) -> Markup {
             }
         }
     };
-    markup! { section { h2 { "Growth" } (scrollable("Growth", &table)) } }
+    let tolerances = tolerances(&recording.growth);
+    markup! {
+        section {
+            h2 { "Growth" }
+            @if !tolerances.is_empty() { p.soft { (capital(&tolerances)) "." } }
+            (scrollable("Growth", &table))
+        }
+    }
 }
 
 fn samples_table(samples: &[Sample]) -> Markup {
