@@ -33,6 +33,7 @@ fn a_warm_up_of_3_000_requests_is_not_called_a_leak() {
     let memory = variant.parts.iter().find(|one| one.part == TrackedPart::Memory).unwrap();
     assert!(memory.interval.unwrap().0 > 4.0, "the series is linear: {memory:?}");
     assert!(variant.parts.iter().all(|one| one.kind == GrowthKind::Undecided), "{found:?}");
-    assert_eq!(memory.observed.unwrap().requests, Some(3000.0));
+    let requests = memory.observed.unwrap().requests.unwrap();
+    assert!((2900.0..=3000.0).contains(&requests), "{memory:?}");
     assert!(memory.needed.unwrap() >= memory.required.unwrap().requests.unwrap());
 }
