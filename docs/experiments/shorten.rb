@@ -1,18 +1,20 @@
 # frozen_string_literal: true
 
-# Makes of `carat report --json` what is kept under docs/: every trial's metrics, its memory at up to 16 moments, the
+# Makes of `carat report --json` what is kept under docs/: every trial's metrics, its memory at up to 16 times, the
 # figures of its load and its last ledger; without histograms, logs and single processes. A sample that has a moment of its
 # own, such as "ready" or "end", is always kept. `carat report` reads the file again:
 #   carat report results/extend.carat --json --share | ruby docs/experiments/shorten.rb > docs/experiments/4-extend.json
 require 'json'
 
-MOMENTS = 16
+SAMPLES = 16
 KEPT = %w[at_ms moment processes rss pss uss shared answered ledger].freeze
 
-# The last sample holds the ledger, so it is always among those that stay.
+# The samples of moments always stay, the ledger's too. In older files the last sample holds the ledger.
 def thin(samples)
-  step = (samples.size / MOMENTS.to_f).ceil.clamp(1..)
-  samples.reverse.each_with_index.select { |sample, place| sample['moment'] || (place % step).zero? }.map(&:first).reverse
+  step = (samples.size / SAMPLES.to_f).ceil.clamp(1..)
+  samples.each_with_index.select do |sample, at|
+    sample['moment'] || sample['ledger'] || ((samples.size - 1 - at) % step).zero?
+  end.map(&:first)
 end
 
 export = JSON.parse($stdin.read)

@@ -1,15 +1,16 @@
 //! Everything that follows from the trials of an experiment.
 
 use crate::analysis::growth::of_variants;
-use crate::analysis::{Judge, Question, Warning, curves};
+use crate::analysis::{Judge, Question, Warning, curves, moments};
 use crate::core::Results;
 
-/// Fills in conclusions, curves, growth and warnings, as the trials answer `question`.
+/// Fills in conclusions, curves, growth, moments and warnings, as the trials answer `question`.
 pub(crate) fn conclude(results: &mut Results, question: &Question) {
     let judgement = Judge::new(question.clone()).judge(&results.trials);
     results.conclusions = judgement.conclusions;
     results.controls = judgement.controls;
     results.curves = curves(question, &results.trials);
     results.growth = of_variants(&results.info.variants, &results.trials);
+    results.moments = moments(question, &results.trials);
     results.warnings = judgement.warnings.iter().map(Warning::to_string).collect();
 }

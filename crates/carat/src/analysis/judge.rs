@@ -173,6 +173,13 @@ impl Judge {
         conclusions
     }
 
+    /// The blocks and the interval of a difference that no verdict is about: that of a single claim.
+    pub(crate) fn explore(&self, pairs: &Pairs) -> (u32, Option<Estimate>) {
+        let judged = self.design.judge(&[Self::claim(pairs, self.question.margin)])[0];
+        let blocks = judged.look.map_or(pairs.known().len() as u32, |look| look.blocks);
+        (blocks, judged.look.and_then(|look| estimate(pairs, look)))
+    }
+
     fn conclude(&self, claim: JudgedClaim, pairs: &Pairs, margin: f64) -> Conclusion {
         let known = pairs.known();
         let verdict = verdict_words(claim.metric).verdict(claim.judged.decision);

@@ -94,13 +94,17 @@ fn variant(spec: &VariantSpec) -> Value {
 
 fn measure(spec: &MeasureSpec) -> Value {
     let guards = spec.guards.iter().map(|(name, limit)| ((*name).to_owned(), json!(limit.0)));
-    json!({
+    let mut form = json!({
         "primary": spec.primary.id,
         "guards": guards.collect::<Map<_, _>>(),
         "sample_every_s": spec.sample_every.as_seconds(),
         "settle_s": spec.settle.as_seconds(),
         "at_requests": spec.at_requests,
-    })
+    });
+    if let Some(idle) = spec.idle {
+        form["idle_s"] = json!(idle.as_seconds());
+    }
+    form
 }
 
 /// The load as it is sent to the generator, for an address that is the same in every plan.

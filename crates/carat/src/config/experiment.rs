@@ -110,8 +110,10 @@ pub struct MeasureSpec {
     pub sample_every: Span,
     /// Time between the last response and the final figures.
     pub settle: Span,
-    /// Numbers of answered requests after which one additional sample with every figure is taken.
+    /// Numbers of answered requests or broadcasts, ascending, after which one additional sample with every figure is taken.
     pub at_requests: Vec<u64>,
+    /// Time between the final figures and a last sample of the idle server; never zero.
+    pub idle: Option<Span>,
 }
 
 /// How many trials run, and which difference is too small to matter.

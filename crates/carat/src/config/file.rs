@@ -115,6 +115,7 @@ pub(super) struct MeasureTable {
     pub(super) sample_every: Span,
     pub(super) settle: Span,
     pub(super) at_requests: Vec<u64>,
+    pub(super) idle: Option<Span>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -134,6 +135,7 @@ impl Default for MeasureTable {
             sample_every: Span::millis(500),
             settle: Span::millis(500),
             at_requests: Vec::new(),
+            idle: None,
         }
     }
 }

@@ -214,11 +214,27 @@ fn measure(table: MeasureTable, load: &LoadTemplate) -> Result<MeasureSpec, Stri
     if table.sample_every.0.is_zero() {
         return Err("measure.sample_every must be longer than zero".into());
     }
-    if table.at_requests.contains(&0) {
+    if table.idle.is_some_and(|idle| idle.0.is_zero()) {
+        return Err("measure.idle must be longer than zero; leave it out for no idle time".into());
+    }
+    let at_requests = at_requests(table.at_requests, load.requests())?;
+    let MeasureTable { sample_every, settle, idle, .. } = table;
+    Ok(MeasureSpec { primary, guards, sample_every, settle, at_requests, idle })
+}
+
+/// The numbers in ascending order, each once. `planned` is the number of requests of the load, if it is fixed.
+fn at_requests(mut listed: Vec<u64>, planned: Option<u64>) -> Result<Vec<u64>, String> {
+    listed.sort_unstable();
+    listed.dedup();
+    if listed.first() == Some(&0) {
         return Err("measure.at_requests must list numbers above 0".into());
     }
-    let MeasureTable { sample_every, settle, at_requests, .. } = table;
-    Ok(MeasureSpec { primary, guards, sample_every, settle, at_requests })
+    match planned.zip(listed.last()) {
+        Some((planned, most)) if *most >= planned => Err(format!(
+            "measure.at_requests lists {most}, and load.http has {planned} requests; list smaller numbers: memory after the load is always read"
+        )),
+        _ => Ok(listed),
+    }
 }
 
 fn trials(table: &TrialsTable) -> Result<TrialLimits, String> {
@@ -355,6 +371,11 @@ command = ["puma", "-C", "puma.rb", "config.ru"]
             ("http = \"/hello\", ", "", "server.ready needs exactly one of"),
             ("within = \"30s\"", "within = \"30\"", "not a span of time"),
             ("max = 60", "max = 0", "between 1 and 10000"),
+            ("[measure]", "[measure]\nidle = \"15\"", "not a span of time"),
+            ("[measure]", "[measure]\nidle = \"0s\"", "measure.idle must be longer than zero"),
+            ("[measure]", "[measure]\nidel = \"15s\"", "did you mean `idle`?"),
+            ("[measure]", "[measure]\nat_requests = [0, 5]", "numbers above 0"),
+            ("[measure]", "[measure]\nat_requests = [6000]", "load.http has 6000 requests"),
             ("name = \"compaction\"", "name = \"../x\"", "cannot be a file name"),
             ("requests = 6000", "requests = 0", "load.http.requests must be more than 0"),
             ("[[variant]]\nname = \"default\"", "", "at least two [[variant]]"),
@@ -497,12 +518,24 @@ command = ["puma", "-C", "puma.rb", "config.ru"]
             ("--save", "--load"),
             ("[measure]", "[measure]\nsettle = \"1s\""),
             ("[measure]", "[measure]\nat_requests = [50]"),
+            ("[measure]", "[measure]\nidle = \"15s\""),
             ("[trials]", "[trials]\nseed = 1"),
         ] {
             let changed = COMPACTION.replace(from, to);
             assert_ne!(changed, COMPACTION, "{from}");
             assert_ne!(parse(&changed).unwrap().hash(), plain, "{to}");
         }
+    }
+
+    #[test]
+    fn moments_are_listed_once_in_their_order_and_idle_time_only_where_it_is_set() {
+        let plain = parse(COMPACTION).unwrap();
+        assert_eq!((plain.measure.at_requests.as_slice(), plain.measure.idle), (&[][..], None));
+        assert!(!plain.canonical().to_string().contains("idle"), "older plans keep their hash");
+        let with = "[measure]\nidle = \"15s\"\nat_requests = [500, 50, 500]";
+        let measure = parse(&COMPACTION.replace("[measure]", with)).unwrap().measure;
+        assert_eq!(measure.at_requests, [50, 500]);
+        assert_eq!(measure.idle, Some(Span::seconds(15)));
     }
 
     #[test]

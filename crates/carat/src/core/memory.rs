@@ -1,6 +1,7 @@
 //! Samples of the memory of a process tree.
 
 use crate::core::ledger::Ledger;
+use crate::core::moment::Moment;
 use crate::core::units::Bytes;
 use serde::{Deserialize, Serialize};
 
@@ -11,6 +12,9 @@ use serde::{Deserialize, Serialize};
 pub struct Sample {
     /// Milliseconds since the trial or recording began.
     pub at_ms: u64,
+    /// The moment of the trial that this sample is of; `None` between moments and in files from before samples had it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub moment: Option<Moment>,
     /// Processes in the tree.
     pub processes: u32,
     /// Resident memory; only where the tree is one process, because RSS cannot be summed.
@@ -42,7 +46,7 @@ pub struct Sample {
     /// Figures of the probes inside Ruby, summed over the tree; `None` without a probe.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub inside: Option<InsideSample>,
-    /// The ledger; only in the last sample of a trial.
+    /// The ledger; only in the sample after the load.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ledger: Option<Box<Ledger>>,
 }

@@ -52,6 +52,11 @@ pub(crate) enum MetricSource {
     OverSteps(&'static Metric),
 }
 
+/// The end of the phrase of a metric that is read after the load; a report may name the number of requests instead.
+pub(crate) const AFTER_LOAD: &str = "after the load";
+/// The end of the phrase of a metric that is read after the idle time; a report may name its length instead.
+pub(crate) const AFTER_IDLE: &str = "after the idle time";
+
 /// A percentile is unknown where fewer values than this lie beyond it.
 pub(crate) const BEYOND: u64 = 10;
 
@@ -69,7 +74,7 @@ registry! {
         unit: Unit::Bytes,
         better: Better::Lower,
         what: "resident memory of the one server process after the last request",
-        phrase: "memory",
+        phrase: "memory after the load",
         least: 0,
         enough: 0,
         source: MetricSource::Trial(|trial| amount(trial.last.as_ref()?.rss)),
@@ -79,7 +84,7 @@ registry! {
         unit: Unit::Bytes,
         better: Better::Lower,
         what: "proportional memory of the whole process tree after the last request",
-        phrase: "memory",
+        phrase: "memory after the load",
         least: 0,
         enough: 0,
         source: MetricSource::Trial(|trial| amount(trial.last.as_ref()?.pss)),
@@ -89,7 +94,7 @@ registry! {
         unit: Unit::Bytes,
         better: Better::Lower,
         what: "median proportional memory of the tree over the last quarter of the load",
-        phrase: "memory late in the load",
+        phrase: "memory over the last quarter of the load",
         least: 0,
         enough: 0,
         source: MetricSource::Trial(|trial| trial.late(|sample| sample.pss)),
@@ -99,7 +104,7 @@ registry! {
         unit: Unit::Bytes,
         better: Better::Lower,
         what: "median resident memory of the one server process over the last quarter of the load",
-        phrase: "memory late in the load",
+        phrase: "memory over the last quarter of the load",
         least: 0,
         enough: 0,
         source: MetricSource::Trial(|trial| trial.late(|sample| sample.rss)),
@@ -109,7 +114,7 @@ registry! {
         unit: Unit::Bytes,
         better: Better::Lower,
         what: "memory that only this tree's processes hold privately, after the last request",
-        phrase: "private memory",
+        phrase: "private memory after the load",
         least: 0,
         enough: 0,
         source: MetricSource::Trial(|trial| amount(trial.last.as_ref()?.uss)),
@@ -119,7 +124,7 @@ registry! {
         unit: Unit::Bytes,
         better: Better::Lower,
         what: "highest proportional memory of the tree that was sampled",
-        phrase: "peak memory",
+        phrase: "peak memory over the whole trial",
         least: 0,
         enough: 0,
         source: MetricSource::Trial(|trial| amount(trial.pss_peak())),
@@ -129,7 +134,7 @@ registry! {
         unit: Unit::Bytes,
         better: Better::Lower,
         what: "highest resident memory of the one server process, as the kernel recorded it",
-        phrase: "peak memory",
+        phrase: "peak memory over the whole trial",
         least: 0,
         enough: 0,
         source: MetricSource::Trial(|trial| amount(trial.last.as_ref()?.rss_peak)),
@@ -154,12 +159,52 @@ registry! {
         enough: 0,
         source: MetricSource::Trial(|trial| amount(trial.ready.as_ref()?.rss)),
     };
+    MEMORY_PSS_START = Metric {
+        id: "memory.pss.start",
+        unit: Unit::Bytes,
+        better: Better::Lower,
+        what: "proportional memory of the tree when the measured load begins, after the warm-up",
+        phrase: "memory at the start of the load",
+        least: 0,
+        enough: 0,
+        source: MetricSource::Trial(|trial| amount(trial.start.as_ref()?.pss)),
+    };
+    MEMORY_RSS_START = Metric {
+        id: "memory.rss.start",
+        unit: Unit::Bytes,
+        better: Better::Lower,
+        what: "resident memory of the one server process when the measured load begins, after the warm-up",
+        phrase: "memory at the start of the load",
+        least: 0,
+        enough: 0,
+        source: MetricSource::Trial(|trial| amount(trial.start.as_ref()?.rss)),
+    };
+    MEMORY_PSS_IDLE = Metric {
+        id: "memory.pss.idle",
+        unit: Unit::Bytes,
+        better: Better::Lower,
+        what: "proportional memory of the tree after the idle time that follows the load",
+        phrase: "memory after the idle time",
+        least: 0,
+        enough: 0,
+        source: MetricSource::Trial(|trial| amount(trial.idle.as_ref()?.pss)),
+    };
+    MEMORY_RSS_IDLE = Metric {
+        id: "memory.rss.idle",
+        unit: Unit::Bytes,
+        better: Better::Lower,
+        what: "resident memory of the one server process after the idle time that follows the load",
+        phrase: "memory after the idle time",
+        least: 0,
+        enough: 0,
+        source: MetricSource::Trial(|trial| amount(trial.idle.as_ref()?.rss)),
+    };
     MEMORY_SHARED_FINAL = Metric {
         id: "memory.shared.final",
         unit: Unit::Bytes,
         better: Better::Higher,
         what: "memory of the tree that is shared with another process, after the last request",
-        phrase: "shared memory",
+        phrase: "shared memory after the load",
         least: 0,
         enough: 0,
         source: MetricSource::Trial(|trial| amount(trial.last.as_ref()?.shared)),
@@ -169,7 +214,7 @@ registry! {
         unit: Unit::Bytes,
         better: Better::Lower,
         what: "fall of the machine's available memory since before the server started",
-        phrase: "system memory",
+        phrase: "system memory after the load",
         least: 0,
         enough: 0,
         source: MetricSource::Trial(Observations::available_fall),
@@ -179,10 +224,30 @@ registry! {
         unit: Unit::Bytes,
         better: Better::Lower,
         what: "proportional memory of the tree after the last request, divided by the processes that serve: the Ruby processes whose parent is a Ruby of the tree, or all of them where none has such a parent; the memory of a master is thus spread over its workers",
-        phrase: "memory per instance",
+        phrase: "memory per instance after the load",
         least: 0,
         enough: 0,
-        source: MetricSource::Trial(Observations::pss_per_instance),
+        source: MetricSource::Trial(|trial| trial.pss_per_instance(trial.last.as_ref())),
+    };
+    MEMORY_PER_INSTANCE_START = Metric {
+        id: "memory.per_instance.start",
+        unit: Unit::Bytes,
+        better: Better::Lower,
+        what: "proportional memory of the tree when the measured load begins, divided by the processes that serve; unknown if the tree has another number of processes than after the last request",
+        phrase: "memory per instance at the start of the load",
+        least: 0,
+        enough: 0,
+        source: MetricSource::Trial(|trial| trial.pss_per_instance(trial.start.as_ref())),
+    };
+    MEMORY_PER_INSTANCE_IDLE = Metric {
+        id: "memory.per_instance.idle",
+        unit: Unit::Bytes,
+        better: Better::Lower,
+        what: "proportional memory of the tree after the idle time that follows the load, divided by the processes that serve; unknown if the tree has another number of processes than after the last request",
+        phrase: "memory per instance after the idle time",
+        least: 0,
+        enough: 0,
+        source: MetricSource::Trial(|trial| trial.pss_per_instance(trial.idle.as_ref())),
     };
     LATENCY_P50 = Metric {
         id: "latency.p50",
@@ -409,7 +474,7 @@ registry! {
         unit: Unit::Fraction,
         better: Better::Lower,
         what: "share of the slots in Ruby's heap pages that hold no object after the last request, over all pools and all Ruby processes",
-        phrase: "share of free slots",
+        phrase: "share of free slots after the load",
         least: 0,
         enough: 0,
         source: MetricSource::Trial(|trial| trial.ledger()?.free_slot_share()),
@@ -419,7 +484,7 @@ registry! {
         unit: Unit::Fraction,
         better: Better::Lower,
         what: "share of Ruby's heap pages that hold no object after the last request, over all Ruby processes",
-        phrase: "share of empty heap pages",
+        phrase: "share of empty heap pages after the load",
         least: 0,
         enough: 0,
         source: MetricSource::Trial(|trial| trial.ledger()?.free_page_share()),
@@ -429,7 +494,7 @@ registry! {
         unit: Unit::Bytes,
         better: Better::Lower,
         what: "resident memory that malloc holds free in the Ruby processes of the tree after the last request, proportional; of jemalloc only whole pages count as free",
-        phrase: "free memory inside malloc",
+        phrase: "free memory inside malloc after the load",
         least: 0,
         enough: 0,
         source: MetricSource::Trial(|trial| amount(Some(trial.ledger()?.free_and_all_malloc()?.0))),
@@ -439,7 +504,7 @@ registry! {
         unit: Unit::Fraction,
         better: Better::Lower,
         what: "share of malloc's resident memory that is free after the last request, over all Ruby processes of the tree",
-        phrase: "free share of malloc's memory",
+        phrase: "free share of malloc's memory after the load",
         least: 0,
         enough: 0,
         source: MetricSource::Trial(Observations::free_malloc_share),
@@ -517,148 +582,4 @@ impl Metric {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::core::ledger::tests::{ruby, tree};
-    use crate::core::load::Times;
-    use crate::core::memory::Sample;
-    use crate::core::units::Bytes;
-    use std::path::{Path, PathBuf};
-
-    #[test]
-    fn every_metric_has_an_id_and_a_phrase_for_sentences() {
-        for (i, one) in METRICS.iter().enumerate() {
-            assert!(METRICS[i + 1..].iter().all(|other| other.id != one.id), "{}", one.id);
-            assert!(!one.what.is_empty() && !one.what.ends_with('.'), "{}", one.id);
-            let first = one.phrase.split(' ').next().unwrap();
-            assert!(!["", "of", "in", "the", "a"].contains(&first), "its {}", one.phrase);
-            assert!(one.enough >= one.least, "{}", one.id);
-        }
-    }
-
-    fn sources(folder: &Path) -> Vec<PathBuf> {
-        std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).fold(
-            Vec::new(),
-            |mut all, path| {
-                if path.is_dir() {
-                    all.extend(sources(&path));
-                } else if path.extension().is_some_and(|extension| extension == "rs") {
-                    all.push(path);
-                }
-                all
-            },
-        )
-    }
-
-    #[test]
-    fn no_other_file_has_the_id_of_a_metric_as_a_literal() {
-        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
-        let mut found = Vec::new();
-        for file in sources(&root) {
-            let text = std::fs::read_to_string(&file).unwrap();
-            let code = text.split("#[cfg(test)]").next().unwrap();
-            // `errors` is also a code of the load's findings.
-            for metric in METRICS.iter().filter(|metric| metric.id != ERRORS.id) {
-                let quoted = [format!("\"{}\"", metric.id), format!("\\\"{}\\\"", metric.id)];
-                let exempt = file.ends_with("core/metric.rs") || file.ends_with("tests.rs");
-                if !exempt && quoted.iter().any(|id| code.contains(id)) {
-                    found.push(format!("{}: {}", file.display(), metric.id));
-                }
-            }
-        }
-        assert!(found.is_empty(), "use the row of core/metric.rs instead: {found:#?}");
-    }
-
-    #[test]
-    fn every_metric_of_the_steps_follows_a_metric_that_a_step_has() {
-        let times = Times { p50: 1.0, p95: 2.0, ..Times::default() };
-        let names = ["complete", "ack", "first", "delivery"];
-        let step = StepReport {
-            times: names.map(|name| (name.to_owned(), times.clone())).into(),
-            ..StepReport::default()
-        };
-        for metric in METRICS {
-            match metric.source {
-                MetricSource::OverSteps(each) => {
-                    assert!(each.at_step(&step).is_some(), "{}", metric.id)
-                }
-                MetricSource::Step(_) => {
-                    let expected = if metric.id.ends_with("p50") { 1.0 } else { 2.0 };
-                    assert_eq!(metric.at_step(&step), Some(expected), "{}", metric.id);
-                }
-                _ => {}
-            }
-        }
-    }
-
-    #[test]
-    fn a_step_counts_by_its_ratio_and_a_missing_one_makes_the_mean_unknown() {
-        let step = |p95: Option<f64>| StepReport {
-            times: p95
-                .map(|p95| ("complete".to_owned(), Times { p95, ..Times::default() }))
-                .into_iter()
-                .collect(),
-            ..StepReport::default()
-        };
-        let found = BROADCAST_COMPLETE_P95.mean_over(&[step(Some(0.01)), step(Some(1.0))]).unwrap();
-        assert!((found - 0.1).abs() < 1e-12, "{found}");
-        assert_eq!(BROADCAST_COMPLETE_P95.mean_over(&[step(Some(0.01)), step(None)]), None);
-        assert_eq!(BROADCAST_COMPLETE_P95.mean_over(&[]), None);
-    }
-
-    #[test]
-    fn a_percentile_with_too_few_responses_beyond_it_is_unknown() {
-        let totals = |completed| LoadTotals {
-            completed,
-            expected: completed,
-            seconds: 1.0,
-            latency: &|quantile| Some(quantile),
-            steps: &[],
-        };
-        let few = of_load(&totals(999));
-        assert_eq!((few.get(LATENCY_P95.id), few.get(LATENCY_P99.id)), (Some(&0.95), None));
-        assert_eq!(of_load(&totals(1000))[LATENCY_P99.id], 0.99);
-        assert_eq!((few[THROUGHPUT.id], few[ERRORS.id]), (999.0, 0.0));
-    }
-
-    fn sample(at_ms: u64, pss: u64) -> Sample {
-        Sample { at_ms, processes: 1, pss: Some(Bytes(pss)), ..Sample::default() }
-    }
-
-    #[test]
-    fn the_late_figure_is_the_median_of_the_last_quarter_and_the_final_sample() {
-        let observed = Observations {
-            samples: vec![sample(100, 900), sample(800, 30), sample(900, 10), sample(1000, 20)],
-            window_ms: Some((0, 1000)),
-            last: Some(sample(1200, 40)),
-            ..Observations::default()
-        };
-        assert_eq!(of_trial(&observed)[MEMORY_PSS_LATE.id], 25.0);
-        assert_eq!(of_trial(&observed)[MEMORY_PSS_PEAK.id], 900.0);
-    }
-
-    #[test]
-    fn what_was_not_observed_is_left_out_and_never_zero() {
-        assert!(of_trial(&Observations::default()).is_empty());
-    }
-
-    #[test]
-    fn the_figures_of_a_ledger_are_those_after_the_last_request() {
-        let cluster = tree(&[ruby(10, 1), ruby(11, 10), ruby(12, 10)]);
-        let last = Sample { ledger: Some(Box::new(cluster)), ..sample(1200, 40) };
-        let found = of_trial(&Observations { last: Some(last.clone()), ..Observations::default() });
-        assert_eq!(found[MEMORY_PER_INSTANCE.id], 20.0);
-        assert_eq!((found[HEAP_SLOTS_FREE.id], found[HEAP_PAGES_FREE.id]), (0.25, 0.1));
-        assert_eq!((found[MALLOC_FREE.id], found[MALLOC_FREE_SHARE.id]), (90.0, 0.3));
-        let unknown = Sample { pss: None, ledger: Some(Box::default()), ..last };
-        let found = of_trial(&Observations { last: Some(unknown), ..Observations::default() });
-        assert!(found.is_empty(), "{found:?}");
-    }
-
-    #[test]
-    fn memory_that_others_freed_meanwhile_makes_a_negative_figure_and_no_gap() {
-        let available = (Some(Bytes(1)), Some(Bytes(3)));
-        let freed = Observations { available, ..Observations::default() };
-        assert_eq!(of_trial(&freed)[MEMORY_SYSTEM_FINAL.id], -2.0);
-    }
-}
+mod tests;

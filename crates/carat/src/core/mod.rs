@@ -5,6 +5,7 @@ pub mod ledger;
 pub mod load;
 pub mod memory;
 pub mod metric;
+mod moment;
 mod nearest;
 pub(crate) mod observations;
 pub mod outcome;
@@ -23,13 +24,14 @@ pub use load::{
 };
 pub use memory::{CgroupSample, InsideSample, MemberSample, Sample, SamplerCost};
 pub use metric::{Better, METRICS, Metric};
+pub use moment::Moment;
 pub(crate) use nearest::{did_you_mean, nearest};
 pub(crate) use observations::Observations;
 pub use outcome::Outcome;
 pub use recording::Recording;
 pub use results::{
-    Conclusion, ControlComparison, Curve, Estimate, ExperimentInfo, MachineFacts, PartAtWork,
-    Results, Role, StepConclusion, Trial, Variant, Verdict,
+    Conclusion, ControlComparison, Curve, Estimate, ExperimentInfo, MachineFacts, MemoryFigure,
+    MomentComparison, PartAtWork, Results, Role, StepConclusion, Trial, Variant, Verdict,
 };
 pub use span::Span;
 pub(crate) use thinned::ThinnedSeries;

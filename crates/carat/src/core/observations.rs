@@ -16,12 +16,16 @@ pub(crate) struct Observations {
     pub(crate) ruby: Option<String>,
     /// The tree when ready, before any load.
     pub(crate) ready: Option<Sample>,
+    /// The tree when the measured load is about to begin, after the warm-up.
+    pub(crate) start: Option<Sample>,
     /// Every sample of the trial.
     pub(crate) samples: Vec<Sample>,
     /// Start and end of the measured load on the samples' clock, in milliseconds.
     pub(crate) window_ms: Option<(u64, u64)>,
     /// The tree after the last request.
     pub(crate) last: Option<Sample>,
+    /// The tree after the idle time that follows `last`.
+    pub(crate) idle: Option<Sample>,
     /// The generator's report.
     pub(crate) load: Option<LoadReport>,
     /// Processor time of the tree during the load.
@@ -44,8 +48,15 @@ impl Observations {
         self.last.as_ref()?.ledger.as_deref()
     }
 
-    pub(crate) fn pss_per_instance(&self) -> Option<f64> {
-        Some(amount(self.last.as_ref()?.pss)? / self.ledger()?.instances()? as f64)
+    /// Memory of `sample` per process that serves. The ledger after the last request counts these, so a tree of another
+    /// number of processes has an unknown number of them.
+    pub(crate) fn pss_per_instance(&self, sample: Option<&Sample>) -> Option<f64> {
+        let sample = sample.filter(|one| Some(one.processes) == self.processes_at_end())?;
+        Some(amount(sample.pss)? / self.ledger()?.instances()? as f64)
+    }
+
+    fn processes_at_end(&self) -> Option<u32> {
+        Some(self.last.as_ref()?.processes)
     }
 
     pub(crate) fn free_malloc_share(&self) -> Option<f64> {

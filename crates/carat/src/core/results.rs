@@ -1,6 +1,6 @@
 //! The results of one experiment: what a results file holds and what reports read.
 
-use super::{LoadReport, Outcome, Sample, VariantGrowth};
+use super::{LoadReport, Moment, Outcome, Sample, VariantGrowth};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -51,6 +51,9 @@ pub struct Results {
     /// Growth of every variant's memory during its load.
     #[serde(default)]
     pub growth: Vec<VariantGrowth>,
+    /// Memory at every moment of the trials, in the order of moments and variants, one per figure.
+    #[serde(default)]
+    pub moments: Vec<MomentComparison>,
     /// What a reader should know before trusting the figures.
     pub warnings: Vec<String>,
 }
@@ -235,6 +238,45 @@ pub struct StepConclusion {
     /// The verdict.
     pub verdict: Verdict,
     /// The difference; `None` while there are too few blocks for an interval.
+    pub estimate: Option<Estimate>,
+}
+
+/// A figure of memory that is compared at every moment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum MemoryFigure {
+    /// Resident memory of the one server process.
+    Rss,
+    /// Proportional memory of the tree.
+    Pss,
+    /// The tree's proportional part of memory that several processes map.
+    Shared,
+}
+
+/// The memory of one variant at one moment, and its difference to the baseline at the same moment.
+///
+/// Exploratory: the intervals are not adjusted for the number of moments, so none is a verdict.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct MomentComparison {
+    /// The moment.
+    pub moment: Moment,
+    /// The figure.
+    pub figure: MemoryFigure,
+    /// The variant.
+    pub variant: String,
+    /// Trials that count and have the figure at the moment.
+    pub trials: u32,
+    /// Median over these trials, in bytes.
+    pub median: f64,
+    /// Smallest and largest value, in bytes.
+    pub range: (f64, f64),
+    /// Median of the requests or broadcasts answered by then; `None` outside the load.
+    pub answered: Option<f64>,
+    /// Median time since the trial began, in seconds.
+    pub at_s: f64,
+    /// Blocks that counted for the difference; 0 for the baseline.
+    pub blocks: u32,
+    /// The difference; `None` for the baseline, and while there are too few blocks for an interval.
     pub estimate: Option<Estimate>,
 }
 

@@ -1,9 +1,8 @@
 //! Which part of a remedy does the work, in words: one sentence per variant and control.
 
-use crate::core::{
-    Conclusion, ControlComparison, Estimate, PartAtWork, Results, Role, Verdict, metric,
-};
+use crate::core::{Conclusion, ControlComparison, Estimate, PartAtWork, Results, Role, Verdict};
 use crate::report::facts;
+use crate::report::moments::phrase;
 use crate::report::numbers::{self, interval, magnitude, magnitude_interval};
 use crate::report::wording::{Sentence, is_difference, verb};
 
@@ -38,27 +37,27 @@ fn against_baseline(results: &Results, whole: Option<&Conclusion>) -> String {
     let Some((whole, estimate)) = found else {
         return format!("cannot be compared with {baseline} yet");
     };
-    let (name, noun) = (whole.metric.as_str(), metric::phrase(&whole.metric));
+    let (name, noun) = (whole.metric.as_str(), phrase(results, &whole.metric));
     match whole.verdict {
         Verdict::Undecided => {
             format!("is undecided against {baseline} ({})", interval(name, &estimate))
         }
         Verdict::Equivalent => format!(
-            "makes no difference in {noun} that matters against {baseline} ({})",
+            "makes no difference that matters in {noun} against {baseline} ({})",
             interval(name, &estimate)
         ),
         _ => format!(
             "{} than {baseline} ({})",
-            amount(name, &estimate),
+            amount(results, name, &estimate),
             magnitude_interval(name, &estimate)
         ),
     }
 }
 
 /// `uses 0.5 % less memory`.
-fn amount(name: &str, estimate: &Estimate) -> String {
+fn amount(results: &Results, name: &str, estimate: &Estimate) -> String {
     let word = if estimate.ratio < 0.0 { "less" } else { "more" };
-    format!("{} {} {word} {}", verb(name), magnitude(name, estimate), metric::phrase(name))
+    format!("{} {} {word} {}", verb(name), magnitude(name, estimate), phrase(results, name))
 }
 
 fn against_control(results: &Results, conclusion: &Conclusion) -> String {
@@ -75,7 +74,11 @@ fn against_control(results: &Results, conclusion: &Conclusion) -> String {
             numbers::limit(results.info.margin)
         ),
         _ => {
-            format!("{} ({}, {blocks})", amount(name, estimate), magnitude_interval(name, estimate))
+            format!(
+                "{} ({}, {blocks})",
+                amount(results, name, estimate),
+                magnitude_interval(name, estimate)
+            )
         }
     }
 }

@@ -1,6 +1,8 @@
 //! Facts about results that all formats show: values per variant, their summaries, and names of metrics.
 
-use crate::core::{Conclusion, ControlComparison, Outcome, Results, Role, Trial, Unit, metric};
+use crate::core::{
+    Conclusion, ControlComparison, Ledger, Outcome, Results, Role, Trial, Unit, metric,
+};
 use crate::report::text::capital;
 
 /// Summary of one metric over the trials of a variant that count.
@@ -41,6 +43,15 @@ pub(crate) fn counted_trials<'a>(
     results.trials.iter().filter(move |trial| trial.variant == variant && counts(trial))
 }
 
+/// The requests that every trial that counts answered correctly; `None` where the numbers differ, or the load has steps.
+pub(crate) fn requests(results: &Results) -> Option<u64> {
+    let mut loads = results.trials.iter().filter(|trial| counts(trial)).map(|trial| {
+        trial.load.as_ref().filter(|load| load.steps.is_empty()).map(|load| load.completed)
+    });
+    let first = loads.next()?;
+    first.filter(|completed| *completed > 0 && loads.all(|other| other == first))
+}
+
 /// The summary of values; `None` if there are none. Quartiles interpolate linearly (Hyndman and Fan, type 7).
 pub(crate) fn summarize(values: &[f64]) -> Option<TrialSummary> {
     let mut sorted = values.to_vec();
@@ -66,6 +77,11 @@ pub(crate) fn quantile(sorted: &[f64], p: f64) -> f64 {
     let below = place.floor() as usize;
     let above = (below + 1).min(sorted.len() - 1);
     sorted[below] + (sorted[above] - sorted[below]) * (place - below as f64)
+}
+
+/// The ledger after the load: of the newest sample that has one.
+pub(crate) fn last_ledger(trial: &Trial) -> Option<&Ledger> {
+    trial.samples.iter().rev().find_map(|sample| sample.ledger.as_deref())
 }
 
 /// The summary of one variant in one metric.

@@ -178,8 +178,7 @@ fn in_words(conclusion: &Conclusion) -> String {
 
 /// Medians over the trials of every part of the last ledger, as proportional memory of the tree.
 fn ledger(trials: &[&Trial]) -> Named {
-    let ledgers: Vec<_> =
-        trials.iter().filter_map(|trial| trial.samples.last()?.ledger.as_deref()).collect();
+    let ledgers: Vec<_> = trials.iter().filter_map(|trial| facts::last_ledger(trial)).collect();
     let mut named = Named::new();
     for kind in PartKind::ALL {
         let sizes: Vec<Option<f64>> =

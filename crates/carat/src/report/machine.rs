@@ -102,6 +102,7 @@ mod tests {
             conclusions: Vec::new(),
             curves: Vec::new(),
             growth: Vec::new(),
+            moments: Vec::new(),
             warnings: Vec::new(),
         }
     }

@@ -4,6 +4,7 @@ use crate::core::{Conclusion, Results, Role, Unit};
 use crate::report::control_text::control_sentences;
 use crate::report::facts;
 use crate::report::machine::machine_facts;
+use crate::report::moments;
 use crate::report::numbers;
 use crate::report::redact::{Audience, prepare};
 use crate::report::step_figures::step_figures;
@@ -32,6 +33,7 @@ pub fn markdown(results: &Results, audience: Audience) -> String {
         );
     }
     push_table(&mut out, results);
+    push_moments(&mut out, results);
     push_steps(&mut out, results);
     push_growth(&mut out, results);
     for warning in results.warnings.iter().take(20) {
@@ -123,6 +125,28 @@ fn push_steps(out: &mut String, results: &Results) {
 
 fn known(unit: Unit, value: Option<f64>) -> String {
     value.map_or_else(|| "–".into(), |value| unit.show(value))
+}
+
+/// The memory at each moment; nothing unless the experiment asks for moments.
+fn push_moments(out: &mut String, results: &Results) {
+    let shown = moments::shown(results);
+    if shown.is_empty() {
+        return;
+    }
+    let _ = writeln!(out, "Memory at each moment ({}):\n", moments::EXPLORATORY);
+    out.push_str("| moment | variant | n | median | difference |\n|---|---|--:|--:|--:|\n");
+    for one in shown.into_iter().take(ROWS) {
+        let _ = writeln!(
+            out,
+            "| {} | {} | {} | {} | {} |",
+            moments::name(results, one.moment),
+            escaped(&shorten(&one.variant, 60)),
+            one.trials,
+            Unit::Bytes.show(one.median),
+            moments::difference(one.estimate.as_ref()),
+        );
+    }
+    out.push('\n');
 }
 
 /// Whether the metric has a conclusion that is not exploratory.

@@ -20,6 +20,7 @@ mod live;
 mod machine;
 mod markdown;
 mod memory_series;
+mod moments;
 mod numbers;
 mod page;
 mod progress;

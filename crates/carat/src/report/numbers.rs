@@ -34,6 +34,19 @@ pub(crate) fn count(number: usize, noun: &str) -> String {
     if number == 1 { format!("1 {noun}") } else { format!("{number} {noun}s") }
 }
 
+/// A count with commas between thousands: `3,000`.
+pub(crate) fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut out = String::new();
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
+}
+
 /// A difference with its sign and unit.
 pub(crate) fn signed(unit: Unit, difference: f64) -> String {
     let size = unit.show(difference.abs());
@@ -248,6 +261,13 @@ mod tests {
                 confidence: 0.95,
             };
             assert_eq!(estimate(metric, &found), text);
+        }
+    }
+
+    #[test]
+    fn thousands_are_separated() {
+        for (number, text) in [(0, "0"), (50, "50"), (3000, "3,000"), (1_234_567, "1,234,567")] {
+            assert_eq!(grouped(number), text);
         }
     }
 

@@ -157,6 +157,9 @@ pub(crate) fn prepare(results: &Results, audience: Audience) -> Results {
         curve.variant = rules.name(&names, &curve.variant);
         rules.edit(&mut curve.metric);
     }
+    for compared in &mut shown.moments {
+        compared.variant = rules.name(&names, &compared.variant);
+    }
     for growth in &mut shown.growth {
         growth.variant = rules.name(&names, &growth.variant);
     }

@@ -5,6 +5,7 @@ use crate::report::chart::reduce::band;
 use crate::report::control_text::control_sentences;
 use crate::report::facts;
 use crate::report::memory_series::{is_resident, memory, memory_series};
+use crate::report::moments;
 use crate::report::numbers;
 use crate::report::redact::{Audience, prepare};
 use crate::report::text::{columns, one_line, shorten};
@@ -53,6 +54,7 @@ pub fn terminal(results: &Results, style: Style) -> String {
         }
     }
     push_memory(&mut out, results);
+    push_moments(&mut out, results, style.width);
     push_steps(&mut out, results, style.width);
     push_growth(&mut out, results, style.width);
     push_context(&mut out, results);
@@ -255,6 +257,38 @@ fn push_memory(out: &mut String, results: &Results) {
     for (name, values) in &medians {
         let gap = " ".repeat(widest.saturating_sub(columns(name)));
         let _ = writeln!(out, "  {name}{gap}  {}", sparkline(values, highest));
+    }
+}
+
+/// The memory at each moment, a line per moment and variant.
+fn push_moments(out: &mut String, results: &Results, width: usize) {
+    let shown = moments::shown(results);
+    if shown.is_empty() {
+        return;
+    }
+    out.push('\n');
+    push_wrapped(out, "", &format!("memory at each moment ({})", moments::EXPLORATORY), width);
+    let mut last = None;
+    let titles = ["moment", "variant", "n", "median", "difference"].map(str::to_owned);
+    let rows = shown.iter().map(|one| {
+        let repeated = last.replace(one.moment) == Some(one.moment);
+        [
+            if repeated { String::new() } else { moments::name(results, one.moment) },
+            name(&one.variant),
+            one.trials.to_string(),
+            Unit::Bytes.show(one.median),
+            moments::difference(one.estimate.as_ref()),
+        ]
+    });
+    let rows: Vec<[String; 5]> = std::iter::once(titles).chain(rows).collect();
+    let widths: [usize; 5] =
+        std::array::from_fn(|at| rows.iter().map(|row| columns(&row[at])).max().unwrap_or(0));
+    for row in &rows {
+        let cells = row.iter().enumerate().map(|(at, cell)| {
+            let gap = " ".repeat(widths[at] - columns(cell));
+            if (2..=3).contains(&at) { format!("{gap}{cell}") } else { format!("{cell}{gap}") }
+        });
+        let _ = writeln!(out, "  {}", cells.collect::<Vec<_>>().join("  ").trim_end());
     }
 }
 

@@ -2,6 +2,7 @@
 
 use crate::core::{Better, Conclusion, Curve, Estimate, Results, Role, Unit, Verdict, metric};
 use crate::report::facts;
+use crate::report::moments::phrase;
 use crate::report::numbers::{self, includes_zero, interval, magnitude, magnitude_interval};
 
 /// The verdict on one variant in words.
@@ -112,7 +113,7 @@ pub(crate) fn curve(curve: &Curve) -> String {
 fn primary(results: &Results, conclusion: &Conclusion) -> String {
     let blocks = numbers::count(conclusion.blocks as usize, "block");
     let metric = conclusion.metric.as_str();
-    let noun = metric::phrase(metric);
+    let noun = phrase(results, metric);
     let Some(estimate) = &conclusion.estimate else {
         let are = if conclusion.blocks == 1 { "is" } else { "are" };
         return format!(
@@ -121,11 +122,11 @@ fn primary(results: &Results, conclusion: &Conclusion) -> String {
     };
     match conclusion.verdict {
         Verdict::Equivalent => format!(
-            "makes no difference in {noun} that matters ({}, {blocks}; below {} does not matter)",
+            "makes no difference that matters in {noun} ({}, {blocks}; below {} does not matter)",
             interval(metric, estimate),
             numbers::limit(results.info.margin),
         ),
-        Verdict::Undecided => undecided(conclusion, estimate),
+        Verdict::Undecided => undecided(results, conclusion, estimate),
         _ => {
             let baseline = facts::baseline(results);
             let word = if estimate.ratio < 0.0 { "less" } else { "more" };
@@ -146,9 +147,9 @@ pub(crate) fn verb(metric: &str) -> &'static str {
     }
 }
 
-fn undecided(conclusion: &Conclusion, estimate: &Estimate) -> String {
+fn undecided(results: &Results, conclusion: &Conclusion, estimate: &Estimate) -> String {
     let blocks = numbers::count(conclusion.blocks as usize, "block");
-    let noun = metric::phrase(&conclusion.metric);
+    let noun = phrase(results, &conclusion.metric);
     let range = interval(&conclusion.metric, estimate);
     let text = format!("is undecided: its {noun} differs by {range} ({blocks})");
     match (conclusion.blocks_needed, conclusion.detectable) {
@@ -167,22 +168,22 @@ fn undecided(conclusion: &Conclusion, estimate: &Estimate) -> String {
 fn price(results: &Results, variant: &str) -> String {
     facts::guards(results, variant)
         .map(|guard| match &guard.estimate {
-            Some(estimate) => change(guard, estimate, guard.guard_passed),
-            None => format!("; its {} could not be compared", metric::phrase(&guard.metric)),
+            Some(estimate) => change(&phrase(results, &guard.metric), guard, estimate),
+            None => format!("; its {} could not be compared", phrase(results, &guard.metric)),
         })
         .collect()
 }
 
 /// `, but its p95 latency is 12 % higher (10 to 15 %, limit 5 %)`.
-fn change(guard: &Conclusion, estimate: &Estimate, passed: Option<bool>) -> String {
-    let (metric, noun) = (guard.metric.as_str(), metric::phrase(&guard.metric));
+fn change(noun: &str, guard: &Conclusion, estimate: &Estimate) -> String {
+    let metric = guard.metric.as_str();
     let Role::Guard { limit } = guard.role else { return String::new() };
     let limit = numbers::limit(limit);
     let less = estimate.ratio < 0.0;
     let (size, range) = (magnitude(metric, estimate), magnitude_interval(metric, estimate));
     let word = if less { "lower" } else { "higher" };
     let lower_is_better = metric::find(metric).is_none_or(|known| known.better == Better::Lower);
-    match passed {
+    match guard.guard_passed {
         // Not "no cost": the interval says how large a cost is possible.
         Some(true) if includes_zero(estimate) => {
             format!("; its {noun} stays within {limit} ({range})")
@@ -225,7 +226,7 @@ mod tests {
             detectable: None,
             blocks_needed: None,
         };
-        let text = change(&guard, &estimate, guard.guard_passed);
+        let text = change("p95 latency", &guard, &estimate);
         assert_eq!(text, "; its p95 latency stays within 20 % (−3 to +19 %)");
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! Trials, recordings and `exec --verify` share it. They differ in what they do with the samples.
 
-use crate::core::{Ledger, LoadSpec, Sample, SamplerCost};
+use crate::core::{Ledger, LoadSpec, Moment, Sample, SamplerCost};
 use crate::load::{Generator, GeneratorError};
 use crate::observe::{Probes, SampleOptions, Sampler, ledger, read_probe_figures};
 use crate::process::{Identity, ProcRoot, Stat, Tree};
@@ -174,8 +174,8 @@ impl<'a> Session<'a> {
 
     /// Takes a sample if one is due, or if `answered` requests reach a number at which a full one is requested.
     pub(crate) fn step(&mut self, answered: Option<u64>, access: ProbeAccess) -> SessionStep {
-        let full = answered.is_some_and(|answered| self.reaches_full_sample(answered));
-        if !full && !self.sampler.wait(self.elapsed()).is_zero() {
+        let reached = answered.and_then(|answered| self.reached_full_sample(answered));
+        if reached.is_none() && !self.sampler.wait(self.elapsed()).is_zero() {
             return SessionStep::NotDue;
         }
         let members = self.recent_members();
@@ -183,11 +183,12 @@ impl<'a> Session<'a> {
             return SessionStep::TreeEnded;
         }
         let at = self.elapsed();
-        let mut sample = match full {
-            true => self.sampler.full(&members, at),
-            false => self.sampler.sample(&members, at),
+        let mut sample = match reached {
+            Some(_) => self.sampler.full(&members, at),
+            None => self.sampler.sample(&members, at),
         };
         sample.answered = answered;
+        sample.moment = reached.map(Moment::Requests);
         if access != ProbeAccess::Ignored {
             sample.inside = self.probes.read(&self.root, &members, at);
         }
@@ -282,10 +283,13 @@ impl<'a> Session<'a> {
         self.members()
     }
 
-    fn reaches_full_sample(&mut self, answered: u64) -> bool {
-        let ahead = self.options.full_at_requests.len();
-        self.options.full_at_requests.retain(|requests| *requests > answered);
-        self.options.full_at_requests.len() < ahead
+    /// The number that `answered` requests have just reached. Where they passed several, the one nearest to them: the
+    /// sample says nothing about the others.
+    fn reached_full_sample(&mut self, answered: u64) -> Option<u64> {
+        let ahead = &mut self.options.full_at_requests;
+        let reached = ahead.iter().copied().filter(|requests| *requests <= answered).max();
+        ahead.retain(|requests| *requests > answered);
+        reached
     }
 }
 

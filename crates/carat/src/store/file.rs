@@ -95,6 +95,7 @@ impl Store {
             controls: Vec::new(),
             curves: Vec::new(),
             growth: Vec::new(),
+            moments: Vec::new(),
             warnings: Vec::new(),
         })
     }

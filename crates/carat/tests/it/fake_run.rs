@@ -72,6 +72,69 @@ fn two_equal_variants_are_never_called_smaller_or_larger_here() {
     assert!(!ran.out.contains("less memory") && !ran.out.contains("more memory"), "{}", ran.out);
 }
 
+/// The experiment with moments beyond those of every trial, and the metric that is read last.
+fn folder_with_moments(name: &str) -> Folder {
+    let folder = Folder::new(name);
+    let text = EXPERIMENT.replace("requests = 1\n", "requests = 3000\n").replace(
+        "memory.rss.final\"",
+        "memory.rss.idle\"\nat_requests = [1000, 300]\nidle = '15s'",
+    );
+    folder.write("fake.toml", &text);
+    folder
+}
+
+#[test]
+fn memory_at_every_moment_is_compared_and_the_verdict_names_its_moment() {
+    let folder = folder_with_moments("moments");
+    let ran = folder.run(&["compare", "fake.toml", "--fake", "71.162e6:289e3,69.595e6:294e3"]);
+    ran.assert_code(0).assert_says("less memory after 15 s idle than default");
+    let table = ran.out.split_once("memory at each moment").expect("a table").1;
+    let mut rest = table;
+    for moment in [
+        "ready",
+        "start of the load",
+        "after 300 requests",
+        "after 1,000 requests",
+        "after the load",
+    ] {
+        rest = rest.split_once(moment).unwrap_or_else(|| panic!("{moment}: {}", ran.out)).1;
+        let row = rest.lines().nth(1).unwrap();
+        assert!(row.contains("other") && row.contains(" % ("), "{moment}: {row}");
+    }
+    let ran = folder.run(&["report", "fake.carat", "--json"]);
+    let results = json(&ran.assert_code(0).out);
+    let moments = results["results"]["moments"].as_array().unwrap();
+    let medians = |moment: serde_json::Value| {
+        let is = |one: &&serde_json::Value| one["moment"] == moment && one["figure"] == "rss";
+        let found: Vec<_> = moments.iter().filter(is).collect();
+        assert_eq!(found.len(), 2, "{moment}: {found:?}");
+        (found[0]["median"].as_f64().unwrap(), found[1]["estimate"]["ratio"].as_f64().unwrap())
+    };
+    let (end, ratio) = medians("end".into());
+    let (idle, _) = medians("idle".into());
+    assert!((idle / end - 0.8).abs() < 1e-6 && ratio < -0.01, "{end} {idle} {ratio}");
+    let early = medians(serde_json::json!({"requests": 300})).0;
+    assert!((early / end - 2.0 / 3.0).abs() < 1e-6, "{early} {end}");
+}
+
+#[test]
+fn trials_keep_their_moments_when_a_run_resumes_and_when_the_file_is_salvaged() {
+    let folder = folder_with_moments("kept-moments");
+    let fake = ["--fake", "71e6:9e6,71e6:9e6"];
+    let first = [&["compare", "fake.toml", "--blocks", "2"][..], &fake].concat();
+    folder.run(&first).assert_code(3);
+    let again = [&["compare", "fake.toml", "--blocks", "2", "--resume"][..], &fake].concat();
+    folder.run(&again).assert_code(3);
+    folder.run(&["salvage", "fake.carat", "-o", "copy.carat"]).assert_code(0);
+    let read = |file: &str| json(&folder.run(&["report", file, "--json"]).out);
+    let (original, copy) = (read("fake.carat"), read("copy.carat"));
+    assert_eq!(original["results"]["moments"], copy["results"]["moments"]);
+    for trial in original["results"]["trials"].as_array().unwrap() {
+        let samples = trial["samples"].as_array().unwrap();
+        assert_eq!(samples.iter().filter(|one| !one["moment"].is_null()).count(), 6, "{trial}");
+    }
+}
+
 #[test]
 fn too_few_blocks_for_a_verdict_are_undecided_and_exit_3() {
     let folder = folder("undecided");

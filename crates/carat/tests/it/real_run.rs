@@ -117,6 +117,50 @@ fn during_the_load_a_trial_counts_requests_and_reads_the_probes() {
 }
 
 #[test]
+fn a_trial_takes_a_complete_sample_at_every_moment_in_order() {
+    require!(Ruby);
+    let measure = "[measure]\nat_requests = [1000, 4000]\nidle = '1s'";
+    let folder = experiment("moments", "", measure);
+    let server = concat!(env!("CARGO_MANIFEST_DIR"), "/../../bench/growing_server.rb");
+    let plan = fs::read_to_string(folder.path("real.toml")).unwrap();
+    let command = format!("command = [\"ruby\", \"{server}\", \"leak\"]");
+    let own = plan.lines().find(|line| line.starts_with("command")).unwrap();
+    let plan = plan.replace(own, &command).replace("requests = 40", "requests = 12000");
+    folder.write("real.toml", &plan);
+    let ran = folder.run(&["compare", "real.toml"]);
+    ran.assert_code(3).assert_says("memory at each moment").assert_says("after 4,000 requests");
+    folder.assert_nothing_left();
+    let results = results(&folder);
+    for trial in results["results"]["trials"].as_array().unwrap() {
+        let samples = trial["samples"].as_array().unwrap();
+        let at_moments: Vec<_> = samples.iter().filter(|s| !s["moment"].is_null()).collect();
+        let moments: Vec<String> = at_moments.iter().map(|s| s["moment"].to_string()).collect();
+        let expected = [
+            "\"ready\"",
+            "\"start\"",
+            "{\"requests\":1000}",
+            "{\"requests\":4000}",
+            "\"end\"",
+            "\"idle\"",
+        ];
+        assert_eq!(moments, expected, "{trial}");
+        let at: Vec<u64> = at_moments.iter().map(|s| s["at_ms"].as_u64().unwrap()).collect();
+        assert!(at.is_sorted_by(|one, two| one < two), "{at:?}");
+        assert!(at[5] >= at[4] + 1000, "{at:?}");
+        assert!(at_moments.iter().all(|s| s["pss"].is_u64() && s["uss"].is_u64()), "{trial}");
+        assert!(at_moments[2]["answered"].as_u64() >= Some(1000), "{trial}");
+        assert!(at_moments[3]["answered"].as_u64() >= Some(4000), "{trial}");
+        assert!(at_moments[4]["ledger"].is_object() && at_moments[5]["ledger"].is_null());
+        for (metric, at) in [("ready", 0), ("start", 1), ("final", 4), ("idle", 5)] {
+            let stored = &trial["metrics"][format!("memory.pss.{metric}")];
+            assert_eq!(stored.as_f64(), at_moments[at]["pss"].as_f64(), "{metric}: {trial}");
+        }
+    }
+    let compared = results["results"]["moments"].as_array().unwrap();
+    assert_eq!(compared.len(), 6 * 2 * 2, "moments, variants, and PSS and RSS: {compared:?}");
+}
+
+#[test]
 fn a_daemon_outside_the_servers_descendants_and_session_is_measured_and_stopped() {
     require!(Ruby);
     let folder = experiment("daemon", "DAEMON = '1'", "");
@@ -220,6 +264,22 @@ fn ctrl_c_in_every_phase_cleans_up_and_explains_how_to_resume() {
         ran.assert_code(130).assert_says("stopped by Ctrl-C").assert_says("--resume");
         folder.assert_nothing_left();
     }
+}
+
+#[test]
+fn ctrl_c_ends_the_idle_time_at_once() {
+    require!(Ruby);
+    let folder = experiment("ctrl-c-idle", "", "[measure]\nidle = '1h'");
+    let child = start(&folder);
+    // The ready check, 4 requests of the warm-up and 40 of the load.
+    wait_until("the whole load is answered", || {
+        let served = fs::read_to_string(folder.path("marks/request")).unwrap_or_default();
+        served.parse::<u32>().is_ok_and(|served| served >= 45)
+    });
+    signal(&child, Signal::INT);
+    let ran = finish(child);
+    ran.assert_code(130).assert_says("stopped by Ctrl-C").assert_says("--resume");
+    folder.assert_nothing_left();
 }
 
 #[test]

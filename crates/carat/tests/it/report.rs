@@ -3,11 +3,13 @@
 use crate::report_builder::{Effect, PAYLOAD, Recipe, conclude, hostile};
 use crate::report_examples::{ledger, recording};
 use carat::core::{
-    DailyGrowth, GrowthKind, Outcome, PartGrowth, ProgressUnit, Results, TrackedPart, VariantGrowth,
+    DailyGrowth, GrowthKind, MemoryFigure, MomentComparison, Outcome, PartGrowth, ProgressUnit,
+    Results, TrackedPart, Unit, VariantGrowth,
 };
 use carat::report::{
     Audience, Budget, FIGURES_SCHEMA, Kept, PageOptions, SCHEMA, Style, budget, comparison_html,
-    csv, figures, html, json, ledger_html, markdown, openmetrics, recording_html, terminal,
+    csv, figures, from_json, html, json, ledger_html, markdown, openmetrics, recording_html,
+    terminal,
 };
 use serde_json::Value;
 
@@ -250,11 +252,86 @@ fn a_budget_is_broken_kept_or_unproven_by_the_whole_interval() {
 #[test]
 fn the_terminal_text_has_sentences_and_fits_its_width() {
     let text = terminal(&Recipe::arenas().build(), Style::default());
-    assert!(text.starts_with("▼ arena_max = 2 uses 21 % less memory than default"), "{text}");
+    assert!(
+        text.starts_with("▼ arena_max = 2 uses 21 % less memory after 1,500 requests than default"),
+        "{text}"
+    );
     assert!(!text.contains('\u{1b}'), "no colour unless asked");
     assert!(text.lines().all(|line| line.chars().count() <= 100), "{text}");
     let narrow = terminal(&Recipe::arenas().build(), Style { colour: false, width: 60 });
     assert!(narrow.contains("▼ smaller"), "{narrow}");
+}
+
+/// What every format calls the moments of [`Recipe::arenas`], in order.
+const MOMENTS: [&str; 6] = [
+    "ready",
+    "start of the load",
+    "after 300 requests",
+    "after 1,000 requests",
+    "after the load",
+    " idle",
+];
+
+/// Asserts that a text has every moment, in order, each with the medians of all variants.
+fn assert_moments(text: &str, results: &Results) {
+    let mut rest = text.split_once("at each moment").expect("a heading").1;
+    for (at, moment) in MOMENTS.into_iter().enumerate() {
+        rest = rest.split_once(moment).unwrap_or_else(|| panic!("{moment}: {text}")).1;
+        let own = rest.split_once(*MOMENTS.get(at + 1).unwrap_or(&"\u{0}"));
+        let own = own.map_or(rest, |own| own.0);
+        let compared: Vec<_> = results.moments.iter().filter(|one| one.median > 0.0).collect();
+        let mut moments: Vec<_> = compared.iter().map(|one| one.moment).collect();
+        moments.sort();
+        moments.dedup();
+        let medians = compared
+            .iter()
+            .filter(|one| one.moment == moments[at] && one.figure == MemoryFigure::Pss)
+            .map(|one| Unit::Bytes.show(one.median));
+        let medians: Vec<String> = medians.collect();
+        assert_eq!(medians.len(), results.info.variants.len());
+        assert!(medians.iter().all(|median| own.contains(median)), "{moment} {medians:?}: {own}");
+    }
+}
+
+#[test]
+fn every_format_shows_memory_at_every_moment_of_every_variant() {
+    let results = Recipe::arenas().build();
+    assert_moments(&terminal(&results, Style::default()), &results);
+    assert_moments(&markdown(&results, Audience::Own), &results);
+    let page = html(&results, &PageOptions::default());
+    let section = page.split_once("id=\"memory-at-moments\"").expect("a section").1;
+    let table = section.split_once("<tbody>").expect("a table").1;
+    assert_moments(&format!("at each moment {table}"), &results);
+    for id in ["moments-requests", "moments-memory"] {
+        assert!(section.contains(&format!("id=\"{id}\"")), "{id}");
+    }
+    for text in [terminal(&results, Style::default()), page] {
+        assert!(text.replace('\n', " ").contains("none is a verdict"), "{text}");
+    }
+}
+
+#[test]
+fn an_experiment_that_asks_for_no_moment_shows_no_table_of_moments() {
+    let results = Recipe::default().build();
+    let page = html(&results, &PageOptions::default());
+    for text in [terminal(&results, Style::default()), markdown(&results, Audience::Own), page] {
+        assert!(!text.to_lowercase().contains("at each moment"), "{text}");
+    }
+}
+
+#[test]
+fn moments_survive_the_json() {
+    let results = Recipe::arenas().build();
+    let read = from_json(&json(&results, Audience::Own).unwrap()).unwrap();
+    assert_eq!(read.moments.len(), results.moments.len());
+    for (read, written) in read.moments.iter().zip(&results.moments) {
+        // Reading JSON may change the last bit of a fraction; whole bytes stay as they are.
+        let same = MomentComparison { estimate: written.estimate, ..read.clone() };
+        assert_eq!(same, *written);
+        let ratios = [read, written].map(|one| one.estimate.map_or(9.0, |found| found.ratio));
+        assert!((ratios[0] - ratios[1]).abs() < 1e-12, "{ratios:?}");
+    }
+    assert_eq!(read.trials[0].samples, results.trials[0].samples);
 }
 
 #[test]

@@ -1,11 +1,11 @@
 //! Builds results with realistic figures from a seed, for the tests of the report.
 
 use carat::analysis::growth::of_variants;
-use carat::analysis::{Question, curves};
+use carat::analysis::{Question, curves, moments};
 use carat::core::load::{StepReport, Times};
 use carat::core::{
-    Bytes, Conclusion, Estimate, ExperimentInfo, LoadReport, Outcome, Results, Role, Sample, Trial,
-    Variant, Verdict,
+    Bytes, Conclusion, Estimate, ExperimentInfo, LoadReport, Moment, Outcome, Results, Role,
+    Sample, Trial, Variant, Verdict,
 };
 use hdrhistogram::serialization::{Serializer as _, V2Serializer};
 use rand::{RngExt as _, SeedableRng as _};
@@ -29,6 +29,8 @@ pub(crate) struct Recipe {
     pub(crate) responses: u32,
     pub(crate) processes: u32,
     pub(crate) steps: u32,
+    /// Whether the experiment asks for moments after 300 and 1,000 requests and when idle.
+    pub(crate) moments: bool,
     pub(crate) name: &'static str,
     pub(crate) primary: &'static str,
     pub(crate) seed: u64,
@@ -48,6 +50,7 @@ impl Default for Recipe {
             responses: 1500,
             processes: 1,
             steps: 0,
+            moments: false,
             name: "compaction",
             primary: "memory.rss.final",
             seed: 4711,
@@ -70,6 +73,7 @@ impl Recipe {
             noise: 0.03,
             primary: "memory.pss.final",
             name: "arenas",
+            moments: true,
             ..Self::default()
         }
     }
@@ -110,6 +114,7 @@ impl Recipe {
             controls: Vec::new(),
             curves: Vec::new(),
             growth: Vec::new(),
+            moments: Vec::new(),
             warnings: Vec::new(),
         };
         conclude(&mut results);
@@ -189,6 +194,30 @@ impl Recipe {
         }
     }
 
+    /// Requests answered during the load; `None` outside it and without moments.
+    fn answered(&self, at_ms: u64) -> Option<u64> {
+        let inside = self.moments && (3_000..=27_000).contains(&at_ms);
+        inside.then(|| at_ms.saturating_sub(3_000) * u64::from(self.responses) / 24_000)
+    }
+
+    fn moment(&self, at: usize) -> Option<Moment> {
+        let answered = |at: usize| {
+            self.answered((at as f64 / self.samples as f64 * 28_000.0) as u64).unwrap_or(0)
+        };
+        let reached = [300, 1_000]
+            .into_iter()
+            .find(|n| at > 0 && answered(at) >= *n && answered(at - 1) < *n)
+            .map(Moment::Requests);
+        let fixed = match at {
+            0 => Some(Moment::Ready),
+            9 => Some(Moment::Start),
+            _ if at + 3 == self.samples => Some(Moment::End),
+            _ if at + 1 == self.samples => Some(Moment::Idle),
+            _ => None,
+        };
+        fixed.or(reached).filter(|_| self.moments)
+    }
+
     fn samples(&self, rng: &mut ChaCha8Rng, last: f64) -> Vec<Sample> {
         let single = self.primary.contains("rss");
         (0..self.samples)
@@ -196,8 +225,11 @@ impl Recipe {
                 let share = at as f64 / self.samples as f64;
                 let level = last * (0.58 + 0.42 * (1.0 - (-6.0 * (share - 0.08).max(0.0)).exp()));
                 let bytes = Bytes((level * (1.0 + 0.006 * normal(rng))) as u64);
+                let at_ms = (share * 28_000.0) as u64;
                 Sample {
-                    at_ms: (share * 28_000.0) as u64,
+                    at_ms,
+                    answered: self.answered(at_ms),
+                    moment: self.moment(at),
                     processes: self.processes,
                     shared: (self.processes > 1)
                         .then_some(Bytes((bytes.0 as f64 * (0.5 - 0.25 * share)) as u64)),
@@ -256,6 +288,7 @@ pub(crate) fn conclude(results: &mut Results) {
     }
     let names: Vec<&str> = results.info.variants.iter().map(|v| v.name.as_str()).collect();
     results.curves = curves(&Question::new(&names, &results.info.primary), &results.trials);
+    results.moments = moments(&Question::new(&names, &results.info.primary), &results.trials);
     results.growth = of_variants(&results.info.variants, &results.trials);
 }
 
@@ -355,6 +388,9 @@ pub(crate) fn hostile(mut results: Results) -> Results {
     }
     for conclusion in &mut results.conclusions {
         conclusion.variant = renamed[&conclusion.variant].clone();
+    }
+    for compared in &mut results.moments {
+        compared.variant = renamed[&compared.variant].clone();
     }
     for trial in &mut results.trials {
         trial.variant = renamed[&trial.variant].clone();

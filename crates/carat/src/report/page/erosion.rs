@@ -7,6 +7,7 @@ use crate::report::facts;
 use crate::report::memory_series::shared_bytes;
 use crate::report::page::elements::{scrollable, value_cell};
 use crate::report::page::gallery::Gallery;
+use crate::report::page::moments::after_load;
 use crate::report::text::one_line;
 use carat_stats::budget::median;
 use maud::{Markup, html as markup};
@@ -133,7 +134,7 @@ fn shared_series(trial: &Trial) -> SharedSeries {
 /// The series of a trial whose load completed that many requests before the last sample.
 fn series_until(samples: &[Sample], completed: Option<u64>) -> SharedSeries {
     let mut series: SharedSeries = samples.iter().filter_map(shared_point).collect();
-    let end = samples.last().and_then(shared_bytes);
+    let end = after_load(samples).and_then(shared_bytes);
     series.extend(completed.map(|requests| requests as f64).zip(end));
     series
 }

@@ -92,4 +92,5 @@ fn cut_variants(results: &mut Results) {
     results.controls.retain(|compared| {
         kept.contains(&compared.control) && kept.contains(&compared.conclusion.variant)
     });
+    results.moments.retain(|compared| kept.contains(&compared.variant));
 }

@@ -18,6 +18,7 @@ mod ledger;
 mod ledger_page;
 mod machine;
 mod memory;
+mod moments;
 mod order;
 mod parts;
 mod recording;
@@ -39,10 +40,11 @@ use maud::{Markup, html as markup};
 type PageSection = fn(&Results, &mut Gallery) -> Markup;
 
 /// The sections of an experiment's page from top to bottom. A chart is added with a file in this folder and a line here.
-const SECTIONS: [PageSection; 15] = [
+const SECTIONS: [PageSection; 16] = [
     compared::sections,
     controls::section,
     memory::section,
+    moments::section,
     growth::section,
     parts::section,
     sharing::section,

@@ -49,8 +49,7 @@ pub(crate) fn section(results: &Results, gallery: &mut Gallery) -> Markup {
 /// Of the counted trials that have a ledger, the ledger with the median memory.
 fn median_ledger<'a>(results: &'a Results, variant: &str) -> Option<&'a Ledger> {
     let trials = facts::counted_trials(results, variant);
-    let mut ledgers: Vec<&Ledger> =
-        trials.filter_map(|trial| trial.samples.last()?.ledger.as_deref()).collect();
+    let mut ledgers: Vec<&Ledger> = trials.filter_map(facts::last_ledger).collect();
     ledgers.sort_by_key(|ledger| ledger.pss);
     ledgers.get(ledgers.len() / 2).copied()
 }

@@ -203,7 +203,8 @@ impl PreparedExperiment {
         let runner: Box<dyn TrialRunner> = match request.fake {
             Some(FakeTrials { variants, pace }) => {
                 let seed = request.seed.unwrap_or(0);
-                Box::new(FakeRunner::new(variants, seed, pace, interrupt.clone()))
+                let measure = experiment.measure.clone();
+                Box::new(FakeRunner::new(variants, seed, pace, measure, interrupt.clone()))
             }
             None => {
                 let reaper = Reaper::start(&token, directory.path())

@@ -2,7 +2,8 @@
 //!
 //! It tests order, resuming, stopping and wording through the real binary (hidden `--fake`).
 
-use crate::core::{Bytes, MachineFacts, Outcome, Sample, Trial, metric};
+use crate::config::MeasureSpec;
+use crate::core::{Bytes, MachineFacts, Moment, Outcome, Sample, Trial, metric};
 use crate::run::trial::{TrialError, TrialPhase, TrialPlan, TrialProgress, TrialRunner};
 use crate::run::{Interrupt, machine_facts};
 use rand::{RngExt, SeedableRng};
@@ -43,6 +44,7 @@ pub struct FakeRunner {
     variants: Vec<FakeVariant>,
     seed: u64,
     pace: Duration,
+    measure: MeasureSpec,
     interrupt: Interrupt,
     machine: MachineFacts,
 }
@@ -53,9 +55,10 @@ impl FakeRunner {
         variants: Vec<FakeVariant>,
         seed: u64,
         pace: Duration,
+        measure: MeasureSpec,
         interrupt: Interrupt,
     ) -> Self {
-        Self { variants, seed, pace, interrupt, machine: machine_facts(Path::new("/")) }
+        Self { variants, seed, pace, measure, interrupt, machine: machine_facts(Path::new("/")) }
     }
 }
 
@@ -76,11 +79,11 @@ impl TrialRunner for FakeRunner {
         if self.interrupt.requested() {
             return Err(TrialError::Interrupted);
         }
-        Ok(Trial {
-            machine: self.machine.clone(),
-            seconds: self.pace.as_secs_f64(),
-            ..trial(plan, bytes, crashed)
-        })
+        let samples = samples(&self.measure, bytes);
+        let metrics = if crashed { BTreeMap::new() } else { metrics(&self.measure, bytes) };
+        let machine = self.machine.clone();
+        let seconds = self.pace.as_secs_f64();
+        Ok(Trial { machine, samples, metrics, seconds, ..trial(plan, crashed) })
     }
 }
 
@@ -90,12 +93,57 @@ fn normal(random: &mut ChaCha12Rng) -> f64 {
     (-2.0 * a.ln()).sqrt() * (std::f64::consts::TAU * b).cos()
 }
 
-fn trial(plan: &TrialPlan, bytes: f64, crashed: bool) -> Trial {
+/// A sample of every moment; memory grows during the load and falls afterwards.
+fn samples(measure: &MeasureSpec, bytes: f64) -> Vec<Sample> {
+    let listed = &measure.at_requests;
+    let steps = listed.len() as f64 + 1.0;
+    let loaded = listed.iter().zip(1_u32..).map(|(&requests, step)| {
+        let share = f64::from(step) / steps;
+        let sample =
+            sample((share * 400.0) as u64, Moment::Requests(requests), bytes * (0.5 + 0.5 * share));
+        Sample { answered: Some(requests), ..sample }
+    });
+    let idle = measure
+        .idle
+        .map(|idle| sample(500 + idle.0.as_millis() as u64, Moment::Idle, bytes * AFTER_IDLE));
+    [sample(0, Moment::Ready, bytes * 0.5), sample(1, Moment::Start, bytes * 0.5)]
+        .into_iter()
+        .chain(loaded)
+        .chain([sample(500, Moment::End, bytes)])
+        .chain(idle)
+        .collect()
+}
+
+fn sample(at_ms: u64, moment: Moment, bytes: f64) -> Sample {
+    let memory = Some(Bytes(bytes as u64));
+    Sample {
+        at_ms,
+        moment: Some(moment),
+        processes: 1,
+        rss: memory,
+        pss: memory,
+        ..Sample::default()
+    }
+}
+
+/// Memory of a fake server after its idle time, as a share of its memory after the load.
+const AFTER_IDLE: f64 = 0.8;
+
+fn metrics(measure: &MeasureSpec, bytes: f64) -> BTreeMap<String, f64> {
     let memory = [&metric::MEMORY_RSS_FINAL, &metric::MEMORY_PSS_FINAL, &metric::MEMORY_PSS_LATE];
     let mut metrics: BTreeMap<String, f64> =
         memory.iter().map(|metric| (metric.id.to_owned(), bytes)).collect();
+    if measure.idle.is_some() {
+        for metric in [&metric::MEMORY_RSS_IDLE, &metric::MEMORY_PSS_IDLE] {
+            metrics.insert(metric.id.to_owned(), bytes * AFTER_IDLE);
+        }
+    }
     metrics.insert(metric::LATENCY_P95.id.to_owned(), 0.010);
-    let pss = Some(Bytes(bytes as u64));
+    metrics
+}
+
+/// A trial without figures.
+fn trial(plan: &TrialPlan, crashed: bool) -> Trial {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     Trial {
         id: plan.id.clone(),
@@ -107,11 +155,9 @@ fn trial(plan: &TrialPlan, bytes: f64, crashed: bool) -> Trial {
         started_ms: now.as_millis() as u64,
         seconds: 0.0,
         machine: MachineFacts::new(),
-        metrics: if crashed { BTreeMap::new() } else { metrics },
-        samples: [0, 500]
-            .map(|at_ms| Sample { at_ms, processes: 1, rss: pss, pss, ..Sample::default() })
-            .to_vec(),
-        load_window_ms: Some((0, 500)),
+        metrics: BTreeMap::new(),
+        samples: Vec::new(),
+        load_window_ms: Some((1, 400)),
         load: None,
         notes: Vec::new(),
         log_tail: String::new(),
@@ -121,15 +167,36 @@ fn trial(plan: &TrialPlan, bytes: f64, crashed: bool) -> Trial {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::core::Span;
 
     fn plan(block: u32, variant: usize) -> TrialPlan {
         TrialPlan { id: "x".into(), block, position: 0, variant, name: "v".into() }
     }
 
+    fn measure() -> MeasureSpec {
+        MeasureSpec {
+            primary: &metric::MEMORY_RSS_FINAL,
+            guards: BTreeMap::new(),
+            sample_every: Span::millis(500),
+            settle: Span::millis(500),
+            at_requests: vec![50, 500],
+            idle: Some(Span::seconds(15)),
+        }
+    }
+
+    #[test]
+    fn a_fake_trial_has_every_moment_in_order() {
+        let samples = samples(&measure(), 9e7);
+        let moments: Vec<Moment> = samples.iter().filter_map(|sample| sample.moment).collect();
+        assert_eq!(moments.len(), 6);
+        assert!(moments.is_sorted() && samples.is_sorted_by(|one, two| one.at_ms < two.at_ms));
+    }
+
     #[test]
     fn figures_depend_only_on_seed_block_and_variant() {
         let variants = vec![FakeVariant { mean: 100.0, sd: 5.0, crashes: 0.0 }; 2];
-        let mut runner = FakeRunner::new(variants, 7, Duration::ZERO, Interrupt::default());
+        let mut runner =
+            FakeRunner::new(variants, 7, Duration::ZERO, measure(), Interrupt::default());
         let memory = [(1, 0), (1, 1), (2, 0), (1, 0)].map(|(block, variant)| {
             runner.run(&plan(block, variant), &mut |_| ()).unwrap().metrics["memory.rss.final"]
         });

@@ -1,11 +1,12 @@
 //! Everything that runs during one trial, so that all of it is sampled and all of it is stopped.
 
-use crate::core::{Bytes, Sample};
+use crate::core::{Bytes, Moment, Sample};
 use crate::load::Generator;
 use crate::run::session::{ProbeAccess, Session, SessionStep};
 use crate::run::trial::service::Service;
 use crate::run::trial::{TrialPhase, TrialProgress};
 use std::process::ExitStatus;
+use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 /// The server's session and the processes beside it.
@@ -60,10 +61,13 @@ impl<'a> TrialSession<'a> {
         Ok(())
     }
 
-    /// Keeps a sample; of two within a millisecond, the later one.
+    /// Keeps a sample; of two within a millisecond, the one of a moment, otherwise the later one.
     pub(crate) fn keep(&mut self, sample: Sample) {
-        if self.samples.last().is_some_and(|last| last.at_ms == sample.at_ms) {
-            self.samples.pop();
+        let same = self.samples.last().filter(|last| last.at_ms == sample.at_ms);
+        match same.map(|last| last.moment.is_some() && sample.moment.is_none()) {
+            Some(true) => return,
+            Some(false) => drop(self.samples.pop()),
+            None => {}
         }
         self.samples.push(sample);
     }
@@ -77,11 +81,16 @@ impl<'a> TrialSession<'a> {
         Ok(())
     }
 
-    /// Every figure of this moment, whatever it costs.
-    pub(crate) fn full_sample(&mut self) -> Sample {
+    /// Every figure at a moment, whatever it costs.
+    pub(crate) fn full_sample(&mut self, moment: Moment) -> Sample {
+        // Two moments are two samples: results identify the samples of a trial by their millisecond.
+        while self.samples.last().is_some_and(|last| last.at_ms >= self.server.elapsed_ms()) {
+            sleep(Duration::from_micros(200));
+        }
         let at_ms = self.server.elapsed_ms();
         let sample = self.server.full_sample(ProbeAccess::Ignored);
-        sample.unwrap_or_else(|| Sample { at_ms, ..Sample::default() })
+        let sample = sample.unwrap_or_else(|| Sample { at_ms, ..Sample::default() });
+        Sample { moment: Some(moment), ..sample }
     }
 
     /// Stops generator, server and services. Returns the names of survivors and whether the server needed KILL.

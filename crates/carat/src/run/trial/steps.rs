@@ -2,7 +2,7 @@
 
 use crate::config::{Experiment, fill};
 use crate::core::observations::load_window;
-use crate::core::{LoadReport, LoadSpec, Observations, Outcome, Severity};
+use crate::core::{LoadReport, LoadSpec, Moment, Observations, Outcome, Severity};
 use crate::load::clock::MonotonicTime;
 use crate::observe::{Collections, available, check_settings, oom_kills, ruby_description};
 use crate::process::{Identity, ProcRoot};
@@ -68,14 +68,14 @@ impl TrialSteps<'_> {
         observed.boot = Some(started.elapsed());
         let members = session.server.members();
         observed.ruby = ruby_description(session.server.root(), &members);
-        let ready = session.full_sample();
+        let ready = session.full_sample(Moment::Ready);
         session.keep(ready.clone());
         observed.ready = Some(ready);
         let (before, report) = self.run_load(session, observed)?;
         session
             .rest(TrialPhase::Settle, self.experiment.measure.settle.0)
-            .map_err(|end| self.early_end(end, Outcome::Crashed))?;
-        let mut last = session.full_sample();
+            .map_err(|end| self.early_end(end, Outcome::Crashed, "after the load"))?;
+        let mut last = session.full_sample(Moment::End);
         observed.available.1 = available(&ProcRoot::default());
         // A request to the probes makes the server work, so it comes after every other figure.
         let members = session.server.members();
@@ -84,14 +84,33 @@ impl TrialSteps<'_> {
         observed.notes = self.settings_not_in_effect(session.server.root(), &members);
         last.ledger = Some(Box::new(session.server.ledger()));
         session.keep(last.clone());
+        let ended_ms = last.at_ms;
         observed.last = Some(last);
         let fatal = report.flags.iter().find(|flag| flag.severity == Severity::Fatal);
         let invalid = fatal.map(|flag| format!("{}: {}", flag.code, flag.message));
         observed.load = Some(report);
         match invalid {
             Some(why) => Err(TrialEnd::Outcome(Outcome::LoadInvalid, Some(why))),
-            None => Ok(()),
+            None => self.wait_idle(session, observed, ended_ms),
         }
+    }
+
+    /// Samples the idle server some time after the final figures, which were read at `ended_ms`, if the experiment asks to.
+    fn wait_idle(
+        &self,
+        session: &mut TrialSession<'_>,
+        observed: &mut Observations,
+        ended_ms: u64,
+    ) -> Result<(), TrialEnd> {
+        let Some(idle) = self.experiment.measure.idle else { return Ok(()) };
+        let end = Duration::from_millis(ended_ms) + idle.0;
+        session
+            .rest(TrialPhase::Idle(idle.0), end.saturating_sub(session.server.elapsed()))
+            .map_err(|end| self.early_end(end, Outcome::Crashed, "after the load"))?;
+        let sample = session.full_sample(Moment::Idle);
+        session.keep(sample.clone());
+        observed.idle = Some(sample);
+        Ok(())
     }
 
     /// Warms the server up and runs the measured load. Returns the collections before it and its report.
@@ -105,6 +124,9 @@ impl TrialSteps<'_> {
         if let Some(warmup) = load.warmup(&authority) {
             self.drive(session, warmup.in_folder(folder), TrialPhase::WarmUp)?;
         }
+        let start = session.full_sample(Moment::Start);
+        session.keep(start.clone());
+        observed.start = Some(start);
         let members = session.server.members();
         let before = Collections::read(session.server.root(), &members);
         let (from, ticks) = (session.server.elapsed_ms(), session.server.cpu_ticks());
@@ -134,12 +156,8 @@ impl TrialSteps<'_> {
     }
 
     /// The meaning of an early end: `otherwise`, unless the kernel killed the server for lack of memory.
-    fn early_end(&self, end: EarlyEnd, otherwise: Outcome) -> TrialEnd {
+    fn early_end(&self, end: EarlyEnd, otherwise: Outcome, when: &str) -> TrialEnd {
         let EarlyEnd::ServerEnded(status) = end else { return TrialError::Interrupted.into() };
-        let when = match otherwise {
-            Outcome::NeverReady => "before it was ready",
-            _ => "under load",
-        };
         let why = format!("the server ended with {} {when}", status_text(status));
         let kills = oom_kills(&ProcRoot::default());
         let more = self.oom_kills.zip(kills).is_some_and(|(before, after)| after > before);
@@ -239,7 +257,7 @@ impl TrialSteps<'_> {
             }
             session
                 .step(TrialPhase::Boot, None)
-                .map_err(|end| self.early_end(end, Outcome::NeverReady))?;
+                .map_err(|end| self.early_end(end, Outcome::NeverReady, "before it was ready"))?;
         }
     }
 
@@ -259,7 +277,9 @@ impl TrialSteps<'_> {
                 return Ok(report);
             }
             let done = generator.progress().share();
-            session.step(phase, done).map_err(|end| self.early_end(end, Outcome::Crashed))?;
+            session
+                .step(phase, done)
+                .map_err(|end| self.early_end(end, Outcome::Crashed, "under load"))?;
         }
     }
 }

@@ -5,6 +5,7 @@ use crate::load::GeneratorError;
 use crate::target::LaunchError;
 use std::fmt;
 use std::io;
+use std::time::Duration;
 
 /// Which trial to run.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -34,6 +35,8 @@ pub enum TrialPhase {
     Load,
     /// A pause before the final figures.
     Settle,
+    /// A wait of this length after the final figures.
+    Idle(Duration),
     /// The tree is being stopped.
     Stop,
 }
@@ -46,6 +49,7 @@ impl fmt::Display for TrialPhase {
             Self::WarmUp => "warm-up",
             Self::Load => "load",
             Self::Settle => "settle",
+            Self::Idle(time) => return f.pad(&format!("idle {} s", time.as_secs_f64())),
             Self::Stop => "stop",
         })
     }

@@ -1,0 +1,177 @@
+//! Tests of the registry of metrics.
+
+use super::*;
+use crate::core::ledger::tests::{ruby, tree};
+use crate::core::load::Times;
+use crate::core::memory::Sample;
+use crate::core::units::Bytes;
+use std::path::{Path, PathBuf};
+
+#[test]
+fn every_metric_has_an_id_and_a_phrase_for_sentences() {
+    for (i, one) in METRICS.iter().enumerate() {
+        assert!(METRICS[i + 1..].iter().all(|other| other.id != one.id), "{}", one.id);
+        assert!(!one.what.is_empty() && !one.what.ends_with('.'), "{}", one.id);
+        let first = one.phrase.split(' ').next().unwrap();
+        assert!(!["", "of", "in", "the", "a"].contains(&first), "its {}", one.phrase);
+        assert!(one.enough >= one.least, "{}", one.id);
+    }
+}
+
+fn sources(folder: &Path) -> Vec<PathBuf> {
+    std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).fold(
+        Vec::new(),
+        |mut all, path| {
+            if path.is_dir() {
+                all.extend(sources(&path));
+            } else if path.extension().is_some_and(|extension| extension == "rs") {
+                all.push(path);
+            }
+            all
+        },
+    )
+}
+
+#[test]
+fn the_phrase_of_every_memory_metric_names_its_moment() {
+    let moments = [
+        AFTER_LOAD,
+        AFTER_IDLE,
+        "before any load",
+        "at the start of the load",
+        "over the last quarter of the load",
+        "over the whole trial",
+    ];
+    for metric in METRICS.iter().filter(|metric| metric.id.starts_with("memory.")) {
+        assert!(moments.iter().any(|moment| metric.phrase.ends_with(moment)), "{}", metric.id);
+    }
+}
+
+#[test]
+fn memory_at_the_start_and_after_the_idle_time_comes_from_their_samples() {
+    let cluster = tree(&[ruby(10, 1), ruby(11, 10), ruby(12, 10)]);
+    let last = Sample { ledger: Some(Box::new(cluster)), processes: 3, ..sample(1200, 40) };
+    let observed = Observations {
+        start: Some(Sample { processes: 2, ..sample(500, 20) }),
+        last: Some(last),
+        idle: Some(Sample { processes: 3, ..sample(9000, 30) }),
+        ..Observations::default()
+    };
+    let found = of_trial(&observed);
+    assert_eq!((found[MEMORY_PSS_START.id], found[MEMORY_PSS_IDLE.id]), (20.0, 30.0));
+    assert_eq!(found[MEMORY_PER_INSTANCE_IDLE.id], 15.0);
+    assert!(!found.contains_key(MEMORY_PER_INSTANCE_START.id), "a worker was missing");
+    assert!(!found.contains_key(MEMORY_RSS_IDLE.id), "of a tree of several processes");
+}
+
+#[test]
+fn no_other_file_has_the_id_of_a_metric_as_a_literal() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let mut found = Vec::new();
+    for file in sources(&root) {
+        let text = std::fs::read_to_string(&file).unwrap();
+        let code = text.split("#[cfg(test)]").next().unwrap();
+        // `errors` is also a code of the load's findings.
+        for metric in METRICS.iter().filter(|metric| metric.id != ERRORS.id) {
+            let quoted = [format!("\"{}\"", metric.id), format!("\\\"{}\\\"", metric.id)];
+            let exempt = file.ends_with("core/metric.rs") || file.ends_with("tests.rs");
+            if !exempt && quoted.iter().any(|id| code.contains(id)) {
+                found.push(format!("{}: {}", file.display(), metric.id));
+            }
+        }
+    }
+    assert!(found.is_empty(), "use the row of core/metric.rs instead: {found:#?}");
+}
+
+#[test]
+fn every_metric_of_the_steps_follows_a_metric_that_a_step_has() {
+    let times = Times { p50: 1.0, p95: 2.0, ..Times::default() };
+    let names = ["complete", "ack", "first", "delivery"];
+    let step = StepReport {
+        times: names.map(|name| (name.to_owned(), times.clone())).into(),
+        ..StepReport::default()
+    };
+    for metric in METRICS {
+        match metric.source {
+            MetricSource::OverSteps(each) => {
+                assert!(each.at_step(&step).is_some(), "{}", metric.id)
+            }
+            MetricSource::Step(_) => {
+                let expected = if metric.id.ends_with("p50") { 1.0 } else { 2.0 };
+                assert_eq!(metric.at_step(&step), Some(expected), "{}", metric.id);
+            }
+            _ => {}
+        }
+    }
+}
+
+#[test]
+fn a_step_counts_by_its_ratio_and_a_missing_one_makes_the_mean_unknown() {
+    let step = |p95: Option<f64>| StepReport {
+        times: p95
+            .map(|p95| ("complete".to_owned(), Times { p95, ..Times::default() }))
+            .into_iter()
+            .collect(),
+        ..StepReport::default()
+    };
+    let found = BROADCAST_COMPLETE_P95.mean_over(&[step(Some(0.01)), step(Some(1.0))]).unwrap();
+    assert!((found - 0.1).abs() < 1e-12, "{found}");
+    assert_eq!(BROADCAST_COMPLETE_P95.mean_over(&[step(Some(0.01)), step(None)]), None);
+    assert_eq!(BROADCAST_COMPLETE_P95.mean_over(&[]), None);
+}
+
+#[test]
+fn a_percentile_with_too_few_responses_beyond_it_is_unknown() {
+    let totals = |completed| LoadTotals {
+        completed,
+        expected: completed,
+        seconds: 1.0,
+        latency: &|quantile| Some(quantile),
+        steps: &[],
+    };
+    let few = of_load(&totals(999));
+    assert_eq!((few.get(LATENCY_P95.id), few.get(LATENCY_P99.id)), (Some(&0.95), None));
+    assert_eq!(of_load(&totals(1000))[LATENCY_P99.id], 0.99);
+    assert_eq!((few[THROUGHPUT.id], few[ERRORS.id]), (999.0, 0.0));
+}
+
+fn sample(at_ms: u64, pss: u64) -> Sample {
+    Sample { at_ms, processes: 1, pss: Some(Bytes(pss)), ..Sample::default() }
+}
+
+#[test]
+fn the_late_figure_is_the_median_of_the_last_quarter_and_the_final_sample() {
+    let observed = Observations {
+        samples: vec![sample(100, 900), sample(800, 30), sample(900, 10), sample(1000, 20)],
+        window_ms: Some((0, 1000)),
+        last: Some(sample(1200, 40)),
+        ..Observations::default()
+    };
+    assert_eq!(of_trial(&observed)[MEMORY_PSS_LATE.id], 25.0);
+    assert_eq!(of_trial(&observed)[MEMORY_PSS_PEAK.id], 900.0);
+}
+
+#[test]
+fn what_was_not_observed_is_left_out_and_never_zero() {
+    assert!(of_trial(&Observations::default()).is_empty());
+}
+
+#[test]
+fn the_figures_of_a_ledger_are_those_after_the_last_request() {
+    let cluster = tree(&[ruby(10, 1), ruby(11, 10), ruby(12, 10)]);
+    let last = Sample { ledger: Some(Box::new(cluster)), ..sample(1200, 40) };
+    let found = of_trial(&Observations { last: Some(last.clone()), ..Observations::default() });
+    assert_eq!(found[MEMORY_PER_INSTANCE.id], 20.0);
+    assert_eq!((found[HEAP_SLOTS_FREE.id], found[HEAP_PAGES_FREE.id]), (0.25, 0.1));
+    assert_eq!((found[MALLOC_FREE.id], found[MALLOC_FREE_SHARE.id]), (90.0, 0.3));
+    let unknown = Sample { pss: None, ledger: Some(Box::default()), ..last };
+    let found = of_trial(&Observations { last: Some(unknown), ..Observations::default() });
+    assert!(found.is_empty(), "{found:?}");
+}
+
+#[test]
+fn memory_that_others_freed_meanwhile_makes_a_negative_figure_and_no_gap() {
+    let available = (Some(Bytes(1)), Some(Bytes(3)));
+    let freed = Observations { available, ..Observations::default() };
+    assert_eq!(of_trial(&freed)[MEMORY_SYSTEM_FINAL.id], -2.0);
+}
