@@ -84,7 +84,7 @@ class KeptRuns
 
   # A run is linear if any of its parts is: a report would name that part.
   def classes(runs)
-    failed, ended = runs.partition { |run| run['parts'].empty? }
+    failed, ended = runs.partition { |run| run['failure'] }
     linear, others = ended.partition { |run| run['parts'].any? { |part| part['kind'] == 'linear' } }
     undecided = others.count { |run| memory(run).nil? || memory(run)['kind'] == 'undecided' }
     [linear.size, others.size - undecided, undecided, failed.size]
@@ -136,9 +136,14 @@ class ServerRuns
       runs = two_runs(cell).first(@options[:runs] - have)
       @kept.add(runs)
       have += runs.size
-      kinds = runs.map { |run| run['parts'].find { |part| part['part'] == 'memory' }&.fetch('kind') || run['failure'] }
+      kinds = runs.map { |run| run['failure'] || memory_kind(run) }
       warn format('%s: %d of %d runs; memory %s; %d s', cell.values.join(', '), have, @options[:runs], kinds.join(', '), Time.now - started)
     end
+  end
+
+  # Without two samples there is no growth of memory at all.
+  def memory_kind(run)
+    run['parts'].find { |part| part['part'] == 'memory' }&.fetch('kind') || 'undecided'
   end
 
   def two_runs(cell)
@@ -155,7 +160,8 @@ class ServerRuns
   def run_of(results, name)
     growth = results['growth'].find { |one| one['variant'] == name }
     trial = results['trials'].find { |one| one['variant'] == name }
-    failure = growth ? nil : [trial&.fetch('outcome'), trial&.fetch('detail')].compact.join(': ')
+    outcome = trial ? trial.fetch('outcome') : 'no trial'
+    failure = [outcome, trial&.fetch('detail')].compact.join(': ') unless outcome == 'ok'
     { 'at' => Time.now.utc.strftime('%FT%TZ'), 'commit' => COMMIT, 'failure' => failure, 'parts' => growth ? growth['parts'] : [] }
   end
 end

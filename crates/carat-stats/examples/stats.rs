@@ -18,7 +18,7 @@ const MARGIN: f64 = 0.0025;
 
 type Table = fn(&mut dyn Write, u32) -> io::Result<()>;
 
-const TABLES: [(&str, Table); 9] = [
+const TABLES: [(&str, Table); 10] = [
     ("orders", orders),
     ("effect", effect),
     ("nothing", nothing),
@@ -28,6 +28,7 @@ const TABLES: [(&str, Table); 9] = [
     ("controls", controls),
     ("guards", guards),
     ("growth", growth),
+    ("minima", minima),
 ];
 
 fn main() -> io::Result<()> {
@@ -411,6 +412,31 @@ fn growth(out: &mut dyn Write, replications: u32) -> io::Result<()> {
             write!(out, " {linear:.1} / {harmless:.1} |")?;
         }
         writeln!(out)?;
+    }
+    Ok(())
+}
+
+fn minima(out: &mut dyn Write, replications: u32) -> io::Result<()> {
+    let lengths = [3e3, 5e3, 10e3, 20e3, 30e3, 50e3, 70e3, 100e3, 150e3, 200e3];
+    writeln!(
+        out,
+        "### Growth without a leak: linear %, by requests, without a minimum of requests or full collections\n"
+    )?;
+    write!(out, "| truth | noise |")?;
+    for requests in lengths {
+        write!(out, " {:.0} k |", requests / 1e3)?;
+    }
+    writeln!(out, "\n|---|--:|{}", "--:|".repeat(lengths.len()))?;
+    use SoakShape::{Flat, Garbage, Logarithm, Saturating, Sawtooth};
+    for shape in [Flat, Logarithm, Saturating, Sawtooth, Garbage] {
+        for noise in [150e3, 30e3, 10e3] {
+            write!(out, "| {} | {:.0} kB |", shape.name(), noise / 1e3)?;
+            for requests in lengths {
+                let soak = Soak { noise, ..Soak::new(shape, 0.0, requests) };
+                write!(out, " {:.1} |", shares(soak, replications / 5).0)?;
+            }
+            writeln!(out)?;
+        }
     }
     Ok(())
 }

@@ -103,7 +103,7 @@ pub(crate) fn cause(parts: &[PartGrowth]) -> Option<String> {
             "Ruby objects that are kept: a cache without a limit, or something that still refers to them"
         }
         TrackedPart::MallocLive => {
-            "memory from malloc that is not freed: contents of kept objects, a native extension, or garbage that no full collection has freed yet"
+            "memory from malloc that is not freed: contents of kept objects or a native extension"
         }
         TrackedPart::MallocFree => {
             "free memory inside malloc, which is fragmentation and not a leak: try `arena_max`, `trim` or another `allocator`"
