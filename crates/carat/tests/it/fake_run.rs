@@ -185,7 +185,7 @@ fn a_run_for_a_limited_time_ends_between_blocks_and_goes_on_later() {
     let ran = folder.run(&sitting);
     ran.assert_code(3).assert_says("the next block takes about").assert_says("--resume");
     let first = order(&json(&folder.run(&["report", "fake.carat", "--json"]).out));
-    assert!(!first.is_empty() && first.len() % 2 == 0, "whole blocks only: {first:?}");
+    assert!(!first.is_empty() && first.len().is_multiple_of(2), "whole blocks only: {first:?}");
     folder.run(&sitting);
     let second = order(&json(&folder.run(&["report", "fake.carat", "--json"]).out));
     assert_eq!(first, second[..first.len()], "nothing is repeated");
