@@ -76,7 +76,7 @@ pub struct PartGrowth {
     /// The rate below which growth does not matter; `None` in files of an older carat, and for sharing.
     #[serde(default)]
     pub tolerance: Option<f64>,
-    /// What the rate amounts to in a day; `None` where no rate or no pace is known.
+    /// What the rate amounts to in a day; `None` unless the growth is linear.
     #[serde(default)]
     pub per_day: Option<DailyGrowth>,
     /// The length of the run; `None` in files of an older carat, and for sharing.

@@ -63,11 +63,13 @@ impl RunLength {
         });
         for part in found {
             part.observed = Some(self.observed);
-            part.per_day = self.pace.and_then(|pace| per_day(part, pace));
             // Garbage that waits for a full collection consists of kept objects. Where their number does not grow, other
             // growth is not garbage, however few collections there were.
             let no_garbage = calm && part.part != TrackedPart::KeptObjects;
             self.withhold(part, no_garbage);
+            // The rate of a part that is not linear must not be extrapolated.
+            let pace = self.pace.filter(|_| part.kind == GrowthKind::Linear);
+            part.per_day = pace.and_then(|pace| per_day(part, pace));
         }
     }
 
@@ -247,5 +249,6 @@ mod tests {
         assert!((daily.amount / (32.0 * 2000.0 * 86_400.0) - 1.0).abs() < 0.01, "{daily:?}");
         let (low, high) = daily.interval.unwrap();
         assert!(low <= daily.amount && daily.amount <= high, "{daily:?}");
+        assert_eq!((found[1].kind, found[1].per_day), (GrowthKind::Flat, None));
     }
 }
