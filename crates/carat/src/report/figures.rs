@@ -118,7 +118,22 @@ fn of_metric(results: &Results, variant: &str, metric: &str) -> Named {
     if let Some(conclusion) = facts::conclusion(results, variant, metric) {
         add_conclusion(&mut named, unit, conclusion);
     }
+    add_named(&mut named, "against", against_controls(results, variant, metric));
     named
+}
+
+/// The differences of a variant to its controls, by their names.
+fn against_controls(results: &Results, variant: &str, metric: &str) -> Named {
+    let mut by_control = Named::new();
+    for compared in facts::against_controls(results, metric) {
+        if compared.conclusion.variant != variant {
+            continue;
+        }
+        let mut named = Named::new();
+        add_conclusion(&mut named, facts::unit(metric), &compared.conclusion);
+        add_named(&mut by_control, &compared.control, named);
+    }
+    by_control
 }
 
 fn add_summary(named: &mut Named, unit: Unit, summary: &TrialSummary) {

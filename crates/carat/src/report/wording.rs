@@ -1,6 +1,8 @@
 //! Verdicts in words: one sentence per variant, with the interval, the number of blocks, and what the guards found.
 
-use crate::core::{Better, Conclusion, Curve, Estimate, Results, Role, Unit, Verdict, metric};
+use crate::core::{
+    Better, Conclusion, Curve, Estimate, PartAtWork, Results, Role, Unit, Verdict, metric,
+};
 use crate::report::facts;
 use crate::report::moments::phrase;
 use crate::report::numbers::{self, includes_zero, interval, magnitude, magnitude_interval};
@@ -47,7 +49,8 @@ pub(crate) fn sentences(results: &Results) -> Vec<Sentence> {
         .collect()
 }
 
-/// The most important sentence: that of the proven difference that is largest, otherwise the first.
+/// The most important sentence: that of the proven difference that is largest, otherwise the first. A difference that a
+/// control makes alone is the control's, not the variant's.
 pub(crate) fn headline<'a>(results: &Results, sentences: &'a [Sentence]) -> Option<&'a Sentence> {
     let mut best = sentences.first()?;
     for sentence in sentences {
@@ -58,8 +61,15 @@ pub(crate) fn headline<'a>(results: &Results, sentences: &'a [Sentence]) -> Opti
     Some(best)
 }
 
-/// The size of the difference in the primary metric; zero if none is proven.
+/// The size of the difference in the primary metric; zero if none is proven, or if a control does all of the work.
 fn proven_difference(results: &Results, sentence: &Sentence) -> f64 {
+    let mut controls = facts::against_controls(results, &results.info.primary);
+    if controls.any(|compared| {
+        compared.conclusion.variant == sentence.variant
+            && compared.part == Some(PartAtWork::Control)
+    }) {
+        return 0.0;
+    }
     facts::conclusion(results, &sentence.variant, &results.info.primary)
         .filter(|conclusion| is_difference(conclusion.verdict))
         .and_then(|conclusion| conclusion.estimate)

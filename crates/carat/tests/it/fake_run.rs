@@ -480,6 +480,11 @@ fn a_saving_that_is_in_the_control_too_is_credited_to_the_control() {
         );
     let page = std::fs::read_to_string(folder.path("fake.html")).unwrap();
     assert!(page.contains("Against its control") && page.contains("difference to the control, %"));
+    // The compaction saves no less, but the collection in it does that.
+    assert!(page.contains("<title>gc at boot uses 1.5 % less memory"), "{}", &page[..600]);
+    let figures = json(&folder.run(&["report", "fake.carat", "--format", "figures"]).out);
+    let against = &figures["variants"]["compact at boot"]["memory.rss.final"]["against"];
+    assert_eq!(against["gc at boot"]["verdict"], "equivalent", "{against}");
 }
 
 #[test]

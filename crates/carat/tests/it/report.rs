@@ -1,6 +1,6 @@
 //! The formats of results: figures equal those of the results, hostile text stays text, unusual inputs give sensible output.
 
-use crate::report_builder::{Effect, PAYLOAD, Recipe, conclude, hostile};
+use crate::report_builder::{Effect, PAYLOAD, Recipe, conclude, hostile, with_control};
 use crate::report_examples::{ledger, recording};
 use carat::core::{
     DailyGrowth, GrowthKind, MemoryFigure, MomentComparison, Outcome, PartGrowth, ProgressUnit,
@@ -186,7 +186,7 @@ fn a_shared_report_names_neither_host_nor_user_nor_paths_nor_private_variables()
 
 #[test]
 fn hostile_text_stays_text_in_every_format() {
-    let results = hostile(Recipe::default().build());
+    let results = hostile(with_control(Recipe::arenas().build()));
     for (name, text) in formats(&results, Audience::Own) {
         assert!(!text.contains(['\u{1b}', '\u{202e}', '\u{7}']), "{name} has a control character");
         if ["page", "comparison", "markdown"].contains(&name) {
@@ -332,6 +332,33 @@ fn moments_survive_the_json() {
         assert!((ratios[0] - ratios[1]).abs() < 1e-12, "{ratios:?}");
     }
     assert_eq!(read.trials[0].samples, results.trials[0].samples);
+}
+
+#[test]
+fn a_control_is_in_every_format_that_shows_differences() {
+    let results = with_control(Recipe::arenas().build());
+    let text = terminal(&results, Style::default());
+    assert!(text.lines().all(|line| line.chars().count() <= 100), "{text}");
+    let said = "against its control arena_max = 2";
+    let one_line = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(one_line.contains(said), "{text}");
+    for (name, text) in formats(&results, Audience::Shared) {
+        let shown = match name {
+            "csv" => continue,
+            "json" => "\"control\": \"arena_max = 2\"",
+            "openmetrics" => "control=\"arena_max = 2\"",
+            _ => "against its control arena",
+        };
+        assert!(text.contains(shown), "{name}");
+    }
+    let back = carat::report::from_json(&json(&results, Audience::Own).unwrap()).unwrap();
+    // JSON keeps a figure but for its last bit, so the words are compared.
+    let words = |results: &Results| {
+        let controls = results.controls.iter();
+        controls.map(|c| (c.control.clone(), c.conclusion.verdict, c.part)).collect::<Vec<_>>()
+    };
+    assert_eq!(words(&back), words(&results));
+    assert_eq!(back.info.variants, results.info.variants);
 }
 
 #[test]

@@ -4,8 +4,8 @@ use carat::analysis::growth::of_variants;
 use carat::analysis::{Question, curves, moments};
 use carat::core::load::{StepReport, Times};
 use carat::core::{
-    Bytes, Conclusion, Estimate, ExperimentInfo, LoadReport, Moment, Outcome, Results, Role,
-    Sample, Trial, Variant, Verdict,
+    Bytes, Conclusion, ControlComparison, Estimate, ExperimentInfo, LoadReport, Moment, Outcome,
+    PartAtWork, Results, Role, Sample, Trial, Variant, Verdict,
 };
 use hdrhistogram::serialization::{Serializer as _, V2Serializer};
 use rand::{RngExt as _, SeedableRng as _};
@@ -347,6 +347,23 @@ fn conclusion(variant: &str, metric: &str, role: Role, pairs: &[(f64, f64)]) -> 
     }
 }
 
+/// The results with the second variant as the control of the third, in every metric that decides or is guarded.
+pub(crate) fn with_control(mut results: Results) -> Results {
+    let control = results.info.variants[1].name.clone();
+    let variant = results.info.variants[2].name.clone();
+    results.info.variants[2].controls = vec![control.clone()];
+    let own = results.conclusions.iter().filter(|c| c.variant == variant);
+    results.controls = own
+        .filter(|c| c.role != Role::Exploratory)
+        .map(|c| ControlComparison {
+            control: control.clone(),
+            conclusion: c.clone(),
+            part: (c.role == Role::Primary).then_some(PartAtWork::Both),
+        })
+        .collect();
+    results
+}
+
 fn normal(rng: &mut ChaCha8Rng) -> f64 {
     (0..12).map(|_| rng.random::<f64>()).sum::<f64>() - 6.0
 }
@@ -385,12 +402,19 @@ pub(crate) fn hostile(mut results: Results) -> Results {
     for variant in &mut results.info.variants {
         variant.name = renamed[&variant.name].clone();
         variant.settings = BTreeMap::from([(PAYLOAD.into(), PAYLOAD.into())]);
+        for control in &mut variant.controls {
+            *control = renamed[control].clone();
+        }
     }
     for conclusion in &mut results.conclusions {
         conclusion.variant = renamed[&conclusion.variant].clone();
     }
     for compared in &mut results.moments {
         compared.variant = renamed[&compared.variant].clone();
+    }
+    for compared in &mut results.controls {
+        compared.control = renamed[&compared.control].clone();
+        compared.conclusion.variant = renamed[&compared.conclusion.variant].clone();
     }
     for trial in &mut results.trials {
         trial.variant = renamed[&trial.variant].clone();

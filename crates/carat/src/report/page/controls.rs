@@ -40,7 +40,7 @@ pub(crate) fn section(results: &Results, gallery: &mut Gallery) -> Markup {
             figure {
                 figcaption {
                     "A control has a part of the variant's remedy. A difference to it comes from the rest of the remedy; \
-                    without one, the control does the work. A difference within the grey band ("
+                    if the two are equivalent, that rest adds nothing that matters. A difference within the grey band ("
                     (numbers::limit(margin)) ") does not matter."
                 }
                 div.grid2 { @for (place, name, rows) in &panels { (panel(*place, name, rows, axis, gallery)) } }
