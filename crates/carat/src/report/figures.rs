@@ -63,21 +63,13 @@ fn of_run(results: &Results) -> Named {
     let all: f64 = results.trials.iter().map(|trial| trial.seconds).sum();
     add(&mut run, "duration", Some(numbers::duration(all)));
     add(&mut run, "trial-duration", typical(results.trials.iter().map(|t| t.seconds)));
-    add(&mut run, "level", primary_level(results));
+    add(&mut run, "level", numbers::primary_level(results));
     run
 }
 
 fn typical(seconds: impl Iterator<Item = f64>) -> Option<String> {
     let seconds: Vec<f64> = seconds.collect();
     Some(numbers::duration(facts::summarize(&seconds)?.median))
-}
-
-/// The confidence of the intervals of the primary metric: one level, or the lowest and the highest.
-fn primary_level(results: &Results) -> Option<String> {
-    let primary = results.conclusions.iter().filter(|c| c.role == Role::Primary);
-    let levels: BTreeSet<String> = primary.filter_map(level).collect();
-    let (lowest, highest) = (levels.first()?, levels.last()?);
-    if lowest == highest { Some(lowest.clone()) } else { Some(format!("{lowest} to {highest}")) }
 }
 
 fn level(conclusion: &Conclusion) -> Option<String> {

@@ -3,7 +3,7 @@
 //! Values with a unit print themselves ([`Bytes`], [`Unit::show`]); this module adds shares, estimates with their
 //! intervals, counts, durations, and the numbers of an axis.
 
-use crate::core::{Bytes, Estimate, Unit};
+use crate::core::{Bytes, Estimate, Results, Role, Unit};
 use crate::report::facts;
 use std::fmt::Display;
 use std::time::Duration;
@@ -87,6 +87,19 @@ pub(crate) fn estimate(metric: &str, estimate: &Estimate) -> String {
 /// An estimate without its interval: `−21 %`.
 pub(crate) fn change(metric: &str, estimate: &Estimate) -> String {
     format!("{} {}", signed_percent(estimate.ratio, digits(estimate)), difference_unit(metric))
+}
+
+/// The confidence of the intervals of the primary metric, controls included: one level, or the lowest and the highest.
+pub(crate) fn primary_level(results: &Results) -> Option<String> {
+    let with_controls = results.controls.iter().map(|compared| &compared.conclusion);
+    let all = results.conclusions.iter().chain(with_controls);
+    let mut levels: Vec<f64> = all
+        .filter(|conclusion| conclusion.role == Role::Primary)
+        .filter_map(|conclusion| Some(conclusion.estimate?.confidence))
+        .collect();
+    levels.sort_by(f64::total_cmp);
+    let (lowest, highest) = (percent(*levels.first()?, 0), percent(*levels.last()?, 0));
+    if lowest == highest { Some(lowest) } else { Some(format!("{lowest} to {highest}")) }
 }
 
 /// The interval alone: `−24 to −18 %`.

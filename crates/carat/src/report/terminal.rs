@@ -329,7 +329,6 @@ fn block(share: f64) -> char {
 fn push_context(out: &mut String, results: &Results) {
     let blocks: BTreeSet<u32> =
         results.trials.iter().filter(|trial| trial.block > 0).map(|trial| trial.block).collect();
-    let confidence = results.conclusions.iter().find_map(|c| c.estimate).map(|e| e.confidence);
     let _ = write!(
         out,
         "\n{} of at most {} blocks, order drawn with seed {}",
@@ -337,8 +336,8 @@ fn push_context(out: &mut String, results: &Results) {
         results.info.max_blocks,
         results.info.seed
     );
-    if let Some(confidence) = confidence {
-        let _ = write!(out, ", intervals at {}", numbers::percent(confidence, 0));
+    if let Some(level) = numbers::primary_level(results) {
+        let _ = write!(out, ", intervals at {level}");
     }
     out.push_str(".\n");
     for variant in results.info.variants.iter().map(|variant| variant.name.as_str()) {

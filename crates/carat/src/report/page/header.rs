@@ -4,7 +4,7 @@ use crate::core::Results;
 use crate::report::control_text::control_sentences;
 use crate::report::facts;
 use crate::report::machine::machine_facts;
-use crate::report::numbers::percent;
+use crate::report::numbers::primary_level;
 use crate::report::page::elements::verdict_sentence;
 use crate::report::text::day;
 use crate::report::wording::{self, Sentence};
@@ -39,7 +39,6 @@ pub(crate) fn key_facts(results: &Results) -> Markup {
     let counted = results.trials.iter().filter(|trial| facts::counts(trial)).count();
     let scored = results.trials.iter().filter(|trial| trial.block > 0).count();
     let machine = machine_facts(results);
-    let confidence = results.conclusions.iter().find_map(|c| c.estimate).map(|e| e.confidence);
     markup! {
         dl.facts {
             @if let Some(first) = results.trials.first() {
@@ -47,8 +46,8 @@ pub(crate) fn key_facts(results: &Results) -> Markup {
             }
             div { dt { "trials that count" } dd { (counted) " of " (scored) } }
             div { dt { "blocks" } dd { (blocks.len()) " of at most " (results.info.max_blocks) } }
-            @if let Some(confidence) = confidence {
-                div { dt { "intervals" } dd { (percent(confidence, 0)) ", valid at every interim analysis" } }
+            @if let Some(level) = primary_level(results) {
+                div { dt { "intervals" } dd { (level) ", valid at every interim analysis" } }
             }
             div { dt { "order" } dd { "random within blocks, seed " (results.info.seed) } }
             @for key in ["ruby", "kernel", "cpu", "processor"] {
