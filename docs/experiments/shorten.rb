@@ -17,9 +17,20 @@ def thin(samples)
   end.map(&:first)
 end
 
+# The last sample with proportional memory in every step of a cable load, so that memory by connections stays.
+def ends_of_steps(trial)
+  began = trial.dig('load', 'window_ms', 0) or return []
+  offset = began - (trial['load_window_ms'] or return []).first
+  trial['load']['steps'].filter_map do |step|
+    from, to = step['window_ms'].map { |at| at - offset }
+    trial['samples'].reverse.find { |sample| sample['pss'] && !sample['partial'] && sample['at_ms'].between?(from, to) }
+  end
+end
+
 export = JSON.parse($stdin.read)
 export['results']['trials'].each do |trial|
-  trial['samples'] = thin(trial['samples']).map { |sample| sample.slice(*KEPT) }
+  kept = thin(trial['samples']) | ends_of_steps(trial)
+  trial['samples'] = kept.sort_by { |sample| sample['at_ms'] }.map { |sample| sample.slice(*KEPT) }
   trial['samples'].each { |sample| sample['ledger']&.store('processes', []) }
   trial['log_tail'] = ''
   load = trial['load'] or next
