@@ -90,6 +90,8 @@ const ENV_KEPT: &[&str] = &[
     "PORT",
     "CARAT_",
     "PUMA_",
+    // Selects what the server of workloads/extend does.
+    "PARTS",
 ];
 
 /// A variable whose name contains one of these may have a secret value, however short.
@@ -552,6 +554,7 @@ mod tests {
                 "{ WORKERS = \"10\", REDIS_URL = \"redis://r\" }",
                 "{ WORKERS = \"10\", REDIS_URL = \"[hidden]\" }",
             ),
+            ("PARTS = \"extend,parse\"", "PARTS = \"extend,parse\""),
             ("DOOR_CODE=1234 LOGIN_PIN = 99", "DOOR_CODE=[hidden] LOGIN_PIN = [hidden]"),
             ("http://127.0.0.1:80/a/b", "http://127.0.0.1:80/a/b"),
         ] {
