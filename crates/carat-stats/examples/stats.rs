@@ -379,7 +379,7 @@ fn growth(out: &mut dyn Write, replications: u32) -> io::Result<()> {
     let lengths = [50e3, 100e3, 200e3, 300e3, 400e3, 600e3, 800e3];
     writeln!(
         out,
-        "### Growth, tolerance 4 bytes per request: linear % / flat or levelling off or stepwise % (rest undecided)\n"
+        "### Growth by its shape alone, tolerance 4 bytes per request: linear % / flat or levelling off or stepwise % (rest undecided)\n"
     )?;
     write!(out, "| truth |")?;
     for requests in lengths {

@@ -4,17 +4,21 @@
 
 use crate::analysis::growth::found;
 use crate::core::ledger::PartKind;
-use crate::core::load::Times;
-use crate::core::{Conclusion, Results, Role, Trial, Unit, Variant, Verdict};
+use crate::core::metric::{BROADCAST_COMPLETE_P95, BROADCAST_OWN_P95};
+use crate::core::{
+    Conclusion, MemoryFigure, Moment, Results, Role, Trial, Unit, Variant, Verdict, metric,
+};
+use crate::report::control_text::control_sentences;
 use crate::report::facts::{self, TrialSummary};
 use crate::report::machine::machine_facts;
 use crate::report::numbers;
 use crate::report::page::erosion::VariantSharing;
 use crate::report::redact::{Audience, prepare};
+use crate::report::step_figures::step_figures;
 use crate::report::text::day;
 use crate::report::wording;
 use serde_json::{Map, Value, json};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 /// Name and version of the schema of the figures.
 pub const FIGURES_SCHEMA: &str = "carat.figures/1";
@@ -90,8 +94,12 @@ fn of_variant(results: &Results, variant: &Variant) -> Named {
     }
     add_named(&mut all, "ledger", ledger(&trials));
     add_named(&mut all, "shared", shared(results, name));
-    add_named(&mut all, "steps", steps(results, name, &trials));
+    add_named(&mut all, "steps", steps(results, name));
     add_named(&mut all, "growth", growth(results, name));
+    add_named(&mut all, "moments", moments(results, name));
+    let sentences = control_sentences(results).into_iter().filter(|one| one.variant == name);
+    let parts: Vec<String> = sentences.map(|sentence| sentence.whole()).collect();
+    add(&mut all, "part-at-work", (!parts.is_empty()).then(|| parts.join(" ")));
     all
 }
 
@@ -224,28 +232,58 @@ fn shared(results: &Results, variant: &str) -> Named {
     named
 }
 
-/// Medians of the 95th percentiles at every step of a load, by clients; with the difference where it is judged.
-fn steps(results: &Results, variant: &str, trials: &[&Trial]) -> Named {
-    let mut times: BTreeMap<u32, BTreeMap<String, Vec<f64>>> = BTreeMap::new();
-    for step in trials.iter().filter_map(|trial| trial.load.as_ref()).flat_map(|load| &load.steps) {
-        for (name, Times { p95, .. }) in &step.times {
-            let of_step = times.entry(step.clients).or_default();
-            of_step.entry(format!("broadcast.{name}.p95")).or_default().push(*p95);
-        }
-    }
+/// Medians by number of clients, for loads in steps; with the difference where a step is compared.
+fn steps(results: &Results, variant: &str) -> Named {
     let mut named = Named::new();
-    for (clients, metrics) in times {
+    for step in step_figures(results, variant) {
         let mut of_step = Named::new();
-        for (metric, values) in metrics {
+        for (metric, unit, median) in [
+            (BROADCAST_COMPLETE_P95.id, Unit::Seconds, step.complete),
+            (BROADCAST_OWN_P95.id, Unit::Seconds, step.own),
+            ("memory", Unit::Bytes, step.memory),
+        ] {
             let mut figures = Named::new();
-            add(&mut figures, "median", median_of(Unit::Seconds, &values));
-            let judged = results.curves.iter().find(|c| c.variant == variant && c.metric == metric);
-            let step = judged.and_then(|c| c.steps.iter().find(|step| step.clients == clients));
-            let estimate = step.and_then(|step| step.estimate);
-            add(&mut figures, "difference", estimate.map(|e| numbers::estimate(&metric, &e)));
-            add_named(&mut of_step, &metric, figures);
+            add(&mut figures, "median", median.map(|median| unit.show(median)));
+            let curve = results.curves.iter().find(|c| c.variant == variant && c.metric == metric);
+            let judged = curve.and_then(|c| c.steps.iter().find(|s| s.clients == step.clients));
+            let estimate = judged.and_then(|step| step.estimate);
+            add(&mut figures, "difference", estimate.map(|e| numbers::estimate(metric, &e)));
+            add_named(&mut of_step, metric, figures);
         }
-        add_named(&mut named, &clients.to_string(), of_step);
+        add_named(&mut named, &step.clients.to_string(), of_step);
+    }
+    named
+}
+
+/// Memory at every moment of a trial, by moment and figure: `ready`, `start`, a number of requests, `end`, `idle`.
+fn moments(results: &Results, variant: &str) -> Named {
+    let mut named = Named::new();
+    for one in results.moments.iter().filter(|one| one.variant == variant) {
+        let moment = match one.moment {
+            Moment::Ready => "ready".to_owned(),
+            Moment::Start => "start".to_owned(),
+            Moment::Requests(n) => n.to_string(),
+            Moment::End => "end".to_owned(),
+            Moment::Idle => "idle".to_owned(),
+        };
+        let show = |bytes: f64| Unit::Bytes.show(bytes);
+        let mut found = Named::new();
+        add(&mut found, "n", Some(one.trials.to_string()));
+        add(&mut found, "median", Some(show(one.median)));
+        add(&mut found, "range", Some(format!("{} to {}", show(one.range.0), show(one.range.1))));
+        add(&mut found, "answered", one.answered.map(|answered| Unit::Count.show(answered)));
+        add(&mut found, "time", Some(numbers::duration(one.at_s)));
+        add(&mut found, "blocks", (one.blocks > 0).then(|| one.blocks.to_string()));
+        let metric = metric::MEMORY_PSS_FINAL.id;
+        add(&mut found, "difference", one.estimate.map(|e| numbers::estimate(metric, &e)));
+        let figure = match one.figure {
+            MemoryFigure::Pss => "pss",
+            MemoryFigure::Rss => "rss",
+            MemoryFigure::Shared => "shared",
+        };
+        if let Value::Object(figures) = named.entry(moment).or_insert_with(|| json!({})) {
+            add_named(figures, figure, found);
+        }
     }
     named
 }

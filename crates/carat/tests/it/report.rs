@@ -3,8 +3,8 @@
 use crate::report_builder::{Effect, PAYLOAD, Recipe, conclude, hostile, with_control};
 use crate::report_examples::{ledger, recording};
 use carat::core::{
-    DailyGrowth, GrowthKind, MemoryFigure, MomentComparison, Outcome, PartGrowth, ProgressUnit,
-    Results, TrackedPart, Unit, VariantGrowth,
+    ControlComparison, DailyGrowth, GrowthKind, MemoryFigure, MomentComparison, Outcome,
+    PartAtWork, PartGrowth, ProgressUnit, Results, TrackedPart, Unit, VariantGrowth,
 };
 use carat::report::{
     Audience, Budget, FIGURES_SCHEMA, Kept, PageOptions, SCHEMA, Style, budget, comparison_html,
@@ -397,6 +397,46 @@ fn every_figure_is_written_as_the_terminal_writes_it() {
     let baseline = &all["variants"]["default"];
     assert!(baseline["memory.pss.final"]["difference"].is_null(), "{baseline}");
     assert!(baseline["steps"].as_object().is_some_and(|steps| steps.len() == 10), "{baseline}");
+}
+
+#[test]
+fn figures_of_a_variant_with_a_control_have_the_difference_to_it() {
+    let mut results = Recipe { blocks: 10, ..Recipe::arenas() }.build();
+    let found = results.conclusions.iter().find(|one| one.variant == "jemalloc").unwrap();
+    results.controls = vec![ControlComparison {
+        control: "arena_max = 2".into(),
+        conclusion: found.clone(),
+        part: Some(PartAtWork::Both),
+    }];
+    let text = figures(&results, Audience::Own).unwrap();
+    let all: Value = serde_json::from_str(&text).unwrap();
+    let variant = &all["variants"]["jemalloc"];
+    let memory = &variant["memory.pss.final"];
+    assert_eq!(memory["against"]["arena_max = 2"]["difference"], memory["difference"]);
+    assert!(variant["part-at-work"].as_str().unwrap().contains("its control arena_max = 2"));
+    assert!(all["variants"]["default"]["part-at-work"].is_null());
+}
+
+#[test]
+fn figures_of_a_moment_have_its_number_of_requests_as_their_name() {
+    let mut results = Recipe { blocks: 10, ..Recipe::arenas() }.build();
+    results.moments = vec![MomentComparison {
+        moment: carat::core::Moment::Requests(500),
+        figure: MemoryFigure::Pss,
+        variant: "jemalloc".into(),
+        trials: 10,
+        median: 3e8,
+        range: (2.9e8, 3.1e8),
+        answered: Some(502.0),
+        at_s: 9.0,
+        blocks: 10,
+        estimate: None,
+    }];
+    let text = figures(&results, Audience::Own).unwrap();
+    let all: Value = serde_json::from_str(&text).unwrap();
+    let memory = &all["variants"]["jemalloc"]["moments"]["500"]["pss"];
+    assert_eq!((&memory["median"], &memory["n"]), (&"300.0 MB".into(), &"10".into()));
+    assert_eq!((&memory["answered"], &memory["difference"]), (&"502".into(), &Value::Null));
 }
 
 #[test]
