@@ -106,7 +106,7 @@ class WorkloadsTest < Minitest::Test
 
   def test_pinned_objects_keep_their_heap_pages_and_loose_ones_do_not
     loose, pinned = SYSTEM.capture('ruby', 'wedge.rb', workload: 'wedge').lines.map { |line| JSON.parse(line) }
-    pages = ->(report) { report['after']['pages'].to_f / report['before']['pages'] }
+    pages = ->(report) { report['pages_after'].to_f / report['pages_before'] }
     assert_operator pages[loose], :<, 0.7, loose.inspect
     assert_operator pages[pinned], :>, 0.9, pinned.inspect
   end

@@ -22,9 +22,9 @@ class Wedge
   def run
     kept = fill
     GC.start
-    before = figures
+    before = figures(:before)
     after = @pinned ? on_the_stack(kept, 0) { compact } : compact
-    puts JSON.generate({ mode: @mode, ruby: RUBY_VERSION, kept_objects: kept.size, before: before, after: after })
+    puts JSON.generate({ mode: @mode, ruby: RUBY_VERSION, kept_objects: kept.size, **before, **after })
   end
 
   private
@@ -39,7 +39,7 @@ class Wedge
   def compact
     GC.compact
     GC.start
-    figures
+    figures(:after)
   end
 
   # Calls the block with every kept object in a local variable of a frame of its own. Ruby does not move what the stack
@@ -50,11 +50,12 @@ class Wedge
     object && result
   end
 
-  def figures
+  # Pages that hold objects, the free share of all slots, and resident megabytes.
+  def figures(moment)
     stat = GC.stat
-    { pages: stat[:heap_eden_pages], slots: stat[:heap_available_slots], live: stat[:heap_live_slots],
-      free_share: (1.0 - (stat[:heap_live_slots].to_f / stat[:heap_available_slots])).round(3),
-      rss_bytes: File.read('/proc/self/status')[/^VmRSS:\s+(\d+) kB/, 1].to_i * 1024 }
+    free = 1.0 - (stat[:heap_live_slots].to_f / stat[:heap_available_slots])
+    rss = File.read('/proc/self/status')[/^VmRSS:\s+(\d+) kB/, 1].to_i * 1024
+    { "pages_#{moment}": stat[:heap_eden_pages], "free_share_#{moment}": free.round(3), "rss_mb_#{moment}": (rss / 1e6).round(1) }
   end
 end
 

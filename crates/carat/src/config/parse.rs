@@ -549,7 +549,7 @@ command = ["puma", "-C", "puma.rb", "config.ru"]
         let path =
             Path::new(env!("CARGO_MANIFEST_DIR")).join("../../workloads/rails-hello/carat.toml");
         let hash = Experiment::read(&path).unwrap().hash();
-        assert_eq!(hash, "6bca22d3d5a451af08d68a1fc5fbbe0c86c45e5a05e31d2c670b0f0c8b603b06");
+        assert_eq!(hash, "879f6f2c970d22bc97c4e7ea3d289a74cc19f6bbc3cab8f8ce6fde8339dfd85d");
     }
 
     #[test]
