@@ -154,7 +154,7 @@ fn by_rate(growth: &PartGrowth, by: f64) -> String {
 
 fn rate(part: TrackedPart, rate: f64) -> String {
     match part {
-        TrackedPart::KeptObjects => format!("{rate:.2} objects"),
+        TrackedPart::KeptObjects if rate.abs() < 1000.0 => format!("{rate:.2} objects"),
         _ if rate.abs() < 1000.0 => format!("{rate:.1} B"),
         _ => amount(part, rate),
     }
@@ -164,7 +164,7 @@ fn rate(part: TrackedPart, rate: f64) -> String {
 pub(crate) fn amount(part: TrackedPart, amount: f64) -> String {
     let sign = if amount < 0.0 { "-" } else { "" };
     match part {
-        TrackedPart::KeptObjects => format!("{sign}{} objects", thousands(amount.abs())),
+        TrackedPart::KeptObjects => format!("{sign}{} objects", three_digits(amount.abs())),
         _ if amount.abs() >= 1e9 => format!("{amount:.2} GB", amount = amount / 1e9),
         _ => format!("{sign}{}", Bytes(amount.abs() as u64)),
     }
@@ -194,6 +194,23 @@ fn interval(growth: &PartGrowth) -> String {
 /// A number per second: whole from ten on.
 fn count(number: f64) -> String {
     if number < 10.0 { format!("{number:.1}") } else { thousands(number) }
+}
+
+/// A count of which only three digits are significant, like an amount of bytes: `9,140`, `432 million`.
+fn three_digits(amount: f64) -> String {
+    if amount < 1000.0 {
+        return thousands(amount);
+    }
+    let step = 10_f64.powf(amount.log10().floor() - 2.0);
+    let rounded = (amount / step).round() * step;
+    let (divisor, name) = match rounded {
+        many if many >= 1e9 => (1e9, " billion"),
+        some if some >= 1e6 => (1e6, " million"),
+        few => return thousands(few),
+    };
+    let short = rounded / divisor;
+    let decimals = if short >= 100.0 { 0 } else { 2 - short.log10().floor() as usize };
+    format!("{short:.decimals$}{name}")
 }
 
 /// A count with thousands separators: `48,000`.
@@ -260,6 +277,23 @@ mod tests {
                     (16.0 B to 16.0 B per request, 1.04 GB to 1.04 GB per day, 90 % interval, \
                     200,000 requests, 2.5 full collections, 266 s)";
         assert_eq!(found(&leak), want);
+    }
+
+    #[test]
+    fn an_amount_of_objects_has_three_significant_digits() {
+        for (objects, text) in [
+            (0.0, "0 objects"),
+            (999.4, "999 objects"),
+            (-9_143.0, "-9,140 objects"),
+            (99_960.0, "100,000 objects"),
+            (999_700.0, "1.00 million objects"),
+            (43_223_873.0, "43.2 million objects"),
+            (432_238_736.0, "432 million objects"),
+            (1_234_567_890.0, "1.23 billion objects"),
+            (99_960_000_000.0, "100 billion objects"),
+        ] {
+            assert_eq!(amount(TrackedPart::KeptObjects, objects), text);
+        }
     }
 
     #[test]
