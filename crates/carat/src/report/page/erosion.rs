@@ -1,10 +1,11 @@
-//! Shared memory by the number of requests answered: how quickly copy-on-write sharing is lost.
+//! Shared memory by the number of requests or broadcasts answered: how quickly copy-on-write sharing is lost.
 
-use crate::core::{Results, Sample, Trial, Unit};
+use crate::core::{LoadReport, Results, Sample, Trial, Unit};
 use crate::report::chart::reduce::band;
 use crate::report::chart::{Axis, Caption, Plot, PlotLine, Stroke, variant_class};
 use crate::report::facts;
 use crate::report::memory_series::shared_bytes;
+use crate::report::moments::unit_of_load;
 use crate::report::page::elements::{scrollable, value_cell};
 use crate::report::page::gallery::Gallery;
 use crate::report::page::moments::after_load;
@@ -19,7 +20,7 @@ const TOLERANCE: f64 = 1.5;
 /// Points of a variant's line.
 const POINTS: usize = 60;
 
-/// One trial: requests answered, and bytes shared.
+/// One trial: requests or broadcasts answered, and bytes shared.
 type SharedSeries = Vec<(f64, f64)>;
 
 /// The trials of one variant.
@@ -41,27 +42,28 @@ pub(crate) fn section(results: &Results, gallery: &mut Gallery) -> Markup {
     if variants.is_empty() {
         return markup! {};
     }
+    let unit = unit_of_load(results);
     let descriptions: Vec<String> = variants.iter().map(VariantSharing::description).collect();
     let highest = variants.iter().map(VariantSharing::highest).fold(1.0, f64::max);
     let plot = Plot {
-        x_name: "requests answered".into(),
+        x_name: format!("{unit} answered"),
         lines: variants.iter().map(VariantSharing::line).collect(),
         y_range: Some((0.0, highest * 1.06)),
         ..Plot::new(Axis::Logarithmic(Unit::Count), Axis::Linear(Unit::Bytes))
     };
     let caption = Caption {
         id: "erosion",
-        title: "Shared memory by requests answered",
+        title: &format!("Shared memory by {unit} answered"),
         description: &descriptions.join("; "),
     };
     markup! {
         section #shared-by-requests {
-            h2 { "Shared memory by requests" }
+            h2 { "Shared memory by " (unit) }
             figure {
-                figcaption { "Bytes that are still shared after that many requests, all processes together; medians over the trials." }
+                figcaption { "Bytes that are still shared after that many " (unit) ", all processes together; medians over the trials." }
                 div.grid2 { (gallery.panel("Shared memory", &plot, &caption)) }
             }
-            details open { summary { "Numbers" } (table(&variants)) }
+            details open { summary { "Numbers" } (table(&variants, unit)) }
         }
     }
 }
@@ -106,7 +108,7 @@ impl VariantSharing {
 
     fn description(&self) -> String {
         let [before, end] = [self.before(), self.end()].map(known_bytes);
-        format!("{}: {before} before the first request, {end} at the end", self.name)
+        format!("{}: {before} before the load, {end} at the end", self.name)
     }
 }
 
@@ -127,11 +129,19 @@ fn nearest(series: &[(f64, f64)], requests: f64) -> Option<f64> {
 }
 
 fn shared_series(trial: &Trial) -> SharedSeries {
-    let completed = trial.load.as_ref().map(|load| load.completed);
+    let completed = trial.load.as_ref().and_then(|load| answered_by(load, &trial.samples));
     series_until(&trial.samples, completed)
 }
 
-/// The series of a trial whose load completed that many requests before the last sample.
+/// Requests or broadcasts at the end of a load. The report of a load in steps counts deliveries; samples count broadcasts.
+fn answered_by(load: &LoadReport, samples: &[Sample]) -> Option<u64> {
+    if load.steps.is_empty() {
+        return Some(load.completed);
+    }
+    samples.iter().filter_map(|sample| sample.answered).max().filter(|answered| *answered > 0)
+}
+
+/// The series of a trial whose load completed that many requests or broadcasts before the last sample.
 fn series_until(samples: &[Sample], completed: Option<u64>) -> SharedSeries {
     let mut series: SharedSeries = samples.iter().filter_map(shared_point).collect();
     let end = after_load(samples).and_then(shared_bytes);
@@ -149,7 +159,7 @@ fn before(samples: &[Sample], load_began_ms: u64) -> Option<f64> {
     samples.iter().rev().filter(|sample| sample.at_ms <= load_began_ms).find_map(shared_bytes)
 }
 
-fn table(variants: &[VariantSharing]) -> Markup {
+fn table(variants: &[VariantSharing], unit: &str) -> Markup {
     let known: Vec<f64> = MARKS
         .into_iter()
         .filter(|mark| variants.iter().any(|variant| variant.near(*mark).is_some()))
@@ -157,7 +167,7 @@ fn table(variants: &[VariantSharing]) -> Markup {
     let table = markup! {
         table {
             thead { tr {
-                th scope="col" { "shared after … requests" } th scope="col" { "0" }
+                th scope="col" { "shared after … " (unit) } th scope="col" { "0" }
                 @for mark in &known { th scope="col" { "about " (Unit::Count.show(*mark)) } }
                 th scope="col" { "all" }
             } }
@@ -173,13 +183,14 @@ fn table(variants: &[VariantSharing]) -> Markup {
             }
         }
     };
-    scrollable("Shared memory by requests", &table)
+    scrollable(&format!("Shared memory by {unit}"), &table)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::core::Bytes;
+    use crate::core::load::StepReport;
 
     #[test]
     fn a_mark_takes_the_nearest_sample_and_none_if_all_are_far() {
@@ -189,6 +200,18 @@ mod tests {
         assert_eq!(one.near(500.0), None);
         assert_eq!(one.near(5000.0), Some(20e6));
         assert_eq!(one.end(), Some(20e6));
+    }
+
+    #[test]
+    fn the_end_of_a_load_in_steps_is_at_its_broadcasts_and_not_at_its_deliveries() {
+        let samples = [sample(500, Some(9), 70), sample(600, Some(20), 60), sample(900, None, 50)];
+        let load = LoadReport { completed: 20_000, ..LoadReport::default() };
+        assert_eq!(answered_by(&load, &samples), Some(20_000));
+        let load = LoadReport { steps: vec![StepReport::default()], ..load };
+        let broadcasts = answered_by(&load, &samples);
+        let expected = vec![(9.0, 70.0), (20.0, 60.0), (20.0, 50.0)];
+        assert_eq!(series_until(&samples, broadcasts), expected);
+        assert_eq!(answered_by(&load, &samples[2..]), None);
     }
 
     fn sample(at_ms: u64, answered: Option<u64>, shared: u64) -> Sample {
