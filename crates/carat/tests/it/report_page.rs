@@ -9,6 +9,7 @@ use carat::core::{Outcome, Results};
 use carat::report::{
     Audience, PageOptions, comparison_html, from_json, html, json, ledger_html, recording_html,
 };
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -36,9 +37,9 @@ fn cases() -> Vec<(&'static str, Results)> {
     broken.trials.iter_mut().for_each(|trial| trial.outcome = Outcome::NeverReady);
     conclude(&mut broken);
     vec![
-        ("compact", Recipe::default().build()),
-        ("arenas", Recipe::arenas().build()),
-        ("cable", Recipe::cable().build()),
+        ("built-compact", Recipe::default().build()),
+        ("built-arenas", Recipe::arenas().build()),
+        ("built-cable", Recipe::cable().build()),
         ("crowd", crowd.build()),
         ("one-trial", lonely),
         ("missing-metric", missing),
@@ -122,7 +123,9 @@ fn the_page_works_in_a_browser_and_its_figures_are_those_of_the_json() {
     let tools = BROWSER.clone().unwrap();
     let folder = Folder::new();
     let made = cases().into_iter().map(|(name, results)| (name.to_owned(), results));
+    let mut written = BTreeSet::new();
     for (name, results) in made.chain(kept()) {
+        assert!(written.insert(name.clone()), "two pages are called {name}");
         let options =
             PageOptions { generated_at: Some("2026-11-21".into()), ..PageOptions::default() };
         let page = html(&results, &options);
@@ -132,6 +135,7 @@ fn the_page_works_in_a_browser_and_its_figures_are_those_of_the_json() {
         std::fs::write(folder.path().join(format!("{name}.json")), text).unwrap();
     }
     for (name, page) in other_pages() {
+        assert!(written.insert(name.to_owned()), "two pages are called {name}");
         assert!(page.len() < 600_000, "{name}: {} bytes", page.len());
         std::fs::write(folder.path().join(format!("{name}.html")), page).unwrap();
     }
