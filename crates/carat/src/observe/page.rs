@@ -208,11 +208,16 @@ fn malloc_figures(reading: &PageReading) -> Option<MallocFigures> {
             let metadata = malloc_bytes(reading, Malloc::Metadata).unwrap_or_default();
             figures.overhead = metadata + active.saturating_sub(in_use);
             figures.free = resident.saturating_sub(active).saturating_sub(metadata);
+            figures.free_in_memory = figures.free;
         }
         _ => {
             let committed = malloc_bytes(reading, Malloc::Committed);
             let committed = committed.map(|bytes| bytes.saturating_sub(in_use));
-            figures.free = malloc_bytes(reading, Malloc::Free).or(committed).unwrap_or_default();
+            figures.free = malloc_bytes(reading, Malloc::Free).or(committed)?;
+            // Only whole free pages can have left memory.
+            let whole_pages = malloc_bytes(reading, Malloc::FreeWholePages);
+            let between = whole_pages.map(|whole| figures.free.saturating_sub(whole));
+            figures.free_in_memory = between.unwrap_or_default();
         }
     }
     Some(figures)

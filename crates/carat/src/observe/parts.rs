@@ -85,11 +85,14 @@ impl Groups {
 
     fn divide_glibc(&mut self, figures: MallocFigures, parts: &mut Vec<(PartKind, MemoryAmount)>) {
         let in_slots = Bytes(self.slots_in_arenas as u64);
+        // First, because blocks in use may have pages that were never written and are not in memory.
+        let mut free = self.arenas.take(figures.free_in_memory);
         let mut live = self.arenas.take(figures.live.saturating_sub(in_slots));
         live += self.large.take_all();
         live += self.anonymous.take(figures.large);
+        free += self.arenas.take(figures.free.saturating_sub(figures.free_in_memory));
         parts.push((PartKind::MallocLive, live));
-        parts.push((PartKind::MallocFree, self.arenas.take(figures.free)));
+        parts.push((PartKind::MallocFree, free));
         parts.push((PartKind::AllocatorOverhead, self.arenas.take_all()));
     }
 
@@ -98,9 +101,13 @@ impl Groups {
         let mut held = self.anonymous.take_all();
         held += self.arenas.take_all();
         held += self.large.take_all();
+        // First, as in `divide_glibc`.
+        let mut free = held.take(figures.free_in_memory);
+        let overhead = held.take(figures.overhead);
         parts.push((PartKind::MallocLive, held.take(figures.live + figures.large)));
-        parts.push((PartKind::AllocatorOverhead, held.take(figures.overhead)));
-        parts.push((PartKind::MallocFree, held.take(figures.free)));
+        free += held.take(figures.free.saturating_sub(figures.free_in_memory));
+        parts.push((PartKind::MallocFree, free));
+        parts.push((PartKind::AllocatorOverhead, overhead));
     }
 
     fn listed(&self, mut parts: Vec<(PartKind, MemoryAmount)>) -> Vec<LedgerPart> {
@@ -194,6 +201,7 @@ mod tests {
             malloc: Some(MallocFigures {
                 live: Bytes(20 * MB),
                 free: Bytes(12 * MB),
+                free_in_memory: Bytes(4 * MB),
                 overhead: Bytes(0),
                 large: Bytes(5 * MB),
             }),
@@ -220,6 +228,32 @@ mod tests {
         }
         let explained: u64 = parts.iter().map(|part| part.pss.0 / MB).sum();
         assert_eq!(58 - explained, 5, "anonymous memory that neither Ruby nor malloc owns");
+    }
+
+    #[test]
+    fn live_memory_that_was_never_written_does_not_hide_free_memory() {
+        let mut probe = probe();
+        for (allocator, live, free, overhead) in
+            [("glibc", 26, 4, 0), ("jemalloc", 24, 4, 2), ("tcmalloc", 30, 0, 0)]
+        {
+            probe.allocator = Some(allocator.into());
+            probe.malloc = Some(MallocFigures {
+                live: Bytes(60 * MB),
+                free: Bytes(12 * MB),
+                free_in_memory: Bytes(free * MB),
+                overhead: Bytes(overhead * MB),
+                large: Bytes(0),
+            });
+            let parts = Groups::of(&[mapping(1, 90, 30)], &[Region::MainArena], Some(&probe), None)
+                .parts_with_probe(&probe);
+            for (kind, expected) in [
+                (PartKind::MallocLive, live),
+                (PartKind::MallocFree, free),
+                (PartKind::AllocatorOverhead, overhead),
+            ] {
+                assert_eq!(megabytes(&parts, kind), expected, "{kind:?} of {allocator}");
+            }
+        }
     }
 
     #[test]

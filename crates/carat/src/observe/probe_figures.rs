@@ -38,6 +38,9 @@ pub struct MallocFigures {
     pub live: Bytes,
     /// Held and not in use.
     pub free: Bytes,
+    /// The part of `free` that is in memory whatever else is: glibc's free bytes between blocks in use, whose pages hold
+    /// headers, or jemalloc's dirty pages.
+    pub free_in_memory: Bytes,
     /// Tables, and the excess of blocks over the requested size.
     pub overhead: Bytes,
     /// In use in blocks with a mapping of their own.

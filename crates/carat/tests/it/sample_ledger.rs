@@ -68,6 +68,38 @@ fn allocations_of_known_size_appear_in_their_own_lines(version: TestRuby) {
 }
 
 #[test]
+fn free_memory_between_blocks_is_not_hidden_by_blocks_that_were_never_written(version: TestRuby) {
+    let bench = Bench::new();
+    let mut ruby = bench.start(version.command(None));
+    // Below 128 kB each, so from the arena, and larger than a slot of any Ruby.
+    ruby.eval(&format!(
+        "$never = Array.new({}) {{ String.new(capacity: 100_000) }}; 1",
+        SIZE / 50_000
+    ));
+    let fragments = format!(
+        "$kept = Array.new({}) {{ 'x' * 1_500 }}; $kept.reject!.with_index {{ |_, n| n.odd? }}; 1",
+        2 * SIZE / 1_520
+    );
+    assert_near_size(version, "free", growth(&mut ruby, &fragments, PartKind::MallocFree));
+    let child: u32 = ruby.eval("$child = fork { sleep }").parse().unwrap();
+    let free = crate::probe_ruby::wait_for("the child's figures", || {
+        let root = ProcRoot::default();
+        let member = [root.identify(child).unwrap()];
+        let seen = ledger(&root, &member, &read_probe_figures(&root, &member));
+        seen.part(PartKind::MallocFree).copied()
+    });
+    assert_near_size(version, "free in a child", free.resident.0 as f64);
+    ruby.eval("Process.kill(:KILL, $child); Process.wait($child)");
+    ruby.end();
+}
+
+/// A tenth of the size may be in memory that Ruby has freed besides.
+fn assert_near_size(version: TestRuby, what: &str, found: f64) {
+    let share = found / SIZE as f64;
+    assert!((0.95..1.1).contains(&share), "{version:?}, {what}: {found} of {SIZE} bytes");
+}
+
+#[test]
 fn mappings_of_known_size_appear_in_their_own_lines() {
     require!(Ruby);
     let bench = Bench::new();
