@@ -70,7 +70,8 @@ impl CompareArgs {
     }
 }
 
-fn setting(text: &str) -> Result<(String, String), String> {
+/// A setting as name and value.
+pub(crate) fn setting(text: &str) -> Result<(String, String), String> {
     let (name, value) =
         text.split_once('=').ok_or_else(|| SettingError::NotAPair(text.to_owned()).to_string())?;
     Ok((name.trim().to_owned(), value.to_owned()))

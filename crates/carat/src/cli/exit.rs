@@ -1,6 +1,7 @@
 //! Exit codes, one meaning each.
 
 use crate::core::{Results, Role, Verdict};
+use crate::report::RestoreError;
 use crate::run::experiment::{ExperimentError, QuestionError};
 use std::process::ExitCode;
 
@@ -36,8 +37,10 @@ impl Exit {
     pub(crate) fn of_error(error: &anyhow::Error) -> Self {
         // An unusable results file is a failure in every command; only a conflict with the options is wrong usage.
         let experiment = error.downcast_ref::<ExperimentError>();
-        let wrong_usage =
-            experiment.is_some_and(ExperimentError::is_wrong_usage) || error.is::<QuestionError>();
+        let other_plan = matches!(error.downcast_ref(), Some(RestoreError::OtherPlan { .. }));
+        let wrong_usage = experiment.is_some_and(ExperimentError::is_wrong_usage)
+            || error.is::<QuestionError>()
+            || other_plan;
         if wrong_usage { Self::Usage } else { Self::Failed }
     }
 

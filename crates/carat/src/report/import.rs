@@ -64,7 +64,7 @@ pub enum CaratFileError {
 /// # Errors
 /// If the file is missing, damaged, of another version, or not from carat.
 pub fn load(path: &Path) -> Result<CaratFile, CaratFileError> {
-    if !starts_as_json(path) {
+    if !is_json(path) {
         // Also if the file cannot be opened: the store's message says what to do.
         return Ok(CaratFile::Stored(Box::new(Store::open(path)?.results()?)));
     }
@@ -137,7 +137,8 @@ fn with_conclusions(mut results: Results) -> Results {
     results
 }
 
-fn starts_as_json(path: &Path) -> bool {
+/// Whether a file can be exported results or a recording, and no results file.
+pub fn is_json(path: &Path) -> bool {
     let mut start = [0];
     let read = File::open(path).and_then(|mut file| file.read_exact(&mut start));
     read.is_ok() && start == *b"{"

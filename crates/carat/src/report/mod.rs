@@ -1,7 +1,7 @@
 //! The formats of results: HTML pages, terminal text, Markdown, CSV, JSON, OpenMetrics, budgets.
 //!
 //! Every format begins with [`prepare`](redact::prepare), which removes control characters and secrets from every text,
-//! and then escapes for its own syntax. Only [`load`] reads files; everything else turns results into text.
+//! and then escapes for its own syntax. Only [`load`] reads files and [`restore`] writes one; everything else turns results into text.
 
 mod budget;
 mod chart;
@@ -26,6 +26,7 @@ mod page;
 mod progress;
 mod recording_text;
 mod redact;
+mod restore;
 mod salvage_text;
 mod step_figures;
 mod suggest;
@@ -44,7 +45,7 @@ pub use exports::{
 pub use figures::{FIGURES_SCHEMA, figures};
 pub(crate) use forecast_text::forecast_text;
 pub use import::{
-    CaratFile, CaratFileError, ReportInput, concluded, load, load_input, load_results,
+    CaratFile, CaratFileError, ReportInput, concluded, is_json, load, load_input, load_results,
 };
 pub use ledger_text::ledger_text;
 pub use live::{LiveRecording, draw_live_recording};
@@ -55,6 +56,7 @@ pub use progress::ProgressText;
 pub use recording_text::growth_text;
 pub(crate) use recording_text::recording_line;
 pub use redact::Audience;
+pub use restore::{ExperimentSource, RestoreError, restore};
 pub(crate) use salvage_text::salvage_text;
 pub use suggest::{SuggestError, suggested_experiment};
 pub use terminal::{Style, terminal};

@@ -121,6 +121,15 @@ const PLAIN_WORDS: &[&str] = &[
 const PLAIN_DIGITS: usize = 6;
 
 const HIDDEN: &str = "[hidden]";
+/// Stands for the name of the host or the user.
+const NAME: &str = "[name]";
+/// Stands for the folders of a path.
+const FOLDERS: &str = "…/";
+
+/// Whether something in a text was replaced, so that it is no longer the text that the user wrote.
+pub(crate) fn has_hidden_parts(text: &str) -> bool {
+    [HIDDEN, NAME, FOLDERS].iter().any(|mark| text.contains(mark))
+}
 
 /// The results for that audience.
 pub(crate) fn prepare(results: &Results, audience: Audience) -> Results {
@@ -298,7 +307,7 @@ impl RedactionRules {
     fn anonymous(&self, text: &str) -> String {
         let mut out = text.to_owned();
         for identity in &self.identities {
-            out = out.replace(identity.as_str(), "[name]");
+            out = out.replace(identity.as_str(), NAME);
         }
         variables(&short_paths(&out))
     }
@@ -448,8 +457,9 @@ fn value_after(name: &str, after: &str) -> Option<(usize, usize)> {
             (inner, inner.find(quote).unwrap_or(inner.len()))
         }
         None => {
-            let scheme = ["Bearer ", "Basic ", "Token "].iter().find(|s| value.starts_with(**s));
-            let skip = scheme.map_or(0, |scheme| scheme.len());
+            // A hidden value contains a bracket, which would end it too early when the text is redacted again.
+            let known = ["Bearer ", "Basic ", "Token ", HIDDEN];
+            let skip = known.iter().find(|s| value.starts_with(**s)).map_or(0, |found| found.len());
             (value, skip + value[skip..].find(ends_value).unwrap_or(value.len() - skip))
         }
     };
@@ -496,7 +506,7 @@ fn short_paths(text: &str) -> String {
         let path = &rest[..end];
         if starts_path && path.trim_end_matches('/').matches('/').count() > 1 {
             let last = path.trim_end_matches('/').rsplit('/').next().unwrap_or_default();
-            out.push_str("…/");
+            out.push_str(FOLDERS);
             out.push_str(last);
             before = 'x';
             rest = &rest[end..];
@@ -559,6 +569,24 @@ mod tests {
             ("http://127.0.0.1:80/a/b", "http://127.0.0.1:80/a/b"),
         ] {
             assert_eq!(rules.text(given), shown, "{given:?}");
+        }
+    }
+
+    #[test]
+    fn a_redacted_text_does_not_change_when_it_is_redacted_again() {
+        let rules = RedactionRules { audience: Audience::Shared, identities: Vec::new() };
+        for given in [
+            "SECRET_KEY_BASE=abc123 puma",
+            "?token=abc&page=2",
+            "Authorization: Bearer abc.def",
+            "puma --control-token s3cret -w 2",
+            "COMPANY_FEED=x, DIR = \"/home/bob/app/puma.rb\"",
+            "redis://ann:s3cret@db:6379/0",
+            "{ REDIS_URL = \"redis://ann:s3cret@db\" }",
+        ] {
+            let once = rules.text(given);
+            assert!(has_hidden_parts(&once) && !has_hidden_parts(given), "{once}");
+            assert_eq!(rules.text(&once), once, "{given:?}");
         }
     }
 

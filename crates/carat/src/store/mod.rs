@@ -13,4 +13,4 @@ mod salvage;
 pub use error::StoreError;
 pub use file::Store;
 pub use runner::Runner;
-pub use salvage::{Salvaged, salvage};
+pub use salvage::{Salvaged, salvage, salvage_trials};

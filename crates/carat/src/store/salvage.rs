@@ -1,6 +1,6 @@
-//! Copies the undamaged trials of a damaged or older results file into a new one.
+//! Copies the undamaged trials of a damaged or older results file, or of exported results, into a new results file.
 //!
-//! Works on a copy, because opening a file can change it: SQLite rolls back what a killed run had partly written. A trial
+//! A file is read as a copy, because opening a file can change it: SQLite rolls back what a killed run had partly written. A trial
 //! is copied if every part of it can be read and its id follows from its plan. Losses are reported, never filled in.
 
 use crate::config::trial_id;
@@ -50,13 +50,38 @@ pub fn salvage(old: &Path, new: &Path) -> Result<Salvaged, StoreError> {
             Err(error) => lost.push(format!("facts of the machine: {error}")),
         }
     }
-    let mut store = Store::create(new, &info)?;
-    if let Err(error) = store.add(&undamaged) {
+    write(new, &info, &undamaged)?;
+    Ok(Salvaged { copied: undamaged.len(), lost, resumable: format >= FORMAT_WITHOUT_CONTROLS })
+}
+
+/// Writes the trials that follow from the plan of `info` into the new file `new`.
+///
+/// # Errors
+/// Where `new` exists or cannot be written. No new file is left then.
+pub fn salvage_trials(
+    info: &ExperimentInfo,
+    trials: Vec<Trial>,
+    new: &Path,
+) -> Result<Salvaged, StoreError> {
+    let (mut undamaged, mut lost) = (Vec::new(), Vec::new());
+    for trial in trials {
+        match defect(&trial, info, &undamaged) {
+            None => undamaged.push(trial),
+            Some(defect) => lost.push(format!("{}: {defect}", name(&trial))),
+        }
+    }
+    write(new, info, &undamaged)?;
+    Ok(Salvaged { copied: undamaged.len(), lost, resumable: true })
+}
+
+fn write(new: &Path, info: &ExperimentInfo, trials: &[Trial]) -> Result<(), StoreError> {
+    let mut store = Store::create(new, info)?;
+    let written = store.add(trials);
+    if written.is_err() {
         drop(store);
         let _ = fs::remove_file(new);
-        return Err(error);
     }
-    Ok(Salvaged { copied: undamaged.len(), lost, resumable: format >= FORMAT_WITHOUT_CONTROLS })
+    written
 }
 
 /// Opens a copy of the file and its journal in `folder`; also returns the format.

@@ -34,6 +34,7 @@ mod report;
 mod report_builder;
 mod report_examples;
 mod report_page;
+mod restore;
 mod runtime;
 mod sample_captured;
 mod sample_ledger;
