@@ -5,7 +5,7 @@
 //! form has the field only for files that use it: then the hash of every other file stays.
 
 use crate::config::{
-    Experiment, MeasureSpec, ReadyCheck, ReadyCondition, ServerSpec, ServiceSpec, VariantSpec,
+    CommandSpec, Experiment, MeasureSpec, ReadyCheck, ReadyCondition, ServerSpec, ServiceSpec, VariantSpec,
 };
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
@@ -31,7 +31,7 @@ impl Experiment {
             // Absent otherwise, so that plans from before this key keep their hash.
             trials["warmup_block"] = json!(false);
         }
-        json!({
+        let mut form = json!({
             "schema": PLAN_SCHEMA,
             "name": self.name,
             "about": self.about,
@@ -43,7 +43,14 @@ impl Experiment {
             "variants": self.variants.iter().map(variant).collect::<Vec<_>>(),
             "measure": measure(&self.measure),
             "trials": trials,
-        })
+        });
+        // Absent otherwise, so that plans without them keep their hash.
+        for (name, spec) in [("prepare", &self.prepare), ("cleanup", &self.cleanup)] {
+            if let Some(spec) = spec {
+                form[name] = command(spec);
+            }
+        }
+        form
     }
 }
 
@@ -63,6 +70,15 @@ fn service(spec: &ServiceSpec) -> Value {
         "ready": ready(&spec.ready),
         "dir": spec.dir,
         "env": spec.env,
+    })
+}
+
+fn command(spec: &CommandSpec) -> Value {
+    json!({
+        "command": spec.command.words(),
+        "dir": spec.dir,
+        "env": spec.env,
+        "within_s": spec.within.as_seconds(),
     })
 }
 

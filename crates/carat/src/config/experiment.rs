@@ -16,6 +16,10 @@ pub struct Experiment {
     pub about: Option<String>,
     /// The server to start.
     pub server: ServerSpec,
+    /// Runs in every trial before the server starts, when the services are ready.
+    pub prepare: Option<CommandSpec>,
+    /// Runs in every trial after the server has stopped, while the services still run.
+    pub cleanup: Option<CommandSpec>,
     /// Services that the server needs, by name.
     pub services: BTreeMap<String, ServiceSpec>,
     /// The load, for a server at any address.
@@ -58,6 +62,19 @@ pub struct ServiceSpec {
     pub dir: Option<PathBuf>,
     /// Variables over the environment that carat inherited.
     pub env: BTreeMap<String, String>,
+}
+
+/// A command that runs beside the server and ends by itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CommandSpec {
+    /// Program and arguments, with placeholders.
+    pub command: CommandLine,
+    /// Working directory instead of the server's, relative to the experiment's folder.
+    pub dir: Option<PathBuf>,
+    /// Variables over the server's, with placeholders.
+    pub env: BTreeMap<String, String>,
+    /// Deadline.
+    pub within: Span,
 }
 
 /// A ready check with its deadline.

@@ -14,6 +14,8 @@ pub(super) struct ExperimentTable {
     pub(super) name: String,
     pub(super) about: Option<String>,
     pub(super) server: ServerTable,
+    pub(super) prepare: Option<CommandTable>,
+    pub(super) cleanup: Option<CommandTable>,
     #[serde(default)]
     pub(super) services: BTreeMap<String, ServiceTable>,
     pub(super) load: LoadTable,
@@ -47,6 +49,18 @@ pub(super) struct ServiceTable {
     pub(super) dir: Option<PathBuf>,
     #[serde(default)]
     pub(super) env: BTreeMap<String, String>,
+}
+
+/// `[prepare]` and `[cleanup]`.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct CommandTable {
+    pub(super) command: Vec<String>,
+    pub(super) dir: Option<PathBuf>,
+    #[serde(default)]
+    pub(super) env: BTreeMap<String, String>,
+    #[serde(default = "default_command_within")]
+    pub(super) within: Span,
 }
 
 #[derive(Debug, Deserialize)]
@@ -148,6 +162,10 @@ impl Default for TrialsTable {
 
 const fn default_stop_within() -> Span {
     Span::seconds(10)
+}
+
+const fn default_command_within() -> Span {
+    Span::seconds(60)
 }
 
 const fn default_ready_within() -> Span {

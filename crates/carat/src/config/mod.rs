@@ -18,7 +18,7 @@ pub use amount::Percent;
 pub use command::CommandLine;
 pub use error::ExperimentFileError;
 pub use experiment::{
-    Experiment, MeasureSpec, ReadyCheck, ReadyCondition, ServerSpec, ServiceSpec, TrialLimits,
+    CommandSpec, Experiment, MeasureSpec, ReadyCheck, ReadyCondition, ServerSpec, ServiceSpec, TrialLimits,
     VariantSpec,
 };
 pub use order::{BlockPosition, block_order, trial_id};

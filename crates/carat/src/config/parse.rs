@@ -4,10 +4,10 @@ use crate::config::controls;
 use crate::config::error::explain_toml;
 use crate::config::experiment::ROOTS_PLACEHOLDER;
 use crate::config::file::{
-    ExperimentTable, MeasureTable, ReadyTable, ServerTable, ServiceTable, TrialsTable, VariantTable,
+    CommandTable, ExperimentTable, MeasureTable, ReadyTable, ServerTable, ServiceTable, TrialsTable, VariantTable,
 };
 use crate::config::{
-    CommandLine, Experiment, ExperimentFileError, MeasureSpec, ReadyCheck, ReadyCondition,
+    CommandLine, CommandSpec, Experiment, ExperimentFileError, MeasureSpec, ReadyCheck, ReadyCondition,
     ServerSpec, ServiceSpec, TrialLimits, VariantSpec,
 };
 use crate::core::metric::{self, Metric};
@@ -87,6 +87,8 @@ fn validate(table: ExperimentTable, text: &str, folder: &Path) -> Result<Experim
     check_name(&table.name)?;
     let common = table.server.settings.clone();
     let server = server(table.server)?;
+    let prepare = table.prepare.map(|table| command("prepare", table)).transpose()?;
+    let cleanup = table.cleanup.map(|table| command("cleanup", table)).transpose()?;
     let services = table
         .services
         .into_iter()
@@ -100,6 +102,8 @@ fn validate(table: ExperimentTable, text: &str, folder: &Path) -> Result<Experim
         name: table.name,
         about: table.about,
         server,
+        prepare,
+        cleanup,
         services,
         load,
         variants,
@@ -135,6 +139,15 @@ fn service(key: &str, table: ServiceTable) -> Result<ServiceSpec, String> {
         CommandLine::new(table.command).ok_or_else(|| format!("{key}.command is empty"))?;
     let ready = readiness(key, table.ready)?;
     Ok(ServiceSpec { command, ready, dir: table.dir, env: table.env })
+}
+
+fn command(key: &str, table: CommandTable) -> Result<CommandSpec, String> {
+    let CommandTable { command, dir, env, within } = table;
+    let command = CommandLine::new(command).ok_or_else(|| format!("{key}.command is empty"))?;
+    if within.0.is_zero() {
+        return Err(format!("{key}.within must be longer than zero"));
+    }
+    Ok(CommandSpec { command, dir, env, within })
 }
 
 fn readiness(key: &str, table: ReadyTable) -> Result<ReadyCondition, String> {
@@ -371,6 +384,12 @@ command = ["puma", "-C", "puma.rb", "config.ru"]
             ("http = \"/hello\", ", "", "server.ready needs exactly one of"),
             ("within = \"30s\"", "within = \"30\"", "not a span of time"),
             ("max = 60", "max = 0", "between 1 and 10000"),
+            ("[measure]", "[prepare]\ncommand = []\n[measure]", "prepare.command is empty"),
+            (
+                "[measure]",
+                "[cleanup]\ncommand = [\"rm\"]\nwithin = \"0s\"\n[measure]",
+                "cleanup.within must be longer than zero",
+            ),
             ("[measure]", "[measure]\nidle = \"15\"", "not a span of time"),
             ("[measure]", "[measure]\nidle = \"0s\"", "measure.idle must be longer than zero"),
             ("[measure]", "[measure]\nidel = \"15s\"", "did you mean `idle`?"),
@@ -525,6 +544,23 @@ command = ["puma", "-C", "puma.rb", "config.ru"]
             assert_ne!(changed, COMPACTION, "{from}");
             assert_ne!(parse(&changed).unwrap().hash(), plain, "{to}");
         }
+    }
+
+    #[test]
+    fn commands_of_every_trial_are_part_of_the_plan_and_change_no_plan_without_them() {
+        let plain = parse(COMPACTION).unwrap();
+        assert_eq!((plain.prepare.clone(), plain.cleanup.clone()), (None, None));
+        let plain_form = plain.canonical().to_string();
+        assert!(!plain_form.contains("prepare") && !plain_form.contains("cleanup"));
+        let with = "[prepare]\ncommand = [\"cp\", \"seed.db\", \"{dir}/app.db\"]\n[measure]";
+        let prepared = parse(&COMPACTION.replace("[measure]", with)).unwrap();
+        let spec = prepared.prepare.clone().unwrap();
+        assert_eq!((spec.command.program(), spec.within), ("cp", Span::seconds(60)));
+        let later = with.replace("[measure]", "within = \"5m\"\n[measure]");
+        let patient = parse(&COMPACTION.replace("[measure]", &later)).unwrap();
+        let hashes: BTreeSet<String> =
+            [plain, prepared, patient].iter().map(Experiment::hash).collect();
+        assert_eq!(hashes.len(), 3);
     }
 
     #[test]

@@ -13,7 +13,7 @@ pub enum Outcome {
     Crashed,
     /// The kernel killed a process of the tree because memory ran out.
     OomKilled,
-    /// The server was not ready within its deadline, or exited before.
+    /// The server was not ready within its deadline, or exited before, or the command of `[prepare]` failed.
     NeverReady,
     /// The load could not be driven as planned, so the figures are invalid.
     LoadInvalid,

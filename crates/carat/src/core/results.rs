@@ -103,7 +103,7 @@ pub struct Trial {
     /// Notes for the reader, such as a setting that was not applied.
     #[serde(default)]
     pub notes: Vec<String>,
-    /// The last lines that the server printed.
+    /// The last lines that the server and the commands of the trial printed.
     pub log_tail: String,
 }
 

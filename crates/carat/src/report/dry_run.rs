@@ -46,6 +46,11 @@ fn write_plan(
         writeln!(out, "guard       {name} at most {} worse", limit(*most))?;
     }
     writeln!(out, "claims      {}", claims(info))?;
+    for (name, spec) in [("prepare", &experiment.prepare), ("cleanup", &experiment.cleanup)] {
+        if let Some(spec) = spec {
+            writeln!(out, "{name}     {}", spec.command.words().join(" "))?;
+        }
+    }
     writeln!(out, "libraries   {}", libraries.directory.display())
 }
 

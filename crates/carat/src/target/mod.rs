@@ -29,5 +29,5 @@ pub(crate) use reaper::{clean_up, reaper_main};
 pub(crate) use replace::{ReplaceError, replace_process};
 pub(crate) use root::NewRoot;
 pub use server::LaunchError;
-pub(crate) use server::{PendingServer, Server};
+pub(crate) use server::{PendingServer, Server, log_tail};
 pub(crate) use stop::{StopReport, stop};

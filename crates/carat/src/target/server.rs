@@ -119,7 +119,8 @@ impl Drop for Server {
     }
 }
 
-fn log_tail(path: &Path, lines: usize) -> String {
+/// The end of a log: at most `lines` lines and 16 KiB; empty if there is no such file.
+pub(crate) fn log_tail(path: &Path, lines: usize) -> String {
     const LIMIT: usize = 16 * 1024;
     let Ok(bytes) = std::fs::read(path) else { return String::new() };
     let end = &bytes[bytes.len().saturating_sub(LIMIT)..];

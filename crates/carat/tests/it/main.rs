@@ -42,6 +42,7 @@ mod services;
 mod supply;
 mod support;
 mod tidy;
+mod trial_commands;
 mod workloads;
 
 fn main() -> std::process::ExitCode {

@@ -235,11 +235,12 @@ fn a_failed_service_is_reported_with_its_output() {
 }
 
 /// For each phase: its name, environment and tables that make a trial stay in it, and the file that shows that it is there.
-const PHASES: [(&str, &str, &str, &str); 5] = [
+const PHASES: [(&str, &str, &str, &str); 6] = [
     ("boot", "BOOT_SLEEP = '60'", "", "boot"),
     ("load", "ANSWER_SLEEP = '5'", "", "request"),
     ("settle", "", "[measure]\nsettle = '60s'", "request"),
     ("stop", "IGNORE_TERM = '1'", "", "term"),
+    ("prepare", "", "[prepare]\ncommand = ['sleep', '60']", ""),
     ("services", "", "[services.slow]\ncommand = ['sleep', '60']\nready = { tcp = true }", ""),
 ];
 

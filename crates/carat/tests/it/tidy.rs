@@ -206,8 +206,16 @@ fn keys(table: &str) -> Vec<String> {
 #[test]
 fn the_experiment_page_names_every_key() {
     let page = fs::read_to_string(root().join("docs/experiment.md")).unwrap();
-    let tables =
-        ["[server]", "[services.x]", "[load.http]", "[load.cable]", "[measure]", "[trials]"];
+    let tables = [
+        "[server]",
+        "[prepare]",
+        "[cleanup]",
+        "[services.x]",
+        "[load.http]",
+        "[load.cable]",
+        "[measure]",
+        "[trials]",
+    ];
     for table in tables {
         let keys = keys(table);
         assert!(keys.len() >= 3, "{table}: {keys:?}");

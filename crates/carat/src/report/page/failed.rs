@@ -47,7 +47,7 @@ fn row(trial: &Trial) -> Markup {
             td.w {
                 @if let Some(detail) = &trial.detail { (shorten(detail, 500)) }
                 @for flag in trial.load.iter().flat_map(|load| &load.flags) { p { code { (flag.code) } " " (flag.message) } }
-                @if !tail.is_empty() { details { summary { "last lines of the server's log" } pre tabindex="0" { (tail) } } }
+                @if !tail.is_empty() { details { summary { "last lines of its log" } pre tabindex="0" { (tail) } } }
             }
         }
     }

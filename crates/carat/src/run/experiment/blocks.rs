@@ -154,7 +154,7 @@ fn stop_on_failures(trials: &[Trial], variant: &str) -> Result<(), RunError> {
     let Some(last) = latest.next().filter(|_| failures >= FAILURES_IN_A_ROW) else { return Ok(()) };
     let mut detail = last.detail.clone().unwrap_or_default();
     if !last.log_tail.is_empty() {
-        detail.push_str("; the server printed at its end:\n");
+        detail.push_str("; its log ends with:\n");
         detail.push_str(&last.log_tail);
     }
     Err(RunError::Failing { variant: variant.to_owned(), outcome: last.outcome, detail })

@@ -3,6 +3,7 @@
 //! The [`TrialRunner`] trait has two implementations: [`ProcessRunner`] starts real servers, and [`FakeRunner`] lets
 //! tests run whole experiments in milliseconds.
 
+mod command;
 mod fake;
 mod paths;
 mod prepare;

@@ -3,7 +3,7 @@
 use crate::config::{Experiment, Placeholders};
 use crate::run::Interrupt;
 use crate::run::trial::TrialPlan;
-use crate::target::free_port;
+use crate::target::{free_port, log_tail};
 use std::collections::BTreeMap;
 use std::fs;
 use std::io;
@@ -19,6 +19,13 @@ pub struct RunContext {
     /// The user's request to stop.
     pub interrupt: Interrupt,
 }
+
+/// Names of the commands of a trial, as of their tables in the experiment file.
+pub(crate) const PREPARE: &str = "prepare";
+pub(crate) const CLEANUP: &str = "cleanup";
+
+/// Lines of each command's output that a trial keeps.
+const COMMAND_LINES: usize = 20;
 
 /// Ports, folder and token of one trial.
 pub(crate) struct TrialPaths {
@@ -54,5 +61,22 @@ impl TrialPaths {
         }
         let token = format!("{}/{}", context.token, plan.id);
         Ok(Self { values, port, service_ports, folder, token })
+    }
+
+    /// The output of a command of the trial. A service's log has no dot in front.
+    pub(crate) fn command_log(&self, name: &str) -> PathBuf {
+        self.folder.join(format!(".{name}.log"))
+    }
+
+    /// The log of the trial: what the server printed, after the output of `[prepare]` and before that of `[cleanup]`,
+    /// whose lines begin with their names.
+    pub(crate) fn whole_log(&self, server: &str) -> String {
+        let of = |name: &str| {
+            let tail = log_tail(&self.command_log(name), COMMAND_LINES);
+            tail.lines().map(|line| format!("{name}: {line}")).collect::<Vec<_>>()
+        };
+        let (before, after) = (of(PREPARE), of(CLEANUP));
+        let server = server.lines().map(str::to_owned);
+        before.into_iter().chain(server).chain(after).collect::<Vec<_>>().join("\n")
     }
 }

@@ -1,6 +1,6 @@
 //! Command, directory and environment of each variant, checked before any trial.
 
-use crate::config::{Experiment, VariantSpec};
+use crate::config::{CommandLine, CommandSpec, Experiment, VariantSpec};
 use crate::core::Variant;
 use crate::settings::{SettingError, Settings};
 use crate::target::{
@@ -49,7 +49,7 @@ pub enum PrepareError {
         "{user}: program `{program}` was not found; install it (bin/setup installs what the bundled workloads need) or give its path"
     )]
     Program {
-        /// The variant or service that needs it.
+        /// The variant, service or command that needs it.
         user: String,
         /// The program.
         program: String,
@@ -59,7 +59,7 @@ pub enum PrepareError {
         "{user}: there is no directory {dir}; relative directories start at the experiment file"
     )]
     Directory {
-        /// The variant or service that needs it.
+        /// The variant, service or command that needs it.
         user: String,
         /// The directory.
         dir: PathBuf,
@@ -75,9 +75,12 @@ pub fn prepare(
     for (name, service) in &experiment.services {
         let user = format!("service `{name}`");
         let dir = directory(experiment, service.dir.as_deref(), &user)?;
-        let path = search_path(inherited("PATH"));
-        let search = ProgramSearch { path: &path, root: Path::new("/"), dir: &dir };
-        require_program(&user, service.command.program(), &search)?;
+        require_own_program(&user, &service.command, &dir, inherited)?;
+    }
+    for (user, command) in [("`prepare`", &experiment.prepare), ("`cleanup`", &experiment.cleanup)] {
+        if let Some(spec) = command {
+            check_command(experiment, spec, user, inherited)?;
+        }
     }
     let mut prepared = experiment
         .variants
@@ -88,6 +91,29 @@ pub fn prepare(
         prepared.iter_mut().map(|one| &mut one.injection).collect();
     make_comparable(&mut injections);
     Ok(prepared)
+}
+
+fn check_command(
+    experiment: &Experiment,
+    spec: &CommandSpec,
+    user: &str,
+    inherited: &dyn Fn(&str) -> Option<String>,
+) -> Result<(), PrepareError> {
+    let dir = spec.dir.as_deref().or(experiment.server.dir.as_deref());
+    let dir = directory(experiment, dir, user)?;
+    require_own_program(user, &spec.command, &dir, inherited)
+}
+
+/// Whether a program that does not run in a variant's root is there.
+fn require_own_program(
+    user: &str,
+    command: &CommandLine,
+    dir: &Path,
+    inherited: &dyn Fn(&str) -> Option<String>,
+) -> Result<(), PrepareError> {
+    let path = search_path(inherited("PATH"));
+    let search = ProgramSearch { path: &path, root: Path::new("/"), dir };
+    require_program(user, command.program(), &search)
 }
 
 fn prepare_one(
@@ -234,6 +260,13 @@ mod tests {
         ] {
             let message = prepared(second).unwrap_err().to_string();
             assert!(message.contains("`other`") && message.contains(expected), "{message}");
+        }
+        for (table, expected) in [
+            ("[prepare]\ncommand = ['no-such-program']", "`prepare`: program `no-such-program`"),
+            ("[cleanup]\ncommand = ['true']\ndir = 'no'", "`cleanup`: there is no directory"),
+        ] {
+            let message = prepared(table).unwrap_err().to_string();
+            assert!(message.contains(expected), "{message}");
         }
     }
 }

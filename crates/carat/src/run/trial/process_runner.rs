@@ -67,11 +67,15 @@ impl TrialRunner for ProcessRunner {
         };
         let mut observed = Observations::default();
         let end = steps.run(&mut session, &mut observed);
-        let log_tail = session.server.log_tail(50);
+        let printed = session.server.log_tail(50);
         session.begin(TrialPhase::Stop);
         let grace = self.experiment.server.stop_within.0;
-        let (survivors, forced) = session.close(grace);
-        observed.notes.extend(forced.then(|| forced_note(grace)));
+        let stopped = session.stop_server(grace);
+        observed.notes.extend(stopped.forced.then(|| forced_note(grace)));
+        let unclean = steps.clean_up(&mut session);
+        let mut survivors = stopped.survivors;
+        survivors.extend(session.stop_services(grace));
+        let log_tail = paths.whole_log(&printed);
         observed.samples = std::mem::take(&mut session.samples);
         let seconds = session.server.elapsed().as_secs_f64();
         drop(session);
@@ -80,31 +84,49 @@ impl TrialRunner for ProcessRunner {
         if !survivors.is_empty() {
             return Err(TrialError::Survivors(survivors.join(", ")));
         }
-        let (outcome, detail) = match end {
-            TrialEnd::Outcome(outcome, detail) => (outcome, detail),
-            TrialEnd::Error(error) => return Err(error),
+        let (outcome, detail) = match (end, unclean) {
+            (TrialEnd::Outcome(outcome, detail), unclean) => {
+                observed.notes.extend(unclean);
+                (outcome, detail)
+            }
+            (TrialEnd::Error(TrialError::Interrupted), Some(unclean)) => {
+                return Err(TrialError::Cleanup(unclean));
+            }
+            (TrialEnd::Error(error), _) => return Err(error),
         };
-        let metrics =
-            if outcome == Outcome::Ok { metric::of_trial(&observed) } else { BTreeMap::new() };
-        let mut machine = self.machine[plan.variant].clone();
-        machine.extend(observed.ruby.map(|ruby| ("ruby".to_owned(), ruby)));
-        Ok(Trial {
-            id: plan.id.clone(),
-            block: plan.block,
-            position: plan.position,
-            variant: plan.name.clone(),
-            outcome,
-            detail,
-            started_ms: started.as_millis() as u64,
-            seconds,
-            machine,
-            metrics,
-            samples: observed.samples,
-            load_window_ms: observed.window_ms,
-            load: observed.load,
-            notes: observed.notes,
-            log_tail,
-        })
+        let started_ms = started.as_millis() as u64;
+        let machine = self.machine[plan.variant].clone();
+        let trial = trial(plan, machine, outcome, observed);
+        Ok(Trial { detail, started_ms, seconds, log_tail, ..trial })
+    }
+}
+
+/// What was observed, as a trial that still lacks its times, its detail and its log.
+fn trial(
+    plan: &TrialPlan,
+    mut machine: MachineFacts,
+    outcome: Outcome,
+    observed: Observations,
+) -> Trial {
+    let metrics =
+        if outcome == Outcome::Ok { metric::of_trial(&observed) } else { BTreeMap::new() };
+    machine.extend(observed.ruby.map(|ruby| ("ruby".to_owned(), ruby)));
+    Trial {
+        id: plan.id.clone(),
+        block: plan.block,
+        position: plan.position,
+        variant: plan.name.clone(),
+        outcome,
+        detail: None,
+        started_ms: 0,
+        seconds: 0.0,
+        machine,
+        metrics,
+        samples: observed.samples,
+        load_window_ms: observed.window_ms,
+        load: observed.load,
+        notes: observed.notes,
+        log_tail: String::new(),
     }
 }
 

@@ -5,17 +5,18 @@ use crate::process::{ProcRoot, Tree};
 use crate::run::Interrupt;
 use crate::run::session::Session;
 use crate::run::trial::TrialError;
-use crate::target::{LaunchError, LaunchSpec, Server, check_ready, local, stop};
+use crate::target::{LaunchSpec, Server, check_ready, local, stop};
 use carat_wire::env::TOKEN;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::process::ExitStatus;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 /// Timeout of one check whether a service is ready.
 const TIMEOUT: Duration = Duration::from_secs(1);
 
-/// A running service.
+/// A running service, or another process beside the server.
 #[derive(Debug)]
 pub(crate) struct Service {
     server: Server,
@@ -51,9 +52,6 @@ impl ServiceOrder<'_> {
         Ok(LaunchSpec { command, dir: self.dir.clone(), env, log: self.log.clone(), root: None })
     }
 
-    fn failed(&self, source: LaunchError) -> TrialError {
-        TrialError::Launch { what: format!("service `{}`", self.name), source }
-    }
 }
 
 impl Service {
@@ -62,11 +60,26 @@ impl Service {
         session: &mut Session<'_>,
         order: &ServiceOrder<'_>,
     ) -> Result<Self, TrialError> {
-        let pending =
-            session.start_pending(&order.launch_spec()?).map_err(|source| order.failed(source))?;
-        let tree = Tree::new(ProcRoot::default(), pending.identity(), order.token.clone());
-        let server = pending.exec().map_err(|source| order.failed(source))?;
+        Self::launch(session, &format!("service `{}`", order.name), &order.launch_spec()?)
+    }
+
+    /// Starts a process beside the server of a session; `what` names it in an error.
+    pub(crate) fn launch(
+        session: &mut Session<'_>,
+        what: &str,
+        spec: &LaunchSpec,
+    ) -> Result<Self, TrialError> {
+        let failed = |source| TrialError::Launch { what: what.to_owned(), source };
+        let pending = session.start_pending(spec).map_err(failed)?;
+        let token = spec.env.get(TOKEN).cloned().unwrap_or_default();
+        let tree = Tree::new(ProcRoot::default(), pending.identity(), token);
+        let server = pending.exec().map_err(failed)?;
         Ok(Self { server, tree })
+    }
+
+    /// Its exit status; `None` while it runs.
+    pub(crate) fn ended(&mut self) -> Option<ExitStatus> {
+        self.server.ended()
     }
 
     /// Waits until it answers.

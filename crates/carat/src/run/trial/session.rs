@@ -5,6 +5,7 @@ use crate::load::Generator;
 use crate::run::session::{ProbeAccess, Session, SessionStep};
 use crate::run::trial::service::Service;
 use crate::run::trial::{TrialPhase, TrialProgress};
+use crate::target::StopReport;
 use std::process::ExitStatus;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -15,6 +16,8 @@ pub(crate) struct TrialSession<'a> {
     pub(crate) services: Vec<Service>,
     pub(crate) generator: Option<Generator>,
     pub(crate) samples: Vec<Sample>,
+    /// Whether `[prepare]` has begun, so that `[cleanup]` must run.
+    pub(crate) cleanup_due: bool,
     report: &'a mut dyn FnMut(TrialProgress),
 }
 
@@ -29,7 +32,14 @@ pub(crate) enum EarlyEnd {
 
 impl<'a> TrialSession<'a> {
     pub(crate) fn new(server: Session<'a>, report: &'a mut dyn FnMut(TrialProgress)) -> Self {
-        Self { server, services: Vec::new(), generator: None, samples: Vec::new(), report }
+        Self {
+            server,
+            services: Vec::new(),
+            generator: None,
+            samples: Vec::new(),
+            cleanup_due: false,
+            report,
+        }
     }
 
     /// Reports that a phase begins.
@@ -93,22 +103,27 @@ impl<'a> TrialSession<'a> {
         Sample { moment: Some(moment), ..sample }
     }
 
-    /// Stops generator, server and services. Returns the names of survivors and whether the server needed KILL.
-    pub(crate) fn close(&mut self, grace: Duration) -> (Vec<String>, bool) {
+    /// Stops generator and server.
+    pub(crate) fn stop_server(&mut self, grace: Duration) -> StopReport {
         self.generator = None;
-        let stopped = self.server.stop(grace);
-        let mut survivors = stopped.survivors;
+        self.server.stop(grace)
+    }
+
+    /// Stops the services. Returns the names of survivors.
+    pub(crate) fn stop_services(&mut self, grace: Duration) -> Vec<String> {
         let grace = self.server.grace(grace);
+        let mut survivors = Vec::new();
         for mut service in self.services.drain(..).rev() {
             survivors.extend(service.stop(grace));
         }
-        (survivors, stopped.forced)
+        survivors
     }
 }
 
 impl Drop for TrialSession<'_> {
     fn drop(&mut self) {
-        self.close(Duration::ZERO);
+        self.stop_server(Duration::ZERO);
+        self.stop_services(Duration::ZERO);
     }
 }
 

@@ -1,12 +1,14 @@
 //! The steps of one trial, from the first service to the final figures.
 
-use crate::config::{Experiment, fill};
+use crate::config::{CommandSpec, Experiment, fill};
 use crate::core::observations::load_window;
 use crate::core::{LoadReport, LoadSpec, Moment, Observations, Outcome, Severity};
 use crate::load::clock::MonotonicTime;
 use crate::observe::{Collections, available, check_settings, oom_kills, ruby_description};
 use crate::process::{Identity, ProcRoot};
-use crate::run::trial::paths::{RunContext, TrialPaths};
+use crate::run::Interrupt;
+use crate::run::trial::command::{CommandEnd, CommandOrder, RunningCommand, status_text};
+use crate::run::trial::paths::{CLEANUP, PREPARE, RunContext, TrialPaths};
 use crate::run::trial::prepare::directory;
 use crate::run::trial::service::{Service, ServiceOrder};
 use crate::run::trial::session::{EarlyEnd, TrialSession};
@@ -63,6 +65,7 @@ impl TrialSteps<'_> {
     ) -> Result<(), TrialEnd> {
         observed.available.0 = available(&ProcRoot::default());
         self.start_services(session)?;
+        self.prepare(session)?;
         let started = self.start_server(session)?;
         self.wait_until_ready(session)?;
         observed.boot = Some(started.elapsed());
@@ -195,6 +198,66 @@ impl TrialSteps<'_> {
         Ok(())
     }
 
+    /// Runs the command of `[prepare]`. From here on the trial needs its `[cleanup]`.
+    fn prepare(&self, session: &mut TrialSession<'_>) -> Result<(), TrialEnd> {
+        session.cleanup_due = true;
+        let Some(spec) = &self.experiment.prepare else { return Ok(()) };
+        session.begin(TrialPhase::Prepare);
+        match self.run_command(session, PREPARE, spec, Interrupt::requested)? {
+            Some(Ok(())) => Ok(()),
+            Some(Err(problem)) => Err(TrialEnd::Outcome(Outcome::NeverReady, Some(problem))),
+            None => Err(TrialError::Interrupted.into()),
+        }
+    }
+
+    /// Runs the command of `[cleanup]`, whatever happened before. Returns what went wrong.
+    ///
+    /// A first Ctrl-C lets it finish, because the user expects to find nothing left.
+    pub(crate) fn clean_up(&self, session: &mut TrialSession<'_>) -> Option<String> {
+        let spec = self.experiment.cleanup.as_ref().filter(|_| session.cleanup_due)?;
+        session.begin(TrialPhase::Cleanup);
+        match self.run_command(session, CLEANUP, spec, Interrupt::requested_again) {
+            Ok(Some(end)) => end.err(),
+            Ok(None) => Some("cleanup was stopped by a second Ctrl-C".to_owned()),
+            Err(error) => Some(error.to_string()),
+        }
+    }
+
+    /// Runs a command beside the server until it ends, or until `gives_up`.
+    fn run_command(
+        &self,
+        session: &mut TrialSession<'_>,
+        name: &str,
+        spec: &CommandSpec,
+        gives_up: fn(&Interrupt) -> bool,
+    ) -> Result<Option<CommandEnd>, TrialError> {
+        let mut running = RunningCommand::start(&mut session.server, &self.order(name, spec)?)?;
+        let end = running.wait(|| gives_up(&self.context.interrupt));
+        running.stop(session.server.grace(self.experiment.server.stop_within.0))?;
+        Ok(end)
+    }
+
+    fn order<'a>(&'a self, name: &'a str, spec: &'a CommandSpec) -> Result<CommandOrder<'a>, TrialError> {
+        let wanted = &self.prepared.variant.name;
+        let variant = self.experiment.variants.iter().find(|variant| variant.name == *wanted);
+        let own = variant.map(|variant| variant.env.clone()).unwrap_or_default();
+        let dir = match spec.dir.as_deref() {
+            None => self.prepared.dir.clone(),
+            dir => directory(self.experiment, dir, name)
+                .map_err(|error| TrialError::Service(error.to_string()))?,
+        };
+        Ok(CommandOrder {
+            name,
+            spec,
+            env: self.experiment.server.env.clone().into_iter().chain(own).collect(),
+            values: &self.paths.values,
+            dir,
+            // Not below the server's token: the command is not part of the server's tree.
+            token: format!("{}/{name}-command", self.context.token),
+            log: self.paths.command_log(name),
+        })
+    }
+
     fn start_server(&self, session: &mut TrialSession<'_>) -> Result<Instant, TrialError> {
         let pages = self.paths.folder.join("pages");
         fs::create_dir(&pages).map_err(TrialError::machine("cannot prepare a trial"))?;
@@ -284,10 +347,3 @@ impl TrialSteps<'_> {
     }
 }
 
-fn status_text(status: ExitStatus) -> String {
-    match (status.code(), status.signal()) {
-        (Some(code), _) => format!("exit status {code}"),
-        (None, Some(signal)) => format!("signal {signal}"),
-        (None, None) => "an unknown status".into(),
-    }
-}

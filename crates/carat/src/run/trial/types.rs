@@ -27,6 +27,8 @@ pub struct TrialPlan {
 pub enum TrialPhase {
     /// Services start.
     Services,
+    /// The command of `[prepare]` runs.
+    Prepare,
     /// The server starts and is not ready yet.
     Boot,
     /// Requests that are not measured, before the load.
@@ -39,18 +41,22 @@ pub enum TrialPhase {
     Idle(Duration),
     /// The tree is being stopped.
     Stop,
+    /// The command of `[cleanup]` runs.
+    Cleanup,
 }
 
 impl fmt::Display for TrialPhase {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
             Self::Services => "services",
+            Self::Prepare => "prepare",
             Self::Boot => "boot",
             Self::WarmUp => "warm-up",
             Self::Load => "load",
             Self::Settle => "settle",
             Self::Idle(time) => return f.pad(&format!("idle {} s", time.as_secs_f64())),
             Self::Stop => "stop",
+            Self::Cleanup => "cleanup",
         })
     }
 }
@@ -83,6 +89,9 @@ pub enum TrialError {
     /// A service did not become ready.
     #[error("{0}")]
     Service(String),
+    /// The command of `[cleanup]` failed in a trial that has no outcome.
+    #[error("{0}; what it should have removed is still there")]
+    Cleanup(String),
     /// The load generator could not be started.
     #[error("cannot drive the load: {0}")]
     Load(#[from] GeneratorError),
