@@ -158,6 +158,8 @@ impl Diagnostics<'_> {
 
 /// The rise of the memory of one trial at the end of its load, as a share.
 fn late_rise(trial: &Trial) -> Option<f64> {
+    // A command that ends by itself has no load that could go on until its memory levels off.
+    trial.load.as_ref()?;
     let (from, to) = trial.load_window_ms?;
     let inside = trial.samples.iter().filter(|s| (from..=to).contains(&s.at_ms));
     let memory = tracked_memory(&trial.samples);

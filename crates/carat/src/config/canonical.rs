@@ -5,8 +5,10 @@
 //! form has the field only for files that use it: then the hash of every other file stays.
 
 use crate::config::{
-    CommandSpec, Experiment, MeasureSpec, ReadyCheck, ReadyCondition, ServerSpec, ServiceSpec, VariantSpec,
+    CommandSpec, Experiment, MeasureSpec, ReadyCheck, ReadyCondition, ServerSpec, ServiceSpec, TrialTask,
+    VariantSpec,
 };
+use crate::core::{LoadTemplate, Span};
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 
@@ -35,15 +37,20 @@ impl Experiment {
             "schema": PLAN_SCHEMA,
             "name": self.name,
             "about": self.about,
-            "server": server(&self.server),
             "services": self.services.iter()
                 .map(|(name, spec)| (name.clone(), service(spec)))
                 .collect::<Map<_, _>>(),
-            "load": load(self),
             "variants": self.variants.iter().map(variant).collect::<Vec<_>>(),
             "measure": measure(&self.measure),
             "trials": trials,
         });
+        match &self.task {
+            TrialTask::Serve { ready, load: template } => {
+                form["server"] = server(&self.server, ready);
+                form["load"] = load(template);
+            }
+            TrialTask::Run { within } => form["run"] = run(&self.server, *within),
+        }
         // Absent otherwise, so that plans without them keep their hash.
         for (name, spec) in [("prepare", &self.prepare), ("cleanup", &self.cleanup)] {
             if let Some(spec) = spec {
@@ -54,13 +61,23 @@ impl Experiment {
     }
 }
 
-fn server(spec: &ServerSpec) -> Value {
+fn server(spec: &ServerSpec, condition: &ReadyCondition) -> Value {
     json!({
         "command": spec.command.words(),
-        "ready": ready(&spec.ready),
+        "ready": ready(condition),
         "dir": spec.dir,
         "env": spec.env,
         "stop_within_s": spec.stop_within.as_seconds(),
+    })
+}
+
+fn run(spec: &ServerSpec, within: Span) -> Value {
+    json!({
+        "command": spec.command.words(),
+        "dir": spec.dir,
+        "env": spec.env,
+        "stop_within_s": spec.stop_within.as_seconds(),
+        "within_s": within.as_seconds(),
     })
 }
 
@@ -124,10 +141,10 @@ fn measure(spec: &MeasureSpec) -> Value {
 }
 
 /// The load as it is sent to the generator, for an address that is the same in every plan.
-fn load(experiment: &Experiment) -> Value {
+fn load(template: &LoadTemplate) -> Value {
     let address = "127.0.0.1:1";
     json!({
-        "warmup": experiment.load.warmup(address),
-        "measured": experiment.load.measured(address),
+        "warmup": template.warmup(address),
+        "measured": template.measured(address),
     })
 }

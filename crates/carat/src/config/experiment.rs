@@ -14,16 +14,16 @@ pub struct Experiment {
     pub name: String,
     /// The question, in a sentence or two.
     pub about: Option<String>,
-    /// The server to start.
+    /// The server to start, or the command of `[run]`.
     pub server: ServerSpec,
+    /// What it does until the trial ends.
+    pub task: TrialTask,
     /// Runs in every trial before the server starts, when the services are ready.
     pub prepare: Option<CommandSpec>,
     /// Runs in every trial after the server has stopped, while the services still run.
     pub cleanup: Option<CommandSpec>,
     /// Services that the server needs, by name.
     pub services: BTreeMap<String, ServiceSpec>,
-    /// The load, for a server at any address.
-    pub load: LoadTemplate,
     /// At least two variants with distinct names; the first is the baseline.
     pub variants: Vec<VariantSpec>,
     /// What is measured.
@@ -36,19 +36,44 @@ pub struct Experiment {
     pub text: String,
 }
 
-/// The server to start.
+/// The server to start, or the command of `[run]`.
 #[derive(Debug, Clone)]
 pub struct ServerSpec {
     /// Program and arguments, with placeholders.
     pub command: CommandLine,
-    /// When the server counts as ready.
-    pub ready: ReadyCondition,
     /// Working directory, relative to the experiment's folder.
     pub dir: Option<PathBuf>,
     /// Environment of every variant.
     pub env: BTreeMap<String, String>,
     /// Time from TERM to KILL.
     pub stop_within: Span,
+}
+
+/// What the server of a trial does until the trial ends.
+#[derive(Debug, Clone)]
+pub enum TrialTask {
+    /// It answers a load and is stopped then: `[server]` and `[load]`.
+    Serve {
+        /// When the server counts as ready.
+        ready: ReadyCondition,
+        /// The load, for a server at any address.
+        load: Box<LoadTemplate>,
+    },
+    /// It is a command that ends by itself: `[run]`.
+    Run {
+        /// Deadline.
+        within: Span,
+    },
+}
+
+impl TrialTask {
+    /// Requests of the measured load; `None` if their number is not fixed, or if there is no load.
+    pub fn requests(&self) -> Option<u64> {
+        match self {
+            Self::Serve { load, .. } => load.requests(),
+            Self::Run { .. } => None,
+        }
+    }
 }
 
 /// A service that the server needs, such as Redis.

@@ -13,12 +13,13 @@ use std::path::PathBuf;
 pub(super) struct ExperimentTable {
     pub(super) name: String,
     pub(super) about: Option<String>,
-    pub(super) server: ServerTable,
+    pub(super) server: Option<ServerTable>,
+    pub(super) run: Option<RunTable>,
     pub(super) prepare: Option<CommandTable>,
     pub(super) cleanup: Option<CommandTable>,
     #[serde(default)]
     pub(super) services: BTreeMap<String, ServiceTable>,
-    pub(super) load: LoadTable,
+    pub(super) load: Option<LoadTable>,
     #[serde(rename = "variant")]
     pub(super) variants: Vec<VariantTable>,
     #[serde(default)]
@@ -37,6 +38,21 @@ pub(super) struct ServerTable {
     pub(super) env: BTreeMap<String, String>,
     #[serde(default)]
     pub(super) settings: toml::Table,
+    #[serde(default = "default_stop_within")]
+    pub(super) stop_within: Span,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RunTable {
+    pub(super) command: Vec<String>,
+    pub(super) dir: Option<PathBuf>,
+    #[serde(default)]
+    pub(super) env: BTreeMap<String, String>,
+    #[serde(default)]
+    pub(super) settings: toml::Table,
+    #[serde(default = "default_run_within")]
+    pub(super) within: Span,
     #[serde(default = "default_stop_within")]
     pub(super) stop_within: Span,
 }
@@ -162,6 +178,10 @@ impl Default for TrialsTable {
 
 const fn default_stop_within() -> Span {
     Span::seconds(10)
+}
+
+const fn default_run_within() -> Span {
+    Span::seconds(3600)
 }
 
 const fn default_command_within() -> Span {

@@ -11,6 +11,7 @@ mod experiment;
 mod file;
 mod order;
 mod parse;
+mod task;
 mod template;
 
 pub use crate::core::Span;
@@ -19,7 +20,7 @@ pub use command::CommandLine;
 pub use error::ExperimentFileError;
 pub use experiment::{
     CommandSpec, Experiment, MeasureSpec, ReadyCheck, ReadyCondition, ServerSpec, ServiceSpec, TrialLimits,
-    VariantSpec,
+    TrialTask, VariantSpec,
 };
 pub use order::{BlockPosition, block_order, trial_id};
 pub use parse::find_metric;

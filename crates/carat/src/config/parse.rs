@@ -4,14 +4,15 @@ use crate::config::controls;
 use crate::config::error::explain_toml;
 use crate::config::experiment::ROOTS_PLACEHOLDER;
 use crate::config::file::{
-    CommandTable, ExperimentTable, MeasureTable, ReadyTable, ServerTable, ServiceTable, TrialsTable, VariantTable,
+    ExperimentTable, MeasureTable, ServiceTable, TrialsTable, VariantTable,
 };
 use crate::config::{
-    CommandLine, CommandSpec, Experiment, ExperimentFileError, MeasureSpec, ReadyCheck, ReadyCondition,
-    ServerSpec, ServiceSpec, TrialLimits, VariantSpec,
+    CommandLine, Experiment, ExperimentFileError, MeasureSpec, ServiceSpec, TrialLimits, TrialTask,
+    VariantSpec,
 };
+use crate::config::task::{command, readiness, task};
+use crate::core::did_you_mean;
 use crate::core::metric::{self, Metric};
-use crate::core::{LoadTemplate, did_you_mean};
 use crate::settings::Settings;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
@@ -30,10 +31,10 @@ impl Experiment {
         Self::read_with(path, &[])
     }
 
-    /// Reads a file as if its `[server]` table began with these settings, which are names and values.
+    /// Reads a file as if its `[server]` or `[run]` table began with these settings, which are names and values.
     ///
     /// # Errors
-    /// Where the file cannot be read, has no `[server]` line, or is not a valid experiment then.
+    /// Where the file cannot be read, has no such line, or is not a valid experiment then.
     pub fn read_with(
         path: &Path,
         settings: &[(String, String)],
@@ -42,7 +43,7 @@ impl Experiment {
             .map_err(|source| ExperimentFileError::Read { path: path.to_owned(), source })?;
         let text = with_settings(&text, settings).ok_or_else(|| ExperimentFileError::Invalid {
             path: path.to_owned(),
-            message: "there is no line `[server]` to add settings to".into(),
+            message: "there is no line `[server]` or `[run]` to add settings to".into(),
         })?;
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
         Self::parse(&text, path, folder.unwrap_or(Path::new(".")))
@@ -61,7 +62,7 @@ impl Experiment {
     }
 }
 
-/// The text with settings for every variant; `None` where it has no line `[server]`. The results file keeps this text,
+/// The text with settings for every variant; `None` where it has no line `[server]` or `[run]`. The results file keeps this text,
 /// so the settings are part of the plan.
 fn with_settings(text: &str, settings: &[(String, String)]) -> Option<String> {
     if settings.is_empty() {
@@ -72,7 +73,7 @@ fn with_settings(text: &str, settings: &[(String, String)]) -> Option<String> {
     for line in text.lines() {
         out.push_str(line);
         out.push('\n');
-        if !found && line.trim() == "[server]" {
+        if !found && matches!(line.trim(), "[server]" | "[run]") {
             found = true;
             for (name, value) in settings {
                 let value = toml::Value::String(value.clone());
@@ -85,8 +86,7 @@ fn with_settings(text: &str, settings: &[(String, String)]) -> Option<String> {
 
 fn validate(table: ExperimentTable, text: &str, folder: &Path) -> Result<Experiment, String> {
     check_name(&table.name)?;
-    let common = table.server.settings.clone();
-    let server = server(table.server)?;
+    let (server, task, common) = task(table.server, table.load, table.run)?;
     let prepare = table.prepare.map(|table| command("prepare", table)).transpose()?;
     let cleanup = table.cleanup.map(|table| command("cleanup", table)).transpose()?;
     let services = table
@@ -95,8 +95,7 @@ fn validate(table: ExperimentTable, text: &str, folder: &Path) -> Result<Experim
         .map(|(name, table)| Ok((name.clone(), service(&format!("services.{name}"), table)?)))
         .collect::<Result<BTreeMap<_, _>, String>>()?;
     let variants = variants(table.variants, &common)?;
-    let load = table.load.validate().map_err(|error| error.to_string())?;
-    let measure = measure(table.measure, &load)?;
+    let measure = measure(table.measure, &task)?;
     let trials = trials(&table.trials)?;
     Ok(Experiment {
         name: table.name,
@@ -105,7 +104,7 @@ fn validate(table: ExperimentTable, text: &str, folder: &Path) -> Result<Experim
         prepare,
         cleanup,
         services,
-        load,
+        task,
         variants,
         measure,
         trials,
@@ -126,45 +125,11 @@ fn check_name(name: &str) -> Result<(), String> {
     ))
 }
 
-fn server(table: ServerTable) -> Result<ServerSpec, String> {
-    let command = CommandLine::new(table.command)
-        .ok_or("server.command is empty: write for example [\"puma\", \"config.ru\"]")?;
-    let ready = readiness("server", table.ready)?;
-    let ServerTable { dir, env, stop_within, .. } = table;
-    Ok(ServerSpec { command, ready, dir, env, stop_within })
-}
-
 fn service(key: &str, table: ServiceTable) -> Result<ServiceSpec, String> {
     let command =
         CommandLine::new(table.command).ok_or_else(|| format!("{key}.command is empty"))?;
     let ready = readiness(key, table.ready)?;
     Ok(ServiceSpec { command, ready, dir: table.dir, env: table.env })
-}
-
-fn command(key: &str, table: CommandTable) -> Result<CommandSpec, String> {
-    let CommandTable { command, dir, env, within } = table;
-    let command = CommandLine::new(command).ok_or_else(|| format!("{key}.command is empty"))?;
-    if within.0.is_zero() {
-        return Err(format!("{key}.within must be longer than zero"));
-    }
-    Ok(CommandSpec { command, dir, env, within })
-}
-
-fn readiness(key: &str, table: ReadyTable) -> Result<ReadyCondition, String> {
-    let check = match (table.http, table.tcp, table.log) {
-        (Some(path), false, None) if path.starts_with('/') => ReadyCheck::Http(path),
-        (Some(path), false, None) => {
-            return Err(format!("{key}.ready.http `{path}` must start with `/`"));
-        }
-        (None, true, None) => ReadyCheck::Tcp,
-        (None, false, Some(text)) => ReadyCheck::Log(text),
-        _ => {
-            return Err(format!(
-                "{key}.ready needs exactly one of {{ http = \"/path\" }}, {{ tcp = true }} and {{ log = \"text\" }}"
-            ));
-        }
-    };
-    Ok(ReadyCondition { check, within: table.within })
 }
 
 fn variants(tables: Vec<VariantTable>, common: &toml::Table) -> Result<Vec<VariantSpec>, String> {
@@ -212,11 +177,11 @@ fn take_root_with_placeholder(settings: &mut toml::Table) -> Option<String> {
     Some(root)
 }
 
-fn measure(table: MeasureTable, load: &LoadTemplate) -> Result<MeasureSpec, String> {
-    let primary = metric_measured(&table.primary, load)?;
+fn measure(table: MeasureTable, task: &TrialTask) -> Result<MeasureSpec, String> {
+    let primary = metric_measured(&table.primary, task)?;
     let mut guards = BTreeMap::new();
     for (name, limit) in table.guards {
-        let metric = metric_measured(&name, load)?;
+        let metric = metric_measured(&name, task)?;
         if limit.0 <= 0.0 {
             return Err(format!(
                 "the guard of {name} must be a positive percentage such as \"+5%\""
@@ -230,7 +195,11 @@ fn measure(table: MeasureTable, load: &LoadTemplate) -> Result<MeasureSpec, Stri
     if table.idle.is_some_and(|idle| idle.0.is_zero()) {
         return Err("measure.idle must be longer than zero; leave it out for no idle time".into());
     }
-    let at_requests = at_requests(table.at_requests, load.requests())?;
+    let is_run = matches!(task, TrialTask::Run { .. });
+    if is_run && (table.idle.is_some() || !table.at_requests.is_empty()) {
+        return Err("measure.at_requests and measure.idle need a load, and [run] has none".into());
+    }
+    let at_requests = at_requests(table.at_requests, task.requests())?;
     let MeasureTable { sample_every, settle, idle, .. } = table;
     Ok(MeasureSpec { primary, guards, sample_every, settle, at_requests, idle })
 }
@@ -261,11 +230,24 @@ fn trials(table: &TrialsTable) -> Result<TrialLimits, String> {
     Ok(TrialLimits { max, margin, seed, warmup_block })
 }
 
-/// The metric of that name, where the load sends enough requests for it.
-fn metric_measured(name: &str, load: &LoadTemplate) -> Result<&'static Metric, String> {
+/// The metric of that name, where the task has it, and sends enough requests for it.
+fn metric_measured(name: &str, task: &TrialTask) -> Result<&'static Metric, String> {
     let metric = find_metric(name)?;
+    match task {
+        TrialTask::Run { .. } if !metric.is_of_runs() => {
+            let known: Vec<&str> = metric::of_runs().map(|known| known.id).collect();
+            return Err(format!(
+                "{name} is unknown of [run], which answers no requests and is gone at its end; known are {}",
+                known.join(", ")
+            ));
+        }
+        TrialTask::Serve { .. } if metric.id == metric::RUN_TIME.id => {
+            return Err(format!("{name} is known of a command that ends by itself only, see [run]"));
+        }
+        _ => {}
+    }
     let needed = metric.least;
-    match load.requests().filter(|&requests| requests < needed) {
+    match task.requests().filter(|&requests| requests < needed) {
         Some(requests) => Err(format!(
             "{name} needs {needed} requests per trial, and load.http has {requests}; raise `requests`, or use latency.p95"
         )),
@@ -287,7 +269,7 @@ pub fn find_metric(name: &str) -> Result<&'static Metric, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::Span;
+    use crate::config::{ReadyCheck, ReadyCondition, Span};
 
     const COMPACTION: &str = r#"
 name = "compaction"
@@ -350,11 +332,10 @@ command = ["puma", "-C", "puma.rb", "config.ru"]
         assert_eq!(experiment.baseline().name, "default");
         let settings = experiment.variants[1].settings(None).unwrap();
         assert_eq!(settings.describe()["compact"], "boot");
-        let ready = ReadyCondition {
-            check: ReadyCheck::Http("/hello".to_owned()),
-            within: Span::seconds(30),
-        };
-        assert_eq!(experiment.server.ready, ready);
+        let TrialTask::Serve { ready, load } = &experiment.task else { panic!("not a server") };
+        let check = ReadyCheck::Http("/hello".to_owned());
+        assert_eq!(*ready, ReadyCondition { check, within: Span::seconds(30) });
+        assert_eq!(load.requests(), Some(6000));
         assert_eq!(experiment.server.command.program(), "puma");
         assert!((experiment.trials.margin.0 - 0.0025).abs() < 1e-12);
         assert_eq!(experiment.services.keys().collect::<Vec<_>>(), ["redis"]);

@@ -57,6 +57,9 @@ pub(crate) const AFTER_LOAD: &str = "after the load";
 /// The end of the phrase of a metric that is read after the idle time; a report may name its length instead.
 pub(crate) const AFTER_IDLE: &str = "after the idle time";
 
+/// A part of the phrase of a metric that is read under load; a report may name what ran instead.
+pub(crate) const OF_LOAD: &str = "of the load";
+
 /// A percentile is unknown where fewer values than this lie beyond it.
 pub(crate) const BEYOND: u64 = 10;
 
@@ -93,7 +96,7 @@ registry! {
         id: "memory.pss.late",
         unit: Unit::Bytes,
         better: Better::Lower,
-        what: "median proportional memory of the tree over the last quarter of the load",
+        what: "median proportional memory of the tree over the last quarter of the load or of the run",
         phrase: "memory over the last quarter of the load",
         least: 0,
         enough: 0,
@@ -103,7 +106,7 @@ registry! {
         id: "memory.rss.late",
         unit: Unit::Bytes,
         better: Better::Lower,
-        what: "median resident memory of the one server process over the last quarter of the load",
+        what: "median resident memory of the one server process over the last quarter of the load or of the run",
         phrase: "memory over the last quarter of the load",
         least: 0,
         enough: 0,
@@ -133,11 +136,11 @@ registry! {
         id: "memory.rss.peak",
         unit: Unit::Bytes,
         better: Better::Lower,
-        what: "highest resident memory of the one server process, as the kernel recorded it",
+        what: "highest resident memory of the one server process, as the kernel recorded it; of `[run]`, up to the last sample",
         phrase: "peak memory over the whole trial",
         least: 0,
         enough: 0,
-        source: MetricSource::Trial(|trial| amount(trial.last.as_ref()?.rss_peak)),
+        source: MetricSource::Trial(|trial| amount(trial.rss_peak())),
     };
     MEMORY_PSS_READY = Metric {
         id: "memory.pss.ready",
@@ -423,11 +426,21 @@ registry! {
         id: "cpu.server",
         unit: Unit::Seconds,
         better: Better::Lower,
-        what: "processor time of the server tree during the load",
+        what: "processor time of the server tree during the load; of `[run]`, that of the command and of the children for which it waited",
         phrase: "processor time",
         least: 0,
         enough: 0,
         source: MetricSource::Trial(|trial| Some(trial.cpu?.as_secs_f64())),
+    };
+    RUN_TIME = Metric {
+        id: "run.time",
+        unit: Unit::Seconds,
+        better: Better::Lower,
+        what: "time from the exec of the command of `[run]` to its end",
+        phrase: "run time",
+        least: 0,
+        enough: 0,
+        source: MetricSource::Trial(|trial| Some(trial.run_time?.as_secs_f64())),
     };
     BOOT_TIME = Metric {
         id: "boot.time",
@@ -443,7 +456,7 @@ registry! {
         id: "gc.count",
         unit: Unit::Count,
         better: Better::Lower,
-        what: "collections in the tree during the load",
+        what: "collections in the tree during the load or the run",
         phrase: "garbage collections",
         least: 0,
         enough: 0,
@@ -453,7 +466,7 @@ registry! {
         id: "gc.major.count",
         unit: Unit::Count,
         better: Better::Lower,
-        what: "full collections in the tree during the load",
+        what: "full collections in the tree during the load or the run",
         phrase: "full garbage collections",
         least: 0,
         enough: 0,
@@ -463,7 +476,7 @@ registry! {
         id: "gc.time",
         unit: Unit::Seconds,
         better: Better::Lower,
-        what: "time spent collecting in the tree during the load",
+        what: "time spent collecting in the tree during the load or the run",
         phrase: "time in garbage collection",
         least: 0,
         enough: 0,
@@ -511,6 +524,24 @@ registry! {
     };
 }
 
+/// The metrics of a command that ends by itself. Whatever is read of a process that waits for requests is unknown of it.
+static OF_RUNS: [&Metric; 9] = [
+    &RUN_TIME,
+    &CPU_SERVER,
+    &MEMORY_PSS_LATE,
+    &MEMORY_RSS_LATE,
+    &MEMORY_PSS_PEAK,
+    &MEMORY_RSS_PEAK,
+    &GC_COUNT,
+    &GC_MAJOR_COUNT,
+    &GC_TIME,
+];
+
+/// The metrics of a command that ends by itself.
+pub(crate) fn of_runs() -> impl Iterator<Item = &'static Metric> {
+    OF_RUNS.iter().copied()
+}
+
 /// The metric of that id.
 pub(crate) fn find(id: &str) -> Option<&'static Metric> {
     METRICS.iter().copied().find(|metric| metric.id == id)
@@ -555,6 +586,11 @@ fn known(read: impl Fn(&Metric) -> Option<f64>) -> impl Iterator<Item = (String,
 }
 
 impl Metric {
+    /// Whether a command that ends by itself has this metric.
+    pub(crate) fn is_of_runs(&self) -> bool {
+        of_runs().any(|known| known.id == self.id)
+    }
+
     fn read(&self, load: &LoadTotals<'_>) -> Option<f64> {
         match self.source {
             MetricSource::Trial(_) => None,

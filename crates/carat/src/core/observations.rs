@@ -4,6 +4,7 @@ use crate::core::ledger::Ledger;
 use crate::core::load::{LoadReport, StepReport};
 use crate::core::memory::Sample;
 use crate::core::units::Bytes;
+use carat_stats::budget::median;
 use carat_stats::summary::late_median;
 use std::time::Duration;
 
@@ -12,6 +13,8 @@ use std::time::Duration;
 pub(crate) struct Observations {
     /// From exec to ready.
     pub(crate) boot: Option<Duration>,
+    /// From exec to the end of a command that ends by itself.
+    pub(crate) run_time: Option<Duration>,
     /// `RUBY_DESCRIPTION` of the server, from its probe.
     pub(crate) ruby: Option<String>,
     /// The tree when ready, before any load.
@@ -22,7 +25,7 @@ pub(crate) struct Observations {
     pub(crate) samples: Vec<Sample>,
     /// Start and end of the measured load on the samples' clock, in milliseconds.
     pub(crate) window_ms: Option<(u64, u64)>,
-    /// The tree after the last request.
+    /// The tree after the last request; `None` for a command that ends by itself, which is gone then.
     pub(crate) last: Option<Sample>,
     /// The tree after the idle time that follows `last`.
     pub(crate) idle: Option<Sample>,
@@ -40,7 +43,26 @@ pub(crate) struct Observations {
 
 impl Observations {
     pub(crate) fn pss_peak(&self) -> Option<Bytes> {
+        self.is_followed(|sample| sample.pss).then_some(())?;
         self.samples.iter().chain(&self.last).filter_map(|sample| sample.pss).max()
+    }
+
+    /// Highest resident memory of the one process. Of a command that has ended, the kernel's record in its last sample;
+    /// unknown if any sample has several processes.
+    pub(crate) fn rss_peak(&self) -> Option<Bytes> {
+        if let Some(last) = &self.last {
+            return last.rss_peak;
+        }
+        self.is_followed(|sample| sample.rss).then_some(())?;
+        let whole = self.samples.iter().filter(|sample| sample.processes > 0 && !sample.partial);
+        let peaks: Option<Vec<Bytes>> = whole.map(|sample| sample.rss_peak).collect();
+        peaks?.into_iter().max()
+    }
+
+    /// Whether samples with this figure reach to the end. Those of a command that has ended need not: one that ran for a
+    /// moment may have a single sample of its first millisecond.
+    fn is_followed(&self, figure: impl Fn(&Sample) -> Option<Bytes>) -> bool {
+        self.last.is_some() || self.late(figure).is_some()
     }
 
     /// The ledger after the last request.
@@ -71,7 +93,7 @@ impl Observations {
         Some(before?.0 as f64 - after?.0 as f64)
     }
 
-    /// The median over the last quarter of the load, the final sample included.
+    /// The median over the last quarter of the load, the final sample included, or over the last quarter of a run.
     ///
     /// The last value alone would depend on chance: variants that return memory produce a sawtooth.
     pub(crate) fn late(&self, figure: impl Fn(&Sample) -> Option<Bytes>) -> Option<f64> {
@@ -82,8 +104,13 @@ impl Observations {
             .filter(|sample| (from..=to).contains(&sample.at_ms))
             .filter_map(|sample| Some((sample.at_ms as f64, amount(figure(sample))?)))
             .collect();
-        let last = self.last.as_ref().and_then(|last| amount(figure(last)));
-        series.extend(last.map(|last| (to as f64, last)));
+        let Some(last) = &self.last else {
+            // Of the whole run, also where the last samples lack the figure.
+            let late_from = from as f64 + 0.75 * (to - from) as f64;
+            let late = series.iter().filter(|(at, _)| *at >= late_from);
+            return median(&late.map(|(_, amount)| *amount).collect::<Vec<f64>>());
+        };
+        series.extend(amount(figure(last)).map(|last| (to as f64, last)));
         late_median(&series)
     }
 }

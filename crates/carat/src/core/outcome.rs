@@ -9,7 +9,7 @@ use std::fmt;
 pub enum Outcome {
     /// The trial ran as planned and its figures count.
     Ok,
-    /// The server exited after it had been ready.
+    /// The server exited after it had been ready, or the command of `[run]` failed or missed its deadline.
     Crashed,
     /// The kernel killed a process of the tree because memory ran out.
     OomKilled,

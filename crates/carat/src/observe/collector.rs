@@ -2,7 +2,7 @@
 
 use crate::observe::ProbePage;
 use crate::process::{Identity, ProcRoot};
-use carat_wire::page::Gc;
+use carat_wire::page::{Gc, PageReading};
 use std::collections::BTreeMap;
 
 /// For each process since its start: collections, full collections, and their time in nanoseconds, which some versions
@@ -34,6 +34,19 @@ impl Collections {
             grown.sum::<Option<u64>>().filter(|_| !self.0.is_empty())
         })
     }
+}
+
+/// Collections, full collections and nanoseconds of a tree that has ended, each up to the last collection that the probe
+/// of a process recorded.
+///
+/// `None` if one of the processes does not count it, if none had a probe, or if one was forked: its counters began with
+/// those of its parent, which nobody has read.
+pub fn collections_of(pages: &[PageReading]) -> [Option<u64>; 3] {
+    let forked = pages.iter().any(|page| page.fork_generation > 0);
+    [Gc::Count, Gc::Major, Gc::TimeNs].map(|word| {
+        let sum: Option<u64> = pages.iter().map(|page| page.gc.get(word)).sum();
+        sum.filter(|_| !pages.is_empty() && !forked)
+    })
 }
 
 #[cfg(test)]

@@ -30,11 +30,11 @@ mod status;
 
 pub use advice::{Finding, findings};
 pub use budget::SamplingBudget;
-pub use collector::Collections;
+pub use collector::{Collections, collections_of};
 pub use ledger::ledger;
 pub use machine::{available, oom_kills};
 pub use mappings::{Access, Mapping, parse_mappings};
-pub use page::{ProbePage, probe_figures, read_probe_figures, ruby_description};
+pub use page::{ProbePage, pages_left, probe_figures, read_probe_figures, ruby_description};
 pub use pagemap::{Pages, count_pages};
 pub use probe_figures::{MallocFigures, ProbeFigures};
 pub use probes::Probes;

@@ -8,7 +8,7 @@ use carat_wire::page::{self, Gc, Malloc, PAGE_BYTES, PageHeader, PageReading, Po
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 use rustix::thread::futex;
 use std::collections::HashMap;
-use std::fs::File;
+use std::fs::{self, File};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 use std::ptr::null_mut;
@@ -109,6 +109,14 @@ fn increment_request(header: &PageHeader) {
 pub fn ruby_description(root: &ProcRoot, members: &[Identity]) -> Option<String> {
     let mut pages = members.iter().filter_map(|&member| ProbePage::find(root, member)?.read());
     pages.find(|page| !page.ruby.is_empty()).map(|page| page.ruby)
+}
+
+/// The pages in the folder of a tree's probes, also those of processes that have ended, which stay as they were.
+pub fn pages_left(folder: &Path) -> Vec<PageReading> {
+    let entries = fs::read_dir(folder).into_iter().flatten().filter_map(Result::ok);
+    let paths = entries.map(|entry| entry.path());
+    let pages = paths.filter(|path| path.extension().is_some_and(|found| found == "page"));
+    pages.filter_map(|path| ProbePage::open(&path)?.read()).collect()
 }
 
 /// Requests and reads the figures of the probes in these processes. Figures that are not renewed in time stay as they

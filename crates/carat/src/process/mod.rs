@@ -7,8 +7,10 @@ mod identity;
 mod root;
 mod stat;
 mod tree;
+mod usage;
 
 pub use identity::Identity;
 pub use root::{ProcError, ProcRoot};
 pub use stat::{Stat, parse_stat};
 pub use tree::Tree;
+pub use usage::children_cpu;

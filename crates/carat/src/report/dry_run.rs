@@ -1,7 +1,7 @@
 //! The text of `carat compare --dry-run`.
 
 use crate::analysis::Judge;
-use crate::config::{Experiment, block_order};
+use crate::config::{Experiment, TrialTask, block_order};
 use crate::core::{ExperimentInfo, Variant};
 use crate::report::numbers::limit;
 use crate::run::experiment::question;
@@ -46,6 +46,9 @@ fn write_plan(
         writeln!(out, "guard       {name} at most {} worse", limit(*most))?;
     }
     writeln!(out, "claims      {}", claims(info))?;
+    if let TrialTask::Run { within } = &experiment.task {
+        writeln!(out, "run         until its command ends, at most {} s", within.as_seconds())?;
+    }
     for (name, spec) in [("prepare", &experiment.prepare), ("cleanup", &experiment.cleanup)] {
         if let Some(spec) = spec {
             writeln!(out, "{name}     {}", spec.command.words().join(" "))?;

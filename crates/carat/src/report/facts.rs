@@ -52,6 +52,11 @@ pub(crate) fn requests(results: &Results) -> Option<u64> {
     first.filter(|completed| *completed > 0 && loads.all(|other| other == first))
 }
 
+/// Whether the trials ran a command that ends by itself instead of a server.
+pub(crate) fn is_run(results: &Results) -> bool {
+    results.trials.iter().any(|trial| trial.metrics.contains_key(metric::RUN_TIME.id))
+}
+
 /// The summary of values; `None` if there are none. Quartiles interpolate linearly (Hyndman and Fan, type 7).
 pub(crate) fn summarize(values: &[f64]) -> Option<TrialSummary> {
     let mut sorted = values.to_vec();

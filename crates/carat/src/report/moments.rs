@@ -53,6 +53,9 @@ pub(crate) fn bytes_metric() -> &'static Metric {
 /// The name of a metric in a sentence, with the number of requests or the idle time of these results where it has one.
 pub(crate) fn phrase(results: &Results, metric: &str) -> String {
     let phrase = metric::phrase(metric);
+    if facts::is_run(results) {
+        return phrase.replace(metric::OF_LOAD, "of the run");
+    }
     if let Some(what) = phrase.strip_suffix(metric::AFTER_LOAD) {
         return format!("{what}{}", after_load(results));
     }

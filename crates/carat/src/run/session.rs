@@ -7,7 +7,9 @@ use crate::load::{Generator, GeneratorError};
 use crate::observe::{Probes, SampleOptions, Sampler, ledger, read_probe_figures};
 use crate::process::{Identity, ProcRoot, Stat, Tree};
 use crate::run::Interrupt;
-use crate::target::{LaunchError, LaunchSpec, PendingServer, Reaper, Server, StopReport, stop};
+use crate::target::{
+    ExitWatch, LaunchError, LaunchSpec, PendingServer, Reaper, Server, StopReport, stop,
+};
 use carat_wire::env::TOKEN;
 use std::io;
 use std::path::PathBuf;
@@ -156,6 +158,11 @@ impl<'a> Session<'a> {
     /// Exit status of the server that the session launched; `None` while it runs.
     pub(crate) fn server_ended(&mut self) -> Option<ExitStatus> {
         self.server.as_mut().and_then(Server::ended)
+    }
+
+    /// Begins to wait for the end of the server that the session launched.
+    pub(crate) fn watch_exit(&self) -> Option<ExitWatch> {
+        self.server.as_ref().map(|server| ExitWatch::start(server.identity()))
     }
 
     /// The last lines that the server printed.

@@ -5,6 +5,7 @@
 
 mod directory;
 mod exec_helper;
+mod exit_watch;
 mod inject;
 pub mod library;
 mod port;
@@ -18,6 +19,7 @@ mod stop;
 
 pub(crate) use directory::{create_pages, make_run_directory, new_token, run_directory};
 pub(crate) use exec_helper::{LaunchSpec, exec_helper_main};
+pub(crate) use exit_watch::ExitWatch;
 pub use inject::{InjectError, Injection};
 pub(crate) use inject::{InjectRequest, inject, make_comparable, set_pages, set_tree};
 pub use library::{Libraries, LibraryError};

@@ -35,6 +35,7 @@ mod report_builder;
 mod report_examples;
 mod report_page;
 mod restore;
+mod run_task;
 mod runtime;
 mod sample_captured;
 mod sample_ledger;

@@ -208,6 +208,7 @@ fn the_experiment_page_names_every_key() {
     let page = fs::read_to_string(root().join("docs/experiment.md")).unwrap();
     let tables = [
         "[server]",
+        "[run]",
         "[prepare]",
         "[cleanup]",
         "[services.x]",

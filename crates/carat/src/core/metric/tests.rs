@@ -151,6 +151,37 @@ fn the_late_figure_is_the_median_of_the_last_quarter_and_the_final_sample() {
     assert_eq!(of_trial(&observed)[MEMORY_PSS_PEAK.id], 900.0);
 }
 
+/// A command that ran from 0 to 1000 ms.
+fn ended_run(samples: Vec<Sample>) -> BTreeMap<String, f64> {
+    let run_time = Some(std::time::Duration::from_secs(1));
+    let window_ms = Some((0, 1000));
+    of_trial(&Observations { samples, window_ms, run_time, ..Observations::default() })
+}
+
+#[test]
+fn the_memory_of_a_command_that_ended_is_that_of_its_samples() {
+    let with_peak = |at_ms, pss, peak| {
+        let (rss, rss_peak) = (Some(Bytes(pss)), Some(Bytes(peak)));
+        Sample { rss, rss_peak, ..sample(at_ms, pss) }
+    };
+    let samples =
+        vec![with_peak(0, 1, 2), with_peak(500, 90, 95), with_peak(800, 40, 97), with_peak(900, 50, 97)];
+    let found = ended_run(samples.clone());
+    assert_eq!((found[RUN_TIME.id], found[MEMORY_PSS_LATE.id]), (1.0, 45.0));
+    assert_eq!((found[MEMORY_PSS_PEAK.id], found[MEMORY_RSS_PEAK.id]), (90.0, 97.0));
+    assert!(!found.contains_key(MEMORY_PSS_FINAL.id), "nothing was read at its end");
+    assert!(found.keys().all(|id| find(id).unwrap().is_of_runs()), "{found:?}");
+    let mut family = samples;
+    family[1] = Sample { processes: 2, rss_peak: None, ..family[1].clone() };
+    assert!(!ended_run(family).contains_key(MEMORY_RSS_PEAK.id), "of several processes");
+}
+
+#[test]
+fn the_memory_of_a_command_without_a_sample_in_its_last_quarter_is_unknown() {
+    let found = ended_run(vec![sample(0, 1), sample(700, 90)]);
+    assert_eq!(found.keys().collect::<Vec<_>>(), [RUN_TIME.id]);
+}
+
 #[test]
 fn what_was_not_observed_is_left_out_and_never_zero() {
     assert!(of_trial(&Observations::default()).is_empty());

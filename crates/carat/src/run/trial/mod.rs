@@ -8,6 +8,7 @@ mod fake;
 mod paths;
 mod prepare;
 mod process_runner;
+mod run_steps;
 mod service;
 mod session;
 mod steps;

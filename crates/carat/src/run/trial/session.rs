@@ -59,7 +59,7 @@ impl<'a> TrialSession<'a> {
         let answered = load.map(Generator::done);
         // A refresh makes the server work, so the probes' pages are only read.
         let access = match phase {
-            TrialPhase::Load => ProbeAccess::Read,
+            TrialPhase::Load | TrialPhase::Run => ProbeAccess::Read,
             _ => ProbeAccess::Ignored,
         };
         if let SessionStep::Sampled(sample) = self.server.step(answered, access) {

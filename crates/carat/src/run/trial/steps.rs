@@ -1,8 +1,8 @@
 //! The steps of one trial, from the first service to the final figures.
 
-use crate::config::{CommandSpec, Experiment, fill};
+use crate::config::{CommandSpec, Experiment, ReadyCondition, TrialTask, fill};
 use crate::core::observations::load_window;
-use crate::core::{LoadReport, LoadSpec, Moment, Observations, Outcome, Severity};
+use crate::core::{LoadReport, LoadSpec, LoadTemplate, Moment, Observations, Outcome, Severity};
 use crate::load::clock::MonotonicTime;
 use crate::observe::{Collections, available, check_settings, oom_kills, ruby_description};
 use crate::process::{Identity, ProcRoot};
@@ -13,7 +13,7 @@ use crate::run::trial::prepare::directory;
 use crate::run::trial::service::{Service, ServiceOrder};
 use crate::run::trial::session::{EarlyEnd, TrialSession};
 use crate::run::trial::{Prepared, TrialError, TrialPhase};
-use crate::settings::SettingStatus;
+use crate::settings::{SettingCheck, SettingStatus};
 use crate::target::{LaunchSpec, NewRoot, check_ready, local, set_tree};
 use std::collections::BTreeMap;
 use std::fs;
@@ -52,29 +52,40 @@ impl TrialSteps<'_> {
         session: &mut TrialSession<'_>,
         observed: &mut Observations,
     ) -> TrialEnd {
-        match self.try_run(session, observed) {
+        let ran = match &self.experiment.task {
+            TrialTask::Serve { ready, load } => self.serve(session, observed, ready, load),
+            TrialTask::Run { within } => self.run_to_end(session, observed, within.0),
+        };
+        match ran {
             Ok(()) => TrialEnd::Outcome(Outcome::Ok, None),
             Err(end) => end,
         }
     }
 
-    fn try_run(
+    /// Everything before the server.
+    pub(super) fn begin(&self, session: &mut TrialSession<'_>) -> Result<(), TrialEnd> {
+        self.start_services(session)?;
+        self.prepare(session)
+    }
+
+    fn serve(
         &self,
         session: &mut TrialSession<'_>,
         observed: &mut Observations,
+        ready: &ReadyCondition,
+        load: &LoadTemplate,
     ) -> Result<(), TrialEnd> {
         observed.available.0 = available(&ProcRoot::default());
-        self.start_services(session)?;
-        self.prepare(session)?;
+        self.begin(session)?;
         let started = self.start_server(session)?;
-        self.wait_until_ready(session)?;
+        self.wait_until_ready(session, ready)?;
         observed.boot = Some(started.elapsed());
         let members = session.server.members();
         observed.ruby = ruby_description(session.server.root(), &members);
         let ready = session.full_sample(Moment::Ready);
         session.keep(ready.clone());
         observed.ready = Some(ready);
-        let (before, report) = self.run_load(session, observed)?;
+        let (before, report) = self.run_load(session, observed, load)?;
         session
             .rest(TrialPhase::Settle, self.experiment.measure.settle.0)
             .map_err(|end| self.early_end(end, Outcome::Crashed, "after the load"))?;
@@ -121,8 +132,9 @@ impl TrialSteps<'_> {
         &self,
         session: &mut TrialSession<'_>,
         observed: &mut Observations,
+        load: &LoadTemplate,
     ) -> Result<(Collections, LoadReport), TrialEnd> {
-        let (load, authority) = (&self.experiment.load, format!("127.0.0.1:{}", self.paths.port));
+        let authority = format!("127.0.0.1:{}", self.paths.port);
         let folder = &self.experiment.folder;
         if let Some(warmup) = load.warmup(&authority) {
             self.drive(session, warmup.in_folder(folder), TrialPhase::WarmUp)?;
@@ -152,19 +164,21 @@ impl TrialSteps<'_> {
             &self.prepared.settings,
             &self.prepared.injection.applied,
         );
-        let failed = checks.iter().filter(|check| {
-            matches!(check.status, SettingStatus::NotApplied(_) | SettingStatus::NotYet(_))
-        });
-        failed.map(ToString::to_string).collect()
+        not_in_effect(&checks)
+    }
+
+    /// Whether this is how the kernel ends a process for lack of memory, and it has done so since the trial began.
+    pub(super) fn was_killed_for_memory(&self, status: ExitStatus) -> bool {
+        let kills = oom_kills(&ProcRoot::default());
+        let more = self.oom_kills.zip(kills).is_some_and(|(before, after)| after > before);
+        status.signal() == Some(libc::SIGKILL) && more
     }
 
     /// The meaning of an early end: `otherwise`, unless the kernel killed the server for lack of memory.
     fn early_end(&self, end: EarlyEnd, otherwise: Outcome, when: &str) -> TrialEnd {
         let EarlyEnd::ServerEnded(status) = end else { return TrialError::Interrupted.into() };
         let why = format!("the server ended with {} {when}", status_text(status));
-        let kills = oom_kills(&ProcRoot::default());
-        let more = self.oom_kills.zip(kills).is_some_and(|(before, after)| after > before);
-        if status.signal() == Some(libc::SIGKILL) && more {
+        if self.was_killed_for_memory(status) {
             let why = format!("{why}: the kernel killed it for lack of memory");
             return TrialEnd::Outcome(Outcome::OomKilled, Some(why));
         }
@@ -258,8 +272,13 @@ impl TrialSteps<'_> {
         })
     }
 
-    fn start_server(&self, session: &mut TrialSession<'_>) -> Result<Instant, TrialError> {
-        let pages = self.paths.folder.join("pages");
+    /// The folder of the probes' pages.
+    pub(super) fn pages(&self) -> PathBuf {
+        self.paths.folder.join("pages")
+    }
+
+    pub(super) fn start_server(&self, session: &mut TrialSession<'_>) -> Result<Instant, TrialError> {
+        let pages = self.pages();
         fs::create_dir(&pages).map_err(TrialError::machine("cannot prepare a trial"))?;
         let spec = self.launch_spec(&pages)?;
         let services: Vec<u32> = session.services.iter().map(Service::pid).collect();
@@ -287,7 +306,7 @@ impl TrialSteps<'_> {
         fill(text, &self.paths.values).map_err(TrialError::Service)
     }
 
-    fn server_log(&self) -> PathBuf {
+    pub(super) fn server_log(&self) -> PathBuf {
         self.paths.folder.join("server.log")
     }
 
@@ -302,8 +321,11 @@ impl TrialSteps<'_> {
         Ok(Some(NewRoot { system, scratch, shared }))
     }
 
-    fn wait_until_ready(&self, session: &mut TrialSession<'_>) -> Result<(), TrialEnd> {
-        let ready = &self.experiment.server.ready;
+    fn wait_until_ready(
+        &self,
+        session: &mut TrialSession<'_>,
+        ready: &ReadyCondition,
+    ) -> Result<(), TrialEnd> {
         let (address, log) = (local(self.paths.port), self.server_log());
         let deadline = Instant::now() + ready.within.0;
         loop {
@@ -347,3 +369,10 @@ impl TrialSteps<'_> {
     }
 }
 
+/// The checks of settings that are not in effect, in words.
+pub(super) fn not_in_effect(checks: &[SettingCheck]) -> Vec<String> {
+    let failed = checks.iter().filter(|check| {
+        matches!(check.status, SettingStatus::NotApplied(_) | SettingStatus::NotYet(_))
+    });
+    failed.map(ToString::to_string).collect()
+}

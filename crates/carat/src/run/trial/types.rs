@@ -35,6 +35,8 @@ pub enum TrialPhase {
     WarmUp,
     /// The measured load.
     Load,
+    /// The command of `[run]` runs.
+    Run,
     /// A pause before the final figures.
     Settle,
     /// A wait of this length after the final figures.
@@ -53,6 +55,7 @@ impl fmt::Display for TrialPhase {
             Self::Boot => "boot",
             Self::WarmUp => "warm-up",
             Self::Load => "load",
+            Self::Run => "run",
             Self::Settle => "settle",
             Self::Idle(time) => return f.pad(&format!("idle {} s", time.as_secs_f64())),
             Self::Stop => "stop",
