@@ -5,10 +5,10 @@
 //! form has the field only for files that use it: then the hash of every other file stays.
 
 use crate::config::{
-    CommandSpec, Experiment, MeasureSpec, ReadyCheck, ReadyCondition, ServerSpec, ServiceSpec, TrialTask,
+    CommandSpec, Experiment, MeasureSpec, ReadyCheck, ReadyCondition, ServerSpec, ServiceSpec, TrialLoad, TrialTask,
     VariantSpec,
 };
-use crate::core::{LoadTemplate, Span};
+use crate::core::Span;
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 
@@ -45,9 +45,9 @@ impl Experiment {
             "trials": trials,
         });
         match &self.task {
-            TrialTask::Serve { ready, load: template } => {
+            TrialTask::Serve { ready, load: driven } => {
                 form["server"] = server(&self.server, ready);
-                form["load"] = load(template);
+                form["load"] = load(driven);
             }
             TrialTask::Run { within } => form["run"] = run(&self.server, *within),
         }
@@ -141,7 +141,11 @@ fn measure(spec: &MeasureSpec) -> Value {
 }
 
 /// The load as it is sent to the generator, for an address that is the same in every plan.
-fn load(template: &LoadTemplate) -> Value {
+fn load(load: &TrialLoad) -> Value {
+    let template = match load {
+        TrialLoad::Generated(template) => template,
+        TrialLoad::Command(spec) => return json!({ "command": command(spec) }),
+    };
     let address = "127.0.0.1:1";
     json!({
         "warmup": template.warmup(address),

@@ -56,8 +56,8 @@ pub enum TrialTask {
     Serve {
         /// When the server counts as ready.
         ready: ReadyCondition,
-        /// The load, for a server at any address.
-        load: Box<LoadTemplate>,
+        /// The load.
+        load: TrialLoad,
     },
     /// It is a command that ends by itself: `[run]`.
     Run {
@@ -66,12 +66,21 @@ pub enum TrialTask {
     },
 }
 
+/// The load on a server.
+#[derive(Debug, Clone)]
+pub enum TrialLoad {
+    /// That of carat's generator, for a server at any address.
+    Generated(Box<LoadTemplate>),
+    /// That of a command: `[load.command]`.
+    Command(CommandSpec),
+}
+
 impl TrialTask {
     /// Requests of the measured load; `None` if their number is not fixed, or if there is no load.
     pub fn requests(&self) -> Option<u64> {
         match self {
-            Self::Serve { load, .. } => load.requests(),
-            Self::Run { .. } => None,
+            Self::Serve { load: TrialLoad::Generated(load), .. } => load.requests(),
+            Self::Serve { .. } | Self::Run { .. } => None,
         }
     }
 }
@@ -175,6 +184,20 @@ pub struct TrialLimits {
 pub(super) const ROOTS_PLACEHOLDER: &str = "{roots}";
 
 impl Experiment {
+    /// The commands beside the server, each with the name of its table.
+    pub fn commands(&self) -> impl Iterator<Item = (&'static str, &CommandSpec)> {
+        let load = match &self.task {
+            TrialTask::Serve { load: TrialLoad::Command(spec), .. } => Some(spec),
+            _ => None,
+        };
+        let named = [
+            ("prepare", self.prepare.as_ref()),
+            ("load.command", load),
+            ("cleanup", self.cleanup.as_ref()),
+        ];
+        named.into_iter().filter_map(|(name, spec)| Some((name, spec?)))
+    }
+
     /// The variant that the others are compared with.
     pub fn baseline(&self) -> &VariantSpec {
         &self.variants[0]

@@ -1,7 +1,7 @@
 //! The tables of an experiment file as serde reads them. Everything past this module is validated.
 
 use crate::config::Percent;
-use crate::core::{LoadTable, Span, metric};
+use crate::core::{CommandTable, LoadTable, Span, metric};
 use serde::de::{SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use std::collections::BTreeMap;
@@ -65,18 +65,6 @@ pub(super) struct ServiceTable {
     pub(super) dir: Option<PathBuf>,
     #[serde(default)]
     pub(super) env: BTreeMap<String, String>,
-}
-
-/// `[prepare]` and `[cleanup]`.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct CommandTable {
-    pub(super) command: Vec<String>,
-    pub(super) dir: Option<PathBuf>,
-    #[serde(default)]
-    pub(super) env: BTreeMap<String, String>,
-    #[serde(default = "default_command_within")]
-    pub(super) within: Span,
 }
 
 #[derive(Debug, Deserialize)]
@@ -182,10 +170,6 @@ const fn default_stop_within() -> Span {
 
 const fn default_run_within() -> Span {
     Span::seconds(3600)
-}
-
-const fn default_command_within() -> Span {
-    Span::seconds(60)
 }
 
 const fn default_ready_within() -> Span {

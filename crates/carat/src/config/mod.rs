@@ -20,7 +20,7 @@ pub use command::CommandLine;
 pub use error::ExperimentFileError;
 pub use experiment::{
     CommandSpec, Experiment, MeasureSpec, ReadyCheck, ReadyCondition, ServerSpec, ServiceSpec, TrialLimits,
-    TrialTask, VariantSpec,
+    TrialLoad, TrialTask, VariantSpec,
 };
 pub use order::{BlockPosition, block_order, trial_id};
 pub use parse::find_metric;

@@ -7,7 +7,8 @@ use crate::config::file::{
     ExperimentTable, MeasureTable, ServiceTable, TrialsTable, VariantTable,
 };
 use crate::config::{
-    CommandLine, Experiment, ExperimentFileError, MeasureSpec, ServiceSpec, TrialLimits, TrialTask,
+    CommandLine, Experiment, ExperimentFileError, MeasureSpec, ServiceSpec, TrialLimits, TrialLoad,
+    TrialTask,
     VariantSpec,
 };
 use crate::config::task::{command, readiness, task};
@@ -199,6 +200,12 @@ fn measure(table: MeasureTable, task: &TrialTask) -> Result<MeasureSpec, String>
     if is_run && (table.idle.is_some() || !table.at_requests.is_empty()) {
         return Err("measure.at_requests and measure.idle need a load, and [run] has none".into());
     }
+    let by_command = matches!(task, TrialTask::Serve { load: TrialLoad::Command(_), .. });
+    if by_command && !table.at_requests.is_empty() {
+        return Err(
+            "measure.at_requests needs a count, and [load.command] does not say how many requests are answered".into(),
+        );
+    }
     let at_requests = at_requests(table.at_requests, task.requests())?;
     let MeasureTable { sample_every, settle, idle, .. } = table;
     Ok(MeasureSpec { primary, guards, sample_every, settle, at_requests, idle })
@@ -239,6 +246,11 @@ fn metric_measured(name: &str, task: &TrialTask) -> Result<&'static Metric, Stri
             return Err(format!(
                 "{name} is unknown of [run], which answers no requests and is gone at its end; known are {}",
                 known.join(", ")
+            ));
+        }
+        TrialTask::Serve { load: TrialLoad::Command(_), .. } if metric.is_of_generator() => {
+            return Err(format!(
+                "{name} is unknown of [load.command]: only carat's own generator measures it"
             ));
         }
         TrialTask::Serve { .. } if metric.id == metric::RUN_TIME.id => {

@@ -1,10 +1,15 @@
 //! What a trial runs: a server under load, or a command that ends by itself.
 
-use crate::config::file::{CommandTable, ReadyTable, RunTable, ServerTable};
+use crate::config::file::{ReadyTable, RunTable, ServerTable};
 use crate::config::{
-    CommandLine, CommandSpec, ReadyCheck, ReadyCondition, ServerSpec, TrialTask,
+    CommandLine, CommandSpec, ReadyCheck, ReadyCondition, ServerSpec, Span, TrialLoad, TrialTask,
 };
-use crate::core::LoadTable;
+use crate::core::load::LoadOptionError;
+use crate::core::{CommandTable, LoadTable};
+
+/// Deadlines of commands whose tables have none: of one that prepares or cleans up, and of one that is a load.
+const COMMAND_WITHIN: Span = Span::seconds(60);
+const LOAD_WITHIN: Span = Span::seconds(3600);
 
 /// The server, what it does, and the settings of every variant.
 pub(super) type ParsedTask = (ServerSpec, TrialTask, toml::Table);
@@ -16,28 +21,40 @@ pub(super) fn task(
     run: Option<RunTable>,
 ) -> Result<ParsedTask, String> {
     match (server, load, run) {
-        (Some(server), Some(load), None) => served(server, &load),
+        (Some(server), Some(load), None) => served(server, load),
         (None, None, Some(run)) => command_that_ends(run),
         (Some(_), None, None) => {
-            Err("[server] needs a load: add [load.http] or [load.cable], or write [run] for a command that ends by itself".into())
+            Err("[server] needs a load: add [load.http], [load.cable] or [load.command], or write [run] for a command that ends by itself".into())
         }
         (_, _, Some(_)) => Err(
             "[run] is a command that ends by itself: it excludes [server] and [load]; keep one of the two".into(),
         ),
         (None, _, None) => Err(
-            "there is nothing to measure: add [server] with [load.http] or [load.cable], or [run] for a command that ends by itself".into(),
+            "there is nothing to measure: add [server] with [load.http], [load.cable] or [load.command], or [run] for a command that ends by itself".into(),
         ),
     }
 }
 
-fn served(table: ServerTable, load: &LoadTable) -> Result<ParsedTask, String> {
+fn served(table: ServerTable, load: LoadTable) -> Result<ParsedTask, String> {
     let command = CommandLine::new(table.command)
         .ok_or("server.command is empty: write for example [\"puma\", \"config.ru\"]")?;
     let ready = readiness("server", table.ready)?;
-    let load = Box::new(load.validate().map_err(|error| error.to_string())?);
+    let load = trial_load(load)?;
     let ServerTable { dir, env, stop_within, settings, .. } = table;
     let server = ServerSpec { command, dir, env, stop_within };
     Ok((server, TrialTask::Serve { ready, load }, settings))
+}
+
+/// Exactly one load: a protocol's, or a command.
+fn trial_load(mut table: LoadTable) -> Result<TrialLoad, String> {
+    let Some(own) = table.command.take() else {
+        let template = table.validate().map_err(|error| error.to_string())?;
+        return Ok(TrialLoad::Generated(Box::new(template)));
+    };
+    if table != LoadTable::default() {
+        return Err(LoadOptionError::Kind.to_string());
+    }
+    command_within("load.command", own, LOAD_WITHIN).map(TrialLoad::Command)
 }
 
 fn command_that_ends(table: RunTable) -> Result<ParsedTask, String> {
@@ -53,7 +70,12 @@ fn command_that_ends(table: RunTable) -> Result<ParsedTask, String> {
 
 /// A command beside the server, from the table `key`.
 pub(super) fn command(key: &str, table: CommandTable) -> Result<CommandSpec, String> {
+    command_within(key, table, COMMAND_WITHIN)
+}
+
+fn command_within(key: &str, table: CommandTable, default: Span) -> Result<CommandSpec, String> {
     let CommandTable { command, dir, env, within } = table;
+    let within = within.unwrap_or(default);
     let command = CommandLine::new(command).ok_or_else(|| format!("{key}.command is empty"))?;
     if within.0.is_zero() {
         return Err(format!("{key}.within must be longer than zero"));
@@ -81,7 +103,7 @@ pub(super) fn readiness(key: &str, table: ReadyTable) -> Result<ReadyCondition, 
 
 #[cfg(test)]
 mod tests {
-    use crate::config::{Experiment, ExperimentFileError, Span, TrialTask};
+    use crate::config::{Experiment, ExperimentFileError, Span, TrialLoad, TrialTask};
     use std::path::Path;
 
     const RUN: &str = "name = 'job'\n[run]\ncommand = ['ruby', 'job.rb']\n\
@@ -131,6 +153,29 @@ mod tests {
             let message = parse(&text).unwrap_err().to_string();
             assert!(message.contains(expected), "{text}: {message}");
         }
+    }
+
+    #[test]
+    fn a_command_can_drive_the_load_and_then_latency_is_unknown() {
+        let load = "[server]\ncommand = ['puma']\nready = { tcp = true }\n\
+                    [load.command]\ncommand = ['k6', 'run', 'load.js']";
+        let text = RUN.replace("[run]\ncommand = ['ruby', 'job.rb']", load);
+        let experiment = parse(&text).unwrap();
+        let TrialTask::Serve { load: TrialLoad::Command(spec), .. } = &experiment.task else {
+            panic!("{:?}", experiment.task)
+        };
+        assert_eq!((spec.command.program(), spec.within), ("k6", Span::seconds(3600)));
+        assert!(experiment.canonical().to_string().contains("\"load\":{\"command\":{\"command\":["));
+        for (more, expected) in [
+            ("[measure]\nprimary = 'latency.p95'\n", "latency.p95 is unknown of [load.command]"),
+            ("[measure]\nat_requests = [5]\n", "does not say how many"),
+            ("[load.http]\n", "exactly one of [load.http], [load.cable] and [load.command]"),
+        ] {
+            let message = parse(&format!("{text}{more}")).unwrap_err().to_string();
+            assert!(message.contains(expected), "{more}: {message}");
+        }
+        let text = format!("{text}[measure]\nprimary = 'throughput'\nidle = '5s'\n");
+        assert_eq!(parse(&text).unwrap().measure.primary.id, "throughput");
     }
 
     #[test]

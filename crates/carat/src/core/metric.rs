@@ -591,6 +591,14 @@ impl Metric {
         of_runs().any(|known| known.id == self.id)
     }
 
+    /// Whether only carat's own load generator measures it.
+    pub(crate) fn is_of_generator(&self) -> bool {
+        matches!(
+            self.source,
+            MetricSource::Latency(_) | MetricSource::Step(_) | MetricSource::OverSteps(_)
+        )
+    }
+
     fn read(&self, load: &LoadTotals<'_>) -> Option<f64> {
         match self.source {
             MetricSource::Trial(_) => None,

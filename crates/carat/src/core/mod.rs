@@ -1,5 +1,6 @@
 //! Plain data for every layer: units, metrics, samples, trials, results. No I/O.
 
+mod command_table;
 pub mod growth;
 pub mod ledger;
 pub mod load;
@@ -15,6 +16,7 @@ pub mod span;
 mod thinned;
 pub mod units;
 
+pub use command_table::CommandTable;
 pub use growth::{
     DailyGrowth, GrowthEvidence, GrowthKind, PartGrowth, ProgressUnit, TrackedPart, VariantGrowth,
 };

@@ -49,10 +49,8 @@ fn write_plan(
     if let TrialTask::Run { within } = &experiment.task {
         writeln!(out, "run         until its command ends, at most {} s", within.as_seconds())?;
     }
-    for (name, spec) in [("prepare", &experiment.prepare), ("cleanup", &experiment.cleanup)] {
-        if let Some(spec) = spec {
-            writeln!(out, "{name}     {}", spec.command.words().join(" "))?;
-        }
+    for (name, spec) in experiment.commands() {
+        writeln!(out, "{name:<12}{}", spec.command.words().join(" "))?;
     }
     writeln!(out, "libraries   {}", libraries.directory.display())
 }

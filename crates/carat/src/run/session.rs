@@ -173,10 +173,15 @@ impl<'a> Session<'a> {
     /// Starts a load generator, which is not part of the tree.
     pub(crate) fn spawn_generator(&mut self, load: &LoadSpec) -> Result<Generator, GeneratorError> {
         let generator = Generator::spawn(&self.exe, load)?;
-        if let Some(tree) = &mut self.tree {
-            tree.exclude(generator.pid());
-        }
+        self.exclude(generator.pid());
         Ok(generator)
+    }
+
+    /// Excludes a process that was started beside the server from its tree.
+    pub(crate) fn exclude(&mut self, pid: u32) {
+        if let Some(tree) = &mut self.tree {
+            tree.exclude(pid);
+        }
     }
 
     /// Takes a sample if one is due, or if `answered` requests reach a number at which a full one is requested.

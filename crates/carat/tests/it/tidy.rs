@@ -214,6 +214,7 @@ fn the_experiment_page_names_every_key() {
         "[services.x]",
         "[load.http]",
         "[load.cable]",
+        "[load.command]",
         "[measure]",
         "[trials]",
     ];

@@ -1,4 +1,4 @@
-//! Commands of every trial: `[prepare]` before the server, `[cleanup]` after it.
+//! Commands of every trial: `[prepare]` before the server, `[load.command]` against it, `[cleanup]` after it.
 
 use crate::real_run::{experiment, results};
 use crate::support::{Folder, finish, signal, wait_until};
@@ -112,5 +112,96 @@ fn after_ctrl_c_a_cleanup_that_failed_is_named() {
     wait_until("under load", || folder.path("marks/request").exists());
     signal(&child, Signal::INT);
     finish(child).assert_code(1).assert_says("database in use; what it should have removed");
+    folder.assert_nothing_left();
+}
+
+/// The misbehaving server under the load of a Ruby script; `keys` are further keys of `[load.command]`.
+fn driven_by(name: &str, env: &str, script: &str, keys: &str) -> Folder {
+    let folder = experiment(name, env, "");
+    folder.write("load.rb", script);
+    let plan = fs::read_to_string(folder.path("real.toml")).unwrap();
+    let (before, rest) = plan.split_once("[load.http]").unwrap();
+    let (_, after) = rest.split_once("warmup = 4\n").unwrap();
+    let load = format!("[load.command]\ncommand = ['ruby', 'load.rb', '{{port}}']\n{keys}\n");
+    folder.write("real.toml", &format!("{before}{load}{after}"));
+    folder
+}
+
+/// Sends 60 requests, one after another.
+const CLIENT: &str = "require 'net/http'\n\
+    60.times { Net::HTTP.get(URI(\"http://127.0.0.1:#{ARGV[0]}/\")); sleep 0.01 }\n";
+
+#[test]
+fn a_command_drives_the_load_and_its_last_json_line_is_its_throughput() {
+    require!(Ruby);
+    let script = format!("{CLIENT}puts ENV['OWN'], '{{\"completed\": 60, \"seconds\": 0.75, \"errors\": 0}}', 'bye'");
+    let folder = driven_by("driven", "", &script, "env = { OWN = 'of {port}' }");
+    folder.run(&["compare", "real.toml"]).assert_code(3);
+    folder.assert_nothing_left();
+    for trial in results(&folder)["results"]["trials"].as_array().unwrap() {
+        assert_eq!((&trial["outcome"], &trial["load"]["completed"]), (&"ok".into(), &60.into()));
+        let metrics = trial["metrics"].as_object().unwrap();
+        assert_eq!((&metrics["throughput"], &metrics["errors"]), (&80.0.into(), &0.0.into()));
+        assert!(metrics["cpu.server"].as_f64().unwrap() > 0.0 && !metrics.contains_key("latency.p95"));
+        // The server's memory, without that of the Ruby that drives the load.
+        let last = trial["samples"].as_array().unwrap().last().unwrap();
+        assert_eq!((&last["processes"], &last["moment"]), (&1.into(), &"end".into()), "{trial}");
+        let samples = trial["samples"].as_array().unwrap();
+        assert!(samples.iter().all(|sample| sample["processes"] == 1), "{trial}");
+        let window = trial["load_window_ms"].as_array().unwrap();
+        assert!(window[1].as_u64().unwrap() - window[0].as_u64().unwrap() >= 600, "{trial}");
+        let log = trial["log_tail"].as_str().unwrap();
+        assert!(log.starts_with("load: of ") && log.ends_with("load: bye"), "{log}");
+    }
+}
+
+#[test]
+fn without_a_report_the_throughput_of_a_command_is_unknown() {
+    require!(Ruby);
+    let folder = driven_by("driven-silently", "", CLIENT, "");
+    folder.run(&["compare", "real.toml"]).assert_code(3);
+    for trial in results(&folder)["results"]["trials"].as_array().unwrap() {
+        assert_eq!((&trial["outcome"], &trial["load"]), (&"ok".into(), &serde_json::Value::Null));
+        assert!(trial["metrics"]["throughput"].is_null() && trial["metrics"]["errors"].is_null());
+        assert!(trial["metrics"]["memory.pss.late"].is_f64(), "{trial}");
+    }
+    folder.assert_nothing_left();
+}
+
+#[test]
+fn a_load_command_that_fails_or_is_late_makes_the_trial_invalid_and_is_stopped() {
+    require!(Ruby);
+    let failing = format!("{CLIENT}warn 'thresholds were crossed'\nexit 99\n");
+    let late = "fork { sleep }\nsleep\n";
+    for (name, script, keys, expected) in [
+        ("fails", failing.as_str(), "", "ended with exit status 99: thresholds were crossed"),
+        ("late", late, "within = '1s'", "still ran after 1 s and printed nothing"),
+    ] {
+        let folder = driven_by(&format!("driven-{name}"), "", script, keys);
+        let ran = folder.run(&["compare", "real.toml"]);
+        ran.assert_code(4).assert_says("load-invalid").assert_says(expected);
+        folder.assert_nothing_left();
+    }
+}
+
+#[test]
+fn a_server_that_dies_while_a_command_drives_the_load_has_crashed() {
+    require!(Ruby);
+    let script = "require 'net/http'\nloop { Net::HTTP.get(URI(\"http://127.0.0.1:#{ARGV[0]}/\")) rescue sleep(0.1) }\n";
+    let folder = driven_by("driven-dead", "DIE_AFTER = '20'", script, "");
+    let ran = folder.run(&["compare", "real.toml"]);
+    ran.assert_code(4).assert_says("crashed: the server ended with signal 9 under load");
+    folder.assert_nothing_left();
+}
+
+#[test]
+fn ctrl_c_stops_the_command_that_drives_the_load() {
+    require!(Ruby);
+    let folder = driven_by("driven-stopped", "", "File.write('up', '')\nsleep\n", "");
+    let mut command = folder.carat(&["compare", "real.toml"]);
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    wait_until("the command runs", || folder.path("up").exists());
+    signal(&child, Signal::INT);
+    finish(child).assert_code(130).assert_says("stopped by Ctrl-C");
     folder.assert_nothing_left();
 }

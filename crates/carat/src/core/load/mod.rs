@@ -4,15 +4,18 @@
 //! Validation turns them into a load that the generator can run.
 
 pub mod cable;
+mod command;
 pub mod http;
 mod options;
 pub mod report;
 
 pub use cable::{BroadcastEnd, CableLoad, CableOptions, Compat, PayloadShape};
+pub use command::report_of_command;
 pub use http::{Amount, HttpLoad, HttpOptions, HttpRoute, RouteOptions};
 pub use options::{Arrivals, ConnectionOptions, LoadOptionError, Pace, ProtocolOptions};
 pub use report::{BroadcastRow, LoadFlag, LoadReport, OwnCost, Severity, StepReport, Times};
 
+use crate::core::CommandTable;
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 
@@ -60,10 +63,13 @@ macro_rules! declare_loads {
                 #[serde(default)]
                 pub $key: Option<$options>,
             )*
+            /// The table `[load.command]`: a command that drives the load, instead of a protocol.
+            #[serde(default)]
+            pub command: Option<CommandTable>,
         }
 
         impl LoadTable {
-            /// Checks that the table describes exactly one load, without contradictions.
+            /// Checks that the table describes exactly one load of the generator, without contradictions.
             ///
             /// # Errors
             /// If it does not; the message names the keys.
@@ -80,7 +86,7 @@ macro_rules! declare_loads {
                         });
                     }
                 )*
-                let exactly_one = templates.len() == 1;
+                let exactly_one = templates.len() == 1 && self.command.is_none();
                 templates.pop().filter(|_| exactly_one).ok_or(LoadOptionError::Kind)
             }
         }
@@ -167,6 +173,7 @@ mod tests {
         for (text, error) in [
             ("", LoadOptionError::Kind),
             ("[http]\n[cable]", LoadOptionError::Kind),
+            ("[http]\n[command]\ncommand = ['k6']", LoadOptionError::Kind),
             ("[http]\nrequests = 1\nduration = '1s'", LoadOptionError::Amount),
             ("[http]\nrequests = 0", LoadOptionError::Zero("http.requests")),
             ("[http]\nduration = '0s'", LoadOptionError::Zero("http.duration")),

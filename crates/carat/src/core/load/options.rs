@@ -70,8 +70,10 @@ pub struct TlsOptions<'a> {
 /// Options that contradict each other.
 #[derive(Debug, Error, PartialEq, Eq)]
 pub enum LoadOptionError {
-    /// No protocol or several.
-    #[error("[load] needs exactly one of [load.http] and [load.cable]: say what to send")]
+    /// No load or several.
+    #[error(
+        "[load] needs exactly one of [load.http], [load.cable] and [load.command]: say what to send"
+    )]
     Kind,
     /// Two ways to end the load.
     #[error("load.http: requests and duration exclude each other: keep one")]

@@ -1,4 +1,5 @@
-//! A command that runs beside the server during one trial and ends by itself: `[prepare]`, `[cleanup]`.
+//! A command that runs beside the server during one trial and ends by itself: `[prepare]`, `[cleanup]`,
+//! `[load.command]`.
 
 use crate::config::{CommandSpec, Placeholders, fill};
 use crate::run::session::Session;
@@ -103,16 +104,13 @@ impl RunningCommand {
         }
     }
 
-    /// Stops it and every process that it left running.
-    ///
-    /// # Errors
-    /// If a process cannot be stopped.
-    pub(crate) fn stop(&mut self, grace: Duration) -> Result<(), TrialError> {
-        let survivors = self.process.stop(grace);
-        if survivors.is_empty() {
-            return Ok(());
-        }
-        Err(TrialError::Survivors(survivors.join(", ")))
+    pub(crate) fn pid(&self) -> u32 {
+        self.process.pid()
+    }
+
+    /// Stops it and every process that it left running. Returns the names of survivors.
+    pub(crate) fn stop(&mut self, grace: Duration) -> Vec<String> {
+        self.process.stop(grace)
     }
 }
 

@@ -5,6 +5,7 @@
 
 mod command;
 mod fake;
+mod load_command;
 mod paths;
 mod prepare;
 mod process_runner;

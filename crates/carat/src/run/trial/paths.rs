@@ -23,6 +23,7 @@ pub struct RunContext {
 /// Names of the commands of a trial, as of their tables in the experiment file.
 pub(crate) const PREPARE: &str = "prepare";
 pub(crate) const CLEANUP: &str = "cleanup";
+pub(crate) const LOAD: &str = "load";
 
 /// Lines of each command's output that a trial keeps.
 const COMMAND_LINES: usize = 20;
@@ -68,15 +69,15 @@ impl TrialPaths {
         self.folder.join(format!(".{name}.log"))
     }
 
-    /// The log of the trial: what the server printed, after the output of `[prepare]` and before that of `[cleanup]`,
-    /// whose lines begin with their names.
+    /// The log of the trial: what the server printed, after the output of `[prepare]` and before that of `[load.command]`
+    /// and `[cleanup]`, whose lines begin with their names.
     pub(crate) fn whole_log(&self, server: &str) -> String {
         let of = |name: &str| {
             let tail = log_tail(&self.command_log(name), COMMAND_LINES);
             tail.lines().map(|line| format!("{name}: {line}")).collect::<Vec<_>>()
         };
-        let (before, after) = (of(PREPARE), of(CLEANUP));
+        let (before, load, after) = (of(PREPARE), of(LOAD), of(CLEANUP));
         let server = server.lines().map(str::to_owned);
-        before.into_iter().chain(server).chain(after).collect::<Vec<_>>().join("\n")
+        before.into_iter().chain(server).chain(load).chain(after).collect::<Vec<_>>().join("\n")
     }
 }

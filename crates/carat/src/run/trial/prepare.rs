@@ -77,10 +77,8 @@ pub fn prepare(
         let dir = directory(experiment, service.dir.as_deref(), &user)?;
         require_own_program(&user, &service.command, &dir, inherited)?;
     }
-    for (user, command) in [("`prepare`", &experiment.prepare), ("`cleanup`", &experiment.cleanup)] {
-        if let Some(spec) = command {
-            check_command(experiment, spec, user, inherited)?;
-        }
+    for (name, spec) in experiment.commands() {
+        check_command(experiment, spec, &format!("`{name}`"), inherited)?;
     }
     let mut prepared = experiment
         .variants

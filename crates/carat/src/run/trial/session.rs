@@ -3,6 +3,7 @@
 use crate::core::{Bytes, Moment, Sample};
 use crate::load::Generator;
 use crate::run::session::{ProbeAccess, Session, SessionStep};
+use crate::run::trial::command::RunningCommand;
 use crate::run::trial::service::Service;
 use crate::run::trial::{TrialPhase, TrialProgress};
 use crate::target::StopReport;
@@ -15,6 +16,8 @@ pub(crate) struct TrialSession<'a> {
     pub(crate) server: Session<'a>,
     pub(crate) services: Vec<Service>,
     pub(crate) generator: Option<Generator>,
+    /// The command of `[load.command]`.
+    pub(crate) load_command: Option<RunningCommand>,
     pub(crate) samples: Vec<Sample>,
     /// Whether `[prepare]` has begun, so that `[cleanup]` must run.
     pub(crate) cleanup_due: bool,
@@ -36,6 +39,7 @@ impl<'a> TrialSession<'a> {
             server,
             services: Vec::new(),
             generator: None,
+            load_command: None,
             samples: Vec::new(),
             cleanup_due: false,
             report,
@@ -103,10 +107,13 @@ impl<'a> TrialSession<'a> {
         Sample { moment: Some(moment), ..sample }
     }
 
-    /// Stops generator and server.
+    /// Stops load and server.
     pub(crate) fn stop_server(&mut self, grace: Duration) -> StopReport {
         self.generator = None;
-        self.server.stop(grace)
+        let load = self.load_command.take().map(|mut command| command.stop(self.server.grace(grace)));
+        let mut stopped = self.server.stop(grace);
+        stopped.survivors.extend(load.into_iter().flatten());
+        stopped
     }
 
     /// Stops the services. Returns the names of survivors.

@@ -1,8 +1,8 @@
 //! The steps of one trial, from the first service to the final figures.
 
-use crate::config::{CommandSpec, Experiment, ReadyCondition, TrialTask, fill};
+use crate::config::{CommandSpec, Experiment, ReadyCondition, TrialLoad, TrialTask, fill};
 use crate::core::observations::load_window;
-use crate::core::{LoadReport, LoadSpec, LoadTemplate, Moment, Observations, Outcome, Severity};
+use crate::core::{LoadReport, LoadSpec, Moment, Observations, Outcome, Severity};
 use crate::load::clock::MonotonicTime;
 use crate::observe::{Collections, available, check_settings, oom_kills, ruby_description};
 use crate::process::{Identity, ProcRoot};
@@ -73,7 +73,7 @@ impl TrialSteps<'_> {
         session: &mut TrialSession<'_>,
         observed: &mut Observations,
         ready: &ReadyCondition,
-        load: &LoadTemplate,
+        load: &TrialLoad,
     ) -> Result<(), TrialEnd> {
         observed.available.0 = available(&ProcRoot::default());
         self.begin(session)?;
@@ -100,9 +100,10 @@ impl TrialSteps<'_> {
         session.keep(last.clone());
         let ended_ms = last.at_ms;
         observed.last = Some(last);
-        let fatal = report.flags.iter().find(|flag| flag.severity == Severity::Fatal);
+        let mut flags = report.iter().flat_map(|report| &report.flags);
+        let fatal = flags.find(|flag| flag.severity == Severity::Fatal);
         let invalid = fatal.map(|flag| format!("{}: {}", flag.code, flag.message));
-        observed.load = Some(report);
+        observed.load = report;
         match invalid {
             Some(why) => Err(TrialEnd::Outcome(Outcome::LoadInvalid, Some(why))),
             None => self.wait_idle(session, observed, ended_ms),
@@ -132,11 +133,13 @@ impl TrialSteps<'_> {
         &self,
         session: &mut TrialSession<'_>,
         observed: &mut Observations,
-        load: &LoadTemplate,
-    ) -> Result<(Collections, LoadReport), TrialEnd> {
+        load: &TrialLoad,
+    ) -> Result<(Collections, Option<LoadReport>), TrialEnd> {
         let authority = format!("127.0.0.1:{}", self.paths.port);
         let folder = &self.experiment.folder;
-        if let Some(warmup) = load.warmup(&authority) {
+        if let TrialLoad::Generated(load) = load
+            && let Some(warmup) = load.warmup(&authority)
+        {
             self.drive(session, warmup.in_folder(folder), TrialPhase::WarmUp)?;
         }
         let start = session.full_sample(Moment::Start);
@@ -146,10 +149,16 @@ impl TrialSteps<'_> {
         let before = Collections::read(session.server.root(), &members);
         let (from, ticks) = (session.server.elapsed_ms(), session.server.cpu_ticks());
         let began_ms = MonotonicTime::now().millis().saturating_sub(from);
-        let report =
-            self.drive(session, load.measured(&authority).in_folder(folder), TrialPhase::Load)?;
-        observed.window_ms =
-            Some(load_window(&report, began_ms, (from, session.server.elapsed_ms())));
+        let report = match load {
+            TrialLoad::Generated(load) => {
+                let spec = load.measured(&authority).in_folder(folder);
+                Some(self.drive(session, spec, TrialPhase::Load)?)
+            }
+            TrialLoad::Command(spec) => self.drive_command(session, spec)?,
+        };
+        let around = (from, session.server.elapsed_ms());
+        let window = report.as_ref().map_or(around, |report| load_window(report, began_ms, around));
+        observed.window_ms = Some(window);
         let spent = session.server.cpu_ticks().saturating_sub(ticks) as f64;
         let ticks_per_second = rustix::param::clock_ticks_per_second() as f64;
         observed.cpu = Some(Duration::from_secs_f64(spent / ticks_per_second));
@@ -175,7 +184,7 @@ impl TrialSteps<'_> {
     }
 
     /// The meaning of an early end: `otherwise`, unless the kernel killed the server for lack of memory.
-    fn early_end(&self, end: EarlyEnd, otherwise: Outcome, when: &str) -> TrialEnd {
+    pub(super) fn early_end(&self, end: EarlyEnd, otherwise: Outcome, when: &str) -> TrialEnd {
         let EarlyEnd::ServerEnded(status) = end else { return TrialError::Interrupted.into() };
         let why = format!("the server ended with {} {when}", status_text(status));
         if self.was_killed_for_memory(status) {
@@ -245,13 +254,22 @@ impl TrialSteps<'_> {
         spec: &CommandSpec,
         gives_up: fn(&Interrupt) -> bool,
     ) -> Result<Option<CommandEnd>, TrialError> {
-        let mut running = RunningCommand::start(&mut session.server, &self.order(name, spec)?)?;
+        let order = self.order(name, spec)?;
+        let mut running = RunningCommand::start(&mut session.server, &order)?;
         let end = running.wait(|| gives_up(&self.context.interrupt));
-        running.stop(session.server.grace(self.experiment.server.stop_within.0))?;
-        Ok(end)
+        let survivors = running.stop(self.grace(session));
+        match survivors.is_empty() {
+            true => Ok(end),
+            false => Err(TrialError::Survivors(survivors.join(", "))),
+        }
     }
 
-    fn order<'a>(&'a self, name: &'a str, spec: &'a CommandSpec) -> Result<CommandOrder<'a>, TrialError> {
+    /// How long a command beside the server has to end after TERM.
+    pub(super) fn grace(&self, session: &TrialSession<'_>) -> Duration {
+        session.server.grace(self.experiment.server.stop_within.0)
+    }
+
+    pub(super) fn order<'a>(&'a self, name: &'a str, spec: &'a CommandSpec) -> Result<CommandOrder<'a>, TrialError> {
         let wanted = &self.prepared.variant.name;
         let variant = self.experiment.variants.iter().find(|variant| variant.name == *wanted);
         let own = variant.map(|variant| variant.env.clone()).unwrap_or_default();

@@ -1,0 +1,48 @@
+//! A load that a command drives: `[load.command]`.
+
+use crate::config::CommandSpec;
+use crate::core::load::report_of_command;
+use crate::core::{LoadReport, Outcome};
+use crate::run::trial::command::RunningCommand;
+use crate::run::trial::paths::LOAD;
+use crate::run::trial::session::TrialSession;
+use crate::run::trial::steps::{TrialEnd, TrialSteps};
+use crate::run::trial::{TrialError, TrialPhase};
+use crate::target::log_tail;
+
+/// The last lines of a command in which its report is looked for.
+const REPORT_LINES: usize = 50;
+
+impl TrialSteps<'_> {
+    /// Runs the command until it ends. Returns its report, if it printed one.
+    pub(super) fn drive_command(
+        &self,
+        session: &mut TrialSession<'_>,
+        spec: &CommandSpec,
+    ) -> Result<Option<LoadReport>, TrialEnd> {
+        let order = self.order(LOAD, spec)?;
+        let running = RunningCommand::start(&mut session.server, &order)?;
+        session.server.exclude(running.pid());
+        // Kept there, so that it is stopped whatever happens.
+        session.load_command = Some(running);
+        let end = loop {
+            let Some(running) = &mut session.load_command else {
+                return Err(TrialError::Interrupted.into());
+            };
+            if let Some(end) = running.ended() {
+                break end;
+            }
+            session
+                .step(TrialPhase::Load, None)
+                .map_err(|end| self.early_end(end, Outcome::Crashed, "under load"))?;
+        };
+        let left = session.load_command.take().map(|mut running| running.stop(self.grace(session)));
+        if let Some(survivors) = left.filter(|left| !left.is_empty()) {
+            return Err(TrialError::Survivors(survivors.join(", ")).into());
+        }
+        match end {
+            Ok(()) => Ok(report_of_command(&log_tail(&order.log, REPORT_LINES))),
+            Err(problem) => Err(TrialEnd::Outcome(Outcome::LoadInvalid, Some(problem))),
+        }
+    }
+}
