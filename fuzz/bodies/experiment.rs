@@ -1,6 +1,6 @@
-//! An experiment file is either refused with a reason, or valid, and then it has a load and a hash.
+//! An experiment file is either refused with a reason, or valid, and then it has a hash, and commands or a load that can be used.
 
-use carat::config::Experiment;
+use carat::config::{Experiment, TrialLoad, TrialTask};
 use std::path::Path;
 
 /// Fails where that does not hold.
@@ -10,8 +10,10 @@ pub(crate) fn check(text: &[u8]) {
         Ok(experiment) => {
             assert!(!experiment.baseline().name.is_empty());
             assert_eq!(experiment.hash().len(), 64);
-            let _ =
-                (experiment.load.warmup("127.0.0.1:1"), experiment.load.measured("127.0.0.1:1"));
+            assert!(experiment.commands().all(|(_, spec)| !spec.command.program().is_empty()));
+            if let TrialTask::Serve { load: TrialLoad::Generated(load), .. } = &experiment.task {
+                let _ = (load.warmup("127.0.0.1:1"), load.measured("127.0.0.1:1"));
+            }
         }
         Err(error) => assert!(!error.to_string().is_empty()),
     }

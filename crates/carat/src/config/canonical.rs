@@ -5,8 +5,8 @@
 //! form has the field only for files that use it: then the hash of every other file stays.
 
 use crate::config::{
-    CommandSpec, Experiment, MeasureSpec, ReadyCheck, ReadyCondition, ServerSpec, ServiceSpec, TrialLoad, TrialTask,
-    VariantSpec,
+    CommandSpec, Experiment, MeasureSpec, ReadyCheck, ReadyCondition, ServerSpec, ServiceSpec,
+    TrialLoad, TrialTask, VariantSpec,
 };
 use crate::core::Span;
 use serde_json::{Map, Value, json};

@@ -19,8 +19,8 @@ pub use amount::Percent;
 pub use command::CommandLine;
 pub use error::ExperimentFileError;
 pub use experiment::{
-    CommandSpec, Experiment, MeasureSpec, ReadyCheck, ReadyCondition, ServerSpec, ServiceSpec, TrialLimits,
-    TrialLoad, TrialTask, VariantSpec,
+    CommandSpec, Experiment, MeasureSpec, ReadyCheck, ReadyCondition, ServerSpec, ServiceSpec,
+    TrialLimits, TrialLoad, TrialTask, VariantSpec,
 };
 pub use order::{BlockPosition, block_order, trial_id};
 pub use parse::find_metric;

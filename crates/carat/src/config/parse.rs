@@ -3,15 +3,12 @@
 use crate::config::controls;
 use crate::config::error::explain_toml;
 use crate::config::experiment::ROOTS_PLACEHOLDER;
-use crate::config::file::{
-    ExperimentTable, MeasureTable, ServiceTable, TrialsTable, VariantTable,
-};
+use crate::config::file::{ExperimentTable, MeasureTable, ServiceTable, TrialsTable, VariantTable};
+use crate::config::task::{command, readiness, task};
 use crate::config::{
     CommandLine, Experiment, ExperimentFileError, MeasureSpec, ServiceSpec, TrialLimits, TrialLoad,
-    TrialTask,
-    VariantSpec,
+    TrialTask, VariantSpec,
 };
-use crate::config::task::{command, readiness, task};
 use crate::core::did_you_mean;
 use crate::core::metric::{self, Metric};
 use crate::settings::Settings;
@@ -254,7 +251,9 @@ fn metric_measured(name: &str, task: &TrialTask) -> Result<&'static Metric, Stri
             ));
         }
         TrialTask::Serve { .. } if metric.id == metric::RUN_TIME.id => {
-            return Err(format!("{name} is known of a command that ends by itself only, see [run]"));
+            return Err(format!(
+                "{name} is known of a command that ends by itself only, see [run]"
+            ));
         }
         _ => {}
     }
@@ -344,10 +343,10 @@ command = ["puma", "-C", "puma.rb", "config.ru"]
         assert_eq!(experiment.baseline().name, "default");
         let settings = experiment.variants[1].settings(None).unwrap();
         assert_eq!(settings.describe()["compact"], "boot");
-        let TrialTask::Serve { ready, load } = &experiment.task else { panic!("not a server") };
+        let TrialTask::Serve { ready, .. } = &experiment.task else { panic!("not a server") };
         let check = ReadyCheck::Http("/hello".to_owned());
         assert_eq!(*ready, ReadyCondition { check, within: Span::seconds(30) });
-        assert_eq!(load.requests(), Some(6000));
+        assert_eq!(experiment.task.requests(), Some(6000));
         assert_eq!(experiment.server.command.program(), "puma");
         assert!((experiment.trials.margin.0 - 0.0025).abs() < 1e-12);
         assert_eq!(experiment.services.keys().collect::<Vec<_>>(), ["redis"]);

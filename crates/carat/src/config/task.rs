@@ -143,12 +143,19 @@ mod tests {
             (RUN.replacen("[[variant]]", load, 1), "[run] is a command that ends by itself"),
             (RUN.replace("[run]\ncommand = ['ruby', 'job.rb']", ""), "nothing to measure"),
             (
-                RUN.replace("[run]\ncommand = ['ruby', 'job.rb']", server).replacen("[[variant]]\n[[variant]]", "[[variant]]", 1),
+                RUN.replace("[run]\ncommand = ['ruby', 'job.rb']", server).replacen(
+                    "[[variant]]\n[[variant]]",
+                    "[[variant]]",
+                    1,
+                ),
                 "[server] needs a load",
             ),
             (RUN.replace("['ruby', 'job.rb']", "[]"), "run.command is empty"),
             (RUN.replace("'job.rb']", "'job.rb']\nwithin = '0s'"), "run.within must be"),
-            (RUN.replace("'job.rb']", "'job.rb']\nready = { tcp = true }"), "unknown field `ready`"),
+            (
+                RUN.replace("'job.rb']", "'job.rb']\nready = { tcp = true }"),
+                "unknown field `ready`",
+            ),
         ] {
             let message = parse(&text).unwrap_err().to_string();
             assert!(message.contains(expected), "{text}: {message}");
@@ -165,7 +172,9 @@ mod tests {
             panic!("{:?}", experiment.task)
         };
         assert_eq!((spec.command.program(), spec.within), ("k6", Span::seconds(3600)));
-        assert!(experiment.canonical().to_string().contains("\"load\":{\"command\":{\"command\":["));
+        assert!(
+            experiment.canonical().to_string().contains("\"load\":{\"command\":{\"command\":[")
+        );
         for (more, expected) in [
             ("[measure]\nprimary = 'latency.p95'\n", "latency.p95 is unknown of [load.command]"),
             ("[measure]\nat_requests = [5]\n", "does not say how many"),
@@ -190,7 +199,8 @@ mod tests {
             let message = parse(&format!("{RUN}[measure]\n{line}\n")).unwrap_err().to_string();
             assert!(message.contains(expected), "{line}: {message}");
         }
-        let text = format!("{RUN}[measure]\nprimary = 'run.time'\nguards = {{ 'cpu.server' = '+5%' }}\n");
+        let text =
+            format!("{RUN}[measure]\nprimary = 'run.time'\nguards = {{ 'cpu.server' = '+5%' }}\n");
         assert_eq!(parse(&text).unwrap().measure.primary.id, "run.time");
     }
 }

@@ -87,11 +87,17 @@ fn ctrl_c_under_load_and_while_preparing_runs_the_cleanup() {
     require!(Ruby);
     let phases = [
         ("load", "ANSWER_SLEEP = '5'", "", "request"),
-        ("prepare", "", "[prepare]\ncommand = ['sh', '-c', 'touch marks/preparing; sleep 600']\n", "preparing"),
+        (
+            "prepare",
+            "",
+            "[prepare]\ncommand = ['sh', '-c', 'touch marks/preparing; sleep 600']\n",
+            "preparing",
+        ),
     ];
     for (name, env, prepare, mark) in phases {
         let cleanup = "[cleanup]\ncommand = ['sh', '-c', 'echo cleanup >> marks/order']";
-        let folder = experiment(&format!("interrupted-{name}"), env, &format!("{prepare}{cleanup}"));
+        let folder =
+            experiment(&format!("interrupted-{name}"), env, &format!("{prepare}{cleanup}"));
         let mut command = folder.carat(&["compare", "real.toml"]);
         let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         wait_until(name, || folder.path("marks").join(mark).exists());
@@ -134,7 +140,9 @@ const CLIENT: &str = "require 'net/http'\n\
 #[test]
 fn a_command_drives_the_load_and_its_last_json_line_is_its_throughput() {
     require!(Ruby);
-    let script = format!("{CLIENT}puts ENV['OWN'], '{{\"completed\": 60, \"seconds\": 0.75, \"errors\": 0}}', 'bye'");
+    let script = format!(
+        "{CLIENT}puts ENV['OWN'], '{{\"completed\": 60, \"seconds\": 0.75, \"errors\": 0}}', 'bye'"
+    );
     let folder = driven_by("driven", "", &script, "env = { OWN = 'of {port}' }");
     folder.run(&["compare", "real.toml"]).assert_code(3);
     folder.assert_nothing_left();
@@ -142,7 +150,9 @@ fn a_command_drives_the_load_and_its_last_json_line_is_its_throughput() {
         assert_eq!((&trial["outcome"], &trial["load"]["completed"]), (&"ok".into(), &60.into()));
         let metrics = trial["metrics"].as_object().unwrap();
         assert_eq!((&metrics["throughput"], &metrics["errors"]), (&80.0.into(), &0.0.into()));
-        assert!(metrics["cpu.server"].as_f64().unwrap() > 0.0 && !metrics.contains_key("latency.p95"));
+        assert!(
+            metrics["cpu.server"].as_f64().unwrap() > 0.0 && !metrics.contains_key("latency.p95")
+        );
         // The server's memory, without that of the Ruby that drives the load.
         let last = trial["samples"].as_array().unwrap().last().unwrap();
         assert_eq!((&last["processes"], &last["moment"]), (&1.into(), &"end".into()), "{trial}");

@@ -52,7 +52,8 @@ mod tests {
         let report = report_of_command(output).unwrap();
         assert_eq!((report.completed, report.seconds), (600, 1.5));
         assert_eq!(report.metrics, [("throughput".to_owned(), 400.0)].into());
-        let report = report_of_command("{\"completed\": 9, \"seconds\": 1, \"errors\": 1}").unwrap();
+        let report =
+            report_of_command("{\"completed\": 9, \"seconds\": 1, \"errors\": 1}").unwrap();
         assert_eq!((report.errors, report.metrics["errors"]), (1, 0.1));
     }
 

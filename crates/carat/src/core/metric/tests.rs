@@ -164,8 +164,12 @@ fn the_memory_of_a_command_that_ended_is_that_of_its_samples() {
         let (rss, rss_peak) = (Some(Bytes(pss)), Some(Bytes(peak)));
         Sample { rss, rss_peak, ..sample(at_ms, pss) }
     };
-    let samples =
-        vec![with_peak(0, 1, 2), with_peak(500, 90, 95), with_peak(800, 40, 97), with_peak(900, 50, 97)];
+    let samples = vec![
+        with_peak(0, 1, 2),
+        with_peak(500, 90, 95),
+        with_peak(800, 40, 97),
+        with_peak(900, 50, 97),
+    ];
     let found = ended_run(samples.clone());
     assert_eq!((found[RUN_TIME.id], found[MEMORY_PSS_LATE.id]), (1.0, 45.0));
     assert_eq!((found[MEMORY_PSS_PEAK.id], found[MEMORY_RSS_PEAK.id]), (90.0, 97.0));

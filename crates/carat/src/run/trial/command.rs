@@ -80,9 +80,11 @@ impl RunningCommand {
     pub(crate) fn ended(&mut self) -> Option<CommandEnd> {
         match self.process.ended() {
             Some(status) if status.success() => Some(Ok(())),
-            Some(status) => {
-                Some(Err(failure(&self.title, &format!("ended with {}", status_text(status)), &self.log)))
-            }
+            Some(status) => Some(Err(failure(
+                &self.title,
+                &format!("ended with {}", status_text(status)),
+                &self.log,
+            ))),
             None if Instant::now() >= self.deadline => {
                 let what = format!("still ran after {} s", self.within.as_secs_f64());
                 Some(Err(failure(&self.title, &what, &self.log)))
@@ -140,9 +142,15 @@ mod tests {
     fn a_failure_ends_with_the_last_line_that_was_printed() {
         let folder = tempfile::tempdir().unwrap();
         let log = folder.path().join("log");
-        assert_eq!(failure("prepare `cp a b`", "ended", &log), "prepare `cp a b` ended and printed nothing");
+        assert_eq!(
+            failure("prepare `cp a b`", "ended", &log),
+            "prepare `cp a b` ended and printed nothing"
+        );
         std::fs::write(&log, "one\ncp: no such file\n").unwrap();
-        assert_eq!(failure("prepare `cp a b`", "ended", &log), "prepare `cp a b` ended: cp: no such file");
+        assert_eq!(
+            failure("prepare `cp a b`", "ended", &log),
+            "prepare `cp a b` ended: cp: no such file"
+        );
         std::fs::write(&log, "x".repeat(1000)).unwrap();
         assert!(failure("t", "ended", &log).len() < 300);
     }

@@ -1,6 +1,6 @@
 //! Runs trials with real services, a real server and real load.
 
-use crate::config::Experiment;
+use crate::config::{Experiment, TrialTask};
 use crate::core::{MachineFacts, Observations, Outcome, Trial, metric};
 use crate::observe::{SampleOptions, oom_kills};
 use crate::process::ProcRoot;
@@ -15,6 +15,10 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// Share of one core that sampling a command may take, as a fraction. Its memory is known from the samples alone, and it
+/// may run for a second only.
+const SHARE_OF_RUN: f64 = 0.05;
 
 /// Runs trials on real servers.
 #[derive(Debug)]
@@ -132,8 +136,12 @@ fn trial(
 
 fn session_options(experiment: &Experiment) -> SessionOptions {
     let every = experiment.measure.sample_every.0;
+    let share = match experiment.task {
+        TrialTask::Serve { .. } => SampleOptions::default().share,
+        TrialTask::Run { .. } => SHARE_OF_RUN,
+    };
     SessionOptions {
-        sampling: SampleOptions { every, ..SampleOptions::default() },
+        sampling: SampleOptions { every, share },
         rescan_after: Duration::ZERO,
         longest_pause: Duration::from_millis(20),
         full_at_requests: experiment.measure.at_requests.clone(),

@@ -93,7 +93,9 @@ impl TrialSteps<'_> {
         }
         let what = format!("ended with {}", status_text(status));
         let (outcome, what) = match self.was_killed_for_memory(status) {
-            true => (Outcome::OomKilled, format!("{what}: the kernel killed it for lack of memory")),
+            true => {
+                (Outcome::OomKilled, format!("{what}: the kernel killed it for lack of memory"))
+            }
             false => (Outcome::Crashed, what),
         };
         Err(TrialEnd::Outcome(outcome, Some(self.failed(&what))))

@@ -51,7 +51,6 @@ impl ServiceOrder<'_> {
         env.insert(TOKEN.into(), self.token.clone());
         Ok(LaunchSpec { command, dir: self.dir.clone(), env, log: self.log.clone(), root: None })
     }
-
 }
 
 impl Service {

@@ -110,7 +110,8 @@ impl<'a> TrialSession<'a> {
     /// Stops load and server.
     pub(crate) fn stop_server(&mut self, grace: Duration) -> StopReport {
         self.generator = None;
-        let load = self.load_command.take().map(|mut command| command.stop(self.server.grace(grace)));
+        let load =
+            self.load_command.take().map(|mut command| command.stop(self.server.grace(grace)));
         let mut stopped = self.server.stop(grace);
         stopped.survivors.extend(load.into_iter().flatten());
         stopped

@@ -269,7 +269,11 @@ impl TrialSteps<'_> {
         session.server.grace(self.experiment.server.stop_within.0)
     }
 
-    pub(super) fn order<'a>(&'a self, name: &'a str, spec: &'a CommandSpec) -> Result<CommandOrder<'a>, TrialError> {
+    pub(super) fn order<'a>(
+        &'a self,
+        name: &'a str,
+        spec: &'a CommandSpec,
+    ) -> Result<CommandOrder<'a>, TrialError> {
         let wanted = &self.prepared.variant.name;
         let variant = self.experiment.variants.iter().find(|variant| variant.name == *wanted);
         let own = variant.map(|variant| variant.env.clone()).unwrap_or_default();
@@ -295,7 +299,10 @@ impl TrialSteps<'_> {
         self.paths.folder.join("pages")
     }
 
-    pub(super) fn start_server(&self, session: &mut TrialSession<'_>) -> Result<Instant, TrialError> {
+    pub(super) fn start_server(
+        &self,
+        session: &mut TrialSession<'_>,
+    ) -> Result<Instant, TrialError> {
         let pages = self.pages();
         fs::create_dir(&pages).map_err(TrialError::machine("cannot prepare a trial"))?;
         let spec = self.launch_spec(&pages)?;
