@@ -83,9 +83,10 @@ fn markers(results: &Results) -> Vec<(f64, String)> {
         .filter_map(|trial| trial.load_window_ms)
         .map(|(begin, end)| (seconds(begin), seconds(end)))
         .unzip();
-    [(median(&begins), "load begins"), (median(&ends), "load ends")]
+    let what = if facts::is_run(results) { "run" } else { "load" };
+    [(median(&begins), "begins"), (median(&ends), "ends")]
         .into_iter()
-        .filter_map(|(at, name)| Some((at?, name.to_owned())))
+        .filter_map(|(at, name)| Some((at?, format!("{what} {name}"))))
         .collect()
 }
 
