@@ -116,12 +116,12 @@ class WorkloadsTest < Minitest::Test
     assert_equal %w[growarray plist shrinkarray], lines.map { |line| JSON.parse(line).fetch('program') }
   end
 
-  def test_the_micro_benchmarks_run_a_round_per_request
-    need 'puma'
-    boot('microbenchmarks', PUMA, ready: '/ready') do |server|
-      %w[/growarray /plist /shrinkarray].each { |path| assert_equal 'done', server.get(path).body, path }
-      assert_equal '404', server.get('/other').code
+  def test_the_rounds_of_the_micro_benchmarks_run_in_one_process_and_in_a_forked_worker
+    %w[0 1].each do |workers|
+      assert_empty SYSTEM.capture('env', 'ROUNDS=1', "WORKERS=#{workers}", 'ruby', 'rounds.rb', workload: 'microbenchmarks')
     end
+    command = ['env', 'ROUNDS=many', 'ruby', 'rounds.rb', { err: File::NULL }]
+    assert_raises(RuntimeError) { SYSTEM.capture(*command, workload: 'microbenchmarks') }
   end
 
   private
