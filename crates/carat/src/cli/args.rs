@@ -32,7 +32,7 @@ enum Command {
     Stats(stats::StatsArgs),
     /// Forecast which differences an experiment can detect in how many blocks and minutes
     Plan(plan::PlanArgs),
-    /// Copy the undamaged trials of a damaged or older results file into a new one
+    /// Copy the undamaged trials of a damaged or older results file, or of exported JSON, into a new file
     Salvage(salvage::SalvageArgs),
     /// Drive a load against a running server
     Load(load::LoadArgs),
