@@ -17,6 +17,7 @@ GOALS = {
   'CPU per received frame' => 'at most 0.30 of the peer',
   'user memory per idle connection' => 'at most 256 B',
   'resident at 10,000' => 'at most 10 MB',
+  'CPU per HTTP request of a scenario' => 'at most 1.5 of the peer',
   'CPU per HTTP request' => 'at most 1.1 of the peer',
   'one sample a second' => 'at most 0.5 % of a core, 1/20 of the peer',
   'p99 of mmap+munmap' => 'at most 10 % more',

@@ -5,6 +5,7 @@
 
 require 'json'
 require 'open3'
+require 'tempfile'
 require_relative 'median'
 
 CARAT = ENV.fetch('CARAT')
@@ -59,17 +60,42 @@ def memory(url, peer)
   puts format('| resident at 10,000 connections | %.2f MB | | |', many / 1e6)
 end
 
+# A session like a login: a value is taken, sent back in a form, and bodies are searched.
+SCENARIO = <<~TOML
+  [[scenario]]
+  name = "session"
+  steps = [
+    { get = "/login", take = { token = { regex = "x+" } } },
+    { post = "/login", form = { username = "u{user}", token = "{token}" } },
+    { get = "/page", expect_text = "xxx" },
+    { get = "/page?q={token}" },
+    { post = "/page", json = { text = "{token}" }, expect_status = 200 },
+  ]
+TOML
+
+# Processor microseconds of carat for a request.
+def carat_request(url, *more)
+  output, cpu = measured(CARAT, 'load', 'http', url, '-c', '64', '-d', '3s', '--json', *more)
+  cpu * 1e6 / JSON.parse(output)['report']['completed']
+end
+
 def requests(url)
-  ours = []
+  rows = { 'HTTP request, 64 connections' => [], 'HTTP request of a scenario of 5 steps' => ['--scenario'] }
+  ours = Hash.new { |all, name| all[name] = [] }
   wrks = []
-  RUNS.times do
-    output, cpu = measured(CARAT, 'load', 'http', url, '-c', '64', '-d', '3s', '--json')
-    ours << cpu * 1e6 / JSON.parse(output)['report']['completed']
-    output, cpu = measured('wrk', '-t1', '-c64', '-d3', url)
-    wrks << cpu * 1e6 / output[/(\d+) requests in/, 1].to_f
+  Tempfile.create(['scenario', '.toml']) do |file|
+    file.write(SCENARIO)
+    file.close
+    RUNS.times do
+      rows.each { |name, flags| ours[name] << carat_request(url, *flags.flat_map { |flag| [flag, file.path] }) }
+      output, cpu = measured('wrk', '-t1', '-c64', '-d3', url)
+      wrks << cpu * 1e6 / output[/(\d+) requests in/, 1].to_f
+    end
   end
-  puts format('| CPU per HTTP request, 64 connections | %.2f µs | wrk %.2f µs | %.2f |', median(ours), median(wrks),
-              median(ours) / median(wrks))
+  wrk = median(wrks)
+  ours.each do |name, costs|
+    puts format('| CPU per %s | %.2f µs | wrk, one fixed request %.2f µs | %.2f |', name, median(costs), wrk, median(costs) / wrk)
+  end
 end
 
 puts '| figure | carat | peer | ratio |', '|---|---|---|---|'

@@ -1,5 +1,6 @@
 //! `carat record`: the memory of a process tree over time, and whether it grows.
 
+use crate::cli::load::read_scenarios;
 use crate::cli::record_view::RecordingView;
 use crate::cli::{Exit, output};
 use crate::core::Span;
@@ -62,6 +63,9 @@ struct RecordLoadArgs {
     /// End after this number of requests
     #[arg(short = 'n', long, value_name = "N", requires = "url")]
     requests: Option<u64>,
+    /// File with scenarios, or an experiment file: sessions of several steps instead of the URL alone
+    #[arg(long, value_name = "FILE", requires = "url")]
+    scenario: Option<PathBuf>,
 }
 
 pub(crate) fn run(args: &RecordArgs) -> anyhow::Result<Exit> {
@@ -96,12 +100,14 @@ pub(crate) fn run(args: &RecordArgs) -> anyhow::Result<Exit> {
 }
 
 fn request(args: &RecordArgs) -> anyhow::Result<RecordingRequest> {
-    let RecordLoadArgs { url, rate, connections, requests } = &args.load;
+    let RecordLoadArgs { url, rate, connections, requests, scenario } = &args.load;
+    let scenarios = scenario.as_deref().map(read_scenarios).transpose()?;
     let load = url.clone().map(|url| RecordingLoad {
         url,
         rate: *rate,
         connections: *connections,
         requests: *requests,
+        scenarios,
     });
     let default = if load.is_some() { Span::millis(250) } else { Span::seconds(1) };
     let every = args.every.unwrap_or(default).0;

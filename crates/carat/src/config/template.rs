@@ -1,37 +1,21 @@
 //! The placeholders of an experiment file: `{port}`, `{services.redis.port}`, `{dir}`.
 
+use crate::core::{TextPart, text_parts};
 use std::collections::BTreeMap;
 
 /// Values of placeholders by name.
 pub type Placeholders = BTreeMap<String, String>;
 
 /// Replaces every placeholder in `text`; an unknown one is an error that lists the known ones.
-///
-/// Braces around anything that is not a placeholder's name stay as they are, so a command can contain JSON and Ruby blocks.
 pub fn fill(text: &str, known: &Placeholders) -> Result<String, String> {
     let mut filled = String::with_capacity(text.len());
-    let mut rest = text;
-    while let Some(open) = rest.find('{') {
-        filled.push_str(&rest[..open]);
-        let after = &rest[open + 1..];
-        match after.find('}').map(|close| &after[..close]).filter(|name| is_name(name)) {
-            Some(name) => {
-                filled.push_str(known.get(name).ok_or_else(|| unknown(name, known))?);
-                rest = &after[name.len() + 1..];
-            }
-            None => {
-                filled.push('{');
-                rest = after;
-            }
-        }
+    for part in text_parts(text) {
+        filled.push_str(match part {
+            TextPart::Literal(literal) => literal,
+            TextPart::Placeholder(name) => known.get(name).ok_or_else(|| unknown(name, known))?,
+        });
     }
-    filled.push_str(rest);
     Ok(filled)
-}
-
-fn is_name(text: &str) -> bool {
-    text.starts_with(|c: char| c.is_ascii_lowercase())
-        && text.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-'))
 }
 
 fn unknown(name: &str, known: &Placeholders) -> String {

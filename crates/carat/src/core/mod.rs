@@ -10,6 +10,7 @@ mod moment;
 mod nearest;
 pub(crate) mod observations;
 pub mod outcome;
+mod placeholder;
 pub mod recording;
 pub mod results;
 pub mod span;
@@ -30,6 +31,7 @@ pub use moment::Moment;
 pub(crate) use nearest::{did_you_mean, nearest};
 pub(crate) use observations::Observations;
 pub use outcome::Outcome;
+pub(crate) use placeholder::{TextPart, is_placeholder_name, text_parts};
 pub use recording::Recording;
 pub use results::{
     Conclusion, ControlComparison, Curve, Estimate, ExperimentInfo, MachineFacts, MemoryFigure,

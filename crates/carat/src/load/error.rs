@@ -38,6 +38,9 @@ pub enum GeneratorError {
         /// What is wrong with the file.
         reason: String,
     },
+    /// A scenario or a placeholder that cannot be used.
+    #[error("{0}")]
+    Request(String),
     /// An unexpected failure of a system call.
     #[error("the kernel refused the generator a resource: {0}; check `ulimit -a` and free memory")]
     Kernel(#[source] io::Error),

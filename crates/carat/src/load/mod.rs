@@ -32,5 +32,5 @@ mod worker;
 pub use error::GeneratorError;
 pub use generator::Generator;
 pub use progress::LoadProgress;
-pub use run::drive;
+pub use run::{check, drive};
 pub use worker::worker_main;

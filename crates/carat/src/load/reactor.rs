@@ -6,6 +6,7 @@
 use crate::core::load::{ConnectionOptions, LoadReport, ProtocolOptions};
 use crate::load::clock::MonotonicTime;
 use crate::load::connections::{Connections, ProtocolSession, Stage};
+use crate::load::error::GeneratorError;
 use crate::load::health::RunFacts;
 use crate::load::net::{Receipt, SocketEvent};
 use crate::load::shard::Shard;
@@ -41,8 +42,12 @@ pub(crate) trait Protocol: Sized + Send {
     fn profile(load: &Self::Load) -> LoadProfile<'_>;
 
     /// # Errors
-    /// If the kernel refuses a descriptor.
-    fn share(load: &Self::Load, target: &Target, threads: u32) -> io::Result<Self::Shared>;
+    /// If the kernel refuses a descriptor, or the load needs something that is missing.
+    fn share(
+        load: &Self::Load,
+        target: &Target,
+        threads: u32,
+    ) -> Result<Self::Shared, GeneratorError>;
 
     fn new(shared: Arc<Self::Shared>, shard: Shard) -> Self;
 

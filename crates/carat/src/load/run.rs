@@ -5,6 +5,7 @@ use crate::load::connections::Connections;
 use crate::load::descriptors::raise_descriptors;
 use crate::load::error::GeneratorError;
 use crate::load::health::RunFacts;
+use crate::load::http::check_http;
 use crate::load::meter::{read_listen_overflows, read_rss_peak};
 use crate::load::progress::{LoadProgress, PROGRESS_INTERVAL, ProgressCounters, ProgressReader};
 use crate::load::reactor::{LoadProfile, Protocol, Reactor};
@@ -35,6 +36,17 @@ macro_rules! declare_drive {
 }
 
 with_load_protocols!(declare_drive);
+
+/// Checks what a load needs beside its server: variables of the environment, files of data, selectors.
+///
+/// # Errors
+/// If something is missing or malformed; the message names it.
+pub fn check(spec: &LoadSpec) -> Result<(), GeneratorError> {
+    match spec {
+        LoadSpec::Http(load) => check_http(load),
+        LoadSpec::Cable(_) => Ok(()),
+    }
+}
 
 fn run<P: Protocol>(
     load: &P::Load,
@@ -70,7 +82,7 @@ fn run_threads<P: Protocol>(
     // Each thread has a poller and a descriptor that wakes it.
     raise_descriptors(profile.connections + 2 * u64::from(threads))?;
     let dialer = Dialer::new(resolve(profile.url)?, profile.options)?;
-    let shared = P::share(load, dialer.target(), threads).map_err(GeneratorError::Kernel)?;
+    let shared = P::share(load, dialer.target(), threads)?;
     let shared = Arc::new(shared);
     let overflows = read_listen_overflows(proc_root);
     let results: Vec<_> = thread::scope(|scope| {

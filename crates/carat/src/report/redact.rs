@@ -230,6 +230,10 @@ fn edit_load(rules: &RedactionRules, load: &mut LoadReport) {
         rules.edit(&mut flag.code);
         rules.edit(&mut flag.message);
     }
+    for route in &mut load.routes {
+        rules.edit(&mut route.route);
+        route.scenario.iter_mut().for_each(|name| rules.edit(name));
+    }
     load.metrics = rules.names(std::mem::take(&mut load.metrics));
     load.errors_by = rules.names(std::mem::take(&mut load.errors_by));
 }

@@ -25,6 +25,8 @@ mod proc_text;
 mod recording;
 #[path = "../../../../fuzz/bodies/results_file.rs"]
 mod results_file;
+#[path = "../../../../fuzz/bodies/scenario.rs"]
+mod scenario;
 #[path = "../../../../fuzz/bodies/websocket_frame.rs"]
 mod websocket_frame;
 
@@ -111,6 +113,11 @@ fn websocket_messages_are_the_same_however_they_are_split() {
 #[test]
 fn an_action_cable_message_is_parsed_the_same_by_a_new_parser() {
     try_all("cable_message", cable_message::check);
+}
+
+#[test]
+fn what_a_scenario_reads_of_a_response_is_read_or_refused() {
+    try_all("scenario", scenario::check);
 }
 
 #[test]

@@ -9,6 +9,7 @@ use clap::{Args, Subcommand};
 #[command(after_help = "Examples:
   carat load http http://127.0.0.1:3000/hello -c 16 -d 30s
   carat load http http://127.0.0.1:3000/ -n 10000 --rate 200 --arrivals poisson
+  carat load http http://127.0.0.1:3000/ --scenario login.toml -n 10000
   carat load cable ws://127.0.0.1:3000/cable --steps 10 --step-size 100
 
 Exit status: 0 the figures are valid, 1 the load could not be run, 4 the figures are invalid.")]

@@ -2,7 +2,7 @@
 
 use crate::cli::Exit;
 use crate::cli::load::args::{LoadArgs, LoadCommand, NullArgs, RunArgs, SelfTestArgs};
-use crate::core::load::{ProtocolOptions, with_load_protocols};
+use crate::core::load::{ProtocolOptions, ScenarioTable, with_load_protocols};
 use crate::core::{LoadReport, LoadSpec};
 use crate::load::null::{NullCable, NullHttp};
 use crate::load::reactor::Protocol;
@@ -10,11 +10,13 @@ use crate::load::self_test::{test_cable, test_http, write_results};
 use crate::load::target::split_url;
 use crate::load::text::progress_line;
 use crate::load::{GeneratorError, LoadProgress, drive};
-use anyhow::Context;
+use anyhow::{Context, anyhow};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::{Value, json};
+use std::fs;
 use std::io::{self, Write};
 use std::net::TcpListener;
+use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
 /// Version of the JSON; raised when a field changes its meaning or is removed.
@@ -50,6 +52,9 @@ fn run_load<P: Protocol>(
     let (base, path) = split_url(&args.url);
     let mut options = args.options.clone();
     options.set_url_path(path);
+    if let Some(file) = options.scenario_file().map(Path::to_owned) {
+        options.set_scenarios(read_scenarios(&file)?);
+    }
     let spec = spec(P::Options::at(options.validate()?, base));
     let report = drive_with_bar(&spec)?;
     P::write_files(&options, &report)?;
@@ -59,6 +64,17 @@ fn run_load<P: Protocol>(
         P::write_text(&options, &report, out)?;
     }
     Ok(if report.is_invalid() { Exit::Invalid } else { Exit::Fine })
+}
+
+/// Reads the scenarios of `--scenario FILE`.
+///
+/// # Errors
+/// If the file cannot be read or has no valid scenario.
+pub(crate) fn read_scenarios(file: &Path) -> anyhow::Result<ScenarioTable> {
+    let name = file.display();
+    let text = fs::read_to_string(file).with_context(|| format!("cannot read {name}"))?;
+    let folder = file.parent().unwrap_or(Path::new(""));
+    ScenarioTable::parse(&text, folder).map_err(|why| anyhow!("cannot read {name}: {why}"))
 }
 
 fn print_json(value: &Value, out: &mut dyn Write) -> io::Result<()> {

@@ -4,9 +4,11 @@ use super::options::{
     Arrivals, ConnectionOptions, LoadOptionError, Pace, ProtocolOptions, TlsOptions, check_path,
     headers_from_table, parse_header, sorted_headers,
 };
+use super::scenario::{HttpScenario, ScenarioOptions, ScenarioTable};
 use crate::core::Span;
 use clap::Args;
 use serde::{Deserialize, Serialize};
+use std::path::{Path, PathBuf};
 
 /// Options of an HTTP load.
 #[derive(Debug, Clone, PartialEq, Args, Deserialize)]
@@ -18,6 +20,16 @@ pub struct HttpOptions {
     /// Further path with its weight, such as `3=/posts`; the URL's own path is not requested then
     #[arg(long = "route", value_name = "WEIGHT=PATH", value_parser = RouteOptions::parse)]
     pub routes: Vec<RouteOptions>,
+    /// File with scenarios, or an experiment file: sessions of several steps instead of one request
+    #[arg(long = "scenario", value_name = "FILE", conflicts_with = "routes")]
+    #[serde(skip)]
+    pub scenario_file: Option<PathBuf>,
+    /// The scenarios themselves.
+    #[arg(skip)]
+    pub scenario: Vec<ScenarioOptions>,
+    /// File of comma-separated values for the scenarios; each user has a row
+    #[arg(long, value_name = "FILE", requires = "scenario_file")]
+    pub data: Option<String>,
     /// Method
     #[arg(short = 'X', long, value_parser = parse_method, default_value_t = Self::default().method)]
     pub method: String,
@@ -81,6 +93,9 @@ impl Default for HttpOptions {
         Self {
             path: "/".to_owned(),
             routes: Vec::new(),
+            scenario_file: None,
+            scenario: Vec::new(),
+            data: None,
             method: "GET".to_owned(),
             headers: Vec::new(),
             body: String::new(),
@@ -144,6 +159,13 @@ pub struct HttpLoad {
     pub base: String,
     /// What is requested; several routes are chosen by weight.
     pub routes: Vec<HttpRoute>,
+    /// Sessions of several steps instead of routes; each connection is a user.
+    // Absent where there is none, so that plans from before this key keep their hash.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub scenarios: Vec<HttpScenario>,
+    /// File with the users' values.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub data: Option<String>,
     /// Connections open at once; in an open load the most that may be open.
     pub connections: u32,
     /// When a request is sent.
@@ -219,10 +241,29 @@ impl HttpOptions {
             expect_status: self.expect_status,
             expect_body: self.expect_body.clone(),
         };
+        if !self.scenario.is_empty() {
+            return Vec::new();
+        }
         if self.routes.is_empty() {
             return vec![own];
         }
         self.routes.iter().map(|route| route.under(&own)).collect()
+    }
+
+    fn scenarios(&self) -> Result<Vec<HttpScenario>, LoadOptionError> {
+        if !self.scenario.is_empty() && !self.routes.is_empty() {
+            let message = "and routes exclude each other: keep one".to_owned();
+            return Err(LoadOptionError::Scenario(message));
+        }
+        if self.scenario.is_empty() && self.data.is_some() {
+            let message = "is missing: `data` has values for scenarios; add one".to_owned();
+            return Err(LoadOptionError::Scenario(message));
+        }
+        if !self.scenario.is_empty() && self.scenario.iter().all(|one| one.weight == 0) {
+            return Err(LoadOptionError::Zero("http.scenario.weight"));
+        }
+        let valid = self.scenario.iter().map(|scenario| scenario.validate(&self.headers));
+        valid.collect::<Result<_, _>>().map_err(LoadOptionError::Scenario)
     }
 }
 
@@ -245,6 +286,8 @@ impl ProtocolOptions for HttpOptions {
         Ok(HttpLoad {
             base: String::new(),
             routes,
+            scenarios: self.scenarios()?,
+            data: self.data.clone(),
             connections: self.connections,
             pace: Pace::new(self.rate, self.arrivals, self.connections)?,
             amount,
@@ -267,6 +310,17 @@ impl ProtocolOptions for HttpOptions {
         if self.path == Self::default().path {
             path.clone_into(&mut self.path);
         }
+    }
+
+    fn scenario_file(&self) -> Option<&Path> {
+        self.scenario_file.as_deref()
+    }
+
+    fn set_scenarios(&mut self, table: ScenarioTable) {
+        self.scenario = table.scenario;
+        self.data = self.data.take().or(table.data);
+        // A flag replaces the file's header of the same name.
+        self.headers.splice(0..0, table.headers);
     }
 
     fn tls_options(&self) -> TlsOptions<'_> {

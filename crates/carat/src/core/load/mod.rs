@@ -5,15 +5,23 @@
 
 pub mod cable;
 mod command;
+mod headers;
 pub mod http;
 mod options;
 pub mod report;
+mod scenario;
 
 pub use cable::{BroadcastEnd, CableLoad, CableOptions, Compat, PayloadShape};
 pub use command::report_of_command;
 pub use http::{Amount, HttpLoad, HttpOptions, HttpRoute, RouteOptions};
 pub use options::{Arrivals, ConnectionOptions, LoadOptionError, Pace, ProtocolOptions};
-pub use report::{BroadcastRow, LoadFlag, LoadReport, OwnCost, Severity, StepReport, Times};
+pub use report::{
+    BroadcastRow, LoadFlag, LoadReport, OwnCost, RouteReport, Severity, StepReport, Times,
+};
+pub use scenario::{
+    HttpScenario, HttpStep, ScenarioOptions, ScenarioTable, StepBody, StepOptions, TakeFrom,
+    TakeOptions,
+};
 
 use crate::core::CommandTable;
 use serde::{Deserialize, Serialize};
@@ -101,6 +109,9 @@ impl LoadSpec {
     pub fn in_folder(mut self, folder: &Path) -> Self {
         let options = self.connection_options();
         options.ca = options.ca.take().map(|file| folder.join(file).display().to_string());
+        if let Self::Http(load) = &mut self {
+            load.data = load.data.take().map(|file| folder.join(file).display().to_string());
+        }
         self
     }
 }
@@ -185,6 +196,20 @@ mod tests {
             ("[cable]\nrate = 1.0\nconcurrency = 1", LoadOptionError::Pace),
             ("[http]\npath = 'a'", LoadOptionError::Path("a".into())),
             ("[[http.routes]]\npath = 'a'", LoadOptionError::Path("a".into())),
+            (
+                "[http]\ndata = 'u.csv'",
+                LoadOptionError::Scenario(
+                    "is missing: `data` has values for scenarios; add one".into(),
+                ),
+            ),
+            (
+                "[[http.routes]]\npath = '/'\n[[http.scenario]]\nname = 's'\nsteps = [{ get = '/' }]",
+                LoadOptionError::Scenario("and routes exclude each other: keep one".into()),
+            ),
+            (
+                "[[http.scenario]]\nname = 's'\nweight = 0\nsteps = [{ get = '/' }]",
+                LoadOptionError::Zero("http.scenario.weight"),
+            ),
             ("[cable]\nsteps = 0", LoadOptionError::Zero("steps")),
             ("[http]\ninsecure = true", LoadOptionError::Tls),
             ("[cable]\ntls = true\nca = 'a.pem'\ninsecure = true", LoadOptionError::Tls),

@@ -1,8 +1,10 @@
 //! What the options of all load protocols have in common.
 
-use serde::{Deserialize, Deserializer, Serialize};
-use std::collections::BTreeMap;
+pub(super) use super::headers::{headers_from_table, parse_header, sorted_headers};
+use super::scenario::ScenarioTable;
+use serde::{Deserialize, Serialize};
 use std::fmt::Debug;
+use std::path::Path;
 use thiserror::Error;
 
 /// The options of one protocol.
@@ -36,6 +38,14 @@ pub trait ProtocolOptions: clap::Args + Clone + Debug + Default {
     fn warmup(&self, _load: &Self::Load) -> Option<Self::Load> {
         None
     }
+
+    /// The file of scenarios that a flag names.
+    fn scenario_file(&self) -> Option<&Path> {
+        None
+    }
+
+    /// Sets the scenarios that the file has.
+    fn set_scenarios(&mut self, _table: ScenarioTable) {}
 
     /// The number of measured requests, if it is fixed.
     fn requests(&self) -> Option<u64> {
@@ -95,6 +105,9 @@ pub enum LoadOptionError {
         "load: `ca` and `insecure` exclude each other and need `tls = true`: say which certificates count"
     )]
     Tls,
+    /// A scenario that contradicts itself.
+    #[error("load.http.scenario {0}")]
+    Scenario(String),
     /// Arrivals without a rate.
     #[error("arrivals says how a rate is spread: add `rate`, or remove `arrivals`")]
     Arrivals,
@@ -174,23 +187,4 @@ impl Default for ConnectionOptions {
 
 pub(super) fn check_path(path: &str) -> Result<(), LoadOptionError> {
     if path.starts_with('/') { Ok(()) } else { Err(LoadOptionError::Path(path.to_owned())) }
-}
-
-/// Headers from a TOML table.
-pub(super) fn headers_from_table<'de, D: Deserializer<'de>>(
-    deserializer: D,
-) -> Result<Vec<(String, String)>, D::Error> {
-    Ok(BTreeMap::deserialize(deserializer)?.into_iter().collect())
-}
-
-/// Headers in order of their names; a later header replaces an earlier one of the same name.
-pub(super) fn sorted_headers(headers: &[(String, String)]) -> Vec<(String, String)> {
-    headers.iter().cloned().collect::<BTreeMap<_, _>>().into_iter().collect()
-}
-
-/// Parses a header flag.
-pub(super) fn parse_header(text: &str) -> Result<(String, String), String> {
-    let (name, value) =
-        text.split_once(':').ok_or("a header is written `Name: value`".to_owned())?;
-    Ok((name.trim().to_owned(), value.trim().to_owned()))
 }

@@ -54,6 +54,9 @@ pub struct LoadReport {
     /// Steps of a cable load, in order.
     #[serde(default)]
     pub steps: Vec<StepReport>,
+    /// Each route or step of an HTTP load that has several.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub routes: Vec<RouteReport>,
     /// Findings about the generator and the load.
     pub flags: Vec<LoadFlag>,
 }
@@ -86,6 +89,28 @@ pub struct OwnCost {
     pub messages: u64,
     /// Share of messages whose arrival is an upper bound, because they shared a read with a later one.
     pub bounded: f64,
+}
+
+/// One route or step of an HTTP load.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct RouteReport {
+    /// Method and path as they are written, with placeholders.
+    pub route: String,
+    /// The scenario that it is a step of.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scenario: Option<String>,
+    /// Which step, from 1 on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub step: Option<u32>,
+    /// Whether these are the requests to which the step's responses redirected.
+    #[serde(default)]
+    pub redirected: bool,
+    /// Correct responses.
+    pub completed: u64,
+    /// Requests without one.
+    pub errors: u64,
+    /// Latency from the intended send; `None` if nothing completed.
+    pub latency: Option<Times>,
 }
 
 /// One step of a cable load.

@@ -11,6 +11,7 @@ use crate::load::cable::steps::Steps;
 use crate::load::cable::subscribers::{CableShared, Subscribers};
 use crate::load::cable::text::{write_rows_file, write_text};
 use crate::load::clock::MonotonicTime;
+use crate::load::error::GeneratorError;
 use crate::load::health::RunFacts;
 use crate::load::reactor::{Arrival, LoadProfile, Loss, Protocol, Turn};
 use crate::load::shard::Shard;
@@ -59,12 +60,16 @@ impl Protocol for CableProtocol {
         }
     }
 
-    fn share(load: &CableLoad, target: &Target, threads: u32) -> io::Result<CableShared> {
+    fn share(
+        load: &CableLoad,
+        target: &Target,
+        threads: u32,
+    ) -> Result<CableShared, GeneratorError> {
         Ok(CableShared {
             load: load.clone(),
             upgrade: UpgradeRequest::new(load, target),
             is_loopback: target.address.is_loopback_v4(),
-            broadcasts: SharedBroadcasts::new(threads)?,
+            broadcasts: SharedBroadcasts::new(threads).map_err(GeneratorError::Kernel)?,
         })
     }
 

@@ -31,6 +31,7 @@ pub(crate) fn report(load: &CableLoad, counts: CableCounts, run: &RunFacts) -> L
         errors_by: errors_by(&counts),
         metrics: metric::of_load(&totals),
         own: own_cost(&counts.cost, run.rss_peak),
+        routes: Vec::new(),
         flags: findings(load, &counts, seconds, run).list(),
         steps: counts.steps,
     }

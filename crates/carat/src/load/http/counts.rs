@@ -22,9 +22,25 @@ pub(crate) enum RequestFailure {
     Status,
     /// An unexpected body.
     Body,
+    /// A value that a later step needs is not in the response.
+    Take,
+    /// Too many redirects, or one to another server.
+    Redirect,
+    /// More cookies than a user can have.
+    Cookies,
+    /// A body too long to be read.
+    TooLong,
 }
 
-const FAILURES: [(RequestFailure, &str); 7] = [
+/// A request without a correct response.
+#[derive(Debug)]
+pub(crate) struct RequestProblem {
+    pub(crate) failure: RequestFailure,
+    /// What was wrong, if that says more than the failure's name.
+    pub(crate) message: Option<String>,
+}
+
+const FAILURES: [(RequestFailure, &str); 11] = [
     (RequestFailure::Connect, "connect"),
     (RequestFailure::Tls, "tls"),
     (RequestFailure::Timeout, "timeout"),
@@ -32,7 +48,19 @@ const FAILURES: [(RequestFailure, &str); 7] = [
     (RequestFailure::Malformed, "malformed"),
     (RequestFailure::Status, "status"),
     (RequestFailure::Body, "body"),
+    (RequestFailure::Take, "take"),
+    (RequestFailure::Redirect, "redirect"),
+    (RequestFailure::Cookies, "cookies"),
+    (RequestFailure::TooLong, "too-long"),
 ];
+
+/// Counts of one route or step.
+#[derive(Debug, Default, Clone)]
+pub(crate) struct RouteCounts {
+    pub(crate) completed: u64,
+    pub(crate) errors: u64,
+    pub(crate) latency: DurationHistogram,
+}
 
 /// Counts and distributions of one thread.
 #[derive(Debug, Default)]
@@ -55,11 +83,33 @@ pub(crate) struct HttpCounts {
     /// Requests that were due.
     pub(crate) due: u64,
     pub(crate) cost: GeneratorCost,
+    /// Each route or step by its number; empty if there is only one.
+    pub(crate) routes: Vec<RouteCounts>,
+    /// How often each problem was met, with the first message about it.
+    pub(crate) problems: BTreeMap<(u16, u8), (u64, String)>,
 }
 
 impl HttpCounts {
-    pub(crate) fn fail(&mut self, failure: RequestFailure) {
-        self.failures[failure as usize] += 1;
+    /// Counts a correct response; durations in nanoseconds.
+    pub(crate) fn complete(&mut self, route: u16, latency: u64, service: u64) {
+        self.completed += 1;
+        self.latency.record(latency);
+        self.service.record(service);
+        if let Some(row) = self.routes.get_mut(usize::from(route)) {
+            row.completed += 1;
+            row.latency.record(latency);
+        }
+    }
+
+    pub(crate) fn fail(&mut self, route: u16, problem: RequestProblem) {
+        self.failures[problem.failure as usize] += 1;
+        if let Some(row) = self.routes.get_mut(usize::from(route)) {
+            row.errors += 1;
+        }
+        if let Some(message) = problem.message {
+            let place = (route, problem.failure as u8);
+            self.problems.entry(place).or_insert((0, message)).0 += 1;
+        }
     }
 
     pub(crate) fn errors(&self) -> u64 {
@@ -100,5 +150,14 @@ impl HttpCounts {
         self.last_send = self.last_send.into_iter().chain(other.last_send).max();
         self.due += other.due;
         self.cost.merge(&other.cost);
+        self.routes.resize_with(self.routes.len().max(other.routes.len()), RouteCounts::default);
+        for (row, more) in self.routes.iter_mut().zip(&other.routes) {
+            row.completed += more.completed;
+            row.errors += more.errors;
+            row.latency.merge(&more.latency);
+        }
+        for (place, (count, message)) in &other.problems {
+            self.problems.entry(*place).or_insert_with(|| (0, message.clone())).0 += count;
+        }
     }
 }

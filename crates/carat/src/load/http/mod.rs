@@ -1,10 +1,13 @@
-//! HTTP/1.1 requests over kept-alive connections, with a closed or an open load.
+//! HTTP/1.1 requests over kept-alive connections, with a closed or an open load, alone or as the steps of scenarios.
 
 mod counts;
 mod protocol;
 mod report;
 mod requests;
 pub mod response;
+pub mod scenario;
+mod session;
 mod text;
 
 pub(crate) use protocol::HttpProtocol;
+pub(crate) use session::check_http;

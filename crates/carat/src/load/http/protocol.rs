@@ -7,19 +7,23 @@
 use crate::core::load::{Amount, HttpLoad, HttpOptions, LoadReport, Pace};
 use crate::load::budget::{RequestBudget, SendPlan};
 use crate::load::clock::MonotonicTime;
-use crate::load::connections::{Connections, OpenPhase, ProtocolSession, Stage};
+use crate::load::connections::Stage;
+use crate::load::error::GeneratorError;
 use crate::load::health::RunFacts;
-use crate::load::http::counts::{HttpCounts, RequestFailure};
+use crate::load::http::counts::{HttpCounts, RequestFailure, RequestProblem};
 use crate::load::http::report::report;
-use crate::load::http::requests::{RequestSet, RouteChooser};
-use crate::load::http::response::{ParsedResponse, ResponseParser};
+use crate::load::http::requests::RouteChooser;
+use crate::load::http::response::ParsedResponse;
+use crate::load::http::scenario::ScenarioUser;
+use crate::load::http::session::{HttpConnections, HttpJob, HttpPhase, HttpSession, HttpShared};
 use crate::load::http::text::write_text;
 use crate::load::progress::ProgressCounters;
 use crate::load::reactor::{Arrival, LoadProfile, Loss, Protocol, Turn};
 use crate::load::shard::Shard;
 use crate::load::target::Target;
 use crate::load::tls::{explain, is_permanent};
-use std::collections::VecDeque;
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
 use std::io::{self, Write};
 use std::sync::Arc;
 
@@ -32,60 +36,6 @@ const CONNECT_WITHIN: u64 = 5_000_000_000;
 /// Handshakes under way at once, well below the usual accept queue.
 const RAMP: u32 = 64;
 
-/// What an open connection is doing.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) enum HttpPhase {
-    #[default]
-    Idle,
-    /// Waiting for a response.
-    Busy,
-}
-
-impl OpenPhase for HttpPhase {
-    fn is_opening(self) -> bool {
-        false
-    }
-
-    fn has_deadline(self) -> bool {
-        self == Self::Busy
-    }
-}
-
-/// One request that has to be answered.
-#[derive(Debug, Clone, Copy)]
-struct HttpJob {
-    route: u16,
-    intended: MonotonicTime,
-    /// Whether it fell due while every connection was busy.
-    waited: bool,
-    /// Whether it has already moved to a new connection.
-    retried: bool,
-}
-
-/// The HTTP side of one connection.
-#[derive(Debug, Default)]
-pub(crate) struct HttpSession {
-    job: Option<HttpJob>,
-    response: ResponseParser,
-    /// Bytes of the request that the kernel has taken.
-    written: usize,
-    /// Responses since the connection was opened.
-    served: u64,
-}
-
-impl ProtocolSession for HttpSession {
-    type Phase = HttpPhase;
-}
-
-type HttpConnections<'a> = Connections<'a, HttpSession>;
-
-/// What all threads of an HTTP load share.
-#[derive(Debug)]
-pub(crate) struct HttpShared {
-    load: HttpLoad,
-    requests: RequestSet,
-}
-
 /// One thread's part of an HTTP load.
 #[derive(Debug)]
 pub(crate) struct HttpProtocol {
@@ -93,6 +43,8 @@ pub(crate) struct HttpProtocol {
     shard: Shard,
     chooser: RouteChooser,
     free: VecDeque<u32>,
+    /// Connections whose users pause, by the end of the pause.
+    thinking: BinaryHeap<Reverse<(MonotonicTime, u32)>>,
     cooling: Vec<(MonotonicTime, u32)>,
     /// Slots that have been dialed once.
     tried: u32,
@@ -141,17 +93,23 @@ impl Protocol for HttpProtocol {
         }
     }
 
-    fn share(load: &HttpLoad, target: &Target, _threads: u32) -> io::Result<HttpShared> {
-        Ok(HttpShared { load: load.clone(), requests: RequestSet::new(&load.routes, target) })
+    fn share(
+        load: &HttpLoad,
+        target: &Target,
+        _threads: u32,
+    ) -> Result<HttpShared, GeneratorError> {
+        HttpShared::new(load, target)
     }
 
     fn new(shared: Arc<HttpShared>, shard: Shard) -> Self {
         let seed = shared.load.options.seed.wrapping_add(u64::from(shard.index));
+        let counts = shared.counts();
         Self {
             shared,
             shard,
             chooser: RouteChooser::new(seed),
             free: VecDeque::new(),
+            thinking: BinaryHeap::new(),
             cooling: Vec::new(),
             tried: 0,
             outstanding: 0,
@@ -160,7 +118,7 @@ impl Protocol for HttpProtocol {
             all_busy: None,
             refused: None,
             started: MonotonicTime::now(),
-            counts: HttpCounts::default(),
+            counts,
         }
     }
 
@@ -168,6 +126,7 @@ impl Protocol for HttpProtocol {
         if !self.begun {
             self.open_connections(io, now);
         }
+        let resumed = self.end_pauses(now);
         self.send_due(io, now);
         if self.is_finished(now) {
             return Turn::Done;
@@ -180,8 +139,8 @@ impl Protocol for HttpProtocol {
         let may_sleep = self.outstanding > 0 && !starved;
         let never = MonotonicTime(u64::MAX);
         Turn::Wait {
-            until: due.filter(|_| !self.free.is_empty()).unwrap_or(never),
-            sleep_until: may_sleep.then(|| due.unwrap_or(never)),
+            until: due.filter(|_| !self.free.is_empty()).unwrap_or(never).min(resumed),
+            sleep_until: may_sleep.then(|| due.unwrap_or(never).min(resumed)),
         }
     }
 
@@ -214,7 +173,7 @@ impl Protocol for HttpProtocol {
             close(io, place);
             return;
         };
-        let expected = self.shared.requests.at(job.route).body();
+        let expected = self.shared.expected(job.route);
         match slot.session.response.take(bytes, expected) {
             Ok(None) => {}
             Ok(Some(response)) => self.complete(io, place, response, arrival.at),
@@ -258,7 +217,7 @@ impl Protocol for HttpProtocol {
 
     fn report(
         load: &HttpLoad,
-        _shared: &HttpShared,
+        shared: &HttpShared,
         counts: Vec<HttpCounts>,
         run: &RunFacts,
     ) -> LoadReport {
@@ -266,7 +225,7 @@ impl Protocol for HttpProtocol {
         for one in counts {
             whole.merge(&one);
         }
-        report(load, &whole, run)
+        report(load, shared.scenarios.as_ref(), &whole, run)
     }
 
     fn write_text(
@@ -335,6 +294,18 @@ impl HttpProtocol {
         }
     }
 
+    /// Frees the connections whose users have paused long enough, and returns when the next one has.
+    fn end_pauses(&mut self, now: MonotonicTime) -> MonotonicTime {
+        while let Some(Reverse((until, place))) = self.thinking.peek().copied() {
+            if until > now {
+                return until;
+            }
+            self.thinking.pop();
+            self.free.push_back(place);
+        }
+        MonotonicTime(u64::MAX)
+    }
+
     /// Gives due requests to free connections.
     fn send_due(&mut self, io: &mut HttpConnections<'_>, now: MonotonicTime) {
         while let Some(place) = self.free.front().copied() {
@@ -350,9 +321,17 @@ impl HttpProtocol {
     }
 
     fn assign(&mut self, io: &mut HttpConnections<'_>, place: u32, intended: MonotonicTime) {
-        let route = self.chooser.next(&self.shared.requests);
         let waited = self.all_busy.is_some_and(|since| intended >= since);
         let slot = io.slot(place);
+        let route = match &self.shared.scenarios {
+            None => self.chooser.next(self.shared.requests.bounds()) as u16,
+            Some(set) => {
+                let number = self.shard.number(place);
+                let user =
+                    slot.session.user.get_or_insert_with(|| ScenarioUser::new(number).into());
+                user.prepare(set, |bounds| self.chooser.next(bounds))
+            }
+        };
         slot.session.job = Some(HttpJob { route, intended, waited, retried: false });
         self.outstanding += 1;
         if slot.stage == Stage::Open(HttpPhase::Idle) {
@@ -375,7 +354,13 @@ impl HttpProtocol {
         let Some(job) = slot.session.job else { return };
         slot.since = now;
         slot.session.written = 0;
-        slot.session.response.reset(self.shared.requests.at(job.route).no_body);
+        match (&self.shared.scenarios, &slot.session.user) {
+            (Some(set), Some(user)) => {
+                slot.session.response.reset(false);
+                slot.session.response.keep(user.body_limit(set));
+            }
+            _ => slot.session.response.reset(self.shared.requests.at(job.route).no_body),
+        }
         io.enter(place, HttpPhase::Busy);
         self.counts.first.get_or_insert(now);
         self.counts.last_send = Some(now);
@@ -395,7 +380,10 @@ impl HttpProtocol {
         if stream.flush().is_err() {
             return self.broken(io, place);
         }
-        let request = &self.shared.requests.at(job.route).bytes;
+        let request = match &slot.session.user {
+            Some(user) => user.request(),
+            None => &self.shared.requests.at(job.route).bytes,
+        };
         while slot.session.written < request.len() {
             match stream.write(&request[slot.session.written..]) {
                 Ok(sent) => slot.session.written += sent,
@@ -415,19 +403,21 @@ impl HttpProtocol {
     ) {
         let slot = io.slot(place);
         let Some(job) = slot.session.job.take() else { return };
-        let request = self.shared.requests.at(job.route);
         self.counts.last = self.counts.last.max(Some(arrived));
-        if !request.accepts(response.status) {
-            self.counts.fail(RequestFailure::Status);
-        } else if response.body_right {
-            self.counts.completed += 1;
-            self.counts.latency.record(arrived.since(job.intended));
-            self.counts.service.record(arrived.since(slot.since));
-        } else {
-            self.counts.fail(RequestFailure::Body);
-        }
+        let pause = match self.shared.judge(&mut slot.session, job.route, response) {
+            Ok(pause) => {
+                let (latency, service) = (arrived.since(job.intended), arrived.since(slot.since));
+                self.counts.complete(job.route, latency, service);
+                pause
+            }
+            Err(problem) => {
+                self.counts.fail(job.route, problem);
+                0
+            }
+        };
         slot.session.served += 1;
-        let reusable = response.keep_alive && slot.session.written == request.bytes.len();
+        let length = self.shared.request(&slot.session, job.route).len();
+        let reusable = response.keep_alive && slot.session.written == length;
         io.meter.cost.messages += 1;
         if reusable {
             io.enter(place, HttpPhase::Idle);
@@ -435,7 +425,11 @@ impl HttpProtocol {
             close(io, place);
         }
         self.outstanding -= 1;
-        self.reuse(io, place);
+        if pause == 0 {
+            self.reuse(io, place);
+        } else {
+            self.thinking.push(Reverse((MonotonicTime::now().after(pause), place)));
+        }
     }
 
     /// Gives a free connection the next request of a closed load at once.
@@ -459,7 +453,7 @@ impl HttpProtocol {
             }
             return close(io, place);
         };
-        let expected = self.shared.requests.at(job.route).body();
+        let expected = self.shared.expected(job.route);
         if let Ok(response) = slot.session.response.end(expected) {
             return self.complete(io, place, response, MonotonicTime::now());
         }
@@ -477,8 +471,10 @@ impl HttpProtocol {
             self.refused.get_or_insert_with(MonotonicTime::now);
         }
         close(io, place);
-        if io.slot(place).session.job.take().is_some() {
-            self.counts.fail(failure);
+        let session = &mut io.slot(place).session;
+        if let Some(job) = session.job.take() {
+            session.user.iter_mut().for_each(|user| user.restart());
+            self.counts.fail(job.route, RequestProblem { failure, message: None });
             self.outstanding -= 1;
         }
         self.cooling.push((MonotonicTime::now().after(COOL_DOWN), place));
@@ -490,6 +486,7 @@ mod tests {
     use super::*;
     use crate::core::Span;
     use crate::load::clock::{StampClock, offset};
+    use crate::load::connections::Connections;
     use crate::load::null::NullHttp;
     use crate::load::reactor::Reactor;
     use crate::load::stream::Dialer;

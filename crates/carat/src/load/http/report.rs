@@ -1,13 +1,22 @@
 //! The report of an HTTP load.
 
-use crate::core::load::{HttpLoad, LoadReport, Pace, Severity};
+use crate::core::load::{HttpLoad, LoadReport, Pace, RouteReport, Severity};
 use crate::core::metric;
 use crate::core::observations::LoadTotals;
 use crate::load::health::{Findings, GeneratorFacts, RunFacts, own_cost};
-use crate::load::http::counts::HttpCounts;
+use crate::load::http::counts::{HttpCounts, RouteCounts};
+use crate::load::http::scenario::ScenarioSet;
+
+/// Most kinds of problems that a report describes; the others are counted only.
+const PROBLEMS: usize = 5;
 
 /// The report from what all threads counted together.
-pub(crate) fn report(load: &HttpLoad, counts: &HttpCounts, run: &RunFacts) -> LoadReport {
+pub(crate) fn report(
+    load: &HttpLoad,
+    scenarios: Option<&ScenarioSet>,
+    counts: &HttpCounts,
+    run: &RunFacts,
+) -> LoadReport {
     let window = counts.first.zip(counts.last);
     let seconds = window.map_or(0.0, |(first, last)| last.since(first) as f64 / 1e9);
     let totals = LoadTotals {
@@ -28,7 +37,50 @@ pub(crate) fn report(load: &HttpLoad, counts: &HttpCounts, run: &RunFacts) -> Lo
         metrics: metric::of_load(&totals),
         own: own_cost(&counts.cost, run.rss_peak),
         steps: Vec::new(),
+        routes: routes(load, scenarios, counts),
         flags: findings(load, counts, seconds, run).list(),
+    }
+}
+
+/// The routes or steps that were requested, in their order.
+fn routes(
+    load: &HttpLoad,
+    scenarios: Option<&ScenarioSet>,
+    counts: &HttpCounts,
+) -> Vec<RouteReport> {
+    let rows = counts.routes.iter();
+    let all: Vec<RouteReport> = match scenarios {
+        None => load
+            .routes
+            .iter()
+            .zip(rows)
+            .map(|(route, row)| route_report(format!("{} {}", route.method, route.path), row))
+            .collect(),
+        Some(set) => set
+            .rows()
+            .zip(rows)
+            .map(|((scenario, step, route, redirected), row)| RouteReport {
+                scenario: Some(scenario.to_owned()),
+                step: Some(step),
+                redirected,
+                ..route_report(route.to_owned(), row)
+            })
+            .collect(),
+    };
+    all.into_iter().filter(|row| row.completed + row.errors > 0).collect()
+}
+
+fn route_report(route: String, row: &RouteCounts) -> RouteReport {
+    let (completed, errors) = (row.completed, row.errors);
+    RouteReport { route, completed, errors, latency: row.latency.times(), ..RouteReport::default() }
+}
+
+/// Describes the problems that were met most often.
+fn add_problems(findings: &mut Findings, counts: &HttpCounts) {
+    let mut problems: Vec<&(u64, String)> = counts.problems.values().collect();
+    problems.sort_by_key(|(count, _)| std::cmp::Reverse(*count));
+    for (count, message) in problems.into_iter().take(PROBLEMS) {
+        findings.add("scenario", Severity::Warning, format!("{count} times: {message}"));
     }
 }
 
@@ -42,14 +94,21 @@ fn findings(load: &HttpLoad, counts: &HttpCounts, seconds: f64, run: &RunFacts) 
         findings.add("server-gone", Severity::Fatal, message.to_owned());
     }
     if counts.completed == 0 {
-        let message = "no correct response was received: check the server's log and the expected status and body";
-        findings.add("nothing-completed", Severity::Fatal, message.to_owned());
+        let mut message = "no correct response was received: check the server's log and the expected status and body".to_owned();
+        if let Some((_, problem)) = counts.problems.values().next() {
+            message = format!("no correct response was received: {problem}");
+        }
+        findings.add("nothing-completed", Severity::Fatal, message);
     } else {
         let kinds = counts.errors_by().into_iter().map(|(kind, count)| format!("{kind} {count}"));
         let kinds = kinds.collect::<Vec<_>>().join(", ");
-        let message = format!("requests had no correct response ({kinds})");
+        let first = counts.problems.values().max_by_key(|(count, _)| *count);
+        let first = first.map(|(_, problem)| format!("; the most frequent: {problem}"));
+        let message =
+            format!("requests had no correct response ({kinds}){}", first.unwrap_or_default());
         findings.share("errors", counts.errors(), counts.due, &message);
     }
+    add_problems(&mut findings, counts);
     let requested = u64::from(load.connections);
     if counts.connected < requested && !counts.gone {
         let message = format!(

@@ -1,6 +1,7 @@
 //! The requests of a load, built once before it begins.
 
 use crate::core::load::HttpRoute;
+use crate::load::http::scenario::environment_filled;
 use crate::load::target::Target;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -67,18 +68,34 @@ pub(crate) struct RequestSet {
 
 impl RequestSet {
     /// Builds every route's request.
-    pub(crate) fn new(routes: &[HttpRoute], target: &Target) -> Self {
+    ///
+    /// # Errors
+    /// If a route needs a variable of the environment that is not set.
+    pub(crate) fn new(
+        routes: &[HttpRoute],
+        target: &Target,
+        environment: &dyn Fn(&str) -> Option<String>,
+    ) -> Result<Self, String> {
         let bounds = routes.iter().scan(0, |sum, route| {
             *sum += u64::from(route.weight);
             Some(*sum)
         });
-        Self {
-            bounds: bounds.collect(),
-            requests: routes
-                .iter()
-                .map(|route| PreparedRequest::new(route, &target.host))
-                .collect(),
+        let mut requests = Vec::new();
+        for route in routes {
+            let filled = environment_filled(route, environment)?;
+            requests.push(PreparedRequest::new(&filled, &target.host));
         }
+        Ok(Self { bounds: bounds.collect(), requests })
+    }
+
+    /// Number of routes.
+    pub(crate) fn count(&self) -> usize {
+        self.requests.len()
+    }
+
+    /// Cumulated weights.
+    pub(crate) fn bounds(&self) -> &[u64] {
+        &self.bounds
     }
 
     /// The request of that number.
@@ -87,7 +104,7 @@ impl RequestSet {
     }
 }
 
-/// Chooses routes by weight.
+/// Chooses routes and scenarios by weight.
 #[derive(Debug)]
 pub(crate) struct RouteChooser(ChaCha8Rng);
 
@@ -97,14 +114,14 @@ impl RouteChooser {
         Self(ChaCha8Rng::seed_from_u64(seed))
     }
 
-    /// The next route's number.
-    pub(crate) fn next(&mut self, requests: &RequestSet) -> u16 {
-        let total = requests.bounds.last().copied().unwrap_or(0);
-        if requests.requests.len() < 2 || total == 0 {
+    /// The number of the next one, by cumulated weights.
+    pub(crate) fn next(&mut self, bounds: &[u64]) -> usize {
+        let total = bounds.last().copied().unwrap_or(0);
+        if bounds.len() < 2 || total == 0 {
             return 0;
         }
         let drawn = self.0.random_range(0..total);
-        requests.bounds.partition_point(|bound| *bound <= drawn) as u16
+        bounds.partition_point(|bound| *bound <= drawn)
     }
 }
 
@@ -119,9 +136,13 @@ mod tests {
         options.load("http://127.0.0.1:9").unwrap().routes.remove(0)
     }
 
+    fn set(routes: &[HttpRoute]) -> Result<RequestSet, String> {
+        let environment = |name: &str| (name == "KEY").then(|| "k1".to_owned());
+        RequestSet::new(routes, &resolve("http://127.0.0.1:9").unwrap(), &environment)
+    }
+
     fn text(route: &HttpRoute) -> String {
-        let requests =
-            RequestSet::new(std::slice::from_ref(route), &resolve("http://127.0.0.1:9").unwrap());
+        let requests = set(std::slice::from_ref(route)).unwrap();
         String::from_utf8(requests.at(0).bytes.clone()).unwrap()
     }
 
@@ -138,13 +159,22 @@ mod tests {
     }
 
     #[test]
+    fn a_request_has_values_of_the_environment_and_keeps_other_braces() {
+        let headers = vec![("Key".to_owned(), "{env.KEY}".to_owned())];
+        let route = HttpRoute { headers, ..get("/{a}") };
+        assert_eq!(text(&route), "GET /{a} HTTP/1.1\r\nHost: 127.0.0.1:9\r\nKey: k1\r\n\r\n");
+        let missing = HttpRoute { body: "{env.NOT_SET}".to_owned(), ..get("/") };
+        assert!(set(&[missing]).unwrap_err().contains("`NOT_SET` is not set"));
+    }
+
+    #[test]
     fn routes_are_chosen_by_weight() {
         let routes = [1, 0, 3].map(|weight| HttpRoute { weight, ..get("/") });
-        let requests = RequestSet::new(&routes, &resolve("http://127.0.0.1:9").unwrap());
+        let requests = set(&routes).unwrap();
         let mut chooser = RouteChooser::new(5);
         let mut counts = [0; 3];
         for _ in 0..40_000 {
-            counts[usize::from(chooser.next(&requests))] += 1;
+            counts[chooser.next(requests.bounds())] += 1;
         }
         assert_eq!(counts[1], 0);
         assert!((9_500..10_500).contains(&counts[0]), "{counts:?}");

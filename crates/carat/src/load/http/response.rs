@@ -65,6 +65,28 @@ pub struct ResponseParser {
     no_body: bool,
     seen: usize,
     differs: bool,
+    kept: KeptResponse,
+    keeps: bool,
+}
+
+/// Head and body of a response, for those who need more than its end.
+#[derive(Debug, Default)]
+pub struct KeptResponse {
+    /// Status line and headers.
+    pub head: Vec<u8>,
+    /// The body up to a limit.
+    pub body: Vec<u8>,
+    /// Whether the body is longer.
+    pub is_cut: bool,
+    limit: usize,
+}
+
+impl KeptResponse {
+    fn push_body(&mut self, bytes: &[u8]) {
+        let room = self.limit - self.body.len();
+        self.is_cut |= bytes.len() > room;
+        self.body.extend_from_slice(&bytes[..room.min(bytes.len())]);
+    }
 }
 
 /// A complete response.
@@ -100,6 +122,21 @@ impl ResponseParser {
         self.no_body = no_body;
         self.seen = 0;
         self.differs = false;
+        self.keeps = false;
+    }
+
+    /// Keeps the head of the response that begins now, and so many bytes of its body.
+    pub fn keep(&mut self, limit: usize) {
+        self.keeps = true;
+        self.kept.head.clear();
+        self.kept.body.clear();
+        self.kept.is_cut = false;
+        self.kept.limit = limit;
+    }
+
+    /// What was kept.
+    pub fn kept(&self) -> &KeptResponse {
+        &self.kept
     }
 
     /// Whether any byte has been received.
@@ -159,7 +196,7 @@ impl ResponseParser {
         if self.head.is_empty()
             && let Some(end) = memmem::find(bytes, b"\r\n\r\n")
         {
-            let ended = self.begin_body(parse_head(&bytes[..end + 2])?);
+            let ended = self.begin_body(&bytes[..end + 2])?;
             return Ok((end + 4, ended));
         }
         // The blank line may span two reads, so the search begins three bytes before this one.
@@ -169,31 +206,35 @@ impl ResponseParser {
         self.head.extend_from_slice(&bytes[..room]);
         if let Some(end) = memmem::find(&self.head[from..], b"\r\n\r\n").map(|at| at + from) {
             let head = std::mem::take(&mut self.head);
-            let ended = self.begin_body(parse_head(&head[..end + 2])?);
+            let ended = self.begin_body(&head[..end + 2])?;
             return Ok((end + 4 - kept, ended));
         }
         if self.head.len() > HEAD_MAX { Err(ResponseError::LongHead) } else { Ok((room, false)) }
     }
 
     /// Continues with the body and returns whether there is none (RFC 9112, 6.3).
-    fn begin_body(&mut self, head: ResponseHead) -> bool {
+    fn begin_body(&mut self, bytes: &[u8]) -> Result<bool, ResponseError> {
+        let head = parse_head(bytes)?;
         if (100..200).contains(&head.status) && head.status != 101 {
-            return false;
+            return Ok(false);
+        }
+        if self.keeps {
+            self.kept.head.extend_from_slice(bytes);
         }
         self.status = head.status;
         self.keep_alive = head.keep_alive;
         let none = self.no_body || matches!(head.status, 101 | 204 | 304);
         self.phase = match head {
-            _ if none => return true,
+            _ if none => return Ok(true),
             ResponseHead { chunked: true, .. } => chunk_size(),
-            ResponseHead { length: Some(0), .. } => return true,
+            ResponseHead { length: Some(0), .. } => return Ok(true),
             ResponseHead { length: Some(length), .. } => BodyPhase::Length(length),
             _ => {
                 self.keep_alive = false;
                 BodyPhase::UntilClose
             }
         };
-        false
+        Ok(false)
     }
 
     fn take_body(
@@ -238,6 +279,9 @@ impl ResponseParser {
             let due = expected.get(self.seen..self.seen.saturating_add(used));
             self.differs |= due != Some(&bytes[..used]);
             self.seen = self.seen.saturating_add(used);
+        }
+        if self.keeps {
+            self.kept.push_body(&bytes[..used]);
         }
         used
     }
@@ -426,6 +470,25 @@ mod tests {
             let mut response = ResponseParser::default();
             response.reset(false);
             assert_eq!(response.take(bytes.as_bytes(), None), Err(error), "{bytes:?}");
+        }
+    }
+
+    #[test]
+    fn the_body_is_kept_up_to_a_limit() {
+        for (limit, body, is_cut) in [(512, BODY, false), (12, BODY, false), (5, &BODY[..5], true)]
+        {
+            for (name, bytes, _) in responses() {
+                let mut response = ResponseParser::default();
+                response.reset(false);
+                response.keep(limit);
+                for piece in bytes.chunks(3) {
+                    response.take(piece, None).unwrap();
+                }
+                let kept = response.kept();
+                assert_eq!((kept.body.as_slice(), kept.is_cut), (body, is_cut), "{name}");
+                assert!(kept.head.starts_with(b"HTTP/1.") && kept.head.ends_with(b"\r\n"));
+                assert!(!kept.head.starts_with(b"HTTP/1.1 100"), "{name}");
+            }
         }
     }
 

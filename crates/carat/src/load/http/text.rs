@@ -1,6 +1,6 @@
 //! The report of an HTTP load as text.
 
-use crate::core::load::LoadReport;
+use crate::core::load::{LoadReport, RouteReport, Times};
 use crate::core::{Unit, metric};
 use crate::load::text::write_generator;
 use std::io::{self, Write};
@@ -19,6 +19,7 @@ pub(crate) fn write_text(report: &LoadReport, out: &mut dyn Write) -> io::Result
         writeln!(out, "  {count} {kind}")?;
     }
     write_latency(report, out)?;
+    write_routes(&report.routes, out)?;
     write_generator(report, out)
 }
 
@@ -36,4 +37,40 @@ fn write_latency(report: &LoadReport, out: &mut dyn Write) -> io::Result<()> {
         }
     }
     writeln!(out, "latency  {}", known.join("   "))
+}
+
+/// A line per route or step, if there are several.
+fn write_routes(routes: &[RouteReport], out: &mut dyn Write) -> io::Result<()> {
+    if routes.is_empty() {
+        return Ok(());
+    }
+    let names: Vec<String> = routes.iter().map(route_name).collect();
+    let width = names.iter().map(|name| name.chars().count()).max().unwrap_or_default().min(60);
+    let headings = HEADINGS.map(|name| format!("{name:>9}")).join("  ");
+    writeln!(out, "{:width$}  {headings}", FIRST)?;
+    for (name, route) in names.iter().zip(routes) {
+        let time = |of: fn(&Times) -> f64| {
+            route.latency.as_ref().map_or_else(String::new, |times| Unit::Seconds.show(of(times)))
+        };
+        let cells = [
+            route.completed.to_string(),
+            route.errors.to_string(),
+            time(|times| times.p50),
+            time(|times| times.p95),
+            time(|times| times.p99),
+            time(|times| times.max),
+        ];
+        writeln!(out, "{name:width$}  {}", cells.map(|cell| format!("{cell:>9}")).join("  "))?;
+    }
+    Ok(())
+}
+
+const FIRST: &str = "route";
+const HEADINGS: [&str; 6] = ["responses", "errors", "p50", "p95", "p99", "max"];
+
+fn route_name(route: &RouteReport) -> String {
+    let place = route.scenario.as_ref().zip(route.step);
+    let place = place.map_or_else(String::new, |(name, step)| format!("{name} {step}  "));
+    let end = if route.redirected { ", redirected" } else { "" };
+    format!("{place}{}{end}", route.route)
 }

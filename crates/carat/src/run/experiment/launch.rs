@@ -1,8 +1,9 @@
 //! From the request for an experiment to its trials in a results file.
 
 use crate::analysis::Judge;
-use crate::config::{Experiment, ExperimentFileError};
+use crate::config::{Experiment, ExperimentFileError, TrialLoad, TrialTask};
 use crate::core::ExperimentInfo;
+use crate::load::{GeneratorError, check};
 use crate::run::Interrupt;
 use crate::run::experiment::blocks::{ExperimentRun, RunError};
 use crate::run::experiment::events::EventHandler;
@@ -92,6 +93,9 @@ pub enum ExperimentError {
     /// A variant.
     #[error(transparent)]
     Prepare(#[from] PrepareError),
+    /// What the load needs.
+    #[error(transparent)]
+    Load(#[from] GeneratorError),
     /// The libraries inside Ruby.
     #[error(transparent)]
     Libraries(#[from] LibraryError),
@@ -118,7 +122,7 @@ impl ExperimentError {
     /// Whether another experiment file or other options would avoid the error.
     pub fn is_wrong_usage(&self) -> bool {
         match self {
-            Self::File(_) | Self::Prepare(_) => true,
+            Self::File(_) | Self::Prepare(_) | Self::Load(_) => true,
             Self::Open(error) => error.is_conflict(),
             _ => false,
         }
@@ -153,6 +157,10 @@ impl PreparedExperiment {
         inherited: &dyn Fn(&str) -> Option<String>,
     ) -> Result<Self, ExperimentError> {
         let experiment = Experiment::read_with(&request.experiment, &request.settings)?;
+        if let TrialTask::Serve { load: TrialLoad::Generated(load), .. } = &experiment.task {
+            // No server has a port yet; only what the requests are made of is checked.
+            check(&load.measured("127.0.0.1:1").in_folder(&experiment.folder))?;
+        }
         let libraries = library::unpack_in_cache()?;
         let prepared = prepare(&experiment, &libraries, inherited)?;
         let seed = request

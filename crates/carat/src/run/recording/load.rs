@@ -1,12 +1,11 @@
 //! The load that a recording drives, so that growth is reported per request.
 
 use crate::config::ReadyCheck;
-use crate::core::load::HttpLoad;
-use crate::core::load::LoadOptionError;
+use crate::core::load::{HttpLoad, LoadOptionError, ProtocolOptions, ScenarioTable};
 use crate::core::recording::{MarkerKind, RecordedLoad};
 use crate::core::{HttpOptions, LoadReport, LoadSpec, Span};
 use crate::load::target::resolve;
-use crate::load::{Generator, net};
+use crate::load::{Generator, check, net};
 use crate::run::recording::RecordError;
 use crate::run::recording::recorder::Recorder;
 use crate::target::check_ready;
@@ -30,6 +29,8 @@ pub(crate) struct RecordingLoad {
     pub(crate) connections: Option<u32>,
     /// Number of requests after which the load ends.
     pub(crate) requests: Option<u64>,
+    /// Sessions instead of the URL alone.
+    pub(crate) scenarios: Option<ScenarioTable>,
 }
 
 /// Waits until the server answers, then drives the load.
@@ -61,6 +62,7 @@ impl LoadDriver {
         };
         let base = load.url.strip_suffix(&target.path).unwrap_or(&load.url).to_owned();
         let mut table = HttpOptions { path: target.path.clone(), ..HttpOptions::default() };
+        load.scenarios.into_iter().for_each(|scenarios| table.set_scenarios(scenarios));
         table.requests = load.requests;
         table.rate = load.rate;
         table.connections = load.connections.unwrap_or(table.connections);
@@ -73,7 +75,8 @@ impl LoadDriver {
             limit,
             state: DriverState::Waiting,
         };
-        driver.spec(Duration::ZERO).map_err(RecordError::LoadOptions)?;
+        let spec = driver.spec(Duration::ZERO).map_err(RecordError::LoadOptions)?;
+        check(&LoadSpec::Http(spec))?;
         Ok(driver)
     }
 

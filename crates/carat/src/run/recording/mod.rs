@@ -13,6 +13,7 @@ pub(crate) use recorder::Recorder;
 pub(crate) use subject::RecordingSubject;
 
 use crate::core::load::LoadOptionError;
+use crate::load::GeneratorError;
 use crate::load::target::TargetError;
 use crate::process::ProcError;
 use crate::store::recording::RecordingError;
@@ -33,6 +34,8 @@ pub(crate) enum RecordError {
     LoadUrl(String),
     #[error("cannot drive this load")]
     LoadOptions(#[source] LoadOptionError),
+    #[error(transparent)]
+    LoadNeeds(#[from] GeneratorError),
     #[error(transparent)]
     LoadTarget(#[from] TargetError),
     #[error(transparent)]

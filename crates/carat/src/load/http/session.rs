@@ -1,0 +1,131 @@
+//! One connection of an HTTP load, and what all threads of the load share.
+
+use crate::core::load::HttpLoad;
+use crate::load::clock::MonotonicTime;
+use crate::load::connections::{Connections, OpenPhase, ProtocolSession};
+use crate::load::error::GeneratorError;
+use crate::load::http::counts::{HttpCounts, RequestFailure, RequestProblem, RouteCounts};
+use crate::load::http::requests::RequestSet;
+use crate::load::http::response::{ParsedResponse, ResponseParser};
+use crate::load::http::scenario::{ScenarioSet, ScenarioUser};
+use crate::load::target::{Target, resolve};
+
+/// What an open connection is doing.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) enum HttpPhase {
+    #[default]
+    Idle,
+    /// Waiting for a response.
+    Busy,
+}
+
+impl OpenPhase for HttpPhase {
+    fn is_opening(self) -> bool {
+        false
+    }
+
+    fn has_deadline(self) -> bool {
+        self == Self::Busy
+    }
+}
+
+/// One request that has to be answered.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct HttpJob {
+    pub(super) route: u16,
+    pub(super) intended: MonotonicTime,
+    /// Whether it fell due while every connection was busy.
+    pub(super) waited: bool,
+    /// Whether it has already moved to a new connection.
+    pub(super) retried: bool,
+}
+
+/// The HTTP side of one connection.
+#[derive(Debug, Default)]
+pub(crate) struct HttpSession {
+    pub(super) job: Option<HttpJob>,
+    pub(super) response: ResponseParser,
+    /// Who goes through scenarios on this connection, in a load that has some.
+    pub(super) user: Option<Box<ScenarioUser>>,
+    /// Bytes of the request that the kernel has taken.
+    pub(super) written: usize,
+    /// Responses since the connection was opened.
+    pub(super) served: u64,
+}
+
+impl ProtocolSession for HttpSession {
+    type Phase = HttpPhase;
+}
+
+pub(super) type HttpConnections<'a> = Connections<'a, HttpSession>;
+
+/// What all threads of an HTTP load share.
+#[derive(Debug)]
+pub(crate) struct HttpShared {
+    pub(super) load: HttpLoad,
+    pub(super) requests: RequestSet,
+    pub(super) scenarios: Option<ScenarioSet>,
+}
+
+impl HttpShared {
+    pub(super) fn new(load: &HttpLoad, target: &Target) -> Result<Self, GeneratorError> {
+        // The generator is a child of carat, so its environment is the one that carat was started with.
+        let environment = |name: &str| std::env::var(name).ok();
+        let requests = RequestSet::new(&load.routes, target, &environment);
+        let scenarios = ScenarioSet::compile(load, target, &environment);
+        Ok(Self {
+            load: load.clone(),
+            requests: requests.map_err(GeneratorError::Request)?,
+            scenarios: scenarios.map_err(GeneratorError::Request)?,
+        })
+    }
+
+    /// The counts of a thread, with a row for each route or step if there are several.
+    pub(super) fn counts(&self) -> HttpCounts {
+        let rows = match &self.scenarios {
+            Some(set) => set.rows().count(),
+            None if self.requests.count() > 1 => self.requests.count(),
+            None => 0,
+        };
+        HttpCounts { routes: vec![RouteCounts::default(); rows], ..HttpCounts::default() }
+    }
+
+    /// The only correct body of a route; that of a step is compared when it is complete.
+    pub(super) fn expected(&self, route: u16) -> Option<&[u8]> {
+        if self.scenarios.is_some() { None } else { self.requests.at(route).body() }
+    }
+
+    /// The request of a connection.
+    pub(super) fn request<'a>(&'a self, session: &'a HttpSession, route: u16) -> &'a [u8] {
+        match &session.user {
+            Some(user) => user.request(),
+            None => &self.requests.at(route).bytes,
+        }
+    }
+
+    /// Judges a complete response; returns the pause before the connection's next request, in nanoseconds.
+    pub(super) fn judge(
+        &self,
+        session: &mut HttpSession,
+        route: u16,
+        response: ParsedResponse,
+    ) -> Result<u64, RequestProblem> {
+        if let (Some(set), Some(user)) = (&self.scenarios, &mut session.user) {
+            return user.answer(set, response.status, session.response.kept());
+        }
+        let failure = match self.requests.at(route).accepts(response.status) {
+            false => RequestFailure::Status,
+            true if response.body_right => return Ok(0),
+            true => RequestFailure::Body,
+        };
+        Err(RequestProblem { failure, message: None })
+    }
+}
+
+/// Checks that everything is there that a load needs before it begins: its variables of the environment and its data.
+///
+/// # Errors
+/// If something is missing; the message names it.
+pub(crate) fn check_http(load: &HttpLoad) -> Result<(), GeneratorError> {
+    HttpShared::new(load, &resolve(&load.base)?).map(drop)
+}

@@ -1,0 +1,107 @@
+# frozen_string_literal: true
+
+require 'cgi'
+require 'json'
+require 'securerandom'
+require 'socket'
+
+# A small application with a login: a form with a token, a cookie, a redirect, and pages that need both.
+class SessionServer
+  def initialize(env)
+    @env = env
+    @sessions = {}
+    @visits = 0
+    @lock = Mutex.new
+  end
+
+  def run
+    listener = TCPServer.new('127.0.0.1', Integer(@env.fetch('PORT', '0')))
+    $stdout.puts(listener.addr[1])
+    $stdout.flush
+    trap('TERM') { exit!(0) }
+    loop { Thread.new(listener.accept) { |socket| serve(socket) } }
+  end
+
+  private
+
+  def serve(socket)
+    while (line = socket.gets)
+      method, target, = line.split
+      headers = {}
+      while (header = socket.gets.chomp) != ''
+        name, value = header.split(': ', 2)
+        headers[name.downcase] = value
+      end
+      body = socket.read(headers.fetch('content-length', '0').to_i)
+      socket.write(@lock.synchronize { answer(method, target, headers, body) })
+    end
+  rescue SystemCallError
+    socket.close
+  end
+
+  def answer(method, target, headers, body)
+    path, query = target.split('?', 2)
+    cookies = headers.fetch('cookie', '').split('; ').to_h { |pair| pair.split('=', 2) }
+    session = cookies['session']
+    case [method, path]
+    when %w[GET /login] then login_form
+    when %w[POST /login] then login(session, CGI.parse(body))
+    when %w[GET /my/page] then page(session)
+    when %w[GET /search] then reply(200, "found #{CGI.parse(query.to_s)['q'].first}")
+    when %w[POST /api] then api(session, headers, body)
+    when %w[GET /visits] then reply(200, @visits.to_s)
+    else fault(path)
+    end
+  end
+
+  # Every visitor gets a session and a token of its own; a token with characters that a form must escape.
+  def login_form
+    session = SecureRandom.hex(8)
+    @sessions[session] = { token: "#{SecureRandom.hex(4)}+/=&", user: nil }
+    @visits += 1
+    form = "<form><input type=hidden name=authenticity_token value=\"#{CGI.escapeHTML(@sessions[session][:token])}\"></form>"
+    reply(200, "<!DOCTYPE html><title>Login</title>#{form}", ["Set-Cookie: session=#{session}; path=/; HttpOnly"])
+  end
+
+  def login(session, form)
+    known = @sessions[session]
+    return reply(422, 'wrong token') unless known && form['authenticity_token'] == [known[:token]]
+
+    name = form['username'].first
+    return reply(200, '<p>Invalid user or password</p>') unless form['password'] == ["#{name}-secret"]
+
+    known[:user] = name
+    reply(302, '', ['Location: /my/page'])
+  end
+
+  def page(session)
+    user = @sessions.dig(session, :user)
+    return reply(302, '', ['Location: /login']) unless user
+
+    reply(200, "<p class=user>Logged in as #{user}</p>")
+  end
+
+  def api(session, headers, body)
+    user = @sessions.dig(session, :user)
+    return reply(401, '{}') unless user && headers['authorization'] == 'Bearer k3y'
+
+    reply(200, JSON.generate(items: [{ id: JSON.parse(body)['id'], user: user }]))
+  end
+
+  def fault(path)
+    case path
+    when '/loop' then reply(302, '', ['Location: /loop'])
+    when '/away' then reply(302, '', ['Location: http://elsewhere.test/'])
+    when '/cookies' then reply(200, '', Array.new(60) { |n| "Set-Cookie: c#{n}=x" })
+    when '/long' then reply(200, 'x' * 1_100_000)
+    else reply(404, 'nothing here')
+    end
+  end
+
+  def reply(status, body, headers = [])
+    lines = ["HTTP/1.1 #{status} X", "Content-Length: #{body.bytesize}", *headers]
+    "#{lines.join("\r\n")}\r\n\r\n#{body}"
+  end
+end
+
+SessionServer.new(ENV).run
