@@ -40,11 +40,13 @@ fn trials(folder: &Folder) -> Vec<serde_json::Value> {
 #[test]
 fn a_command_is_measured_until_it_ends_and_what_is_gone_then_is_unknown() {
     require!(Ruby);
-    let script = "held = Array.new(50_000) { 'x' * 1000 }\nGC.start\nsleep 1\nputs held.size\n";
+    let script = "held = Array.new(50_000) { 'x' * 1000 }\nGC.start\nsleep 3\nputs held.size\n";
     let folder = experiment("run", script, "", "");
     let ran = folder.run(&["compare", "real.toml"]);
     ran.assert_code(3).assert_says("run time");
     folder.assert_nothing_left();
+    let page = std::fs::read_to_string(folder.path("real.html")).unwrap();
+    assert!(page.contains("run begins") && !page.contains("load begins"));
     let trials = trials(&folder);
     assert_eq!(trials.len(), 4, "a warm-up block and one block of two variants");
     for trial in trials {
@@ -55,7 +57,7 @@ fn a_command_is_measured_until_it_ends_and_what_is_gone_then_is_unknown() {
         let metric = |name: &str| {
             trial["metrics"][name].as_f64().unwrap_or_else(|| panic!("{name}: {trial}"))
         };
-        assert!((1.0..60.0).contains(&metric("run.time")), "{trial}");
+        assert!((3.0..60.0).contains(&metric("run.time")), "{trial}");
         assert!(metric("cpu.server") > 0.0 && metric("cpu.server") < metric("run.time"), "{trial}");
         // 50,000 strings of 1,000 bytes are held at the end.
         for name in ["memory.pss.late", "memory.pss.peak", "memory.rss.late", "memory.rss.peak"] {
@@ -153,4 +155,47 @@ fn after_ctrl_c_or_kill_9_nothing_of_a_command_is_left() {
         }
         folder.assert_nothing_left();
     }
+}
+
+/// `[run]` and what surrounds it; none of the programs is started here.
+const FAKE: &str = r#"
+name = "fake"
+[run]
+command = ["true", "job"]
+within = "10m"
+[prepare]
+command = ["cp", "seed.db", "{dir}/app.db"]
+[cleanup]
+command = ["rm", "{dir}/app.db"]
+[[variant]]
+name = "default"
+[[variant]]
+name = "other"
+[trials]
+max = 30
+seed = 5
+"#;
+
+#[test]
+fn a_dry_run_names_the_command_its_deadline_and_the_commands_of_every_trial() {
+    let folder = Folder::new("run-dry");
+    folder.write("fake.toml", FAKE);
+    let ran = folder.run(&["compare", "fake.toml", "--dry-run"]);
+    ran.assert_code(0).assert_says("run         until its command ends, at most 600 s");
+    ran.assert_says("prepare     cp seed.db {dir}/app.db\ncleanup     rm {dir}/app.db");
+    ran.assert_says("command     true job");
+}
+
+#[test]
+fn a_command_gets_a_verdict_and_a_fault_in_its_file_is_wrong_usage() {
+    let folder = Folder::new("run-fake");
+    folder.write("fake.toml", FAKE);
+    let ran = folder.run(&["compare", "fake.toml", "--fake", "71e6:1e5,70e6:1e5"]);
+    ran.assert_code(0).assert_says("less memory");
+    folder.write("both.toml", &format!("{FAKE}[load.http]\n"));
+    let ran = folder.run(&["compare", "both.toml"]);
+    ran.assert_code(2).assert_says("[run] is a command that ends by itself");
+    folder.write("missing.toml", &FAKE.replace("\"cp\"", "\"no-such-program\""));
+    let ran = folder.run(&["compare", "missing.toml"]);
+    ran.assert_code(2).assert_says("`prepare`: program `no-such-program` was not found");
 }

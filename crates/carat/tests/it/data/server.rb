@@ -8,6 +8,7 @@ class Server
     @marks = env['MARKS']
     @env = env
     @served = 0
+    @counting = Mutex.new
   end
 
   def run
@@ -59,8 +60,8 @@ class Server
   end
 
   def answer(socket)
-    @served += 1
-    mark('request', @served.to_s)
+    # Together, so that the mark never falls behind the count.
+    @counting.synchronize { mark('request', (@served += 1).to_s) }
     Process.kill('KILL', Process.pid) if @served >= Integer(@env.fetch('DIE_AFTER', '1000000'))
     # From then on no request is answered, so that the load cannot end before the server does.
     hog if @env['HOG_AFTER'] && @served >= Integer(@env['HOG_AFTER'])
