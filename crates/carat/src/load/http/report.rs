@@ -7,8 +7,8 @@ use crate::load::health::{Findings, GeneratorFacts, RunFacts, own_cost};
 use crate::load::http::counts::{HttpCounts, RouteCounts};
 use crate::load::http::scenario::ScenarioSet;
 
-/// Most kinds of problems that a report describes; the others are counted only.
-const PROBLEMS: usize = 5;
+/// Most kinds of problems that a report describes beside the first; the others are counted only.
+const PROBLEMS: usize = 4;
 
 /// The report from what all threads counted together.
 pub(crate) fn report(
@@ -75,17 +75,16 @@ fn route_report(route: String, row: &RouteCounts) -> RouteReport {
     RouteReport { route, completed, errors, latency: row.latency.times(), ..RouteReport::default() }
 }
 
-/// Describes the problems that were met most often.
-fn add_problems(findings: &mut Findings, counts: &HttpCounts) {
+/// The problems that were met, each with its number, the most frequent first.
+fn problems(counts: &HttpCounts) -> Vec<String> {
     let mut problems: Vec<&(u64, String)> = counts.problems.values().collect();
     problems.sort_by_key(|(count, _)| std::cmp::Reverse(*count));
-    for (count, message) in problems.into_iter().take(PROBLEMS) {
-        findings.add("scenario", Severity::Warning, format!("{count} times: {message}"));
-    }
+    problems.into_iter().map(|(count, message)| format!("{count} times {message}")).collect()
 }
 
 fn findings(load: &HttpLoad, counts: &HttpCounts, seconds: f64, run: &RunFacts) -> Findings {
     let mut findings = Findings::default();
+    let problems = problems(counts);
     if let Some(problem) = counts.tls.as_ref().filter(|_| counts.gone || counts.completed == 0) {
         findings.add("tls", Severity::Fatal, problem.clone());
     } else if counts.gone {
@@ -95,20 +94,21 @@ fn findings(load: &HttpLoad, counts: &HttpCounts, seconds: f64, run: &RunFacts) 
     }
     if counts.completed == 0 {
         let mut message = "no correct response was received: check the server's log and the expected status and body".to_owned();
-        if let Some((_, problem)) = counts.problems.values().next() {
+        if let Some(problem) = problems.first() {
             message = format!("no correct response was received: {problem}");
         }
         findings.add("nothing-completed", Severity::Fatal, message);
     } else {
         let kinds = counts.errors_by().into_iter().map(|(kind, count)| format!("{kind} {count}"));
         let kinds = kinds.collect::<Vec<_>>().join(", ");
-        let first = counts.problems.values().max_by_key(|(count, _)| *count);
-        let first = first.map(|(_, problem)| format!("; the most frequent: {problem}"));
+        let first = problems.first().map(|problem| format!("; {problem}"));
         let message =
             format!("requests had no correct response ({kinds}){}", first.unwrap_or_default());
         findings.share("errors", counts.errors(), counts.due, &message);
     }
-    add_problems(&mut findings, counts);
+    for problem in problems.iter().skip(1).take(PROBLEMS) {
+        findings.add("scenario", Severity::Warning, problem.clone());
+    }
     let requested = u64::from(load.connections);
     if counts.connected < requested && !counts.gone {
         let message = format!(

@@ -60,7 +60,8 @@ fn write_routes(routes: &[RouteReport], out: &mut dyn Write) -> io::Result<()> {
             time(|times| times.p99),
             time(|times| times.max),
         ];
-        writeln!(out, "{name:width$}  {}", cells.map(|cell| format!("{cell:>9}")).join("  "))?;
+        let line = format!("{name:width$}  {}", cells.map(|cell| format!("{cell:>9}")).join("  "));
+        writeln!(out, "{}", line.trim_end())?;
     }
     Ok(())
 }
