@@ -69,6 +69,39 @@ pub(crate) const ROWS: &[Row] = &[
         ]),
     ),
     row(
+        "the command that prepares a trial fails, or never ends",
+        "the trial counts as never-ready, with its last line; the cleanup runs, and no process is left",
+        Tests(&[
+            "trial_commands::a_prepare_command_that_fails_is_the_outcome_of_the_trial_and_its_cleanup_still_runs",
+            "trial_commands::a_prepare_command_has_a_deadline_and_leaves_no_process_behind",
+        ]),
+    ),
+    row(
+        "Ctrl-C in a trial that has a cleanup",
+        "the cleanup runs; if it fails, the message says so",
+        Tests(&[
+            "trial_commands::ctrl_c_under_load_and_while_preparing_runs_the_cleanup",
+            "trial_commands::after_ctrl_c_a_cleanup_that_failed_is_named",
+        ]),
+    ),
+    row(
+        "a command of `[run]` fails, never ends, or leaves processes behind",
+        "the trial counts as crashed, with its last line, or notes the processes; all are stopped",
+        Tests(&[
+            "run_task::a_command_that_fails_is_reported_as_crashed_with_its_last_line",
+            "run_task::a_command_is_stopped_at_its_deadline",
+            "run_task::children_count_as_far_as_the_command_waited_for_them_and_the_rest_is_stopped_and_noted",
+            "run_task::after_ctrl_c_or_kill_9_nothing_of_a_command_is_left",
+        ]),
+    ),
+    row(
+        "the command that drives the load fails, or never ends",
+        "the trial counts as load-invalid, with its last line, and no process is left",
+        Tests(&[
+            "trial_commands::a_load_command_that_fails_or_is_late_makes_the_trial_invalid_and_is_stopped",
+        ]),
+    ),
+    row(
         "wrong responses",
         "the trial counts as load-invalid",
         Tests(&[
