@@ -255,6 +255,13 @@ impl HttpOptions {
             let message = "and routes exclude each other: keep one".to_owned();
             return Err(LoadOptionError::Scenario(message));
         }
+        let plain = Self::default();
+        let has_request = self.method != plain.method || self.body != plain.body;
+        let expects = self.expect_status.is_some() || self.expect_body.is_some();
+        if !self.scenario.is_empty() && (has_request || expects) {
+            let message = "excludes `method`, `body`, `expect_status` and `expect_body` beside it: steps have their own";
+            return Err(LoadOptionError::Scenario(message.to_owned()));
+        }
         if self.scenario.is_empty() && self.data.is_some() {
             let message = "is missing: `data` has values for scenarios; add one".to_owned();
             return Err(LoadOptionError::Scenario(message));

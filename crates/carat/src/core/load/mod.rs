@@ -207,6 +207,12 @@ mod tests {
                 LoadOptionError::Scenario("and routes exclude each other: keep one".into()),
             ),
             (
+                "[http]\nexpect_status = 200\n[[http.scenario]]\nname = 's'\nsteps = [{ get = '/' }]",
+                LoadOptionError::Scenario(
+                    "excludes `method`, `body`, `expect_status` and `expect_body` beside it: steps have their own".into(),
+                ),
+            ),
+            (
                 "[[http.scenario]]\nname = 's'\nweight = 0\nsteps = [{ get = '/' }]",
                 LoadOptionError::Zero("http.scenario.weight"),
             ),
