@@ -4,7 +4,7 @@ use crate::cli::progress::ProgressDisplay;
 use crate::cli::{Exit, output, report};
 use crate::core::Span;
 use crate::report::{
-    Audience, Budget, ProgressText, Style, concluded, dry_run_text, html, json, terminal,
+    Audience, Budget, ProgressText, Style, concluded, count, dry_run_text, html, json, terminal,
 };
 use crate::run::experiment::{ExperimentRequest, FakeTrials, PreparedExperiment, RunError};
 use crate::run::trial::FakeVariant;
@@ -134,8 +134,8 @@ fn conclude(
     let page = path.with_extension("html");
     output::write_page(&page, &html(&results, &output::page_options(false)))?;
     output::print_message(&format!("\nresults  {}\npage     {}", path.display(), page.display()));
-    let (trials, path) = (results.trials.len(), path.display());
-    let kept = format!("{trials} finished trials are kept; continue with --resume -o {path}");
+    let (trials, path) = (count(results.trials.len(), "finished trial"), path.display());
+    let kept = format!("{trials} kept; continue with --resume -o {path}");
     match ended {
         Ok(()) if args.budget.is_empty() => Ok(Exit::of_verdicts(&results)),
         Ok(()) => Ok(report::check_budgets(&results, &args.budget)),
@@ -149,7 +149,7 @@ fn conclude(
             ));
             Ok(Exit::Undecided)
         }
-        Err(error @ RunError::Failing { .. }) => {
+        Err(error @ (RunError::Failing { .. } | RunError::WarmUp { .. })) => {
             output::print_error(&anyhow::Error::new(error));
             output::print_message(&kept);
             Ok(Exit::Invalid)

@@ -2,7 +2,7 @@
 
 use crate::cli::output;
 use crate::core::Outcome;
-use crate::report::ProgressText;
+use crate::report::{ProgressText, count};
 use crate::run::experiment::{EventHandler, ExperimentEvent};
 use crate::run::trial::{TrialPlan, TrialProgress};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -48,7 +48,7 @@ impl EventHandler for ProgressDisplay {
         match event {
             ExperimentEvent::Begin { done: 0 } => {}
             ExperimentEvent::Begin { done } => {
-                self.print(&format!("resuming after {done} finished trials"))
+                self.print(&format!("resuming after {}", count(*done, "finished trial")))
             }
             ExperimentEvent::TrialBegins(plan) => {
                 self.current = Some(((*plan).clone(), Instant::now()));

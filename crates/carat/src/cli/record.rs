@@ -3,8 +3,8 @@
 use crate::cli::load::read_scenarios;
 use crate::cli::record_view::RecordingView;
 use crate::cli::{Exit, output};
-use crate::core::Span;
 use crate::core::recording::Recording;
+use crate::core::{LoadReport, Percent, Span};
 use crate::observe::{SampleOptions, findings};
 use crate::report::{growth_text, ledger_text};
 use crate::run::Interrupt;
@@ -66,6 +66,9 @@ struct RecordLoadArgs {
     /// File with scenarios, or an experiment file: sessions of several steps instead of the URL alone
     #[arg(long, value_name = "FILE", requires = "url")]
     scenario: Option<PathBuf>,
+    /// Share of requests without a correct response above which the recording is invalid [default: 1%]
+    #[arg(long, value_name = "PERCENT", requires = "url", value_parser = Percent::parse)]
+    errors: Option<Percent>,
 }
 
 pub(crate) fn run(args: &RecordArgs) -> anyhow::Result<Exit> {
@@ -100,7 +103,7 @@ pub(crate) fn run(args: &RecordArgs) -> anyhow::Result<Exit> {
 }
 
 fn request(args: &RecordArgs) -> anyhow::Result<RecordingRequest> {
-    let RecordLoadArgs { url, rate, connections, requests, scenario } = &args.load;
+    let RecordLoadArgs { url, rate, connections, requests, scenario, errors } = &args.load;
     let scenarios = scenario.as_deref().map(read_scenarios).transpose()?;
     let load = url.clone().map(|url| RecordingLoad {
         url,
@@ -108,6 +111,7 @@ fn request(args: &RecordArgs) -> anyhow::Result<RecordingRequest> {
         connections: *connections,
         requests: *requests,
         scenarios,
+        errors: *errors,
     });
     let default = if load.is_some() { Span::millis(250) } else { Span::seconds(1) };
     let every = args.every.unwrap_or(default).0;
@@ -152,6 +156,10 @@ fn print(args: &RecordArgs, recording: &Recording, path: &Path) -> anyhow::Resul
     }
     for warning in recording.end.iter().flat_map(|end| &end.warnings) {
         output::print_message(&format!("note: {warning}"));
+    }
+    let report = recording.load().and_then(|load| load.report.as_ref());
+    for failure in report.into_iter().flat_map(LoadReport::wrong_bodies) {
+        output::print_message(&format!("note: load: {failure}"));
     }
     output::print_message(&format!("\nrecording  {}", path.display()));
     Ok(())

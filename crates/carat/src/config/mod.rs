@@ -2,7 +2,6 @@
 //!
 //! The only input is the file itself. `settings` defines what a setting does.
 
-mod amount;
 mod canonical;
 mod command;
 mod controls;
@@ -14,8 +13,7 @@ mod parse;
 mod task;
 mod template;
 
-pub use crate::core::Span;
-pub use amount::Percent;
+pub use crate::core::{Percent, Span};
 pub use command::CommandLine;
 pub use error::ExperimentFileError;
 pub use experiment::{

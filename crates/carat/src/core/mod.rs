@@ -10,7 +10,9 @@ mod moment;
 mod nearest;
 pub(crate) mod observations;
 pub mod outcome;
+mod percent;
 mod placeholder;
+mod printable;
 pub mod recording;
 pub mod results;
 pub mod span;
@@ -31,7 +33,9 @@ pub use moment::Moment;
 pub(crate) use nearest::{did_you_mean, nearest};
 pub(crate) use observations::Observations;
 pub use outcome::Outcome;
+pub use percent::Percent;
 pub(crate) use placeholder::{TextPart, is_placeholder_name, text_parts};
+pub(crate) use printable::is_printable;
 pub use recording::Recording;
 pub use results::{
     Conclusion, ControlComparison, Curve, Estimate, ExperimentInfo, MachineFacts, MemoryFigure,

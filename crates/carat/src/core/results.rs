@@ -98,13 +98,20 @@ pub struct Trial {
     pub samples: Vec<Sample>,
     /// Start and end of the measured load, in milliseconds on the samples' clock.
     pub load_window_ms: Option<(u64, u64)>,
-    /// The load generator's report; `None` where the load did not end.
+    /// The load generator's report, that of the warm-up if the server refused it; `None` where the load did not end.
     pub load: Option<LoadReport>,
     /// Notes for the reader, such as a setting that was not applied.
     #[serde(default)]
     pub notes: Vec<String>,
     /// The last lines that the server and the commands of the trial printed.
     pub log_tail: String,
+}
+
+impl Trial {
+    /// Whether the server refused the requests before the measured load, which then did not run.
+    pub fn is_refused_warm_up(&self) -> bool {
+        self.outcome == Outcome::LoadInvalid && self.load_window_ms.is_none() && self.load.is_some()
+    }
 }
 
 /// The part that a metric plays in an experiment.

@@ -3,6 +3,7 @@
 //! The generator itself is checked first: a slow generator must never be read as a slow server. Every rule is a pure
 //! function of counted facts, so that a test can provoke each one alone.
 
+use crate::core::Percent;
 use crate::core::load::{LoadFlag, OwnCost, Severity};
 use crate::load::histogram::DurationHistogram;
 use crate::load::meter::GeneratorCost;
@@ -13,14 +14,18 @@ const GRACE: f64 = 2e-3;
 const CPU_SHARE: f64 = 0.7;
 /// Share of the time that a thread may wait for a core.
 const RUN_DELAY_SHARE: f64 = 0.1;
-/// Share of errors, missing or duplicate deliveries above which the figures are invalid.
-pub(crate) const FATAL_SHARE: f64 = 0.01;
+/// Share of requests that wait for a connection above which that is worth a warning.
+const BACKLOG_SHARE: f64 = 0.01;
 /// Share of messages with a bounded arrival that is worth a note.
 const BOUNDED_SHARE: f64 = 0.1;
 
 /// The findings of one load.
-#[derive(Debug, Default)]
-pub(crate) struct Findings(Vec<LoadFlag>);
+#[derive(Debug)]
+pub(crate) struct Findings {
+    flags: Vec<LoadFlag>,
+    /// Share of errors, missing or duplicate deliveries above which the figures are invalid.
+    limit: f64,
+}
 
 /// What the reactor knows about a run after it has ended.
 #[derive(Debug, Clone, Copy, Default)]
@@ -47,22 +52,33 @@ pub(crate) struct GeneratorFacts<'a> {
 }
 
 impl Findings {
-    pub(crate) fn add(&mut self, code: &str, severity: Severity, message: String) {
-        self.0.push(LoadFlag { code: code.to_owned(), severity, message });
+    /// No findings yet. `limit` is the share of errors above which the figures are invalid, as a fraction.
+    pub(crate) fn with_limit(limit: f64) -> Self {
+        Self { flags: Vec::new(), limit }
     }
 
-    /// Adds a finding if a share is above zero: a warning, and fatal above 1 %.
+    pub(crate) fn add(&mut self, code: &str, severity: Severity, message: String) {
+        self.flags.push(LoadFlag { code: code.to_owned(), severity, message });
+    }
+
+    /// Adds a finding if a share is above zero: a warning, and fatal above the limit.
     pub(crate) fn share(&mut self, code: &str, part: u64, whole: u64, message: &str) {
         if part > 0 {
             let share = part as f64 / whole.max(1) as f64;
-            let severity = if share > FATAL_SHARE { Severity::Fatal } else { Severity::Warning };
-            self.add(code, severity, format!("{part} of {whole} {message}"));
+            if share > self.limit {
+                let limit = Percent(self.limit);
+                let message = format!(
+                    "{part} of {whole} {message}; the limit is {limit}, which `errors` of the load sets"
+                );
+                return self.add(code, Severity::Fatal, message);
+            }
+            self.add(code, Severity::Warning, format!("{part} of {whole} {message}"));
         }
     }
 
     /// Adds a warning if more than 1 % waited.
     pub(crate) fn backlog(&mut self, waited: u64, due: u64, message: &str) {
-        if waited as f64 > due as f64 * FATAL_SHARE {
+        if waited as f64 > due as f64 * BACKLOG_SHARE {
             self.add("backlog", Severity::Warning, format!("{waited} of {due} {message}"));
         }
     }
@@ -156,8 +172,8 @@ impl Findings {
 
     /// The findings, most severe first.
     pub(crate) fn list(mut self) -> Vec<LoadFlag> {
-        self.0.sort_by_key(|flag| std::cmp::Reverse(flag.severity));
-        self.0
+        self.flags.sort_by_key(|flag| std::cmp::Reverse(flag.severity));
+        self.flags
     }
 }
 
@@ -186,7 +202,7 @@ mod tests {
     use super::*;
 
     fn codes(cost: &GeneratorCost, median: f64) -> Vec<String> {
-        let mut findings = Findings::default();
+        let mut findings = Findings::with_limit(0.01);
         let run = RunFacts { threads: 1, quantum: 1e-3, syn_drops: Some(3), rss_peak: None };
         let facts = GeneratorFacts { cost, seconds: 10.0, median: Some(median), run: &run };
         findings.generator(&facts);
@@ -232,11 +248,23 @@ mod tests {
     }
 
     #[test]
+    fn a_share_of_errors_is_fatal_only_above_the_limit() {
+        for (limit, severity) in [(0.01, Severity::Fatal), (0.05, Severity::Warning)] {
+            let mut findings = Findings::with_limit(limit);
+            findings.share("errors", 3, 100, "requests had no correct response");
+            findings.share("missing", 0, 100, "deliveries never came");
+            let [flag] = &findings.list()[..] else { panic!("one finding") };
+            assert_eq!(flag.severity, severity, "{flag:?}");
+            assert_eq!(flag.message.contains("the limit is 1%"), severity == Severity::Fatal);
+        }
+    }
+
+    #[test]
     fn a_rate_below_99_percent_is_a_warning_and_below_95_percent_fatal() {
         for (reached, severity) in
             [(99.5, None), (98.0, Some(Severity::Warning)), (90.0, Some(Severity::Fatal))]
         {
-            let mut findings = Findings::default();
+            let mut findings = Findings::with_limit(0.01);
             findings.rate(100.0, reached);
             assert_eq!(findings.list().first().map(|flag| flag.severity), severity, "{reached}");
         }

@@ -1,9 +1,9 @@
 //! Facts about results that all formats show: values per variant, their summaries, and names of metrics.
 
 use crate::core::{
-    Conclusion, ControlComparison, Ledger, Outcome, Results, Role, Trial, Unit, metric,
+    Conclusion, ControlComparison, Ledger, LoadReport, Outcome, Results, Role, Trial, Unit, metric,
 };
-use crate::report::text::capital;
+use crate::report::text::{capital, one_line, shorten};
 
 /// Summary of one metric over the trials of a variant that count.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -176,15 +176,44 @@ pub(crate) fn heading(name: &str) -> String {
     capital(what)
 }
 
+/// Characters shown of the cause of a failure.
+const CAUSE: usize = 400;
+
+/// What happened in a trial that failed, on one line, with the start of the first wrong body.
+fn cause(trial: &Trial) -> Option<String> {
+    let failures = trial.load.iter().flat_map(LoadReport::wrong_bodies);
+    let parts: Vec<String> = trial.detail.clone().into_iter().chain(failures.take(1)).collect();
+    (!parts.is_empty()).then(|| shorten(&one_line(&parts.join("; ")), CAUSE))
+}
+
+/// Why there is no result, in a sentence: what happened in the first trial, if no trial succeeded.
+pub(crate) fn cause_of_no_result(results: &Results) -> Option<String> {
+    let first = results.trials.first()?;
+    let all_failed = results.trials.iter().all(|trial| trial.outcome != Outcome::Ok);
+    let why = cause(first).unwrap_or_else(|| first.outcome.to_string());
+    let variant = one_line(&first.variant);
+    all_failed.then(|| format!("No trial succeeded. {variant}: {why}"))
+}
+
 /// How many trials of a variant failed, by outcome, in words; `None` if all succeeded.
 pub(crate) fn failures(results: &Results, variant: &str) -> Option<String> {
     let mut counted: std::collections::BTreeMap<Outcome, usize> = std::collections::BTreeMap::new();
-    for trial in results.trials.iter().filter(|t| t.variant == variant && t.outcome != Outcome::Ok)
-    {
+    for trial in failed_trials(results, variant) {
         *counted.entry(trial.outcome).or_default() += 1;
     }
     let words: Vec<String> = counted.iter().map(|(how, n)| format!("{n} {how}")).collect();
     (!words.is_empty()).then(|| words.join(", "))
+}
+
+/// [`failures`] and what happened in the first of these trials.
+pub(crate) fn failures_with_cause(results: &Results, variant: &str) -> Option<String> {
+    let counted = failures(results, variant)?;
+    let why = failed_trials(results, variant).next().and_then(cause);
+    Some(why.map_or_else(|| counted.clone(), |why| format!("{counted} ({why})")))
+}
+
+fn failed_trials<'a>(results: &'a Results, variant: &str) -> impl Iterator<Item = &'a Trial> {
+    results.trials.iter().filter(move |t| t.variant == variant && t.outcome != Outcome::Ok)
 }
 
 /// The notes on the trials of a variant, each once with the number of trials that have it.
@@ -198,7 +227,10 @@ pub(crate) fn notes(results: &Results, variant: &str) -> Vec<String> {
     counted
         .into_iter()
         .take(NOTES)
-        .map(|(note, n)| format!("{} ({n} trials)", crate::report::text::shorten(note, 300)))
+        .map(|(note, n)| {
+            let trials = if n == 1 { "trial" } else { "trials" };
+            format!("{} ({n} {trials})", shorten(note, 300))
+        })
         .collect()
 }
 

@@ -23,6 +23,9 @@ const ROWS: usize = 120;
 pub fn markdown(results: &Results, audience: Audience) -> String {
     let results = &prepare(results, audience);
     let mut out = format!("{MARKER}\n### {}\n\n", escaped(&results.info.name));
+    if let Some(cause) = facts::cause_of_no_result(results) {
+        let _ = writeln!(out, "**{}**\n", escaped(&cause));
+    }
     for sentence in wording::sentences(results).into_iter().chain(control_sentences(results)) {
         let sign = wording::sign(sentence.verdict);
         let _ = writeln!(
@@ -167,9 +170,9 @@ fn push_growth(out: &mut String, results: &Results) {
 
 fn push_context(out: &mut String, results: &Results) {
     for variant in &results.info.variants {
-        if let Some(failures) = facts::failures(results, &variant.name) {
-            let _ =
-                writeln!(out, "> {}: trials that do not count: {failures}", escaped(&variant.name));
+        if let Some(failures) = facts::failures_with_cause(results, &variant.name) {
+            let text = format!("{}: trials that do not count: {failures}", variant.name);
+            let _ = writeln!(out, "> {}", escaped(&text));
         }
     }
     let _ = writeln!(out, "\n<details><summary>Machine</summary>\n\n| | |\n|---|---|");

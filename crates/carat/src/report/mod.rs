@@ -50,7 +50,7 @@ pub use import::{
 pub use ledger_text::ledger_text;
 pub use live::{LiveRecording, draw_live_recording};
 pub use markdown::{MARKER, markdown};
-pub use numbers::{duration, percent};
+pub use numbers::{count, duration, percent};
 pub use page::{PageOptions, comparison_html, html, ledger_html, recording_html};
 pub use progress::ProgressText;
 pub use recording_text::growth_text;

@@ -30,7 +30,7 @@ pub(crate) fn or_question_mark(value: Option<impl Display>) -> String {
 }
 
 /// A count with its noun: `1 trial`, `2 trials`.
-pub(crate) fn count(number: usize, noun: &str) -> String {
+pub fn count(number: usize, noun: &str) -> String {
     if number == 1 { format!("1 {noun}") } else { format!("{number} {noun}s") }
 }
 

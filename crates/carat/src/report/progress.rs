@@ -1,6 +1,6 @@
 //! The progress of an experiment in words.
 
-use crate::core::{Conclusion, Outcome, Role, Trial, metric};
+use crate::core::{Conclusion, LoadReport, Outcome, Role, Trial, metric};
 use crate::report::numbers::{percent, time_left};
 use crate::run::trial::{TrialPlan, TrialProgress};
 use std::fmt::Write;
@@ -64,7 +64,11 @@ impl ProgressText {
             return format!("{block} · {} · {value} · {seconds:.1} s", trial.variant);
         }
         let why = trial.detail.as_deref().unwrap_or("no reason is known");
-        format!("{block} · {} · {}: {why}", trial.variant, trial.outcome)
+        let mut line = format!("{block} · {} · {}: {why}", trial.variant, trial.outcome);
+        for failure in trial.load.iter().flat_map(LoadReport::wrong_bodies) {
+            let _ = write!(line, "\n  {failure}");
+        }
+        line
     }
 
     /// Remembers the estimates after a block.

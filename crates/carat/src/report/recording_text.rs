@@ -3,7 +3,7 @@
 use crate::analysis::growth::{cause, found, tolerances};
 use crate::core::recording::Recording;
 use crate::core::{Bytes, LoadReport, Sample, Unit, metric};
-use crate::report::numbers::{percent, seconds};
+use crate::report::numbers::{count, percent, seconds};
 use crate::run::recording::Recorder;
 use std::fmt::{self, Write};
 
@@ -64,7 +64,9 @@ fn write_growth(out: &mut String, recording: &Recording) -> fmt::Result {
 }
 
 fn write_load(out: &mut String, report: &LoadReport) -> fmt::Result {
-    write!(out, "  load: {} requests, {} errors", report.completed, report.errors)?;
+    let completed = usize::try_from(report.completed).unwrap_or(usize::MAX);
+    let errors = usize::try_from(report.errors).unwrap_or(usize::MAX);
+    write!(out, "  load: {}, {}", count(completed, "response"), count(errors, "error"))?;
     let (p50, p95) = (metric::LATENCY_P50.id, metric::LATENCY_P95.id);
     if let (Some(p50), Some(p95)) = (latency(report, p50), latency(report, p95)) {
         write!(out, ", p50 {p50}, p95 {p95}")?;
@@ -81,10 +83,10 @@ fn write_cost(out: &mut String, recording: &Recording) -> fmt::Result {
     let cost = &end.cost;
     writeln!(
         out,
-        "\nCost of recording: {:.2} s of processor time, {} of one core; {} samples, {} with PSS, {} late",
+        "\nCost of recording: {:.2} s of processor time, {} of one core; {}, {} with PSS, {} late",
         cost.cpu_s,
         percent(cost.core_share, 2),
-        cost.samples,
+        count(usize::try_from(cost.samples).unwrap_or(usize::MAX), "sample"),
         cost.full_samples,
         cost.late
     )

@@ -234,6 +234,15 @@ fn edit_load(rules: &RedactionRules, load: &mut LoadReport) {
         rules.edit(&mut route.route);
         route.scenario.iter_mut().for_each(|name| rules.edit(name));
     }
+    for failure in &mut load.failures {
+        rules.edit(&mut failure.route);
+        // A server may answer with anything, also with what it knows of its users.
+        failure.body = failure
+            .body
+            .take()
+            .filter(|_| rules.audience == Audience::Own)
+            .map(|text| rules.text(&text));
+    }
     load.metrics = rules.names(std::mem::take(&mut load.metrics));
     load.errors_by = rules.names(std::mem::take(&mut load.errors_by));
 }

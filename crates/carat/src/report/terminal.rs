@@ -41,6 +41,9 @@ pub fn terminal(results: &Results, style: Style) -> String {
     let results = &prepare(results, Audience::Own);
     let style = Style { width: style.width.max(MIN_WIDTH), ..style };
     let mut out = String::new();
+    if let Some(cause) = facts::cause_of_no_result(results) {
+        push_wrapped(&mut out, "! ", &cause, style.width);
+    }
     for sentence in wording::sentences(results).into_iter().chain(control_sentences(results)) {
         let sign = style.paint(sentence.verdict, wording::sign(sentence.verdict));
         push_wrapped(&mut out, &format!("{sign} "), &one_line(&sentence.whole()), style.width);
@@ -57,7 +60,7 @@ pub fn terminal(results: &Results, style: Style) -> String {
     push_moments(&mut out, results, style.width);
     push_steps(&mut out, results, style.width);
     push_growth(&mut out, results, style.width);
-    push_context(&mut out, results);
+    push_context(&mut out, results, style.width);
     for warning in &results.warnings {
         push_wrapped(&mut out, "! ", &one_line(warning), style.width);
     }
@@ -326,7 +329,7 @@ fn block(share: f64) -> char {
     BLOCKS[((share.clamp(0.0, 1.0) * 8.0).ceil() as usize).clamp(1, 8) - 1]
 }
 
-fn push_context(out: &mut String, results: &Results) {
+fn push_context(out: &mut String, results: &Results, width: usize) {
     let blocks: BTreeSet<u32> =
         results.trials.iter().filter(|trial| trial.block > 0).map(|trial| trial.block).collect();
     let _ = write!(
@@ -341,9 +344,9 @@ fn push_context(out: &mut String, results: &Results) {
     }
     out.push_str(".\n");
     for variant in results.info.variants.iter().map(|variant| variant.name.as_str()) {
-        if let Some(failures) = facts::failures(results, variant) {
-            let variant = one_line(variant);
-            let _ = writeln!(out, "! {variant}: trials that do not count: {failures}");
+        if let Some(failures) = facts::failures_with_cause(results, variant) {
+            let text = format!("{}: trials that do not count: {failures}", one_line(variant));
+            push_wrapped(out, "! ", &text, width);
         }
         for note in facts::notes(results, variant) {
             let _ = writeln!(out, "! {}: {}", one_line(variant), one_line(&note));

@@ -1,5 +1,6 @@
 //! Text from other programs, made safe to display.
 
+use crate::core::is_printable;
 use std::iter::Peekable;
 use std::str::Chars;
 use time::OffsetDateTime;
@@ -15,7 +16,7 @@ pub(crate) fn plain(text: &str) -> String {
             '\u{1b}' => skip_escape(&mut rest),
             '\n' | '\t' => out.push(c),
             '\r' => {}
-            c if c.is_control() || changes_order(c) => out.push('\u{fffd}'),
+            c if !is_printable(c) => out.push('\u{fffd}'),
             c => out.push(c),
         }
     }
@@ -76,11 +77,6 @@ fn skip_escape(rest: &mut Peekable<Chars<'_>>) {
         }
         _ => {}
     }
-}
-
-fn changes_order(c: char) -> bool {
-    matches!(c, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2028}' | '\u{2029}')
-        || matches!(c, '\u{2060}'..='\u{2069}' | '\u{feff}')
 }
 
 #[cfg(test)]

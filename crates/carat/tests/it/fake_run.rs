@@ -225,7 +225,7 @@ fn ctrl_c_keeps_finished_trials_and_says_how_to_go_on() {
     wait_until("the results file exists", || folder.path("fake.carat").exists());
     signal(&child, Signal::INT);
     let ran = finish(child);
-    ran.assert_code(130).assert_says("finished trials are kept").assert_says("--resume");
+    ran.assert_code(130).assert_says(" kept; continue with").assert_says("--resume");
     folder.assert_nothing_left();
 }
 

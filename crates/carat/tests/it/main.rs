@@ -31,6 +31,7 @@ mod probe_hardships;
 mod probe_ruby;
 mod real_run;
 mod record_run;
+mod refused_load;
 mod report;
 mod report_builder;
 mod report_examples;

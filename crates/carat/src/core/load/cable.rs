@@ -1,10 +1,10 @@
 //! The options of an Action Cable load, `[load.cable]` or `carat load cable`, and the load they describe.
 
 use super::options::{
-    Arrivals, ConnectionOptions, LoadOptionError, Pace, ProtocolOptions, TlsOptions, check_path,
-    headers_from_table, parse_header, sorted_headers,
+    Arrivals, ConnectionOptions, ERRORS, LoadOptionError, Pace, ProtocolOptions, TlsOptions,
+    check_errors, check_path, headers_from_table, parse_header, sorted_headers,
 };
-use crate::core::Span;
+use crate::core::{Percent, Span};
 use clap::{Args, ValueEnum};
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
@@ -68,6 +68,9 @@ pub struct CableOptions {
     /// Reopen stale connections, as browsers do
     #[arg(long)]
     pub reopen_stale: bool,
+    /// Share of missing, duplicate or late deliveries, or lost connections, above which the figures are invalid
+    #[arg(long, value_name = "PERCENT", value_parser = Percent::parse, default_value_t = Self::default().errors)]
+    pub errors: Percent,
     /// How long to wait for a handshake, and for a broadcast to reach every subscriber
     #[arg(long, value_name = "SPAN", value_parser = Span::parse, default_value_t = Self::default().timeout)]
     pub timeout: Span,
@@ -127,6 +130,7 @@ impl Default for CableOptions {
             origin: None,
             headers: Vec::new(),
             reopen_stale: false,
+            errors: ERRORS,
             timeout: Span::seconds(60),
             threads,
             quantum: None,
@@ -271,6 +275,7 @@ impl ProtocolOptions for CableOptions {
                 seed: self.seed,
                 ca: self.ca.clone(),
                 insecure: self.insecure,
+                errors: check_errors(self.errors)?,
             },
         })
     }

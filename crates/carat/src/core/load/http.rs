@@ -1,11 +1,11 @@
 //! The options of an HTTP load, `[load.http]` or `carat load http`, and the load they describe.
 
 use super::options::{
-    Arrivals, ConnectionOptions, LoadOptionError, Pace, ProtocolOptions, TlsOptions, check_path,
-    headers_from_table, parse_header, sorted_headers,
+    Arrivals, ConnectionOptions, ERRORS, LoadOptionError, Pace, ProtocolOptions, TlsOptions,
+    check_errors, check_path, headers_from_table, parse_header, sorted_headers,
 };
 use super::scenario::{HttpScenario, ScenarioOptions, ScenarioTable};
-use crate::core::Span;
+use crate::core::{Percent, Span};
 use clap::Args;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
@@ -64,6 +64,9 @@ pub struct HttpOptions {
     /// How a rate is spread
     #[arg(long, value_enum, requires = "rate")]
     pub arrivals: Option<Arrivals>,
+    /// Share of requests without a correct response above which the figures are invalid
+    #[arg(long, value_name = "PERCENT", value_parser = Percent::parse, default_value_t = Self::default().errors)]
+    pub errors: Percent,
     /// How long to wait for a response
     #[arg(long, value_name = "SPAN", value_parser = Span::parse, default_value_t = Self::default().timeout)]
     pub timeout: Span,
@@ -107,6 +110,7 @@ impl Default for HttpOptions {
             warmup: None,
             rate: None,
             arrivals: None,
+            errors: ERRORS,
             timeout: Span::seconds(30),
             threads,
             quantum: None,
@@ -305,6 +309,7 @@ impl ProtocolOptions for HttpOptions {
                 seed: self.seed,
                 ca: self.ca.clone(),
                 insecure: self.insecure,
+                errors: check_errors(self.errors)?,
             },
         })
     }

@@ -16,7 +16,8 @@ pub use command::report_of_command;
 pub use http::{Amount, HttpLoad, HttpOptions, HttpRoute, RouteOptions};
 pub use options::{Arrivals, ConnectionOptions, LoadOptionError, Pace, ProtocolOptions};
 pub use report::{
-    BroadcastRow, LoadFlag, LoadReport, OwnCost, RouteReport, Severity, StepReport, Times,
+    BroadcastRow, LoadFlag, LoadReport, OwnCost, RouteFailure, RouteReport, Severity, StepReport,
+    Times,
 };
 pub use scenario::{
     HttpScenario, HttpStep, ScenarioOptions, ScenarioTable, StepBody, StepOptions, TakeFrom,

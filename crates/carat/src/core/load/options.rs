@@ -2,6 +2,7 @@
 
 pub(super) use super::headers::{headers_from_table, parse_header, sorted_headers};
 use super::scenario::ScenarioTable;
+use crate::core::Percent;
 use serde::{Deserialize, Serialize};
 use std::fmt::Debug;
 use std::path::Path;
@@ -78,7 +79,7 @@ pub struct TlsOptions<'a> {
 }
 
 /// Options that contradict each other.
-#[derive(Debug, Error, PartialEq, Eq)]
+#[derive(Debug, Error, PartialEq)]
 pub enum LoadOptionError {
     /// No load or several.
     #[error(
@@ -108,6 +109,9 @@ pub enum LoadOptionError {
     /// A scenario that contradicts itself.
     #[error("load.http.scenario {0}")]
     Scenario(String),
+    /// A share below nothing or above everything.
+    #[error("load errors = \"{0}\" must be from 0% to 100%")]
+    Errors(Percent),
     /// Arrivals without a rate.
     #[error("arrivals says how a rate is spread: add `rate`, or remove `arrivals`")]
     Arrivals,
@@ -177,11 +181,36 @@ pub struct ConnectionOptions {
     pub ca: Option<String>,
     /// Accept any certificate.
     pub insecure: bool,
+    /// Share of errors above which the figures are invalid, as a fraction.
+    // Absent where it is the usual one, so that plans from before this key keep their hash.
+    #[serde(skip_serializing_if = "is_usual_share")]
+    pub errors: f64,
+}
+
+/// Share of errors above which the figures of a load are invalid, unless the load sets another.
+pub(super) const ERRORS: Percent = Percent(0.01);
+
+fn is_usual_share(errors: &f64) -> bool {
+    *errors == ERRORS.0
+}
+
+/// A share of errors that can be a limit.
+pub(super) fn check_errors(errors: Percent) -> Result<f64, LoadOptionError> {
+    let valid = (0.0..=1.0).contains(&errors.0);
+    if valid { Ok(errors.0) } else { Err(LoadOptionError::Errors(errors)) }
 }
 
 impl Default for ConnectionOptions {
     fn default() -> Self {
-        Self { timeout_s: 30.0, threads: 1, quantum_us: None, seed: 1, ca: None, insecure: false }
+        Self {
+            timeout_s: 30.0,
+            threads: 1,
+            quantum_us: None,
+            seed: 1,
+            ca: None,
+            insecure: false,
+            errors: ERRORS.0,
+        }
     }
 }
 

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::fmt;
 
 /// How severe a finding is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -26,6 +27,50 @@ pub struct LoadFlag {
     pub message: String,
 }
 
+/// Kinds of failure that a report lists at most; the others are only counted.
+pub(crate) const FAILURES_LISTED: usize = 8;
+/// Bytes of a wrong body that a report has at most.
+pub(crate) const BODY_SHOWN: usize = 200;
+
+/// Findings about the server's answers. The others are about the generator and the machine.
+const REFUSED: [&str; 4] = ["errors", "nothing-completed", "server-gone", "tls"];
+
+/// Requests of one route that failed in the same way.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RouteFailure {
+    /// Method and path, such as `POST /users.json`.
+    pub route: String,
+    /// Kind of the failure, as in [`LoadReport::errors_by`].
+    pub kind: String,
+    /// Status of the responses; `None` without a response.
+    #[serde(default)]
+    pub status: Option<u16>,
+    /// How many requests.
+    pub count: u64,
+    /// Start of the first wrong body, printable and on one line; `None` without a body and in a shared report.
+    #[serde(default)]
+    pub body: Option<String>,
+}
+
+impl RouteFailure {
+    /// Route, reason and count: `POST /users.json → 500 ×12`.
+    pub fn summary(&self) -> String {
+        let reason = match (self.kind.as_str(), self.status) {
+            ("status", Some(status)) => status.to_string(),
+            ("body", Some(status)) => format!("{status} with another body"),
+            (kind, _) => kind.to_owned(),
+        };
+        format!("{} → {reason} ×{}", self.route, self.count)
+    }
+}
+
+impl fmt::Display for RouteFailure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.summary())?;
+        self.body.iter().try_for_each(|body| write!(f, ": {body}"))
+    }
+}
+
 /// The result of a load.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct LoadReport {
@@ -46,6 +91,9 @@ pub struct LoadReport {
     /// Errors by kind.
     #[serde(default)]
     pub errors_by: BTreeMap<String, u64>,
+    /// The most frequent errors of an HTTP load by route, at most eight.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub failures: Vec<RouteFailure>,
     /// Metrics by name, in the units of the metric list.
     pub metrics: BTreeMap<String, f64>,
     /// The generator's own cost.
@@ -65,6 +113,26 @@ impl LoadReport {
     /// Whether a finding makes the figures invalid.
     pub fn is_invalid(&self) -> bool {
         self.flags.iter().any(|flag| flag.severity == Severity::Fatal)
+    }
+
+    /// The first finding that makes the figures invalid, with its code.
+    pub fn invalid_because(&self) -> Option<String> {
+        let fatal = self.flags.iter().find(|flag| flag.severity == Severity::Fatal)?;
+        Some(format!("{}: {}", fatal.code, fatal.message))
+    }
+
+    /// The first finding that says that the server did not do what was requested, with its code.
+    pub fn refused_because(&self) -> Option<String> {
+        let refused = |flag: &&LoadFlag| REFUSED.contains(&flag.code.as_str());
+        let fatal = |flag: &&LoadFlag| flag.severity == Severity::Fatal;
+        let flag = self.flags.iter().filter(fatal).find(refused)?;
+        Some(format!("{}: {}", flag.code, flag.message))
+    }
+
+    /// A line per failure that has a wrong body.
+    pub fn wrong_bodies(&self) -> impl Iterator<Item = String> {
+        let with_body = self.failures.iter().filter(|failure| failure.body.is_some());
+        with_body.map(ToString::to_string)
     }
 }
 

@@ -29,6 +29,7 @@ pub(crate) fn report(load: &CableLoad, counts: CableCounts, run: &RunFacts) -> L
         latency_hdr: counts.delivery.encode(),
         service_hdr: None,
         errors_by: errors_by(&counts),
+        failures: Vec::new(),
         metrics: metric::of_load(&totals),
         own: own_cost(&counts.cost, run.rss_peak),
         routes: Vec::new(),
@@ -57,7 +58,7 @@ fn list(reasons: &BTreeMap<String, u64>) -> String {
 }
 
 fn findings(load: &CableLoad, counts: &CableCounts, seconds: f64, run: &RunFacts) -> Findings {
-    let mut findings = Findings::default();
+    let mut findings = Findings::with_limit(load.options.errors);
     connection_findings(load, counts, &mut findings);
     delivery_findings(counts, &mut findings);
     if let Pace::Open { per_second, .. } = load.pace

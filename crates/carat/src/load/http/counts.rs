@@ -2,57 +2,9 @@
 
 use crate::load::clock::MonotonicTime;
 use crate::load::histogram::DurationHistogram;
+use crate::load::http::failures::{FAILURES, FailedRequest, FailureTable};
 use crate::load::meter::GeneratorCost;
 use std::collections::BTreeMap;
-
-/// Why a request has no correct response.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum RequestFailure {
-    /// No connection.
-    Connect,
-    /// No TLS on the connection.
-    Tls,
-    /// No response in time.
-    Timeout,
-    /// The connection ended before the response did.
-    Early,
-    /// Bytes that are not a response.
-    Malformed,
-    /// An unexpected status.
-    Status,
-    /// An unexpected body.
-    Body,
-    /// A value that a later step needs is not in the response.
-    Take,
-    /// Too many redirects, or one to another server.
-    Redirect,
-    /// More cookies than a user can have.
-    Cookies,
-    /// A body too long to be read.
-    TooLong,
-}
-
-/// A request without a correct response.
-#[derive(Debug)]
-pub(crate) struct RequestProblem {
-    pub(crate) failure: RequestFailure,
-    /// What was wrong, if that says more than the failure's name.
-    pub(crate) message: Option<String>,
-}
-
-const FAILURES: [(RequestFailure, &str); 11] = [
-    (RequestFailure::Connect, "connect"),
-    (RequestFailure::Tls, "tls"),
-    (RequestFailure::Timeout, "timeout"),
-    (RequestFailure::Early, "closed-early"),
-    (RequestFailure::Malformed, "malformed"),
-    (RequestFailure::Status, "status"),
-    (RequestFailure::Body, "body"),
-    (RequestFailure::Take, "take"),
-    (RequestFailure::Redirect, "redirect"),
-    (RequestFailure::Cookies, "cookies"),
-    (RequestFailure::TooLong, "too-long"),
-];
 
 /// Counts of one route or step.
 #[derive(Debug, Default, Clone)]
@@ -67,6 +19,8 @@ pub(crate) struct RouteCounts {
 pub(crate) struct HttpCounts {
     pub(crate) completed: u64,
     pub(crate) failures: [u64; FAILURES.len()],
+    /// The same failures by route and status.
+    pub(crate) failed: FailureTable,
     pub(crate) latency: DurationHistogram,
     pub(crate) service: DurationHistogram,
     /// Requests that were sent again because the server had closed a kept-alive connection.
@@ -101,13 +55,15 @@ impl HttpCounts {
         }
     }
 
-    pub(crate) fn fail(&mut self, route: u16, problem: RequestProblem) {
-        self.failures[problem.failure as usize] += 1;
-        if let Some(row) = self.routes.get_mut(usize::from(route)) {
+    /// Counts a failed request; `message` says what was wrong, and `body` is the start of a wrong body.
+    pub(crate) fn fail(&mut self, failed: FailedRequest, message: Option<String>, body: &[u8]) {
+        self.failures[failed.failure as usize] += 1;
+        self.failed.count(failed, body);
+        if let Some(row) = self.routes.get_mut(usize::from(failed.route)) {
             row.errors += 1;
         }
-        if let Some(message) = problem.message {
-            let place = (route, problem.failure as u8);
+        if let Some(message) = message {
+            let place = (failed.route, failed.failure as u8);
             self.problems.entry(place).or_insert((0, message)).0 += 1;
         }
     }
@@ -138,6 +94,7 @@ impl HttpCounts {
         for (count, more) in self.failures.iter_mut().zip(other.failures) {
             *count += more;
         }
+        self.failed.merge(&other.failed);
         self.latency.merge(&other.latency);
         self.service.merge(&other.service);
         self.retried += other.retried;

@@ -1,6 +1,7 @@
 //! HTTP/1.1 requests over kept-alive connections, with a closed or an open load, alone or as the steps of scenarios.
 
 mod counts;
+mod failures;
 mod protocol;
 mod report;
 mod requests;

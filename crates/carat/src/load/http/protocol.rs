@@ -10,7 +10,8 @@ use crate::load::clock::MonotonicTime;
 use crate::load::connections::Stage;
 use crate::load::error::GeneratorError;
 use crate::load::health::RunFacts;
-use crate::load::http::counts::{HttpCounts, RequestFailure, RequestProblem};
+use crate::load::http::counts::HttpCounts;
+use crate::load::http::failures::{FailedRequest, RequestFailure};
 use crate::load::http::report::report;
 use crate::load::http::requests::RouteChooser;
 use crate::load::http::response::ParsedResponse;
@@ -357,9 +358,14 @@ impl HttpProtocol {
         match (&self.shared.scenarios, &slot.session.user) {
             (Some(set), Some(user)) => {
                 slot.session.response.reset(false);
+                slot.session.response.expect_status(None);
                 slot.session.response.keep(user.body_limit(set));
             }
-            _ => slot.session.response.reset(self.shared.requests.at(job.route).no_body),
+            _ => {
+                let request = self.shared.requests.at(job.route);
+                slot.session.response.reset(request.no_body);
+                slot.session.response.expect_status(request.status);
+            }
         }
         io.enter(place, HttpPhase::Busy);
         self.counts.first.get_or_insert(now);
@@ -411,7 +417,9 @@ impl HttpProtocol {
                 pause
             }
             Err(problem) => {
-                self.counts.fail(job.route, problem);
+                let (failure, status) = (problem.failure, Some(response.status));
+                let failed = FailedRequest { route: job.route, failure, status };
+                self.counts.fail(failed, problem.message, slot.session.response.body_start());
                 0
             }
         };
@@ -474,7 +482,8 @@ impl HttpProtocol {
         let session = &mut io.slot(place).session;
         if let Some(job) = session.job.take() {
             session.user.iter_mut().for_each(|user| user.restart());
-            self.counts.fail(job.route, RequestProblem { failure, message: None });
+            let failed = FailedRequest { route: job.route, failure, status: None };
+            self.counts.fail(failed, None, &[]);
             self.outstanding -= 1;
         }
         self.cooling.push((MonotonicTime::now().after(COOL_DOWN), place));

@@ -1,5 +1,6 @@
 //! The report of an HTTP load.
 
+use crate::core::load::report::RouteFailure;
 use crate::core::load::{HttpLoad, LoadReport, Pace, RouteReport, Severity};
 use crate::core::metric;
 use crate::core::observations::LoadTotals;
@@ -9,6 +10,12 @@ use crate::load::http::scenario::ScenarioSet;
 
 /// Most kinds of problems that a report describes beside the first; the others are counted only.
 const PROBLEMS: usize = 4;
+
+/// What to do if nothing says more.
+const CHECK: &str = "check the server's log and the expected status and body";
+
+/// Failures that a finding names; the report lists more.
+const IN_A_FINDING: usize = 3;
 
 /// The report from what all threads counted together.
 pub(crate) fn report(
@@ -34,11 +41,12 @@ pub(crate) fn report(
         latency_hdr: counts.latency.encode(),
         service_hdr: counts.service.encode(),
         errors_by: counts.errors_by(),
+        failures: counts.failed.list(&route_names(load, scenarios)),
         metrics: metric::of_load(&totals),
         own: own_cost(&counts.cost, run.rss_peak),
         steps: Vec::new(),
         routes: routes(load, scenarios, counts),
-        flags: findings(load, counts, seconds, run).list(),
+        flags: findings(load, &route_names(load, scenarios), counts, (seconds, run)).list(),
     }
 }
 
@@ -70,6 +78,16 @@ fn routes(
     all.into_iter().filter(|row| row.completed + row.errors > 0).collect()
 }
 
+/// Method and path of every route or step, by the number under which its requests are counted.
+fn route_names(load: &HttpLoad, scenarios: Option<&ScenarioSet>) -> Vec<String> {
+    match scenarios {
+        None => {
+            load.routes.iter().map(|route| format!("{} {}", route.method, route.path)).collect()
+        }
+        Some(set) => set.rows().map(|(_, _, route, _)| route.to_owned()).collect(),
+    }
+}
+
 fn route_report(route: String, row: &RouteCounts) -> RouteReport {
     let (completed, errors) = (row.completed, row.errors);
     RouteReport { route, completed, errors, latency: row.latency.times(), ..RouteReport::default() }
@@ -82,8 +100,13 @@ fn problems(counts: &HttpCounts) -> Vec<String> {
     problems.into_iter().map(|(count, message)| format!("{count} times {message}")).collect()
 }
 
-fn findings(load: &HttpLoad, counts: &HttpCounts, seconds: f64, run: &RunFacts) -> Findings {
-    let mut findings = Findings::default();
+fn findings(
+    load: &HttpLoad,
+    names: &[String],
+    counts: &HttpCounts,
+    (seconds, run): (f64, &RunFacts),
+) -> Findings {
+    let mut findings = Findings::with_limit(load.options.errors);
     let problems = problems(counts);
     if let Some(problem) = counts.tls.as_ref().filter(|_| counts.gone || counts.completed == 0) {
         findings.add("tls", Severity::Fatal, problem.clone());
@@ -92,18 +115,21 @@ fn findings(load: &HttpLoad, counts: &HttpCounts, seconds: f64, run: &RunFacts) 
             "no connection could be opened for 3 s: check whether the server is still running";
         findings.add("server-gone", Severity::Fatal, message.to_owned());
     }
+    // Without the bodies: findings are also in reports that are shared.
+    let failures = counts.failed.list(names);
+    let failures = failures.iter().take(IN_A_FINDING).map(RouteFailure::summary);
+    let failures = failures.collect::<Vec<_>>().join(", ");
     if counts.completed == 0 {
-        let mut message = "no correct response was received: check the server's log and the expected status and body".to_owned();
-        if let Some(problem) = problems.first() {
-            message = format!("no correct response was received: {problem}");
-        }
+        let message = match problems.first() {
+            Some(problem) => format!("no correct response was received: {problem}"),
+            None if failures.is_empty() => format!("no correct response was received: {CHECK}"),
+            None => format!("no correct response was received ({failures}): {CHECK}"),
+        };
         findings.add("nothing-completed", Severity::Fatal, message);
     } else {
-        let kinds = counts.errors_by().into_iter().map(|(kind, count)| format!("{kind} {count}"));
-        let kinds = kinds.collect::<Vec<_>>().join(", ");
         let first = problems.first().map(|problem| format!("; {problem}"));
         let message =
-            format!("requests had no correct response ({kinds}){}", first.unwrap_or_default());
+            format!("requests had no correct response ({failures}){}", first.unwrap_or_default());
         findings.share("errors", counts.errors(), counts.due, &message);
     }
     for problem in problems.iter().skip(1).take(PROBLEMS) {

@@ -1,6 +1,7 @@
 //! The requests of a load, built once before it begins.
 
 use crate::core::load::HttpRoute;
+use crate::load::http::response::is_correct_status;
 use crate::load::http::scenario::environment_filled;
 use crate::load::target::Target;
 use rand::{RngExt, SeedableRng};
@@ -12,7 +13,8 @@ use std::fmt::Write as _;
 pub(crate) struct PreparedRequest {
     pub(crate) bytes: Vec<u8>,
     pub(crate) no_body: bool,
-    status: Option<u16>,
+    /// The only correct status, if there is one.
+    pub(crate) status: Option<u16>,
     body: Option<Vec<u8>>,
 }
 
@@ -46,7 +48,7 @@ impl PreparedRequest {
 
     /// Whether a status is correct.
     pub(crate) fn accepts(&self, status: u16) -> bool {
-        self.status.map_or((200..400).contains(&status), |expected| expected == status)
+        is_correct_status(self.status, status)
     }
 }
 

@@ -3,6 +3,7 @@
 //! Only what is needed to find the end and to check the body is kept; only a head that is split over reads is copied.
 //! Sizes come from the server, so each has a limit here.
 
+use crate::core::load::report::BODY_SHOWN;
 use memchr::{memchr, memmem};
 use thiserror::Error;
 
@@ -10,6 +11,8 @@ use thiserror::Error;
 const HEAD_MAX: usize = 64 * 1024;
 /// Longest line with the size of a chunk in bytes, extensions included.
 const CHUNK_LINE_MAX: u32 = 4096;
+/// Bytes kept of the start of a body that may be wrong: one more than a report shows, so that it says that more came.
+const BODY_KEPT: usize = BODY_SHOWN + 1;
 
 /// Why bytes are not an HTTP response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
@@ -65,6 +68,8 @@ pub struct ResponseParser {
     no_body: bool,
     seen: usize,
     differs: bool,
+    expected_status: Option<u16>,
+    body_start: Vec<u8>,
     kept: KeptResponse,
     keeps: bool,
 }
@@ -123,6 +128,17 @@ impl ResponseParser {
         self.seen = 0;
         self.differs = false;
         self.keeps = false;
+        self.body_start.clear();
+    }
+
+    /// The only correct status; every 2xx and 3xx if `None`. With another one the start of the body is kept.
+    pub(crate) fn expect_status(&mut self, expected: Option<u16>) {
+        self.expected_status = expected;
+    }
+
+    /// The start of the body, if the status is unexpected or a body was expected.
+    pub(crate) fn body_start(&self) -> &[u8] {
+        &self.body_start
     }
 
     /// Keeps the head of the response that begins now, and so many bytes of its body.
@@ -283,8 +299,18 @@ impl ResponseParser {
         if self.keeps {
             self.kept.push_body(&bytes[..used]);
         }
+        let room = BODY_KEPT.saturating_sub(self.body_start.len()).min(used);
+        if room > 0 && (expected.is_some() || !is_correct_status(self.expected_status, self.status))
+        {
+            self.body_start.extend_from_slice(&bytes[..room]);
+        }
         used
     }
+}
+
+/// Whether a status is the expected one, or any 2xx or 3xx where none is expected.
+pub(crate) fn is_correct_status(expected: Option<u16>, status: u16) -> bool {
+    expected.map_or((200..400).contains(&status), |expected| expected == status)
 }
 
 fn chunk_size() -> BodyPhase {
@@ -421,6 +447,28 @@ mod tests {
         let bytes = b"HTTP/1.1 200 OK\r\n\r\nhello, world";
         assert_eq!(response.take(bytes, Some(BODY)), Ok(None));
         assert_eq!(response.end(Some(BODY)), Ok(whole(false)));
+    }
+
+    #[test]
+    fn the_start_of_a_body_is_kept_if_the_status_is_unexpected() {
+        let body = "x".repeat(1000);
+        for (status, expected, kept) in [
+            (200, None, 0),
+            (500, None, BODY_KEPT),
+            (404, Some(404), 0),
+            (200, Some(404), BODY_KEPT),
+        ] {
+            let text = format!("HTTP/1.1 {status} Z\r\nContent-Length: 1000\r\n\r\n{body}");
+            let mut response = ResponseParser::default();
+            for _ in 0..2 {
+                response.reset(false);
+                response.expect_status(expected);
+                for piece in text.as_bytes().chunks(7) {
+                    response.take(piece, None).unwrap();
+                }
+                assert_eq!(response.body_start(), &body.as_bytes()[..kept], "{status}");
+            }
+        }
     }
 
     #[test]

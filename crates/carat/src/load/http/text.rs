@@ -7,20 +7,32 @@ use std::io::{self, Write};
 
 pub(crate) fn write_text(report: &LoadReport, out: &mut dyn Write) -> io::Result<()> {
     let throughput = report.metrics.get(metric::THROUGHPUT.id).copied().unwrap_or_default();
-    writeln!(
-        out,
-        "{} responses in {}, {}, {} errors",
-        report.completed,
-        Unit::Seconds.show(report.seconds),
-        Unit::PerSecond.show(throughput),
-        report.errors
-    )?;
-    for (kind, count) in &report.errors_by {
-        writeln!(out, "  {count} {kind}")?;
+    if report.completed == 0 {
+        writeln!(out, "no correct response, {}", counted(report.errors, "error"))?;
+    } else {
+        writeln!(
+            out,
+            "{} in {}, {}, {}",
+            counted(report.completed, "response"),
+            Unit::Seconds.show(report.seconds),
+            Unit::PerSecond.show(throughput),
+            counted(report.errors, "error")
+        )?;
+    }
+    for failure in &report.failures {
+        writeln!(out, "  {failure}")?;
+    }
+    let listed: u64 = report.failures.iter().map(|failure| failure.count).sum();
+    if listed < report.errors {
+        writeln!(out, "  {} of other kinds", counted(report.errors - listed, "error"))?;
     }
     write_latency(report, out)?;
     write_routes(&report.routes, out)?;
     write_generator(report, out)
+}
+
+fn counted(number: u64, noun: &str) -> String {
+    format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
 }
 
 /// The percentiles that are known, and how many responses the others need.

@@ -47,6 +47,7 @@ fn row(trial: &Trial) -> Markup {
             td.w {
                 @if let Some(detail) = &trial.detail { (shorten(detail, 500)) }
                 @for flag in trial.load.iter().flat_map(|load| &load.flags) { p { code { (flag.code) } " " (flag.message) } }
+                @for failure in trial.load.iter().flat_map(|load| &load.failures) { p { (failure) } }
                 @if !tail.is_empty() { details { summary { "last lines of its log" } pre tabindex="0" { (tail) } } }
             }
         }

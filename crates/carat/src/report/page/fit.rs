@@ -58,6 +58,7 @@ fn cut_texts(results: &mut Results) {
         trial.detail = trial.detail.take().map(|detail| shorten(&detail, 200));
         if let Some(load) = &mut trial.load {
             load.flags.clear();
+            load.failures.clear();
         }
     }
 }

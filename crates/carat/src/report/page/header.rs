@@ -13,11 +13,13 @@ use std::collections::BTreeSet;
 
 /// The headline, and a line for every other variant.
 pub(crate) fn verdicts(results: &Results, sentences: &[Sentence]) -> Markup {
-    let headline = wording::headline(results, sentences);
+    let cause = facts::cause_of_no_result(results);
+    let headline = wording::headline(results, sentences).filter(|_| cause.is_none());
     markup! {
-        @match headline {
-            Some(sentence) => h1 { (verdict_sentence(sentence)) },
-            None => h1 { (results.info.name) },
+        @match (&cause, headline) {
+            (Some(cause), _) => h1 { (cause) },
+            (None, Some(sentence)) => h1 { (verdict_sentence(sentence)) },
+            (None, None) => h1 { (results.info.name) },
         }
         @if sentences.is_empty() {
             p.lead { "One variant only: there is nothing to compare it with." }
@@ -61,7 +63,7 @@ pub(crate) fn key_facts(results: &Results) -> Markup {
 pub(crate) fn warnings(results: &Results) -> Markup {
     let variants = || results.info.variants.iter().map(|variant| variant.name.as_str());
     let failed: Vec<(&str, String)> = variants()
-        .filter_map(|variant| Some((variant, facts::failures(results, variant)?)))
+        .filter_map(|variant| Some((variant, facts::failures_with_cause(results, variant)?)))
         .collect();
     let notes: Vec<(&str, String)> = variants()
         .flat_map(|variant| facts::notes(results, variant).into_iter().map(move |n| (variant, n)))

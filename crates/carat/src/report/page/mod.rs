@@ -31,6 +31,7 @@ pub use ledger_page::ledger_html;
 pub use recording::recording_html;
 
 use crate::core::Results;
+use crate::report::facts;
 use crate::report::redact::prepare;
 use crate::report::wording;
 use gallery::Gallery;
@@ -66,10 +67,9 @@ pub fn html(results: &Results, options: &PageOptions) -> String {
 
 fn draw(results: &Results, options: &PageOptions) -> String {
     let sentences = wording::sentences(results);
-    let title = match wording::headline(results, &sentences) {
-        Some(sentence) => sentence.whole(),
-        None => results.info.name.clone(),
-    };
+    let verdict = wording::headline(results, &sentences).map(wording::Sentence::whole);
+    let title = facts::cause_of_no_result(results).or(verdict);
+    let title = title.unwrap_or_else(|| results.info.name.clone());
     let mut gallery = Gallery::default();
     let body = markup! {
         header.top { span { "Carat experiment " b { (results.info.name) } } }

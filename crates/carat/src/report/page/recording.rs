@@ -38,7 +38,10 @@ pub fn recording_html(recording: &Recording, options: &PageOptions) -> String {
     let recording = &prepare_recording(recording, options.audience);
     let title = headline(recording);
     let warnings = recording.end.iter().flat_map(|end| &end.warnings);
-    let warnings: Vec<String> = warnings.take(WARNINGS).map(|text| shorten(text, 400)).collect();
+    let warnings = warnings.take(WARNINGS).map(|text| shorten(text, 400));
+    let report = recording.load().and_then(|load| load.report.as_ref());
+    let failures = report.iter().flat_map(|report| &report.failures).map(ToString::to_string);
+    let warnings: Vec<String> = warnings.chain(failures).collect();
     let mut gallery = Gallery::default();
     let body = markup! {
         header.top { span { "Carat recording of " b { (shorten(&one_line(&recording.info.what), 120)) } } }

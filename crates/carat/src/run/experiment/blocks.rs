@@ -2,7 +2,7 @@
 
 use crate::analysis::{Judge, Judgement, NextStep};
 use crate::config::{block_order, trial_id};
-use crate::core::{Outcome, Trial};
+use crate::core::{LoadReport, Outcome, Trial};
 use crate::run::Interrupt;
 use crate::run::experiment::events::{EventHandler, ExperimentEvent};
 use crate::run::experiment::schedule::BlockSchedule;
@@ -36,6 +36,16 @@ pub enum RunError {
         /// The variant.
         variant: String,
         /// How its last trial ended.
+        outcome: Outcome,
+        /// The cause, and what the server printed.
+        detail: String,
+    },
+    /// The load cannot be driven to one variant as planned: more trials would end the same way.
+    #[error("the warm-up of variant `{variant}` failed ({outcome}): {detail}")]
+    WarmUp {
+        /// The variant.
+        variant: String,
+        /// How its trial ended.
         outcome: Outcome,
         /// The cause, and what the server printed.
         detail: String,
@@ -148,14 +158,28 @@ impl ExperimentRun {
     }
 }
 
+/// Ends the run if the newest trial of a variant shows that the next ones would fail too.
 fn stop_on_failures(trials: &[Trial], variant: &str) -> Result<(), RunError> {
     let mut latest = trials.iter().rev().filter(|trial| trial.variant == variant);
     let failures = latest.clone().take_while(|trial| trial.outcome != Outcome::Ok).count();
-    let Some(last) = latest.next().filter(|_| failures >= FAILURES_IN_A_ROW) else { return Ok(()) };
+    let Some(last) = latest.next().filter(|_| failures > 0) else { return Ok(()) };
+    let in_warm_up = last.outcome == Outcome::LoadInvalid && last.block == 0;
+    let warm_up = in_warm_up || last.is_refused_warm_up();
+    if !warm_up && failures < FAILURES_IN_A_ROW {
+        return Ok(());
+    }
     let mut detail = last.detail.clone().unwrap_or_default();
+    for failure in last.load.iter().flat_map(LoadReport::wrong_bodies) {
+        detail.push_str("\n  ");
+        detail.push_str(&failure);
+    }
     if !last.log_tail.is_empty() {
-        detail.push_str("; its log ends with:\n");
+        detail.push_str("\nits log ends with:\n");
         detail.push_str(&last.log_tail);
     }
-    Err(RunError::Failing { variant: variant.to_owned(), outcome: last.outcome, detail })
+    let (variant, outcome) = (variant.to_owned(), last.outcome);
+    Err(match warm_up {
+        true => RunError::WarmUp { variant, outcome, detail },
+        false => RunError::Failing { variant, outcome, detail },
+    })
 }

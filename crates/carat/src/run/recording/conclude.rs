@@ -45,11 +45,14 @@ fn warnings(recording: &Recording, end: &RecordingEnd) -> Vec<String> {
     let mut warnings = Vec::new();
     let partial = recording.samples.iter().filter(|sample| sample.partial).count();
     if partial > 0 {
-        warnings.push(format!("{partial} samples are partial: a process ended while it was read"));
+        let (samples, are) = if partial == 1 { ("sample", "is") } else { ("samples", "are") };
+        warnings
+            .push(format!("{partial} {samples} {are} partial: a process ended while it was read"));
     }
     let late = end.cost.late;
     if late > 0 {
-        warnings.push(format!("{late} samples were late or missed; give a longer --every"));
+        let were = if late == 1 { "sample was" } else { "samples were" };
+        warnings.push(format!("{late} {were} late or missed; give a longer --every"));
     }
     let Some(load) = &end.load else { return warnings };
     match &load.report {

@@ -3,7 +3,7 @@
 use crate::config::ReadyCheck;
 use crate::core::load::{HttpLoad, LoadOptionError, ProtocolOptions, ScenarioTable};
 use crate::core::recording::{MarkerKind, RecordedLoad};
-use crate::core::{HttpOptions, LoadReport, LoadSpec, Span};
+use crate::core::{HttpOptions, LoadReport, LoadSpec, Percent, Span};
 use crate::load::target::resolve;
 use crate::load::{Generator, check, net};
 use crate::run::recording::RecordError;
@@ -31,6 +31,8 @@ pub(crate) struct RecordingLoad {
     pub(crate) requests: Option<u64>,
     /// Sessions instead of the URL alone.
     pub(crate) scenarios: Option<ScenarioTable>,
+    /// Share of errors above which the figures are invalid.
+    pub(crate) errors: Option<Percent>,
 }
 
 /// Waits until the server answers, then drives the load.
@@ -65,6 +67,7 @@ impl LoadDriver {
         load.scenarios.into_iter().for_each(|scenarios| table.set_scenarios(scenarios));
         table.requests = load.requests;
         table.rate = load.rate;
+        table.errors = load.errors.unwrap_or(table.errors);
         table.connections = load.connections.unwrap_or(table.connections);
         let driver = Self {
             url: load.url,

@@ -2,7 +2,7 @@
 
 use crate::config::{CommandSpec, Experiment, ReadyCondition, TrialLoad, TrialTask, fill};
 use crate::core::observations::load_window;
-use crate::core::{LoadReport, LoadSpec, Moment, Observations, Outcome, Severity};
+use crate::core::{LoadReport, LoadSpec, Moment, Observations, Outcome};
 use crate::load::clock::MonotonicTime;
 use crate::observe::{Collections, available, check_settings, oom_kills, ruby_description};
 use crate::process::{Identity, ProcRoot};
@@ -100,9 +100,7 @@ impl TrialSteps<'_> {
         session.keep(last.clone());
         let ended_ms = last.at_ms;
         observed.last = Some(last);
-        let mut flags = report.iter().flat_map(|report| &report.flags);
-        let fatal = flags.find(|flag| flag.severity == Severity::Fatal);
-        let invalid = fatal.map(|flag| format!("{}: {}", flag.code, flag.message));
+        let invalid = report.as_ref().and_then(LoadReport::invalid_because);
         observed.load = report;
         match invalid {
             Some(why) => Err(TrialEnd::Outcome(Outcome::LoadInvalid, Some(why))),
@@ -140,7 +138,12 @@ impl TrialSteps<'_> {
         if let TrialLoad::Generated(load) = load
             && let Some(warmup) = load.warmup(&authority)
         {
-            self.drive(session, warmup.in_folder(folder), TrialPhase::WarmUp)?;
+            let report = self.drive(session, warmup.in_folder(folder), TrialPhase::WarmUp)?;
+            if let Some(why) = report.refused_because() {
+                observed.load = Some(report);
+                let why = format!("requests before the measured load: {why}");
+                return Err(TrialEnd::Outcome(Outcome::LoadInvalid, Some(why)));
+            }
         }
         let start = session.full_sample(Moment::Start);
         session.keep(start.clone());

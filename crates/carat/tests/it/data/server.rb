@@ -66,8 +66,9 @@ class Server
     # From then on no request is answered, so that the load cannot end before the server does.
     hog if @env['HOG_AFTER'] && @served >= Integer(@env['HOG_AFTER'])
     sleep(Float(@env.fetch('ANSWER_SLEEP', '0')))
-    status = @env.fetch('STATUS', '200 OK')
-    socket.write("HTTP/1.1 #{status}\r\nContent-Length: 2\r\n\r\nok")
+    wrong = @served > Integer(@env.fetch('WRONG_AFTER', '0'))
+    status, body = wrong ? [@env.fetch('STATUS', '200 OK'), @env.fetch('BODY', 'ok')] : ['200 OK', 'ok']
+    socket.write("HTTP/1.1 #{status}\r\nContent-Length: #{body.bytesize}\r\n\r\n#{body}")
   end
 
   def mark(name, text = '')

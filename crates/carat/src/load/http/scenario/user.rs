@@ -1,6 +1,6 @@
 //! One user: a connection that goes through scenarios, each time as a new visitor.
 
-use crate::load::http::counts::{RequestFailure, RequestProblem};
+use crate::load::http::failures::{RequestFailure, RequestProblem};
 use crate::load::http::response::KeptResponse;
 use crate::load::http::scenario::cookies::CookieJar;
 use crate::load::http::scenario::message::{beginning, masked};

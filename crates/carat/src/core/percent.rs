@@ -1,6 +1,7 @@
 //! Percentages as users write them: `"0.25%"`, `"+5%"`.
 
 use serde::{Deserialize, Deserializer};
+use std::fmt;
 
 /// A share written as a percentage, kept as a fraction: `"+5%"` is 0.05.
 #[derive(Debug, Clone, Copy, PartialEq, PartialOrd)]
@@ -19,6 +20,13 @@ impl Percent {
     }
 }
 
+impl fmt::Display for Percent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // A tenth of a millionth hides that a hundred times 0.07 is 7.000000000000001.
+        write!(f, "{}%", (self.0 * 1e9).round() / 1e7)
+    }
+}
+
 impl<'de> Deserialize<'de> for Percent {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = String::deserialize(deserializer)?;
@@ -29,6 +37,13 @@ impl<'de> Deserialize<'de> for Percent {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_percentage_is_shown_as_it_is_written() {
+        for text in ["1%", "0.25%", "7%", "-2%"] {
+            assert_eq!(Percent::parse(text).unwrap().to_string(), text);
+        }
+    }
 
     #[test]
     fn percentages_are_kept_as_fractions() {

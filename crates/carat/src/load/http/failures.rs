@@ -1,0 +1,190 @@
+//! Which requests have no correct response, by route and reason: a short list, however many fail.
+
+use crate::core::is_printable;
+use crate::core::load::report::{BODY_SHOWN, FAILURES_LISTED, RouteFailure};
+
+/// Bytes shown of a route; a query can be as long as a server accepts.
+const ROUTE_SHOWN: usize = 120;
+
+/// Why a request has no correct response.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum RequestFailure {
+    /// No connection.
+    Connect,
+    /// No TLS on the connection.
+    Tls,
+    /// No response in time.
+    Timeout,
+    /// The connection ended before the response did.
+    Early,
+    /// Bytes that are not a response.
+    Malformed,
+    /// An unexpected status.
+    Status,
+    /// An unexpected body.
+    Body,
+    /// A value that a later step needs is not in the response.
+    Take,
+    /// Too many redirects, or one to another server.
+    Redirect,
+    /// More cookies than a user can have.
+    Cookies,
+    /// A body too long to be read.
+    TooLong,
+}
+
+/// A request without a correct response.
+#[derive(Debug)]
+pub(crate) struct RequestProblem {
+    pub(crate) failure: RequestFailure,
+    /// What was wrong, if that says more than the failure's name.
+    pub(crate) message: Option<String>,
+}
+
+pub(crate) const FAILURES: [(RequestFailure, &str); 11] = [
+    (RequestFailure::Connect, "connect"),
+    (RequestFailure::Tls, "tls"),
+    (RequestFailure::Timeout, "timeout"),
+    (RequestFailure::Early, "closed-early"),
+    (RequestFailure::Malformed, "malformed"),
+    (RequestFailure::Status, "status"),
+    (RequestFailure::Body, "body"),
+    (RequestFailure::Take, "take"),
+    (RequestFailure::Redirect, "redirect"),
+    (RequestFailure::Cookies, "cookies"),
+    (RequestFailure::TooLong, "too-long"),
+];
+
+/// One request without a correct response.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct FailedRequest {
+    /// Number of its route.
+    pub(crate) route: u16,
+    pub(crate) failure: RequestFailure,
+    /// Status of its response; `None` without one.
+    pub(crate) status: Option<u16>,
+}
+
+#[derive(Debug, Clone)]
+struct FailureRow {
+    kind: FailedRequest,
+    count: u64,
+    body: Option<String>,
+}
+
+/// Failed requests by kind. Kinds beyond [`FAILURES_LISTED`] are left out.
+#[derive(Debug, Default)]
+pub(crate) struct FailureTable(Vec<FailureRow>);
+
+impl FailureTable {
+    /// Counts a failure; `body` is the start of a wrong body. Allocates only for the first of a kind.
+    pub(crate) fn count(&mut self, kind: FailedRequest, body: &[u8]) {
+        if let Some(row) = self.0.iter_mut().find(|row| row.kind == kind) {
+            row.count += 1;
+        } else if self.0.len() < FAILURES_LISTED {
+            self.0.push(FailureRow { kind, count: 1, body: printable(body) });
+        }
+    }
+
+    /// Adds another thread's failures.
+    pub(crate) fn merge(&mut self, other: &Self) {
+        for row in &other.0 {
+            if let Some(known) = self.0.iter_mut().find(|known| known.kind == row.kind) {
+                known.count += row.count;
+            } else if self.0.len() < FAILURES_LISTED {
+                self.0.push(row.clone());
+            }
+        }
+    }
+
+    /// The failures as a report lists them, most frequent first. `routes` names every route or step by its number.
+    pub(crate) fn list(&self, routes: &[String]) -> Vec<RouteFailure> {
+        let mut listed: Vec<RouteFailure> = self.0.iter().map(|row| row.describe(routes)).collect();
+        listed.sort_by_key(|failure| std::cmp::Reverse(failure.count));
+        listed
+    }
+}
+
+impl FailureRow {
+    fn describe(&self, routes: &[String]) -> RouteFailure {
+        let route = routes.get(usize::from(self.kind.route));
+        let kind = FAILURES.iter().find(|(failure, _)| *failure == self.kind.failure);
+        RouteFailure {
+            route: route.map_or_else(String::new, |route| shortened(route, ROUTE_SHOWN)),
+            kind: kind.map_or_else(String::new, |(_, name)| (*name).to_owned()),
+            status: self.kind.status,
+            count: self.count,
+            body: self.body.clone(),
+        }
+    }
+}
+
+/// A wrong body as one line of printable text; `None` if it is empty.
+fn printable(body: &[u8]) -> Option<String> {
+    let text = String::from_utf8_lossy(body);
+    let separates = |c: char| c.is_whitespace() || !is_printable(c);
+    let words: Vec<&str> = text.split(separates).filter(|word| !word.is_empty()).collect();
+    let line = words.join(" ");
+    let unknown = line.chars().filter(|c| *c == char::REPLACEMENT_CHARACTER).count();
+    if unknown * 4 > line.chars().count() {
+        return Some("(a body that is not text)".to_owned());
+    }
+    // One byte more than is shown means that more came.
+    let line = match body.len() > BODY_SHOWN {
+        true => format!("{}…", line.trim_end_matches(char::REPLACEMENT_CHARACTER)),
+        false => line,
+    };
+    (!line.is_empty()).then(|| shortened(&line, BODY_SHOWN))
+}
+
+/// At most so many bytes, with an ellipsis at the end if something was cut off.
+fn shortened(text: &str, most: usize) -> String {
+    if text.len() <= most {
+        return text.to_owned();
+    }
+    let room = most - '…'.len_utf8();
+    let end = (0..=room).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
+    format!("{}…", &text[..end])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn failed(status: u16) -> FailedRequest {
+        FailedRequest { route: 0, failure: RequestFailure::Status, status: Some(status) }
+    }
+
+    #[test]
+    fn failures_are_listed_by_kind_with_the_first_body_and_at_most_eight() {
+        let mut table = FailureTable::default();
+        for status in 500..520 {
+            table.count(failed(status), b"first");
+        }
+        table.count(failed(503), b"second");
+        let mut other = FailureTable::default();
+        other.count(failed(503), b"third");
+        other.count(failed(599), b"never listed");
+        table.merge(&other);
+        let listed = table.list(&["GET /".to_owned()]);
+        assert_eq!(listed.len(), FAILURES_LISTED);
+        assert_eq!(listed[0].to_string(), "GET / → 503 ×3: first");
+        assert_eq!(listed[1].count, 1);
+    }
+
+    #[test]
+    fn a_body_is_shown_as_one_short_line_of_printable_text() {
+        let long = "é".repeat(500);
+        let kept = printable(&long.as_bytes()[..=BODY_SHOWN]).unwrap();
+        assert!(kept.len() <= BODY_SHOWN && kept.ends_with("é…"), "{kept}");
+        for (body, shown) in [
+            (&b"one\r\n\ttwo"[..], Some("one two")),
+            (&b"\x1b]0;title\x07red"[..], Some("]0;title red")),
+            ("a\u{202e}b".as_bytes(), Some("a b")),
+            (&b""[..], None),
+            (&b"\x1f\x8b\xff\xfe\xfd\xfc"[..], Some("(a body that is not text)")),
+        ] {
+            assert_eq!(printable(body).as_deref(), shown);
+        }
+    }
+}
