@@ -1,5 +1,6 @@
 //! `carat exec`: applies settings, then becomes the server.
 
+use crate::core::did_you_mean;
 use crate::report::{EnvironmentFormat, write_environment};
 use crate::run::start_verifier;
 use crate::settings::{SettingCheck, Settings, manual};
@@ -21,6 +22,8 @@ const FAILED: u8 = 125;
 const NOT_EXECUTABLE: u8 = 126;
 /// Exit code if the command does not exist.
 const NOT_FOUND: u8 = 127;
+/// The keys of `carat.toml`.
+const CONFIG_KEYS: [&str; 2] = ["profile", "settings"];
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -42,7 +45,7 @@ pub(crate) struct ExecArgs {
     /// A set of settings that were measured together: balanced or low-memory; single settings override it
     #[arg(long, value_name = "NAME")]
     profile: Option<String>,
-    /// File with a [settings] table, which the other options override [default: carat.toml, if it exists]
+    /// File with `profile` and a [settings] table, which the other options override [default: carat.toml, if it exists]
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
     /// Print the environment instead of starting the command
@@ -158,7 +161,7 @@ fn chosen(args: &ExecArgs) -> anyhow::Result<Settings> {
     Ok(settings)
 }
 
-/// The `[settings]` table of a file. Without a named file, that of `carat.toml`, if it exists.
+/// The settings of a file. Without a named file, that of `carat.toml`, if it exists.
 fn read_config(named: Option<&Path>) -> anyhow::Result<Settings> {
     let path = named.unwrap_or(Path::new("carat.toml"));
     let text = match std::fs::read_to_string(path) {
@@ -169,11 +172,29 @@ fn read_config(named: Option<&Path>) -> anyhow::Result<Settings> {
     };
     let table: toml::Table =
         text.parse().with_context(|| format!("{} is not valid TOML", path.display()))?;
-    match table.get("settings") {
-        Some(toml::Value::Table(settings)) => {
-            Settings::parse(settings).with_context(|| path.display().to_string())
-        }
-        Some(_) => bail!("{}: `settings` must be a table", path.display()),
-        None => Ok(Settings::default()),
+    if named.is_none() && table.contains_key("variant") {
+        // An experiment file often has this name. It is not about the server that starts here.
+        return Ok(Settings::default());
     }
+    read_config_table(&table).with_context(|| path.display().to_string())
+}
+
+/// The settings of `profile` under those of `[settings]`.
+fn read_config_table(table: &toml::Table) -> anyhow::Result<Settings> {
+    if let Some(key) = table.keys().find(|key| !CONFIG_KEYS.contains(&key.as_str())) {
+        let hint = did_you_mean(key, CONFIG_KEYS.iter().copied());
+        bail!("unknown key `{key}`{hint}; write `profile` and [settings]");
+    }
+    let mut settings = Settings::default();
+    match table.get("profile") {
+        Some(toml::Value::String(profile)) => settings.set("profile", profile)?,
+        Some(_) => bail!("`profile` must be the name of a profile"),
+        None => {}
+    }
+    match table.get("settings") {
+        Some(toml::Value::Table(single)) => settings.overlay(&Settings::parse(single)?),
+        Some(_) => bail!("`settings` must be a table"),
+        None => {}
+    }
+    Ok(settings)
 }

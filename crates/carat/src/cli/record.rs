@@ -6,7 +6,7 @@ use crate::cli::{Exit, output};
 use crate::core::recording::Recording;
 use crate::core::{LoadReport, Percent, Span};
 use crate::observe::{SampleOptions, findings};
-use crate::report::{growth_text, ledger_text};
+use crate::report::{growth_text, ledger_text, recording_html};
 use crate::run::Interrupt;
 use crate::run::recording::{
     ActiveRecording, RecordingLoad, RecordingRequest, RecordingSubject, is_invalid,
@@ -77,7 +77,7 @@ pub(crate) fn run(args: &RecordArgs) -> anyhow::Result<Exit> {
     let interrupt = Interrupt::on_signals().context("cannot listen for Ctrl-C")?;
     let mut subject = match args.pid {
         Some(pid) => RecordingSubject::running(pid, args.alone)?,
-        None => RecordingSubject::command(&args.command, &path.with_extension("log"))?,
+        None => RecordingSubject::command(&args.command, &log_path(&path))?,
     };
     let title = subject.title();
     let mut active = ActiveRecording::start(request, &mut subject, interrupt)?;
@@ -162,5 +162,30 @@ fn print(args: &RecordArgs, recording: &Recording, path: &Path) -> anyhow::Resul
         output::print_message(&format!("note: load: {failure}"));
     }
     output::print_message(&format!("\nrecording  {}", path.display()));
+    if args.pid.is_none() {
+        output::print_message(&format!("log        {}", log_path(path).display()));
+    }
+    output::print_message(&write_recording_page(recording, path));
     Ok(())
+}
+
+/// Writes the page beside the recording and returns a line about it. The recording is complete without its page.
+fn write_recording_page(recording: &Recording, path: &Path) -> String {
+    let page = path.with_extension("html");
+    if page.exists() {
+        return format!(
+            "note: {} exists already; `carat report -o` writes the page elsewhere",
+            page.display()
+        );
+    }
+    let html = recording_html(recording, &output::page_options(false));
+    match output::write_page(&page, &html) {
+        Ok(()) => format!("page       {}", page.display()),
+        Err(error) => format!("note: {error:#}"),
+    }
+}
+
+/// What the server prints.
+fn log_path(recording: &Path) -> PathBuf {
+    recording.with_extension("log")
 }

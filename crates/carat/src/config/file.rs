@@ -84,6 +84,7 @@ pub(super) struct VariantTable {
     pub(super) name: String,
     #[serde(default)]
     pub(super) control: ControlNames,
+    pub(super) profile: Option<String>,
     #[serde(default)]
     pub(super) settings: toml::Table,
     #[serde(default)]

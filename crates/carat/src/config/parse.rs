@@ -153,8 +153,12 @@ fn variants(tables: Vec<VariantTable>, common: &toml::Table) -> Result<Vec<Varia
 }
 
 fn variant(table: VariantTable, common: &toml::Table) -> Result<VariantSpec, String> {
-    let VariantTable { name, control, settings, env, command, dir } = table;
+    let VariantTable { name, control, profile, settings, env, command, dir } = table;
     let mut chosen = common.clone();
+    if profile.is_some() && settings.contains_key("profile") {
+        return Err(format!("variant `{name}` has two profiles: keep `profile` or `settings.profile`"));
+    }
+    chosen.extend(profile.map(|profile| ("profile".to_owned(), profile.into())));
     chosen.extend(settings);
     let command = command
         .map(|words| {
@@ -410,6 +414,17 @@ command = ["puma", "-C", "puma.rb", "config.ru"]
             assert!(message.contains(expected), "{to}: {message}");
             assert!(message.contains("carat.toml"), "{message}");
         }
+    }
+
+    #[test]
+    fn a_profile_of_a_variant_may_stand_beside_its_settings_which_win() {
+        let beside = COMPACTION
+            .replace("name = \"compact\"", "name = \"compact\"\nprofile = \"balanced\"");
+        let variant = &parse(&beside).unwrap().variants[1];
+        let described = variant.settings(None).unwrap().describe();
+        assert_eq!(described["prepare_fork"], "full", "{described:?}");
+        let wrong = parse(&beside.replace("balanced", "balance")).unwrap_err().to_string();
+        assert!(wrong.contains("there are `balanced`"), "{wrong}");
     }
 
     /// The variants `default`, `sham`, `gc` and `compact`, the last three with these lines.

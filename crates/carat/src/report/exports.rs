@@ -98,10 +98,19 @@ pub fn json(results: &Results, audience: Audience) -> Result<String, serde_json:
 }
 
 /// The columns of the CSV before those of the metrics.
-const CSV_COLUMNS: [&str; 8] =
-    ["experiment", "trial", "block", "position", "variant", "outcome", "started_ms", "seconds"];
+const CSV_COLUMNS: [&str; 9] = [
+    "experiment",
+    "trial",
+    "block",
+    "position",
+    "variant",
+    "outcome",
+    "started_ms",
+    "seconds",
+    "warmup_block",
+];
 
-/// A row per trial (RFC 4180): its position, its outcome, and every metric in its base unit.
+/// A row per trial (RFC 4180): its position, its outcome, whether it is in the unscored warm-up block, and every metric in its base unit.
 pub fn csv(results: &Results, audience: Audience) -> String {
     let results = &prepare(results, audience);
     let metrics: BTreeSet<&str> =
@@ -128,6 +137,7 @@ fn csv_cells(experiment: &str, trial: &Trial) -> [String; CSV_COLUMNS.len()] {
         trial.outcome.to_string(),
         trial.started_ms.to_string(),
         trial.seconds.to_string(),
+        (trial.block == 0).to_string(),
     ]
 }
 

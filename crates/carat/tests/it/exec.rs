@@ -55,6 +55,25 @@ fn the_command_line_overrides_the_environment_which_overrides_the_file() {
 }
 
 #[test]
+fn carat_toml_accepts_a_profile_and_refuses_unknown_keys() {
+    let folder = Folder::new("exec");
+    let show = ["exec", "--", "sh", "-c", "echo $MALLOC_ARENA_MAX"];
+    for (text, code, said) in [
+        ("profile = 'balanced'\n", 0, "2\n"),
+        ("profile = 'balanced'\n[settings]\narena_max = 1\n", 0, "1\n"),
+        ("profile = 'balance'\n", 125, "no profile is named `balance`"),
+        ("arena_max = 1\n", 125, "carat.toml: unknown key `arena_max`; write `profile` and"),
+        ("profiles = 'balanced'\n", 125, "unknown key `profiles` (did you mean `profile`?)"),
+        ("settings = 1\n", 125, "`settings` must be a table"),
+        // An experiment file, which is for `carat compare`.
+        ("name = 'x'\n[[variant]]\nname = 'default'\n", 0, "\n"),
+    ] {
+        folder.write("carat.toml", text);
+        folder.run(&show).assert_code(code).assert_says(said);
+    }
+}
+
+#[test]
 fn only_the_server_and_its_own_restart_get_the_preload() {
     require!(Ruby, Jemalloc);
     let folder = Folder::new("exec");

@@ -194,6 +194,7 @@ fn hostile_text_stays_text_in_every_format() {
         }
     }
     let table = csv(&results, Audience::Own);
+    assert!(table.lines().next().unwrap().contains(",warmup_block,"), "{table}");
     let columns = |line: &str| line.split(',').count();
     assert!(
         table.lines().all(|line| columns(line) >= columns(table.lines().next().unwrap())),
