@@ -25,6 +25,9 @@ pub(crate) struct CompareArgs {
     /// Continue an existing results file
     #[arg(long)]
     resume: bool,
+    /// Begin anew: move an existing results file and its page aside, as NAME.old-1.carat
+    #[arg(long, conflicts_with = "resume")]
+    fresh: bool,
     /// Run at most this many blocks instead of the file's `trials.max`
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
     blocks: Option<u32>,
@@ -61,6 +64,7 @@ impl CompareArgs {
             experiment: self.experiment.clone(),
             output: self.output.clone(),
             resume: self.resume,
+            fresh: self.fresh,
             blocks: self.blocks,
             seed: self.seed,
             settings: self.set.clone(),
@@ -108,6 +112,9 @@ pub(crate) fn run_trials(
 ) -> anyhow::Result<(Store, Result<(), RunError>)> {
     let experiment = prepared.open()?;
     let info = experiment.info();
+    if let Some(note) = experiment.note() {
+        output::print_message(note);
+    }
     output::print_message(&experiment.summary());
     let live = io::stderr().is_terminal() && output::variable("CI").is_none();
     let progress = ProgressText::new(&info.primary, info.max_blocks, info.variants.len());

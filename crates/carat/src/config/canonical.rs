@@ -22,6 +22,24 @@ impl Experiment {
         digest.iter().map(|byte| format!("{byte:02x}")).collect()
     }
 
+    /// Whether trials of both plans measure the same: they differ at most in `[trials]`, in the description, and in how many
+    /// errors a load may have.
+    pub fn measures_like(&self, other: &Self) -> bool {
+        self.measured_form() == other.measured_form()
+    }
+
+    fn measured_form(&self) -> Value {
+        let mut form = self.canonical();
+        form["trials"] = Value::Null;
+        form["about"] = Value::Null;
+        for options in ["/load/measured/options", "/load/warmup/options"] {
+            if let Some(options) = form.pointer_mut(options).and_then(Value::as_object_mut) {
+                options.remove("errors");
+            }
+        }
+        form
+    }
+
     /// Everything that defines the plan. `serde_json` writes the keys of an object in their alphabetical order.
     pub(super) fn canonical(&self) -> Value {
         let mut trials = json!({

@@ -211,7 +211,7 @@ fn a_setting_for_every_variant_is_part_of_the_plan() {
     for variant in results["results"]["variants"].as_array().unwrap() {
         assert_eq!(variant["settings"]["arena_max"], "2", "{variant}");
     }
-    compare(&[]).assert_code(2).assert_says("the results of another experiment");
+    compare(&[]).assert_code(2).assert_says(".control: \"sham\" → not set");
     compare(&["--set", "arena_max"]).assert_code(2).assert_says("write `name=value`");
     compare(&["--set", "arena_maxx=2"]).assert_code(2).assert_says("did you mean `arena_max`?");
 }
@@ -249,8 +249,50 @@ fn an_existing_results_file_is_not_overwritten_and_another_experiments_not_resum
     compare(&["--resume", "--blocks", "9"]).assert_code(2).assert_says("at most 8 blocks");
     compare(&["--resume", "--seed", "9"]).assert_code(2).assert_says("begun with seed 5");
     folder.write("fake.toml", &EXPERIMENT.replace("requests = 1", "requests = 2"));
+    let changed = compare(&["--resume"]);
+    changed.assert_code(2).assert_says("  load.http.requests: 1 → 2\n").assert_says("--fresh");
+    folder.write("fake.toml", &EXPERIMENT.replace("max = 30", "max = 40"));
+    compare(&["--resume"]).assert_code(2).assert_says("trials.max: 30 → 40").assert_says("evidence");
+    folder.write("fake.toml", &EXPERIMENT.replace("\"fake\"", "\"other\""));
     compare(&["--resume"]).assert_code(2).assert_says("the results of another experiment (`fake`)");
     assert_eq!(std::fs::read(folder.path("r.carat")).unwrap(), before);
+}
+
+#[test]
+fn fresh_moves_the_old_results_aside_and_begins_anew() {
+    let folder = folder("anew");
+    let compare = |extra: &[&str]| {
+        let fake = ["compare", "fake.toml", "--blocks", "2", "--fake", "71e6:1e5,70e6:1e5"];
+        folder.run(&[&fake[..], extra].concat())
+    };
+    compare(&["--fresh"]).assert_code(3);
+    let [first, page] = ["fake.carat", "fake.html"].map(|name| std::fs::read(folder.path(name)));
+    compare(&["--fresh"]).assert_code(3).assert_says("the old results are now in fake.old-1.carat");
+    compare(&["--fresh"]).assert_code(3).assert_says("fake.old-2.carat");
+    let [old, old_page] =
+        ["fake.old-1.carat", "fake.old-1.html"].map(|name| std::fs::read(folder.path(name)));
+    assert_eq!((old.unwrap(), old_page.unwrap()), (first.unwrap(), page.unwrap()));
+    compare(&["--fresh", "--resume"]).assert_code(2).assert_says("cannot be used with");
+}
+
+#[test]
+fn after_a_change_of_limits_trials_that_still_count_are_kept() {
+    let folder = folder("limits");
+    let compare = || {
+        folder.run(&["compare", "fake.toml", "--resume", "--fake", "71e6:1e5,70e6:1e5"])
+    };
+    folder.write("fake.toml", &EXPERIMENT.replace("max = 30", "max = 2"));
+    compare().assert_code(3);
+    let before = order(&json(&folder.run(&["report", "fake.carat", "--json"]).out));
+    let text = EXPERIMENT.replace("max = 30", "max = 2");
+    folder.write("fake.toml", &text.replace("requests = 1", "requests = 1\nerrors = '5%'"));
+    let ran = compare();
+    ran.assert_code(3).assert_says("  load.http.errors: not set → \"5%\"\n");
+    ran.assert_says("6 of 6 finished trials still count; fake.old-1.carat keeps all of them");
+    let after = folder.run(&["report", "fake.carat", "--json"]);
+    assert_eq!(order(&json(&after.out)), before);
+    let kept = folder.run(&["report", "fake.old-1.carat", "--json"]);
+    assert_eq!(order(&json(&kept.out)), before);
 }
 
 #[test]

@@ -137,6 +137,11 @@ impl LoadTemplate {
         self.warmup.clone().map(|load| load.at(&self.base(authority)))
     }
 
+    /// Share of errors above which the figures are invalid, as a fraction.
+    pub fn errors(&self) -> f64 {
+        self.measured.clone().connection_options().errors
+    }
+
     /// Requests of the measured load; `None` if it ends by time or sends broadcasts.
     pub fn requests(&self) -> Option<u64> {
         self.requests

@@ -7,7 +7,7 @@ use crate::load::{GeneratorError, check};
 use crate::run::Interrupt;
 use crate::run::experiment::blocks::{ExperimentRun, RunError};
 use crate::run::experiment::events::EventHandler;
-use crate::run::experiment::open::{OpenError, OpenOptions, experiment_info, open, this_runner};
+use crate::run::experiment::open::{OpenError, OpenOptions, OpenedResults, experiment_info, open, this_runner};
 use crate::run::experiment::question::question;
 use crate::run::experiment::schedule::BlockSchedule;
 use crate::run::trial::{
@@ -33,6 +33,8 @@ pub struct ExperimentRequest {
     pub output: Option<PathBuf>,
     /// Whether to continue an existing results file.
     pub resume: bool,
+    /// Whether to begin anew and move an existing results file aside.
+    pub fresh: bool,
     /// The most blocks, instead of the file's `trials.max`.
     pub blocks: Option<u32>,
     /// The seed, instead of the file's.
@@ -59,6 +61,7 @@ impl ExperimentRequest {
             experiment,
             output,
             resume: true,
+            fresh: false,
             blocks: Some(blocks),
             seed: None,
             settings: Vec::new(),
@@ -192,6 +195,7 @@ impl PreparedExperiment {
         let options = OpenOptions {
             path: request.output.unwrap_or_else(|| format!("{}.carat", experiment.name).into()),
             resume: request.resume,
+            fresh: request.fresh,
             blocks: request.blocks,
             seed: request.seed,
         };
@@ -202,7 +206,8 @@ impl PreparedExperiment {
         // The file names the directory before it exists, so that a later carat finds it after a kill at any moment.
         let token = new_token();
         let directory = run_directory(&temporary, &token);
-        let (store, info) = open(&options, &info, &this_runner(&token, &directory))?;
+        let runner = this_runner(&token, &directory);
+        let OpenedResults { store, info, note } = open(&options, &experiment, &info, &runner)?;
         let directory = make_run_directory(&directory).map_err(ExperimentError::setup(
             "cannot make a private directory; set TMPDIR to a folder that can be written",
         ))?;
@@ -223,13 +228,14 @@ impl PreparedExperiment {
                 Box::new(ProcessRunner::new(experiment, prepared, context, reaper))
             }
         };
-        Ok(OpenExperiment { info, store, runner, directory, interrupt, schedule })
+        Ok(OpenExperiment { info, note, store, runner, directory, interrupt, schedule })
     }
 }
 
 /// An experiment with its results file.
 pub struct OpenExperiment {
     info: ExperimentInfo,
+    note: Option<String>,
     store: Store,
     runner: Box<dyn TrialRunner>,
     directory: TempDir,
@@ -241,6 +247,11 @@ impl OpenExperiment {
     /// What was fixed when the experiment began.
     pub fn info(&self) -> &ExperimentInfo {
         &self.info
+    }
+
+    /// What became of an older results file.
+    pub fn note(&self) -> Option<&str> {
+        self.note.as_deref()
     }
 
     /// The question, its limits and the results file, in a line.
@@ -266,7 +277,7 @@ impl OpenExperiment {
         self,
         events: &mut dyn EventHandler,
     ) -> Result<(Store, Result<(), RunError>), ExperimentError> {
-        let Self { info, mut store, mut runner, directory, interrupt, schedule } = self;
+        let Self { info, mut store, mut runner, directory, interrupt, schedule, .. } = self;
         let run = ExperimentRun {
             judge: Judge::new(question(&info)),
             plan_hash: info.plan_hash,

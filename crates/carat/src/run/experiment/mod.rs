@@ -4,6 +4,7 @@
 //! resumes where it stopped, with the same plan.
 
 mod blocks;
+mod changed;
 mod events;
 mod launch;
 mod open;
@@ -11,10 +12,11 @@ mod question;
 mod schedule;
 
 pub use blocks::{ExperimentRun, RunError};
+pub use changed::ChangeError;
 pub use events::{EventHandler, ExperimentEvent};
 pub use launch::{
     ExperimentError, ExperimentRequest, FakeTrials, OpenExperiment, PreparedExperiment,
 };
-pub use open::{OpenError, OpenOptions, experiment_info, open, this_runner};
+pub use open::{OpenError, OpenOptions, OpenedResults, experiment_info, open, this_runner};
 pub use question::{QuestionChanges, QuestionError, question, set_question};
 pub use schedule::BlockSchedule;

@@ -3,6 +3,7 @@
 use crate::config::Experiment;
 use crate::core::{ExperimentInfo, Variant};
 use crate::process::{Identity, ProcRoot};
+use crate::run::experiment::changed::{ChangeError, adopt, move_aside};
 use crate::store::{Runner, Store, StoreError};
 use crate::target::clean_up;
 use std::path::{Path, PathBuf};
@@ -14,6 +15,8 @@ pub struct OpenOptions {
     pub path: PathBuf,
     /// Whether to continue an existing file.
     pub resume: bool,
+    /// Whether to move an existing file aside and begin anew.
+    pub fresh: bool,
     /// The most blocks, if given.
     pub blocks: Option<u32>,
     /// The seed, if given.
@@ -26,6 +29,9 @@ pub enum OpenError {
     /// The results file.
     #[error(transparent)]
     Store(#[from] StoreError),
+    /// The experiment file was changed since.
+    #[error(transparent)]
+    Change(#[from] ChangeError),
     /// The number of blocks was fixed when the experiment began.
     #[error(
         "{path} was begun with at most {begun} blocks; blocks added after looking at the results would not be evidence, so resume without --blocks, or begin another file with -o"
@@ -52,8 +58,10 @@ impl OpenError {
     /// Whether the file is usable, and other options would avoid the error.
     pub fn is_conflict(&self) -> bool {
         match self {
-            Self::OtherBudget { .. } | Self::OtherSeed { .. } => true,
-            Self::Store(error) => matches!(
+            Self::OtherBudget { .. }
+            | Self::OtherSeed { .. }
+            | Self::Change(ChangeError::Changed { .. }) => true,
+            Self::Store(error) | Self::Change(ChangeError::Store(error)) => matches!(
                 error,
                 StoreError::Exists(_)
                     | StoreError::OtherPlan { .. }
@@ -86,38 +94,63 @@ pub fn experiment_info(
     }
 }
 
+/// An open results file.
+#[derive(Debug)]
+pub struct OpenedResults {
+    /// The file.
+    pub store: Store,
+    /// What was fixed when the experiment began.
+    pub info: ExperimentInfo,
+    /// What became of an older file.
+    pub note: Option<String>,
+}
+
 /// Creates the results file, or opens it to resume, and records `runner` in it.
 ///
 /// What a killed run left behind is removed first. Nothing is changed where an error is returned.
 pub fn open(
     options: &OpenOptions,
+    experiment: &Experiment,
     fresh: &ExperimentInfo,
     runner: &Runner,
-) -> Result<(Store, ExperimentInfo), OpenError> {
+) -> Result<OpenedResults, OpenError> {
     let path = &options.path;
+    let mut note = None;
     let mut store = if options.resume && path.exists() {
         let store = Store::resume(path, fresh)?;
-        check(&store, options, fresh)?;
+        check(&store, options)?;
+        let begun = store.info()?;
         clean_up_after_last_runner(&store)?;
-        store
+        if begun.plan_hash == fresh.plan_hash {
+            store
+        } else {
+            let (store, text) = adopt(store, experiment, fresh)?;
+            note = Some(text);
+            store
+        }
     } else {
+        if options.fresh && path.exists() {
+            note = Some(begin_anew(path)?);
+        }
         Store::create(path, fresh)?
     };
     store.set_runner(Some(runner))?;
     let info = store.info()?;
-    Ok((store, info))
+    Ok(OpenedResults { store, info, note })
 }
 
-fn check(store: &Store, options: &OpenOptions, fresh: &ExperimentInfo) -> Result<(), OpenError> {
+/// Moves an older file aside, whatever it is, unless a run still writes to it.
+fn begin_anew(path: &Path) -> Result<String, OpenError> {
+    if let Ok(store) = Store::open(path) {
+        clean_up_after_last_runner(&store)?;
+    }
+    let aside = move_aside(path)?;
+    Ok(format!("the old results are now in {}", aside.display()))
+}
+
+fn check(store: &Store, options: &OpenOptions) -> Result<(), OpenError> {
     let begun = store.info()?;
     let path = options.path.clone();
-    if begun.plan_hash != fresh.plan_hash {
-        // The same text has another hash only in another canonical form.
-        return Err(match begun.plan_text == fresh.plan_text {
-            true => StoreError::OlderPlan { path }.into(),
-            false => StoreError::OtherPlan { path, found: begun.name }.into(),
-        });
-    }
     if options.blocks.is_some_and(|blocks| blocks != begun.max_blocks) {
         return Err(OpenError::OtherBudget { path, begun: begun.max_blocks });
     }
