@@ -89,8 +89,9 @@ pub(crate) fn fake_trials(variants: &[FakeVariant], pace: Duration) -> Option<Fa
 pub(crate) fn run(args: &CompareArgs) -> anyhow::Result<Exit> {
     let prepared = prepare(args.request())?;
     if args.dry_run {
+        let earlier = prepared.earlier_seconds();
         let PreparedExperiment { experiment, prepared, libraries, info, .. } = &prepared;
-        output::print_data(&dry_run_text(experiment, info, prepared, libraries))?;
+        output::print_data(&dry_run_text(experiment, info, prepared, libraries, &earlier))?;
         return Ok(Exit::Fine);
     }
     let (store, ended) = run_trials(prepared)?;

@@ -76,6 +76,14 @@ pub enum TrialLoad {
 }
 
 impl TrialTask {
+    /// The load of carat's generator; `None` if a command drives the load or there is none.
+    pub fn generated_load(&self) -> Option<&LoadTemplate> {
+        match self {
+            Self::Serve { load: TrialLoad::Generated(load), .. } => Some(load),
+            Self::Serve { .. } | Self::Run { .. } => None,
+        }
+    }
+
     /// Requests of the measured load; `None` if their number is not fixed, or if there is no load.
     pub fn requests(&self) -> Option<u64> {
         match self {

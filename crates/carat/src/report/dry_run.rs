@@ -2,28 +2,37 @@
 
 use crate::analysis::Judge;
 use crate::config::{Experiment, TrialTask, block_order};
-use crate::core::{ExperimentInfo, Variant};
-use crate::report::numbers::limit;
+use crate::core::load::{Amount, HttpRoute, Pace};
+use crate::core::{ExperimentInfo, LoadSpec, LoadTemplate, Span, Variant};
+use crate::report::numbers::{count, duration, limit};
+use crate::report::text::shorten;
 use crate::run::experiment::question;
 use crate::run::machine_facts;
 use crate::run::trial::Prepared;
 use crate::target::Libraries;
+use carat_stats::budget::median;
 use std::fmt::{self, Write};
 use std::path::Path;
 
 /// Blocks whose order is shown, besides the warm-up block.
 const BLOCKS: u32 = 5;
 
-/// The plan, the variants as they would be started, the order of the first blocks, and this machine.
+/// Routes named in the description of a load.
+const ROUTES: usize = 3;
+
+/// The plan, the variants as they would be started, the order of the first blocks, and this machine. `earlier` has the
+/// seconds of trials that ran under the same plan.
 pub fn dry_run_text(
     experiment: &Experiment,
     info: &ExperimentInfo,
     prepared: &[Prepared],
     libraries: &Libraries,
+    earlier: &[f64],
 ) -> String {
     let mut out = String::new();
     // Writing to a string cannot fail.
     let _ = write_plan(&mut out, experiment, info, libraries)
+        .and_then(|()| write_effort(&mut out, experiment, info, earlier))
         .and_then(|()| prepared.iter().try_for_each(|one| write_variant(&mut out, one)))
         .and_then(|()| write_order(&mut out, experiment, info, prepared));
     out
@@ -53,6 +62,100 @@ fn write_plan(
         writeln!(out, "{name:<12}{}", spec.command.words().join(" "))?;
     }
     writeln!(out, "libraries   {}", libraries.directory.display())
+}
+
+/// The load, the number of trials, and how long they take.
+fn write_effort(
+    out: &mut String,
+    experiment: &Experiment,
+    info: &ExperimentInfo,
+    earlier: &[f64],
+) -> fmt::Result {
+    let variants = experiment.variants.len() as u64;
+    let warmup = if experiment.trials.warmup_block { variants } else { 0 };
+    let most = u64::from(info.max_blocks) * variants + warmup;
+    if let Some(load) = experiment.task.generated_load() {
+        writeln!(out, "load        {}", load_text(load))?;
+    }
+    writeln!(out, "trials      at most {most}")?;
+    let least = least_seconds(experiment);
+    let (seconds, source) = match median(earlier) {
+        Some(seconds) => (seconds, format!("{} so far", count(earlier.len(), "trial"))),
+        None if least > 0.0 => (least, "the load and the pauses alone, without start and stop".into()),
+        None => return writeln!(out, "time        unknown until a trial has run"),
+    };
+    let about = if earlier.is_empty() { "at least" } else { "about" };
+    let first = Judge::new(question(info)).first_verdict();
+    let first = first.map(|blocks| u64::from(blocks) * variants + warmup).map_or_else(
+        String::new,
+        |trials| format!(", {about} {} until the first possible verdict", duration(trials as f64 * seconds)),
+    );
+    let (one, all) = (duration(seconds), duration(most as f64 * seconds));
+    writeln!(out, "time        {about} {one} per trial ({source}){first}, {all} for all")
+}
+
+/// Seconds that every trial takes at least: a load that ends by time or has a rate, and the pauses after it.
+fn least_seconds(experiment: &Experiment) -> f64 {
+    let measure = &experiment.measure;
+    let Some(load) = experiment.task.generated_load() else { return 0.0 };
+    let loads = [Some(load.measured("")), load.warmup("")];
+    let loads: f64 = loads.iter().flatten().map(load_seconds).sum();
+    if loads == 0.0 {
+        return 0.0;
+    }
+    let idle = measure.idle.map_or(0.0, Span::as_seconds);
+    loads + measure.settle.as_seconds() + idle
+}
+
+/// Planned seconds of a load; zero if they depend on the server.
+fn load_seconds(load: &LoadSpec) -> f64 {
+    let LoadSpec::Http(load) = load else { return 0.0 };
+    match (load.amount, load.pace) {
+        (Amount::Seconds(seconds), _) => seconds,
+        (Amount::Requests(requests), Pace::Open { per_second, .. }) => requests as f64 / per_second,
+        (Amount::Requests(_), Pace::Closed { .. }) => 0.0,
+    }
+}
+
+fn load_text(load: &LoadTemplate) -> String {
+    let warmup = match load.warmup("") {
+        Some(LoadSpec::Http(load)) => format!(", after {} to warm up", amount_text(load.amount)),
+        _ => String::new(),
+    };
+    match load.measured("") {
+        LoadSpec::Http(load) => {
+            let connections = count(load.connections as usize, "connection");
+            let pace = match load.pace {
+                Pace::Open { per_second, .. } => format!(" at {per_second} per second"),
+                Pace::Closed { .. } => String::new(),
+            };
+            let amount = amount_text(load.amount);
+            format!("{amount} over {connections}{pace}{warmup}: {}", routes_text(&load.routes))
+        }
+        LoadSpec::Cable(load) => {
+            let (steps, broadcasts) = (load.steps as usize, load.broadcasts as usize);
+            let (steps, broadcasts) = (count(steps, "step"), count(broadcasts, "broadcast"));
+            format!("{steps} of {} connections each, {broadcasts} per step", load.step_size)
+        }
+    }
+}
+
+fn amount_text(amount: Amount) -> String {
+    match amount {
+        Amount::Requests(requests) => {
+            count(usize::try_from(requests).unwrap_or(usize::MAX), "request")
+        }
+        Amount::Seconds(seconds) => duration(seconds),
+    }
+}
+
+fn routes_text(routes: &[HttpRoute]) -> String {
+    let named = routes.iter().take(ROUTES);
+    let named: Vec<String> =
+        named.map(|route| shorten(&format!("{} {}", route.method, route.path), 60)).collect();
+    let more = routes.len().saturating_sub(ROUTES);
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    named.join(", ") + &more
 }
 
 /// The claims that share the error, and when the first of them can be decided: every claim makes that later.

@@ -89,6 +89,11 @@ pub(crate) fn change(metric: &str, estimate: &Estimate) -> String {
     format!("{} {}", signed_percent(estimate.ratio, digits(estimate)), difference_unit(metric))
 }
 
+/// A difference of one block, or a median of such: `−2.1 %`.
+pub(crate) fn single_change(metric: &str, ratio: f64) -> String {
+    format!("{} {}", signed_percent(ratio, 1), difference_unit(metric))
+}
+
 /// The confidence of the intervals of the primary metric, controls included: one level, or the lowest and the highest.
 pub(crate) fn primary_level(results: &Results) -> Option<String> {
     let with_controls = results.controls.iter().map(|compared| &compared.conclusion);

@@ -6,6 +6,7 @@ use crate::core::{
 use crate::report::facts;
 use crate::report::moments::phrase;
 use crate::report::numbers::{self, includes_zero, interval, magnitude, magnitude_interval};
+use carat_stats::budget::median;
 
 /// The verdict on one variant in words.
 #[derive(Debug, Clone, PartialEq)]
@@ -126,8 +127,9 @@ fn primary(results: &Results, conclusion: &Conclusion) -> String {
     let noun = phrase(results, metric);
     let Some(estimate) = &conclusion.estimate else {
         let are = if conclusion.blocks == 1 { "is" } else { "are" };
+        let so_far = so_far(results, &conclusion.variant, facts::baseline(results), metric);
         return format!(
-            "cannot be judged yet: {blocks} {are} too few for an interval of its {noun}"
+            "cannot be judged yet: {blocks} {are} too few for an interval of its {noun}{so_far}"
         );
     };
     match conclusion.verdict {
@@ -157,11 +159,40 @@ pub(crate) fn verb(metric: &str) -> &'static str {
     }
 }
 
+/// Blocks below which the differences of all of them are listed.
+const FEW: u32 = 8;
+
+/// The differences of the blocks and their median: `; so far −3.1 % (by block −3.0 %, −3.2 %)`; empty without blocks.
+fn so_far(results: &Results, variant: &str, reference: &str, metric: &str) -> String {
+    let references = facts::scored(results, reference, metric);
+    let is_share = facts::unit(metric) == Unit::Fraction;
+    let mut differences = Vec::new();
+    for (block, value) in facts::scored(results, variant, metric) {
+        let other = references.iter().find(|(other, _)| *other == block).map(|(_, value)| *value);
+        let difference = other.map(|other| if is_share { value - other } else { value / other - 1.0 });
+        differences.extend(difference.filter(|difference| difference.is_finite()));
+    }
+    let Some(median) = median(&differences) else { return String::new() };
+    let median = numbers::single_change(metric, median);
+    let shown = differences.iter().take(FEW as usize);
+    let shown: Vec<String> = shown.map(|one| numbers::single_change(metric, *one)).collect();
+    match shown.len() {
+        1 => format!("; so far {median}"),
+        _ => format!("; so far {median} (by block {})", shown.join(", ")),
+    }
+}
+
 fn undecided(results: &Results, conclusion: &Conclusion, estimate: &Estimate) -> String {
     let blocks = numbers::count(conclusion.blocks as usize, "block");
     let noun = phrase(results, &conclusion.metric);
     let range = interval(&conclusion.metric, estimate);
-    let text = format!("is undecided: its {noun} differs by {range} ({blocks})");
+    let so_far = match conclusion.blocks {
+        ..FEW => {
+            so_far(results, &conclusion.variant, facts::baseline(results), &conclusion.metric)
+        }
+        _ => String::new(),
+    };
+    let text = format!("is undecided: its {noun} differs by {range} ({blocks}){so_far}");
     match (conclusion.blocks_needed, conclusion.detectable) {
         (Some(needed), _) => format!("{text}; about {needed} more blocks would probably decide"),
         (None, Some(least)) => {

@@ -416,7 +416,16 @@ fn a_dry_run_shows_the_plan_and_runs_nothing() {
     ran.assert_code(0)
         .assert_says("seed        5")
         .assert_says("block 1")
-        .assert_says("variant     other");
+        .assert_says("variant     other")
+        .assert_says("load        1 request over 8 connections: GET /\n")
+        .assert_says("trials      at most 62\n")
+        .assert_says("a verdict is possible from block 8 on")
+        .assert_says("time        unknown until a trial has run\n");
+    let timed = EXPERIMENT.replace("requests = 1", "duration = '9500ms'\nwarmup = 0");
+    folder.write("timed.toml", &timed);
+    let ran = folder.run(&["compare", "timed.toml", "--dry-run"]);
+    ran.assert_says("time        at least 10 s per trial (the load and the pauses alone");
+    ran.assert_says("at least 3.0 min until the first possible verdict, 10 min for all\n");
     assert!(!folder.path("fake.carat").exists());
 }
 

@@ -1,7 +1,7 @@
 //! Results of an experiment file that was changed since: what changed, and which trials still count.
 
 use crate::config::{Experiment, trial_id};
-use crate::core::{ExperimentInfo, LoadReport, Outcome, Trial};
+use crate::core::{ExperimentInfo, LoadReport, LoadTemplate, Outcome, Trial};
 use crate::store::{Store, StoreError};
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -145,7 +145,9 @@ impl<'a> PlanChange<'a> {
 
     /// Whether a trial ends in the same way under the new limit of errors.
     fn still_counts(&self, trial: &Trial) -> bool {
-        let (old, new) = (self.old.load.errors(), self.new.load.errors());
+        let loads = [&self.old, self.new].map(|one| one.task.generated_load());
+        // Without a load of the generator there is no limit, so it cannot have changed.
+        let [old, new] = loads.map(|load| load.map_or(0.0, LoadTemplate::errors));
         let limited = |report: &LoadReport| {
             report.flags.iter().any(|flag| LIMITED.contains(&flag.code.as_str()))
         };

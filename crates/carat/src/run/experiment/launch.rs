@@ -2,7 +2,7 @@
 
 use crate::analysis::Judge;
 use crate::config::{Experiment, ExperimentFileError, TrialLoad, TrialTask};
-use crate::core::ExperimentInfo;
+use crate::core::{ExperimentInfo, Outcome};
 use crate::load::{GeneratorError, check};
 use crate::run::Interrupt;
 use crate::run::experiment::blocks::{ExperimentRun, RunError};
@@ -68,6 +68,10 @@ impl ExperimentRequest {
             limit: None,
             fake,
         }
+    }
+
+    fn results_path(&self, experiment: &Experiment) -> PathBuf {
+        self.output.clone().unwrap_or_else(|| format!("{}.carat", experiment.name).into())
     }
 }
 
@@ -175,6 +179,17 @@ impl PreparedExperiment {
         Ok(Self { experiment, prepared, libraries, info, request })
     }
 
+    /// Seconds of the finished trials of the same plan, if the results file has any.
+    pub fn earlier_seconds(&self) -> Vec<f64> {
+        let earlier = Store::open(&self.request.results_path(&self.experiment)).and_then(|store| {
+            let same = store.info()?.plan_hash == self.info.plan_hash;
+            Ok(if same { store.trials()? } else { Vec::new() })
+        });
+        // A file that cannot be read is a question for the run, not for the estimate.
+        let finished = earlier.unwrap_or_default().into_iter();
+        finished.filter(|trial| trial.outcome == Outcome::Ok).map(|trial| trial.seconds).collect()
+    }
+
     /// Warnings about the settings, each with the name of its variant.
     pub fn warnings(&self) -> impl Iterator<Item = (&str, &str)> {
         self.prepared.iter().flat_map(|one| {
@@ -193,7 +208,7 @@ impl PreparedExperiment {
             Interrupt::on_signals().map_err(ExperimentError::setup("cannot listen for Ctrl-C"))?;
         let Self { experiment, prepared, info, request, .. } = self;
         let options = OpenOptions {
-            path: request.output.unwrap_or_else(|| format!("{}.carat", experiment.name).into()),
+            path: request.results_path(&experiment),
             resume: request.resume,
             fresh: request.fresh,
             blocks: request.blocks,
