@@ -156,7 +156,9 @@ fn variant(table: VariantTable, common: &toml::Table) -> Result<VariantSpec, Str
     let VariantTable { name, control, profile, settings, env, command, dir } = table;
     let mut chosen = common.clone();
     if profile.is_some() && settings.contains_key("profile") {
-        return Err(format!("variant `{name}` has two profiles: keep `profile` or `settings.profile`"));
+        return Err(format!(
+            "variant `{name}` has two profiles: keep `profile` or `settings.profile`"
+        ));
     }
     chosen.extend(profile.map(|profile| ("profile".to_owned(), profile.into())));
     chosen.extend(settings);
@@ -418,8 +420,8 @@ command = ["puma", "-C", "puma.rb", "config.ru"]
 
     #[test]
     fn a_profile_of_a_variant_may_stand_beside_its_settings_which_win() {
-        let beside = COMPACTION
-            .replace("name = \"compact\"", "name = \"compact\"\nprofile = \"balanced\"");
+        let beside =
+            COMPACTION.replace("name = \"compact\"", "name = \"compact\"\nprofile = \"balanced\"");
         let variant = &parse(&beside).unwrap().variants[1];
         let described = variant.settings(None).unwrap().describe();
         assert_eq!(described["prepare_fork"], "full", "{described:?}");

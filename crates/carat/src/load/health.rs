@@ -253,7 +253,8 @@ mod tests {
             let mut findings = Findings::with_limit(limit);
             findings.share("errors", 3, 100, "requests had no correct response");
             findings.share("missing", 0, 100, "deliveries never came");
-            let [flag] = &findings.list()[..] else { panic!("one finding") };
+            let flags = findings.list();
+            let [flag] = &flags[..] else { panic!("one finding: {flags:?}") };
             assert_eq!(flag.severity, severity, "{flag:?}");
             assert_eq!(flag.message.contains("the limit is 1%"), severity == Severity::Fatal);
         }

@@ -50,7 +50,8 @@ pub(crate) fn progress_line(progress: &LoadProgress) -> String {
         show_micros(progress.lag_us),
     );
     if progress.errors > 0 {
-        text.push_str(&format!("  {} errors", progress.errors));
+        let noun = if progress.errors == 1 { "error" } else { "errors" };
+        text.push_str(&format!("  {} {noun}", progress.errors));
     }
     text
 }

@@ -81,14 +81,21 @@ fn write_effort(
     let least = least_seconds(experiment);
     let (seconds, source) = match median(earlier) {
         Some(seconds) => (seconds, format!("{} so far", count(earlier.len(), "trial"))),
-        None if least > 0.0 => (least, "the load and the pauses alone, without start and stop".into()),
+        None if least > 0.0 => {
+            (least, "the load and the pauses alone, without start and stop".into())
+        }
         None => return writeln!(out, "time        unknown until a trial has run"),
     };
     let about = if earlier.is_empty() { "at least" } else { "about" };
     let first = Judge::new(question(info)).first_verdict();
     let first = first.map(|blocks| u64::from(blocks) * variants + warmup).map_or_else(
         String::new,
-        |trials| format!(", {about} {} until the first possible verdict", duration(trials as f64 * seconds)),
+        |trials| {
+            format!(
+                ", {about} {} until the first possible verdict",
+                duration(trials as f64 * seconds)
+            )
+        },
     );
     let (one, all) = (duration(seconds), duration(most as f64 * seconds));
     writeln!(out, "time        {about} {one} per trial ({source}){first}, {all} for all")
@@ -169,7 +176,9 @@ fn claims(info: &ExperimentInfo) -> String {
     let share = if claims > 1 { "share" } else { "has" };
     let first = match Judge::new(question).first_verdict() {
         Some(blocks) => format!("a verdict is possible from block {blocks} on"),
-        None => format!("no verdict is possible within {} blocks", info.max_blocks),
+        None => {
+            format!("no verdict is possible within {}", count(info.max_blocks as usize, "block"))
+        }
     };
     format!("{claims}{controls} {share} the error of 5 %; {first}")
 }

@@ -334,9 +334,9 @@ fn push_context(out: &mut String, results: &Results, width: usize) {
         results.trials.iter().filter(|trial| trial.block > 0).map(|trial| trial.block).collect();
     let _ = write!(
         out,
-        "\n{} of at most {} blocks, order drawn with seed {}",
+        "\n{} of at most {}, order drawn with seed {}",
         blocks.len(),
-        results.info.max_blocks,
+        numbers::count(results.info.max_blocks as usize, "block"),
         results.info.seed
     );
     if let Some(level) = numbers::primary_level(results) {

@@ -169,7 +169,8 @@ fn so_far(results: &Results, variant: &str, reference: &str, metric: &str) -> St
     let mut differences = Vec::new();
     for (block, value) in facts::scored(results, variant, metric) {
         let other = references.iter().find(|(other, _)| *other == block).map(|(_, value)| *value);
-        let difference = other.map(|other| if is_share { value - other } else { value / other - 1.0 });
+        let difference =
+            other.map(|other| if is_share { value - other } else { value / other - 1.0 });
         differences.extend(difference.filter(|difference| difference.is_finite()));
     }
     let Some(median) = median(&differences) else { return String::new() };
@@ -187,9 +188,7 @@ fn undecided(results: &Results, conclusion: &Conclusion, estimate: &Estimate) ->
     let noun = phrase(results, &conclusion.metric);
     let range = interval(&conclusion.metric, estimate);
     let so_far = match conclusion.blocks {
-        ..FEW => {
-            so_far(results, &conclusion.variant, facts::baseline(results), &conclusion.metric)
-        }
+        ..FEW => so_far(results, &conclusion.variant, facts::baseline(results), &conclusion.metric),
         _ => String::new(),
     };
     let text = format!("is undecided: its {noun} differs by {range} ({blocks}){so_far}");

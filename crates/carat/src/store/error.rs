@@ -10,7 +10,9 @@ pub enum StoreError {
     #[error("there is no results file {0}; run `carat compare` first")]
     Missing(PathBuf),
     /// A new experiment would overwrite it.
-    #[error("{0} exists already; add --resume to continue it, --fresh to move it aside and begin anew, or -o to write another file")]
+    #[error(
+        "{0} exists already; add --resume to continue it, --fresh to move it aside and begin anew, or -o to write another file"
+    )]
     Exists(PathBuf),
     /// Not SQLite, or not from carat.
     #[error("{0} is not a results file of carat; give another file")]

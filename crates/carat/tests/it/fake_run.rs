@@ -211,7 +211,7 @@ fn a_setting_for_every_variant_is_part_of_the_plan() {
     for variant in results["results"]["variants"].as_array().unwrap() {
         assert_eq!(variant["settings"]["arena_max"], "2", "{variant}");
     }
-    compare(&[]).assert_code(2).assert_says(".control: \"sham\" → not set");
+    compare(&[]).assert_code(2).assert_says("server.settings.arena_max: \"2\" → not set");
     compare(&["--set", "arena_max"]).assert_code(2).assert_says("write `name=value`");
     compare(&["--set", "arena_maxx=2"]).assert_code(2).assert_says("did you mean `arena_max`?");
 }
@@ -252,7 +252,10 @@ fn an_existing_results_file_is_not_overwritten_and_another_experiments_not_resum
     let changed = compare(&["--resume"]);
     changed.assert_code(2).assert_says("  load.http.requests: 1 → 2\n").assert_says("--fresh");
     folder.write("fake.toml", &EXPERIMENT.replace("max = 30", "max = 40"));
-    compare(&["--resume"]).assert_code(2).assert_says("trials.max: 30 → 40").assert_says("evidence");
+    compare(&["--resume"])
+        .assert_code(2)
+        .assert_says("trials.max: 30 → 40")
+        .assert_says("evidence");
     folder.write("fake.toml", &EXPERIMENT.replace("\"fake\"", "\"other\""));
     compare(&["--resume"]).assert_code(2).assert_says("the results of another experiment (`fake`)");
     assert_eq!(std::fs::read(folder.path("r.carat")).unwrap(), before);
@@ -278,9 +281,8 @@ fn fresh_moves_the_old_results_aside_and_begins_anew() {
 #[test]
 fn after_a_change_of_limits_trials_that_still_count_are_kept() {
     let folder = folder("limits");
-    let compare = || {
-        folder.run(&["compare", "fake.toml", "--resume", "--fake", "71e6:1e5,70e6:1e5"])
-    };
+    let compare =
+        || folder.run(&["compare", "fake.toml", "--resume", "--fake", "71e6:1e5,70e6:1e5"]);
     folder.write("fake.toml", &EXPERIMENT.replace("max = 30", "max = 2"));
     compare().assert_code(3);
     let before = order(&json(&folder.run(&["report", "fake.carat", "--json"]).out));
@@ -430,6 +432,19 @@ fn a_dry_run_shows_the_plan_and_runs_nothing() {
 }
 
 #[test]
+fn with_few_blocks_the_median_difference_and_every_blocks_own_are_shown() {
+    let folder = folder("few");
+    let fake = ["compare", "fake.toml", "--blocks", "3", "--fake", "71e6:1e5,70e6:1e5"];
+    let text = folder.run(&fake).assert_code(3).out.replace("\n  ", " ");
+    let comment = folder.run(&["report", "fake.carat", "--format", "md"]).out.clone();
+    for text in [text, comment] {
+        let listed = text.split("; so far ").nth(1).and_then(|rest| rest.split(')').next());
+        let changes = listed.map(|listed| listed.matches(" %").count());
+        assert_eq!(changes, Some(4), "a median and three blocks: {text}");
+    }
+}
+
+#[test]
 fn the_page_stands_beside_the_results() {
     let folder = folder("page");
     folder.run(&["compare", "fake.toml", "--fake", "71e6:1e5,70e6:1e5"]).assert_code(0);
@@ -573,7 +588,7 @@ fn a_control_is_in_the_plan_and_a_file_without_controls_is_as_before() {
     compare(&[]).assert_code(3);
     let text = std::fs::read_to_string(folder.path("fake.toml")).unwrap();
     folder.write("fake.toml", &text.replace("control = \"sham\"\n", ""));
-    compare(&[]).assert_code(2).assert_says("the results of another experiment");
+    compare(&[]).assert_code(2).assert_says("variant.gc at boot.control: \"sham\" → not set");
     folder.write("fake.toml", &text);
     compare(&[]).assert_code(3);
     for (from, to, expected) in [

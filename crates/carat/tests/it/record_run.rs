@@ -39,7 +39,9 @@ fn a_recording_contains_the_trees_memory_its_ledger_and_the_cost_of_recording() 
     assert!(end.cost.cpu_s > 0.0);
     assert_eq!(end.ended, "the time was over");
     assert!(ran.out.contains("Growth over"), "{}", ran.out);
-    for (line, file) in [("recording  ", "r.jsonl"), ("log        ", "r.log"), ("page       ", "r.html")] {
+    for (line, file) in
+        [("recording  ", "r.jsonl"), ("log        ", "r.log"), ("page       ", "r.html")]
+    {
         ran.assert_says(&format!("{line}{file}\n"));
         assert!(folder.path(file).is_file(), "{file}");
     }

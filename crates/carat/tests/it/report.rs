@@ -38,17 +38,6 @@ fn one_trial_gives_a_page_and_a_table() {
 }
 
 #[test]
-fn with_few_blocks_the_point_estimate_and_every_blocks_difference_are_shown() {
-    let results = Recipe { blocks: 3, ..Recipe::default() }.build();
-    let wide = Style { colour: false, width: 1000 };
-    for text in [terminal(&results, wide), markdown(&results, Audience::Own)] {
-        let listed = text.split("; so far ").nth(1).and_then(|rest| rest.split(')').next());
-        let changes = listed.map(|listed| listed.matches(" %").count());
-        assert_eq!(changes, Some(4), "a median and three blocks: {text}");
-    }
-}
-
-#[test]
 fn connection_steps_have_a_verdict_over_the_whole_and_where_single_steps_differ() {
     let results = Recipe { blocks: 15, responses: 20, ..Recipe::cable() }.build();
     let whole = results.curves.iter().find(|c| c.metric == "broadcast.complete.p95").unwrap();

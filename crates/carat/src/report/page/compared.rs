@@ -92,10 +92,10 @@ fn description(results: &Results, metric: &str) -> String {
     for variant in &results.info.variants {
         parts.push(match facts::variant_summary(results, &variant.name, metric) {
             Some(summary) => format!(
-                "{}: median {} of {} trials, from {} to {}",
+                "{}: median {} of {}, from {} to {}",
                 variant.name,
                 unit.show(summary.median),
-                summary.n,
+                numbers::count(summary.n, "trial"),
                 unit.show(summary.min),
                 unit.show(summary.max)
             ),

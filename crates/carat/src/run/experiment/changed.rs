@@ -79,8 +79,11 @@ pub(super) fn adopt(
         return Err(ChangeError::Changed { path, name, changes, why });
     }
     let info = change.info();
-    let kept: Vec<Trial> =
-        trials.iter().filter(|trial| change.still_counts(trial)).map(|t| renamed(t, &info)).collect();
+    let kept: Vec<Trial> = trials
+        .iter()
+        .filter(|trial| change.still_counts(trial))
+        .map(|t| renamed(t, &info))
+        .collect();
     let written = path.with_extension("new");
     let _ = fs::remove_file(&written);
     Store::create(&written, &info)?.add(&kept)?;
@@ -130,7 +133,8 @@ impl<'a> PlanChange<'a> {
     /// Why none of the trials counts; `None` if some may.
     fn refusal(&self, trials: &[Trial]) -> Option<&'static str> {
         let (old, new) = (&self.old.trials, &self.new.trials);
-        let other_seed = new.seed != old.seed && new.seed.is_some_and(|seed| seed != self.begun.seed);
+        let other_seed =
+            new.seed != old.seed && new.seed.is_some_and(|seed| seed != self.begun.seed);
         let compared = trials.iter().any(|trial| trial.block > 0 && trial.outcome == Outcome::Ok);
         if !self.old.measures_like(self.new) {
             Some("trials before and after them cannot be compared")

@@ -7,7 +7,9 @@ use crate::load::{GeneratorError, check};
 use crate::run::Interrupt;
 use crate::run::experiment::blocks::{ExperimentRun, RunError};
 use crate::run::experiment::events::EventHandler;
-use crate::run::experiment::open::{OpenError, OpenOptions, OpenedResults, experiment_info, open, this_runner};
+use crate::run::experiment::open::{
+    OpenError, OpenOptions, OpenedResults, experiment_info, open, this_runner,
+};
 use crate::run::experiment::question::question;
 use crate::run::experiment::schedule::BlockSchedule;
 use crate::run::trial::{
