@@ -2,7 +2,7 @@
 
 use crate::analysis::Judge;
 use crate::config::{Experiment, TrialTask, block_order};
-use crate::core::load::{Amount, HttpRoute, Pace};
+use crate::core::load::{Amount, HttpLoad, HttpRoute, Pace};
 use crate::core::{ExperimentInfo, LoadSpec, LoadTemplate, Span, Variant};
 use crate::report::numbers::{count, duration, limit};
 use crate::report::text::shorten;
@@ -137,7 +137,7 @@ fn load_text(load: &LoadTemplate) -> String {
                 Pace::Closed { .. } => String::new(),
             };
             let amount = amount_text(load.amount);
-            format!("{amount} over {connections}{pace}{warmup}: {}", routes_text(&load.routes))
+            format!("{amount} over {connections}{pace}{warmup}: {}", what_text(&load))
         }
         LoadSpec::Cable(load) => {
             let (steps, broadcasts) = (load.steps as usize, load.broadcasts as usize);
@@ -154,6 +154,14 @@ fn amount_text(amount: Amount) -> String {
         }
         Amount::Seconds(seconds) => duration(seconds),
     }
+}
+
+fn what_text(load: &HttpLoad) -> String {
+    if load.scenarios.is_empty() {
+        return routes_text(&load.routes);
+    }
+    let names: Vec<&str> = load.scenarios.iter().map(|scenario| scenario.name.as_str()).collect();
+    format!("scenarios {}", shorten(&names.join(", "), 120))
 }
 
 fn routes_text(routes: &[HttpRoute]) -> String {

@@ -41,7 +41,7 @@ pub(crate) fn report(
         latency_hdr: counts.latency.encode(),
         service_hdr: counts.service.encode(),
         errors_by: counts.errors_by(),
-        failures: counts.failed.list(&route_names(load, scenarios)),
+        failures: failures(load, scenarios, counts),
         metrics: metric::of_load(&totals),
         own: own_cost(&counts.cost, run.rss_peak),
         steps: Vec::new(),
@@ -76,6 +76,23 @@ fn routes(
             .collect(),
     };
     all.into_iter().filter(|row| row.completed + row.errors > 0).collect()
+}
+
+/// The most frequent failures; a body never has the values of the environment that scenarios send.
+fn failures(
+    load: &HttpLoad,
+    scenarios: Option<&ScenarioSet>,
+    counts: &HttpCounts,
+) -> Vec<RouteFailure> {
+    let mut listed = counts.failed.list(&route_names(load, scenarios));
+    for failure in &mut listed {
+        let body = failure.body.take();
+        failure.body = body.map(|body| match scenarios {
+            Some(set) => set.without_secrets(body),
+            None => body,
+        });
+    }
+    listed
 }
 
 /// Method and path of every route or step, by the number under which its requests are counted.

@@ -5,6 +5,7 @@ use crate::core::{TextPart, text_parts};
 use crate::load::http::scenario::data::DataRows;
 use crate::load::http::scenario::encoding::Encoding;
 use crate::load::http::scenario::location::Origin;
+use crate::load::http::scenario::message::masked;
 use crate::load::http::scenario::take::ValueFinder;
 use crate::load::http::scenario::template::{KnownNames, Template, environment_value};
 use crate::load::target::Target;
@@ -119,6 +120,11 @@ impl ScenarioSet {
         let origin = Origin { tls: target.tls_name.is_some(), host: target.host.clone() };
         let users = u64::from(load.connections);
         Ok(Some(Self { scenarios, bounds, data, origin, users, variables }))
+    }
+
+    /// A text from the server without the values of the environment that the load sends.
+    pub(crate) fn without_secrets(&self, text: String) -> String {
+        masked(text, &self.variables)
     }
 
     /// Each row of the counts: scenario, step from 1 on, method with path, and whether it was redirected.
