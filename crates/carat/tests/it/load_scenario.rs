@@ -156,6 +156,24 @@ fn a_step_that_fails_says_which_one_and_what_it_saw() {
 }
 
 #[test]
+fn every_further_problem_of_a_step_is_a_warning_of_its_own() {
+    require!(Ruby);
+    let server = SessionServer::start();
+    let scenarios = "[[scenario]]\nname = 'a'\nsteps = [{ get = '/visits', expect_text = 'no' }]\n\
+                     [[scenario]]\nname = 'b'\nsteps = [{ get = '/visits', expect_text = 'nor' }]";
+    let report = report(&load(&server, scenarios, &["-c", "1", "-n", "40", "--json"]));
+    let flags = report["flags"].as_array().unwrap();
+    let warnings: Vec<&str> = flags
+        .iter()
+        .filter(|flag| flag["code"] == "scenario")
+        .map(|flag| flag["message"].as_str().unwrap())
+        .collect();
+    assert_eq!(warnings.len(), 1, "{report:#}");
+    let other = flags[0]["message"].as_str().unwrap();
+    assert_ne!(warnings[0].contains("`nor`"), other.contains("`nor`"), "{report:#}");
+}
+
+#[test]
 fn what_a_scenario_needs_is_missed_before_the_load_begins() {
     require!(Ruby);
     let server = SessionServer::start();

@@ -78,10 +78,11 @@ fn workers_that_load_the_application_themselves_are_compacted_in_the_worker() {
 fn a_full_collection_is_followed_by_a_trim_that_returns_memory() {
     require!(Ruby);
     // Strings of 2,000 bytes lie in malloc; every tenth one lives, so that the top cannot simply shrink.
+    // The pause leaves the process idle between the collections; without it `trim=idle` may wait for the whole deadline.
     let script = format!(
         "{EVENTUALLY}\nall = Array.new(60_000) {{ 'x' * 2_000 }}\n\
          all = all.each_slice(10).map(&:last)\n\
-         eventually {{ GC.start; report(:trimmed_bytes) > 20_000_000 }}\nputs all.size"
+         eventually {{ GC.start; sleep 0.3; report(:trimmed_bytes) > 20_000_000 }}\nputs all.size"
     );
     for settings in [["trim=full-gc"], ["trim=idle"]] {
         assert_eq!(printed(&settings, &script), "6000\n");
