@@ -18,6 +18,8 @@ use std::time::Duration;
 
 /// Bytes of one read. A connection that fills it has a queue at the server.
 pub(crate) const READ_BUFFER: usize = 64 * 1024;
+/// Reads of one connection before the others have their turn: 1 MiB.
+const READS_AT_ONCE: u32 = 16;
 /// A TCP handshake this long, in nanoseconds, has lost its first packet: the kernel resends it after a second (RFC 6298).
 const SLOW_CONNECT: u64 = 900_000_000;
 /// The poller's token of [`Protocol::wake`].
@@ -173,6 +175,16 @@ pub(crate) struct Reactor<'a, P: Protocol> {
     quantum: u64,
     next_check: MonotonicTime,
     woken: MonotonicTime,
+    /// Connections that were not read to their end, because they received too much at once. No event shows them again.
+    unread: Vec<UnreadConnection>,
+}
+
+/// A connection with bytes that are still to be read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct UnreadConnection {
+    place: u32,
+    generation: u32,
+    hung_up: bool,
 }
 
 impl<'a, P: Protocol> Reactor<'a, P> {
@@ -194,6 +206,7 @@ impl<'a, P: Protocol> Reactor<'a, P> {
             quantum: u64::from(quantum_us) * 1_000,
             next_check: now,
             woken: now,
+            unread: Vec::new(),
         })
     }
 
@@ -215,11 +228,19 @@ impl<'a, P: Protocol> Reactor<'a, P> {
                 let until = self.woken.after(self.quantum).min(latest);
                 std::thread::sleep(Duration::from_nanos(until.since(MonotonicTime::now())));
             }
-            let patience = until.min(self.next_check).since(MonotonicTime::now());
+            let unread = std::mem::take(&mut self.unread);
+            let patience = if unread.is_empty() {
+                until.min(self.next_check).since(MonotonicTime::now())
+            } else {
+                0
+            };
             let ready = self.connections.poller.wait(patience)?;
             self.woken = MonotonicTime::now();
             for at in 0..ready {
                 self.on_ready(self.connections.poller.ready(at));
+            }
+            for connection in unread {
+                self.read(connection);
             }
         }
     }
@@ -261,7 +282,7 @@ impl<'a, P: Protocol> Reactor<'a, P> {
             return;
         }
         if ready.readable {
-            self.read(place, generation, ready.hung_up);
+            self.read(UnreadConnection { place, generation, hung_up: ready.hung_up });
         }
     }
 
@@ -300,11 +321,17 @@ impl<'a, P: Protocol> Reactor<'a, P> {
         }
     }
 
-    fn read(&mut self, place: u32, generation: u32, hung_up: bool) {
+    /// Reads what a connection has received, at most [`READS_AT_ONCE`] times: a server that sends faster than it is read
+    /// would otherwise stop the timeouts and all other connections.
+    fn read(&mut self, connection: UnreadConnection) {
+        let UnreadConnection { place, generation, hung_up } = connection;
         let io = &mut self.connections;
         let mut backlog = 0;
-        // The protocol may close or reopen the connection while it handles what was read.
-        while io.is_current(place, generation) {
+        for _ in 0..READS_AT_ONCE {
+            // The protocol may close or reopen the connection while it handles what was read.
+            if !io.is_current(place, generation) {
+                return;
+            }
             let Some(stream) = &mut io.slot(place).stream else { return };
             let receipt = match stream.read(&mut self.buffer) {
                 Ok(Receipt { length: 0, .. }) => {
@@ -327,6 +354,9 @@ impl<'a, P: Protocol> Reactor<'a, P> {
             if receipt.drained && !hung_up {
                 return;
             }
+        }
+        if !self.unread.contains(&connection) {
+            self.unread.push(connection);
         }
     }
 }
