@@ -1,10 +1,10 @@
 //! A command that runs beside the server during one trial and ends by itself: `[prepare]`, `[cleanup]`,
 //! `[load.command]`.
 
-use crate::config::{CommandSpec, Placeholders, fill};
+use crate::config::{CommandSpec, Placeholders};
 use crate::run::session::Session;
 use crate::run::trial::TrialError;
-use crate::run::trial::service::Service;
+use crate::run::trial::service::{Service, filled};
 use crate::target::{LaunchSpec, log_tail};
 use carat_wire::env::TOKEN;
 use std::collections::BTreeMap;
@@ -48,15 +48,8 @@ pub(crate) type CommandEnd = Result<(), String>;
 
 impl CommandOrder<'_> {
     fn launch_spec(&self) -> Result<LaunchSpec, TrialError> {
-        let fill = |text: &str| fill(text, self.values).map_err(TrialError::Service);
-        let mut command = Vec::new();
-        for word in self.spec.command.words() {
-            command.push(fill(word)?);
-        }
-        let mut env = BTreeMap::new();
-        for (name, value) in self.env.iter().chain(&self.spec.env) {
-            env.insert(name.clone(), fill(value)?);
-        }
+        let variables = self.env.iter().chain(&self.spec.env);
+        let (command, mut env) = filled(self.spec.command.words(), variables, self.values)?;
         env.insert(TOKEN.into(), self.token.clone());
         Ok(LaunchSpec { command, dir: self.dir.clone(), env, log: self.log.clone(), root: None })
     }

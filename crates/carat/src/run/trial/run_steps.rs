@@ -92,12 +92,7 @@ impl TrialSteps<'_> {
             return Ok(());
         }
         let what = format!("ended with {}", status_text(status));
-        let (outcome, what) = match self.was_killed_for_memory(status) {
-            true => {
-                (Outcome::OomKilled, format!("{what}: the kernel killed it for lack of memory"))
-            }
-            false => (Outcome::Crashed, what),
-        };
+        let (outcome, what) = self.end_of_process(status, Outcome::Crashed, what);
         Err(TrialEnd::Outcome(outcome, Some(self.failed(&what))))
     }
 

@@ -35,22 +35,23 @@ pub(crate) struct ServiceOrder<'a> {
 }
 
 impl ServiceOrder<'_> {
-    fn fill(&self, text: &str) -> Result<String, TrialError> {
-        fill(text, &self.values).map_err(TrialError::Service)
-    }
-
     fn launch_spec(&self) -> Result<LaunchSpec, TrialError> {
-        let mut command = Vec::new();
-        for word in self.spec.command.words() {
-            command.push(self.fill(word)?);
-        }
-        let mut env = BTreeMap::new();
-        for (name, value) in &self.spec.env {
-            env.insert(name.clone(), self.fill(value)?);
-        }
+        let (command, mut env) = filled(self.spec.command.words(), &self.spec.env, &self.values)?;
         env.insert(TOKEN.into(), self.token.clone());
         Ok(LaunchSpec { command, dir: self.dir.clone(), env, log: self.log.clone(), root: None })
     }
+}
+
+/// The words of a command and its environment, with their placeholders filled in. Later variables replace earlier ones.
+pub(super) fn filled<'a>(
+    words: &[String],
+    env: impl IntoIterator<Item = (&'a String, &'a String)>,
+    values: &Placeholders,
+) -> Result<(Vec<String>, BTreeMap<String, String>), TrialError> {
+    let fill = |text: &str| fill(text, values).map_err(TrialError::Service);
+    let command = words.iter().map(|word| fill(word)).collect::<Result<_, _>>()?;
+    let env = env.into_iter().map(|(name, value)| Ok((name.clone(), fill(value)?)));
+    Ok((command, env.collect::<Result<_, TrialError>>()?))
 }
 
 impl Service {

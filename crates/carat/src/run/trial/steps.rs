@@ -1,6 +1,6 @@
 //! The steps of one trial, from the first service to the final figures.
 
-use crate::config::{CommandSpec, Experiment, ReadyCondition, TrialLoad, TrialTask, fill};
+use crate::config::{CommandSpec, Experiment, ReadyCondition, TrialLoad, TrialTask};
 use crate::core::observations::load_window;
 use crate::core::{LoadReport, LoadSpec, Moment, Observations, Outcome};
 use crate::load::clock::MonotonicTime;
@@ -10,12 +10,11 @@ use crate::run::Interrupt;
 use crate::run::trial::command::{CommandEnd, CommandOrder, RunningCommand, status_text};
 use crate::run::trial::paths::{CLEANUP, PREPARE, RunContext, TrialPaths};
 use crate::run::trial::prepare::directory;
-use crate::run::trial::service::{Service, ServiceOrder};
+use crate::run::trial::service::{Service, ServiceOrder, filled};
 use crate::run::trial::session::{EarlyEnd, TrialSession};
 use crate::run::trial::{Prepared, TrialError, TrialPhase};
 use crate::settings::{SettingCheck, SettingStatus};
 use crate::target::{LaunchSpec, NewRoot, check_ready, local, set_tree};
-use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
@@ -180,7 +179,7 @@ impl TrialSteps<'_> {
     }
 
     /// Whether this is how the kernel ends a process for lack of memory, and it has done so since the trial began.
-    pub(super) fn was_killed_for_memory(&self, status: ExitStatus) -> bool {
+    fn was_killed_for_memory(&self, status: ExitStatus) -> bool {
         let kills = oom_kills(&ProcRoot::default());
         let more = self.oom_kills.zip(kills).is_some_and(|(before, after)| after > before);
         status.signal() == Some(libc::SIGKILL) && more
@@ -190,11 +189,25 @@ impl TrialSteps<'_> {
     pub(super) fn early_end(&self, end: EarlyEnd, otherwise: Outcome, when: &str) -> TrialEnd {
         let EarlyEnd::ServerEnded(status) = end else { return TrialError::Interrupted.into() };
         let why = format!("the server ended with {} {when}", status_text(status));
+        let (outcome, why) = self.end_of_process(status, otherwise, why);
+        TrialEnd::Outcome(outcome, Some(why))
+    }
+
+    /// The outcome of a process that ended with this status: `otherwise`, unless the kernel killed it for lack of memory,
+    /// which is then added to `what`.
+    pub(super) fn end_of_process(
+        &self,
+        status: ExitStatus,
+        otherwise: Outcome,
+        what: String,
+    ) -> (Outcome, String) {
         if self.was_killed_for_memory(status) {
-            let why = format!("{why}: the kernel killed it for lack of memory");
-            return TrialEnd::Outcome(Outcome::OomKilled, Some(why));
+            return (
+                Outcome::OomKilled,
+                format!("{what}: the kernel killed it for lack of memory"),
+            );
         }
-        TrialEnd::Outcome(otherwise, Some(why))
+        (otherwise, what)
     }
 
     fn start_services(&self, session: &mut TrialSession<'_>) -> Result<(), TrialError> {
@@ -317,21 +330,11 @@ impl TrialSteps<'_> {
     }
 
     fn launch_spec(&self, pages: &Path) -> Result<LaunchSpec, TrialError> {
-        let mut command = Vec::new();
-        for word in &self.prepared.command {
-            command.push(self.fill(word)?);
-        }
-        let mut env = BTreeMap::new();
-        for (name, value) in &self.prepared.injection.env {
-            env.insert(name.clone(), self.fill(value)?);
-        }
+        let Prepared { command, injection, .. } = self.prepared;
+        let (command, mut env) = filled(command, &injection.env, &self.paths.values)?;
         set_tree(&mut env, &self.paths.token, pages);
         let (dir, log) = (self.prepared.dir.clone(), self.server_log());
         Ok(LaunchSpec { command, dir, env, log, root: self.new_root()? })
-    }
-
-    fn fill(&self, text: &str) -> Result<String, TrialError> {
-        fill(text, &self.paths.values).map_err(TrialError::Service)
     }
 
     pub(super) fn server_log(&self) -> PathBuf {
