@@ -40,8 +40,10 @@ pub struct Metric {
 /// Where the value of a metric comes from. A reading function returns `None` for what is unknown.
 #[derive(Debug)]
 pub(crate) enum MetricSource {
-    /// The trial itself.
+    /// A trial whose server waits for requests.
     Trial(fn(&Observations) -> Option<f64>),
+    /// Any trial: a command that ends by itself has it too.
+    AnyTrial(fn(&Observations) -> Option<f64>),
     /// A quantile of the latency of the load; 1 is the maximum.
     Latency(f64),
     /// The load as a whole.
@@ -100,7 +102,7 @@ registry! {
         phrase: "memory over the last quarter of the load",
         least: 0,
         enough: 0,
-        source: MetricSource::Trial(|trial| trial.late(|sample| sample.pss)),
+        source: MetricSource::AnyTrial(|trial| trial.late(|sample| sample.pss)),
     };
     MEMORY_RSS_LATE = Metric {
         id: "memory.rss.late",
@@ -110,7 +112,7 @@ registry! {
         phrase: "memory over the last quarter of the load",
         least: 0,
         enough: 0,
-        source: MetricSource::Trial(|trial| trial.late(|sample| sample.rss)),
+        source: MetricSource::AnyTrial(|trial| trial.late(|sample| sample.rss)),
     };
     MEMORY_USS_FINAL = Metric {
         id: "memory.uss.final",
@@ -130,7 +132,7 @@ registry! {
         phrase: "peak memory over the whole trial",
         least: 0,
         enough: 0,
-        source: MetricSource::Trial(|trial| amount(trial.pss_peak())),
+        source: MetricSource::AnyTrial(|trial| amount(trial.pss_peak())),
     };
     MEMORY_RSS_PEAK = Metric {
         id: "memory.rss.peak",
@@ -140,7 +142,7 @@ registry! {
         phrase: "peak memory over the whole trial",
         least: 0,
         enough: 0,
-        source: MetricSource::Trial(|trial| amount(trial.rss_peak())),
+        source: MetricSource::AnyTrial(|trial| amount(trial.rss_peak())),
     };
     MEMORY_PSS_READY = Metric {
         id: "memory.pss.ready",
@@ -430,7 +432,7 @@ registry! {
         phrase: "processor time",
         least: 0,
         enough: 0,
-        source: MetricSource::Trial(|trial| Some(trial.cpu?.as_secs_f64())),
+        source: MetricSource::AnyTrial(|trial| Some(trial.cpu?.as_secs_f64())),
     };
     RUN_TIME = Metric {
         id: "run.time",
@@ -440,7 +442,7 @@ registry! {
         phrase: "run time",
         least: 0,
         enough: 0,
-        source: MetricSource::Trial(|trial| Some(trial.run_time?.as_secs_f64())),
+        source: MetricSource::AnyTrial(|trial| Some(trial.run_time?.as_secs_f64())),
     };
     BOOT_TIME = Metric {
         id: "boot.time",
@@ -460,7 +462,7 @@ registry! {
         phrase: "garbage collections",
         least: 0,
         enough: 0,
-        source: MetricSource::Trial(|trial| Some(trial.collections[0]? as f64)),
+        source: MetricSource::AnyTrial(|trial| Some(trial.collections[0]? as f64)),
     };
     GC_MAJOR_COUNT = Metric {
         id: "gc.major.count",
@@ -470,7 +472,7 @@ registry! {
         phrase: "full garbage collections",
         least: 0,
         enough: 0,
-        source: MetricSource::Trial(|trial| Some(trial.collections[1]? as f64)),
+        source: MetricSource::AnyTrial(|trial| Some(trial.collections[1]? as f64)),
     };
     GC_TIME = Metric {
         id: "gc.time",
@@ -480,7 +482,7 @@ registry! {
         phrase: "time in garbage collection",
         least: 0,
         enough: 0,
-        source: MetricSource::Trial(|trial| Some(trial.collections[2]? as f64 / 1e9)),
+        source: MetricSource::AnyTrial(|trial| Some(trial.collections[2]? as f64 / 1e9)),
     };
     HEAP_SLOTS_FREE = Metric {
         id: "heap.slots.free",
@@ -525,21 +527,8 @@ registry! {
 }
 
 /// The metrics of a command that ends by itself. Whatever is read of a process that waits for requests is unknown of it.
-static OF_RUNS: [&Metric; 9] = [
-    &RUN_TIME,
-    &CPU_SERVER,
-    &MEMORY_PSS_LATE,
-    &MEMORY_RSS_LATE,
-    &MEMORY_PSS_PEAK,
-    &MEMORY_RSS_PEAK,
-    &GC_COUNT,
-    &GC_MAJOR_COUNT,
-    &GC_TIME,
-];
-
-/// The metrics of a command that ends by itself.
 pub(crate) fn of_runs() -> impl Iterator<Item = &'static Metric> {
-    OF_RUNS.iter().copied()
+    METRICS.iter().copied().filter(|metric| metric.is_of_runs())
 }
 
 /// The metric of that id.
@@ -569,7 +558,7 @@ pub(crate) fn over_steps() -> impl Iterator<Item = (&'static Metric, &'static Me
 pub(crate) fn of_trial(trial: &Observations) -> BTreeMap<String, f64> {
     let load = trial.load.iter().flat_map(|load| load.metrics.clone());
     known(|metric| match metric.source {
-        MetricSource::Trial(read) => read(trial),
+        MetricSource::Trial(read) | MetricSource::AnyTrial(read) => read(trial),
         _ => None,
     })
     .chain(load)
@@ -588,7 +577,7 @@ fn known(read: impl Fn(&Metric) -> Option<f64>) -> impl Iterator<Item = (String,
 impl Metric {
     /// Whether a command that ends by itself has this metric.
     pub(crate) fn is_of_runs(&self) -> bool {
-        of_runs().any(|known| known.id == self.id)
+        matches!(self.source, MetricSource::AnyTrial(_))
     }
 
     /// Whether only carat's own load generator measures it.
@@ -601,7 +590,7 @@ impl Metric {
 
     fn read(&self, load: &LoadTotals<'_>) -> Option<f64> {
         match self.source {
-            MetricSource::Trial(_) => None,
+            MetricSource::Trial(_) | MetricSource::AnyTrial(_) => None,
             MetricSource::Latency(quantile) => (load.latency)(quantile),
             MetricSource::Load(read) => read(load),
             MetricSource::Step(read) => read(load.steps.last()?),
