@@ -2,7 +2,7 @@
 //!
 //! The first line of an input is the selector, path or location; the rest is the body.
 
-use carat::load::http::scenario::cookies::CookieJar;
+use carat::load::http::scenario::cookies::{CookieJar, CookieUrl};
 use carat::load::http::scenario::css::CssSelector;
 use carat::load::http::scenario::json_path::JsonPath;
 use carat::load::http::scenario::location::Origin;
@@ -30,9 +30,14 @@ pub(crate) fn check(input: &[u8]) {
         );
     }
     let mut jar = CookieJar::default();
-    if body.split(|byte| *byte == b'\n').all(|line| jar.store(line).is_ok()) {
+    let url = CookieUrl {
+        host: line.as_bytes(),
+        path: line.as_bytes(),
+        secure: input.len().is_multiple_of(2),
+    };
+    if body.split(|byte| *byte == b'\n').all(|line| jar.store(line, &url, 0).is_ok()) {
         let mut header = Vec::new();
-        jar.write(&mut header);
+        jar.write(&url, 0, &mut header);
         assert!(header.len() < 20_000);
     }
     if let Ok(data) = read_rows(body) {

@@ -46,6 +46,11 @@ pub fn process_cpu() -> u64 {
     nanos(ClockId::ProcessCPUTime) as u64
 }
 
+/// Seconds since 1970.
+pub fn unix_seconds() -> i64 {
+    clock_gettime(ClockId::Realtime).tv_sec
+}
+
 fn nanos(clock: ClockId) -> i64 {
     let time = clock_gettime(clock);
     time.tv_sec * 1_000_000_000 + time.tv_nsec

@@ -97,6 +97,113 @@ fn users_log_in_with_tokens_cookies_and_redirects() {
     assert!(text.contains("{env.API_KEY}"));
 }
 
+/// A login that each user sends once, and what needs it.
+const LOGIN_ONCE: &str = r#"
+[[load.http.scenario]]
+name = "reader"
+steps = [
+  { get = "/login", once = true, take = { token = { css = "input[name=authenticity_token]", attribute = "value" } } },
+  { post = "/login", once = true, form = { username = "{name}", password = "{name}-{env.SUFFIX}", authenticity_token = "{token}" }, expect_status = 302 },
+  { get = "/my/page", expect_text = "Logged in as {name}" },
+  { get = "/search?q={term}", expect_body = "found {term}" },
+]
+"#;
+
+/// Step, route and completed requests of every row.
+fn rows(report: &Value) -> Vec<(u64, String, u64)> {
+    let rows = report["routes"].as_array().unwrap().iter();
+    rows.map(|row| {
+        let route = row["route"].as_str().unwrap();
+        let redirected = if row["redirected"] == true { ", redirected" } else { "" };
+        let completed = row["completed"].as_u64().unwrap();
+        (row["step"].as_u64().unwrap(), format!("{route}{redirected}"), completed)
+    })
+    .collect()
+}
+
+#[test]
+fn a_user_logs_in_once_and_repeats_the_rest_with_the_same_session() {
+    require!(Ruby);
+    let server = SessionServer::start();
+    let more = ["-c", "2", "--threads", "2", "-n", "126", "--json"];
+    let report = report(&load(&server, &with_data(LOGIN_ONCE), &more));
+    assert_eq!((&report["completed"], &report["errors"]), (&126.into(), &0.into()), "{report:#}");
+    let rows = rows(&report);
+    // Each user: a form, a login, its redirect, and 60 requests that need the session.
+    let expected = [
+        (1, "GET /login", 2),
+        (2, "POST /login", 2),
+        (2, "POST /login, redirected", 2),
+        (3, "GET /my/page", 60),
+        (4, "GET /search?q={term}", 60),
+    ];
+    assert_eq!(rows, expected.map(|(step, route, count)| (step, route.to_owned(), count)));
+}
+
+#[test]
+fn a_user_whose_session_ends_logs_in_again() {
+    require!(Ruby);
+    let server = SessionServer::start();
+    let logout =
+        LOGIN_ONCE.replace("{ get = \"/search", "{ post = \"/logout\" },\n  { get = \"/search");
+    let report = report(&load(
+        &server,
+        &with_data(&logout),
+        &["-c", "1", "-n", "70", "--errors", "20%", "--json"],
+    ));
+    let rows = rows(&report);
+    let of = |step| rows.iter().find(|row| row.0 == step).unwrap().2;
+    // Every second pass finds that the session is gone: two passes are 3 + 3 + 2 requests.
+    assert!(of(1) >= 8 && of(1) == report["errors"].as_u64().unwrap() + 1, "{report:#}");
+    assert_eq!(report["errors_by"].as_object().unwrap().keys().collect::<Vec<_>>(), ["body"]);
+}
+
+#[test]
+fn every_scenario_with_a_login_has_a_session_of_its_own_and_the_others_none() {
+    require!(Ruby);
+    let server = SessionServer::start();
+    let second = LOGIN_ONCE.replace("reader", "again");
+    let visitor = "[[load.http.scenario]]\nname = 'visitor'\nsteps = [{ get = '/my/page', expect_text = 'authenticity_token' }]\n";
+    let all = with_data(&[LOGIN_ONCE, visitor, second.as_str()].concat());
+    let report = report(&load(&server, &all, &["-c", "1", "-n", "400", "--json"]));
+    assert_eq!((&report["completed"], &report["errors"]), (&400.into(), &0.into()), "{report:#}");
+    let logins: Vec<u64> =
+        rows(&report).iter().filter(|row| row.1 == "POST /login").map(|row| row.2).collect();
+    assert_eq!(logins, [1, 1], "{report:#}");
+}
+
+#[test]
+fn cookies_go_where_a_browser_sends_them() {
+    require!(Ruby);
+    let server = SessionServer::start();
+    let scenario = "[[scenario]]\nname = 's'\nsteps = [{ get = '/cookies/set' }, \
+        { get = '/cookies/seen', expect_body = 'sent: root=1; safe=1' }, \
+        { get = '/admin/seen?q=/', expect_body = 'sent: admin=1; root=1; safe=1' }, \
+        { get = '/none', expect_status = 404 }, { get = '/none' }]";
+    let report = report(&load(&server, scenario, &["-c", "1", "-n", "50", "--json"]));
+    assert_eq!(report["errors_by"], serde_json::json!({ "status": 10 }), "{report:#}");
+    let message = report["flags"][0]["message"].as_str().unwrap();
+    let refused = "the cookie `other` was refused: it is for the domain `elsewhere.test`";
+    assert!(
+        message.contains("step 5 (GET /none): status 404") && message.contains(refused),
+        "{message}"
+    );
+}
+
+#[test]
+fn a_variable_that_the_server_echoes_is_masked_for_a_plain_route() {
+    require!(Ruby);
+    let server = SessionServer::start();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_carat"));
+    command.args(["load", "http", &format!("{}echo", server.1), "-n", "20", "--json"]);
+    command.args(["-H", "Authorization: Bearer {env.API_KEY}"]).env("API_KEY", "k3y&<secret>");
+    let output = command.output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let body = &report(&output)["failures"][0]["body"];
+    assert_eq!(body, "wrong key Bearer {env.API_KEY}", "{text}");
+    assert!(!text.contains("k3y&"), "{text}");
+}
+
 #[test]
 fn users_on_several_threads_have_their_own_cookies_and_rows() {
     require!(Ruby);
@@ -181,6 +288,10 @@ fn what_a_scenario_needs_is_missed_before_the_load_begins() {
         ("name = 'x'", "neither [[scenario]] nor"),
         ("[[scenario]]\nname = 's'\nsteps = [{ gett = '/' }]", "unknown field `gett`"),
         ("[[scenario]]\nname = 's'\nsteps = []", "`s` has no steps"),
+        (
+            "[[scenario]]\nname = 's'\nsteps = [{ get = '/', once = true }]",
+            "nothing is left to repeat",
+        ),
         ("[[scenario]]\nname = 's'\nsteps = [{ get = '/{env.NOT_SET}' }]", "`NOT_SET` is not set"),
         ("[[scenario]]\nname = 's'\nsteps = [{ get = '/{name}' }]", "unknown placeholder {name}"),
         ("data = 'no.csv'\n[[scenario]]\nname = 's'\nsteps = [{ get = '/' }]", "no.csv"),

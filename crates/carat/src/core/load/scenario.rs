@@ -61,6 +61,8 @@ pub struct StepOptions {
     pub think: Option<Span>,
     /// Whether redirects are followed; they are if absent.
     pub follow: Option<bool>,
+    /// Whether a user sends it only in the first pass, for example to log in.
+    pub once: bool,
 }
 
 /// Where a value comes from, as a user writes it.
@@ -155,6 +157,9 @@ pub struct HttpStep {
     pub think_s: f64,
     /// Whether redirects are followed.
     pub follow: bool,
+    /// Whether a user sends it only in the first pass. Absent if not, so that plans without such a step keep their hash.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub once: bool,
 }
 
 /// The body of a step.
@@ -199,6 +204,12 @@ impl ScenarioOptions {
         if self.steps.is_empty() {
             return Err(format!("`{}` has no steps", self.name));
         }
+        if self.steps.iter().all(|step| step.once) {
+            return Err(format!(
+                "every step of `{}` has `once`, so nothing is left to repeat: add a step without it",
+                self.name
+            ));
+        }
         let mut steps = Vec::new();
         for (number, step) in (1..).zip(&self.steps) {
             let valid = step.validate(headers, self.think);
@@ -240,6 +251,7 @@ impl StepOptions {
             expect_text: self.expect_text.clone(),
             think_s: self.think.or(think).map_or(0.0, Span::as_seconds),
             follow: self.follow.unwrap_or(true),
+            once: self.once,
         })
     }
 
@@ -324,6 +336,8 @@ mod tests {
             assert!(error.contains("`s`, step 2: ") && error.contains(expected), "{step}: {error}");
         }
         assert!(scenario("").unwrap_err().contains("`s` has no steps"));
+        let nothing_left = scenario("{ get = '/', once = true }").unwrap_err();
+        assert!(nothing_left.contains("every step of `s` has `once`"), "{nothing_left}");
     }
 
     #[test]
@@ -332,6 +346,15 @@ mod tests {
         let headers = [("a", "1"), ("b", "2")].map(|(name, value)| (name.into(), value.into()));
         assert_eq!((valid.steps[0].method.as_str(), valid.steps[0].follow), ("DELETE", true));
         assert_eq!(valid.steps[0].headers, headers);
+    }
+
+    #[test]
+    fn a_step_without_once_has_the_form_that_it_had_before_there_was_one() {
+        let valid = scenario("{ get = '/login', once = true }, { get = '/' }").unwrap();
+        let form = serde_json::to_value(&valid).unwrap();
+        assert_eq!(form["steps"][0]["once"], true);
+        assert!(form["steps"][1].get("once").is_none(), "{form}");
+        assert_eq!(serde_json::from_value::<HttpScenario>(form).unwrap(), valid);
     }
 
     #[test]

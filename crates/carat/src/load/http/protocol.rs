@@ -226,7 +226,7 @@ impl Protocol for HttpProtocol {
         for one in counts {
             whole.merge(&one);
         }
-        report(load, shared.scenarios.as_ref(), &whole, run)
+        report(load, shared, &whole, run)
     }
 
     fn write_text(

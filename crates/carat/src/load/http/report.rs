@@ -7,6 +7,7 @@ use crate::core::observations::LoadTotals;
 use crate::load::health::{Findings, GeneratorFacts, RunFacts, own_cost};
 use crate::load::http::counts::{HttpCounts, RouteCounts};
 use crate::load::http::scenario::ScenarioSet;
+use crate::load::http::session::HttpShared;
 
 /// Most kinds of problems that a report describes beside the first; the others are counted only.
 const PROBLEMS: usize = 4;
@@ -20,10 +21,11 @@ const IN_A_FINDING: usize = 3;
 /// The report from what all threads counted together.
 pub(crate) fn report(
     load: &HttpLoad,
-    scenarios: Option<&ScenarioSet>,
+    shared: &HttpShared,
     counts: &HttpCounts,
     run: &RunFacts,
 ) -> LoadReport {
+    let scenarios = shared.scenarios.as_ref();
     let window = counts.first.zip(counts.last);
     let seconds = window.map_or(0.0, |(first, last)| last.since(first) as f64 / 1e9);
     let totals = LoadTotals {
@@ -41,7 +43,7 @@ pub(crate) fn report(
         latency_hdr: counts.latency.encode(),
         service_hdr: counts.service.encode(),
         errors_by: counts.errors_by(),
-        failures: failures(load, scenarios, counts),
+        failures: failures(load, shared, counts),
         metrics: metric::of_load(&totals),
         own: own_cost(&counts.cost, run.rss_peak),
         steps: Vec::new(),
@@ -78,19 +80,11 @@ fn routes(
     all.into_iter().filter(|row| row.completed + row.errors > 0).collect()
 }
 
-/// The most frequent failures; a body never has the values of the environment that scenarios send.
-fn failures(
-    load: &HttpLoad,
-    scenarios: Option<&ScenarioSet>,
-    counts: &HttpCounts,
-) -> Vec<RouteFailure> {
-    let mut listed = counts.failed.list(&route_names(load, scenarios));
+/// The most frequent failures; a body never has the values of the environment that the load sends.
+fn failures(load: &HttpLoad, shared: &HttpShared, counts: &HttpCounts) -> Vec<RouteFailure> {
+    let mut listed = counts.failed.list(&route_names(load, shared.scenarios.as_ref()));
     for failure in &mut listed {
-        let body = failure.body.take();
-        failure.body = body.map(|body| match scenarios {
-            Some(set) => set.without_secrets(body),
-            None => body,
-        });
+        failure.body = failure.body.take().map(|body| shared.without_secrets(body));
     }
     listed
 }

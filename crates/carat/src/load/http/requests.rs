@@ -2,7 +2,7 @@
 
 use crate::core::load::HttpRoute;
 use crate::load::http::response::is_correct_status;
-use crate::load::http::scenario::environment_filled;
+use crate::load::http::scenario::{SecretValues, UsedVariables, environment_filled};
 use crate::load::target::Target;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -66,6 +66,7 @@ fn push_header(head: &mut String, name: &str, value: &str) {
 pub(crate) struct RequestSet {
     requests: Vec<PreparedRequest>,
     bounds: Vec<u64>,
+    secrets: SecretValues,
 }
 
 impl RequestSet {
@@ -82,12 +83,19 @@ impl RequestSet {
             *sum += u64::from(route.weight);
             Some(*sum)
         });
+        let variables = UsedVariables::default();
         let mut requests = Vec::new();
         for route in routes {
-            let filled = environment_filled(route, environment)?;
+            let filled =
+                environment_filled(route, &|name| variables.used(name, environment(name)))?;
             requests.push(PreparedRequest::new(&filled, &target.host));
         }
-        Ok(Self { bounds: bounds.collect(), requests })
+        Ok(Self { bounds: bounds.collect(), requests, secrets: variables.secrets() })
+    }
+
+    /// A text from the server without the values of the environment that the routes send.
+    pub(crate) fn without_secrets(&self, text: String) -> String {
+        self.secrets.masked(text)
     }
 
     /// Number of routes.
@@ -165,6 +173,8 @@ mod tests {
         let headers = vec![("Key".to_owned(), "{env.KEY}".to_owned())];
         let route = HttpRoute { headers, ..get("/{a}") };
         assert_eq!(text(&route), "GET /{a} HTTP/1.1\r\nHost: 127.0.0.1:9\r\nKey: k1\r\n\r\n");
+        let requests = set(std::slice::from_ref(&route)).unwrap();
+        assert_eq!(requests.without_secrets("no key k1".to_owned()), "no key {env.KEY}");
         let missing = HttpRoute { body: "{env.NOT_SET}".to_owned(), ..get("/") };
         assert!(set(&[missing]).unwrap_err().contains("`NOT_SET` is not set"));
     }

@@ -81,6 +81,15 @@ impl HttpShared {
         })
     }
 
+    /// A text from the server without the values of the environment that the load sends.
+    pub(super) fn without_secrets(&self, text: String) -> String {
+        let text = self.requests.without_secrets(text);
+        match &self.scenarios {
+            Some(set) => set.without_secrets(text),
+            None => text,
+        }
+    }
+
     /// The counts of a thread, with a row for each route or step if there are several.
     pub(super) fn counts(&self) -> HttpCounts {
         let rows = match &self.scenarios {

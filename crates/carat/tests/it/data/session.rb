@@ -7,6 +7,16 @@ require 'socket'
 
 # A small application with a login: a form with a token, a cookie, a redirect, and pages that need both.
 class SessionServer
+  # A browser sends the first three, the third only below /admin.
+  SET = [
+    'Set-Cookie: root=1; Path=/',
+    'Set-Cookie: safe=1; Path=/; Secure; Max-Age=600',
+    'Set-Cookie: admin=1; Path=/admin; Domain=127.0.0.1',
+    'Set-Cookie: here=1; Path=/cookies/set',
+    'Set-Cookie: past=1; Path=/; Expires=Sat, 01-Feb-2020 00:00:00 GMT',
+    'Set-Cookie: other=1; Path=/; Domain=elsewhere.test'
+  ].freeze
+
   def initialize(env)
     @env = env
     @sessions = {}
@@ -47,8 +57,12 @@ class SessionServer
     when %w[GET /login] then login_form
     when %w[POST /login] then login(session, CGI.parse(body))
     when %w[GET /my/page] then page(session)
+    when %w[POST /logout] then reply(200, @sessions.delete(session) ? 'bye' : 'nobody')
     when %w[GET /search] then reply(200, "found #{CGI.parse(query.to_s)['q'].first}")
     when %w[POST /api] then api(session, headers, body)
+    when %w[GET /cookies/set] then reply(200, 'set', SET)
+    when %w[GET /cookies/seen], %w[GET /admin/seen] then reply(200, "sent: #{headers['cookie']}")
+    when %w[GET /echo] then reply(500, "wrong key #{headers['authorization']}")
     when %w[GET /visits] then reply(200, @visits.to_s)
     else fault(path)
     end

@@ -16,14 +16,6 @@ pub(super) fn beginning(body: &[u8]) -> String {
     format!("the body begins `{shown}{more}`")
 }
 
-/// A text without the values of variables of the environment, which are never stored.
-pub(super) fn masked(text: String, variables: &[(String, String)]) -> String {
-    variables
-        .iter()
-        .filter(|(_, value)| !value.is_empty())
-        .fold(text, |text, (name, value)| text.replace(value.as_str(), &format!("{{env.{name}}}")))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -34,12 +26,5 @@ mod tests {
         assert_eq!(beginning(b"a\r\n\x1b[1m  b"), "the body begins `a [1m b`");
         let long = beginning(&[b'x'; 1000]);
         assert_eq!(long, format!("the body begins `{}…`", "x".repeat(SHOWN)));
-    }
-
-    #[test]
-    fn the_values_of_variables_are_not_shown() {
-        let variables =
-            [("KEY".to_owned(), "s3cret".to_owned()), ("NONE".to_owned(), String::new())];
-        assert_eq!(masked("a s3cret b".to_owned(), &variables), "a {env.KEY} b");
     }
 }

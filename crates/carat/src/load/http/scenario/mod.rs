@@ -8,11 +8,13 @@ mod html;
 pub mod json_path;
 pub mod location;
 mod message;
+mod secrets;
 mod set;
 mod take;
 mod template;
 mod user;
 
 pub use data::{DataRows, read_rows};
+pub(crate) use secrets::{SecretValues, UsedVariables};
 pub(crate) use set::{ScenarioSet, environment_filled};
 pub(crate) use user::ScenarioUser;

@@ -5,12 +5,11 @@ use crate::core::{TextPart, text_parts};
 use crate::load::http::scenario::data::DataRows;
 use crate::load::http::scenario::encoding::Encoding;
 use crate::load::http::scenario::location::Origin;
-use crate::load::http::scenario::message::masked;
+use crate::load::http::scenario::secrets::{SecretValues, UsedVariables};
 use crate::load::http::scenario::take::ValueFinder;
 use crate::load::http::scenario::template::{KnownNames, Template, environment_value};
+use crate::load::net::Address;
 use crate::load::target::Target;
-use std::cell::RefCell;
-use std::collections::BTreeMap;
 use std::path::Path;
 
 /// Most steps of all scenarios: two rows of counts each, numbered by 16 bits.
@@ -24,10 +23,14 @@ pub(crate) struct ScenarioSet {
     pub(crate) bounds: Vec<u64>,
     pub(super) data: DataRows,
     pub(super) origin: Origin,
+    /// Whether `Secure` cookies are sent: over TLS and, as browsers do, to this machine.
+    pub(super) secure: bool,
     /// Users of all threads.
     pub(super) users: u64,
+    /// How many visits a user keeps.
+    pub(super) visits: usize,
     /// Variables of the environment that are in requests.
-    pub(super) variables: Vec<(String, String)>,
+    pub(super) secrets: SecretValues,
 }
 
 /// One scenario.
@@ -37,6 +40,16 @@ pub(super) struct CompiledScenario {
     pub(super) steps: Vec<CompiledStep>,
     /// How many values its steps take.
     pub(super) slots: usize,
+    /// Which of the user's visits it goes through; scenarios without `once` share the first, each as a new visitor.
+    pub(super) visit: usize,
+}
+
+impl CompiledScenario {
+    /// The next step from a place on, left out those that this user needs only once.
+    pub(super) fn step_from(&self, place: usize, prepared: bool) -> Option<usize> {
+        let mut rest = (place..).zip(self.steps.iter().skip(place));
+        rest.find(|(_, step)| !(prepared && step.once)).map(|(place, _)| place)
+    }
 }
 
 /// One step.
@@ -48,6 +61,8 @@ pub(super) struct CompiledStep {
     /// Method and path as written.
     pub(super) label: String,
     pub(super) path: Template,
+    /// Value of the header `Host`.
+    pub(super) host: Template,
     pub(super) headers: Template,
     pub(super) body: Option<StepContent>,
     /// Where each value is kept, its name, and where it is in the response.
@@ -58,6 +73,8 @@ pub(super) struct CompiledStep {
     /// Nanoseconds until the user's next request.
     pub(super) think: u64,
     pub(super) follow: bool,
+    /// Whether a user sends it only in the first pass.
+    pub(super) once: bool,
 }
 
 /// What a step sends.
@@ -97,34 +114,36 @@ impl ScenarioSet {
             Some(file) => DataRows::read(Path::new(file))?,
             None => DataRows::default(),
         };
-        let used = RefCell::new(BTreeMap::new());
+        let variables = UsedVariables::default();
         let compiler = StepCompiler {
             host: &target.host,
             columns: &data.columns,
-            environment: &|name| {
-                let value = environment(name)?;
-                used.borrow_mut().insert(name.to_owned(), value.clone());
-                Some(value)
-            },
+            environment: &|name| variables.used(name, environment(name)),
         };
-        let (mut scenarios, mut first) = (Vec::new(), 0);
+        let (mut scenarios, mut first, mut visits) = (Vec::new(), 0, 1);
         for scenario in &load.scenarios {
-            scenarios.push(compiler.scenario(scenario, first)?);
+            let mut compiled = compiler.scenario(scenario, first)?;
+            if scenario.steps.iter().any(|step| step.once) {
+                compiled.visit = visits;
+                visits += 1;
+            }
+            scenarios.push(compiled);
             first += scenario.steps.len() as u16;
         }
         let bounds = load.scenarios.iter().scan(0, |sum, scenario| {
             *sum += u64::from(scenario.weight);
             Some(*sum)
         });
-        let (bounds, variables) = (bounds.collect(), used.take().into_iter().collect());
+        let (bounds, secrets) = (bounds.collect(), variables.secrets());
         let origin = Origin { tls: target.tls_name.is_some(), host: target.host.clone() };
+        let secure = origin.tls || is_this_machine(&target.address);
         let users = u64::from(load.connections);
-        Ok(Some(Self { scenarios, bounds, data, origin, users, variables }))
+        Ok(Some(Self { scenarios, bounds, data, origin, secure, users, visits, secrets }))
     }
 
     /// A text from the server without the values of the environment that the load sends.
     pub(crate) fn without_secrets(&self, text: String) -> String {
-        masked(text, &self.variables)
+        self.secrets.masked(text)
     }
 
     /// Each row of the counts: scenario, step from 1 on, method with path, and whether it was redirected.
@@ -155,7 +174,7 @@ impl StepCompiler<'_> {
             })?;
             steps.push(compiled);
         }
-        Ok(CompiledScenario { name: scenario.name.clone(), steps, slots: taken.len() })
+        Ok(CompiledScenario { name: scenario.name.clone(), steps, slots: taken.len(), visit: 0 })
     }
 
     fn step(
@@ -165,10 +184,11 @@ impl StepCompiler<'_> {
         taken: &mut Vec<String>,
     ) -> Result<CompiledStep, String> {
         let mut takes = Vec::new();
-        let (path, headers, body) = {
+        let (path, host, headers, body) = {
             let names = self.names(taken);
             (
                 Template::path(&step.path, &names)?,
+                self.host(step, &names)?,
                 self.headers(step, &names)?,
                 content(step, &names)?,
             )
@@ -191,6 +211,7 @@ impl StepCompiler<'_> {
             method: step.method.clone(),
             label: format!("{} {}", step.method, step.path),
             path,
+            host,
             headers,
             body,
             takes,
@@ -199,11 +220,20 @@ impl StepCompiler<'_> {
             expect_text: expected(step.expect_text.as_deref(), &names)?,
             think: (step.think_s * 1e9) as u64,
             follow: step.follow,
+            once: step.once,
         })
     }
 
     fn names<'b>(&'b self, taken: &'b [String]) -> KnownNames<'b> {
         KnownNames { columns: self.columns, taken, environment: self.environment }
+    }
+
+    fn host(&self, step: &HttpStep, names: &KnownNames<'_>) -> Result<Template, String> {
+        let own = step.headers.iter().rev().find(|(name, _)| name.eq_ignore_ascii_case("host"));
+        match own {
+            Some((_, value)) => Template::compile(value, Encoding::Header, names),
+            None => Ok(Template::fixed(self.host)),
+        }
     }
 
     fn headers(&self, step: &HttpStep, names: &KnownNames<'_>) -> Result<Template, String> {
@@ -218,6 +248,13 @@ impl StepCompiler<'_> {
             headers.push("\r\n", Encoding::Header, names)?;
         }
         Ok(headers)
+    }
+}
+
+fn is_this_machine(address: &Address) -> bool {
+    match address {
+        Address::Inet(address) => address.ip().is_loopback(),
+        Address::Unix(_) => true,
     }
 }
 
@@ -328,10 +365,10 @@ mod tests {
     }
 
     #[test]
-    fn only_the_variables_that_are_used_are_known() {
+    fn the_variables_that_are_used_are_secrets() {
         let text = "[http]\nheaders = { A = '{env.KEY}' }\n[[http.scenario]]\nname = 's'\nsteps = [{ get = '/' }]";
         let set = compiled(text).unwrap().unwrap();
-        assert_eq!(set.variables, [("KEY".to_owned(), "s3cret".to_owned())]);
+        assert_eq!(set.without_secrets("a s3cret b".to_owned()), "a {env.KEY} b");
         assert!(compiled("[http]").unwrap().is_none());
     }
 }

@@ -52,6 +52,11 @@ impl Template {
         Ok(template)
     }
 
+    /// A text without placeholders.
+    pub(super) fn fixed(text: &str) -> Self {
+        Self(vec![TemplatePiece::Text(text.as_bytes().to_vec())])
+    }
+
     /// A path; values in its query are encoded like those of a form.
     pub(super) fn path(text: &str, names: &KnownNames<'_>) -> Result<Self, String> {
         let (path, query) = text.split_at(text.find('?').unwrap_or(text.len()));

@@ -1,9 +1,10 @@
-//! One user: a connection that goes through scenarios, each time as a new visitor.
+//! One user: a connection that goes through scenarios, each time as a new visitor, or again and again as the same one.
 
+use crate::load::clock::unix_seconds;
 use crate::load::http::failures::{RequestFailure, RequestProblem};
 use crate::load::http::response::KeptResponse;
-use crate::load::http::scenario::cookies::CookieJar;
-use crate::load::http::scenario::message::{beginning, masked};
+use crate::load::http::scenario::cookies::{CookieJar, CookieUrl};
+use crate::load::http::scenario::message::beginning;
 use crate::load::http::scenario::set::{CompiledStep, ScenarioSet};
 use crate::load::http::scenario::take::header;
 use crate::load::http::scenario::template::UserValues;
@@ -22,22 +23,40 @@ const BODY_SHOWN: usize = 512;
 pub(crate) struct ScenarioUser {
     /// From 0 on, over all threads.
     number: u64,
-    /// Scenarios begun.
-    passes: u64,
+    /// Visits begun.
+    begun: u64,
     scenario: usize,
     step: usize,
     /// Whether a scenario has begun and not ended.
     passing: bool,
-    /// The user's row of the data.
-    row: usize,
     redirect: Option<RedirectTarget>,
     /// Redirects followed in this step.
     hops: u32,
-    jar: CookieJar,
-    taken: Vec<String>,
+    visits: Vec<Visit>,
+    /// Which of them the scenario goes through.
+    visit: usize,
     path: Vec<u8>,
+    /// Host of the request that was written last.
+    host: Vec<u8>,
     request: Vec<u8>,
     scratch: Vec<u8>,
+}
+
+/// What the user remembers from one request to the next.
+#[derive(Debug, Default)]
+struct Visit {
+    jar: CookieJar,
+    taken: Vec<String>,
+    /// The user's row of the data.
+    row: usize,
+    /// Whether the steps with `once` are done.
+    prepared: bool,
+}
+
+impl Visit {
+    fn values<'a>(&'a self, set: &'a ScenarioSet, number: u64) -> UserValues<'a> {
+        UserValues { number: number + 1, row: &set.data.rows[self.row], taken: &self.taken }
+    }
 }
 
 #[derive(Debug)]
@@ -81,6 +100,9 @@ impl ScenarioUser {
     /// Begins the next request as a new visitor.
     pub(crate) fn restart(&mut self) {
         self.passing = false;
+        if let Some(visit) = self.visits.get_mut(self.visit) {
+            visit.prepared = false;
+        }
     }
 
     /// Judges a response and returns the pause before the next request, in nanoseconds.
@@ -96,30 +118,38 @@ impl ScenarioUser {
         let (scenario, step) = (&set.scenarios[self.scenario], self.step);
         self.judge(set, status, kept).map_err(|(failure, what)| {
             self.restart();
+            let refused = self.visits[self.visit].jar.refused();
             let message = format!(
-                "scenario `{}`, step {} ({}): {what}; {}",
+                "scenario `{}`, step {} ({}): {what}; {}{}",
                 scenario.name,
                 step + 1,
                 scenario.steps[step].label,
                 beginning(&kept.body),
+                refused.map_or_else(String::new, |why| format!("; {why}")),
             );
-            RequestProblem { failure, message: Some(masked(message, &set.variables)) }
+            RequestProblem { failure, message: Some(set.without_secrets(message)) }
         })
     }
 
     fn begin(&mut self, set: &ScenarioSet, scenario: usize) {
+        let chosen = &set.scenarios[scenario];
+        self.visits.resize_with(set.visits, Visit::default);
+        self.visit = chosen.visit;
+        let visit = &mut self.visits[self.visit];
+        if !visit.prepared {
+            visit.jar.clear();
+            visit.taken.clear();
+            visit.taken.resize(chosen.slots, String::new());
+            // Users of all threads deal the rows among them without talking to each other.
+            let dealt = self.number + self.begun * set.users;
+            visit.row = (dealt % set.data.rows.len() as u64) as usize;
+            self.begun += 1;
+        }
+        self.step = chosen.step_from(0, visit.prepared).unwrap_or(0);
         self.scenario = scenario;
-        self.step = 0;
         self.passing = true;
         self.redirect = None;
         self.hops = 0;
-        self.jar.clear();
-        self.taken.clear();
-        self.taken.resize(set.scenarios[scenario].slots, String::new());
-        // Users of all threads deal the rows among them without talking to each other.
-        let dealt = self.number + self.passes * set.users;
-        self.row = (dealt % set.data.rows.len() as u64) as usize;
-        self.passes += 1;
     }
 
     fn write_path(&mut self, set: &ScenarioSet, step: &CompiledStep) {
@@ -128,9 +158,8 @@ impl ScenarioUser {
             self.path.extend_from_slice(target.path.as_bytes());
             return;
         }
-        let row = &set.data.rows[self.row];
-        let values = UserValues { number: self.number + 1, row, taken: &self.taken };
-        step.path.render(&values, &mut self.path);
+        let visit = &self.visits[self.visit];
+        step.path.render(&visit.values(set, self.number), &mut self.path);
         if self.path.first() != Some(&b'/') {
             // A link from a page may be a whole URL or relative; one to another server gets this server's answer.
             let link = String::from_utf8_lossy(&self.path).into_owned();
@@ -140,8 +169,8 @@ impl ScenarioUser {
     }
 
     fn write_request(&mut self, set: &ScenarioSet, step: &CompiledStep) {
-        let row = &set.data.rows[self.row];
-        let values = UserValues { number: self.number + 1, row, taken: &self.taken };
+        let visit = &self.visits[self.visit];
+        let values = visit.values(set, self.number);
         let repeats = self.redirect.as_ref().is_none_or(|target| target.repeats);
         let method = if repeats { step.method.as_str() } else { "GET" };
         let out = &mut self.request;
@@ -150,7 +179,12 @@ impl ScenarioUser {
             out.extend_from_slice(part);
         }
         step.headers.render(&values, out);
-        self.jar.write(out);
+        self.host.clear();
+        step.host.render(&values, &mut self.host);
+        if !visit.jar.is_empty() {
+            let url = CookieUrl { host: &self.host, path: &self.path, secure: set.secure };
+            visit.jar.write(&url, unix_seconds(), out);
+        }
         let Some(content) = step.body.as_ref().filter(|_| repeats) else {
             out.extend_from_slice(b"\r\n");
             return;
@@ -171,9 +205,11 @@ impl ScenarioUser {
         status: u16,
         kept: &KeptResponse,
     ) -> Result<u64, (RequestFailure, String)> {
-        let step = &set.scenarios[self.scenario].steps[self.step];
+        let scenario = &set.scenarios[self.scenario];
+        let step = &scenario.steps[self.step];
         for cookie in header(&kept.head, "set-cookie") {
-            self.jar.store(cookie).map_err(|_| {
+            let url = CookieUrl { host: &self.host, path: &self.path, secure: set.secure };
+            self.visits[self.visit].jar.store(cookie, &url, unix_seconds()).map_err(|_| {
                 let what = "the server set more than 50 cookies or 16 KiB of them";
                 (RequestFailure::Cookies, what.to_owned())
             })?;
@@ -189,14 +225,20 @@ impl ScenarioUser {
         }
         self.check_body(set, step, &kept.body)?;
         for (slot, name, finder) in &step.takes {
-            self.taken[*slot] = finder
+            self.visits[self.visit].taken[*slot] = finder
                 .find(&kept.head, &kept.body)
                 .map_err(|what| (RequestFailure::Take, format!("cannot take `{name}`: {what}")))?;
         }
         self.hops = 0;
         self.redirect = None;
-        self.step += 1;
-        self.passing = self.step < set.scenarios[self.scenario].steps.len();
+        let visit = &mut self.visits[self.visit];
+        match scenario.step_from(self.step + 1, visit.prepared) {
+            Some(next) => self.step = next,
+            None => {
+                self.passing = false;
+                visit.prepared = self.visit > 0;
+            }
+        }
         Ok(step.think)
     }
 
@@ -227,8 +269,8 @@ impl ScenarioUser {
         step: &CompiledStep,
         body: &[u8],
     ) -> Result<(), (RequestFailure, String)> {
-        let row = &set.data.rows[self.row];
-        let values = UserValues { number: self.number + 1, row, taken: &self.taken };
+        let visit = &self.visits[self.visit];
+        let values = visit.values(set, self.number);
         if let Some(expected) = &step.expect_body {
             self.scratch.clear();
             expected.render(&values, &mut self.scratch);
