@@ -119,6 +119,11 @@ pub struct VariantGrowth {
 }
 
 impl PartGrowth {
+    /// Whether the run does not say how the part grows.
+    pub fn is_undecided(&self) -> bool {
+        self.kind == GrowthKind::Undecided
+    }
+
     /// A part without any figure.
     pub fn without_figures(
         part: TrackedPart,

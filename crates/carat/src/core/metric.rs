@@ -27,14 +27,47 @@ pub struct Metric {
     pub better: Better,
     /// Definition in one sentence without a full stop.
     pub what: &'static str,
-    /// Name in a sentence, fit to follow "its" or "less".
+    /// Name in a sentence, fit to follow "its" or "less"; the moment follows it.
     pub phrase: &'static str,
+    /// When a trial has the value; `None` for a figure of the whole load, such as a latency.
+    pub moment: Option<MetricMoment>,
     /// Responses a trial needs for the value to be known at all.
     pub least: u64,
     /// Responses below which the value is reported with a warning.
     pub enough: u64,
     /// Where the value comes from.
     pub(crate) source: MetricSource,
+}
+
+/// The moment of a trial that a value is of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MetricMoment {
+    /// The server is ready; no load yet.
+    BeforeLoad,
+    /// The measured load begins.
+    StartOfLoad,
+    /// The last quarter of the load, or of a command that ends by itself.
+    LastQuarter,
+    /// After the last response and the time to settle.
+    AfterLoad,
+    /// After the idle time that follows the load.
+    AfterIdle,
+    /// Any moment: the value is an extreme.
+    WholeTrial,
+}
+
+impl MetricMoment {
+    /// The moment in words, to follow the phrase of a metric. A report may name the number of requests or the idle time.
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::BeforeLoad => "before any load",
+            Self::StartOfLoad => "at the start of the load",
+            Self::LastQuarter => "over the last quarter of the load",
+            Self::AfterLoad => "after the load",
+            Self::AfterIdle => "after the idle time",
+            Self::WholeTrial => "over the whole trial",
+        }
+    }
 }
 
 /// Where the value of a metric comes from. A reading function returns `None` for what is unknown.
@@ -54,14 +87,6 @@ pub(crate) enum MetricSource {
     OverSteps(&'static Metric),
 }
 
-/// The end of the phrase of a metric that is read after the load; a report may name the number of requests instead.
-pub(crate) const AFTER_LOAD: &str = "after the load";
-/// The end of the phrase of a metric that is read after the idle time; a report may name its length instead.
-pub(crate) const AFTER_IDLE: &str = "after the idle time";
-
-/// A part of the phrase of a metric that is read under load; a report may name what ran instead.
-pub(crate) const OF_LOAD: &str = "of the load";
-
 /// A percentile is unknown where fewer values than this lie beyond it.
 pub(crate) const BEYOND: u64 = 10;
 
@@ -79,7 +104,8 @@ registry! {
         unit: Unit::Bytes,
         better: Better::Lower,
         what: "resident memory of the one server process after the last request",
-        phrase: "memory after the load",
+        phrase: "memory",
+        moment: Some(MetricMoment::AfterLoad),
         least: 0,
         enough: 0,
         source: MetricSource::Trial(|trial| amount(trial.last.as_ref()?.rss)),
@@ -89,7 +115,8 @@ registry! {
         unit: Unit::Bytes,
         better: Better::Lower,
         what: "proportional memory of the whole process tree after the last request",
-        phrase: "memory after the load",
+        phrase: "memory",
+        moment: Some(MetricMoment::AfterLoad),
         least: 0,
         enough: 0,
         source: MetricSource::Trial(|trial| amount(trial.last.as_ref()?.pss)),
@@ -99,7 +126,8 @@ registry! {
         unit: Unit::Bytes,
         better: Better::Lower,
         what: "median proportional memory of the tree over the last quarter of the load or of the run",
-        phrase: "memory over the last quarter of the load",
+        phrase: "memory",
+        moment: Some(MetricMoment::LastQuarter),
         least: 0,
         enough: 0,
         source: MetricSource::AnyTrial(|trial| trial.late(|sample| sample.pss)),
@@ -109,7 +137,8 @@ registry! {
         unit: Unit::Bytes,
         better: Better::Lower,
         what: "median resident memory of the one server process over the last quarter of the load or of the run",
-        phrase: "memory over the last quarter of the load",
+        phrase: "memory",
+        moment: Some(MetricMoment::LastQuarter),
         least: 0,
         enough: 0,
         source: MetricSource::AnyTrial(|trial| trial.late(|sample| sample.rss)),
@@ -119,7 +148,8 @@ registry! {
         unit: Unit::Bytes,
         better: Better::Lower,
         what: "memory that only this tree's processes hold privately, after the last request",
-        phrase: "private memory after the load",
+        phrase: "private memory",
+        moment: Some(MetricMoment::AfterLoad),
         least: 0,
         enough: 0,
         source: MetricSource::Trial(|trial| amount(trial.last.as_ref()?.uss)),
@@ -129,7 +159,8 @@ registry! {
         unit: Unit::Bytes,
         better: Better::Lower,
         what: "highest proportional memory of the tree that was sampled",
-        phrase: "peak memory over the whole trial",
+        phrase: "peak memory",
+        moment: Some(MetricMoment::WholeTrial),
         least: 0,
         enough: 0,
         source: MetricSource::AnyTrial(|trial| amount(trial.pss_peak())),
@@ -139,7 +170,8 @@ registry! {
         unit: Unit::Bytes,
         better: Better::Lower,
         what: "highest resident memory of the one server process, as the kernel recorded it; of a command that ends by itself, up to the last sample",
-        phrase: "peak memory over the whole trial",
+        phrase: "peak memory",
+        moment: Some(MetricMoment::WholeTrial),
         least: 0,
         enough: 0,
         source: MetricSource::AnyTrial(|trial| amount(trial.rss_peak())),
@@ -149,7 +181,8 @@ registry! {
         unit: Unit::Bytes,
         better: Better::Lower,
         what: "proportional memory of the tree when ready, before any load",
-        phrase: "memory before any load",
+        phrase: "memory",
+        moment: Some(MetricMoment::BeforeLoad),
         least: 0,
         enough: 0,
         source: MetricSource::Trial(|trial| amount(trial.ready.as_ref()?.pss)),
@@ -159,7 +192,8 @@ registry! {
         unit: Unit::Bytes,
         better: Better::Lower,
         what: "resident memory of the one server process when ready, before any load",
-        phrase: "memory before any load",
+        phrase: "memory",
+        moment: Some(MetricMoment::BeforeLoad),
         least: 0,
         enough: 0,
         source: MetricSource::Trial(|trial| amount(trial.ready.as_ref()?.rss)),
@@ -169,7 +203,8 @@ registry! {
         unit: Unit::Bytes,
         better: Better::Lower,
         what: "proportional memory of the tree when the measured load begins, after the warm-up",
-        phrase: "memory at the start of the load",
+        phrase: "memory",
+        moment: Some(MetricMoment::StartOfLoad),
         least: 0,
         enough: 0,
         source: MetricSource::Trial(|trial| amount(trial.start.as_ref()?.pss)),
@@ -179,7 +214,8 @@ registry! {
         unit: Unit::Bytes,
         better: Better::Lower,
         what: "resident memory of the one server process when the measured load begins, after the warm-up",
-        phrase: "memory at the start of the load",
+        phrase: "memory",
+        moment: Some(MetricMoment::StartOfLoad),
         least: 0,
         enough: 0,
         source: MetricSource::Trial(|trial| amount(trial.start.as_ref()?.rss)),
@@ -189,7 +225,8 @@ registry! {
         unit: Unit::Bytes,
         better: Better::Lower,
         what: "proportional memory of the tree after the idle time that follows the load",
-        phrase: "memory after the idle time",
+        phrase: "memory",
+        moment: Some(MetricMoment::AfterIdle),
         least: 0,
         enough: 0,
         source: MetricSource::Trial(|trial| amount(trial.idle.as_ref()?.pss)),
@@ -199,7 +236,8 @@ registry! {
         unit: Unit::Bytes,
         better: Better::Lower,
         what: "resident memory of the one server process after the idle time that follows the load",
-        phrase: "memory after the idle time",
+        phrase: "memory",
+        moment: Some(MetricMoment::AfterIdle),
         least: 0,
         enough: 0,
         source: MetricSource::Trial(|trial| amount(trial.idle.as_ref()?.rss)),
@@ -209,7 +247,8 @@ registry! {
         unit: Unit::Bytes,
         better: Better::Higher,
         what: "memory of the tree that is shared with another process, after the last request",
-        phrase: "shared memory after the load",
+        phrase: "shared memory",
+        moment: Some(MetricMoment::AfterLoad),
         least: 0,
         enough: 0,
         source: MetricSource::Trial(|trial| amount(trial.last.as_ref()?.shared)),
@@ -219,7 +258,8 @@ registry! {
         unit: Unit::Bytes,
         better: Better::Lower,
         what: "fall of the machine's available memory since before the server started",
-        phrase: "system memory after the load",
+        phrase: "system memory",
+        moment: Some(MetricMoment::AfterLoad),
         least: 0,
         enough: 0,
         source: MetricSource::Trial(Observations::available_fall),
@@ -229,7 +269,8 @@ registry! {
         unit: Unit::Bytes,
         better: Better::Lower,
         what: "proportional memory of the tree after the last request, divided by the processes that serve: the Ruby processes whose parent is a Ruby of the tree, or all of them where none has such a parent; the memory of a master is thus spread over its workers",
-        phrase: "memory per instance after the load",
+        phrase: "memory per instance",
+        moment: Some(MetricMoment::AfterLoad),
         least: 0,
         enough: 0,
         source: MetricSource::Trial(|trial| trial.pss_per_instance(trial.last.as_ref())),
@@ -239,7 +280,8 @@ registry! {
         unit: Unit::Bytes,
         better: Better::Lower,
         what: "proportional memory of the tree when the measured load begins, divided by the processes that serve; unknown if the tree has another number of processes than after the last request",
-        phrase: "memory per instance at the start of the load",
+        phrase: "memory per instance",
+        moment: Some(MetricMoment::StartOfLoad),
         least: 0,
         enough: 0,
         source: MetricSource::Trial(|trial| trial.pss_per_instance(trial.start.as_ref())),
@@ -249,7 +291,8 @@ registry! {
         unit: Unit::Bytes,
         better: Better::Lower,
         what: "proportional memory of the tree after the idle time that follows the load, divided by the processes that serve; unknown if the tree has another number of processes than after the last request",
-        phrase: "memory per instance after the idle time",
+        phrase: "memory per instance",
+        moment: Some(MetricMoment::AfterIdle),
         least: 0,
         enough: 0,
         source: MetricSource::Trial(|trial| trial.pss_per_instance(trial.idle.as_ref())),
@@ -260,6 +303,7 @@ registry! {
         better: Better::Lower,
         what: "median time from the intended send to the whole response",
         phrase: "median latency",
+        moment: None,
         least: 0,
         enough: 0,
         source: MetricSource::Latency(0.5),
@@ -270,6 +314,7 @@ registry! {
         better: Better::Lower,
         what: "95th percentile of the time from the intended send to the whole response",
         phrase: "p95 latency",
+        moment: None,
         least: 0,
         enough: 200,
         source: MetricSource::Latency(0.95),
@@ -280,6 +325,7 @@ registry! {
         better: Better::Lower,
         what: "99th percentile of the time from the intended send to the whole response",
         phrase: "p99 latency",
+        moment: None,
         least: 100 * BEYOND,
         enough: 100 * BEYOND,
         source: MetricSource::Latency(0.99),
@@ -290,6 +336,7 @@ registry! {
         better: Better::Lower,
         what: "99.9th percentile of the time from the intended send to the whole response",
         phrase: "p99.9 latency",
+        moment: None,
         least: 1_000 * BEYOND,
         enough: 1_000 * BEYOND,
         source: MetricSource::Latency(0.999),
@@ -300,6 +347,7 @@ registry! {
         better: Better::Lower,
         what: "longest time from the intended send to the whole response",
         phrase: "longest latency",
+        moment: None,
         least: 0,
         enough: 0,
         source: MetricSource::Latency(1.0),
@@ -310,6 +358,7 @@ registry! {
         better: Better::Lower,
         what: "median time until every subscriber has a broadcast",
         phrase: "median time of a whole broadcast",
+        moment: None,
         least: 0,
         enough: 0,
         source: MetricSource::Step(|step| Some(step.times.get("complete")?.p50)),
@@ -320,6 +369,7 @@ registry! {
         better: Better::Lower,
         what: "95th percentile of the time until every subscriber has a broadcast",
         phrase: "p95 time of a whole broadcast",
+        moment: None,
         least: 0,
         enough: 0,
         source: MetricSource::Step(|step| Some(step.times.get("complete")?.p95)),
@@ -330,6 +380,7 @@ registry! {
         better: Better::Lower,
         what: "geometric mean over all connection steps of the median time until every subscriber has a broadcast",
         phrase: "median time of a whole broadcast over all steps",
+        moment: None,
         least: 0,
         enough: 0,
         source: MetricSource::OverSteps(&BROADCAST_COMPLETE_P50),
@@ -340,6 +391,7 @@ registry! {
         better: Better::Lower,
         what: "geometric mean over all connection steps of the 95th percentile of the time until every subscriber has a broadcast",
         phrase: "p95 time of a whole broadcast over all steps",
+        moment: None,
         least: 0,
         enough: 0,
         source: MetricSource::OverSteps(&BROADCAST_COMPLETE_P95),
@@ -350,6 +402,7 @@ registry! {
         better: Better::Lower,
         what: "median time until the sender has its own broadcast's result",
         phrase: "median time of the sender's own broadcast",
+        moment: None,
         least: 0,
         enough: 0,
         source: MetricSource::Step(|step| Some(step.times.get("ack")?.p50)),
@@ -360,6 +413,7 @@ registry! {
         better: Better::Lower,
         what: "95th percentile of the time until the sender has its own broadcast's result",
         phrase: "p95 time of the sender's own broadcast",
+        moment: None,
         least: 0,
         enough: 0,
         source: MetricSource::Step(|step| Some(step.times.get("ack")?.p95)),
@@ -370,6 +424,7 @@ registry! {
         better: Better::Lower,
         what: "median time until the first subscriber has a broadcast",
         phrase: "median time to the first subscriber",
+        moment: None,
         least: 0,
         enough: 0,
         source: MetricSource::Step(|step| Some(step.times.get("first")?.p50)),
@@ -380,6 +435,7 @@ registry! {
         better: Better::Lower,
         what: "95th percentile of the time until the first subscriber has a broadcast",
         phrase: "p95 time to the first subscriber",
+        moment: None,
         least: 0,
         enough: 0,
         source: MetricSource::Step(|step| Some(step.times.get("first")?.p95)),
@@ -390,6 +446,7 @@ registry! {
         better: Better::Lower,
         what: "median time until a subscriber has a broadcast, over all deliveries",
         phrase: "median delivery time",
+        moment: None,
         least: 0,
         enough: 0,
         source: MetricSource::Step(|step| Some(step.times.get("delivery")?.p50)),
@@ -400,6 +457,7 @@ registry! {
         better: Better::Lower,
         what: "95th percentile of the time until a subscriber has a broadcast, over all deliveries",
         phrase: "p95 delivery time",
+        moment: None,
         least: 0,
         enough: 0,
         source: MetricSource::Step(|step| Some(step.times.get("delivery")?.p95)),
@@ -410,6 +468,7 @@ registry! {
         better: Better::Higher,
         what: "correct responses or deliveries per second of load",
         phrase: "throughput",
+        moment: None,
         least: 0,
         enough: 0,
         source: MetricSource::Load(|load| load.throughput()),
@@ -420,6 +479,7 @@ registry! {
         better: Better::Lower,
         what: "share of requests without a correct response",
         phrase: "error rate",
+        moment: None,
         least: 0,
         enough: 0,
         source: MetricSource::Load(|load| load.error_share()),
@@ -430,6 +490,7 @@ registry! {
         better: Better::Lower,
         what: "processor time of the server tree during the load; of a command that ends by itself, with the children for which it waited",
         phrase: "processor time",
+        moment: None,
         least: 0,
         enough: 0,
         source: MetricSource::AnyTrial(|trial| Some(trial.cpu?.as_secs_f64())),
@@ -440,6 +501,7 @@ registry! {
         better: Better::Lower,
         what: "time from the exec of a command that ends by itself to its end",
         phrase: "run time",
+        moment: None,
         least: 0,
         enough: 0,
         source: MetricSource::AnyTrial(|trial| Some(trial.run_time?.as_secs_f64())),
@@ -450,6 +512,7 @@ registry! {
         better: Better::Lower,
         what: "time from exec to ready",
         phrase: "boot time",
+        moment: None,
         least: 0,
         enough: 0,
         source: MetricSource::Trial(|trial| Some(trial.boot?.as_secs_f64())),
@@ -460,6 +523,7 @@ registry! {
         better: Better::Lower,
         what: "collections in the tree during the load or the run",
         phrase: "garbage collections",
+        moment: None,
         least: 0,
         enough: 0,
         source: MetricSource::AnyTrial(|trial| Some(trial.collections[0]? as f64)),
@@ -470,6 +534,7 @@ registry! {
         better: Better::Lower,
         what: "full collections in the tree during the load or the run",
         phrase: "full garbage collections",
+        moment: None,
         least: 0,
         enough: 0,
         source: MetricSource::AnyTrial(|trial| Some(trial.collections[1]? as f64)),
@@ -480,6 +545,7 @@ registry! {
         better: Better::Lower,
         what: "time spent collecting in the tree during the load or the run",
         phrase: "time in garbage collection",
+        moment: None,
         least: 0,
         enough: 0,
         source: MetricSource::AnyTrial(|trial| Some(trial.collections[2]? as f64 / 1e9)),
@@ -489,7 +555,8 @@ registry! {
         unit: Unit::Fraction,
         better: Better::Lower,
         what: "share of the slots in Ruby's heap pages that hold no object after the last request, over all pools and all Ruby processes",
-        phrase: "share of free slots after the load",
+        phrase: "share of free slots",
+        moment: Some(MetricMoment::AfterLoad),
         least: 0,
         enough: 0,
         source: MetricSource::Trial(|trial| trial.ledger()?.free_slot_share()),
@@ -499,7 +566,8 @@ registry! {
         unit: Unit::Fraction,
         better: Better::Lower,
         what: "share of Ruby's heap pages that hold no object after the last request, over all Ruby processes",
-        phrase: "share of empty heap pages after the load",
+        phrase: "share of empty heap pages",
+        moment: Some(MetricMoment::AfterLoad),
         least: 0,
         enough: 0,
         source: MetricSource::Trial(|trial| trial.ledger()?.free_page_share()),
@@ -509,7 +577,8 @@ registry! {
         unit: Unit::Bytes,
         better: Better::Lower,
         what: "resident memory that malloc holds free in the Ruby processes of the tree after the last request, proportional; of jemalloc only whole pages count as free",
-        phrase: "free memory inside malloc after the load",
+        phrase: "free memory inside malloc",
+        moment: Some(MetricMoment::AfterLoad),
         least: 0,
         enough: 0,
         source: MetricSource::Trial(|trial| amount(Some(trial.ledger()?.free_and_all_malloc()?.0))),
@@ -519,7 +588,8 @@ registry! {
         unit: Unit::Fraction,
         better: Better::Lower,
         what: "share of malloc's resident memory that is free after the last request, over all Ruby processes of the tree",
-        phrase: "free share of malloc's memory after the load",
+        phrase: "free share of malloc's memory",
+        moment: Some(MetricMoment::AfterLoad),
         least: 0,
         enough: 0,
         source: MetricSource::Trial(Observations::free_malloc_share),
@@ -536,9 +606,13 @@ pub(crate) fn find(id: &str) -> Option<&'static Metric> {
     METRICS.iter().copied().find(|metric| metric.id == id)
 }
 
-/// The name of a metric in a sentence. An unknown id, as an older or newer file may have, stands for itself.
-pub(crate) fn phrase(id: &str) -> &str {
-    find(id).map_or(id, |metric| metric.phrase)
+/// The name of a metric in a sentence, with its moment. An unknown id, as an older or newer file may have, stands for itself.
+pub(crate) fn phrase(id: &str) -> String {
+    let Some(metric) = find(id) else { return id.to_owned() };
+    match metric.moment {
+        Some(moment) => format!("{} {}", metric.phrase, moment.words()),
+        None => metric.phrase.to_owned(),
+    }
 }
 
 /// The metrics that are quantiles of the latency, the smallest first.

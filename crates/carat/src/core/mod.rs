@@ -26,10 +26,9 @@ pub use growth::{
 pub use ledger::Ledger;
 pub use load::{
     CableOptions, HttpOptions, LoadFlag, LoadReport, LoadSpec, LoadTable, LoadTemplate, Severity,
-    SidekiqOptions,
 };
 pub use memory::{CgroupSample, InsideSample, MemberSample, Sample, SamplerCost};
-pub use metric::{Better, METRICS, Metric};
+pub use metric::{Better, METRICS, Metric, MetricMoment};
 pub use moment::Moment;
 pub(crate) use nearest::{did_you_mean, nearest};
 pub(crate) use observations::Observations;

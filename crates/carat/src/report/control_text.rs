@@ -4,7 +4,7 @@ use crate::core::{Conclusion, ControlComparison, Estimate, PartAtWork, Results, 
 use crate::report::facts;
 use crate::report::moments::phrase;
 use crate::report::numbers::{self, interval, magnitude, magnitude_interval};
-use crate::report::wording::{Sentence, is_difference, verb};
+use crate::report::wording::{Sentence, is_difference, so_far, so_far_of_few, verb};
 
 /// One sentence per variant and control about the primary metric. The verdict is that against the control.
 pub(crate) fn control_sentences(results: &Results) -> Vec<Sentence> {
@@ -25,7 +25,7 @@ fn rest(results: &Results, compared: &ControlComparison) -> String {
     format!(
         "{}, and against its control {control} it {}: {}.",
         against_baseline(results, whole),
-        against_control(results, conclusion),
+        against_control(results, compared),
         which_part(results, compared)
     )
 }
@@ -60,15 +60,20 @@ fn amount(results: &Results, name: &str, estimate: &Estimate) -> String {
     format!("{} {} {word} {}", verb(name), magnitude(name, estimate), phrase(results, name))
 }
 
-fn against_control(results: &Results, conclusion: &Conclusion) -> String {
+fn against_control(results: &Results, compared: &ControlComparison) -> String {
+    let ControlComparison { control, conclusion, .. } = compared;
     let name = conclusion.metric.as_str();
     let blocks = numbers::count(conclusion.blocks as usize, "block");
     let Some(estimate) = &conclusion.estimate else {
-        return format!("cannot be judged yet ({blocks})");
+        let so_far = so_far(results, &conclusion.variant, control, name);
+        return format!("cannot be judged yet ({blocks}){so_far}");
     };
     let range = interval(name, estimate);
     match conclusion.verdict {
-        Verdict::Undecided => format!("is undecided ({range}, {blocks})"),
+        Verdict::Undecided => {
+            let so_far = so_far_of_few(results, conclusion, control);
+            format!("is undecided ({range}, {blocks}){so_far}")
+        }
         Verdict::Equivalent => format!(
             "makes no difference that matters ({range}, {blocks}; below {} does not matter)",
             numbers::limit(results.info.margin)
@@ -89,23 +94,25 @@ fn which_part(results: &Results, compared: &ControlComparison) -> String {
     let variant = &conclusion.variant;
     match part.unwrap_or(PartAtWork::Undecided) {
         PartAtWork::Control => {
-            format!(
-                "{control} does all of the work, and the rest of {variant} makes no difference that matters"
-            )
+            format!("{control} alone has the same effect, and nothing more comes from {variant}")
         }
         PartAtWork::Rest => {
             format!(
-                "{control} makes no difference that matters, and the rest of {variant} does all of the work"
+                "{control} alone makes no difference that matters, so the effect comes from what {variant} does beyond it"
             )
         }
         PartAtWork::Both => {
-            format!("{control} does one part of the work, the rest of {variant} the other")
+            format!("{control} alone has a part of the effect, and {variant} adds to it")
         }
         PartAtWork::Opposed => {
-            format!("{control} and the rest of {variant} work in opposite directions")
+            format!(
+                "what {variant} does beyond {control} works in the opposite direction to {control} alone"
+            )
         }
         PartAtWork::Neither => {
-            format!("neither {control} nor the rest of {variant} makes a difference that matters")
+            format!(
+                "neither {control} alone nor what {variant} does beyond it makes a difference that matters"
+            )
         }
         PartAtWork::Undecided => undecided_part(results, compared),
     }
@@ -119,9 +126,11 @@ fn undecided_part(results: &Results, compared: &ControlComparison) -> String {
         Verdict::Undecided => {
             return format!("which part does the work is undecided{}", needed(conclusion));
         }
-        Verdict::Equivalent => format!("the rest of {variant} makes no difference that matters"),
+        Verdict::Equivalent => {
+            format!("what {variant} does beyond {control} makes no difference that matters")
+        }
         difference if is_difference(difference) => {
-            format!("the rest of {variant} does a part of the work")
+            format!("what {variant} does beyond {control} has an effect")
         }
         _ => return "which part does the work is undecided".to_owned(),
     };

@@ -3,9 +3,11 @@
 use crate::core::results::assign_file_facts;
 use crate::core::{Conclusion, MachineFacts, Results, Trial, Unit, metric};
 use crate::report::facts;
+use crate::report::part_differences::{VariantParts, part_differences};
 use crate::report::redact::{Audience, prepare};
 use crate::report::text::one_line;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use thiserror::Error;
@@ -21,6 +23,9 @@ const SCHEMA_1: &str = "carat.results/1";
 struct ExportedResults<'a> {
     schema: &'static str,
     results: &'a Results,
+    /// Computed from the ledgers among the samples, for readers; not read back.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    part_differences: Vec<Value>,
 }
 
 #[derive(Deserialize)]
@@ -92,7 +97,9 @@ pub fn json(results: &Results, audience: Audience) -> Result<String, serde_json:
     let results = &prepare(results, audience);
     let controls = results.info.variants.iter().any(|variant| !variant.controls.is_empty());
     let schema = if controls { SCHEMA_WITH_CONTROLS } else { SCHEMA };
-    let mut text = serde_json::to_string_pretty(&ExportedResults { schema, results })?;
+    let part_differences = part_differences(results).iter().map(VariantParts::in_json).collect();
+    let export = ExportedResults { schema, results, part_differences };
+    let mut text = serde_json::to_string_pretty(&export)?;
     text.push('\n');
     Ok(text)
 }

@@ -13,6 +13,7 @@ use crate::report::facts::{self, TrialSummary};
 use crate::report::machine::machine_facts;
 use crate::report::numbers;
 use crate::report::page::erosion::VariantSharing;
+use crate::report::part_differences::part_differences;
 use crate::report::redact::{Audience, prepare};
 use crate::report::step_figures::step_figures;
 use crate::report::text::day;
@@ -99,6 +100,8 @@ fn of_variant(results: &Results, variant: &Variant) -> Named {
     add_named(&mut all, "moments", moments(results, name));
     let sentences = control_sentences(results).into_iter().filter(|one| one.variant == name);
     let parts: Vec<String> = sentences.map(|sentence| sentence.whole()).collect();
+    let saving = part_differences(results).into_iter().find(|one| one.variant == name);
+    add(&mut all, "saving", saving.map(|one| one.sentence()));
     add(&mut all, "part-at-work", (!parts.is_empty()).then(|| parts.join(" ")));
     all
 }

@@ -18,8 +18,8 @@ pub(crate) fn forecast_text(outlook: &Outlook) -> String {
 fn write_blocks(out: &mut String, outlook: &Outlook) -> fmt::Result {
     writeln!(
         out,
-        "From {} blocks of {} each. With so few, the standard deviation is known only to a factor of about two.",
-        outlook.blocks,
+        "From {} of {} each. With so few, the standard deviation is known only to a factor of about two.",
+        numbers::count(outlook.blocks as usize, "block"),
         duration(outlook.block_seconds)
     )
 }

@@ -3,7 +3,7 @@
 use crate::core::Bytes;
 use crate::core::ledger::{Arena, Basis, Ledger, LedgerPart, ProcessLedger, RubyHeap, SlotPool};
 use crate::observe::Finding;
-use crate::report::numbers::{or_question_mark, percent, percent_of};
+use crate::report::numbers::{UNITS, or_question_mark, percent, percent_of};
 use crate::report::text::shorten;
 use std::fmt::{self, Write};
 
@@ -82,7 +82,8 @@ fn write_parts(out: &mut String, ledger: &Ledger) -> fmt::Result {
     writeln!(out, "{:<28}{:>11}{share:>9}", "unexplained", format!("{sign}{size}"))?;
     let shared = ledger.pss.saturating_sub(ledger.uss);
     let all = percent(1.0, 1);
-    writeln!(out, "{:<28}{:>11}{all:>9}{:>12}{shared:>12}", "total", ledger.pss, ledger.uss)
+    writeln!(out, "{:<28}{:>11}{all:>9}{:>12}{shared:>12}", "total", ledger.pss, ledger.uss)?;
+    writeln!(out, "{UNITS}")
 }
 
 fn write_part(out: &mut String, part: &LedgerPart, total: Bytes) -> fmt::Result {

@@ -1,7 +1,7 @@
 //! The screen of a recording that is running: memory over time, the processes, and the cost of recording.
 
 use crate::core::{Bytes, MemberSample};
-use crate::report::numbers::{or_question_mark, percent};
+use crate::report::numbers::{count, or_question_mark, percent};
 use crate::run::recording::Recorder;
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
@@ -65,9 +65,9 @@ pub fn draw_live_recording(frame: &mut Frame<'_>, recording: &LiveRecording<'_>)
     draw_chart(frame, chart, recording);
     draw_members(frame, table, recording.members);
     let cost = format!(
-        "carat: {} of one core   {} markers   m mark · q end",
+        "carat: {} of one core   {}   m mark · q end",
         percent(recording.core_share, 2),
-        recording.marker_count
+        count(recording.marker_count, "marker")
     );
     let lines = vec![Line::from(recording.line.to_owned()), Line::from(cost)];
     frame.render_widget(Paragraph::new(lines), foot);

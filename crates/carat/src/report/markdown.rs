@@ -6,7 +6,9 @@ use crate::report::facts;
 use crate::report::machine::machine_facts;
 use crate::report::moments;
 use crate::report::numbers;
+use crate::report::part_differences::{heading, moment_of_parts, part_differences};
 use crate::report::redact::{Audience, prepare};
+use crate::report::route_figures::route_rows;
 use crate::report::step_figures::step_figures;
 use crate::report::text::{capital, one_line, shorten};
 use crate::report::variant_growth_text::growth_lines;
@@ -36,6 +38,8 @@ pub fn markdown(results: &Results, audience: Audience) -> String {
         );
     }
     push_table(&mut out, results);
+    push_parts(&mut out, results);
+    push_routes(&mut out, results);
     push_moments(&mut out, results);
     push_steps(&mut out, results);
     push_growth(&mut out, results);
@@ -61,13 +65,67 @@ fn push_table(out: &mut String, results: &Results) {
             out,
             "| `{}` | {} | {} | {median} | {}",
             code(metric),
-            escaped(&shorten(variant, 60)),
+            named(variant),
             summary.map_or(0, |s| s.n),
             found.map_or_else(|| " | |".into(), judged_cells),
         );
     }
     out.push('\n');
     push_controls(out, results, &metrics);
+}
+
+/// The parts of every variant's memory against those of the baseline; nothing without ledgers.
+fn push_parts(out: &mut String, results: &Results) {
+    let all = part_differences(results);
+    if all.is_empty() {
+        return;
+    }
+    let moment = moment_of_parts(results);
+    let _ = writeln!(out, "{}: {}\n", heading(&all), escaped(&moment));
+    for one in all.iter().take(ROWS) {
+        let (name, sentence) = (named(&one.variant), escaped(&one.sentence()));
+        let _ = writeln!(out, "- **{name}**: {sentence}");
+    }
+    out.push_str("\n| variant | part | baseline → variant | difference |\n|---|---|--:|--:|\n");
+    let rows = all.iter().flat_map(|one| {
+        let lines = one.lines.iter().chain([&one.all]);
+        lines.map(move |line| (one.variant.as_str(), line))
+    });
+    for (variant, line) in rows.take(ROWS) {
+        let _ = writeln!(
+            out,
+            "| {} | {} | {} | {} |",
+            named(variant),
+            line.line.label(),
+            numbers::bytes_change(line.baseline, line.variant),
+            numbers::signed_bytes(line.difference(), line.baseline.max(line.variant)),
+        );
+    }
+    out.push('\n');
+}
+
+/// Percentiles of each route or step of an HTTP load; nothing if it has only one.
+fn push_routes(out: &mut String, results: &Results) {
+    let rows = route_rows(results);
+    if rows.is_empty() {
+        return;
+    }
+    out.push_str("Every route or step, medians over the trials:\n\n");
+    out.push_str("| route or step | variant | n | responses | errors | p50 | p95 | p99 |\n|---|---|--:|--:|--:|--:|--:|--:|\n");
+    for row in rows.iter().take(ROWS) {
+        let [p50, p95, p99] =
+            [row.p50, row.p95, row.p99].map(|seconds| known(Unit::Seconds, seconds));
+        let _ = writeln!(
+            out,
+            "| {} | {} | {} | {:.0} | {} | {p50} | {p95} | {p99} |",
+            escaped(&shorten(&row.name, 120)),
+            named(&row.variant),
+            row.trials,
+            row.responses,
+            row.errors,
+        );
+    }
+    out.push('\n');
 }
 
 /// The same table for comparisons with controls; nothing without controls.
@@ -83,8 +141,8 @@ fn push_controls(out: &mut String, results: &Results, metrics: &[String]) {
             out,
             "| `{}` | {} | {} | {} | {}",
             code(&conclusion.metric),
-            escaped(&shorten(&conclusion.variant, 60)),
-            escaped(&shorten(&compared.control, 60)),
+            named(&conclusion.variant),
+            named(&compared.control),
             conclusion.blocks,
             judged_cells(conclusion),
         );
@@ -120,7 +178,7 @@ fn push_steps(out: &mut String, results: &Results) {
     out.push_str("| variant | connections | complete, p95 | sender's own result, p95 | memory |\n|---|--:|--:|--:|--:|\n");
     for (name, step) in rows {
         let [complete, own] = [step.complete, step.own].map(|value| known(Unit::Seconds, value));
-        let (name, memory) = (escaped(&shorten(name, 60)), known(Unit::Bytes, step.memory));
+        let (name, memory) = (named(name), known(Unit::Bytes, step.memory));
         let _ = writeln!(out, "| {name} | {} | {complete} | {own} | {memory} |", step.clients);
     }
     out.push('\n');
@@ -143,7 +201,7 @@ fn push_moments(out: &mut String, results: &Results) {
             out,
             "| {} | {} | {} | {} | {} |",
             moments::name(results, one.moment),
-            escaped(&shorten(&one.variant, 60)),
+            named(&one.variant),
             one.trials,
             Unit::Bytes.show(one.median),
             moments::difference(one.estimate.as_ref()),
@@ -163,7 +221,10 @@ fn push_growth(out: &mut String, results: &Results) {
     let Some(growth) = growth_lines(results) else { return };
     let _ = writeln!(out, "{}:\n", escaped(&capital(&growth.title)));
     for (variant, line) in growth.lines.iter().take(ROWS) {
-        let _ = writeln!(out, "- **{}** {}", escaped(&shorten(variant, 60)), escaped(line));
+        let _ = writeln!(out, "- **{}** {}", named(variant), escaped(line));
+    }
+    if let Some(line) = &growth.undecided {
+        let _ = writeln!(out, "- {}", escaped(&shorten(line, 2000)));
     }
     out.push('\n');
 }
@@ -179,7 +240,14 @@ fn push_context(out: &mut String, results: &Results) {
     for (key, fact) in machine_facts(results).iter().take(ROWS) {
         let _ = writeln!(out, "| {} | {} |", escaped(key), escaped(&shorten(fact, 200)));
     }
-    let _ = writeln!(out, "| seed | {} |\n\n</details>", results.info.seed);
+    let _ = writeln!(out, "| seed | {} |\n\n{}\n\n</details>", results.info.seed, numbers::UNITS);
+}
+
+/// Characters of a variant's name: a limit for hostile files, which no real name reaches.
+const NAME: usize = 300;
+
+fn named(variant: &str) -> String {
+    escaped(&shorten(variant, NAME))
 }
 
 /// One line with everything escaped that Markdown, HTML or GitHub's mentions would interpret.

@@ -1,6 +1,8 @@
 //! Memory at each moment: what the terminal, Markdown and the page show of it, and the names of moments.
 
-use crate::core::{Estimate, MemoryFigure, Metric, Moment, MomentComparison, Results, metric};
+use crate::core::{
+    Estimate, MemoryFigure, Metric, MetricMoment, Moment, MomentComparison, Results, metric,
+};
 use crate::report::facts;
 use crate::report::numbers::{self, duration, grouped};
 
@@ -35,7 +37,7 @@ pub(crate) fn name(results: &Results, moment: Moment) -> String {
         Moment::Ready => "ready".to_owned(),
         Moment::Start => "start of the load".to_owned(),
         Moment::Requests(n) => format!("after {} {}", grouped(n), unit_of_load(results)),
-        Moment::End => metric::AFTER_LOAD.to_owned(),
+        Moment::End => MetricMoment::AfterLoad.words().to_owned(),
         Moment::Idle => after_idle(results),
     }
 }
@@ -50,25 +52,33 @@ pub(crate) fn bytes_metric() -> &'static Metric {
     &metric::MEMORY_PSS_FINAL
 }
 
-/// The name of a metric in a sentence, with the number of requests or the idle time of these results where it has one.
+/// The name of a metric in a sentence, with its moment. An unknown id, as an older or newer file may have, stands for
+/// itself.
 pub(crate) fn phrase(results: &Results, metric: &str) -> String {
-    let phrase = metric::phrase(metric);
-    if facts::is_run(results) {
-        return phrase.replace(metric::OF_LOAD, "of the run");
+    let Some(known) = metric::find(metric) else { return metric.to_owned() };
+    match known.moment {
+        Some(moment) => format!("{} {}", known.phrase, metric_moment(results, moment)),
+        None => known.phrase.to_owned(),
     }
-    if let Some(what) = phrase.strip_suffix(metric::AFTER_LOAD) {
-        return format!("{what}{}", after_load(results));
-    }
-    match phrase.strip_suffix(metric::AFTER_IDLE) {
-        Some(what) => format!("{what}{}", after_idle(results)),
-        None => phrase.to_owned(),
+}
+
+/// The moment of a metric in words, with the number of requests or the idle time of these results where it has one.
+pub(crate) fn metric_moment(results: &Results, moment: MetricMoment) -> String {
+    match moment {
+        MetricMoment::AfterLoad => after_load(results),
+        MetricMoment::AfterIdle => after_idle(results),
+        MetricMoment::LastQuarter if facts::is_run(results) => {
+            "over the last quarter of the run".to_owned()
+        }
+        other => other.words().to_owned(),
     }
 }
 
 fn after_load(results: &Results) -> String {
     match facts::requests(results) {
+        Some(1) => "after 1 request".to_owned(),
         Some(n) => format!("after {} requests", grouped(n)),
-        None => metric::AFTER_LOAD.to_owned(),
+        None => MetricMoment::AfterLoad.words().to_owned(),
     }
 }
 
@@ -77,7 +87,7 @@ fn after_idle(results: &Results) -> String {
     let at = |moment| results.moments.iter().find(|one| one.moment == moment).map(|one| one.at_s);
     match at(Moment::End).zip(at(Moment::Idle)) {
         Some((end, idle)) => format!("after {} idle", duration((idle - end).max(0.0))),
-        None => metric::AFTER_IDLE.to_owned(),
+        None => MetricMoment::AfterIdle.words().to_owned(),
     }
 }
 

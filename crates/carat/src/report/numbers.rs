@@ -53,6 +53,53 @@ pub(crate) fn signed(unit: Unit, difference: f64) -> String {
     if difference < 0.0 { format!("−{size}") } else { format!("+{size}") }
 }
 
+/// Two amounts of bytes in the unit of the larger: `42.8 → 6.0 MB`, `3.02 → 2.31 MB`.
+pub(crate) fn bytes_change(from: f64, to: f64) -> String {
+    let scale = BytesScale::of(from.abs().max(to.abs()));
+    format!("{} → {} {}", scale.number(from), scale.number(to), scale.axis.name)
+}
+
+/// An amount of bytes: `40.2 MB`.
+pub(crate) fn short_bytes(bytes: f64) -> String {
+    let scale = BytesScale::of(bytes.abs());
+    format!("{} {}", scale.number(bytes), scale.axis.name)
+}
+
+/// A difference of bytes with its sign, in the unit of an amount of that size: `−36.8 MB`.
+pub(crate) fn signed_bytes(difference: f64, size: f64) -> String {
+    let scale = BytesScale::of(size.abs().max(difference.abs()));
+    let number = scale.number(difference);
+    let rounded_to_zero = number.chars().all(|c| matches!(c, '0' | '.'));
+    let sign = if difference > 0.0 && !rounded_to_zero { "+" } else { "" };
+    format!("{sign}{number} {}", scale.axis.name)
+}
+
+/// How amounts of bytes of one size are written in a sentence: one unit, three digits at least.
+struct BytesScale {
+    axis: AxisUnit,
+    decimals: usize,
+}
+
+impl BytesScale {
+    fn of(size: f64) -> Self {
+        let axis = AxisUnit::of(Unit::Bytes, size);
+        let decimals = match axis.divisor {
+            one if one <= 1.0 => 0,
+            _ if size < 10.0 * axis.divisor => 2,
+            _ => 1,
+        };
+        Self { axis, decimals }
+    }
+
+    fn number(&self, bytes: f64) -> String {
+        number(bytes / self.axis.divisor, self.decimals)
+    }
+}
+
+/// Said once in every text and page with amounts of memory.
+pub(crate) const UNITS: &str =
+    "MB are 10⁶ bytes; ps shows KiB (1,024 bytes), so 100 MB are 97,656 there.";
+
 /// Milliseconds as seconds.
 pub(crate) fn seconds(at_ms: u64) -> f64 {
     at_ms as f64 / 1e3
@@ -279,6 +326,27 @@ mod tests {
                 confidence: 0.95,
             };
             assert_eq!(estimate(metric, &found), text);
+        }
+    }
+
+    #[test]
+    fn a_change_of_bytes_has_one_unit() {
+        for (from, to, text) in [
+            (42.8e6, 6.0e6, "42.8 → 6.0 MB"),
+            (3.02e6, 2.31e6, "3.02 → 2.31 MB"),
+            (0.0, 12_000.0, "0.0 → 12.0 kB"),
+            (-2e6, 2.5e6, "−2.00 → 2.50 MB"),
+            (0.0, 640.0, "0 → 640 bytes"),
+        ] {
+            assert_eq!(bytes_change(from, to), text);
+        }
+        for (difference, size, text) in [
+            (-36.84e6, 42.8e6, "−36.8 MB"),
+            (12e3, 42.8e6, "0.0 MB"),
+            (12e3, 0.0, "+12.0 kB"),
+            (0.0, 0.0, "0 bytes"),
+        ] {
+            assert_eq!(signed_bytes(difference, size), text);
         }
     }
 

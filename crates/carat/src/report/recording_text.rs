@@ -1,6 +1,6 @@
 //! A recording as text for a terminal.
 
-use crate::analysis::growth::{cause, found, tolerances};
+use crate::analysis::growth::{cause, found, tolerances, undecided_parts};
 use crate::core::recording::Recording;
 use crate::core::{Bytes, LoadReport, Sample, Unit, metric};
 use crate::report::numbers::{count, percent, seconds};
@@ -51,8 +51,11 @@ fn write_growth(out: &mut String, recording: &Recording) -> fmt::Result {
     if recording.growth.is_empty() {
         writeln!(out, "  undecided: no figure was measured twice; record for longer")?;
     }
-    for growth in &recording.growth {
+    for growth in recording.growth.iter().filter(|growth| !growth.is_undecided()) {
         writeln!(out, "  {:<14}{}", growth.part.label(), found(growth))?;
+    }
+    if let Some(open) = undecided_parts(&recording.growth) {
+        writeln!(out, "  {open}")?;
     }
     if let Some(cause) = cause(&recording.growth) {
         writeln!(out, "  {cause}")?;
@@ -66,7 +69,10 @@ fn write_growth(out: &mut String, recording: &Recording) -> fmt::Result {
 fn write_load(out: &mut String, report: &LoadReport) -> fmt::Result {
     let completed = usize::try_from(report.completed).unwrap_or(usize::MAX);
     let errors = usize::try_from(report.errors).unwrap_or(usize::MAX);
-    write!(out, "  load: {}, {}", count(completed, "response"), count(errors, "error"))?;
+    match completed {
+        0 => write!(out, "  load: no correct response, {}", count(errors, "error"))?,
+        _ => write!(out, "  load: {}, {}", count(completed, "response"), count(errors, "error"))?,
+    }
     let (p50, p95) = (metric::LATENCY_P50.id, metric::LATENCY_P95.id);
     if let (Some(p50), Some(p95)) = (latency(report, p50), latency(report, p95)) {
         write!(out, ", p50 {p50}, p95 {p95}")?;

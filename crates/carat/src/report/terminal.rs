@@ -7,6 +7,7 @@ use crate::report::facts;
 use crate::report::memory_series::{is_resident, memory, memory_series};
 use crate::report::moments;
 use crate::report::numbers;
+use crate::report::part_differences::{heading, moment_of_parts, part_differences};
 use crate::report::redact::{Audience, prepare};
 use crate::report::text::{columns, one_line, shorten};
 use crate::report::variant_growth_text::growth_lines;
@@ -16,8 +17,10 @@ use std::fmt::Write as _;
 
 /// Columns at least; a narrower terminal wraps.
 const MIN_WIDTH: usize = 60;
-/// Characters shown of a variant's name.
+/// Columns of a name beside its figures; a longer one is above them.
 const NAME: usize = 28;
+/// Characters shown of a name: a limit for hostile files, which no real name reaches.
+const LONGEST_NAME: usize = 300;
 /// Columns of a sparkline.
 const SPARKS: usize = 40;
 
@@ -56,6 +59,7 @@ pub fn terminal(results: &Results, style: Style) -> String {
             push_metric(&mut out, results, &metric, style);
         }
     }
+    push_parts(&mut out, results, style.width);
     push_memory(&mut out, results);
     push_moments(&mut out, results, style.width);
     push_steps(&mut out, results, style.width);
@@ -68,7 +72,12 @@ pub fn terminal(results: &Results, style: Style) -> String {
 }
 
 fn name(variant: &str) -> String {
-    shorten(&one_line(variant), NAME)
+    shorten(&one_line(variant), LONGEST_NAME)
+}
+
+/// The name beside its figures, or above them if it is long: the line above, and what is beside.
+fn above_and_beside(name: String) -> (Option<String>, String) {
+    if columns(&name) > NAME { (Some(name), String::new()) } else { (None, name) }
 }
 
 /// The columns of a metric's table.
@@ -101,7 +110,7 @@ fn push_metric(out: &mut String, results: &Results, metric: &str, style: Style) 
     let mut rows = vec![TableRow { cells: titles.map(String::from), verdict: None }];
     let scale = bar_scale(results, metric);
     for variant in &results.info.variants {
-        rows.push(metric_row(results, metric, variant, scale));
+        rows.extend(with_name(&variant.name, "", metric_row(results, metric, variant, scale)));
     }
     rows.extend(control_rows(results, metric, scale));
     push_table(out, &rows, style);
@@ -120,14 +129,22 @@ fn control_rows(results: &Results, metric: &str, scale: f64) -> Vec<TableRow> {
             rows.push(text_row(format!("{} against", name(&conclusion.variant))));
             last = &conclusion.variant;
         }
-        let mut row = text_row(format!("  {}", name(&compared.control)));
+        let mut row = text_row(String::new());
         row.cells[1] = conclusion.blocks.to_string();
         let [difference, bar, verdict] = judged_cells(metric, conclusion, scale);
         (row.cells[DIFFERENCE], row.cells[BAR], row.cells[VERDICT]) = (difference, bar, verdict);
         row.verdict = Some(conclusion.verdict);
-        rows.push(row);
+        rows.extend(with_name(&compared.control, "  ", row));
     }
     rows
+}
+
+/// The row with its name in the first cell, or with a row above it that has the name.
+fn with_name(variant: &str, indent: &str, mut row: TableRow) -> Vec<TableRow> {
+    let (above, beside) = above_and_beside(name(variant));
+    row.cells[0] = format!("{indent}{beside}");
+    let above = above.map(|name| text_row(format!("{indent}{name}")));
+    above.into_iter().chain([row]).collect()
 }
 
 fn text_row(text: String) -> TableRow {
@@ -153,7 +170,7 @@ fn metric_row(results: &Results, metric: &str, variant: &Variant, scale: f64) ->
     let [difference, bar, verdict] = conclusion
         .map_or_else(Default::default, |conclusion| judged_cells(metric, conclusion, scale));
     let cells = [
-        name(&variant.name),
+        String::new(),
         summary.map_or(0, |s| s.n).to_string(),
         summary.map_or_else(|| "–".into(), |s| unit.show(s.median)),
         match &summary {
@@ -255,11 +272,40 @@ fn push_memory(out: &mut String, results: &Results) {
     if highest <= 0.0 {
         return;
     }
-    let widest = medians.iter().map(|(name, _)| columns(name)).max().unwrap_or(0);
+    let short = medians.iter().map(|(name, _)| columns(name)).filter(|columns| *columns <= NAME);
+    let widest = short.max().unwrap_or(0);
     let _ = writeln!(out, "\nmemory over time, from 0 to {}", Unit::Bytes.show(highest));
-    for (name, values) in &medians {
-        let gap = " ".repeat(widest.saturating_sub(columns(name)));
-        let _ = writeln!(out, "  {name}{gap}  {}", sparkline(values, highest));
+    for (name, values) in medians {
+        let (above, beside) = above_and_beside(name);
+        if let Some(name) = above {
+            let _ = writeln!(out, "  {name}");
+        }
+        let gap = " ".repeat(widest.saturating_sub(columns(&beside)));
+        let _ = writeln!(out, "  {beside}{gap}  {}", sparkline(&values, highest));
+    }
+}
+
+/// Which parts make every variant's difference in memory, two lines each.
+fn push_parts(out: &mut String, results: &Results, width: usize) {
+    let all = part_differences(results);
+    if all.is_empty() {
+        return;
+    }
+    out.push('\n');
+    let title = format!("{}: {}", heading(&all).to_lowercase(), moment_of_parts(results));
+    push_wrapped(out, "", &title, width);
+    for one in &all {
+        let text = format!("{}: {}", name(&one.variant), one.sentence());
+        push_wrapped(out, "  ", &text, width);
+        let largest = one.largest_difference();
+        let (lines, others) = one.differing_by(0.03 * largest);
+        let hidden = lines.len() < one.lines.len();
+        let rest = hidden.then(|| ("the others".to_owned(), others));
+        let lines = lines.into_iter().map(|line| (line.line.name(), line.difference()));
+        let lines = lines.chain(rest).chain([("all memory".to_owned(), one.all.difference())]);
+        let parts =
+            lines.map(|(name, bytes)| format!("{name} {}", numbers::signed_bytes(bytes, largest)));
+        push_wrapped(out, "  ", &parts.collect::<Vec<_>>().join(" · "), width);
     }
 }
 
@@ -284,9 +330,16 @@ fn push_moments(out: &mut String, results: &Results, width: usize) {
         ]
     });
     let rows: Vec<[String; 5]> = std::iter::once(titles).chain(rows).collect();
-    let widths: [usize; 5] =
-        std::array::from_fn(|at| rows.iter().map(|row| columns(&row[at])).max().unwrap_or(0));
-    for row in &rows {
+    let widths: [usize; 5] = std::array::from_fn(|at| {
+        let cells = rows.iter().map(|row| columns(&row[at]));
+        cells.filter(|columns| at != 1 || *columns <= NAME).max().unwrap_or(0)
+    });
+    for mut row in rows {
+        if let (Some(long), _) = above_and_beside(row[1].clone()) {
+            let gap = " ".repeat(widths[0] - columns(&row[0]));
+            let _ = writeln!(out, "  {}{gap}  {long}", row[0]);
+            (row[0], row[1]) = (String::new(), String::new());
+        }
         let cells = row.iter().enumerate().map(|(at, cell)| {
             let gap = " ".repeat(widths[at] - columns(cell));
             if (2..=3).contains(&at) { format!("{gap}{cell}") } else { format!("{cell}{gap}") }
@@ -318,6 +371,9 @@ fn push_growth(out: &mut String, results: &Results, width: usize) {
     for (variant, line) in &growth.lines {
         push_wrapped(out, "  ", &format!("{} {line}", name(variant)), width);
     }
+    if let Some(line) = &growth.undecided {
+        push_wrapped(out, "  ", &one_line(line), width);
+    }
 }
 
 fn sparkline(values: &[f64], highest: f64) -> String {
@@ -342,7 +398,7 @@ fn push_context(out: &mut String, results: &Results, width: usize) {
     if let Some(level) = numbers::primary_level(results) {
         let _ = write!(out, ", intervals at {level}");
     }
-    out.push_str(".\n");
+    let _ = writeln!(out, ".\n{}", numbers::UNITS);
     for variant in results.info.variants.iter().map(|variant| variant.name.as_str()) {
         if let Some(failures) = facts::failures_with_cause(results, variant) {
             let text = format!("{}: trials that do not count: {failures}", one_line(variant));

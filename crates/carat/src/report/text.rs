@@ -42,6 +42,37 @@ pub(crate) fn shorten(text: &str, most: usize) -> String {
     text.chars().take(most.saturating_sub(1)).chain(std::iter::once('…')).collect()
 }
 
+/// The text in lines of at most `most` characters; a longer word is broken. At least one line.
+pub(crate) fn wrapped(text: &str, most: usize) -> Vec<String> {
+    let mut lines = vec![String::new()];
+    for word in text.split_whitespace() {
+        let mut rest: Vec<char> = word.chars().collect();
+        while !rest.is_empty() {
+            let used = lines.last().map_or(0, |line| line.chars().count());
+            let space = usize::from(used > 0);
+            if used + space + rest.len() <= most {
+                push_word(&mut lines, &rest, space);
+                break;
+            }
+            if rest.len() > most && used == 0 {
+                let after = rest.split_off(most);
+                push_word(&mut lines, &rest, 0);
+                rest = after;
+            }
+            lines.push(String::new());
+        }
+    }
+    lines
+}
+
+/// Adds a word to the last line.
+fn push_word(lines: &mut [String], word: &[char], spaces: usize) {
+    if let Some(line) = lines.last_mut() {
+        line.push_str(&" ".repeat(spaces));
+        line.extend(word);
+    }
+}
+
 /// Columns of a text in a terminal.
 pub(crate) fn columns(text: &str) -> usize {
     text.width()
@@ -103,6 +134,23 @@ mod tests {
     fn a_text_is_shortened_by_characters_not_bytes() {
         assert_eq!(shorten("größer als", 6), "größe…");
         assert_eq!(shorten("größer", 6), "größer");
+    }
+
+    #[test]
+    fn a_text_is_wrapped_at_words_and_a_long_word_is_broken() {
+        for (given, most, lines) in [
+            ("", 8, vec![""]),
+            ("two arenas", 20, vec!["two arenas"]),
+            (
+                "prepared fork without compaction",
+                14,
+                vec!["prepared fork", "without", "compaction"],
+            ),
+            ("abcdefghij", 4, vec!["abcd", "efgh", "ij"]),
+            ("a bcdefgh", 4, vec!["a", "bcde", "fgh"]),
+        ] {
+            assert_eq!(wrapped(given, most), lines, "{given}");
+        }
     }
 
     #[test]

@@ -1,7 +1,9 @@
 //! Growth of every variant's memory, as text.
 
-use crate::analysis::growth::{cause, found, innermost_growth, sentence, tolerances};
-use crate::core::{GrowthKind, Results, TrackedPart, VariantGrowth};
+use crate::analysis::growth::{
+    cause, found, innermost_growth, sentence, tolerances, undecided_parts, what_decides,
+};
+use crate::core::{PartGrowth, Results, TrackedPart, VariantGrowth};
 use std::fmt::{self, Write};
 
 /// A line for every part of every variant's memory during the load.
@@ -15,8 +17,11 @@ pub fn variant_growth_text(results: &Results) -> String {
 fn write_growth(out: &mut String, results: &Results) -> fmt::Result {
     writeln!(out, "\nDuring the load, all trials of a variant together:")?;
     for growth in &results.growth {
-        for part in &growth.parts {
+        for part in growth.parts.iter().filter(|part| !part.is_undecided()) {
             writeln!(out, "  {}: {}", growth.variant, sentence(part))?;
+        }
+        if let Some(open) = undecided_parts(&growth.parts) {
+            writeln!(out, "  {}: {open}", growth.variant)?;
         }
         if let Some(cause) = cause(&growth.parts) {
             writeln!(out, "  {}: {cause}", growth.variant)?;
@@ -39,9 +44,11 @@ pub(crate) struct GrowthLines<'a> {
     pub(crate) title: String,
     /// Name of the variant, and its line.
     pub(crate) lines: Vec<(&'a str, String)>,
+    /// The variants whose growth is undecided, all in one line.
+    pub(crate) undecided: Option<String>,
 }
 
-/// A line for every variant; `None` if all are undecided.
+/// A line for every variant that is decided; `None` if none is.
 pub(crate) fn growth_lines(results: &Results) -> Option<GrowthLines<'_>> {
     let first = results.growth.iter().find(|growth| is_decided(growth))?;
     let mut title = "growth over the load, all trials of a variant together".to_owned();
@@ -49,19 +56,31 @@ pub(crate) fn growth_lines(results: &Results) -> Option<GrowthLines<'_>> {
     if !tolerances.is_empty() {
         title = format!("{title}; {tolerances}");
     }
-    let lines = results.growth.iter().map(|growth| (growth.variant.as_str(), line(growth)));
-    Some(GrowthLines { title, lines: lines.collect() })
+    let decided = results.growth.iter().filter(|growth| is_decided(growth));
+    let lines = decided.map(|growth| (growth.variant.as_str(), line(growth)));
+    Some(GrowthLines { title, lines: lines.collect(), undecided: undecided(results) })
+}
+
+fn undecided(results: &Results) -> Option<String> {
+    let open: Vec<&VariantGrowth> =
+        results.growth.iter().filter(|growth| !is_decided(growth)).collect();
+    let names: Vec<&str> = open.iter().map(|growth| growth.variant.as_str()).collect();
+    let parts: Vec<&PartGrowth> = open.iter().filter_map(|growth| memory(growth)).collect();
+    let what = what_decides(&parts).map(|what| format!("; {what}")).unwrap_or_default();
+    (!open.is_empty()).then(|| format!("undecided: {}{what}", names.join(", ")))
+}
+
+fn memory(growth: &VariantGrowth) -> Option<&PartGrowth> {
+    growth.parts.iter().find(|part| part.part == TrackedPart::Memory)
 }
 
 fn line(growth: &VariantGrowth) -> String {
-    let memory = growth.parts.iter().find(|part| part.part == TrackedPart::Memory);
-    let memory = memory.map_or_else(String::new, found);
+    let memory = memory(growth).map_or_else(String::new, found);
     let cause = cause(&growth.parts).map(|cause| format!("; {cause}")).unwrap_or_default();
     format!("{memory}{cause}")
 }
 
 fn is_decided(growth: &VariantGrowth) -> bool {
-    let memory = growth.parts.iter().find(|part| part.part == TrackedPart::Memory);
-    memory.is_some_and(|part| part.kind != GrowthKind::Undecided)
+    memory(growth).is_some_and(|part| !part.is_undecided())
         || innermost_growth(&growth.parts).is_some()
 }

@@ -163,7 +163,7 @@ pub(crate) fn verb(metric: &str) -> &'static str {
 const FEW: u32 = 8;
 
 /// The differences of the blocks and their median: `; so far −3.1 % (by block −3.0 %, −3.2 %)`; empty without blocks.
-fn so_far(results: &Results, variant: &str, reference: &str, metric: &str) -> String {
+pub(crate) fn so_far(results: &Results, variant: &str, reference: &str, metric: &str) -> String {
     let references = facts::scored(results, reference, metric);
     let is_share = facts::unit(metric) == Unit::Fraction;
     let mut differences = Vec::new();
@@ -183,17 +183,25 @@ fn so_far(results: &Results, variant: &str, reference: &str, metric: &str) -> St
     }
 }
 
+/// [`so_far`] if there are few blocks; empty otherwise.
+pub(crate) fn so_far_of_few(results: &Results, conclusion: &Conclusion, reference: &str) -> String {
+    match conclusion.blocks {
+        ..FEW => so_far(results, &conclusion.variant, reference, &conclusion.metric),
+        _ => String::new(),
+    }
+}
+
 fn undecided(results: &Results, conclusion: &Conclusion, estimate: &Estimate) -> String {
     let blocks = numbers::count(conclusion.blocks as usize, "block");
     let noun = phrase(results, &conclusion.metric);
     let range = interval(&conclusion.metric, estimate);
-    let so_far = match conclusion.blocks {
-        ..FEW => so_far(results, &conclusion.variant, facts::baseline(results), &conclusion.metric),
-        _ => String::new(),
-    };
+    let so_far = so_far_of_few(results, conclusion, facts::baseline(results));
     let text = format!("is undecided: its {noun} differs by {range} ({blocks}){so_far}");
     match (conclusion.blocks_needed, conclusion.detectable) {
-        (Some(needed), _) => format!("{text}; about {needed} more blocks would probably decide"),
+        (Some(needed), _) => {
+            let more = numbers::count(needed as usize, "more block");
+            format!("{text}; about {more} would probably decide")
+        }
         (None, Some(least)) => {
             format!(
                 "{text}; the whole budget can find differences from {} on",

@@ -2,10 +2,11 @@
 
 use carat::analysis::growth::of_variants;
 use carat::analysis::{Question, curves, moments};
-use carat::core::load::{StepReport, Times};
+use carat::core::ledger::{LedgerPart, PartKind};
+use carat::core::load::{RouteReport, StepReport, Times};
 use carat::core::{
-    Bytes, Conclusion, ControlComparison, Estimate, ExperimentInfo, LoadReport, Moment, Outcome,
-    PartAtWork, Results, Role, Sample, Trial, Variant, Verdict,
+    Bytes, Conclusion, ControlComparison, Estimate, ExperimentInfo, Ledger, LoadReport, Moment,
+    Outcome, PartAtWork, Results, Role, Sample, Trial, Variant, Verdict,
 };
 use hdrhistogram::serialization::{Serializer as _, V2Serializer};
 use rand::{RngExt as _, SeedableRng as _};
@@ -31,6 +32,10 @@ pub(crate) struct Recipe {
     pub(crate) steps: u32,
     /// Whether the experiment asks for moments after 300 and 1,000 requests and when idle.
     pub(crate) moments: bool,
+    /// Whether the last sample has a ledger in which free memory of malloc makes the differences.
+    pub(crate) ledgers: bool,
+    /// Whether the load is a scenario of two steps.
+    pub(crate) scenario: bool,
     pub(crate) name: &'static str,
     pub(crate) primary: &'static str,
     pub(crate) seed: u64,
@@ -51,6 +56,8 @@ impl Default for Recipe {
             processes: 1,
             steps: 0,
             moments: false,
+            ledgers: false,
+            scenario: false,
             name: "compaction",
             primary: "memory.rss.final",
             seed: 4711,
@@ -74,13 +81,15 @@ impl Recipe {
             primary: "memory.pss.final",
             name: "arenas",
             moments: true,
+            ledgers: true,
+            scenario: true,
             ..Self::default()
         }
     }
 
     /// A Puma cluster with Action Cable: several processes, connections in steps.
     pub(crate) fn cable() -> Self {
-        Self { processes: 5, steps: 10, name: "cable", ..Self::arenas() }
+        Self { processes: 5, steps: 10, scenario: false, name: "cable", ..Self::arenas() }
     }
 
     pub(crate) fn build(&self) -> Results {
@@ -158,7 +167,7 @@ impl Recipe {
             seconds: 28.0,
             machine: machine(),
             metrics,
-            samples: self.samples(rng, last),
+            samples: self.samples(rng, last, drift),
             load_window_ms: Some((3_000, 27_000)),
             load: Some(LoadReport {
                 completed: u64::from(self.responses),
@@ -166,6 +175,7 @@ impl Recipe {
                 window_ms: Some((1_003_000, 1_027_000)),
                 latency_hdr: Some(base64(&packed)),
                 steps: (1..=self.steps).map(|step| self.step(rng, effect, step)).collect(),
+                routes: self.routes(effect),
                 ..LoadReport::default()
             }),
             notes: Vec::new(),
@@ -194,6 +204,47 @@ impl Recipe {
         }
     }
 
+    fn routes(&self, effect: &Effect) -> Vec<RouteReport> {
+        let route = |step: u32, route: &str| RouteReport {
+            route: route.into(),
+            scenario: Some("visit".into()),
+            step: Some(step),
+            completed: u64::from(self.responses / 2),
+            latency: Some(Times {
+                count: u64::from(self.responses / 2),
+                p50: 0.003 * effect.latency * f64::from(step),
+                p95: 0.009 * effect.latency * f64::from(step),
+                p99: 0.012 * effect.latency * f64::from(step),
+                ..Times::default()
+            }),
+            ..RouteReport::default()
+        };
+        let steps = [route(1, "GET /login"), route(2, "POST /login")];
+        steps.into_iter().filter(|_| self.scenario).collect()
+    }
+
+    /// The ledger of a trial that ends with `last` bytes: of the parts, only free memory of malloc differs from the baseline.
+    fn ledger(&self, last: f64, drift: f64) -> Ledger {
+        let whole = self.base_bytes * drift;
+        let mut parts: Vec<LedgerPart> = [
+            (PartKind::CodeAndFiles, 0.12),
+            (PartKind::Stacks, 0.01),
+            (PartKind::SlotsLive, 0.2),
+            (PartKind::SlotsFree, 0.03),
+            (PartKind::MallocLive, 0.22),
+            (PartKind::AllocatorOverhead, 0.01),
+        ]
+        .map(|(kind, share)| ledger_part(kind, whole * share))
+        .into();
+        let unexplained = (whole * 0.004) as i64;
+        let rest = last - parts.iter().map(|part| part.pss.0 as f64).sum::<f64>();
+        parts.push(ledger_part(PartKind::MallocFree, rest - unexplained as f64));
+        parts.sort_by_key(|part| PartKind::ALL.iter().position(|kind| *kind == part.kind));
+        let sum: Bytes = parts.iter().map(|part| part.pss).sum();
+        let pss = Bytes(sum.0.saturating_add_signed(unexplained));
+        Ledger { pss, uss: pss, parts, unexplained, ..Ledger::default() }
+    }
+
     /// Requests answered during the load; `None` outside it and without moments.
     fn answered(&self, at_ms: u64) -> Option<u64> {
         let inside = self.moments && (3_000..=27_000).contains(&at_ms);
@@ -218,7 +269,7 @@ impl Recipe {
         fixed.or(reached).filter(|_| self.moments)
     }
 
-    fn samples(&self, rng: &mut ChaCha8Rng, last: f64) -> Vec<Sample> {
+    fn samples(&self, rng: &mut ChaCha8Rng, last: f64, drift: f64) -> Vec<Sample> {
         let single = self.primary.contains("rss");
         (0..self.samples)
             .map(|at| {
@@ -236,11 +287,18 @@ impl Recipe {
                     rss: single.then_some(bytes),
                     pss: Some(Bytes((bytes.0 as f64 * 0.96) as u64)),
                     uss: Some(Bytes((bytes.0 as f64 * 0.9) as u64)),
+                    ledger: (self.ledgers && at + 3 == self.samples)
+                        .then(|| Box::new(self.ledger(last, drift))),
                     ..Sample::default()
                 }
             })
             .collect()
     }
+}
+
+fn ledger_part(kind: PartKind, bytes: f64) -> LedgerPart {
+    let bytes = Bytes(bytes as u64);
+    LedgerPart { kind, pss: bytes, private: bytes, resident: bytes }
 }
 
 fn variant(name: &str) -> Variant {
@@ -422,6 +480,9 @@ pub(crate) fn hostile(mut results: Results) -> Results {
         trial.machine =
             BTreeMap::from([(PAYLOAD.into(), PAYLOAD.into()), ("ruby".into(), PAYLOAD.into())]);
         trial.metrics.insert(PAYLOAD.into(), 1.0);
+        for route in trial.load.iter_mut().flat_map(|load| &mut load.routes) {
+            (route.route, route.scenario) = (PAYLOAD.into(), Some(PAYLOAD.into()));
+        }
     }
     for trial in results.trials.iter_mut().skip(4).take(3) {
         trial.outcome = Outcome::Crashed;

@@ -1,12 +1,15 @@
 //! Recordings and ledgers with realistic figures, for the tests of the report.
 
-use carat::core::ledger::{Basis, DetectedAllocator, Ledger, LedgerPart, PartKind, ProcessLedger};
+use carat::core::ledger::{
+    Arena, Basis, DetectedAllocator, Ledger, LedgerPart, PartKind, ProcessLedger, RubyHeap,
+    SlotPool,
+};
 use carat::core::recording::{
     Marker, MarkerKind, RECORDING_SCHEMA, RecordedLoad, Recording, RecordingEnd, RecordingInfo,
 };
 use carat::core::{
-    Bytes, DailyGrowth, GrowthKind, MemberSample, PartGrowth, ProgressUnit, Sample, SamplerCost,
-    TrackedPart,
+    Bytes, DailyGrowth, GrowthKind, InsideSample, MemberSample, PartGrowth, ProgressUnit, Sample,
+    SamplerCost, TrackedPart,
 };
 
 fn part(kind: PartKind, pss: u64, private: u64) -> LedgerPart {
@@ -27,8 +30,11 @@ fn process(at: u64, text: &str) -> ProcessLedger {
     let sum: u64 = parts.iter().map(|part| part.pss.0).sum();
     ProcessLedger {
         pid: 4300 + at as u32,
-        parent: Some(4299),
-        title: format!("puma: cluster worker {at}: {text}"),
+        parent: Some(if at == 0 { 1 } else { 4300 }),
+        title: match at {
+            0 => format!("puma 6.6.0 (tcp://0.0.0.0:3000) [{text}]"),
+            _ => format!("puma: cluster worker {}: 4300 [{text}]", at - 1),
+        },
         rss: Bytes(sum * 2),
         pss: Bytes(sum + 500_000),
         uss: Bytes(52_000_000),
@@ -44,8 +50,27 @@ fn process(at: u64, text: &str) -> ProcessLedger {
             evidence: text.into(),
         },
         ruby: Some("3.1.2".into()),
-        heap: None,
-        arenas: Vec::new(),
+        heap: Some(RubyHeap {
+            size: Bytes(26_000_000),
+            resident: Bytes(25_000_000 + grown),
+            private: Bytes(17_000_000),
+            pools: vec![SlotPool {
+                slot_size: 40,
+                slots: Some(600_000),
+                live: Some(510_000),
+                free: Some(90_000),
+                pages: Some(1470),
+            }],
+            ..RubyHeap::default()
+        }),
+        arenas: (0..9)
+            .map(|number| Arena {
+                number,
+                held: Bytes(5_000_000 - 300_000 * u64::from(number)),
+                resident: None,
+                free: Some(Bytes(1_000_000)),
+            })
+            .collect(),
         returnable: None,
         environment: vec![
             ("MALLOC_ARENA_MAX".into(), "2".into()),
@@ -107,6 +132,13 @@ pub(crate) fn recording(text: &str) -> Recording {
                 })
                 .collect();
             let pss: Bytes = members.iter().filter_map(|member| member.pss).sum();
+            // Each of the five counts what it shares with the others, so the sum is more than the tree.
+            let inside = InsideSample {
+                probes: 5,
+                malloc_live: Some(Bytes(5 * (95_000_000 + second * 600))),
+                malloc_free: Some(Bytes(5 * 12_000_000)),
+                ..InsideSample::default()
+            };
             Sample {
                 at_ms: second * 1000,
                 processes: 5,
@@ -114,6 +146,7 @@ pub(crate) fn recording(text: &str) -> Recording {
                 uss: Some(Bytes(pss.0 * 4 / 5)),
                 shared: Some(Bytes(pss.0 / 5)),
                 members,
+                inside: Some(inside),
                 ..Sample::default()
             }
         })

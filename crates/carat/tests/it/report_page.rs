@@ -13,6 +13,10 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+/// As people name the variants of a real app.
+pub(crate) const LONG_NAME: &str =
+    "prepared fork without compaction, two arenas, jemalloc 5.3 and four threads per worker";
+
 fn cases() -> Vec<(&'static str, Results)> {
     let crowd = ["a", "b", "c", "d", "e"].map(|name| Effect { name, memory: 0.97, latency: 1.0 });
     let crowd = Recipe {
@@ -36,7 +40,15 @@ fn cases() -> Vec<(&'static str, Results)> {
     let mut broken = Recipe::default().build();
     broken.trials.iter_mut().for_each(|trial| trial.outcome = Outcome::NeverReady);
     conclude(&mut broken);
+    let long = Recipe {
+        effects: vec![
+            Effect { name: "default", memory: 1.0, latency: 1.0 },
+            Effect { name: LONG_NAME, memory: 0.8, latency: 1.0 },
+        ],
+        ..Recipe::arenas()
+    };
     vec![
+        ("long-name", long.build()),
         ("built-compact", Recipe::default().build()),
         ("built-arenas", Recipe::arenas().build()),
         ("built-cable", Recipe::cable().build()),

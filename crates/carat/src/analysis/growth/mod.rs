@@ -13,9 +13,9 @@ mod words;
 
 pub use recording::of_recording;
 pub use trials::of_variants;
-pub(crate) use words::{amount, cause, found, sentence, tolerances};
+pub(crate) use words::{amount, cause, found, sentence, tolerances, undecided_parts, what_decides};
 
-use crate::core::{GrowthKind, PartGrowth, ProgressUnit, TrackedPart};
+use crate::core::{GrowthKind, PartGrowth, ProgressUnit, Sample, TrackedPart};
 use asymptote::asymptote;
 use carat_stats::growth::{GrowthClass, classify};
 use evidence::RunLength;
@@ -72,6 +72,20 @@ pub(crate) fn classify_all(
     }
     length.judge(&mut found);
     found
+}
+
+/// Leaves out the level of malloc's figures where any sample has several Ruby processes: each of them counts what it
+/// shares with the others, so the sum may be more than the memory of the tree. Its changes are not affected.
+fn leave_out_summed_levels<'a>(
+    found: &mut [PartGrowth],
+    samples: impl IntoIterator<Item = &'a Sample>,
+) {
+    let of_malloc = [TrackedPart::MallocLive, TrackedPart::MallocFree];
+    let probes = samples.into_iter().filter_map(|sample| Some(sample.inside.as_ref()?.probes));
+    if probes.max().is_some_and(|most| most > 1) {
+        let summed = found.iter_mut().filter(|part| of_malloc.contains(&part.part));
+        summed.for_each(|part| part.asymptote = None);
+    }
 }
 
 /// Classifies kept objects: after full collections if there are enough of them, otherwise after every collection.

@@ -1,8 +1,8 @@
 //! The growth of a recording.
 
-use crate::analysis::growth::classify_all;
 use crate::analysis::growth::evidence::RunLength;
 use crate::analysis::growth::series::{PlacedSample, bytes, kept, kept_after_major};
+use crate::analysis::growth::{classify_all, leave_out_summed_levels};
 use crate::core::memory::tracked_memory;
 use crate::core::{Bytes, GrowthKind, PartGrowth, ProgressUnit, Recording, Sample, TrackedPart};
 
@@ -23,6 +23,7 @@ pub fn of_recording(recording: &Recording) -> Vec<PartGrowth> {
     let kept = (&kept_after_major(&placed), &kept(&placed));
     let length = RunLength::of(progress, std::slice::from_ref(&placed));
     let mut found = classify_all(progress, parts, kept, &length);
+    leave_out_summed_levels(&mut found, samples);
     found.extend(erosion(samples));
     found
 }
@@ -114,6 +115,22 @@ mod tests {
         let (low, high) = leak.interval.unwrap();
         assert!(low < 16.0 && 16.0 < high && high - low < 4.0, "{leak:?}");
         assert!((leak.over - 200e3).abs() < 1e3, "{leak:?}");
+    }
+
+    #[test]
+    fn the_sum_of_what_several_processes_count_is_no_level() {
+        let level = |probes| {
+            let mut recording = recording(1000, probes, |_| 90.0 * MB);
+            for (second, sample) in (0..).map(f64::from).zip(&mut recording.samples) {
+                let live = (80.0 - 20.0 * (-second / 150.0).exp()) * MB * f64::from(probes);
+                let malloc_live = Some(Bytes(live as u64));
+                sample.inside =
+                    Some(InsideSample { probes, malloc_live, ..InsideSample::default() });
+            }
+            found(&recording, TrackedPart::MallocLive).asymptote
+        };
+        assert!(level(1).is_some_and(|level| (level - 80.0 * MB).abs() < MB));
+        assert_eq!(level(3), None);
     }
 
     #[test]

@@ -1,8 +1,8 @@
 //! The growth of a variant over its load, from all its trials together.
 
-use crate::analysis::growth::classify_all;
 use crate::analysis::growth::evidence::RunLength;
 use crate::analysis::growth::series::{PlacedSample, Series, bytes, kept, kept_after_major};
+use crate::analysis::growth::{classify_all, leave_out_summed_levels};
 use crate::core::memory::tracked_memory;
 use crate::core::{
     Outcome, PartGrowth, ProgressUnit, Sample, TrackedPart, Trial, Variant, VariantGrowth,
@@ -51,6 +51,7 @@ fn of_variant(trials: &[Trial], variant: &str) -> Vec<PartGrowth> {
     let mut found = classify_all(ProgressUnit::Requests, parts, kept_objects, &length);
     // Values of overlaid trials alternate between trials, which is not an oscillation.
     found.iter_mut().for_each(|part| part.oscillating = false);
+    leave_out_summed_levels(&mut found, runs.iter().flatten().map(|placed| placed.1));
     found
 }
 

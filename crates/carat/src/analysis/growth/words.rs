@@ -13,13 +13,16 @@ pub(crate) fn found(growth: &PartGrowth) -> String {
     let length = length(growth.progress, growth.over);
     let at_most = at_most(growth);
     let text = match growth.kind {
+        GrowthKind::Flat if falls(growth) => format!("falls over {length} and does not grow"),
+        GrowthKind::LevellingOff if falls(growth) => {
+            format!("falls and levels off{} over {length}", towards(growth))
+        }
         GrowthKind::Flat => format!("is flat over {length}{at_most}"),
         GrowthKind::LevellingOff => {
-            let towards = growth.asymptote.map(|level| amount(growth.part, level));
-            let towards = towards.map(|level| format!(" towards {level}")).unwrap_or_default();
             format!(
-                "is levelling off{towards} over {length}: each doubling of the work adds less than \
-                 twice as much{at_most}"
+                "is levelling off{} over {length}: each doubling of the work adds less than \
+                 twice as much{at_most}",
+                towards(growth)
             )
         }
         GrowthKind::Linear => {
@@ -41,6 +44,36 @@ pub(crate) fn found(growth: &PartGrowth) -> String {
         true => format!("{text}; it oscillates in a sawtooth"),
         false => text,
     }
+}
+
+/// Whether the whole interval of the rate is below zero, by more than what does not matter.
+fn falls(growth: &PartGrowth) -> bool {
+    let matters = -growth.tolerance.unwrap_or(0.0);
+    growth.interval.is_some_and(|(_, high)| high < matters)
+}
+
+fn towards(growth: &PartGrowth) -> String {
+    let level = growth.asymptote.map(|level| amount(growth.part, level));
+    level.map(|level| format!(" towards {level}")).unwrap_or_default()
+}
+
+/// What would decide parts that are undecided, without a full stop; `None` if that is unknown.
+pub(crate) fn what_decides(open: &[&PartGrowth]) -> Option<String> {
+    let required = open.iter().find_map(|part| part.required.as_ref());
+    if let Some(required) = required {
+        return Some(format!("\"grows\" needs at least {}", evidence(required)));
+    }
+    let needed = open.iter().filter_map(|part| Some((part.needed?, part.progress)));
+    let (amount, progress) = needed.max_by(|one, other| one.0.total_cmp(&other.0))?;
+    Some(format!("about {} would decide", length(progress, amount)))
+}
+
+/// The undecided parts of a run and what would decide them, without a full stop; `None` if every part is decided.
+pub(crate) fn undecided_parts(parts: &[PartGrowth]) -> Option<String> {
+    let open: Vec<&PartGrowth> = parts.iter().filter(|part| part.is_undecided()).collect();
+    let names: Vec<&str> = open.iter().map(|part| part.part.label()).collect();
+    let what = what_decides(&open).map(|what| format!("; {what}")).unwrap_or_default();
+    (!open.is_empty()).then(|| format!("undecided: {}{what}", names.join(", ")))
 }
 
 fn undecided(growth: &PartGrowth) -> String {
@@ -252,6 +285,43 @@ mod tests {
         let flat = classify_part(TrackedPart::MallocFree, ProgressUnit::Seconds, &line(5e6, 0.0));
         let want = "malloc's free memory is flat over 200,000 seconds (at most 0.0 B per second)";
         assert_eq!(sentence(&flat), want);
+    }
+
+    #[test]
+    fn memory_that_falls_is_said_to_fall_and_has_no_rate() {
+        let falling = PartGrowth {
+            rate: Some(-11_133.6),
+            interval: Some((-12_000.0, -10_000.0)),
+            at_most: Some(-9000.0),
+            asymptote: Some(71e6),
+            tolerance: Some(4.0),
+            ..PartGrowth::without_figures(
+                TrackedPart::Memory,
+                GrowthKind::LevellingOff,
+                ProgressUnit::Requests,
+                3000.0,
+            )
+        };
+        assert_eq!(
+            sentence(&falling),
+            "memory falls and levels off towards 71.00 MB over 3,000 requests"
+        );
+        let flat = PartGrowth { kind: GrowthKind::Flat, ..falling };
+        assert_eq!(sentence(&flat), "memory falls over 3,000 requests and does not grow");
+        let slow = PartGrowth { interval: Some((-12_000.0, -1.0)), ..flat };
+        assert!(sentence(&slow).starts_with("memory is flat over 3,000 requests"));
+    }
+
+    #[test]
+    fn undecided_parts_are_one_line_with_what_would_decide_them() {
+        let of = |part| classify_part(part, ProgressUnit::Requests, &line(7e7, 9.0)[..5]);
+        let parts = [of(TrackedPart::Memory), of(TrackedPart::MallocLive)];
+        assert_eq!(
+            undecided_parts(&parts).unwrap(),
+            "undecided: all memory, malloc live; about 10,000 requests would decide"
+        );
+        let decided = classify_part(TrackedPart::Memory, ProgressUnit::Requests, &line(7e7, 0.0));
+        assert_eq!(undecided_parts(&[decided]), None);
     }
 
     #[test]

@@ -147,7 +147,7 @@
       this.cursor = draw('g', { class: 'cursor' }, svg);
     }
     move(x, y) {
-      const row = Math.floor((y - this.spec.top) / this.spec.row);
+      const row = this.spec.bottoms.findIndex((bottom) => y < bottom);
       const order = this.orders[row];
       if (!order || !order.length) return this.leave();
       const xs = order.map((at) => this.spec.rows[row].x[at]);
@@ -164,10 +164,10 @@
       const row = this.spec.rows[this.row];
       const at = this.orders[this.row][index];
       const x = forward(this.spec.x)(row.x[at]);
-      const top = this.spec.top + this.row * this.spec.row;
+      const middle = this.spec.middles[this.row];
       this.cursor.replaceChildren();
-      draw('path', { class: 'hair', d: `M${x} ${top + 18}V${top + this.spec.row - 6}` }, this.cursor);
-      place(this, x, top, [['head', 'block ' + row.block[at]], ['v' + row.v, row.name + ' ' + format(row.x[at], this.spec.xunit)]]);
+      draw('path', { class: 'hair', d: `M${x} ${middle - 17}V${middle + 17}` }, this.cursor);
+      place(this, x, middle - 35, [['head', 'block ' + row.block[at]], ['v' + row.v, row.name + ' ' + format(row.x[at], this.spec.xunit)]]);
     }
     leave() { this.index = null; this.cursor.replaceChildren(); tip.hidden = true; }
     zoom() {}

@@ -1,11 +1,10 @@
 //! Differences to the baseline with their intervals, one row each, on an axis in percent.
 
 use crate::core::Estimate;
-use crate::report::chart::dots::{AXIS, ROW, TOP};
+use crate::report::chart::dots::{AXIS, LINE, RowPlace, TOP, row_places};
 use crate::report::chart::scale::{AxisScale, distance};
 use crate::report::chart::svg::{Anchor, Caption, Picture, Svg};
 use crate::report::numbers;
-use crate::report::text::shorten;
 
 /// One row.
 pub(crate) struct DifferenceRow {
@@ -31,6 +30,8 @@ pub(crate) struct Bounds {
 const WIDTH: f64 = 320.0;
 const LEFT: f64 = 14.0;
 const RIGHT: f64 = 306.0;
+/// Characters of a name that has room beside its value.
+const SHORT: usize = 16;
 /// An interval is cut off with an arrow beyond this, so that one wide interval does not compress the others.
 const WIDEST: f64 = 1.0;
 
@@ -41,7 +42,8 @@ pub(crate) fn differences(
     caption: &Caption<'_>,
 ) -> Picture {
     let scale = axis(rows, margin, limit);
-    let bottom = TOP + rows.len() as f64 * ROW;
+    let places = row_places(rows.iter().map(|row| row.label.as_str()));
+    let bottom = places.last().map_or(TOP, RowPlace::bottom);
     let mut svg = Svg::new(WIDTH, bottom + AXIS);
     let band = (scale.clamped(-margin), scale.clamped(margin));
     svg.rect("margin", (band.0, TOP), (band.1 - band.0, bottom - TOP));
@@ -49,8 +51,9 @@ pub(crate) fn differences(
     if let Some(limit) = limit {
         svg.line("limit", (scale.at(limit), TOP), (scale.at(limit), bottom));
     }
-    for (at, row) in rows.iter().enumerate() {
-        draw_row(&mut svg, row, &scale, TOP + at as f64 * ROW);
+    let below = rows.iter().any(|row| row.label.chars().count() > SHORT);
+    for (row, place) in rows.iter().zip(&places) {
+        draw_row(&mut svg, row, &scale, (place, below));
     }
     svg.finish(caption, serde_json::Value::Null)
 }
@@ -81,22 +84,27 @@ fn draw_axis(svg: &mut Svg, scale: &AxisScale, bottom: f64) {
     svg.text("axis", (RIGHT, bottom + 33.0), Anchor::End, "difference to the baseline, %");
 }
 
-fn draw_row(svg: &mut Svg, row: &DifferenceRow, scale: &AxisScale, top: f64) {
+/// A row; its value is `below` the interval where names have no room beside it.
+fn draw_row(
+    svg: &mut Svg,
+    row: &DifferenceRow,
+    scale: &AxisScale,
+    (place, below): (&RowPlace, bool),
+) {
     svg.open(&format!("v{}", row.class));
-    let middle = top + 35.0;
-    svg.text("name narrow", (LEFT, top + 13.0), Anchor::Start, &shorten(&row.label, 16));
+    for (line, at) in place.name.iter().zip(0_u32..) {
+        let y = place.first_line() + LINE * f64::from(at);
+        svg.text("name narrow", (LEFT, y), Anchor::Start, line);
+    }
+    let y = if below { place.bottom() - 5.0 } else { place.first_line() };
     match &row.estimate {
         Err(why) => {
-            svg.text("note", (RIGHT, top + 13.0), Anchor::End, why);
+            svg.text("note", (RIGHT, y), Anchor::End, why);
         }
         Ok(estimate) => {
-            svg.text(
-                "value",
-                (RIGHT, top + 13.0),
-                Anchor::End,
-                &numbers::estimate(&row.metric, estimate),
-            );
-            draw_interval(svg, estimate, scale, middle);
+            let text = numbers::estimate(&row.metric, estimate);
+            svg.text("value", (RIGHT, y), Anchor::End, &text);
+            draw_interval(svg, estimate, scale, place.middle());
         }
     }
     svg.close();

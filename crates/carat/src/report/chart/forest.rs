@@ -2,10 +2,11 @@
 
 use crate::core::Estimate;
 use crate::report::chart::difference::draw_interval;
+use crate::report::chart::dots::LONGEST_NAME;
 use crate::report::chart::scale::{AxisScale, distance};
 use crate::report::chart::svg::{Anchor, Caption, Picture, Svg};
 use crate::report::numbers;
-use crate::report::text::shorten;
+use crate::report::text::{shorten, wrapped};
 
 pub(crate) struct ForestRow {
     pub(crate) label: String,
@@ -20,6 +21,10 @@ const LEFT: f64 = 178.0;
 const RIGHT: f64 = 470.0;
 const ROW: f64 = 36.0;
 const TOP: f64 = 6.0;
+/// Height of every further line of a name.
+const LINE: f64 = 13.0;
+/// Characters in a line of a name.
+const NAME: usize = 26;
 /// An interval is cut off with an arrow beyond this.
 const WIDEST: f64 = 0.6;
 
@@ -55,7 +60,10 @@ pub(crate) fn forest(
     let (low, high) = axis.reach;
     let pad = (high - low) * 0.06;
     let scale = AxisScale::linear((low - pad, high + pad), (LEFT, RIGHT));
-    let bottom = TOP + rows.len() as f64 * ROW;
+    let names: Vec<Vec<String>> =
+        rows.iter().map(|row| wrapped(&shorten(&row.label, LONGEST_NAME), NAME)).collect();
+    let heights = names.iter().map(|lines| ROW + LINE * (lines.len() - 1) as f64);
+    let bottom = TOP + heights.sum::<f64>();
     let mut svg = Svg::new(WIDTH, bottom + 38.0);
     if let Some(margin) = axis.margin {
         let (left, right) = (scale.clamped(-margin), scale.clamped(margin));
@@ -78,10 +86,13 @@ pub(crate) fn forest(
         Anchor::End,
         &format!("difference to the {}, %", axis.reference),
     );
-    for (at, row) in rows.iter().enumerate() {
-        let y = TOP + (at as f64 + 0.5) * ROW;
+    let mut y = TOP + 0.5 * ROW;
+    for (row, name) in rows.iter().zip(&names) {
         svg.open(&format!("v{}", row.class));
-        svg.text("row", (0.0, y - 2.0), Anchor::Start, &shorten(&row.label, 26));
+        for (at, line) in name.iter().enumerate() {
+            y += if at > 0 { LINE } else { 0.0 };
+            svg.text("row", (0.0, y - 2.0), Anchor::Start, line);
+        }
         svg.text(
             "note",
             (0.0, y + 12.0),
@@ -90,6 +101,7 @@ pub(crate) fn forest(
         );
         draw_interval(&mut svg, &row.estimate, &scale, y);
         svg.close();
+        y += ROW;
     }
     Some(svg.finish(caption, serde_json::Value::Null))
 }

@@ -5,7 +5,7 @@ use crate::report::chart::reduce::BandPoint;
 use crate::report::chart::scale::{AxisScale, distance, range};
 use crate::report::chart::svg::{Anchor, Caption, Picture, Svg, dot_path, line_path, n};
 use crate::report::numbers::{AxisUnit, rounded, significant};
-use crate::report::text::shorten;
+use maud::{Markup, html};
 use serde_json::json;
 
 /// How a line is drawn.
@@ -48,7 +48,7 @@ pub(crate) struct Plot {
     pub(crate) lines: Vec<PlotLine>,
     /// Bands with their colours.
     pub(crate) bands: Vec<(usize, Vec<BandPoint>)>,
-    /// Vertical lines: place on the x axis, and name.
+    /// Vertical lines: place on the x axis, and name. The names of the first have room before those of the last.
     pub(crate) markers: Vec<(f64, String)>,
     /// Range of x, to give several charts the same; `None` takes the range of the lines.
     pub(crate) x_range: Option<(f64, f64)>,
@@ -71,7 +71,14 @@ impl PlotLine {
     fn labelled(&self) -> bool {
         self.stroke != Stroke::Thin
     }
+
+    fn is_named(&self) -> bool {
+        self.labelled() && !self.label.is_empty()
+    }
 }
+
+/// Characters of a name that fit at the end of a line; if one is longer, all names are in a list above the picture.
+const END_LABEL: usize = 14;
 
 impl Plot {
     /// An empty chart that takes its ranges from its lines.
@@ -108,16 +115,23 @@ impl Plot {
     /// The picture; `None` if there is nothing to draw.
     pub(crate) fn draw(&self, caption: &Caption<'_>) -> Option<Picture> {
         let (x_range, y_range) = self.ranges()?;
-        let right =
-            if self.lines.iter().any(PlotLine::labelled) { WIDTH - 116.0 } else { WIDTH - 8.0 };
+        let named: Vec<&PlotLine> = self.lines.iter().filter(|line| line.is_named()).collect();
+        let above = named.iter().any(|line| line.label.chars().count() > END_LABEL);
+        let right = if named.is_empty() || above { WIDTH - 8.0 } else { WIDTH - 116.0 };
         let x = scale(&self.x, x_range, (LEFT, right));
         let y = scale(&self.y, start_at_zero_if_near(y_range, &self.y), (BOTTOM, TOP));
         let mut svg = Svg::new(WIDTH, HEIGHT);
         draw_y(&mut svg, &self.y, &y, right);
         draw_x(&mut svg, self, &x, right);
         self.draw_marks(&mut svg, &x, &y, right);
-        self.draw_labels(&mut svg, &y, right);
-        Some(svg.finish(caption, self.hover(&x, &y)))
+        if !above {
+            self.draw_labels(&mut svg, &y, right);
+        }
+        let mut picture = svg.finish(caption, self.hover(&x, &y));
+        if above {
+            picture.markup = html! { (names_above(&named)) (picture.markup) };
+        }
+        Some(picture)
     }
 
     /// Bands, then lines, in a nested SVG that clips them and that the script zooms.
@@ -146,7 +160,7 @@ impl Plot {
 
     /// Names at the ends of the lines, moved apart if they would overlap.
     fn draw_labels(&self, svg: &mut Svg, y: &AxisScale, right: f64) {
-        let named = self.lines.iter().filter(|line| line.labelled());
+        let named = self.lines.iter().filter(|line| line.is_named());
         let mut ends: Vec<(f64, &PlotLine)> =
             named.filter_map(|line| Some((y.clamped(line.points.last()?.1), line))).collect();
         ends.sort_by(|one, other| one.0.total_cmp(&other.0));
@@ -161,12 +175,7 @@ impl Plot {
         let over = (placed.last().copied().unwrap_or(0.0) - BOTTOM).max(0.0);
         for (at, (_, line)) in placed.iter().zip(&ends) {
             let class = format!("name v{}", line.class);
-            svg.text(
-                &class,
-                (right + 6.0, at - over + 4.0),
-                Anchor::Start,
-                &shorten(&line.label, 14),
-            );
+            svg.text(&class, (right + 6.0, at - over + 4.0), Anchor::Start, &line.label);
         }
     }
 
@@ -195,6 +204,26 @@ impl Plot {
             "zoom": matches!(self.x, Axis::Linear(_)),
             "series": series,
         })
+    }
+}
+
+/// The names of lines with a piece of each line, above a picture; the browser wraps them.
+fn names_above(lines: &[&PlotLine]) -> Markup {
+    html! {
+        ul.names {
+            @for line in lines {
+                li class={ "v" (line.class) } { (line_sample(line)) (line.label) }
+            }
+        }
+    }
+}
+
+fn line_sample(line: &PlotLine) -> Markup {
+    let class = if line.stroke == Stroke::Reference { "reference" } else { "line" };
+    html! {
+        svg.piece aria-hidden="true" viewBox="0 0 28 10" {
+            path class={ (class) " v" (line.class) } d="M0 5L28 5" {}
+        }
     }
 }
 
@@ -269,9 +298,8 @@ fn draw_x(svg: &mut Svg, plot: &Plot, scale: &AxisScale, right: f64) {
     let name = [plot.x_name.as_str(), unit.name].into_iter().filter(|part| !part.is_empty());
     let name = name.collect::<Vec<_>>().join(", ");
     svg.text("axis", (right, BOTTOM + 34.0), Anchor::End, &name);
-    let mut markers: Vec<(f64, &str)> =
+    let markers: Vec<(f64, &str)> =
         plot.markers.iter().map(|(place, name)| (scale.clamped(*place), name.as_str())).collect();
-    markers.sort_by(|one, other| one.0.total_cmp(&other.0));
     for &(x, _) in &markers {
         svg.path("marker", &format!("M{} {}V{}", n(x), n(TOP - 6.0), n(BOTTOM)));
     }
@@ -280,24 +308,24 @@ fn draw_x(svg: &mut Svg, plot: &Plot, scale: &AxisScale, right: f64) {
     }
 }
 
-/// Places the names of markers from left to right. A name that would overlap its neighbour or leave the plot is left out.
+/// Places the names of markers, the most important first. A name that would overlap another or leave the plot is left out.
 fn place_names<'a>(markers: &[(f64, &'a str)], right: f64) -> Vec<(f64, Anchor, &'a str)> {
     const LETTER: f64 = 6.0;
-    let mut free_from = LEFT;
+    let mut taken: Vec<(f64, f64)> = Vec::new();
     let mut placed = Vec::new();
     for &(x, name) in markers.iter().filter(|(_, name)| !name.is_empty()) {
         let width = name.chars().count() as f64 * LETTER;
-        let after = x >= free_from && x + width <= right;
-        let before = x - width >= free_from;
+        let (after, before) = ((Anchor::Start, x), (Anchor::End, x - width));
         // The first marker usually begins a phase and the next ends it, so both names are placed between them.
-        let anchor = match (after, before) {
-            (true, _) if placed.is_empty() => Anchor::Start,
-            (_, true) => Anchor::End,
-            (true, false) => Anchor::Start,
-            (false, false) => continue,
-        };
-        free_from = LETTER + if matches!(anchor, Anchor::Start) { x + width } else { x };
-        placed.push((x, anchor, name));
+        let tried = if placed.is_empty() { [after, before] } else { [before, after] };
+        let free = tried.into_iter().find(|&(_, from)| {
+            let overlaps = |&(low, high): &(f64, f64)| from < high && from + width > low;
+            from >= LEFT && from + width <= right && !taken.iter().any(overlaps)
+        });
+        if let Some((anchor, from)) = free {
+            taken.push((from - LETTER, from + width + LETTER));
+            placed.push((x, anchor, name));
+        }
     }
     placed
 }
@@ -324,6 +352,17 @@ mod tests {
         assert!(!one.contains("NaN") && one.contains("<path"), "{one}");
     }
 
+    #[test]
+    fn a_long_name_is_above_the_picture_in_full() {
+        let long = "prepared fork without compaction, two arenas";
+        let mut two = plot(vec![(0.0, 5e6), (1.0, 6e6)]);
+        assert!(!two.draw(&caption()).unwrap().markup.into_string().contains("class=\"names\""));
+        two.lines[0].label = long.into();
+        let text = two.draw(&caption()).unwrap().markup.into_string();
+        assert!(text.starts_with("<ul class=\"names\">") && text.contains(long), "{text}");
+        assert!(!text.contains('…'), "{text}");
+    }
+
     const RIGHT: f64 = LEFT + 300.0;
 
     fn names(places: &[(f64, &'static str)]) -> Vec<&'static str> {
@@ -338,6 +377,9 @@ mod tests {
         let placed = place_names(&load, RIGHT);
         assert!(matches!((placed[0].1, placed[1].1), (Anchor::Start, Anchor::End)));
         assert_eq!(names(&[(LEFT, ""), (RIGHT, "mark")]), ["mark"]);
+        let collections = [(LEFT + 150.0, "load begins"), (LEFT + 120.0, "GC"), (LEFT + 9.0, "GC")];
+        assert_eq!(names(&collections), ["load begins", "GC", "GC"]);
+        assert_eq!(names(&[(LEFT + 90.0, "load begins"), (LEFT + 100.0, "GC")]), ["load begins"]);
     }
 
     #[test]

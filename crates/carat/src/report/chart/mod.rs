@@ -4,6 +4,7 @@
 //! serves light, dark and print. Everything is readable without a script.
 
 pub(crate) mod difference;
+pub(crate) mod diverging;
 pub(crate) mod dots;
 pub(crate) mod forest;
 pub(crate) mod icicle;

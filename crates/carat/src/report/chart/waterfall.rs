@@ -23,19 +23,20 @@ const ROW: f64 = 37.0;
 const BAR: (f64, f64) = (18.0, 13.0);
 const TOP: f64 = 6.0;
 
-/// The picture: the parts, the unexplained line, the total.
+/// The picture: the parts, the unexplained line, the total. The axis ends at `reach`, at least at the total, to give
+/// several pictures the same scale.
 pub(crate) fn waterfall(
     parts: &[WaterfallPart],
     unexplained: f64,
-    total: f64,
+    (total, reach): (f64, f64),
     caption: &Caption<'_>,
 ) -> Picture {
     let rows = parts.len() + 2;
     let bottom = TOP + rows as f64 * ROW;
-    let scale = AxisScale::linear((0.0, total.max(1.0)), (LEFT, RIGHT));
+    let scale = AxisScale::linear((0.0, total.max(reach).max(1.0)), (LEFT, RIGHT));
     let mut svg = Svg::new(WIDTH, bottom + 36.0);
     let ticks = scale.ticks(6);
-    let axis = AxisUnit::of(Unit::Bytes, total);
+    let axis = AxisUnit::of(Unit::Bytes, total.max(reach));
     for tick in &ticks {
         let x = scale.at(*tick);
         svg.line("grid", (x, TOP), (x, bottom));

@@ -39,8 +39,8 @@ pub(crate) fn section(results: &Results, gallery: &mut Gallery) -> Markup {
             h2 { "Against its control" code { (results.info.primary) } }
             figure {
                 figcaption {
-                    "A control has a part of the variant's remedy. A difference to it comes from the rest of the remedy; \
-                    if the two are equivalent, that rest adds nothing that matters. A difference within the grey band ("
+                    "A control has a part of the variant's remedy. A difference to it comes from what the variant does beyond it; \
+                    if the two are equivalent, that adds nothing that matters. A difference within the grey band ("
                     (numbers::limit(margin)) ") does not matter."
                 }
                 div.grid2 { @for (place, name, rows) in &panels { (panel(*place, name, rows, axis, gallery)) } }

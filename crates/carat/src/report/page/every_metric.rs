@@ -5,7 +5,7 @@ use crate::report::facts;
 use crate::report::numbers;
 use crate::report::page::elements::{scrollable, unknown_cell};
 use crate::report::page::gallery::Gallery;
-use crate::report::text::{one_line, shorten};
+use crate::report::text::one_line;
 use maud::{Markup, html as markup};
 
 /// Medians of every metric and variant, with the differences that were estimated.
@@ -14,7 +14,7 @@ pub(crate) fn section(results: &Results, _: &mut Gallery) -> Markup {
         table #every-metric {
             thead { tr {
                 th scope="col" { "metric" }
-                @for variant in &results.info.variants { th scope="col" { (shorten(&one_line(&variant.name), 30)) } }
+                @for variant in &results.info.variants { th scope="col" { (one_line(&variant.name)) } }
             } }
             tbody { @for name in facts::metrics(results) { (row(results, &name)) } }
         }

@@ -42,7 +42,7 @@ fn row(trial: &Trial) -> Markup {
         tr {
             th scope="row" { code { (shorten(&trial.id, 12)) } }
             td { (trial.block) }
-            td.l { (shorten(&one_line(&trial.variant), 40)) }
+            td.l { (one_line(&trial.variant)) }
             td.l { (trial.outcome) }
             td.w {
                 @if let Some(detail) = &trial.detail { (shorten(detail, 500)) }

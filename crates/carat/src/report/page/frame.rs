@@ -1,5 +1,6 @@
 //! The parts that all pages have: head, content security policy, style, script, footer.
 
+use crate::report::numbers::UNITS;
 use crate::report::redact::Audience;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -53,7 +54,7 @@ pub(crate) fn footer(options: &PageOptions) -> Markup {
         footer {
             "Written by Carat " (env!("CARGO_PKG_VERSION"))
             @if let Some(when) = &options.generated_at { " on " (when) }
-            ". One file that makes no network request."
+            ". " (UNITS) " One file that makes no network request."
             @if options.audience == Audience::Shared {
                 " Host, user, paths, log lines and private environment variables were left out."
             }

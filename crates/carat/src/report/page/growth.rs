@@ -1,7 +1,7 @@
 //! Growth of every part of every variant's memory over the load.
 
-use crate::analysis::growth::{amount, cause, found, tolerances};
-use crate::core::{GrowthKind, PartGrowth, Results, TrackedPart};
+use crate::analysis::growth::{amount, cause, found, tolerances, what_decides};
+use crate::core::{PartGrowth, Results, VariantGrowth};
 use crate::report::page::elements::{scrollable, unknown_cell};
 use crate::report::page::gallery::Gallery;
 use crate::report::text::capital;
@@ -21,11 +21,12 @@ pub(crate) fn section(results: &Results, _: &mut Gallery) -> Markup {
         .growth
         .iter()
         .flat_map(|growth| growth.parts.iter().map(move |part| (growth.variant.as_str(), part)));
+    let rows: Vec<(&str, &PartGrowth)> = rows.filter(|(_, part)| !part.is_undecided()).collect();
     let table = markup! {
         table {
             thead { tr { th scope="col" { "variant" } th scope="col" { "part" } (head()) } }
             tbody {
-                @for (variant, part) in rows {
+                @for (variant, part) in &rows {
                     tr { th scope="row" { (variant) } td { (part.part.label()) } (cells(part)) }
                 }
             }
@@ -37,38 +38,41 @@ pub(crate) fn section(results: &Results, _: &mut Gallery) -> Markup {
             h2 { "Growth over the load" }
             p.soft {
                 "All trials of a variant together, by requests answered. A leak adds the same amount with every request; \
-                fragmentation and warm-up add less and less. \u{201c}Undecided\u{201d} states what a trial would need."
+                fragmentation and warm-up add less and less."
                 @if let Some(text) = tolerances.filter(|text| !text.is_empty()) { " " (capital(&text)) "." }
             }
             @if !causes.is_empty() {
                 ul.also { @for (variant, cause) in &causes { li { strong { (variant) } ": " (capital(cause)) "." } } }
             }
-            (scrollable("Growth over the load", &table))
+            @if !rows.is_empty() { (scrollable("Growth over the load", &table)) }
+            @if let Some(open) = undecided(&results.growth) { p { (open) } }
         }
     }
+}
+
+/// Everything that is undecided, in one line.
+fn undecided(all: &[VariantGrowth]) -> Option<String> {
+    let open: Vec<&PartGrowth> =
+        all.iter().flat_map(|one| &one.parts).filter(|part| part.is_undecided()).collect();
+    let variants = all.iter().filter_map(|growth| {
+        let parts = growth.parts.iter().filter(|part| part.is_undecided());
+        let parts: Vec<&str> = parts.map(|part| part.part.label()).collect();
+        (!parts.is_empty()).then(|| format!("{} ({})", growth.variant, parts.join(", ")))
+    });
+    let variants: Vec<String> = variants.collect();
+    let what = what_decides(&open).map(|what| format!("; {what}")).unwrap_or_default();
+    (!open.is_empty()).then(|| format!("Undecided: {}{what}.", variants.join(", ")))
 }
 
 /// The headings of the columns of [`cells`].
 pub(crate) fn head() -> Markup {
-    markup! {
-        th.w scope="col" { "growth" } th scope="col" { "rate" } th scope="col" { "unit" } th scope="col" { "per day" }
-    }
+    markup! { th.w scope="col" { "growth" } th scope="col" { "per day" } }
 }
 
-/// The growth of a part in words, its rate, the unit of the rate, and the amount per day.
+/// The growth of a part in words, and the amount per day.
 pub(crate) fn cells(growth: &PartGrowth) -> Markup {
-    let unit = match growth.part {
-        TrackedPart::KeptObjects => "objects",
-        _ => "bytes",
-    };
-    let rate = growth.rate.filter(|_| growth.kind != GrowthKind::SharingEroding);
     markup! {
         td.w { (found(growth)) }
-        @match rate {
-            Some(rate) => td data-v=(rate) { (format!("{rate:.1}")) },
-            None => (unknown_cell()),
-        }
-        td { (unit) " per " (growth.progress.unit()) }
         @match growth.per_day {
             Some(daily) => td data-v=(daily.amount) { (amount(growth.part, daily.amount)) },
             None => (unknown_cell()),

@@ -8,6 +8,7 @@ use crate::report::chart::waterfall::{WaterfallPart, waterfall};
 use crate::report::numbers::percent_of;
 use crate::report::page::elements::{scrollable, value_cell};
 use crate::report::page::gallery::Gallery;
+use crate::report::process_names::name;
 use crate::report::text::{one_line, shorten};
 use maud::{Markup, html as markup};
 
@@ -24,7 +25,8 @@ pub(crate) fn section(ledger: &Ledger, gallery: &mut Gallery) -> Markup {
         &format!("{}; unexplained {}", part_sizes(ledger), Unit::Bytes.show(unexplained));
     let title = "The parts of the memory";
     let caption = Caption { id: "ledger-waterfall", title, description };
-    let parts = waterfall(&waterfall_parts(ledger), unexplained, ledger.pss.0 as f64, &caption);
+    let total = ledger.pss.0 as f64;
+    let parts = waterfall(&waterfall_parts(ledger), unexplained, (total, total), &caption);
     let title = "Processes and their parts";
     let boxes = icicle(&tree(ledger), &Caption { id: "ledger-icicle", title, description });
     markup! {
@@ -66,7 +68,7 @@ fn waterfall_part(part: &LedgerPart) -> WaterfallPart {
 }
 
 /// Live and free memory of the same allocator share a colour; free follows live in the picture.
-fn colour(kind: PartKind) -> usize {
+pub(crate) fn colour(kind: PartKind) -> usize {
     match kind {
         PartKind::SlotsLive | PartKind::SlotsFree => 1,
         PartKind::MallocLive | PartKind::MallocFree | PartKind::Malloc => 2,
@@ -83,18 +85,20 @@ fn tree(ledger: &Ledger) -> IcicleBox {
     let mut sorted: Vec<&ProcessLedger> = ledger.processes.iter().collect();
     sorted.sort_by_key(|process| std::cmp::Reverse(process.pss));
     let (shown, rest) = sorted.split_at(sorted.len().min(PROCESS_BOXES));
-    let mut inner: Vec<IcicleBox> = shown.iter().map(|process| process_box(process)).collect();
+    let named = shown.iter().map(|process| process_box(process, &ledger.processes));
+    let mut inner: Vec<IcicleBox> = named.collect();
     if !rest.is_empty() {
         let size = rest.iter().map(|process| process.pss.0 as f64).sum();
-        let label = format!("{} more processes", rest.len());
+        let word = if rest.len() == 1 { "process" } else { "processes" };
+        let label = format!("{} more {word}", rest.len());
         inner.push(IcicleBox { label, class: 0, size, inner: Vec::new() });
     }
     IcicleBox { label: "the tree".into(), class: 0, size: ledger.pss.0 as f64, inner }
 }
 
-fn process_box(process: &ProcessLedger) -> IcicleBox {
+fn process_box(process: &ProcessLedger, all: &[ProcessLedger]) -> IcicleBox {
     IcicleBox {
-        label: format!("{} {}", process.pid, one_line(&process.title)),
+        label: format!("{} {}", process.pid, name(process, all)),
         class: 0,
         size: process.pss.0 as f64,
         inner: process.parts.iter().map(part_box).collect(),

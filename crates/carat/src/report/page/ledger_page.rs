@@ -4,7 +4,7 @@ use crate::core::Ledger;
 use crate::report::numbers::percent_of;
 use crate::report::page::frame::{PageOptions, document, footer};
 use crate::report::page::gallery::Gallery;
-use crate::report::page::ledger;
+use crate::report::page::{ledger, ledger_details};
 use crate::report::redact::prepare_ledger;
 use crate::report::text::shorten;
 use maud::html as markup;
@@ -16,7 +16,12 @@ pub fn ledger_html(server: &str, ledger: &Ledger, options: &PageOptions) -> Stri
     let mut gallery = Gallery::default();
     let body = markup! {
         header.top { span { "Carat ledger of " b { (shorten(&server, 120)) } } }
-        main { h1 { (title) } (ledger::section(&ledger, &mut gallery)) }
+        main {
+            h1 { (title) }
+            (ledger::section(&ledger, &mut gallery))
+            (ledger_details::what_to_try(&ledger))
+            (ledger_details::details(&ledger))
+        }
         (footer(options))
         (gallery.data(&[]))
     };
@@ -26,10 +31,14 @@ pub fn ledger_html(server: &str, ledger: &Ledger, options: &PageOptions) -> Stri
 fn headline(ledger: &Ledger) -> String {
     let largest = ledger.parts.iter().rev().max_by_key(|part| part.pss);
     let Some(largest) = largest else { return "No process could be read.".to_owned() };
+    let processes = match ledger.processes.len() {
+        0 => String::new(),
+        1 => " in 1 process".to_owned(),
+        several => format!(" in {several} processes"),
+    };
     format!(
-        "{} in {} processes; the largest part, {}, is {}.",
+        "{}{processes}; the largest part, {}, is {}.",
         ledger.pss,
-        ledger.processes.len(),
         percent_of(largest.pss.0 as f64, ledger.pss, 0),
         largest.kind.label()
     )

@@ -15,6 +15,7 @@ mod growth;
 mod header;
 mod latency;
 mod ledger;
+mod ledger_details;
 mod ledger_page;
 mod machine;
 mod memory;
@@ -22,6 +23,8 @@ mod moments;
 mod order;
 mod parts;
 mod recording;
+mod routes;
+mod saving;
 mod sharing;
 mod steps;
 
@@ -41,8 +44,9 @@ use maud::{Markup, html as markup};
 type PageSection = fn(&Results, &mut Gallery) -> Markup;
 
 /// The sections of an experiment's page from top to bottom. A chart is added with a file in this folder and a line here.
-const SECTIONS: [PageSection; 16] = [
+const SECTIONS: [PageSection; 18] = [
     compared::sections,
+    saving::section,
     controls::section,
     memory::section,
     moments::section,
@@ -52,6 +56,7 @@ const SECTIONS: [PageSection; 16] = [
     erosion::section,
     steps::section,
     latency::section,
+    routes::section,
     order::section,
     forest::section,
     every_metric::section,

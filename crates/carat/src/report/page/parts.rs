@@ -32,13 +32,14 @@ pub(crate) fn section(results: &Results, gallery: &mut Gallery) -> Markup {
     if ledgers.is_empty() {
         return markup! {};
     }
+    let reach = ledgers.iter().map(|variant| variant.ledger.pss.0 as f64).fold(0.0, f64::max);
     markup! {
         section #parts {
             h2 { "What the memory was made of" }
-            p.soft { "After the last request, of the trial with the median memory of its variant. The parts and the unexplained line add up to the kernel's figure (PSS); solid is memory that only one process maps. Every picture has its own scale." }
+            p.soft { "After the last request, of the trial with the median memory of its variant. The parts and the unexplained line add up to the kernel's figure (PSS); solid is memory that only one process maps. All pictures have the same scale." }
             div.grid2 {
                 @for (at, variant) in ledgers.iter().take(PICTURES).enumerate() {
-                    div class={ "panel of v" (at) } { h3 { (variant.name) } (picture(at, variant, gallery)) }
+                    div class={ "panel of v" (at) } { h3 { (variant.name) } (picture(at, variant, reach, gallery)) }
                 }
             }
             details { summary { "Numbers" } (table(&ledgers)) }
@@ -54,7 +55,7 @@ fn median_ledger<'a>(results: &'a Results, variant: &str) -> Option<&'a Ledger> 
     ledgers.get(ledgers.len() / 2).copied()
 }
 
-fn picture(at: usize, variant: &VariantLedger<'_>, gallery: &mut Gallery) -> Markup {
+fn picture(at: usize, variant: &VariantLedger<'_>, reach: f64, gallery: &mut Gallery) -> Markup {
     let ledger = variant.ledger;
     let caption = Caption {
         id: &format!("parts-{at}"),
@@ -62,7 +63,7 @@ fn picture(at: usize, variant: &VariantLedger<'_>, gallery: &mut Gallery) -> Mar
         description: &part_sizes(ledger),
     };
     let (unexplained, total) = (ledger.unexplained as f64, ledger.pss.0 as f64);
-    gallery.show(waterfall(&waterfall_parts(ledger), unexplained, total, &caption))
+    gallery.show(waterfall(&waterfall_parts(ledger), unexplained, (total, reach), &caption))
 }
 
 fn size(ledger: &Ledger, kind: PartKind) -> Option<f64> {

@@ -1,17 +1,18 @@
 //! The page of a recording: growth, memory over time, memory by process, and the last ledger.
 
-use crate::analysis::growth::{cause, sentence, tolerances};
+use crate::analysis::growth::{cause, sentence, tolerances, undecided_parts};
 use crate::core::memory::tracked_memory;
 use crate::core::recording::{Marker, MarkerKind};
-use crate::core::{Bytes, ProgressUnit, Recording, Sample, TrackedPart, Unit};
+use crate::core::{Bytes, InsideSample, ProgressUnit, Recording, Sample, TrackedPart, Unit};
 use crate::report::chart::reduce::{BandPoint, reduce};
 use crate::report::chart::{Axis, Caption, Plot, PlotLine, Stroke, variant_class};
 use crate::report::memory_series::{MemorySeries, series};
 use crate::report::numbers::{percent, seconds};
-use crate::report::page::elements::{scrollable, value_cell};
+use crate::report::page::elements::{scrollable, unknown_cell, value_cell};
 use crate::report::page::frame::{PageOptions, document, footer};
 use crate::report::page::gallery::Gallery;
-use crate::report::page::{growth, ledger};
+use crate::report::page::{growth, ledger, ledger_details};
+use crate::report::process_names::process_names;
 use crate::report::redact::prepare_recording;
 use crate::report::text::{capital, one_line, shorten};
 use carat_stats::budget::median;
@@ -26,8 +27,8 @@ const LAYER_SAMPLES: usize = 200;
 const LAYERS: usize = 16;
 /// Markers drawn at most.
 const MARKERS: usize = 60;
-/// With more markers of processes than this, they have no names.
-const NAMED_MARKERS: usize = 4;
+/// Rows of the table of events.
+const EVENTS: usize = 400;
 /// Warnings shown at most.
 const WARNINGS: usize = 20;
 /// Rows of the table.
@@ -52,7 +53,11 @@ pub fn recording_html(recording: &Recording, options: &PageOptions) -> String {
             @if !warnings.is_empty() { ul.warn { @for warning in &warnings { li { (warning) } } } }
             (memory_over_time(recording, &title, &mut gallery))
             (growth_table(recording))
-            @if let Some(last) = &recording.ledger { (ledger::section(last, &mut gallery)) }
+            @if let Some(last) = &recording.ledger {
+                (ledger::section(last, &mut gallery))
+                (ledger_details::what_to_try(last))
+                (ledger_details::details(last))
+            }
         }
         (footer(options))
         (gallery.data(&[]))
@@ -99,14 +104,23 @@ fn line(label: &str, class: usize, points: MemorySeries) -> PlotLine {
     PlotLine { label: label.into(), class, stroke: Stroke::Main, points }
 }
 
-/// A picture of bytes over time that begins at zero.
+/// A picture of bytes over time.
 fn plot(lines: Vec<PlotLine>) -> Plot {
-    let high = lines.iter().flat_map(|line| &line.points).map(|point| point.1).fold(1.0, f64::max);
     Plot {
         x_name: "since the start".into(),
         lines,
-        y_range: Some((0.0, high * 1.06)),
         ..Plot::new(Axis::Linear(Unit::Seconds), Axis::Linear(Unit::Bytes))
+    }
+}
+
+/// Gives all pictures the same axes, from zero, because all show bytes over the same time.
+fn with_equal_axes(plots: &mut [&mut Plot]) {
+    let points = plots.iter().flat_map(|plot| &plot.lines).flat_map(|line| &line.points);
+    let (late, high) = points
+        .fold((0.0, 1.0), |(late, high): (f64, f64), point| (late.max(point.0), high.max(point.1)));
+    for plot in plots {
+        plot.x_range = Some((0.0, if late > 0.0 { late } else { 1.0 }));
+        plot.y_range = Some((0.0, high * 1.06));
     }
 }
 
@@ -116,35 +130,47 @@ fn memory_over_time(recording: &Recording, description: &str, gallery: &mut Gall
     if tree.is_empty() {
         return markup! { p.soft { "No sample has the memory of the whole tree, so there is nothing to draw." } };
     }
-    let tree = tree_plot(recording, tree);
+    let names = process_names(recording);
+    let mut tree = tree_plot(recording, tree, &names);
+    let mut layers = layers(samples, &names);
+    let mut inside = inside_plot(samples);
+    let several = several_probes(samples);
+    let drawn = [Some(&mut tree), layers.as_mut(), inside.as_mut()];
+    with_equal_axes(&mut drawn.into_iter().flatten().collect::<Vec<_>>());
     let caption = |id, title| Caption { id, title, description };
-    let inside = inside_lines(samples);
     let single = samples.iter().all(|sample| sample.partial || sample.rss.is_some());
+    let inside_title = if several { "Inside Ruby, per process" } else { "Inside Ruby" };
     markup! {
         section #memory-over-time {
             h2 { "Memory over time" }
             figure {
                 figcaption {
-                    @if single { "Resident memory of the only process." } @else { "The tree: each shared page is divided among the processes that map it." }
-                    " Dashed: the estimated growth with its interval. Vertical dotted lines: processes that started or ended, and major GCs."
+                    @if single { "Resident memory of the only process." } @else { "The tree: each shared page is divided among the processes that map it, so the processes add up to the tree." }
+                    " Dashed: the estimated growth with its interval. Vertical dotted lines: the events listed below. All pictures have the same axes."
+                    @if several && inside.is_some() {
+                        " Inside Ruby: what malloc counts in one Ruby process, as the mean of all. Each counts the pages that it shares with the others, so a sum would count them several times."
+                    }
                 }
                 div.grid2 {
                     (gallery.panel("The tree", &tree, &caption("recording-tree", "Memory of the tree")))
-                    @if let Some(layers) = layers(samples) {
+                    @if let Some(layers) = layers {
                         (gallery.panel("By process", &layers, &caption("recording-slots", "Memory by process, stacked")))
                     }
-                    @if !inside.is_empty() {
-                        (gallery.panel("Inside Ruby", &plot(inside), &caption("recording-inside", "Memory inside Ruby")))
+                    @if let Some(inside) = inside {
+                        (gallery.panel(inside_title, &inside, &caption("recording-inside", "Memory inside Ruby")))
                     }
                 }
             }
             details { summary { "Numbers" } (samples_table(samples)) }
+            @if !recording.markers.is_empty() {
+                details { summary { "Events" } (events_table(recording, &names)) }
+            }
         }
     }
 }
 
 /// The tree's memory, its private part, and the fit.
-fn tree_plot(recording: &Recording, tree: MemorySeries) -> Plot {
+fn tree_plot(recording: &Recording, tree: MemorySeries, names: &ProcessNames) -> Plot {
     let fit = GrowthLine::new(recording, &tree);
     let mut lines = vec![line("tree", 1, tree)];
     let private = reduce(&series(&recording.samples, |sample| sample.uss), COLUMNS);
@@ -153,7 +179,7 @@ fn tree_plot(recording: &Recording, tree: MemorySeries) -> Plot {
     }
     lines.extend(fit.as_ref().map(GrowthLine::line));
     let bands = fit.as_ref().and_then(GrowthLine::band).into_iter().collect();
-    Plot { bands, markers: markers(recording), ..plot(lines) }
+    Plot { bands, markers: markers(recording, names), ..plot(lines) }
 }
 
 /// The growth estimated over the second half, as a line through the medians of that half.
@@ -229,7 +255,7 @@ fn pace(recording: &Recording, progress: ProgressUnit) -> f64 {
 }
 
 /// The memory of every slot on top of the one before; `None` for a single process.
-fn layers(samples: &[Sample]) -> Option<Plot> {
+fn layers(samples: &[Sample], names: &ProcessNames) -> Option<Plot> {
     let slots: BTreeSet<u32> =
         samples.iter().flat_map(|s| s.members.iter().map(|m| m.slot)).collect();
     if slots.len() < 2 {
@@ -246,7 +272,7 @@ fn layers(samples: &[Sample]) -> Option<Plot> {
     for (place, slot) in slots.iter().copied().take(LAYERS).enumerate() {
         let with_rest = place + 1 == LAYERS && slots.len() > LAYERS;
         let layer = layer(&known, slot, with_rest, &mut below);
-        let name = if with_rest { "the others".to_owned() } else { format!("process {slot}") };
+        let name = if with_rest { "the others".to_owned() } else { process_name(names, slot) };
         let class = variant_class(place);
         lines.push(line(&name, class, layer.iter().map(|b| (b.x, b.upper)).collect()));
         bands.push((class, layer));
@@ -274,37 +300,82 @@ fn layer(
     layer
 }
 
-fn inside_lines(samples: &[Sample]) -> Vec<PlotLine> {
-    let live = series(samples, |sample| sample.inside.as_ref()?.malloc_live);
-    let free = series(samples, |sample| sample.inside.as_ref()?.malloc_free);
-    [("malloc live", 2, live), ("malloc free", 5, free)]
+/// Whether the figures inside Ruby are those of several processes together.
+fn several_probes(samples: &[Sample]) -> bool {
+    samples.iter().filter_map(|sample| sample.inside.as_ref()).any(|inside| inside.probes > 1)
+}
+
+/// A figure inside Ruby as the mean of its processes: malloc counts a page that processes share in each of them.
+fn of_one_process(sample: &Sample, figure: fn(&InsideSample) -> Option<Bytes>) -> Option<Bytes> {
+    let inside = sample.inside.as_ref()?;
+    Some(Bytes(figure(inside)?.0.checked_div(u64::from(inside.probes))?))
+}
+
+/// What malloc counts inside Ruby; `None` without a probe.
+fn inside_plot(samples: &[Sample]) -> Option<Plot> {
+    let live = series(samples, |sample| of_one_process(sample, |inside| inside.malloc_live));
+    let free = series(samples, |sample| of_one_process(sample, |inside| inside.malloc_free));
+    let lines = [("malloc live", 2, live), ("malloc free", 5, free)]
         .into_iter()
         .filter(|(_, _, points)| !points.is_empty())
-        .map(|(label, class, points)| line(label, class, reduce(&points, COLUMNS)))
-        .collect()
+        .map(|(label, class, points)| line(label, class, reduce(&points, COLUMNS)));
+    let lines: Vec<PlotLine> = lines.collect();
+    (!lines.is_empty()).then(|| plot(lines))
+}
+
+/// Names by slot.
+type ProcessNames = BTreeMap<u32, String>;
+
+fn process_name(names: &ProcessNames, slot: u32) -> String {
+    names.get(&slot).cloned().unwrap_or_else(|| format!("process {slot}"))
 }
 
 /// Processes that started or ended first; major GCs as far as there is room.
-fn markers(recording: &Recording) -> Vec<(f64, String)> {
+fn markers(recording: &Recording, names: &ProcessNames) -> Vec<(f64, String)> {
     let (gcs, others): (Vec<&Marker>, Vec<&Marker>) =
         recording.markers.iter().partition(|marker| marker.what == MarkerKind::MajorGc);
-    let named = others.len() <= NAMED_MARKERS;
     others
         .into_iter()
         .chain(gcs)
         .take(MARKERS)
-        .map(|marker| (seconds(marker.at_ms), marker_name(&marker.what, named)))
+        .map(|marker| (seconds(marker.at_ms), marker_name(&marker.what, names)))
         .collect()
 }
 
-fn marker_name(kind: &MarkerKind, named: bool) -> String {
+fn marker_name(kind: &MarkerKind, names: &ProcessNames) -> String {
     match kind {
-        MarkerKind::Fork { slot, .. } if named => format!("fork {slot}"),
-        MarkerKind::Exit { slot, .. } if named => format!("exit {slot}"),
+        MarkerKind::Fork { slot, .. } => format!("{} starts", process_name(names, *slot)),
+        MarkerKind::Exit { slot, .. } => format!("{} ends", process_name(names, *slot)),
         MarkerKind::User => "mark".into(),
         MarkerKind::LoadBegins => "load begins".into(),
         MarkerKind::LoadEnds => "load ends".into(),
-        _ => String::new(),
+        MarkerKind::MajorGc => "full GC".into(),
+    }
+}
+
+/// Every event; the pictures name only those that have room.
+fn events_table(recording: &Recording, names: &ProcessNames) -> Markup {
+    let table = markup! {
+        table {
+            thead { tr { th scope="col" { "after" } th.l scope="col" { "event" } th scope="col" { "process" } } }
+            tbody {
+                @for marker in recording.markers.iter().take(EVENTS) {
+                    tr {
+                        th scope="row" { (format!("{:.1} s", seconds(marker.at_ms))) }
+                        td.l { (marker_name(&marker.what, names)) }
+                        @match marker.what {
+                            MarkerKind::Fork { pid, .. } | MarkerKind::Exit { pid, .. } => td { (pid) },
+                            _ => (unknown_cell()),
+                        }
+                    }
+                }
+            }
+        }
+    };
+    let listed = recording.markers.len();
+    markup! {
+        @if listed > EVENTS { p.soft { "The first " (EVENTS) " of " (listed) "." } }
+        (scrollable("Events", &table))
     }
 }
 
@@ -316,7 +387,7 @@ fn growth_table(recording: &Recording) -> Markup {
         table #growth {
             thead { tr { th scope="col" { "part" } (growth::head()) } }
             tbody {
-                @for one in &recording.growth {
+                @for one in recording.growth.iter().filter(|one| !one.is_undecided()) {
                     tr { th scope="row" { (one.part.label()) } (growth::cells(one)) }
                 }
             }
@@ -327,7 +398,8 @@ fn growth_table(recording: &Recording) -> Markup {
         section {
             h2 { "Growth" }
             @if !tolerances.is_empty() { p.soft { (capital(&tolerances)) "." } }
-            (scrollable("Growth", &table))
+            @if recording.growth.iter().any(|one| !one.is_undecided()) { (scrollable("Growth", &table)) }
+            @if let Some(open) = undecided_parts(&recording.growth) { p { (capital(&open)) "." } }
         }
     }
 }
@@ -352,4 +424,76 @@ fn samples_table(samples: &[Sample]) -> Markup {
         }
     };
     scrollable("Memory over time", &table)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::core::MemberSample;
+    use proptest::prelude::*;
+
+    /// A tree whose processes share some pages: bytes shared by all, and private bytes of each.
+    fn sample(at_ms: u64, shared: u64, private: &[u64]) -> Sample {
+        let count = private.len() as u64;
+        let member = |(slot, own): (usize, &u64)| MemberSample {
+            slot: slot as u32,
+            pid: 100 + slot as u32,
+            pss: Some(Bytes(own + shared / count)),
+            ..MemberSample::default()
+        };
+        let members: Vec<MemberSample> = private.iter().enumerate().map(member).collect();
+        // Every process counts what it shares: three quarters of its pages are live memory of malloc.
+        let counted: u64 = private.iter().map(|own| (own + shared) * 3 / 4).sum();
+        let inside = InsideSample {
+            probes: private.len() as u32,
+            malloc_live: Some(Bytes(counted)),
+            ..InsideSample::default()
+        };
+        Sample {
+            at_ms,
+            processes: private.len() as u32,
+            pss: Some(members.iter().filter_map(|member| member.pss).sum()),
+            members,
+            inside: Some(inside),
+            ..Sample::default()
+        }
+    }
+
+    fn top(plot: &Plot, at: f64) -> f64 {
+        let points = plot.lines.iter().flat_map(|line| &line.points).filter(|point| point.0 == at);
+        points.map(|point| point.1).fold(0.0, f64::max)
+    }
+
+    proptest! {
+        #[test]
+        fn no_picture_of_a_tree_counts_shared_memory_twice(
+            moments in prop::collection::vec(
+                (0..900_000_000_u64, prop::collection::vec(1_000_000..300_000_000_u64, 4)),
+                2..20,
+            )
+        ) {
+            let samples: Vec<Sample> = (0_u64..)
+                .zip(&moments)
+                .map(|(second, (shared, private))| sample(second * 1000, *shared, private))
+                .collect();
+            let stacked = layers(&samples, &ProcessNames::new()).unwrap();
+            let inside = inside_plot(&samples).unwrap();
+            for sample in &samples {
+                let (at, tree) = (seconds(sample.at_ms), sample.pss.unwrap().0 as f64);
+                prop_assert!((top(&stacked, at) - tree).abs() < 1.0, "the layers add up to the tree");
+                prop_assert!(top(&inside, at) <= tree, "{} of {tree}", top(&inside, at));
+            }
+        }
+    }
+
+    #[test]
+    fn all_pictures_have_the_same_axes() {
+        let samples = [sample(0, 5, &[9_000_000, 8_000_000]), sample(4000, 5, &[9_000_000, 1])];
+        let mut stacked = layers(&samples, &ProcessNames::new()).unwrap();
+        let mut inside = inside_plot(&samples).unwrap();
+        with_equal_axes(&mut [&mut stacked, &mut inside]);
+        assert_eq!((stacked.x_range, stacked.y_range), (inside.x_range, inside.y_range));
+        assert_eq!(stacked.x_range, Some((0.0, 4.0)));
+        assert!(stacked.y_range.unwrap().1 > 17e6, "{:?}", stacked.y_range);
+    }
 }

@@ -1,0 +1,49 @@
+//! Percentiles of each route or step of an HTTP load.
+
+use crate::core::{Results, Unit};
+use crate::report::page::elements::{scrollable, value_cell};
+use crate::report::page::gallery::Gallery;
+use crate::report::route_figures::{RouteRow, route_rows};
+use maud::{Markup, html as markup};
+
+/// Rows of the table at most.
+const ROWS: usize = 400;
+
+/// Empty if the load has only one route.
+pub(crate) fn section(results: &Results, _: &mut Gallery) -> Markup {
+    let rows = route_rows(results);
+    if rows.is_empty() {
+        return markup! {};
+    }
+    markup! {
+        section #routes {
+            h2 { "Every route or step" }
+            p.soft {
+                "Medians over the trials; latency from the intended send to the whole response. Errors are those of all trials together. \
+                A percentile with fewer than ten responses beyond it is unknown."
+            }
+            @if rows.len() > ROWS { p.soft { "The first " (ROWS) " of " (rows.len()) " rows." } }
+            (table(&rows[..rows.len().min(ROWS)]))
+        }
+    }
+}
+
+fn table(rows: &[RouteRow]) -> Markup {
+    let table = markup! {
+        table {
+            thead { tr {
+                th scope="col" { "route or step" } th.l scope="col" { "variant" } th scope="col" { "trials" }
+                th scope="col" { "responses" } th scope="col" { "errors" }
+                th scope="col" { "p50" } th scope="col" { "p95" } th scope="col" { "p99" }
+            } }
+            tbody {
+                @for row in rows { tr {
+                    th scope="row" { (row.name) } td.l { (row.variant) } td { (row.trials) }
+                    (value_cell(Unit::Count, Some(row.responses))) td data-v=(row.errors) { (row.errors) }
+                    @for seconds in [row.p50, row.p95, row.p99] { (value_cell(Unit::Seconds, seconds)) }
+                } }
+            }
+        }
+    };
+    scrollable("Every route or step", &table)
+}

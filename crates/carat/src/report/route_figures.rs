@@ -1,0 +1,124 @@
+//! Figures of each route or step of an HTTP load: medians over the trials that count.
+
+use crate::core::Results;
+use crate::core::load::{RouteReport, Times};
+use crate::core::metric::BEYOND;
+use crate::report::facts;
+use crate::report::text::one_line;
+use carat_stats::budget::median;
+use std::collections::BTreeMap;
+
+/// One route or step under one variant. A figure that no trial has is `None`.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct RouteRow {
+    /// Scenario and step, if it is a step of one, then method and path.
+    pub(crate) name: String,
+    pub(crate) variant: String,
+    /// Trials that report it.
+    pub(crate) trials: usize,
+    /// Median of the correct responses of a trial.
+    pub(crate) responses: f64,
+    /// Requests without a correct response, in all trials together.
+    pub(crate) errors: u64,
+    /// Medians over the trials, in seconds from the intended send; without trials that have too few responses beyond.
+    pub(crate) p50: Option<f64>,
+    pub(crate) p95: Option<f64>,
+    pub(crate) p99: Option<f64>,
+}
+
+/// The values of the trials.
+#[derive(Default)]
+struct RouteValues {
+    responses: Vec<f64>,
+    errors: u64,
+    times: Vec<Times>,
+}
+
+/// Every route or step in the order of the load, and under each every variant; empty if the load has only one route.
+pub(crate) fn route_rows(results: &Results) -> Vec<RouteRow> {
+    let mut rows = Vec::new();
+    let keys = keys(results);
+    if keys.len() < 2 {
+        return rows;
+    }
+    for key in keys {
+        for variant in &results.info.variants {
+            rows.extend(row(results, &variant.name, &key));
+        }
+    }
+    rows
+}
+
+/// What makes a route the same in two trials: scenario, step, whether it was redirected, and the route.
+type RouteKey = (Option<String>, Option<u32>, bool, String);
+
+fn key(route: &RouteReport) -> RouteKey {
+    (route.scenario.clone(), route.step, route.redirected, route.route.clone())
+}
+
+/// Every key once, in the order of the first trial that has it.
+fn keys(results: &Results) -> Vec<RouteKey> {
+    let mut places: BTreeMap<RouteKey, usize> = BTreeMap::new();
+    let counted = results.trials.iter().filter(|trial| facts::counts(trial));
+    for route in counted.filter_map(|trial| trial.load.as_ref()).flat_map(|load| &load.routes) {
+        let place = places.len();
+        places.entry(key(route)).or_insert(place);
+    }
+    let mut keys: Vec<(RouteKey, usize)> = places.into_iter().collect();
+    keys.sort_by_key(|(_, place)| *place);
+    keys.into_iter().map(|(key, _)| key).collect()
+}
+
+/// `None` if no trial of the variant has the route.
+fn row(results: &Results, variant: &str, wanted: &RouteKey) -> Option<RouteRow> {
+    let mut values = RouteValues::default();
+    let loads = facts::counted_trials(results, variant).filter_map(|trial| trial.load.as_ref());
+    for route in loads.flat_map(|load| &load.routes).filter(|route| key(route) == *wanted) {
+        values.responses.push(route.completed as f64);
+        values.errors += route.errors;
+        values.times.extend(route.latency.clone());
+    }
+    Some(RouteRow {
+        name: name(wanted),
+        variant: variant.to_owned(),
+        trials: values.responses.len(),
+        responses: median(&values.responses)?,
+        errors: values.errors,
+        p50: values.median_of(|times| Some(times.p50)),
+        p95: values.median_of(|times| Some(times.p95).filter(|_| has_beyond(times, 0.05))),
+        p99: values.median_of(|times| Some(times.p99).filter(|_| has_beyond(times, 0.01))),
+    })
+}
+
+impl RouteValues {
+    fn median_of(&self, percentile: fn(&Times) -> Option<f64>) -> Option<f64> {
+        median(&self.times.iter().filter_map(percentile).collect::<Vec<f64>>())
+    }
+}
+
+/// Whether enough responses lie beyond a percentile for it to be known; `share` of them do.
+fn has_beyond(times: &Times, share: f64) -> bool {
+    times.count as f64 * share >= BEYOND as f64
+}
+
+/// `shopping, step 2: POST /cart`.
+fn name((scenario, step, redirected, route): &RouteKey) -> String {
+    let place = scenario.as_ref().map(|scenario| match step {
+        Some(step) => format!("{scenario}, step {step}: "),
+        None => format!("{scenario}: "),
+    });
+    let end = if *redirected { ", after its redirect" } else { "" };
+    one_line(&format!("{}{route}{end}", place.unwrap_or_default()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_step_is_named_by_its_scenario_and_its_place() {
+        let step = (Some("shopping".into()), Some(2), true, "POST /cart".into());
+        assert_eq!(name(&step), "shopping, step 2: POST /cart, after its redirect");
+        assert_eq!(name(&(None, None, false, "GET /".into())), "GET /");
+    }
+}
