@@ -57,6 +57,15 @@ class WorkloadsTest < Minitest::Test
 
   # AnyCable is built on this machine, for this machine, and the roots have no PostgreSQL.
   if SYSTEM.here?
+    # These roots are made by name only, because they take several minutes. So this is skipped even where all is required.
+    %w[redmine-bookworm redmine-trixie].each do |root|
+      define_method("test_#{root.tr('-', '_')}_shows_a_project_to_a_user_who_logs_in_under_a_preloaded_puma") do
+        is_made = system(File.join(System::CHECKOUT, 'bin/roots'), '--check', root, out: File::NULL)
+        skip "no root #{root}; run bin/roots #{root}" unless is_made
+        with_redmine(root) { |server| check_redmine(server) }
+      end
+    end
+
     def test_replicator_jobs_are_rows_in_postgresql
       need 'sidekiq', 'active_record', 'pg'
       require 'pg'
@@ -170,6 +179,37 @@ class WorkloadsTest < Minitest::Test
       end
       refute_path_exists folder
     end
+  end
+
+  # Yields a Redmine in this root, with a copy of its database.
+  def with_redmine(root)
+    Dir.mktmpdir do |parent|
+      folder = File.join(parent, 'postgres')
+      ready = -> { File.socket?(File.join(folder, '.s.PGSQL.5432')) }
+      Booted.with(['./database', 'serve', folder, root], folder: SYSTEM.folder('redmine'), ready: ready) do
+        command = System.new(root).wrap(%w[puma -C puma.rb])
+        env = { 'PGHOST' => folder, 'WORKERS' => '2', 'LANG' => 'C.UTF-8' }
+        Booted.with(command, folder: SYSTEM.folder('redmine'), env: env, ready: '/login') { |server| yield server }
+      end
+      refute_path_exists folder
+    end
+  end
+
+  def check_redmine(server)
+    at = ->(path) { URI("http://127.0.0.1:#{server.port}#{path}") }
+    form = server.get('/login')
+    fields = { username: 'user3', password: 'carat-redmine',
+               authenticity_token: form.body[/name="authenticity_token" value="([^"]+)"/, 1] }
+    answer = Net::HTTP.post(at['/login'], URI.encode_www_form(fields), 'Cookie' => cookies(form))
+    assert_equal '302', answer.code
+    page = Net::HTTP.get_response(at['/projects/project-3/issues'], 'Cookie' => cookies(answer))
+    assert_equal '200', page.code
+    assert_includes page.body, 'user3'
+    assert_equal 25, page.body.scan(%r{<td class="id"><a href="/issues/\d+">}).size
+  end
+
+  def cookies(response)
+    response['set-cookie'][/\A[^;]+/]
   end
 
   # The stored jobs: the number of rows of each response, by the job's number.
