@@ -182,6 +182,22 @@ fn a_known_unfit_extension_turns_compaction_off_with_one_line() {
 }
 
 #[test]
+fn a_trusted_extension_does_not_turn_compaction_off() {
+    require!(Ruby);
+    let script = format!(
+        "require 'socket'\n{EVENTUALLY}\nspec = Gem::Specification.new('redcarpet', '3.6.0')\n\
+         Gem.loaded_specs['redcarpet'] = spec\nserver = TCPServer.new('127.0.0.1', 0)\n\
+         Process.wait(fork {{ exit!(0) }})\nputs [report(:compactions), report(:refused)].inspect"
+    );
+    let trusted = printed(&["compact=before-fork", "trust_extensions=on"], &script);
+    assert_eq!(trusted, "[1, 0]\n");
+    let listed = "no compaction before the fork: redcarpet 3.6.0";
+    run(&["prepare_fork=full"], &script).assert_code(0).assert_says(listed);
+    let ran = run(&["prepare_fork=full", "trust_extensions=on"], &script);
+    assert!(!ran.assert_code(0).talk.contains(listed), "{}", ran.talk);
+}
+
+#[test]
 fn a_server_without_proc_runs_on_under_every_setting() {
     require!(Ruby, Mounts);
     let folder = Folder::new("noproc");

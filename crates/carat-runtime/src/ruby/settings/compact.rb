@@ -39,7 +39,7 @@ module CaratRuntime
     def compact
       @done = true
       extension = Extensions.unfit
-      return refuse("#{extension} keeps objects where the GC cannot see them") if extension
+      return refuse(Extensions.reason(extension)) if extension
 
       CaratRuntime.timed(:compact_ns) { GC.compact }
       CaratRuntime.count(:compactions)

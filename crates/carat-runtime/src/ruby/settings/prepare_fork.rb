@@ -45,7 +45,7 @@ module CaratRuntime
       return false if setting && !setting.pending?
 
       extension = Extensions.unfit
-      CaratRuntime.warn("no compaction before the fork: #{extension} keeps objects where the GC cannot see them") if extension
+      CaratRuntime.warn("no compaction before the fork: #{Extensions.reason(extension)}") if extension
       extension.nil?
     end
 

@@ -12,6 +12,7 @@ pub(super) const SETTINGS: &[SettingDefinition] = &[
     SettingDefinition::of::<Sham>(),
     SettingDefinition::of::<Trim>(),
     SettingDefinition::of::<PrepareFork>(),
+    SettingDefinition::of::<TrustExtensions>(),
     SettingDefinition::of::<Seal>(),
     SettingDefinition::of::<GcPacing>(),
 ];
@@ -108,6 +109,19 @@ impl Setting for PrepareFork {
     const SINCE: Option<RubyVersion> = Some(V2_7);
     const DOES: &'static str = "Once, right before a preloaded server forks for the first time: makes all objects old, compacts, frees empty pages and purges malloc, so that workers share more. `full` collects four times first, which also frees chains of weak references and finalizers.";
     const COSTS: &'static str = "A pause of some hundred milliseconds at boot; the risk of compaction, unless `compact = \"off\"` is set too.";
+}
+
+struct TrustExtensions;
+
+impl Setting for TrustExtensions {
+    type Value = Switch;
+    const NAME: &'static str = "trust_extensions";
+    const DEFAULT: &'static str = "off";
+    const MECHANISM: Mechanism = Mechanism::Runtime { pending: "the runtime has not started" };
+    const SINCE: Option<RubyVersion> = Some(V2_7);
+    const DOES: &'static str = "Beside `compact` or `prepare_fork`: compacts although a C extension is loaded that is listed as unfit, such as redcarpet.";
+    const COSTS: &'static str =
+        "The server can crash, at any time after the compaction; test it under load first.";
 }
 
 struct Seal;
