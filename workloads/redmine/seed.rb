@@ -84,6 +84,8 @@ class Seed
   end
 
   def create_comment(issue)
+    # A new object, because one keeps its first comment, and Redmine changes the row behind it.
+    issue = Issue.find(issue.id)
     issue.init_journal(pick(@users), paragraphs(1))
     issue.save!
   end
