@@ -15,9 +15,9 @@ class EqualVariants
   WORKLOADS = {
     'hello' => ['rails-hello', ->(n) { { 'requests' => n } }],
     'blog' => ['blog', ->(n) { { 'requests' => n } }],
-    # One step, so that the number of connections stays the same. A request is a broadcast.
+    # One step, so that the number of connections stays the same. A request is a broadcast, or a job.
     'cable' => ['cable', ->(n) { { 'steps' => 1, 'step_size' => 50, 'broadcasts' => n } }],
-    'replicator' => ['replicator', ->(n) { { 'requests' => n } }]
+    'replicator' => ['replicator', ->(n) { { 'jobs' => n } }]
   }.freeze
   VARIANTS = %w[one two].freeze
 

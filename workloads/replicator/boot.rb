@@ -7,3 +7,6 @@ require_relative 'job'
 Redis.silence_deprecations = true if defined?(Redis) && Redis.respond_to?(:silence_deprecations=)
 
 Database.open
+
+# To stderr, because the log of every job goes to stdout.
+Sidekiq.configure_server { |config| config.on(:startup) { warn 'ready for jobs' } }

@@ -2,7 +2,7 @@
 
 require 'active_record'
 
-# The database of the jobs: an SQLite file, or the one that `REPLICATOR_DATABASE_URL` names (postgres://…).
+# The database of the jobs: the SQLite file `SQLITE_FILE`, or the one that `REPLICATOR_DATABASE_URL` names (postgres://…).
 module Database
   # One fetched response.
   class Replica < ActiveRecord::Base; end

@@ -4,5 +4,5 @@
 require 'sidekiq'
 
 count = Integer(ARGV.fetch(0, '1000'))
-count.times { |number| Sidekiq::Client.push('class' => 'ReplicateJob', 'args' => [number], 'retry' => false) }
+(1..count).each { |number| Sidekiq::Client.push('class' => 'ReplicateJob', 'args' => [number], 'retry' => false) }
 puts "#{count} jobs enqueued"

@@ -29,7 +29,10 @@ class WorkloadsTest < Minitest::Test
 
     def test_a_replicator_job_is_processed_and_stored
       need 'sidekiq', 'active_record', 'sqlite3'
-      with_replicator { |front| assert_operator JSON.parse(front.get('/work').body).fetch('rows'), :>, 0 }
+      Dir.mktmpdir do |folder|
+        file = File.join(folder, 'replicas.sqlite3')
+        with_replicator('SQLITE_FILE' => file) { assert_equal [1, 2, 3], rows_in_sqlite(file, 3) }
+      end
     end
 
     def test_the_blog_shows_ten_posts_from_a_cluster_and_from_ten_boots
@@ -70,10 +73,9 @@ class WorkloadsTest < Minitest::Test
       need 'sidekiq', 'active_record', 'pg'
       require 'pg'
       with_postgres do |database|
-        with_replicator(database) do |front|
-          jobs = Array.new(3) { JSON.parse(front.get('/work').body) }
-          stored = rows_in(database)
-          jobs.each { |job| assert_equal job.fetch('rows').to_s, stored.fetch(job.fetch('number').to_s) }
+        with_replicator(database) do |source|
+          stored = eventually(3) { rows_in(database) }
+          stored.each { |number, rows| assert_equal JSON.parse(source.get("/#{number}").body).size.to_s, rows }
         end
       end
     end
@@ -220,12 +222,33 @@ class WorkloadsTest < Minitest::Test
     connection&.close
   end
 
-  # Yields the front of a Sidekiq, which has its source and its Redis.
-  def with_replicator(env = {}, &block)
+  # The numbers of the stored jobs, in their order, once there are so many.
+  def rows_in_sqlite(file, count)
+    query = 'puts SQLite3::Database.new(ARGV.first).execute("SELECT number FROM replicas WHERE rows > 0 ORDER BY number")'
+    eventually(count) { SYSTEM.capture('ruby', '-rsqlite3', '-e', query, file, workload: 'replicator').split.map(&:to_i) }
+  end
+
+  # What the block returns once it has so many elements.
+  def eventually(count)
+    deadline = Process.clock_gettime(Process::CLOCK_MONOTONIC) + Booted::DEADLINE
+    until (found = yield).size >= count
+      flunk "#{found.size} of #{count}" if Process.clock_gettime(Process::CLOCK_MONOTONIC) > deadline
+      sleep 0.1
+    end
+    found
+  end
+
+  # Yields the source of a Sidekiq that has three jobs.
+  def with_replicator(env)
     boot('replicator', %w[ruby source.rb]) do |source|
       with_redis do |redis|
         env = redis.merge(env, 'SOURCE_URL' => "http://127.0.0.1:#{source.port}")
-        boot('replicator', ['./run'], env: env, ready: '/work', &block)
+        url = env.fetch('REDIS_URL')
+        ready = -> { Open3.capture2('redis-cli', '-u', url, 'SCARD', 'processes').first.to_i == 1 }
+        boot('replicator', ['./jobs'], env: env, ready: ready) do
+          SYSTEM.capture('env', "REDIS_URL=#{url}", 'ruby', 'feed.rb', '3', workload: 'replicator')
+          yield source
+        end
       end
     end
   end

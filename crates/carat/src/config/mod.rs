@@ -22,4 +22,4 @@ pub use experiment::{
 };
 pub use order::{BlockPosition, block_order, trial_id};
 pub use parse::find_metric;
-pub use template::{Placeholders, fill};
+pub use template::{Placeholders, fill, fill_address};

@@ -223,7 +223,7 @@ fn at_requests(mut listed: Vec<u64>, planned: Option<u64>) -> Result<Vec<u64>, S
     }
     match planned.zip(listed.last()) {
         Some((planned, most)) if *most >= planned => Err(format!(
-            "measure.at_requests lists {most}, and load.http has {planned} requests; list smaller numbers: memory after the load is always read"
+            "measure.at_requests lists {most}, and the load has {planned} requests or jobs; list smaller numbers: memory after the load is always read"
         )),
         _ => Ok(listed),
     }
@@ -266,7 +266,7 @@ fn metric_measured(name: &str, task: &TrialTask) -> Result<&'static Metric, Stri
     let needed = metric.least;
     match task.requests().filter(|&requests| requests < needed) {
         Some(requests) => Err(format!(
-            "{name} needs {needed} requests per trial, and load.http has {requests}; raise `requests`, or use latency.p95"
+            "{name} needs {needed} requests per trial, and the load has {requests}; raise `requests` or `jobs`, or use latency.p95"
         )),
         None => Ok(metric),
     }
@@ -392,7 +392,7 @@ command = ["puma", "-C", "puma.rb", "config.ru"]
             ("[measure]", "[measure]\nidle = \"0s\"", "measure.idle must be longer than zero"),
             ("[measure]", "[measure]\nidel = \"15s\"", "did you mean `idle`?"),
             ("[measure]", "[measure]\nat_requests = [0, 5]", "numbers above 0"),
-            ("[measure]", "[measure]\nat_requests = [6000]", "load.http has 6000 requests"),
+            ("[measure]", "[measure]\nat_requests = [6000]", "the load has 6000 requests"),
             ("name = \"compaction\"", "name = \"../x\"", "cannot be a file name"),
             ("requests = 6000", "requests = 0", "load.http.requests must be more than 0"),
             ("[[variant]]\nname = \"default\"", "", "at least two [[variant]]"),

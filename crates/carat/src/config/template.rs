@@ -18,6 +18,19 @@ pub fn fill(text: &str, known: &Placeholders) -> Result<String, String> {
     Ok(filled)
 }
 
+/// The same, but placeholders of the environment stay: only the process that needs a secret reads it.
+pub fn fill_address(text: &str, known: &Placeholders) -> Result<String, String> {
+    let mut known = known.clone();
+    for part in text_parts(text) {
+        if let TextPart::Placeholder(name) = part
+            && name.starts_with("env.")
+        {
+            known.insert(name.to_owned(), format!("{{{name}}}"));
+        }
+    }
+    fill(text, &known)
+}
+
 fn unknown(name: &str, known: &Placeholders) -> String {
     let known: Vec<String> = known.keys().map(|key| format!("{{{key}}}")).collect();
     format!("unknown placeholder {{{name}}}; known here: {}", known.join(", "))
@@ -39,6 +52,14 @@ mod tests {
             fill("-p {port}:{services.redis.port}.", &placeholders()).unwrap(),
             "-p 4000:4001."
         );
+    }
+
+    #[test]
+    fn an_address_keeps_its_placeholders_of_the_environment() {
+        let url = "redis://:{env.PASSWORD}@h:{services.redis.port}/2";
+        let filled = fill_address(url, &placeholders()).unwrap();
+        assert_eq!(filled, "redis://:{env.PASSWORD}@h:4001/2");
+        assert!(fill_address("redis://{prot}", &placeholders()).is_err());
     }
 
     #[test]

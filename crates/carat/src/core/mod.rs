@@ -26,6 +26,7 @@ pub use growth::{
 pub use ledger::Ledger;
 pub use load::{
     CableOptions, HttpOptions, LoadFlag, LoadReport, LoadSpec, LoadTable, LoadTemplate, Severity,
+    SidekiqOptions,
 };
 pub use memory::{CgroupSample, InsideSample, MemberSample, Sample, SamplerCost};
 pub use metric::{Better, METRICS, Metric, MetricMoment};

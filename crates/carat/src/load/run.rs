@@ -10,6 +10,7 @@ use crate::load::meter::{read_listen_overflows, read_rss_peak};
 use crate::load::progress::{LoadProgress, PROGRESS_INTERVAL, ProgressCounters, ProgressReader};
 use crate::load::reactor::{LoadProfile, Protocol, Reactor};
 use crate::load::shard::Shard;
+use crate::load::sidekiq::check_sidekiq;
 use crate::load::stream::Dialer;
 use crate::load::target::resolve;
 use std::io;
@@ -45,6 +46,7 @@ pub fn check(spec: &LoadSpec) -> Result<(), GeneratorError> {
     match spec {
         LoadSpec::Http(load) => check_http(load),
         LoadSpec::Cable(_) => Ok(()),
+        LoadSpec::Sidekiq(load) => check_sidekiq(load),
     }
 }
 

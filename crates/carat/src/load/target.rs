@@ -22,7 +22,9 @@ pub struct Target {
 #[derive(Debug, Error)]
 pub enum TargetError {
     /// An unknown scheme.
-    #[error("`{0}` is not a URL of a server: write http://, https://, ws://, wss:// or unix:/path")]
+    #[error(
+        "`{0}` is not a URL of a server: write http://, https://, ws://, wss://, redis://, rediss:// or unix:/path"
+    )]
     Scheme(String),
     /// A name without an address.
     #[error("cannot resolve `{host}`: {source}; use a numeric address instead")]
@@ -52,17 +54,78 @@ pub fn resolve(url: &str) -> Result<Target, TargetError> {
     let (port, tls) = match scheme {
         "http" | "ws" => (80, false),
         "https" | "wss" => (443, true),
+        "redis" => (6379, false),
+        "rediss" => (6379, true),
         _ => return Err(unknown()),
     };
     let start = rest.find(['/', '?']).unwrap_or(rest.len());
     let (host, path) = rest.split_at(start);
     let path = if path.starts_with('/') { path.to_owned() } else { format!("/{path}") };
+    let host = if port == 6379 { without_user(host) } else { host };
     let name = name_of(host);
     let with_port =
         if name.len() == host.len() { format!("{host}:{port}") } else { host.to_owned() };
     let tls_name = tls.then(|| name.trim_matches(['[', ']']).to_owned());
     let address = Address::Inet(address_of(&with_port)?);
     Ok(Target { address, host: host.to_owned(), tls_name, path })
+}
+
+fn without_user(authority: &str) -> &str {
+    authority.rsplit_once('@').map_or(authority, |(_, host)| host)
+}
+
+/// What a URL of Redis says beside the address.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct RedisParts {
+    pub(crate) user: Option<String>,
+    pub(crate) password: Option<String>,
+    pub(crate) database: u32,
+    /// Host and port, or the socket.
+    pub(crate) server: String,
+}
+
+/// User, password and database of `redis://user:password@host:port/database`.
+///
+/// # Errors
+/// If the database is not a number; no message has the password.
+pub(crate) fn redis_parts(url: &str) -> Result<RedisParts, String> {
+    let (base, path) = split_url(url);
+    let (_, authority) = base.split_once("://").unwrap_or(("", base));
+    let server = without_user(authority).to_owned();
+    let database = match path.trim_matches('/') {
+        "" => 0,
+        number => number.parse().map_err(|_| {
+            format!("`{number}` at the end of the URL of Redis is not the number of a database")
+        })?,
+    };
+    let Some((secret, _)) = authority.rsplit_once('@') else {
+        return Ok(RedisParts { database, server, ..RedisParts::default() });
+    };
+    let (user, password) = secret.split_once(':').unwrap_or((secret, ""));
+    let [user, password] =
+        [user, password].map(|part| Some(percent_decoded(part)).filter(|part| !part.is_empty()));
+    Ok(RedisParts { user, password, database, server })
+}
+
+/// The text with `%40` read as `@`, and so on; a `%` without two digits stays.
+fn percent_decoded(text: &str) -> String {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let Some((first, after)) = rest.split_first() {
+        let digits = after.get(..2).filter(|_| *first == b'%');
+        let digits = digits.and_then(|digits| std::str::from_utf8(digits).ok());
+        match digits.and_then(|digits| u8::from_str_radix(digits, 16).ok()) {
+            Some(byte) => {
+                bytes.push(byte);
+                rest = &after[2..];
+            }
+            None => {
+                bytes.push(*first);
+                rest = after;
+            }
+        }
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
 }
 
 /// Splits a URL into its server and its path; a socket in the file system has no path.
@@ -99,12 +162,38 @@ mod tests {
             ("https://127.0.0.1?q", "127.0.0.1:443", "127.0.0.1", Some("127.0.0.1"), "/?q"),
             ("ws://[::1]:9/cable", "[::1]:9", "[::1]:9", None, "/cable"),
             ("wss://[::1]/cable", "[::1]:443", "[::1]", Some("::1"), "/cable"),
+            ("redis://127.0.0.1", "127.0.0.1:6379", "127.0.0.1", None, "/"),
+            ("rediss://u:p@[::1]:7/2", "[::1]:7", "[::1]:7", Some("::1"), "/2"),
         ] {
             let target = resolve(url).unwrap();
             assert_eq!(target.address, Address::Inet(address.parse().unwrap()), "{url}");
             assert_eq!((target.host.as_str(), target.path.as_str()), (host, path), "{url}");
             assert_eq!(target.tls_name.as_deref(), tls, "{url}");
         }
+    }
+
+    #[test]
+    fn a_url_of_redis_has_user_password_and_database() {
+        let parts = |user: &str, password: &str, database, server: &str| RedisParts {
+            user: Some(user.to_owned()).filter(|user| !user.is_empty()),
+            password: Some(password.to_owned()).filter(|password| !password.is_empty()),
+            database,
+            server: server.to_owned(),
+        };
+        for (url, expected) in [
+            ("redis://h:1", parts("", "", 0, "h:1")),
+            ("redis://h:1/12", parts("", "", 12, "h:1")),
+            ("rediss://:p%40%2fx%@h/", parts("", "p@/x%", 0, "h")),
+            (
+                "redis://u:{env.A}@h:{services.redis.port}",
+                parts("u", "{env.A}", 0, "h:{services.redis.port}"),
+            ),
+            ("unix:/run/r.sock", parts("", "", 0, "unix:/run/r.sock")),
+        ] {
+            assert_eq!(redis_parts(url).unwrap(), expected, "{url}");
+        }
+        let error = redis_parts("redis://:secret@h/name").unwrap_err();
+        assert!(error.contains("`name`") && !error.contains("secret"), "{error}");
     }
 
     #[test]

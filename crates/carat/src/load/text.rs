@@ -1,9 +1,19 @@
 //! What the texts about all loads have in common.
 
 use crate::core::load::{LoadReport, OwnCost, Severity};
-use crate::core::{Bytes, Unit};
+use crate::core::{Bytes, Unit, is_printable};
 use crate::load::progress::LoadProgress;
 use std::io::{self, Write};
+
+/// Characters of a foreign text that are shown.
+const SHOWN: usize = 200;
+
+/// The start of a foreign text, as one printable line.
+pub(crate) fn printable(text: &[u8]) -> String {
+    let text = String::from_utf8_lossy(text);
+    let shown = text.chars().map(|c| if is_printable(c) { c } else { ' ' });
+    shown.take(SHOWN).collect::<String>().trim().to_owned()
+}
 
 /// Writes the generator's own cost and the findings.
 pub(crate) fn write_generator(report: &LoadReport, out: &mut dyn Write) -> io::Result<()> {

@@ -2,7 +2,7 @@
 
 use crate::analysis::Judge;
 use crate::config::{Experiment, TrialTask, block_order};
-use crate::core::load::{Amount, HttpLoad, HttpRoute, Pace};
+use crate::core::load::{ALL_AT_ONCE, Amount, HttpLoad, HttpRoute, Pace};
 use crate::core::{ExperimentInfo, LoadSpec, LoadTemplate, Span, Variant};
 use crate::report::numbers::{count, duration, limit};
 use crate::report::text::shorten;
@@ -116,8 +116,12 @@ fn least_seconds(experiment: &Experiment) -> f64 {
 
 /// Planned seconds of a load; zero if they depend on the server.
 fn load_seconds(load: &LoadSpec) -> f64 {
-    let LoadSpec::Http(load) = load else { return 0.0 };
-    match (load.amount, load.pace) {
+    let (amount, pace) = match load {
+        LoadSpec::Http(load) => (load.amount, load.pace),
+        LoadSpec::Sidekiq(load) => (load.amount, load.pace),
+        LoadSpec::Cable(_) => return 0.0,
+    };
+    match (amount, pace) {
         (Amount::Seconds(seconds), _) => seconds,
         (Amount::Requests(requests), Pace::Open { per_second, .. }) => requests as f64 / per_second,
         (Amount::Requests(_), Pace::Closed { .. }) => 0.0,
@@ -126,7 +130,12 @@ fn load_seconds(load: &LoadSpec) -> f64 {
 
 fn load_text(load: &LoadTemplate) -> String {
     let warmup = match load.warmup("") {
-        Some(LoadSpec::Http(load)) => format!(", after {} to warm up", amount_text(load.amount)),
+        Some(LoadSpec::Http(load)) => {
+            format!(", after {} to warm up", amount_text(load.amount, "request"))
+        }
+        Some(LoadSpec::Sidekiq(load)) => {
+            format!(", after {} to warm up", amount_text(load.amount, "job"))
+        }
         _ => String::new(),
     };
     match load.measured("") {
@@ -136,8 +145,17 @@ fn load_text(load: &LoadTemplate) -> String {
                 Pace::Open { per_second, .. } => format!(" at {per_second} per second"),
                 Pace::Closed { .. } => String::new(),
             };
-            let amount = amount_text(load.amount);
+            let amount = amount_text(load.amount, "request");
             format!("{amount} over {connections}{pace}{warmup}: {}", what_text(&load))
+        }
+        LoadSpec::Sidekiq(load) => {
+            let amount = amount_text(load.amount, "job");
+            let pace = match load.pace {
+                Pace::Open { per_second, .. } => format!("at {per_second} per second"),
+                Pace::Closed { at_once: ALL_AT_ONCE } => "all at once".to_owned(),
+                Pace::Closed { at_once } => format!("{at_once} at once"),
+            };
+            format!("{amount} {pace}{warmup}: {} in queue {}", load.class, load.queue)
         }
         LoadSpec::Cable(load) => {
             let (steps, broadcasts) = (load.steps as usize, load.broadcasts as usize);
@@ -147,11 +165,9 @@ fn load_text(load: &LoadTemplate) -> String {
     }
 }
 
-fn amount_text(amount: Amount) -> String {
+fn amount_text(amount: Amount, noun: &str) -> String {
     match amount {
-        Amount::Requests(requests) => {
-            count(usize::try_from(requests).unwrap_or(usize::MAX), "request")
-        }
+        Amount::Requests(number) => count(usize::try_from(number).unwrap_or(usize::MAX), noun),
         Amount::Seconds(seconds) => duration(seconds),
     }
 }

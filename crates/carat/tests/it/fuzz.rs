@@ -23,6 +23,8 @@ mod probe_page;
 mod proc_text;
 #[path = "../../../../fuzz/bodies/recording.rs"]
 mod recording;
+#[path = "../../../../fuzz/bodies/redis_reply.rs"]
+mod redis_reply;
 #[path = "../../../../fuzz/bodies/results_file.rs"]
 mod results_file;
 #[path = "../../../../fuzz/bodies/scenario.rs"]
@@ -118,6 +120,11 @@ fn an_action_cable_message_is_parsed_the_same_by_a_new_parser() {
 #[test]
 fn what_a_scenario_reads_of_a_response_is_read_or_refused() {
     try_all("scenario", scenario::check);
+}
+
+#[test]
+fn a_reply_of_redis_is_the_same_however_it_is_split() {
+    try_all("redis_reply", redis_reply::check);
 }
 
 #[test]

@@ -21,6 +21,7 @@ mod load_conformance;
 mod load_http;
 mod load_scenario;
 mod load_server;
+mod load_sidekiq;
 mod load_suspect;
 mod load_tls;
 mod load_tls_front;

@@ -74,6 +74,8 @@ pub(crate) enum Need {
     Browser,
     /// Action Cable, Puma and Redis.
     ActionCable,
+    /// Sidekiq and Redis.
+    Sidekiq,
     /// A PostgreSQL server.
     Postgres,
     /// A Go toolchain, or an AnyCable that was built before.
@@ -95,6 +97,7 @@ impl Need {
             ),
             Self::Browser => BROWSER.clone().map(drop),
             Self::ActionCable => ACTION_CABLE.clone(),
+            Self::Sidekiq => SIDEKIQ.clone(),
             Self::Postgres => POSTGRES.clone(),
             Self::AnyCable => ANY_CABLE.clone(),
             Self::Mounts => MOUNTS.clone(),
@@ -117,6 +120,11 @@ static ACTION_CABLE: LazyLock<Result<(), String>> = LazyLock::new(|| {
     let script = "require 'action_cable'; require 'redis'; require 'puma'";
     let is_here = runs("ruby", &["-e", script]) && runs("redis-server", &["--version"]);
     holds(is_here, "no Action Cable, Puma or Redis: run bin/setup")
+});
+
+static SIDEKIQ: LazyLock<Result<(), String>> = LazyLock::new(|| {
+    let is_here = runs("ruby", &["-e", "require 'sidekiq'"]) && runs("redis-cli", &["--version"]);
+    holds(is_here && runs("redis-server", &["--version"]), "no Sidekiq or Redis: run bin/setup")
 });
 
 /// Debian keeps the server outside `PATH`, in a folder for each version.

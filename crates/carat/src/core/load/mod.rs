@@ -10,19 +10,21 @@ pub mod http;
 mod options;
 pub mod report;
 mod scenario;
+pub mod sidekiq;
 
 pub use cable::{BroadcastEnd, CableLoad, CableOptions, Compat, PayloadShape};
 pub use command::report_of_command;
 pub use http::{Amount, HttpLoad, HttpOptions, HttpRoute, RouteOptions};
 pub use options::{Arrivals, ConnectionOptions, LoadOptionError, Pace, ProtocolOptions};
 pub use report::{
-    BroadcastRow, LoadFlag, LoadReport, OwnCost, RouteFailure, RouteReport, Severity, StepReport,
-    Times,
+    BroadcastRow, JobsReport, LoadFlag, LoadReport, OwnCost, RouteFailure, RouteReport, Severity,
+    StepReport, Times,
 };
 pub use scenario::{
     HttpScenario, HttpStep, ScenarioOptions, ScenarioTable, StepBody, StepOptions, TakeFrom,
     TakeOptions,
 };
+pub use sidekiq::{ALL_AT_ONCE, JobArguments, SidekiqLoad, SidekiqOptions};
 
 use crate::core::CommandTable;
 use serde::{Deserialize, Serialize};
@@ -35,6 +37,7 @@ macro_rules! with_load_protocols {
         $declare! {
             Http http HttpOptions HttpLoad HttpProtocol;
             Cable cable CableOptions CableLoad CableProtocol;
+            Sidekiq sidekiq SidekiqOptions SidekiqLoad SidekiqProtocol;
         }
     };
 }
@@ -110,10 +113,26 @@ impl LoadSpec {
     pub fn in_folder(mut self, folder: &Path) -> Self {
         let options = self.connection_options();
         options.ca = options.ca.take().map(|file| folder.join(file).display().to_string());
-        if let Self::Http(load) = &mut self {
-            load.data = load.data.take().map(|file| folder.join(file).display().to_string());
-        }
+        let data = match &mut self {
+            Self::Http(load) => &mut load.data,
+            Self::Sidekiq(load) => &mut load.data,
+            Self::Cable(_) => return self,
+        };
+        *data = data.take().map(|file| folder.join(file).display().to_string());
         self
+    }
+
+    /// The same load with the placeholders in its address filled in by `fill`.
+    ///
+    /// # Errors
+    /// Those of `fill`.
+    pub fn filled(self, fill: impl FnOnce(&str) -> Result<String, String>) -> Result<Self, String> {
+        match self {
+            Self::Sidekiq(load) => {
+                Ok(Self::Sidekiq(SidekiqLoad { redis: fill(&load.redis)?, ..load }))
+            }
+            other => Ok(other),
+        }
     }
 }
 
@@ -164,14 +183,14 @@ mod tests {
     fn http(text: &str) -> HttpLoad {
         match template(text).unwrap().measured("h:1") {
             LoadSpec::Http(load) => load,
-            LoadSpec::Cable(_) => panic!("not an HTTP load: {text}"),
+            _ => panic!("not an HTTP load: {text}"),
         }
     }
 
     fn cable(text: &str) -> CableLoad {
         match template(text).unwrap().measured("h:1") {
             LoadSpec::Cable(load) => load,
-            LoadSpec::Http(_) => panic!("not a cable load: {text}"),
+            _ => panic!("not a cable load: {text}"),
         }
     }
 
@@ -191,6 +210,7 @@ mod tests {
             ("", LoadOptionError::Kind),
             ("[http]\n[cable]", LoadOptionError::Kind),
             ("[http]\n[command]\ncommand = ['k6']", LoadOptionError::Kind),
+            ("[http]\n[sidekiq]\nclass = 'A'\njobs = 1", LoadOptionError::Kind),
             ("[http]\nrequests = 1\nduration = '1s'", LoadOptionError::Amount),
             ("[http]\nrequests = 0", LoadOptionError::Zero("http.requests")),
             ("[http]\nduration = '0s'", LoadOptionError::Zero("http.duration")),
@@ -277,7 +297,7 @@ mod tests {
                     assert_eq!(load.base, "http://h:1", "{text}");
                     Some(load.amount)
                 }
-                Some(LoadSpec::Cable(_)) => panic!("a cable load has no warm-up: {text}"),
+                Some(_) => panic!("not an HTTP load: {text}"),
                 None => None,
             };
             assert_eq!(amount, expected, "{text}");
@@ -295,6 +315,9 @@ mod tests {
         assert_eq!(http.options, HttpOptions::default());
         let cable: Flags<CableOptions> = clap::Parser::parse_from(["carat"]);
         assert_eq!(cable.options, CableOptions::default());
+        let sidekiq: Flags<SidekiqOptions> = clap::Parser::parse_from(["carat", "--class", "A"]);
+        let class = "A".to_owned();
+        assert_eq!(sidekiq.options, SidekiqOptions { class, ..SidekiqOptions::default() });
         let timeout = Span::seconds(5);
         let http: Flags<HttpOptions> =
             clap::Parser::parse_from(["carat", "--timeout", "5s", "-X", "post"]);

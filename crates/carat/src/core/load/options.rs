@@ -83,7 +83,7 @@ pub struct TlsOptions<'a> {
 pub enum LoadOptionError {
     /// No load or several.
     #[error(
-        "[load] needs exactly one of [load.http], [load.cable] and [load.command]: say what to send"
+        "[load] needs exactly one of [load.http], [load.cable], [load.sidekiq] and [load.command]: say what to send"
     )]
     Kind,
     /// Two ways to end the load.
@@ -98,6 +98,9 @@ pub enum LoadOptionError {
     /// Not a path.
     #[error("load path `{0}` must start with `/`")]
     Path(String),
+    /// Sidekiq jobs that are not described, or described twice.
+    #[error("load.sidekiq {0}")]
+    Jobs(String),
     /// Two ways to pace the load.
     #[error("load.cable: rate and concurrency exclude each other: keep one")]
     Pace,

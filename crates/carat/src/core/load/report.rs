@@ -33,21 +33,23 @@ pub(crate) const FAILURES_LISTED: usize = 8;
 pub(crate) const BODY_SHOWN: usize = 200;
 
 /// Findings about the server's answers. The others are about the generator and the machine.
-const REFUSED: [&str; 4] = ["errors", "nothing-completed", "server-gone", "tls"];
+const REFUSED: [&str; 6] =
+    ["errors", "nothing-completed", "server-gone", "tls", "redis", "no-workers"];
 
 /// Requests of one route that failed in the same way.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RouteFailure {
-    /// Method and path, such as `POST /users.json`.
+    /// Method and path, such as `POST /users.json`, or the class of a job.
     pub route: String,
-    /// Kind of the failure, as in [`LoadReport::errors_by`].
+    /// Kind of the failure, as in [`LoadReport::errors_by`]; the class of a job's exception.
     pub kind: String,
     /// Status of the responses; `None` without a response.
     #[serde(default)]
     pub status: Option<u16>,
     /// How many requests.
     pub count: u64,
-    /// Start of the first wrong body, printable and on one line; `None` without a body and in a shared report.
+    /// Start of the first wrong body or of a job's first message, printable and on one line; `None` without one and in a
+    /// shared report.
     #[serde(default)]
     pub body: Option<String>,
 }
@@ -91,7 +93,7 @@ pub struct LoadReport {
     /// Errors by kind.
     #[serde(default)]
     pub errors_by: BTreeMap<String, u64>,
-    /// The most frequent errors of an HTTP load by route, at most eight.
+    /// The most frequent errors by route or by class of the jobs, at most eight.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub failures: Vec<RouteFailure>,
     /// Metrics by name, in the units of the metric list.
@@ -105,6 +107,9 @@ pub struct LoadReport {
     /// Each route or step of an HTTP load that has several.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub routes: Vec<RouteReport>,
+    /// What is known of jobs beside their latency; absent of other loads.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub jobs: Option<JobsReport>,
     /// Findings about the generator and the load.
     pub flags: Vec<LoadFlag>,
 }
@@ -179,6 +184,17 @@ pub struct RouteReport {
     pub errors: u64,
     /// Latency from the intended send; `None` if nothing completed.
     pub latency: Option<Times>,
+}
+
+/// What is known of a load's jobs beside their latency.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct JobsReport {
+    /// From the push of a job to the moment at which a thread has it; `None` if no job began.
+    pub queued: Option<Times>,
+    /// Median and 99th percentile of the seconds between two readings of Redis' counters: no time of a job is finer.
+    pub resolution: Option<(f64, f64)>,
+    /// Threads that take jobs from the queue; `None` if none were seen.
+    pub threads: Option<u64>,
 }
 
 /// One step of a cable load.

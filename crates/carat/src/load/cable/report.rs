@@ -33,6 +33,7 @@ pub(crate) fn report(load: &CableLoad, counts: CableCounts, run: &RunFacts) -> L
         metrics: metric::of_load(&totals),
         own: own_cost(&counts.cost, run.rss_peak),
         routes: Vec::new(),
+        jobs: None,
         flags: findings(load, &counts, seconds, run).list(),
         steps: counts.steps,
     }

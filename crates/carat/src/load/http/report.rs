@@ -48,6 +48,7 @@ pub(crate) fn report(
         own: own_cost(&counts.cost, run.rss_peak),
         steps: Vec::new(),
         routes: routes(load, scenarios, counts),
+        jobs: None,
         flags: findings(load, &route_names(load, scenarios), counts, (seconds, run)).list(),
     }
 }

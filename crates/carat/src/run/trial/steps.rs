@@ -1,6 +1,6 @@
 //! The steps of one trial, from the first service to the final figures.
 
-use crate::config::{CommandSpec, Experiment, ReadyCondition, TrialLoad, TrialTask};
+use crate::config::{CommandSpec, Experiment, ReadyCondition, TrialLoad, TrialTask, fill_address};
 use crate::core::observations::load_window;
 use crate::core::{LoadReport, LoadSpec, Moment, Observations, Outcome};
 use crate::load::clock::MonotonicTime;
@@ -133,11 +133,10 @@ impl TrialSteps<'_> {
         load: &TrialLoad,
     ) -> Result<(Collections, Option<LoadReport>), TrialEnd> {
         let authority = format!("127.0.0.1:{}", self.paths.port);
-        let folder = &self.experiment.folder;
         if let TrialLoad::Generated(load) = load
             && let Some(warmup) = load.warmup(&authority)
         {
-            let report = self.drive(session, warmup.in_folder(folder), TrialPhase::WarmUp)?;
+            let report = self.drive(session, self.located(warmup)?, TrialPhase::WarmUp)?;
             if let Some(why) = report.refused_because() {
                 observed.load = Some(report);
                 let why = format!("requests before the measured load: {why}");
@@ -153,7 +152,7 @@ impl TrialSteps<'_> {
         let began_ms = MonotonicTime::now().millis().saturating_sub(from);
         let report = match load {
             TrialLoad::Generated(load) => {
-                let spec = load.measured(&authority).in_folder(folder);
+                let spec = self.located(load.measured(&authority))?;
                 Some(self.drive(session, spec, TrialPhase::Load)?)
             }
             TrialLoad::Command(spec) => self.drive_command(session, spec)?,
@@ -165,6 +164,13 @@ impl TrialSteps<'_> {
         let ticks_per_second = rustix::param::clock_ticks_per_second() as f64;
         observed.cpu = Some(Duration::from_secs_f64(spent / ticks_per_second));
         Ok((before, report))
+    }
+
+    /// A load with the folder of its files and the address of its service.
+    fn located(&self, load: LoadSpec) -> Result<LoadSpec, TrialError> {
+        load.in_folder(&self.experiment.folder)
+            .filled(|text| fill_address(text, &self.paths.values))
+            .map_err(|what| TrialError::Service(format!("[load]: {what}")))
     }
 
     /// Requested settings that are not in effect.

@@ -10,8 +10,8 @@ const FILE_MAX: u64 = 64 * 1024 * 1024;
 /// Rows of values. Without a file there is one row without values.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DataRows {
-    pub(super) columns: Vec<String>,
-    pub(super) rows: Vec<Vec<String>>,
+    pub(crate) columns: Vec<String>,
+    pub(crate) rows: Vec<Vec<String>>,
 }
 
 impl Default for DataRows {
@@ -28,7 +28,7 @@ impl DataRows {
 
     /// # Errors
     /// If the file cannot be read or is malformed; the message names it.
-    pub(super) fn read(file: &Path) -> Result<Self, String> {
+    pub(crate) fn read(file: &Path) -> Result<Self, String> {
         let name = file.display();
         let length =
             fs::metadata(file).map_err(|error| format!("cannot read {name}: {error}"))?.len();
