@@ -3,8 +3,9 @@
 use crate::cli::load::read_scenarios;
 use crate::cli::record_view::RecordingView;
 use crate::cli::{Exit, output};
+use crate::core::load::{ReplayFormat, ReplayPace};
 use crate::core::recording::Recording;
-use crate::core::{LoadReport, Percent, Span};
+use crate::core::{HttpOptions, LoadReport, Percent, Span};
 use crate::observe::{SampleOptions, findings};
 use crate::report::{growth_text, ledger_text, recording_html};
 use crate::run::Interrupt;
@@ -19,6 +20,7 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  carat record -- puma -C config/puma.rb\n  \
     carat record --load http://127.0.0.1:9292/ -n 300000 -- puma -p 9292\n  \
+    carat record --load http://127.0.0.1:9292/ --replay access.log -n 9000 -- puma -p 9292\n  \
     carat record --for 10m --pid 4312\n\nWhile it runs: m sets a marker, q or Ctrl-C ends it.")]
 pub(crate) struct RecordArgs {
     /// Record a running server, and leave it running
@@ -66,9 +68,48 @@ struct RecordLoadArgs {
     /// File with scenarios, or an experiment file: sessions of several steps instead of the URL alone
     #[arg(long, value_name = "FILE", requires = "url")]
     scenario: Option<PathBuf>,
+    #[command(flatten)]
+    replay: RecordReplayArgs,
     /// Share of requests without a correct response above which the recording is invalid [default: 1%]
     #[arg(long, value_name = "PERCENT", requires = "url", value_parser = Percent::parse)]
     errors: Option<Percent>,
+}
+
+/// The options of a replay, as `carat load http` has them.
+#[derive(Debug, Args)]
+struct RecordReplayArgs {
+    /// Access log, HAR or OpenAPI file whose requests are sent instead of the URL alone
+    #[arg(long, value_name = "FILE", requires = "url", conflicts_with_all = ["scenario", "urls"])]
+    replay: Option<String>,
+    /// List of paths or URLs that are requested instead: one per line, a method before it, a weight after it
+    #[arg(long, value_name = "FILE", requires = "url", conflicts_with = "scenario")]
+    urls: Option<String>,
+    /// Format of the replayed file, if its content does not show it
+    #[arg(long, value_enum, value_name = "FORMAT", requires = "replay")]
+    replay_format: Option<ReplayFormat>,
+    /// Send at the recorded times: `recorded`, or a factor such as `2x` [default: as fast as the connections allow]
+    #[arg(long, value_name = "PACE", value_parser = ReplayPace::parse, requires = "replay", conflicts_with = "rate")]
+    pace: Option<ReplayPace>,
+    /// Also replay requests that may change data, not only GET and HEAD
+    #[arg(long)]
+    all_methods: bool,
+    /// Also replay the cookies and other private headers of a HAR
+    #[arg(long)]
+    private_headers: bool,
+}
+
+impl RecordReplayArgs {
+    fn options(&self) -> HttpOptions {
+        HttpOptions {
+            replay: self.replay.clone(),
+            urls: self.urls.clone(),
+            replay_format: self.replay_format,
+            pace: self.pace,
+            all_methods: self.all_methods,
+            private_headers: self.private_headers,
+            ..HttpOptions::default()
+        }
+    }
 }
 
 pub(crate) fn run(args: &RecordArgs) -> anyhow::Result<Exit> {
@@ -103,7 +144,7 @@ pub(crate) fn run(args: &RecordArgs) -> anyhow::Result<Exit> {
 }
 
 fn request(args: &RecordArgs) -> anyhow::Result<RecordingRequest> {
-    let RecordLoadArgs { url, rate, connections, requests, scenario, errors } = &args.load;
+    let RecordLoadArgs { url, rate, connections, requests, scenario, replay, errors } = &args.load;
     let scenarios = scenario.as_deref().map(read_scenarios).transpose()?;
     let load = url.clone().map(|url| RecordingLoad {
         url,
@@ -111,6 +152,7 @@ fn request(args: &RecordArgs) -> anyhow::Result<RecordingRequest> {
         connections: *connections,
         requests: *requests,
         scenarios,
+        replay: replay.options(),
         errors: *errors,
     });
     let default = if load.is_some() { Span::millis(250) } else { Span::seconds(1) };

@@ -1,6 +1,6 @@
 //! The experiment file, parsed into validated types, and the order of trials that follows from it.
 //!
-//! The only input is the file itself. `settings` defines what a setting does.
+//! The only inputs are the file itself and the content of a file that it replays. `settings` defines what a setting does.
 
 mod canonical;
 mod command;
@@ -10,6 +10,7 @@ mod experiment;
 mod file;
 mod order;
 mod parse;
+mod replayed;
 mod task;
 mod template;
 
@@ -22,4 +23,5 @@ pub use experiment::{
 };
 pub use order::{BlockPosition, block_order, trial_id};
 pub use parse::find_metric;
+pub use replayed::{ReplayedFile, replayed_content};
 pub use template::{Placeholders, fill, fill_address};

@@ -4,13 +4,14 @@ use crate::config::controls;
 use crate::config::error::explain_toml;
 use crate::config::experiment::ROOTS_PLACEHOLDER;
 use crate::config::file::{ExperimentTable, MeasureTable, ServiceTable, TrialsTable, VariantTable};
+use crate::config::replayed::{replayed_content, with_content, without_content};
 use crate::config::task::{command, readiness, task};
 use crate::config::{
-    CommandLine, Experiment, ExperimentFileError, MeasureSpec, ServiceSpec, TrialLimits, TrialLoad,
-    TrialTask, VariantSpec,
+    CommandLine, Experiment, ExperimentFileError, MeasureSpec, ReplayedFile, ServiceSpec,
+    TrialLimits, TrialLoad, TrialTask, VariantSpec,
 };
-use crate::core::did_you_mean;
 use crate::core::metric::{self, Metric};
+use crate::core::{LoadTemplate, did_you_mean};
 use crate::settings::Settings;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
@@ -43,11 +44,21 @@ impl Experiment {
             path: path.to_owned(),
             message: "there is no line `[server]` or `[run]` to add settings to".into(),
         })?;
+        let text = without_content(&text);
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-        Self::parse(&text, path, folder.unwrap_or(Path::new(".")))
+        let folder = folder.unwrap_or(Path::new("."));
+        let experiment = Self::parse(&text, path, folder)?;
+        let load = experiment.task.generated_load();
+        let Some(file) = load.and_then(LoadTemplate::replayed_file) else {
+            return Ok(experiment);
+        };
+        let replayed = ReplayedFile::read(&folder.join(file))
+            .map_err(|message| ExperimentFileError::Invalid { path: path.to_owned(), message })?;
+        Self::parse(&with_content(&text, &replayed.sha256), path, folder)
     }
 
-    /// Parses the text of the file `path`; relative directories start from `folder`.
+    /// Parses the text of the file `path`; relative directories start from `folder`. A replayed file is not read: its content
+    /// is part of the plan if the text names it, as that of an experiment that was read from a file does.
     ///
     /// # Errors
     /// Where the text is not a valid experiment.
@@ -84,7 +95,12 @@ fn with_settings(text: &str, settings: &[(String, String)]) -> Option<String> {
 
 fn validate(table: ExperimentTable, text: &str, folder: &Path) -> Result<Experiment, String> {
     check_name(&table.name)?;
-    let (server, task, common) = task(table.server, table.load, table.run)?;
+    let (server, mut task, common) = task(table.server, table.load, table.run)?;
+    if let TrialTask::Serve { load: TrialLoad::Generated(load), .. } = &mut task
+        && let Some(sha256) = replayed_content(text)
+    {
+        load.fix_replayed_content(sha256);
+    }
     let prepare = table.prepare.map(|table| command("prepare", table)).transpose()?;
     let cleanup = table.cleanup.map(|table| command("cleanup", table)).transpose()?;
     let services = table

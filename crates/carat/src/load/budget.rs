@@ -2,7 +2,7 @@
 
 use crate::core::load::Arrivals;
 use crate::load::clock::{MonotonicTime, nanos_of};
-use crate::load::schedule::ArrivalSchedule;
+use crate::load::schedule::{ArrivalSchedule, RecordedSchedule, SendSchedule};
 
 /// What one thread has to send.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -22,7 +22,7 @@ pub(crate) struct SendPlan {
 pub(crate) struct RequestBudget {
     left: Option<u64>,
     until: Option<MonotonicTime>,
-    schedule: Option<ArrivalSchedule>,
+    schedule: Option<SendSchedule>,
     handed: u64,
 }
 
@@ -37,11 +37,16 @@ impl RequestBudget {
         Self {
             left: plan.count,
             until: plan.seconds.map(|seconds| now.after(nanos_of(seconds))),
-            schedule: plan
-                .open
-                .map(|(rate, arrivals)| ArrivalSchedule::new(now, rate, arrivals, plan.seed)),
+            schedule: plan.open.map(|(rate, arrivals)| {
+                SendSchedule::Rate(ArrivalSchedule::new(now, rate, arrivals, plan.seed))
+            }),
             handed: 0,
         }
+    }
+
+    /// The same sends at recorded times.
+    pub(crate) fn at(self, schedule: RecordedSchedule) -> Self {
+        Self { schedule: Some(SendSchedule::Recorded(schedule)), ..self }
     }
 
     /// Whether sends happen at fixed times, whatever the server does.
@@ -70,14 +75,14 @@ impl RequestBudget {
 
     /// When the next send is due; `None` in a closed load or after the last send.
     pub(crate) fn due(&self, now: MonotonicTime) -> Option<MonotonicTime> {
-        if self.is_over(now) { None } else { self.schedule.as_ref().map(ArrivalSchedule::due) }
+        if self.is_over(now) { None } else { self.schedule.as_ref().map(SendSchedule::due) }
     }
 
     /// Whether nothing remains to be sent.
     ///
     /// An open load ends by the intended times, so that a late generator still sends everything.
     pub(crate) fn is_over(&self, now: MonotonicTime) -> bool {
-        let at = self.schedule.as_ref().map_or(now, ArrivalSchedule::due);
+        let at = self.schedule.as_ref().map_or(now, SendSchedule::due);
         self.left == Some(0) || self.until.is_some_and(|until| at >= until)
     }
 
@@ -90,6 +95,8 @@ impl RequestBudget {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::load::schedule::RecordedTimes;
+    use crate::load::shard::Shard;
 
     fn plan() -> SendPlan {
         SendPlan { count: None, seconds: None, open: None, seed: 1 }
@@ -106,6 +113,26 @@ mod tests {
         let mut budget =
             RequestBudget::begin(&SendPlan { seconds: Some(1e-9), ..plan() }, MonotonicTime(5));
         assert_eq!([5, 6].map(|at| budget.next(MonotonicTime(at)).is_some()), [true, false]);
+    }
+
+    #[test]
+    fn recorded_sends_are_due_at_their_times_and_end_with_the_count_or_the_time() {
+        let times = RecordedTimes { offsets: [0, 5].into(), period: 10 };
+        let shard = Shard { index: 0, threads: 1 };
+        for plan in
+            [SendPlan { count: Some(3), ..plan() }, SendPlan { seconds: Some(15e-9), ..plan() }]
+        {
+            let start = MonotonicTime(100);
+            let schedule = RecordedSchedule::new(start, times.clone(), shard);
+            let mut budget = RequestBudget::begin(&plan, start).at(schedule);
+            assert!(budget.is_open());
+            assert_eq!(budget.next(MonotonicTime(104)), Some(start));
+            assert_eq!(budget.next(MonotonicTime(104)), None);
+            assert_eq!(budget.due(MonotonicTime(104)), Some(MonotonicTime(105)));
+            let late = MonotonicTime(1_000);
+            let sent: Vec<u64> = std::iter::from_fn(|| budget.next(late)).map(|m| m.0).collect();
+            assert_eq!(sent, [105, 110]);
+        }
     }
 
     #[test]

@@ -2,8 +2,69 @@
 
 use crate::core::load::Arrivals;
 use crate::load::clock::MonotonicTime;
+use crate::load::shard::Shard;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
+use std::sync::Arc;
+
+/// Times at which something is sent, whatever the server does: at a rate, or as they were recorded.
+#[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "each thread has one, and reads it for every send")]
+pub(crate) enum SendSchedule {
+    Rate(ArrivalSchedule),
+    Recorded(RecordedSchedule),
+}
+
+impl SendSchedule {
+    /// The next send time.
+    pub(crate) fn due(&self) -> MonotonicTime {
+        match self {
+            Self::Rate(schedule) => schedule.due(),
+            Self::Recorded(schedule) => schedule.due(),
+        }
+    }
+
+    /// Advances to the following send time.
+    pub(crate) fn advance(&mut self) {
+        match self {
+            Self::Rate(schedule) => schedule.advance(),
+            Self::Recorded(schedule) => schedule.place += schedule.step,
+        }
+    }
+}
+
+/// Recorded send times, from the first to the last and then from the first again.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct RecordedTimes {
+    /// Nanoseconds after the first, ascending; never empty.
+    pub(crate) offsets: Arc<[u64]>,
+    /// Nanoseconds from the first to its repetition.
+    pub(crate) period: u64,
+}
+
+/// One thread's part of recorded send times.
+#[derive(Debug)]
+pub(crate) struct RecordedSchedule {
+    start: MonotonicTime,
+    times: RecordedTimes,
+    place: u64,
+    /// Number of threads.
+    step: u64,
+}
+
+impl RecordedSchedule {
+    /// The part that `shard` sends, from `start` on.
+    pub(crate) fn new(start: MonotonicTime, times: RecordedTimes, shard: Shard) -> Self {
+        Self { start, times, place: shard.index.into(), step: shard.threads.into() }
+    }
+
+    fn due(&self) -> MonotonicTime {
+        let count = self.times.offsets.len() as u64;
+        let offset = self.times.offsets[(self.place % count) as usize];
+        let passed = (self.place / count).saturating_mul(self.times.period);
+        self.start.after(passed.saturating_add(offset))
+    }
+}
 
 /// Times at which something is sent, whatever the server does.
 #[derive(Debug)]
@@ -86,6 +147,22 @@ mod tests {
         let variance = gaps.iter().map(|gap| (gap - mean).powi(2)).sum::<f64>() / gaps.len() as f64;
         assert!((mean / 1e6 - 1.0).abs() < 0.02, "mean gap {mean}");
         assert!((variance.sqrt() / mean - 1.0).abs() < 0.03, "spread {}", variance.sqrt());
+    }
+
+    #[test]
+    fn recorded_times_are_divided_among_threads_and_repeated() {
+        let times = RecordedTimes { offsets: [0, 5, 30].into(), period: 40 };
+        for (index, expected) in [(0, [10, 40, 55, 90]), (1, [15, 50, 80, 95])] {
+            let shard = Shard { index, threads: 2 };
+            let recorded = RecordedSchedule::new(MonotonicTime(10), times.clone(), shard);
+            let mut schedule = SendSchedule::Recorded(recorded);
+            let due = expected.map(|_| {
+                let due = schedule.due().0;
+                schedule.advance();
+                due
+            });
+            assert_eq!(due, expected);
+        }
     }
 
     #[test]

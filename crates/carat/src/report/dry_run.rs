@@ -4,6 +4,7 @@ use crate::analysis::Judge;
 use crate::config::{Experiment, TrialTask, block_order};
 use crate::core::load::{ALL_AT_ONCE, Amount, HttpLoad, HttpRoute, Pace};
 use crate::core::{ExperimentInfo, LoadSpec, LoadTemplate, Span, Variant};
+use crate::load::http::replay::describe;
 use crate::report::numbers::{count, duration, limit};
 use crate::report::text::shorten;
 use crate::run::experiment::question;
@@ -75,7 +76,7 @@ fn write_effort(
     let warmup = if experiment.trials.warmup_block { variants } else { 0 };
     let most = u64::from(info.max_blocks) * variants + warmup;
     if let Some(load) = experiment.task.generated_load() {
-        writeln!(out, "load        {}", load_text(load))?;
+        writeln!(out, "load        {}", load_text(load, &experiment.folder))?;
     }
     writeln!(out, "trials      at most {most}")?;
     let least = least_seconds(experiment);
@@ -128,7 +129,7 @@ fn load_seconds(load: &LoadSpec) -> f64 {
     }
 }
 
-fn load_text(load: &LoadTemplate) -> String {
+fn load_text(load: &LoadTemplate, folder: &Path) -> String {
     let warmup = match load.warmup("") {
         Some(LoadSpec::Http(load)) => {
             format!(", after {} to warm up", amount_text(load.amount, "request"))
@@ -138,7 +139,7 @@ fn load_text(load: &LoadTemplate) -> String {
         }
         _ => String::new(),
     };
-    match load.measured("") {
+    match load.measured("").in_folder(folder) {
         LoadSpec::Http(load) => {
             let connections = count(load.connections as usize, "connection");
             let pace = match load.pace {
@@ -173,6 +174,15 @@ fn amount_text(amount: Amount, noun: &str) -> String {
 }
 
 fn what_text(load: &HttpLoad) -> String {
+    if let Some(replay) = &load.replay {
+        let pace = match replay.pace {
+            Some(factor) => format!("{factor} times as fast as recorded, "),
+            None => String::new(),
+        };
+        // A file that cannot be read is refused before, with the reason.
+        let text = describe(replay).unwrap_or_else(|_| replay.file.clone());
+        return format!("{pace}{text}");
+    }
     if load.scenarios.is_empty() {
         return routes_text(&load.routes);
     }

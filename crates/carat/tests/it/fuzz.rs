@@ -3,6 +3,7 @@
 //! Without coverage guidance this is no substitute, but it takes seconds and its inputs are reproducible.
 //! `CARAT_TEST_FUZZ=N` tries N inputs per parser.
 
+use carat::core::load::ReplayFormat;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use std::fs;
@@ -25,6 +26,8 @@ mod proc_text;
 mod recording;
 #[path = "../../../../fuzz/bodies/redis_reply.rs"]
 mod redis_reply;
+#[path = "../../../../fuzz/bodies/replay.rs"]
+mod replay;
 #[path = "../../../../fuzz/bodies/results_file.rs"]
 mod results_file;
 #[path = "../../../../fuzz/bodies/scenario.rs"]
@@ -125,6 +128,31 @@ fn what_a_scenario_reads_of_a_response_is_read_or_refused() {
 #[test]
 fn a_reply_of_redis_is_the_same_however_it_is_split() {
     try_all("redis_reply", redis_reply::check);
+}
+
+#[test]
+fn a_list_of_urls_is_read_or_refused_and_what_is_read_can_be_sent() {
+    try_all("url_list", |input| replay::check(input, Some(ReplayFormat::Urls)));
+}
+
+#[test]
+fn a_log_is_read_or_refused_in_every_format_and_what_is_read_can_be_sent() {
+    try_all("request_log", |input| {
+        for format in [ReplayFormat::AccessLog, ReplayFormat::Rails, ReplayFormat::Lograge] {
+            replay::check(input, Some(format));
+        }
+        replay::check(input, None);
+    });
+}
+
+#[test]
+fn a_har_is_read_or_refused_and_what_is_read_can_be_sent() {
+    try_all("har", |input| replay::check(input, Some(ReplayFormat::Har)));
+}
+
+#[test]
+fn an_openapi_file_is_read_or_refused_and_what_is_read_can_be_sent() {
+    try_all("openapi", |input| replay::check(input, Some(ReplayFormat::OpenApi)));
 }
 
 #[test]

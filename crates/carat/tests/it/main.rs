@@ -19,6 +19,7 @@ mod growth_captured;
 mod load_cable;
 mod load_conformance;
 mod load_http;
+mod load_replay;
 mod load_scenario;
 mod load_server;
 mod load_sidekiq;

@@ -10,6 +10,7 @@ use clap::{Args, Subcommand};
   carat load http http://127.0.0.1:3000/hello -c 16 -d 30s
   carat load http http://127.0.0.1:3000/ -n 10000 --rate 200 --arrivals poisson
   carat load http http://127.0.0.1:3000/ --scenario login.toml -n 10000
+  carat load http http://127.0.0.1:3000/ --replay access.log --pace 2x -d 5m
   carat load cable ws://127.0.0.1:3000/cable --steps 10 --step-size 100
   carat load sidekiq redis://127.0.0.1:6379 --class HardJob --args '[\"{number}\"]' -n 20000
 

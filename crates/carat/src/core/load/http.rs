@@ -4,6 +4,7 @@ use super::options::{
     Arrivals, ConnectionOptions, ERRORS, LoadOptionError, Pace, ProtocolOptions, TlsOptions,
     check_errors, check_path, headers_from_table, parse_header, sorted_headers,
 };
+use super::replay::{HttpReplay, ReplayFormat, ReplayPace};
 use super::scenario::{HttpScenario, ScenarioOptions, ScenarioTable};
 use crate::core::{Percent, Span};
 use clap::Args;
@@ -30,6 +31,24 @@ pub struct HttpOptions {
     /// File of comma-separated values for the scenarios; each user has a row
     #[arg(long, value_name = "FILE", requires = "scenario_file")]
     pub data: Option<String>,
+    /// Access log, HAR or OpenAPI file whose requests are sent instead
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["routes", "scenario_file", "urls"])]
+    pub replay: Option<String>,
+    /// List of paths or URLs that are requested instead: one per line, a method before it, a weight after it
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["routes", "scenario_file"])]
+    pub urls: Option<String>,
+    /// Format of the replayed file, if its content does not show it
+    #[arg(long, value_enum, value_name = "FORMAT", requires = "replay")]
+    pub replay_format: Option<ReplayFormat>,
+    /// Send at the recorded times: `recorded`, or a factor such as `2x` [default: as fast as the connections allow]
+    #[arg(long, value_name = "PACE", value_parser = ReplayPace::parse, requires = "replay", conflicts_with = "rate")]
+    pub pace: Option<ReplayPace>,
+    /// Also replay requests that may change data, not only GET and HEAD
+    #[arg(long)]
+    pub all_methods: bool,
+    /// Also replay the cookies and other private headers of a HAR
+    #[arg(long)]
+    pub private_headers: bool,
     /// Method
     #[arg(short = 'X', long, value_parser = parse_method, default_value_t = Self::default().method)]
     pub method: String,
@@ -99,6 +118,12 @@ impl Default for HttpOptions {
             scenario_file: None,
             scenario: Vec::new(),
             data: None,
+            replay: None,
+            urls: None,
+            replay_format: None,
+            pace: None,
+            all_methods: false,
+            private_headers: false,
             method: "GET".to_owned(),
             headers: Vec::new(),
             body: String::new(),
@@ -161,7 +186,8 @@ fn parse_method(text: &str) -> Result<String, String> {
 pub struct HttpLoad {
     /// Where the server is: `http://host:port`, `https://host:port` or `unix:/path/of.sock`.
     pub base: String,
-    /// What is requested; several routes are chosen by weight.
+    /// What is requested; several routes are chosen by weight. Of a replay: the headers and the correct response of every
+    /// request.
     pub routes: Vec<HttpRoute>,
     /// Sessions of several steps instead of routes; each connection is a user.
     // Absent where there is none, so that plans from before this key keep their hash.
@@ -170,6 +196,9 @@ pub struct HttpLoad {
     /// File with the users' values.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub data: Option<String>,
+    /// Recorded requests instead of routes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub replay: Option<HttpReplay>,
     /// Connections open at once; in an open load the most that may be open.
     pub connections: u32,
     /// When a request is sent.
@@ -278,6 +307,53 @@ impl HttpOptions {
     }
 }
 
+impl HttpOptions {
+    /// The file to replay, from `replay` or `urls`.
+    fn replay(&self) -> Result<Option<HttpReplay>, LoadOptionError> {
+        let (file, format) = match (&self.replay, &self.urls) {
+            (Some(_), Some(_)) => {
+                return Err(replay_error("and `urls` exclude each other: keep one"));
+            }
+            (Some(file), None) => (file, self.replay_format),
+            (None, Some(file)) => (file, Some(ReplayFormat::Urls)),
+            (None, None) if self.has_replay_keys() => {
+                let keys = "`replay_format`, `pace`, `all_methods` and `private_headers`";
+                return Err(replay_error(&format!("is missing: {keys} are about a replayed file")));
+            }
+            (None, None) => return Ok(None),
+        };
+        let plain = Self::default();
+        if !self.routes.is_empty() || !self.scenario.is_empty() {
+            return Err(replay_error("and `routes` or `scenario` exclude each other: keep one"));
+        }
+        if self.method != plain.method || self.body != plain.body {
+            return Err(replay_error("excludes `method` and `body`: the file has them"));
+        }
+        if self.pace.is_some() && (self.rate.is_some() || self.urls.is_some()) {
+            return Err(replay_error(
+                "with `pace` excludes `rate` and `urls`: `pace` sends at the times of a log",
+            ));
+        }
+        Ok(Some(HttpReplay {
+            file: file.clone(),
+            format,
+            pace: self.pace.map(|pace| pace.0),
+            all_methods: self.all_methods,
+            private_headers: self.private_headers,
+            sha256: None,
+        }))
+    }
+
+    fn has_replay_keys(&self) -> bool {
+        let chosen = self.replay_format.is_some() || self.pace.is_some();
+        chosen || self.all_methods || self.private_headers
+    }
+}
+
+fn replay_error(what: &str) -> LoadOptionError {
+    LoadOptionError::Replay(what.to_owned())
+}
+
 impl ProtocolOptions for HttpOptions {
     type Load = HttpLoad;
 
@@ -299,6 +375,7 @@ impl ProtocolOptions for HttpOptions {
             routes,
             scenarios: self.scenarios()?,
             data: self.data.clone(),
+            replay: self.replay()?,
             connections: self.connections,
             pace: Pace::new(self.rate, self.arrivals, self.connections)?,
             amount,

@@ -8,6 +8,7 @@ mod command;
 mod headers;
 pub mod http;
 mod options;
+mod replay;
 pub mod report;
 mod scenario;
 pub mod sidekiq;
@@ -16,6 +17,7 @@ pub use cable::{BroadcastEnd, CableLoad, CableOptions, Compat, PayloadShape};
 pub use command::report_of_command;
 pub use http::{Amount, HttpLoad, HttpOptions, HttpRoute, RouteOptions};
 pub use options::{Arrivals, ConnectionOptions, LoadOptionError, Pace, ProtocolOptions};
+pub use replay::{HttpReplay, ReplayFormat, ReplayPace};
 pub use report::{
     BroadcastRow, JobsReport, LoadFlag, LoadReport, OwnCost, RouteFailure, RouteReport, Severity,
     StepReport, Times,
@@ -119,7 +121,17 @@ impl LoadSpec {
             Self::Cable(_) => return self,
         };
         *data = data.take().map(|file| folder.join(file).display().to_string());
+        if let Some(replay) = self.replay() {
+            replay.file = folder.join(&replay.file).display().to_string();
+        }
         self
+    }
+
+    fn replay(&mut self) -> Option<&mut HttpReplay> {
+        match self {
+            Self::Http(load) => load.replay.as_mut(),
+            Self::Cable(_) | Self::Sidekiq(_) => None,
+        }
     }
 
     /// The same load with the placeholders in its address filled in by `fill`.
@@ -159,6 +171,23 @@ impl LoadTemplate {
     /// Share of errors above which the figures are invalid, as a fraction.
     pub fn errors(&self) -> f64 {
         self.measured.clone().connection_options().errors
+    }
+
+    /// The file whose requests are replayed, if there is one.
+    pub fn replayed_file(&self) -> Option<&str> {
+        match &self.measured {
+            LoadSpec::Http(load) => load.replay.as_ref().map(|replay| replay.file.as_str()),
+            LoadSpec::Cable(_) | LoadSpec::Sidekiq(_) => None,
+        }
+    }
+
+    /// Fixes the content of the replayed file by its SHA-256 in hex.
+    pub fn fix_replayed_content(&mut self, sha256: &str) {
+        for load in std::iter::once(&mut self.measured).chain(&mut self.warmup) {
+            if let Some(replay) = load.replay() {
+                replay.sha256 = Some(sha256.to_owned());
+            }
+        }
     }
 
     /// Requests of the measured load; `None` if it ends by time or sends broadcasts.
@@ -248,6 +277,60 @@ mod tests {
         ] {
             assert_eq!(template(text), Err(error), "{text}");
         }
+    }
+
+    fn replay(what: &str) -> LoadOptionError {
+        LoadOptionError::Replay(what.to_owned())
+    }
+
+    #[test]
+    fn a_replay_that_contradicts_itself_is_refused() {
+        for (text, error) in [
+            ("[http]\nreplay = 'a'\nurls = 'b'", replay("and `urls` exclude each other: keep one")),
+            (
+                "[http]\nall_methods = true",
+                replay(
+                    "is missing: `replay_format`, `pace`, `all_methods` and `private_headers` are about a replayed file",
+                ),
+            ),
+            (
+                "[http]\nreplay = 'a'\n[[http.routes]]\npath = '/'",
+                replay("and `routes` or `scenario` exclude each other: keep one"),
+            ),
+            (
+                "[http]\nreplay = 'a'\nmethod = 'POST'",
+                replay("excludes `method` and `body`: the file has them"),
+            ),
+            (
+                "[http]\nreplay = 'a'\npace = '2x'\nrate = 5.0",
+                replay(
+                    "with `pace` excludes `rate` and `urls`: `pace` sends at the times of a log",
+                ),
+            ),
+        ] {
+            assert_eq!(template(text), Err(error), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_replayed_file_is_in_the_folder_of_the_experiment_and_its_content_can_be_fixed() {
+        let text = "[http]\nrequests = 50\nreplay = 'a.log'\nreplay_format = 'access-log'\npace = '2x'\nall_methods = true";
+        let mut template = template(text).unwrap();
+        assert_eq!(template.replayed_file(), Some("a.log"));
+        template.fix_replayed_content("abc");
+        for spec in [Some(template.measured("h:1")), template.warmup("h:1")] {
+            let Some(LoadSpec::Http(load)) = spec.map(|spec| spec.in_folder(Path::new("/e")))
+            else {
+                panic!("not an HTTP load");
+            };
+            let replay = load.replay.unwrap();
+            assert_eq!(replay.file, "/e/a.log");
+            assert_eq!(replay.format, Some(ReplayFormat::AccessLog));
+            assert_eq!((replay.pace, replay.sha256.as_deref()), (Some(2.0), Some("abc")));
+            assert!(replay.all_methods && !replay.private_headers);
+        }
+        assert_eq!(http("[http]\nurls = 'u'").replay.unwrap().format, Some(ReplayFormat::Urls));
+        assert_eq!(http("[http]").replay, None);
     }
 
     #[test]

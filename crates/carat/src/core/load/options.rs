@@ -112,6 +112,9 @@ pub enum LoadOptionError {
     /// A scenario that contradicts itself.
     #[error("load.http.scenario {0}")]
     Scenario(String),
+    /// A replay that contradicts itself.
+    #[error("load.http.replay {0}")]
+    Replay(String),
     /// A share below nothing or above everything.
     #[error("load errors = \"{0}\" must be from 0% to 100%")]
     Errors(Percent),

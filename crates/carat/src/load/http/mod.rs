@@ -1,8 +1,9 @@
-//! HTTP/1.1 requests over kept-alive connections, with a closed or an open load, alone or as the steps of scenarios.
+//! HTTP/1.1 requests over kept-alive connections, with a closed or an open load, alone, as the steps of scenarios, or as they were recorded.
 
 mod counts;
 mod failures;
 mod protocol;
+pub mod replay;
 mod report;
 mod requests;
 pub mod response;

@@ -20,6 +20,7 @@ use crate::load::http::session::{HttpConnections, HttpJob, HttpPhase, HttpSessio
 use crate::load::http::text::write_text;
 use crate::load::progress::ProgressCounters;
 use crate::load::reactor::{Arrival, LoadProfile, Loss, Protocol, Turn};
+use crate::load::schedule::RecordedSchedule;
 use crate::load::shard::Shard;
 use crate::load::target::Target;
 use crate::load::tls::{explain, is_permanent};
@@ -43,6 +44,8 @@ pub(crate) struct HttpProtocol {
     shared: Arc<HttpShared>,
     shard: Shard,
     chooser: RouteChooser,
+    /// Place of this thread's next request in a replay.
+    turn: u64,
     free: VecDeque<u32>,
     /// Connections whose users pause, by the end of the pause.
     thinking: BinaryHeap<Reverse<(MonotonicTime, u32)>>,
@@ -62,7 +65,8 @@ pub(crate) struct HttpProtocol {
 
 /// Default microseconds between wake-ups: a closed load waits for every response, an open load does not.
 fn quantum_us(load: &HttpLoad) -> u32 {
-    let usual = if matches!(load.pace, Pace::Open { .. }) { 1_000 } else { 0 };
+    let recorded = load.replay.as_ref().is_some_and(|replay| replay.pace.is_some());
+    let usual = if recorded || matches!(load.pace, Pace::Open { .. }) { 1_000 } else { 0 };
     load.options.quantum_us.unwrap_or(usual)
 }
 
@@ -109,6 +113,7 @@ impl Protocol for HttpProtocol {
             shared,
             shard,
             chooser: RouteChooser::new(seed),
+            turn: shard.index.into(),
             free: VecDeque::new(),
             thinking: BinaryHeap::new(),
             cooling: Vec::new(),
@@ -174,7 +179,7 @@ impl Protocol for HttpProtocol {
             close(io, place);
             return;
         };
-        let expected = self.shared.expected(job.route);
+        let expected = self.shared.expected(job.request);
         match slot.session.response.take(bytes, expected) {
             Ok(None) => {}
             Ok(Some(response)) => self.complete(io, place, response, arrival.at),
@@ -270,7 +275,11 @@ impl HttpProtocol {
             self.tried = io.count();
             let now = MonotonicTime::now();
             io.begin_measurement(now);
-            self.budget = RequestBudget::begin(&self.send_plan(), now);
+            let budget = RequestBudget::begin(&self.send_plan(), now);
+            self.budget = match self.shared.requests.times() {
+                Some(times) => budget.at(RecordedSchedule::new(now, times.clone(), self.shard)),
+                None => budget,
+            };
         }
     }
 
@@ -324,16 +333,23 @@ impl HttpProtocol {
     fn assign(&mut self, io: &mut HttpConnections<'_>, place: u32, intended: MonotonicTime) {
         let waited = self.all_busy.is_some_and(|since| intended >= since);
         let slot = io.slot(place);
-        let route = match &self.shared.scenarios {
-            None => self.chooser.next(self.shared.requests.bounds()) as u16,
+        let (request, route) = match &self.shared.scenarios {
+            None => {
+                let requests = &self.shared.requests;
+                let replayed = requests.in_turn(self.turn);
+                self.turn += u64::from(self.shard.threads);
+                let request =
+                    replayed.unwrap_or_else(|| self.chooser.next(requests.bounds()) as u32);
+                (request, requests.at(request).row)
+            }
             Some(set) => {
                 let number = self.shard.number(place);
                 let user =
                     slot.session.user.get_or_insert_with(|| ScenarioUser::new(number).into());
-                user.prepare(set, |bounds| self.chooser.next(bounds))
+                (0, user.prepare(set, |bounds| self.chooser.next(bounds)))
             }
         };
-        slot.session.job = Some(HttpJob { route, intended, waited, retried: false });
+        slot.session.job = Some(HttpJob { route, request, intended, waited, retried: false });
         self.outstanding += 1;
         if slot.stage == Stage::Open(HttpPhase::Idle) {
             self.begin_request(io, place);
@@ -362,7 +378,7 @@ impl HttpProtocol {
                 slot.session.response.keep(user.body_limit(set));
             }
             _ => {
-                let request = self.shared.requests.at(job.route);
+                let request = self.shared.requests.at(job.request);
                 slot.session.response.reset(request.no_body);
                 slot.session.response.expect_status(request.status);
             }
@@ -388,7 +404,7 @@ impl HttpProtocol {
         }
         let request = match &slot.session.user {
             Some(user) => user.request(),
-            None => &self.shared.requests.at(job.route).bytes,
+            None => &self.shared.requests.at(job.request).bytes,
         };
         while slot.session.written < request.len() {
             match stream.write(&request[slot.session.written..]) {
@@ -410,7 +426,7 @@ impl HttpProtocol {
         let slot = io.slot(place);
         let Some(job) = slot.session.job.take() else { return };
         self.counts.last = self.counts.last.max(Some(arrived));
-        let pause = match self.shared.judge(&mut slot.session, job.route, response) {
+        let pause = match self.shared.judge(&mut slot.session, job.request, response) {
             Ok(pause) => {
                 let (latency, service) = (arrived.since(job.intended), arrived.since(slot.since));
                 self.counts.complete(job.route, latency, service);
@@ -424,7 +440,7 @@ impl HttpProtocol {
             }
         };
         slot.session.served += 1;
-        let length = self.shared.request(&slot.session, job.route).len();
+        let length = self.shared.request(&slot.session, job.request).len();
         let reusable = response.keep_alive && slot.session.written == length;
         io.meter.cost.messages += 1;
         if reusable {
@@ -461,7 +477,7 @@ impl HttpProtocol {
             }
             return close(io, place);
         };
-        let expected = self.shared.expected(job.route);
+        let expected = self.shared.expected(job.request);
         if let Ok(response) = slot.session.response.end(expected) {
             return self.complete(io, place, response, MonotonicTime::now());
         }

@@ -6,7 +6,6 @@ use crate::core::metric;
 use crate::core::observations::LoadTotals;
 use crate::load::health::{Findings, GeneratorFacts, RunFacts, own_cost};
 use crate::load::http::counts::{HttpCounts, RouteCounts};
-use crate::load::http::scenario::ScenarioSet;
 use crate::load::http::session::HttpShared;
 
 /// Most kinds of problems that a report describes beside the first; the others are counted only.
@@ -25,7 +24,7 @@ pub(crate) fn report(
     counts: &HttpCounts,
     run: &RunFacts,
 ) -> LoadReport {
-    let scenarios = shared.scenarios.as_ref();
+    let names = route_names(shared);
     let window = counts.first.zip(counts.last);
     let seconds = window.map_or(0.0, |(first, last)| last.since(first) as f64 / 1e9);
     let totals = LoadTotals {
@@ -43,30 +42,24 @@ pub(crate) fn report(
         latency_hdr: counts.latency.encode(),
         service_hdr: counts.service.encode(),
         errors_by: counts.errors_by(),
-        failures: failures(load, shared, counts),
+        failures: failures(shared, &names, counts),
         metrics: metric::of_load(&totals),
         own: own_cost(&counts.cost, run.rss_peak),
         steps: Vec::new(),
-        routes: routes(load, scenarios, counts),
+        routes: routes(shared, counts),
         jobs: None,
-        flags: findings(load, &route_names(load, scenarios), counts, (seconds, run)).list(),
+        flags: findings(load, shared, &names, counts, (seconds, run)).list(),
     }
 }
 
 /// The routes or steps that were requested, in their order.
-fn routes(
-    load: &HttpLoad,
-    scenarios: Option<&ScenarioSet>,
-    counts: &HttpCounts,
-) -> Vec<RouteReport> {
+fn routes(shared: &HttpShared, counts: &HttpCounts) -> Vec<RouteReport> {
     let rows = counts.routes.iter();
-    let all: Vec<RouteReport> = match scenarios {
-        None => load
-            .routes
-            .iter()
-            .zip(rows)
-            .map(|(route, row)| route_report(format!("{} {}", route.method, route.path), row))
-            .collect(),
+    let all: Vec<RouteReport> = match &shared.scenarios {
+        None => {
+            let names = shared.requests.rows().iter();
+            names.zip(rows).map(|(name, row)| route_report(name.clone(), row)).collect()
+        }
         Some(set) => set
             .rows()
             .zip(rows)
@@ -81,9 +74,9 @@ fn routes(
     all.into_iter().filter(|row| row.completed + row.errors > 0).collect()
 }
 
-/// The most frequent failures; a body never has the values of the environment that the load sends.
-fn failures(load: &HttpLoad, shared: &HttpShared, counts: &HttpCounts) -> Vec<RouteFailure> {
-    let mut listed = counts.failed.list(&route_names(load, shared.scenarios.as_ref()));
+/// The most frequent failures; a body never has the values of the environment and the recorded credentials that the load sends.
+fn failures(shared: &HttpShared, names: &[String], counts: &HttpCounts) -> Vec<RouteFailure> {
+    let mut listed = counts.failed.list(names);
     for failure in &mut listed {
         failure.body = failure.body.take().map(|body| shared.without_secrets(body));
     }
@@ -91,11 +84,9 @@ fn failures(load: &HttpLoad, shared: &HttpShared, counts: &HttpCounts) -> Vec<Ro
 }
 
 /// Method and path of every route or step, by the number under which its requests are counted.
-fn route_names(load: &HttpLoad, scenarios: Option<&ScenarioSet>) -> Vec<String> {
-    match scenarios {
-        None => {
-            load.routes.iter().map(|route| format!("{} {}", route.method, route.path)).collect()
-        }
+fn route_names(shared: &HttpShared) -> Vec<String> {
+    match &shared.scenarios {
+        None => shared.requests.rows().to_vec(),
         Some(set) => set.rows().map(|(_, _, route, _)| route.to_owned()).collect(),
     }
 }
@@ -114,6 +105,7 @@ fn problems(counts: &HttpCounts) -> Vec<String> {
 
 fn findings(
     load: &HttpLoad,
+    shared: &HttpShared,
     names: &[String],
     counts: &HttpCounts,
     (seconds, run): (f64, &RunFacts),
@@ -155,14 +147,26 @@ fn findings(
         );
         findings.add("not-all-ready", Severity::Fatal, message);
     }
-    if let Pace::Open { per_second, .. } = load.pace
-        && let Some(span) = counts.send_span()
-    {
-        findings.rate(per_second, counts.due.saturating_sub(1) as f64 / span);
-        let message = "requests waited for a free connection: raise `connections`";
-        findings.backlog(counts.waited, counts.due, message);
+    add_pace(&mut findings, load, shared, counts);
+    if let Some(note) = shared.requests.note() {
+        findings.add("replay", Severity::Info, note.to_owned());
     }
     let (cost, median) = (&counts.cost, counts.latency.quantile(0.5));
     findings.generator(&GeneratorFacts { cost, seconds, median, run });
     findings
+}
+
+/// Whether the requests of an open load were sent at their times.
+fn add_pace(findings: &mut Findings, load: &HttpLoad, shared: &HttpShared, counts: &HttpCounts) {
+    let rate = match load.pace {
+        Pace::Open { per_second, .. } => Some(per_second),
+        Pace::Closed { .. } => None,
+    };
+    if let Some((requested, span)) = rate.zip(counts.send_span()) {
+        findings.rate(requested, counts.due.saturating_sub(1) as f64 / span);
+    }
+    if rate.is_some() || shared.requests.times().is_some() {
+        let message = "requests waited for a free connection: raise `connections`";
+        findings.backlog(counts.waited, counts.due, message);
+    }
 }

@@ -33,7 +33,10 @@ impl OpenPhase for HttpPhase {
 /// One request that has to be answered.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct HttpJob {
+    /// The row in which it is counted.
     pub(super) route: u16,
+    /// Number of its prepared request; that of a step is written by its user.
+    pub(super) request: u32,
     pub(super) intended: MonotonicTime,
     /// Whether it fell due while every connection was busy.
     pub(super) waited: bool,
@@ -72,7 +75,7 @@ impl HttpShared {
     pub(super) fn new(load: &HttpLoad, target: &Target) -> Result<Self, GeneratorError> {
         // The generator is a child of carat, so its environment is the one that carat was started with.
         let environment = |name: &str| std::env::var(name).ok();
-        let requests = RequestSet::new(&load.routes, target, &environment);
+        let requests = RequestSet::new(load, target, &environment);
         let scenarios = ScenarioSet::compile(load, target, &environment);
         Ok(Self {
             load: load.clone(),
@@ -94,22 +97,22 @@ impl HttpShared {
     pub(super) fn counts(&self) -> HttpCounts {
         let rows = match &self.scenarios {
             Some(set) => set.rows().count(),
-            None if self.requests.count() > 1 => self.requests.count(),
+            None if self.requests.rows().len() > 1 => self.requests.rows().len(),
             None => 0,
         };
         HttpCounts { routes: vec![RouteCounts::default(); rows], ..HttpCounts::default() }
     }
 
-    /// The only correct body of a route; that of a step is compared when it is complete.
-    pub(super) fn expected(&self, route: u16) -> Option<&[u8]> {
-        if self.scenarios.is_some() { None } else { self.requests.at(route).body() }
+    /// The only correct body of a prepared request; that of a step is compared when it is complete.
+    pub(super) fn expected(&self, request: u32) -> Option<&[u8]> {
+        if self.scenarios.is_some() { None } else { self.requests.at(request).body() }
     }
 
     /// The request of a connection.
-    pub(super) fn request<'a>(&'a self, session: &'a HttpSession, route: u16) -> &'a [u8] {
+    pub(super) fn request<'a>(&'a self, session: &'a HttpSession, request: u32) -> &'a [u8] {
         match &session.user {
             Some(user) => user.request(),
-            None => &self.requests.at(route).bytes,
+            None => &self.requests.at(request).bytes,
         }
     }
 
@@ -117,13 +120,13 @@ impl HttpShared {
     pub(super) fn judge(
         &self,
         session: &mut HttpSession,
-        route: u16,
+        request: u32,
         response: ParsedResponse,
     ) -> Result<u64, RequestProblem> {
         if let (Some(set), Some(user)) = (&self.scenarios, &mut session.user) {
             return user.answer(set, response.status, session.response.kept());
         }
-        let failure = match self.requests.at(route).accepts(response.status) {
+        let failure = match self.requests.at(request).accepts(response.status) {
             false => RequestFailure::Status,
             true if response.body_right => return Ok(0),
             true => RequestFailure::Body,
@@ -132,7 +135,7 @@ impl HttpShared {
     }
 }
 
-/// Checks that everything is there that a load needs before it begins: its variables of the environment and its data.
+/// Checks that everything is there that a load needs before it begins: its variables of the environment, its data and its recorded requests.
 ///
 /// # Errors
 /// If something is missing; the message names it.

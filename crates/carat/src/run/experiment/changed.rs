@@ -1,6 +1,6 @@
 //! Results of an experiment file that was changed since: what changed, and which trials still count.
 
-use crate::config::{Experiment, trial_id};
+use crate::config::{Experiment, replayed_content, trial_id};
 use crate::core::{ExperimentInfo, LoadReport, LoadTemplate, Outcome, Trial};
 use crate::store::{Store, StoreError};
 use std::collections::BTreeMap;
@@ -201,6 +201,8 @@ fn values(text: &str) -> BTreeMap<String, String> {
     if let Ok(table) = text.parse::<toml::Table>() {
         add_values("", &table, &mut found);
     }
+    let content = replayed_content(text).map(|sha256| format!("SHA-256 {sha256}"));
+    found.extend(content.map(|content| ("content of load.http.replay".to_owned(), content)));
     found
 }
 
@@ -237,5 +239,14 @@ mod tests {
         let values = values(text);
         assert_eq!(values["load.http.requests"], "3");
         assert_eq!(values["variant.a.settings.arena_max"], "2");
+    }
+
+    #[test]
+    fn the_content_of_a_replayed_file_is_a_value_of_the_plan() {
+        let sha256 = "ab".repeat(32);
+        let text = format!("name = 'x'\n# content of load.http.replay: SHA-256 {sha256}\n");
+        let content = &values(&text)["content of load.http.replay"];
+        assert_eq!(content, &format!("SHA-256 {sha256}"));
+        assert_eq!(shown_value(Some(content)).chars().count(), VALUE + 1);
     }
 }

@@ -31,6 +31,8 @@ pub(crate) struct RecordingLoad {
     pub(crate) requests: Option<u64>,
     /// Sessions instead of the URL alone.
     pub(crate) scenarios: Option<ScenarioTable>,
+    /// Options of a replay instead of the URL alone; the others are those of an ordinary load.
+    pub(crate) replay: HttpOptions,
     /// Share of errors above which the figures are invalid.
     pub(crate) errors: Option<Percent>,
 }
@@ -63,7 +65,7 @@ impl LoadDriver {
             return Err(RecordError::LoadUrl(load.url));
         };
         let base = load.url.strip_suffix(&target.path).unwrap_or(&load.url).to_owned();
-        let mut table = HttpOptions { path: target.path.clone(), ..HttpOptions::default() };
+        let mut table = HttpOptions { path: target.path.clone(), ..load.replay };
         load.scenarios.into_iter().for_each(|scenarios| table.set_scenarios(scenarios));
         table.requests = load.requests;
         table.rate = load.rate;

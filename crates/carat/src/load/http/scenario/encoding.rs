@@ -2,7 +2,7 @@
 
 /// The part of a request that a text is in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Encoding {
+pub(crate) enum Encoding {
     /// A body, as it is.
     Plain,
     /// A header: on one line.
@@ -18,7 +18,7 @@ pub(super) enum Encoding {
 const HEX: [u8; 16] = *b"0123456789ABCDEF";
 
 /// Appends a value.
-pub(super) fn encode(value: &str, encoding: Encoding, out: &mut Vec<u8>) {
+pub(crate) fn encode(value: &str, encoding: Encoding, out: &mut Vec<u8>) {
     match encoding {
         Encoding::Plain => out.extend_from_slice(value.as_bytes()),
         // A line break in a value would begin another header.

@@ -15,6 +15,7 @@ mod template;
 mod user;
 
 pub use data::{DataRows, read_rows};
+pub(crate) use encoding::{Encoding, encode};
 pub(crate) use secrets::{SecretValues, UsedVariables};
 pub(crate) use set::{ScenarioSet, environment_filled};
 pub(crate) use user::ScenarioUser;

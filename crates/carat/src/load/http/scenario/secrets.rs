@@ -1,4 +1,4 @@
-//! Values of variables of the environment, which no message and no file may have.
+//! Values of variables of the environment and recorded credentials, which no message and no file may have.
 
 use crate::load::http::scenario::encoding::{Encoding, encode};
 use std::cell::RefCell;
@@ -8,22 +8,40 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Fewest bytes of a value that are hidden where a text was cut off in its middle; fewer can be any word.
 const BEGINNING: usize = 3;
 
-/// Collects the variables that a load uses.
+/// Stands for a value that has no name.
+const HIDDEN: &str = "[hidden]";
+
+/// Collects the variables that a load uses, and other values that are not shown.
 #[derive(Debug, Default)]
-pub(crate) struct UsedVariables(RefCell<BTreeMap<String, String>>);
+pub(crate) struct UsedVariables {
+    named: RefCell<BTreeMap<String, String>>,
+    hidden: RefCell<BTreeSet<String>>,
+}
 
 impl UsedVariables {
     /// Remembers a variable that is set, and returns its value.
     pub(crate) fn used(&self, name: &str, value: Option<String>) -> Option<String> {
         let value = value?;
-        self.0.borrow_mut().insert(name.to_owned(), value.clone());
+        self.named.borrow_mut().insert(name.to_owned(), value.clone());
         Some(value)
+    }
+
+    /// Remembers a value that is no variable's.
+    pub(crate) fn hide(&self, value: &str) {
+        if !self.hidden.borrow().contains(value) {
+            self.hidden.borrow_mut().insert(value.to_owned());
+        }
     }
 
     pub(crate) fn secrets(&self) -> SecretValues {
         let mut forms = Vec::new();
-        for (name, value) in self.0.borrow().iter() {
-            forms.extend(written_forms(value).into_iter().map(|form| (name.clone(), form)));
+        for (name, value) in self.named.borrow().iter() {
+            let shown = format!("{{env.{name}}}");
+            forms.extend(written_forms(value).into_iter().map(|form| (shown.clone(), form)));
+        }
+        for value in self.hidden.borrow().iter() {
+            let shown = HIDDEN.to_owned();
+            forms.extend(written_forms(value).into_iter().map(|form| (shown.clone(), form)));
         }
         // The longest first, so that no part of one stays.
         forms.sort_by_key(|(_, form)| Reverse(form.len()));
@@ -31,16 +49,16 @@ impl UsedVariables {
     }
 }
 
-/// Names of variables, each with a form in which a request or a page may have its value.
+/// What is shown instead of values, each with a form in which a request or a page may have one.
 #[derive(Debug, Default)]
 pub(crate) struct SecretValues(Vec<(String, String)>);
 
 impl SecretValues {
-    /// A text from the server with the names of the variables instead of their values.
+    /// A text from the server with the names of the variables instead of their values, and without other secrets.
     pub(crate) fn masked(&self, text: String) -> String {
-        let whole = self.0.iter().fold(text, |text, (name, form)| {
+        let whole = self.0.iter().fold(text, |text, (shown, form)| {
             let found = text.contains(form.as_str());
-            if found { text.replace(form.as_str(), &placeholder(name)) } else { text }
+            if found { text.replace(form.as_str(), shown) } else { text }
         });
         self.cut_masked(&whole).unwrap_or(whole)
     }
@@ -49,18 +67,14 @@ impl SecretValues {
     fn cut_masked(&self, text: &str) -> Option<String> {
         let (kept, rest) = text.split_at(text.rfind('…')?);
         let kept = kept.trim_end_matches(char::REPLACEMENT_CHARACTER);
-        let (name, length) = self.0.iter().find_map(|(name, form)| {
+        let (shown, length) = self.0.iter().find_map(|(shown, form)| {
             let mut lengths = (BEGINNING..form.len()).rev();
             let length = lengths
                 .find(|end| form.get(..*end).is_some_and(|beginning| kept.ends_with(beginning)))?;
-            Some((name, length))
+            Some((shown, length))
         })?;
-        Some(format!("{}{}{rest}", &kept[..kept.len() - length], placeholder(name)))
+        Some(format!("{}{shown}{rest}", &kept[..kept.len() - length]))
     }
-}
-
-fn placeholder(name: &str) -> String {
-    format!("{{env.{name}}}")
 }
 
 /// A value as it is, as the parts of a request and a page of HTML write it, and on one line; none if it is empty.
@@ -105,6 +119,15 @@ mod tests {
         ] {
             assert_eq!(secrets.masked(text.to_owned()), expected);
         }
+    }
+
+    #[test]
+    fn a_value_without_a_name_is_hidden() {
+        let used = UsedVariables::default();
+        ["id=s3cret", "s3cret", "s3cret"].iter().for_each(|value| used.hide(value));
+        let secrets = used.secrets();
+        let text = "id=s3cret, token=s3cret, cut off: s3cr…".to_owned();
+        assert_eq!(secrets.masked(text), "[hidden], token=[hidden], cut off: [hidden]…");
     }
 
     #[test]

@@ -1,0 +1,212 @@
+//! Which format a file has, and its requests.
+
+use crate::core::load::ReplayFormat;
+use crate::load::http::replay::access_log::read_access;
+use crate::load::http::replay::collector::{OwnServer, ReplayRules, TrafficCollector};
+use crate::load::http::replay::har::read_har;
+use crate::load::http::replay::lines::{LineReader, lines, read_list, read_log};
+use crate::load::http::replay::lograge::read_lograge;
+use crate::load::http::replay::openapi::read_openapi;
+use crate::load::http::replay::rails_log::read_started;
+use crate::load::http::replay::shown::{json_error, shown};
+use crate::load::http::replay::traffic::RecordedTraffic;
+use crate::load::http::replay::url_list::read_url;
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+
+/// Lines by which the format is found out.
+const LINES_TRIED: usize = 1000;
+/// Bytes in which a byte of zero shows that a file is no text.
+const START: usize = 64 * 1024;
+
+/// The formats of lines. Of those that read equally many, the first counts.
+const LINE_FORMATS: [(ReplayFormat, LineReader); 4] = [
+    (ReplayFormat::AccessLog, read_access),
+    (ReplayFormat::Lograge, read_lograge),
+    (ReplayFormat::Rails, read_started),
+    (ReplayFormat::Urls, read_url),
+];
+
+/// What to do where nothing is recognized.
+const NAME_IT: &str = "name the format with `replay_format`";
+
+/// Reads the requests of a file in the given format, or in the one that its content shows.
+///
+/// # Errors
+/// If the content has no known format, is malformed or has no request; the message says where and what was found.
+pub fn read_traffic(
+    content: &[u8],
+    format: Option<ReplayFormat>,
+    rules: ReplayRules,
+) -> Result<RecordedTraffic, String> {
+    let content = content.strip_prefix(b"\xef\xbb\xbf").unwrap_or(content);
+    check_text(content)?;
+    let format = match format {
+        Some(format) => format,
+        None => found_format(content)?,
+    };
+    let own = match format {
+        ReplayFormat::Urls | ReplayFormat::Har => OwnServer::First,
+        _ => OwnServer::Unnamed,
+    };
+    let mut all = TrafficCollector::new(rules, own);
+    let read = match format {
+        ReplayFormat::Urls => read_list(content, read_url, &mut all),
+        ReplayFormat::AccessLog => read_log(content, read_access, &mut all),
+        ReplayFormat::Rails => read_log(content, read_started, &mut all),
+        ReplayFormat::Lograge => read_log(content, read_lograge, &mut all),
+        ReplayFormat::Har => read_har(content, &mut all),
+        ReplayFormat::OpenApi => read_openapi(content, &mut all),
+    };
+    read.map_err(|what| format!("the {format} cannot be read: {what}"))?;
+    all.traffic(format)
+}
+
+/// Refuses what no text begins with.
+fn check_text(content: &[u8]) -> Result<(), String> {
+    if content.trim_ascii().is_empty() {
+        return Err("it is empty".to_owned());
+    }
+    if content.starts_with(b"\x1f\x8b") {
+        return Err("it is compressed: use gunzip first".to_owned());
+    }
+    if content.starts_with(b"\xff\xfe") || content.starts_with(b"\xfe\xff") {
+        return Err("it is UTF-16: save it as UTF-8".to_owned());
+    }
+    let start = &content[..content.len().min(START)];
+    match start.iter().position(|byte| *byte == 0) {
+        Some(place) => Err(format!("it is not text: byte {place} is zero")),
+        None => Ok(()),
+    }
+}
+
+fn found_format(content: &[u8]) -> Result<ReplayFormat, String> {
+    if content.trim_ascii_start().starts_with(b"{") {
+        return format_of_json(content);
+    }
+    let mut counts = [0; LINE_FORMATS.len()];
+    let mut first = None;
+    for (number, line) in lines(content).take(LINES_TRIED) {
+        let Ok(line) = line else { continue };
+        if ["openapi:", "swagger:"].iter().any(|key| line.starts_with(key)) {
+            return Err(format!(
+                "line {number} is that of an OpenAPI file in YAML, and only JSON is read: convert it with `ruby -ryaml -rjson -e 'puts JSON.dump(YAML.load($<.read))'`"
+            ));
+        }
+        first.get_or_insert((number, line));
+        for (count, (_, reader)) in counts.iter_mut().zip(LINE_FORMATS) {
+            *count += u32::from(matches!(reader(line), Ok(Some(_))));
+        }
+    }
+    let most = counts.iter().copied().max().unwrap_or_default();
+    let found = counts.iter().position(|count| *count == most && most > 0);
+    found.map(|place| LINE_FORMATS[place].0).ok_or_else(|| match first {
+        Some((number, line)) => format!(
+            "it is no list of URLs, log, HAR or OpenAPI file; line {number} is `{}`; {NAME_IT}",
+            shown(line)
+        ),
+        None => "it is not text in UTF-8".to_owned(),
+    })
+}
+
+/// The keys by which documents differ.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct JsonKeys {
+    log: Option<IgnoredAny>,
+    openapi: Option<IgnoredAny>,
+    swagger: Option<IgnoredAny>,
+}
+
+/// The format of a file that begins with an object: one document, or an object per line.
+fn format_of_json(content: &[u8]) -> Result<ReplayFormat, String> {
+    let mut all = content.split(|byte| *byte == b'\n').filter(|line| !line.trim_ascii().is_empty());
+    let first = all.next().unwrap_or_default();
+    let has_more = all.next().is_some();
+    let is_row = serde_json::from_slice::<IgnoredAny>(first).is_ok();
+    let keys: JsonKeys = match serde_json::from_slice(content) {
+        Ok(keys) => keys,
+        // Further lines are further objects.
+        Err(_) if is_row && has_more => JsonKeys::default(),
+        Err(error) => return Err(format!("it is not JSON: {}", json_error(&error))),
+    };
+    match (keys.log.is_some(), keys.openapi.is_some(), keys.swagger.is_some()) {
+        (true, ..) => Ok(ReplayFormat::Har),
+        (_, true, _) => Ok(ReplayFormat::OpenApi),
+        (.., true) => {
+            Err("it is OpenAPI 2 (Swagger), and version 3 is read: convert it".to_owned())
+        }
+        _ if is_row => Ok(ReplayFormat::Lograge),
+        _ => Err(format!("it is JSON, but neither a HAR nor an OpenAPI file: {NAME_IT}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn format(text: &str) -> Result<ReplayFormat, String> {
+        found_format(text.as_bytes())
+    }
+
+    #[test]
+    fn the_format_is_that_of_most_lines() {
+        let access = "127.0.0.1 - - [22/Nov/2026:10:00:00 +0000] \"GET / HTTP/1.1\" 200 5";
+        let rails = "Started GET \"/\" for 127.0.0.1 at 2026-11-22 10:00:00 +0000\nProcessing by HomeController#index as HTML\nCompleted 200 OK";
+        let pairs = "method=GET path=/ format=html status=200";
+        let row = "{\"method\":\"GET\",\"path\":\"/\",\"status\":200}";
+        for (text, expected) in [
+            (access.to_owned(), ReplayFormat::AccessLog),
+            (format!("=> Booting Puma\n{rails}"), ReplayFormat::Rails),
+            (format!("starting\n{pairs}\n{pairs}"), ReplayFormat::Lograge),
+            (row.to_owned(), ReplayFormat::Lograge),
+            (format!("{row}\n\n{row}\n"), ReplayFormat::Lograge),
+            (format!("I, [x]  INFO -- : {row}"), ReplayFormat::Lograge),
+            ("# pages\n/\n/posts 3\n".to_owned(), ReplayFormat::Urls),
+            ("https://app.test/\n".to_owned(), ReplayFormat::Urls),
+            ("\n{\n\"log\": {}}".to_owned(), ReplayFormat::Har),
+            ("{\"log\":{}}\n".to_owned(), ReplayFormat::Har),
+            ("{ \"openapi\": \"3.0.0\",\n\"paths\": {} }".to_owned(), ReplayFormat::OpenApi),
+        ] {
+            assert_eq!(format(&text), Ok(expected), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_has_no_known_format_says_what_it_is() {
+        for (text, expected) in [
+            ("<html>\x1b[2J", "line 1 is `<html>\\u{1b}[2J`; name the format"),
+            ("\n---\nopenapi: 3.0.0", "line 3 is that of an OpenAPI file in YAML"),
+            ("{\"swagger\":\"2.0\"}", "OpenAPI 2 (Swagger)"),
+            ("{\n\"a\": 1\n}", "neither a HAR nor"),
+            ("{\n\"log\": {", "it is not JSON: EOF while parsing an object at line 2"),
+        ] {
+            let error = format(text).unwrap_err();
+            assert!(error.contains(expected), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn files_that_are_no_text_are_refused() {
+        for (content, expected) in [
+            (&b""[..], "it is empty"),
+            (b"\xef\xbb\xbf \n", "it is empty"),
+            (b"\x1f\x8b\x08\x00", "use gunzip"),
+            (b"\xff\xfe/\x00", "UTF-16"),
+            (b"\x7fELF\x00", "byte 4 is zero"),
+            (b"\xc3\x28\n\xff", "not text in UTF-8"),
+        ] {
+            let error = read_traffic(content, None, ReplayRules::default()).unwrap_err();
+            assert!(error.contains(expected), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_given_format_counts_and_a_byte_order_mark_does_not() {
+        let traffic = read_traffic(b"\xef\xbb\xbf/a\n", None, ReplayRules::default()).unwrap();
+        assert_eq!(traffic.requests[0].path, "/a");
+        let given = Some(ReplayFormat::AccessLog);
+        let error = read_traffic(b"/a\n", given, ReplayRules::default()).unwrap_err();
+        assert!(error.starts_with("the access log cannot be read: 1 of 1 requests"), "{error}");
+    }
+}

@@ -1,0 +1,27 @@
+//! Replays recorded traffic: lists of URLs, logs of servers, HAR and OpenAPI files.
+//!
+//! Everything is read before a load begins. Each reader turns a file into a [`RecordedTraffic`].
+
+mod access_log;
+mod collector;
+mod file;
+mod format;
+mod har;
+mod lines;
+mod lograge;
+mod openapi;
+mod pace;
+mod rails_log;
+mod route;
+mod shown;
+mod times;
+mod traffic;
+mod url_list;
+
+pub use collector::ReplayRules;
+pub(crate) use file::{describe, file_name, read_file};
+pub use format::read_traffic;
+pub(crate) use har::secrets;
+pub(crate) use pace::paced;
+pub(crate) use route::group;
+pub use traffic::{LeftOut, RecordedRequest, RecordedTraffic};

@@ -1,0 +1,269 @@
+//! OpenAPI 3 in JSON: a GET or HEAD request of every route whose required parameters have an example.
+
+use crate::load::http::replay::collector::{FoundRequest, ReplayRules, TrafficCollector};
+use crate::load::http::replay::har::is_replayed;
+use crate::load::http::replay::shown::{json_error, shown};
+use serde_json::Value;
+
+/// Largest file in bytes. A document takes many times its length in memory.
+const DOCUMENT_MAX: usize = 16 * 1024 * 1024;
+/// References that lead to each other.
+const HOPS_MAX: usize = 8;
+const METHODS: [&str; 8] = ["get", "head", "post", "put", "patch", "delete", "options", "trace"];
+
+pub(super) fn read_openapi(content: &[u8], all: &mut TrafficCollector) -> Result<(), String> {
+    if content.len() > DOCUMENT_MAX {
+        return Err("it has more than 16 MiB: keep fewer paths".to_owned());
+    }
+    let document: Value = serde_json::from_slice(content).map_err(|error| json_error(&error))?;
+    let version = document.get("openapi").and_then(Value::as_str).unwrap_or_default();
+    if !version.starts_with("3.") {
+        return Err(format!("its version is `{}`, not 3", shown(version)));
+    }
+    let paths = document.get("paths").and_then(Value::as_object).ok_or("it has no `paths`")?;
+    let document = OpenApiDocument(&document);
+    let base = document.base_path();
+    all.left_out.reads_only = true;
+    for (path, item) in paths {
+        let item = document.resolved(item);
+        for method in METHODS {
+            let Some(operation) = item.get(method) else { continue };
+            let name = method.to_ascii_uppercase();
+            if !matches!(method, "get" | "head") {
+                all.leave_out_method(&name);
+                continue;
+            }
+            let route = format!("{name} {base}{path}");
+            match document.request((item, operation), &base, path) {
+                Ok(found) => {
+                    let found = FoundRequest { method: name, route: Some(shown(&route)), ..found };
+                    all.add(found).map_err(|why| format!("{}: {why}", shown(&route)))?;
+                }
+                Err(lack) => all.leave_out_route(&format!("{route} {lack}")),
+            }
+        }
+    }
+    Ok(())
+}
+
+/// A whole document, in which references are looked up.
+struct OpenApiDocument<'a>(&'a Value);
+
+impl<'a> OpenApiDocument<'a> {
+    /// What a reference inside the document refers to; any other value is itself.
+    fn resolved(&self, value: &'a Value) -> &'a Value {
+        let mut found = value;
+        for _ in 0..HOPS_MAX {
+            let place = found.get("$ref").and_then(Value::as_str);
+            match place.and_then(|place| self.0.pointer(place.strip_prefix('#')?)) {
+                Some(target) => found = target,
+                None => break,
+            }
+        }
+        found
+    }
+
+    /// The path of the first server, without a slash at its end.
+    fn base_path(&self) -> String {
+        let server = self.0.pointer("/servers/0");
+        let Some(server) = server else { return String::new() };
+        let mut url = server.get("url").and_then(Value::as_str).unwrap_or_default().to_owned();
+        let variables = server.get("variables").and_then(Value::as_object);
+        for (name, variable) in variables.into_iter().flatten() {
+            let value = variable.get("default").and_then(scalar).unwrap_or_default();
+            url = url.replace(&format!("{{{name}}}"), &value);
+        }
+        let path = match url.split_once("://") {
+            Some((_, rest)) => rest.find('/').map_or("", |slash| &rest[slash..]),
+            None => &url,
+        };
+        match path.trim_matches('/') {
+            "" => String::new(),
+            path => format!("/{path}"),
+        }
+    }
+
+    /// The request of an operation of a path. The error says which parameter has no example.
+    fn request(
+        &self,
+        (item, operation): (&'a Value, &'a Value),
+        base: &str,
+        template: &str,
+    ) -> Result<FoundRequest, String> {
+        let (mut path, mut query, mut headers) = (template.to_owned(), Vec::new(), Vec::new());
+        for parameter in self.parameters(item, operation) {
+            let (name, place) = (text_at(parameter, "name"), text_at(parameter, "in"));
+            let required = parameter.get("required").and_then(Value::as_bool).unwrap_or(false);
+            if place != "path" && !required {
+                continue;
+            }
+            // Credentials are the user's own headers.
+            let is_own = place == "header" && !is_replayed(name, ReplayRules::default());
+            if place == "cookie" || is_own {
+                continue;
+            }
+            let value = self.example(parameter);
+            let value = value.ok_or_else(|| format!("has no example of `{name}`"))?;
+            match place {
+                "path" => path = path.replace(&format!("{{{name}}}"), &component(&value)),
+                "query" => query.push(format!("{}={}", component(name), component(&value))),
+                "header" if !value.contains(char::is_control) => {
+                    headers.push((name.to_owned(), value));
+                }
+                _ => {}
+            }
+        }
+        if let Some((_, rest)) = path.split_once('{') {
+            let name = rest.split('}').next().unwrap_or_default();
+            return Err(format!("has no parameter `{name}`"));
+        }
+        let query = if query.is_empty() { String::new() } else { format!("?{}", query.join("&")) };
+        let target = format!("{base}{path}{query}");
+        Ok(FoundRequest { target, headers, ..FoundRequest::default() })
+    }
+
+    /// The parameters of an operation, which replace those of its path.
+    fn parameters(&self, item: &'a Value, operation: &'a Value) -> Vec<&'a Value> {
+        let mut all: Vec<&'a Value> = Vec::new();
+        for owner in [operation, item] {
+            let listed = owner.get("parameters").and_then(Value::as_array);
+            for parameter in listed.into_iter().flatten() {
+                let parameter = self.resolved(parameter);
+                if !all.iter().any(|known| is_same_parameter(known, parameter)) {
+                    all.push(parameter);
+                }
+            }
+        }
+        all
+    }
+
+    /// The first example of a parameter, or its default.
+    fn example(&self, parameter: &'a Value) -> Option<String> {
+        let named = parameter.get("examples").and_then(Value::as_object);
+        let named = named.and_then(|all| self.resolved(all.values().next()?).get("value"));
+        let schema = parameter.get("schema").map(|schema| self.resolved(schema));
+        let [example, examples, default] =
+            ["example", "examples", "default"].map(|key| schema.and_then(|schema| schema.get(key)));
+        let listed = examples.and_then(|all| all.get(0));
+        let places = [parameter.get("example"), named, example, listed, default];
+        places.into_iter().flatten().find_map(scalar)
+    }
+}
+
+fn text_at<'a>(value: &'a Value, key: &str) -> &'a str {
+    value.get(key).and_then(Value::as_str).unwrap_or_default()
+}
+
+fn is_same_parameter(one: &Value, other: &Value) -> bool {
+    ["name", "in"].iter().all(|key| one.get(key) == other.get(key))
+}
+
+/// A text, number or truth value as it is written in a URL; nothing for an empty text.
+fn scalar(value: &Value) -> Option<String> {
+    match value {
+        Value::String(text) if !text.is_empty() => Some(text.clone()),
+        Value::Number(number) => Some(number.to_string()),
+        Value::Bool(truth) => Some(truth.to_string()),
+        _ => None,
+    }
+}
+
+/// A value inside one part of a path or query: everything but unreserved characters is escaped (RFC 3986, 2.3).
+fn component(value: &str) -> String {
+    let mut out = String::new();
+    for byte in value.bytes() {
+        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
+            out.push(byte as char);
+        } else {
+            out.push_str(&format!("%{byte:02X}"));
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::core::load::ReplayFormat;
+    use crate::load::http::replay::collector::OwnServer;
+    use crate::load::http::replay::traffic::RecordedTraffic;
+    use serde_json::json;
+
+    fn read(document: &Value) -> Result<RecordedTraffic, String> {
+        let mut all = TrafficCollector::new(ReplayRules::default(), OwnServer::Unnamed);
+        let text = document.to_string();
+        read_openapi(text.as_bytes(), &mut all).and_then(|()| all.traffic(ReplayFormat::OpenApi))
+    }
+
+    fn store() -> Value {
+        json!({
+            "openapi": "3.0.3",
+            "servers": [{ "url": "https://api.test/{version}/", "variables": { "version": { "default": "v1" } } }],
+            "paths": {
+                "/pets": {
+                    "get": { "parameters": [
+                        { "name": "limit", "in": "query", "schema": { "default": 20 } },
+                        { "name": "kind", "in": "query", "required": true, "examples": { "a": { "value": "cat & dog" } } },
+                        { "name": "X-Tenant", "in": "header", "required": true, "example": "acme" },
+                        { "name": "X-Api-Key", "in": "header", "required": true },
+                    ] },
+                    "post": {},
+                },
+                "/pets/{id}": {
+                    "parameters": [{ "$ref": "#/components/parameters/Id" }],
+                    "get": {},
+                    "head": { "parameters": [{ "name": "id", "in": "path", "required": true, "schema": { "examples": ["a/b"] } }] },
+                },
+                "/owners/{owner}": { "get": { "parameters": [{ "name": "owner", "in": "path", "required": true, "schema": { "type": "string" } }] } },
+                "/loose/{x}": { "get": {} },
+            },
+            "components": {
+                "parameters": { "Id": { "name": "id", "in": "path", "required": true, "schema": { "$ref": "#/components/schemas/Id" } } },
+                "schemas": { "Id": { "type": "integer", "example": 7 } },
+            },
+        })
+    }
+
+    #[test]
+    fn routes_with_examples_are_requested_and_the_others_named() {
+        let traffic = read(&store()).unwrap();
+        let sent: Vec<String> =
+            traffic.requests.iter().map(|one| format!("{} {}", one.method, one.path)).collect();
+        assert_eq!(
+            sent,
+            ["GET /v1/pets?kind=cat%20%26%20dog", "GET /v1/pets/7", "HEAD /v1/pets/a%2Fb"]
+        );
+        assert_eq!(traffic.requests[0].headers, [("X-Tenant".to_owned(), "acme".to_owned())]);
+        assert_eq!(traffic.requests[1].route.as_deref(), Some("GET /v1/pets/{id}"));
+        assert_eq!(
+            traffic.left_out.text().unwrap(),
+            "POST ×1, GET /v1/loose/{x} has no parameter `x`, GET /v1/owners/{owner} has no example of `owner`"
+        );
+    }
+
+    #[test]
+    fn documents_that_cannot_be_used_say_why() {
+        let circle = json!({ "openapi": "3.1.0", "paths": { "/a": { "$ref": "#/paths/~1a" } } });
+        for (document, expected) in [
+            (json!({ "openapi": "2.0" }), "its version is `2.0`, not 3"),
+            (json!({ "openapi": "3.1.0" }), "it has no `paths`"),
+            (json!({ "openapi": "3.1.0", "paths": {} }), "no request that can be sent"),
+            (circle, "no request that can be sent"),
+            (
+                json!({ "openapi": "3.1.0", "paths": { "/{a}": { "get": {} } } }),
+                "not sent: GET /{a} has no parameter `a`",
+            ),
+            (json!({ "openapi": "3.1.0", "paths": { "a": { "get": {} } } }), "neither a path"),
+        ] {
+            let error = read(&document).unwrap_err();
+            assert!(error.contains(expected), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_document_that_would_take_too_much_memory_is_refused() {
+        let mut all = TrafficCollector::new(ReplayRules::default(), OwnServer::Unnamed);
+        let error = read_openapi(&vec![b' '; DOCUMENT_MAX + 1], &mut all).unwrap_err();
+        assert!(error.contains("16 MiB"), "{error}");
+    }
+}

@@ -1,0 +1,10 @@
+//! A HAR of any bytes is read or refused, and what is read can be sent.
+
+#![no_main]
+
+#[path = "../bodies/replay.rs"]
+mod body;
+
+use carat::core::load::ReplayFormat;
+
+libfuzzer_sys::fuzz_target!(|input: &[u8]| body::check(input, Some(ReplayFormat::Har)));
