@@ -12,8 +12,11 @@ pub(crate) struct HeapConstants {
     pub(crate) page_bytes: Option<u64>,
     /// Slots of a heap page, in a Ruby whose slots have one size.
     pub(crate) page_slots: Option<u64>,
-    /// Bytes of the smallest slot.
+    /// Bytes of a slot, in a Ruby whose slots have one size. Elsewhere that of objects without a size of their own, which
+    /// is not the smallest from Ruby 4.1 on.
     pub(crate) slot_bytes: Option<u64>,
+    /// Whether the heap is that of another collector than Ruby's own (`GC.config`, Ruby 3.4 and later).
+    pub(crate) other_collector: bool,
 }
 
 static CONSTANTS: OnceLock<HeapConstants> = OnceLock::new();
@@ -30,8 +33,15 @@ pub(crate) fn read(ruby: &RubyApi) {
     let page_slots = integer(ruby, c"GC::INTERNAL_CONSTANTS[:HEAP_PAGE_OBJ_LIMIT]");
     let page_bytes = integer(ruby, c"GC::INTERNAL_CONSTANTS[:HEAP_PAGE_SIZE]")
         .or_else(|| page_bytes_from_slots(page_slots?, slot_bytes?));
-    CONSTANTS.get_or_init(|| HeapConstants { page_bytes, page_slots, slot_bytes });
+    let other_collector = ruby.evaluate(OTHER_COLLECTOR).is_some_and(|found| found != ruby.nil());
+    CONSTANTS
+        .get_or_init(|| HeapConstants { page_bytes, page_slots, slot_bytes, other_collector });
 }
+
+/// The name of a collector that is not Ruby's own, or nil.
+const OTHER_COLLECTOR: &CStr = c"
+  name = GC.config[:implementation] if GC.respond_to?(:config)
+  name unless name == 'default'";
 
 fn integer(ruby: &RubyApi, code: &CStr) -> Option<u64> {
     ruby.evaluate(code).and_then(small_integer)

@@ -39,6 +39,12 @@ pub extern "C" fn Init_carat_probe() {
     fault::guarded(start);
 }
 
+/// The number that a preview of Ruby requires of a library: [`api::abi_version`].
+#[unsafe(no_mangle)]
+pub extern "C" fn ruby_abi_version() -> u64 {
+    api::abi_version()
+}
+
 /// The page of this process, or null without one: [`carat_wire::page::ENTRY`].
 #[unsafe(no_mangle)]
 pub extern "C" fn carat_probe_page() -> *const Page {
@@ -59,11 +65,18 @@ fn start() {
         Ok(ruby) => start_inside_ruby(ruby, page),
         Err(state) => {
             page.header.set_feature(Feature::Ruby, state);
-            fault::warn("not measuring inside Ruby", "this version of Ruby is not supported");
+            fault::warn("not measuring inside Ruby", reason(state));
         }
     }
     page.header.set_feature(Feature::Forks, fork::start());
     thread::ensure(page);
+}
+
+fn reason(state: FeatureState) -> &'static str {
+    match state {
+        FeatureState::NoFunction => "this Ruby lacks a function that is required",
+        _ => "Ruby 2.7 or later is required",
+    }
 }
 
 fn load_ruby() -> Result<&'static RubyApi, FeatureState> {

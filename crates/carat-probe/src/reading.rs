@@ -4,7 +4,7 @@
 //! sleep and carat requests figures, [`crate::wake`] wakes one.
 
 use crate::stat::Counts;
-use crate::{collections, fault, heap_pages, jobs, own_page, pools, thread, yjit};
+use crate::{collections, constants, fault, heap_pages, jobs, own_page, pools, thread, yjit};
 use carat_ruby::api::loaded;
 use carat_ruby::clock::now_ns;
 use carat_ruby::{RubyApi, Value};
@@ -16,8 +16,14 @@ use std::sync::atomic::Ordering;
 pub(crate) fn start(ruby: &RubyApi, page: &Page) {
     let has_jobs = jobs::prepare(ruby, on_job);
     page.header.set_feature(Feature::PostponedJobs, on_if(has_jobs));
-    page.header.set_feature(Feature::HeapPages, on_if(ruby.has_heap_page_list()));
-    pools::start(ruby, page);
+    if constants::get().other_collector {
+        for feature in [Feature::HeapPages, Feature::Pools] {
+            page.header.set_feature(feature, FeatureState::OtherCollector);
+        }
+    } else {
+        page.header.set_feature(Feature::HeapPages, on_if(ruby.has_heap_page_list()));
+        pools::start(ruby, page);
+    }
     yjit::start(ruby, page);
     take(ruby, page);
 }
@@ -73,11 +79,14 @@ fn take(ruby: &RubyApi, page: &Page) {
     let is_requested = requested != page.header.served_by_ruby.load(Ordering::Relaxed);
     // Listing finishes a collection in progress, which in a fresh child would write into shared pages. So a child does
     // it only on request.
-    let lists_pages = jobs::take_heap_pages_request() || is_requested;
+    let knows_heap = !constants::get().other_collector;
+    let lists_pages = knows_heap && (jobs::take_heap_pages_request() || is_requested);
     if lists_pages {
         heap_pages::list(ruby, page);
     }
-    pools::read(ruby, page);
+    if knows_heap {
+        pools::read(ruby, page);
+    }
     if is_requested {
         yjit::read(ruby, page);
     }

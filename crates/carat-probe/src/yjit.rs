@@ -1,4 +1,5 @@
-//! The memory of YJIT. It may be enabled long after loading, so it is queried each time.
+//! The memory of Ruby's compiler, YJIT or ZJIT; at most one is enabled. That may happen long after loading, so it is
+//! queried each time.
 
 use carat_ruby::api::small_integer;
 use carat_ruby::{RubyApi, Value};
@@ -6,11 +7,14 @@ use carat_wire::page::{Feature, FeatureState, Own, Page};
 use std::ffi::CStr;
 use std::sync::OnceLock;
 
-/// Takes a key of `runtime_stats`, or `:code` for both kinds of code together; returns nil while YJIT is off.
+/// Takes a key of YJIT's `runtime_stats`, or `:code` for both kinds of code together; returns nil while no compiler is on.
+/// ZJIT counts its code in one figure (`zjit.rb`, Ruby 4.0).
 const LAMBDA: &CStr = c"
   yjit = RubyVM::YJIT if defined?(RubyVM::YJIT) && RubyVM::YJIT.respond_to?(:runtime_stats)
-  yjit && lambda do |key|
-    stats = yjit.enabled? && yjit.runtime_stats
+  zjit = RubyVM::ZJIT if defined?(RubyVM::ZJIT) && RubyVM::ZJIT.respond_to?(:stats)
+  (yjit || zjit) && lambda do |key|
+    next zjit.stats(key == :yjit_alloc_size ? :zjit_alloc_bytes : :code_region_bytes) if zjit&.enabled?
+    stats = yjit&.enabled? && yjit.runtime_stats
     next nil unless stats
     next stats[key] unless key == :code
     stats[:inline_code_size] && stats[:outlined_code_size] &&
@@ -28,7 +32,7 @@ pub(crate) fn start(ruby: &RubyApi, page: &Page) {
     page.header.set_feature(Feature::Yjit, state);
 }
 
-/// Queries YJIT. Creates a few objects, so it is done on request only.
+/// Queries the compiler. Creates a few objects, so it is done on request only.
 pub(crate) fn read(ruby: &RubyApi, page: &Page) {
     let Some(&query) = QUERY.get() else { return };
     for (word, key) in [

@@ -40,14 +40,24 @@ pub const THREAD_BEGIN: u32 = 0x0400;
 
 type KeyFunction = unsafe extern "C" fn(Value) -> Value;
 
+/// `rb_data_type_t` of ruby/internal/core/rtypeddata.h: a name, a mark function, and nothing else.
+///
+/// It has 9 words up to Ruby 4.0 and 15 in 4.1. Name and mark function come first in all of them; every other word may
+/// be zero, which means no function to free, to measure or to move, no parent and no write barrier.
+#[repr(C)]
+struct DataType {
+    name: *const c_char,
+    mark: DataFunction,
+    rest: [usize; 16],
+}
+
 /// The functions of the Ruby that this process runs. Functions that some version lacks are `None` there.
 ///
 /// Unless a method says otherwise, it must be called with Ruby's lock (the GVL) held.
 #[derive(Debug)]
 pub struct RubyApi {
     add_event_hook: unsafe extern "C" fn(*const c_void, u32, Value),
-    data_object_wrap:
-        unsafe extern "C" fn(Value, *mut c_void, DataFunction, Option<DataFunction>) -> Value,
+    data_typed_object_wrap: unsafe extern "C" fn(Value, *mut c_void, *const DataType) -> Value,
     define_module: unsafe extern "C" fn(*const c_char) -> Value,
     define_module_function: unsafe extern "C" fn(Value, *const c_char, *const c_void, c_int),
     during_gc: unsafe extern "C" fn() -> c_int,
@@ -89,6 +99,18 @@ pub fn load() -> Option<&'static RubyApi> {
     .as_ref()
 }
 
+/// The number of the running Ruby's binary interface, which it compares with that of each library before it calls the
+/// library's `Init_` function (`dln_load_and_init`, dln.c); 0 where Ruby compares nothing.
+///
+/// Previews and development builds of Ruby compare it. They write it after the `+` of `RbConfig::CONFIG["ruby_version"]`.
+/// Carat's libraries look up every function by name, so they fit any number. Must be called with the GVL held.
+pub fn abi_version() -> u64 {
+    const NUMBER: &CStr =
+        c"require 'rbconfig'; RbConfig::CONFIG['ruby_version'][/\\+(\\d+)/, 1].to_i";
+    let number = load().and_then(|ruby| ruby.evaluate(NUMBER));
+    number.and_then(small_integer).unwrap_or_default()
+}
+
 /// The functions, if [`load`] found them. May be called anywhere.
 pub fn loaded() -> Option<&'static RubyApi> {
     API.get().and_then(Option::as_ref)
@@ -115,7 +137,7 @@ unsafe fn find_all() -> Option<RubyApi> {
     unsafe {
         Some(RubyApi {
             add_event_hook: find(c"rb_add_event_hook")?,
-            data_object_wrap: find(c"rb_data_object_wrap")?,
+            data_typed_object_wrap: find(c"rb_data_typed_object_wrap")?,
             define_module: find(c"rb_define_module")?,
             define_module_function: find(c"rb_define_module_function")?,
             during_gc: find(c"rb_during_gc")?,
@@ -304,9 +326,14 @@ impl RubyApi {
         // Ruby calls the mark function only if there is data.
         static DATA: u8 = 0;
         let data = ptr::from_ref(&DATA).cast_mut().cast::<c_void>();
-        // SAFETY: the hook lives as long as the process; the data is a static that is never written or freed. Class 0
-        // hides the object. It is registered before anything can collect it.
-        unsafe { (self.gc_register_mark_object)((self.data_object_wrap)(0, data, hook, None)) };
+        let name = c"carat".as_ptr();
+        // Ruby refers to the type for as long as the object lives, which is until the process ends.
+        let data_type = Box::leak(Box::new(DataType { name, mark: hook, rest: [0; 16] }));
+        // SAFETY: hook and type live as long as the process; the data is a static that is never written or freed. Class
+        // 0 hides the object. It is registered before anything can collect it.
+        unsafe {
+            (self.gc_register_mark_object)((self.data_typed_object_wrap)(0, data, data_type));
+        }
     }
 
     /// Calls `hook` at every internal `event` from now on.

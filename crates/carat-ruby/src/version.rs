@@ -96,6 +96,11 @@ impl VersionRange {
     /// Every version.
     pub const ALL: Self = Self { first: None, last: None };
 
+    /// Between two bounds; a bound that is `None` is open.
+    pub const fn new(first: Option<RubyVersion>, last: Option<RubyVersion>) -> Self {
+        Self { first, last }
+    }
+
     /// From `first` on.
     pub const fn from(first: RubyVersion) -> Self {
         Self { first: Some(first), last: None }
@@ -131,8 +136,9 @@ impl fmt::Display for VersionRange {
     }
 }
 
-/// The probe observes these versions; in others it reports the allocator's figures only.
-pub const OBSERVED: VersionRange = VersionRange::between(V2_7, RubyVersion::new(3, u16::MAX));
+/// The probe observes these versions; in others it reports the allocator's figures only. A version after the last of
+/// [`VERSIONS`] is observed as far as it still has the functions, see [`is_newer_than_known`].
+pub const OBSERVED: VersionRange = VersionRange::from(V2_7);
 /// Heap pages come from malloc (`posix_memalign`); later Rubies map them.
 pub const HEAP_PAGES_FROM_MALLOC: VersionRange = VersionRange::up_to(V3_0);
 /// Young arrays, hashes and structs keep their contents in a mapping of 32 MiB (transient_heap.c).
@@ -204,6 +210,11 @@ pub const HEAP_LAYOUTS: [HeapLayout; 3] = [
 /// The heap's sizes in one version.
 pub fn heap_layout(version: RubyVersion) -> Option<&'static HeapLayout> {
     HEAP_LAYOUTS.iter().find(|layout| layout.versions.contains(version))
+}
+
+/// Whether a version came after the last that the table describes.
+pub fn is_newer_than_known(version: RubyVersion) -> bool {
+    VERSIONS.last().is_some_and(|last| version > *last)
 }
 
 /// A key of `GC.stat` and the word of the shared page that it fills.
@@ -294,11 +305,18 @@ mod tests {
     }
 
     #[test]
-    fn only_versions_that_were_examined_are_observed() {
-        for (version, observed) in
-            [(V2_6, false), (V2_7, true), (V3_0, true), (V3_4, true), (V4_0, false)]
-        {
+    fn old_versions_are_not_observed_and_new_ones_are_as_far_as_possible() {
+        let v5 = RubyVersion::new(5, 0);
+        for (version, observed, newer) in [
+            (V2_6, false, false),
+            (V2_7, true, false),
+            (V3_4, true, false),
+            (V4_0, true, false),
+            (V4_1, true, false),
+            (v5, true, true),
+        ] {
             assert_eq!(OBSERVED.contains(version), observed, "{version}");
+            assert_eq!(is_newer_than_known(version), newer, "{version}");
         }
     }
 

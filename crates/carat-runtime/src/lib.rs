@@ -31,6 +31,12 @@ pub extern "C" fn Init_carat_runtime() {
     guarded((), start);
 }
 
+/// The number that a preview of Ruby requires of a library: [`api::abi_version`].
+#[unsafe(no_mangle)]
+pub extern "C" fn ruby_abi_version() -> u64 {
+    api::abi_version()
+}
+
 fn start() {
     let Some(ruby) = api::load() else {
         return report::warn("this Ruby lacks a function that the runtime needs");

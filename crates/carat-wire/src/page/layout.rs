@@ -194,6 +194,8 @@ pub enum FeatureState {
     Refused = 6,
     /// An internal error of the probe, which switched itself off.
     Fault = 7,
+    /// Ruby's collector is another than its own, such as MMTk, whose heap the probe does not know.
+    OtherCollector = 8,
 }
 
 impl FeatureState {
@@ -207,6 +209,7 @@ impl FeatureState {
             Self::Absent,
             Self::Refused,
             Self::Fault,
+            Self::OtherCollector,
         ]
         .into_iter()
         .find(|state| *state as u64 == word)

@@ -218,6 +218,9 @@ pub struct ProcessLedger {
     pub basis: Basis,
     /// The parts that are not zero, in the order of [`PartKind::ALL`].
     pub parts: Vec<LedgerPart>,
+    /// Why slots and malloc cannot be told apart although the probe is loaded; `None` where they can, and without it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub slots_unknown: Option<String>,
     /// `pss` minus the sum of the parts, in bytes; negative where memory changed while it was read.
     pub unexplained: i64,
     /// The allocator in use.
@@ -386,6 +389,7 @@ pub(crate) mod tests {
             threads: None,
             basis: Basis::ProcOnly,
             parts: vec![part(PartKind::Malloc, 7)],
+            slots_unknown: None,
             unexplained: 0,
             allocator: DetectedAllocator {
                 active: None,

@@ -293,6 +293,7 @@ mod tests {
             threads: Some(5),
             basis: Basis::Probe,
             parts: Vec::new(),
+            slots_unknown: None,
             unexplained: 0,
             allocator,
             ruby: None,

@@ -108,8 +108,9 @@ fn process_ledger(
     let pagemap = Pagemap::open(&reading.directory).ok();
     let groups = Groups::of(&reading.mappings, &regions, probe, pagemap);
     let parts = match probe {
-        Some(probe) => groups.parts_with_probe(probe),
-        None => groups.parts_without_probe(),
+        Some(probe) if probe.slots_unknown.is_none() => groups.parts_with_probe(probe),
+        // Slots would be counted as allocated by malloc.
+        Some(_) | None => groups.parts_without_probe(),
     };
     let status = parse_status(reading.text("status").as_bytes());
     let stat = parse_stat(&reading.text("stat"));
@@ -126,6 +127,7 @@ fn process_ledger(
         basis: if probe.is_some() { Basis::Probe } else { Basis::ProcOnly },
         unexplained: rest(reading.rollup.pss, &parts),
         parts,
+        slots_unknown: probe.and_then(|probe| probe.slots_unknown.clone()),
         allocator,
         ruby: probe.and_then(|probe| probe.ruby.clone()),
         heap: probe.and_then(|probe| ruby_heap(probe, groups)),

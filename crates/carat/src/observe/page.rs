@@ -4,7 +4,11 @@ use crate::core::Bytes;
 use crate::core::ledger::{Arena, ClassicRatios, SlotPool};
 use crate::observe::{MallocFigures, ProbeFigures, parse_mappings};
 use crate::process::{Identity, ProcRoot};
-use carat_wire::page::{self, Gc, Malloc, PAGE_BYTES, PageHeader, PageReading, Pool, Word};
+use carat_ruby::RubyVersion;
+use carat_ruby::version::is_newer_than_known;
+use carat_wire::page::{
+    self, Feature, FeatureState, Gc, Malloc, PAGE_BYTES, PageHeader, PageReading, Pool, Word,
+};
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 use rustix::thread::futex;
 use std::collections::HashMap;
@@ -152,6 +156,7 @@ pub fn probe_figures(reading: &PageReading) -> ProbeFigures {
             .iter()
             .map(|range| range.start..range.start.saturating_add(range.bytes))
             .collect(),
+        slots_unknown: slots_unknown(reading),
         pools: reading.pools.iter().filter_map(pool).collect(),
         live_slots: reading.gc.get(Gc::LiveSlots),
         classic: classic(reading),
@@ -161,6 +166,29 @@ pub fn probe_figures(reading: &PageReading) -> ProbeFigures {
         malloc,
         returnable: reading.malloc.get(Malloc::FreeWholePages).map(Bytes),
     }
+}
+
+/// Why a page has no list of Ruby's heap pages; `None` if it has one.
+fn slots_unknown(reading: &PageReading) -> Option<String> {
+    if !reading.heap_pages.ranges.is_empty() {
+        return None;
+    }
+    let state = |wanted: Feature| {
+        reading.features.iter().find(|(feature, _)| *feature == wanted).map(|(_, state)| *state)
+    };
+    let why = match (state(Feature::Ruby), state(Feature::HeapPages)) {
+        (Some(FeatureState::UnknownRuby), _) => "this Ruby is older than 2.7",
+        (Some(FeatureState::NoFunction), _) => "this Ruby lacks a function that the probe needs",
+        (_, Some(FeatureState::OtherCollector)) => "the collector is not CRuby's own",
+        (_, Some(FeatureState::NoFunction)) => "this Ruby does not list its heap pages",
+        (_, Some(FeatureState::Refused)) => "there was no room for the list of heap pages",
+        _ => "the probe has not read the heap yet",
+    };
+    let version = RubyVersion::find_in(&reading.ruby);
+    Some(match version.filter(|version| is_newer_than_known(*version)) {
+        Some(version) => format!("{why}, and Ruby {version} is newer than this version of carat"),
+        None => why.to_owned(),
+    })
 }
 
 fn pool(row: &page::PoolReading) -> Option<SlotPool> {

@@ -13,6 +13,8 @@ pub struct ProbeFigures {
     pub allocator: Option<String>,
     /// Addresses of Ruby's heap pages, in order and without overlap.
     pub heap_pages: Vec<Range<u64>>,
+    /// Why the probe does not know Ruby's slots; `None` if it knows them.
+    pub slots_unknown: Option<String>,
     /// Slots by size.
     pub pools: Vec<SlotPool>,
     /// Slots that hold an object, over all pools.

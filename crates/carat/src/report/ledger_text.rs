@@ -63,6 +63,11 @@ fn write_heading(out: &mut String, ledger: &Ledger) -> fmt::Result {
              start the server with `carat record`"
         )?;
     }
+    for process in &ledger.processes {
+        if let Some(why) = &process.slots_unknown {
+            writeln!(out, "Slots unknown in process {}: {why}", process.pid)?;
+        }
+    }
     writeln!(out)
 }
 
@@ -237,6 +242,7 @@ mod tests {
             threads: Some(7),
             basis: Basis::Probe,
             parts: parts.clone(),
+            slots_unknown: None,
             unexplained: 900_000,
             allocator: DetectedAllocator {
                 active: Some("glibc".into()),

@@ -3,6 +3,7 @@
 use crate::settings::catalogue::{AllocatorChoice, PreloadedAllocator};
 use crate::settings::chosen::Settings;
 use crate::settings::environment::{ApplyError, Environment, EnvironmentBuilder, StartContext};
+use carat_ruby::RubyVersion;
 use carat_wire::page::Word;
 use std::path::Path;
 
@@ -18,6 +19,25 @@ impl Settings {
             setting.apply(&mut server)?;
         }
         Ok(server.finish())
+    }
+
+    /// Whether every chosen value has an effect on this version of Ruby.
+    ///
+    /// # Errors
+    /// [`ApplyError::OtherRuby`] for the first that has none.
+    pub fn check_ruby(&self, ruby: RubyVersion) -> Result<(), ApplyError> {
+        for setting in self.chosen().filter(|setting| !setting.is_default()) {
+            let versions = setting.definition.versions_of(&setting.text());
+            if !versions.contains(ruby) {
+                let successor = setting.definition.successor.map_or_else(
+                    || "; leave it out".to_owned(),
+                    |successor| format!("; its successor is `{successor}`"),
+                );
+                let setting = setting.to_string();
+                return Err(ApplyError::OtherRuby { setting, ruby, versions, hint: successor });
+            }
+        }
+        Ok(())
     }
 
     fn check_requirements(&self) -> Result<(), ApplyError> {
@@ -100,6 +120,34 @@ mod tests {
             assert_eq!(made.set.get(name).map(String::as_str), Some(value), "{pair}");
             assert_eq!(made.set.len(), 1, "{pair}");
             assert!(!made.needs_runtime, "{pair}");
+        }
+    }
+
+    #[test]
+    fn a_setting_that_this_ruby_does_not_have_is_refused_with_its_successor() {
+        let version = |text: &str| text.parse::<RubyVersion>().unwrap();
+        for (pair, ruby, expected) in [
+            ("gc.init_slots=20000", "3.3", Some("it is for Ruby 2.7 to 3.2; its successor is `gc.heap_0_init_slots`")),
+            ("gc.init_slots=20000", "3.2", None),
+            ("gc.growth_max_slots=10", "4.1", Some("its successor is `gc.growth_max_bytes`")),
+            ("gc.growth_max_bytes=1m", "4.0", Some("it is for Ruby 4.1 and later; leave it out")),
+            ("compact=auto", "2.7", Some("`compact=auto` does nothing on Ruby 2.7: it is for Ruby 3.0 and later")),
+            ("compact=boot", "2.7", None),
+            ("compact=boot", "5.0", None),
+            ("arena_max=2", "2.7", None),
+            // The default changes nothing on any Ruby.
+            ("zjit=ruby", "3.1", None),
+            ("zjit=on", "3.1", Some("it is for Ruby 4.0 and later")),
+        ] {
+            let settings = Settings::from_pairs([pair]).expect("valid settings");
+            let refused = settings.check_ruby(version(ruby)).err().map(|error| error.to_string());
+            match (expected, refused) {
+                (None, refused) => assert_eq!(refused, None, "{pair} on {ruby}"),
+                (Some(text), refused) => {
+                    let refused = refused.expect(pair);
+                    assert!(refused.contains(text), "{pair} on {ruby}: {refused}");
+                }
+            }
         }
     }
 

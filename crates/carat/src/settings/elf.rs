@@ -1,5 +1,6 @@
 //! Reads from ELF files whether a program can load a library.
 
+use carat_ruby::RubyVersion;
 use goblin::elf::Elf;
 use std::fmt;
 use std::fs;
@@ -59,6 +60,30 @@ pub fn read_elf(path: &Path) -> io::Result<Option<ElfKind>> {
     Ok(parse_elf(&fs::read(path)?))
 }
 
+/// Reads which version of Ruby a program is; `None` where it is another program.
+pub fn read_ruby_version(path: &Path) -> io::Result<Option<RubyVersion>> {
+    Ok(parse_ruby_version(&fs::read(path)?))
+}
+
+/// From the name of the library that the program needs, such as `libruby-3.1.so.3.1`, or in a Ruby without one from its
+/// `RUBY_DESCRIPTION`, such as `ruby 3.1.2p20 (2022-04-12 …`.
+fn parse_ruby_version(bytes: &[u8]) -> Option<RubyVersion> {
+    let elf = Elf::parse(bytes).ok()?;
+    if let Some(library) = elf.libraries.iter().find_map(|name| name.strip_prefix("libruby")) {
+        return RubyVersion::find_in(library);
+    }
+    memchr::memmem::find_iter(bytes, b"ruby ").find_map(|start| {
+        let text = &bytes[start..bytes.len().min(start + 32)];
+        let text = String::from_utf8_lossy(text.split(|byte| *byte == 0).next()?).into_owned();
+        let mut words = text.split(' ').skip(1);
+        let number = words.next()?;
+        let described = number.starts_with(|first: char| first.is_ascii_digit())
+            && number.matches('.').count() == 2
+            && words.next()?.starts_with("(20");
+        described.then(|| RubyVersion::find_in(number)).flatten()
+    })
+}
+
 fn parse_elf(bytes: &[u8]) -> Option<ElfKind> {
     let elf = Elf::parse(bytes).ok()?;
     let named = elf.interpreter.iter().chain(&elf.libraries).find_map(|name| CLibrary::of(name));
@@ -110,6 +135,21 @@ mod tests {
         ] {
             assert_eq!(parse_elf(&bytes), kind, "{bytes:?}");
         }
+    }
+
+    #[test]
+    fn the_version_of_a_static_ruby_is_read_from_its_description() {
+        let with = |text: &str| [header(2, 1, [62, 0]).as_slice(), text.as_bytes(), b"\0"].concat();
+        for (text, expected) in [
+            ("ruby 3.3.8 (2025-04-09 revision b200bad6cd) [x86_64-linux]", Some((3, 3))),
+            ("usage: ruby 1 \0ruby 4.1.0dev (2026-07-28 master 120c8fa88c)", Some((4, 1))),
+            ("ruby 3.1 is required", None),
+            ("", None),
+        ] {
+            let found = parse_ruby_version(&with(text)).map(|found| (found.major, found.minor));
+            assert_eq!(found, expected, "{text}");
+        }
+        assert_eq!(parse_ruby_version(b"#!/usr/bin/ruby 3.1.2 (2022"), None);
     }
 
     #[test]

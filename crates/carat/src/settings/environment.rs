@@ -2,6 +2,8 @@
 
 use crate::settings::allocator::packages;
 use crate::settings::elf::ElfKind;
+use carat_ruby::RubyVersion;
+use carat_ruby::version::VersionRange;
 use carat_wire::env;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -79,6 +81,18 @@ pub enum ApplyError {
         required: &'static str,
         /// A value for the missing one.
         example: &'static str,
+    },
+    /// A setting or a value that the Ruby does not have.
+    #[error("`{setting}` does nothing on Ruby {ruby}: it is for Ruby {versions}{hint}")]
+    OtherRuby {
+        /// Setting and value.
+        setting: String,
+        /// The version of the Ruby.
+        ruby: RubyVersion,
+        /// The versions that have it.
+        versions: VersionRange,
+        /// What to write instead.
+        hint: String,
     },
 }
 

@@ -4,6 +4,7 @@ use crate::settings::environment::{ApplyError, Environment, EnvironmentBuilder};
 use crate::settings::observation::{ProcessObservation, SettingStatus};
 use crate::settings::value::SettingValue;
 use carat_ruby::RubyVersion;
+use carat_ruby::version::VersionRange;
 use carat_wire::page::AllocatorKind;
 use std::any::Any;
 use std::fmt;
@@ -49,6 +50,8 @@ pub(crate) trait Setting: 'static {
     const SINCE: Option<RubyVersion> = None;
     /// The last Ruby on which it does anything; `None` where there is none.
     const UNTIL: Option<RubyVersion> = None;
+    /// The setting that takes its place after `UNTIL`.
+    const SUCCESSOR: Option<&'static str> = None;
     /// Values that need a later Ruby than the setting itself.
     const VALUES_SINCE: &'static [(&'static str, RubyVersion)] = &[];
     /// The only malloc on which it does anything; `None` where malloc does not matter.
@@ -102,6 +105,7 @@ pub(crate) struct SettingDefinition {
     pub(crate) default: &'static str,
     pub(crate) since: Option<RubyVersion>,
     pub(crate) until: Option<RubyVersion>,
+    pub(crate) successor: Option<&'static str>,
     pub(crate) values_since: &'static [(&'static str, RubyVersion)],
     pub(crate) malloc: Option<AllocatorKind>,
     pub(crate) requires: Option<(&'static str, &'static str)>,
@@ -120,6 +124,7 @@ impl SettingDefinition {
             default: S::DEFAULT,
             since: S::SINCE,
             until: S::UNTIL,
+            successor: S::SUCCESSOR,
             values_since: S::VALUES_SINCE,
             malloc: S::MALLOC,
             requires: S::REQUIRES,
@@ -130,6 +135,13 @@ impl SettingDefinition {
             accepted: S::Value::accepted,
             parse: parse::<S>,
         }
+    }
+
+    /// The versions of Ruby on which a value has an effect.
+    pub(crate) fn versions_of(&self, value: &str) -> VersionRange {
+        let value_since =
+            self.values_since.iter().find(|(word, _)| *word == value).map(|(_, since)| *since);
+        VersionRange::new(value_since.or(self.since), self.until)
     }
 
     /// The chosen setting that `text` means; `None` where the text is not accepted.

@@ -4,6 +4,7 @@
 
 use crate::settings::{
     ApplyError, ElfKind, Environment, Settings, StartContext, find_allocator, read_elf,
+    read_ruby_version,
 };
 use crate::target::{Libraries, LibraryError};
 use carat_wire::env;
@@ -60,6 +61,9 @@ pub(crate) fn inject(
     libraries: impl FnOnce() -> Result<Libraries, LibraryError>,
 ) -> Result<Injection, InjectError> {
     let settings = request.settings;
+    if let Some(ruby) = request.ruby {
+        check_ruby(settings, ruby)?;
+    }
     let scrubs_preload = request.scrub && settings.preloads();
     let needed = request.probe || settings.needs_runtime() || scrubs_preload;
     let libraries = if needed { Some(libraries()?) } else { None };
@@ -69,6 +73,14 @@ pub(crate) fn inject(
     let mut injection = Injection { env, applied, libraries };
     injection.load_libraries(request);
     Ok(injection)
+}
+
+/// Whether every setting has an effect on this Ruby. A program whose version is unknown has them all.
+pub(crate) fn check_ruby(settings: &Settings, ruby: &Path) -> Result<(), ApplyError> {
+    match read_ruby_version(ruby) {
+        Ok(Some(version)) => settings.check_ruby(version),
+        Ok(None) | Err(_) => Ok(()),
+    }
 }
 
 fn apply(

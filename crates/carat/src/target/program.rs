@@ -7,6 +7,9 @@ use std::path::{Path, PathBuf};
 /// The folders that are searched if `PATH` is not set.
 const DEFAULT_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
+/// Most links that the kernel follows (path_resolution(7)).
+const MOST_LINKS: usize = 40;
+
 /// Where a server's program is looked up.
 #[derive(Debug)]
 pub(crate) struct ProgramSearch<'a> {
@@ -52,7 +55,20 @@ impl ProgramSearch<'_> {
         if first.ends_with("/env") {
             return self.find(words.find(|word| !word.starts_with('-'))?);
         }
-        Some(PathBuf::from(first))
+        Some(self.below_root(Path::new(first)))
+    }
+
+    /// The file that a path below the root leads to: links are followed as a process with that root would.
+    pub(crate) fn follow(&self, path: PathBuf) -> PathBuf {
+        let mut path = path;
+        for _ in 0..MOST_LINKS {
+            let Ok(target) = std::fs::read_link(&path) else { break };
+            path = match target.is_absolute() {
+                true => self.below_root(&target),
+                false => path.with_file_name("").join(target),
+            };
+        }
+        path
     }
 
     fn below_root(&self, path: &Path) -> PathBuf {
@@ -64,6 +80,7 @@ impl ProgramSearch<'_> {
 mod tests {
     use super::*;
     use std::fs;
+    use std::os::unix::fs::symlink;
 
     #[test]
     fn without_path_programs_are_looked_up_in_the_default_folders() {
@@ -93,6 +110,22 @@ mod tests {
         assert_eq!(search.find("./server"), Some(dir.path().join("./server")));
         assert_eq!(search.find("/server"), None);
         assert_eq!(search.find("/bin"), None, "a folder is not a program");
+    }
+
+    #[test]
+    fn absolute_links_lead_to_files_below_the_root() {
+        let root = tempfile::tempdir().unwrap();
+        let search = ProgramSearch { path: "/bin", root: root.path(), dir: Path::new("") };
+        for folder in ["bin", "etc", "opt"] {
+            fs::create_dir(root.path().join(folder)).unwrap();
+        }
+        symlink("/etc/ruby", root.path().join("bin/ruby")).unwrap();
+        symlink("../opt/ruby3.1", root.path().join("etc/ruby")).unwrap();
+        fs::write(root.path().join("opt/ruby3.1"), "").unwrap();
+        let followed = search.follow(search.find("ruby").unwrap());
+        assert_eq!(followed.canonicalize().unwrap(), root.path().join("opt/ruby3.1"));
+        symlink("/bin/loop", root.path().join("bin/loop")).unwrap();
+        assert_eq!(search.follow(root.path().join("bin/loop")), root.path().join("bin/loop"));
     }
 
     #[test]

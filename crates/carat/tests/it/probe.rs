@@ -39,6 +39,25 @@ fn a_real_ruby_loads_both_libraries_without_a_word() {
 }
 
 #[test]
+fn both_libraries_name_the_binary_interface_that_a_preview_of_ruby_requires() {
+    require!(Ruby);
+    let home = tempfile::tempdir().unwrap();
+    let libraries = unpack(home.path());
+    for (version, expected) in [("4.1.0+7", "7"), ("3.1.0", "0")] {
+        let script = format!(
+            "require 'fiddle'\nRbConfig::CONFIG['ruby_version'] = '{version}'\n\
+             numbers = %w[CARAT_PROBE CARAT_RUNTIME].map do |name|\n\
+               function = Fiddle.dlopen(ENV.fetch(name))['ruby_abi_version']\n\
+               Fiddle::Function.new(function, [], Fiddle::TYPE_LONG_LONG, need_gvl: true).call\n\
+             end\nprint numbers.uniq.join(' ')"
+        );
+        let mut command = ruby(&libraries, &script);
+        command.env(env::PROBE, &libraries.probe).env(env::RUNTIME, &libraries.runtime);
+        assert_eq!(run(&mut command), (expected.to_owned(), String::new()), "{version}");
+    }
+}
+
+#[test]
 fn the_kill_switch_loads_nothing() {
     require!(Ruby);
     let home = tempfile::tempdir().unwrap();

@@ -1,7 +1,10 @@
 //! The probe when something fails or processes fork: the server runs on.
 
 use crate::needs::TestRuby;
-use crate::probe_ruby::{Bench, wait_for};
+use crate::probe_ruby::{Bench, Ruby, wait_for};
+use carat::core::ledger::PartKind;
+use carat::observe::{ledger, read_probe_figures};
+use carat::process::ProcRoot;
 use carat_wire::env;
 use carat_wire::page::{Feature, FeatureState, Gc, Malloc};
 use std::collections::BTreeSet;
@@ -133,19 +136,29 @@ fn a_child_that_cannot_create_a_page_does_not_change_its_parents_page() {
     assert!(ruby.end().is_empty());
 }
 
+/// A library that hides one function of Ruby.
+fn hiding(bench: &Bench, name: &str) -> PathBuf {
+    fake_dlsym(bench, name, "0_usize", "0, 0, 0")
+}
+
+/// A library under which Ruby seems to have this version, such as `4, 1, 0`.
+fn lying_about_the_version(bench: &Bench, version: &str) -> PathBuf {
+    fake_dlsym(bench, "ruby_api_version", "&raw const VERSION", version)
+}
+
 /// A library that replaces `dlsym`: it returns `answer`, a Rust expression, for one name, and the real symbol otherwise.
-fn fake_dlsym(bench: &Bench, name: &str, answer: &str) -> PathBuf {
+fn fake_dlsym(bench: &Bench, name: &str, answer: &str, version: &str) -> PathBuf {
     let source = format!(
         r##"use std::ffi::{{CStr, c_char, c_void}};
         unsafe extern "C" {{
             fn dlvsym(scope: *mut c_void, name: *const c_char, version: *const c_char) -> *mut c_void;
         }}
-        static FUTURE: [i32; 3] = [9, 1, 0];
+        static VERSION: [i32; 3] = [{version}];
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn dlsym(scope: *mut c_void, name: *const c_char) -> *mut c_void {{
             unsafe {{
                 if scope.is_null() && CStr::from_ptr(name) == c"{name}" {{
-                    let _ = &FUTURE;
+                    let _ = &VERSION;
                     return {answer} as *mut c_void;
                 }}
                 let next = dlvsym(-1_isize as *mut c_void, c"dlsym".as_ptr(), c"GLIBC_2.2.5".as_ptr());
@@ -165,32 +178,86 @@ fn fake_dlsym(bench: &Bench, name: &str, answer: &str) -> PathBuf {
 }
 
 #[test]
-fn an_unsupported_ruby_runs_on_with_only_the_allocators_figures() {
+fn a_ruby_that_is_too_old_runs_on_with_only_the_allocators_figures() {
     require!(Ruby);
     let bench = Bench::new();
-    let library = fake_dlsym(&bench, "ruby_api_version", "&raw const FUTURE");
+    let library = lying_about_the_version(&bench, "2, 6, 0");
     let mut ruby = bench.start(TestRuby::OnPath.command(Some(&library)));
     assert_eq!(ruby.eval("GC.start; 6 * 7"), "42");
     let page = bench.page(ruby.pid);
     let seen = wait_for("malloc", || page.read().filter(|seen| seen.malloc.at.is_some()));
     assert!(seen.features.contains(&(Feature::Ruby, FeatureState::UnknownRuby)));
     assert!(seen.features.contains(&(Feature::Gc, FeatureState::NotYet)));
+    let why = slots_unknown(&mut ruby).unwrap();
+    assert_eq!(why, "this Ruby is older than 2.7");
     let talk = ruby.end();
     assert_eq!(talk.lines().count(), 1, "{talk}");
+    assert!(talk.contains("Ruby 2.7 or later is required"), "{talk}");
+}
+
+#[test]
+fn a_newer_ruby_is_observed_as_far_as_it_has_the_functions() {
+    require!(Ruby);
+    for version in ["4, 0, 0", "4, 1, 0", "5, 0, 0"] {
+        let bench = Bench::new();
+        let library = lying_about_the_version(&bench, version);
+        let mut ruby = bench.start(TestRuby::OnPath.command(Some(&library)));
+        assert_eq!(ruby.eval("GC.start; 6 * 7"), "42");
+        let seen = ruby.ask();
+        for feature in [Feature::Ruby, Feature::HeapPages, Feature::Pools] {
+            assert!(seen.features.contains(&(feature, FeatureState::On)), "{version}: {feature:?}");
+        }
+        assert!(seen.gc.get(Gc::Major) > Some(0), "{version}");
+        assert_eq!(slots_unknown(&mut ruby), None, "{version}");
+        assert_eq!(ruby.end(), "", "{version}");
+    }
 }
 
 #[test]
 fn a_missing_function_costs_its_feature_and_nothing_else() {
     require!(Ruby);
     let bench = Bench::new();
-    let library = fake_dlsym(&bench, "rb_objspace_each_objects", "0_usize");
+    let library = hiding(&bench, "rb_objspace_each_objects");
     let mut ruby = bench.start(TestRuby::OnPath.command(Some(&library)));
     assert_eq!(ruby.eval("GC.start; 6 * 7"), "42");
     let seen = ruby.ask();
     assert!(seen.features.contains(&(Feature::HeapPages, FeatureState::NoFunction)));
     assert_eq!((seen.heap_pages.at, seen.pools.len()), (None, 1));
     assert!(seen.gc.get(Gc::LiveSlots) > Some(0));
+    assert_eq!(slots_unknown(&mut ruby).unwrap(), "this Ruby does not list its heap pages");
     assert!(ruby.end().is_empty());
+}
+
+#[test]
+fn the_heap_of_another_collector_is_left_alone() {
+    require!(Ruby);
+    let mut bench = Bench::new();
+    let lie = bench.home.path().join("lie.rb");
+    let shim = std::mem::replace(&mut bench.libraries.shim, lie.clone());
+    let text = format!("def GC.config = {{ implementation: 'mmtk' }}\nrequire {shim:?}\n");
+    fs::write(lie, text).unwrap();
+    let mut ruby = bench.start(TestRuby::OnPath.command(None));
+    assert_eq!(ruby.eval("GC.start; 6 * 7"), "42");
+    let seen = ruby.ask();
+    for feature in [Feature::HeapPages, Feature::Pools] {
+        assert!(seen.features.contains(&(feature, FeatureState::OtherCollector)), "{feature:?}");
+    }
+    assert_eq!((seen.heap_pages.pages, seen.pools.len()), (0, 0));
+    assert!(seen.gc.get(Gc::Count) > Some(0));
+    assert_eq!(slots_unknown(&mut ruby).unwrap(), "the collector is not CRuby's own");
+    assert!(ruby.end().is_empty());
+}
+
+/// Why the ledger of this Ruby cannot tell slots from malloc. Where it cannot, no part calls memory live or free.
+fn slots_unknown(ruby: &mut Ruby<'_>) -> Option<String> {
+    let root = ProcRoot::default();
+    let members = [root.identify(ruby.pid).unwrap()];
+    let seen = ledger(&root, &members, &read_probe_figures(&root, &members));
+    let [process] = seen.processes.as_slice() else { panic!("{seen:?}") };
+    let told_apart = [PartKind::SlotsLive, PartKind::SlotsFree, PartKind::MallocLive];
+    let has_parts = told_apart.iter().any(|&kind| seen.part(kind).is_some());
+    assert_eq!(process.slots_unknown.is_none(), has_parts, "{seen:?}");
+    process.slots_unknown.clone()
 }
 
 #[test]

@@ -169,6 +169,23 @@ fn objects_survive_preparation_sealing_and_compaction_unharmed() {
 }
 
 #[test]
+fn sealing_stops_where_objects_add_no_page_to_a_heap() {
+    require!(Ruby);
+    // Ruby 4.1 has heaps of 32, 40, 64 … bytes; objects of 40 bytes go to one of them only.
+    let script = format!(
+        "require 'socket'\n{EVENTUALLY}\nserver = TCPServer.new('127.0.0.1', 0)\n\
+         def GC.stat_heap(heap = nil, key = nil)\n\
+           stat = {{ slot_size: 40, heap_eden_pages: 3, heap_eden_slots: 1_000 }}\n\
+           heap ? stat.fetch(key) : {{ 0 => stat, 1 => stat }}\nend\n\
+         pid = fork {{ exit!(0) }}\nProcess.wait(pid)\n\
+         puts report(:sealed_slots)"
+    );
+    let sealed: u64 =
+        printed(&["prepare_fork=warmup", "seal=on"], &script).trim().parse().unwrap();
+    assert!((2_000..=2_200).contains(&sealed), "{sealed} objects in two heaps of 1,000 slots");
+}
+
+#[test]
 fn a_known_unfit_extension_turns_compaction_off_with_one_line() {
     require!(Ruby);
     let script = format!(

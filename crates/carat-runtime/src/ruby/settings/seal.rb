@@ -37,8 +37,6 @@ module CaratRuntime
     class Slot; end
     class TextSlot < String; end
 
-    # The most slots to fill in one heap, so that a wrong assumption about a heap cannot exhaust memory.
-    LIMIT = 2_000_000
     BATCH = 50
 
     def initialize
@@ -68,9 +66,11 @@ module CaratRuntime
       end
     end
 
+    # A heap has at most as many free slots as slots. Where that many objects added no page, they went to another heap
+    # (Ruby 4.1 has heaps that no object here fits exactly), or the heap grows without a new page.
     def fill_heap(heap, made)
       pages = pages(heap)
-      LIMIT.div(BATCH).times do
+      slots(heap).div(BATCH).succ.times do
         BATCH.times { @kept << made.call }
         break if pages(heap) > pages
       end
@@ -78,6 +78,10 @@ module CaratRuntime
 
     def pages(heap)
       heap ? GC.stat_heap(heap, :heap_eden_pages) : GC.stat(:heap_eden_pages)
+    end
+
+    def slots(heap)
+      heap ? GC.stat_heap(heap, :heap_eden_slots) : GC.stat(:heap_available_slots)
     end
   end
 end

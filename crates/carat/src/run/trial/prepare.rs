@@ -4,7 +4,8 @@ use crate::config::{CommandLine, CommandSpec, Experiment, VariantSpec};
 use crate::core::Variant;
 use crate::settings::{SettingError, Settings};
 use crate::target::{
-    InjectError, InjectRequest, Injection, Libraries, ProgramSearch, inject, make_comparable,
+    InjectError, InjectRequest, Injection, Libraries, ProgramSearch, check_ruby, inject,
+    make_comparable,
     search_path,
 };
 use carat_wire::env::ROOTS;
@@ -143,6 +144,13 @@ fn prepare_one(
     let path = search_path(injection.env.get("PATH").cloned().or(own));
     let search = ProgramSearch { path: &path, root: root.unwrap_or(Path::new("/")), dir: &dir };
     require_program(&user, command.program(), &search)?;
+    let file = search.find(command.program());
+    if let Some(ruby) = file.and_then(|file| search.interpreter(&search.follow(file))) {
+        check_ruby(&settings, &search.follow(ruby)).map_err(|source| PrepareError::Inject {
+            variant: spec.name.clone(),
+            source: source.into(),
+        })?;
+    }
     injection.env.insert("PATH".into(), path);
     let variant = Variant {
         name: spec.name.clone(),

@@ -2,13 +2,15 @@
 
 use crate::settings::setting::{Mechanism, Setting, SettingDefinition};
 use crate::settings::value::{DecimalNumber, MemorySize, WholeNumber};
-use carat_ruby::version::{RubyVersion, V2_7, V3_2, V3_3};
+use carat_ruby::version::{RubyVersion, V2_7, V3_2, V3_3, V4_0, V4_1};
 
 pub(super) const SETTINGS: &[SettingDefinition] = &[
     SettingDefinition::of::<GrowthFactor>(),
     SettingDefinition::of::<GrowthMaxSlots>(),
+    SettingDefinition::of::<GrowthMaxBytes>(),
     SettingDefinition::of::<InitSlots>(),
     SettingDefinition::of::<Heap0InitSlots>(),
+    SettingDefinition::of::<InitBytes>(),
     SettingDefinition::of::<FreeSlots>(),
     SettingDefinition::of::<FreeSlotsMaxRatio>(),
     SettingDefinition::of::<FreeSlotsMinRatio>(),
@@ -39,7 +41,21 @@ impl Setting for GrowthMaxSlots {
     const DEFAULT: &'static str = "0, no limit";
     const MECHANISM: Mechanism = Mechanism::Variable("RUBY_GC_HEAP_GROWTH_MAX_SLOTS");
     const SINCE: Option<RubyVersion> = Some(V2_7);
+    const UNTIL: Option<RubyVersion> = Some(V4_0);
+    const SUCCESSOR: Option<&'static str> = Some(GrowthMaxBytes::NAME);
     const DOES: &'static str = "Limits by how many slots the heap grows each time.";
+    const COSTS: &'static str = "Small steps mean more GCs while the heap grows.";
+}
+
+pub(super) struct GrowthMaxBytes;
+
+impl Setting for GrowthMaxBytes {
+    type Value = MemorySize;
+    const NAME: &'static str = "gc.growth_max_bytes";
+    const DEFAULT: &'static str = "0, no limit";
+    const MECHANISM: Mechanism = Mechanism::Variable("RUBY_GC_HEAP_GROWTH_MAX_BYTES");
+    const SINCE: Option<RubyVersion> = Some(V4_1);
+    const DOES: &'static str = "Limits by how many bytes the heap grows each time.";
     const COSTS: &'static str = "Small steps mean more GCs while the heap grows.";
 }
 
@@ -52,8 +68,8 @@ impl Setting for InitSlots {
     const MECHANISM: Mechanism = Mechanism::Variable("RUBY_GC_HEAP_INIT_SLOTS");
     const SINCE: Option<RubyVersion> = Some(V2_7);
     const UNTIL: Option<RubyVersion> = Some(V3_2);
-    const DOES: &'static str =
-        "Slots of the heap at the start; Ruby 3.3 has `gc.heap_0_init_slots` instead.";
+    const SUCCESSOR: Option<&'static str> = Some(Heap0InitSlots::NAME);
+    const DOES: &'static str = "Slots of the heap at the start.";
     const COSTS: &'static str = "Memory for slots that may never be used.";
 }
 
@@ -65,7 +81,21 @@ impl Setting for Heap0InitSlots {
     const DEFAULT: &'static str = "10000";
     const MECHANISM: Mechanism = Mechanism::Variable("RUBY_GC_HEAP_0_INIT_SLOTS");
     const SINCE: Option<RubyVersion> = Some(V3_3);
+    const UNTIL: Option<RubyVersion> = Some(V4_0);
+    const SUCCESSOR: Option<&'static str> = Some(InitBytes::NAME);
     const DOES: &'static str = "Smallest number of slots in the pool of the smallest slots.";
+    const COSTS: &'static str = "Memory for slots that may never be used.";
+}
+
+pub(super) struct InitBytes;
+
+impl Setting for InitBytes {
+    type Value = MemorySize;
+    const NAME: &'static str = "gc.heap_init_bytes";
+    const DEFAULT: &'static str = "Ruby's own";
+    const MECHANISM: Mechanism = Mechanism::Variable("RUBY_GC_HEAP_INIT_BYTES");
+    const SINCE: Option<RubyVersion> = Some(V4_1);
+    const DOES: &'static str = "Bytes of the heap below which Ruby grows it rather than collects.";
     const COSTS: &'static str = "Memory for slots that may never be used.";
 }
 

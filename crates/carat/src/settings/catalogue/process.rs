@@ -4,7 +4,7 @@ use crate::settings::environment::{ApplyError, Environment, EnvironmentBuilder};
 use crate::settings::observation::{ProcessObservation, SettingStatus};
 use crate::settings::setting::{Mechanism, Setting, SettingDefinition};
 use crate::settings::value::{AbsolutePath, SettingValue, Switch, words};
-use carat_ruby::version::{RubyVersion, V2_7, V3_1, V3_3};
+use carat_ruby::version::{RubyVersion, V2_7, V3_1, V3_3, V4_0};
 use std::fmt;
 use std::path::Path;
 
@@ -12,6 +12,7 @@ pub(super) const SETTINGS: &[SettingDefinition] = &[
     SettingDefinition::of::<HugePages>(),
     SettingDefinition::of::<Ksm>(),
     SettingDefinition::of::<Yjit>(),
+    SettingDefinition::of::<Zjit>(),
     SettingDefinition::of::<RubyProgram>(),
     SettingDefinition::of::<RootDirectory>(),
     SettingDefinition::of::<UserVariables>(),
@@ -113,6 +114,38 @@ impl Setting for Yjit {
             }
             _ => process.has_variable(YJIT_ENABLE, "1"),
         }
+    }
+}
+
+words! {
+    /// Whether ZJIT is enabled.
+    ZjitStart { Ruby = "ruby", On = "on", }
+}
+
+struct Zjit;
+
+/// The variable that enables ZJIT from the start.
+const ZJIT_ENABLE: &str = "RUBY_ZJIT_ENABLE";
+
+impl Setting for Zjit {
+    type Value = ZjitStart;
+    const NAME: &'static str = "zjit";
+    const DEFAULT: &'static str = "ruby";
+    const MECHANISM: Mechanism = Mechanism::Own;
+    const SINCE: Option<RubyVersion> = Some(V4_0);
+    const DOES: &'static str = "Ruby's newer compiler, ZJIT: as Ruby decides, or on from the start. YJIT and ZJIT exclude each other.";
+    const COSTS: &'static str = "Machine code of its own in every process; ZJIT is experimental.";
+    const VERIFIED_BY: &'static str = "RUBY_ZJIT_ENABLE in /proc/PID/environ";
+
+    fn apply(value: &ZjitStart, server: &mut EnvironmentBuilder<'_>) -> Result<(), ApplyError> {
+        if *value == ZjitStart::On {
+            server.set(ZJIT_ENABLE, "1".into());
+        }
+        Ok(())
+    }
+
+    fn verify(_: &ZjitStart, process: &ProcessObservation<'_>, _: &Environment) -> SettingStatus {
+        process.has_variable(ZJIT_ENABLE, "1")
     }
 }
 
