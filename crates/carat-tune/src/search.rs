@@ -1,0 +1,465 @@
+//! The search: which configurations the next block holds.
+
+use crate::choose::{Candidate, Choice};
+use crate::model::{Effects, Model, Observation, Prior};
+use crate::space::{Configuration, Space};
+use carat_stats::simulate::SeededRng;
+
+/// What one unit beyond a limit costs, in units of memory, both as logarithms.
+const EXCESS_COST: f64 = 4.0;
+/// Random configurations among which the screen takes the one whose levels were tried least.
+const SCREEN_DRAWS: usize = 30;
+/// Settings that a configuration of the screen should have, and what each more or less costs there.
+const SCREEN_SETTINGS: f64 = 5.0;
+const SCREEN_DISTANCE_COST: f64 = 0.15;
+/// Draws after which a block may hold the same configuration twice.
+const MOST_DRAWS: usize = 20;
+/// A crash is the fault of a level that crashed this often and never succeeded.
+const CRASHES_TO_BAN: usize = 2;
+/// Random configurations that stand for all where the space is too large to enumerate.
+const SAMPLED_CANDIDATES: usize = 50_000;
+/// Standard errors of headroom of the first candidate, and how many more each further attempt requires.
+const HEADROOM: f64 = 1.0;
+const MORE_HEADROOM: f64 = 0.5;
+
+/// How a search is done.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SearchPlan {
+    /// The seed of every random number.
+    pub seed: u64,
+    /// Blocks of the screen.
+    pub screen_blocks: usize,
+    /// Configurations in a block, the default included.
+    pub block_size: usize,
+    /// Most trials of the search, without those of confirmations.
+    pub trials: usize,
+    /// The metric to make small, then one for each limit.
+    pub priors: Vec<Prior>,
+    /// Upper limit of each metric but the first, as the logarithm of a ratio to the default. A metric of which more is
+    /// better enters with the opposite sign.
+    pub limits: Vec<f64>,
+}
+
+impl SearchPlan {
+    /// The plan that simulations chose: 4 blocks of 6, then more up to `trials`.
+    pub fn new(seed: u64, trials: usize, priors: Vec<Prior>, limits: Vec<f64>) -> Self {
+        Self { seed, screen_blocks: 4, block_size: 6, trials, priors, limits }
+    }
+}
+
+/// A configuration and the natural logarithms of its metrics, or `None` where the server failed.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SearchTrial {
+    /// What was tried.
+    pub configuration: Configuration,
+    /// The logarithm of each metric, in the order of the plan.
+    pub logarithms: Option<Vec<f64>>,
+}
+
+/// A search under way.
+#[derive(Debug, Clone)]
+pub struct Search<'a> {
+    space: &'a Space,
+    plan: SearchPlan,
+    /// Configurations to begin with, the first last.
+    profiles: Vec<Configuration>,
+    candidates: Vec<Candidate>,
+    observations: Vec<Observation>,
+    failed: Vec<u64>,
+    succeeded: Vec<u64>,
+    /// How often the screen used each level.
+    shown: Vec<usize>,
+    blocks: usize,
+    trials: usize,
+    attempted: Vec<u64>,
+    model: Model,
+}
+
+impl<'a> Search<'a> {
+    /// A search without trials. The screen begins with `profiles`, known good configurations.
+    pub fn new(space: &'a Space, plan: SearchPlan, profiles: &[Configuration]) -> Self {
+        let model = Model::new(space.bits(), &plan.priors);
+        let mut profiles: Vec<Configuration> =
+            profiles.iter().rev().filter(|profile| !profile.is_default()).cloned().collect();
+        profiles.dedup();
+        let seed = plan.seed;
+        Self {
+            space,
+            plan,
+            profiles,
+            candidates: candidates(space, seed),
+            observations: Vec::new(),
+            failed: Vec::new(),
+            succeeded: Vec::new(),
+            shown: vec![0; space.bits()],
+            blocks: 0,
+            trials: 0,
+            attempted: Vec::new(),
+            model,
+        }
+    }
+
+    /// The configurations of the next block, the default first; `None` when the trials of the plan are spent.
+    pub fn next_block(&mut self) -> Option<Vec<Configuration>> {
+        if self.trials + self.plan.block_size > self.plan.trials {
+            return None;
+        }
+        let mut rng = block_rng(self.plan.seed, self.blocks);
+        Some(match self.blocks < self.plan.screen_blocks {
+            true => self.screen_block(&mut rng),
+            false => self.adapted_block(&mut rng),
+        })
+    }
+
+    /// Takes the outcomes of the block that was proposed last.
+    pub fn observe(&mut self, outcomes: &[SearchTrial]) {
+        self.trials += outcomes.len();
+        self.learn(outcomes);
+    }
+
+    /// Takes the trials of a confirmation that failed, block by block, and never proposes its candidate again.
+    pub fn observe_confirmation(&mut self, candidate: &Configuration, blocks: &[Vec<SearchTrial>]) {
+        self.attempted.push(self.space.mask(candidate));
+        for block in blocks {
+            self.learn(block);
+        }
+    }
+
+    fn learn(&mut self, outcomes: &[SearchTrial]) {
+        for trial in outcomes {
+            let mask = self.space.mask(&trial.configuration);
+            match &trial.logarithms {
+                Some(logarithms) => {
+                    self.succeeded.push(mask);
+                    let logarithms = logarithms.clone();
+                    self.observations.push(Observation { block: self.blocks, mask, logarithms });
+                }
+                None => self.failed.push(mask),
+            }
+        }
+        self.blocks += 1;
+    }
+
+    /// Levels that failed repeatedly and never succeeded, as bits.
+    fn banned(&self) -> u64 {
+        (0..self.space.bits()).map(|bit| 1_u64 << bit).filter(|bit| self.is_banned(*bit)).sum()
+    }
+
+    fn is_banned(&self, bit: u64) -> bool {
+        let failures = self.failed.iter().filter(|mask| *mask & bit != 0).count();
+        failures >= CRASHES_TO_BAN && !self.succeeded.iter().any(|mask| mask & bit != 0)
+    }
+
+    /// Name and level of what failed repeatedly and never succeeded.
+    pub fn banned_levels(&self) -> Vec<(&str, &str)> {
+        let banned = self.banned();
+        (0..self.space.bits())
+            .filter(|bit| banned >> bit & 1 == 1)
+            .map(|bit| {
+                let (factor, level) = self.space.level_of(bit);
+                let factor = &self.space.factors()[factor];
+                (factor.name.as_str(), factor.levels[usize::from(level)].as_str())
+            })
+            .collect()
+    }
+
+    fn may_try(&self, configuration: &Configuration, banned: u64) -> bool {
+        let mask = self.space.mask(configuration);
+        mask & banned == 0 && !self.failed.contains(&mask)
+    }
+
+    /// Profiles first, then random configurations that show each level about equally often.
+    fn screen_block(&mut self, rng: &mut SeededRng) -> Vec<Configuration> {
+        let banned = self.banned();
+        let mut block = vec![self.space.default_configuration()];
+        let mut draws = 0;
+        while block.len() < self.plan.block_size && draws < MOST_DRAWS * self.plan.block_size {
+            draws += 1;
+            let next = self.profiles.pop().unwrap_or_else(|| self.least_shown(rng));
+            if block.contains(&next) || !self.may_try(&next, banned) {
+                continue;
+            }
+            for bit in bits(self.space.mask(&next)) {
+                self.shown[bit] += 1;
+            }
+            block.push(next);
+        }
+        block
+    }
+
+    fn least_shown(&self, rng: &mut SeededRng) -> Configuration {
+        let mut best = self.space.random(rng);
+        let mut best_value = self.novelty(&best);
+        for _ in 1..SCREEN_DRAWS {
+            let drawn = self.space.random(rng);
+            let value = self.novelty(&drawn);
+            if value > best_value {
+                (best, best_value) = (drawn, value);
+            }
+        }
+        best
+    }
+
+    fn novelty(&self, configuration: &Configuration) -> f64 {
+        let mask = self.space.mask(configuration);
+        let new: f64 = bits(mask).map(|bit| 1.0 / (1.0 + self.shown[bit] as f64)).sum();
+        let settings = f64::from(mask.count_ones());
+        new - SCREEN_DISTANCE_COST * (settings - SCREEN_SETTINGS).abs()
+    }
+
+    /// The default, then in each place the best configuration of one draw from the posterior.
+    fn adapted_block(&mut self, rng: &mut SeededRng) -> Vec<Configuration> {
+        self.model.fit(&self.observations);
+        let banned = self.banned();
+        let mut block = vec![self.space.default_configuration()];
+        let mut draws = 0;
+        while block.len() < self.plan.block_size {
+            let drawn: Vec<Effects> = self.model.fits.iter().map(|fit| fit.draw(rng)).collect();
+            let next = self.best_of_draw(&drawn, &block, banned, rng);
+            draws += 1;
+            let fits = !block.contains(&next) && self.may_try(&next, banned);
+            if fits || draws > MOST_DRAWS {
+                block.push(next);
+            }
+        }
+        block
+    }
+
+    /// The best of four descents: from the default, from two random configurations and from the previous choice.
+    fn best_of_draw(
+        &self,
+        drawn: &[Effects],
+        block: &[Configuration],
+        banned: u64,
+        rng: &mut SeededRng,
+    ) -> Configuration {
+        let mut starts = vec![self.space.default_configuration()];
+        starts.extend([self.space.random(rng), self.space.random(rng)]);
+        starts.extend(block.last().cloned());
+        let mut best = self.descend(&starts[0], drawn, banned);
+        for start in &starts[1..] {
+            let found = self.descend(start, drawn, banned);
+            if found.0 < best.0 {
+                best = found;
+            }
+        }
+        best.1
+    }
+
+    /// Follows the best single change until none is better.
+    fn descend(&self, from: &Configuration, drawn: &[Effects], banned: u64) -> (f64, Configuration) {
+        let mut here = from.clone();
+        let mut value = self.cost(&here, drawn);
+        loop {
+            let mut better = None;
+            for neighbour in self.space.neighbours(&here) {
+                let cost = self.cost(&neighbour, drawn);
+                if cost < value - 1e-9 && self.space.mask(&neighbour) & banned == 0 {
+                    value = cost;
+                    better = Some(neighbour);
+                }
+            }
+            match better {
+                Some(neighbour) => here = neighbour,
+                None => return (value, here),
+            }
+        }
+    }
+
+    /// Memory and what is beyond the limits, under effects drawn from the posterior.
+    fn cost(&self, configuration: &Configuration, drawn: &[Effects]) -> f64 {
+        let mask = self.space.mask(configuration);
+        let excess: f64 = drawn[1..]
+            .iter()
+            .zip(&self.plan.limits)
+            .map(|(effects, limit)| (effects.of(mask) - limit).max(0.0))
+            .sum();
+        drawn[0].of(mask) + EXCESS_COST * excess
+    }
+
+    /// The candidate for a confirmation; `None` where nothing promises a saving within the limits.
+    pub fn candidate(&mut self) -> Option<Configuration> {
+        self.chosen(|choice, candidates| choice.best(candidates))
+    }
+
+    /// The configuration with the least predicted memory, whatever its limits.
+    pub(crate) fn least_memory(&mut self) -> Option<Configuration> {
+        self.chosen(|choice, candidates| choice.least_memory(candidates))
+    }
+
+    fn chosen(
+        &mut self,
+        choose: impl Fn(&Choice<'_>, &[Candidate]) -> Option<Configuration>,
+    ) -> Option<Configuration> {
+        if self.observations.is_empty() {
+            return None;
+        }
+        self.model.fit(&self.observations);
+        let excluded = [self.attempted.as_slice(), self.failed.as_slice()].concat();
+        choose(&self.choice(&excluded), &self.candidates)
+    }
+
+    /// What the model says about configurations now.
+    pub fn choice<'b>(&'b self, excluded: &'b [u64]) -> Choice<'b> {
+        Choice {
+            space: self.space,
+            model: &self.model,
+            limits: &self.plan.limits,
+            headroom: HEADROOM + MORE_HEADROOM * self.attempted.len() as f64,
+            banned: self.banned(),
+            excluded,
+        }
+    }
+
+    /// Trials of the search so far, without those of confirmations.
+    pub fn trials(&self) -> usize {
+        self.trials
+    }
+}
+
+/// The bits of a mask from the lowest.
+fn bits(mask: u64) -> impl Iterator<Item = usize> {
+    (0..64).filter(move |bit| mask >> bit & 1 == 1)
+}
+
+/// The random numbers of one block.
+fn block_rng(seed: u64, block: usize) -> SeededRng {
+    // An odd constant near 2⁶⁴ / φ keeps the seeds of neighbouring blocks apart (splitmix64).
+    SeededRng::new(seed ^ (block as u64 + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15))
+}
+
+fn candidates(space: &Space, seed: u64) -> Vec<Candidate> {
+    let all = space.all().unwrap_or_else(|| {
+        let mut rng = SeededRng::new(seed);
+        let mut sampled: Vec<_> = (0..SAMPLED_CANDIDATES).map(|_| space.random(&mut rng)).collect();
+        sampled.sort();
+        sampled.dedup();
+        sampled
+    });
+    let with_mask = |configuration: Configuration| {
+        let mask = space.mask(&configuration);
+        Candidate { configuration, mask }
+    };
+    all.into_iter().filter(|one| !one.is_default()).map(with_mask).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::space::tests::factor;
+
+    /// Saves 20 % with `a`, 10 % with `b`; `c` saves 40 % but breaks the limit; `d` fails; the rest does nothing.
+    fn space() -> Space {
+        let names = ["a", "b", "c", "d", "e", "f"];
+        Space::new(names.map(|name| factor(name, &["off", "on"])).to_vec(), Vec::new()).unwrap()
+    }
+
+    fn plan(seed: u64) -> SearchPlan {
+        SearchPlan::new(seed, 60, vec![Prior::MEMORY, Prior::LATENCY], vec![0.05])
+    }
+
+    fn outcome(space: &Space, one: &Configuration, rng: &mut SeededRng) -> SearchTrial {
+        let on = |name: &str| space.describe(one).iter().any(|(known, _)| *known == name);
+        let memory = [("a", -0.2), ("b", -0.1), ("c", -0.4)];
+        let saved: f64 = memory.iter().filter(|(name, _)| on(name)).map(|(_, effect)| effect).sum();
+        let latency = if on("c") { 0.15 } else { 0.0 };
+        let logarithms =
+            vec![18.0 + saved + 0.01 * rng.normal(), 3.0 + latency + 0.05 * rng.normal()];
+        SearchTrial { configuration: one.clone(), logarithms: (!on("d")).then_some(logarithms) }
+    }
+
+    fn searched<'a>(space: &'a Space, seed: u64, blocks: usize) -> Search<'a> {
+        let mut search = Search::new(space, plan(seed), &[]);
+        let mut rng = SeededRng::new(seed + 1_000);
+        for _ in 0..blocks {
+            let Some(block) = search.next_block() else { break };
+            let outcomes: Vec<_> = block.iter().map(|one| outcome(space, one, &mut rng)).collect();
+            search.observe(&outcomes);
+        }
+        search
+    }
+
+    #[test]
+    fn it_finds_what_saves_within_the_limits_and_names_what_fails() {
+        let space = space();
+        let mut right = 0;
+        for seed in 0..10 {
+            let mut search = searched(&space, seed, usize::MAX);
+            assert_eq!(search.trials(), 60);
+            assert_eq!(search.banned_levels(), [("d", "on")], "seed {seed}");
+            let candidate = search.candidate().unwrap();
+            let expected = space.configuration([("a", "on"), ("b", "on")]).unwrap();
+            right += usize::from(candidate == expected);
+            let effects = search.choice(&[]).effects(&candidate);
+            assert_eq!(effects[0].name, "a", "seed {seed}: {effects:?}");
+            assert!((effects[0].logarithm + 0.2).abs() < 4.0 * effects[0].standard_error + 0.01);
+        }
+        assert!(right >= 9, "{right} of 10");
+    }
+
+    #[test]
+    fn every_block_begins_with_the_default_and_holds_no_configuration_twice_while_there_are_others() {
+        let space = space();
+        let mut search = Search::new(&space, plan(1), &[]);
+        let mut rng = SeededRng::new(2);
+        for _ in 0..3 {
+            let block = search.next_block().unwrap();
+            assert!(block[0].is_default() && block.len() == 6);
+            let mut unique = block.clone();
+            unique.sort();
+            unique.dedup();
+            assert_eq!(unique.len(), 6, "{block:?}");
+            let outcomes: Vec<_> = block.iter().map(|one| outcome(&space, one, &mut rng)).collect();
+            search.observe(&outcomes);
+        }
+    }
+
+    #[test]
+    fn the_same_trials_lead_to_the_same_proposals() {
+        let space = space();
+        for blocks in [0, 3, 6] {
+            let (mut one, mut other) = (searched(&space, 7, blocks), searched(&space, 7, blocks));
+            assert_eq!(one.next_block(), other.next_block(), "after {blocks} blocks");
+        }
+    }
+
+    #[test]
+    fn known_profiles_come_first_and_each_once() {
+        let space = space();
+        let profile = space.configuration([("e", "on")]).unwrap();
+        let mut search = Search::new(
+            &space,
+            plan(3),
+            &[profile.clone(), profile.clone(), space.default_configuration()],
+        );
+        let block = search.next_block().unwrap();
+        assert_eq!(block[1], profile);
+        assert_eq!(block.iter().filter(|one| **one == profile).count(), 1);
+    }
+
+    #[test]
+    fn a_candidate_that_was_not_confirmed_is_not_proposed_again() {
+        let space = space();
+        let mut search = searched(&space, 4, usize::MAX);
+        let first = search.candidate().unwrap();
+        search.observe_confirmation(&first, &[]);
+        assert_ne!(search.candidate(), Some(first));
+    }
+
+    #[test]
+    fn without_a_successful_trial_there_is_no_candidate() {
+        let space = space();
+        let mut search = Search::new(&space, plan(5), &[]);
+        let block = search.next_block().unwrap();
+        let failed = |one: &Configuration| SearchTrial { configuration: one.clone(), logarithms: None };
+        search.observe(&block.iter().map(failed).collect::<Vec<_>>());
+        assert_eq!(search.candidate(), None);
+    }
+
+    #[test]
+    fn a_screen_of_failures_ends() {
+        let space = Space::new(vec![factor("only", &["off", "on"])], Vec::new()).unwrap();
+        let mut search = Search::new(&space, plan(6), &[]);
+        assert_eq!(search.next_block().unwrap().len(), 2);
+    }
+}
