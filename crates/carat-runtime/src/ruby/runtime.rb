@@ -69,12 +69,24 @@ module CaratRuntime
       run(:booted)
     end
 
+    # Runs the block, in which forks are not those of the server.
+    def without_hooks
+      @without_hooks = true
+      yield
+    ensure
+      @without_hooks = false
+    end
+
     def before_fork
+      return if @without_hooks
+
       Boot.before_fork if at_boot?
       run(:before_fork)
     end
 
     def in_child
+      return if @without_hooks
+
       run(:enter_child)
       run(:in_child)
       Boot.in_child if at_boot?

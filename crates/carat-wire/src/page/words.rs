@@ -230,6 +230,12 @@ words! {
         PacedCollections = "paced_collections",
         /// Checksum of the `CARAT_SETTINGS` that the bits belong to.
         Requested = "requested",
+        /// Pages requested of the application before the first fork.
+        WarmedPages = "warmed_pages",
+        /// Nanoseconds spent on them.
+        WarmNs = "warm_ns",
+        /// Heap pages by which a worker may grow before it must collect, when it was forked.
+        GrowthPages = "growth_pages",
     }
 }
 

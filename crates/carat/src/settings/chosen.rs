@@ -200,11 +200,18 @@ impl Settings {
                 toml::Value::String(text) => self.set(&name, text)?,
                 toml::Value::Boolean(true) => self.set(&name, "on")?,
                 toml::Value::Boolean(false) => self.set(&name, "off")?,
+                toml::Value::Array(items) => self.set(&name, &joined(items))?,
                 other => self.set(&name, &other.to_string())?,
             }
         }
         Ok(())
     }
+}
+
+/// The items of a list, separated by commas.
+fn joined(items: &[toml::Value]) -> String {
+    let texts = items.iter().map(|item| item.as_str().map_or(item.to_string(), str::to_owned));
+    texts.collect::<Vec<_>>().join(",")
 }
 
 #[cfg(test)]
@@ -226,6 +233,7 @@ mod tests {
             arena_max = 2
             compact = "boot"
             seal = true
+            warm_paths = ["/", "/posts/1"]
             malloc = { top_pad = "64k" }
             "gc.growth_factor" = 1.10
             env = { RAILS_ENV = "production" }
@@ -234,6 +242,7 @@ mod tests {
         let pairs = Settings::from_pairs([
             "env.RAILS_ENV=production",
             "seal=on",
+            "warm_paths=/,/posts/1",
             "gc.growth_factor=1.1",
             "malloc.top_pad=65536",
             "compact=boot",
@@ -249,6 +258,7 @@ mod tests {
                 "gc.growth_factor=1.1",
                 "malloc.top_pad=65536",
                 "seal=on",
+                "warm_paths=/,/posts/1",
             ]
         );
     }

@@ -14,7 +14,7 @@ use std::path::Path;
 const LIBRARY: &str = "/proc/self/exe";
 
 /// Values for settings that accept more than words; each setting is tested with those it accepts.
-const SAMPLES: [&str; 5] = ["2", "1", "0.5", LIBRARY, "narenas:2"];
+const SAMPLES: [&str; 6] = ["2", "1", "0.5", LIBRARY, "narenas:2", "40000"];
 
 /// Every word that is not the default, or else the samples that the setting accepts, as `name=value`.
 fn choices(setting: &'static SettingDefinition) -> Vec<String> {
@@ -119,8 +119,9 @@ fn every_setting_of_the_runtime_has_its_ruby_file() {
     // `carat exec` requests it by itself.
     assert!(files.remove("scrub"));
     let runtime = definitions().filter(|setting| {
-        let mut words = setting.words.iter().filter_map(|word| setting.choose(word));
-        words.any(|chosen| chosen.needs_runtime())
+        let texts = if setting.words.is_empty() { &SAMPLES[..] } else { setting.words };
+        let mut chosen = texts.iter().filter_map(|text| setting.choose(text));
+        chosen.any(|chosen| chosen.needs_runtime())
     });
     let names: BTreeSet<String> = runtime.map(|setting| setting.name.to_owned()).collect();
     assert_eq!(files, names);

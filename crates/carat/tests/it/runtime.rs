@@ -168,6 +168,91 @@ fn objects_survive_preparation_sealing_and_compaction_unharmed() {
     assert_eq!(printed(&["prepare_fork=warmup", "seal=on"], &script), "[0, true, true]\n");
 }
 
+/// A server that has bound its socket, with an application in place of Rails'.
+const APPLICATION: &str = "
+module Rails
+  class << self
+    attr_accessor :application
+  end
+end
+class Application
+  attr_reader :asked
+  def initialize(&answer)
+    @asked = []
+    @answer = answer
+  end
+  def initialized? = true
+  def call(env)
+    @asked << env['PATH_INFO'] + env['QUERY_STRING']
+    @answer.call(env['PATH_INFO'])
+  end
+end
+def answering(&answer)
+  require 'socket'
+  $server = TCPServer.new('127.0.0.1', 0)
+  Rails.application = Application.new(&answer)
+  pid = fork { exit!(0) }
+  Process.wait(pid)
+end
+";
+
+#[test]
+fn pages_are_requested_once_before_the_first_fork_and_before_the_heap_is_prepared() {
+    require!(Ruby);
+    let script = format!(
+        "{EVENTUALLY}\n{APPLICATION}\nanswering {{ [200, {{}}, [\"page\"]] }}\n\
+         Process.wait(fork {{ exit!(0) }})\n\
+         puts [Rails.application.asked.tally, report(:warmed_pages), report(:prepared_forks)].inspect"
+    );
+    let settings = ["warm=5", "warm_paths=/,/posts/1?page=2", "prepare_fork=warmup"];
+    assert_eq!(
+        printed(&settings, &script),
+        "[{\"/\"=>3, \"/posts/1page=2\"=>2}, 5, 1]\n"
+    );
+}
+
+#[test]
+fn a_page_that_no_worker_should_share_is_not_requested_and_the_reason_is_one_line() {
+    require!(Ruby);
+    for (answer, reason) in [
+        ("[500, {}, []]", "GET / answers 500"),
+        ("[302, {'Location' => '/login'}, []]", "GET / redirects to /login"),
+        ("[200, {}, ->(stream) { }]", "GET / answers with a stream"),
+        ("raise 'no table'", "a page raises RuntimeError: no table"),
+        ("Thread.new { sleep }; [200, {}, []]", "a page starts a thread"),
+        ("$kept = TCPSocket.new('127.0.0.1', $server.local_address.ip_port); [200, {}, []]", "a page opens a socket"),
+        ("exit!(1)", "the process that requested the pages ended"),
+    ] {
+        let script = format!(
+            "{EVENTUALLY}\n{APPLICATION}\nanswering {{ {answer} }}\n\
+             puts [Rails.application.asked.size, report(:warmed_pages)].inspect"
+        );
+        let ran = run(&["warm=5"], &script);
+        ran.assert_code(0);
+        assert_eq!(ran.out, "[0, 0]\n", "{answer}");
+        let lines: Vec<&str> = ran.talk.lines().collect();
+        assert!(matches!(lines[..], [line] if line.contains(reason)), "{answer}: {lines:?}");
+    }
+}
+
+#[test]
+fn a_governed_boot_collects_seldom_and_workers_collect_as_ruby_does() {
+    require!(Ruby);
+    let script = format!(
+        "require 'socket'\n{EVENTUALLY}\nkept = []\n20.times {{ kept << Array.new(20_000) {{ +'x' }}; sleep 0.02 }}\n\
+         booting = GC.count\nserver = TCPServer.new('127.0.0.1', 0)\n\
+         threads = Thread.list.size\n\
+         reader, writer = IO.pipe\n\
+         pid = fork do\n  before = GC.count\n  500_000.times {{ +'y' }}\n\
+           writer.puts [GC.count > before, GC.enable, report(:growth_pages) < 200, Thread.list.size].inspect\nend\n\
+         Process.wait(pid)\nputs [booting < 30, threads, Thread.list.size, GC.enable].inspect, reader.gets"
+    );
+    assert_eq!(
+        printed(&["worker_growth=20000"], &script),
+        "[true, 2, 1, false]\n[true, false, true, 1]\n"
+    );
+}
+
 #[test]
 fn sealing_stops_where_objects_add_no_page_to_a_heap() {
     require!(Ruby);

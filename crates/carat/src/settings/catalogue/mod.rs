@@ -1,5 +1,6 @@
 //! The list of every setting. A new setting is a type in one of the groups below and a line in the group's list.
 
+mod fork;
 mod gc;
 mod heap;
 mod malloc;
@@ -10,8 +11,10 @@ pub(crate) use process::{RootDirectory, RubyProgram};
 
 use crate::settings::setting::SettingDefinition;
 
-const GROUPS: [&[SettingDefinition]; 4] =
-    [malloc::SETTINGS, heap::SETTINGS, gc::SETTINGS, process::SETTINGS];
+/// The runtime applies settings in this order: it requests pages (`fork`) before it prepares the heap (`heap`), and a single
+/// variable (`gc`) overrides one that `worker_growth` sets.
+const GROUPS: [&[SettingDefinition]; 5] =
+    [malloc::SETTINGS, fork::SETTINGS, heap::SETTINGS, gc::SETTINGS, process::SETTINGS];
 
 /// Every setting, in canonical order.
 pub(crate) fn definitions() -> impl Iterator<Item = &'static SettingDefinition> {

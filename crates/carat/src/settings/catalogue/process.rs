@@ -3,13 +3,14 @@
 use crate::settings::environment::{ApplyError, Environment, EnvironmentBuilder};
 use crate::settings::observation::{ProcessObservation, SettingStatus};
 use crate::settings::setting::{Mechanism, Setting, SettingDefinition};
-use crate::settings::value::{AbsolutePath, SettingValue, Switch, words};
+use crate::settings::value::{AbsolutePath, MemorySize, SettingValue, Switch, words};
 use carat_ruby::version::{RubyVersion, V2_7, V3_1, V3_3, V4_0};
 use std::fmt;
 use std::path::Path;
 
 pub(super) const SETTINGS: &[SettingDefinition] = &[
     SettingDefinition::of::<HugePages>(),
+    SettingDefinition::of::<VmStack>(),
     SettingDefinition::of::<Ksm>(),
     SettingDefinition::of::<Yjit>(),
     SettingDefinition::of::<Zjit>(),
@@ -53,6 +54,18 @@ impl Setting for HugePages {
             (None, _) => SettingStatus::Unknown("this kernel does not show it".into()),
         }
     }
+}
+
+struct VmStack;
+
+impl Setting for VmStack {
+    type Value = MemorySize;
+    const NAME: &'static str = "vm_stack";
+    const DEFAULT: &'static str = "1m";
+    const MECHANISM: Mechanism = Mechanism::Variable("RUBY_THREAD_VM_STACK_SIZE");
+    const SINCE: Option<RubyVersion> = Some(V2_7);
+    const DOES: &'static str = "Size of the stack of Ruby methods in each thread.";
+    const COSTS: &'static str = "Deep recursion in a thread raises SystemStackError earlier.";
 }
 
 struct Ksm;

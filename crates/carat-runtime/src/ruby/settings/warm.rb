@@ -1,0 +1,186 @@
+# frozen_string_literal: true
+
+module CaratRuntime
+  # Before the first fork of a preloaded server: requests pages of the application itself, so that what the first requests
+  # fill (caches of methods, compiled templates, schema) is shared by all workers.
+  class Warm < Setting
+    named "warm"
+
+    def before_fork
+      return if @tried || !CaratRuntime.preloaded?
+
+      @tried = true
+      application = WarmApplication.find
+      return refuse("no Rails application and no application that Puma has loaded was found") if application.nil?
+
+      problem = Rehearsal.new(application, paths).problem
+      return refuse(problem) if problem
+
+      serve(application)
+    end
+
+    def forks?
+      true
+    end
+
+    private
+
+    def paths
+      CaratRuntime.setting("warm_paths")&.paths || ["/"]
+    end
+
+    def serve(application)
+      CaratRuntime.timed(:warm_ns) do
+        paths.cycle.first(Integer(value)).each { |path| application.get(path) }
+      end
+      application.disconnect
+      CaratRuntime.count(:warmed_pages, Integer(value))
+      CaratRuntime.setting("warm_paths")&.applied
+      true
+    end
+  end
+
+  # The application that this process has loaded, as a Rack application.
+  class WarmApplication
+    # The most bytes of one response; a stream without end must end.
+    MOST_BYTES = 16 << 20
+
+    class Unfit < StandardError; end
+
+    def self.find
+      rails = ::Rails.application if defined?(::Rails.application)
+      loaded = rails && rails.initialized? ? rails : of_puma
+      loaded && new(loaded)
+    end
+
+    def self.of_puma
+      return unless defined?(::Puma::Runner)
+
+      ObjectSpace.each_object(::Puma::Runner).filter_map { |runner| runner.instance_variable_get(:@app) }.first
+    end
+
+    def initialize(application)
+      require "stringio"
+      @application = application
+    end
+
+    # Requests a page; raises what makes it unfit for warming.
+    def get(path)
+      status, headers, body = @application.call(environment(path))
+      raise Unfit, "GET #{path} redirects to #{headers["Location"] || headers["location"]}" if (300..399).cover?(status)
+      raise Unfit, "GET #{path} answers #{status}" unless (200..299).cover?(status)
+
+      read(path, body)
+    end
+
+    # Closes connections to databases, which must not be shared by processes.
+    def disconnect
+      return unless defined?(::ActiveRecord::Base)
+
+      handler = ::ActiveRecord::Base.connection_handler
+      pools = handler.method(:connection_pool_list).arity.zero? ? handler.connection_pool_list : all_pools(handler)
+      pools.each(&:disconnect!)
+    end
+
+    private
+
+    # From Rails 7.1 on the pools of all roles must be asked for.
+    def all_pools(handler)
+      handler.connection_pool_list(*(:all if ::ActiveRecord.version >= Gem::Version.new("7.1")))
+    end
+
+    def read(path, body)
+      raise Unfit, "GET #{path} answers with a stream" unless body.respond_to?(:each)
+
+      bytes = 0
+      body.each do |part|
+        bytes += part.bytesize
+        raise Unfit, "GET #{path} sends more than #{MOST_BYTES >> 20} MiB" if bytes > MOST_BYTES
+      end
+    ensure
+      body.close if body.respond_to?(:close)
+    end
+
+    # Over https, because an application that insists on it would redirect every page.
+    def environment(path)
+      path, query = path.split("?", 2)
+      { "REQUEST_METHOD" => "GET", "SCRIPT_NAME" => "", "PATH_INFO" => path, "QUERY_STRING" => query.to_s,
+        "SERVER_NAME" => "localhost", "SERVER_PORT" => "443", "HTTP_HOST" => "localhost", "HTTPS" => "on",
+        "SERVER_PROTOCOL" => "HTTP/1.1", "HTTP_VERSION" => "HTTP/1.1", "REMOTE_ADDR" => "127.0.0.1",
+        "HTTP_ACCEPT" => "text/html,*/*", "HTTP_USER_AGENT" => "carat", "rack.version" => [1, 3],
+        "rack.url_scheme" => "https", "rack.input" => StringIO.new(String.new), "rack.errors" => $stderr,
+        "rack.multithread" => true, "rack.multiprocess" => true, "rack.run_once" => false, "rack.hijack?" => false }
+    end
+  end
+
+  # Requests each page once in a child that is thrown away, to find out what would not survive the fork of a worker.
+  class Rehearsal
+    # Seconds after which a page counts as hanging.
+    WITHIN = 30
+
+    def initialize(application, paths)
+      @application = application
+      @paths = paths
+    end
+
+    # Why the pages are unfit for warming; nil if they are fit.
+    def problem
+      reader, writer = IO.pipe
+      pid = CaratRuntime.without_hooks { fork { report_to(reader, writer) } }
+      writer.close
+      answer = answer_of(reader, pid)
+      answer unless answer == "fit"
+    ensure
+      [reader, writer].compact.each { |pipe| pipe.close unless pipe.closed? }
+    end
+
+    private
+
+    def answer_of(reader, pid)
+      answer = reader.read if IO.select([reader], nil, nil, WITHIN)
+      Process.kill(:KILL, pid)
+      Process.wait(pid)
+      return "a page does not answer within #{WITHIN} s" if answer.nil?
+
+      answer.empty? ? "the process that requested the pages ended" : answer.force_encoding("UTF-8").scrub
+    rescue SystemCallError
+      "the process that requested the pages was lost"
+    end
+
+    # Runs in the child; it leaves without any handler of the server's.
+    def report_to(reader, writer)
+      reader.close
+      writer.write(rehearse.to_s.lines.first.to_s.chomp[0, 300])
+      writer.close
+    ensure
+      exit!(0)
+    end
+
+    def rehearse
+      before = [threads, sockets]
+      @paths.each { |path| @application.get(path) }
+      @application.disconnect
+      return "a page starts a thread, which no worker would have" unless (threads - before[0]).empty?
+      return "a page opens a socket, which all workers would share" unless (sockets - before[1]).empty?
+
+      "fit"
+    rescue WarmApplication::Unfit => e
+      e.message
+    rescue StandardError, ScriptError => e
+      "a page raises #{e.class}: #{e.message}"
+    end
+
+    def threads
+      Thread.list
+    end
+
+    def sockets
+      Dir.children("/proc/self/fd").filter_map do |descriptor|
+        target = File.readlink("/proc/self/fd/#{descriptor}")
+        target if target.start_with?("socket:")
+      rescue SystemCallError
+        nil
+      end
+    end
+  end
+end

@@ -1,0 +1,16 @@
+# frozen_string_literal: true
+
+module CaratRuntime
+  # The paths that `warm` requests in turn.
+  class WarmPaths < Setting
+    named "warm_paths"
+
+    def paths
+      value.split(",").map(&:strip).reject(&:empty?)
+    end
+
+    def forks?
+      true
+    end
+  end
+end

@@ -1,0 +1,113 @@
+# frozen_string_literal: true
+
+module CaratRuntime
+  # Limits how far the heap of a worker may grow before it must collect. Ruby's own ratios count the slots that a worker
+  # has inherited: with a large application each worker may add tens of megabytes before its first collection. The
+  # smaller ratios are in the environment. While the server boots they would make it collect all the time, so until the
+  # first fork a governor decides when to collect.
+  class WorkerGrowth < Setting
+    named "worker_growth"
+
+    def start
+      @governor = Governor.new
+      @governor.start
+      nil
+    end
+
+    def at_boot?
+      true
+    end
+
+    def forks?
+      true
+    end
+
+    def booted
+      @governor.stop
+      nil
+    end
+
+    def before_fork
+      @governor.stop if CaratRuntime.preloaded?
+      nil
+    end
+
+    # A worker of a server without preloading loads the application itself. Threads do not survive a fork.
+    def in_child
+      return @governor.restart if @governor.running?
+
+      CaratRuntime.count(:growth_pages, allowance.to_i)
+      true
+    end
+
+    private
+
+    # Pages by which the heap may grow; nil where Ruby does not say.
+    def allowance
+      stat = GC.stat
+      return stat[:heap_allocatable_pages] if stat.key?(:heap_allocatable_pages)
+
+      per_page = GC::INTERNAL_CONSTANTS[:HEAP_PAGE_OBJ_LIMIT]
+      stat[:heap_allocatable_slots] / per_page if per_page && stat.key?(:heap_allocatable_slots)
+    end
+  end
+
+  # Collects when the heap has grown by two thirds since the last collection, as Ruby's own ratios would.
+  class Governor
+    GROWTH = 1.67
+    INTERVAL = 0.03
+    # Pages below which no collection is worth its time.
+    LEAST_PAGES = 400
+
+    def running?
+      !@thread.nil?
+    end
+
+    def start
+      @was_disabled = GC.disable
+      @thread = Thread.new { govern }
+      @thread.name = "carat"
+      @thread.report_on_exception = false
+    end
+
+    def restart
+      @thread = nil
+      GC.enable unless @was_disabled
+      start
+      nil
+    end
+
+    def stop
+      return unless @thread
+
+      @thread.kill
+      @thread.join
+      @thread = nil
+      GC.enable unless @was_disabled
+    end
+
+    private
+
+    def govern
+      limit = next_limit
+      loop do
+        sleep INTERVAL
+        next if GC.stat(:heap_allocated_pages) < limit
+
+        collect
+        limit = next_limit
+      end
+    end
+
+    def collect
+      GC.enable
+      GC.start
+    ensure
+      GC.disable
+    end
+
+    def next_limit
+      [GC.stat(:heap_eden_pages), LEAST_PAGES].max * GROWTH
+    end
+  end
+end

@@ -1,0 +1,123 @@
+//! Settings for servers that load an application and fork workers: what workers share, and how they grow.
+
+use crate::settings::environment::{ApplyError, EnvironmentBuilder};
+use crate::settings::setting::{Mechanism, Setting, SettingDefinition};
+use crate::settings::value::{SettingValue, WholeNumber};
+use carat_ruby::version::{RubyVersion, V2_7};
+use std::fmt;
+
+pub(super) const SETTINGS: &[SettingDefinition] = &[
+    SettingDefinition::of::<Warm>(),
+    SettingDefinition::of::<WarmPaths>(),
+    SettingDefinition::of::<WorkerGrowth>(),
+];
+
+struct Warm;
+
+impl Setting for Warm {
+    type Value = WholeNumber<1, 10_000>;
+    const NAME: &'static str = "warm";
+    const DEFAULT: &'static str = "0, no page";
+    const MECHANISM: Mechanism =
+        Mechanism::Runtime { pending: "no preloaded application has forked yet" };
+    const SINCE: Option<RubyVersion> = Some(V2_7);
+    const DOES: &'static str = "Once, right before a preloaded server forks for the first time and before `prepare_fork`: requests this many pages of the application (`warm_paths`), so that workers share what the first requests fill. Each page is first requested in a child that is thrown away; if one fails, redirects, streams, hangs, starts a thread or opens a socket, nothing is requested and stderr has the reason.";
+    const COSTS: &'static str = "The time of the pages at boot. A page that has an effect has it once per request, so name pages that only read.";
+    const VERIFIED_BY: &'static str =
+        "the runtime's report in the shared page: all pages answered with a status of 200 to 299";
+}
+
+/// Absolute paths, separated by commas.
+struct PathList(Vec<String>);
+
+impl fmt::Display for PathList {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0.join(","))
+    }
+}
+
+impl SettingValue for PathList {
+    fn parse(text: &str) -> Option<Self> {
+        let paths: Vec<String> = text.split(',').map(|path| path.trim().to_owned()).collect();
+        // The runtime's request separates settings by semicolons.
+        let fits = |path: &String| {
+            path.starts_with('/') && !path.contains([';', ' ']) && !path.contains(char::is_control)
+        };
+        paths.iter().all(fits).then_some(Self(paths))
+    }
+
+    fn accepted() -> String {
+        "paths that begin with `/`, separated by commas".into()
+    }
+}
+
+struct WarmPaths;
+
+impl Setting for WarmPaths {
+    type Value = PathList;
+    const NAME: &'static str = "warm_paths";
+    const DEFAULT: &'static str = "/";
+    const MECHANISM: Mechanism =
+        Mechanism::Runtime { pending: "no preloaded application has forked yet" };
+    const SINCE: Option<RubyVersion> = Some(V2_7);
+    const REQUIRES: Option<(&'static str, &'static str)> = Some(("warm", "20"));
+    const DOES: &'static str = "The pages that `warm` requests in turn.";
+    const COSTS: &'static str = "Nothing by itself.";
+}
+
+struct WorkerGrowth;
+
+/// Ratios of free slots with which a worker collects before it has grown by a share of what it inherited. Ruby aborts if
+/// the lower one is too close to 0 (`gc_sweep_finish_size_pool`, gc.c).
+const FREE_SLOTS_MIN_RATIO: &str = "0.004";
+const FREE_SLOTS_GOAL_RATIO: &str = "0.05";
+/// Bytes of a slot in the smallest pool, for the Rubies that count bytes (4.1).
+const SLOT_BYTES: u64 = 40;
+
+impl Setting for WorkerGrowth {
+    type Value = WholeNumber<1_000, { u64::MAX / SLOT_BYTES }>;
+    const NAME: &'static str = "worker_growth";
+    const DEFAULT: &'static str = "Ruby's own ratios";
+    const MECHANISM: Mechanism =
+        Mechanism::Runtime { pending: "no preloaded application has forked yet" };
+    const SINCE: Option<RubyVersion> = Some(V2_7);
+    const DOES: &'static str = "The most slots by which the heap of a worker grows before it collects. Ruby's ratios count inherited slots, so that every worker of a large application may grow by tens of megabytes first. Until the first fork the runtime decides when to collect, because these ratios would collect all the time while the server boots. Single settings `gc.*` override it.";
+    const COSTS: &'static str = "More minor GCs in workers with a small value (20000 doubles their time, 40000 hardly changes it); a higher peak while booting.";
+    const VERIFIED_BY: &'static str =
+        "the runtime's report in the shared page, which also has the pages by which the worker may grow";
+
+    fn apply(value: &Self::Value, server: &mut EnvironmentBuilder<'_>) -> Result<(), ApplyError> {
+        let bytes = value.0 * SLOT_BYTES;
+        for (variable, value) in [
+            ("RUBY_GC_HEAP_GROWTH_MAX_SLOTS", value.to_string()),
+            ("RUBY_GC_HEAP_GROWTH_MAX_BYTES", bytes.to_string()),
+            ("RUBY_GC_HEAP_FREE_SLOTS_MIN_RATIO", FREE_SLOTS_MIN_RATIO.to_owned()),
+            ("RUBY_GC_HEAP_FREE_SLOTS_GOAL_RATIO", FREE_SLOTS_GOAL_RATIO.to_owned()),
+        ] {
+            server.set(variable, value);
+        }
+        server.request(Self::NAME, &value.to_string());
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_list_of_paths_holds_only_absolute_paths() {
+        for (text, expected) in [
+            ("/", Some("/")),
+            ("/, /posts/1?page=2", Some("/,/posts/1?page=2")),
+            ("posts", None),
+            ("/a;compact=boot", None),
+            ("/a b", None),
+            ("", None),
+            ("/,", None),
+        ] {
+            let parsed = PathList::parse(text).map(|list| list.to_string());
+            assert_eq!(parsed.as_deref(), expected, "{text}");
+        }
+    }
+}
