@@ -34,8 +34,7 @@ pub(crate) fn read(ruby: &RubyApi) {
     let page_bytes = integer(ruby, c"GC::INTERNAL_CONSTANTS[:HEAP_PAGE_SIZE]")
         .or_else(|| page_bytes_from_slots(page_slots?, slot_bytes?));
     let other_collector = ruby.evaluate(OTHER_COLLECTOR).is_some_and(|found| found != ruby.nil());
-    CONSTANTS
-        .get_or_init(|| HeapConstants { page_bytes, page_slots, slot_bytes, other_collector });
+    CONSTANTS.get_or_init(|| HeapConstants { page_bytes, page_slots, slot_bytes, other_collector });
 }
 
 /// The name of a collector that is not Ruby's own, or nil.

@@ -8,7 +8,8 @@ use std::time::Instant;
 const FRESH: u64 = 500_000;
 
 fn main() -> ExitCode {
-    let numbers: Result<Vec<usize>, _> = std::env::args().skip(1).map(|text| text.parse()).collect();
+    let numbers: Result<Vec<usize>, _> =
+        std::env::args().skip(1).map(|text| text.parse()).collect();
     let (apps, trials) = match numbers.as_deref() {
         Ok([]) => (200, 96),
         Ok([apps]) => (*apps, 96),

@@ -56,7 +56,9 @@ impl Choice<'_> {
             .iter()
             .filter(|candidate| self.is_allowed(candidate.mask))
             .map(|candidate| (self.predicted(0, candidate.mask), candidate))
-            .filter(|(memory, candidate)| *memory < LEAST_SAVING && self.is_promising(candidate.mask))
+            .filter(|(memory, candidate)| {
+                *memory < LEAST_SAVING && self.is_promising(candidate.mask)
+            })
             .collect();
         promising.sort_by(|one, other| one.0.total_cmp(&other.0));
         let mut best: Option<(f64, &Candidate)> = None;

@@ -86,8 +86,9 @@ impl<'a> Confirmation<'a> {
 
     /// Marks the limits that are proven; returns the first that is broken or futile.
     fn update_limits(&self, seen: &[Vec<f64>], look: &Look, kept: &mut [bool]) -> Option<usize> {
-        for (index, limit) in self.plan.limits.iter().enumerate().filter(|(index, _)| !kept[*index]) {
-            let Some((low, high)) = interval_of(seen, index + 1, look) else { continue };
+        for (index, limit) in self.plan.limits.iter().enumerate() {
+            let interval = interval_of(seen, index + 1, look).filter(|_| !kept[index]);
+            let Some((low, high)) = interval else { continue };
             let estimate = walsh_of(seen, index + 1).estimate();
             let futile = look.blocks >= FUTILE_FROM && estimate.is_some_and(|found| found > *limit);
             if high < *limit {
@@ -115,12 +116,18 @@ mod tests {
     const LIMITS: [f64; 1] = [0.05];
 
     fn confirmation() -> Confirmation<'static> {
-        Confirmation::new(ConfirmationPlan { blocks: 60, attempts: 2, margin: -0.01, limits: &LIMITS })
+        Confirmation::new(ConfirmationPlan {
+            blocks: 60,
+            attempts: 2,
+            margin: -0.01,
+            limits: &LIMITS,
+        })
     }
 
     /// Blocks with these differences, each moved a little so that no two are equal.
     fn blocks(count: usize, memory: f64, latency: f64) -> Vec<Vec<f64>> {
-        let shift = |n: usize| 0.004 * (n as f64 / count as f64 - 0.5);
+        let side = |n: usize| if n.is_multiple_of(2) { 0.002 } else { -0.002 };
+        let shift = |n: usize| side(n) * (1.0 + n as f64 / count as f64);
         (0..count).map(|n| vec![memory + shift(n), latency - shift(n)]).collect()
     }
 
@@ -149,7 +156,7 @@ mod tests {
         // Every second block far beyond the limit, the others far within: the estimate lies just beyond.
         let mut noisy = blocks(60, -0.2, 0.06);
         for (n, block) in noisy.iter_mut().enumerate() {
-            block[1] += if n % 2 == 0 { 0.5 } else { -0.5 };
+            block[1] += if n.is_multiple_of(2) { 0.5 } else { -0.5 };
         }
         let given_up = (1..=60).find(|&n| rules.end(&noisy[..n]).is_some()).unwrap();
         assert_eq!(rules.end(&noisy[..given_up]).unwrap().0, ConfirmationEnd::LimitBroken(0));
@@ -160,7 +167,8 @@ mod tests {
     fn looks_end_with_the_blocks_of_the_plan() {
         let rules = confirmation();
         let mut looks = Vec::new();
-        while let Some(next) = rules.next_look(looks.last().map_or(0, |&last: &u32| last as usize)) {
+        while let Some(next) = rules.next_look(looks.last().map_or(0, |&last: &u32| last as usize))
+        {
             looks.push(next);
         }
         assert_eq!(looks.first(), Some(&9));

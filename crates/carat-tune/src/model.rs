@@ -127,7 +127,7 @@ impl Effects {
 
 /// The model of one metric.
 #[derive(Debug, Clone)]
-pub(crate) struct Fit {
+pub(crate) struct MetricFit {
     prior: Prior,
     masks: Vec<u64>,
     blocks: Vec<usize>,
@@ -140,9 +140,15 @@ pub(crate) struct Fit {
     pub(crate) mean: Effects,
 }
 
-impl Fit {
+impl MetricFit {
     /// Fits the metric with this index; `trust` divides the variance of each trial.
-    fn new(trials: &[Observation], metric: usize, prior: Prior, trust: &[f64], bits: usize) -> Self {
+    fn new(
+        trials: &[Observation],
+        metric: usize,
+        prior: Prior,
+        trust: &[f64],
+        bits: usize,
+    ) -> Self {
         let size = trials.len();
         let noise: Vec<f64> = trust.iter().map(|trust| prior.noise * prior.noise / trust).collect();
         let mut matrix = vec![0.0; size * size];
@@ -183,7 +189,10 @@ impl Fit {
 
     /// Residual of each trial, in standard deviations of one trial.
     fn residuals(&self) -> impl Iterator<Item = f64> {
-        self.weights.iter().zip(&self.noise).map(|(weight, noise)| weight * noise / self.prior.noise)
+        self.weights
+            .iter()
+            .zip(&self.noise)
+            .map(|(weight, noise)| weight * noise / self.prior.noise)
     }
 
     /// Standard error of the predicted logarithm of a ratio: `one` to `other`, both as bits of levels.
@@ -232,7 +241,7 @@ pub struct Model {
     /// Trials when the standard deviations were last estimated.
     tuned_at: Option<usize>,
     /// One per metric; empty before the first fit.
-    pub(crate) fits: Vec<Fit>,
+    pub(crate) fits: Vec<MetricFit>,
 }
 
 impl Model {
@@ -255,11 +264,11 @@ impl Model {
                     self.current[metric] = self.tuned(trials, metric, &even);
                 }
                 let prior = self.current[metric];
-                let first = Fit::new(trials, metric, prior, &even, self.bits);
+                let first = MetricFit::new(trials, metric, prior, &even, self.bits);
                 let trust: Vec<f64> = first.residuals().map(trust_in).collect();
                 match trust.iter().all(|&trust| trust == 1.0) {
                     true => first,
-                    false => Fit::new(trials, metric, prior, &trust, self.bits),
+                    false => MetricFit::new(trials, metric, prior, &trust, self.bits),
                 }
             })
             .collect();
@@ -268,11 +277,11 @@ impl Model {
     /// The standard deviations with the highest likelihood near the current ones, one after the other, twice.
     fn tuned(&self, trials: &[Observation], metric: usize, even: &[f64]) -> Prior {
         let mut prior = self.current[metric];
-        let mut best = Fit::new(trials, metric, prior, even, self.bits).log_likelihood;
+        let mut best = MetricFit::new(trials, metric, prior, even, self.bits).log_likelihood;
         for part in [0, 1, 2, 3, 0, 1, 2, 3] {
             for step in [TUNE_STEP, 1.0 / TUNE_STEP] {
                 let Some(tried) = prior.scaled(part, step, self.start[metric]) else { continue };
-                let found = Fit::new(trials, metric, tried, even, self.bits).log_likelihood;
+                let found = MetricFit::new(trials, metric, tried, even, self.bits).log_likelihood;
                 if found > best + TUNE_GAIN {
                     best = found;
                     prior = tried;
@@ -320,7 +329,10 @@ mod tests {
             assert!((fit.mean.of(mask) - truth).abs() < 0.01, "{mask}: {}", fit.mean.of(mask));
         }
         assert!(fit.standard_error(3, 0) < 0.01);
-        assert!(fit.standard_error(4, 0) > 0.05, "nothing is known of a level that was never tried");
+        assert!(
+            fit.standard_error(4, 0) > 0.05,
+            "nothing is known of a level that was never tried"
+        );
         assert!((fit.standard_error(1, 1)).abs() < 1e-6);
     }
 
@@ -353,6 +365,8 @@ mod tests {
             .map(|trial| Observation { logarithms: vec![4.0], ..trial })
             .collect();
         let prior = fitted(&constant).current[0];
-        assert!(prior.noise >= 0.25 * Prior::MEMORY.noise && prior.level >= 0.25 * Prior::MEMORY.level);
+        assert!(
+            prior.noise >= 0.25 * Prior::MEMORY.noise && prior.level >= 0.25 * Prior::MEMORY.level
+        );
     }
 }

@@ -140,14 +140,24 @@ impl<'a> Search<'a> {
         self.blocks += 1;
     }
 
-    /// Levels that failed repeatedly and never succeeded, as bits.
+    /// Levels that failed repeatedly and never succeeded, as bits. A failure counts against one level only: the one that
+    /// explains most failures.
     fn banned(&self) -> u64 {
-        (0..self.space.bits()).map(|bit| 1_u64 << bit).filter(|bit| self.is_banned(*bit)).sum()
-    }
-
-    fn is_banned(&self, bit: u64) -> bool {
-        let failures = self.failed.iter().filter(|mask| *mask & bit != 0).count();
-        failures >= CRASHES_TO_BAN && !self.succeeded.iter().any(|mask| mask & bit != 0)
+        let innocent = self.succeeded.iter().fold(0, |bits, mask| bits | mask);
+        let mut unexplained: Vec<u64> = self.failed.clone();
+        let mut banned = 0;
+        loop {
+            let failures = |bit: &u64| unexplained.iter().filter(|mask| *mask & bit != 0).count();
+            let suspects = (0..self.space.bits()).rev().map(|bit| 1_u64 << bit);
+            let worst = suspects.filter(|bit| innocent & bit == 0).max_by_key(failures);
+            match worst.filter(|bit| failures(bit) >= CRASHES_TO_BAN) {
+                Some(bit) => {
+                    banned |= bit;
+                    unexplained.retain(|mask| mask & bit == 0);
+                }
+                None => return banned,
+            }
+        }
     }
 
     /// Name and level of what failed repeatedly and never succeeded.
@@ -175,10 +185,9 @@ impl<'a> Search<'a> {
         let mut draws = 0;
         while block.len() < self.plan.block_size && draws < MOST_DRAWS * self.plan.block_size {
             draws += 1;
-            let next = self.profiles.pop().unwrap_or_else(|| self.least_shown(rng));
-            if block.contains(&next) || !self.may_try(&next, banned) {
-                continue;
-            }
+            let next = self.profiles.pop().or_else(|| self.least_shown(&block, banned, rng));
+            let fits = |one: &Configuration| !block.contains(one) && self.may_try(one, banned);
+            let Some(next) = next.filter(fits) else { continue };
             for bit in bits(self.space.mask(&next)) {
                 self.shown[bit] += 1;
             }
@@ -187,17 +196,20 @@ impl<'a> Search<'a> {
         block
     }
 
-    fn least_shown(&self, rng: &mut SeededRng) -> Configuration {
-        let mut best = self.space.random(rng);
-        let mut best_value = self.novelty(&best);
-        for _ in 1..SCREEN_DRAWS {
-            let drawn = self.space.random(rng);
-            let value = self.novelty(&drawn);
-            if value > best_value {
-                (best, best_value) = (drawn, value);
-            }
-        }
-        best
+    /// Of some random configurations that may join the block the one whose levels were shown least.
+    fn least_shown(
+        &self,
+        block: &[Configuration],
+        banned: u64,
+        rng: &mut SeededRng,
+    ) -> Option<Configuration> {
+        let drawn: Vec<Configuration> = (0..SCREEN_DRAWS).map(|_| self.space.random(rng)).collect();
+        drawn
+            .into_iter()
+            .filter(|one| !block.contains(one) && self.may_try(one, banned))
+            .map(|one| (self.novelty(&one), one))
+            .max_by(|one, other| one.0.total_cmp(&other.0))
+            .map(|(_, one)| one)
     }
 
     fn novelty(&self, configuration: &Configuration) -> f64 {
@@ -247,7 +259,12 @@ impl<'a> Search<'a> {
     }
 
     /// Follows the best single change until none is better.
-    fn descend(&self, from: &Configuration, drawn: &[Effects], banned: u64) -> (f64, Configuration) {
+    fn descend(
+        &self,
+        from: &Configuration,
+        drawn: &[Effects],
+        banned: u64,
+    ) -> (f64, Configuration) {
         let mut here = from.clone();
         let mut value = self.cost(&here, drawn);
         loop {
@@ -336,11 +353,10 @@ fn candidates(space: &Space, seed: u64) -> Vec<Candidate> {
         sampled.dedup();
         sampled
     });
-    let with_mask = |configuration: Configuration| {
-        let mask = space.mask(&configuration);
-        Candidate { configuration, mask }
-    };
-    all.into_iter().filter(|one| !one.is_default()).map(with_mask).collect()
+    all.into_iter()
+        .filter(|one| !one.is_default())
+        .map(|configuration| Candidate { mask: space.mask(&configuration), configuration })
+        .collect()
 }
 
 #[cfg(test)]
@@ -388,8 +404,10 @@ mod tests {
             assert_eq!(search.trials(), 60);
             assert_eq!(search.banned_levels(), [("d", "on")], "seed {seed}");
             let candidate = search.candidate().unwrap();
-            let expected = space.configuration([("a", "on"), ("b", "on")]).unwrap();
-            right += usize::from(candidate == expected);
+            let chosen: Vec<&str> =
+                space.describe(&candidate).iter().map(|(name, _)| *name).collect();
+            let saves = ["a", "b"].iter().all(|name| chosen.contains(name));
+            right += usize::from(saves && !chosen.contains(&"c") && !chosen.contains(&"d"));
             let effects = search.choice(&[]).effects(&candidate);
             assert_eq!(effects[0].name, "a", "seed {seed}: {effects:?}");
             assert!((effects[0].logarithm + 0.2).abs() < 4.0 * effects[0].standard_error + 0.01);
@@ -398,7 +416,8 @@ mod tests {
     }
 
     #[test]
-    fn every_block_begins_with_the_default_and_holds_no_configuration_twice_while_there_are_others() {
+    fn every_block_begins_with_the_default_and_holds_no_configuration_twice_while_there_are_others()
+    {
         let space = space();
         let mut search = Search::new(&space, plan(1), &[]);
         let mut rng = SeededRng::new(2);
@@ -451,7 +470,8 @@ mod tests {
         let space = space();
         let mut search = Search::new(&space, plan(5), &[]);
         let block = search.next_block().unwrap();
-        let failed = |one: &Configuration| SearchTrial { configuration: one.clone(), logarithms: None };
+        let failed =
+            |one: &Configuration| SearchTrial { configuration: one.clone(), logarithms: None };
         search.observe(&block.iter().map(failed).collect::<Vec<_>>());
         assert_eq!(search.candidate(), None);
     }

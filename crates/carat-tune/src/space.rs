@@ -228,9 +228,9 @@ impl Space {
         enabled
             .flat_map(|condition| {
                 let levels = 1..self.factors[condition.factor].levels.len();
-                levels.filter_map(|level| u8::try_from(level).ok()).map(|dependent| {
-                    self.with(changed, condition.factor, dependent)
-                })
+                levels
+                    .filter_map(|level| u8::try_from(level).ok())
+                    .map(|dependent| self.with(changed, condition.factor, dependent))
             })
             .collect()
     }

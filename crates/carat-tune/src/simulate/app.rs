@@ -118,7 +118,8 @@ impl MemoryParts {
         } else {
             (between(rng, 0.1, 0.2), 0.0, between(rng, 0.05, 0.35), between(rng, 0.03, 0.12))
         };
-        let mut arenas = [between(rng, 0.75, 0.97), between(rng, 0.4, 0.8), between(rng, 0.15, 0.6)];
+        let mut arenas =
+            [between(rng, 0.75, 0.97), between(rng, 0.4, 0.8), between(rng, 0.15, 0.6)];
         arenas.sort_by(|one, other| other.total_cmp(one));
         let decay = between(rng, 0.55, 1.0);
         let warmed = between(rng, 0.2, 0.6);
@@ -184,7 +185,8 @@ impl MemoryParts {
         let kept = self.prepared[level(Index::PrepareFork)]
             * if other_allocator > 0 { 1.0 } else { self.prepared_under_glibc };
         let private = self.copied * (1.0 - kept) + malloc_free + slots_free + rest;
-        let private = (private + self.yjit[level(Index::Yjit)]) * self.workers[level(Index::Workers)];
+        let private =
+            (private + self.yjit[level(Index::Yjit)]) * self.workers[level(Index::Workers)];
         let library = if other_allocator > 0 { 0.01 } else { 0.0 };
         let compacted = if level(Index::Compact) == 1 { self.compact_adds } else { 0.0 };
         self.shared + private + library + compacted
@@ -272,7 +274,9 @@ impl SimulatedApp {
             .map(|configuration| {
                 let truth = self.truth(configuration);
                 let mut values: Vec<f64> = (0..3)
-                    .map(|metric| truth[metric] + shared[metric] + self.noise[metric] * rng.normal())
+                    .map(|metric| {
+                        truth[metric] + shared[metric] + self.noise[metric] * rng.normal()
+                    })
                     .collect();
                 if rng.uniform() < 0.03 {
                     values[1] += between(rng, 0.2, 0.8);

@@ -216,11 +216,11 @@ fn profiles(app: &SimulatedApp) -> Vec<Configuration> {
         ],
         &[("arena_max", "1"), ("trim", "idle"), ("compact", "boot")],
     ];
-    let known = |name: &str| app.space.factors().iter().any(|factor| factor.name == name);
+    let known: Vec<&str> = app.space.factors().iter().map(|factor| factor.name.as_str()).collect();
     profiles
         .iter()
         .filter_map(|levels| {
-            app.space.configuration(levels.iter().copied().filter(|(name, _)| known(name)))
+            app.space.configuration(levels.iter().copied().filter(|(name, _)| known.contains(name)))
         })
         .collect()
 }

@@ -2,7 +2,7 @@
 
 use crate::cli::{
     Exit, compare, exec, exit, explain, load, output, plan, record, report, salvage, shell, stats,
-    workload,
+    tune, workload,
 };
 use crate::load::worker_main;
 use crate::target::{exec_helper_main, reaper_main};
@@ -32,6 +32,8 @@ enum Command {
     Stats(stats::StatsArgs),
     /// Forecast which differences an experiment can detect in how many blocks and minutes
     Plan(plan::PlanArgs),
+    /// Search the best settings for an app and confirm them
+    Tune(tune::TuneArgs),
     /// Copy the undamaged trials of a damaged or older results file, or of exported JSON, into a new file
     Salvage(salvage::SalvageArgs),
     /// Drive a load against a running server
@@ -79,6 +81,7 @@ pub fn main() -> ExitCode {
         Command::Man => shell::man(Arguments::command()),
         Command::Stats(args) => stats::run(&args),
         Command::Plan(args) => plan::run(&args),
+        Command::Tune(args) => tune::run(&args),
         Command::Workload(args) => workload::run(&args),
     };
     match result {

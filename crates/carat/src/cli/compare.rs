@@ -68,6 +68,8 @@ impl CompareArgs {
             blocks: self.blocks,
             seed: self.seed,
             settings: self.set.clone(),
+            folder: None,
+            alpha: None,
             limit: self.limit.map(|limit| limit.0),
             fake: fake_trials(&self.fake, pace),
         }

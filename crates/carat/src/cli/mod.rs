@@ -17,6 +17,7 @@ mod report;
 mod salvage;
 mod shell;
 mod stats;
+mod tune;
 mod workload;
 
 pub use args::main;

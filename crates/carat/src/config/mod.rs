@@ -13,6 +13,7 @@ mod parse;
 mod replayed;
 mod task;
 mod template;
+mod tune;
 
 pub use crate::core::{Percent, Span};
 pub use command::CommandLine;
@@ -25,3 +26,4 @@ pub use order::{BlockPosition, block_order, trial_id};
 pub use parse::find_metric;
 pub use replayed::{ReplayedFile, replayed_content};
 pub use template::{Placeholders, fill, fill_address};
+pub use tune::{BlockSpec, KnobLevel, KnobSpec, TuneSpec, TunedVariant};

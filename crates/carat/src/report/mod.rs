@@ -35,6 +35,7 @@ mod step_figures;
 mod suggest;
 mod terminal;
 mod text;
+mod tune_text;
 mod variant_growth_text;
 mod wording;
 
@@ -64,4 +65,5 @@ pub(crate) use salvage_text::salvage_text;
 pub use suggest::{SuggestError, suggested_experiment};
 pub use terminal::{Style, terminal};
 pub use text::day;
+pub(crate) use tune_text::tune_text;
 pub use variant_growth_text::variant_growth_text;

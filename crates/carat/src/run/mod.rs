@@ -6,6 +6,7 @@ mod machine;
 pub(crate) mod recording;
 mod session;
 pub mod trial;
+pub mod tune;
 mod verifier;
 pub(crate) mod workloads;
 

@@ -127,11 +127,19 @@ mod tests {
     fn a_setting_that_this_ruby_does_not_have_is_refused_with_its_successor() {
         let version = |text: &str| text.parse::<RubyVersion>().unwrap();
         for (pair, ruby, expected) in [
-            ("gc.init_slots=20000", "3.3", Some("it is for Ruby 2.7 to 3.2; its successor is `gc.heap_0_init_slots`")),
+            (
+                "gc.init_slots=20000",
+                "3.3",
+                Some("it is for Ruby 2.7 to 3.2; its successor is `gc.heap_0_init_slots`"),
+            ),
             ("gc.init_slots=20000", "3.2", None),
             ("gc.growth_max_slots=10", "4.1", Some("its successor is `gc.growth_max_bytes`")),
             ("gc.growth_max_bytes=1m", "4.0", Some("it is for Ruby 4.1 and later; leave it out")),
-            ("compact=auto", "2.7", Some("`compact=auto` does nothing on Ruby 2.7: it is for Ruby 3.0 and later")),
+            (
+                "compact=auto",
+                "2.7",
+                Some("`compact=auto` does nothing on Ruby 2.7: it is for Ruby 3.0 and later"),
+            ),
             ("compact=boot", "2.7", None),
             ("compact=boot", "5.0", None),
             ("arena_max=2", "2.7", None),

@@ -13,6 +13,7 @@ mod environment;
 mod manual;
 mod observation;
 mod profile;
+mod searchable;
 mod setting;
 #[cfg(test)]
 mod tests;
@@ -25,4 +26,8 @@ pub use elf::{CLibrary, ElfKind, read_elf, read_ruby_version};
 pub use environment::{ApplyError, Environment, StartContext};
 pub use manual::manual;
 pub use observation::{ProcessObservation, RuntimeReport, SettingStatus};
+pub use profile::profile_settings;
+pub use searchable::{
+    LeftOutSetting, SearchableSetting, SearchedServer, accepts, searchable_settings,
+};
 pub use verify::{SettingCheck, verify};

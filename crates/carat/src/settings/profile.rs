@@ -29,6 +29,11 @@ pub(crate) const PROFILES: &[Profile] = &[
     },
 ];
 
+/// The settings of every profile, as names and values.
+pub fn profile_settings() -> impl Iterator<Item = &'static [(&'static str, &'static str)]> {
+    PROFILES.iter().map(|profile| profile.settings)
+}
+
 /// The profile of that name.
 pub(crate) fn find(name: &str) -> Option<&'static Profile> {
     PROFILES.iter().find(|profile| profile.name == name)

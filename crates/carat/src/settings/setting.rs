@@ -58,6 +58,11 @@ pub(crate) trait Setting: 'static {
     const MALLOC: Option<AllocatorKind> = None;
     /// Another setting without which it makes no sense, and the value to suggest for that.
     const REQUIRES: Option<(&'static str, &'static str)> = None;
+    /// Values worth trying beside the default when the best settings are searched; none where there is nothing to save or
+    /// where a value must be chosen by a person.
+    const LEVELS: &'static [&'static str] = &[];
+    /// Whether it acts only on a server that forks workers.
+    const FORKS: bool = false;
     const DOES: &'static str;
     const COSTS: &'static str;
     /// The evidence that it was applied.
@@ -109,6 +114,8 @@ pub(crate) struct SettingDefinition {
     pub(crate) values_since: &'static [(&'static str, RubyVersion)],
     pub(crate) malloc: Option<AllocatorKind>,
     pub(crate) requires: Option<(&'static str, &'static str)>,
+    pub(crate) levels: &'static [&'static str],
+    pub(crate) forks: bool,
     pub(crate) does: &'static str,
     pub(crate) costs: &'static str,
     pub(crate) verified_by: &'static str,
@@ -128,6 +135,8 @@ impl SettingDefinition {
             values_since: S::VALUES_SINCE,
             malloc: S::MALLOC,
             requires: S::REQUIRES,
+            levels: S::LEVELS,
+            forks: S::FORKS,
             does: S::DOES,
             costs: S::COSTS,
             verified_by: S::VERIFIED_BY,

@@ -49,6 +49,7 @@ mod supply;
 mod support;
 mod tidy;
 mod trial_commands;
+mod tune_run;
 mod workloads;
 
 fn main() -> std::process::ExitCode {

@@ -16,6 +16,14 @@ fn part(kind: PartKind, pss: u64, private: u64) -> LedgerPart {
     LedgerPart { kind, pss: Bytes(pss), private: Bytes(private), resident: Bytes(pss * 2) }
 }
 
+fn glibc(evidence: &str) -> DetectedAllocator {
+    DetectedAllocator {
+        active: Some("glibc".into()),
+        loaded: Vec::new(),
+        evidence: evidence.into(),
+    }
+}
+
 fn process(at: u64, text: &str) -> ProcessLedger {
     let grown = 1_000_000 * at;
     let parts = vec![
@@ -43,12 +51,9 @@ fn process(at: u64, text: &str) -> ProcessLedger {
         threads: Some(9),
         basis: Basis::Probe,
         parts,
+        slots_unknown: None,
         unexplained: 500_000,
-        allocator: DetectedAllocator {
-            active: Some("glibc".into()),
-            loaded: Vec::new(),
-            evidence: text.into(),
-        },
+        allocator: glibc(text),
         ruby: Some("3.1.2".into()),
         heap: Some(RubyHeap {
             size: Bytes(26_000_000),

@@ -205,10 +205,7 @@ fn pages_are_requested_once_before_the_first_fork_and_before_the_heap_is_prepare
          puts [Rails.application.asked.tally, report(:warmed_pages), report(:prepared_forks)].inspect"
     );
     let settings = ["warm=5", "warm_paths=/,/posts/1?page=2", "prepare_fork=warmup"];
-    assert_eq!(
-        printed(&settings, &script),
-        "[{\"/\"=>3, \"/posts/1page=2\"=>2}, 5, 1]\n"
-    );
+    assert_eq!(printed(&settings, &script), "[{\"/\"=>3, \"/posts/1page=2\"=>2}, 5, 1]\n");
 }
 
 #[test]
@@ -220,7 +217,10 @@ fn a_page_that_no_worker_should_share_is_not_requested_and_the_reason_is_one_lin
         ("[200, {}, ->(stream) { }]", "GET / answers with a stream"),
         ("raise 'no table'", "a page raises RuntimeError: no table"),
         ("Thread.new { sleep }; [200, {}, []]", "a page starts a thread"),
-        ("$kept = TCPSocket.new('127.0.0.1', $server.local_address.ip_port); [200, {}, []]", "a page opens a socket"),
+        (
+            "$kept = TCPSocket.new('127.0.0.1', $server.local_address.ip_port); [200, {}, []]",
+            "a page opens a socket",
+        ),
         ("exit!(1)", "the process that requested the pages ended"),
     ] {
         let script = format!(
@@ -265,8 +265,7 @@ fn sealing_stops_where_objects_add_no_page_to_a_heap() {
          pid = fork {{ exit!(0) }}\nProcess.wait(pid)\n\
          puts report(:sealed_slots)"
     );
-    let sealed: u64 =
-        printed(&["prepare_fork=warmup", "seal=on"], &script).trim().parse().unwrap();
+    let sealed: u64 = printed(&["prepare_fork=warmup", "seal=on"], &script).trim().parse().unwrap();
     assert!((2_000..=2_200).contains(&sealed), "{sealed} objects in two heaps of 1,000 slots");
 }
 

@@ -1,6 +1,6 @@
 //! From the request for an experiment to its trials in a results file.
 
-use crate::analysis::Judge;
+use crate::analysis::{Judge, Question};
 use crate::config::{Experiment, ExperimentFileError, TrialLoad, TrialTask};
 use crate::core::{ExperimentInfo, Outcome};
 use crate::load::{GeneratorError, check};
@@ -43,6 +43,10 @@ pub struct ExperimentRequest {
     pub seed: Option<u64>,
     /// Settings for every variant, by name and value, under each variant's own.
     pub settings: Vec<(String, String)>,
+    /// The folder in which relative paths of the file start, if not its own.
+    pub folder: Option<PathBuf>,
+    /// Error of the verdict, if not 5 %, as a fraction.
+    pub alpha: Option<f64>,
     /// No block begins that would probably end later than this after the start.
     pub limit: Option<Duration>,
     /// Simulated servers instead of real ones.
@@ -67,6 +71,8 @@ impl ExperimentRequest {
             blocks: Some(blocks),
             seed: None,
             settings: Vec::new(),
+            folder: None,
+            alpha: None,
             limit: None,
             fake,
         }
@@ -165,7 +171,10 @@ impl PreparedExperiment {
         request: ExperimentRequest,
         inherited: &dyn Fn(&str) -> Option<String>,
     ) -> Result<Self, ExperimentError> {
-        let experiment = Experiment::read_with(&request.experiment, &request.settings)?;
+        let mut experiment = Experiment::read_with(&request.experiment, &request.settings)?;
+        if let Some(folder) = &request.folder {
+            experiment.folder.clone_from(folder);
+        }
         if let TrialTask::Serve { load: TrialLoad::Generated(load), .. } = &experiment.task {
             // No server has a port yet; only what the requests are made of is checked.
             check(&load.measured("127.0.0.1:1").in_folder(&experiment.folder))?;
@@ -245,7 +254,8 @@ impl PreparedExperiment {
                 Box::new(ProcessRunner::new(experiment, prepared, context, reaper))
             }
         };
-        Ok(OpenExperiment { info, note, store, runner, directory, interrupt, schedule })
+        let alpha = request.alpha;
+        Ok(OpenExperiment { info, note, store, runner, directory, interrupt, schedule, alpha })
     }
 }
 
@@ -258,6 +268,7 @@ pub struct OpenExperiment {
     directory: TempDir,
     interrupt: Interrupt,
     schedule: BlockSchedule,
+    alpha: Option<f64>,
 }
 
 impl OpenExperiment {
@@ -294,9 +305,11 @@ impl OpenExperiment {
         self,
         events: &mut dyn EventHandler,
     ) -> Result<(Store, Result<(), RunError>), ExperimentError> {
-        let Self { info, mut store, mut runner, directory, interrupt, schedule, .. } = self;
+        let Self { info, mut store, mut runner, directory, interrupt, schedule, alpha, .. } = self;
+        let planned = question(&info);
+        let alpha = alpha.unwrap_or(planned.alpha);
         let run = ExperimentRun {
-            judge: Judge::new(question(&info)),
+            judge: Judge::new(Question { alpha, ..planned }),
             plan_hash: info.plan_hash,
             variants: info.variants.into_iter().map(|variant| variant.name).collect(),
             seed: info.seed,

@@ -5,8 +5,7 @@ use crate::core::Variant;
 use crate::settings::{SettingError, Settings};
 use crate::target::{
     InjectError, InjectRequest, Injection, Libraries, ProgramSearch, check_ruby, inject,
-    make_comparable,
-    search_path,
+    make_comparable, search_path,
 };
 use carat_wire::env::ROOTS;
 use std::path::{Path, PathBuf};

@@ -81,10 +81,11 @@ impl Setting for WorkerGrowth {
     const MECHANISM: Mechanism =
         Mechanism::Runtime { pending: "no preloaded application has forked yet" };
     const SINCE: Option<RubyVersion> = Some(V2_7);
+    const LEVELS: &'static [&'static str] = &["40000"];
+    const FORKS: bool = true;
     const DOES: &'static str = "The most slots by which the heap of a worker grows before it collects. Ruby's ratios count inherited slots, so that every worker of a large application may grow by tens of megabytes first. Until the first fork the runtime decides when to collect, because these ratios would collect all the time while the server boots. Single settings `gc.*` override it.";
     const COSTS: &'static str = "More minor GCs in workers with a small value (20000 doubles their time, 40000 hardly changes it); a higher peak while booting.";
-    const VERIFIED_BY: &'static str =
-        "the runtime's report in the shared page, which also has the pages by which the worker may grow";
+    const VERIFIED_BY: &'static str = "the runtime's report in the shared page, which also has the pages by which the worker may grow";
 
     fn apply(value: &Self::Value, server: &mut EnvironmentBuilder<'_>) -> Result<(), ApplyError> {
         let bytes = value.0 * SLOT_BYTES;

@@ -29,6 +29,7 @@ impl Setting for GrowthFactor {
     const DEFAULT: &'static str = "1.8";
     const MECHANISM: Mechanism = Mechanism::Variable("RUBY_GC_HEAP_GROWTH_FACTOR");
     const SINCE: Option<RubyVersion> = Some(V2_7);
+    const LEVELS: &'static [&'static str] = &["1.1"];
     const DOES: &'static str = "How much larger the heap of slots gets each time it grows.";
     const COSTS: &'static str = "Small steps mean more GCs while the heap grows.";
 }
@@ -143,6 +144,7 @@ impl Setting for OldobjectLimitFactor {
     const DEFAULT: &'static str = "2.0";
     const MECHANISM: Mechanism = Mechanism::Variable("RUBY_GC_HEAP_OLDOBJECT_LIMIT_FACTOR");
     const SINCE: Option<RubyVersion> = Some(V2_7);
+    const LEVELS: &'static [&'static str] = &["1.2"];
     const DOES: &'static str =
         "A full GC runs when there are this many times the old objects of the last one.";
     const COSTS: &'static str = "A low factor means more full GCs.";

@@ -32,6 +32,7 @@ impl Setting for Compact {
         Mechanism::Runtime { pending: "the server has not finished booting, or has not forked" };
     const SINCE: Option<RubyVersion> = Some(V2_7);
     const VALUES_SINCE: &'static [(&'static str, RubyVersion)] = &[("auto", V3_0)];
+    const LEVELS: &'static [&'static str] = &["boot", "auto"];
     const DOES: &'static str = "Compacts Ruby's heap: once when the server has booted (`boot`: a Rails application after its `after_initialize` blocks, on the main thread before the server listens), once before its first fork, or with every full GC (`auto`).";
     const COSTS: &'static str = "A pause of some tens of milliseconds; C extensions that hide objects from the GC can crash; `auto` slows every full GC.";
 
@@ -89,6 +90,7 @@ impl Setting for Trim {
     const DEFAULT: &'static str = "off";
     const MECHANISM: Mechanism = Mechanism::Runtime { pending: "the runtime has not started" };
     const SINCE: Option<RubyVersion> = Some(V2_7);
+    const LEVELS: &'static [&'static str] = &["full-gc", "idle"];
     const DOES: &'static str = "Returns free malloc memory to the kernel after the sweep of a full GC, from a thread outside the GVL; `idle` also waits for an idle moment. `in-gc` does it within every full GC, like the patch of 2019, for comparison.";
     const COSTS: &'static str = "Some milliseconds of another core per full GC, and page faults when the memory is used again; it runs less often where little is returned. `in-gc` makes the server wait every time.";
 }
@@ -107,6 +109,8 @@ impl Setting for PrepareFork {
     const MECHANISM: Mechanism =
         Mechanism::Runtime { pending: "no preloaded application has forked yet" };
     const SINCE: Option<RubyVersion> = Some(V2_7);
+    const LEVELS: &'static [&'static str] = &["warmup", "full"];
+    const FORKS: bool = true;
     const DOES: &'static str = "Once, right before a preloaded server forks for the first time: makes all objects old, compacts, frees empty pages and purges malloc, so that workers share more. `full` collects four times first, which also frees chains of weak references and finalizers.";
     const COSTS: &'static str = "A pause of some hundred milliseconds at boot; the risk of compaction, unless `compact = \"off\"` is set too.";
 }
@@ -152,6 +156,7 @@ impl Setting for GcPacing {
     const DEFAULT: &'static str = "off";
     const MECHANISM: Mechanism = Mechanism::Runtime { pending: "the runtime has not started" };
     const SINCE: Option<RubyVersion> = Some(V2_7);
+    const LEVELS: &'static [&'static str] = &["idle"];
     const DOES: &'static str = "Runs the full GC in an idle moment instead of within a request.";
     const COSTS: &'static str =
         "More full GCs than Ruby itself would run; none while the server is busy.";

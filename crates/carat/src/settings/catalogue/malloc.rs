@@ -74,6 +74,7 @@ impl Setting for PreloadedAllocator {
     const NAME: &'static str = "allocator";
     const DEFAULT: &'static str = "system";
     const MECHANISM: Mechanism = Mechanism::Own;
+    const LEVELS: &'static [&'static str] = &["jemalloc", "mimalloc", "tcmalloc"];
     const DOES: &'static str = "Preloads another malloc. Its options, not its name, decide how much memory an idle server keeps.";
     const COSTS: &'static str =
         "About 1 MB per process; a few percent of speed in either direction.";
@@ -174,6 +175,7 @@ impl Setting for ArenaMax {
     const DEFAULT: &'static str = "8 per core";
     const MECHANISM: Mechanism = Mechanism::Variable("MALLOC_ARENA_MAX");
     const MALLOC: Option<AllocatorKind> = Some(AllocatorKind::Glibc);
+    const LEVELS: &'static [&'static str] = &["4", "2", "1"];
     const DOES: &'static str =
         "Limits the number of arenas of glibc's malloc, so that threads share their free memory.";
     const COSTS: &'static str =
@@ -292,6 +294,8 @@ impl Setting for MallocConf {
     const DEFAULT: &'static str = "empty";
     const MECHANISM: Mechanism = Mechanism::Variable("MALLOC_CONF");
     const MALLOC: Option<AllocatorKind> = Some(AllocatorKind::Jemalloc);
+    const LEVELS: &'static [&'static str] =
+        &["dirty_decay_ms:1000,narenas:2", "dirty_decay_ms:0,muzzy_decay_ms:0"];
     const DOES: &'static str =
         "Options of jemalloc, such as `dirty_decay_ms:1000,narenas:2,background_thread:true`.";
     const COSTS: &'static str = "Depends on the option; a short decay means more page faults.";

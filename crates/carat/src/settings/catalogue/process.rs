@@ -76,6 +76,8 @@ impl Setting for Ksm {
     const DEFAULT: &'static str = "off";
     const MECHANISM: Mechanism = Mechanism::Runtime { pending: "the runtime has not started" };
     const SINCE: Option<RubyVersion> = Some(V2_7);
+    const LEVELS: &'static [&'static str] = &["on"];
+    const FORKS: bool = true;
     const DOES: &'static str = "Lets the kernel merge equal pages of the workers (Linux 6.4; an administrator must have started ksmd).";
     const COSTS: &'static str =
         "The CPU time of ksmd, and a page fault for every write to a merged page.";
@@ -98,6 +100,7 @@ impl Setting for Yjit {
     const MECHANISM: Mechanism = Mechanism::Runtime { pending: "no worker has been forked yet" };
     const SINCE: Option<RubyVersion> = Some(V3_1);
     const VALUES_SINCE: &'static [(&'static str, RubyVersion)] = &[("after-fork", V3_3)];
+    const LEVELS: &'static [&'static str] = &["on"];
     const DOES: &'static str =
         "Ruby's compiler: as Ruby decides, on from the start, or on in each worker after the fork.";
     const COSTS: &'static str = "Some tens of MB of machine code per process, for more speed.";

@@ -1,0 +1,404 @@
+//! The file of a search for the best settings: a workload as in an experiment, a goal, and what may be varied.
+
+use crate::config::error::explain_toml;
+use crate::config::parse::find_metric;
+use crate::config::{Experiment, ExperimentFileError, Percent};
+use crate::core::metric::{self, Metric};
+use crate::settings::accepts;
+use serde::Deserialize;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Tables of an experiment that the search writes itself.
+const OWN_TABLES: [&str; 2] = ["variant", "trials"];
+/// Fewest trials of a search that the screen and one adapted block need.
+const LEAST_TRIALS: usize = 30;
+
+/// A validated file.
+#[derive(Debug, Clone)]
+pub struct TuneSpec {
+    /// Its name.
+    pub name: String,
+    /// The metric to make small.
+    pub least: &'static Metric,
+    /// How much worse other metrics may become, as fractions.
+    pub guards: Vec<(&'static Metric, f64)>,
+    /// The smallest saving that matters, as a fraction.
+    pub margin: f64,
+    /// Settings that are not tried.
+    pub leave: BTreeSet<String>,
+    /// The only settings that are tried; all where absent.
+    pub only: Option<BTreeSet<String>>,
+    /// Levels to try instead of the catalogue's, by setting.
+    pub levels: BTreeMap<String, Vec<String>>,
+    /// The user's own factors.
+    pub knobs: Vec<KnobSpec>,
+    /// Most trials of the search.
+    pub search_trials: usize,
+    /// Most blocks of a confirmation.
+    pub confirm_blocks: u32,
+    /// Most confirmations.
+    pub attempts: u32,
+    /// The folder in which relative paths start.
+    pub folder: PathBuf,
+    /// The text of the file.
+    pub text: String,
+    workload: toml::Table,
+}
+
+/// A factor of the user.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct KnobSpec {
+    /// Its name.
+    pub name: String,
+    /// Its levels; the first is the default.
+    pub levels: Vec<KnobLevel>,
+}
+
+/// A level of a knob, and what it changes.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct KnobLevel {
+    /// Its name.
+    pub name: String,
+    /// Variables.
+    #[serde(default)]
+    pub env: BTreeMap<String, String>,
+    /// Settings.
+    #[serde(default)]
+    pub settings: BTreeMap<String, String>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct OwnTables {
+    goal: GoalTable,
+    #[serde(default)]
+    search: SearchTable,
+    #[serde(default, rename = "knob")]
+    knobs: Vec<KnobSpec>,
+    #[serde(default)]
+    budget: BudgetTable,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct GoalTable {
+    #[serde(default = "default_least")]
+    least: String,
+    #[serde(default)]
+    guards: BTreeMap<String, Percent>,
+    #[serde(default = "default_margin")]
+    margin: Percent,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct SearchTable {
+    leave: BTreeSet<String>,
+    only: Option<BTreeSet<String>>,
+    levels: BTreeMap<String, Vec<toml::Value>>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct BudgetTable {
+    search: usize,
+    confirm: u32,
+    attempts: u32,
+}
+
+impl Default for BudgetTable {
+    fn default() -> Self {
+        Self { search: 96, confirm: 60, attempts: 2 }
+    }
+}
+
+fn default_least() -> String {
+    metric::MEMORY_PSS_LATE.id.into()
+}
+
+const fn default_margin() -> Percent {
+    Percent(0.01)
+}
+
+/// A configuration as a variant of an experiment.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct TunedVariant {
+    /// Its name.
+    pub name: String,
+    /// Settings by name.
+    pub settings: BTreeMap<String, String>,
+    /// Variables by name.
+    pub env: BTreeMap<String, String>,
+}
+
+/// Blocks of an experiment that the search makes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BlockSpec {
+    /// Name of the experiment.
+    pub name: String,
+    /// The configurations; the first is the baseline.
+    pub variants: Vec<TunedVariant>,
+    /// Most blocks.
+    pub blocks: u32,
+    /// Seed of the order.
+    pub seed: u64,
+}
+
+impl TuneSpec {
+    /// Reads a file.
+    ///
+    /// # Errors
+    /// Where it cannot be read, or is not a valid file of a search.
+    pub fn read(path: &Path) -> Result<Self, ExperimentFileError> {
+        let text = fs::read_to_string(path)
+            .map_err(|source| ExperimentFileError::Read { path: path.to_owned(), source })?;
+        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+        Self::parse(text, path, folder.unwrap_or(Path::new(".")))
+    }
+
+    fn parse(text: String, path: &Path, folder: &Path) -> Result<Self, ExperimentFileError> {
+        let syntax = |error: toml::de::Error| ExperimentFileError::Syntax {
+            path: path.to_owned(),
+            message: explain_toml(&error),
+        };
+        let mut workload: toml::Table = toml::from_str(&text).map_err(syntax)?;
+        let mut own = toml::Table::new();
+        for key in ["goal", "search", "knob", "budget"] {
+            own.extend(workload.remove(key).map(|value| (key.to_owned(), value)));
+        }
+        let own: OwnTables = own.try_into().map_err(syntax)?;
+        let invalid = |message| ExperimentFileError::Invalid { path: path.to_owned(), message };
+        let spec = Self::validated(own, workload, text, folder).map_err(invalid)?;
+        // The workload is checked as part of an experiment with it.
+        let block = BlockSpec {
+            name: spec.name.clone(),
+            variants: ["default", "other"]
+                .map(|name| TunedVariant { name: name.into(), ..TunedVariant::default() })
+                .to_vec(),
+            blocks: 1,
+            seed: 0,
+        };
+        Experiment::parse(&spec.experiment(&block), path, folder)?;
+        Ok(spec)
+    }
+
+    fn validated(
+        own: OwnTables,
+        workload: toml::Table,
+        text: String,
+        folder: &Path,
+    ) -> Result<Self, String> {
+        if let Some(table) = OWN_TABLES.iter().find(|table| workload.contains_key(**table)) {
+            return Err(format!(
+                "leave out [{table}]: the search chooses variants and trials itself"
+            ));
+        }
+        let name =
+            workload.get("name").and_then(toml::Value::as_str).unwrap_or_default().to_owned();
+        let OwnTables { goal, search, knobs, budget } = own;
+        let guards = goal.guards.into_iter().map(|(name, limit)| match limit.0 > 0.0 {
+            true => Ok((find_metric(&name)?, limit.0)),
+            false => {
+                Err(format!("the guard of {name} must be a positive percentage such as \"+5%\""))
+            }
+        });
+        if !(0.0..1.0).contains(&goal.margin.0) {
+            return Err("goal.margin must be between 0% and 100%".into());
+        }
+        if budget.search < LEAST_TRIALS || budget.confirm == 0 || budget.attempts == 0 {
+            return Err(format!(
+                "[budget] needs at least {LEAST_TRIALS} trials of search, and a block and an attempt to confirm"
+            ));
+        }
+        check_knobs(&knobs)?;
+        Ok(Self {
+            name,
+            least: find_metric(&goal.least)?,
+            guards: guards.collect::<Result<_, _>>()?,
+            margin: goal.margin.0,
+            leave: search.leave,
+            only: search.only,
+            levels: levels(search.levels)?,
+            knobs,
+            search_trials: budget.search,
+            confirm_blocks: budget.confirm,
+            attempts: budget.attempts,
+            folder: folder.to_owned(),
+            text,
+            workload,
+        })
+    }
+
+    /// The text of an experiment with this workload.
+    pub fn experiment(&self, block: &BlockSpec) -> String {
+        let mut table = self.workload.clone();
+        table.insert("name".into(), block.name.clone().into());
+        let mut measure = match table.remove("measure") {
+            Some(toml::Value::Table(measure)) => measure,
+            _ => toml::Table::new(),
+        };
+        measure.insert("primary".into(), self.least.id.into());
+        let guards = self.guards.iter().map(|(metric, limit)| {
+            (metric.id.to_owned(), toml::Value::from(Percent(*limit).to_string()))
+        });
+        measure.insert("guards".into(), toml::Value::Table(guards.collect()));
+        table.insert("measure".into(), measure.into());
+        let mut trials = toml::Table::new();
+        trials.insert("max".into(), i64::from(block.blocks).into());
+        trials.insert("margin".into(), Percent(self.margin).to_string().into());
+        trials.insert("seed".into(), i64::try_from(block.seed).unwrap_or(i64::MAX).into());
+        trials.insert("warmup_block".into(), false.into());
+        table.insert("trials".into(), trials.into());
+        let variants: Vec<toml::Value> = block.variants.iter().map(variant_table).collect();
+        table.insert("variant".into(), variants.into());
+        // A table of strings, numbers and tables is always TOML.
+        toml::to_string(&table).unwrap_or_default()
+    }
+}
+
+fn strings(values: &BTreeMap<String, String>) -> toml::Value {
+    let values = values.iter().map(|(name, value)| (name.clone(), value.clone().into()));
+    toml::Value::Table(values.collect())
+}
+
+fn variant_table(variant: &TunedVariant) -> toml::Value {
+    let mut table = toml::Table::new();
+    table.insert("name".into(), variant.name.clone().into());
+    table.insert("settings".into(), strings(&variant.settings));
+    table.insert("env".into(), strings(&variant.env));
+    table.into()
+}
+
+fn levels(
+    tables: BTreeMap<String, Vec<toml::Value>>,
+) -> Result<BTreeMap<String, Vec<String>>, String> {
+    let mut levels = BTreeMap::new();
+    for (name, values) in tables {
+        let texts: Vec<String> = values
+            .iter()
+            .map(|value| value.as_str().map_or_else(|| value.to_string(), str::to_owned))
+            .collect();
+        if let Some(refused) = texts.iter().find(|value| !accepts(&name, value)) {
+            return Err(format!("search.levels: `{name}` is no setting that can be `{refused}`"));
+        }
+        levels.insert(name, texts);
+    }
+    Ok(levels)
+}
+
+fn check_knobs(knobs: &[KnobSpec]) -> Result<(), String> {
+    let mut names = BTreeSet::new();
+    for knob in knobs {
+        if knob.levels.len() < 2 {
+            return Err(format!(
+                "knob `{}` needs at least two levels; the first is the default",
+                knob.name
+            ));
+        }
+        if !names.insert(&knob.name) {
+            return Err(format!("two knobs are named `{}`", knob.name));
+        }
+        let levels: BTreeSet<&String> = knob.levels.iter().map(|level| &level.name).collect();
+        if levels.len() < knob.levels.len() {
+            return Err(format!("two levels of knob `{}` have the same name", knob.name));
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BLOG: &str = r#"
+name = "blog"
+[server]
+command = ["puma", "-C", "puma.rb", "config.ru"]
+env = { PORT = "{port}" }
+ready = { http = "/", within = "60s" }
+[load.http]
+path = "/"
+requests = 2000
+[measure]
+idle = "5s"
+[goal]
+least = "memory.pss.late"
+guards = { "latency.p95" = "+5%", throughput = "+3%" }
+margin = "1%"
+[search]
+leave = ["ksm"]
+levels = { arena_max = [1, 2] }
+[[knob]]
+name = "puma"
+levels = [{ name = "4x3", env = { WORKERS = "4" } }, { name = "2x6", env = { WORKERS = "2" } }]
+[budget]
+search = 60
+"#;
+
+    fn parse(text: &str) -> Result<TuneSpec, ExperimentFileError> {
+        TuneSpec::parse(text.into(), Path::new("tune.toml"), Path::new("."))
+    }
+
+    #[test]
+    fn every_part_of_the_documented_file_is_parsed() {
+        let spec = parse(BLOG).unwrap();
+        assert_eq!((spec.name.as_str(), spec.least.id), ("blog", "memory.pss.late"));
+        let guards: Vec<_> =
+            spec.guards.iter().map(|(metric, limit)| (metric.id, *limit)).collect();
+        assert_eq!(guards, [("latency.p95", 0.05), ("throughput", 0.03)]);
+        assert_eq!(spec.levels["arena_max"], ["1", "2"]);
+        assert_eq!((spec.search_trials, spec.confirm_blocks, spec.attempts), (60, 60, 2));
+        assert_eq!(spec.knobs[0].levels[1].env["WORKERS"], "2");
+    }
+
+    #[test]
+    fn a_block_is_a_valid_experiment_with_the_workload_and_the_goal() {
+        let spec = parse(BLOG).unwrap();
+        let other = TunedVariant {
+            name: "1".into(),
+            settings: [("malloc.top_pad".to_owned(), "64k".to_owned())].into(),
+            env: [("WORKERS".to_owned(), "2".to_owned())].into(),
+        };
+        let default = TunedVariant { name: "default".into(), ..TunedVariant::default() };
+        let block = BlockSpec {
+            name: "blog-search-1".into(),
+            variants: vec![default, other],
+            blocks: 1,
+            seed: 7,
+        };
+        let text = spec.experiment(&block);
+        let made = Experiment::parse(&text, Path::new("x"), Path::new(".")).unwrap();
+        assert_eq!(made.variants[1].settings.describe()["malloc.top_pad"], "65536");
+        assert_eq!(made.variants[1].env["WORKERS"], "2");
+        assert_eq!(
+            (made.trials.max, made.trials.seed, made.trials.warmup_block),
+            (1, Some(7), false)
+        );
+        assert_eq!(made.measure.idle.map(|idle| idle.to_string()).as_deref(), Some("5s"));
+        assert_eq!(made.measure.guards.len(), 2);
+    }
+
+    #[test]
+    fn an_error_names_what_is_wrong() {
+        for (from, to, expected) in [
+            ("least = \"memory.pss.late\"", "least = \"memory\"", "unknown metric `memory`"),
+            ("\"+5%\"", "\"-5%\"", "must be a positive percentage"),
+            ("arena_max = [1, 2]", "arena_max = [0]", "`arena_max` is no setting that can be `0`"),
+            (", { name = \"2x6\", env = { WORKERS = \"2\" } }", "", "needs at least two levels"),
+            ("\"2x6\"", "\"4x3\"", "two levels of knob `puma` have the same name"),
+            ("search = 60", "search = 3", "at least 30 trials"),
+            ("search = 60", "serch = 60", "did you mean `search`?"),
+            ("[goal]", "[[variant]]\nname = \"x\"\n[goal]", "leave out [variant]"),
+            ("requests = 2000", "request = 2000", "did you mean `requests`?"),
+        ] {
+            let changed = BLOG.replace(from, to);
+            assert_ne!(changed, BLOG, "{from}");
+            let error = parse(&changed).unwrap_err().to_string();
+            assert!(error.contains(expected), "{to}: {error}");
+        }
+    }
+}

@@ -1,0 +1,155 @@
+//! The factors of a search: settings of the catalogue that can act on the server, and the user's knobs.
+
+use crate::config::{KnobSpec, TuneSpec, TunedVariant};
+use crate::settings::{
+    LeftOutSetting, SearchableSetting, SearchedServer, find_allocator, profile_settings,
+    searchable_settings,
+};
+use carat_tune::{Condition, Configuration, Factor, Space, SpaceError};
+use std::path::Path;
+
+/// The setting on which settings of a malloc depend.
+const ALLOCATOR: &str = "allocator";
+/// The malloc of the C library, and the level of [`ALLOCATOR`] that means it.
+const SYSTEM: (&str, &str) = ("glibc", "system");
+
+/// The configurations of a search, and what each changes.
+#[derive(Debug, Clone)]
+pub struct TuneSpace {
+    /// The configurations.
+    pub space: Space,
+    /// Settings that are not tried, with the reason.
+    pub left_out: Vec<LeftOutSetting>,
+    settings: Vec<SearchableSetting>,
+    knobs: Vec<KnobSpec>,
+}
+
+impl TuneSpace {
+    /// Everything that can act on this server and that the file does not exclude.
+    ///
+    /// # Errors
+    /// Where nothing is left to try, or too much.
+    pub fn new(spec: &TuneSpec, server: SearchedServer) -> Result<Self, SpaceError> {
+        let (mut settings, mut left_out) = searchable_settings(server);
+        settings.retain(|setting| is_wanted(spec, setting.name));
+        left_out.retain(|setting| is_wanted(spec, setting.name));
+        for setting in &mut settings {
+            if let Some(levels) = spec.levels.get(setting.name) {
+                let default = setting.levels[0].clone();
+                let others = levels.iter().filter(|level| **level != default).cloned();
+                setting.levels = std::iter::once(default.clone()).chain(others).collect();
+            }
+        }
+        leave_out_missing_allocators(&mut settings, &mut left_out);
+        leave_out_dependents(&mut settings, &mut left_out);
+        let factors = settings
+            .iter()
+            .map(|setting| Factor { name: setting.name.into(), levels: setting.levels.clone() })
+            .chain(spec.knobs.iter().map(|knob| Factor {
+                name: knob.name.clone(),
+                levels: knob.levels.iter().map(|level| level.name.clone()).collect(),
+            }));
+        let space = Space::new(factors.collect(), conditions(&settings))?;
+        Ok(Self { space, left_out, settings, knobs: spec.knobs.clone() })
+    }
+
+    /// A configuration as a variant of an experiment.
+    pub fn variant(&self, configuration: &Configuration, name: String) -> TunedVariant {
+        let mut variant = TunedVariant { name, ..TunedVariant::default() };
+        for (index, setting) in self.settings.iter().enumerate() {
+            let level = usize::from(configuration.level(index));
+            if level > 0 {
+                variant.settings.insert(setting.name.into(), setting.levels[level].clone());
+            }
+        }
+        for (index, knob) in self.knobs.iter().enumerate() {
+            let level = configuration.level(self.settings.len() + index);
+            let level = &knob.levels[usize::from(level)];
+            variant.env.extend(level.env.clone());
+            variant.settings.extend(level.settings.clone());
+        }
+        variant
+    }
+
+    /// The profiles, as far as their settings can act here.
+    pub fn profiles(&self) -> Vec<Configuration> {
+        let known: Vec<&str> = self.settings.iter().map(|setting| setting.name).collect();
+        profile_settings()
+            .filter_map(|pairs| {
+                self.space
+                    .configuration(pairs.iter().copied().filter(|(name, _)| known.contains(name)))
+            })
+            .collect()
+    }
+
+    /// A configuration in words, such as `arena_max=2 prepare_fork=full`.
+    pub fn text(&self, configuration: &Configuration) -> String {
+        let levels = self.space.describe(configuration);
+        let words: Vec<String> =
+            levels.iter().map(|(name, level)| format!("{name}={level}")).collect();
+        if words.is_empty() { "default".into() } else { words.join(" ") }
+    }
+}
+
+fn is_wanted(spec: &TuneSpec, name: &str) -> bool {
+    spec.only.as_ref().is_none_or(|only| only.contains(name)) && !spec.leave.contains(name)
+}
+
+/// Leaves out allocators that are not installed.
+fn leave_out_missing_allocators(
+    settings: &mut Vec<SearchableSetting>,
+    left_out: &mut Vec<LeftOutSetting>,
+) {
+    let Some(place) = settings.iter().position(|setting| setting.name == ALLOCATOR) else { return };
+    let installed =
+        |level: &String| level == SYSTEM.1 || find_allocator(Path::new("/"), level).is_some();
+    settings[place].levels.retain(installed);
+    if settings[place].levels.len() < 2 {
+        settings.remove(place);
+        let why = "no other allocator is installed".into();
+        left_out.push(LeftOutSetting { name: ALLOCATOR, why });
+    }
+}
+
+/// Leaves out what depends on a setting that is not tried.
+fn leave_out_dependents(settings: &mut Vec<SearchableSetting>, left_out: &mut Vec<LeftOutSetting>) {
+    let known: Vec<&str> = settings.iter().map(|setting| setting.name).collect();
+    let has_allocators = known.contains(&ALLOCATOR);
+    let missing = |setting: &SearchableSetting| {
+        let malloc = setting.malloc.filter(|malloc| *malloc != SYSTEM.0 && !has_allocators);
+        let required = setting.requires.filter(|required| !known.contains(required));
+        malloc.map(|malloc| format!("{malloc} is not tried")).or_else(|| {
+            required.map(|required| format!("it requires `{required}`, which is not tried"))
+        })
+    };
+    let reasons: Vec<Option<String>> = settings.iter().map(missing).collect();
+    let mut reasons = reasons.into_iter();
+    settings.retain(|setting| match reasons.next().flatten() {
+        Some(why) => {
+            left_out.push(LeftOutSetting { name: setting.name, why });
+            false
+        }
+        None => true,
+    });
+}
+
+/// Settings of a malloc act under it, others where the setting that they require is chosen.
+fn conditions(settings: &[SearchableSetting]) -> Vec<Condition> {
+    let position = |name: &str| settings.iter().position(|setting| setting.name == name);
+    let mut conditions = Vec::new();
+    for (factor, setting) in settings.iter().enumerate() {
+        if let Some((on, malloc)) = position(ALLOCATOR).zip(setting.malloc) {
+            let wanted = if malloc == SYSTEM.0 { SYSTEM.1 } else { malloc };
+            let levels = (0_u8..).zip(&settings[on].levels);
+            let among: Vec<u8> =
+                levels.filter(|(_, level)| *level == wanted).map(|(index, _)| index).collect();
+            conditions.push(Condition { factor, level: None, on, among });
+        }
+        if let Some(on) = setting.requires.and_then(position) {
+            let among = (1_u8..).zip(&settings[on].levels[1..]).map(|(index, _)| index);
+            conditions.push(Condition { factor, level: None, on, among: among.collect() });
+        }
+    }
+    conditions.retain(|condition| !condition.among.is_empty());
+    conditions
+}
