@@ -96,6 +96,9 @@ pub(crate) fn run(args: &CompareArgs) -> anyhow::Result<Exit> {
         output::print_data(&dry_run_text(experiment, info, prepared, libraries, &earlier))?;
         return Ok(Exit::Fine);
     }
+    if let Some(replayed) = prepared.replayed() {
+        output::print_message(&format!("note: replay of {replayed}"));
+    }
     let (store, ended) = run_trials(prepared)?;
     conclude(args, &store, ended)
 }

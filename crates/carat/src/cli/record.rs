@@ -200,6 +200,9 @@ fn print(args: &RecordArgs, recording: &Recording, path: &Path) -> anyhow::Resul
         output::print_message(&format!("note: {warning}"));
     }
     let report = recording.load().and_then(|load| load.report.as_ref());
+    for note in report.into_iter().flat_map(|report| &report.flags).filter(|f| f.code == "replay") {
+        output::print_message(&format!("note: replay: {}", note.message));
+    }
     for failure in report.into_iter().flat_map(LoadReport::wrong_bodies) {
         output::print_message(&format!("note: load: {failure}"));
     }

@@ -181,7 +181,7 @@ fn what_text(load: &HttpLoad) -> String {
         };
         // A file that cannot be read is refused before, with the reason.
         let text = describe(replay).unwrap_or_else(|_| replay.file.clone());
-        return format!("{pace}{text}");
+        return format!("{pace}replay of {text}");
     }
     if load.scenarios.is_empty() {
         return routes_text(&load.routes);

@@ -135,7 +135,7 @@ fn every_format_is_found_and_its_reads_are_sent_in_their_order() {
         let flags = report["flags"].as_array().unwrap();
         let note = flags.iter().find(|flag| flag["code"] == "replay").unwrap();
         let note = note["message"].as_str().unwrap();
-        assert!(note.contains(&format!("of recorded ({format})")), "{note}");
+        assert!(note.starts_with(&format!("recorded ({format}) with ")), "{note}");
         assert!(note.contains(left_out), "{note}");
     }
 }
@@ -163,7 +163,12 @@ fn the_report_has_a_row_per_route_without_ids_and_queries() {
     assert!(routes.iter().all(|row| row["latency"]["p95"].as_f64().unwrap() > 0.0), "{routes:?}");
     let text = server.run(log().as_bytes(), &["-c", "1", "-n", "10"]).out;
     assert!(text.contains("\nGET /issues/:id ") && !text.contains("s3cret"), "{text}");
-    assert!(text.contains("\nnote: replay: 5 requests, 5 different, of recorded"), "{text}");
+    assert!(
+        text.contains(
+            "\nnote: replay: recorded (access log) with 5 requests, 5 different; not sent: POST ×1"
+        ),
+        "{text}"
+    );
 }
 
 #[test]
@@ -315,9 +320,14 @@ fn an_experiment_replays_a_log_and_a_changed_log_is_explained() {
     let folder = Folder::new("replayed");
     experiment(&folder, "");
     let planned = folder.run(&["compare", "replayed.toml", "--dry-run"]);
-    planned.assert_code(0).assert_says("5 requests, 5 different, of access.log (access log)");
+    planned.assert_code(0).assert_says(
+        ": replay of access.log (access log) with 5 requests, 5 different: GET / 20 %",
+    );
     planned.assert_says("GET / 20 %, GET /issues/:id 20 %").assert_says(", 1 more");
-    folder.run(&["compare", "replayed.toml"]).assert_code(3);
+    let ran = folder.run(&["compare", "replayed.toml"]);
+    ran.assert_code(3)
+        .assert_says("note: replay of access.log (access log)")
+        .assert_says("POST ×1");
     let json = folder.run(&["report", "replayed.carat", "--json"]).out;
     let results: Value = serde_json::from_str(&json).unwrap();
     for trial in results["results"]["trials"].as_array().unwrap() {
@@ -363,7 +373,8 @@ fn a_recording_is_driven_by_a_log() {
     let load = ["record", "--load", &url, "--replay", "access.log", "-c", "1", "-n", "60"];
     let mut record = folder.carat(&[&load[..], &["-o", "r.jsonl", "--", "ruby", SCRIPT]].concat());
     record.env("PORT", port.to_string()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    finish(record.spawn().unwrap()).assert_code(0);
+    let ran = finish(record.spawn().unwrap());
+    ran.assert_code(0).assert_says("note: replay: access.log (access log) with 5 requests");
     let recording = carat::store::recording::read(&folder.path("r.jsonl")).unwrap();
     let report = recording.load().unwrap().report.clone().unwrap();
     assert_eq!((report.completed, report.errors, report.routes.len()), (60, 0, 5), "{report:?}");

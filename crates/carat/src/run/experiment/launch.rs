@@ -2,7 +2,8 @@
 
 use crate::analysis::{Judge, Question};
 use crate::config::{Experiment, ExperimentFileError, TrialLoad, TrialTask};
-use crate::core::{ExperimentInfo, Outcome};
+use crate::core::{ExperimentInfo, LoadSpec, Outcome};
+use crate::load::http::replay::describe;
 use crate::load::{GeneratorError, check};
 use crate::run::Interrupt;
 use crate::run::experiment::blocks::{ExperimentRun, RunError};
@@ -199,6 +200,16 @@ impl PreparedExperiment {
         // A file that cannot be read is a question for the run, not for the estimate.
         let finished = earlier.unwrap_or_default().into_iter();
         finished.filter(|trial| trial.outcome == Outcome::Ok).map(|trial| trial.seconds).collect()
+    }
+
+    /// What is replayed and what of the file is not, if the load replays one.
+    pub fn replayed(&self) -> Option<String> {
+        let load = self.experiment.task.generated_load()?;
+        match load.measured("").in_folder(&self.experiment.folder) {
+            // It was read before; if it has gone since, the first trial says so.
+            LoadSpec::Http(load) => load.replay.and_then(|replay| describe(&replay).ok()),
+            _ => None,
+        }
     }
 
     /// Warnings about the settings, each with the name of its variant.

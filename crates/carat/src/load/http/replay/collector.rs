@@ -282,7 +282,7 @@ mod tests {
         assert!(traffic.weights.is_empty() && traffic.times.is_empty());
         assert_eq!(
             traffic.summary("a.txt"),
-            "4 requests, 2 different, of a.txt (list of URLs); not sent: POST ×1 (`all_methods` sends every method), 1 to other servers, 1 for WebSockets"
+            "a.txt (list of URLs) with 4 requests, 2 different; not sent: POST ×1 (`all_methods` sends every method), 1 to other servers, 1 for WebSockets"
         );
     }
 

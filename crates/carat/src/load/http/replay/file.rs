@@ -50,5 +50,5 @@ pub(crate) fn describe(replay: &HttpReplay) -> Result<String, String> {
     if groups.names.len() > ROUTES_NAMED {
         routes.push(format!("{} more", groups.names.len() - ROUTES_NAMED));
     }
-    Ok(format!("{}: {}", traffic.summary(&file_name(replay)), routes.join(", ")))
+    Ok(traffic.description(&file_name(replay), &routes.join(", ")))
 }

@@ -2,7 +2,6 @@
 
 use crate::core::load::ReplayFormat;
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
 
 /// One request as it was recorded.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -109,17 +108,22 @@ impl RecordedTraffic {
 
     /// What is sent and what is not, in a line; `name` is that of the file.
     pub fn summary(&self, name: &str) -> String {
+        format!("{}{}", self.contents(name), self.not_sent())
+    }
+
+    /// What is sent with the shares of its most frequent routes, and what is not, in a line.
+    pub fn description(&self, name: &str, routes: &str) -> String {
+        format!("{}: {routes}{}", self.contents(name), self.not_sent())
+    }
+
+    fn contents(&self, name: &str) -> String {
         let (sent, different) = (self.order.len(), self.requests.len());
-        let mut text = format!(
-            "{sent} request{}, {different} different, of {name} ({})",
-            if sent == 1 { "" } else { "s" },
-            self.format
-        );
-        if let Some(left_out) = self.left_out.text() {
-            // Writing to a string cannot fail.
-            let _ = write!(text, "; not sent: {left_out}");
-        }
-        text
+        let plural = if sent == 1 { "" } else { "s" };
+        format!("{name} ({}) with {sent} request{plural}, {different} different", self.format)
+    }
+
+    fn not_sent(&self) -> String {
+        self.left_out.text().map_or_else(String::new, |text| format!("; not sent: {text}"))
     }
 }
 
