@@ -164,6 +164,15 @@ pub const TOUCHES_MAIN_STACK: VersionRange = VersionRange::between(V3_3, V3_3);
 /// Ruby names its own mappings where the kernel allows it.
 pub const NAMED_MAPPINGS: VersionRange = VersionRange::from(V3_4);
 
+/// The age of an object is in a bitmap of its page (`age_bits`, gc.c); an older Ruby keeps it in the object's flags.
+pub const AGES_IN_BITMAP: VersionRange = VersionRange::from(V3_3);
+/// An old object has both flags of the age set (`FL_PROMOTED`); later Rubies have one.
+pub const OLD_IN_TWO_FLAGS: VersionRange = VersionRange::up_to(V3_2);
+/// The length of a string in its slot is part of its flags (`RSTRING_EMBED_LEN_MASK`).
+pub const EMBEDDED_LENGTH_IN_FLAGS: VersionRange = VersionRange::up_to(V3_1);
+/// Pages without objects wait in a tomb; later Rubies keep them for any slot size.
+pub const TOMB_PAGES: VersionRange = VersionRange::up_to(V3_3);
+
 /// The facts above with the words of the docs.
 pub const FACTS: [(&str, VersionRange); 13] = [
     ("the probe observes it", OBSERVED),

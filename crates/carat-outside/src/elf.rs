@@ -1,0 +1,188 @@
+//! Symbols of a library, read from the process's own memory.
+//!
+//! This is right in containers, after an upgrade of the file, and when its path does not exist for us. Only symbols for
+//! dynamic linking are found (`DT_GNU_HASH`), which Ruby's are.
+
+use crate::bytes::{half_in, short_in, word_in};
+use crate::memory::Memory;
+use carat_ruby::version::RubyVersion;
+use std::collections::{BTreeSet, HashMap};
+
+/// Entries of the table of segments; more make no library.
+const SEGMENTS: u16 = 64;
+/// Bytes of the dynamic section; more make no library.
+const DYNAMIC_LIMIT: u64 = 64 << 10;
+/// Symbols with the same hash bucket; more make no library.
+const CHAIN: u32 = 100_000;
+/// Files that are searched for Ruby.
+const LIBRARIES: usize = 1000;
+/// Bytes of a symbol in a 64-bit file.
+const SYMBOL: u64 = 24;
+
+/// What is looked up in Ruby's library.
+const SYMBOLS: [&str; 11] = [
+    "ruby_version",
+    "ruby_description",
+    "rb_cObject",
+    "rb_cString",
+    "rb_cArray",
+    "rb_cInteger",
+    "rb_mKernel",
+    "rb_cHash",
+    "rb_mComparable",
+    "rb_eStandardError",
+    "rb_eException",
+];
+
+/// The tables of one loaded library.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ElfTables {
+    bias: u64,
+    symbols: u64,
+    strings: u64,
+    hashes: u64,
+}
+
+impl ElfTables {
+    /// The tables of the library whose first byte is at `base`; `None` if none is there.
+    pub fn read(memory: &dyn Memory, base: u64) -> Option<Self> {
+        let header = memory.copy(base, 64)?;
+        // 64 bits, little endian.
+        if !header.starts_with(b"\x7fELF\x02\x01") {
+            return None;
+        }
+        // A program that is not position independent has absolute addresses.
+        let bias = if short_in(&header, 16)? == 3 { base } else { 0 };
+        let segments = short_in(&header, 56)?;
+        if segments > SEGMENTS || short_in(&header, 54)? != 56 {
+            return None;
+        }
+        let table = base.checked_add(word_in(&header, 32)?)?;
+        let table = memory.copy(table, u64::from(segments) * 56)?;
+        let dynamic = table.chunks_exact(56).find(|segment| half_in(segment, 0) == Some(2))?;
+        let (start, length) = (word_in(dynamic, 16)?, word_in(dynamic, 40)?);
+        let entries = memory.copy(bias.checked_add(start)?, length.min(DYNAMIC_LIMIT))?;
+        Self::from_dynamic(&entries, bias)
+    }
+
+    fn from_dynamic(entries: &[u8], bias: u64) -> Option<Self> {
+        let (mut symbols, mut strings, mut hashes) = (None, None, None);
+        for entry in entries.chunks_exact(16) {
+            let value = word_in(entry, 8)?;
+            // glibc adds the address of the library to these, musl does not.
+            let address = if value < bias { bias.checked_add(value) } else { Some(value) };
+            match word_in(entry, 0)? {
+                0 => break,
+                5 => strings = address,
+                6 => symbols = address,
+                0x6fff_fef5 => hashes = address,
+                _ => {}
+            }
+        }
+        Some(Self { bias, symbols: symbols?, strings: strings?, hashes: hashes? })
+    }
+
+    /// The address of a symbol that the library defines.
+    pub fn lookup(&self, memory: &dyn Memory, name: &str) -> Option<u64> {
+        let hash = name
+            .bytes()
+            .fold(5381_u32, |hash, byte| hash.wrapping_mul(33).wrapping_add(u32::from(byte)));
+        let head = memory.copy(self.hashes, 16)?;
+        let (buckets, first) = (half_in(&head, 0)?, half_in(&head, 4)?);
+        let filter = u64::from(half_in(&head, 8)?) * 8;
+        let table = self.hashes.checked_add(16)?.checked_add(filter)?;
+        let bucket = u64::from(hash.checked_rem(buckets)?) * 4;
+        let chains = table.checked_add(u64::from(buckets) * 4)?;
+        let start = memory.half(table.checked_add(bucket)?)?;
+        for number in start..start.saturating_add(CHAIN) {
+            let place = u64::from(number.checked_sub(first)?) * 4;
+            let found = memory.half(chains.checked_add(place)?)?;
+            if found | 1 == hash | 1
+                && let Some(address) = self.named(memory, number, name)
+            {
+                return Some(address);
+            }
+            if found & 1 == 1 {
+                return None;
+            }
+        }
+        None
+    }
+
+    /// The address of a symbol by number, if it has this name and is defined here.
+    fn named(&self, memory: &dyn Memory, number: u32, name: &str) -> Option<u64> {
+        let symbol = memory.copy(self.symbols.checked_add(u64::from(number) * SYMBOL)?, SYMBOL)?;
+        let text = self.strings.checked_add(u64::from(half_in(&symbol, 0)?))?;
+        let found = memory.copy(text, name.len() as u64 + 1)?;
+        let same = found.strip_suffix(&[0_u8]) == Some(name.as_bytes());
+        let value = word_in(&symbol, 8)?;
+        (same && value != 0).then(|| self.bias.checked_add(value)).flatten()
+    }
+}
+
+/// Ruby's library in a process, and the addresses of its symbols.
+#[derive(Debug, Clone)]
+pub struct RubyAnchors {
+    /// Path of the library or program, as the process sees it.
+    pub library: String,
+    /// The version by Ruby's own text, for example `3.3.8`.
+    pub version_text: String,
+    /// The same as numbers.
+    pub version: RubyVersion,
+    symbols: HashMap<&'static str, u64>,
+}
+
+impl RubyAnchors {
+    /// Searches the loaded files for Ruby; `None` if there is none.
+    pub fn find(memory: &dyn Memory) -> Option<Self> {
+        libraries(memory).into_iter().find_map(|(path, base)| Self::of_library(memory, path, base))
+    }
+
+    fn of_library(memory: &dyn Memory, path: String, base: u64) -> Option<Self> {
+        let tables = ElfTables::read(memory, base)?;
+        tables.lookup(memory, "rb_cObject")?;
+        let found = SYMBOLS.iter().filter_map(|name| Some((*name, tables.lookup(memory, name)?)));
+        let symbols: HashMap<&'static str, u64> = found.collect();
+        let mut text = [0; 16];
+        if !memory.read(*symbols.get("ruby_version")?, &mut text) {
+            return None;
+        }
+        let length = text.iter().position(|byte| *byte == 0)?;
+        let version_text = std::str::from_utf8(&text[..length]).ok()?.to_owned();
+        let plain = version_text.chars().all(|c| c.is_ascii_alphanumeric() || c == '.');
+        let version = RubyVersion::find_in(&version_text).filter(|_| plain)?;
+        Some(Self { library: path, version_text, version, symbols })
+    }
+
+    /// The address of a symbol.
+    pub fn symbol(&self, name: &str) -> Option<u64> {
+        self.symbols.get(name).copied()
+    }
+
+    /// The word at a symbol: the class that `rb_cObject` points at.
+    pub fn value(&self, memory: &dyn Memory, name: &str) -> Option<u64> {
+        memory.word(self.symbol(name)?)
+    }
+}
+
+/// The loaded files with the address of their first byte; those with Ruby's name first.
+fn libraries(memory: &dyn Memory) -> Vec<(String, u64)> {
+    let mut seen = BTreeSet::new();
+    let mut found: Vec<(u8, String, u64)> = Vec::new();
+    for region in memory.regions() {
+        if region.inode == 0 || region.offset != 0 || !region.readable || !seen.insert(&region.path)
+        {
+            continue;
+        }
+        let name = region.file_name();
+        let rank = match name {
+            name if name.starts_with("libruby") => 0,
+            name if name.starts_with("ruby") => 1,
+            _ => 2,
+        };
+        found.push((rank, region.path.clone(), region.start));
+    }
+    found.sort_by_key(|(rank, ..)| *rank);
+    found.truncate(LIBRARIES);
+    found.into_iter().map(|(_, path, base)| (path, base)).collect()
+}

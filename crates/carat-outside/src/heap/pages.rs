@@ -1,0 +1,200 @@
+//! The pages of a heap, and where their slots and bitmaps lie.
+
+use super::layout::{HeapPage, PageLayout, blocks, find_layout, is_empty_page, read_page};
+use crate::bytes::{align_down, word_in};
+use crate::hash::AddressMap;
+use crate::memory::Memory;
+use carat_ruby::version::{AGES_IN_BITMAP, RubyVersion};
+
+/// Votes below this share of the candidates leave the layout unknown.
+const CLEAR_SHARE: f64 = 0.95;
+/// Bytes of a descriptor between the address of the first slot and the bitmaps: that address, the list of free slots and
+/// the links of the page (struct heap_page, gc.c).
+const BITMAPS_AFTER_START: u64 = 32;
+/// Bytes of memory for each bit of a bitmap (`sizeof(RVALUE)`).
+pub(super) const BYTES_PER_BIT: u64 = 40;
+
+/// A bitmap of a page's descriptor.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Bitmap {
+    /// Objects without write barriers.
+    WriteBarrierUnprotected,
+    /// Objects that the last mark reached.
+    Mark,
+    /// Objects that a minor collection keeps.
+    Uncollectible,
+    /// Objects to be marked.
+    Marking,
+    /// Objects that a minor collection visits (3.3 and later).
+    Remembered,
+    /// Objects that compaction must not move.
+    Pinned,
+    /// Two bits of age (3.3 and later); twice as long as the others.
+    Age,
+}
+
+/// Why the heap is unknown.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum HeapUnknown {
+    /// No block of memory looks like a heap page.
+    #[error("no block of its memory has the form of a heap page")]
+    NoPages,
+    /// The layout that won is not clear.
+    #[error(
+        "the layout of heap pages is unknown: {votes} of {candidates} candidates agree, 95 % are required"
+    )]
+    Votes {
+        /// Candidates with the layout that won.
+        votes: u64,
+        /// All candidates.
+        candidates: u64,
+    },
+}
+
+/// The pages of a Ruby's heap.
+#[derive(Debug, Clone)]
+pub struct Heap {
+    layout: PageLayout,
+    version: RubyVersion,
+    pages: Vec<HeapPage>,
+    index: AddressMap<usize>,
+    votes: u64,
+    candidates: u64,
+    empty_pages: u64,
+}
+
+impl Heap {
+    /// Learns the layout and finds every page.
+    pub fn find(memory: &dyn Memory, version: RubyVersion) -> Result<Self, HeapUnknown> {
+        let vote = find_layout(memory).ok_or(HeapUnknown::NoPages)?;
+        let (votes, candidates) = (vote.votes, vote.candidates);
+        if (votes as f64) < candidates as f64 * CLEAR_SHARE {
+            return Err(HeapUnknown::Votes { votes, candidates });
+        }
+        let layout = vote.layout;
+        let mut pages = Vec::new();
+        let mut empty_pages = 0;
+        for block in blocks(memory, layout.page_bytes) {
+            match read_page(memory, block, &layout) {
+                Some(page) => pages.push(page),
+                None => empty_pages += u64::from(is_empty_page(memory, block, &layout)),
+            }
+        }
+        let index = pages.iter().enumerate().map(|(at, page)| (page.address, at)).collect();
+        Ok(Self { layout, version, pages, index, votes, candidates, empty_pages })
+    }
+
+    /// The layout that was learned.
+    pub const fn layout(&self) -> &PageLayout {
+        &self.layout
+    }
+
+    /// The version of Ruby.
+    pub const fn version(&self) -> RubyVersion {
+        self.version
+    }
+
+    /// Every page, by address.
+    pub fn pages(&self) -> &[HeapPage] {
+        &self.pages
+    }
+
+    /// Votes for the layout, and candidates.
+    pub const fn votes(&self) -> (u64, u64) {
+        (self.votes, self.candidates)
+    }
+
+    /// Pages that are kept without a slot size.
+    pub const fn empty_pages(&self) -> u64 {
+        self.empty_pages
+    }
+
+    /// The page whose block covers an address.
+    pub fn page_at(&self, address: u64) -> Option<&HeapPage> {
+        let block = align_down(address, self.layout.page_bytes);
+        self.index.get(&block).and_then(|at| self.pages.get(*at))
+    }
+
+    /// The page of the slot that starts at exactly `value`; `None` if `value` is no object.
+    pub fn slot_of(&self, value: u64) -> Option<&HeapPage> {
+        self.page_at(value).filter(|page| page.starts_slot(value))
+    }
+
+    /// Reads the page of an address anew: its descriptor, its bytes and its descriptor again. Adds a page that is new
+    /// and forgets one that is gone.
+    pub fn read_again(&mut self, memory: &mut dyn Memory, address: u64) -> Option<HeapPage> {
+        let block = align_down(address, self.layout.page_bytes);
+        if let Some(page) = self.page_at(block) {
+            let descriptor = page.descriptor;
+            memory.refresh(descriptor, descriptor.saturating_add(self.descriptor_bytes()));
+        }
+        memory.refresh(block, block.saturating_add(self.layout.page_bytes));
+        if let Some(descriptor) = memory.word(block) {
+            memory.refresh(descriptor, descriptor.saturating_add(self.descriptor_bytes()));
+        }
+        let page = read_page(memory, block, &self.layout);
+        match (page, self.index.get(&block).copied()) {
+            (Some(page), Some(at)) => self.pages[at] = page,
+            (Some(page), None) => {
+                self.index.insert(block, self.pages.len());
+                self.pages.push(page);
+            }
+            (None, _) => {
+                // The entry stays in the list, so that a walk over page numbers goes on; it has no slots any more.
+                if let Some(at) = self.index.remove(&block) {
+                    self.pages[at].slots = 0;
+                }
+            }
+        }
+        page
+    }
+
+    /// Copies the bytes of a page; absent parts are zero, that is, free slots. Returns the number of absent memory pages.
+    pub fn read_slots(&self, memory: &dyn Memory, page: &HeapPage, bytes: &mut Vec<u8>) -> u64 {
+        bytes.resize(self.layout.page_bytes as usize, 0);
+        memory.read_sparse(page.address, bytes)
+    }
+
+    /// Words of one bitmap.
+    const fn bitmap_words(&self) -> u64 {
+        self.layout.page_bytes.div_ceil(BYTES_PER_BIT).div_ceil(64)
+    }
+
+    /// Bytes of a descriptor with its bitmaps.
+    fn descriptor_bytes(&self) -> u64 {
+        self.layout.start_at as u64 + BITMAPS_AFTER_START + self.bitmap_words() * 8 * 8
+    }
+
+    /// Addresses of a bitmap: start and end; `None` where this version has none of the kind.
+    pub fn bitmap_range(&self, page: &HeapPage, bitmap: Bitmap) -> Option<(u64, u64)> {
+        let newer = AGES_IN_BITMAP.contains(self.version);
+        let number = match bitmap {
+            Bitmap::WriteBarrierUnprotected => 0,
+            Bitmap::Mark => 1,
+            Bitmap::Uncollectible => 2,
+            Bitmap::Marking => 3,
+            Bitmap::Remembered if newer => 4,
+            Bitmap::Pinned if newer => 5,
+            Bitmap::Pinned => 4,
+            Bitmap::Age if newer => 6,
+            Bitmap::Remembered | Bitmap::Age => return None,
+        };
+        let length = self.bitmap_words() * 8;
+        let first = self.layout.start_at as u64 + BITMAPS_AFTER_START + number * length;
+        let start = page.descriptor.checked_add(first)?;
+        let twice = if bitmap == Bitmap::Age { 2 } else { 1 };
+        Some((start, start.checked_add(length * twice)?))
+    }
+
+    /// The words of a bitmap.
+    pub fn bitmap(&self, memory: &dyn Memory, page: &HeapPage, bitmap: Bitmap) -> Option<Vec<u64>> {
+        let (start, end) = self.bitmap_range(page, bitmap)?;
+        let bytes = memory.copy(start, end - start)?;
+        (0..bytes.len() / 8).map(|at| word_in(&bytes, at * 8)).collect()
+    }
+
+    /// Number of a slot's bit in the bitmaps of its page.
+    pub const fn bit_of(page: &HeapPage, slot: u64) -> u64 {
+        slot.saturating_sub(page.address) / BYTES_PER_BIT
+    }
+}

@@ -1,0 +1,38 @@
+//! The memory of a running Ruby, read from outside: slots, classes, malloc's chunks and unshared pages.
+//!
+//! Nothing is stopped, injected or written. Memory is read through `/proc/PID/mem`, page by page, and only pages that
+//! `/proc/PID/pagemap` calls present. `process_vm_readv` is never used: it pins pages, and since Linux 5.19 pinning a page
+//! that is shared copy-on-write gives the observed process a copy of its own (`FAULT_FLAG_UNSHARE`).
+//!
+//! Offsets inside Ruby and malloc are learned from the process, by vote; where a vote is not clear the part is left out
+//! and the reason said. Values of the observed process are untrusted: every one is checked before it is used.
+//!
+//! ```text
+//!  census                      one reading of one process: plain data
+//!  unshared                    why pages of a forked process are no longer shared
+//!  owners                      who holds malloc's chunks
+//!  malloc                      arenas and chunks of glibc
+//!  heap                        heap pages, slots, classes
+//!  elf                         symbols from the process's memory
+//!  refusal                     why a process is not read
+//!  canary                      whether reading un-shares pages on this kernel
+//!  fake_ruby                   a small Ruby that is made up
+//!  live, snapshot, fake        the memory of a process: read when needed, copied, made up
+//!  memory, bytes, hash         mappings, pages, numbers
+//! ```
+
+pub mod bytes;
+pub mod canary;
+pub mod census;
+pub mod elf;
+pub mod fake;
+pub mod fake_ruby;
+pub mod hash;
+pub mod heap;
+pub mod live;
+pub mod malloc;
+pub mod memory;
+pub mod owners;
+pub mod refusal;
+pub mod snapshot;
+pub mod unshared;

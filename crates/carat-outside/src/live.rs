@@ -1,0 +1,423 @@
+//! The memory of a running process, read when it is needed.
+//!
+//! `/proc/PID/mem` takes the observed process's memory lock once for each page (`mem_rw`, fs/proc/base.c), so its own
+//! `mmap` waits for one copy of a page at most, unless the reader is preempted in between. A thread that slept has a fresh time
+//! slice, so bursts of reads that are shorter than a slice, with pauses between them, are rarely preempted.
+
+use crate::bytes::{align_down, align_up, word_in};
+use crate::memory::{Memory, MemoryRegion, PAGE, PAGE_LENGTH, PageEntry, parse_regions};
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// Pages that are kept: 8 MiB.
+const CACHE_PAGES: u64 = 2048;
+/// Bytes of one read.
+const READ: usize = 256 << 10;
+/// Entries of the page map read at once.
+const ENTRIES: u64 = 8192;
+/// Searched address space; mappings beyond it are left out. Ten times what the largest server has.
+const SEARCHED: u64 = 512 << 30;
+/// How often the mappings are read again because an address was in none.
+const RELOADS: u32 = 20;
+/// Bytes of `maps`; a process can have 65,530 mappings by default.
+const MAPS_LIMIT: u64 = 64 << 20;
+
+/// How reading is spread over time.
+#[derive(Debug, Clone, Copy)]
+pub struct Pacing {
+    /// The longest time to read without a pause.
+    pub burst: Duration,
+    /// The pause.
+    pub rest: Duration,
+}
+
+impl Pacing {
+    /// Reads for at most `burst`, then pauses half of it.
+    pub fn of(burst: Duration) -> Self {
+        Self { burst, rest: burst / 2 }
+    }
+}
+
+/// Why the memory of a process cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenMemoryError {
+    /// There is no such process, or it has ended.
+    #[error("process {0} does not exist")]
+    Gone(u32),
+    /// The kernel forbids it.
+    #[error("{file}: permission denied")]
+    Denied {
+        /// The file.
+        file: String,
+    },
+    /// Another error.
+    #[error("cannot read {file}: {source}")]
+    Io {
+        /// The file.
+        file: String,
+        /// The error.
+        source: io::Error,
+    },
+    /// Not the page size that the reader knows.
+    #[error("pages of {0} bytes are not supported, only of 4096")]
+    PageSize(usize),
+}
+
+/// Pages that were read; each address has one place.
+struct PageCache {
+    addresses: Vec<u64>,
+    bytes: Vec<u8>,
+}
+
+/// The memory of a running process.
+pub struct LiveMemory {
+    process: u32,
+    folder: PathBuf,
+    mem: File,
+    pagemap: File,
+    regions: Vec<MemoryRegion>,
+    reloads: u32,
+    cache: RefCell<PageCache>,
+    files: RefCell<HashMap<String, Option<File>>>,
+    pacing: Pacing,
+    burst: Cell<Duration>,
+    read_bytes: Cell<u64>,
+}
+
+impl LiveMemory {
+    /// Opens the memory of a process; `proc` is the root of the process file system.
+    ///
+    /// The files belong to the program that the process runs now: after an exec, reading fails.
+    pub fn open(proc: &Path, process: u32, pacing: Pacing) -> Result<Self, OpenMemoryError> {
+        let page = rustix::param::page_size();
+        if page != PAGE_LENGTH {
+            return Err(OpenMemoryError::PageSize(page));
+        }
+        let folder = proc.join(process.to_string());
+        let mem = open(&folder, "mem", process)?;
+        let pagemap = open(&folder, "pagemap", process)?;
+        let mut memory = Self {
+            process,
+            folder,
+            mem,
+            pagemap,
+            regions: Vec::new(),
+            reloads: 0,
+            cache: RefCell::new(PageCache {
+                addresses: vec![u64::MAX; CACHE_PAGES as usize],
+                bytes: vec![0; CACHE_PAGES as usize * PAGE_LENGTH],
+            }),
+            files: RefCell::new(HashMap::new()),
+            pacing,
+            burst: Cell::new(Duration::ZERO),
+            read_bytes: Cell::new(0),
+        };
+        memory.regions = memory.read_regions()?;
+        Ok(memory)
+    }
+
+    /// The number of the process.
+    pub const fn process(&self) -> u32 {
+        self.process
+    }
+
+    /// Bytes that were read so far.
+    pub fn read_bytes(&self) -> u64 {
+        self.read_bytes.get()
+    }
+
+    /// Whether the memory is still that of the program that was opened: `address` can be read.
+    pub fn still_there(&self, address: u64) -> bool {
+        self.mem.read_exact_at(&mut [0], address).is_ok()
+    }
+
+    /// Bytes of the searched mappings that are present, and bytes in swap.
+    pub fn extent(&self) -> (u64, u64) {
+        let pages = self.regions.iter().map(|region| &region.pages);
+        let (mut present, mut swapped) = (0, 0);
+        for pages in pages {
+            present += pages.present() * PAGE;
+            swapped += pages.swapped() * PAGE;
+        }
+        (present, swapped)
+    }
+
+    /// Whether some of its anonymous pages are mapped by another process too, as after a fork.
+    pub fn shares_pages(&self) -> bool {
+        let mut entries = self.regions.iter().flat_map(|region| region.pages.entries());
+        entries.any(|(_, entry)| entry.present() && !entry.exclusive() && !entry.of_file())
+    }
+
+    fn read_regions(&self) -> Result<Vec<MemoryRegion>, OpenMemoryError> {
+        let maps = open(&self.folder, "maps", self.process)?;
+        let mut text = Vec::new();
+        let mut limited = io::Read::take(maps, MAPS_LIMIT);
+        io::Read::read_to_end(&mut limited, &mut text)
+            .map_err(|error| failure(&self.folder.join("maps"), self.process, error))?;
+        if text.is_empty() {
+            // A process that has ended, and is not yet waited for, has no mappings.
+            return Err(OpenMemoryError::Gone(self.process));
+        }
+        let mut regions = parse_regions(&text);
+        let mut searched = 0;
+        for region in regions.iter_mut().filter(|region| region.searched()) {
+            searched += region.size();
+            if searched > SEARCHED {
+                break;
+            }
+            let (start, end) = (region.start, region.end);
+            self.read_entries(region, start, end);
+        }
+        Ok(regions)
+    }
+
+    /// Reads the page map of a part of a region. What cannot be read counts as not present.
+    fn read_entries(&self, region: &mut MemoryRegion, start: u64, end: u64) {
+        let mut bytes = vec![0; ENTRIES as usize * 8];
+        let mut page = start / PAGE;
+        let last = end.div_ceil(PAGE);
+        while page < last {
+            let count = ENTRIES.min(last - page);
+            let part = &mut bytes[..count as usize * 8];
+            let read = self.pagemap.read_exact_at(part, page.saturating_mul(8)).is_ok();
+            for number in 0..count {
+                let entry = word_in(part, number as usize * 8).filter(|_| read).unwrap_or(0);
+                // Only the states and the frame are of use.
+                let entry = if entry >> 62 == 0 { 0 } else { entry };
+                region.pages.set(page + number - region.start / PAGE, PageEntry(entry));
+            }
+            page += count;
+        }
+    }
+
+    /// Whether a page may be read: present by the page map.
+    fn readable(&self, region: &MemoryRegion, page: u64) -> bool {
+        if region.searched() {
+            return region.entry(page).present();
+        }
+        let mut bytes = [0; 8];
+        let known = self.pagemap.read_exact_at(&mut bytes, page / PAGE * 8).is_ok();
+        known && PageEntry(u64::from_le_bytes(bytes)).present()
+    }
+
+    /// Reads a range whose pages are present, and pauses where it is time.
+    fn read_present(&self, address: u64, into: &mut [u8]) -> bool {
+        let mut at = address;
+        for part in into.chunks_mut(READ) {
+            if self.burst.get() >= self.pacing.burst {
+                thread::sleep(self.pacing.rest);
+                self.burst.set(Duration::ZERO);
+            }
+            let start = Instant::now();
+            let read = self.mem.read_exact_at(part, at);
+            self.burst.set(self.burst.get() + start.elapsed());
+            if read.is_err() {
+                return false;
+            }
+            self.read_bytes.set(self.read_bytes.get() + part.len() as u64);
+            at = at.saturating_add(part.len() as u64);
+        }
+        true
+    }
+
+    /// Copies a part of one page through the cache.
+    fn read_cached(&self, page: u64, within: usize, into: &mut [u8]) -> bool {
+        let place = (page / PAGE % CACHE_PAGES) as usize;
+        let mut cache = self.cache.borrow_mut();
+        let PageCache { addresses, bytes } = &mut *cache;
+        let kept = &mut bytes[place * PAGE_LENGTH..(place + 1) * PAGE_LENGTH];
+        if addresses[place] != page {
+            addresses[place] = u64::MAX;
+            let Some(region) = self.region(page).filter(|region| usable(region)) else {
+                return false;
+            };
+            let read = if self.readable(region, page) {
+                self.read_present(page, kept)
+            } else {
+                self.read_file(region, page, kept)
+            };
+            if !read {
+                return false;
+            }
+            addresses[place] = page;
+        }
+        let Some(found) = kept.get(within..within + into.len()) else { return false };
+        into.copy_from_slice(found);
+        true
+    }
+
+    /// Reads a page of a file that is mapped read-only and not present, from the file: reading it from the process
+    /// would map it there. Only the file with the same inode is used.
+    fn read_file(&self, region: &MemoryRegion, page: u64, into: &mut [u8]) -> bool {
+        if region.searched() || region.writable || region.inode == 0 {
+            return false;
+        }
+        let mut files = self.files.borrow_mut();
+        let file = files.entry(region.path.clone()).or_insert_with(|| self.open_mapped(region));
+        let Some(file) = file else { return false };
+        let offset = region.offset.saturating_add(page - region.start);
+        file.read_exact_at(into, offset).is_ok()
+    }
+
+    fn open_mapped(&self, region: &MemoryRegion) -> Option<File> {
+        let path = self.folder.join("root").join(region.path.trim_start_matches('/'));
+        // A named pipe at this path must not block us.
+        let flags = libc::O_NONBLOCK | libc::O_NOCTTY;
+        let file = OpenOptions::new().read(true).custom_flags(flags).open(path).ok()?;
+        let metadata = file.metadata().ok()?;
+        (metadata.is_file() && metadata.ino() == region.inode).then_some(file)
+    }
+
+    /// Length of the run of present pages at `address` in one region, up to `length`.
+    fn present_length(&self, address: u64, length: u64) -> u64 {
+        let Some(region) = self.region(address).filter(|region| usable(region)) else { return 0 };
+        let limit = address.saturating_add(length).min(region.end);
+        let mut end = address;
+        while end < limit && self.readable(region, align_down(end, PAGE)) {
+            end = align_down(end, PAGE) + PAGE;
+        }
+        end.min(limit) - address
+    }
+}
+
+/// Shared mappings may belong to a device.
+const fn usable(region: &MemoryRegion) -> bool {
+    region.readable && region.private
+}
+
+impl Memory for LiveMemory {
+    fn regions(&self) -> &[MemoryRegion] {
+        &self.regions
+    }
+
+    fn read(&self, address: u64, into: &mut [u8]) -> bool {
+        let mut at = address;
+        let mut rest = into;
+        while !rest.is_empty() {
+            let page = align_down(at, PAGE);
+            let in_page = ((PAGE - (at - page)) as usize).min(rest.len());
+            let length = match rest.len() > PAGE_LENGTH {
+                true => self.present_length(at, rest.len() as u64) as usize,
+                false => 0,
+            };
+            let split = length.max(in_page).min(rest.len());
+            let (part, tail) = std::mem::take(&mut rest).split_at_mut(split);
+            let read = if length > in_page {
+                self.read_present(at, part)
+            } else {
+                self.read_cached(page, (at - page) as usize, part)
+            };
+            let Some(next) = at.checked_add(part.len() as u64).filter(|_| read) else {
+                return false;
+            };
+            (at, rest) = (next, tail);
+        }
+        true
+    }
+
+    fn refresh(&mut self, start: u64, end: u64) {
+        let (start, end) = (align_down(start, PAGE), align_up(end, PAGE));
+        let mapped = self.region(start).is_some_and(|region| end <= region.end);
+        if !mapped && self.reloads < RELOADS {
+            self.reloads += 1;
+            if let Ok(regions) = self.read_regions() {
+                self.regions = regions;
+            }
+        } else {
+            let mut regions = std::mem::take(&mut self.regions);
+            let searched = regions.iter_mut().filter(|region| region.searched());
+            for region in searched.filter(|region| region.start < end && start < region.end) {
+                let (from, to) = (start.max(region.start), end.min(region.end));
+                self.read_entries(region, from, to);
+            }
+            self.regions = regions;
+        }
+        let cached = &mut self.cache.get_mut().addresses;
+        for address in cached.iter_mut().filter(|address| (start..end).contains(*address)) {
+            *address = u64::MAX;
+        }
+    }
+}
+
+fn open(folder: &Path, name: &str, process: u32) -> Result<File, OpenMemoryError> {
+    let path = folder.join(name);
+    File::open(&path).map_err(|error| {
+        // The folder tells a process that ended from a file that we may not see.
+        let exists = fs::metadata(folder).is_ok();
+        if exists { failure(&path, process, error) } else { OpenMemoryError::Gone(process) }
+    })
+}
+
+fn failure(path: &Path, process: u32, error: io::Error) -> OpenMemoryError {
+    let file = path.display().to_string();
+    match error.kind() {
+        io::ErrorKind::PermissionDenied => OpenMemoryError::Denied { file },
+        io::ErrorKind::NotFound => OpenMemoryError::Gone(process),
+        _ if error.raw_os_error() == Some(libc::ESRCH) => OpenMemoryError::Gone(process),
+        _ => OpenMemoryError::Io { file, source: error },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn own_memory() -> LiveMemory {
+        let pacing = Pacing::of(Duration::from_millis(1));
+        LiveMemory::open(Path::new("/proc"), std::process::id(), pacing).unwrap()
+    }
+
+    #[test]
+    fn our_own_memory_reads_as_it_is() {
+        let block: Vec<u8> = (0..300_000_u32).map(|number| (number % 251) as u8).collect();
+        let memory = own_memory();
+        let address = block.as_ptr() as u64;
+        assert_eq!(memory.copy(address, block.len() as u64).as_deref(), Some(&block[..]));
+        assert_eq!(memory.copy(address + 77, 5).as_deref(), Some(&block[77..82]));
+        assert!(memory.read_bytes() >= 300_000);
+        assert!(memory.extent().0 > 300_000);
+        assert_eq!(memory.word(8), None);
+        assert!(memory.copy(u64::MAX - 3, 8).is_none());
+    }
+
+    #[test]
+    fn memory_that_was_never_touched_is_not_read() {
+        const LENGTH: usize = 64 << 20;
+        let block = vec![0_u8; LENGTH];
+        let memory = own_memory();
+        let middle = align_up(block.as_ptr() as u64, PAGE) + (LENGTH as u64 / 2);
+        assert!(!memory.entry(middle).present());
+        assert!(memory.copy(middle, 8).is_none());
+        let mut bytes = vec![1; 3 * PAGE_LENGTH];
+        assert_eq!(memory.read_sparse(middle, &mut bytes), 3);
+        assert!(bytes.iter().all(|byte| *byte == 0));
+        // Reading made nothing present.
+        assert!(!own_memory().entry(middle).present());
+    }
+
+    #[test]
+    fn a_range_is_read_anew_after_a_refresh() {
+        let mut block = vec![1_u8; 64 << 10];
+        let mut memory = own_memory();
+        let address = block.as_ptr() as u64 + 4096;
+        assert_eq!(memory.copy(address, 1), Some(vec![1]));
+        block[4096] = 2;
+        std::hint::black_box(&mut block);
+        assert_eq!(memory.copy(address, 1), Some(vec![1]), "from the cache");
+        memory.refresh(address, address + 1);
+        assert_eq!(memory.copy(address, 1), Some(vec![2]));
+    }
+
+    #[test]
+    fn a_process_that_does_not_exist_is_gone() {
+        let pacing = Pacing::of(Duration::from_millis(1));
+        let opened = LiveMemory::open(Path::new("/proc"), u32::MAX, pacing);
+        assert!(matches!(opened, Err(OpenMemoryError::Gone(u32::MAX))));
+    }
+}

@@ -1,0 +1,185 @@
+//! Freed chunks that look as if they were in use: those in fastbins and in the caches of threads.
+//!
+//! Since 2.32 their links are stored as `link ^ (place >> 12)` (`PROTECT_PTR`, malloc/malloc.c). Both forms are tried; the
+//! one that leads to a chunk of the right size is right.
+
+use crate::bytes::word_in;
+use crate::malloc::ring::ArenaRing;
+use crate::malloc::table::{ChunkState, ChunkTable};
+use crate::malloc::walk::size_of_header;
+use crate::memory::Memory;
+use std::collections::HashSet;
+
+/// Chunks in fastbins and caches that are followed, in a whole process.
+const CACHED: usize = 2_000_000;
+/// Links that are followed, in a whole process.
+const LINKS: u64 = 8_000_000;
+/// Bytes of the smallest bin's chunks, and from one bin to the next.
+const FIRST_SIZE: u64 = 32;
+const STEP: u64 = 16;
+/// Bins of a thread's cache whose chunks have one size each. 2.42 has further ones, for ranges of sizes.
+const EXACT_BINS: u64 = 64;
+/// Bytes of the largest chunk in an exact bin.
+const EXACT_LIMIT: u64 = FIRST_SIZE + STEP * (EXACT_BINS - 1);
+
+/// How `struct tcache_perthread_struct` is laid out: counts, then the heads of the lists.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct CacheShape {
+    /// Bytes of the chunk that holds it.
+    chunk: u64,
+    /// Number of lists.
+    bins: u64,
+    /// Bytes of the counts.
+    counts: u64,
+}
+
+/// Counts of one byte (2.29 and earlier), of two (2.30), and of two with 12 further bins (2.42).
+const SHAPES: [CacheShape; 4] = [
+    CacheShape { chunk: 0x250, bins: 64, counts: 64 },
+    CacheShape { chunk: 0x290, bins: 64, counts: 128 },
+    CacheShape { chunk: 0x300, bins: 76, counts: 152 },
+    CacheShape { chunk: 0x310, bins: 76, counts: 152 },
+];
+
+/// Whether a chunk of this size may hold the cache of a thread.
+pub(super) fn may_be_cache(size: u64) -> bool {
+    SHAPES.iter().any(|shape| shape.chunk == size)
+}
+
+/// A link of a list.
+enum Link {
+    End,
+    Next(u64),
+    Broken,
+}
+
+/// Follows lists of freed chunks, with a limit on the work in total.
+pub(super) struct ListReader<'m> {
+    memory: &'m dyn Memory,
+    /// Where chunks can be: the spans of all arenas, by address.
+    places: Vec<(u64, u64)>,
+    links: u64,
+    found: usize,
+}
+
+impl<'m> ListReader<'m> {
+    /// `places` are the stretches in which chunks lie.
+    pub(super) fn new(memory: &'m dyn Memory, mut places: Vec<(u64, u64)>) -> Self {
+        places.sort_unstable();
+        Self { memory, places, links: 0, found: 0 }
+    }
+
+    /// The size of the chunk at an address, if one can be there.
+    fn size_at(&self, chunk: u64) -> Option<u64> {
+        let place = self.places.partition_point(|place| place.1 <= chunk);
+        self.places.get(place).filter(|place| chunk >= place.0 && chunk.is_multiple_of(16))?;
+        self.memory.word_at(chunk, 8).map(size_of_header)
+    }
+
+    /// Reads a link that is stored at `place`; links point `ahead` bytes behind the start of a chunk.
+    fn link(&mut self, place: u64, ahead: u64, fits: fn(u64, u64) -> bool, size: u64) -> Link {
+        self.links += 1;
+        if self.links > LINKS || self.found > CACHED {
+            return Link::Broken;
+        }
+        let Some(stored) = self.memory.word(place) else { return Link::Broken };
+        let plain = stored ^ (place >> 12);
+        if stored == 0 || plain == 0 {
+            return Link::End;
+        }
+        for target in [plain, stored] {
+            let chunk = target.checked_sub(ahead);
+            let found = chunk.and_then(|chunk| self.size_at(chunk));
+            if found.is_some_and(|found| fits(found, size)) {
+                return Link::Next(target);
+            }
+        }
+        Link::Broken
+    }
+
+    /// The chunks in the fastbins of an arena. A list that changes while it is read ends early.
+    pub(super) fn fastbins(&mut self, ring: &ArenaRing, arena: u64) -> HashSet<u64> {
+        let mut found = HashSet::new();
+        for bin in 0..ring.fastbins() {
+            let size = FIRST_SIZE + bin * STEP;
+            let head = self.memory.word_at(arena, 16 + bin * 8).filter(|head| *head != 0);
+            let mut next = head.filter(|head| self.size_at(*head) == Some(size));
+            while let Some(chunk) = next {
+                if !found.insert(chunk) {
+                    break;
+                }
+                self.found += 1;
+                let place = chunk.saturating_add(16);
+                next = match self.link(place, 0, |found, size| found == size, size) {
+                    Link::Next(chunk) => Some(chunk),
+                    Link::End | Link::Broken => None,
+                };
+            }
+        }
+        found
+    }
+
+    /// The chunks in the cache of a thread that a chunk of this size may hold, with their sizes; `None` if it holds none.
+    pub(super) fn cache(&mut self, user: u64, chunk: u64) -> Option<Vec<(u64, u64)>> {
+        let shapes = SHAPES.iter().filter(|shape| shape.chunk == chunk);
+        shapes.copied().find_map(|shape| self.cache_of(user, shape))
+    }
+
+    fn cache_of(&mut self, user: u64, shape: CacheShape) -> Option<Vec<(u64, u64)>> {
+        let heads_at = user.checked_add(shape.counts)?;
+        let bytes = self.memory.copy(heads_at, shape.bins * 8)?;
+        let heads = bytes.chunks_exact(8).map(|word| word_in(word, 0).unwrap_or(0));
+        let heads: Vec<u64> = heads.collect();
+        if heads.iter().any(|head| !head.is_multiple_of(16)) || heads.iter().all(|head| *head == 0)
+        {
+            return None;
+        }
+        let mut list = CacheList::default();
+        let (mut lists, mut broken) = (0, 0);
+        for (bin, head) in (0..).zip(heads).filter(|(_, head)| *head != 0) {
+            lists += 1;
+            broken += u32::from(self.cache_bin(bin, head, &mut list).is_none());
+        }
+        // The thread may use a list while it is read. Its sound part counts; the key proves that it is one.
+        (!list.chunks.is_empty() && broken * 4 <= lists).then_some(list.chunks)
+    }
+
+    fn cache_bin(&mut self, bin: u64, head: u64, list: &mut CacheList) -> Option<()> {
+        let (size, fits): (u64, fn(u64, u64) -> bool) = match bin < EXACT_BINS {
+            true => (FIRST_SIZE + bin * STEP, |found, size| found == size),
+            false => (EXACT_LIMIT, |found, limit| found > limit),
+        };
+        let mut next = head;
+        loop {
+            let chunk = next.checked_sub(16)?;
+            let found = self.size_at(chunk).filter(|found| fits(*found, size))?;
+            // Every cached chunk has the same key in its second word (`e->key`).
+            let key = self.memory.word_at(next, 8).filter(|key| *key != 0)?;
+            if *list.key.get_or_insert(key) != key || !list.seen.insert(chunk) {
+                return None;
+            }
+            list.chunks.push((chunk, found));
+            self.found += 1;
+            match self.link(next, 16, fits, size) {
+                Link::Next(user) => next = user,
+                Link::End => return Some(()),
+                Link::Broken => return None,
+            }
+        }
+    }
+}
+
+/// The chunks of one cache.
+#[derive(Default)]
+struct CacheList {
+    key: Option<u64>,
+    seen: HashSet<u64>,
+    chunks: Vec<(u64, u64)>,
+}
+
+/// Marks chunks of the table as cached.
+pub(super) fn mark_cached(table: &mut ChunkTable, cached: &[(u64, u64)]) {
+    for (address, size) in cached {
+        table.mark(*address, *size, ChunkState::Tcache);
+    }
+}

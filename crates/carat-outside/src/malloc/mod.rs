@@ -1,0 +1,174 @@
+//! glibc's malloc from outside: arenas, chunks, and what could be given back.
+//!
+//! Everything is read in one pass in the order of addresses; only counts and two bytes per resident page are kept, unless the
+//! caller wants the table of all chunks.
+
+mod arena;
+mod caches;
+mod cursor;
+mod data;
+pub mod fake_malloc;
+mod mapped;
+pub(crate) mod present;
+mod residency;
+mod ring;
+mod spans;
+mod table;
+mod tally;
+#[cfg(test)]
+mod tests;
+mod walk;
+
+pub use data::{
+    ArenaCensus, ChunkAmount, ChunkSize, MallocCensus, MallocLayout, MappedChunks, NoMalloc,
+    Occupancy,
+};
+pub use table::{Chunk, ChunkState, ChunkTable};
+
+use crate::memory::{Memory, MemoryRegion, PAGE};
+use arena::{ArenaJob, WalkedArena, read_arena};
+use caches::{ListReader, mark_cached};
+use mapped::{NotMapped, find_mapped};
+use ring::ArenaRing;
+use std::collections::HashSet;
+
+/// Allocators by a part of their library's name.
+const OTHERS: [&str; 3] = ["jemalloc", "mimalloc", "tcmalloc"];
+/// Start-up code allocates a little from glibc before another allocator takes over.
+const GLIBC_IN_USE: u64 = 3 << 20;
+
+/// Malloc's memory, and its chunks if they were to be kept.
+#[derive(Debug, Clone, Default)]
+pub struct MallocReading {
+    /// What was counted.
+    pub census: MallocCensus,
+    /// Every chunk; empty unless they were to be kept.
+    pub chunks: ChunkTable,
+}
+
+/// Reads malloc's memory. `is_heap_page` says whether an address lies in a page of Ruby's heap; `keep` that the table of all
+/// chunks is wanted, which requires [`ChunkTable::CHUNK_BYTES`] for each.
+pub fn read_malloc(
+    memory: &mut dyn Memory,
+    is_heap_page: &dyn Fn(u64) -> bool,
+    keep: bool,
+) -> Result<MallocReading, NoMalloc> {
+    check_allocator(memory)?;
+    let ring = ArenaRing::find(memory)?;
+    let mut taken = HashSet::new();
+    let mut readings = Vec::new();
+    for number in 0..ring.arenas.len() {
+        let reading = read_arena(memory, ArenaJob { ring: &ring, number, keep }, &taken);
+        taken.extend(reading.spans.spans.iter().map(|span| span.start));
+        readings.push(reading);
+    }
+    let cached = find_cached(memory, &readings);
+    let mut chunks: Vec<Chunk> = Vec::new();
+    let heaps = heaps(&readings);
+    let not = NotMapped { heaps: &heaps, is_heap_page };
+    let mapped = find_mapped(memory, &not, &mut |chunk| {
+        if keep {
+            chunks.push(chunk);
+        }
+    });
+    let mut census = MallocCensus {
+        mapped,
+        thread_caches: cached.caches,
+        layout: layout(&ring, &readings),
+        ..MallocCensus::default()
+    };
+    for (number, address, size) in &cached.chunks {
+        readings[*number].tally.cached(*address, *size);
+    }
+    for (number, mut reading) in readings.into_iter().enumerate() {
+        census.readings_again = census.readings_again.saturating_add(reading.again);
+        let mut arena = reading.tally.finish();
+        arena.main = number == 0;
+        census.arenas.push(arena);
+        chunks.append(&mut reading.chunks);
+    }
+    let mut table = ChunkTable::of(chunks);
+    let marks: Vec<(u64, u64)> = cached.chunks.iter().map(|cached| (cached.1, cached.2)).collect();
+    mark_cached(&mut table, &marks);
+    Ok(MallocReading { census, chunks: table })
+}
+
+/// Refuses a process whose allocator is not glibc's, by name.
+fn check_allocator(memory: &dyn Memory) -> Result<(), NoMalloc> {
+    if libraries(memory).any(|name| name.starts_with("ld-musl") || name.starts_with("libc.musl")) {
+        return Err(NoMalloc::Musl);
+    }
+    let other = OTHERS.into_iter().find(|other| {
+        libraries(memory).any(|name| name.starts_with("lib") && name.contains(other))
+    });
+    let held = memory.regions().iter().filter(|region| region.path == "[heap]");
+    let held: u64 = held.map(|region| region.pages.present() * PAGE).sum();
+    match other {
+        Some(other) if held <= GLIBC_IN_USE => Err(NoMalloc::Other(other.to_owned())),
+        _ => Ok(()),
+    }
+}
+
+/// Names of the files that are mapped.
+fn libraries(memory: &dyn Memory) -> impl Iterator<Item = &str> {
+    let files = memory.regions().iter().filter(|region| region.inode != 0);
+    files.map(MemoryRegion::file_name)
+}
+
+/// Chunks in the caches of threads: the number of their arena, address, size.
+#[derive(Default)]
+struct CachedChunks {
+    caches: u64,
+    chunks: Vec<(usize, u64, u64)>,
+}
+
+fn find_cached(memory: &dyn Memory, readings: &[WalkedArena]) -> CachedChunks {
+    let mut places: Vec<(u64, u64, usize)> = Vec::new();
+    for (number, reading) in readings.iter().enumerate() {
+        places.extend(reading.spans.spans.iter().map(|span| (span.start, span.end, number)));
+    }
+    places.sort_unstable();
+    let spans = places.iter().map(|(start, end, _)| (*start, *end)).collect();
+    let mut lists = ListReader::new(memory, spans);
+    let mut found = CachedChunks::default();
+    let mut seen = HashSet::new();
+    for candidate in readings.iter().flat_map(|reading| &reading.caches) {
+        let Some(cache) = lists.cache(candidate.user(), candidate.size) else { continue };
+        found.caches += 1;
+        for (address, size) in cache {
+            let place = places.partition_point(|place| place.1 <= address);
+            // A thread may put a chunk back while another's cache is read.
+            if let Some((_, _, number)) = places.get(place).filter(|_| seen.insert(address)) {
+                found.chunks.push((*number, address, size));
+            }
+        }
+    }
+    found
+}
+
+/// The address space of all heaps, by address: with the part that a heap may still grow into.
+fn heaps(readings: &[WalkedArena]) -> Vec<(u64, u64)> {
+    let mut heaps: Vec<(u64, u64)> = Vec::new();
+    for reading in readings {
+        for span in &reading.spans.spans {
+            let end = match reading.spans.alignment {
+                Some(alignment) => span.start.saturating_add(alignment),
+                None => span.end,
+            };
+            heaps.push((span.start, end));
+        }
+    }
+    heaps.sort_unstable();
+    heaps
+}
+
+fn layout(ring: &ArenaRing, readings: &[WalkedArena]) -> MallocLayout {
+    let spans = readings.iter().skip(1).map(|reading| &reading.spans);
+    let learned = spans.clone().find(|spans| spans.heap_header.is_some());
+    MallocLayout {
+        bins_at: ring.bins_at,
+        fastbins: ring.fastbins(),
+        heap_header: learned.and_then(|spans| spans.heap_header),
+        heap_alignment: learned.and_then(|spans| spans.alignment),
+    }
+}

@@ -1,0 +1,63 @@
+//! The pages of a process that are in memory, as runs of addresses.
+
+use crate::memory::{Memory, MemoryRegion, PAGE};
+
+/// Runs of present pages, by address.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct PresentRuns(Vec<(u64, u64)>);
+
+impl PresentRuns {
+    /// Those of all mappings.
+    pub(crate) fn of(memory: &dyn Memory) -> Self {
+        Self(memory.regions().iter().flat_map(|region| Self::of_region(region).0).collect())
+    }
+
+    /// Those of one mapping.
+    pub(crate) fn of_region(region: &MemoryRegion) -> Self {
+        let runs = region.pages.runs(u64::MAX).into_iter().map(|(first, count)| {
+            let start = region.start.saturating_add(first.saturating_mul(PAGE));
+            (start, start.saturating_add(count.saturating_mul(PAGE)).min(region.end))
+        });
+        Self(runs.collect())
+    }
+
+    /// Every run.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
+        self.0.iter().copied()
+    }
+
+    /// The parts of runs inside a range.
+    pub(crate) fn within(&self, start: u64, end: u64) -> impl Iterator<Item = (u64, u64)> + '_ {
+        let first = self.0.partition_point(|run| run.1 <= start);
+        let runs = self.0[first..].iter().take_while(move |run| run.0 < end);
+        runs.map(move |run| (run.0.max(start), run.1.min(end)))
+    }
+
+    /// Bytes of the runs inside a range.
+    pub(crate) fn bytes_within(&self, start: u64, end: u64) -> u64 {
+        self.within(start, end).map(|(start, end)| end.saturating_sub(start)).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fake::FakeMemory;
+
+    #[test]
+    fn runs_are_cut_to_a_range() {
+        let mut memory = FakeMemory::default();
+        memory.map_anonymous(0x1000, 0x9000);
+        for page in [0x1000, 0x2000, 0x5000] {
+            memory.write(page, &[1]);
+        }
+        let runs = PresentRuns::of(&memory);
+        assert_eq!(runs.iter().collect::<Vec<_>>(), [(0x1000, 0x3000), (0x5000, 0x6000)]);
+        assert_eq!(
+            runs.within(0x2800, 0x5800).collect::<Vec<_>>(),
+            [(0x2800, 0x3000), (0x5000, 0x5800)]
+        );
+        assert_eq!(runs.bytes_within(0, u64::MAX), 3 * PAGE);
+        assert_eq!(runs.bytes_within(0x3000, 0x5000), 0);
+    }
+}

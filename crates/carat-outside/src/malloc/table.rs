@@ -1,0 +1,282 @@
+//! Chunks of malloc, and the table of all of them.
+
+use crate::bytes::align_down;
+use crate::memory::PAGE;
+use serde::{Deserialize, Serialize};
+
+/// Bytes from the start of a chunk to what malloc returned.
+const HEADER: u64 = 16;
+/// Gaps between chunks from which a new group begins.
+const GAP: u64 = 1 << 20;
+/// A chunk of more bytes is not indexed page by page.
+const LARGE: u64 = 1 << 20;
+/// Bits of a table's entry that hold the state; sizes are multiples of 16.
+const STATE: u64 = 15;
+
+/// What a chunk is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ChunkState {
+    /// In use.
+    Live,
+    /// Free, in a bin.
+    Free,
+    /// Freed, in a fastbin.
+    Fast,
+    /// Freed, in the cache of a thread.
+    Tcache,
+    /// The free chunk at the end of an arena.
+    Top,
+    /// In use, with a mapping of its own.
+    Mapped,
+}
+
+/// A chunk of glibc's malloc.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Chunk {
+    /// Address of its header.
+    pub address: u64,
+    /// Bytes, the header included.
+    pub size: u64,
+    /// What it is.
+    pub state: ChunkState,
+}
+
+impl Chunk {
+    /// The address that malloc returned.
+    pub const fn user(&self) -> u64 {
+        self.address.saturating_add(HEADER)
+    }
+
+    /// The first address past the bytes that its user may write. Without a mapping of its own these include the first word
+    /// of the next chunk.
+    pub const fn user_end(&self) -> u64 {
+        let spare = if matches!(self.state, ChunkState::Mapped) { 0 } else { 8 };
+        self.end().saturating_add(spare)
+    }
+
+    /// The first address past it.
+    pub const fn end(&self) -> u64 {
+        self.address.saturating_add(self.size)
+    }
+
+    /// Whether the program holds it.
+    pub const fn held(&self) -> bool {
+        matches!(self.state, ChunkState::Live | ChunkState::Mapped)
+    }
+}
+
+/// One chunk in 16 bytes.
+#[derive(Debug, Clone, Copy)]
+struct PackedChunk {
+    address: u64,
+    size_and_state: u64,
+}
+
+impl PackedChunk {
+    const fn of(chunk: Chunk) -> Self {
+        let state = match chunk.state {
+            ChunkState::Live => 0,
+            ChunkState::Free => 1,
+            ChunkState::Fast => 2,
+            ChunkState::Tcache => 3,
+            ChunkState::Top => 4,
+            ChunkState::Mapped => 5,
+        };
+        Self { address: chunk.address, size_and_state: chunk.size & !STATE | state }
+    }
+
+    const fn unpacked(self) -> Chunk {
+        let state = match self.size_and_state & STATE {
+            0 => ChunkState::Live,
+            1 => ChunkState::Free,
+            2 => ChunkState::Fast,
+            3 => ChunkState::Tcache,
+            4 => ChunkState::Top,
+            _ => ChunkState::Mapped,
+        };
+        Chunk { address: self.address, size: self.size_and_state & !STATE, state }
+    }
+
+    const fn end(self) -> u64 {
+        self.address.saturating_add(self.size_and_state & !STATE)
+    }
+}
+
+/// Chunks without a large gap between them, and for each page the first chunk that ends on or behind it.
+#[derive(Debug, Clone)]
+struct ChunkGroup {
+    start: u64,
+    end: u64,
+    first_of_page: Vec<u32>,
+}
+
+/// Every chunk of a process by address: 16 bytes each, and 4 per page.
+#[derive(Debug, Clone, Default)]
+pub struct ChunkTable {
+    chunks: Vec<PackedChunk>,
+    groups: Vec<ChunkGroup>,
+}
+
+impl ChunkTable {
+    /// Bytes of memory for one chunk.
+    pub const CHUNK_BYTES: u64 = size_of::<PackedChunk>() as u64;
+
+    /// Chunks in any order; of two that overlap, the one with the higher address is left out.
+    pub(super) fn of(mut chunks: Vec<Chunk>) -> Self {
+        chunks.sort_unstable_by_key(|chunk| chunk.address);
+        let mut end = 0;
+        chunks.retain(|chunk| {
+            let apart = chunk.address >= end && chunk.size > 0;
+            end = if apart { chunk.end() } else { end };
+            apart
+        });
+        chunks.truncate(u32::MAX as usize - 1);
+        let chunks: Vec<PackedChunk> = chunks.into_iter().map(PackedChunk::of).collect();
+        let groups = group(&chunks);
+        Self { chunks, groups }
+    }
+
+    /// Number of chunks.
+    pub fn len(&self) -> usize {
+        self.chunks.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.chunks.is_empty()
+    }
+
+    /// The chunk with this number.
+    pub fn get(&self, number: usize) -> Option<Chunk> {
+        self.chunks.get(number).map(|chunk| chunk.unpacked())
+    }
+
+    /// Every chunk by address.
+    pub fn iter(&self) -> impl Iterator<Item = Chunk> + '_ {
+        self.chunks.iter().map(|chunk| chunk.unpacked())
+    }
+
+    /// The lowest and the highest address of all chunks: no other address is in one.
+    pub fn bounds(&self) -> (u64, u64) {
+        let first = self.groups.first().map_or(0, |group| group.start);
+        (first, self.groups.last().map_or(0, |group| group.end))
+    }
+
+    /// Number of the chunk that covers an address.
+    pub fn find(&self, address: u64) -> Option<usize> {
+        let group = self.groups.partition_point(|group| group.end <= address);
+        let group = self.groups.get(group).filter(|group| address >= group.start)?;
+        let page = (address - align_down(group.start, PAGE)) / PAGE;
+        let last = group.first_of_page.len().checked_sub(1)?;
+        let page = usize::try_from(page).unwrap_or(last).min(last);
+        let mut number = group.first_of_page[page] as usize;
+        while self.chunks.get(number).is_some_and(|chunk| chunk.end() <= address) {
+            number += 1;
+        }
+        self.chunks.get(number).filter(|chunk| chunk.address <= address).map(|_| number)
+    }
+
+    /// Number of the chunk for which malloc returned exactly this address.
+    pub fn exact(&self, user: u64) -> Option<usize> {
+        let address = user.checked_sub(HEADER).filter(|address| address.is_multiple_of(16))?;
+        self.find(address).filter(|number| self.chunks[*number].address == address)
+    }
+
+    /// Whether some chunk covers a part of the page at an address.
+    pub fn touches_page(&self, page: u64) -> bool {
+        self.find(page).is_some() || self.first_after(page).is_some_and(|start| start - page < PAGE)
+    }
+
+    /// The address of the first chunk at or behind an address.
+    fn first_after(&self, address: u64) -> Option<u64> {
+        let at = self.chunks.partition_point(|chunk| chunk.address < address);
+        self.chunks.get(at).map(|chunk| chunk.address)
+    }
+
+    /// Sets the state of the live chunk that starts at an address. False if there is none, or not of this size.
+    pub(super) fn mark(&mut self, address: u64, size: u64, state: ChunkState) -> bool {
+        let Some(number) = self.find(address) else { return false };
+        let chunk = self.chunks[number].unpacked();
+        let fits =
+            chunk.address == address && chunk.size == size && chunk.state == ChunkState::Live;
+        if fits {
+            self.chunks[number] = PackedChunk::of(Chunk { state, ..chunk });
+        }
+        fits
+    }
+}
+
+fn group(chunks: &[PackedChunk]) -> Vec<ChunkGroup> {
+    let mut groups: Vec<ChunkGroup> = Vec::new();
+    let mut after_large = false;
+    for (number, chunk) in chunks.iter().enumerate() {
+        let gap = groups.last().map_or(u64::MAX, |group| chunk.address.saturating_sub(group.end));
+        if after_large || gap > GAP {
+            groups.push(ChunkGroup {
+                start: chunk.address,
+                end: chunk.address,
+                first_of_page: vec![],
+            });
+        }
+        let Some(group) = groups.last_mut() else { break };
+        // A large chunk ends its group, and its last entry counts for the pages behind it: the index stays small whatever
+        // size a header claims.
+        after_large = chunk.end().saturating_sub(chunk.address) > LARGE;
+        let indexed = if after_large { chunk.address } else { chunk.end().saturating_sub(1) };
+        let pages = (indexed - align_down(group.start, PAGE)) / PAGE + 1;
+        // A page's entry is the first chunk that ends behind the start of the page.
+        group.first_of_page.resize(pages as usize, number as u32);
+        group.end = chunk.end();
+    }
+    groups
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn table() -> ChunkTable {
+        let chunk = |address, size, state| Chunk { address, size, state };
+        ChunkTable::of(vec![
+            chunk(0x7f00_0000_0000, 0x5000, ChunkState::Mapped),
+            chunk(0x1000, 0x20, ChunkState::Live),
+            chunk(0x1020, 0x30, ChunkState::Free),
+            chunk(0x1050, 0x4000, ChunkState::Live),
+            chunk(0x1040, 0x100, ChunkState::Live),
+            chunk(0x5050, 0x40_0fb0, ChunkState::Top),
+            chunk(0x40_6000, 0x20, ChunkState::Live),
+        ])
+    }
+
+    #[test]
+    fn an_address_is_found_in_its_chunk_and_nowhere_else() {
+        let table = table();
+        assert_eq!(table.len(), 6);
+        for (number, chunk) in table.iter().enumerate() {
+            for address in [chunk.address, chunk.address + chunk.size / 2, chunk.end() - 1] {
+                assert_eq!(table.find(address), Some(number), "{address:#x}");
+            }
+            assert_eq!(table.exact(chunk.user()), Some(number));
+            assert_eq!(table.exact(chunk.user() + 16), None, "{number}");
+        }
+        for address in [0, 0xfff, 0x40_6020, 0x7eff_ffff_ffff, 0x7f00_0000_5000, u64::MAX] {
+            assert_eq!(table.find(address), None, "{address:#x}");
+        }
+        assert_eq!(table.bounds(), (0x1000, 0x7f00_0000_5000));
+        assert!(table.touches_page(0x1000) && table.touches_page(0x40_6000));
+        assert!(!table.touches_page(0) && !table.touches_page(0x40_7000));
+    }
+
+    #[test]
+    fn only_a_live_chunk_of_the_same_size_is_marked() {
+        let mut table = table();
+        assert!(!table.mark(0x1000, 0x30, ChunkState::Tcache));
+        assert!(!table.mark(0x1020, 0x30, ChunkState::Tcache));
+        assert!(!table.mark(0x1010, 0x20, ChunkState::Tcache));
+        assert!(table.mark(0x1000, 0x20, ChunkState::Tcache));
+        assert_eq!(table.get(0).map(|chunk| chunk.state), Some(ChunkState::Tcache));
+        assert_eq!(table.get(usize::MAX), None);
+        assert!(!table.mark(0x1000, 0x20, ChunkState::Tcache));
+    }
+}

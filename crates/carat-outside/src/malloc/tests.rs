@@ -1,0 +1,198 @@
+//! Malloc's memory that was made up, read.
+
+use super::fake_malloc::{BREAK, FakeMalloc, HEAP_BYTES, HEAPS, MAIN_ARENA};
+use super::{ChunkAmount, ChunkState, MallocReading, NoMalloc, read_malloc};
+use crate::fake::FakeMemory;
+use crate::memory::{Memory, MemoryRegion, PAGE};
+
+fn read(memory: &mut FakeMemory) -> MallocReading {
+    read_malloc(memory, &|_| false, true).unwrap()
+}
+
+/// A main arena with a live, a free and two freed chunks, another arena with two heaps, and a mapped chunk.
+fn made(bins_at: u64) -> FakeMalloc {
+    let mut made = FakeMalloc::new(FakeMemory::default(), bins_at);
+    made.chunk(0, 0x1000, true);
+    made.chunk(0, 0x5000, false);
+    let cached: Vec<u64> = (0..3).map(|_| made.chunk(0, 0x40, true)).collect();
+    made.cache(0, &cached, 0x40, true);
+    let arena = made.add_arena();
+    made.chunk(arena, 0x100, true);
+    made.add_heap(arena);
+    made.chunk(arena, 0x2000, true);
+    made.mapped(0x4_0000);
+    made
+}
+
+#[test]
+fn arenas_are_found_without_a_table_of_versions() {
+    for bins_at in [112, 24, 96, 40] {
+        let mut memory = made(bins_at).finish();
+        let reading = read(&mut memory);
+        let census = reading.census;
+        assert_eq!(census.layout.bins_at, bins_at);
+        assert_eq!(census.layout.heap_header, Some(48));
+        assert_eq!(census.arenas.len(), 2);
+        let [main, other] = &census.arenas[..] else { panic!() };
+        assert!(main.main && !other.main);
+        assert_eq!((main.missing_bytes, other.missing_bytes), (0, 0), "{bins_at}");
+        assert_eq!((main.system_bytes, other.system_bytes), (HEAP_BYTES, 2 * HEAP_BYTES));
+        assert_eq!(main.in_use, ChunkAmount { chunks: 2, bytes: 0x1290 });
+        assert_eq!(main.thread_cached, ChunkAmount { chunks: 3, bytes: 0xc0 });
+        assert_eq!(main.free, ChunkAmount { chunks: 1, bytes: 0x5000 });
+        assert_eq!(main.trimmable_free_bytes, 4 * PAGE);
+        assert_eq!(other.heaps, 2);
+        assert_eq!(other.in_use, ChunkAmount { chunks: 2, bytes: 0x2100 });
+        assert_eq!(other.trimmable_top_bytes, 0);
+        assert_eq!(census.mapped.amount, ChunkAmount { chunks: 1, bytes: 0x4_0000 });
+        assert_eq!(census.mapped.counted_bytes, Some(0x4_0000));
+        assert_eq!(census.readings_again, 0);
+    }
+}
+
+#[test]
+fn the_two_chunks_before_the_bins_are_no_bin() {
+    let mut memory = made(112).finish();
+    // `last_remainder` of the second arena.
+    memory.write_word(HEAPS + 48 + 104, BREAK);
+    assert_eq!(read(&mut memory).census.layout.bins_at, 112);
+}
+
+#[test]
+fn lists_in_motion_do_not_hide_the_arenas() {
+    for bins_at in [112, 24] {
+        let mut memory = made(bins_at).finish();
+        // The first chunks of 60 lists were taken off after the heads were read.
+        for arena in [MAIN_ARENA, HEAPS + 48] {
+            for bin in 0..60 {
+                memory.write_word(arena + bins_at + bin * 16, BREAK + 0x1000);
+            }
+        }
+        let census = read(&mut memory).census;
+        assert_eq!((census.layout.bins_at, census.arenas.len()), (bins_at, 2));
+    }
+}
+
+#[test]
+fn the_table_has_every_chunk_with_its_state() {
+    let mut memory = made(112).finish();
+    let chunks = read(&mut memory).chunks;
+    let count = |state| chunks.iter().filter(|chunk| chunk.state == state).count();
+    assert_eq!(count(ChunkState::Live), 4);
+    assert_eq!(count(ChunkState::Tcache), 3);
+    assert_eq!(count(ChunkState::Free), 2);
+    assert_eq!(count(ChunkState::Top), 2);
+    assert_eq!(count(ChunkState::Mapped), 1);
+    let number = chunks.exact(BREAK + 16).unwrap();
+    assert_eq!(chunks.get(number).unwrap().size, 0x1000);
+}
+
+#[test]
+fn links_are_followed_in_the_form_before_2_32_and_in_the_present_one() {
+    for protect in [false, true] {
+        let mut made = FakeMalloc::new(FakeMemory::default(), 112);
+        let chunks: Vec<u64> = (0..7).map(|_| made.chunk(0, 0x60, true)).collect();
+        made.cache(0, &chunks, 0x60, protect);
+        let census = read(&mut made.finish()).census;
+        assert_eq!(census.thread_caches, 1);
+        assert_eq!(census.arenas[0].thread_cached.chunks, 7, "protect {protect}");
+    }
+}
+
+#[test]
+fn chunks_of_fastbins_are_free_and_are_trimmed_with_their_neighbours() {
+    let mut made = FakeMalloc::new(FakeMemory::default(), 112);
+    made.chunk(0, 0x2000, false);
+    let fast = made.chunk(0, 0x40, true);
+    made.chunk(0, 0x2000, false);
+    let other = made.chunk(0, 0x40, true);
+    made.chunk(0, 0x1000, true);
+    made.fastbin(0, &[fast, other], 0x40);
+    let census = read(&mut made.finish()).census;
+    let main = &census.arenas[0];
+    assert_eq!(main.fastbins, ChunkAmount { chunks: 2, bytes: 0x80 });
+    // From 0 to 0x4080 everything is one free chunk: pages 1 to 3.
+    assert_eq!(main.trimmable_free_bytes, 3 * PAGE);
+}
+
+#[test]
+fn lists_that_run_in_circles_end() {
+    let mut made = FakeMalloc::new(FakeMemory::default(), 112);
+    let chunks: Vec<u64> = (0..3).map(|_| made.chunk(0, 0x40, true)).collect();
+    made.fastbin(0, &chunks, 0x40);
+    let last = chunks[2] + 16;
+    made.memory.write_word(last, chunks[0] ^ last >> 12);
+    let census = read(&mut made.finish()).census;
+    assert_eq!(census.arenas[0].fastbins.chunks, 3);
+}
+
+#[test]
+fn a_walk_that_breaks_says_how_many_bytes_are_missing() {
+    let mut made = FakeMalloc::new(FakeMemory::default(), 112);
+    made.chunk(0, 0x1000, true);
+    made.chunk(0, 0x200, true);
+    let broken = made.chunk(0, 0x1000, true);
+    let mut memory = made.finish();
+    memory.write_word(broken + 8, 0x7777_7777_7777);
+    let main = &read(&mut memory).census.arenas[0];
+    // Whether the chunk before is in use stands in the broken header.
+    assert_eq!(main.missing_bytes, HEAP_BYTES - 0x1000);
+    assert_eq!(main.in_use, ChunkAmount { chunks: 1, bytes: 0x1000 });
+    assert_eq!(main.system_bytes, HEAP_BYTES);
+}
+
+#[test]
+fn a_page_in_swap_is_missing_and_not_free() {
+    let mut made = FakeMalloc::new(FakeMemory::default(), 112);
+    for _ in 0..8 {
+        made.chunk(0, 0x800, true);
+    }
+    let mut memory = made.finish();
+    memory.forget(BREAK + 0x2000);
+    let main = &read(&mut memory).census.arenas[0];
+    assert_eq!(main.missing_bytes, HEAP_BYTES - 0x1800);
+    assert_eq!(main.free.chunks, 0);
+}
+
+#[test]
+fn a_ring_of_arenas_that_does_not_close_is_refused() {
+    let mut memory = made(112).finish();
+    let other = HEAPS + 48;
+    memory.write_word(other + 112 + 127 * 16 + 16, other);
+    let refused = read_malloc(&mut memory, &|_| false, false);
+    assert_eq!(refused.err(), Some(NoMalloc::OpenRing));
+    let mut memory = made(112).finish();
+    memory.write_word(MAIN_ARENA + 112 + 64, 3);
+    let refused = read_malloc(&mut memory, &|_| false, false);
+    assert_eq!(refused.err(), Some(NoMalloc::NoMainArena));
+}
+
+#[test]
+fn other_allocators_are_refused_by_name() {
+    for (path, expected) in [
+        ("/lib/ld-musl-x86_64.so.1", NoMalloc::Musl),
+        ("/usr/lib/libjemalloc.so.2", NoMalloc::Other("jemalloc".into())),
+        ("/usr/lib/libmimalloc.so.2.0", NoMalloc::Other("mimalloc".into())),
+    ] {
+        let mut memory = made(112).finish();
+        memory.map(MemoryRegion {
+            start: 0x7f60_0000_0000,
+            end: 0x7f60_0000_1000,
+            readable: true,
+            private: true,
+            inode: 5,
+            path: path.to_owned(),
+            ..MemoryRegion::default()
+        });
+        assert_eq!(read_malloc(&mut memory, &|_| false, false).err(), Some(expected));
+    }
+}
+
+#[test]
+fn a_heap_page_is_no_mapped_chunk() {
+    let mut memory = made(112).finish();
+    let reading = read_malloc(&mut memory, &|address| address >> 36 == 0x7f5, false).unwrap();
+    assert_eq!(reading.census.mapped.amount.chunks, 0);
+    assert!(reading.chunks.is_empty());
+    assert!(memory.regions().len() > 3);
+}

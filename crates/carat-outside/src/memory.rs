@@ -1,0 +1,355 @@
+//! The memory of one process as its readers see it: mappings, pages that are present, and their bytes.
+//!
+//! Only pages that `/proc/PID/pagemap` calls present are read. Reading another page would fault it in, which changes the
+//! observed process. Nothing here knows Ruby or malloc.
+
+use crate::bytes::{align_down, half_in, short_in, word_in};
+use std::collections::BTreeMap;
+
+/// Bytes of a page. Processes with other pages are refused.
+pub const PAGE: u64 = 4096;
+/// [`PAGE`] as a length.
+pub const PAGE_LENGTH: usize = 4096;
+/// Pages of one block of a [`PageTable`], which is 2 MiB.
+const BLOCK_PAGES: u64 = 512;
+
+/// One entry of `/proc/PID/pagemap` (Documentation/admin-guide/mm/pagemap.rst).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct PageEntry(pub u64);
+
+impl PageEntry {
+    /// The entry of a page that only its process maps, for memory that is made up.
+    pub const PRIVATE: Self = Self(1 << 63 | 1 << 56);
+
+    /// The page is in memory and mapped.
+    pub const fn present(self) -> bool {
+        self.0 >> 63 == 1
+    }
+
+    /// The page is in swap.
+    pub const fn swapped(self) -> bool {
+        self.0 >> 62 & 1 == 1
+    }
+
+    /// Only this process maps the page.
+    pub const fn exclusive(self) -> bool {
+        self.present() && self.0 >> 56 & 1 == 1
+    }
+
+    /// The page belongs to a file or to shared memory.
+    pub const fn of_file(self) -> bool {
+        self.0 >> 61 & 1 == 1
+    }
+
+    /// Number of the page frame; `None` where the kernel hides it (it requires `CAP_SYS_ADMIN`).
+    pub const fn frame(self) -> Option<u64> {
+        let frame = self.0 & ((1 << 55) - 1);
+        if self.present() && frame != 0 { Some(frame) } else { None }
+    }
+}
+
+/// The entries of a range of pages. Stretches of 2 MiB without an entry cost nothing, so huge reserved mappings are cheap.
+#[derive(Debug, Clone, Default)]
+pub struct PageTable {
+    blocks: BTreeMap<u64, Box<[PageEntry]>>,
+    present: u64,
+    swapped: u64,
+}
+
+impl PageTable {
+    /// Sets the entry of page number `page` of the mapping.
+    pub fn set(&mut self, page: u64, entry: PageEntry) {
+        let number = page / BLOCK_PAGES;
+        if entry.0 == 0 && !self.blocks.contains_key(&number) {
+            return;
+        }
+        let block = self.blocks.entry(number).or_insert_with(empty_block);
+        let Some(place) = block.get_mut((page % BLOCK_PAGES) as usize) else { return };
+        self.present = self.present - u64::from(place.present()) + u64::from(entry.present());
+        self.swapped = self.swapped - u64::from(place.swapped()) + u64::from(entry.swapped());
+        *place = entry;
+    }
+
+    /// The entry of page number `page`; one that is not present outside the table.
+    pub fn get(&self, page: u64) -> PageEntry {
+        let block = self.blocks.get(&(page / BLOCK_PAGES));
+        let entry = block.and_then(|block| block.get((page % BLOCK_PAGES) as usize));
+        entry.copied().unwrap_or_default()
+    }
+
+    /// Number of pages that are present.
+    pub const fn present(&self) -> u64 {
+        self.present
+    }
+
+    /// Number of pages in swap.
+    pub const fn swapped(&self) -> u64 {
+        self.swapped
+    }
+
+    /// Every page with an entry that is not empty: its number and its entry, in order.
+    pub fn entries(&self) -> impl Iterator<Item = (u64, PageEntry)> + '_ {
+        self.blocks.iter().flat_map(|(number, block)| {
+            let first = number * BLOCK_PAGES;
+            let numbered = block.iter().enumerate();
+            numbered
+                .filter(|(_, entry)| entry.0 != 0)
+                .map(move |(within, entry)| (first + within as u64, *entry))
+        })
+    }
+
+    /// Runs of present pages as (first page, number of pages), none longer than `longest`.
+    pub fn runs(&self, longest: u64) -> Vec<(u64, u64)> {
+        let mut runs: Vec<(u64, u64)> = Vec::new();
+        for (page, _) in self.entries().filter(|(_, entry)| entry.present()) {
+            match runs.last_mut() {
+                Some((first, count)) if *first + *count == page && *count < longest => *count += 1,
+                _ => runs.push((page, 1)),
+            }
+        }
+        runs
+    }
+}
+
+fn empty_block() -> Box<[PageEntry]> {
+    vec![PageEntry::default(); BLOCK_PAGES as usize].into_boxed_slice()
+}
+
+/// One line of `/proc/PID/maps`, with the entries of its pages where they are of interest.
+#[derive(Debug, Clone, Default)]
+pub struct MemoryRegion {
+    /// First address.
+    pub start: u64,
+    /// First address past the mapping.
+    pub end: u64,
+    /// `r` of the permissions.
+    pub readable: bool,
+    /// `w` of the permissions.
+    pub writable: bool,
+    /// `x` of the permissions.
+    pub executable: bool,
+    /// Copy on write, in contrast to shared.
+    pub private: bool,
+    /// Offset in the file, in bytes.
+    pub offset: u64,
+    /// The file's inode; 0 for anonymous memory.
+    pub inode: u64,
+    /// The file, a name in brackets such as `[heap]`, or empty.
+    pub path: String,
+    /// Entries of its pages; empty for mappings that are never searched (see [`MemoryRegion::searched`]).
+    pub pages: PageTable,
+}
+
+impl MemoryRegion {
+    /// Whether no file lies behind the mapping.
+    pub fn anonymous(&self) -> bool {
+        self.path.is_empty() || self.path == "[heap]" || self.path.starts_with("[anon")
+    }
+
+    /// Whether the mapping may hold the process's own data: private, readable, and writable or made by a JIT.
+    pub fn searched(&self) -> bool {
+        let kernel = self.path.starts_with("[v");
+        let device = self.path.starts_with("/dev/") && self.path != "/dev/zero";
+        let written = self.writable || (self.anonymous() && self.executable);
+        self.private && self.readable && written && !kernel && !device
+    }
+
+    /// Whether `address` lies in the mapping.
+    pub const fn contains(&self, address: u64) -> bool {
+        address >= self.start && address < self.end
+    }
+
+    /// Length in bytes.
+    pub const fn size(&self) -> u64 {
+        self.end.saturating_sub(self.start)
+    }
+
+    /// The entry of the page of `address`, which must lie in the mapping.
+    pub fn entry(&self, address: u64) -> PageEntry {
+        self.pages.get(address.saturating_sub(self.start) / PAGE)
+    }
+
+    /// The last part of the path: `libc.so.6` of `/usr/lib/libc.so.6`; a deletion mark is left out.
+    pub fn file_name(&self) -> &str {
+        let path = self.path.strip_suffix(" (deleted)").unwrap_or(&self.path);
+        path.rsplit('/').next().unwrap_or(path)
+    }
+}
+
+/// The memory of a process: live, copied, or made up for a test.
+pub trait Memory {
+    /// Every mapping, by address, without overlaps.
+    fn regions(&self) -> &[MemoryRegion];
+
+    /// Copies the bytes at `address`. False if one of their pages is not present or cannot be read; `into` is then
+    /// undefined. The range may cross mappings that touch.
+    fn read(&self, address: u64, into: &mut [u8]) -> bool;
+
+    /// Reads the pages of a range anew at the next use, with their entries. A copy takes the present bytes now.
+    /// Does nothing for memory that does not change.
+    fn refresh(&mut self, start: u64, end: u64);
+
+    /// The bytes of the page of `address` without a copy, where the implementation holds one. For fast passes over
+    /// everything: `memory.page(a, &mut buffer)`.
+    fn page<'a>(
+        &'a self,
+        address: u64,
+        buffer: &'a mut [u8; PAGE_LENGTH],
+    ) -> Option<&'a [u8; PAGE_LENGTH]> {
+        self.read(align_down(address, PAGE), buffer).then_some(&*buffer)
+    }
+
+    /// The mapping of an address.
+    fn region(&self, address: u64) -> Option<&MemoryRegion> {
+        let regions = self.regions();
+        let at = regions.partition_point(|region| region.end <= address);
+        regions.get(at).filter(|region| region.contains(address))
+    }
+
+    /// The entry of the page of an address; not present outside every mapping.
+    fn entry(&self, address: u64) -> PageEntry {
+        self.region(address).map_or(PageEntry(0), |region| region.entry(address))
+    }
+
+    /// Whether every page of the range is present. False for a range that wraps around.
+    fn present(&self, address: u64, length: u64) -> bool {
+        let Some(end) = address.checked_add(length) else { return false };
+        let mut page = align_down(address, PAGE);
+        while page < end {
+            if !self.entry(page).present() {
+                return false;
+            }
+            let Some(next) = page.checked_add(PAGE) else { return false };
+            page = next;
+        }
+        true
+    }
+
+    /// The word at an address that is a multiple of eight.
+    fn word(&self, address: u64) -> Option<u64> {
+        let mut bytes = [0; 8];
+        (address.is_multiple_of(8) && self.read(address, &mut bytes)).then_some(())?;
+        word_in(&bytes, 0)
+    }
+
+    /// The word at `address + offset`.
+    fn word_at(&self, address: u64, offset: u64) -> Option<u64> {
+        self.word(address.checked_add(offset)?)
+    }
+
+    /// Four bytes as a number.
+    fn half(&self, address: u64) -> Option<u32> {
+        let mut bytes = [0; 4];
+        self.read(address, &mut bytes).then_some(())?;
+        half_in(&bytes, 0)
+    }
+
+    /// Two bytes as a number.
+    fn short(&self, address: u64) -> Option<u16> {
+        let mut bytes = [0; 2];
+        self.read(address, &mut bytes).then_some(())?;
+        short_in(&bytes, 0)
+    }
+
+    /// A copy of `length` bytes; `None` where one page is not present, or for more than 16 MiB.
+    fn copy(&self, address: u64, length: u64) -> Option<Vec<u8>> {
+        let length = usize::try_from(length).ok().filter(|length| *length <= 16 << 20)?;
+        let mut bytes = vec![0; length];
+        self.read(address, &mut bytes).then_some(bytes)
+    }
+
+    /// Copies a range whose absent pages read as zero, and returns the number of pages that are absent.
+    fn read_sparse(&self, address: u64, into: &mut [u8]) -> u64 {
+        let mut absent = 0;
+        let mut done = 0;
+        while done < into.len() {
+            let Some(at) = address.checked_add(done as u64) else {
+                into[done..].fill(0);
+                return absent + 1;
+            };
+            let length = ((PAGE - at % PAGE) as usize).min(into.len() - done);
+            let part = &mut into[done..done + length];
+            if !self.read(at, part) {
+                part.fill(0);
+                absent += 1;
+            }
+            done += length;
+        }
+        absent
+    }
+}
+
+/// Parses `/proc/PID/maps`; lines that make no sense are left out. Mappings are sorted and do not overlap.
+pub fn parse_regions(text: &[u8]) -> Vec<MemoryRegion> {
+    let lines = text.split(|byte| *byte == b'\n').map(String::from_utf8_lossy);
+    let mut regions: Vec<MemoryRegion> = lines.filter_map(|line| parse_region(&line)).collect();
+    regions.sort_by_key(|region| region.start);
+    let mut end = 0;
+    regions.retain(|region| {
+        let apart = region.start >= end;
+        end = if apart { region.end } else { end };
+        apart
+    });
+    regions
+}
+
+fn parse_region(line: &str) -> Option<MemoryRegion> {
+    let mut fields = line.splitn(6, ' ');
+    let (start, end) = fields.next()?.split_once('-')?;
+    let permissions = fields.next()?.as_bytes();
+    let offset = u64::from_str_radix(fields.next()?, 16).ok()?;
+    let _device = fields.next()?;
+    let inode = fields.next()?.parse().ok()?;
+    let region = MemoryRegion {
+        start: u64::from_str_radix(start, 16).ok()?,
+        end: u64::from_str_radix(end, 16).ok()?,
+        readable: permissions.first() == Some(&b'r'),
+        writable: permissions.get(1) == Some(&b'w'),
+        executable: permissions.get(2) == Some(&b'x'),
+        private: permissions.get(3) == Some(&b'p'),
+        offset,
+        inode,
+        path: fields.next().unwrap_or_default().trim_start().to_owned(),
+        pages: PageTable::default(),
+    };
+    let aligned = region.start.is_multiple_of(PAGE) && region.end.is_multiple_of(PAGE);
+    (region.start < region.end && aligned).then_some(region)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_table_holds_what_was_set_and_counts_it() {
+        let mut table = PageTable::default();
+        for page in [3, 4, 5, 600, 5000] {
+            table.set(page, PageEntry::PRIVATE);
+        }
+        table.set(7, PageEntry(1 << 62));
+        assert_eq!((table.present(), table.swapped()), (5, 1));
+        assert_eq!(table.runs(512), [(3, 3), (600, 1), (5000, 1)]);
+        assert_eq!(table.runs(2), [(3, 2), (5, 1), (600, 1), (5000, 1)]);
+        table.set(4, PageEntry(0));
+        assert!(!table.get(4).present() && table.get(3).exclusive());
+        assert_eq!(table.present(), 4);
+        assert_eq!(table.get(u64::MAX), PageEntry(0));
+    }
+
+    #[test]
+    fn the_lines_of_maps_are_parsed_and_nonsense_is_left_out() {
+        let text = b"7f0000000000-7f0000021000 rw-p 00000000 00:00 0 \n\
+            nonsense\n\
+            7f0000020000-7f0000030000 rw-p 00000000 00:00 0 \n\
+            5500-5400 rw-p 0 00:00 0\n\
+            550000001000-550000003000 r-xp 00001000 fe:01 77   /usr/lib/lib ruby.so (deleted)\n";
+        let regions = parse_regions(text);
+        assert_eq!(regions.len(), 2);
+        assert_eq!(regions[0].path, "/usr/lib/lib ruby.so (deleted)");
+        assert_eq!(regions[0].file_name(), "lib ruby.so");
+        assert_eq!((regions[0].inode, regions[0].offset), (77, 0x1000));
+        assert!(!regions[0].searched() && regions[0].executable);
+        assert!(regions[1].searched() && regions[1].anonymous());
+        assert_eq!(regions[1].size(), 0x21000);
+    }
+}

@@ -1,0 +1,301 @@
+//! Who holds malloc's chunks: objects by class, bytecode, libraries, threads, or nobody.
+//!
+//! A pointer to the start of a chunk, from anywhere, makes its place the chunk's holder, and what the chunk points at in turn.
+//! The search is breadth first from all places at once, so a chunk belongs to the nearest. Pointers into the middle of
+//! chunks count last. No layout of any object is needed, so this is the same for every version of Ruby.
+
+mod data;
+mod ground;
+mod reach;
+mod search;
+#[cfg(test)]
+mod tests;
+mod threads;
+
+pub use data::{HolderAmount, HolderKind, OwnerCensus, ReachCensus};
+pub use reach::reach;
+pub use threads::{ThreadPlace, read_threads};
+
+use crate::bytes::word_in;
+use crate::heap::{ClassId, ClassNames, Heap, SlotHead, SlotType};
+use crate::malloc::{ChunkAmount, ChunkSize, ChunkTable, MallocCensus};
+use crate::memory::{Memory, PAGE};
+use ground::{GroundKind, find_ground, transient_ranges};
+use search::ChunkSearch;
+use std::collections::HashMap;
+
+/// Sizes of chunks that nobody holds, in the census.
+const NOBODY_SIZES: usize = 32;
+/// Bytes of a chunk's entries besides the table: while it is built, holder, pointer into the middle, list of the next.
+const WORK_BYTES: u64 = 24 + 4 + 4 + 4;
+
+/// Who holds a chunk. Libraries and threads are places in their lists.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Owner {
+    /// Nobody points at it.
+    Nobody,
+    /// Descriptors of heap pages.
+    GcTables,
+    /// It is a heap page, or several.
+    HeapPage,
+    /// It is the transient heap.
+    TransientHeap,
+    /// Objects of this class.
+    Class(ClassId),
+    /// Data of a library.
+    Library(u32),
+    /// The stack and thread-local data of a thread.
+    Thread(u32),
+    /// Other anonymous memory.
+    Other,
+}
+
+/// Who holds each chunk of a table.
+#[derive(Debug, Clone)]
+pub struct Owners {
+    /// Number of each chunk's holder.
+    of_chunk: Vec<u32>,
+    holders: Vec<Owner>,
+    class_names: HashMap<ClassId, String>,
+    libraries: Vec<String>,
+    threads: Vec<String>,
+    needed_bytes: u64,
+}
+
+/// Bytes of our own memory that finding the owners takes, with the copy of the process; `present_bytes` of its memory are
+/// copied. An upper bound from a census of malloc.
+pub fn owners_need(census: &MallocCensus, present_bytes: u64) -> u64 {
+    need(census.chunks().saturating_add(census.arenas.len() as u64), present_bytes)
+}
+
+fn need(chunks: u64, present_bytes: u64) -> u64 {
+    let per_chunk = ChunkTable::CHUNK_BYTES + WORK_BYTES;
+    // The copy, the entries of its pages, and the index of chunks by page.
+    let copy = present_bytes.saturating_add(present_bytes / PAGE * 12);
+    copy.saturating_add(chunks.saturating_mul(per_chunk))
+}
+
+/// Finds out who holds each chunk. `memory` should be a copy: pointers lead everywhere.
+pub fn find_owners(
+    memory: &dyn Memory,
+    heap: &Heap,
+    names: &mut ClassNames,
+    chunks: &ChunkTable,
+    threads: &[ThreadPlace],
+) -> Owners {
+    let mut finder = Finder {
+        memory,
+        chunks,
+        search: ChunkSearch::new(memory, chunks),
+        owners: Owners::new(memory, chunks, threads),
+        numbers: HashMap::new(),
+    };
+    finder.collector(heap);
+    finder.transient_heap(heap);
+    finder.slots(heap, names);
+    for pages in find_ground(memory, heap, chunks, threads) {
+        let owner = match pages.kind {
+            GroundKind::Library(name) => Owner::Library(finder.owners.library(name)),
+            GroundKind::Thread(thread) => Owner::Thread(thread),
+            GroundKind::Other => Owner::Other,
+        };
+        let holder = finder.number(owner);
+        for (start, end) in pages.ranges {
+            finder.search.scan(start, end, holder);
+        }
+    }
+    let Finder { mut search, mut owners, .. } = finder;
+    search.spread();
+    owners.of_chunk = search.finish();
+    owners
+}
+
+/// The search and the numbers of its holders.
+struct Finder<'a> {
+    memory: &'a dyn Memory,
+    chunks: &'a ChunkTable,
+    search: ChunkSearch<'a>,
+    owners: Owners,
+    numbers: HashMap<Owner, u32>,
+}
+
+impl Finder<'_> {
+    /// The number of a holder, which is new if it had none.
+    fn number(&mut self, owner: Owner) -> u32 {
+        if let Some(number) = self.numbers.get(&owner) {
+            return *number;
+        }
+        let number = self.owners.holders.len() as u32;
+        self.owners.holders.push(owner);
+        self.numbers.insert(owner, number);
+        number
+    }
+
+    /// Heap pages and their descriptors, where they are chunks.
+    fn collector(&mut self, heap: &Heap) {
+        let tables = self.number(Owner::GcTables);
+        let heap_pages = self.number(Owner::HeapPage);
+        let page_bytes = heap.layout().page_bytes;
+        for page in heap.pages().iter().filter(|page| page.slots > 0) {
+            if let Some((number, chunk)) = self.search.target(page.descriptor)
+                && chunk.user() == page.descriptor
+            {
+                self.search.assign(number, tables);
+            }
+            let end = page.address.saturating_add(page_bytes);
+            // malloc may have put several pages, and what aligns them, into one chunk. The last bytes of a page of 16 KiB
+            // belong to malloc.
+            if let Some((number, chunk)) = self.search.target(page.address)
+                && chunk.end().saturating_add(48) >= end
+            {
+                self.search.assign(number, heap_pages);
+            }
+        }
+    }
+
+    /// The transient heap holds contents of objects that Ruby counts itself; as a whole it is one mapped chunk.
+    fn transient_heap(&mut self, heap: &Heap) {
+        let holder = self.number(Owner::TransientHeap);
+        for (start, _) in transient_ranges(self.memory, heap, self.chunks) {
+            if let Some(number) = self.chunks.find(start) {
+                self.search.assign(number, holder);
+            }
+        }
+    }
+
+    /// Every word of every slot with an object.
+    fn slots(&mut self, heap: &Heap, names: &mut ClassNames) {
+        let mut bytes = Vec::new();
+        for page in heap.pages() {
+            heap.read_slots(self.memory, page, &mut bytes);
+            for number in 0..page.slots {
+                let start = page.slot(number).wrapping_sub(page.address) as usize;
+                let slot = start.checked_add(page.slot_bytes as usize);
+                if let Some(slot) = slot.and_then(|end| bytes.get(start..end)) {
+                    self.slot(heap, names, slot);
+                }
+            }
+        }
+    }
+
+    fn slot(&mut self, heap: &Heap, names: &mut ClassNames, slot: &[u8]) {
+        let Some(head) = SlotHead::of(slot) else { return };
+        if head.slot_type() == SlotType::NONE {
+            return;
+        }
+        let mut holder = None;
+        // The first two words are flags and class.
+        for place in (16..slot.len()).step_by(8) {
+            let Some(word) = word_in(slot, place) else { break };
+            let Some(target) = self.search.target(word) else { continue };
+            let found = match holder {
+                Some(holder) => holder,
+                None => self.class_holder(names.of_slot(self.memory, heap, head), names),
+            };
+            holder = Some(found);
+            self.search.point(word, target, found);
+        }
+    }
+
+    /// The number of the objects of a class.
+    fn class_holder(&mut self, class: ClassId, names: &ClassNames) -> u32 {
+        let known = &mut self.owners.class_names;
+        known.entry(class).or_insert_with(|| names.name(class).to_owned());
+        self.number(Owner::Class(class))
+    }
+}
+
+impl Owners {
+    fn new(memory: &dyn Memory, chunks: &ChunkTable, threads: &[ThreadPlace]) -> Self {
+        let present: u64 =
+            memory.regions().iter().map(|region| region.pages.present() * PAGE).sum();
+        Self {
+            of_chunk: Vec::new(),
+            holders: vec![Owner::Nobody],
+            class_names: HashMap::new(),
+            libraries: Vec::new(),
+            threads: threads.iter().map(|thread| thread.name.clone()).collect(),
+            needed_bytes: need(chunks.len() as u64, present),
+        }
+    }
+
+    /// The place of a library in the list.
+    fn library(&mut self, name: String) -> u32 {
+        let known = self.libraries.iter().position(|known| *known == name);
+        let place = known.unwrap_or_else(|| {
+            self.libraries.push(name);
+            self.libraries.len() - 1
+        });
+        place as u32
+    }
+
+    /// The owner of the chunk with this number in the table.
+    pub fn of(&self, chunk: usize) -> Owner {
+        let number = self.of_chunk.get(chunk).map_or(0, |number| *number as usize);
+        self.holders.get(number).copied().unwrap_or(Owner::Nobody)
+    }
+
+    /// The kind of an owner and its name; `None` for nobody.
+    pub fn describe(&self, owner: Owner) -> Option<(HolderKind, String)> {
+        Some(match owner {
+            Owner::Nobody => return None,
+            Owner::GcTables => (HolderKind::Collector, "page tables of the collector".to_owned()),
+            Owner::HeapPage => (HolderKind::HeapPages, "heap pages".to_owned()),
+            Owner::TransientHeap => (HolderKind::TransientHeap, "transient heap".to_owned()),
+            Owner::Class(class) => {
+                let name = self.class_names.get(&class).cloned().unwrap_or_default();
+                (kind_of_class(&name), name)
+            }
+            Owner::Library(place) => (HolderKind::Library, name_of(&self.libraries, place)),
+            Owner::Thread(place) => (HolderKind::Thread, name_of(&self.threads, place)),
+            Owner::Other => (HolderKind::OtherMemory, "other anonymous memory".to_owned()),
+        })
+    }
+
+    /// What each holds, and what nobody does. `chunks` is the table that was searched.
+    pub fn census(&self, chunks: &ChunkTable) -> OwnerCensus {
+        let mut amounts: HashMap<Owner, ChunkAmount> = HashMap::new();
+        let mut sizes: HashMap<u64, ChunkAmount> = HashMap::new();
+        for (number, chunk) in chunks.iter().enumerate().filter(|(_, chunk)| chunk.held()) {
+            let owner = self.of(number);
+            amounts.entry(owner).or_default().add(chunk.size);
+            if owner == Owner::Nobody {
+                sizes.entry(chunk.size).or_default().add(chunk.size);
+            }
+        }
+        let nobody = amounts.remove(&Owner::Nobody).unwrap_or_default();
+        // Threads can have one name, as the workers of a pool do.
+        let mut by_name: HashMap<(HolderKind, String), ChunkAmount> = HashMap::new();
+        for (owner, amount) in amounts {
+            let Some(holder) = self.describe(owner) else { continue };
+            let sum = by_name.entry(holder).or_default();
+            *sum = sum.plus(amount);
+        }
+        let holders = by_name.into_iter();
+        let mut holders: Vec<HolderAmount> =
+            holders.map(|((kind, name), amount)| HolderAmount { kind, name, amount }).collect();
+        holders.sort_by(|one, other| {
+            let by_bytes = other.amount.bytes.cmp(&one.amount.bytes);
+            by_bytes.then_with(|| (one.kind, &one.name).cmp(&(other.kind, &other.name)))
+        });
+        let sizes = sizes.into_iter();
+        let mut nobody_sizes: Vec<ChunkSize> =
+            sizes.map(|(size, amount)| ChunkSize { size, amount }).collect();
+        nobody_sizes.sort_by_key(|one| (std::cmp::Reverse(one.amount.bytes), one.size));
+        nobody_sizes.truncate(NOBODY_SIZES);
+        OwnerCensus { holders, nobody, nobody_sizes, needed_bytes: self.needed_bytes }
+    }
+}
+
+fn name_of(names: &[String], place: u32) -> String {
+    names.get(place as usize).cloned().unwrap_or_default()
+}
+
+/// The kind of holder that the objects with a class name are.
+fn kind_of_class(name: &str) -> HolderKind {
+    match name {
+        "(internal) imemo iseq" => HolderKind::Bytecode,
+        name if name.starts_with("(internal)") => HolderKind::Internal,
+        _ => HolderKind::Class,
+    }
+}

@@ -1,0 +1,231 @@
+//! The threads of a process and where their stacks are.
+
+use crate::bytes::{half_in, word_in};
+use crate::memory::{Memory, MemoryRegion, PAGE, PAGE_LENGTH};
+use std::collections::HashMap;
+use std::fs;
+use std::path::Path;
+
+/// Threads that are read.
+const THREADS: usize = 65_536;
+/// Where `struct pthread` can hold its thread number: offsets from its start (720 in glibc 2.31 to 2.43, nptl/descr.h).
+const NUMBER_FROM: usize = 0x200;
+const NUMBER_TO: usize = 0x400;
+/// Alignment of `struct pthread` (`TCB_ALIGNMENT`).
+const BLOCK_ALIGNMENT: usize = 64;
+
+/// One thread of a process.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ThreadPlace {
+    /// Its number as we see it.
+    pub id: u32,
+    /// Its number in its own container.
+    pub inner_id: u32,
+    /// Its name (`comm`), which Ruby sets from `Thread#name`.
+    pub name: String,
+    /// Where its stack ends at present; `None` while it runs, or where the kernel does not say.
+    pub stack_pointer: Option<u64>,
+}
+
+/// The threads of a process by number; `proc` is the root of the process file system. Empty if the process has ended.
+pub fn read_threads(proc: &Path, process: u32) -> Vec<ThreadPlace> {
+    let Ok(entries) = fs::read_dir(proc.join(process.to_string()).join("task")) else {
+        return Vec::new();
+    };
+    let entries = entries.filter_map(Result::ok).take(THREADS);
+    let mut threads: Vec<ThreadPlace> =
+        entries.filter_map(|entry| read_thread(&entry.path())).collect();
+    threads.sort_by_key(|thread| (thread.id != process, thread.id));
+    threads
+}
+
+fn read_thread(folder: &Path) -> Option<ThreadPlace> {
+    let id = folder.file_name()?.to_str()?.parse().ok()?;
+    let name = fs::read(folder.join("comm")).unwrap_or_default();
+    let name = String::from_utf8_lossy(&name);
+    let name = name.trim_end().chars().map(|c| if c.is_control() { '\u{fffd}' } else { c });
+    let status = fs::read_to_string(folder.join("status")).unwrap_or_default();
+    let inner = status.lines().find_map(|line| line.strip_prefix("NSpid:"));
+    let inner = inner.and_then(|numbers| numbers.split_whitespace().next_back()?.parse().ok());
+    let call = fs::read_to_string(folder.join("syscall")).unwrap_or_default();
+    Some(ThreadPlace {
+        id,
+        inner_id: inner.unwrap_or(id),
+        name: name.collect(),
+        stack_pointer: stack_pointer(&call),
+    })
+}
+
+/// The stack pointer in `/proc/PID/task/TID/syscall`: the last but one field, unless the thread runs.
+fn stack_pointer(call: &str) -> Option<u64> {
+    let mut fields = call.split_whitespace().rev();
+    let _instruction = fields.next()?;
+    let pointer = u64::from_str_radix(fields.next()?.strip_prefix("0x")?, 16).ok()?;
+    (pointer != 0).then_some(pointer)
+}
+
+/// The thread whose stack or thread-local data lie in a mapping, by the mapping's first address. Numbers are places in the
+/// list of threads.
+#[derive(Debug, Clone, Default)]
+pub(super) struct ThreadRegions {
+    by_start: HashMap<u64, u32>,
+    /// Below the stack pointer lies what earlier calls left behind.
+    live_from: HashMap<u64, u64>,
+}
+
+impl ThreadRegions {
+    /// Finds the mappings by stack pointers and by glibc's thread blocks; `is_searched` tells pages that may hold a block.
+    pub(super) fn find(
+        memory: &dyn Memory,
+        threads: &[ThreadPlace],
+        is_searched: &dyn Fn(u64) -> bool,
+    ) -> Self {
+        let mut found = Self::default();
+        for (number, start) in thread_blocks(memory, threads, is_searched) {
+            found.by_start.entry(start).or_insert(number);
+        }
+        // The stack pointer is the better evidence: a fiber runs on another stack than its thread began on.
+        for (number, thread) in (0..).zip(threads) {
+            let Some(pointer) = thread.stack_pointer else { continue };
+            let Some(region) = memory.region(pointer).filter(|region| is_stack(region)) else {
+                continue;
+            };
+            found.by_start.insert(region.start, number);
+            // 128 bytes below it belong to the running function (x86-64 ABI, red zone).
+            let lowest = found.live_from.entry(region.start).or_insert(u64::MAX);
+            *lowest = (*lowest).min(pointer.saturating_sub(128) & !7);
+        }
+        for region in memory.regions().iter().filter(|region| region.path == "[stack]") {
+            found.by_start.entry(region.start).or_insert(0);
+        }
+        found
+    }
+
+    /// The thread of a mapping.
+    pub(super) fn thread_of(&self, region: &MemoryRegion) -> Option<u32> {
+        self.by_start.get(&region.start).copied()
+    }
+
+    /// The lowest address of a mapping that is in use.
+    pub(super) fn live_from(&self, region: &MemoryRegion) -> u64 {
+        self.live_from.get(&region.start).copied().unwrap_or(region.start)
+    }
+}
+
+fn is_stack(region: &MemoryRegion) -> bool {
+    let anonymous = region.anonymous() && region.path != "[heap]";
+    region.searched() && region.writable && (region.path == "[stack]" || anonymous)
+}
+
+/// Places of `struct pthread`: it begins with a pointer to itself, which the third word repeats (`tcbhead_t`,
+/// sysdeps/x86_64/nptl/tls.h). Where in it the thread's number is, the numbers of all threads tell by vote.
+fn thread_blocks(
+    memory: &dyn Memory,
+    threads: &[ThreadPlace],
+    is_searched: &dyn Fn(u64) -> bool,
+) -> Vec<(u32, u64)> {
+    let numbers: HashMap<u32, u32> =
+        (0..).zip(threads).map(|(number, thread)| (thread.inner_id, number)).collect();
+    let blocks = find_blocks(memory, is_searched);
+    let mut votes: HashMap<usize, usize> = HashMap::new();
+    for (place, _) in blocks.iter().flat_map(|(_, block)| number_places(block, &numbers)) {
+        *votes.entry(place).or_default() += 1;
+    }
+    let Some((place, _)) = votes.into_iter().max_by_key(|(place, votes)| (*votes, *place)) else {
+        return Vec::new();
+    };
+    let threads = blocks.iter().filter_map(|(start, block)| {
+        let number = number_places(block, &numbers).find(|found| found.0 == place)?.1;
+        Some((number, *start))
+    });
+    threads.collect()
+}
+
+/// The first address of the mapping and the bytes of each block that points at itself.
+fn find_blocks(memory: &dyn Memory, is_searched: &dyn Fn(u64) -> bool) -> Vec<(u64, Vec<u8>)> {
+    let mut blocks = Vec::new();
+    let mut buffer = [0; PAGE_LENGTH];
+    for region in memory.regions().iter().filter(|region| is_stack(region)) {
+        for (first, count) in region.pages.runs(u64::MAX) {
+            for page in (first..first.saturating_add(count)).map(|page| region.start + page * PAGE)
+            {
+                if !is_searched(page) || blocks.len() > THREADS {
+                    continue;
+                }
+                let Some(bytes) = memory.page(page, &mut buffer) else { continue };
+                for at in (0..PAGE_LENGTH).step_by(BLOCK_ALIGNMENT) {
+                    let address = page + at as u64;
+                    let repeated = word_in(bytes, at + 16) == Some(address);
+                    if word_in(bytes, at) != Some(address) || !repeated {
+                        continue;
+                    }
+                    if let Some(block) = memory.copy(address, NUMBER_TO as u64) {
+                        blocks.push((region.start, block));
+                    }
+                }
+            }
+        }
+    }
+    blocks
+}
+
+/// Offsets of a thread block that hold the number of a thread, and which.
+fn number_places<'a>(
+    block: &'a [u8],
+    numbers: &'a HashMap<u32, u32>,
+) -> impl Iterator<Item = (usize, u32)> + 'a {
+    (NUMBER_FROM..NUMBER_TO).step_by(4).filter_map(move |at| {
+        let number = half_in(block, at)?;
+        numbers.get(&number).map(|thread| (at, *thread))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fake::FakeMemory;
+
+    fn thread(id: u32, stack_pointer: Option<u64>) -> ThreadPlace {
+        ThreadPlace { id, inner_id: id, name: format!("thread {id}"), stack_pointer }
+    }
+
+    #[test]
+    fn the_stack_pointer_is_the_last_but_one_field() {
+        let call = "0 0x3 0x7f 0x1000 0x0 0x0 0x0 0x7ffd1234 0x7f5566\n";
+        assert_eq!(stack_pointer(call), Some(0x7ffd_1234));
+        assert_eq!(stack_pointer("-1 0x7ffd1234 0x7f5566"), Some(0x7ffd_1234));
+        for other in ["running\n", "", "0 0 0", "-1 0x0 0x0"] {
+            assert_eq!(stack_pointer(other), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn the_threads_of_our_own_process_have_names() {
+        let own = std::process::id();
+        let threads = read_threads(Path::new("/proc"), own);
+        assert_eq!(threads[0].id, own);
+        assert!(threads.iter().all(|thread| !thread.name.is_empty()));
+        assert!(read_threads(Path::new("/proc"), u32::MAX).is_empty());
+    }
+
+    #[test]
+    fn a_stack_is_found_by_its_pointer_and_by_its_thread_block() {
+        let mut memory = FakeMemory::default();
+        for start in [0x10_0000, 0x20_0000, 0x30_0000_u64] {
+            memory.map_anonymous(start, start + 0x1_0000);
+            memory.write_word(start + 0xf000, 7);
+        }
+        let block = 0x20_f340;
+        memory.write_word(block, block);
+        memory.write_word(block + 16, block);
+        memory.write(block + 720, &43_u32.to_le_bytes());
+        let threads = [thread(42, Some(0x10_f000)), thread(43, None)];
+        let found = ThreadRegions::find(&memory, &threads, &|_| true);
+        let regions = memory.regions();
+        assert_eq!(found.thread_of(&regions[0]), Some(0));
+        assert_eq!(found.live_from(&regions[0]), 0x10_f000 - 128);
+        assert_eq!(found.thread_of(&regions[1]), Some(1));
+        assert_eq!(found.live_from(&regions[1]), 0x20_0000);
+        assert_eq!(found.thread_of(&regions[2]), None);
+    }
+}

@@ -1,0 +1,100 @@
+//! What changed on an inherited page of malloc.
+
+use crate::bytes::word_in;
+use crate::heap::Heap;
+use crate::malloc::{Chunk, ChunkTable};
+use crate::memory::{Memory, PAGE, PAGE_LENGTH};
+use crate::unshared::Cause;
+use crate::unshared::ground::Descriptors;
+use crate::unshared::slots::PagePair;
+use crate::unshared::table::PageCauses;
+
+/// Bytes of a chunk's header, and of the links of a free chunk behind it (`struct malloc_chunk`, malloc/malloc.c).
+const HEADER: u64 = 16;
+const LINKS: u64 = 48;
+
+/// Who holds a chunk, as far as causes differ by it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum ChunkHolder {
+    /// The collector: descriptors of heap pages.
+    Collector,
+    /// Bytecode.
+    Bytecode,
+    /// Classes and modules.
+    MethodTables,
+    /// Ruby's own tables, from its library.
+    VmTables,
+    /// A thread's stack or storage.
+    Thread,
+    /// Other objects, or unknown.
+    Contents,
+}
+
+/// What is known of malloc's chunks in both processes.
+pub(super) struct ChunkView<'a> {
+    pub(super) child: &'a dyn Memory,
+    pub(super) heap: &'a Heap,
+    pub(super) now: &'a ChunkTable,
+    /// The parent's chunks; `None` where they are unknown.
+    pub(super) before: Option<&'a ChunkTable>,
+    pub(super) descriptors: &'a Descriptors,
+    /// Who holds the child's chunk with that number.
+    pub(super) holder: &'a dyn Fn(usize) -> ChunkHolder,
+}
+
+impl ChunkView<'_> {
+    /// Whether chunks lie on a page.
+    pub(super) fn covers(&self, page: u64) -> bool {
+        self.now.find(page).or_else(|| self.now.find(page.saturating_add(PAGE - 1))).is_some()
+    }
+
+    /// The causes on a page whose bytes differ.
+    pub(super) fn causes(&self, pair: PagePair<'_>) -> PageCauses {
+        let mut causes = PageCauses::new();
+        for at in pair.changed(0, PAGE_LENGTH) {
+            let value = word_in(pair.child, at).unwrap_or(0);
+            *causes.entry(self.cause_of_word(pair.at + at as u64, value)).or_default() += 1;
+        }
+        causes
+    }
+
+    /// Why one word differs that now has this value.
+    fn cause_of_word(&self, address: u64, value: u64) -> Cause {
+        if self.descriptors.contain(address) {
+            return Cause::GcBitmaps;
+        }
+        let Some(number) = self.now.find(address) else { return Cause::MallocLinks };
+        let Some(chunk) = self.now.get(number) else { return Cause::MallocLinks };
+        let within = address - chunk.address;
+        if !chunk.held() {
+            return if within < LINKS { Cause::MallocLinks } else { Cause::MallocReused };
+        }
+        if within < HEADER {
+            return Cause::MallocLinks;
+        }
+        if !self.was_held(&chunk) {
+            return Cause::MallocReused;
+        }
+        match (self.holder)(number) {
+            ChunkHolder::Collector => Cause::GcBitmaps,
+            ChunkHolder::Bytecode if self.is_reference(value) => Cause::BytecodeCaches,
+            ChunkHolder::Bytecode => Cause::BytecodeCounters,
+            ChunkHolder::MethodTables => Cause::MethodTables,
+            ChunkHolder::VmTables => Cause::VmTables,
+            ChunkHolder::Thread => Cause::Stacks,
+            ChunkHolder::Contents => Cause::Contents,
+        }
+    }
+
+    /// Whether the same chunk was in use in the parent; assumed where the parent's chunks are unknown.
+    fn was_held(&self, chunk: &Chunk) -> bool {
+        let Some(before) = self.before else { return true };
+        let was = before.find(chunk.address).and_then(|number| before.get(number));
+        was.is_some_and(|was| was.address == chunk.address && was.size == chunk.size && was.held())
+    }
+
+    /// Whether a value points at an object or into memory, in contrast to a number.
+    fn is_reference(&self, value: u64) -> bool {
+        self.heap.slot_of(value).is_some() || self.child.region(value).is_some()
+    }
+}

@@ -1,0 +1,166 @@
+//! What lies on a page of the child.
+
+use crate::heap::{Bitmap, Heap};
+use crate::memory::{MemoryRegion, PAGE};
+use crate::unshared::table::Area;
+use carat_ruby::version::TRANSIENT_HEAP;
+use std::collections::HashMap;
+use std::fs::File;
+use std::io;
+use std::ops::Range;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+
+/// Zeroed data after the data of a library is rarely larger.
+const LARGEST_ZEROED: u64 = 1 << 20;
+/// The transient heap has 32 MiB (transient_heap.c), and malloc's header in some versions.
+const TRANSIENT: Range<u64> = 32 << 20..35 << 20;
+/// Mappings that nobody may read, and that are larger, are reservations without pages.
+const RESERVATION: u64 = 1 << 30;
+/// Entries of the page map read at once.
+const ENTRIES: u64 = 8192;
+
+/// The areas of mappings, apart from heap pages and chunks, which are found by address.
+pub(super) struct Ground<'a> {
+    heap: &'a Heap,
+    regions: HashMap<u64, Area>,
+}
+
+impl<'a> Ground<'a> {
+    pub(super) fn new(regions: &[MemoryRegion], heap: &'a Heap) -> Self {
+        let transient = TRANSIENT_HEAP.contains(heap.version());
+        let areas = regions.iter().enumerate().map(|(at, region)| {
+            let before = at.checked_sub(1).and_then(|before| regions.get(before));
+            let before = before.filter(|before| before.end == region.start);
+            (region.start, area_of(region, before, transient))
+        });
+        Self { heap, regions: areas.collect() }
+    }
+
+    /// The area of a page in a region; malloc's chunks are not known here.
+    pub(super) fn area(&self, region: &MemoryRegion, page: u64) -> Area {
+        if self.heap.page_at(page).is_some() {
+            return Area::Slots;
+        }
+        self.regions.get(&region.start).copied().unwrap_or(Area::Other)
+    }
+}
+
+fn area_of(region: &MemoryRegion, before: Option<&MemoryRegion>, transient: bool) -> Area {
+    if region.inode != 0 {
+        return Area::LibraryData;
+    }
+    let plain = region.path.is_empty() || region.path.starts_with("[anon");
+    if region.path == "[stack]" || (plain && before.is_some_and(|before| !before.readable)) {
+        return Area::Stacks;
+    }
+    if transient && plain && TRANSIENT.contains(&region.size()) {
+        return Area::TransientHeap;
+    }
+    let behind_data = before.is_some_and(|before| before.inode != 0 && before.writable);
+    if plain && behind_data && region.size() <= LARGEST_ZEROED {
+        return Area::LibraryData;
+    }
+    Area::Other
+}
+
+/// Addresses of the descriptors of heap pages with their bitmaps, in order.
+pub(super) struct Descriptors(Vec<Range<u64>>);
+
+impl Descriptors {
+    pub(super) fn of(heap: &Heap) -> Self {
+        let mut ranges: Vec<Range<u64>> = heap
+            .pages()
+            .iter()
+            .filter_map(|page| {
+                let last = [Bitmap::Age, Bitmap::Pinned];
+                let end = last.into_iter().find_map(|last| heap.bitmap_range(page, last))?.1;
+                Some(page.descriptor..end)
+            })
+            .collect();
+        ranges.sort_by_key(|range| range.start);
+        Self(ranges)
+    }
+
+    /// Whether the word at an address belongs to a descriptor.
+    pub(super) fn contain(&self, address: u64) -> bool {
+        let at = self.0.partition_point(|range| range.end <= address);
+        self.0.get(at).is_some_and(|range| range.contains(&address))
+    }
+}
+
+/// Numbers of pages of the mappings that are not compared: files and shared memory. Private ones, then shared ones.
+pub(super) fn count_files(
+    proc: &Path,
+    process: u32,
+    regions: &[MemoryRegion],
+) -> io::Result<(u64, u64)> {
+    let pagemap = File::open(proc.join(process.to_string()).join("pagemap"))?;
+    let (mut private, mut shared) = (0, 0);
+    for region in regions.iter().filter(|region| !region.searched()) {
+        let reserved = !region.readable && region.size() > RESERVATION;
+        // The kernel's own pages, such as the vDSO, are in no figure of memory.
+        if reserved || region.path.starts_with("[v") {
+            continue;
+        }
+        let mut page = region.start / PAGE;
+        while page < region.end / PAGE {
+            let count = ENTRIES.min(region.end / PAGE - page);
+            let mut bytes = vec![0; count as usize * 8];
+            pagemap.read_exact_at(&mut bytes, page * 8)?;
+            for entry in bytes.chunks_exact(8) {
+                let entry = crate::memory::PageEntry(crate::bytes::word_in(entry, 0).unwrap_or(0));
+                private += u64::from(entry.exclusive());
+                shared += u64::from(entry.present() && !entry.exclusive());
+            }
+            page += count;
+        }
+    }
+    Ok((private, shared))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn region(start: u64, end: u64, path: &str) -> MemoryRegion {
+        MemoryRegion {
+            start,
+            end,
+            readable: true,
+            writable: true,
+            private: true,
+            inode: u64::from(path.starts_with('/')),
+            path: path.into(),
+            ..MemoryRegion::default()
+        }
+    }
+
+    #[test]
+    fn a_mapping_is_told_by_its_name_its_size_and_its_neighbour() {
+        let library = region(0x1000, 0x2000, "/usr/lib/libruby.so");
+        let zeroed = region(0x2000, 0x3000, "");
+        let guard = MemoryRegion { readable: false, ..region(0x4000, 0x5000, "") };
+        let stack = region(0x5000, 0x9000, "");
+        let transient = region(0x10_0000, 0x10_0000 + (32 << 20), "");
+        for (one, before, area) in [
+            (&library, None, Area::LibraryData),
+            (&zeroed, Some(&library), Area::LibraryData),
+            (&zeroed, None, Area::Other),
+            (&stack, Some(&guard), Area::Stacks),
+            (&transient, None, Area::TransientHeap),
+        ] {
+            assert_eq!(area_of(one, before, true), area, "{one:?}");
+        }
+        assert_eq!(area_of(&transient, None, false), Area::Other);
+    }
+
+    #[test]
+    fn our_own_program_has_private_or_shared_pages() {
+        let pid = std::process::id();
+        let maps = std::fs::read("/proc/self/maps").unwrap();
+        let regions = crate::memory::parse_regions(&maps);
+        let (private, shared) = count_files(Path::new("/proc"), pid, &regions).unwrap();
+        assert!(private + shared > 100, "{private} {shared}");
+    }
+}

@@ -1,0 +1,292 @@
+//! Compares a forked process with its parent, page by page.
+
+use crate::canary;
+use crate::elf::RubyAnchors;
+use crate::heap::{ClassNames, Heap, HeapUnknown};
+use crate::live::{LiveMemory, Pacing};
+use crate::malloc::{ChunkTable, read_malloc};
+use crate::memory::{Memory, PAGE, PAGE_LENGTH, PageEntry};
+use crate::owners::{Owner, Owners, find_owners, read_threads};
+use crate::refusal::{Refused, refusal};
+use crate::snapshot::Snapshot;
+use crate::unshared::chunks::{ChunkHolder, ChunkView};
+use crate::unshared::ground::{Descriptors, Ground, count_files};
+use crate::unshared::slots::{PagePair, slot_causes};
+use crate::unshared::table::{Area, PageCauses, PageState, Tally};
+use crate::unshared::{Cause, UnsharedTable};
+use std::path::Path;
+
+/// Which processes to compare, and how gently.
+#[derive(Debug, Clone, Copy)]
+pub struct PairRequest<'a> {
+    /// The root of the process file system.
+    pub proc: &'a Path,
+    /// The process that forked.
+    pub parent: u32,
+    /// The forked process.
+    pub child: u32,
+    /// How reading is spread over time.
+    pub pacing: Pacing,
+    /// More than this many bytes of the child are not copied; who holds a chunk is then unknown.
+    pub copy_limit: u64,
+}
+
+/// Why two processes cannot be compared.
+#[derive(Debug, thiserror::Error)]
+pub enum PairError {
+    /// One of them cannot be read.
+    #[error(transparent)]
+    Refused(#[from] Refused),
+    /// The child's heap is unknown.
+    #[error(transparent)]
+    Heap(#[from] HeapUnknown),
+}
+
+/// Why the child's memory is private, compared with its parent's.
+///
+/// Both run on while they are read: a page that is written meanwhile counts as it was when the page maps were read.
+///
+/// # Errors
+/// If one of the two cannot be read, the child is no Ruby, or its heap is unknown.
+pub fn compare(request: &PairRequest<'_>) -> Result<UnsharedTable, PairError> {
+    canary::test(request.proc).map_err(Refused::from)?;
+    let mut parent = open(request, request.parent)?;
+    let child = open(request, request.child)?;
+    let files = count_files(request.proc, request.child, child.regions());
+    let mut unknown = Vec::new();
+    if let Err(error) = &files {
+        unknown.push(format!("the pages of files could not be counted: {error}"));
+    }
+    let threads = read_threads(request.proc, request.child);
+    let mut tally = Tally::default();
+    let frames_known = match Snapshot::take(child, request.copy_limit) {
+        Ok(mut child) => {
+            let (heap, anchors) = heap_of(&child, request.child)?;
+            let malloc = Chunks::read(&mut child, &mut parent, &heap, &mut unknown);
+            let names = ClassNames::learn(&child, &heap, &anchors);
+            let owners = match (names, &malloc) {
+                (Ok(mut names), Some(malloc)) => {
+                    let owners = find_owners(&child, &heap, &mut names, &malloc.now, &threads);
+                    Some((owners, names))
+                }
+                (Err(reason), _) => {
+                    unknown.push(format!("who holds malloc's chunks: {reason}"));
+                    None
+                }
+                (Ok(_), None) => None,
+            };
+            let holder = |number: usize| holder_of(owners.as_ref(), number);
+            compare_pages((&parent, &child), &heap, malloc.as_ref(), &holder, &mut tally)
+        }
+        Err(refused) => {
+            let (mut child, too_large) = *refused;
+            unknown.push(format!("who holds malloc's chunks: {too_large}"));
+            let (heap, _) = heap_of(&child, request.child)?;
+            let malloc = Chunks::read(&mut child, &mut parent, &heap, &mut unknown);
+            let holder = |_: usize| ChunkHolder::Contents;
+            compare_pages((&parent, &child), &heap, malloc.as_ref(), &holder, &mut tally)
+        }
+    };
+    if let Ok((private, shared)) = files {
+        tally.files(private, shared);
+    }
+    let mut table = tally.table(request.parent, request.child, frames_known);
+    table.unknown = unknown;
+    Ok(table)
+}
+
+fn open(request: &PairRequest<'_>, process: u32) -> Result<LiveMemory, Refused> {
+    let opened = LiveMemory::open(request.proc, process, request.pacing);
+    opened.map_err(|error| refusal(request.proc, process, error))
+}
+
+fn heap_of(memory: &dyn Memory, process: u32) -> Result<(Heap, RubyAnchors), PairError> {
+    let anchors = RubyAnchors::find(memory).ok_or(Refused::NotRuby(process))?;
+    Ok((Heap::find(memory, anchors.version)?, anchors))
+}
+
+/// Malloc's chunks in the child, and in the parent as far as they are known.
+struct Chunks {
+    now: ChunkTable,
+    before: Option<ChunkTable>,
+}
+
+impl Chunks {
+    /// `None` where the child's are unknown.
+    fn read(
+        child: &mut dyn Memory,
+        parent: &mut dyn Memory,
+        heap: &Heap,
+        unknown: &mut Vec<String>,
+    ) -> Option<Self> {
+        let is_heap_page = |address: u64| heap.page_at(address).is_some();
+        let now = match read_malloc(child, &is_heap_page, true) {
+            Ok(reading) => reading.chunks,
+            Err(reason) => {
+                unknown.push(format!("malloc's chunks: {reason}"));
+                return None;
+            }
+        };
+        // A heap page of the parent alone may pass for a chunk there, which no chunk of the child asks for.
+        let before = match read_malloc(parent, &is_heap_page, true) {
+            Ok(reading) => Some(reading.chunks),
+            Err(reason) => {
+                unknown.push(format!("the parent's chunks: {reason}"));
+                None
+            }
+        };
+        Some(Self { now, before })
+    }
+}
+
+fn holder_of(owners: Option<&(Owners, ClassNames)>, number: usize) -> ChunkHolder {
+    let Some((owners, names)) = owners else { return ChunkHolder::Contents };
+    match owners.of(number) {
+        Owner::GcTables => ChunkHolder::Collector,
+        Owner::Library(_) => ChunkHolder::VmTables,
+        Owner::Thread(_) => ChunkHolder::Thread,
+        Owner::Class(class) => match names.name(class) {
+            "(internal) imemo iseq"
+            | "(internal) imemo callcache"
+            | "(internal) imemo constcache"
+            | "(internal) imemo callinfo" => ChunkHolder::Bytecode,
+            "Class" | "Module" | "(internal) iclass" | "(internal) imemo ment" => {
+                ChunkHolder::MethodTables
+            }
+            _ => ChunkHolder::Contents,
+        },
+        _ => ChunkHolder::Contents,
+    }
+}
+
+/// Counts every page of the child's private mappings. Returns whether the kernel shows page frames.
+fn compare_pages(
+    (parent, child): (&dyn Memory, &dyn Memory),
+    heap: &Heap,
+    malloc: Option<&Chunks>,
+    holder: &dyn Fn(usize) -> ChunkHolder,
+    tally: &mut Tally,
+) -> bool {
+    let ground = Ground::new(child.regions(), heap);
+    let descriptors = Descriptors::of(heap);
+    let chunks = malloc.map(|malloc| ChunkView {
+        child,
+        heap,
+        now: &malloc.now,
+        before: malloc.before.as_ref(),
+        descriptors: &descriptors,
+        holder,
+    });
+    let comparison = Comparison { parent, child, heap, chunks, descriptors: &descriptors };
+    let mut frames_known = false;
+    for region in child.regions().iter().filter(|region| region.searched()) {
+        for (first, count) in region.pages.runs(u64::MAX) {
+            for page in (first..first + count).map(|page| region.start + page * PAGE) {
+                let entry = region.entry(page);
+                frames_known |= entry.frame().is_some();
+                let known = ground.area(region, page);
+                let area = if known != Area::Slots && comparison.holds_chunks(page) {
+                    Area::Malloc
+                } else {
+                    known
+                };
+                let before = parent.entry(page);
+                let state = state_of(entry, before);
+                tally.page(area, state);
+                match state {
+                    PageState::Shared | PageState::Parted => {}
+                    PageState::New => tally.whole(Cause::NewSinceFork, 1),
+                    PageState::Unshared => tally.divide(&comparison.causes(area, page)),
+                }
+            }
+        }
+    }
+    frames_known
+}
+
+/// How a page of the child stands to the parent's page at the same address.
+fn state_of(child: PageEntry, parent: PageEntry) -> PageState {
+    if child.exclusive() {
+        // What the parent has in swap cannot be compared, and was there before.
+        let had = parent.present() || parent.swapped();
+        return if had { PageState::Unshared } else { PageState::New };
+    }
+    match (child.frame(), parent.frame()) {
+        (Some(own), Some(other)) if own == other => PageState::Shared,
+        (Some(_), _) => PageState::Parted,
+        (None, _) => PageState::Shared,
+    }
+}
+
+struct Comparison<'a> {
+    parent: &'a dyn Memory,
+    child: &'a dyn Memory,
+    heap: &'a Heap,
+    chunks: Option<ChunkView<'a>>,
+    descriptors: &'a Descriptors,
+}
+
+impl Comparison<'_> {
+    fn holds_chunks(&self, page: u64) -> bool {
+        self.chunks.as_ref().is_some_and(|chunks| chunks.covers(page))
+    }
+
+    /// The causes on a page that both have; none if one of them cannot be read any more.
+    fn causes(&self, area: Area, page: u64) -> PageCauses {
+        let (mut was, mut is) = ([0; PAGE_LENGTH], [0; PAGE_LENGTH]);
+        if !self.parent.read(page, &mut was) || !self.child.read(page, &mut is) {
+            return PageCauses::new();
+        }
+        if was == is {
+            return PageCauses::from([(Cause::SameBytes, 0)]);
+        }
+        let pair = PagePair { at: page, parent: &was, child: &is };
+        let cause = match (area, &self.chunks, self.heap.page_at(page)) {
+            (Area::Slots, _, Some(heap_page)) => {
+                let both = (self.parent, self.child);
+                return slot_causes(both, self.heap.version(), heap_page, pair);
+            }
+            (Area::Malloc, Some(chunks), _) => return chunks.causes(pair),
+            (Area::TransientHeap, ..) => Cause::TransientHeap,
+            (Area::LibraryData, ..) => Cause::LibraryData,
+            (Area::Stacks, ..) => Cause::Stacks,
+            _ => Cause::OtherMemory,
+        };
+        self.by_descriptors(cause, pair)
+    }
+
+    /// Bitmaps are known also where malloc's chunks are not; what else differs has that cause.
+    fn by_descriptors(&self, cause: Cause, pair: PagePair<'_>) -> PageCauses {
+        let mut causes = PageCauses::new();
+        for at in pair.changed(0, PAGE_LENGTH) {
+            let bitmap = self.descriptors.contain(pair.at + at as u64);
+            *causes.entry(if bitmap { Cause::GcBitmaps } else { cause }).or_default() += 1;
+        }
+        causes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PRESENT: u64 = 1 << 63;
+    const EXCLUSIVE: u64 = 1 << 56;
+
+    #[test]
+    fn a_page_is_shared_parted_new_or_unshared() {
+        let swapped = 1 << 62;
+        for (child, parent, expected) in [
+            (PRESENT | 7, PRESENT | 7, PageState::Shared),
+            (PRESENT | 7, PRESENT | 8, PageState::Parted),
+            (PRESENT | 7, 0, PageState::Parted),
+            (PRESENT, PRESENT, PageState::Shared),
+            (PRESENT | EXCLUSIVE | 7, 0, PageState::New),
+            (PRESENT | EXCLUSIVE | 7, PRESENT | EXCLUSIVE | 8, PageState::Unshared),
+            (PRESENT | EXCLUSIVE, PRESENT, PageState::Unshared),
+            (PRESENT | EXCLUSIVE, swapped, PageState::Unshared),
+        ] {
+            assert_eq!(state_of(PageEntry(child), PageEntry(parent)), expected, "{child:x}");
+        }
+    }
+}
