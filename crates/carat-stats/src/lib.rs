@@ -14,6 +14,7 @@ pub mod normal;
 pub mod sequence;
 pub mod signed_rank;
 pub mod simulate;
+pub mod slope;
 pub mod summary;
 mod trend;
 pub mod walsh;

@@ -3,6 +3,7 @@
 //!
 //! Trials are paired within their block, `carat-stats` judges the pairs, and the decisions become verdicts.
 
+mod census_difference;
 mod conclude;
 mod controls;
 mod curves;
@@ -16,6 +17,9 @@ mod pairs;
 mod question;
 mod warning;
 
+pub use census_difference::{
+    CensusDifference, CensusFigure, ClassAmount, ClassChange, FigureChange, census_difference,
+};
 pub(crate) use conclude::conclude;
 pub use curves::curves;
 pub(crate) use forecast::{Forecast, Outlook, forecast};

@@ -1,8 +1,8 @@
 //! The commands and their dispatch.
 
 use crate::cli::{
-    Exit, compare, exec, exit, explain, load, output, plan, record, report, salvage, shell, stats,
-    tune, workload,
+    Exit, compare, diff, exec, exit, explain, load, output, plan, record, report, salvage, shell,
+    stats, tune, workload,
 };
 use crate::load::worker_main;
 use crate::target::{exec_helper_main, reaper_main};
@@ -24,6 +24,8 @@ enum Command {
     Compare(compare::CompareArgs),
     /// Show where every megabyte of a running server is
     Explain(explain::ExplainArgs),
+    /// Show what changed between two readings of `explain --json`
+    Diff(diff::DiffArgs),
     /// Record the memory of a server over time and say whether it grows
     Record(record::RecordArgs),
     /// Write one HTML page from a results file
@@ -74,6 +76,7 @@ pub fn main() -> ExitCode {
         Command::Load(args) => load::run(&args, &mut std::io::stdout().lock()),
         Command::Compare(args) => compare::run(&args),
         Command::Explain(args) => explain::run(&args),
+        Command::Diff(args) => diff::run(&args),
         Command::Record(args) => record::run(&args),
         Command::Report(args) => report::run(&args),
         Command::Salvage(args) => salvage::run(&args),

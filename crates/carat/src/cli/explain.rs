@@ -1,13 +1,15 @@
 //! `carat explain`: where every megabyte of a running server is, and what might make it smaller.
 
 use crate::cli::{Exit, output};
-use crate::core::Ledger;
-use crate::observe::{Finding, findings};
+use crate::core::{Ledger, Span};
+use crate::observe::{Finding, OutsideReading, available, findings};
 use crate::process::ProcRoot;
 use crate::report::{
-    file_ledger, ledger_html, ledger_text, load, process_ledger, suggested_experiment,
+    CensusTextOptions, OutsideRequest, census_text, file_ledger, ledger_html, ledger_text, load,
+    process_ledger, suggested_experiment, unshared_text,
 };
-use anyhow::Context;
+use anyhow::{Context, bail};
+use carat_outside::census::LookOptions;
 use serde::Serialize;
 use std::fs;
 use std::io::Write;
@@ -20,6 +22,9 @@ const SCHEMA: &str = "carat.explain/1";
 #[derive(Debug, Clone, clap::Args)]
 #[command(after_help = "Examples:\n  carat explain 4312              the tree of process 4312\n  \
     carat explain app.recording.jsonl the end of a recording\n  \
+    carat explain 4312 --owners         also who holds malloc's memory\n  \
+    carat explain 4312 --class Post     where the objects of a class lie\n  \
+    carat explain 4312 --unshared       why the workers' memory is private\n  \
     carat explain 4312 -o ledger.html\n  \
     carat explain 4312 --suggest try.toml && carat compare try.toml")]
 pub(crate) struct ExplainArgs {
@@ -37,7 +42,9 @@ pub(crate) struct ExplainArgs {
     /// Write the ledger as one HTML page
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// With --output: leave out folders, and environment beyond an allow-list
+    #[command(flatten)]
+    look: LookArgs,
+    /// With --output: leave out folders, class names, and environment beyond an allow-list
     #[arg(long, requires = "output")]
     share: bool,
     /// Write an experiment that tests the findings, for `carat compare`
@@ -45,28 +52,88 @@ pub(crate) struct ExplainArgs {
     suggest: Option<PathBuf>,
 }
 
+/// What is read of a running Ruby from outside
+#[derive(Debug, Clone, clap::Args)]
+#[command(next_help_heading = "Reading a running Ruby from outside")]
+struct LookArgs {
+    /// Do not read the memory of the process: only what the kernel and a probe report
+    #[arg(long, conflicts_with_all = ["class", "owners", "reach", "unshared"])]
+    no_look: bool,
+    /// Classes in the table
+    #[arg(long, value_name = "N", default_value_t = 12)]
+    classes: usize,
+    /// Also where the objects of this class lie, and how many pages they keep
+    #[arg(long, value_name = "NAME")]
+    class: Option<String>,
+    /// Also who holds malloc's memory. Carat copies the memory of the process for it
+    #[arg(long)]
+    owners: bool,
+    /// Also what can be reached from stacks and libraries. Carat copies the memory of the process for it
+    #[arg(long)]
+    reach: bool,
+    /// Also why the memory of forked processes is private, page by page
+    #[arg(long, conflicts_with = "alone")]
+    unshared: bool,
+    /// The longest time to read without a pause
+    #[arg(long, value_name = "TIME", value_parser = Span::parse, default_value = "200us")]
+    max_pause: Span,
+}
+
+impl LookArgs {
+    /// Whether something is asked for that only a running process can answer.
+    fn asks_a_process(&self) -> bool {
+        self.class.is_some() || self.owners || self.reach || self.unshared
+    }
+
+    fn request(&self) -> OutsideRequest {
+        let default = LookOptions::default();
+        let look = LookOptions {
+            class: self.class.clone(),
+            owners: self.owners,
+            reach: self.reach,
+            max_pause: self.max_pause.0,
+            // The copy must not push the server into swap.
+            copy_limit: available(&ProcRoot::default())
+                .map_or(default.copy_limit, |bytes| bytes.0 / 2),
+            ..default
+        };
+        OutsideRequest { look: (!self.no_look).then_some(look), unshared: self.unshared }
+    }
+}
+
 #[derive(Serialize)]
 struct Explanation<'a> {
     schema: &'static str,
     ledger: &'a Ledger,
     findings: &'a [Finding],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    census: Option<OutsideReading>,
 }
 
 pub(crate) fn run(args: &ExplainArgs) -> anyhow::Result<Exit> {
-    let ledger = match args.target.parse() {
-        Ok(pid) => process_ledger(&ProcRoot::default(), pid, args.alone)?,
-        Err(_) => of_file(Path::new(&args.target), args.variant.as_deref())?,
+    let (ledger, reading) = match args.target.parse() {
+        Ok(pid) => process_ledger(&ProcRoot::default(), pid, args.alone, &args.look.request())?,
+        Err(_) if args.look.asks_a_process() => {
+            bail!("--class, --owners, --reach and --unshared read a running process; give its id")
+        }
+        Err(_) => (of_file(Path::new(&args.target), args.variant.as_deref())?, None),
     };
     let findings = findings(&ledger);
     if args.json {
-        let explanation = Explanation { schema: SCHEMA, ledger: &ledger, findings: &findings };
+        let census = reading.as_ref().map(without_maps);
+        let explanation =
+            Explanation { schema: SCHEMA, ledger: &ledger, findings: &findings, census };
         output::print_data(&(serde_json::to_string_pretty(&explanation)? + "\n"))?;
     } else {
         output::print_data(&ledger_text(&ledger, &findings))?;
+        if let Some(reading) = &reading {
+            output::print_data(&outside_text(reading, &args.look))?;
+        }
     }
     if let Some(path) = &args.output {
         let title = title(&args.target, &ledger);
-        let page = ledger_html(title, &ledger, &output::page_options(args.share));
+        let options = output::page_options(args.share);
+        let page = ledger_html(title, &ledger, reading.as_ref(), &options);
         output::write_page(path, &page)?;
         output::print_message(&format!("\npage  {}", path.display()));
     }
@@ -74,6 +141,27 @@ pub(crate) fn run(args: &ExplainArgs) -> anyhow::Result<Exit> {
         suggest(path, &ledger, &findings)?;
     }
     Ok(Exit::Fine)
+}
+
+/// The readings without the pictures of single pages, which would be most of the text.
+fn without_maps(reading: &OutsideReading) -> OutsideReading {
+    let mut shown = reading.clone();
+    for census in &mut shown.processes {
+        census.heap.iter_mut().for_each(|heap| heap.map.clear());
+        let arenas = census.malloc.iter_mut().flat_map(|malloc| &mut malloc.arenas);
+        arenas.for_each(|arena| arena.map.clear());
+    }
+    shown
+}
+
+fn outside_text(reading: &OutsideReading, args: &LookArgs) -> String {
+    let options = CensusTextOptions { classes: args.classes, ..CensusTextOptions::default() };
+    let mut text = census_text(reading, options) + &unshared_text(&reading.unshared);
+    if args.unshared && reading.unshared.is_empty() {
+        text +=
+            "\nNothing to compare: no Ruby of this tree was forked by another one that was read.\n";
+    }
+    text
 }
 
 /// The title of the first process that has one, otherwise the argument of the command.

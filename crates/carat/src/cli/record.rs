@@ -16,12 +16,16 @@ use anyhow::{Context, bail};
 use clap::Args;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// Readings from outside more often than this would load the server.
+const SHORTEST_LOOK: Duration = Duration::from_secs(1);
 
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  carat record -- puma -C config/puma.rb\n  \
     carat record --load http://127.0.0.1:9292/ -n 300000 -- puma -p 9292\n  \
     carat record --load http://127.0.0.1:9292/ --replay access.log -n 9000 -- puma -p 9292\n  \
-    carat record --for 10m --pid 4312\n\nWhile it runs: m sets a marker, q or Ctrl-C ends it.")]
+    carat record --for 10m --pid 4312\n  carat record --look 60s --pid 4312     which classes grow\n\nWhile it runs: m sets a marker, q or Ctrl-C ends it.")]
 pub(crate) struct RecordArgs {
     /// Record a running server, and leave it running
     #[arg(long, value_name = "PID", conflicts_with = "command")]
@@ -38,6 +42,9 @@ pub(crate) struct RecordArgs {
     /// Share of one core that sampling may take, in percent
     #[arg(long, value_name = "PERCENT", default_value_t = 0.5)]
     budget: f64,
+    /// Also read which classes' objects become more, from outside, once in this time
+    #[arg(long, value_name = "TIME", value_parser = Span::parse)]
+    look: Option<Span>,
     #[command(flatten)]
     load: RecordLoadArgs,
     /// File to write [default: the command's name with .recording.jsonl]
@@ -161,7 +168,11 @@ fn request(args: &RecordArgs) -> anyhow::Result<RecordingRequest> {
         bail!("--every must be longer than zero; leave it out to sample once a second");
     }
     let sampling = SampleOptions { every, share: args.budget / 100.0 };
-    Ok(RecordingRequest { path: output_path(args)?, sampling, limit: args.limit, load })
+    if args.look.is_some_and(|look| look.0 < SHORTEST_LOOK) {
+        bail!("--look must be one second or longer; a reading takes about 0.2 s for 100 MB");
+    }
+    let (path, limit, look) = (output_path(args)?, args.limit, args.look);
+    Ok(RecordingRequest { path, sampling, limit, load, look })
 }
 
 fn output_path(args: &RecordArgs) -> anyhow::Result<PathBuf> {

@@ -27,7 +27,7 @@ pub enum PartKind {
     AllocatorOverhead,
     /// Memory of malloc where live and free cannot be distinguished.
     Malloc,
-    /// Ruby slots and large blocks of malloc, which cannot be distinguished without the probe.
+    /// Ruby slots and large blocks of malloc, which the kernel's figures alone cannot distinguish.
     SlotsOrMalloc,
     /// Explicitly shared memory, such as a memfd.
     SharedMemory,
@@ -90,11 +90,14 @@ impl LedgerPart {
 }
 
 /// The source of a ledger's figures.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Basis {
     /// The probe inside Ruby and the kernel.
+    #[default]
     Probe,
+    /// The memory of Ruby, read from outside, and the kernel.
+    Outside,
     /// The kernel alone: parts are recognised by their mappings.
     ProcOnly,
 }
@@ -142,7 +145,7 @@ pub struct Arena {
     pub held: Bytes,
     /// Resident memory, where the mapping is known.
     pub resident: Option<Bytes>,
-    /// Free memory, if the probe reported it.
+    /// Free memory, if the probe or the reader from outside found it.
     pub free: Option<Bytes>,
 }
 
@@ -225,13 +228,13 @@ pub struct ProcessLedger {
     pub unexplained: i64,
     /// The allocator in use.
     pub allocator: DetectedAllocator,
-    /// Version of Ruby, if the probe reported it.
+    /// Version of Ruby, if the probe or the reader from outside found it.
     pub ruby: Option<String>,
-    /// Ruby's heap, if the probe reported it.
+    /// Ruby's heap, if the probe or the reader from outside found it.
     pub heap: Option<RubyHeap>,
     /// Whole free pages inside malloc: the most that a trim could return. Some may already be returned.
     pub returnable: Option<Bytes>,
-    /// Arenas of malloc; without the probe, only the size of their mappings.
+    /// Arenas of malloc; where nothing was read inside the process, only the size of their mappings.
     pub arenas: Vec<Arena>,
     /// Memory settings found in its environment.
     pub environment: Vec<(String, String)>,
@@ -269,11 +272,11 @@ impl Ledger {
         self.parts.iter().find(|part| part.kind == kind)
     }
 
-    /// The processes with a probe; `None` where there are none or where a Ruby may be missing: a process could not be
-    /// read, or its parent is a Ruby and it has no probe.
+    /// The processes whose Ruby was read; `None` where there are none or where a Ruby may be missing: a process could not
+    /// be read, or its parent is a Ruby and nothing is known of its own.
     fn rubies(&self) -> Option<Vec<&ProcessLedger>> {
         let (rubies, others): (Vec<_>, Vec<_>) =
-            self.processes.iter().partition(|process| process.basis == Basis::Probe);
+            self.processes.iter().partition(|process| process.basis != Basis::ProcOnly);
         let complete = !others.iter().any(|process| process.has_parent_in(&rubies));
         (self.unread.is_empty() && complete && !rubies.is_empty()).then_some(rubies)
     }

@@ -37,7 +37,7 @@ pub use outcome::Outcome;
 pub use percent::Percent;
 pub(crate) use placeholder::{TextPart, is_placeholder_name, text_parts};
 pub(crate) use printable::is_printable;
-pub use recording::Recording;
+pub use recording::{ClassGrowth, Recording};
 pub use results::{
     Conclusion, ControlComparison, Curve, Estimate, ExperimentInfo, MachineFacts, MemoryFigure,
     MomentComparison, PartAtWork, Results, Role, StepConclusion, Trial, Variant, Verdict,

@@ -1,6 +1,6 @@
 //! A recording: the memory of one process tree over time.
 
-use super::{Ledger, LoadReport, PartGrowth, Sample, SamplerCost};
+use super::{Ledger, LoadReport, PartGrowth, ProgressUnit, Sample, SamplerCost};
 use serde::{Deserialize, Serialize};
 
 /// Name and version of a recording's file.
@@ -61,6 +61,28 @@ pub struct RecordingEnd {
     pub cost: SamplerCost,
     /// What a reader should know before trusting the figures.
     pub warnings: Vec<String>,
+    /// Classes whose objects become more, where `--look` asked for them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub classes: Vec<ClassGrowth>,
+}
+
+/// A class whose number of objects grows.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ClassGrowth {
+    /// The class's name.
+    pub class: String,
+    /// Unit of the work.
+    pub progress: ProgressUnit,
+    /// Objects at the last reading, in all processes.
+    pub objects: u64,
+    /// Objects per unit of the work.
+    pub rate: f64,
+    /// Interval of 99 % of the rate.
+    pub interval: (f64, f64),
+    /// Readings that it is from.
+    pub readings: u32,
+    /// Mean bytes of an object at the end, with what it holds in malloc where that could be read.
+    pub bytes_each: Option<f64>,
 }
 
 impl Recording {

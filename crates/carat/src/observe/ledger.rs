@@ -1,7 +1,9 @@
 //! The ledger of a process tree: every byte of the kernel's PSS is in a part or in the unexplained line.
 
 use crate::core::Bytes;
-use crate::core::ledger::{Arena, Basis, Ledger, LedgerPart, PartKind, ProcessLedger, RubyHeap};
+use crate::core::ledger::{
+    Arena, Basis, DetectedAllocator, Ledger, LedgerPart, PartKind, ProcessLedger, RubyHeap,
+};
 use crate::observe::allocator::detect;
 use crate::observe::directory::Directory;
 use crate::observe::pagemap::Pagemap;
@@ -14,13 +16,14 @@ use crate::observe::{
 use crate::process::{Identity, ProcError, ProcRoot, parse_stat};
 use carat_ruby::RubyVersion;
 use carat_ruby::version::TRANSIENT_HEAP;
+use std::borrow::Cow;
 use std::collections::HashMap;
 
 /// Memory changes while it is read. If more than this share of a process changed, the reading is repeated.
 const SETTLED: f64 = 0.005;
 const ATTEMPTS: u32 = 3;
 
-/// The ledger of `members`, with the figures of their probes.
+/// The ledger of `members`, with the figures of their probes or of the reader from outside.
 ///
 /// It reads `smaps`, `smaps_rollup` and `pagemap` of every process, which takes tens of milliseconds per gigabyte. So it
 /// is meant for single moments, not for a series.
@@ -100,6 +103,8 @@ fn process_ledger(
 ) -> Result<ProcessLedger, ProcError> {
     let reading = ProcessReading::take(root, identity)?;
     let allocator = detect(&reading.mappings, probe);
+    let probe = probe.map(|figures| of_allocator(figures, &allocator));
+    let probe = probe.as_deref();
     let pointers = stack_pointers(root, identity.pid);
     let glibc = allocator.active.as_deref() == Some("glibc");
     let transient_heap = may_have_transient_heap(&reading.mappings, probe);
@@ -124,7 +129,7 @@ fn process_ledger(
         swap: reading.rollup.swap_pss.or(status.swap),
         huge: reading.rollup.huge,
         threads: status.threads,
-        basis: if probe.is_some() { Basis::Probe } else { Basis::ProcOnly },
+        basis: probe.map_or(Basis::ProcOnly, |probe| probe.basis),
         unexplained: rest(reading.rollup.pss, &parts),
         parts,
         slots_unknown: probe.and_then(|probe| probe.slots_unknown.clone()),
@@ -135,6 +140,24 @@ fn process_ledger(
         arenas: arenas(&reading.mappings, &regions, probe),
         environment: settings_in(&reading.text("environ")),
     })
+}
+
+/// The figures of the reader from outside for the allocator in use. It walks glibc's arenas only, which hold next to
+/// nothing where another allocator is in use; that one's live and free memory is then unknown.
+fn of_allocator<'a>(
+    figures: &'a ProbeFigures,
+    allocator: &DetectedAllocator,
+) -> Cow<'a, ProbeFigures> {
+    if figures.basis != Basis::Outside {
+        return Cow::Borrowed(figures);
+    }
+    let mut figures = figures.clone();
+    figures.allocator = allocator.active.clone();
+    if allocator.active.as_deref() != Some("glibc") {
+        (figures.malloc, figures.returnable) = (None, None);
+        figures.arenas.clear();
+    }
+    Cow::Owned(figures)
 }
 
 fn may_have_transient_heap(mappings: &[Mapping], probe: Option<&ProbeFigures>) -> bool {
@@ -159,7 +182,7 @@ fn ruby_heap(probe: &ProbeFigures, groups: Groups) -> Option<RubyHeap> {
     })
 }
 
-/// The probe's arenas. Without a probe one for each mapping with the shape of an arena; free memory is then unknown.
+/// The arenas that were read. Without figures one for each mapping with the shape of an arena; free memory is then unknown.
 fn arenas(mappings: &[Mapping], regions: &[Region], probe: Option<&ProbeFigures>) -> Vec<Arena> {
     if let Some(probe) = probe {
         return probe.arenas.clone();

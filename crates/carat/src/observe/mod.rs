@@ -15,6 +15,7 @@ mod fields;
 mod ledger;
 mod machine;
 mod mappings;
+mod outside;
 mod page;
 mod pagemap;
 mod parts;
@@ -34,6 +35,9 @@ pub use collector::{Collections, collections_of};
 pub use ledger::ledger;
 pub use machine::{available, oom_kills};
 pub use mappings::{Access, Mapping, parse_mappings};
+pub use outside::{
+    OUTSIDE_SCHEMA, OutsideReading, compare_with_parents, free_bytes, outside_figures, read_outside,
+};
 pub use page::{ProbePage, pages_left, probe_figures, read_probe_figures, ruby_description};
 pub use pagemap::{Pages, count_pages};
 pub use probe_figures::{MallocFigures, ProbeFigures};

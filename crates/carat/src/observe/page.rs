@@ -1,7 +1,7 @@
 //! The probe's page of a process: finding it, requesting fresh figures, and reading them.
 
 use crate::core::Bytes;
-use crate::core::ledger::{Arena, ClassicRatios, SlotPool};
+use crate::core::ledger::{Arena, Basis, ClassicRatios, SlotPool};
 use crate::observe::{MallocFigures, ProbeFigures, parse_mappings};
 use crate::process::{Identity, ProcRoot};
 use carat_ruby::RubyVersion;
@@ -150,6 +150,7 @@ pub fn probe_figures(reading: &PageReading) -> ProbeFigures {
     let malloc = malloc_figures(reading);
     let ranges = &reading.heap_pages.ranges;
     ProbeFigures {
+        basis: Basis::Probe,
         ruby: (!reading.ruby.is_empty()).then(|| reading.ruby.clone()),
         allocator,
         heap_pages: ranges

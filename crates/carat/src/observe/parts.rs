@@ -63,7 +63,7 @@ impl Groups {
         self.listed(malloc.into_iter().collect())
     }
 
-    /// The parts that the probe can separate. Memory that it does not account for is in none of them.
+    /// The parts that the figures of the inside can separate. Memory that they do not account for is in none of them.
     pub(crate) fn parts_with_probe(mut self, probe: &ProbeFigures) -> Vec<LedgerPart> {
         let mut parts = Vec::new();
         let live = probe.live_slot_bytes().unwrap_or_default();
@@ -93,6 +93,7 @@ impl Groups {
         free += self.arenas.take(figures.free.saturating_sub(figures.free_in_memory));
         parts.push((PartKind::MallocLive, live));
         parts.push((PartKind::MallocFree, free));
+        parts.push((PartKind::Malloc, self.arenas.take(figures.unread)));
         parts.push((PartKind::AllocatorOverhead, self.arenas.take_all()));
     }
 
@@ -204,6 +205,7 @@ mod tests {
                 free_in_memory: Bytes(4 * MB),
                 overhead: Bytes(0),
                 large: Bytes(5 * MB),
+                unread: Bytes(0),
             }),
             ..ProbeFigures::default()
         }
@@ -243,6 +245,7 @@ mod tests {
                 free_in_memory: Bytes(free * MB),
                 overhead: Bytes(overhead * MB),
                 large: Bytes(0),
+                unread: Bytes(0),
             });
             let parts = Groups::of(&[mapping(1, 90, 30)], &[Region::MainArena], Some(&probe), None)
                 .parts_with_probe(&probe);

@@ -1,12 +1,14 @@
-//! The figures of the probe in one process, as plain data.
+//! The figures of the inside of one process, of its probe or read from outside, as plain data.
 
 use crate::core::Bytes;
-use crate::core::ledger::{Arena, ClassicRatios, SlotPool};
+use crate::core::ledger::{Arena, Basis, ClassicRatios, SlotPool};
 use std::ops::Range;
 
-/// The figures of the probe in one process. Each may be missing.
+/// The figures of the inside of one process. Each may be missing.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct ProbeFigures {
+    /// Where they come from.
+    pub basis: Basis,
     /// Version of Ruby.
     pub ruby: Option<String>,
     /// Name of the allocator that serves `malloc`.
@@ -29,7 +31,7 @@ pub struct ProbeFigures {
     pub arenas: Vec<Arena>,
     /// The allocator's figures over all arenas.
     pub malloc: Option<MallocFigures>,
-    /// Bytes of whole free pages figures malloc.
+    /// Bytes of whole free pages inside malloc.
     pub returnable: Option<Bytes>,
 }
 
@@ -47,6 +49,8 @@ pub struct MallocFigures {
     pub overhead: Bytes,
     /// In use in blocks with a mapping of their own.
     pub large: Bytes,
+    /// Held, and in use or not: what the reader from outside could not read.
+    pub unread: Bytes,
 }
 
 impl ProbeFigures {

@@ -1,9 +1,12 @@
 //! The ledger that `carat explain` shows: of a running process or of a file.
 
 use crate::core::{Ledger, Outcome, Recording, Results};
-use crate::observe::{ledger, read_probe_figures};
+use crate::observe::{
+    OutsideReading, compare_with_parents, ledger, outside_figures, read_outside, read_probe_figures,
+};
 use crate::process::{ProcError, ProcRoot, Tree};
 use crate::report::import::CaratFile;
+use carat_outside::census::LookOptions;
 use std::path::{Path, PathBuf};
 
 /// Why there is no ledger to show.
@@ -41,11 +44,27 @@ pub enum ExplainError {
     NoLedger(PathBuf),
 }
 
-/// The ledger of a running process and its children, or of the process alone.
+/// What to read from outside, beside the kernel's figures.
+#[derive(Debug, Clone, Default)]
+pub struct OutsideRequest {
+    /// What to read of every Ruby; `None` reads none.
+    pub look: Option<LookOptions>,
+    /// Compare forked Rubies with their parents.
+    pub unshared: bool,
+}
+
+/// The ledger of a running process and its children, or of the process alone, with what was read from outside.
+///
+/// Where a process has a probe, its figures are used; else those that were read from outside.
 ///
 /// # Errors
 /// If no process could be read.
-pub fn process_ledger(root: &ProcRoot, pid: u32, alone: bool) -> Result<Ledger, ExplainError> {
+pub fn process_ledger(
+    root: &ProcRoot,
+    pid: u32,
+    alone: bool,
+    request: &OutsideRequest,
+) -> Result<(Ledger, Option<OutsideReading>), ExplainError> {
     let leader = root.identify(pid).map_err(|error| match error {
         ProcError::Ended(pid) => ExplainError::NoProcess(pid),
         error => ExplainError::Unreadable(error),
@@ -56,11 +75,24 @@ pub fn process_ledger(root: &ProcRoot, pid: u32, alone: bool) -> Result<Ledger, 
         let mut tree = Tree::new(root.clone(), leader, "");
         tree.members().iter().map(|stat| stat.identity()).collect()
     };
-    let ledger = ledger(root, &members, &read_probe_figures(root, &members));
+    let mut reading = request.look.as_ref().map(|look| read_outside(&members, look));
+    let mut figures =
+        reading.as_ref().map(|reading| outside_figures(reading, &members)).unwrap_or_default();
+    for (member, probe) in read_probe_figures(root, &members) {
+        // A probe that does not know the slots knows less than the reading.
+        if probe.slots_unknown.is_none() || !figures.contains_key(&member) {
+            figures.insert(member, probe);
+        }
+    }
+    let ledger = ledger(root, &members, &figures);
+    if let (Some(reading), Some(look), true) = (&mut reading, &request.look, request.unshared) {
+        let private = ledger.processes.iter().map(|process| (process.pid, process.uss));
+        compare_with_parents(root, reading, &private.collect(), look);
+    }
     match ledger.unread.first() {
         Some(reason) if ledger.processes.is_empty() => Err(ExplainError::Unread(reason.clone())),
         _ if ledger.processes.is_empty() => Err(ExplainError::Ended(pid)),
-        _ => Ok(ledger),
+        _ => Ok((ledger, reading)),
     }
 }
 

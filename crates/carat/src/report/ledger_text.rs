@@ -1,7 +1,9 @@
 //! A ledger as text for a terminal: parts with bars, processes, Ruby heaps, malloc arenas, and what to try.
 
 use crate::core::Bytes;
-use crate::core::ledger::{Arena, Basis, Ledger, LedgerPart, ProcessLedger, RubyHeap, SlotPool};
+use crate::core::ledger::{
+    Arena, Basis, Ledger, LedgerPart, PartKind, ProcessLedger, RubyHeap, SlotPool,
+};
 use crate::observe::Finding;
 use crate::report::numbers::{UNITS, or_question_mark, percent, percent_of};
 use crate::report::text::shorten;
@@ -11,6 +13,8 @@ use std::fmt::{self, Write};
 const BAR: usize = 24;
 /// Arenas shown of each process; `--json` has all.
 const ARENAS: usize = 5;
+/// A share of memory that nothing divides into live and free below this is not mentioned.
+const UNKNOWN: f64 = 0.01;
 /// Characters shown of a process title.
 const TITLE: usize = 60;
 
@@ -56,11 +60,11 @@ fn write_heading(out: &mut String, ledger: &Ledger) -> fmt::Result {
         }
     }
     let unprobed = ledger.processes.iter().filter(|p| p.basis == Basis::ProcOnly).count();
-    if unprobed > 0 {
+    if unprobed > 0 && is_much_unknown(ledger) {
         writeln!(
             out,
-            "Probe: not loaded in {unprobed} of {count} {word}, so live and free memory cannot be told apart there; \
-             start the server with `carat record`"
+            "Live and free memory cannot be told apart in {unprobed} of {count} {word}: no probe is loaded there, and \
+             no Ruby was read from outside"
         )?;
     }
     for process in &ledger.processes {
@@ -69,6 +73,13 @@ fn write_heading(out: &mut String, ledger: &Ledger) -> fmt::Result {
         }
     }
     writeln!(out)
+}
+
+/// Whether live and free memory that nothing divides is worth a line. A `sleep` beside a Ruby is not.
+fn is_much_unknown(ledger: &Ledger) -> bool {
+    let parts = [PartKind::Malloc, PartKind::SlotsOrMalloc].map(|kind| ledger.part(kind));
+    let unknown: Bytes = parts.into_iter().flatten().map(|part| part.pss).sum();
+    unknown.0 as f64 >= UNKNOWN * ledger.pss.0 as f64
 }
 
 fn allocator_line(process: &ProcessLedger) -> String {
@@ -219,7 +230,7 @@ fn write_findings(out: &mut String, findings: &[Finding]) -> fmt::Result {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::core::ledger::{DetectedAllocator, PartKind};
+    use crate::core::ledger::DetectedAllocator;
 
     fn example() -> Ledger {
         let part = |kind, pss| LedgerPart {

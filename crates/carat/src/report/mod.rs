@@ -4,8 +4,12 @@
 //! and then escapes for its own syntax. Only [`load`] reads files and [`restore`] writes one; everything else turns results into text.
 
 mod budget;
+mod census_cells;
+mod census_text;
 mod chart;
+mod class_aliases;
 mod control_text;
+mod difference_text;
 mod dry_run;
 mod environment_format;
 mod explain;
@@ -18,6 +22,7 @@ mod import;
 mod ledger_text;
 mod live;
 mod machine;
+mod malloc_text;
 mod markdown;
 mod memory_series;
 mod moments;
@@ -28,6 +33,7 @@ mod process_names;
 mod progress;
 mod recording_text;
 mod redact;
+mod redact_census;
 mod restore;
 mod route_figures;
 mod salvage_text;
@@ -36,13 +42,16 @@ mod suggest;
 mod terminal;
 mod text;
 mod tune_text;
+mod unshared_text;
 mod variant_growth_text;
 mod wording;
 
 pub use budget::{Budget, BudgetError, BudgetOutcome, Kept, budget};
+pub use census_text::{CensusTextOptions, census_text};
+pub use difference_text::{CensusFileError, difference_text, read_censuses};
 pub use dry_run::dry_run_text;
 pub use environment_format::{EnvironmentFormat, write_environment};
-pub use explain::{ExplainError, file_ledger, process_ledger};
+pub use explain::{ExplainError, OutsideRequest, file_ledger, process_ledger};
 pub use exports::{
     ImportError, SCHEMA, SCHEMA_WITH_CONTROLS, csv, from_json, is_export, json, openmetrics,
 };
@@ -66,4 +75,5 @@ pub use suggest::{SuggestError, suggested_experiment};
 pub use terminal::{Style, terminal};
 pub use text::day;
 pub(crate) use tune_text::tune_text;
+pub use unshared_text::unshared_text;
 pub use variant_growth_text::variant_growth_text;

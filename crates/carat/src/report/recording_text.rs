@@ -2,8 +2,9 @@
 
 use crate::analysis::growth::{cause, found, tolerances, undecided_parts};
 use crate::core::recording::Recording;
-use crate::core::{Bytes, LoadReport, Sample, Unit, metric};
-use crate::report::numbers::{count, percent, seconds};
+use crate::core::{Bytes, ClassGrowth, LoadReport, ProgressUnit, Sample, Unit, metric};
+use crate::report::numbers::{count, grouped, percent, seconds};
+use crate::report::text::one_line;
 use crate::run::recording::Recorder;
 use std::fmt::{self, Write};
 
@@ -60,9 +61,44 @@ fn write_growth(out: &mut String, recording: &Recording) -> fmt::Result {
     if let Some(cause) = cause(&recording.growth) {
         writeln!(out, "  {cause}")?;
     }
+    for class in recording.end.iter().flat_map(|end| &end.classes) {
+        writeln!(out, "  {}", class_sentence(class))?;
+    }
     match tolerances(&recording.growth).as_str() {
         "" => Ok(()),
         tolerances => writeln!(out, "  {tolerances}"),
+    }
+}
+
+/// How a class grows: `Post grows by 3.0 objects per request (2.9 to 3.1, 99 % interval, 40 readings), 412 B each`.
+pub(crate) fn class_sentence(growth: &ClassGrowth) -> String {
+    let unit = match growth.progress {
+        ProgressUnit::Requests => "request",
+        ProgressUnit::Seconds => "second",
+    };
+    let (low, high) = growth.interval;
+    let each = growth
+        .bytes_each
+        .map(|bytes| format!(", {} each with what they hold", Bytes(bytes as u64)));
+    format!(
+        "{} grows by {} objects per {unit} ({} to {}, 99 % interval, {} readings){}; now {} objects",
+        one_line(&growth.class),
+        rate(growth.rate),
+        rate(low),
+        rate(high),
+        growth.readings,
+        each.unwrap_or_default(),
+        grouped(growth.objects)
+    )
+}
+
+/// A rate with two significant digits at least.
+fn rate(rate: f64) -> String {
+    match rate.abs() {
+        many if many >= 100.0 => format!("{rate:.0}"),
+        some if some >= 1.0 => format!("{rate:.1}"),
+        few if few >= 0.01 => format!("{rate:.3}"),
+        _ => format!("{rate:.1e}"),
     }
 }
 

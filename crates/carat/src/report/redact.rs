@@ -4,6 +4,7 @@
 
 use crate::core::recording::Recording;
 use crate::core::{Ledger, LoadReport, Results};
+use crate::report::class_aliases::ClassAliases;
 use crate::report::text::{one_line, plain, shorten};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -202,6 +203,10 @@ pub(crate) fn prepare_recording(recording: &Recording, audience: Audience) -> Re
     if let Some(end) = &mut shown.end {
         rules.edit(&mut end.ended);
         end.warnings.iter_mut().for_each(|warning| rules.edit(warning));
+        if audience == Audience::Shared {
+            let mut aliases = ClassAliases::default();
+            end.classes.iter_mut().for_each(|one| one.class = aliases.alias(&one.class));
+        }
         if let Some(load) = &mut end.load {
             rules.edit(&mut load.url);
             load.report.iter_mut().for_each(|report| edit_load(&rules, report));

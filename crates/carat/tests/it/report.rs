@@ -161,7 +161,7 @@ fn no_format_shows_a_secret() {
     all.push(("terminal", terminal(&with_canaries(), Style::default())));
     all.push((
         "ledger",
-        ledger_html("puma", &ledger("password=canary-7"), &PageOptions::default()),
+        ledger_html("puma", &ledger("password=canary-7"), None, &PageOptions::default()),
     ));
     all.push((
         "recording",

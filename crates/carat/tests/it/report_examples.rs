@@ -166,6 +166,7 @@ pub(crate) fn recording(text: &str) -> Recording {
         load: Some(RecordedLoad { url: format!("http://127.0.0.1/{text}"), report: None }),
         cost: SamplerCost { samples: 3600, core_share: 0.004, ..SamplerCost::default() },
         warnings: vec![text.into()],
+        classes: Vec::new(),
     };
     Recording {
         info,

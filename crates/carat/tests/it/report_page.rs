@@ -117,8 +117,8 @@ fn other_pages() -> Vec<(&'static str, String)> {
     vec![
         ("recording", recording_html(&recording("hello"), &options)),
         ("recording-hostile", recording_html(&recording(PAYLOAD), &options)),
-        ("ledger", ledger_html("puma", &ledger("hello"), &options)),
-        ("ledger-hostile", ledger_html(PAYLOAD, &ledger(PAYLOAD), &options)),
+        ("ledger", ledger_html("puma", &ledger("hello"), None, &options)),
+        ("ledger-hostile", ledger_html(PAYLOAD, &ledger(PAYLOAD), None, &options)),
         (
             "comparison",
             comparison_html(

@@ -134,7 +134,7 @@ fn where_no_trial_succeeded_the_cause_is_the_headline() {
 
 #[test]
 fn the_page_of_a_ledger_has_findings_allocator_heap_and_arenas() {
-    let page = ledger_html("puma", &ledger("hello"), &PageOptions::default());
+    let page = ledger_html("puma", &ledger("hello"), None, &PageOptions::default());
     for part in ["What to try", "id=\"allocator\"", "id=\"heap\"", "id=\"arenas\""] {
         assert!(page.contains(part), "{part}");
     }

@@ -5,12 +5,14 @@
 //! they are known. The innermost part that grows is the cause.
 
 mod asymptote;
+mod classes;
 mod evidence;
 mod recording;
 mod series;
 mod trials;
 mod words;
 
+pub use classes::{ClassSeries, growing_classes};
 pub use recording::of_recording;
 pub use trials::of_variants;
 pub(crate) use words::{amount, cause, found, sentence, tolerances, undecided_parts, what_decides};

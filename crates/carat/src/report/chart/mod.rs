@@ -3,6 +3,7 @@
 //! A chart takes plain numbers and returns markup. Colours come from the page's stylesheet by class, so one picture
 //! serves light, dark and print. Everything is readable without a script.
 
+pub(crate) mod cells;
 pub(crate) mod difference;
 pub(crate) mod diverging;
 pub(crate) mod dots;
@@ -12,6 +13,7 @@ pub(crate) mod lines;
 pub(crate) mod reduce;
 pub(crate) mod scale;
 pub(crate) mod svg;
+pub(crate) mod treemap;
 pub(crate) mod waterfall;
 
 pub(crate) use difference::{Bounds, DifferenceRow, differences};

@@ -97,6 +97,12 @@ impl Svg {
         self
     }
 
+    /// What a pointer over the open group shows.
+    pub(crate) fn hover(&mut self, text: &str) -> &mut Self {
+        let _ = write!(self.body, "<title>{}</title>", escaped(text));
+        self
+    }
+
     /// Opens a nested SVG that clips its contents.
     pub(crate) fn open_clip(&mut self, at: (f64, f64), size: (f64, f64)) -> &mut Self {
         let (x, y, width, height) = (n(at.0), n(at.1), n(size.0), n(size.1));

@@ -1,17 +1,26 @@
 //! The page of a single ledger.
 
 use crate::core::Ledger;
+use crate::observe::OutsideReading;
 use crate::report::numbers::percent_of;
 use crate::report::page::frame::{PageOptions, document, footer};
 use crate::report::page::gallery::Gallery;
-use crate::report::page::{ledger, ledger_details};
+use crate::report::page::{ledger, ledger_details, outside};
 use crate::report::redact::prepare_ledger;
+use crate::report::redact_census::prepare_outside;
 use crate::report::text::shorten;
 use maud::html as markup;
 
-/// The page of a ledger: one file that makes no request. `server` names what it describes, such as a command line.
-pub fn ledger_html(server: &str, ledger: &Ledger, options: &PageOptions) -> String {
+/// The page of a ledger, with what was read from outside: one file that makes no request. `server` names what it
+/// describes, such as a command line.
+pub fn ledger_html(
+    server: &str,
+    ledger: &Ledger,
+    reading: Option<&OutsideReading>,
+    options: &PageOptions,
+) -> String {
     let (server, ledger) = prepare_ledger(server, ledger, options.audience);
+    let reading = reading.map(|reading| prepare_outside(reading, options.audience));
     let title = headline(&ledger);
     let mut gallery = Gallery::default();
     let body = markup! {
@@ -20,6 +29,7 @@ pub fn ledger_html(server: &str, ledger: &Ledger, options: &PageOptions) -> Stri
             h1 { (title) }
             (ledger::section(&ledger, &mut gallery))
             (ledger_details::what_to_try(&ledger))
+            (outside::sections(reading.as_ref(), &mut gallery))
             (ledger_details::details(&ledger))
         }
         (footer(options))

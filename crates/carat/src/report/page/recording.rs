@@ -13,6 +13,7 @@ use crate::report::page::frame::{PageOptions, document, footer};
 use crate::report::page::gallery::Gallery;
 use crate::report::page::{growth, ledger, ledger_details};
 use crate::report::process_names::process_names;
+use crate::report::recording_text::class_sentence;
 use crate::report::redact::prepare_recording;
 use crate::report::text::{capital, one_line, shorten};
 use carat_stats::budget::median;
@@ -53,6 +54,7 @@ pub fn recording_html(recording: &Recording, options: &PageOptions) -> String {
             @if !warnings.is_empty() { ul.warn { @for warning in &warnings { li { (warning) } } } }
             (memory_over_time(recording, &title, &mut gallery))
             (growth_table(recording))
+            (growing_classes(recording))
             @if let Some(last) = &recording.ledger {
                 (ledger::section(last, &mut gallery))
                 (ledger_details::what_to_try(last))
@@ -400,6 +402,19 @@ fn growth_table(recording: &Recording) -> Markup {
             @if !tolerances.is_empty() { p.soft { (capital(&tolerances)) "." } }
             @if recording.growth.iter().any(|one| !one.is_undecided()) { (scrollable("Growth", &table)) }
             @if let Some(open) = undecided_parts(&recording.growth) { p { (capital(&open)) "." } }
+        }
+    }
+}
+
+/// Classes that grow, where they were watched.
+fn growing_classes(recording: &Recording) -> Markup {
+    let classes = recording.end.as_ref().map(|end| end.classes.as_slice()).unwrap_or_default();
+    markup! {
+        @if !classes.is_empty() {
+            section {
+                h2 { "Classes that grow" }
+                ul.also { @for class in classes { li { (class_sentence(class)) } } }
+            }
         }
     }
 }

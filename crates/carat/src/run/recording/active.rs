@@ -7,6 +7,7 @@ use crate::run::Interrupt;
 use crate::run::recording::RecordError;
 use crate::run::recording::conclude::conclude;
 use crate::run::recording::load::{LoadDriver, RecordingLoad};
+use crate::run::recording::looks::ClassWatch;
 use crate::run::recording::recorder::{Recorder, RecorderStep};
 use crate::run::recording::subject::RecordingSubject;
 use crate::run::session::{Session, SessionOptions};
@@ -30,6 +31,8 @@ pub(crate) struct RecordingRequest {
     /// When to stop, if not at the end of the tree.
     pub(crate) limit: Option<Span>,
     pub(crate) load: Option<RecordingLoad>,
+    /// Time from one reading of the memory from outside to the next.
+    pub(crate) look: Option<Span>,
 }
 
 /// What shows a recording while it runs.
@@ -47,6 +50,7 @@ pub(crate) struct ActiveRecording<'a> {
     limit: Option<Span>,
     interrupt: Interrupt,
     load: Option<LoadDriver>,
+    classes: Option<ClassWatch>,
     recorder: Recorder<'a>,
 }
 
@@ -67,7 +71,8 @@ impl<'a> ActiveRecording<'a> {
         subject: &'a mut RecordingSubject,
         interrupt: Interrupt,
     ) -> Result<Self, RecordError> {
-        let RecordingRequest { path, sampling, limit, load } = request;
+        let RecordingRequest { path, sampling, limit, load, look } = request;
+        let classes = look.map(|every| ClassWatch::new(every.0));
         let load = load.map(|load| LoadDriver::new(load, limit)).transpose()?;
         let journal = create_journal(&path, &subject.title())?;
         let options = SessionOptions {
@@ -79,7 +84,8 @@ impl<'a> ActiveRecording<'a> {
         let session = start_session(options, subject, interrupt.clone()).inspect_err(|_| {
             let _ = fs::remove_file(&path);
         })?;
-        Ok(Self { path, limit, interrupt, load, recorder: Recorder::new(session, journal) })
+        let recorder = Recorder::new(session, journal);
+        Ok(Self { path, limit, interrupt, load, classes, recorder })
     }
 
     /// Records until the tree, the load or the time ends or the user stops it. Returns which, in words.
@@ -94,6 +100,7 @@ impl<'a> ActiveRecording<'a> {
             if let Some(end) = self.load.as_mut().and_then(|load| load.step(&mut self.recorder)) {
                 return end;
             }
+            self.look_if_due();
             // Read before the scan: a status that comes with the end of the tree is reported.
             let status = self.recorder.session.server_ended();
             match self.recorder.step() {
@@ -113,13 +120,28 @@ impl<'a> ActiveRecording<'a> {
     pub(crate) fn finish(mut self, ended: String) -> Result<FinishedRecording, RecordError> {
         let load = self.load.map(LoadDriver::end);
         self.recorder.write_last();
+        let watch = self.classes.take();
+        let (classes, note) =
+            watch.map(|watch| watch.end(&self.recorder.session.members())).unwrap_or_default();
         let survivors = self.recorder.session.stop(GRACE).survivors;
-        let warnings = self.recorder.session.refusal().map(str::to_owned).into_iter().collect();
-        let end = RecordingEnd { ended, load, cost: self.recorder.session.cost(), warnings };
+        let refusal = self.recorder.session.refusal().map(str::to_owned);
+        let warnings = refusal.into_iter().chain(note).collect();
+        let cost = self.recorder.session.cost();
+        let end = RecordingEnd { ended, load, cost, warnings, classes };
         let mut journal = self.recorder.into_journal();
         let recording = conclude(&mut journal, &self.path, end)?;
         let loss = journal.loss().map(|(lines, error)| (lines, error.to_string()));
         Ok(FinishedRecording { recording, loss, survivors })
+    }
+
+    /// Begins a reading of the memory from outside if one is due.
+    fn look_if_due(&mut self) {
+        let Some(classes) = &mut self.classes else { return };
+        let elapsed = self.recorder.session.elapsed();
+        if classes.is_due(elapsed) {
+            let members = self.recorder.session.members();
+            classes.begin(members, elapsed, self.recorder.requests);
+        }
     }
 
     /// Whether the time is over. A load that ends with the recording may receive its last answers.

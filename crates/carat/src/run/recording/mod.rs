@@ -3,6 +3,7 @@
 mod active;
 mod conclude;
 mod load;
+mod looks;
 mod recorder;
 mod subject;
 

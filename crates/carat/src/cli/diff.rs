@@ -1,0 +1,28 @@
+//! `carat diff`: what changed between two readings of running Rubies.
+
+use crate::analysis::census_difference;
+use crate::cli::{Exit, output};
+use crate::report::{difference_text, read_censuses};
+use std::path::PathBuf;
+
+/// Arguments of `carat diff`
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  carat explain 4312 --json > before.json\n  \
+    carat explain 4312 --json > after.json\n  carat diff before.json after.json")]
+pub(crate) struct DiffArgs {
+    /// What `carat explain PID --json` printed first
+    before: PathBuf,
+    /// What it printed later, or for another process
+    after: PathBuf,
+    /// Classes in the table
+    #[arg(long, value_name = "N", default_value_t = 20)]
+    classes: usize,
+}
+
+pub(crate) fn run(args: &DiffArgs) -> anyhow::Result<Exit> {
+    let before = read_censuses(&args.before)?;
+    let after = read_censuses(&args.after)?;
+    let difference = census_difference(&before, &after);
+    output::print_data(&difference_text(&difference, args.classes))?;
+    Ok(Exit::Fine)
+}
