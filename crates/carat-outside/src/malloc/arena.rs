@@ -16,8 +16,8 @@ const READINGS: u64 = 6;
 const RESUMES: u32 = 64;
 /// How often it goes on at the same address.
 const SAME_PLACE: u32 = 3;
-/// Bytes before such a header that are read anew.
-const BEFORE: u64 = 1 << 20;
+/// Bytes before and behind such a header that are read anew.
+const AROUND: u64 = 1 << 20;
 /// Chunks of the size of a thread's cache that are remembered.
 const CANDIDATES: usize = 1 << 20;
 
@@ -63,7 +63,7 @@ pub(super) fn read_arena(
         again += 1;
         job.ring.refresh(memory, job.address());
         if let Some(at) = best.broken {
-            memory.refresh(at.saturating_sub(BEFORE), at.saturating_add(PAGE));
+            memory.refresh(at.saturating_sub(AROUND), at.saturating_add(PAGE));
         }
         let next = read_once(memory, job, taken);
         if next.tally.missing_so_far() < best.tally.missing_so_far() {
@@ -122,7 +122,9 @@ impl WalkedArena {
             if resumes > RESUMES || same >= SAME_PLACE {
                 break SpanEnd::Broken(at);
             }
-            memory.refresh(at.saturating_sub(PAGE), at.saturating_add(PAGE));
+            // What follows must be as new, else the walk breaks again a page further on.
+            let until = at.saturating_add(AROUND).min(span.end).max(at.saturating_add(PAGE));
+            memory.refresh(at.saturating_sub(AROUND), until);
             // The page behind the end: mappings are read anew where none is known.
             memory.refresh(span.end, span.end.saturating_add(PAGE));
             memory.refresh(span.start, span.start.saturating_add(PAGE));

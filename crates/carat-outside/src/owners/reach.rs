@@ -102,10 +102,12 @@ impl ReachMark<'_> {
     }
 
     fn visit(&mut self, word: u64) {
-        if let Some(page) = self.heap.page_at(word) {
-            let slot = page.slot_number(word).filter(|_| page.starts_slot(word));
-            let first = self.first_slots.get(&page.address);
-            if let (Some(slot), Some(first)) = (slot, first) {
+        // The last bytes of a page of 16 KiB belong to malloc, which may put the next chunk there.
+        if let Some(page) = self.heap.page_at(word)
+            && let Some(slot) = page.slot_number(word)
+        {
+            let first = self.first_slots.get(&page.address).copied();
+            if let Some(first) = first.filter(|_| page.starts_slot(word)) {
                 let end = word.saturating_add(page.slot_bytes);
                 self.slot(first + slot, word, end);
             }
