@@ -18,6 +18,12 @@ mod experiment;
 mod http_response;
 #[path = "../../../../fuzz/bodies/maps.rs"]
 mod maps;
+#[path = "../../../../fuzz/bodies/outside_heap.rs"]
+mod outside_heap;
+#[path = "../../../../fuzz/bodies/outside_malloc.rs"]
+mod outside_malloc;
+#[path = "../../../../fuzz/bodies/outside_regions.rs"]
+mod outside_regions;
 #[path = "../../../../fuzz/bodies/probe_page.rs"]
 mod probe_page;
 #[path = "../../../../fuzz/bodies/proc_text.rs"]
@@ -163,6 +169,21 @@ fn an_experiment_file_is_parsed_or_refused_with_a_reason() {
 #[test]
 fn every_mapping_that_is_read_has_addresses_and_a_size() {
     try_all("maps", maps::check);
+}
+
+#[test]
+fn every_mapping_of_the_reader_from_outside_has_pages_and_none_overlaps() {
+    try_all("outside_regions", outside_regions::check);
+}
+
+#[test]
+fn a_heap_read_from_outside_has_sums_that_agree_whatever_the_process_holds() {
+    try_one_in(FILES, "outside_heap", outside_heap::check);
+}
+
+#[test]
+fn malloc_read_from_outside_has_sums_that_agree_whatever_the_process_holds() {
+    try_one_in(FILES, "outside_malloc", outside_malloc::check);
 }
 
 #[test]

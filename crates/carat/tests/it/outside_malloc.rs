@@ -1,0 +1,213 @@
+//! Malloc's arenas, chunks and their owners read from outside, against glibc's own word and against planted leaks.
+
+use crate::needs::TestRuby;
+use crate::outside_ruby::{OutsideRuby, number};
+use carat_outside::census::{Census, CensusPart, LookOptions};
+use carat_outside::malloc::{ChunkAmount, MallocCensus};
+use carat_outside::owners::{HolderKind, OwnerCensus, owners_need};
+use serde_json::Value;
+use std::path::Path;
+use std::process::Command;
+
+/// What is loaded into the Ruby.
+const INSIDE: &str = include_str!("data/outside_malloc.rb");
+/// Bytes of `malloc(100)`, its header included.
+const LEAKED: u64 = 112;
+/// Bytes of a chunk for 200 bytes.
+const KEPT: u64 = 208;
+
+/// A Ruby that can ask glibc.
+fn start(version: TestRuby) -> OutsideRuby {
+    let mut ruby = OutsideRuby::start(version);
+    ruby.eval(&format!("eval({}); 1", serde_json::to_string(INSIDE).unwrap().replace('#', "\\#")));
+    ruby
+}
+
+fn owners() -> LookOptions {
+    LookOptions { owners: true, ..LookOptions::default() }
+}
+
+fn malloc(census: &Census) -> &MallocCensus {
+    census.malloc.as_ref().unwrap_or_else(|| panic!("{:?}", census.unknown))
+}
+
+fn held(census: &Census) -> &OwnerCensus {
+    census.owners.as_ref().unwrap_or_else(|| panic!("{:?}", census.unknown))
+}
+
+fn holder(owners: &OwnerCensus, kind: HolderKind, name: &str) -> ChunkAmount {
+    let found = owners.holders.iter().find(|holder| holder.kind == kind && holder.name == name);
+    found.map_or(ChunkAmount::default(), |holder| holder.amount)
+}
+
+/// The resident memory of a process by the kernel, in bytes.
+fn resident(pid: u32) -> u64 {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).unwrap();
+    let line = text.lines().find_map(|line| line.strip_prefix("Rss:")).unwrap();
+    line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() * 1024
+}
+
+fn in_use(heap: &Value) -> u64 {
+    number(heap, "system") - number(heap, "free") - number(heap, "fast")
+}
+
+#[test]
+fn arenas_equal_what_glibc_counts(version: TestRuby) {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let mut ruby = start(version);
+    let ask = format!("Malloc.info({:?})", file.path());
+    // The first calls fill caches.
+    ruby.ask(&ask);
+    ruby.ask(&ask);
+    let census = ruby.look(&LookOptions::default());
+    let inside = ruby.ask(&ask);
+    let malloc = malloc(&census);
+    let heaps = inside["heaps"].as_array().unwrap();
+    assert_eq!(malloc.arenas.len(), heaps.len(), "{version:?}");
+    for (at, (arena, heap)) in malloc.arenas.iter().zip(heaps).enumerate() {
+        assert_eq!(arena.missing_bytes, 0, "arena {at} of {version:?}");
+        let system = number(heap, "system");
+        let grown = arena.system_bytes.abs_diff(system);
+        assert!(grown <= system / 100, "arena {at}: {arena:?}, inside {heap} of {version:?}");
+        // glibc counts the caches of threads, and malloc's headers, as in use.
+        let outside = arena.in_use.bytes + arena.thread_cached.bytes + arena.header_bytes;
+        let inside = in_use(heap);
+        let allowed = if at == 0 { inside / 1000 } else { inside / 100 + 4096 };
+        let difference = outside.abs_diff(inside);
+        assert!(difference <= allowed, "arena {at}: {outside}, inside {inside}, of {version:?}");
+    }
+    assert!(malloc.arenas[0].main && malloc.arenas[0].in_use.bytes > 2 << 20, "{version:?}");
+    assert!(malloc.thread_caches >= 1, "{version:?}");
+    let mapped = inside["mapped"].as_array().unwrap();
+    assert_eq!(Some(malloc.mapped.amount.bytes), mapped[1].as_u64(), "{version:?}");
+    assert_eq!(malloc.mapped.counted_bytes, mapped[1].as_u64(), "{version:?}");
+}
+
+#[test]
+fn malloc_trim_returns_what_was_predicted(version: TestRuby) {
+    let mut ruby = start(version);
+    ruby.eval("Malloc.fragment");
+    let census = ruby.look(&LookOptions::default());
+    let predicted = malloc(&census).trimmable_bytes();
+    let before = resident(ruby.pid);
+    assert_eq!(ruby.eval("Malloc.trim"), "1");
+    let returned = before - resident(ruby.pid);
+    assert!(predicted > 5 << 20, "{predicted} predicted in {version:?}");
+    let difference = predicted.abs_diff(returned) as f64 / returned as f64;
+    assert!(difference < 0.05, "{predicted} predicted, {returned} returned in {version:?}");
+    let after = ruby.look(&LookOptions::default());
+    let left = malloc(&after).trimmable_bytes();
+    assert!(left < predicted / 10, "{left} left of {predicted} in {version:?}");
+}
+
+#[test]
+fn nearly_all_chunks_have_an_owner_and_the_amounts_add_up(version: TestRuby) {
+    let ruby = start(version);
+    let census = ruby.look(&owners());
+    let (malloc, owners) = (malloc(&census), held(&census));
+    let total = malloc.total();
+    let expected = total.in_use.plus(malloc.mapped.amount);
+    assert_eq!(owners.held().plus(owners.nobody), expected, "{version:?}");
+    let share = owners.held_share().unwrap();
+    assert!(share >= 0.97, "{share} held, nobody {:?}, {version:?}", owners.nobody_sizes);
+    for kind in [HolderKind::Class, HolderKind::Bytecode, HolderKind::Library, HolderKind::Thread] {
+        assert!(owners.of_kind(kind).chunks > 0, "{kind:?} in {version:?}");
+    }
+    // 20 strings of 200,000 bytes and more.
+    assert!(holder(owners, HolderKind::Class, "String").bytes > 4_000_000, "{version:?}");
+    let need = owners_need(malloc, census.cost.present_bytes);
+    assert!(owners.needed_bytes <= need && need < 3 * census.cost.present_bytes, "{version:?}");
+}
+
+#[test]
+fn a_leak_in_a_class_is_named_by_the_class(version: TestRuby) {
+    let mut ruby = start(version);
+    ruby.eval("$leak = Array.new(2000) { Leaky.new }; 4.times { GC.start }; 1");
+    let census = ruby.look(&owners());
+    let found = holder(held(&census), HolderKind::Class, "Leaky");
+    // 100 instance variables of 8 bytes each. Ruby allocates more than it needs, and what is left in the unused part of a
+    // chunk may lead to further ones.
+    assert!((1980..=2200).contains(&found.chunks), "{found:?} in {version:?}");
+    assert!(found.bytes >= 1980 * 800, "{found:?} in {version:?}");
+    let classes = census.classes.as_ref().unwrap();
+    let class = classes.iter().find(|class| class.name == "Leaky").unwrap();
+    assert_eq!(class.malloc_bytes, Some(found.bytes), "{version:?}");
+}
+
+#[test]
+fn a_native_leak_is_held_by_nobody_with_its_size(version: TestRuby) {
+    let mut ruby = start(version);
+    let before = held(&ruby.look(&owners())).nobody;
+    ruby.eval("Malloc.leak(50_000)");
+    let census = ruby.look(&owners());
+    let owners = held(&census);
+    let largest = owners.nobody_sizes[0];
+    assert_eq!(largest.size, LEAKED, "{:?} in {version:?}", owners.nobody_sizes);
+    // A few have their address in a register or in unused stack.
+    let chunks = largest.amount.chunks;
+    assert!((49_000..=50_200).contains(&chunks), "{chunks} in {version:?}");
+    assert!(owners.nobody.bytes >= before.bytes + 49_000 * LEAKED, "{version:?}");
+}
+
+#[test]
+fn a_leak_in_thread_local_storage_is_named_by_the_thread(version: TestRuby) {
+    let mut ruby = start(version);
+    ruby.eval("Malloc.leak_in_thread(5000)");
+    let census = ruby.look(&owners());
+    let found = holder(held(&census), HolderKind::Thread, "leaker");
+    assert!(found.chunks >= 4900, "{:?} in {version:?}", held(&census).holders);
+    assert!(found.bytes >= 4900 * KEPT, "{found:?} in {version:?}");
+}
+
+#[test]
+fn what_the_roots_reach_is_what_a_full_collection_keeps(version: TestRuby) {
+    let mut ruby = start(version);
+    ruby.eval("GC.disable; 50_000.times { Object.new }; 1");
+    let census = ruby.look(&LookOptions { owners: true, reach: true, ..LookOptions::default() });
+    ruby.eval("GC.enable; GC.start; 1");
+    let count = ruby.ask("Truth.slots")["count"].clone();
+    let inside = number(&count, "TOTAL") - number(&count, "FREE");
+    let reached = census.reach.unwrap();
+    // The collector keeps pointers of its last mark, which count as pointers to what uses the slots now.
+    assert!(reached.unreached_objects >= 30_000, "{reached:?} in {version:?}");
+    let share = reached.reached_objects as f64 / inside as f64;
+    assert!((0.995..1.06).contains(&share), "{reached:?}, inside {inside} in {version:?}");
+    let live = census.heap.unwrap().live_slots();
+    assert_eq!(reached.reached_objects + reached.unreached_objects, live, "{version:?}");
+}
+
+#[test]
+fn malloc_of_a_server_running_flat_out_is_read_to_its_end(version: TestRuby) {
+    let mut ruby = start(version);
+    ruby.eval(
+        "Thread.new { all = []; i = 0; loop { i += 1; all << \"busy #{i} \" * (i % 30); all << { k: i, v: [i] }; \
+         all = all.last(2000) if all.size > 5000 } }; 1",
+    );
+    for pass in 0..20 {
+        let census = ruby.look(&LookOptions { owners: pass == 0, ..LookOptions::default() });
+        let total = malloc(&census).total();
+        let missing = total.missing_bytes as f64 / total.system_bytes as f64;
+        assert!(
+            missing <= 0.01,
+            "pass {pass}: {} bytes missing in {version:?}",
+            total.missing_bytes
+        );
+        // What does not change meanwhile: 4 MB in 20 strings, and most of the rest.
+        assert!(total.in_use.bytes > 6 << 20, "pass {pass}: {total:?} in {version:?}");
+    }
+}
+
+#[test]
+fn an_allocator_that_is_not_glibcs_is_refused_by_name() {
+    require!(Ruby, Jemalloc);
+    let library = carat::settings::find_allocator(Path::new("/"), "jemalloc").unwrap();
+    let mut command = Command::new("ruby");
+    command.env("LD_PRELOAD", library);
+    let ruby = OutsideRuby::start_command(command);
+    let census = ruby.look(&owners());
+    assert!(census.malloc.is_none() && census.heap.is_some());
+    for part in [CensusPart::Malloc, CensusPart::Owners] {
+        let reason = census.reason(part).unwrap();
+        assert!(reason.starts_with("its allocator is jemalloc"), "{reason}");
+    }
+}
