@@ -24,13 +24,13 @@ pub(super) fn task(
         (Some(server), Some(load), None) => served(server, load),
         (None, None, Some(run)) => command_that_ends(run),
         (Some(_), None, None) => {
-            Err("[server] needs a load: add [load.http], [load.cable], [load.sidekiq] or [load.command], or write [run] for a command that ends by itself".into())
+            Err("[server] needs a load: add [load.http], [load.cable], [load.sidekiq], [load.sql_queue] or [load.command], or write [run] for a command that ends by itself".into())
         }
         (_, _, Some(_)) => Err(
             "[run] is a command that ends by itself: it excludes [server] and [load]; keep one of the two".into(),
         ),
         (None, _, None) => Err(
-            "there is nothing to measure: add [server] with [load.http], [load.cable], [load.sidekiq] or [load.command], or [run] for a command that ends by itself".into(),
+            "there is nothing to measure: add [server] with [load.http], [load.cable], [load.sidekiq], [load.sql_queue] or [load.command], or [run] for a command that ends by itself".into(),
         ),
     }
 }
@@ -178,7 +178,10 @@ mod tests {
         for (more, expected) in [
             ("[measure]\nprimary = 'latency.p95'\n", "latency.p95 is unknown of [load.command]"),
             ("[measure]\nat_requests = [5]\n", "does not say how many"),
-            ("[load.http]\n", "exactly one of [load.http], [load.cable], [load.sidekiq] and"),
+            (
+                "[load.http]\n",
+                "exactly one of [load.http], [load.cable], [load.sidekiq], [load.sql_queue] and",
+            ),
         ] {
             let message = parse(&format!("{text}{more}")).unwrap_err().to_string();
             assert!(message.contains(expected), "{more}: {message}");

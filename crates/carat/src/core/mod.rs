@@ -26,7 +26,7 @@ pub use growth::{
 pub use ledger::Ledger;
 pub use load::{
     CableOptions, HttpOptions, LoadFlag, LoadReport, LoadSpec, LoadTable, LoadTemplate, Severity,
-    SidekiqOptions,
+    SidekiqOptions, SqlQueueOptions,
 };
 pub use memory::{CgroupSample, InsideSample, MemberSample, Sample, SamplerCost};
 pub use metric::{Better, METRICS, Metric, MetricMoment};

@@ -2,13 +2,14 @@
 //!
 //! One epoll loop per thread ([`reactor`]) serves every protocol. Arrival times come from the kernel, and latency counts
 //! from the moment at which a request was meant to be sent. A protocol is an implementation of `reactor::Protocol` in a
-//! folder of its own, with its options in `core::load`.
+//! folder of its own, with its options in `core::load`; [`driven`] has the few that are not about sockets too.
 
 mod budget;
 pub mod cable;
 pub mod clock;
 mod connections;
 mod descriptors;
+pub(crate) mod driven;
 mod error;
 mod generator;
 mod health;
@@ -25,6 +26,7 @@ mod schedule;
 pub(crate) mod self_test;
 mod shard;
 pub mod sidekiq;
+pub(crate) mod sql_queue;
 mod stream;
 pub mod target;
 pub(crate) mod text;

@@ -98,13 +98,17 @@ pub(crate) fn redis_parts(url: &str) -> Result<RedisParts, String> {
             format!("`{number}` at the end of the URL of Redis is not the number of a database")
         })?,
     };
-    let Some((secret, _)) = authority.rsplit_once('@') else {
-        return Ok(RedisParts { database, server, ..RedisParts::default() });
-    };
-    let (user, password) = secret.split_once(':').unwrap_or((secret, ""));
-    let [user, password] =
-        [user, password].map(|part| Some(percent_decoded(part)).filter(|part| !part.is_empty()));
+    let [user, password] = credentials(url);
     Ok(RedisParts { user, password, database, server })
+}
+
+/// User and password of a URL.
+pub(crate) fn credentials(url: &str) -> [Option<String>; 2] {
+    let (base, _) = split_url(url);
+    let (_, authority) = base.split_once("://").unwrap_or(("", base));
+    let Some((secret, _)) = authority.rsplit_once('@') else { return [None, None] };
+    let (user, password) = secret.split_once(':').unwrap_or((secret, ""));
+    [user, password].map(|part| Some(percent_decoded(part)).filter(|part| !part.is_empty()))
 }
 
 /// The text with `%40` read as `@`, and so on; a `%` without two digits stays.

@@ -2,7 +2,9 @@
 
 use crate::analysis::Judge;
 use crate::config::{Experiment, TrialTask, block_order};
-use crate::core::load::{ALL_AT_ONCE, Amount, HttpLoad, HttpRoute, Pace};
+use crate::core::load::{
+    ALL_AT_ONCE, Amount, HttpLoad, HttpRoute, Pace, SidekiqLoad, SqlQueueLoad,
+};
 use crate::core::{ExperimentInfo, LoadSpec, LoadTemplate, Span, Variant};
 use crate::load::http::replay::describe;
 use crate::report::numbers::{count, duration, limit};
@@ -120,6 +122,7 @@ fn load_seconds(load: &LoadSpec) -> f64 {
     let (amount, pace) = match load {
         LoadSpec::Http(load) => (load.amount, load.pace),
         LoadSpec::Sidekiq(load) => (load.amount, load.pace),
+        LoadSpec::SqlQueue(load) => (load.amount, load.pace),
         LoadSpec::Cable(_) => return 0.0,
     };
     match (amount, pace) {
@@ -134,8 +137,11 @@ fn load_text(load: &LoadTemplate, folder: &Path) -> String {
         Some(LoadSpec::Http(load)) => {
             format!(", after {} to warm up", amount_text(load.amount, "request"))
         }
-        Some(LoadSpec::Sidekiq(load)) => {
-            format!(", after {} to warm up", amount_text(load.amount, "job"))
+        Some(
+            LoadSpec::Sidekiq(SidekiqLoad { amount, .. })
+            | LoadSpec::SqlQueue(SqlQueueLoad { amount, .. }),
+        ) => {
+            format!(", after {} to warm up", amount_text(amount, "job"))
         }
         _ => String::new(),
     };
@@ -149,14 +155,15 @@ fn load_text(load: &LoadTemplate, folder: &Path) -> String {
             let amount = amount_text(load.amount, "request");
             format!("{amount} over {connections}{pace}{warmup}: {}", what_text(&load))
         }
-        LoadSpec::Sidekiq(load) => {
-            let amount = amount_text(load.amount, "job");
-            let pace = match load.pace {
+        LoadSpec::Sidekiq(SidekiqLoad { amount, pace, class, queue, .. })
+        | LoadSpec::SqlQueue(SqlQueueLoad { amount, pace, class, queue, .. }) => {
+            let amount = amount_text(amount, "job");
+            let pace = match pace {
                 Pace::Open { per_second, .. } => format!("at {per_second} per second"),
                 Pace::Closed { at_once: ALL_AT_ONCE } => "all at once".to_owned(),
                 Pace::Closed { at_once } => format!("{at_once} at once"),
             };
-            format!("{amount} {pace}{warmup}: {} in queue {}", load.class, load.queue)
+            format!("{amount} {pace}{warmup}: {class} in queue {queue}")
         }
         LoadSpec::Cable(load) => {
             let (steps, broadcasts) = (load.steps as usize, load.broadcasts as usize);

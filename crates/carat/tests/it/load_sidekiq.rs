@@ -2,30 +2,11 @@
 
 use crate::needs::TestRuby;
 use crate::real_run::results;
-use crate::support::{Folder, Ran, finish, wait_until};
-use rustix::process::{Pid, Signal, kill_process_group};
+use crate::support::{Folder, Group, Ran, finish, wait_until};
 use serde_json::Value;
 use std::fs;
 use std::net::TcpStream;
-use std::os::unix::process::CommandExt;
-use std::process::{Child, Command, Stdio};
-
-/// A process and everything that it started; ended when dropped.
-struct Group(Child);
-
-impl Group {
-    fn start(mut command: Command) -> Self {
-        Self(command.process_group(0).stdin(Stdio::null()).spawn().unwrap())
-    }
-}
-
-impl Drop for Group {
-    fn drop(&mut self) {
-        let group = Pid::from_raw(i32::try_from(self.0.id()).unwrap()).unwrap();
-        let _ = kill_process_group(group, Signal::KILL);
-        let _ = self.0.wait();
-    }
-}
+use std::process::{Command, Stdio};
 
 /// A Redis of its own, on a port that the kernel chose.
 struct Redis {

@@ -23,6 +23,7 @@ mod load_replay;
 mod load_scenario;
 mod load_server;
 mod load_sidekiq;
+mod load_sql_queue;
 mod load_suspect;
 mod load_tls;
 mod load_tls_front;

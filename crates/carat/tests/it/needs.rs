@@ -76,6 +76,10 @@ pub(crate) enum Need {
     ActionCable,
     /// Sidekiq and Redis.
     Sidekiq,
+    /// The gem sqlite3.
+    SqliteGem,
+    /// The gem pg.
+    PgGem,
     /// A PostgreSQL server.
     Postgres,
     /// A Go toolchain, or an AnyCable that was built before.
@@ -98,6 +102,8 @@ impl Need {
             Self::Browser => BROWSER.clone().map(drop),
             Self::ActionCable => ACTION_CABLE.clone(),
             Self::Sidekiq => SIDEKIQ.clone(),
+            Self::SqliteGem => gem("sqlite3"),
+            Self::PgGem => gem("pg"),
             Self::Postgres => POSTGRES.clone(),
             Self::AnyCable => ANY_CABLE.clone(),
             Self::Mounts => MOUNTS.clone(),
@@ -121,6 +127,11 @@ static ACTION_CABLE: LazyLock<Result<(), String>> = LazyLock::new(|| {
     let is_here = runs("ruby", &["-e", script]) && runs("redis-server", &["--version"]);
     holds(is_here, "no Action Cable, Puma or Redis: run bin/setup")
 });
+
+fn gem(name: &str) -> Result<(), String> {
+    let is_here = runs("ruby", &["-e", &format!("require '{name}'")]);
+    holds(is_here, &format!("no gem {name}: run bin/setup"))
+}
 
 static SIDEKIQ: LazyLock<Result<(), String>> = LazyLock::new(|| {
     let is_here = runs("ruby", &["-e", "require 'sidekiq'"]) && runs("redis-cli", &["--version"]);

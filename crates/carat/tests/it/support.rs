@@ -1,6 +1,7 @@
 //! Runs the real program in a temporary folder, with a deadline.
 
 use std::fs;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
@@ -98,6 +99,24 @@ impl Drop for Folder {
         } else {
             let _ = fs::remove_dir_all(&self.path);
         }
+    }
+}
+
+/// A process and everything that it started; ended when dropped.
+#[derive(Debug)]
+pub(crate) struct Group(Child);
+
+impl Group {
+    pub(crate) fn start(mut command: Command) -> Self {
+        Self(command.process_group(0).stdin(Stdio::null()).spawn().unwrap())
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        let group = rustix::process::Pid::from_raw(i32::try_from(self.0.id()).unwrap()).unwrap();
+        let _ = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
+        let _ = self.0.wait();
     }
 }
 

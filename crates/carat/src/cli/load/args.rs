@@ -13,6 +13,7 @@ use clap::{Args, Subcommand};
   carat load http http://127.0.0.1:3000/ --replay access.log --pace 2x -d 5m
   carat load cable ws://127.0.0.1:3000/cable --steps 10 --step-size 100
   carat load sidekiq redis://127.0.0.1:6379 --class HardJob --args '[\"{number}\"]' -n 20000
+  carat load sql-queue postgresql:///app --class HardJob --args '[\"{number}\"]' -n 20000
 
 Exit status: 0 the figures are valid, 1 the load could not be run, 4 the figures are invalid.")]
 pub(crate) struct LoadArgs {

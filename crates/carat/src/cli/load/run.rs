@@ -4,8 +4,8 @@ use crate::cli::Exit;
 use crate::cli::load::args::{LoadArgs, LoadCommand, NullArgs, RunArgs, SelfTestArgs};
 use crate::core::load::{ProtocolOptions, ScenarioTable, with_load_protocols};
 use crate::core::{LoadReport, LoadSpec};
+use crate::load::driven::DrivenLoad;
 use crate::load::null::{NullCable, NullHttp};
-use crate::load::reactor::Protocol;
 use crate::load::self_test::{test_cable, test_http, write_results};
 use crate::load::target::split_url;
 use crate::load::text::progress_line;
@@ -44,7 +44,7 @@ macro_rules! declare_run {
 
 with_load_protocols!(declare_run);
 
-fn run_load<P: Protocol>(
+fn run_load<P: DrivenLoad>(
     args: &RunArgs<P::Options>,
     spec: fn(P::Load) -> LoadSpec,
     out: &mut dyn Write,
@@ -52,16 +52,17 @@ fn run_load<P: Protocol>(
     let (base, path) = split_url(&args.url);
     let mut options = args.options.clone();
     options.set_url_path(path);
+    options.set_url(&args.url);
     if let Some(file) = options.scenario_file().map(Path::to_owned) {
         options.set_scenarios(read_scenarios(&file)?);
     }
     let spec = spec(P::Options::at(options.validate()?, base));
     let report = drive_with_bar(&spec)?;
-    P::write_files(&options, &report)?;
+    P::write_report_files(&options, &report)?;
     if args.json {
         print_json(&json!({ "schema": SCHEMA, "load": spec, "report": report }), out)?;
     } else {
-        P::write_text(&options, &report, out)?;
+        P::write_report(&options, &report, out)?;
     }
     Ok(if report.is_invalid() { Exit::Invalid } else { Exit::Fine })
 }

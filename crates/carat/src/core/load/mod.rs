@@ -12,6 +12,7 @@ mod replay;
 pub mod report;
 mod scenario;
 pub mod sidekiq;
+pub mod sql_queue;
 
 pub use cable::{BroadcastEnd, CableLoad, CableOptions, Compat, PayloadShape};
 pub use command::report_of_command;
@@ -27,19 +28,21 @@ pub use scenario::{
     TakeOptions,
 };
 pub use sidekiq::{ALL_AT_ONCE, JobArguments, SidekiqLoad, SidekiqOptions};
+pub use sql_queue::{QueueGem, SqlQueueLoad, SqlQueueOptions};
 
 use crate::core::CommandTable;
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 
 /// Every load protocol, one line each: variant, key and subcommand, options, load, implementation of
-/// `load::reactor::Protocol`. The macro named by `$declare` receives the list.
+/// `load::reactor::Protocol` or of `load::driven::DrivenLoad`. The macro named by `$declare` receives the list.
 macro_rules! with_load_protocols {
     ($declare:ident) => {
         $declare! {
             Http http HttpOptions HttpLoad HttpProtocol;
             Cable cable CableOptions CableLoad CableProtocol;
             Sidekiq sidekiq SidekiqOptions SidekiqLoad SidekiqProtocol;
+            SqlQueue sql_queue SqlQueueOptions SqlQueueLoad SqlQueueProtocol;
         }
     };
 }
@@ -118,6 +121,12 @@ impl LoadSpec {
         let data = match &mut self {
             Self::Http(load) => &mut load.data,
             Self::Sidekiq(load) => &mut load.data,
+            Self::SqlQueue(load) => {
+                if let Some(file) = load.database.strip_prefix("sqlite:") {
+                    load.database = format!("sqlite:{}", folder.join(file).display());
+                }
+                &mut load.data
+            }
             Self::Cable(_) => return self,
         };
         *data = data.take().map(|file| folder.join(file).display().to_string());
@@ -130,7 +139,7 @@ impl LoadSpec {
     fn replay(&mut self) -> Option<&mut HttpReplay> {
         match self {
             Self::Http(load) => load.replay.as_mut(),
-            Self::Cable(_) | Self::Sidekiq(_) => None,
+            Self::Cable(_) | Self::Sidekiq(_) | Self::SqlQueue(_) => None,
         }
     }
 
@@ -142,6 +151,9 @@ impl LoadSpec {
         match self {
             Self::Sidekiq(load) => {
                 Ok(Self::Sidekiq(SidekiqLoad { redis: fill(&load.redis)?, ..load }))
+            }
+            Self::SqlQueue(load) => {
+                Ok(Self::SqlQueue(SqlQueueLoad { database: fill(&load.database)?, ..load }))
             }
             other => Ok(other),
         }
@@ -177,7 +189,7 @@ impl LoadTemplate {
     pub fn replayed_file(&self) -> Option<&str> {
         match &self.measured {
             LoadSpec::Http(load) => load.replay.as_ref().map(|replay| replay.file.as_str()),
-            LoadSpec::Cable(_) | LoadSpec::Sidekiq(_) => None,
+            LoadSpec::Cable(_) | LoadSpec::Sidekiq(_) | LoadSpec::SqlQueue(_) => None,
         }
     }
 
@@ -401,6 +413,9 @@ mod tests {
         let sidekiq: Flags<SidekiqOptions> = clap::Parser::parse_from(["carat", "--class", "A"]);
         let class = "A".to_owned();
         assert_eq!(sidekiq.options, SidekiqOptions { class, ..SidekiqOptions::default() });
+        let sql: Flags<SqlQueueOptions> = clap::Parser::parse_from(["carat", "--class", "A"]);
+        let class = "A".to_owned();
+        assert_eq!(sql.options, SqlQueueOptions { class, ..SqlQueueOptions::default() });
         let timeout = Span::seconds(5);
         let http: Flags<HttpOptions> =
             clap::Parser::parse_from(["carat", "--timeout", "5s", "-X", "post"]);

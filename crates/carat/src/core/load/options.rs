@@ -29,6 +29,9 @@ pub trait ProtocolOptions: clap::Args + Clone + Debug + Default {
     /// A validated load against the server at `base`, such as `http://127.0.0.1:9292`.
     fn at(load: Self::Load, base: &str) -> Self::Load;
 
+    /// Sets the whole URL, in a load whose server is not addressed by host and port.
+    fn set_url(&mut self, _url: &str) {}
+
     /// Sets the path of a URL; an explicit path wins.
     fn set_url_path(&mut self, path: &str);
 
@@ -83,7 +86,7 @@ pub struct TlsOptions<'a> {
 pub enum LoadOptionError {
     /// No load or several.
     #[error(
-        "[load] needs exactly one of [load.http], [load.cable], [load.sidekiq] and [load.command]: say what to send"
+        "[load] needs exactly one of [load.http], [load.cable], [load.sidekiq], [load.sql_queue] and [load.command]: say what to send"
     )]
     Kind,
     /// Two ways to end the load.
@@ -101,6 +104,9 @@ pub enum LoadOptionError {
     /// Sidekiq jobs that are not described, or described twice.
     #[error("load.sidekiq {0}")]
     Jobs(String),
+    /// Jobs in a database that are not described, or described twice.
+    #[error("load.sql_queue {0}")]
+    SqlQueue(String),
     /// Two ways to pace the load.
     #[error("load.cable: rate and concurrency exclude each other: keep one")]
     Pace,

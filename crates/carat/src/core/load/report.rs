@@ -33,8 +33,8 @@ pub(crate) const FAILURES_LISTED: usize = 8;
 pub(crate) const BODY_SHOWN: usize = 200;
 
 /// Findings about the server's answers. The others are about the generator and the machine.
-const REFUSED: [&str; 6] =
-    ["errors", "nothing-completed", "server-gone", "tls", "redis", "no-workers"];
+const REFUSED: [&str; 7] =
+    ["errors", "nothing-completed", "server-gone", "tls", "redis", "no-workers", "database"];
 
 /// Requests of one route that failed in the same way.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]

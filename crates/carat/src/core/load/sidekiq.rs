@@ -104,7 +104,7 @@ impl Default for SidekiqOptions {
 pub struct JobArguments(pub Vec<Value>);
 
 impl JobArguments {
-    fn parse(text: &str) -> Result<Self, String> {
+    pub(super) fn parse(text: &str) -> Result<Self, String> {
         serde_json::from_str(text)
             .map_err(|error| format!("{error}; write a JSON array such as `[1, \"a\"]`"))
     }

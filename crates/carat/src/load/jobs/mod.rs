@@ -2,8 +2,10 @@
 
 mod arguments;
 mod failures;
+mod secret;
 mod text;
 
 pub(crate) use arguments::ArgumentMaker;
 pub(crate) use failures::JobFailures;
+pub(crate) use secret::from_environment;
 pub(crate) use text::write_text;

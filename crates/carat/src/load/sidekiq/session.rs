@@ -1,9 +1,9 @@
 //! The connection to Redis, what was asked over it, and what the load needs beside it.
 
 use crate::core::load::SidekiqLoad;
-use crate::core::{TextPart, text_parts};
 use crate::load::connections::{Connections, OpenPhase, ProtocolSession};
 use crate::load::error::GeneratorError;
+use crate::load::jobs::from_environment;
 use crate::load::sidekiq::job::JobMaker;
 use crate::load::sidekiq::resp::ReplyReader;
 use crate::load::target::{redis_parts, resolve};
@@ -97,27 +97,6 @@ impl SidekiqShared {
     }
 }
 
-/// The text with `{env.NAME}` replaced by the variable's value.
-fn from_environment(text: &str) -> Result<String, String> {
-    let mut filled = String::new();
-    for part in text_parts(text) {
-        match part {
-            TextPart::Literal(literal) => filled.push_str(literal),
-            TextPart::Placeholder(name) => {
-                let name = name.strip_prefix("env.").ok_or_else(|| {
-                    format!("unknown placeholder {{{name}}} in the URL of Redis: user and password can be {{env.NAME}}")
-                })?;
-                // The generator is a child of carat, so its environment is the one that carat was started with.
-                let value = std::env::var(name);
-                filled.push_str(&value.map_err(|_| {
-                    format!("the URL of Redis needs the variable `{name}` of the environment, which is not set")
-                })?);
-            }
-        }
-    }
-    Ok(filled)
-}
-
 /// Checks that everything is there that a load needs before it begins: its variables of the environment and its data.
 ///
 /// # Errors
@@ -129,18 +108,4 @@ pub(crate) fn check_sidekiq(load: &SidekiqLoad) -> Result<(), GeneratorError> {
         resolve(&load.redis)?;
     }
     Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn user_and_password_can_come_from_the_environment_and_nothing_else() {
-        assert_eq!(from_environment("a:b").unwrap(), "a:b");
-        assert_eq!(from_environment("{env.PATH}").unwrap(), std::env::var("PATH").unwrap());
-        let error = from_environment("{env.NO_SUCH_VARIABLE_HERE}").unwrap_err();
-        assert!(error.contains("`NO_SUCH_VARIABLE_HERE` of the environment, which is not set"));
-        assert!(from_environment("{password}").unwrap_err().contains("unknown placeholder"));
-    }
 }

@@ -168,9 +168,9 @@ impl TrialSteps<'_> {
 
     /// A load with the folder of its files and the address of its service.
     fn located(&self, load: LoadSpec) -> Result<LoadSpec, TrialError> {
-        load.in_folder(&self.experiment.folder)
-            .filled(|text| fill_address(text, &self.paths.values))
-            .map_err(|what| TrialError::Service(format!("[load]: {what}")))
+        let filled = load.filled(|text| fill_address(text, &self.paths.values));
+        let filled = filled.map_err(|what| TrialError::Service(format!("[load]: {what}")))?;
+        Ok(filled.in_folder(&self.experiment.folder))
     }
 
     /// Requested settings that are not in effect.
