@@ -21,7 +21,7 @@ fn limits() -> Vec<f64> {
 }
 
 /// The result of one search.
-struct Outcome {
+struct SearchResult {
     search_trials: usize,
     trials: usize,
     /// What was recommended, the interval of its memory, and whether the strongest setting was named right.
@@ -103,7 +103,7 @@ pub fn summarize(world: World, first: u64, apps: usize, trials: usize, forced: b
     summary
 }
 
-fn search(app: &SimulatedApp, number: u64, trials: usize, forced: bool) -> Outcome {
+fn search(app: &SimulatedApp, number: u64, trials: usize, forced: bool) -> SearchResult {
     let mut rng = SeededRng::new(number.wrapping_mul(7_919) + 13);
     let limits = limits();
     let priors = vec![Prior::MEMORY, Prior::LATENCY, Prior::THROUGHPUT];
@@ -119,7 +119,7 @@ fn search(app: &SimulatedApp, number: u64, trials: usize, forced: bool) -> Outco
         margin: MARGIN,
         limits: &limits,
     });
-    let mut outcome = Outcome {
+    let mut outcome = SearchResult {
         search_trials: search.trials(),
         trials: search.trials(),
         recommended: None,

@@ -107,7 +107,7 @@ pub fn tune(
     on_event(&TuneEvent::Plan { space: &space, configurations, seconds: look.seconds });
     let metrics = metrics(spec);
     let plan = SearchPlan::new(seed, spec.search_trials, priors(&metrics), limits(spec));
-    let mut session = Session {
+    let mut session = TuneSession {
         spec,
         seed,
         space: &space,
@@ -205,7 +205,7 @@ fn default_variant(spec: &TuneSpec, name: &str) -> TunedVariant {
 }
 
 /// A search and its trials.
-struct Session<'a> {
+struct TuneSession<'a> {
     spec: &'a TuneSpec,
     seed: u64,
     space: &'a TuneSpace,
@@ -224,7 +224,7 @@ struct TriedTrials {
     ratios: Vec<Vec<f64>>,
 }
 
-impl Session<'_> {
+impl TuneSession<'_> {
     fn search(&mut self, search: &mut Search<'_>) -> Result<(), TuneError> {
         let mut number = 0;
         while let Some(configurations) = search.next_block() {
