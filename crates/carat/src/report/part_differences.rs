@@ -266,10 +266,11 @@ impl VariantParts {
             let change = bytes_change(line.baseline, line.variant);
             format!("; meanwhile {} {word} {change}", line.line.name())
         });
+        let of = if self.blocks > 1 { "medians over " } else { "only " };
         let second = with.get(1).filter(|line| is_large(line, SECOND * all));
         let second = second.map(|line| line.in_sentence());
         format!(
-            "{}{} (medians over {blocks})",
+            "{}{} ({of}{blocks})",
             share_of_all(first, second, all),
             opposed.unwrap_or_default()
         )
@@ -402,6 +403,14 @@ mod tests {
                 .sentence()
                 .ends_with("is nearly all of the 40.8 MB added (medians over 3 blocks)")
         );
+    }
+
+    #[test]
+    fn a_single_block_is_no_median() {
+        let [before, after] = [40, 20].map(|size| ledger(&[(PartKind::MallocFree, size * MB)], 0));
+        let found = VariantParts::new(1, "compact", &[(&before, &after)]).unwrap();
+        let want = "malloc free 40.0 → 20.0 MB is nearly all of the 20.0 MB saved (only 1 block)";
+        assert_eq!(found.sentence(), want);
     }
 
     #[test]

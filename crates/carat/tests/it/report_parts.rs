@@ -3,7 +3,7 @@
 use crate::report_builder::{Effect, Recipe, conclude, with_control};
 use crate::report_examples::{ledger, recording};
 use crate::report_page::LONG_NAME;
-use carat::core::{Outcome, Results, Unit};
+use carat::core::{GrowthKind, Outcome, Results, Unit};
 use carat::report::{
     Audience, PageOptions, Style, html, json, ledger_html, markdown, recording_html, terminal,
 };
@@ -154,6 +154,21 @@ fn a_recording_names_its_processes_and_counts_no_page_twice() {
     let values: Vec<f64> = values.split(',').map(|value| value.parse().unwrap()).collect();
     assert!(values.iter().all(|value| *value < 100e6), "one process has 95 to 97 MB: {values:?}");
     assert!(page.contains("Undecided: kept objects"), "undecided parts are one line");
+}
+
+#[test]
+fn undecided_growth_is_one_line_for_all_variants_that_have_it() {
+    let mut results = Recipe::arenas().build();
+    for growth in &mut results.growth {
+        growth.parts.truncate(1);
+        growth.parts[0].kind = GrowthKind::Undecided;
+        (growth.parts[0].required, growth.parts[0].needed) = (None, Some(90e3));
+    }
+    let line = "Undecided: all memory of every variant; about 90,000 requests would decide.";
+    assert!(page(&results).contains(line), "{}", page(&results));
+    results.growth[0].parts[0].kind = GrowthKind::Flat;
+    let line = "Undecided: all memory of arena_max = 2, jemalloc, trim at full GC; about 90,000";
+    assert!(page(&results).contains(line), "{}", page(&results));
 }
 
 #[test]

@@ -54,14 +54,23 @@ pub(crate) fn section(results: &Results, _: &mut Gallery) -> Markup {
 fn undecided(all: &[VariantGrowth]) -> Option<String> {
     let open: Vec<&PartGrowth> =
         all.iter().flat_map(|one| &one.parts).filter(|part| part.is_undecided()).collect();
-    let variants = all.iter().filter_map(|growth| {
-        let parts = growth.parts.iter().filter(|part| part.is_undecided());
-        let parts: Vec<&str> = parts.map(|part| part.part.label()).collect();
-        (!parts.is_empty()).then(|| format!("{} ({})", growth.variant, parts.join(", ")))
-    });
-    let variants: Vec<String> = variants.collect();
     let what = what_decides(&open).map(|what| format!("; {what}")).unwrap_or_default();
-    (!open.is_empty()).then(|| format!("Undecided: {}{what}.", variants.join(", ")))
+    let mut groups: Vec<(String, Vec<&str>)> = Vec::new();
+    for growth in all {
+        let parts = growth.parts.iter().filter(|part| part.is_undecided());
+        let parts = parts.map(|part| part.part.label()).collect::<Vec<_>>().join(", ");
+        match groups.iter_mut().find(|group| group.0 == parts) {
+            _ if parts.is_empty() => {}
+            Some(group) => group.1.push(&growth.variant),
+            None => groups.push((parts, vec![&growth.variant])),
+        }
+    }
+    let groups = groups.into_iter().map(|(parts, variants)| match variants.len() {
+        every if every == all.len() && every > 1 => format!("{parts} of every variant"),
+        _ => format!("{parts} of {}", variants.join(", ")),
+    });
+    let groups = groups.collect::<Vec<_>>().join("; ");
+    (!open.is_empty()).then(|| format!("Undecided: {groups}{what}."))
 }
 
 /// The headings of the columns of [`cells`].

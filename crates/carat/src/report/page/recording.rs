@@ -332,16 +332,16 @@ fn process_name(names: &ProcessNames, slot: u32) -> String {
     names.get(&slot).cloned().unwrap_or_else(|| format!("process {slot}"))
 }
 
-/// Processes that started or ended first; major GCs as far as there is room.
+/// The load and the user's marks first, then processes, then full collections as far as there is room.
 fn markers(recording: &Recording, names: &ProcessNames) -> Vec<(f64, String)> {
-    let (gcs, others): (Vec<&Marker>, Vec<&Marker>) =
-        recording.markers.iter().partition(|marker| marker.what == MarkerKind::MajorGc);
-    others
-        .into_iter()
-        .chain(gcs)
-        .take(MARKERS)
-        .map(|marker| (seconds(marker.at_ms), marker_name(&marker.what, names)))
-        .collect()
+    let mut markers: Vec<&Marker> = recording.markers.iter().collect();
+    markers.sort_by_key(|marker| match marker.what {
+        MarkerKind::LoadBegins | MarkerKind::LoadEnds | MarkerKind::User => 0,
+        MarkerKind::Fork { .. } | MarkerKind::Exit { .. } => 1,
+        MarkerKind::MajorGc => 2,
+    });
+    let shown = markers.into_iter().take(MARKERS);
+    shown.map(|marker| (seconds(marker.at_ms), marker_name(&marker.what, names))).collect()
 }
 
 fn marker_name(kind: &MarkerKind, names: &ProcessNames) -> String {

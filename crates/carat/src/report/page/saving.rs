@@ -68,19 +68,22 @@ fn panel(one: &VariantParts, reach: (f64, f64), baseline: &str, gallery: &mut Ga
 fn rows(one: &VariantParts, (low, high): (f64, f64)) -> Vec<DivergingRow> {
     let (shown, others) = one.differing_by(0.004 * (high - low));
     let hidden = shown.len() < one.lines.len();
+    let size = high.max(-low);
     let rest = DivergingRow {
         label: "the others".to_owned(),
-        note: signed_bytes(others, one.largest_difference()),
+        note: signed_bytes(others, size),
         class: Some(0),
         difference: others,
     };
     let rest = hidden.then_some(rest);
-    shown.into_iter().map(row).chain(rest).chain([row(&one.all)]).collect()
+    let lines = shown.into_iter().map(|line| row(line, size));
+    lines.chain(rest).chain([row(&one.all, size)]).collect()
 }
 
-fn row(line: &PartDifference) -> DivergingRow {
+/// A row whose difference is written in the unit of differences of that `size`, the same in all pictures.
+fn row(line: &PartDifference, size: f64) -> DivergingRow {
     let change = bytes_change(line.baseline, line.variant);
-    let difference = signed_bytes(line.difference(), line.baseline.max(line.variant));
+    let difference = signed_bytes(line.difference(), size);
     DivergingRow {
         label: line.line.label().to_owned(),
         note: match line.line {
