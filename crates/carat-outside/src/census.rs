@@ -10,7 +10,9 @@ use crate::heap::{
 use crate::live::{LiveMemory, Pacing};
 use crate::malloc::{ChunkTable, MallocCensus, read_malloc};
 use crate::memory::Memory;
-use crate::owners::{Owner, OwnerCensus, Owners, ReachCensus, find_owners, reach, read_threads};
+use crate::owners::{
+    Owner, OwnerCensus, Owners, ReachCensus, find_owners, owners_need, reach, read_threads,
+};
 use crate::refusal::{Refused, refusal};
 use crate::snapshot::Snapshot;
 use carat_ruby::version::V2_7;
@@ -39,6 +41,8 @@ pub struct LookOptions {
     pub max_pause: Duration,
     /// More than this many bytes are not copied for `owners`.
     pub copy_limit: u64,
+    /// Called before a process is copied, with its number and the bytes of our own memory that this and the search need.
+    pub before_copy: Option<fn(u32, u64)>,
 }
 
 impl Default for LookOptions {
@@ -52,6 +56,7 @@ impl Default for LookOptions {
             reach: false,
             max_pause: Duration::from_micros(200),
             copy_limit: 4 << 30,
+            before_copy: None,
         }
     }
 }
@@ -184,6 +189,17 @@ fn no_ruby(process: u32, options: &LookOptions) -> Refused {
     again.map_or_else(|error| refusal(&options.proc, process, error), |_| Refused::NotRuby(process))
 }
 
+/// Bytes of our own memory for a copy and the table of chunks: malloc is counted first, which takes a fraction of the time.
+fn copy_need(live: &LiveMemory, options: &LookOptions) -> u64 {
+    let (present, _) = live.extent();
+    // Apart from the memory that is copied afterwards, whose cache stays empty.
+    let pacing = Pacing::of(options.max_pause);
+    let counted = LiveMemory::open(&options.proc, live.process(), pacing).ok();
+    // A heap page that passes for a mapped chunk adds one entry.
+    let malloc = counted.and_then(|mut live| read_malloc(&mut live, &|_| false, false).ok());
+    malloc.map_or(present, |reading| owners_need(&reading.census, present))
+}
+
 /// What the parts are read from.
 enum Source {
     Live(LiveMemory),
@@ -195,6 +211,9 @@ impl Source {
     fn open(live: LiveMemory, options: &LookOptions, census: &mut Census) -> Self {
         if !options.owners && !options.reach {
             return Self::Live(live);
+        }
+        if let Some(before_copy) = options.before_copy {
+            before_copy(census.process, copy_need(&live, options));
         }
         match Snapshot::take(live, options.copy_limit) {
             Ok(copy) => Self::Copy(copy),

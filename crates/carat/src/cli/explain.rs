@@ -1,7 +1,7 @@
 //! `carat explain`: where every megabyte of a running server is, and what might make it smaller.
 
 use crate::cli::{Exit, output};
-use crate::core::{Ledger, Span};
+use crate::core::{Bytes, Ledger, Span};
 use crate::observe::{Finding, OutsideReading, available, findings};
 use crate::process::ProcRoot;
 use crate::report::{
@@ -95,6 +95,12 @@ impl LookArgs {
             // The copy must not push the server into swap.
             copy_limit: available(&ProcRoot::default())
                 .map_or(default.copy_limit, |bytes| bytes.0 / 2),
+            before_copy: Some(|process, bytes| {
+                output::print_message(&format!(
+                    "copying the memory of {process}, which needs {} of carat's own",
+                    Bytes(bytes)
+                ));
+            }),
             ..default
         };
         OutsideRequest { look: (!self.no_look).then_some(look), unshared: self.unshared }
