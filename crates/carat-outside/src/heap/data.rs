@@ -67,7 +67,7 @@ pub struct AgeCensus {
     pub old: u64,
     /// Objects without write barriers that a minor collection visits always.
     pub remembered_unprotected: u64,
-    /// Objects that compaction must not move, as of the last mark.
+    /// Objects that compaction must not move, as of the last collection that compacted; 0 without one.
     pub pinned: u64,
 }
 
