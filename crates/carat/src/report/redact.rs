@@ -203,6 +203,7 @@ pub(crate) fn prepare_recording(recording: &Recording, audience: Audience) -> Re
     if let Some(end) = &mut shown.end {
         rules.edit(&mut end.ended);
         end.warnings.iter_mut().for_each(|warning| rules.edit(warning));
+        end.classes.iter_mut().for_each(|one| rules.edit(&mut one.class));
         if audience == Audience::Shared {
             let mut aliases = ClassAliases::default();
             end.classes.iter_mut().for_each(|one| one.class = aliases.alias(&one.class));

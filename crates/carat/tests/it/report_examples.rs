@@ -8,9 +8,100 @@ use carat::core::recording::{
     Marker, MarkerKind, RECORDING_SCHEMA, RecordedLoad, Recording, RecordingEnd, RecordingInfo,
 };
 use carat::core::{
-    Bytes, DailyGrowth, GrowthKind, InsideSample, MemberSample, PartGrowth, ProgressUnit, Sample,
-    SamplerCost, TrackedPart,
+    Bytes, ClassGrowth, DailyGrowth, GrowthKind, InsideSample, MemberSample, PartGrowth,
+    ProgressUnit, Sample, SamplerCost, TrackedPart,
 };
+use carat::observe::OutsideReading;
+use carat_outside::census::Census;
+use carat_outside::heap::{ClassCount, HeapCensus, HeapPageFill, PoolCensus};
+use carat_outside::malloc::{ArenaCensus, ChunkAmount, MallocCensus};
+use carat_outside::owners::{HolderAmount, HolderKind, OwnerCensus};
+use carat_outside::unshared::{Cause, CauseShare, UnsharedTable};
+
+/// Two Rubies as they are read from outside, with a class, a library and a thread of this name.
+pub(crate) fn reading(text: &str) -> OutsideReading {
+    let class = |name: &str, objects| ClassCount {
+        name: name.into(),
+        objects,
+        slot_bytes: objects * 40,
+        old: Some(objects / 2),
+        malloc_bytes: Some(objects * 90),
+        malloc_chunks: Some(objects),
+    };
+    let page = |number: u64| HeapPageFill {
+        address: 0x7f00_0000_0000 + number * 65_536,
+        slot_bytes: 40,
+        slots: 1_630,
+        live: 1_630 * (number % 7) / 6,
+        old: Some(1_000 * (number % 7) / 6),
+        pinned: Some(3),
+        class: Some(number % 2),
+    };
+    let heap = HeapCensus {
+        page_bytes: 65_536,
+        pages: 900,
+        slots: 1_467_000,
+        free_slots: 400_000,
+        live_bytes: 42_680_000,
+        free_bytes: 16_000_000,
+        pools: vec![PoolCensus { slot_bytes: 40, pages: 900, ..PoolCensus::default() }],
+        map: (0..900).map(page).collect(),
+        ..HeapCensus::default()
+    };
+    let arena = |main, cells: u16| ArenaCensus {
+        main,
+        system_bytes: 20_000_000,
+        in_use: ChunkAmount { chunks: 90_000, bytes: 14_000_000 },
+        free: ChunkAmount { chunks: 900, bytes: 5_000_000 },
+        resident_bytes: 19_000_000,
+        map: (0..cells).map(|cell| (cell % 101) as u8).collect(),
+        ..ArenaCensus::default()
+    };
+    let holder = |kind| HolderAmount {
+        kind,
+        name: text.into(),
+        amount: ChunkAmount { chunks: 12, bytes: 800_000 },
+    };
+    let owners = OwnerCensus {
+        holders: [HolderKind::Library, HolderKind::Thread, HolderKind::OtherMemory]
+            .map(holder)
+            .into(),
+        nobody: ChunkAmount { chunks: 49_601, bytes: 5_600_000 },
+        ..OwnerCensus::default()
+    };
+    let census = |process| Census {
+        process,
+        ruby: "3.3.8".into(),
+        heap: Some(heap.clone()),
+        classes: Some(vec![class("String", 400_000), class(text, 90_000)]),
+        malloc: Some(MallocCensus {
+            arenas: vec![arena(true, 1_024), arena(false, 60)],
+            ..MallocCensus::default()
+        }),
+        owners: Some(owners.clone()),
+        ..Census::default()
+    };
+    let cause = |cause: Cause| CauseShare {
+        cause,
+        bytes: 1_000_000.0,
+        touched_bytes: 1_900_000,
+        alone_bytes: 400_000,
+        changed_bytes: None,
+        remedy: cause.remedy(),
+    };
+    let unshared = UnsharedTable {
+        parent: 4300,
+        child: 4301,
+        private_bytes: 20_000_000,
+        causes: Cause::ALL.map(cause).into(),
+        ..UnsharedTable::default()
+    };
+    OutsideReading {
+        processes: vec![census(4300), census(4301)],
+        unshared: vec![unshared],
+        ..OutsideReading::default()
+    }
+}
 
 fn part(kind: PartKind, pss: u64, private: u64) -> LedgerPart {
     LedgerPart { kind, pss: Bytes(pss), private: Bytes(private), resident: Bytes(pss * 2) }
@@ -166,7 +257,15 @@ pub(crate) fn recording(text: &str) -> Recording {
         load: Some(RecordedLoad { url: format!("http://127.0.0.1/{text}"), report: None }),
         cost: SamplerCost { samples: 3600, core_share: 0.004, ..SamplerCost::default() },
         warnings: vec![text.into()],
-        classes: Vec::new(),
+        classes: vec![ClassGrowth {
+            class: text.into(),
+            progress: ProgressUnit::Seconds,
+            objects: 9_300,
+            rate: 3.0,
+            interval: (2.9, 3.1),
+            readings: 40,
+            bytes_each: Some(412.0),
+        }],
     };
     Recording {
         info,

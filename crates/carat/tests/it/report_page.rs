@@ -4,7 +4,7 @@
 
 use crate::needs::BROWSER;
 use crate::report_builder::{Effect, PAYLOAD, Recipe, conclude, hostile};
-use crate::report_examples::{ledger, recording};
+use crate::report_examples::{ledger, reading, recording};
 use carat::core::{Outcome, Results};
 use carat::report::{
     Audience, PageOptions, comparison_html, from_json, html, json, ledger_html, recording_html,
@@ -119,6 +119,11 @@ fn other_pages() -> Vec<(&'static str, String)> {
         ("recording-hostile", recording_html(&recording(PAYLOAD), &options)),
         ("ledger", ledger_html("puma", &ledger("hello"), None, &options)),
         ("ledger-hostile", ledger_html(PAYLOAD, &ledger(PAYLOAD), None, &options)),
+        ("ledger-outside", ledger_html("puma", &ledger("hello"), Some(&reading("Post")), &options)),
+        (
+            "ledger-outside-hostile",
+            ledger_html(PAYLOAD, &ledger(PAYLOAD), Some(&reading(PAYLOAD)), &options),
+        ),
         (
             "comparison",
             comparison_html(
