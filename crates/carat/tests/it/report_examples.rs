@@ -18,6 +18,46 @@ use carat_outside::malloc::{ArenaCensus, ChunkAmount, MallocCensus};
 use carat_outside::owners::{HolderAmount, HolderKind, OwnerCensus};
 use carat_outside::unshared::{Cause, CauseShare, UnsharedTable};
 
+/// Holders of malloc's chunks with this name.
+fn owners(text: &str) -> OwnerCensus {
+    let holder = |kind| HolderAmount {
+        kind,
+        name: text.into(),
+        amount: ChunkAmount { chunks: 12, bytes: 800_000 },
+    };
+    OwnerCensus {
+        holders: [HolderKind::Library, HolderKind::Thread, HolderKind::OtherMemory]
+            .map(holder)
+            .into(),
+        nobody: ChunkAmount { chunks: 49_601, bytes: 5_600_000 },
+        ..OwnerCensus::default()
+    }
+}
+
+/// A heap of 900 pages.
+fn heap() -> HeapCensus {
+    let page = |number: u64| HeapPageFill {
+        address: 0x7f00_0000_0000 + number * 65_536,
+        slot_bytes: 40,
+        slots: 1_630,
+        live: 1_630 * (number % 7) / 6,
+        old: Some(1_000 * (number % 7) / 6),
+        pinned: Some(3),
+        class: Some(number % 2),
+    };
+    HeapCensus {
+        page_bytes: 65_536,
+        pages: 900,
+        slots: 1_467_000,
+        free_slots: 400_000,
+        live_bytes: 42_680_000,
+        free_bytes: 16_000_000,
+        pools: vec![PoolCensus { slot_bytes: 40, pages: 900, ..PoolCensus::default() }],
+        map: (0..900).map(page).collect(),
+        ..HeapCensus::default()
+    }
+}
+
 /// Two Rubies as they are read from outside, with a class, a library and a thread of this name.
 pub(crate) fn reading(text: &str) -> OutsideReading {
     let class = |name: &str, objects| ClassCount {
@@ -28,26 +68,6 @@ pub(crate) fn reading(text: &str) -> OutsideReading {
         malloc_bytes: Some(objects * 90),
         malloc_chunks: Some(objects),
     };
-    let page = |number: u64| HeapPageFill {
-        address: 0x7f00_0000_0000 + number * 65_536,
-        slot_bytes: 40,
-        slots: 1_630,
-        live: 1_630 * (number % 7) / 6,
-        old: Some(1_000 * (number % 7) / 6),
-        pinned: Some(3),
-        class: Some(number % 2),
-    };
-    let heap = HeapCensus {
-        page_bytes: 65_536,
-        pages: 900,
-        slots: 1_467_000,
-        free_slots: 400_000,
-        live_bytes: 42_680_000,
-        free_bytes: 16_000_000,
-        pools: vec![PoolCensus { slot_bytes: 40, pages: 900, ..PoolCensus::default() }],
-        map: (0..900).map(page).collect(),
-        ..HeapCensus::default()
-    };
     let arena = |main, cells: u16| ArenaCensus {
         main,
         system_bytes: 20_000_000,
@@ -57,28 +77,16 @@ pub(crate) fn reading(text: &str) -> OutsideReading {
         map: (0..cells).map(|cell| (cell % 101) as u8).collect(),
         ..ArenaCensus::default()
     };
-    let holder = |kind| HolderAmount {
-        kind,
-        name: text.into(),
-        amount: ChunkAmount { chunks: 12, bytes: 800_000 },
-    };
-    let owners = OwnerCensus {
-        holders: [HolderKind::Library, HolderKind::Thread, HolderKind::OtherMemory]
-            .map(holder)
-            .into(),
-        nobody: ChunkAmount { chunks: 49_601, bytes: 5_600_000 },
-        ..OwnerCensus::default()
-    };
     let census = |process| Census {
         process,
         ruby: "3.3.8".into(),
-        heap: Some(heap.clone()),
+        heap: Some(heap()),
         classes: Some(vec![class("String", 400_000), class(text, 90_000)]),
         malloc: Some(MallocCensus {
             arenas: vec![arena(true, 1_024), arena(false, 60)],
             ..MallocCensus::default()
         }),
-        owners: Some(owners.clone()),
+        owners: Some(owners(text)),
         ..Census::default()
     };
     let cause = |cause: Cause| CauseShare {
@@ -211,6 +219,19 @@ fn growth(part: TrackedPart, kind: GrowthKind, rate: Option<f64>) -> PartGrowth 
     }
 }
 
+/// A class of this name that grows.
+fn growing_class(text: &str) -> ClassGrowth {
+    ClassGrowth {
+        class: text.into(),
+        progress: ProgressUnit::Seconds,
+        objects: 9_300,
+        rate: 3.0,
+        interval: (2.9, 3.1),
+        readings: 40,
+        bytes_each: Some(412.0),
+    }
+}
+
 /// An hour of that server, leaking 3 kB a second.
 pub(crate) fn recording(text: &str) -> Recording {
     let samples = (0..3600)
@@ -257,15 +278,7 @@ pub(crate) fn recording(text: &str) -> Recording {
         load: Some(RecordedLoad { url: format!("http://127.0.0.1/{text}"), report: None }),
         cost: SamplerCost { samples: 3600, core_share: 0.004, ..SamplerCost::default() },
         warnings: vec![text.into()],
-        classes: vec![ClassGrowth {
-            class: text.into(),
-            progress: ProgressUnit::Seconds,
-            objects: 9_300,
-            rate: 3.0,
-            interval: (2.9, 3.1),
-            readings: 40,
-            bytes_each: Some(412.0),
-        }],
+        classes: vec![growing_class(text)],
     };
     Recording {
         info,
