@@ -153,6 +153,24 @@ fn the_latency_at_a_rate_is_that_of_sidekiqs_own_clock_or_later_by_the_resolutio
 }
 
 #[test]
+fn jobs_are_counted_at_the_heartbeat_where_not_all_threads_wait_in_redis() {
+    require!(Sidekiq);
+    let folder = Folder::new("heartbeat");
+    let redis = Redis::start(&folder, &[]);
+    let _sidekiq = sidekiq(&folder, TestRuby::OnPath, &redis.url());
+    // A process whose threads wait elsewhere, as with another fetcher.
+    let info = r#"{"concurrency":50,"queues":["default"]}"#;
+    redis.ask(&["SADD", "processes", "other"]);
+    redis.ask(&["HSET", "other", "info", info]);
+    let jobs = ["--class", "SleepJob", "--args", "[1]", "-n", "20", "--json"];
+    let ran = load(&folder, &redis.url(), &jobs);
+    ran.assert_code(0);
+    let report = report(&ran);
+    assert_eq!((&report["completed"], &report["latency_hdr"]), (&20.into(), &Value::Null));
+    assert_eq!(report["flags"][0]["code"], "by-heartbeat", "{report}");
+}
+
+#[test]
 fn no_more_jobs_than_requested_are_in_the_queue_at_once() {
     require!(Sidekiq);
     let folder = Folder::new("at-once");
