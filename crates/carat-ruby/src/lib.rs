@@ -1,12 +1,13 @@
 //! What carat knows about Ruby, shared by the libraries that it loads into Ruby and by the tool itself.
 //!
-//! [`version`] is plain data: which Ruby has what. Everything else runs inside a Ruby process and is for the probe and
+//! [`version`] and [`extension`] are plain data: which Ruby has what, which C extension cannot be compacted. Everything else runs inside a Ruby process and is for the probe and
 //! the runtime only. It needs no Ruby header: every function is looked up by name ([`symbol`], [`api`]). It allocates
 //! nothing after loading, and it fails open: what is missing costs a feature, never the server.
 
 pub mod allocator;
 pub mod api;
 pub mod clock;
+pub mod extension;
 pub mod guard;
 pub mod stderr;
 pub mod symbol;

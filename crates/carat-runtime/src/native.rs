@@ -6,11 +6,12 @@ use crate::kernel::{
 use crate::trim::TrimMode;
 use crate::{guarded, malloc, report, seal, trim};
 use carat_ruby::api::loaded;
+use carat_ruby::extension::{UNFIT_EXTENSIONS, UnfitExtension};
 use carat_ruby::{RubyApi, Value};
 use carat_wire::page::{Runtime, Word};
 use std::ffi::CString;
 
-/// Defines the functions, and the constant with the words of the report.
+/// Defines the functions, and the constants with the words of the report and the unfit extensions.
 pub(crate) fn define(ruby: &RubyApi) {
     let module = ruby.module(c"CaratRuntime");
     ruby.define_0(module, c"listening", listening);
@@ -30,9 +31,22 @@ pub(crate) fn define(ruby: &RubyApi) {
     ruby.define_1(module, c"read", read);
     let words: Vec<&str> = Runtime::ALL.iter().map(|word| word.name()).collect();
     let words = format!("module CaratRuntime; WORDS = %i[{}].freeze; end", words.join(" "));
-    if let Ok(words) = CString::new(words) {
-        ruby.evaluate(&words);
+    for constant in [words, unfit_extensions()] {
+        if let Ok(constant) = CString::new(constant) {
+            ruby.evaluate(&constant);
+        }
     }
+}
+
+/// The constant with the gems that compaction can crash, each with its library, the first Ruby and the first version that it cannot.
+fn unfit_extensions() -> String {
+    let rows = UNFIT_EXTENSIONS.iter().map(|extension| {
+        let fixed = extension.fixed_in.map_or("nil".to_owned(), |version| format!("'{version}'"));
+        let UnfitExtension { gem, library, since_ruby, .. } = extension;
+        format!("['{gem}', '{library}', '{since_ruby}', {fixed}]")
+    });
+    let rows: Vec<String> = rows.collect();
+    format!("module CaratRuntime; UNFIT_EXTENSIONS = [{}].freeze; end", rows.join(", "))
 }
 
 /// Runs a native function and returns its number to Ruby; -1 if it panicked.

@@ -164,6 +164,11 @@ module CaratRuntime
       CaratRuntime.set_bit(:applied, @bit)
     end
 
+    # Reports that the setting goes without a compaction because of an extension.
+    def left_out
+      CaratRuntime.set_bit(:left_out, @bit)
+    end
+
     # Reports that the setting cannot be applied; returns nil.
     def refuse(reason)
       CaratRuntime.set_bit(:refused, @bit)

@@ -236,6 +236,12 @@ words! {
         WarmNs = "warm_ns",
         /// Heap pages by which a worker may grow before it must collect, when it was forked.
         GrowthPages = "growth_pages",
+        /// Settings that left out a compaction because of `unfit_extension`, with the same bits.
+        LeftOut = "left_out",
+        /// The loaded C extension that compaction can crash: its place in carat's list, from 1 on.
+        UnfitExtension = "unfit_extension",
+        /// The version of that extension: 16 bits each for its first three numbers.
+        UnfitVersion = "unfit_version",
     }
 }
 

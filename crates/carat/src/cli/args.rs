@@ -1,8 +1,8 @@
 //! The commands and their dispatch.
 
 use crate::cli::{
-    Exit, compare, diff, exec, exit, explain, load, output, plan, record, report, salvage, shell,
-    stats, tune, workload,
+    Exit, compare, diff, exec, exit, explain, install, load, output, plan, record, report, salvage,
+    shell, stats, tune, workload,
 };
 use crate::load::worker_main;
 use crate::target::{exec_helper_main, reaper_main};
@@ -42,6 +42,8 @@ enum Command {
     Load(load::LoadArgs),
     /// Apply settings, then become the server
     Exec(exec::ExecArgs),
+    /// Install the libraries for servers that carat does not start itself
+    Install(install::InstallArgs),
     /// List or show the bundled workloads
     Workload(workload::WorkloadArgs),
     /// Print the completions of a shell
@@ -85,6 +87,7 @@ pub fn main() -> ExitCode {
         Command::Stats(args) => stats::run(&args),
         Command::Plan(args) => plan::run(&args),
         Command::Tune(args) => tune::run(&args),
+        Command::Install(args) => install::run(&args),
         Command::Workload(args) => workload::run(&args),
     };
     match result {

@@ -1,13 +1,14 @@
 //! `carat exec`: applies settings, then becomes the server.
 
 use crate::core::did_you_mean;
-use crate::report::{EnvironmentFormat, write_environment};
+use crate::report::{EnvironmentFormat, shell_line, write_environment, write_start};
 use crate::run::start_verifier;
-use crate::settings::{SettingCheck, Settings, manual};
+use crate::settings::{Scrub, SettingCheck, Settings, manual};
+use crate::target::install::{check_lasting, find_installed, prefix_of};
 use crate::target::library::unpack_in_cache;
 use crate::target::{
-    InjectRequest, Injection, ProgramSearch, ReplaceError, create_pages, inject, replace_process,
-    search_path, set_pages,
+    InjectRequest, Injection, Libraries, LibraryError, ProgramSearch, ReplaceError, create_pages,
+    inject, replace_process, search_path, set_pages,
 };
 use anyhow::{Context, bail};
 use carat_wire::env;
@@ -48,9 +49,12 @@ pub(crate) struct ExecArgs {
     /// File with `profile` and a [settings] table, which the other options override [default: carat.toml, if it exists]
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// Print the environment instead of starting the command
+    /// Print the environment instead of starting the command, for another user and after the next boot
     #[arg(long, value_name = "FORMAT", value_enum)]
     print_env: Option<EnvironmentFormat>,
+    /// With --print-env: where `carat install` put the libraries [default: next to carat, /usr/local or /usr]
+    #[arg(long, value_name = "DIR", requires = "print_env")]
+    prefix: Option<PathBuf>,
     /// Check the server once it has started and report on stderr which settings were applied
     #[arg(long)]
     verify: bool,
@@ -92,22 +96,27 @@ fn prepare_and_start(
     let switched_off = std::env::var_os(env::OFF).is_some_and(|off| off == "1");
     let settings = if switched_off { Settings::default() } else { chosen(args)? };
     let ruby = find_ruby(program, &settings);
+    if let Some(format) = args.print_env {
+        return Printing { args, settings: &settings, format }.print(
+            ruby.as_deref(),
+            out,
+            messages,
+        );
+    }
     let request = InjectRequest {
         settings: &settings,
         given: BTreeMap::new(),
         inherited: &|name| std::env::var(name).ok(),
         ruby: ruby.as_deref(),
         probe: args.verify,
-        scrub: !args.no_scrub,
+        scrub: match (args.no_scrub, args.verify) {
+            (false, _) => Scrub::Everything,
+            (true, true) => Scrub::Verifier,
+            (true, false) => Scrub::Nothing,
+        },
     };
     let mut injection = inject(&request, unpack_in_cache)?;
-    for warning in &injection.applied.warnings {
-        writeln!(messages, "carat exec: {warning}")?;
-    }
-    if let Some(format) = args.print_env {
-        write_environment(out, format, &injection.env, &args.command)?;
-        return Ok(0);
-    }
+    warn(&injection, messages)?;
     if args.verify {
         verify(&settings, &mut injection)?;
     }
@@ -118,6 +127,163 @@ fn prepare_and_start(
         ReplaceError::Exec { source, .. } if source.kind() == io::ErrorKind::NotFound => NOT_FOUND,
         ReplaceError::Exec { .. } => NOT_EXECUTABLE,
     })
+}
+
+fn warn(injection: &Injection, messages: &mut impl Write) -> io::Result<()> {
+    let mut warnings = injection.applied.warnings.iter();
+    warnings.try_for_each(|warning| writeln!(messages, "carat exec: {warning}"))
+}
+
+/// `--print-env`: what a file that configures a server needs. It is read by another user and after a boot, so it names only
+/// files that last.
+struct Printing<'a> {
+    args: &'a ExecArgs,
+    settings: &'a Settings,
+    format: EnvironmentFormat,
+}
+
+impl Printing<'_> {
+    fn print(
+        &self,
+        ruby: Option<&Path>,
+        out: &mut impl Write,
+        messages: &mut impl Write,
+    ) -> anyhow::Result<u8> {
+        self.check_paths()?;
+        let installed = find_installed(self.args.prefix.as_deref());
+        let lacks_libraries = self.settings.needs_runtime() && installed.is_none();
+        if self.settings.root().is_some() || lacks_libraries {
+            return self.print_start(out, messages);
+        }
+        let scrub = !self.args.no_scrub && installed.is_some();
+        let request = InjectRequest {
+            settings: self.settings,
+            given: BTreeMap::new(),
+            inherited: &|name| self.inherited(name),
+            ruby,
+            probe: false,
+            scrub: if scrub { Scrub::Everything } else { Scrub::Nothing },
+        };
+        let libraries = installed.clone().ok_or(LibraryError::NoCandidate);
+        let injection = inject(&request, || libraries)?;
+        injection.applied.preload.iter().try_for_each(|library| named_in_file(library))?;
+        warn(&injection, messages)?;
+        self.comment(&self.notes(&injection, installed.as_ref()), out, messages)?;
+        write_environment(out, self.format, &injection.env, &self.args.command)?;
+        Ok(0)
+    }
+
+    /// Checks the paths among the values of settings.
+    fn check_paths(&self) -> anyhow::Result<()> {
+        let chosen = self.settings.describe();
+        let paths = ["allocator", "ruby", "root"].into_iter().filter_map(|name| chosen.get(name));
+        let mut paths = paths.map(Path::new).filter(|path| path.is_absolute());
+        paths.try_for_each(named_in_file)
+    }
+
+    /// A variable that the server inherits. A file configures a server of its own, which has neither this shell's libraries
+    /// nor its options of Ruby, nor folders that only this user can read.
+    fn inherited(&self, name: &str) -> Option<String> {
+        let value = std::env::var(name).ok()?;
+        match name {
+            _ if self.format == EnvironmentFormat::Shell => Some(value),
+            "LD_PRELOAD" | "RUBYOPT" => None,
+            "PATH" => {
+                let folders =
+                    value.split(':').filter(|folder| check_lasting(Path::new(folder)).is_ok());
+                Some(folders.collect::<Vec<_>>().join(":"))
+            }
+            _ => Some(value),
+        }
+    }
+
+    fn notes(&self, injection: &Injection, installed: Option<&Libraries>) -> Vec<String> {
+        let loaded = injection.env.contains_key(env::RUNTIME);
+        let prefix = installed.filter(|_| self.is_for_image() && loaded).and_then(prefix_of);
+        if let Some(prefix) = prefix {
+            let prefix = prefix.display();
+            return vec![format!(
+                "the image needs the libraries too: RUN carat install --prefix {prefix}"
+            )];
+        }
+        if self.settings.preloads() && !loaded && !self.args.no_scrub {
+            return vec![
+                "programs that the server starts inherit LD_PRELOAD; after `carat install` they do not"
+                    .to_owned(),
+            ];
+        }
+        Vec::new()
+    }
+
+    /// Prints a line in which carat starts the server, because variables alone cannot apply the settings.
+    fn print_start(&self, out: &mut impl Write, messages: &mut impl Write) -> anyhow::Result<u8> {
+        let why = match (self.settings.root(), &self.args.prefix) {
+            (Some(_), _) => {
+                "variables cannot change the root, so carat starts the server".to_owned()
+            }
+            (None, prefix) => {
+                let prefix =
+                    prefix.as_ref().map(|prefix| format!(" --prefix {}", prefix.display()));
+                let prefix = prefix.unwrap_or_default();
+                format!(
+                    "this version of carat's libraries is not installed for every user (`carat install{prefix}`), so carat starts the server"
+                )
+            }
+        };
+        let program = std::env::current_exe().ok().filter(|program| check_lasting(program).is_ok());
+        let program = program.filter(|_| !self.is_for_image());
+        let mut words = vec![
+            program.as_ref().map_or("carat".to_owned(), |program| program.display().to_string()),
+            "exec".to_owned(),
+        ];
+        let chosen = self.settings.describe();
+        words.extend(chosen.into_iter().map(|(name, value)| format!("{name}={value}")));
+        words.extend(self.args.no_scrub.then(|| "--no-scrub".to_owned()));
+        words.push("--".to_owned());
+        words.extend(self.args.command.iter().cloned());
+        if self.format == EnvironmentFormat::Shell {
+            bail!("{why}: `{}`", shell_line(&words));
+        }
+        let place = match (self.is_for_image(), program) {
+            (true, _) => Some("the image needs carat in a folder of PATH"),
+            (false, None) => Some("put carat where every user can run it, such as /usr/local/bin"),
+            (false, Some(_)) => None,
+        };
+        let notes: Vec<String> =
+            [Some(why), place.map(str::to_owned)].into_iter().flatten().collect();
+        self.comment(&notes, out, messages)?;
+        write_start(out, self.format, &words)?;
+        Ok(0)
+    }
+
+    /// Whether the file describes a container image, which has files of its own.
+    fn is_for_image(&self) -> bool {
+        matches!(self.format, EnvironmentFormat::Dockerfile | EnvironmentFormat::Kamal)
+    }
+
+    /// Writes comments. A Procfile has none, so they are messages there.
+    fn comment(
+        &self,
+        notes: &[String],
+        out: &mut impl Write,
+        messages: &mut impl Write,
+    ) -> io::Result<()> {
+        for note in notes {
+            match self.format {
+                EnvironmentFormat::Procfile => writeln!(messages, "carat exec: {note}")?,
+                _ => writeln!(out, "# {note}")?,
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Checks that a file that configures a server can name this path.
+fn named_in_file(path: &Path) -> anyhow::Result<()> {
+    check_lasting(path).context(
+        "the output would name a file that another user cannot load or a reboot removes; \
+         move the file, for example to /usr/local/lib",
+    )
 }
 
 /// The program that runs the command: Ruby, if the command is a Ruby script.

@@ -8,6 +8,7 @@ mod diff;
 mod exec;
 mod exit;
 mod explain;
+mod install;
 mod load;
 mod output;
 mod plan;

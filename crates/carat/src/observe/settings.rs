@@ -59,6 +59,8 @@ fn text(root: &ProcRoot, member: Identity, file: &str) -> Option<String> {
 /// How strong the evidence of a status is compared with that of other processes.
 fn rank(check: &SettingCheck) -> u8 {
     match check.status {
+        // What one process left out is said, although another has the whole setting.
+        SettingStatus::Partly(_) => 4,
         SettingStatus::Applied(_) => 3,
         SettingStatus::NotApplied(_) => 2,
         SettingStatus::NotYet(_) => 1,

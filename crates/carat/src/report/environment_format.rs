@@ -1,6 +1,5 @@
 //! The environment of `carat exec`, in the formats of the files that configure servers.
 
-use carat_wire::env;
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
@@ -26,12 +25,6 @@ pub fn write_environment(
     set: &BTreeMap<String, String>,
     command: &[String],
 ) -> io::Result<()> {
-    if set.contains_key(env::RUNTIME) && format != EnvironmentFormat::Procfile {
-        writeln!(
-            out,
-            "# carat's libraries must be at these paths; `carat exec` puts them there itself"
-        )?;
-    }
     match format {
         EnvironmentFormat::Shell => {
             for (name, value) in set {
@@ -64,6 +57,46 @@ pub fn write_environment(
         }
     }
     Ok(())
+}
+
+/// Writes a line in which carat starts the server, for settings that variables alone cannot apply. A shell gets none:
+/// there the command is run, not configured.
+pub fn write_start(
+    out: &mut impl Write,
+    format: EnvironmentFormat,
+    command: &[String],
+) -> io::Result<()> {
+    let words = |quoted: fn(&str) -> String| {
+        command.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ")
+    };
+    match format {
+        EnvironmentFormat::Shell => Ok(()),
+        EnvironmentFormat::Dockerfile => {
+            let list: Vec<String> =
+                command.iter().map(|word| format!("\"{}\"", escape(word, &['\\', '"']))).collect();
+            writeln!(out, "CMD [{}]", list.join(", "))
+        }
+        EnvironmentFormat::Systemd => writeln!(out, "ExecStart={}", words(systemd_word)),
+        EnvironmentFormat::Procfile => writeln!(out, "web: {}", words(shell_word)),
+        EnvironmentFormat::Kamal => {
+            let line = escape(&words(shell_word), &['\\', '"']);
+            writeln!(out, "servers:\n  web:\n    cmd: \"{line}\"")
+        }
+    }
+}
+
+/// A command as one line of a shell.
+pub fn shell_line(command: &[String]) -> String {
+    command.iter().map(|word| shell_word(word)).collect::<Vec<_>>().join(" ")
+}
+
+/// A word of `ExecStart=`: systemd expands `%` and `$` also within quotes (systemd.service(5)).
+fn systemd_word(word: &str) -> String {
+    let expanded = word.replace('%', "%%").replace('$', "$$");
+    if !word.is_empty() && word.chars().all(is_plain) {
+        return expanded;
+    }
+    format!("\"{}\"", escape(&expanded, &['\\', '"']))
 }
 
 fn shell_word(word: &str) -> String {
@@ -105,6 +138,35 @@ mod tests {
             let mut out = Vec::new();
             let command = ["puma".to_owned(), "-w".to_owned(), "2".to_owned()];
             write_environment(&mut out, format, &set, &command).unwrap();
+            assert_eq!(String::from_utf8(out).unwrap(), text, "{format:?}");
+        }
+    }
+
+    #[test]
+    fn every_format_but_the_shell_has_a_line_in_which_carat_starts_the_server() {
+        let words = ["carat", "exec", "prepare_fork=full", "--", "sh", "-c", "a \"$B\" 5%"];
+        let command = words.map(str::to_owned);
+        for (format, text) in [
+            (EnvironmentFormat::Shell, ""),
+            (
+                EnvironmentFormat::Dockerfile,
+                "CMD [\"carat\", \"exec\", \"prepare_fork=full\", \"--\", \"sh\", \"-c\", \"a \\\"$B\\\" 5%\"]\n",
+            ),
+            (
+                EnvironmentFormat::Systemd,
+                "ExecStart=carat exec prepare_fork=full -- sh -c \"a \\\"$$B\\\" 5%%\"\n",
+            ),
+            (
+                EnvironmentFormat::Procfile,
+                "web: carat exec prepare_fork=full -- sh -c 'a \"$B\" 5%'\n",
+            ),
+            (
+                EnvironmentFormat::Kamal,
+                "servers:\n  web:\n    cmd: \"carat exec prepare_fork=full -- sh -c 'a \\\"$B\\\" 5%'\"\n",
+            ),
+        ] {
+            let mut out = Vec::new();
+            write_start(&mut out, format, &command).unwrap();
             assert_eq!(String::from_utf8(out).unwrap(), text, "{format:?}");
         }
     }

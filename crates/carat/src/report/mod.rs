@@ -50,7 +50,7 @@ pub use budget::{Budget, BudgetError, BudgetOutcome, Kept, budget};
 pub use census_text::{CensusTextOptions, census_text};
 pub use difference_text::{CensusFileError, difference_text, read_censuses};
 pub use dry_run::dry_run_text;
-pub use environment_format::{EnvironmentFormat, write_environment};
+pub use environment_format::{EnvironmentFormat, shell_line, write_environment, write_start};
 pub use explain::{ExplainError, OutsideRequest, file_ledger, process_ledger};
 pub use exports::{
     ImportError, SCHEMA, SCHEMA_WITH_CONTROLS, csv, from_json, is_export, json, openmetrics,

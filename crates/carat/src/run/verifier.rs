@@ -76,5 +76,5 @@ fn verify_until_applied(
 }
 
 fn is_applied(check: &SettingCheck) -> bool {
-    matches!(check.status, SettingStatus::Applied(_))
+    matches!(check.status, SettingStatus::Applied(_) | SettingStatus::Partly(_))
 }

@@ -72,6 +72,7 @@ impl Settings {
 mod tests {
     use super::*;
     use crate::settings::elf::read_elf;
+    use crate::settings::environment::Scrub;
     use carat_wire::env;
 
     const SELF: &str = "/proc/self/exe";
@@ -84,7 +85,7 @@ mod tests {
             runtime: Path::new("/x/carat_runtime.so"),
             find_allocator: &|name| (name == "jemalloc").then(|| SELF.into()),
             inherited: &find,
-            scrub: false,
+            scrub: Scrub::Nothing,
             ruby: read_elf(Path::new(SELF)).expect("readable"),
         })
     }

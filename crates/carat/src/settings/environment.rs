@@ -19,10 +19,37 @@ pub struct StartContext<'a> {
     pub find_allocator: &'a dyn Fn(&str) -> Option<PathBuf>,
     /// The variables that the server would inherit.
     pub inherited: &'a dyn Fn(&str) -> Option<String>,
-    /// Whether the runtime removes what was set from the environment once Ruby has started.
-    pub scrub: bool,
+    /// What the runtime removes from the environment once Ruby has started.
+    pub scrub: Scrub,
     /// Word size, machine and C library of the Ruby; `None` where unknown, and then libraries are not checked.
     pub ruby: Option<ElfKind>,
+}
+
+/// What the runtime removes from the environment once Ruby has started, so that the programs that the server starts do not
+/// inherit it. The server's own exec, its restart, gets it again.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Scrub {
+    /// Nothing.
+    #[default]
+    Nothing,
+    /// What only the verifier needs. A restart gets it only while the verifier works.
+    Verifier,
+    /// That and what loads the libraries, because only the verifier needs them. The same holds for a restart.
+    Once,
+    /// Everything; a restart always gets what the settings need.
+    Everything,
+}
+
+impl Scrub {
+    /// The value for the runtime; `None` if nothing is removed.
+    fn value(self) -> Option<&'static str> {
+        match self {
+            Self::Nothing => None,
+            Self::Verifier => Some("verifier"),
+            Self::Once => Some("once"),
+            Self::Everything => Some("on"),
+        }
+    }
 }
 
 /// What to do when starting the server.
@@ -169,10 +196,11 @@ impl<'a> EnvironmentBuilder<'a> {
     }
 
     pub(crate) fn finish(mut self) -> Environment {
-        if self.context.scrub {
-            self.mention("scrub", "on");
+        let scrub = self.context.scrub.value();
+        if let Some(value) = scrub {
+            self.mention("scrub", value);
         }
-        if self.environment.needs_runtime || self.context.scrub {
+        if self.environment.needs_runtime || scrub.is_some() {
             self.set(env::RUNTIME, self.context.runtime.display().to_string());
             self.set(env::SETTINGS, self.requests.join(";"));
         }

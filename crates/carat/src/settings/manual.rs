@@ -3,6 +3,8 @@
 use crate::settings::catalogue::definitions;
 use crate::settings::profile::{EVIDENCE, PROFILES, Profile};
 use crate::settings::setting::SettingDefinition;
+use carat_ruby::extension::{UNFIT_EXTENSIONS, UnfitExtension};
+use carat_ruby::version::V2_7;
 use std::fmt::Write as _;
 
 /// `docs/settings.md`: the whole catalogue as Markdown.
@@ -17,8 +19,45 @@ pub fn manual() -> String {
         write_entry(&mut page, setting);
     }
     write_profiles(&mut page);
+    write_extensions(&mut page);
     page
 }
+
+fn write_extensions(page: &mut String) {
+    page.push_str(
+        "\n## Extensions that are not compacted\n\n\
+         A compaction moves objects, and a C extension that keeps one where the GC cannot see it uses the old address\n\
+         afterwards. If one of these is loaded, `compact` is not applied and `prepare_fork` is applied without its\n\
+         compaction; `carat exec --verify`, the server's stderr and the notes of a trial name the extension.\n\
+         `trust_extensions = \"on\"` compacts all the same. `compact = \"auto\"` is not held back, because Ruby itself\n\
+         compacts then.\n\n\
+         | gem | versions | keeps | source |\n|---|---|---|---|\n",
+    );
+    for UnfitExtension { gem, fixed_in, since_ruby, keeps, source, .. } in UNFIT_EXTENSIONS {
+        let mut versions = fixed_in.map_or("all".to_owned(), |fixed| format!("before {fixed}"));
+        if *since_ruby > V2_7 {
+            let _ = write!(versions, ", on Ruby {since_ruby} and later");
+        }
+        let _ = writeln!(page, "| `{gem}` | {versions} | {keeps} | {source} |");
+    }
+    page.push_str(REDCARPET);
+}
+
+/// How the row of redcarpet was tested.
+const REDCARPET: &str = "
+redcarpet was tested with Debian's packages: 200 renderers, a compaction that moves everything
+(`GC.verify_compaction_references`) or `GC.compact` after holes were made, then rendering again.
+
+| Ruby, redcarpet | a renderer of redcarpet's own | a subclass that overrides a method |
+|---|---|---|
+| 2.7.4, 3.5.1 | the same text | the same text |
+| 3.1.2, 3.5.1 | the same text | the same text |
+| 3.3.8, 3.6.0 | the same text | `NoMethodError`: another object lies at the old address |
+
+`tests/it/extensions.rs` repeats it. A `Markdown` object refers to its renderer by an instance variable, which pins
+the renderer on Ruby 2.7 and 3.1 and no longer does on 3.3; 3.2 was not tested and counts as 3.3. Only renderers that
+exist before the compaction break. The other rows follow their sources and were not tested.
+";
 
 fn write_profiles(page: &mut String) {
     page.push_str(

@@ -23,7 +23,7 @@ mod verify;
 pub use allocator::find_allocator;
 pub use chosen::{SettingError, Settings};
 pub use elf::{CLibrary, ElfKind, read_elf, read_ruby_version};
-pub use environment::{ApplyError, Environment, StartContext};
+pub use environment::{ApplyError, Environment, Scrub, StartContext};
 pub use manual::manual;
 pub use observation::{ProcessObservation, RuntimeReport, SettingStatus};
 pub use profile::profile_settings;

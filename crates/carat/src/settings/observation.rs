@@ -1,6 +1,7 @@
 //! What is observed of a running process, and what that says about a setting.
 
 use crate::settings::environment::{Environment, TUNABLES};
+use carat_ruby::extension::{UNFIT_EXTENSIONS, version_text};
 use carat_wire::env;
 use carat_wire::page::{PageReading, Runtime};
 use std::path::Path;
@@ -27,6 +28,10 @@ pub struct RuntimeReport {
     pub(crate) requested: Option<u64>,
     pub(crate) applied: u64,
     pub(crate) refused: u64,
+    /// Settings that left out a compaction.
+    pub(crate) left_out: u64,
+    /// The extension because of which they did: its place in the list, from 1 on, and its packed version.
+    pub(crate) unfit: Option<(u64, u64)>,
 }
 
 impl RuntimeReport {
@@ -36,6 +41,11 @@ impl RuntimeReport {
             requested: page.runtime.get(Runtime::Requested),
             applied: page.runtime.get(Runtime::Applied).unwrap_or(0),
             refused: page.runtime.get(Runtime::Refused).unwrap_or(0),
+            left_out: page.runtime.get(Runtime::LeftOut).unwrap_or(0),
+            unfit: page
+                .runtime
+                .get(Runtime::UnfitExtension)
+                .zip(page.runtime.get(Runtime::UnfitVersion)),
         }
     }
 
@@ -49,15 +59,34 @@ impl RuntimeReport {
         if self.requested.is_some_and(|requested| requested != expected) {
             return SettingStatus::Unknown("this process was started with other settings".into());
         }
-        if self.applied & 1 << bit != 0 {
-            SettingStatus::Applied("the runtime reports it".into())
-        } else if self.refused & 1 << bit != 0 {
-            SettingStatus::NotApplied(
+        let is_set = |bits: u64| bits & 1 << bit != 0;
+        match (is_set(self.applied), is_set(self.refused), is_set(self.left_out)) {
+            (true, _, true) => {
+                SettingStatus::Partly(format!("without compaction, because {}", self.unfit_text()))
+            }
+            (true, _, false) => SettingStatus::Applied("the runtime reports it".into()),
+            (false, true, true) => SettingStatus::NotApplied(self.unfit_text()),
+            (false, true, false) => SettingStatus::NotApplied(
                 "the runtime could not apply it; the server's stderr has the reason".into(),
-            )
-        } else {
-            SettingStatus::NotYet(pending.into())
+            ),
+            (false, false, _) => SettingStatus::NotYet(pending.into()),
         }
+    }
+
+    /// Why there was no compaction, and how to have one.
+    fn unfit_text(self) -> String {
+        let named = self.unfit.and_then(|(place, version)| {
+            let extension = UNFIT_EXTENSIONS.get(usize::try_from(place).ok()?.checked_sub(1)?)?;
+            let (gem, version) = (extension.gem, version_text(version));
+            Some(format!(
+                "{gem} {version} keeps objects where the GC cannot see them ({})",
+                extension.source
+            ))
+        });
+        let cause = named.unwrap_or_else(|| "a loaded C extension cannot be compacted".to_owned());
+        format!(
+            "{cause}; `trust_extensions=on` compacts all the same, and the server can crash then"
+        )
     }
 }
 
@@ -66,6 +95,8 @@ impl RuntimeReport {
 pub enum SettingStatus {
     /// It is in effect, by this evidence.
     Applied(String),
+    /// It is in effect without a part, for this reason.
+    Partly(String),
     /// It acts only at a moment that has not come yet.
     NotYet(String),
     /// It is not in effect, for this reason.
@@ -128,13 +159,16 @@ impl ProcessObservation<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::settings::verify::SettingCheck;
     use crate::settings::verify::tests::word;
+    use carat_ruby::extension::pack_version;
 
     #[test]
     fn the_order_of_the_request_names_the_bits_of_the_report() {
         let request = "compact=boot;trim=idle;yjit=after-fork";
         let requested = Some(env::settings_checksum(request.as_bytes()));
-        let report = RuntimeReport { requested, applied: 0b10, refused: 0b100 };
+        let report =
+            RuntimeReport { requested, applied: 0b10, refused: 0b100, ..RuntimeReport::default() };
         for (name, expected) in [
             ("compact", "not yet"),
             ("trim", "applied"),
@@ -147,6 +181,29 @@ mod tests {
         assert_eq!(word(&other.status("trim", request, "")), "unknown");
         let not_started = RuntimeReport::default();
         assert_eq!(word(&not_started.status("trim", request, "")), "not yet");
+    }
+
+    #[test]
+    fn a_compaction_that_was_left_out_is_named_with_its_extension_and_the_way_to_override() {
+        let request = "prepare_fork=full;compact=boot";
+        let report = RuntimeReport {
+            requested: Some(env::settings_checksum(request.as_bytes())),
+            applied: 0b01,
+            refused: 0b10,
+            left_out: 0b11,
+            unfit: Some((5, pack_version([3, 5, 1]))),
+        };
+        let cause =
+            "redcarpet 3.5.1 keeps objects where the GC cannot see them (vmg/redcarpet#806)";
+        for (name, expected) in [("prepare_fork", "partly"), ("compact", "not applied")] {
+            let status = report.status(name, request, "");
+            assert_eq!(word(&status), expected);
+            let text = SettingCheck { setting: name.into(), status }.to_string();
+            assert!(text.contains(cause) && text.contains("`trust_extensions=on`"), "{text}");
+        }
+        let unnamed = RuntimeReport { unfit: Some((99, 0)), ..report };
+        let text = format!("{:?}", unnamed.status("prepare_fork", request, ""));
+        assert!(text.contains("a loaded C extension cannot be compacted"), "{text}");
     }
 
     #[test]

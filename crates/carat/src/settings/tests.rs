@@ -4,7 +4,7 @@ use crate::settings::catalogue::definitions;
 use crate::settings::setting::SettingDefinition;
 use crate::settings::verify::tests::word;
 use crate::settings::{
-    Environment, ProcessObservation, RuntimeReport, Settings, StartContext, verify,
+    Environment, ProcessObservation, RuntimeReport, Scrub, Settings, StartContext, verify,
 };
 use carat_wire::env;
 use std::collections::BTreeSet;
@@ -36,7 +36,7 @@ fn environment(pairs: &[String]) -> (Settings, Environment) {
             _ => std::env::current_exe().ok(),
         },
         inherited: &|_| None,
-        scrub: false,
+        scrub: Scrub::Nothing,
         ruby: None,
     });
     (settings, environment.unwrap())
@@ -78,7 +78,7 @@ fn status_when_in_effect(choice: &str, required: &[String]) -> &'static str {
         runtime: Some(RuntimeReport {
             requested: Some(env::settings_checksum(request.as_bytes())),
             applied: u64::MAX,
-            refused: 0,
+            ..RuntimeReport::default()
         }),
     };
     let checks = verify(&settings, &environment, &process);

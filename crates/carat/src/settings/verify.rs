@@ -18,6 +18,7 @@ impl fmt::Display for SettingCheck {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (status, reason) = match &self.status {
             SettingStatus::Applied(reason) => ("applied", reason),
+            SettingStatus::Partly(reason) => ("partly applied", reason),
             SettingStatus::NotYet(reason) => ("not applied yet", reason),
             SettingStatus::NotApplied(reason) => ("NOT APPLIED", reason),
             SettingStatus::Unknown(reason) => ("cannot be verified", reason),
@@ -71,6 +72,7 @@ pub(in crate::settings) mod tests {
     pub(in crate::settings) fn word(status: &SettingStatus) -> &'static str {
         match status {
             SettingStatus::Applied(_) => "applied",
+            SettingStatus::Partly(_) => "partly",
             SettingStatus::NotYet(_) => "not yet",
             SettingStatus::NotApplied(_) => "not applied",
             SettingStatus::Unknown(_) => "unknown",

@@ -3,7 +3,7 @@
 //! `compare`, `record` and `exec` all start servers with it.
 
 use crate::settings::{
-    ApplyError, ElfKind, Environment, Settings, StartContext, find_allocator, read_elf,
+    ApplyError, ElfKind, Environment, Scrub, Settings, StartContext, find_allocator, read_elf,
     read_ruby_version,
 };
 use crate::target::{Libraries, LibraryError};
@@ -23,8 +23,8 @@ pub(crate) struct InjectRequest<'a> {
     pub(crate) ruby: Option<&'a Path>,
     /// Whether the probe is loaded.
     pub(crate) probe: bool,
-    /// Whether programs that the server starts get back the former `LD_PRELOAD` and `RUBYOPT`.
-    pub(crate) scrub: bool,
+    /// What the programs that the server starts do not inherit; [`Scrub::Once`] is decided here.
+    pub(crate) scrub: Scrub,
 }
 
 /// What a server is started with.
@@ -64,14 +64,20 @@ pub(crate) fn inject(
     if let Some(ruby) = request.ruby {
         check_ruby(settings, ruby)?;
     }
-    let scrubs_preload = request.scrub && settings.preloads();
-    let needed = request.probe || settings.needs_runtime() || scrubs_preload;
-    let libraries = if needed { Some(libraries()?) } else { None };
-    let applied = apply(request, libraries.as_ref())?;
+    let scrubs_preload = request.scrub == Scrub::Everything && settings.preloads();
+    let lasting = settings.needs_runtime() || scrubs_preload;
+    let libraries = if request.probe || lasting { Some(libraries()?) } else { None };
+    let scrub = match request.scrub {
+        _ if libraries.is_none() => Scrub::Nothing,
+        Scrub::Nothing => Scrub::Nothing,
+        _ if !lasting => Scrub::Once,
+        chosen => chosen,
+    };
+    let applied = apply(request, libraries.as_ref(), scrub)?;
     let mut env = request.given.clone();
     env.extend(applied.set.clone());
     let mut injection = Injection { env, applied, libraries };
-    injection.load_libraries(request);
+    injection.load_libraries(request, scrub);
     Ok(injection)
 }
 
@@ -86,13 +92,14 @@ pub(crate) fn check_ruby(settings: &Settings, ruby: &Path) -> Result<(), ApplyEr
 fn apply(
     request: &InjectRequest<'_>,
     libraries: Option<&Libraries>,
+    scrub: Scrub,
 ) -> Result<Environment, InjectError> {
     let root = request.settings.root().unwrap_or(Path::new("/"));
     let context = StartContext {
         runtime: libraries.map_or(Path::new(""), |libraries| &libraries.runtime),
         find_allocator: &|name| find_allocator(root, name),
         inherited: &|name| request.given.get(name).cloned().or_else(|| (request.inherited)(name)),
-        scrub: request.scrub && libraries.is_some(),
+        scrub,
         ruby: request.ruby.and_then(kind),
     };
     let mut applied = request.settings.environment(&context)?;
@@ -106,9 +113,9 @@ fn apply(
 }
 
 impl Injection {
-    fn load_libraries(&mut self, request: &InjectRequest<'_>) {
+    fn load_libraries(&mut self, request: &InjectRequest<'_>, scrub: Scrub) {
         let Some(libraries) = self.libraries.clone() else { return };
-        if request.scrub {
+        if matches!(scrub, Scrub::Once | Scrub::Everything) {
             for (name, backup) in
                 [("LD_PRELOAD", env::INHERITED_PRELOAD), ("RUBYOPT", env::INHERITED_RUBYOPT)]
             {
@@ -207,7 +214,7 @@ mod tests {
         }
     }
 
-    fn injected(pairs: &[&str], probe: bool, scrub: bool) -> Injection {
+    fn injected(pairs: &[&str], probe: bool, scrub: Scrub) -> Injection {
         let settings = Settings::from_pairs(pairs.iter().copied()).unwrap();
         let inherited = |name: &str| match name {
             "RUBYOPT" => Some("-W0  -r/cache/carat_shim.rb".to_owned()),
@@ -226,17 +233,18 @@ mod tests {
 
     #[test]
     fn no_library_is_loaded_unless_something_needs_one() {
-        let plain = injected(&["arena_max=2"], false, true);
+        let plain = injected(&["arena_max=2"], false, Scrub::Everything);
         assert_eq!(plain.library_folder(), None);
         assert_eq!(plain.env, BTreeMap::from([("MALLOC_ARENA_MAX".to_owned(), "2".to_owned())]));
-        for loaded in [injected(&[], true, false), injected(&["compact=boot"], false, false)] {
+        let nothing = Scrub::Nothing;
+        for loaded in [injected(&[], true, nothing), injected(&["compact=boot"], false, nothing)] {
             assert_eq!(loaded.library_folder(), Some(Path::new("/cache")));
         }
     }
 
     #[test]
     fn the_shim_is_required_once_and_after_the_users_own_options() {
-        let loaded = injected(&[], true, false);
+        let loaded = injected(&[], true, Scrub::Nothing);
         assert_eq!(loaded.env["RUBYOPT"], "-W0 -r/cache/carat_shim.rb");
         assert_eq!(loaded.env[env::PROBE], "/cache/carat_probe.so");
         assert!(!loaded.env.contains_key(env::RUNTIME));
@@ -244,7 +252,7 @@ mod tests {
 
     #[test]
     fn scrubbing_keeps_the_settings_and_what_was_inherited() {
-        let loaded = injected(&["compact=boot"], false, true);
+        let loaded = injected(&["compact=boot"], false, Scrub::Everything);
         assert_eq!(loaded.env[env::SETTINGS], "compact=boot;scrub=on");
         assert_eq!(loaded.applied.set[env::SETTINGS], "compact=boot;scrub=on");
         assert_eq!(loaded.env[env::INHERITED_RUBYOPT], "-W0  -r/cache/carat_shim.rb");
@@ -253,10 +261,25 @@ mod tests {
     }
 
     #[test]
+    fn what_only_the_verifier_needs_is_removed_for_good() {
+        for (pairs, scrub, value) in [
+            (&["arena_max=2"][..], Scrub::Everything, "scrub=once"),
+            (&["arena_max=2"], Scrub::Verifier, "scrub=once"),
+            (&["trim=idle"], Scrub::Verifier, "trim=idle;scrub=verifier"),
+            (&["trim=idle"], Scrub::Everything, "trim=idle;scrub=on"),
+        ] {
+            let loaded = injected(pairs, true, scrub);
+            assert_eq!(loaded.env[env::SETTINGS], value, "{pairs:?}");
+            let backed_up = loaded.env.contains_key(env::INHERITED_RUBYOPT);
+            assert_eq!(backed_up, !value.ends_with("verifier"), "{pairs:?}");
+        }
+    }
+
+    #[test]
     fn comparable_environments_have_equal_size_and_the_runtime_in_all_or_none() {
         for (pairs, runtime) in [("compact=boot", true), ("arena_max=2", false)] {
             let (mut first, mut second) =
-                (injected(&[], true, false), injected(&[pairs], true, false));
+                (injected(&[], true, Scrub::Nothing), injected(&[pairs], true, Scrub::Nothing));
             make_comparable(&mut [&mut first, &mut second]);
             assert_eq!(size(&first.env), size(&second.env));
             assert_eq!(first.env.contains_key(env::RUNTIME), runtime);

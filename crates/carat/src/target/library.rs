@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 
 /// Name and content of every file. A hyphen would break the name of the `Init_` function that Ruby
 /// derives from a library's name.
-const FILES: [(&str, &[u8]); 3] = [
+pub(super) const FILES: [(&str, &[u8]); 3] = [
     ("carat_shim.rb", include_bytes!("shim.rb")),
     ("carat_probe.so", include_bytes!(env!("CARAT_EMBEDDED_PROBE"))),
     ("carat_runtime.so", include_bytes!(env!("CARAT_EMBEDDED_RUNTIME"))),
@@ -127,7 +127,7 @@ fn at(path: &Path) -> impl FnOnce(io::Error) -> LibraryError {
 }
 
 /// First 32 hex digits of the SHA-256 of names and contents.
-fn content_hash() -> String {
+pub(super) fn content_hash() -> String {
     let mut hash = Sha256::new();
     for (name, content) in FILES {
         hash.update(name);
@@ -161,7 +161,7 @@ fn check_loadable(folder: &Path) -> Result<(), LibraryError> {
 }
 
 /// Whether this is a regular file with exactly this content. Anything else is replaced.
-fn holds(file: &Path, content: &[u8]) -> bool {
+pub(super) fn holds(file: &Path, content: &[u8]) -> bool {
     let regular = fs::symlink_metadata(file)
         .is_ok_and(|found| found.is_file() && found.len() == content.len() as u64);
     let mut bytes = Vec::with_capacity(content.len());
@@ -171,7 +171,7 @@ fn holds(file: &Path, content: &[u8]) -> bool {
 }
 
 /// Writes a temporary file and renames it, so that another carat never loads a partial library.
-fn write(directory: &Path, file: &Path, content: &[u8]) -> io::Result<()> {
+pub(super) fn write(directory: &Path, file: &Path, content: &[u8]) -> io::Result<()> {
     let unique = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
     let temporary =
         directory.join(format!(".{}-{}-{}", std::process::id(), unique.tv_sec, unique.tv_nsec));

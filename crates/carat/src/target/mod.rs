@@ -7,6 +7,7 @@ mod directory;
 mod exec_helper;
 mod exit_watch;
 mod inject;
+pub mod install;
 pub mod library;
 mod port;
 mod program;

@@ -82,6 +82,10 @@ pub(crate) enum Need {
     PgGem,
     /// A PostgreSQL server.
     Postgres,
+    /// Puma.
+    Puma,
+    /// The gem redcarpet, whose extension a compaction can crash.
+    Redcarpet,
     /// A Go toolchain, or an AnyCable that was built before.
     AnyCable,
     /// The right to mount a file system in memory.
@@ -105,6 +109,10 @@ impl Need {
             Self::SqliteGem => gem("sqlite3"),
             Self::PgGem => gem("pg"),
             Self::Postgres => POSTGRES.clone(),
+            Self::Puma => holds(runs("puma", &["--version"]), "no Puma: run bin/setup"),
+            Self::Redcarpet => {
+                holds(runs("ruby", &["-e", "require 'redcarpet'"]), "no redcarpet: run bin/setup")
+            }
             Self::AnyCable => ANY_CABLE.clone(),
             Self::Mounts => MOUNTS.clone(),
         }

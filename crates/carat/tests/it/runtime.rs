@@ -273,12 +273,12 @@ fn sealing_stops_where_objects_add_no_page_to_a_heap() {
 fn a_known_unfit_extension_turns_compaction_off_with_one_line() {
     require!(Ruby);
     let script = format!(
-        "require 'socket'\n{EVENTUALLY}\nspec = Gem::Specification.new('redcarpet', '3.6.0')\n\
-         Gem.loaded_specs['redcarpet'] = spec\nserver = TCPServer.new('127.0.0.1', 0)\n\
+        "require 'socket'\n{EVENTUALLY}\nspec = Gem::Specification.new('semian', '0.10.4')\n\
+         Gem.loaded_specs['semian'] = spec\nserver = TCPServer.new('127.0.0.1', 0)\n\
          eventually {{ report(:refused) > 0 }}\nputs report(:compactions)"
     );
     let ran = run(&["compact=boot"], &script);
-    ran.assert_code(0).assert_says("redcarpet 3.6.0 keeps objects");
+    ran.assert_code(0).assert_says("semian 0.10.4 keeps objects");
     assert_eq!(ran.out, "0\n");
 }
 
@@ -286,13 +286,13 @@ fn a_known_unfit_extension_turns_compaction_off_with_one_line() {
 fn a_trusted_extension_does_not_turn_compaction_off() {
     require!(Ruby);
     let script = format!(
-        "require 'socket'\n{EVENTUALLY}\nspec = Gem::Specification.new('redcarpet', '3.6.0')\n\
-         Gem.loaded_specs['redcarpet'] = spec\nserver = TCPServer.new('127.0.0.1', 0)\n\
+        "require 'socket'\n{EVENTUALLY}\nspec = Gem::Specification.new('semian', '0.10.4')\n\
+         Gem.loaded_specs['semian'] = spec\nserver = TCPServer.new('127.0.0.1', 0)\n\
          Process.wait(fork {{ exit!(0) }})\nputs [report(:compactions), report(:refused)].inspect"
     );
     let trusted = printed(&["compact=before-fork", "trust_extensions=on"], &script);
     assert_eq!(trusted, "[1, 0]\n");
-    let listed = "no compaction before the fork: redcarpet 3.6.0";
+    let listed = "no compaction before the fork: semian 0.10.4";
     run(&["prepare_fork=full"], &script).assert_code(0).assert_says(listed);
     let ran = run(&["prepare_fork=full", "trust_extensions=on"], &script);
     assert!(!ran.assert_code(0).talk.contains(listed), "{}", ran.talk);

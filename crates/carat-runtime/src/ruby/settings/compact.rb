@@ -39,7 +39,10 @@ module CaratRuntime
     def compact
       @done = true
       extension = Extensions.unfit
-      return refuse(Extensions.reason(extension)) if extension
+      if extension
+        left_out
+        return refuse(Extensions.reason(extension))
+      end
 
       CaratRuntime.timed(:compact_ns) { GC.compact }
       CaratRuntime.count(:compactions)

@@ -45,8 +45,11 @@ module CaratRuntime
       return false if setting && !setting.pending?
 
       extension = Extensions.unfit
-      CaratRuntime.warn("no compaction before the fork: #{Extensions.reason(extension)}") if extension
-      extension.nil?
+      return true if extension.nil?
+
+      left_out
+      CaratRuntime.warn("no compaction before the fork: #{Extensions.reason(extension)}")
+      false
     end
 
     def collect

@@ -7,16 +7,24 @@ module CaratRuntime
     named "scrub"
 
     def start
-      Scrub.new(ENV).run
+      Scrub.new(ENV, value).run
       true
     end
   end
 
   # The variables that are removed and restored.
   class Scrub
-    NAMES = %w[LD_PRELOAD RUBYOPT CARAT_RUNTIME CARAT_SETTINGS].freeze
+    LIBRARIES = %w[RUBYOPT CARAT_RUNTIME CARAT_SETTINGS].freeze
+    # What only `exec --verify` needs.
+    VERIFIER = %w[CARAT_PROBE CARAT_PAGES].freeze
     # Where `carat exec` keeps the earlier value of a variable, which children get again.
     INHERITED = { "LD_PRELOAD" => "CARAT_INHERITED_LD_PRELOAD", "RUBYOPT" => "CARAT_INHERITED_RUBYOPT" }.freeze
+    # By the value of the setting: what every restart gets again, and what it gets only while the verifier works.
+    NAMES = {
+      "on" => [["LD_PRELOAD", *LIBRARIES, *INHERITED.values], VERIFIER],
+      "once" => [[], [*LIBRARIES, *VERIFIER, *INHERITED.values]],
+      "verifier" => [[], VERIFIER],
+    }.freeze
 
     # Restores the variables around an exec, which is how a server restarts itself.
     module Restore
@@ -29,23 +37,35 @@ module CaratRuntime
     end
 
     class << self
-      attr_accessor :removed, :left
+      # The removed variables with their values, those of them that every restart gets again, and what is left of them.
+      attr_accessor :removed, :lasting, :left
 
       # Restores the variables, except those that the server has changed since. Returns a function that undoes it, for
       # an exec that failed.
       def restore
-        before = removed.to_h { |name, _| [name, ENV[name]] }
-        removed.each { |name, value| ENV[name] = value if before[name] == left[name] }
+        restored = verifying? ? removed : removed.slice(*lasting)
+        before = restored.to_h { |name, _| [name, ENV[name]] }
+        restored.each { |name, value| ENV[name] = value if before[name] == left[name] }
         -> { before.each { |name, value| ENV[name] = value } }
+      end
+
+      private
+
+      # The verifier removes the folder of the pages when it has ended.
+      def verifying?
+        pages = removed["CARAT_PAGES"]
+        !pages.nil? && File.directory?(pages)
       end
     end
 
-    def initialize(environment)
+    def initialize(environment, scope)
       @environment = environment
+      @lasting, @passing = NAMES.fetch(scope)
     end
 
     def run
-      Scrub.removed = (NAMES + INHERITED.values).to_h { |name| [name, @environment[name]] }.compact
+      Scrub.lasting = @lasting
+      Scrub.removed = (@lasting + @passing).to_h { |name| [name, @environment[name]] }.compact
       Scrub.left = Scrub.removed.to_h { |name, _| [name, @environment[INHERITED[name].to_s]] }
       Scrub.left.each { |name, value| @environment[name] = value }
       [Process, Kernel].each { |place| place.singleton_class.prepend(Restore) }

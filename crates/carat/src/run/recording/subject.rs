@@ -2,7 +2,7 @@
 
 use crate::process::{ProcRoot, Tree};
 use crate::run::recording::RecordError;
-use crate::settings::Settings;
+use crate::settings::{Scrub, Settings};
 use crate::target::{
     InjectRequest, Injection, LaunchSpec, Reaper, inject, library, make_run_directory, new_token,
     run_directory, set_tree,
@@ -57,7 +57,7 @@ impl RecordingSubject {
             inherited: &|name| std::env::var(name).ok(),
             ruby: None,
             probe: true,
-            scrub: false,
+            scrub: Scrub::Nothing,
         };
         let Injection { mut env, .. } = inject(&request, library::unpack_in_cache)?;
         let token = new_token();
@@ -83,7 +83,15 @@ impl RecordingSubject {
     pub(crate) fn title(&self) -> String {
         match self {
             Self::Running { title, .. } => title.clone(),
-            Self::Command(command) => command.spec.command.join(" "),
+            Self::Command(_) => self.words().join(" "),
+        }
+    }
+
+    /// Program and arguments of a command; empty for a process that ran before.
+    pub(crate) fn words(&self) -> &[String] {
+        match self {
+            Self::Running { .. } => &[],
+            Self::Command(command) => &command.spec.command,
         }
     }
 }

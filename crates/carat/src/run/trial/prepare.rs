@@ -2,7 +2,7 @@
 
 use crate::config::{CommandLine, CommandSpec, Experiment, VariantSpec};
 use crate::core::Variant;
-use crate::settings::{SettingError, Settings};
+use crate::settings::{Scrub, SettingError, Settings};
 use crate::target::{
     InjectError, InjectRequest, Injection, Libraries, ProgramSearch, check_ruby, inject,
     make_comparable, search_path,
@@ -129,7 +129,7 @@ fn prepare_one(
         inherited,
         ruby: None,
         probe: true,
-        scrub: false,
+        scrub: Scrub::Nothing,
     };
     let mut injection = inject(&request, || Ok(libraries.clone()))
         .map_err(|source| PrepareError::Inject { variant: spec.name.clone(), source })?;

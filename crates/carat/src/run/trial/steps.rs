@@ -173,7 +173,7 @@ impl TrialSteps<'_> {
         Ok(filled.in_folder(&self.experiment.folder))
     }
 
-    /// Requested settings that are not in effect.
+    /// Requested settings that are not in effect, or only in part.
     fn settings_not_in_effect(&self, root: &ProcRoot, members: &[Identity]) -> Vec<String> {
         let checks = check_settings(
             root,
@@ -406,10 +406,13 @@ impl TrialSteps<'_> {
     }
 }
 
-/// The checks of settings that are not in effect, in words.
+/// The checks of settings that are not in effect, or only in part, in words.
 pub(super) fn not_in_effect(checks: &[SettingCheck]) -> Vec<String> {
     let failed = checks.iter().filter(|check| {
-        matches!(check.status, SettingStatus::NotApplied(_) | SettingStatus::NotYet(_))
+        matches!(
+            check.status,
+            SettingStatus::NotApplied(_) | SettingStatus::NotYet(_) | SettingStatus::Partly(_)
+        )
     });
     failed.map(ToString::to_string).collect()
 }

@@ -123,7 +123,7 @@ impl Setting for TrustExtensions {
     const DEFAULT: &'static str = "off";
     const MECHANISM: Mechanism = Mechanism::Runtime { pending: "the runtime has not started" };
     const SINCE: Option<RubyVersion> = Some(V2_7);
-    const DOES: &'static str = "Beside `compact` or `prepare_fork`: compacts although a C extension is loaded that is listed as unfit, such as redcarpet.";
+    const DOES: &'static str = "Beside `compact` or `prepare_fork`: compacts although a C extension is loaded that is [listed](#extensions-that-are-not-compacted) because compaction can crash it.";
     const COSTS: &'static str =
         "The server can crash, at any time after the compaction; test it under load first.";
 }

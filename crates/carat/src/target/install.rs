@@ -1,0 +1,289 @@
+//! The libraries where every user can read them and no reboot removes them, for servers that carat does not start.
+//!
+//! `PREFIX/lib/carat/HASH/` holds one version. A folder is complete when it has its name, and it never changes, so
+//! servers of an older version go on.
+
+use crate::target::library::{FILES, Libraries, content_hash, holds, write};
+use rustix::fs::{StatVfsMountFlags, statfs, statvfs};
+use std::fs::{self, Permissions};
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+/// The folder of all versions, below the prefix.
+const FOLDER: &str = "lib/carat";
+/// Prefixes in which installed libraries are looked for, after that of the carat program.
+const PREFIXES: [&str; 2] = ["/usr/local", "/usr"];
+/// Folders that are emptied at every boot, or after some time (tmpfiles.d(5)).
+const PASSING: [&str; 6] = ["/tmp", "/var/tmp", "/run", "/dev", "/proc", "/sys"];
+/// File systems in memory: tmpfs and ramfs (statfs(2)).
+const IN_MEMORY: [libc::c_long; 2] = [libc::TMPFS_MAGIC, 0x8584_58f6];
+
+/// Why a file must not be named in a file that configures a server.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum LastingError {
+    /// It does not exist.
+    #[error("{0} cannot be found")]
+    Missing(PathBuf),
+    /// Its file system is in memory, or its folder is emptied.
+    #[error("a reboot removes {0}")]
+    Passing(PathBuf),
+    /// Its rights, or those of a folder above it.
+    #[error("other users cannot read {0}")]
+    Unreadable(PathBuf),
+}
+
+/// Why the libraries cannot be installed or removed.
+#[derive(Debug, thiserror::Error)]
+pub enum InstallError {
+    /// A path that depends on the current folder.
+    #[error("`{0}` is not an absolute path; give --prefix a path that begins with `/`")]
+    Relative(PathBuf),
+    /// Ruby splits `RUBYOPT` at white space.
+    #[error("{0}: RUBYOPT cannot hold a path with white space; choose another --prefix")]
+    WhiteSpace(PathBuf),
+    /// Servers could not load the libraries from there.
+    #[error("{0}; choose another --prefix, such as /usr/local")]
+    NotLasting(LastingError),
+    /// The kernel does not map libraries from this mount.
+    #[error("{0}: mounted noexec, so no library can be loaded from it; choose another --prefix")]
+    NoExec(PathBuf),
+    /// Other users could change what servers load.
+    #[error(
+        "other users can change {0}; give it to root with mode 0755, or choose another --prefix"
+    )]
+    Changeable(PathBuf),
+    /// A file or folder cannot be written.
+    #[error(
+        "cannot write {path}; run this as root (sudo), or choose a --prefix that you may write and every user may read"
+    )]
+    Write {
+        /// The file or folder.
+        path: PathBuf,
+        /// The cause.
+        source: io::Error,
+    },
+}
+
+/// Libraries that are installed.
+#[derive(Debug)]
+pub struct Installed {
+    /// Their paths.
+    pub libraries: Libraries,
+    /// Whether they were not there before.
+    pub is_new: bool,
+}
+
+/// Installs the libraries below a prefix, unless they are there.
+///
+/// # Errors
+/// If they cannot be written, or other users could not load them.
+pub fn install(prefix: &Path) -> Result<Installed, InstallError> {
+    check_prefix(prefix)?;
+    if let Some(libraries) = installed_below(prefix) {
+        return Ok(Installed { libraries, is_new: false });
+    }
+    let folder = prefix.join(FOLDER);
+    make_folders(&folder)?;
+    check_unchangeable(&folder)?;
+    let fresh = folder.join(format!(".new-{}", std::process::id()));
+    let put = fill(&fresh).and_then(|()| put_in_place(&fresh, &folder.join(content_hash())));
+    let _ = fs::remove_dir_all(&fresh);
+    put?;
+    check_unchangeable(&folder.join(content_hash()))?;
+    for file in FILES.map(|(name, _)| folder.join(content_hash()).join(name)) {
+        check_lasting(&file).map_err(InstallError::NotLasting)?;
+    }
+    Ok(Installed { libraries: libraries_in(&folder.join(content_hash())), is_new: true })
+}
+
+/// Removes every installed version below a prefix; returns their folders.
+///
+/// # Errors
+/// If one cannot be removed.
+pub fn remove(prefix: &Path) -> Result<Vec<PathBuf>, InstallError> {
+    if !prefix.is_absolute() {
+        return Err(InstallError::Relative(prefix.to_owned()));
+    }
+    let folder = prefix.join(FOLDER);
+    let Ok(entries) = fs::read_dir(&folder) else { return Ok(Vec::new()) };
+    let mut removed = Vec::new();
+    for version in entries.filter_map(Result::ok).map(|entry| entry.path()) {
+        let name = version.file_name().unwrap_or_default().as_bytes();
+        if name.len() != content_hash().len() || !name.iter().all(u8::is_ascii_hexdigit) {
+            continue;
+        }
+        for file in FILES.map(|(name, _)| version.join(name)) {
+            fs::remove_file(&file).or_else(ignore_missing).map_err(cannot_write(&file))?;
+        }
+        fs::remove_dir(&version).map_err(cannot_write(&version))?;
+        removed.push(version);
+    }
+    // It stays if anything else is in it.
+    let _ = fs::remove_dir(&folder);
+    Ok(removed)
+}
+
+/// Installed libraries of this version: below `named`, or else below the prefix of the carat program or a usual one.
+pub fn find_installed(named: Option<&Path>) -> Option<Libraries> {
+    if let Some(prefix) = named {
+        return installed_below(prefix);
+    }
+    let program = std::env::current_exe().ok();
+    let own = program.as_deref().and_then(Path::parent).filter(|folder| folder.ends_with("bin"));
+    let own = own.and_then(Path::parent).map(Path::to_owned);
+    own.into_iter().chain(PREFIXES.map(PathBuf::from)).find_map(|prefix| installed_below(&prefix))
+}
+
+/// The prefix below which installed libraries are.
+pub fn prefix_of(libraries: &Libraries) -> Option<&Path> {
+    libraries.directory.ancestors().nth(1 + Path::new(FOLDER).components().count())
+}
+
+/// Checks that every user can read a file, also after the next boot.
+///
+/// # Errors
+/// If that does not hold; the path is the one that hinders.
+pub fn check_lasting(file: &Path) -> Result<(), LastingError> {
+    let file = fs::canonicalize(file).map_err(|_| LastingError::Missing(file.to_owned()))?;
+    if PASSING.iter().any(|folder| file.starts_with(folder)) || is_in_memory(&file) {
+        return Err(LastingError::Passing(file));
+    }
+    for part in file.ancestors() {
+        let needed = if part.is_dir() { 0o001 } else { 0o004 };
+        if fs::metadata(part).is_ok_and(|found| found.mode() & needed == 0) {
+            return Err(LastingError::Unreadable(part.to_owned()));
+        }
+    }
+    Ok(())
+}
+
+/// Whether a file is in memory, on a system that is not in memory as a whole.
+fn is_in_memory(file: &Path) -> bool {
+    let in_memory = |path: &Path| statfs(path).is_ok_and(|found| IN_MEMORY.contains(&found.f_type));
+    in_memory(file) && !in_memory(Path::new("/"))
+}
+
+fn installed_below(prefix: &Path) -> Option<Libraries> {
+    let directory = prefix.join(FOLDER).join(content_hash());
+    check_unchangeable(&directory).ok()?;
+    let whole = FILES.iter().all(|(name, content)| {
+        let file = directory.join(name);
+        holds(&file, content) && check_lasting(&file).is_ok()
+    });
+    (prefix.is_absolute() && whole).then(|| libraries_in(&directory))
+}
+
+fn libraries_in(directory: &Path) -> Libraries {
+    let [shim, probe, runtime] = FILES.map(|(name, _)| directory.join(name));
+    Libraries { directory: directory.to_owned(), shim, probe, runtime }
+}
+
+fn check_prefix(prefix: &Path) -> Result<(), InstallError> {
+    if !prefix.is_absolute() {
+        return Err(InstallError::Relative(prefix.to_owned()));
+    }
+    if prefix.as_os_str().as_bytes().iter().any(u8::is_ascii_whitespace) {
+        return Err(InstallError::WhiteSpace(prefix.to_owned()));
+    }
+    let existing = prefix.ancestors().find(|part| part.is_dir()).unwrap_or(Path::new("/"));
+    check_lasting(existing).map_err(InstallError::NotLasting)?;
+    let flags = statvfs(existing).map(|found| found.f_flag);
+    if flags.is_ok_and(|flags| flags.contains(StatVfsMountFlags::NOEXEC)) {
+        return Err(InstallError::NoExec(existing.to_owned()));
+    }
+    Ok(())
+}
+
+/// A folder of root or of this user that nobody else can write to.
+fn check_unchangeable(folder: &Path) -> Result<(), InstallError> {
+    let found = fs::symlink_metadata(folder).map_err(cannot_write(folder))?;
+    let own = [0, rustix::process::geteuid().as_raw()].contains(&found.uid());
+    if found.is_dir() && own && found.mode() & 0o022 == 0 {
+        return Ok(());
+    }
+    Err(InstallError::Changeable(folder.to_owned()))
+}
+
+/// Creates the missing folders for every user, whatever the umask.
+fn make_folders(folder: &Path) -> Result<(), InstallError> {
+    let missing: Vec<&Path> = folder.ancestors().take_while(|part| !part.exists()).collect();
+    for part in missing.into_iter().rev() {
+        fs::create_dir(part)
+            .and_then(|()| fs::set_permissions(part, Permissions::from_mode(0o755)))
+            .map_err(cannot_write(part))?;
+    }
+    Ok(())
+}
+
+fn fill(fresh: &Path) -> Result<(), InstallError> {
+    make_folders(fresh)?;
+    for (name, content) in FILES {
+        let file = fresh.join(name);
+        write(fresh, &file, content)
+            .and_then(|()| fs::set_permissions(&file, Permissions::from_mode(0o644)))
+            .and_then(|()| fs::File::open(&file)?.sync_all())
+            .map_err(cannot_write(&file))?;
+    }
+    Ok(())
+}
+
+/// Gives a complete folder its name. Of a damaged one with that name, every file is replaced.
+fn put_in_place(fresh: &Path, directory: &Path) -> Result<(), InstallError> {
+    if !directory.exists() && fs::rename(fresh, directory).is_ok() {
+        return Ok(());
+    }
+    make_folders(directory)?;
+    fs::set_permissions(directory, Permissions::from_mode(0o755))
+        .map_err(cannot_write(directory))?;
+    for (name, _) in FILES {
+        let file = directory.join(name);
+        fs::rename(fresh.join(name), &file).map_err(cannot_write(&file))?;
+    }
+    Ok(())
+}
+
+fn cannot_write(path: &Path) -> impl FnOnce(io::Error) -> InstallError {
+    let path = path.to_owned();
+    move |source| InstallError::Write { path, source }
+}
+
+fn ignore_missing(error: io::Error) -> io::Result<()> {
+    if error.kind() == io::ErrorKind::NotFound { Ok(()) } else { Err(error) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_that_others_cannot_read_or_a_reboot_removes_does_not_last() {
+        assert_eq!(check_lasting(Path::new("/bin/sh")), Ok(()));
+        for (path, reason) in
+            [("/proc/self/exe/none", "cannot be found"), ("/proc/version", "a reboot removes")]
+        {
+            let error = check_lasting(Path::new(path)).unwrap_err().to_string();
+            assert!(error.contains(reason), "{path}: {error}");
+        }
+        let private = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
+        let file = private.path().join("library.so");
+        fs::write(&file, "").unwrap();
+        fs::set_permissions(private.path(), Permissions::from_mode(0o700)).unwrap();
+        let error = check_lasting(&file).unwrap_err();
+        assert!(matches!(error, LastingError::Unreadable(_)), "{error}");
+    }
+
+    #[test]
+    fn a_prefix_must_be_absolute_and_without_white_space() {
+        assert!(matches!(install(Path::new("usr")), Err(InstallError::Relative(_))));
+        assert!(matches!(remove(Path::new("usr")), Err(InstallError::Relative(_))));
+        assert!(matches!(install(Path::new("/usr/a b")), Err(InstallError::WhiteSpace(_))));
+    }
+
+    #[test]
+    fn the_prefix_of_libraries_is_what_was_installed_below() {
+        let directory = Path::new("/opt/x").join(FOLDER).join(content_hash());
+        assert_eq!(prefix_of(&libraries_in(&directory)), Some(Path::new("/opt/x")));
+    }
+}

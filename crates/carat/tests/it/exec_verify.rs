@@ -1,0 +1,156 @@
+//! `carat exec --verify` leaves nothing of itself in the environment of the server, of its restarts and of its workers.
+
+use crate::support::{Folder, finish, signal, wait_until};
+use rustix::process::Signal;
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::process::{Child, ChildStderr, Stdio};
+
+/// Answers with the names of carat's variables: its own and those of a program that it starts.
+const RACKUP: &str = r#"
+names = ->(env) { env.keys.grep(/CARAT|LD_PRELOAD|RUBYOPT/).sort - ["CARAT_TEST_MARK"] }
+run lambda { |_env|
+  child = IO.popen(["env", "-0"], &:read).split("\0").to_h { |line| line.split("=", 2) }
+  [200, { "Content-Type" => "text/plain" }, [[names.call(ENV), names.call(child), Process.pid].inspect]]
+}
+"#;
+
+/// Puma under `carat exec`, on a port of its own.
+struct VerifiedPuma {
+    folder: Folder,
+    child: Child,
+    port: u16,
+}
+
+impl VerifiedPuma {
+    fn start(options: &[&str], puma: &[&str]) -> Self {
+        let folder = Folder::new("verify");
+        folder.write("config.ru", RACKUP);
+        let port = carat::target::free_port().unwrap();
+        let bind = format!("tcp://127.0.0.1:{port}");
+        let mut arguments = vec!["exec", "--verify"];
+        arguments.extend(options);
+        arguments.extend(["--", "puma", "-b", &bind, "-e", "production"]);
+        arguments.extend(puma);
+        let mut command = folder.carat(&arguments);
+        let child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+        Self { folder, child, port }
+    }
+
+    /// Reads the verifier's findings until it has ended: it is the last one to hold the pipe beside the server.
+    fn verified(&mut self, lines: usize) -> Vec<String> {
+        let pipe: ChildStderr = self.child.stderr.take().unwrap();
+        let reader = BufReader::new(pipe);
+        let found = reader.lines().map_while(Result::ok).filter(|line| line.contains("verify: "));
+        let found: Vec<String> = found.take(lines).collect();
+        wait_until("the verifier has removed its pages", || self.pages_are_gone());
+        found
+    }
+
+    fn pages_are_gone(&self) -> bool {
+        let environ = self.environ();
+        let pages = environ.iter().find_map(|line| line.strip_prefix("CARAT_PAGES="));
+        pages.is_none_or(|pages| !fs::exists(pages).unwrap())
+    }
+
+    /// The environment with which the program of this process was started.
+    fn environ(&self) -> Vec<String> {
+        let bytes = fs::read(format!("/proc/{}/environ", self.child.id())).unwrap();
+        let text = String::from_utf8(bytes).unwrap();
+        text.split('\0').map(str::to_owned).collect()
+    }
+
+    /// What the application says.
+    fn body(&self) -> Option<String> {
+        let mut stream = TcpStream::connect(("127.0.0.1", self.port)).ok()?;
+        stream.write_all(b"GET / HTTP/1.0\r\n\r\n").ok()?;
+        let mut text = String::new();
+        stream.read_to_string(&mut text).ok()?;
+        text.split("\r\n\r\n").nth(1).filter(|body| !body.is_empty()).map(str::to_owned)
+    }
+
+    fn wait_for_body(&self, what: &str, fits: impl Fn(&str) -> bool) -> String {
+        let mut last = String::new();
+        wait_until(what, || {
+            last = self.body().unwrap_or_default();
+            !last.is_empty() && fits(&last)
+        });
+        last
+    }
+
+    /// Restarts by SIGUSR2, which replaces the program of this process.
+    fn restart(&self) {
+        let before = self.environ();
+        self.wait_for_body("the server answers", |_| true);
+        signal(&self.child, Signal::USR2);
+        wait_until("the server has been replaced", || self.environ() != before);
+        self.wait_for_body("the replaced server answers", |_| true);
+    }
+
+    fn stop(self) {
+        signal(&self.child, Signal::TERM);
+        finish(self.child);
+        self.folder.assert_nothing_left();
+    }
+}
+
+/// Names of the variables of the process's own environment that are carat's.
+fn of_carat(environ: &[String]) -> Vec<&str> {
+    let names = environ.iter().filter_map(|line| line.split_once('=')).map(|(name, _)| name);
+    let mut found: Vec<&str> = names
+        .filter(|name| name.starts_with("CARAT_") || ["RUBYOPT", "LD_PRELOAD"].contains(name))
+        .filter(|name| *name != "CARAT_TEST_MARK")
+        .collect();
+    found.sort_unstable();
+    found
+}
+
+#[test]
+fn a_server_that_restarts_itself_has_nothing_of_the_verifier() {
+    require!(Ruby, Puma);
+    for (settings, left) in [
+        (&["arena_max=2"][..], &[][..]),
+        (&["arena_max=2", "--no-scrub"], &[]),
+        (&["trim=full-gc"], &["CARAT_RUNTIME", "CARAT_SETTINGS", "RUBYOPT"]),
+        (&["trim=full-gc", "--no-scrub"], &["CARAT_RUNTIME", "CARAT_SETTINGS", "RUBYOPT"]),
+    ] {
+        let mut puma = VerifiedPuma::start(settings, &["config.ru"]);
+        let found = puma.verified(1);
+        assert!(found[0].contains(&format!("{} applied", settings[0])), "{found:?}");
+        puma.restart();
+        assert_eq!(of_carat(&puma.environ()), left, "{settings:?}");
+        let body = puma.body().unwrap();
+        let inherited = if settings.len() > 1 && !left.is_empty() {
+            format!("{:?}", left)
+        } else {
+            "[]".to_owned()
+        };
+        assert!(body.starts_with(&format!("[{inherited}, {inherited}, ")), "{settings:?}: {body}");
+        puma.stop();
+    }
+}
+
+#[test]
+fn workers_of_a_phased_restart_and_their_programs_have_nothing_of_the_verifier() {
+    require!(Ruby, Puma);
+    let mut puma = VerifiedPuma::start(&["trim=full-gc"], &["-w", "1", "config.ru"]);
+    puma.verified(1);
+    let first = puma.wait_for_body("the first worker answers", |_| true);
+    assert!(first.starts_with("[[], [], "), "{first}");
+    signal(&puma.child, Signal::USR1);
+    let second = puma.wait_for_body("the new worker answers", |body| body != first);
+    assert!(second.starts_with("[[], [], "), "{second}");
+    puma.stop();
+}
+
+#[test]
+fn a_server_that_replaces_itself_while_it_boots_is_verified_all_the_same() {
+    require!(Ruby);
+    let folder = Folder::new("verify");
+    let server = "exec('ruby', __FILE__, 'again') if ARGV.empty?\nrequire 'socket'\n\
+                  TCPServer.new('127.0.0.1', 0)\nsleep 8";
+    let script = folder.write("server.rb", server).display().to_string();
+    let ran = folder.run(&["exec", "--verify", "trim=full-gc", "--", "ruby", &script]);
+    ran.assert_code(0).assert_says("carat verify: trim=full-gc applied");
+}
