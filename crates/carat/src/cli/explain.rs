@@ -5,8 +5,8 @@ use crate::core::{Bytes, Ledger, Span};
 use crate::observe::{Finding, OutsideReading, available, findings};
 use crate::process::ProcRoot;
 use crate::report::{
-    CensusTextOptions, OutsideRequest, census_text, file_ledger, ledger_html, ledger_text, load,
-    process_ledger, suggested_experiment, unshared_text,
+    CensusTextOptions, KnownServer, OutsideRequest, census_text, file_ledger, ledger_html,
+    ledger_text, load, process_ledger, suggested_experiment, unshared_text,
 };
 use anyhow::{Context, bail};
 use carat_outside::census::LookOptions;
@@ -144,7 +144,7 @@ pub(crate) fn run(args: &ExplainArgs) -> anyhow::Result<Exit> {
         output::print_message(&format!("\npage  {}", path.display()));
     }
     if let Some(path) = &args.suggest {
-        suggest(path, &ledger, &findings)?;
+        suggest(path, args, &ledger, &findings)?;
     }
     Ok(Exit::Fine)
 }
@@ -176,8 +176,17 @@ fn title<'a>(target: &'a str, ledger: &'a Ledger) -> &'a str {
     titles.find(|title| !title.is_empty()).unwrap_or(target)
 }
 
-fn suggest(path: &Path, ledger: &Ledger, findings: &[Finding]) -> anyhow::Result<()> {
-    let text = suggested_experiment(ledger, findings)?;
+fn suggest(
+    path: &Path,
+    args: &ExplainArgs,
+    ledger: &Ledger,
+    findings: &[Finding],
+) -> anyhow::Result<()> {
+    let known = match args.target.parse::<u32>() {
+        Ok(_) => KnownServer::default(),
+        Err(_) => KnownServer::of(&load(Path::new(&args.target))?, args.variant.as_deref()),
+    };
+    let text = suggested_experiment(ledger, findings, &known)?;
     fs::File::create_new(path)
         .and_then(|mut file| file.write_all(text.as_bytes()))
         .with_context(|| format!("cannot write {}; give the name of a new file", path.display()))?;

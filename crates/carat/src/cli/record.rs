@@ -152,7 +152,10 @@ pub(crate) fn run(args: &RecordArgs) -> anyhow::Result<Exit> {
 
 fn request(args: &RecordArgs) -> anyhow::Result<RecordingRequest> {
     let RecordLoadArgs { url, rate, connections, requests, scenario, replay, errors } = &args.load;
-    let scenarios = scenario.as_deref().map(read_scenarios).transpose()?;
+    let scenarios = match scenario {
+        Some(file) => Some((read_scenarios(file)?, file.display().to_string())),
+        None => None,
+    };
     let load = url.clone().map(|url| RecordingLoad {
         url,
         rate: *rate,

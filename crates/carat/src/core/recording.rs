@@ -32,6 +32,9 @@ pub struct RecordingInfo {
     pub what: String,
     /// Unix time of the start in milliseconds: a label, never a duration.
     pub started_ms: u64,
+    /// Program and arguments, if carat started it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub command: Vec<String>,
 }
 
 /// Every further line of the file.
@@ -127,6 +130,29 @@ pub struct RecordedLoad {
     pub url: String,
     /// The generator's report; `None` where the recording ended before the load.
     pub report: Option<LoadReport>,
+    /// How it was requested; unknown in a recording of an older carat.
+    #[serde(default)]
+    pub plan: RecordedLoadPlan,
+}
+
+/// What was requested of a load that carat drove during a recording, where it differs from the defaults.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct RecordedLoadPlan {
+    /// Open connections.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub connections: Option<u32>,
+    /// Number of requests.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub requests: Option<u64>,
+    /// Requests per second.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rate: Option<f64>,
+    /// File of the scenarios.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scenario: Option<String>,
+    /// File that was replayed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub replay: Option<String>,
 }
 
 /// A moment that explains a change.

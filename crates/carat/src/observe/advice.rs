@@ -4,9 +4,11 @@
 //! what cost. `docs/memory.md` documents every code.
 
 use crate::core::Bytes;
-use crate::core::ledger::{Ledger, PartKind, ProcessLedger};
+use crate::core::ledger::{Ledger, LedgerPart, PartKind, ProcessLedger};
 use carat_ruby::version::TOUCHES_MAIN_STACK;
+use carat_wire::env;
 use serde::Serialize;
+use std::collections::BTreeMap;
 
 /// Something in a ledger that a setting might change.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -19,7 +21,9 @@ pub struct Finding {
     pub remedy: String,
     /// The setting to try, by its name and value in the catalogue.
     pub setting: Option<(&'static str, String)>,
-    /// The most that it could save, in bytes of PSS; `None` if the ledger does not say.
+    /// The parts of the ledger that it could shrink, the largest first; none if it is about no single part.
+    pub shrinks: Vec<PartKind>,
+    /// The most by which it could shrink them, in bytes of PSS; `None` if the ledger does not say.
     pub at_most: Option<Bytes>,
 }
 
@@ -31,15 +35,31 @@ const FRAGMENTED: f64 = 0.3;
 const FEW_ARENAS: usize = 4;
 /// A worker that shares less of its memory than this has lost most of what the fork shared.
 const LITTLE_SHARED: f64 = 0.25;
+/// What a worker writes to after the fork: Ruby's heap and malloc.
+const HEAPS: [PartKind; 8] = [
+    PartKind::SlotsLive,
+    PartKind::SlotsFree,
+    PartKind::TransientHeap,
+    PartKind::MallocLive,
+    PartKind::MallocFree,
+    PartKind::AllocatorOverhead,
+    PartKind::Malloc,
+    PartKind::SlotsOrMalloc,
+];
+const UNPREPARED: &str = "fork-not-prepared";
+const ALLOCATOR: &str = "allocator";
 
-/// Every finding that the ledger supports, the largest possible saving first. A ledger without its single processes, such as
+/// Every finding that the ledger supports, the largest possible saving first. On a preloaded cluster a prepared fork and
+/// another allocator come first, because together they saved most there (`docs/remedies.md`). A ledger without its single processes, such as
 /// one of a shortened export, supports none: which allocator was in use is unknown.
 pub fn findings(ledger: &Ledger) -> Vec<Finding> {
     if ledger.processes.is_empty() {
         return Vec::new();
     }
     let mut found: Vec<Finding> = [
+        unprepared_fork(ledger),
         unused_allocator(ledger),
+        other_allocator(ledger),
         arenas(ledger),
         free_malloc(ledger),
         free_slots(ledger),
@@ -52,7 +72,11 @@ pub fn findings(ledger: &Ledger) -> Vec<Finding> {
     .into_iter()
     .flatten()
     .collect();
-    found.sort_by_key(|finding| std::cmp::Reverse(finding.at_most));
+    let is_cluster = found.iter().any(|finding| finding.code == UNPREPARED);
+    found.sort_by_key(|finding| {
+        let first = is_cluster && [UNPREPARED, ALLOCATOR].contains(&finding.code);
+        std::cmp::Reverse((first, finding.at_most))
+    });
     found
 }
 
@@ -66,6 +90,10 @@ fn percent(ledger: &Ledger, bytes: Bytes) -> f64 {
 
 fn part(ledger: &Ledger, kind: PartKind) -> Bytes {
     ledger.part(kind).map(|part| part.pss).unwrap_or_default()
+}
+
+fn part_of(process: &ProcessLedger, kind: PartKind) -> Option<&LedgerPart> {
+    process.parts.iter().find(|part| part.kind == kind)
 }
 
 fn is_glibc(process: &ProcessLedger) -> bool {
@@ -96,7 +124,80 @@ fn unused_allocator(ledger: &Ledger) -> Option<Finding> {
         ),
         remedy: format!("preload {library} before Ruby starts, then check again"),
         setting: Some(("allocator", library.to_owned())),
-        at_most: None,
+        shrinks: vec![PartKind::MallocFree],
+        at_most: ledger.part(PartKind::MallocFree).map(|part| part.pss),
+    })
+}
+
+/// Free memory of glibc, which another allocator returns sooner. Without the probe, free memory cannot be told from live.
+fn other_allocator(ledger: &Ledger) -> Option<Finding> {
+    let is_found = unused_allocator(ledger).is_some() || !ledger.processes.iter().any(is_glibc);
+    let free = ledger.part(PartKind::MallocFree);
+    let held = free.or_else(|| ledger.part(PartKind::Malloc)).filter(|_| !is_found)?;
+    if !is_worthwhile(ledger, held.pss) {
+        return None;
+    }
+    let state = if free.is_some() { "free" } else { "live or free" };
+    Some(Finding {
+        code: ALLOCATOR,
+        evidence: format!(
+            "glibc's malloc holds {} ({:.0} %) that is resident and {state}",
+            held.pss,
+            percent(ledger, held.pss)
+        ),
+        remedy: "an allocator that keeps less free memory in each arena".into(),
+        setting: Some(("allocator", "jemalloc".into())),
+        shrinks: vec![held.kind],
+        at_most: Some(held.pss),
+    })
+}
+
+/// Workers of a parent that was not prepared for the fork.
+fn unprepared_fork(ledger: &Ledger) -> Option<Finding> {
+    let (mut workers, mut parents) = (0_u32, Vec::new());
+    let mut lost: BTreeMap<PartKind, Bytes> = BTreeMap::new();
+    for worker in ledger.processes.iter().filter(|process| is_worker(process, ledger)) {
+        let parent = ledger.processes.iter().find(|other| Some(other.pid) == worker.parent)?;
+        if is_prepared(parent) {
+            return None;
+        }
+        workers += 1;
+        parents.push(parent.pid);
+        for kind in HEAPS {
+            let private = part_of(worker, kind).map(|part| part.private).unwrap_or_default();
+            // A worker can have lost only what its parent had to share.
+            let inherited = part_of(parent, kind).map(|part| part.resident).unwrap_or_default();
+            let sum = lost.entry(kind).or_default();
+            *sum = *sum + private.min(inherited);
+        }
+    }
+    let most: Bytes = lost.values().copied().sum();
+    if !is_worthwhile(ledger, most) {
+        return None;
+    }
+    let mut shrinks: Vec<PartKind> = lost.keys().copied().filter(|kind| lost[kind].0 > 0).collect();
+    shrinks.sort_by_key(|kind| std::cmp::Reverse(lost[kind]));
+    parents.dedup();
+    Some(Finding {
+        code: UNPREPARED,
+        evidence: format!(
+            "{workers} workers were forked from process {}, which loaded the app; of what it could share, {most} \
+             ({:.0} %) is private in them",
+            parents[0],
+            percent(ledger, most)
+        ),
+        remedy: "prepare the heap before the fork, so that workers write to fewer shared pages"
+            .into(),
+        setting: Some(("prepare_fork", "full".into())),
+        shrinks,
+        at_most: Some(most),
+    })
+}
+
+fn is_prepared(process: &ProcessLedger) -> bool {
+    let settings = process.environment.iter().find(|(name, _)| name == env::SETTINGS);
+    settings.is_some_and(|(_, value)| {
+        value.split(';').any(|pair| pair.starts_with("prepare_fork=") && !pair.ends_with("=off"))
     })
 }
 
@@ -124,7 +225,8 @@ fn arenas(ledger: &Ledger) -> Option<Finding> {
         ),
         remedy: "make threads share fewer arenas".into(),
         setting: Some(("arena_max", "2".into())),
-        at_most: free,
+        shrinks: vec![PartKind::MallocFree],
+        at_most: free.or(Some(held)),
     })
 }
 
@@ -149,6 +251,7 @@ fn free_malloc(ledger: &Ledger) -> Option<Finding> {
         ),
         remedy: remedy.into(),
         setting: Some(setting),
+        shrinks: vec![PartKind::MallocFree],
         at_most: Some(most),
     })
 }
@@ -173,6 +276,7 @@ fn free_slots(ledger: &Ledger) -> Option<Finding> {
         remedy: "compact once after boot, or make the heap grow in smaller steps (gc.growth_factor)"
             .into(),
         setting: Some(("compact", "boot".into())),
+        shrinks: vec![PartKind::SlotsFree],
         at_most: Some(free),
     })
 }
@@ -185,6 +289,7 @@ fn empty_pages(ledger: &Ledger) -> Option<Finding> {
         evidence: format!("Ruby keeps {empty} in pages without a single object"),
         remedy: "reduce the growth factor of the heap".into(),
         setting: Some(("gc.growth_factor", "1.3".into())),
+        shrinks: vec![PartKind::SlotsFree],
         at_most: Some(empty),
     })
 }
@@ -201,7 +306,11 @@ fn shared_fraction(process: &ProcessLedger) -> f64 {
     process.rss.saturating_sub(process.uss).0 as f64 / process.rss.0.max(1) as f64
 }
 
+/// Workers that share little, where preparing the fork alone would not help.
 fn eroded_sharing(ledger: &Ledger) -> Option<Finding> {
+    if unprepared_fork(ledger).is_some() {
+        return None;
+    }
     let unshared: Vec<(&ProcessLedger, f64)> = ledger
         .processes
         .iter()
@@ -211,6 +320,10 @@ fn eroded_sharing(ledger: &Ledger) -> Option<Finding> {
         .collect();
     let (worker, fraction) = unshared.iter().min_by(|a, b| a.1.total_cmp(&b.1))?;
     let largest = worker.parts.iter().max_by_key(|part| part.private)?;
+    // What every worker has for itself could at best exist once.
+    let private = unshared.iter().map(|(worker, _)| worker.uss);
+    let once = private.clone().max().unwrap_or_default();
+    let most = private.sum::<Bytes>().saturating_sub(once);
     Some(Finding {
         code: "sharing-eroded",
         evidence: format!(
@@ -226,7 +339,8 @@ fn eroded_sharing(ledger: &Ledger) -> Option<Finding> {
         remedy: "load the app before the fork (Puma: `preload_app!`) and prepare the heap for it"
             .into(),
         setting: Some(("prepare_fork", "full".into())),
-        at_most: None,
+        shrinks: vec![largest.kind],
+        at_most: Some(most).filter(|most| most.0 > 0),
     })
 }
 
@@ -240,7 +354,8 @@ fn stacks(ledger: &Ledger) -> Option<Finding> {
              makes smaller"
         ),
         setting: None,
-        at_most: None,
+        shrinks: vec![PartKind::Stacks],
+        at_most: Some(stacks),
     })
 }
 
@@ -253,7 +368,8 @@ fn huge_pages(ledger: &Ledger) -> Option<Finding> {
         ),
         remedy: "set /sys/kernel/mm/transparent_hugepage/enabled to `madvise` and compare".into(),
         setting: None,
-        at_most: None,
+        shrinks: Vec::new(),
+        at_most: Some(huge),
     })
 }
 
@@ -264,6 +380,7 @@ fn swap(ledger: &Ledger) -> Option<Finding> {
         evidence: format!("{swapped} of the tree is in swap and not part of any figure above"),
         remedy: "free memory on the machine before comparing anything".into(),
         setting: None,
+        shrinks: Vec::new(),
         at_most: None,
     })
 }
@@ -331,9 +448,69 @@ mod tests {
             private: known.pss,
             resident: known.pss,
         }];
-        assert_eq!(codes(&known), ["malloc-free"]);
+        assert_eq!(codes(&known), ["allocator", "malloc-free"]);
         known.processes.clear();
         assert_eq!(codes(&known), [""; 0]);
+    }
+
+    fn part(kind: PartKind, pss: u64, private: u64) -> LedgerPart {
+        let resident = Bytes(pss.max(private) * MB);
+        LedgerPart { kind, pss: Bytes(pss * MB), private: Bytes(private * MB), resident }
+    }
+
+    /// A parent with 60 MB of heap and two workers that have 50 MB of such a heap for themselves.
+    fn cluster() -> Ledger {
+        let mut processes = vec![process(10, 1), process(11, 10), process(12, 10)];
+        processes[0].parts =
+            vec![part(PartKind::SlotsLive, 60, 0), part(PartKind::MallocFree, 5, 0)];
+        for worker in &mut processes[1..] {
+            worker.parts =
+                vec![part(PartKind::SlotsLive, 50, 40), part(PartKind::MallocFree, 50, 50)];
+        }
+        let parts = vec![part(PartKind::SlotsLive, 160, 80), part(PartKind::MallocFree, 105, 100)];
+        Ledger { pss: Bytes(300 * MB), parts, processes, ..Ledger::default() }
+    }
+
+    #[test]
+    fn on_a_preloaded_cluster_a_prepared_fork_and_another_allocator_come_first() {
+        let found = findings(&cluster());
+        let codes: Vec<&str> = found.iter().map(|finding| finding.code).collect();
+        assert_eq!(codes, ["allocator", "fork-not-prepared", "malloc-free"]);
+        // Each worker lost 40 MB of slots, and 5 of malloc: its parent has no more.
+        assert_eq!(found[1].at_most, Some(Bytes(90 * MB)), "{found:?}");
+        assert_eq!(found[1].shrinks, [PartKind::SlotsLive, PartKind::MallocFree]);
+        assert_eq!(
+            (&found[0].shrinks, found[0].at_most),
+            (&vec![PartKind::MallocFree], Some(Bytes(105 * MB)))
+        );
+    }
+
+    #[test]
+    fn a_prepared_fork_and_another_allocator_are_not_suggested_again() {
+        let mut tree = cluster();
+        for process in &mut tree.processes {
+            process.environment =
+                vec![("CARAT_SETTINGS".into(), "prepare_fork=full;scrub=on".into())];
+            process.allocator.active = Some("jemalloc".into());
+        }
+        assert_eq!(codes(&tree), ["malloc-free"]);
+    }
+
+    #[test]
+    fn without_the_probe_the_bound_of_another_allocator_is_all_of_malloc() {
+        let mut tree = cluster();
+        tree.parts = vec![part(PartKind::Malloc, 100, 100)];
+        let found =
+            findings(&tree).into_iter().find(|finding| finding.code == "allocator").unwrap();
+        assert_eq!((found.shrinks, found.at_most), (vec![PartKind::Malloc], Some(Bytes(100 * MB))));
+        assert!(found.evidence.contains("live or free"), "{}", found.evidence);
+    }
+
+    #[test]
+    fn every_finding_that_names_a_setting_says_which_part_it_can_shrink_and_by_how_much() {
+        for finding in findings(&cluster()).iter().filter(|finding| finding.setting.is_some()) {
+            assert!(!finding.shrinks.is_empty() && finding.at_most.is_some(), "{finding:?}");
+        }
     }
 
     #[test]

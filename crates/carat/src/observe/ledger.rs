@@ -213,7 +213,8 @@ fn title(reading: &ProcessReading, comm: String) -> String {
 }
 
 /// Only variables with these prefixes are shown. The rest of an environment may contain secrets.
-const SHOWN_PREFIXES: [&str; 9] = [
+const SHOWN_PREFIXES: [&str; 10] = [
+    "CARAT_SETTINGS=",
     "MALLOC_",
     "LD_PRELOAD=",
     "GLIBC_TUNABLES=",

@@ -15,6 +15,8 @@ const BAR: usize = 24;
 const ARENAS: usize = 5;
 /// A share of memory that nothing divides into live and free below this is not mentioned.
 const UNKNOWN: f64 = 0.01;
+/// Parts named by a finding; `--json` has all.
+const PARTS: usize = 2;
 /// Characters shown of a process title.
 const TITLE: usize = 60;
 
@@ -215,16 +217,29 @@ fn write_findings(out: &mut String, findings: &[Finding]) -> fmt::Result {
     }
     writeln!(out, "\nWhat to try (a reason for an experiment, not its result)")?;
     for (finding, number) in findings.iter().zip(1..) {
-        let most = finding.at_most.map(|bytes| format!(", at most {bytes}")).unwrap_or_default();
-        writeln!(out, "{number:>3}. {}{most}: {}", finding.code, finding.evidence)?;
+        writeln!(out, "{number:>3}. {}: {}", finding.code, finding.evidence)?;
         match &finding.setting {
             Some((name, value)) => {
                 writeln!(out, "     try `{name} = \"{value}\"`: {}", finding.remedy)?;
             }
             None => writeln!(out, "     {}", finding.remedy)?,
         }
+        if let Some(most) = finding.at_most {
+            writeln!(out, "     it can shrink {} by at most {most}", shrinks(finding))?;
+        }
     }
     Ok(())
+}
+
+/// The parts that a finding is about; the smallest of many are left out.
+fn shrinks(finding: &Finding) -> String {
+    let labels: Vec<String> =
+        finding.shrinks.iter().take(PARTS).map(|kind| format!("`{}`", kind.label())).collect();
+    match (labels.is_empty(), finding.shrinks.len().saturating_sub(PARTS)) {
+        (true, _) => "the whole".to_owned(),
+        (false, 0) => labels.join(" and "),
+        (false, more) => format!("{} and {more} more parts", labels.join(", ")),
+    }
 }
 
 #[cfg(test)]

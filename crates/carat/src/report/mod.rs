@@ -71,7 +71,7 @@ pub(crate) use recording_text::recording_line;
 pub use redact::Audience;
 pub use restore::{ExperimentSource, RestoreError, restore};
 pub(crate) use salvage_text::salvage_text;
-pub use suggest::{SuggestError, suggested_experiment};
+pub use suggest::{KnownServer, SuggestError, suggested_experiment};
 pub use terminal::{Style, terminal};
 pub use text::day;
 pub(crate) use tune_text::tune_text;

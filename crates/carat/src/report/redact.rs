@@ -200,6 +200,7 @@ pub(crate) fn prepare_recording(recording: &Recording, audience: Audience) -> Re
     let mut shown = recording.clone();
     rules.edit(&mut shown.info.schema);
     rules.edit(&mut shown.info.what);
+    shown.info.command.iter_mut().for_each(|word| rules.edit(word));
     if let Some(end) = &mut shown.end {
         rules.edit(&mut end.ended);
         end.warnings.iter_mut().for_each(|warning| rules.edit(warning));
@@ -210,6 +211,8 @@ pub(crate) fn prepare_recording(recording: &Recording, audience: Audience) -> Re
         }
         if let Some(load) = &mut end.load {
             rules.edit(&mut load.url);
+            let files = [&mut load.plan.scenario, &mut load.plan.replay];
+            files.into_iter().flatten().for_each(|file| rules.edit(file));
             load.report.iter_mut().for_each(|report| edit_load(&rules, report));
         }
     }

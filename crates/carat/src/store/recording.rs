@@ -130,7 +130,12 @@ mod tests {
     use std::fs;
 
     fn info() -> RecordingInfo {
-        RecordingInfo { schema: RECORDING_SCHEMA.into(), what: "puma".into(), started_ms: 7 }
+        RecordingInfo {
+            schema: RECORDING_SCHEMA.into(),
+            what: "puma".into(),
+            started_ms: 7,
+            command: vec!["puma".into()],
+        }
     }
 
     fn sample(at_ms: u64) -> Entry {

@@ -5,7 +5,8 @@ use carat::core::ledger::{
     SlotPool,
 };
 use carat::core::recording::{
-    Marker, MarkerKind, RECORDING_SCHEMA, RecordedLoad, Recording, RecordingEnd, RecordingInfo,
+    Marker, MarkerKind, RECORDING_SCHEMA, RecordedLoad, RecordedLoadPlan, Recording, RecordingEnd,
+    RecordingInfo,
 };
 use carat::core::{
     Bytes, ClassGrowth, DailyGrowth, GrowthKind, InsideSample, MemberSample, PartGrowth,
@@ -232,6 +233,11 @@ fn growing_class(text: &str) -> ClassGrowth {
     }
 }
 
+fn recorded_load(text: &str) -> RecordedLoad {
+    let plan = RecordedLoadPlan { scenario: Some(text.into()), ..RecordedLoadPlan::default() };
+    RecordedLoad { url: format!("http://127.0.0.1/{text}"), report: None, plan }
+}
+
 /// An hour of that server, leaking 3 kB a second.
 pub(crate) fn recording(text: &str) -> Recording {
     let samples = (0..3600)
@@ -272,10 +278,11 @@ pub(crate) fn recording(text: &str) -> Recording {
         schema: RECORDING_SCHEMA.into(),
         what: format!("puma -C puma.rb {text}"),
         started_ms: 1_790_000_000_000,
+        command: vec!["puma".into(), text.into()],
     };
     let end = RecordingEnd {
         ended: "stopped by the user".into(),
-        load: Some(RecordedLoad { url: format!("http://127.0.0.1/{text}"), report: None }),
+        load: Some(recorded_load(text)),
         cost: SamplerCost { samples: 3600, core_share: 0.004, ..SamplerCost::default() },
         warnings: vec![text.into()],
         classes: vec![growing_class(text)],

@@ -76,7 +76,12 @@ mod tests {
             let inside = Some(InsideSample { probes: 1, major_gcs, ..InsideSample::default() });
             Sample { at_ms, processes, pss, uss, inside, ..Sample::default() }
         };
-        let head = RecordingInfo { schema: String::new(), what: "puma".into(), started_ms: 0 };
+        let head = RecordingInfo {
+            schema: String::new(),
+            what: "puma".into(),
+            started_ms: 0,
+            command: Vec::new(),
+        };
         Recording { samples: (0..seconds).map(sample).collect(), ..Recording::new(head) }
     }
 

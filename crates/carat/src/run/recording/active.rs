@@ -74,7 +74,7 @@ impl<'a> ActiveRecording<'a> {
         let RecordingRequest { path, sampling, limit, load, look } = request;
         let classes = look.map(|every| ClassWatch::new(every.0));
         let load = load.map(|load| LoadDriver::new(load, limit)).transpose()?;
-        let journal = create_journal(&path, &subject.title())?;
+        let journal = create_journal(&path, subject)?;
         let options = SessionOptions {
             sampling,
             rescan_after: Duration::from_secs(1),
@@ -173,10 +173,15 @@ fn start_session(
     }
 }
 
-fn create_journal(path: &Path, what: &str) -> Result<Journal, RecordError> {
+fn create_journal(path: &Path, subject: &RecordingSubject) -> Result<Journal, RecordError> {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let started_ms = now.as_millis() as u64;
-    let head = RecordingInfo { schema: RECORDING_SCHEMA.into(), what: what.into(), started_ms };
+    let head = RecordingInfo {
+        schema: RECORDING_SCHEMA.into(),
+        what: subject.title(),
+        started_ms,
+        command: subject.words().to_vec(),
+    };
     Journal::create(path, &head)
         .map_err(|source| RecordError::Journal { path: path.to_owned(), source })
 }

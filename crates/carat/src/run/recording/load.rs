@@ -2,7 +2,7 @@
 
 use crate::config::ReadyCheck;
 use crate::core::load::{HttpLoad, LoadOptionError, ProtocolOptions, ScenarioTable};
-use crate::core::recording::{MarkerKind, RecordedLoad};
+use crate::core::recording::{MarkerKind, RecordedLoad, RecordedLoadPlan};
 use crate::core::{HttpOptions, LoadReport, LoadSpec, Percent, Span};
 use crate::load::target::resolve;
 use crate::load::{Generator, check, net};
@@ -29,8 +29,8 @@ pub(crate) struct RecordingLoad {
     pub(crate) connections: Option<u32>,
     /// Number of requests after which the load ends.
     pub(crate) requests: Option<u64>,
-    /// Sessions instead of the URL alone.
-    pub(crate) scenarios: Option<ScenarioTable>,
+    /// Sessions instead of the URL alone, and their file.
+    pub(crate) scenarios: Option<(ScenarioTable, String)>,
     /// Options of a replay instead of the URL alone; the others are those of an ordinary load.
     pub(crate) replay: HttpOptions,
     /// Share of errors above which the figures are invalid.
@@ -45,6 +45,7 @@ pub(super) struct LoadDriver {
     address: SocketAddr,
     base: String,
     table: HttpOptions,
+    plan: RecordedLoadPlan,
     limit: Option<Span>,
     state: DriverState,
 }
@@ -65,8 +66,18 @@ impl LoadDriver {
             return Err(RecordError::LoadUrl(load.url));
         };
         let base = load.url.strip_suffix(&target.path).unwrap_or(&load.url).to_owned();
+        let mut plan = RecordedLoadPlan {
+            connections: load.connections,
+            requests: load.requests,
+            rate: load.rate,
+            scenario: None,
+            replay: load.replay.replay.clone(),
+        };
         let mut table = HttpOptions { path: target.path.clone(), ..load.replay };
-        load.scenarios.into_iter().for_each(|scenarios| table.set_scenarios(scenarios));
+        if let Some((scenarios, file)) = load.scenarios {
+            table.set_scenarios(scenarios);
+            plan.scenario = Some(file);
+        }
         table.requests = load.requests;
         table.rate = load.rate;
         table.errors = load.errors.unwrap_or(table.errors);
@@ -77,6 +88,7 @@ impl LoadDriver {
             address,
             base,
             table,
+            plan,
             limit,
             state: DriverState::Waiting,
         };
@@ -117,7 +129,7 @@ impl LoadDriver {
             DriverState::Ended(report) => report.map(|report| *report),
             DriverState::Waiting | DriverState::Sending(_) => None,
         };
-        RecordedLoad { url: self.url, report }
+        RecordedLoad { url: self.url, report, plan: self.plan }
     }
 
     fn start(&mut self, recorder: &mut Recorder<'_>) -> Option<String> {
