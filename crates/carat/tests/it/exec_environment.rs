@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 
 const FORMATS: [&str; 5] = ["shell", "dockerfile", "systemd", "procfile", "kamal"];
 
-/// A prefix outside /tmp, because a reboot empties that.
+/// A prefix that every user can read and that no reboot empties, which is not true of every checkout. Needs root.
 fn prefix() -> tempfile::TempDir {
-    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let folder = tempfile::tempdir_in("/var/lib").unwrap();
     fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
     folder
 }
@@ -39,6 +39,7 @@ fn print_env(folder: &Folder, prefix: &Path, format: &str, settings: &[&str]) ->
 
 #[test]
 fn installed_libraries_can_be_read_by_everyone_and_are_installed_once() {
+    require!(Root);
     let (folder, prefix) = (Folder::new("install"), prefix());
     let first = install(&folder, prefix.path(), &[]);
     first.assert_code(0).assert_says("installed; ");
@@ -58,6 +59,7 @@ fn installed_libraries_can_be_read_by_everyone_and_are_installed_once() {
 
 #[test]
 fn a_damaged_library_is_not_named_and_is_replaced() {
+    require!(Root);
     let (folder, prefix) = (Folder::new("install"), prefix());
     install(&folder, prefix.path(), &[]).assert_code(0);
     let file = &installed(prefix.path())[0];
@@ -71,6 +73,7 @@ fn a_damaged_library_is_not_named_and_is_replaced() {
 
 #[test]
 fn libraries_are_removed_and_nothing_else() {
+    require!(Root);
     let (folder, prefix) = (Folder::new("install"), prefix());
     install(&folder, prefix.path(), &["--remove"])
         .assert_code(0)
@@ -157,7 +160,7 @@ fn a_printed_environment_applies_the_settings_as_another_user() {
 
 #[test]
 fn variables_alone_need_no_installation_and_a_library_that_does_not_last_is_refused() {
-    require!(Ruby, Jemalloc);
+    require!(Ruby, Jemalloc, Root);
     let (folder, prefix) = (Folder::new("install"), prefix());
     for format in FORMATS {
         let ran = print_env(&folder, prefix.path(), format, &["allocator=jemalloc"]);

@@ -34,6 +34,11 @@ impl VerifiedPuma {
         arguments.extend(["--", "puma", "-b", &bind, "-e", "production"]);
         arguments.extend(puma);
         let mut command = folder.carat(&arguments);
+        // What this test run itself was started with.
+        let own = std::env::vars().map(|(name, _)| name);
+        for name in own.filter(|name| name.starts_with("CARAT_") && name != "CARAT_TEST_MARK") {
+            command.env_remove(name);
+        }
         let child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
         Self { folder, child, port }
     }

@@ -306,10 +306,10 @@ pub(crate) const ROWS: &[Row] = &[
         ]),
     ),
     row(
-        "an unknown Ruby, or one without a function that the probe needs",
+        "a Ruby that is too old, or one without a function that the probe needs",
         "the server runs on; the feature is off",
         Tests(&[
-            "probe_hardships::an_unsupported_ruby_runs_on_with_only_the_allocators_figures",
+            "probe_hardships::a_ruby_that_is_too_old_runs_on_with_only_the_allocators_figures",
             "probe_hardships::a_missing_function_costs_its_feature_and_nothing_else",
         ]),
     ),
