@@ -4,7 +4,7 @@
 # figures of its load and its last ledger; without histograms, logs and single processes. A sample that has a moment of its
 # own, such as "ready" or "end", is always kept. `carat report` reads the file again, and `carat salvage` makes a results file
 # of it that a run continues:
-#   carat report results/extend.carat --json --share | ruby docs/experiments/shorten.rb > docs/experiments/4-extend.json
+#   carat report results/extend.carat --json --share | ruby docs/experiments/shorten.rb > docs/experiments/4-extend-full.json
 require 'json'
 
 SAMPLES = 16
