@@ -133,7 +133,8 @@ fn full_collections(run: &[PlacedSample<'_>]) -> Option<f64> {
     // A new process brings its own count.
     let same = counts.windows(2).filter(|pair| pair[0].0 == pair[1].0 && pair[0].0 > 0);
     let each = same.map(|pair| pair[1].1.saturating_sub(pair[0].1) as f64 / f64::from(pair[0].0));
-    (!counts.is_empty()).then(|| each.sum())
+    // An empty sum of floats is minus zero, which would be printed.
+    (!counts.is_empty()).then(|| each.fold(0.0, |sum, count| sum + count))
 }
 
 /// Ruby processes of the tree, or all processes without a probe: the median of the samples, at least one.
@@ -230,6 +231,13 @@ mod tests {
             assert_eq!(found[0].kind, kind, "{found:?}");
             assert_eq!(found[0].observed.unwrap().full_collections, None);
         }
+    }
+
+    #[test]
+    fn a_single_sample_saw_no_collection_rather_than_minus_none() {
+        let length = driven(&samples(20, 1, Some(8))[..1]);
+        let collections = length.observed.full_collections.unwrap();
+        assert!(collections == 0.0 && collections.is_sign_positive(), "{collections}");
     }
 
     #[test]
