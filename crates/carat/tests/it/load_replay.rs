@@ -84,6 +84,10 @@ const OPENAPI: &str = r#"{"openapi":"3.0.3","servers":[{"url":"/v1"}],"paths":{
 "/pets":{"get":{"parameters":[{"name":"X-Tenant","in":"header","required":true,"example":"acme"}]}},
 "/owners/{owner}":{"get":{"parameters":[{"name":"owner","in":"path","required":true}]}}}}"#;
 
+const OPENAPI_YAML: &str = "openapi: 3.0.3\nservers:\n- url: /v1\npaths:\n\
+  \x20 /pets/{id}:\n    get:\n      parameters: &id\n      - { name: id, in: path, required: true, schema: { example: 7 } }\n\
+  \x20   delete: {}\n    head:\n      parameters: *id\n";
+
 const RAILS: &str = "=> Booting Puma\n\
     I, [2026-11-22T10:00:00.1 #42]  INFO -- : Started GET \"/a?b=c\" for ::1 at 2026-11-22 10:00:00 +0000\n\
     I, [2026-11-22T10:00:00.1 #42]  INFO -- : Processing by AController#index as HTML\n\
@@ -127,6 +131,7 @@ fn every_format_is_found_and_its_reads_are_sent_in_their_order() {
             &["GET /v1/pets x-tenant=acme", "GET /v1/pets/7"],
             "DELETE ×1, GET /v1/owners/{owner} has no example of `owner`",
         ),
+        (OPENAPI_YAML, "OpenAPI file", &["GET /v1/pets/7", "HEAD /v1/pets/7"], "DELETE ×1"),
     ] {
         let count = (2 * expected.len()).to_string();
         let more = ["-c", "1", "-n", &count, "--errors", "100%"];
@@ -266,7 +271,9 @@ fn a_file_that_cannot_be_replayed_says_why_before_anything_is_sent() {
             "the HAR cannot be read: missing field `request` at line 2",
         ),
         (b"{\"log\":{\"entries\":[", &[], "it is not JSON: EOF while parsing"),
-        (b"openapi: 3.0.0\n", &[], "OpenAPI file in YAML, and only JSON is read"),
+        (b"openapi: 3.0.0\npaths: [\n", &[], "the OpenAPI file cannot be read: "),
+        (b"a: &a x\nopenapi: 3.0.0\nb: &b [*a, *b]\n", &[], "the OpenAPI file cannot be read: "),
+        (b"swagger: '2.0'\n", &[], "OpenAPI 2 (Swagger), and version 3 is read"),
         (b"POST /a\n", &[], "no request that can be sent; not sent: POST ×1"),
         (b"/a\n", &["--replay-format", "har"], "the HAR cannot be read: expected value at line 1"),
         (b"/a\n", &["--replay-format", "rar"], "invalid value 'rar'"),

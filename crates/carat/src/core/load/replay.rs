@@ -20,7 +20,7 @@ pub enum ReplayFormat {
     Lograge,
     /// What a browser exports
     Har,
-    /// OpenAPI 3 in JSON
+    /// OpenAPI 3 in JSON or YAML
     #[value(name = "openapi")]
     #[serde(rename = "openapi")]
     OpenApi,

@@ -29,6 +29,7 @@ const LINE_FORMATS: [(ReplayFormat, LineReader); 4] = [
 
 /// What to do where nothing is recognized.
 const NAME_IT: &str = "name the format with `replay_format`";
+const OLD_OPENAPI: &str = "it is OpenAPI 2 (Swagger), and version 3 is read: convert it";
 
 /// Reads the requests of a file in the given format, or in the one that its content shows.
 ///
@@ -88,10 +89,10 @@ fn found_format(content: &[u8]) -> Result<ReplayFormat, String> {
     let mut first = None;
     for (number, line) in lines(content).take(LINES_TRIED) {
         let Ok(line) = line else { continue };
-        if ["openapi:", "swagger:"].iter().any(|key| line.starts_with(key)) {
-            return Err(format!(
-                "line {number} is that of an OpenAPI file in YAML, and only JSON is read: convert it with `ruby -ryaml -rjson -e 'puts JSON.dump(YAML.load($<.read))'`"
-            ));
+        match line.split_once(':').map_or("", |(key, _)| key.trim_matches(['"', '\''])) {
+            "openapi" => return Ok(ReplayFormat::OpenApi),
+            "swagger" => return Err(OLD_OPENAPI.to_owned()),
+            _ => {}
         }
         first.get_or_insert((number, line));
         for (count, (_, reader)) in counts.iter_mut().zip(LINE_FORMATS) {
@@ -133,9 +134,7 @@ fn format_of_json(content: &[u8]) -> Result<ReplayFormat, String> {
     match (keys.log.is_some(), keys.openapi.is_some(), keys.swagger.is_some()) {
         (true, ..) => Ok(ReplayFormat::Har),
         (_, true, _) => Ok(ReplayFormat::OpenApi),
-        (.., true) => {
-            Err("it is OpenAPI 2 (Swagger), and version 3 is read: convert it".to_owned())
-        }
+        (.., true) => Err(OLD_OPENAPI.to_owned()),
         _ if is_row => Ok(ReplayFormat::Lograge),
         _ => Err(format!("it is JSON, but neither a HAR nor an OpenAPI file: {NAME_IT}")),
     }
@@ -167,6 +166,8 @@ mod tests {
             ("\n{\n\"log\": {}}".to_owned(), ReplayFormat::Har),
             ("{\"log\":{}}\n".to_owned(), ReplayFormat::Har),
             ("{ \"openapi\": \"3.0.0\",\n\"paths\": {} }".to_owned(), ReplayFormat::OpenApi),
+            ("\n---\n# API\nopenapi: 3.0.0".to_owned(), ReplayFormat::OpenApi),
+            ("info: {}\n\"openapi\": 3.0.0".to_owned(), ReplayFormat::OpenApi),
         ] {
             assert_eq!(format(&text), Ok(expected), "{text}");
         }
@@ -176,7 +177,7 @@ mod tests {
     fn what_has_no_known_format_says_what_it_is() {
         for (text, expected) in [
             ("<html>\x1b[2J", "line 1 is `<html>\\u{1b}[2J`; name the format"),
-            ("\n---\nopenapi: 3.0.0", "line 3 is that of an OpenAPI file in YAML"),
+            ("---\nswagger: '2.0'", "OpenAPI 2 (Swagger)"),
             ("{\"swagger\":\"2.0\"}", "OpenAPI 2 (Swagger)"),
             ("{\n\"a\": 1\n}", "neither a HAR nor"),
             ("{\n\"log\": {", "it is not JSON: EOF while parsing an object at line 2"),

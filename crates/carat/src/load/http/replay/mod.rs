@@ -17,6 +17,7 @@ mod shown;
 mod times;
 mod traffic;
 mod url_list;
+mod yaml;
 
 pub use collector::ReplayRules;
 pub(crate) use file::{describe, file_name, read_file};

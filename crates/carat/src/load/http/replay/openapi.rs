@@ -1,8 +1,9 @@
-//! OpenAPI 3 in JSON: a GET or HEAD request of every route whose required parameters have an example.
+//! OpenAPI 3 in JSON or YAML: a GET or HEAD request of every route whose required parameters have an example.
 
 use crate::load::http::replay::collector::{FoundRequest, ReplayRules, TrafficCollector};
 use crate::load::http::replay::har::is_replayed;
 use crate::load::http::replay::shown::{json_error, shown};
+use crate::load::http::replay::yaml::read_yaml;
 use serde_json::Value;
 
 /// Largest file in bytes. A document takes many times its length in memory.
@@ -15,10 +16,14 @@ pub(super) fn read_openapi(content: &[u8], all: &mut TrafficCollector) -> Result
     if content.len() > DOCUMENT_MAX {
         return Err("it has more than 16 MiB: keep fewer paths".to_owned());
     }
-    let document: Value = serde_json::from_slice(content).map_err(|error| json_error(&error))?;
-    let version = document.get("openapi").and_then(Value::as_str).unwrap_or_default();
+    let document: Value = if content.trim_ascii_start().starts_with(b"{") {
+        serde_json::from_slice(content).map_err(|error| json_error(&error))?
+    } else {
+        read_yaml(content)?
+    };
+    let version = document.get("openapi").and_then(scalar).unwrap_or_default();
     if !version.starts_with("3.") {
-        return Err(format!("its version is `{}`, not 3", shown(version)));
+        return Err(format!("its version is `{}`, not 3", shown(&version)));
     }
     let paths = document.get("paths").and_then(Value::as_object).ok_or("it has no `paths`")?;
     let document = OpenApiDocument(&document);
@@ -258,6 +263,19 @@ mod tests {
             let error = read(&document).unwrap_err();
             assert!(error.contains(expected), "{error}");
         }
+    }
+
+    #[test]
+    fn yaml_has_the_requests_of_the_same_document_in_json() {
+        let yaml = "# The store\nopenapi: 3.0.3\nservers: [{ url: /v1 }]\npaths:\n  /pets/{id}:\n    \
+                    get: &read\n      parameters:\n      - { name: id, in: path, required: true, example: 7 }\n      \
+                    responses:\n        200: { description: on }\n    head: *read\n    delete: {}\n";
+        let mut all = TrafficCollector::new(ReplayRules::default(), OwnServer::Unnamed);
+        read_openapi(yaml.as_bytes(), &mut all).unwrap();
+        let traffic = all.traffic(ReplayFormat::OpenApi).unwrap();
+        let sent: Vec<&str> = traffic.requests.iter().map(|one| one.path.as_str()).collect();
+        assert_eq!(sent, ["/v1/pets/7", "/v1/pets/7"]);
+        assert_eq!(traffic.left_out.text().unwrap(), "DELETE ×1");
     }
 
     #[test]
