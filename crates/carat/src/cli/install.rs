@@ -3,7 +3,11 @@
 use crate::cli::{Exit, output};
 use crate::target::install::{install, remove};
 use clap::Args;
-use std::path::PathBuf;
+use serde_json::{Value, json};
+use std::path::{Path, PathBuf};
+
+/// Name and version of the JSON that `--json` prints.
+const SCHEMA: &str = "carat.install/1";
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -21,24 +25,62 @@ pub(crate) struct InstallArgs {
     /// Remove every installed version instead; a Ruby whose environment names one of them no longer starts
     #[arg(long)]
     remove: bool,
+    /// Print the folder, its files and whether they are new, or the removed folders, as JSON
+    #[arg(long)]
+    json: bool,
 }
 
 pub(crate) fn run(args: &InstallArgs) -> anyhow::Result<Exit> {
     if args.remove {
-        let removed = remove(&args.prefix)?;
-        if removed.is_empty() {
-            output::print_message(&format!("nothing is installed below {}", args.prefix.display()));
-        }
-        for folder in removed {
-            output::print_data(&format!("removed {}\n", folder.display()))?;
-        }
-        return Ok(Exit::Fine);
+        remove_all(args)?
+    } else {
+        install_one(args)?
     }
+    Ok(Exit::Fine)
+}
+
+fn install_one(args: &InstallArgs) -> anyhow::Result<()> {
     let installed = install(&args.prefix)?;
-    output::print_data(&format!("{}\n", installed.libraries.directory.display()))?;
+    let libraries = &installed.libraries;
+    if args.json {
+        return print_json(&json!({
+            "schema": SCHEMA,
+            "directory": text(&libraries.directory),
+            "shim": text(&libraries.shim),
+            "probe": text(&libraries.probe),
+            "runtime": text(&libraries.runtime),
+            "new": installed.is_new,
+        }));
+    }
+    output::print_data(&format!("{}\n", libraries.directory.display()))?;
     let done = if installed.is_new { "installed" } else { "installed already" };
     output::print_message(&format!(
         "{done}; `carat exec SETTINGS --print-env systemd -- COMMAND` prints the environment that loads them"
     ));
-    Ok(Exit::Fine)
+    Ok(())
+}
+
+fn remove_all(args: &InstallArgs) -> anyhow::Result<()> {
+    let removed = remove(&args.prefix)?;
+    if args.json {
+        let removed: Vec<String> = removed.iter().map(|folder| text(folder)).collect();
+        return print_json(&json!({ "schema": SCHEMA, "removed": removed }));
+    }
+    if removed.is_empty() {
+        output::print_message(&format!("nothing is installed below {}", args.prefix.display()));
+    }
+    for folder in removed {
+        output::print_data(&format!("removed {}\n", folder.display()))?;
+    }
+    Ok(())
+}
+
+/// A path as JSON can have it.
+fn text(path: &Path) -> String {
+    path.display().to_string()
+}
+
+fn print_json(answer: &Value) -> anyhow::Result<()> {
+    output::print_data(&(serde_json::to_string_pretty(answer)? + "\n"))?;
+    Ok(())
 }

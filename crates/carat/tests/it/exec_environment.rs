@@ -1,6 +1,7 @@
 //! `carat install`, and the environment that `exec --print-env` prints for a server that carat does not start.
 
 use crate::support::{Folder, Ran};
+use serde_json::Value;
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
@@ -84,6 +85,31 @@ fn libraries_are_removed_and_nothing_else() {
     install(&folder, prefix.path(), &["--remove"]).assert_code(0).assert_says("removed ");
     let left: Vec<_> = fs::read_dir(prefix.path().join("lib/carat")).unwrap().collect();
     assert!(left.len() == 1 && other.exists(), "{left:?}");
+}
+
+#[test]
+fn what_was_installed_and_removed_is_printed_as_json() {
+    require!(Root);
+    let (folder, prefix) = (Folder::new("install"), prefix());
+    let json = |more: &[&str]| -> Value {
+        let ran = install(&folder, prefix.path(), &[more, &["--json"]].concat());
+        assert_eq!((ran.assert_code(0).talk.as_str(), ran.out.ends_with("}\n")), ("", true));
+        serde_json::from_str(&ran.out).unwrap()
+    };
+    for is_new in [true, false] {
+        let answer = json(&[]);
+        assert_eq!(answer["schema"], "carat.install/1");
+        assert_eq!(answer["new"], is_new);
+        let there = installed(prefix.path());
+        for key in ["shim", "probe", "runtime"] {
+            let file = Path::new(answer[key].as_str().unwrap());
+            assert!(there.iter().any(|one| one == file), "{answer:#}");
+            assert!(file.starts_with(answer["directory"].as_str().unwrap()), "{answer:#}");
+        }
+    }
+    let directory = json(&[])["directory"].clone();
+    let removed = [json(&["--remove"]), json(&["--remove"])].map(|one| one["removed"].clone());
+    assert_eq!(removed, [Value::from([directory]), Value::from([""; 0])]);
 }
 
 #[test]
