@@ -1,22 +1,23 @@
 //! The experiment file, parsed into validated types, and the order of trials that follows from it.
 //!
-//! The only inputs are the file itself and the content of a file that it replays. `settings` defines what a setting does.
+//! The only inputs are the file itself and the content of the file that its load names. `settings` defines what a setting does.
 
 mod canonical;
 mod command;
+mod content;
 mod controls;
 mod error;
 mod experiment;
 mod file;
 mod order;
 mod parse;
-mod replayed;
 mod task;
 mod template;
 mod tune;
 
 pub use crate::core::{Percent, Span};
 pub use command::CommandLine;
+pub use content::{LoadContent, planned_content};
 pub use error::ExperimentFileError;
 pub use experiment::{
     CommandSpec, Experiment, MeasureSpec, ReadyCheck, ReadyCondition, ServerSpec, ServiceSpec,
@@ -24,6 +25,5 @@ pub use experiment::{
 };
 pub use order::{BlockPosition, block_order, trial_id};
 pub use parse::find_metric;
-pub use replayed::{ReplayedFile, replayed_content};
 pub use template::{Placeholders, fill, fill_address};
 pub use tune::{BlockSpec, KnobLevel, KnobSpec, TuneSpec, TunedVariant};

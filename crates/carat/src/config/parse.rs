@@ -1,13 +1,13 @@
 //! From the text of an experiment file to a validated [`Experiment`], in one step.
 
+use crate::config::content::{planned_content, with_content, without_content};
 use crate::config::controls;
 use crate::config::error::explain_toml;
 use crate::config::experiment::ROOTS_PLACEHOLDER;
 use crate::config::file::{ExperimentTable, MeasureTable, ServiceTable, TrialsTable, VariantTable};
-use crate::config::replayed::{replayed_content, with_content, without_content};
 use crate::config::task::{command, readiness, task};
 use crate::config::{
-    CommandLine, Experiment, ExperimentFileError, MeasureSpec, ReplayedFile, ServiceSpec,
+    CommandLine, Experiment, ExperimentFileError, LoadContent, MeasureSpec, ServiceSpec,
     TrialLimits, TrialLoad, TrialTask, VariantSpec,
 };
 use crate::core::metric::{self, Metric};
@@ -49,15 +49,15 @@ impl Experiment {
         let folder = folder.unwrap_or(Path::new("."));
         let experiment = Self::parse(&text, path, folder)?;
         let load = experiment.task.generated_load();
-        let Some(file) = load.and_then(LoadTemplate::replayed_file) else {
+        let Some((key, file)) = load.and_then(LoadTemplate::file) else {
             return Ok(experiment);
         };
-        let replayed = ReplayedFile::read(&folder.join(file))
+        let content = LoadContent::read(&folder.join(file))
             .map_err(|message| ExperimentFileError::Invalid { path: path.to_owned(), message })?;
-        Self::parse(&with_content(&text, &replayed.sha256), path, folder)
+        Self::parse(&with_content(&text, key, &content.sha256), path, folder)
     }
 
-    /// Parses the text of the file `path`; relative directories start from `folder`. A replayed file is not read: its content
+    /// Parses the text of the file `path`; relative directories start from `folder`. The load's file is not read: its content
     /// is part of the plan if the text names it, as that of an experiment that was read from a file does.
     ///
     /// # Errors
@@ -97,9 +97,10 @@ fn validate(table: ExperimentTable, text: &str, folder: &Path) -> Result<Experim
     check_name(&table.name)?;
     let (server, mut task, common) = task(table.server, table.load, table.run)?;
     if let TrialTask::Serve { load: TrialLoad::Generated(load), .. } = &mut task
-        && let Some(sha256) = replayed_content(text)
+        && let Some((key, sha256)) = planned_content(text)
+        && load.file().is_some_and(|(own, _)| own == key)
     {
-        load.fix_replayed_content(sha256);
+        load.fix_content(sha256);
     }
     let prepare = table.prepare.map(|table| command("prepare", table)).transpose()?;
     let cleanup = table.cleanup.map(|table| command("cleanup", table)).transpose()?;

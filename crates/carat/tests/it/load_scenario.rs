@@ -398,6 +398,12 @@ warmup_block = false
     let stored = fs::read(folder.path("session.carat")).unwrap();
     let contains = |text: &[u8]| stored.windows(text.len()).any(|window| window == text);
     assert!(contains(b"{env.API_KEY}") && !contains(b"Bearer k3y"));
+
+    folder.write("users.csv", "name,term\ncid,c\n");
+    compare.arg("--resume");
+    let changed = finish(compare.spawn().unwrap());
+    changed.assert_code(2).assert_says("  content of load.http.data: SHA-256 ");
+    changed.assert_says("trials before and after them cannot be compared").assert_says("--fresh");
     folder.assert_nothing_left();
 }
 

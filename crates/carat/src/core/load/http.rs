@@ -1,5 +1,6 @@
 //! The options of an HTTP load, `[load.http]` or `carat load http`, and the load they describe.
 
+use super::data::DataFile;
 use super::options::{
     Arrivals, ConnectionOptions, ERRORS, LoadOptionError, Pace, ProtocolOptions, TlsOptions,
     check_errors, check_path, headers_from_table, parse_header, sorted_headers,
@@ -195,7 +196,7 @@ pub struct HttpLoad {
     pub scenarios: Vec<HttpScenario>,
     /// File with the users' values.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub data: Option<String>,
+    pub data: Option<DataFile>,
     /// Recorded requests instead of routes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replay: Option<HttpReplay>,
@@ -374,7 +375,7 @@ impl ProtocolOptions for HttpOptions {
             base: String::new(),
             routes,
             scenarios: self.scenarios()?,
-            data: self.data.clone(),
+            data: self.data.clone().map(DataFile::Named),
             replay: self.replay()?,
             connections: self.connections,
             pace: Pace::new(self.rate, self.arrivals, self.connections)?,

@@ -5,6 +5,7 @@
 
 pub mod cable;
 mod command;
+mod data;
 mod headers;
 pub mod http;
 mod options;
@@ -16,6 +17,7 @@ pub mod sql_queue;
 
 pub use cable::{BroadcastEnd, CableLoad, CableOptions, Compat, PayloadShape};
 pub use command::report_of_command;
+pub use data::DataFile;
 pub use http::{Amount, HttpLoad, HttpOptions, HttpRoute, RouteOptions};
 pub use options::{Arrivals, ConnectionOptions, LoadOptionError, Pace, ProtocolOptions};
 pub use replay::{HttpReplay, ReplayFormat, ReplayPace};
@@ -118,18 +120,14 @@ impl LoadSpec {
     pub fn in_folder(mut self, folder: &Path) -> Self {
         let options = self.connection_options();
         options.ca = options.ca.take().map(|file| folder.join(file).display().to_string());
-        let data = match &mut self {
-            Self::Http(load) => &mut load.data,
-            Self::Sidekiq(load) => &mut load.data,
-            Self::SqlQueue(load) => {
-                if let Some(file) = load.database.strip_prefix("sqlite:") {
-                    load.database = format!("sqlite:{}", folder.join(file).display());
-                }
-                &mut load.data
-            }
-            Self::Cable(_) => return self,
-        };
-        *data = data.take().map(|file| folder.join(file).display().to_string());
+        if let Self::SqlQueue(load) = &mut self
+            && let Some(file) = load.database.strip_prefix("sqlite:")
+        {
+            load.database = format!("sqlite:{}", folder.join(file).display());
+        }
+        if let Some(data) = self.data() {
+            data.move_to(folder);
+        }
         if let Some(replay) = self.replay() {
             replay.file = folder.join(&replay.file).display().to_string();
         }
@@ -140,6 +138,28 @@ impl LoadSpec {
         match self {
             Self::Http(load) => load.replay.as_mut(),
             Self::Cable(_) | Self::Sidekiq(_) | Self::SqlQueue(_) => None,
+        }
+    }
+
+    fn data(&mut self) -> Option<&mut DataFile> {
+        match self {
+            Self::Http(load) => load.data.as_mut(),
+            Self::Sidekiq(load) => load.data.as_mut(),
+            Self::SqlQueue(load) => load.data.as_mut(),
+            Self::Cable(_) => None,
+        }
+    }
+
+    /// The file whose content the load has, with the key that names it. No load has two.
+    fn file(&self) -> Option<(&'static str, &str)> {
+        match self {
+            Self::Http(HttpLoad { replay: Some(replay), .. }) => {
+                Some(("load.http.replay", replay.file.as_str()))
+            }
+            Self::Http(load) => Some(("load.http.data", load.data.as_ref()?.file())),
+            Self::Sidekiq(load) => Some(("load.sidekiq.data", load.data.as_ref()?.file())),
+            Self::SqlQueue(load) => Some(("load.sql_queue.data", load.data.as_ref()?.file())),
+            Self::Cable(_) => None,
         }
     }
 
@@ -185,17 +205,17 @@ impl LoadTemplate {
         self.measured.clone().connection_options().errors
     }
 
-    /// The file whose requests are replayed, if there is one.
-    pub fn replayed_file(&self) -> Option<&str> {
-        match &self.measured {
-            LoadSpec::Http(load) => load.replay.as_ref().map(|replay| replay.file.as_str()),
-            LoadSpec::Cable(_) | LoadSpec::Sidekiq(_) | LoadSpec::SqlQueue(_) => None,
-        }
+    /// The file of recorded requests or of values that the load needs, with the key that names it.
+    pub fn file(&self) -> Option<(&'static str, &str)> {
+        self.measured.file()
     }
 
-    /// Fixes the content of the replayed file by its SHA-256 in hex.
-    pub fn fix_replayed_content(&mut self, sha256: &str) {
+    /// Fixes the content of that file by its SHA-256 in hex.
+    pub fn fix_content(&mut self, sha256: &str) {
         for load in std::iter::once(&mut self.measured).chain(&mut self.warmup) {
+            if let Some(data) = load.data() {
+                *data = data.fixed(sha256);
+            }
             if let Some(replay) = load.replay() {
                 replay.sha256 = Some(sha256.to_owned());
             }
@@ -328,8 +348,8 @@ mod tests {
     fn a_replayed_file_is_in_the_folder_of_the_experiment_and_its_content_can_be_fixed() {
         let text = "[http]\nrequests = 50\nreplay = 'a.log'\nreplay_format = 'access-log'\npace = '2x'\nall_methods = true";
         let mut template = template(text).unwrap();
-        assert_eq!(template.replayed_file(), Some("a.log"));
-        template.fix_replayed_content("abc");
+        assert_eq!(template.file(), Some(("load.http.replay", "a.log")));
+        template.fix_content("abc");
         for spec in [Some(template.measured("h:1")), template.warmup("h:1")] {
             let Some(LoadSpec::Http(load)) = spec.map(|spec| spec.in_folder(Path::new("/e")))
             else {

@@ -1,5 +1,6 @@
 //! The options of a load of Sidekiq jobs, `[load.sidekiq]` or `carat load sidekiq`, and the load they describe.
 
+use super::data::DataFile;
 use super::http::Amount;
 use super::options::{
     Arrivals, ConnectionOptions, ERRORS, LoadOptionError, Pace, ProtocolOptions, TlsOptions,
@@ -121,7 +122,7 @@ pub struct SidekiqLoad {
     /// Arguments of a job; a whole row of `data`, or none, if absent.
     pub args: Option<JobArguments>,
     /// File with the jobs' values.
-    pub data: Option<String>,
+    pub data: Option<DataFile>,
     /// Queue.
     pub queue: String,
     /// How often Sidekiq tries a failed job again.
@@ -199,7 +200,7 @@ impl ProtocolOptions for SidekiqOptions {
             redis: self.redis.clone(),
             class: self.class.clone(),
             args: self.args.clone(),
-            data: self.data.clone(),
+            data: self.data.clone().map(DataFile::Named),
             queue: self.queue.clone(),
             retry: self.retry,
             amount: self.amount()?,

@@ -1,5 +1,6 @@
 //! The options of a load of jobs in a database, `[load.sql_queue]` or `carat load sql-queue`, and the load they describe.
 
+use super::data::DataFile;
 use super::http::Amount;
 use super::options::{
     Arrivals, ConnectionOptions, ERRORS, LoadOptionError, Pace, ProtocolOptions, TlsOptions,
@@ -108,7 +109,7 @@ pub struct SqlQueueLoad {
     /// Arguments of a job; a whole row of `data`, or none, if absent.
     pub args: Option<JobArguments>,
     /// File with the jobs' values.
-    pub data: Option<String>,
+    pub data: Option<DataFile>,
     /// Queue.
     pub queue: String,
     /// When to stop; a number of jobs.
@@ -165,7 +166,7 @@ impl ProtocolOptions for SqlQueueOptions {
             gem: self.gem,
             class: self.class.clone(),
             args: self.args.clone(),
-            data: self.data.clone(),
+            data: self.data.clone().map(DataFile::Named),
             queue: self.queue.clone(),
             amount: Amount::Requests(jobs),
             pace: Pace::new(self.rate, self.arrivals, self.at_once.unwrap_or(ALL_AT_ONCE))?,

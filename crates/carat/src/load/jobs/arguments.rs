@@ -1,10 +1,9 @@
 //! Arguments of jobs, with the job's number and the values of a row of data.
 
-use crate::core::load::JobArguments;
+use crate::core::load::{DataFile, JobArguments};
 use crate::core::{TextPart, text_parts};
 use crate::load::http::scenario::DataRows;
 use serde_json::Value;
-use std::path::Path;
 
 /// Placeholder of a job's number, from 1 on.
 const NUMBER: &str = "number";
@@ -19,8 +18,11 @@ pub(crate) struct ArgumentMaker {
 impl ArgumentMaker {
     /// # Errors
     /// If the data cannot be read, or an argument has an unknown placeholder; the message names it.
-    pub(crate) fn new(args: Option<&JobArguments>, data: Option<&str>) -> Result<Self, String> {
-        let rows = data.map(|file| DataRows::read(Path::new(file))).transpose()?;
+    pub(crate) fn new(
+        args: Option<&JobArguments>,
+        data: Option<&DataFile>,
+    ) -> Result<Self, String> {
+        let rows = data.map(DataRows::read).transpose()?;
         let columns = rows.as_ref().map_or(&[][..], |rows| &rows.columns);
         let args = match args {
             Some(JobArguments(args)) => args.clone(),
@@ -120,10 +122,12 @@ mod tests {
     use super::*;
     use serde_json::json;
     use std::io::Write;
+    use std::path::Path;
 
     fn maker(args: Option<&str>, data: Option<&Path>) -> Result<ArgumentMaker, String> {
         let args = args.map(|text| JobArguments(serde_json::from_str(text).unwrap()));
-        ArgumentMaker::new(args.as_ref(), data.map(|file| file.to_str().unwrap()))
+        let data = data.map(|file| DataFile::Named(file.display().to_string()));
+        ArgumentMaker::new(args.as_ref(), data.as_ref())
     }
 
     fn csv(text: &str) -> tempfile::NamedTempFile {

@@ -21,7 +21,7 @@ impl JobMaker {
     /// # Errors
     /// If the data cannot be read, or an argument has an unknown placeholder; the message names it.
     pub(super) fn new(load: &SidekiqLoad) -> Result<Self, String> {
-        let arguments = ArgumentMaker::new(load.args.as_ref(), load.data.as_deref())?;
+        let arguments = ArgumentMaker::new(load.args.as_ref(), load.data.as_ref())?;
         let (class, queue, retry) = (load.class.clone(), load.queue.clone(), load.retry);
         Ok(Self { class, queue, retry, arguments })
     }

@@ -35,7 +35,7 @@ impl DrivenLoad for SqlQueueProtocol {
         load: &SqlQueueLoad,
         observe: &mut dyn FnMut(LoadProgress),
     ) -> Result<LoadReport, GeneratorError> {
-        let arguments = ArgumentMaker::new(load.args.as_ref(), load.data.as_deref());
+        let arguments = ArgumentMaker::new(load.args.as_ref(), load.data.as_ref());
         let arguments = arguments.map_err(GeneratorError::Request)?;
         let url = from_environment(&load.database).map_err(GeneratorError::Request)?;
         let mut counts = SqlQueueCounts::default();
@@ -62,7 +62,7 @@ impl DrivenLoad for SqlQueueProtocol {
 /// # Errors
 /// If something is missing; the message names it.
 pub(crate) fn check_sql_queue(load: &SqlQueueLoad) -> Result<(), GeneratorError> {
-    ArgumentMaker::new(load.args.as_ref(), load.data.as_deref())
+    ArgumentMaker::new(load.args.as_ref(), load.data.as_ref())
         .map(drop)
         .map_err(GeneratorError::Request)
 }

@@ -1,6 +1,6 @@
 //! Results of an experiment file that was changed since: what changed, and which trials still count.
 
-use crate::config::{Experiment, replayed_content, trial_id};
+use crate::config::{Experiment, planned_content, trial_id};
 use crate::core::{ExperimentInfo, LoadReport, LoadTemplate, Outcome, Trial};
 use crate::store::{Store, StoreError};
 use std::collections::BTreeMap;
@@ -201,8 +201,10 @@ fn values(text: &str) -> BTreeMap<String, String> {
     if let Ok(table) = text.parse::<toml::Table>() {
         add_values("", &table, &mut found);
     }
-    let content = replayed_content(text).map(|sha256| format!("SHA-256 {sha256}"));
-    found.extend(content.map(|content| ("content of load.http.replay".to_owned(), content)));
+    let content = planned_content(text);
+    found.extend(
+        content.map(|(key, sha256)| (format!("content of {key}"), format!("SHA-256 {sha256}"))),
+    );
     found
 }
 
@@ -242,10 +244,10 @@ mod tests {
     }
 
     #[test]
-    fn the_content_of_a_replayed_file_is_a_value_of_the_plan() {
+    fn the_content_of_a_file_is_a_value_of_the_plan() {
         let sha256 = "ab".repeat(32);
-        let text = format!("name = 'x'\n# content of load.http.replay: SHA-256 {sha256}\n");
-        let content = &values(&text)["content of load.http.replay"];
+        let text = format!("name = 'x'\n# content of load.http.data: SHA-256 {sha256}\n");
+        let content = &values(&text)["content of load.http.data"];
         assert_eq!(content, &format!("SHA-256 {sha256}"));
         assert_eq!(shown_value(Some(content)).chars().count(), VALUE + 1);
     }

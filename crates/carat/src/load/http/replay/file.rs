@@ -1,6 +1,6 @@
 //! Reads the replayed file of a load.
 
-use crate::config::ReplayedFile;
+use crate::config::LoadContent;
 use crate::core::load::HttpReplay;
 use crate::load::http::replay::collector::ReplayRules;
 use crate::load::http::replay::format::read_traffic;
@@ -16,16 +16,10 @@ const ROUTES_NAMED: usize = 4;
 /// # Errors
 /// If the file cannot be read, has another content than the plan names, or is malformed; the message names it.
 pub(crate) fn read_file(replay: &HttpReplay) -> Result<RecordedTraffic, String> {
-    let file = ReplayedFile::read(Path::new(&replay.file))?;
-    if replay.sha256.as_ref().is_some_and(|planned| *planned != file.sha256) {
-        return Err(format!(
-            "{} has changed since the experiment began: its trials would have different loads",
-            replay.file
-        ));
-    }
+    let content = LoadContent::read_planned(Path::new(&replay.file), replay.sha256.as_deref())?;
     let rules =
         ReplayRules { all_methods: replay.all_methods, private_headers: replay.private_headers };
-    read_traffic(&file.content, replay.format, rules)
+    read_traffic(&content.bytes, replay.format, rules)
         .map_err(|what| format!("{}: {what}", replay.file))
 }
 

@@ -1,11 +1,9 @@
 //! The users' values, from a file of comma-separated values.
 
+use crate::config::LoadContent;
 use crate::core::is_placeholder_name;
-use std::fs;
+use crate::core::load::DataFile;
 use std::path::Path;
-
-/// Largest file in bytes.
-const FILE_MAX: u64 = 64 * 1024 * 1024;
 
 /// Rows of values. Without a file there is one row without values.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -27,16 +25,10 @@ impl DataRows {
     }
 
     /// # Errors
-    /// If the file cannot be read or is malformed; the message names it.
-    pub(crate) fn read(file: &Path) -> Result<Self, String> {
-        let name = file.display();
-        let length =
-            fs::metadata(file).map_err(|error| format!("cannot read {name}: {error}"))?.len();
-        if length > FILE_MAX {
-            return Err(format!("{name} has more than 64 MiB: use fewer rows"));
-        }
-        let text = fs::read(file).map_err(|error| format!("cannot read {name}: {error}"))?;
-        read_rows(&text).map_err(|what| format!("{name}: {what}"))
+    /// If the file cannot be read, has another content than the plan names, or is malformed; the message names it.
+    pub(crate) fn read(data: &DataFile) -> Result<Self, String> {
+        let content = LoadContent::read_planned(Path::new(data.file()), data.sha256())?;
+        read_rows(&content.bytes).map_err(|what| format!("{}: {what}", data.file()))
     }
 }
 
@@ -96,7 +88,7 @@ mod tests {
             let error = read_rows(text).unwrap_err();
             assert!(error.contains(expected), "{}: {error}", text.escape_ascii());
         }
-        let missing = DataRows::read(Path::new("/no/such.csv")).unwrap_err();
+        let missing = DataRows::read(&DataFile::Named("/no/such.csv".to_owned())).unwrap_err();
         assert!(missing.starts_with("cannot read /no/such.csv"), "{missing}");
     }
 }

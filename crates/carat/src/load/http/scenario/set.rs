@@ -10,7 +10,6 @@ use crate::load::http::scenario::take::ValueFinder;
 use crate::load::http::scenario::template::{KnownNames, Template, environment_value};
 use crate::load::net::Address;
 use crate::load::target::Target;
-use std::path::Path;
 
 /// Most steps of all scenarios: two rows of counts each, numbered by 16 bits.
 const STEPS_MAX: usize = 10_000;
@@ -111,7 +110,7 @@ impl ScenarioSet {
             return Err(format!("load.http.scenario: more than {STEPS_MAX} steps: use fewer"));
         }
         let data = match &load.data {
-            Some(file) => DataRows::read(Path::new(file))?,
+            Some(file) => DataRows::read(file)?,
             None => DataRows::default(),
         };
         let variables = UsedVariables::default();

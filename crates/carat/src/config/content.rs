@@ -1,0 +1,207 @@
+//! The content of a load's file as part of a plan: recorded requests, or the rows of values of users and jobs.
+//!
+//! A plan needs the file, and the file is not in the text of the plan. So the plan keeps the SHA-256 of the content in a
+//! comment at the end of its text: results can be read without the file, and a changed file is a changed plan.
+
+use sha2::{Digest, Sha256};
+use std::fs::{self, File};
+use std::io::Read;
+use std::path::Path;
+
+/// Largest file in bytes: what is read of it stays in memory.
+const FILE_MAX: u64 = 64 * 1024 * 1024;
+
+/// Begins the comment, before the key that names the file.
+const COMMENT: &str = "# content of ";
+/// Between the key and the digest.
+const DIGEST: &str = ": SHA-256 ";
+
+/// A file that a load needs, as it is now.
+#[derive(Debug)]
+pub struct LoadContent {
+    /// Its bytes.
+    pub bytes: Vec<u8>,
+    /// Their SHA-256 in hex.
+    pub sha256: String,
+}
+
+impl LoadContent {
+    /// Reads a file of at most 64 MiB.
+    ///
+    /// # Errors
+    /// If it cannot be read, is not a file or is longer; the message names it.
+    pub fn read(path: &Path) -> Result<Self, String> {
+        let name = path.display();
+        // Before it is opened, because that waits for a writer of a named pipe.
+        let about = fs::metadata(path).map_err(|error| format!("cannot read {name}: {error}"))?;
+        if !about.is_file() {
+            return Err(format!("cannot read {name}: it is not a file"));
+        }
+        let mut bytes = Vec::new();
+        // One byte more than allowed, because the file may grow meanwhile.
+        let read =
+            File::open(path).and_then(|file| file.take(FILE_MAX + 1).read_to_end(&mut bytes));
+        read.map_err(|error| format!("cannot read {name}: {error}"))?;
+        if bytes.len() as u64 > FILE_MAX {
+            return Err(format!(
+                "{name} has more than 64 MiB: use a part of it, such as the output of `head -n 100000`, or a HAR without contents"
+            ));
+        }
+        let digest = Sha256::digest(&bytes);
+        let sha256 = digest.iter().map(|byte| format!("{byte:02x}")).collect();
+        Ok(Self { bytes, sha256 })
+    }
+
+    /// Reads a file that must have the content of the plan, if that names one.
+    ///
+    /// # Errors
+    /// Those of [`Self::read`], and if the content is another.
+    pub fn read_planned(path: &Path, sha256: Option<&str>) -> Result<Self, String> {
+        let content = Self::read(path)?;
+        if sha256.is_some_and(|planned| planned != content.sha256) {
+            return Err(format!(
+                "{} has changed since the experiment began: its trials would have different loads",
+                path.display()
+            ));
+        }
+        Ok(content)
+    }
+}
+
+/// The content that the text of a plan names: the key of its file, such as `load.http.data`, and its SHA-256.
+pub fn planned_content(plan: &str) -> Option<(&str, &str)> {
+    plan.lines().filter_map(comment).next_back()
+}
+
+/// The text of a plan that names the content of the file of a key.
+pub(super) fn with_content(plan: &str, key: &str, sha256: &str) -> String {
+    let end = if plan.is_empty() || plan.ends_with('\n') { "" } else { "\n" };
+    format!("{plan}{end}{COMMENT}{key}{DIGEST}{sha256}\n")
+}
+
+/// The text as a user wrote it, also if the user copied it from a report.
+pub(super) fn without_content(plan: &str) -> String {
+    plan.split_inclusive('\n').filter(|line| comment(line.trim_end()).is_none()).collect()
+}
+
+/// Key and digest of a line that is such a comment.
+fn comment(line: &str) -> Option<(&str, &str)> {
+    let (key, sha256) = line.strip_prefix(COMMENT)?.split_once(DIGEST)?;
+    let is_digest = sha256.len() == 64 && sha256.bytes().all(|byte| byte.is_ascii_hexdigit());
+    is_digest.then_some((key, sha256))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Experiment;
+    use tempfile::TempDir;
+
+    const REPLAY: &str = "[load.http]\nreplay = 'a.log'\nrequests = 9";
+    /// Every load with a file, with the key of that.
+    const LOADS: [(&str, &str); 4] = [
+        ("load.http.replay", REPLAY),
+        (
+            "load.http.data",
+            "[load.http]\nrequests = 9\ndata = 'a.log'\n[[load.http.scenario]]\nname = 's'\nsteps = [{ get = '/' }]",
+        ),
+        (
+            "load.sidekiq.data",
+            "[load.sidekiq]\nredis = 'redis://h'\nclass = 'A'\njobs = 9\ndata = 'a.log'",
+        ),
+        (
+            "load.sql_queue.data",
+            "[load.sql_queue]\ndatabase = 'sqlite:q'\nclass = 'A'\njobs = 9\ndata = 'a.log'",
+        ),
+    ];
+
+    fn plan(load: &str) -> String {
+        let server = "name = 'r'\n[server]\ncommand = ['puma']\nready = { tcp = true }";
+        format!("{server}\n{load}\n[[variant]]\nname = 'a'\n[[variant]]\nname = 'b'")
+    }
+
+    fn folder(load: &str) -> TempDir {
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join("x.toml"), plan(load)).unwrap();
+        fs::write(folder.path().join("a.log"), "one").unwrap();
+        folder
+    }
+
+    #[test]
+    fn the_content_of_the_file_is_in_the_hash_of_the_plan() {
+        for (key, load) in LOADS {
+            let folder = folder(load);
+            let read = || Experiment::read(&folder.path().join("x.toml")).unwrap();
+            let first = read();
+            assert_eq!(planned_content(&first.text).unwrap().0, key);
+            fs::write(folder.path().join("a.log"), "two").unwrap();
+            let second = read();
+            assert_ne!(first.hash(), second.hash(), "{key}");
+            assert_ne!(first.text, second.text, "{key}");
+            assert!(!first.measures_like(&second), "{key}");
+            fs::write(folder.path().join("a.log"), "one").unwrap();
+            assert_eq!(read().hash(), first.hash(), "{key}");
+        }
+    }
+
+    #[test]
+    fn a_plan_without_the_digest_of_its_data_has_the_hash_that_it_had_before_that_counted() {
+        let text = plan(LOADS[1].1);
+        let old = Experiment::parse(&text, Path::new("x.toml"), Path::new("")).unwrap();
+        let form = old.canonical();
+        assert_eq!(form["load"]["measured"]["data"], "a.log", "{form:#}");
+        // The content of another file than the load's is not that of its data.
+        let other = with_content(&text, "load.http.replay", &"ab".repeat(32));
+        let other = Experiment::parse(&other, Path::new("x.toml"), Path::new("")).unwrap();
+        assert_eq!(other.hash(), old.hash());
+    }
+
+    #[test]
+    fn a_plan_is_the_same_without_the_file_and_when_its_text_is_copied() {
+        let folder = folder(REPLAY);
+        let path = folder.path().join("x.toml");
+        let first = Experiment::read(&path).unwrap();
+        assert!(first.text.starts_with(&plan(REPLAY)), "{}", first.text);
+        let alone = Experiment::parse(&first.text, &path, Path::new("/none")).unwrap();
+        assert_eq!(alone.hash(), first.hash());
+        fs::write(&path, &first.text).unwrap();
+        assert_eq!(Experiment::read(&path).unwrap().hash(), first.hash());
+        fs::remove_file(folder.path().join("a.log")).unwrap();
+        let error = Experiment::read(&path).unwrap_err().to_string();
+        assert!(error.contains("a.log") && error.contains("No such file"), "{error}");
+    }
+
+    #[test]
+    fn a_folder_a_device_and_a_file_that_is_too_long_are_refused() {
+        let folder = folder(REPLAY);
+        let long = folder.path().join("long.log");
+        File::create(&long).unwrap().set_len(FILE_MAX + 1).unwrap();
+        for (path, expected) in [
+            (folder.path(), "it is not a file"),
+            (Path::new("/dev/zero"), "it is not a file"),
+            (long.as_path(), "more than 64 MiB"),
+        ] {
+            let error = LoadContent::read(path).unwrap_err();
+            assert!(error.contains(expected), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_file_with_another_content_than_the_plan_names_is_refused() {
+        let folder = folder(REPLAY);
+        let file = folder.path().join("a.log");
+        let sha256 = LoadContent::read(&file).unwrap().sha256;
+        for planned in [None, Some(sha256.as_str())] {
+            assert_eq!(LoadContent::read_planned(&file, planned).unwrap().bytes, b"one");
+        }
+        let error = LoadContent::read_planned(&file, Some("ab")).unwrap_err();
+        assert!(error.contains("a.log has changed since the experiment began"), "{error}");
+    }
+
+    #[test]
+    fn a_comment_that_only_looks_like_one_of_carat_is_kept() {
+        let text = format!("a\n{COMMENT}load.http.data{DIGEST}abc\n{COMMENT}b");
+        assert_eq!(without_content(&text), text);
+        assert_eq!(planned_content(&text), None);
+    }
+}
