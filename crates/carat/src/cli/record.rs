@@ -7,7 +7,7 @@ use crate::core::load::{ReplayFormat, ReplayPace};
 use crate::core::recording::Recording;
 use crate::core::{HttpOptions, LoadReport, Percent, Span};
 use crate::observe::{SampleOptions, findings};
-use crate::report::{growth_text, ledger_text, recording_html};
+use crate::report::{count, growth_text, ledger_text, recording_html};
 use crate::run::Interrupt;
 use crate::run::recording::{
     ActiveRecording, RecordingLoad, RecordingRequest, RecordingSubject, is_invalid,
@@ -140,7 +140,8 @@ pub(crate) fn run(args: &RecordArgs) -> anyhow::Result<Exit> {
     if let Some((lines, error)) = finished.loss {
         let path = path.display();
         bail!(
-            "{lines} lines of {path} could not be written ({error}); the others are complete: use -o to record elsewhere"
+            "{} of {path} could not be written ({error}); the others are complete: use -o to record elsewhere",
+            count(lines, "line")
         );
     }
     if !finished.survivors.is_empty() {

@@ -1,6 +1,7 @@
 //! Plain data for every layer: units, metrics, samples, trials, results. No I/O.
 
 mod command_table;
+mod count;
 pub mod growth;
 pub mod ledger;
 pub mod load;
@@ -20,6 +21,8 @@ mod thinned;
 pub mod units;
 
 pub use command_table::CommandTable;
+pub use count::count;
+pub(crate) use count::counted;
 pub use growth::{
     DailyGrowth, GrowthEvidence, GrowthKind, PartGrowth, ProgressUnit, TrackedPart, VariantGrowth,
 };

@@ -1,7 +1,7 @@
 //! What the texts about all loads have in common.
 
 use crate::core::load::{LoadReport, OwnCost, Severity};
-use crate::core::{Bytes, Unit, is_printable};
+use crate::core::{Bytes, Unit, count, is_printable};
 use crate::load::progress::LoadProgress;
 use std::io::{self, Write};
 
@@ -60,8 +60,7 @@ pub(crate) fn progress_line(progress: &LoadProgress) -> String {
         show_micros(progress.lag_us),
     );
     if progress.errors > 0 {
-        let noun = if progress.errors == 1 { "error" } else { "errors" };
-        text.push_str(&format!("  {} {noun}", progress.errors));
+        text.push_str(&format!("  {}", count(progress.errors, "error")));
     }
     text
 }

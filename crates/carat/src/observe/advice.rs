@@ -3,8 +3,8 @@
 //! A finding is a reason for an experiment, never its result: only `carat compare` can say what a setting saves, and at
 //! what cost. `docs/memory.md` documents every code.
 
-use crate::core::Bytes;
 use crate::core::ledger::{Ledger, LedgerPart, PartKind, ProcessLedger};
+use crate::core::{Bytes, count};
 use carat_ruby::version::TOUCHES_MAIN_STACK;
 use carat_wire::env;
 use serde::Serialize;
@@ -154,7 +154,7 @@ fn other_allocator(ledger: &Ledger) -> Option<Finding> {
 
 /// Workers of a parent that was not prepared for the fork.
 fn unprepared_fork(ledger: &Ledger) -> Option<Finding> {
-    let (mut workers, mut parents) = (0_u32, Vec::new());
+    let (mut workers, mut parents) = (0_usize, Vec::new());
     let mut lost: BTreeMap<PartKind, Bytes> = BTreeMap::new();
     for worker in ledger.processes.iter().filter(|process| is_worker(process, ledger)) {
         let parent = ledger.processes.iter().find(|other| Some(other.pid) == worker.parent)?;
@@ -181,8 +181,9 @@ fn unprepared_fork(ledger: &Ledger) -> Option<Finding> {
     Some(Finding {
         code: UNPREPARED,
         evidence: format!(
-            "{workers} workers were forked from process {}, which loaded the app; of what it could share, {most} \
+            "{} forked from process {}, which loaded the app; of what it could share, {most} \
              ({:.0} %) is private in them",
+            workers_do(workers, "was", "were"),
             parents[0],
             percent(ledger, most)
         ),
@@ -192,6 +193,11 @@ fn unprepared_fork(ledger: &Ledger) -> Option<Finding> {
         shrinks,
         at_most: Some(most),
     })
+}
+
+/// Workers as the subject of a sentence: `1 worker shares`, `2 workers share`.
+fn workers_do(number: usize, one: &str, several: &str) -> String {
+    format!("{} {}", count(number, "worker"), if number == 1 { one } else { several })
 }
 
 fn is_prepared(process: &ProcessLedger) -> bool {
@@ -327,9 +333,9 @@ fn eroded_sharing(ledger: &Ledger) -> Option<Finding> {
     Some(Finding {
         code: "sharing-eroded",
         evidence: format!(
-            "{} workers share less than {:.0} % of their memory with their parent; process {} shares {:.0} %, and \
+            "{} less than {:.0} % of memory with the parent; process {} shares {:.0} %, and \
              its largest private part is {} ({})",
-            unshared.len(),
+            workers_do(unshared.len(), "shares", "share"),
             LITTLE_SHARED * 100.0,
             worker.pid,
             fraction * 100.0,
@@ -432,6 +438,12 @@ mod tests {
 
     fn codes(ledger: &Ledger) -> Vec<&'static str> {
         findings(ledger).iter().map(|finding| finding.code).collect()
+    }
+
+    #[test]
+    fn a_single_worker_is_singular() {
+        assert_eq!(workers_do(1, "shares", "share"), "1 worker shares");
+        assert_eq!(workers_do(2, "was", "were"), "2 workers were");
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Cells that the texts of a reading from outside share.
 
-use crate::report::numbers::{count, percent};
+use crate::report::numbers::{grouped_count, percent};
 use crate::report::text::{columns, one_line, shorten};
 
 /// Columns for the name of a class or another holder of memory.
@@ -20,7 +20,7 @@ pub(crate) fn share_of(part: u64, whole: u64) -> String {
 
 /// A number of heap pages.
 pub(crate) fn pages(number: u64) -> String {
-    count(usize::try_from(number).unwrap_or(usize::MAX), "page")
+    grouped_count(number, "page")
 }
 
 /// Blocks of growing darkness: nothing in use, up to a third, up to two thirds, up to 95 %, full.

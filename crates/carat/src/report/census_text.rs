@@ -4,7 +4,7 @@ use crate::core::Bytes;
 use crate::observe::{OutsideReading, free_bytes};
 use crate::report::census_cells::{NAME, padded, pages, share_of, strip};
 use crate::report::malloc_text::{write_malloc, write_owners, write_reach};
-use crate::report::numbers::{duration, grouped, or_question_mark};
+use crate::report::numbers::{duration, grouped, grouped_count, or_question_mark};
 use crate::report::text::{one_line, shorten};
 use carat_outside::census::{Census, CensusPart, UnknownPart};
 use carat_outside::heap::{AgeCensus, ClassCount, ClassPlaces, HeapCensus};
@@ -60,7 +60,7 @@ pub(crate) fn live_bytes(census: &Census) -> u64 {
 fn write_brief(out: &mut String, census: &Census) -> fmt::Result {
     let slots = census.heap.as_ref().map(|heap| {
         let live = share_of(heap.live_slots(), heap.slots);
-        format!("{} slots live ({live})", grouped(heap.live_slots()))
+        format!("{} live ({live})", grouped_count(heap.live_slots(), "slot"))
     });
     let malloc = census.malloc.as_ref().map(|malloc| {
         let total = malloc.total();
@@ -100,13 +100,13 @@ fn write_heap(out: &mut String, heap: &HeapCensus) -> fmt::Result {
     let all = heap.live_bytes + heap.free_bytes;
     writeln!(
         out,
-        "  slots: {} live of {} ({}), {} in objects and {} free; {} pages of {} KiB",
+        "  slots: {} live of {} ({}), {} in objects and {} free; {} of {} KiB",
         grouped(heap.live_slots()),
         grouped(heap.slots),
         share_of(heap.live_slots(), heap.slots),
         Bytes(heap.live_bytes),
         Bytes(heap.free_bytes),
-        grouped(heap.pages),
+        pages(heap.pages),
         heap.page_bytes >> 10,
     )?;
     let thin = heap.pages_by_share.iter().take(2).sum::<u64>();
@@ -121,8 +121,8 @@ fn write_heap(out: &mut String, heap: &HeapCensus) -> fmt::Result {
     if let Some(unswept) = heap.unswept {
         writeln!(
             out,
-            "  garbage not yet collected: {} objects, {}",
-            grouped(unswept.slots),
+            "  garbage not yet collected: {}, {}",
+            grouped_count(unswept.slots, "object"),
             Bytes(unswept.bytes)
         )?;
     }
@@ -193,7 +193,11 @@ fn write_classes(out: &mut String, classes: &[ClassCount], most: usize) -> fmt::
     match classes.len().saturating_sub(most) {
         0 => Ok(()),
         more => {
-            writeln!(out, "  and {} more classes; `--classes N` prints N", grouped(more as u64))
+            writeln!(
+                out,
+                "  and {}; `--classes N` prints N",
+                grouped_count(more as u64, "more class")
+            )
         }
     }
 }
@@ -213,9 +217,9 @@ pub(crate) fn class_bytes(class: &ClassCount) -> u64 {
 fn write_places(out: &mut String, places: &ClassPlaces) -> fmt::Result {
     writeln!(
         out,
-        "\n  {}: {} objects in {}, {} of slots",
+        "\n  {}: {} in {}, {} of slots",
         shorten(&one_line(&places.name), NAME),
-        grouped(places.objects),
+        grouped_count(places.objects, "object"),
         pages(places.pages),
         Bytes(places.slot_bytes)
     )?;
@@ -244,9 +248,9 @@ fn write_unknown(out: &mut String, census: &Census) -> fmt::Result {
     if left.pages_in_flux > 0 {
         writeln!(
             out,
-            "  left out: {} with {} slots, which changed while they were read",
+            "  left out: {} with {}, which changed while they were read",
             pages(left.pages_in_flux),
-            grouped(left.slots_in_flux)
+            grouped_count(left.slots_in_flux, "slot")
         )?;
     }
     if left.pages_partly_absent > 0 {

@@ -1,7 +1,8 @@
 //! Facts about results that all formats show: values per variant, their summaries, and names of metrics.
 
 use crate::core::{
-    Conclusion, ControlComparison, Ledger, LoadReport, Outcome, Results, Role, Trial, Unit, metric,
+    Conclusion, ControlComparison, Ledger, LoadReport, Outcome, Results, Role, Trial, Unit, count,
+    metric,
 };
 use crate::report::text::{capital, one_line, shorten};
 
@@ -227,10 +228,7 @@ pub(crate) fn notes(results: &Results, variant: &str) -> Vec<String> {
     counted
         .into_iter()
         .take(NOTES)
-        .map(|(note, n)| {
-            let trials = if n == 1 { "trial" } else { "trials" };
-            format!("{} ({n} {trials})", shorten(note, 300))
-        })
+        .map(|(note, n)| format!("{} ({})", shorten(note, 300), count(n, "trial")))
         .collect()
 }
 

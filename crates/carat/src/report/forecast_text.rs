@@ -39,7 +39,11 @@ fn write_forecast(out: &mut String, forecast: &Forecast, block_seconds: f64) -> 
     match forecast.needed {
         Some(blocks) => {
             let time = time(blocks, block_seconds);
-            writeln!(out, "  the requested {requested} requires about {blocks} blocks, {time}")
+            writeln!(
+                out,
+                "  the requested {requested} requires about {}, {time}",
+                numbers::count(blocks, "block")
+            )
         }
         None => {
             writeln!(out, "  the requested {requested} can never be decided; set a margin above 0")

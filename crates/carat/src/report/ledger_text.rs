@@ -5,7 +5,7 @@ use crate::core::ledger::{
     Arena, Basis, Ledger, LedgerPart, PartKind, ProcessLedger, RubyHeap, SlotPool,
 };
 use crate::observe::Finding;
-use crate::report::numbers::{UNITS, or_question_mark, percent, percent_of};
+use crate::report::numbers::{UNITS, count, or_question_mark, percent, percent_of};
 use crate::report::text::shorten;
 use std::fmt::{self, Write};
 
@@ -47,12 +47,11 @@ fn write_ledger(out: &mut String, ledger: &Ledger) -> fmt::Result {
 }
 
 fn write_heading(out: &mut String, ledger: &Ledger) -> fmt::Result {
-    let count = ledger.processes.len();
-    let word = if count == 1 { "process" } else { "processes" };
+    let processes = count(ledger.processes.len(), "process");
     let Some(leader) = ledger.processes.first() else {
         return writeln!(out, "{} proportional (PSS); single processes are unknown\n", ledger.pss);
     };
-    writeln!(out, "{}\n{} proportional (PSS) in {count} {word}\n", leader.title, ledger.pss)?;
+    writeln!(out, "{}\n{} proportional (PSS) in {processes}\n", leader.title, ledger.pss)?;
     let mut written: Vec<String> = Vec::new();
     for process in &ledger.processes {
         let line = allocator_line(process);
@@ -65,7 +64,7 @@ fn write_heading(out: &mut String, ledger: &Ledger) -> fmt::Result {
     if unprobed > 0 && is_much_unknown(ledger) {
         writeln!(
             out,
-            "Live and free memory cannot be told apart in {unprobed} of {count} {word}: no probe is loaded there, and \
+            "Live and free memory cannot be told apart in {unprobed} of {processes}: no probe is loaded there, and \
              no Ruby was read from outside"
         )?;
     }

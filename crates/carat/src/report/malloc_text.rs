@@ -3,7 +3,7 @@
 use crate::core::Bytes;
 use crate::observe::free_bytes;
 use crate::report::census_cells::{padded, share_of, strip};
-use crate::report::numbers::{count, grouped};
+use crate::report::numbers::{count, grouped, grouped_count};
 use crate::report::text::one_line;
 use carat_outside::malloc::{ArenaCensus, ChunkAmount, ChunkSize, MallocCensus};
 use carat_outside::owners::{HolderAmount, HolderKind, OwnerCensus, ReachCensus};
@@ -114,7 +114,7 @@ pub(crate) fn write_owners(out: &mut String, owners: &OwnerCensus, most: usize) 
         (count + 1, sum.plus(holder.amount))
     });
     if rest.0 > 0 {
-        write_holder(out, &format!("{} others", grouped(rest.0)), rest.1, all.bytes)?;
+        write_holder(out, &grouped_count(rest.0, "other"), rest.1, all.bytes)?;
     }
     write_holder(out, "held by nobody", owners.nobody, all.bytes)?;
     let sizes: Vec<String> = owners.nobody_sizes.iter().take(SIZES).map(size_text).collect();
@@ -160,15 +160,15 @@ pub(crate) fn holder_name(holder: &HolderAmount) -> String {
 pub(crate) fn write_reach(out: &mut String, reach: &ReachCensus) -> fmt::Result {
     writeln!(
         out,
-        "\n  reached from the roots: {} objects in {} of slots, {} of malloc",
-        grouped(reach.reached_objects),
+        "\n  reached from the roots: {} in {} of slots, {} of malloc",
+        grouped_count(reach.reached_objects, "object"),
         Bytes(reach.reached_slot_bytes),
         Bytes(reach.reached_chunks.bytes)
     )?;
     writeln!(
         out,
-        "  reached by nothing: {} objects in {} of slots, {} of malloc; a full collection would free these objects",
-        grouped(reach.unreached_objects),
+        "  reached by nothing: {} in {} of slots, {} of malloc; a full collection would free these objects",
+        grouped_count(reach.unreached_objects, "object"),
         Bytes(reach.unreached_slot_bytes),
         Bytes(reach.unreached_chunks.bytes)
     )
@@ -257,7 +257,7 @@ mod tests {
         for expected in [
             "90.0 % of the 10.00 MB in malloc have a known holder",
             "library libcrypto.so.3",
-            "1 others",
+            "1 other ",
             "held by nobody",
             "49,601   10.0 %",
             "49,000 of 112 B",

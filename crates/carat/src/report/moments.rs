@@ -4,7 +4,7 @@ use crate::core::{
     Estimate, MemoryFigure, Metric, MetricMoment, Moment, MomentComparison, Results, metric,
 };
 use crate::report::facts;
-use crate::report::numbers::{self, duration, grouped};
+use crate::report::numbers::{self, duration, grouped, grouped_count};
 
 /// What every format says of the intervals.
 pub(crate) const EXPLORATORY: &str =
@@ -76,8 +76,7 @@ pub(crate) fn metric_moment(results: &Results, moment: MetricMoment) -> String {
 
 fn after_load(results: &Results) -> String {
     match facts::requests(results) {
-        Some(1) => "after 1 request".to_owned(),
-        Some(n) => format!("after {} requests", grouped(n)),
+        Some(n) => format!("after {}", grouped_count(n, "request")),
         None => MetricMoment::AfterLoad.words().to_owned(),
     }
 }

@@ -3,7 +3,8 @@
 //! Values with a unit print themselves ([`Bytes`], [`Unit::show`]); this module adds shares, estimates with their
 //! intervals, counts, durations, and the numbers of an axis.
 
-use crate::core::{Bytes, Estimate, Results, Role, Unit};
+pub use crate::core::count;
+use crate::core::{Bytes, Estimate, Results, Role, Unit, counted};
 use crate::report::facts;
 use std::fmt::Display;
 use std::time::Duration;
@@ -29,11 +30,6 @@ pub(crate) fn or_question_mark(value: Option<impl Display>) -> String {
     value.map_or_else(|| "?".to_owned(), |value| value.to_string())
 }
 
-/// A count with its noun: `1 trial`, `2 trials`.
-pub fn count(number: usize, noun: &str) -> String {
-    if number == 1 { format!("1 {noun}") } else { format!("{number} {noun}s") }
-}
-
 /// A count with commas between thousands: `3,000`.
 pub(crate) fn grouped(number: u64) -> String {
     let digits = number.to_string();
@@ -45,6 +41,11 @@ pub(crate) fn grouped(number: u64) -> String {
         out.push(digit);
     }
     out
+}
+
+/// A count with commas between thousands and with its noun: `1 object`, `3,000 objects`.
+pub(crate) fn grouped_count(number: u64, noun: &str) -> String {
+    format!("{} {}", grouped(number), counted(&number, noun))
 }
 
 /// A difference with its sign and unit.

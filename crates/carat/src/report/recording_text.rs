@@ -3,7 +3,7 @@
 use crate::analysis::growth::{cause, found, tolerances, undecided_parts};
 use crate::core::recording::Recording;
 use crate::core::{Bytes, ClassGrowth, LoadReport, ProgressUnit, Sample, Unit, metric};
-use crate::report::numbers::{count, grouped, percent, seconds};
+use crate::report::numbers::{count, grouped_count, percent, seconds};
 use crate::report::text::one_line;
 use crate::run::recording::Recorder;
 use std::fmt::{self, Write};
@@ -13,15 +13,17 @@ pub(crate) fn recording_line(recorder: &Recorder<'_>) -> String {
     let Some(sample) = &recorder.last else { return String::new() };
     let line = sample_line(sample, recorder.last_with_pss.as_ref());
     match recorder.loss() {
-        Some((lines, error)) => format!("{line}  {lines} lines not written: {error}"),
+        Some((lines, error)) => {
+            format!("{line}  {} not written: {error}", count(lines, "line"))
+        }
         None => line,
     }
 }
 
 /// One line on the newest sample; `full` is the newest that has the memory of the whole tree.
 fn sample_line(sample: &Sample, full: Option<&Sample>) -> String {
-    let word = if sample.processes == 1 { "process" } else { "processes" };
-    let mut line = format!("{:8.1} s  {} {word}", seconds(sample.at_ms), sample.processes);
+    let mut line =
+        format!("{:8.1} s  {}", seconds(sample.at_ms), count(sample.processes, "process"));
     let figures: [(&str, Option<Bytes>); 3] = [
         ("PSS", full.and_then(|full| full.pss)),
         ("private", full.and_then(|full| full.uss)),
@@ -81,14 +83,14 @@ pub(crate) fn class_sentence(growth: &ClassGrowth) -> String {
         .bytes_each
         .map(|bytes| format!(", {} each with what they hold", Bytes(bytes as u64)));
     format!(
-        "{} grows by {} objects per {unit} ({} to {}, 99 % interval, {} readings){}; now {} objects",
+        "{} grows by {} objects per {unit} ({} to {}, 99 % interval, {}){}; now {}",
         one_line(&growth.class),
         rate(growth.rate),
         rate(low),
         rate(high),
-        growth.readings,
+        count(growth.readings, "reading"),
         each.unwrap_or_default(),
-        grouped(growth.objects)
+        grouped_count(growth.objects, "object")
     )
 }
 
@@ -103,11 +105,10 @@ fn rate(rate: f64) -> String {
 }
 
 fn write_load(out: &mut String, report: &LoadReport) -> fmt::Result {
-    let completed = usize::try_from(report.completed).unwrap_or(usize::MAX);
-    let errors = usize::try_from(report.errors).unwrap_or(usize::MAX);
-    match completed {
-        0 => write!(out, "  load: no correct response, {}", count(errors, "error"))?,
-        _ => write!(out, "  load: {}, {}", count(completed, "response"), count(errors, "error"))?,
+    let errors = count(report.errors, "error");
+    match report.completed {
+        0 => write!(out, "  load: no correct response, {errors}")?,
+        completed => write!(out, "  load: {}, {errors}", count(completed, "response"))?,
     }
     let (p50, p95) = (metric::LATENCY_P50.id, metric::LATENCY_P95.id);
     if let (Some(p50), Some(p95)) = (latency(report, p50), latency(report, p95)) {
@@ -128,7 +129,7 @@ fn write_cost(out: &mut String, recording: &Recording) -> fmt::Result {
         "\nCost of recording: {:.2} s of processor time, {} of one core; {}, {} with PSS, {} late",
         cost.cpu_s,
         percent(cost.core_share, 2),
-        count(usize::try_from(cost.samples).unwrap_or(usize::MAX), "sample"),
+        count(cost.samples, "sample"),
         cost.full_samples,
         cost.late
     )

@@ -1,5 +1,6 @@
 //! The result of a salvage, as text.
 
+use crate::report::numbers::count;
 use crate::store::Salvaged;
 use std::fmt::{self, Write};
 use std::path::Path;
@@ -18,11 +19,11 @@ pub(crate) fn salvage_text(salvaged: &Salvaged, new: &Path) -> String {
 fn write_salvaged(out: &mut String, salvaged: &Salvaged, new: &Path) -> fmt::Result {
     let Salvaged { copied, lost, resumable } = salvaged;
     let new = new.display();
-    write!(out, "copied {copied} undamaged trials to {new}; ")?;
+    write!(out, "copied {} to {new}; ", count(*copied, "undamaged trial"))?;
     if lost.is_empty() {
         writeln!(out, "nothing was lost")?;
     } else {
-        writeln!(out, "{} were lost:", lost.len())?;
+        writeln!(out, "{} {} lost:", lost.len(), if lost.len() == 1 { "was" } else { "were" })?;
     }
     for one in lost.iter().take(LISTED) {
         writeln!(out, "  {one}")?;

@@ -1,7 +1,7 @@
 //! The outcome of a search for the best settings, as text for a terminal.
 
 use crate::core::{Conclusion, Role};
-use crate::report::numbers::{estimate, percent};
+use crate::report::numbers::{count, estimate, percent};
 use crate::report::text::shorten;
 use crate::report::wording::word;
 use crate::run::tune::{Attempt, Hint, Recommendation, TriedConfiguration, TuneOutcome};
@@ -86,8 +86,8 @@ fn write_conclusions(out: &mut String, conclusions: &[Conclusion]) -> fmt::Resul
             }
             _ => word(conclusion.verdict).to_owned(),
         };
-        let (metric, blocks) = (&conclusion.metric, conclusion.blocks);
-        writeln!(out, "  {metric:<20} {figures}, {blocks} blocks: {verdict}")?;
+        let (metric, blocks) = (&conclusion.metric, count(conclusion.blocks, "block"));
+        writeln!(out, "  {metric:<20} {figures}, {blocks}: {verdict}")?;
     }
     Ok(())
 }

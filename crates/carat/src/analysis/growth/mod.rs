@@ -15,7 +15,10 @@ mod words;
 pub use classes::{ClassSeries, growing_classes};
 pub use recording::of_recording;
 pub use trials::of_variants;
-pub(crate) use words::{amount, cause, found, sentence, tolerances, undecided_parts, what_decides};
+pub(crate) use words::{
+    amount, cause, found, interval, sentence, tolerances, undecided_parts, undecided_sentence,
+    what_decides,
+};
 
 use crate::core::{GrowthKind, PartGrowth, ProgressUnit, Sample, TrackedPart};
 use asymptote::asymptote;

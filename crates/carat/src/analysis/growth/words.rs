@@ -1,7 +1,9 @@
 //! Sentences about growth, the same in terminal and page.
 
 use crate::analysis::growth::innermost_growth;
-use crate::core::{Bytes, GrowthEvidence, GrowthKind, PartGrowth, ProgressUnit, TrackedPart};
+use crate::core::{
+    Bytes, GrowthEvidence, GrowthKind, PartGrowth, ProgressUnit, TrackedPart, counted,
+};
 
 /// The classification of a part, in one sentence without a full stop.
 pub(crate) fn sentence(growth: &PartGrowth) -> String {
@@ -91,6 +93,14 @@ fn undecided(growth: &PartGrowth) -> String {
     format!("is undecided after {length} ({interval}{needed})")
 }
 
+/// That growth is undecided, and what would decide it, in one sentence without a full stop.
+pub(crate) fn undecided_sentence(growth: &PartGrowth) -> String {
+    let run = growth.observed.as_ref();
+    let run = run.map_or_else(|| length(growth.progress, growth.over), evidence);
+    let what = what_decides(&[growth]).map(|what| format!("; {what}")).unwrap_or_default();
+    format!("whether {} grows is undecided after {run}{what}", name(growth.part))
+}
+
 /// The length of a run, without what is unknown: `3,000 requests, 2 full collections, 9 s`.
 fn evidence(of: &GrowthEvidence) -> String {
     let requests = of.requests.map(|n| length(ProgressUnit::Requests, n));
@@ -102,7 +112,7 @@ fn evidence(of: &GrowthEvidence) -> String {
 /// A count that may be a mean: `3 full collections`, `2.5 full collections`.
 fn full_collections(count: f64) -> String {
     let plain = if count.fract().abs() < 0.05 { 0 } else { 1 };
-    format!("{count:.plain$} full collection{}", if count == 1.0 { "" } else { "s" })
+    format!("{count:.plain$} {}", counted(&count, "full collection"))
 }
 
 /// The rates below which growth does not matter, for the parts of a run; empty if none is known.
@@ -197,17 +207,21 @@ fn rate(part: TrackedPart, rate: f64) -> String {
 pub(crate) fn amount(part: TrackedPart, amount: f64) -> String {
     let sign = if amount < 0.0 { "-" } else { "" };
     match part {
-        TrackedPart::KeptObjects => format!("{sign}{} objects", three_digits(amount.abs())),
+        TrackedPart::KeptObjects => {
+            let objects = counted(&amount.abs().round(), "object");
+            format!("{sign}{} {objects}", three_digits(amount.abs()))
+        }
         _ if amount.abs() >= 1e9 => format!("{amount:.2} GB", amount = amount / 1e9),
         _ => format!("{sign}{}", Bytes(amount.abs() as u64)),
     }
 }
 
 fn length(progress: ProgressUnit, amount: f64) -> String {
-    format!("{} {}s", thousands(amount), progress.unit())
+    format!("{} {}", thousands(amount), counted(&amount.round(), progress.unit()))
 }
 
-fn interval(growth: &PartGrowth) -> String {
+/// The limits of the rate, or why there are none.
+pub(crate) fn interval(growth: &PartGrowth) -> String {
     let Some((low, high)) = growth.interval else {
         return "too few samples for an interval".to_owned();
     };
@@ -353,6 +367,7 @@ mod tests {
     fn an_amount_of_objects_has_three_significant_digits() {
         for (objects, text) in [
             (0.0, "0 objects"),
+            (-1.2, "-1 object"),
             (999.4, "999 objects"),
             (-9_143.0, "-9,140 objects"),
             (99_960.0, "100,000 objects"),
@@ -380,6 +395,9 @@ mod tests {
                     least 20,000 requests, 3 full collections, 10 s (so far 16.0 B to 16.0 B per \
                     request, 90 % interval)";
         assert_eq!(found(&short), want);
+        let want = "whether memory grows is undecided after 3,000 requests, 2 full collections, \
+                    9 s; \"grows\" needs at least 20,000 requests, 3 full collections, 10 s";
+        assert_eq!(undecided_sentence(&short), want);
         assert_eq!(tolerances(&[short]), "growth below 4.0 B per request does not matter");
     }
 
@@ -390,6 +408,8 @@ mod tests {
         let want = "memory is undecided after 5,000 requests (too few samples for an interval; about \
                     10,000 requests would decide)";
         assert_eq!(sentence(&short), want);
+        let one = PartGrowth { over: 1.0, needed: None, ..short };
+        assert_eq!(undecided_sentence(&one), "whether memory grows is undecided after 1 request");
     }
 
     #[test]

@@ -1,22 +1,22 @@
 //! The report of an HTTP load as text.
 
 use crate::core::load::{LoadReport, RouteReport, Times};
-use crate::core::{Unit, metric};
+use crate::core::{Unit, count, metric};
 use crate::load::text::write_generator;
 use std::io::{self, Write};
 
 pub(crate) fn write_text(report: &LoadReport, out: &mut dyn Write) -> io::Result<()> {
     let throughput = report.metrics.get(metric::THROUGHPUT.id).copied().unwrap_or_default();
     if report.completed == 0 {
-        writeln!(out, "no correct response, {}", counted(report.errors, "error"))?;
+        writeln!(out, "no correct response, {}", count(report.errors, "error"))?;
     } else {
         writeln!(
             out,
             "{} in {}, {}, {}",
-            counted(report.completed, "response"),
+            count(report.completed, "response"),
             Unit::Seconds.show(report.seconds),
             Unit::PerSecond.show(throughput),
-            counted(report.errors, "error")
+            count(report.errors, "error")
         )?;
     }
     for failure in &report.failures {
@@ -24,15 +24,11 @@ pub(crate) fn write_text(report: &LoadReport, out: &mut dyn Write) -> io::Result
     }
     let listed: u64 = report.failures.iter().map(|failure| failure.count).sum();
     if listed < report.errors {
-        writeln!(out, "  {} of other kinds", counted(report.errors - listed, "error"))?;
+        writeln!(out, "  {} of other kinds", count(report.errors - listed, "error"))?;
     }
     write_latency(report, out)?;
     write_routes(&report.routes, out)?;
     write_generator(report, out)
-}
-
-fn counted(number: u64, noun: &str) -> String {
-    format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
 }
 
 /// The percentiles that are known, and how many responses the others need.

@@ -1,21 +1,21 @@
 //! The report of a load of jobs as text.
 
 use crate::core::load::{LoadReport, Times};
-use crate::core::{Unit, metric};
+use crate::core::{Unit, count, metric};
 use crate::load::text::write_generator;
 use std::io::{self, Write};
 
 pub(crate) fn write_text(report: &LoadReport, out: &mut dyn Write) -> io::Result<()> {
     if report.completed == 0 {
-        writeln!(out, "no job ended without a failure, {}", counted(report.errors, "error"))?;
+        writeln!(out, "no job ended without a failure, {}", count(report.errors, "error"))?;
     } else {
         writeln!(
             out,
             "{} in {}, {}, {}",
-            counted(report.completed, "job"),
+            count(report.completed, "job"),
             Unit::Seconds.show(report.seconds),
             throughput(report),
-            counted(report.errors, "error")
+            count(report.errors, "error")
         )?;
     }
     for failure in &report.failures {
@@ -23,10 +23,6 @@ pub(crate) fn write_text(report: &LoadReport, out: &mut dyn Write) -> io::Result
     }
     write_times(report, out)?;
     write_generator(report, out)
-}
-
-fn counted(number: u64, noun: &str) -> String {
-    format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
 }
 
 fn throughput(report: &LoadReport) -> String {
@@ -55,8 +51,7 @@ fn write_times(report: &LoadReport, out: &mut dyn Write) -> io::Result<()> {
         let [p50, p95, p99, max] = [p50, p95, p99, max].map(|value| Unit::Seconds.show(*value));
         writeln!(out, "in queue  p50 {p50}   p95 {p95}   p99 {p99}   max {max}")?;
     }
-    let threads =
-        jobs.threads.map(|threads| format!("{} of Sidekiq, ", counted(threads, "thread")));
+    let threads = jobs.threads.map(|threads| format!("{} of Sidekiq, ", count(threads, "thread")));
     if let Some((p50, p99)) = jobs.resolution {
         let [p50, p99] = [p50, p99].map(|value| Unit::Seconds.show(value));
         writeln!(out, "{}read every {p50} (p99 {p99})", threads.unwrap_or_default())?;

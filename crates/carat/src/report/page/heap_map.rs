@@ -4,7 +4,7 @@ use crate::core::Bytes;
 use crate::report::chart::Caption;
 use crate::report::chart::cells::{CellGroup, MapCell, cells, stretches};
 use crate::report::malloc_text::{arena_name, shares};
-use crate::report::numbers::percent;
+use crate::report::numbers::{count, percent};
 use crate::report::page::gallery::Gallery;
 use crate::report::text::one_line;
 use carat_outside::census::Census;
@@ -63,9 +63,9 @@ fn heap_groups(heap: &HeapCensus, classes: &[ClassCount]) -> Vec<CellGroup> {
         let cells = stretches(&pages, most).map(|part| heap_cell(part, heap.page_bytes, classes));
         groups.push(CellGroup {
             label: format!(
-                "Slots of {} B: {} pages, {} full",
+                "Slots of {} B: {}, {} full",
                 pool.slot_bytes,
-                pages.len(),
+                count(pages.len(), "page"),
                 share(live, slots)
             ),
             cells: cells.collect(),

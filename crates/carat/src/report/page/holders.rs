@@ -6,7 +6,7 @@ use crate::report::census_text::{by_bytes, class_bytes};
 use crate::report::chart::Caption;
 use crate::report::chart::treemap::{TreemapBox, treemap};
 use crate::report::malloc_text::holder_name;
-use crate::report::numbers::grouped;
+use crate::report::numbers::{grouped, grouped_count};
 use crate::report::page::elements::{scrollable, value_cell};
 use crate::report::page::gallery::Gallery;
 use crate::report::text::one_line;
@@ -59,7 +59,7 @@ fn boxes(census: &Census, classes: &[ClassCount]) -> Vec<TreemapBox> {
             boxes.extend(others.take(SHOWN).map(holder_box));
             boxes.push(TreemapBox {
                 label: "held by nobody".into(),
-                detail: format!(", {} chunks", grouped(owners.nobody.chunks)),
+                detail: format!(", {}", grouped_count(owners.nobody.chunks, "chunk")),
                 class: 6,
                 size: owners.nobody.bytes as f64,
             });
@@ -91,7 +91,11 @@ fn class_box(class: &ClassCount) -> TreemapBox {
     let malloc = class.malloc_bytes.map(|bytes| format!(", {} of it in malloc", Bytes(bytes)));
     TreemapBox {
         label: one_line(&class.name),
-        detail: format!(", {} objects{}", grouped(class.objects), malloc.unwrap_or_default()),
+        detail: format!(
+            ", {}{}",
+            grouped_count(class.objects, "object"),
+            malloc.unwrap_or_default()
+        ),
         class: if class.name.starts_with("(internal)") { 5 } else { 1 },
         size: class_bytes(class) as f64,
     }
@@ -100,7 +104,7 @@ fn class_box(class: &ClassCount) -> TreemapBox {
 fn holder_box(holder: &HolderAmount) -> TreemapBox {
     TreemapBox {
         label: holder_name(holder),
-        detail: format!(", {} chunks", grouped(holder.amount.chunks)),
+        detail: format!(", {}", grouped_count(holder.amount.chunks, "chunk")),
         class: match holder.kind {
             HolderKind::Library => 3,
             HolderKind::Thread => 7,

@@ -5,7 +5,7 @@ use crate::core::ledger::{Ledger, LedgerPart, PartKind, ProcessLedger};
 use crate::report::chart::Caption;
 use crate::report::chart::icicle::{IcicleBox, icicle};
 use crate::report::chart::waterfall::{WaterfallPart, waterfall};
-use crate::report::numbers::percent_of;
+use crate::report::numbers::{count, percent_of};
 use crate::report::page::elements::{scrollable, value_cell};
 use crate::report::page::gallery::Gallery;
 use crate::report::process_names::name;
@@ -89,8 +89,7 @@ fn tree(ledger: &Ledger) -> IcicleBox {
     let mut inner: Vec<IcicleBox> = named.collect();
     if !rest.is_empty() {
         let size = rest.iter().map(|process| process.pss.0 as f64).sum();
-        let word = if rest.len() == 1 { "process" } else { "processes" };
-        let label = format!("{} more {word}", rest.len());
+        let label = count(rest.len(), "more process");
         inner.push(IcicleBox { label, class: 0, size, inner: Vec::new() });
     }
     IcicleBox { label: "the tree".into(), class: 0, size: ledger.pss.0 as f64, inner }

@@ -2,7 +2,7 @@
 
 use crate::core::Ledger;
 use crate::observe::OutsideReading;
-use crate::report::numbers::percent_of;
+use crate::report::numbers::{count, percent_of};
 use crate::report::page::frame::{PageOptions, document, footer};
 use crate::report::page::gallery::Gallery;
 use crate::report::page::{ledger, ledger_details, outside};
@@ -43,8 +43,7 @@ fn headline(ledger: &Ledger) -> String {
     let Some(largest) = largest else { return "No process could be read.".to_owned() };
     let processes = match ledger.processes.len() {
         0 => String::new(),
-        1 => " in 1 process".to_owned(),
-        several => format!(" in {several} processes"),
+        some => format!(" in {}", count(some, "process")),
     };
     format!(
         "{}{processes}; the largest part, {}, is {}.",

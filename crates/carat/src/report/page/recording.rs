@@ -1,9 +1,13 @@
 //! The page of a recording: growth, memory over time, memory by process, and the last ledger.
 
-use crate::analysis::growth::{cause, sentence, tolerances, undecided_parts};
+use crate::analysis::growth::{
+    cause, interval, sentence, tolerances, undecided_parts, undecided_sentence,
+};
 use crate::core::memory::tracked_memory;
 use crate::core::recording::{Marker, MarkerKind};
-use crate::core::{Bytes, InsideSample, ProgressUnit, Recording, Sample, TrackedPart, Unit};
+use crate::core::{
+    Bytes, InsideSample, PartGrowth, ProgressUnit, Recording, Sample, TrackedPart, Unit,
+};
 use crate::report::chart::reduce::{BandPoint, reduce};
 use crate::report::chart::{Axis, Caption, Plot, PlotLine, Stroke, variant_class};
 use crate::report::memory_series::{MemorySeries, series};
@@ -49,7 +53,7 @@ pub fn recording_html(recording: &Recording, options: &PageOptions) -> String {
         header.top { span { "Carat recording of " b { (shorten(&one_line(&recording.info.what), 120)) } } }
         main {
             h1 { (title) }
-            @if let Some(cause) = cause(&recording.growth) { p.lead { (capital(&cause)) "." } }
+            @if let Some(lead) = lead(recording) { p.lead { (capital(&lead)) "." } }
             (key_facts(recording))
             @if !warnings.is_empty() { ul.warn { @for warning in &warnings { li { (warning) } } } }
             (memory_over_time(recording, &title, &mut gallery))
@@ -69,11 +73,23 @@ pub fn recording_html(recording: &Recording, options: &PageOptions) -> String {
 
 /// The growth of all memory in words.
 fn headline(recording: &Recording) -> String {
-    let whole = recording.growth.iter().find(|growth| growth.part == TrackedPart::Memory);
-    match whole.or(recording.growth.first()) {
+    match whole(recording) {
+        Some(growth) if growth.is_undecided() => capital(&undecided_sentence(growth)) + ".",
         Some(growth) => capital(&sentence(growth)) + ".",
         None => "The recording is too short to say whether the memory grows.".into(),
     }
+}
+
+/// Why it grows, or the limits of a growth that is undecided.
+fn lead(recording: &Recording) -> Option<String> {
+    let open = whole(recording).filter(|growth| growth.is_undecided());
+    cause(&recording.growth).or_else(|| Some(format!("so far: {}", interval(open?))))
+}
+
+/// The growth of all memory, or of the first part that is known.
+fn whole(recording: &Recording) -> Option<&PartGrowth> {
+    let whole = recording.growth.iter().find(|growth| growth.part == TrackedPart::Memory);
+    whole.or(recording.growth.first())
 }
 
 fn key_facts(recording: &Recording) -> Markup {

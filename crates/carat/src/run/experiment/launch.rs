@@ -2,7 +2,7 @@
 
 use crate::analysis::{Judge, Question};
 use crate::config::{Experiment, ExperimentFileError, TrialLoad, TrialTask};
-use crate::core::{ExperimentInfo, LoadSpec, Outcome};
+use crate::core::{ExperimentInfo, LoadSpec, Outcome, count};
 use crate::load::http::replay::describe;
 use crate::load::{GeneratorError, check};
 use crate::run::Interrupt;
@@ -298,11 +298,11 @@ impl OpenExperiment {
         let info = &self.info;
         let names: Vec<&str> = info.variants.iter().map(|variant| variant.name.as_str()).collect();
         format!(
-            "{}: {} by {}, at most {} blocks, seed {}, into {}",
+            "{}: {} by {}, at most {}, seed {}, into {}",
             info.name,
             names.join(" against "),
             info.primary,
-            info.max_blocks,
+            count(info.max_blocks, "block"),
             info.seed,
             self.store.path().display()
         )

@@ -1,7 +1,7 @@
 //! Begins an experiment or resumes one.
 
 use crate::config::Experiment;
-use crate::core::{ExperimentInfo, Variant};
+use crate::core::{ExperimentInfo, Variant, count};
 use crate::process::{Identity, ProcRoot};
 use crate::run::experiment::changed::{ChangeError, adopt, move_aside};
 use crate::store::{Runner, Store, StoreError};
@@ -34,7 +34,8 @@ pub enum OpenError {
     Change(#[from] ChangeError),
     /// The number of blocks was fixed when the experiment began.
     #[error(
-        "{path} was begun with at most {begun} blocks; blocks added after looking at the results would not be evidence, so resume without --blocks, or begin another file with -o"
+        "{path} was begun with at most {}; blocks added after looking at the results would not be evidence, so resume without --blocks, or begin another file with -o",
+        count(*begun, "block")
     )]
     OtherBudget {
         /// The file.

@@ -2,7 +2,7 @@
 
 use crate::analysis::growth::of_recording;
 use crate::core::recording::{Entry, Recording, RecordingEnd};
-use crate::core::{LoadFlag, LoadReport, Severity};
+use crate::core::{LoadFlag, LoadReport, Severity, count};
 use crate::run::recording::RecordError;
 use crate::store::recording::{Journal, read};
 use std::path::Path;
@@ -45,13 +45,14 @@ fn warnings(recording: &Recording, end: &RecordingEnd) -> Vec<String> {
     let mut warnings = Vec::new();
     let partial = recording.samples.iter().filter(|sample| sample.partial).count();
     if partial > 0 {
-        let (samples, are) = if partial == 1 { ("sample", "is") } else { ("samples", "are") };
-        warnings
-            .push(format!("{partial} {samples} {are} partial: a process ended while it was read"));
+        let are = if partial == 1 { "is" } else { "are" };
+        let partial = count(partial, "sample");
+        warnings.push(format!("{partial} {are} partial: a process ended while it was read"));
     }
     let late = end.cost.late;
     if late > 0 {
-        let were = if late == 1 { "sample was" } else { "samples were" };
+        let were = if late == 1 { "was" } else { "were" };
+        let late = count(late, "sample");
         warnings.push(format!("{late} {were} late or missed; give a longer --every"));
     }
     let Some(load) = &end.load else { return warnings };

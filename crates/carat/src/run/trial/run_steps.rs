@@ -4,7 +4,7 @@
 //! read after the end except what outlives a process: its exit status, its processor time, and the pages of the probes.
 //! Memory is that of the samples taken while it ran.
 
-use crate::core::{Observations, Outcome};
+use crate::core::{Observations, Outcome, count};
 use crate::observe::{check_settings, collections_of, pages_left};
 use crate::process::children_cpu;
 use crate::run::trial::command::{failure, status_text};
@@ -123,8 +123,8 @@ impl SettingsSeen {
 fn outlived(session: &mut TrialSession<'_>) -> Option<String> {
     let left = session.server.members().len();
     (left > 0).then(|| {
-        let what = if left == 1 { "process" } else { "processes" };
-        format!("{left} {what} of the command still ran after its end; stopped, and the processor time not counted")
+        let left = count(left, "process");
+        format!("{left} of the command still ran after its end; stopped, and the processor time not counted")
     })
 }
 

@@ -1,5 +1,6 @@
 //! Recorded traffic as every reader returns it.
 
+use crate::core::count;
 use crate::core::load::ReplayFormat;
 use std::collections::BTreeMap;
 
@@ -117,9 +118,8 @@ impl RecordedTraffic {
     }
 
     fn contents(&self, name: &str) -> String {
-        let (sent, different) = (self.order.len(), self.requests.len());
-        let plural = if sent == 1 { "" } else { "s" };
-        format!("{name} ({}) with {sent} request{plural}, {different} different", self.format)
+        let (sent, different) = (count(self.order.len(), "request"), self.requests.len());
+        format!("{name} ({}) with {sent}, {different} different", self.format)
     }
 
     fn not_sent(&self) -> String {
