@@ -1,11 +1,11 @@
 //! `carat exec --verify` leaves nothing of itself in the environment of the server, of its restarts and of its workers.
 
-use crate::support::{Folder, finish, signal, wait_until};
+use crate::support::{Folder, Group, signal, wait_until};
 use rustix::process::Signal;
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
-use std::process::{Child, ChildStderr, Stdio};
+use std::process::{ChildStderr, Stdio};
 
 /// Answers with the names of carat's variables: its own and those of a program that it starts.
 const RACKUP: &str = r#"
@@ -18,8 +18,8 @@ run lambda { |_env|
 
 /// Puma under `carat exec`, on a port of its own.
 struct VerifiedPuma {
+    server: Group,
     folder: Folder,
-    child: Child,
     port: u16,
 }
 
@@ -39,13 +39,13 @@ impl VerifiedPuma {
         for name in own.filter(|name| name.starts_with("CARAT_") && name != "CARAT_TEST_MARK") {
             command.env_remove(name);
         }
-        let child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
-        Self { folder, child, port }
+        command.stdout(Stdio::null()).stderr(Stdio::piped());
+        Self { server: Group::start(command), folder, port }
     }
 
     /// Reads the verifier's findings until it has ended: it is the last one to hold the pipe beside the server.
     fn verified(&mut self, lines: usize) -> Vec<String> {
-        let pipe: ChildStderr = self.child.stderr.take().unwrap();
+        let pipe: ChildStderr = self.server.0.stderr.take().unwrap();
         let reader = BufReader::new(pipe);
         let found = reader.lines().map_while(Result::ok).filter(|line| line.contains("verify: "));
         let found: Vec<String> = found.take(lines).collect();
@@ -61,7 +61,7 @@ impl VerifiedPuma {
 
     /// The environment with which the program of this process was started.
     fn environ(&self) -> Vec<String> {
-        let bytes = fs::read(format!("/proc/{}/environ", self.child.id())).unwrap();
+        let bytes = fs::read(format!("/proc/{}/environ", self.server.0.id())).unwrap();
         let text = String::from_utf8(bytes).unwrap();
         text.split('\0').map(str::to_owned).collect()
     }
@@ -88,14 +88,14 @@ impl VerifiedPuma {
     fn restart(&self) {
         let before = self.environ();
         self.wait_for_body("the server answers", |_| true);
-        signal(&self.child, Signal::USR2);
+        signal(&self.server.0, Signal::USR2);
         wait_until("the server has been replaced", || self.environ() != before);
         self.wait_for_body("the replaced server answers", |_| true);
     }
 
-    fn stop(self) {
-        signal(&self.child, Signal::TERM);
-        finish(self.child);
+    fn stop(mut self) {
+        signal(&self.server.0, Signal::TERM);
+        wait_until("the server has ended", || self.server.0.try_wait().unwrap().is_some());
         self.folder.assert_nothing_left();
     }
 }
@@ -143,10 +143,20 @@ fn workers_of_a_phased_restart_and_their_programs_have_nothing_of_the_verifier()
     puma.verified(1);
     let first = puma.wait_for_body("the first worker answers", |_| true);
     assert!(first.starts_with("[[], [], "), "{first}");
-    signal(&puma.child, Signal::USR1);
+    signal(&puma.server.0, Signal::USR1);
     let second = puma.wait_for_body("the new worker answers", |body| body != first);
     assert!(second.starts_with("[[], [], "), "{second}");
     puma.stop();
+}
+
+#[test]
+fn a_server_of_a_failed_test_is_ended_with_its_workers() {
+    require!(Ruby, Puma);
+    let puma = VerifiedPuma::start(&["arena_max=2"], &["-w", "2", "config.ru"]);
+    puma.wait_for_body("a worker answers", |_| true);
+    let VerifiedPuma { server, folder, .. } = puma;
+    drop(server);
+    wait_until("no process is left", || folder.processes().is_empty());
 }
 
 #[test]

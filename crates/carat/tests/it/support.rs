@@ -104,7 +104,7 @@ impl Drop for Folder {
 
 /// A process and everything that it started; ended when dropped.
 #[derive(Debug)]
-pub(crate) struct Group(Child);
+pub(crate) struct Group(pub(crate) Child);
 
 impl Group {
     pub(crate) fn start(mut command: Command) -> Self {
