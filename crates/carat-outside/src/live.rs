@@ -365,10 +365,10 @@ fn failure(path: &Path, process: u32, error: io::Error) -> OpenMemoryError {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
 
-    fn own_memory() -> LiveMemory {
+    pub(crate) fn own_memory() -> LiveMemory {
         let pacing = Pacing::of(Duration::from_millis(1));
         LiveMemory::open(Path::new("/proc"), std::process::id(), pacing).unwrap()
     }

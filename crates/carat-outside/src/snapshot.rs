@@ -175,14 +175,7 @@ impl Snapshot {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::live::Pacing;
-    use std::path::Path;
-    use std::time::Duration;
-
-    fn own_memory() -> LiveMemory {
-        let pacing = Pacing::of(Duration::from_millis(1));
-        LiveMemory::open(Path::new("/proc"), std::process::id(), pacing).unwrap()
-    }
+    use crate::live::tests::own_memory;
 
     #[test]
     fn a_copy_stays_as_it_was_until_it_is_refreshed() {

@@ -50,6 +50,18 @@ impl PartKind {
         Self::SharedMemory,
     ];
 
+    /// The kinds that Ruby's slots and malloc's memory may be listed as.
+    pub const HEAPS: [Self; 8] = [
+        Self::SlotsLive,
+        Self::SlotsFree,
+        Self::TransientHeap,
+        Self::MallocLive,
+        Self::MallocFree,
+        Self::AllocatorOverhead,
+        Self::Malloc,
+        Self::SlotsOrMalloc,
+    ];
+
     /// Label for tables.
     pub fn label(self) -> &'static str {
         match self {

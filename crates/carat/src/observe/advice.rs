@@ -35,17 +35,6 @@ const FRAGMENTED: f64 = 0.3;
 const FEW_ARENAS: usize = 4;
 /// A worker that shares less of its memory than this has lost most of what the fork shared.
 const LITTLE_SHARED: f64 = 0.25;
-/// What a worker writes to after the fork: Ruby's heap and malloc.
-const HEAPS: [PartKind; 8] = [
-    PartKind::SlotsLive,
-    PartKind::SlotsFree,
-    PartKind::TransientHeap,
-    PartKind::MallocLive,
-    PartKind::MallocFree,
-    PartKind::AllocatorOverhead,
-    PartKind::Malloc,
-    PartKind::SlotsOrMalloc,
-];
 const UNPREPARED: &str = "fork-not-prepared";
 const ALLOCATOR: &str = "allocator";
 
@@ -163,7 +152,8 @@ fn unprepared_fork(ledger: &Ledger) -> Option<Finding> {
         }
         workers += 1;
         parents.push(parent.pid);
-        for kind in HEAPS {
+        // What a worker writes to after the fork.
+        for kind in PartKind::HEAPS {
             let private = part_of(worker, kind).map(|part| part.private).unwrap_or_default();
             // A worker can have lost only what its parent had to share.
             let inherited = part_of(parent, kind).map(|part| part.resident).unwrap_or_default();

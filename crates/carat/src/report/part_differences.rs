@@ -30,18 +30,6 @@ pub(crate) enum LedgerLine {
 const MALLOC: [PartKind; 4] =
     [PartKind::MallocLive, PartKind::MallocFree, PartKind::AllocatorOverhead, PartKind::Malloc];
 
-/// The parts that Ruby's slots and malloc's memory may be listed as.
-const HEAP: [PartKind; 8] = [
-    PartKind::SlotsLive,
-    PartKind::SlotsFree,
-    PartKind::TransientHeap,
-    PartKind::MallocLive,
-    PartKind::MallocFree,
-    PartKind::AllocatorOverhead,
-    PartKind::Malloc,
-    PartKind::SlotsOrMalloc,
-];
-
 /// Bytes of a part; a part that a ledger does not list is zero.
 fn size(ledger: &Ledger, kind: PartKind) -> f64 {
     ledger.part(kind).map_or(0.0, |part| part.pss.0 as f64)
@@ -51,7 +39,7 @@ fn size(ledger: &Ledger, kind: PartKind) -> f64 {
 fn comparable_lines(pairs: &[LedgerPair<'_>]) -> Vec<LedgerLine> {
     let (together, line): (&[PartKind], LedgerLine) = if is_of_one_side(pairs, PartKind::SlotsLive)
     {
-        (&HEAP, LedgerLine::SlotsAndMalloc)
+        (&PartKind::HEAPS, LedgerLine::SlotsAndMalloc)
     } else if is_of_one_side(pairs, PartKind::MallocLive) {
         (&MALLOC, LedgerLine::Malloc)
     } else {
@@ -102,7 +90,9 @@ impl LedgerLine {
         match self {
             Self::Part(kind) => size(ledger, kind),
             Self::Malloc => MALLOC.into_iter().map(|kind| size(ledger, kind)).sum(),
-            Self::SlotsAndMalloc => HEAP.into_iter().map(|kind| size(ledger, kind)).sum(),
+            Self::SlotsAndMalloc => {
+                PartKind::HEAPS.into_iter().map(|kind| size(ledger, kind)).sum()
+            }
             Self::Unexplained => ledger.unexplained as f64,
             Self::OfMedians => 0.0,
             Self::All => ledger.pss.0 as f64,

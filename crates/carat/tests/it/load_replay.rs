@@ -1,6 +1,6 @@
 //! Recorded traffic, sent to a small server that writes down what it gets.
 
-use crate::support::{Folder, finish};
+use crate::support::{Folder, TWO_VARIANTS, finish};
 use serde_json::Value;
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -305,14 +305,7 @@ ready = {{ http = "/" }}
 connections = 2
 requests = 60
 replay = "logs/access.log"
-[[variant]]
-name = "default"
-[[variant]]
-name = "arenas"
-settings = {{ arena_max = 2 }}
-[trials]
-max = 1
-seed = 3
+{TWO_VARIANTS}
 warmup_block = false
 "#
     );

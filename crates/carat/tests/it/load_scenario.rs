@@ -1,6 +1,6 @@
 //! Scenarios against a small application with a login: tokens, cookies, redirects, data and variables.
 
-use crate::support::{Folder, finish};
+use crate::support::{Folder, TWO_VARIANTS, finish};
 use serde_json::Value;
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -371,14 +371,7 @@ connections = 2
 requests = 120
 data = "users.csv"
 {LOGIN}
-[[variant]]
-name = "default"
-[[variant]]
-name = "arenas"
-settings = {{ arena_max = 2 }}
-[trials]
-max = 1
-seed = 3
+{TWO_VARIANTS}
 warmup_block = false
 "#
     );

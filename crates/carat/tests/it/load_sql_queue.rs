@@ -1,7 +1,7 @@
 //! Loads of jobs in the tables of Solid Queue and GoodJob, with a worker that takes them as the gems do.
 
 use crate::real_run::results;
-use crate::support::{Folder, Group, Ran, wait_until};
+use crate::support::{Folder, Group, Ran, TWO_VARIANTS, wait_until};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -163,14 +163,7 @@ database = "sqlite:{{dir}}/queue.sqlite3"
 class = "SleepJob"
 args = [5, "{{number}}"]
 jobs = 200
-[[variant]]
-name = "default"
-[[variant]]
-name = "arenas"
-settings = {{ arena_max = 2 }}
-[trials]
-max = 1
-seed = 3
+{TWO_VARIANTS}
 "#
     );
     folder.write("real.toml", &text);

@@ -2,7 +2,7 @@
 
 use crate::load_server::{Fault, cable_server, raw_server};
 use crate::load_tls_front::{Certificate, Manner, tls_front};
-use crate::support::Folder;
+use crate::support::{Folder, TWO_VARIANTS};
 use carat::core::load::{ConnectionOptions, LoadReport};
 use carat::core::{CableOptions, HttpOptions, LoadSpec, Span};
 use carat::load::drive;
@@ -164,24 +164,20 @@ fn an_experiment_compares_a_puma_that_speaks_tls() {
     folder.write("config.ru", "run ->(_env) { [200, {}, ['hello']] }\n");
     folder.write(
         "tls.toml",
-        r#"
+        &format!(
+            r#"
 name = "tls"
 [server]
-command = ["puma", "-b", "ssl://127.0.0.1:{port}?key=key.pem&cert=cert.pem&verify_mode=none"]
-ready = { tcp = true, within = "60s" }
+command = ["puma", "-b", "ssl://127.0.0.1:{{port}}?key=key.pem&cert=cert.pem&verify_mode=none"]
+ready = {{ tcp = true, within = "60s" }}
 [load.http]
 tls = true
 ca = "cert.pem"
 requests = 100
 expect_body = "hello"
-[[variant]]
-name = "default"
-[[variant]]
-name = "arenas"
-settings = { arena_max = 2 }
-[trials]
-max = 1
-"#,
+{TWO_VARIANTS}
+"#
+        ),
     );
     folder.run(&["compare", "tls.toml"]).assert_code(3);
     let ran = folder.run(&["report", "tls.carat", "--json"]);

@@ -1,7 +1,7 @@
 //! Trials on real processes that misbehave: outcomes, clean-up, Ctrl-C and kill -9 in every phase.
 
 use crate::needs::TestRuby;
-use crate::support::{Folder, finish, signal, wait_until};
+use crate::support::{Folder, TWO_VARIANTS, finish, signal, wait_until};
 use rustix::process::Signal;
 use std::fs;
 use std::net::TcpListener;
@@ -32,14 +32,7 @@ path = "/"
 connections = 2
 requests = 40
 warmup = 4
-[[variant]]
-name = "default"
-[[variant]]
-name = "arenas"
-settings = {{ arena_max = 2 }}
-[trials]
-max = 1
-seed = 3
+{TWO_VARIANTS}
 {extra}
 "#
     )

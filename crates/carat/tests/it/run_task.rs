@@ -1,7 +1,7 @@
 //! Trials of a command that ends by itself: `[run]`.
 
 use crate::real_run::results;
-use crate::support::{Folder, finish, signal, wait_until};
+use crate::support::{Folder, TWO_VARIANTS, finish, signal, wait_until};
 use rustix::process::Signal;
 use std::process::Stdio;
 
@@ -15,14 +15,7 @@ name = "real"
 [run]
 command = ["ruby", "job.rb"]
 {keys}
-[[variant]]
-name = "default"
-[[variant]]
-name = "arenas"
-settings = {{ arena_max = 2 }}
-[trials]
-max = 1
-seed = 3
+{TWO_VARIANTS}
 [measure]
 sample_every = "50ms"
 primary = "run.time"

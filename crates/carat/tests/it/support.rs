@@ -10,6 +10,16 @@ use std::time::{Duration, Instant};
 /// Deadline of every wait, far beyond what a loaded machine needs.
 const PATIENCE: Duration = Duration::from_secs(120);
 
+/// The end of an experiment file: two variants that behave alike, one block of them, and keys of `[trials]` may follow.
+pub(crate) const TWO_VARIANTS: &str = r#"[[variant]]
+name = "default"
+[[variant]]
+name = "arenas"
+settings = { arena_max = 2 }
+[trials]
+max = 1
+seed = 3"#;
+
 /// A temporary folder for one test; it is kept if the test fails.
 pub(crate) struct Folder {
     path: PathBuf,

@@ -3,10 +3,10 @@
 require 'cgi'
 require 'json'
 require 'securerandom'
-require 'socket'
+require_relative 'small_server'
 
 # A small application with a login: a form with a token, a cookie, a redirect, and pages that need both.
-class SessionServer
+class SessionServer < SmallServer
   # A browser sends the first three, the third only below /admin.
   SET = [
     'Set-Cookie: root=1; Path=/',
@@ -18,36 +18,12 @@ class SessionServer
   ].freeze
 
   def initialize(env)
-    @env = env
+    super
     @sessions = {}
     @visits = 0
-    @lock = Mutex.new
-  end
-
-  def run
-    listener = TCPServer.new('127.0.0.1', Integer(@env.fetch('PORT', '0')))
-    $stdout.puts(listener.addr[1])
-    $stdout.flush
-    trap('TERM') { exit!(0) }
-    loop { Thread.new(listener.accept) { |socket| serve(socket) } }
   end
 
   private
-
-  def serve(socket)
-    while (line = socket.gets)
-      method, target, = line.split
-      headers = {}
-      while (header = socket.gets.chomp) != ''
-        name, value = header.split(': ', 2)
-        headers[name.downcase] = value
-      end
-      body = socket.read(headers.fetch('content-length', '0').to_i)
-      socket.write(@lock.synchronize { answer(method, target, headers, body) })
-    end
-  rescue SystemCallError
-    socket.close
-  end
 
   def answer(method, target, headers, body)
     path, query = target.split('?', 2)
@@ -110,11 +86,6 @@ class SessionServer
     when '/long' then reply(200, 'x' * 1_100_000)
     else reply(404, 'nothing here')
     end
-  end
-
-  def reply(status, body, headers = [])
-    lines = ["HTTP/1.1 #{status} X", "Content-Length: #{body.bytesize}", *headers]
-    "#{lines.join("\r\n")}\r\n\r\n#{body}"
   end
 end
 
