@@ -1,8 +1,8 @@
-//! Figures of each route or step of an HTTP load: medians over the trials that count.
+//! Figures of each route or step of an HTTP load: medians over the trials that count, or those of a single load.
 
-use crate::core::Results;
 use crate::core::load::{RouteReport, Times};
 use crate::core::metric::BEYOND;
+use crate::core::{LoadReport, Results};
 use crate::report::facts;
 use crate::report::text::one_line;
 use carat_stats::budget::median;
@@ -36,17 +36,22 @@ struct RouteValues {
 
 /// Every route or step in the order of the load, and under each every variant; empty if the load has only one route.
 pub(crate) fn route_rows(results: &Results) -> Vec<RouteRow> {
+    let counted = results.trials.iter().filter(|trial| facts::counts(trial));
+    let keys = keys(counted.filter_map(|trial| trial.load.as_ref()));
     let mut rows = Vec::new();
-    let keys = keys(results);
-    if keys.len() < 2 {
-        return rows;
-    }
-    for key in keys {
+    for key in &keys {
         for variant in &results.info.variants {
-            rows.extend(row(results, &variant.name, &key));
+            let trials = facts::counted_trials(results, &variant.name);
+            rows.extend(row(trials.filter_map(|trial| trial.load.as_ref()), &variant.name, key));
         }
     }
     rows
+}
+
+/// Every route or step of a single load, which has no variant; empty if it has only one.
+pub(crate) fn load_rows(load: &LoadReport) -> Vec<RouteRow> {
+    let keys = keys([load].into_iter());
+    keys.iter().filter_map(|key| row([load].into_iter(), "", key)).collect()
 }
 
 /// What makes a route the same in two trials: scenario, step, whether it was redirected, and the route.
@@ -56,23 +61,26 @@ fn key(route: &RouteReport) -> RouteKey {
     (route.scenario.clone(), route.step, route.redirected, route.route.clone())
 }
 
-/// Every key once, in the order of the first trial that has it.
-fn keys(results: &Results) -> Vec<RouteKey> {
+/// Every key once, in the order of the first load that has it; none if there is only one.
+fn keys<'a>(loads: impl Iterator<Item = &'a LoadReport>) -> Vec<RouteKey> {
     let mut places: BTreeMap<RouteKey, usize> = BTreeMap::new();
-    let counted = results.trials.iter().filter(|trial| facts::counts(trial));
-    for route in counted.filter_map(|trial| trial.load.as_ref()).flat_map(|load| &load.routes) {
+    for route in loads.flat_map(|load| &load.routes) {
         let place = places.len();
         places.entry(key(route)).or_insert(place);
     }
+    let several = places.len() > 1;
     let mut keys: Vec<(RouteKey, usize)> = places.into_iter().collect();
     keys.sort_by_key(|(_, place)| *place);
-    keys.into_iter().map(|(key, _)| key).collect()
+    keys.into_iter().map(|(key, _)| key).filter(|_| several).collect()
 }
 
-/// `None` if no trial of the variant has the route.
-fn row(results: &Results, variant: &str, wanted: &RouteKey) -> Option<RouteRow> {
+/// `None` if none of the loads has the route.
+fn row<'a>(
+    loads: impl Iterator<Item = &'a LoadReport>,
+    variant: &str,
+    wanted: &RouteKey,
+) -> Option<RouteRow> {
     let mut values = RouteValues::default();
-    let loads = facts::counted_trials(results, variant).filter_map(|trial| trial.load.as_ref());
     for route in loads.flat_map(|load| &load.routes).filter(|route| key(route) == *wanted) {
         values.responses.push(route.completed as f64);
         values.errors += route.errors;
@@ -114,6 +122,29 @@ fn name((scenario, step, redirected, route): &RouteKey) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_single_load_has_a_row_per_route_unless_it_has_only_one() {
+        let times = |count| Times { count, p50: 0.1, p95: 0.2, p99: 0.3, ..Times::default() };
+        let route = |name: &str, count| RouteReport {
+            route: name.into(),
+            completed: count,
+            errors: 2,
+            latency: Some(times(count)),
+            ..RouteReport::default()
+        };
+        let one = LoadReport { routes: vec![route("GET /", 300)], ..LoadReport::default() };
+        assert_eq!(load_rows(&one), []);
+        let two = LoadReport { routes: vec![route("GET /b", 300), route("GET /a", 90)], ..one };
+        let rows = load_rows(&two);
+        assert_eq!(
+            rows.iter().map(|row| row.name.as_str()).collect::<Vec<_>>(),
+            ["GET /b", "GET /a"]
+        );
+        assert_eq!((rows[0].responses, rows[0].errors, rows[0].trials), (300.0, 2, 1));
+        assert_eq!((rows[0].p95, rows[0].p99), (Some(0.2), None));
+        assert_eq!((rows[1].p50, rows[1].p95), (Some(0.1), None));
+    }
 
     #[test]
     fn a_step_is_named_by_its_scenario_and_its_place() {

@@ -157,6 +157,20 @@ fn a_recording_names_its_processes_and_counts_no_page_twice() {
 }
 
 #[test]
+fn the_page_of_a_recording_has_the_steps_of_its_load() {
+    let mut recording = recording("hello");
+    let load = recording.end.as_mut().unwrap().load.as_mut().unwrap();
+    let mut trials = Recipe::arenas().build().trials.into_iter();
+    load.report = trials.find(|trial| trial.variant == "default").unwrap().load;
+    let page = recording_html(&recording, &PageOptions::default());
+    let rows = page.split_once("id=\"routes\"").unwrap().1.split_once("</section>").unwrap().0;
+    for text in ["visit, step 2: POST /login", "responses", "18.00 ms"] {
+        assert!(rows.contains(text), "{text}: {rows}");
+    }
+    assert!(!rows.contains("variant"), "{rows}");
+}
+
+#[test]
 fn undecided_growth_is_one_line_for_all_variants_that_have_it() {
     let mut results = Recipe::arenas().build();
     for growth in &mut results.growth {

@@ -15,7 +15,7 @@ use crate::report::numbers::{percent, seconds};
 use crate::report::page::elements::{scrollable, unknown_cell, value_cell};
 use crate::report::page::frame::{PageOptions, document, footer};
 use crate::report::page::gallery::Gallery;
-use crate::report::page::{growth, ledger, ledger_details};
+use crate::report::page::{growth, ledger, ledger_details, routes};
 use crate::report::process_names::process_names;
 use crate::report::recording_text::class_sentence;
 use crate::report::redact::prepare_recording;
@@ -59,6 +59,7 @@ pub fn recording_html(recording: &Recording, options: &PageOptions) -> String {
             (memory_over_time(recording, &title, &mut gallery))
             (growth_table(recording))
             (growing_classes(recording))
+            @if let Some(report) = report { (routes::load_section(report)) }
             @if let Some(last) = &recording.ledger {
                 (ledger::section(last, &mut gallery))
                 (ledger_details::what_to_try(last))
