@@ -98,3 +98,145 @@ pub fn main() -> ExitCode {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::error::ErrorKind;
+    use std::fs;
+    use std::path::Path;
+
+    /// Ends a command in a shell.
+    const ENDS: [&str; 6] = ["|", ">", "2>", "&&", ";", "&"];
+
+    /// A command in a document or in a help text.
+    struct Example {
+        place: String,
+        text: String,
+        /// Whether it stands alone and can be run, and is not only mentioned in a sentence.
+        whole: bool,
+    }
+
+    fn add_pages(folder: &Path, pages: &mut Vec<PathBuf>) {
+        for path in fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
+            if path.is_dir() {
+                add_pages(&path, pages);
+            } else if path.extension().is_some_and(|extension| extension == "md") {
+                pages.push(path);
+            }
+        }
+    }
+
+    /// The text without a prompt, if it is a command of carat and not what carat prints.
+    fn command(text: &str) -> Option<String> {
+        let text = text.trim().trim_start_matches("$ ");
+        let text = text.strip_prefix("sudo ").unwrap_or(text);
+        let first = text.strip_prefix("carat ")?.split_whitespace().next()?;
+        (!first.ends_with(':')).then(|| text.to_owned())
+    }
+
+    /// The commands of blocks and of spans of code.
+    fn in_markdown(place: &str, text: &str) -> Vec<Example> {
+        let mut found = Vec::new();
+        let mut fenced = false;
+        for (line, number) in text.lines().zip(1..) {
+            fenced ^= line.starts_with("```");
+            let whole = fenced || line.starts_with("    ");
+            let parts: Vec<&str> =
+                if whole { vec![line] } else { line.split('`').skip(1).step_by(2).collect() };
+            let commands = parts.into_iter().filter_map(command);
+            found.extend(commands.map(|text| Example {
+                place: format!("{place}:{number}"),
+                text,
+                whole,
+            }));
+        }
+        found
+    }
+
+    /// The examples at the end of the help of a command and of those below it.
+    fn in_help(command: &clap::Command) -> Vec<Example> {
+        let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+        let texts = help.lines().filter_map(self::command);
+        let own = texts.map(|text| Example {
+            place: format!("help of {}", command.get_name()),
+            // What it does follows at some distance.
+            text: text.split("  ").next().unwrap_or_default().to_owned(),
+            whole: true,
+        });
+        own.chain(command.get_subcommands().flat_map(in_help)).collect()
+    }
+
+    /// The words of a command, with values for what the reader has to fill in.
+    fn words(text: &str) -> Vec<String> {
+        let (before, rest) = text.split_once("$(").unwrap_or((text, ""));
+        let text = match rest.split_once(')') {
+            Some((_, after)) => format!("{before}1{after}"),
+            None => before.to_owned(),
+        };
+        let words = shlex::split(&text).unwrap_or_else(|| panic!("quotes in {text}"));
+        let words = words.into_iter().take_while(|word| !ENDS.contains(&word.as_str()));
+        words
+            .map(|word| match word.as_str() {
+                "PID" | "N" => "1".to_owned(),
+                "SETTINGS" | "[SETTINGS]" | "NAME=VALUE" => "arena_max=2".to_owned(),
+                _ => word,
+            })
+            .collect()
+    }
+
+    /// Why carat would not accept the command.
+    fn refusal(example: &Example) -> Option<String> {
+        let words = words(&example.text);
+        let error = Arguments::try_parse_from(&words).err()?;
+        let ends_with_option = words.last().is_some_and(|word| word.starts_with('-'));
+        let accepted = match error.kind() {
+            ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => true,
+            ErrorKind::MissingRequiredArgument
+            | ErrorKind::MissingSubcommand
+            | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => !example.whole,
+            ErrorKind::InvalidValue => !example.whole && ends_with_option,
+            _ => false,
+        };
+        (!accepted).then(|| format!("{}: {}\n{error}", example.place, example.text))
+    }
+
+    #[test]
+    fn every_command_in_the_documents_and_in_help_is_one_that_carat_accepts() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        let mut pages = vec![root.join("README.md"), root.join("CHANGELOG.md")];
+        ["docs", "workloads", "bench"]
+            .iter()
+            .for_each(|name| add_pages(&root.join(name), &mut pages));
+        let mut examples = in_help(&Arguments::command());
+        for page in &pages {
+            let place = page.strip_prefix(&root).unwrap().display().to_string();
+            examples.extend(in_markdown(&place, &fs::read_to_string(page).unwrap()));
+        }
+        let whole = examples.iter().filter(|example| example.whole).count();
+        assert!(whole > 50 && examples.len() > whole + 50, "{whole} of {}", examples.len());
+        let refused: Vec<String> = examples.iter().filter_map(refusal).collect();
+        assert!(refused.is_empty(), "{}", refused.join("\n"));
+    }
+
+    #[test]
+    fn a_command_that_carat_does_not_accept_is_found() {
+        for (text, whole, is_refused) in [
+            ("carat compare x.toml --blocks 8 > out.txt", true, false),
+            ("carat explain $(pgrep -o puma) # a comment", true, false),
+            ("carat compare", true, true),
+            ("carat compare", false, false),
+            ("carat record --load", false, false),
+            ("carat compare x.toml --blocks many", false, true),
+            ("carat compare x.toml --blokcs 8", false, true),
+            ("carat wiegh", false, true),
+        ] {
+            let example = Example { place: "here".into(), text: text.into(), whole };
+            assert_eq!(refusal(&example).is_some(), is_refused, "{text}");
+        }
+        let text = "`carat diff a b`\n```console\n$ carat man\ncarat verify: all applied\n```\n";
+        let found = in_markdown("x.md", text);
+        let found: Vec<_> = found.iter().map(|one| (one.text.as_str(), one.whole)).collect();
+        assert_eq!(found, [("carat diff a b", false), ("carat man", true)]);
+    }
+}

@@ -20,13 +20,15 @@ const SCHEMA: &str = "carat.explain/1";
 
 /// Arguments of `carat explain`
 #[derive(Debug, Clone, clap::Args)]
-#[command(after_help = "Examples:\n  carat explain 4312              the tree of process 4312\n  \
-    carat explain app.recording.jsonl the end of a recording\n  \
-    carat explain 4312 --owners         also who holds malloc's memory\n  \
-    carat explain 4312 --class Post     where the objects of a class lie\n  \
-    carat explain 4312 --unshared       why the workers' memory is private\n  \
+#[command(
+    after_help = "Examples:\n  carat explain 4312                 the tree of process 4312\n  \
+    carat explain app.recording.jsonl  the end of a recording\n  \
+    carat explain 4312 --owners        also who holds malloc's memory\n  \
+    carat explain 4312 --class Post    where the objects of a class lie\n  \
+    carat explain 4312 --unshared      why the workers' memory is private\n  \
     carat explain 4312 -o ledger.html\n  \
-    carat explain 4312 --suggest try.toml && carat compare try.toml")]
+    carat explain 4312 --suggest try.toml && carat compare try.toml"
+)]
 pub(crate) struct ExplainArgs {
     /// Process id of the server, a recording (`carat record`), or a results file (`carat compare`) or its JSON
     target: String,
