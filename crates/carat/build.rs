@@ -1,22 +1,29 @@
-//! Builds the two libraries that carat loads into Ruby and that the binary contains.
+//! Prepares what the binary contains: the libraries that carat loads into Ruby, and the workloads.
 //!
 //! A build script cannot depend on a `cdylib`, so this one runs another cargo. That uses its own target directory, because
 //! the outer cargo holds the lock of its directory. Then the script makes the libraries load with older C libraries too,
-//! because a variant may run in the root of another distribution.
+//! because a variant may run in the root of another distribution. `bin/package` builds the libraries itself, for every C library.
 
 #[path = "build/elf.rs"]
 mod elf;
+#[path = "src/run/workloads/files.rs"]
+mod workload_files;
 
 use std::env;
+use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
-/// Package, the file that cargo makes of it, and the variable by which the crate includes it.
-const LIBRARIES: [(&str, &str, &str); 2] = [
-    ("carat-probe", "libcarat_probe.so", "CARAT_EMBEDDED_PROBE"),
-    ("carat-runtime", "libcarat_runtime.so", "CARAT_EMBEDDED_RUNTIME"),
-];
+/// Package, and the name that its library has in the binary, without its ending.
+const LIBRARIES: [(&str, &str); 2] =
+    [("carat-probe", "carat_probe"), ("carat-runtime", "carat_runtime")];
+
+/// A folder with the libraries `glibc/libcarat_probe.so`, `musl/libcarat_probe.so` and so on, instead of building them.
+const BUILT_BEFORE: &str = "CARAT_EMBEDDED_LIBRARIES";
+
+/// C library, and the ending of the libraries that fit it. Ruby names the `Init_` function by what precedes the first dot.
+const C_LIBRARIES: [(&str, &str); 2] = [("glibc", "so"), ("musl", "musl.so")];
 
 /// What the libraries are built from.
 const WATCHED: [&str; 5] = [
@@ -40,17 +47,8 @@ const NOT_INHERITED: [&str; 7] = [
 ];
 
 fn main() -> ExitCode {
-    let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    for watched in WATCHED {
-        println!("cargo:rerun-if-changed={}", workspace.join(watched).display());
-    }
-    match build(&workspace) {
-        Ok(folder) => {
-            for (_, file, variable) in LIBRARIES {
-                println!("cargo:rustc-env={variable}={}", folder.join(file).display());
-            }
-            ExitCode::SUCCESS
-        }
+    match prepare() {
+        Ok(()) => ExitCode::SUCCESS,
         Err(problem) => {
             println!("cargo:warning={problem}");
             ExitCode::FAILURE
@@ -58,30 +56,85 @@ fn main() -> ExitCode {
     }
 }
 
-/// Runs the inner cargo and returns the folder with the libraries.
-fn build(workspace: &Path) -> Result<PathBuf, String> {
+fn prepare() -> Result<(), String> {
+    let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let output = PathBuf::from(variable("OUT_DIR")?);
+    println!("cargo:rerun-if-env-changed={BUILT_BEFORE}");
+    let libraries = match env::var_os(BUILT_BEFORE) {
+        Some(folder) => built_before(Path::new(&folder)),
+        None => {
+            for watched in WATCHED {
+                println!("cargo:rerun-if-changed={}", workspace.join(watched).display());
+            }
+            build(&workspace, &output.join("embedded"))?
+        }
+    };
+    let list = libraries.iter().map(|(name, file)| format!("({name:?}, include_bytes!({file:?}))"));
+    write_list(&output.join("libraries.rs"), list)?;
+    let folder = workspace.join("workloads");
+    println!("cargo:rerun-if-changed={}", folder.display());
+    let files = workload_files::workload_files(&folder)
+        .map_err(|error| format!("{}: {error}", folder.display()))?;
+    let list = files.iter().map(|file| {
+        let content = folder.join(&file.path);
+        format!("({:?}, {}, include_bytes!({content:?}))", file.path, file.is_executable)
+    });
+    write_list(&output.join("workloads.rs"), list)
+}
+
+/// Writes a Rust expression, a reference to an array.
+fn write_list(file: &Path, items: impl Iterator<Item = String>) -> Result<(), String> {
+    let mut text = String::from("&[\n");
+    for item in items {
+        // Writing to a string cannot fail.
+        let _ = writeln!(text, "    {item},");
+    }
+    text.push_str("]\n");
+    fs::write(file, text).map_err(|error| format!("{}: {error}", file.display()))
+}
+
+/// The libraries of a folder, each with its name in the binary.
+fn built_before(folder: &Path) -> Vec<(String, PathBuf)> {
+    println!("cargo:rerun-if-changed={}", folder.display());
+    let each = C_LIBRARIES.iter().flat_map(|c_library| LIBRARIES.map(|one| (c_library, one)));
+    each.map(|((c_library, ending), (_, name))| {
+        let file = folder.join(c_library).join(format!("lib{name}.so"));
+        (format!("{name}.{ending}"), file)
+    })
+    .collect()
+}
+
+/// Runs the inner cargo and returns the libraries, each with its name in the binary.
+fn build(workspace: &Path, folder: &Path) -> Result<Vec<(String, PathBuf)>, String> {
     let target = variable("TARGET")?;
-    let folder = PathBuf::from(variable("OUT_DIR")?).join("embedded");
+    if !target.ends_with("-gnu") {
+        return Err(format!(
+            "for {target}, bin/package builds the libraries for Ruby before carat"
+        ));
+    }
     let mut cargo = Command::new(variable("CARGO")?);
     cargo.current_dir(workspace).args(["build", "--quiet", "--profile", "embedded"]);
-    cargo.args(["--target", &target]).arg("--target-dir").arg(&folder);
-    for (package, ..) in LIBRARIES {
+    cargo.args(["--target", &target]).arg("--target-dir").arg(folder);
+    for (package, _) in LIBRARIES {
         cargo.args(["--package", package]);
     }
     for name in NOT_INHERITED {
         cargo.env_remove(name);
     }
     // Otherwise the build directory would be that of the outer cargo, which is locked.
-    cargo.env("CARGO_BUILD_BUILD_DIR", &folder);
+    cargo.env("CARGO_BUILD_BUILD_DIR", folder);
     let status = cargo.status().map_err(|error| format!("cannot start cargo: {error}"))?;
     if !status.success() {
         return Err(format!("building the libraries for Ruby failed ({status}); see above"));
     }
     let built = folder.join(target).join("embedded");
-    for (_, file, _) in LIBRARIES {
-        relax_library(&built.join(file), &folder.join(file))?;
+    let mut libraries = Vec::new();
+    for (_, name) in LIBRARIES {
+        let file = format!("lib{name}.so");
+        relax_library(&built.join(&file), &folder.join(&file))?;
+        libraries.push((format!("{name}.so"), folder.join(&file)));
     }
-    Ok(folder)
+    Ok(libraries)
 }
 
 fn relax_library(from: &Path, to: &Path) -> Result<(), String> {

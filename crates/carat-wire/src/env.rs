@@ -33,7 +33,7 @@ pub const INHERITED_PRELOAD: &str = "CARAT_INHERITED_LD_PRELOAD";
 /// `RUBYOPT` before `carat exec`; the programs that the server starts get it back.
 pub const INHERITED_RUBYOPT: &str = "CARAT_INHERITED_RUBYOPT";
 
-/// Folder of the bundled workloads, if they are not in `workloads` of the current folder.
+/// Folder of workloads to use instead of the bundled ones.
 pub const WORKLOADS: &str = "CARAT_WORKLOADS";
 
 /// Folder in which `bin/roots` installs other versions of Debian; `~/.cache/carat/roots` by default.

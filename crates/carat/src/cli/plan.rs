@@ -13,7 +13,7 @@ use std::time::Duration;
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  carat plan workloads/rails-hello/carat.toml
+  carat plan rails-hello/carat.toml
   carat plan rails-hello.carat")]
 pub(crate) struct PlanArgs {
     /// Experiment file to run a pilot of, or a results file or its JSON

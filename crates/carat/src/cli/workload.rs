@@ -1,17 +1,21 @@
 //! `carat workload`: the bundled workloads.
 
 use crate::cli::{Exit, output};
-use crate::run::workloads::{workload_list, workload_text};
+use crate::run::workloads::{WorkloadSource, unpack, workload_list, workload_text};
 use clap::{Args, Subcommand};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 #[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  carat workload list
+  carat workload unpack cable && carat compare cable/carat.toml")]
 pub(crate) struct WorkloadArgs {
     #[command(subcommand)]
     command: WorkloadCommand,
-    /// Folder of the workloads
-    #[arg(long, env = "CARAT_WORKLOADS", default_value = "workloads", global = true)]
-    folder: PathBuf,
+    /// Folder of workloads to use instead of the bundled ones
+    #[arg(long, env = "CARAT_WORKLOADS", value_name = "DIR", global = true)]
+    folder: Option<PathBuf>,
 }
 
 #[derive(Debug, Subcommand)]
@@ -23,13 +27,36 @@ enum WorkloadCommand {
         /// Name of the workload
         name: String,
     },
+    /// Write a workload's files into a new folder
+    Unpack {
+        /// Name of the workload
+        name: String,
+        /// Folder to write, which must be new or empty [default: the workload's name, in this folder]
+        #[arg(short, long, value_name = "DIR")]
+        output: Option<PathBuf>,
+    },
 }
 
 pub(crate) fn run(args: &WorkloadArgs) -> anyhow::Result<Exit> {
+    let source = args.folder.clone().map_or(WorkloadSource::Bundled, WorkloadSource::Folder);
     let text = match &args.command {
-        WorkloadCommand::List => workload_list(&args.folder)?,
-        WorkloadCommand::Show { name } => workload_text(&args.folder, name)?,
+        WorkloadCommand::List => workload_list(&source)?,
+        WorkloadCommand::Show { name } => workload_text(&source, name)?,
+        WorkloadCommand::Unpack { name, output } => {
+            unpack_one(&source, name, output.as_deref().unwrap_or(Path::new(name)))?
+        }
     };
     output::print_data(&text)?;
     Ok(Exit::Fine)
+}
+
+/// Writes a workload; returns what was written, a path a line.
+fn unpack_one(source: &WorkloadSource, name: &str, folder: &Path) -> anyhow::Result<String> {
+    let files = source.files(name)?;
+    unpack(&files, folder)?;
+    let shown = folder.display();
+    output::print_message(&format!(
+        "next: carat compare {shown}/carat.toml    ({shown}/README.md says what it needs)"
+    ));
+    Ok(files.iter().map(|file| format!("{shown}/{}\n", file.path)).collect())
 }

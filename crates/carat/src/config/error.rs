@@ -8,7 +8,7 @@ use std::path::PathBuf;
 pub enum ExperimentFileError {
     /// The file cannot be read.
     #[error(
-        "cannot read the experiment file {path}: {source}; give the path of a TOML file, for example workloads/rails-hello/carat.toml"
+        "cannot read the experiment file {path}: {source}; give the path of a TOML file; `carat workload unpack rails-hello` writes an example"
     )]
     Read {
         /// The file.

@@ -3,7 +3,7 @@
 //! `PREFIX/lib/carat/HASH/` holds one version. A folder is complete when it has its name, and it never changes, so
 //! servers of an older version go on.
 
-use crate::target::library::{FILES, Libraries, content_hash, holds, write};
+use crate::target::library::{Libraries, NAMES, content_hash, files, holds, write};
 use rustix::fs::{StatVfsMountFlags, statfs, statvfs};
 use std::fs::{self, Permissions};
 use std::io;
@@ -87,15 +87,16 @@ pub fn install(prefix: &Path) -> Result<Installed, InstallError> {
     let folder = prefix.join(FOLDER);
     make_folders(&folder)?;
     check_unchangeable(&folder)?;
+    let directory = folder.join(content_hash());
     let fresh = folder.join(format!(".new-{}", std::process::id()));
-    let put = fill(&fresh).and_then(|()| put_in_place(&fresh, &folder.join(content_hash())));
+    let put = fill(&fresh).and_then(|()| put_in_place(&fresh, &directory));
     let _ = fs::remove_dir_all(&fresh);
     put?;
-    check_unchangeable(&folder.join(content_hash()))?;
-    for file in FILES.map(|(name, _)| folder.join(content_hash()).join(name)) {
-        check_lasting(&file).map_err(InstallError::NotLasting)?;
+    check_unchangeable(&directory)?;
+    for (name, _) in files() {
+        check_lasting(&directory.join(name)).map_err(InstallError::NotLasting)?;
     }
-    Ok(Installed { libraries: libraries_in(&folder.join(content_hash())), is_new: true })
+    Ok(Installed { libraries: Libraries::below(&directory), is_new: true })
 }
 
 /// Removes every installed version below a prefix; returns their folders.
@@ -114,7 +115,7 @@ pub fn remove(prefix: &Path) -> Result<Vec<PathBuf>, InstallError> {
         if name.len() != content_hash().len() || !name.iter().all(u8::is_ascii_hexdigit) {
             continue;
         }
-        for file in FILES.map(|(name, _)| version.join(name)) {
+        for file in NAMES.map(|name| version.join(name)) {
             fs::remove_file(&file).or_else(ignore_missing).map_err(cannot_write(&file))?;
         }
         fs::remove_dir(&version).map_err(cannot_write(&version))?;
@@ -168,16 +169,11 @@ fn is_in_memory(file: &Path) -> bool {
 fn installed_below(prefix: &Path) -> Option<Libraries> {
     let directory = prefix.join(FOLDER).join(content_hash());
     check_unchangeable(&directory).ok()?;
-    let whole = FILES.iter().all(|(name, content)| {
+    let whole = files().all(|(name, content)| {
         let file = directory.join(name);
         holds(&file, content) && check_lasting(&file).is_ok()
     });
-    (prefix.is_absolute() && whole).then(|| libraries_in(&directory))
-}
-
-fn libraries_in(directory: &Path) -> Libraries {
-    let [shim, probe, runtime] = FILES.map(|(name, _)| directory.join(name));
-    Libraries { directory: directory.to_owned(), shim, probe, runtime }
+    (prefix.is_absolute() && whole).then(|| Libraries::below(&directory))
 }
 
 fn check_prefix(prefix: &Path) -> Result<(), InstallError> {
@@ -219,7 +215,7 @@ fn make_folders(folder: &Path) -> Result<(), InstallError> {
 
 fn fill(fresh: &Path) -> Result<(), InstallError> {
     make_folders(fresh)?;
-    for (name, content) in FILES {
+    for (name, content) in files() {
         let file = fresh.join(name);
         write(fresh, &file, content)
             .and_then(|()| fs::set_permissions(&file, Permissions::from_mode(0o644)))
@@ -237,7 +233,7 @@ fn put_in_place(fresh: &Path, directory: &Path) -> Result<(), InstallError> {
     make_folders(directory)?;
     fs::set_permissions(directory, Permissions::from_mode(0o755))
         .map_err(cannot_write(directory))?;
-    for (name, _) in FILES {
+    for (name, _) in files() {
         let file = directory.join(name);
         fs::rename(fresh.join(name), &file).map_err(cannot_write(&file))?;
     }
@@ -281,6 +277,6 @@ mod tests {
     #[test]
     fn the_prefix_of_libraries_is_what_was_installed_below() {
         let directory = Path::new("/opt/x").join(FOLDER).join(content_hash());
-        assert_eq!(prefix_of(&libraries_in(&directory)), Some(Path::new("/opt/x")));
+        assert_eq!(prefix_of(&Libraries::below(&directory)), Some(Path::new("/opt/x")));
     }
 }

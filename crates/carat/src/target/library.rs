@@ -11,18 +11,28 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-/// Name and content of every file. A hyphen would break the name of the `Init_` function that Ruby
-/// derives from a library's name.
-pub(super) const FILES: [(&str, &[u8]); 3] = [
-    ("carat_shim.rb", include_bytes!("shim.rb")),
-    ("carat_probe.so", include_bytes!(env!("CARAT_EMBEDDED_PROBE"))),
-    ("carat_runtime.so", include_bytes!(env!("CARAT_EMBEDDED_RUNTIME"))),
-];
+const SHIM: &str = "carat_shim.rb";
+/// A hyphen would break the name of the `Init_` function that Ruby derives from a library's name.
+const PROBE: &str = "carat_probe.so";
+const RUNTIME: &str = "carat_runtime.so";
+
+/// The names that files have in one build or another. The shim loads those with `.musl` if its Ruby is built for musl.
+pub(super) const NAMES: [&str; 5] =
+    [SHIM, PROBE, RUNTIME, "carat_probe.musl.so", "carat_runtime.musl.so"];
+
+/// Name and content of every library of this build: for glibc, and if `bin/package` built it for musl too.
+const LIBRARIES: &[(&str, &[u8])] = include!(concat!(env!("OUT_DIR"), "/libraries.rs"));
+
+/// Name and content of every file of this build.
+pub(super) fn files() -> impl Iterator<Item = (&'static str, &'static [u8])> {
+    let shim: (&str, &[u8]) = (SHIM, include_bytes!("shim.rb"));
+    [shim].into_iter().chain(LIBRARIES.iter().copied())
+}
 
 /// The paths of the unpacked files.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Libraries {
-    /// The private folder that contains the other three.
+    /// The folder that contains the other three.
     pub directory: PathBuf,
     /// The Ruby file for `RUBYOPT=-r`.
     pub shim: PathBuf,
@@ -30,6 +40,14 @@ pub struct Libraries {
     pub probe: PathBuf,
     /// The library that changes memory management, for `CARAT_RUNTIME`.
     pub runtime: PathBuf,
+}
+
+impl Libraries {
+    /// The files in this folder.
+    pub(super) fn below(directory: &Path) -> Self {
+        let [shim, probe, runtime] = [SHIM, PROBE, RUNTIME].map(|name| directory.join(name));
+        Self { directory: directory.to_owned(), shim, probe, runtime }
+    }
 }
 
 /// Why the libraries could not be unpacked.
@@ -111,14 +129,13 @@ pub fn unpack(cache_root: &Path) -> Result<Libraries, LibraryError> {
         check_private(folder, forbidden_bits)?;
     }
     check_loadable(&directory)?;
-    for (name, content) in FILES {
+    for (name, content) in files() {
         let file = directory.join(name);
         if !holds(&file, content) {
             write(&directory, &file, content).map_err(at(&file))?;
         }
     }
-    let [shim, probe, runtime] = FILES.map(|(name, _)| directory.join(name));
-    Ok(Libraries { directory, shim, probe, runtime })
+    Ok(Libraries::below(&directory))
 }
 
 fn at(path: &Path) -> impl FnOnce(io::Error) -> LibraryError {
@@ -129,7 +146,7 @@ fn at(path: &Path) -> impl FnOnce(io::Error) -> LibraryError {
 /// First 32 hex digits of the SHA-256 of names and contents.
 pub(super) fn content_hash() -> String {
     let mut hash = Sha256::new();
-    for (name, content) in FILES {
+    for (name, content) in files() {
         hash.update(name);
         hash.update(content.len().to_le_bytes());
         hash.update(content);
@@ -210,7 +227,14 @@ mod tests {
         let written = fs::metadata(&first.probe).unwrap().ino();
         assert_eq!(unpack(&root).unwrap(), first);
         assert_eq!(fs::metadata(&first.probe).unwrap().ino(), written);
-        assert_eq!(fs::read_dir(&first.directory).unwrap().count(), FILES.len());
+        assert_eq!(fs::read_dir(&first.directory).unwrap().count(), files().count());
+    }
+
+    #[test]
+    fn the_shim_comes_first_and_every_file_has_a_known_name() {
+        let names: Vec<&str> = files().map(|(name, _)| name).collect();
+        assert_eq!(names[..3], [SHIM, PROBE, RUNTIME]);
+        assert!(names.iter().all(|name| NAMES.contains(name)), "{names:?}");
     }
 
     #[test]
@@ -222,10 +246,11 @@ mod tests {
         fs::write(&unpacked.probe, vec![0; size]).unwrap();
         fs::remove_file(&unpacked.shim).unwrap();
         let outside = home.path().join("outside.rb");
-        fs::write(&outside, FILES[0].1).unwrap();
+        let [(_, shim), (_, probe)] = [files().next(), files().nth(1)].map(Option::unwrap);
+        fs::write(&outside, shim).unwrap();
         symlink(&outside, &unpacked.shim).unwrap();
         unpack(&root).unwrap();
-        assert_eq!(fs::read(&unpacked.probe).unwrap(), FILES[1].1);
+        assert_eq!(fs::read(&unpacked.probe).unwrap(), probe);
         assert!(fs::symlink_metadata(&unpacked.shim).unwrap().is_file());
     }
 

@@ -90,6 +90,8 @@ pub(crate) enum Need {
     AnyCable,
     /// The right to mount a file system in memory.
     Mounts,
+    /// A checkout with its history, and git.
+    Git,
 }
 
 impl Need {
@@ -115,6 +117,7 @@ impl Need {
             }
             Self::AnyCable => ANY_CABLE.clone(),
             Self::Mounts => MOUNTS.clone(),
+            Self::Git => holds(runs("git", &["ls-files"]), "no git or no repository"),
         }
     }
 }
