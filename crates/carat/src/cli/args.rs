@@ -1,8 +1,8 @@
 //! The commands and their dispatch.
 
 use crate::cli::{
-    Exit, compare, diff, exec, exit, explain, install, load, output, plan, record, report, salvage,
-    shell, stats, tune, workload,
+    Exit, compare, demo, diff, exec, exit, explain, install, load, output, plan, record, report,
+    salvage, shell, stats, tune, workload,
 };
 use crate::load::worker_main;
 use crate::target::{exec_helper_main, reaper_main};
@@ -20,6 +20,8 @@ struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    /// Measure a bundled Rails app and write its page, to see what carat does
+    Demo(demo::DemoArgs),
     /// Run trials of an experiment until there is a verdict
     Compare(compare::CompareArgs),
     /// Show where every megabyte of a running server is
@@ -44,7 +46,7 @@ enum Command {
     Exec(exec::ExecArgs),
     /// Install the libraries for servers that carat does not start itself
     Install(install::InstallArgs),
-    /// List or show the bundled workloads
+    /// List, show or unpack the bundled workloads
     Workload(workload::WorkloadArgs),
     /// Print the completions of a shell
     Completions(shell::CompletionsArgs),
@@ -76,6 +78,7 @@ pub fn main() -> ExitCode {
             return exec::run(&args, &mut std::io::stdout(), &mut std::io::stderr()).into();
         }
         Command::Load(args) => load::run(&args, &mut std::io::stdout().lock()),
+        Command::Demo(args) => demo::run(&args),
         Command::Compare(args) => compare::run(&args),
         Command::Explain(args) => explain::run(&args),
         Command::Diff(args) => diff::run(&args),

@@ -15,22 +15,22 @@ use std::io::{self, IsTerminal};
 use std::path::PathBuf;
 use std::time::Duration;
 
-#[derive(Debug, Args)]
+#[derive(Debug, Default, Args)]
 pub(crate) struct CompareArgs {
     /// Experiment file
-    experiment: PathBuf,
+    pub(crate) experiment: PathBuf,
     /// Results file [default: the experiment's name with .carat, in this folder]
     #[arg(short, long)]
-    output: Option<PathBuf>,
+    pub(crate) output: Option<PathBuf>,
     /// Continue an existing results file
     #[arg(long)]
-    resume: bool,
+    pub(crate) resume: bool,
     /// Begin anew: move an existing results file and its page aside, as NAME.old-1.carat
     #[arg(long, conflicts_with = "resume")]
-    fresh: bool,
+    pub(crate) fresh: bool,
     /// Run at most this many blocks instead of the file's `trials.max`
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
-    blocks: Option<u32>,
+    pub(crate) blocks: Option<u32>,
     /// Seed of the order of trials [default: the file's, or one drawn at random and printed]
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
@@ -51,10 +51,13 @@ pub(crate) struct CompareArgs {
     budget: Vec<Budget>,
     /// Draw figures instead of starting servers: MEAN:SD[:CRASHES] in bytes, one per variant
     #[arg(long, hide = true, value_delimiter = ',', value_parser = FakeVariant::parse)]
-    fake: Vec<FakeVariant>,
+    pub(crate) fake: Vec<FakeVariant>,
     /// Duration of a fake trial in milliseconds
     #[arg(long, hide = true, default_value_t = 0)]
-    fake_pace: u64,
+    pub(crate) fake_pace: u64,
+    /// The command or the options that continue an interrupted run, if not this command with --resume
+    #[arg(skip)]
+    pub(crate) continued_by: Option<String>,
 }
 
 impl CompareArgs {
@@ -148,7 +151,9 @@ fn conclude(
     output::write_page(&page, &html(&results, &output::page_options(false)))?;
     output::print_message(&format!("\nresults  {}\npage     {}", path.display(), page.display()));
     let (trials, path) = (count(results.trials.len(), "finished trial"), path.display());
-    let kept = format!("{trials} kept; continue with --resume -o {path}");
+    let resume = format!("--resume -o {path}");
+    let kept =
+        format!("{trials} kept; continue with {}", args.continued_by.as_ref().unwrap_or(&resume));
     match ended {
         Ok(()) if args.budget.is_empty() => Ok(Exit::of_verdicts(&results)),
         Ok(()) => Ok(report::check_budgets(&results, &args.budget)),

@@ -65,6 +65,7 @@ pub(crate) const HELP: &str = "\
 Exit codes: 0 fine, 1 failed, 2 wrong usage, 3 undecided, 4 evidence invalid, 99 budget broken, 130 stopped by Ctrl-C.
 
 Examples:
-  carat compare workloads/rails-hello/carat.toml
-  carat compare workloads/rails-hello/carat.toml --blocks 8 --resume
+  carat demo
+  carat workload unpack rails-hello
+  carat compare rails-hello/carat.toml --blocks 8
   carat report rails-hello.carat --open";

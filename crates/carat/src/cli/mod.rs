@@ -4,6 +4,7 @@
 
 mod args;
 mod compare;
+mod demo;
 mod diff;
 mod exec;
 mod exit;

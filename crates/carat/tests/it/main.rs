@@ -9,6 +9,7 @@ extern crate carat_test_macro;
 #[macro_use]
 mod harness;
 
+mod demo;
 mod docs;
 mod docs_figures;
 mod exec;
