@@ -7,8 +7,8 @@ use crate::settings::{Scrub, SettingCheck, Settings, manual};
 use crate::target::install::{check_lasting, find_installed, prefix_of};
 use crate::target::library::unpack_in_cache;
 use crate::target::{
-    InjectRequest, Injection, Libraries, LibraryError, ProgramSearch, ReplaceError, create_pages,
-    inject, replace_process, search_path, set_pages,
+    InjectError, InjectRequest, Injection, Libraries, LibraryError, ProgramSearch, ReplaceError,
+    create_pages, inject, replace_process, search_path, set_pages,
 };
 use anyhow::{Context, bail};
 use carat_wire::env;
@@ -29,7 +29,8 @@ const CONFIG_KEYS: [&str; 2] = ["profile", "settings"];
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Exit codes: the server's own; 125 if a setting cannot be applied, 126 if the command cannot be run,
-127 if the command does not exist. CARAT_OFF=1 runs the command without any change.
+127 if the command does not exist. CARAT_OFF=1 runs the command without any change. If there is no folder for
+carat's libraries, the server runs without the settings that need them, and a line on stderr names these.
 
 Examples:
   carat exec arena_max=2 -- bundle exec puma
@@ -115,11 +116,17 @@ fn prepare_and_start(
             (true, false) => Scrub::Nothing,
         },
     };
-    let mut injection = inject(&request, unpack_in_cache)?;
+    let injection = match inject(&request, unpack_in_cache) {
+        Err(InjectError::Library(error)) => inject_without_libraries(&request, &error, messages)?,
+        Ok(mut injection) => {
+            if args.verify {
+                verify(&settings, &mut injection)?;
+            }
+            injection
+        }
+        Err(error) => return Err(error.into()),
+    };
     warn(&injection, messages)?;
-    if args.verify {
-        verify(&settings, &mut injection)?;
-    }
     let error = replace_process(&args.command, &injection);
     let _ = writeln!(messages, "carat exec: {error}");
     Ok(match error {
@@ -127,6 +134,31 @@ fn prepare_and_start(
         ReplaceError::Exec { source, .. } if source.kind() == io::ErrorKind::NotFound => NOT_FOUND,
         ReplaceError::Exec { .. } => NOT_EXECUTABLE,
     })
+}
+
+/// Leaves out what needs carat's libraries, because a server without it is better than none.
+fn inject_without_libraries(
+    request: &InjectRequest<'_>,
+    error: &LibraryError,
+    messages: &mut impl Write,
+) -> anyhow::Result<Injection> {
+    let mut settings = request.settings.clone();
+    let mut missing = settings.remove_runtime();
+    if request.probe {
+        missing.push("--verify".to_owned());
+    }
+    if settings.preloads() && request.scrub == Scrub::Everything {
+        missing.push("keeping LD_PRELOAD from the server's programs".to_owned());
+    }
+    writeln!(messages, "carat exec: without {}: {error}", missing.join(", "))?;
+    let request = InjectRequest {
+        settings: &settings,
+        given: request.given.clone(),
+        probe: false,
+        scrub: Scrub::Nothing,
+        ..*request
+    };
+    Ok(inject(&request, || Err(LibraryError::NoCandidate))?)
 }
 
 fn warn(injection: &Injection, messages: &mut impl Write) -> io::Result<()> {

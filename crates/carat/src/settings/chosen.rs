@@ -156,6 +156,14 @@ impl Settings {
         self.chosen.values().any(ChosenSetting::needs_runtime)
     }
 
+    /// Removes the choices that act through the runtime library; returns them as `name=value`.
+    pub fn remove_runtime(&mut self) -> Vec<String> {
+        let removed = self.chosen().filter(|setting| setting.needs_runtime());
+        let removed = removed.map(ToString::to_string).collect();
+        self.chosen.retain(|_, setting| !setting.needs_runtime());
+        removed
+    }
+
     /// Whether a chosen setting preloads a library.
     pub fn preloads(&self) -> bool {
         self.is_chosen(PreloadedAllocator::NAME)

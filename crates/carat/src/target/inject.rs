@@ -128,8 +128,8 @@ impl Injection {
         }
         let own = self.env.get("RUBYOPT").cloned().or_else(|| (request.inherited)("RUBYOPT"));
         let (own, shim) = (own.unwrap_or_default(), format!("-r{}", libraries.shim.display()));
-        // A server that restarts itself through carat has the shim already.
-        let others = own.split_ascii_whitespace().filter(|word| *word != shim);
+        // A server that restarts itself through carat has the shim already, perhaps that of another version.
+        let others = own.split_ascii_whitespace().filter(|word| !is_shim(word));
         let words: Vec<&str> = others.chain([shim.as_str()]).collect();
         self.env.insert("RUBYOPT".into(), words.join(" "));
     }
@@ -178,6 +178,11 @@ pub(crate) fn set_pages(env: &mut BTreeMap<String, String>, pages: &Path) {
     env.insert(env::PAGES.into(), pages.display().to_string());
 }
 
+/// Whether a word of `RUBYOPT` loads the shim of some version of carat.
+fn is_shim(word: &str) -> bool {
+    word.strip_prefix("-r").is_some_and(|file| Path::new(file).ends_with("carat_shim.rb"))
+}
+
 fn kind(program: &Path) -> Option<ElfKind> {
     read_elf(program).ok().flatten()
 }
@@ -217,7 +222,7 @@ mod tests {
     fn injected(pairs: &[&str], probe: bool, scrub: Scrub) -> Injection {
         let settings = Settings::from_pairs(pairs.iter().copied()).unwrap();
         let inherited = |name: &str| match name {
-            "RUBYOPT" => Some("-W0  -r/cache/carat_shim.rb".to_owned()),
+            "RUBYOPT" => Some("-W0  -r/old/carat_shim.rb -r/cache/carat_shim.rb".to_owned()),
             _ => None,
         };
         let request = InjectRequest {
@@ -243,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn the_shim_is_required_once_and_after_the_users_own_options() {
+    fn the_shim_is_required_once_whatever_the_version_and_after_the_users_own_options() {
         let loaded = injected(&[], true, Scrub::Nothing);
         assert_eq!(loaded.env["RUBYOPT"], "-W0 -r/cache/carat_shim.rb");
         assert_eq!(loaded.env[env::PROBE], "/cache/carat_probe.so");
@@ -255,7 +260,8 @@ mod tests {
         let loaded = injected(&["compact=boot"], false, Scrub::Everything);
         assert_eq!(loaded.env[env::SETTINGS], "compact=boot;scrub=on");
         assert_eq!(loaded.applied.set[env::SETTINGS], "compact=boot;scrub=on");
-        assert_eq!(loaded.env[env::INHERITED_RUBYOPT], "-W0  -r/cache/carat_shim.rb");
+        let inherited = "-W0  -r/old/carat_shim.rb -r/cache/carat_shim.rb";
+        assert_eq!(loaded.env[env::INHERITED_RUBYOPT], inherited);
         assert!(!loaded.env.contains_key(env::INHERITED_PRELOAD));
         assert!(!loaded.env.contains_key(env::PROBE));
     }

@@ -10,12 +10,24 @@ unless ENV["CARAT_OFF"] == "1"
 
     begin
       raise LoadError, "#{RUBY_ENGINE} is not supported" unless RUBY_ENGINE == "ruby"
-      raise LoadError, "this Ruby is musl's, carat's libraries are for glibc" if RUBY_PLATFORM.end_with?("musl")
 
+      # A process has one C library, and each needs a library of its own.
+      library = library.sub(/(?:\.musl)?\.so\z/, ".musl.so") if RUBY_PLATFORM.end_with?("musl")
       require library
     rescue ScriptError, StandardError => e
       begin
-        $stderr.puts("carat: not loaded: #{e.message.lines.first.to_s.chomp} (#{name}=#{library})")
+        remedy =
+          if RUBY_PLATFORM.end_with?("musl") && !File.exist?(library)
+            "this Ruby is musl's and this carat is built for glibc: install a released carat, which has both"
+          elsif !File.readable?(library)
+            "this user cannot read it: run `carat install`, or set XDG_CACHE_HOME to a folder of this user"
+          elsif e.message.include?("failed to map segment")
+            "its folder is mounted noexec: set XDG_CACHE_HOME to another folder"
+          elsif e.message.match?(/ELF|cannot open shared object/)
+            "this carat is not built for #{RUBY_PLATFORM}: install the carat that is"
+          end
+        reason = [remedy, e.message.lines.first.to_s.chomp].compact.join("; ")
+        $stderr.puts("carat: not loaded: #{reason} (#{name}=#{library})")
       rescue StandardError
         nil
       end

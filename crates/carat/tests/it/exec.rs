@@ -188,6 +188,32 @@ fn a_home_that_cannot_be_written_does_not_stop_the_server() {
 }
 
 #[test]
+fn without_any_folder_for_the_libraries_the_server_runs_and_one_line_says_what_to_do() {
+    require!(Ruby, Mounts);
+    let folder = Folder::new("exec");
+    // Every folder that carat tries is on it, or cannot exist.
+    let noexec = "mount -t tmpfs -o noexec none /tmp && exec \"$@\"";
+    let server = "print defined?(CaratRuntime).inspect, ' ', ENV['MALLOC_ARENA_MAX']";
+    let carat = env!("CARGO_BIN_EXE_carat");
+    for (cache, expected) in [("/tmp/cache", "mounted noexec"), ("/proc/none", "cannot be written")]
+    {
+        let ran = std::process::Command::new("unshare")
+            .args(["--mount", "sh", "-c", noexec, "sh", carat, "exec", "--verify"])
+            .args(["compact=boot", "arena_max=2", "--", "ruby", "-e", server])
+            .current_dir(folder.path(""))
+            .env("XDG_CACHE_HOME", cache)
+            .env("HOME", "/proc/none")
+            .output()
+            .unwrap();
+        let talk = String::from_utf8_lossy(&ran.stderr);
+        assert_eq!(String::from_utf8_lossy(&ran.stdout), "nil 2", "{talk}");
+        let said = talk.contains(expected) && talk.contains("set XDG_CACHE_HOME");
+        assert!(said && talk.contains("without compact=boot, --verify: "), "{talk}");
+        assert_eq!(talk.lines().count(), 1, "{talk}");
+    }
+}
+
+#[test]
 fn verify_reports_which_settings_were_applied() {
     require!(Ruby, Jemalloc);
     let folder = Folder::new("exec");

@@ -1,5 +1,6 @@
 //! A real Ruby loads the libraries that the binary carries.
 
+use crate::needs::TestRuby;
 use carat::target::{Libraries, library};
 use carat_wire::env;
 use std::path::Path;
@@ -80,6 +81,56 @@ fn a_missing_library_costs_one_line_and_a_broken_one_too() {
     assert_eq!(out, "served");
     assert_eq!(talk.lines().count(), 2, "{talk}");
     assert!(talk.lines().all(|line| line.starts_with("carat: not loaded: ")), "{talk}");
+}
+
+/// Makes a Ruby believe that it is built for musl.
+const MUSL: &str =
+    "Object.send(:remove_const, :RUBY_PLATFORM); RUBY_PLATFORM = 'x86_64-linux-musl'";
+
+#[test]
+fn a_ruby_built_for_musl_loads_the_libraries_for_musl(version: TestRuby) {
+    let home = tempfile::tempdir().unwrap();
+    let libraries = unpack(home.path());
+    // In truth those for glibc: what counts is the choice, and that Ruby finds the function of a name with two dots.
+    let folder = home.path().join("both");
+    std::fs::create_dir(&folder).unwrap();
+    std::fs::copy(&libraries.probe, folder.join("carat_probe.musl.so")).unwrap();
+    let musl = home.path().join("musl.rb");
+    std::fs::write(&musl, MUSL).unwrap();
+    let mut command = version.command(None);
+    let options = format!("-r{} -r{}", musl.display(), libraries.shim.display());
+    command.args(["-e", LOADED]).env("RUBYOPT", options).env_remove(env::OFF);
+    command.env(env::PROBE, folder.join("carat_probe.so")).env_remove(env::RUNTIME);
+    let (out, talk) = run(&mut command);
+    assert_eq!((out.as_str(), talk.as_str()), ("carat_probe.musl.so carat_shim.rb", ""));
+}
+
+#[test]
+fn a_library_that_cannot_be_loaded_is_reported_with_what_to_do() {
+    require!(Ruby, Mounts);
+    let home = tempfile::tempdir().unwrap();
+    let libraries = unpack(home.path());
+    let other = home.path().join("carat_other.so");
+    let mut bytes = std::fs::read(&libraries.probe).unwrap();
+    // Another word size in the header.
+    bytes[4] = 1;
+    std::fs::write(&other, bytes).unwrap();
+    let noexec = "mount -t tmpfs -o noexec none /mnt && cp \"$CARAT_PROBE\" /mnt/carat_probe.so && \
+                  CARAT_PROBE=/mnt/carat_probe.so exec ruby -e 'print :served'";
+    let plain = "exec ruby -e 'print :served'";
+    for (script, library, expected) in [
+        (noexec, libraries.probe.clone(), "its folder is mounted noexec: set XDG_CACHE_HOME"),
+        (plain, other, "install the carat that is"),
+        (plain, home.path().join("carat_none.so"), "run `carat install`"),
+    ] {
+        let mut command = Command::new("unshare");
+        command.args(["--mount", "sh", "-c", script]).env_remove(env::OFF);
+        command.env("RUBYOPT", format!("-r{}", libraries.shim.display()));
+        command.env(env::PROBE, &library).env_remove(env::RUNTIME);
+        let (out, talk) = run(&mut command);
+        assert_eq!(out, "served");
+        assert!(talk.contains(expected) && talk.lines().count() == 1, "{talk}");
+    }
 }
 
 #[test]
