@@ -30,7 +30,8 @@ pub fn sleep(time: Duration) {
 /// A duration as the kernel takes it.
 pub fn timespec(time: Duration) -> libc::timespec {
     libc::timespec {
-        tv_sec: time.as_secs() as libc::time_t,
+        // Its type is that of the C library.
+        tv_sec: time.as_secs() as _,
         tv_nsec: libc::c_long::from(time.subsec_nanos() as i32),
     }
 }

@@ -14,6 +14,7 @@ pub fn spawn_detached(run: ThreadFunction, stack_bytes: usize) -> bool {
     let mut attributes = MaybeUninit::<libc::pthread_attr_t>::uninit();
     let mut all = MaybeUninit::<libc::sigset_t>::uninit();
     let mut before = MaybeUninit::<libc::sigset_t>::uninit();
+    let mut thread = MaybeUninit::<libc::pthread_t>::uninit();
     // SAFETY: the attributes and signal sets are initialised before they are used, and the thread's function needs
     // nothing of this frame. The new thread inherits the mask that is set while it is created.
     unsafe {
@@ -24,9 +25,8 @@ pub fn spawn_detached(run: ThreadFunction, stack_bytes: usize) -> bool {
         libc::pthread_attr_setdetachstate(attributes.as_mut_ptr(), libc::PTHREAD_CREATE_DETACHED);
         libc::sigfillset(all.as_mut_ptr());
         libc::pthread_sigmask(libc::SIG_SETMASK, all.as_ptr(), before.as_mut_ptr());
-        let mut thread = 0;
-        let error =
-            libc::pthread_create(&raw mut thread, attributes.as_ptr(), run, ptr::null_mut());
+        let unused = ptr::null_mut();
+        let error = libc::pthread_create(thread.as_mut_ptr(), attributes.as_ptr(), run, unused);
         libc::pthread_sigmask(libc::SIG_SETMASK, before.as_ptr(), ptr::null_mut());
         libc::pthread_attr_destroy(attributes.as_mut_ptr());
         error == 0

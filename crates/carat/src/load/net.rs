@@ -111,7 +111,8 @@ pub(crate) fn receive(socket: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Result<R
     message.msg_iov = &raw mut part;
     message.msg_iovlen = 1;
     message.msg_control = (&raw mut control).cast();
-    message.msg_controllen = size_of::<Control>();
+    // Its type is that of the C library.
+    message.msg_controllen = size_of::<Control>() as _;
     // SAFETY: `message` points to `part` and `control`, which outlive the call, with their true lengths.
     let length = unsafe { libc::recvmsg(socket.as_raw_fd(), &raw mut message, 0) };
     if length < 0 {
