@@ -2,7 +2,7 @@
 
 use crate::cli::compare::{prepare, run_trials};
 use crate::cli::{Exit, output};
-use crate::config::{BlockSpec, Experiment, TuneSpec};
+use crate::config::{BlockSpec, TuneSpec};
 use crate::report::{duration, tune_text};
 use crate::run::experiment::{ExperimentRequest, RunError};
 use crate::run::tune::{BlockTrials, TrialSource, TuneError, TuneEvent, TuneStage, tune};
@@ -85,7 +85,7 @@ pub(crate) fn run(args: &TuneArgs) -> anyhow::Result<Exit> {
     if args.json {
         output::print_data(&json)?;
     } else {
-        output::print_data(&tune_text(&outcome, &command(&spec)?, &metric_names(&spec)))?;
+        output::print_data(&tune_text(&outcome, &spec.command, &metric_names(&spec)))?;
     }
     Ok(if outcome.recommendation.is_some() { Exit::Fine } else { Exit::Undecided })
 }
@@ -93,19 +93,6 @@ pub(crate) fn run(args: &TuneArgs) -> anyhow::Result<Exit> {
 fn metric_names(spec: &TuneSpec) -> Vec<String> {
     let guards = spec.guards.iter().map(|(metric, _)| metric.id);
     std::iter::once(spec.least.id).chain(guards).map(str::to_owned).collect()
-}
-
-/// The command of the server, as the file has it.
-fn command(spec: &TuneSpec) -> anyhow::Result<Vec<String>> {
-    let block = BlockSpec { name: spec.name.clone(), variants: two_defaults(), blocks: 1, seed: 0 };
-    let experiment = Experiment::parse(&spec.experiment(&block), Path::new(COPY), &spec.folder)?;
-    Ok(experiment.server.command.words().to_vec())
-}
-
-fn two_defaults() -> Vec<crate::config::TunedVariant> {
-    ["default", "other"]
-        .map(|name| crate::config::TunedVariant { name: name.into(), ..Default::default() })
-        .to_vec()
 }
 
 fn plan_text(spec: &TuneSpec) -> String {

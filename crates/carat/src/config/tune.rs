@@ -40,6 +40,8 @@ pub struct TuneSpec {
     pub confirm_blocks: u32,
     /// Most confirmations.
     pub attempts: u32,
+    /// The words of the server's command, as the file has them.
+    pub command: Vec<String>,
     /// The folder in which relative paths start.
     pub folder: PathBuf,
     /// The text of the file.
@@ -182,8 +184,8 @@ impl TuneSpec {
             blocks: 1,
             seed: 0,
         };
-        Experiment::parse(&spec.experiment(&block), path, folder)?;
-        Ok(spec)
+        let experiment = Experiment::parse(&spec.experiment(&block), path, folder)?;
+        Ok(Self { command: experiment.server.command.words().to_vec(), ..spec })
     }
 
     fn validated(
@@ -227,6 +229,7 @@ impl TuneSpec {
             search_trials: budget.search,
             confirm_blocks: budget.confirm,
             attempts: budget.attempts,
+            command: Vec::new(),
             folder: folder.to_owned(),
             text,
             workload,
@@ -353,6 +356,7 @@ search = 60
         assert_eq!(spec.levels["arena_max"], ["1", "2"]);
         assert_eq!((spec.search_trials, spec.confirm_blocks, spec.attempts), (60, 60, 2));
         assert_eq!(spec.knobs[0].levels[1].env["WORKERS"], "2");
+        assert_eq!(spec.command, ["puma", "-C", "puma.rb", "config.ru"]);
     }
 
     #[test]
