@@ -105,10 +105,15 @@ impl<'a> Search<'a> {
             return None;
         }
         let mut rng = block_rng(self.plan.seed, self.blocks);
-        Some(match self.blocks < self.plan.screen_blocks {
+        Some(match self.is_screening() {
             true => self.screen_block(&mut rng),
             false => self.adapted_block(&mut rng),
         })
+    }
+
+    /// Whether the next block belongs to the screen.
+    pub fn is_screening(&self) -> bool {
+        self.blocks < self.plan.screen_blocks
     }
 
     /// Takes the outcomes of the block that was proposed last.

@@ -224,30 +224,40 @@ struct TriedTrials {
     ratios: Vec<Vec<f64>>,
 }
 
+/// Blocks of configurations to run; the first is the default.
+struct ProposedBlocks<'a> {
+    stage: TuneStage,
+    /// Trials of the search so far.
+    done: usize,
+    name: String,
+    blocks: u32,
+    alpha: Option<f64>,
+    configurations: &'a [Configuration],
+}
+
 impl TuneSession<'_> {
     fn search(&mut self, search: &mut Search<'_>) -> Result<(), TuneError> {
         let mut number = 0;
-        while let Some(configurations) = search.next_block() {
+        loop {
+            let is_screening = search.is_screening();
+            let Some(configurations) = search.next_block() else { return Ok(()) };
             number += 1;
-            let is_screen = search.trials() < 24;
-            let stage = if is_screen { TuneStage::Screen } else { TuneStage::Adapt };
-            let name = format!("{}-search-{number:02}", self.spec.name);
-            let stage = (stage, search.trials());
-            let trials = self.run(stage, name, (1, None), &configurations)?;
+            let trials = self.run(ProposedBlocks {
+                stage: if is_screening { TuneStage::Screen } else { TuneStage::Adapt },
+                done: search.trials(),
+                name: format!("{}-search-{number:02}", self.spec.name),
+                blocks: 1,
+                alpha: None,
+                configurations: &configurations,
+            })?;
             let outcomes = self.outcomes(&configurations, &trials, 1);
             self.remember(&configurations, &outcomes);
             search.observe(&outcomes);
         }
-        Ok(())
     }
 
-    fn run(
-        &mut self,
-        (stage, done): (TuneStage, usize),
-        name: String,
-        (blocks, alpha): (u32, Option<f64>),
-        configurations: &[Configuration],
-    ) -> Result<BlockTrials, TuneError> {
+    fn run(&mut self, proposed: ProposedBlocks<'_>) -> Result<BlockTrials, TuneError> {
+        let ProposedBlocks { stage, done, name, blocks, alpha, configurations } = proposed;
         let texts: Vec<String> =
             configurations[1..].iter().map(|one| self.space.text(one)).collect();
         let trials = (done, self.spec.search_trials);
@@ -326,11 +336,15 @@ impl TuneSession<'_> {
             outcome.hints = hints(search, &candidate);
             let text = self.space.text(&candidate);
             let pair = [self.space.space.default_configuration(), candidate.clone()];
-            let name = format!("{}-confirm-{attempt}", self.spec.name);
             let alpha = ALPHA / f64::from(self.spec.attempts);
-            let stage = (TuneStage::Confirm, search.trials());
-            let blocks = (self.spec.confirm_blocks, Some(alpha));
-            let trials = self.run(stage, name, blocks, &pair)?;
+            let trials = self.run(ProposedBlocks {
+                stage: TuneStage::Confirm,
+                done: search.trials(),
+                name: format!("{}-confirm-{attempt}", self.spec.name),
+                blocks: self.spec.confirm_blocks,
+                alpha: Some(alpha),
+                configurations: &pair,
+            })?;
             let conclusions = self.conclusions(&trials, alpha);
             let Some(why) = refusal(&conclusions, &self.limit_words()) else {
                 let variant = self.space.variant(&candidate, text.clone());
