@@ -1,4 +1,6 @@
 //! The proof: fresh blocks of default and candidate. Only this supports a claim.
+//!
+//! The same rules end a confirmation on a real server and in [`simulate`](crate::simulate).
 
 use carat_stats::{Look, Sequence, Walsh};
 
@@ -8,19 +10,10 @@ const FUTILE_FROM: u32 = 15;
 const MEMORY_ERROR: f64 = 0.05;
 /// Twice the error of a limit: only one side of its interval is used.
 const LIMIT_ERROR: f64 = 0.10;
-
-/// What a confirmation has to show.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct ConfirmationPlan<'a> {
-    /// Most blocks.
-    pub blocks: u32,
-    /// Attempts that share the error.
-    pub attempts: u32,
-    /// The smallest saving that matters, as a logarithm below 0.
-    pub margin: f64,
-    /// Upper limit of each metric but the first, as the logarithm of a ratio to the default.
-    pub limits: &'a [f64],
-}
+/// Standard normal quantile of the power for which [`Confirmation::blocks_to_show`] plans: 4 of 5.
+const POWER: f64 = 0.8416;
+/// Variance of the mean as a share of that of the Hodges-Lehmann estimate, for normal differences.
+const EFFICIENCY: f64 = 0.955;
 
 /// How a confirmation ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,20 +30,24 @@ pub enum ConfirmationEnd {
 
 /// The rules of one confirmation.
 #[derive(Debug, Clone)]
-pub struct Confirmation<'a> {
-    plan: ConfirmationPlan<'a>,
+pub struct Confirmation {
     memory: Sequence,
     limit: Sequence,
 }
 
-impl<'a> Confirmation<'a> {
-    /// The rules for this plan.
-    pub fn new(plan: ConfirmationPlan<'a>) -> Self {
-        let attempts = f64::from(plan.attempts.max(1));
-        let memory = Sequence::new(MEMORY_ERROR / attempts, plan.blocks);
+impl Confirmation {
+    /// The rules for one of `attempts` confirmations that share the error, each of at most `blocks` blocks.
+    pub fn new(attempts: u32, blocks: u32) -> Self {
+        let attempts = f64::from(attempts.max(1));
+        let memory = Sequence::new(MEMORY_ERROR / attempts, blocks);
         let looks: Vec<u32> = memory.looks.iter().map(|look| look.blocks).collect();
         let limit = Sequence::at(&looks, LIMIT_ERROR / attempts);
-        Self { plan, memory, limit }
+        Self { memory, limit }
+    }
+
+    /// Error of the claim that memory is smaller, as a fraction.
+    pub fn alpha(&self) -> f64 {
+        self.memory.alpha
     }
 
     /// The next number of blocks after which there is a look, beyond `blocks`.
@@ -58,22 +55,39 @@ impl<'a> Confirmation<'a> {
         self.memory.looks.iter().map(|look| look.blocks).find(|&look| look as usize > blocks)
     }
 
+    /// Blocks in which four of five candidates without an effect on a metric are shown to keep its `limit`, where `noise` is
+    /// the standard deviation of one trial. Both are logarithms.
+    pub fn blocks_to_show(&self, limit: f64, noise: f64) -> u32 {
+        let bound = self.limit.looks.last().map_or(f64::INFINITY, |look| look.bound);
+        let first = self.next_look(0).unwrap_or(0);
+        // A block holds two trials, so its difference has twice the variance of one.
+        let blocks = 2.0 * ((bound + POWER) * noise / limit).powi(2) / EFFICIENCY;
+        // Beyond the largest number the conversion saturates.
+        (blocks.ceil() as u32).max(first)
+    }
+
     /// How it ended, and the interval of the logarithm of the memory's ratio at that look; `None` while more blocks are
-    /// needed. Each block has one difference of logarithms, candidate less default, per metric.
-    pub fn end(&self, blocks: &[Vec<f64>]) -> Option<(ConfirmationEnd, Option<(f64, f64)>)> {
-        let mut kept = vec![false; self.plan.limits.len()];
+    /// needed. Each block has one difference of logarithms, candidate less default and higher is worse, per metric: memory,
+    /// then one for each limit. A saving smaller than `margin`, a logarithm below 0, does not matter.
+    pub fn end(
+        &self,
+        blocks: &[Vec<f64>],
+        margin: f64,
+        limits: &[f64],
+    ) -> Option<(ConfirmationEnd, Option<(f64, f64)>)> {
+        let mut kept = vec![false; limits.len()];
         let mut smaller = false;
         let mut interval = None;
         for (look, limit_look) in self.memory.looks.iter().zip(&self.limit.looks) {
             let seen = blocks.get(..look.blocks as usize)?;
-            if let Some((low, high)) = interval_of(seen, 0, look) {
+            if let Some((low, high)) = interval_of(seen, 0, (&self.memory, look)) {
                 interval = Some((low, high));
                 smaller |= high < 0.0;
-                if !smaller && low > self.plan.margin {
+                if !smaller && low > margin {
                     return Some((ConfirmationEnd::NotSmaller, interval));
                 }
             }
-            if let Some(broken) = self.update_limits(seen, limit_look, &mut kept) {
+            if let Some(broken) = self.update_limits(seen, limit_look, (limits, &mut kept)) {
                 return Some((ConfirmationEnd::LimitBroken(broken), interval));
             }
             if smaller && kept.iter().all(|&kept| kept) {
@@ -85,9 +99,15 @@ impl<'a> Confirmation<'a> {
     }
 
     /// Marks the limits that are proven; returns the first that is broken or futile.
-    fn update_limits(&self, seen: &[Vec<f64>], look: &Look, kept: &mut [bool]) -> Option<usize> {
-        for (index, limit) in self.plan.limits.iter().enumerate() {
-            let interval = interval_of(seen, index + 1, look).filter(|_| !kept[index]);
+    fn update_limits(
+        &self,
+        seen: &[Vec<f64>],
+        look: &Look,
+        (limits, kept): (&[f64], &mut [bool]),
+    ) -> Option<usize> {
+        for (index, limit) in limits.iter().enumerate() {
+            let interval =
+                interval_of(seen, index + 1, (&self.limit, look)).filter(|_| !kept[index]);
             let Some((low, high)) = interval else { continue };
             let estimate = walsh_of(seen, index + 1).estimate();
             let futile = look.blocks >= FUTILE_FROM && estimate.is_some_and(|found| found > *limit);
@@ -105,23 +125,30 @@ fn walsh_of(blocks: &[Vec<f64>], metric: usize) -> Walsh {
     Walsh::new(&blocks.iter().map(|block| block[metric]).collect::<Vec<_>>())
 }
 
-fn interval_of(blocks: &[Vec<f64>], metric: usize, look: &Look) -> Option<(f64, f64)> {
-    walsh_of(blocks, metric).interval(look.cut?)
+/// The interval at a look; `None` where too few blocks reach the confidence of the sequence.
+fn interval_of(
+    blocks: &[Vec<f64>],
+    metric: usize,
+    (sequence, look): (&Sequence, &Look),
+) -> Option<(f64, f64)> {
+    walsh_of(blocks, metric).interval(look.cut.filter(|_| sequence.meets_confidence(*look))?)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const LIMITS: [f64; 1] = [0.05];
+    use carat_stats::simulate::SeededRng;
 
-    fn confirmation() -> Confirmation<'static> {
-        Confirmation::new(ConfirmationPlan {
-            blocks: 60,
-            attempts: 2,
-            margin: -0.01,
-            limits: &LIMITS,
-        })
+    const LIMITS: [f64; 1] = [0.05];
+    const MARGIN: f64 = -0.01;
+
+    fn confirmation() -> Confirmation {
+        Confirmation::new(2, 60)
+    }
+
+    fn end(blocks: &[Vec<f64>]) -> Option<(ConfirmationEnd, Option<(f64, f64)>)> {
+        confirmation().end(blocks, MARGIN, &LIMITS)
     }
 
     /// Blocks with these differences, each moved a little so that no two are equal.
@@ -133,33 +160,32 @@ mod tests {
 
     #[test]
     fn a_saving_within_the_limits_is_confirmed_at_the_first_look_and_not_before() {
-        let rules = confirmation();
-        let first = rules.next_look(0).unwrap() as usize;
-        assert_eq!(rules.end(&blocks(first - 1, -0.2, 0.0)), None);
-        let (end, interval) = rules.end(&blocks(first, -0.2, 0.0)).unwrap();
-        assert_eq!(end, ConfirmationEnd::Confirmed);
+        let first = confirmation().next_look(0).unwrap() as usize;
+        assert_eq!(end(&blocks(first - 1, -0.2, 0.0)), None);
+        let (ended, interval) = end(&blocks(first, -0.2, 0.0)).unwrap();
+        assert_eq!(ended, ConfirmationEnd::Confirmed);
         let (low, high) = interval.unwrap();
         assert!(low < -0.2 && -0.2 < high && high < -0.19, "{low} {high}");
     }
 
     #[test]
     fn no_saving_and_a_broken_limit_end_it() {
-        let rules = confirmation();
-        let ended = |memory, latency| rules.end(&blocks(60, memory, latency)).unwrap().0;
-        assert_eq!(ended(0.0, 0.0), ConfirmationEnd::NotSmaller);
-        assert_eq!(ended(-0.2, 0.2), ConfirmationEnd::LimitBroken(0));
+        for (memory, latency, expected) in
+            [(0.0, 0.0, ConfirmationEnd::NotSmaller), (-0.2, 0.2, ConfirmationEnd::LimitBroken(0))]
+        {
+            assert_eq!(end(&blocks(60, memory, latency)).unwrap().0, expected);
+        }
     }
 
     #[test]
     fn a_limit_that_is_probably_broken_is_given_up_early() {
-        let rules = confirmation();
         // Every second block far beyond the limit, the others far within: the estimate lies just beyond.
         let mut noisy = blocks(60, -0.2, 0.06);
         for (n, block) in noisy.iter_mut().enumerate() {
             block[1] += if n.is_multiple_of(2) { 0.5 } else { -0.5 };
         }
-        let given_up = (1..=60).find(|&n| rules.end(&noisy[..n]).is_some()).unwrap();
-        assert_eq!(rules.end(&noisy[..given_up]).unwrap().0, ConfirmationEnd::LimitBroken(0));
+        let given_up = (1..=60).find(|&n| end(&noisy[..n]).is_some()).unwrap();
+        assert_eq!(end(&noisy[..given_up]).unwrap().0, ConfirmationEnd::LimitBroken(0));
         assert!((15..30).contains(&given_up), "{given_up}");
     }
 
@@ -173,5 +199,23 @@ mod tests {
         }
         assert_eq!(looks.first(), Some(&9));
         assert_eq!(looks.last(), Some(&60));
+    }
+
+    #[test]
+    fn four_of_five_confirmations_show_a_limit_within_the_blocks_that_were_forecast() {
+        let rules = confirmation();
+        let noise = 0.05 * 0.05 / 0.066;
+        let planned = rules.blocks_to_show(LIMITS[0], noise);
+        assert!((50..=60).contains(&planned), "{planned}");
+        let mut rng = SeededRng::new(17);
+        let mut difference = || noise * std::f64::consts::SQRT_2 * rng.normal();
+        let shown = (0..200).filter(|_| {
+            let blocks: Vec<Vec<f64>> = (0..60).map(|_| vec![-0.2, difference()]).collect();
+            rules.end(&blocks, MARGIN, &LIMITS).unwrap().0 == ConfirmationEnd::Confirmed
+        });
+        let shown = shown.count();
+        assert!((130..=185).contains(&shown), "{shown} of 200");
+        assert!(rules.blocks_to_show(LIMITS[0], 2.0 * noise) > 3 * planned);
+        assert_eq!(rules.blocks_to_show(LIMITS[0], 0.0), 9);
     }
 }

@@ -17,7 +17,7 @@ pub mod simulate;
 mod space;
 
 pub use choose::{Choice, Effect};
-pub use confirm::{Confirmation, ConfirmationEnd, ConfirmationPlan};
+pub use confirm::{Confirmation, ConfirmationEnd};
 pub use model::{Model, Observation, Prior};
 pub use search::{Search, SearchPlan, SearchTrial};
 pub use space::{Condition, Configuration, Factor, Space, SpaceError};

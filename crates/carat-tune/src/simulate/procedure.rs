@@ -1,6 +1,6 @@
 //! Searches of simulated apps, and how often they are right.
 
-use crate::confirm::{Confirmation, ConfirmationEnd, ConfirmationPlan};
+use crate::confirm::{Confirmation, ConfirmationEnd};
 use crate::model::Prior;
 use crate::search::{Search, SearchPlan, SearchTrial};
 use crate::simulate::app::{SimulatedApp, World};
@@ -113,12 +113,7 @@ fn search(app: &SimulatedApp, number: u64, trials: usize, forced: bool) -> Searc
         let outcomes = run(app, &block, &mut rng);
         search.observe(&outcomes);
     }
-    let rules = Confirmation::new(ConfirmationPlan {
-        blocks: CONFIRM_BLOCKS,
-        attempts: ATTEMPTS,
-        margin: MARGIN,
-        limits: &limits,
-    });
+    let rules = Confirmation::new(ATTEMPTS, CONFIRM_BLOCKS);
     let mut outcome = SearchResult {
         search_trials: search.trials(),
         trials: search.trials(),
@@ -156,7 +151,7 @@ fn run(app: &SimulatedApp, block: &[Configuration], rng: &mut SeededRng) -> Vec<
 #[expect(clippy::type_complexity, reason = "the pair is taken apart where it is used")]
 fn confirm(
     app: &SimulatedApp,
-    rules: &Confirmation<'_>,
+    rules: &Confirmation,
     candidate: &Configuration,
     rng: &mut SeededRng,
 ) -> (Vec<Vec<SearchTrial>>, Option<(ConfirmationEnd, Option<(f64, f64)>)>) {
@@ -170,7 +165,7 @@ fn confirm(
             let (Some(default), Some(other)) = values else { return (blocks, None) };
             differences.push(other.iter().zip(&default).map(|(o, d)| o - d).collect());
         }
-        let end = rules.end(&differences);
+        let end = rules.end(&differences, MARGIN, &limits());
         if end.is_some() {
             return (blocks, end);
         }

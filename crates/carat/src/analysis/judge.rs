@@ -10,12 +10,15 @@ use crate::core::metric::METRICS;
 use crate::core::{Conclusion, ControlComparison, Estimate, Role, Trial, Verdict};
 use carat_stats::family::{Claim, Design, GuardResult, Judged, guard};
 use carat_stats::{Look, Walsh, budget};
+use carat_tune::{Confirmation, ConfirmationEnd};
 
 /// A question with its tables of looks and cuts, for judging after every block.
 #[derive(Debug, Clone)]
 pub struct Judge {
     question: Question,
     design: Design,
+    /// The rules that end the confirmation of a candidate; `None` for any other experiment.
+    confirmation: Option<Confirmation>,
 }
 
 /// The conclusions from the trials so far.
@@ -27,6 +30,8 @@ pub struct Judgement {
     pub(crate) controls: Vec<ControlComparison>,
     /// Whether to run another block.
     pub(crate) next: NextStep,
+    /// How the confirmation of a candidate ended; `None` while it has not, and for any other experiment.
+    pub(crate) confirmation: Option<ConfirmationEnd>,
     /// What weakens the conclusions.
     pub(crate) warnings: Vec<Warning>,
     /// Trials that did not count.
@@ -59,9 +64,14 @@ pub(crate) enum StopReason {
 
 impl Judge {
     /// Computes the tables of looks and cuts for a question.
-    pub(crate) fn new(question: Question) -> Self {
+    pub(crate) fn new(mut question: Question) -> Self {
+        let confirmation =
+            question.attempts.map(|attempts| Confirmation::new(attempts, question.max_blocks));
+        if let Some(confirmation) = &confirmation {
+            question.alpha = confirmation.alpha();
+        }
         let design = Design::new(question.alpha, question.claims(), question.max_blocks);
-        Self { question, design }
+        Self { question, design, confirmation }
     }
 
     /// The fewest blocks after which a verdict is possible; `None` where the budget allows none.
@@ -79,7 +89,13 @@ impl Judge {
         against_controls.extend(self.guards(&blocks, self.question.with_controls()));
         let controls = control_comparisons(&self.question, against_controls, &conclusions);
         let outcomes = outcomes::compare(&blocks, &self.question.variants);
-        let next = self.next(&blocks, (&conclusions, &controls), &outcomes);
+        let confirmation = self.confirmation_end(&blocks);
+        let open = match self.confirmation {
+            Some(_) if confirmation.is_some() => Vec::new(),
+            Some(_) => self.question.with_baseline().collect(),
+            None => self.open((&conclusions, &controls)),
+        };
+        let next = self.next(&blocks, open, &outcomes);
         let dropped = blocks.dropped();
         let diagnostics = Diagnostics {
             question: &self.question,
@@ -89,7 +105,30 @@ impl Judge {
         };
         let warnings = diagnostics.warnings(&dropped);
         conclusions.extend(self.exploratory(&blocks));
-        Judgement { conclusions, controls, next, warnings, dropped }
+        Judgement { conclusions, controls, next, confirmation, warnings, dropped }
+    }
+
+    /// How the confirmation of the first compared variant ended. Only blocks with every metric count.
+    fn confirmation_end(&self, blocks: &Blocks) -> Option<ConfirmationEnd> {
+        let rules = self.confirmation.as_ref()?;
+        let compared = self.question.with_baseline().next()?;
+        let goal = blocks.pairs(compared, &self.question.primary);
+        let guards: Vec<(Pairs, f64)> = self
+            .question
+            .guards
+            .iter()
+            .map(|(metric, limit)| (blocks.pairs(compared, metric), *limit))
+            .collect();
+        let limits: Vec<f64> = guards.iter().map(|(pairs, limit)| pairs.limit(*limit)).collect();
+        let worsenings: Vec<Vec<Option<f64>>> = std::iter::once(&goal)
+            .chain(guards.iter().map(|(pairs, _)| pairs))
+            .map(Pairs::worsenings)
+            .collect();
+        let rows: Vec<Vec<f64>> = (0..blocks.count() as usize)
+            .filter_map(|block| worsenings.iter().map(|metric| metric[block]).collect())
+            .collect();
+        let margin = -goal.limit(-self.question.margin).abs();
+        rules.end(&rows, margin, &limits).map(|(end, _)| end)
     }
 
     fn claim(pairs: &Pairs, margin: f64) -> Claim {
@@ -145,7 +184,7 @@ impl Judge {
         let judged = Judged { look, ..judged };
         let role = Role::Guard { limit };
         let claim = JudgedClaim { variant: compared.variant, metric, role, judged };
-        let guard_passed = match guard(one_sided, &pairs.worsenings(), pairs.limit(limit)) {
+        let guard_passed = match guard(one_sided, &pairs.known_worsenings(), pairs.limit(limit)) {
             GuardResult::Within => Some(true),
             GuardResult::Beyond => Some(false),
             GuardResult::Unknown => None,
@@ -204,25 +243,24 @@ impl Judge {
     fn next(
         &self,
         blocks: &Blocks,
-        concluded: (&[Conclusion], &[ControlComparison]),
+        open: Vec<VariantComparison<'_>>,
         outcomes: &[Outcomes],
     ) -> NextStep {
-        match self.running(blocks, concluded, outcomes) {
+        match self.running(blocks, open, outcomes) {
             Ok(variants) => NextStep::Continue(variants),
             Err(reason) => NextStep::Stop(reason),
         }
     }
 
-    /// The variants of the next block, or why there is none.
+    /// The variants of the next block for the comparisons that are open, or why there is none.
     fn running(
         &self,
         blocks: &Blocks,
-        concluded: (&[Conclusion], &[ControlComparison]),
+        mut open: Vec<VariantComparison<'_>>,
         outcomes: &[Outcomes],
     ) -> Result<Vec<String>, StopReason> {
         let question = &self.question;
         let baseline = question.baseline().ok_or(StopReason::Decided)?;
-        let mut open = self.open(concluded);
         if open.is_empty() {
             return Err(StopReason::Decided);
         }
@@ -429,6 +467,29 @@ pub(crate) mod tests {
         let calm = judge(&guarded, &trials(8, &[("default", 1.0), ("compact", 0.97)]));
         assert_eq!(calm.conclusions[1].guard_passed, Some(true));
         assert_eq!(calm.next, NextStep::Stop(StopReason::Decided));
+    }
+
+    #[test]
+    fn a_confirmation_ends_when_a_guard_can_hardly_be_shown_and_any_other_experiment_goes_on() {
+        let mut run = trials(20, &[("default", 1.0), ("candidate", 0.8)]);
+        for (i, slow) in run.iter_mut().filter(|t| t.variant == "candidate").enumerate() {
+            let p95 = if i % 2 == 0 { 0.040 } else { 0.075 };
+            slow.metrics.insert("latency.p95".to_owned(), p95);
+        }
+        let guards = vec![("latency.p95".to_owned(), 0.05)];
+        let plain = Question { guards, max_blocks: 60, ..question(&["default", "candidate"]) };
+        let confirming = Question { attempts: Some(2), ..plain.clone() };
+        let after = |blocks: usize| judge(&confirming, &run[..2 * (blocks + 1)]);
+        assert_eq!(after(14).confirmation, None);
+        assert!(matches!(after(14).next, NextStep::Continue(_)));
+        assert_eq!(after(15).confirmation, Some(ConfirmationEnd::LimitBroken(0)));
+        assert_eq!(after(15).next, NextStep::Stop(StopReason::Decided));
+        assert_eq!(after(15).conclusions[1].guard_passed, None);
+        assert!(matches!(judge(&plain, &run[..32]).next, NextStep::Continue(_)));
+        let calm = trials(9, &[("default", 1.0), ("candidate", 0.8)]);
+        let calm = judge(&confirming, &calm);
+        assert_eq!(calm.confirmation, Some(ConfirmationEnd::Confirmed));
+        assert_eq!(calm.conclusions[0].estimate.unwrap().confidence, 0.975);
     }
 
     #[test]

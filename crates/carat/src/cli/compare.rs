@@ -72,7 +72,7 @@ impl CompareArgs {
             seed: self.seed,
             settings: self.set.clone(),
             folder: None,
-            alpha: None,
+            attempts: None,
             limit: self.limit.map(|limit| limit.0),
             fake: fake_trials(&self.fake, pace),
         }

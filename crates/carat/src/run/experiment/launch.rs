@@ -46,8 +46,8 @@ pub struct ExperimentRequest {
     pub settings: Vec<(String, String)>,
     /// The folder in which relative paths of the file start, if not its own.
     pub folder: Option<PathBuf>,
-    /// Error of the verdict, if not 5 %, as a fraction.
-    pub alpha: Option<f64>,
+    /// Where this confirms the candidate of a search: the number of attempts among which it shares the error.
+    pub attempts: Option<u32>,
     /// No block begins that would probably end later than this after the start.
     pub limit: Option<Duration>,
     /// Simulated servers instead of real ones.
@@ -73,7 +73,7 @@ impl ExperimentRequest {
             seed: None,
             settings: Vec::new(),
             folder: None,
-            alpha: None,
+            attempts: None,
             limit: None,
             fake,
         }
@@ -265,8 +265,8 @@ impl PreparedExperiment {
                 Box::new(ProcessRunner::new(experiment, prepared, context, reaper))
             }
         };
-        let alpha = request.alpha;
-        Ok(OpenExperiment { info, note, store, runner, directory, interrupt, schedule, alpha })
+        let attempts = request.attempts;
+        Ok(OpenExperiment { info, note, store, runner, directory, interrupt, schedule, attempts })
     }
 }
 
@@ -279,7 +279,7 @@ pub struct OpenExperiment {
     directory: TempDir,
     interrupt: Interrupt,
     schedule: BlockSchedule,
-    alpha: Option<f64>,
+    attempts: Option<u32>,
 }
 
 impl OpenExperiment {
@@ -316,11 +316,9 @@ impl OpenExperiment {
         self,
         events: &mut dyn EventHandler,
     ) -> Result<(Store, Result<(), RunError>), ExperimentError> {
-        let Self { info, mut store, mut runner, directory, interrupt, schedule, alpha, .. } = self;
-        let planned = question(&info);
-        let alpha = alpha.unwrap_or(planned.alpha);
+        let Self { info, mut store, mut runner, directory, interrupt, schedule, .. } = self;
         let run = ExperimentRun {
-            judge: Judge::new(Question { alpha, ..planned }),
+            judge: Judge::new(Question { attempts: self.attempts, ..question(&info) }),
             plan_hash: info.plan_hash,
             variants: info.variants.into_iter().map(|variant| variant.name).collect(),
             seed: info.seed,
