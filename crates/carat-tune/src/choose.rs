@@ -118,7 +118,9 @@ impl Choice<'_> {
         loop {
             let memory = self.predicted(0, self.space.mask(&here));
             let cheapest = self
+                .space
                 .without_each(&here)
+                .into_iter()
                 .map(|(_, less)| (self.predicted(0, self.space.mask(&less)) - memory, less))
                 .filter(|(loss, less)| {
                     let mask = self.space.mask(less);
@@ -135,32 +137,41 @@ impl Choice<'_> {
         }
     }
 
-    /// The configuration without each of its settings, with the index of the factor.
-    fn without_each<'b>(
-        &'b self,
-        configuration: &'b Configuration,
-    ) -> impl Iterator<Item = (usize, Configuration)> + 'b {
-        (0..self.space.factors().len())
-            .filter(|&factor| configuration.level(factor) > 0)
-            .map(|factor| (factor, self.space.with(configuration, factor, 0)))
-    }
-
     /// What each setting of a configuration seems to be worth in it, the largest saving first.
     pub fn effects(&self, configuration: &Configuration) -> Vec<Effect> {
         let mask = self.space.mask(configuration);
-        let mut effects: Vec<Effect> = self
-            .without_each(configuration)
-            .map(|(index, less)| {
-                let (less, factor) = (self.space.mask(&less), &self.space.factors()[index]);
-                Effect {
-                    name: factor.name.clone(),
-                    level: factor.levels[usize::from(configuration.level(index))].clone(),
-                    logarithm: self.predicted(0, mask) - self.predicted(0, less),
-                    standard_error: self.model.fits[0].standard_error(mask, less),
-                }
-            })
-            .collect();
-        effects.sort_by(|one, other| one.logarithm.total_cmp(&other.logarithm));
-        effects
+        let without = self.space.without_each(configuration).into_iter();
+        sorted(without.map(|(factor, less)| {
+            self.effect(factor, configuration.level(factor), mask, self.space.mask(&less))
+        }))
     }
+
+    /// What each level seems to be worth alone, the largest saving first. A level that acts only beside another is left out.
+    pub fn single_effects(&self) -> Vec<Effect> {
+        let default = self.space.default_configuration();
+        let levels = (0..self.space.bits()).map(|bit| self.space.level_of(bit));
+        sorted(levels.filter_map(|(factor, level)| {
+            let alone = self.space.with(&default, factor, level);
+            (!alone.is_default()).then(|| self.effect(factor, level, self.space.mask(&alone), 0))
+        }))
+    }
+
+    /// The predicted difference between two configurations, as bits of levels, by a level of a factor.
+    fn effect(&self, factor: usize, level: u8, with: u64, without: u64) -> Effect {
+        let factor = &self.space.factors()[factor];
+        let fit = self.model.fits.first();
+        Effect {
+            name: factor.name.clone(),
+            level: factor.levels[usize::from(level)].clone(),
+            logarithm: fit.map_or(0.0, |fit| fit.mean.of(with) - fit.mean.of(without)),
+            standard_error: fit.map_or(f64::INFINITY, |fit| fit.standard_error(with, without)),
+        }
+    }
+}
+
+/// The effects, the largest saving first.
+fn sorted(effects: impl Iterator<Item = Effect>) -> Vec<Effect> {
+    let mut effects: Vec<Effect> = effects.collect();
+    effects.sort_by(|one, other| one.logarithm.total_cmp(&other.logarithm));
+    effects
 }

@@ -99,9 +99,12 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// The configurations of the next block, the default first; `None` when the trials of the plan are spent.
+    /// The configurations of the next block, the default first; `None` when the trials of the plan are spent, or when every
+    /// configuration fails.
     pub fn next_block(&mut self) -> Option<Vec<Configuration>> {
-        if self.trials + self.plan.block_size > self.plan.trials {
+        let banned = self.banned();
+        let is_over = self.trials + self.plan.block_size > self.plan.trials;
+        if is_over || !self.candidates.iter().any(|one| self.may_try(&one.configuration, banned)) {
             return None;
         }
         let mut rng = block_rng(self.plan.seed, self.blocks);
@@ -479,6 +482,37 @@ mod tests {
             |one: &Configuration| SearchTrial { configuration: one.clone(), logarithms: None };
         search.observe(&block.iter().map(failed).collect::<Vec<_>>());
         assert_eq!(search.candidate(), None);
+    }
+
+    #[test]
+    fn a_search_in_which_every_setting_fails_ends_and_names_them() {
+        let names = ["a", "b", "c"].map(|name| factor(name, &["off", "on"]));
+        let space = Space::new(names.to_vec(), Vec::new()).unwrap();
+        let mut search = Search::new(&space, plan(5), &[]);
+        let mut rng = SeededRng::new(5);
+        while let Some(block) = search.next_block() {
+            let outcomes = block.iter().map(|one| SearchTrial {
+                logarithms: outcome(&space, one, &mut rng).logarithms.filter(|_| one.is_default()),
+                configuration: one.clone(),
+            });
+            search.observe(&outcomes.collect::<Vec<_>>());
+        }
+        assert!(search.banned_levels().contains(&("a", "on")), "{:?}", search.banned_levels());
+        assert!(search.trials() < 60, "{}", search.trials());
+        assert_eq!(search.candidate(), None);
+    }
+
+    #[test]
+    fn every_level_has_an_effect_of_its_own_once_there_are_trials() {
+        let space = space();
+        let mut search = searched(&space, 2, usize::MAX);
+        search.candidate().unwrap();
+        let effects = search.choice(&[]).single_effects();
+        assert_eq!(effects.len(), 6);
+        assert_eq!(effects[0].name, "c", "{effects:?}");
+        let untried = Search::new(&space, plan(2), &[]);
+        let effects = untried.choice(&[]).single_effects();
+        assert!(effects.iter().all(|effect| effect.standard_error.is_infinite()));
     }
 
     #[test]

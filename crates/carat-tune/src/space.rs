@@ -169,6 +169,14 @@ impl Space {
         self.canonical(changed)
     }
 
+    /// The configuration without each of its settings, with the index of the factor.
+    pub fn without_each(&self, configuration: &Configuration) -> Vec<(usize, Configuration)> {
+        (0..self.factors.len())
+            .filter(|&factor| configuration.level(factor) > 0)
+            .map(|factor| (factor, self.with(configuration, factor, 0)))
+            .collect()
+    }
+
     /// The same configuration with everything that has no effect at its default.
     fn canonical(&self, mut configuration: Configuration) -> Configuration {
         // Each round sets at least one factor to its default, so there are at most as many rounds as factors.
