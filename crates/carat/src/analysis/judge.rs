@@ -283,7 +283,8 @@ impl Judge {
             return Err(StopReason::BudgetSpent);
         }
         // One block in ten may be dropped and run again; more than that points to an unsuitable machine.
-        if blocks.count() >= question.max_blocks + (question.max_blocks / 10).max(2) {
+        let spare = if question.reruns { (question.max_blocks / 10).max(2) } else { 0 };
+        if blocks.count() >= question.max_blocks + spare {
             return Err(StopReason::TooManyDropped);
         }
         let needed = |variant: &str| {
@@ -489,7 +490,20 @@ pub(crate) mod tests {
         let calm = trials(9, &[("default", 1.0), ("candidate", 0.8)]);
         let calm = judge(&confirming, &calm);
         assert_eq!(calm.confirmation, Some(ConfirmationEnd::Confirmed));
-        assert_eq!(calm.conclusions[0].estimate.unwrap().confidence, 0.975);
+        let confidence = calm.conclusions[0].estimate.unwrap().confidence;
+        assert!((confidence - 0.975).abs() < 1e-12, "{confidence}");
+    }
+
+    #[test]
+    fn a_block_with_a_failed_trial_is_run_again_unless_every_block_runs_once() {
+        let mut run = trials(1, &[("default", 1.0), ("broken", 1.0)]);
+        for trial in run.iter_mut().filter(|trial| trial.variant == "broken") {
+            trial.outcome = Outcome::Crashed;
+        }
+        let again = Question { max_blocks: 1, ..question(&["default", "broken"]) };
+        assert!(matches!(judge(&again, &run).next, NextStep::Continue(_)));
+        let once = Question { reruns: false, ..again };
+        assert_eq!(judge(&once, &run).next, NextStep::Stop(StopReason::TooManyDropped));
     }
 
     #[test]

@@ -25,6 +25,8 @@ pub struct Question {
     pub max_blocks: u32,
     /// Continue after the verdict until the interval is narrower than half the difference.
     pub precise: bool,
+    /// Whether a block of which a trial failed is run again, as far as that is reasonable.
+    pub reruns: bool,
     /// Where this confirms the candidate of a search: the number of attempts among which it shares the error. It then ends
     /// as soon as the candidate is confirmed or refused.
     pub attempts: Option<u32>,
@@ -43,6 +45,7 @@ impl Question {
             alpha: 0.05,
             max_blocks: 100,
             precise: false,
+            reruns: true,
             attempts: None,
         }
     }

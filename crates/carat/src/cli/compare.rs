@@ -72,8 +72,10 @@ impl CompareArgs {
             seed: self.seed,
             settings: self.set.clone(),
             folder: None,
+            once: false,
             attempts: None,
             limit: self.limit.map(|limit| limit.0),
+            interrupt: None,
             fake: fake_trials(&self.fake, pace),
         }
     }
@@ -102,7 +104,7 @@ pub(crate) fn run(args: &CompareArgs) -> anyhow::Result<Exit> {
     if let Some(replayed) = prepared.replayed() {
         output::print_message(&format!("note: replay of {replayed}"));
     }
-    let (store, ended) = run_trials(prepared)?;
+    let (store, ended) = run_trials(prepared, None)?;
     conclude(args, &store, ended)
 }
 
@@ -115,18 +117,23 @@ pub(crate) fn prepare(request: ExperimentRequest) -> anyhow::Result<PreparedExpe
     Ok(prepared)
 }
 
-/// Runs the missing trials and shows the progress. The second value says why they did not come to an end.
+/// Runs the missing trials and shows the progress, after a `context` if the experiment is a part of something larger. The
+/// second value says why they did not come to an end.
 pub(crate) fn run_trials(
     prepared: PreparedExperiment,
+    context: Option<&str>,
 ) -> anyhow::Result<(Store, Result<(), RunError>)> {
     let experiment = prepared.open()?;
     let info = experiment.info();
     if let Some(note) = experiment.note() {
         output::print_message(note);
     }
-    output::print_message(&experiment.summary());
     let live = io::stderr().is_terminal() && output::variable("CI").is_none();
-    let progress = ProgressText::new(&info.primary, info.max_blocks, info.variants.len());
+    let mut progress = ProgressText::new(&info.primary, info.max_blocks, info.variants.len());
+    match context {
+        Some(context) => progress = progress.within(context.to_owned()),
+        None => output::print_message(&experiment.summary()),
+    }
     let mut display = ProgressDisplay::new(live, progress);
     let ended = experiment.run(&mut display);
     display.finish();

@@ -35,7 +35,7 @@ pub(crate) fn run(args: &PlanArgs) -> anyhow::Result<Exit> {
         let fake = compare::fake_trials(&args.fake, Duration::ZERO);
         let (file, output) = (args.file.clone(), args.output.clone());
         let pilot = ExperimentRequest::pilot(file, output, args.pilot, fake);
-        let (store, ended) = compare::run_trials(compare::prepare(pilot)?)?;
+        let (store, ended) = compare::run_trials(compare::prepare(pilot)?, None)?;
         ended?;
         (store.path().to_owned(), store.results()?)
     } else {

@@ -1,29 +1,44 @@
 //! `carat tune`: the best settings for one app, searched and then confirmed.
 
-use crate::cli::compare::{prepare, run_trials};
+use crate::cli::compare::run_trials;
 use crate::cli::{Exit, output};
 use crate::config::{BlockSpec, TuneSpec};
-use crate::report::{duration, tune_text};
-use crate::run::experiment::{ExperimentRequest, RunError};
-use crate::run::tune::{BlockTrials, TrialSource, TuneError, TuneEvent, TuneStage, tune};
+use crate::core::Trial;
+use crate::report::{
+    PageOptions, SearchReport, event_text, progress_line, shell_line, tune_html, tune_text,
+};
+use crate::run::Interrupt;
+use crate::run::experiment::{
+    ExperimentError, ExperimentRequest, FakeTrials, PreparedExperiment, RunError,
+};
+use crate::run::trial::roots;
+use crate::run::tune::{
+    FakeApp, FakeEffect, LOOK_TRIALS, TuneError, TuneEvent, TuneHost, TuneOptions, TuneStage, tune,
+};
 use anyhow::{Context, bail};
 use clap::Args;
 use rand::RngExt;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
 use std::fs;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// Trials of the search with `--quick`.
 const QUICK: usize = 60;
-/// The copy of the file with which a search began, and its seed.
+/// The copy of the file with which a search began, and what the command line added.
 const COPY: &str = "tune.toml";
-const SEED: &str = "seed";
+const BEGUN: &str = "begun.toml";
+/// Largest seed: the seeds of the blocks follow it, and TOML has no larger numbers.
+const LARGEST_SEED: u64 = 1 << 53;
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   carat tune workloads/blog/tune.toml --dry-run
   carat tune workloads/blog/tune.toml -o blog-tune
-  carat tune workloads/blog/tune.toml -o blog-tune --resume")]
+  carat tune workloads/blog/tune.toml -o blog-tune --resume --ablate")]
 pub(crate) struct TuneArgs {
     /// File with a workload, [goal], [search], [[knob]] and [budget]
     file: PathBuf,
@@ -37,18 +52,30 @@ pub(crate) struct TuneArgs {
     #[arg(long)]
     quick: bool,
     /// Seed of the search [default: drawn at random and kept in the folder]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(..=LARGEST_SEED))]
     seed: Option<u64>,
+    /// Afterwards compare the recommended settings with themselves without each of them
+    #[arg(long)]
+    ablate: bool,
     /// Print what would be tried, and run nothing
     #[arg(long)]
     dry_run: bool,
     /// Print the outcome as JSON
     #[arg(long)]
     json: bool,
+    /// Draw figures instead of starting servers: NAME=VALUE:MEMORY[:P95[:CRASHES]], changes as fractions
+    #[arg(long, hide = true, value_delimiter = ',', value_parser = FakeEffect::parse)]
+    fake: Vec<FakeEffect>,
+    /// Standard deviation of the p95 of fake trials, as a fraction
+    #[arg(long, hide = true, default_value_t = 0.03)]
+    fake_p95_sd: f64,
+    /// Duration of a fake trial in milliseconds
+    #[arg(long, hide = true, default_value_t = 0)]
+    fake_pace: u64,
 }
 
 pub(crate) fn run(args: &TuneArgs) -> anyhow::Result<Exit> {
-    let mut spec = TuneSpec::read(&args.file)?;
+    let mut spec = TuneSpec::read(&args.file).map_err(ExperimentError::File)?;
     if args.quick {
         spec.search_trials = spec.search_trials.min(QUICK);
     }
@@ -57,42 +84,64 @@ pub(crate) fn run(args: &TuneArgs) -> anyhow::Result<Exit> {
         return Ok(Exit::Fine);
     }
     let folder = args.output.clone().unwrap_or_else(|| format!("{}-tune", spec.name).into());
-    let seed = open_folder(&folder, &spec, args)?;
+    let begun = open_folder(&folder, &spec, args)?;
+    spec.search_trials = begun.search_trials;
+    let seed = begun.seed;
     output::print_message(&format!("{}: seed {seed}, into {}", spec.name, folder.display()));
-    let mut source = FolderSource { spec: &spec, folder: &folder, interrupted: false };
-    let found = tune(&spec, seed, &mut source, &mut |event| {
-        output::print_message(&event_text(event));
-    });
-    let outcome = match found {
-        Ok(outcome) => outcome,
-        Err(_) if source.interrupted => {
-            let folder = folder.display();
-            output::print_message(&format!(
-                "stopped by Ctrl-C; continue with --resume -o {folder}"
-            ));
-            return Ok(Exit::Interrupted);
-        }
-        Err(error @ TuneError::Default { .. }) => {
-            output::print_error(&anyhow::Error::new(error));
-            return Ok(Exit::Invalid);
-        }
-        Err(error) => return Err(error.into()),
-    };
-    let json =
-        serde_json::json!({ "schema": "carat.tune/1", "name": spec.name, "outcome": outcome });
-    let json = serde_json::to_string_pretty(&json)?;
-    output::write_atomically(&folder.join("outcome.json"), json.as_bytes())?;
-    if args.json {
-        output::print_data(&json)?;
-    } else {
-        output::print_data(&tune_text(&outcome, &spec.command, &metric_names(&spec)))?;
+    let root = spec.root(roots(&output::variable).as_deref());
+    let options = TuneOptions { seed, ablate: args.ablate, root };
+    let mut host = FolderHost::new(args, &spec, &folder)?;
+    let found = tune(&spec, &options, &mut host);
+    if host.interrupted {
+        let (file, folder) = (args.file.display(), folder.display());
+        output::print_message(&format!(
+            "stopped by Ctrl-C; continue with: carat tune {file} -o {folder} --resume"
+        ));
+        return Ok(Exit::Interrupted);
     }
-    Ok(if outcome.recommendation.is_some() { Exit::Fine } else { Exit::Undecided })
+    match found {
+        Ok(outcome) => {
+            let (name, command) = (spec.name.clone(), spec.command.clone());
+            conclude(args, &folder, &SearchReport { name, command, seed, outcome })
+        }
+        Err(TuneError::Trials(error)) => {
+            let (file, folder) = (args.file.display(), folder.display());
+            Err(error.context(format!(
+                "the search stopped; what it measured is kept, continue with: carat tune {file} -o {folder} --resume"
+            )))
+        }
+        Err(error) => {
+            let exit = exit_of(&error);
+            output::print_error(&anyhow::Error::new(error));
+            Ok(exit)
+        }
+    }
 }
 
-fn metric_names(spec: &TuneSpec) -> Vec<String> {
-    let guards = spec.guards.iter().map(|(metric, _)| metric.id);
-    std::iter::once(spec.least.id).chain(guards).map(str::to_owned).collect()
+/// The exit code for a search that ended without an outcome.
+fn exit_of(error: &TuneError) -> Exit {
+    match error {
+        TuneError::NothingToTry(_) | TuneError::Space(_) | TuneError::Unmeasured(_) => Exit::Usage,
+        TuneError::Default { .. } => Exit::Invalid,
+        TuneError::Guards(_) => Exit::Undecided,
+        TuneError::Trials(_) => Exit::Failed,
+    }
+}
+
+/// Writes and prints the outcome.
+fn conclude(args: &TuneArgs, folder: &Path, report: &SearchReport) -> anyhow::Result<Exit> {
+    let SearchReport { name, seed, outcome, .. } = report;
+    let json = serde_json::json!({ "schema": "carat.tune/1", "name": name, "seed": seed, "outcome": outcome });
+    let json = serde_json::to_string_pretty(&json)?;
+    let path = folder.join("outcome.json");
+    write(&path, &json)?;
+    let page = folder.join(format!("{name}.html"));
+    let options: PageOptions = output::page_options(false);
+    output::write_page(&page, &tune_html(report, &options))?;
+    output::print_data(&if args.json { json } else { tune_text(report) })?;
+    let (path, page) = (path.display(), page.display());
+    output::print_message(&format!("\nresults  {path}\npage     {page}"));
+    Ok(if outcome.recommendation.is_some() { Exit::Fine } else { Exit::Undecided })
 }
 
 fn plan_text(spec: &TuneSpec) -> String {
@@ -104,101 +153,166 @@ fn plan_text(spec: &TuneSpec) -> String {
     let guards = if guards.is_empty() { "no guard".to_owned() } else { guards.join(", ") };
     let confirm = 2 * spec.confirm_blocks * spec.attempts;
     format!(
-        "{}: least {}, {guards}\n4 trials of the default, {} of the search, at most {confirm} to confirm\n",
-        spec.name, spec.least.id, spec.search_trials
+        "{}: least {}, {guards}\n{}\n{LOOK_TRIALS} trials of the default, {} of the search, at most {confirm} to confirm\n",
+        spec.name,
+        spec.least.id,
+        shell_line(&spec.command),
+        spec.search_trials
     )
 }
 
-/// Creates the folder of a search, or opens it to resume. Returns the seed.
-fn open_folder(folder: &Path, spec: &TuneSpec, args: &TuneArgs) -> anyhow::Result<u64> {
-    let (copy, seed_file) = (folder.join(COPY), folder.join(SEED));
-    if copy.exists() {
-        if !args.resume {
-            bail!(
-                "{} holds a search; continue it with --resume, or begin another with -o",
-                folder.display()
-            );
-        }
-        let begun = fs::read_to_string(&copy).with_context(|| copy.display().to_string())?;
-        if begun != spec.text {
-            bail!(
-                "{} has changed since the search in {} began; begin another with -o",
-                args.file.display(),
-                folder.display()
-            );
-        }
-        let kept =
-            fs::read_to_string(&seed_file).with_context(|| seed_file.display().to_string())?;
-        let kept: u64 = kept.trim().parse().with_context(|| seed_file.display().to_string())?;
-        if args.seed.is_some_and(|seed| seed != kept) {
-            bail!(
-                "the search in {} began with seed {kept}; resume without --seed",
-                folder.display()
-            );
-        }
-        return Ok(kept);
-    }
-    let seed = args.seed.unwrap_or_else(|| rand::rng().random_range(0..1 << 32));
-    fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
-    output::write_atomically(&seed_file, seed.to_string().as_bytes())?;
-    // Last, because its presence means that the folder is complete.
-    output::write_atomically(&copy, spec.text.as_bytes())?;
-    Ok(seed)
+/// What the command line adds to the file of a search.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+struct BegunSearch {
+    seed: u64,
+    /// Trials of the search.
+    search_trials: usize,
 }
 
-fn event_text(event: &TuneEvent<'_>) -> String {
-    match event {
-        TuneEvent::Plan { space, configurations, seconds } => {
-            let factors = space.space.factors().len();
-            let number = configurations.map_or("more than 5 million".into(), |n| n.to_string());
-            format!(
-                "{factors} settings and knobs, {number} configurations; a trial takes about {}",
-                duration(*seconds)
-            )
-        }
-        TuneEvent::Stage { stage, trials: (done, all), configurations } => {
-            let stage = match stage {
-                TuneStage::Look => return "look: the default alone".into(),
-                TuneStage::Screen => "screen",
-                TuneStage::Adapt => "adapt",
-                TuneStage::Confirm => return format!("confirm: {}", configurations.join("; ")),
-            };
-            format!("{stage}, {done} of {all} trials:\n  {}", configurations.join("\n  "))
-        }
+/// Creates the folder of a search, or opens it to resume.
+fn open_folder(folder: &Path, spec: &TuneSpec, args: &TuneArgs) -> anyhow::Result<BegunSearch> {
+    let (copy, kept) = (folder.join(COPY), folder.join(BEGUN));
+    if copy.exists() {
+        return resume(&copy, &kept, spec, args);
     }
+    let seed = args.seed.unwrap_or_else(|| rand::rng().random_range(0..1 << 32));
+    let begun = BegunSearch { seed, search_trials: spec.search_trials };
+    fs::create_dir_all(folder).with_context(|| {
+        let folder = folder.display();
+        format!("cannot create {folder}; check the free space and the permissions")
+    })?;
+    write(&kept, &toml::to_string(&begun)?)?;
+    // Last, because its presence means that the folder is complete.
+    write(&copy, &spec.text)?;
+    Ok(begun)
+}
+
+fn resume(
+    copy: &Path,
+    kept: &Path,
+    spec: &TuneSpec,
+    args: &TuneArgs,
+) -> anyhow::Result<BegunSearch> {
+    let folder = copy.parent().unwrap_or(copy).display();
+    if !args.resume {
+        bail!("{folder} holds a search; continue it with --resume, or begin another with -o");
+    }
+    if read(copy)? != spec.text {
+        let file = args.file.display();
+        bail!(
+            "{file} has changed since the search in {folder} began; begin another with -o, or restore the file from {}",
+            copy.display()
+        );
+    }
+    let begun: BegunSearch =
+        toml::from_str(&read(kept)?).with_context(|| kept.display().to_string())?;
+    if args.seed.is_some_and(|seed| seed != begun.seed) {
+        bail!("the search in {folder} began with seed {}; resume without --seed", begun.seed);
+    }
+    if args.quick && begun.search_trials > QUICK {
+        bail!(
+            "the search in {folder} began with {} trials; resume without --quick",
+            begun.search_trials
+        );
+    }
+    Ok(begun)
+}
+
+fn read(path: &Path) -> anyhow::Result<String> {
+    fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))
+}
+
+fn write(path: &Path, text: &str) -> anyhow::Result<()> {
+    output::write_atomically(path, text.as_bytes()).with_context(|| {
+        format!("cannot write {}; check the free space and the permissions", path.display())
+    })
 }
 
 /// Runs every block as an experiment with a results file in the folder.
-struct FolderSource<'a> {
+struct FolderHost<'a> {
     spec: &'a TuneSpec,
     folder: &'a Path,
+    /// One request for all blocks, because it may come between two of them.
+    interrupt: Interrupt,
     interrupted: bool,
+    fake: Option<FakeApp>,
+    pace: Duration,
+    /// Progress of the search when the current blocks began.
+    context: String,
+    /// Warnings about settings that were printed.
+    warned: BTreeSet<String>,
 }
 
-impl TrialSource for FolderSource<'_> {
-    fn run(&mut self, block: &BlockSpec, alpha: Option<f64>) -> anyhow::Result<BlockTrials> {
+impl<'a> FolderHost<'a> {
+    fn new(args: &TuneArgs, spec: &'a TuneSpec, folder: &'a Path) -> anyhow::Result<Self> {
+        let app = FakeApp { effects: args.fake.clone(), p95_sd: args.fake_p95_sd };
+        Ok(Self {
+            spec,
+            folder,
+            interrupt: Interrupt::on_signals().context("cannot listen for Ctrl-C")?,
+            interrupted: false,
+            fake: (!args.fake.is_empty()).then_some(app),
+            pace: Duration::from_millis(args.fake_pace),
+            context: String::new(),
+            warned: BTreeSet::new(),
+        })
+    }
+
+    /// Writes the experiment of a block before its first trial, or finds the one that was planned.
+    fn plan(&self, block: &BlockSpec) -> anyhow::Result<PathBuf> {
         let file = self.folder.join(format!("{}.toml", block.name));
         let text = self.spec.experiment(block);
-        if fs::read_to_string(&file).ok().as_ref() != Some(&text) {
-            output::write_atomically(&file, text.as_bytes())?;
+        match fs::read_to_string(&file) {
+            Ok(planned) if planned == text => Ok(file),
+            Ok(_) => bail!(
+                "{} is not the block that the search proposes now: it was changed, or another version of carat began the search; \
+                 begin another with -o",
+                file.display()
+            ),
+            Err(error) if error.kind() == ErrorKind::NotFound => write(&file, &text).map(|()| file),
+            Err(error) => Err(error).with_context(|| format!("cannot read {}", file.display())),
         }
+    }
+
+    fn request(&self, stage: TuneStage, block: &BlockSpec, file: &Path) -> ExperimentRequest {
         let results = file.with_extension("carat");
+        let variants = self.fake.as_ref().map(|app| app.variants(block));
+        ExperimentRequest {
+            experiment: file.to_owned(),
+            resume: results.exists(),
+            output: Some(results),
+            fresh: false,
+            blocks: None,
+            // The same as in the file; fake figures depend on it.
+            seed: Some(block.seed),
+            settings: Vec::new(),
+            folder: Some(self.spec.folder.clone()),
+            once: matches!(stage, TuneStage::Screen | TuneStage::Adapt),
+            attempts: (stage == TuneStage::Confirm).then_some(self.spec.attempts),
+            limit: None,
+            interrupt: Some(self.interrupt.clone()),
+            fake: variants.map(|variants| FakeTrials { variants, pace: self.pace }),
+        }
+    }
+
+    fn prepare(&mut self, request: ExperimentRequest) -> anyhow::Result<PreparedExperiment> {
+        let prepared = PreparedExperiment::new(request, &output::variable)?;
+        for (_, warning) in prepared.warnings() {
+            if self.warned.insert(warning.to_owned()) {
+                output::print_message(&format!("note: {warning}"));
+            }
+        }
+        Ok(prepared)
+    }
+}
+
+impl TuneHost for FolderHost<'_> {
+    fn run(&mut self, stage: TuneStage, block: &BlockSpec) -> anyhow::Result<Vec<Trial>> {
+        let file = self.plan(block)?;
         let mut finished = None;
         loop {
-            let request = ExperimentRequest {
-                experiment: file.clone(),
-                output: Some(results.clone()),
-                resume: results.exists(),
-                fresh: false,
-                blocks: None,
-                seed: None,
-                settings: Vec::new(),
-                folder: Some(self.spec.folder.clone()),
-                alpha,
-                limit: None,
-                fake: None,
-            };
-            let (store, ended) = run_trials(prepare(request)?)?;
+            let request = self.request(stage, block, &file);
+            let (store, ended) = run_trials(self.prepare(request)?, Some(&self.context))?;
             let trials = store.trials()?;
             match ended {
                 Ok(()) => return Ok(trials),
@@ -214,6 +328,14 @@ impl TrialSource for FolderSource<'_> {
                     return Err(error.into());
                 }
             }
+        }
+    }
+
+    fn show(&mut self, event: &TuneEvent) {
+        let least = self.spec.least.id;
+        output::print_message(&event_text(event, least));
+        if let TuneEvent::Begin(progress) = event {
+            self.context = progress_line(progress, least);
         }
     }
 }

@@ -1,10 +1,12 @@
 //! The file of a search for the best settings: a workload as in an experiment, a goal, and what may be varied.
 
 use crate::config::error::explain_toml;
+use crate::config::experiment::ROOTS_PLACEHOLDER;
 use crate::config::parse::find_metric;
 use crate::config::{Experiment, ExperimentFileError, Percent};
 use crate::core::metric::{self, Metric};
 use crate::settings::accepts;
+use carat_tune::Confirmation;
 use serde::Deserialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -42,6 +44,10 @@ pub struct TuneSpec {
     pub attempts: u32,
     /// The words of the server's command, as the file has them.
     pub command: Vec<String>,
+    /// Requests of a trial; `None` where their number is not fixed.
+    pub requests: Option<u64>,
+    /// The root of the server's file system, as the file has it.
+    root: Option<String>,
     /// The folder in which relative paths start.
     pub folder: PathBuf,
     /// The text of the file.
@@ -185,7 +191,14 @@ impl TuneSpec {
             seed: 0,
         };
         let experiment = Experiment::parse(&spec.experiment(&block), path, folder)?;
-        Ok(Self { command: experiment.server.command.words().to_vec(), ..spec })
+        let default = experiment.baseline();
+        let root = default.settings.root().map(|root| root.display().to_string());
+        Ok(Self {
+            command: experiment.server.command.words().to_vec(),
+            requests: experiment.task.requests(),
+            root: default.root.clone().or(root),
+            ..spec
+        })
     }
 
     fn validated(
@@ -211,9 +224,10 @@ impl TuneSpec {
         if !(0.0..1.0).contains(&goal.margin.0) {
             return Err("goal.margin must be between 0% and 100%".into());
         }
-        if budget.search < LEAST_TRIALS || budget.confirm == 0 || budget.attempts == 0 {
+        let least_blocks = Confirmation::fewest_blocks(budget.attempts);
+        if budget.search < LEAST_TRIALS || budget.confirm < least_blocks || budget.attempts == 0 {
             return Err(format!(
-                "[budget] needs at least {LEAST_TRIALS} trials of search, and a block and an attempt to confirm"
+                "[budget] needs at least {LEAST_TRIALS} trials of search, an attempt to confirm, and {least_blocks} blocks for it"
             ));
         }
         check_knobs(&knobs)?;
@@ -230,10 +244,18 @@ impl TuneSpec {
             confirm_blocks: budget.confirm,
             attempts: budget.attempts,
             command: Vec::new(),
+            requests: None,
+            root: None,
             folder: folder.to_owned(),
             text,
             workload,
         })
+    }
+
+    /// The root of the server's file system, where `{roots}` is the folder `roots`.
+    pub fn root(&self, roots: Option<&str>) -> PathBuf {
+        let root = self.root.as_deref().unwrap_or("/");
+        root.replace(ROOTS_PLACEHOLDER, roots.unwrap_or(ROOTS_PLACEHOLDER)).into()
     }
 
     /// The text of an experiment with this workload.
@@ -395,6 +417,7 @@ search = 60
             (", { name = \"2x6\", env = { WORKERS = \"2\" } }", "", "needs at least two levels"),
             ("\"2x6\"", "\"4x3\"", "two levels of knob `puma` have the same name"),
             ("search = 60", "search = 3", "at least 30 trials"),
+            ("search = 60", "confirm = 6", "and 7 blocks for it"),
             ("search = 60", "serch = 60", "did you mean `search`?"),
             ("[goal]", "[[variant]]\nname = \"x\"\n[goal]", "leave out [variant]"),
             ("requests = 2000", "request = 2000", "did you mean `requests`?"),

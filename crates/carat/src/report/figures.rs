@@ -170,7 +170,7 @@ fn add_conclusion(named: &mut Named, unit: Unit, conclusion: &Conclusion) {
 /// What a cell of a table says: the verdict, the difference, and for a guard whether its limit is kept.
 ///
 /// The word of an exploratory comparison is left out, because it is not a verdict.
-fn in_words(conclusion: &Conclusion) -> String {
+pub(crate) fn in_words(conclusion: &Conclusion) -> String {
     let difference = conclusion
         .estimate
         .as_ref()

@@ -14,6 +14,8 @@ pub struct ProgressText {
     variants: usize,
     durations: Vec<f64>,
     estimates: String,
+    /// What the experiment is a part of, with its own time left.
+    context: Option<String>,
 }
 
 impl ProgressText {
@@ -25,7 +27,13 @@ impl ProgressText {
             variants,
             durations: Vec::new(),
             estimates: String::new(),
+            context: None,
         }
+    }
+
+    /// The progress of an experiment that is a part of something larger.
+    pub fn within(self, context: String) -> Self {
+        Self { context: Some(context), ..self }
     }
 
     /// One line on the trial that runs, `elapsed` after it began.
@@ -36,6 +44,9 @@ impl ProgressText {
         elapsed: Duration,
     ) -> String {
         let mut line = format!("{} · {}", self.block(plan.block), plan.name);
+        if let Some(context) = &self.context {
+            line = format!("{context} · {line}");
+        }
         if let Some(progress) = progress {
             let _ = write!(line, " · {}", progress.phase);
             if let Some(done) = progress.done {
@@ -45,7 +56,8 @@ impl ProgressText {
                 let _ = write!(line, " · {memory}");
             }
         }
-        if let Some(left) = self.left(plan.block, elapsed) {
+        let left = self.left(plan.block, elapsed).filter(|_| self.context.is_none());
+        if let Some(left) = left {
             let _ = write!(line, " · at most {} left", time_left(left));
         }
         if !self.estimates.is_empty() {

@@ -196,7 +196,7 @@ pub(crate) fn prepare(results: &Results, audience: Audience) -> Results {
 
 /// A recording for that audience.
 pub(crate) fn prepare_recording(recording: &Recording, audience: Audience) -> Recording {
-    let rules = RedactionRules { audience, identities: Vec::new() };
+    let rules = RedactionRules::of(audience);
     let mut shown = recording.clone();
     rules.edit(&mut shown.info.schema);
     rules.edit(&mut shown.info.what);
@@ -228,7 +228,7 @@ pub(crate) fn prepare_ledger(
     ledger: &Ledger,
     audience: Audience,
 ) -> (String, Ledger) {
-    let rules = RedactionRules { audience, identities: Vec::new() };
+    let rules = RedactionRules::of(audience);
     let mut shown = ledger.clone();
     edit_ledger(&rules, &mut shown);
     (rules.text(server), shown)
@@ -271,13 +271,19 @@ fn edit_ledger(rules: &RedactionRules, ledger: &mut Ledger) {
     }
 }
 
-struct RedactionRules {
+/// What is removed from texts for an audience.
+pub(crate) struct RedactionRules {
     audience: Audience,
     /// Names of the host and the user, which may occur in any text.
     identities: Vec<String>,
 }
 
 impl RedactionRules {
+    /// The rules where no name of a host or a user is known.
+    pub(crate) fn of(audience: Audience) -> Self {
+        Self { audience, identities: Vec::new() }
+    }
+
     fn new(results: &Results, audience: Audience) -> Self {
         let facts = results.trials.iter().flat_map(|trial| &trial.machine);
         let named = facts.filter(|(key, value)| names_identity(key) && value.len() > 2);
@@ -287,7 +293,7 @@ impl RedactionRules {
         Self { audience, identities }
     }
 
-    fn edit(&self, text: &mut String) {
+    pub(crate) fn edit(&self, text: &mut String) {
         *text = self.text(text);
     }
 
@@ -300,7 +306,7 @@ impl RedactionRules {
     }
 
     /// A value that may be a secret by its name.
-    fn value(&self, key: &str, value: &str) -> String {
+    pub(crate) fn value(&self, key: &str, value: &str) -> String {
         let private = self.audience == Audience::Shared
             && is_private_variable(key)
             && !is_plain_value(key, value);

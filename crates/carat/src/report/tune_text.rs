@@ -1,50 +1,59 @@
 //! The outcome of a search for the best settings, as text for a terminal.
 
-use crate::core::{Conclusion, Role};
-use crate::report::numbers::{count, estimate, percent};
+use crate::core::Conclusion;
+use crate::report::figures::in_words;
+use crate::report::numbers::{count, duration, estimate};
+use crate::report::redact::Audience;
+use crate::report::redact_tune::{SearchReport, prepare_tune};
 use crate::report::text::shorten;
-use crate::report::wording::word;
-use crate::run::tune::{Attempt, Hint, Recommendation, TriedConfiguration, TuneOutcome};
+use crate::report::tune_facts::{change_text, commands, front, headline};
+use crate::run::tune::{AblatedSetting, Attempt, Hint, TuneOutcome};
 use std::fmt::{self, Write};
 
-/// Configurations of the search that are listed.
+/// Configurations of the front that are listed.
 const LISTED: usize = 12;
-/// Characters of a configuration in the list.
+/// Settings whose effect alone is listed.
+const EFFECTS: usize = 12;
+/// Characters of a configuration in the list, and of a failure.
 const CONFIGURATION: usize = 60;
+const FAILURE: usize = 120;
 
-/// The outcome; `command` starts the server, and `metrics` are the goal and the guards.
-pub(crate) fn tune_text(outcome: &TuneOutcome, command: &[String], metrics: &[String]) -> String {
+/// The outcome of a search.
+pub(crate) fn tune_text(report: &SearchReport) -> String {
     let mut out = String::new();
     // Writing to a string cannot fail.
-    let _ = write_outcome(&mut out, outcome, command, metrics);
+    let _ = write_outcome(&mut out, &prepare_tune(report, Audience::Own));
     out
 }
 
-fn write_outcome(
-    out: &mut String,
-    outcome: &TuneOutcome,
-    command: &[String],
-    metrics: &[String],
-) -> fmt::Result {
+fn write_outcome(out: &mut String, report: &SearchReport) -> fmt::Result {
+    let outcome = &report.outcome;
     for attempt in &outcome.attempts {
         write_attempt(out, attempt)?;
     }
-    match &outcome.recommendation {
-        Some(recommendation) => write_recommendation(out, recommendation, command)?,
-        None => writeln!(out, "Nothing better than the default was confirmed.")?,
+    writeln!(out, "{}", headline(outcome).whole())?;
+    if let Some(found) = &outcome.recommendation {
+        write_conclusions(out, &found.conclusions)?;
+        writeln!(out)?;
+        for line in commands(report, found) {
+            writeln!(out, "  {line}")?;
+        }
     }
-    write_hints(out, &outcome.hints)?;
-    write_tried(out, &outcome.tried, metrics)?;
-    if !outcome.failing.is_empty() {
-        writeln!(out, "\nThe server fails with: {}", outcome.failing.join(", "))?;
-    }
+    write_ablation(out, &outcome.ablation)?;
+    let of_winner =
+        "What each of its settings seems to be worth, read from the search that chose it";
+    write_hints(out, of_winner, &outcome.hints)?;
+    let alone = "What settings seem to be worth alone, the largest saving first";
+    write_hints(out, alone, &outcome.effects[..outcome.effects.len().min(EFFECTS)])?;
+    write_front(out, outcome)?;
+    write_failures(out, outcome)?;
     if !outcome.left_out.is_empty() {
         writeln!(out, "\nNot tried:")?;
         for (name, why) in &outcome.left_out {
             writeln!(out, "  {name}: {why}")?;
         }
     }
-    Ok(())
+    writeln!(out, "\n{}, {}", count(outcome.trials, "trial"), duration(outcome.seconds))
 }
 
 fn write_attempt(out: &mut String, attempt: &Attempt) -> fmt::Result {
@@ -53,53 +62,38 @@ fn write_attempt(out: &mut String, attempt: &Attempt) -> fmt::Result {
     writeln!(out)
 }
 
-fn write_recommendation(
-    out: &mut String,
-    recommendation: &Recommendation,
-    command: &[String],
-) -> fmt::Result {
-    writeln!(out, "Recommended: {}", recommendation.text)?;
-    write_conclusions(out, &recommendation.conclusions)?;
-    let settings: Vec<String> =
-        recommendation.settings.iter().map(|(name, value)| format!("{name}={value}")).collect();
-    let env: Vec<String> =
-        recommendation.env.iter().map(|(name, value)| format!("{name}={value} ")).collect();
-    let (env, settings) = (env.concat(), settings.join(" "));
-    writeln!(out, "\n  {env}carat exec {settings} -- {}", command.join(" "))
-}
-
 fn write_conclusions(out: &mut String, conclusions: &[Conclusion]) -> fmt::Result {
     for conclusion in conclusions {
-        let figures = conclusion.estimate.as_ref().map_or_else(
-            || "too few blocks for an interval".to_owned(),
-            |found| estimate(&conclusion.metric, found),
-        );
-        let verdict = match (conclusion.role, conclusion.guard_passed) {
-            (Role::Guard { limit }, Some(true)) => {
-                format!("within the {} allowed", percent(limit, 0))
-            }
-            (Role::Guard { limit }, Some(false)) => {
-                format!("beyond the {} allowed", percent(limit, 0))
-            }
-            (Role::Guard { limit }, None) => {
-                format!("not shown to be within the {} allowed", percent(limit, 0))
-            }
-            _ => word(conclusion.verdict).to_owned(),
-        };
-        let (metric, blocks) = (&conclusion.metric, count(conclusion.blocks, "block"));
-        writeln!(out, "  {metric:<20} {figures}, {blocks}: {verdict}")?;
+        let blocks = count(conclusion.blocks as usize, "block");
+        writeln!(out, "  {:<20} {} ({blocks})", conclusion.metric, in_words(conclusion))?;
     }
     Ok(())
 }
 
-fn write_hints(out: &mut String, hints: &[Hint]) -> fmt::Result {
-    if hints.is_empty() {
+fn write_ablation(out: &mut String, ablation: &[AblatedSetting]) -> fmt::Result {
+    if ablation.is_empty() {
         return Ok(());
     }
     writeln!(
         out,
-        "\nWhat each of its settings seems to be worth, read from the search that chose it (hints, not evidence):"
+        "\nThe recommended configuration without each of its settings (hints: only the whole was confirmed):"
     )?;
+    for AblatedSetting { setting, conclusion } in ablation {
+        let figures = conclusion.estimate.as_ref().map_or_else(
+            || "too few blocks for an interval".to_owned(),
+            |found| estimate(&conclusion.metric, found),
+        );
+        let blocks = count(conclusion.blocks as usize, "block");
+        writeln!(out, "  without {setting:<32} {} {figures}, {blocks}", conclusion.metric)?;
+    }
+    Ok(())
+}
+
+fn write_hints(out: &mut String, title: &str, hints: &[Hint]) -> fmt::Result {
+    if hints.is_empty() {
+        return Ok(());
+    }
+    writeln!(out, "\n{title} (hints, not evidence):")?;
     for Hint { setting, change, standard_error } in hints {
         let (change, error) = (100.0 * change, 100.0 * standard_error);
         writeln!(out, "  {setting:<40} {change:+.1} % (standard error {error:.1})")?;
@@ -107,32 +101,56 @@ fn write_hints(out: &mut String, hints: &[Hint]) -> fmt::Result {
     Ok(())
 }
 
-/// The configurations with the least goal metric. Their figures are those of single trials.
-fn write_tried(out: &mut String, tried: &[TriedConfiguration], metrics: &[String]) -> fmt::Result {
-    let mut best: Vec<(f64, &TriedConfiguration)> =
-        tried.iter().filter_map(|one| Some(((*one.ratios.first()?)?, one))).collect();
-    if best.is_empty() {
+/// The configurations that no other beats in every metric. Their figures are those of single trials.
+fn write_front(out: &mut String, outcome: &TuneOutcome) -> fmt::Result {
+    let metrics: Vec<usize> = (0..outcome.metrics.len()).collect();
+    let front = front(outcome, &metrics);
+    if front.is_empty() {
         return Ok(());
     }
-    best.sort_by(|one, other| one.0.total_cmp(&other.0));
+    let all = outcome.tried.len();
     writeln!(
         out,
-        "\nThe best of {} configurations of the search, as ratios to the default of the same block (the luckiest come first):",
-        tried.len()
+        "\nOf {} the {} that no other beats in every metric (changes from the default of the same block, single trials: \
+         the luckiest come first; ✓ is confirmed):",
+        count(all, "configuration"),
+        front.len()
     )?;
-    writeln!(out, "  {:>6}  {}  configuration", "trials", metrics.join("  "))?;
-    for (_, one) in best.iter().take(LISTED) {
-        let ratios: Vec<String> = one
-            .ratios
-            .iter()
-            .zip(metrics)
-            .map(|(ratio, metric)| {
-                let text = ratio.map_or("?".to_owned(), |ratio| format!("{ratio:.3}"));
-                format!("{text:>width$}", width = metric.len())
-            })
-            .collect();
-        let text = shorten(&one.text, CONFIGURATION);
-        writeln!(out, "  {:>6}  {}  {text}", one.trials, ratios.join("  "))?;
+    let names = outcome.metrics.iter().map(|shown| shown.metric.as_str());
+    let names: Vec<&str> = names.collect();
+    writeln!(out, "    {:>6}  {}  configuration", "trials", names.join("  "))?;
+    let confirmed = outcome.recommendation.as_ref().map(|found| found.text.as_str());
+    for tried in front.iter().take(LISTED).map(|&place| &outcome.tried[place]) {
+        let changes = (0..names.len()).map(|metric| {
+            let text = change_text(outcome, metric, tried.changes[metric]);
+            format!("{text:>width$}", width = names[metric].len())
+        });
+        let changes: Vec<String> = changes.collect();
+        let tick = if confirmed == Some(&tried.text) { "✓" } else { " " };
+        let text = shorten(&tried.text, CONFIGURATION);
+        writeln!(out, "  {tick} {:>6}  {}  {text}", tried.trials, changes.join("  "))?;
+    }
+    Ok(())
+}
+
+/// What the server fails with, and how the first failure of each configuration read.
+fn write_failures(out: &mut String, outcome: &TuneOutcome) -> fmt::Result {
+    if !outcome.failing.is_empty() {
+        writeln!(out, "\nThe server fails with: {}", outcome.failing.join(", "))?;
+    }
+    let failed: Vec<(&str, &str)> = outcome
+        .tried
+        .iter()
+        .filter_map(|tried| Some((tried.text.as_str(), tried.failure.as_deref()?)))
+        .collect();
+    if failed.is_empty() {
+        return Ok(());
+    }
+    let (all, some) = (outcome.tried.len(), failed.len());
+    writeln!(out, "\nTrials failed under {some} of {}:", count(all, "configuration"))?;
+    for (text, failure) in failed.iter().take(LISTED) {
+        let failure = shorten(failure.lines().next().unwrap_or_default(), FAILURE);
+        writeln!(out, "  {}: {failure}", shorten(text, CONFIGURATION))?;
     }
     Ok(())
 }
@@ -140,40 +158,20 @@ fn write_tried(out: &mut String, tried: &[TriedConfiguration], metrics: &[String
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::collections::BTreeMap;
-
-    fn outcome() -> TuneOutcome {
-        TuneOutcome {
-            recommendation: None,
-            attempts: vec![Attempt {
-                text: "trim=idle".into(),
-                why: "it is not smaller by what matters".into(),
-                conclusions: Vec::new(),
-            }],
-            hints: vec![Hint { setting: "trim=idle".into(), change: -0.021, standard_error: 0.01 }],
-            left_out: BTreeMap::from([("ksm".into(), "the server forks no workers".into())]),
-            failing: vec!["compact=auto".into()],
-            tried: vec![TriedConfiguration {
-                text: "trim=idle".into(),
-                succeeded: 2,
-                trials: 3,
-                ratios: vec![Some(0.98), None],
-            }],
-            trials: 42,
-        }
-    }
+    use crate::report::tune_facts::tests::{recommended, report};
 
     #[test]
     fn a_search_without_a_recommendation_says_so_and_why() {
-        let metrics = ["memory.pss.late".to_owned(), "latency.p95".to_owned()];
-        let text = tune_text(&outcome(), &["puma".to_owned()], &metrics);
+        let text = tune_text(&report(None));
         for part in [
             "Not recommended, because it is not smaller by what matters: trim=idle",
-            "Nothing better than the default was confirmed.",
+            "Nothing better than the default was confirmed (42 trials).",
             "-2.1 % (standard error 1.0)",
             "The server fails with: compact=auto",
+            "compact=auto: crashed: D is on",
             "ksm: the server forks no workers",
-            "0.980",
+            "Of 5 configurations the 2 that no other beats",
+            "42 trials, 2.0 min",
         ] {
             assert!(text.contains(part), "{part}: {text}");
         }
@@ -181,16 +179,14 @@ mod tests {
     }
 
     #[test]
-    fn a_recommendation_can_be_run_as_printed() {
-        let recommendation = Recommendation {
-            text: "arena_max=2 puma=2x6".into(),
-            settings: BTreeMap::from([("arena_max".into(), "2".into())]),
-            env: BTreeMap::from([("WORKERS".into(), "2".into())]),
-            conclusions: Vec::new(),
-        };
-        let found = TuneOutcome { recommendation: Some(recommendation), ..outcome() };
-        let command = ["puma".to_owned(), "-C".to_owned(), "puma.rb".to_owned()];
-        let text = tune_text(&found, &command, &["memory.pss.late".to_owned()]);
-        assert!(text.contains("WORKERS=2 carat exec arena_max=2 -- puma -C puma.rb"), "{text}");
+    fn a_recommendation_comes_with_its_figures_and_how_to_run_it() {
+        let text = tune_text(&report(Some(recommended())));
+        for part in [
+            "arena_max=2 puma=2x6 uses 31 % less memory",
+            "smaller, −31 % (−33 to −29 %) (12 blocks)",
+            "  env WORKERS=2 carat exec arena_max=2 -- puma -C puma.rb\n",
+        ] {
+            assert!(text.contains(part), "{part}: {text}");
+        }
     }
 }

@@ -223,7 +223,7 @@ fn price(results: &Results, variant: &str) -> String {
 }
 
 /// `, but its p95 latency is 12 % higher (10 to 15 %, limit 5 %)`.
-fn change(noun: &str, guard: &Conclusion, estimate: &Estimate) -> String {
+pub(crate) fn change(noun: &str, guard: &Conclusion, estimate: &Estimate) -> String {
     let metric = guard.metric.as_str();
     let Role::Guard { limit } = guard.role else { return String::new() };
     let limit = numbers::limit(limit);

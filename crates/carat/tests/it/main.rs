@@ -58,6 +58,7 @@ mod supply;
 mod support;
 mod tidy;
 mod trial_commands;
+mod tune_fake;
 mod tune_run;
 mod workloads;
 

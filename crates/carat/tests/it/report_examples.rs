@@ -9,10 +9,14 @@ use carat::core::recording::{
     RecordingInfo,
 };
 use carat::core::{
-    Bytes, ClassGrowth, DailyGrowth, GrowthKind, InsideSample, MemberSample, PartGrowth,
-    ProgressUnit, Sample, SamplerCost, TrackedPart,
+    Bytes, ClassGrowth, Conclusion, DailyGrowth, Estimate, GrowthKind, InsideSample, MemberSample,
+    PartGrowth, ProgressUnit, Role, Sample, SamplerCost, TrackedPart, Verdict,
 };
 use carat::observe::OutsideReading;
+use carat::report::SearchReport;
+use carat::run::tune::{
+    AblatedSetting, Attempt, Hint, Recommendation, TriedConfiguration, TuneOutcome, TunedMetric,
+};
 use carat_outside::census::Census;
 use carat_outside::heap::{ClassCount, HeapCensus, HeapPageFill, PoolCensus};
 use carat_outside::malloc::{ArenaCensus, ChunkAmount, MallocCensus};
@@ -301,4 +305,75 @@ pub(crate) fn recording(text: &str) -> Recording {
         ledger: Some(ledger(text)),
         end: Some(end),
     }
+}
+
+/// The conclusion of a confirmation.
+fn confirmed(metric: &str, role: Role, ratio: f64) -> Conclusion {
+    Conclusion {
+        variant: "candidate 1".into(),
+        metric: metric.into(),
+        role,
+        verdict: Verdict::Smaller,
+        estimate: Some(Estimate {
+            ratio,
+            ratio_interval: (ratio - 0.02, ratio + 0.02),
+            difference: ratio * 1e8,
+            difference_interval: (ratio * 1.1e8, ratio * 0.9e8),
+            confidence: 0.975,
+        }),
+        blocks: 12,
+        guard_passed: matches!(role, Role::Guard { .. }).then_some(true),
+        detectable: None,
+        blocks_needed: None,
+    }
+}
+
+/// A search of 60 configurations whose texts are all this one.
+pub(crate) fn search(text: &str) -> SearchReport {
+    let conclusions = vec![
+        confirmed("memory.pss.late", Role::Primary, -0.31),
+        confirmed("latency.p95", Role::Guard { limit: 0.05 }, 0.01),
+        confirmed("throughput", Role::Exploratory, -0.01),
+    ];
+    let wave = |number: usize, by: usize| ((number * by) % 17) as f64 / 17.0;
+    let tried = (0..60).map(|number| TriedConfiguration {
+        text: format!("{text} {number}"),
+        succeeded: usize::from(number > 0),
+        trials: 1,
+        changes: match number {
+            0 => vec![None; 3],
+            _ => vec![
+                Some(-0.4 * wave(number, 5)),
+                Some(0.2 * wave(number, 7) - 0.05),
+                Some(0.05 - 0.1 * wave(number, 3)),
+            ],
+        },
+        failure: (number == 0).then(|| format!("crashed: {text}")),
+    });
+    let hint = Hint { setting: text.into(), change: -0.2, standard_error: 0.01 };
+    let metrics = [("memory.pss.late", None), ("latency.p95", Some(0.05)), ("throughput", None)];
+    let outcome = TuneOutcome {
+        metrics: metrics.map(|(metric, guard)| TunedMetric { metric: metric.into(), guard }).into(),
+        recommendation: Some(Recommendation {
+            text: format!("{text} 7"),
+            settings: [("arena_max".to_owned(), "2".to_owned())].into(),
+            env: [("WORKERS".to_owned(), text.to_owned())].into(),
+            conclusions: conclusions.clone(),
+        }),
+        attempts: vec![Attempt {
+            text: text.into(),
+            why: "it is not smaller by what matters".into(),
+            conclusions: conclusions.clone(),
+        }],
+        ablation: vec![AblatedSetting { setting: text.into(), conclusion: conclusions[0].clone() }],
+        hints: vec![hint.clone(); 3],
+        effects: vec![hint; 5],
+        left_out: [("ksm".to_owned(), "the server forks no workers".to_owned())].into(),
+        failing: vec![text.into()],
+        tried: tried.collect(),
+        trials: 200,
+        seconds: 9000.0,
+    };
+    let command = vec!["puma".into(), text.into()];
+    SearchReport { name: text.into(), command, seed: 3, outcome }
 }

@@ -4,10 +4,11 @@
 
 use crate::needs::BROWSER;
 use crate::report_builder::{Effect, PAYLOAD, Recipe, conclude, hostile};
-use crate::report_examples::{ledger, reading, recording};
+use crate::report_examples::{ledger, reading, recording, search};
 use carat::core::{Outcome, Results};
 use carat::report::{
     Audience, PageOptions, comparison_html, from_json, html, json, ledger_html, recording_html,
+    tune_html,
 };
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -117,6 +118,8 @@ fn other_pages() -> Vec<(&'static str, String)> {
     vec![
         ("recording", recording_html(&recording("hello"), &options)),
         ("recording-hostile", recording_html(&recording(PAYLOAD), &options)),
+        ("search", tune_html(&search("arena_max=2"), &options)),
+        ("search-hostile", tune_html(&search(PAYLOAD), &options)),
         ("ledger", ledger_html("puma", &ledger("hello"), None, &options)),
         ("ledger-hostile", ledger_html(PAYLOAD, &ledger(PAYLOAD), None, &options)),
         ("ledger-outside", ledger_html("puma", &ledger("hello"), Some(&reading("Post")), &options)),

@@ -1,6 +1,7 @@
 //! `carat tune` on a real server with planted effects.
 
 use crate::support::{Folder, Ran};
+use crate::tune_fake::knob_tables;
 use serde_json::Value;
 
 const FILE: &str = r#"
@@ -31,16 +32,7 @@ confirm = 16
 fn folder(knobs: &[&str]) -> Folder {
     let folder = Folder::new("tune");
     folder.write("knobs.rb", include_str!("data/knobs.rb"));
-    let knobs: String = knobs
-        .iter()
-        .map(|knob| {
-            format!(
-                "[[knob]]\nname = \"{knob}\"\nlevels = [{{ name = \"off\", env = {{ {knob} = \"0\" }} }}, \
-                 {{ name = \"on\", env = {{ {knob} = \"1\" }} }}]\n"
-            )
-        })
-        .collect();
-    folder.write("tune.toml", &format!("{FILE}{knobs}"));
+    folder.write("tune.toml", &format!("{FILE}{}", knob_tables(knobs)));
     folder
 }
 

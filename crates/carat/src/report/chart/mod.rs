@@ -12,6 +12,7 @@ pub(crate) mod icicle;
 pub(crate) mod lines;
 pub(crate) mod reduce;
 pub(crate) mod scale;
+pub(crate) mod scatter;
 pub(crate) mod svg;
 pub(crate) mod treemap;
 pub(crate) mod waterfall;

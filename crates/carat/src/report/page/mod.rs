@@ -30,11 +30,13 @@ mod routes;
 mod saving;
 mod sharing;
 mod steps;
+mod tune;
 
 pub use comparison::comparison_html;
 pub use frame::PageOptions;
 pub use ledger_page::ledger_html;
 pub use recording::recording_html;
+pub use tune::tune_html;
 
 use crate::core::Results;
 use crate::report::facts;

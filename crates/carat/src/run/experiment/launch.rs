@@ -46,10 +46,14 @@ pub struct ExperimentRequest {
     pub settings: Vec<(String, String)>,
     /// The folder in which relative paths of the file start, if not its own.
     pub folder: Option<PathBuf>,
+    /// Whether every block runs once, also where a trial of it fails.
+    pub once: bool,
     /// Where this confirms the candidate of a search: the number of attempts among which it shares the error.
     pub attempts: Option<u32>,
     /// No block begins that would probably end later than this after the start.
     pub limit: Option<Duration>,
+    /// The user's request to stop, if it concerns more than this experiment.
+    pub interrupt: Option<Interrupt>,
     /// Simulated servers instead of real ones.
     pub fake: Option<FakeTrials>,
 }
@@ -73,8 +77,10 @@ impl ExperimentRequest {
             seed: None,
             settings: Vec::new(),
             folder: None,
+            once: false,
             attempts: None,
             limit: None,
+            interrupt: None,
             fake,
         }
     }
@@ -226,9 +232,9 @@ impl PreparedExperiment {
     /// Where the results file or the shared parts cannot be made. Nothing is left behind then.
     pub fn open(self) -> Result<OpenExperiment, ExperimentError> {
         // Before anything exists that a signal could leave behind.
-        let interrupt =
-            Interrupt::on_signals().map_err(ExperimentError::setup("cannot listen for Ctrl-C"))?;
         let Self { experiment, prepared, info, request, .. } = self;
+        let interrupt = request.interrupt.clone().map_or_else(Interrupt::on_signals, Ok);
+        let interrupt = interrupt.map_err(ExperimentError::setup("cannot listen for Ctrl-C"))?;
         let options = OpenOptions {
             path: request.results_path(&experiment),
             resume: request.resume,
@@ -265,8 +271,12 @@ impl PreparedExperiment {
                 Box::new(ProcessRunner::new(experiment, prepared, context, reaper))
             }
         };
-        let attempts = request.attempts;
-        Ok(OpenExperiment { info, note, store, runner, directory, interrupt, schedule, attempts })
+        let judge = Judge::new(Question {
+            reruns: !request.once,
+            attempts: request.attempts,
+            ..question(&info)
+        });
+        Ok(OpenExperiment { info, note, store, runner, directory, interrupt, schedule, judge })
     }
 }
 
@@ -279,7 +289,7 @@ pub struct OpenExperiment {
     directory: TempDir,
     interrupt: Interrupt,
     schedule: BlockSchedule,
-    attempts: Option<u32>,
+    judge: Judge,
 }
 
 impl OpenExperiment {
@@ -316,9 +326,9 @@ impl OpenExperiment {
         self,
         events: &mut dyn EventHandler,
     ) -> Result<(Store, Result<(), RunError>), ExperimentError> {
-        let Self { info, mut store, mut runner, directory, interrupt, schedule, .. } = self;
+        let Self { info, mut store, mut runner, directory, interrupt, schedule, judge, .. } = self;
         let run = ExperimentRun {
-            judge: Judge::new(Question { attempts: self.attempts, ..question(&info) }),
+            judge,
             plan_hash: info.plan_hash,
             variants: info.variants.into_iter().map(|variant| variant.name).collect(),
             seed: info.seed,

@@ -22,6 +22,10 @@ pub struct FakeVariant {
     pub sd: f64,
     /// Share of trials that crash.
     pub crashes: f64,
+    /// Mean of the p95 latency, in seconds.
+    pub p95: f64,
+    /// Standard deviation of its logarithm between trials.
+    pub p95_sd: f64,
 }
 
 impl FakeVariant {
@@ -29,12 +33,16 @@ impl FakeVariant {
     pub fn parse(text: &str) -> Result<Self, String> {
         let numbers: Result<Vec<f64>, _> = text.split(':').map(str::parse).collect();
         match numbers.unwrap_or_default().as_slice() {
-            [mean, sd] => Ok(Self { mean: *mean, sd: *sd, crashes: 0.0 }),
-            [mean, sd, crashes] => Ok(Self { mean: *mean, sd: *sd, crashes: *crashes }),
+            [mean, sd] => Ok(Self::constant_p95(*mean, *sd, 0.0)),
+            [mean, sd, crashes] => Ok(Self::constant_p95(*mean, *sd, *crashes)),
             _ => Err(format!(
                 "`{text}` is not MEAN:SD or MEAN:SD:CRASHES in bytes, such as 71.16e6:291e3"
             )),
         }
+    }
+
+    fn constant_p95(mean: f64, sd: f64, crashes: f64) -> Self {
+        Self { mean, sd, crashes, p95: 0.010, p95_sd: 0.0 }
     }
 }
 
@@ -73,6 +81,7 @@ impl TrialRunner for FakeRunner {
         random.set_stream(u64::from(plan.block) * 1000 + plan.variant as u64);
         let bytes = variant.mean + variant.sd * normal(&mut random);
         let crashed = random.random::<f64>() < variant.crashes;
+        let p95 = variant.p95 * (variant.p95_sd * normal(&mut random)).exp();
         let memory = Some(Bytes(bytes as u64));
         report(TrialProgress { phase: TrialPhase::Load, done: Some(0.5), memory });
         sleep(self.pace);
@@ -80,7 +89,7 @@ impl TrialRunner for FakeRunner {
             return Err(TrialError::Interrupted);
         }
         let samples = samples(&self.measure, bytes);
-        let metrics = if crashed { BTreeMap::new() } else { metrics(&self.measure, bytes) };
+        let metrics = if crashed { BTreeMap::new() } else { metrics(&self.measure, bytes, p95) };
         let machine = self.machine.clone();
         let seconds = self.pace.as_secs_f64();
         Ok(Trial { machine, samples, metrics, seconds, ..trial(plan, crashed) })
@@ -129,7 +138,7 @@ fn sample(at_ms: u64, moment: Moment, bytes: f64) -> Sample {
 /// Memory of a fake server after its idle time, as a share of its memory after the load.
 const AFTER_IDLE: f64 = 0.8;
 
-fn metrics(measure: &MeasureSpec, bytes: f64) -> BTreeMap<String, f64> {
+fn metrics(measure: &MeasureSpec, bytes: f64, p95: f64) -> BTreeMap<String, f64> {
     let memory = [&metric::MEMORY_RSS_FINAL, &metric::MEMORY_PSS_FINAL, &metric::MEMORY_PSS_LATE];
     let mut metrics: BTreeMap<String, f64> =
         memory.iter().map(|metric| (metric.id.to_owned(), bytes)).collect();
@@ -138,7 +147,7 @@ fn metrics(measure: &MeasureSpec, bytes: f64) -> BTreeMap<String, f64> {
             metrics.insert(metric.id.to_owned(), bytes * AFTER_IDLE);
         }
     }
-    metrics.insert(metric::LATENCY_P95.id.to_owned(), 0.010);
+    metrics.insert(metric::LATENCY_P95.id.to_owned(), p95);
     metrics
 }
 
@@ -194,7 +203,7 @@ mod tests {
 
     #[test]
     fn figures_depend_only_on_seed_block_and_variant() {
-        let variants = vec![FakeVariant { mean: 100.0, sd: 5.0, crashes: 0.0 }; 2];
+        let variants = vec![FakeVariant::parse("100:5").unwrap(); 2];
         let mut runner =
             FakeRunner::new(variants, 7, Duration::ZERO, measure(), Interrupt::default());
         let memory = [(1, 0), (1, 1), (2, 0), (1, 0)].map(|(block, variant)| {

@@ -17,6 +17,7 @@ mod types;
 
 pub use fake::{FakeRunner, FakeVariant};
 pub use paths::RunContext;
+pub(crate) use prepare::roots;
 pub use prepare::{PrepareError, Prepared, prepare};
 pub use process_runner::ProcessRunner;
 pub use types::{TrialError, TrialPhase, TrialPlan, TrialProgress, TrialRunner};

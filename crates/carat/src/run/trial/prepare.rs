@@ -173,7 +173,7 @@ pub(crate) fn directory(
 }
 
 /// The folder in which `bin/roots` creates systems.
-fn roots(inherited: &dyn Fn(&str) -> Option<String>) -> Option<String> {
+pub(crate) fn roots(inherited: &dyn Fn(&str) -> Option<String>) -> Option<String> {
     inherited(ROOTS).or_else(|| {
         let cache = inherited("XDG_CACHE_HOME")
             .or_else(|| inherited("HOME").map(|home| format!("{home}/.cache")));

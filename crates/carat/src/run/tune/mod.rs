@@ -4,10 +4,25 @@
 //! files of the blocks that are done, proposes the same configurations, and goes on with the first that is missing. Only
 //! a confirmation, fresh blocks of default and candidate, leads to a recommendation.
 
+mod confirm;
+mod error;
+mod events;
+mod fake;
+mod forecast;
+mod goal;
+mod look;
 mod outcome;
 mod search;
 mod space;
+mod tried;
 
-pub use outcome::{Attempt, Hint, Recommendation, TriedConfiguration, TuneOutcome};
-pub use search::{BlockTrials, TrialSource, TuneError, TuneEvent, TuneStage, tune};
+pub use error::TuneError;
+pub use events::{TuneEvent, TuneHost, TunePlan, TuneProgress, TuneStage};
+pub use fake::{FakeApp, FakeEffect};
+pub use forecast::GuardForecast;
+pub use look::LOOK_TRIALS;
+pub use outcome::{
+    AblatedSetting, Attempt, Hint, Recommendation, TriedConfiguration, TuneOutcome, TunedMetric,
+};
+pub use search::{TuneOptions, tune};
 pub use space::TuneSpace;

@@ -1,19 +1,26 @@
 //! What a search leads to, as plain data.
 
 use crate::config::TunedVariant;
-use crate::core::{Conclusion, Verdict};
+use crate::core::Conclusion;
+use carat_tune::{ConfirmationEnd, Effect};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
 /// The result of a search.
 #[derive(Debug, Clone, Serialize)]
 pub struct TuneOutcome {
+    /// The metrics of every configuration: the goal, then the guards, then p95 and throughput where they are no guards.
+    pub metrics: Vec<TunedMetric>,
     /// The confirmed configuration; `None` where nothing better than the default was confirmed.
     pub recommendation: Option<Recommendation>,
     /// Confirmations that failed, in order.
     pub attempts: Vec<Attempt>,
+    /// The recommended configuration without each of its settings, if that was asked for. Hints: only the whole was confirmed.
+    pub ablation: Vec<AblatedSetting>,
     /// Settings of the recommended or last attempted configuration, the strongest first. Hints, not evidence.
     pub hints: Vec<Hint>,
+    /// Every level alone, the largest saving first. Hints, not evidence.
+    pub effects: Vec<Hint>,
     /// Settings that were not tried, with the reason.
     pub left_out: BTreeMap<String, String>,
     /// Settings with which the server failed repeatedly and never succeeded.
@@ -22,6 +29,17 @@ pub struct TuneOutcome {
     pub tried: Vec<TriedConfiguration>,
     /// Trials in all.
     pub trials: usize,
+    /// Seconds of all trials together.
+    pub seconds: f64,
+}
+
+/// A metric by which configurations are compared.
+#[derive(Debug, Clone, Serialize)]
+pub struct TunedMetric {
+    /// Its name.
+    pub metric: String,
+    /// How much worse it may become, as a fraction; `None` for the goal and for what is only reported.
+    pub guard: Option<f64>,
 }
 
 /// A configuration that was confirmed.
@@ -33,7 +51,7 @@ pub struct Recommendation {
     pub settings: BTreeMap<String, String>,
     /// Variables of knobs by name.
     pub env: BTreeMap<String, String>,
-    /// The conclusions of its confirmation: the goal first, then the guards.
+    /// The conclusions of its confirmation: the goal, the guards, then what is only reported.
     pub conclusions: Vec<Conclusion>,
 }
 
@@ -48,6 +66,15 @@ pub struct Attempt {
     pub conclusions: Vec<Conclusion>,
 }
 
+/// The recommended configuration without one of its settings.
+#[derive(Debug, Clone, Serialize)]
+pub struct AblatedSetting {
+    /// What is left out: the setting, and those that have no effect without it.
+    pub setting: String,
+    /// The goal's metric without it, compared with the recommended configuration.
+    pub conclusion: Conclusion,
+}
+
 /// What a setting seems to be worth.
 #[derive(Debug, Clone, Serialize)]
 pub struct Hint {
@@ -59,6 +86,17 @@ pub struct Hint {
     pub standard_error: f64,
 }
 
+impl Hint {
+    /// The hint of an effect that a model predicts.
+    pub(super) fn of(effect: Effect) -> Self {
+        Self {
+            setting: format!("{}={}", effect.name, effect.level),
+            change: effect.logarithm.exp_m1(),
+            standard_error: effect.standard_error,
+        }
+    }
+}
+
 /// A configuration of the search and the medians of its trials.
 #[derive(Debug, Clone, Serialize)]
 pub struct TriedConfiguration {
@@ -68,24 +106,38 @@ pub struct TriedConfiguration {
     pub succeeded: usize,
     /// See `succeeded`.
     pub trials: usize,
-    /// Median ratio to the default of the same block, by metric: the goal first, then the guards. Exploratory.
-    pub ratios: Vec<Option<f64>>,
+    /// Median change from the default of the same block, one per metric of the outcome: a fraction. Exploratory.
+    pub changes: Vec<Option<f64>>,
+    /// What happened in the first trial that failed.
+    pub failure: Option<String>,
 }
 
-/// Why a confirmation does not recommend its configuration; `None` if it does.
-pub(super) fn refusal(conclusions: &[Conclusion], limit_words: &[String]) -> Option<String> {
-    let (goal, guards) = conclusions.split_first()?;
-    if goal.verdict != Verdict::Smaller && goal.verdict != Verdict::Faster {
-        return Some(match goal.verdict {
-            Verdict::Undecided => "whether it is smaller was not decided".into(),
-            _ => "it is not smaller by what matters".into(),
-        });
+/// Why a confirmation does not recommend its configuration; `None` if it does. `guards` has the words for each limit.
+pub(super) fn refusal(
+    end: Option<ConfirmationEnd>,
+    conclusions: &[Conclusion],
+    guards: &[String],
+) -> Option<String> {
+    match end {
+        Some(ConfirmationEnd::Confirmed) => None,
+        Some(ConfirmationEnd::NotSmaller) => Some("it is not smaller by what matters".into()),
+        Some(ConfirmationEnd::LimitBroken(index)) => {
+            let words = guards.get(index).map_or("limit", String::as_str);
+            // The goal is the first conclusion.
+            let broken = conclusions.get(index + 1).and_then(|guard| guard.guard_passed);
+            Some(match broken {
+                Some(false) => format!("its {words} is broken"),
+                _ => format!("its {words} is probably broken"),
+            })
+        }
+        Some(ConfirmationEnd::Undecided) => {
+            let open = conclusions.iter().skip(1).zip(guards);
+            let open = open.filter(|(guard, _)| guard.guard_passed != Some(true));
+            let words: Vec<&str> = open.map(|(_, words)| words.as_str()).collect();
+            Some(format!("its {} was not shown to hold", words.join(" and its ")))
+        }
+        None => Some("too many of its trials failed or lack a metric".into()),
     }
-    let broken = guards.iter().zip(limit_words).find(|(guard, _)| guard.guard_passed != Some(true));
-    broken.map(|(guard, words)| match guard.guard_passed {
-        Some(false) => format!("its {words} is broken"),
-        _ => format!("its {words} was not shown to hold"),
-    })
 }
 
 /// The variables and settings of a variant, for the outcome.

@@ -1,6 +1,7 @@
 //! The factors of a search: settings of the catalogue that can act on the server, and the user's knobs.
 
 use crate::config::{KnobSpec, TuneSpec, TunedVariant};
+use crate::run::tune::error::TuneError;
 use crate::settings::{
     LeftOutSetting, SearchableSetting, SearchedServer, find_allocator, profile_settings,
     searchable_settings,
@@ -25,11 +26,11 @@ pub struct TuneSpace {
 }
 
 impl TuneSpace {
-    /// Everything that can act on this server and that the file does not exclude.
+    /// Everything that can act on this server, whose file system has this root, and that the file does not exclude.
     ///
     /// # Errors
     /// Where nothing is left to try, or too much.
-    pub fn new(spec: &TuneSpec, server: SearchedServer) -> Result<Self, SpaceError> {
+    pub fn new(spec: &TuneSpec, server: SearchedServer, root: &Path) -> Result<Self, TuneError> {
         let (mut settings, mut left_out) = searchable_settings(server);
         settings.retain(|setting| is_wanted(spec, setting.name));
         left_out.retain(|setting| is_wanted(spec, setting.name));
@@ -40,7 +41,7 @@ impl TuneSpace {
                 setting.levels = std::iter::once(default.clone()).chain(others).collect();
             }
         }
-        leave_out_missing_allocators(&mut settings, &mut left_out);
+        leave_out_missing_allocators(&mut settings, &mut left_out, root);
         leave_out_dependents(&mut settings, &mut left_out);
         let factors = settings
             .iter()
@@ -49,8 +50,11 @@ impl TuneSpace {
                 name: knob.name.clone(),
                 levels: knob.levels.iter().map(|level| level.name.clone()).collect(),
             }));
-        let space = Space::new(factors.collect(), conditions(&settings))?;
-        Ok(Self { space, left_out, settings, knobs: spec.knobs.clone() })
+        match Space::new(factors.collect(), conditions(&settings)) {
+            Ok(space) => Ok(Self { space, left_out, settings, knobs: spec.knobs.clone() }),
+            Err(SpaceError::Empty) => Err(TuneError::NothingToTry(reasons(&left_out))),
+            Err(error) => Err(TuneError::Space(error)),
+        }
     }
 
     /// A configuration as a variant of an experiment.
@@ -84,11 +88,30 @@ impl TuneSpace {
 
     /// A configuration in words, such as `arena_max=2 prepare_fork=full`.
     pub fn text(&self, configuration: &Configuration) -> String {
-        let levels = self.space.describe(configuration);
-        let words: Vec<String> =
-            levels.iter().map(|(name, level)| format!("{name}={level}")).collect();
-        if words.is_empty() { "default".into() } else { words.join(" ") }
+        let words = words(self.space.describe(configuration));
+        if words.is_empty() { "default".into() } else { words }
     }
+
+    /// What of a configuration another one leaves out, in words.
+    pub fn difference(&self, configuration: &Configuration, less: &Configuration) -> String {
+        let kept = self.space.describe(less);
+        let mut missing = self.space.describe(configuration);
+        missing.retain(|level| !kept.contains(level));
+        words(missing)
+    }
+}
+
+fn words(levels: Vec<(&str, &str)>) -> String {
+    let words = levels.into_iter().map(|(name, level)| format!("{name}={level}"));
+    words.collect::<Vec<_>>().join(" ")
+}
+
+fn reasons(left_out: &[LeftOutSetting]) -> String {
+    if left_out.is_empty() {
+        return "[search] names none".into();
+    }
+    let reasons = left_out.iter().map(|setting| format!("{}: {}", setting.name, setting.why));
+    reasons.collect::<Vec<_>>().join("; ")
 }
 
 fn is_wanted(spec: &TuneSpec, name: &str) -> bool {
@@ -99,10 +122,10 @@ fn is_wanted(spec: &TuneSpec, name: &str) -> bool {
 fn leave_out_missing_allocators(
     settings: &mut Vec<SearchableSetting>,
     left_out: &mut Vec<LeftOutSetting>,
+    root: &Path,
 ) {
     let Some(place) = settings.iter().position(|setting| setting.name == ALLOCATOR) else { return };
-    let installed =
-        |level: &String| level == SYSTEM.1 || find_allocator(Path::new("/"), level).is_some();
+    let installed = |level: &String| level == SYSTEM.1 || find_allocator(root, level).is_some();
     settings[place].levels.retain(installed);
     if settings[place].levels.len() < 2 {
         settings.remove(place);
