@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# A server with planted effects: A saves 10 MB, B 5 MB together with A, C 20 MB at the price of slower answers, D fails,
-# E does nothing.
+# A server with planted effects: A saves 10 MB, B 5 MB together with A, C 20 MB at the price of answers that take `SLOW` seconds
+# instead of 0.004, D fails, E does nothing.
 require 'socket'
 
 def on?(knob)
@@ -14,7 +14,7 @@ megabytes -= 10 if on?('A')
 megabytes -= 5 if on?('A') && on?('B')
 megabytes -= 20 if on?('C')
 BALLAST = 'x' * (megabytes << 20)
-PAUSE = on?('C') ? 0.008 : 0.004
+PAUSE = on?('C') ? Float(ENV.fetch('SLOW', '0.008')) : 0.004
 BODY = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 
 def serve(client)
