@@ -193,6 +193,17 @@ fn every_bundled_experiment_can_be_read_and_its_settings_exist() {
     assert!(read >= 15, "only {read} experiment files were found");
 }
 
+#[test]
+fn every_bundled_search_can_be_read() {
+    let all = files(&root().join("workloads"), ".toml").into_iter();
+    let searches: Vec<PathBuf> =
+        all.filter(|file| fs::read_to_string(file).unwrap().contains("[goal]")).collect();
+    for file in &searches {
+        carat::config::TuneSpec::read(file).unwrap_or_else(|error| panic!("{error}"));
+    }
+    assert!(searches.len() >= 3, "only {searches:?} were found");
+}
+
 /// The keys that a table of an experiment file can have, from the error message for an unknown one.
 fn keys(table: &str) -> Vec<String> {
     let text = format!("{table}\nno_such_key = 1\n");
