@@ -13,12 +13,12 @@ use std::time::Duration;
 const KIB: usize = 1024;
 
 /// A small file system in memory, unmounted at the end.
-struct SmallDisk {
+pub(crate) struct SmallDisk {
     path: PathBuf,
 }
 
 impl SmallDisk {
-    fn new(path: PathBuf, kib: usize, flags: MountFlags) -> Self {
+    pub(crate) fn new(path: PathBuf, kib: usize, flags: MountFlags) -> Self {
         fs::create_dir_all(&path).unwrap();
         let options = CString::new(format!("size={kib}k")).unwrap();
         mount("carat-test", &path, "tmpfs", flags, Some(&*options)).unwrap();
@@ -26,12 +26,17 @@ impl SmallDisk {
     }
 
     /// Fills the disk until only so many KiB are free.
-    fn fill_until(&self, kib: usize) {
+    pub(crate) fn fill_until(&self, kib: usize) {
         let filler = self.path.join("filler");
         let _ = fs::remove_file(&filler);
         let seen = rustix::fs::statvfs(&self.path).unwrap();
         let free = (seen.f_bavail * seen.f_frsize) as usize;
         fs::write(filler, vec![0; free.saturating_sub(kib * KIB)]).unwrap();
+    }
+
+    /// Frees what [`fill_until`](Self::fill_until) took.
+    pub(crate) fn empty(&self) {
+        fs::remove_file(self.path.join("filler")).unwrap();
     }
 }
 
@@ -63,7 +68,7 @@ fn fill_up(
             format!("{kib} KiB: the message does not say what to do: {}", ran.talk)
         })?;
     }
-    fs::remove_file(small.path.join("filler")).unwrap();
+    small.empty();
     if small.path.join("full.carat").exists() {
         let kept = folder.run(&["report", "small/full.carat", "--json"]);
         if kept.code == Some(0) {
@@ -130,7 +135,7 @@ fn a_disk_that_is_full_for_a_time_costs_a_recording_only_the_samples_of_that_tim
     small.fill_until(0);
     let full = size();
     std::thread::sleep(Duration::from_millis(500));
-    fs::remove_file(small.path.join("filler")).unwrap();
+    small.empty();
     wait_until("the recording continues", || size() > full + 4096);
     finish(carat).assert_code(1).assert_says("lines of small/r.jsonl could not be written");
     let kept = carat::store::recording::read(&path).unwrap();

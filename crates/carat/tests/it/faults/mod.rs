@@ -11,5 +11,6 @@ mod machine;
 mod rights;
 mod rows;
 mod score;
+mod searches;
 mod servers;
 mod table;

@@ -31,6 +31,20 @@ pub(crate) const ROWS: &[Row] = &[
         ]),
     ),
     row(
+        "`kill -9` of `carat tune` in every phase of a search, then `--resume`",
+        "the same configurations are tried and the search ends the same",
+        Tests(&[
+            "faults::searches::a_search_that_is_killed_in_every_phase_tries_the_same_and_ends_the_same",
+        ]),
+    ),
+    row(
+        "the disk is full during a search",
+        "the message says what to do, and the search continues with more space as if nothing had happened",
+        Tests(&[
+            "faults::searches::a_search_whose_disk_is_full_says_so_and_continues_with_more_space",
+        ]),
+    ),
+    row(
         "the same with a real Ruby server and a daemon",
         "no process, mount, port or temporary file is left behind",
         Tests(&[
