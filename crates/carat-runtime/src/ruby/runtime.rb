@@ -60,6 +60,7 @@ module CaratRuntime
       run(:start)
       Boot.start if at_boot?
       ForkHook.install if @settings.any?(&:forks?)
+      ExecHook.install if @settings.any?(&:execs?)
     rescue StandardError => e
       warn("the runtime cannot start: #{e.class}: #{e.message}")
     end
@@ -90,6 +91,13 @@ module CaratRuntime
       run(:enter_child)
       run(:in_child)
       Boot.in_child if at_boot?
+    end
+
+    # Returns functions that undo what was done, for an exec that failed.
+    def before_exec
+      @settings.filter_map(&:before_exec)
+    rescue StandardError
+      []
     end
 
     private
@@ -143,6 +151,9 @@ module CaratRuntime
     # In a new child.
     def in_child; end
 
+    # Before this process replaces itself; returns a function that undoes what it did, or nil.
+    def before_exec; end
+
     # Whether the end of the boot must be detected.
     def at_boot?
       false
@@ -150,6 +161,11 @@ module CaratRuntime
 
     # Whether the hooks around forks are needed.
     def forks?
+      false
+    end
+
+    # Whether the hook around exec is needed.
+    def execs?
       false
     end
 

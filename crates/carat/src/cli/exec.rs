@@ -184,7 +184,7 @@ impl Printing<'_> {
         self.check_paths()?;
         let installed = find_installed(self.args.prefix.as_deref());
         let lacks_libraries = self.settings.needs_runtime() && installed.is_none();
-        if self.settings.root().is_some() || lacks_libraries {
+        if self.beyond_variables().is_some() || lacks_libraries {
             return self.print_start(out, messages);
         }
         let scrub = !self.args.no_scrub && installed.is_some();
@@ -247,11 +247,19 @@ impl Printing<'_> {
         Vec::new()
     }
 
+    /// What the settings change that variables cannot.
+    fn beyond_variables(&self) -> Option<&'static str> {
+        match self.settings.root() {
+            Some(_) => Some("the root"),
+            None => self.settings.limits_main_stack().then_some("the limit of the main stack"),
+        }
+    }
+
     /// Prints a line in which carat starts the server, because variables alone cannot apply the settings.
     fn print_start(&self, out: &mut impl Write, messages: &mut impl Write) -> anyhow::Result<u8> {
-        let why = match (self.settings.root(), &self.args.prefix) {
-            (Some(_), _) => {
-                "variables cannot change the root, so carat starts the server".to_owned()
+        let why = match (self.beyond_variables(), &self.args.prefix) {
+            (Some(what), _) => {
+                format!("variables cannot change {what}, so carat starts the server")
             }
             (None, prefix) => {
                 let prefix =

@@ -5,6 +5,7 @@
 
 use crate::core::ledger::{Ledger, LedgerPart, PartKind, ProcessLedger};
 use crate::core::{Bytes, count};
+use carat_ruby::RubyVersion;
 use carat_ruby::version::TOUCHES_MAIN_STACK;
 use carat_wire::env;
 use serde::Serialize;
@@ -342,14 +343,17 @@ fn eroded_sharing(ledger: &Ledger) -> Option<Finding> {
 
 fn stacks(ledger: &Ledger) -> Option<Finding> {
     let stacks = part(ledger, PartKind::Stacks);
+    let versions = ledger.processes.iter().filter_map(|process| process.ruby.as_deref());
+    let mut versions = versions.filter_map(RubyVersion::find_in);
+    let touched = versions.any(|version| TOUCHES_MAIN_STACK.contains(version));
     is_worthwhile(ledger, stacks).then(|| Finding {
         code: "stacks",
         evidence: format!("stacks hold {stacks} ({:.0} %)", percent(ledger, stacks)),
-        remedy: format!(
-            "run fewer threads; Ruby {TOUCHES_MAIN_STACK} touches its whole main stack, which a lower `ulimit -s` \
-             makes smaller"
-        ),
-        setting: None,
+        remedy: match touched {
+            true => format!("Ruby {TOUCHES_MAIN_STACK} touches its whole main stack: make it smaller"),
+            false => "run fewer threads".to_owned(),
+        },
+        setting: touched.then(|| ("main_stack", "1m".to_owned())),
         shrinks: vec![PartKind::Stacks],
         at_most: Some(stacks),
     })
@@ -556,6 +560,20 @@ mod tests {
         assert_eq!(codes(&ledger(loose.clone())), ["slots-free"]);
         loose.heap = Some(RubyHeap { live_slots: Some(95), ..heap });
         assert_eq!(codes(&ledger(loose)), Vec::<&str>::new());
+    }
+
+    #[test]
+    fn a_smaller_main_stack_is_suggested_only_for_a_ruby_that_touches_it() {
+        for (ruby, setting) in [
+            ("ruby 3.3.8", Some(("main_stack", "1m".to_owned()))),
+            ("ruby 3.4.1", None),
+        ] {
+            let mut stacked = process(10, 1);
+            stacked.parts = vec![part(PartKind::Stacks, 9, 9)];
+            stacked.ruby = Some(ruby.into());
+            let found = findings(&ledger(stacked));
+            assert_eq!((found[0].code, &found[0].setting), ("stacks", &setting), "{ruby}");
+        }
     }
 
     #[test]

@@ -87,6 +87,7 @@ mod tests {
             inherited: &find,
             scrub: Scrub::Nothing,
             ruby: read_elf(Path::new(SELF)).expect("readable"),
+            stack_limit: Some(8 << 20),
         })
     }
 
@@ -174,6 +175,15 @@ mod tests {
             assert_eq!(made.needs_runtime, asked.is_some(), "{pairs:?}");
             assert_eq!(made.set.contains_key(env::RUNTIME), asked.is_some(), "{pairs:?}");
         }
+    }
+
+    #[test]
+    fn the_runtime_is_told_which_stack_limit_to_restore() {
+        let made = applied(&["main_stack=1m"], &[]).expect("applies");
+        assert_eq!(made.main_stack, Some(1 << 20));
+        assert_eq!(made.set[env::SETTINGS], "main_stack=1048576:8388608");
+        let too_small = Settings::from_pairs(["main_stack=64k"]).unwrap_err().to_string();
+        assert!(too_small.contains("at least `512k`"), "{too_small}");
     }
 
     #[test]

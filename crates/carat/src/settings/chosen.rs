@@ -1,7 +1,9 @@
 //! The chosen settings, checked against the catalogue.
 
 use crate::core::did_you_mean;
-use crate::settings::catalogue::{self, PreloadedAllocator, RootDirectory, RubyProgram};
+use crate::settings::catalogue::{
+    self, MainStack, PreloadedAllocator, RootDirectory, RubyProgram,
+};
 use crate::settings::profile::{self, PROFILES};
 use crate::settings::setting::{ChosenSetting, Setting};
 use crate::settings::value::{FreeText, SettingValue};
@@ -167,6 +169,11 @@ impl Settings {
     /// Whether a chosen setting preloads a library.
     pub fn preloads(&self) -> bool {
         self.is_chosen(PreloadedAllocator::NAME)
+    }
+
+    /// Whether a chosen setting limits the main stack.
+    pub fn limits_main_stack(&self) -> bool {
+        self.is_chosen(MainStack::NAME)
     }
 
     /// The chosen variables of `env`.

@@ -23,6 +23,8 @@ pub struct StartContext<'a> {
     pub scrub: Scrub,
     /// Word size, machine and C library of the Ruby; `None` where unknown, and then libraries are not checked.
     pub ruby: Option<ElfKind>,
+    /// The soft limit of the main stack that the server would inherit, in bytes; `None` if there is none.
+    pub stack_limit: Option<u64>,
 }
 
 /// What the runtime removes from the environment once Ruby has started, so that the programs that the server starts do not
@@ -63,6 +65,8 @@ pub struct Environment {
     pub needs_runtime: bool,
     /// The directory that becomes the root.
     pub root: Option<PathBuf>,
+    /// The soft limit of the main stack to set before the start, in bytes.
+    pub main_stack: Option<u64>,
     /// What the user should know: settings that do nothing together.
     pub warnings: Vec<String>,
 }
@@ -189,6 +193,10 @@ impl<'a> EnvironmentBuilder<'a> {
 
     pub(crate) fn change_root(&mut self, root: &Path) {
         self.environment.root = Some(root.to_owned());
+    }
+
+    pub(crate) fn limit_main_stack(&mut self, bytes: u64) {
+        self.environment.main_stack = Some(bytes);
     }
 
     pub(crate) fn warn(&mut self, warning: String) {

@@ -14,7 +14,7 @@ use std::path::Path;
 const LIBRARY: &str = "/proc/self/exe";
 
 /// Values for settings that accept more than words; each setting is tested with those it accepts.
-const SAMPLES: [&str; 6] = ["2", "1", "0.5", LIBRARY, "narenas:2", "40000"];
+const SAMPLES: [&str; 7] = ["2", "1", "0.5", LIBRARY, "narenas:2", "40000", "1m"];
 
 /// Every word that is not the default, or else the samples that the setting accepts, as `name=value`.
 fn choices(setting: &'static SettingDefinition) -> Vec<String> {
@@ -38,6 +38,7 @@ fn environment(pairs: &[String]) -> (Settings, Environment) {
         inherited: &|_| None,
         scrub: Scrub::Nothing,
         ruby: None,
+        stack_limit: None,
     });
     (settings, environment.unwrap())
 }

@@ -96,7 +96,7 @@ impl<const LEAST: u32, const MOST: u32> SettingValue for DecimalNumber<LEAST, MO
 
 /// An amount of memory in bytes; `k`, `m` and `g` multiply by 1024.
 #[derive(Debug)]
-pub(crate) struct MemorySize(u64);
+pub(crate) struct MemorySize(pub(crate) u64);
 
 impl fmt::Display for MemorySize {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -6,6 +6,7 @@
 //! means success.
 
 use crate::target::NewRoot;
+use crate::target::replace::limit_main_stack;
 use crate::target::root::enter;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -29,6 +30,9 @@ pub(crate) struct LaunchSpec {
     /// Another root directory, if the server gets one.
     #[serde(default)]
     pub(crate) root: Option<NewRoot>,
+    /// The soft limit of its main stack in bytes; `None` leaves it.
+    #[serde(default)]
+    pub(crate) main_stack: Option<u64>,
 }
 
 /// Runs the hidden `exec-helper` command.
@@ -68,6 +72,7 @@ fn exec(spec: &LaunchSpec) -> Result<String, String> {
             )
         })?;
     }
+    limit_main_stack(spec.main_stack);
     let [program, arguments @ ..] = spec.command.as_slice() else {
         return Err("the command is empty".into());
     };

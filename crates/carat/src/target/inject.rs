@@ -8,6 +8,7 @@ use crate::settings::{
 };
 use crate::target::{Libraries, LibraryError};
 use carat_wire::env;
+use rustix::process::{Resource, getrlimit};
 use std::collections::BTreeMap;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -101,6 +102,7 @@ fn apply(
         inherited: &|name| request.given.get(name).cloned().or_else(|| (request.inherited)(name)),
         scrub,
         ruby: request.ruby.and_then(kind),
+        stack_limit: getrlimit(Resource::Stack).current,
     };
     let mut applied = request.settings.environment(&context)?;
     if let Some(ruby) = request.ruby.filter(|_| !applied.preload.is_empty()) {

@@ -1,6 +1,7 @@
 //! Replacing this process by the server, for `exec`.
 
 use crate::target::Injection;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::io;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
@@ -23,10 +24,20 @@ pub(crate) fn replace_process(command: &[String], injection: &Injection) -> Repl
             return ReplaceError::Root { root: root.clone(), source };
         }
     }
+    limit_main_stack(injection.applied.main_stack);
     let Some((program, arguments)) = command.split_first() else {
         let source = io::ErrorKind::NotFound.into();
         return ReplaceError::Exec { program: String::new(), source };
     };
     let source = Command::new(program).args(arguments).envs(&injection.env).exec();
     ReplaceError::Exec { program: program.clone(), source }
+}
+
+/// Sets the soft limit of the main stack, which the kernel reads at `exec(2)`. Where that is not possible the server starts
+/// with the old limit, and the runtime inside it says so on stderr.
+pub(super) fn limit_main_stack(bytes: Option<u64>) {
+    if let Some(bytes) = bytes {
+        let limit = Rlimit { current: Some(bytes), ..getrlimit(Resource::Stack) };
+        let _ = setrlimit(Resource::Stack, limit);
+    }
 }

@@ -31,6 +31,7 @@ mod load_sql_queue;
 mod load_suspect;
 mod load_tls;
 mod load_tls_front;
+mod main_stack;
 mod needs;
 mod outside_explain;
 mod outside_heap;

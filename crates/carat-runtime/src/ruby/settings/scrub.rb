@@ -10,6 +10,14 @@ module CaratRuntime
       Scrub.new(ENV, value).run
       true
     end
+
+    def execs?
+      true
+    end
+
+    def before_exec
+      Scrub.restore
+    end
   end
 
   # The variables that are removed and restored.
@@ -25,16 +33,6 @@ module CaratRuntime
       "once" => [[], [*LIBRARIES, *VERIFIER, *INHERITED.values]],
       "verifier" => [[], VERIFIER],
     }.freeze
-
-    # Restores the variables around an exec, which is how a server restarts itself.
-    module Restore
-      def exec(*arguments, **options)
-        restored = CaratRuntime::Scrub.restore
-        options.empty? ? super(*arguments) : super(*arguments, **options)
-      ensure
-        restored&.call
-      end
-    end
 
     class << self
       # The removed variables with their values, those of them that every restart gets again, and what is left of them.
@@ -68,9 +66,6 @@ module CaratRuntime
       Scrub.removed = (@lasting + @passing).to_h { |name| [name, @environment[name]] }.compact
       Scrub.left = Scrub.removed.to_h { |name, _| [name, @environment[INHERITED[name].to_s]] }
       Scrub.left.each { |name, value| @environment[name] = value }
-      [Process, Kernel].each { |place| place.singleton_class.prepend(Restore) }
-      Object.include(Restore)
-      Object.send(:private, :exec)
     end
   end
 end

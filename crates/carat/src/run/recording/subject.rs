@@ -75,7 +75,8 @@ impl RecordingSubject {
         let log = dir.join(log);
         let reaper = Reaper::start(&token, directory.path())
             .map_err(RecordError::machine("cannot start the reaper"))?;
-        let spec = LaunchSpec { command: command.to_vec(), dir, env, log, root: None };
+        let command = command.to_vec();
+        let spec = LaunchSpec { command, dir, env, log, root: None, main_stack: None };
         Ok(Self::Command(Box::new(CommandSubject { spec, reaper, _directory: directory })))
     }
 

@@ -51,7 +51,8 @@ impl CommandOrder<'_> {
         let variables = self.env.iter().chain(&self.spec.env);
         let (command, mut env) = filled(self.spec.command.words(), variables, self.values)?;
         env.insert(TOKEN.into(), self.token.clone());
-        Ok(LaunchSpec { command, dir: self.dir.clone(), env, log: self.log.clone(), root: None })
+        let (dir, log) = (self.dir.clone(), self.log.clone());
+        Ok(LaunchSpec { command, dir, env, log, root: None, main_stack: None })
     }
 }
 

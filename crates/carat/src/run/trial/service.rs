@@ -38,7 +38,8 @@ impl ServiceOrder<'_> {
     fn launch_spec(&self) -> Result<LaunchSpec, TrialError> {
         let (command, mut env) = filled(self.spec.command.words(), &self.spec.env, &self.values)?;
         env.insert(TOKEN.into(), self.token.clone());
-        Ok(LaunchSpec { command, dir: self.dir.clone(), env, log: self.log.clone(), root: None })
+        let (dir, log) = (self.dir.clone(), self.log.clone());
+        Ok(LaunchSpec { command, dir, env, log, root: None, main_stack: None })
     }
 }
 

@@ -340,7 +340,8 @@ impl TrialSteps<'_> {
         let (command, mut env) = filled(command, &injection.env, &self.paths.values)?;
         set_tree(&mut env, &self.paths.token, pages);
         let (dir, log) = (self.prepared.dir.clone(), self.server_log());
-        Ok(LaunchSpec { command, dir, env, log, root: self.new_root()? })
+        let main_stack = injection.applied.main_stack;
+        Ok(LaunchSpec { command, dir, env, log, root: self.new_root()?, main_stack })
     }
 
     pub(super) fn server_log(&self) -> PathBuf {

@@ -7,7 +7,7 @@ mod malloc;
 mod process;
 
 pub(crate) use malloc::{AllocatorChoice, PreloadedAllocator};
-pub(crate) use process::{RootDirectory, RubyProgram};
+pub(crate) use process::{MainStack, RootDirectory, RubyProgram};
 
 use crate::settings::setting::SettingDefinition;
 

@@ -11,6 +11,7 @@ use std::path::Path;
 pub(super) const SETTINGS: &[SettingDefinition] = &[
     SettingDefinition::of::<HugePages>(),
     SettingDefinition::of::<VmStack>(),
+    SettingDefinition::of::<MainStack>(),
     SettingDefinition::of::<Ksm>(),
     SettingDefinition::of::<Yjit>(),
     SettingDefinition::of::<Zjit>(),
@@ -66,6 +67,52 @@ impl Setting for VmStack {
     const SINCE: Option<RubyVersion> = Some(V2_7);
     const DOES: &'static str = "Size of the stack of Ruby methods in each thread.";
     const COSTS: &'static str = "Deep recursion in a thread raises SystemStackError earlier.";
+}
+
+/// An amount of memory in which Ruby can start.
+struct MainStackSize(u64);
+
+/// Ruby 2.7 to 3.4 end with SystemStackError or a crash while they boot a Rails application on much less.
+const LEAST_MAIN_STACK: u64 = 512 << 10;
+
+impl fmt::Display for MainStackSize {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl SettingValue for MainStackSize {
+    fn parse(text: &str) -> Option<Self> {
+        let bytes = MemorySize::parse(text)?.0;
+        (bytes >= LEAST_MAIN_STACK).then_some(Self(bytes))
+    }
+
+    fn accepted() -> String {
+        format!("{}, at least `512k`", MemorySize::accepted())
+    }
+}
+
+pub(crate) struct MainStack;
+
+impl Setting for MainStack {
+    type Value = MainStackSize;
+    const NAME: &'static str = "main_stack";
+    const DEFAULT: &'static str = "the limit that the server inherits, usually 8m";
+    const MECHANISM: Mechanism = Mechanism::Runtime { pending: "the runtime has not started" };
+    const SINCE: Option<RubyVersion> = Some(V2_7);
+    const DOES: &'static str = "Size of the stack of the main thread (`ulimit -s`), of which Ruby 3.3 touches every page when it starts. Set right before the server starts; once Ruby runs, the old limit holds again for the programs that the server starts. The hard limit is never changed.";
+    const COSTS: &'static str = "Deep recursion in C functions of the main thread raises SystemStackError earlier. Threads that a C library starts without a size of their own get stacks of this size.";
+    const VERIFIED_BY: &'static str =
+        "the runtime's report in the shared page: the limit was this size when Ruby had started";
+
+    fn apply(value: &MainStackSize, server: &mut EnvironmentBuilder<'_>) -> Result<(), ApplyError> {
+        server.limit_main_stack(value.0);
+        let inherited = server.context.stack_limit;
+        let inherited = inherited.map_or("unlimited".to_owned(), |limit| limit.to_string());
+        // The runtime restores the second one.
+        server.request(Self::NAME, &format!("{value}:{inherited}"));
+        Ok(())
+    }
 }
 
 struct Ksm;
