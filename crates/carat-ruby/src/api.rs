@@ -187,9 +187,14 @@ impl RubyApi {
     /// Evaluates Ruby code and keeps the result from being collected; `None` if it is nil or raised.
     pub fn evaluate_and_keep(&self, code: &CStr) -> Option<Value> {
         let value = self.evaluate(code).and_then(|value| self.not_nil(value))?;
-        // SAFETY: the value is an object that Ruby just returned.
-        unsafe { (self.gc_register_mark_object)(value) };
+        self.pin(value);
         Some(value)
+    }
+
+    /// Keeps an object from being freed, and from being moved by a compaction, for as long as the process lives.
+    pub fn pin(&self, object: Value) {
+        // SAFETY: the value is an object that Ruby passed to us or just returned.
+        unsafe { (self.gc_register_mark_object)(object) };
     }
 
     /// Calls a method; `None` if it raised.

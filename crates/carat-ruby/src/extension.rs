@@ -19,6 +19,8 @@ pub struct UnfitExtension {
     pub since_ruby: RubyVersion,
     /// What it keeps where the GC cannot see it.
     pub keeps: &'static str,
+    /// The class of all hidden objects, where that is known exactly and tested: they can be pinned then.
+    pub hidden_class: Option<&'static str>,
     /// Where the defect is described, as `owner/repository#number` on GitHub.
     pub source: &'static str,
 }
@@ -33,6 +35,7 @@ pub const UNFIT_EXTENSIONS: &[UnfitExtension] = &[
         fixed_in: Some("5.0.2"),
         since_ruby: V2_7,
         keeps: "modules and classes in C variables; since 4.9.2 only `SecureRandom`, for new object ids",
+        hidden_class: None,
         source: "mongodb/bson-ruby#202, mongodb/bson-ruby#341",
     },
     UnfitExtension {
@@ -41,6 +44,7 @@ pub const UNFIT_EXTENSIONS: &[UnfitExtension] = &[
         fixed_in: Some("1.12.2"),
         since_ruby: V2_7,
         keeps: "the fields of a struct's layout",
+        hidden_class: None,
         source: "ffi/ffi#742",
     },
     UnfitExtension {
@@ -49,6 +53,7 @@ pub const UNFIT_EXTENSIONS: &[UnfitExtension] = &[
         fixed_in: Some("2.14.4"),
         since_ruby: V2_7,
         keeps: "strings and modules in C variables",
+        hidden_class: None,
         source: "k0kubun/hamlit#171, k0kubun/hamlit#177",
     },
     UnfitExtension {
@@ -57,6 +62,7 @@ pub const UNFIT_EXTENSIONS: &[UnfitExtension] = &[
         fixed_in: Some("1.2.3"),
         since_ruby: V2_7,
         keeps: "coders and type maps",
+        hidden_class: None,
         source: "ged/ruby-pg#327, ged/ruby-pg#328",
     },
     UnfitExtension {
@@ -65,6 +71,7 @@ pub const UNFIT_EXTENSIONS: &[UnfitExtension] = &[
         fixed_in: None,
         since_ruby: V3_2,
         keeps: "the renderer itself, which it calls while rendering if a subclass overrides a method",
+        hidden_class: Some("Redcarpet::Render::Base"),
         source: "vmg/redcarpet#806",
     },
     UnfitExtension {
@@ -73,6 +80,7 @@ pub const UNFIT_EXTENSIONS: &[UnfitExtension] = &[
         fixed_in: Some("0.11.0"),
         since_ruby: V2_7,
         keeps: "classes in C variables",
+        hidden_class: None,
         source: "Shopify/semian#275",
     },
 ];

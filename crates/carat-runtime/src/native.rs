@@ -27,6 +27,7 @@ pub(crate) fn define(ruby: &RubyApi) {
     ruby.define_0(module, c"forbid_huge_pages", forbid_huge_pages);
     ruby.define_0(module, c"stop_ticks", end_ticks);
     ruby.define_1(module, c"start_ticks", begin_ticks);
+    ruby.define_1(module, c"pin", pin);
     ruby.define_2(module, c"add", add);
     ruby.define_1(module, c"read", read);
     let words: Vec<&str> = Runtime::ALL.iter().map(|word| word.name()).collect();
@@ -38,12 +39,13 @@ pub(crate) fn define(ruby: &RubyApi) {
     }
 }
 
-/// The constant with the gems that compaction can crash, each with its library, the first Ruby and the first version that it cannot.
+/// The constant with the gems that compaction can crash; extensions.rb has the meaning of its columns.
 fn unfit_extensions() -> String {
     let rows = UNFIT_EXTENSIONS.iter().map(|extension| {
-        let fixed = extension.fixed_in.map_or("nil".to_owned(), |version| format!("'{version}'"));
+        let [fixed, hidden] = [extension.fixed_in, extension.hidden_class]
+            .map(|text| text.map_or("nil".to_owned(), |text| format!("'{text}'")));
         let UnfitExtension { gem, library, since_ruby, .. } = extension;
-        format!("['{gem}', '{library}', '{since_ruby}', {fixed}]")
+        format!("['{gem}', '{library}', '{since_ruby}', {fixed}, {hidden}]")
     });
     let rows: Vec<String> = rows.collect();
     format!("module CaratRuntime; UNFIT_EXTENSIONS = [{}].freeze; end", rows.join(", "))
@@ -139,6 +141,14 @@ extern "C" fn end_ticks(receiver: Value) -> Value {
         stop_ticks();
         1
     })
+}
+
+/// Keeps an object where it is; see `RubyApi::pin`.
+extern "C" fn pin(receiver: Value, object: Value) -> Value {
+    if let Some(ruby) = loaded() {
+        ruby.pin(object);
+    }
+    receiver
 }
 
 /// Adds to a word of the report, given by its index.

@@ -29,16 +29,20 @@ fn write_extensions(page: &mut String) {
          A compaction moves objects, and a C extension that keeps one where the GC cannot see it uses the old address\n\
          afterwards. If one of these is loaded, `compact` is not applied and `prepare_fork` is applied without its\n\
          compaction; `carat exec --verify`, the server's stderr and the notes of a trial name the extension.\n\
-         `trust_extensions = \"on\"` compacts all the same. `compact = \"auto\"` is not held back, because Ruby itself\n\
-         compacts then.\n\n\
-         | gem | versions | keeps | source |\n|---|---|---|---|\n",
+         Where all hidden objects are of one known class, as with redcarpet, the runtime pins them right before its\n\
+         compaction instead, and compacts: they stay where they are, and are never freed. `compact = \"auto\"` ends when\n\
+         one of these is loaded, pinned or not, because Ruby itself decides when to compact then.\n\
+         `trust_extensions = \"on\"` compacts all the same, and pins nothing.\n\n\
+         | gem | versions | keeps | pinned | source |\n|---|---|---|---|---|\n",
     );
-    for UnfitExtension { gem, fixed_in, since_ruby, keeps, source, .. } in UNFIT_EXTENSIONS {
+    for UnfitExtension { gem, fixed_in, since_ruby, keeps, hidden_class, source, .. } in UNFIT_EXTENSIONS
+    {
         let mut versions = fixed_in.map_or("all".to_owned(), |fixed| format!("before {fixed}"));
         if *since_ruby > V2_7 {
             let _ = write!(versions, ", on Ruby {since_ruby} and later");
         }
-        let _ = writeln!(page, "| `{gem}` | {versions} | {keeps} | {source} |");
+        let pinned = hidden_class.map_or("no".to_owned(), |class| format!("`{class}`"));
+        let _ = writeln!(page, "| `{gem}` | {versions} | {keeps} | {pinned} | {source} |");
     }
     page.push_str(REDCARPET);
 }
@@ -56,7 +60,8 @@ redcarpet was tested with Debian's packages: 200 renderers, a compaction that mo
 
 `tests/it/extensions.rs` repeats it. A `Markdown` object refers to its renderer by an instance variable, which pins
 the renderer on Ruby 2.7 and 3.1 and no longer does on 3.3; 3.2 was not tested and counts as 3.3. Only renderers that
-exist before the compaction break. The other rows follow their sources and were not tested.
+exist before the compaction break, so those are pinned: with them the same text is rendered on 3.3 too. The other rows
+follow their sources and were not tested.
 ";
 
 fn write_profiles(page: &mut String) {

@@ -2,6 +2,7 @@
 
 use crate::harness::skip;
 use crate::needs::TestRuby;
+use crate::runtime::run_on;
 use crate::support::{Folder, Ran};
 use std::fs;
 use std::os::unix::process::ExitStatusExt;
@@ -24,18 +25,26 @@ end
 def rendered
   KEPT.map { |markdown| markdown.render("a *b*") }
 end
+# Holes for a compaction to fill.
+def make_holes
+  holes = Array.new(300_000) { Object.new }
+  fill(200, ARGV[0] == "loud" ? Loud : Plain)
+  holes = nil
+  4.times { GC.start }
+end
 fill(200, ARGV[0] == "loud" ? Loud : Plain)
+make_holes unless ARGV[1] == "verify"
 before = rendered
-if ARGV[1] == "verify"
+if ARGV[1] == "runtime"
+  # The runtime compacts before the first fork.
+  require "socket"
+  listening = TCPServer.new("127.0.0.1", 0)
+  Process.wait(fork { exit!(0) })
+  abort "not compacted" if CaratRuntime.report[:compactions].zero?
+elsif ARGV[1] == "verify"
   options = RUBY_VERSION >= "3.2" ? { expand_heap: true } : { double_heap: true }
   GC.verify_compaction_references(toward: :empty, **options)
 else
-  # Holes for the compaction to fill.
-  holes = Array.new(300_000) { Object.new }
-  fill(200, ARGV[0] == "loud" ? Loud : Plain)
-  before = rendered
-  holes = nil
-  4.times { GC.start }
   GC.compact
 end
 # Other objects where the renderers were.
@@ -100,12 +109,43 @@ fn the_list_says_for_the_ruby_in_path_what_redcarpet_does_there() {
     let minor: u32 = ruby.split('.').nth(1).unwrap().parse().unwrap();
     let is_listed = !ruby.starts_with("2.") && (minor >= 2 || !ruby.starts_with("3."));
     breaks_with_redcarpet(TestRuby::OnPath, is_listed);
+    // What it hides is pinned, if it hides anything here.
     let ran = server(&["prepare_fork=full"], "require 'redcarpet'");
-    ran.assert_code(0).assert_says(if is_listed {
-        "partly applied"
-    } else {
-        "prepare_fork=full applied"
-    });
+    ran.assert_code(0).assert_says("prepare_fork=full applied");
+}
+
+#[test]
+fn renderers_of_redcarpet_are_pinned_so_that_the_runtime_can_compact_on_ruby_3_3() {
+    require!(Roots("trixie"));
+    let version = TestRuby::InRoot("trixie");
+    versions_of_redcarpet(version);
+    let folder = tempfile::Builder::new().prefix("carat-root-").tempdir_in("/tmp").unwrap();
+    fs::write(folder.path().join("renderers.rb"), REDCARPET).unwrap();
+    let script = ["renderers.rb", "loud", "runtime"];
+    let pinned = run_on(version, folder.path(), "compact=before-fork", &script);
+    assert_eq!(pinned, "same\n");
+    let trusted = run_on(version, folder.path(), "compact=before-fork;trust_extensions=on", &script);
+    assert!(!trusted.contains("same"), "without pins it is a test of nothing: {trusted}");
+}
+
+#[test]
+fn automatic_compaction_ends_before_a_listed_extension_is_loaded() {
+    require!(Ruby);
+    let folder = Folder::new("extensions");
+    folder.write("semian.rb", "puts \"loading: #{GC.auto_compact}\"");
+    let script = "def (Gem::Specification).find_all_by_name(name) = name == 'semian' ? [Gem::Specification.new('semian', '0.10.4')] : []\n\
+                  puts GC.auto_compact\nrequire './semian'\nputs GC.auto_compact";
+    let script = folder.write("server.rb", script).display().to_string();
+    for (settings, expected) in [
+        (&["compact=auto"][..], "true\nloading: false\nfalse\n"),
+        (&["compact=auto", "trust_extensions=on"], "true\nloading: true\ntrue\n"),
+    ] {
+        let ran = folder.run(&[&["exec"], settings, &["--", "ruby", &script]].concat());
+        ran.assert_code(0);
+        assert_eq!(ran.out, expected, "{}", ran.talk);
+        let said = ran.talk.contains("compact was not applied: semian 0.10.4 keeps objects");
+        assert_eq!(said, settings.len() == 1, "{}", ran.talk);
+    }
 }
 
 /// Makes an extension look loaded that no Debian package has.

@@ -5,9 +5,14 @@ module CaratRuntime
   class Compact < BootSetting
     named "compact"
 
-    # "boot" and "before-fork" count as applied once the compaction has happened.
+    # "boot" and "before-fork" count as applied once the compaction has happened. Ruby itself compacts with "auto", so
+    # nothing can be pinned right before.
     def start
-      GC.auto_compact = true if value == "auto"
+      return unless value == "auto"
+
+      GC.auto_compact = true
+      Extensions.watch { |extension| stop(extension) }
+      true
     end
 
     def booted
@@ -36,13 +41,20 @@ module CaratRuntime
 
     private
 
+    def stop(extension)
+      GC.auto_compact = false
+      leave_out(extension)
+    end
+
+    def leave_out(extension)
+      left_out
+      refuse(Extensions.reason(extension))
+    end
+
     def compact
       @done = true
       extension = Extensions.unfit
-      if extension
-        left_out
-        return refuse(Extensions.reason(extension))
-      end
+      return leave_out(extension) if extension
 
       CaratRuntime.timed(:compact_ns) { GC.compact }
       CaratRuntime.count(:compactions)

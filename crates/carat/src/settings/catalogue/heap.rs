@@ -34,7 +34,7 @@ impl Setting for Compact {
     const VALUES_SINCE: &'static [(&'static str, RubyVersion)] = &[("auto", V3_0)];
     const LEVELS: &'static [&'static str] = &["boot", "auto"];
     const DOES: &'static str = "Compacts Ruby's heap: once when the server has booted (`boot`: a Rails application after its `after_initialize` blocks, on the main thread before the server listens), once before its first fork, or with every full GC (`auto`).";
-    const COSTS: &'static str = "A pause of some tens of milliseconds; C extensions that hide objects from the GC can crash; `auto` slows every full GC.";
+    const COSTS: &'static str = "A pause of some tens of milliseconds; C extensions that hide objects from the GC can crash (the known ones are [left alone or pinned](#extensions-that-are-not-compacted)); `auto` slows every full GC.";
 
     fn apply(value: &CompactMoment, server: &mut EnvironmentBuilder<'_>) -> Result<(), ApplyError> {
         match value {
