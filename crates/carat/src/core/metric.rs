@@ -495,6 +495,17 @@ registry! {
         enough: 0,
         source: MetricSource::AnyTrial(|trial| Some(trial.cpu?.as_secs_f64())),
     };
+    CPU_MERGING = Metric {
+        id: "cpu.merging",
+        unit: Unit::Seconds,
+        better: Better::Lower,
+        what: "processor time of the kernel's thread that merges equal pages (ksmd) during the load, for every process of the machine; unknown where it does not merge",
+        phrase: "processor time for merging pages",
+        moment: None,
+        least: 0,
+        enough: 0,
+        source: MetricSource::Trial(|trial| Some(trial.merging?.as_secs_f64())),
+    };
     RUN_TIME = Metric {
         id: "run.time",
         unit: Unit::Seconds,

@@ -33,6 +33,8 @@ pub(crate) struct Observations {
     pub(crate) load: Option<LoadReport>,
     /// Processor time of the tree during the load.
     pub(crate) cpu: Option<Duration>,
+    /// Processor time of the kernel's thread that merges equal pages, during the load.
+    pub(crate) merging: Option<Duration>,
     /// Collections, full collections and nanoseconds in garbage collection during the load.
     pub(crate) collections: [Option<u64>; 3],
     /// Settings that are not in effect.

@@ -19,6 +19,22 @@ pub fn oom_kills(root: &ProcRoot) -> Option<u64> {
     text.lines().find_map(|line| line.strip_prefix("oom_kill "))?.trim().parse().ok()
 }
 
+/// Whether the kernel merges equal pages: 1 while it does.
+const MERGING: &str = "/sys/kernel/mm/ksm/run";
+
+/// Processor time since boot of the kernel's thread that merges equal pages, in clock ticks; `None` where it does not merge
+/// or is hidden, as in a container.
+pub fn merging_ticks(root: &ProcRoot) -> Option<u64> {
+    let merges = fs::read_to_string(MERGING).is_ok_and(|run| run.trim() == "1");
+    if merges { kernel_thread_ticks(root, "ksmd") } else { None }
+}
+
+/// Only threads of the kernel are children of its process 2.
+fn kernel_thread_ticks(root: &ProcRoot, name: &str) -> Option<u64> {
+    let mut stats = root.pids().ok()?.into_iter().filter_map(|pid| root.stat(pid).ok());
+    stats.find(|stat| stat.comm == name && stat.parent == 2).map(|stat| stat.own_ticks)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -31,6 +47,19 @@ mod tests {
         let text = "MemTotal:       24000 kB\nMemAvailable:      12 kB\n";
         std::fs::write(folder.path().join("meminfo"), text).unwrap();
         assert_eq!(available(&root), Some(Bytes(12_288)));
+    }
+
+    #[test]
+    fn the_time_of_a_kernel_thread_is_not_that_of_a_process_with_its_name() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = ProcRoot::new(folder.path());
+        assert_eq!(kernel_thread_ticks(&root, "ksmd"), None);
+        for (pid, parent, system) in [(70, 1, 9), (71, 2, 250)] {
+            let stat = format!("{pid} (ksmd) S {parent} 0 0 0 -1 2129984 0 0 0 0 5 {system} 0 0 25 5 1 0 31 0 0");
+            fs::create_dir(folder.path().join(pid.to_string())).unwrap();
+            fs::write(folder.path().join(format!("{pid}/stat")), stat).unwrap();
+        }
+        assert_eq!(kernel_thread_ticks(&root, "ksmd"), Some(255));
     }
 
     #[test]

@@ -33,7 +33,7 @@ pub use advice::{Finding, findings};
 pub use budget::SamplingBudget;
 pub use collector::{Collections, collections_of};
 pub use ledger::ledger;
-pub use machine::{available, oom_kills};
+pub use machine::{available, merging_ticks, oom_kills};
 pub use mappings::{Access, Mapping, parse_mappings};
 pub use outside::{
     OUTSIDE_SCHEMA, OutsideReading, compare_with_parents, free_bytes, outside_figures, read_outside,

@@ -254,6 +254,19 @@ fn a_governed_boot_collects_seldom_and_workers_collect_as_ruby_does() {
 }
 
 #[test]
+fn equal_pages_may_be_merged_from_the_first_fork_on() {
+    require!(Ruby);
+    // PR_GET_MEMORY_MERGE of Linux 6.4, by its number.
+    let script = "$VERBOSE = nil\nprctl = RbConfig::CONFIG['host_cpu'] == 'x86_64' ? 157 : 167\n\
+         merging = -> { syscall(prctl, 68, 0, 0, 0, 0) rescue -1 }\nbefore = merging.call\n\
+         child = IO.popen('-') { |pipe| pipe ? pipe.read : print(merging.call) }\n\
+         puts [before, child.to_i, CaratRuntime.report[:applied], CaratRuntime.report[:refused]].inspect";
+    let printed = printed(&["ksm=on"], script);
+    let known = ["[0, 1, 1, 0]\n", "[-1, -1, 0, 1]\n"];
+    assert!(known.contains(&printed.as_str()), "{printed}");
+}
+
+#[test]
 fn sealing_stops_where_objects_add_no_page_to_a_heap() {
     require!(Ruby);
     // Ruby 4.1 has heaps of 32, 40, 64 … bytes; objects of 40 bytes go to one of them only.
@@ -317,7 +330,12 @@ fn a_server_without_proc_runs_on_under_every_setting() {
 
 /// Runs Ruby in this folder with the runtime loaded; returns what it printed, and its stderr after it. The roots see the
 /// /tmp of this system, so that is where the folder must be.
-fn run_on(version: TestRuby, folder: &Path, settings: &str, arguments: &[&str]) -> String {
+pub(crate) fn run_on(
+    version: TestRuby,
+    folder: &Path,
+    settings: &str,
+    arguments: &[&str],
+) -> String {
     let libraries = carat::target::library::unpack(&folder.join("carat")).unwrap();
     let output = version
         .command(None)

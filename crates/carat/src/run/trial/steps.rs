@@ -4,7 +4,9 @@ use crate::config::{CommandSpec, Experiment, ReadyCondition, TrialLoad, TrialTas
 use crate::core::observations::load_window;
 use crate::core::{LoadReport, LoadSpec, Moment, Observations, Outcome};
 use crate::load::clock::MonotonicTime;
-use crate::observe::{Collections, available, check_settings, oom_kills, ruby_description};
+use crate::observe::{
+    Collections, available, check_settings, merging_ticks, oom_kills, ruby_description,
+};
 use crate::process::{Identity, ProcRoot};
 use crate::run::Interrupt;
 use crate::run::trial::command::{CommandEnd, CommandOrder, RunningCommand, status_text};
@@ -149,6 +151,7 @@ impl TrialSteps<'_> {
         let members = session.server.members();
         let before = Collections::read(session.server.root(), &members);
         let (from, ticks) = (session.server.elapsed_ms(), session.server.cpu_ticks());
+        let merging = merging_ticks(&ProcRoot::default());
         let began_ms = MonotonicTime::now().millis().saturating_sub(from);
         let report = match load {
             TrialLoad::Generated(load) => {
@@ -160,9 +163,9 @@ impl TrialSteps<'_> {
         let around = (from, session.server.elapsed_ms());
         let window = report.as_ref().map_or(around, |report| load_window(report, began_ms, around));
         observed.window_ms = Some(window);
-        let spent = session.server.cpu_ticks().saturating_sub(ticks) as f64;
-        let ticks_per_second = rustix::param::clock_ticks_per_second() as f64;
-        observed.cpu = Some(Duration::from_secs_f64(spent / ticks_per_second));
+        observed.cpu = Some(time_of(session.server.cpu_ticks().saturating_sub(ticks)));
+        let merged = merging_ticks(&ProcRoot::default()).zip(merging);
+        observed.merging = merged.map(|(after, before)| time_of(after.saturating_sub(before)));
         Ok((before, report))
     }
 
@@ -416,4 +419,9 @@ pub(super) fn not_in_effect(checks: &[SettingCheck]) -> Vec<String> {
         )
     });
     failed.map(ToString::to_string).collect()
+}
+
+/// Clock ticks of the kernel as time.
+fn time_of(ticks: u64) -> Duration {
+    Duration::from_secs_f64(ticks as f64 / rustix::param::clock_ticks_per_second() as f64)
 }

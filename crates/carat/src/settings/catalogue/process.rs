@@ -121,13 +121,12 @@ impl Setting for Ksm {
     type Value = Switch;
     const NAME: &'static str = "ksm";
     const DEFAULT: &'static str = "off";
-    const MECHANISM: Mechanism = Mechanism::Runtime { pending: "the runtime has not started" };
+    const MECHANISM: Mechanism = Mechanism::Runtime { pending: "no worker has been forked yet" };
     const SINCE: Option<RubyVersion> = Some(V2_7);
     const LEVELS: &'static [&'static str] = &["on"];
     const FORKS: bool = true;
-    const DOES: &'static str = "Lets the kernel merge equal pages of the workers (Linux 6.4; an administrator must have started ksmd).";
-    const COSTS: &'static str =
-        "The CPU time of ksmd, and a page fault for every write to a merged page.";
+    const DOES: &'static str = "Lets the kernel merge equal pages of the workers, from the first fork on (Linux 6.4; an administrator must have started ksmd). Ruby up to 3.3 writes to shared pages in every full GC without changing them, and this merges them again.";
+    const COSTS: &'static str = "The CPU time of ksmd, which is none of the server's: `carat compare` has it as `cpu.merging`, 4 to 5 % of a core at 1,000 pages every 20 ms. A page fault for every write to a merged page.";
 }
 
 words! {
