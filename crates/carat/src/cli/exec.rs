@@ -35,7 +35,7 @@ carat's libraries, the server runs without the settings that need them, and a li
 Examples:
   carat exec arena_max=2 -- bundle exec puma
   carat exec allocator=jemalloc malloc_conf=dirty_decay_ms:1000,narenas:2 --verify -- bin/rails server
-  carat exec --profile balanced -- puma -w 4
+  carat exec --profile prefork --verify -- puma -w 4 --preload
   carat exec prepare_fork=warmup --print-env systemd -- puma -w 4")]
 pub(crate) struct ExecArgs {
     /// Settings as NAME=VALUE; `--list` shows all of them
@@ -44,7 +44,7 @@ pub(crate) struct ExecArgs {
     /// Another setting as NAME=VALUE
     #[arg(short = 's', long = "set", value_name = "SETTING")]
     set: Vec<String>,
-    /// A set of settings that were measured together: balanced or low-memory; single settings override it
+    /// A set of settings: balanced, low-memory, and for preloaded clusters prefork or prefork-max; single settings override it
     #[arg(long, value_name = "NAME")]
     profile: Option<String>,
     /// File with `profile` and a [settings] table, which the other options override [default: carat.toml, if it exists]

@@ -126,7 +126,8 @@ pub(crate) fn run(args: &ExplainArgs) -> anyhow::Result<Exit> {
         }
         Err(_) => (of_file(Path::new(&args.target), args.variant.as_deref())?, None),
     };
-    let findings = findings(&ledger);
+    let unshared = reading.as_ref().map_or(&[][..], |reading| reading.unshared.as_slice());
+    let findings = findings(&ledger, unshared);
     if args.json {
         let census = reading.as_ref().map(without_maps);
         let explanation =

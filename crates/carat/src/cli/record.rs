@@ -207,7 +207,7 @@ fn print(args: &RecordArgs, recording: &Recording, path: &Path) -> anyhow::Resul
         output::print_data(&fs::read_to_string(path)?)?;
     } else {
         if let Some(ledger) = &recording.ledger {
-            output::print_data(&ledger_text(ledger, &findings(ledger)))?;
+            output::print_data(&ledger_text(ledger, &findings(ledger, &[])))?;
         }
         output::print_data(&growth_text(recording))?;
     }

@@ -5,8 +5,9 @@
 
 use crate::core::ledger::{Ledger, LedgerPart, PartKind, ProcessLedger};
 use crate::core::{Bytes, count};
+use carat_outside::unshared::{Cause, UnsharedTable};
 use carat_ruby::RubyVersion;
-use carat_ruby::version::TOUCHES_MAIN_STACK;
+use carat_ruby::version::{REWRITES_EMPTY_CALL_CACHES, TOUCHES_MAIN_STACK, VersionRange};
 use carat_wire::env;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -39,10 +40,10 @@ const LITTLE_SHARED: f64 = 0.25;
 const UNPREPARED: &str = "fork-not-prepared";
 const ALLOCATOR: &str = "allocator";
 
-/// Every finding that the ledger supports, the largest possible saving first. On a preloaded cluster a prepared fork and
+/// Every finding that the ledger and the comparisons of forked processes support, the largest possible saving first. On a preloaded cluster a prepared fork and
 /// another allocator come first, because together they saved most there (`docs/remedies.md`). A ledger without its single processes, such as
 /// one of a shortened export, supports none: which allocator was in use is unknown.
-pub fn findings(ledger: &Ledger) -> Vec<Finding> {
+pub fn findings(ledger: &Ledger, unshared: &[UnsharedTable]) -> Vec<Finding> {
     if ledger.processes.is_empty() {
         return Vec::new();
     }
@@ -55,6 +56,7 @@ pub fn findings(ledger: &Ledger) -> Vec<Finding> {
         free_slots(ledger),
         empty_pages(ledger),
         eroded_sharing(ledger),
+        rewritten_pages(ledger, unshared),
         stacks(ledger),
         huge_pages(ledger),
         swap(ledger),
@@ -192,9 +194,45 @@ fn workers_do(number: usize, one: &str, several: &str) -> String {
 }
 
 fn is_prepared(process: &ProcessLedger) -> bool {
-    let settings = process.environment.iter().find(|(name, _)| name == env::SETTINGS);
-    settings.is_some_and(|(_, value)| {
-        value.split(';').any(|pair| pair.starts_with("prepare_fork=") && !pair.ends_with("=off"))
+    requested(process, "prepare_fork").is_some_and(|value| value != "off")
+}
+
+/// The value of a setting that the process was started with.
+fn requested<'a>(process: &'a ProcessLedger, setting: &str) -> Option<&'a str> {
+    let (_, settings) = process.environment.iter().find(|(name, _)| name == env::SETTINGS)?;
+    let mut pairs = settings.split(';').filter_map(|pair| pair.split_once('='));
+    pairs.find(|(name, _)| *name == setting).map(|(_, value)| value)
+}
+
+/// Whether a Ruby of the tree is one of these versions.
+fn runs(ledger: &Ledger, versions: VersionRange) -> bool {
+    let texts = ledger.processes.iter().filter_map(|process| process.ruby.as_deref());
+    let mut found = texts.filter_map(RubyVersion::find_in);
+    found.any(|version| versions.contains(version))
+}
+
+/// Pages of workers that a full collection copied without changing them.
+fn rewritten_pages(ledger: &Ledger, unshared: &[UnsharedTable]) -> Option<Finding> {
+    let shares = unshared.iter().flat_map(|table| &table.causes);
+    let same = shares.filter(|share| share.cause == Cause::SameBytes);
+    let copied = Bytes(same.map(|share| share.bytes).sum::<f64>() as u64);
+    if !is_worthwhile(ledger, copied) || !runs(ledger, REWRITES_EMPTY_CALL_CACHES) {
+        return None;
+    }
+    let merges = ledger.processes.iter().any(|process| requested(process, "ksm") == Some("on"));
+    Some(Finding {
+        code: "full-gc-unshares",
+        evidence: format!(
+            "a full GC since the fork cost {copied} in {} compared workers: Ruby {REWRITES_EMPTY_CALL_CACHES} stores \
+             empty call caches over themselves, so pages are copied that hold the same bytes as before",
+            unshared.len()
+        ),
+        remedy:
+            "Ruby 3.4 does not do that; until then the kernel can merge most of these pages again"
+                .into(),
+        setting: (!merges).then(|| ("ksm", "on".to_owned())),
+        shrinks: vec![PartKind::MallocLive],
+        at_most: Some(copied),
     })
 }
 
@@ -343,14 +381,14 @@ fn eroded_sharing(ledger: &Ledger) -> Option<Finding> {
 
 fn stacks(ledger: &Ledger) -> Option<Finding> {
     let stacks = part(ledger, PartKind::Stacks);
-    let versions = ledger.processes.iter().filter_map(|process| process.ruby.as_deref());
-    let mut versions = versions.filter_map(RubyVersion::find_in);
-    let touched = versions.any(|version| TOUCHES_MAIN_STACK.contains(version));
+    let touched = runs(ledger, TOUCHES_MAIN_STACK);
     is_worthwhile(ledger, stacks).then(|| Finding {
         code: "stacks",
         evidence: format!("stacks hold {stacks} ({:.0} %)", percent(ledger, stacks)),
         remedy: match touched {
-            true => format!("Ruby {TOUCHES_MAIN_STACK} touches its whole main stack: make it smaller"),
+            true => {
+                format!("Ruby {TOUCHES_MAIN_STACK} touches its whole main stack: make it smaller")
+            }
             false => "run fewer threads".to_owned(),
         },
         setting: touched.then(|| ("main_stack", "1m".to_owned())),
@@ -389,6 +427,8 @@ fn swap(ledger: &Ledger) -> Option<Finding> {
 mod tests {
     use super::*;
     use crate::core::ledger::{Arena, Basis, DetectedAllocator, LedgerPart, RubyHeap, SlotPool};
+
+    use carat_outside::unshared::CauseShare;
 
     const MB: u64 = 1 << 20;
 
@@ -430,8 +470,12 @@ mod tests {
         }
     }
 
+    fn plain(ledger: &Ledger) -> Vec<Finding> {
+        findings(ledger, &[])
+    }
+
     fn codes(ledger: &Ledger) -> Vec<&'static str> {
-        findings(ledger).iter().map(|finding| finding.code).collect()
+        plain(ledger).iter().map(|finding| finding.code).collect()
     }
 
     #[test]
@@ -442,11 +486,12 @@ mod tests {
 
     #[test]
     fn a_server_in_good_order_has_no_findings() {
+    fn a_server_in_good_order_has_no_plain() {
         assert_eq!(codes(&ledger(process(10, 1))), Vec::<&str>::new());
     }
 
     #[test]
-    fn a_ledger_without_its_processes_has_no_findings() {
+    fn a_ledger_without_its_processes_has_no_plain() {
         let mut known = ledger(process(1, 0));
         known.parts = vec![LedgerPart {
             kind: PartKind::MallocFree,
@@ -479,7 +524,7 @@ mod tests {
 
     #[test]
     fn on_a_preloaded_cluster_a_prepared_fork_and_another_allocator_come_first() {
-        let found = findings(&cluster());
+        let found = plain(&cluster());
         let codes: Vec<&str> = found.iter().map(|finding| finding.code).collect();
         assert_eq!(codes, ["allocator", "fork-not-prepared", "malloc-free"]);
         // Each worker lost 40 MB of slots, and 5 of malloc: its parent has no more.
@@ -506,15 +551,14 @@ mod tests {
     fn without_the_probe_the_bound_of_another_allocator_is_all_of_malloc() {
         let mut tree = cluster();
         tree.parts = vec![part(PartKind::Malloc, 100, 100)];
-        let found =
-            findings(&tree).into_iter().find(|finding| finding.code == "allocator").unwrap();
+        let found = plain(&tree).into_iter().find(|finding| finding.code == "allocator").unwrap();
         assert_eq!((found.shrinks, found.at_most), (vec![PartKind::Malloc], Some(Bytes(100 * MB))));
         assert!(found.evidence.contains("live or free"), "{}", found.evidence);
     }
 
     #[test]
     fn every_finding_that_names_a_setting_says_which_part_it_can_shrink_and_by_how_much() {
-        for finding in findings(&cluster()).iter().filter(|finding| finding.setting.is_some()) {
+        for finding in plain(&cluster()).iter().filter(|finding| finding.setting.is_some()) {
             assert!(!finding.shrinks.is_empty() && finding.at_most.is_some(), "{finding:?}");
         }
     }
@@ -529,7 +573,7 @@ mod tests {
         };
         let mut many = process(10, 1);
         many.arenas = (0..9).map(arena).collect();
-        let found = findings(&ledger(many.clone()));
+        let found = plain(&ledger(many.clone()));
         assert_eq!(found[0].code, "arenas");
         assert_eq!(found[0].at_most, Some(Bytes(8 * 5 * MB)));
         many.arenas.truncate(3);
@@ -540,7 +584,7 @@ mod tests {
     fn an_allocator_that_is_preloaded_and_not_used_is_named() {
         let mut mistaken = process(10, 1);
         mistaken.environment = vec![("LD_PRELOAD".into(), "/usr/lib/libjemalloc.so.2".into())];
-        let found = findings(&ledger(mistaken));
+        let found = plain(&ledger(mistaken));
         assert_eq!(found[0].setting, Some(("allocator", "jemalloc".into())));
     }
 
@@ -564,16 +608,53 @@ mod tests {
 
     #[test]
     fn a_smaller_main_stack_is_suggested_only_for_a_ruby_that_touches_it() {
-        for (ruby, setting) in [
-            ("ruby 3.3.8", Some(("main_stack", "1m".to_owned()))),
-            ("ruby 3.4.1", None),
-        ] {
+        for (ruby, setting) in
+            [("ruby 3.3.8", Some(("main_stack", "1m".to_owned()))), ("ruby 3.4.1", None)]
+        {
             let mut stacked = process(10, 1);
             stacked.parts = vec![part(PartKind::Stacks, 9, 9)];
             stacked.ruby = Some(ruby.into());
-            let found = findings(&ledger(stacked));
+            let found = plain(&ledger(stacked));
             assert_eq!((found[0].code, &found[0].setting), ("stacks", &setting), "{ruby}");
         }
+    }
+
+    /// A worker of which this much was written with the same bytes.
+    fn rewritten(child: u32, megabytes: u64) -> UnsharedTable {
+        let share = CauseShare {
+            cause: Cause::SameBytes,
+            bytes: (megabytes * MB) as f64,
+            touched_bytes: megabytes * MB,
+            alone_bytes: megabytes * MB,
+            changed_bytes: None,
+            remedy: Cause::SameBytes.remedy(),
+        };
+        UnsharedTable { parent: 10, child, causes: vec![share], ..UnsharedTable::default() }
+    }
+
+    #[test]
+    fn a_full_gc_since_the_fork_is_found_by_the_pages_that_it_copied() {
+        let mut tree = cluster();
+        let tables = [rewritten(11, 12), rewritten(12, 13)];
+        let code = "full-gc-unshares";
+        let find = |tree: &Ledger, tables: &[UnsharedTable]| {
+            findings(tree, tables).into_iter().find(|finding| finding.code == code)
+        };
+        assert_eq!(find(&tree, &tables), None, "the version is unknown");
+        tree.processes.iter_mut().for_each(|process| process.ruby = Some("ruby 3.3.8".into()));
+        let found = find(&tree, &tables).unwrap();
+        assert_eq!(
+            (found.at_most, found.setting),
+            (Some(Bytes(25 * MB)), Some(("ksm", "on".into())))
+        );
+        assert!(found.evidence.contains("in 2 compared workers"), "{}", found.evidence);
+        assert!(found.remedy.contains("Ruby 3.4 does not"), "{}", found.remedy);
+        assert_eq!(find(&tree, &[rewritten(11, 5)]), None, "too little");
+        let settings = ("CARAT_SETTINGS".into(), "prepare_fork=full;ksm=on".into());
+        tree.processes[0].environment = vec![settings];
+        assert_eq!(find(&tree, &tables).unwrap().setting, None, "pages are merged already");
+        tree.processes.iter_mut().for_each(|process| process.ruby = Some("ruby 3.4.1".into()));
+        assert_eq!(find(&tree, &tables), None);
     }
 
     #[test]

@@ -55,7 +55,9 @@ mod tests {
         let root = ProcRoot::new(folder.path());
         assert_eq!(kernel_thread_ticks(&root, "ksmd"), None);
         for (pid, parent, system) in [(70, 1, 9), (71, 2, 250)] {
-            let stat = format!("{pid} (ksmd) S {parent} 0 0 0 -1 2129984 0 0 0 0 5 {system} 0 0 25 5 1 0 31 0 0");
+            let stat = format!(
+                "{pid} (ksmd) S {parent} 0 0 0 -1 2129984 0 0 0 0 5 {system} 0 0 25 5 1 0 31 0 0"
+            );
             fs::create_dir(folder.path().join(pid.to_string())).unwrap();
             fs::write(folder.path().join(format!("{pid}/stat")), stat).unwrap();
         }

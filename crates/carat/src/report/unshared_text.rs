@@ -121,17 +121,17 @@ pub(crate) fn remedy_words(remedy: Remedy) -> &'static str {
             "prepare the heap before the fork: `prepare_fork = \"full\"` ages objects and fills free slots and holes"
         }
         Remedy::WarmBeforeFork => {
-            "serve some requests in the parent before it forks, so that caches are filled while they are shared"
+            "serve some requests in the parent before it forks (`warm = 20`), so that caches are filled while they are shared"
         }
         Remedy::NewerRuby => {
-            "Ruby 3.3 writes these in every full collection, 3.4 no longer; before it, collect less often in workers"
+            "Ruby 3.3 writes these in every full collection, 3.4 no longer; `ksm = \"on\"` lets the kernel merge them again"
         }
         Remedy::FewerCollections => {
             "fewer collections in workers: every one writes the bitmaps of all pages"
         }
         Remedy::FewerThreads => "fewer threads, or smaller stacks",
         Remedy::OwnWork => {
-            "the worker's own work; a smaller heap growth (`gc.growth_max_slots`) makes it collect sooner"
+            "the worker's own work; a smaller heap growth (`worker_growth = 40000`) makes it collect sooner"
         }
     }
 }

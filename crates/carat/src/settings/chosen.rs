@@ -1,12 +1,10 @@
 //! The chosen settings, checked against the catalogue.
 
 use crate::core::did_you_mean;
-use crate::settings::catalogue::{
-    self, MainStack, PreloadedAllocator, RootDirectory, RubyProgram,
-};
+use crate::settings::catalogue::{self, MainStack, PreloadedAllocator, RootDirectory, RubyProgram};
 use crate::settings::profile::{self, PROFILES};
 use crate::settings::setting::{ChosenSetting, Setting};
-use crate::settings::value::{FreeText, SettingValue};
+use crate::settings::value::{FreeText, SettingValue, alternatives};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::Path;
@@ -38,16 +36,20 @@ pub enum SettingError {
     #[error("`{0}` is not a setting; write `name=value`")]
     NotAPair(String),
     /// No profile has this name.
-    #[error("no profile is named `{0}`; there are {names}", names = profile_names())]
+    #[error("no profile is named `{0}`{hint}; there are {names}", hint = profile_hint(.0), names = alternatives(&profile_names()))]
     Profile(String),
     /// The name of a variable that no environment can hold.
     #[error("`{0}` cannot be the name of a variable; write letters, digits and `_`")]
     VariableName(String),
 }
 
-fn profile_names() -> String {
-    let names: Vec<String> = PROFILES.iter().map(|profile| format!("`{}`", profile.name)).collect();
-    names.join(" and ")
+fn profile_names() -> Vec<&'static str> {
+    PROFILES.iter().map(|profile| profile.name).collect()
+}
+
+/// The nearest profile as a question; empty where none is similar.
+fn profile_hint(name: &str) -> String {
+    did_you_mean(name, profile_names())
 }
 
 /// Chosen settings, each parsed and valid.
@@ -309,8 +311,11 @@ mod tests {
         assert_eq!(written(&table), ["arena_max=4", "prepare_fork=full"]);
         let from_pairs = Settings::from_pairs(["profile=balanced", "arena_max=4"]).unwrap();
         assert_eq!(from_pairs, table);
-        let error = Settings::from_pairs(["profile=tiny"]).unwrap_err().to_string();
-        assert_eq!(error, "no profile is named `tiny`; there are `balanced` and `low-memory`");
+        let error = Settings::from_pairs(["profile=preforks"]).unwrap_err().to_string();
+        assert_eq!(
+            error,
+            "no profile is named `preforks` (did you mean `prefork`?); there are `balanced`, `low-memory`, `prefork`, `prefork-max`"
+        );
     }
 
     #[test]

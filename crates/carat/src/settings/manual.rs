@@ -35,7 +35,8 @@ fn write_extensions(page: &mut String) {
          `trust_extensions = \"on\"` compacts all the same, and pins nothing.\n\n\
          | gem | versions | keeps | pinned | source |\n|---|---|---|---|---|\n",
     );
-    for UnfitExtension { gem, fixed_in, since_ruby, keeps, hidden_class, source, .. } in UNFIT_EXTENSIONS
+    for UnfitExtension { gem, fixed_in, since_ruby, keeps, hidden_class, source, .. } in
+        UNFIT_EXTENSIONS
     {
         let mut versions = fixed_in.map_or("all".to_owned(), |fixed| format!("before {fixed}"));
         if *since_ruby > V2_7 {
@@ -67,15 +68,19 @@ follow their sources and were not tested.
 fn write_profiles(page: &mut String) {
     page.push_str(
         "\n## `profile`\n\n\
-         Sets of settings that were measured together, as `--profile NAME` or `profile = \"NAME\"`; explicit settings\n\
-         win over it. [remedies.md](remedies.md) has their figures, from\n",
+         Sets of settings for one purpose, as `--profile NAME` or `profile = \"NAME\"`; explicit settings win over it.\n\
+         [remedies.md](remedies.md) has the figures of those that were measured here, from\n",
     );
     let evidence: Vec<String> = EVIDENCE.iter().map(|file| format!("[{file}]({file})")).collect();
-    let _ = write!(page, "{}.\n\n", evidence.join(", "));
-    for Profile { name, settings, what } in PROFILES {
+    let _ = writeln!(page, "{}.", evidence.join(", "));
+    for Profile { name, settings, what, needs, costs } in PROFILES {
         let pairs: Vec<String> =
             settings.iter().map(|(name, value)| format!("`{name}={value}`")).collect();
-        let _ = writeln!(page, "- **`{name}`**: {}. {what}", pairs.join(", "));
+        let _ = write!(
+            page,
+            "\n**`{name}`**: {}. {what}\n\n- **Needs:** {needs}.\n- **Costs:** {costs}.\n",
+            pairs.join(", ")
+        );
     }
 }
 

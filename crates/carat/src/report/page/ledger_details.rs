@@ -7,6 +7,7 @@ use crate::report::numbers::{or_question_mark, percent, percent_of};
 use crate::report::page::elements::{scrollable, unknown_cell, value_cell};
 use crate::report::process_names::name;
 use crate::report::text::{capital, one_line};
+use carat_outside::unshared::UnsharedTable;
 use maud::{Markup, html as markup};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -17,8 +18,8 @@ const ARENAS: usize = 20;
 const PROCESSES: usize = 24;
 
 /// What to try, and the evidence for it. The ledger must be prepared for its reader.
-pub(crate) fn what_to_try(ledger: &Ledger) -> Markup {
-    let findings = findings(ledger);
+pub(crate) fn what_to_try(ledger: &Ledger, unshared: &[UnsharedTable]) -> Markup {
+    let findings = findings(ledger, unshared);
     markup! {
         section #findings {
             h2 { "What to try" }
