@@ -1,12 +1,17 @@
 # frozen_string_literal: true
 
-# Debian's Redmine as a preloaded cluster: it is loaded once, then `WORKERS` processes are forked.
+# Debian's Redmine as a preloaded cluster: it is loaded once, then `WORKERS` processes are forked. `FORK_WORKER=300`: after so
+# many requests they are forked again, from the first of them.
 directory '/usr/share/redmine'
 environment 'production'
 bind "tcp://127.0.0.1:#{ENV.fetch('PORT', '9292')}"
 workers Integer(ENV.fetch('WORKERS', '2'))
-threads 5, 5
+threads(*[Integer(ENV.fetch('THREADS', '5'))] * 2)
 preload_app!
 
 # A connection to PostgreSQL must not cross a fork.
 before_fork { ActiveRecord::Base.connection_pool.disconnect! }
+if ENV.key?('FORK_WORKER')
+  fork_worker Integer(ENV.fetch('FORK_WORKER'))
+  on_refork { ActiveRecord::Base.connection_pool.disconnect! }
+end

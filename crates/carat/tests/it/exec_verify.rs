@@ -17,14 +17,14 @@ run lambda { |_env|
 "#;
 
 /// Puma under `carat exec`, on a port of its own.
-struct VerifiedPuma {
-    server: Group,
+pub(crate) struct VerifiedPuma {
+    pub(crate) server: Group,
     folder: Folder,
     port: u16,
 }
 
 impl VerifiedPuma {
-    fn start(options: &[&str], puma: &[&str]) -> Self {
+    pub(crate) fn start(options: &[&str], puma: &[&str]) -> Self {
         let folder = Folder::new("verify");
         folder.write("config.ru", RACKUP);
         let port = carat::target::free_port().unwrap();
@@ -44,7 +44,7 @@ impl VerifiedPuma {
     }
 
     /// Reads the verifier's findings until it has ended: it is the last one to hold the pipe beside the server.
-    fn verified(&mut self, lines: usize) -> Vec<String> {
+    pub(crate) fn verified(&mut self, lines: usize) -> Vec<String> {
         let pipe: ChildStderr = self.server.0.stderr.take().unwrap();
         let reader = BufReader::new(pipe);
         let found = reader.lines().map_while(Result::ok).filter(|line| line.contains("verify: "));
@@ -67,7 +67,7 @@ impl VerifiedPuma {
     }
 
     /// What the application says.
-    fn body(&self) -> Option<String> {
+    pub(crate) fn body(&self) -> Option<String> {
         let mut stream = TcpStream::connect(("127.0.0.1", self.port)).ok()?;
         stream.write_all(b"GET / HTTP/1.0\r\n\r\n").ok()?;
         let mut text = String::new();
@@ -75,7 +75,7 @@ impl VerifiedPuma {
         text.split("\r\n\r\n").nth(1).filter(|body| !body.is_empty()).map(str::to_owned)
     }
 
-    fn wait_for_body(&self, what: &str, fits: impl Fn(&str) -> bool) -> String {
+    pub(crate) fn wait_for_body(&self, what: &str, fits: impl Fn(&str) -> bool) -> String {
         let mut last = String::new();
         wait_until(what, || {
             last = self.body().unwrap_or_default();
@@ -85,7 +85,7 @@ impl VerifiedPuma {
     }
 
     /// Restarts by SIGUSR2, which replaces the program of this process.
-    fn restart(&self) {
+    pub(crate) fn restart(&self) {
         let before = self.environ();
         self.wait_for_body("the server answers", |_| true);
         signal(&self.server.0, Signal::USR2);
@@ -93,7 +93,7 @@ impl VerifiedPuma {
         self.wait_for_body("the replaced server answers", |_| true);
     }
 
-    fn stop(mut self) {
+    pub(crate) fn stop(mut self) {
         signal(&self.server.0, Signal::TERM);
         wait_until("the server has ended", || self.server.0.try_wait().unwrap().is_some());
         self.folder.assert_nothing_left();

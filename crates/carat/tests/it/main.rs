@@ -37,6 +37,7 @@ mod outside_explain;
 mod outside_heap;
 mod outside_malloc;
 mod outside_ruby;
+mod prefork;
 mod probe;
 mod probe_figures;
 mod probe_hardships;

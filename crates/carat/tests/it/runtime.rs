@@ -215,6 +215,14 @@ fn a_page_that_no_worker_should_share_is_not_requested_and_the_reason_is_one_lin
         ("[500, {}, []]", "GET / answers 500"),
         ("[302, {'Location' => '/login'}, []]", "GET / redirects to /login"),
         ("[200, {}, ->(stream) { }]", "GET / answers with a stream"),
+        (
+            "[200, {}, Enumerator.new { |body| loop { body << 'x' * 1_000_000 } }]",
+            "GET / sends more than 16 MiB",
+        ),
+        (
+            "[200, {}, Enumerator.new { |_| raise 'cut off' }]",
+            "a page raises RuntimeError: cut off",
+        ),
         ("raise 'no table'", "a page raises RuntimeError: no table"),
         ("Thread.new { sleep }; [200, {}, []]", "a page starts a thread"),
         (
@@ -230,6 +238,46 @@ fn a_page_that_no_worker_should_share_is_not_requested_and_the_reason_is_one_lin
         let ran = run(&["warm=5"], &script);
         ran.assert_code(0);
         assert_eq!(ran.out, "[0, 0]\n", "{answer}");
+        let lines: Vec<&str> = ran.talk.lines().collect();
+        assert!(matches!(lines[..], [line] if line.contains(reason)), "{answer}: {lines:?}");
+    }
+}
+
+#[test]
+fn a_page_that_hangs_is_given_up_and_the_server_goes_on() {
+    require!(Ruby);
+    let script = format!(
+        "{EVENTUALLY}\n{APPLICATION}\nCaratRuntime::Rehearsal.send(:remove_const, :WITHIN)\n\
+         CaratRuntime::Rehearsal::WITHIN = 1\nanswering {{ sleep }}\n\
+         puts [Rails.application.asked.size, report(:warmed_pages), report(:refused)].inspect"
+    );
+    let ran = run(&["warm=5"], &script);
+    ran.assert_code(0).assert_says("warm was not applied: a page does not answer within 1 s");
+    assert_eq!(ran.out, "[0, 0, 1]\n");
+}
+
+#[test]
+fn a_page_that_becomes_unfit_later_is_reported_in_one_line() {
+    require!(Ruby);
+    for (answer, expected, reason) in [
+        (
+            "($n = $n.to_i + 1) > 2 ? [500, {}, []] : [200, {}, ['page']]",
+            "[3, 2, 1]\n",
+            "GET / answers 500",
+        ),
+        (
+            "$kept = Thread.new { sleep } if ($n = $n.to_i + 1) == 3; [200, {}, ['page']]",
+            "[5, 5, 1]\n",
+            "warm was not applied: after 5 pages a page starts a thread",
+        ),
+    ] {
+        let script = format!(
+            "{EVENTUALLY}\n{APPLICATION}\nanswering {{ {answer} }}\n\
+             puts [Rails.application.asked.size, report(:warmed_pages), report(:refused)].inspect"
+        );
+        let ran = run(&["warm=5"], &script);
+        ran.assert_code(0);
+        assert_eq!(ran.out, expected, "{answer}: {}", ran.talk);
         let lines: Vec<&str> = ran.talk.lines().collect();
         assert!(matches!(lines[..], [line] if line.contains(reason)), "{answer}: {lines:?}");
     }

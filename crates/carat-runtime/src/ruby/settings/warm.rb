@@ -30,13 +30,46 @@ module CaratRuntime
     end
 
     def serve(application)
+      before = Inheritance.new
       CaratRuntime.timed(:warm_ns) do
-        paths.cycle.first(Integer(value)).each { |path| application.get(path) }
+        paths.cycle.first(Integer(value)).each do |path|
+          application.get(path)
+          CaratRuntime.count(:warmed_pages)
+        end
+      ensure
+        application.disconnect
       end
-      application.disconnect
-      CaratRuntime.count(:warmed_pages, Integer(value))
+      # A rehearsal of one request per page does not show everything.
+      return refuse("after #{value} pages #{before.problem}") if before.problem
+
       CaratRuntime.setting("warm_paths")&.applied
       true
+    end
+  end
+
+  # What a forked worker would lack or share, compared with an earlier moment.
+  class Inheritance
+    def initialize
+      @threads = Thread.list
+      @sockets = sockets
+    end
+
+    # Why what is new since then would not survive a fork; nil where nothing is new.
+    def problem
+      return "a page starts a thread, which no worker would have" unless (Thread.list - @threads).empty?
+
+      "a page opens a socket, which all workers would share" unless (sockets - @sockets).empty?
+    end
+
+    private
+
+    def sockets
+      Dir.children("/proc/self/fd").filter_map do |descriptor|
+        target = File.readlink("/proc/self/fd/#{descriptor}")
+        target if target.start_with?("socket:")
+      rescue SystemCallError
+        nil
+      end
     end
   end
 
@@ -157,30 +190,14 @@ module CaratRuntime
     end
 
     def rehearse
-      before = [threads, sockets]
+      before = Inheritance.new
       @paths.each { |path| @application.get(path) }
       @application.disconnect
-      return "a page starts a thread, which no worker would have" unless (threads - before[0]).empty?
-      return "a page opens a socket, which all workers would share" unless (sockets - before[1]).empty?
-
-      "fit"
+      before.problem || "fit"
     rescue WarmApplication::Unfit => e
       e.message
     rescue StandardError, ScriptError => e
       "a page raises #{e.class}: #{e.message}"
-    end
-
-    def threads
-      Thread.list
-    end
-
-    def sockets
-      Dir.children("/proc/self/fd").filter_map do |descriptor|
-        target = File.readlink("/proc/self/fd/#{descriptor}")
-        target if target.start_with?("socket:")
-      rescue SystemCallError
-        nil
-      end
     end
   end
 end

@@ -1,0 +1,88 @@
+//! The profile `prefork` on a preloaded Puma cluster: it takes effect, and survives what happens to such a cluster.
+
+use crate::exec_verify::VerifiedPuma;
+use crate::support::{signal, wait_until};
+use rustix::process::{Pid, Signal, kill_process};
+use std::collections::BTreeSet;
+
+const PROFILE: [&str; 2] = ["--profile", "prefork"];
+const SETTINGS: [&str; 4] = ["allocator=", "prepare_fork=", "worker_growth=", "main_stack="];
+
+fn cluster(more: &[&str]) -> VerifiedPuma {
+    let puma = [&["-w", "2", "--preload"], more, &["config.ru"]].concat();
+    let mut cluster = VerifiedPuma::start(&PROFILE, &puma);
+    let found = cluster.verified(SETTINGS.len());
+    for setting in SETTINGS {
+        let line = found.iter().find(|line| line.contains(setting));
+        assert!(line.is_some_and(|line| line.contains(" applied")), "{setting}: {found:?}");
+    }
+    cluster
+}
+
+/// The worker that answers; the application's text ends with its pid.
+fn worker(cluster: &VerifiedPuma) -> Option<i32> {
+    let body = cluster.body()?;
+    assert!(body.starts_with("[[], [], "), "carat's variables are left: {body}");
+    body.trim_end_matches(']').rsplit(' ').next()?.parse().ok()
+}
+
+/// The workers that answer, until there are two which are not among `old`.
+fn two_workers(cluster: &VerifiedPuma, old: &BTreeSet<i32>) -> BTreeSet<i32> {
+    let mut found = BTreeSet::new();
+    wait_until("two new workers answer", || {
+        found.extend(worker(cluster).filter(|pid| !old.contains(pid)));
+        found.len() == 2
+    });
+    found
+}
+
+fn kill(pid: i32) {
+    kill_process(Pid::from_raw(pid).unwrap(), Signal::KILL).unwrap();
+}
+
+#[test]
+fn a_worker_that_was_killed_is_replaced_and_the_others_answer_meanwhile() {
+    require!(Ruby, Puma, Jemalloc);
+    let cluster = cluster(&[]);
+    let before = two_workers(&cluster, &BTreeSet::new());
+    let killed = *before.first().unwrap();
+    kill(killed);
+    wait_until("another worker answers", || {
+        worker(&cluster).is_some_and(|pid| !before.contains(&pid))
+    });
+    cluster.stop();
+}
+
+#[test]
+fn a_restart_and_workers_that_are_forked_again_lose_nothing() {
+    require!(Ruby, Puma, Jemalloc);
+    let cluster = cluster(&["--fork-worker"]);
+    let first = two_workers(&cluster, &BTreeSet::new());
+    // Puma forks every worker but the first again, from the first.
+    signal(&cluster.server.0, Signal::URG);
+    wait_until("a worker of the next generation answers", || {
+        worker(&cluster).is_some_and(|pid| !first.contains(&pid))
+    });
+    cluster.restart();
+    two_workers(&cluster, &first);
+    cluster.stop();
+}
+
+#[test]
+fn a_worker_of_a_server_that_does_not_preload_starts_and_is_restarted_in_a_phase() {
+    require!(Ruby, Puma, Jemalloc);
+    // Puma does not preload for one worker.
+    let mut cluster = VerifiedPuma::start(&PROFILE, &["-w", "1", "config.ru"]);
+    let found = cluster.verified(SETTINGS.len());
+    assert!(found.iter().any(|line| line.contains("main_stack=1048576 applied")), "{found:?}");
+    let mut first = None;
+    wait_until("the worker answers", || {
+        first = worker(&cluster);
+        first.is_some()
+    });
+    signal(&cluster.server.0, Signal::USR1);
+    wait_until("the next worker answers", || {
+        worker(&cluster).is_some_and(|pid| Some(pid) != first)
+    });
+    cluster.stop();
+}
