@@ -8,7 +8,7 @@ bind "tcp://127.0.0.1:#{ENV.fetch('PORT', '9292')}"
 environment 'production'
 threads(*[Integer(ENV.fetch('THREADS', '1'))] * 2)
 workers Integer(ENV.fetch('WORKERS', '10'))
-preload_app!
+preload_app! !ENV.key?('FORK_WORKER')
 queue_requests false if Served.on?
 
 # A SQLite connection must not cross a fork.

@@ -7,7 +7,7 @@ environment 'production'
 bind "tcp://127.0.0.1:#{ENV.fetch('PORT', '9292')}"
 workers Integer(ENV.fetch('WORKERS', '2'))
 threads(*[Integer(ENV.fetch('THREADS', '5'))] * 2)
-preload_app!
+preload_app! !ENV.key?('FORK_WORKER')
 
 # A connection to PostgreSQL must not cross a fork.
 before_fork { ActiveRecord::Base.connection_pool.disconnect! }

@@ -27,6 +27,7 @@ impl VerifiedPuma {
     pub(crate) fn start(options: &[&str], puma: &[&str]) -> Self {
         let folder = Folder::new("verify");
         folder.write("config.ru", RACKUP);
+        folder.write("unloaded.rb", "preload_app! false\n");
         let port = carat::target::free_port().unwrap();
         let bind = format!("tcp://127.0.0.1:{port}");
         let mut arguments = vec!["exec", "--verify"];

@@ -8,8 +8,8 @@ use std::collections::BTreeSet;
 const PROFILE: [&str; 2] = ["--profile", "prefork"];
 const SETTINGS: [&str; 4] = ["allocator=", "prepare_fork=", "worker_growth=", "main_stack="];
 
-fn cluster(more: &[&str]) -> VerifiedPuma {
-    let puma = [&["-w", "2", "--preload"], more, &["config.ru"]].concat();
+fn cluster(how: &[&str]) -> VerifiedPuma {
+    let puma = [&["-w", "2"], how, &["config.ru"]].concat();
     let mut cluster = VerifiedPuma::start(&PROFILE, &puma);
     let found = cluster.verified(SETTINGS.len());
     for setting in SETTINGS {
@@ -43,7 +43,7 @@ fn kill(pid: i32) {
 #[test]
 fn a_worker_that_was_killed_is_replaced_and_the_others_answer_meanwhile() {
     require!(Ruby, Puma, Jemalloc);
-    let cluster = cluster(&[]);
+    let cluster = cluster(&["--preload"]);
     let before = two_workers(&cluster, &BTreeSet::new());
     let killed = *before.first().unwrap();
     kill(killed);
@@ -56,7 +56,8 @@ fn a_worker_that_was_killed_is_replaced_and_the_others_answer_meanwhile() {
 #[test]
 fn a_restart_and_workers_that_are_forked_again_lose_nothing() {
     require!(Ruby, Puma, Jemalloc);
-    let cluster = cluster(&["--fork-worker"]);
+    // Without preloading, because Puma 5 forks again only then: the first worker loads the application.
+    let cluster = cluster(&["-C", "unloaded.rb", "--fork-worker"]);
     let first = two_workers(&cluster, &BTreeSet::new());
     // Puma forks every worker but the first again, from the first.
     signal(&cluster.server.0, Signal::URG);
@@ -69,20 +70,11 @@ fn a_restart_and_workers_that_are_forked_again_lose_nothing() {
 }
 
 #[test]
-fn a_worker_of_a_server_that_does_not_preload_starts_and_is_restarted_in_a_phase() {
+fn workers_of_a_server_that_does_not_preload_are_restarted_in_a_phase() {
     require!(Ruby, Puma, Jemalloc);
-    // Puma does not preload for one worker.
-    let mut cluster = VerifiedPuma::start(&PROFILE, &["-w", "1", "config.ru"]);
-    let found = cluster.verified(SETTINGS.len());
-    assert!(found.iter().any(|line| line.contains("main_stack=1048576 applied")), "{found:?}");
-    let mut first = None;
-    wait_until("the worker answers", || {
-        first = worker(&cluster);
-        first.is_some()
-    });
+    let cluster = cluster(&["-C", "unloaded.rb"]);
+    let first = two_workers(&cluster, &BTreeSet::new());
     signal(&cluster.server.0, Signal::USR1);
-    wait_until("the next worker answers", || {
-        worker(&cluster).is_some_and(|pid| Some(pid) != first)
-    });
+    two_workers(&cluster, &first);
     cluster.stop();
 }

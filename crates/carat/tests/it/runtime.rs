@@ -302,6 +302,25 @@ fn a_governed_boot_collects_seldom_and_workers_collect_as_ruby_does() {
 }
 
 #[test]
+fn a_worker_that_loads_the_application_itself_is_governed_until_it_loads_no_more() {
+    require!(Ruby);
+    let folder = Folder::new("governed");
+    for number in 0..30 {
+        folder.write(&format!("part{number}.rb"), "");
+    }
+    let script = format!(
+        "require 'socket'\n{EVENTUALLY}\nserver = TCPServer.new('127.0.0.1', 0)\n\
+         CaratRuntime::Governor.send(:remove_const, :SETTLED)\nCaratRuntime::Governor::SETTLED = 0.5\n\
+         governed = -> {{ Thread.list.any? {{ |one| one.name == 'carat' }} }}\n\
+         Process.wait(fork do\n  before = governed.call\n\
+           30.times {{ |number| require '{}/part' + number.to_s }}\n  loading = governed.call\n\
+           eventually {{ !governed.call }}\n  p [before, loading, GC.enable]\nend)",
+        folder.path("").display()
+    );
+    assert_eq!(printed(&["worker_growth=20000"], &script), "[false, true, false]\n");
+}
+
+#[test]
 fn equal_pages_may_be_merged_from_the_first_fork_on() {
     require!(Ruby);
     // PR_GET_MEMORY_MERGE of Linux 6.4, by its number.

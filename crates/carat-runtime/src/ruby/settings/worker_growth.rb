@@ -8,6 +8,9 @@ module CaratRuntime
   class WorkerGrowth < Setting
     named "worker_growth"
 
+    # Files after which a worker counts as loading the application itself.
+    OWN_APPLICATION = 20
+
     def start
       @governor = Governor.new
       @governor.start
@@ -36,11 +39,26 @@ module CaratRuntime
     def in_child
       return @governor.restart if @governor.running?
 
+      await_own_application
       CaratRuntime.count(:growth_pages, allowance.to_i)
       true
     end
 
     private
+
+    # A server that listens before any application is loaded cannot be told from one that has loaded a small one. Unlike
+    # other trace points this event leaves compiled code as it is.
+    def await_own_application
+      @loads&.disable
+      loads = 0
+      @loads = TracePoint.new(:script_compiled) do
+        next if (loads += 1) < OWN_APPLICATION
+
+        @loads.disable
+        @governor.start
+      end
+      @loads.enable
+    end
 
     # Pages by which the heap may grow; nil where Ruby does not say.
     def allowance
@@ -58,6 +76,8 @@ module CaratRuntime
     INTERVAL = 0.03
     # Pages below which no collection is worth its time.
     LEAST_PAGES = 400
+    # Seconds without a new file after which nothing is governed any more, if the end of the boot was not detected.
+    SETTLED = 10.0
 
     def running?
       !@thread.nil?
@@ -65,6 +85,7 @@ module CaratRuntime
 
     def start
       @was_disabled = GC.disable
+      @files = nil
       @thread = Thread.new { govern }
       @thread.name = "carat"
       @thread.report_on_exception = false
@@ -90,13 +111,21 @@ module CaratRuntime
 
     def govern
       limit = next_limit
-      loop do
+      until settled?
         sleep INTERVAL
         next if GC.stat(:heap_allocated_pages) < limit
 
         collect
         limit = next_limit
       end
+      GC.enable unless @was_disabled
+    end
+
+    def settled?
+      now = Process.clock_gettime(Process::CLOCK_MONOTONIC)
+      @loaded_at = now if $LOADED_FEATURES.size != @files
+      @files = $LOADED_FEATURES.size
+      now - @loaded_at > SETTLED
     end
 
     def collect
