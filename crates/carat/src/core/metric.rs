@@ -1,5 +1,9 @@
 //! The registry of metrics. A row holds everything that is known about one metric; to add a metric, add a row.
 
+mod moment;
+
+pub use moment::MetricMoment;
+
 use crate::core::load::StepReport;
 use crate::core::observations::{LoadTotals, Observations, amount};
 use crate::core::units::Unit;
@@ -37,37 +41,6 @@ pub struct Metric {
     pub enough: u64,
     /// Where the value comes from.
     pub(crate) source: MetricSource,
-}
-
-/// The moment of a trial that a value is of.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum MetricMoment {
-    /// The server is ready; no load yet.
-    BeforeLoad,
-    /// The measured load begins.
-    StartOfLoad,
-    /// The last quarter of the load, or of a command that ends by itself.
-    LastQuarter,
-    /// After the last response and the time to settle.
-    AfterLoad,
-    /// After the idle time that follows the load.
-    AfterIdle,
-    /// Any moment: the value is an extreme.
-    WholeTrial,
-}
-
-impl MetricMoment {
-    /// The moment in words, to follow the phrase of a metric. A report may name the number of requests or the idle time.
-    pub fn words(self) -> &'static str {
-        match self {
-            Self::BeforeLoad => "before any load",
-            Self::StartOfLoad => "at the start of the load",
-            Self::LastQuarter => "over the last quarter of the load",
-            Self::AfterLoad => "after the load",
-            Self::AfterIdle => "after the idle time",
-            Self::WholeTrial => "over the whole trial",
-        }
-    }
 }
 
 /// Where the value of a metric comes from. A reading function returns `None` for what is unknown.

@@ -72,7 +72,7 @@ impl Setting for VmStack {
 /// An amount of memory in which Ruby can start.
 struct MainStackSize(u64);
 
-/// Ruby 2.7 to 3.4 end with SystemStackError or a crash while they boot a Rails application on much less.
+/// Half of what Ruby gives its other threads (`RUBY_VM_THREAD_MACHINE_STACK_SIZE`, vm_core.h).
 const LEAST_MAIN_STACK: u64 = 512 << 10;
 
 impl fmt::Display for MainStackSize {
