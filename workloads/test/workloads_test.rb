@@ -42,6 +42,19 @@ class WorkloadsTest < Minitest::Test
       end
     end
 
+    def test_the_blog_answers_in_one_process_with_threads_and_from_workers_that_are_forked_again
+      need 'active_record', 'sqlite3', 'puma', 'action_view'
+      ways = [{ 'WORKERS' => '0', 'THREADS' => '4' }]
+      # Puma 4 cannot fork workers again.
+      ways << { 'WORKERS' => '2', 'FORK_WORKER' => '10' } unless SYSTEM.name == 'bullseye'
+      ways.each do |env|
+        boot('blog', PUMA, env: env, ready: '/') do |server|
+          request_at_once(server, 60)
+          assert_equal 10, server.get('/').body.scan('<article>').size, env.inspect
+        end
+      end
+    end
+
     def test_every_instance_of_the_blog_serves_the_same_number_of_pages
       need 'active_record', 'sqlite3', 'puma', 'action_view'
       [PUMA, ['./ten_boots']].each do |command|
@@ -113,6 +126,21 @@ class WorkloadsTest < Minitest::Test
         assert_equal %w[hello close], [response.body, response['connection']], parts
       end
     end
+  end
+
+  def test_a_worker_of_the_blog_collects_once_after_its_page
+    script = <<~RUBY
+      app = FullCollection.new(->(_) { [200, {}, []] })
+      p(Array.new(3) do
+        env = { 'rack.after_reply' => [] }
+        before = GC.count
+        app.call(env)
+        env['rack.after_reply'].each(&:call)
+        GC.count - before
+      end)
+    RUBY
+    run = ['env', 'FULL_GC_AT=2', 'ruby', '-r./full_collection', '-e', script]
+    assert_equal "[0, 1, 0]\n", SYSTEM.capture(*run, workload: 'blog')
   end
 
   def test_pinned_objects_keep_their_heap_pages_and_loose_ones_do_not
