@@ -40,9 +40,10 @@ const LITTLE_SHARED: f64 = 0.25;
 const UNPREPARED: &str = "fork-not-prepared";
 const ALLOCATOR: &str = "allocator";
 
-/// Every finding that the ledger and the comparisons of forked processes support, the largest possible saving first. On a preloaded cluster a prepared fork and
-/// another allocator come first, because together they saved most there (`docs/remedies.md`). A ledger without its single processes, such as
-/// one of a shortened export, supports none: which allocator was in use is unknown.
+/// Every finding that the ledger and the comparisons of forked processes support, the largest possible saving first. On a
+/// preloaded cluster a prepared fork and another allocator come first, because together they saved most there
+/// (`docs/remedies.md`). A ledger without its single processes, such as one of a shortened export, supports none: which
+/// allocator was in use is unknown.
 pub fn findings(ledger: &Ledger, unshared: &[UnsharedTable]) -> Vec<Finding> {
     if ledger.processes.is_empty() {
         return Vec::new();
@@ -486,12 +487,11 @@ mod tests {
 
     #[test]
     fn a_server_in_good_order_has_no_findings() {
-    fn a_server_in_good_order_has_no_plain() {
         assert_eq!(codes(&ledger(process(10, 1))), Vec::<&str>::new());
     }
 
     #[test]
-    fn a_ledger_without_its_processes_has_no_plain() {
+    fn a_ledger_without_its_processes_has_no_findings() {
         let mut known = ledger(process(1, 0));
         known.parts = vec![LedgerPart {
             kind: PartKind::MallocFree,

@@ -70,7 +70,7 @@ impl Setting for VmStack {
 }
 
 /// An amount of memory in which Ruby can start.
-struct MainStackSize(u64);
+pub(crate) struct MainStackSize(u64);
 
 /// Half of what Ruby gives its other threads (`RUBY_VM_THREAD_MACHINE_STACK_SIZE`, vm_core.h).
 const LEAST_MAIN_STACK: u64 = 512 << 10;
