@@ -244,6 +244,18 @@ fn a_page_that_no_worker_should_share_is_not_requested_and_the_reason_is_one_lin
 }
 
 #[test]
+fn a_thread_that_its_library_starts_again_after_a_fork_is_no_obstacle() {
+    require!(Ruby);
+    // Active Record starts one in every process that connects.
+    let script = format!(
+        "{EVENTUALLY}\n{APPLICATION}\n\
+         answering {{ Thread.new {{ sleep }}.thread_variable_set(:fork_safe, true); [200, {{}}, ['page']] }}\n\
+         puts [report(:warmed_pages), report(:refused)].inspect"
+    );
+    assert_eq!(printed(&["warm=5"], &script), "[5, 0]\n");
+}
+
+#[test]
 fn a_page_that_hangs_is_given_up_and_the_server_goes_on() {
     require!(Ruby);
     let script = format!(

@@ -50,18 +50,28 @@ module CaratRuntime
   # What a forked worker would lack or share, compared with an earlier moment.
   class Inheritance
     def initialize
-      @threads = Thread.list
+      @threads = threads
       @sockets = sockets
     end
 
     # Why what is new since then would not survive a fork; nil where nothing is new.
     def problem
-      return "a page starts a thread, which no worker would have" unless (Thread.list - @threads).empty?
+      return "a page starts a thread, which no worker would have" unless (threads - @threads).empty?
 
       "a page opens a socket, which all workers would share" unless (sockets - @sockets).empty?
     end
 
     private
+
+    # Without those that their libraries start again after a fork: they are marked for servers, as Active Record's reaper
+    # is, or they are Ruby's own for Timeout.
+    def threads
+      Thread.list.reject do |thread|
+        next false if thread.is_a?(Process::Waiter)
+
+        thread.thread_variable_get(:fork_safe) || thread.name.to_s.end_with?("Timeout stdlib thread")
+      end
+    end
 
     def sockets
       Dir.children("/proc/self/fd").filter_map do |descriptor|
