@@ -5,7 +5,8 @@ use rustix::process::Signal;
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
-use std::process::{ChildStderr, Stdio};
+use std::path::Path;
+use std::process::{ChildStderr, Command, Stdio};
 
 /// Answers with the names of carat's variables: its own and those of a program that it starts.
 const RACKUP: &str = r#"
@@ -34,7 +35,22 @@ impl VerifiedPuma {
         arguments.extend(options);
         arguments.extend(["--", "puma", "-b", &bind, "-e", "production"]);
         arguments.extend(puma);
-        let mut command = folder.carat(&arguments);
+        let command = folder.carat(&arguments);
+        Self::spawn(folder, command, port)
+    }
+
+    /// A workload's own Puma, with two workers.
+    pub(crate) fn of_workload(name: &str, options: &[&str]) -> Self {
+        let folder = Folder::new("verify");
+        let port = carat::target::free_port().unwrap();
+        let puma = ["--", "puma", "-C", "puma.rb", "config.ru"];
+        let mut command = folder.carat(&[&["exec", "--verify"], options, &puma].concat());
+        let workloads = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../workloads");
+        command.current_dir(workloads.join(name)).env("PORT", port.to_string()).env("WORKERS", "2");
+        Self::spawn(folder, command, port)
+    }
+
+    fn spawn(folder: Folder, mut command: Command, port: u16) -> Self {
         // What this test run itself was started with.
         let own = std::env::vars().map(|(name, _)| name);
         for name in own.filter(|name| name.starts_with("CARAT_") && name != "CARAT_TEST_MARK") {

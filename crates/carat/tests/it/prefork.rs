@@ -78,3 +78,16 @@ fn workers_of_a_server_that_does_not_preload_are_restarted_in_a_phase() {
     two_workers(&cluster, &first);
     cluster.stop();
 }
+
+#[test]
+fn pages_of_a_real_rails_application_are_requested_before_the_fork() {
+    require!(Ruby, Puma, SqliteGem);
+    // Active Record discards its connections in a forked child and starts a thread there.
+    let mut blog = VerifiedPuma::of_workload("blog", &["warm=4", "prepare_fork=full"]);
+    let found = blog.verified(2);
+    for setting in ["warm=4 applied", "prepare_fork=full applied"] {
+        assert!(found.iter().any(|line| line.contains(setting)), "{setting}: {found:?}");
+    }
+    assert!(blog.wait_for_body("the blog answers", |_| true).contains("<article>"));
+    blog.stop();
+}
