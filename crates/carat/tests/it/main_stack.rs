@@ -13,7 +13,7 @@ begin
 rescue SystemCallError
   failed = Process.getrlimit(:STACK).first / 1024
 end
-puts [own.first, `#{shell}`, forked, failed].map { |limit| limit.to_s.strip }.inspect
+puts [own.first, IO.popen(['sh', '-c', shell], &:read), forked, failed].map { |limit| limit.to_s.strip }.inspect
 $stdout.flush
 exec("ruby", __FILE__, "again") if ARGV.empty?
 "#;
@@ -73,7 +73,7 @@ fn a_restarted_server_has_the_smaller_stack_again() {
 fn where_the_limit_cannot_be_set_the_server_starts_as_without_and_one_line_says_why() {
     require!(Ruby);
     let folder = Folder::new("stack");
-    let script = folder.write("server.rb", "sleep 4\nputs `ulimit -s`").display().to_string();
+    let script = folder.write("server.rb", "sleep 4\nputs `sh -c 'ulimit -s'`").display().to_string();
     let command = ["exec", "main_stack=1m", "--verify", "--", "ruby", &script];
     let ran = run_under(&folder, "ulimit -s 768", &command);
     ran.assert_code(0).assert_says("main_stack=1048576 NOT APPLIED");
