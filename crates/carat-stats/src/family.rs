@@ -63,7 +63,13 @@ impl Design {
     /// The design for a two-sided family-wise error `alpha`, `claims` claims and at most `budget`
     /// blocks.
     pub fn new(alpha: f64, claims: usize, budget: u32) -> Self {
-        let levels = (1..=claims.max(1)).map(|open| Level::new(alpha / open as f64, budget));
+        Self::in_rounds(alpha, claims, budget, 1)
+    }
+
+    /// The design whose looks are after multiples of `round` blocks, so that each look has complete rounds only.
+    pub fn in_rounds(alpha: f64, claims: usize, budget: u32, round: u32) -> Self {
+        let levels = 1..=claims.max(1);
+        let levels = levels.map(|open| Level::new(alpha / open as f64, budget, round));
         Self { levels: levels.collect() }
     }
 
@@ -106,8 +112,8 @@ impl Design {
 }
 
 impl Level {
-    fn new(alpha: f64, budget: u32) -> Self {
-        let difference = Sequence::new(alpha, budget);
+    fn new(alpha: f64, budget: u32, round: u32) -> Self {
+        let difference = Sequence::in_rounds(alpha, budget, round);
         let blocks: Vec<u32> = difference.looks.iter().map(|look| look.blocks).collect();
         let equivalence = Sequence::at(&blocks, 2.0 * difference.alpha);
         Self { difference, equivalence }

@@ -46,7 +46,15 @@ impl Sequence {
     /// A budget too small for the first look becomes one single look with the exact signed-rank
     /// interval. Where even that cannot reach 1 − `alpha`, the look carries its true confidence.
     pub fn new(alpha: f64, budget: u32) -> Self {
-        Self::at(&looks(alpha, budget), alpha)
+        Self::in_rounds(alpha, budget, 1)
+    }
+
+    /// The same with every look rounded up to a multiple of `round` blocks, which must not be zero.
+    pub fn in_rounds(alpha: f64, budget: u32, round: u32) -> Self {
+        let rounded = looks(alpha, budget).into_iter().map(|n| n.next_multiple_of(round));
+        let mut blocks: Vec<u32> = rounded.collect();
+        blocks.dedup();
+        Self::at(&blocks, alpha)
     }
 
     /// The sequence for a two-sided error `alpha` with looks after `blocks` blocks.

@@ -32,10 +32,15 @@ impl SeededRng {
     /// The numbers 0 to `n` − 1 in random order.
     pub fn order(&mut self, n: usize) -> Vec<usize> {
         let mut order: Vec<usize> = (0..n).collect();
-        for last in (1..n).rev() {
-            order.swap(last, self.0.random_range(0..=last));
-        }
+        self.shuffle(&mut order);
         order
+    }
+
+    /// Puts values into random order (Fisher and Yates).
+    pub fn shuffle<T>(&mut self, values: &mut [T]) {
+        for last in (1..values.len()).rev() {
+            values.swap(last, self.0.random_range(0..=last));
+        }
     }
 }
 
