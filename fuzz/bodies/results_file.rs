@@ -31,6 +31,7 @@ fn sound(folder: &Path) -> &'static [u8] {
             margin: 0.01,
             guards: [("latency.p95".to_owned(), 0.05)].into(),
             variants: variants.into(),
+            fleet: None,
         };
         let mut store = Store::create(&path, &header).expect("a new file");
         let trials: Vec<Trial> =

@@ -6,6 +6,7 @@
 //! ```text
 //!  cli                         arguments and printing
 //!  report                      pages, tables and exports made from results
+//!  fleet                       blocks on many machines; their parts merged
 //!  run                         trials until there is a verdict; recordings
 //!  target   load   observe     start and stop a server; drive load; sample memory
 //!  analysis store              conclusions drawn from trials; the results file
@@ -19,6 +20,7 @@ pub mod analysis;
 pub mod cli;
 pub mod config;
 pub mod core;
+pub mod fleet;
 pub mod load;
 pub mod observe;
 pub mod process;

@@ -1,7 +1,7 @@
 //! Everything that follows from the trials of an experiment.
 
 use crate::analysis::growth::of_variants;
-use crate::analysis::{Judge, Question, Warning, curves, moments};
+use crate::analysis::{Judge, Question, Warning, curves, machine_comparisons, moments};
 use crate::core::Results;
 
 /// Fills in conclusions, curves, growth, moments and warnings, as the trials answer `question`.
@@ -12,5 +12,6 @@ pub(crate) fn conclude(results: &mut Results, question: &Question) {
     results.curves = curves(question, &results.trials);
     results.growth = of_variants(&results.info.variants, &results.trials);
     results.moments = moments(question, &results.trials);
+    results.machines = machine_comparisons(question, &results.trials);
     results.warnings = judgement.warnings.iter().map(Warning::to_string).collect();
 }

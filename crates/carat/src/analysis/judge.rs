@@ -70,7 +70,8 @@ impl Judge {
         if let Some(confirmation) = &confirmation {
             question.alpha = confirmation.alpha();
         }
-        let design = Design::new(question.alpha, question.claims(), question.max_blocks);
+        let (claims, budget) = (question.claims(), question.max_blocks);
+        let design = Design::in_rounds(question.alpha, claims, budget, question.round);
         Self { question, design, confirmation }
     }
 

@@ -30,6 +30,8 @@ pub struct Question {
     /// Where this confirms the candidate of a search: the number of attempts among which it shares the error. It then ends
     /// as soon as the candidate is confirmed or refused.
     pub attempts: Option<u32>,
+    /// Looks are after a multiple of this many blocks: the number of types of machines in a fleet, otherwise 1.
+    pub round: u32,
 }
 
 impl Question {
@@ -47,6 +49,7 @@ impl Question {
             precise: false,
             reruns: true,
             attempts: None,
+            round: 1,
         }
     }
 

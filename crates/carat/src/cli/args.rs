@@ -1,8 +1,8 @@
 //! The commands and their dispatch.
 
 use crate::cli::{
-    Exit, compare, demo, diff, exec, exit, explain, install, load, output, plan, record, report,
-    salvage, shell, stats, tune, workload,
+    Exit, compare, demo, diff, exec, exit, explain, fleet, install, load, merge, output, plan,
+    record, report, salvage, shell, stats, tune, workload,
 };
 use crate::load::worker_main;
 use crate::target::{exec_helper_main, reaper_main};
@@ -38,6 +38,11 @@ enum Command {
     Plan(plan::PlanArgs),
     /// Search the best settings for an app and confirm them
     Tune(tune::TuneArgs),
+    /// Run the blocks of an experiment on many machines
+    #[command(subcommand)]
+    Fleet(fleet::FleetCommand),
+    /// Merge results files of one plan, such as the parts of a fleet
+    Merge(merge::MergeArgs),
     /// Copy the undamaged trials of a damaged or older results file, or of exported JSON, into a new file
     Salvage(salvage::SalvageArgs),
     /// Drive a load against a running server
@@ -85,6 +90,8 @@ pub fn main() -> ExitCode {
         Command::Record(args) => record::run(&args),
         Command::Report(args) => report::run(&args),
         Command::Salvage(args) => salvage::run(&args),
+        Command::Fleet(command) => fleet::run(&command),
+        Command::Merge(args) => merge::run(&args),
         Command::Completions(args) => shell::completions(&args, Arguments::command()),
         Command::Man => shell::man(Arguments::command()),
         Command::Stats(args) => stats::run(&args),

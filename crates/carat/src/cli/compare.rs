@@ -2,7 +2,7 @@
 
 use crate::cli::progress::ProgressDisplay;
 use crate::cli::{Exit, output, report};
-use crate::core::Span;
+use crate::core::{Results, Span};
 use crate::report::{
     Audience, Budget, ProgressText, Style, concluded, count, dry_run_text, html, json, terminal,
 };
@@ -140,15 +140,11 @@ pub(crate) fn run_trials(
     Ok(ended?)
 }
 
-/// Prints the results, also of a run that ended early.
-fn conclude(
-    args: &CompareArgs,
-    store: &Store,
-    ended: Result<(), RunError>,
-) -> anyhow::Result<Exit> {
+/// Prints the results of a file and writes the page beside it.
+pub(crate) fn show_results(store: &Store, as_json: bool) -> anyhow::Result<Results> {
     let path = store.path();
     let results = concluded(store)?;
-    if args.json {
+    if as_json {
         output::print_data(&json(&results, Audience::Own)?)?;
     } else {
         let colour = output::colour(&io::stdout(), output::variable);
@@ -157,7 +153,17 @@ fn conclude(
     let page = path.with_extension("html");
     output::write_page(&page, &html(&results, &output::page_options(false)))?;
     output::print_message(&format!("\nresults  {}\npage     {}", path.display(), page.display()));
-    let (trials, path) = (count(results.trials.len(), "finished trial"), path.display());
+    Ok(results)
+}
+
+/// Prints the results, also of a run that ended early.
+fn conclude(
+    args: &CompareArgs,
+    store: &Store,
+    ended: Result<(), RunError>,
+) -> anyhow::Result<Exit> {
+    let results = show_results(store, args.json)?;
+    let (trials, path) = (count(results.trials.len(), "finished trial"), store.path().display());
     let resume = format!("--resume -o {path}");
     let kept =
         format!("{trials} kept; continue with {}", args.continued_by.as_ref().unwrap_or(&resume));

@@ -1,6 +1,7 @@
 //! Exit codes, one meaning each.
 
 use crate::core::{Results, Role, Verdict};
+use crate::fleet::FleetError;
 use crate::report::RestoreError;
 use crate::run::experiment::{ExperimentError, QuestionError};
 use std::process::ExitCode;
@@ -40,6 +41,7 @@ impl Exit {
         let other_plan = matches!(error.downcast_ref(), Some(RestoreError::OtherPlan { .. }));
         let wrong_usage = experiment.is_some_and(ExperimentError::is_wrong_usage)
             || error.is::<QuestionError>()
+            || error.downcast_ref().is_some_and(FleetError::is_wrong_usage)
             || other_plan;
         if wrong_usage { Self::Usage } else { Self::Failed }
     }

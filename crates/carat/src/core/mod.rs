@@ -2,6 +2,7 @@
 
 mod command_table;
 mod count;
+pub mod fleet;
 pub mod growth;
 pub mod ledger;
 pub mod load;
@@ -23,6 +24,7 @@ pub mod units;
 pub use command_table::CommandTable;
 pub use count::count;
 pub(crate) use count::counted;
+pub use fleet::Fleet;
 pub use growth::{
     DailyGrowth, GrowthEvidence, GrowthKind, PartGrowth, ProgressUnit, TrackedPart, VariantGrowth,
 };
@@ -42,8 +44,9 @@ pub(crate) use placeholder::{TextPart, is_placeholder_name, text_parts};
 pub(crate) use printable::is_printable;
 pub use recording::{ClassGrowth, Recording};
 pub use results::{
-    Conclusion, ControlComparison, Curve, Estimate, ExperimentInfo, MachineFacts, MemoryFigure,
-    MomentComparison, PartAtWork, Results, Role, StepConclusion, Trial, Variant, Verdict,
+    Conclusion, ControlComparison, Curve, Estimate, ExperimentInfo, MachineComparison,
+    MachineFacts, MachineTypeEstimate, MemoryFigure, MomentComparison, PartAtWork, Results, Role,
+    StepConclusion, Trial, Variant, Verdict,
 };
 pub use span::Span;
 pub(crate) use thinned::ThinnedSeries;

@@ -1,6 +1,6 @@
 //! The results of one experiment: what a results file holds and what reports read.
 
-use super::{LoadReport, Moment, Outcome, Sample, VariantGrowth};
+use super::{Fleet, LoadReport, Moment, Outcome, Sample, VariantGrowth};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -30,6 +30,9 @@ pub struct ExperimentInfo {
     pub margin: f64,
     /// How much worse other metrics may become, as fractions by metric name.
     pub guards: BTreeMap<String, f64>,
+    /// The machines that run the blocks; `None` for an experiment of one machine.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fleet: Option<Fleet>,
 }
 
 /// A whole experiment: the question, the trials, the conclusions.
@@ -54,6 +57,9 @@ pub struct Results {
     /// Memory at every moment of the trials, in the order of moments and variants, one per figure.
     #[serde(default)]
     pub moments: Vec<MomentComparison>,
+    /// The primary metric by machine, one per compared variant; none with a single type and few machines.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub machines: Vec<MachineComparison>,
     /// What a reader should know before trusting the figures.
     pub warnings: Vec<String>,
 }
@@ -289,6 +295,39 @@ pub struct MomentComparison {
 
 /// Settings under which a variant runs another Ruby than the one in carat's `PATH`.
 const SETTINGS_OF_RUBY: [&str; 2] = ["ruby", "root"];
+
+/// The difference of one variant to the baseline in the primary metric, by type of machine.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct MachineComparison {
+    /// The variant.
+    pub variant: String,
+    /// The metric.
+    pub metric: String,
+    /// p value of the hypothesis that the type makes no difference (Kruskal and Wallis, by permutation); `None` with too
+    /// few blocks.
+    pub p: Option<f64>,
+    /// Whether it is proven that the difference depends on the type.
+    pub differs: bool,
+    /// Each type, by name.
+    pub types: Vec<MachineTypeEstimate>,
+    /// Number of machines.
+    pub machines: u32,
+    /// The difference on machines in general, of which these are taken as a sample: Student's interval of the machines'
+    /// means. `None` with fewer than six machines.
+    pub general: Option<Estimate>,
+}
+
+/// One type of machine in a [`MachineComparison`].
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct MachineTypeEstimate {
+    /// Its name.
+    pub machine_type: String,
+    /// Blocks that counted.
+    pub blocks: u32,
+    /// The difference on this type. The error of 5 % is shared by the types and holds for a number of blocks fixed in
+    /// advance. `None` with too few blocks.
+    pub estimate: Option<Estimate>,
+}
 
 /// Gives trials the facts of a file from before each trial had its own.
 ///

@@ -5,7 +5,7 @@ use crate::analysis::growth::of_recording;
 use crate::core::Results;
 use crate::core::recording::Recording;
 use crate::report::exports::{ImportError, from_json, is_export};
-use crate::run::experiment::question;
+use crate::run::experiment::{question, results_of};
 use crate::store::recording::{self, RecordingError};
 use crate::store::{Store, StoreError};
 use std::fs::File;
@@ -66,7 +66,7 @@ pub enum CaratFileError {
 pub fn load(path: &Path) -> Result<CaratFile, CaratFileError> {
     if !is_json(path) {
         // Also if the file cannot be opened: the store's message says what to do.
-        return Ok(CaratFile::Stored(Box::new(Store::open(path)?.results()?)));
+        return Ok(CaratFile::Stored(Box::new(results_of(&Store::open(path)?)?)));
     }
     // First as a recording, because that reads one line to decide.
     match recording::read(path) {
@@ -128,7 +128,7 @@ pub fn load_input(path: &Path) -> Result<ReportInput, CaratFileError> {
 /// # Errors
 /// If the file cannot be read.
 pub fn concluded(store: &Store) -> Result<Results, StoreError> {
-    Ok(with_conclusions(store.results()?))
+    Ok(with_conclusions(results_of(store)?))
 }
 
 fn with_conclusions(mut results: Results) -> Results {

@@ -94,6 +94,7 @@ mod tests {
             primary: "memory.rss.final".into(),
             margin: 0.01,
             guards: BTreeMap::new(),
+            fleet: None,
         };
         Results {
             info,
@@ -103,6 +104,7 @@ mod tests {
             curves: Vec::new(),
             growth: Vec::new(),
             moments: Vec::new(),
+            machines: Vec::new(),
             warnings: Vec::new(),
         }
     }

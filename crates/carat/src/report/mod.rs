@@ -16,15 +16,18 @@ mod explain;
 mod exports;
 mod facts;
 mod figures;
+mod fleet_text;
 mod forecast_text;
 mod histogram;
 mod import;
 mod ledger_text;
 mod live;
 mod machine;
+mod machine_text;
 mod malloc_text;
 mod markdown;
 mod memory_series;
+mod merge_text;
 mod moments;
 mod numbers;
 mod page;
@@ -59,6 +62,7 @@ pub use exports::{
     ImportError, SCHEMA, SCHEMA_WITH_CONTROLS, csv, from_json, is_export, json, openmetrics,
 };
 pub use figures::{FIGURES_SCHEMA, figures};
+pub(crate) use fleet_text::{end_text, fleet_json, fleet_text};
 pub(crate) use forecast_text::forecast_text;
 pub use import::{
     CaratFile, CaratFileError, ReportInput, concluded, is_json, load, load_input, load_results,
@@ -66,6 +70,7 @@ pub use import::{
 pub use ledger_text::ledger_text;
 pub use live::{LiveRecording, draw_live_recording};
 pub use markdown::{MARKER, markdown};
+pub(crate) use merge_text::merge_text;
 pub use numbers::{count, duration, percent};
 pub use page::{PageOptions, comparison_html, html, ledger_html, recording_html, tune_html};
 pub use progress::ProgressText;

@@ -172,6 +172,7 @@ pub(crate) fn prepare(results: &Results, audience: Audience) -> Results {
     for compared in &mut shown.moments {
         compared.variant = rules.name(&names, &compared.variant);
     }
+    edit_machines(&rules, &names, &mut shown);
     for growth in &mut shown.growth {
         growth.variant = rules.name(&names, &growth.variant);
     }
@@ -192,6 +193,18 @@ pub(crate) fn prepare(results: &Results, audience: Audience) -> Results {
         }
     }
     shown
+}
+
+fn edit_machines(rules: &RedactionRules, names: &BTreeMap<String, String>, shown: &mut Results) {
+    if let Some(fleet) = &mut shown.info.fleet {
+        rules.edit(&mut fleet.binary);
+        fleet.types.iter_mut().for_each(|name| rules.edit(name));
+    }
+    for compared in &mut shown.machines {
+        compared.variant = rules.name(names, &compared.variant);
+        rules.edit(&mut compared.metric);
+        compared.types.iter_mut().for_each(|of| rules.edit(&mut of.machine_type));
+    }
 }
 
 /// A recording for that audience.

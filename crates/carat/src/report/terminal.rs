@@ -4,6 +4,7 @@ use crate::core::{Conclusion, Estimate, Results, Unit, Variant, Verdict};
 use crate::report::chart::reduce::band;
 use crate::report::control_text::control_sentences;
 use crate::report::facts;
+use crate::report::machine_text::machines_sentence;
 use crate::report::memory_series::{is_resident, memory, memory_series};
 use crate::report::moments;
 use crate::report::numbers;
@@ -399,6 +400,9 @@ fn push_context(out: &mut String, results: &Results, width: usize) {
         let _ = write!(out, ", intervals at {level}");
     }
     let _ = writeln!(out, ".\n{}", numbers::UNITS);
+    if let Some(machines) = machines_sentence(results) {
+        push_wrapped(out, "", &one_line(&machines), width);
+    }
     for variant in results.info.variants.iter().map(|variant| variant.name.as_str()) {
         if let Some(failures) = facts::failures_with_cause(results, variant) {
             let text = format!("{}: trials that do not count: {failures}", one_line(variant));

@@ -1,9 +1,11 @@
 //! Verdicts in words: one sentence per variant, with the interval, the number of blocks, and what the guards found.
 
 use crate::core::{
-    Better, Conclusion, Curve, Estimate, PartAtWork, Results, Role, Unit, Verdict, metric,
+    Better, Conclusion, Curve, Estimate, MachineComparison, PartAtWork, Results, Role, Unit,
+    Verdict, metric,
 };
 use crate::report::facts;
+use crate::report::machine_text::{differing, differs_by_machine};
 use crate::report::moments::phrase;
 use crate::report::numbers::{self, includes_zero, interval, magnitude, magnitude_interval};
 use carat_stats::budget::median;
@@ -33,9 +35,21 @@ pub(crate) fn sentences(results: &Results) -> Vec<Sentence> {
         .skip(1)
         .map(|variant| {
             let found = facts::conclusion(results, &variant.name, &results.info.primary);
-            let verdict = found.map_or(Verdict::Undecided, |c| c.verdict);
+            let by_machine = differing(results, &variant.name);
+            // Machines that contradict each other have no verdict in common.
+            let verdict = found
+                .filter(|_| by_machine.is_none_or(has_one_direction))
+                .map_or(Verdict::Undecided, |c| c.verdict);
             let main = match found {
-                Some(conclusion) => primary(results, conclusion),
+                Some(conclusion) => match by_machine {
+                    Some(one) => format!(
+                        "{} in {} against {}",
+                        differs_by_machine(one),
+                        phrase(results, &one.metric),
+                        facts::baseline(results)
+                    ),
+                    None => primary(results, conclusion),
+                },
                 None => {
                     "has not been compared: it has no scored trials beside the baseline's".into()
                 }
@@ -48,6 +62,13 @@ pub(crate) fn sentences(results: &Results) -> Vec<Sentence> {
             Sentence { variant: variant.name.clone(), verdict, rest: format!("{main}{price}.") }
         })
         .collect()
+}
+
+/// Whether every type of machine has the difference in the same direction.
+fn has_one_direction(one: &MachineComparison) -> bool {
+    let known = one.types.iter().filter_map(|of| of.estimate);
+    let less = known.clone().filter(|estimate| estimate.ratio < 0.0).count();
+    less == 0 || less == known.count()
 }
 
 /// The most important sentence: that of the proven difference that is largest, otherwise the first. A difference that a

@@ -2,6 +2,7 @@
 
 use crate::core::{ExperimentInfo, Results, Trial};
 use crate::process::Identity;
+use crate::store::attempt::{BlockAttempt, read_attempts, write_attempt};
 use crate::store::{Runner, StoreError, format, rows};
 use rusqlite::{Connection, OpenFlags, OptionalExtension, params};
 use std::path::{Path, PathBuf};
@@ -81,6 +82,34 @@ impl Store {
             .map_err(|source| StoreError::from_sqlite(&path, source))
     }
 
+    /// Adds attempts at blocks in one transaction: the trials of those that `counts` selects, the others beside them.
+    pub(crate) fn add_attempts<'a>(
+        &mut self,
+        attempts: impl Iterator<Item = (&'a BlockAttempt, bool)>,
+    ) -> Result<(), StoreError> {
+        let path = self.path.clone();
+        let transaction = self.connection.transaction();
+        transaction
+            .and_then(|transaction| {
+                for (attempt, counts) in attempts {
+                    let mut trials = attempt.trials.iter().filter(|_| counts);
+                    trials.try_for_each(|trial| rows::write_trial(&transaction, trial))?;
+                    write_attempt(&transaction, attempt, counts)?;
+                }
+                transaction.commit()
+            })
+            .map_err(|source| StoreError::from_sqlite(&path, source))
+    }
+
+    /// Every attempt at a block, in the order of blocks and attempts; none where one machine ran the experiment.
+    pub fn attempts(&self) -> Result<Vec<BlockAttempt>, StoreError> {
+        if self.info()?.fleet.is_none() {
+            return Ok(Vec::new());
+        }
+        let trials = self.trials()?;
+        self.with(|connection| read_attempts(connection, &trials))
+    }
+
     /// Every trial, in the order of blocks and positions.
     pub fn trials(&self) -> Result<Vec<Trial>, StoreError> {
         self.with(rows::read_trials)
@@ -96,6 +125,7 @@ impl Store {
             curves: Vec::new(),
             growth: Vec::new(),
             moments: Vec::new(),
+            machines: Vec::new(),
             warnings: Vec::new(),
         })
     }
@@ -147,8 +177,7 @@ impl Store {
             // The rollback journal keeps everything in one file, which users send to each other. With synchronous = FULL
             // every commit reaches the disk before the trial counts as finished.
             connection.execute_batch("PRAGMA synchronous = FULL; BEGIN;")?;
-            let controls = info.variants.iter().any(|variant| !variant.controls.is_empty());
-            format::create(connection, controls)?;
+            format::create(connection, info)?;
             rows::write_info(connection, info)?;
             connection.execute_batch("COMMIT;")
         })
@@ -181,8 +210,8 @@ impl Store {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use crate::core::{Bytes, Outcome, Sample, Variant};
-    use crate::store::format::FORMAT;
+    use crate::core::{Bytes, Fleet, Outcome, Sample, Variant};
+    use crate::store::format::{FORMAT, FORMAT_WITH_CONTROLS, FORMAT_WITHOUT_CONTROLS};
     use std::collections::BTreeMap;
 
     pub(crate) fn info() -> ExperimentInfo {
@@ -196,6 +225,7 @@ pub(crate) mod tests {
             primary: "memory.rss.final".into(),
             margin: 0.0025,
             guards: [("latency.p95".to_owned(), 0.05)].into(),
+            fleet: None,
             variants: ["default", "compact"].map(variant).into(),
         }
     }
@@ -298,13 +328,13 @@ pub(crate) mod tests {
         store.connection.pragma_update(None, "user_version", FORMAT + 1).unwrap();
         drop(store);
         let message = Store::open(&path).unwrap_err().to_string();
-        assert!(message.contains("format 4") && message.contains("up to 3"), "{message}");
+        assert!(message.contains("format 5") && message.contains("up to 4"), "{message}");
     }
 
     #[test]
-    fn controls_are_stored_and_only_a_file_with_controls_has_the_newest_format() {
+    fn controls_and_fleets_are_stored_and_only_a_file_with_them_has_a_newer_format() {
         let (folder, plain, store) = created();
-        assert_eq!(pragma(&store), FORMAT - 1);
+        assert_eq!(pragma(&store), FORMAT_WITHOUT_CONTROLS);
         drop(store);
         assert_eq!(Store::open(&plain).unwrap().info().unwrap(), info());
         let mut controlled = info();
@@ -314,9 +344,16 @@ pub(crate) mod tests {
         controlled.variants[1].controls = vec!["gc".into(), "a sham".into()];
         let path = folder.path().join("controlled.carat");
         let store = Store::create(&path, &controlled).unwrap();
-        assert_eq!(pragma(&store), FORMAT);
+        assert_eq!(pragma(&store), FORMAT_WITH_CONTROLS);
         drop(store);
         assert_eq!(Store::open(&path).unwrap().info().unwrap(), controlled);
+        let fleet = Some(Fleet { binary: "b".into(), types: vec!["a".into(); 3] });
+        let path = folder.path().join("part.carat");
+        let part = ExperimentInfo { fleet, ..controlled };
+        let store = Store::create(&path, &part).unwrap();
+        assert_eq!(pragma(&store), FORMAT);
+        drop(store);
+        assert_eq!(Store::open(&path).unwrap().info().unwrap(), part);
     }
 
     fn pragma(store: &Store) -> i64 {

@@ -1,5 +1,6 @@
 //! Recognises results files and checks their format.
 
+use crate::core::ExperimentInfo;
 use crate::store::StoreError;
 use rusqlite::Connection;
 use std::collections::BTreeSet;
@@ -8,17 +9,32 @@ use std::path::Path;
 /// "CART" in ASCII: how file(1) and carat tell a results file from other SQLite files.
 const APPLICATION: i64 = 0x4341_5254;
 /// The newest format. Every change that an older carat would misread raises it.
-pub(crate) const FORMAT: i64 = 3;
-/// The format that is written where no variant has a control: without the table of controls.
+pub(crate) const FORMAT: i64 = 4;
+/// The format that is written where no fleet runs the blocks and a variant has a control.
+pub(crate) const FORMAT_WITH_CONTROLS: i64 = 3;
+/// The format that is written where no variant has a control either: without the table of controls.
 pub(crate) const FORMAT_WITHOUT_CONTROLS: i64 = 2;
-/// The tables of both formats.
+/// The tables of all formats.
 const SCHEMA: &str = include_str!("schema.sql");
-/// The table that the newest format has besides.
+/// The table that the later formats have besides.
 const CONTROL_SCHEMA: &str = include_str!("control.sql");
+/// The tables that the newest format has besides.
+const FLEET_SCHEMA: &str = include_str!("fleet.sql");
 
-/// Turns an empty file into a results file without content, with or without the table of controls.
-pub(crate) fn create(connection: &Connection, controls: bool) -> rusqlite::Result<()> {
-    let format = if controls { FORMAT } else { FORMAT_WITHOUT_CONTROLS };
+/// The oldest format that holds an experiment, so that an older carat reads the file if it can.
+fn format_of(info: &ExperimentInfo) -> i64 {
+    if info.fleet.is_some() {
+        FORMAT
+    } else if info.variants.iter().any(|variant| !variant.controls.is_empty()) {
+        FORMAT_WITH_CONTROLS
+    } else {
+        FORMAT_WITHOUT_CONTROLS
+    }
+}
+
+/// Turns an empty file into a results file without content, with the tables that the experiment needs.
+pub(crate) fn create(connection: &Connection, info: &ExperimentInfo) -> rusqlite::Result<()> {
+    let format = format_of(info);
     create_tables(connection, format)?;
     connection.pragma_update(None, "application_id", APPLICATION)?;
     connection.pragma_update(None, "user_version", format)
@@ -26,8 +42,11 @@ pub(crate) fn create(connection: &Connection, controls: bool) -> rusqlite::Resul
 
 fn create_tables(connection: &Connection, format: i64) -> rusqlite::Result<()> {
     connection.execute_batch(SCHEMA)?;
-    if format > FORMAT_WITHOUT_CONTROLS {
+    if format >= FORMAT_WITH_CONTROLS {
         connection.execute_batch(CONTROL_SCHEMA)?;
+    }
+    if format >= FORMAT {
+        connection.execute_batch(FLEET_SCHEMA)?;
     }
     Ok(())
 }

@@ -2,15 +2,19 @@
 //!
 //! A results file stores the plan as text and hash and does not interpret it.
 
+mod attempt;
 mod error;
 mod file;
 mod format;
+mod merge;
 pub mod recording;
 mod rows;
 mod runner;
 mod salvage;
 
+pub use attempt::BlockAttempt;
 pub use error::StoreError;
 pub use file::Store;
+pub use merge::{MergeError, MergedParts};
 pub use runner::Runner;
 pub use salvage::{Salvaged, salvage, salvage_trials};

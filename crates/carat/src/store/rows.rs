@@ -1,6 +1,6 @@
 //! Converts between rows and values.
 
-use crate::core::{Bytes, ExperimentInfo, Outcome, Sample, Trial, Variant};
+use crate::core::{Bytes, ExperimentInfo, Fleet, Outcome, Sample, Trial, Variant};
 use rusqlite::types::Type;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use std::collections::BTreeMap;
@@ -15,7 +15,10 @@ fn broken(column: usize, error: impl std::error::Error + Send + Sync + 'static) 
     rusqlite::Error::FromSqlConversionFailure(column, Type::Text, Box::new(error))
 }
 
-fn json<T: serde::de::DeserializeOwned>(row: &Row<'_>, column: usize) -> rusqlite::Result<T> {
+pub(crate) fn json<T: serde::de::DeserializeOwned>(
+    row: &Row<'_>,
+    column: usize,
+) -> rusqlite::Result<T> {
     let text: String = row.get(column)?;
     serde_json::from_str(&text).map_err(|error| broken(column, error))
 }
@@ -27,7 +30,7 @@ fn optional_json<T: serde::de::DeserializeOwned>(
     row.get::<_, Option<String>>(column)?.map(|_| json(row, column)).transpose()
 }
 
-fn to_json(value: &impl serde::Serialize) -> rusqlite::Result<String> {
+pub(crate) fn to_json(value: &impl serde::Serialize) -> rusqlite::Result<String> {
     serde_json::to_string(value)
         .map_err(|error| rusqlite::Error::ToSqlConversionFailure(Box::new(error)))
 }
@@ -56,6 +59,12 @@ pub(crate) fn write_info(connection: &Connection, info: &ExperimentInfo) -> rusq
             params![place, variant.name, to_json(&variant.settings)?],
         )?;
     }
+    if let Some(fleet) = &info.fleet {
+        connection.execute(
+            "INSERT INTO fleet VALUES (1, ?1, ?2)",
+            params![fleet.binary, to_json(&fleet.types)?],
+        )?;
+    }
     // A control may be a later variant, so every variant comes first.
     for variant in &info.variants {
         for (place, control) in (0i64..).zip(&variant.controls) {
@@ -70,6 +79,7 @@ pub(crate) fn write_info(connection: &Connection, info: &ExperimentInfo) -> rusq
 
 pub(crate) fn read_info(connection: &Connection) -> rusqlite::Result<ExperimentInfo> {
     let (guards, variants) = (read_map(connection, "guard")?, read_variants(connection)?);
+    let fleet = read_fleet(connection)?;
     connection.query_row(
         "SELECT name, about, plan_hash, plan_text, seed, max_blocks, primary_metric, margin \
          FROM experiment",
@@ -87,9 +97,22 @@ pub(crate) fn read_info(connection: &Connection) -> rusqlite::Result<ExperimentI
                 margin: row.get(7)?,
                 guards,
                 variants,
+                fleet,
             })
         },
     )
+}
+
+/// The fleet; `None` where the file has no table of it, because one machine ran the experiment.
+fn read_fleet(connection: &Connection) -> rusqlite::Result<Option<Fleet>> {
+    if !connection.table_exists(None, "fleet")? {
+        return Ok(None);
+    }
+    connection
+        .query_row("SELECT binary, types FROM fleet", [], |row| {
+            Ok(Fleet { binary: row.get(0)?, types: json(row, 1)? })
+        })
+        .optional()
 }
 
 pub(crate) fn read_map<T: rusqlite::types::FromSql>(

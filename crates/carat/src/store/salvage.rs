@@ -128,16 +128,20 @@ fn read_trials(source: &Connection, info: &ExperimentInfo) -> (Vec<Trial>, Vec<S
 
 /// Why a trial that can be read must not be copied.
 fn defect(trial: &Trial, info: &ExperimentInfo, copied: &[Trial]) -> Option<&'static str> {
-    if !info.variants.iter().any(|variant| variant.name == trial.variant) {
-        return Some("the plan has no such variant");
-    }
     if copied.iter().any(|other| other.id == trial.id) {
         return Some("it exists twice");
     }
-    if trial.id != trial_id(&info.plan_hash, info.seed, trial.block, &trial.variant) {
-        return Some("its id does not follow from the plan");
+    let lost = trial.outcome == Outcome::Ok && trial.metrics.is_empty();
+    misfit(trial, info).or(lost.then_some("its metrics are lost"))
+}
+
+/// Why a trial cannot be of the experiment.
+pub(crate) fn misfit(trial: &Trial, info: &ExperimentInfo) -> Option<&'static str> {
+    if !info.variants.iter().any(|variant| variant.name == trial.variant) {
+        return Some("the plan has no such variant");
     }
-    (trial.outcome == Outcome::Ok && trial.metrics.is_empty()).then_some("its metrics are lost")
+    let id = trial_id(&info.plan_hash, info.seed, trial.block, &trial.variant);
+    (trial.id != id).then_some("its id does not follow from the plan")
 }
 
 fn name(trial: &Trial) -> String {

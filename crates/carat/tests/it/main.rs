@@ -18,6 +18,7 @@ mod exec_verify;
 mod extensions;
 mod fake_run;
 mod faults;
+mod fleet_run;
 mod fuzz;
 mod growth_captured;
 mod load_cable;

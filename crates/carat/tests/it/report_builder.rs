@@ -115,6 +115,7 @@ impl Recipe {
             primary: self.primary.into(),
             margin: 0.0025,
             guards: BTreeMap::from([("latency.p95".into(), 0.05)]),
+            fleet: None,
         };
         let mut results = Results {
             info,
@@ -124,6 +125,7 @@ impl Recipe {
             curves: Vec::new(),
             growth: Vec::new(),
             moments: Vec::new(),
+            machines: Vec::new(),
             warnings: Vec::new(),
         };
         conclude(&mut results);

@@ -8,9 +8,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Modules of the main crate from the top down; modules on one line do not use each other.
-const LAYERS: [&[&str]; 9] = [
+const LAYERS: [&[&str]; 10] = [
     &["cli"],
     &["report"],
+    &["fleet"],
     &["run"],
     &["target", "load", "observe"],
     &["analysis", "store"],

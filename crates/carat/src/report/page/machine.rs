@@ -1,7 +1,9 @@
 //! The machine, and how to repeat the experiment.
 
-use crate::core::{Results, Variant};
+use crate::core::{MachineComparison, Results, Variant};
 use crate::report::machine::machine_facts;
+use crate::report::machine_text::machines_sentence;
+use crate::report::numbers;
 use crate::report::page::elements::scrollable;
 use crate::report::page::gallery::Gallery;
 use crate::report::text::shorten;
@@ -18,7 +20,44 @@ pub(crate) fn section(results: &Results, _: &mut Gallery) -> Markup {
     markup! {
         @if !machine.is_empty() {
             h2 { "Machine" }
+            @if let Some(machines) = machines_sentence(results) { p { (machines) } }
+            @if !results.machines.is_empty() { (by_type(&results.machines)) }
             (scrollable("Machine", &table))
+        }
+    }
+}
+
+/// The difference of every variant on each type of machine.
+fn by_type(machines: &[MachineComparison]) -> Markup {
+    let table = markup! {
+        table {
+            thead { tr {
+                th scope="col" { "variant" } th scope="col" { "machine" } th scope="col" { "blocks" }
+                th.w scope="col" { "difference" }
+            } }
+            tbody {
+                @for one in machines {
+                    @for of in &one.types {
+                        tr {
+                            th scope="row" { (one.variant) } td { (of.machine_type) } td { (of.blocks) }
+                            td.w { (of.estimate.as_ref().map_or("too few blocks".to_owned(),
+                                |estimate| numbers::estimate(&one.metric, estimate))) }
+                        }
+                    }
+                }
+            }
+        }
+    };
+    markup! {
+        (scrollable("Difference by type of machine", &table))
+        @for one in machines {
+            p {
+                (one.variant) ": "
+                @if one.differs { "the difference depends on the machine" }
+                @else { "it is not proven that the difference depends on the machine" }
+                @if let Some(p) = one.p { " (permutation test, p = " (format!("{p:.4}")) ")" }
+                "."
+            }
         }
     }
 }

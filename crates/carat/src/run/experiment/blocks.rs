@@ -103,16 +103,67 @@ impl ExperimentRun {
             let NextStep::Continue(active) = &judgement.next else { return Ok(judgement) };
             let missing = self.missing(block, active, &trials);
             self.check_time(&missing, &trials)?;
-            for plan in missing {
-                let trial = self.run_trial(&plan, runner, events)?;
-                store.add(std::slice::from_ref(&trial))?;
-                events.handle(&ExperimentEvent::TrialEnds(&trial));
+            let bench = &mut TrialBench { runner: &mut *runner, events: &mut *events };
+            self.run_block(&missing, bench, &mut |trial| {
+                store.add(std::slice::from_ref(trial))?;
                 let place = trials.partition_point(|known| known.block <= trial.block);
-                trials.insert(place, trial);
-                stop_on_failures(&trials, &plan.name)?;
-            }
+                trials.insert(place, trial.clone());
+                Ok(stop_on_failures(&trials, &trial.variant).err())
+            })?;
         }
         unreachable!("a budget of blocks is finite")
+    }
+
+    /// Runs one block of all variants by itself, whatever its trials show, and returns its trials in their order.
+    ///
+    /// # Errors
+    /// Where the user requested to stop, or where trials cannot be run at all.
+    pub fn single_block(
+        &self,
+        block: u32,
+        runner: &mut dyn TrialRunner,
+        events: &mut dyn EventHandler,
+    ) -> Result<Vec<Trial>, RunError> {
+        let mut trials = Vec::new();
+        let bench = &mut TrialBench { runner, events };
+        self.run_block(&self.missing(block, &self.variants, &[]), bench, &mut |trial| {
+            trials.push(trial.clone());
+            Ok(None)
+        })?;
+        Ok(trials)
+    }
+
+    /// Runs the baseline once to warm the machine up; the trial is not stored.
+    ///
+    /// # Errors
+    /// As [`Self::single_block`], and where the trial fails, because those of the block would fail too.
+    pub fn warm_up(
+        &self,
+        runner: &mut dyn TrialRunner,
+        events: &mut dyn EventHandler,
+    ) -> Result<(), RunError> {
+        let plan = self.missing(0, &self.variants[..1], &[]);
+        let plan: Vec<TrialPlan> = plan.into_iter().filter(|plan| plan.variant == 0).collect();
+        let bench = &mut TrialBench { runner, events };
+        self.run_block(&plan, bench, &mut |trial| Ok(failed_warm_up(trial)))
+    }
+
+    /// Runs trials of one block. `keep` gets each of them and can end the run.
+    fn run_block(
+        &self,
+        plans: &[TrialPlan],
+        bench: &mut TrialBench<'_>,
+        keep: &mut dyn FnMut(&Trial) -> Result<Option<RunError>, StoreError>,
+    ) -> Result<(), RunError> {
+        for plan in plans {
+            let trial = self.run_trial(plan, bench.runner, bench.events)?;
+            let end = keep(&trial)?;
+            bench.events.handle(&ExperimentEvent::TrialEnds(&trial));
+            if let Some(end) = end {
+                return Err(end);
+            }
+        }
+        Ok(())
     }
 
     /// The trials of a block that are not in the file, of variants that are still compared.
@@ -158,8 +209,21 @@ impl ExperimentRun {
     }
 }
 
+/// Runs trials and receives their events.
+struct TrialBench<'a> {
+    runner: &'a mut dyn TrialRunner,
+    events: &'a mut dyn EventHandler,
+}
+
+/// The error of a warm-up whose server or load failed.
+fn failed_warm_up(trial: &Trial) -> Option<RunError> {
+    let (variant, outcome) = (trial.variant.clone(), trial.outcome);
+    let detail = failure_detail(trial);
+    (outcome != Outcome::Ok).then_some(RunError::WarmUp { variant, outcome, detail })
+}
+
 /// Ends the run if the newest trial of a variant shows that the next ones would fail too.
-fn stop_on_failures(trials: &[Trial], variant: &str) -> Result<(), RunError> {
+pub(super) fn stop_on_failures(trials: &[Trial], variant: &str) -> Result<(), RunError> {
     let mut latest = trials.iter().rev().filter(|trial| trial.variant == variant);
     let failures = latest.clone().take_while(|trial| trial.outcome != Outcome::Ok).count();
     let Some(last) = latest.next().filter(|_| failures > 0) else { return Ok(()) };
@@ -168,18 +232,24 @@ fn stop_on_failures(trials: &[Trial], variant: &str) -> Result<(), RunError> {
     if !warm_up && failures < FAILURES_IN_A_ROW {
         return Ok(());
     }
-    let mut detail = last.detail.clone().unwrap_or_default();
-    for failure in last.load.iter().flat_map(LoadReport::wrong_bodies) {
-        detail.push_str("\n  ");
-        detail.push_str(&failure);
-    }
-    if !last.log_tail.is_empty() {
-        detail.push_str("\nits log ends with:\n");
-        detail.push_str(&last.log_tail);
-    }
+    let detail = failure_detail(last);
     let (variant, outcome) = (variant.to_owned(), last.outcome);
     Err(match warm_up {
         true => RunError::WarmUp { variant, outcome, detail },
         false => RunError::Failing { variant, outcome, detail },
     })
+}
+
+/// Why a trial failed, and what its server printed.
+fn failure_detail(trial: &Trial) -> String {
+    let mut detail = trial.detail.clone().unwrap_or_default();
+    for failure in trial.load.iter().flat_map(LoadReport::wrong_bodies) {
+        detail.push_str("\n  ");
+        detail.push_str(&failure);
+    }
+    if !trial.log_tail.is_empty() {
+        detail.push_str("\nits log ends with:\n");
+        detail.push_str(&trial.log_tail);
+    }
+    detail
 }

@@ -2,7 +2,7 @@
 
 use crate::analysis::{Judge, Question};
 use crate::config::{Experiment, ExperimentFileError, TrialLoad, TrialTask};
-use crate::core::{ExperimentInfo, LoadSpec, Outcome, count};
+use crate::core::{ExperimentInfo, LoadSpec, Outcome, Trial, count};
 use crate::load::http::replay::describe;
 use crate::load::{GeneratorError, check};
 use crate::run::Interrupt;
@@ -231,52 +231,137 @@ impl PreparedExperiment {
     /// # Errors
     /// Where the results file or the shared parts cannot be made. Nothing is left behind then.
     pub fn open(self) -> Result<OpenExperiment, ExperimentError> {
-        // Before anything exists that a signal could leave behind.
-        let Self { experiment, prepared, info, request, .. } = self;
-        let interrupt = request.interrupt.clone().map_or_else(Interrupt::on_signals, Ok);
-        let interrupt = interrupt.map_err(ExperimentError::setup("cannot listen for Ctrl-C"))?;
+        let place = RunPlace::new(self.request.interrupt.clone())?;
         let options = OpenOptions {
-            path: request.results_path(&experiment),
-            resume: request.resume,
-            fresh: request.fresh,
-            blocks: request.blocks,
-            seed: request.seed,
+            path: self.request.results_path(&self.experiment),
+            resume: self.request.resume,
+            fresh: self.request.fresh,
+            blocks: self.request.blocks,
+            seed: self.request.seed,
         };
-        let temporary = std::env::temp_dir();
-        if !temporary.is_dir() {
-            return Err(ExperimentError::NoTemporaryFolder(temporary));
-        }
         // The file names the directory before it exists, so that a later carat finds it after a kill at any moment.
-        let token = new_token();
-        let directory = run_directory(&temporary, &token);
-        let runner = this_runner(&token, &directory);
-        let OpenedResults { store, info, note } = open(&options, &experiment, &info, &runner)?;
+        let runner = this_runner(&place.token, &place.directory);
+        let OpenedResults { store, info, note } =
+            open(&options, &self.experiment, &self.info, &runner)?;
+        let (interrupt, schedule) = (place.interrupt.clone(), self.schedule());
+        let judge = Judge::new(Question {
+            reruns: !self.request.once,
+            attempts: self.request.attempts,
+            ..question(&info)
+        });
+        let (runner, directory) = self.start(place)?;
+        Ok(OpenExperiment { info, note, store, runner, directory, interrupt, schedule, judge })
+    }
+
+    /// Makes what runs single blocks on this machine, without a results file.
+    ///
+    /// # Errors
+    /// Where it cannot be made. Nothing is left behind then.
+    pub fn bench(self) -> Result<MachineBench, ExperimentError> {
+        let place = RunPlace::new(self.request.interrupt.clone())?;
+        let judge = Judge::new(question(&self.info));
+        let run =
+            experiment_run(self.info.clone(), judge, place.interrupt.clone(), self.schedule());
+        let (runner, directory) = self.start(place)?;
+        Ok(MachineBench { run, runner, _directory: directory })
+    }
+
+    fn schedule(&self) -> BlockSchedule {
+        let trials = &self.experiment.trials;
+        BlockSchedule::new(trials.warmup_block, self.request.limit, Instant::now())
+    }
+
+    /// Makes the private directory and what runs trials in it.
+    fn start(self, place: RunPlace) -> Result<(Box<dyn TrialRunner>, TempDir), ExperimentError> {
+        let Self { experiment, prepared, request, .. } = self;
+        let RunPlace { token, directory, interrupt } = place;
         let directory = make_run_directory(&directory).map_err(ExperimentError::setup(
             "cannot make a private directory; set TMPDIR to a folder that can be written",
         ))?;
-        let schedule =
-            BlockSchedule::new(experiment.trials.warmup_block, request.limit, Instant::now());
         let runner: Box<dyn TrialRunner> = match request.fake {
             Some(FakeTrials { variants, pace }) => {
                 let seed = request.seed.unwrap_or(0);
                 let measure = experiment.measure.clone();
-                Box::new(FakeRunner::new(variants, seed, pace, measure, interrupt.clone()))
+                Box::new(FakeRunner::new(variants, seed, pace, measure, interrupt))
             }
             None => {
                 let reaper = Reaper::start(&token, directory.path())
                     .map_err(ExperimentError::setup("cannot start the reaper"))?;
-                let interrupt = interrupt.clone();
                 let context =
                     RunContext { directory: directory.path().to_owned(), token, interrupt };
                 Box::new(ProcessRunner::new(experiment, prepared, context, reaper))
             }
         };
-        let judge = Judge::new(Question {
-            reruns: !request.once,
-            attempts: request.attempts,
-            ..question(&info)
-        });
-        Ok(OpenExperiment { info, note, store, runner, directory, interrupt, schedule, judge })
+        Ok((runner, directory))
+    }
+}
+
+/// Where a run will be, before anything of it exists.
+struct RunPlace {
+    token: String,
+    directory: PathBuf,
+    interrupt: Interrupt,
+}
+
+impl RunPlace {
+    /// `interrupt` is the user's request to stop, if something else listens for it already.
+    fn new(interrupt: Option<Interrupt>) -> Result<Self, ExperimentError> {
+        // Before anything exists that a signal could leave behind.
+        let interrupt = interrupt.map_or_else(Interrupt::on_signals, Ok);
+        let interrupt = interrupt.map_err(ExperimentError::setup("cannot listen for Ctrl-C"))?;
+        let temporary = std::env::temp_dir();
+        if !temporary.is_dir() {
+            return Err(ExperimentError::NoTemporaryFolder(temporary));
+        }
+        let token = new_token();
+        let directory = run_directory(&temporary, &token);
+        Ok(Self { token, directory, interrupt })
+    }
+}
+
+fn experiment_run(
+    info: ExperimentInfo,
+    judge: Judge,
+    interrupt: Interrupt,
+    schedule: BlockSchedule,
+) -> ExperimentRun {
+    ExperimentRun {
+        judge,
+        plan_hash: info.plan_hash,
+        variants: info.variants.into_iter().map(|variant| variant.name).collect(),
+        seed: info.seed,
+        interrupt,
+        schedule,
+    }
+}
+
+/// A machine that is ready to run single blocks of an experiment. Nothing of it is left when it is dropped.
+pub struct MachineBench {
+    run: ExperimentRun,
+    // Before the directory: as long as anything runs, its directory exists.
+    runner: Box<dyn TrialRunner>,
+    _directory: TempDir,
+}
+
+impl MachineBench {
+    /// Runs the baseline once to warm the machine up; the trial is not stored.
+    ///
+    /// # Errors
+    /// Where the user requested to stop, or where the trial fails.
+    pub fn warm_up(&mut self, events: &mut dyn EventHandler) -> Result<(), RunError> {
+        self.run.warm_up(self.runner.as_mut(), events)
+    }
+
+    /// Runs one block of all variants and returns its trials.
+    ///
+    /// # Errors
+    /// Where the user requested to stop, or where trials cannot be run at all.
+    pub fn block(
+        &mut self,
+        block: u32,
+        events: &mut dyn EventHandler,
+    ) -> Result<Vec<Trial>, RunError> {
+        self.run.single_block(block, self.runner.as_mut(), events)
     }
 }
 
@@ -327,14 +412,7 @@ impl OpenExperiment {
         events: &mut dyn EventHandler,
     ) -> Result<(Store, Result<(), RunError>), ExperimentError> {
         let Self { info, mut store, mut runner, directory, interrupt, schedule, judge, .. } = self;
-        let run = ExperimentRun {
-            judge,
-            plan_hash: info.plan_hash,
-            variants: info.variants.into_iter().map(|variant| variant.name).collect(),
-            seed: info.seed,
-            interrupt,
-            schedule,
-        };
+        let run = experiment_run(info, judge, interrupt, schedule);
         let ended = run.until_verdict(&mut store, runner.as_mut(), events);
         // In this order: as long as anything is left, the results file names it.
         drop(runner);

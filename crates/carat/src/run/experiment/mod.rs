@@ -9,14 +9,17 @@ mod events;
 mod launch;
 mod open;
 mod question;
+mod replay;
 mod schedule;
 
 pub use blocks::{ExperimentRun, RunError};
 pub use changed::ChangeError;
 pub use events::{EventHandler, ExperimentEvent};
 pub use launch::{
-    ExperimentError, ExperimentRequest, FakeTrials, OpenExperiment, PreparedExperiment,
+    ExperimentError, ExperimentRequest, FakeTrials, MachineBench, OpenExperiment,
+    PreparedExperiment,
 };
 pub use open::{OpenError, OpenOptions, OpenedResults, experiment_info, open, this_runner};
 pub use question::{QuestionChanges, QuestionError, question, set_question};
+pub use replay::{Replay, ReplayEnd, SettledBlocks, replay, results_of};
 pub use schedule::BlockSchedule;

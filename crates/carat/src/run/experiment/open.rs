@@ -43,6 +43,11 @@ pub enum OpenError {
         /// The fixed number.
         begun: u32,
     },
+    /// A fleet's blocks are tied to its machines.
+    #[error(
+        "{0} has the blocks of a fleet; continue with `carat fleet submit` and `carat fleet watch`, or begin another file with -o"
+    )]
+    Fleet(PathBuf),
     /// The seed was fixed when the experiment began.
     #[error(
         "{path} was begun with seed {begun}; resume without --seed, or begin another file with -o"
@@ -61,6 +66,7 @@ impl OpenError {
         match self {
             Self::OtherBudget { .. }
             | Self::OtherSeed { .. }
+            | Self::Fleet(_)
             | Self::Change(ChangeError::Changed { .. }) => true,
             Self::Store(error) | Self::Change(ChangeError::Store(error)) => matches!(
                 error,
@@ -92,6 +98,7 @@ pub fn experiment_info(
         margin: experiment.trials.margin.0,
         guards: guards.iter().map(|(name, limit)| ((*name).to_owned(), limit.0)).collect(),
         variants,
+        fleet: None,
     }
 }
 
@@ -152,6 +159,9 @@ fn begin_anew(path: &Path) -> Result<String, OpenError> {
 fn check(store: &Store, options: &OpenOptions) -> Result<(), OpenError> {
     let begun = store.info()?;
     let path = options.path.clone();
+    if begun.fleet.is_some() {
+        return Err(OpenError::Fleet(path));
+    }
     if options.blocks.is_some_and(|blocks| blocks != begun.max_blocks) {
         return Err(OpenError::OtherBudget { path, begun: begun.max_blocks });
     }

@@ -10,11 +10,14 @@ pub fn question(info: &ExperimentInfo) -> Question {
     let controls = info.variants.iter().flat_map(|variant| {
         variant.controls.iter().map(|control| (variant.name.clone(), control.clone()))
     });
+    // A last round that is not complete would have some types of machines more often than others.
+    let round = info.fleet.as_ref().map_or(1, |fleet| fleet.type_names().len().max(1) as u32);
     Question {
         controls: controls.collect(),
         margin: info.margin,
         guards: info.guards.clone().into_iter().collect(),
-        max_blocks: info.max_blocks,
+        max_blocks: info.max_blocks.next_multiple_of(round),
+        round,
         ..Question::new(&names, &info.primary)
     }
 }

@@ -1,0 +1,166 @@
+//! One block on this machine, as a part of the fleet's results.
+
+use crate::core::Trial;
+use crate::core::fleet::{HOST, MACHINE_TYPE};
+use crate::fleet::create::binary_hash;
+use crate::fleet::plan::MOST_ATTEMPTS;
+use crate::fleet::{BlockPlace, FleetError, FleetFolder};
+use crate::run::experiment::{
+    EventHandler, ExperimentRequest, FakeTrials, PreparedExperiment, RunError,
+};
+use crate::store::{BlockAttempt, MergedParts};
+use crate::target::new_token;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// A machine that ran the plan within this time is warm.
+const STAYS_WARM: Duration = Duration::from_secs(600);
+/// Variables in which an engine names the machine; a container has a name of its own.
+const NODE_NAMES: [&str; 2] = ["SLURMD_NODENAME", "NODE_NAME"];
+
+/// How a block ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum BlockEnd {
+    /// Its trials are in this part.
+    Ran(PathBuf),
+    /// Too many attempts ended without a result; this part gives the block up.
+    Void(PathBuf),
+    /// It has a part already, so nothing ran.
+    Known,
+    /// No block may begin any more, for this reason.
+    Stopped(String),
+}
+
+/// What to run.
+#[derive(Debug)]
+pub struct BlockRun<'a> {
+    /// The fleet.
+    pub folder: &'a FleetFolder,
+    /// The block.
+    pub place: BlockPlace,
+    /// Reads carat's own environment.
+    pub variable: fn(&str) -> Option<String>,
+    /// Simulated servers instead of real ones.
+    pub fake: Option<FakeTrials>,
+}
+
+/// Runs one block and writes its part, or leaves no trace.
+///
+/// # Errors
+/// Where the fleet was planned with another carat or another experiment, or where the block did not come to its end.
+pub fn run_block(
+    run: &BlockRun<'_>,
+    events: &mut dyn EventHandler,
+) -> Result<BlockEnd, FleetError> {
+    let (folder, BlockPlace { block, attempt }) = (run.folder, run.place);
+    if let Some(reason) = folder.stopped() {
+        return Ok(BlockEnd::Stopped(reason));
+    }
+    if folder.has_part(block)? {
+        return Ok(BlockEnd::Known);
+    }
+    if binary_hash()? != folder.plan.binary {
+        return Err(FleetError::OtherBinary(folder.path().to_owned()));
+    }
+    let info = folder.info()?;
+    let token = new_token();
+    // Engines count attempts of one job; the marks also count those of a job that was submitted again.
+    let number = folder.begin_attempt(block, &token)?.max(attempt);
+    let part = folder.part((block, number, &token));
+    let trials = if number > MOST_ATTEMPTS {
+        Vec::new()
+    } else {
+        run.trials(run.prepare()?, events).inspect_err(|error| {
+            if matches!(error, FleetError::Run(RunError::Interrupted)) {
+                folder.withdraw_attempt(block, &token);
+            }
+        })?
+    };
+    let is_void = trials.is_empty();
+    let attempt = BlockAttempt { block, number, token, looked: false, trials };
+    MergedParts::single(info, attempt, &part).write_new(&part)?;
+    Ok(if is_void { BlockEnd::Void(part) } else { BlockEnd::Ran(part) })
+}
+
+impl BlockRun<'_> {
+    /// Reads the copy of the experiment and prepares it for this machine.
+    fn prepare(&self) -> Result<PreparedExperiment, FleetError> {
+        let plan = &self.folder.plan;
+        let request = ExperimentRequest {
+            experiment: self.folder.experiment(),
+            output: None,
+            resume: false,
+            fresh: false,
+            blocks: Some(plan.max_blocks),
+            seed: Some(plan.seed),
+            settings: Vec::new(),
+            folder: Some(plan.folder.clone()),
+            once: false,
+            attempts: None,
+            limit: None,
+            interrupt: None,
+            fake: self.fake.clone(),
+        };
+        let prepared = PreparedExperiment::new(request, &self.variable)?;
+        if prepared.info.plan_hash != plan.plan_hash {
+            return Err(FleetError::OtherPlan(self.folder.experiment()));
+        }
+        Ok(prepared)
+    }
+
+    /// The trials of the block, each with the facts of this machine in the fleet.
+    fn trials(
+        &self,
+        prepared: PreparedExperiment,
+        events: &mut dyn EventHandler,
+    ) -> Result<Vec<Trial>, FleetError> {
+        let host = self.host();
+        let mark = WarmMark::new(&prepared.libraries.directory, &self.folder.plan.plan_hash, &host);
+        let needs_warm_up = prepared.experiment.trials.warmup_block && !mark.is_fresh();
+        let mut bench = prepared.bench()?;
+        if needs_warm_up {
+            bench.warm_up(events)?;
+        }
+        let mut trials = bench.block(self.place.block, events)?;
+        mark.renew();
+        let machine_type = self.folder.plan.fleet().type_of(self.place.block).map(str::to_owned);
+        for trial in &mut trials {
+            let facts = [(HOST, Some(host.clone())), (MACHINE_TYPE, machine_type.clone())];
+            let facts =
+                facts.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?)));
+            trial.machine.extend(facts);
+        }
+        Ok(trials)
+    }
+
+    /// The name of this machine.
+    fn host(&self) -> String {
+        let named = NODE_NAMES.iter().find_map(|name| (self.variable)(name));
+        let kernels = fs::read_to_string("/proc/sys/kernel/hostname");
+        named.or(kernels.ok()).unwrap_or_default().trim().to_owned()
+    }
+}
+
+/// A file in the cache of carat that says when the plan last ran on this machine.
+struct WarmMark(PathBuf);
+
+impl WarmMark {
+    /// The mark beside the folder of the unpacked libraries. Machines can share a cache, so it has the name of the machine.
+    fn new(libraries: &Path, plan_hash: &str, host: &str) -> Self {
+        let host = host.replace(|c: char| !c.is_ascii_alphanumeric(), "-");
+        let start: String = plan_hash.chars().take(16).collect();
+        Self(libraries.with_file_name(format!("warm-{start}-{host}")))
+    }
+
+    fn is_fresh(&self) -> bool {
+        let modified = fs::metadata(&self.0).and_then(|found| found.modified());
+        // A time in the future is that of a clock that was set back.
+        modified.is_ok_and(|time| time.elapsed().is_ok_and(|age| age < STAYS_WARM))
+    }
+
+    fn renew(&self) {
+        // Without the mark the next block warms the machine up once more.
+        let _ = fs::write(&self.0, "");
+    }
+}
