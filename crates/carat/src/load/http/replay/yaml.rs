@@ -37,13 +37,20 @@ pub(super) fn read_yaml(content: &[u8]) -> Result<Value, String> {
     };
     serde_saphyr::from_slice_with_options(content, options).map_err(|error| {
         let what = shown(&error.to_string());
-        match error.without_snippet() {
-            Error::Budget { .. } | Error::AliasReplayLimitExceeded { .. } => {
-                format!("it has too many values ({what}): keep fewer paths")
-            }
-            _ => what,
+        match is_too_much(&error) {
+            true => format!("it has too many values ({what}): keep fewer paths"),
+            false => what,
         }
     })
+}
+
+fn is_too_much(error: &Error) -> bool {
+    match error {
+        // Of a value that an alias repeats.
+        Error::AliasError { error, .. } => is_too_much(error),
+        Error::Budget { .. } | Error::AliasReplayLimitExceeded { .. } => true,
+        _ => false,
+    }
 }
 
 #[cfg(test)]
