@@ -27,6 +27,9 @@ pub const SETTINGS: &str = "CARAT_SETTINGS";
 /// Settings for `carat exec`, as `name=value` pairs separated by `;`.
 pub const SET: &str = "CARAT_SET";
 
+/// Pid of the Puma that carat's plugin has started through `carat exec`, so that it does so only once.
+pub const PUMA: &str = "CARAT_PUMA";
+
 /// `LD_PRELOAD` before `carat exec`; the programs that the server starts get it back.
 pub const INHERITED_PRELOAD: &str = "CARAT_INHERITED_LD_PRELOAD";
 

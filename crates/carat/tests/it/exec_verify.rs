@@ -2,6 +2,7 @@
 
 use crate::support::{Folder, Group, signal, wait_until};
 use rustix::process::Signal;
+use std::ffi::OsString;
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -20,7 +21,7 @@ run lambda { |_env|
 /// Puma under `carat exec`, on a port of its own.
 pub(crate) struct VerifiedPuma {
     pub(crate) server: Group,
-    folder: Folder,
+    pub(crate) folder: Folder,
     port: u16,
 }
 
@@ -50,10 +51,12 @@ impl VerifiedPuma {
         Self::spawn(folder, command, port)
     }
 
-    fn spawn(folder: Folder, mut command: Command, port: u16) -> Self {
-        // What this test run itself was started with.
-        let own = std::env::vars().map(|(name, _)| name);
-        for name in own.filter(|name| name.starts_with("CARAT_") && name != "CARAT_TEST_MARK") {
+    /// Starts a command that is, or becomes, a Puma on this port, without what this test run itself was started with.
+    pub(crate) fn spawn(folder: Folder, mut command: Command, port: u16) -> Self {
+        let given: Vec<OsString> = command.get_envs().map(|(name, _)| name.to_owned()).collect();
+        let own = std::env::vars_os().map(|(name, _)| name);
+        let own = own.filter(|name| name.to_string_lossy().starts_with("CARAT_"));
+        for name in own.filter(|name| !given.contains(name)) {
             command.env_remove(name);
         }
         command.stdout(Stdio::null()).stderr(Stdio::piped());
@@ -110,10 +113,16 @@ impl VerifiedPuma {
         self.wait_for_body("the replaced server answers", |_| true);
     }
 
-    pub(crate) fn stop(mut self) {
+    /// Ends it, and returns what it wrote to stderr and was not read yet.
+    pub(crate) fn stop(mut self) -> String {
         signal(&self.server.0, Signal::TERM);
         wait_until("the server has ended", || self.server.0.try_wait().unwrap().is_some());
         self.folder.assert_nothing_left();
+        let mut talk = String::new();
+        if let Some(mut pipe) = self.server.0.stderr.take() {
+            pipe.read_to_string(&mut talk).unwrap();
+        }
+        talk
     }
 }
 

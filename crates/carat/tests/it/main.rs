@@ -43,6 +43,7 @@ mod probe;
 mod probe_figures;
 mod probe_hardships;
 mod probe_ruby;
+mod puma_plugin;
 mod real_run;
 mod record_run;
 mod refused_load;
