@@ -42,7 +42,7 @@ type KeyFunction = unsafe extern "C" fn(Value) -> Value;
 
 /// `rb_data_type_t` of ruby/internal/core/rtypeddata.h: a name, a mark function, and nothing else.
 ///
-/// It has 9 words up to Ruby 4.0 and 15 in 4.1. Name and mark function come first in all of them; every other word may
+/// It has 9 words up to Ruby 4.0 and 16 in 4.1. Name and mark function come first in all of them; every other word may
 /// be zero, which means no function to free, to measure or to move, no parent and no write barrier.
 #[repr(C)]
 struct DataType {

@@ -164,6 +164,8 @@ pub const TOUCHES_MAIN_STACK: VersionRange = VersionRange::between(V3_3, V3_3);
 /// A full GC stores the empty call cache over itself in every call site that has not run since, which copies pages of a
 /// forked process without changing them (`rb_vm_empty_cc`, iseq.c).
 pub const REWRITES_EMPTY_CALL_CACHES: VersionRange = VersionRange::between(V3_0, V3_3);
+/// `GC.stat` counts the bytes that Ruby itself allocates and frees with malloc.
+pub const MALLOC_TOTALS: VersionRange = VersionRange::from(V4_1);
 /// Ruby names its own mappings where the kernel allows it.
 pub const NAMED_MAPPINGS: VersionRange = VersionRange::from(V3_4);
 
@@ -177,7 +179,7 @@ pub const EMBEDDED_LENGTH_IN_FLAGS: VersionRange = VersionRange::up_to(V3_1);
 pub const TOMB_PAGES: VersionRange = VersionRange::up_to(V3_3);
 
 /// The facts above with the words of the docs.
-pub const FACTS: [(&str, VersionRange); 13] = [
+pub const FACTS: [(&str, VersionRange); 14] = [
     ("the probe observes it", OBSERVED),
     ("heap pages come from malloc", HEAP_PAGES_FROM_MALLOC),
     ("transient heap", TRANSIENT_HEAP),
@@ -190,6 +192,7 @@ pub const FACTS: [(&str, VersionRange); 13] = [
     ("preregistered postponed jobs", PREREGISTERED_JOBS),
     ("postponed jobs registered each time", JOBS_REGISTERED_EACH_TIME),
     ("touches its whole main stack at start", TOUCHES_MAIN_STACK),
+    ("counts its own malloc", MALLOC_TOTALS),
     ("names its mappings", NAMED_MAPPINGS),
 ];
 
@@ -253,7 +256,7 @@ const fn time(name: &'static CStr, word: Gc, versions: VersionRange) -> GcStatKe
 
 /// Every key of `GC.stat` that the probe reads. It checks each at load time, so a Ruby with other keys than listed here
 /// loses figures and nothing else.
-pub const GC_STAT_KEYS: [GcStatKey; 22] = [
+pub const GC_STAT_KEYS: [GcStatKey; 24] = [
     key(c"count", Gc::Count, VersionRange::ALL),
     key(c"minor_gc_count", Gc::Minor, VersionRange::ALL),
     key(c"major_gc_count", Gc::Major, VersionRange::ALL),
@@ -276,7 +279,13 @@ pub const GC_STAT_KEYS: [GcStatKey; 22] = [
     key(c"malloc_increase_bytes", Gc::MallocIncrease, VersionRange::ALL),
     key(c"oldmalloc_increase_bytes", Gc::OldmallocIncrease, VersionRange::ALL),
     key(c"compact_count", Gc::Compactions, VersionRange::from(V2_7)),
+    key(c"total_malloc_bytes", Gc::MallocAllocated, MALLOC_TOTALS),
+    key(c"total_free_bytes", Gc::MallocFreed, MALLOC_TOTALS),
 ];
+
+/// The key of `GC.stat` under which a collector other than Ruby's own, such as MMTk, counts the bytes of its objects
+/// (gc/mmtk/mmtk.c, Ruby 3.4).
+pub const COLLECTOR_USED: &CStr = c"used_bytes";
 
 #[cfg(test)]
 mod tests {

@@ -60,7 +60,7 @@ words! {
         SortedLength = "sorted_length",
         /// Bytes of one page.
         PageBytes = "page_bytes",
-        /// Bytes of the smallest slot.
+        /// Bytes of the slot of an object that needs no larger one (`RVALUE_SIZE`); Ruby 4.1 has smaller ones too.
         SlotBytes = "slot_bytes",
         /// Objects allocated since start.
         AllocatedObjects = "allocated_objects",
@@ -84,6 +84,12 @@ words! {
         LastMajorNs = "last_major_ns",
         /// Live slots when the last major collection was recorded; slots that are not swept yet count as live.
         LiveAfterMajor = "live_after_major",
+        /// Bytes that Ruby itself has allocated with malloc since start, as it counts them.
+        MallocAllocated = "malloc_allocated_bytes",
+        /// Bytes of those that it has freed.
+        MallocFreed = "malloc_freed_bytes",
+        /// Bytes that a collector other than Ruby's own uses for objects.
+        CollectorUsed = "collector_used_bytes",
     }
 }
 

@@ -190,6 +190,9 @@ pub struct RubyHeap {
     pub empty_pages: Option<Bytes>,
     /// Bytes in all pages that Ruby allocated, with objects or without.
     pub all_pages: Option<Bytes>,
+    /// Bytes that Ruby itself holds from malloc, as it counts them; the rest of malloc belongs to C libraries.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub malloc_of_ruby: Option<Bytes>,
 }
 
 impl RubyHeap {

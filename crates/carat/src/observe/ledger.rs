@@ -179,6 +179,7 @@ fn ruby_heap(probe: &ProbeFigures, groups: Groups) -> Option<RubyHeap> {
         classic: probe.classic,
         empty_pages: probe.empty_pages,
         all_pages: probe.all_pages,
+        malloc_of_ruby: probe.malloc_of_ruby,
     })
 }
 
@@ -213,13 +214,14 @@ fn title(reading: &ProcessReading, comm: String) -> String {
 }
 
 /// Only variables with these prefixes are shown. The rest of an environment may contain secrets.
-const SHOWN_PREFIXES: [&str; 10] = [
+const SHOWN_PREFIXES: [&str; 11] = [
     "CARAT_SETTINGS=",
     "MALLOC_",
     "LD_PRELOAD=",
     "GLIBC_TUNABLES=",
     "RUBY_GC_",
     "RUBY_YJIT",
+    "RUBY_ZJIT",
     "MIMALLOC_",
     "TCMALLOC_",
     "RUBYOPT=",

@@ -104,6 +104,7 @@ pub(crate) fn figures_of(census: &Census) -> ProbeFigures {
         live_slots: heap.map(HeapCensus::live_slots),
         classic: heap.and_then(classic),
         empty_pages: heap.zip(pages).map(|(heap, pages)| Bytes(pages * heap.page_bytes)),
+        malloc_of_ruby: None,
         all_pages: heap.map(|heap| Bytes((heap.pages + heap.empty_pages) * heap.page_bytes)),
         arenas: malloc.map(arenas).unwrap_or_default(),
         malloc: malloc.map(malloc_figures),

@@ -7,7 +7,8 @@ use crate::process::{Identity, ProcRoot};
 use carat_ruby::RubyVersion;
 use carat_ruby::version::is_newer_than_known;
 use carat_wire::page::{
-    self, Feature, FeatureState, Gc, Malloc, PAGE_BYTES, PageHeader, PageReading, Pool, Word,
+    self, Feature, FeatureState, Gc, Malloc, PAGE_BYTES, PageHeader, PageReading, Pool,
+    SectionReading, Word,
 };
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 use rustix::thread::futex;
@@ -163,6 +164,7 @@ pub fn probe_figures(reading: &PageReading) -> ProbeFigures {
         classic: classic(reading),
         empty_pages: page_bytes(reading, &[Gc::TombPages, Gc::EmptyPages]),
         all_pages: page_bytes(reading, &[Gc::HeapPages]),
+        malloc_of_ruby: malloc_of_ruby(&reading.gc),
         arenas: reading.arenas.iter().filter_map(arena).collect(),
         malloc,
         returnable: reading.malloc.get(Malloc::FreeWholePages).map(Bytes),
@@ -180,7 +182,7 @@ fn slots_unknown(reading: &PageReading) -> Option<String> {
     let why = match (state(Feature::Ruby), state(Feature::HeapPages)) {
         (Some(FeatureState::UnknownRuby), _) => "this Ruby is older than 2.7",
         (Some(FeatureState::NoFunction), _) => "this Ruby lacks a function that the probe needs",
-        (_, Some(FeatureState::OtherCollector)) => "the collector is not CRuby's own",
+        (_, Some(FeatureState::OtherCollector)) => return Some(other_collector(&reading.gc)),
         (_, Some(FeatureState::NoFunction)) => "this Ruby does not list its heap pages",
         (_, Some(FeatureState::Refused)) => "there was no room for the list of heap pages",
         _ => "the probe has not read the heap yet",
@@ -190,6 +192,17 @@ fn slots_unknown(reading: &PageReading) -> Option<String> {
         Some(version) => format!("{why}, and Ruby {version} is newer than this version of carat"),
         None => why.to_owned(),
     })
+}
+
+fn other_collector(gc: &SectionReading<Gc>) -> String {
+    let used = gc.get(Gc::CollectorUsed).map(|used| format!(", which uses {}", Bytes(used)));
+    format!("the collector is not CRuby's own{}", used.unwrap_or_default())
+}
+
+/// Bytes that Ruby itself holds from malloc, as it counts them ([`carat_ruby::version::MALLOC_TOTALS`]).
+fn malloc_of_ruby(gc: &SectionReading<Gc>) -> Option<Bytes> {
+    let allocated = gc.get(Gc::MallocAllocated)?;
+    allocated.checked_sub(gc.get(Gc::MallocFreed)?).map(Bytes)
 }
 
 fn pool(row: &page::PoolReading) -> Option<SlotPool> {

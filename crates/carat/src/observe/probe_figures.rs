@@ -27,6 +27,8 @@ pub struct ProbeFigures {
     pub empty_pages: Option<Bytes>,
     /// Bytes in all heap pages that Ruby allocated.
     pub all_pages: Option<Bytes>,
+    /// Bytes that Ruby itself holds from malloc, as it counts them.
+    pub malloc_of_ruby: Option<Bytes>,
     /// Malloc's arenas.
     pub arenas: Vec<Arena>,
     /// The allocator's figures over all arenas.

@@ -172,6 +172,9 @@ fn write_heap(out: &mut String, process: &ProcessLedger, heap: &RubyHeap) -> fmt
         let pages = classic.pages.map(|pages| format!(", pages in use {}", percent(pages, 1)));
         writeln!(out, "  slots in use {}{}", percent(classic.slots, 1), pages.unwrap_or_default())?;
     }
+    if let Some(bytes) = heap.malloc_of_ruby {
+        writeln!(out, "  Ruby itself holds {bytes} from malloc, as it counts")?;
+    }
     Ok(())
 }
 

@@ -2,8 +2,9 @@
 
 use crate::needs::TestRuby;
 use crate::probe_ruby::{Bench, Ruby, wait_for};
+use carat::core::Bytes;
 use carat::core::ledger::PartKind;
-use carat::observe::{ledger, read_probe_figures};
+use carat::observe::{ledger, probe_figures, read_probe_figures};
 use carat::process::ProcRoot;
 use carat_wire::env;
 use carat_wire::page::{Feature, FeatureState, Gc, Malloc};
@@ -228,14 +229,19 @@ fn a_missing_function_costs_its_feature_and_nothing_else() {
     assert!(ruby.end().is_empty());
 }
 
-#[test]
-fn the_heap_of_another_collector_is_left_alone() {
-    require!(Ruby);
-    let mut bench = Bench::new();
+/// Makes every Ruby of this bench say that its collector is MMTk.
+fn lie_about_the_collector(bench: &mut Bench) {
     let lie = bench.home.path().join("lie.rb");
     let shim = std::mem::replace(&mut bench.libraries.shim, lie.clone());
     let text = format!("def GC.config = {{ implementation: 'mmtk' }}\nrequire {shim:?}\n");
     fs::write(lie, text).unwrap();
+}
+
+#[test]
+fn the_heap_of_another_collector_is_left_alone() {
+    require!(Ruby);
+    let mut bench = Bench::new();
+    lie_about_the_collector(&mut bench);
     let mut ruby = bench.start(TestRuby::OnPath.command(None));
     assert_eq!(ruby.eval("GC.start; 6 * 7"), "42");
     let seen = ruby.ask();
@@ -245,6 +251,41 @@ fn the_heap_of_another_collector_is_left_alone() {
     assert_eq!((seen.heap_pages.pages, seen.pools.len()), (0, 0));
     assert!(seen.gc.get(Gc::Count) > Some(0));
     assert_eq!(slots_unknown(&mut ruby).unwrap(), "the collector is not CRuby's own");
+    assert!(ruby.end().is_empty());
+}
+
+/// A function in place of `rb_gc_stat` that knows every key and returns a thousand less each time.
+const FALLING: &str = r#"{
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    static LEFT: AtomicUsize = AtomicUsize::new(1_000_000_000);
+    extern "C" fn stat(_key: usize) -> usize {
+        LEFT.fetch_sub(1000, Ordering::Relaxed)
+    }
+    stat as extern "C" fn(usize) -> usize
+}"#;
+
+#[test]
+fn the_bytes_that_ruby_itself_holds_from_malloc_are_allocated_less_freed() {
+    require!(Ruby);
+    let bench = Bench::new();
+    let library = fake_dlsym(&bench, "rb_gc_stat", FALLING, "0, 0, 0");
+    let mut ruby = bench.start(TestRuby::OnPath.command(Some(&library)));
+    assert_eq!(ruby.eval("6 * 7"), "42");
+    // The two keys are read one after the other.
+    assert_eq!(probe_figures(&ruby.ask()).malloc_of_ruby, Some(Bytes(1000)));
+    assert!(ruby.end().is_empty());
+}
+
+#[test]
+fn another_collectors_own_figure_is_beside_the_unknown_slots() {
+    require!(Ruby);
+    let mut bench = Bench::new();
+    let library = fake_dlsym(&bench, "rb_gc_stat", FALLING, "0, 0, 0");
+    lie_about_the_collector(&mut bench);
+    let mut ruby = bench.start(TestRuby::OnPath.command(Some(&library)));
+    assert_eq!(ruby.eval("6 * 7"), "42");
+    let why = slots_unknown(&mut ruby).unwrap();
+    assert!(why.starts_with("the collector is not CRuby's own, which uses 999."), "{why}");
     assert!(ruby.end().is_empty());
 }
 

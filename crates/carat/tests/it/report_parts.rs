@@ -3,7 +3,7 @@
 use crate::report_builder::{Effect, Recipe, conclude, with_control};
 use crate::report_examples::{ledger, recording};
 use crate::report_page::LONG_NAME;
-use carat::core::{GrowthKind, Outcome, Results, Unit};
+use carat::core::{Bytes, GrowthKind, Outcome, Results, Unit};
 use carat::report::{
     Audience, PageOptions, Style, html, json, ledger_html, markdown, recording_html, terminal,
 };
@@ -139,6 +139,20 @@ fn the_page_of_a_ledger_has_findings_allocator_heap_and_arenas() {
         assert!(page.contains(part), "{part}");
     }
     for text in ["4300 master", "4301 worker 0", "glibc: hello", "15.00 %", ": 9 arenas"] {
+        assert!(page.contains(text), "{text}");
+    }
+}
+
+#[test]
+fn the_page_of_a_ledger_says_why_slots_are_unknown_and_what_ruby_holds() {
+    let mut ledger = ledger("hello");
+    ledger.processes[0].slots_unknown = Some("the collector is not CRuby's own".into());
+    ledger.processes[1].heap.as_mut().unwrap().malloc_of_ruby = Some(Bytes(12_000_000));
+    let page = ledger_html("puma", &ledger, None, &PageOptions::default());
+    for text in [
+        "Slots unknown in 4300 master: the collector is not CRuby",
+        "Ruby itself holds 12.00 MB from malloc",
+    ] {
         assert!(page.contains(text), "{text}");
     }
 }

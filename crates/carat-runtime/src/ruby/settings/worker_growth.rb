@@ -65,7 +65,10 @@ module CaratRuntime
       stat = GC.stat
       return stat[:heap_allocatable_pages] if stat.key?(:heap_allocatable_pages)
 
-      per_page = GC::INTERNAL_CONSTANTS[:HEAP_PAGE_OBJ_LIMIT]
+      constants = GC::INTERNAL_CONSTANTS
+      return stat[:heap_allocatable_bytes] / constants[:HEAP_PAGE_SIZE] if stat.key?(:heap_allocatable_bytes)
+
+      per_page = constants[:HEAP_PAGE_OBJ_LIMIT]
       stat[:heap_allocatable_slots] / per_page if per_page && stat.key?(:heap_allocatable_slots)
     end
   end

@@ -57,6 +57,11 @@ pub(crate) fn details(ledger: &Ledger) -> Markup {
             h2 { "Allocator" }
             ul.also { @for (line, processes) in allocators(ledger) { li { (line) " (" (processes.join(", ")) ")" } } }
             @if let Some(text) = without_probe(ledger) { p.soft { (text) } }
+            @for process in &ledger.processes {
+                @if let Some(why) = &process.slots_unknown {
+                    p.soft { "Slots unknown in " (title(process, ledger)) ": " (one_line(why)) "." }
+                }
+            }
         }
         @if ledger.processes.iter().any(|process| process.heap.is_some()) {
             section #heap {
@@ -129,6 +134,9 @@ fn ruby_heap(process: &ProcessLedger, heap: &RubyHeap, ledger: &Ledger) -> Marku
                 "Slots in use " (percent(classic.slots, 1))
                 @if let Some(pages) = classic.pages { ", pages in use " (percent(pages, 1)) } "."
             }
+        }
+        @if let Some(bytes) = heap.malloc_of_ruby {
+            p.soft { "Ruby itself holds " (bytes) " from malloc, as it counts." }
         }
     }
 }

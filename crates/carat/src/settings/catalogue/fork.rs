@@ -71,7 +71,7 @@ struct WorkerGrowth;
 /// the lower one is too close to 0 (`gc_sweep_finish_size_pool`, gc.c).
 const FREE_SLOTS_MIN_RATIO: &str = "0.004";
 const FREE_SLOTS_GOAL_RATIO: &str = "0.05";
-/// Bytes of a slot in the smallest pool, for the Rubies that count bytes (4.1).
+/// Bytes that a slot counts for a Ruby that limits the growth in bytes (4.1).
 const SLOT_BYTES: u64 = 40;
 
 impl Setting for WorkerGrowth {
