@@ -298,7 +298,8 @@ impl Printing<'_> {
 
     /// Whether the file describes a container image, which has files of its own.
     fn is_for_image(&self) -> bool {
-        matches!(self.format, EnvironmentFormat::Dockerfile | EnvironmentFormat::Kamal)
+        use EnvironmentFormat::{Dockerfile, Kamal, Kubernetes};
+        matches!(self.format, Dockerfile | Kamal | Kubernetes)
     }
 
     /// Writes comments. A Procfile has none, so they are messages there.

@@ -16,6 +16,8 @@ pub enum EnvironmentFormat {
     Procfile,
     /// The `env` section of Kamal's deploy.yml
     Kamal,
+    /// The `env` of a container in a manifest of Kubernetes
+    Kubernetes,
 }
 
 /// Writes the variables in a format.
@@ -55,6 +57,12 @@ pub fn write_environment(
                 writeln!(out, "    {name}: \"{}\"", escape(value, &['\\', '"']))?;
             }
         }
+        EnvironmentFormat::Kubernetes => {
+            writeln!(out, "env:")?;
+            for (name, value) in set {
+                writeln!(out, "  - name: {name}\n    value: {}", kubernetes_word(value))?;
+            }
+        }
     }
     Ok(())
 }
@@ -75,6 +83,10 @@ pub fn write_start(
             let list: Vec<String> =
                 command.iter().map(|word| format!("\"{}\"", escape(word, &['\\', '"']))).collect();
             writeln!(out, "CMD [{}]", list.join(", "))
+        }
+        EnvironmentFormat::Kubernetes => {
+            let list: Vec<String> = command.iter().map(|word| kubernetes_word(word)).collect();
+            writeln!(out, "command: [{}]", list.join(", "))
         }
         EnvironmentFormat::Systemd => writeln!(out, "ExecStart={}", words(systemd_word)),
         EnvironmentFormat::Procfile => writeln!(out, "web: {}", words(shell_word)),
@@ -97,6 +109,11 @@ fn systemd_word(word: &str) -> String {
         return expanded;
     }
     format!("\"{}\"", escape(&expanded, &['\\', '"']))
+}
+
+/// A string of YAML in which Kubernetes expands nothing: it reads `$(NAME)` as a variable and `$$` as one dollar sign.
+fn kubernetes_word(word: &str) -> String {
+    format!("\"{}\"", escape(&word.replace('$', "$$"), &['\\', '"']))
 }
 
 fn shell_word(word: &str) -> String {
@@ -134,6 +151,10 @@ mod tests {
             (EnvironmentFormat::Systemd, "Environment=\"A=it's \\\"5%%\\\" $HOME\"\n"),
             (EnvironmentFormat::Procfile, "web: env A='it'\\''s \"5%\" $HOME' puma -w 2\n"),
             (EnvironmentFormat::Kamal, "env:\n  clear:\n    A: \"it's \\\"5%\\\" $HOME\"\n"),
+            (
+                EnvironmentFormat::Kubernetes,
+                "env:\n  - name: A\n    value: \"it's \\\"5%\\\" $$HOME\"\n",
+            ),
         ] {
             let mut out = Vec::new();
             let command = ["puma".to_owned(), "-w".to_owned(), "2".to_owned()];
@@ -151,6 +172,10 @@ mod tests {
             (
                 EnvironmentFormat::Dockerfile,
                 "CMD [\"carat\", \"exec\", \"prepare_fork=full\", \"--\", \"sh\", \"-c\", \"a \\\"$B\\\" 5%\"]\n",
+            ),
+            (
+                EnvironmentFormat::Kubernetes,
+                "command: [\"carat\", \"exec\", \"prepare_fork=full\", \"--\", \"sh\", \"-c\", \"a \\\"$$B\\\" 5%\"]\n",
             ),
             (
                 EnvironmentFormat::Systemd,

@@ -4,6 +4,7 @@ use carat::core::{METRICS, Unit};
 use carat_ruby::RubyVersion;
 use carat_ruby::version::{FACTS, GC_STAT_KEYS, VERSIONS, heap_layout};
 use carat_wire::page::{AllocatorKind, Arena, Gc, Malloc, Own, Pool, Runtime, Word};
+use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -63,6 +64,28 @@ fn metrics_table() -> String {
         table += &format!("| `{}` | {unit} | {} |\n", metric.id, metric.what);
     }
     table
+}
+
+/// Settings that name files and variables of one system, and the set of settings.
+const NOT_TRIED: [&str; 4] = ["ruby", "root", "env", "profile"];
+
+#[test]
+fn the_page_of_compatibility_has_every_setting_and_says_when_and_on_what_it_was_made() {
+    let page = fs::read_to_string(path("compatibility.md")).unwrap();
+    let catalogue = carat::settings::manual();
+    let headings = catalogue.lines().filter_map(|line| line.strip_prefix("## `"));
+    let known: BTreeSet<&str> = headings
+        .map(|name| name.trim_end_matches('`'))
+        .filter(|name| !NOT_TRIED.contains(name))
+        .collect();
+    let (_, table) = page.split_once("rows compatibility Settings -->").unwrap();
+    let (table, _) = table.split_once("<!-- end of figures -->").unwrap();
+    let rows = table.lines().filter_map(|line| line.strip_prefix("| `"));
+    let tried: BTreeSet<&str> = rows.map(|row| row.split('=').next().unwrap()).collect();
+    assert_eq!(tried, known);
+    for marker in ["run date", "machine processor", "machine kernel"] {
+        assert!(page.contains(&format!("<!-- = compatibility {marker} -->")), "{marker}");
+    }
 }
 
 fn version_row(name: &str, cell: impl Fn(RubyVersion) -> String) -> String {

@@ -6,10 +6,11 @@ use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-const FORMATS: [&str; 5] = ["shell", "dockerfile", "systemd", "procfile", "kamal"];
+pub(crate) const FORMATS: [&str; 6] =
+    ["shell", "dockerfile", "systemd", "procfile", "kamal", "kubernetes"];
 
 /// A prefix that every user can read and that no reboot empties, which is not true of every checkout. Needs root.
-fn prefix() -> tempfile::TempDir {
+pub(crate) fn prefix() -> tempfile::TempDir {
     let folder = tempfile::tempdir_in("/var/lib").unwrap();
     fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
     folder
@@ -19,7 +20,7 @@ fn mode(path: &Path) -> u32 {
     fs::symlink_metadata(path).unwrap().mode() & 0o7777
 }
 
-fn install(folder: &Folder, prefix: &Path, more: &[&str]) -> Ran {
+pub(crate) fn install(folder: &Folder, prefix: &Path, more: &[&str]) -> Ran {
     let prefix = prefix.display().to_string();
     folder.run(&[&["install", "--prefix", &prefix], more].concat())
 }

@@ -39,6 +39,7 @@ mod outside_heap;
 mod outside_malloc;
 mod outside_ruby;
 mod prefork;
+mod printed_units;
 mod probe;
 mod probe_figures;
 mod probe_hardships;

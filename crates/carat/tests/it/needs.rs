@@ -92,6 +92,8 @@ pub(crate) enum Need {
     Mounts,
     /// A checkout with its history, and git.
     Git,
+    /// `systemd-analyze`, which checks units also where systemd does not run.
+    Systemd,
 }
 
 impl Need {
@@ -118,6 +120,9 @@ impl Need {
             Self::AnyCable => ANY_CABLE.clone(),
             Self::Mounts => MOUNTS.clone(),
             Self::Git => holds(runs("git", &["ls-files"]), "no git or no repository"),
+            Self::Systemd => {
+                holds(runs("systemd-analyze", &["--version"]), "no systemd: run bin/setup")
+            }
         }
     }
 }

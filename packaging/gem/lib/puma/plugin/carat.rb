@@ -51,9 +51,9 @@ module Carat
 
     # The program of this gem, or else that of PATH.
     def carat
-      own = Dir[File.expand_path("../../../exe/*/carat", __dir__)]
+      own = File.expand_path("../../../libexec/carat", __dir__)
       others = ENV["PATH"].to_s.split(":").map { |folder| File.join(folder, "carat") }
-      (own + others).find { |file| File.file?(file) && File.executable?(file) } ||
+      [own, *others].find { |file| File.file?(file) && File.executable?(file) } ||
         raise(Unfit, "there is no program `carat` in PATH")
     end
 
