@@ -327,14 +327,17 @@ fn named_in_file(path: &Path) -> anyhow::Result<()> {
     )
 }
 
-/// The program that runs the command: Ruby, if the command is a Ruby script.
+/// The program that runs the command, as seen from here: Ruby, if the command is a Ruby script.
 fn find_ruby(program: &str, settings: &Settings) -> Option<PathBuf> {
     let mut path = search_path(std::env::var("PATH").ok());
     if let Some(folder) = settings.ruby_directory() {
         path = format!("{}:{path}", folder.display());
     }
-    let search = ProgramSearch { path: &path, root: Path::new("/"), dir: Path::new("") };
-    search.interpreter(&search.find(program)?)
+    // In another root the server begins in that root's top folder.
+    let (root, dir) = settings.root().map_or((Path::new("/"), Path::new("")), |root| (root, root));
+    let search = ProgramSearch { path: &path, root, dir };
+    let script = search.follow(search.find(program)?);
+    search.interpreter(&script).map(|ruby| search.follow(ruby))
 }
 
 /// Starts a process that reports on stderr which settings are in effect.

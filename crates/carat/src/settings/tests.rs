@@ -68,8 +68,9 @@ fn status_when_in_effect(choice: &str, required: &[String]) -> &'static str {
     let (settings, environment) = environment(&[required, &[choice.to_owned()]].concat());
     let variables = environment.set.iter().map(|(name, value)| format!("{name}={value}\0"));
     let environ: String = variables.collect();
-    let maps: String =
+    let mut maps: String =
         environment.preload.iter().map(|library| format!("{}\n", library.display())).collect();
+    maps += "7f0000010000-7f0000020000 r-xp 00000000 00:00 0 \n";
     let request = environment.set.get(env::SETTINGS).map_or("", String::as_str);
     let process = ProcessObservation {
         maps: Some(&maps),

@@ -98,6 +98,26 @@ fn only_the_server_and_its_own_restart_get_the_preload() {
 }
 
 #[test]
+fn settings_are_checked_against_the_ruby_of_the_servers_root() {
+    require!(Root, Roots("trixie"), Roots("bullseye"));
+    let folder = Folder::new("exec");
+    let roots = crate::needs::roots_folder();
+    for (root, setting, refused) in [
+        ("trixie", "gc.init_slots=20000", Some("does nothing on Ruby 3.3")),
+        ("trixie", "gc.heap_0_init_slots=20000", None),
+        ("bullseye", "gc.heap_0_init_slots=20000", Some("does nothing on Ruby 2.7")),
+        ("bullseye", "gc.init_slots=20000", None),
+    ] {
+        let root = format!("root={}", roots.join(root).display());
+        let ran = folder.run(&["exec", &root, setting, "--", "ruby", "-e", "puts 7"]);
+        match refused {
+            Some(said) => ran.assert_code(125).assert_says(said),
+            None => ran.assert_code(0).assert_says("7\n"),
+        };
+    }
+}
+
+#[test]
 fn carat_off_runs_the_command_without_any_change() {
     let folder = Folder::new("exec");
     let ran = folder

@@ -150,7 +150,7 @@ impl Setting for Yjit {
     const DOES: &'static str =
         "Ruby's compiler: as Ruby decides, on from the start, or on in each worker after the fork.";
     const COSTS: &'static str = "Some tens of MB of machine code per process, for more speed.";
-    const VERIFIED_BY: &'static str = "`on`: RUBY_YJIT_ENABLE in /proc/PID/environ; `after-fork`: the runtime's report in the shared page";
+    const VERIFIED_BY: &'static str = "`on`: compiled code in /proc/PID/maps; `after-fork`: the runtime's report in the shared page";
 
     fn needs_runtime(value: &YjitStart) -> bool {
         *value == YjitStart::AfterFork
@@ -174,7 +174,7 @@ impl Setting for Yjit {
             (YjitStart::AfterFork, Mechanism::Runtime { pending }) => {
                 process.runtime_status(Self::NAME, environment, pending)
             }
-            _ => process.has_variable(YJIT_ENABLE, "1"),
+            _ => compiler_status(process, YJIT_ENABLE),
         }
     }
 }
@@ -197,7 +197,7 @@ impl Setting for Zjit {
     const SINCE: Option<RubyVersion> = Some(V4_0);
     const DOES: &'static str = "Ruby's newer compiler, ZJIT: as Ruby decides, or on from the start. YJIT and ZJIT exclude each other.";
     const COSTS: &'static str = "Machine code of its own in every process; ZJIT is experimental.";
-    const VERIFIED_BY: &'static str = "RUBY_ZJIT_ENABLE in /proc/PID/environ";
+    const VERIFIED_BY: &'static str = "compiled code in /proc/PID/maps";
 
     fn apply(value: &ZjitStart, server: &mut EnvironmentBuilder<'_>) -> Result<(), ApplyError> {
         if *value == ZjitStart::On {
@@ -207,8 +207,29 @@ impl Setting for Zjit {
     }
 
     fn verify(_: &ZjitStart, process: &ProcessObservation<'_>, _: &Environment) -> SettingStatus {
-        process.has_variable(ZJIT_ENABLE, "1")
+        compiler_status(process, ZJIT_ENABLE)
     }
+}
+
+/// Whether Ruby's compiler is on. A Ruby that was built without it ignores the variable.
+fn compiler_status(process: &ProcessObservation<'_>, variable: &str) -> SettingStatus {
+    match (process.has_variable(variable, "1"), process.maps.map(has_compiled_code)) {
+        (_, Some(true)) => SettingStatus::Applied("compiled code is mapped".into()),
+        (SettingStatus::Applied(_), Some(false)) => SettingStatus::NotApplied(format!(
+            "{variable} is in its environment, but no compiled code is mapped; this Ruby may be \
+             built without the compiler"
+        )),
+        (status, _) => status,
+    }
+}
+
+/// Whether `/proc/PID/maps` has an executable mapping that is neither a file nor the kernel's.
+fn has_compiled_code(maps: &str) -> bool {
+    maps.lines().any(|line| {
+        let mut fields = line.split_ascii_whitespace();
+        let is_executable = fields.nth(1).is_some_and(|access| access.contains('x'));
+        is_executable && fields.nth(3).is_none_or(|name| name.starts_with("[anon:"))
+    })
 }
 
 pub(crate) struct RubyProgram;
@@ -302,4 +323,33 @@ impl Setting for UserVariables {
     const DOES: &'static str = "Any other variables: `env = { NAME = \"value\" }`, or `env.NAME=value` on the command line.";
     const COSTS: &'static str = "Depends on the variable.";
     const VERIFIED_BY: &'static str = "the variable in /proc/PID/environ";
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::settings::verify::tests::word;
+
+    #[test]
+    fn a_compiler_is_on_only_where_compiled_code_is_mapped() {
+        let code = "7f0000000000-7f0004000000 r-xp 00000000 00:00 0 \n";
+        let named = "7f0000000000-7f0004000000 r-xp 00000000 00:00 0 [anon:Ruby:rb_jit]\n";
+        let files = "7f0000000000-7f0000021000 r-xp 00000000 08:01 42 /usr/lib/libruby.so\n\
+                     7f0100000000-7f0100021000 rw-p 00000000 00:00 0 \n\
+                     7ffd00000000-7ffd00002000 r-xp 00000000 00:00 0 [vdso]\n";
+        let variable = &b"RUBY_YJIT_ENABLE=1\0"[..];
+        for (maps, environ, expected) in [
+            (Some(code), variable, "applied"),
+            (Some(named), variable, "applied"),
+            // A title hides the variable.
+            (Some(code), &b"puma: cluster worker 0"[..], "applied"),
+            (Some(files), variable, "not applied"),
+            (Some(files), &b"puma: cluster worker 0"[..], "unknown"),
+            (None, variable, "applied"),
+        ] {
+            let process = ProcessObservation { maps, environ: Some(environ), ..Default::default() };
+            let status = compiler_status(&process, YJIT_ENABLE);
+            assert_eq!(word(&status), expected, "{maps:?} {status:?}");
+        }
+    }
 }
