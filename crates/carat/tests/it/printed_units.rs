@@ -30,10 +30,10 @@ fn script() -> String {
 
 /// What the command prints if it runs under the printed configuration.
 fn shown(folder: &Folder, format: &str, printed: &str) -> String {
-    let file = folder.write(&format!("printed.{format}"), printed);
+    let file = folder.write(&format!("printed.{format}"), printed).display().to_string();
     let carat = Path::new(env!("CARGO_BIN_EXE_carat")).parent().unwrap().display();
     let output = Command::new("ruby")
-        .args([&script(), format, &file.display().to_string(), "ruby", "-e", SHOW, ARGUMENT])
+        .args([script().as_str(), format, &file, "ruby", "-e", SHOW, ARGUMENT])
         .env("PATH", format!("{carat}:{}", std::env::var("PATH").unwrap()))
         .env("XDG_CACHE_HOME", folder.path("cache"))
         .env_remove("RUBYOPT")
