@@ -343,6 +343,19 @@ fn equal_pages_may_be_merged_from_the_first_fork_on() {
     let printed = printed(&["ksm=on"], script);
     let known = ["[0, 1, 1, 0]\n", "[-1, -1, 0, 1]\n"];
     assert!(known.contains(&printed.as_str()), "{printed}");
+fn the_growth_of_a_worker_is_in_pages_also_where_ruby_counts_bytes() {
+    require!(Ruby);
+    // Ruby 4.1 has `heap_allocatable_bytes` and neither pages nor slots.
+    let script = format!(
+        "require 'socket'\n{EVENTUALLY}\nclass << GC\n  alias stat_of_this_ruby stat\n\
+           def stat(key = nil)\n    return stat_of_this_ruby(key) if key\n\
+             bytes = 25 * GC::INTERNAL_CONSTANTS[:HEAP_PAGE_SIZE]\n\
+             stat_of_this_ruby.reject {{ |key, _| key.to_s.start_with?('heap_allocatable') }}\
+               .merge(heap_allocatable_bytes: bytes)\n  end\nend\n\
+         server = TCPServer.new('127.0.0.1', 0)\nreader, writer = IO.pipe\n\
+         Process.wait(fork {{ writer.puts report(:growth_pages) }})\nputs reader.gets"
+    );
+    assert_eq!(printed(&["worker_growth=20000"], &script), "25\n");
 }
 
 #[test]
