@@ -59,11 +59,9 @@ module CaratRuntime
       slot = -> { Slot.new }
       return { nil => slot } unless GC.respond_to?(:stat_heap)
 
-      GC.stat_heap.to_h do |heap, stat|
-        size = stat[:slot_size]
-        # The header of a String and its final NUL take up to 32 bytes of its slot (Ruby 3.2 and later).
-        [heap, size <= 40 ? slot : -> { TextSlot.new("x" * (size - 32)) }]
-      end
+      sizes = GC.stat_heap.transform_values { |stat| stat[:slot_size] }
+      # The header of a String and its final NUL take up to 32 bytes of its slot (Ruby 3.2 and later).
+      sizes.to_h { |heap, size| [heap, size == sizes.values.min ? slot : -> { TextSlot.new("x" * (size - 32)) }] }
     end
 
     # A heap has at most as many free slots as slots. Where that many objects added no page, they went to another heap
