@@ -215,9 +215,9 @@ impl Setting for Zjit {
 fn compiler_status(process: &ProcessObservation<'_>, variable: &str) -> SettingStatus {
     match (process.has_variable(variable, "1"), process.maps.map(has_compiled_code)) {
         (_, Some(true)) => SettingStatus::Applied("compiled code is mapped".into()),
-        (SettingStatus::Applied(_), Some(false)) => SettingStatus::NotApplied(format!(
-            "{variable} is in its environment, but no compiled code is mapped; this Ruby may be \
-             built without the compiler"
+        (SettingStatus::Applied(_), Some(false)) => SettingStatus::NotYet(format!(
+            "{variable} is in its environment, but no compiled code is mapped: nothing has been \
+             compiled, or this Ruby was built without the compiler"
         )),
         (status, _) => status,
     }
@@ -343,7 +343,7 @@ mod tests {
             (Some(named), variable, "applied"),
             // A title hides the variable.
             (Some(code), &b"puma: cluster worker 0"[..], "applied"),
-            (Some(files), variable, "not applied"),
+            (Some(files), variable, "not yet"),
             (Some(files), &b"puma: cluster worker 0"[..], "unknown"),
             (None, variable, "applied"),
         ] {
