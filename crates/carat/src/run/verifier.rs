@@ -67,7 +67,11 @@ fn verify_until_applied(
         if members.is_empty() {
             break;
         }
-        checks = check_settings(session.root(), &members, settings, applied);
+        let found = check_settings(session.root(), &members, settings, applied);
+        // What was read of a server that was ending says nothing.
+        if !session.members().is_empty() {
+            checks = keep_applied(checks, found);
+        }
         if session.elapsed() >= MINIMUM && checks.iter().all(is_applied) {
             break;
         }
@@ -75,6 +79,37 @@ fn verify_until_applied(
     Ok(checks)
 }
 
+/// The latest findings, but what was once seen in effect stays so: a worker that showed it may have ended first.
+fn keep_applied(known: Vec<SettingCheck>, found: Vec<SettingCheck>) -> Vec<SettingCheck> {
+    let mut known = known.into_iter();
+    let kept = found.into_iter().map(|latest| match known.next() {
+        Some(earlier) if is_applied(&earlier) && !is_applied(&latest) => earlier,
+        _ => latest,
+    });
+    kept.collect()
+}
+
 fn is_applied(check: &SettingCheck) -> bool {
     matches!(check.status, SettingStatus::Applied(_) | SettingStatus::Partly(_))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_seen_in_effect_stays_so_while_the_server_ends() {
+        let check = |status| SettingCheck { setting: "trim=idle".into(), status };
+        let applied = check(SettingStatus::Applied("a worker reports it".into()));
+        let ending = check(SettingStatus::NotApplied("no Ruby is left".into()));
+        let partly = check(SettingStatus::Partly("without compaction".into()));
+        for (known, found, expected) in [
+            (vec![], ending.clone(), &ending),
+            (vec![applied.clone()], ending.clone(), &applied),
+            (vec![ending.clone()], applied.clone(), &applied),
+            (vec![applied.clone()], partly.clone(), &partly),
+        ] {
+            assert_eq!(keep_applied(known, vec![found]), [expected.clone()]);
+        }
+    }
 }
