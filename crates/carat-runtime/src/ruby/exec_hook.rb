@@ -4,13 +4,15 @@ module CaratRuntime
   # Calls the runtime before this process replaces itself, which is how a server restarts itself.
   module ExecHook
     module Around
-      def exec(*arguments, **options)
+      # No keywords: Ruby 2.7 would take the symbols out of a hash that also has descriptors, as Puma's restart passes.
+      def exec(*arguments)
         undo = CaratRuntime.before_exec
-        options.empty? ? super(*arguments) : super(*arguments, **options)
+        super(*arguments)
       ensure
         # Only where it failed.
         undo&.each(&:call)
       end
+      ruby2_keywords(:exec)
     end
 
     def self.install

@@ -343,6 +343,9 @@ fn equal_pages_may_be_merged_from_the_first_fork_on() {
     let printed = printed(&["ksm=on"], script);
     let known = ["[0, 1, 1, 0]\n", "[-1, -1, 0, 1]\n"];
     assert!(known.contains(&printed.as_str()), "{printed}");
+}
+
+#[test]
 fn the_growth_of_a_worker_is_in_pages_also_where_ruby_counts_bytes() {
     require!(Ruby);
     // Ruby 4.1 has `heap_allocatable_bytes` and neither pages nor slots.

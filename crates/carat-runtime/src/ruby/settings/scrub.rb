@@ -34,18 +34,6 @@ module CaratRuntime
       "verifier" => [[], VERIFIER],
     }.freeze
 
-    # Restores the variables around an exec, which is how a server restarts itself.
-    module Restore
-      # No keywords: Ruby 2.7 would take the symbols out of a hash that also has descriptors, as Puma's restart passes.
-      def exec(*arguments)
-        restored = CaratRuntime::Scrub.restore
-        super(*arguments)
-      ensure
-        restored&.call
-      end
-      ruby2_keywords(:exec)
-    end
-
     class << self
       # The removed variables with their values, those of them that every restart gets again, and what is left of them.
       attr_accessor :removed, :lasting, :left
