@@ -96,7 +96,8 @@ impl Setting for InitBytes {
     const DEFAULT: &'static str = "2560k";
     const MECHANISM: Mechanism = Mechanism::Variable("RUBY_GC_HEAP_INIT_BYTES");
     const SINCE: Option<RubyVersion> = Some(V4_1);
-    const DOES: &'static str = "Bytes of slots of each size up to which Ruby grows the heap rather than collects.";
+    const DOES: &'static str =
+        "Bytes of slots of each size up to which Ruby grows the heap rather than collects.";
     const COSTS: &'static str = "Memory for slots that may never be used.";
 }
 
