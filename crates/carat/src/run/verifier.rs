@@ -109,7 +109,7 @@ mod tests {
             (vec![ending.clone()], applied.clone(), &applied),
             (vec![applied.clone()], partly.clone(), &partly),
         ] {
-            assert_eq!(keep_applied(known, vec![found]), [expected.clone()]);
+            assert_eq!(keep_applied(known, vec![found]).first(), Some(expected));
         }
     }
 }
