@@ -8,7 +8,7 @@ use crate::heap::{
     ClassCount, ClassNames, ClassPlaces, CountRequest, Heap, HeapCensus, HeapLeftOut, count,
 };
 use crate::live::{LiveMemory, Pacing};
-use crate::malloc::{ChunkTable, MallocCensus, read_malloc};
+use crate::malloc::{ChunkAmount, ChunkTable, MallocCensus, read_malloc};
 use crate::memory::Memory;
 use crate::owners::{
     Owner, OwnerCensus, Owners, ReachCensus, find_owners, owners_need, reach, read_threads,
@@ -54,7 +54,7 @@ impl Default for LookOptions {
             malloc: true,
             owners: false,
             reach: false,
-            max_pause: Duration::from_micros(200),
+            max_pause: Duration::from_micros(50),
             copy_limit: 4 << 30,
             before_copy: None,
         }
@@ -379,19 +379,16 @@ fn add_chunks(
     owners: &Owners,
     chunks: &ChunkTable,
 ) {
-    let mut held: HashMap<&str, (u64, u64)> = HashMap::new();
-    for (number, chunk) in chunks.iter().enumerate() {
-        if let Owner::Class(class) = owners.of(number)
-            && chunk.held()
-        {
-            let (bytes, count) = held.entry(names.name(class)).or_default();
-            *bytes += chunk.size;
-            *count += 1;
-        }
-    }
+    let amounts = owners.amounts(chunks).into_iter();
+    let held: HashMap<&str, ChunkAmount> = amounts
+        .filter_map(|(owner, amount)| match owner {
+            Owner::Class(class) => Some((names.name(class), amount)),
+            _ => None,
+        })
+        .collect();
     for class in classes {
-        let (bytes, count) = held.get(class.name.as_str()).copied().unwrap_or_default();
-        class.malloc_bytes = Some(bytes);
-        class.malloc_chunks = Some(count);
+        let amount = held.get(class.name.as_str()).copied().unwrap_or_default();
+        class.malloc_bytes = Some(amount.bytes);
+        class.malloc_chunks = Some(amount.chunks);
     }
 }

@@ -60,9 +60,18 @@ impl FakeMemory {
 
     /// Makes a page absent.
     pub fn forget(&mut self, page: u64) {
+        self.lose(page, PageEntry(0));
+    }
+
+    /// Moves a page to swap.
+    pub fn swap_out(&mut self, page: u64) {
+        self.lose(page, PageEntry(1 << 62));
+    }
+
+    fn lose(&mut self, page: u64, entry: PageEntry) {
         self.pages.remove(&page);
         if let Some(region) = self.regions.iter_mut().find(|region| region.contains(page)) {
-            region.pages.set((page - region.start) / PAGE, PageEntry(0));
+            region.pages.set((page - region.start) / PAGE, entry);
         }
     }
 }

@@ -3,7 +3,7 @@
 //! Millions of slots are looked up, and the standard hash takes most of that time. The seed is random, so that a process
 //! that lies cannot choose addresses that collide.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasher, Hasher, RandomState};
 
 /// An odd number without a pattern: the golden ratio in 64 bits.
@@ -11,6 +11,9 @@ const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// A table by address.
 pub type AddressMap<V> = HashMap<u64, V, AddressHash>;
+
+/// A set of addresses.
+pub type AddressSet = HashSet<u64, AddressHash>;
 
 /// Makes hashers with one random seed.
 #[derive(Debug, Clone, Copy)]

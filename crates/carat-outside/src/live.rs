@@ -17,10 +17,12 @@ use std::time::{Duration, Instant};
 
 /// Pages that are kept: 8 MiB.
 const CACHE_PAGES: u64 = 2048;
-/// Bytes of one read.
-const READ: usize = 256 << 10;
-/// Entries of the page map read at once.
-const ENTRIES: u64 = 8192;
+/// Bytes of one read: long enough that the system call does not count, and short enough to end a burst in time.
+const READ: usize = 64 << 10;
+/// Pages that are read at once, at most, where one page after the other is asked for, as in a walk from chunk to chunk.
+const AHEAD: usize = 16;
+/// Entries of the page map read at once. The kernel holds the lock for 512 of them (`PAGEMAP_WALK_SIZE`, fs/proc/task_mmu.c).
+const ENTRIES: u64 = 2048;
 /// Searched address space; mappings beyond it are left out. Ten times what the largest server has.
 const SEARCHED: u64 = 512 << 30;
 /// How often the mappings are read again because an address was in none.
@@ -73,6 +75,45 @@ pub enum OpenMemoryError {
 struct PageCache {
     addresses: Vec<u64>,
     bytes: Vec<u8>,
+    /// The page behind those that were read last, and how many those were.
+    next: (u64, usize),
+}
+
+impl PageCache {
+    fn empty() -> Self {
+        Self {
+            addresses: vec![u64::MAX; CACHE_PAGES as usize],
+            bytes: vec![0; CACHE_PAGES as usize * PAGE_LENGTH],
+            next: (u64::MAX, 1),
+        }
+    }
+
+    /// The place of a page.
+    const fn place(page: u64) -> usize {
+        (page / PAGE % CACHE_PAGES) as usize
+    }
+
+    /// The bytes of a page, if they are here.
+    fn held(&self, page: u64) -> Option<&[u8]> {
+        let place = Self::place(page);
+        (self.addresses[place] == page)
+            .then(|| &self.bytes[place * PAGE_LENGTH..(place + 1) * PAGE_LENGTH])
+    }
+
+    /// Fills the places of so many pages from this one on. `read` returns false if it cannot.
+    fn fill(&mut self, page: u64, count: usize, read: impl FnOnce(&mut [u8]) -> bool) -> bool {
+        let place = Self::place(page);
+        let places = place..place + count;
+        self.addresses[places.clone()].fill(u64::MAX);
+        if !read(&mut self.bytes[place * PAGE_LENGTH..(place + count) * PAGE_LENGTH]) {
+            return false;
+        }
+        for (address, number) in self.addresses[places].iter_mut().zip(0..) {
+            *address = page + number * PAGE;
+        }
+        self.next = (page.saturating_add(count as u64 * PAGE), count);
+        true
+    }
 }
 
 /// The memory of a running process.
@@ -109,10 +150,7 @@ impl LiveMemory {
             pagemap,
             regions: Vec::new(),
             reloads: 0,
-            cache: RefCell::new(PageCache {
-                addresses: vec![u64::MAX; CACHE_PAGES as usize],
-                bytes: vec![0; CACHE_PAGES as usize * PAGE_LENGTH],
-            }),
+            cache: RefCell::new(PageCache::empty()),
             files: RefCell::new(HashMap::new()),
             pacing,
             burst: Cell::new(Duration::ZERO),
@@ -185,7 +223,8 @@ impl LiveMemory {
         while page < last {
             let count = ENTRIES.min(last - page);
             let part = &mut bytes[..count as usize * 8];
-            let read = self.pagemap.read_exact_at(part, page.saturating_mul(8)).is_ok();
+            let read = self.paced(|| self.pagemap.read_exact_at(part, page.saturating_mul(8)));
+            let read = read.is_ok();
             for number in 0..count {
                 let entry = word_in(part, number as usize * 8).filter(|_| read).unwrap_or(0);
                 // Only the states and the frame are of use.
@@ -206,18 +245,23 @@ impl LiveMemory {
         known && PageEntry(u64::from_le_bytes(bytes)).present()
     }
 
-    /// Reads a range whose pages are present, and pauses where it is time.
+    /// Runs a system call that takes the observed process's lock, after a pause where it is time for one.
+    fn paced<T>(&self, call: impl FnOnce() -> T) -> T {
+        if self.burst.get() >= self.pacing.burst {
+            thread::sleep(self.pacing.rest);
+            self.burst.set(Duration::ZERO);
+        }
+        let start = Instant::now();
+        let result = call();
+        self.burst.set(self.burst.get() + start.elapsed());
+        result
+    }
+
+    /// Reads a range whose pages are present.
     fn read_present(&self, address: u64, into: &mut [u8]) -> bool {
         let mut at = address;
         for part in into.chunks_mut(READ) {
-            if self.burst.get() >= self.pacing.burst {
-                thread::sleep(self.pacing.rest);
-                self.burst.set(Duration::ZERO);
-            }
-            let start = Instant::now();
-            let read = self.mem.read_exact_at(part, at);
-            self.burst.set(self.burst.get() + start.elapsed());
-            if read.is_err() {
+            if self.paced(|| self.mem.read_exact_at(part, at)).is_err() {
                 return false;
             }
             self.read_bytes.set(self.read_bytes.get() + part.len() as u64);
@@ -228,28 +272,42 @@ impl LiveMemory {
 
     /// Copies a part of one page through the cache.
     fn read_cached(&self, page: u64, within: usize, into: &mut [u8]) -> bool {
-        let place = (page / PAGE % CACHE_PAGES) as usize;
         let mut cache = self.cache.borrow_mut();
-        let PageCache { addresses, bytes } = &mut *cache;
-        let kept = &mut bytes[place * PAGE_LENGTH..(place + 1) * PAGE_LENGTH];
-        if addresses[place] != page {
-            addresses[place] = u64::MAX;
-            let Some(region) = self.region(page).filter(|region| usable(region)) else {
-                return false;
-            };
-            let read = if self.readable(region, page) {
-                self.read_present(page, kept)
-            } else {
-                self.read_file(region, page, kept)
-            };
-            if !read {
-                return false;
-            }
-            addresses[place] = page;
+        if cache.held(page).is_none() && !self.fill(&mut cache, page) {
+            return false;
         }
-        let Some(found) = kept.get(within..within + into.len()) else { return false };
+        let kept = cache.held(page).and_then(|page| page.get(within..within + into.len()));
+        let Some(found) = kept else { return false };
         into.copy_from_slice(found);
         true
+    }
+
+    /// Reads a page into the cache, with those behind it if they are probably asked for next.
+    fn fill(&self, cache: &mut PageCache, page: u64) -> bool {
+        let Some(region) = self.region(page).filter(|region| usable(region)) else { return false };
+        if !self.readable(region, page) {
+            return cache.fill(page, 1, |bytes| self.read_file(region, page, bytes));
+        }
+        // Twice as many each time, because two pages in a row may be chance.
+        let ahead = match cache.next {
+            (next, before) if next == page => self.present_ahead(region, page, before * 2),
+            _ => 1,
+        };
+        // One of several pages may be gone by now.
+        [ahead, 1]
+            .into_iter()
+            .any(|count| cache.fill(page, count, |bytes| self.read_present(page, bytes)))
+    }
+
+    /// Number of present pages from this one on that follow each other in the region and in the cache, up to `most`.
+    fn present_ahead(&self, region: &MemoryRegion, page: u64, most: usize) -> usize {
+        if !region.searched() {
+            return 1;
+        }
+        let limit = most.min(AHEAD).min(CACHE_PAGES as usize - PageCache::place(page));
+        let pages = (0..limit as u64).map(|number| page.saturating_add(number * PAGE));
+        let present = pages.take_while(|at| region.contains(*at) && region.entry(*at).present());
+        present.count().max(1)
     }
 
     /// Reads a page of a file that is mapped read-only and not present, from the file: reading it from the process
@@ -412,6 +470,26 @@ pub(crate) mod tests {
         assert_eq!(memory.copy(address, 1), Some(vec![1]), "from the cache");
         memory.refresh(address, address + 1);
         assert_eq!(memory.copy(address, 1), Some(vec![2]));
+    }
+
+    #[test]
+    fn pages_that_are_read_one_after_the_other_are_read_ahead_and_stay_within_what_is_present() {
+        const PAGES: usize = 300;
+        let mut block = vec![0_u8; 64 << 20];
+        let start = align_up(block.as_ptr() as u64, PAGE);
+        let first = (start - block.as_ptr() as u64) as usize;
+        for page in 0..PAGES {
+            block[first + page * PAGE_LENGTH] = (page % 251) as u8;
+        }
+        std::hint::black_box(&mut block);
+        let memory = own_memory();
+        for page in 0..PAGES {
+            let address = start + (page * PAGE_LENGTH) as u64;
+            assert_eq!(memory.copy(address, 1), Some(vec![(page % 251) as u8]), "page {page}");
+        }
+        let read = memory.read_bytes() / PAGE;
+        assert!((PAGES..=PAGES + AHEAD).contains(&(read as usize)), "{read} pages");
+        assert!(memory.copy(start + (32 << 20), 1).is_none());
     }
 
     #[test]

@@ -3,7 +3,7 @@
 //! Only pages that `/proc/PID/pagemap` calls present are read. Reading another page would fault it in, which changes the
 //! observed process. Nothing here knows Ruby or malloc.
 
-use crate::bytes::{align_down, half_in, short_in, word_in};
+use crate::bytes::{align_down, align_up, half_in, short_in, word_in};
 use std::collections::BTreeMap;
 
 /// Bytes of a page. Processes with other pages are refused.
@@ -189,14 +189,22 @@ pub trait Memory {
     /// Does nothing for memory that does not change.
     fn refresh(&mut self, start: u64, end: u64);
 
-    /// The bytes of the page of `address` without a copy, where the implementation holds one. For fast passes over
-    /// everything: `memory.page(a, &mut buffer)`.
+    /// The bytes of the page of `address`, where the implementation holds them.
+    fn held_page(&self, _address: u64) -> Option<&[u8; PAGE_LENGTH]> {
+        None
+    }
+
+    /// The bytes of the page of `address`, in `buffer` if they must be copied.
     fn page<'a>(
         &'a self,
         address: u64,
         buffer: &'a mut [u8; PAGE_LENGTH],
     ) -> Option<&'a [u8; PAGE_LENGTH]> {
-        self.read(align_down(address, PAGE), buffer).then_some(&*buffer)
+        let page = align_down(address, PAGE);
+        match self.held_page(page) {
+            None => self.read(page, buffer).then_some(&*buffer),
+            held => held,
+        }
     }
 
     /// The mapping of an address.
@@ -260,6 +268,10 @@ pub trait Memory {
 
     /// Copies a range whose absent pages read as zero, and returns the number of pages that are absent.
     fn read_sparse(&self, address: u64, into: &mut [u8]) -> u64 {
+        // Nearly every range is present as a whole, and one read costs less than one for each page.
+        if self.read(address, into) {
+            return 0;
+        }
         let mut absent = 0;
         let mut done = 0;
         while done < into.len() {
@@ -277,6 +289,35 @@ pub trait Memory {
         }
         absent
     }
+}
+
+/// A name of the observed process as it may be printed: it can hold any bytes, also commands for a terminal.
+pub(crate) fn printable(name: &str) -> String {
+    name.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
+}
+
+/// Hands every word of a range to `each`, by address. Pages that are not present are left out.
+pub(crate) fn for_each_word(memory: &dyn Memory, start: u64, end: u64, mut each: impl FnMut(u64)) {
+    let mut at = align_up(start, 8);
+    while at < end {
+        let page = align_down(at, PAGE);
+        let (from, to) = ((at - page) as usize, (end - page).min(PAGE) as usize);
+        if let Some(bytes) = memory.held_page(page) {
+            words_in(&bytes[from..to], &mut each);
+        } else {
+            // Only here, because most ranges are a few words long and clearing a page would take most of the time.
+            let mut buffer = [0; PAGE_LENGTH];
+            if memory.read(page, &mut buffer) {
+                words_in(&buffer[from..to], &mut each);
+            }
+        }
+        let Some(next) = page.checked_add(PAGE) else { return };
+        at = next;
+    }
+}
+
+fn words_in(bytes: &[u8], each: &mut impl FnMut(u64)) {
+    bytes.chunks_exact(8).filter_map(|word| word_in(word, 0)).for_each(each);
 }
 
 /// Parses `/proc/PID/maps`; lines that make no sense are left out. Mappings are sorted and do not overlap.
@@ -319,6 +360,7 @@ fn parse_region(line: &str) -> Option<MemoryRegion> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fake::FakeMemory;
 
     #[test]
     fn a_table_holds_what_was_set_and_counts_it() {
@@ -334,6 +376,29 @@ mod tests {
         assert!(!table.get(4).present() && table.get(3).exclusive());
         assert_eq!(table.present(), 4);
         assert_eq!(table.get(u64::MAX), PageEntry(0));
+    }
+
+    #[test]
+    fn every_present_word_of_a_range_is_handed_over_once_in_order() {
+        let mut memory = FakeMemory::default();
+        memory.map_anonymous(0x1000, 0x5000);
+        for at in (0x1000..0x5000).step_by(8) {
+            memory.write_word(at, at);
+        }
+        memory.forget(0x3000);
+        for (start, end, expected) in [
+            (0x1ff1, 0x2010, &[0x1ff8, 0x2000, 0x2008][..]),
+            (0x2ff0, 0x4010, &[0x2ff0, 0x2ff8, 0x4000, 0x4008]),
+            (0x2000, 0x2000, &[]),
+            (u64::MAX - 64, u64::MAX, &[]),
+        ] {
+            let mut found = Vec::new();
+            for_each_word(&memory, start, end, |word| found.push(word));
+            assert_eq!(found, expected, "{start:#x}");
+        }
+        let mut words = 0;
+        for_each_word(&memory, 0x1000, 0x5000, |_| words += 1);
+        assert_eq!(words, 3 * 512);
     }
 
     #[test]

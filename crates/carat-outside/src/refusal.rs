@@ -166,6 +166,35 @@ mod tests {
         assert_eq!(cause(changed.path(), 8, 4711), DeniedCause::Unclear);
     }
 
+    /// A process file system with one process whose files and user are not root, and the user.
+    fn proc_of_a_user(scope: Option<&str>) -> (tempfile::TempDir, u32) {
+        let us = rustix::process::geteuid().as_raw();
+        let user = if us == 0 { 4711 } else { us };
+        let folder = proc_with(user, scope);
+        if us == 0 {
+            std::os::unix::fs::chown(folder.path().join("7/mem"), Some(user), None).unwrap();
+        }
+        (folder, user)
+    }
+
+    #[test]
+    fn yama_is_named_with_its_scope_where_nothing_else_forbids_it() {
+        for (scope, expected) in [
+            (Some("1\n"), DeniedCause::Yama(1)),
+            (Some("2\n"), DeniedCause::Yama(2)),
+            (Some("3\n"), DeniedCause::Yama(3)),
+            (Some("0\n"), DeniedCause::Unclear),
+            (Some("no number\n"), DeniedCause::Unclear),
+            (None, DeniedCause::Unclear),
+        ] {
+            let (folder, user) = proc_of_a_user(scope);
+            assert_eq!(cause(folder.path(), 7, user), expected, "{scope:?}");
+        }
+        let words = [1, 2, 3].map(|scope| DeniedCause::Yama(scope).to_string());
+        assert!(words[0].contains("ptrace_scope is 1") && words[1].contains("run carat as root"));
+        assert!(!words[1].contains("next boot") && words[2].contains("until the next boot"));
+    }
+
     #[test]
     fn a_denied_file_is_named_with_what_helps() {
         let denied = Refused::Denied { file: "/proc/7/mem".into(), cause: DeniedCause::Yama(1) };

@@ -7,7 +7,7 @@ use carat_outside::fake_ruby::{DESCRIPTORS, FakeRuby, HEAP, HEAP_PAGE, LIBRARY};
 use carat_outside::heap::{
     ClassNames, CountRequest, Counted, Heap, HeapUnknown, NamesUnknown, count,
 };
-use carat_outside::memory::{Memory, PAGE};
+use carat_outside::memory::{Memory, MemoryRegion, PAGE};
 
 fn anchors(ruby: &FakeRuby) -> RubyAnchors {
     RubyAnchors::find(&ruby.memory).unwrap()
@@ -63,11 +63,51 @@ fn ages_are_told_if_the_bitmaps_agree_with_the_objects() {
         ruby.memory.write_word(bits + number as u64 * 8, word);
     }
     let told = counted(&mut ruby, None);
-    assert_eq!(told.heap.ages.unwrap().old, 500);
+    let ages = told.heap.ages.unwrap();
+    assert_eq!((ages.old, ages.pinned, told.heap.map[1].pinned), (500, None, None));
     assert_eq!(told.classes.unwrap()[0].old, Some(500));
+    // A collection that compacted pinned one object.
+    let bit = (first - HEAP - HEAP_PAGE) / 40;
+    ruby.memory.write_word(bits + 3 * 208 + bit / 64 * 8, 1 << (bit % 64));
+    let heap = counted(&mut ruby, None).heap;
+    assert_eq!((heap.ages.unwrap().pinned, heap.map[2].pinned), (Some(1), Some(0)));
     // With other bits nothing is told.
     ruby.memory.write_word(bits + 25 * 8, u64::MAX);
     assert_eq!(counted(&mut ruby, None).heap.ages, None);
+}
+
+#[test]
+fn a_collector_that_is_not_rubys_own_is_refused_by_name() {
+    let with = |file: &str| {
+        let mut ruby = FakeRuby::new(20, 10);
+        let version = anchors(&ruby).version;
+        ruby.memory.map(MemoryRegion {
+            start: 0x7e00_0000_0000,
+            end: 0x7e00_0000_1000,
+            inode: 9,
+            path: format!("/usr/lib/ruby/gc/{file}"),
+            ..MemoryRegion::default()
+        });
+        Heap::find(&ruby.memory, version).map(|heap| heap.pages().len())
+    };
+    assert_eq!(with("librubygc.default.so"), Ok(21));
+    let unknown = with("librubygc.mmtk.so").unwrap_err();
+    assert_eq!(unknown, HeapUnknown::OtherCollector("mmtk".to_owned()));
+    assert!(unknown.to_string().starts_with("its garbage collector is mmtk;"), "{unknown}");
+}
+
+#[test]
+fn pages_in_swap_are_left_out_and_said() {
+    let mut ruby = FakeRuby::new(20, 1000);
+    let page = HEAP + 2 * HEAP_PAGE;
+    ruby.memory.swap_out(page + 4 * PAGE);
+    let counted = counted(&mut ruby, None);
+    assert_eq!((counted.heap.pages, counted.left_out.pages_partly_absent), (20, 1));
+    assert_eq!(counted.left_out.slots_partly_absent, 1638);
+    // A page that was never touched is all free instead.
+    ruby.memory.forget(page + 4 * PAGE);
+    let counted = self::counted(&mut ruby, None);
+    assert_eq!((counted.heap.pages, counted.left_out.pages_partly_absent), (21, 0));
 }
 
 #[test]

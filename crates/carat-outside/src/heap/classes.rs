@@ -5,7 +5,7 @@ use super::names::ClassShape;
 use super::pages::Heap;
 use crate::elf::RubyAnchors;
 use crate::hash::AddressMap;
-use crate::memory::Memory;
+use crate::memory::{Memory, printable};
 use carat_ruby::version::RubyVersion;
 use std::collections::HashMap;
 
@@ -127,7 +127,7 @@ impl ClassNames {
                 || (kind == SlotType::CLASS && self.shape.is_singleton(flags));
             if !passed {
                 if let Some(name) = self.shape.name(memory, heap, class) {
-                    return printable(&name, anonymous);
+                    return shown(&name, anonymous);
                 }
                 anonymous = true;
             }
@@ -154,9 +154,9 @@ fn internal_name(head: SlotHead, version: RubyVersion) -> String {
     }
 }
 
-/// A name as it may be printed: a process may hold any bytes, also commands for a terminal.
-fn printable(name: &str, anonymous: bool) -> String {
-    let name: String = name.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect();
+/// The name of a class, or that of the nearest ancestor with a name.
+fn shown(name: &str, anonymous: bool) -> String {
+    let name = printable(name);
     match anonymous {
         true => format!("(anonymous < {name})"),
         false => name,

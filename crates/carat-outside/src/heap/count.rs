@@ -39,6 +39,28 @@ pub struct Counted {
     pub left_out: HeapLeftOut,
 }
 
+/// Places of classes that were verified.
+const KNOWN: usize = 1024;
+
+/// Classes that are objects by the list of pages. Most slots have the class of a slot shortly before, and finding a page takes
+/// longer than the rest of the check.
+struct KnownClasses(Box<[u64; KNOWN]>);
+
+impl KnownClasses {
+    fn none() -> Self {
+        Self(Box::new([0; KNOWN]))
+    }
+
+    /// Whether a class, which is not 0, is an object.
+    fn verify(&mut self, heap: &Heap, class: u64) -> bool {
+        let known = &mut self.0[(class / 8) as usize % KNOWN];
+        if *known != class && heap.slot_of(class).is_some() {
+            *known = class;
+        }
+        *known == class
+    }
+}
+
 /// Objects of one class while they are counted.
 #[derive(Debug, Clone, Copy, Default)]
 struct ClassTally {
@@ -47,32 +69,48 @@ struct ClassTally {
     old: u64,
 }
 
-/// The bitmaps of one page, where this version has them.
-#[derive(Default)]
-struct PageBitmaps {
-    mark: Vec<u64>,
-    unprotected: Vec<u64>,
-    uncollectible: Vec<u64>,
-    pinned: Vec<u64>,
-    age: Vec<u64>,
+/// The bitmaps of one page; empty where this version has none.
+struct PageBitmaps<'a> {
+    mark: &'a [u8],
+    unprotected: &'a [u8],
+    uncollectible: &'a [u8],
+    pinned: &'a [u8],
+    age: &'a [u8],
 }
 
-impl PageBitmaps {
-    fn read(memory: &dyn Memory, heap: &Heap, page: &HeapPage) -> Self {
-        let words = |bitmap| heap.bitmap(memory, page, bitmap).unwrap_or_default();
-        Self {
-            mark: words(Bitmap::Mark),
-            unprotected: words(Bitmap::WriteBarrierUnprotected),
-            uncollectible: words(Bitmap::Uncollectible),
-            pinned: words(Bitmap::Pinned),
-            age: words(Bitmap::Age),
-        }
+impl<'a> PageBitmaps<'a> {
+    /// Reads all in one piece. What is absent was never written, so no bit of it is set.
+    fn read(
+        memory: &dyn Memory,
+        heap: &Heap,
+        page: &HeapPage,
+        bytes: &'a mut Vec<u8>,
+    ) -> PageBitmaps<'a> {
+        let ranges = [
+            Bitmap::Mark,
+            Bitmap::WriteBarrierUnprotected,
+            Bitmap::Uncollectible,
+            Bitmap::Pinned,
+            Bitmap::Age,
+        ]
+        .map(|bitmap| heap.bitmap_range(page, bitmap).unwrap_or_default());
+        let known = ranges.iter().filter(|range| range.1 > 0);
+        let start = known.clone().map(|range| range.0).min().unwrap_or(0);
+        let end = known.map(|range| range.1).max().unwrap_or(0);
+        bytes.resize((end - start) as usize, 0);
+        memory.read_sparse(start, bytes);
+        let bytes: &'a [u8] = bytes;
+        let [mark, unprotected, uncollectible, pinned, age] = ranges.map(|(from, to)| {
+            let part = from.saturating_sub(start) as usize..to.saturating_sub(start) as usize;
+            bytes.get(part).unwrap_or_default()
+        });
+        Self { mark, unprotected, uncollectible, pinned, age }
     }
 }
 
-fn bit(words: &[u64], number: u64) -> bool {
-    let word = usize::try_from(number / 64).ok().and_then(|at| words.get(at));
-    word.is_some_and(|word| word >> (number % 64) & 1 == 1)
+fn bit(bytes: &[u8], number: u64) -> bool {
+    let byte = usize::try_from(number / 8).ok().and_then(|at| bytes.get(at));
+    byte.is_some_and(|byte| byte >> (number % 8) & 1 == 1)
 }
 
 /// One object while its page is counted.
@@ -134,6 +172,11 @@ struct Pass<'a> {
     left_out: HeapLeftOut,
     place_ages: [u64; 4],
     on_page: PageClasses,
+    known: KnownClasses,
+    /// The bitmaps of the current page.
+    descriptor: Vec<u8>,
+    /// Pinned objects.
+    pinned: u64,
 }
 
 /// Counts every slot of a heap. Pages that are in flux are read again, and left out if that does not help.
@@ -157,6 +200,9 @@ pub fn count(memory: &mut dyn Memory, heap: &mut Heap, request: CountRequest<'_>
         left_out: HeapLeftOut::default(),
         place_ages: [0; 4],
         on_page: PageClasses::default(),
+        known: KnownClasses::none(),
+        descriptor: Vec::new(),
+        pinned: 0,
     };
     let mut bytes = Vec::new();
     // Pages can be added while they are counted.
@@ -181,7 +227,7 @@ impl Pass<'_> {
         let mut page = page;
         let mut absent = heap.read_slots(memory, &page, bytes);
         let mut readings = 0;
-        while let Some(odd) = odd_class(memory, heap, &page, bytes) {
+        while let Some(odd) = odd_class(memory, heap, &page, (&bytes[..], &mut self.known)) {
             if readings == READINGS {
                 self.left_out.pages_in_flux += 1;
                 self.left_out.slots_in_flux += page.slots;
@@ -189,6 +235,7 @@ impl Pass<'_> {
             }
             readings += 1;
             self.left_out.pages_read_again += u64::from(readings == 1);
+            self.known = KnownClasses::none();
             // The class may be on a page that is newer than the list of pages.
             if let Some(class) = odd {
                 heap.read_again(memory, class);
@@ -202,8 +249,10 @@ impl Pass<'_> {
             self.left_out.slots_partly_absent += page.slots;
             return;
         }
-        let bitmaps = PageBitmaps::read(memory, heap, &page);
+        let mut descriptor = std::mem::take(&mut self.descriptor);
+        let bitmaps = PageBitmaps::read(memory, heap, &page, &mut descriptor);
         self.slots(memory, heap, &page, (&bytes[..], &bitmaps));
+        self.descriptor = descriptor;
     }
 
     /// Counts the slots of a page that makes sense.
@@ -212,7 +261,7 @@ impl Pass<'_> {
         memory: &dyn Memory,
         heap: &Heap,
         page: &HeapPage,
-        (bytes, bitmaps): (&[u8], &PageBitmaps),
+        (bytes, bitmaps): (&[u8], &PageBitmaps<'_>),
     ) {
         let mut fill = HeapPageFill {
             address: page.address,
@@ -236,14 +285,14 @@ impl Pass<'_> {
             self.ages.by_age[seen.age] += 1;
             old += u64::from(seen.old);
             pinned += u64::from(seen.pinned);
-            if page.unswept() && !bit(&bitmaps.mark, bit_number) {
+            if page.unswept() && !bit(bitmaps.mark, bit_number) {
                 self.unswept.slots += 1;
                 self.unswept.bytes += page.slot_bytes;
             }
             self.class(memory, heap, page, seen);
         }
         self.ages.old += old;
-        self.ages.pinned += pinned;
+        self.pinned += pinned;
         fill.old = Some(old);
         fill.pinned = Some(pinned);
         fill.class = self.on_page.most().map(|class| u64::from(class.0));
@@ -268,8 +317,8 @@ impl Pass<'_> {
         }
     }
 
-    fn bitmaps(&mut self, bitmaps: &PageBitmaps) {
-        let pairs = bitmaps.uncollectible.iter().zip(&bitmaps.unprotected);
+    fn bitmaps(&mut self, bitmaps: &PageBitmaps<'_>) {
+        let pairs = bitmaps.uncollectible.iter().zip(bitmaps.unprotected);
         for (uncollectible, unprotected) in pairs {
             self.uncollectible += u64::from(uncollectible.count_ones());
             let both = (uncollectible & unprotected).count_ones();
@@ -333,10 +382,14 @@ impl Pass<'_> {
         census.types = type_counts(&self.types);
         census.ages = hold.then_some(self.ages);
         census.unswept = hold.then_some(self.unswept);
-        if !hold {
-            for fill in &mut census.map {
-                (fill.old, fill.pinned) = (None, None);
-            }
+        // A collection that compacts pins at least what the stacks point at, and every other clears the bits.
+        let compacted = hold && self.pinned > 0;
+        if let Some(ages) = &mut census.ages {
+            ages.pinned = compacted.then_some(self.pinned);
+        }
+        for fill in &mut census.map {
+            fill.old = fill.old.filter(|_| hold);
+            fill.pinned = fill.pinned.filter(|_| compacted);
         }
         let classes = self.names.as_deref().map(|names| class_counts(names, &self.tallies, hold));
         if let Some((_, places)) = &classes {
@@ -407,15 +460,15 @@ fn head_of(page: &HeapPage, bytes: &[u8], number: u64) -> Option<SlotHead> {
     SlotHead::of(bytes.get(usize::try_from(within).ok()?..)?)
 }
 
-fn seen(heap: &Heap, head: SlotHead, bit_number: u64, bitmaps: &PageBitmaps) -> Seen {
+fn seen(heap: &Heap, head: SlotHead, bit_number: u64, bitmaps: &PageBitmaps<'_>) -> Seen {
     let age = if AGES_IN_BITMAP.contains(heap.version()) {
-        let low = u64::from(bit(&bitmaps.age, bit_number * 2));
-        let high = u64::from(bit(&bitmaps.age, bit_number * 2 + 1));
+        let low = u64::from(bit(bitmaps.age, bit_number * 2));
+        let high = u64::from(bit(bitmaps.age, bit_number * 2 + 1));
         (high * 2 + low) as usize
     } else {
         head.age_in_flags()
     };
-    Seen { head, age, old: head.old(heap.version()), pinned: bit(&bitmaps.pinned, bit_number) }
+    Seen { head, age, old: head.old(heap.version()), pinned: bit(bitmaps.pinned, bit_number) }
 }
 
 /// Whether a page makes no sense: a slot with an unknown type, a free one with flags, or one whose class is no object.
@@ -426,7 +479,7 @@ fn odd_class(
     memory: &dyn Memory,
     heap: &Heap,
     page: &HeapPage,
-    bytes: &[u8],
+    (bytes, known): (&[u8], &mut KnownClasses),
 ) -> Option<Option<u64>> {
     for number in 0..page.slots {
         let Some(head) = head_of(page, bytes, number) else { return Some(None) };
@@ -436,7 +489,7 @@ fn odd_class(
         if strange {
             return Some(None);
         }
-        if kind.has_class() && head.class != 0 && heap.slot_of(head.class).is_none() {
+        if kind.has_class() && head.class != 0 && !known.verify(heap, head.class) {
             let mapped = memory.region(head.class).is_some();
             return Some(mapped.then_some(head.class));
         }

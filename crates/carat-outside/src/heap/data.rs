@@ -67,8 +67,8 @@ pub struct AgeCensus {
     pub old: u64,
     /// Objects without write barriers that a minor collection visits always.
     pub remembered_unprotected: u64,
-    /// Objects that compaction must not move, as of the last collection that compacted; 0 without one.
-    pub pinned: u64,
+    /// Objects that compaction must not move; `None` unless the last full collection compacted, because others pin nothing.
+    pub pinned: Option<u64>,
 }
 
 /// The slots of one size.
@@ -110,7 +110,7 @@ pub struct HeapPageFill {
     pub live: u64,
     /// Old objects; `None` where ages are unknown.
     pub old: Option<u64>,
-    /// Pinned objects; `None` where the bitmaps could not be verified.
+    /// Pinned objects; `None` as in [`AgeCensus`], or where the bitmaps could not be verified.
     pub pinned: Option<u64>,
     /// Index of the class with most slots on the page in the list of classes; `None` without names.
     pub class: Option<u64>,

@@ -98,7 +98,7 @@ impl LayoutVote {
 }
 
 /// Addresses of the aligned blocks in memory that may belong to Ruby's heap and whose first page is present.
-pub(super) fn blocks(memory: &dyn Memory, size: u64) -> Vec<u64> {
+fn blocks(memory: &dyn Memory, size: u64) -> Vec<u64> {
     let mut found = Vec::new();
     for region in memory.regions() {
         if !region.anonymous() || !region.searched() || !region.writable {
@@ -144,19 +144,51 @@ fn descriptor(memory: &dyn Memory, page: u64, size: u64) -> Option<(u64, [u8; 96
     memory.read(address, &mut bytes).then_some((address, bytes))
 }
 
+/// A block and the start of what may be its descriptor. They are kept, because reading every block again would be half of the
+/// work for pages of 16 KiB.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct DescribedBlock {
+    page: u64,
+    descriptor: u64,
+    bytes: [u8; DESCRIPTOR as usize],
+}
+
+impl DescribedBlock {
+    /// The blocks of a size whose first word leads to something.
+    fn all(memory: &dyn Memory, size: u64) -> Vec<Self> {
+        let blocks = blocks(memory, size).into_iter();
+        let described = blocks.filter_map(|page| {
+            let (descriptor, bytes) = descriptor(memory, page, size)?;
+            Some(Self { page, descriptor, bytes })
+        });
+        described.collect()
+    }
+
+    /// The heap page that the block is with a layout.
+    pub(super) fn page(&self, layout: &PageLayout) -> Option<HeapPage> {
+        page_of(&self.bytes, self.page, self.descriptor, layout)
+    }
+
+    /// Whether it is a page that Ruby 3.4 and later keep without a slot size.
+    pub(super) fn is_empty_page(&self, layout: &PageLayout) -> bool {
+        let names_page = (8..88).step_by(8).any(|at| word_in(&self.bytes, at) == Some(self.page));
+        layout.sized && short_in(&self.bytes, layout.counts_at) == Some(0) && names_page
+    }
+}
+
 /// Every layout that fits one block.
-fn layouts_of(memory: &dyn Memory, page: u64, size: u64, found: &mut Vec<PageLayout>) {
+fn layouts_of(block: &DescribedBlock, size: u64, found: &mut Vec<PageLayout>) {
     found.clear();
-    let Some((_, bytes)) = descriptor(memory, page, size) else { return };
+    let (page, bytes) = (block.page, &block.bytes);
     for start_at in (8..=88).step_by(8) {
-        let Some(start) = word_in(&bytes, start_at) else { continue };
+        let Some(start) = word_in(bytes, start_at) else { continue };
         if start <= page || start - page >= HEADER || !start.is_multiple_of(8) {
             continue;
         }
         for counts_at in (0..80).step_by(2) {
             for sized in [true, false] {
                 let layout = PageLayout { sized, page_bytes: size, counts_at, start_at };
-                if page_of(&bytes, page, 0, &layout).is_some() {
+                if block.page(&layout).is_some() {
                     found.push(layout);
                 }
             }
@@ -200,20 +232,14 @@ pub(super) fn read_page(memory: &dyn Memory, page: u64, layout: &PageLayout) -> 
     page_of(&bytes, page, address, layout)
 }
 
-/// Whether the block is a page that Ruby 3.4 and later keep without a slot size.
-pub(super) fn is_empty_page(memory: &dyn Memory, page: u64, layout: &PageLayout) -> bool {
-    let Some((_, bytes)) = descriptor(memory, page, layout.page_bytes) else { return false };
-    let names_page = (8..88).step_by(8).any(|at| word_in(&bytes, at) == Some(page));
-    layout.sized && short_in(&bytes, layout.counts_at) == Some(0) && names_page
-}
-
-/// Learns the layout; `None` without a single candidate.
-pub(super) fn find_layout(memory: &dyn Memory) -> Option<LayoutVote> {
-    let mut best: Option<LayoutVote> = None;
+/// Learns the layout; `None` without a single candidate. With it, the blocks of its size.
+pub(super) fn find_layout(memory: &dyn Memory) -> Option<(LayoutVote, Vec<DescribedBlock>)> {
+    let mut best: Option<(LayoutVote, Vec<DescribedBlock>)> = None;
     for size in PAGE_SIZES {
-        let Some(vote) = vote(memory, size) else { continue };
-        if best.is_none_or(|best| vote.bytes() > best.bytes()) {
-            best = Some(vote);
+        let described = DescribedBlock::all(memory, size);
+        let Some(vote) = vote(&described, size) else { continue };
+        if best.as_ref().is_none_or(|(best, _)| vote.bytes() > best.bytes()) {
+            best = Some((vote, described));
         }
         if vote.votes >= CLEAR && vote.votes == vote.candidates {
             break;
@@ -222,12 +248,12 @@ pub(super) fn find_layout(memory: &dyn Memory) -> Option<LayoutVote> {
     best
 }
 
-fn vote(memory: &dyn Memory, size: u64) -> Option<LayoutVote> {
+fn vote(described: &[DescribedBlock], size: u64) -> Option<LayoutVote> {
     let mut votes: HashMap<PageLayout, u64> = HashMap::new();
     let mut candidates = 0;
     let mut fitting = Vec::new();
-    for page in blocks(memory, size) {
-        layouts_of(memory, page, size, &mut fitting);
+    for block in described {
+        layouts_of(block, size, &mut fitting);
         candidates += u64::from(!fitting.is_empty());
         for layout in &fitting {
             *votes.entry(*layout).or_default() += 1;

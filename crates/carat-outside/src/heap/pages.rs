@@ -1,9 +1,9 @@
 //! The pages of a heap, and where their slots and bitmaps lie.
 
-use super::layout::{HeapPage, PageLayout, blocks, find_layout, is_empty_page, read_page};
-use crate::bytes::{align_down, word_in};
+use super::layout::{HeapPage, PageLayout, find_layout, read_page};
+use crate::bytes::align_down;
 use crate::hash::AddressMap;
-use crate::memory::Memory;
+use crate::memory::{Memory, printable};
 use carat_ruby::version::{AGES_IN_BITMAP, RubyVersion};
 
 /// Votes below this share of the candidates leave the layout unknown.
@@ -36,6 +36,9 @@ pub enum Bitmap {
 /// Why the heap is unknown.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum HeapUnknown {
+    /// A garbage collector of its own (Ruby 3.4 and later can load one).
+    #[error("its garbage collector is {0}; only Ruby's own can be read")]
+    OtherCollector(String),
     /// No block of memory looks like a heap page.
     #[error("no block of its memory has the form of a heap page")]
     NoPages,
@@ -49,6 +52,13 @@ pub enum HeapUnknown {
         /// All candidates.
         candidates: u64,
     },
+}
+
+/// The collector that `RUBY_GC_LIBRARY` loads (gc.c, `ruby_external_gc_init`), unless it is Ruby's own as a library.
+fn other_collector(memory: &dyn Memory) -> Option<String> {
+    let files = memory.regions().iter().filter(|region| region.inode != 0);
+    let mut names = files.filter_map(|region| region.file_name().strip_prefix("librubygc."));
+    names.find_map(|name| name.strip_suffix(".so").filter(|name| *name != "default")).map(printable)
 }
 
 /// The pages of a Ruby's heap.
@@ -66,7 +76,10 @@ pub struct Heap {
 impl Heap {
     /// Learns the layout and finds every page.
     pub fn find(memory: &dyn Memory, version: RubyVersion) -> Result<Self, HeapUnknown> {
-        let vote = find_layout(memory).ok_or(HeapUnknown::NoPages)?;
+        if let Some(collector) = other_collector(memory) {
+            return Err(HeapUnknown::OtherCollector(collector));
+        }
+        let (vote, described) = find_layout(memory).ok_or(HeapUnknown::NoPages)?;
         let (votes, candidates) = (vote.votes, vote.candidates);
         if (votes as f64) < candidates as f64 * CLEAR_SHARE {
             return Err(HeapUnknown::Votes { votes, candidates });
@@ -74,10 +87,10 @@ impl Heap {
         let layout = vote.layout;
         let mut pages = Vec::new();
         let mut empty_pages = 0;
-        for block in blocks(memory, layout.page_bytes) {
-            match read_page(memory, block, &layout) {
+        for block in described {
+            match block.page(&layout) {
                 Some(page) => pages.push(page),
-                None => empty_pages += u64::from(is_empty_page(memory, block, &layout)),
+                None => empty_pages += u64::from(block.is_empty_page(&layout)),
             }
         }
         let index = pages.iter().enumerate().map(|(at, page)| (page.address, at)).collect();
@@ -111,7 +124,8 @@ impl Heap {
 
     /// The page whose block covers an address.
     pub fn page_at(&self, address: u64) -> Option<&HeapPage> {
-        let block = align_down(address, self.layout.page_bytes);
+        // A page has a power of two of bytes, and this is asked for millions of words.
+        let block = address & !(self.layout.page_bytes - 1);
         self.index.get(&block).and_then(|at| self.pages.get(*at))
     }
 
@@ -184,13 +198,6 @@ impl Heap {
         let start = page.descriptor.checked_add(first)?;
         let twice = if bitmap == Bitmap::Age { 2 } else { 1 };
         Some((start, start.checked_add(length * twice)?))
-    }
-
-    /// The words of a bitmap.
-    pub fn bitmap(&self, memory: &dyn Memory, page: &HeapPage, bitmap: Bitmap) -> Option<Vec<u64>> {
-        let (start, end) = self.bitmap_range(page, bitmap)?;
-        let bytes = memory.copy(start, end - start)?;
-        (0..bytes.len() / 8).map(|at| word_in(&bytes, at * 8)).collect()
     }
 
     /// Number of a slot's bit in the bitmaps of its page.

@@ -4,11 +4,11 @@
 //! one that leads to a chunk of the right size is right.
 
 use crate::bytes::word_in;
+use crate::hash::AddressSet;
 use crate::malloc::ring::ArenaRing;
 use crate::malloc::table::{ChunkState, ChunkTable};
 use crate::malloc::walk::size_of_header;
 use crate::memory::Memory;
-use std::collections::HashSet;
 
 /// Chunks in fastbins and caches that are followed, in a whole process.
 const CACHED: usize = 2_000_000;
@@ -98,8 +98,8 @@ impl<'m> ListReader<'m> {
     }
 
     /// The chunks in the fastbins of an arena. A list that changes while it is read ends early.
-    pub(super) fn fastbins(&mut self, ring: &ArenaRing, arena: u64) -> HashSet<u64> {
-        let mut found = HashSet::new();
+    pub(super) fn fastbins(&mut self, ring: &ArenaRing, arena: u64) -> AddressSet {
+        let mut found = AddressSet::default();
         for bin in 0..ring.fastbins() {
             let size = FIRST_SIZE + bin * STEP;
             let head = self.memory.word_at(arena, 16 + bin * 8).filter(|head| *head != 0);
@@ -173,7 +173,7 @@ impl<'m> ListReader<'m> {
 #[derive(Default)]
 struct CacheList {
     key: Option<u64>,
-    seen: HashSet<u64>,
+    seen: AddressSet,
     chunks: Vec<(u64, u64)>,
 }
 

@@ -54,7 +54,11 @@ pub fn read_malloc(
     keep: bool,
 ) -> Result<MallocReading, NoMalloc> {
     check_allocator(memory)?;
-    let ring = ArenaRing::find(memory)?;
+    let ring = match ArenaRing::find(memory) {
+        Ok(ring) => ring,
+        // tcmalloc takes the program break itself, so it is told by what is missing.
+        Err(reason) => return Err(other_allocator(memory).map_or(reason, NoMalloc::Other)),
+    };
     let mut taken = HashSet::new();
     let mut readings = Vec::new();
     for number in 0..ring.arenas.len() {
@@ -98,15 +102,20 @@ fn check_allocator(memory: &dyn Memory) -> Result<(), NoMalloc> {
     if libraries(memory).any(|name| name.starts_with("ld-musl") || name.starts_with("libc.musl")) {
         return Err(NoMalloc::Musl);
     }
+    let held = memory.regions().iter().filter(|region| region.path == "[heap]");
+    let held: u64 = held.map(|region| region.pages.present() * PAGE).sum();
+    match other_allocator(memory) {
+        Some(other) if held <= GLIBC_IN_USE => Err(NoMalloc::Other(other)),
+        _ => Ok(()),
+    }
+}
+
+/// Another allocator whose library is mapped; it need not be the one in use.
+fn other_allocator(memory: &dyn Memory) -> Option<String> {
     let other = OTHERS.into_iter().find(|other| {
         libraries(memory).any(|name| name.starts_with("lib") && name.contains(other))
     });
-    let held = memory.regions().iter().filter(|region| region.path == "[heap]");
-    let held: u64 = held.map(|region| region.pages.present() * PAGE).sum();
-    match other {
-        Some(other) if held <= GLIBC_IN_USE => Err(NoMalloc::Other(other.to_owned())),
-        _ => Ok(()),
-    }
+    other.map(str::to_owned)
 }
 
 /// Names of the files that are mapped.

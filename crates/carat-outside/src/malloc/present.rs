@@ -1,6 +1,10 @@
 //! The pages of a process that are in memory, as runs of addresses.
 
+use crate::malloc::table::Chunk;
 use crate::memory::{Memory, MemoryRegion, PAGE};
+
+/// Larger chunks may be mostly absent.
+const LARGE: u64 = 1 << 20;
 
 /// Runs of present pages, by address.
 #[derive(Debug, Clone, Default)]
@@ -33,6 +37,15 @@ impl PresentRuns {
         runs.map(move |run| (run.0.max(start), run.1.min(end)))
     }
 
+    /// The contents of a chunk to visit: as a whole, or the present parts of a large one.
+    pub(crate) fn contents(&self, chunk: &Chunk) -> impl Iterator<Item = (u64, u64)> {
+        let (start, end) = (chunk.user(), chunk.user_end());
+        let is_large = chunk.size > LARGE;
+        let whole = (!is_large).then_some((start, end));
+        let parts = is_large.then(|| self.within(start, end));
+        whole.into_iter().chain(parts.into_iter().flatten())
+    }
+
     /// Bytes of the runs inside a range.
     pub(crate) fn bytes_within(&self, start: u64, end: u64) -> u64 {
         self.within(start, end).map(|(start, end)| end.saturating_sub(start)).sum()
@@ -43,6 +56,7 @@ impl PresentRuns {
 mod tests {
     use super::*;
     use crate::fake::FakeMemory;
+    use crate::malloc::table::ChunkState;
 
     #[test]
     fn runs_are_cut_to_a_range() {
@@ -59,5 +73,21 @@ mod tests {
         );
         assert_eq!(runs.bytes_within(0, u64::MAX), 3 * PAGE);
         assert_eq!(runs.bytes_within(0x3000, 0x5000), 0);
+    }
+
+    #[test]
+    fn a_large_chunk_is_visited_where_it_is_present_and_a_small_one_as_a_whole() {
+        const BASE: u64 = 0x10_0000;
+        let mut memory = FakeMemory::default();
+        memory.map_anonymous(BASE, BASE + 4 * LARGE);
+        memory.write(BASE, &[1]);
+        memory.write(BASE + LARGE, &[1]);
+        let runs = PresentRuns::of(&memory);
+        let parts = [(BASE + 16, BASE + PAGE), (BASE + LARGE, BASE + LARGE + PAGE)];
+        let whole = [(BASE + 16, BASE + 2 * PAGE + 8)];
+        for (size, expected) in [(2 * PAGE, &whole[..]), (2 * LARGE, &parts)] {
+            let chunk = Chunk { address: BASE, size, state: ChunkState::Live };
+            assert_eq!(runs.contents(&chunk).collect::<Vec<_>>(), expected);
+        }
     }
 }

@@ -8,8 +8,14 @@ use serde::{Deserialize, Serialize};
 const HEADER: u64 = 16;
 /// Gaps between chunks from which a new group begins.
 const GAP: u64 = 1 << 20;
-/// A chunk of more bytes is not indexed page by page.
+/// A chunk of more bytes is not indexed step by step.
 const LARGE: u64 = 1 << 20;
+/// Bytes of memory for each entry of the index: some ten chunks.
+const STEP: u64 = 1 << 10;
+/// Bytes of a stretch of the filter.
+const STRETCH: u64 = 64 << 10;
+/// Bits of the filter: stretches of 64 GiB, which then repeat.
+const STRETCHES: u64 = 1 << 20;
 /// Bits of a table's entry that hold the state; sizes are multiples of 16.
 const STATE: u64 = 15;
 
@@ -103,19 +109,46 @@ impl PackedChunk {
     }
 }
 
-/// Chunks without a large gap between them, and for each page the first chunk that ends on or behind it.
+/// Chunks without a large gap between them, and for each step the first chunk that ends on or behind it.
 #[derive(Debug, Clone)]
 struct ChunkGroup {
     start: u64,
     end: u64,
-    first_of_page: Vec<u32>,
+    first_of_step: Vec<u32>,
 }
 
-/// Every chunk of a process by address: 16 bytes each, and 4 per page.
+/// One bit for each stretch of addresses, set where a chunk covers a part of it. Most words that could be pointers lead to
+/// slots or nowhere; this answers for them with one look-up.
+#[derive(Debug, Clone, Default)]
+struct AddressFilter(Box<[u64]>);
+
+impl AddressFilter {
+    fn of(chunks: &[PackedChunk]) -> Self {
+        let mut bits = vec![0; (STRETCHES / 64) as usize];
+        for chunk in chunks {
+            let first = chunk.address / STRETCH;
+            let last = chunk.end().saturating_sub(1) / STRETCH;
+            // A chunk of more stretches sets every bit.
+            for stretch in first..=last.min(first + STRETCHES) {
+                let bit = stretch % STRETCHES;
+                bits[(bit / 64) as usize] |= 1_u64 << (bit % 64);
+            }
+        }
+        Self(bits.into_boxed_slice())
+    }
+
+    fn may_cover(&self, address: u64) -> bool {
+        let bit = address / STRETCH % STRETCHES;
+        self.0.get((bit / 64) as usize).is_some_and(|word| word >> (bit % 64) & 1 == 1)
+    }
+}
+
+/// Every chunk of a process by address: 16 bytes each, 16 per page, and a filter of 128 KiB.
 #[derive(Debug, Clone, Default)]
 pub struct ChunkTable {
     chunks: Vec<PackedChunk>,
     groups: Vec<ChunkGroup>,
+    filter: AddressFilter,
 }
 
 impl ChunkTable {
@@ -124,7 +157,8 @@ impl ChunkTable {
 
     /// Chunks in any order; of two that overlap, the one with the higher address is left out.
     pub(super) fn of(mut chunks: Vec<Chunk>) -> Self {
-        chunks.sort_unstable_by_key(|chunk| chunk.address);
+        // Stable, because that merges the arenas, each of which is in order already.
+        chunks.sort_by_key(|chunk| chunk.address);
         let mut end = 0;
         chunks.retain(|chunk| {
             let apart = chunk.address >= end && chunk.size > 0;
@@ -133,8 +167,8 @@ impl ChunkTable {
         });
         chunks.truncate(u32::MAX as usize - 1);
         let chunks: Vec<PackedChunk> = chunks.into_iter().map(PackedChunk::of).collect();
-        let groups = group(&chunks);
-        Self { chunks, groups }
+        let (groups, filter) = (group(&chunks), AddressFilter::of(&chunks));
+        Self { chunks, groups, filter }
     }
 
     /// Number of chunks.
@@ -157,20 +191,17 @@ impl ChunkTable {
         self.chunks.iter().map(|chunk| chunk.unpacked())
     }
 
-    /// The lowest and the highest address of all chunks: no other address is in one.
-    pub fn bounds(&self) -> (u64, u64) {
-        let first = self.groups.first().map_or(0, |group| group.start);
-        (first, self.groups.last().map_or(0, |group| group.end))
-    }
-
     /// Number of the chunk that covers an address.
     pub fn find(&self, address: u64) -> Option<usize> {
+        if !self.filter.may_cover(address) {
+            return None;
+        }
         let group = self.groups.partition_point(|group| group.end <= address);
         let group = self.groups.get(group).filter(|group| address >= group.start)?;
-        let page = (address - align_down(group.start, PAGE)) / PAGE;
-        let last = group.first_of_page.len().checked_sub(1)?;
-        let page = usize::try_from(page).unwrap_or(last).min(last);
-        let mut number = group.first_of_page[page] as usize;
+        let step = (address - align_down(group.start, STEP)) / STEP;
+        let last = group.first_of_step.len().checked_sub(1)?;
+        let step = usize::try_from(step).unwrap_or(last).min(last);
+        let mut number = group.first_of_step[step] as usize;
         while self.chunks.get(number).is_some_and(|chunk| chunk.end() <= address) {
             number += 1;
         }
@@ -185,7 +216,9 @@ impl ChunkTable {
 
     /// Whether some chunk covers a part of the page at an address.
     pub fn touches_page(&self, page: u64) -> bool {
-        self.find(page).is_some() || self.first_after(page).is_some_and(|start| start - page < PAGE)
+        self.filter.may_cover(page)
+            && (self.find(page).is_some()
+                || self.first_after(page).is_some_and(|start| start - page < PAGE))
     }
 
     /// The address of the first chunk at or behind an address.
@@ -216,17 +249,17 @@ fn group(chunks: &[PackedChunk]) -> Vec<ChunkGroup> {
             groups.push(ChunkGroup {
                 start: chunk.address,
                 end: chunk.address,
-                first_of_page: vec![],
+                first_of_step: vec![],
             });
         }
         let Some(group) = groups.last_mut() else { break };
-        // A large chunk ends its group, and its last entry counts for the pages behind it: the index stays small whatever
+        // A large chunk ends its group, and its last entry counts for the steps behind it: the index stays small whatever
         // size a header claims.
         after_large = chunk.end().saturating_sub(chunk.address) > LARGE;
         let indexed = if after_large { chunk.address } else { chunk.end().saturating_sub(1) };
-        let pages = (indexed - align_down(group.start, PAGE)) / PAGE + 1;
-        // A page's entry is the first chunk that ends behind the start of the page.
-        group.first_of_page.resize(pages as usize, number as u32);
+        let steps = (indexed - align_down(group.start, STEP)) / STEP + 1;
+        // A step's entry is the first chunk that ends behind the start of the step.
+        group.first_of_step.resize(steps as usize, number as u32);
         group.end = chunk.end();
     }
     groups
@@ -263,9 +296,27 @@ mod tests {
         for address in [0, 0xfff, 0x40_6020, 0x7eff_ffff_ffff, 0x7f00_0000_5000, u64::MAX] {
             assert_eq!(table.find(address), None, "{address:#x}");
         }
-        assert_eq!(table.bounds(), (0x1000, 0x7f00_0000_5000));
         assert!(table.touches_page(0x1000) && table.touches_page(0x40_6000));
         assert!(!table.touches_page(0) && !table.touches_page(0x40_7000));
+    }
+
+    fn filter(address: u64, size: u64) -> AddressFilter {
+        AddressFilter::of(&[PackedChunk::of(Chunk { address, size, state: ChunkState::Live })])
+    }
+
+    #[test]
+    fn the_filter_passes_every_address_of_a_chunk_and_few_others() {
+        let two_stretches = filter(0x7f00_0001_fff0, 0x20);
+        for address in [0x7f00_0001_fff0, 0x7f00_0002_000f] {
+            assert!(two_stretches.may_cover(address), "{address:#x}");
+        }
+        for address in [0, 0x7f00_0000_ffff, 0x7f00_0003_0000, u64::MAX] {
+            assert!(!two_stretches.may_cover(address), "{address:#x}");
+        }
+        // A header that claims all of memory takes no longer than the filter is large.
+        let everything = filter(0x1000, u64::MAX - 0xffff);
+        assert!(everything.may_cover(0) && everything.may_cover(u64::MAX));
+        assert!(!AddressFilter::default().may_cover(0x1000));
     }
 
     #[test]

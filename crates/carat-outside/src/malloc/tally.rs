@@ -1,13 +1,13 @@
 //! What the chunks of one arena add up to.
 
 use crate::bytes::align_down;
+use crate::hash::AddressSet;
 use crate::malloc::data::{ArenaCensus, ChunkAmount, ChunkSize};
 use crate::malloc::residency::ResidentPages;
 use crate::malloc::spans::ChunkSpan;
 use crate::malloc::table::{Chunk, ChunkState};
 use crate::malloc::walk::SMALLEST;
 use crate::memory::{Memory, PAGE};
-use std::collections::HashSet;
 
 /// Bytes at the start of a free chunk that `malloc_trim` keeps (`sizeof (struct malloc_chunk)`, mtrim, malloc/malloc.c).
 const TRIM_KEEPS: u64 = 48;
@@ -17,14 +17,14 @@ pub(super) struct ArenaTally {
     census: ArenaCensus,
     pages: ResidentPages,
     /// Chunks in fastbins, which look as if they were in use.
-    fast: HashSet<u64>,
+    fast: AddressSet,
     /// Free chunks that adjoin once fastbins are merged.
     free_run: Option<(u64, u64)>,
     by_power: [ChunkAmount; 64],
 }
 
 impl ArenaTally {
-    pub(super) fn new(memory: &dyn Memory, spans: &[ChunkSpan], fast: HashSet<u64>) -> Self {
+    pub(super) fn new(memory: &dyn Memory, spans: &[ChunkSpan], fast: AddressSet) -> Self {
         let pages = ResidentPages::of(memory, spans);
         let census = ArenaCensus {
             heaps: spans.len() as u64,

@@ -2,7 +2,7 @@
 
 use crate::heap::Heap;
 use crate::malloc::{ChunkState, ChunkTable};
-use crate::memory::{Memory, MemoryRegion, PAGE};
+use crate::memory::{Memory, MemoryRegion, PAGE, printable};
 use crate::owners::threads::{ThreadPlace, ThreadRegions};
 use carat_ruby::version::TRANSIENT_HEAP;
 use std::ops::Range;
@@ -81,11 +81,6 @@ fn kind_of(
         }
         _ => GroundKind::Other,
     }
-}
-
-/// A file may have any name, also commands for a terminal.
-fn printable(name: &str) -> String {
-    name.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
 }
 
 fn page_ranges(region: &MemoryRegion, from: u64, outside: &dyn Fn(u64) -> bool) -> Vec<(u64, u64)> {

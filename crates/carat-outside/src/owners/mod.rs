@@ -21,7 +21,7 @@ use crate::heap::{ClassId, ClassNames, Heap, SlotHead, SlotType};
 use crate::malloc::{ChunkAmount, ChunkSize, ChunkTable, MallocCensus};
 use crate::memory::{Memory, PAGE};
 use ground::{GroundKind, find_ground, transient_ranges};
-use search::ChunkSearch;
+use search::{ChunkSearch, NOBODY};
 use std::collections::HashMap;
 
 /// Sizes of chunks that nobody holds, in the census.
@@ -70,8 +70,8 @@ pub fn owners_need(census: &MallocCensus, present_bytes: u64) -> u64 {
 
 fn need(chunks: u64, present_bytes: u64) -> u64 {
     let per_chunk = ChunkTable::CHUNK_BYTES + WORK_BYTES;
-    // The copy, the entries of its pages, and the index of chunks by page.
-    let copy = present_bytes.saturating_add(present_bytes / PAGE * 12);
+    // The copy, the entries of its pages, and the index of chunks.
+    let copy = present_bytes.saturating_add(present_bytes / PAGE * 24);
     copy.saturating_add(chunks.saturating_mul(per_chunk))
 }
 
@@ -252,24 +252,34 @@ impl Owners {
         })
     }
 
-    /// What each holds, and what nobody does. `chunks` is the table that was searched.
-    pub fn census(&self, chunks: &ChunkTable) -> OwnerCensus {
-        let mut amounts: HashMap<Owner, ChunkAmount> = HashMap::new();
-        let mut sizes: HashMap<u64, ChunkAmount> = HashMap::new();
-        for (number, chunk) in chunks.iter().enumerate().filter(|(_, chunk)| chunk.held()) {
-            let owner = self.of(number);
-            amounts.entry(owner).or_default().add(chunk.size);
-            if owner == Owner::Nobody {
-                sizes.entry(chunk.size).or_default().add(chunk.size);
+    /// What each holds, nobody included; those that hold nothing are left out. `chunks` is the table that was searched.
+    pub fn amounts(&self, chunks: &ChunkTable) -> Vec<(Owner, ChunkAmount)> {
+        let mut amounts = vec![ChunkAmount::default(); self.holders.len()];
+        for (chunk, holder) in chunks.iter().zip(&self.of_chunk) {
+            if let Some(amount) = amounts.get_mut(*holder as usize).filter(|_| chunk.held()) {
+                amount.add(chunk.size);
             }
         }
-        let nobody = amounts.remove(&Owner::Nobody).unwrap_or_default();
+        let all = self.holders.iter().copied().zip(amounts);
+        all.filter(|(_, amount)| amount.chunks > 0).collect()
+    }
+
+    /// What each holds, and what nobody does. `chunks` is the table that was searched.
+    pub fn census(&self, chunks: &ChunkTable) -> OwnerCensus {
+        let mut nobody = ChunkAmount::default();
         // Threads can have one name, as the workers of a pool do.
         let mut by_name: HashMap<(HolderKind, String), ChunkAmount> = HashMap::new();
-        for (owner, amount) in amounts {
-            let Some(holder) = self.describe(owner) else { continue };
-            let sum = by_name.entry(holder).or_default();
+        for (owner, amount) in self.amounts(chunks) {
+            let sum = match self.describe(owner) {
+                Some(holder) => by_name.entry(holder).or_default(),
+                None => &mut nobody,
+            };
             *sum = sum.plus(amount);
+        }
+        let mut sizes: HashMap<u64, ChunkAmount> = HashMap::new();
+        let lost = chunks.iter().zip(&self.of_chunk).filter(|(_, holder)| **holder == NOBODY);
+        for (chunk, _) in lost.filter(|(chunk, _)| chunk.held()) {
+            sizes.entry(chunk.size).or_default().add(chunk.size);
         }
         let holders = by_name.into_iter();
         let mut holders: Vec<HolderAmount> =

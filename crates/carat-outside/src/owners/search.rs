@@ -1,12 +1,9 @@
 //! Breadth first through the chunks, from all holders at once: who is nearest holds a chunk.
 
-use crate::bytes::{align_up, word_in};
 use crate::malloc::present::PresentRuns;
 use crate::malloc::{Chunk, ChunkTable};
-use crate::memory::{Memory, PAGE, PAGE_LENGTH};
+use crate::memory::{Memory, for_each_word};
 
-/// Larger chunks may be mostly absent, so only their present pages are visited.
-const LARGE: u64 = 1 << 20;
 /// Number of no holder.
 pub(super) const NOBODY: u32 = 0;
 
@@ -14,7 +11,6 @@ pub(super) const NOBODY: u32 = 0;
 pub(super) struct ChunkSearch<'a> {
     memory: &'a dyn Memory,
     chunks: &'a ChunkTable,
-    bounds: (u64, u64),
     present: PresentRuns,
     /// Holder of each chunk.
     holders: Vec<u32>,
@@ -29,7 +25,6 @@ impl<'a> ChunkSearch<'a> {
         Self {
             memory,
             chunks,
-            bounds: chunks.bounds(),
             present: PresentRuns::of(memory),
             holders: vec![NOBODY; chunks.len()],
             inside: vec![NOBODY; chunks.len()],
@@ -39,9 +34,6 @@ impl<'a> ChunkSearch<'a> {
 
     /// The chunk without a holder that a word points at.
     pub(super) fn target(&self, word: u64) -> Option<(usize, Chunk)> {
-        if word < self.bounds.0 || word >= self.bounds.1 {
-            return None;
-        }
         let number = self.chunks.find(word)?;
         if self.holders[number] != NOBODY {
             return None;
@@ -68,24 +60,11 @@ impl<'a> ChunkSearch<'a> {
 
     /// Visits every word of a range whose pages are present.
     pub(super) fn scan(&mut self, start: u64, end: u64, holder: u32) {
-        let memory = self.memory;
-        let mut buffer = [0; PAGE_LENGTH];
-        let mut at = align_up(start, 8);
-        while at < end {
-            let within = at % PAGE;
-            let page = at - within;
-            let limit = end.min(page.saturating_add(PAGE)) - page;
-            if let Some(bytes) = memory.page(page, &mut buffer) {
-                for place in (within as usize..limit as usize).step_by(8) {
-                    let Some(word) = word_in(bytes, place) else { break };
-                    if let Some(target) = self.target(word) {
-                        self.point(word, target, holder);
-                    }
-                }
+        for_each_word(self.memory, start, end, |word| {
+            if let Some(target) = self.target(word) {
+                self.point(word, target, holder);
             }
-            let Some(next) = page.checked_add(PAGE) else { return };
-            at = next;
-        }
+        });
     }
 
     /// Visits the contents of held chunks until nothing new is found, first along pointers to the start of chunks.
@@ -111,15 +90,12 @@ impl<'a> ChunkSearch<'a> {
     fn visit(&mut self, number: usize) {
         let Some(chunk) = self.chunks.get(number) else { return };
         let holder = self.holders[number];
-        let (start, end) = (chunk.user(), chunk.user_end());
-        if chunk.size <= LARGE {
-            self.scan(start, end, holder);
-            return;
-        }
-        let parts: Vec<(u64, u64)> = self.present.within(start, end).collect();
-        for (start, end) in parts {
+        // Taken out while the search changes.
+        let present = std::mem::take(&mut self.present);
+        for (start, end) in present.contents(&chunk) {
             self.scan(start, end, holder);
         }
+        self.present = present;
     }
 
     /// The holder of each chunk.

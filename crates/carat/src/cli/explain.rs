@@ -2,7 +2,7 @@
 
 use crate::cli::{Exit, output};
 use crate::core::{Bytes, Ledger, Span};
-use crate::observe::{Finding, OutsideReading, available, findings};
+use crate::observe::{Finding, OutsideReading, copy_limit, findings};
 use crate::process::ProcRoot;
 use crate::report::{
     CensusTextOptions, KnownServer, OutsideRequest, census_text, file_ledger, ledger_html,
@@ -77,7 +77,7 @@ struct LookArgs {
     #[arg(long, conflicts_with = "alone")]
     unshared: bool,
     /// The longest time to read without a pause
-    #[arg(long, value_name = "TIME", value_parser = Span::parse, default_value = "200us")]
+    #[arg(long, value_name = "TIME", value_parser = Span::parse, default_value = "50us")]
     max_pause: Span,
 }
 
@@ -94,9 +94,7 @@ impl LookArgs {
             owners: self.owners,
             reach: self.reach,
             max_pause: self.max_pause.0,
-            // The copy must not push the server into swap.
-            copy_limit: available(&ProcRoot::default())
-                .map_or(default.copy_limit, |bytes| bytes.0 / 2),
+            copy_limit: copy_limit(),
             before_copy: Some(|process, bytes| {
                 output::print_message(&format!(
                     "copying the memory of {process}, which needs {} of carat's own",

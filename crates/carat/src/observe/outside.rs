@@ -2,6 +2,7 @@
 
 use crate::core::Bytes;
 use crate::core::ledger::{Arena, Basis, ClassicRatios, SlotPool};
+use crate::observe::machine::available;
 use crate::observe::{MallocFigures, ProbeFigures};
 use crate::process::{Identity, ProcRoot};
 use carat_outside::census::{Census, LookOptions, look};
@@ -32,6 +33,12 @@ pub struct OutsideReading {
     /// Why pages of forked processes are private, where that was asked for.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unshared: Vec<UnsharedTable>,
+}
+
+/// The most bytes of a process that are copied: the copy must not push the server into swap.
+pub fn copy_limit() -> u64 {
+    let half = available(&ProcRoot::default()).map(|bytes| bytes.0 / 2);
+    half.unwrap_or(LookOptions::default().copy_limit)
 }
 
 /// Reads every Ruby among `members`. Other programs are left out without a word.

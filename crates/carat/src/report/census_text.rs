@@ -160,13 +160,14 @@ fn write_maps(out: &mut String, heap: &HeapCensus) -> fmt::Result {
 
 fn write_ages(out: &mut String, ages: &AgeCensus) -> fmt::Result {
     let all: u64 = ages.by_age.iter().sum();
+    let pinned = ages.pinned.map(|pinned| format!(", {} pinned", grouped(pinned)));
     writeln!(
         out,
-        "  ages: {} old ({}), {} of age 0, {} pinned",
+        "  ages: {} old ({}), {} of age 0{}",
         grouped(ages.old),
         share_of(ages.old, all),
         grouped(ages.by_age[0]),
-        grouped(ages.pinned)
+        pinned.unwrap_or_default()
     )
 }
 
@@ -309,7 +310,7 @@ mod tests {
             ages: Some(AgeCensus {
                 by_age: [200, 0, 0, 600],
                 old: 600,
-                pinned: 3,
+                pinned: Some(3),
                 ..Default::default()
             }),
             pools: vec![PoolCensus {
@@ -393,6 +394,16 @@ mod tests {
         assert!(text.contains("malloc unknown: its C library is musl"), "{text}");
         assert!(text.contains("left out: 2 pages with 800 slots"), "{text}");
         assert!(!text.contains("ages:") && !text.contains("garbage"), "{text}");
+    }
+
+    #[test]
+    fn pinned_objects_are_printed_only_where_a_collection_pinned_any() {
+        let mut none = census();
+        for ages in none.heap.iter_mut().filter_map(|heap| heap.ages.as_mut()) {
+            ages.pinned = None;
+        }
+        let text = text(none, 1);
+        assert!(text.contains("ages: 600 old (75.0 %), 200 of age 0\n"), "{text}");
     }
 
     #[test]
