@@ -70,6 +70,8 @@ pub(crate) enum Need {
     Root,
     /// The jemalloc library of this system.
     Jemalloc,
+    /// The library of this allocator.
+    Allocator(&'static str),
     /// Chromium, Node and axe-core.
     Browser,
     /// Action Cable, Puma and Redis.
@@ -103,9 +105,10 @@ impl Need {
             Self::Ruby | Self::RubyOf(TestRuby::OnPath) => RUBY.clone(),
             Self::RubyOf(TestRuby::InRoot(name)) | Self::Roots(name) => check_root(name),
             Self::Root => holds(rustix::process::geteuid().is_root(), "it needs root"),
-            Self::Jemalloc => holds(
-                carat::settings::find_allocator(Path::new("/"), "jemalloc").is_some(),
-                "no jemalloc: run bin/setup",
+            Self::Jemalloc => Self::Allocator("jemalloc").check(),
+            Self::Allocator(name) => holds(
+                carat::settings::find_allocator(Path::new("/"), name).is_some(),
+                &format!("no {name}: run bin/setup"),
             ),
             Self::Browser => BROWSER.clone().map(drop),
             Self::ActionCable => ACTION_CABLE.clone(),

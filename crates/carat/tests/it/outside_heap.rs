@@ -168,6 +168,103 @@ fn a_server_running_flat_out_is_read_without_a_wrong_total(version: TestRuby) {
 }
 
 #[test]
+fn a_ruby_that_collects_compacts_and_forks_meanwhile_gives_sums_that_agree(version: TestRuby) {
+    let mut ruby = OutsideRuby::start(version);
+    ruby.eval(
+        "$passes = 0; $moving = Thread.new { loop { GC.start; GC.compact; Process.wait(fork { exit! }); $passes += 1 } }; 1",
+    );
+    for pass in 0..6 {
+        let census = ruby.look(&LookOptions { owners: pass % 3 == 0, ..LookOptions::default() });
+        // A compaction may move the class that says where names are.
+        let Some(heap) = &census.heap else { panic!("{version:?}: {:?}", census.unknown) };
+        let map: u64 = heap.map.iter().map(|page| page.live).sum();
+        assert_eq!(map, heap.live_slots(), "{version:?}, pass {pass}");
+        if let Some(classes) = &census.classes {
+            let sum: u64 = classes.iter().map(|class| class.objects).sum();
+            assert_eq!(sum, heap.live_slots(), "{version:?}, pass {pass}");
+        }
+    }
+    let passes: u64 = ruby.eval("$moving.kill.join; $passes").parse().unwrap();
+    assert!(passes >= 1, "{version:?} did not compact meanwhile");
+    // Objects that moved while they were read were counted twice, or not at all. Now none moves.
+    let classes = ruby.look(&options()).classes.unwrap();
+    for (name, expected) in [("Wide", 5000), ("Deep::Inner::Node", 10_000)] {
+        assert_eq!(objects(&classes, name), expected, "{name} in {version:?}");
+    }
+}
+
+#[test]
+fn a_ruby_that_becomes_another_program_while_it_is_read_gives_no_figures() {
+    require!(Ruby);
+    for delay in [0, 2, 5, 10, 20, 40, 80] {
+        let mut ruby = OutsideRuby::start(TestRuby::OnPath);
+        let pid = ruby.pid;
+        let reader = std::thread::spawn(move || look(pid, &options()));
+        std::thread::sleep(std::time::Duration::from_millis(delay));
+        ruby.begin("exec('sleep', '60')");
+        match reader.join().unwrap() {
+            Ok(census) => assert!(census.heap.unwrap().live_slots() > 100_000),
+            Err(refused) => {
+                let expected = matches!(refused, Refused::Ended(_) | Refused::NotRuby(_));
+                assert!(expected, "{refused}");
+            }
+        }
+        let is_sleep = || look(pid, &options()).is_err_and(|e| matches!(e, Refused::NotRuby(_)));
+        crate::support::wait_until("the other program runs", is_sleep);
+    }
+}
+
+/// Objects of several Ractors, each of which has its own list of free slots.
+fn assert_ractors(version: TestRuby) {
+    let mut ruby = OutsideRuby::start(version);
+    ruby.eval(
+        "$VERBOSE = nil; $ractors = Array.new(3) { |n| Ractor.new(n) { |n| kept = Array.new(5_000) { |i| \"ractor #{n} #{i}\" }; \
+         Ractor.receive; kept.size } }; sleep 1; GC.start; 1",
+    );
+    let before = ruby.look(&options());
+    let truth = ruby.ask("Truth.slots");
+    assert_slots(before.heap.as_ref().unwrap(), &truth, version);
+    let strings = objects(before.classes.as_ref().unwrap(), "String");
+    assert_eq!(ruby.eval("$ractors.each { |ractor| ractor.send(1) }; sleep 1; $ractors = nil; 3.times { GC.start }; 1"), "1");
+    let after = objects(ruby.look(&options()).classes.as_ref().unwrap(), "String");
+    assert!(strings - after >= 14_000, "{strings} strings before, {after} after in {version:?}");
+}
+
+#[test]
+fn the_slots_of_several_ractors_equal_what_ruby_counts_on_ruby_in_path() {
+    require!(Ruby);
+    assert_ractors(TestRuby::OnPath);
+}
+
+#[test]
+fn the_slots_of_several_ractors_equal_what_ruby_counts_on_ruby_3_3() {
+    require!(RubyOf(TestRuby::InRoot("trixie")));
+    assert_ractors(TestRuby::InRoot("trixie"));
+}
+
+#[test]
+fn the_slots_of_several_ractors_equal_what_ruby_counts_on_ruby_3_4() {
+    require!(RubyOf(TestRuby::InRoot("ruby34")));
+    assert_ractors(TestRuby::InRoot("ruby34"));
+}
+
+#[test]
+fn objects_are_pinned_only_after_a_collection_that_compacted(version: TestRuby) {
+    let mut ruby = OutsideRuby::start(version);
+    let pinned = |ruby: &OutsideRuby| {
+        let heap = ruby.look(&options()).heap.unwrap();
+        let pages: Option<u64> = heap.map.iter().map(|page| page.pinned).sum();
+        assert_eq!(heap.ages.unwrap().pinned, pages, "{version:?}");
+        pages
+    };
+    assert_eq!(pinned(&ruby), None, "{version:?}");
+    ruby.eval("GC.compact; 1");
+    assert!(pinned(&ruby) > Some(0), "{version:?}");
+    ruby.eval("GC.start; 1");
+    assert_eq!(pinned(&ruby), None, "{version:?}");
+}
+
+#[test]
 fn what_is_not_a_ruby_or_not_there_is_refused_by_name() {
     let mut sleeper = std::process::Command::new("sleep").arg("60").spawn().unwrap();
     let refused = look(sleeper.id(), &options()).unwrap_err();

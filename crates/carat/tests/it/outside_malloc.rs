@@ -202,17 +202,75 @@ fn malloc_of_a_server_running_flat_out_is_read_to_its_end(version: TestRuby) {
     }
 }
 
-#[test]
-fn an_allocator_that_is_not_glibcs_is_refused_by_name() {
-    require!(Ruby, Jemalloc);
-    let library = carat::settings::find_allocator(Path::new("/"), "jemalloc").unwrap();
+/// Slots and classes are read under another allocator; malloc's chunks are not, with its name.
+fn assert_refused_by_name(allocator: &str) {
+    let library = carat::settings::find_allocator(Path::new("/"), allocator).unwrap();
     let mut command = Command::new("ruby");
     command.env("LD_PRELOAD", library);
-    let ruby = OutsideRuby::start_command(command);
+    let mut ruby = OutsideRuby::start_command(command);
     let census = ruby.look(&owners());
-    assert!(census.malloc.is_none() && census.heap.is_some());
+    let slots = number(&ruby.ask("Truth.slots")["count"], "TOTAL");
+    assert_eq!(census.heap.as_ref().map(|heap| heap.slots), Some(slots), "{allocator}");
+    let wide = census.classes.iter().flatten().find(|class| class.name == "Wide").unwrap();
+    assert_eq!((wide.objects, wide.malloc_bytes), (5000, None), "{allocator}");
+    assert_eq!(census.malloc, None);
     for part in [CensusPart::Malloc, CensusPart::Owners] {
         let reason = census.reason(part).unwrap();
-        assert!(reason.starts_with("its allocator is jemalloc"), "{reason}");
+        assert!(reason.starts_with(&format!("its allocator is {allocator}")), "{reason}");
     }
+}
+
+#[test]
+fn jemalloc_is_refused_by_name() {
+    require!(Ruby, Jemalloc);
+    assert_refused_by_name("jemalloc");
+}
+
+#[test]
+fn mimalloc_is_refused_by_name() {
+    require!(Ruby, Allocator("mimalloc"));
+    assert_refused_by_name("mimalloc");
+}
+
+#[test]
+fn tcmalloc_is_refused_by_name() {
+    require!(Ruby, Allocator("tcmalloc"));
+    assert_refused_by_name("tcmalloc");
+}
+
+#[test]
+fn memory_of_the_main_arena_that_is_not_at_the_program_break_is_said_to_be_missing() {
+    require!(Ruby);
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let ask = format!("Malloc.info({:?})", file.path());
+    let mut ruby = start(TestRuby::OnPath);
+    ruby.eval(
+        "Malloc.block_break; $strings = Array.new(25_000) { |n| 'x' * (1_000 + n % 300) }; 1",
+    );
+    ruby.ask(&ask);
+    let census = ruby.look(&owners());
+    let inside = ruby.ask(&ask)["heaps"][0].clone();
+    let main = &malloc(&census).arenas[0];
+    let system = number(&inside, "system");
+    // The strings need 29 MB, and the break could not move.
+    assert!(main.missing_bytes > 15 << 20, "{main:?}, inside {inside}");
+    let apart = main.system_bytes.abs_diff(system) as f64 / system as f64;
+    assert!(apart <= 0.01, "{main:?}, inside {inside}");
+    assert!(main.in_use.bytes <= in_use(&inside), "{main:?}, inside {inside}");
+}
+
+#[test]
+fn arenas_on_huge_pages_are_read_to_their_end() {
+    require!(Ruby);
+    let mut command = Command::new("ruby");
+    // malloc asks for transparent huge pages (glibc 2.35 and later; earlier ones ignore it).
+    command.env("GLIBC_TUNABLES", "glibc.malloc.hugetlb=1");
+    let mut ruby = OutsideRuby::start_command(command);
+    let census = ruby.look(&owners());
+    let truth = ruby.ask("Truth.slots");
+    assert_eq!(census.heap.as_ref().unwrap().slots, number(&truth["count"], "TOTAL"));
+    let total = malloc(&census).total();
+    assert_eq!(total.missing_bytes, 0, "{total:?}");
+    let share = held(&census).held_share().unwrap();
+    assert!(share >= 0.97, "{share} held");
 }

@@ -1,6 +1,7 @@
 //! A real Ruby with a varied heap, for the tests of the reader from outside.
 
 use crate::needs::TestRuby;
+use carat::target::Libraries;
 use carat_outside::census::{Census, LookOptions, look};
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Write};
@@ -36,9 +37,22 @@ impl OutsideRuby {
         Self { child, stdin, stdout, pid }
     }
 
+    /// The same with the runtime and these settings, which are written as `NAME=VALUE;NAME=VALUE`.
+    pub(crate) fn start_with(version: TestRuby, libraries: &Libraries, settings: &str) -> Self {
+        let mut command = version.command(None);
+        command.env("CARAT_SETTINGS", settings).env("CARAT_RUNTIME", &libraries.runtime);
+        command.arg("-r").arg(&libraries.shim);
+        Self::start_command(command)
+    }
+
+    /// Sends a line of Ruby without waiting for its value.
+    pub(crate) fn begin(&mut self, line: &str) {
+        writeln!(self.stdin.as_mut().unwrap(), "{line}").unwrap();
+    }
+
     /// The value of a line of Ruby, as text.
     pub(crate) fn eval(&mut self, line: &str) -> String {
-        writeln!(self.stdin.as_mut().unwrap(), "{line}").unwrap();
+        self.begin(line);
         let mut answer = String::new();
         self.stdout.read_line(&mut answer).unwrap();
         assert!(answer.ends_with('\n'), "Ruby ended at {line:?}");

@@ -18,6 +18,8 @@ module Malloc
   CLOSE = function('fclose', [NUMBER], INT)
   INFO = function('malloc_info', [INT, NUMBER], INT)
   TRIM = function('malloc_trim', [Fiddle::TYPE_SIZE_T], INT)
+  BREAK = function('sbrk', [Fiddle::TYPE_LONG_LONG], NUMBER)
+  MAP = function('mmap', [NUMBER, Fiddle::TYPE_SIZE_T, INT, INT, INT, Fiddle::TYPE_LONG_LONG], NUMBER)
   KEY = function('pthread_key_create', [POINTER, NUMBER], INT)
   SET = function('pthread_setspecific', [INT, NUMBER], INT)
 
@@ -50,6 +52,16 @@ module Malloc
 
   def trim
     TRIM.call(0)
+  end
+
+  # A page behind the program break, so that the main arena goes on elsewhere.
+  def block_break
+    start = BREAK.call(0)
+    page = (start + 4095) / 4096 * 4096
+    # PROT_NONE; private, anonymous, at this address
+    raise 'no page behind the break' unless MAP.call(page, 4096, 0, 0x2 | 0x20 | 0x10, -1, 0) == page
+
+    1
   end
 
   # Nobody keeps the addresses.
