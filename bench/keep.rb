@@ -2,8 +2,8 @@
 
 # Keeps what a benchmark printed, so that `bin/docs` can quote it: reads its output from standard input and prints JSON.
 #   ruby bench/keep.rb NAME COMMAND < OUTPUT > docs/measurements/NAME.json
-# Kept are every Markdown table and every list of JSON objects, and the other lines as notes; with the command, the date,
-# the commit, the machine and the Ruby.
+# Kept are every Markdown table and every list of JSON objects, every text between ``` lines, and the other lines as notes; with
+# the command, the date, the commit, the machine and the Ruby.
 
 require 'etc'
 require 'json'
@@ -17,15 +17,36 @@ class Measurement
   def initialize(name, lines)
     @title = name
     @tables = []
+    @outputs = []
     @notes = []
-    lines.chunk_while { |one, other| kind(one) == kind(other) }.each { |part| add(kind(part.first), part) }
+    rest = take_outputs(lines)
+    rest.chunk_while { |one, other| kind(one) == kind(other) }.each { |part| add(kind(part.first), part) }
   end
 
   def to_h
-    { tables: @tables, notes: @notes }
+    outputs = @outputs.empty? ? {} : { outputs: @outputs }
+    { tables: @tables, **outputs, notes: @notes }
+  end
+
+  def empty?
+    @tables.empty? && @outputs.empty?
   end
 
   private
+
+  # The line before a text is its title. Returns the lines that belong to none.
+  def take_outputs(lines)
+    rest = []
+    until lines.empty?
+      line, *lines = lines
+      next rest << line unless line == '```'
+
+      output = lines.take_while { |inside| inside != '```' }
+      lines = lines.drop(output.size + 1)
+      @outputs << { title: rest.last.to_s.strip, lines: output }
+    end
+    rest
+  end
 
   def kind(line)
     case line
@@ -77,9 +98,9 @@ end
 
 name, command = ARGV
 abort 'usage: keep.rb NAME COMMAND < OUTPUT' unless command
-measured = Measurement.new(name, $stdin.readlines(chomp: true)).to_h
-abort "error: #{command} printed no table" if measured[:tables].empty?
+measured = Measurement.new(name, $stdin.readlines(chomp: true))
+abort "error: #{command} printed neither a table nor a text" if measured.empty?
 code = CODE[name]
 run = { name: name, command: command, date: Time.now.utc.strftime('%Y-%m-%d'), commit: commit }
 run.update(code: code, tree: git('rev-parse', "HEAD:#{code}")) if code
-puts JSON.pretty_generate({ schema: 'carat.measurement/1', run: run, machine: machine, **measured })
+puts JSON.pretty_generate({ schema: 'carat.measurement/1', run: run, machine: machine, **measured.to_h })

@@ -160,6 +160,28 @@ fn a_benchmark_that_was_kept_gives_its_table_and_its_cells() {
 }
 
 #[test]
+fn a_text_that_a_benchmark_printed_is_filled_in_by_its_title() {
+    require!(Ruby);
+    let marker = |title: &str| {
+        format!("<!-- figures: output docs/explain.json \"{title}\" -->\n<!-- end of figures -->\n")
+    };
+    let folder = page(&(marker("a worker") + "\n" + &marker("later")));
+    fs::create_dir(folder.path("docs")).unwrap();
+    let printed =
+        "a worker\n```\n  slots: 7 live\n\n| no table |\n```\n\nlater\n```\nPost +5\n```\n";
+    let kept = piped("bench/keep.rb", &["explain", "bin/bench explain"], printed);
+    folder.write("docs/explain.json", &kept);
+    let filled = docs(&folder, &["page.md"]);
+    assert!(filled.status.success(), "{}", text(&filled));
+    let written = fs::read_to_string(folder.path("page.md")).unwrap();
+    assert!(written.contains("-->\n```\n  slots: 7 live\n\n| no table |\n```\n<!--"), "{written}");
+    assert!(written.contains("-->\n```\nPost +5\n```\n<!--"), "{written}");
+    folder.write("page.md", &format!("One.\n\n{}", marker("earlier")));
+    let refused = docs(&folder, &["--check", "page.md"]);
+    assert!(text(&refused).contains("it has `a worker`, `later`"), "{}", text(&refused));
+}
+
+#[test]
 fn a_shortened_file_keeps_every_sample_with_a_moment_and_the_last() {
     require!(Ruby);
     let results = Recipe { blocks: 1, samples: 90, responses: 20, ..Recipe::default() }.build();
