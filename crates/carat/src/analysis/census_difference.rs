@@ -1,19 +1,9 @@
 //! What changed between two readings from outside, such as before and after a deploy.
 
+use crate::core::ClassAmount;
 use carat_outside::census::Census;
 use carat_outside::malloc::MallocCensus;
 use std::collections::BTreeMap;
-
-/// The amounts of one class in all processes of a reading.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct ClassAmount {
-    /// Objects.
-    pub objects: u64,
-    /// Bytes of their slots.
-    pub slot_bytes: u64,
-    /// Bytes of malloc that they hold; `None` where the owners were not read.
-    pub malloc_bytes: Option<u64>,
-}
 
 /// One class before and after.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -91,7 +81,7 @@ pub struct CensusDifference {
 
 /// Compares two readings, each summed over its processes.
 pub fn census_difference(before: &[Census], after: &[Census]) -> CensusDifference {
-    let classes = sum_of_classes(before).zip(sum_of_classes(after));
+    let classes = classes_of(before).zip(classes_of(after));
     CensusDifference {
         rubies: (rubies(before), rubies(after)),
         figures: FIGURES
@@ -149,17 +139,23 @@ fn rubies(reading: &[Census]) -> Vec<String> {
     versions
 }
 
-fn sum_of_classes(reading: &[Census]) -> Option<BTreeMap<&str, ClassAmount>> {
+/// The objects of all processes of a reading by class; `None` where one of them has no classes.
+pub(crate) fn classes_of(reading: &[Census]) -> Option<BTreeMap<&str, ClassAmount>> {
     let mut sums: BTreeMap<&str, ClassAmount> = BTreeMap::new();
     for census in reading {
         for class in census.classes.as_ref()? {
-            let sum = sums.entry(&class.name).or_default();
-            sum.objects += class.objects;
-            sum.slot_bytes += class.slot_bytes;
-            if let Some(bytes) = class.malloc_bytes {
-                sum.malloc_bytes = Some(sum.malloc_bytes.unwrap_or_default() + bytes);
-            }
+            let amount = ClassAmount {
+                objects: class.objects,
+                slot_bytes: class.slot_bytes,
+                malloc_bytes: class.malloc_bytes,
+            };
+            let sum = sums.entry(&class.name).or_insert(ClassAmount::NONE);
+            *sum = sum.plus(amount);
         }
+    }
+    // One process that does not tell its owners leaves them unknown, also for classes that it does not have.
+    if sums.values().any(|sum| sum.malloc_bytes.is_none()) {
+        sums.values_mut().for_each(|sum| sum.malloc_bytes = None);
     }
     (!reading.is_empty()).then_some(sums)
 }

@@ -1,10 +1,12 @@
 //! Everything that follows from the trials of an experiment.
 
 use crate::analysis::growth::of_variants;
-use crate::analysis::{Judge, Question, Warning, curves, machine_comparisons, moments};
+use crate::analysis::{
+    Judge, Question, Warning, class_comparisons, curves, machine_comparisons, moments,
+};
 use crate::core::Results;
 
-/// Fills in conclusions, curves, growth, moments and warnings, as the trials answer `question`.
+/// Fills in conclusions, curves, growth, moments, classes and warnings, as the trials answer `question`.
 pub(crate) fn conclude(results: &mut Results, question: &Question) {
     let judgement = Judge::new(question.clone()).judge(&results.trials);
     results.conclusions = judgement.conclusions;
@@ -13,5 +15,6 @@ pub(crate) fn conclude(results: &mut Results, question: &Question) {
     results.growth = of_variants(&results.info.variants, &results.trials);
     results.moments = moments(question, &results.trials);
     results.machines = machine_comparisons(question, &results.trials);
+    results.classes = class_comparisons(question, &results.trials);
     results.warnings = judgement.warnings.iter().map(Warning::to_string).collect();
 }

@@ -4,6 +4,7 @@
 //! Trials are paired within their block, `carat-stats` judges the pairs, and the decisions become verdicts.
 
 mod census_difference;
+mod classes;
 mod conclude;
 mod controls;
 mod curves;
@@ -18,9 +19,11 @@ mod pairs;
 mod question;
 mod warning;
 
+pub(crate) use census_difference::classes_of;
 pub use census_difference::{
-    CensusDifference, CensusFigure, ClassAmount, ClassChange, FigureChange, census_difference,
+    CensusDifference, CensusFigure, ClassChange, FigureChange, census_difference,
 };
+pub use classes::class_comparisons;
 pub(crate) use conclude::conclude;
 pub use curves::curves;
 pub(crate) use forecast::{Forecast, Outlook, forecast};

@@ -155,6 +155,9 @@ fn measure(spec: &MeasureSpec) -> Value {
     if let Some(idle) = spec.idle {
         form["idle_s"] = json!(idle.as_seconds());
     }
+    if spec.census {
+        form["census"] = json!(true);
+    }
     form
 }
 

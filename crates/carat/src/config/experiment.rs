@@ -173,6 +173,8 @@ pub struct MeasureSpec {
     pub at_requests: Vec<u64>,
     /// Time between the final figures and a last sample of the idle server; never zero.
     pub idle: Option<Span>,
+    /// Whether the objects of every trial are counted by class after the final figures.
+    pub census: bool,
 }
 
 /// How many trials run, and which difference is too small to matter.

@@ -135,6 +135,7 @@ pub(super) struct MeasureTable {
     pub(super) settle: Span,
     pub(super) at_requests: Vec<u64>,
     pub(super) idle: Option<Span>,
+    pub(super) census: bool,
 }
 
 #[derive(Debug, Deserialize)]
@@ -155,6 +156,7 @@ impl Default for MeasureTable {
             settle: Span::millis(500),
             at_requests: Vec::new(),
             idle: None,
+            census: false,
         }
     }
 }

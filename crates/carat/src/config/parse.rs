@@ -220,6 +220,9 @@ fn measure(table: MeasureTable, task: &TrialTask) -> Result<MeasureSpec, String>
     if is_run && (table.idle.is_some() || !table.at_requests.is_empty()) {
         return Err("measure.at_requests and measure.idle need a load, and [run] has none".into());
     }
+    if is_run && table.census {
+        return Err("measure.census needs a server that runs at the end, and [run] has none".into());
+    }
     let by_command = matches!(task, TrialTask::Serve { load: TrialLoad::Command(_), .. });
     if by_command && !table.at_requests.is_empty() {
         return Err(
@@ -227,8 +230,8 @@ fn measure(table: MeasureTable, task: &TrialTask) -> Result<MeasureSpec, String>
         );
     }
     let at_requests = at_requests(table.at_requests, task.requests())?;
-    let MeasureTable { sample_every, settle, idle, .. } = table;
-    Ok(MeasureSpec { primary, guards, sample_every, settle, at_requests, idle })
+    let MeasureTable { sample_every, settle, idle, census, .. } = table;
+    Ok(MeasureSpec { primary, guards, sample_every, settle, at_requests, idle, census })
 }
 
 /// The numbers in ascending order, each once. `planned` is the number of requests of the load, if it is fixed.
@@ -564,6 +567,7 @@ command = ["puma", "-C", "puma.rb", "config.ru"]
             ("[measure]", "[measure]\nsettle = \"1s\""),
             ("[measure]", "[measure]\nat_requests = [50]"),
             ("[measure]", "[measure]\nidle = \"15s\""),
+            ("[measure]", "[measure]\ncensus = true"),
             ("[trials]", "[trials]\nseed = 1"),
         ] {
             let changed = COMPACTION.replace(from, to);
@@ -598,6 +602,15 @@ command = ["puma", "-C", "puma.rb", "config.ru"]
         let measure = parse(&COMPACTION.replace("[measure]", with)).unwrap().measure;
         assert_eq!(measure.at_requests, [50, 500]);
         assert_eq!(measure.idle, Some(Span::seconds(15)));
+    }
+
+    #[test]
+    fn a_census_changes_no_plan_without_one() {
+        let plain = parse(COMPACTION).unwrap();
+        assert!(!plain.measure.census && !plain.canonical().to_string().contains("census"));
+        let with = |text| parse(&COMPACTION.replace("[measure]", text)).unwrap();
+        assert_eq!(with("[measure]\ncensus = false").hash(), plain.hash());
+        assert!(with("[measure]\ncensus = true").measure.census);
     }
 
     #[test]

@@ -198,6 +198,7 @@ mod tests {
             ("guards = { 'throughput' = '+5%' }", "throughput is unknown of [run]"),
             ("at_requests = [5]", "measure.at_requests and measure.idle need a load"),
             ("idle = '5s'", "measure.at_requests and measure.idle need a load"),
+            ("census = true", "measure.census needs a server that runs at the end"),
         ] {
             let message = parse(&format!("{RUN}[measure]\n{line}\n")).unwrap_err().to_string();
             assert!(message.contains(expected), "{line}: {message}");

@@ -1,5 +1,6 @@
 //! Samples of the memory of a process tree.
 
+use crate::core::census::TrialCensus;
 use crate::core::ledger::Ledger;
 use crate::core::moment::Moment;
 use crate::core::units::Bytes;
@@ -49,6 +50,9 @@ pub struct Sample {
     /// The ledger; only in the sample after the load.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ledger: Option<Box<Ledger>>,
+    /// Objects by class; only in the sample after the load, of an experiment that asks for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub census: Option<Box<TrialCensus>>,
 }
 
 /// Figures of the probes of a tree. A figure that any of them lacks is `None`.

@@ -1,5 +1,6 @@
 //! Plain data for every layer: units, metrics, samples, trials, results. No I/O.
 
+mod census;
 mod command_table;
 mod count;
 pub mod fleet;
@@ -21,6 +22,9 @@ pub mod span;
 mod thinned;
 pub mod units;
 
+pub use census::{
+    ClassAmount, ClassComparison, ClassDifference, ClassMedians, ReadTrials, TrialCensus,
+};
 pub use command_table::CommandTable;
 pub use count::count;
 pub(crate) use count::counted;

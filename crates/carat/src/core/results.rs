@@ -1,6 +1,6 @@
 //! The results of one experiment: what a results file holds and what reports read.
 
-use super::{Fleet, LoadReport, Moment, Outcome, Sample, VariantGrowth};
+use super::{ClassComparison, Fleet, LoadReport, Moment, Outcome, Sample, VariantGrowth};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -60,6 +60,9 @@ pub struct Results {
     /// The primary metric by machine, one per compared variant; none with a single type and few machines.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub machines: Vec<MachineComparison>,
+    /// Objects by class at the end of the trials, one per compared variant; none without a census.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub classes: Vec<ClassComparison>,
     /// What a reader should know before trusting the figures.
     pub warnings: Vec<String>,
 }

@@ -179,7 +179,7 @@ fn signed(difference: i128, is_bytes: bool) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::analysis::ClassAmount;
+    use crate::core::ClassAmount;
 
     #[test]
     fn a_reader_finds_totals_and_classes_with_their_signs() {

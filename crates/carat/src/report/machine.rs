@@ -105,6 +105,7 @@ mod tests {
             growth: Vec::new(),
             moments: Vec::new(),
             machines: Vec::new(),
+            classes: Vec::new(),
             warnings: Vec::new(),
         }
     }

@@ -1,6 +1,7 @@
 //! Results as a Markdown comment for a pull request: sentences, a table, and details.
 
 use crate::core::{Conclusion, Results, Role, Unit};
+use crate::report::class_text;
 use crate::report::control_text::control_sentences;
 use crate::report::facts;
 use crate::report::machine::machine_facts;
@@ -41,6 +42,7 @@ pub fn markdown(results: &Results, audience: Audience) -> String {
     push_parts(&mut out, results);
     push_routes(&mut out, results);
     push_moments(&mut out, results);
+    push_classes(&mut out, results);
     push_steps(&mut out, results);
     push_growth(&mut out, results);
     for warning in results.warnings.iter().take(20) {
@@ -186,6 +188,19 @@ fn push_steps(out: &mut String, results: &Results) {
 
 fn known(unit: Unit, value: Option<f64>) -> String {
     value.map_or_else(|| "–".into(), |value| unit.show(value))
+}
+
+/// The objects by class, a table per variant; nothing without a census.
+fn push_classes(out: &mut String, results: &Results) {
+    for compared in results.classes.iter().take(ROWS / 10) {
+        let heading = escaped(&class_text::heading(results, compared));
+        let _ = writeln!(out, "Objects by class, {heading}: {}\n", class_text::EXPLORATORY);
+        let _ = writeln!(out, "| {} |\n|---|--:|--:|--:|--:|", class_text::TITLES.join(" | "));
+        for [class, numbers @ ..] in class_text::rows(compared) {
+            let _ = writeln!(out, "| {} | {} |", named(&class), numbers.join(" | "));
+        }
+        let _ = writeln!(out, "\nObjects; {}.\n", class_text::bytes_of(compared));
+    }
 }
 
 /// The memory at each moment; nothing unless the experiment asks for moments.

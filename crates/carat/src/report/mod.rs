@@ -8,6 +8,7 @@ mod census_cells;
 mod census_text;
 mod chart;
 mod class_aliases;
+mod class_text;
 mod control_text;
 mod difference_text;
 mod dry_run;

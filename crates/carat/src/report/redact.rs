@@ -3,7 +3,7 @@
 //! number or one of a few words and its name suggests no secret.
 
 use crate::core::recording::Recording;
-use crate::core::{Ledger, LoadReport, Results};
+use crate::core::{ClassAmount, Ledger, LoadReport, Results};
 use crate::report::class_aliases::ClassAliases;
 use crate::report::text::{one_line, plain, shorten};
 use std::collections::{BTreeMap, BTreeSet};
@@ -176,6 +176,7 @@ pub(crate) fn prepare(results: &Results, audience: Audience) -> Results {
     for growth in &mut shown.growth {
         growth.variant = rules.name(&names, &growth.variant);
     }
+    edit_classes(&rules, &names, &mut shown);
     for trial in &mut shown.trials {
         trial.variant = rules.name(&names, &trial.variant);
         rules.edit(&mut trial.id);
@@ -204,6 +205,31 @@ fn edit_machines(rules: &RedactionRules, names: &BTreeMap<String, String>, shown
         compared.variant = rules.name(names, &compared.variant);
         rules.edit(&mut compared.metric);
         compared.types.iter_mut().for_each(|of| rules.edit(&mut of.machine_type));
+    }
+}
+
+/// The names of classes. In a shared report a class has the same number everywhere.
+fn edit_classes(rules: &RedactionRules, variants: &BTreeMap<String, String>, shown: &mut Results) {
+    for compared in &mut shown.classes {
+        compared.variant = rules.name(variants, &compared.variant);
+    }
+    let mut aliases = ClassAliases::default();
+    let mut name = |given: &str| match rules.audience {
+        Audience::Own => rules.text(given),
+        Audience::Shared => aliases.alias(given),
+    };
+    for class in shown.classes.iter_mut().flat_map(|compared| &mut compared.classes) {
+        class.class = name(&class.class);
+    }
+    let samples = shown.trials.iter_mut().flat_map(|trial| &mut trial.samples);
+    for census in samples.filter_map(|sample| sample.census.as_mut()) {
+        let mut classes = BTreeMap::new();
+        for (given, amount) in std::mem::take(&mut census.classes) {
+            // Two names may become one when a secret in them is masked.
+            let sum = classes.entry(name(&given)).or_insert(ClassAmount::NONE);
+            *sum = sum.plus(amount);
+        }
+        census.classes = classes;
     }
 }
 

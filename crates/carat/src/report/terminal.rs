@@ -2,6 +2,7 @@
 
 use crate::core::{Conclusion, Estimate, Results, Unit, Variant, Verdict};
 use crate::report::chart::reduce::band;
+use crate::report::class_text;
 use crate::report::control_text::control_sentences;
 use crate::report::facts;
 use crate::report::machine_text::machines_sentence;
@@ -22,6 +23,8 @@ const MIN_WIDTH: usize = 60;
 const NAME: usize = 28;
 /// Characters shown of a name: a limit for hostile files, which no real name reaches.
 const LONGEST_NAME: usize = 300;
+/// Columns of the name of a class.
+const CLASS: usize = 36;
 /// Columns of a sparkline.
 const SPARKS: usize = 40;
 
@@ -63,6 +66,7 @@ pub fn terminal(results: &Results, style: Style) -> String {
     push_parts(&mut out, results, style.width);
     push_memory(&mut out, results);
     push_moments(&mut out, results, style.width);
+    push_classes(&mut out, results, style.width);
     push_steps(&mut out, results, style.width);
     push_growth(&mut out, results, style.width);
     push_context(&mut out, results, style.width);
@@ -307,6 +311,33 @@ fn push_parts(out: &mut String, results: &Results, width: usize) {
         let parts =
             lines.map(|(name, bytes)| format!("{name} {}", numbers::signed_bytes(bytes, largest)));
         push_wrapped(out, "  ", &parts.collect::<Vec<_>>().join(" · "), width);
+    }
+}
+
+/// The objects by class, a table per variant; nothing without a census.
+fn push_classes(out: &mut String, results: &Results, width: usize) {
+    for (number, compared) in results.classes.iter().enumerate() {
+        out.push('\n');
+        if number == 0 {
+            let title = format!("objects by class at the end ({})", class_text::EXPLORATORY);
+            push_wrapped(out, "", &title, width);
+        }
+        push_wrapped(out, "  ", &one_line(&class_text::heading(results, compared)), width);
+        let mut rows = vec![class_text::TITLES.map(str::to_owned)];
+        rows.extend(class_text::rows(compared));
+        for row in &mut rows {
+            row[0] = shorten(&one_line(&row[0]), CLASS);
+        }
+        let widths: [usize; 5] =
+            std::array::from_fn(|at| rows.iter().map(|row| columns(&row[at])).max().unwrap_or(0));
+        for row in &rows {
+            let cells = row.iter().zip(widths).enumerate().map(|(at, (cell, width))| {
+                let gap = " ".repeat(width - columns(cell));
+                if at == 0 { format!("{cell}{gap}") } else { format!("{gap}{cell}") }
+            });
+            let _ = writeln!(out, "  {}", cells.collect::<Vec<_>>().join("  "));
+        }
+        push_wrapped(out, "  ", class_text::bytes_of(compared), width);
     }
 }
 

@@ -126,6 +126,7 @@ impl Store {
             growth: Vec::new(),
             moments: Vec::new(),
             machines: Vec::new(),
+            classes: Vec::new(),
             warnings: Vec::new(),
         })
     }

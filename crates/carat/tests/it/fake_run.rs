@@ -2,6 +2,7 @@
 
 use crate::support::{Folder, finish, signal, wait_until};
 use rustix::process::Signal;
+use std::fs;
 use std::path::Path;
 use std::process::Stdio;
 
@@ -115,6 +116,36 @@ fn memory_at_every_moment_is_compared_and_the_verdict_names_its_moment() {
     assert!((idle / end - 0.8).abs() < 1e-6 && ratio < -0.01, "{end} {idle} {ratio}");
     let early = medians(serde_json::json!({"requests": 300})).0;
     assert!((early / end - 2.0 / 3.0).abs() < 1e-6, "{early} {end}");
+}
+
+#[test]
+fn a_census_explains_the_saving_by_class_in_every_format() {
+    let folder = Folder::new("census");
+    let text = EXPERIMENT.replace("memory.rss.final\"", "memory.rss.final\"\ncensus = true");
+    folder.write("fake.toml", &text);
+    let ran = folder.run(&["compare", "fake.toml", "--fake", "71.162e6:289e3,60.595e6:294e3"]);
+    ran.assert_code(0).assert_says("objects by class at the end (medians over the trials");
+    ran.assert_says(" trials read) against default (");
+    let line = |name: &str| {
+        let found = ran.out.lines().find(|line| line.trim_start().starts_with(name));
+        found.unwrap_or_else(|| panic!("no {name}: {}", ran.out)).to_owned()
+    };
+    assert!(line("all classes").contains("−10,"), "{}", line("all classes"));
+    assert!(line("String").contains("−10,") && line("String").contains("−1.0"), "{ran:?}");
+    let report = folder.run(&["report", "fake.carat", "--json"]);
+    let results = &json(&report.assert_code(0).out)["results"];
+    let compared = &results["classes"][0];
+    assert_eq!(compared["variant"], "other", "{compared}");
+    assert_eq!(compared["trials"]["read"], compared["trials"]["counted"], "{compared}");
+    let classes = compared["classes"].as_array().unwrap();
+    assert_eq!(classes.len(), 1, "objects of the other class are equal: {compared}");
+    let number = |name: &str| classes[0][name].as_f64().unwrap();
+    assert!(number("baseline_objects") - number("objects") > 9_000.0, "{compared}");
+    let page = fs::read_to_string(folder.path("fake.html")).unwrap();
+    let section = page.split_once("id=\"classes\"").expect("a section").1;
+    assert!(section.contains("String") && section.contains("all classes"));
+    let markdown = folder.run(&["report", "fake.carat", "--format", "md"]);
+    markdown.assert_code(0).assert_says("| all classes | ");
 }
 
 #[test]

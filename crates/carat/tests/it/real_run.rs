@@ -154,6 +154,32 @@ fn a_trial_takes_a_complete_sample_at_every_moment_in_order() {
 }
 
 #[test]
+fn a_census_of_every_trial_names_the_class_that_a_variant_has_more_of() {
+    require!(Ruby);
+    let folder = experiment("census", "", "[measure]\ncensus = true\nidle = '1s'");
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/data/server.rb");
+    let more = format!(
+        "command = ['ruby', '-e', 'class Kept; end; KEPT = Array.new(7000) do Kept.new end; load \"{script}\"']"
+    );
+    let plan = fs::read_to_string(folder.path("real.toml")).unwrap();
+    folder.write("real.toml", &plan.replace("settings = { arena_max = 2 }", &more));
+    let ran = folder.run(&["compare", "real.toml"]);
+    ran.assert_code(3).assert_says("arenas (1 of 1 trials read) against default (1 of 1");
+    let kept = ran.out.lines().find(|line| line.trim_start().starts_with("Kept")).unwrap();
+    assert!(kept.contains("7,000"), "{kept}");
+    folder.assert_nothing_left();
+    for trial in results(&folder)["results"]["trials"].as_array().unwrap() {
+        let samples = trial["samples"].as_array().unwrap();
+        let read: Vec<_> = samples.iter().filter(|one| one["census"].is_object()).collect();
+        assert_eq!(read.len(), 1, "{trial}");
+        assert_eq!((&read[0]["moment"], &read[0]["census"]["rubies"]), (&"end".into(), &1.into()));
+        let strings = &read[0]["census"]["classes"]["String"];
+        assert!(strings["objects"].as_u64() > Some(1_000), "{strings}");
+        assert!(strings["malloc_bytes"].as_u64() > Some(10_000), "{strings}");
+    }
+}
+
+#[test]
 fn a_daemon_outside_the_servers_descendants_and_session_is_measured_and_stopped() {
     require!(Ruby);
     let folder = experiment("daemon", "DAEMON = '1'", "");

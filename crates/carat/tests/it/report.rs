@@ -2,9 +2,11 @@
 
 use crate::report_builder::{Effect, PAYLOAD, Recipe, conclude, hostile, with_control};
 use crate::report_examples::{ledger, recording};
+use carat::analysis::{Question, class_comparisons};
 use carat::core::{
-    ControlComparison, DailyGrowth, GrowthKind, MemoryFigure, MomentComparison, Outcome,
-    PartAtWork, PartGrowth, ProgressUnit, Results, TrackedPart, Unit, VariantGrowth,
+    ClassAmount, ControlComparison, DailyGrowth, GrowthKind, MemoryFigure, MomentComparison,
+    Outcome, PartAtWork, PartGrowth, ProgressUnit, Results, TrackedPart, TrialCensus, Unit,
+    VariantGrowth,
 };
 use carat::report::{
     Audience, Budget, FIGURES_SCHEMA, Kept, PageOptions, SCHEMA, Style, budget, comparison_html,
@@ -151,8 +153,28 @@ fn with_canaries() -> Results {
     results.trials[4].detail = Some(format!("on weighing-room-7 by annabel: {secrets}"));
     results.trials[4].notes = vec![secrets.into()];
     results.trials[4].log_tail = format!("canary-log {secrets}");
+    let baseline = results.info.variants[0].name.clone();
+    for trial in &mut results.trials {
+        let objects = if trial.variant == baseline { 20 } else { 10 };
+        let amount = ClassAmount { objects, slot_bytes: 40 * objects, malloc_bytes: None };
+        let classes = [("canary-class secret=canary-8".to_owned(), amount)];
+        let sample = trial.samples.last_mut().unwrap();
+        sample.census = Some(Box::new(TrialCensus::new(1, classes.into())));
+    }
     conclude(&mut results);
+    let variants = results.info.variants.iter().map(|variant| variant.name.as_str());
+    let question = Question::new(&variants.collect::<Vec<_>>(), &results.info.primary);
+    results.classes = class_comparisons(&question, &results.trials);
     results
+}
+
+#[test]
+fn the_objects_by_class_are_on_the_page_and_a_shared_one_numbers_the_classes() {
+    for (audience, name) in [(Audience::Own, "canary-class"), (Audience::Shared, "class 1")] {
+        let page = html(&with_canaries(), &PageOptions { audience, generated_at: None });
+        let section = page.split_once("id=\"classes\"").expect("a section").1;
+        assert!(section.split_once("</section>").unwrap().0.contains(name), "{audience:?}");
+    }
 }
 
 #[test]

@@ -94,4 +94,5 @@ fn cut_variants(results: &mut Results) {
         kept.contains(&compared.control) && kept.contains(&compared.conclusion.variant)
     });
     results.moments.retain(|compared| kept.contains(&compared.variant));
+    results.classes.retain(|compared| kept.contains(&compared.variant));
 }

@@ -1,5 +1,6 @@
 //! HTML pages, each one self-contained file. The experiment's page begins with the verdict; its sections follow, one file each.
 
+mod classes;
 mod compared;
 mod comparison;
 mod controls;
@@ -49,9 +50,10 @@ use maud::{Markup, html as markup};
 type PageSection = fn(&Results, &mut Gallery) -> Markup;
 
 /// The sections of an experiment's page from top to bottom. A chart is added with a file in this folder and a line here.
-const SECTIONS: [PageSection; 18] = [
+const SECTIONS: [PageSection; 19] = [
     compared::sections,
     saving::section,
+    classes::section,
     controls::section,
     memory::section,
     moments::section,

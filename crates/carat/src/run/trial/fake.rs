@@ -3,7 +3,9 @@
 //! It tests order, resuming, stopping and wording through the real binary (hidden `--fake`).
 
 use crate::config::MeasureSpec;
-use crate::core::{Bytes, MachineFacts, Moment, Outcome, Sample, Trial, metric};
+use crate::core::{
+    Bytes, ClassAmount, MachineFacts, Moment, Outcome, Sample, Trial, TrialCensus, metric,
+};
 use crate::run::trial::{TrialError, TrialPhase, TrialPlan, TrialProgress, TrialRunner};
 use crate::run::{Interrupt, machine_facts};
 use rand::{RngExt, SeedableRng};
@@ -118,9 +120,19 @@ fn samples(measure: &MeasureSpec, bytes: f64) -> Vec<Sample> {
     [sample(0, Moment::Ready, bytes * 0.5), sample(1, Moment::Start, bytes * 0.5)]
         .into_iter()
         .chain(loaded)
-        .chain([sample(500, Moment::End, bytes)])
+        .chain([Sample { census: census(measure, bytes), ..sample(500, Moment::End, bytes) }])
         .chain(idle)
         .collect()
+}
+
+/// Objects of a fake server: a tenth of its memory is strings, and the rest of its objects are always the same.
+fn census(measure: &MeasureSpec, bytes: f64) -> Option<Box<TrialCensus>> {
+    let classes = [("String", (bytes / 1000.0) as u64), ("Object", 500)];
+    let classes = classes.map(|(name, objects)| {
+        let (slot_bytes, malloc_bytes) = (objects * 40, Some(objects * 60));
+        (name.to_owned(), ClassAmount { objects, slot_bytes, malloc_bytes })
+    });
+    measure.census.then(|| Box::new(TrialCensus::new(1, classes.into())))
 }
 
 fn sample(at_ms: u64, moment: Moment, bytes: f64) -> Sample {
@@ -190,6 +202,7 @@ mod tests {
             settle: Span::millis(500),
             at_requests: vec![50, 500],
             idle: Some(Span::seconds(15)),
+            census: true,
         }
     }
 
@@ -198,6 +211,8 @@ mod tests {
         let samples = samples(&measure(), 9e7);
         let moments: Vec<Moment> = samples.iter().filter_map(|sample| sample.moment).collect();
         assert_eq!(moments.len(), 6);
+        let census = samples[4].census.as_ref().unwrap();
+        assert_eq!(census.amount("String").map(|strings| strings.objects), Some(90_000));
         assert!(moments.is_sorted() && samples.is_sorted_by(|one, two| one.at_ms < two.at_ms));
     }
 

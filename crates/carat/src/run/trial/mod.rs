@@ -3,6 +3,7 @@
 //! The [`TrialRunner`] trait has two implementations: [`ProcessRunner`] starts real servers, and [`FakeRunner`] lets
 //! tests run whole experiments in milliseconds.
 
+mod census;
 mod command;
 mod fake;
 mod load_command;

@@ -98,6 +98,7 @@ impl TrialSteps<'_> {
         observed.collections = now.since(&before);
         observed.notes = self.settings_not_in_effect(session.server.root(), &members);
         last.ledger = Some(Box::new(session.server.ledger()));
+        last.census = self.take_census(session, observed)?;
         session.keep(last.clone());
         let ended_ms = last.at_ms;
         observed.last = Some(last);

@@ -39,6 +39,8 @@ pub enum TrialPhase {
     Run,
     /// A pause before the final figures.
     Settle,
+    /// Objects are counted by class, after the final figures.
+    Census,
     /// A wait of this length after the final figures.
     Idle(Duration),
     /// The tree is being stopped.
@@ -57,6 +59,7 @@ impl fmt::Display for TrialPhase {
             Self::Load => "load",
             Self::Run => "run",
             Self::Settle => "settle",
+            Self::Census => "census",
             Self::Idle(time) => return f.pad(&format!("idle {} s", time.as_secs_f64())),
             Self::Stop => "stop",
             Self::Cleanup => "cleanup",
