@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
 /// What the demo runs.
-const DEMO: Demo = Demo { workload: "rails-hello", experiment: "carat.toml", blocks: 8 };
+const DEMO: Demo = Demo { workload: "blog", experiment: "demo.toml", blocks: 7 };
 /// The results file, in the current folder; the page lies beside it.
 const RESULTS: &str = "demo.carat";
 

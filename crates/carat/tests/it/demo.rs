@@ -66,7 +66,10 @@ fn what_is_missing_is_named_with_its_packages_and_nothing_is_written() {
     let ruby = folder.write("bin/ruby", script);
     fs::set_permissions(&ruby, fs::Permissions::from_mode(0o755)).unwrap();
     for (path, expected) in [
-        (format!("{}:/usr/bin:/bin", folder.path("bin").display()), "actionpack and railties"),
+        (
+            format!("{}:/usr/bin:/bin", folder.path("bin").display()),
+            "activerecord, railties and sqlite3, which",
+        ),
         ("/nowhere".to_owned(), "the demo needs ruby, actionpack, "),
     ] {
         let mut command = folder.carat(&["demo"]);
