@@ -54,7 +54,7 @@ impl Default for LookOptions {
             malloc: true,
             owners: false,
             reach: false,
-            max_pause: Duration::from_micros(50),
+            max_pause: Duration::from_micros(200),
             copy_limit: 4 << 30,
             before_copy: None,
         }

@@ -77,7 +77,7 @@ struct LookArgs {
     #[arg(long, conflicts_with = "alone")]
     unshared: bool,
     /// The longest time to read without a pause
-    #[arg(long, value_name = "TIME", value_parser = Span::parse, default_value = "50us")]
+    #[arg(long, value_name = "TIME", value_parser = Span::parse, default_value = "200us")]
     max_pause: Span,
 }
 
