@@ -73,12 +73,15 @@ module CaratRuntime
     end
   end
 
-  # Collects when the heap has grown by two thirds since the last collection, as Ruby's own ratios would.
+  # Collects when the heap has grown by two thirds since the last collection, or malloc's memory by a limit, as Ruby's own
+  # ratios and limits would.
   class Governor
     GROWTH = 1.67
     INTERVAL = 0.03
     # Pages below which no collection is worth its time.
     LEAST_PAGES = 400
+    # Bytes allocated with malloc since the last collection after which another one is due, as Ruby's own limit begins.
+    MALLOC = 16 << 20
     # Seconds without a new file after which nothing is governed any more, if the end of the boot was not detected.
     SETTLED = 10.0
 
@@ -116,7 +119,7 @@ module CaratRuntime
       limit = next_limit
       until settled?
         sleep INTERVAL
-        next if GC.stat(:heap_allocated_pages) < limit
+        next if GC.stat(:heap_allocated_pages) < limit && GC.stat(:malloc_increase_bytes) < MALLOC
 
         collect
         limit = next_limit

@@ -71,6 +71,8 @@ struct WorkerGrowth;
 /// the lower one is too close to 0 (`gc_sweep_finish_size_pool`, gc.c).
 const FREE_SLOTS_MIN_RATIO: &str = "0.004";
 const FREE_SLOTS_GOAL_RATIO: &str = "0.05";
+/// Without `Process.warmup` (up to Ruby 3.2) the parent would otherwise keep empty pages from its boot, up to 65 %.
+const FREE_SLOTS_MAX_RATIO: &str = "0.1";
 /// Bytes that a slot counts for a Ruby that limits the growth in bytes (4.1).
 const SLOT_BYTES: u64 = 40;
 
@@ -94,6 +96,7 @@ impl Setting for WorkerGrowth {
             ("RUBY_GC_HEAP_GROWTH_MAX_BYTES", bytes.to_string()),
             ("RUBY_GC_HEAP_FREE_SLOTS_MIN_RATIO", FREE_SLOTS_MIN_RATIO.to_owned()),
             ("RUBY_GC_HEAP_FREE_SLOTS_GOAL_RATIO", FREE_SLOTS_GOAL_RATIO.to_owned()),
+            ("RUBY_GC_HEAP_FREE_SLOTS_MAX_RATIO", FREE_SLOTS_MAX_RATIO.to_owned()),
         ] {
             server.set(variable, value);
         }
