@@ -61,7 +61,7 @@ fn prepare() -> Result<(), String> {
     let output = PathBuf::from(variable("OUT_DIR")?);
     println!("cargo:rerun-if-env-changed={BUILT_BEFORE}");
     let libraries = match env::var_os(BUILT_BEFORE) {
-        Some(folder) => built_before(Path::new(&folder)),
+        Some(folder) => built_before(Path::new(&folder), &output)?,
         None => {
             for watched in WATCHED {
                 println!("cargo:rerun-if-changed={}", workspace.join(watched).display());
@@ -94,14 +94,20 @@ fn write_list(file: &Path, items: impl Iterator<Item = String>) -> Result<(), St
 }
 
 /// The libraries of a folder, each with its name in the binary.
-fn built_before(folder: &Path) -> Vec<(String, PathBuf)> {
+fn built_before(folder: &Path, output: &Path) -> Result<Vec<(String, PathBuf)>, String> {
     println!("cargo:rerun-if-changed={}", folder.display());
-    let each = C_LIBRARIES.iter().flat_map(|c_library| LIBRARIES.map(|one| (c_library, one)));
-    each.map(|((c_library, ending), (_, name))| {
-        let file = folder.join(c_library).join(format!("lib{name}.so"));
-        (format!("{name}.{ending}"), file)
-    })
-    .collect()
+    let mut libraries = Vec::new();
+    for (c_library, ending) in C_LIBRARIES {
+        for (_, library) in LIBRARIES {
+            let name = format!("{library}.{ending}");
+            relax_library(
+                &folder.join(c_library).join(format!("lib{library}.so")),
+                &output.join(&name),
+            )?;
+            libraries.push((name.clone(), output.join(name)));
+        }
+    }
+    Ok(libraries)
 }
 
 /// Runs the inner cargo and returns the libraries, each with its name in the binary.

@@ -20,6 +20,7 @@ mod fake_run;
 mod faults;
 mod fleet_run;
 mod fuzz;
+mod gem;
 mod growth_captured;
 mod load_cable;
 mod load_conformance;
