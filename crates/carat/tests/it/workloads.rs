@@ -1,7 +1,7 @@
 //! The bundled workloads: what is in the binary, and `carat workload`.
 
 use crate::support::Folder;
-use carat::config::Experiment;
+use carat::config::{Experiment, TuneSpec};
 use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -12,6 +12,16 @@ fn checkout() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
+/// The name in an experiment file, or in one of `carat tune`, which has a goal.
+fn name_in(path: &Path) -> String {
+    let has_goal = fs::read_to_string(path).unwrap().lines().any(|line| line == "[goal]");
+    if has_goal {
+        TuneSpec::read(path).unwrap().name
+    } else {
+        Experiment::read(path).unwrap().name
+    }
+}
+
 #[test]
 fn every_bundled_experiment_file_is_valid_and_has_its_own_name() {
     let mut names = Vec::new();
@@ -19,7 +29,7 @@ fn every_bundled_experiment_file_is_valid_and_has_its_own_name() {
         for file in fs::read_dir(workload.unwrap().path()).unwrap() {
             let path = file.unwrap().path();
             if path.extension().is_some_and(|extension| extension == "toml") {
-                let name = Experiment::read(&path).unwrap().name;
+                let name = name_in(&path);
                 assert!(!names.contains(&name), "{}: `{name}` is taken", path.display());
                 names.push(name);
             }
