@@ -82,7 +82,7 @@ pub(crate) struct FleetFolderArgs {
 #[command(after_help = "\
 Examples:
   carat fleet block fleet --block 7
-  seq 1 33 | parallel --sshlogin m1,m2,m3 --jobs 1 carat fleet block /shared/fleet --block {}")]
+  seq 1 33 | parallel --sshlogin m1,m2,m3 --jobs 1 --retries 3 carat fleet block /shared/fleet --block {}")]
 pub(crate) struct FleetBlockArgs {
     /// Folder of the fleet
     folder: PathBuf,

@@ -32,16 +32,16 @@ seed = 5
 "#;
 
 /// Memory of the three variants: one differs, one does not.
-const FAKE: &str = "71.162e6:289e3,70.595e6:294e3,71.162e6:289e3";
+pub(crate) const FAKE: &str = "71.162e6:289e3,70.595e6:294e3,71.162e6:289e3";
 
 /// A folder with a planned fleet in `fleet`.
-struct TestFleet {
-    folder: Folder,
+pub(crate) struct TestFleet {
+    pub(crate) folder: Folder,
     fake: &'static str,
 }
 
 impl TestFleet {
-    fn plan(name: &str, options: &[&str]) -> Self {
+    pub(crate) fn plan(name: &str, options: &[&str]) -> Self {
         let folder = Folder::new(name);
         folder.write("fake.toml", EXPERIMENT);
         let plan = [&["fleet", "plan", "fake.toml", "-o", "fleet"], options].concat();
@@ -81,13 +81,13 @@ impl TestFleet {
         self.folder.run(&["fleet", "watch", "fleet", "--once"])
     }
 
-    fn status(&self) -> serde_json::Value {
+    pub(crate) fn status(&self) -> serde_json::Value {
         let ran = self.folder.run(&["fleet", "status", "fleet", "--json"]);
         serde_json::from_str(&ran.assert_code(0).out).unwrap()
     }
 
     /// Conclusions, controls and warnings of a results file, as text.
-    fn conclusions(&self, file: &str) -> String {
+    pub(crate) fn conclusions(&self, file: &str) -> String {
         let ran = self.folder.run(&["report", file, "--json"]);
         let json: serde_json::Value = serde_json::from_str(&ran.assert_code(0).out).unwrap();
         let results = &json["results"];
@@ -96,7 +96,7 @@ impl TestFleet {
     }
 
     /// Block, variant and primary metric of every trial that counts.
-    fn counted(&self, file: &str) -> Vec<String> {
+    pub(crate) fn counted(&self, file: &str) -> Vec<String> {
         let ran = self.folder.run(&["report", file, "--json"]);
         let json: serde_json::Value = serde_json::from_str(&ran.assert_code(0).out).unwrap();
         let trials = json["results"]["trials"].as_array().unwrap().iter();

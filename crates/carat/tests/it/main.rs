@@ -18,6 +18,7 @@ mod exec_verify;
 mod extensions;
 mod fake_run;
 mod faults;
+mod fleet_engines;
 mod fleet_run;
 mod fuzz;
 mod gem;

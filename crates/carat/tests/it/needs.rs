@@ -96,6 +96,8 @@ pub(crate) enum Need {
     Git,
     /// `systemd-analyze`, which checks units also where systemd does not run.
     Systemd,
+    /// `kubernetes-validate`, which knows the schemas of Kubernetes.
+    KubernetesSchemas,
 }
 
 impl Need {
@@ -126,6 +128,7 @@ impl Need {
             Self::Systemd => {
                 holds(runs("systemd-analyze", &["--version"]), "no systemd: run bin/setup")
             }
+            Self::KubernetesSchemas => KUBERNETES_SCHEMAS.clone().map(drop),
         }
     }
 }
@@ -223,6 +226,21 @@ pub(crate) static BROWSER: LazyLock<Result<BrowserTools, String>> = LazyLock::ne
     let node = find_program(&["node"]).ok_or("no node")?;
     let axe = fetch_axe().ok_or("npm cannot fetch axe-core")?;
     Ok(BrowserTools { browser, node, axe })
+});
+
+/// The folder with the Python package, which is fetched once, with pip.
+pub(crate) static KUBERNETES_SCHEMAS: LazyLock<Result<PathBuf, String>> = LazyLock::new(|| {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("kubernetes-validate");
+    if !folder.is_dir() {
+        // Renamed when it is whole.
+        let partial = folder.with_extension(format!("{}.part", std::process::id()));
+        let target = partial.display().to_string();
+        let package = "kubernetes-validate==1.37.0";
+        let install = ["-m", "pip", "install", "--quiet", "--target", &target, package];
+        holds(runs("python3", &install), "pip cannot fetch kubernetes-validate")?;
+        std::fs::rename(&partial, &folder).map_err(|error| error.to_string())?;
+    }
+    Ok(folder)
 });
 
 fn find_program(names: &[&str]) -> Option<PathBuf> {
