@@ -96,6 +96,8 @@ pub(crate) enum Need {
     Git,
     /// `systemd-analyze`, which checks units also where systemd does not run.
     Systemd,
+    /// The root in which clusters of Slurm start, and that carat runs in it.
+    Slurm,
     /// `kubernetes-validate`, which knows the schemas of Kubernetes.
     KubernetesSchemas,
 }
@@ -128,6 +130,7 @@ impl Need {
             Self::Systemd => {
                 holds(runs("systemd-analyze", &["--version"]), "no systemd: run bin/setup")
             }
+            Self::Slurm => SLURM.clone(),
             Self::KubernetesSchemas => KUBERNETES_SCHEMAS.clone().map(drop),
         }
     }
@@ -181,6 +184,16 @@ static ANY_CABLE: LazyLock<Result<(), String>> = LazyLock::new(|| {
 static MOUNTS: LazyLock<Result<(), String>> = LazyLock::new(|| {
     let script = "mount -t tmpfs none /mnt";
     holds(runs("unshare", &["--mount", "sh", "-c", script]), "it may not mount: it needs root")
+});
+
+static SLURM: LazyLock<Result<(), String>> = LazyLock::new(|| {
+    Need::Roots("slurm").check()?;
+    let carat = Path::new(env!("CARGO_BIN_EXE_carat"));
+    let mut inside = Command::new(roots_script());
+    inside.args(["--run", "slurm", "--", "./carat", "--version"]);
+    let tried = inside.current_dir(carat.parent().unwrap()).output();
+    let is_run = tried.is_ok_and(|output| output.status.success());
+    holds(is_run, "this carat does not run in the root `slurm`, whose C library may be older")
 });
 
 /// What `bin/roots --check` prints: a line per root.

@@ -1,0 +1,194 @@
+//! Fleets on a real Slurm: three nodes on this machine, real jobs, blocks on the fake bench.
+
+use crate::fleet_run::{FAKE, TestFleet};
+use crate::slurm_cluster::{NODES, RunningBlock, SlurmCluster, send};
+use crate::support::{Ran, wait_until};
+use rustix::process::Signal;
+use std::collections::BTreeSet;
+use std::fs;
+use std::process::Command;
+
+/// Memory of three variants that differ so much that the first look decides.
+const DIFFERENT: &str = "71e6:1e5,60e6:1e5,65e6:1e5";
+
+/// A fleet and the cluster that runs it, which ends before the folder goes.
+struct SlurmFleet {
+    cluster: SlurmCluster,
+    fleet: TestFleet,
+}
+
+impl SlurmFleet {
+    /// Plans a fleet whose jobs draw figures; each trial takes `pace` ms.
+    fn plan(name: &str, fake: &str, pace: u32, blocks: u32) -> Self {
+        let blocks = blocks.to_string();
+        let fleet = TestFleet::plan(name, &["--on", "slurm:any", "--blocks", &blocks]);
+        let script = fleet.folder.path("fleet/slurm-any.sbatch");
+        let text = fs::read_to_string(&script).unwrap();
+        let text = format!("{} --fake {fake} --fake-pace {pace}\n", text.trim_end());
+        fs::write(&script, text).unwrap();
+        let cluster = SlurmCluster::start(&fleet.folder);
+        Self { cluster, fleet }
+    }
+
+    fn submit(&self) {
+        let ran = self.run(&["fleet", "submit", "fleet"]);
+        ran.assert_code(0).assert_says("Submitted batch job");
+    }
+
+    /// Watches until there is a verdict.
+    fn watch(&self) -> Ran {
+        let ran = self.run(&["fleet", "watch", "fleet", "--every", "200ms"]);
+        assert!(!ran.talk.contains("pending blocks may still begin"), "{}", ran.talk);
+        ran
+    }
+
+    /// Runs carat on the cluster.
+    fn run(&self, arguments: &[&str]) -> Ran {
+        self.cluster.run(&self.fleet.folder.carat(arguments))
+    }
+
+    /// The jobs of Slurm that are in one of these states.
+    fn queue(&self, states: &str) -> String {
+        self.execute("squeue", &["--noheader", "--states", states, "--format", "%i %T %R"])
+    }
+
+    /// Runs a command of Slurm; returns what it prints.
+    fn execute(&self, program: &str, arguments: &[&str]) -> String {
+        let mut command = Command::new(program);
+        command.args(arguments).current_dir(self.fleet.folder.path("."));
+        self.cluster.run(&command).assert_code(0).out.clone()
+    }
+
+    /// Waits until the blocks that run have ended.
+    fn finish_blocks(&self) {
+        wait_until("no block runs", || self.queue("RUNNING,COMPLETING").is_empty());
+    }
+
+    /// Names of files in a folder of the fleet that are of this block.
+    fn of_block(&self, folder: &str, number: u32) -> Vec<String> {
+        let start = format!("b{number:04}.");
+        let entries = fs::read_dir(self.fleet.folder.path("fleet").join(folder)).unwrap();
+        let names = entries.map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned());
+        names.filter(|name| name.starts_with(&start)).collect()
+    }
+
+    /// Stops the block of a node after it has begun and before it has a result.
+    fn freeze(&self, node: &str) -> RunningBlock {
+        let mut frozen = None;
+        wait_until("the node runs a block", || {
+            frozen = self.cluster.running_block(node).filter(|block| {
+                send(Signal::STOP, &[block.carat]);
+                let has_begun = !self.of_block("attempts", block.number).is_empty();
+                let is_between = has_begun && self.of_block("parts", block.number).is_empty();
+                if !is_between {
+                    send(Signal::CONT, &[block.carat]);
+                }
+                is_between
+            });
+            frozen.is_some()
+        });
+        frozen.unwrap()
+    }
+
+    /// Fails unless the fleet's results are those of one machine with the same seed.
+    fn assert_like_one_machine(&self, fake: &str, blocks: &str, watched: &Ran) {
+        let fleet = &self.fleet;
+        let options = ["--seed", "5", "--blocks", blocks, "-o", "one.carat"];
+        let one = [&["compare", "fake.toml", "--fake", fake], &options[..]].concat();
+        let compared = fleet.folder.run(&one);
+        assert!(matches!(compared.code, Some(0 | 3)), "{compared:?}");
+        assert_eq!(watched.code, compared.code, "{watched:?}");
+        assert_eq!(fleet.conclusions("fleet/fake.carat"), fleet.conclusions("one.carat"));
+        assert_eq!(fleet.counted("fleet/fake.carat"), fleet.counted("one.carat"));
+    }
+
+    /// The names of the machines that ran the trials that count.
+    fn hosts(&self) -> BTreeSet<String> {
+        let results = self.fleet.folder.path("fleet/fake.carat");
+        let results = rusqlite::Connection::open(results).unwrap();
+        let mut select = results.prepare("SELECT machine ->> 'host' FROM trial").unwrap();
+        let hosts = select.query_map([], |row| row.get(0)).unwrap();
+        hosts.map(Result::unwrap).collect()
+    }
+}
+
+#[test]
+fn thirty_blocks_on_three_nodes_of_slurm_have_the_verdict_of_one_machine_byte_for_byte() {
+    require!(Slurm);
+    let slurm = SlurmFleet::plan("slurm", FAKE, 0, 30);
+    slurm.submit();
+    let watched = slurm.watch();
+    slurm.assert_like_one_machine(FAKE, "30", &watched);
+    assert_eq!(slurm.hosts(), BTreeSet::from(["w1", "w2", "w3"].map(str::to_owned)));
+    let log = fs::read_to_string(slurm.fleet.folder.path("fleet/log/b1.txt")).unwrap();
+    assert!(log.contains("block 1/33") && log.contains("part  "), "{log}");
+
+    slurm.finish_blocks();
+    let SlurmFleet { cluster, fleet } = slurm;
+    drop(cluster);
+    fleet.folder.assert_nothing_left();
+    let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap();
+    assert!(!mounts.contains("roots/slurm"), "{mounts}");
+}
+
+#[test]
+fn after_the_verdict_slurm_has_no_pending_block_and_each_node_ends_the_one_it_runs() {
+    require!(Slurm);
+    let slurm = SlurmFleet::plan("slurm-stop", DIFFERENT, 300, 60);
+    slurm.submit();
+    slurm.watch().assert_code(0);
+    let count = |name: &str| slurm.fleet.status()["types"][0][name].as_u64().unwrap();
+    let done = count("done");
+    assert_eq!(slurm.queue("PENDING"), "");
+    slurm.finish_blocks();
+    let more = count("done") - done;
+    assert!(more <= NODES, "{more} blocks had a result after the verdict");
+    assert!(done + more < count("planned"), "there was nothing to stop");
+}
+
+#[test]
+fn blocks_of_a_dead_and_of_a_silent_node_run_elsewhere_and_count_once() {
+    require!(Slurm);
+    let slurm = SlurmFleet::plan("slurm-lost", FAKE, 500, 10);
+    slurm.submit();
+    let (dead, silent) = (slurm.freeze("w2"), slurm.freeze("w3"));
+    send(Signal::KILL, &[slurm.cluster.daemon("w2"), dead.step, dead.carat]);
+    let node = [slurm.cluster.daemon("w3"), silent.step];
+    send(Signal::STOP, &node);
+    wait_until("another node has run the block of the dead one", || {
+        slurm.of_block("parts", dead.number).iter().any(|part| part.contains(".a2."))
+    });
+    wait_until("another node has run the block of the silent one", || {
+        slurm.of_block("parts", silent.number).len() == 1
+    });
+    send(Signal::CONT, &[silent.carat]);
+    wait_until("the silent node ends its block too", || {
+        slurm.of_block("parts", silent.number).len() == 2
+    });
+    send(Signal::CONT, &node);
+    let watched = slurm.watch();
+    slurm.assert_like_one_machine(FAKE, "10", &watched);
+    let status = slurm.fleet.status();
+    let uncounted = status["uncounted"].as_array().unwrap();
+    let start = format!("b{:04}.", silent.number);
+    assert!(uncounted.len() == 1 && uncounted[0].as_str().unwrap().starts_with(&start), "{status}");
+}
+
+#[test]
+fn a_cancelled_block_stops_its_servers_leaves_no_part_and_is_no_attempt() {
+    require!(Slurm);
+    // A fake trial ends before its block, and sooner than Slurm loses its patience.
+    let slurm = SlurmFleet::plan("slurm-cancelled", FAKE, 2000, 10);
+    slurm.submit();
+    let folder = &slurm.fleet.folder;
+    wait_until("every node runs a block", || folder.private_directories().len() >= 3);
+    slurm.execute("scancel", &["--user", "root"]);
+    slurm.finish_blocks();
+    for inner in ["parts", "attempts"] {
+        let left = fs::read_dir(folder.path("fleet").join(inner)).unwrap().count();
+        assert_eq!(left, 0, "{inner}");
+    }
+    let log = fs::read_to_string(folder.path("fleet/log/b1.txt")).unwrap();
+    assert!(log.contains("stopped by a signal: block 1 has no result"), "{log}");
+    folder.assert_nothing_left();
+}
