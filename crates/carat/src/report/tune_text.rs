@@ -101,32 +101,36 @@ fn write_hints(out: &mut String, title: &str, hints: &[Hint]) -> fmt::Result {
     Ok(())
 }
 
-/// The configurations that no other beats in every metric. Their figures are those of single trials.
+/// The configurations that no other beats in every metric, and the confirmed one. Their figures are those of single trials.
 fn write_front(out: &mut String, outcome: &TuneOutcome) -> fmt::Result {
     let metrics: Vec<usize> = (0..outcome.metrics.len()).collect();
     let front = front(outcome, &metrics);
-    if front.is_empty() {
+    let confirmed = outcome.recommendation.as_ref().map(|found| found.text.as_str());
+    let confirmed = outcome.tried.iter().position(|tried| confirmed == Some(&tried.text));
+    let mut listed: Vec<usize> = front.iter().copied().take(LISTED).collect();
+    listed.extend(confirmed.filter(|place| !listed.contains(place)));
+    if listed.is_empty() {
         return Ok(());
     }
     let all = outcome.tried.len();
     writeln!(
         out,
         "\nOf {} the {} that no other beats in every metric (changes from the default of the same block, single trials: \
-         the luckiest come first; ✓ is confirmed):",
+         the luckiest come first; ✓ is confirmed, and listed even where another beats it):",
         count(all, "configuration"),
         front.len()
     )?;
     let names = outcome.metrics.iter().map(|shown| shown.metric.as_str());
     let names: Vec<&str> = names.collect();
     writeln!(out, "    {:>6}  {}  configuration", "trials", names.join("  "))?;
-    let confirmed = outcome.recommendation.as_ref().map(|found| found.text.as_str());
-    for tried in front.iter().take(LISTED).map(|&place| &outcome.tried[place]) {
+    for place in listed {
+        let tried = &outcome.tried[place];
         let changes = (0..names.len()).map(|metric| {
             let text = change_text(outcome, metric, tried.changes[metric]);
             format!("{text:>width$}", width = names[metric].len())
         });
         let changes: Vec<String> = changes.collect();
-        let tick = if confirmed == Some(&tried.text) { "✓" } else { " " };
+        let tick = if confirmed == Some(place) { "✓" } else { " " };
         let text = shorten(&tried.text, CONFIGURATION);
         writeln!(out, "  {tick} {:>6}  {}  {text}", tried.trials, changes.join("  "))?;
     }
@@ -159,6 +163,7 @@ fn write_failures(out: &mut String, outcome: &TuneOutcome) -> fmt::Result {
 mod tests {
     use super::*;
     use crate::report::tune_facts::tests::{recommended, report};
+    use crate::run::tune::Recommendation;
 
     #[test]
     fn a_search_without_a_recommendation_says_so_and_why() {
@@ -188,5 +193,18 @@ mod tests {
         ] {
             assert!(text.contains(part), "{part}: {text}");
         }
+    }
+
+    #[test]
+    fn the_confirmed_configuration_is_listed_with_its_tick_also_where_another_beats_it() {
+        for confirmed in ["trim=idle", "beaten"] {
+            let found = Recommendation { text: confirmed.into(), ..recommended() };
+            let text = tune_text(&report(Some(found)));
+            let ticked = text.lines().filter(|line| line.starts_with("  ✓"));
+            let ticked: Vec<&str> = ticked.collect();
+            assert!(matches!(ticked[..], [row] if row.ends_with(confirmed)), "{text}");
+            assert!(text.contains("the 2 that no other beats"), "{text}");
+        }
+        assert!(!tune_text(&report(None)).contains("\n  ✓"));
     }
 }
