@@ -2,7 +2,7 @@
 
 use crate::cli::compare::run_trials;
 use crate::cli::{Exit, output};
-use crate::config::{BlockSpec, TuneSpec};
+use crate::config::{BlockSpec, TuneSpec, planned_content};
 use crate::core::Trial;
 use crate::report::{
     PageOptions, SearchReport, event_text, progress_line, shell_line, tune_html, tune_text,
@@ -197,7 +197,13 @@ fn resume(
     if !args.resume {
         bail!("{folder} holds a search; continue it with --resume, or begin another with -o");
     }
-    if read(copy)? != spec.text {
+    let begun = read(copy)?;
+    if let Some(key) = spec.changed_load(&begun) {
+        bail!(
+            "the file of {key} has changed since the search in {folder} began; restore it, or begin another search with -o"
+        );
+    }
+    if begun != spec.text {
         let file = args.file.display();
         bail!(
             "{file} has changed since the search in {folder} began; begin another with -o, or restore the file from {}",
@@ -297,6 +303,10 @@ impl<'a> FolderHost<'a> {
 
     fn prepare(&mut self, request: ExperimentRequest) -> anyhow::Result<PreparedExperiment> {
         let prepared = PreparedExperiment::new(request, &output::variable)?;
+        let (found, begun) = (planned_content(&prepared.experiment.text), planned_content(&self.spec.text));
+        if let Some((key, _)) = begun.filter(|_| found != begun) {
+            bail!("the file of {key} has changed since the search began; restore it");
+        }
         for (_, warning) in prepared.warnings() {
             if self.warned.insert(warning.to_owned()) {
                 output::print_message(&format!("note: {warning}"));

@@ -27,16 +27,18 @@ impl Experiment {
     /// # Errors
     /// Where the file cannot be read or is not a valid experiment.
     pub fn read(path: &Path) -> Result<Self, ExperimentFileError> {
-        Self::read_with(path, &[])
+        Self::read_with(path, &[], None)
     }
 
-    /// Reads a file as if its `[server]` or `[run]` table began with these settings, which are names and values.
+    /// Reads a file as if its `[server]` or `[run]` table began with these settings, which are names and values. Relative
+    /// directories start from `folder`, or from that of the file.
     ///
     /// # Errors
     /// Where the file cannot be read, has no such line, or is not a valid experiment then.
     pub fn read_with(
         path: &Path,
         settings: &[(String, String)],
+        folder: Option<&Path>,
     ) -> Result<Self, ExperimentFileError> {
         let text = fs::read_to_string(path)
             .map_err(|source| ExperimentFileError::Read { path: path.to_owned(), source })?;
@@ -45,16 +47,29 @@ impl Experiment {
             message: "there is no line `[server]` or `[run]` to add settings to".into(),
         })?;
         let text = without_content(&text);
-        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-        let folder = folder.unwrap_or(Path::new("."));
+        let folder = folder.unwrap_or_else(|| folder_of(path));
         let experiment = Self::parse(&text, path, folder)?;
-        let load = experiment.task.generated_load();
+        match experiment.load_content(path)? {
+            Some((key, sha256)) => Self::parse(&with_content(&text, key, &sha256), path, folder),
+            None => Ok(experiment),
+        }
+    }
+
+    /// The key of the load's file and the SHA-256 of its content, if the load has one; `path` is the experiment's file.
+    ///
+    /// # Errors
+    /// Where the load's file cannot be read.
+    pub(super) fn load_content(
+        &self,
+        path: &Path,
+    ) -> Result<Option<(&'static str, String)>, ExperimentFileError> {
+        let load = self.task.generated_load();
         let Some((key, file)) = load.and_then(LoadTemplate::file) else {
-            return Ok(experiment);
+            return Ok(None);
         };
-        let content = LoadContent::read(&folder.join(file))
+        let content = LoadContent::read(&self.folder.join(file))
             .map_err(|message| ExperimentFileError::Invalid { path: path.to_owned(), message })?;
-        Self::parse(&with_content(&text, key, &content.sha256), path, folder)
+        Ok(Some((key, content.sha256)))
     }
 
     /// Parses the text of the file `path`; relative directories start from `folder`. The load's file is not read: its content
@@ -69,6 +84,12 @@ impl Experiment {
         validate(table, text, folder)
             .map_err(|message| ExperimentFileError::Invalid { path: path.to_owned(), message })
     }
+}
+
+/// The folder of a file.
+pub(super) fn folder_of(path: &Path) -> &Path {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    folder.unwrap_or(Path::new("."))
 }
 
 /// The text with settings for every variant; `None` where it has no line `[server]` or `[run]`. The results file keeps this text,

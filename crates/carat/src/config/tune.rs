@@ -1,8 +1,9 @@
 //! The file of a search for the best settings: a workload as in an experiment, a goal, and what may be varied.
 
+use crate::config::content::{planned_content, with_content, without_content};
 use crate::config::error::explain_toml;
 use crate::config::experiment::ROOTS_PLACEHOLDER;
-use crate::config::parse::find_metric;
+use crate::config::parse::{find_metric, folder_of};
 use crate::config::{Experiment, ExperimentFileError, Percent};
 use crate::core::metric::{self, Metric};
 use crate::settings::accepts;
@@ -50,7 +51,7 @@ pub struct TuneSpec {
     root: Option<String>,
     /// The folder in which relative paths start.
     pub folder: PathBuf,
-    /// The text of the file.
+    /// The text of the file; it names the content of the load's file.
     pub text: String,
     workload: toml::Table,
 }
@@ -164,11 +165,20 @@ impl TuneSpec {
     pub fn read(path: &Path) -> Result<Self, ExperimentFileError> {
         let text = fs::read_to_string(path)
             .map_err(|source| ExperimentFileError::Read { path: path.to_owned(), source })?;
-        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-        Self::parse(text, path, folder.unwrap_or(Path::new(".")))
+        let (mut spec, experiment) =
+            Self::parse(without_content(&text), path, folder_of(path))?;
+        if let Some((key, sha256)) = experiment.load_content(path)? {
+            spec.text = with_content(&spec.text, key, &sha256);
+        }
+        Ok(spec)
     }
 
-    fn parse(text: String, path: &Path, folder: &Path) -> Result<Self, ExperimentFileError> {
+    /// The search, and an experiment with its workload.
+    fn parse(
+        text: String,
+        path: &Path,
+        folder: &Path,
+    ) -> Result<(Self, Experiment), ExperimentFileError> {
         let syntax = |error: toml::de::Error| ExperimentFileError::Syntax {
             path: path.to_owned(),
             message: explain_toml(&error),
@@ -193,12 +203,20 @@ impl TuneSpec {
         let experiment = Experiment::parse(&spec.experiment(&block), path, folder)?;
         let default = experiment.baseline();
         let root = default.settings.root().map(|root| root.display().to_string());
-        Ok(Self {
+        let spec = Self {
             command: experiment.server.command.words().to_vec(),
             requests: experiment.task.requests(),
             root: default.root.clone().or(root),
             ..spec
-        })
+        };
+        Ok((spec, experiment))
+    }
+
+    /// The key of the load's file, if its content is another than in `text`, the text of another moment, and nothing else is.
+    pub fn changed_load(&self, text: &str) -> Option<&str> {
+        let is_same = without_content(&self.text) == without_content(text);
+        let (key, sha256) = planned_content(&self.text).filter(|_| is_same)?;
+        (planned_content(text) != Some((key, sha256))).then_some(key)
     }
 
     fn validated(
@@ -365,7 +383,8 @@ search = 60
 "#;
 
     fn parse(text: &str) -> Result<TuneSpec, ExperimentFileError> {
-        TuneSpec::parse(text.into(), Path::new("tune.toml"), Path::new("."))
+        let parsed = TuneSpec::parse(text.into(), Path::new("tune.toml"), Path::new("."));
+        parsed.map(|(spec, _)| spec)
     }
 
     #[test]

@@ -94,7 +94,7 @@ fn planned(
     let export = export.to_owned();
     let given = match source {
         Some(source) => {
-            let given = Experiment::read_with(&source.path, &source.settings)?;
+            let given = Experiment::read_with(&source.path, &source.settings, None)?;
             if !is_planned(&given) {
                 return Err(RestoreError::OtherPlan { export, experiment: source.path.clone() });
             }

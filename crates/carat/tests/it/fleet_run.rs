@@ -135,6 +135,18 @@ impl TestFleet {
 }
 
 #[test]
+fn the_file_of_a_load_lies_beside_that_of_the_experiment() {
+    let folder = Folder::new("fleet-replay");
+    let text = EXPERIMENT.replace("path = \"/\"", "replay = \"access.log\"");
+    assert_ne!(text, EXPERIMENT);
+    folder.write("fake.toml", &text);
+    let line = "10.0.0.7 - - [22/Nov/2026:10:00:00 +0000] \"GET / HTTP/1.1\" 200 12 \"-\" \"-\"\n";
+    folder.write("access.log", line);
+    folder.run(&["fleet", "plan", "fake.toml", "-o", "fleet"]).assert_code(0);
+    TestFleet { folder, fake: FAKE }.blocks([1]);
+}
+
+#[test]
 fn thirty_blocks_in_any_order_have_the_verdict_of_one_machine_byte_for_byte() {
     let fleet = TestFleet::plan("merged", &[]);
     let one = ["compare", "fake.toml", "--fake", FAKE, "--seed", "5", "-o", "one.carat"];

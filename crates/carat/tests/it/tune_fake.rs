@@ -164,6 +164,25 @@ fn where_every_configuration_crashes_the_search_ends_early_and_names_them() {
 }
 
 #[test]
+fn the_file_of_a_load_lies_beside_that_of_the_search_and_a_change_of_it_is_noticed() {
+    let folder = full_folder("tune-replay");
+    let text = fs::read_to_string(folder.path("app.toml")).unwrap();
+    folder.write("app.toml", &text.replace("path = \"/\"", "replay = \"access.log\""));
+    let line = "10.0.0.7 - - [22/Nov/2026:10:00:00 +0000] \"GET / HTTP/1.1\" 200 12 \"-\" \"-\"\n";
+    folder.write("access.log", line);
+    let paced = ["--fake-pace", "10"];
+    let child = command(&folder, "out", EFFECTS, &paced).spawn().unwrap();
+    wait_until("the search is under way", || folder.path("out/app-search-03.toml").exists());
+    folder.write("access.log", &line.repeat(2));
+    let changed = "the file of load.http.replay has changed since the search";
+    finish(child).assert_code(1).assert_says(changed).assert_says("--resume");
+    run(&folder, EFFECTS, &paced).assert_code(1).assert_says(changed);
+    folder.write("access.log", line);
+    run(&folder, EFFECTS, &paced).assert_code(0);
+    folder.assert_nothing_left();
+}
+
+#[test]
 fn a_block_that_was_planned_is_never_exchanged_for_another() {
     let folder = full_folder("tune-exchanged");
     run(&folder, EFFECTS, &[]).assert_code(0);

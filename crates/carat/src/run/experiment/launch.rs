@@ -178,10 +178,8 @@ impl PreparedExperiment {
         request: ExperimentRequest,
         inherited: &dyn Fn(&str) -> Option<String>,
     ) -> Result<Self, ExperimentError> {
-        let mut experiment = Experiment::read_with(&request.experiment, &request.settings)?;
-        if let Some(folder) = &request.folder {
-            experiment.folder.clone_from(folder);
-        }
+        let folder = request.folder.as_deref();
+        let experiment = Experiment::read_with(&request.experiment, &request.settings, folder)?;
         if let TrialTask::Serve { load: TrialLoad::Generated(load), .. } = &experiment.task {
             // No server has a port yet; only what the requests are made of is checked.
             check(&load.measured("127.0.0.1:1").in_folder(&experiment.folder))?;
