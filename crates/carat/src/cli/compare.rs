@@ -73,7 +73,6 @@ impl CompareArgs {
             settings: self.set.clone(),
             folder: None,
             once: false,
-            attempts: None,
             limit: self.limit.map(|limit| limit.0),
             interrupt: None,
             fake: fake_trials(&self.fake, pace),

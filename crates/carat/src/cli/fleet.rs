@@ -150,7 +150,6 @@ fn plan(args: &FleetPlanArgs) -> anyhow::Result<Exit> {
         settings: args.set.clone(),
         folder: None,
         once: false,
-        attempts: None,
         limit: None,
         interrupt: None,
         fake: None,

@@ -294,7 +294,6 @@ impl<'a> FolderHost<'a> {
             settings: Vec::new(),
             folder: Some(self.spec.folder.clone()),
             once: matches!(stage, TuneStage::Screen | TuneStage::Adapt),
-            attempts: (stage == TuneStage::Confirm).then_some(self.spec.attempts),
             limit: None,
             interrupt: Some(self.interrupt.clone()),
             fake: variants.map(|variants| FakeTrials { variants, pace: self.pace }),
@@ -303,7 +302,8 @@ impl<'a> FolderHost<'a> {
 
     fn prepare(&mut self, request: ExperimentRequest) -> anyhow::Result<PreparedExperiment> {
         let prepared = PreparedExperiment::new(request, &output::variable)?;
-        let (found, begun) = (planned_content(&prepared.experiment.text), planned_content(&self.spec.text));
+        let (found, begun) =
+            (planned_content(&prepared.experiment.text), planned_content(&self.spec.text));
         if let Some((key, _)) = begun.filter(|_| found != begun) {
             bail!("the file of {key} has changed since the search began; restore it");
         }

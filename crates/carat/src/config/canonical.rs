@@ -51,6 +51,9 @@ impl Experiment {
             // Absent otherwise, so that plans from before this key keep their hash.
             trials["warmup_block"] = json!(false);
         }
+        if let Some(attempts) = self.trials.attempts {
+            trials["attempts"] = json!(attempts);
+        }
         let mut form = json!({
             "schema": PLAN_SCHEMA,
             "name": self.name,

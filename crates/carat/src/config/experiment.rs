@@ -188,6 +188,8 @@ pub struct TrialLimits {
     pub seed: Option<u64>,
     /// Whether an unscored block comes first.
     pub warmup_block: bool,
+    /// Where this confirms a candidate: the number of attempts among which it shares the error.
+    pub attempts: Option<u32>,
 }
 
 /// Placeholder of the setting `root`: the folder in which `bin/roots` creates systems.

@@ -145,6 +145,7 @@ pub(super) struct TrialsTable {
     pub(super) margin: Percent,
     pub(super) seed: Option<u64>,
     pub(super) warmup_block: bool,
+    pub(super) attempts: Option<u32>,
 }
 
 impl Default for MeasureTable {
@@ -163,7 +164,7 @@ impl Default for MeasureTable {
 
 impl Default for TrialsTable {
     fn default() -> Self {
-        Self { max: 30, margin: Percent(0.005), seed: None, warmup_block: true }
+        Self { max: 30, margin: Percent(0.005), seed: None, warmup_block: true, attempts: None }
     }
 }
 

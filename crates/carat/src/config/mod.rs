@@ -24,6 +24,6 @@ pub use experiment::{
     TrialLimits, TrialLoad, TrialTask, VariantSpec,
 };
 pub use order::{BlockPosition, block_order, trial_id};
-pub use parse::find_metric;
+pub use parse::{find_metric, planned_attempts};
 pub use template::{Placeholders, fill, fill_address};
 pub use tune::{BlockSpec, KnobLevel, KnobSpec, TuneSpec, TunedVariant};

@@ -20,6 +20,8 @@ use std::path::Path;
 
 /// Longest name of an experiment or variant, in bytes.
 const NAME_BYTES: usize = 64;
+/// Most attempts among which a confirmation shares its error.
+const MOST_ATTEMPTS: u32 = 100;
 
 impl Experiment {
     /// Reads a file.
@@ -86,6 +88,13 @@ impl Experiment {
     }
 }
 
+/// The attempts among which the plan with this text shares the error; `None` where it confirms no candidate.
+pub fn planned_attempts(plan: &str) -> Option<u32> {
+    let table: toml::Table = toml::from_str(plan).ok()?;
+    let attempts = table.get("trials")?.get("attempts")?.as_integer()?;
+    u32::try_from(attempts).ok()
+}
+
 /// The folder of a file.
 pub(super) fn folder_of(path: &Path) -> &Path {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
@@ -133,6 +142,11 @@ fn validate(table: ExperimentTable, text: &str, folder: &Path) -> Result<Experim
     let variants = variants(table.variants, &common)?;
     let measure = measure(table.measure, &task)?;
     let trials = trials(&table.trials)?;
+    if trials.attempts.is_some() && variants.len() != 2 {
+        return Err(
+            "trials.attempts needs two variants: the baseline and the one to confirm".into()
+        );
+    }
     Ok(Experiment {
         name: table.name,
         about: table.about,
@@ -271,14 +285,17 @@ fn at_requests(mut listed: Vec<u64>, planned: Option<u64>) -> Result<Vec<u64>, S
 }
 
 fn trials(table: &TrialsTable) -> Result<TrialLimits, String> {
-    let TrialsTable { max, margin, seed, warmup_block } = *table;
+    let TrialsTable { max, margin, seed, warmup_block, attempts } = *table;
     if max == 0 || max > 10_000 {
         return Err("trials.max must be between 1 and 10000 blocks".into());
     }
     if !(0.0..1.0).contains(&margin.0) {
         return Err("trials.margin must be between 0% and 100%".into());
     }
-    Ok(TrialLimits { max, margin, seed, warmup_block })
+    if attempts.is_some_and(|attempts| !(1..=MOST_ATTEMPTS).contains(&attempts)) {
+        return Err(format!("trials.attempts must be between 1 and {MOST_ATTEMPTS}"));
+    }
+    Ok(TrialLimits { max, margin, seed, warmup_block, attempts })
 }
 
 /// The metric of that name, where the task has it, and sends enough requests for it.

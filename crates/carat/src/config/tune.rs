@@ -155,6 +155,8 @@ pub struct BlockSpec {
     pub blocks: u32,
     /// Seed of the order.
     pub seed: u64,
+    /// Where the blocks confirm a candidate: the number of attempts among which they share the error.
+    pub attempts: Option<u32>,
 }
 
 impl TuneSpec {
@@ -165,8 +167,7 @@ impl TuneSpec {
     pub fn read(path: &Path) -> Result<Self, ExperimentFileError> {
         let text = fs::read_to_string(path)
             .map_err(|source| ExperimentFileError::Read { path: path.to_owned(), source })?;
-        let (mut spec, experiment) =
-            Self::parse(without_content(&text), path, folder_of(path))?;
+        let (mut spec, experiment) = Self::parse(without_content(&text), path, folder_of(path))?;
         if let Some((key, sha256)) = experiment.load_content(path)? {
             spec.text = with_content(&spec.text, key, &sha256);
         }
@@ -199,6 +200,7 @@ impl TuneSpec {
                 .to_vec(),
             blocks: 1,
             seed: 0,
+            attempts: None,
         };
         let experiment = Experiment::parse(&spec.experiment(&block), path, folder)?;
         let default = experiment.baseline();
@@ -295,6 +297,9 @@ impl TuneSpec {
         trials.insert("margin".into(), Percent(self.margin).to_string().into());
         trials.insert("seed".into(), i64::try_from(block.seed).unwrap_or(i64::MAX).into());
         trials.insert("warmup_block".into(), false.into());
+        trials.extend(
+            block.attempts.map(|attempts| ("attempts".to_owned(), i64::from(attempts).into())),
+        );
         table.insert("trials".into(), trials.into());
         let variants: Vec<toml::Value> = block.variants.iter().map(variant_table).collect();
         table.insert("variant".into(), variants.into());
@@ -414,14 +419,15 @@ search = 60
             variants: vec![default, other],
             blocks: 1,
             seed: 7,
+            attempts: Some(2),
         };
         let text = spec.experiment(&block);
         let made = Experiment::parse(&text, Path::new("x"), Path::new(".")).unwrap();
         assert_eq!(made.variants[1].settings.describe()["malloc.top_pad"], "65536");
         assert_eq!(made.variants[1].env["WORKERS"], "2");
         assert_eq!(
-            (made.trials.max, made.trials.seed, made.trials.warmup_block),
-            (1, Some(7), false)
+            (made.trials.max, made.trials.seed, made.trials.warmup_block, made.trials.attempts),
+            (1, Some(7), false, Some(2))
         );
         assert_eq!(made.measure.idle.map(|idle| idle.to_string()).as_deref(), Some("5s"));
         assert_eq!(made.measure.guards.len(), 2);

@@ -97,7 +97,6 @@ impl BlockRun<'_> {
             settings: Vec::new(),
             folder: Some(plan.folder.clone()),
             once: false,
-            attempts: None,
             limit: None,
             interrupt: None,
             fake: self.fake.clone(),

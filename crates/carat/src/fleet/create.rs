@@ -40,6 +40,11 @@ pub fn create(
     if folder.join(PLAN).exists() {
         return Err(FleetError::Exists(folder));
     }
+    if prepared.experiment.trials.attempts.is_some() {
+        return Err(FleetError::Request(
+            "the confirmation of a candidate runs on one machine; leave out trials.attempts".into(),
+        ));
+    }
     let types = match request.types.as_slice() {
         [] => vec![MachineType::any()],
         given => given.to_vec(),

@@ -95,6 +95,11 @@ fn a_search_recommends_what_saves_within_the_limits_and_writes_a_page() {
     };
     assert!((part("A=on") - 0.25).abs() < 0.03, "{without:?}");
     assert!((part("B=on") - 0.111).abs() < 0.03, "{without:?}");
+    let report = folder.run(&["report", "out/app-confirm-1.carat", "--json"]);
+    let report: Value = serde_json::from_str(&report.assert_code(0).out).unwrap();
+    let (alone, confirmed) =
+        (&report["results"]["conclusions"][0], &found["recommendation"]["conclusions"][0]);
+    assert_eq!(alone, confirmed, "its share of the error is in the file");
     let page = fs::read_to_string(folder.path("out/app.html")).unwrap();
     for text in ["✓ confirmed", "Which setting does the work", "the fake server crashed"] {
         assert!(page.contains(text), "{text}");

@@ -140,8 +140,12 @@ impl<'a> PlanChange<'a> {
             Some("trials before and after them cannot be compared")
         } else if other_seed && !trials.is_empty() {
             Some("the order of the finished trials was drawn from the old seed")
-        } else if compared && (new.max != old.max || new.margin != old.margin) {
-            Some("another `max` or `margin` after looking at results would not be evidence")
+        } else if compared
+            && (new.max, new.margin, new.attempts) != (old.max, old.margin, old.attempts)
+        {
+            Some(
+                "another `max`, `margin` or `attempts` after looking at results would not be evidence",
+            )
         } else {
             None
         }

@@ -48,8 +48,6 @@ pub struct ExperimentRequest {
     pub folder: Option<PathBuf>,
     /// Whether every block runs once, also where a trial of it fails.
     pub once: bool,
-    /// Where this confirms the candidate of a search: the number of attempts among which it shares the error.
-    pub attempts: Option<u32>,
     /// No block begins that would probably end later than this after the start.
     pub limit: Option<Duration>,
     /// The user's request to stop, if it concerns more than this experiment.
@@ -78,7 +76,6 @@ impl ExperimentRequest {
             settings: Vec::new(),
             folder: None,
             once: false,
-            attempts: None,
             limit: None,
             interrupt: None,
             fake,
@@ -242,11 +239,7 @@ impl PreparedExperiment {
         let OpenedResults { store, info, note } =
             open(&options, &self.experiment, &self.info, &runner)?;
         let (interrupt, schedule) = (place.interrupt.clone(), self.schedule());
-        let judge = Judge::new(Question {
-            reruns: !self.request.once,
-            attempts: self.request.attempts,
-            ..question(&info)
-        });
+        let judge = Judge::new(Question { reruns: !self.request.once, ..question(&info) });
         let (runner, directory) = self.start(place)?;
         Ok(OpenExperiment { info, note, store, runner, directory, interrupt, schedule, judge })
     }

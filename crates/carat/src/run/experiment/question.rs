@@ -1,7 +1,7 @@
 //! The question of an experiment, and other questions to the same trials.
 
 use crate::analysis::Question;
-use crate::config::find_metric;
+use crate::config::{find_metric, planned_attempts};
 use crate::core::{ExperimentInfo, Results};
 
 /// The question of an experiment.
@@ -18,6 +18,7 @@ pub fn question(info: &ExperimentInfo) -> Question {
         guards: info.guards.clone().into_iter().collect(),
         max_blocks: info.max_blocks.next_multiple_of(round),
         round,
+        attempts: planned_attempts(&info.plan_text),
         ..Question::new(&names, &info.primary)
     }
 }
@@ -77,6 +78,10 @@ impl QuestionChanges {
                 return Err(QuestionError::Variant { name, known });
             };
             question.variants[..=place].rotate_right(1);
+        }
+        if self.alpha != planned.alpha {
+            // With an error of its own it is no longer one of several attempts.
+            question.attempts = None;
         }
         question.alpha = self.alpha;
         let guarded = question.guards.iter().map(|(name, _)| name.as_str());

@@ -47,6 +47,7 @@ pub(super) fn look(
         variants: vec![default_variant(spec, "default"), default_variant(spec, "default again")],
         blocks: LOOK_BLOCKS,
         seed,
+        attempts: None,
     };
     let trials = host.run(TuneStage::Look, &block)?;
     if let Some(failed) = trials.iter().find(|trial| trial.outcome != Outcome::Ok) {

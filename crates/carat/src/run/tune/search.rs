@@ -155,7 +155,8 @@ impl TuneSession<'_> {
         // The same number in every block would give every variant the same place in all of them.
         let seed = self.options.seed.wrapping_add(self.blocks);
         let name = format!("{}-{name}", self.spec.name);
-        let block = BlockSpec { name, variants, blocks, seed };
+        let attempts = (stage == TuneStage::Confirm).then_some(self.spec.attempts);
+        let block = BlockSpec { name, variants, blocks, seed, attempts };
         let trials = self.host.run(stage, &block)?;
         self.trials += trials.len();
         self.seconds += trials.iter().map(|trial| trial.seconds).sum::<f64>();
