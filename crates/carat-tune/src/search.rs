@@ -5,8 +5,9 @@ use crate::model::{Effects, Model, Observation, Prior};
 use crate::space::{Configuration, Space};
 use carat_stats::simulate::SeededRng;
 
-/// What one unit beyond a limit costs, in units of memory, both as logarithms.
-const EXCESS_COST: f64 = 4.0;
+/// What one unit beyond a limit costs, in units of memory, both as logarithms: so much that no saving is worth a limit that
+/// is clearly broken. At a fifth of it, a search spends its trials on what saves a third and is known to break a limit.
+const EXCESS_COST: f64 = 20.0;
 /// Random configurations among which the screen takes the one whose levels were tried least.
 const SCREEN_DRAWS: usize = 30;
 /// Settings that a configuration of the screen should have, and what each more or less costs there.
@@ -372,7 +373,7 @@ mod tests {
     use super::*;
     use crate::space::tests::factor;
 
-    /// Saves 20 % with `a`, 10 % with `b`; `c` saves 40 % but breaks the limit; `d` fails; the rest does nothing.
+    /// Saves 20 % with `a`, 10 % with `b`; `c` saves half but breaks the limit; `d` fails; the rest does nothing.
     fn space() -> Space {
         let names = ["a", "b", "c", "d", "e", "f"];
         Space::new(names.map(|name| factor(name, &["off", "on"])).to_vec(), Vec::new()).unwrap()
@@ -384,7 +385,7 @@ mod tests {
 
     fn outcome(space: &Space, one: &Configuration, rng: &mut SeededRng) -> SearchTrial {
         let on = |name: &str| space.describe(one).iter().any(|(known, _)| *known == name);
-        let memory = [("a", -0.2), ("b", -0.1), ("c", -0.4)];
+        let memory = [("a", -0.2), ("b", -0.1), ("c", -0.7)];
         let saved: f64 = memory.iter().filter(|(name, _)| on(name)).map(|(_, effect)| effect).sum();
         let latency = if on("c") { 0.15 } else { 0.0 };
         let logarithms =
@@ -421,6 +422,19 @@ mod tests {
             assert!((effects[0].logarithm + 0.2).abs() < 4.0 * effects[0].standard_error + 0.01);
         }
         assert!(right >= 9, "{right} of 10");
+    }
+
+    #[test]
+    fn what_is_known_to_break_a_limit_is_hardly_tried_however_much_it_saves() {
+        let space = space();
+        let (mut tried, mut breaking) = (0, 0);
+        for seed in 0..10 {
+            let block = searched(&space, seed, 8).next_block().unwrap();
+            let has_c = |one: &&Configuration| one.level(2) > 0;
+            tried += block.len() - 1;
+            breaking += block.iter().filter(has_c).count();
+        }
+        assert!(2 * breaking < tried, "{breaking} of {tried}");
     }
 
     #[test]
