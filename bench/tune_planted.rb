@@ -10,29 +10,7 @@ require 'fileutils'
 require 'json'
 
 KNOBS = %w[A B C D E].freeze
-SERVER = File.expand_path('../crates/carat/tests/it/data/knobs.rb', __dir__)
-FILE = <<~TOML.freeze
-  name = "planted"
-  [server]
-  command = ["ruby", "knobs.rb"]
-  env = { PORT = "{port}", SLOW = "0.0046" }
-  ready = { tcp = true, within = "20s" }
-  stop_within = "1s"
-  [load.http]
-  path = "/"
-  connections = 4
-  requests = 1000
-  warmup = 40
-  [measure]
-  settle = "100ms"
-  sample_every = "100ms"
-  [goal]
-  least = "memory.pss.late"
-  guards = { "latency.p95" = "+5%" }
-  [search]
-  only = []
-  #{KNOBS.map { |knob| "[[knob]]\nname = \"#{knob}\"\nlevels = [{ name = \"off\", env = { #{knob} = \"0\" } }, { name = \"on\", env = { #{knob} = \"1\" } }]" }.join("\n")}
-TOML
+DATA = File.expand_path('../crates/carat/tests/it/data', __dir__)
 
 # What one search ended with.
 class PlantedSearch
@@ -44,10 +22,9 @@ class PlantedSearch
   def initialize(seed, folder)
     @seed = seed
     @folder = File.join(folder, seed.to_s)
-    FileUtils.mkdir_p(folder)
-    file = File.join(folder, 'planted.toml')
-    File.write(file, FILE)
-    FileUtils.cp(SERVER, folder)
+    FileUtils.mkdir_p(@folder)
+    FileUtils.cp(%w[knobs.rb knobs.toml].map { |name| File.join(DATA, name) }, @folder)
+    file = File.join(@folder, 'knobs.toml')
     system(ENV.fetch('CARAT'), 'tune', file, '-o', @folder, '--seed', seed.to_s, '--resume', out: File::NULL, err: "#{@folder}.log")
     abort "error: seed #{seed}: #{@folder}.log says why" unless ENDED.include?($CHILD_STATUS.exitstatus)
   end
