@@ -1,24 +1,12 @@
 //! Whole experiments through the real program, on the fake bench: order, stopping, resuming, text.
 
-use crate::support::{Folder, finish, signal, wait_until};
+use crate::support::{Folder, fake_experiment, finish, signal, wait_until};
 use rustix::process::Signal;
 use std::fs;
 use std::path::Path;
 use std::process::Stdio;
 
-const EXPERIMENT: &str = r#"
-name = "fake"
-[server]
-command = ["true"]
-ready = { tcp = true }
-[load.http]
-path = "/"
-requests = 1
-[[variant]]
-name = "default"
-[[variant]]
-name = "other"
-[measure]
+const TABLES: &str = r#"[measure]
 primary = "memory.rss.final"
 [trials]
 max = 30
@@ -26,9 +14,13 @@ margin = "0.25%"
 seed = 5
 "#;
 
+fn experiment() -> String {
+    fake_experiment("fake", TABLES)
+}
+
 fn folder(name: &str) -> Folder {
     let folder = Folder::new(name);
-    folder.write("fake.toml", EXPERIMENT);
+    folder.write("fake.toml", &experiment());
     folder
 }
 
@@ -76,7 +68,7 @@ fn two_equal_variants_are_never_called_smaller_or_larger_here() {
 /// The experiment with moments beyond those of every trial, and the metric that is read last.
 fn folder_with_moments(name: &str) -> Folder {
     let folder = Folder::new(name);
-    let text = EXPERIMENT.replace("requests = 1\n", "requests = 3000\n").replace(
+    let text = experiment().replace("requests = 1\n", "requests = 3000\n").replace(
         "memory.rss.final\"",
         "memory.rss.idle\"\nat_requests = [1000, 300]\nidle = '15s'",
     );
@@ -121,7 +113,7 @@ fn memory_at_every_moment_is_compared_and_the_verdict_names_its_moment() {
 #[test]
 fn a_census_explains_the_saving_by_class_in_every_format() {
     let folder = Folder::new("census");
-    let text = EXPERIMENT.replace("memory.rss.final\"", "memory.rss.final\"\ncensus = true");
+    let text = experiment().replace("memory.rss.final\"", "memory.rss.final\"\ncensus = true");
     folder.write("fake.toml", &text);
     let ran = folder.run(&["compare", "fake.toml", "--fake", "71.162e6:289e3,60.595e6:294e3"]);
     ran.assert_code(0).assert_says("objects by class at the end (medians over the trials");
@@ -226,7 +218,7 @@ fn a_run_for_a_limited_time_ends_between_blocks_and_goes_on_later() {
 #[test]
 fn without_a_warm_up_block_every_trial_is_scored() {
     let folder = folder("no-warm-up");
-    folder.write("fake.toml", &EXPERIMENT.replace("max = 30", "max = 3\nwarmup_block = false"));
+    folder.write("fake.toml", &experiment().replace("max = 30", "max = 3\nwarmup_block = false"));
     folder.run(&["compare", "fake.toml", "--fake", "71e6:1e5,71e6:1e5"]);
     let ran = order(&json(&folder.run(&["report", "fake.carat", "--json"]).out));
     assert_eq!(ran.iter().map(|trial| trial.0).collect::<Vec<_>>(), [1, 1, 2, 2, 3, 3]);
@@ -279,15 +271,15 @@ fn an_existing_results_file_is_not_overwritten_and_another_experiments_not_resum
     compare(&[]).assert_code(2).assert_says("r.carat exists already").assert_says("--resume");
     compare(&["--resume", "--blocks", "9"]).assert_code(2).assert_says("at most 8 blocks");
     compare(&["--resume", "--seed", "9"]).assert_code(2).assert_says("begun with seed 5");
-    folder.write("fake.toml", &EXPERIMENT.replace("requests = 1", "requests = 2"));
+    folder.write("fake.toml", &experiment().replace("requests = 1", "requests = 2"));
     let changed = compare(&["--resume"]);
     changed.assert_code(2).assert_says("  load.http.requests: 1 → 2\n").assert_says("--fresh");
-    folder.write("fake.toml", &EXPERIMENT.replace("max = 30", "max = 40"));
+    folder.write("fake.toml", &experiment().replace("max = 30", "max = 40"));
     compare(&["--resume"])
         .assert_code(2)
         .assert_says("trials.max: 30 → 40")
         .assert_says("evidence");
-    folder.write("fake.toml", &EXPERIMENT.replace("\"fake\"", "\"other\""));
+    folder.write("fake.toml", &experiment().replace("\"fake\"", "\"other\""));
     compare(&["--resume"]).assert_code(2).assert_says("the results of another experiment (`fake`)");
     assert_eq!(std::fs::read(folder.path("r.carat")).unwrap(), before);
 }
@@ -314,10 +306,10 @@ fn after_a_change_of_limits_trials_that_still_count_are_kept() {
     let folder = folder("limits");
     let compare =
         || folder.run(&["compare", "fake.toml", "--resume", "--fake", "71e6:1e5,70e6:1e5"]);
-    folder.write("fake.toml", &EXPERIMENT.replace("max = 30", "max = 2"));
+    folder.write("fake.toml", &experiment().replace("max = 30", "max = 2"));
     compare().assert_code(3);
     let before = order(&json(&folder.run(&["report", "fake.carat", "--json"]).out));
-    let text = EXPERIMENT.replace("max = 30", "max = 2");
+    let text = experiment().replace("max = 30", "max = 2");
     folder.write("fake.toml", &text.replace("requests = 1", "requests = 1\nerrors = '5%'"));
     let ran = compare();
     ran.assert_code(3).assert_says("  load.http.errors: not set → \"5%\"\n");
@@ -432,7 +424,7 @@ fn wrong_experiment_files_are_refused_before_anything_is_written() {
         ("[\"true\"]", "[\"no-such-program\"]", "`no-such-program` was not found"),
         ("memory.rss.final", "memory.rss.last", "unknown metric"),
     ] {
-        folder.write("wrong.toml", &EXPERIMENT.replace(from, to));
+        folder.write("wrong.toml", &experiment().replace(from, to));
         folder.run(&["compare", "wrong.toml"]).assert_code(2).assert_says(expected);
         assert!(!folder.path("fake.carat").exists(), "{to}");
     }
@@ -454,7 +446,7 @@ fn a_dry_run_shows_the_plan_and_runs_nothing() {
         .assert_says("trials      at most 62\n")
         .assert_says("a verdict is possible from block 8 on")
         .assert_says("time        unknown until a trial has run\n");
-    let timed = EXPERIMENT.replace("requests = 1", "duration = '9500ms'\nwarmup = 0");
+    let timed = experiment().replace("requests = 1", "duration = '9500ms'\nwarmup = 0");
     folder.write("timed.toml", &timed);
     let ran = folder.run(&["compare", "timed.toml", "--dry-run"]);
     ran.assert_says("time        at least 10 s per trial (the load and the pauses alone");
@@ -544,7 +536,7 @@ control = ["gc at boot", "sham"]
 
 fn controlled(name: &str) -> Folder {
     let folder = Folder::new(name);
-    let variants = EXPERIMENT.replace("[[variant]]\nname = \"other\"\n[measure]\n", CONTROLLED);
+    let variants = experiment().replace("[[variant]]\nname = \"other\"\n[measure]\n", CONTROLLED);
     folder.write("fake.toml", &variants);
     folder
 }

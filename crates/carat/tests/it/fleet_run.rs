@@ -1,6 +1,6 @@
 //! Fleets through the real program, on the fake bench: parts, merging, looks, attempts, engines.
 
-use crate::support::{Folder, Ran, finish, signal, wait_until};
+use crate::support::{Folder, Ran, fake_experiment, finish, signal, wait_until};
 use rustix::process::Signal;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -8,19 +8,7 @@ use std::path::PathBuf;
 use std::process::Stdio;
 use std::time::Duration;
 
-const EXPERIMENT: &str = r#"
-name = "fake"
-[server]
-command = ["true"]
-ready = { tcp = true }
-[load.http]
-path = "/"
-requests = 1
-[[variant]]
-name = "default"
-[[variant]]
-name = "other"
-[[variant]]
+const TABLES: &str = r#"[[variant]]
 name = "third"
 [measure]
 primary = "memory.rss.final"
@@ -30,6 +18,10 @@ max = 30
 margin = "0.25%"
 seed = 5
 "#;
+
+fn experiment() -> String {
+    fake_experiment("fake", TABLES)
+}
 
 /// Memory of the three variants: one differs, one does not.
 pub(crate) const FAKE: &str = "71.162e6:289e3,70.595e6:294e3,71.162e6:289e3";
@@ -43,7 +35,7 @@ pub(crate) struct TestFleet {
 impl TestFleet {
     pub(crate) fn plan(name: &str, options: &[&str]) -> Self {
         let folder = Folder::new(name);
-        folder.write("fake.toml", EXPERIMENT);
+        folder.write("fake.toml", &experiment());
         let plan = [&["fleet", "plan", "fake.toml", "-o", "fleet"], options].concat();
         folder.run(&plan).assert_code(0);
         Self { folder, fake: FAKE }
@@ -137,8 +129,8 @@ impl TestFleet {
 #[test]
 fn the_file_of_a_load_lies_beside_that_of_the_experiment() {
     let folder = Folder::new("fleet-replay");
-    let text = EXPERIMENT.replace("path = \"/\"", "replay = \"access.log\"");
-    assert_ne!(text, EXPERIMENT);
+    let text = experiment().replace("path = \"/\"", "replay = \"access.log\"");
+    assert_ne!(text, experiment());
     folder.write("fake.toml", &text);
     let line = "10.0.0.7 - - [22/Nov/2026:10:00:00 +0000] \"GET / HTTP/1.1\" 200 12 \"-\" \"-\"\n";
     folder.write("access.log", line);
@@ -199,7 +191,7 @@ fn a_block_begins_with_one_unscored_baseline_unless_the_plan_ran_here_just_befor
     // A plan of its own: the mark of another test's plan is in the same cache.
     let unique = format!("{}-{}", std::process::id(), fleet.folder.mark().replace('/', "-"));
     let text =
-        EXPERIMENT.replace("name = \"fake\"", &format!("name = \"fake\"\nabout = \"{unique}\""));
+        experiment().replace("name = \"fake\"", &format!("name = \"fake\"\nabout = \"{unique}\""));
     fleet.folder.write("fake.toml", &text);
     fleet.folder.run(&["fleet", "plan", "fake.toml", "-o", "own"]).assert_code(0);
     let block = |number: &str| {

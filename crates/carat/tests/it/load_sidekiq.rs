@@ -2,7 +2,7 @@
 
 use crate::needs::TestRuby;
 use crate::real_run::results;
-use crate::support::{Folder, Group, Ran, finish, wait_until};
+use crate::support::{Folder, Group, Ran, TWO_VARIANTS, finish, wait_until};
 use serde_json::Value;
 use std::fs;
 use std::net::TcpStream;
@@ -282,7 +282,7 @@ fn a_redis_without_sidekiq_and_a_port_without_redis_are_named() {
     ran.assert_code(4);
 }
 
-const EXPERIMENT: &str = r#"
+const SERVED: &str = r#"
 name = "real"
 [server]
 command = ["ruby", "-S", "sidekiq", "-r", "./jobs.rb", "-c", "5", "-e", "production"]
@@ -299,22 +299,18 @@ jobs = 200
 primary = "memory.pss.late"
 sample_every = "50ms"
 at_requests = [100]
-[[variant]]
-name = "default"
-[[variant]]
-name = "arenas"
-settings = { arena_max = 2 }
-[trials]
-max = 1
-seed = 3
 "#;
+
+fn experiment() -> String {
+    format!("{SERVED}{TWO_VARIANTS}")
+}
 
 #[test]
 fn an_experiment_weighs_a_sidekiq_under_its_jobs() {
     require!(Sidekiq);
     let folder = Folder::new("compare");
     folder.write("jobs.rb", include_str!("data/jobs.rb"));
-    folder.write("real.toml", EXPERIMENT);
+    folder.write("real.toml", &experiment());
     let ran = folder.run(&["compare", "real.toml", "--dry-run"]);
     ran.assert_code(0)
         .assert_says("200 jobs all at once, after 20 jobs to warm up: SleepJob in queue default");
@@ -331,10 +327,10 @@ fn an_experiment_weighs_a_sidekiq_under_its_jobs() {
         }
     }
 
-    folder.write("real.toml", &EXPERIMENT.replace("SleepJob", "NoSuchJob"));
+    folder.write("real.toml", &experiment().replace("SleepJob", "NoSuchJob"));
     let ran = folder.run(&["compare", "real.toml", "--fresh"]);
     ran.assert_code(4).assert_says("NoSuchJob → NameError ×20");
-    folder.write("real.toml", &EXPERIMENT.replace("jobs = 200", "jobs = 200\ndata = 'no.csv'"));
+    folder.write("real.toml", &experiment().replace("jobs = 200", "jobs = 200\ndata = 'no.csv'"));
     folder
         .run(&["compare", "real.toml", "--fresh"])
         .assert_says("cannot read")

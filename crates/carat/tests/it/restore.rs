@@ -1,27 +1,13 @@
 //! Exported results become a results file again, and a run continues it: through the real program, on the fake bench.
 
-use crate::support::{Folder, Ran, finish};
+use crate::support::{Folder, Ran, fake_experiment, finish};
 use serde_json::Value;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// A shared export hides the value of FEED.
-const EXPERIMENT: &str = r#"
-name = "sittings"
-[server]
-command = ["true"]
-ready = { tcp = true }
-env = { WORKERS = "2", FEED = "acme" }
-[load.http]
-path = "/"
-requests = 1000
-[[variant]]
-name = "default"
-[[variant]]
-name = "other"
-[measure]
+const TABLES: &str = r#"[measure]
 primary = "memory.rss.final"
 at_requests = [50, 500]
 [trials]
@@ -29,6 +15,13 @@ max = 6
 margin = "0.25%"
 seed = 5
 "#;
+
+/// A shared export hides the value of FEED.
+fn experiment() -> String {
+    fake_experiment("sittings", TABLES)
+        .replace("requests = 1", "requests = 1000")
+        .replace("[load.http]", "env = { WORKERS = \"2\", FEED = \"acme\" }\n[load.http]")
+}
 
 const FAKE: &str = "71e6:9e6,71e6:9e6";
 
@@ -65,7 +58,7 @@ fn shortened(folder: &Folder, file: &str) -> String {
 
 /// Runs the experiment to its end; returns its export, and as `first.json` what was kept after the first sitting.
 fn two_sittings(folder: &Folder) -> Value {
-    folder.write("plan.toml", EXPERIMENT);
+    folder.write("plan.toml", &experiment());
     let whole = ["compare", "plan.toml", "--fake", FAKE, "-o", "whole.carat"];
     folder.run(&whole).assert_code(3);
     let expected = export(folder, "whole.carat");
@@ -91,7 +84,7 @@ fn kept_results_are_restored_and_only_the_missing_blocks_run() {
     folder.run(&restore).assert_code(0).assert_says("copied 8 undamaged trials");
     let first = export(&folder, "again.carat");
     assert_eq!(blocks(&first), [0, 0, 1, 1, 2, 2, 3, 3]);
-    assert_eq!(first["results"]["plan_text"], EXPERIMENT);
+    assert_eq!(first["results"]["plan_text"], experiment());
     let resume = ["compare", "plan.toml", "--fake", FAKE, "-o", "again.carat", "--resume"];
     folder.run(&resume).assert_code(3).assert_says("6 blocks");
     let resumed = export(&folder, "again.carat");
@@ -137,9 +130,9 @@ fn an_export_of_another_plan_is_refused_and_the_experiment_file_is_asked_for_whe
         folder.run(&[&["salvage", "first.json", "-o", "again.carat"], extra].concat())
     };
     salvage(&[]).assert_code(1).assert_says("name the experiment file with --experiment");
-    folder.write("plan.toml", &EXPERIMENT.replace("max = 6", "max = 8"));
+    folder.write("plan.toml", &experiment().replace("max = 6", "max = 8"));
     salvage(&["--experiment", "plan.toml"]).assert_code(2).assert_says("of another plan than");
-    folder.write("plan.toml", EXPERIMENT);
+    folder.write("plan.toml", &experiment());
     salvage(&["--experiment", "plan.toml", "--set", "arena_max=2"])
         .assert_code(2)
         .assert_says("of another plan than");
@@ -172,7 +165,7 @@ fn checkout(folder: &Folder) {
         "#!/bin/sh\n[ $1 = compare ] && set -- \"$@\" --fake {FAKE}\nexec {carat} \"$@\"\n"
     );
     program(folder, "target/release/carat", &fake);
-    folder.write("workloads/replicator/carat.toml", EXPERIMENT);
+    folder.write("workloads/replicator/carat.toml", &experiment());
 }
 
 fn reproduce(folder: &Folder, options: &[&str]) -> Ran {
@@ -234,7 +227,7 @@ fn bin_reproduce_continues_kept_results_of_the_same_plan_and_says_where_it_start
     forget();
     let plan = reproduce(&folder, &["--keep", "--plan"]);
     assert!(!plan.assert_code(0).talk.contains("restored"), "{}", plan.talk);
-    let other = EXPERIMENT.replace("requests = 1000", "requests = 2000");
+    let other = experiment().replace("requests = 1000", "requests = 2000");
     folder.write("workloads/replicator/carat.toml", &other);
     let ran = reproduce(&folder, &["--keep"]);
     ran.assert_code(0).assert_says("starts anew").assert_says("of another plan than");

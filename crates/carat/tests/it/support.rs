@@ -20,6 +20,21 @@ settings = { arena_max = 2 }
 max = 1
 seed = 3"#;
 
+/// Server and load of an experiment on simulated servers; keys of `[load.http]` may follow.
+pub(crate) const FAKE_LOAD: &str = r#"[server]
+command = ["true"]
+ready = { tcp = true }
+[load.http]
+path = "/"
+requests = 1
+"#;
+
+/// An experiment with two variants on simulated servers; tables, of a third variant too, may follow.
+pub(crate) fn fake_experiment(name: &str, tables: &str) -> String {
+    let variants = "[[variant]]\nname = \"default\"\n[[variant]]\nname = \"other\"\n";
+    format!("name = \"{name}\"\n{FAKE_LOAD}{variants}{tables}")
+}
+
 /// A temporary folder for one test; it is kept if the test fails.
 pub(crate) struct Folder {
     path: PathBuf,

@@ -1,20 +1,12 @@
 //! Whole searches through the real program, on simulated servers.
 
-use crate::support::{Folder, Ran, finish, signal, wait_until};
+use crate::support::{FAKE_LOAD, Folder, Ran, finish, signal, wait_until};
 use rustix::process::Signal;
 use serde_json::Value;
 use std::fs;
 use std::process::{Command, Stdio};
 
-const FILE: &str = r#"
-name = "app"
-[server]
-command = ["true"]
-ready = { tcp = true }
-[load.http]
-path = "/"
-requests = 2000
-[goal]
+const TABLES: &str = r#"[goal]
 least = "memory.pss.late"
 guards = { "latency.p95" = "+5%" }
 [search]
@@ -28,7 +20,7 @@ confirm = 30
 pub(crate) const EFFECTS: &str = "A=1:-0.2,B=1:-0.1,C=1:-0.4:0.3,D=1:0:0:1,E=1:0";
 
 /// Tables of knobs that can be off or on.
-pub(crate) fn knob_tables(knobs: &[&str]) -> String {
+fn knob_tables(knobs: &[&str]) -> String {
     let table = |knob: &&str| {
         format!(
             "[[knob]]\nname = \"{knob}\"\nlevels = [{{ name = \"off\", env = {{ {knob} = \"0\" }} }}, \
@@ -41,7 +33,8 @@ pub(crate) fn knob_tables(knobs: &[&str]) -> String {
 /// A folder with a search over these knobs.
 pub(crate) fn folder(name: &str, knobs: &[&str]) -> Folder {
     let folder = Folder::new(name);
-    folder.write("app.toml", &format!("{FILE}{}", knob_tables(knobs)));
+    let load = FAKE_LOAD.replace("requests = 1", "requests = 2000");
+    folder.write("app.toml", &format!("name = \"app\"\n{load}{TABLES}{}", knob_tables(knobs)));
     folder
 }
 

@@ -1,28 +1,10 @@
 //! An experiment on simulated servers: many trials a second, the same on every machine.
 
-use crate::support::Folder;
+use crate::support::{Folder, fake_experiment};
 
 /// The experiment file; the results file gets the same name.
 pub(crate) fn experiment(name: &str) -> String {
-    format!(
-        r#"
-name = "{name}"
-[server]
-command = ["true"]
-ready = {{ tcp = true }}
-[load.http]
-path = "/"
-requests = 1
-[[variant]]
-name = "default"
-[[variant]]
-name = "other"
-[trials]
-max = 12
-margin = "0.25%"
-seed = 5
-"#
-    )
+    fake_experiment(name, "[trials]\nmax = 12\nmargin = \"0.25%\"\nseed = 5\n")
 }
 
 /// Simulated figures, with too much variance for a verdict, so that all blocks run.
