@@ -50,17 +50,12 @@ impl PartKind {
         Self::SharedMemory,
     ];
 
-    /// The kinds that Ruby's slots and malloc's memory may be listed as.
-    pub const HEAPS: [Self; 8] = [
-        Self::SlotsLive,
-        Self::SlotsFree,
-        Self::TransientHeap,
-        Self::MallocLive,
-        Self::MallocFree,
-        Self::AllocatorOverhead,
-        Self::Malloc,
-        Self::SlotsOrMalloc,
-    ];
+    /// The kinds that Ruby's slots and malloc's memory may be listed as: those from the first of slots to the last of malloc.
+    pub const HEAPS: &'static [Self] = {
+        let all: &'static [Self] = &Self::ALL;
+        let (up_to_malloc, _) = all.split_at(Self::SlotsOrMalloc as usize + 1);
+        up_to_malloc.split_at(Self::SlotsLive as usize).1
+    };
 
     /// Label for tables.
     pub fn label(self) -> &'static str {
@@ -536,5 +531,15 @@ pub(crate) mod tests {
         for pair in PartKind::ALL.windows(2) {
             assert!(pair[0] < pair[1], "{pair:?}");
         }
+    }
+
+    #[test]
+    fn the_kinds_of_the_heaps_are_all_but_code_stacks_machine_code_and_shared_memory() {
+        let (others, heaps): (Vec<PartKind>, Vec<PartKind>) =
+            PartKind::ALL.into_iter().partition(|kind| {
+                use PartKind::{CodeAndFiles, Jit, SharedMemory, Stacks};
+                [CodeAndFiles, Stacks, Jit, SharedMemory].contains(kind)
+            });
+        assert_eq!((PartKind::HEAPS, others.len()), (heaps.as_slice(), 4));
     }
 }

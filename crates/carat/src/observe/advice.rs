@@ -157,7 +157,7 @@ fn unprepared_fork(ledger: &Ledger) -> Option<Finding> {
         workers += 1;
         parents.push(parent.pid);
         // What a worker writes to after the fork.
-        for kind in PartKind::HEAPS {
+        for &kind in PartKind::HEAPS {
             let private = part_of(worker, kind).map(|part| part.private).unwrap_or_default();
             // A worker can have lost only what its parent had to share.
             let inherited = part_of(parent, kind).map(|part| part.resident).unwrap_or_default();

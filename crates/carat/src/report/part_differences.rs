@@ -39,7 +39,7 @@ fn size(ledger: &Ledger, kind: PartKind) -> f64 {
 fn comparable_lines(pairs: &[LedgerPair<'_>]) -> Vec<LedgerLine> {
     let (together, line): (&[PartKind], LedgerLine) = if is_of_one_side(pairs, PartKind::SlotsLive)
     {
-        (&PartKind::HEAPS, LedgerLine::SlotsAndMalloc)
+        (PartKind::HEAPS, LedgerLine::SlotsAndMalloc)
     } else if is_of_one_side(pairs, PartKind::MallocLive) {
         (&MALLOC, LedgerLine::Malloc)
     } else {
@@ -90,9 +90,7 @@ impl LedgerLine {
         match self {
             Self::Part(kind) => size(ledger, kind),
             Self::Malloc => MALLOC.into_iter().map(|kind| size(ledger, kind)).sum(),
-            Self::SlotsAndMalloc => {
-                PartKind::HEAPS.into_iter().map(|kind| size(ledger, kind)).sum()
-            }
+            Self::SlotsAndMalloc => PartKind::HEAPS.iter().map(|kind| size(ledger, *kind)).sum(),
             Self::Unexplained => ledger.unexplained as f64,
             Self::OfMedians => 0.0,
             Self::All => ledger.pss.0 as f64,
