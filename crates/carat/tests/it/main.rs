@@ -61,6 +61,7 @@ mod run_task;
 mod runtime;
 mod sample_captured;
 mod sample_ledger;
+mod seal;
 mod services;
 mod slurm_cluster;
 mod supply;

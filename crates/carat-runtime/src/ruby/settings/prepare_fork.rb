@@ -32,7 +32,7 @@ module CaratRuntime
       collect if value == "full" || !warmup?
       warmup? ? Process.warmup : compact
       CaratRuntime.purge
-      CaratRuntime.setting("seal")&.fill
+      CaratRuntime.setting("seal")&.fill { collect }
     end
 
     # Process.warmup (Ruby 3.3) always compacts.

@@ -21,10 +21,12 @@ module CaratRuntime
       true
     end
 
-    # Fills free slots and the free holes of malloc; called while a fork is prepared.
+    # Fills free slots and the free holes of malloc; called while a fork is prepared. The block makes objects old: up to
+    # Ruby 3.2 an object holds its own age, so the first collections of a child would write to every young one.
     def fill
       @filler = Filler.new
       CaratRuntime.count(:sealed_slots, @filler.fill)
+      yield
       CaratRuntime.count(:sealed_bytes, CaratRuntime.fill_holes)
       applied
       CaratRuntime.purge
@@ -32,11 +34,11 @@ module CaratRuntime
   end
 
   # Fills the free slots of Ruby's heap, so that new objects of a child are on pages of its own.
-  # The objects have classes of their own, so that a heap dump can tell them from the application's.
+  # The objects have a class of their own, or begin with a text, so that a heap dump can tell them from the application's.
   class Filler
     class Slot; end
-    class TextSlot < String; end
 
+    TEXT = "carat filler "
     BATCH = 50
 
     def initialize
@@ -60,8 +62,14 @@ module CaratRuntime
       return { nil => slot } unless GC.respond_to?(:stat_heap)
 
       sizes = GC.stat_heap.transform_values { |stat| stat[:slot_size] }
-      # The header of a String and its final NUL take up to 32 bytes of its slot (Ruby 3.2 and later).
-      sizes.to_h { |heap, size| [heap, size == sizes.values.min ? slot : -> { TextSlot.new("x" * (size - 32)) }] }
+      sizes.to_h { |heap, size| [heap, size == sizes.values.min ? slot : text(size)] }
+    end
+
+    # A copy of a String takes the slot that its content needs and no other. A subclass would take a small slot, and a second
+    # String that it shares. The header and the final NUL take up to 32 bytes (Ruby 3.2 and later).
+    def text(size)
+      content = TEXT.ljust(size - 32, ".")
+      -> { content.dup }
     end
 
     # A heap has at most as many free slots as slots. Where that many objects added no page, they went to another heap
