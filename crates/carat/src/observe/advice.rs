@@ -224,9 +224,9 @@ fn rewritten_pages(ledger: &Ledger, unshared: &[UnsharedTable]) -> Option<Findin
     Some(Finding {
         code: "full-gc-unshares",
         evidence: format!(
-            "a full GC since the fork cost {copied} in {} compared workers: Ruby {REWRITES_EMPTY_CALL_CACHES} stores \
+            "a full GC since the fork cost {copied} in {}: Ruby {REWRITES_EMPTY_CALL_CACHES} stores \
              empty call caches over themselves, so pages are copied that hold the same bytes as before",
-            unshared.len()
+            count(unshared.len(), "compared worker")
         ),
         remedy:
             "Ruby 3.4 does not do that; until then the kernel can merge most of these pages again"
@@ -650,6 +650,8 @@ mod tests {
         assert!(found.evidence.contains("in 2 compared workers"), "{}", found.evidence);
         assert!(found.remedy.contains("Ruby 3.4 does not"), "{}", found.remedy);
         assert_eq!(find(&tree, &[rewritten(11, 5)]), None, "too little");
+        let one = find(&tree, &[rewritten(11, 20)]).unwrap();
+        assert!(one.evidence.contains("in 1 compared worker: "), "{}", one.evidence);
         let settings = ("CARAT_SETTINGS".into(), "prepare_fork=full;ksm=on".into());
         tree.processes[0].environment = vec![settings];
         assert_eq!(find(&tree, &tables).unwrap().setting, None, "pages are merged already");
