@@ -87,7 +87,8 @@ impl<'a> Blocks<'a> {
     }
 }
 
-fn value(trial: &Trial, metric: &str) -> Option<f64> {
+/// The value of a trial that counts.
+pub(crate) fn value(trial: &Trial, metric: &str) -> Option<f64> {
     let metrics = (trial.outcome == Outcome::Ok).then_some(&trial.metrics)?;
     metrics.get(metric).copied().filter(|value| value.is_finite())
 }

@@ -1,5 +1,7 @@
 //! The memory of processes at one moment, split into parts that add up.
 
+mod least;
+
 use super::Bytes;
 use serde::{Deserialize, Serialize};
 
@@ -188,6 +190,9 @@ pub struct RubyHeap {
     /// Bytes that Ruby itself holds from malloc, as it counts them; the rest of malloc belongs to C libraries.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub malloc_of_ruby: Option<Bytes>,
+    /// Objects that have survived several collections.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub old_objects: Option<u64>,
 }
 
 impl RubyHeap {
@@ -362,7 +367,7 @@ pub(crate) mod tests {
         SlotPool { slot_size, slots: Some(slots), ..SlotPool::default() }
     }
 
-    fn part(kind: PartKind, pss: u64) -> LedgerPart {
+    pub(super) fn part(kind: PartKind, pss: u64) -> LedgerPart {
         LedgerPart { kind, pss: Bytes(pss), private: Bytes(pss), resident: Bytes(pss) }
     }
 

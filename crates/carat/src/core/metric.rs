@@ -270,6 +270,17 @@ registry! {
         enough: 0,
         source: MetricSource::Trial(|trial| trial.pss_per_instance(trial.idle.as_ref())),
     };
+    MEMORY_OVER_LEAST = Metric {
+        id: "memory.pss.over_least",
+        unit: Unit::Ratio,
+        better: Better::Lower,
+        what: "proportional memory of the tree after the last request as a multiple of the least that the application could have: once what the parent of forked processes loaded, and what each of them keeps besides; unknown where no Ruby forked another, or one does not tell live memory from free",
+        phrase: "memory as a multiple of the least",
+        moment: Some(MetricMoment::AfterLoad),
+        least: 0,
+        enough: 0,
+        source: MetricSource::Trial(|trial| trial.ledger()?.over_least()),
+    };
     LATENCY_P50 = Metric {
         id: "latency.p50",
         unit: Unit::Seconds,

@@ -48,9 +48,9 @@ pub(crate) use placeholder::{TextPart, is_placeholder_name, text_parts};
 pub(crate) use printable::is_printable;
 pub use recording::{ClassGrowth, Recording};
 pub use results::{
-    Conclusion, ControlComparison, Curve, Estimate, ExperimentInfo, MachineComparison,
-    MachineFacts, MachineTypeEstimate, MemoryFigure, MomentComparison, PartAtWork, Results, Role,
-    StepConclusion, Trial, Variant, Verdict,
+    Conclusion, ControlComparison, Curve, Estimate, ExperimentInfo, LeastDistance,
+    MachineComparison, MachineFacts, MachineTypeEstimate, MemoryFigure, MomentComparison,
+    PartAtWork, Results, Role, StepConclusion, Trial, Variant, Verdict,
 };
 pub use span::Span;
 pub(crate) use thinned::ThinnedSeries;

@@ -57,6 +57,9 @@ pub struct Results {
     /// Memory at every moment of the trials, in the order of moments and variants, one per figure.
     #[serde(default)]
     pub moments: Vec<MomentComparison>,
+    /// Memory as a multiple of the least that the application could have, one per variant whose server forks.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub least: Vec<LeastDistance>,
     /// The primary metric by machine, one per compared variant; none with a single type and few machines.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub machines: Vec<MachineComparison>,
@@ -294,6 +297,25 @@ pub struct MomentComparison {
     pub blocks: u32,
     /// The difference; `None` for the baseline, and while there are too few blocks for an interval.
     pub estimate: Option<Estimate>,
+}
+
+/// The memory of one variant as a multiple of the least that its application could have.
+///
+/// Exploratory: the interval is that of a single claim, so none is a verdict.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct LeastDistance {
+    /// The variant.
+    pub variant: String,
+    /// Trials that count and have the metric.
+    pub trials: u32,
+    /// Median over these trials: 1.25 is a quarter more than the least.
+    pub median: f64,
+    /// Blocks that counted for the interval.
+    pub blocks: u32,
+    /// Lower and upper end of the interval of the typical trial; `None` while there are too few blocks.
+    pub interval: Option<(f64, f64)>,
+    /// Confidence of the interval as a fraction, valid at every interim analysis.
+    pub confidence: Option<f64>,
 }
 
 /// Settings under which a variant runs another Ruby than the one in carat's `PATH`.

@@ -75,6 +75,8 @@ pub enum Unit {
     PerSecond,
     /// A share between 0 and 1.
     Fraction,
+    /// A multiple of another amount.
+    Ratio,
     /// A plain count.
     Count,
 }
@@ -90,6 +92,7 @@ impl Unit {
             Self::Seconds => format!("{value:.2} s"),
             Self::PerSecond => format!("{value:.1}/s"),
             Self::Fraction => format!("{:.2} %", value * 100.0),
+            Self::Ratio => format!("{value:.2} ×"),
             Self::Count => format!("{value:.0}"),
         }
     }
@@ -135,6 +138,7 @@ mod tests {
             (Unit::Seconds, 12.0, "12.00 s"),
             (Unit::PerSecond, 812.34, "812.3/s"),
             (Unit::Fraction, 0.001, "0.10 %"),
+            (Unit::Ratio, 1.249, "1.25 ×"),
             (Unit::Count, 351.0, "351"),
         ] {
             assert_eq!(unit.show(value), text);

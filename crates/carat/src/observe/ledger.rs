@@ -180,6 +180,7 @@ fn ruby_heap(probe: &ProbeFigures, groups: Groups) -> Option<RubyHeap> {
         empty_pages: probe.empty_pages,
         all_pages: probe.all_pages,
         malloc_of_ruby: probe.malloc_of_ruby,
+        old_objects: probe.old_objects,
     })
 }
 

@@ -112,6 +112,7 @@ pub(crate) fn figures_of(census: &Census) -> ProbeFigures {
         classic: heap.and_then(classic),
         empty_pages: heap.zip(pages).map(|(heap, pages)| Bytes(pages * heap.page_bytes)),
         malloc_of_ruby: None,
+        old_objects: heap.and_then(|heap| Some(heap.ages.as_ref()?.old)),
         all_pages: heap.map(|heap| Bytes((heap.pages + heap.empty_pages) * heap.page_bytes)),
         arenas: malloc.map(arenas).unwrap_or_default(),
         malloc: malloc.map(malloc_figures),

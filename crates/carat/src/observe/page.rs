@@ -165,6 +165,7 @@ pub fn probe_figures(reading: &PageReading) -> ProbeFigures {
         empty_pages: page_bytes(reading, &[Gc::TombPages, Gc::EmptyPages]),
         all_pages: page_bytes(reading, &[Gc::HeapPages]),
         malloc_of_ruby: malloc_of_ruby(&reading.gc),
+        old_objects: reading.gc.get(Gc::OldObjects),
         arenas: reading.arenas.iter().filter_map(arena).collect(),
         malloc,
         returnable: reading.malloc.get(Malloc::FreeWholePages).map(Bytes),

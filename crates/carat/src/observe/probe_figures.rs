@@ -29,6 +29,8 @@ pub struct ProbeFigures {
     pub all_pages: Option<Bytes>,
     /// Bytes that Ruby itself holds from malloc, as it counts them.
     pub malloc_of_ruby: Option<Bytes>,
+    /// Objects that have survived several collections.
+    pub old_objects: Option<u64>,
     /// Malloc's arenas.
     pub arenas: Vec<Arena>,
     /// The allocator's figures over all arenas.

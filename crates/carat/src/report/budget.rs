@@ -182,6 +182,7 @@ fn example(unit: Unit) -> &'static str {
         Unit::Seconds => "250ms",
         Unit::PerSecond => "800/s",
         Unit::Fraction => "0.1%",
+        Unit::Ratio => "1.25x",
         Unit::Count => "40",
     }
 }
@@ -199,6 +200,7 @@ fn parse_limit(text: &str, unit: Unit) -> Option<Limit> {
         (Unit::Bytes, "B")
         | (Unit::Seconds, "s")
         | (Unit::Count, "")
+        | (Unit::Ratio, "" | "x" | "×")
         | (Unit::PerSecond, "/s" | "") => 1.0,
         (Unit::Bytes, "kB") => 1e3,
         (Unit::Bytes, "MB") => 1e6,
@@ -228,6 +230,7 @@ mod tests {
             ("latency.p95<250ms", Limit::Value(0.25)),
             ("throughput>800/s", Limit::Value(800.0)),
             ("errors<0.1%", Limit::Value(0.001)),
+            ("memory.pss.over_least<1.25x", Limit::Value(1.25)),
         ] {
             let (Limit::Change(found) | Limit::Value(found)) = Budget::parse(text).unwrap().limit;
             let (Limit::Change(wanted) | Limit::Value(wanted)) = limit;

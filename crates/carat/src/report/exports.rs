@@ -178,7 +178,7 @@ fn push_metric(out: &mut String, results: &Results, name: &str) {
     let unit = match metric::find(name).map(|known| known.unit) {
         Some(Unit::Bytes) => "bytes",
         Some(Unit::Seconds) => "seconds",
-        Some(Unit::Fraction) => "ratio",
+        Some(Unit::Fraction | Unit::Ratio) => "ratio",
         Some(Unit::PerSecond) => "per_second",
         Some(Unit::Count) | None => "",
     };

@@ -10,6 +10,7 @@ use crate::core::{
 };
 use crate::report::control_text::control_sentences;
 use crate::report::facts::{self, TrialSummary};
+use crate::report::least_text;
 use crate::report::machine::machine_facts;
 use crate::report::numbers;
 use crate::report::page::erosion::VariantSharing;
@@ -102,6 +103,8 @@ fn of_variant(results: &Results, variant: &Variant) -> Named {
     let parts: Vec<String> = sentences.map(|sentence| sentence.whole()).collect();
     let saving = part_differences(results).into_iter().find(|one| one.variant == name);
     add(&mut all, "saving", saving.map(|one| one.sentence()));
+    let least = results.least.iter().find(|one| one.variant == name);
+    add(&mut all, "over-least", least.map(least_text::multiple));
     add(&mut all, "part-at-work", (!parts.is_empty()).then(|| parts.join(" ")));
     all
 }

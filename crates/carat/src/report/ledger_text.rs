@@ -1,9 +1,9 @@
 //! A ledger as text for a terminal: parts with bars, processes, Ruby heaps, malloc arenas, and what to try.
 
-use crate::core::Bytes;
 use crate::core::ledger::{
     Arena, Basis, Ledger, LedgerPart, PartKind, ProcessLedger, RubyHeap, SlotPool,
 };
+use crate::core::{Bytes, Unit};
 use crate::observe::Finding;
 use crate::report::numbers::{UNITS, count, or_question_mark, percent, percent_of};
 use crate::report::text::shorten;
@@ -51,7 +51,10 @@ fn write_heading(out: &mut String, ledger: &Ledger) -> fmt::Result {
     let Some(leader) = ledger.processes.first() else {
         return writeln!(out, "{} proportional (PSS); single processes are unknown\n", ledger.pss);
     };
-    writeln!(out, "{}\n{} proportional (PSS) in {processes}\n", leader.title, ledger.pss)?;
+    let multiple = ledger.over_least().map(|multiple| Unit::Ratio.show(multiple));
+    let least = multiple.map(|multiple| format!(", {multiple} the least this app can have"));
+    let least = least.unwrap_or_default();
+    writeln!(out, "{}\n{} proportional (PSS) in {processes}{least}\n", leader.title, ledger.pss)?;
     let mut written: Vec<String> = Vec::new();
     for process in &ledger.processes {
         let line = allocator_line(process);
@@ -326,6 +329,27 @@ mod tests {
         ] {
             assert!(text.contains(expected), "{expected:?} is not in\n{text}");
         }
+    }
+
+    #[test]
+    fn the_heading_of_a_server_that_forked_says_how_far_it_is_from_the_least() {
+        let mut ledger = Ledger { pss: Bytes(75_000_000), ..example() };
+        let parent = &mut ledger.processes[0];
+        parent.parts.push(LedgerPart {
+            kind: PartKind::SlotsLive,
+            pss: Bytes(900_000),
+            private: Bytes(0),
+            resident: Bytes(1_800_000),
+        });
+        let heap = parent.heap.as_mut().unwrap();
+        (heap.live_slots, heap.old_objects) = (Some(75_000), Some(75_000));
+        let worker = ProcessLedger { pid: 4313, parent: Some(4312), ..parent.clone() };
+        ledger.processes.push(worker);
+        let text = ledger_text(&ledger, &[]);
+        let heading =
+            "75.00 MB proportional (PSS) in 2 processes, 1.50 × the least this app can have\n";
+        assert!(text.contains(heading), "{text}");
+        assert!(!ledger_text(&example(), &[]).contains("the least"), "one process");
     }
 
     #[test]

@@ -104,6 +104,7 @@ mod tests {
             curves: Vec::new(),
             growth: Vec::new(),
             moments: Vec::new(),
+            least: Vec::new(),
             machines: Vec::new(),
             classes: Vec::new(),
             warnings: Vec::new(),

@@ -4,6 +4,7 @@ use crate::core::{Conclusion, Results, Role, Unit};
 use crate::report::class_text;
 use crate::report::control_text::control_sentences;
 use crate::report::facts;
+use crate::report::least_text;
 use crate::report::machine::machine_facts;
 use crate::report::moments;
 use crate::report::numbers;
@@ -40,6 +41,9 @@ pub fn markdown(results: &Results, audience: Audience) -> String {
     }
     push_table(&mut out, results);
     push_parts(&mut out, results);
+    if let Some(line) = least_text::line(results) {
+        let _ = writeln!(out, "{}.\n", escaped(&capital(&line)));
+    }
     push_routes(&mut out, results);
     push_moments(&mut out, results);
     push_classes(&mut out, results);

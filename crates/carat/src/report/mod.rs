@@ -21,6 +21,7 @@ mod fleet_text;
 mod forecast_text;
 mod histogram;
 mod import;
+mod least_text;
 mod ledger_text;
 mod live;
 mod machine;

@@ -238,6 +238,7 @@ impl AxisUnit {
             Unit::Seconds => (1.0, "s"),
             Unit::PerSecond => (1.0, "per second"),
             Unit::Fraction => (0.01, "%"),
+            Unit::Ratio => (1.0, "×"),
             Unit::Count => (1.0, ""),
         };
         Self { divisor, name }

@@ -169,9 +169,9 @@ pub(crate) fn prepare(results: &Results, audience: Audience) -> Results {
         curve.variant = rules.name(&names, &curve.variant);
         rules.edit(&mut curve.metric);
     }
-    for compared in &mut shown.moments {
-        compared.variant = rules.name(&names, &compared.variant);
-    }
+    let moments = shown.moments.iter_mut().map(|compared| &mut compared.variant);
+    let of_memory = moments.chain(shown.least.iter_mut().map(|distance| &mut distance.variant));
+    of_memory.for_each(|variant| *variant = rules.name(&names, variant));
     edit_machines(&rules, &names, &mut shown);
     for growth in &mut shown.growth {
         growth.variant = rules.name(&names, &growth.variant);

@@ -5,6 +5,7 @@ use crate::report::chart::reduce::band;
 use crate::report::class_text;
 use crate::report::control_text::control_sentences;
 use crate::report::facts;
+use crate::report::least_text;
 use crate::report::machine_text::machines_sentence;
 use crate::report::memory_series::{is_resident, memory, memory_series};
 use crate::report::moments;
@@ -64,6 +65,7 @@ pub fn terminal(results: &Results, style: Style) -> String {
         }
     }
     push_parts(&mut out, results, style.width);
+    push_least(&mut out, results, style.width);
     push_memory(&mut out, results);
     push_moments(&mut out, results, style.width);
     push_classes(&mut out, results, style.width);
@@ -311,6 +313,14 @@ fn push_parts(out: &mut String, results: &Results, width: usize) {
         let parts =
             lines.map(|(name, bytes)| format!("{name} {}", numbers::signed_bytes(bytes, largest)));
         push_wrapped(out, "  ", &parts.collect::<Vec<_>>().join(" · "), width);
+    }
+}
+
+/// Memory as a multiple of the least that the application could have; nothing where no server forked.
+fn push_least(out: &mut String, results: &Results, width: usize) {
+    if let Some(line) = least_text::line(results) {
+        out.push('\n');
+        push_wrapped(out, "", &line, width);
     }
 }
 

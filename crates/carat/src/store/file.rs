@@ -125,6 +125,7 @@ impl Store {
             curves: Vec::new(),
             growth: Vec::new(),
             moments: Vec::new(),
+            least: Vec::new(),
             machines: Vec::new(),
             classes: Vec::new(),
             warnings: Vec::new(),

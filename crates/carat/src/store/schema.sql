@@ -1,4 +1,4 @@
--- One experiment. Values are in the units of the metric registry: bytes, seconds, per second, fractions.
+-- One experiment. Values are in the units of the metric registry: bytes, seconds, per second, fractions, multiples.
 -- Documented in docs/schema.md.
 
 CREATE TABLE experiment (

@@ -59,6 +59,7 @@ fn metrics_table() -> String {
             Unit::Seconds => "seconds",
             Unit::PerSecond => "per second",
             Unit::Fraction => "share",
+            Unit::Ratio => "multiple",
             Unit::Count => "count",
         };
         table += &format!("| `{}` | {unit} | {} |\n", metric.id, metric.what);

@@ -69,6 +69,7 @@ fn a_good_server_is_measured_and_nothing_is_left() {
         }
         assert!(metric("memory.uss.final") <= metric("memory.pss.final"));
         assert_eq!(metric("memory.per_instance"), metric("memory.pss.final"), "one process");
+        assert!(trial["metrics"]["memory.pss.over_least"].is_null(), "nothing forks: {trial}");
         for name in ["heap.slots.free", "malloc.free.share"] {
             assert!(metric(name) > 0.0 && metric(name) < 1.0, "{name}: {trial}");
         }
@@ -191,6 +192,30 @@ fn a_daemon_outside_the_servers_descendants_and_session_is_measured_and_stopped(
     assert_eq!(last["processes"], 2, "the server and its daemon: {last}");
     let metric = |name: &str| trial["metrics"][name].as_f64().unwrap();
     assert_eq!(metric("memory.per_instance"), metric("memory.pss.final") / 2.0, "{trial}");
+    assert!(trial["metrics"]["memory.pss.over_least"].is_null(), "its parent is gone: {trial}");
+}
+
+#[test]
+fn the_memory_of_a_server_that_forks_is_a_multiple_of_the_least_that_it_could_have() {
+    require!(Ruby);
+    let folder = experiment("forking", "", "");
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/data/server.rb");
+    let forking = format!(
+        "command = ['ruby', '-e', 'KEPT = Array.new(200_000) do Object.new end; 4.times do GC.start end; \
+         2.times do fork do sleep end end; load \"{script}\"']"
+    );
+    let plan = fs::read_to_string(folder.path("real.toml")).unwrap();
+    let own = plan.lines().find(|line| line.starts_with("command")).unwrap();
+    folder.write("real.toml", &plan.replace(own, &forking));
+    let ran = folder.run(&["compare", "real.toml"]);
+    ran.assert_code(3).assert_says("× the least this app can have: default ");
+    ran.assert_says("(n = 1)");
+    folder.assert_nothing_left();
+    for trial in results(&folder)["results"]["trials"].as_array().unwrap() {
+        let multiple = trial["metrics"]["memory.pss.over_least"].as_f64();
+        // Two children that do nothing share nearly everything with their parent.
+        assert!(multiple.is_some_and(|multiple| (1.0..2.0).contains(&multiple)), "{trial}");
+    }
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Builds results with realistic figures from a seed, for the tests of the report.
 
 use carat::analysis::growth::of_variants;
-use carat::analysis::{Question, curves, moments};
+use carat::analysis::{Question, curves, least_distances, moments};
 use carat::core::ledger::{LedgerPart, PartKind};
 use carat::core::load::{RouteReport, StepReport, Times};
 use carat::core::{
@@ -125,6 +125,7 @@ impl Recipe {
             curves: Vec::new(),
             growth: Vec::new(),
             moments: Vec::new(),
+            least: Vec::new(),
             machines: Vec::new(),
             classes: Vec::new(),
             warnings: Vec::new(),
@@ -146,7 +147,7 @@ impl Recipe {
         let mut packed = Vec::new();
         V2Serializer::new().serialize(&histogram, &mut packed).expect("a vector takes all");
         let seconds = |q: f64| histogram.value_at_quantile(q) as f64 / 1e6;
-        let metrics = BTreeMap::from([
+        let mut metrics = BTreeMap::from([
             (self.primary.to_owned(), last.round()),
             ("memory.pss.peak".into(), (last * 1.03).round()),
             ("memory.pss.ready".into(), (self.base_bytes * 0.6 * drift).round()),
@@ -157,6 +158,9 @@ impl Recipe {
             ("boot.time".into(), 1.9 + 0.05 * normal(rng)),
             ("gc.count".into(), (42.0 + 3.0 * normal(rng)).round()),
         ]);
+        if self.processes > 1 {
+            metrics.insert("memory.pss.over_least".into(), last / (self.base_bytes * drift * 0.5));
+        }
         Trial {
             id: format!("{:016x}{block:08x}{position:08x}", rng.random::<u64>()),
             block,
@@ -348,8 +352,10 @@ pub(crate) fn conclude(results: &mut Results) {
         }
     }
     let names: Vec<&str> = results.info.variants.iter().map(|v| v.name.as_str()).collect();
-    results.curves = curves(&Question::new(&names, &results.info.primary), &results.trials);
-    results.moments = moments(&Question::new(&names, &results.info.primary), &results.trials);
+    let question = Question::new(&names, &results.info.primary);
+    results.curves = curves(&question, &results.trials);
+    results.moments = moments(&question, &results.trials);
+    results.least = least_distances(&question, &results.trials);
     results.growth = of_variants(&results.info.variants, &results.trials);
 }
 

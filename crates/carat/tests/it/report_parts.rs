@@ -5,7 +5,8 @@ use crate::report_examples::{ledger, recording};
 use crate::report_page::LONG_NAME;
 use carat::core::{Bytes, GrowthKind, Outcome, Results, Unit};
 use carat::report::{
-    Audience, PageOptions, Style, html, json, ledger_html, markdown, recording_html, terminal,
+    Audience, PageOptions, Style, figures, html, json, ledger_html, markdown, recording_html,
+    terminal,
 };
 use serde_json::Value;
 
@@ -61,6 +62,28 @@ fn a_verdict_about_another_moment_or_figure_than_the_parts_is_said() {
     let resident = Recipe { primary: "memory.rss.final", ..Recipe::arenas() }.build();
     let whereas = format!("{parts}, whereas the verdict is about resident memory");
     assert!(text(&resident).contains(&whereas), "{}", text(&resident));
+}
+
+#[test]
+fn memory_over_the_least_is_one_line_with_n_and_an_interval_in_every_format() {
+    let results = Recipe::cable().build();
+    let exported: Value = serde_json::from_str(&json(&results, Audience::Own).unwrap()).unwrap();
+    let found = exported["results"]["least"].as_array().unwrap();
+    assert_eq!((found.len(), &found[0]["trials"]), (4, &12.into()));
+    let [low, high] = [0_usize, 1].map(|end| found[0]["interval"][end].as_f64().unwrap());
+    let median = found[0]["median"].as_f64().unwrap();
+    assert!(low < median && median < high, "{found:?}");
+    let expected = format!(
+        "× the least this app can have: default {median:.2} ({low:.2} to {high:.2}, n = 12) · arena"
+    );
+    for shown in [page(&results), markdown(&results, Audience::Own), text(&results)] {
+        assert!(shown.contains(&expected), "{expected}: {shown}");
+    }
+    let figures = figures(&results, Audience::Own).unwrap();
+    let figure = format!("\"over-least\": \"{median:.2} × ({low:.2} to {high:.2})\"");
+    assert!(figures.contains(&figure), "{figure}: {figures}");
+    let alone = Recipe::arenas().build();
+    assert!(!page(&alone).contains("id=\"least\"") && !text(&alone).contains("the least this"));
 }
 
 #[test]

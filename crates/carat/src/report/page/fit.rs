@@ -94,5 +94,6 @@ fn cut_variants(results: &mut Results) {
         kept.contains(&compared.control) && kept.contains(&compared.conclusion.variant)
     });
     results.moments.retain(|compared| kept.contains(&compared.variant));
+    results.least.retain(|distance| kept.contains(&distance.variant));
     results.classes.retain(|compared| kept.contains(&compared.variant));
 }

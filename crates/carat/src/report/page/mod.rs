@@ -17,6 +17,7 @@ mod header;
 mod heap_map;
 mod holders;
 mod latency;
+mod least;
 mod ledger;
 mod ledger_details;
 mod ledger_page;
@@ -50,9 +51,10 @@ use maud::{Markup, html as markup};
 type PageSection = fn(&Results, &mut Gallery) -> Markup;
 
 /// The sections of an experiment's page from top to bottom. A chart is added with a file in this folder and a line here.
-const SECTIONS: [PageSection; 19] = [
+const SECTIONS: [PageSection; 20] = [
     compared::sections,
     saving::section,
+    least::section,
     classes::section,
     controls::section,
     memory::section,
