@@ -1,7 +1,7 @@
-//! What can be wrong with an experiment file.
+//! What can be wrong with an experiment file, or with the file of a search.
 
 use crate::core::nearest;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Why an experiment file cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -32,6 +32,23 @@ pub enum ExperimentFileError {
         /// What is wrong and what would be right.
         message: String,
     },
+}
+
+/// What to run instead of `own` where the tables are those of another command's file. `None` where they are those of both
+/// or of none.
+pub(super) fn other_command(tables: &toml::Table, own: &str, path: &Path) -> Option<String> {
+    let has = |key| tables.contains_key(key);
+    let (what, shown_by, command) = match (has("goal"), has("variant")) {
+        (true, false) => ("a search", "[goal]", "tune"),
+        (false, true) => ("an experiment", "[[variant]]", "compare"),
+        _ => return None,
+    };
+    (command != own).then(|| {
+        format!(
+            "this is the file of {what}, because it has {shown_by}; run `carat {command} {}`",
+            path.display()
+        )
+    })
 }
 
 /// Adds the nearest known key to the message of `toml` for an unknown one.

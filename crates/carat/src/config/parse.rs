@@ -2,7 +2,7 @@
 
 use crate::config::content::{planned_content, with_content, without_content};
 use crate::config::controls;
-use crate::config::error::explain_toml;
+use crate::config::error::{explain_toml, other_command};
 use crate::config::experiment::ROOTS_PLACEHOLDER;
 use crate::config::file::{ExperimentTable, MeasureTable, ServiceTable, TrialsTable, VariantTable};
 use crate::config::task::{command, readiness, task};
@@ -81,7 +81,10 @@ impl Experiment {
     /// Where the text is not a valid experiment.
     pub fn parse(text: &str, path: &Path, folder: &Path) -> Result<Self, ExperimentFileError> {
         let table: ExperimentTable = toml::from_str(text).map_err(|error| {
-            ExperimentFileError::Syntax { path: path.to_owned(), message: explain_toml(&error) }
+            let tables: toml::Table = toml::from_str(text).unwrap_or_default();
+            let message = other_command(&tables, "compare", path);
+            let message = message.unwrap_or_else(|| explain_toml(&error));
+            ExperimentFileError::Syntax { path: path.to_owned(), message }
         })?;
         validate(table, text, folder)
             .map_err(|message| ExperimentFileError::Invalid { path: path.to_owned(), message })
@@ -474,6 +477,21 @@ command = ["puma", "-C", "puma.rb", "config.ru"]
             assert!(message.contains(expected), "{to}: {message}");
             assert!(message.contains("carat.toml"), "{message}");
         }
+    }
+
+    #[test]
+    fn the_file_of_a_search_is_named_as_one_with_the_command_that_reads_it() {
+        let variants = "[[variant]]\nname = \"default\"\n[[variant]]\nname = \"compact\"\nsettings = { compact = \"boot\" }";
+        let search = COMPACTION.replace(variants, "[goal]\nleast = \"memory.pss.late\"");
+        let message = parse(&search).unwrap_err().to_string();
+        assert_eq!(
+            message,
+            "carat.toml: this is the file of a search, because it has [goal]; run `carat tune carat.toml`"
+        );
+        // With both tables it is neither, and the unknown one is named.
+        let both = COMPACTION.replace("[measure]", "[goal]\n[measure]");
+        let message = parse(&both).unwrap_err().to_string();
+        assert!(message.contains("unknown field `goal`"), "{message}");
     }
 
     #[test]

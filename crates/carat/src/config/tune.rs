@@ -1,7 +1,7 @@
 //! The file of a search for the best settings: a workload as in an experiment, a goal, and what may be varied.
 
 use crate::config::content::{planned_content, with_content, without_content};
-use crate::config::error::explain_toml;
+use crate::config::error::{explain_toml, other_command};
 use crate::config::experiment::ROOTS_PLACEHOLDER;
 use crate::config::parse::{find_metric, folder_of};
 use crate::config::{Experiment, ExperimentFileError, Percent};
@@ -185,12 +185,15 @@ impl TuneSpec {
             message: explain_toml(&error),
         };
         let mut workload: toml::Table = toml::from_str(&text).map_err(syntax)?;
+        let invalid = |message| ExperimentFileError::Invalid { path: path.to_owned(), message };
+        if let Some(message) = other_command(&workload, "tune", path) {
+            return Err(invalid(message));
+        }
         let mut own = toml::Table::new();
         for key in ["goal", "search", "knob", "budget"] {
             own.extend(workload.remove(key).map(|value| (key.to_owned(), value)));
         }
         let own: OwnTables = own.try_into().map_err(syntax)?;
-        let invalid = |message| ExperimentFileError::Invalid { path: path.to_owned(), message };
         let spec = Self::validated(own, workload, text, folder).map_err(invalid)?;
         // The workload is checked as part of an experiment with it.
         let block = BlockSpec {
@@ -445,6 +448,11 @@ search = 60
             ("search = 60", "confirm = 6", "and 7 blocks for it"),
             ("search = 60", "serch = 60", "did you mean `search`?"),
             ("[goal]", "[[variant]]\nname = \"x\"\n[goal]", "leave out [variant]"),
+            (
+                "[goal]\nleast = \"memory.pss.late\"",
+                "[[variant]]\nname = \"x\"\n[measure.more]",
+                "this is the file of an experiment, because it has [[variant]]; run `carat compare tune.toml`",
+            ),
             ("requests = 2000", "request = 2000", "did you mean `requests`?"),
         ] {
             let changed = BLOG.replace(from, to);
