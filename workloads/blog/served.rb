@@ -7,7 +7,8 @@ require 'json'
 #
 # Without this the kernel distributes the connections as it likes, and memory per instance is that of instances at
 # different ages. `SERVED` names the file of the counters; without it nothing is counted. Needs one thread per instance,
-# no keep-alive and `queue_requests false`: Puma then accepts a connection only while its thread is free.
+# no keep-alive and `queue_requests false`: Puma then accepts a connection only while its thread is free. Puma 8 does not
+# wait for its thread before it accepts, so it is refused.
 class Served
   BYTES = 8
   # Seconds between two looks at the counters.
@@ -79,6 +80,11 @@ class Served
   end
 
   def initialize(app)
+    unless Puma::ThreadPool.method_defined?(:wait_until_not_full)
+      raise "Puma #{Puma::Const::VERSION} accepts connections while its thread is busy, so instances cannot serve the same " \
+            'number of pages; use Puma 4 to 6 or unset SERVED'
+    end
+
     @app = app
   end
 
