@@ -26,11 +26,18 @@ GOALS = {
   'false differences, simulated' => 'at most 5.5 %',
   'the published effect of compaction' => 'found in 99 %, on average by 11 blocks',
   'false differences, real servers' => 'at most 2 of 20',
+  'speed-up with 2 workers' => 'at least 1.8',
+  'speed-up with 4 workers' => 'at least 3.3',
+  'speed-up with 8 workers' => 'at least 5.7',
+  'speed-up with 16 workers' => 'at least 7',
+  'a node dies' => 'at most 45 s',
+  'a node falls silent' => 'at most 45 s',
+  'there is a verdict: no block is pending' => 'at most 2 s',
   'leaks found' => 'all',
   'false leaks' => 'none'
 }.freeze
 
-# Standard output of a command; an error has the last line of its standard error.
+# Standard output of a command, whose first word may be variables; an error has the last line of its standard error.
 def output_of(*command)
   output, error, status = Open3.capture3(*command)
   status.success? ? output : raise("#{command.first(3).join(' ')}: #{error.lines.last.to_s.strip}")
@@ -81,12 +88,20 @@ def growth
   end
 end
 
+# With one seed and one cluster.
+def fleet
+  lines = output_of({ 'SEEDS' => '1', 'RUNS' => '1' }, 'bin/bench', 'fleet').lines.grep(/\A\| /).map { |line| cells(line) }
+  races, others = lines.partition { |row| row.first.match?(/\A\d+\z/) }
+  speed_ups = races.drop(1).map { |row| ["speed-up with #{row[0]} workers", row[2], ''] }
+  speed_ups + others.select { |row| row.first.match?(/: /) }.map { |event, after| [event, after, ''] }
+end
+
 def goal(figure)
   GOALS.find { |beginning, _| figure.start_with?(beginning) }&.last
 end
 
 PARTS = { 'exec' => -> { table_rows('exec') }, 'load' => -> { table_rows('load') }, 'sample' => -> { sample },
-          'probe' => -> { table_rows('probe') }, 'growth' => -> { growth }, 'stats' => -> { stats }, 'aa' => -> { aa } }.freeze
+          'probe' => -> { table_rows('probe') }, 'growth' => -> { growth }, 'fleet' => -> { fleet }, 'stats' => -> { stats }, 'aa' => -> { aa } }.freeze
 
 $stdout.sync = true
 puts '| part | figure | carat | peer | goal |', '|---|---|---|---|---|'
