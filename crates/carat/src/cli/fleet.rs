@@ -5,8 +5,9 @@ use crate::cli::progress::ProgressDisplay;
 use crate::cli::{Exit, output};
 use crate::core::Span;
 use crate::fleet::{
-    AskedBlock, BlockEnd, BlockPlace, BlockRun, FleetError, FleetFolder, FleetLook,
-    KubernetesOptions, LookEnd, MachineType, PlanRequest, create, run_block, stop, submit,
+    AskedBlock, BlockEnd, BlockPlace, BlockRun, BlocksBroughtForward, FleetError, FleetFolder,
+    FleetLook, KubernetesOptions, LookEnd, MachineType, PlanRequest, create, run_block, stop,
+    submit,
 };
 use crate::report::{ProgressText, end_text, fleet_json, fleet_text};
 use crate::run::Interrupt;
@@ -211,6 +212,7 @@ fn watch(args: &FleetWatchArgs) -> anyhow::Result<Exit> {
     let interrupt = Interrupt::on_signals()?;
     let folder = FleetFolder::open(&args.folder)?;
     let mut seen = None;
+    let mut forward = BlocksBroughtForward::default();
     loop {
         let parts = folder.parts()?;
         if seen.as_ref() != Some(&parts) {
@@ -220,6 +222,9 @@ fn watch(args: &FleetWatchArgs) -> anyhow::Result<Exit> {
             }
             output::print_message(fleet_text(&folder.plan, &look).trim_end());
             seen = Some(parts);
+        }
+        for refused in forward.bring(&folder)? {
+            output::print_message(&format!("note: {refused}"));
         }
         if args.once {
             return Ok(Exit::Undecided);

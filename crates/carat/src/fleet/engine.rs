@@ -23,10 +23,11 @@ pub fn submit(folder: &FleetFolder) -> Result<Vec<String>, FleetError> {
             continue;
         }
         let blocks = array(blocks.into_iter());
-        answers.push(match machine_type.engine {
+        let printed = match machine_type.engine {
             EngineKind::Slurm => execute("sbatch", &[&format!("--array={blocks}"), &file])?,
             _ => execute("kubectl", &["apply", "-f", &file])?,
-        });
+        };
+        answers.push(printed.lines().last().unwrap_or_default().to_owned());
     }
     Ok(answers)
 }
@@ -61,8 +62,8 @@ fn stop_pending(
     }
 }
 
-/// Runs a command of an engine and returns the last line that it printed.
-fn execute(program: &str, arguments: &[&str]) -> Result<String, FleetError> {
+/// Runs a command of an engine and returns what it printed.
+pub(super) fn execute(program: &str, arguments: &[&str]) -> Result<String, FleetError> {
     let failed = |detail: String| {
         let command = format!("{program} {}", arguments.join(" "));
         FleetError::Engine { command, detail }
@@ -73,7 +74,7 @@ fn execute(program: &str, arguments: &[&str]) -> Result<String, FleetError> {
         .map_err(|error| failed(error.to_string()))?;
     let printed = String::from_utf8_lossy(&output.stdout).trim().to_owned();
     if output.status.success() {
-        return Ok(printed.lines().last().unwrap_or_default().to_owned());
+        return Ok(printed);
     }
     let complaint = String::from_utf8_lossy(&output.stderr).trim().to_owned();
     Err(failed(if complaint.is_empty() { output.status.to_string() } else { complaint }))

@@ -34,8 +34,13 @@ pub(crate) struct TestFleet {
 
 impl TestFleet {
     pub(crate) fn plan(name: &str, options: &[&str]) -> Self {
+        Self::of(name, &experiment(), options)
+    }
+
+    /// Of the text of an experiment.
+    pub(crate) fn of(name: &str, experiment: &str, options: &[&str]) -> Self {
         let folder = Folder::new(name);
-        folder.write("fake.toml", &experiment());
+        folder.write("fake.toml", experiment);
         let plan = [&["fleet", "plan", "fake.toml", "-o", "fleet"], options].concat();
         folder.run(&plan).assert_code(0);
         Self { folder, fake: FAKE }

@@ -11,6 +11,25 @@ use std::process::Command;
 /// Memory of three variants that differ so much that the first look decides.
 const DIFFERENT: &str = "71e6:1e5,60e6:1e5,65e6:1e5";
 
+/// A load that does not end before the block is cancelled.
+const SERVED: &str = r#"
+name = "served"
+[server]
+command = ["ruby", "server.rb"]
+env = { PORT = "{port}" }
+ready = { tcp = true }
+[load.http]
+path = "/"
+requests = 10_000_000
+[[variant]]
+name = "default"
+[[variant]]
+name = "other"
+env = { OTHER = "1" }
+[measure]
+primary = "memory.rss.final"
+"#;
+
 /// A fleet and the cluster that runs it, which ends before the folder goes.
 struct SlurmFleet {
     cluster: SlurmCluster,
@@ -26,6 +45,10 @@ impl SlurmFleet {
         let text = fs::read_to_string(&script).unwrap();
         let text = format!("{} --fake {fake} --fake-pace {pace}\n", text.trim_end());
         fs::write(&script, text).unwrap();
+        Self::start(fleet)
+    }
+
+    fn start(fleet: TestFleet) -> Self {
         let cluster = SlurmCluster::start(&fleet.folder);
         Self { cluster, fleet }
     }
@@ -88,6 +111,20 @@ impl SlurmFleet {
             frozen.is_some()
         });
         frozen.unwrap()
+    }
+
+    /// Cancels every job. Fails unless no block leaves a part, an attempt, a process or a file.
+    fn cancel(&self) {
+        self.execute("scancel", &["--user", "root"]);
+        self.finish_blocks();
+        let folder = &self.fleet.folder;
+        for inner in ["parts", "attempts"] {
+            let left = fs::read_dir(folder.path("fleet").join(inner)).unwrap().count();
+            assert_eq!(left, 0, "{inner}");
+        }
+        let log = fs::read_to_string(folder.path("fleet/log/b1.txt")).unwrap();
+        assert!(log.contains("stopped by a signal: block 1 has no result"), "{log}");
+        folder.assert_nothing_left();
     }
 
     /// Fails unless the fleet's results are those of one machine with the same seed.
@@ -175,20 +212,43 @@ fn blocks_of_a_dead_and_of_a_silent_node_run_elsewhere_and_count_once() {
 }
 
 #[test]
-fn a_cancelled_block_stops_its_servers_leaves_no_part_and_is_no_attempt() {
+fn the_block_of_a_dead_node_runs_before_those_that_never_began() {
+    require!(Slurm);
+    let slurm = SlurmFleet::plan("slurm-forward", FAKE, 700, 60);
+    slurm.submit();
+    let dead = slurm.freeze("w2");
+    send(Signal::KILL, &[slurm.cluster.daemon("w2"), dead.step, dead.carat]);
+    wait_until("another node has run the block of the dead one", || {
+        let watched = slurm.run(&["fleet", "watch", "fleet", "--once"]);
+        assert!(!watched.talk.contains("runs again after all others"), "{}", watched.talk);
+        slurm.of_block("parts", dead.number).iter().any(|part| part.contains(".a2."))
+    });
+    assert_ne!(slurm.queue("PENDING"), "", "it ran after all others");
+}
+
+#[test]
+fn a_cancelled_block_leaves_no_part_and_is_no_attempt() {
     require!(Slurm);
     // A fake trial ends before its block, and sooner than Slurm loses its patience.
     let slurm = SlurmFleet::plan("slurm-cancelled", FAKE, 2000, 10);
     slurm.submit();
     let folder = &slurm.fleet.folder;
     wait_until("every node runs a block", || folder.private_directories().len() >= 3);
-    slurm.execute("scancel", &["--user", "root"]);
-    slurm.finish_blocks();
-    for inner in ["parts", "attempts"] {
-        let left = fs::read_dir(folder.path("fleet").join(inner)).unwrap().count();
-        assert_eq!(left, 0, "{inner}");
-    }
-    let log = fs::read_to_string(folder.path("fleet/log/b1.txt")).unwrap();
-    assert!(log.contains("stopped by a signal: block 1 has no result"), "{log}");
-    folder.assert_nothing_left();
+    slurm.cancel();
+}
+
+#[test]
+fn a_cancelled_block_stops_the_server_that_it_measures() {
+    require!(Slurm);
+    let fleet = TestFleet::of("slurm-server", SERVED, &["--on", "slurm:any", "--blocks", "10"]);
+    fleet.folder.write("server.rb", include_str!("data/server.rb"));
+    let slurm = SlurmFleet::start(fleet);
+    slurm.submit();
+    let servers = || {
+        let lines = slurm.fleet.folder.processes();
+        lines.iter().filter(|line| line.starts_with("ruby server.rb")).count()
+    };
+    wait_until("every node runs a server", || servers() >= 3);
+    slurm.cancel();
+    assert_eq!(servers(), 0);
 }
