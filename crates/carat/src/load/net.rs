@@ -244,8 +244,9 @@ mod tests {
             assert_eq!(&buffer[..receipt.length], b"hello");
             if let Some(stamp) = receipt.stamp {
                 let arrived = clock.convert(stamp, read).unwrap();
+                // The clocks are compared by two readings, between which a busy machine may run others.
                 assert!(
-                    before.0 < arrived.0 + 100_000 && arrived <= read,
+                    before.0 < arrived.0 + 5_000_000 && arrived <= read,
                     "{before:?} {arrived:?}"
                 );
                 return;

@@ -202,9 +202,9 @@ fn a_killed_run_goes_on_with_the_same_plan_and_loses_or_repeats_nothing() {
 #[test]
 fn a_run_for_a_limited_time_ends_between_blocks_and_goes_on_later() {
     let folder = folder("limited");
-    let fake = ["compare", "fake.toml", "--fake", "71e6:9e6,71e6:9e6", "--fake-pace", "20"];
-    // Longer than one trial and shorter than the planned 31 blocks of two trials.
-    let sitting = [&fake[..], &["--resume", "--for", "400ms"]].concat();
+    let fake = ["compare", "fake.toml", "--fake", "71e6:9e6,71e6:9e6", "--fake-pace", "60"];
+    // Longer than one trial, also on a busy machine, and shorter than the planned 31 blocks of two trials.
+    let sitting = [&fake[..], &["--resume", "--for", "2s"]].concat();
     let ran = folder.run(&sitting);
     ran.assert_code(3).assert_says("the next block takes about").assert_says("--resume");
     let first = order(&json(&folder.run(&["report", "fake.carat", "--json"]).out));
