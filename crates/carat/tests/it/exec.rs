@@ -97,6 +97,45 @@ fn only_the_server_and_its_own_restart_get_the_preload() {
     assert_eq!(String::from_utf8_lossy(&ran.stdout), line.repeat(2), "{ran:?}");
 }
 
+/// So does `bundle exec` with a program that it does not load itself.
+#[test]
+fn a_server_that_adds_an_option_for_ruby_and_replaces_itself_keeps_both_option_and_settings() {
+    require!(Ruby);
+    let folder = Folder::new("exec");
+    let script = folder.write(
+        "server.rb",
+        r#"
+        seen_by_others = `ruby -e 'print ENV["RUBYOPT"]'`
+        puts [defined?(CaratRuntime), seen_by_others, ENV.keys.grep(/CARAT_(RUN|SET|INH)/)].inspect
+        $stdout.flush
+        ENV["RUBYOPT"] = [*ENV["RUBYOPT"], ARGV.shift].join(" ")
+        begin
+          exec("/nowhere")
+        rescue SystemCallError
+          exec("ruby", __FILE__, *ARGV) unless ARGV.empty?
+        end
+        puts ENV["RUBYOPT"], ENV.keys.grep(/CARAT_(RUN|SET|INH)/).inspect
+        "#,
+    );
+    for (inherited, before) in [(None, ""), (Some("-W1"), "-W1 ")] {
+        let script = script.display().to_string();
+        let mut server = folder.carat(&["exec", "trim=full-gc", "--", "ruby", &script]);
+        server.args(["-W0", "-rset", "-rjson"]);
+        server.envs(inherited.map(|options| ("RUBYOPT", options)));
+        let ran = server.output().unwrap();
+        let lines = [
+            format!("[\"constant\", \"{}\", []]", before.trim()),
+            format!("[\"constant\", \"{before}-W0\", []]"),
+            format!("[\"constant\", \"{before}-W0 -rset\", []]"),
+            format!("{before}-W0 -rset -rjson"),
+            "[]".to_owned(),
+        ];
+        let printed = String::from_utf8_lossy(&ran.stdout);
+        assert_eq!(printed.lines().collect::<Vec<_>>(), lines, "{ran:?}");
+        assert!(ran.stderr.is_empty(), "{ran:?}");
+    }
+}
+
 #[test]
 fn settings_are_checked_against_the_ruby_of_the_servers_root() {
     require!(Root, Roots("trixie"), Roots("bullseye"));
@@ -192,6 +231,33 @@ fn a_ruby_built_for_musl_keeps_running_and_reports_why_nothing_was_loaded() {
     let talk = String::from_utf8_lossy(&ran.stderr);
     assert!(ran.status.success() && ran.stdout == b"nil\n", "{ran:?}");
     assert!(talk.contains("this Ruby is musl's") && talk.lines().count() == 1, "{talk}");
+}
+
+#[test]
+fn two_versions_of_carat_in_one_tree_load_every_library_once_and_without_a_word() {
+    require!(Ruby);
+    let folder = Folder::new("exec");
+    // Another version differs in its files and in their folder, and calls them by the same names.
+    let other = folder.path("other");
+    let own = carat::target::library::unpack(&folder.path("own")).unwrap();
+    fs::create_dir(&other).unwrap();
+    for file in fs::read_dir(&own.directory).unwrap().map(|entry| entry.unwrap().path()) {
+        let mut content = fs::read(&file).unwrap();
+        content.extend(b"\n# other\n");
+        fs::write(other.join(file.file_name().unwrap()), content).unwrap();
+    }
+    let script = "loaded = $LOADED_FEATURES.grep(/carat_/).map { |f| f.split('/').last(2) }; \
+                  p loaded.map { |dir, name| [dir == 'other', name] }.sort_by(&:last), CaratRuntime.report[:applied]";
+    let ran = folder
+        .carat(&["exec", "trim=full-gc", "--", "ruby", "-e", script])
+        .env("RUBYOPT", format!("-r{}", other.join("carat_shim.rb").display()))
+        .env("CARAT_PROBE", other.join("carat_probe.so"))
+        .env("CARAT_RUNTIME", other.join("carat_runtime.so"))
+        .output()
+        .unwrap();
+    let loaded = "[[true, \"carat_probe.so\"], [false, \"carat_runtime.so\"], [false, \"carat_shim.rb\"]]\n3\n";
+    assert_eq!(String::from_utf8_lossy(&ran.stdout), loaded, "{ran:?}");
+    assert!(ran.stderr.is_empty(), "{ran:?}");
 }
 
 #[test]

@@ -42,12 +42,25 @@ module CaratRuntime
       # an exec that failed.
       def restore
         restored = verifying? ? removed : removed.slice(*lasting)
+        restored = restored.reject { |name, _| changed?(name) }.merge(beside_other_options(restored))
         before = restored.to_h { |name, _| [name, ENV[name]] }
-        restored.each { |name, value| ENV[name] = value if before[name] == left[name] }
+        restored.each { |name, value| ENV[name] = value }
         -> { before.each { |name, value| ENV[name] = value } }
       end
 
       private
+
+      def changed?(name)
+        ENV[name] != left[name]
+      end
+
+      # Options for Ruby that the server has added, as `bundle exec` does, stay, and children get these again.
+      def beside_other_options(restored)
+        return {} unless restored.key?("RUBYOPT") && changed?("RUBYOPT")
+
+        own = restored["RUBYOPT"].split - left["RUBYOPT"].to_s.split
+        { "RUBYOPT" => [*ENV["RUBYOPT"], *own].join(" "), INHERITED["RUBYOPT"] => ENV["RUBYOPT"] }
+      end
 
       # The verifier removes the folder of the pages when it has ended.
       def verifying?
