@@ -1,9 +1,9 @@
 //! The test harness: the standard one's options and output, but a test can end as skipped, with a reason.
 //!
 //! A test states what it needs with `require!`. If that is missing, the test is reported as ignored, never as ok;
-//! with `CARAT_REQUIRE_ALL=1`, as in CI, it fails.
+//! with `CARAT_REQUIRE_ALL=1`, as in CI, it fails, except for a root that is made by name only.
 
-use crate::needs::TestRuby;
+use crate::needs::{Need, TestRuby};
 use libtest_mimic::{Arguments, Completion, Failed, Trial};
 use std::any::Any;
 use std::collections::BTreeMap;
@@ -39,6 +39,15 @@ static SKIPPED: Mutex<BTreeMap<String, usize>> = Mutex::new(BTreeMap::new());
 /// Ends the test as skipped; with `CARAT_REQUIRE_ALL`, fails it.
 pub(crate) fn skip(reason: &str) -> ! {
     assert!(std::env::var_os("CARAT_REQUIRE_ALL").is_none(), "this test requires more: {reason}");
+    end_as_skipped(reason)
+}
+
+/// Ends the test as skipped; with `CARAT_REQUIRE_ALL`, fails it unless CI does without what it needs.
+pub(crate) fn skip_without(need: Need, reason: &str) -> ! {
+    if need.is_in_ci() { skip(reason) } else { end_as_skipped(reason) }
+}
+
+fn end_as_skipped(reason: &str) -> ! {
     // Unlike a panic, this prints nothing.
     resume_unwind(Box::new(Skipped(reason.to_owned())))
 }
@@ -47,8 +56,9 @@ pub(crate) fn skip(reason: &str) -> ! {
 macro_rules! require {
     ($($need:ident $(($argument:expr))?),+ $(,)?) => {
         $(
-            if let Err(reason) = $crate::needs::Need::$need$(($argument))?.check() {
-                $crate::harness::skip(&reason);
+            let need = $crate::needs::Need::$need$(($argument))?;
+            if let Err(reason) = need.check() {
+                $crate::harness::skip_without(need, &reason);
             }
         )+
     };
@@ -121,4 +131,15 @@ fn a_test_whose_need_is_missing_is_skipped_with_the_reason_or_fails_if_all_is_re
     let stdout = String::from_utf8_lossy(&failed.stdout);
     assert!(!failed.status.success() && stdout.contains("1 failed"), "{stdout}");
     assert!(stdout.contains(reason), "{stdout}");
+}
+
+#[test]
+fn what_ci_does_without_is_skipped_there_too() {
+    let mut command = std::process::Command::new(std::env::current_exe().unwrap());
+    command.args(["--exact", "puma_plugin::settings_survive_restarts_of_puma_8"]);
+    command.env("CARAT_REQUIRE_ALL", "1").env("CARAT_ROOTS", "/nowhere");
+    let skipped = command.output().unwrap();
+    let stdout = String::from_utf8_lossy(&skipped.stdout);
+    assert!(skipped.status.success() && stdout.contains("1 ignored"), "{stdout}");
+    assert!(stdout.contains("bin/roots sid"), "{stdout}");
 }

@@ -10,6 +10,7 @@ extern crate carat_test_macro;
 mod harness;
 
 mod demo;
+mod dockerfiles;
 mod docs;
 mod docs_figures;
 mod exec;

@@ -96,6 +96,8 @@ pub(crate) enum Need {
     Git,
     /// `systemd-analyze`, which checks units also where systemd does not run.
     Systemd,
+    /// The right to start a manager of systemd in a group of processes of its own.
+    SystemdManager,
     /// The root in which clusters of Slurm start, and that carat runs in it.
     Slurm,
     /// `kubernetes-validate`, which knows the schemas of Kubernetes.
@@ -103,6 +105,11 @@ pub(crate) enum Need {
 }
 
 impl Need {
+    /// Whether CI has it. The packages of sid change from day to day, so a failure there need not be of this checkout.
+    pub(crate) fn is_in_ci(self) -> bool {
+        !matches!(self, Self::Roots("sid"))
+    }
+
     /// `Err` has the reason for which it is missing, and the remedy.
     pub(crate) fn check(self) -> Result<(), String> {
         match self {
@@ -130,6 +137,7 @@ impl Need {
             Self::Systemd => {
                 holds(runs("systemd-analyze", &["--version"]), "no systemd: run bin/setup")
             }
+            Self::SystemdManager => SYSTEMD_MANAGER.clone(),
             Self::Slurm => SLURM.clone(),
             Self::KubernetesSchemas => KUBERNETES_SCHEMAS.clone().map(drop),
         }
@@ -184,6 +192,15 @@ static ANY_CABLE: LazyLock<Result<(), String>> = LazyLock::new(|| {
 static MOUNTS: LazyLock<Result<(), String>> = LazyLock::new(|| {
     let script = "mount -t tmpfs none /mnt";
     holds(runs("unshare", &["--mount", "sh", "-c", script]), "it may not mount: it needs root")
+});
+
+static SYSTEMD_MANAGER: LazyLock<Result<(), String>> = LazyLock::new(|| {
+    holds(Path::new("/lib/systemd/systemd").is_file(), "no systemd: run bin/setup")?;
+    // A group that is made here is visible to every user of the hierarchy, so it has a name of its own.
+    let script = "mount -t cgroup2 none /mnt && mkdir /mnt/$0 && rmdir /mnt/$0";
+    let name = format!("carat-need-{}", std::process::id());
+    let may = runs("unshare", &["--mount", "--cgroup", "sh", "-c", script, &name]);
+    holds(may, "it may not make a control group (version 2): it needs root")
 });
 
 static SLURM: LazyLock<Result<(), String>> = LazyLock::new(|| {

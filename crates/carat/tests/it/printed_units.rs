@@ -1,7 +1,7 @@
 //! What `exec --print-env` prints is run, as the program does that reads files of its format.
 
+use crate::dockerfiles::{in_image, script};
 use crate::exec_environment::{FORMATS, install, prefix};
-use crate::needs::roots_folder;
 use crate::support::{Folder, Ran};
 use std::fs;
 use std::path::Path;
@@ -22,10 +22,6 @@ fn print(folder: &Folder, format: &str, prefix: &Path) -> Ran {
     arguments.extend(SETTINGS);
     arguments.extend(["--", "ruby", "-e", SHOW, ARGUMENT]);
     folder.run(&arguments)
-}
-
-fn script() -> String {
-    format!("{}/tests/it/data/run_as.rb", env!("CARGO_MANIFEST_DIR"))
 }
 
 /// What the command prints if it runs under the printed configuration.
@@ -68,21 +64,6 @@ fn the_line_in_which_carat_starts_the_server_applies_the_settings() {
     }
 }
 
-/// Runs a Dockerfile's steps in a copy of the root that ends with them.
-const IN_IMAGE: &str = r#"
-root=$1 folder=$2; shift 2
-mount -t tmpfs none "$folder/image"
-cd "$folder/image"
-mkdir upper work all
-mount -t overlay overlay -o "lowerdir=$root,upperdir=upper,workdir=work" all
-mount -t proc proc all/proc
-mount --rbind /dev all/dev
-mkdir all/app
-cp "$folder/carat" all/usr/local/bin/carat
-cp "$folder/Dockerfile" "$folder/run_as.rb" all/app
-exec chroot all sh -c 'cd /app && exec ruby run_as.rb dockerfile Dockerfile "$@"' sh "$@"
-"#;
-
 #[test]
 fn the_steps_of_a_dockerfile_apply_the_settings_in_an_image() {
     require!(Ruby, Root, Mounts, Roots("trixie"));
@@ -91,18 +72,11 @@ fn the_steps_of_a_dockerfile_apply_the_settings_in_an_image() {
     let ran = print(&folder, "dockerfile", prefix.path());
     let note = ran.out.lines().next().unwrap();
     let (_, step) = note.split_once(": RUN ").unwrap_or_else(|| panic!("{}", ran.out));
-    folder.write("Dockerfile", &format!("RUN {step}\n{}", ran.out));
-    fs::copy(script(), folder.path("run_as.rb")).unwrap();
-    fs::copy(env!("CARGO_BIN_EXE_carat"), folder.path("carat")).unwrap();
-    fs::create_dir(folder.path("image")).unwrap();
-    let output = Command::new("unshare")
-        .args(["--mount", "sh", "-ec", IN_IMAGE, "sh"])
-        .args([roots_folder().join("trixie"), folder.path("")])
-        .args(["ruby", "-e", SHOW, ARGUMENT])
-        .env_remove("RUBYOPT")
-        .env_remove("CARAT_OFF")
-        .output()
-        .unwrap();
+    fs::create_dir(folder.path("context")).unwrap();
+    fs::copy(env!("CARGO_BIN_EXE_carat"), folder.path("context/carat")).unwrap();
+    let steps = format!("COPY carat /usr/local/bin/carat\nRUN {step}\n{}", ran.out);
+    let mut image = in_image(&folder, "trixie", &steps);
+    let output = image.args(["ruby", "-e", SHOW, ARGUMENT]).output().unwrap();
     assert_eq!(String::from_utf8_lossy(&output.stdout), SHOWN, "{output:?}\n{}", ran.out);
 }
 
@@ -122,4 +96,44 @@ fn systemd_accepts_the_unit() {
         let complaints: Vec<&str> = own.collect();
         assert_eq!(complaints.is_empty(), accepted, "{talk}\n{unit}");
     }
+}
+
+/// What the server prints that a manager of systemd starts from this unit.
+fn shown_by_systemd(folder: &Folder, unit: &str) -> String {
+    let carat = Path::new(env!("CARGO_BIN_EXE_carat")).parent().unwrap().display();
+    let [out, talk] = ["out", "talk"].map(|name| folder.path(name));
+    let text = format!(
+        "[Unit]\nDefaultDependencies=no\nSuccessAction=exit-force\nFailureAction=exit-force\n\
+         [Service]\nStandardOutput=file:{}\nStandardError=file:{}\n\
+         ExecSearchPath={carat}:/usr/local/bin:/usr/bin:/bin\n{unit}\n",
+        out.display(),
+        talk.display()
+    );
+    fs::create_dir_all(folder.path("units")).unwrap();
+    folder.write("units/carat-example.service", &text);
+    let script = format!("{}/tests/it/data/run_unit.sh", env!("CARGO_MANIFEST_DIR"));
+    let mut manager = Command::new("unshare");
+    manager.args(["--mount", "sh", &script]).arg(folder.path(""));
+    let ran = manager.output().unwrap();
+    let shown = fs::read_to_string(&out).unwrap_or_default();
+    let talk = fs::read_to_string(&talk).unwrap_or_default();
+    assert!(ran.status.success() && talk.is_empty(), "{ran:?}\n{talk}\n{text}");
+    fs::remove_file(out).unwrap();
+    shown
+}
+
+#[test]
+fn systemd_starts_the_server_of_the_unit_under_the_settings() {
+    require!(Ruby, Root, SystemdManager);
+    let (folder, prefix) = (Folder::new("units"), prefix());
+    let starts_carat = print(&folder, "systemd", prefix.path());
+    assert!(starts_carat.assert_code(0).out.contains("ExecStart="), "{}", starts_carat.out);
+    assert_eq!(shown_by_systemd(&folder, &starts_carat.out), SHOWN);
+    install(&folder, prefix.path(), &[]).assert_code(0);
+    let variables = print(&folder, "systemd", prefix.path());
+    assert!(!variables.assert_code(0).out.contains("ExecStart="), "{}", variables.out);
+    let server = folder.write("show.rb", SHOW);
+    let unit = format!("{}ExecStart=ruby {}\n", variables.out, server.display());
+    let without_argument = SHOWN.replace("\"a \\\"$B\\\" 'c' 5%\"", "");
+    assert_eq!(shown_by_systemd(&folder, &unit), without_argument);
 }

@@ -154,9 +154,7 @@ fn settings_survive_restarts_of_puma_6_6() {
     settings_survive_restarts(TestRuby::InRoot("trixie"));
 }
 
-/// The root of this Puma is made on request, because its packages change from day to day.
 #[test]
-#[ignore = "needs `bin/roots sid`"]
 fn settings_survive_restarts_of_puma_8() {
     require!(Roots("sid"));
     settings_survive_restarts(TestRuby::InRoot("sid"));

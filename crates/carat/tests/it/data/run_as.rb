@@ -3,11 +3,14 @@
 # Runs a command under a printed configuration, as the program does that reads configurations of this format:
 #   ruby run_as.rb FORMAT FILE COMMAND…
 # A configuration that has a command of its own runs that one.
+require "fileutils"
 require "json"
 require "shellwords"
 require "yaml"
 
 class Configuration
+  DOCKERFILE = %w[FROM ARG ADD COPY WORKDIR RUN ENV CMD].freeze
+
   def initialize(text, command)
     @text = text
     @command = command
@@ -38,20 +41,59 @@ class Configuration
     in_shell(lines.first.delete_prefix("web: "))
   end
 
-  # docs.docker.com/reference/dockerfile: in double quotes a backslash escapes, and a dollar sign begins a variable.
+  # docs.docker.com/reference/dockerfile. This system stands for the base image, and the current folder is the context. Values of
+  # arguments come from the environment; the steps know them and the server does not.
   def dockerfile
+    @context = Dir.pwd
+    @arguments = {}
+    Dir.chdir("/")
     lines.each do |line|
       instruction, rest = line.split(" ", 2)
-      case instruction
-      when "RUN" then system(@variables, "sh", "-c", rest, out: :err) || abort("failed: #{rest}")
-      when "CMD" then @command = JSON.parse(rest)
-      when "ENV" then set_env(*rest.split("=", 2))
-      else abort "unknown instruction #{line}"
-      end
+      abort("unknown instruction #{line}") unless DOCKERFILE.include?(instruction)
+
+      send("docker_#{instruction.downcase}", rest)
     end
   end
 
-  def set_env(name, quoted)
+  def docker_from(_image); end
+
+  def docker_arg(declaration)
+    name, default = declaration.split("=", 2)
+    @arguments[name] = ENV.delete(name) || default || abort("no value for the argument #{name}")
+  end
+
+  # An archive is unpacked.
+  def docker_add(words)
+    archive, folder = words.gsub(/\$\{(\w+)\}/) { @arguments.fetch($1) }.split
+    abort("not an archive: #{archive}") unless archive.end_with?(".tar.gz")
+    in_image("tar", "-xzf", File.join(@context, archive), "-C", folder)
+  end
+
+  def docker_copy(words)
+    source, target = words.split
+    in_image("cp", "-R", File.join(@context, source), target)
+  end
+
+  def docker_workdir(folder)
+    FileUtils.mkdir_p(folder)
+    Dir.chdir(folder)
+  end
+
+  def docker_run(line)
+    in_image("sh", "-c", line)
+  end
+
+  def in_image(*command)
+    system(@arguments.merge(@variables), *command, out: :err) || abort("failed: #{command}")
+  end
+
+  def docker_cmd(words)
+    @command = JSON.parse(words)
+  end
+
+  # In double quotes a backslash escapes, and a dollar sign begins a variable.
+  def docker_env(words)
+    name, quoted = words.split("=", 2)
     value = quoted[/\A"((?:[^"\\$]|\\["\\$])*)"\z/, 1] || abort("not one word: #{quoted}")
     @variables[name] = value.gsub(/\\(.)/, '\1')
   end
