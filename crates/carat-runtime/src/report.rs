@@ -8,6 +8,7 @@ use carat_wire::env;
 use carat_wire::page::{ENTRY, Page, Runtime, Section, Word};
 use std::ffi::CString;
 use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 // SAFETY: a section is made of atomic integers only, and zero is a value of each.
@@ -22,7 +23,13 @@ pub(crate) fn open() {
 }
 
 fn find_page() -> Option<&'static Page> {
-    let probe = CString::new(std::env::var_os(env::PROBE)?.as_bytes()).ok()?;
+    let probe = PathBuf::from(std::env::var_os(env::PROBE)?);
+    // The shim of a Ruby that is built for musl loads the file beside it.
+    page_of(&probe).or_else(|| page_of(&probe.with_extension("musl.so")))
+}
+
+fn page_of(probe: &Path) -> Option<&'static Page> {
+    let probe = CString::new(probe.as_os_str().as_bytes()).ok()?;
     // SAFETY: RTLD_NOLOAD only finds a library that is loaded; the function has the signature that `ENTRY` documents, and
     // its page is never unmapped.
     unsafe {

@@ -7,7 +7,7 @@ use carat::core::ledger::PartKind;
 use carat::observe::{ledger, probe_figures, read_probe_figures};
 use carat::process::ProcRoot;
 use carat_wire::env;
-use carat_wire::page::{Feature, FeatureState, Gc, Malloc};
+use carat_wire::page::{Feature, FeatureState, Gc, Malloc, Runtime};
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::PathBuf;
@@ -251,6 +251,29 @@ fn the_heap_of_another_collector_is_left_alone() {
     assert_eq!((seen.heap_pages.pages, seen.pools.len()), (0, 0));
     assert!(seen.gc.get(Gc::Count) > Some(0));
     assert_eq!(slots_unknown(&mut ruby).unwrap(), "the collector is not CRuby's own");
+    assert!(ruby.end().is_empty());
+}
+
+#[test]
+fn the_runtime_of_a_ruby_built_for_musl_reports_in_the_page_of_its_probe() {
+    require!(Ruby);
+    let mut bench = Bench::new();
+    let own = bench.libraries.clone();
+    // In truth those for glibc: what counts is the name under which each finds the other.
+    for library in [&own.probe, &own.runtime] {
+        fs::rename(library, library.with_extension("musl.so")).unwrap();
+    }
+    let lie = bench.home.path().join("lie.rb");
+    let musl = "Object.send(:remove_const, :RUBY_PLATFORM); RUBY_PLATFORM = 'x86_64-linux-musl'";
+    fs::write(&lie, format!("{musl}\nrequire {:?}\n", own.shim)).unwrap();
+    bench.libraries.shim = lie;
+    let mut command = Command::new("env");
+    command.arg(format!("CARAT_RUNTIME={}", own.runtime.display()));
+    command.args(["CARAT_SETTINGS=trim=full-gc", "ruby"]);
+    let mut ruby = bench.start(command);
+    assert_eq!(ruby.eval("CaratRuntime.report[:applied]"), "1");
+    let seen = bench.page(ruby.pid).read().unwrap();
+    assert_eq!(seen.runtime.get(Runtime::Applied), Some(1));
     assert!(ruby.end().is_empty());
 }
 
