@@ -99,7 +99,11 @@ pub fn read_malloc(
 
 /// Refuses a process whose allocator is not glibc's, by name.
 fn check_allocator(memory: &dyn Memory) -> Result<(), NoMalloc> {
-    if libraries(memory).any(|name| name.starts_with("ld-musl") || name.starts_with("libc.musl")) {
+    // Its loader is its library; Alpine maps it under the first name, Debian under the last.
+    let is_musl = |name: &str| {
+        name.starts_with("ld-musl") || name.starts_with("libc.musl") || name == "libc.so"
+    };
+    if libraries(memory).any(is_musl) {
         return Err(NoMalloc::Musl);
     }
     let held = memory.regions().iter().filter(|region| region.path == "[heap]");

@@ -171,6 +171,7 @@ fn a_ring_of_arenas_that_does_not_close_is_refused() {
 fn other_allocators_are_refused_by_name() {
     for (path, expected) in [
         ("/lib/ld-musl-x86_64.so.1", NoMalloc::Musl),
+        ("/usr/lib/x86_64-linux-musl/libc.so", NoMalloc::Musl),
         ("/usr/lib/libjemalloc.so.2", NoMalloc::Other("jemalloc".into())),
         ("/usr/lib/libmimalloc.so.2.0", NoMalloc::Other("mimalloc".into())),
     ] {

@@ -2,9 +2,10 @@
 
 use crate::settings::catalogue::{AllocatorChoice, PreloadedAllocator};
 use crate::settings::chosen::Settings;
+use crate::settings::elf::CLibrary;
 use crate::settings::environment::{ApplyError, Environment, EnvironmentBuilder, StartContext};
 use carat_ruby::RubyVersion;
-use carat_wire::page::Word;
+use carat_wire::page::{AllocatorKind, Word};
 use std::path::Path;
 
 impl Settings {
@@ -55,13 +56,20 @@ impl Settings {
     fn warn_of_other_mallocs(&self, server: &mut EnvironmentBuilder<'_>) {
         let system = AllocatorChoice::System;
         let allocator = self.get::<PreloadedAllocator>().unwrap_or(&system);
-        for setting in self.chosen() {
+        let ruby = server.context.ruby;
+        let has_musl = ruby.is_some_and(|ruby| ruby.c_library == Some(CLibrary::Musl));
+        let other = match allocator {
+            AllocatorChoice::System if has_musl => "musl, for which this Ruby is built".to_owned(),
+            chosen => chosen.to_string(),
+        };
+        let serves = |malloc| allocator.is(malloc) && !(has_musl && malloc == AllocatorKind::Glibc);
+        for setting in self.chosen().filter(|setting| !setting.is_default()) {
             if let Some(malloc) = setting.definition.malloc
-                && !allocator.is(malloc)
+                && !serves(malloc)
             {
                 let (name, owner) = (setting.definition.name, malloc.name());
                 server.warn(format!(
-                    "`{name}` is a setting of {owner}'s malloc and does nothing under {allocator}"
+                    "`{name}` is a setting of {owner}'s malloc and does nothing under {other}"
                 ));
             }
         }
@@ -71,13 +79,21 @@ impl Settings {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::settings::elf::read_elf;
+    use crate::settings::elf::{ElfKind, read_elf};
     use crate::settings::environment::Scrub;
     use carat_wire::env;
 
     const SELF: &str = "/proc/self/exe";
 
     fn applied(pairs: &[&str], inherited: &[(&str, &str)]) -> Result<Environment, ApplyError> {
+        applied_to(read_elf(Path::new(SELF)).expect("readable"), pairs, inherited)
+    }
+
+    fn applied_to(
+        ruby: Option<ElfKind>,
+        pairs: &[&str],
+        inherited: &[(&str, &str)],
+    ) -> Result<Environment, ApplyError> {
         let settings = Settings::from_pairs(pairs.iter().copied()).expect("valid settings");
         let find =
             |name: &str| inherited.iter().find(|(n, _)| *n == name).map(|(_, v)| v.to_string());
@@ -86,7 +102,7 @@ mod tests {
             find_allocator: &|name| (name == "jemalloc").then(|| SELF.into()),
             inherited: &find,
             scrub: Scrub::Nothing,
-            ruby: read_elf(Path::new(SELF)).expect("readable"),
+            ruby,
             stack_limit: Some(8 << 20),
         })
     }
@@ -215,6 +231,13 @@ mod tests {
                 "{:?}",
                 made.warnings
             );
+        }
+        let musl = read_elf(Path::new(SELF)).unwrap();
+        let musl = musl.map(|kind| ElfKind { c_library: Some(CLibrary::Musl), ..kind });
+        for pair in ["arena_max=2", "malloc.tcache_count=0"] {
+            let made = applied_to(musl, &[pair], &[]).expect("applies");
+            let [warning] = made.warnings.as_slice() else { panic!("{:?}", made.warnings) };
+            assert!(warning.contains("glibc's malloc and does nothing under musl"), "{warning}");
         }
         let again = applied(&["allocator=jemalloc"], &[("LD_PRELOAD", "/proc/self/exe:/a.so")]);
         assert_eq!(again.expect("applies").set["LD_PRELOAD"], "/proc/self/exe:/a.so");

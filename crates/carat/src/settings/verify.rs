@@ -1,8 +1,10 @@
 //! Which settings took effect in a process, from what the kernel and the runtime report about it.
 
 use crate::settings::chosen::Settings;
+use crate::settings::elf::CLibrary;
 use crate::settings::environment::Environment;
 use crate::settings::observation::{ProcessObservation, SettingStatus};
+use carat_wire::page::AllocatorKind;
 use std::fmt;
 
 /// One setting and whether it was applied.
@@ -36,13 +38,27 @@ pub fn verify(
     let chosen = settings.chosen().filter(|setting| !setting.is_default());
     let catalogued = chosen.map(|setting| SettingCheck {
         setting: setting.to_string(),
-        status: setting.verify(process, environment),
+        status: match process.maps {
+            Some(maps) if is_for_other_malloc(setting.definition.malloc, maps) => {
+                SettingStatus::NotApplied(
+                    "this process has musl, whose malloc does not read it".into(),
+                )
+            }
+            _ => setting.verify(process, environment),
+        },
     });
     let variables = settings.variables().map(|(name, value)| SettingCheck {
         setting: format!("env.{name}={value}"),
         status: process.has_variable(name, value),
     });
     catalogued.chain(variables).collect()
+}
+
+/// Whether a process with these mappings has musl and the setting is one of glibc's malloc.
+fn is_for_other_malloc(malloc: Option<AllocatorKind>, maps: &str) -> bool {
+    let mut files = maps.lines().filter_map(|line| line.find('/').map(|start| &line[start..]));
+    malloc == Some(AllocatorKind::Glibc)
+        && files.any(|file| CLibrary::of(file) == Some(CLibrary::Musl))
 }
 
 #[cfg(test)]
@@ -101,6 +117,27 @@ pub(in crate::settings) mod tests {
         ] {
             let status = status(pair, &observed);
             assert_eq!(word(&status), expected, "{pair}: {status:?}");
+        }
+    }
+
+    #[test]
+    fn settings_of_glibcs_malloc_are_not_applied_in_a_process_with_musl() {
+        for library in ["/lib/ld-musl-x86_64.so.1", "/usr/lib/x86_64-linux-musl/libc.so"] {
+            let maps =
+                format!("{MAPS}7f0200000000-7f0200010000 r-xp 00000000 08:01 43 {library}\n");
+            let environ = b"MALLOC_TRIM_THRESHOLD_=262144\0RUBY_GC_MALLOC_LIMIT=1048576\0";
+            let observed = ProcessObservation {
+                maps: Some(&maps),
+                environ: Some(environ),
+                ..ProcessObservation::default()
+            };
+            for (pair, expected) in [
+                ("arena_max=2", "not applied"),
+                ("malloc.trim_threshold=256k", "not applied"),
+                ("gc.malloc_limit=1m", "applied"),
+            ] {
+                assert_eq!(word(&status(pair, &observed)), expected, "{pair} {library}");
+            }
         }
     }
 
