@@ -8,11 +8,8 @@ use std::path::Path;
 
 /// Threads that are read.
 const THREADS: usize = 65_536;
-/// Where `struct pthread` can hold its thread number: offsets from its start (720 in glibc 2.31 to 2.43, nptl/descr.h).
-const NUMBER_FROM: usize = 0x200;
-const NUMBER_TO: usize = 0x400;
-/// Alignment of `struct pthread` (`TCB_ALIGNMENT`).
-const BLOCK_ALIGNMENT: usize = 64;
+/// Alignment of the head of a thread's robust mutexes: 736 in its block on x86-64 and 224 on aarch64, and blocks are aligned to 64.
+const HEAD_ALIGNMENT: usize = 16;
 
 /// One thread of a process.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -91,7 +88,7 @@ impl ThreadRegions {
                 continue;
             };
             found.by_start.insert(region.start, number);
-            // 128 bytes below it belong to the running function (x86-64 ABI, red zone).
+            // 128 bytes below it belong to the running function (x86-64 ABI, red zone; other processors have none).
             let lowest = found.live_from.entry(region.start).or_insert(u64::MAX);
             *lowest = (*lowest).min(pointer.saturating_sub(128) & !7);
         }
@@ -117,8 +114,11 @@ fn is_stack(region: &MemoryRegion) -> bool {
     region.searched() && region.writable && (region.path == "[stack]" || anonymous)
 }
 
-/// Places of `struct pthread`: it begins with a pointer to itself, which the third word repeats (`tcbhead_t`,
-/// sysdeps/x86_64/nptl/tls.h). Where in it the thread's number is, the numbers of all threads tell by vote.
+/// The threads whose `struct pthread` is in a mapping, by its first address.
+///
+/// A thread's number is followed there by the list of the robust mutexes that it holds: a pointer to the last one and the head.
+/// Nearly every thread holds none, and then both point to the head, which is found by that on every processor (`robust_prev` and
+/// `robust_head` in nptl/descr.h, glibc 2.31 to 2.43).
 fn thread_blocks(
     memory: &dyn Memory,
     threads: &[ThreadPlace],
@@ -126,23 +126,6 @@ fn thread_blocks(
 ) -> Vec<(u32, u64)> {
     let numbers: HashMap<u32, u32> =
         (0..).zip(threads).map(|(number, thread)| (thread.inner_id, number)).collect();
-    let blocks = find_blocks(memory, is_searched);
-    let mut votes: HashMap<usize, usize> = HashMap::new();
-    for (place, _) in blocks.iter().flat_map(|(_, block)| number_places(block, &numbers)) {
-        *votes.entry(place).or_default() += 1;
-    }
-    let Some((place, _)) = votes.into_iter().max_by_key(|(place, votes)| (*votes, *place)) else {
-        return Vec::new();
-    };
-    let threads = blocks.iter().filter_map(|(start, block)| {
-        let number = number_places(block, &numbers).find(|found| found.0 == place)?.1;
-        Some((number, *start))
-    });
-    threads.collect()
-}
-
-/// The first address of the mapping and the bytes of each block that points at itself.
-fn find_blocks(memory: &dyn Memory, is_searched: &dyn Fn(u64) -> bool) -> Vec<(u64, Vec<u8>)> {
     let mut blocks = Vec::new();
     let mut buffer = [0; PAGE_LENGTH];
     for region in memory.regions().iter().filter(|region| is_stack(region)) {
@@ -153,31 +136,20 @@ fn find_blocks(memory: &dyn Memory, is_searched: &dyn Fn(u64) -> bool) -> Vec<(u
                     continue;
                 }
                 let Some(bytes) = memory.page(page, &mut buffer) else { continue };
-                for at in (0..PAGE_LENGTH).step_by(BLOCK_ALIGNMENT) {
-                    let address = page + at as u64;
-                    let repeated = word_in(bytes, at + 16) == Some(address);
-                    if word_in(bytes, at) != Some(address) || !repeated {
-                        continue;
-                    }
-                    if let Some(block) = memory.copy(address, NUMBER_TO as u64) {
-                        blocks.push((region.start, block));
-                    }
-                }
+                let heads = (0..PAGE_LENGTH)
+                    .step_by(HEAD_ALIGNMENT)
+                    .map(|at| (at, page + at as u64))
+                    .filter(|(at, head)| word_in(bytes, *at) == Some(*head));
+                let numbers = heads.filter_map(|(_, head)| {
+                    let before = memory.copy(head.checked_sub(16)?, 16)?;
+                    let is_empty = word_in(&before, 8) == Some(head);
+                    numbers.get(&half_in(&before, 0).filter(|_| is_empty)?).copied()
+                });
+                blocks.extend(numbers.map(|number| (number, region.start)));
             }
         }
     }
     blocks
-}
-
-/// Offsets of a thread block that hold the number of a thread, and which.
-fn number_places<'a>(
-    block: &'a [u8],
-    numbers: &'a HashMap<u32, u32>,
-) -> impl Iterator<Item = (usize, u32)> + 'a {
-    (NUMBER_FROM..NUMBER_TO).step_by(4).filter_map(move |at| {
-        let number = half_in(block, at)?;
-        numbers.get(&number).map(|thread| (at, *thread))
-    })
 }
 
 #[cfg(test)]
@@ -215,10 +187,14 @@ mod tests {
             memory.map_anonymous(start, start + 0x1_0000);
             memory.write_word(start + 0xf000, 7);
         }
-        let block = 0x20_f340;
-        memory.write_word(block, block);
-        memory.write_word(block + 16, block);
-        memory.write(block + 720, &43_u32.to_le_bytes());
+        let head = 0x20_f620;
+        memory.write(head - 16, &43_u32.to_le_bytes());
+        memory.write_word(head - 8, head);
+        memory.write_word(head, head);
+        // A list of another kind, whose head comes first, behind a number of a thread.
+        memory.write(0x30_f610, &42_u32.to_le_bytes());
+        memory.write_word(0x30_f620, 0x30_f620);
+        memory.write_word(0x30_f628, 0x30_f620);
         let threads = [thread(42, Some(0x10_f000)), thread(43, None)];
         let found = ThreadRegions::find(&memory, &threads, &|_| true);
         let regions = memory.regions();
