@@ -49,9 +49,10 @@ pub enum PairError {
 /// # Errors
 /// If one of the two cannot be read, the child is no Ruby, or its heap is unknown.
 pub fn compare(request: &PairRequest<'_>) -> Result<UnsharedTable, PairError> {
-    canary::test(request.proc).map_err(Refused::from)?;
     let mut parent = open(request, request.parent)?;
     let child = open(request, request.child)?;
+    // After opening, which reads no memory and refuses the pages of a kernel that the test does not know either.
+    canary::test(request.proc).map_err(Refused::from)?;
     let files = count_files(request.proc, request.child, child.regions());
     let mut unknown = Vec::new();
     if let Err(error) = &files {
