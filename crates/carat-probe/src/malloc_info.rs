@@ -49,6 +49,8 @@ pub(crate) struct MallocInfo {
     /// Bytes of the current arena's free chunks in bins; the rest of `free` is its top chunk.
     in_bins: u64,
     in_arena: bool,
+    /// Bytes of a page of the kernel, which can be 16 or 64 KiB on aarch64.
+    os_page: u64,
 }
 
 const LINE: usize = 256;
@@ -60,7 +62,7 @@ struct Parser {
 }
 
 impl Parser {
-    const fn new() -> Self {
+    const fn new(os_page: u64) -> Self {
         let info = MallocInfo {
             sum: ArenaTotals::ZERO,
             arenas: 0,
@@ -70,6 +72,7 @@ impl Parser {
             current: ArenaTotals::ZERO,
             in_bins: 0,
             in_arena: false,
+            os_page,
         };
         Self { info, line: [0; LINE], length: 0 }
     }
@@ -114,7 +117,7 @@ impl MallocInfo {
             let total = attribute(line, b" total=\"").unwrap_or(0);
             let count = attribute(line, b" count=\"").unwrap_or(0);
             self.in_bins += total;
-            self.current.free_whole_pages += whole_pages(total, count);
+            self.current.free_whole_pages += whole_pages(total, count, self.os_page);
         } else if line.starts_with(b"<total type=\"fast\"")
             || line.starts_with(b"<total type=\"rest\"")
         {
@@ -133,7 +136,8 @@ impl MallocInfo {
     fn end_arena(&mut self) {
         let mut arena = self.current;
         // Fast chunks are in the bins' lines too, so the rest is the one top chunk.
-        arena.free_whole_pages += whole_pages(arena.free.saturating_sub(self.in_bins), 1);
+        let top = arena.free.saturating_sub(self.in_bins);
+        arena.free_whole_pages += whole_pages(top, 1, self.os_page);
         if let Some(place) = self.list.get_mut(self.arenas as usize) {
             *place = arena;
         }
@@ -145,14 +149,12 @@ impl MallocInfo {
     }
 }
 
-const OS_PAGE: u64 = 4096;
-
-/// Expected bytes of whole 4 KiB pages inside `count` free chunks of `total` bytes.
+/// Expected bytes of whole pages of `os_page` bytes inside `count` free chunks of `total` bytes.
 ///
 /// A span of `s` pages with a random start contains `s - 1` whole pages on average, and none below 1. A chunk's header
 /// (two words) and its links (four) stay in memory (malloc.c, `mtrim`).
-fn whole_pages(total: u64, count: u64) -> u64 {
-    total.saturating_sub(count.saturating_mul(OS_PAGE + 48))
+fn whole_pages(total: u64, count: u64, os_page: u64) -> u64 {
+    total.saturating_sub(count.saturating_mul(os_page + 48))
 }
 
 fn contains(line: &[u8], part: &[u8]) -> bool {
@@ -175,7 +177,7 @@ struct SharedParser(UnsafeCell<Parser>);
 // SAFETY: one thread at a time uses it: the loading thread, then the probe's own, of which a process has one.
 unsafe impl Sync for SharedParser {}
 
-static PARSER: SharedParser = SharedParser(UnsafeCell::new(Parser::new()));
+static PARSER: SharedParser = SharedParser(UnsafeCell::new(Parser::new(0)));
 static STREAM: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut());
 static MALLOC_INFO: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut());
 
@@ -226,10 +228,12 @@ pub(crate) fn read() -> Option<&'static MallocInfo> {
         return None;
     }
     let parser = PARSER.0.get();
+    // SAFETY: sysconf accesses no memory of ours.
+    let os_page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) } as u64;
     // SAFETY: one thread at a time calls this, and `on_text` runs only inside these two calls; the pointer is that of
     // `malloc_info`, found by name.
     unsafe {
-        *parser = Parser::new();
+        *parser = Parser::new(os_page);
         let malloc_info: MallocInfoFunction = std::mem::transmute(malloc_info);
         malloc_info(0, stream);
         libc::fflush(stream.cast());
@@ -282,7 +286,7 @@ mod tests {
     #[test]
     fn arenas_and_totals_are_parsed_from_pieces_of_any_size() {
         for piece in [1, 7, 4096] {
-            let mut parser = Parser::new();
+            let mut parser = Parser::new(4096);
             TEXT.as_bytes().chunks(piece).for_each(|text| parser.feed(text));
             let info = &parser.info;
             assert_eq!((info.arenas, info.mapped, info.mapped_count), (2, 9_000_000, 3));
@@ -295,7 +299,7 @@ mod tests {
 
     #[test]
     fn arenas_beyond_the_room_are_counted() {
-        let mut parser = Parser::new();
+        let mut parser = Parser::new(4096);
         for n in 0..ARENAS + 3 {
             parser.feed(format!("<heap nr=\"{n}\">\n</heap>\n").as_bytes());
         }
@@ -305,8 +309,14 @@ mod tests {
 
     #[test]
     fn small_free_chunks_contain_no_whole_page() {
-        for (total, count, whole) in [(64, 2, 0), (8192, 1, 4048), (2 * 65_553, 2, 122_818)] {
-            assert_eq!(whole_pages(total, count), whole, "{count} chunks of {total} bytes");
+        for (total, count, os_page, whole) in [
+            (64, 2, 4096, 0),
+            (8192, 1, 4096, 4048),
+            (2 * 65_553, 2, 4096, 122_818),
+            (2 * 65_553, 2, 65_536, 0),
+        ] {
+            let found = whole_pages(total, count, os_page);
+            assert_eq!(found, whole, "{count} chunks of {total} bytes, pages of {os_page}");
         }
     }
 

@@ -129,7 +129,7 @@ words! {
         Mapped = "mapped",
         /// Number of those allocations.
         MappedCount = "mapped_count",
-        /// Bytes of whole 4 KiB pages inside free chunks: the most that a trim can return. Includes pages that are not
+        /// Bytes of whole kernel pages inside free chunks: the most that a trim can return. Includes pages that are not
         /// resident.
         FreeWholePages = "free_whole_pages",
         /// Arenas.
@@ -164,7 +164,7 @@ words! {
         MostSystem = "most_system",
         /// Free bytes.
         Free = "free",
-        /// Bytes of whole 4 KiB pages inside free chunks.
+        /// Bytes of whole kernel pages inside free chunks.
         FreeWholePages = "free_whole_pages",
         /// Bytes that are readable and writable, touched or not.
         Accessible = "accessible",
