@@ -225,10 +225,19 @@ impl MessageTemplate {
     fn number(&self, text: &[u8]) -> Option<u64> {
         let after = self.digits + DIGITS;
         let same = text.len() == self.bytes.len()
-            && text[..self.digits] == self.bytes[..self.digits]
-            && text[after..] == self.bytes[after..];
+            && is_same(&text[..self.digits], &self.bytes[..self.digits])
+            && is_same(&text[after..], &self.bytes[after..]);
         same.then(|| text[self.digits..].first_chunk().and_then(parse_digits)).flatten()
     }
+}
+
+/// Whether two texts are the same, eight bytes at a time. The `bcmp` of the static program compares single bytes, and took two
+/// fifths of its time for a message.
+fn is_same(one: &[u8], other: &[u8]) -> bool {
+    let ((one, one_rest), (other, other_rest)) = (one.as_chunks::<8>(), other.as_chunks::<8>());
+    one.len() == other.len()
+        && one.iter().zip(other).all(|(one, other)| one == other)
+        && one_rest.iter().eq(other_rest)
 }
 
 fn string<'a>(message: &'a serde_json::Map<String, Value>, name: &str) -> Option<&'a str> {
@@ -254,6 +263,20 @@ mod tests {
     fn codec(object: bool) -> CableCodec {
         let table = CableOptions { payload_object: object, ..CableOptions::default() };
         CableCodec::new(&table.load("ws://h").unwrap(), 7)
+    }
+
+    #[test]
+    fn texts_are_the_same_only_if_every_byte_and_the_length_are() {
+        for length in 0..40 {
+            let text: Vec<u8> = (0..length).collect();
+            assert!(is_same(&text, &text.clone()));
+            for at in 0..text.len() {
+                let mut other = text.clone();
+                other[at] ^= 1;
+                assert!(!is_same(&text, &other), "byte {at} of {length}");
+                assert!(!is_same(&text, &text[..at]), "{at} of {length} bytes");
+            }
+        }
     }
 
     /// The delivery that Rails makes of a command, with the keys in its order.

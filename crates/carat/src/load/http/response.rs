@@ -5,12 +5,16 @@
 
 use crate::core::load::report::BODY_SHOWN;
 use memchr::{memchr, memmem};
+use std::sync::LazyLock;
 use thiserror::Error;
 
 /// Longest accepted head in bytes.
 const HEAD_MAX: usize = 64 * 1024;
 /// Longest line with the size of a chunk in bytes, extensions included.
 const CHUNK_LINE_MAX: u32 = 4096;
+/// Made once, because that costs as much as the search in a usual head.
+static HEAD_END: LazyLock<memmem::Finder<'static>> =
+    LazyLock::new(|| memmem::Finder::new(b"\r\n\r\n"));
 /// Bytes kept of the start of a body that may be wrong: one more than a report shows, so that it says that more came.
 const BODY_KEPT: usize = BODY_SHOWN + 1;
 
@@ -210,7 +214,7 @@ impl ResponseParser {
 
     fn take_head(&mut self, bytes: &[u8]) -> Result<(usize, bool), ResponseError> {
         if self.head.is_empty()
-            && let Some(end) = memmem::find(bytes, b"\r\n\r\n")
+            && let Some(end) = HEAD_END.find(bytes)
         {
             let ended = self.begin_body(&bytes[..end + 2])?;
             return Ok((end + 4, ended));
@@ -220,7 +224,7 @@ impl ResponseParser {
         let kept = self.head.len();
         let room = (HEAD_MAX + 4).saturating_sub(kept).min(bytes.len());
         self.head.extend_from_slice(&bytes[..room]);
-        if let Some(end) = memmem::find(&self.head[from..], b"\r\n\r\n").map(|at| at + from) {
+        if let Some(end) = HEAD_END.find(&self.head[from..]).map(|at| at + from) {
             let head = std::mem::take(&mut self.head);
             let ended = self.begin_body(&head[..end + 2])?;
             return Ok((end + 4 - kept, ended));
