@@ -377,7 +377,8 @@ impl Pass<'_> {
         let mut census = std::mem::take(&mut self.census);
         (census.votes, census.candidates) = heap.votes();
         census.page_bytes = heap.layout().page_bytes;
-        census.empty_pages = heap.empty_pages();
+        census.empty_pages = heap.empty_pages().len() as u64;
+        census.empty_map = heap.empty_pages().to_vec();
         census.pools = self.pools.values().copied().collect();
         census.types = type_counts(&self.types);
         census.ages = hold.then_some(self.ages);

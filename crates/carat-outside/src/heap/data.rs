@@ -15,6 +15,9 @@ pub struct HeapCensus {
     pub pages: u64,
     /// Pages that Ruby 3.4 and later keep without a slot size.
     pub empty_pages: u64,
+    /// The addresses of these pages.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub empty_map: Vec<u64>,
     /// Pages on the list of pages to be freed; `None` where this Ruby has none.
     pub tomb_pages: Option<u64>,
     /// Counted pages without an object.

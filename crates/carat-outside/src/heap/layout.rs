@@ -169,10 +169,11 @@ impl DescribedBlock {
         page_of(&self.bytes, self.page, self.descriptor, layout)
     }
 
-    /// Whether it is a page that Ruby 3.4 and later keep without a slot size.
-    pub(super) fn is_empty_page(&self, layout: &PageLayout) -> bool {
+    /// Its address if it is a page that Ruby 3.4 and later keep without a slot size.
+    pub(super) fn empty_page(&self, layout: &PageLayout) -> Option<u64> {
         let names_page = (8..88).step_by(8).any(|at| word_in(&self.bytes, at) == Some(self.page));
-        layout.sized && short_in(&self.bytes, layout.counts_at) == Some(0) && names_page
+        let has_no_slots = short_in(&self.bytes, layout.counts_at) == Some(0);
+        (layout.sized && has_no_slots && names_page).then_some(self.page)
     }
 }
 

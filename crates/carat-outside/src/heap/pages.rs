@@ -70,7 +70,7 @@ pub struct Heap {
     index: AddressMap<usize>,
     votes: u64,
     candidates: u64,
-    empty_pages: u64,
+    empty_pages: Vec<u64>,
 }
 
 impl Heap {
@@ -86,11 +86,11 @@ impl Heap {
         }
         let layout = vote.layout;
         let mut pages = Vec::new();
-        let mut empty_pages = 0;
+        let mut empty_pages = Vec::new();
         for block in described {
             match block.page(&layout) {
                 Some(page) => pages.push(page),
-                None => empty_pages += u64::from(block.is_empty_page(&layout)),
+                None => empty_pages.extend(block.empty_page(&layout)),
             }
         }
         let index = pages.iter().enumerate().map(|(at, page)| (page.address, at)).collect();
@@ -117,9 +117,9 @@ impl Heap {
         (self.votes, self.candidates)
     }
 
-    /// Pages that are kept without a slot size.
-    pub const fn empty_pages(&self) -> u64 {
-        self.empty_pages
+    /// Addresses of the pages that are kept without a slot size.
+    pub fn empty_pages(&self) -> &[u64] {
+        &self.empty_pages
     }
 
     /// The page whose block covers an address.

@@ -110,6 +110,7 @@ pub(crate) fn figures_of(census: &Census) -> ProbeFigures {
         pools: heap.map(pools).unwrap_or_default(),
         live_slots: heap.map(HeapCensus::live_slots),
         classic: heap.and_then(classic),
+        unlisted_pages: Bytes(0),
         empty_pages: heap.zip(pages).map(|(heap, pages)| Bytes(pages * heap.page_bytes)),
         malloc_of_ruby: None,
         old_objects: heap.and_then(|heap| Some(heap.ages.as_ref()?.old)),
@@ -120,9 +121,10 @@ pub(crate) fn figures_of(census: &Census) -> ProbeFigures {
     }
 }
 
-/// The addresses of the heap's pages; pages that touch are one range.
+/// The addresses of the heap's pages, those without slots included; pages that touch are one range.
 fn heap_ranges(heap: &HeapCensus) -> Vec<Range<u64>> {
-    let mut starts: Vec<u64> = heap.map.iter().map(|page| page.address).collect();
+    let filled = heap.map.iter().map(|page| page.address);
+    let mut starts: Vec<u64> = filled.chain(heap.empty_map.iter().copied()).collect();
     starts.sort_unstable();
     let mut ranges: Vec<Range<u64>> = Vec::new();
     for start in starts {
@@ -200,6 +202,7 @@ mod tests {
             page_bytes: 64 * KIB,
             pages: 3,
             empty_pages: 1,
+            empty_map: vec![0x31_0000],
             pages_without_objects: 1,
             slots: 300,
             free_slots: 100,
@@ -221,7 +224,7 @@ mod tests {
             Census { process: 7, ruby: "3.1.2".into(), heap: Some(heap()), ..Census::default() };
         let figures = figures_of(&census);
         assert_eq!(figures.basis, Basis::Outside);
-        assert_eq!(figures.heap_pages, [0x10_0000..0x12_0000, 0x30_0000..0x31_0000]);
+        assert_eq!(figures.heap_pages, [0x10_0000..0x12_0000, 0x30_0000..0x32_0000]);
         assert_eq!((figures.live_slots, figures.live_slot_bytes()), (Some(200), Some(Bytes(8000))));
         assert_eq!(figures.pools[0].free, Some(100));
         assert_eq!(figures.empty_pages, Some(Bytes(128 * KIB)));

@@ -162,6 +162,8 @@ pub fn probe_figures(reading: &PageReading) -> ProbeFigures {
         pools: reading.pools.iter().filter_map(pool).collect(),
         live_slots: reading.gc.get(Gc::LiveSlots),
         classic: classic(reading),
+        // Ruby 3.4 and later keep these outside every heap, so the list leaves them out.
+        unlisted_pages: page_bytes(reading, &[Gc::EmptyPages]).unwrap_or_default(),
         empty_pages: page_bytes(reading, &[Gc::TombPages, Gc::EmptyPages]),
         all_pages: page_bytes(reading, &[Gc::HeapPages]),
         malloc_of_ruby: malloc_of_ruby(&reading.gc),

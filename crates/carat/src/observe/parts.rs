@@ -68,7 +68,10 @@ impl Groups {
         let mut parts = Vec::new();
         let live = probe.live_slot_bytes().unwrap_or_default();
         parts.push((PartKind::SlotsLive, self.slots.take(live)));
-        parts.push((PartKind::SlotsFree, self.slots.take_all()));
+        let mut free = self.slots.take_all();
+        // Before malloc's memory, because Ruby maps its pages and their number is exact.
+        free += self.anonymous.take(probe.unlisted_pages);
+        parts.push((PartKind::SlotsFree, free));
         match probe.malloc {
             Some(figures) if probe.allocator.as_deref() == Some("glibc") => {
                 self.divide_glibc(figures, &mut parts);
@@ -230,6 +233,19 @@ mod tests {
         }
         let explained: u64 = parts.iter().map(|part| part.pss.0 / MB).sum();
         assert_eq!(58 - explained, 5, "anonymous memory that neither Ruby nor malloc owns");
+    }
+
+    #[test]
+    fn heap_pages_that_ruby_does_not_list_are_free_slots() {
+        let mappings = [mapping(1, 40, 30), mapping(100, 20, 20)];
+        let regions = [Region::MainArena, Region::Anonymous];
+        for (unlisted, free) in [(3, 7), (100, 14)] {
+            let probe = ProbeFigures { unlisted_pages: Bytes(unlisted * MB), ..probe() };
+            let parts =
+                Groups::of(&mappings, &regions, Some(&probe), None).parts_with_probe(&probe);
+            assert_eq!(megabytes(&parts, PartKind::SlotsFree), free, "{unlisted}");
+            assert_eq!(megabytes(&parts, PartKind::SlotsLive), 6);
+        }
     }
 
     #[test]

@@ -23,6 +23,8 @@ pub struct ProbeFigures {
     pub live_slots: Option<u64>,
     /// The two measures of the arena experiment.
     pub classic: Option<ClassicRatios>,
+    /// Bytes in heap pages that are not in `heap_pages`, because Ruby does not list them.
+    pub unlisted_pages: Bytes,
     /// Bytes in heap pages without any object.
     pub empty_pages: Option<Bytes>,
     /// Bytes in all heap pages that Ruby allocated.

@@ -4,8 +4,10 @@ use crate::needs::TestRuby;
 use crate::probe_ruby::{Bench, Ruby};
 use carat::core::Ledger;
 use carat::core::ledger::{Basis, PartKind};
-use carat::observe::{ledger, read_probe_figures};
+use carat::observe::{ledger, outside_figures, read_outside, read_probe_figures};
 use carat::process::ProcRoot;
+use carat_outside::census::LookOptions;
+use carat_wire::page::Gc;
 use std::collections::HashMap;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
@@ -65,6 +67,35 @@ fn allocations_of_known_size_appear_in_their_own_lines(version: TestRuby) {
     let whole = ledger_of(&[ruby.pid]);
     assert!(whole.unexplained_share() <= 0.03, "{version:?}: {whole:#?}");
     ruby.end();
+}
+
+#[test]
+fn pages_that_ruby_keeps_outside_its_heaps_are_free_slots(version: TestRuby) {
+    let bench = Bench::new();
+    let mut ruby = bench.start(version.command(None));
+    // From 3.4 on; which objects leave such pages differs by version.
+    let kept = ruby.eval(
+        "if GC.stat.key?(:heap_empty_pages); GC.config(rgengc_allow_full_mark: false); \
+         100.times { 100_000.times { |n| 'x' * 100 + n.to_s }; break if GC.stat(:heap_empty_pages) > 100 }; end; \
+         GC.stat[:heap_empty_pages].to_i",
+    );
+    // New figures, because these are not written on every collection.
+    let seen = ruby.ask();
+    let kept = kept.parse::<u64>().unwrap() * seen.gc.get(Gc::PageBytes).unwrap();
+    for (what, whole) in [("probe", ledger_of(&[ruby.pid])), ("outside", from_outside(ruby.pid))] {
+        assert!(whole.unexplained_share() <= 0.03, "{what} of {version:?}: {whole:#?}");
+        let free = pss(&whole, PartKind::SlotsFree);
+        assert!(free >= kept as f64 * 0.9, "{what} of {version:?}: {free} of {kept}");
+    }
+    ruby.end();
+}
+
+/// The ledger of a process as `explain` reads it where there is no probe.
+fn from_outside(pid: u32) -> Ledger {
+    let root = ProcRoot::default();
+    let members = [root.identify(pid).unwrap()];
+    let reading = read_outside(&members, &LookOptions::default());
+    ledger(&root, &members, &outside_figures(&reading, &members))
 }
 
 #[test]
