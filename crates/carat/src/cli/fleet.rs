@@ -71,6 +71,9 @@ pub(crate) struct FleetPlanArgs {
     /// Claim of the volume in Kubernetes that is the folder of the fleet
     #[arg(long, value_name = "CLAIM", default_value = "carat-fleet")]
     claim: String,
+    /// Nodes of each type in Kubernetes, so that blocks begin in order [default: as many as there are blocks]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    nodes: Option<u32>,
 }
 
 #[derive(Debug, Args)]
@@ -155,7 +158,11 @@ fn plan(args: &FleetPlanArgs) -> anyhow::Result<Exit> {
         interrupt: None,
         fake: None,
     })?;
-    let kubernetes = KubernetesOptions { image: args.image.clone(), claim: args.claim.clone() };
+    let kubernetes = KubernetesOptions {
+        image: args.image.clone(),
+        claim: args.claim.clone(),
+        nodes: args.nodes,
+    };
     let request = PlanRequest {
         folder: args.output.clone(),
         types: args.types.clone(),

@@ -11,10 +11,10 @@ use crate::run::experiment::{
 use crate::store::{BlockAttempt, MergedParts};
 use crate::target::new_token;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
-/// A machine that ran the plan within this time is warm.
+/// A machine that ran a block of the fleet within this time is warm.
 const STAYS_WARM: Duration = Duration::from_secs(600);
 /// Variables in which an engine names the machine; a container has a name of its own.
 const NODE_NAMES: [&str; 2] = ["SLURMD_NODENAME", "NODE_NAME"];
@@ -115,7 +115,7 @@ impl BlockRun<'_> {
         events: &mut dyn EventHandler,
     ) -> Result<Vec<Trial>, FleetError> {
         let host = self.host();
-        let mark = WarmMark::new(&prepared.libraries.directory, &self.folder.plan.plan_hash, &host);
+        let mark = WarmMark::new(self.folder, &host);
         let needs_warm_up = prepared.experiment.trials.warmup_block && !mark.is_fresh();
         let mut bench = prepared.bench()?;
         if needs_warm_up {
@@ -141,15 +141,13 @@ impl BlockRun<'_> {
     }
 }
 
-/// A file in the cache of carat that says when the plan last ran on this machine.
+/// A file in the folder of the fleet that says when a machine last ran a block. A container has no cache that outlives it.
 struct WarmMark(PathBuf);
 
 impl WarmMark {
-    /// The mark beside the folder of the unpacked libraries. Machines can share a cache, so it has the name of the machine.
-    fn new(libraries: &Path, plan_hash: &str, host: &str) -> Self {
+    fn new(folder: &FleetFolder, host: &str) -> Self {
         let host = host.replace(|c: char| !c.is_ascii_alphanumeric(), "-");
-        let start: String = plan_hash.chars().take(16).collect();
-        Self(libraries.with_file_name(format!("warm-{start}-{host}")))
+        Self(folder.path().join(format!(".warm-{host}")))
     }
 
     fn is_fresh(&self) -> bool {

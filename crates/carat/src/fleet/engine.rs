@@ -25,11 +25,21 @@ pub fn submit(folder: &FleetFolder) -> Result<Vec<String>, FleetError> {
         let blocks = array(blocks.into_iter());
         let printed = match machine_type.engine {
             EngineKind::Slurm => execute("sbatch", &[&format!("--array={blocks}"), &file])?,
-            _ => execute("kubectl", &["apply", "-f", &file])?,
+            _ => apply_job(&folder.plan.job_name(&machine_type.name), &file)?,
         };
         answers.push(printed.lines().last().unwrap_or_default().to_owned());
     }
     Ok(answers)
+}
+
+/// A Job that has ended can neither be changed nor go on, so it makes way for one that runs its indices again.
+fn apply_job(job: &str, file: &str) -> Result<String, FleetError> {
+    let state = r#"jsonpath={.status.conditions[?(@.status=="True")].type}"#;
+    let state = execute("kubectl", &["get", "job", job, "--ignore-not-found", "-o", state])?;
+    if state.split(' ').any(|condition| matches!(condition, "Complete" | "Failed")) {
+        execute("kubectl", &["delete", "job", job])?;
+    }
+    execute("kubectl", &["apply", "-f", file])
 }
 
 /// Keeps further blocks from beginning and takes pending ones from the engines. Blocks that run go on to their end.

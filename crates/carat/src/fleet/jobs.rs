@@ -11,6 +11,8 @@ pub struct KubernetesOptions {
     pub image: Option<String>,
     /// The claim of the volume that is the fleet's folder.
     pub claim: String,
+    /// The nodes of each type; `None` for as many as there are blocks.
+    pub nodes: Option<u32>,
 }
 
 /// Where Kubernetes keeps the number of earlier attempts.
@@ -92,6 +94,7 @@ fn yaml_text(text: &str) -> String {
     serde_json::Value::from(text).to_string()
 }
 
+/// Pods that wait for a node get one in any order, so there are only as many as nodes if their number is known.
 /// The pod of a machine that falls silent is terminating for ever, so it is replaced before it has failed; should it end
 /// after all, its part is one more attempt.
 fn indexed_job(
@@ -102,6 +105,7 @@ fn indexed_job(
 ) -> String {
     let name = &machine_type.name;
     let blocks = plan.fleet().blocks_of(name).count();
+    let at_once = options.nodes.map_or(blocks, |nodes| blocks.min(nodes as usize));
     format!(
         "# Blocks on machines of type {name}. Written by `carat fleet plan`.
 apiVersion: batch/v1
@@ -112,7 +116,7 @@ metadata:
 spec:
   completionMode: Indexed
   completions: {blocks}
-  parallelism: {blocks}
+  parallelism: {at_once}
   backoffLimitPerIndex: {MOST_ATTEMPTS}
   maxFailedIndexes: {blocks}
   podReplacementPolicy: TerminatingOrFailed

@@ -1,7 +1,9 @@
 //! Fleets through the real program, on the fake bench: parts, merging, looks, attempts, engines.
 
+use crate::namespace_cluster::send;
 use crate::support::{Folder, Ran, fake_experiment, finish, signal, wait_until};
-use rustix::process::Signal;
+use rustix::process::{Pid, Signal};
+use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
@@ -106,13 +108,52 @@ impl TestFleet {
             .collect()
     }
 
-    /// A program in the folder `bin` that writes its arguments to `calls`.
-    fn engine(&self, name: &str, exit: u8) {
+    /// Names of files in a folder of the fleet that are of this block.
+    pub(crate) fn of_block(&self, folder: &str, number: u32) -> Vec<String> {
+        let start = format!("b{number:04}.");
+        let entries = fs::read_dir(self.folder.path("fleet").join(folder)).unwrap();
+        let names = entries.map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned());
+        names.filter(|name| name.starts_with(&start)).collect()
+    }
+
+    /// Stops the process of a block if it has begun and has no result yet.
+    pub(crate) fn freeze(&self, number: u32, carat: Pid) -> bool {
+        send(Signal::STOP, &[carat]);
+        let has_begun = !self.of_block("attempts", number).is_empty();
+        let is_between = has_begun && self.of_block("parts", number).is_empty();
+        if !is_between {
+            send(Signal::CONT, &[carat]);
+        }
+        is_between
+    }
+
+    /// Fails unless the fleet's results are those of one machine with the same seed.
+    pub(crate) fn assert_like_one_machine(&self, fake: &str, blocks: &str, watched: &Ran) {
+        let options = ["--seed", "5", "--blocks", blocks, "-o", "one.carat"];
+        let one = [&["compare", "fake.toml", "--fake", fake], &options[..]].concat();
+        let compared = self.folder.run(&one);
+        assert!(matches!(compared.code, Some(0 | 3)), "{compared:?}");
+        assert_eq!(watched.code, compared.code, "{watched:?}");
+        assert_eq!(self.conclusions("fleet/fake.carat"), self.conclusions("one.carat"));
+        assert_eq!(self.counted("fleet/fake.carat"), self.counted("one.carat"));
+    }
+
+    /// The names of the machines that ran the trials that count.
+    pub(crate) fn hosts(&self) -> BTreeSet<String> {
+        let results = self.folder.path("fleet/fake.carat");
+        let results = rusqlite::Connection::open(results).unwrap();
+        let mut select = results.prepare("SELECT machine ->> 'host' FROM trial").unwrap();
+        let hosts = select.query_map([], |row| row.get(0)).unwrap();
+        hosts.map(Result::unwrap).collect()
+    }
+
+    /// A program in the folder `bin` that writes its arguments to `calls` and prints an answer.
+    fn engine(&self, name: &str, answer: &str, exit: u8) {
         let bin = self.folder.path("bin");
         fs::create_dir_all(&bin).unwrap();
         let calls = self.folder.path("calls").display().to_string();
         let script =
-            format!("#!/bin/sh\necho {name} \"$@\" >> {calls}\necho done by {name}\nexit {exit}\n");
+            format!("#!/bin/sh\necho {name} \"$@\" >> {calls}\necho {answer}\nexit {exit}\n");
         fs::write(bin.join(name), script).unwrap();
         fs::set_permissions(bin.join(name), fs::Permissions::from_mode(0o755)).unwrap();
     }
@@ -191,22 +232,23 @@ fn a_crashing_variant_ends_a_fleet_as_it_ends_one_machine() {
 }
 
 #[test]
-fn a_block_begins_with_one_unscored_baseline_unless_the_plan_ran_here_just_before() {
+fn a_block_begins_with_one_unscored_baseline_unless_its_machine_has_just_run_one() {
     let fleet = TestFleet::plan("warm-up", &[]);
-    // A plan of its own: the mark of another test's plan is in the same cache.
-    let unique = format!("{}-{}", std::process::id(), fleet.folder.mark().replace('/', "-"));
-    let text =
-        experiment().replace("name = \"fake\"", &format!("name = \"fake\"\nabout = \"{unique}\""));
-    fleet.folder.write("fake.toml", &text);
-    fleet.folder.run(&["fleet", "plan", "fake.toml", "-o", "own"]).assert_code(0);
-    let block = |number: &str| {
-        fleet.folder.run(&["fleet", "block", "own", "--fake", FAKE, "--block", number])
+    let block = |number: &str, node: &str| {
+        let arguments = ["fleet", "block", "fleet", "--fake", FAKE, "--block", number];
+        let mut command = fleet.folder.carat(&arguments);
+        // A pod has a cache of its own.
+        command.env("NODE_NAME", node).env("XDG_CACHE_HOME", fleet.folder.path(number));
+        let ran = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        finish(ran).assert_code(0).talk.clone()
     };
-    let first = block("2");
-    first.assert_code(0).assert_says("warm-up block · default").assert_says("block 2/");
-    assert_eq!(first.talk.matches("warm-up block").count(), 1, "{}", first.talk);
-    let second = block("1");
-    assert!(!second.assert_code(0).talk.contains("warm-up block"), "{}", second.talk);
+    let first = block("2", "m1");
+    assert!(first.contains("warm-up block · default") && first.contains("block 2/"), "{first}");
+    assert_eq!(first.matches("warm-up block").count(), 1, "{first}");
+    let second = block("1", "m1");
+    assert!(!second.contains("warm-up block"), "{second}");
+    let other = block("3", "m2");
+    assert!(other.contains("warm-up block"), "{other}");
 }
 
 #[test]
@@ -408,9 +450,9 @@ fn types_of_machines_take_turns_and_engines_get_jobs_and_are_stopped_after_the_v
     }
     assert!(job.contains(r#"nodeSelector: {"pool": "m7g"}"#), "{job}");
 
-    fleet.engine("sbatch", 0);
-    fleet.engine("kubectl", 0);
-    fleet.engine("scancel", 1);
+    fleet.engine("sbatch", "done by sbatch", 0);
+    fleet.engine("kubectl", "", 0);
+    fleet.engine("scancel", "", 1);
     fleet.run_with_engines(&["fleet", "submit", "fleet"]).assert_code(0).assert_says("by sbatch");
     let calls = fleet.calls();
     let array = calls.strip_prefix("sbatch --array=").unwrap().split(' ').next().unwrap();
@@ -444,6 +486,25 @@ fn types_of_machines_take_turns_and_engines_get_jobs_and_are_stopped_after_the_v
     let calls = fleet.calls();
     assert!(calls.contains(r#"kubectl patch job carat-"#) && calls.contains("suspend"), "{calls}");
     fleet.block(18, &[]).assert_code(0).assert_says("block 18 does not begin");
+}
+
+#[test]
+fn a_job_of_kubernetes_makes_way_for_its_successor_only_once_it_has_ended() {
+    let types = ["--on", "k8s:any", "--image", "app:1", "--nodes", "3"];
+    let fleet = TestFleet::plan("kubernetes-jobs", &types);
+    let job = fs::read_to_string(fleet.folder.path("fleet/k8s-any.yaml")).unwrap();
+    assert!(job.contains("\n  completions: 33\n  parallelism: 3\n"), "{job}");
+    let submit = |state: &str| {
+        fleet.engine("kubectl", state, 0);
+        let before = fleet.calls().len();
+        fleet.run_with_engines(&["fleet", "submit", "fleet"]).assert_code(0);
+        let calls = fleet.calls().split_off(before);
+        calls.lines().map(|call| call.split(' ').nth(1).unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(submit(""), ["get", "apply"]);
+    assert_eq!(submit("Suspended"), ["get", "apply"]);
+    assert_eq!(submit("FailureTarget Failed"), ["get", "delete", "apply"]);
+    assert_eq!(submit("Complete"), ["get", "delete", "apply"]);
 }
 
 #[test]

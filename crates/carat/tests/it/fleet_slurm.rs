@@ -1,7 +1,8 @@
 //! Fleets on a real Slurm: three nodes on this machine, real jobs, blocks on the fake bench.
 
 use crate::fleet_run::{FAKE, TestFleet};
-use crate::slurm_cluster::{NODES, RunningBlock, SlurmCluster, send};
+use crate::namespace_cluster::send;
+use crate::slurm_cluster::{NODES, RunningBlock, SlurmCluster};
 use crate::support::{Ran, wait_until};
 use rustix::process::Signal;
 use std::collections::BTreeSet;
@@ -87,27 +88,12 @@ impl SlurmFleet {
         wait_until("no block runs", || self.queue("RUNNING,COMPLETING").is_empty());
     }
 
-    /// Names of files in a folder of the fleet that are of this block.
-    fn of_block(&self, folder: &str, number: u32) -> Vec<String> {
-        let start = format!("b{number:04}.");
-        let entries = fs::read_dir(self.fleet.folder.path("fleet").join(folder)).unwrap();
-        let names = entries.map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned());
-        names.filter(|name| name.starts_with(&start)).collect()
-    }
-
     /// Stops the block of a node after it has begun and before it has a result.
     fn freeze(&self, node: &str) -> RunningBlock {
         let mut frozen = None;
         wait_until("the node runs a block", || {
-            frozen = self.cluster.running_block(node).filter(|block| {
-                send(Signal::STOP, &[block.carat]);
-                let has_begun = !self.of_block("attempts", block.number).is_empty();
-                let is_between = has_begun && self.of_block("parts", block.number).is_empty();
-                if !is_between {
-                    send(Signal::CONT, &[block.carat]);
-                }
-                is_between
-            });
+            let block = self.cluster.running_block(node);
+            frozen = block.filter(|block| self.fleet.freeze(block.number, block.carat));
             frozen.is_some()
         });
         frozen.unwrap()
@@ -126,27 +112,6 @@ impl SlurmFleet {
         assert!(log.contains("stopped by a signal: block 1 has no result"), "{log}");
         folder.assert_nothing_left();
     }
-
-    /// Fails unless the fleet's results are those of one machine with the same seed.
-    fn assert_like_one_machine(&self, fake: &str, blocks: &str, watched: &Ran) {
-        let fleet = &self.fleet;
-        let options = ["--seed", "5", "--blocks", blocks, "-o", "one.carat"];
-        let one = [&["compare", "fake.toml", "--fake", fake], &options[..]].concat();
-        let compared = fleet.folder.run(&one);
-        assert!(matches!(compared.code, Some(0 | 3)), "{compared:?}");
-        assert_eq!(watched.code, compared.code, "{watched:?}");
-        assert_eq!(fleet.conclusions("fleet/fake.carat"), fleet.conclusions("one.carat"));
-        assert_eq!(fleet.counted("fleet/fake.carat"), fleet.counted("one.carat"));
-    }
-
-    /// The names of the machines that ran the trials that count.
-    fn hosts(&self) -> BTreeSet<String> {
-        let results = self.fleet.folder.path("fleet/fake.carat");
-        let results = rusqlite::Connection::open(results).unwrap();
-        let mut select = results.prepare("SELECT machine ->> 'host' FROM trial").unwrap();
-        let hosts = select.query_map([], |row| row.get(0)).unwrap();
-        hosts.map(Result::unwrap).collect()
-    }
 }
 
 #[test]
@@ -155,8 +120,8 @@ fn thirty_blocks_on_three_nodes_of_slurm_have_the_verdict_of_one_machine_byte_fo
     let slurm = SlurmFleet::plan("slurm", FAKE, 0, 30);
     slurm.submit();
     let watched = slurm.watch();
-    slurm.assert_like_one_machine(FAKE, "30", &watched);
-    assert_eq!(slurm.hosts(), BTreeSet::from(["w1", "w2", "w3"].map(str::to_owned)));
+    slurm.fleet.assert_like_one_machine(FAKE, "30", &watched);
+    assert_eq!(slurm.fleet.hosts(), BTreeSet::from(["w1", "w2", "w3"].map(str::to_owned)));
     let log = fs::read_to_string(slurm.fleet.folder.path("fleet/log/b1.txt")).unwrap();
     assert!(log.contains("block 1/33") && log.contains("part  "), "{log}");
 
@@ -193,18 +158,18 @@ fn blocks_of_a_dead_and_of_a_silent_node_run_elsewhere_and_count_once() {
     let node = [slurm.cluster.daemon("w3"), silent.step];
     send(Signal::STOP, &node);
     wait_until("another node has run the block of the dead one", || {
-        slurm.of_block("parts", dead.number).iter().any(|part| part.contains(".a2."))
+        slurm.fleet.of_block("parts", dead.number).iter().any(|part| part.contains(".a2."))
     });
     wait_until("another node has run the block of the silent one", || {
-        slurm.of_block("parts", silent.number).len() == 1
+        slurm.fleet.of_block("parts", silent.number).len() == 1
     });
     send(Signal::CONT, &[silent.carat]);
     wait_until("the silent node ends its block too", || {
-        slurm.of_block("parts", silent.number).len() == 2
+        slurm.fleet.of_block("parts", silent.number).len() == 2
     });
     send(Signal::CONT, &node);
     let watched = slurm.watch();
-    slurm.assert_like_one_machine(FAKE, "10", &watched);
+    slurm.fleet.assert_like_one_machine(FAKE, "10", &watched);
     let status = slurm.fleet.status();
     let uncounted = status["uncounted"].as_array().unwrap();
     let start = format!("b{:04}.", silent.number);
@@ -221,7 +186,7 @@ fn the_block_of_a_dead_node_runs_before_those_that_never_began() {
     wait_until("another node has run the block of the dead one", || {
         let watched = slurm.run(&["fleet", "watch", "fleet", "--once"]);
         assert!(!watched.talk.contains("runs again after all others"), "{}", watched.talk);
-        slurm.of_block("parts", dead.number).iter().any(|part| part.contains(".a2."))
+        slurm.fleet.of_block("parts", dead.number).iter().any(|part| part.contains(".a2."))
     });
     assert_ne!(slurm.queue("PENDING"), "", "it ran after all others");
 }

@@ -37,6 +37,7 @@ mod load_suspect;
 mod load_tls;
 mod load_tls_front;
 mod main_stack;
+mod namespace_cluster;
 mod needs;
 mod outside_explain;
 mod outside_heap;

@@ -8,7 +8,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 /// Deadline of every wait, far beyond what a loaded machine needs.
-const PATIENCE: Duration = Duration::from_secs(120);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 
 /// The end of an experiment file: two variants that behave alike, one block of them, and keys of `[trials]` may follow.
 pub(crate) const TWO_VARIANTS: &str = r#"[[variant]]
@@ -167,8 +167,13 @@ impl Ran {
 }
 
 /// Waits for a child, with the deadline of every wait.
-pub(crate) fn finish(mut child: Child) -> Ran {
-    let deadline = Instant::now() + PATIENCE;
+pub(crate) fn finish(child: Child) -> Ran {
+    finish_within(PATIENCE, child)
+}
+
+/// Waits for a child that may need longer.
+pub(crate) fn finish_within(patience: Duration, mut child: Child) -> Ran {
+    let deadline = Instant::now() + patience;
     // In threads, because a full pipe would stop the child.
     let readers = [
         child.stdout.take().map(|mut pipe| read_all(move |text| read(&mut pipe, text))),
