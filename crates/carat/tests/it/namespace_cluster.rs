@@ -54,6 +54,12 @@ impl NamespaceCluster {
         finish_within(4 * PATIENCE, inside.spawn().unwrap())
     }
 
+    /// Kills the script, which then cannot end the cluster itself.
+    pub(crate) fn kill_script(&mut self) {
+        self.process.kill().unwrap();
+        self.process.wait().unwrap();
+    }
+
     /// The pids of its processes, as they are outside; containers have namespaces of their own.
     pub(crate) fn pids(&self) -> Vec<Pid> {
         let entries = fs::read_dir("/proc").unwrap().filter_map(Result::ok);

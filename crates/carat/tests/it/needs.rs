@@ -100,6 +100,8 @@ pub(crate) enum Need {
     SystemdManager,
     /// The root in which clusters of Slurm start, and that carat runs in it.
     Slurm,
+    /// The root and the programs with which clusters of Kubernetes start, and that carat runs in it.
+    Kubernetes,
     /// `kubernetes-validate`, which knows the schemas of Kubernetes.
     KubernetesSchemas,
 }
@@ -139,6 +141,7 @@ impl Need {
             }
             Self::SystemdManager => SYSTEMD_MANAGER.clone(),
             Self::Slurm => SLURM.clone(),
+            Self::Kubernetes => KUBERNETES.clone().map(drop),
             Self::KubernetesSchemas => KUBERNETES_SCHEMAS.clone().map(drop),
         }
     }
@@ -203,15 +206,31 @@ static SYSTEMD_MANAGER: LazyLock<Result<(), String>> = LazyLock::new(|| {
     holds(may, "it may not make a control group (version 2): it needs root")
 });
 
-static SLURM: LazyLock<Result<(), String>> = LazyLock::new(|| {
-    Need::Roots("slurm").check()?;
+static SLURM: LazyLock<Result<(), String>> = LazyLock::new(|| check_cluster_root("slurm"));
+
+/// The folder with the programs of Kubernetes.
+pub(crate) static KUBERNETES: LazyLock<Result<PathBuf, String>> = LazyLock::new(|| {
+    check_cluster_root("kubernetes")?;
+    let is_v1 = Path::new("/sys/fs/cgroup/memory/cgroup.procs").exists();
+    holds(is_v1, "no controllers of cgroup v1, in which the nodes of a test cluster run")?;
+    let build = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/kubernetes/build");
+    let checked = Command::new(build).arg("--check").output().map_err(|error| error.to_string())?;
+    holds(checked.status.success(), "no Kubernetes: run crates/carat/tests/kubernetes/build")?;
+    Ok(String::from_utf8_lossy(&checked.stdout).trim().into())
+});
+
+/// A root in which clusters start, with this carat.
+fn check_cluster_root(name: &'static str) -> Result<(), String> {
+    Need::Roots(name).check()?;
     let carat = Path::new(env!("CARGO_BIN_EXE_carat"));
     let mut inside = Command::new(roots_script());
-    inside.args(["--run", "slurm", "--", "./carat", "--version"]);
+    inside.args(["--run", name, "--", "./carat", "--version"]);
     let tried = inside.current_dir(carat.parent().unwrap()).output();
     let is_run = tried.is_ok_and(|output| output.status.success());
-    holds(is_run, "this carat does not run in the root `slurm`, whose C library may be older")
-});
+    let reason =
+        format!("this carat does not run in the root `{name}`, whose C library may be older");
+    holds(is_run, &reason)
+}
 
 /// What `bin/roots --check` prints: a line per root.
 static ROOTS: LazyLock<String> = LazyLock::new(|| {
