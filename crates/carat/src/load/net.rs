@@ -244,15 +244,14 @@ mod tests {
             assert_eq!(&buffer[..receipt.length], b"hello");
             if let Some(stamp) = receipt.stamp {
                 let arrived = clock.convert(stamp, read).unwrap();
+                assert!(arrived <= read, "{arrived:?} {read:?}");
                 // The clocks are compared by two readings, between which a busy machine may run others.
-                assert!(
-                    before.0 < arrived.0 + 5_000_000 && arrived <= read,
-                    "{before:?} {arrived:?}"
-                );
-                return;
+                if before.0 < arrived.0 + 100_000 {
+                    return;
+                }
             }
         }
-        panic!("no stamp in a thousand reads");
+        panic!("no stamp in a thousand reads that is not before its message");
     }
 
     #[test]

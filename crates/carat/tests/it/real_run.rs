@@ -98,7 +98,7 @@ fn during_the_load_a_trial_counts_requests_and_reads_the_probes() {
     for trial in results["results"]["trials"].as_array().unwrap() {
         let samples = trial["samples"].as_array().unwrap();
         let answered: Vec<u64> = samples.iter().filter_map(|s| s["answered"].as_u64()).collect();
-        assert!(answered.is_sorted() && *answered.last().unwrap() > 0, "{answered:?}");
+        assert!(answered.is_sorted() && *answered.last().unwrap() > 1000, "{answered:?}");
         assert!(samples.iter().any(|s| s["inside"]["kept_objects"].is_u64()), "{trial}");
         assert!(samples[0]["answered"].is_null(), "nothing is answered before the load");
     }
