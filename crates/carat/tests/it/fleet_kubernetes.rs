@@ -71,14 +71,12 @@ impl KubernetesFleet {
 
     /// Watches until there is a verdict.
     fn watch(&self) -> Ran {
-        let ran = self.run(&["fleet", "watch", "fleet", "--every", "200ms"]);
-        assert!(!ran.talk.contains("pending blocks may still begin"), "{}", ran.talk);
-        ran
+        self.fleet.watch_on(&self.cluster.0)
     }
 
     /// Runs carat in the cluster, but in no pod.
     fn run(&self, arguments: &[&str]) -> Ran {
-        self.cluster.run(&self.fleet.folder.carat(arguments))
+        self.fleet.run_on(&self.cluster.0, arguments)
     }
 
     /// The block that a pod runs at a place of the only type.

@@ -1,6 +1,6 @@
 //! Fleets through the real program, on the fake bench: parts, merging, looks, attempts, engines.
 
-use crate::namespace_cluster::send;
+use crate::namespace_cluster::{NamespaceCluster, send};
 use crate::support::{Folder, Ran, fake_experiment, finish, signal, wait_until};
 use rustix::process::{Pid, Signal};
 use std::collections::BTreeSet;
@@ -83,6 +83,18 @@ impl TestFleet {
     pub(crate) fn status(&self) -> serde_json::Value {
         let ran = self.folder.run(&["fleet", "status", "fleet", "--json"]);
         serde_json::from_str(&ran.assert_code(0).out).unwrap()
+    }
+
+    /// Runs carat on a cluster.
+    pub(crate) fn run_on(&self, cluster: &NamespaceCluster, arguments: &[&str]) -> Ran {
+        cluster.run(&self.folder.carat(arguments))
+    }
+
+    /// Watches on a cluster until there is a verdict.
+    pub(crate) fn watch_on(&self, cluster: &NamespaceCluster) -> Ran {
+        let ran = self.run_on(cluster, &["fleet", "watch", "fleet", "--every", "200ms"]);
+        assert!(!ran.talk.contains("pending blocks may still begin"), "{}", ran.talk);
+        ran
     }
 
     /// Conclusions, controls and warnings of a results file, as text.

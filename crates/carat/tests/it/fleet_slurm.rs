@@ -61,14 +61,12 @@ impl SlurmFleet {
 
     /// Watches until there is a verdict.
     fn watch(&self) -> Ran {
-        let ran = self.run(&["fleet", "watch", "fleet", "--every", "200ms"]);
-        assert!(!ran.talk.contains("pending blocks may still begin"), "{}", ran.talk);
-        ran
+        self.fleet.watch_on(&self.cluster.0)
     }
 
     /// Runs carat on the cluster.
     fn run(&self, arguments: &[&str]) -> Ran {
-        self.cluster.run(&self.fleet.folder.carat(arguments))
+        self.fleet.run_on(&self.cluster.0, arguments)
     }
 
     /// The jobs of Slurm that are in one of these states.

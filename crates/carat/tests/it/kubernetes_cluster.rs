@@ -17,7 +17,7 @@ pub(crate) const IMAGE: &str = "localhost/app:1";
 const LABEL: &str = "app.kubernetes.io/name=carat";
 
 /// A cluster that sees the test's folder and the cache of carat. It ends when it is dropped.
-pub(crate) struct KubernetesCluster(NamespaceCluster);
+pub(crate) struct KubernetesCluster(pub(crate) NamespaceCluster);
 
 /// A block that a pod runs.
 #[derive(Debug, Clone)]

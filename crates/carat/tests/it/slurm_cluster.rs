@@ -11,7 +11,7 @@ use std::process::Command;
 pub(crate) const NODES: u64 = 3;
 
 /// A cluster that sees the test's folder, the program and its cache. It ends when it is dropped.
-pub(crate) struct SlurmCluster(NamespaceCluster);
+pub(crate) struct SlurmCluster(pub(crate) NamespaceCluster);
 
 /// A block that a node runs.
 #[derive(Debug, Clone, Copy)]
