@@ -1,6 +1,8 @@
 //! What the trials so far say about every configuration: a Bayesian linear model of the logarithm of each metric.
 //!
-//! ln y = intercept + block + effect of every level + effect of every pair of levels + noise, all normal with mean 0. The
+//! ln y = intercept + block + effect of every level + effect of every pair of levels + departure of the configuration + noise,
+//! all normal with mean 0. The departure is what levels and pairs do not explain: where savings add up in bytes, their
+//! logarithms do not, and without it the rest would be laid to a setting that happened to be there. The
 //! default has no level above its default, so the model predicts logarithms of ratios to it. With more effects than
 //! trials the model is computed in its dual form, with one weight per trial (C. E. Rasmussen and C. K. I. Williams,
 //! Gaussian Processes for Machine Learning, 2006, chapter 2).
@@ -27,20 +29,25 @@ pub struct Prior {
     pub level: f64,
     /// Of the additional effect of two levels together.
     pub pair: f64,
+    /// Of what the levels and pairs of a configuration do not explain.
+    pub departure: f64,
     /// Of what all trials of a block share.
     pub block: f64,
 }
 
 impl Prior {
     /// Memory: trials vary little, settings change much.
-    pub const MEMORY: Self = Self { noise: 0.012, level: 0.12, pair: 0.03, block: 0.01 };
+    pub const MEMORY: Self =
+        Self { noise: 0.012, level: 0.12, pair: 0.03, departure: 0.01, block: 0.01 };
     /// A high percentile of latency: trials vary much.
-    pub const LATENCY: Self = Self { noise: 0.09, level: 0.05, pair: 0.02, block: 0.07 };
+    pub const LATENCY: Self =
+        Self { noise: 0.09, level: 0.05, pair: 0.02, departure: 0.01, block: 0.07 };
     /// Throughput and processor time.
-    pub const THROUGHPUT: Self = Self { noise: 0.02, level: 0.04, pair: 0.01, block: 0.015 };
+    pub const THROUGHPUT: Self =
+        Self { noise: 0.02, level: 0.04, pair: 0.01, departure: 0.005, block: 0.015 };
 
-    fn parts(&mut self) -> [&mut f64; 4] {
-        [&mut self.noise, &mut self.level, &mut self.pair, &mut self.block]
+    fn parts(&mut self) -> [&mut f64; 5] {
+        [&mut self.noise, &mut self.level, &mut self.pair, &mut self.departure, &mut self.block]
     }
 
     /// This prior with one part multiplied; `None` where that leaves the allowed range around `start`.
@@ -55,7 +62,10 @@ impl Prior {
     /// Covariance of the effects of two configurations, given as bits of their levels.
     fn covariance(&self, one: u64, other: u64) -> f64 {
         let common = f64::from((one & other).count_ones());
-        self.level * self.level * common + self.pair * self.pair * common * (common - 1.0) / 2.0
+        let same = if one == other && one != 0 { 1.0 } else { 0.0 };
+        self.level * self.level * common
+            + self.pair * self.pair * common * (common - 1.0) / 2.0
+            + self.departure * self.departure * same
     }
 }
 
@@ -70,29 +80,49 @@ pub struct Observation {
     pub logarithms: Vec<f64>,
 }
 
-/// Effects of levels and of pairs of levels.
+/// Effects of levels and of pairs of levels, and the departures of the configurations that were tried.
 #[derive(Debug, Clone)]
 pub(crate) struct Effects {
     bits: usize,
     level: Vec<f64>,
     /// By the lower bit times `bits` plus the higher.
     pair: Vec<f64>,
+    /// By configuration, as sorted bits of levels. Of one that was not tried nothing is known, and 0 is expected.
+    departures: Vec<(u64, f64)>,
 }
 
 impl Effects {
-    fn zero(bits: usize) -> Self {
-        Self { bits, level: vec![0.0; bits], pair: vec![0.0; bits * bits] }
+    fn zero(bits: usize, masks: &[u64]) -> Self {
+        let mut tried: Vec<u64> = masks.iter().copied().filter(|&mask| mask != 0).collect();
+        tried.sort_unstable();
+        tried.dedup();
+        Self {
+            bits,
+            level: vec![0.0; bits],
+            pair: vec![0.0; bits * bits],
+            departures: tried.into_iter().map(|mask| (mask, 0.0)).collect(),
+        }
     }
 
-    fn drawn(bits: usize, prior: &Prior, rng: &mut SeededRng) -> Self {
-        let mut drawn = Self::zero(bits);
+    fn drawn(bits: usize, masks: &[u64], prior: &Prior, rng: &mut SeededRng) -> Self {
+        let mut drawn = Self::zero(bits, masks);
         drawn.level.fill_with(|| prior.level * rng.normal());
         drawn.pair.fill_with(|| prior.pair * rng.normal());
+        for (_, departure) in &mut drawn.departures {
+            *departure = prior.departure * rng.normal();
+        }
         drawn
+    }
+
+    fn departure(&self, mask: u64) -> Option<usize> {
+        self.departures.binary_search_by_key(&mask, |(tried, _)| *tried).ok()
     }
 
     /// Adds what a trial of this configuration with this dual weight contributes.
     fn add(&mut self, mask: u64, weight: f64, prior: &Prior) {
+        if let Some(place) = self.departure(mask) {
+            self.departures[place].1 += prior.departure * prior.departure * weight;
+        }
         let mut left = mask;
         while left != 0 {
             let bit = left.trailing_zeros() as usize;
@@ -109,7 +139,7 @@ impl Effects {
 
     /// The logarithm of the ratio to the default.
     pub(crate) fn of(&self, mask: u64) -> f64 {
-        let mut sum = 0.0;
+        let mut sum = self.departure(mask).map_or(0.0, |place| self.departures[place].1);
         let mut left = mask;
         while left != 0 {
             let bit = left.trailing_zeros() as usize;
@@ -171,13 +201,14 @@ impl MetricFit {
         values.iter_mut().for_each(|value| *value -= centre);
         let weights = cholesky.solve(&values);
         let log_likelihood = -0.5 * (cholesky.log_determinant() + dot(&values, &weights));
-        let mut mean = Effects::zero(bits);
-        for (trial, weight) in trials.iter().zip(&weights) {
-            mean.add(trial.mask, *weight, &prior);
+        let masks: Vec<u64> = trials.iter().map(|trial| trial.mask).collect();
+        let mut mean = Effects::zero(bits, &masks);
+        for (mask, weight) in masks.iter().zip(&weights) {
+            mean.add(*mask, *weight, &prior);
         }
         Self {
             prior,
-            masks: trials.iter().map(|trial| trial.mask).collect(),
+            masks,
             blocks: trials.iter().map(|trial| trial.block).collect(),
             noise,
             cholesky,
@@ -211,7 +242,7 @@ impl MetricFit {
     /// Effects drawn from the posterior: a draw from the prior, corrected by what the trials say about its error
     /// (Matheron's rule; J. T. Wilson et al., Journal of Machine Learning Research 22, 2021).
     pub(crate) fn draw(&self, rng: &mut SeededRng) -> Effects {
-        let mut drawn = Effects::drawn(self.mean.bits, &self.prior, rng);
+        let mut drawn = Effects::drawn(self.mean.bits, &self.masks, &self.prior, rng);
         let blocks = self.blocks.iter().max().map_or(0, |last| last + 1);
         let blocks: Vec<f64> = (0..blocks).map(|_| self.prior.block * rng.normal()).collect();
         let intercept = rng.normal();
@@ -278,7 +309,7 @@ impl Model {
     fn tuned(&self, trials: &[Observation], metric: usize, even: &[f64]) -> Prior {
         let mut prior = self.current[metric];
         let mut best = MetricFit::new(trials, metric, prior, even, self.bits).log_likelihood;
-        for part in [0, 1, 2, 3, 0, 1, 2, 3] {
+        for part in [0, 1, 2, 3, 4, 0, 1, 2, 3, 4] {
             for step in [TUNE_STEP, 1.0 / TUNE_STEP] {
                 let Some(tried) = prior.scaled(part, step, self.start[metric]) else { continue };
                 let found = MetricFit::new(trials, metric, tried, even, self.bits).log_likelihood;

@@ -424,6 +424,38 @@ mod tests {
         assert!(right >= 9, "{right} of 10");
     }
 
+    /// As the server of `bin/bench tune --planted`: amounts, not shares, of which the model knows only logarithms.
+    fn planted(space: &Space, one: &Configuration, rng: &mut SeededRng) -> SearchTrial {
+        let on = |name: &str| space.describe(one).iter().any(|(known, _)| *known == name);
+        let saved = [(on("a"), 10.0), (on("a") && on("b"), 5.0), (on("c"), 20.0)];
+        let saved: f64 = saved.iter().filter(|(is, _)| *is).map(|(_, amount)| amount).sum();
+        let slower = if on("c") { 1.15_f64.ln() } else { 0.0 };
+        let logarithms =
+            vec![(74.0 - saved).ln() + 0.001 * rng.normal(), -2.5 + slower + 0.01 * rng.normal()];
+        SearchTrial { configuration: one.clone(), logarithms: (!on("d")).then_some(logarithms) }
+    }
+
+    #[test]
+    fn what_does_nothing_is_within_its_standard_error_of_nothing_where_savings_are_amounts() {
+        let names = ["a", "b", "c", "d", "e"].map(|name| factor(name, &["off", "on"]));
+        let space = Space::new(names.to_vec(), Vec::new()).unwrap();
+        let mut wrong = 0;
+        for seed in 0..50 {
+            let mut search = Search::new(&space, SearchPlan { trials: 36, ..plan(seed) }, &[]);
+            let mut rng = SeededRng::new(seed + 1_000);
+            while let Some(block) = search.next_block() {
+                let outcomes: Vec<_> =
+                    block.iter().map(|one| planted(&space, one, &mut rng)).collect();
+                search.observe(&outcomes);
+            }
+            search.candidate().unwrap();
+            let effects = search.choice(&[]).single_effects();
+            let idle = effects.iter().find(|effect| effect.name == "e").unwrap();
+            wrong += usize::from(idle.logarithm.abs() > 3.0 * idle.standard_error);
+        }
+        assert!(wrong <= 1, "{wrong} of 50 are further from nothing than three standard errors");
+    }
+
     #[test]
     fn what_is_known_to_break_a_limit_is_hardly_tried_however_much_it_saves() {
         let space = space();
