@@ -27,10 +27,15 @@ class PlantedSearch
     file = File.join(@folder, 'knobs.toml')
     system(ENV.fetch('CARAT'), 'tune', file, '-o', @folder, '--seed', seed.to_s, '--resume', out: File::NULL, err: "#{@folder}.log")
     abort "error: seed #{seed}: #{@folder}.log says why" unless ENDED.include?($CHILD_STATUS.exitstatus)
+    abort "error: seed #{seed} was not begun: #{@folder}.log says why; remove #{@folder} before the next call" unless File.exist?(result)
+  end
+
+  def result
+    File.join(@folder, 'outcome.json')
   end
 
   def outcome
-    @outcome ||= JSON.parse(File.read(File.join(@folder, 'outcome.json'))).fetch('outcome')
+    @outcome ||= JSON.parse(File.read(result)).fetch('outcome')
   end
 
   def recommended

@@ -1,6 +1,6 @@
 //! `carat tune`: the best settings for one app, searched and then confirmed.
 
-use crate::cli::compare::run_trials;
+use crate::cli::compare::{run_trials, setting};
 use crate::cli::{Exit, output};
 use crate::config::{BlockSpec, TuneSpec, planned_content};
 use crate::core::Trial;
@@ -54,6 +54,9 @@ pub(crate) struct TuneArgs {
     /// Seed of the search [default: drawn at random and kept in the folder]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(..=LARGEST_SEED))]
     seed: Option<u64>,
+    /// Also apply this setting to every configuration, as NAME=VALUE; a continued search needs it again
+    #[arg(long, value_name = "SETTING", value_parser = setting)]
+    set: Vec<(String, String)>,
     /// Afterwards compare the recommended settings with themselves without each of them
     #[arg(long)]
     ablate: bool,
@@ -75,7 +78,7 @@ pub(crate) struct TuneArgs {
 }
 
 pub(crate) fn run(args: &TuneArgs) -> anyhow::Result<Exit> {
-    let mut spec = TuneSpec::read(&args.file).map_err(ExperimentError::File)?;
+    let mut spec = TuneSpec::read_with(&args.file, &args.set).map_err(ExperimentError::File)?;
     if args.quick {
         spec.search_trials = spec.search_trials.min(QUICK);
     }
@@ -93,10 +96,8 @@ pub(crate) fn run(args: &TuneArgs) -> anyhow::Result<Exit> {
     let mut host = FolderHost::new(args, &spec, &folder)?;
     let found = tune(&spec, &options, &mut host);
     if host.interrupted {
-        let (file, folder) = (args.file.display(), folder.display());
-        output::print_message(&format!(
-            "stopped by Ctrl-C; continue with: carat tune {file} -o {folder} --resume"
-        ));
+        let again = continuing(args, &folder);
+        output::print_message(&format!("stopped by Ctrl-C; continue with: {again}"));
         return Ok(Exit::Interrupted);
     }
     match found {
@@ -105,9 +106,9 @@ pub(crate) fn run(args: &TuneArgs) -> anyhow::Result<Exit> {
             conclude(args, &folder, &SearchReport { name, command, seed, outcome })
         }
         Err(TuneError::Trials(error)) => {
-            let (file, folder) = (args.file.display(), folder.display());
+            let again = continuing(args, &folder);
             Err(error.context(format!(
-                "the search stopped; what it measured is kept, continue with: carat tune {file} -o {folder} --resume"
+                "the search stopped; what it measured is kept, continue with: {again}"
             )))
         }
         Err(error) => {
@@ -116,6 +117,16 @@ pub(crate) fn run(args: &TuneArgs) -> anyhow::Result<Exit> {
             Ok(exit)
         }
     }
+}
+
+/// The command that continues this search.
+fn continuing(args: &TuneArgs, folder: &Path) -> String {
+    let (file, folder) = (args.file.display().to_string(), folder.display().to_string());
+    let mut words = ["carat", "tune", &file, "-o", &folder, "--resume"].map(String::from).to_vec();
+    for (name, value) in &args.set {
+        words.extend(["--set".to_owned(), format!("{name}={value}")]);
+    }
+    shell_line(&words)
 }
 
 /// The exit code for a search that ended without an outcome.
@@ -206,7 +217,7 @@ fn resume(
     if begun != spec.text {
         let file = args.file.display();
         bail!(
-            "{file} has changed since the search in {folder} began; begin another with -o, or restore the file from {}",
+            "{file} or --set has changed since the search in {folder} began; begin another with -o, or restore what {} has",
             copy.display()
         );
     }

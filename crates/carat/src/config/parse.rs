@@ -42,13 +42,7 @@ impl Experiment {
         settings: &[(String, String)],
         folder: Option<&Path>,
     ) -> Result<Self, ExperimentFileError> {
-        let text = fs::read_to_string(path)
-            .map_err(|source| ExperimentFileError::Read { path: path.to_owned(), source })?;
-        let text = with_settings(&text, settings).ok_or_else(|| ExperimentFileError::Invalid {
-            path: path.to_owned(),
-            message: "there is no line `[server]` or `[run]` to add settings to".into(),
-        })?;
-        let text = without_content(&text);
+        let text = without_content(&text_with(path, settings)?);
         let folder = folder.unwrap_or_else(|| folder_of(path));
         let experiment = Self::parse(&text, path, folder)?;
         match experiment.load_content(path)? {
@@ -102,6 +96,22 @@ pub fn planned_attempts(plan: &str) -> Option<u32> {
 pub(super) fn folder_of(path: &Path) -> &Path {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
     folder.unwrap_or(Path::new("."))
+}
+
+/// The text of a file with settings for every variant.
+///
+/// # Errors
+/// Where the file cannot be read, or where there is no place for the settings.
+pub(super) fn text_with(
+    path: &Path,
+    settings: &[(String, String)],
+) -> Result<String, ExperimentFileError> {
+    let text = fs::read_to_string(path)
+        .map_err(|source| ExperimentFileError::Read { path: path.to_owned(), source })?;
+    with_settings(&text, settings).ok_or_else(|| ExperimentFileError::Invalid {
+        path: path.to_owned(),
+        message: "there is no line `[server]` or `[run]` to add settings to".into(),
+    })
 }
 
 /// The text with settings for every variant; `None` where it has no line `[server]` or `[run]`. The results file keeps this text,

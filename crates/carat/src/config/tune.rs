@@ -3,14 +3,13 @@
 use crate::config::content::{planned_content, with_content, without_content};
 use crate::config::error::{explain_toml, other_command};
 use crate::config::experiment::ROOTS_PLACEHOLDER;
-use crate::config::parse::{find_metric, folder_of};
+use crate::config::parse::{find_metric, folder_of, text_with};
 use crate::config::{Experiment, ExperimentFileError, Percent};
 use crate::core::metric::{self, Metric};
 use crate::settings::accepts;
 use carat_tune::Confirmation;
 use serde::Deserialize;
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Tables of an experiment that the search writes itself.
@@ -160,13 +159,15 @@ pub struct BlockSpec {
 }
 
 impl TuneSpec {
-    /// Reads a file.
+    /// Reads a file, and applies `settings` to every configuration of the search.
     ///
     /// # Errors
     /// Where it cannot be read, or is not a valid file of a search.
-    pub fn read(path: &Path) -> Result<Self, ExperimentFileError> {
-        let text = fs::read_to_string(path)
-            .map_err(|source| ExperimentFileError::Read { path: path.to_owned(), source })?;
+    pub fn read_with(
+        path: &Path,
+        settings: &[(String, String)],
+    ) -> Result<Self, ExperimentFileError> {
+        let text = text_with(path, settings)?;
         let (mut spec, experiment) = Self::parse(without_content(&text), path, folder_of(path))?;
         if let Some((key, sha256)) = experiment.load_content(path)? {
             spec.text = with_content(&spec.text, key, &sha256);

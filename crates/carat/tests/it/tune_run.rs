@@ -66,3 +66,18 @@ fn a_search_is_not_begun_over_another_and_a_default_that_fails_is_the_message() 
     changed.assert_code(1);
     changed.assert_says("has changed since the search");
 }
+
+#[test]
+fn a_setting_of_the_command_line_is_in_every_block_and_the_command_that_continues_repeats_it() {
+    require!(Ruby);
+    let folder = folder();
+    folder.write("knobs.rb", "abort ENV['MALLOC_ARENA_MAX'].to_s");
+    let ran = tune(&folder, &["--set", "arena_max=3"]);
+    ran.assert_code(4);
+    let block = std::fs::read_to_string(folder.path("out/knobs-look.toml")).unwrap();
+    assert!(block.contains("arena_max = \"3\""), "{block}");
+    let without = tune(&folder, &["--resume"]);
+    without.assert_code(1);
+    without.assert_says("or --set has changed since the search");
+    tune(&folder, &["--resume", "--set", "arena_max=3"]).assert_code(4);
+}

@@ -15,7 +15,11 @@ fn checkout() -> PathBuf {
 /// The name in an experiment file, or in one of `carat tune`, which has a goal.
 fn name_in(path: &Path) -> String {
     let has_goal = fs::read_to_string(path).unwrap().lines().any(|line| line == "[goal]");
-    if has_goal { TuneSpec::read(path).unwrap().name } else { Experiment::read(path).unwrap().name }
+    if has_goal {
+        TuneSpec::read_with(path, &[]).unwrap().name
+    } else {
+        Experiment::read(path).unwrap().name
+    }
 }
 
 #[test]
