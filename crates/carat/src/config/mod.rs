@@ -2,6 +2,7 @@
 //!
 //! The only inputs are the file itself and the content of the file that its load names. `settings` defines what a setting does.
 
+mod added;
 mod canonical;
 mod command;
 mod content;

@@ -1,9 +1,10 @@
 //! The file of a search for the best settings: a workload as in an experiment, a goal, and what may be varied.
 
+use crate::config::added::text_with;
 use crate::config::content::{planned_content, with_content, without_content};
 use crate::config::error::{explain_toml, other_command};
 use crate::config::experiment::ROOTS_PLACEHOLDER;
-use crate::config::parse::{find_metric, folder_of, text_with};
+use crate::config::parse::{find_metric, folder_of};
 use crate::config::{Experiment, ExperimentFileError, Percent};
 use crate::core::metric::{self, Metric};
 use crate::settings::accepts;
