@@ -46,7 +46,7 @@ pub(crate) fn full_folder(name: &str) -> Folder {
 /// The search of a folder into `output`; it continues what is there.
 pub(crate) fn command(folder: &Folder, output: &str, effects: &str, more: &[&str]) -> Command {
     let arguments =
-        ["tune", "app.toml", "-o", output, "--seed", "3", "--resume", "--fake", effects];
+        ["tune", "app.toml", "-o", output, "--seed", "5", "--resume", "--fake", effects];
     let mut command = folder.carat(&[&arguments[..], more].concat());
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
     command
