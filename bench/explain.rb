@@ -82,8 +82,8 @@ class Explained
     @lines.drop(start).take_while { |line| line.start_with?('  ') && !line.end_with?('stopped or written') }
   end
 
-  def unshared
-    start = @lines.index { |line| line.start_with?('Why process') } or raise 'no causes'
+  def unshared(pid = '')
+    start = @lines.index { |line| line.start_with?("Why process #{pid}") } or raise 'no causes'
     @lines.drop(start).take_while { |line| !line.empty? }
   end
 
@@ -91,7 +91,8 @@ class Explained
   def short
     summary = process.take_while { |line| !line.empty? }.grep(/\A(?:Process|  slots|  malloc|    of the free|    resident)/)
     classes = process.drop_while { |line| !line.start_with?('  class ') }.first(8)
-    [*ledger, '', *summary, '', *classes, '  …', '', *unshared.first(7), '  …']
+    causes = unshared(summary.first[/\d+/])
+    [*ledger, '', *summary, '', *classes, '  …', '', *causes.first(7), '  …']
   end
 
   private
