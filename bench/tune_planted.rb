@@ -5,37 +5,21 @@
 #   bin/bench tune --planted [--seeds N] [FOLDER]   10 seeds into target/tune-planted; a repeated call continues
 # CARAT names the program. Prints a Markdown table.
 
-require 'English'
-require 'fileutils'
-require 'json'
+require_relative 'tune_search'
 
 KNOBS = %w[A B C D E].freeze
 DATA = File.expand_path('../crates/carat/tests/it/data', __dir__)
 
-# What one search ended with.
-class PlantedSearch
-  # 0 recommends, 3 does not; every other code is an error, and carat has printed it.
-  ENDED = [0, 3].freeze
-
+# The search with one seed.
+class PlantedSearch < TuneSearch
   attr_reader :seed
 
   def initialize(seed, folder)
     @seed = seed
-    @folder = File.join(folder, seed.to_s)
-    FileUtils.mkdir_p(@folder)
-    FileUtils.cp(%w[knobs.rb knobs.toml].map { |name| File.join(DATA, name) }, @folder)
-    file = File.join(@folder, 'knobs.toml')
-    system(ENV.fetch('CARAT'), 'tune', file, '-o', @folder, '--seed', seed.to_s, '--resume', out: File::NULL, err: "#{@folder}.log")
-    abort "error: seed #{seed}: #{@folder}.log says why" unless ENDED.include?($CHILD_STATUS.exitstatus)
-    abort "error: seed #{seed} was not begun: #{@folder}.log says why; remove #{@folder} before the next call" unless File.exist?(result)
-  end
-
-  def result
-    File.join(@folder, 'outcome.json')
-  end
-
-  def outcome
-    @outcome ||= JSON.parse(File.read(result)).fetch('outcome')
+    own = File.join(folder, seed.to_s)
+    FileUtils.mkdir_p(own)
+    FileUtils.cp(%w[knobs.rb knobs.toml].map { |name| File.join(DATA, name) }, own)
+    super(File.join(own, 'knobs.toml'), own, '--seed', seed.to_s)
   end
 
   def recommended
@@ -47,13 +31,8 @@ class PlantedSearch
     outcome['failing'].include?('D=on')
   end
 
-  def saving
-    goal = outcome.dig('recommendation', 'conclusions', 0, 'estimate')
-    goal ? format('%+.1f (%+.1f … %+.1f)', *[goal['ratio'], *goal['ratio_interval']].map { |share| 100 * share }) : '–'
-  end
-
   def row
-    [seed, recommended ? recommended.join(' ') : 'nothing', saving, names_d? ? 'yes' : 'no', outcome['trials'], format('%.1f', outcome['seconds'] / 60)]
+    [seed, recommended ? recommended.join(' ') : 'nothing', saving, names_d? ? 'yes' : 'no', outcome['trials'], minutes]
   end
 end
 
