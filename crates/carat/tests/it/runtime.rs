@@ -333,6 +333,25 @@ fn a_worker_that_loads_the_application_itself_is_governed_until_it_loads_no_more
 }
 
 #[test]
+fn a_worker_of_a_preloaded_server_collects_as_ruby_does_whatever_it_evaluates_and_loads_late() {
+    require!(Ruby);
+    let folder = Folder::new("evaluated");
+    for number in 0..60 {
+        folder.write(&format!("part{number}.rb"), "");
+    }
+    // Rails compiles templates, and loads some files, only when a page needs them.
+    let script = format!(
+        "require 'socket'\n{EVENTUALLY}\n$LOADED_FEATURES.concat((0...400).map {{ |number| \"/app/#{{number}}.rb\" }})\n\
+         server = TCPServer.new('127.0.0.1', 0)\n\
+         Process.wait(fork do\n  200.times {{ |number| Object.class_eval(\"def page#{{number}}; end\") }}\n\
+           60.times {{ |number| require '{}/part' + number.to_s }}\n\
+           p [Thread.list.map(&:name), GC.enable]\nend)",
+        folder.path("").display()
+    );
+    assert_eq!(printed(&["worker_growth=20000"], &script), "[[nil], false]\n");
+}
+
+#[test]
 fn equal_pages_may_be_merged_from_the_first_fork_on() {
     require!(Ruby);
     // PR_GET_MEMORY_MERGE of Linux 6.4, by its number.

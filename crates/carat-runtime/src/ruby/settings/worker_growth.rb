@@ -8,8 +8,10 @@ module CaratRuntime
   class WorkerGrowth < Setting
     named "worker_growth"
 
-    # Files after which a worker counts as loading the application itself.
+    # Files after which a worker counts as loading the application itself: at least so many, and this share of what its
+    # parent has loaded. A preloaded application loads some late, when a page needs them.
     OWN_APPLICATION = 20
+    OWN_SHARE = 0.2
 
     def start
       @governor = Governor.new
@@ -51,8 +53,10 @@ module CaratRuntime
     def await_own_application
       @loads&.disable
       loads = 0
-      @loads = TracePoint.new(:script_compiled) do
-        next if (loads += 1) < OWN_APPLICATION
+      enough = [OWN_APPLICATION, $LOADED_FEATURES.size * OWN_SHARE].max
+      @loads = TracePoint.new(:script_compiled) do |compiled|
+        # Templates are evaluated when a page first needs them.
+        next if compiled.eval_script || (loads += 1) < enough
 
         @loads.disable
         @governor.start
