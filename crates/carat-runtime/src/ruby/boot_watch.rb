@@ -33,7 +33,7 @@ module CaratRuntime
       @features = features
       time = now
       used = cpu
-      @busy_at = time if used - @cpu > (time - @observed_at) / 10
+      @busy_at = time if used - @cpu > (time - @observed_at) / 10 || child?
       @observed_at = time
       @cpu = used
       @listening_since ||= now if CaratRuntime.listening == 1
@@ -65,6 +65,13 @@ module CaratRuntime
       return true if listening > BUSY_LISTENER && working > BUSY_LISTENER
 
       [listening, working, time - @busy_at].min > IDLE_LISTENER
+    end
+
+    # A server that boots may wait for a program that it has started, such as one that creates its database.
+    def child?
+      !File.read("/proc/self/task/#{Process.pid}/children").empty?
+    rescue SystemCallError
+      false
     end
 
     def now

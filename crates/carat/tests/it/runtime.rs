@@ -352,6 +352,13 @@ fn a_worker_of_a_preloaded_server_collects_as_ruby_does_whatever_it_evaluates_an
 }
 
 #[test]
+fn a_server_that_waits_for_a_child_while_it_boots_is_still_governed() {
+    require!(Ruby);
+    let script = "system('sleep 2.5')\np Thread.list.any? { |one| one.name == 'carat' }";
+    assert_eq!(printed(&["worker_growth=20000"], script), "true\n");
+}
+
+#[test]
 fn equal_pages_may_be_merged_from_the_first_fork_on() {
     require!(Ruby);
     // PR_GET_MEMORY_MERGE of Linux 6.4, by its number.
