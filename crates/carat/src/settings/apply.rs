@@ -94,6 +94,15 @@ mod tests {
         pairs: &[&str],
         inherited: &[(&str, &str)],
     ) -> Result<Environment, ApplyError> {
+        applied_on(None, ruby, pairs, inherited)
+    }
+
+    fn applied_on(
+        version: Option<RubyVersion>,
+        ruby: Option<ElfKind>,
+        pairs: &[&str],
+        inherited: &[(&str, &str)],
+    ) -> Result<Environment, ApplyError> {
         let settings = Settings::from_pairs(pairs.iter().copied()).expect("valid settings");
         let find =
             |name: &str| inherited.iter().find(|(n, _)| *n == name).map(|(_, v)| v.to_string());
@@ -103,6 +112,7 @@ mod tests {
             inherited: &find,
             scrub: Scrub::Nothing,
             ruby,
+            version,
             stack_limit: Some(8 << 20),
         })
     }
@@ -113,6 +123,19 @@ mod tests {
         assert_eq!(
             applied(&["compact=off", "trim=off", "allocator=system"], &[]),
             Ok(Environment::default())
+        );
+    }
+
+    #[test]
+    fn a_ruby_with_a_heap_for_each_size_keeps_the_empty_pages_of_a_governed_boot() {
+        let set = |version: &str| {
+            let pairs = &["worker_growth=40000"];
+            let environment = applied_on(Some(version.parse().unwrap()), None, pairs, &[]);
+            environment.unwrap().set.contains_key("RUBY_GC_HEAP_FREE_SLOTS_MAX_RATIO")
+        };
+        assert_eq!(
+            ["2.7.4", "3.1.2", "3.2.0", "3.3.8", "4.0.5"].map(set),
+            [true, true, false, false, false]
         );
     }
 

@@ -23,6 +23,8 @@ pub struct StartContext<'a> {
     pub scrub: Scrub,
     /// Word size, machine and C library of the Ruby; `None` where unknown, and then libraries are not checked.
     pub ruby: Option<ElfKind>,
+    /// Its version; `None` where unknown, and then a setting takes what fits the newest.
+    pub version: Option<RubyVersion>,
     /// The soft limit of the main stack that the server would inherit, in bytes; `None` if there is none.
     pub stack_limit: Option<u64>,
 }

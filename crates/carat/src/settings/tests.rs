@@ -38,6 +38,7 @@ fn environment(pairs: &[String]) -> (Settings, Environment) {
         inherited: &|_| None,
         scrub: Scrub::Nothing,
         ruby: None,
+        version: None,
         stack_limit: None,
     });
     (settings, environment.unwrap())

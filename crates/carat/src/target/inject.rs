@@ -102,6 +102,7 @@ fn apply(
         inherited: &|name| request.given.get(name).cloned().or_else(|| (request.inherited)(name)),
         scrub,
         ruby: request.ruby.and_then(kind),
+        version: request.ruby.and_then(|ruby| read_ruby_version(ruby).ok().flatten()),
         stack_limit: getrlimit(Resource::Stack).current,
     };
     let mut applied = request.settings.environment(&context)?;

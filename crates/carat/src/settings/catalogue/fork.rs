@@ -3,7 +3,7 @@
 use crate::settings::environment::{ApplyError, EnvironmentBuilder};
 use crate::settings::setting::{Mechanism, Setting, SettingDefinition};
 use crate::settings::value::{SettingValue, WholeNumber};
-use carat_ruby::version::{RubyVersion, V2_7};
+use carat_ruby::version::{RubyVersion, SLOT_SIZES, V2_7};
 use std::fmt;
 
 pub(super) const SETTINGS: &[SettingDefinition] = &[
@@ -71,7 +71,9 @@ struct WorkerGrowth;
 /// the lower one is too close to 0 (`gc_sweep_finish_size_pool`, gc.c).
 const FREE_SLOTS_MIN_RATIO: &str = "0.004";
 const FREE_SLOTS_GOAL_RATIO: &str = "0.05";
-/// Without `Process.warmup` (up to Ruby 3.2) the parent would otherwise keep empty pages from its boot, up to 65 %.
+/// The parent of a Ruby without `Process.warmup` would otherwise keep empty pages from its boot, up to 65 %. Where there is a
+/// heap for each size (3.2 and later), collections would take the last pages from those of large slots, which the lower
+/// ratio then keeps from growing: a worker would collect in every request.
 const FREE_SLOTS_MAX_RATIO: &str = "0.1";
 /// Bytes that a slot counts for a Ruby that limits the growth in bytes (4.1).
 const SLOT_BYTES: u64 = 40;
@@ -96,9 +98,11 @@ impl Setting for WorkerGrowth {
             ("RUBY_GC_HEAP_GROWTH_MAX_BYTES", bytes.to_string()),
             ("RUBY_GC_HEAP_FREE_SLOTS_MIN_RATIO", FREE_SLOTS_MIN_RATIO.to_owned()),
             ("RUBY_GC_HEAP_FREE_SLOTS_GOAL_RATIO", FREE_SLOTS_GOAL_RATIO.to_owned()),
-            ("RUBY_GC_HEAP_FREE_SLOTS_MAX_RATIO", FREE_SLOTS_MAX_RATIO.to_owned()),
         ] {
             server.set(variable, value);
+        }
+        if server.context.version.is_some_and(|version| !SLOT_SIZES.contains(version)) {
+            server.set("RUBY_GC_HEAP_FREE_SLOTS_MAX_RATIO", FREE_SLOTS_MAX_RATIO.to_owned());
         }
         server.request(Self::NAME, &value.to_string());
         Ok(())
