@@ -314,6 +314,21 @@ fn a_governed_boot_collects_seldom_and_workers_collect_as_ruby_does() {
 }
 
 #[test]
+fn what_files_leave_behind_while_the_server_boots_does_not_enlarge_the_heap() {
+    require!(Ruby);
+    let folder = Folder::new("garbage");
+    for number in 0..50 {
+        folder.write(&format!("part{number}.rb"), "20_000.times { +'x' }");
+    }
+    let script = format!(
+        "50.times {{ |number| require '{}/part' + number.to_s }}\n\
+         p GC.stat.values_at(:heap_live_slots, :heap_free_slots).sum < 400_000",
+        folder.path("").display()
+    );
+    assert_eq!(printed(&["worker_growth=20000"], &script), "true\n");
+}
+
+#[test]
 fn a_worker_that_loads_the_application_itself_is_governed_until_it_loads_no_more() {
     require!(Ruby);
     let folder = Folder::new("governed");

@@ -77,13 +77,15 @@ module CaratRuntime
     end
   end
 
-  # Collects when the heap has grown by two thirds since the last collection, or malloc's memory by a limit, as Ruby's own
-  # ratios and limits would.
+  # Collects when there are two thirds more objects than after the last collection, or when malloc's memory has grown by a limit, as
+  # Ruby's own ratios and limits would. What the heap grows to beyond what lives, every worker may grow by before it
+  # collects, so objects are counted and not pages, and also whenever a file is loaded: while the main thread is busy, another one
+  # runs ten times per second only.
   class Governor
     GROWTH = 1.67
     INTERVAL = 0.03
-    # Pages below which no collection is worth its time.
-    LEAST_PAGES = 400
+    # Objects below which no collection is worth its time.
+    LEAST_OBJECTS = 100_000
     # Bytes allocated with malloc since the last collection after which another one is due, as Ruby's own limit begins.
     MALLOC = 16 << 20
     # Seconds without a new file after which nothing is governed any more, if the end of the boot was not detected.
@@ -96,6 +98,9 @@ module CaratRuntime
     def start
       @was_disabled = GC.disable
       @files = nil
+      @limit = next_limit
+      @loads = TracePoint.new(:script_compiled) { collect_if_due }
+      @loads.enable
       @thread = Thread.new { govern }
       @thread.name = "carat"
       @thread.report_on_exception = false
@@ -103,6 +108,7 @@ module CaratRuntime
 
     def restart
       @thread = nil
+      @loads.disable
       GC.enable unless @was_disabled
       start
       nil
@@ -114,20 +120,21 @@ module CaratRuntime
       @thread.kill
       @thread.join
       @thread = nil
-      GC.enable unless @was_disabled
+      finish
     end
 
     private
 
     def govern
-      limit = next_limit
       until settled?
         sleep INTERVAL
-        next if GC.stat(:heap_allocated_pages) < limit && GC.stat(:malloc_increase_bytes) < MALLOC
-
-        collect
-        limit = next_limit
+        collect_if_due
       end
+      finish
+    end
+
+    def finish
+      @loads.disable
       GC.enable unless @was_disabled
     end
 
@@ -138,15 +145,18 @@ module CaratRuntime
       now - @loaded_at > SETTLED
     end
 
-    def collect
+    def collect_if_due
+      return if GC.stat(:heap_live_slots) < @limit && GC.stat(:malloc_increase_bytes) < MALLOC
+
       GC.enable
       GC.start
+      @limit = next_limit
     ensure
       GC.disable
     end
 
     def next_limit
-      [GC.stat(:heap_eden_pages), LEAST_PAGES].max * GROWTH
+      [GC.stat(:heap_live_slots), LEAST_OBJECTS].max * GROWTH
     end
   end
 end
