@@ -2,7 +2,7 @@
 
 use crate::cli::compare::{run_trials, setting};
 use crate::cli::{Exit, output};
-use crate::config::{BlockSpec, TuneSpec, planned_content};
+use crate::config::{BlockSpec, Experiment, TuneSpec, planned_content};
 use crate::core::Trial;
 use crate::report::{
     PageOptions, SearchReport, event_text, progress_line, shell_line, tune_html, tune_text,
@@ -311,13 +311,24 @@ impl<'a> FolderHost<'a> {
         }
     }
 
+    /// The key of the load's file, if it has another content than when the search began.
+    fn changed_load(&self, found: &Experiment) -> Option<&str> {
+        let (key, sha256) = planned_content(&self.spec.text)?;
+        (planned_content(&found.text) != Some((key, sha256))).then_some(key)
+    }
+
     fn prepare(&mut self, request: ExperimentRequest) -> anyhow::Result<PreparedExperiment> {
-        let prepared = PreparedExperiment::new(request, &output::variable)?;
-        let (found, begun) =
-            (planned_content(&prepared.experiment.text), planned_content(&self.spec.text));
-        if let Some((key, _)) = begun.filter(|_| found != begun) {
+        let file = request.experiment.clone();
+        let prepared = PreparedExperiment::new(request, &output::variable);
+        let experiment = match &prepared {
+            Ok(prepared) => Some(prepared.experiment.clone()),
+            // Perhaps because the load's file changed between two readings of it.
+            Err(_) => Experiment::read_with(&file, &[], Some(&self.spec.folder)).ok(),
+        };
+        if let Some(key) = experiment.and_then(|found| self.changed_load(&found)) {
             bail!("the file of {key} has changed since the search began; restore it");
         }
+        let prepared = prepared?;
         for (_, warning) in prepared.warnings() {
             if self.warned.insert(warning.to_owned()) {
                 output::print_message(&format!("note: {warning}"));
