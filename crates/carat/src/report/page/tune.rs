@@ -106,9 +106,9 @@ fn confirmation(outcome: &TuneOutcome) -> Markup {
                 th scope="col" { "configuration" } th.l scope="col" { "metric" } th scope="col" { "difference to the default" }
                 th scope="col" { "blocks" } th.l scope="col" { "verdict" } th.w scope="col" { "in words" }
             } }
-            tbody { @for (text, conclusions) in &all { @for one in conclusions.iter() { tr {
-                th scope="row" { (shorten(text, TEXT)) }
-                td.l { code { (one.metric) } }
+            @for (text, conclusions) in &all { tbody { @for (row, one) in conclusions.iter().enumerate() { tr {
+                @if row == 0 { th scope="rowgroup" rowspan=(conclusions.len()) { (shorten(text, TEXT)) } }
+                th.l scope="row" { code { (one.metric) } }
                 (estimate_cell(&one.metric, one.estimate))
                 td { (one.blocks) }
                 (verdict_cell(Some(one.verdict)))
