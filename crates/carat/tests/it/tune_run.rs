@@ -1,7 +1,8 @@
 //! `carat tune` on a real server with planted effects.
 
-use crate::support::{Folder, Ran};
+use crate::support::{Folder, PATIENCE, Ran, finish_within};
 use serde_json::Value;
+use std::process::Stdio;
 
 /// The search of `bin/bench tune --planted`.
 const FILE: &str = include_str!("data/knobs.toml");
@@ -28,7 +29,10 @@ fn tune(folder: &Folder, more: &[&str]) -> Ran {
     let output = folder.path("out").display().to_string();
     let mut arguments = vec!["tune", &file, "-o", &output, "--seed", "3"];
     arguments.extend(more);
-    folder.run(&arguments)
+    let mut command = folder.carat(&arguments);
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    // A hundred trials of a second, and several seconds each on a busy machine.
+    finish_within(4 * PATIENCE, child)
 }
 
 #[test]
