@@ -2,7 +2,7 @@
 
 use crate::cli::compare::{run_trials, setting};
 use crate::cli::{Exit, output};
-use crate::config::{BlockSpec, Experiment, TuneSpec, planned_content};
+use crate::config::{BlockSpec, Experiment, TuneSpec, changed_content};
 use crate::core::Trial;
 use crate::report::{
     PageOptions, SearchReport, event_text, progress_line, shell_line, tune_html, tune_text,
@@ -311,21 +311,18 @@ impl<'a> FolderHost<'a> {
         }
     }
 
-    /// The key of the load's file, if it has another content than when the search began.
-    fn changed_load(&self, found: &Experiment) -> Option<&str> {
-        let (key, sha256) = planned_content(&self.spec.text)?;
-        (planned_content(&found.text) != Some((key, sha256))).then_some(key)
-    }
-
     fn prepare(&mut self, request: ExperimentRequest) -> anyhow::Result<PreparedExperiment> {
         let file = request.experiment.clone();
         let prepared = PreparedExperiment::new(request, &output::variable);
-        let experiment = match &prepared {
-            Ok(prepared) => Some(prepared.experiment.clone()),
+        let begun = &self.spec.text;
+        let changed = match &prepared {
+            Ok(prepared) => changed_content(begun, &prepared.experiment.text),
             // Perhaps because the load's file changed between two readings of it.
-            Err(_) => Experiment::read_with(&file, &[], Some(&self.spec.folder)).ok(),
+            Err(_) => Experiment::read_with(&file, &[], Some(&self.spec.folder))
+                .ok()
+                .and_then(|found| changed_content(begun, &found.text)),
         };
-        if let Some(key) = experiment.and_then(|found| self.changed_load(&found)) {
+        if let Some(key) = changed {
             bail!("the file of {key} has changed since the search began; restore it");
         }
         let prepared = prepared?;

@@ -73,6 +73,12 @@ pub fn planned_content(plan: &str) -> Option<(&str, &str)> {
     plan.lines().filter_map(comment).next_back()
 }
 
+/// The key of the file that `plan` names, if `other`, the text of another moment, does not name the same content of it.
+pub fn changed_content<'a>(plan: &'a str, other: &str) -> Option<&'a str> {
+    let planned = planned_content(plan)?;
+    (planned_content(other) != Some(planned)).then_some(planned.0)
+}
+
 /// The text of a plan that names the content of the file of a key.
 pub(super) fn with_content(plan: &str, key: &str, sha256: &str) -> String {
     let end = if plan.is_empty() || plan.ends_with('\n') { "" } else { "\n" };

@@ -18,7 +18,7 @@ mod tune;
 
 pub use crate::core::{Percent, Span};
 pub use command::CommandLine;
-pub use content::{LoadContent, planned_content};
+pub use content::{LoadContent, changed_content, planned_content};
 pub use error::ExperimentFileError;
 pub use experiment::{
     CommandSpec, Experiment, MeasureSpec, ReadyCheck, ReadyCondition, ServerSpec, ServiceSpec,

@@ -1,7 +1,7 @@
 //! The file of a search for the best settings: a workload as in an experiment, a goal, and what may be varied.
 
 use crate::config::added::text_with;
-use crate::config::content::{planned_content, with_content, without_content};
+use crate::config::content::{changed_content, with_content, without_content};
 use crate::config::error::{explain_toml, other_command};
 use crate::config::experiment::ROOTS_PLACEHOLDER;
 use crate::config::parse::{find_metric, folder_of};
@@ -222,8 +222,7 @@ impl TuneSpec {
     /// The key of the load's file, if its content is another than in `text`, the text of another moment, and nothing else is.
     pub fn changed_load(&self, text: &str) -> Option<&str> {
         let is_same = without_content(&self.text) == without_content(text);
-        let (key, sha256) = planned_content(&self.text).filter(|_| is_same)?;
-        (planned_content(text) != Some((key, sha256))).then_some(key)
+        changed_content(&self.text, text).filter(|_| is_same)
     }
 
     fn validated(
