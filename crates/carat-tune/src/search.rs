@@ -381,8 +381,12 @@ mod tests {
 
     /// Saves 20 % with `a`, 10 % with `b`; `c` saves half but breaks the limit; `d` fails; the rest does nothing.
     fn space() -> Space {
-        let names = ["a", "b", "c", "d", "e", "f"];
-        Space::new(names.map(|name| factor(name, &["off", "on"])).to_vec(), Vec::new()).unwrap()
+        switches(&["a", "b", "c", "d", "e", "f"])
+    }
+
+    fn switches(names: &[&str]) -> Space {
+        let factors = names.iter().map(|name| factor(name, &["off", "on"])).collect();
+        Space::new(factors, Vec::new()).unwrap()
     }
 
     fn plan(seed: u64) -> SearchPlan {
@@ -441,24 +445,40 @@ mod tests {
         SearchTrial { configuration: one.clone(), logarithms: (!on("d")).then_some(logarithms) }
     }
 
+    fn planted_space() -> Space {
+        switches(&["a", "b", "c", "d", "e"])
+    }
+
+    /// A whole search of the planted server; `delay` is added to the logarithm of each latency of a block.
+    fn searched_planted(
+        space: &Space,
+        plan: SearchPlan,
+        delay: impl Fn(usize, &mut SeededRng) -> f64,
+    ) -> Search<'_> {
+        let mut rng = SeededRng::new(plan.seed + 1_000);
+        let mut search = Search::new(space, plan, &[]);
+        while let Some(block) = search.next_block() {
+            let mut outcomes: Vec<_> =
+                block.iter().map(|one| planted(space, one, &mut rng)).collect();
+            for logarithms in outcomes.iter_mut().filter_map(|one| one.logarithms.as_mut()) {
+                logarithms[1] += delay(search.blocks, &mut rng);
+            }
+            search.observe(&outcomes);
+        }
+        search
+    }
+
     #[test]
     fn a_candidate_is_proposed_although_the_machine_was_disturbed_during_half_of_the_search() {
-        let names = ["a", "b", "c", "d", "e"].map(|name| factor(name, &["off", "on"]));
-        let space = Space::new(names.to_vec(), Vec::new()).unwrap();
+        let space = planted_space();
+        let delay = |block: usize, rng: &mut SeededRng| match block {
+            8..15 => 0.6 * rng.normal().abs(),
+            _ => 0.0,
+        };
         let mut right = 0;
         for seed in 0..20 {
-            let mut search = Search::new(&space, SearchPlan { trials: 96, ..plan(seed) }, &[]);
-            let mut rng = SeededRng::new(seed + 1_000);
-            while let Some(block) = search.next_block() {
-                let disturbed = (8..15).contains(&search.blocks);
-                let mut outcomes: Vec<_> =
-                    block.iter().map(|one| planted(&space, one, &mut rng)).collect();
-                for logarithms in outcomes.iter_mut().filter_map(|one| one.logarithms.as_mut()) {
-                    logarithms[1] += if disturbed { 0.6 * rng.normal().abs() } else { 0.0 };
-                }
-                search.observe(&outcomes);
-            }
-            let candidate = search.candidate();
+            let plan = SearchPlan { trials: 96, ..plan(seed) };
+            let candidate = searched_planted(&space, plan, delay).candidate();
             let candidate = candidate.unwrap_or_else(|| panic!("seed {seed}: none"));
             right += usize::from(space.mask(&candidate) == 0b11);
         }
@@ -467,17 +487,11 @@ mod tests {
 
     #[test]
     fn what_does_nothing_is_within_its_standard_error_of_nothing_where_savings_are_amounts() {
-        let names = ["a", "b", "c", "d", "e"].map(|name| factor(name, &["off", "on"]));
-        let space = Space::new(names.to_vec(), Vec::new()).unwrap();
+        let space = planted_space();
         let mut wrong = 0;
         for seed in 0..50 {
-            let mut search = Search::new(&space, SearchPlan { trials: 36, ..plan(seed) }, &[]);
-            let mut rng = SeededRng::new(seed + 1_000);
-            while let Some(block) = search.next_block() {
-                let outcomes: Vec<_> =
-                    block.iter().map(|one| planted(&space, one, &mut rng)).collect();
-                search.observe(&outcomes);
-            }
+            let plan = SearchPlan { trials: 36, ..plan(seed) };
+            let mut search = searched_planted(&space, plan, |_, _| 0.0);
             search.candidate().unwrap();
             let effects = search.choice(&[]).single_effects();
             let idle = effects.iter().find(|effect| effect.name == "e").unwrap();
