@@ -2,7 +2,7 @@
 
 use crate::report::{Audience, PageOptions, day};
 use anyhow::Context;
-use std::fs::File;
+use std::fs::{File, OpenOptions};
 use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -54,8 +54,13 @@ pub(crate) fn write_page(path: &Path, page: &str) -> anyhow::Result<()> {
     })
 }
 
-/// Writes a file beside `path` and renames it. What a killed carat left there is overwritten.
+/// Writes a file beside `path`, or beside what the link `path` leads to, and renames it. What a killed carat left there is
+/// overwritten. Into a pipe or a device it writes: a rename by root would leave every program a file as its `/dev/null`.
 pub(crate) fn write_atomically(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    if std::fs::metadata(path).is_ok_and(|there| !there.is_file()) {
+        return OpenOptions::new().write(true).open(path)?.write_all(bytes);
+    }
+    let path = &std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     let mut partial = path.as_os_str().to_owned();
     partial.push(".part");
     let partial = PathBuf::from(partial);
@@ -84,6 +89,9 @@ fn printable(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rustix::fs::Mode;
+    use std::io::Read;
+    use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 
     #[test]
     fn escape_sequences_do_not_reach_the_terminal() {
@@ -94,5 +102,37 @@ mod tests {
     fn a_file_is_never_coloured_whatever_the_environment() {
         let file = tempfile::tempfile().unwrap();
         assert!(!colour(&file, |_| None));
+    }
+
+    #[test]
+    fn a_pipe_or_device_is_written_to_and_stays_what_it_is() {
+        let folder = tempfile::tempdir().unwrap();
+        let pipe = folder.path().join("pipe");
+        rustix::fs::mkfifoat(rustix::fs::CWD, &pipe, Mode::RUSR | Mode::WUSR).unwrap();
+        // Opened for reading and writing, it needs no second process.
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).custom_flags(libc::O_NONBLOCK);
+        let mut reader = options.open(&pipe).unwrap();
+        write_atomically(&pipe, b"page").unwrap();
+        let mut read = [0; 4];
+        reader.read_exact(&mut read).unwrap();
+        assert_eq!(&read, b"page");
+        assert!(std::fs::metadata(&pipe).unwrap().file_type().is_fifo());
+        assert_eq!(
+            std::fs::read_dir(folder.path()).unwrap().count(),
+            1,
+            "nothing is left beside it"
+        );
+    }
+
+    #[test]
+    fn a_link_stays_and_the_file_behind_it_is_replaced() {
+        let folder = tempfile::tempdir().unwrap();
+        let [page, link] = ["page", "link"].map(|name| folder.path().join(name));
+        std::fs::write(&page, "old").unwrap();
+        std::os::unix::fs::symlink("page", &link).unwrap();
+        write_atomically(&link, b"new").unwrap();
+        assert!(link.is_symlink());
+        assert_eq!(std::fs::read_to_string(&page).unwrap(), "new");
     }
 }

@@ -299,6 +299,8 @@ fn fresh_moves_the_old_results_aside_and_begins_anew() {
         ["fake.old-1.carat", "fake.old-1.html"].map(|name| std::fs::read(folder.path(name)));
     assert_eq!((old.unwrap(), old_page.unwrap()), (first.unwrap(), page.unwrap()));
     compare(&["--fresh", "--resume"]).assert_code(2).assert_says("cannot be used with");
+    std::os::unix::fs::symlink("/dev/zero", folder.path("device")).unwrap();
+    compare(&["--fresh", "-o", "device"]).assert_code(2).assert_says("device is not a file");
 }
 
 #[test]

@@ -48,6 +48,9 @@ pub enum OpenError {
         "{0} has the blocks of a fleet; continue with `carat fleet submit` and `carat fleet watch`, or begin another file with -o"
     )]
     Fleet(PathBuf),
+    /// A device or a folder, which other programs may need where it is.
+    #[error("{0} is not a file, so it is not moved aside; name another with -o")]
+    NotAFile(PathBuf),
     /// The seed was fixed when the experiment began.
     #[error(
         "{path} was begun with seed {begun}; resume without --seed, or begin another file with -o"
@@ -67,6 +70,7 @@ impl OpenError {
             Self::OtherBudget { .. }
             | Self::OtherSeed { .. }
             | Self::Fleet(_)
+            | Self::NotAFile(_)
             | Self::Change(ChangeError::Changed { .. }) => true,
             Self::Store(error) | Self::Change(ChangeError::Store(error)) => matches!(
                 error,
@@ -147,8 +151,11 @@ pub fn open(
     Ok(OpenedResults { store, info, note })
 }
 
-/// Moves an older file aside, whatever it is, unless a run still writes to it.
+/// Moves an older file aside, whatever it contains, unless a run still writes to it.
 fn begin_anew(path: &Path) -> Result<String, OpenError> {
+    if !path.is_file() {
+        return Err(OpenError::NotAFile(path.to_owned()));
+    }
     if let Ok(store) = Store::open(path) {
         clean_up_after_last_runner(&store)?;
     }
