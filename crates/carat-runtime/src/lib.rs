@@ -7,6 +7,8 @@
 //!
 //! It fails open: a failure costs one line on stderr and leaves the server as it was.
 
+mod calloc;
+mod imports;
 mod kernel;
 mod malloc;
 mod native;

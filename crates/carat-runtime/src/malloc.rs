@@ -3,7 +3,8 @@
 use carat_ruby::allocator::{self, mallctl};
 use carat_ruby::symbol::find;
 use carat_wire::page::AllocatorKind;
-use std::ffi::{CStr, c_int};
+use std::ffi::{CStr, CString, c_int};
+use std::ptr;
 use std::sync::OnceLock;
 
 static IN_USE: OnceLock<AllocatorKind> = OnceLock::new();
@@ -55,4 +56,46 @@ pub(crate) fn control(action: &CStr) -> bool {
     let none = std::ptr::null_mut();
     // SAFETY: an action takes and returns nothing.
     unsafe { mallctl(action.as_ptr(), none, none.cast(), none, 0) == 0 }
+}
+
+/// A new arena of jemalloc; `None` if it cannot have one more.
+pub(crate) fn new_arena() -> Option<u32> {
+    // SAFETY: `arenas.create` returns an unsigned int.
+    unsafe { answer(c"arenas.create") }
+}
+
+/// Bytes of the pages of one of jemalloc's arenas that hold at least one block.
+pub(crate) fn active_bytes(arena: u32) -> Option<u64> {
+    let mut epoch = 1u64;
+    let mut size = size_of::<u64>();
+    let mallctl = mallctl()?;
+    // SAFETY: `epoch` takes and returns a 64-bit number, and renews the figures that follow.
+    unsafe {
+        mallctl(
+            c"epoch".as_ptr(),
+            (&raw mut epoch).cast(),
+            &raw mut size,
+            (&raw mut epoch).cast(),
+            size,
+        )
+    };
+    let pages = CString::new(format!("stats.arenas.{arena}.pactive")).ok()?;
+    // SAFETY: both are of the type `size_t`.
+    let [pages, page]: [usize; 2] = unsafe { [answer(&pages)?, answer(c"arenas.page")?] };
+    Some((pages * page) as u64)
+}
+
+/// What jemalloc answers to a question.
+///
+/// # Safety
+/// `T` must be the type that jemalloc's manual gives for the name.
+unsafe fn answer<T: Default>(name: &CStr) -> Option<T> {
+    let mut value = T::default();
+    let mut size = size_of::<T>();
+    let mallctl = mallctl()?;
+    // SAFETY: the caller guarantees that the answer has this type.
+    let failed = unsafe {
+        mallctl(name.as_ptr(), (&raw mut value).cast(), &raw mut size, ptr::null_mut(), 0)
+    };
+    (failed == 0).then_some(value)
 }

@@ -1,10 +1,11 @@
 //! The functions that the Ruby half calls, as module functions of `CaratRuntime`.
 
+use crate::calloc::Hindrance;
 use crate::kernel::{
     allow_merging, is_listening, resident, set_huge_pages, start_ticks, stop_ticks,
 };
 use crate::trim::TrimMode;
-use crate::{guarded, malloc, report, seal, trim};
+use crate::{calloc, guarded, malloc, report, seal, trim};
 use carat_ruby::api::loaded;
 use carat_ruby::extension::{UNFIT_EXTENSIONS, UnfitExtension};
 use carat_ruby::{RubyApi, Value};
@@ -22,6 +23,8 @@ pub(crate) fn define(ruby: &RubyApi) {
     ruby.define_0(module, c"fill_holes", fill_holes);
     ruby.define_0(module, c"bind_new_threads", bind_new_threads);
     ruby.define_0(module, c"leave_shared_arena", leave_shared_arena);
+    ruby.define_0(module, c"separate_calloc", separate_calloc);
+    ruby.define_0(module, c"join_calloc", join_calloc);
     ruby.define_0(module, c"allow_merging", merging);
     ruby.define_0(module, c"allow_huge_pages", allow_huge_pages);
     ruby.define_0(module, c"forbid_huge_pages", forbid_huge_pages);
@@ -114,6 +117,20 @@ extern "C" fn bind_new_threads(receiver: Value) -> Value {
 /// 1 if this process now allocates from its own arena or heap, 0 if this malloc has no such function.
 extern "C" fn leave_shared_arena(receiver: Value) -> Value {
     answer(receiver, || i64::from(seal::leave_shared_arena()))
+}
+
+/// 1 if Ruby's calloc now has an arena of its own, 0 if malloc is not jemalloc, -1 if its calls cannot be redirected.
+extern "C" fn separate_calloc(receiver: Value) -> Value {
+    answer(receiver, || match calloc::separate() {
+        Ok(()) => 1,
+        Err(Hindrance::OtherMalloc) => 0,
+        Err(Hindrance::Fixed) => -1,
+    })
+}
+
+/// Ends that; the bytes in use of the arena, 0 if they are not known or the calls were not redirected.
+extern "C" fn join_calloc(receiver: Value) -> Value {
+    answer(receiver, || calloc::join().unwrap_or(0) as i64)
 }
 
 extern "C" fn merging(receiver: Value) -> Value {

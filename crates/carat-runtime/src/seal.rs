@@ -9,7 +9,7 @@ use carat_ruby::allocator::mallctl;
 use carat_ruby::symbol::find;
 use carat_ruby::{RubyApi, Value};
 use carat_wire::page::AllocatorKind;
-use std::ffi::{CStr, c_int, c_void};
+use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// A hole of this size contains at least one whole page.
@@ -126,7 +126,7 @@ fn occupy(
 /// In a child: allocates from a new arena or heap from now on; `false` if the allocator has no such function.
 pub(crate) fn leave_shared_arena() -> bool {
     match malloc::in_use() {
-        AllocatorKind::Jemalloc => new_arena().is_some_and(|arena| {
+        AllocatorKind::Jemalloc => malloc::new_arena().is_some_and(|arena| {
             ARENA.store(arena, Ordering::Relaxed);
             bind(arena)
         }),
@@ -146,19 +146,6 @@ unsafe extern "C" fn thread_began(_: u32, _: Value, _: Value, _: usize, _: Value
     let arena = ARENA.load(Ordering::Relaxed);
     if arena != NO_ARENA {
         bind(arena);
-    }
-}
-
-fn new_arena() -> Option<u32> {
-    let mut arena = 0u32;
-    let mut size = size_of::<u32>();
-    // SAFETY: the signature is that of jemalloc.h; `arenas.create` returns an unsigned int.
-    unsafe {
-        let mallctl = mallctl()?;
-        let name: &CStr = c"arenas.create";
-        let answer = (&raw mut arena).cast();
-        let failed = mallctl(name.as_ptr(), answer, &raw mut size, std::ptr::null_mut(), 0);
-        (failed == 0).then_some(arena)
     }
 }
 

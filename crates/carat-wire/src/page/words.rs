@@ -248,6 +248,8 @@ words! {
         UnfitExtension = "unfit_extension",
         /// The version of that extension: 16 bits each for its first three numbers.
         UnfitVersion = "unfit_version",
+        /// Bytes of jemalloc's pages with what Ruby allocated with calloc before the first fork.
+        CallocBytes = "calloc_bytes",
     }
 }
 

@@ -122,10 +122,14 @@ fn renderers_of_redcarpet_are_pinned_so_that_the_runtime_can_compact_on_ruby_3_3
     let folder = tempfile::Builder::new().prefix("carat-root-").tempdir_in("/tmp").unwrap();
     fs::write(folder.path().join("renderers.rb"), REDCARPET).unwrap();
     let script = ["renderers.rb", "loud", "runtime"];
-    let pinned = run_on(version, folder.path(), "compact=before-fork", &script);
+    let pinned = run_on(version.command(None), folder.path(), "compact=before-fork", &script);
     assert_eq!(pinned, "same\n");
-    let trusted =
-        run_on(version, folder.path(), "compact=before-fork;trust_extensions=on", &script);
+    let trusted = run_on(
+        version.command(None),
+        folder.path(),
+        "compact=before-fork;trust_extensions=on",
+        &script,
+    );
     assert!(!trusted.contains("same"), "without pins it is a test of nothing: {trusted}");
 }
 

@@ -9,6 +9,7 @@ extern crate carat_test_macro;
 #[macro_use]
 mod harness;
 
+mod calloc_arena;
 mod demo;
 mod dockerfiles;
 mod docs;

@@ -467,14 +467,13 @@ fn a_server_without_proc_runs_on_under_every_setting() {
 /// Runs Ruby in this folder with the runtime loaded; returns what it printed, and its stderr after it. The roots see the
 /// /tmp of this system, so that is where the folder must be.
 pub(crate) fn run_on(
-    version: TestRuby,
+    mut ruby: Command,
     folder: &Path,
     settings: &str,
     arguments: &[&str],
 ) -> String {
     let libraries = carat::target::library::unpack(&folder.join("carat")).unwrap();
-    let output = version
-        .command(None)
+    let output = ruby
         .args(arguments)
         .current_dir(folder)
         .env("CARAT_SETTINGS", settings)
@@ -505,7 +504,7 @@ fn every_ruby_applies_the_settings_that_it_has(version: TestRuby) {
     std::fs::write(folder.path().join("script.rb"), script).unwrap();
     let settings =
         "compact=boot;gc=boot;sham=on;trim=full-gc;prepare_fork=warmup;seal=on;gc_pacing=idle";
-    let printed = run_on(version, folder.path(), settings, &["script.rb"]);
+    let printed = run_on(version.command(None), folder.path(), settings, &["script.rb"]);
     assert!(printed.contains("\"1111111\", 0]"), "{version:?}: {printed}");
 }
 
@@ -580,7 +579,7 @@ fn every_ruby_acts_once_on_the_main_thread_when_rails_is_initialized(version: Te
     );
     std::fs::write(folder.path().join("script.rb"), script).unwrap();
     for (settings, calls) in BOOT_ACTIONS {
-        let printed = run_on(version, folder.path(), settings, &["script.rb"]);
+        let printed = run_on(version.command(None), folder.path(), settings, &["script.rb"]);
         let expected = format!("[]\n:done\n1\n{calls}\n1\n{calls}\ntrue\n1\n");
         assert_eq!(printed, expected, "{version:?}, {settings}");
     }
@@ -630,7 +629,7 @@ fn acts_once_in_a_rails_application(version: TestRuby) {
     std::fs::write(folder.path().join("observer.rb"), OBSERVER).unwrap();
     let arguments = ["-r./observer.rb", "-S", "puma", "-C", "puma.rb", "config.ru"];
     for (settings, calls) in BOOT_ACTIONS {
-        let printed = run_on(version, folder.path(), settings, &arguments);
+        let printed = run_on(version.command(None), folder.path(), settings, &arguments);
         // After the application's own block and before the routes are loaded.
         let moments = if calls == "[]" { "[]" } else { "[[1, 0]]" };
         for line in [

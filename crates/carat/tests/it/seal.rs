@@ -11,7 +11,7 @@ const SETTINGS: &str = "prepare_fork=full;compact=off;seal=on";
 fn printed(version: TestRuby, script: &str) -> String {
     let folder = tempfile::Builder::new().prefix("carat-seal-").tempdir_in("/tmp").unwrap();
     fs::write(folder.path().join("script.rb"), format!("require 'socket'\n{script}")).unwrap();
-    run_on(version, folder.path(), SETTINGS, &["script.rb"])
+    run_on(version.command(None), folder.path(), SETTINGS, &["script.rb"])
 }
 
 #[test]

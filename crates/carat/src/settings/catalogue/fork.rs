@@ -2,13 +2,15 @@
 
 use crate::settings::environment::{ApplyError, EnvironmentBuilder};
 use crate::settings::setting::{Mechanism, Setting, SettingDefinition};
-use crate::settings::value::{SettingValue, WholeNumber};
+use crate::settings::value::{SettingValue, Switch, WholeNumber};
 use carat_ruby::version::{RubyVersion, SLOT_SIZES, V2_7};
+use carat_wire::page::AllocatorKind;
 use std::fmt;
 
 pub(super) const SETTINGS: &[SettingDefinition] = &[
     SettingDefinition::of::<Warm>(),
     SettingDefinition::of::<WarmPaths>(),
+    SettingDefinition::of::<CallocArena>(),
     SettingDefinition::of::<WorkerGrowth>(),
 ];
 
@@ -63,6 +65,21 @@ impl Setting for WarmPaths {
     const REQUIRES: Option<(&'static str, &'static str)> = Some(("warm", "20"));
     const DOES: &'static str = "The pages that `warm` requests in turn.";
     const COSTS: &'static str = "Nothing by itself.";
+}
+
+struct CallocArena;
+
+impl Setting for CallocArena {
+    type Value = Switch;
+    const NAME: &'static str = "calloc_arena";
+    const DEFAULT: &'static str = "off";
+    const MECHANISM: Mechanism = Mechanism::Runtime { pending: "the runtime has not started" };
+    const SINCE: Option<RubyVersion> = Some(V2_7);
+    const MALLOC: Option<AllocatorKind> = Some(AllocatorKind::Jemalloc);
+    const LEVELS: &'static [&'static str] = &["on"];
+    const FORKS: bool = true;
+    const DOES: &'static str = "Until the first fork of a preloaded server, what Ruby allocates with `calloc` comes from an arena of jemalloc of its own. A full GC of Ruby 3.0 to 3.3 writes to every call site that has not run since, and to the bitmaps of heap pages; they lie together then, and a worker copies fewer pages.";
+    const COSTS: &'static str = "A lock for each of these allocations while the server boots; also later on a server that never forks.";
 }
 
 struct WorkerGrowth;
