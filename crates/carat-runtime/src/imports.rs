@@ -56,7 +56,7 @@ impl Import {
     ///
     /// An object must be one that is never unloaded.
     pub(crate) fn find(inside: *const c_void, name: &CStr) -> Option<Self> {
-        let mut search = Search { inside: inside as usize, name, found: None };
+        let mut search = ImportSearch { inside: inside as usize, name, found: None };
         // SAFETY: `visit` gets the address of `search`, which outlives the call.
         unsafe { libc::dl_iterate_phdr(Some(visit), (&raw mut search).cast()) };
         search.found
@@ -92,7 +92,7 @@ fn page_bytes() -> usize {
     usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(4096)
 }
 
-struct Search<'a> {
+struct ImportSearch<'a> {
     inside: usize,
     name: &'a CStr,
     found: Option<Import>,
@@ -101,7 +101,7 @@ struct Search<'a> {
 /// Called for each loaded object, until it returns another number than 0.
 unsafe extern "C" fn visit(info: *mut dl_phdr_info, _: usize, search: *mut c_void) -> c_int {
     // SAFETY: `find` passes the address of its search, and the linker describes an object that is loaded.
-    let (search, info) = unsafe { (&mut *search.cast::<Search<'_>>(), &*info) };
+    let (search, info) = unsafe { (&mut *search.cast::<ImportSearch<'_>>(), &*info) };
     // SAFETY: the program headers of a loaded object are mapped for as long as it is.
     let headers = unsafe { slice::from_raw_parts(info.dlpi_phdr, usize::from(info.dlpi_phnum)) };
     let object = LoadedObject { bias: info.dlpi_addr as usize, headers };
