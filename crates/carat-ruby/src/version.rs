@@ -161,9 +161,9 @@ pub const PREREGISTERED_JOBS: VersionRange = VersionRange::from(V3_3);
 pub const JOBS_REGISTERED_EACH_TIME: VersionRange = VersionRange::up_to(V4_0);
 /// Ruby touches its whole main stack when it starts.
 pub const TOUCHES_MAIN_STACK: VersionRange = VersionRange::between(V3_3, V3_3);
-/// A full GC stores the empty call cache over itself in every call site that has not run since, which copies pages of a
-/// forked process without changing them (`rb_vm_empty_cc`, iseq.c).
-pub const REWRITES_EMPTY_CALL_CACHES: VersionRange = VersionRange::between(V3_0, V3_3);
+/// A full GC stores the empty call cache over itself in every call site that has no other, which copies pages of a forked
+/// process without changing them (`rb_iseq_mark_and_move`, iseq.c; 3.1 leaves a cache alone that is not to be marked).
+pub const REWRITES_EMPTY_CALL_CACHES: VersionRange = VersionRange::between(V3_3, V3_3);
 /// `GC.stat` counts the bytes that Ruby itself allocates and frees with malloc.
 pub const MALLOC_TOTALS: VersionRange = VersionRange::from(V4_1);
 /// Ruby names its own mappings where the kernel allows it.

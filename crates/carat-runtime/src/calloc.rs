@@ -1,9 +1,8 @@
 //! Until the first fork: what Ruby allocates with calloc comes from an arena of jemalloc of its own.
 //!
-//! Up to Ruby 3.3 a full GC stores the empty call cache over itself in each call site that has not run since
-//! ([`carat_ruby::version::REWRITES_EMPTY_CALL_CACHES`]), which copies the page in a forked child. The call sites of a method are
-//! one block from calloc. Among all other blocks they are on nearly every page of malloc; in an arena of their own they are
-//! on few, together with the bitmaps of heap pages, which a GC also writes.
+//! A full GC writes to the bitmaps of heap pages, and that of Ruby 3.3 to call sites without a cache
+//! ([`carat_ruby::version::REWRITES_EMPTY_CALL_CACHES`]), which copies the pages in a forked child. Both are blocks from calloc.
+//! Among all other blocks they are on nearly every page of malloc; in an arena of their own they are on few.
 
 use crate::imports::Import;
 use crate::malloc;

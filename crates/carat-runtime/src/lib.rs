@@ -7,6 +7,7 @@
 //!
 //! It fails open: a failure costs one line on stderr and leaves the server as it was.
 
+mod call_caches;
 mod calloc;
 mod imports;
 mod kernel;

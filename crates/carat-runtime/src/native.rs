@@ -5,7 +5,7 @@ use crate::kernel::{
     allow_merging, is_listening, resident, set_huge_pages, start_ticks, stop_ticks,
 };
 use crate::trim::TrimMode;
-use crate::{calloc, guarded, malloc, report, seal, trim};
+use crate::{call_caches, calloc, guarded, malloc, report, seal, trim};
 use carat_ruby::api::loaded;
 use carat_ruby::extension::{UNFIT_EXTENSIONS, UnfitExtension};
 use carat_ruby::{RubyApi, Value};
@@ -25,6 +25,8 @@ pub(crate) fn define(ruby: &RubyApi) {
     ruby.define_0(module, c"leave_shared_arena", leave_shared_arena);
     ruby.define_0(module, c"separate_calloc", separate_calloc);
     ruby.define_0(module, c"join_calloc", join_calloc);
+    ruby.define_2(module, c"learn_call_sites", learn_call_sites);
+    ruby.define_1(module, c"fill_call_caches", fill_call_caches);
     ruby.define_0(module, c"allow_merging", merging);
     ruby.define_0(module, c"allow_huge_pages", allow_huge_pages);
     ruby.define_0(module, c"forbid_huge_pages", forbid_huge_pages);
@@ -131,6 +133,22 @@ extern "C" fn separate_calloc(receiver: Value) -> Value {
 /// Ends that; the bytes in use of the arena, 0 if they are not known or the calls were not redirected.
 extern "C" fn join_calloc(receiver: Value) -> Value {
     answer(receiver, || calloc::join().unwrap_or(0) as i64)
+}
+
+/// Makes a method of ours known by its compiled form and the number of its call sites.
+extern "C" fn learn_call_sites(receiver: Value, method: Value, sites: Value) -> Value {
+    let Some(ruby) = loaded() else { return receiver };
+    let sites = ruby.number(sites);
+    guarded((), || call_caches::learn(method, usize::try_from(sites).unwrap_or(0)));
+    receiver
+}
+
+/// The number of call sites whose empty cache was filled with one of the class; -1 if it is unknown where they are.
+extern "C" fn fill_call_caches(receiver: Value, class: Value) -> Value {
+    answer(receiver, || {
+        let filled = loaded().and_then(|ruby| call_caches::fill(ruby, class));
+        filled.map_or(-1, |filled| filled as i64)
+    })
 }
 
 extern "C" fn merging(receiver: Value) -> Value {

@@ -250,6 +250,8 @@ words! {
         UnfitVersion = "unfit_version",
         /// Bytes of jemalloc's pages with what Ruby allocated with calloc before the first fork.
         CallocBytes = "calloc_bytes",
+        /// Call sites that got a cache before the first fork because they had none.
+        FilledCallCaches = "filled_call_caches",
     }
 }
 

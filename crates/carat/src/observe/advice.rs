@@ -220,7 +220,8 @@ fn rewritten_pages(ledger: &Ledger, unshared: &[UnsharedTable]) -> Option<Findin
     if !is_worthwhile(ledger, copied) || !runs(ledger, REWRITES_EMPTY_CALL_CACHES) {
         return None;
     }
-    let merges = ledger.processes.iter().any(|process| requested(process, "ksm") == Some("on"));
+    let is_on = |setting| ledger.processes.iter().any(|one| requested(one, setting) == Some("on"));
+    let is_helped = is_on("ksm") || is_on("fill_call_caches");
     Some(Finding {
         code: "full-gc-unshares",
         evidence: format!(
@@ -228,10 +229,9 @@ fn rewritten_pages(ledger: &Ledger, unshared: &[UnsharedTable]) -> Option<Findin
              empty call caches over themselves, so pages are copied that hold the same bytes as before",
             count(unshared.len(), "compared worker")
         ),
-        remedy:
-            "Ruby 3.4 does not do that; until then the kernel can merge most of these pages again"
-                .into(),
-        setting: (!merges).then(|| ("ksm", "on".to_owned())),
+        remedy: "Ruby 3.4 does not do that; this one does not where every call site has a cache"
+            .into(),
+        setting: (!is_helped).then(|| ("fill_call_caches", "on".to_owned())),
         shrinks: vec![PartKind::MallocLive],
         at_most: Some(copied),
     })
@@ -645,16 +645,17 @@ mod tests {
         let found = find(&tree, &tables).unwrap();
         assert_eq!(
             (found.at_most, found.setting),
-            (Some(Bytes(25 * MB)), Some(("ksm", "on".into())))
+            (Some(Bytes(25 * MB)), Some(("fill_call_caches", "on".into())))
         );
         assert!(found.evidence.contains("in 2 compared workers"), "{}", found.evidence);
         assert!(found.remedy.contains("Ruby 3.4 does not"), "{}", found.remedy);
         assert_eq!(find(&tree, &[rewritten(11, 5)]), None, "too little");
         let one = find(&tree, &[rewritten(11, 20)]).unwrap();
         assert!(one.evidence.contains("in 1 compared worker: "), "{}", one.evidence);
-        let settings = ("CARAT_SETTINGS".into(), "prepare_fork=full;ksm=on".into());
-        tree.processes[0].environment = vec![settings];
-        assert_eq!(find(&tree, &tables).unwrap().setting, None, "pages are merged already");
+        for helped in ["prepare_fork=full;ksm=on", "fill_call_caches=on"] {
+            tree.processes[0].environment = vec![("CARAT_SETTINGS".into(), helped.into())];
+            assert_eq!(find(&tree, &tables).unwrap().setting, None, "{helped}");
+        }
         tree.processes.iter_mut().for_each(|process| process.ruby = Some("ruby 3.4.1".into()));
         assert_eq!(find(&tree, &tables), None);
     }

@@ -43,11 +43,12 @@ pub(crate) const PROFILES: &[Profile] = &[
         settings: &[
             ("allocator", "jemalloc"),
             ("prepare_fork", "full"),
+            ("fill_call_caches", "on"),
             ("worker_growth", "40000"),
             ("main_stack", "1m"),
         ],
-        what: "For preloaded clusters: what workers inherit stays shared, and they collect before they have grown by a share of it.",
-        needs: "a server that loads the application before it forks (Puma: `preload_app!`), and jemalloc, without which the start is refused with the package to install. `main_stack` helps Ruby 3.3 only; where the hard limit forbids it, the server starts without it and says so",
+        what: "For preloaded clusters: what workers inherit stays shared, also after a full GC, and they collect before they have grown by a share of it.",
+        needs: "a server that loads the application before it forks (Puma: `preload_app!`), and jemalloc, without which the start is refused with the package to install. `main_stack` and `fill_call_caches` help Ruby 3.3 only; where a hard limit forbids `main_stack`, the server starts without it and says so",
         costs: "a longer boot, and more minor collections in workers",
     },
     Profile {
@@ -56,6 +57,7 @@ pub(crate) const PROFILES: &[Profile] = &[
             ("allocator", "jemalloc"),
             ("malloc_conf", PREFORK_JEMALLOC),
             ("prepare_fork", "full"),
+            ("fill_call_caches", "on"),
             ("worker_growth", "40000"),
             ("main_stack", "1m"),
             ("warm", "20"),

@@ -9,10 +9,17 @@ use std::net::TcpStream;
 use std::path::Path;
 use std::process::{ChildStderr, Command, Stdio};
 
-/// Answers with the names of carat's variables: its own and those of a program that it starts.
+/// Answers with the names of carat's variables: its own and those of a program that it starts. For `/fill?GROUP` the worker
+/// goes into a control group and fills it.
 const RACKUP: &str = r#"
+fill = lambda do |group|
+  File.write(File.join(group, "cgroup.procs"), Process.pid.to_s)
+  kept = []
+  loop { kept << "x" * 1_000_000 }
+end
 names = ->(env) { env.keys.grep(/CARAT|LD_PRELOAD|RUBYOPT/).sort - ["CARAT_TEST_MARK"] }
-run lambda { |_env|
+run lambda { |env|
+  fill.call(env["QUERY_STRING"]) if env["PATH_INFO"] == "/fill"
   child = IO.popen(["env", "-0"], &:read).split("\0").to_h { |line| line.split("=", 2) }
   [200, { "Content-Type" => "text/plain" }, [[names.call(ENV), names.call(child), Process.pid].inspect]]
 }
@@ -88,11 +95,12 @@ impl VerifiedPuma {
 
     /// What the application says.
     pub(crate) fn body(&self) -> Option<String> {
-        let mut stream = TcpStream::connect(("127.0.0.1", self.port)).ok()?;
-        stream.write_all(b"GET / HTTP/1.0\r\n\r\n").ok()?;
-        let mut text = String::new();
-        stream.read_to_string(&mut text).ok()?;
-        text.split("\r\n\r\n").nth(1).filter(|body| !body.is_empty()).map(str::to_owned)
+        self.body_of("/")
+    }
+
+    /// What the application says to a request of this path.
+    pub(crate) fn body_of(&self, path: &str) -> Option<String> {
+        body_at(self.port, path)
     }
 
     pub(crate) fn wait_for_body(&self, what: &str, fits: impl Fn(&str) -> bool) -> String {
@@ -124,6 +132,15 @@ impl VerifiedPuma {
         }
         talk
     }
+}
+
+/// The body of the answer to one request, over a connection of its own; `None` without an answer.
+pub(crate) fn body_at(port: u16, path: &str) -> Option<String> {
+    let mut stream = TcpStream::connect(("127.0.0.1", port)).ok()?;
+    stream.write_all(format!("GET {path} HTTP/1.0\r\n\r\n").as_bytes()).ok()?;
+    let mut text = String::new();
+    stream.read_to_string(&mut text).ok()?;
+    text.split("\r\n\r\n").nth(1).filter(|body| !body.is_empty()).map(str::to_owned)
 }
 
 /// Names of the variables of the process's own environment that are carat's.

@@ -9,6 +9,7 @@ extern crate carat_test_macro;
 #[macro_use]
 mod harness;
 
+mod call_caches;
 mod calloc_arena;
 mod demo;
 mod dockerfiles;
@@ -40,6 +41,7 @@ mod load_suspect;
 mod load_tls;
 mod load_tls_front;
 mod main_stack;
+mod memory_group;
 mod namespace_cluster;
 mod needs;
 mod outside_explain;

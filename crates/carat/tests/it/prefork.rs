@@ -1,12 +1,17 @@
 //! The profile `prefork` on a preloaded Puma cluster: it takes effect, and survives what happens to such a cluster.
 
-use crate::exec_verify::VerifiedPuma;
-use crate::support::{signal, wait_until};
+use crate::exec_verify::{VerifiedPuma, body_at};
+use crate::memory_group::MemoryGroup;
+use crate::support::{Folder, Group, signal, wait_until};
 use rustix::process::{Pid, Signal, kill_process};
 use std::collections::BTreeSet;
+use std::io::{BufRead, BufReader};
+use std::process::Stdio;
+use std::thread;
 
 const PROFILE: [&str; 2] = ["--profile", "prefork"];
-const SETTINGS: [&str; 4] = ["allocator=", "prepare_fork=", "worker_growth=", "main_stack="];
+const SETTINGS: [&str; 5] =
+    ["allocator=", "prepare_fork=", "fill_call_caches=", "worker_growth=", "main_stack="];
 
 fn cluster(how: &[&str]) -> VerifiedPuma {
     let puma = [&["-w", "2"], how, &["config.ru"]].concat();
@@ -51,6 +56,75 @@ fn a_worker_that_was_killed_is_replaced_and_the_others_answer_meanwhile() {
         worker(&cluster).is_some_and(|pid| !before.contains(&pid))
     });
     cluster.stop();
+}
+
+#[test]
+fn a_worker_that_the_oom_killer_kills_is_replaced_and_the_others_answer_meanwhile() {
+    require!(Ruby, Puma, Jemalloc);
+    let group = MemoryGroup::new("worker", 80_000_000);
+    let cluster = cluster(&["--preload"]);
+    let before = two_workers(&cluster, &BTreeSet::new());
+    assert_eq!(cluster.body_of(&format!("/fill?{}", group.path.display())), None);
+    assert_eq!(group.oom_kills(), 1);
+    assert!(worker(&cluster).is_some());
+    wait_until("another worker answers", || {
+        worker(&cluster).is_some_and(|pid| !before.contains(&pid))
+    });
+    cluster.stop();
+}
+
+/// A server whose workers end after five answers each and are forked again, until a thousand have served.
+const THOUSAND_FORKS: &str = r##"
+require "socket"
+inherited = Array.new(100_000) { |n| [n, n.to_s] }
+server = TCPServer.new("127.0.0.1", Integer(ARGV.fetch(0)))
+$stdout.write("listens\n")
+$stdout.flush
+work = lambda do
+  5.times do
+    client = server.accept
+    nil until client.gets == "\r\n"
+    made = Array.new(2_000) { |n| { n => inherited[n].join } }
+    client.write("HTTP/1.0 200 OK\r\n\r\n#{Process.pid} #{made.size}")
+    client.close
+  end
+  GC.start
+  exit!(0)
+end
+begun = Array.new(4) { fork(&work) }.size
+1_000.times do
+  _, status = Process.wait2
+  abort("a worker ended with #{status}") unless status.success?
+  next if begun == 1_000
+  fork(&work)
+  begun += 1
+end
+"##;
+
+#[test]
+fn a_thousand_forks_under_load_lose_no_request() {
+    require!(Ruby, Jemalloc);
+    let folder = Folder::new("forks");
+    let script = folder.write("forks.rb", THOUSAND_FORKS).display().to_string();
+    let port = carat::target::free_port().unwrap();
+    let settings = ["exec", "--profile", "prefork", "calloc_arena=on"];
+    let mut command = folder.carat(&settings);
+    command.args(["--", "ruby", &script, &port.to_string()]).stdout(Stdio::piped());
+    let mut server = Group::start(command);
+    let mut listens = String::new();
+    BufReader::new(server.0.stdout.take().unwrap()).read_line(&mut listens).unwrap();
+    let client = move || (0..1_250).map(|_| body_at(port, "/")).collect::<Vec<_>>();
+    let clients: Vec<_> = (0..4).map(|_| thread::spawn(client)).collect();
+    let answers = clients.into_iter().flat_map(|client| client.join().unwrap());
+    let workers: BTreeSet<String> = answers
+        .map(|answer| {
+            let answer = answer.unwrap();
+            answer.strip_suffix(" 2000").unwrap_or_else(|| panic!("{answer}")).to_owned()
+        })
+        .collect();
+    assert_eq!(workers.len(), 1_000);
+    assert!(server.0.wait().unwrap().success());
+    folder.assert_nothing_left();
 }
 
 #[test]

@@ -11,6 +11,7 @@ pub(super) const SETTINGS: &[SettingDefinition] = &[
     SettingDefinition::of::<Warm>(),
     SettingDefinition::of::<WarmPaths>(),
     SettingDefinition::of::<CallocArena>(),
+    SettingDefinition::of::<FillCallCaches>(),
     SettingDefinition::of::<WorkerGrowth>(),
 ];
 
@@ -78,8 +79,25 @@ impl Setting for CallocArena {
     const MALLOC: Option<AllocatorKind> = Some(AllocatorKind::Jemalloc);
     const LEVELS: &'static [&'static str] = &["on"];
     const FORKS: bool = true;
-    const DOES: &'static str = "Until the first fork of a preloaded server, what Ruby allocates with `calloc` comes from an arena of jemalloc of its own. A full GC of Ruby 3.0 to 3.3 writes to every call site that has not run since, and to the bitmaps of heap pages; they lie together then, and a worker copies fewer pages.";
+    const DOES: &'static str = "Until the first fork of a preloaded server, what Ruby allocates with `calloc` comes from an arena of jemalloc of its own. A full GC writes to the bitmaps of heap pages, and on Ruby 3.3 to every call site without a cache; they lie together then, and a worker copies fewer pages.";
     const COSTS: &'static str = "A lock for each of these allocations while the server boots; also later on a server that never forks.";
+}
+
+struct FillCallCaches;
+
+impl Setting for FillCallCaches {
+    type Value = Switch;
+    const NAME: &'static str = "fill_call_caches";
+    const DEFAULT: &'static str = "off";
+    const MECHANISM: Mechanism =
+        Mechanism::Runtime { pending: "no preloaded application has forked yet" };
+    const SINCE: Option<RubyVersion> = Some(V2_7);
+    const LEVELS: &'static [&'static str] = &["on"];
+    const FORKS: bool = true;
+    const DOES: &'static str = "Once, right before a preloaded server forks for the first time: gives every call site without a cache one that no call matches. A full GC of Ruby 3.3 writes to call sites that have none, which copies most pages of malloc in every worker. Other versions do not do that, and nothing is done there.";
+    const COSTS: &'static str = "Milliseconds at the fork. It writes to memory that Ruby's API does not describe. Where the call sites are is found each time, in two methods of Carat's own; if anything read there does not agree, nothing is written and stderr says so.";
+    const VERIFIED_BY: &'static str =
+        "the runtime's report in the shared page, which also has the number of call sites";
 }
 
 struct WorkerGrowth;

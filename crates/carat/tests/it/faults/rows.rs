@@ -336,6 +336,27 @@ pub(crate) const ROWS: &[Row] = &[
         ]),
     ),
     row(
+        "1,000 forks under load, with the settings of the profile `prefork`",
+        "every request is answered, every worker ends as it should",
+        Tests(&["prefork::a_thousand_forks_under_load_lose_no_request"]),
+    ),
+    row(
+        "a worker of a prepared cluster is killed, by KILL or by the kernel's OOM killer",
+        "it is replaced, the others answer meanwhile",
+        Tests(&[
+            "prefork::a_worker_that_was_killed_is_replaced_and_the_others_answer_meanwhile",
+            "prefork::a_worker_that_the_oom_killer_kills_is_replaced_and_the_others_answer_meanwhile",
+        ]),
+    ),
+    row(
+        "a cluster with the profile `prefork` is restarted: SIGUSR2, workers in a phase, workers forked from a worker",
+        "new workers answer, without a variable of carat's",
+        Tests(&[
+            "prefork::a_restart_and_workers_that_are_forked_again_lose_nothing",
+            "prefork::workers_of_a_server_that_does_not_preload_are_restarted_in_a_phase",
+        ]),
+    ),
+    row(
         "no folder for the probe's pages",
         "the server runs on",
         Tests(&[
