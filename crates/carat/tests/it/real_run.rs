@@ -92,7 +92,7 @@ fn during_the_load_a_trial_counts_requests_and_reads_the_probes() {
     let plan = fs::read_to_string(folder.path("real.toml")).unwrap();
     let command = format!("command = [\"ruby\", \"{server}\", \"leak\"]");
     let own = plan.lines().find(|line| line.starts_with("command")).unwrap();
-    let plan = plan.replace(own, &command).replace("requests = 40", "requests = 12000");
+    let plan = plan.replace(own, &command).replace("requests = 40", "requests = 18000");
     folder.write("real.toml", &plan);
     folder.run(&["compare", "real.toml"]).assert_code(3);
     let results = results(&folder);
@@ -114,16 +114,17 @@ fn during_the_load_a_trial_counts_requests_and_reads_the_probes() {
 #[test]
 fn a_trial_takes_a_complete_sample_at_every_moment_in_order() {
     require!(Ruby);
-    let measure = "[measure]\nat_requests = [1000, 4000]\nidle = '1s'";
+    // Far enough apart for a sample between them at every speed of the machine.
+    let measure = "[measure]\nat_requests = [1000, 30000]\nidle = '1s'";
     let folder = experiment("moments", "", measure);
     let server = concat!(env!("CARGO_MANIFEST_DIR"), "/../../bench/growing_server.rb");
     let plan = fs::read_to_string(folder.path("real.toml")).unwrap();
     let command = format!("command = [\"ruby\", \"{server}\", \"leak\"]");
     let own = plan.lines().find(|line| line.starts_with("command")).unwrap();
-    let plan = plan.replace(own, &command).replace("requests = 40", "requests = 12000");
+    let plan = plan.replace(own, &command).replace("requests = 40", "requests = 60000");
     folder.write("real.toml", &plan);
     let ran = folder.run(&["compare", "real.toml"]);
-    ran.assert_code(3).assert_says("memory at each moment").assert_says("after 4,000 requests");
+    ran.assert_code(3).assert_says("memory at each moment").assert_says("after 30,000 requests");
     folder.assert_nothing_left();
     let results = results(&folder);
     for trial in results["results"]["trials"].as_array().unwrap() {
@@ -134,7 +135,7 @@ fn a_trial_takes_a_complete_sample_at_every_moment_in_order() {
             "\"ready\"",
             "\"start\"",
             "{\"requests\":1000}",
-            "{\"requests\":4000}",
+            "{\"requests\":30000}",
             "\"end\"",
             "\"idle\"",
         ];
@@ -144,7 +145,7 @@ fn a_trial_takes_a_complete_sample_at_every_moment_in_order() {
         assert!(at[5] >= at[4] + 1000, "{at:?}");
         assert!(at_moments.iter().all(|s| s["pss"].is_u64() && s["uss"].is_u64()), "{trial}");
         assert!(at_moments[2]["answered"].as_u64() >= Some(1000), "{trial}");
-        assert!(at_moments[3]["answered"].as_u64() >= Some(4000), "{trial}");
+        assert!(at_moments[3]["answered"].as_u64() >= Some(30_000), "{trial}");
         assert!(at_moments[4]["ledger"].is_object() && at_moments[5]["ledger"].is_null());
         for (metric, at) in [("ready", 0), ("start", 1), ("final", 4), ("idle", 5)] {
             let stored = &trial["metrics"][format!("memory.pss.{metric}")];
