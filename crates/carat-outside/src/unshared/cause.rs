@@ -11,8 +11,10 @@ use serde::{Deserialize, Serialize};
 pub enum Cause {
     /// The parent had no page there at the fork, or has given it back since.
     NewSinceFork,
-    /// Written with the bytes that were there before. Ruby 3.3 stores the empty call cache over itself in every full
-    /// collection (iseq.c, `rb_vm_empty_cc`); the pages differ in nothing.
+    /// Written with the bytes that were there before; the pages differ in nothing. Ruby 3.3 stores the empty call cache over
+    /// itself in every full collection (iseq.c, `rb_vm_empty_cc`), and sets a flag that is set in the variables of each captured
+    /// block (gc.c, `VM_ENV_FLAG_WB_REQUIRED`). A `super` that runs stores what it calls (vm_insnhelper.c,
+    /// `vm_search_super_method`).
     SameBytes,
     /// The collector marked objects as older: only the age bits of their flags differ (gc.c, `RVALUE_AGE_INC`).
     AgeBits,
@@ -60,7 +62,7 @@ pub enum Remedy {
     PrepareFork,
     /// Serve some requests in the parent before it forks, so that caches are filled while they are shared.
     WarmBeforeFork,
-    /// A newer Ruby: 3.4 no longer writes the empty call cache over itself.
+    /// A newer Ruby than 3.3, which writes the empty call cache over itself; or `fill_call_caches = "on"`.
     NewerRuby,
     /// Fewer collections in workers: every one writes the bitmaps of all pages.
     FewerCollections,

@@ -82,6 +82,12 @@ impl Descriptors {
         Self(ranges)
     }
 
+    /// Whether a descriptor, or a part of one, is on a page.
+    pub(super) fn touch(&self, page: u64) -> bool {
+        let at = self.0.partition_point(|range| range.end <= page);
+        self.0.get(at).is_some_and(|range| range.start < page + PAGE)
+    }
+
     /// Whether the word at an address belongs to a descriptor.
     pub(super) fn contain(&self, address: u64) -> bool {
         let at = self.0.partition_point(|range| range.end <= address);
@@ -153,6 +159,22 @@ mod tests {
             assert_eq!(area_of(one, before, true), area, "{one:?}");
         }
         assert_eq!(area_of(&transient, None, false), Area::Other);
+    }
+
+    #[test]
+    fn a_page_is_the_collectors_if_a_part_of_a_descriptor_is_on_it() {
+        let descriptors = Descriptors(vec![0x1f00..0x2100, 0x5000..0x6000]);
+        for (page, touched) in [
+            (0x0000, false),
+            (0x1000, true),
+            (0x2000, true),
+            (0x3000, false),
+            (0x4000, false),
+            (0x5000, true),
+            (0x6000, false),
+        ] {
+            assert_eq!(descriptors.touch(page), touched, "{page:#x}");
+        }
     }
 
     #[test]

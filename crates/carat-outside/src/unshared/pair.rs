@@ -239,7 +239,10 @@ impl Comparison<'_> {
             return PageCauses::new();
         }
         if was == is {
-            return PageCauses::from([(Cause::SameBytes, 0)]);
+            // A collection clears the bits of all objects and sets those of the same objects again.
+            let bitmaps = self.descriptors.touch(page);
+            let cause = if bitmaps { Cause::GcBitmaps } else { Cause::SameBytes };
+            return PageCauses::from([(cause, 0)]);
         }
         let pair = PagePair { at: page, parent: &was, child: &is };
         let cause = match (area, &self.chunks, self.heap.page_at(page)) {

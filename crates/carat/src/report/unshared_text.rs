@@ -124,7 +124,7 @@ pub(crate) fn remedy_words(remedy: Remedy) -> &'static str {
             "serve some requests in the parent before it forks (`warm = 20`), so that caches are filled while they are shared"
         }
         Remedy::NewerRuby => {
-            "`ksm = \"on\"` lets the kernel merge these again; up to Ruby 3.3 every full collection writes such pages"
+            "a full collection of Ruby 3.3 writes most of these: `fill_call_caches = \"on\"`; `ksm = \"on\"` merges such pages again"
         }
         Remedy::FewerCollections => {
             "fewer collections in workers: every one writes the bitmaps of all pages"
