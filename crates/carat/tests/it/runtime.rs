@@ -314,6 +314,21 @@ fn a_governed_boot_collects_seldom_and_workers_collect_as_ruby_does() {
 }
 
 #[test]
+fn a_worker_whose_parent_left_few_free_slots_does_not_collect_fully_all_the_time() {
+    require!(Ruby);
+    // More free slots than the lower ratio, so that Ruby does not let the heap grow, and far fewer than the goal.
+    let script = format!(
+        "require 'socket'\n{EVENTUALLY}\nkept = Array.new(700_000) {{ +'x' }}\nserver = TCPServer.new('127.0.0.1', 0)\n\
+         GC.start\n(GC.stat(:heap_free_slots) - 8_000).times {{ kept << +'y' }}\n\
+         reader, writer = IO.pipe\n\
+         Process.wait(fork do\n  GC.start\n  free, all = GC.stat.values_at(:heap_free_slots, :heap_available_slots)\n\
+           writer.puts [GC.respond_to?(:stat_heap) || free > all * 0.04, GC.enable].inspect\nend)\n\
+         puts GC.enable, reader.gets"
+    );
+    assert_eq!(printed(&["worker_growth=40000"], &script), "false\n[true, false]\n");
+}
+
+#[test]
 fn what_files_leave_behind_while_the_server_boots_does_not_enlarge_the_heap() {
     require!(Ruby);
     let folder = Folder::new("garbage");

@@ -13,6 +13,9 @@ module CaratRuntime
     OWN_APPLICATION = 20
     OWN_SHARE = 0.2
 
+    # The share of free slots to which Ruby lets a heap grow; the setting puts it into the environment.
+    GOAL = ENV.fetch("RUBY_GC_HEAP_FREE_SLOTS_GOAL_RATIO", "0").to_f
+
     def start
       @governor = Governor.new
       @governor.start
@@ -43,6 +46,7 @@ module CaratRuntime
 
       await_own_application
       CaratRuntime.count(:growth_pages, allowance.to_i)
+      grow
       true
     end
 
@@ -62,6 +66,27 @@ module CaratRuntime
         @governor.start
       end
       @loads.enable
+    end
+
+    # Up to Ruby 3.1, with one heap for all sizes, Ruby lets it grow only if a full collection has found fewer free slots than
+    # the lower ratio. A worker that has inherited a few more would collect fully again and again. So it grows to the goal
+    # at once, but by no more than the limit.
+    def grow
+      return if GC.respond_to?(:stat_heap)
+
+      free, all = GC.stat.values_at(:heap_free_slots, :heap_available_slots)
+      missing = [(all * GOAL).to_i - free, value.to_i].min
+      return unless missing.positive?
+
+      add_slots(free + missing)
+    end
+
+    # While no collection runs, new objects take the free slots and then new pages.
+    def add_slots(objects)
+      stopped = GC.disable
+      objects.times { Object.new }
+    ensure
+      GC.enable unless stopped
     end
 
     # Pages by which the heap may grow; nil where Ruby does not say.
