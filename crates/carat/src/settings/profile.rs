@@ -61,11 +61,10 @@ pub(crate) const PROFILES: &[Profile] = &[
             ("worker_growth", "40000"),
             ("main_stack", "1m"),
             ("warm", "20"),
-            ("ksm", "on"),
         ],
-        what: "Like `prefork`, and requests 20 pages of the application before the fork (set `warm_paths`; the default is `/`), keeps less free memory in jemalloc, and lets the kernel merge equal pages.",
-        needs: "as `prefork`; an application whose pages only read and start no thread and no connection while they are requested; Linux 6.4 with a started ksmd (`echo 1 > /sys/kernel/mm/ksm/run`). A part whose need is not met is left out, and stderr and `--verify` say which and why",
-        costs: "as `prefork`; the time of the pages at boot; one arena for all threads of a worker; the processor time of ksmd",
+        what: "Like `prefork`, and requests 20 pages of the application before the fork (set `warm_paths`; the default is `/`), and keeps less free memory in jemalloc.",
+        needs: "as `prefork`; an application whose pages only read and start no thread and no connection while they are requested. A part whose need is not met is left out, and stderr and `--verify` say which and why",
+        costs: "as `prefork`; the time of the pages at boot; one arena for all threads of a worker",
     },
 ];
 
