@@ -78,6 +78,14 @@ module CaratRuntime
       @without_hooks = false
     end
 
+    # Runs the block, in which no collection runs: a heap without free slots gets new pages.
+    def without_collections
+      stopped = GC.disable
+      yield
+    ensure
+      GC.enable unless stopped
+    end
+
     def before_fork
       return if @without_hooks
 

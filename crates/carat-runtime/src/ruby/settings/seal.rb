@@ -47,11 +47,8 @@ module CaratRuntime
 
     # Fills each heap until it allocates a new page; returns the number of slots filled.
     def fill
-      stopped = GC.disable
-      heaps.each { |heap, made| fill_heap(heap, made) }
+      CaratRuntime.without_collections { heaps.each { |heap, made| fill_heap(heap, made) } }
       @kept.size
-    ensure
-      GC.enable unless stopped
     end
 
     private

@@ -14,7 +14,7 @@ module CaratRuntime
     OWN_SHARE = 0.2
 
     # The share of free slots to which Ruby lets a heap grow; the setting puts it into the environment.
-    GOAL = ENV.fetch("RUBY_GC_HEAP_FREE_SLOTS_GOAL_RATIO", "0").to_f
+    FREE_GOAL = ENV.fetch("RUBY_GC_HEAP_FREE_SLOTS_GOAL_RATIO", "0").to_f
 
     def start
       @governor = Governor.new
@@ -75,18 +75,11 @@ module CaratRuntime
       return if GC.respond_to?(:stat_heap)
 
       free, all = GC.stat.values_at(:heap_free_slots, :heap_available_slots)
-      missing = [(all * GOAL).to_i - free, value.to_i].min
+      missing = [(all * FREE_GOAL).to_i - free, value.to_i].min
       return unless missing.positive?
 
-      add_slots(free + missing)
-    end
-
-    # While no collection runs, new objects take the free slots and then new pages.
-    def add_slots(objects)
-      stopped = GC.disable
-      objects.times { Object.new }
-    ensure
-      GC.enable unless stopped
+      # New objects take the free slots first.
+      CaratRuntime.without_collections { (free + missing).times { Object.new } }
     end
 
     # Pages by which the heap may grow; nil where Ruby does not say.
