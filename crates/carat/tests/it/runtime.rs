@@ -2,6 +2,7 @@
 
 use crate::needs::TestRuby;
 use crate::support::{Folder, Ran};
+use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -315,17 +316,31 @@ fn a_governed_boot_collects_seldom_and_workers_collect_as_ruby_does() {
 
 #[test]
 fn a_worker_whose_parent_left_few_free_slots_does_not_collect_fully_all_the_time() {
-    require!(Ruby);
+    require!(Roots("bullseye"), Roots("bookworm"));
     // More free slots than the lower ratio, so that Ruby does not let the heap grow, and far fewer than the goal.
-    let script = format!(
-        "require 'socket'\n{EVENTUALLY}\nkept = Array.new(700_000) {{ +'x' }}\nserver = TCPServer.new('127.0.0.1', 0)\n\
-         GC.start\n(GC.stat(:heap_free_slots) - 8_000).times {{ kept << +'y' }}\n\
-         reader, writer = IO.pipe\n\
-         Process.wait(fork do\n  GC.start\n  free, all = GC.stat.values_at(:heap_free_slots, :heap_available_slots)\n\
-           writer.puts [GC.respond_to?(:stat_heap) || free > all * 0.04, GC.enable].inspect\nend)\n\
-         puts GC.enable, reader.gets"
-    );
-    assert_eq!(printed(&["worker_growth=40000"], &script), "false\n[true, false]\n");
+    let script = "
+require 'socket'
+kept = Array.new(700_000) { +'x' }
+server = TCPServer.new('127.0.0.1', 0)
+GC.start
+(GC.stat(:heap_free_slots) - 8_000).times { kept << +'y' }
+reader, writer = IO.pipe
+Process.wait(fork do
+  GC.start
+  free, all = GC.stat.values_at(:heap_free_slots, :heap_available_slots)
+  writer.puts [free > all * 0.04, GC.enable].inspect
+end)
+puts GC.enable, reader.gets
+";
+    for root in ["bullseye", "bookworm"] {
+        let folder = folder_for_roots();
+        fs::write(folder.path().join("script.rb"), script).unwrap();
+        let mut ruby = TestRuby::InRoot(root).command(None);
+        ruby.env("RUBY_GC_HEAP_FREE_SLOTS_MIN_RATIO", "0.004");
+        ruby.env("RUBY_GC_HEAP_FREE_SLOTS_GOAL_RATIO", "0.05");
+        let printed = run_on(ruby, folder.path(), "worker_growth=40000", &["script.rb"]);
+        assert_eq!(printed, "false\n[true, false]\n", "{root}");
+    }
 }
 
 #[test]
