@@ -13,8 +13,8 @@ module CaratRuntime
     OWN_APPLICATION = 20
     OWN_SHARE = 0.2
 
-    # The share of free slots to which Ruby lets a heap grow; the setting puts it into the environment.
-    FREE_GOAL = ENV.fetch("RUBY_GC_HEAP_FREE_SLOTS_GOAL_RATIO", "0").to_f
+    # Up to Ruby 3.1: below so many free slots a full collection gives no page back. The setting puts it into the environment.
+    FREE_AFTER_FULL = ENV.fetch("RUBY_GC_HEAP_INIT_SLOTS", "0").to_i
 
     def start
       @governor = Governor.new
@@ -68,18 +68,16 @@ module CaratRuntime
       @loads.enable
     end
 
-    # Up to Ruby 3.1, with one heap for all sizes, Ruby lets it grow only if a full collection has found fewer free slots than
-    # the lower ratio. A worker that has inherited a few more would collect fully again and again. So it grows to the goal
-    # at once, but by no more than the limit.
+    # Up to Ruby 3.1, with one heap for all sizes, Ruby lets it grow only if a full collection has found almost no free slots.
+    # A worker that has inherited a few more would collect fully again and again. So it grows at once to as many as a full
+    # collection leaves it.
     def grow
       return if GC.respond_to?(:stat_heap)
 
-      free, all = GC.stat.values_at(:heap_free_slots, :heap_available_slots)
-      missing = [(all * FREE_GOAL).to_i - free, value.to_i].min
-      return unless missing.positive?
+      return if GC.stat(:heap_free_slots) >= FREE_AFTER_FULL
 
       # New objects take the free slots first.
-      CaratRuntime.without_collections { (free + missing).times { Object.new } }
+      CaratRuntime.without_collections { FREE_AFTER_FULL.times { Object.new } }
     end
 
     # Pages by which the heap may grow; nil where Ruby does not say.

@@ -110,6 +110,12 @@ const FREE_SLOTS_GOAL_RATIO: &str = "0.05";
 /// heap for each size (3.2 and later), collections would take the last pages from those of large slots, which the lower
 /// ratio then keeps from growing: a worker would collect in every request.
 const FREE_SLOTS_MAX_RATIO: &str = "0.1";
+/// Where there is one heap for all sizes, a full collection gives no page back while there are fewer free slots than
+/// `RUBY_GC_HEAP_INIT_SLOTS` (`gc_marks_finish`, gc.c of 3.1). Of what a request holds while a minor collection runs, much
+/// stays until the next full one, so that without this floor the workers of a small application would collect fully every
+/// 60 pages or so. So many times the growth, and no more than the limit, because Ruby allocates as many when it starts.
+const FREE_AFTER_FULL: u64 = 2;
+const MOST_FREE_AFTER_FULL: u64 = 200_000;
 /// Bytes that a slot counts for a Ruby that limits the growth in bytes (4.1).
 const SLOT_BYTES: u64 = 40;
 
@@ -122,7 +128,7 @@ impl Setting for WorkerGrowth {
     const SINCE: Option<RubyVersion> = Some(V2_7);
     const LEVELS: &'static [&'static str] = &["40000"];
     const FORKS: bool = true;
-    const DOES: &'static str = "The most slots by which the heap of a worker grows before it collects. Ruby's ratios count inherited slots, so that every worker of a large application may grow by tens of megabytes first. Until the first fork the runtime decides when to collect, because these ratios would collect all the time while the server boots. Single settings `gc.*` override it.";
+    const DOES: &'static str = "The most slots by which the heap of a worker grows before it collects. Ruby's ratios count inherited slots, so that every worker of a large application may grow by tens of megabytes first. On Ruby 2.7 to 3.1 a worker also starts with twice as many free slots, and a full GC leaves it as many. Until the first fork the runtime decides when to collect, because these ratios would collect all the time while the server boots. Single settings `gc.*` override it.";
     const COSTS: &'static str = "More minor GCs in workers with a small value (20000 doubles their time, 40000 hardly changes it); a higher peak while booting.";
     const VERIFIED_BY: &'static str = "the runtime's report in the shared page, which also has the pages by which the worker may grow";
 
@@ -138,15 +144,27 @@ impl Setting for WorkerGrowth {
         }
         if server.context.version.is_some_and(|version| !SLOT_SIZES.contains(version)) {
             server.set("RUBY_GC_HEAP_FREE_SLOTS_MAX_RATIO", FREE_SLOTS_MAX_RATIO.to_owned());
+            server.set("RUBY_GC_HEAP_INIT_SLOTS", free_after_full(value.0).to_string());
         }
         server.request(Self::NAME, &value.to_string());
         Ok(())
     }
 }
 
+/// Free slots that a worker keeps after a full collection if it may grow by `growth` slots.
+fn free_after_full(growth: u64) -> u64 {
+    growth.saturating_mul(FREE_AFTER_FULL).min(MOST_FREE_AFTER_FULL)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_worker_that_may_grow_without_limit_does_not_start_with_a_heap_without_limit() {
+        assert_eq!(free_after_full(40_000), 80_000);
+        assert_eq!(free_after_full(u64::MAX / SLOT_BYTES), MOST_FREE_AFTER_FULL);
+    }
 
     #[test]
     fn a_list_of_paths_holds_only_absolute_paths() {
