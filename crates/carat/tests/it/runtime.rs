@@ -345,6 +345,32 @@ puts GC.enable, reader.gets
 }
 
 #[test]
+fn pages_that_compaction_has_emptied_are_given_back_before_the_fork() {
+    require!(Roots("bullseye"), Roots("bookworm"));
+    let script = "
+require 'socket'
+kept = Array.new(400_000) { +'x' }
+garbage = Array.new(400_000) { +'x' }
+300_000.times { |number| string = +'y'; kept << string if number % 5 == 0 }
+garbage = nil
+server = TCPServer.new('127.0.0.1', 0)
+Process.wait(fork { exit!(0) })
+free, all = GC.stat.values_at(:heap_free_slots, :heap_available_slots)
+puts free < all * 0.12
+";
+    for root in ["bullseye", "bookworm"] {
+        let folder = folder_for_roots();
+        fs::write(folder.path().join("script.rb"), script).unwrap();
+        let mut ruby = TestRuby::InRoot(root).command(None);
+        ruby.env("RUBY_GC_HEAP_FREE_SLOTS_MIN_RATIO", "0.004");
+        ruby.env("RUBY_GC_HEAP_FREE_SLOTS_GOAL_RATIO", "0.05");
+        ruby.env("RUBY_GC_HEAP_FREE_SLOTS_MAX_RATIO", "0.1");
+        let printed = run_on(ruby, folder.path(), "prepare_fork=full", &["script.rb"]);
+        assert_eq!(printed, "true\n", "{root}");
+    }
+}
+
+#[test]
 fn what_files_leave_behind_while_the_server_boots_does_not_enlarge_the_heap() {
     require!(Ruby);
     let folder = Folder::new("garbage");

@@ -8,6 +8,10 @@ module CaratRuntime
     # An object is old after it has survived three collections; a fourth frees what only they kept alive.
     COLLECTIONS = 4
 
+    # A collection that sweeps gives back three empty pages at a time and then stops to count (`gc_sweep_step`, gc.c of 3.1),
+    # so that five of eight remain. After ten such collections one of a hundred does.
+    MOST_COLLECTIONS_FOR_PAGES = 10
+
     def before_fork
       return if prepared? || !CaratRuntime.preloaded?
 
@@ -61,8 +65,17 @@ module CaratRuntime
 
       CaratRuntime.timed(:compact_ns) { GC.compact }
       CaratRuntime.count(:compactions)
-      # The next collection returns the pages that compaction has emptied.
-      GC.start(full_mark: true, immediate_sweep: true)
+      return_pages
+    end
+
+    # Gives back the pages that compaction has emptied, so that workers do not begin with as many free slots as the boot happened
+    # to leave.
+    def return_pages
+      MOST_COLLECTIONS_FOR_PAGES.times do
+        pages = GC.stat(:heap_eden_pages)
+        GC.start(full_mark: true, immediate_sweep: true)
+        break if GC.stat(:heap_eden_pages) >= pages
+      end
     end
   end
 end
