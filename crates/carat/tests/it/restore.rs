@@ -233,3 +233,16 @@ fn bin_reproduce_continues_kept_results_of_the_same_plan_and_says_where_it_start
     ran.assert_code(0).assert_says("starts anew").assert_says("of another plan than");
     assert!(!restored(&export(&folder, results)));
 }
+
+#[test]
+fn bin_reproduce_begins_no_experiment_whose_block_is_longer_than_the_sitting() {
+    require!(Ruby);
+    let folder = Folder::new("sitting");
+    checkout(&folder);
+    for (seconds, begun) in [("7500", false), ("2", true)] {
+        folder.write("bin/durations.tsv", &format!("sittings\t{seconds}\testimated\n"));
+        let ran = reproduce(&folder, &["--sitting", "1"]);
+        assert_eq!(ran.assert_code(0).talk.contains("is left out"), !begun, "{}", ran.talk);
+        assert_eq!(folder.path("results/sittings.carat").exists(), begun);
+    }
+}
