@@ -62,8 +62,8 @@ pub enum Remedy {
     PrepareFork,
     /// Serve some requests in the parent before it forks, so that caches are filled while they are shared.
     WarmBeforeFork,
-    /// A newer Ruby than 3.3, which writes the empty call cache over itself; or `fill_call_caches = "on"`.
-    NewerRuby,
+    /// Give call sites without a cache one before the fork: `fill_call_caches = "on"`. A full collection of Ruby 3.3 writes to them, of 3.4 not.
+    FillCallCaches,
     /// Fewer collections in workers: every one writes the bitmaps of all pages.
     FewerCollections,
     /// Fewer threads, or smaller stacks.
@@ -109,7 +109,7 @@ impl Cause {
             Self::BytecodeCaches | Self::MethodTables | Self::VmTables | Self::Contents => {
                 Remedy::WarmBeforeFork
             }
-            Self::SameBytes => Remedy::NewerRuby,
+            Self::SameBytes => Remedy::FillCallCaches,
             Self::GcBitmaps | Self::BytecodeCounters => Remedy::FewerCollections,
             Self::Stacks => Remedy::FewerThreads,
             Self::NewSinceFork | Self::ObjectsWritten => Remedy::OwnWork,

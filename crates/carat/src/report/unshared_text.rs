@@ -123,7 +123,7 @@ pub(crate) fn remedy_words(remedy: Remedy) -> &'static str {
         Remedy::WarmBeforeFork => {
             "serve some requests in the parent before it forks (`warm = 20`), so that caches are filled while they are shared"
         }
-        Remedy::NewerRuby => {
+        Remedy::FillCallCaches => {
             "a full collection of Ruby 3.3 writes most of these: `fill_call_caches = \"on\"`; `ksm = \"on\"` merges such pages again"
         }
         Remedy::FewerCollections => {
