@@ -8,7 +8,7 @@ use crate::target::install::{check_lasting, find_installed, prefix_of};
 use crate::target::library::unpack_in_cache;
 use crate::target::{
     InjectError, InjectRequest, Injection, Libraries, LibraryError, ProgramSearch, ReplaceError,
-    create_pages, inject, replace_process, search_path, set_pages,
+    create_pages, inject, replace_process, search_path_with, set_pages,
 };
 use anyhow::{Context, bail};
 use carat_wire::env;
@@ -329,10 +329,7 @@ fn named_in_file(path: &Path) -> anyhow::Result<()> {
 
 /// The program that runs the command, as seen from here: Ruby, if the command is a Ruby script.
 fn find_ruby(program: &str, settings: &Settings) -> Option<PathBuf> {
-    let mut path = search_path(std::env::var("PATH").ok());
-    if let Some(folder) = settings.ruby_directory() {
-        path = format!("{}:{path}", folder.display());
-    }
+    let path = search_path_with(settings, std::env::var("PATH").ok());
     // In another root the server begins in that root's top folder.
     let (root, dir) = settings.root().map_or((Path::new("/"), Path::new("")), |root| (root, root));
     let search = ProgramSearch { path: &path, root, dir };

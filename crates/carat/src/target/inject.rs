@@ -83,7 +83,7 @@ pub(crate) fn inject(
 }
 
 /// Whether every setting has an effect on this Ruby. A program whose version is unknown has them all.
-pub(crate) fn check_ruby(settings: &Settings, ruby: &Path) -> Result<(), ApplyError> {
+fn check_ruby(settings: &Settings, ruby: &Path) -> Result<(), ApplyError> {
     match read_ruby_version(ruby) {
         Ok(Some(version)) => settings.check_ruby(version),
         Ok(None) | Err(_) => Ok(()),

@@ -22,10 +22,10 @@ pub(crate) use directory::{create_pages, make_run_directory, new_token, run_dire
 pub(crate) use exec_helper::{LaunchSpec, exec_helper_main};
 pub(crate) use exit_watch::ExitWatch;
 pub use inject::{InjectError, Injection};
-pub(crate) use inject::{InjectRequest, check_ruby, inject, make_comparable, set_pages, set_tree};
+pub(crate) use inject::{InjectRequest, inject, make_comparable, set_pages, set_tree};
 pub use library::{Libraries, LibraryError};
 pub use port::free_port;
-pub(crate) use program::{ProgramSearch, search_path};
+pub(crate) use program::{ProgramSearch, search_path, search_path_with};
 pub(crate) use readiness::{check_ready, local};
 pub use reaper::Reaper;
 pub(crate) use reaper::{clean_up, reaper_main};

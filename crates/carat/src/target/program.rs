@@ -1,5 +1,6 @@
 //! Looking up programs in `PATH`.
 
+use crate::settings::Settings;
 use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -24,6 +25,15 @@ pub(crate) struct ProgramSearch<'a> {
 /// The value of `PATH`, or the default if it is not set.
 pub(crate) fn search_path(path: Option<String>) -> String {
     path.unwrap_or_else(|| DEFAULT_PATH.to_owned())
+}
+
+/// [`search_path`] with the folder of the Ruby that `settings` choose in front.
+pub(crate) fn search_path_with(settings: &Settings, path: Option<String>) -> String {
+    let path = search_path(path);
+    match settings.ruby_directory() {
+        Some(folder) => format!("{}:{path}", folder.display()),
+        None => path,
+    }
 }
 
 impl ProgramSearch<'_> {

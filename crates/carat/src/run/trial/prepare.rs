@@ -4,10 +4,11 @@ use crate::config::{CommandLine, CommandSpec, Experiment, VariantSpec};
 use crate::core::Variant;
 use crate::settings::{Scrub, SettingError, Settings};
 use crate::target::{
-    InjectError, InjectRequest, Injection, Libraries, ProgramSearch, check_ruby, inject,
-    make_comparable, search_path,
+    InjectError, InjectRequest, Injection, Libraries, ProgramSearch, inject, make_comparable,
+    search_path, search_path_with,
 };
 use carat_wire::env::ROOTS;
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 /// A variant that can be started once ports are chosen.
@@ -123,33 +124,32 @@ fn prepare_one(
     let settings = spec
         .settings(roots(inherited).as_deref())
         .map_err(|source| PrepareError::Setting { variant: spec.name.clone(), source })?;
+    let given: BTreeMap<String, String> =
+        experiment.server.env.clone().into_iter().chain(spec.env.clone()).collect();
+    let user = format!("variant `{}`", spec.name);
+    let dir = spec.dir.as_deref().or(experiment.server.dir.as_deref());
+    let dir = directory(experiment, dir, &user)?;
+    let command = spec.command.as_ref().unwrap_or(&experiment.server.command);
+    let root = settings.root();
+    // The folders of carat's own PATH mean nothing in another root.
+    let own = inherited("PATH").filter(|_| root.is_none());
+    let path = search_path_with(&settings, given.get("PATH").cloned().or(own));
+    let search = ProgramSearch { path: &path, root: root.unwrap_or(Path::new("/")), dir: &dir };
+    require_program(&user, command.program(), &search)?;
+    // What a setting sets may depend on the version, as in `carat exec`.
+    let file = search.find(command.program());
+    let ruby = file.and_then(|file| search.interpreter(&search.follow(file)));
+    let ruby = ruby.map(|ruby| search.follow(ruby));
     let request = InjectRequest {
         settings: &settings,
-        given: experiment.server.env.clone().into_iter().chain(spec.env.clone()).collect(),
+        given,
         inherited,
-        ruby: None,
+        ruby: ruby.as_deref(),
         probe: true,
         scrub: Scrub::Nothing,
     };
     let mut injection = inject(&request, || Ok(libraries.clone()))
         .map_err(|source| PrepareError::Inject { variant: spec.name.clone(), source })?;
-    let user = format!("variant `{}`", spec.name);
-    let dir = spec.dir.as_deref().or(experiment.server.dir.as_deref());
-    let dir = directory(experiment, dir, &user)?;
-    let command = spec.command.as_ref().unwrap_or(&experiment.server.command);
-    let root = injection.applied.root.as_deref();
-    // The folders of carat's own PATH mean nothing in another root.
-    let own = inherited("PATH").filter(|_| root.is_none());
-    let path = search_path(injection.env.get("PATH").cloned().or(own));
-    let search = ProgramSearch { path: &path, root: root.unwrap_or(Path::new("/")), dir: &dir };
-    require_program(&user, command.program(), &search)?;
-    let file = search.find(command.program());
-    if let Some(ruby) = file.and_then(|file| search.interpreter(&search.follow(file))) {
-        check_ruby(&settings, &search.follow(ruby)).map_err(|source| PrepareError::Inject {
-            variant: spec.name.clone(),
-            source: source.into(),
-        })?;
-    }
     injection.env.insert("PATH".into(), path);
     let variant = Variant {
         name: spec.name.clone(),
