@@ -332,9 +332,7 @@ fn find_ruby(program: &str, settings: &Settings) -> Option<PathBuf> {
     let path = search_path_with(settings, std::env::var("PATH").ok());
     // In another root the server begins in that root's top folder.
     let (root, dir) = settings.root().map_or((Path::new("/"), Path::new("")), |root| (root, root));
-    let search = ProgramSearch { path: &path, root, dir };
-    let script = search.follow(search.find(program)?);
-    search.interpreter(&script).map(|ruby| search.follow(ruby))
+    ProgramSearch { path: &path, root, dir }.ruby(program)
 }
 
 /// Starts a process that reports on stderr which settings are in effect.

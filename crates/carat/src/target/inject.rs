@@ -7,6 +7,7 @@ use crate::settings::{
     read_ruby_version,
 };
 use crate::target::{Libraries, LibraryError};
+use carat_ruby::version::RubyVersion;
 use carat_wire::env;
 use rustix::process::{Resource, getrlimit};
 use std::collections::BTreeMap;
@@ -62,8 +63,10 @@ pub(crate) fn inject(
     libraries: impl FnOnce() -> Result<Libraries, LibraryError>,
 ) -> Result<Injection, InjectError> {
     let settings = request.settings;
-    if let Some(ruby) = request.ruby {
-        check_ruby(settings, ruby)?;
+    // A program whose version is unknown has every setting.
+    let version = request.ruby.and_then(|ruby| read_ruby_version(ruby).ok().flatten());
+    if let Some(version) = version {
+        settings.check_ruby(version)?;
     }
     let scrubs_preload = request.scrub == Scrub::Everything && settings.preloads();
     let lasting = settings.needs_runtime() || scrubs_preload;
@@ -74,7 +77,7 @@ pub(crate) fn inject(
         _ if !lasting => Scrub::Once,
         chosen => chosen,
     };
-    let applied = apply(request, libraries.as_ref(), scrub)?;
+    let applied = apply(request, version, libraries.as_ref(), scrub)?;
     let mut env = request.given.clone();
     env.extend(applied.set.clone());
     let mut injection = Injection { env, applied, libraries };
@@ -82,16 +85,9 @@ pub(crate) fn inject(
     Ok(injection)
 }
 
-/// Whether every setting has an effect on this Ruby. A program whose version is unknown has them all.
-fn check_ruby(settings: &Settings, ruby: &Path) -> Result<(), ApplyError> {
-    match read_ruby_version(ruby) {
-        Ok(Some(version)) => settings.check_ruby(version),
-        Ok(None) | Err(_) => Ok(()),
-    }
-}
-
 fn apply(
     request: &InjectRequest<'_>,
+    version: Option<RubyVersion>,
     libraries: Option<&Libraries>,
     scrub: Scrub,
 ) -> Result<Environment, InjectError> {
@@ -102,7 +98,7 @@ fn apply(
         inherited: &|name| request.given.get(name).cloned().or_else(|| (request.inherited)(name)),
         scrub,
         ruby: request.ruby.and_then(kind),
-        version: request.ruby.and_then(|ruby| read_ruby_version(ruby).ok().flatten()),
+        version,
         stack_limit: getrlimit(Resource::Stack).current,
     };
     let mut applied = request.settings.environment(&context)?;

@@ -37,6 +37,12 @@ pub(crate) fn search_path_with(settings: &Settings, path: Option<String>) -> Str
 }
 
 impl ProgramSearch<'_> {
+    /// The file of the Ruby that runs `program`; `None` if it is none that can be found.
+    pub(crate) fn ruby(&self, program: &str) -> Option<PathBuf> {
+        let script = self.follow(self.find(program)?);
+        self.interpreter(&script).map(|ruby| self.follow(ruby))
+    }
+
     /// The file that the kernel would execute, as seen from outside the server's root.
     pub(crate) fn find(&self, program: &str) -> Option<PathBuf> {
         let candidates: Vec<PathBuf> = if program.starts_with('/') {

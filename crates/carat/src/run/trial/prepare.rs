@@ -137,9 +137,7 @@ fn prepare_one(
     let search = ProgramSearch { path: &path, root: root.unwrap_or(Path::new("/")), dir: &dir };
     require_program(&user, command.program(), &search)?;
     // What a setting sets may depend on the version, as in `carat exec`.
-    let file = search.find(command.program());
-    let ruby = file.and_then(|file| search.interpreter(&search.follow(file)));
-    let ruby = ruby.map(|ruby| search.follow(ruby));
+    let ruby = search.ruby(command.program());
     let request = InjectRequest {
         settings: &settings,
         given,
