@@ -44,6 +44,7 @@ mod main_stack;
 mod memory_group;
 mod namespace_cluster;
 mod needs;
+mod one_heap;
 mod outside_explain;
 mod outside_heap;
 mod outside_malloc;

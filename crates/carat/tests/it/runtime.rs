@@ -2,7 +2,6 @@
 
 use crate::needs::TestRuby;
 use crate::support::{Folder, Ran};
-use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -315,62 +314,6 @@ fn a_governed_boot_collects_seldom_and_workers_collect_as_ruby_does() {
 }
 
 #[test]
-fn a_worker_whose_parent_left_few_free_slots_does_not_collect_fully_all_the_time() {
-    require!(Roots("bullseye"), Roots("bookworm"));
-    // More free slots than the lower ratio, so that Ruby does not let the heap grow, and far fewer than a worker needs.
-    let script = "
-require 'socket'
-kept = Array.new(700_000) { +'x' }
-server = TCPServer.new('127.0.0.1', 0)
-GC.start
-(GC.stat(:heap_free_slots) - 8_000).times { kept << +'y' }
-reader, writer = IO.pipe
-Process.wait(fork do
-  GC.start
-  free = GC.stat(:heap_free_slots)
-  writer.puts [free > 75_000, GC.enable].inspect
-end)
-puts GC.enable, reader.gets
-";
-    for root in ["bullseye", "bookworm"] {
-        let folder = folder_for_roots();
-        fs::write(folder.path().join("script.rb"), script).unwrap();
-        let mut ruby = TestRuby::InRoot(root).command(None);
-        ruby.env("RUBY_GC_HEAP_FREE_SLOTS_MIN_RATIO", "0.004");
-        ruby.env("RUBY_GC_HEAP_FREE_SLOTS_MAX_RATIO", "0.01");
-        ruby.env("RUBY_GC_HEAP_INIT_SLOTS", "80000");
-        let printed = run_on(ruby, folder.path(), "worker_growth=40000", &["script.rb"]);
-        assert_eq!(printed, "false\n[true, false]\n", "{root}");
-    }
-}
-
-#[test]
-fn pages_that_compaction_has_emptied_are_given_back_before_the_fork() {
-    require!(Roots("bullseye"), Roots("bookworm"));
-    let script = "
-require 'socket'
-kept = Array.new(400_000) { +'x' }
-GC.disable
-1_000_000.times { |number| string = +'y'; kept << string if number % 5 == 0 }
-GC.enable
-server = TCPServer.new('127.0.0.1', 0)
-Process.wait(fork { exit!(0) })
-free, all = GC.stat.values_at(:heap_free_slots, :heap_available_slots)
-puts free < all * 0.12
-";
-    for root in ["bullseye", "bookworm"] {
-        let folder = folder_for_roots();
-        fs::write(folder.path().join("script.rb"), script).unwrap();
-        let mut ruby = TestRuby::InRoot(root).command(None);
-        ruby.env("RUBY_GC_HEAP_FREE_SLOTS_MIN_RATIO", "0.004");
-        ruby.env("RUBY_GC_HEAP_FREE_SLOTS_GOAL_RATIO", "0.05");
-        ruby.env("RUBY_GC_HEAP_FREE_SLOTS_MAX_RATIO", "0.1");
-        let printed = run_on(ruby, folder.path(), "prepare_fork=full", &["script.rb"]);
-        assert_eq!(printed, "true\n", "{root}");
-    }
-}
-
-#[test]
 fn what_files_leave_behind_while_the_server_boots_does_not_enlarge_the_heap() {
     require!(Ruby);
     let folder = Folder::new("garbage");
@@ -544,7 +487,7 @@ pub(crate) fn run_on(
     String::from_utf8_lossy(&printed).into_owned()
 }
 
-fn folder_for_roots() -> tempfile::TempDir {
+pub(crate) fn folder_for_roots() -> tempfile::TempDir {
     tempfile::Builder::new().prefix("carat-root-").tempdir_in("/tmp").unwrap()
 }
 

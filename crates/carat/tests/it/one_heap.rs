@@ -1,0 +1,71 @@
+//! What the runtime does on Ruby 2.7 and 3.1, which have one heap for slots of all sizes.
+
+use crate::needs::TestRuby;
+use crate::runtime::{folder_for_roots, run_on};
+use std::fs;
+
+#[test]
+fn a_worker_whose_parent_left_few_free_slots_does_not_collect_fully_all_the_time() {
+    require!(Roots("bullseye"), Roots("bookworm"));
+    // More free slots than the lower ratio, so that Ruby does not let the heap grow, and far fewer than a worker needs.
+    let script = "
+require 'socket'
+kept = Array.new(700_000) { +'x' }
+server = TCPServer.new('127.0.0.1', 0)
+GC.start
+(GC.stat(:heap_free_slots) - 8_000).times { kept << +'y' }
+reader, writer = IO.pipe
+Process.wait(fork do
+  GC.start
+  free = GC.stat(:heap_free_slots)
+  writer.puts [free > 75_000, GC.enable].inspect
+end)
+puts GC.enable, reader.gets
+";
+    let variables = [
+        ("RUBY_GC_HEAP_FREE_SLOTS_MIN_RATIO", "0.004"),
+        ("RUBY_GC_HEAP_FREE_SLOTS_MAX_RATIO", "0.01"),
+        ("RUBY_GC_HEAP_INIT_SLOTS", "80000"),
+    ];
+    let expected = "false\n[true, false]\n";
+    assert_prints_with_one_heap(script, "worker_growth=40000", &variables, expected);
+}
+
+#[test]
+fn pages_that_compaction_has_emptied_are_given_back_before_the_fork() {
+    require!(Roots("bullseye"), Roots("bookworm"));
+    let script = "
+require 'socket'
+kept = Array.new(400_000) { +'x' }
+GC.disable
+1_000_000.times { |number| string = +'y'; kept << string if number % 5 == 0 }
+GC.enable
+server = TCPServer.new('127.0.0.1', 0)
+Process.wait(fork { exit!(0) })
+free, all = GC.stat.values_at(:heap_free_slots, :heap_available_slots)
+puts free < all * 0.12
+";
+    let variables = [
+        ("RUBY_GC_HEAP_FREE_SLOTS_MIN_RATIO", "0.004"),
+        ("RUBY_GC_HEAP_FREE_SLOTS_GOAL_RATIO", "0.05"),
+        ("RUBY_GC_HEAP_FREE_SLOTS_MAX_RATIO", "0.1"),
+    ];
+    assert_prints_with_one_heap(script, "prepare_fork=full", &variables, "true\n");
+}
+
+/// Runs the script on Ruby 2.7 and 3.1, which have one heap for slots of all sizes.
+fn assert_prints_with_one_heap(
+    script: &str,
+    settings: &str,
+    variables: &[(&str, &str)],
+    expected: &str,
+) {
+    for root in ["bullseye", "bookworm"] {
+        let folder = folder_for_roots();
+        fs::write(folder.path().join("script.rb"), script).unwrap();
+        let mut ruby = TestRuby::InRoot(root).command(None);
+        ruby.envs(variables.iter().copied());
+        let printed = run_on(ruby, folder.path(), settings, &["script.rb"]);
+        assert_eq!(printed, expected, "{root}");
+    }
+}
