@@ -12,6 +12,10 @@ use carat_stats::{diagnose, summary};
 
 /// Below this exploratory p value a difference of failure rates causes a warning.
 const FAILURES_DIFFER: f64 = 0.05;
+/// Fewest collections per trial, in the variant or the baseline, for comparing how often Ruby collects.
+const ENOUGH_COLLECTIONS: f64 = 20.0;
+/// From this factor on, or its inverse, different numbers of collections cause a warning.
+const COLLECTS_DIFFERENTLY: f64 = 1.5;
 /// Fewest samples within the load for detecting a late rise.
 const ENOUGH_SAMPLES: usize = 16;
 
@@ -29,7 +33,10 @@ impl Diagnostics<'_> {
         let mut warnings: Vec<Warning> =
             self.outcomes.iter().filter_map(|outcomes| self.failures(outcomes)).collect();
         warnings.extend(self.dropped_blocks(dropped));
-        warnings.extend(self.late_rises());
+        if self.is_about_memory() {
+            warnings.extend(self.late_rises());
+            warnings.extend(self.collections());
+        }
         for metric in self.question.primaries() {
             if self.blocks.unmeasured(metric) {
                 warnings.push(Warning::Unmeasured { metric: metric.to_owned() });
@@ -65,11 +72,12 @@ impl Diagnostics<'_> {
             .then_some(Warning::TooManyDropped { dropped, blocks })
     }
 
+    fn is_about_memory(&self) -> bool {
+        metric::find(&self.question.primary).is_some_and(|primary| primary.unit == Unit::Bytes)
+    }
+
     /// Where memory still rises when the load ends, a comparison shows progress rather than requirements.
     fn late_rises(&self) -> Vec<Warning> {
-        if metric::find(&self.question.primary).is_none_or(|primary| primary.unit != Unit::Bytes) {
-            return Vec::new();
-        }
         let mut warnings = Vec::new();
         for variant in &self.question.variants {
             let rises: Vec<f64> = self.valid(variant).filter_map(late_rise).collect();
@@ -78,6 +86,25 @@ impl Diagnostics<'_> {
                 .extend(rise.map(|rise| Warning::StillRising { variant: variant.clone(), rise }));
         }
         warnings
+    }
+
+    /// Garbage is in memory until Ruby collects, so rarer collections alone make a process larger.
+    fn collections(&self) -> Vec<Warning> {
+        let per_trial = |variant: &str| median(&self.values(variant, metric::GC_COUNT.id));
+        let of_baseline = self.question.baseline().and_then(per_trial);
+        let Some(of_baseline) = of_baseline.filter(|&count| count > 0.0) else { return Vec::new() };
+        let differs = |of_variant: f64| {
+            of_variant.max(of_baseline) >= ENOUGH_COLLECTIONS
+                && of_variant.max(of_baseline) >= COLLECTS_DIFFERENTLY * of_variant.min(of_baseline)
+        };
+        self.question
+            .with_baseline()
+            .filter_map(|compared| {
+                let of_variant = per_trial(compared.variant).filter(|&count| differs(count))?;
+                let variant = compared.variant.to_owned();
+                Some(Warning::CollectsDifferently { variant, of_variant, of_baseline })
+            })
+            .collect()
     }
 
     fn valid(&self, variant: &str) -> impl Iterator<Item = &Trial> {
@@ -204,6 +231,22 @@ mod tests {
         assert!(groups.iter().any(|w| matches!(w, Warning::TwoGroups { .. })), "{groups:?}");
         let drift = warnings(&equal(Noise::Drift));
         assert!(drift.iter().any(|w| matches!(w, Warning::Drift { .. })), "{drift:?}");
+    }
+
+    #[test]
+    fn rarer_collections_cause_a_warning_where_there_are_enough() {
+        for (of_variant, of_baseline, warns) in
+            [(40.0, 100.0, true), (160.0, 100.0, true), (120.0, 100.0, false), (4.0, 10.0, false)]
+        {
+            let mut trials = equal(Noise::Normal);
+            for trial in &mut trials {
+                let count = if trial.variant == "a" { of_baseline } else { of_variant };
+                trial.metrics.insert("gc.count".to_owned(), count);
+            }
+            let variant = "b".to_owned();
+            let warning = Warning::CollectsDifferently { variant, of_variant, of_baseline };
+            assert_eq!(warnings(&trials), if warns { vec![warning] } else { vec![] });
+        }
     }
 
     #[test]

@@ -35,6 +35,14 @@ pub(crate) enum Warning {
         /// Rise over the last eighth of the load, as a fraction.
         rise: f64,
     },
+    /// Ruby collects garbage at another rate than in the baseline.
+    CollectsDifferently {
+        variant: String,
+        /// Median of its collections per trial.
+        of_variant: f64,
+        /// Median of the baseline's collections per trial.
+        of_baseline: f64,
+    },
     /// The values of a variant form two groups.
     TwoGroups {
         variant: String,
@@ -89,6 +97,14 @@ impl fmt::Display for Warning {
                 "{variant}: memory still rose by {} over the last eighth of the load; raise \
                  `requests` until it levels off, or compare growth with `carat record`",
                 percent(*rise)
+            ),
+            Self::CollectsDifferently { variant, of_variant, of_baseline } => write!(
+                f,
+                "{variant}: Ruby collected {:.2} times as often as in the baseline \
+                 ({of_variant:.0} and {of_baseline:.0} collections per trial, medians), so part of \
+                 the difference may be garbage that waits for a collection; compare the live parts \
+                 of the ledgers",
+                of_variant / of_baseline
             ),
             Self::TwoGroups { variant, metric, upper, gap } => write!(
                 f,
@@ -195,6 +211,14 @@ mod tests {
             ),
             (Warning::TooManyDropped { dropped: 5, blocks: 20 }, "quieter machine"),
             (Warning::StillRising { variant: variant.clone(), rise: 0.01 }, "raise `requests`"),
+            (
+                Warning::CollectsDifferently {
+                    variant: variant.clone(),
+                    of_variant: 2557.0,
+                    of_baseline: 6001.0,
+                },
+                "compare the live parts",
+            ),
             (
                 Warning::TwoGroups {
                     variant: variant.clone(),
