@@ -22,6 +22,8 @@ class BlogApp < Rails::Application
   # The published intervention, written into the app: `compact` or, as its control, `start`.
   by_hand = ENV.fetch('GC_BY_HAND', nil)
   config.after_initialize { GC.public_send(by_hand) } if by_hand
+  # The one line of Ruby 3.3 for an app that is about to fork.
+  config.after_initialize { Process.warmup } if ENV.key?('WARMUP_BY_HAND')
 end
 
 require_relative 'models'
