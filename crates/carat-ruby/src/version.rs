@@ -178,6 +178,10 @@ pub const EMBEDDED_LENGTH_IN_FLAGS: VersionRange = VersionRange::up_to(V3_1);
 /// Pages without objects wait in a tomb; later Rubies keep them for any slot size.
 pub const TOMB_PAGES: VersionRange = VersionRange::up_to(V3_3);
 
+/// `RUBY_GC_HEAP_GROWTH_MAX_SLOTS` counts slots of any size, for each heap that grows (`heap_allocatable_slots_expand`,
+/// gc/default/default.c); before, pages of 40-byte slots, and later bytes.
+pub const GROWTH_IN_SLOTS_OF_ANY_SIZE: VersionRange = VersionRange::between(V3_4, V4_0);
+
 /// The facts above with the words of the docs.
 pub const FACTS: [(&str, VersionRange); 14] = [
     ("the probe observes it", OBSERVED),

@@ -89,22 +89,17 @@ impl Diagnostics<'_> {
     }
 
     /// Garbage is in memory until Ruby collects, so rarer collections alone make a process larger.
-    fn collections(&self) -> Vec<Warning> {
+    fn collections(&self) -> Option<Warning> {
         let per_trial = |variant: &str| median(&self.values(variant, metric::GC_COUNT.id));
-        let of_baseline = self.question.baseline().and_then(per_trial);
-        let Some(of_baseline) = of_baseline.filter(|&count| count > 0.0) else { return Vec::new() };
-        let differs = |of_variant: f64| {
-            of_variant.max(of_baseline) >= ENOUGH_COLLECTIONS
-                && of_variant.max(of_baseline) >= COLLECTS_DIFFERENTLY * of_variant.min(of_baseline)
+        let of_baseline = per_trial(self.question.baseline()?).filter(|&count| count > 0.0)?;
+        let differs = |&(_, count): &(String, f64)| {
+            let (fewer, more) = (count.min(of_baseline), count.max(of_baseline));
+            more >= ENOUGH_COLLECTIONS && more >= COLLECTS_DIFFERENTLY * fewer
         };
-        self.question
-            .with_baseline()
-            .filter_map(|compared| {
-                let of_variant = per_trial(compared.variant).filter(|&count| differs(count))?;
-                let variant = compared.variant.to_owned();
-                Some(Warning::CollectsDifferently { variant, of_variant, of_baseline })
-            })
-            .collect()
+        let compared = self.question.with_baseline().map(|compared| compared.variant);
+        let counts = compared.filter_map(|name| Some((name.to_owned(), per_trial(name)?)));
+        let variants: Vec<_> = counts.filter(differs).collect();
+        (!variants.is_empty()).then_some(Warning::CollectsDifferently { variants, of_baseline })
     }
 
     fn valid(&self, variant: &str) -> impl Iterator<Item = &Trial> {
@@ -243,8 +238,8 @@ mod tests {
                 let count = if trial.variant == "a" { of_baseline } else { of_variant };
                 trial.metrics.insert("gc.count".to_owned(), count);
             }
-            let variant = "b".to_owned();
-            let warning = Warning::CollectsDifferently { variant, of_variant, of_baseline };
+            let variants = vec![("b".to_owned(), of_variant)];
+            let warning = Warning::CollectsDifferently { variants, of_baseline };
             assert_eq!(warnings(&trials), if warns { vec![warning] } else { vec![] });
         }
     }

@@ -37,9 +37,8 @@ pub(crate) enum Warning {
     },
     /// Ruby collects garbage at another rate than in the baseline.
     CollectsDifferently {
-        variant: String,
-        /// Median of its collections per trial.
-        of_variant: f64,
+        /// Each variant with the median of its collections per trial.
+        variants: Vec<(String, f64)>,
         /// Median of the baseline's collections per trial.
         of_baseline: f64,
     },
@@ -98,14 +97,6 @@ impl fmt::Display for Warning {
                  `requests` until it levels off, or compare growth with `carat record`",
                 percent(*rise)
             ),
-            Self::CollectsDifferently { variant, of_variant, of_baseline } => write!(
-                f,
-                "{variant}: Ruby collected {:.2} times as often as in the baseline \
-                 ({of_variant:.0} and {of_baseline:.0} collections per trial, medians), so part of \
-                 the difference may be garbage that waits for a collection; compare the live parts \
-                 of the ledgers",
-                of_variant / of_baseline
-            ),
             Self::TwoGroups { variant, metric, upper, gap } => write!(
                 f,
                 "{variant}: {} has two groups: {:.0} % of the trials are {} above the rest; \
@@ -115,6 +106,9 @@ impl fmt::Display for Warning {
                 100.0 * upper,
                 percent(*gap)
             ),
+            Self::CollectsDifferently { variants, of_baseline } => {
+                fmt_of_collections(f, variants, *of_baseline)
+            }
             Self::MeanDiffers { .. } | Self::Drift { .. } | Self::NeighboursAgree { .. } => {
                 self.fmt_of_pairs(f)
             }
@@ -182,6 +176,24 @@ impl Warning {
     }
 }
 
+fn fmt_of_collections(
+    f: &mut fmt::Formatter<'_>,
+    variants: &[(String, f64)],
+    of_baseline: f64,
+) -> fmt::Result {
+    let times = |(variant, count): &(String, f64)| {
+        format!("{:.2} times in {variant} ({count:.0})", count / of_baseline)
+    };
+    let times: Vec<String> = variants.iter().map(times).collect();
+    write!(
+        f,
+        "Ruby collected at other rates than in the baseline ({of_baseline:.0} collections per trial, \
+         a median): {}; part of the difference may be garbage that waits for a collection, and more \
+         blocks tell whether the setting causes that",
+        times.join(", ")
+    )
+}
+
 fn percent(share: f64) -> String {
     format!("{:.2} %", 100.0 * share)
 }
@@ -213,11 +225,10 @@ mod tests {
             (Warning::StillRising { variant: variant.clone(), rise: 0.01 }, "raise `requests`"),
             (
                 Warning::CollectsDifferently {
-                    variant: variant.clone(),
-                    of_variant: 2557.0,
+                    variants: vec![(variant.clone(), 2557.0), ("trim".to_owned(), 12_000.0)],
                     of_baseline: 6001.0,
                 },
-                "compare the live parts",
+                "0.43 times in jemalloc (2557), 2.00 times in trim (12000); part of",
             ),
             (
                 Warning::TwoGroups {

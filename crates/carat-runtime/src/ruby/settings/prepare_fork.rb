@@ -8,8 +8,8 @@ module CaratRuntime
     # An object is old after it has survived three collections; a fourth frees what only they kept alive.
     COLLECTIONS = 4
 
-    # A collection that sweeps gives back three empty pages at a time and then stops to count (`gc_sweep_step`, gc.c of 3.1),
-    # so that five of eight remain. After ten such collections one of a hundred does.
+    # A collection that sweeps gives back three empty pages at a time and then stops to count (`gc_sweep_step`, gc.c of 3.1,
+    # gc/default/default.c of 3.4), so that five of eight remain. After ten such collections one of a hundred does.
     MOST_COLLECTIONS_FOR_PAGES = 10
 
     def before_fork
@@ -34,7 +34,7 @@ module CaratRuntime
 
     def prepare
       collect if value == "full" || !warmup?
-      warmup? ? Process.warmup : compact
+      warmup? ? warm_up : compact
       CaratRuntime.purge
       CaratRuntime.setting("seal")&.fill { collect }
     end
@@ -42,6 +42,16 @@ module CaratRuntime
     # Process.warmup (Ruby 3.3) always compacts.
     def warmup?
       @compact && Process.respond_to?(:warmup)
+    end
+
+    # Ruby 3.3 gives back every empty page here, and a later one as few as a collection does.
+    def warm_up
+      Process.warmup
+      return if value != "full" || !GC.stat.key?(:heap_empty_pages)
+
+      return_pages { Process.warmup }
+      # What was given back Ruby may allocate again, in each worker. A collection counts anew what may be allocated.
+      collect_once if CaratRuntime.setting("worker_growth")
     end
 
     def compact?
@@ -57,7 +67,11 @@ module CaratRuntime
     end
 
     def collect
-      COLLECTIONS.times { GC.start(full_mark: true, immediate_sweep: true) }
+      COLLECTIONS.times { collect_once }
+    end
+
+    def collect_once
+      GC.start(full_mark: true, immediate_sweep: true)
     end
 
     def compact
@@ -65,16 +79,16 @@ module CaratRuntime
 
       CaratRuntime.timed(:compact_ns) { GC.compact }
       CaratRuntime.count(:compactions)
-      return_pages
+      return_pages { collect_once }
     end
 
     # Gives back the pages that compaction has emptied, so that workers do not begin with as many free slots as the boot happened
     # to leave.
     def return_pages
       MOST_COLLECTIONS_FOR_PAGES.times do
-        pages = GC.stat(:heap_eden_pages)
-        GC.start(full_mark: true, immediate_sweep: true)
-        break if GC.stat(:heap_eden_pages) >= pages
+        pages = GC.stat[:heap_eden_pages]
+        yield
+        break unless pages && GC.stat(:heap_eden_pages) < pages
       end
     end
   end

@@ -3,7 +3,7 @@
 use crate::settings::environment::{ApplyError, EnvironmentBuilder};
 use crate::settings::setting::{Mechanism, Setting, SettingDefinition};
 use crate::settings::value::{SettingValue, Switch, WholeNumber};
-use carat_ruby::version::{RubyVersion, SLOT_SIZES, V2_7};
+use carat_ruby::version::{GROWTH_IN_SLOTS_OF_ANY_SIZE, RubyVersion, SLOT_SIZES, V2_7};
 use carat_wire::page::AllocatorKind;
 use std::fmt;
 
@@ -118,6 +118,9 @@ const FREE_AFTER_FULL: u64 = 2;
 const MOST_FREE_AFTER_FULL: u64 = 200_000;
 /// Bytes that a slot counts for a Ruby that limits the growth in bytes (4.1).
 const SLOT_BYTES: u64 = 40;
+/// Slots of 40 bytes that one slot counts for a Ruby whose limit is in slots of any size: many that a request takes have
+/// 160 bytes, and a heap of those grows by as many pages then as on an older Ruby.
+const SLOTS_PER_SLOT: u64 = 4;
 
 impl Setting for WorkerGrowth {
     type Value = WholeNumber<1_000, { u64::MAX / SLOT_BYTES }>;
@@ -128,21 +131,24 @@ impl Setting for WorkerGrowth {
     const SINCE: Option<RubyVersion> = Some(V2_7);
     const LEVELS: &'static [&'static str] = &["40000"];
     const FORKS: bool = true;
-    const DOES: &'static str = "The most slots by which the heap of a worker grows before it collects. Ruby's ratios count inherited slots, so that every worker of a large application may grow by tens of megabytes first. On Ruby 2.7 to 3.1 a worker also starts with twice as many free slots, and a full GC leaves it as many. Until the first fork the runtime decides when to collect, because these ratios would collect all the time while the server boots. Single settings `gc.*` override it.";
+    const DOES: &'static str = "The most slots of 40 bytes by which the heap of a worker grows before it collects. Ruby's ratios count inherited slots, so that every worker of a large application may grow by tens of megabytes first. On Ruby 2.7 to 3.1 a worker also starts with twice as many free slots, and a full GC leaves it as many. Until the first fork the runtime decides when to collect, because these ratios would collect all the time while the server boots. Single settings `gc.*` override it.";
     const COSTS: &'static str = "More minor GCs in workers with a small value (20000 doubles their time, 40000 hardly changes it); a higher peak while booting.";
     const VERIFIED_BY: &'static str = "the runtime's report in the shared page, which also has the pages by which the worker may grow";
 
     fn apply(value: &Self::Value, server: &mut EnvironmentBuilder<'_>) -> Result<(), ApplyError> {
+        let version = server.context.version;
+        let of_any_size = version.is_some_and(|v| GROWTH_IN_SLOTS_OF_ANY_SIZE.contains(v));
+        let slots = if of_any_size { value.0 / SLOTS_PER_SLOT } else { value.0 };
         let bytes = value.0 * SLOT_BYTES;
         for (variable, value) in [
-            ("RUBY_GC_HEAP_GROWTH_MAX_SLOTS", value.to_string()),
+            ("RUBY_GC_HEAP_GROWTH_MAX_SLOTS", slots.to_string()),
             ("RUBY_GC_HEAP_GROWTH_MAX_BYTES", bytes.to_string()),
             ("RUBY_GC_HEAP_FREE_SLOTS_MIN_RATIO", FREE_SLOTS_MIN_RATIO.to_owned()),
             ("RUBY_GC_HEAP_FREE_SLOTS_GOAL_RATIO", FREE_SLOTS_GOAL_RATIO.to_owned()),
         ] {
             server.set(variable, value);
         }
-        if server.context.version.is_some_and(|version| !SLOT_SIZES.contains(version)) {
+        if version.is_some_and(|version| !SLOT_SIZES.contains(version)) {
             server.set("RUBY_GC_HEAP_FREE_SLOTS_MAX_RATIO", FREE_SLOTS_MAX_RATIO.to_owned());
             server.set("RUBY_GC_HEAP_INIT_SLOTS", free_after_full(value.0).to_string());
         }

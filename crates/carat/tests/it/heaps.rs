@@ -1,8 +1,12 @@
-//! What the runtime does on Ruby 2.7 and 3.1, which have one heap for slots of all sizes.
+//! What the runtime does where Ruby's heap differs: one heap for slots of all sizes up to 3.1, and from 3.4 on empty pages
+//! that `Process.warmup` leaves.
 
 use crate::needs::TestRuby;
 use crate::runtime::{folder_for_roots, run_on};
 use std::fs;
+
+/// Roots with Ruby 2.7 and 3.1.
+const ONE_HEAP: [&str; 2] = ["bullseye", "bookworm"];
 
 #[test]
 fn a_worker_whose_parent_left_few_free_slots_does_not_collect_fully_all_the_time() {
@@ -28,7 +32,7 @@ puts GC.enable, reader.gets
         ("RUBY_GC_HEAP_INIT_SLOTS", "80000"),
     ];
     let expected = "false\n[true, false]\n";
-    assert_prints_with_one_heap(script, "worker_growth=40000", &variables, expected);
+    assert_prints(&ONE_HEAP, script, "worker_growth=40000", &variables, expected);
 }
 
 #[test]
@@ -50,17 +54,42 @@ puts free < all * 0.12
         ("RUBY_GC_HEAP_FREE_SLOTS_GOAL_RATIO", "0.05"),
         ("RUBY_GC_HEAP_FREE_SLOTS_MAX_RATIO", "0.1"),
     ];
-    assert_prints_with_one_heap(script, "prepare_fork=full", &variables, "true\n");
+    assert_prints(&ONE_HEAP, script, "prepare_fork=full", &variables, "true\n");
 }
 
-/// Runs the script on Ruby 2.7 and 3.1, which have one heap for slots of all sizes.
-fn assert_prints_with_one_heap(
+#[test]
+fn workers_neither_inherit_the_pages_that_warming_up_empties_nor_may_allocate_them_again() {
+    require!(Roots("ruby34"));
+    let script = "
+require 'socket'
+kept = Array.new(400_000) { Object.new }
+GC.disable
+1_000_000.times { |number| object = Object.new; kept << object if number % 5 == 0 }
+GC.enable
+server = TCPServer.new('127.0.0.1', 0)
+reader, writer = IO.pipe
+Process.wait(fork { writer.puts GC.stat(:heap_allocatable_slots) < 60_000 })
+free, all = GC.stat.values_at(:heap_free_slots, :heap_available_slots)
+puts free < all * 0.15, reader.gets
+";
+    let variables = [
+        ("RUBY_GC_HEAP_GROWTH_MAX_SLOTS", "10000"),
+        ("RUBY_GC_HEAP_FREE_SLOTS_MIN_RATIO", "0.004"),
+        ("RUBY_GC_HEAP_FREE_SLOTS_GOAL_RATIO", "0.05"),
+    ];
+    let settings = "prepare_fork=full;worker_growth=40000";
+    assert_prints(&["ruby34"], script, settings, &variables, "true\ntrue\n");
+}
+
+/// Runs the script on the Ruby of each root.
+fn assert_prints(
+    roots: &[&'static str],
     script: &str,
     settings: &str,
     variables: &[(&str, &str)],
     expected: &str,
 ) {
-    for root in ["bullseye", "bookworm"] {
+    for &root in roots {
         let folder = folder_for_roots();
         fs::write(folder.path().join("script.rb"), script).unwrap();
         let mut ruby = TestRuby::InRoot(root).command(None);
