@@ -140,14 +140,14 @@ mod tests {
     }
 
     #[test]
-    fn the_growth_of_a_worker_is_a_quarter_where_ruby_counts_slots_of_any_size() {
+    fn the_growth_of_a_worker_is_a_half_where_ruby_counts_slots_of_any_size() {
         let limit = |version: &str| {
             let pairs = &["worker_growth=40000"];
             let environment = applied_on(Some(version.parse().unwrap()), None, pairs, &[]);
             environment.unwrap().set["RUBY_GC_HEAP_GROWTH_MAX_SLOTS"].clone()
         };
         assert_eq!(["3.1.2", "3.3.8"].map(limit), ["40000", "40000"]);
-        assert_eq!(["3.4.11", "4.0.5"].map(limit), ["10000", "10000"]);
+        assert_eq!(["3.4.11", "4.0.5"].map(limit), ["20000", "20000"]);
     }
 
     #[test]

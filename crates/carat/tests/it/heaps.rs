@@ -68,12 +68,12 @@ GC.disable
 GC.enable
 server = TCPServer.new('127.0.0.1', 0)
 reader, writer = IO.pipe
-Process.wait(fork { writer.puts GC.stat(:heap_allocatable_slots) < 60_000 })
+Process.wait(fork { writer.puts GC.stat(:heap_allocatable_slots) < 110_000 })
 free, all = GC.stat.values_at(:heap_free_slots, :heap_available_slots)
 puts free < all * 0.15, reader.gets
 ";
     let variables = [
-        ("RUBY_GC_HEAP_GROWTH_MAX_SLOTS", "10000"),
+        ("RUBY_GC_HEAP_GROWTH_MAX_SLOTS", "20000"),
         ("RUBY_GC_HEAP_FREE_SLOTS_MIN_RATIO", "0.004"),
         ("RUBY_GC_HEAP_FREE_SLOTS_GOAL_RATIO", "0.05"),
     ];

@@ -118,9 +118,9 @@ const FREE_AFTER_FULL: u64 = 2;
 const MOST_FREE_AFTER_FULL: u64 = 200_000;
 /// Bytes that a slot counts for a Ruby that limits the growth in bytes (4.1).
 const SLOT_BYTES: u64 = 40;
-/// Slots of 40 bytes that one slot counts for a Ruby whose limit is in slots of any size: many that a request takes have
-/// 160 bytes, and a heap of those grows by as many pages then as on an older Ruby.
-const SLOTS_PER_SLOT: u64 = 4;
+/// Slots of 40 bytes that one slot counts for a Ruby whose limit is in slots of any size: those of a request have 40 to 320
+/// bytes. With 4 a Rails worker collected on every third page, and collections took twice as long as by default.
+const SLOTS_PER_SLOT: u64 = 2;
 
 impl Setting for WorkerGrowth {
     type Value = WholeNumber<1_000, { u64::MAX / SLOT_BYTES }>;
@@ -131,7 +131,7 @@ impl Setting for WorkerGrowth {
     const SINCE: Option<RubyVersion> = Some(V2_7);
     const LEVELS: &'static [&'static str] = &["40000"];
     const FORKS: bool = true;
-    const DOES: &'static str = "The most slots of 40 bytes by which the heap of a worker grows before it collects. Ruby's ratios count inherited slots, so that every worker of a large application may grow by tens of megabytes first. On Ruby 2.7 to 3.1 a worker also starts with twice as many free slots, and a full GC leaves it as many. Until the first fork the runtime decides when to collect, because these ratios would collect all the time while the server boots. Single settings `gc.*` override it.";
+    const DOES: &'static str = "The most slots of 40 bytes by which the heap of a worker grows before it collects. Ruby's ratios count inherited slots, so that every worker of a large application may grow by tens of megabytes first. On Ruby 2.7 to 3.1 a worker also starts with twice as many free slots, and a full GC leaves it as many. Ruby 3.4 and 4.0 count slots of any size, so their limit is half as many. Until the first fork the runtime decides when to collect, because these ratios would collect all the time while the server boots. Single settings `gc.*` override it.";
     const COSTS: &'static str = "More minor GCs in workers with a small value (20000 doubles their time, 40000 hardly changes it); a higher peak while booting.";
     const VERIFIED_BY: &'static str = "the runtime's report in the shared page, which also has the pages by which the worker may grow";
 

@@ -111,7 +111,7 @@ impl Setting for PrepareFork {
     const SINCE: Option<RubyVersion> = Some(V2_7);
     const LEVELS: &'static [&'static str] = &["warmup", "full"];
     const FORKS: bool = true;
-    const DOES: &'static str = "Once, right before a preloaded server forks for the first time: makes all objects old, compacts, frees empty pages and purges malloc, so that workers share more. `full` collects four times first, which also frees chains of weak references and finalizers.";
+    const DOES: &'static str = "Once, right before a preloaded server forks for the first time: makes all objects old, compacts, frees empty pages and purges malloc, so that workers share more. `full` collects four times first, which also frees chains of weak references and finalizers, and on Ruby 3.4 and later compacts until no page becomes free.";
     const COSTS: &'static str = "A pause of some hundred milliseconds at boot; the risk of compaction, unless `compact = \"off\"` is set too.";
 }
 
