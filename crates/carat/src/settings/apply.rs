@@ -131,11 +131,13 @@ mod tests {
         let set = |version: &str| {
             let pairs = &["worker_growth=40000"];
             let environment = applied_on(Some(version.parse().unwrap()), None, pairs, &[]);
-            environment.unwrap().set.contains_key("RUBY_GC_HEAP_FREE_SLOTS_MAX_RATIO")
+            let set = environment.unwrap().set;
+            ["FREE_SLOTS_MAX_RATIO", "INIT_SLOTS", "FREE_SLOTS"]
+                .map(|name| set.contains_key(&format!("RUBY_GC_HEAP_{name}")))
         };
         assert_eq!(
             ["2.7.4", "3.1.2", "3.2.0", "3.3.8", "4.0.5"].map(set),
-            [true, true, false, false, false]
+            [[true; 3], [true; 3], [false; 3], [false; 3], [false; 3]]
         );
     }
 

@@ -36,6 +36,34 @@ puts GC.enable, reader.gets
 }
 
 #[test]
+fn a_worker_whose_own_objects_use_up_its_free_slots_gets_new_ones() {
+    require!(Roots("bullseye"), Roots("bookworm"));
+    let script = "
+require 'socket'
+kept = Array.new(400_000) { +'x' }
+server = TCPServer.new('127.0.0.1', 0)
+reader, writer = IO.pipe
+Process.wait(fork do
+  own = Array.new(150_000) { +'y' }
+  4.times { GC.start }
+  before = GC.stat(:major_gc_count)
+  200_000.times { +'z' }
+  writer.puts [GC.stat(:heap_free_slots) > 10_000, GC.stat(:major_gc_count) - before < 5].inspect
+end)
+puts reader.gets
+";
+    let variables = [
+        ("RUBY_GC_HEAP_GROWTH_MAX_SLOTS", "40000"),
+        ("RUBY_GC_HEAP_FREE_SLOTS_MIN_RATIO", "0.004"),
+        ("RUBY_GC_HEAP_FREE_SLOTS_GOAL_RATIO", "0.05"),
+        ("RUBY_GC_HEAP_FREE_SLOTS_MAX_RATIO", "0.1"),
+        ("RUBY_GC_HEAP_INIT_SLOTS", "80000"),
+        ("RUBY_GC_HEAP_FREE_SLOTS", "40000"),
+    ];
+    assert_prints(&ONE_HEAP, script, "worker_growth=40000", &variables, "[true, true]\n");
+}
+
+#[test]
 fn pages_that_compaction_has_emptied_are_given_back_before_the_fork() {
     require!(Roots("bullseye"), Roots("bookworm"));
     let script = "
