@@ -114,7 +114,7 @@ const FREE_SLOTS_MAX_RATIO: &str = "0.1";
 /// `RUBY_GC_HEAP_INIT_SLOTS` (`gc_marks_finish`, gc.c of 3.1). Of what a request holds while a minor collection runs, much
 /// stays until the next full one, so that without this floor the workers of a small application would collect fully every
 /// 60 pages or so. So many times the growth, and no more than the limit, because Ruby allocates as many when it starts.
-const FREE_AFTER_FULL: u64 = 2;
+const FREE_AFTER_FULL: u64 = 3;
 const MOST_FREE_AFTER_FULL: u64 = 200_000;
 /// Bytes that a slot counts for a Ruby that limits the growth in bytes (4.1).
 const SLOT_BYTES: u64 = 40;
@@ -131,7 +131,7 @@ impl Setting for WorkerGrowth {
     const SINCE: Option<RubyVersion> = Some(V2_7);
     const LEVELS: &'static [&'static str] = &["40000"];
     const FORKS: bool = true;
-    const DOES: &'static str = "The most slots of 40 bytes by which the heap of a worker grows before it collects. Ruby's ratios count inherited slots, so that every worker of a large application may grow by tens of megabytes first. On Ruby 2.7 to 3.1 a worker also starts with twice as many free slots, and a full GC leaves it as many; where it finds fewer than the limit, the heap grows. Ruby 3.4 and 4.0 count slots of any size, so their limit is half as many. Until the first fork the runtime decides when to collect, because these ratios would collect all the time while the server boots. Single settings `gc.*` override it.";
+    const DOES: &'static str = "The most slots of 40 bytes by which the heap of a worker grows before it collects. Ruby's ratios count inherited slots, so that every worker of a large application may grow by tens of megabytes first. On Ruby 2.7 to 3.1 a worker also starts with three times as many free slots, and a full GC leaves it as many; where it finds fewer than the limit, the heap grows. Ruby 3.4 and 4.0 count slots of any size, so their limit is half as many. Until the first fork the runtime decides when to collect, because these ratios would collect all the time while the server boots. Single settings `gc.*` override it.";
     const COSTS: &'static str = "More minor GCs in workers with a small value (20000 doubles their time, 40000 hardly changes it); a higher peak while booting.";
     const VERIFIED_BY: &'static str = "the runtime's report in the shared page, which also has the pages by which the worker may grow";
 
@@ -165,7 +165,8 @@ fn free_after_full(growth: u64) -> u64 {
 
 /// With one heap, Ruby lets it grow if a full collection has found fewer free slots than this, 4,096 by default, or than the
 /// lower ratio. A worker whose own objects had used up what it started with collected nearly all the time: Redmine's
-/// needed half as much processor time again. Never more than a full collection leaves, or every one would grow the heap.
+/// needed half as much processor time again, also with half of the growth here. A minor collection that finds fewer calls
+/// for a full one, so a full one leaves two growths more.
 fn grows_below(growth: u64) -> u64 {
     free_after_full(growth) / FREE_AFTER_FULL
 }
@@ -176,7 +177,7 @@ mod tests {
 
     #[test]
     fn a_worker_that_may_grow_without_limit_does_not_start_with_a_heap_without_limit() {
-        assert_eq!((free_after_full(40_000), grows_below(40_000)), (80_000, 40_000));
+        assert_eq!((free_after_full(40_000), grows_below(40_000)), (120_000, 40_000));
         assert_eq!(free_after_full(u64::MAX / SLOT_BYTES), MOST_FREE_AFTER_FULL);
     }
 
