@@ -207,6 +207,11 @@ fn signed(share: f64) -> String {
 mod tests {
     use super::*;
 
+    fn collects_differently() -> Warning {
+        let variants = vec![("jemalloc".to_owned(), 2557.0), ("trim".to_owned(), 12_000.0)];
+        Warning::CollectsDifferently { variants, of_baseline: 6001.0 }
+    }
+
     #[test]
     fn every_warning_says_what_to_do() {
         let (variant, metric) = ("jemalloc".to_owned(), "memory.pss.final".to_owned());
@@ -224,10 +229,7 @@ mod tests {
             (Warning::TooManyDropped { dropped: 5, blocks: 20 }, "quieter machine"),
             (Warning::StillRising { variant: variant.clone(), rise: 0.01 }, "raise `requests`"),
             (
-                Warning::CollectsDifferently {
-                    variants: vec![(variant.clone(), 2557.0), ("trim".to_owned(), 12_000.0)],
-                    of_baseline: 6001.0,
-                },
+                collects_differently(),
                 "0.43 times in jemalloc (2557), 2.00 times in trim (12000); part of",
             ),
             (
