@@ -117,6 +117,10 @@ mod tests {
         })
     }
 
+    fn with_worker_growth(version: &str) -> Environment {
+        applied_on(Some(version.parse().unwrap()), None, &["worker_growth=40000"], &[]).unwrap()
+    }
+
     #[test]
     fn nothing_chosen_changes_nothing() {
         assert_eq!(applied(&[], &[("LD_PRELOAD", "/a.so")]), Ok(Environment::default()));
@@ -129,9 +133,7 @@ mod tests {
     #[test]
     fn a_ruby_with_a_heap_for_each_size_keeps_the_empty_pages_of_a_governed_boot() {
         let set = |version: &str| {
-            let pairs = &["worker_growth=40000"];
-            let environment = applied_on(Some(version.parse().unwrap()), None, pairs, &[]);
-            let set = environment.unwrap().set;
+            let set = with_worker_growth(version).set;
             ["FREE_SLOTS_MAX_RATIO", "INIT_SLOTS", "FREE_SLOTS"]
                 .map(|name| set.contains_key(&format!("RUBY_GC_HEAP_{name}")))
         };
@@ -144,9 +146,7 @@ mod tests {
     #[test]
     fn the_growth_of_a_worker_is_a_half_where_ruby_counts_slots_of_any_size() {
         let limit = |version: &str| {
-            let pairs = &["worker_growth=40000"];
-            let environment = applied_on(Some(version.parse().unwrap()), None, pairs, &[]);
-            environment.unwrap().set["RUBY_GC_HEAP_GROWTH_MAX_SLOTS"].clone()
+            with_worker_growth(version).set["RUBY_GC_HEAP_GROWTH_MAX_SLOTS"].clone()
         };
         assert_eq!(["3.1.2", "3.3.8"].map(limit), ["40000", "40000"]);
         assert_eq!(["3.4.11", "4.0.5"].map(limit), ["20000", "20000"]);

@@ -168,7 +168,7 @@ fn free_after_full(growth: u64) -> u64 {
 /// needed half as much processor time again, also with half of the growth here. A minor collection that finds fewer calls
 /// for a full one, so a full one leaves two growths more.
 fn grows_below(growth: u64) -> u64 {
-    free_after_full(growth) / FREE_AFTER_FULL
+    growth.min(MOST_FREE_AFTER_FULL / FREE_AFTER_FULL)
 }
 
 #[cfg(test)]
