@@ -71,7 +71,8 @@ fn kept() -> Vec<(String, Results)> {
         .filter(|path| path.extension().is_some_and(|ending| ending == "json"))
         .map(|path| {
             let text = std::fs::read_to_string(&path).unwrap();
-            let name = path.file_stem().unwrap().to_string_lossy().into_owned();
+            let folder = path.parent().and_then(Path::file_name).unwrap().to_string_lossy();
+            let name = format!("{folder}-{}", path.file_stem().unwrap().to_string_lossy());
             (name, from_json(&text).unwrap_or_else(|error| panic!("{}: {error}", path.display())))
         })
         .collect();
