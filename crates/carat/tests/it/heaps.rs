@@ -57,7 +57,7 @@ puts reader.gets
         ("RUBY_GC_HEAP_FREE_SLOTS_MIN_RATIO", "0.004"),
         ("RUBY_GC_HEAP_FREE_SLOTS_GOAL_RATIO", "0.05"),
         ("RUBY_GC_HEAP_FREE_SLOTS_MAX_RATIO", "0.1"),
-        ("RUBY_GC_HEAP_INIT_SLOTS", "120000"),
+        ("RUBY_GC_HEAP_INIT_SLOTS", "100000"),
         ("RUBY_GC_HEAP_FREE_SLOTS", "40000"),
     ];
     assert_prints(&ONE_HEAP, script, "worker_growth=40000", &variables, "[true, 150000]\n");
@@ -102,7 +102,7 @@ puts free < all * 0.15, reader.gets
 ";
     let variables = [
         ("RUBY_GC_HEAP_GROWTH_MAX_SLOTS", "20000"),
-        ("RUBY_GC_HEAP_FREE_SLOTS_MIN_RATIO", "0.004"),
+        ("RUBY_GC_HEAP_FREE_SLOTS_MIN_RATIO", "0.02"),
         ("RUBY_GC_HEAP_FREE_SLOTS_GOAL_RATIO", "0.05"),
     ];
     let settings = "prepare_fork=full;worker_growth=40000";

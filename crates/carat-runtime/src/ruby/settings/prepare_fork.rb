@@ -79,7 +79,12 @@ module CaratRuntime
 
       CaratRuntime.timed(:compact_ns) { GC.compact }
       CaratRuntime.count(:compactions)
-      return_pages { collect_once }
+      return_pages { sweep }
+    end
+
+    # A minor collection marks little here, where nearly every object is old, and sweeps as a full one does.
+    def sweep
+      GC.start(full_mark: false, immediate_sweep: true)
     end
 
     # Gives back the pages that compaction has emptied, so that workers do not begin with as many free slots as the boot happened
