@@ -2,19 +2,21 @@
 //!
 //! A postponed job waits until a thread of Ruby runs by itself, which in an idle server may take minutes. Ruby's own way
 //! to reach a sleeping interpreter is its signal handler: it records the signal and makes the main thread run the trap.
-//! So the probe traps a signal that nothing sends and whose default is to be ignored, and later calls that handler,
-//! which may run on any thread. No signal is ever sent, so only system calls that Ruby itself restarts are interrupted.
+//! So the probe traps a signal that no server traps and nothing sends, and later calls that handler, which may run on any
+//! thread. No signal is ever sent, so only system calls that Ruby itself restarts are interrupted.
 
 use carat_ruby::RubyApi;
 use carat_ruby::api::BlockFunction;
 use carat_wire::page::{Feature, FeatureState, Page};
-use std::ffi::{CStr, c_int};
+use std::ffi::c_int;
 use std::mem::MaybeUninit;
 use std::ptr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-const SIGNAL: c_int = libc::SIGURG;
-const SIGNAL_NAME: &CStr = c"URG";
+/// A real-time signal, because a server that traps ours later gets its own trap run at every reading, unnoticed: Ruby has one
+/// handler for all signals. Puma forks its workers again at URG, and other servers use every signal that has a name. The C
+/// library keeps 32 to 34, and systemd's commands are 34 to 40, 47 to 52 and 54 to 63.
+const SIGNAL: c_int = 44;
 
 /// Address of Ruby's handler; 0 if there is none.
 static HANDLER: AtomicUsize = AtomicUsize::new(0);
@@ -35,7 +37,7 @@ pub(crate) fn start(ruby: &RubyApi, page: &Page, on_trap: BlockFunction) {
 fn set_trap(ruby: &RubyApi, on_trap: BlockFunction) -> Option<()> {
     let signal = ruby.evaluate(c"Signal")?;
     let block = ruby.new_proc(on_trap)?;
-    ruby.call(signal, c"trap", &[ruby.symbol(SIGNAL_NAME), block]).map(|_| ())
+    ruby.call(signal, c"trap", &[ruby.integer(SIGNAL.into()), block]).map(|_| ())
 }
 
 /// The current handler of the signal.

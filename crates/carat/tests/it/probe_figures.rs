@@ -11,6 +11,7 @@ use carat_ruby::version::{
 };
 use carat_wire::page::{AllocatorKind, Feature, FeatureState, Gc, Malloc, Own, PageReading, Pool};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 const MB: f64 = 1e6;
 
@@ -165,6 +166,26 @@ fn a_sleeping_ruby_answers_and_continues_to_sleep(version: TestRuby) {
     assert_eq!(answer, "true", "{version:?}");
     let seen = ruby.ask();
     assert!(seen.features.contains(&(Feature::Wake, FeatureState::On)), "{version:?}");
+    assert!(ruby.end().is_empty());
+}
+
+#[test]
+fn a_reading_of_a_sleeping_ruby_runs_no_trap_of_the_server(version: TestRuby) {
+    let bench = Bench::new();
+    let mut ruby = bench.start(version.command(None));
+    // Puma forks its workers again at URG, and reopens its logs at HUP.
+    let asleep = "$trapped = []; \
+         %w[CHLD CONT HUP TTIN TTOU URG USR1 USR2 WINCH].each { |name| trap(name) { $trapped << name } }; \
+         sleep 1.5; $trapped.join(',').inspect";
+    let answer = std::thread::scope(|scope| {
+        let pid = ruby.pid;
+        let bench = ruby.bench();
+        let slept = scope.spawn(|| ruby.eval(asleep));
+        std::thread::sleep(Duration::from_millis(300));
+        bench.ask(pid);
+        slept.join().unwrap()
+    });
+    assert_eq!(answer, "\"\"", "{version:?}");
     assert!(ruby.end().is_empty());
 }
 
