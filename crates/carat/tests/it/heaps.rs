@@ -3,7 +3,10 @@
 
 use crate::needs::TestRuby;
 use crate::runtime::{folder_for_roots, run_on};
+use carat::settings::{Scrub, Settings, StartContext};
+use std::ffi::OsStr;
 use std::fs;
+use std::path::Path;
 
 /// Roots with Ruby 2.7 and 3.1.
 const ONE_HEAP: [&str; 2] = ["bullseye", "bookworm"];
@@ -52,14 +55,7 @@ Process.wait(fork do
 end)
 puts reader.gets
 ";
-    let variables = [
-        ("RUBY_GC_HEAP_GROWTH_MAX_SLOTS", "40000"),
-        ("RUBY_GC_HEAP_FREE_SLOTS_MIN_RATIO", "0.004"),
-        ("RUBY_GC_HEAP_FREE_SLOTS_GOAL_RATIO", "0.05"),
-        ("RUBY_GC_HEAP_FREE_SLOTS_MAX_RATIO", "0.1"),
-        ("RUBY_GC_HEAP_INIT_SLOTS", "100000"),
-        ("RUBY_GC_HEAP_FREE_SLOTS", "40000"),
-    ];
+    let variables = of_worker_growth("3.1.2");
     assert_prints(&ONE_HEAP, script, "worker_growth=40000", &variables, "[true, 150000]\n");
 }
 
@@ -100,13 +96,25 @@ Process.wait(fork { writer.puts GC.stat(:heap_allocatable_slots) < 110_000 })
 free, all = GC.stat.values_at(:heap_free_slots, :heap_available_slots)
 puts free < all * 0.15, reader.gets
 ";
-    let variables = [
-        ("RUBY_GC_HEAP_GROWTH_MAX_SLOTS", "20000"),
-        ("RUBY_GC_HEAP_FREE_SLOTS_MIN_RATIO", "0.02"),
-        ("RUBY_GC_HEAP_FREE_SLOTS_GOAL_RATIO", "0.05"),
-    ];
+    let variables = of_worker_growth("3.4.11");
     let settings = "prepare_fork=full;worker_growth=40000";
     assert_prints(&["ruby34"], script, settings, &variables, "true\ntrue\n");
+}
+
+/// The variables that this setting means for such a Ruby.
+fn of_worker_growth(version: &str) -> Vec<(String, String)> {
+    let settings = Settings::from_pairs(["worker_growth=40000"]).unwrap();
+    let context = StartContext {
+        runtime: Path::new("/unused"),
+        find_allocator: &|_| None,
+        inherited: &|_| None,
+        scrub: Scrub::Nothing,
+        ruby: None,
+        version: Some(version.parse().unwrap()),
+        stack_limit: None,
+    };
+    let all = settings.environment(&context).unwrap().set;
+    all.into_iter().filter(|(name, _)| name.starts_with("RUBY_GC_")).collect()
 }
 
 /// Runs the script on the Ruby of each root.
@@ -114,14 +122,14 @@ fn assert_prints(
     roots: &[&'static str],
     script: &str,
     settings: &str,
-    variables: &[(&str, &str)],
+    variables: &[(impl AsRef<OsStr>, impl AsRef<OsStr>)],
     expected: &str,
 ) {
     for &root in roots {
         let folder = folder_for_roots();
         fs::write(folder.path().join("script.rb"), script).unwrap();
         let mut ruby = TestRuby::InRoot(root).command(None);
-        ruby.envs(variables.iter().copied());
+        ruby.envs(variables.iter().map(|(name, value)| (name, value)));
         let printed = run_on(ruby, folder.path(), settings, &["script.rb"]);
         assert_eq!(printed, expected, "{root}");
     }

@@ -2,7 +2,7 @@
 
 use crate::harness;
 use crate::needs::TestRuby;
-use crate::probe_ruby::{Bench, wait_for};
+use crate::probe_ruby::{Bench, Ruby, wait_for};
 use carat::observe::probe_figures;
 use carat_ruby::RubyVersion;
 use carat_ruby::version::{
@@ -11,7 +11,6 @@ use carat_ruby::version::{
 };
 use carat_wire::page::{AllocatorKind, Feature, FeatureState, Gc, Malloc, Own, PageReading, Pool};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 const MB: f64 = 1e6;
 
@@ -148,21 +147,25 @@ fn collections_are_counted_without_a_request(version: TestRuby) {
     assert_eq!(after.requested, 0);
 }
 
+/// The value of a line that sleeps, during which the figures are requested.
+fn asked_while_asleep(ruby: &mut Ruby<'_>, line: &str) -> String {
+    let (pid, bench) = (ruby.pid, ruby.bench());
+    std::thread::scope(|scope| {
+        let slept = scope.spawn(|| ruby.eval(line));
+        for _ in 0..3 {
+            bench.ask(pid);
+        }
+        slept.join().unwrap()
+    })
+}
+
 #[test]
 fn a_sleeping_ruby_answers_and_continues_to_sleep(version: TestRuby) {
     let bench = Bench::new();
     let mut ruby = bench.start(version.command(None));
     let asleep = "t = Process.clock_gettime(1); Thread.new { sleep }; $r, $w = IO.pipe; \
          Thread.new { $r.read(1) }; sleep 1.5; Process.clock_gettime(1) - t >= 1.5";
-    let answer = std::thread::scope(|scope| {
-        let pid = ruby.pid;
-        let bench = ruby.bench();
-        let slept = scope.spawn(|| ruby.eval(asleep));
-        for _ in 0..3 {
-            bench.ask(pid);
-        }
-        slept.join().unwrap()
-    });
+    let answer = asked_while_asleep(&mut ruby, asleep);
     assert_eq!(answer, "true", "{version:?}");
     let seen = ruby.ask();
     assert!(seen.features.contains(&(Feature::Wake, FeatureState::On)), "{version:?}");
@@ -173,19 +176,15 @@ fn a_sleeping_ruby_answers_and_continues_to_sleep(version: TestRuby) {
 fn a_reading_of_a_sleeping_ruby_runs_no_trap_of_the_server(version: TestRuby) {
     let bench = Bench::new();
     let mut ruby = bench.start(version.command(None));
-    // Puma forks its workers again at URG, and reopens its logs at HUP.
+    // Puma forks its workers again at URG.
     let asleep = "$trapped = []; \
          %w[CHLD CONT HUP TTIN TTOU URG USR1 USR2 WINCH].each { |name| trap(name) { $trapped << name } }; \
          sleep 1.5; $trapped.join(',').inspect";
-    let answer = std::thread::scope(|scope| {
-        let pid = ruby.pid;
-        let bench = ruby.bench();
-        let slept = scope.spawn(|| ruby.eval(asleep));
-        std::thread::sleep(Duration::from_millis(300));
-        bench.ask(pid);
-        slept.join().unwrap()
-    });
+    let answer = asked_while_asleep(&mut ruby, asleep);
     assert_eq!(answer, "\"\"", "{version:?}");
+    // Without this no trap could have run at all.
+    let seen = ruby.ask();
+    assert!(seen.features.contains(&(Feature::Wake, FeatureState::On)), "{version:?}");
     assert!(ruby.end().is_empty());
 }
 
