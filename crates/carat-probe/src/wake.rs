@@ -13,9 +13,9 @@ use std::mem::MaybeUninit;
 use std::ptr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// A real-time signal, because a server that traps ours later gets its own trap run at every reading, unnoticed: Ruby has one
-/// handler for all signals. Puma forks its workers again at URG, and other servers use every signal that has a name. The C
-/// library keeps 32 to 34, and systemd's commands are 34 to 40, 47 to 52 and 54 to 63.
+/// A real-time signal, because servers trap those that have a name: Puma forks its workers again at URG. Ruby has one handler
+/// for all signals, so [`wake`] would run a trap that replaced ours without noticing. The C library keeps 32 to 34, and
+/// systemd's commands are 34 to 40, 47 to 52 and 54 to 63.
 const SIGNAL: c_int = 44;
 
 /// Address of Ruby's handler; 0 if there is none.

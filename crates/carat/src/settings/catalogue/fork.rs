@@ -105,9 +105,9 @@ struct WorkerGrowth;
 /// Ratios of free slots with which a worker collects before it has grown by a share of what it inherited. Ruby aborts if
 /// the lower one is too close to 0 (`gc_sweep_finish_size_pool`, gc.c).
 const FREE_SLOTS_MIN_RATIO: &str = "0.004";
-/// A Ruby whose limit is in slots of any size asks each of its heaps for this share by itself, also after a minor collection.
-/// With the lower one a worker collected on every third page, which took 15 % more processor time; this costs 4 % of the
-/// memory.
+/// A Ruby whose limit is in slots of any size asks each of its heaps for its share, also after a minor collection
+/// (`gc_sweep_finish_heap`, gc/default/default.c of 3.4). With the one above, a worker of the blog collected on every third to
+/// fifth page (docs/remedies.md has the trials).
 const FREE_SLOTS_MIN_RATIO_OF_ANY_SIZE: &str = "0.02";
 const FREE_SLOTS_GOAL_RATIO: &str = "0.05";
 /// The parent of a Ruby without `Process.warmup` would otherwise keep empty pages from its boot, up to 65 %. Where there is a
@@ -117,8 +117,9 @@ const FREE_SLOTS_MAX_RATIO: &str = "0.1";
 /// Where there is one heap for all sizes, a full collection gives no page back while there are fewer free slots than
 /// `RUBY_GC_HEAP_INIT_SLOTS` (`gc_marks_finish`, gc.c of 3.1). Of what a request holds while a minor collection runs, much
 /// stays until the next full one, so that without this floor the workers of a small application would collect fully every
-/// 60 pages or so. This for each slot of growth, and no more than the limit, because Ruby allocates as many when it starts.
-/// With 2 a small application collects twice as often as without the setting, with 3 its workers are a tenth larger.
+/// 60 pages or so. It is this many times the growth, but no more than the limit, because Ruby allocates as many when it
+/// starts. With 2 a small application still collected fully twice as often as without the setting, with 3 it needed more
+/// memory (docs/remedies.md).
 const FREE_AFTER_FULL: f64 = 2.5;
 const MOST_FREE_AFTER_FULL: u64 = 200_000;
 /// Bytes that a slot counts for a Ruby that limits the growth in bytes (4.1).
@@ -137,20 +138,22 @@ impl Setting for WorkerGrowth {
     const LEVELS: &'static [&'static str] = &["40000"];
     const FORKS: bool = true;
     const DOES: &'static str = "The most slots of 40 bytes by which the heap of a worker grows before it collects. Ruby's ratios count inherited slots, so that every worker of a large application may grow by tens of megabytes first. On Ruby 2.7 to 3.1 a worker also starts with two and a half times as many free slots, and a full GC leaves it as many; where it finds fewer than the limit, the heap grows. Ruby 3.4 and 4.0 count slots of any size, so their limit is half as many; each of their heaps keeps 2 % free. Until the first fork the runtime decides when to collect, because these ratios would collect all the time while the server boots. Single settings `gc.*` override it.";
-    const COSTS: &'static str = "More minor GCs in workers with a small value (20000 doubles their time, 40000 hardly changes it); a higher peak while booting.";
+    const COSTS: &'static str = "More GCs in workers, the more of them the smaller the value and the more a request allocates (docs/remedies.md has the trials); a higher peak while booting.";
     const VERIFIED_BY: &'static str = "the runtime's report in the shared page, which also has the pages by which the worker may grow";
 
     fn apply(value: &Self::Value, server: &mut EnvironmentBuilder<'_>) -> Result<(), ApplyError> {
         let version = server.context.version;
         let of_any_size = version.is_some_and(|v| GROWTH_IN_SLOTS_OF_ANY_SIZE.contains(v));
-        let slots = if of_any_size { value.0 / SLOTS_PER_SLOT } else { value.0 };
-        let least_free =
-            if of_any_size { FREE_SLOTS_MIN_RATIO_OF_ANY_SIZE } else { FREE_SLOTS_MIN_RATIO };
+        let (slots, min_ratio) = if of_any_size {
+            (value.0 / SLOTS_PER_SLOT, FREE_SLOTS_MIN_RATIO_OF_ANY_SIZE)
+        } else {
+            (value.0, FREE_SLOTS_MIN_RATIO)
+        };
         let bytes = value.0 * SLOT_BYTES;
         for (variable, value) in [
             ("RUBY_GC_HEAP_GROWTH_MAX_SLOTS", slots.to_string()),
             ("RUBY_GC_HEAP_GROWTH_MAX_BYTES", bytes.to_string()),
-            ("RUBY_GC_HEAP_FREE_SLOTS_MIN_RATIO", least_free.to_owned()),
+            ("RUBY_GC_HEAP_FREE_SLOTS_MIN_RATIO", min_ratio.to_owned()),
             ("RUBY_GC_HEAP_FREE_SLOTS_GOAL_RATIO", FREE_SLOTS_GOAL_RATIO.to_owned()),
         ] {
             server.set(variable, value);
