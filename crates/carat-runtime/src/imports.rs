@@ -67,7 +67,8 @@ impl Import {
     /// Other threads may call meanwhile: they get one or the other.
     ///
     /// # Safety
-    /// `function` must be a function with the signature of the one that the entry is for.
+    /// `function` must be a function with the signature of the one that the entry is for. No two replacements may run at
+    /// a time: entries share pages, and the one that ends first takes from the other the right to write.
     pub(crate) unsafe fn replace(&self, function: *mut c_void) -> Option<*mut c_void> {
         if self.is_read_only && !self.protect(PROT_READ | PROT_WRITE) {
             return None;
@@ -196,6 +197,10 @@ impl LoadedObject {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::{Mutex, PoisonError};
+
+    /// Held by each test that replaces an entry.
+    static REPLACEMENT: Mutex<()> = Mutex::new(());
 
     extern "C" fn forty_two() -> libc::pid_t {
         42
@@ -203,6 +208,7 @@ mod tests {
 
     #[test]
     fn calls_of_this_object_go_where_the_entry_says_and_back() {
+        let _alone = REPLACEMENT.lock().unwrap_or_else(PoisonError::into_inner);
         // SAFETY: getppid accesses no memory.
         let parent = || unsafe { libc::getppid() };
         let (usual, inside) = (parent(), forty_two as *const c_void);
@@ -223,7 +229,8 @@ mod tests {
 
     #[test]
     fn what_the_linker_made_read_only_is_so_again_after_a_replacement() {
-        // SAFETY: getpgrp accesses no memory. Another test changes the entry of getppid.
+        let _alone = REPLACEMENT.lock().unwrap_or_else(PoisonError::into_inner);
+        // SAFETY: getpgrp accesses no memory.
         assert!(unsafe { libc::getpgrp() } > 0);
         let import = Import::find(forty_two as *const c_void, c"getpgrp").expect("found");
         let protection = || {
