@@ -51,7 +51,7 @@ pub(crate) fn separate() -> Result<(), Hindrance> {
     let flags = (arena as c_int + 1) << 20 | ZERO | NO_CACHE;
     let before = AtomicPtr::new(ptr::null_mut());
     let separate = SEPARATE.get_or_init(|| Separate { allocate, arena, flags, import, before });
-    // SAFETY: `calloc` has the signature of calloc.
+    // SAFETY: `calloc` has the signature of calloc, and `join` replaces nothing before the store below.
     let before = unsafe { separate.import.replace(calloc as *mut c_void) };
     separate.before.store(before.ok_or(Hindrance::Fixed)?, Ordering::Relaxed);
     Ok(())
@@ -64,7 +64,7 @@ pub(crate) fn join() -> Option<u64> {
     if before.is_null() {
         return None;
     }
-    // SAFETY: the address was in the entry before.
+    // SAFETY: the address was in the entry before, and only one caller gets it from the swap.
     unsafe { separate.import.replace(before) };
     malloc::active_bytes(separate.arena)
 }
