@@ -36,7 +36,7 @@ pub fn ledger(
     for &member in members {
         match process_ledger(root, member, probe.get(&member)) {
             Ok(process) => ledger.processes.push(process),
-            Err(ProcError::Ended(_)) => {}
+            // Also if it has ended: without it, no figure over all processes is known.
             Err(error) => ledger.unread.push(error.to_string()),
         }
     }
@@ -260,5 +260,15 @@ mod tests {
         assert!(ledger.unexplained_share() < 0.1, "{ledger:?}");
         assert!(ledger.part(PartKind::CodeAndFiles).is_some());
         assert!(ledger.part(PartKind::Stacks).is_some());
+    }
+
+    #[test]
+    fn a_process_that_ends_before_it_is_read_is_named() {
+        let root = ProcRoot::default();
+        let me = root.identify(std::process::id()).unwrap();
+        let former = Identity { start_ticks: me.start_ticks - 1, ..me };
+        let ledger = ledger(&root, &[me, former], &HashMap::new());
+        assert_eq!(ledger.processes.len(), 1);
+        assert_eq!(ledger.unread, [format!("process {} has ended", me.pid)]);
     }
 }
