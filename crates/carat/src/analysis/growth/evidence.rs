@@ -26,6 +26,10 @@ const WITHOUT_REQUESTS: GrowthEvidence =
 const ONLY_TIME: GrowthEvidence =
     GrowthEvidence { requests: None, full_collections: None, seconds: 3600.0 };
 
+/// The lower limit of a rate, as a share of the rate, that `linear` requires. Free memory of malloc creeps up for tens of
+/// thousands of requests; over so short a run its rate may be above zero, but it is hardly known.
+const KNOWN_TO: f64 = 0.5;
+
 /// The length of one or several runs of the same kind.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct RunLength {
@@ -67,6 +71,7 @@ impl RunLength {
             // growth is not garbage, however few collections there were.
             let no_garbage = calm && part.part != TrackedPart::KeptObjects;
             self.withhold(part, no_garbage);
+            withhold_vague(part);
             // The rate of a part that is not linear must not be extrapolated.
             let pace = self.pace.filter(|_| part.kind == GrowthKind::Linear);
             part.per_day = pace.and_then(|pace| per_day(part, pace));
@@ -87,6 +92,16 @@ impl RunLength {
             (false, _) => None,
         };
         part.required = Some(required);
+    }
+}
+
+/// Leaves undecided a growth whose rate is hardly known. Twice the length would decide in most cases: the interval narrows
+/// with the power of three halves of it.
+fn withhold_vague(part: &mut PartGrowth) {
+    let (Some(rate), Some((low, _))) = (part.rate, part.interval) else { return };
+    if part.kind == GrowthKind::Linear && low < KNOWN_TO * rate {
+        part.kind = GrowthKind::Undecided;
+        part.needed = Some(2.0 * part.over);
     }
 }
 
@@ -196,6 +211,24 @@ mod tests {
             assert_eq!(found[0].kind, kind, "{found:?}");
             assert_eq!(found[0].required.is_some(), kind == GrowthKind::Undecided);
             assert_eq!(found[0].observed.unwrap().requests, Some(2000.0 * seconds as f64));
+        }
+    }
+
+    #[test]
+    fn growth_whose_rate_is_hardly_known_is_undecided() {
+        let length = driven(&samples(60, 1, Some(8)));
+        for (low, kind) in [(51.0, GrowthKind::Undecided), (170.0, GrowthKind::Linear)] {
+            let mut vague =
+                classify_part(TrackedPart::Memory, ProgressUnit::Requests, &line(4e6, 32.0));
+            (vague.rate, vague.interval) = (Some(335.0), Some((low, 670.0 - low)));
+            let over = vague.over;
+            let mut found = [vague];
+            length.judge(&mut found);
+            assert_eq!(found[0].kind, kind, "{found:?}");
+            assert_eq!(found[0].per_day.is_some(), kind == GrowthKind::Linear);
+            if kind == GrowthKind::Undecided {
+                assert_eq!(found[0].needed, Some(2.0 * over));
+            }
         }
     }
 
