@@ -1,8 +1,7 @@
 //! The length that a run must have before it is said to grow.
 //!
 //! A warm-up grows too, and so does garbage that only a full collection frees. Neither can be told from a leak by the
-//! shape of a short series. Nor is growth claimed whose rate is hardly known. The minima and the measurements behind them are
-//! in `docs/method.md`.
+//! shape of a short series. The minima and the measurements behind them are in `docs/method.md`.
 
 use crate::analysis::growth::series::PlacedSample;
 use crate::core::{
@@ -26,10 +25,6 @@ const WITHOUT_REQUESTS: GrowthEvidence =
 /// The same where only the time is known.
 const ONLY_TIME: GrowthEvidence =
     GrowthEvidence { requests: None, full_collections: None, seconds: 3600.0 };
-
-/// The lower limit of a rate, as a share of the rate, that `linear` requires. Free memory of malloc creeps up for tens of
-/// thousands of requests; over so short a run its rate may be above zero, but it is hardly known.
-const KNOWN_TO: f64 = 0.5;
 
 /// The length of one or several runs of the same kind.
 #[derive(Debug, Clone, Copy)]
@@ -72,7 +67,6 @@ impl RunLength {
             // growth is not garbage, however few collections there were.
             let no_garbage = calm && part.part != TrackedPart::KeptObjects;
             self.withhold(part, no_garbage);
-            withhold_vague(part);
             // The rate of a part that is not linear must not be extrapolated.
             let pace = self.pace.filter(|_| part.kind == GrowthKind::Linear);
             part.per_day = pace.and_then(|pace| per_day(part, pace));
@@ -93,16 +87,6 @@ impl RunLength {
             (false, _) => None,
         };
         part.required = Some(required);
-    }
-}
-
-/// Leaves undecided a growth whose rate is hardly known. Twice the length would decide in most cases: the interval narrows
-/// with the power of three halves of it.
-fn withhold_vague(part: &mut PartGrowth) {
-    let (Some(rate), Some((low, _))) = (part.rate, part.interval) else { return };
-    if part.kind == GrowthKind::Linear && low < KNOWN_TO * rate {
-        part.kind = GrowthKind::Undecided;
-        part.needed = Some(2.0 * part.over);
     }
 }
 
@@ -212,22 +196,6 @@ mod tests {
             assert_eq!(found[0].kind, kind, "{found:?}");
             assert_eq!(found[0].required.is_some(), kind == GrowthKind::Undecided);
             assert_eq!(found[0].observed.unwrap().requests, Some(2000.0 * seconds as f64));
-        }
-    }
-
-    #[test]
-    fn growth_whose_rate_is_hardly_known_is_undecided() {
-        let length = driven(&samples(60, 1, Some(8)));
-        let line = classify_part(TrackedPart::Memory, ProgressUnit::Requests, &line(4e6, 32.0));
-        let twice = Some(2.0 * line.over);
-        for (low, kind, needed) in
-            [(51.0, GrowthKind::Undecided, twice), (170.0, GrowthKind::Linear, None)]
-        {
-            let interval = Some((low, 670.0 - low));
-            let mut found = [PartGrowth { rate: Some(335.0), interval, ..line }];
-            length.judge(&mut found);
-            assert_eq!((found[0].kind, found[0].needed), (kind, needed), "{found:?}");
-            assert_eq!(found[0].per_day.is_some(), kind == GrowthKind::Linear);
         }
     }
 
