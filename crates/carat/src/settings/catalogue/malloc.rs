@@ -113,8 +113,8 @@ impl Setting for PreloadedAllocator {
         let Some(library) = environment.preload.first() else {
             return SettingStatus::Unknown("no library was preloaded".into());
         };
-        // The kernel shows the file that a link points to.
-        let file = std::fs::canonicalize(library).unwrap_or_else(|_| library.clone());
+        let root = environment.root.as_deref().unwrap_or(Path::new("/"));
+        let file = behind_links(root, library).unwrap_or_else(|| library.clone());
         if is_mapped(maps, &file) || is_mapped(maps, library) {
             SettingStatus::Applied(format!("{} is mapped", file.display()))
         } else {
@@ -142,6 +142,12 @@ fn check_library(library: &Path, here: &Path, ruby: Option<ElfKind>) -> Result<(
         None => "not a library".into(),
     };
     Err(ApplyError::OtherMachine { path: library.to_owned(), library: other, ruby })
+}
+
+/// The file in `root` that a link there points to, as a path inside: the kernel shows that file among the mappings.
+fn behind_links(root: &Path, library: &Path) -> Option<PathBuf> {
+    let file = root.join(library.strip_prefix("/").ok()?).canonicalize().ok()?;
+    Some(Path::new("/").join(file.strip_prefix(root.canonicalize().ok()?).ok()?))
 }
 
 fn is_mapped(maps: &str, library: &Path) -> bool {
@@ -323,6 +329,29 @@ mod tests {
         assert_eq!(status::<ArenaMax>("2", Some(MAPS)), "applied");
         assert_eq!(status::<ArenaMax>("1", Some(MAPS)), "not applied");
         assert_eq!(status::<ArenaMax>("1", None), "unknown");
+    }
+
+    #[test]
+    fn a_library_that_is_a_link_in_the_root_is_verified_by_the_file_there() {
+        let root = tempfile::tempdir().unwrap();
+        let folder = root.path().join("usr/lib");
+        std::fs::create_dir_all(&folder).unwrap();
+        std::fs::write(folder.join("libtcmalloc.so.4.5.18"), "").unwrap();
+        std::os::unix::fs::symlink("libtcmalloc.so.4.5.18", folder.join("libtcmalloc.so.4"))
+            .unwrap();
+        let environment = Environment {
+            preload: vec!["/usr/lib/libtcmalloc.so.4".into()],
+            root: Some(root.path().to_owned()),
+            ..Environment::default()
+        };
+        for (mapped, expected) in [("4.5.18", "applied"), ("4.5.9", "not applied")] {
+            let maps =
+                format!("7f00-7f01 r-xp 0 fe:00 7 {}/libtcmalloc.so.{mapped}\n", folder.display());
+            let process = ProcessObservation { maps: Some(&maps), ..ProcessObservation::default() };
+            let tcmalloc = AllocatorChoice::parse("tcmalloc").unwrap();
+            let status = PreloadedAllocator::verify(&tcmalloc, &process, &environment);
+            assert_eq!(word(&status), expected, "{mapped}");
+        }
     }
 
     #[test]
