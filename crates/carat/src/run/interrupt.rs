@@ -5,6 +5,11 @@ use signal_hook::iterator::Signals;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+/// Time between two looks at the count.
+const LOOK_EVERY: Duration = Duration::from_millis(10);
 
 /// Counts the user's requests to stop. The first means "clean up", the second "at once".
 #[derive(Debug, Clone, Default)]
@@ -31,6 +36,15 @@ impl Interrupt {
     /// Whether the user requested to stop.
     pub fn requested(&self) -> bool {
         self.0.load(Ordering::SeqCst) > 0
+    }
+
+    /// Whether the user requests to stop within this time. Returns as soon as that is known.
+    pub fn requested_within(&self, time: Duration) -> bool {
+        let end = Instant::now() + time;
+        while !self.requested() && Instant::now() < end {
+            sleep(LOOK_EVERY);
+        }
+        self.requested()
     }
 
     /// Whether the user requested it more than once.

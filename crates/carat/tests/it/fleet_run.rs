@@ -8,6 +8,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::process::Stdio;
+use std::thread::sleep;
 use std::time::Duration;
 
 const TABLES: &str = r#"[[variant]]
@@ -281,6 +282,39 @@ fn a_block_that_is_ended_leaves_no_part_and_does_not_count_as_an_attempt() {
     assert_eq!(fleet.parts().len(), 1);
 }
 
+/// A server that ends at once. The file `ended` shows that nothing of its trial is left to do.
+const ENDED: &str = r#"
+name = "ended"
+[server]
+command = ["false"]
+ready = { tcp = true }
+[cleanup]
+command = ["touch", "ended"]
+[load.http]
+path = "/"
+requests = 10
+[[variant]]
+name = "default"
+[[variant]]
+name = "other"
+env = { OTHER = "1" }
+[measure]
+primary = "memory.rss.final"
+"#;
+
+#[test]
+fn a_block_is_ended_and_has_not_failed_where_the_same_signal_ended_its_server_first() {
+    let fleet = TestFleet::of("signalled", ENDED, &[]);
+    let mut command = fleet.folder.carat(&["fleet", "block", "fleet", "--block", "1"]);
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    wait_until("its server has ended", || fleet.folder.path("ended").exists());
+    sleep(Duration::from_millis(100));
+    signal(&child, Signal::TERM);
+    finish(child).assert_code(130).assert_says("block 1 has no result");
+    assert_eq!(fleet.of_block("attempts", 1), Vec::<String>::new());
+    fleet.folder.assert_nothing_left();
+}
+
 #[test]
 fn after_three_attempts_without_a_result_a_block_is_given_up_and_the_next_takes_its_place() {
     let fleet = TestFleet::plan("void", &["--blocks", "10"]);
@@ -430,7 +464,7 @@ fn a_watch_that_is_killed_twenty_times_comes_to_the_same_end() {
     for kill in 0..20 {
         let mut command = fleet.folder.carat(&["fleet", "watch", "fleet", "--once"]);
         let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-        std::thread::sleep(Duration::from_millis(15 * kill));
+        sleep(Duration::from_millis(15 * kill));
         child.kill().unwrap();
         child.wait().unwrap();
         if let Ok(found) = fs::read(&results) {

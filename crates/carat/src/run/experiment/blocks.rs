@@ -204,8 +204,6 @@ impl ExperimentRun {
             .run(plan, &mut |progress| events.handle(&ExperimentEvent::TrialProgresses(progress)));
         ran.map_err(|source| match source {
             TrialError::Interrupted => RunError::Interrupted,
-            // A job scheduler signals every process of a job, so the generator may have ended first.
-            TrialError::Load(_) if self.interrupt.requested() => RunError::Interrupted,
             source => RunError::Trial { variant: plan.name.clone(), block: plan.block, source },
         })
     }

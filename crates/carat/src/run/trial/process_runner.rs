@@ -88,7 +88,7 @@ impl TrialRunner for ProcessRunner {
         if !survivors.is_empty() {
             return Err(TrialError::Survivors(survivors.join(", ")));
         }
-        let (outcome, detail) = match (end, unclean) {
+        let (outcome, detail) = match (end.or_interrupted(&self.context.interrupt), unclean) {
             (TrialEnd::Outcome(outcome, detail), unclean) => {
                 observed.notes.extend(unclean);
                 (outcome, detail)

@@ -23,12 +23,27 @@ use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 use std::time::{Duration, Instant};
 
+/// How long the signals of a job scheduler may be apart on a busy machine. A trial that goes wrong takes this much longer.
+const BETWEEN_SIGNALS: Duration = Duration::from_secs(1);
+
 /// How the part between start and stop ended.
 pub(crate) enum TrialEnd {
     /// The trial has an outcome.
     Outcome(Outcome, Option<String>),
     /// The trial could not be run.
     Error(TrialError),
+}
+
+impl TrialEnd {
+    /// A trial that goes wrong while the user requests to stop is an interrupted one: a job scheduler signals every process
+    /// of a job, one after the other, so the server or the generator may have ended first.
+    pub(crate) fn or_interrupted(self, interrupt: &Interrupt) -> Self {
+        match self {
+            Self::Outcome(Outcome::Ok, _) => self,
+            _ if interrupt.requested_within(BETWEEN_SIGNALS) => TrialError::Interrupted.into(),
+            end => end,
+        }
+    }
 }
 
 impl From<TrialError> for TrialEnd {
