@@ -116,7 +116,7 @@ fn prepare_and_start(
             (true, false) => Scrub::Nothing,
         },
     };
-    let injection = match inject(&request, unpack_in_cache) {
+    let injection = match inject(&request, || libraries(&settings)) {
         Err(InjectError::Library(error)) => inject_without_libraries(&request, &error, messages)?,
         Ok(mut injection) => {
             if args.verify {
@@ -134,6 +134,14 @@ fn prepare_and_start(
         ReplaceError::Exec { source, .. } if source.kind() == io::ErrorKind::NotFound => NOT_FOUND,
         ReplaceError::Exec { .. } => NOT_EXECUTABLE,
     })
+}
+
+/// The libraries, if the server can load them.
+fn libraries(settings: &Settings) -> Result<Libraries, LibraryError> {
+    match settings.root() {
+        Some(root) => Err(LibraryError::OutsideRoot(root.to_owned())),
+        None => unpack_in_cache(),
+    }
 }
 
 /// Leaves out what needs carat's libraries, because a server without it is better than none.

@@ -74,6 +74,11 @@ pub enum LibraryError {
         /// The cause.
         source: io::Error,
     },
+    /// The server has another root, and cannot open files of this one.
+    #[error(
+        "carat's libraries are outside the root {0}; trials of `carat compare` have them inside"
+    )]
+    OutsideRoot(PathBuf),
     /// The list of candidates is empty.
     #[error("there is no folder to unpack the libraries in; set XDG_CACHE_HOME")]
     NoCandidate,

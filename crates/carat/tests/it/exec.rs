@@ -157,6 +157,18 @@ fn settings_are_checked_against_the_ruby_of_the_servers_root() {
 }
 
 #[test]
+fn in_another_root_the_server_starts_without_the_settings_whose_libraries_are_outside() {
+    require!(Root, Roots("trixie"));
+    let folder = Folder::new("exec");
+    let root = format!("root={}", crate::needs::roots_folder().join("trixie").display());
+    let settings = ["exec", &root, "arena_max=2", "trim=full-gc", "--verify"];
+    let command = ["--", "ruby", "-e", "puts ENV['MALLOC_ARENA_MAX'], ENV['RUBYOPT'].inspect"];
+    let ran = folder.run(&[&settings[..], &command[..]].concat());
+    ran.assert_code(0).assert_says("2\nnil\n");
+    ran.assert_says("without trim=full-gc, --verify: carat's libraries are outside the root");
+}
+
+#[test]
 fn carat_off_runs_the_command_without_any_change() {
     let folder = Folder::new("exec");
     let ran = folder

@@ -269,7 +269,7 @@ impl Setting for RootDirectory {
     const MECHANISM: Mechanism = Mechanism::Own;
     const DOES: &'static str =
         "Makes this directory the root of the server's file system (requires root).";
-    const COSTS: &'static str = "Nothing.";
+    const COSTS: &'static str = "`carat exec` leaves out the settings that act inside Ruby, because carat's libraries are outside this directory; trials have them inside.";
     const VERIFIED_BY: &'static str = "/proc/PID/root does not point to /";
 
     fn apply(value: &AbsolutePath, server: &mut EnvironmentBuilder<'_>) -> Result<(), ApplyError> {
