@@ -16,8 +16,7 @@ use crate::run::trial::FakeVariant;
 use crate::store::Store;
 use clap::{Args, Subcommand};
 use std::path::PathBuf;
-use std::thread::sleep;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 #[derive(Debug, Subcommand)]
 #[command(after_help = "\
@@ -236,13 +235,9 @@ fn watch(args: &FleetWatchArgs) -> anyhow::Result<Exit> {
         if args.once {
             return Ok(Exit::Undecided);
         }
-        let next = Instant::now() + args.every.0;
-        while Instant::now() < next {
-            if interrupt.requested() {
-                output::print_message("stopped by Ctrl-C; blocks go on, and so does another watch");
-                return Ok(Exit::Interrupted);
-            }
-            sleep(Duration::from_millis(100));
+        if interrupt.requested_within(args.every.0) {
+            output::print_message("stopped by Ctrl-C; blocks go on, and so does another watch");
+            return Ok(Exit::Interrupted);
         }
     }
 }

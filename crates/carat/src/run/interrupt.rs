@@ -9,7 +9,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 /// Time between two looks at the count.
-const LOOK_EVERY: Duration = Duration::from_millis(10);
+const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 /// Counts the user's requests to stop. The first means "clean up", the second "at once".
 #[derive(Debug, Clone, Default)]

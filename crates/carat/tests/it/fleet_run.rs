@@ -282,17 +282,11 @@ fn a_block_that_is_ended_leaves_no_part_and_does_not_count_as_an_attempt() {
     assert_eq!(fleet.parts().len(), 1);
 }
 
-/// A server that ends at once. The file `ended` shows that nothing of its trial is left to do.
-const ENDED: &str = r#"
-name = "ended"
-[server]
-command = ["false"]
-ready = { tcp = true }
-[cleanup]
-command = ["touch", "ended"]
+/// A load that does not end before its block is stopped, on two variants of a real server, whose tables come before it.
+pub(crate) const LONG_LOAD: &str = r#"
 [load.http]
 path = "/"
-requests = 10
+requests = 10_000_000
 [[variant]]
 name = "default"
 [[variant]]
@@ -302,12 +296,23 @@ env = { OTHER = "1" }
 primary = "memory.rss.final"
 "#;
 
+/// A server that ends at once. The file `ended` shows that nothing of its trial is left to do.
+const ENDED: &str = r#"
+name = "ended"
+[server]
+command = ["false"]
+ready = { tcp = true }
+[cleanup]
+command = ["touch", "ended"]
+"#;
+
 #[test]
 fn a_block_is_ended_and_has_not_failed_where_the_same_signal_ended_its_server_first() {
-    let fleet = TestFleet::of("signalled", ENDED, &[]);
+    let fleet = TestFleet::of("signalled", &format!("{ENDED}{LONG_LOAD}"), &[]);
     let mut command = fleet.folder.carat(&["fleet", "block", "fleet", "--block", "1"]);
     let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     wait_until("its server has ended", || fleet.folder.path("ended").exists());
+    // The signal comes after carat has found that the trial went wrong.
     sleep(Duration::from_millis(100));
     signal(&child, Signal::TERM);
     finish(child).assert_code(130).assert_says("block 1 has no result");

@@ -1,6 +1,6 @@
 //! Fleets on a real Slurm: three nodes on this machine, real jobs, blocks on the fake bench.
 
-use crate::fleet_run::{FAKE, TestFleet};
+use crate::fleet_run::{FAKE, LONG_LOAD, TestFleet};
 use crate::namespace_cluster::send;
 use crate::slurm_cluster::{NODES, RunningBlock, SlurmCluster};
 use crate::support::{Ran, wait_until};
@@ -12,23 +12,13 @@ use std::process::Command;
 /// Memory of three variants that differ so much that the first look decides.
 const DIFFERENT: &str = "71e6:1e5,60e6:1e5,65e6:1e5";
 
-/// A load that does not end before the block is cancelled.
+/// A real server.
 const SERVED: &str = r#"
 name = "served"
 [server]
 command = ["ruby", "server.rb"]
 env = { PORT = "{port}" }
 ready = { tcp = true }
-[load.http]
-path = "/"
-requests = 10_000_000
-[[variant]]
-name = "default"
-[[variant]]
-name = "other"
-env = { OTHER = "1" }
-[measure]
-primary = "memory.rss.final"
 "#;
 
 /// A fleet and the cluster that runs it, which ends before the folder goes.
@@ -203,7 +193,8 @@ fn a_cancelled_block_leaves_no_part_and_is_no_attempt() {
 #[test]
 fn a_cancelled_block_stops_the_server_that_it_measures() {
     require!(Slurm);
-    let fleet = TestFleet::of("slurm-server", SERVED, &["--on", "slurm:any", "--blocks", "10"]);
+    let options = ["--on", "slurm:any", "--blocks", "10"];
+    let fleet = TestFleet::of("slurm-server", &format!("{SERVED}{LONG_LOAD}"), &options);
     fleet.folder.write("server.rb", include_str!("data/server.rb"));
     let slurm = SlurmFleet::start(fleet);
     slurm.submit();

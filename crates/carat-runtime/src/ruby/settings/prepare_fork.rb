@@ -5,8 +5,8 @@ module CaratRuntime
   class PrepareFork < Setting
     named "prepare_fork"
 
-    # An object is old after it has survived three collections; a fourth frees what only they kept alive. GC.compact marks and
-    # sweeps the whole heap before it moves anything, so it is the fourth. (Each takes long on a large heap, and the boot with it.)
+    # An object is old after it has survived three collections; a fourth frees what only they kept alive. GC.compact is
+    # a full collection too, so it can be the fourth.
     COLLECTIONS = 4
 
     # A collection that sweeps gives back three empty pages at a time and then stops to count (`gc_sweep_step`, gc.c of 3.1,
@@ -68,8 +68,8 @@ module CaratRuntime
     end
 
     def collect
-      times = @compact && !warmup? ? COLLECTIONS - 1 : COLLECTIONS
-      times.times { collect_once }
+      compaction_follows = @compact && !warmup?
+      (compaction_follows ? COLLECTIONS - 1 : COLLECTIONS).times { collect_once }
     end
 
     def collect_once
