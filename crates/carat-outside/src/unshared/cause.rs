@@ -1,5 +1,6 @@
 //! Why a page that a child inherited is no longer shared with its parent.
 
+use carat_ruby::version::{REWRITES_EMPTY_CALL_CACHES, RubyVersion};
 use serde::{Deserialize, Serialize};
 
 /// The cause of private memory in a forked process.
@@ -62,7 +63,7 @@ pub enum Remedy {
     PrepareFork,
     /// Serve some requests in the parent before it forks, so that caches are filled while they are shared.
     WarmBeforeFork,
-    /// Give call sites without a cache one before the fork: `fill_call_caches = "on"`. A full collection of Ruby 3.3 writes to them, of 3.4 not.
+    /// Give call sites without a cache one before the fork: `fill_call_caches = "on"`. A full collection of Ruby 3.3 writes to them.
     FillCallCaches,
     /// Fewer collections in workers: every one writes the bitmaps of all pages.
     FewerCollections,
@@ -97,8 +98,8 @@ impl Cause {
         Self::Unread,
     ];
 
-    /// What addresses it; `None` if nothing that Carat knows does.
-    pub fn remedy(self) -> Option<Remedy> {
+    /// What addresses it in this Ruby; `None` if nothing that Carat knows does.
+    pub fn remedy(self, version: RubyVersion) -> Option<Remedy> {
         Some(match self {
             Self::AgeBits
             | Self::SlotsReused
@@ -109,11 +110,17 @@ impl Cause {
             Self::BytecodeCaches | Self::MethodTables | Self::VmTables | Self::Contents => {
                 Remedy::WarmBeforeFork
             }
-            Self::SameBytes => Remedy::FillCallCaches,
+            Self::SameBytes if REWRITES_EMPTY_CALL_CACHES.contains(version) => {
+                Remedy::FillCallCaches
+            }
             Self::GcBitmaps | Self::BytecodeCounters => Remedy::FewerCollections,
             Self::Stacks => Remedy::FewerThreads,
             Self::NewSinceFork | Self::ObjectsWritten => Remedy::OwnWork,
-            Self::LibraryData | Self::OtherMemory | Self::Files | Self::Unread => return None,
+            Self::SameBytes
+            | Self::LibraryData
+            | Self::OtherMemory
+            | Self::Files
+            | Self::Unread => return None,
         })
     }
 }
@@ -121,6 +128,16 @@ impl Cause {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use carat_ruby::version::VERSIONS;
+
+    #[test]
+    fn filled_call_caches_are_offered_only_to_a_ruby_that_rewrites_empty_ones() {
+        let offered = |version: &RubyVersion| {
+            Cause::SameBytes.remedy(*version) == Some(Remedy::FillCallCaches)
+        };
+        let versions: Vec<_> = VERSIONS.into_iter().filter(offered).collect();
+        assert_eq!(versions, [RubyVersion::new(3, 3)]);
+    }
 
     #[test]
     fn every_cause_occurs_once_in_the_list() {

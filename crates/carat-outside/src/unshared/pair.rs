@@ -60,7 +60,7 @@ pub fn compare(request: &PairRequest<'_>) -> Result<UnsharedTable, PairError> {
     }
     let threads = read_threads(request.proc, request.child);
     let mut tally = Tally::default();
-    let frames_known = match Snapshot::take(child, request.copy_limit) {
+    let (version, frames_known) = match Snapshot::take(child, request.copy_limit) {
         Ok(mut child) => {
             let (heap, anchors) = heap_of(&child, request.child)?;
             let malloc = Chunks::read(&mut child, &mut parent, &heap, &mut unknown);
@@ -77,7 +77,8 @@ pub fn compare(request: &PairRequest<'_>) -> Result<UnsharedTable, PairError> {
                 (Ok(_), None) => None,
             };
             let holder = |number: usize| holder_of(owners.as_ref(), number);
-            compare_pages((&parent, &child), &heap, malloc.as_ref(), &holder, &mut tally)
+            let both = (&parent as &dyn Memory, &child as &dyn Memory);
+            (heap.version(), compare_pages(both, &heap, malloc.as_ref(), &holder, &mut tally))
         }
         Err(refused) => {
             let (mut child, too_large) = *refused;
@@ -85,13 +86,14 @@ pub fn compare(request: &PairRequest<'_>) -> Result<UnsharedTable, PairError> {
             let (heap, _) = heap_of(&child, request.child)?;
             let malloc = Chunks::read(&mut child, &mut parent, &heap, &mut unknown);
             let holder = |_: usize| ChunkHolder::Contents;
-            compare_pages((&parent, &child), &heap, malloc.as_ref(), &holder, &mut tally)
+            let both = (&parent as &dyn Memory, &child as &dyn Memory);
+            (heap.version(), compare_pages(both, &heap, malloc.as_ref(), &holder, &mut tally))
         }
     };
     if let Ok((private, shared)) = files {
         tally.files(private, shared);
     }
-    let mut table = tally.table(request.parent, request.child, frames_known);
+    let mut table = tally.table(request.parent, request.child, version, frames_known);
     table.unknown = unknown;
     Ok(table)
 }
@@ -124,7 +126,9 @@ impl Chunks {
         let now = match read_malloc(child, &is_heap_page, true) {
             Ok(reading) => reading.chunks,
             Err(reason) => {
-                unknown.push(format!("malloc's chunks: {reason}"));
+                unknown.push(format!(
+                    "malloc's chunks, so their pages are among the other memory: {reason}"
+                ));
                 return None;
             }
         };

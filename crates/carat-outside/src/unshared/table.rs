@@ -2,6 +2,7 @@
 
 use crate::memory::PAGE;
 use crate::unshared::{Cause, Remedy};
+use carat_ruby::version::RubyVersion;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -43,7 +44,7 @@ pub struct CauseShare {
     pub alone_bytes: u64,
     /// Bytes that differ, in words of eight; `None` where nothing was compared.
     pub changed_bytes: Option<u64>,
-    /// What addresses it.
+    /// What addresses it and is not in effect yet.
     pub remedy: Option<Remedy>,
 }
 
@@ -171,9 +172,15 @@ impl Tally {
     }
 
     /// The finished table of that pair.
-    pub(super) fn table(self, parent: u32, child: u32, frames_known: bool) -> UnsharedTable {
+    pub(super) fn table(
+        self,
+        parent: u32,
+        child: u32,
+        version: RubyVersion,
+        frames_known: bool,
+    ) -> UnsharedTable {
         let mut causes: Vec<CauseShare> =
-            self.causes.into_iter().map(|(cause, row)| row.share_of(cause)).collect();
+            self.causes.into_iter().map(|(cause, row)| row.share_of(cause, version)).collect();
         causes.sort_by(|one, other| other.bytes.total_cmp(&one.bytes));
         let areas = self.areas.into_iter().map(|(area, [shared, new, unshared])| AreaShare {
             area,
@@ -196,7 +203,7 @@ impl Tally {
 }
 
 impl CauseTally {
-    fn share_of(self, cause: Cause) -> CauseShare {
+    fn share_of(self, cause: Cause, version: RubyVersion) -> CauseShare {
         let compared =
             !matches!(cause, Cause::NewSinceFork | Cause::Files | Cause::Unread | Cause::SameBytes);
         CauseShare {
@@ -205,7 +212,7 @@ impl CauseTally {
             touched_bytes: self.pages * PAGE,
             alone_bytes: self.alone * PAGE,
             changed_bytes: compared.then_some(self.words * 8),
-            remedy: cause.remedy(),
+            remedy: cause.remedy(version),
         }
     }
 }
@@ -213,6 +220,8 @@ impl CauseTally {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const VERSION: RubyVersion = RubyVersion::new(3, 1);
 
     #[test]
     fn the_causes_add_up_to_the_private_pages_however_they_meet() {
@@ -227,7 +236,7 @@ mod tests {
             (Cause::SlotsReused, 9),
         ]));
         tally.files(2, 5);
-        let table = tally.table(10, 11, true);
+        let table = tally.table(10, 11, VERSION, true);
         let sum: f64 = table.causes.iter().map(|share| share.bytes).sum();
         assert!((sum - table.private_bytes as f64).abs() < 1e-6, "{table:?}");
         assert_eq!((table.private_bytes, table.shared_bytes), (4 * PAGE, 6 * PAGE));
@@ -243,7 +252,7 @@ mod tests {
         let mut tally = Tally::default();
         tally.page(Area::Other, PageState::Unshared);
         tally.divide(&PageCauses::new());
-        let table = tally.table(1, 2, false);
+        let table = tally.table(1, 2, VERSION, false);
         assert_eq!(table.causes[0].cause, Cause::Unread);
         assert_eq!((table.private_bytes, table.parted_bytes), (PAGE, None));
     }

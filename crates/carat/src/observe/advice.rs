@@ -5,10 +5,10 @@
 
 use crate::core::ledger::{Ledger, LedgerPart, PartKind, ProcessLedger};
 use crate::core::{Bytes, count};
+use crate::observe::in_effect::requested;
 use carat_outside::unshared::{Cause, UnsharedTable};
 use carat_ruby::RubyVersion;
 use carat_ruby::version::{REWRITES_EMPTY_CALL_CACHES, TOUCHES_MAIN_STACK, VersionRange};
-use carat_wire::env;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -196,13 +196,6 @@ fn workers_do(number: usize, one: &str, several: &str) -> String {
 
 fn is_prepared(process: &ProcessLedger) -> bool {
     requested(process, "prepare_fork").is_some_and(|value| value != "off")
-}
-
-/// The value of a setting that the process was started with.
-fn requested<'a>(process: &'a ProcessLedger, setting: &str) -> Option<&'a str> {
-    let (_, settings) = process.environment.iter().find(|(name, _)| name == env::SETTINGS)?;
-    let mut pairs = settings.split(';').filter_map(|pair| pair.split_once('='));
-    pairs.find(|(name, _)| *name == setting).map(|(_, value)| value)
 }
 
 /// Whether a Ruby of the tree is one of these versions.
@@ -430,6 +423,7 @@ mod tests {
     use crate::core::ledger::{Arena, Basis, DetectedAllocator, LedgerPart, RubyHeap, SlotPool};
 
     use carat_outside::unshared::CauseShare;
+    use carat_ruby::version::V3_3;
 
     const MB: u64 = 1 << 20;
 
@@ -627,7 +621,7 @@ mod tests {
             touched_bytes: megabytes * MB,
             alone_bytes: megabytes * MB,
             changed_bytes: None,
-            remedy: Cause::SameBytes.remedy(),
+            remedy: Cause::SameBytes.remedy(V3_3),
         };
         UnsharedTable { parent: 10, child, causes: vec![share], ..UnsharedTable::default() }
     }

@@ -2,7 +2,8 @@
 
 use crate::core::{Ledger, Outcome, Recording, Results};
 use crate::observe::{
-    OutsideReading, compare_with_parents, ledger, outside_figures, read_outside, read_probe_figures,
+    OutsideReading, compare_with_parents, leave_out_remedies_in_effect, ledger, outside_figures,
+    read_outside, read_probe_figures,
 };
 use crate::process::{ProcError, ProcRoot, Tree};
 use crate::report::import::CaratFile;
@@ -88,6 +89,7 @@ pub fn process_ledger(
     if let (Some(reading), Some(look), true) = (&mut reading, &request.look, request.unshared) {
         let private = ledger.processes.iter().map(|process| (process.pid, process.uss));
         compare_with_parents(root, reading, &private.collect(), look);
+        leave_out_remedies_in_effect(&ledger, &mut reading.unshared);
     }
     match ledger.unread.first() {
         Some(reason) if ledger.processes.is_empty() => Err(ExplainError::Unread(reason.clone())),

@@ -153,6 +153,7 @@ pub(crate) fn area_words(area: Area) -> &'static str {
 pub(crate) mod tests {
     use super::*;
     use carat_outside::unshared::CauseShare;
+    use carat_ruby::version::RubyVersion;
 
     /// A child with 10 MB of private memory.
     pub(crate) fn example() -> UnsharedTable {
@@ -162,7 +163,7 @@ pub(crate) mod tests {
             touched_bytes: bytes * 2,
             alone_bytes: bytes / 2,
             changed_bytes: None,
-            remedy: cause.remedy(),
+            remedy: cause.remedy(RubyVersion::new(3, 3)),
         };
         UnsharedTable {
             parent: 10,
@@ -197,7 +198,7 @@ pub(crate) mod tests {
         let table = UnsharedTable {
             frames_known: false,
             parted_bytes: None,
-            unknown: vec!["malloc's chunks: its allocator is jemalloc".into()],
+            unknown: vec!["malloc's chunks, so their pages are among the other memory: its allocator is jemalloc".into()],
             ..example()
         };
         let text = unshared_text(&[table]);

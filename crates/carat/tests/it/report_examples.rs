@@ -22,6 +22,7 @@ use carat_outside::heap::{ClassCount, HeapCensus, HeapPageFill, PoolCensus};
 use carat_outside::malloc::{ArenaCensus, ChunkAmount, MallocCensus};
 use carat_outside::owners::{HolderAmount, HolderKind, OwnerCensus};
 use carat_outside::unshared::{Cause, CauseShare, UnsharedTable};
+use carat_ruby::version::RubyVersion;
 
 /// Holders of malloc's chunks with this name.
 fn owners(text: &str) -> OwnerCensus {
@@ -100,7 +101,7 @@ pub(crate) fn reading(text: &str) -> OutsideReading {
         touched_bytes: 1_900_000,
         alone_bytes: 400_000,
         changed_bytes: None,
-        remedy: cause.remedy(),
+        remedy: cause.remedy(RubyVersion::new(3, 3)),
     };
     let unshared = UnsharedTable {
         parent: 4300,
