@@ -132,10 +132,10 @@ mod tests {
 
     #[test]
     fn filled_call_caches_are_offered_only_to_a_ruby_that_rewrites_empty_ones() {
-        let offered = |version: &RubyVersion| {
-            Cause::SameBytes.remedy(*version) == Some(Remedy::FillCallCaches)
-        };
-        let versions: Vec<_> = VERSIONS.into_iter().filter(offered).collect();
+        let versions: Vec<_> = VERSIONS
+            .into_iter()
+            .filter(|&version| Cause::SameBytes.remedy(version) == Some(Remedy::FillCallCaches))
+            .collect();
         assert_eq!(versions, [RubyVersion::new(3, 3)]);
     }
 

@@ -77,17 +77,23 @@ pub fn compare(request: &PairRequest<'_>) -> Result<UnsharedTable, PairError> {
                 (Ok(_), None) => None,
             };
             let holder = |number: usize| holder_of(owners.as_ref(), number);
-            let both = (&parent as &dyn Memory, &child as &dyn Memory);
-            (heap.version(), compare_pages(both, &heap, malloc.as_ref(), &holder, &mut tally))
+            let frames_known =
+                compare_pages((&parent, &child), &heap, malloc.as_ref(), &holder, &mut tally);
+            (heap.version(), frames_known)
         }
         Err(refused) => {
             let (mut child, too_large) = *refused;
             unknown.push(format!("who holds malloc's chunks: {too_large}"));
             let (heap, _) = heap_of(&child, request.child)?;
             let malloc = Chunks::read(&mut child, &mut parent, &heap, &mut unknown);
-            let holder = |_: usize| ChunkHolder::Contents;
-            let both = (&parent as &dyn Memory, &child as &dyn Memory);
-            (heap.version(), compare_pages(both, &heap, malloc.as_ref(), &holder, &mut tally))
+            let frames_known = compare_pages(
+                (&parent, &child),
+                &heap,
+                malloc.as_ref(),
+                &|_| ChunkHolder::Contents,
+                &mut tally,
+            );
+            (heap.version(), frames_known)
         }
     };
     if let Ok((private, shared)) = files {

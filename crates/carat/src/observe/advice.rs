@@ -5,7 +5,7 @@
 
 use crate::core::ledger::{Ledger, LedgerPart, PartKind, ProcessLedger};
 use crate::core::{Bytes, count};
-use crate::observe::in_effect::requested;
+use crate::observe::in_effect::{is_in_effect, requested};
 use carat_outside::unshared::{Cause, UnsharedTable};
 use carat_ruby::RubyVersion;
 use carat_ruby::version::{REWRITES_EMPTY_CALL_CACHES, TOUCHES_MAIN_STACK, VersionRange};
@@ -195,7 +195,7 @@ fn workers_do(number: usize, one: &str, several: &str) -> String {
 }
 
 fn is_prepared(process: &ProcessLedger) -> bool {
-    requested(process, "prepare_fork").is_some_and(|value| value != "off")
+    is_in_effect(process, "prepare_fork")
 }
 
 /// Whether a Ruby of the tree is one of these versions.
@@ -418,7 +418,7 @@ fn swap(ledger: &Ledger) -> Option<Finding> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use crate::core::ledger::{Arena, Basis, DetectedAllocator, LedgerPart, RubyHeap, SlotPool};
 
@@ -614,7 +614,7 @@ mod tests {
     }
 
     /// A worker of which this much was written with the same bytes.
-    fn rewritten(child: u32, megabytes: u64) -> UnsharedTable {
+    pub(in crate::observe) fn rewritten(child: u32, megabytes: u64) -> UnsharedTable {
         let share = CauseShare {
             cause: Cause::SameBytes,
             bytes: (megabytes * MB) as f64,

@@ -11,6 +11,11 @@ pub(super) fn requested<'a>(process: &'a ProcessLedger, setting: &str) -> Option
     pairs.find(|(name, _)| *name == setting).map(|(_, value)| value)
 }
 
+/// Whether the process was started with a setting that is not off.
+pub(super) fn is_in_effect(process: &ProcessLedger, setting: &str) -> bool {
+    requested(process, setting).is_some_and(|value| value != "off")
+}
+
 /// The setting by which a remedy is applied.
 fn setting_of(remedy: Remedy) -> Option<&'static str> {
     match remedy {
@@ -28,12 +33,11 @@ pub(crate) fn leave_out_remedies_in_effect(ledger: &Ledger, tables: &mut [Unshar
         let Some(parent) = ledger.processes.iter().find(|one| one.pid == table.parent) else {
             continue;
         };
-        let in_effect = |remedy| {
-            let value = setting_of(remedy).and_then(|setting| requested(parent, setting));
-            value.is_some_and(|value| value != "off")
-        };
         for share in &mut table.causes {
-            share.remedy = share.remedy.filter(|&remedy| !in_effect(remedy));
+            let setting = share.remedy.and_then(setting_of);
+            if setting.is_some_and(|setting| is_in_effect(parent, setting)) {
+                share.remedy = None;
+            }
         }
     }
 }
@@ -42,8 +46,7 @@ pub(crate) fn leave_out_remedies_in_effect(ledger: &Ledger, tables: &mut [Unshar
 mod tests {
     use super::*;
     use crate::core::ledger::tests::ruby;
-    use carat_outside::unshared::{Cause, CauseShare};
-    use carat_ruby::version::V3_3;
+    use crate::observe::advice::tests::rewritten;
 
     #[test]
     fn a_remedy_that_the_parent_was_started_with_is_not_offered_again() {
@@ -55,7 +58,7 @@ mod tests {
             let environment = vec![(env::SETTINGS.to_owned(), settings.to_owned())];
             let parent = ProcessLedger { environment, ..ruby(10, 1) };
             let ledger = Ledger { processes: vec![parent], ..Ledger::default() };
-            let mut tables = [rewritten(10)];
+            let mut tables = [rewritten(11, 1)];
             leave_out_remedies_in_effect(&ledger, &mut tables);
             assert_eq!(tables[0].causes[0].remedy.is_some(), offered, "{settings}");
         }
@@ -63,21 +66,8 @@ mod tests {
 
     #[test]
     fn the_settings_of_an_unknown_parent_take_nothing_out() {
-        let mut tables = [rewritten(10)];
+        let mut tables = [rewritten(11, 1)];
         leave_out_remedies_in_effect(&Ledger::default(), &mut tables);
         assert_eq!(tables[0].causes[0].remedy, Some(Remedy::FillCallCaches));
-    }
-
-    /// A worker of that parent, with pages that were written with the same bytes.
-    fn rewritten(parent: u32) -> UnsharedTable {
-        let share = CauseShare {
-            cause: Cause::SameBytes,
-            bytes: 4096.0,
-            touched_bytes: 4096,
-            alone_bytes: 4096,
-            changed_bytes: None,
-            remedy: Cause::SameBytes.remedy(V3_3),
-        };
-        UnsharedTable { parent, child: 11, causes: vec![share], ..UnsharedTable::default() }
     }
 }
