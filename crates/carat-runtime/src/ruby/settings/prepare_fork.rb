@@ -13,6 +13,9 @@ module CaratRuntime
     # gc/default/default.c of 3.4), so that five of eight remain. After ten such collections one of a hundred does.
     MOST_COLLECTIONS_FOR_PAGES = 10
 
+    # Process.warmup compacts each time, so it is not repeated for less than this share of the heap's pages.
+    WORTHWHILE_PAGES = 0.02
+
     def before_fork
       return if prepared? || !CaratRuntime.preloaded?
 
@@ -45,14 +48,13 @@ module CaratRuntime
       @compact && Process.respond_to?(:warmup)
     end
 
-    # Ruby 3.3 gives back every empty page here, and a later one as few as a collection does. Collections take the others out
-    # of the heap, in a third of the time, and the second call gives them back.
+    # Ruby 3.3 gives back every empty page here, and a later one about half of them. A collection gives none back there until
+    # two thirds of the slots are free.
     def warm_up
       Process.warmup
       return if value != "full" || !GC.stat.key?(:heap_empty_pages)
 
-      return_pages { collect_once }
-      Process.warmup
+      return_pages(worthwhile: WORTHWHILE_PAGES) { Process.warmup }
       # What was given back Ruby may allocate again, in each worker. A collection counts anew what may be allocated.
       collect_once if CaratRuntime.setting("worker_growth")
     end
@@ -93,11 +95,11 @@ module CaratRuntime
 
     # Gives back the pages that compaction has emptied, so that workers do not begin with as many free slots as the boot happened
     # to leave.
-    def return_pages
+    def return_pages(worthwhile: 0)
       MOST_COLLECTIONS_FOR_PAGES.times do
         pages = GC.stat[:heap_eden_pages]
         yield
-        break unless pages && GC.stat(:heap_eden_pages) < pages
+        break unless pages && pages - GC.stat(:heap_eden_pages) > worthwhile * pages
       end
     end
   end
