@@ -3,6 +3,8 @@
 //! The only inputs are the file itself and the content of the file that its load names. `settings` defines what a setting does.
 
 mod added;
+#[cfg(test)]
+mod any_number;
 mod canonical;
 mod command;
 mod content;

@@ -20,7 +20,9 @@ use std::path::Path;
 /// Longest name of an experiment or variant, in bytes.
 const NAME_BYTES: usize = 64;
 /// Most attempts among which a confirmation shares its error.
-const MOST_ATTEMPTS: u32 = 100;
+pub(super) const MOST_ATTEMPTS: u32 = 100;
+/// Most blocks of an experiment.
+pub(super) const MOST_BLOCKS: u32 = 10_000;
 
 impl Experiment {
     /// Reads a file.
@@ -260,8 +262,8 @@ fn at_requests(mut listed: Vec<u64>, planned: Option<u64>) -> Result<Vec<u64>, S
 
 fn trials(table: &TrialsTable) -> Result<TrialLimits, String> {
     let TrialsTable { max, margin, seed, warmup_block, attempts } = *table;
-    if max == 0 || max > 10_000 {
-        return Err("trials.max must be between 1 and 10000 blocks".into());
+    if !(1..=MOST_BLOCKS).contains(&max) {
+        return Err(format!("trials.max must be between 1 and {MOST_BLOCKS} blocks"));
     }
     if !(0.0..1.0).contains(&margin.0) {
         return Err("trials.margin must be between 0% and 100%".into());

@@ -4,7 +4,7 @@ use crate::config::added::text_with;
 use crate::config::content::{changed_content, with_content, without_content};
 use crate::config::error::{explain_toml, other_command};
 use crate::config::experiment::ROOTS_PLACEHOLDER;
-use crate::config::parse::{find_metric, folder_of};
+use crate::config::parse::{MOST_ATTEMPTS, MOST_BLOCKS, find_metric, folder_of};
 use crate::config::{Experiment, ExperimentFileError, Percent};
 use crate::core::metric::{self, Metric};
 use crate::settings::accepts;
@@ -17,6 +17,8 @@ use std::path::{Path, PathBuf};
 const OWN_TABLES: [&str; 2] = ["variant", "trials"];
 /// Fewest trials of a search that the screen and one adapted block need.
 const LEAST_TRIALS: usize = 30;
+/// Most trials of a search.
+const MOST_TRIALS: usize = 100_000;
 
 /// A validated file.
 #[derive(Debug, Clone)]
@@ -177,7 +179,7 @@ impl TuneSpec {
     }
 
     /// The search, and an experiment with its workload.
-    fn parse(
+    pub(super) fn parse(
         text: String,
         path: &Path,
         folder: &Path,
@@ -244,6 +246,7 @@ impl TuneSpec {
             false => {
                 Err(format!("the guard of {name} must be a positive percentage such as \"+5%\""))
             }
+        check_most(&budget)?;
         });
         if !(0.0..1.0).contains(&goal.margin.0) {
             return Err("goal.margin must be between 0% and 100%".into());
@@ -338,6 +341,16 @@ fn levels(
             return Err(format!("search.levels: `{name}` is no setting that can be `{refused}`"));
         }
         levels.insert(name, texts);
+fn check_most(budget: &BudgetTable) -> Result<(), String> {
+    let BudgetTable { search, confirm, attempts } = *budget;
+    if search <= MOST_TRIALS && confirm <= MOST_BLOCKS && attempts <= MOST_ATTEMPTS {
+        return Ok(());
+    }
+    Err(format!(
+        "[budget] may have at most {MOST_TRIALS} trials of search, {MOST_BLOCKS} blocks to confirm and {MOST_ATTEMPTS} attempts"
+    ))
+}
+
     }
     Ok(levels)
 }

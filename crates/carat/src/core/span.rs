@@ -8,6 +8,9 @@ use std::time::Duration;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Span(pub Duration);
 
+/// A longer one is a typing error, and some moments that far ahead do not fit the clock.
+const LONGEST: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
+
 impl Span {
     /// A span of `seconds`.
     pub const fn seconds(seconds: u64) -> Self {
@@ -32,17 +35,24 @@ impl Span {
     /// Parses a span.
     ///
     /// # Errors
-    /// A message with an example where `text` is not a span.
+    /// A message with an example where `text` is not a span of at most ten years.
     pub fn parse(text: &str) -> Result<Self, String> {
-        parse(text).map(Self).ok_or_else(|| {
+        let seconds = parse(text).ok_or_else(|| {
             format!(
                 "`{text}` is not a span of time; write for example \"30s\", \"500ms\" or \"2m\""
             )
-        })
+        })?;
+        match Duration::try_from_secs_f64(seconds) {
+            Ok(span) if span <= LONGEST => Ok(Self(span)),
+            _ => Err(format!(
+                "`{text}` is longer than ten years; write for example \"30s\" or \"2h\""
+            )),
+        }
     }
 }
 
-fn parse(text: &str) -> Option<Duration> {
+/// Seconds, at least zero.
+fn parse(text: &str) -> Option<f64> {
     let (number, unit) = text.split_at(text.find(|c: char| c.is_ascii_alphabetic())?);
     let seconds = match unit {
         "us" => 1e-6,
@@ -52,7 +62,8 @@ fn parse(text: &str) -> Option<Duration> {
         "h" => 3600.0,
         _ => return None,
     };
-    Duration::try_from_secs_f64(number.trim().parse::<f64>().ok()? * seconds).ok()
+    let seconds = number.trim().parse::<f64>().ok()? * seconds;
+    (seconds >= 0.0).then_some(seconds)
 }
 
 impl<'de> Deserialize<'de> for Span {
@@ -89,9 +100,19 @@ mod tests {
 
     #[test]
     fn a_span_without_a_unit_or_below_zero_is_rejected_with_an_example() {
-        for text in ["60", "", "s", "-1s", "1 fortnight", "NaNs", "1e400s"] {
+        for text in ["60", "", "s", "-1s", "1 fortnight", "NaNs", "1e400s", "-0.1ms"] {
             let message = Span::parse(text).unwrap_err();
             assert!(message.contains("\"30s\""), "{text}: {message}");
         }
+    }
+
+    #[test]
+    fn a_span_that_no_clock_reaches_is_rejected() {
+        for text in ["9999999999999999999s", &format!("{}s", "9".repeat(400)), "87601h"] {
+            let message = Span::parse(text).unwrap_err();
+            assert!(message.contains("longer than ten years"), "{text}: {message}");
+        }
+        assert_eq!(Span::parse("87600h").unwrap().0, LONGEST);
+        assert!(std::time::Instant::now().checked_add(LONGEST).is_some());
     }
 }

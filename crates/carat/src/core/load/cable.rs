@@ -1,8 +1,9 @@
 //! The options of an Action Cable load, `[load.cable]` or `carat load cable`, and the load they describe.
 
 use super::options::{
-    Arrivals, ConnectionOptions, ERRORS, LoadOptionError, Pace, ProtocolOptions, TlsOptions,
-    check_errors, check_path, headers_from_table, parse_header, sorted_headers,
+    Arrivals, ConnectionOptions, ERRORS, LoadOptionError, MOST_CONNECTIONS, MOST_THREADS, Pace,
+    ProtocolOptions, TlsOptions, check_errors, check_most, check_path, headers_from_table,
+    parse_header, sorted_headers,
 };
 use crate::core::{Percent, Span};
 use clap::{Args, ValueEnum};
@@ -11,6 +12,10 @@ use std::path::PathBuf;
 
 /// The shortest payload in bytes: the token that identifies a broadcast.
 pub const PAYLOAD_MIN: u32 = 32;
+/// Most bytes of a payload.
+const MOST_PAYLOAD: u64 = 64 << 20;
+/// Most broadcasts of a step, each of which is kept until the end.
+const MOST_BROADCASTS: u64 = 10_000_000;
 
 /// Options of an Action Cable load.
 #[derive(Debug, Clone, PartialEq, Args, Deserialize)]
@@ -218,6 +223,16 @@ impl CableOptions {
         self.validate().map(|load| Self::at(load, base))
     }
 
+    fn check_most(&self) -> Result<(), LoadOptionError> {
+        let connections = u64::from(self.steps) * u64::from(self.step_size);
+        check_most([
+            ("cable: steps times step_size", connections, MOST_CONNECTIONS),
+            ("cable.broadcasts", self.broadcasts.into(), MOST_BROADCASTS),
+            ("cable.payload", self.payload.into(), MOST_PAYLOAD),
+            ("cable.threads", self.threads.into(), MOST_THREADS),
+        ])
+    }
+
     fn check_not_zero(&self) -> Result<(), LoadOptionError> {
         for (value, name) in [
             (self.steps, "steps"),
@@ -244,6 +259,7 @@ impl ProtocolOptions for CableOptions {
     /// The URL of the result is the path alone until [`ProtocolOptions::at`] puts the server before it.
     fn validate(&self) -> Result<CableLoad, LoadOptionError> {
         self.check_not_zero()?;
+        self.check_most()?;
         check_path(&self.path)?;
         if self.rate.is_some() && self.concurrency.is_some() {
             return Err(LoadOptionError::Pace);

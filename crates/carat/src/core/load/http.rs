@@ -2,8 +2,9 @@
 
 use super::data::DataFile;
 use super::options::{
-    Arrivals, ConnectionOptions, ERRORS, LoadOptionError, Pace, ProtocolOptions, TlsOptions,
-    check_errors, check_path, headers_from_table, parse_header, sorted_headers,
+    Arrivals, ConnectionOptions, ERRORS, LoadOptionError, MOST_CONNECTIONS, MOST_SENDS,
+    MOST_THREADS, Pace, ProtocolOptions, TlsOptions, check_errors, check_most, check_path,
+    headers_from_table, parse_header, sorted_headers,
 };
 use super::replay::{HttpReplay, ReplayFormat, ReplayPace};
 use super::scenario::{HttpScenario, ScenarioOptions, ScenarioTable};
@@ -366,6 +367,11 @@ impl ProtocolOptions for HttpOptions {
         if self.connections == 0 {
             return Err(LoadOptionError::Zero("http.connections"));
         }
+        check_most([
+            ("http.connections", self.connections.into(), MOST_CONNECTIONS),
+            ("http.threads", self.threads.into(), MOST_THREADS),
+            ("http.requests", self.requests.unwrap_or_default(), MOST_SENDS),
+        ])?;
         let amount = self.amount()?;
         let routes = self.routes();
         for route in &routes {

@@ -95,8 +95,11 @@ pub enum LoadOptionError {
     /// A load of nothing.
     #[error("load.{0} must be more than 0")]
     Zero(&'static str),
-    /// A rate that is not a number.
-    #[error("load.rate must be a finite number of sends per second")]
+    /// A load that no machine can drive.
+    #[error("load.{0} must be at most {1}")]
+    TooMuch(&'static str, u64),
+    /// A rate that is not a number, or that no machine can send.
+    #[error("load.rate must be a number of sends per second, at most {MOST_PER_SECOND}")]
     Rate,
     /// Not a path.
     #[error("load path `{0}` must start with `/`")]
@@ -155,7 +158,9 @@ impl Pace {
     ) -> Result<Self, LoadOptionError> {
         match (rate, arrivals) {
             (Some(per_second), _) if per_second <= 0.0 => Err(LoadOptionError::Zero("rate")),
-            (Some(per_second), _) if !per_second.is_finite() => Err(LoadOptionError::Rate),
+            (Some(per_second), _) if per_second.is_nan() || per_second > MOST_PER_SECOND => {
+                Err(LoadOptionError::Rate)
+            }
             (Some(per_second), arrivals) => {
                 Ok(Self::Open { per_second, arrivals: arrivals.unwrap_or_default() })
             }
@@ -197,6 +202,26 @@ pub struct ConnectionOptions {
     // Absent where it is the usual one, so that plans from before this key keep their hash.
     #[serde(skip_serializing_if = "is_usual_share")]
     pub errors: f64,
+}
+
+/// Most sends per second. The generator's clock counts nanoseconds.
+const MOST_PER_SECOND: f64 = 1e9;
+/// Most connections: more than Linux gives one process by default (`fs.nr_open`).
+pub(super) const MOST_CONNECTIONS: u64 = 1_000_000;
+/// Most threads that share the connections.
+pub(super) const MOST_THREADS: u64 = 1_024;
+/// Most requests, jobs or broadcasts: a year of a million per second has 30 times as many.
+pub(super) const MOST_SENDS: u64 = 1_000_000_000_000;
+
+/// Checks that each of these values, which have the names of their keys, is at most the given one.
+pub(super) fn check_most(
+    limits: impl IntoIterator<Item = (&'static str, u64, u64)>,
+) -> Result<(), LoadOptionError> {
+    let mut limits = limits.into_iter();
+    match limits.find(|(_, value, most)| value > most) {
+        Some((name, _, most)) => Err(LoadOptionError::TooMuch(name, most)),
+        None => Ok(()),
+    }
 }
 
 /// Share of errors above which the figures of a load are invalid, unless the load sets another.

@@ -3,8 +3,8 @@
 use super::data::DataFile;
 use super::http::Amount;
 use super::options::{
-    Arrivals, ConnectionOptions, ERRORS, LoadOptionError, Pace, ProtocolOptions, TlsOptions,
-    check_errors,
+    Arrivals, ConnectionOptions, ERRORS, LoadOptionError, MOST_SENDS, Pace, ProtocolOptions,
+    TlsOptions, check_errors, check_most,
 };
 use crate::core::{Percent, Span};
 use clap::Args;
@@ -179,6 +179,7 @@ impl SidekiqOptions {
         if self.at_once == Some(0) {
             return Err(LoadOptionError::Zero("sidekiq.at_once"));
         }
+        check_most([("sidekiq.jobs", self.jobs.unwrap_or_default(), MOST_SENDS)])?;
         if self.poll.0.is_zero() {
             return Err(LoadOptionError::Zero("sidekiq.poll"));
         }

@@ -3,8 +3,8 @@
 use super::data::DataFile;
 use super::http::Amount;
 use super::options::{
-    Arrivals, ConnectionOptions, ERRORS, LoadOptionError, Pace, ProtocolOptions, TlsOptions,
-    check_errors,
+    Arrivals, ConnectionOptions, ERRORS, LoadOptionError, MOST_SENDS, Pace, ProtocolOptions,
+    TlsOptions, check_errors, check_most,
 };
 use super::sidekiq::{ALL_AT_ONCE, JobArguments};
 use crate::core::{Percent, Span};
@@ -161,6 +161,7 @@ impl ProtocolOptions for SqlQueueOptions {
             Some(jobs) => jobs,
             None => return missing("needs `jobs`: say how many"),
         };
+        check_most([("sql_queue.jobs", jobs, MOST_SENDS)])?;
         Ok(SqlQueueLoad {
             database: self.database.clone(),
             gem: self.gem,
