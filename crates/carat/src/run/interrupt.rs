@@ -2,7 +2,10 @@
 
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
+use std::ffi::c_int;
 use std::io;
+use std::mem::MaybeUninit;
+use std::ptr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::sleep;
@@ -16,13 +19,15 @@ const LOOK_EVERY: Duration = Duration::from_millis(50);
 pub struct Interrupt(Arc<AtomicUsize>);
 
 impl Interrupt {
-    /// Counts SIGINT, SIGTERM and SIGHUP as requests to stop from now on.
+    /// Counts SIGINT, SIGTERM and SIGHUP as requests to stop from now on, except those that carat was started to ignore:
+    /// nohup(1) ignores SIGHUP for it, and a shell without job control SIGINT in the background (POSIX, 2.11).
     ///
     /// # Errors
     /// If the signal handlers cannot be installed.
     pub fn on_signals() -> io::Result<Self> {
         let interrupt = Self::default();
-        let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP])?;
+        let heeded = [SIGINT, SIGTERM, SIGHUP].into_iter().filter(|signal| !is_ignored(*signal));
+        let mut signals = Signals::new(heeded)?;
         let counted = interrupt.clone();
         std::thread::spawn(move || signals.forever().for_each(|_| counted.request()));
         Ok(interrupt)
@@ -50,5 +55,28 @@ impl Interrupt {
     /// Whether the user requested it more than once.
     pub fn requested_again(&self) -> bool {
         self.0.load(Ordering::SeqCst) > 1
+    }
+}
+
+/// Whether this process ignores a signal, as it does after `exec` where its parent did.
+fn is_ignored(signal: c_int) -> bool {
+    let mut action = MaybeUninit::<libc::sigaction>::zeroed();
+    // SAFETY: without a new action the call only writes to the buffer, of which zeros are a valid value should it fail.
+    let action = unsafe {
+        libc::sigaction(signal, ptr::null(), action.as_mut_ptr());
+        action.assume_init()
+    };
+    action.sa_sigaction == libc::SIG_IGN
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_signal_is_ignored_only_where_it_was_asked_to_be() {
+        // The standard library ignores SIGPIPE in every program before `main`.
+        assert!(is_ignored(libc::SIGPIPE));
+        assert!(!is_ignored(libc::SIGUSR2));
     }
 }
