@@ -5,9 +5,8 @@
 
 use crate::core::ExperimentInfo;
 use crate::store::salvage::misfit;
-use crate::store::{BlockAttempt, Store, StoreError};
+use crate::store::{BlockAttempt, FreshFile, Store, StoreError};
 use std::collections::BTreeMap;
-use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -138,10 +137,11 @@ impl MergedParts {
     /// # Errors
     /// Where the file exists or cannot be written. No file is left then.
     pub fn write_new(&self, path: &Path) -> Result<(), MergeError> {
-        if path.exists() {
-            return Err(MergeError::Exists(path.to_owned()));
-        }
-        Ok(self.replace(path)?)
+        let published = self.written_beside(path)?.publish_new(path);
+        published.map_err(|error| match error.kind() {
+            io::ErrorKind::AlreadyExists => MergeError::Exists(path.to_owned()),
+            _ => StoreError::io(path, error).into(),
+        })
     }
 
     /// Writes everything into the file `path`, which has the old content until the new one is on the disk.
@@ -149,17 +149,14 @@ impl MergedParts {
     /// # Errors
     /// Where it cannot be written.
     pub fn replace(&self, path: &Path) -> Result<(), StoreError> {
-        let partial = partial_path(path);
-        // What a killed carat left there.
-        let _ = fs::remove_file(&partial);
-        let _ = fs::remove_file(journal_path(&partial));
-        let published = self
-            .create(&partial)
-            .and_then(|()| publish(&partial, path).map_err(|error| StoreError::io(path, error)));
-        if published.is_err() {
-            let _ = fs::remove_file(&partial);
-        }
-        published
+        let written = self.written_beside(path)?;
+        written.replace(path).map_err(|error| StoreError::io(path, error))
+    }
+
+    fn written_beside(&self, path: &Path) -> Result<FreshFile, StoreError> {
+        let fresh = FreshFile::beside(path).map_err(|error| StoreError::io(path, error))?;
+        self.create(fresh.path())?;
+        Ok(fresh)
     }
 
     fn create(&self, path: &Path) -> Result<(), StoreError> {
@@ -284,23 +281,6 @@ fn difference(one: &ExperimentInfo, other: &ExperimentInfo) -> Option<&'static s
     }
 }
 
-fn partial_path(path: &Path) -> PathBuf {
-    let name = path.file_name().unwrap_or_default().to_string_lossy();
-    path.with_file_name(format!(".{name}.part"))
-}
-
-fn journal_path(path: &Path) -> PathBuf {
-    PathBuf::from(format!("{}-journal", path.display()))
-}
-
-/// Renames a complete file, when its content is on the disk, and waits until its name is too.
-fn publish(partial: &Path, path: &Path) -> io::Result<()> {
-    File::open(partial)?.sync_all()?;
-    fs::rename(partial, path)?;
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-    File::open(folder.unwrap_or(Path::new(".")))?.sync_all()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -309,6 +289,7 @@ mod tests {
     use crate::store::file::tests::{info as simple, variant};
     use proptest::prelude::{Strategy, proptest};
     use proptest::test_runner::Config;
+    use std::fs;
 
     fn info() -> ExperimentInfo {
         let types = ["c6i", "m7g", "m7g", "c6i", "c6i", "m7g"].map(str::to_owned).into();

@@ -311,14 +311,16 @@ fn after_a_change_of_limits_trials_that_still_count_are_kept() {
     folder.write("fake.toml", &experiment().replace("max = 30", "max = 2"));
     compare().assert_code(3);
     let before = order(&json(&folder.run(&["report", "fake.carat", "--json"]).out));
+    let own = ["fake.new", "fake.old-1.html"].map(|name| folder.write(name, "of the user"));
     let text = experiment().replace("max = 30", "max = 2");
     folder.write("fake.toml", &text.replace("requests = 1", "requests = 1\nerrors = '5%'"));
     let ran = compare();
     ran.assert_code(3).assert_says("  load.http.errors: not set → \"5%\"\n");
-    ran.assert_says("6 of 6 finished trials still count; fake.old-1.carat keeps all of them");
+    ran.assert_says("6 of 6 finished trials still count; fake.old-2.carat keeps all of them");
+    assert!(own.iter().all(|file| std::fs::read_to_string(file).unwrap() == "of the user"));
     let after = folder.run(&["report", "fake.carat", "--json"]);
     assert_eq!(order(&json(&after.out)), before);
-    let kept = folder.run(&["report", "fake.old-1.carat", "--json"]);
+    let kept = folder.run(&["report", "fake.old-2.carat", "--json"]);
     assert_eq!(order(&json(&kept.out)), before);
 }
 

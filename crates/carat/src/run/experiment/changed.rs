@@ -2,11 +2,11 @@
 
 use crate::config::{Experiment, planned_content, trial_id};
 use crate::core::{ExperimentInfo, LoadReport, LoadTemplate, Outcome, Trial};
-use crate::store::{Store, StoreError};
+use crate::store::{FreshFile, Store, StoreError, rename_new};
 use std::collections::BTreeMap;
 use std::ffi::OsString;
+use std::io;
 use std::path::{Path, PathBuf};
-use std::{fs, io};
 
 /// Findings whose severity follows from the load's limit of errors.
 const LIMITED: [&str; 6] =
@@ -40,11 +40,13 @@ pub enum ChangeError {
 
 /// Moves a results file and its page aside, under the first free name like `NAME.old-1.carat`, and returns that.
 pub(super) fn move_aside(path: &Path) -> Result<PathBuf, StoreError> {
-    let free = (1..).map(|number| numbered(path, number)).find(|aside| !aside.exists());
+    let is_free = |file: &PathBuf| file.symlink_metadata().is_err();
+    let mut names = (1..).map(|number| numbered(path, number));
+    let free = names.find(|aside| is_free(aside) && is_free(&aside.with_extension("html")));
     let aside = free.unwrap_or_else(|| path.to_owned());
-    fs::rename(path, &aside).map_err(|error| StoreError::io(path, error))?;
+    rename_new(path, &aside).map_err(|error| StoreError::io(&aside, error))?;
     let page = path.with_extension("html");
-    match fs::rename(&page, aside.with_extension("html")) {
+    match rename_new(&page, &aside.with_extension("html")) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(StoreError::io(&page, error)),
         _ => Ok(aside),
     }
@@ -84,11 +86,10 @@ pub(super) fn adopt(
         .filter(|trial| change.still_counts(trial))
         .map(|t| renamed(t, &info))
         .collect();
-    let written = path.with_extension("new");
-    let _ = fs::remove_file(&written);
-    Store::create(&written, &info)?.add(&kept)?;
+    let fresh = FreshFile::beside(&path).map_err(|error| StoreError::io(&path, error))?;
+    Store::create(fresh.path(), &info)?.add(&kept)?;
     let aside = move_aside(&path)?;
-    fs::rename(&written, &path).map_err(|error| StoreError::io(&path, error))?;
+    fresh.publish_new(&path).map_err(|error| StoreError::io(&path, error))?;
     let text = format!(
         "the experiment file has changed since:\n{}\n{} of {} finished trials still count; {} keeps all of them",
         change.lines(),

@@ -1,0 +1,110 @@
+//! A file that gets its name only when it is complete.
+//!
+//! It is written in a folder of its own beside that name, which no other program knows. So nothing is removed that carat
+//! did not create, whatever files a user has.
+
+use rustix::fs::{CWD, RenameFlags, renameat_with};
+use rustix::io::Errno;
+use std::ffi::OsString;
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+use tempfile::TempDir;
+
+/// A place for a file that is not complete. Dropping it removes what was written.
+#[derive(Debug)]
+pub(crate) struct FreshFile {
+    folder: TempDir,
+    path: PathBuf,
+}
+
+impl FreshFile {
+    /// A place beside `path`, on the same file system. No file is there yet.
+    pub(crate) fn beside(path: &Path) -> io::Result<Self> {
+        let name = path.file_name().unwrap_or_default();
+        let mut prefix = OsString::from(".");
+        prefix.push(name);
+        let folder =
+            tempfile::Builder::new().prefix(&prefix).suffix(".part").tempdir_in(folder_of(path))?;
+        let path = folder.path().join(name);
+        Ok(Self { folder, path })
+    }
+
+    /// Where to write it.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Gives it its name once its content is on the disk; whatever had that name is replaced.
+    pub(crate) fn replace(self, path: &Path) -> io::Result<()> {
+        self.publish(path, |from, to| fs::rename(from, to))
+    }
+
+    /// Gives it its name once its content is on the disk. Fails where something has that name.
+    pub(crate) fn publish_new(self, path: &Path) -> io::Result<()> {
+        self.publish(path, rename_new)
+    }
+
+    /// Renames it, and waits until its name is on the disk too.
+    fn publish(
+        self,
+        path: &Path,
+        rename: impl FnOnce(&Path, &Path) -> io::Result<()>,
+    ) -> io::Result<()> {
+        File::open(&self.path)?.sync_all()?;
+        rename(&self.path, path)?;
+        let Self { folder, .. } = self;
+        folder.close()?;
+        File::open(folder_of(path))?.sync_all()
+    }
+}
+
+/// Renames a file; fails where something has the new name.
+pub(crate) fn rename_new(from: &Path, to: &Path) -> io::Result<()> {
+    match renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
+        // File systems without this flag, such as NFS; there another process may take the name between the two steps.
+        Err(Errno::INVAL | Errno::NOSYS) if to.symlink_metadata().is_err() => fs::rename(from, to),
+        Err(Errno::INVAL | Errno::NOSYS) => Err(io::ErrorKind::AlreadyExists.into()),
+        other => Ok(other?),
+    }
+}
+
+fn folder_of(path: &Path) -> &Path {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    folder.unwrap_or(Path::new("."))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_that_is_not_complete_leaves_nothing_and_a_complete_one_only_its_name() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.carat");
+        let names = || fs::read_dir(folder.path()).unwrap().count();
+        let fresh = FreshFile::beside(&path).unwrap();
+        fs::write(fresh.path(), "half").unwrap();
+        drop(fresh);
+        assert_eq!(names(), 0);
+        for content in ["one", "two"] {
+            let fresh = FreshFile::beside(&path).unwrap();
+            fs::write(fresh.path(), content).unwrap();
+            fresh.replace(&path).unwrap();
+            assert_eq!((fs::read_to_string(&path).unwrap().as_str(), names()), (content, 1));
+        }
+    }
+
+    #[test]
+    fn a_new_name_never_replaces_what_has_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.carat");
+        fs::write(&path, "theirs").unwrap();
+        let fresh = FreshFile::beside(&path).unwrap();
+        fs::write(fresh.path(), "ours").unwrap();
+        let refused = fresh.publish_new(&path).unwrap_err();
+        assert_eq!(refused.kind(), io::ErrorKind::AlreadyExists);
+        assert_eq!(fs::read_to_string(&path).unwrap(), "theirs");
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+}
