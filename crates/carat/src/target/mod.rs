@@ -18,6 +18,7 @@ mod root;
 mod server;
 mod stop;
 
+mod signal;
 pub(crate) use directory::{create_pages, make_run_directory, new_token, run_directory};
 pub(crate) use exec_helper::{LaunchSpec, exec_helper_main};
 pub(crate) use exit_watch::ExitWatch;

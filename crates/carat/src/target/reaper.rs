@@ -8,7 +8,7 @@
 
 use crate::process::{Identity, ProcRoot, Tree};
 use crate::target::directory::is_run_directory;
-use crate::target::stop::signal;
+use crate::target::signal::signal;
 use rustix::process::Signal;
 use std::collections::BTreeSet;
 use std::fs::{self, File, OpenOptions};

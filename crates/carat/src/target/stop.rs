@@ -1,7 +1,8 @@
 //! Stopping a whole process tree and checking that no process is left.
 
 use crate::process::{Identity, Stat, Tree};
-use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
+use crate::target::signal::signal;
+use rustix::process::{Pid, Signal, WaitOptions, waitpid};
 use std::collections::HashSet;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -71,13 +72,5 @@ fn collect_orphans(tree: &Tree) {
     for pid in tree.dead_orphans() {
         let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
         let _ = waitpid(pid, WaitOptions::NOHANG);
-    }
-}
-
-pub(crate) fn signal(identity: Identity, signal: Signal) {
-    let raw = i32::try_from(identity.pid).ok().and_then(Pid::from_raw);
-    if let Some(pid) = raw {
-        // This fails if the process has ended since, which is the goal.
-        let _ = kill_process(pid, signal);
     }
 }
