@@ -3,9 +3,12 @@
 //! Membership uses four signs, because each alone can fail: descent (lost by a double fork), the session (lost
 //! by `setsid`), the token in the environment (Ruby's `$0=` overwrites the memory that `/proc/PID/environ`
 //! shows), and being an orphan that the kernel reparented to us as subreaper.
+//!
+//! An orphan alone says little: services and commands beside the server leave orphans too. Each of them carries its own
+//! token, so an orphan is the server's only if nothing shows that it is another's.
 
 use crate::process::{Identity, ProcRoot, Stat};
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// A server's processes. Members of an earlier scan remain members for as long as they live.
 #[derive(Debug, Clone)]
@@ -13,32 +16,60 @@ pub struct Tree {
     root: ProcRoot,
     leader: Identity,
     leader_only: bool,
-    token: String,
+    /// Without one, every orphan is a member.
+    token: Option<String>,
     subreaper: Option<Subreaper>,
     known: HashSet<Identity>,
     foreign: HashSet<Identity>,
+    doubtful: BTreeMap<Identity, String>,
 }
 
 /// The process that adopts orphans, and those of its children that are not part of the tree.
 #[derive(Debug, Clone)]
 struct Subreaper {
     pid: u32,
-    excluded: HashSet<u32>,
+    /// Children that have no descendants.
+    helpers: HashSet<u32>,
+    /// Leaders of other trees, each in its own session.
+    leaders: HashSet<u32>,
 }
+
+/// Whose token a process carries.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Token {
+    Own,
+    Other,
+    None,
+}
+
+/// The processes of one moment by pid.
+type Scan = HashMap<u32, Stat>;
 
 impl Tree {
     /// The tree of `leader`, whose environment carries `token`, or `token/` and more, in `CARAT_TOKEN`.
     pub fn new(root: ProcRoot, leader: Identity, token: impl Into<String>) -> Self {
-        let (known, foreign) = (HashSet::from([leader]), HashSet::new());
         Self {
             root,
             leader,
             leader_only: false,
-            token: token.into(),
+            token: Some(token.into()),
             subreaper: None,
-            known,
-            foreign,
+            known: HashSet::from([leader]),
+            foreign: HashSet::new(),
+            doubtful: BTreeMap::new(),
         }
+    }
+
+    /// Every orphan of `subreaper`, whosever it is, except its children in `helpers`.
+    pub fn of_orphans(
+        root: ProcRoot,
+        subreaper: u32,
+        helpers: impl IntoIterator<Item = u32>,
+    ) -> Self {
+        // No process has this pid.
+        let absent = Identity { pid: u32::MAX, start_ticks: 0 };
+        let tree = Self { token: None, ..Self::new(root, absent, "") };
+        tree.with_subreaper(subreaper, helpers)
     }
 
     /// Limits the tree to the leader.
@@ -47,16 +78,29 @@ impl Tree {
         self
     }
 
-    /// Includes orphans that the kernel reparents to `subreaper`, except its children in `others`.
-    pub fn with_subreaper(mut self, subreaper: u32, others: impl IntoIterator<Item = u32>) -> Self {
-        self.subreaper = Some(Subreaper { pid: subreaper, excluded: others.into_iter().collect() });
+    /// Includes orphans that the kernel reparents to `subreaper`, except its children in `helpers`, which have no
+    /// descendants.
+    pub fn with_subreaper(
+        mut self,
+        subreaper: u32,
+        helpers: impl IntoIterator<Item = u32>,
+    ) -> Self {
+        let helpers = helpers.into_iter().collect();
+        self.subreaper = Some(Subreaper { pid: subreaper, helpers, leaders: HashSet::new() });
         self
     }
 
-    /// Excludes one more child of the subreaper, such as a load generator that was just started.
-    pub fn exclude(&mut self, pid: u32) {
+    /// Excludes one more child of the subreaper that has no descendants, such as a load generator that was just started.
+    pub fn exclude(&mut self, helper: u32) {
         if let Some(subreaper) = &mut self.subreaper {
-            subreaper.excluded.insert(pid);
+            subreaper.helpers.insert(helper);
+        }
+    }
+
+    /// Excludes the tree of another child of the subreaper, such as a service.
+    pub fn exclude_tree(&mut self, leader: u32) {
+        if let Some(subreaper) = &mut self.subreaper {
+            subreaper.leaders.insert(leader);
         }
     }
 
@@ -65,9 +109,15 @@ impl Tree {
         self.leader
     }
 
+    /// Names of members that may belong to another tree: orphans that show no token and were not seen before. They are
+    /// members because servers become daemons more often than what runs beside them.
+    pub fn doubtful(&self) -> impl Iterator<Item = &str> {
+        self.doubtful.values().map(String::as_str)
+    }
+
     /// Scans for the current members in the order of their start, without zombies.
     pub fn members(&mut self) -> Vec<Stat> {
-        let stats: HashMap<u32, Stat> = self
+        let scan: Scan = self
             .root
             .pids()
             .unwrap_or_default()
@@ -75,89 +125,116 @@ impl Tree {
             .filter_map(|pid| Some((pid, self.root.stat(pid).ok()?)))
             .collect();
         // Without this a long recording would leak: the sets would only grow.
-        let present: HashSet<Identity> = stats.values().map(Stat::identity).collect();
+        let present: HashSet<Identity> = scan.values().map(Stat::identity).collect();
         self.known.retain(|identity| present.contains(identity));
         self.foreign.retain(|identity| present.contains(identity));
-        let mut members: Vec<Stat> = stats
-            .values()
-            .filter(|stat| !stat.is_dead() && self.is_member(stat, &stats))
-            .cloned()
-            .collect();
-        members.sort_by_key(|stat| (stat.start_ticks, stat.pid));
-        members
+        let mut found: Vec<&Stat> = scan.values().filter(|stat| !stat.is_dead()).collect();
+        // A parent is decided before its children.
+        found.sort_by_key(|stat| (stat.start_ticks, stat.pid));
+        found.into_iter().filter(|stat| self.is_member(stat, &scan)).cloned().collect()
     }
 
     /// Orphans of the tree that have ended and that the subreaper must still wait for.
     pub fn dead_orphans(&self) -> Vec<u32> {
-        let Some(subreaper) = &self.subreaper else { return Vec::new() };
         let pids = self.root.pids().unwrap_or_default();
         pids.into_iter()
             .filter_map(|pid| self.root.stat(pid).ok())
-            .filter(|stat| stat.is_dead() && stat.parent == subreaper.pid)
-            .filter(|stat| stat.pid != self.leader.pid && !subreaper.excluded.contains(&stat.pid))
+            .filter(|stat| stat.is_dead() && stat.pid != self.leader.pid && self.adopted(stat))
             .map(|stat| stat.pid)
             .collect()
     }
 
-    fn is_member(&mut self, stat: &Stat, stats: &HashMap<u32, Stat>) -> bool {
+    fn is_member(&mut self, stat: &Stat, scan: &Scan) -> bool {
         let identity = stat.identity();
         if self.leader_only || self.known.contains(&identity) {
             return self.known.contains(&identity);
         }
-        let is_member = self.descends(stat, stats)
-            || self.shares_session(stat, stats)
-            || self.adopted(stat)
-            || self.carries_token(identity);
-        if is_member {
-            self.known.insert(identity);
+        // A process of the tree is seen as one at first: its parent is a member, or its environment is still unchanged.
+        if self.foreign.contains(&identity) {
+            return false;
         }
-        is_member
-    }
-
-    fn shares_session(&self, stat: &Stat, stats: &HashMap<u32, Stat>) -> bool {
-        // A session keeps its number after its leader has ended. Once another process has that pid, the
-        // session is not the server's.
-        let reused = stats.get(&self.leader.pid).is_some_and(|now| now.identity() != self.leader);
-        stat.session == self.leader.pid && !reused
-    }
-
-    fn descends(&self, stat: &Stat, stats: &HashMap<u32, Stat>) -> bool {
-        let mut at = stat;
-        // The depth is bounded because parents read at different times can form a cycle.
-        for _ in 0..stats.len() {
-            let Some(parent) = stats.get(&at.parent) else { return false };
-            if self.known.contains(&parent.identity()) {
-                return true;
-            }
-            at = parent;
+        let token = self.token_of(identity);
+        let is_own = token == Token::Own
+            || self.shares_session(stat, scan)
+            || descends(stat, scan, |parent| self.known.contains(&parent));
+        let is_orphan = self.adopted(stat) && token == Token::None && !self.is_of_another(stat);
+        if is_own || (is_orphan && self.orphans_are_own()) {
+            self.doubtful.remove(&identity);
+            self.known.insert(identity);
+            return true;
+        }
+        if is_orphan {
+            self.doubtful.entry(identity).or_insert_with(|| stat.comm.clone());
+            return true;
+        }
+        if descends(stat, scan, |parent| self.doubtful.contains_key(&parent)) {
+            return true;
+        }
+        self.doubtful.remove(&identity);
+        // A parent that ended during the scan could have been a member.
+        if token == Token::Other || scan.contains_key(&stat.parent) {
+            self.foreign.insert(identity);
         }
         false
     }
 
+    fn shares_session(&self, stat: &Stat, scan: &Scan) -> bool {
+        // A session keeps its number after its leader has ended. Once another process has that pid, the
+        // session is not the server's.
+        let reused = scan.get(&self.leader.pid).is_some_and(|now| now.identity() != self.leader);
+        stat.session == self.leader.pid && !reused
+    }
+
+    /// Whether this is a child of the subreaper that it did not start itself.
     fn adopted(&self, stat: &Stat) -> bool {
         self.subreaper.as_ref().is_some_and(|subreaper| {
-            stat.parent == subreaper.pid && !subreaper.excluded.contains(&stat.pid)
+            let started = [&subreaper.helpers, &subreaper.leaders];
+            stat.parent == subreaper.pid && !started.iter().any(|pids| pids.contains(&stat.pid))
         })
     }
 
-    fn carries_token(&mut self, identity: Identity) -> bool {
-        // An environment changes only at exec, and a foreign process does not gain our token by exec.
-        if self.foreign.contains(&identity) {
-            return false;
-        }
-        let wanted = format!("{}={}", carat_wire::env::TOKEN, self.token);
-        let found = self.root.read(identity.pid, "environ").is_ok_and(|environ| {
-            let mut entries = environ.split(|&byte| byte == 0);
-            entries.any(|entry| {
-                let rest = entry.strip_prefix(wanted.as_bytes());
-                rest.is_some_and(|rest| rest.is_empty() || rest[0] == b'/')
-            })
-        });
-        if !found {
-            self.foreign.insert(identity);
-        }
-        found
+    /// Whether an orphan without a token was left by another tree: it is older than the server, or in that tree's session.
+    fn is_of_another(&self, orphan: &Stat) -> bool {
+        let mut leaders = self.subreaper.iter().map(|subreaper| &subreaper.leaders);
+        orphan.start_ticks < self.leader.start_ticks
+            || leaders.any(|leaders| leaders.contains(&orphan.session))
     }
+
+    /// Whether there is no other tree that could have left an orphan.
+    fn orphans_are_own(&self) -> bool {
+        let mut subreaper = self.subreaper.iter();
+        self.token.is_none() || subreaper.all(|subreaper| subreaper.leaders.is_empty())
+    }
+
+    /// Whose token this process carries. An environment changes only at exec, and a foreign process does not gain our
+    /// token by exec.
+    fn token_of(&self, identity: Identity) -> Token {
+        let Some(own) = &self.token else { return Token::None };
+        let environ = self.root.read(identity.pid, "environ").unwrap_or_default();
+        let name = format!("{}=", carat_wire::env::TOKEN);
+        let mut entries = environ.split(|&byte| byte == 0);
+        let Some(value) = entries.find_map(|entry| entry.strip_prefix(name.as_bytes())) else {
+            return Token::None;
+        };
+        match value.strip_prefix(own.as_bytes()) {
+            Some(rest) if rest.is_empty() || rest[0] == b'/' => Token::Own,
+            _ => Token::Other,
+        }
+    }
+}
+
+/// Whether one of the ancestors `is_wanted`.
+fn descends(stat: &Stat, scan: &Scan, is_wanted: impl Fn(Identity) -> bool) -> bool {
+    let mut at = stat;
+    // The depth is bounded because parents read at different times can form a cycle.
+    for _ in 0..scan.len() {
+        let Some(parent) = scan.get(&at.parent) else { return false };
+        if is_wanted(parent.identity()) {
+            return true;
+        }
+        at = parent;
+    }
+    false
 }
 
 #[cfg(test)]
@@ -198,12 +275,75 @@ mod tests {
             (23, 1, 20, 9, ""),                            // orphan of the same session
             (24, 1, 24, 10, "A=b CARAT_TOKEN=t/more Z=z"), // daemonised, found by its token
             (25, 10, 25, 11, ""),                          // orphan adopted by the subreaper
-            (26, 10, 26, 12, "CARAT_TOKEN=other"),         // the load generator
+            (26, 10, 26, 12, ""),                          // the load generator
             (27, 1, 27, 13, "CARAT_TOKEN=tt"), // an unrelated process with a longer token
         ]);
         let leader = Identity { pid: 20, start_ticks: 6 };
         let mut tree = Tree::new(root, leader, "t").with_subreaper(10, [26]);
         assert_eq!(pids(&mut tree), [20, 21, 22, 23, 24, 25]);
+    }
+
+    #[test]
+    fn orphans_of_a_service_and_of_a_command_beside_the_server_are_not_the_servers() {
+        let (folder, root) = captured(&[
+            (10, 1, 10, 1, ""),                    // carat itself
+            (30, 10, 30, 2, "CARAT_TOKEN=s"),      // a service
+            (31, 10, 31, 3, ""),                   // its daemon, which hides its environment
+            (20, 10, 20, 6, "CARAT_TOKEN=t"),      // the server
+            (32, 10, 32, 7, "CARAT_TOKEN=s"),      // a later daemon of the service
+            (33, 10, 30, 8, ""),                   // an orphan in the service's session
+            (40, 10, 40, 9, "CARAT_TOKEN=l"),      // the command that drives the load
+            (41, 40, 41, 10, ""),                  // its child
+            (42, 10, 42, 11, "CARAT_TOKEN=t/old"), // a daemon of the server
+        ]);
+        let leader = Identity { pid: 20, start_ticks: 6 };
+        let mut tree = Tree::new(root, leader, "t").with_subreaper(10, []);
+        tree.exclude_tree(30);
+        tree.exclude_tree(40);
+        assert_eq!(pids(&mut tree), [20, 42]);
+        // The command has ended and left its child to the subreaper.
+        fs::remove_dir_all(folder.path().join("40")).unwrap();
+        let orphan = "41 (k6) S 10 41 41 0 -1 0 0 0 0 0 1 1 0 0 20 0 1 0 10 0";
+        fs::write(folder.path().join("41/stat"), orphan).unwrap();
+        assert_eq!(pids(&mut tree), [20, 42]);
+        assert_eq!(tree.doubtful().count(), 0);
+    }
+
+    #[test]
+    fn an_orphan_that_shows_no_token_is_named_where_it_could_be_anothers() {
+        let rows = [
+            (10, 1, 10, 1, ""),
+            (20, 10, 20, 6, "CARAT_TOKEN=t"),
+            (30, 10, 30, 5, "CARAT_TOKEN=s"),
+            (21, 10, 21, 7, ""),
+            (22, 21, 22, 8, ""),
+        ];
+        let (folder, root) = captured(&rows);
+        let leader = Identity { pid: 20, start_ticks: 6 };
+        let alone = Tree::new(root.clone(), leader, "t").with_subreaper(10, [30]);
+        let mut beside = Tree::new(root, leader, "t").with_subreaper(10, []);
+        beside.exclude_tree(30);
+        for (mut tree, doubtful) in [(alone, &[][..]), (beside.clone(), &["ruby"])] {
+            assert_eq!(pids(&mut tree), [20, 21, 22]);
+            assert_eq!(tree.doubtful().collect::<Vec<_>>(), doubtful);
+        }
+        // What exec hides for a moment is read at the next scan.
+        assert_eq!(pids(&mut beside), [20, 21, 22]);
+        fs::write(folder.path().join("21/environ"), "CARAT_TOKEN=s").unwrap();
+        assert_eq!(pids(&mut beside), [20]);
+        assert_eq!(beside.doubtful().count(), 0);
+    }
+
+    #[test]
+    fn all_orphans_are_those_of_every_tree() {
+        let (_folder, root) = captured(&[
+            (10, 1, 10, 1, ""),
+            (11, 10, 11, 2, ""),              // the reaper
+            (31, 10, 31, 3, "CARAT_TOKEN=s"), // an orphan
+            (32, 31, 32, 4, ""),              // its child
+            (50, 1, 50, 5, "CARAT_TOKEN=t"),  // a process of another carat
+        ]);
+        assert_eq!(pids(&mut Tree::of_orphans(root, 10, [11])), [31, 32]);
     }
 
     #[test]
