@@ -1,7 +1,7 @@
 //! The tables of an experiment file as serde reads them. Everything past this module is validated.
 
 use crate::config::Percent;
-use crate::core::{CommandTable, LoadTable, Span, metric};
+use crate::core::{CommandTable, LoadTable, Span};
 use serde::de::{SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use std::collections::BTreeMap;
@@ -129,7 +129,7 @@ impl<'de> Visitor<'de> for ControlVisitor {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct MeasureTable {
-    pub(super) primary: String,
+    pub(super) primary: Option<String>,
     pub(super) guards: BTreeMap<String, Percent>,
     pub(super) sample_every: Span,
     pub(super) settle: Span,
@@ -151,7 +151,7 @@ pub(super) struct TrialsTable {
 impl Default for MeasureTable {
     fn default() -> Self {
         Self {
-            primary: metric::MEMORY_PSS_LATE.id.into(),
+            primary: None,
             guards: BTreeMap::new(),
             sample_every: Span::millis(500),
             settle: Span::millis(500),

@@ -210,7 +210,9 @@ fn take_root_with_placeholder(settings: &mut toml::Table) -> Option<String> {
 }
 
 fn measure(table: MeasureTable, task: &TrialTask) -> Result<MeasureSpec, String> {
-    let primary = metric_measured(&table.primary, task)?;
+    let is_run = matches!(task, TrialTask::Run { .. });
+    let primary = table.primary.as_deref().unwrap_or(usual_primary(is_run).id);
+    let primary = metric_measured(primary, task)?;
     let mut guards = BTreeMap::new();
     for (name, limit) in table.guards {
         let metric = metric_measured(&name, task)?;
@@ -227,7 +229,6 @@ fn measure(table: MeasureTable, task: &TrialTask) -> Result<MeasureSpec, String>
     if table.idle.is_some_and(|idle| idle.0.is_zero()) {
         return Err("measure.idle must be longer than zero; leave it out for no idle time".into());
     }
-    let is_run = matches!(task, TrialTask::Run { .. });
     if is_run && (table.idle.is_some() || !table.at_requests.is_empty()) {
         return Err("measure.at_requests and measure.idle need a load, and [run] has none".into());
     }
@@ -272,6 +273,11 @@ fn trials(table: &TrialsTable) -> Result<TrialLimits, String> {
         return Err(format!("trials.attempts must be between 1 and {MOST_ATTEMPTS}"));
     }
     Ok(TrialLimits { max, margin, seed, warmup_block, attempts })
+}
+
+/// The metric that decides where the file names none. Of a command that has ended, only the kernel's record is complete.
+pub(super) fn usual_primary(is_run: bool) -> &'static Metric {
+    if is_run { &metric::MEMORY_PROCESS_PEAK } else { &metric::MEMORY_PSS_LATE }
 }
 
 /// The metric of that name, where the task has it, and sends enough requests for it.

@@ -119,7 +119,7 @@ mod tests {
         assert_eq!(experiment.server.command.words(), ["ruby", "job.rb"]);
         let TrialTask::Run { within } = experiment.task else { panic!("{:?}", experiment.task) };
         assert_eq!(within, Span::seconds(3600));
-        assert_eq!(experiment.measure.primary.id, "memory.pss.late");
+        assert_eq!(experiment.measure.primary.id, "memory.process.peak");
         let form = experiment.canonical().to_string();
         assert!(form.contains("\"run\":{\"command\":[\"ruby\",\"job.rb\"]"), "{form}");
         assert!(!form.contains("\"server\"") && !form.contains("\"load\""), "{form}");

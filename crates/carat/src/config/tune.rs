@@ -4,9 +4,9 @@ use crate::config::added::text_with;
 use crate::config::content::{changed_content, with_content, without_content};
 use crate::config::error::{explain_toml, other_command};
 use crate::config::experiment::ROOTS_PLACEHOLDER;
-use crate::config::parse::{MOST_ATTEMPTS, MOST_BLOCKS, find_metric, folder_of};
+use crate::config::parse::{MOST_ATTEMPTS, MOST_BLOCKS, find_metric, folder_of, usual_primary};
 use crate::config::{Experiment, ExperimentFileError, Percent};
-use crate::core::metric::{self, Metric};
+use crate::core::metric::Metric;
 use crate::settings::accepts;
 use carat_tune::Confirmation;
 use serde::Deserialize;
@@ -97,8 +97,7 @@ struct OwnTables {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct GoalTable {
-    #[serde(default = "default_least")]
-    least: String,
+    least: Option<String>,
     #[serde(default)]
     guards: BTreeMap<String, Percent>,
     #[serde(default = "default_margin")]
@@ -125,10 +124,6 @@ impl Default for BudgetTable {
     fn default() -> Self {
         Self { search: 96, confirm: 60, attempts: 2 }
     }
-}
-
-fn default_least() -> String {
-    metric::MEMORY_PSS_LATE.id.into()
 }
 
 const fn default_margin() -> Percent {
@@ -240,17 +235,18 @@ impl TuneSpec {
         }
         let name =
             workload.get("name").and_then(toml::Value::as_str).unwrap_or_default().to_owned();
+        let usual = usual_primary(workload.contains_key("run")).id;
         let OwnTables { goal, search, knobs, budget } = own;
         let guards = goal.guards.into_iter().map(|(name, limit)| match limit.0 > 0.0 {
             true => Ok((find_metric(&name)?, limit.0)),
             false => {
                 Err(format!("the guard of {name} must be a positive percentage such as \"+5%\""))
             }
-        check_most(&budget)?;
         });
         if !(0.0..1.0).contains(&goal.margin.0) {
             return Err("goal.margin must be between 0% and 100%".into());
         }
+        check_most(&budget)?;
         let least_blocks = Confirmation::fewest_blocks(budget.attempts);
         if budget.search < LEAST_TRIALS || budget.confirm < least_blocks || budget.attempts == 0 {
             return Err(format!(
@@ -260,7 +256,7 @@ impl TuneSpec {
         check_knobs(&knobs)?;
         Ok(Self {
             name,
-            least: find_metric(&goal.least)?,
+            least: find_metric(goal.least.as_deref().unwrap_or(usual))?,
             guards: guards.collect::<Result<_, _>>()?,
             margin: goal.margin.0,
             leave: search.leave,
@@ -341,6 +337,10 @@ fn levels(
             return Err(format!("search.levels: `{name}` is no setting that can be `{refused}`"));
         }
         levels.insert(name, texts);
+    }
+    Ok(levels)
+}
+
 fn check_most(budget: &BudgetTable) -> Result<(), String> {
     let BudgetTable { search, confirm, attempts } = *budget;
     if search <= MOST_TRIALS && confirm <= MOST_BLOCKS && attempts <= MOST_ATTEMPTS {
@@ -349,10 +349,6 @@ fn check_most(budget: &BudgetTable) -> Result<(), String> {
     Err(format!(
         "[budget] may have at most {MOST_TRIALS} trials of search, {MOST_BLOCKS} blocks to confirm and {MOST_ATTEMPTS} attempts"
     ))
-}
-
-    }
-    Ok(levels)
 }
 
 fn check_knobs(knobs: &[KnobSpec]) -> Result<(), String> {

@@ -142,12 +142,23 @@ registry! {
         id: "memory.rss.peak",
         unit: Unit::Bytes,
         better: Better::Lower,
-        what: "highest resident memory of the one server process, as the kernel recorded it; of a command that ends by itself, up to the last sample",
+        what: "highest resident memory of the one server process, as the kernel recorded it",
         phrase: "peak memory",
         moment: Some(MetricMoment::WholeTrial),
         least: 0,
         enough: 0,
         source: MetricSource::AnyTrial(|trial| amount(trial.rss_peak())),
+    };
+    MEMORY_PROCESS_PEAK = Metric {
+        id: "memory.process.peak",
+        unit: Unit::Bytes,
+        better: Better::Lower,
+        what: "highest resident memory of the largest process, as the kernel recorded it; of a command that ends by itself, of every process that was waited for or sampled",
+        phrase: "peak memory of the largest process",
+        moment: Some(MetricMoment::WholeTrial),
+        least: 0,
+        enough: 0,
+        source: MetricSource::AnyTrial(|trial| amount(trial.process_peak())),
     };
     MEMORY_PSS_READY = Metric {
         id: "memory.pss.ready",

@@ -8,6 +8,9 @@ use carat_stats::budget::median;
 use carat_stats::summary::late_median;
 use std::time::Duration;
 
+/// The kernel's peak as a multiple of the sampled one from which on the difference is noted.
+const MISSED: f64 = 1.05;
+
 /// What was observed during one trial.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Observations {
@@ -15,6 +18,8 @@ pub(crate) struct Observations {
     pub(crate) boot: Option<Duration>,
     /// From exec to the end of a command that ends by itself.
     pub(crate) run_time: Option<Duration>,
+    /// Highest resident memory of the largest process of a command that ended by itself, as the kernel recorded it.
+    pub(crate) kernel_peak: Option<Bytes>,
     /// `RUBY_DESCRIPTION` of the server, from its probe.
     pub(crate) ruby: Option<String>,
     /// The tree when ready, before any load.
@@ -49,16 +54,32 @@ impl Observations {
         self.samples.iter().chain(&self.last).filter_map(|sample| sample.pss).max()
     }
 
-    /// Highest resident memory of the one process. Of a command that has ended, the kernel's record in its last sample;
-    /// unknown if any sample has several processes.
+    /// Highest resident memory of the one process; unknown if any sample of a command that has ended has several.
     pub(crate) fn rss_peak(&self) -> Option<Bytes> {
         if let Some(last) = &self.last {
             return last.rss_peak;
         }
-        self.is_followed(|sample| sample.rss).then_some(())?;
-        let whole = self.samples.iter().filter(|sample| sample.processes > 0 && !sample.partial);
-        let peaks: Option<Vec<Bytes>> = whole.map(|sample| sample.rss_peak).collect();
-        peaks?.into_iter().max()
+        let several = self.samples.iter().any(|sample| sample.processes > 1);
+        self.process_peak().filter(|_| !several)
+    }
+
+    /// Highest resident memory of the largest process.
+    pub(crate) fn process_peak(&self) -> Option<Bytes> {
+        let members = self.samples.iter().chain(&self.last).flat_map(|sample| &sample.members);
+        let sampled = members.filter_map(|member| member.rss_peak).max();
+        match self.kernel_peak {
+            // A process for which nobody waited is not in the kernel's record.
+            Some(peak) => Some(sampled.map_or(peak, |sampled| sampled.max(peak))),
+            None => sampled.filter(|_| self.is_followed(largest)),
+        }
+    }
+
+    /// A note if a process had so much more memory between two samples that the sampled peak is not the command's.
+    pub(crate) fn missed_peak(&self) -> Option<String> {
+        let sampled = self.samples.iter().filter(|sample| sample.pss.is_some());
+        let sampled = sampled.filter_map(largest).max()?;
+        let missed = self.kernel_peak?.0 as f64 >= MISSED * sampled.0 as f64;
+        missed.then(|| "its memory was highest between two samples: `memory.pss.peak` is at least 5 % too low, and `memory.process.peak` has the kernel's record".to_owned())
     }
 
     /// Whether samples with this figure reach to the end. Those of a command that has ended need not: one that ran for a
@@ -140,6 +161,11 @@ impl LoadTotals<'_> {
         let failed = self.expected.saturating_sub(self.completed);
         (self.expected > 0).then(|| failed as f64 / self.expected as f64)
     }
+}
+
+/// Resident memory of the largest process in a sample.
+fn largest(sample: &Sample) -> Option<Bytes> {
+    sample.members.iter().filter_map(|member| member.rss).max()
 }
 
 pub(crate) fn amount(bytes: Option<Bytes>) -> Option<f64> {

@@ -2,7 +2,7 @@
 //!
 //! Trials, recordings and `exec --verify` share it. They differ in what they do with the samples.
 
-use crate::core::{Ledger, LoadSpec, Moment, Sample, SamplerCost};
+use crate::core::{Bytes, Ledger, LoadSpec, Moment, Sample, SamplerCost};
 use crate::load::{Generator, GeneratorError};
 use crate::observe::{Probes, SampleOptions, Sampler, ledger, read_probe_figures};
 use crate::process::{Identity, ProcRoot, Stat, Tree};
@@ -11,6 +11,7 @@ use crate::target::{
     ExitWatch, LaunchError, LaunchSpec, PendingServer, Reaper, Server, StopReport, stop,
 };
 use carat_wire::env::TOKEN;
+use std::collections::BTreeSet;
 use std::io;
 use std::path::PathBuf;
 use std::process::ExitStatus;
@@ -108,18 +109,19 @@ impl<'a> Session<'a> {
         self.tree = Some(tree);
     }
 
-    /// Starts a server whose environment carries a token; returns when `exec` began. Carat's children in
-    /// `excluded` are not part of its tree.
+    /// Starts a server whose environment carries a token; returns when `exec` began. The trees of carat's children in
+    /// `others` are not part of its tree.
     pub(crate) fn launch(
         &mut self,
         spec: &LaunchSpec,
-        excluded: impl IntoIterator<Item = u32>,
+        others: impl IntoIterator<Item = u32>,
     ) -> Result<Instant, LaunchError> {
         let pending = self.start_pending(spec)?;
         let token = spec.env.get(TOKEN).cloned().unwrap_or_default();
-        let excluded = excluded.into_iter().chain(self.reaper.as_ref().map(|reaper| reaper.pid()));
-        let tree = Tree::new(self.root.clone(), pending.identity(), token)
-            .with_subreaper(std::process::id(), excluded);
+        let reaper = self.reaper.as_ref().map(|reaper| reaper.pid());
+        let mut tree = Tree::new(self.root.clone(), pending.identity(), token)
+            .with_subreaper(std::process::id(), reaper);
+        others.into_iter().for_each(|leader| tree.exclude_tree(leader));
         self.tree = Some(tree);
         self.launched = true;
         let started = Instant::now();
@@ -160,6 +162,16 @@ impl<'a> Session<'a> {
         self.server.as_mut().and_then(Server::ended)
     }
 
+    /// Highest memory of the largest of its processes that were waited for, as the kernel recorded it; `None` while it runs.
+    pub(crate) fn server_peak(&mut self) -> Option<Bytes> {
+        self.server.as_mut().and_then(Server::peak)
+    }
+
+    /// A note if the server printed more than its log may have.
+    pub(crate) fn log_note(&self) -> Option<String> {
+        self.server.as_ref()?.log_note().map(|note| format!("the server {note}"))
+    }
+
     /// Begins to wait for the end of the server that the session launched.
     pub(crate) fn watch_exit(&self) -> Option<ExitWatch> {
         self.server.as_ref().map(|server| ExitWatch::start(server.identity()))
@@ -173,15 +185,28 @@ impl<'a> Session<'a> {
     /// Starts a load generator, which is not part of the tree.
     pub(crate) fn spawn_generator(&mut self, load: &LoadSpec) -> Result<Generator, GeneratorError> {
         let generator = Generator::spawn(&self.exe, load)?;
-        self.exclude(generator.pid());
+        if let Some(tree) = &mut self.tree {
+            tree.exclude(generator.pid());
+        }
         Ok(generator)
     }
 
-    /// Excludes a process that was started beside the server from its tree.
-    pub(crate) fn exclude(&mut self, pid: u32) {
+    /// Excludes the tree of a process that was started beside the server from the server's.
+    pub(crate) fn exclude_tree(&mut self, leader: u32) {
         if let Some(tree) = &mut self.tree {
-            tree.exclude(pid);
+            tree.exclude_tree(leader);
         }
+    }
+
+    /// Notes on processes that are counted although they may not be the server's.
+    pub(crate) fn doubts(&self) -> Vec<String> {
+        let names: BTreeSet<&str> = self.tree.iter().flat_map(Tree::doubtful).collect();
+        let note = |name| {
+            format!(
+                "`{name}` lost its parent and does not show whether the server or something beside it started it; it counts as the server's"
+            )
+        };
+        names.into_iter().map(note).collect()
     }
 
     /// Takes a sample if one is due, or if `answered` requests reach a number at which a full one is requested.
@@ -281,6 +306,14 @@ impl<'a> Session<'a> {
         });
         self.server = None;
         report.unwrap_or_default()
+    }
+
+    /// Stops every orphan that is left once all that carat started has been stopped, whosever it was.
+    pub(crate) fn stop_orphans(&mut self, grace: Duration) -> StopReport {
+        let grace = self.grace(grace);
+        let Some(reaper) = &self.reaper else { return StopReport::default() };
+        let (root, carat) = (self.root.clone(), std::process::id());
+        stop(&mut Tree::of_orphans(root, carat, [reaper.pid()]), grace, || {})
     }
 
     /// The members of a recent scan, as long as none of them has ended. A scan precedes every sample with PSS,

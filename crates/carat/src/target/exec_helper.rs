@@ -1,10 +1,15 @@
 //! The exec helper: this binary again, which waits for a signal from carat and then becomes the server.
 //!
 //! The waiting process already has the server's pid, session and environment, so that sampling can start before
-//! the server does. It reads a [`LaunchSpec`] as one line of JSON from its standard input, waits for a second
-//! line, and calls `exec(2)`. It writes a failure to its standard output, which `exec` closes: an empty output
-//! means success.
+//! the server does. It is a fork of the helper and again a child of carat: `fork(2)` begins a new record of the highest
+//! memory, whereas `exec(2)` continues the old one, and carat's own memory is in that of every process it starts with
+//! `vfork(2)`.
+//!
+//! It writes its pid to its standard output and reads a [`LaunchSpec`] as one line of JSON from its standard input. It
+//! waits for a second line, writes its highest memory so far, and calls `exec(2)`, which closes the output. A third line
+//! says why that failed.
 
+use crate::core::Bytes;
 use crate::target::NewRoot;
 use crate::target::replace::limit_main_stack;
 use crate::target::root::enter;
@@ -12,9 +17,13 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufRead, Write};
+use std::mem::MaybeUninit;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Command, ExitCode, Stdio};
+
+/// The child is one of carat, like this process. It has the stack of this process, and a copy of its memory.
+const CLONE_FLAGS: libc::c_long = (libc::CLONE_PARENT | libc::SIGCHLD) as libc::c_long;
 
 /// A program to start and the environment it starts in.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -37,6 +46,12 @@ pub(crate) struct LaunchSpec {
 
 /// Runs the hidden `exec-helper` command.
 pub(crate) fn exec_helper_main() -> ExitCode {
+    // SAFETY: this process has one thread, so the child may call any function.
+    let forked = unsafe { libc::syscall(libc::SYS_clone, CLONE_FLAGS, 0_u64, 0_u64, 0_u64, 0_u64) };
+    // Without a second process this one becomes the server, whose record then includes its own memory.
+    if forked > 0 {
+        return ExitCode::SUCCESS;
+    }
     let Err(problem) = become_server() else { return ExitCode::SUCCESS };
     // The write fails if carat has ended; then no process reads it.
     let _ = writeln!(io::stdout(), "{problem}");
@@ -44,6 +59,7 @@ pub(crate) fn exec_helper_main() -> ExitCode {
 }
 
 fn become_server() -> Result<(), String> {
+    writeln!(io::stdout(), "{}", std::process::id()).map_err(|_| "carat has ended")?;
     let mut lines = io::stdin().lock().lines();
     let spec = lines.next().and_then(Result::ok).ok_or("carat has ended")?;
     let spec: LaunchSpec = serde_json::from_str(&spec).map_err(|error| error.to_string())?;
@@ -52,9 +68,22 @@ fn become_server() -> Result<(), String> {
     // A copy of standard output stays open until exec, to report a failure.
     let report = rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdout(), 3)
         .map_err(|error| format!("cannot duplicate a pipe: {error}"))?;
+    let mut report = File::from(report);
+    let _ = writeln!(report, "{}", highest_memory().0);
     let error = exec(&spec).unwrap_or_else(|error| error);
-    let _ = writeln!(File::from(report), "{error}");
+    let _ = writeln!(report, "{error}");
     Err(String::new())
+}
+
+/// Highest resident memory of this process so far (getrusage(2)).
+fn highest_memory() -> Bytes {
+    let mut usage = MaybeUninit::<libc::rusage>::zeroed();
+    // SAFETY: a buffer of the right type; zeros are a valid value of it, should the call fail.
+    let usage = unsafe {
+        libc::getrusage(libc::RUSAGE_SELF, usage.as_mut_ptr());
+        usage.assume_init()
+    };
+    Bytes::from_kib(u64::try_from(usage.ru_maxrss).unwrap_or(0))
 }
 
 /// Replaces this process; returns only the reason why that failed.

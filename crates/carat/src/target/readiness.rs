@@ -1,10 +1,9 @@
 //! Whether a server is ready to answer.
 
 use crate::config::ReadyCheck;
-use std::fs;
+use crate::target::LogSearch;
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
-use std::path::Path;
 use std::time::Duration;
 
 /// What was observed instead, as a predicate that follows "the server".
@@ -15,7 +14,7 @@ pub(crate) struct NotReady(pub(crate) String);
 pub(crate) fn check_ready(
     check: &ReadyCheck,
     address: SocketAddr,
-    log: &Path,
+    log: &mut LogSearch,
     timeout: Duration,
 ) -> Result<(), NotReady> {
     match check {
@@ -27,10 +26,8 @@ pub(crate) fn check_ready(
                 _ => Err(NotReady(format!("answers {path} with status {status}"))),
             })
         }
-        ReadyCheck::Log(text) => match fs::read(log) {
-            Ok(bytes) if String::from_utf8_lossy(&bytes).contains(text) => Ok(()),
-            _ => Err(NotReady(format!("has not printed `{text}`"))),
-        },
+        ReadyCheck::Log(text) if log.finds(text) => Ok(()),
+        ReadyCheck::Log(text) => Err(NotReady(format!("has not printed `{text}`"))),
     }
 }
 
@@ -84,7 +81,7 @@ mod tests {
 
     fn check_answer(answer: &'static str) -> Result<(), NotReady> {
         let (check, address) = (ReadyCheck::Http("/".into()), local(answering(answer)));
-        check_ready(&check, address, Path::new(""), Duration::from_secs(5))
+        check_ready(&check, address, &mut LogSearch::new(""), Duration::from_secs(5))
     }
 
     #[test]
@@ -98,8 +95,8 @@ mod tests {
     #[test]
     fn the_message_names_a_port_on_which_no_process_listens() {
         let port = crate::target::free_port().unwrap();
-        let checked =
-            check_ready(&ReadyCheck::Tcp, local(port), Path::new(""), Duration::from_secs(1));
+        let (log, second) = (&mut LogSearch::new(""), Duration::from_secs(1));
+        let checked = check_ready(&ReadyCheck::Tcp, local(port), log, second);
         let NotReady(words) = checked.unwrap_err();
         assert!(words.contains(&port.to_string()), "{words}");
     }

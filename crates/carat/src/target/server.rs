@@ -1,11 +1,17 @@
 //! One server or service, from the start of its exec helper to its end.
 
-use crate::process::{Identity, ProcRoot};
+use crate::core::Bytes;
+use crate::process::Identity;
 use crate::target::LaunchSpec;
+use crate::target::child::{ChildProcess, Ended};
+use crate::target::log::{LogLimit, log_tail};
 use carat_wire::env::TOKEN;
-use std::io::{self, Read, Write};
+use std::io::{self, BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
+use std::process::{ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
+
+/// Memory that a waiting process may need between its report and `exec`.
+const BEFORE_EXEC: Bytes = Bytes(1 << 20);
 
 /// Why a server could not be started.
 #[derive(Debug, thiserror::Error)]
@@ -28,39 +34,41 @@ pub enum LaunchError {
 pub(crate) struct PendingServer {
     server: Server,
     go: ChildStdin,
-    report: ChildStdout,
+    report: BufReader<ChildStdout>,
     command: String,
 }
 
 /// A server that runs, or has ended.
 #[derive(Debug)]
 pub(crate) struct Server {
-    child: Child,
-    identity: Identity,
+    child: ChildProcess,
     log: PathBuf,
+    limit: LogLimit,
+    /// Highest memory of its process before it was the server.
+    before_exec: Bytes,
 }
 
 impl PendingServer {
     /// Starts the exec helper of `exe` for `spec`, which then waits.
     pub(crate) fn start(exe: &Path, spec: &LaunchSpec) -> Result<Self, LaunchError> {
-        let mut child = Command::new(exe)
+        let mut helper = Command::new(exe)
             .arg("exec-helper")
             .envs(spec.env.get_key_value(TOKEN))
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
             .spawn()?;
-        let (go, report) = (child.stdin.take(), child.stdout.take());
-        let identity = ProcRoot::default().identify(child.id());
-        let mut server = Server {
-            identity: identity.unwrap_or(Identity { pid: child.id(), start_ticks: 0 }),
-            child,
-            log: spec.log.clone(),
-        };
-        let (Some(mut go), Some(report)) = (go, report) else {
-            server.kill();
-            return Err(io::Error::other("a pipe is missing").into());
-        };
+        let pipes = helper.stdin.take().zip(helper.stdout.take());
+        let (mut go, report) = pipes.ok_or_else(|| io::Error::other("a pipe is missing"))?;
+        let mut report = BufReader::new(report);
+        let pid = read_number(&mut report);
+        let forked = pid.as_ref().is_ok_and(|pid| *pid != u64::from(helper.id()));
+        if forked || pid.is_err() {
+            helper.wait()?;
+        }
+        let child = ChildProcess::of_pid(u32::try_from(pid?).unwrap_or(0))?;
+        let limit = LogLimit::start(&spec.log);
+        let server = Server { child, log: spec.log.clone(), limit, before_exec: Bytes(0) };
         let line = serde_json::to_string(spec).map_err(io::Error::from)?;
         writeln!(go, "{line}")?;
         Ok(Self { server, go, report, command: spec.command.join(" ") })
@@ -68,7 +76,7 @@ impl PendingServer {
 
     /// Its identity, which `exec` does not change.
     pub(crate) fn identity(&self) -> Identity {
-        self.server.identity
+        self.server.identity()
     }
 
     /// Lets it become the server; returns once `exec` has happened.
@@ -76,26 +84,42 @@ impl PendingServer {
         // If the helper has ended, its report says why, or the server is found to have ended.
         let _ = writeln!(self.go, "go");
         drop(self.go);
-        let mut problem = String::new();
-        self.report.read_to_string(&mut problem)?;
-        let problem = problem.trim().to_owned();
+        let mut report = String::new();
+        self.report.read_to_string(&mut report)?;
+        let (first, problem) = report.split_once('\n').unwrap_or_default();
+        let before_exec = first.parse();
+        self.server.before_exec = Bytes(before_exec.clone().unwrap_or_default());
+        let problem = if before_exec.is_ok() { problem } else { report.as_str() }.trim();
         if problem.is_empty() {
             return Ok(self.server);
         }
-        self.server.kill();
-        Err(LaunchError::Exec { command: self.command, problem })
+        Err(LaunchError::Exec { command: self.command, problem: problem.to_owned() })
     }
+}
+
+/// The number on the next line of a helper's report.
+fn read_number(report: &mut impl BufRead) -> io::Result<u64> {
+    let mut line = String::new();
+    report.read_line(&mut line)?;
+    line.trim().parse().map_err(|_| io::Error::other("the exec helper did not start"))
 }
 
 impl Server {
     /// Its identity.
     pub(crate) fn identity(&self) -> Identity {
-        self.identity
+        self.child.identity()
     }
 
     /// Its exit status; `None` while it runs.
     pub(crate) fn ended(&mut self) -> Option<ExitStatus> {
-        self.child.try_wait().ok().flatten()
+        Some(self.child.ended()?.status)
+    }
+
+    /// Highest resident memory of the largest of its processes that were waited for, as the kernel recorded it. `None` while
+    /// it runs, and if it never had more than its process before `exec`.
+    pub(crate) fn peak(&mut self) -> Option<Bytes> {
+        let Ended { peak, .. } = self.child.ended()?;
+        Some(peak).filter(|peak| *peak > self.before_exec + BEFORE_EXEC)
     }
 
     /// The end of its output: at most `lines` lines and 16 KiB.
@@ -103,9 +127,9 @@ impl Server {
         log_tail(&self.log, lines)
     }
 
-    fn kill(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+    /// A note if it printed more than its log may have.
+    pub(crate) fn log_note(&self) -> Option<String> {
+        self.limit.note()
     }
 }
 
@@ -113,32 +137,6 @@ impl Server {
 // or by the reaper if carat does not get that far.
 impl Drop for Server {
     fn drop(&mut self) {
-        if self.ended().is_none() {
-            self.kill();
-        }
-    }
-}
-
-/// The end of a log: at most `lines` lines and 16 KiB; empty if there is no such file.
-pub(crate) fn log_tail(path: &Path, lines: usize) -> String {
-    const LIMIT: usize = 16 * 1024;
-    let Ok(bytes) = std::fs::read(path) else { return String::new() };
-    let end = &bytes[bytes.len().saturating_sub(LIMIT)..];
-    let text = String::from_utf8_lossy(end);
-    let all: Vec<&str> = text.lines().collect();
-    all[all.len().saturating_sub(lines)..].join("\n")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_tail_of_a_log_is_its_last_lines() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("log");
-        std::fs::write(&path, "one\ntwo\nthree\n").unwrap();
-        assert_eq!(log_tail(&path, 2), "two\nthree");
-        assert_eq!(log_tail(&folder.path().join("none"), 2), "");
+        self.child.kill();
     }
 }

@@ -3,7 +3,7 @@
 use super::*;
 use crate::core::ledger::tests::{ruby, tree};
 use crate::core::load::Times;
-use crate::core::memory::Sample;
+use crate::core::memory::{MemberSample, Sample};
 use crate::core::units::Bytes;
 use std::path::{Path, PathBuf};
 
@@ -147,38 +147,60 @@ fn the_late_figure_is_the_median_of_the_last_quarter_and_the_final_sample() {
 }
 
 /// A command that ran from 0 to 1000 ms.
-fn ended_run(samples: Vec<Sample>) -> BTreeMap<String, f64> {
+fn ended_run(samples: Vec<Sample>) -> Observations {
     let run_time = Some(std::time::Duration::from_secs(1));
     let window_ms = Some((0, 1000));
-    of_trial(&Observations { samples, window_ms, run_time, ..Observations::default() })
+    Observations { samples, window_ms, run_time, ..Observations::default() }
 }
 
 #[test]
 fn the_memory_of_a_command_that_ended_is_that_of_its_samples() {
-    let with_peak = |at_ms, pss, peak| {
-        let (rss, rss_peak) = (Some(Bytes(pss)), Some(Bytes(peak)));
-        Sample { rss, rss_peak, ..sample(at_ms, pss) }
-    };
     let samples = vec![
         with_peak(0, 1, 2),
         with_peak(500, 90, 95),
         with_peak(800, 40, 97),
         with_peak(900, 50, 97),
     ];
-    let found = ended_run(samples.clone());
+    let found = of_trial(&ended_run(samples.clone()));
     assert_eq!((found[RUN_TIME.id], found[MEMORY_PSS_LATE.id]), (1.0, 45.0));
     assert_eq!((found[MEMORY_PSS_PEAK.id], found[MEMORY_RSS_PEAK.id]), (90.0, 97.0));
     assert!(!found.contains_key(MEMORY_PSS_FINAL.id), "nothing was read at its end");
     assert!(found.keys().all(|id| find(id).unwrap().is_of_runs()), "{found:?}");
     let mut family = samples;
-    family[1] = Sample { processes: 2, rss_peak: None, ..family[1].clone() };
-    assert!(!ended_run(family).contains_key(MEMORY_RSS_PEAK.id), "of several processes");
+    family[1] = Sample { processes: 2, ..family[1].clone() };
+    assert!(!of_trial(&ended_run(family)).contains_key(MEMORY_RSS_PEAK.id), "of several processes");
+}
+
+/// A sample of one process.
+fn with_peak(at_ms: u64, pss: u64, peak: u64) -> Sample {
+    let (rss, rss_peak) = (Some(Bytes(pss)), Some(Bytes(peak)));
+    let member = MemberSample { rss, rss_peak, ..MemberSample::default() };
+    Sample { rss, rss_peak, members: vec![member], ..sample(at_ms, pss) }
 }
 
 #[test]
 fn the_memory_of_a_command_without_a_sample_in_its_last_quarter_is_unknown() {
-    let found = ended_run(vec![sample(0, 1), sample(700, 90)]);
+    let found = of_trial(&ended_run(vec![sample(0, 1), sample(700, 90)]));
     assert_eq!(found.keys().collect::<Vec<_>>(), [RUN_TIME.id]);
+}
+
+#[test]
+fn the_peak_of_a_command_is_the_kernels_and_a_lower_one_of_the_samples_is_noted() {
+    let peaks = |samples: Vec<Sample>, kernel: u64| {
+        let run = Observations { kernel_peak: Some(Bytes(kernel)), ..ended_run(samples) };
+        let found = of_trial(&run);
+        let value = |metric: &Metric| found.get(metric.id).copied();
+        let peaks = [&MEMORY_PROCESS_PEAK, &MEMORY_RSS_PEAK, &MEMORY_PSS_PEAK].map(value);
+        (peaks, run.missed_peak().is_some())
+    };
+    assert_eq!(peaks(vec![], 153), ([Some(153.0), Some(153.0), None], false));
+    let samples = vec![with_peak(0, 1, 1), with_peak(900, 112, 120)];
+    assert_eq!(peaks(samples.clone(), 153), ([Some(153.0), Some(153.0), Some(112.0)], true));
+    // A process for which nobody waited is larger than any that the kernel's record has.
+    assert_eq!(peaks(samples, 40), ([Some(120.0), Some(120.0), Some(112.0)], false));
+    let mut family = with_peak(900, 112, 120);
+    family.processes = 2;
+    assert_eq!(peaks(vec![family], 115), ([Some(120.0), None, Some(112.0)], false));
 }
 
 #[test]

@@ -123,9 +123,10 @@ impl<'a> ActiveRecording<'a> {
         let watch = self.classes.take();
         let (classes, note) =
             watch.map(|watch| watch.end(&self.recorder.session.members())).unwrap_or_default();
+        let printed = self.recorder.session.log_note();
         let survivors = self.recorder.session.stop(GRACE).survivors;
         let refusal = self.recorder.session.refusal().map(str::to_owned);
-        let warnings = refusal.into_iter().chain(note).collect();
+        let warnings = refusal.into_iter().chain(note).chain(printed).collect();
         let cost = self.recorder.session.cost();
         let end = RecordingEnd { ended, load, cost, warnings, classes };
         let mut journal = self.recorder.into_journal();

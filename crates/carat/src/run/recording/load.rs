@@ -8,9 +8,8 @@ use crate::load::target::resolve;
 use crate::load::{Generator, check, net};
 use crate::run::recording::RecordError;
 use crate::run::recording::recorder::Recorder;
-use crate::target::check_ready;
+use crate::target::{LogSearch, check_ready};
 use std::net::SocketAddr;
-use std::path::Path;
 use std::time::Duration;
 
 /// How long a server may take until it answers.
@@ -134,7 +133,8 @@ impl LoadDriver {
 
     fn start(&mut self, recorder: &mut Recorder<'_>) -> Option<String> {
         let elapsed = recorder.session.elapsed();
-        let checked = check_ready(&self.check, self.address, Path::new(""), CHECK_TIMEOUT);
+        let checked =
+            check_ready(&self.check, self.address, &mut LogSearch::new(""), CHECK_TIMEOUT);
         if let Err(not_ready) = checked {
             let within = READY_WITHIN.as_secs();
             return (elapsed > READY_WITHIN)

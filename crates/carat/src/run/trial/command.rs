@@ -104,6 +104,11 @@ impl RunningCommand {
         self.process.pid()
     }
 
+    /// A note if it printed more than its log may have.
+    pub(crate) fn log_note(&self) -> Option<String> {
+        self.process.log_note()
+    }
+
     /// Stops it and every process that it left running. Returns the names of survivors.
     pub(crate) fn stop(&mut self, grace: Duration) -> Vec<String> {
         self.process.stop(grace)

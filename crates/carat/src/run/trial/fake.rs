@@ -151,9 +151,11 @@ fn sample(at_ms: u64, moment: Moment, bytes: f64) -> Sample {
 const AFTER_IDLE: f64 = 0.8;
 
 fn metrics(measure: &MeasureSpec, bytes: f64, p95: f64) -> BTreeMap<String, f64> {
-    let memory = [&metric::MEMORY_RSS_FINAL, &metric::MEMORY_PSS_FINAL, &metric::MEMORY_PSS_LATE];
+    let of_server = [&metric::MEMORY_RSS_FINAL, &metric::MEMORY_PSS_FINAL];
+    let of_any = [&metric::MEMORY_PSS_LATE, &metric::MEMORY_PROCESS_PEAK];
+    let memory = of_server.iter().chain(&of_any);
     let mut metrics: BTreeMap<String, f64> =
-        memory.iter().map(|metric| (metric.id.to_owned(), bytes)).collect();
+        memory.map(|metric| (metric.id.to_owned(), bytes)).collect();
     if measure.idle.is_some() {
         for metric in [&metric::MEMORY_RSS_IDLE, &metric::MEMORY_PSS_IDLE] {
             metrics.insert(metric.id.to_owned(), bytes * AFTER_IDLE);

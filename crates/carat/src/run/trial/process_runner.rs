@@ -81,6 +81,8 @@ impl TrialRunner for ProcessRunner {
         survivors.extend(session.stop_services(grace));
         let log_tail = paths.whole_log(&printed);
         observed.samples = std::mem::take(&mut session.samples);
+        observed.notes.extend(session.notes.drain(..));
+        observed.notes.extend(observed.missed_peak());
         let seconds = session.server.elapsed().as_secs_f64();
         drop(session);
         // If this fails, the folder is removed with the private directory of the run.

@@ -1,8 +1,8 @@
 //! The steps of a trial whose server is a command that ends by itself: `[run]`.
 //!
 //! The command is gone when its trial ends, and the kernel keeps a dead process only if a debugger holds it. So nothing is
-//! read after the end except what outlives a process: its exit status, its processor time, and the pages of the probes.
-//! Memory is that of the samples taken while it ran.
+//! read after the end except what outlives a process: its exit status, its processor time, its highest memory, and the pages
+//! of the probes. All other memory is that of the samples taken while it ran.
 
 use crate::core::{Observations, Outcome, count};
 use crate::observe::{check_settings, collections_of, pages_left};
@@ -50,6 +50,7 @@ impl TrialSteps<'_> {
         observed.collections = collections_of(&pages);
         observed.notes = settings.notes(started, ended);
         observed.notes.extend(outlived(session));
+        observed.kernel_peak = session.server.server_peak();
         self.judge(status)
     }
 

@@ -5,7 +5,7 @@ use crate::process::{ProcRoot, Tree};
 use crate::run::Interrupt;
 use crate::run::session::Session;
 use crate::run::trial::TrialError;
-use crate::target::{LaunchSpec, Server, check_ready, local, stop};
+use crate::target::{LaunchSpec, LogSearch, Server, check_ready, local, stop};
 use carat_wire::env::TOKEN;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -19,6 +19,8 @@ const TIMEOUT: Duration = Duration::from_secs(1);
 /// A running service, or another process beside the server.
 #[derive(Debug)]
 pub(crate) struct Service {
+    /// What it is, for messages.
+    what: String,
     server: Server,
     tree: Tree,
 }
@@ -75,7 +77,7 @@ impl Service {
         let token = spec.env.get(TOKEN).cloned().unwrap_or_default();
         let tree = Tree::new(ProcRoot::default(), pending.identity(), token);
         let server = pending.exec().map_err(failed)?;
-        Ok(Self { server, tree })
+        Ok(Self { what: what.to_owned(), server, tree })
     }
 
     /// Its exit status; `None` while it runs.
@@ -91,9 +93,9 @@ impl Service {
     ) -> Result<(), TrialError> {
         let ready = &order.spec.ready;
         let deadline = Instant::now() + ready.within.0;
+        let (address, mut log) = (local(order.port), LogSearch::new(&order.log));
         loop {
-            let Err(not_ready) = check_ready(&ready.check, local(order.port), &order.log, TIMEOUT)
-            else {
+            let Err(not_ready) = check_ready(&ready.check, address, &mut log, TIMEOUT) else {
                 return Ok(());
             };
             let problem = match self.server.ended() {
@@ -115,6 +117,11 @@ impl Service {
 
     pub(crate) fn pid(&self) -> u32 {
         self.server.identity().pid
+    }
+
+    /// A note if it printed more than its log may have.
+    pub(crate) fn log_note(&self) -> Option<String> {
+        self.server.log_note().map(|note| format!("{} {note}", self.what))
     }
 
     /// Stops its whole tree. Returns the names of survivors.

@@ -19,6 +19,8 @@ pub(crate) struct TrialSession<'a> {
     /// The command of `[load.command]`.
     pub(crate) load_command: Option<RunningCommand>,
     pub(crate) samples: Vec<Sample>,
+    /// What the reader of the trial must know.
+    pub(crate) notes: Vec<String>,
     /// Whether `[prepare]` has begun, so that `[cleanup]` must run.
     pub(crate) cleanup_due: bool,
     report: &'a mut dyn FnMut(TrialProgress),
@@ -41,6 +43,7 @@ impl<'a> TrialSession<'a> {
             generator: None,
             load_command: None,
             samples: Vec::new(),
+            notes: Vec::new(),
             cleanup_due: false,
             report,
         }
@@ -110,6 +113,8 @@ impl<'a> TrialSession<'a> {
     /// Stops load and server.
     pub(crate) fn stop_server(&mut self, grace: Duration) -> StopReport {
         self.generator = None;
+        self.notes.extend(self.server.doubts());
+        self.notes.extend(self.server.log_note());
         let load =
             self.load_command.take().map(|mut command| command.stop(self.server.grace(grace)));
         let mut stopped = self.server.stop(grace);
@@ -117,13 +122,15 @@ impl<'a> TrialSession<'a> {
         stopped
     }
 
-    /// Stops the services. Returns the names of survivors.
+    /// Stops the services, and orphans that anything left behind. Returns the names of survivors.
     pub(crate) fn stop_services(&mut self, grace: Duration) -> Vec<String> {
         let grace = self.server.grace(grace);
         let mut survivors = Vec::new();
         for mut service in self.services.drain(..).rev() {
+            self.notes.extend(service.log_note());
             survivors.extend(service.stop(grace));
         }
+        survivors.extend(self.server.stop_orphans(grace).survivors);
         survivors
     }
 }

@@ -16,7 +16,7 @@ use crate::run::trial::service::{Service, ServiceOrder, filled};
 use crate::run::trial::session::{EarlyEnd, TrialSession};
 use crate::run::trial::{Prepared, TrialError, TrialPhase};
 use crate::settings::{SettingCheck, SettingStatus};
-use crate::target::{LaunchSpec, NewRoot, check_ready, local, set_tree};
+use crate::target::{LaunchSpec, LogSearch, NewRoot, check_ready, local, set_tree};
 use std::fs;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
@@ -298,6 +298,7 @@ impl TrialSteps<'_> {
         let order = self.order(name, spec)?;
         let mut running = RunningCommand::start(&mut session.server, &order)?;
         let end = running.wait(|| gives_up(&self.context.interrupt));
+        session.notes.extend(running.log_note());
         let survivors = running.stop(self.grace(session));
         match survivors.is_empty() {
             true => Ok(end),
@@ -383,13 +384,13 @@ impl TrialSteps<'_> {
         session: &mut TrialSession<'_>,
         ready: &ReadyCondition,
     ) -> Result<(), TrialEnd> {
-        let (address, log) = (local(self.paths.port), self.server_log());
+        let (address, mut log) = (local(self.paths.port), LogSearch::new(self.server_log()));
         let deadline = Instant::now() + ready.within.0;
         loop {
             let left = deadline.saturating_duration_since(Instant::now());
             // A socket takes a timeout of zero as no timeout.
             let timeout = left.clamp(Duration::from_millis(10), Duration::from_secs(1));
-            let Err(not_ready) = check_ready(&ready.check, address, &log, timeout) else {
+            let Err(not_ready) = check_ready(&ready.check, address, &mut log, timeout) else {
                 return Ok(());
             };
             if left.is_zero() {
