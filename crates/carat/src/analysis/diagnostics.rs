@@ -153,7 +153,7 @@ impl Diagnostics<'_> {
         let judged = known.get(..conclusion.blocks as usize)?;
         let mean = pairs.as_ratio(judged.iter().sum::<f64>() / judged.len() as f64);
         let half = 0.5 * (estimate.ratio_interval.1 - estimate.ratio_interval.0);
-        ((mean - estimate.ratio).abs() > half).then(|| Warning::MeanDiffers {
+        (mean.is_finite() && (mean - estimate.ratio).abs() > half).then(|| Warning::MeanDiffers {
             variant: variant.to_owned(),
             metric: metric.to_owned(),
             typical: estimate.ratio,

@@ -347,15 +347,16 @@ struct JudgedClaim<'a> {
     judged: Judged,
 }
 
-/// The estimate from the pairs at a look; `None` where the look has no interval yet.
+/// The estimate from the pairs at a look; `None` where the look has no interval yet, or where a difference has no size.
 pub(crate) fn estimate(pairs: &Pairs, look: Look) -> Option<Estimate> {
     let (cut, blocks) = (look.cut?, look.blocks as usize);
     let shares = Walsh::new(pairs.known().get(..blocks)?);
     let amounts = Walsh::new(pairs.plain().get(..blocks)?);
     let (low, high) = shares.interval(cut)?;
-    Some(Estimate {
-        ratio: pairs.as_ratio(shares.estimate()?),
-        ratio_interval: (pairs.as_ratio(low), pairs.as_ratio(high)),
+    let [ratio, low, high] = [shares.estimate()?, low, high].map(|share| pairs.as_ratio(share));
+    [ratio, low, high].iter().all(|share| share.is_finite()).then_some(Estimate {
+        ratio,
+        ratio_interval: (low, high),
         difference: amounts.estimate()?,
         difference_interval: amounts.interval(cut)?,
         confidence: look.confidence,

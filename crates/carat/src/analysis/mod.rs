@@ -18,6 +18,7 @@ mod moments;
 mod outcomes;
 mod pairs;
 mod question;
+mod scale;
 mod warning;
 
 pub(crate) use census_difference::classes_of;

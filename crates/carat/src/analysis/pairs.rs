@@ -4,7 +4,8 @@
 //! though, so dropped trials are counted by outcome and reported.
 
 use crate::analysis::question::VariantComparison;
-use crate::core::{Better, Outcome, Trial, Unit, metric};
+use crate::analysis::scale::ComparisonScale;
+use crate::core::{Better, Outcome, Trial, metric};
 use std::collections::BTreeMap;
 
 /// A trial that did not count, and with it the block of its variant.
@@ -101,57 +102,17 @@ pub(crate) struct Pairs {
     better: Better,
 }
 
-/// The scale on which two values are compared.
-#[derive(Debug, Clone, Copy, PartialEq)]
-enum ComparisonScale {
-    /// ln(variant / baseline), for values above 0.
-    Log,
-    /// The difference itself, for a metric that is a share.
-    Share,
-    /// The difference as a share of this typical value, where some values are zero.
-    Of(f64),
-    /// None, where the baseline is mostly zero and has no typical value.
-    Incomparable,
-}
-
-impl ComparisonScale {
-    /// The scale for pairs of amounts.
-    fn of(pairs: Vec<(f64, f64)>) -> Self {
-        if pairs.iter().all(|&(base, other)| base > 0.0 && other > 0.0) {
-            return Self::Log;
-        }
-        let sizes: Vec<f64> = pairs.iter().map(|(base, _)| base.abs()).collect();
-        match carat_stats::budget::median(&sizes) {
-            Some(typical) if typical > 0.0 => Self::Of(typical),
-            _ if pairs.iter().all(|(base, other)| base == other) => Self::Of(1.0),
-            _ => Self::Incomparable,
-        }
-    }
-
-    fn difference(self, (base, other): (f64, f64)) -> Option<f64> {
-        match self {
-            Self::Log => Some((other / base).ln()),
-            Self::Share => Some(other - base),
-            Self::Of(typical) => Some((other - base) / typical),
-            Self::Incomparable => None,
-        }
-    }
-}
-
 impl Pairs {
     /// Pairs of one metric, `None` for blocks that do not count.
     pub(crate) fn new(name: &str, values: Vec<Option<(f64, f64)>>) -> Self {
         let metric = metric::find(name);
-        let scale = match metric.map(|metric| metric.unit) {
-            Some(Unit::Fraction) => ComparisonScale::Share,
-            _ => ComparisonScale::of(values.iter().copied().flatten().collect()),
-        };
+        let scale = ComparisonScale::of(metric, values.iter().copied().flatten());
         Self { values, scale, better: metric.map_or(Better::Lower, |metric| metric.better) }
     }
 
     /// Differences on the scale of comparison by block; `None` where the block does not count.
     pub(crate) fn differences(&self) -> Vec<Option<f64>> {
-        self.values.iter().map(|pair| pair.and_then(|pair| self.scale.difference(pair))).collect()
+        self.values.iter().map(|pair| pair.map(|pair| self.scale.difference(pair))).collect()
     }
 
     /// Differences of the blocks that count.
@@ -177,33 +138,27 @@ impl Pairs {
 
     /// A worsening by the share `limit`, on the scale of `worsenings`.
     pub(crate) fn limit(&self, limit: f64) -> f64 {
-        match (self.scale, self.better) {
-            (ComparisonScale::Log, Better::Lower) => limit.ln_1p(),
-            (ComparisonScale::Log, Better::Higher) => -(-limit).ln_1p(),
-            _ => limit,
-        }
+        self.scale.limit(limit, self.better)
     }
 
     /// The limits of differences by the share `margin`, on the scale of `differences`.
     pub(crate) fn margin(&self, margin: f64) -> (f64, f64) {
-        match self.scale {
-            ComparisonScale::Log => ((-margin).ln_1p(), margin.ln_1p()),
-            _ => (-margin, margin),
-        }
+        self.scale.margin(margin)
     }
 
-    /// A difference on the scale of comparison as a fraction.
+    /// A difference on the scale of comparison as a fraction; infinite where it has no size.
     pub(crate) fn as_ratio(&self, difference: f64) -> f64 {
-        match self.scale {
-            ComparisonScale::Log => difference.exp_m1(),
-            _ => difference,
-        }
+        self.scale.as_ratio(difference)
     }
 }
 
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
+    use crate::analysis::judge::Judge;
+    use crate::analysis::question::Question;
+    use crate::core::Verdict;
+    use carat_stats::simulate::SeededRng;
 
     const B_TO_A: VariantComparison = VariantComparison { variant: "b", reference: "a" };
 
@@ -249,20 +204,56 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn the_scale_of_comparison_follows_unit_and_values() {
-        let pairs = |name, base, other| Pairs::new(name, vec![Some((base, other))]);
-        let log = pairs("memory.pss.final", 100.0, 80.0);
-        assert!((log.as_ratio(log.known()[0]) + 0.2).abs() < 1e-12);
-        assert_eq!(pairs("errors", 0.0, 0.002).known(), [0.002]);
-        assert_eq!(pairs("gc.major.count", 4.0, 0.0).known(), [-1.0]);
-        assert_eq!(pairs("gc.major.count", 0.0, 0.0).known(), [0.0]);
-        assert!(pairs("gc.major.count", 0.0, 3.0).known().is_empty());
-    }
-
-    #[test]
     fn lower_throughput_is_a_worsening() {
         let pairs = Pairs::new("throughput", vec![Some((100.0, 97.0))]);
         assert!(pairs.known_worsenings()[0] > pairs.limit(0.02));
         assert!(pairs.known_worsenings()[0] < pairs.limit(0.031));
+    }
+
+    /// Values of a metric in both trials of 33 blocks: amounts of 50, of which from the ninth block on one in five is zero.
+    fn with_late_zeros(rng: &mut SeededRng, effect: f64) -> Vec<(f64, f64)> {
+        let mut value = |block: usize, level: f64| {
+            let zero = block > 8 && rng.uniform() < 0.2;
+            if zero { 0.0 } else { (level * (1.0 + 0.2 * rng.normal())).max(1.0).round() }
+        };
+        (1..=33).map(|block| (value(block, 50.0), value(block, 50.0 * effect))).collect()
+    }
+
+    #[test]
+    fn a_decision_stays_made_whatever_the_later_blocks_are() {
+        let mut rng = SeededRng::new(5);
+        let mut decided = 0;
+        for metric in ["memory.pss.final", "gc.major.count", "gc.time", "errors"] {
+            let guards = vec![(metric.to_owned(), 0.1)];
+            let primary = "latency.p95".to_owned();
+            let question = Question { guards, margin: 0.1, ..Question::new(&["a", "b"], &primary) };
+            let judge = Judge::new(question);
+            for effect in [0.3, 0.7, 0.95, 1.0, 1.3] {
+                let values = with_late_zeros(&mut rng, effect);
+                let trials: Vec<Trial> = (1..)
+                    .zip(values)
+                    .flat_map(|(block, (a, b))| {
+                        let both = |value: f64| [(metric, value), ("latency.p95", value)];
+                        [trial(block, "a", &both(a)), trial(block, "b", &both(b))]
+                    })
+                    .collect();
+                let mut before: Vec<(Verdict, Option<bool>)> = Vec::new();
+                for blocks in 7..=33 {
+                    let judgement = judge.judge(&trials[..2 * blocks]);
+                    let now: Vec<_> =
+                        judgement.conclusions.iter().map(|c| (c.verdict, c.guard_passed)).collect();
+                    for (was, is) in before.iter().zip(&now) {
+                        assert!(
+                            was.0 == Verdict::Undecided || was.0 == is.0,
+                            "{metric} {effect} {blocks}"
+                        );
+                        assert!(was.1.is_none() || was.1 == is.1, "{metric} {effect} {blocks}");
+                    }
+                    before = now;
+                }
+                decided += before.iter().filter(|of| of.0 != Verdict::Undecided).count();
+            }
+        }
+        assert!(decided >= 16, "{decided} of 40");
     }
 }

@@ -660,6 +660,14 @@ impl Metric {
         matches!(self.source, MetricSource::AnyTrial(_))
     }
 
+    /// Whether a measured value can be zero or below, so that two values may have no ratio.
+    pub(crate) fn can_be_zero(&self) -> bool {
+        self.unit == Unit::Count
+            || [&MEMORY_SYSTEM_FINAL, &CPU_MERGING, &GC_TIME, &MALLOC_FREE]
+                .iter()
+                .any(|one| one.id == self.id)
+    }
+
     /// Whether only carat's own load generator measures it.
     pub(crate) fn is_of_generator(&self) -> bool {
         matches!(
