@@ -1,8 +1,7 @@
 //! What remains to be sent, and when.
 
-use crate::core::load::Arrivals;
 use crate::load::clock::{MonotonicTime, nanos_of};
-use crate::load::schedule::{ArrivalSchedule, RecordedSchedule, SendSchedule};
+use crate::load::schedule::{ArrivalSchedule, OpenPlan, RecordedSchedule, SendSchedule};
 
 /// What one thread has to send.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -11,8 +10,8 @@ pub(crate) struct SendPlan {
     pub(crate) count: Option<u64>,
     /// Seconds after which nothing more is sent.
     pub(crate) seconds: Option<f64>,
-    /// Rate and arrivals of an open load.
-    pub(crate) open: Option<(f64, Arrivals)>,
+    /// The arrivals of an open load.
+    pub(crate) open: Option<OpenPlan>,
     /// Seed of the arrivals.
     pub(crate) seed: u64,
 }
@@ -37,9 +36,9 @@ impl RequestBudget {
         Self {
             left: plan.count,
             until: plan.seconds.map(|seconds| now.after(nanos_of(seconds))),
-            schedule: plan.open.map(|(rate, arrivals)| {
-                SendSchedule::Rate(ArrivalSchedule::new(now, rate, arrivals, plan.seed))
-            }),
+            schedule: plan
+                .open
+                .map(|open| SendSchedule::Rate(ArrivalSchedule::new(now, open, plan.seed))),
             handed: 0,
         }
     }
@@ -95,6 +94,7 @@ impl RequestBudget {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::core::load::Arrivals;
     use crate::load::schedule::RecordedTimes;
     use crate::load::shard::Shard;
 
@@ -137,7 +137,12 @@ mod tests {
 
     #[test]
     fn a_late_generator_still_sends_everything_that_was_due() {
-        let open = Some((1e9, Arrivals::Fixed));
+        let open = Some(OpenPlan {
+            per_second: 1e9,
+            arrivals: Arrivals::Fixed,
+            epoch: MonotonicTime(0),
+            shard: Shard { index: 0, threads: 1 },
+        });
         let mut budget = RequestBudget::begin(
             &SendPlan { seconds: Some(3e-9), open, ..plan() },
             MonotonicTime(0),

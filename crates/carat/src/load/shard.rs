@@ -1,7 +1,7 @@
 //! How a load is divided among the generator's threads.
 
 /// One of the threads that share a load.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Shard {
     pub(crate) index: u32,
     pub(crate) threads: u32,
@@ -19,10 +19,11 @@ impl Shard {
     }
 }
 
-/// The part of a whole that one of several threads has; the parts add up to the whole.
+/// The part of a whole that one of several threads has; the parts add up to the whole. Dealt in turn, as places are
+/// numbered: the numbers of all threads' parts are those from 0 on, without a gap.
 pub(crate) fn part(whole: u64, index: u32, threads: u32) -> u64 {
     let (index, threads) = (u64::from(index), u64::from(threads.max(1)));
-    whole * (index + 1) / threads - whole * index / threads
+    whole / threads + u64::from(index < whole % threads)
 }
 
 #[cfg(test)]
@@ -34,6 +35,18 @@ mod tests {
         for (whole, threads) in [(10, 3), (2, 5), (0, 4), (7, 1)] {
             let parts = (0..threads).map(|index| Shard { index, threads }.part(whole));
             assert_eq!(parts.sum::<u64>(), whole, "{whole} in {threads}");
+        }
+    }
+
+    #[test]
+    fn the_numbers_of_all_threads_have_no_gap() {
+        for (whole, threads) in [(10, 3), (10, 4), (2, 5), (7, 1)] {
+            let mut numbers: Vec<u32> = (0..threads)
+                .map(|index| Shard { index, threads })
+                .flat_map(|shard| (0..shard.part(whole) as u32).map(move |n| shard.number(n)))
+                .collect();
+            numbers.sort_unstable();
+            assert_eq!(numbers, (0..whole as u32).collect::<Vec<_>>(), "{whole} in {threads}");
         }
     }
 }

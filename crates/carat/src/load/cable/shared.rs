@@ -11,6 +11,9 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+/// Nanoseconds from a barrier until several threads send, so that each has woken up by then.
+const LEAD: u64 = 5_000_000;
+
 /// A broadcast as its sender announces it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct BroadcastAnnouncement {
@@ -41,6 +44,8 @@ struct SharedState {
     over: Vec<u32>,
     /// By thread, how many barriers it has reached.
     reached: Vec<u32>,
+    /// When sends after the last barrier that all threads have reached begin.
+    epoch: MonotonicTime,
     abandoned: bool,
 }
 
@@ -66,6 +71,7 @@ impl SharedBroadcasts {
             given_up: 0,
             over: none.clone(),
             reached: none,
+            epoch: MonotonicTime::default(),
             abandoned: false,
         };
         Ok(Self {
@@ -131,13 +137,24 @@ impl SharedBroadcasts {
 
     /// A thread has reached a barrier; barriers count from 1.
     pub(crate) fn reach(&self, thread: u32, barrier: u32) {
-        self.lock().reached[thread as usize] = barrier;
+        let mut state = self.lock();
+        state.reached[thread as usize] = barrier;
+        if state.reached.iter().all(|reached| *reached >= barrier) {
+            let lead = if self.threads() > 1 { LEAD } else { 0 };
+            state.epoch = MonotonicTime::now().after(lead);
+        }
+        drop(state);
         (0..self.threads()).for_each(|other| self.wake_up(thread, other));
     }
 
     /// Whether every thread has reached that barrier.
     pub(crate) fn have_reached(&self, barrier: u32) -> bool {
         self.lock().reached.iter().all(|reached| *reached >= barrier)
+    }
+
+    /// When the sends of all threads begin after the last barrier that all have reached.
+    pub(crate) fn epoch(&self) -> MonotonicTime {
+        self.lock().epoch
     }
 
     /// Broadcasts that are not over.

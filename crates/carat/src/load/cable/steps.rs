@@ -9,6 +9,7 @@ use crate::load::clock::{MonotonicTime, nanos_of};
 use crate::load::meter::GeneratorCost;
 use crate::load::progress::ProgressCounters;
 use crate::load::reactor::Turn;
+use crate::load::schedule::OpenPlan;
 use crate::load::shard::part;
 
 /// The longest wait for other threads, in nanoseconds.
@@ -288,19 +289,18 @@ impl Steps {
 /// This thread's part of a step's broadcasts.
 fn step_budget(subscribers: &Subscribers, begun: MonotonicTime) -> RequestBudget {
     let (load, shard) = (&subscribers.shared.load, subscribers.shard);
-    let (senders, open, offset) = match load.pace {
+    let (senders, open) = match load.pace {
         Pace::Open { per_second, arrivals } => {
-            let offset = f64::from(shard.index) / per_second;
-            let open = (per_second / f64::from(shard.threads), arrivals);
-            (shard.threads, Some(open), offset)
+            let epoch = subscribers.shared.broadcasts.epoch();
+            (shard.threads, Some(OpenPlan { per_second, arrivals, epoch, shard }))
         }
         // A thread that may have none under way sends none.
-        Pace::Closed { at_once } => (shard.threads.min(at_once), None, 0.0),
+        Pace::Closed { at_once } => (shard.threads.min(at_once), None),
     };
     let sends = shard.index < senders;
     let count = if sends { part(load.broadcasts.into(), shard.index, senders) } else { 0 };
     let seed = load.options.seed.wrapping_add(subscribers.pending.next_number());
     let seed = seed.wrapping_add(shard.index.into());
     let plan = SendPlan { count: Some(count), seconds: None, open, seed };
-    RequestBudget::begin(&plan, begun.after(nanos_of(offset)))
+    RequestBudget::begin(&plan, begun)
 }

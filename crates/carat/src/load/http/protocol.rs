@@ -20,7 +20,7 @@ use crate::load::http::session::{HttpConnections, HttpJob, HttpPhase, HttpSessio
 use crate::load::http::text::write_text;
 use crate::load::progress::ProgressCounters;
 use crate::load::reactor::{Arrival, LoadProfile, Loss, Protocol, Turn};
-use crate::load::schedule::RecordedSchedule;
+use crate::load::schedule::{OpenPlan, RecordedSchedule};
 use crate::load::shard::Shard;
 use crate::load::target::Target;
 use crate::load::tls::{explain, is_permanent};
@@ -275,15 +275,16 @@ impl HttpProtocol {
             self.tried = io.count();
             let now = MonotonicTime::now();
             io.begin_measurement(now);
-            let budget = RequestBudget::begin(&self.send_plan(), now);
+            let epoch = self.shared.epoch(now);
+            let budget = RequestBudget::begin(&self.send_plan(epoch), now);
             self.budget = match self.shared.requests.times() {
-                Some(times) => budget.at(RecordedSchedule::new(now, times.clone(), self.shard)),
+                Some(times) => budget.at(RecordedSchedule::new(epoch, times.clone(), self.shard)),
                 None => budget,
             };
         }
     }
 
-    fn send_plan(&self) -> SendPlan {
+    fn send_plan(&self, epoch: MonotonicTime) -> SendPlan {
         let (load, shard) = (&self.shared.load, self.shard);
         SendPlan {
             count: match load.amount {
@@ -296,7 +297,7 @@ impl HttpProtocol {
             },
             open: match load.pace {
                 Pace::Open { per_second, arrivals } => {
-                    Some((per_second / f64::from(shard.threads), arrivals))
+                    Some(OpenPlan { per_second, arrivals, epoch, shard })
                 }
                 Pace::Closed { .. } => None,
             },

@@ -10,6 +10,7 @@ use crate::load::http::requests::RequestSet;
 use crate::load::http::response::{ParsedResponse, ResponseParser};
 use crate::load::http::scenario::{ScenarioSet, ScenarioUser};
 use crate::load::target::{Target, resolve};
+use std::sync::OnceLock;
 
 /// What an open connection is doing.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -69,6 +70,8 @@ pub(crate) struct HttpShared {
     pub(super) load: HttpLoad,
     pub(super) requests: RequestSet,
     pub(super) scenarios: Option<ScenarioSet>,
+    /// When the first thread began, from which all threads count their sends.
+    epoch: OnceLock<MonotonicTime>,
 }
 
 impl HttpShared {
@@ -81,7 +84,13 @@ impl HttpShared {
             load: load.clone(),
             requests: requests.map_err(GeneratorError::Request)?,
             scenarios: scenarios.map_err(GeneratorError::Request)?,
+            epoch: OnceLock::new(),
         })
+    }
+
+    /// When the first thread began; `now` if none has.
+    pub(super) fn epoch(&self, now: MonotonicTime) -> MonotonicTime {
+        *self.epoch.get_or_init(|| now)
     }
 
     /// A text from the server without the values of the environment that the load sends.

@@ -11,6 +11,7 @@ use crate::load::health::RunFacts;
 use crate::load::jobs::write_text;
 use crate::load::progress::ProgressCounters;
 use crate::load::reactor::{Arrival, LoadProfile, Loss, Protocol, Turn};
+use crate::load::schedule::OpenPlan;
 use crate::load::shard::Shard;
 use crate::load::sidekiq::counts::SidekiqCounts;
 use crate::load::sidekiq::job::FailedJob;
@@ -408,7 +409,10 @@ impl SidekiqProtocol {
             Amount::Seconds(seconds) => (None, Some(seconds)),
         };
         let open = match load.pace {
-            Pace::Open { per_second, arrivals } => Some((per_second, arrivals)),
+            Pace::Open { per_second, arrivals } => {
+                let shard = Shard { index: 0, threads: 1 };
+                Some(OpenPlan { per_second, arrivals, epoch: now, shard })
+            }
             Pace::Closed { .. } => None,
         };
         let plan = SendPlan { count, seconds, open, seed: load.options.seed };

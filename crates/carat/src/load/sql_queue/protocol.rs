@@ -9,6 +9,8 @@ use crate::load::health::RunFacts;
 use crate::load::jobs::{ArgumentMaker, from_environment, write_text};
 use crate::load::meter::{Meter, read_rss_peak};
 use crate::load::progress::{LoadProgress, PROGRESS_INTERVAL};
+use crate::load::schedule::OpenPlan;
+use crate::load::shard::Shard;
 use crate::load::sql_queue::client::SqlClient;
 use crate::load::sql_queue::counts::SqlQueueCounts;
 use crate::load::sql_queue::report::report;
@@ -97,7 +99,10 @@ impl<'a> SqlQueueRun<'a> {
             Amount::Seconds(seconds) => Some(seconds),
         };
         let open = match load.pace {
-            Pace::Open { per_second, arrivals } => Some((per_second, arrivals)),
+            Pace::Open { per_second, arrivals } => {
+                let shard = Shard { index: 0, threads: 1 };
+                Some(OpenPlan { per_second, arrivals, epoch: begun, shard })
+            }
             Pace::Closed { .. } => None,
         };
         let plan = SendPlan { count, seconds, open, seed: load.options.seed };
