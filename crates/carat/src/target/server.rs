@@ -10,8 +10,8 @@ use std::io::{self, BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
 
-/// Memory that a waiting process may need between its report and `exec`.
-const BEFORE_EXEC: Bytes = Bytes(1 << 20);
+/// Memory that a waiting process may need between its report and `exec`; measured are 1.4 MB.
+const BEFORE_EXEC: Bytes = Bytes(4 << 20);
 
 /// Why a server could not be started.
 #[derive(Debug, thiserror::Error)]

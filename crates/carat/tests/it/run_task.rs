@@ -3,7 +3,7 @@
 use crate::real_run::results;
 use crate::support::{Folder, TWO_VARIANTS, finish, signal, wait_until};
 use rustix::process::Signal;
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 
 /// An experiment on a Ruby script; `keys` are those of `[run]` and `tables` are added to the file.
 fn experiment(name: &str, script: &str, keys: &str, tables: &str) -> Folder {
@@ -106,6 +106,70 @@ fn a_command_that_ends_before_it_is_sampled_has_a_time_and_no_memory() {
     folder.assert_nothing_left();
 }
 
+/// Prints the kernel's record of its own highest memory, in kB, after it had much for a moment at its end.
+const BURST: &str = "sleep 0.4\nheld = 'x' * 80_000_000\nheld = nil\n\
+                     puts File.read('/proc/self/status')[/VmHWM:\\s+(\\d+)/, 1]\n";
+
+#[test]
+fn the_peak_of_a_command_is_the_kernels_and_the_same_as_without_carat() {
+    require!(Ruby);
+    let folder = experiment("run-peak", BURST, "", "");
+    let kilobytes = |text: &str| text.trim().parse::<f64>().unwrap() * 1024.0;
+    let bare = Command::new("ruby").arg(folder.path("job.rb")).output().unwrap();
+    let bare = kilobytes(&String::from_utf8_lossy(&bare.stdout));
+    let text = std::fs::read_to_string(folder.path("real.toml")).unwrap();
+    // Nothing is sampled near the end.
+    let text = text.replace("50ms", "10s").replace("primary = \"run.time\"\n", "");
+    folder.write("real.toml", &text);
+    folder.run(&["compare", "real.toml"]).assert_code(3).assert_says("memory.process.peak");
+    for trial in trials(&folder) {
+        let metric = |name: &str| trial["metrics"][name].as_f64();
+        let peak = metric("memory.process.peak").unwrap();
+        assert_eq!(metric("memory.rss.peak"), Some(peak));
+        assert_eq!(metric("memory.pss.peak"), None, "it was not sampled in its last quarter");
+        // The kernel counts pages of each thread in batches, so two of its records differ by up to 1 MB.
+        let own = kilobytes(trial["log_tail"].as_str().unwrap());
+        assert!((peak - own).abs() < 1e6, "{peak} {own}");
+        // The probe has 1 MB; without it the two differ as two runs of Ruby do.
+        assert!((peak / bare - 1.0).abs() < 0.03, "{peak} with carat, {bare} without");
+    }
+    folder.assert_nothing_left();
+}
+
+#[test]
+fn a_command_that_prints_without_end_fills_neither_disk_nor_memory_and_it_is_noted() {
+    require!(Ruby);
+    // It ends once the log is smaller than what was printed.
+    let script = "log = File.stat(File.readlink('/proc/self/fd/1'))\nline = 'x' * 1023 + \"\\n\"\n\
+                  begin\n  1000.times { print line }\n  $stdout.flush\n  $printed = $printed.to_i + 1\n\
+                    log = File.stat(File.readlink('/proc/self/fd/1'))\n\
+                  end until $printed > 100 && log.blocks * 512 < 50_000_000\nputs 'the end'\n";
+    let folder = experiment("run-prints", script, "", "");
+    folder.run(&["compare", "real.toml"]).assert_code(3).assert_says("printed more than 64 MiB");
+    for trial in trials(&folder) {
+        assert_eq!(trial["outcome"], "ok", "{trial}");
+        assert!(trial["log_tail"].as_str().unwrap().ends_with("the end"));
+    }
+    folder.assert_nothing_left();
+}
+
+#[test]
+fn under_nohup_a_closed_terminal_does_not_end_an_experiment() {
+    require!(Ruby);
+    let folder = experiment("run-nohup", "File.write('up', '')\nsleep 0.5\n", "", "");
+    let carat = folder.carat(&["compare", "real.toml"]);
+    let mut nohup = Command::new("nohup");
+    nohup.arg(carat.get_program()).args(carat.get_args()).env_remove("RUBYOPT");
+    nohup.envs(carat.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    nohup.current_dir(folder.path("")).stdin(Stdio::null());
+    let child = nohup.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    wait_until("the command runs", || folder.path("up").exists());
+    signal(&child, Signal::HUP);
+    finish(child).assert_code(3).assert_says("real.carat");
+    assert_eq!(trials(&folder).len(), 4);
+    folder.assert_nothing_left();
+}
+
 #[test]
 fn a_command_is_stopped_at_its_deadline() {
     require!(Ruby);
@@ -184,7 +248,7 @@ fn a_command_gets_a_verdict_and_a_fault_in_its_file_is_wrong_usage() {
     let folder = Folder::new("run-fake");
     folder.write("fake.toml", FAKE);
     let ran = folder.run(&["compare", "fake.toml", "--fake", "71e6:1e5,70e6:1e5"]);
-    ran.assert_code(0).assert_says("less memory");
+    ran.assert_code(0).assert_says("less peak memory of the largest process");
     folder.write("both.toml", &format!("{FAKE}[load.http]\n"));
     let ran = folder.run(&["compare", "both.toml"]);
     ran.assert_code(2).assert_says("[run] is a command that ends by itself");

@@ -33,18 +33,43 @@ fn a_service_in_front_of_the_server_takes_its_load_and_not_its_memory() {
     }
 }
 
+#[test]
+fn a_daemon_of_a_service_that_hides_its_environment_is_not_the_servers_and_is_stopped() {
+    require!(Ruby);
+    // A title that is longer than the arguments overwrites the environment.
+    let daemon = "fork { Process.setsid; fork { $0 = 'd' * 4000; held = 'x' * 60_000_000; puts 'up'; \
+                  $stdout.flush; sleep }; exit! }; sleep";
+    let service = format!(
+        "[services.beside]\ncommand = ['ruby', '-e', \"{daemon}\"]\nready = {{ log = 'up' }}"
+    );
+    let folder = experiment("service-daemon", "", &service);
+    folder.run(&["compare", "real.toml"]).assert_code(3);
+    folder.assert_nothing_left();
+    for trial in results(&folder)["results"]["trials"].as_array().unwrap() {
+        let samples = trial["samples"].as_array().unwrap();
+        assert!(samples.iter().all(|sample| sample["processes"] == 1), "{trial}");
+        assert!(trial["metrics"]["memory.pss.final"].as_f64().unwrap() < 60e6, "{trial}");
+        assert_eq!(trial["notes"], serde_json::json!([]));
+        let daemons = running(|command| command.starts_with("dddd"));
+        assert!(daemons.is_empty(), "{daemons:?}");
+    }
+}
+
 /// The private PostgreSQL clusters of a test's trials: each server with its helpers.
 fn postgres_processes(folder: &Folder) -> Vec<u32> {
     let data = format!("{}/", folder.path("tmp").display());
-    let is_server = |pid: &u32| {
-        let command = fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-        command.starts_with("postgres\0") && command.contains(&data)
-    };
+    let servers =
+        running(|command| command.starts_with("postgres\0") && command.contains(&data)).into_iter();
+    servers.flat_map(|server| std::iter::once(server).chain(children(server))).collect()
+}
+
+/// Pids of the processes whose command line is wanted.
+fn running(is_wanted: impl Fn(&str) -> bool) -> Vec<u32> {
     let entries = fs::read_dir("/proc").unwrap().filter_map(Result::ok);
     let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
-    pids.filter(is_server)
-        .flat_map(|server| std::iter::once(server).chain(children(server)))
-        .collect()
+    let command =
+        |pid: &u32| fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    pids.filter(|pid| is_wanted(&command(pid))).collect()
 }
 
 fn children(pid: u32) -> Vec<u32> {

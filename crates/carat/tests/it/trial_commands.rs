@@ -166,6 +166,21 @@ fn a_command_drives_the_load_and_its_last_json_line_is_its_throughput() {
 }
 
 #[test]
+fn an_orphan_of_the_command_that_drives_the_load_is_not_the_servers_and_is_stopped() {
+    require!(Ruby);
+    let orphan =
+        "fork { Process.setsid; fork { held = 'x' * 60_000_000; sleep }; exit! }\nsleep 0.5\n";
+    let folder = driven_by("driven-orphan", "", &format!("{CLIENT}{orphan}"), "");
+    folder.run(&["compare", "real.toml"]).assert_code(3);
+    folder.assert_nothing_left();
+    for trial in results(&folder)["results"]["trials"].as_array().unwrap() {
+        let samples = trial["samples"].as_array().unwrap();
+        assert!(samples.iter().all(|sample| sample["processes"] == 1), "{trial}");
+        assert_eq!(trial["notes"], serde_json::json!([]));
+    }
+}
+
+#[test]
 fn without_a_report_the_throughput_of_a_command_is_unknown() {
     require!(Ruby);
     let folder = driven_by("driven-silently", "", CLIENT, "");
