@@ -11,8 +11,9 @@ use crate::live::{LiveMemory, Pacing};
 use crate::malloc::{ChunkAmount, ChunkTable, MallocCensus, read_malloc};
 use crate::memory::Memory;
 use crate::owners::{
-    Owner, OwnerCensus, Owners, ReachCensus, find_owners, owners_need, reach, read_threads,
+    Owner, OwnerCensus, Owners, ReachCensus, find_owners, owners_need, read_threads,
 };
+use crate::reach::reach;
 use crate::refusal::{Refused, refusal};
 use crate::snapshot::Snapshot;
 use carat_ruby::version::V2_7;
@@ -288,7 +289,7 @@ fn parts(
     if options.malloc || options.owners || options.reach {
         let heap = heap.as_ref().ok();
         let Some(chunks) = malloc_part(memory, heap, options, census) else { return };
-        holder_parts(memory, options, census, (heap, names.as_mut(), &chunks));
+        holder_parts(memory, anchors, options, census, (heap, names.as_mut(), &chunks));
     }
 }
 
@@ -354,13 +355,14 @@ fn malloc_part(
 /// Finds out who holds the chunks, and what the roots reach. Only for a copy of the memory.
 fn holder_parts(
     memory: &dyn Memory,
+    anchors: &RubyAnchors,
     options: &LookOptions,
     census: &mut Census,
     (heap, names, chunks): (Option<&Heap>, Option<&mut ClassNames>, &ChunkTable),
 ) {
     let Some(heap) = heap else { return };
+    let threads = read_threads(&options.proc, census.process);
     if let Some(names) = names.filter(|_| options.owners) {
-        let threads = read_threads(&options.proc, census.process);
         let owners = find_owners(memory, heap, names, chunks, &threads);
         if let Some(classes) = &mut census.classes {
             add_chunks(classes, names, &owners, chunks);
@@ -368,7 +370,10 @@ fn holder_parts(
         census.owners = Some(owners.census(chunks));
     }
     if options.reach {
-        census.reach = Some(reach(memory, heap, chunks));
+        match reach(memory, heap, chunks, (anchors, &threads)) {
+            Ok(reached) => census.reach = Some(reached.census()),
+            Err(reason) => census.unknown(CensusPart::Reach, reason),
+        }
     }
 }
 

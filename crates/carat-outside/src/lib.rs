@@ -10,6 +10,7 @@
 //! ```text
 //!  census                      one reading of one process: plain data
 //!  unshared                    why pages of a forked process are no longer shared
+//!  reach                       what the roots reach, and what a full collection would free
 //!  owners                      who holds malloc's chunks
 //!  malloc                      arenas and chunks of glibc
 //!  heap                        heap pages, slots, classes
@@ -33,6 +34,7 @@ pub mod live;
 pub mod malloc;
 pub mod memory;
 pub mod owners;
+pub mod reach;
 pub mod refusal;
 pub mod snapshot;
 pub mod unshared;

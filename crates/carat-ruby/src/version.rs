@@ -175,6 +175,23 @@ pub const AGES_IN_BITMAP: VersionRange = VersionRange::from(V3_3);
 pub const OLD_IN_TWO_FLAGS: VersionRange = VersionRange::up_to(V3_2);
 /// The length of a string in its slot is part of its flags (`RSTRING_EMBED_LEN_MASK`).
 pub const EMBEDDED_LENGTH_IN_FLAGS: VersionRange = VersionRange::up_to(V3_1);
+/// An object's instance variables outside its slot have their number in front of their address (`struct RObject`).
+pub const COUNTED_OBJECT_FIELDS: VersionRange = VersionRange::up_to(V3_1);
+/// A flag says that instance variables lie outside the slot (`ROBJECT_HEAP`); before, another that they lie inside
+/// (`ROBJECT_EMBED`).
+pub const OBJECT_FIELDS_OUTSIDE_BY_FLAG: VersionRange = VersionRange::from(V4_0);
+/// Arrays fill slots of every size; the length has seven bits of the flags (`RARRAY_EMBED_LEN_MASK`), before two.
+pub const ARRAYS_FILL_THEIR_SLOT: VersionRange = VersionRange::from(V3_2);
+/// The same for structs (`RSTRUCT_EMBED_LEN_MASK`).
+pub const STRUCTS_FILL_THEIR_SLOT: VersionRange = VersionRange::from(V3_3);
+/// The table of a hash is a part of its slot (`RHASH_ST_TABLE`, internal/hash.h).
+pub const HASH_TABLE_IN_SLOT: VersionRange = VersionRange::from(V3_3);
+/// A call cache keeps the method that it names alive (`imemo_callcache`, gc.c).
+pub const CALL_CACHES_HOLD_METHODS: VersionRange = VersionRange::up_to(V3_2);
+/// A class's list of subclasses has links in one direction only (`rb_subclass_entry`).
+pub const SUBCLASSES_LINKED_ONE_WAY: VersionRange = VersionRange::up_to(V3_0);
+/// The references of every type of slot are described here.
+pub const KNOWN_REFERENCES: VersionRange = VersionRange::between(V2_7, V4_0);
 /// Pages without objects wait in a tomb; later Rubies keep them for any slot size.
 pub const TOMB_PAGES: VersionRange = VersionRange::up_to(V3_3);
 

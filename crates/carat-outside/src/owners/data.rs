@@ -72,7 +72,7 @@ impl OwnerCensus {
     }
 }
 
-/// What can be reached from the roots, where every word that could be a pointer counts as one.
+/// What is reached from the roots, and what a full collection would free.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReachCensus {
     /// Objects that are reached.
@@ -83,9 +83,9 @@ pub struct ReachCensus {
     pub unreached_objects: u64,
     /// Bytes of their slots.
     pub unreached_slot_bytes: u64,
-    /// Chunks in use that are reached.
+    /// Chunks in use that would stay: those that are reached, and those that no object leads to.
     pub reached_chunks: ChunkAmount,
-    /// Chunks in use that nothing reaches: those that garbage holds, and native leaks.
+    /// Chunks in use that only garbage holds.
     pub unreached_chunks: ChunkAmount,
 }
 

@@ -15,7 +15,7 @@ const TRANSIENT_BYTES: Range<u64> = 32 << 20..35 << 20;
 
 /// What a mapping belongs to.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum GroundKind {
+pub(crate) enum GroundKind {
     /// The library, or the program, with this file name.
     Library(String),
     /// The thread at this place of the list.
@@ -26,14 +26,14 @@ pub(super) enum GroundKind {
 
 /// Present pages of one mapping that are neither heap pages nor chunks.
 #[derive(Debug, Clone)]
-pub(super) struct GroundPages {
-    pub(super) kind: GroundKind,
+pub(crate) struct GroundPages {
+    pub(crate) kind: GroundKind,
     /// Ranges of addresses, multiples of eight.
-    pub(super) ranges: Vec<(u64, u64)>,
+    pub(crate) ranges: Vec<(u64, u64)>,
 }
 
 /// Everything that is searched for pointers into chunks, and is no chunk and no slot itself.
-pub(super) fn find_ground(
+pub(crate) fn find_ground(
     memory: &dyn Memory,
     heap: &Heap,
     chunks: &ChunkTable,
@@ -101,7 +101,7 @@ fn page_ranges(region: &MemoryRegion, from: u64, outside: &dyn Fn(u64) -> bool) 
 
 /// Where the transient heap is (Ruby 2.7 to 3.2): contents of young objects, in one block of 32 MiB. It is a mapped chunk of
 /// malloc, or a mapping of its own.
-pub(super) fn transient_ranges(
+pub(crate) fn transient_ranges(
     memory: &dyn Memory,
     heap: &Heap,
     chunks: &ChunkTable,

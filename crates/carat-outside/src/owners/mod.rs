@@ -5,15 +5,13 @@
 //! chunks count last. No layout of any object is needed, so this is the same for every version of Ruby.
 
 mod data;
-mod ground;
-mod reach;
+pub(crate) mod ground;
 mod search;
 #[cfg(test)]
 mod tests;
-mod threads;
+pub(crate) mod threads;
 
 pub use data::{HolderAmount, HolderKind, OwnerCensus, ReachCensus};
-pub use reach::reach;
 pub use threads::{ThreadPlace, read_threads};
 
 use crate::bytes::word_in;

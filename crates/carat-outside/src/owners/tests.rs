@@ -1,9 +1,6 @@
 //! Owners in a process that was made up.
 
-use super::{
-    HolderKind, Owner, OwnerCensus, Owners, ReachCensus, ThreadPlace, find_owners, owners_need,
-    reach,
-};
+use super::{HolderKind, Owner, OwnerCensus, Owners, ThreadPlace, find_owners, owners_need};
 use crate::elf::RubyAnchors;
 use crate::fake_ruby::{FakeRuby, HEAP, HEAP_PAGE};
 use crate::heap::{ClassNames, Heap};
@@ -25,7 +22,6 @@ struct Found {
     owners: Owners,
     census: OwnerCensus,
     chunks: ChunkTable,
-    reached: ReachCensus,
 }
 
 impl FakeProcess {
@@ -62,8 +58,7 @@ impl FakeProcess {
         let census = owners.census(&reading.chunks);
         let need = owners_need(&reading.census, 0);
         assert!(need >= reading.chunks.len() as u64 * ChunkTable::CHUNK_BYTES);
-        let reached = reach(&memory, &heap, &reading.chunks);
-        Found { owners, census, chunks: reading.chunks, reached }
+        Found { owners, census, chunks: reading.chunks }
     }
 }
 
@@ -146,20 +141,4 @@ fn a_pointer_past_the_end_of_a_chunk_holds_nothing() {
     let next = process.chunk(None, 0);
     let found = process.find();
     assert_eq!(found.holder(next), None);
-}
-
-#[test]
-fn what_no_root_leads_to_is_not_reached() {
-    let mut process = FakeProcess::new();
-    let root = C_LIBRARY + C_LIBRARY_BYTES - 64;
-    process.made.memory.write_word(root, POST);
-    let buffer = process.chunk(Some(POST + 16), 0);
-    process.made.memory.write_word(buffer, POST + 80);
-    // The second object is garbage, and so is what it holds.
-    process.chunk(Some(POST + 40 + 16), 0);
-    let reached = process.find().reached;
-    assert_eq!(reached.reached_chunks.chunks, 1);
-    assert_eq!(reached.unreached_chunks.chunks, 1);
-    // Two objects, the class and what it leads to.
-    assert!(reached.reached_objects >= 2 && reached.unreached_objects >= 9 * 40 - 2, "{reached:?}");
 }

@@ -64,7 +64,7 @@ fn stack_pointer(call: &str) -> Option<u64> {
 /// The thread whose stack or thread-local data lie in a mapping, by the mapping's first address. Numbers are places in the
 /// list of threads.
 #[derive(Debug, Clone, Default)]
-pub(super) struct ThreadRegions {
+pub(crate) struct ThreadRegions {
     by_start: HashMap<u64, u32>,
     /// Below the stack pointer lies what earlier calls left behind.
     live_from: HashMap<u64, u64>,
@@ -72,7 +72,7 @@ pub(super) struct ThreadRegions {
 
 impl ThreadRegions {
     /// Finds the mappings by stack pointers and by glibc's thread blocks; `is_searched` tells pages that may hold a block.
-    pub(super) fn find(
+    pub(crate) fn find(
         memory: &dyn Memory,
         threads: &[ThreadPlace],
         is_searched: &dyn Fn(u64) -> bool,
@@ -99,12 +99,12 @@ impl ThreadRegions {
     }
 
     /// The thread of a mapping.
-    pub(super) fn thread_of(&self, region: &MemoryRegion) -> Option<u32> {
+    pub(crate) fn thread_of(&self, region: &MemoryRegion) -> Option<u32> {
         self.by_start.get(&region.start).copied()
     }
 
     /// The lowest address of a mapping that is in use.
-    pub(super) fn live_from(&self, region: &MemoryRegion) -> u64 {
+    pub(crate) fn live_from(&self, region: &MemoryRegion) -> u64 {
         self.live_from.get(&region.start).copied().unwrap_or(region.start)
     }
 }

@@ -164,21 +164,48 @@ fn a_leak_in_thread_local_storage_is_named_by_the_thread(version: TestRuby) {
     assert!(found.bytes >= 4900 * KEPT, "{found:?} in {version:?}");
 }
 
+/// Objects that are garbage at once, each with a string of 4 kB, by the type of what holds it.
+const GARBAGE: [(&str, &str); 5] = [
+    ("hash", "{ a: 'x' * 4096, b: i.to_s }"),
+    ("array", "['x' * 4096, i.to_s, nil, nil, nil]"),
+    ("string", "'x' * 4096"),
+    ("variable", "Object.new.instance_variable_set(:@a, 'x' * 4096)"),
+    ("struct", "Pair.new('x' * 4096, [i])"),
+];
+
 #[test]
-fn what_the_roots_reach_is_what_a_full_collection_keeps(version: TestRuby) {
+fn what_a_full_collection_would_free_is_what_it_frees(version: TestRuby) {
+    let options = LookOptions { owners: true, reach: true, ..LookOptions::default() };
     let mut ruby = start(version);
-    ruby.eval("GC.disable; 50_000.times { Object.new }; 1");
-    let census = ruby.look(&LookOptions { owners: true, reach: true, ..LookOptions::default() });
-    ruby.eval("GC.enable; GC.start; 1");
-    let count = ruby.ask("Truth.slots")["count"].clone();
-    let inside = number(&count, "TOTAL") - number(&count, "FREE");
-    let reached = census.reach.unwrap();
-    // The collector keeps pointers of its last mark, which count as pointers to what uses the slots now.
-    assert!(reached.unreached_objects >= 30_000, "{reached:?} in {version:?}");
-    let share = reached.reached_objects as f64 / inside as f64;
-    assert!((0.995..1.06).contains(&share), "{reached:?}, inside {inside} in {version:?}");
-    let live = census.heap.unwrap().live_slots();
-    assert_eq!(reached.reached_objects + reached.unreached_objects, live, "{version:?}");
+    ruby.eval(
+        "Pair = Struct.new(:a, :b); def deep(n, &b); n == 0 ? b.call : deep(n - 1, &b); end; 1",
+    );
+    for (kind, code) in GARBAGE {
+        ruby.eval("4.times { GC.start }; GC.disable; 1");
+        ruby.eval(&format!("deep(50) {{ 10_000.times {{ |i| {code} }} }}; deep(200) {{ }}; 1"));
+        let before = ruby.look(&options);
+        ruby.eval("GC.enable; GC.start; GC.start; 1");
+        let after = ruby.look(&options);
+        let live = |census: &Census| census.heap.as_ref().unwrap().live_slots() as f64;
+        let bytes = |census: &Census| {
+            // Heap pages that become empty are returned as well, where malloc made them.
+            let pages = held(census).of_kind(HolderKind::HeapPages).bytes;
+            let malloc = malloc(census);
+            (malloc.total().in_use.plus(malloc.mapped.amount).bytes - pages) as f64
+        };
+        let reach = before.reach.unwrap_or_else(|| panic!("{:?}", before.unknown));
+        for (what, freed, said) in [
+            ("objects", live(&before) - live(&after), reach.unreached_objects),
+            ("bytes", bytes(&before) - bytes(&after), reach.unreached_chunks.bytes),
+        ] {
+            let share = said as f64 / freed;
+            let context = format!("{what} of {kind}: {said} said, {freed} freed in {version:?}");
+            assert!((0.95..=1.05).contains(&share), "{context}");
+        }
+        assert!(reach.unreached_objects >= 19_000, "{kind}: {reach:?} in {version:?}");
+        let left = after.reach.unwrap().unreached_objects;
+        assert!(left < 1000, "{kind}: {left} left in {version:?}");
+    }
 }
 
 #[test]

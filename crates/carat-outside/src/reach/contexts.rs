@@ -1,0 +1,100 @@
+//! Execution contexts (`rb_execution_context_t`, vm_core.h): what a thread or a fiber of Ruby has on its stacks.
+//!
+//! A context is found by its first three words: the address of the VM stack, its size in words, and the address of the
+//! newest control frame, which lies on that stack. Values are in use from the start of the stack up to where this frame says, and
+//! frames from the newest to the end; what lies between is old.
+
+use super::graph::Graph;
+use crate::heap::{SlotHead, SlotType};
+use crate::malloc::Chunk;
+use crate::memory::MemoryRegion;
+
+/// Bytes of chunks that can hold a context: those of a fiber or a thread.
+const CHUNKS: std::ops::Range<u64> = 300..6000;
+/// Words of a VM stack.
+const STACK_WORDS: std::ops::Range<u64> = 1024..1 << 22;
+/// Bytes of a machine stack at most.
+const MACHINE_STACK: u64 = 16 << 20;
+/// Addresses below are no stack.
+const LOWEST_STACK: u64 = 1 << 32;
+/// Bytes of the registers that a context saves behind the bounds of its machine stack (`jmp_buf`), with what precedes them.
+const REGISTERS: u64 = 224;
+
+/// A context in a chunk.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Context {
+    /// The VM stack as a whole.
+    pub(super) vm_stack: (u64, u64),
+    /// Parts of stacks that are in use.
+    pub(super) live: Vec<(u64, u64)>,
+    /// The mapping of the machine stack of a fiber that waits.
+    pub(super) machine_mapping: Option<(u64, u64)>,
+    /// Saved registers: only objects count, because other words are old.
+    pub(super) registers: Option<(u64, u64)>,
+}
+
+impl Graph<'_> {
+    /// The context in a chunk.
+    pub(super) fn context_in(&self, chunk: &Chunk) -> Option<Context> {
+        if !CHUNKS.contains(&chunk.size) {
+            return None;
+        }
+        let bytes = self.memory.copy(chunk.user(), chunk.user_end() - chunk.user())?;
+        let words: Vec<u64> = bytes
+            .chunks_exact(8)
+            .map(|word| u64::from_le_bytes(word.try_into().unwrap_or_default()))
+            .collect();
+        let at = words.windows(3).position(|words| self.is_context(words))?;
+        let (stack, end, frame) = (words[at], words[at] + words[at + 1] * 8, words[at + 2]);
+        // A control frame is {pc, sp, iseq, self, ep, …}.
+        let top = self.memory.word_at(frame, 8)?;
+        let code = self.memory.word_at(frame, 16)?;
+        let is_code = code == 0 || self.object(code).is_some_and(is_internal);
+        if !is_code || top < stack || top > frame {
+            return None;
+        }
+        let mut context = Context {
+            vm_stack: (stack, end),
+            live: vec![(stack, top + 8), (frame, end)],
+            ..Context::default()
+        };
+        self.machine_stack(chunk, &words, at + 3, &mut context);
+        Some(context)
+    }
+
+    fn is_context(&self, words: &[u64]) -> bool {
+        let [stack, size, frame] = *words else { return false };
+        STACK_WORDS.contains(&size)
+            && stack.is_multiple_of(8)
+            && stack > LOWEST_STACK
+            && stack.checked_add(size * 8).is_some_and(|end| frame > stack && frame <= end)
+            && self.memory.word(frame & !7).is_some()
+    }
+
+    /// The bounds of the machine stack: two words, the higher address first, in one mapping.
+    fn machine_stack(&self, chunk: &Chunk, words: &[u64], from: usize, context: &mut Context) {
+        let bounds = (from..words.len().saturating_sub(1)).find_map(|at| {
+            let (start, end) = (words[at], words[at + 1]);
+            let sound = start > end && start - end < MACHINE_STACK && end > LOWEST_STACK;
+            let region = sound.then(|| self.memory.region(start - 8)).flatten()?;
+            let is_stack = end >= region.start && self.chunks.find(end).is_none();
+            is_stack.then_some((at, start, end, region))
+        });
+        let Some((at, start, end, region)) = bounds else { return };
+        let registers = chunk.user() + (at as u64 + 3) * 8;
+        context.registers = Some((registers, (registers + REGISTERS).min(chunk.user_end())));
+        // The mapping of a thread's own stack is searched from its stack pointer on.
+        if is_fiber_stack(region) && end.is_multiple_of(8) {
+            context.live.push((end, start));
+            context.machine_mapping = Some((region.start, region.end));
+        }
+    }
+}
+
+fn is_fiber_stack(region: &MemoryRegion) -> bool {
+    region.path.is_empty() || region.path.starts_with("[anon")
+}
+
+fn is_internal(flags: u64) -> bool {
+    SlotHead { flags, class: 0 }.slot_type() == SlotType::IMEMO
+}

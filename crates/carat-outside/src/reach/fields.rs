@@ -1,0 +1,180 @@
+//! The references of a slot by its type and version.
+//!
+//! Where Ruby's collector knows what a slot refers to, so do we: an array refers to its elements up to its length, and not to
+//! what an earlier, longer array left in the same memory.
+
+use crate::heap::{Heap, SlotHead, SlotType, imemo_kind};
+use crate::memory::Memory;
+use carat_ruby::version::{
+    ARRAYS_FILL_THEIR_SLOT, CALL_CACHES_HOLD_METHODS, COUNTED_OBJECT_FIELDS, HASH_TABLE_IN_SLOT,
+    OBJECT_FIELDS_OUTSIDE_BY_FLAG, STRUCTS_FILL_THEIR_SLOT,
+};
+
+/// Contents lie in the slot (`ROBJECT_EMBED`, `RARRAY_EMBED_FLAG`, `BIGNUM_EMBED_FLAG`); for strings, outside of it
+/// (`RSTRING_NOEMBED`).
+const EMBEDDED: u64 = 1 << 13;
+/// A hash has a table with bins (`RHASH_ST_TABLE_FLAG`).
+const HASH_HAS_BINS: u64 = 1 << 15;
+/// Instance variables lie outside of the slot (`ROBJECT_HEAP`).
+const FIELDS_OUTSIDE: u64 = 1 << 16;
+/// Pairs of a small hash (`RHASH_AR_TABLE_MAX_SIZE`).
+const SMALL_HASH: u64 = 8;
+
+/// What a slot refers to. Words of a slot that are no pointer lead to nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Reference {
+    /// An object.
+    Value(u64),
+    /// So many objects from this address on.
+    Values(u64, u64),
+    /// Every word of this range, which may be an object or a chunk.
+    Words(u64, u64),
+    /// Instance variables in a chunk: objects to its end, or a table.
+    Fields(u64),
+    /// A chunk with a struct of C, which belongs to this slot.
+    Struct(u64),
+    /// A chunk with chunks of bytes (a compiled pattern, whose spare part keeps old words).
+    Pattern(u64),
+    /// A chunk of bytes.
+    Bytes(u64),
+    /// An `st_table` at this address whose keys and records are objects.
+    Table(u64),
+}
+
+/// One slot with an object.
+#[derive(Clone, Copy)]
+pub(super) struct SlotView<'a> {
+    pub(super) memory: &'a dyn Memory,
+    pub(super) heap: &'a Heap,
+    pub(super) address: u64,
+    /// Bytes of the slot.
+    pub(super) bytes: u64,
+    pub(super) flags: u64,
+}
+
+impl SlotView<'_> {
+    pub(super) const fn kind(&self) -> SlotType {
+        SlotHead { flags: self.flags, class: 0 }.slot_type()
+    }
+
+    fn word(&self, offset: u64) -> u64 {
+        self.memory.word_at(self.address, offset).unwrap_or(0)
+    }
+
+    const fn at(&self, offset: u64) -> u64 {
+        self.address.wrapping_add(offset)
+    }
+
+    const fn end(&self) -> u64 {
+        self.at(self.bytes)
+    }
+
+    const fn flag(&self, flag: u64) -> bool {
+        self.flags & flag != 0
+    }
+
+    /// So many bits of the flags from bit `first` on.
+    const fn bits(&self, first: u32, count: u32) -> u64 {
+        self.flags >> first & ((1 << count) - 1)
+    }
+
+    /// Objects in the slot itself, behind flags and class.
+    fn inside(&self, count: u64) -> Reference {
+        Reference::Values(self.at(16), count.min(self.bytes.saturating_sub(16) / 8))
+    }
+
+    /// Hands every reference to `each`.
+    pub(super) fn references(&self, each: &mut dyn FnMut(Reference)) {
+        if self.kind() != SlotType::IMEMO {
+            each(Reference::Value(self.word(8)));
+        }
+        match self.kind() {
+            SlotType::OBJECT => each(self.object()),
+            SlotType::STRING if self.flag(EMBEDDED) => {
+                each(Reference::Bytes(self.word(24)));
+                each(Reference::Value(self.word(32)));
+            }
+            SlotType::ARRAY => each(self.array()),
+            SlotType::HASH => self.hash(each),
+            SlotType::STRUCT => each(self.structure()),
+            SlotType::SYMBOL => each(Reference::Value(self.word(24))),
+            SlotType::REGEXP => {
+                each(Reference::Value(self.word(24)));
+                each(Reference::Pattern(self.word(16)));
+            }
+            SlotType::BIGNUM if !self.flag(EMBEDDED) => each(Reference::Bytes(self.word(24))),
+            SlotType::STRING | SlotType::FLOAT | SlotType::BIGNUM => {}
+            SlotType::DATA => {
+                each(Reference::Words(self.at(16), self.end()));
+                each(Reference::Struct(self.word(32)));
+            }
+            SlotType::IMEMO => self.internal(each),
+            _ => each(Reference::Words(self.at(16), self.end())),
+        }
+    }
+
+    fn object(&self) -> Reference {
+        let all = self.inside(u64::MAX);
+        if OBJECT_FIELDS_OUTSIDE_BY_FLAG.contains(self.heap.version()) {
+            // The word behind the class is an internal object with the fields.
+            return if self.flag(FIELDS_OUTSIDE) { self.inside(1) } else { all };
+        }
+        match self.flag(EMBEDDED) {
+            true => all,
+            false if COUNTED_OBJECT_FIELDS.contains(self.heap.version()) => {
+                Reference::Values(self.word(24), self.word(16) & u64::from(u32::MAX))
+            }
+            false => Reference::Fields(self.word(16)),
+        }
+    }
+
+    fn array(&self) -> Reference {
+        if self.flag(EMBEDDED) {
+            let bits = if ARRAYS_FILL_THEIR_SLOT.contains(self.heap.version()) { 7 } else { 2 };
+            return self.inside(self.bits(15, bits));
+        }
+        // An array that shares its elements has the array that owns them in place of its capacity.
+        let owner = self.word(24);
+        match self.is_array(owner) {
+            true => Reference::Value(owner),
+            false => Reference::Values(self.word(32), self.word(16)),
+        }
+    }
+
+    fn is_array(&self, value: u64) -> bool {
+        let flags = self.heap.slot_of(value).and_then(|_| self.memory.word(value));
+        flags.is_some_and(|flags| SlotHead { flags, class: 0 }.slot_type() == SlotType::ARRAY)
+    }
+
+    fn hash(&self, each: &mut dyn FnMut(Reference)) {
+        let pairs = self.bits(20, 4).min(SMALL_HASH) * 2;
+        let (default, table, small) = match HASH_TABLE_IN_SLOT.contains(self.heap.version()) {
+            true => (self.word(16), self.at(24), self.at(32)),
+            false => (self.word(24), self.word(16), self.word(16)),
+        };
+        each(Reference::Value(default));
+        each(match self.flag(HASH_HAS_BINS) {
+            true => Reference::Table(table),
+            false => Reference::Values(small, pairs),
+        });
+    }
+
+    fn structure(&self) -> Reference {
+        let bits = if STRUCTS_FILL_THEIR_SLOT.contains(self.heap.version()) { 7 } else { 2 };
+        match self.bits(13, bits) {
+            0 => Reference::Values(self.word(24), self.word(16)),
+            inside => self.inside(inside),
+        }
+    }
+
+    /// References of Ruby's internal objects, whose second word is no class.
+    fn internal(&self, each: &mut dyn FnMut(Reference)) {
+        match imemo_kind(self.flags, self.heap.version()) {
+            Some("callcache") if CALL_CACHES_HOLD_METHODS.contains(self.heap.version()) => {
+                each(Reference::Value(self.word(16)));
+            }
+            Some("callcache") => {}
+            _ => each(Reference::Words(self.at(8), self.end())),
+        }
+    }
+}

@@ -1,0 +1,195 @@
+//! Structures of Ruby in chunks, known by their form, which is the same in every version.
+//!
+//! They matter because they hold words that are no references: tables that do not keep their keys alive, deleted entries,
+//! and lists whose unused part is full of old words.
+
+use super::graph::Graph;
+use crate::heap::{SlotHead, SlotType};
+use crate::malloc::Chunk;
+use crate::memory::Memory;
+use carat_ruby::version::SUBCLASSES_LINKED_ONE_WAY;
+
+/// Bytes that malloc may hand out beyond those that were asked for, where the rest would be too small for a chunk.
+const SPARE: u64 = 16;
+/// Entries of a table that are examined.
+const SAMPLE: u64 = 400;
+/// The object has instance variables in a table of their own (`FL_EXIVAR`).
+pub(super) const HAS_GENERIC_FIELDS: u64 = 1 << 10;
+/// The object has an `object_id` (`FL_SEEN_OBJ_ID`).
+const HAS_OBJECT_ID: u64 = 1 << 9;
+/// The object has a finalizer (`FL_FINALIZE`).
+const HAS_FINALIZER: u64 = 1 << 7;
+/// Bytes of a piece of the collector's mark stack: 500 objects and the address of the next piece (`stack_chunk_t`, gc.c).
+const MARK_STACK: u64 = 501 * 8;
+
+/// The header of an `st_table` (include/ruby/st.h).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct StTable {
+    pub(super) bins: u64,
+    /// The first entry: hash, key and record, a word each.
+    pub(super) entries: u64,
+    /// Numbers of the first entry that is used and of the first that is not.
+    pub(super) start: u64,
+    pub(super) bound: u64,
+}
+
+impl StTable {
+    /// Bytes of the header.
+    pub(super) const BYTES: u64 = 56;
+
+    /// Reads a header, which may be anything.
+    pub(super) fn read(memory: &dyn Memory, at: u64) -> Option<Self> {
+        let word = |offset| memory.word_at(at, offset);
+        Some(Self { bins: word(24)?, start: word(32)?, bound: word(40)?, entries: word(48)? })
+    }
+
+    /// Keys and records that were not deleted; at most `most`.
+    pub(super) fn pairs<'a>(
+        &self,
+        memory: &'a dyn Memory,
+        most: u64,
+    ) -> impl Iterator<Item = (u64, u64)> + use<'a> {
+        let (first, last) = (self.start, self.bound.min(self.start.saturating_add(most)));
+        let entries = self.entries;
+        (first..last).filter_map(move |number| {
+            let entry = entries.checked_add(number.checked_mul(24)?)?;
+            // The hash of a deleted entry has all bits set (`RESERVED_HASH_VAL`, st.c).
+            let hash = memory.word(entry)?;
+            let pair = (memory.word_at(entry, 8)?, memory.word_at(entry, 16)?);
+            (hash != u64::MAX).then_some(pair)
+        })
+    }
+}
+
+/// What a table does with its keys and records.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum TableKind {
+    /// Keeps both alive.
+    Strong,
+    /// Keeps only its records alive: finalizers.
+    StrongRecords,
+    /// Keeps nothing alive: shared strings, symbols, object ids, methods.
+    Weak,
+    /// Instance variables of objects that have no room for any: each object keeps its record alive.
+    GenericFields,
+}
+
+/// Whether a chunk has the bytes of something that was allocated with `bytes`.
+pub(super) const fn has_bytes(chunk: &Chunk, bytes: u64) -> bool {
+    let payload = chunk.user_end().saturating_sub(chunk.user());
+    payload >= bytes && payload <= bytes + 8 + SPARE
+}
+
+impl Graph<'_> {
+    /// The table that a chunk is.
+    pub(super) fn table_in(&self, chunk: &Chunk) -> Option<StTable> {
+        if !has_bytes(chunk, StTable::BYTES) {
+            return None;
+        }
+        let table = StTable::read(self.memory, chunk.user())?;
+        let functions = self.memory.word_at(chunk.user(), 8)?;
+        let count = self.memory.word_at(chunk.user(), 16)?;
+        let log = self.memory.word(chunk.user())? & 0xff;
+        let sound = log <= 40 && count > 0 && count <= table.bound && table.start <= table.bound;
+        if !sound || !self.is_static(functions) {
+            return None;
+        }
+        let bytes = |address| self.chunk_at(address).map(|(_, chunk)| chunk.size);
+        // Entries are three words each and as many as the power of two says; small tables have no bins.
+        let entries = bytes(table.entries).filter(|bytes| *bytes >= 24_u64 << log)?;
+        let has_bins = table.bins == 0 || bytes(table.bins).is_some();
+        (has_bins && table.bound <= entries / 24).then_some(table)
+    }
+
+    /// What a table that belongs to Ruby itself does, by its contents.
+    pub(super) fn table_kind(&self, table: &StTable) -> TableKind {
+        let mut all = 0;
+        let (mut weak, mut fields, mut finalizers) = (0, 0, 0);
+        for (key, record) in table.pairs(self.memory, SAMPLE) {
+            all += 1;
+            let (key_flags, record_flags) = (self.object(key), self.object(record));
+            let same = key == record
+                && key_flags.is_some_and(has_type(&[SlotType::STRING, SlotType::IMEMO]));
+            let symbol = key_flags.is_some_and(has_type(&[SlotType::STRING]))
+                && (record & 0xff == 0xc
+                    || record_flags.is_some_and(has_type(&[SlotType::SYMBOL])));
+            let has = |flags: Option<u64>, bit| flags.is_some_and(|flags| flags & bit != 0);
+            let id = (key & 1 == 1 && has(record_flags, HAS_OBJECT_ID))
+                || (record & 1 == 1 && has(key_flags, HAS_OBJECT_ID));
+            weak += u64::from(same || symbol || id);
+            fields += u64::from(
+                has(key_flags, HAS_GENERIC_FIELDS)
+                    && (self.chunk_at(record).is_some()
+                        || record_flags.is_some_and(has_type(&[SlotType::IMEMO]))),
+            );
+            finalizers += u64::from(
+                has(key_flags, HAS_FINALIZER)
+                    && key != record
+                    && record_flags.is_some_and(has_type(&[SlotType::ARRAY])),
+            );
+        }
+        let most = |count: u64| all > 0 && count * 10 >= all * 9;
+        match () {
+            () if most(weak) => TableKind::Weak,
+            () if most(fields) => TableKind::GenericFields,
+            () if most(finalizers) => TableKind::StrongRecords,
+            () => TableKind::Strong,
+        }
+    }
+
+    /// Whether a chunk is a piece of the mark stack. Its words are old, except during a collection.
+    pub(super) fn is_mark_stack(&self, chunk: &Chunk) -> bool {
+        let next = || self.memory.word_at(chunk.user(), MARK_STACK - 8);
+        has_bytes(chunk, MARK_STACK)
+            && next().is_some_and(|next| {
+                next == 0
+                    || self.chunk_at(next).is_some_and(|(_, next)| has_bytes(&next, MARK_STACK))
+            })
+    }
+
+    /// Whether a chunk is a link of a class's list of subclasses, which keeps none alive (`rb_subclass_entry`).
+    pub(super) fn is_subclass_link(&self, chunk: &Chunk) -> bool {
+        if !has_bytes(chunk, 24) {
+            return false;
+        }
+        let word = |offset| self.memory.word_at(chunk.user(), offset).unwrap_or(0);
+        let leads = |address, offset, to: &dyn Fn(u64) -> bool| {
+            address == 0
+                || (self.chunk_at(address).is_some()
+                    && self.memory.word_at(address, offset).is_some_and(to))
+        };
+        self.is_class(word(0))
+            && leads(word(8), 0, &|class| self.is_class(class))
+            && (SUBCLASSES_LINKED_ONE_WAY.contains(self.heap.version())
+                || leads(word(16), 8, &|next| next == chunk.user()))
+    }
+
+    /// The call caches of a method (`rb_class_cc_entries`: capacity, length, method, entries of two words), of which only
+    /// the first ones are in use: the method, the address of the entries, and how many words of them are in use.
+    pub(super) fn call_caches(&self, chunk: &Chunk) -> Option<(u64, u64, u64)> {
+        if !has_bytes(chunk, 24) {
+            return None;
+        }
+        let sizes = self.memory.word(chunk.user())?;
+        let (capacity, length) = (sizes & u64::from(u32::MAX), sizes >> 32);
+        let method = self.memory.word_at(chunk.user(), 8)?;
+        let entries = self.memory.word_at(chunk.user(), 16)?;
+        // `imemo_ment` is the sixth kind.
+        let is_method = self.object(method)? & 0xf01f == 0x601a;
+        let fits = self.chunk_at(entries)?.1.size >= capacity * 16;
+        (is_method && fits && length <= capacity).then_some((method, entries, length * 2))
+    }
+
+    fn is_class(&self, value: u64) -> bool {
+        self.object(value).is_some_and(has_type(&[
+            SlotType::CLASS,
+            SlotType::MODULE,
+            SlotType::ICLASS,
+        ]))
+    }
+}
+
+/// Whether flags are those of one of these types.
+fn has_type(types: &[SlotType]) -> impl Fn(u64) -> bool + use<'_> {
+    |flags| types.contains(&SlotHead { flags, class: 0 }.slot_type())
+}

@@ -1,0 +1,376 @@
+//! Marks what is reached, as Ruby's collector does.
+
+use super::fields::Reference;
+use super::forms::{HAS_GENERIC_FIELDS, StTable, TableKind};
+use super::graph::Graph;
+use crate::hash::AddressMap;
+use crate::heap::{SlotHead, SlotType};
+use crate::malloc::Chunk;
+use crate::malloc::present::PresentRuns;
+use crate::memory::for_each_word;
+use crate::owners::ground::GroundKind;
+
+/// Contents of young objects outside of chunks, in the transient heap, have at most so many words.
+const TRANSIENT_WORDS: u64 = 1 << 12;
+/// Larger chunks under bytecode are not searched for packed pointers.
+const PACKED: u64 = 4104;
+
+/// Who leads to a chunk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum ChunkMark {
+    /// Nobody.
+    Unknown,
+    /// The roots.
+    Live,
+    /// Only objects that the roots do not reach.
+    Garbage,
+}
+
+/// What is left to visit.
+enum Work {
+    Slot(u64, u64),
+    Chunk(usize),
+    Values(u64, u64),
+}
+
+/// The marks of slots and chunks.
+pub(super) struct Marker<'a> {
+    pub(super) graph: Graph<'a>,
+    present: PresentRuns,
+    /// Number of the first slot of each heap page, by address.
+    first_slots: AddressMap<u64>,
+    slots: Vec<u64>,
+    pub(super) chunks: Vec<ChunkMark>,
+    work: Vec<Work>,
+    /// Chunks into whose middle something points.
+    inside: Vec<usize>,
+    /// What a chunk that is reached now is marked as.
+    mark: ChunkMark,
+}
+
+impl<'a> Marker<'a> {
+    pub(super) fn new(graph: Graph<'a>) -> Self {
+        let mut first_slots = AddressMap::default();
+        let mut slots = 0;
+        for page in graph.heap.pages() {
+            first_slots.insert(page.address, slots);
+            slots += page.slots;
+        }
+        let chunks = vec![ChunkMark::Unknown; graph.chunks.len()];
+        Self {
+            present: PresentRuns::of(graph.memory),
+            graph,
+            first_slots,
+            slots: vec![0; slots.div_ceil(64) as usize],
+            chunks,
+            work: Vec::new(),
+            inside: Vec::new(),
+            mark: ChunkMark::Live,
+        }
+    }
+
+    /// Marks everything that the roots lead to: data of libraries, and the parts of stacks that are in use.
+    pub(super) fn roots(&mut self) {
+        for pages in std::mem::take(&mut self.graph.ground) {
+            let is_library = matches!(pages.kind, GroundKind::Library(_));
+            for range in pages.ranges {
+                for part in self.graph.without_old_stacks(range) {
+                    match is_library {
+                        true => self.words(part),
+                        // As for the collector, only objects count on stacks: old words are everywhere.
+                        false => self.stack(part),
+                    }
+                    self.drain();
+                }
+            }
+        }
+        // A pointer into the middle is often an old or unrelated word, so it counts last.
+        while let Some(number) = self.inside.pop() {
+            self.enter(number);
+            self.drain();
+        }
+    }
+
+    /// Marks the chunks to which only objects lead that the roots do not reach.
+    pub(super) fn garbage(&mut self) {
+        self.mark = ChunkMark::Garbage;
+        for page in self.graph.heap.pages() {
+            for slot in (0..page.slots).map(|number| page.slot(number)) {
+                if !self.is_marked(slot) {
+                    self.slot(slot, page.slot_bytes);
+                    self.drain();
+                }
+            }
+        }
+    }
+
+    /// Whether the roots reach the object of a slot.
+    pub(super) fn is_marked(&self, slot: u64) -> bool {
+        let number = self.slot_number(slot);
+        number.is_some_and(|number| {
+            let marks = self.slots.get((number / 64) as usize).copied().unwrap_or(0);
+            marks >> (number % 64) & 1 == 1
+        })
+    }
+
+    fn slot_number(&self, slot: u64) -> Option<u64> {
+        let page = self.graph.heap.slot_of(slot)?;
+        let first = self.first_slots.get(&page.address)?;
+        Some(first + page.slot_number(slot)?)
+    }
+
+    fn drain(&mut self) {
+        while let Some(work) = self.work.pop() {
+            match work {
+                Work::Slot(address, bytes) => self.slot(address, bytes),
+                Work::Chunk(number) => self.chunk(number),
+                Work::Values(start, end) => self.values((start, end)),
+            }
+        }
+    }
+
+    /// Marks an object. False if the word is none.
+    fn value(&mut self, word: u64) -> bool {
+        let Some(page) = self.graph.heap.slot_of(word) else { return false };
+        let bytes = page.slot_bytes;
+        if self.graph.object(word).is_none() {
+            return false;
+        }
+        if self.mark == ChunkMark::Live
+            && let Some(number) = self.slot_number(word)
+        {
+            let marks = &mut self.slots[(number / 64) as usize];
+            let bit = 1 << (number % 64);
+            if *marks & bit == 0 {
+                *marks |= bit;
+                self.work.push(Work::Slot(word, bytes));
+            }
+        }
+        true
+    }
+
+    /// A word that may be an object, the start of a chunk, captured variables, or the middle of a chunk.
+    fn pointer(&mut self, word: u64) {
+        if word < 1 << 16 || word >> 47 != 0 || self.value(word) {
+            return;
+        }
+        if let Some((number, _)) = self.graph.chunk_at(word) {
+            self.enter(number);
+        } else if let Some(object) = self.graph.environment(word) {
+            self.value(object);
+        } else if self.mark == ChunkMark::Live
+            && word.is_multiple_of(8)
+            && let Some(number) = self.graph.chunks.find(word)
+        {
+            self.inside.push(number);
+        }
+    }
+
+    /// Marks a chunk that a pointer leads to, unless another pointer decides about it.
+    fn enter(&mut self, number: usize) {
+        if self.graph.is_owned(number) {
+            return;
+        }
+        if let Some(object) = self.graph.object_of_struct(number) {
+            self.value(object);
+        } else if self.mark(number) {
+            self.work.push(Work::Chunk(number));
+        }
+    }
+
+    /// Marks a chunk. False if it was marked before, or is not in use.
+    fn mark(&mut self, number: usize) -> bool {
+        let is_new = self.chunks[number] == ChunkMark::Unknown
+            && self.graph.chunks.get(number).is_some_and(|chunk| chunk.held());
+        if is_new {
+            self.chunks[number] = self.mark;
+        }
+        is_new
+    }
+
+    /// Marks the chunk at an address, whose contents are no references.
+    fn bytes(&mut self, address: u64) {
+        if let Some((number, _)) = self.graph.chunk_at(address) {
+            self.mark(number);
+        }
+    }
+
+    fn slot(&mut self, address: u64, bytes: u64) {
+        let Some(view) = self.graph.view(address, bytes) else { return };
+        if view.flags & HAS_GENERIC_FIELDS != 0
+            && view.kind() != SlotType::OBJECT
+            && let Some(record) = self.graph.generic_fields(address)
+        {
+            self.pointer(record);
+        }
+        let mut references = Vec::with_capacity(4);
+        view.references(&mut |reference| references.push(reference));
+        for reference in references {
+            self.reference(reference);
+        }
+    }
+
+    fn reference(&mut self, reference: Reference) {
+        match reference {
+            Reference::Value(word) => {
+                self.value(word);
+            }
+            Reference::Values(start, count) => self.array(start, count),
+            Reference::Words(start, end) => self.words((start, end)),
+            Reference::Bytes(address) => self.bytes(address),
+            Reference::Fields(address) => self.fields(address),
+            Reference::Struct(address) => {
+                if let Some((number, _)) = self.graph.chunk_at(address)
+                    && self.mark(number)
+                {
+                    self.work.push(Work::Chunk(number));
+                }
+            }
+            Reference::Pattern(address) => self.pattern(address),
+            Reference::Table(address) => self.bytes_of_table(address),
+        }
+    }
+
+    /// Objects in a chunk of their own, in a slot, or in the transient heap.
+    fn array(&mut self, start: u64, count: u64) {
+        let bytes = match self.graph.chunk_at(start) {
+            // Only its owner leads here, so it was visited.
+            Some((number, _)) if !self.mark(number) => return,
+            Some((_, chunk)) => chunk.user_end() - start,
+            None => TRANSIENT_WORDS * 8,
+        };
+        let end = start.saturating_add(count.saturating_mul(8).min(bytes));
+        self.work.push(Work::Values(start, end));
+    }
+
+    /// Instance variables in a chunk: as many as fit, or a table where an object has too many shapes.
+    fn fields(&mut self, address: u64) {
+        let Some((number, chunk)) = self.graph.chunk_at(address) else { return };
+        if self.graph.table_in(&chunk).is_some() {
+            self.bytes_of_table(address);
+        } else if self.mark(number) {
+            self.work.push(Work::Values(chunk.user(), chunk.user_end()));
+        }
+    }
+
+    /// A compiled pattern: the chunks that it leads to hold no references.
+    fn pattern(&mut self, address: u64) {
+        let Some((number, chunk)) = self.graph.chunk_at(address) else { return };
+        if self.mark(number) {
+            for_each_word(self.graph.memory, chunk.user(), chunk.user_end(), |word| {
+                if let Some(part) =
+                    self.graph.chunks.exact(word).filter(|part| !self.graph.is_owned(*part))
+                    && self.chunks[part] == ChunkMark::Unknown
+                {
+                    self.chunks[part] = self.mark;
+                }
+            });
+        }
+    }
+
+    /// The table of a hash: its keys and records are objects.
+    fn bytes_of_table(&mut self, address: u64) {
+        let Some(table) = StTable::read(self.graph.memory, address) else { return };
+        self.bytes(address);
+        self.bytes(table.bins);
+        // A table is as large as its chunk, whatever its header says.
+        let Some((number, chunk)) = self.graph.chunk_at(table.entries) else { return };
+        if self.mark(number) {
+            for (key, record) in table.pairs(self.graph.memory, chunk.size / 24) {
+                self.value(key);
+                self.value(record);
+            }
+        }
+    }
+
+    /// A table of Ruby itself.
+    fn own_table(&mut self, table: &StTable, kind: TableKind) {
+        self.bytes(table.bins);
+        self.bytes(table.entries);
+        if matches!(kind, TableKind::Weak | TableKind::GenericFields) {
+            return;
+        }
+        for (key, record) in table.pairs(self.graph.memory, u64::MAX) {
+            if kind == TableKind::Strong {
+                self.pointer(key);
+            }
+            self.pointer(record);
+        }
+    }
+
+    /// The contents of a chunk that may hold anything.
+    fn chunk(&mut self, number: usize) {
+        let Some(chunk) = self.graph.chunks.get(number) else { return };
+        if let Some((table, kind)) = self.graph.tables.get(&(number as u64)).copied() {
+            return self.own_table(&table, kind);
+        }
+        if self.graph.is_subclass_link(&chunk) {
+            return;
+        }
+        if let Some((method, entries, words)) = self.graph.call_caches(&chunk) {
+            self.value(method);
+            return self.array(entries, words);
+        }
+        if chunk.size <= PACKED {
+            self.packed(&chunk);
+        }
+        match self.graph.contexts.get(&(number as u64)).cloned() {
+            None => {
+                let parts: Vec<(u64, u64)> = self.present.contents(&chunk).collect();
+                parts.into_iter().for_each(|part| self.words(part));
+            }
+            Some(context) => {
+                let (start, end) =
+                    context.registers.unwrap_or((chunk.user_end(), chunk.user_end()));
+                self.words((chunk.user(), start));
+                self.values((start, end));
+                self.words((end, chunk.user_end()));
+                self.bytes(context.vm_stack.0);
+                context.live.into_iter().for_each(|part| self.stack(part));
+            }
+        }
+    }
+
+    /// Bytecode in packed tables, four bytes off (`struct iseq_catch_table`, iseq.h).
+    fn packed(&mut self, chunk: &Chunk) {
+        let mut before = 0;
+        let mut found = Vec::new();
+        for_each_word(self.graph.memory, chunk.user(), chunk.user_end(), |word| {
+            let packed = before >> 32 | word << 32;
+            before = word;
+            if packed >> 16 != 0 && packed >> 47 == 0 && packed.is_multiple_of(8) {
+                found.push(packed);
+            }
+        });
+        for word in found {
+            // `imemo_iseq` is the seventh kind.
+            let is_bytecode = |flags: u64| {
+                SlotHead { flags, class: 0 }.slot_type() == SlotType::IMEMO && flags >> 12 & 15 == 7
+            };
+            if self.graph.object(word).is_some_and(is_bytecode) {
+                self.value(word);
+            }
+        }
+    }
+
+    fn values(&mut self, (start, end): (u64, u64)) {
+        for_each_word(self.graph.memory, start, end, |word| {
+            self.value(word);
+        });
+    }
+
+    fn words(&mut self, (start, end): (u64, u64)) {
+        for_each_word(self.graph.memory, start, end, |word| self.pointer(word));
+    }
+
+    /// A part of a stack: objects and captured variables.
+    fn stack(&mut self, (start, end): (u64, u64)) {
+        for_each_word(self.graph.memory, start, end, |word| {
+            if !self.value(word)
+                && let Some(object) = self.graph.environment(word)
+            {
+                self.value(object);
+            }
+        });
+    }
+}

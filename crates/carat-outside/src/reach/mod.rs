@@ -1,0 +1,111 @@
+//! What the roots reach, and so what a full collection would free.
+//!
+//! The roots are the data of libraries and the parts of stacks that are in use. From there references are followed by the type
+//! of each object, as Ruby's collector does: a word counts only where the collector would read it. Where
+//! something may hold any pointer (structs of extensions), every word of it counts.
+
+mod contexts;
+mod fields;
+mod forms;
+mod graph;
+mod mark;
+#[cfg(test)]
+mod tests;
+
+use crate::elf::RubyAnchors;
+use crate::heap::Heap;
+use crate::malloc::ChunkTable;
+use crate::memory::Memory;
+use crate::owners::{ReachCensus, ThreadPlace};
+use carat_ruby::version::{KNOWN_REFERENCES, RubyVersion};
+use graph::Graph;
+use mark::{ChunkMark, Marker};
+
+/// Why it is unknown what the roots reach.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ReachUnknown {
+    /// The layout of objects is not known.
+    #[error("how objects of Ruby {0} refer to each other is not known")]
+    Version(RubyVersion),
+    /// The stacks of Ruby's threads were not found.
+    #[error("no stack of a thread of Ruby was found")]
+    NoStack,
+    /// Even `Object` was not reached.
+    #[error("the roots do not lead to {0}")]
+    LostClass(&'static str),
+}
+
+/// Classes that every collection reaches.
+const ALWAYS_REACHED: [&str; 3] = ["rb_cObject", "rb_cString", "rb_eStandardError"];
+
+/// What is reached of one process.
+pub struct Reach<'a> {
+    marker: Marker<'a>,
+}
+
+/// Marks what the roots reach. Fails where something that is certainly alive was not reached, because then the rest is not
+/// certain either.
+pub fn reach<'a>(
+    memory: &'a dyn Memory,
+    heap: &'a Heap,
+    chunks: &'a ChunkTable,
+    (anchors, threads): (&RubyAnchors, &[ThreadPlace]),
+) -> Result<Reach<'a>, ReachUnknown> {
+    if !KNOWN_REFERENCES.contains(heap.version()) {
+        return Err(ReachUnknown::Version(heap.version()));
+    }
+    let graph = Graph::learn(memory, heap, chunks, threads);
+    if graph.contexts.is_empty() {
+        return Err(ReachUnknown::NoStack);
+    }
+    let mut marker = Marker::new(graph);
+    marker.roots();
+    for class in ALWAYS_REACHED {
+        let reached = anchors.value(memory, class).is_some_and(|class| marker.is_marked(class));
+        if !reached {
+            return Err(ReachUnknown::LostClass(class));
+        }
+    }
+    marker.garbage();
+    Ok(Reach { marker })
+}
+
+impl Reach<'_> {
+    /// Whether the roots reach the object of the slot at an address.
+    pub fn is_reached(&self, slot: u64) -> bool {
+        self.marker.is_marked(slot)
+    }
+
+    /// Whether only objects that the roots do not reach lead to the chunk with this number.
+    pub fn is_garbage(&self, chunk: usize) -> bool {
+        self.marker.chunks.get(chunk) == Some(&ChunkMark::Garbage)
+    }
+
+    /// The sums.
+    pub fn census(&self) -> ReachCensus {
+        let mut census = ReachCensus::default();
+        let graph = &self.marker.graph;
+        for page in graph.heap.pages() {
+            for slot in (0..page.slots).map(|number| page.slot(number)) {
+                if graph.object(slot).is_none() {
+                    continue;
+                }
+                if self.marker.is_marked(slot) {
+                    census.reached_objects += 1;
+                    census.reached_slot_bytes += page.slot_bytes;
+                } else {
+                    census.unreached_objects += 1;
+                    census.unreached_slot_bytes += page.slot_bytes;
+                }
+            }
+        }
+        let marked = graph.chunks.iter().zip(&self.marker.chunks);
+        for (chunk, mark) in marked.filter(|(chunk, _)| chunk.held()) {
+            match mark {
+                ChunkMark::Garbage => census.unreached_chunks.add(chunk.size),
+                ChunkMark::Live | ChunkMark::Unknown => census.reached_chunks.add(chunk.size),
+            }
+        }
+        census
+    }
+}

@@ -1,0 +1,152 @@
+//! What is reached in a process that was made up: a Ruby 3.3.
+
+use super::{ReachUnknown, reach};
+use crate::elf::RubyAnchors;
+use crate::fake_ruby::{FakeRuby, HEAP, HEAP_PAGE};
+use crate::heap::Heap;
+use crate::malloc::fake_malloc::{C_LIBRARY, C_LIBRARY_BYTES, FakeMalloc};
+use crate::malloc::read_malloc;
+use crate::owners::ReachCensus;
+
+/// The first object of class `Post`.
+const POST: u64 = HEAP + HEAP_PAGE + (HEAP_PAGE - 16) % 40 + 16;
+/// Bytes of its slot.
+const SLOT: u64 = 40;
+/// The VM stack of the only thread, and its newest frame.
+const STACK: u64 = 0x7ff0_0000_0000;
+const STACK_WORDS: u64 = 2048;
+const FRAME: u64 = STACK + STACK_WORDS * 8 - 64;
+/// Words of the C library's data that are roots.
+const ROOTS: u64 = C_LIBRARY + C_LIBRARY_BYTES - 64;
+/// Objects to which nothing leads in the beginning: all but the first one of each of nine pages, whose made-up descriptors are no
+/// chunks and so count as roots, and five classes with their singleton classes and names.
+const LOST: u64 = 9 * 39 + 5 * 3;
+
+struct FakeProcess {
+    made: FakeMalloc,
+}
+
+impl FakeProcess {
+    /// A process with one thread, whose three last roots are the classes that are always reached.
+    fn new() -> Self {
+        let mut ruby = FakeRuby::new(9, 40);
+        let anchors = RubyAnchors::find(&ruby.memory).unwrap();
+        let classes = ["rb_cObject", "rb_cString", "rb_eStandardError"]
+            .map(|class| anchors.value(&ruby.memory, class).unwrap());
+        ruby.memory.map_anonymous(STACK, STACK + STACK_WORDS * 8);
+        ruby.memory.write(STACK, &[0; STACK_WORDS as usize * 8]);
+        // The frame's values end four words above the start of the stack, and it runs no bytecode.
+        ruby.memory.write_word(FRAME + 8, STACK + 32);
+        let mut process = Self { made: FakeMalloc::new(ruby.memory, 112) };
+        for (number, class) in (5..).zip(classes) {
+            process.made.memory.write_word(ROOTS + number * 8, class);
+        }
+        process
+    }
+
+    /// The thread's context, to which a root leads.
+    fn with_thread(mut self) -> Self {
+        let context = self.chunk(0x200);
+        for (number, word) in [STACK, STACK_WORDS, FRAME].into_iter().enumerate() {
+            self.made.memory.write_word(context + number as u64 * 8, word);
+        }
+        self.made.memory.write_word(ROOTS + 32, context);
+        self
+    }
+
+    /// A chunk in use of so many bytes.
+    fn chunk(&mut self, size: u64) -> u64 {
+        self.made.chunk(0, size, true) + 16
+    }
+
+    fn word(&mut self, address: u64, word: u64) {
+        self.made.memory.write_word(address, word);
+    }
+
+    /// Makes an array of the object with this number; returns its chunk.
+    fn array(&mut self, number: u64, length: u64) -> u64 {
+        let (slot, elements) = (POST + number * SLOT, self.chunk(0x40));
+        for (offset, word) in [(0, 7), (16, length), (24, 6), (32, elements)] {
+            self.word(slot + offset, word);
+        }
+        elements
+    }
+
+    fn reach(self) -> Result<ReachCensus, ReachUnknown> {
+        let mut memory = self.made.finish();
+        let anchors = RubyAnchors::find(&memory).unwrap();
+        let heap = Heap::find(&memory, anchors.version).unwrap();
+        let is_heap_page = |address| heap.page_at(address).is_some();
+        let reading = read_malloc(&mut memory, &is_heap_page, true).unwrap();
+        let reached = reach(&memory, &heap, &reading.chunks, (&anchors, &[]))?;
+        Ok(reached.census())
+    }
+}
+
+#[test]
+fn what_no_root_leads_to_would_be_freed_with_what_it_holds() {
+    let mut process = FakeProcess::new().with_thread();
+    process.word(ROOTS, POST);
+    let kept = process.array(0, 2);
+    process.word(kept, POST + SLOT);
+    // Another array is garbage, and so is what only it holds.
+    let lost = process.array(2, 1);
+    process.word(lost, POST + 3 * SLOT);
+    process.chunk(0x60);
+    let reached = process.reach().unwrap();
+    assert_eq!(reached.unreached_objects, LOST - 1);
+    assert_eq!((reached.unreached_chunks.chunks, reached.unreached_chunks.bytes), (1, 0x40));
+    // The context, the elements, and a chunk to which no object leads, which no collection frees.
+    assert_eq!(reached.reached_chunks.chunks, 3);
+}
+
+#[test]
+fn what_an_array_held_beyond_its_length_is_not_reached() {
+    let mut process = FakeProcess::new().with_thread();
+    process.word(ROOTS, POST);
+    let elements = process.array(0, 1);
+    process.word(elements, POST + SLOT);
+    process.word(elements + 8, POST + 2 * SLOT);
+    assert_eq!(process.reach().unwrap().unreached_objects, LOST - 1);
+}
+
+#[test]
+fn only_the_part_of_a_stack_that_is_in_use_leads_to_objects() {
+    let mut process = FakeProcess::new().with_thread();
+    process.word(STACK + 8, POST);
+    process.word(FRAME + 24, POST + SLOT);
+    // What earlier calls left between the values and the frames.
+    process.word(STACK + 0x1000, POST + 2 * SLOT);
+    assert_eq!(process.reach().unwrap().unreached_objects, LOST - 1);
+}
+
+#[test]
+fn a_table_of_shared_strings_keeps_none_of_them_and_another_table_keeps_all() {
+    for (is_same, kept) in [(true, 0), (false, 1)] {
+        let mut process = FakeProcess::new().with_thread();
+        let [table, entries] = [0x50, 0x70].map(|size| process.chunk(size));
+        let functions = C_LIBRARY + 0x100;
+        for (number, word) in [2, functions, 1, 0, 0, 1, entries].into_iter().enumerate() {
+            process.word(table + number as u64 * 8, word);
+        }
+        let string = POST + SLOT;
+        process.word(string, 5);
+        process.word(entries, 77);
+        process.word(entries + 8, string);
+        process.word(entries + 16, if is_same { string } else { POST });
+        process.word(ROOTS, table);
+        assert_eq!(process.reach().unwrap().unreached_objects, LOST - kept, "{is_same}");
+    }
+}
+
+#[test]
+fn without_the_stack_of_a_thread_nothing_is_claimed() {
+    assert_eq!(FakeProcess::new().reach().err(), Some(ReachUnknown::NoStack));
+}
+
+#[test]
+fn where_even_a_class_of_ruby_is_not_reached_nothing_is_claimed() {
+    let mut process = FakeProcess::new().with_thread();
+    process.word(ROOTS + 7 * 8, 0);
+    assert_eq!(process.reach().err(), Some(ReachUnknown::LostClass("rb_eStandardError")));
+}
