@@ -10,12 +10,12 @@ use crate::heap::{
 use crate::live::{LiveMemory, Pacing};
 use crate::malloc::{ChunkAmount, ChunkTable, MallocCensus, read_malloc};
 use crate::memory::Memory;
+use crate::need::{MemoryGate, census_need};
 use crate::owners::{
-    Owner, OwnerCensus, Owners, ReachCensus, find_owners, owners_need, read_threads,
+    ChunkLoad, Owner, OwnerCensus, Owners, ReachCensus, find_owners, read_threads,
 };
 use crate::reach::reach;
 use crate::refusal::{Refused, refusal};
-use crate::snapshot::Snapshot;
 use carat_ruby::version::V2_7;
 use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
@@ -34,16 +34,23 @@ pub struct LookOptions {
     pub class: Option<String>,
     /// Read malloc's arenas.
     pub malloc: bool,
-    /// Find out who holds malloc's chunks. Requires a copy of the process's memory in ours.
+    /// Find out who holds malloc's chunks. Requires a table of all of them.
     pub owners: bool,
-    /// Count what the roots reach. Requires `owners`.
+    /// Count what the roots reach. Requires the table too.
     pub reach: bool,
     /// The longest time to read without a pause.
     pub max_pause: Duration,
-    /// More than this many bytes are not copied for `owners`.
-    pub copy_limit: u64,
-    /// Called before a process is copied, with its number and the bytes of our own memory that this and the search need.
-    pub before_copy: Option<fn(u32, u64)>,
+    /// After this time nothing more is read of a process; `None` for a minute, and another for each GiB that is resident.
+    pub longest: Option<Duration>,
+    /// Asked before a large part of our own memory is taken.
+    pub memory: MemoryGate,
+}
+
+impl LookOptions {
+    /// How reading is spread over time.
+    pub fn pacing(&self) -> Pacing {
+        Pacing { longest: self.longest, ..Pacing::of(self.max_pause) }
+    }
 }
 
 impl Default for LookOptions {
@@ -56,8 +63,8 @@ impl Default for LookOptions {
             owners: false,
             reach: false,
             max_pause: Duration::from_micros(200),
-            copy_limit: 4 << 30,
-            before_copy: None,
+            longest: None,
+            memory: MemoryGate::default(),
         }
     }
 }
@@ -127,6 +134,10 @@ pub struct LookCost {
     pub present_bytes: u64,
     /// Bytes of its memory in swap, which are not read.
     pub swapped_bytes: u64,
+    /// Bytes of mappings that were not searched, because they show more pages than the kernel counts as resident, or are
+    /// too large.
+    #[serde(default)]
+    pub unsearched_bytes: u64,
     /// Processor time of the reading thread, in seconds.
     pub cpu_seconds: f64,
     /// Time from start to end, pauses included, in seconds.
@@ -136,6 +147,16 @@ pub struct LookCost {
 impl Census {
     fn unknown(&mut self, part: CensusPart, reason: impl ToString) {
         self.unknown.push(UnknownPart { part, reason: reason.to_string() });
+    }
+
+    /// Why the holders of chunks and what the roots reach are unknown, as far as they were asked for.
+    fn no_holders(&mut self, options: &LookOptions, reason: &str) {
+        let wanted = [(CensusPart::Owners, options.owners), (CensusPart::Reach, options.reach)];
+        for (part, _) in wanted.into_iter().filter(|(_, wanted)| *wanted) {
+            if self.reason(part).is_none() {
+                self.unknown(part, reason);
+            }
+        }
     }
 
     /// Why a part could not be told; `None` if it was not requested or was told.
@@ -152,30 +173,34 @@ impl Census {
 pub fn look(process: u32, options: &LookOptions) -> Result<Census, Refused> {
     let started = Instant::now();
     let cpu = cpu_time();
-    let open = LiveMemory::open(&options.proc, process, Pacing::of(options.max_pause));
-    let live = open.map_err(|error| refusal(&options.proc, process, error))?;
+    let need = census_need(&options.proc, &[process]);
+    options.memory.ask(need).map_err(Refused::NoMemory)?;
+    let mut live = open(process, options)?;
     if live.shares_pages() {
         canary::test(&options.proc)?;
     }
-    let anchors = RubyAnchors::find(&live).ok_or_else(|| no_ruby(process, options))?;
+    let anchors = RubyAnchors::find(&live).ok_or_else(|| no_ruby(&live, options))?;
     if anchors.version < V2_7 {
         return Err(Refused::Version(anchors.version_text));
     }
-    let (present_bytes, swapped_bytes) = live.extent();
+    let extent = live.extent();
     let mut census = Census { process, ruby: anchors.version_text.clone(), ..Census::default() };
-    let mut source = Source::open(live, options, &mut census);
-    let possible = source.possible(options);
-    parts(source.memory(), &anchors, &possible, &mut census);
-    let live = source.live();
-    ended(live, &anchors)?;
+    parts(&mut live, &anchors, options, &mut census);
+    ended(&live, &anchors)?;
     census.cost = LookCost {
         read_bytes: live.read_bytes(),
-        present_bytes,
-        swapped_bytes,
+        present_bytes: extent.present,
+        swapped_bytes: extent.swapped,
+        unsearched_bytes: extent.unsearched,
         cpu_seconds: cpu_time() - cpu,
         seconds: started.elapsed().as_secs_f64(),
     };
     Ok(census)
+}
+
+fn open(process: u32, options: &LookOptions) -> Result<LiveMemory, Refused> {
+    let opened = LiveMemory::open(&options.proc, process, options.pacing());
+    opened.map_err(|error| refusal(&options.proc, process, error))
 }
 
 /// Processor time of this thread, in seconds.
@@ -184,76 +209,12 @@ fn cpu_time() -> f64 {
     time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
 }
 
-/// A process without Ruby may have ended since it was opened.
-fn no_ruby(process: u32, options: &LookOptions) -> Refused {
-    let again = LiveMemory::open(&options.proc, process, Pacing::of(options.max_pause));
-    again.map_or_else(|error| refusal(&options.proc, process, error), |_| Refused::NotRuby(process))
-}
-
-/// Bytes of our own memory for a copy and the table of chunks: malloc is counted first, which takes a fraction of the time.
-fn copy_need(live: &LiveMemory, options: &LookOptions) -> u64 {
-    let (present, _) = live.extent();
-    // Apart from the memory that is copied afterwards, whose cache stays empty.
-    let pacing = Pacing::of(options.max_pause);
-    let counted = LiveMemory::open(&options.proc, live.process(), pacing).ok();
-    // A heap page that passes for a mapped chunk adds one entry.
-    let malloc = counted.and_then(|mut live| read_malloc(&mut live, &|_| false, false).ok());
-    malloc.map_or(present, |reading| owners_need(&reading.census, present))
-}
-
-/// What the parts are read from.
-enum Source {
-    Live(LiveMemory),
-    Copy(Snapshot),
-}
-
-impl Source {
-    /// A copy if the options require one and allow its size.
-    fn open(live: LiveMemory, options: &LookOptions, census: &mut Census) -> Self {
-        if !options.owners && !options.reach {
-            return Self::Live(live);
-        }
-        if let Some(before_copy) = options.before_copy {
-            before_copy(census.process, copy_need(&live, options));
-        }
-        match Snapshot::take(live, options.copy_limit) {
-            Ok(copy) => Self::Copy(copy),
-            Err(refused) => {
-                let (live, too_large) = *refused;
-                if options.reach {
-                    census.unknown(CensusPart::Reach, &too_large);
-                }
-                if options.owners {
-                    census.unknown(CensusPart::Owners, too_large);
-                }
-                Self::Live(live)
-            }
-        }
+/// A process without Ruby may have ended since it was opened, or it was not searched as a whole.
+fn no_ruby(live: &LiveMemory, options: &LookOptions) -> Refused {
+    if let Some(stopped) = live.stopped() {
+        return Refused::Stopped(stopped);
     }
-
-    /// The options without what requires a copy, if there is none.
-    fn possible(&self, options: &LookOptions) -> LookOptions {
-        let copied = matches!(self, Self::Copy(_));
-        LookOptions {
-            owners: options.owners && copied,
-            reach: options.reach && copied,
-            ..options.clone()
-        }
-    }
-
-    fn memory(&mut self) -> &mut dyn Memory {
-        match self {
-            Self::Live(live) => live,
-            Self::Copy(copy) => copy,
-        }
-    }
-
-    const fn live(&self) -> &LiveMemory {
-        match self {
-            Self::Live(live) => live,
-            Self::Copy(copy) => copy.live(),
-        }
-    }
+    open(live.process(), options).map_or_else(|error| error, |_| Refused::NotRuby(live.process()))
 }
 
 /// Fails if the process ended, or runs another program: what could not be read would count as free.
@@ -262,17 +223,16 @@ fn ended(live: &LiveMemory, anchors: &RubyAnchors) -> Result<(), Refused> {
     if live.still_there(address) { Ok(()) } else { Err(Refused::Ended(live.process())) }
 }
 
-/// Reads every requested part.
+/// Reads every requested part. After the time for all of them is over, nothing that was searched since is complete.
 fn parts(
     memory: &mut dyn Memory,
     anchors: &RubyAnchors,
     options: &LookOptions,
     census: &mut Census,
 ) {
-    let mut heap = Heap::find(memory, anchors.version);
     let mut names = None;
-    match &mut heap {
-        Ok(heap) => names = heap_parts(memory, anchors, options, (heap, &mut *census)),
+    let mut heap = match complete(memory, Heap::find(memory, anchors.version)) {
+        Ok(heap) => Some(heap),
         Err(reason) => {
             let wanted = [
                 (CensusPart::Heap, true),
@@ -282,14 +242,33 @@ fn parts(
                 (CensusPart::Reach, options.reach),
             ];
             for (part, _) in wanted.into_iter().filter(|(_, wanted)| *wanted) {
-                census.unknown(part, &*reason);
+                census.unknown(part, &reason);
             }
+            None
         }
+    };
+    if let Some(heap) = &mut heap {
+        names = heap_parts(memory, anchors, options, (heap, &mut *census));
     }
     if options.malloc || options.owners || options.reach {
-        let heap = heap.as_ref().ok();
-        let Some(chunks) = malloc_part(memory, heap, options, census) else { return };
-        holder_parts(memory, anchors, options, census, (heap, names.as_mut(), &chunks));
+        malloc_part(memory, heap.as_ref(), options, census);
+    }
+    let (Some(heap), Some(malloc)) = (heap, &census.malloc) else { return };
+    let load = ChunkLoad {
+        chunks: malloc.chunks(),
+        bytes: malloc.total().system_bytes,
+        slots: heap.pages().iter().map(|page| page.slots).filter(|_| options.reach).sum(),
+    };
+    if options.owners || options.reach {
+        holder_parts(memory, anchors, options, census, (&heap, names.as_mut(), load));
+    }
+}
+
+/// What was found out, unless the time was over before its end.
+fn complete<T>(memory: &dyn Memory, found: Result<T, impl ToString>) -> Result<T, String> {
+    match memory.stopped() {
+        Some(stopped) => Err(stopped.to_string()),
+        None => found.map_err(|reason| reason.to_string()),
     }
 }
 
@@ -316,6 +295,15 @@ fn heap_parts(
     }
     let request = CountRequest { names: names.as_mut(), class: options.class.as_deref() };
     let counted = count(memory, heap, request);
+    if let Some(stopped) = memory.stopped() {
+        let wanted =
+            [(CensusPart::Classes, options.classes), (CensusPart::Class, options.class.is_some())];
+        census.unknown(CensusPart::Heap, stopped);
+        for (part, _) in wanted.into_iter().filter(|(_, wanted)| *wanted) {
+            census.unknown(part, stopped);
+        }
+        return names;
+    }
     if counted.heap.ages.is_none() {
         census.unknown(CensusPart::Ages, "the bitmaps of heap pages and the objects disagree");
     }
@@ -326,55 +314,71 @@ fn heap_parts(
     names
 }
 
-/// Reads malloc's arenas; returns the chunks.
+/// Counts malloc's chunks.
 fn malloc_part(
     memory: &mut dyn Memory,
     heap: Option<&Heap>,
     options: &LookOptions,
     census: &mut Census,
-) -> Option<ChunkTable> {
+) {
     let is_heap_page = |address| heap.is_some_and(|heap| heap.page_at(address).is_some());
-    match read_malloc(memory, &is_heap_page, options.owners || options.reach) {
-        Ok(reading) => {
-            census.malloc = Some(reading.census);
-            Some(reading.chunks)
-        }
+    let counted = read_malloc(memory, &is_heap_page, false);
+    match complete(memory, counted) {
+        Ok(reading) => census.malloc = Some(reading.census),
         Err(reason) => {
             census.unknown(CensusPart::Malloc, &reason);
-            if options.owners {
-                census.unknown(CensusPart::Owners, &reason);
-            }
-            if options.reach {
-                census.unknown(CensusPart::Reach, reason);
-            }
-            None
+            census.no_holders(options, &reason);
         }
     }
 }
 
-/// Finds out who holds the chunks, and what the roots reach. Only for a copy of the memory.
+/// Finds out who holds the chunks, and what the roots reach.
 fn holder_parts(
-    memory: &dyn Memory,
+    memory: &mut dyn Memory,
     anchors: &RubyAnchors,
     options: &LookOptions,
     census: &mut Census,
-    (heap, names, chunks): (Option<&Heap>, Option<&mut ClassNames>, &ChunkTable),
+    (heap, names, load): (&Heap, Option<&mut ClassNames>, ChunkLoad),
 ) {
-    let Some(heap) = heap else { return };
+    let chunks = match keep_chunks(memory, heap, options, (census, load)) {
+        Ok(chunks) => chunks,
+        Err(reason) => return census.no_holders(options, &reason),
+    };
     let threads = read_threads(&options.proc, census.process);
     if let Some(names) = names.filter(|_| options.owners) {
-        let owners = find_owners(memory, heap, names, chunks, &threads);
-        if let Some(classes) = &mut census.classes {
-            add_chunks(classes, names, &owners, chunks);
+        let owners = find_owners(memory, heap, names, &chunks, &threads);
+        match memory.stopped() {
+            Some(stopped) => census.unknown(CensusPart::Owners, stopped),
+            None => {
+                if let Some(classes) = &mut census.classes {
+                    add_chunks(classes, names, &owners, &chunks);
+                }
+                census.owners = Some(owners.census(&chunks));
+            }
         }
-        census.owners = Some(owners.census(chunks));
     }
     if options.reach {
-        match reach(memory, heap, chunks, (anchors, &threads)) {
-            Ok(reached) => census.reach = Some(reached.census()),
+        let reached = reach(memory, heap, &chunks, (anchors, &threads)).map(|reached| reached.census());
+        match complete(memory, reached) {
+            Ok(reached) => census.reach = Some(reached),
             Err(reason) => census.unknown(CensusPart::Reach, reason),
         }
     }
+}
+
+/// Reads the chunks again and keeps them, if there is memory for their table and for the search in it.
+fn keep_chunks(
+    memory: &mut dyn Memory,
+    heap: &Heap,
+    options: &LookOptions,
+    (census, load): (&mut Census, ChunkLoad),
+) -> Result<ChunkTable, String> {
+    options.memory.ask(load.need(census.process))?;
+    let is_heap_page = |address| heap.page_at(address).is_some();
+    let kept = read_malloc(memory, &is_heap_page, true);
+    let kept = complete(memory, kept)?;
+    census.malloc = Some(kept.census);
+    Ok(kept.chunks)
 }
 
 /// Adds what the objects of each class hold to the list of classes.

@@ -15,16 +15,20 @@
 //!  malloc                      arenas and chunks of glibc
 //!  heap                        heap pages, slots, classes
 //!  elf                         symbols from the process's memory
-//!  refusal                     why a process is not read
+//!  refusal, denied             why a process is not read
 //!  canary                      whether reading un-shares pages on this kernel
 //!  fake_ruby                   a small Ruby that is made up
-//!  live, snapshot, fake        the memory of a process: read when needed, copied, made up
-//!  memory, bytes, hash         mappings, pages, numbers
+//!  live, fake                  the memory of a process: read when needed, made up
+//!  need                        how much memory of our own a reading takes, and who may refuse it
+//!  mapped_file, counts         the file behind a mapping; what the kernel counts
+//!  memory, bytes, hash, …      mappings, pages, numbers
 //! ```
 
 pub mod bytes;
 pub mod canary;
 pub mod census;
+mod counts;
+pub mod denied;
 pub mod elf;
 pub mod fake;
 pub mod fake_ruby;
@@ -32,9 +36,11 @@ pub mod hash;
 pub mod heap;
 pub mod live;
 pub mod malloc;
+pub mod mapped_file;
 pub mod memory;
+pub mod need;
+mod number_set;
 pub mod owners;
 pub mod reach;
 pub mod refusal;
-pub mod snapshot;
 pub mod unshared;

@@ -5,12 +5,16 @@
 //! slice, so bursts of reads that are shorter than a slice, with pauses between them, are rarely preempted.
 
 use crate::bytes::{align_down, align_up, word_in};
-use crate::memory::{Memory, MemoryRegion, PAGE, PAGE_LENGTH, PageEntry, parse_regions};
+use crate::counts::KernelCounts;
+use crate::mapped_file::open_mapped;
+use crate::memory::{
+    Memory, MemoryRegion, PAGE, PAGE_LENGTH, PageEntry, PageTable, ReadingStopped, parse_regions,
+};
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::io;
-use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -25,6 +29,11 @@ const AHEAD: usize = 16;
 const ENTRIES: u64 = 2048;
 /// Searched address space; mappings beyond it are left out. Ten times what the largest server has.
 const SEARCHED: u64 = 512 << 30;
+/// Bytes that the kernel's count of resident pages may lag behind: each thread counts up to 64 pages by itself before it
+/// adds them (`TASK_RSS_EVENTS_THRESH`, mm/memory.c, up to Linux 6.1; later each processor some).
+const UNCOUNTED: u64 = 64 << 20;
+/// The longest time that a reading takes: this, and as much again for each GiB that is resident.
+const LONGEST: Duration = Duration::from_secs(60);
 /// How often the mappings are read again because an address was in none.
 const RELOADS: u32 = 20;
 /// Bytes of `maps`; a process can have 65,530 mappings by default.
@@ -37,12 +46,14 @@ pub struct Pacing {
     pub burst: Duration,
     /// The pause.
     pub rest: Duration,
+    /// After this time nothing more is read; `None` for a minute, and another for each GiB that is resident.
+    pub longest: Option<Duration>,
 }
 
 impl Pacing {
     /// Reads for at most `burst`, then pauses half of it.
     pub fn of(burst: Duration) -> Self {
-        Self { burst, rest: burst / 2 }
+        Self { burst, rest: burst / 2, longest: None }
     }
 }
 
@@ -69,6 +80,9 @@ pub enum OpenMemoryError {
     /// Not the page size that the reader knows.
     #[error("pages of {0} bytes are not supported, only of 4096")]
     PageSize(usize),
+    /// The list of mappings is longer than may be read, in bytes.
+    #[error("its list of mappings is longer than {0} bytes")]
+    Mappings(u64),
 }
 
 /// Pages that were read; each address has one place.
@@ -116,9 +130,21 @@ impl PageCache {
     }
 }
 
+/// How much of a process's memory was searched.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct MemoryExtent {
+    /// Bytes of the searched mappings that are present.
+    pub present: u64,
+    /// Bytes of them in swap.
+    pub swapped: u64,
+    /// Bytes of mappings that were left out: they show more pages than the kernel counts as resident, or are too large.
+    pub unsearched: u64,
+}
+
 /// The memory of a running process.
 pub struct LiveMemory {
     process: u32,
+    proc: PathBuf,
     folder: PathBuf,
     mem: File,
     pagemap: File,
@@ -127,8 +153,12 @@ pub struct LiveMemory {
     cache: RefCell<PageCache>,
     files: RefCell<HashMap<String, Option<File>>>,
     pacing: Pacing,
+    opened: Instant,
+    longest: Duration,
+    stopped: Cell<bool>,
     burst: Cell<Duration>,
     read_bytes: Cell<u64>,
+    unsearched: u64,
 }
 
 impl LiveMemory {
@@ -143,8 +173,11 @@ impl LiveMemory {
         let folder = proc.join(process.to_string());
         let mem = open(&folder, "mem", process)?;
         let pagemap = open(&folder, "pagemap", process)?;
+        let resident = KernelCounts::read(&folder).resident.unwrap_or(0);
+        let longest = LONGEST + LONGEST.mul_f64(resident as f64 / (1_u64 << 30) as f64);
         let mut memory = Self {
             process,
+            proc: proc.to_owned(),
             folder,
             mem,
             pagemap,
@@ -153,10 +186,14 @@ impl LiveMemory {
             cache: RefCell::new(PageCache::empty()),
             files: RefCell::new(HashMap::new()),
             pacing,
+            opened: Instant::now(),
+            longest: pacing.longest.unwrap_or(longest),
+            stopped: Cell::new(false),
             burst: Cell::new(Duration::ZERO),
             read_bytes: Cell::new(0),
+            unsearched: 0,
         };
-        memory.regions = memory.read_regions()?;
+        memory.load_regions()?;
         Ok(memory)
     }
 
@@ -175,15 +212,14 @@ impl LiveMemory {
         self.mem.read_exact_at(&mut [0], address).is_ok()
     }
 
-    /// Bytes of the searched mappings that are present, and bytes in swap.
-    pub fn extent(&self) -> (u64, u64) {
-        let pages = self.regions.iter().map(|region| &region.pages);
-        let (mut present, mut swapped) = (0, 0);
-        for pages in pages {
-            present += pages.present() * PAGE;
-            swapped += pages.swapped() * PAGE;
+    /// How much of it is searched.
+    pub fn extent(&self) -> MemoryExtent {
+        let mut extent = MemoryExtent { unsearched: self.unsearched, ..MemoryExtent::default() };
+        for region in &self.regions {
+            extent.present += region.pages.present() * PAGE;
+            extent.swapped += region.pages.swapped() * PAGE;
         }
-        (present, swapped)
+        extent
     }
 
     /// Whether some of its anonymous pages are mapped by another process too, as after a fork.
@@ -192,7 +228,35 @@ impl LiveMemory {
         entries.any(|(_, entry)| entry.present() && !entry.exclusive() && !entry.of_file())
     }
 
-    fn read_regions(&self) -> Result<Vec<MemoryRegion>, OpenMemoryError> {
+    /// Reads the mappings with the entries of their pages.
+    ///
+    /// The kernel's zero page is present wherever a page was read and never written, and costs the process nothing. So a
+    /// mapping that shows more pages than the kernel counts as resident is left out: there is nothing in it to find, and
+    /// its entries alone could fill our memory. Small mappings first, because a heap is not the largest of them.
+    fn load_regions(&mut self) -> Result<(), OpenMemoryError> {
+        let mut regions = self.read_mappings()?;
+        let counted = KernelCounts::read(&self.folder).resident;
+        let most = counted.map_or(u64::MAX, |bytes| (bytes + bytes / 8 + UNCOUNTED) / PAGE);
+        let mut by_size: Vec<&mut MemoryRegion> =
+            regions.iter_mut().filter(|region| region.searched()).collect();
+        by_size.sort_by_key(|region| region.size());
+        let (mut present, mut searched, mut unsearched) = (0, 0_u64, 0);
+        for region in by_size {
+            searched = searched.saturating_add(region.size());
+            let (start, end) = (region.start, region.end);
+            if searched > SEARCHED
+                || !self.read_entries(region, (start, end), most.saturating_sub(present))
+            {
+                region.pages = PageTable::default();
+                unsearched += region.size();
+            }
+            present += region.pages.present();
+        }
+        (self.regions, self.unsearched) = (regions, unsearched);
+        Ok(())
+    }
+
+    fn read_mappings(&self) -> Result<Vec<MemoryRegion>, OpenMemoryError> {
         let maps = open(&self.folder, "maps", self.process)?;
         let mut text = Vec::new();
         let mut limited = io::Read::take(maps, MAPS_LIMIT);
@@ -202,37 +266,34 @@ impl LiveMemory {
             // A process that has ended, and is not yet waited for, has no mappings.
             return Err(OpenMemoryError::Gone(self.process));
         }
-        let mut regions = parse_regions(&text);
-        let mut searched = 0;
-        for region in regions.iter_mut().filter(|region| region.searched()) {
-            searched += region.size();
-            if searched > SEARCHED {
-                break;
-            }
-            let (start, end) = (region.start, region.end);
-            self.read_entries(region, start, end);
+        if text.len() as u64 == MAPS_LIMIT {
+            return Err(OpenMemoryError::Mappings(MAPS_LIMIT));
         }
-        Ok(regions)
+        Ok(parse_regions(&text))
     }
 
-    /// Reads the page map of a part of a region. What cannot be read counts as not present.
-    fn read_entries(&self, region: &mut MemoryRegion, start: u64, end: u64) {
+    /// Reads the page map of a part of a region; false if more than `most` pages of the region are present, or if the time
+    /// is over. What cannot be read counts as not present.
+    fn read_entries(&self, region: &mut MemoryRegion, (start, end): (u64, u64), most: u64) -> bool {
         let mut bytes = vec![0; ENTRIES as usize * 8];
-        let mut page = start / PAGE;
+        let first = region.start / PAGE;
         let last = end.div_ceil(PAGE);
+        let mut page = start / PAGE;
         while page < last {
             let count = ENTRIES.min(last - page);
             let part = &mut bytes[..count as usize * 8];
             let read = self.paced(|| self.pagemap.read_exact_at(part, page.saturating_mul(8)));
-            let read = read.is_ok();
-            for number in 0..count {
-                let entry = word_in(part, number as usize * 8).filter(|_| read).unwrap_or(0);
-                // Only the states and the frame are of use.
-                let entry = if entry >> 62 == 0 { 0 } else { entry };
-                region.pages.set(page + number - region.start / PAGE, PageEntry(entry));
+            let Some(read) = read else { return false };
+            if read.is_err() {
+                part.fill(0);
+            }
+            set_entries(&mut region.pages, page - first, part);
+            if region.pages.present() > most {
+                return false;
             }
             page += count;
         }
+        true
     }
 
     /// Whether a page may be read: present by the page map.
@@ -245,23 +306,29 @@ impl LiveMemory {
         known && PageEntry(u64::from_le_bytes(bytes)).present()
     }
 
-    /// Runs a system call that takes the observed process's lock, after a pause where it is time for one.
-    fn paced<T>(&self, call: impl FnOnce() -> T) -> T {
+    /// Runs a system call that takes the observed process's lock, after a pause where it is time for one; `None` once the
+    /// time for the whole reading is over.
+    fn paced<T>(&self, call: impl FnOnce() -> T) -> Option<T> {
+        if self.stopped.get() {
+            return None;
+        }
         if self.burst.get() >= self.pacing.burst {
             thread::sleep(self.pacing.rest);
             self.burst.set(Duration::ZERO);
         }
         let start = Instant::now();
         let result = call();
-        self.burst.set(self.burst.get() + start.elapsed());
-        result
+        let end = Instant::now();
+        self.burst.set(self.burst.get() + (end - start));
+        self.stopped.set(end - self.opened > self.longest);
+        Some(result)
     }
 
     /// Reads a range whose pages are present.
     fn read_present(&self, address: u64, into: &mut [u8]) -> bool {
         let mut at = address;
         for part in into.chunks_mut(READ) {
-            if self.paced(|| self.mem.read_exact_at(part, at)).is_err() {
+            if !matches!(self.paced(|| self.mem.read_exact_at(part, at)), Some(Ok(()))) {
                 return false;
             }
             self.read_bytes.set(self.read_bytes.get() + part.len() as u64);
@@ -317,19 +384,11 @@ impl LiveMemory {
             return false;
         }
         let mut files = self.files.borrow_mut();
-        let file = files.entry(region.path.clone()).or_insert_with(|| self.open_mapped(region));
+        let entry = files.entry(region.path.clone());
+        let file = entry.or_insert_with(|| open_mapped(&self.proc, self.process, region));
         let Some(file) = file else { return false };
         let offset = region.offset.saturating_add(page - region.start);
         file.read_exact_at(into, offset).is_ok()
-    }
-
-    fn open_mapped(&self, region: &MemoryRegion) -> Option<File> {
-        let path = self.folder.join("root").join(region.path.trim_start_matches('/'));
-        // A named pipe at this path must not block us.
-        let flags = libc::O_NONBLOCK | libc::O_NOCTTY;
-        let file = OpenOptions::new().read(true).custom_flags(flags).open(path).ok()?;
-        let metadata = file.metadata().ok()?;
-        (metadata.is_file() && metadata.ino() == region.inode).then_some(file)
     }
 
     /// Length of the run of present pages at `address` in one region, up to `length`.
@@ -352,6 +411,14 @@ const fn usable(region: &MemoryRegion) -> bool {
 impl Memory for LiveMemory {
     fn regions(&self) -> &[MemoryRegion] {
         &self.regions
+    }
+
+    fn stopped(&self) -> Option<ReadingStopped> {
+        self.stopped.get().then(|| ReadingStopped {
+            after: self.longest,
+            read_bytes: self.read_bytes(),
+            present_bytes: self.extent().present,
+        })
     }
 
     fn read(&self, address: u64, into: &mut [u8]) -> bool {
@@ -384,15 +451,14 @@ impl Memory for LiveMemory {
         let mapped = self.region(start).is_some_and(|region| end <= region.end);
         if !mapped && self.reloads < RELOADS {
             self.reloads += 1;
-            if let Ok(regions) = self.read_regions() {
-                self.regions = regions;
-            }
+            // What is known stays where it cannot be read anew.
+            let _ = self.load_regions();
         } else {
             let mut regions = std::mem::take(&mut self.regions);
             let searched = regions.iter_mut().filter(|region| region.searched());
             for region in searched.filter(|region| region.start < end && start < region.end) {
-                let (from, to) = (start.max(region.start), end.min(region.end));
-                self.read_entries(region, from, to);
+                let part = (start.max(region.start), end.min(region.end));
+                self.read_entries(region, part, u64::MAX);
             }
             self.regions = regions;
         }
@@ -400,6 +466,19 @@ impl Memory for LiveMemory {
         for address in cached.iter_mut().filter(|address| (start..end).contains(*address)) {
             *address = u64::MAX;
         }
+    }
+}
+
+/// Takes over the entries from `page` on, in the form of `pagemap`. Only the states and the frame are of use.
+fn set_entries(table: &mut PageTable, page: u64, entries: &[u8]) {
+    // Most of a huge mapping is empty.
+    if entries.iter().all(|byte| *byte == 0) && table.is_empty_from(page, entries.len() as u64 / 8)
+    {
+        return;
+    }
+    for (number, entry) in (page..).zip(entries.chunks_exact(8)) {
+        let entry = word_in(entry, 0).filter(|entry| entry >> 62 != 0).unwrap_or(0);
+        table.set(number, PageEntry(entry));
     }
 }
 
@@ -439,7 +518,7 @@ pub(crate) mod tests {
         assert_eq!(memory.copy(address, block.len() as u64).as_deref(), Some(&block[..]));
         assert_eq!(memory.copy(address + 77, 5).as_deref(), Some(&block[77..82]));
         assert!(memory.read_bytes() >= 300_000);
-        assert!(memory.extent().0 > 300_000);
+        assert!(memory.extent().present > 300_000);
         assert_eq!(memory.word(8), None);
         assert!(memory.copy(u64::MAX - 3, 8).is_none());
     }

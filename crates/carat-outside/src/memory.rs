@@ -5,6 +5,8 @@
 
 use crate::bytes::{align_down, align_up, half_in, short_in, word_in};
 use std::collections::BTreeMap;
+use std::fmt;
+use std::time::Duration;
 
 /// Bytes of a page. Processes with other pages are refused.
 pub const PAGE: u64 = 4096;
@@ -48,23 +50,52 @@ impl PageEntry {
     }
 }
 
-/// The entries of a range of pages. Stretches of 2 MiB without an entry cost nothing, so huge reserved mappings are cheap.
+/// The entries of a range of pages. A stretch of 2 MiB costs only what lies between its first and its last entry that is not
+/// empty, so huge reserved mappings and single pages in them are cheap.
 #[derive(Debug, Clone, Default)]
 pub struct PageTable {
-    blocks: BTreeMap<u64, Box<[PageEntry]>>,
+    blocks: BTreeMap<u64, PageBlock>,
     present: u64,
     swapped: u64,
+}
+
+/// The entries of one stretch, from the first that is not empty.
+#[derive(Debug, Clone, Default)]
+struct PageBlock {
+    first: u64,
+    entries: Vec<PageEntry>,
+}
+
+impl PageBlock {
+    fn get(&self, within: u64) -> Option<PageEntry> {
+        self.entries.get(usize::try_from(within.checked_sub(self.first)?).ok()?).copied()
+    }
+
+    /// The place of an entry, which is made where it is missing.
+    fn place(&mut self, within: u64) -> Option<&mut PageEntry> {
+        if self.entries.is_empty() {
+            self.first = within;
+        }
+        let missing = self.first.saturating_sub(within) as usize;
+        self.entries.splice(0..0, std::iter::repeat_n(PageEntry::default(), missing));
+        self.first = self.first.min(within);
+        let at = (within - self.first) as usize;
+        if at >= self.entries.len() {
+            self.entries.resize(at + 1, PageEntry::default());
+        }
+        self.entries.get_mut(at)
+    }
 }
 
 impl PageTable {
     /// Sets the entry of page number `page` of the mapping.
     pub fn set(&mut self, page: u64, entry: PageEntry) {
         let number = page / BLOCK_PAGES;
-        if entry.0 == 0 && !self.blocks.contains_key(&number) {
+        if entry.0 == 0 && self.get(page).0 == 0 {
             return;
         }
-        let block = self.blocks.entry(number).or_insert_with(empty_block);
-        let Some(place) = block.get_mut((page % BLOCK_PAGES) as usize) else { return };
+        let block = self.blocks.entry(number).or_default();
+        let Some(place) = block.place(page % BLOCK_PAGES) else { return };
         self.present = self.present - u64::from(place.present()) + u64::from(entry.present());
         self.swapped = self.swapped - u64::from(place.swapped()) + u64::from(entry.swapped());
         *place = entry;
@@ -73,8 +104,13 @@ impl PageTable {
     /// The entry of page number `page`; one that is not present outside the table.
     pub fn get(&self, page: u64) -> PageEntry {
         let block = self.blocks.get(&(page / BLOCK_PAGES));
-        let entry = block.and_then(|block| block.get((page % BLOCK_PAGES) as usize));
-        entry.copied().unwrap_or_default()
+        block.and_then(|block| block.get(page % BLOCK_PAGES)).unwrap_or_default()
+    }
+
+    /// Whether no page of so many from this one on has an entry.
+    pub fn is_empty_from(&self, page: u64, count: u64) -> bool {
+        let last = page.saturating_add(count).div_ceil(BLOCK_PAGES);
+        self.blocks.range(page / BLOCK_PAGES..last.max(page / BLOCK_PAGES + 1)).next().is_none()
     }
 
     /// Number of pages that are present.
@@ -90,8 +126,8 @@ impl PageTable {
     /// Every page with an entry that is not empty: its number and its entry, in order.
     pub fn entries(&self) -> impl Iterator<Item = (u64, PageEntry)> + '_ {
         self.blocks.iter().flat_map(|(number, block)| {
-            let first = number * BLOCK_PAGES;
-            let numbered = block.iter().enumerate();
+            let first = number * BLOCK_PAGES + block.first;
+            let numbered = block.entries.iter().enumerate();
             numbered
                 .filter(|(_, entry)| entry.0 != 0)
                 .map(move |(within, entry)| (first + within as u64, *entry))
@@ -111,10 +147,6 @@ impl PageTable {
     }
 }
 
-fn empty_block() -> Box<[PageEntry]> {
-    vec![PageEntry::default(); BLOCK_PAGES as usize].into_boxed_slice()
-}
-
 /// One line of `/proc/PID/maps`, with the entries of its pages where they are of interest.
 #[derive(Debug, Clone, Default)]
 pub struct MemoryRegion {
@@ -132,6 +164,8 @@ pub struct MemoryRegion {
     pub private: bool,
     /// Offset in the file, in bytes.
     pub offset: u64,
+    /// Major and minor number of the file's device.
+    pub device: (u32, u32),
     /// The file's inode; 0 for anonymous memory.
     pub inode: u64,
     /// The file, a name in brackets such as `[heap]`, or empty.
@@ -176,7 +210,30 @@ impl MemoryRegion {
     }
 }
 
-/// The memory of a process: live, copied, or made up for a test.
+/// A reading reached its budget of time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ReadingStopped {
+    /// The budget.
+    pub after: Duration,
+    /// Bytes that were read until then; a page that was read twice counts twice.
+    pub read_bytes: u64,
+    /// Bytes of the process that are present.
+    pub present_bytes: u64,
+}
+
+impl fmt::Display for ReadingStopped {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "stopped after {} s: {} MB were read of a process with {} MB in memory; `--max-time` sets the limit",
+            self.after.as_secs(),
+            self.read_bytes / 1_000_000,
+            self.present_bytes / 1_000_000
+        )
+    }
+}
+
+/// The memory of a process: live, or made up for a test.
 pub trait Memory {
     /// Every mapping, by address, without overlaps.
     fn regions(&self) -> &[MemoryRegion];
@@ -189,22 +246,9 @@ pub trait Memory {
     /// Does nothing for memory that does not change.
     fn refresh(&mut self, start: u64, end: u64);
 
-    /// The bytes of the page of `address`, where the implementation holds them.
-    fn held_page(&self, _address: u64) -> Option<&[u8; PAGE_LENGTH]> {
+    /// Why nothing more is read, once a budget was reached. What was searched since is not complete.
+    fn stopped(&self) -> Option<ReadingStopped> {
         None
-    }
-
-    /// The bytes of the page of `address`, in `buffer` if they must be copied.
-    fn page<'a>(
-        &'a self,
-        address: u64,
-        buffer: &'a mut [u8; PAGE_LENGTH],
-    ) -> Option<&'a [u8; PAGE_LENGTH]> {
-        let page = align_down(address, PAGE);
-        match self.held_page(page) {
-            None => self.read(page, buffer).then_some(&*buffer),
-            held => held,
-        }
     }
 
     /// The mapping of an address.
@@ -298,21 +342,24 @@ pub(crate) fn printable(name: &str) -> String {
 
 /// Hands every word of a range to `each`, by address. Pages that are not present are left out.
 pub(crate) fn for_each_word(memory: &dyn Memory, start: u64, end: u64, mut each: impl FnMut(u64)) {
+    /// Most ranges are a few words long, and clearing a page for each would take most of the time.
+    const SHORT: usize = 256;
     let mut at = align_up(start, 8);
     while at < end {
-        let page = align_down(at, PAGE);
-        let (from, to) = ((at - page) as usize, (end - page).min(PAGE) as usize);
-        if let Some(bytes) = memory.held_page(page) {
-            words_in(&bytes[from..to], &mut each);
+        let until = align_down(at, PAGE).saturating_add(PAGE).min(end);
+        let length = (until - at) as usize;
+        if length <= SHORT {
+            read_words(memory, at, &mut [0; SHORT][..length], &mut each);
         } else {
-            // Only here, because most ranges are a few words long and clearing a page would take most of the time.
-            let mut buffer = [0; PAGE_LENGTH];
-            if memory.read(page, &mut buffer) {
-                words_in(&buffer[from..to], &mut each);
-            }
+            read_words(memory, at, &mut [0; PAGE_LENGTH][..length], &mut each);
         }
-        let Some(next) = page.checked_add(PAGE) else { return };
-        at = next;
+        at = until;
+    }
+}
+
+fn read_words(memory: &dyn Memory, at: u64, into: &mut [u8], each: &mut impl FnMut(u64)) {
+    if memory.read(at, into) {
+        words_in(into, each);
     }
 }
 
@@ -339,7 +386,8 @@ fn parse_region(line: &str) -> Option<MemoryRegion> {
     let (start, end) = fields.next()?.split_once('-')?;
     let permissions = fields.next()?.as_bytes();
     let offset = u64::from_str_radix(fields.next()?, 16).ok()?;
-    let _device = fields.next()?;
+    let (major, minor) = fields.next()?.split_once(':')?;
+    let device = (u32::from_str_radix(major, 16).ok()?, u32::from_str_radix(minor, 16).ok()?);
     let inode = fields.next()?.parse().ok()?;
     let region = MemoryRegion {
         start: u64::from_str_radix(start, 16).ok()?,
@@ -349,6 +397,7 @@ fn parse_region(line: &str) -> Option<MemoryRegion> {
         executable: permissions.get(2) == Some(&b'x'),
         private: permissions.get(3) == Some(&b'p'),
         offset,
+        device,
         inode,
         path: fields.next().unwrap_or_default().trim_start().to_owned(),
         pages: PageTable::default(),
@@ -376,6 +425,24 @@ mod tests {
         assert!(!table.get(4).present() && table.get(3).exclusive());
         assert_eq!(table.present(), 4);
         assert_eq!(table.get(u64::MAX), PageEntry(0));
+        assert!(table.is_empty_from(10_000, 512) && table.is_empty_from(1024, 2048));
+        assert!(!table.is_empty_from(0, 1) && !table.is_empty_from(0, 10_000));
+    }
+
+    #[test]
+    fn entries_may_be_set_in_any_order_and_a_single_page_costs_one_entry() {
+        let mut table = PageTable::default();
+        for page in [511, 2, 300, 2] {
+            table.set(page, PageEntry::PRIVATE);
+        }
+        let pages: Vec<u64> = table.entries().map(|(page, _)| page).collect();
+        assert_eq!((pages, table.present()), (vec![2, 300, 511], 3));
+        let mut sparse = PageTable::default();
+        for block in 1..=100 {
+            sparse.set(block * BLOCK_PAGES + 400, PageEntry::PRIVATE);
+        }
+        let held: usize = sparse.blocks.values().map(|block| block.entries.len()).sum();
+        assert_eq!((held, sparse.present()), (100, 100));
     }
 
     #[test]
@@ -413,6 +480,7 @@ mod tests {
         assert_eq!(regions[0].path, "/usr/lib/lib ruby.so (deleted)");
         assert_eq!(regions[0].file_name(), "lib ruby.so");
         assert_eq!((regions[0].inode, regions[0].offset), (77, 0x1000));
+        assert_eq!(regions[0].device, (0xfe, 1));
         assert!(!regions[0].searched() && regions[0].executable);
         assert!(regions[1].searched() && regions[1].anonymous());
         assert_eq!(regions[1].size(), 0x21000);

@@ -4,7 +4,7 @@ use crate::malloc::caches::{ListReader, may_be_cache};
 use crate::malloc::cursor::PageCursor;
 use crate::malloc::ring::ArenaRing;
 use crate::malloc::spans::{ArenaSpans, ChunkSpan, end_now, heap_spans, main_spans};
-use crate::malloc::table::{Chunk, ChunkState};
+use crate::malloc::table::{Chunk, ChunkList, ChunkState};
 use crate::malloc::tally::ArenaTally;
 use crate::malloc::walk::{SpanEnd, SpanWalk};
 use crate::memory::{Memory, PAGE};
@@ -42,7 +42,7 @@ pub(super) struct WalkedArena {
     pub(super) tally: ArenaTally,
     pub(super) spans: ArenaSpans,
     /// Every chunk, if they are kept.
-    pub(super) chunks: Vec<Chunk>,
+    pub(super) chunks: ChunkList,
     /// Chunks in use that may hold the cache of a thread.
     pub(super) caches: Vec<Chunk>,
     /// How often it was read again.
@@ -86,7 +86,7 @@ fn read_once(memory: &mut dyn Memory, job: ArenaJob<'_>, taken: &HashSet<u64>) -
     let mut reading = WalkedArena {
         tally: ArenaTally::new(memory, &spans.spans, fast),
         spans,
-        chunks: Vec::new(),
+        chunks: ChunkList::default(),
         caches: Vec::new(),
         again: 0,
         broken: None,

@@ -31,6 +31,7 @@ use caches::{ListReader, mark_cached};
 use mapped::{NotMapped, find_mapped};
 use ring::ArenaRing;
 use std::collections::HashSet;
+use table::ChunkList;
 
 /// Allocators by a part of their library's name.
 const OTHERS: [&str; 3] = ["jemalloc", "mimalloc", "tcmalloc"];
@@ -67,12 +68,12 @@ pub fn read_malloc(
         readings.push(reading);
     }
     let cached = find_cached(memory, &readings);
-    let mut chunks: Vec<Chunk> = Vec::new();
+    let mut mapped_chunks = ChunkList::default();
     let heaps = heaps(&readings);
     let not = NotMapped { heaps: &heaps, is_heap_page };
     let mapped = find_mapped(memory, &not, &mut |chunk| {
         if keep {
-            chunks.push(chunk);
+            mapped_chunks.push(chunk);
         }
     });
     let mut census = MallocCensus {
@@ -84,13 +85,15 @@ pub fn read_malloc(
     for (number, address, size) in &cached.chunks {
         readings[*number].tally.cached(*address, *size);
     }
-    for (number, mut reading) in readings.into_iter().enumerate() {
+    let mut chunks = ChunkList::default();
+    for (number, reading) in readings.into_iter().enumerate() {
         census.readings_again = census.readings_again.saturating_add(reading.again);
         let mut arena = reading.tally.finish();
         arena.main = number == 0;
         census.arenas.push(arena);
-        chunks.append(&mut reading.chunks);
+        chunks.append(reading.chunks);
     }
+    chunks.append(mapped_chunks);
     let mut table = ChunkTable::of(chunks);
     let marks: Vec<(u64, u64)> = cached.chunks.iter().map(|cached| (cached.1, cached.2)).collect();
     mark_cached(&mut table, &marks);

@@ -2,6 +2,7 @@
 
 use crate::bytes::align_down;
 use crate::memory::PAGE;
+use crate::number_set::NumberSet;
 use serde::{Deserialize, Serialize};
 
 /// Bytes from the start of a chunk to what malloc returned.
@@ -16,6 +17,8 @@ const STEP: u64 = 1 << 10;
 const STRETCH: u64 = 64 << 10;
 /// Bits of the filter: stretches of 64 GiB, which then repeat.
 const STRETCHES: u64 = 1 << 20;
+/// Chunks of a table: their numbers leave a bit of 32 for other purposes.
+const MOST_CHUNKS: usize = (1 << 31) - 1;
 /// Bits of a table's entry that hold the state; sizes are multiples of 16.
 const STATE: u64 = 15;
 
@@ -77,6 +80,29 @@ impl Chunk {
 struct PackedChunk {
     address: u64,
     size_and_state: u64,
+}
+
+/// Chunks in any order, 16 bytes each.
+#[derive(Debug, Clone, Default)]
+pub(super) struct ChunkList(Vec<PackedChunk>);
+
+impl ChunkList {
+    pub(super) fn push(&mut self, chunk: Chunk) {
+        self.0.push(PackedChunk::of(chunk));
+    }
+
+    pub(super) fn append(&mut self, mut others: Self) {
+        match self.0.is_empty() {
+            true => *self = others,
+            false => self.0.append(&mut others.0),
+        }
+    }
+}
+
+impl FromIterator<Chunk> for ChunkList {
+    fn from_iter<T: IntoIterator<Item = Chunk>>(chunks: T) -> Self {
+        Self(chunks.into_iter().map(PackedChunk::of).collect())
+    }
 }
 
 impl PackedChunk {
@@ -155,20 +181,44 @@ impl ChunkTable {
     /// Bytes of memory for one chunk.
     pub const CHUNK_BYTES: u64 = size_of::<PackedChunk>() as u64;
 
+    /// Bytes of memory for the index of chunks that take so many bytes.
+    pub const fn index_bytes(chunk_bytes: u64) -> u64 {
+        chunk_bytes / STEP * size_of::<u32>() as u64 + STRETCHES / 8
+    }
+
+    /// The chunks of this table that another one has too, in use and of the same size.
+    pub(crate) fn held_also_in(&self, other: &Self) -> NumberSet {
+        let mut same = NumberSet::new(self.len());
+        for (number, chunk) in self.iter().enumerate() {
+            let found = other.find(chunk.address).and_then(|number| other.get(number));
+            if found.is_some_and(|found| {
+                (found.address, found.size) == (chunk.address, chunk.size) && found.held()
+            }) {
+                same.insert(number);
+            }
+        }
+        same
+    }
+
     /// Chunks in any order; of two that overlap, the one with the higher address is left out.
-    pub(super) fn of(mut chunks: Vec<Chunk>) -> Self {
-        // Stable, because that merges the arenas, each of which is in order already.
-        chunks.sort_by_key(|chunk| chunk.address);
+    pub(super) fn of(list: ChunkList) -> Self {
+        let ChunkList(mut chunks) = list;
+        // In place: a stable sort takes half as much memory again.
+        chunks.sort_unstable_by_key(|chunk| (chunk.address, chunk.size_and_state));
         let mut end = 0;
         chunks.retain(|chunk| {
-            let apart = chunk.address >= end && chunk.size > 0;
+            let apart = chunk.address >= end && chunk.end() > chunk.address;
             end = if apart { chunk.end() } else { end };
             apart
         });
-        chunks.truncate(u32::MAX as usize - 1);
-        let chunks: Vec<PackedChunk> = chunks.into_iter().map(PackedChunk::of).collect();
+        chunks.truncate(MOST_CHUNKS);
         let (groups, filter) = (group(&chunks), AddressFilter::of(&chunks));
         Self { chunks, groups, filter }
+    }
+
+    /// Bytes of the chunks that are indexed step by step.
+    pub fn indexed_bytes(&self) -> u64 {
+        self.iter().map(|chunk| chunk.size).filter(|size| *size <= LARGE).sum()
     }
 
     /// Number of chunks.
@@ -269,9 +319,12 @@ fn group(chunks: &[PackedChunk]) -> Vec<ChunkGroup> {
 mod tests {
     use super::*;
 
+    fn chunk(address: u64, size: u64, state: ChunkState) -> Chunk {
+        Chunk { address, size, state }
+    }
+
     fn table() -> ChunkTable {
-        let chunk = |address, size, state| Chunk { address, size, state };
-        ChunkTable::of(vec![
+        let chunks = [
             chunk(0x7f00_0000_0000, 0x5000, ChunkState::Mapped),
             chunk(0x1000, 0x20, ChunkState::Live),
             chunk(0x1020, 0x30, ChunkState::Free),
@@ -279,7 +332,24 @@ mod tests {
             chunk(0x1040, 0x100, ChunkState::Live),
             chunk(0x5050, 0x40_0fb0, ChunkState::Top),
             chunk(0x40_6000, 0x20, ChunkState::Live),
-        ])
+        ];
+        ChunkTable::of(chunks.into_iter().collect())
+    }
+
+    #[test]
+    fn a_chunk_was_held_before_only_if_it_was_in_use_at_the_same_place_with_the_same_size() {
+        let now = [(0x1000, 0x20), (0x1020, 0x30), (0x1050, 0x40), (0x2000, 0x20)];
+        let now: ChunkList =
+            now.into_iter().map(|(address, size)| chunk(address, size, ChunkState::Live)).collect();
+        let before: ChunkList = [
+            chunk(0x1000, 0x20, ChunkState::Live),
+            chunk(0x1020, 0x30, ChunkState::Free),
+            chunk(0x1050, 0x50, ChunkState::Live),
+        ]
+        .into_iter()
+        .collect();
+        let held = ChunkTable::of(now).held_also_in(&ChunkTable::of(before));
+        assert_eq!([0, 1, 2, 3].map(|number| held.contains(number)), [true, false, false, false]);
     }
 
     #[test]

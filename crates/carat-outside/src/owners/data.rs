@@ -13,7 +13,7 @@ pub struct OwnerCensus {
     pub nobody: ChunkAmount,
     /// Their sizes, the one with most bytes first; at most 32.
     pub nobody_sizes: Vec<ChunkSize>,
-    /// Bytes of our own memory that finding the owners needed, the copy of the process included.
+    /// Bytes of our own memory for the table of chunks and the search in it.
     pub needed_bytes: u64,
 }
 

@@ -6,26 +6,26 @@
 
 mod data;
 pub(crate) mod ground;
+mod load;
 mod search;
 #[cfg(test)]
 mod tests;
 pub(crate) mod threads;
 
 pub use data::{HolderAmount, HolderKind, OwnerCensus, ReachCensus};
+pub use load::ChunkLoad;
 pub use threads::{ThreadPlace, read_threads};
 
 use crate::bytes::word_in;
 use crate::heap::{ClassId, ClassNames, Heap, SlotHead, SlotType};
-use crate::malloc::{ChunkAmount, ChunkSize, ChunkTable, MallocCensus};
-use crate::memory::{Memory, PAGE};
+use crate::malloc::{ChunkAmount, ChunkSize, ChunkTable};
+use crate::memory::Memory;
 use ground::{GroundKind, find_ground, transient_ranges};
 use search::{ChunkSearch, NOBODY};
 use std::collections::HashMap;
 
 /// Sizes of chunks that nobody holds, in the census.
 const NOBODY_SIZES: usize = 32;
-/// Bytes of a chunk's entries besides the table: while it is built, holder, pointer into the middle, list of the next.
-const WORK_BYTES: u64 = 24 + 4 + 4 + 4;
 
 /// Who holds a chunk. Libraries and threads are places in their lists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -60,20 +60,7 @@ pub struct Owners {
     needed_bytes: u64,
 }
 
-/// Bytes of our own memory that finding the owners takes, with the copy of the process; `present_bytes` of its memory are
-/// copied. An upper bound from a census of malloc.
-pub fn owners_need(census: &MallocCensus, present_bytes: u64) -> u64 {
-    need(census.chunks().saturating_add(census.arenas.len() as u64), present_bytes)
-}
-
-fn need(chunks: u64, present_bytes: u64) -> u64 {
-    let per_chunk = ChunkTable::CHUNK_BYTES + WORK_BYTES;
-    // The copy, the entries of its pages, and the index of chunks.
-    let copy = present_bytes.saturating_add(present_bytes / PAGE * 24);
-    copy.saturating_add(chunks.saturating_mul(per_chunk))
-}
-
-/// Finds out who holds each chunk. `memory` should be a copy: pointers lead everywhere.
+/// Finds out who holds each chunk.
 pub fn find_owners(
     memory: &dyn Memory,
     heap: &Heap,
@@ -85,7 +72,7 @@ pub fn find_owners(
         memory,
         chunks,
         search: ChunkSearch::new(memory, chunks),
-        owners: Owners::new(memory, chunks, threads),
+        owners: Owners::new(chunks, threads),
         numbers: HashMap::new(),
     };
     finder.collector(heap);
@@ -204,16 +191,16 @@ impl Finder<'_> {
 }
 
 impl Owners {
-    fn new(memory: &dyn Memory, chunks: &ChunkTable, threads: &[ThreadPlace]) -> Self {
-        let present: u64 =
-            memory.regions().iter().map(|region| region.pages.present() * PAGE).sum();
+    fn new(chunks: &ChunkTable, threads: &[ThreadPlace]) -> Self {
+        let load =
+            ChunkLoad { chunks: chunks.len() as u64, bytes: chunks.indexed_bytes(), slots: 0 };
         Self {
             of_chunk: Vec::new(),
             holders: vec![Owner::Nobody],
             class_names: HashMap::new(),
             libraries: Vec::new(),
             threads: threads.iter().map(|thread| thread.name.clone()).collect(),
-            needed_bytes: need(chunks.len() as u64, present),
+            needed_bytes: load.need(0).bytes,
         }
     }
 

@@ -3,21 +3,22 @@
 use crate::malloc::present::PresentRuns;
 use crate::malloc::{Chunk, ChunkTable};
 use crate::memory::{Memory, for_each_word};
+use crate::number_set::NumberSet;
 
 /// Number of no holder.
 pub(super) const NOBODY: u32 = 0;
+/// Marks a holder that points only into the middle of a chunk, as far as is known.
+const MIDDLE: u32 = 1 << 31;
 
 /// The search. Holders are numbers from 1.
 pub(super) struct ChunkSearch<'a> {
     memory: &'a dyn Memory,
     chunks: &'a ChunkTable,
     present: PresentRuns,
-    /// Holder of each chunk.
+    /// Holder of each chunk; with [`MIDDLE`] the first one that points into its middle.
     holders: Vec<u32>,
-    /// The first holder that points into the middle of each chunk.
-    inside: Vec<u32>,
     /// Chunks whose contents are to be visited.
-    front: Vec<u32>,
+    front: NumberSet,
 }
 
 impl<'a> ChunkSearch<'a> {
@@ -27,15 +28,14 @@ impl<'a> ChunkSearch<'a> {
             chunks,
             present: PresentRuns::of(memory),
             holders: vec![NOBODY; chunks.len()],
-            inside: vec![NOBODY; chunks.len()],
-            front: Vec::new(),
+            front: NumberSet::new(chunks.len()),
         }
     }
 
     /// The chunk without a holder that a word points at.
     pub(super) fn target(&self, word: u64) -> Option<(usize, Chunk)> {
         let number = self.chunks.find(word)?;
-        if self.holders[number] != NOBODY {
+        if self.holders[number] != NOBODY && self.holders[number] & MIDDLE == 0 {
             return None;
         }
         // A pointer past the end of a chunk lies in the header of the next one.
@@ -47,9 +47,9 @@ impl<'a> ChunkSearch<'a> {
     pub(super) fn point(&mut self, word: u64, (number, chunk): (usize, Chunk), holder: u32) {
         if word == chunk.user() {
             self.holders[number] = holder;
-            self.front.push(number as u32);
-        } else if self.inside[number] == NOBODY {
-            self.inside[number] = holder;
+            self.front.insert(number);
+        } else if self.holders[number] == NOBODY {
+            self.holders[number] = holder | MIDDLE;
         }
     }
 
@@ -67,18 +67,23 @@ impl<'a> ChunkSearch<'a> {
         });
     }
 
-    /// Visits the contents of held chunks until nothing new is found, first along pointers to the start of chunks.
+    /// Visits the contents of held chunks until nothing new is found, first along pointers to the start of chunks. Those of
+    /// one distance are visited by address, so that memory is read in long stretches.
     pub(super) fn spread(&mut self) {
+        let mut now = NumberSet::new(self.holders.len());
         loop {
             while !self.front.is_empty() {
-                for number in std::mem::take(&mut self.front) {
-                    self.visit(number as usize);
+                std::mem::swap(&mut self.front, &mut now);
+                let mut from = 0;
+                while let Some(number) = now.take_from(from) {
+                    from = number;
+                    self.visit(number);
                 }
             }
-            for number in 0..self.holders.len() {
-                if self.holders[number] == NOBODY && self.inside[number] != NOBODY {
-                    self.holders[number] = self.inside[number];
-                    self.front.push(number as u32);
+            for (number, holder) in self.holders.iter_mut().enumerate() {
+                if *holder & MIDDLE != 0 {
+                    *holder &= !MIDDLE;
+                    self.front.insert(number);
                 }
             }
             if self.front.is_empty() {
@@ -96,6 +101,11 @@ impl<'a> ChunkSearch<'a> {
             self.scan(start, end, holder);
         }
         self.present = present;
+    }
+
+    /// Bytes of memory of a search among so many chunks, beside their table.
+    pub(super) const fn bytes(chunks: u64) -> u64 {
+        chunks * size_of::<u32>() as u64 + 2 * NumberSet::bytes(chunks)
     }
 
     /// The holder of each chunk.

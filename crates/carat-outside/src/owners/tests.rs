@@ -1,6 +1,6 @@
 //! Owners in a process that was made up.
 
-use super::{HolderKind, Owner, OwnerCensus, Owners, ThreadPlace, find_owners, owners_need};
+use super::{HolderKind, Owner, OwnerCensus, Owners, ThreadPlace, find_owners};
 use crate::elf::RubyAnchors;
 use crate::fake_ruby::{FakeRuby, HEAP, HEAP_PAGE};
 use crate::heap::{ClassNames, Heap};
@@ -56,8 +56,7 @@ impl FakeProcess {
         }];
         let owners = find_owners(&memory, &heap, &mut names, &reading.chunks, &threads);
         let census = owners.census(&reading.chunks);
-        let need = owners_need(&reading.census, 0);
-        assert!(need >= reading.chunks.len() as u64 * ChunkTable::CHUNK_BYTES);
+        assert!(census.needed_bytes >= reading.chunks.len() as u64 * ChunkTable::CHUNK_BYTES);
         Found { owners, census, chunks: reading.chunks }
     }
 }

@@ -135,11 +135,13 @@ fn thread_blocks(
                 if !is_searched(page) || blocks.len() > THREADS {
                     continue;
                 }
-                let Some(bytes) = memory.page(page, &mut buffer) else { continue };
+                if !memory.read(page, &mut buffer) {
+                    continue;
+                }
                 let heads = (0..PAGE_LENGTH)
                     .step_by(HEAD_ALIGNMENT)
                     .map(|at| (at, page + at as u64))
-                    .filter(|(at, head)| word_in(bytes, *at) == Some(*head));
+                    .filter(|(at, head)| word_in(&buffer, *at) == Some(*head));
                 let numbers = heads.filter_map(|(_, head)| {
                     let before = memory.copy(head.checked_sub(16)?, 16)?;
                     let is_empty = word_in(&before, 8) == Some(head);

@@ -38,6 +38,13 @@ pub enum ReachUnknown {
 /// Classes that every collection reaches.
 const ALWAYS_REACHED: [&str; 3] = ["rb_cObject", "rb_cString", "rb_eStandardError"];
 
+/// Bytes of our own memory for marks of so many slots and chunks, at most, beside the table of chunks: each slot and each chunk
+/// waits once to be visited.
+pub(crate) const fn reach_bytes(slots: u64, chunks: u64) -> u64 {
+    const WAITING: u64 = 32;
+    (slots + chunks) * WAITING
+}
+
 /// What is reached of one process.
 pub struct Reach<'a> {
     marker: Marker<'a>,

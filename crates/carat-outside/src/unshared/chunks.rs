@@ -2,8 +2,9 @@
 
 use crate::bytes::word_in;
 use crate::heap::Heap;
-use crate::malloc::{Chunk, ChunkTable};
+use crate::malloc::ChunkTable;
 use crate::memory::{Memory, PAGE, PAGE_LENGTH};
+use crate::number_set::NumberSet;
 use crate::unshared::Cause;
 use crate::unshared::ground::Descriptors;
 use crate::unshared::slots::PagePair;
@@ -35,8 +36,8 @@ pub(super) struct ChunkView<'a> {
     pub(super) child: &'a dyn Memory,
     pub(super) heap: &'a Heap,
     pub(super) now: &'a ChunkTable,
-    /// The parent's chunks; `None` where they are unknown.
-    pub(super) before: Option<&'a ChunkTable>,
+    /// Numbers of the chunks that the parent holds at the same place; `None` where its chunks are unknown.
+    pub(super) before: Option<&'a NumberSet>,
     pub(super) descriptors: &'a Descriptors,
     /// Who holds the child's chunk with that number.
     pub(super) holder: &'a dyn Fn(usize) -> ChunkHolder,
@@ -72,7 +73,8 @@ impl ChunkView<'_> {
         if within < HEADER {
             return Cause::MallocLinks;
         }
-        if !self.was_held(&chunk) {
+        // Assumed where the parent's chunks are unknown.
+        if self.before.is_some_and(|before| !before.contains(number)) {
             return Cause::MallocReused;
         }
         match (self.holder)(number) {
@@ -84,13 +86,6 @@ impl ChunkView<'_> {
             ChunkHolder::Thread => Cause::Stacks,
             ChunkHolder::Contents => Cause::Contents,
         }
-    }
-
-    /// Whether the same chunk was in use in the parent; assumed where the parent's chunks are unknown.
-    fn was_held(&self, chunk: &Chunk) -> bool {
-        let Some(before) = self.before else { return true };
-        let was = before.find(chunk.address).and_then(|number| before.get(number));
-        was.is_some_and(|was| was.address == chunk.address && was.size == chunk.size && was.held())
     }
 
     /// Whether a value points at an object or into memory, in contrast to a number.

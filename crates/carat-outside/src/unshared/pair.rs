@@ -4,11 +4,12 @@ use crate::canary;
 use crate::elf::RubyAnchors;
 use crate::heap::{ClassNames, Heap, HeapUnknown};
 use crate::live::{LiveMemory, Pacing};
-use crate::malloc::{ChunkTable, read_malloc};
-use crate::memory::{Memory, PAGE, PAGE_LENGTH, PageEntry};
-use crate::owners::{Owner, Owners, find_owners, read_threads};
+use crate::malloc::{ChunkTable, MallocCensus, NoMalloc, read_malloc};
+use crate::memory::{Memory, PAGE, PAGE_LENGTH, PageEntry, ReadingStopped};
+use crate::need::{MemoryGate, MemoryNeed, census_need};
+use crate::number_set::NumberSet;
+use crate::owners::{ChunkLoad, Owner, Owners, find_owners, read_threads};
 use crate::refusal::{Refused, refusal};
-use crate::snapshot::Snapshot;
 use crate::unshared::chunks::{ChunkHolder, ChunkView};
 use crate::unshared::ground::{Descriptors, Ground, count_files};
 use crate::unshared::slots::{PagePair, slot_causes};
@@ -27,8 +28,8 @@ pub struct PairRequest<'a> {
     pub child: u32,
     /// How reading is spread over time.
     pub pacing: Pacing,
-    /// More than this many bytes of the child are not copied; who holds a chunk is then unknown.
-    pub copy_limit: u64,
+    /// Asked before a large part of our own memory is taken.
+    pub memory: &'a MemoryGate,
 }
 
 /// Why two processes cannot be compared.
@@ -40,6 +41,9 @@ pub enum PairError {
     /// The child's heap is unknown.
     #[error(transparent)]
     Heap(#[from] HeapUnknown),
+    /// The time for it was over.
+    #[error("the comparison with the parent {0}")]
+    Stopped(ReadingStopped),
 }
 
 /// Why the child's memory is private, compared with its parent's.
@@ -47,10 +51,12 @@ pub enum PairError {
 /// Both run on while they are read: a page that is written meanwhile counts as it was when the page maps were read.
 ///
 /// # Errors
-/// If one of the two cannot be read, the child is no Ruby, or its heap is unknown.
+/// If one of the two cannot be read or ends meanwhile, the child is no Ruby, its heap is unknown, there is no room for what
+/// the comparison takes of our own memory, or the time for it is over.
 pub fn compare(request: &PairRequest<'_>) -> Result<UnsharedTable, PairError> {
+    ask_for(request, census_need(request.proc, &[request.parent, request.child]))?;
     let mut parent = open(request, request.parent)?;
-    let child = open(request, request.child)?;
+    let mut child = open(request, request.child)?;
     // After opening, which reads no memory and refuses the pages of a kernel that the test does not know either.
     canary::test(request.proc).map_err(Refused::from)?;
     let files = count_files(request.proc, request.child, child.regions());
@@ -58,50 +64,59 @@ pub fn compare(request: &PairRequest<'_>) -> Result<UnsharedTable, PairError> {
     if let Err(error) = &files {
         unknown.push(format!("the pages of files could not be counted: {error}"));
     }
-    let threads = read_threads(request.proc, request.child);
+    let (heap, anchors) = heap_of(&child, request.child)?;
+    let malloc = Chunks::read(request, (&mut child, &mut parent), &heap, &mut unknown)?;
+    let owners = owners_of(request, &child, (&heap, &anchors, malloc.as_ref()), &mut unknown);
     let mut tally = Tally::default();
-    let (version, frames_known) = match Snapshot::take(child, request.copy_limit) {
-        Ok(mut child) => {
-            let (heap, anchors) = heap_of(&child, request.child)?;
-            let malloc = Chunks::read(&mut child, &mut parent, &heap, &mut unknown);
-            let names = ClassNames::learn(&child, &heap, &anchors);
-            let owners = match (names, &malloc) {
-                (Ok(mut names), Some(malloc)) => {
-                    let owners = find_owners(&child, &heap, &mut names, &malloc.now, &threads);
-                    Some((owners, names))
-                }
-                (Err(reason), _) => {
-                    unknown.push(format!("who holds malloc's chunks: {reason}"));
-                    None
-                }
-                (Ok(_), None) => None,
-            };
-            let holder = |number: usize| holder_of(owners.as_ref(), number);
-            let frames_known =
-                compare_pages((&parent, &child), &heap, malloc.as_ref(), &holder, &mut tally);
-            (heap.version(), frames_known)
-        }
-        Err(refused) => {
-            let (mut child, too_large) = *refused;
-            unknown.push(format!("who holds malloc's chunks: {too_large}"));
-            let (heap, _) = heap_of(&child, request.child)?;
-            let malloc = Chunks::read(&mut child, &mut parent, &heap, &mut unknown);
-            let frames_known = compare_pages(
-                (&parent, &child),
-                &heap,
-                malloc.as_ref(),
-                &|_| ChunkHolder::Contents,
-                &mut tally,
-            );
-            (heap.version(), frames_known)
-        }
-    };
+    let holder = |number: usize| holder_of(owners.as_ref(), number);
+    let both: (&dyn Memory, &dyn Memory) = (&parent, &child);
+    let frames_known = compare_pages(both, &heap, malloc.as_ref(), &holder, &mut tally);
+    is_whole(&parent, &child, &anchors)?;
     if let Ok((private, shared)) = files {
         tally.files(private, shared);
     }
-    let mut table = tally.table(request.parent, request.child, version, frames_known);
+    let mut table = tally.table(request.parent, request.child, heap.version(), frames_known);
     table.unknown = unknown;
     Ok(table)
+}
+
+/// Fails if something could not be read because the time was over, or one of the two had ended: its pages would count as
+/// new, or as unread.
+fn is_whole(
+    parent: &LiveMemory,
+    child: &LiveMemory,
+    anchors: &RubyAnchors,
+) -> Result<(), PairError> {
+    if let Some(stopped) = parent.stopped().or(child.stopped()) {
+        return Err(PairError::Stopped(stopped));
+    }
+    let address = anchors.symbol("ruby_version").unwrap_or(0);
+    let ended = [parent, child].into_iter().find(|memory| !memory.still_there(address));
+    ended.map_or(Ok(()), |memory| Err(Refused::Ended(memory.process()).into()))
+}
+
+fn ask_for(request: &PairRequest<'_>, need: MemoryNeed) -> Result<(), Refused> {
+    request.memory.ask(need).map_err(Refused::NoMemory)
+}
+
+/// Who holds the child's chunks, and the names of classes; `None` where the chunks or the names are unknown.
+fn owners_of(
+    request: &PairRequest<'_>,
+    child: &LiveMemory,
+    (heap, anchors, malloc): (&Heap, &RubyAnchors, Option<&Chunks>),
+    unknown: &mut Vec<String>,
+) -> Option<(Owners, ClassNames)> {
+    let malloc = malloc?;
+    match ClassNames::learn(child, heap, anchors) {
+        Ok(mut names) => {
+            let threads = read_threads(request.proc, request.child);
+            Some((find_owners(child, heap, &mut names, &malloc.now, &threads), names))
+        }
+        Err(reason) => {
+            unknown.push(format!("who holds malloc's chunks: {reason}"));
+            None
+        }
+    }
 }
 
 fn open(request: &PairRequest<'_>, process: u32) -> Result<LiveMemory, Refused> {
@@ -114,40 +129,57 @@ fn heap_of(memory: &dyn Memory, process: u32) -> Result<(Heap, RubyAnchors), Pai
     Ok((Heap::find(memory, anchors.version)?, anchors))
 }
 
-/// Malloc's chunks in the child, and in the parent as far as they are known.
+/// Malloc's chunks in the child, and which of them the parent has too.
 struct Chunks {
     now: ChunkTable,
-    before: Option<ChunkTable>,
+    /// Numbers of the chunks that the parent holds at the same place; `None` where its chunks are unknown.
+    before: Option<NumberSet>,
 }
 
 impl Chunks {
     /// `None` where the child's are unknown.
     fn read(
-        child: &mut dyn Memory,
-        parent: &mut dyn Memory,
+        request: &PairRequest<'_>,
+        (child, parent): (&mut dyn Memory, &mut dyn Memory),
         heap: &Heap,
         unknown: &mut Vec<String>,
-    ) -> Option<Self> {
+    ) -> Result<Option<Self>, PairError> {
         let is_heap_page = |address: u64| heap.page_at(address).is_some();
-        let now = match read_malloc(child, &is_heap_page, true) {
-            Ok(reading) => reading.chunks,
-            Err(reason) => {
-                unknown.push(format!(
-                    "malloc's chunks, so their pages are among the other memory: {reason}"
-                ));
-                return None;
-            }
+        let mut without = |reason: NoMalloc| {
+            unknown.push(format!(
+                "malloc's chunks, so their pages are among the other memory: {reason}"
+            ));
+            Ok(None)
+        };
+        let counted = match read_malloc(child, &is_heap_page, false) {
+            Ok(reading) => reading.census,
+            Err(reason) => return without(reason),
         };
         // A heap page of the parent alone may pass for a chunk there, which no chunk of the child asks for.
-        let before = match read_malloc(parent, &is_heap_page, true) {
-            Ok(reading) => Some(reading.chunks),
+        let of_parent = read_malloc(parent, &is_heap_page, false);
+        let of_parent = of_parent.map(|reading| load_of(&reading.census));
+        let need = load_of(&counted).need(request.child);
+        let parents = of_parent.as_ref().map_or(0, |load| load.table());
+        ask_for(request, MemoryNeed { bytes: need.bytes.saturating_add(parents), ..need })?;
+        let now = match read_malloc(child, &is_heap_page, true) {
+            Ok(reading) => reading.chunks,
+            Err(reason) => return without(reason),
+        };
+        let before = of_parent.and_then(|_| read_malloc(parent, &is_heap_page, true));
+        let before = match before {
+            Ok(reading) => Some(now.held_also_in(&reading.chunks)),
             Err(reason) => {
                 unknown.push(format!("the parent's chunks: {reason}"));
                 None
             }
         };
-        Some(Self { now, before })
+        Ok(Some(Self { now, before }))
     }
+}
+
+fn load_of(census: &MallocCensus) -> ChunkLoad {
+    let bytes = census.total().system_bytes;
+    ChunkLoad { chunks: census.chunks(), bytes, slots: 0 }
 }
 
 fn holder_of(owners: Option<&(Owners, ClassNames)>, number: usize) -> ChunkHolder {

@@ -1,15 +1,15 @@
 //! `carat explain`: where every megabyte of a running server is, and what might make it smaller.
 
 use crate::cli::{Exit, output};
-use crate::core::{Bytes, Ledger, Span};
-use crate::observe::{Finding, OutsideReading, copy_limit, findings};
+use crate::core::{Ledger, Span};
+use crate::observe::{Finding, OutsideReading, be_killed_first, findings, memory_gate};
 use crate::process::ProcRoot;
 use crate::report::{
     CensusTextOptions, KnownServer, OutsideRequest, census_text, file_ledger, ledger_html,
     ledger_text, load, process_ledger, suggested_experiment, unshared_text,
 };
 use anyhow::{Context, bail};
-use carat_outside::census::LookOptions;
+use carat_outside::census::{Census, LookOptions};
 use serde::Serialize;
 use std::fs;
 use std::io::Write;
@@ -67,10 +67,10 @@ struct LookArgs {
     /// Also where the objects of this class lie, and how many pages they keep
     #[arg(long, value_name = "NAME")]
     class: Option<String>,
-    /// Also who holds malloc's memory. Carat copies the memory of the process for it
+    /// Also who holds malloc's memory. Carat's own memory for it is some 20 bytes for each chunk of malloc
     #[arg(long)]
     owners: bool,
-    /// Also what can be reached from stacks and libraries. Carat copies the memory of the process for it
+    /// Also what can be reached from stacks and libraries, for as much memory
     #[arg(long)]
     reach: bool,
     /// Also why the memory of forked processes is private, page by page
@@ -79,12 +79,26 @@ struct LookArgs {
     /// The longest time to read without a pause
     #[arg(long, value_name = "TIME", value_parser = Span::parse, default_value = "200us")]
     max_pause: Span,
+    /// Stop reading a process after this time [default: a minute, and another for each GiB in memory]
+    #[arg(long, value_name = "TIME", value_parser = Span::parse)]
+    max_time: Option<Span>,
 }
 
 impl LookArgs {
     /// Whether something is asked for that only a running process can answer.
     fn asks_a_process(&self) -> bool {
         self.class.is_some() || self.owners || self.reach || self.unshared
+    }
+
+    /// Whether something was asked for that no process answered, or that one failed to answer.
+    fn is_unanswered(&self, reading: &OutsideReading) -> bool {
+        let known = |told: fn(&Census) -> bool| reading.processes.iter().any(told);
+        let unknown = [
+            self.class.is_some() && !known(|census| census.class.is_some()),
+            self.owners && !known(|census| census.owners.is_some()),
+            self.reach && !known(|census| census.reach.is_some()),
+        ];
+        unknown.contains(&true) || (self.asks_a_process() && !reading.refused.is_empty())
     }
 
     fn request(&self) -> OutsideRequest {
@@ -94,13 +108,8 @@ impl LookArgs {
             owners: self.owners,
             reach: self.reach,
             max_pause: self.max_pause.0,
-            copy_limit: copy_limit(),
-            before_copy: Some(|process, bytes| {
-                output::print_message(&format!(
-                    "copying the memory of {process}, which needs {} of carat's own",
-                    Bytes(bytes)
-                ));
-            }),
+            longest: self.max_time.map(|time| time.0),
+            memory: memory_gate(&ProcRoot::default(), output::print_message),
             ..default
         };
         OutsideRequest { look: (!self.no_look).then_some(look), unshared: self.unshared }
@@ -118,7 +127,11 @@ struct Explanation<'a> {
 
 pub(crate) fn run(args: &ExplainArgs) -> anyhow::Result<Exit> {
     let (ledger, reading) = match args.target.parse() {
-        Ok(pid) => process_ledger(&ProcRoot::default(), pid, args.alone, &args.look.request())?,
+        Ok(pid) => {
+            let root = ProcRoot::default();
+            be_killed_first(&root);
+            process_ledger(&root, pid, args.alone, &args.look.request())?
+        }
         Err(_) if args.look.asks_a_process() => {
             bail!("--class, --owners, --reach and --unshared read a running process; give its id")
         }
@@ -147,7 +160,8 @@ pub(crate) fn run(args: &ExplainArgs) -> anyhow::Result<Exit> {
     if let Some(path) = &args.suggest {
         suggest(path, args, &ledger, &findings)?;
     }
-    Ok(Exit::Fine)
+    let unanswered = reading.as_ref().is_some_and(|reading| args.look.is_unanswered(reading));
+    Ok(if unanswered { Exit::Failed } else { Exit::Fine })
 }
 
 /// The readings without the pictures of single pages, which would be most of the text.

@@ -255,6 +255,27 @@ pub struct ProcessLedger {
     pub environment: Vec<(String, String)>,
 }
 
+/// What the kernel tells everyone of a process (`/proc/PID/status`), where reading more is denied.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StatusLedger {
+    /// Process id.
+    pub pid: u32,
+    /// Its command line, as the process shows it.
+    pub title: String,
+    /// Resident memory, with shared pages counted in full.
+    pub rss: Bytes,
+    /// The share of it without a file behind it, if the kernel says.
+    pub anonymous: Option<Bytes>,
+    /// The share of it in pages of files.
+    pub files: Option<Bytes>,
+    /// The share of it in shared memory.
+    pub shared: Option<Bytes>,
+    /// Memory in swap.
+    pub swap: Option<Bytes>,
+    /// Threads.
+    pub threads: Option<u32>,
+}
+
 /// The memory of a tree at one moment.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Ledger {
@@ -270,6 +291,9 @@ pub struct Ledger {
     pub processes: Vec<ProcessLedger>,
     /// Processes that could not be read, with the reason. Their memory is in no figure here.
     pub unread: Vec<String>,
+    /// What the kernel tells of those of them that may not be read. It is in no sum here.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub from_status: Vec<StatusLedger>,
 }
 
 impl Ledger {

@@ -81,13 +81,13 @@ impl CgroupPath {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum CgroupVersion {
+pub(crate) enum CgroupVersion {
     One,
     Two,
 }
 
 /// The memory groups named in `/proc/PID/cgroup`: both versions if the machine mounts both (cgroups(7)).
-fn parse_groups(text: &str) -> Vec<(CgroupVersion, String)> {
+pub(crate) fn parse_groups(text: &str) -> Vec<(CgroupVersion, String)> {
     text.lines()
         .filter_map(|line| {
             let (hierarchy, rest) = line.split_once(':')?;
@@ -148,11 +148,13 @@ fn read_version_1(path: &Path) -> Option<CgroupSample> {
     })
 }
 
-fn amount(path: &Path, file: &str) -> Option<Bytes> {
+/// The number in a file of a group, in bytes.
+pub(crate) fn amount(path: &Path, file: &str) -> Option<Bytes> {
     leading_number(&fs::read(path.join(file)).ok()?).map(Bytes)
 }
 
-fn field(text: &[u8], name: &[u8]) -> Option<Bytes> {
+/// A named number of a text, such as `memory.stat`.
+pub(crate) fn field(text: &[u8], name: &[u8]) -> Option<Bytes> {
     numbers(text).find(|(found, _)| *found == name).map(|(_, number)| Bytes(number))
 }
 

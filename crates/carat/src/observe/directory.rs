@@ -94,7 +94,7 @@ pub(crate) fn read_from_start(file: &OwnedFd, buffer: &mut Vec<u8>) -> Result<()
 fn failure(pid: u32, path: PathBuf, errno: Errno) -> ProcError {
     match errno {
         Errno::NOENT | Errno::SRCH => ProcError::Ended(pid),
-        Errno::ACCESS | Errno::PERM => ProcError::Denied { path },
+        Errno::ACCESS | Errno::PERM => ProcError::denied(pid, path),
         errno => ProcError::Failed { path, source: io::Error::from(errno) },
     }
 }

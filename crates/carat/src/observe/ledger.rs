@@ -3,6 +3,7 @@
 use crate::core::Bytes;
 use crate::core::ledger::{
     Arena, Basis, DetectedAllocator, Ledger, LedgerPart, PartKind, ProcessLedger, RubyHeap,
+    StatusLedger,
 };
 use crate::observe::allocator::detect;
 use crate::observe::directory::Directory;
@@ -37,7 +38,12 @@ pub fn ledger(
         match process_ledger(root, member, probe.get(&member)) {
             Ok(process) => ledger.processes.push(process),
             // Also if it has ended: without it, no figure over all processes is known.
-            Err(error) => ledger.unread.push(error.to_string()),
+            Err(error) => {
+                ledger.unread.push(error.to_string());
+                if matches!(error, ProcError::Denied { .. }) {
+                    ledger.from_status.extend(status_ledger(root, member));
+                }
+            }
         }
     }
     ledger.pss = ledger.processes.iter().map(|process| process.pss).sum();
@@ -45,6 +51,23 @@ pub fn ledger(
     ledger.parts = PartKind::ALL.iter().filter_map(|&kind| sum_of(kind, &ledger)).collect();
     ledger.unexplained = rest(ledger.pss, &ledger.parts);
     ledger
+}
+
+/// What the kernel tells everyone of a process; `None` if it has ended.
+fn status_ledger(root: &ProcRoot, member: Identity) -> Option<StatusLedger> {
+    let directory = Directory::open(root, member).ok()?;
+    let status = parse_status(text_of(&directory, "status").as_bytes());
+    let comm = parse_stat(&text_of(&directory, "stat")).map(|stat| stat.comm);
+    Some(StatusLedger {
+        pid: member.pid,
+        title: title(&directory, comm.unwrap_or_default()),
+        rss: status.rss?,
+        anonymous: status.anonymous,
+        files: status.files,
+        shared: status.shared,
+        swap: status.swap,
+        threads: status.threads,
+    })
 }
 
 fn sum_of(kind: PartKind, ledger: &Ledger) -> Option<LedgerPart> {
@@ -88,11 +111,16 @@ impl ProcessReading {
     }
 
     fn text(&self, name: &str) -> String {
-        let mut buffer = Vec::new();
-        match self.directory.read(name, &mut buffer) {
-            Ok(()) => String::from_utf8_lossy(&buffer).into_owned(),
-            Err(_) => String::new(),
-        }
+        text_of(&self.directory, name)
+    }
+}
+
+/// A file of a process as text; empty if it cannot be read.
+fn text_of(directory: &Directory, name: &str) -> String {
+    let mut buffer = Vec::new();
+    match directory.read(name, &mut buffer) {
+        Ok(()) => String::from_utf8_lossy(&buffer).into_owned(),
+        Err(_) => String::new(),
     }
 }
 
@@ -122,7 +150,7 @@ fn process_ledger(
     Ok(ProcessLedger {
         pid: identity.pid,
         parent: stat.as_ref().map(|stat| stat.parent),
-        title: title(&reading, stat.map(|stat| stat.comm).unwrap_or_default()),
+        title: title(&reading.directory, stat.map(|stat| stat.comm).unwrap_or_default()),
         rss: reading.rollup.rss,
         pss: reading.rollup.pss,
         uss: reading.rollup.private,
@@ -203,10 +231,9 @@ fn arenas(mappings: &[Mapping], regions: &[Region], probe: Option<&ProbeFigures>
         .collect()
 }
 
-fn title(reading: &ProcessReading, comm: String) -> String {
+fn title(directory: &Directory, comm: String) -> String {
     // The process may write anything into its title, so control characters must not reach the terminal.
-    let line: String = reading
-        .text("cmdline")
+    let line: String = text_of(directory, "cmdline")
         .chars()
         .map(|letter| if letter.is_control() { ' ' } else { letter })
         .collect();

@@ -12,6 +12,7 @@ mod cgroup;
 mod collector;
 mod directory;
 mod fields;
+mod group_memory;
 mod in_effect;
 mod ledger;
 mod machine;
@@ -24,6 +25,7 @@ mod probe_figures;
 mod probes;
 mod regions;
 mod rollup;
+mod room;
 mod sampler;
 mod settings;
 mod slots;
@@ -38,8 +40,7 @@ pub use ledger::ledger;
 pub use machine::{available, merging_ticks, oom_kills};
 pub use mappings::{Access, Mapping, parse_mappings};
 pub use outside::{
-    OUTSIDE_SCHEMA, OutsideReading, compare_with_parents, copy_limit, free_bytes, outside_figures,
-    read_outside,
+    OUTSIDE_SCHEMA, OutsideReading, compare_with_parents, free_bytes, outside_figures, read_outside,
 };
 pub use page::{ProbePage, pages_left, probe_figures, read_probe_figures, ruby_description};
 pub use pagemap::{Pages, count_pages};
@@ -47,6 +48,7 @@ pub use probe_figures::{MallocFigures, ProbeFigures};
 pub use probes::Probes;
 pub use regions::{Region, RegionHints, classify};
 pub use rollup::{Rollup, parse_rollup};
+pub use room::{be_killed_first, memory_gate};
 pub use sampler::{SampleOptions, Sampler};
 pub use settings::check_settings;
 pub use slots::Slots;

@@ -2,12 +2,10 @@
 
 use crate::core::Bytes;
 use crate::core::ledger::{Arena, Basis, ClassicRatios, SlotPool};
-use crate::observe::machine::available;
 use crate::observe::{MallocFigures, ProbeFigures};
 use crate::process::{Identity, ProcRoot};
 use carat_outside::census::{Census, LookOptions, look};
 use carat_outside::heap::HeapCensus;
-use carat_outside::live::Pacing;
 use carat_outside::malloc::{ArenaCensus, MallocCensus};
 use carat_outside::refusal::Refused;
 use carat_outside::unshared::{PairRequest, UnsharedTable, compare};
@@ -35,12 +33,6 @@ pub struct OutsideReading {
     pub unshared: Vec<UnsharedTable>,
 }
 
-/// The most bytes of a process that are copied: the copy must not push the server into swap.
-pub fn copy_limit() -> u64 {
-    let half = available(&ProcRoot::default()).map(|bytes| bytes.0 / 2);
-    half.unwrap_or(LookOptions::default().copy_limit)
-}
-
 /// Reads every Ruby among `members`. Other programs are left out without a word.
 pub fn read_outside(members: &[Identity], options: &LookOptions) -> OutsideReading {
     let mut reading = OutsideReading { schema: OUTSIDE_SCHEMA.into(), ..Default::default() };
@@ -54,9 +46,9 @@ pub fn read_outside(members: &[Identity], options: &LookOptions) -> OutsideReadi
     reading
 }
 
-/// Whether the process is no Ruby, or has ended, which is not worth a line.
+/// Whether the process is no Ruby, or had ended before it was read, which is not worth a line.
 fn says_nothing(refused: &Refused) -> bool {
-    matches!(refused, Refused::NotRuby(_) | Refused::Gone(_) | Refused::Ended(_))
+    matches!(refused, Refused::NotRuby(_) | Refused::Gone(_))
 }
 
 /// Compares forked Rubies with their parents: those that were read, with the most private memory first.
@@ -74,9 +66,8 @@ pub fn compare_with_parents(
         .collect();
     pairs.sort_by_key(|(_, child)| std::cmp::Reverse(private.get(child).copied()));
     for (parent, child) in pairs.into_iter().take(COMPARED) {
-        let (proc, pacing) = (options.proc.as_path(), Pacing::of(options.max_pause));
-        let copy_limit = options.copy_limit;
-        match compare(&PairRequest { proc, parent, child, pacing, copy_limit }) {
+        let (proc, pacing) = (options.proc.as_path(), options.pacing());
+        match compare(&PairRequest { proc, parent, child, pacing, memory: &options.memory }) {
             Ok(table) => reading.unshared.push(table),
             Err(refused) => reading.refused.push((child, refused.to_string())),
         }

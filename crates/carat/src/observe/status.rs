@@ -12,6 +12,10 @@ pub struct Status {
     pub rss_peak: Option<Bytes>,
     /// Resident memory without a file behind it (`RssAnon`, Linux 4.5).
     pub anonymous: Option<Bytes>,
+    /// Resident pages of files (`RssFile`, Linux 4.5).
+    pub files: Option<Bytes>,
+    /// Resident shared memory (`RssShmem`, Linux 4.5).
+    pub shared: Option<Bytes>,
     /// Memory in swap (`VmSwap`).
     pub swap: Option<Bytes>,
     /// Page tables (`VmPTE`), which are in no mapping.
@@ -38,6 +42,8 @@ pub fn parse_status(text: &[u8]) -> Status {
             b"VmRSS" => status.rss = bytes,
             b"VmHWM" => status.rss_peak = bytes,
             b"RssAnon" => status.anonymous = bytes,
+            b"RssFile" => status.files = bytes,
+            b"RssShmem" => status.shared = bytes,
             b"VmSwap" => status.swap = bytes,
             b"VmPTE" => status.page_tables = bytes,
             b"Threads" => status.threads = u32::try_from(number).ok(),

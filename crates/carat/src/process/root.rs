@@ -1,6 +1,7 @@
 //! `/proc` itself: reading the files of a process.
 
 use crate::process::{Identity, Stat, parse_stat};
+use carat_outside::denied::DeniedCause;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::{fs, io};
@@ -12,12 +13,12 @@ pub enum ProcError {
     #[error("process {0} has ended")]
     Ended(u32),
     /// The kernel denied access.
-    #[error(
-        "cannot read {path}: permission denied; run as the same user as the server, or as root"
-    )]
+    #[error("cannot read {path}: {cause}")]
     Denied {
         /// The file.
         path: PathBuf,
+        /// What forbids it, and what helps.
+        cause: DeniedCause,
     },
     /// Any other failure.
     #[error("cannot read {path}: {source}")]
@@ -33,6 +34,16 @@ pub enum ProcError {
         /// The file.
         path: PathBuf,
     },
+}
+
+impl ProcError {
+    /// The kernel denied access to this file in the folder of a process.
+    pub(crate) fn denied(pid: u32, path: PathBuf) -> Self {
+        let root = path.ancestors().nth(2).unwrap_or(Path::new("/proc"));
+        let file = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        let cause = DeniedCause::of(root, pid, file);
+        Self::Denied { path, cause }
+    }
 }
 
 /// The kernel's `/proc`, or a captured copy of one.
@@ -96,7 +107,7 @@ fn proc_error(pid: u32, path: PathBuf, source: io::Error) -> ProcError {
     match source.kind() {
         ErrorKind::NotFound => ProcError::Ended(pid),
         _ if source.raw_os_error() == Some(libc::ESRCH) => ProcError::Ended(pid),
-        ErrorKind::PermissionDenied => ProcError::Denied { path },
+        ErrorKind::PermissionDenied => ProcError::denied(pid, path),
         _ => ProcError::Failed { path, source },
     }
 }

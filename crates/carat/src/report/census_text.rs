@@ -285,6 +285,14 @@ fn write_cost(out: &mut String, census: &Census) -> fmt::Result {
     if cost.swapped_bytes > 0 {
         writeln!(out, "  {} in swap were not read", Bytes(cost.swapped_bytes))?;
     }
+    if cost.unsearched_bytes > 0 {
+        writeln!(
+            out,
+            "  {} of mappings were not searched: they show more pages than the kernel counts as resident, as after reading \
+             memory that was never written",
+            Bytes(cost.unsearched_bytes)
+        )?;
+    }
     Ok(())
 }
 

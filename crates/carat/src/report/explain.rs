@@ -91,9 +91,10 @@ pub fn process_ledger(
         compare_with_parents(root, reading, &private.collect(), look);
         leave_out_remedies_in_effect(&ledger, &mut reading.unshared);
     }
+    let nothing = ledger.processes.is_empty() && ledger.from_status.is_empty();
     match ledger.unread.first() {
-        Some(reason) if ledger.processes.is_empty() => Err(ExplainError::Unread(reason.clone())),
-        _ if ledger.processes.is_empty() => Err(ExplainError::Ended(pid)),
+        Some(reason) if nothing => Err(ExplainError::Unread(reason.clone())),
+        _ if nothing => Err(ExplainError::Ended(pid)),
         _ => Ok((ledger, reading)),
     }
 }

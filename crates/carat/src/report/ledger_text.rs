@@ -1,7 +1,7 @@
 //! A ledger as text for a terminal: parts with bars, processes, Ruby heaps, malloc arenas, and what to try.
 
 use crate::core::ledger::{
-    Arena, Basis, Ledger, LedgerPart, PartKind, ProcessLedger, RubyHeap, SlotPool,
+    Arena, Basis, Ledger, LedgerPart, PartKind, ProcessLedger, RubyHeap, SlotPool, StatusLedger,
 };
 use crate::core::{Bytes, Unit};
 use crate::observe::Finding;
@@ -29,9 +29,14 @@ pub fn ledger_text(ledger: &Ledger, findings: &[Finding]) -> String {
 }
 
 fn write_ledger(out: &mut String, ledger: &Ledger) -> fmt::Result {
-    write_heading(out, ledger)?;
-    write_parts(out, ledger)?;
-    write_processes(out, ledger)?;
+    if ledger.processes.is_empty() && !ledger.from_status.is_empty() {
+        writeln!(out, "{}", ledger.from_status[0].title)?;
+        writeln!(out, "The proportional figure (PSS) and its parts are unknown")?;
+    } else {
+        write_heading(out, ledger)?;
+        write_parts(out, ledger)?;
+        write_processes(out, ledger)?;
+    }
     for process in &ledger.processes {
         if let Some(heap) = &process.heap {
             write_heap(out, process, heap)?;
@@ -43,7 +48,32 @@ fn write_ledger(out: &mut String, ledger: &Ledger) -> fmt::Result {
     for reason in &ledger.unread {
         writeln!(out, "\nNot in these figures: {reason}")?;
     }
-    Ok(())
+    write_from_status(out, &ledger.from_status)
+}
+
+/// What the kernel tells of processes that may not be read.
+fn write_from_status(out: &mut String, processes: &[StatusLedger]) -> fmt::Result {
+    if processes.is_empty() {
+        return Ok(());
+    }
+    writeln!(
+        out,
+        "\nWhat the kernel tells of them\n{:>8}{:>12}{:>12}{:>12}{:>12}{:>12}{:>9}  process",
+        "pid", "RSS", "anonymous", "files", "shared", "swap", "threads"
+    )?;
+    for process in processes {
+        let [anonymous, files, shared, swap] =
+            [process.anonymous, process.files, process.shared, process.swap].map(or_question_mark);
+        writeln!(
+            out,
+            "{:>8}{:>12}{anonymous:>12}{files:>12}{shared:>12}{swap:>12}{:>9}  {}",
+            process.pid,
+            process.rss,
+            or_question_mark(process.threads),
+            shorten(&process.title, TITLE)
+        )?;
+    }
+    writeln!(out, "RSS counts a shared page in every process, so it is not summed.")
 }
 
 fn write_heading(out: &mut String, ledger: &Ledger) -> fmt::Result {

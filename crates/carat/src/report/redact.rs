@@ -297,6 +297,7 @@ fn edit_load(rules: &RedactionRules, load: &mut LoadReport) {
 
 fn edit_ledger(rules: &RedactionRules, ledger: &mut Ledger) {
     ledger.unread.iter_mut().for_each(|unread| rules.edit(unread));
+    ledger.from_status.iter_mut().for_each(|process| rules.edit(&mut process.title));
     for process in &mut ledger.processes {
         rules.edit(&mut process.title);
         for (name, value) in &mut process.environment {

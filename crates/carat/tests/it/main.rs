@@ -43,6 +43,7 @@ mod load_tls;
 mod load_tls_front;
 mod main_stack;
 mod memory_group;
+mod memory_limit;
 mod namespace_cluster;
 mod needs;
 mod outside_explain;

@@ -208,7 +208,15 @@ pub(crate) fn ledger(text: &str) -> Ledger {
         .collect();
     let pss = processes.iter().map(|process| process.pss).sum();
     let uss = processes.iter().map(|process| process.uss).sum();
-    Ledger { pss, uss, parts, unexplained: 2_500_000, processes, unread: vec![text.into()] }
+    Ledger {
+        pss,
+        uss,
+        parts,
+        unexplained: 2_500_000,
+        processes,
+        unread: vec![text.into()],
+        from_status: Vec::new(),
+    }
 }
 
 fn growth(part: TrackedPart, kind: GrowthKind, rate: Option<f64>) -> PartGrowth {

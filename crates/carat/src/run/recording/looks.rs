@@ -2,8 +2,8 @@
 
 use crate::analysis::growth::{ClassSeries, growing_classes};
 use crate::core::{ClassGrowth, ProgressUnit};
-use crate::observe::{OutsideReading, copy_limit, read_outside};
-use crate::process::Identity;
+use crate::observe::{OutsideReading, memory_gate, read_outside};
+use crate::process::{Identity, ProcRoot};
 use carat_outside::census::LookOptions;
 use std::collections::{BTreeMap, BTreeSet};
 use std::thread::{self, JoinHandle};
@@ -108,7 +108,8 @@ impl Progress {
 
 /// Mean bytes of an object of every class, with what it holds in malloc where that could be read.
 fn bytes_each(members: &[Identity]) -> BTreeMap<String, f64> {
-    let options = LookOptions { owners: true, copy_limit: copy_limit(), ..LookOptions::default() };
+    let memory = memory_gate(&ProcRoot::default(), |_| {});
+    let options = LookOptions { owners: true, memory, ..LookOptions::default() };
     let mut sums: BTreeMap<String, (u64, u64)> = BTreeMap::new();
     let reading = read_outside(members, &options);
     for class in reading.processes.into_iter().filter_map(|census| census.classes).flatten() {

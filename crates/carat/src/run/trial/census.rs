@@ -4,8 +4,8 @@
 
 use crate::analysis::classes_of;
 use crate::core::{ClassAmount, Observations, TrialCensus};
-use crate::observe::{OutsideReading, copy_limit, read_outside};
-use crate::process::Identity;
+use crate::observe::{OutsideReading, memory_gate, read_outside};
+use crate::process::{Identity, ProcRoot};
 use crate::run::trial::session::TrialSession;
 use crate::run::trial::steps::{TrialEnd, TrialSteps};
 use crate::run::trial::{TrialError, TrialPhase};
@@ -24,8 +24,8 @@ impl TrialSteps<'_> {
             return Ok(None);
         }
         session.begin(TrialPhase::Census);
-        let options =
-            LookOptions { owners: true, copy_limit: copy_limit(), ..LookOptions::default() };
+        let memory = memory_gate(&ProcRoot::default(), |_| {});
+        let options = LookOptions { owners: true, memory, ..LookOptions::default() };
         let members: BTreeSet<Identity> = session.server.members().into_iter().collect();
         let mut reading = OutsideReading::default();
         for member in &members {

@@ -309,8 +309,12 @@ pub(crate) const ROWS: &[Row] = &[
     ),
     row(
         "another user's process",
-        "refused with what to do",
-        Tests(&["faults::rights::another_users_process_is_refused_with_what_to_do"]),
+        "the kernel's figures are told, and what is missing is named: the user, the capability, or that the process is not dumpable",
+        Tests(&[
+            "faults::rights::another_users_process_has_the_kernels_figures_and_what_is_missing_is_named",
+            "faults::rights::root_without_the_right_to_trace_is_told_so_and_what_was_asked_for_is_not_answered",
+            "faults::rights::the_same_user_is_told_that_a_process_is_not_dumpable",
+        ]),
     ),
     row(
         "no permission for physical addresses in `pagemap`",

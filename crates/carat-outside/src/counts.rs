@@ -1,0 +1,55 @@
+//! What the kernel counts of a process, without a right that reading its memory takes.
+
+use std::fs;
+use std::path::Path;
+
+/// Counts of `/proc/PID/status` (proc_pid_status(5)), in bytes; `None` for a process without memory, such as one that ended.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct KernelCounts {
+    /// Resident memory. Pages of hugetlbfs are included, which `VmRSS` leaves out; the zero page is not.
+    pub(crate) resident: Option<u64>,
+    /// Page tables: a page of them for each 2 MiB in which any page is present or in swap.
+    pub(crate) page_tables: Option<u64>,
+}
+
+impl KernelCounts {
+    /// Those of the process with this folder.
+    pub(crate) fn read(folder: &Path) -> Self {
+        fs::read_to_string(folder.join("status"))
+            .map_or_else(|_| Self::default(), |text| Self::of(&text))
+    }
+
+    fn of(status: &str) -> Self {
+        let huge = bytes_of(status, "HugetlbPages:").unwrap_or(0);
+        let resident = bytes_of(status, "VmRSS:").map(|resident| resident.saturating_add(huge));
+        Self { resident, page_tables: bytes_of(status, "VmPTE:") }
+    }
+}
+
+fn bytes_of(status: &str, name: &str) -> Option<u64> {
+    let value = status.lines().find_map(|line| line.strip_prefix(name))?;
+    let kibibytes: u64 = value.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    kibibytes.checked_mul(1024)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_are_in_bytes_and_unknown_where_the_process_has_no_memory() {
+        let text =
+            "Name:\truby\nVmRSS:\t    8 kB\nVmPTE:\t     44 kB\nHugetlbPages:\t    2048 kB\n";
+        let counts = KernelCounts::of(text);
+        assert_eq!(counts.resident, Some((2048 + 8) << 10));
+        assert_eq!(counts.page_tables, Some(44 << 10));
+        assert_eq!(KernelCounts::of("Name:\tkthreadd\n"), KernelCounts::default());
+        assert_eq!(KernelCounts::of("VmRSS:\tmany kB\n"), KernelCounts::default());
+    }
+
+    #[test]
+    fn this_process_has_some_of_both() {
+        let counts = KernelCounts::read(Path::new("/proc/self"));
+        assert!(counts.resident > Some(0) && counts.page_tables > Some(0), "{counts:?}");
+    }
+}
