@@ -358,7 +358,8 @@ fn holder_parts(
         }
     }
     if options.reach {
-        let reached = reach(memory, heap, &chunks, (anchors, &threads)).map(|reached| reached.census());
+        let reached =
+            reach(memory, heap, &chunks, (anchors, &threads)).map(|reached| reached.census());
         match complete(memory, reached) {
             Ok(reached) => census.reach = Some(reached),
             Err(reason) => census.unknown(CensusPart::Reach, reason),

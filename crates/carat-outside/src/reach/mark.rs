@@ -8,6 +8,7 @@ use crate::heap::{SlotHead, SlotType};
 use crate::malloc::Chunk;
 use crate::malloc::present::PresentRuns;
 use crate::memory::for_each_word;
+use crate::number_set::NumberSet;
 use crate::owners::ground::GroundKind;
 
 /// Contents of young objects outside of chunks, in the transient heap, have at most so many words.
@@ -26,24 +27,21 @@ pub(super) enum ChunkMark {
     Garbage,
 }
 
-/// What is left to visit.
-enum Work {
-    Slot(u64, u64),
-    Chunk(usize),
-    Values(u64, u64),
-}
-
 /// The marks of slots and chunks.
 pub(super) struct Marker<'a> {
     pub(super) graph: Graph<'a>,
     present: PresentRuns,
-    /// Number of the first slot of each heap page, by address.
+    /// Number of the first slot of each heap page, by address, and in the order of pages.
     first_slots: AddressMap<u64>,
-    slots: Vec<u64>,
+    starts: Vec<u64>,
+    slots: NumberSet,
     pub(super) chunks: Vec<ChunkMark>,
-    work: Vec<Work>,
+    /// Slots, chunks and ranges of objects that are left to visit.
+    waiting_slots: NumberSet,
+    waiting_chunks: NumberSet,
+    waiting_values: Vec<(u64, u64)>,
     /// Chunks into whose middle something points.
-    inside: Vec<usize>,
+    inside: NumberSet,
     /// What a chunk that is reached now is marked as.
     mark: ChunkMark,
 }
@@ -51,20 +49,24 @@ pub(super) struct Marker<'a> {
 impl<'a> Marker<'a> {
     pub(super) fn new(graph: Graph<'a>) -> Self {
         let mut first_slots = AddressMap::default();
-        let mut slots = 0;
+        let (mut slots, mut starts) = (0, Vec::new());
         for page in graph.heap.pages() {
             first_slots.insert(page.address, slots);
+            starts.push(slots);
             slots += page.slots;
         }
-        let chunks = vec![ChunkMark::Unknown; graph.chunks.len()];
+        let (slots, chunks) = (slots as usize, graph.chunks.len());
         Self {
             present: PresentRuns::of(graph.memory),
             graph,
             first_slots,
-            slots: vec![0; slots.div_ceil(64) as usize],
-            chunks,
-            work: Vec::new(),
-            inside: Vec::new(),
+            starts,
+            slots: NumberSet::new(slots),
+            chunks: vec![ChunkMark::Unknown; chunks],
+            waiting_slots: NumberSet::new(slots),
+            waiting_chunks: NumberSet::new(chunks),
+            waiting_values: Vec::new(),
+            inside: NumberSet::new(chunks),
             mark: ChunkMark::Live,
         }
     }
@@ -85,7 +87,7 @@ impl<'a> Marker<'a> {
             }
         }
         // A pointer into the middle is often an old or unrelated word, so it counts last.
-        while let Some(number) = self.inside.pop() {
+        while let Some(number) = self.inside.take_from(0) {
             self.enter(number);
             self.drain();
         }
@@ -106,45 +108,60 @@ impl<'a> Marker<'a> {
 
     /// Whether the roots reach the object of a slot.
     pub(super) fn is_marked(&self, slot: u64) -> bool {
-        let number = self.slot_number(slot);
-        number.is_some_and(|number| {
-            let marks = self.slots.get((number / 64) as usize).copied().unwrap_or(0);
-            marks >> (number % 64) & 1 == 1
-        })
+        self.slot_number(slot).is_some_and(|number| self.slots.contains(number))
     }
 
-    fn slot_number(&self, slot: u64) -> Option<u64> {
+    fn slot_number(&self, slot: u64) -> Option<usize> {
         let page = self.graph.heap.slot_of(slot)?;
         let first = self.first_slots.get(&page.address)?;
-        Some(first + page.slot_number(slot)?)
+        Some((first + page.slot_number(slot)?) as usize)
     }
 
+    /// Visits what waits, by address, so that memory is read in long stretches.
     fn drain(&mut self) {
-        while let Some(work) = self.work.pop() {
-            match work {
-                Work::Slot(address, bytes) => self.slot(address, bytes),
-                Work::Chunk(number) => self.chunk(number),
-                Work::Values(start, end) => self.values((start, end)),
+        loop {
+            let mut from = 0;
+            while let Some(number) = self.waiting_slots.take_from(from) {
+                from = number;
+                self.visit_slot(number);
+                self.drain_values();
+            }
+            let mut from = 0;
+            while let Some(number) = self.waiting_chunks.take_from(from) {
+                from = number;
+                self.chunk(number);
+                self.drain_values();
+            }
+            if self.waiting_slots.is_empty() && self.waiting_chunks.is_empty() {
+                return;
             }
         }
     }
 
+    /// Visited at once, because they have no numbers and so could wait twice.
+    fn drain_values(&mut self) {
+        while let Some(range) = self.waiting_values.pop() {
+            self.values(range);
+        }
+    }
+
+    fn visit_slot(&mut self, number: usize) {
+        let after = self.starts.partition_point(|start| *start <= number as u64);
+        let Some(at) = after.checked_sub(1) else { return };
+        let page = &self.graph.heap.pages()[at];
+        self.slot(page.slot(number as u64 - self.starts[at]), page.slot_bytes);
+    }
+
     /// Marks an object. False if the word is none.
     fn value(&mut self, word: u64) -> bool {
-        let Some(page) = self.graph.heap.slot_of(word) else { return false };
-        let bytes = page.slot_bytes;
         if self.graph.object(word).is_none() {
             return false;
         }
         if self.mark == ChunkMark::Live
             && let Some(number) = self.slot_number(word)
+            && self.slots.insert(number)
         {
-            let marks = &mut self.slots[(number / 64) as usize];
-            let bit = 1 << (number % 64);
-            if *marks & bit == 0 {
-                *marks |= bit;
-                self.work.push(Work::Slot(word, bytes));
-            }
+            self.waiting_slots.insert(number);
         }
         true
     }
@@ -162,7 +179,7 @@ impl<'a> Marker<'a> {
             && word.is_multiple_of(8)
             && let Some(number) = self.graph.chunks.find(word)
         {
-            self.inside.push(number);
+            self.inside.insert(number);
         }
     }
 
@@ -174,7 +191,7 @@ impl<'a> Marker<'a> {
         if let Some(object) = self.graph.object_of_struct(number) {
             self.value(object);
         } else if self.mark(number) {
-            self.work.push(Work::Chunk(number));
+            self.waiting_chunks.insert(number);
         }
     }
 
@@ -223,7 +240,7 @@ impl<'a> Marker<'a> {
                 if let Some((number, _)) = self.graph.chunk_at(address)
                     && self.mark(number)
                 {
-                    self.work.push(Work::Chunk(number));
+                    self.waiting_chunks.insert(number);
                 }
             }
             Reference::Pattern(address) => self.pattern(address),
@@ -240,7 +257,7 @@ impl<'a> Marker<'a> {
             None => TRANSIENT_WORDS * 8,
         };
         let end = start.saturating_add(count.saturating_mul(8).min(bytes));
-        self.work.push(Work::Values(start, end));
+        self.waiting_values.push((start, end));
     }
 
     /// Instance variables in a chunk: as many as fit, or a table where an object has too many shapes.
@@ -249,7 +266,7 @@ impl<'a> Marker<'a> {
         if self.graph.table_in(&chunk).is_some() {
             self.bytes_of_table(address);
         } else if self.mark(number) {
-            self.work.push(Work::Values(chunk.user(), chunk.user_end()));
+            self.waiting_values.push((chunk.user(), chunk.user_end()));
         }
     }
 

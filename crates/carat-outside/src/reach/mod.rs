@@ -16,6 +16,7 @@ use crate::elf::RubyAnchors;
 use crate::heap::Heap;
 use crate::malloc::ChunkTable;
 use crate::memory::Memory;
+use crate::number_set::NumberSet;
 use crate::owners::{ReachCensus, ThreadPlace};
 use carat_ruby::version::{KNOWN_REFERENCES, RubyVersion};
 use graph::Graph;
@@ -38,11 +39,10 @@ pub enum ReachUnknown {
 /// Classes that every collection reaches.
 const ALWAYS_REACHED: [&str; 3] = ["rb_cObject", "rb_cString", "rb_eStandardError"];
 
-/// Bytes of our own memory for marks of so many slots and chunks, at most, beside the table of chunks: each slot and each chunk
-/// waits once to be visited.
+/// Bytes of our own memory for marks of so many slots and chunks, beside the table of chunks: each is reached, and waits. A chunk
+/// has an owner, which may be an object, and a mark.
 pub(crate) const fn reach_bytes(slots: u64, chunks: u64) -> u64 {
-    const WAITING: u64 = 32;
-    (slots + chunks) * WAITING
+    2 * NumberSet::bytes(slots) + 2 * NumberSet::bytes(chunks) + 2 * chunks
 }
 
 /// What is reached of one process.
