@@ -5,11 +5,13 @@ use proptest::prelude::*;
 use std::path::Path;
 use std::time::Instant;
 
+/// The table with each of these keys alone.
+fn keys(table: &str, keys: &str) -> Vec<String> {
+    keys.split(' ').map(|key| format!("[{table}]\n{key} = {{}}\n")).collect()
+}
+
 /// A file with a hole for the value of one key, written `KEY = {}`.
 fn files() -> Vec<String> {
-    let keys = |table: &str, keys: &str| -> Vec<String> {
-        keys.split(' ').map(|key| format!("[{table}]\n{key} = {{}}\n")).collect()
-    };
     let serve = "[server]\ncommand = ['puma']\n";
     let http = "[load.http]\nrequests = 5\n";
     let with_ready = "[server]\ncommand = ['puma']\nready = { tcp = true";

@@ -22,6 +22,7 @@ pub struct Tree {
     known: HashSet<Identity>,
     foreign: HashSet<Identity>,
     doubtful: BTreeMap<Identity, String>,
+    strays: Vec<Identity>,
 }
 
 /// The process that adopts orphans, and those of its children that are not part of the tree.
@@ -57,6 +58,7 @@ impl Tree {
             known: HashSet::from([leader]),
             foreign: HashSet::new(),
             doubtful: BTreeMap::new(),
+            strays: Vec::new(),
         }
     }
 
@@ -115,6 +117,11 @@ impl Tree {
         self.doubtful.values().map(String::as_str)
     }
 
+    /// Orphans of the newest scan that are no members. They must be stopped too, but not before what left them.
+    pub fn strays(&self) -> &[Identity] {
+        &self.strays
+    }
+
     /// Scans for the current members in the order of their start, without zombies.
     pub fn members(&mut self) -> Vec<Stat> {
         let scan: Scan = self
@@ -131,7 +138,11 @@ impl Tree {
         let mut found: Vec<&Stat> = scan.values().filter(|stat| !stat.is_dead()).collect();
         // A parent is decided before its children.
         found.sort_by_key(|stat| (stat.start_ticks, stat.pid));
-        found.into_iter().filter(|stat| self.is_member(stat, &scan)).cloned().collect()
+        let (members, others): (Vec<&Stat>, Vec<&Stat>) =
+            found.into_iter().partition(|stat| self.is_member(stat, &scan));
+        let strays = others.into_iter().filter(|stat| self.adopted(stat));
+        self.strays = strays.map(Stat::identity).collect();
+        members.into_iter().cloned().collect()
     }
 
     /// Orphans of the tree that have ended and that the subreaper must still wait for.
@@ -301,6 +312,8 @@ mod tests {
         tree.exclude_tree(30);
         tree.exclude_tree(40);
         assert_eq!(pids(&mut tree), [20, 42]);
+        let strays: Vec<u32> = tree.strays().iter().map(|stray| stray.pid).collect();
+        assert_eq!(strays, [31, 32, 33]);
         // The command has ended and left its child to the subreaper.
         fs::remove_dir_all(folder.path().join("40")).unwrap();
         let orphan = "41 (k6) S 10 41 41 0 -1 0 0 0 0 0 1 1 0 0 20 0 1 0 10 0";

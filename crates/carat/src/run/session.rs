@@ -18,6 +18,9 @@ use std::process::ExitStatus;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
+/// What a trial notes of a process that may not be the server's.
+const DOUBTFUL: &str = "lost its parent and does not show whether the server or something beside it started it; it counts as the server's";
+
 /// How a session samples.
 #[derive(Debug, Clone)]
 pub(crate) struct SessionOptions {
@@ -201,12 +204,7 @@ impl<'a> Session<'a> {
     /// Notes on processes that are counted although they may not be the server's.
     pub(crate) fn doubts(&self) -> Vec<String> {
         let names: BTreeSet<&str> = self.tree.iter().flat_map(Tree::doubtful).collect();
-        let note = |name| {
-            format!(
-                "`{name}` lost its parent and does not show whether the server or something beside it started it; it counts as the server's"
-            )
-        };
-        names.into_iter().map(note).collect()
+        names.into_iter().map(|name| format!("`{name}` {DOUBTFUL}")).collect()
     }
 
     /// Takes a sample if one is due, or if `answered` requests reach a number at which a full one is requested.
@@ -269,7 +267,8 @@ impl<'a> Session<'a> {
             self.tree.as_mut().map(|tree| self.sampler.find_members(tree)).unwrap_or_default();
         self.members = found.iter().map(Stat::identity).collect();
         if let Some(reaper) = self.reaper.as_deref_mut().filter(|_| self.launched) {
-            reaper.register(self.members.iter().copied());
+            let strays = self.tree.iter().flat_map(Tree::strays);
+            reaper.register(self.members.iter().chain(strays).copied());
         }
         self.members.clone()
     }

@@ -90,10 +90,15 @@ mod tests {
     use super::*;
     use std::process::Command;
 
+    #[expect(clippy::zombie_processes, reason = "the value that is returned waits for it")]
+    fn started(script: &str) -> ChildProcess {
+        let child = Command::new("sh").args(["-c", script]).spawn().unwrap();
+        ChildProcess::of_pid(child.id()).unwrap()
+    }
+
     #[test]
     fn the_end_of_a_child_has_its_status_however_often_it_is_asked() {
-        let child = Command::new("sh").args(["-c", "exit 3"]).spawn().unwrap();
-        let mut child = ChildProcess::of_pid(child.id()).unwrap();
+        let mut child = started("exit 3");
         let end = child.wait(0).unwrap();
         assert_eq!(end.status.code(), Some(3));
         assert!(end.peak > Bytes(0));
@@ -102,8 +107,7 @@ mod tests {
 
     #[test]
     fn a_killed_child_has_ended_and_can_be_killed_again() {
-        let child = Command::new("sleep").arg("600").spawn().unwrap();
-        let mut child = ChildProcess::of_pid(child.id()).unwrap();
+        let mut child = started("exec sleep 600");
         assert_eq!(child.ended(), None);
         child.kill();
         child.kill();

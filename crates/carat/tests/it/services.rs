@@ -33,6 +33,11 @@ fn a_service_in_front_of_the_server_takes_its_load_and_not_its_memory() {
     }
 }
 
+/// The daemons of the next test.
+fn daemons() -> Vec<u32> {
+    running(|command| command.starts_with("dddd"))
+}
+
 #[test]
 fn a_daemon_of_a_service_that_hides_its_environment_is_not_the_servers_and_is_stopped() {
     require!(Ruby);
@@ -50,9 +55,17 @@ fn a_daemon_of_a_service_that_hides_its_environment_is_not_the_servers_and_is_st
         assert!(samples.iter().all(|sample| sample["processes"] == 1), "{trial}");
         assert!(trial["metrics"]["memory.pss.final"].as_f64().unwrap() < 60e6, "{trial}");
         assert_eq!(trial["notes"], serde_json::json!([]));
-        let daemons = running(|command| command.starts_with("dddd"));
-        assert!(daemons.is_empty(), "{daemons:?}");
     }
+    assert_eq!(daemons(), [0; 0]);
+    fs::remove_file(folder.path("marks/boot")).unwrap();
+    let mut command = folder.carat(&["compare", "real.toml", "--fresh"]);
+    let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    wait_until("the server boots", || folder.path("marks/boot").exists());
+    assert_ne!(daemons(), [0; 0]);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    wait_until("the daemon is stopped", || daemons().is_empty());
+    folder.assert_nothing_left();
 }
 
 /// The private PostgreSQL clusters of a test's trials: each server with its helpers.

@@ -189,8 +189,8 @@ fn the_peak_of_a_command_is_the_kernels_and_a_lower_one_of_the_samples_is_noted(
     let peaks = |samples: Vec<Sample>, kernel: u64| {
         let run = Observations { kernel_peak: Some(Bytes(kernel)), ..ended_run(samples) };
         let found = of_trial(&run);
-        let value = |metric: &Metric| found.get(metric.id).copied();
-        let peaks = [&MEMORY_PROCESS_PEAK, &MEMORY_RSS_PEAK, &MEMORY_PSS_PEAK].map(value);
+        let peaks = [&MEMORY_PROCESS_PEAK, &MEMORY_RSS_PEAK, &MEMORY_PSS_PEAK]
+            .map(|metric| found.get(metric.id).copied());
         (peaks, run.missed_peak().is_some())
     };
     assert_eq!(peaks(vec![], 153), ([Some(153.0), Some(153.0), None], false));

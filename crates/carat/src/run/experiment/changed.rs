@@ -38,9 +38,12 @@ pub enum ChangeError {
     },
 }
 
+fn is_free(file: &Path) -> bool {
+    file.symlink_metadata().is_err()
+}
+
 /// Moves a results file and its page aside, under the first free name like `NAME.old-1.carat`, and returns that.
 pub(super) fn move_aside(path: &Path) -> Result<PathBuf, StoreError> {
-    let is_free = |file: &PathBuf| file.symlink_metadata().is_err();
     let mut names = (1..).map(|number| numbered(path, number));
     let free = names.find(|aside| is_free(aside) && is_free(&aside.with_extension("html")));
     let aside = free.unwrap_or_else(|| path.to_owned());

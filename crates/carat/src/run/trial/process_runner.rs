@@ -81,7 +81,7 @@ impl TrialRunner for ProcessRunner {
         survivors.extend(session.stop_services(grace));
         let log_tail = paths.whole_log(&printed);
         observed.samples = std::mem::take(&mut session.samples);
-        observed.notes.extend(session.notes.drain(..));
+        observed.notes.append(&mut session.notes);
         observed.notes.extend(observed.missed_peak());
         let seconds = session.server.elapsed().as_secs_f64();
         drop(session);
