@@ -268,7 +268,7 @@ fn a_file_that_cannot_be_replayed_says_why_before_anything_is_sent() {
         (
             b"{\"log\":{\n\"entries\":[{}]}}",
             &[],
-            "the HAR cannot be read: missing field `request` at line 2",
+            "the HAR cannot be read: 1 of 1 requests cannot be read; the first: entry 1: it has no request",
         ),
         (b"{\"log\":{\"entries\":[", &[], "it is not JSON: EOF while parsing"),
         (b"openapi: 3.0.0\npaths: [\n", &[], "the OpenAPI file cannot be read: "),

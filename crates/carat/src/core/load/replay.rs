@@ -12,7 +12,7 @@ const FASTEST: f64 = 1e6;
 pub enum ReplayFormat {
     /// A path or URL per line
     Urls,
-    /// Common or combined format, as Apache and nginx write it
+    /// Common or combined format as of Apache, or JSON per line as of nginx and Caddy
     AccessLog,
     /// `Started GET "/" for …`, as Rails writes it
     Rails,

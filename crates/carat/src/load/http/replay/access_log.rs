@@ -1,25 +1,24 @@
-//! Access logs in the common or combined format, as Apache and nginx write them. Anything may precede the time, and anything
-//! may follow the status.
+//! Access logs in the common or combined format, as Apache and nginx write them, or with an object of JSON per line. Anything
+//! may precede the time, and anything may follow the status.
 
-use crate::load::http::replay::collector::{FoundRequest, is_method};
+use crate::load::http::replay::collector::{FoundRequest, request_line};
+use crate::load::http::replay::nginx_row::read_row;
 use crate::load::http::replay::times::access_log_time;
 
 pub(super) fn read_access(line: &str) -> Result<Option<FoundRequest>, String> {
+    if line.starts_with('{') {
+        return read_row(line);
+    }
     let (before, quoted) = line.split_once("] \"").ok_or("it has no `[time] \"request\"`")?;
     let time = before.rsplit_once('[').ok_or("it has no `[time]`")?.1;
     let end = closing_quote(quoted).ok_or("the request has no closing quote")?;
     let (request, after) = (&quoted[..end], &quoted[end + 1..]);
-    let mut words = request.split(' ');
-    let method = words.next().unwrap_or_default();
-    let target = words.next().filter(|_| is_method(method)).ok_or("the request has no method")?;
-    if words.next().is_some_and(|version| !version.starts_with("HTTP/")) || words.next().is_some() {
-        return Err("the request is not `METHOD PATH VERSION`".to_owned());
-    }
+    let (method, target) = request_line(request)?;
     let status = after.split_whitespace().next().unwrap_or_default();
     let status: u16 = status.parse().map_err(|_| "no status follows the request".to_owned())?;
     Ok(Some(FoundRequest {
-        method: method.to_owned(),
-        target: unescaped(target),
+        method,
+        target: unescaped(&target),
         status: Some(status),
         at: access_log_time(time),
         ..FoundRequest::default()

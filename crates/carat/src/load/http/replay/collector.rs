@@ -4,13 +4,13 @@ use crate::core::load::ReplayFormat;
 use crate::load::http::replay::shown::shown;
 use crate::load::http::replay::traffic::{LeftOut, RecordedRequest, RecordedTraffic};
 use crate::load::http::scenario::{Encoding, encode};
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 /// Most requests of a file.
 const REQUESTS_MAX: usize = 1_000_000;
 /// Longest path with its query in bytes; servers refuse shorter ones.
 const PATH_MAX: usize = 16 * 1024;
-/// Methods that are counted by name; further ones are nonsense from a log.
+/// Methods, and schemes of URLs, that are counted by name; further ones are nonsense from a log.
 const METHODS_NAMED: usize = 8;
 /// Routes without an example that are named.
 const ROUTES_NAMED: usize = 8;
@@ -47,6 +47,8 @@ pub(super) struct FoundRequest {
     pub(super) at: Option<i64>,
     pub(super) weight: Option<u32>,
     pub(super) route: Option<String>,
+    /// Whether the file says that no response came.
+    pub(super) unanswered: bool,
 }
 
 /// The requests found so far.
@@ -61,6 +63,11 @@ pub(super) struct TrafficCollector {
     weights: Vec<u32>,
     weighted: bool,
     times: Vec<i64>,
+    unanswered: u64,
+    /// Lines or entries that could be read.
+    readable: u64,
+    /// Why the first unreadable one cannot be read.
+    first_problem: Option<String>,
     pub(super) left_out: LeftOut,
 }
 
@@ -75,6 +82,9 @@ impl TrafficCollector {
             weights: Vec::new(),
             weighted: false,
             times: Vec::new(),
+            unanswered: 0,
+            readable: 0,
+            first_problem: None,
             left_out: LeftOut::default(),
         }
     }
@@ -86,10 +96,12 @@ impl TrafficCollector {
 
     /// Counts a request that is not sent because of its method.
     pub(super) fn leave_out_method(&mut self, method: &str) {
-        let methods = &mut self.left_out.methods;
-        let known = methods.contains_key(method) || methods.len() < METHODS_NAMED;
-        let name = if known { method } else { "other methods" };
-        *methods.entry(name.to_owned()).or_default() += 1;
+        count_by_name(&mut self.left_out.methods, method, "other methods");
+    }
+
+    /// Counts a URL that is not of HTTP.
+    pub(super) fn leave_out_scheme(&mut self, scheme: &str) {
+        count_by_name(&mut self.left_out.schemes, &shown(scheme), "other schemes");
     }
 
     /// Names a route that is not sent because something about it is unknown.
@@ -101,9 +113,29 @@ impl TrafficCollector {
         }
     }
 
-    pub(super) fn leave_out_line(&mut self, number: usize) {
-        self.left_out.unreadable += 1;
-        self.left_out.first_unreadable.get_or_insert(number);
+    /// Counts a line or an entry, which could be read or not; `unit` says what it is.
+    pub(super) fn tolerate(&mut self, unit: &'static str, number: usize, read: Result<(), String>) {
+        match read {
+            Ok(()) => self.readable += 1,
+            Err(why) => {
+                self.left_out.unreadable += 1;
+                self.left_out.first_unreadable.get_or_insert((unit, number));
+                self.first_problem.get_or_insert(why);
+            }
+        }
+    }
+
+    /// # Errors
+    /// If more than half of the lines or entries are unreadable; the message says why the first one is.
+    pub(super) fn check_readable(&self) -> Result<(), String> {
+        let unreadable = self.left_out.unreadable;
+        match &self.first_problem {
+            Some(first) if unreadable > self.readable => Err(format!(
+                "{unreadable} of {} requests cannot be read; the first: {first}",
+                unreadable + self.readable
+            )),
+            _ => Ok(()),
+        }
     }
 
     /// Adds a request, or counts why it is not sent.
@@ -145,6 +177,7 @@ impl TrafficCollector {
         self.weighted |= found.weight.is_some();
         self.order.push(number);
         self.times.extend(found.at);
+        self.unanswered += u64::from(found.unanswered);
         Ok(())
     }
 
@@ -173,6 +206,7 @@ impl TrafficCollector {
             weights,
             times,
             untimed,
+            unanswered: self.unanswered,
             left_out: self.left_out,
         })
     }
@@ -208,6 +242,12 @@ impl TrafficCollector {
     }
 }
 
+/// Counts under a name, or under `others` once there are [`METHODS_NAMED`].
+fn count_by_name(counts: &mut BTreeMap<String, u64>, name: &str, others: &str) {
+    let known = counts.contains_key(name) || counts.len() < METHODS_NAMED;
+    *counts.entry(if known { name } else { others }.to_owned()).or_default() += 1;
+}
+
 /// Server and path of a URL of HTTP. The server's name has no password and no usual port.
 fn url_parts(target: &str) -> Option<(String, &str)> {
     let (scheme, rest) = target.split_once("://")?;
@@ -232,6 +272,17 @@ pub(super) fn check_method(text: &str) -> Result<(), String> {
 pub(super) fn is_method(text: &str) -> bool {
     let letters = text.bytes().all(|byte| byte.is_ascii_uppercase() || byte == b'-');
     letters && (1..=20).contains(&text.len()) && !text.starts_with('-')
+}
+
+/// Method and target of `METHOD PATH VERSION`.
+pub(super) fn request_line(request: &str) -> Result<(String, String), String> {
+    let mut words = request.split(' ');
+    let method = words.next().unwrap_or_default();
+    let target = words.next().filter(|_| is_method(method)).ok_or("the request has no method")?;
+    if words.next().is_some_and(|version| !version.starts_with("HTTP/")) || words.next().is_some() {
+        return Err("the request is not `METHOD PATH VERSION`".to_owned());
+    }
+    Ok((method.to_owned(), target.to_owned()))
 }
 
 #[cfg(test)]

@@ -13,6 +13,7 @@ use crate::load::http::replay::traffic::RecordedTraffic;
 use crate::load::http::replay::url_list::read_url;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
+use serde_json::{Map, Value};
 
 /// Lines by which the format is found out.
 const LINES_TRIED: usize = 1000;
@@ -26,6 +27,9 @@ const LINE_FORMATS: [(ReplayFormat, LineReader); 4] = [
     (ReplayFormat::Rails, read_started),
     (ReplayFormat::Urls, read_url),
 ];
+
+/// Keys of a row that a message names.
+const KEYS_SHOWN: usize = 12;
 
 /// What to do where nothing is recognized.
 const NAME_IT: &str = "name the format with `replay_format`";
@@ -85,7 +89,7 @@ fn found_format(content: &[u8]) -> Result<ReplayFormat, String> {
     if content.trim_ascii_start().starts_with(b"{") {
         return format_of_json(content);
     }
-    let mut counts = [0; LINE_FORMATS.len()];
+    let mut counts = FormatCounts::default();
     let mut first = None;
     for (number, line) in lines(content).take(LINES_TRIED) {
         let Ok(line) = line else { continue };
@@ -95,19 +99,34 @@ fn found_format(content: &[u8]) -> Result<ReplayFormat, String> {
             _ => {}
         }
         first.get_or_insert((number, line));
-        for (count, (_, reader)) in counts.iter_mut().zip(LINE_FORMATS) {
-            *count += u32::from(matches!(reader(line), Ok(Some(_))));
-        }
+        counts.try_line(line);
     }
-    let most = counts.iter().copied().max().unwrap_or_default();
-    let found = counts.iter().position(|count| *count == most && most > 0);
-    found.map(|place| LINE_FORMATS[place].0).ok_or_else(|| match first {
+    counts.most().ok_or_else(|| match first {
         Some((number, line)) => format!(
             "it is no list of URLs, log, HAR or OpenAPI file; line {number} is `{}`; {NAME_IT}",
             shown(line)
         ),
         None => "it is not text in UTF-8".to_owned(),
     })
+}
+
+/// How many lines each of [`LINE_FORMATS`] reads.
+#[derive(Debug, Default)]
+struct FormatCounts([u32; LINE_FORMATS.len()]);
+
+impl FormatCounts {
+    fn try_line(&mut self, line: &str) {
+        for (count, (_, reader)) in self.0.iter_mut().zip(LINE_FORMATS) {
+            *count += u32::from(matches!(reader(line), Ok(Some(_))));
+        }
+    }
+
+    /// The format that reads most lines; `None` if none reads any.
+    fn most(&self) -> Option<ReplayFormat> {
+        let most = self.0.iter().copied().max().filter(|most| *most > 0)?;
+        let place = self.0.iter().position(|count| *count == most)?;
+        Some(LINE_FORMATS[place].0)
+    }
 }
 
 /// The keys by which documents differ.
@@ -135,9 +154,28 @@ fn format_of_json(content: &[u8]) -> Result<ReplayFormat, String> {
         (true, ..) => Ok(ReplayFormat::Har),
         (_, true, _) => Ok(ReplayFormat::OpenApi),
         (.., true) => Err(OLD_OPENAPI.to_owned()),
-        _ if is_row => Ok(ReplayFormat::Lograge),
+        _ if is_row => format_of_rows(content),
         _ => Err(format!("it is JSON, but neither a HAR nor an OpenAPI file: {NAME_IT}")),
     }
+}
+
+/// The format of a log with an object per line.
+fn format_of_rows(content: &[u8]) -> Result<ReplayFormat, String> {
+    let mut counts = FormatCounts::default();
+    let mut keys = Vec::new();
+    for line in lines(content).take(LINES_TRIED).filter_map(|(_, line)| line.ok()) {
+        counts.try_line(line);
+        if let (true, Ok(row)) = (keys.is_empty(), serde_json::from_str::<Map<String, Value>>(line))
+        {
+            keys = row.keys().take(KEYS_SHOWN).map(|key| format!("`{}`", shown(key))).collect();
+        }
+    }
+    counts.most().ok_or_else(|| {
+        format!(
+            "it is JSON, but no line has a request: neither `method` and `path` (Lograge), nor `request`, nor `request_method` and `request_uri` (nginx); the keys of the first line are {}",
+            keys.join(", ")
+        )
+    })
 }
 
 #[cfg(test)]
@@ -161,6 +199,8 @@ mod tests {
             (row.to_owned(), ReplayFormat::Lograge),
             (format!("{row}\n\n{row}\n"), ReplayFormat::Lograge),
             (format!("I, [x]  INFO -- : {row}"), ReplayFormat::Lograge),
+            (r#"{"request":"GET / HTTP/1.1","status":"200"}"#.to_owned(), ReplayFormat::AccessLog),
+            (format!("{{\"level\":\"info\"}}\n{row}"), ReplayFormat::Lograge),
             ("# pages\n/\n/posts 3\n".to_owned(), ReplayFormat::Urls),
             ("https://app.test/\n".to_owned(), ReplayFormat::Urls),
             ("\n{\n\"log\": {}}".to_owned(), ReplayFormat::Har),
@@ -180,6 +220,10 @@ mod tests {
             ("---\nswagger: '2.0'", "OpenAPI 2 (Swagger)"),
             ("{\"swagger\":\"2.0\"}", "OpenAPI 2 (Swagger)"),
             ("{\n\"a\": 1\n}", "neither a HAR nor"),
+            (
+                "{\"level\":\"info\",\"msg\":\"x\"}\n{}",
+                "the keys of the first line are `level`, `msg`",
+            ),
             ("{\n\"log\": {", "it is not JSON: EOF while parsing an object at line 2"),
         ] {
             let error = format(text).unwrap_err();

@@ -7,6 +7,7 @@ use crate::load::http::replay::shown::{json_error, shown};
 use crate::load::http::replay::times::iso_time;
 use crate::load::http::scenario::{Encoding, encode};
 use serde::Deserialize;
+use serde_json::Value;
 
 /// Headers of a connection (RFC 9110, 7.6.1), of a message's length, and those that name the recorded server.
 const NOT_REPLAYED: [&str; 13] = [
@@ -50,15 +51,21 @@ struct HarLog {
 #[serde(rename_all = "camelCase", expecting = "an object")]
 struct HarEntry {
     started_date_time: Option<String>,
-    request: HarRequest,
+    request: Option<HarRequest>,
     response: Option<HarResponse>,
+    /// `memory` or `disk` if Chrome's cache answered.
+    #[serde(rename = "_fromCache")]
+    from_cache: Option<Value>,
+    /// `websocket` if Chrome opened one.
+    #[serde(rename = "_resourceType")]
+    resource_type: Option<Value>,
 }
 
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase", expecting = "an object")]
 struct HarRequest {
-    method: String,
-    url: String,
+    method: Option<String>,
+    url: Option<String>,
     #[serde(default)]
     headers: Vec<HarPair>,
     #[serde(default)]
@@ -92,19 +99,35 @@ struct HarResponse {
 pub(super) fn read_har(content: &[u8], all: &mut TrafficCollector) -> Result<(), String> {
     let file: HarFile = serde_json::from_slice(content).map_err(|error| json_error(&error))?;
     for (number, entry) in (1..).zip(file.log.entries) {
-        read_entry(entry, all).map_err(|why| format!("entry {number}: {why}"))?;
+        let read = read_entry(entry, all).map_err(|why| format!("entry {number}: {why}"));
+        all.tolerate("entry", number, read);
     }
-    Ok(())
+    all.check_readable()
 }
 
+/// Adds a request, or counts why it is not sent.
 fn read_entry(entry: HarEntry, all: &mut TrafficCollector) -> Result<(), String> {
-    let HarEntry { started_date_time, request, response } = entry;
-    let method = request.method.to_ascii_uppercase();
-    check_method(&method)?;
-    if !is_http(&request.url)? {
-        all.left_out.elsewhere += 1;
+    let HarEntry { started_date_time, request, response, from_cache, resource_type } = entry;
+    let request = request.ok_or("it has no request")?;
+    let url = request.url.as_deref().ok_or("it has no URL")?;
+    // Some browsers record no method of a WebSocket.
+    match scheme(url)?.as_str() {
+        "http" | "https" if resource_type != Some("websocket".into()) => {}
+        "http" | "https" | "ws" | "wss" => {
+            all.left_out.websockets += 1;
+            return Ok(());
+        }
+        other => {
+            all.leave_out_scheme(other);
+            return Ok(());
+        }
+    }
+    if from_cache.is_some_and(|cache| cache.is_string()) {
+        all.left_out.cached += 1;
         return Ok(());
     }
+    let method = request.method.as_deref().unwrap_or_default().to_ascii_uppercase();
+    check_method(&method)?;
     let is_sent = all.sends(&method);
     let mut headers = headers(&request, all.rules);
     let Some(body) = body(request.post_data, &mut headers) else {
@@ -119,7 +142,9 @@ fn read_entry(entry: HarEntry, all: &mut TrafficCollector) -> Result<(), String>
     let status = response.and_then(|response| response.status);
     all.add(FoundRequest {
         method,
-        target: request.url,
+        target: url.to_owned(),
+        // Browsers write 0 for a request that was blocked or given up.
+        unanswered: status == Some(0.0),
         headers,
         body,
         status: status.filter(|status| (100.0..600.0).contains(status)).map(|status| status as u16),
@@ -128,11 +153,11 @@ fn read_entry(entry: HarEntry, all: &mut TrafficCollector) -> Result<(), String>
     })
 }
 
-/// Whether a URL is one of HTTP and not, for example, an image inside the page.
-fn is_http(url: &str) -> Result<bool, String> {
-    let (scheme, _) = url.split_once(':').ok_or_else(|| format!("`{}` is no URL", shown(url)))?;
-    let scheme = scheme.to_ascii_lowercase();
-    Ok(matches!(scheme.as_str(), "http" | "https"))
+/// The scheme of a URL in lower case; `data` is that of an image inside the page.
+fn scheme(url: &str) -> Result<String, String> {
+    let scheme = url.split_once(':').map(|(scheme, _)| scheme);
+    let scheme = scheme.ok_or_else(|| format!("`{}` is no URL", shown(url)))?;
+    Ok(scheme.to_ascii_lowercase())
 }
 
 /// The secrets in a header, if it has some: the value, each cookie, and what follows the scheme of an authorization.
@@ -238,7 +263,7 @@ mod tests {
         assert_eq!(traffic.times, [1_795_341_600_000_000_000]);
         assert_eq!(
             traffic.left_out.text().unwrap(),
-            "POST ×2 (`all_methods` sends every method), 2 to other servers"
+            "POST ×2 (`all_methods` sends every method), 1 to other servers, data: ×1"
         );
         assert!(!format!("{traffic:?}").contains("s3cret"));
     }
@@ -271,6 +296,57 @@ mod tests {
         assert!(secrets("Accept", "text/html").is_empty());
     }
 
+    /// A HAR of these methods, URLs and further keys of the entry.
+    fn entries(all: &[(&str, &str, &str)]) -> String {
+        let entries: Vec<String> = all
+            .iter()
+            .map(|(method, url, more)| {
+                format!(r#"{{"request":{{"method":"{method}","url":"{url}"}}{more}}}"#)
+            })
+            .collect();
+        format!(r#"{{"log":{{"entries":[{}]}}}}"#, entries.join(","))
+    }
+
+    #[test]
+    fn what_is_no_request_of_http_is_counted_by_its_reason_wherever_it_stands() {
+        let own = ("GET", "https://app.test/", "");
+        for (entry, reason) in [
+            (("", "ws://app.test/cable", ""), "1 for WebSockets"),
+            (("GET", "wss://app.test/cable", r#","response":{"status":101}"#), "1 for WebSockets"),
+            (("", "https://app.test/cable", r#","_resourceType":"websocket""#), "1 for WebSockets"),
+            (
+                ("GET", "https://app.test/cable", r#","response":{"status":101}"#),
+                "1 for WebSockets",
+            ),
+            (("GET", "data:image/png;base64,AAAA", ""), "data: ×1"),
+            (("GET", "blob:https://app.test/1-2", ""), "blob: ×1"),
+            (("GET", "chrome-extension://abc/x.js", ""), "chrome-extension: ×1"),
+            (
+                ("GET", "https://app.test/a.css", r#","_fromCache":"disk""#),
+                "1 from the browser's cache",
+            ),
+        ] {
+            for all in [[own, entry], [entry, own]] {
+                let traffic = read(&entries(&all), ReplayRules::default()).unwrap();
+                let paths: Vec<_> = traffic.requests.iter().map(|one| one.path.as_str()).collect();
+                assert_eq!(paths, ["/"], "{entry:?}");
+                assert_eq!(traffic.left_out.text().as_deref(), Some(reason), "{entry:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn an_unreadable_entry_is_counted_and_a_request_without_a_response_is_sent() {
+        let own = ("GET", "https://app.test/", "");
+        let aborted = ("GET", "https://app.test/slow", r#","response":{"status":0}"#);
+        let text = entries(&[own, ("", "https://app.test/x", ""), ("GET", "x", ""), aborted]);
+        let traffic = read(&text, ReplayRules::default()).unwrap();
+        assert_eq!(
+            traffic.summary("a.har"),
+            "a.har (HAR) with 2 requests, 2 different, 1 recorded without a response; not sent: 2 unreadable, first entry 2"
+        );
+    }
+
     #[test]
     fn malformed_files_are_refused_with_the_place() {
         for (text, expected) in [
@@ -279,9 +355,14 @@ mod tests {
             ("{\"log\":{}}", "missing field `entries` at line 1"),
             ("{\"log\":{\"entries\":[]}}", "no request that can be sent"),
             (
-                "{\"log\":{\"entries\":\n[{\"request\":{\"method\":\"GET\"}}]}}",
-                "missing field `url` at line 2",
+                "{\"log\":{\"entries\":\n[{\"request\":7}]}}",
+                "invalid type: integer `7`, expected an object at line 2",
             ),
+            (
+                "{\"log\":{\"entries\":[{\"request\":{\"method\":\"GET\"}}]}}",
+                "entry 1: it has no URL",
+            ),
+            ("{\"log\":{\"entries\":[{}]}}", "entry 1: it has no request"),
             (
                 "{\"log\":{\"entries\":[{\"request\":{\"method\":\"GET\",\"url\":\"issues\"}}]}}",
                 "entry 1: `issues` is no URL",

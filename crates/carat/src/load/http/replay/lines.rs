@@ -36,7 +36,6 @@ pub(super) fn read_log(
     reader: LineReader,
     all: &mut TrafficCollector,
 ) -> Result<(), String> {
-    let (mut first, mut read) = (None, 0_u64);
     for (number, line) in lines(content) {
         let found = line.clone().and_then(reader);
         let added = match found {
@@ -44,22 +43,9 @@ pub(super) fn read_log(
             Ok(Some(found)) => all.add(found),
             Err(why) => Err(why),
         };
-        match added {
-            Ok(()) => read += 1,
-            Err(why) => {
-                all.leave_out_line(number);
-                first.get_or_insert_with(|| describe(number, line, &why));
-            }
-        }
+        all.tolerate("line", number, added.map_err(|why| describe(number, line, &why)));
     }
-    let unreadable = all.left_out.unreadable;
-    match first {
-        Some(first) if unreadable > read => Err(format!(
-            "{unreadable} of {} requests cannot be read; the first: {first}",
-            unreadable + read
-        )),
-        _ => Ok(()),
-    }
+    all.check_readable()
 }
 
 /// Adds the requests of a list that somebody wrote, in which every line must be readable.
@@ -111,7 +97,10 @@ mod tests {
         let mut all = collector();
         let text = b"GET /a\r\n\n- other\nnot\nGET /b\nGET x\nGET /c\n";
         read_log(text, get, &mut all).unwrap();
-        assert_eq!((all.left_out.unreadable, all.left_out.first_unreadable), (2, Some(4)));
+        assert_eq!(
+            (all.left_out.unreadable, all.left_out.first_unreadable),
+            (2, Some(("line", 4)))
+        );
     }
 
     #[test]

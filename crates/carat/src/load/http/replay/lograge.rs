@@ -1,4 +1,5 @@
-//! Lograge's lines: `method=GET path=/x format=html status=200 …`, or an object of JSON. Other lines are about something else.
+//! Lograge's lines: `method=GET path=/x format=html status=200 …`, or an object of JSON. Heroku's router writes such pairs too.
+//! Other lines are about something else.
 
 use crate::load::http::replay::collector::FoundRequest;
 use crate::load::http::replay::rails_log::prefix_time;
@@ -49,9 +50,11 @@ fn read_pairs(line: &str) -> Result<Option<FoundRequest>, String> {
     request(method.map(str::to_owned), path.map(str::to_owned), status, prefix_time(line))
 }
 
-/// The value of a pair, which ends at a space.
+/// The value of a pair, which ends at a space, without the quotes of Heroku's router.
 fn pair<'a>(line: &'a str, name: &str) -> Option<&'a str> {
-    line.split(' ').find_map(|word| word.strip_prefix(name))
+    let value = line.split(' ').find_map(|word| word.strip_prefix(name))?;
+    let quoted = value.strip_prefix('"').and_then(|value| value.strip_suffix('"'));
+    Some(quoted.unwrap_or(value))
 }
 
 fn request(
@@ -83,8 +86,10 @@ mod tests {
         let prefixed = format!("I, [2026-11-22T10:00:00.5 #1]  INFO -- : {PAIRS}");
         let object = r#"{"method":"GET","path":"/issues/7.json","format":"json","status":404,"duration":5.4,"@timestamp":"2026-11-22T10:00:00.500Z","@version":"1","message":"[404] GET /issues/7.json"}"#;
         let with_object = format!("{PAIRS} params={{\"id\"=>\"7\"}}");
+        let heroku = r#"2026-11-22T10:00:00.500000+00:00 heroku[router]: at=info method=GET path="/issues/7.json" host=app.test fwd="10.0.0.7" connect=1ms status=404"#;
         for (line, at) in [
             (PAIRS, None),
+            (heroku, Some(TEN + 500_000_000)),
             (with_object.as_str(), None),
             (prefixed.as_str(), Some(TEN + 500_000_000)),
             (object, Some(TEN + 500_000_000)),

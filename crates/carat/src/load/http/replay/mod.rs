@@ -9,6 +9,7 @@ mod format;
 mod har;
 mod lines;
 mod lograge;
+mod nginx_row;
 mod openapi;
 mod pace;
 mod rails_log;

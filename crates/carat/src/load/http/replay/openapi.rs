@@ -107,13 +107,13 @@ impl<'a> OpenApiDocument<'a> {
             if place == "cookie" || is_own {
                 continue;
             }
-            let value = self.example(parameter);
-            let value = value.ok_or_else(|| format!("has no example of `{name}`"))?;
+            let values = self.example(parameter);
+            let values = values.ok_or_else(|| format!("has no example of `{name}`"))?;
             match place {
-                "path" => path = path.replace(&format!("{{{name}}}"), &component(&value)),
-                "query" => query.push(format!("{}={}", component(name), component(&value))),
-                "header" if !value.contains(char::is_control) => {
-                    headers.push((name.to_owned(), value));
+                "path" => path = path.replace(&format!("{{{name}}}"), &list(&values, ",")),
+                "query" => query.extend(query_pairs(parameter, name, &values)),
+                "header" if !values.iter().any(|value| value.contains(char::is_control)) => {
+                    headers.push((name.to_owned(), values.join(",")));
                 }
                 _ => {}
             }
@@ -130,28 +130,75 @@ impl<'a> OpenApiDocument<'a> {
     /// The parameters of an operation, which replace those of its path.
     fn parameters(&self, item: &'a Value, operation: &'a Value) -> Vec<&'a Value> {
         let mut all: Vec<&'a Value> = Vec::new();
-        for owner in [operation, item] {
+        for owner in [item, operation] {
             let listed = owner.get("parameters").and_then(Value::as_array);
             for parameter in listed.into_iter().flatten() {
                 let parameter = self.resolved(parameter);
-                if !all.iter().any(|known| is_same_parameter(known, parameter)) {
-                    all.push(parameter);
+                match all.iter_mut().find(|known| is_same_parameter(known, parameter)) {
+                    Some(known) => *known = parameter,
+                    None => all.push(parameter),
                 }
             }
         }
         all
     }
 
-    /// The first example of a parameter, or its default.
-    fn example(&self, parameter: &'a Value) -> Option<String> {
+    /// The first example of a parameter, or a value that its schema names.
+    fn example(&self, parameter: &'a Value) -> Option<Vec<String>> {
         let named = parameter.get("examples").and_then(Value::as_object);
-        let named = named.and_then(|all| self.resolved(all.values().next()?).get("value"));
-        let schema = parameter.get("schema").map(|schema| self.resolved(schema));
-        let [example, examples, default] =
-            ["example", "examples", "default"].map(|key| schema.and_then(|schema| schema.get(key)));
-        let listed = examples.and_then(|all| all.get(0));
-        let places = [parameter.get("example"), named, example, listed, default];
-        places.into_iter().flatten().find_map(scalar)
+        let named = named.into_iter().flat_map(serde_json::Map::values);
+        let named = named.filter_map(|one| self.resolved(one).get("value"));
+        let own = parameter.get("example").into_iter().chain(named).find_map(written);
+        own.or_else(|| self.value_of(parameter.get("schema")?, HOPS_MAX))
+    }
+
+    /// A value that a schema allows: an example, its only value, its default, or the first of those it lists. Schemas
+    /// within it count too, so many deep.
+    fn value_of(&self, schema: &'a Value, depth: usize) -> Option<Vec<String>> {
+        let depth = depth.checked_sub(1)?;
+        let schema = self.resolved(schema);
+        let [example, constant, default] =
+            ["example", "const", "default"].map(|key| schema.get(key));
+        let named = example.into_iter().chain(listed(schema, "examples")).chain(constant);
+        let own = named.chain(default).chain(listed(schema, "enum")).find_map(written);
+        let mut parts = ["allOf", "oneOf", "anyOf"].into_iter().flat_map(|key| listed(schema, key));
+        own.or_else(|| parts.find_map(|part| self.value_of(part, depth)))
+            .or_else(|| self.value_of(schema.get("items")?, depth))
+    }
+}
+
+/// The values of a list.
+fn listed<'a>(value: &'a Value, key: &str) -> impl Iterator<Item = &'a Value> {
+    value.get(key).and_then(Value::as_array).into_iter().flatten()
+}
+
+/// The pairs of a query that write a parameter (OpenAPI 3.1, 4.8.12): a list is repeated unless its style says otherwise.
+fn query_pairs(parameter: &Value, name: &str, values: &[String]) -> Vec<String> {
+    let style = parameter.get("style").and_then(Value::as_str).unwrap_or("form");
+    let explode = parameter.get("explode").and_then(Value::as_bool);
+    let name = component(name);
+    let separator = match style {
+        "spaceDelimited" => "%20",
+        "pipeDelimited" => "%7C",
+        _ => ",",
+    };
+    if explode.unwrap_or(style == "form") {
+        values.iter().map(|value| format!("{name}={}", component(value))).collect()
+    } else {
+        vec![format!("{name}={}", list(values, separator))]
+    }
+}
+
+/// Values with a separator between them, each escaped.
+fn list(values: &[String], separator: &str) -> String {
+    values.iter().map(|value| component(value)).collect::<Vec<_>>().join(separator)
+}
+
+/// A value as it is written in a URL: one text, or those of a list. Nothing for an object, which has no single form.
+fn written(value: &Value) -> Option<Vec<String>> {
+    match value {
+        Value::Array(all) if !all.is_empty() => all.iter().map(scalar).collect(),
+        one => scalar(one).map(|text| vec![text]),
     }
 }
 
@@ -244,6 +291,69 @@ mod tests {
             traffic.left_out.text().unwrap(),
             "POST ×1, GET /v1/loose/{x} has no parameter `x`, GET /v1/owners/{owner} has no example of `owner`"
         );
+    }
+
+    /// What is requested of one route with one query parameter.
+    fn query(parameter: &Value) -> String {
+        let mut parameter = parameter.clone();
+        parameter["name"] = "q".into();
+        parameter["in"] = "query".into();
+        parameter["required"] = true.into();
+        let document = json!({
+            "openapi": "3.1.0",
+            "paths": { "/a": { "get": { "parameters": [parameter] } }, "/b": { "get": {} } },
+            "components": { "schemas": { "Kind": { "enum": [null, "small", "large"] } } },
+        });
+        let traffic = read(&document).unwrap();
+        traffic.requests[0].path.replace("/a?", "")
+    }
+
+    #[test]
+    fn every_value_that_a_schema_names_is_an_example() {
+        for (parameter, expected) in [
+            (json!({ "schema": { "type": "integer", "const": 3 } }), "q=3"),
+            (json!({ "schema": { "const": 3, "default": 4 } }), "q=3"),
+            (json!({ "schema": { "examples": ["de", "en"], "const": "fr" } }), "q=de"),
+            (json!({ "schema": { "$ref": "#/components/schemas/Kind" } }), "q=small"),
+            (json!({ "schema": { "allOf": [{ "type": "string" }, { "const": "x" }] } }), "q=x"),
+            (json!({ "schema": { "anyOf": [{ "type": "null" }, { "enum": [2, 1] }] } }), "q=2"),
+            (json!({ "schema": { "type": "array", "items": { "enum": ["a", "b"] } } }), "q=a"),
+            (json!({ "examples": { "one": {}, "two": { "value": 5 } } }), "q=5"),
+            (json!({ "schema": { "enum": [false] } }), "q=false"),
+        ] {
+            assert_eq!(query(&parameter), expected, "{parameter}");
+        }
+        let object = json!({ "example": { "a": 1 } });
+        assert_eq!(query(&object), "/b", "an object has no single form");
+    }
+
+    #[test]
+    fn a_list_is_written_as_its_style_says() {
+        for (style, explode, expected) in [
+            (None, None, "q=a%20b&q=c"),
+            (Some("form"), Some(false), "q=a%20b,c"),
+            (Some("spaceDelimited"), None, "q=a%20b%20c"),
+            (Some("pipeDelimited"), None, "q=a%20b%7Cc"),
+            (Some("pipeDelimited"), Some(true), "q=a%20b&q=c"),
+        ] {
+            let mut parameter = json!({ "example": ["a b", "c"] });
+            style.into_iter().for_each(|style| parameter["style"] = style.into());
+            explode.into_iter().for_each(|explode| parameter["explode"] = explode.into());
+            assert_eq!(query(&parameter), expected, "{parameter}");
+        }
+    }
+
+    #[test]
+    fn a_path_that_is_kept_in_the_components_is_requested() {
+        let document = json!({
+            "openapi": "3.1.0",
+            "paths": { "/items/{id}": { "$ref": "#/components/pathItems/Item" } },
+            "components": { "pathItems": { "Item": {
+                "parameters": [{ "name": "id", "in": "path", "required": true, "example": ["a/b", 7] }],
+                "get": {},
+            } } },
+        });
+        assert_eq!(read(&document).unwrap().requests[0].path, "/items/a%2Fb,7");
     }
 
     #[test]

@@ -68,6 +68,7 @@ mod tests {
             weights: Vec::new(),
             times: times.to_vec(),
             untimed: 0,
+            unanswered: 0,
             left_out: LeftOut::default(),
         }
     }

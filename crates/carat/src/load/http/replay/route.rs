@@ -140,6 +140,7 @@ mod tests {
             weights: Vec::new(),
             times: Vec::new(),
             untimed: 0,
+            unanswered: 0,
             left_out: LeftOut::default(),
         }
     }

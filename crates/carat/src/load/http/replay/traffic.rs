@@ -36,6 +36,8 @@ pub struct RecordedTraffic {
     pub times: Vec<i64>,
     /// Requests without a time.
     pub untimed: usize,
+    /// Requests that had no response when they were recorded.
+    pub unanswered: u64,
     /// What is not sent.
     pub left_out: LeftOut,
 }
@@ -49,14 +51,18 @@ pub struct LeftOut {
     pub reads_only: bool,
     /// Requests to other servers.
     pub elsewhere: u64,
-    /// Requests that became WebSockets.
+    /// WebSockets.
     pub websockets: u64,
+    /// URLs that are not of HTTP, by scheme.
+    pub schemes: BTreeMap<String, u64>,
+    /// Requests that the browser's cache answered, so that no server got them.
+    pub cached: u64,
     /// Requests whose body was not recorded.
     pub without_body: u64,
-    /// Lines that cannot be read.
+    /// Lines or entries that cannot be read.
     pub unreadable: u64,
-    /// The first of them, from 1 on.
-    pub first_unreadable: Option<usize>,
+    /// What the first of them is, and its number from 1 on.
+    pub first_unreadable: Option<(&'static str, usize)>,
     /// The first routes without an example, with what they lack.
     pub routes: Vec<String>,
     /// Number of further such routes.
@@ -80,11 +86,17 @@ impl LeftOut {
         if self.websockets > 0 {
             parts.push(format!("{} for WebSockets", self.websockets));
         }
+        for (scheme, count) in &self.schemes {
+            parts.push(format!("{scheme}: ×{count}"));
+        }
+        if self.cached > 0 {
+            parts.push(format!("{} from the browser's cache", self.cached));
+        }
         if self.without_body > 0 {
             parts.push(format!("{} without a recorded body", self.without_body));
         }
-        if let Some(first) = self.first_unreadable {
-            parts.push(format!("{} unreadable, first line {first}", self.unreadable));
+        if let Some((unit, first)) = self.first_unreadable {
+            parts.push(format!("{} unreadable, first {unit} {first}", self.unreadable));
         }
         parts.extend(self.routes.iter().cloned());
         if self.more_routes > 0 {
@@ -119,7 +131,11 @@ impl RecordedTraffic {
 
     fn contents(&self, name: &str) -> String {
         let (sent, different) = (count(self.order.len(), "request"), self.requests.len());
-        format!("{name} ({}) with {sent}, {different} different", self.format)
+        let unanswered = match self.unanswered {
+            0 => String::new(),
+            number => format!(", {number} recorded without a response"),
+        };
+        format!("{name} ({}) with {sent}, {different} different{unanswered}", self.format)
     }
 
     fn not_sent(&self) -> String {
@@ -139,16 +155,18 @@ mod tests {
             reads_only: false,
             elsewhere: 2,
             websockets: 6,
+            schemes: [("data".to_owned(), 2)].into(),
+            cached: 3,
             without_body: 1,
             unreadable: 4,
-            first_unreadable: Some(17),
+            first_unreadable: Some(("line", 17)),
             routes: vec!["GET /a/{b} has no example of `b`".to_owned()],
             more_routes: 5,
         };
         assert_eq!(
             left_out.text().unwrap(),
             "DELETE ×3, POST ×12 (`all_methods` sends every method), 2 to other servers, \
-             6 for WebSockets, 1 without a recorded body, 4 unreadable, first line 17, GET /a/{b} has no example of `b`, 5 more routes"
+             6 for WebSockets, data: ×2, 3 from the browser's cache, 1 without a recorded body, 4 unreadable, first line 17, GET /a/{b} has no example of `b`, 5 more routes"
         );
     }
 }
