@@ -1,11 +1,10 @@
 //! The upgrade from HTTP to Action Cable (RFC 6455, 4.1; subprotocol `actioncable-v1-json`).
 
 use crate::core::load::CableLoad;
-use crate::load::http::response::{ResponseError, parse_head};
+use crate::load::http::response::{ResponseError, head_end, parse_head};
 use crate::load::target::Target;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use memchr::memmem;
 use sha1::{Digest, Sha1};
 use std::fmt::Write as _;
 use thiserror::Error;
@@ -76,11 +75,11 @@ pub(crate) fn key_of(seed: u64, place: u32) -> String {
 /// # Errors
 /// If the server does not accept the upgrade.
 pub fn read_answer(bytes: &[u8], key: &str) -> Result<Option<usize>, HandshakeError> {
-    let Some(end) = memmem::find(bytes, b"\r\n\r\n") else {
+    let Some(end) = head_end(bytes) else {
         let long = bytes.len() > ANSWER_MAX;
         return if long { Err(ResponseError::LongHead.into()) } else { Ok(None) };
     };
-    let head = &bytes[..end + 2];
+    let head = &bytes[..end.lines];
     let status = parse_head(head)?.status;
     if status != 101 {
         return Err(HandshakeError::Status(status));
@@ -90,15 +89,15 @@ pub fn read_answer(bytes: &[u8], key: &str) -> Result<Option<usize>, HandshakeEr
         return Err(HandshakeError::Accept);
     }
     match header(head, "sec-websocket-protocol") {
-        None | Some(PROTOCOL) => Ok(Some(end + 4)),
+        None | Some(PROTOCOL) => Ok(Some(end.body)),
         Some(other) => Err(HandshakeError::Protocol(other.to_owned())),
     }
 }
 
 fn header<'a>(head: &'a [u8], name: &str) -> Option<&'a str> {
     let text = std::str::from_utf8(head).ok()?;
-    let lines = text.split("\r\n").filter_map(|line| line.split_once(':'));
-    lines.into_iter().find(|(key, _)| key.eq_ignore_ascii_case(name)).map(|(_, value)| value.trim())
+    let mut lines = text.lines().filter_map(|line| line.split_once(':'));
+    lines.find(|(key, _)| key.eq_ignore_ascii_case(name)).map(|(_, value)| value.trim())
 }
 
 /// The value of `Sec-WebSocket-Accept` for a key.
@@ -123,6 +122,17 @@ mod tests {
             assert_eq!(read_answer(&text.as_bytes()[..end], key), Ok(None), "cut at {end}");
         }
         assert_eq!(read_answer(text.as_bytes(), key), Ok(Some(text.len())));
+    }
+
+    #[test]
+    fn lines_of_the_answer_may_end_with_a_bare_line_feed() {
+        let key = key_of(1, 2);
+        let text = answer(&format!("Sec-WebSocket-Accept: {}\r\n", accept_of(&key)));
+        let bare = text.replace('\r', "");
+        for end in 0..bare.len() {
+            assert_eq!(read_answer(&bare.as_bytes()[..end], &key), Ok(None), "cut at {end}");
+        }
+        assert_eq!(read_answer(bare.as_bytes(), &key), Ok(Some(bare.len())));
     }
 
     #[test]

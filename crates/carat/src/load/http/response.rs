@@ -9,12 +9,13 @@ use std::sync::LazyLock;
 use thiserror::Error;
 
 /// Longest accepted head in bytes.
-const HEAD_MAX: usize = 64 * 1024;
+pub(crate) const HEAD_MAX: usize = 64 * 1024;
 /// Longest line with the size of a chunk in bytes, extensions included.
 const CHUNK_LINE_MAX: u32 = 4096;
-/// Made once, because that costs as much as the search in a usual head.
-static HEAD_END: LazyLock<memmem::Finder<'static>> =
-    LazyLock::new(|| memmem::Finder::new(b"\r\n\r\n"));
+/// The two ends of a head. A line may end with a bare line feed (RFC 9112, 2.2). Made once, because that costs as much as
+/// the search in a usual head.
+static HEAD_ENDS: LazyLock<[memmem::Finder<'static>; 2]> =
+    LazyLock::new(|| [memmem::Finder::new(b"\n\r\n"), memmem::Finder::new(b"\n\n")]);
 /// Bytes kept of the start of a body that may be wrong: one more than a report shows, so that it says that more came.
 const BODY_KEPT: usize = BODY_SHOWN + 1;
 
@@ -59,6 +60,23 @@ enum BodyPhase {
         total: u32,
     },
     UntilClose,
+}
+
+/// Where a head ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct HeadEnd {
+    /// Length of the lines before the blank one.
+    pub(crate) lines: usize,
+    /// Where the body begins.
+    pub(crate) body: usize,
+}
+
+/// Finds the first blank line; `None` if there is none yet.
+pub(crate) fn head_end(bytes: &[u8]) -> Option<HeadEnd> {
+    let [usual, bare] = &*HEAD_ENDS;
+    let usual = usual.find(bytes).map(|at| HeadEnd { lines: at + 1, body: at + 3 });
+    let before = usual.map_or(bytes, |end| &bytes[..end.lines]);
+    bare.find(before).map(|at| HeadEnd { lines: at + 1, body: at + 2 }).or(usual)
 }
 
 /// The state of one connection's response; reused for the next one.
@@ -214,20 +232,20 @@ impl ResponseParser {
 
     fn take_head(&mut self, bytes: &[u8]) -> Result<(usize, bool), ResponseError> {
         if self.head.is_empty()
-            && let Some(end) = HEAD_END.find(bytes)
+            && let Some(end) = head_end(bytes)
         {
-            let ended = self.begin_body(&bytes[..end + 2])?;
-            return Ok((end + 4, ended));
+            let ended = self.begin_body(&bytes[..end.lines])?;
+            return Ok((end.body, ended));
         }
-        // The blank line may span two reads, so the search begins three bytes before this one.
-        let from = self.head.len().saturating_sub(3);
+        // The blank line may span two reads, so the search begins two bytes before this one.
+        let from = self.head.len().saturating_sub(2);
         let kept = self.head.len();
         let room = (HEAD_MAX + 4).saturating_sub(kept).min(bytes.len());
         self.head.extend_from_slice(&bytes[..room]);
-        if let Some(end) = HEAD_END.find(&self.head[from..]).map(|at| at + from) {
+        if let Some(end) = head_end(&self.head[from..]) {
             let head = std::mem::take(&mut self.head);
-            let ended = self.begin_body(&head[..end + 2])?;
-            return Ok((end + 4 - kept, ended));
+            let ended = self.begin_body(&head[..from + end.lines])?;
+            return Ok((from + end.body - kept, ended));
         }
         if self.head.len() > HEAD_MAX { Err(ResponseError::LongHead) } else { Ok((room, false)) }
     }
@@ -242,7 +260,8 @@ impl ResponseParser {
             self.kept.head.extend_from_slice(bytes);
         }
         self.status = head.status;
-        self.keep_alive = head.keep_alive;
+        // After a switch of protocols nothing on the connection is a response.
+        self.keep_alive = head.keep_alive && head.status != 101;
         let none = self.no_body || matches!(head.status, 101 | 204 | 304);
         self.phase = match head {
             _ if none => return Ok(true),
@@ -350,9 +369,22 @@ impl BodyPhase {
 /// If the first line is not a status line or the length is invalid.
 pub fn parse_head(bytes: &[u8]) -> Result<ResponseHead, ResponseError> {
     let digits = match bytes {
-        [b'H', b'T', b'T', b'P', b'/', b'1', b'.', minor, b' ', a, b, c, b' ' | b'\r', ..]
-            if matches!(minor, b'0' | b'1') && [a, b, c].iter().all(|d| d.is_ascii_digit()) =>
-        {
+        [
+            b'H',
+            b'T',
+            b'T',
+            b'P',
+            b'/',
+            b'1',
+            b'.',
+            minor,
+            b' ',
+            a,
+            b,
+            c,
+            b' ' | b'\r' | b'\n',
+            ..,
+        ] if matches!(minor, b'0' | b'1') && [a, b, c].iter().all(|d| d.is_ascii_digit()) => {
             [a, b, c]
         }
         _ => return Err(ResponseError::StatusLine),
@@ -360,31 +392,40 @@ pub fn parse_head(bytes: &[u8]) -> Result<ResponseHead, ResponseError> {
     let status = digits.iter().fold(0, |sum, digit| sum * 10 + u16::from(**digit - b'0'));
     let mut head =
         ResponseHead { status, keep_alive: bytes[7] == b'1', chunked: false, length: None };
-    let mut rest = bytes;
+    parse_fields(&mut head, bytes)?;
+    Ok(head)
+}
+
+/// Reads the headers that matter here from lines, each with its line break.
+pub(crate) fn parse_fields(head: &mut ResponseHead, lines: &[u8]) -> Result<(), ResponseError> {
+    let mut rest = lines;
     while let Some(end) = memchr(b'\n', rest) {
         let line = rest[..end].trim_ascii_end();
         rest = &rest[end + 1..];
         // Only three headers matter, and their names begin with one of these letters.
         if matches!(line.first(), Some(b'c' | b'C' | b't' | b'T')) {
-            parse_header_line(&mut head, line)?;
+            parse_header_line(head, line)?;
         }
     }
-    Ok(head)
+    Ok(())
 }
 
 fn parse_header_line(head: &mut ResponseHead, line: &[u8]) -> Result<(), ResponseError> {
     let Some(colon) = memchr(b':', line) else { return Ok(()) };
     let (name, value) = (&line[..colon], line[colon + 1..].trim_ascii());
     if name.eq_ignore_ascii_case(b"content-length") {
-        let text = std::str::from_utf8(value).map_err(|_| ResponseError::Length)?;
-        let length = text.parse().map_err(|_| ResponseError::Length)?;
-        if head.length.is_some_and(|earlier| earlier != length) {
-            return Err(ResponseError::Length);
+        // The same length may be repeated, in one line too (RFC 9110, 8.6).
+        for part in value.split(|byte| *byte == b',').map(<[u8]>::trim_ascii) {
+            let length = content_length(part).ok_or(ResponseError::Length)?;
+            if head.length.is_some_and(|earlier| earlier != length) {
+                return Err(ResponseError::Length);
+            }
+            head.length = Some(length);
         }
-        head.length = Some(length);
     } else if name.eq_ignore_ascii_case(b"transfer-encoding") {
-        head.chunked |=
-            value.len() >= 7 && value[value.len() - 7..].eq_ignore_ascii_case(b"chunked");
+        // Only the last coding says how the body ends (RFC 9112, 6.3).
+        let last = value.rsplit(|byte| *byte == b',').next().unwrap_or_default().trim_ascii();
+        head.chunked = last.eq_ignore_ascii_case(b"chunked");
     } else if name.eq_ignore_ascii_case(b"connection") {
         for token in value.split(|byte| *byte == b',').map(<[u8]>::trim_ascii) {
             if token.eq_ignore_ascii_case(b"close") {
@@ -395,6 +436,12 @@ fn parse_header_line(head: &mut ResponseHead, line: &[u8]) -> Result<(), Respons
         }
     }
     Ok(())
+}
+
+/// Digits only: Rust's own parser accepts a sign.
+fn content_length(text: &[u8]) -> Option<u64> {
+    let digits = !text.is_empty() && text.iter().all(u8::is_ascii_digit);
+    std::str::from_utf8(text).ok().filter(|_| digits)?.parse().ok()
 }
 
 #[cfg(test)]
@@ -415,6 +462,9 @@ mod tests {
             ("chunked", b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n7;x=y\r\n, world\r\n0\r\n\r\n", true),
             ("trailer", b"HTTP/1.1 200 OK\r\ntransfer-encoding: gzip, Chunked\r\n\r\nC \r\nhello, world\r\n00\r\nA: b\r\n\r\n", true),
             ("continue", b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 \r\nContent-Length:12\r\n\r\nhello, world", true),
+            ("lines without a carriage return", b"HTTP/1.1 200\nContent-Length: 12\n\nhello, world", true),
+            ("both kinds of lines", b"HTTP/1.1 200 OK\r\nConnection: close\nTransfer-Encoding: chunked\n\r\n5\nhello\n7\r\n, world\n0\n\n", false),
+            ("continue without a carriage return", b"HTTP/1.1 103 Early Hints\nLink: x\n\nHTTP/1.1 200 OK\nContent-Length: 12, 12\n\nhello, world", true),
             ("old", b"HTTP/1.0 200 OK\r\nConnection: Keep-Alive\r\nContent-Length: 12\r\n\r\nhello, world", true),
         ]
     }
@@ -442,6 +492,38 @@ mod tests {
             let ended = response.take(&[*last], Some(BODY));
             assert_eq!(ended, Ok(Some(whole(keep_alive))), "{name} byte by byte");
         }
+    }
+
+    #[test]
+    fn a_blank_line_in_the_body_does_not_end_the_head() {
+        let mut response = ResponseParser::default();
+        response.reset(false);
+        let body = b"a\r\n\r\nb\n\nc";
+        let bytes = [&b"HTTP/1.1 200 OK\nContent-Length: 9\n\n"[..], body].concat();
+        let right = ParsedResponse { status: 200, keep_alive: true, body_right: true };
+        assert_eq!(response.take(&bytes, Some(body)), Ok(Some(right)));
+    }
+
+    #[test]
+    fn the_last_coding_decides_whether_a_body_is_chunked() {
+        for (value, chunked) in [
+            ("chunked", true),
+            ("gzip,chunked", true),
+            ("chunked, gzip", false),
+            ("notchunked", false),
+            ("", false),
+        ] {
+            let head = format!("HTTP/1.1 200 OK\r\nTransfer-Encoding: {value}\r\n");
+            assert_eq!(parse_head(head.as_bytes()).unwrap().chunked, chunked, "{value}");
+        }
+    }
+
+    #[test]
+    fn a_connection_that_switches_protocols_is_not_used_again() {
+        let mut response = ResponseParser::default();
+        response.reset(false);
+        let ended = response.take(b"HTTP/1.1 101 Switching Protocols\r\n\r\n", None);
+        assert_eq!(ended.map(|ended| ended.map(|whole| whole.keep_alive)), Ok(Some(false)));
     }
 
     #[test]
@@ -502,6 +584,9 @@ mod tests {
             ("SSH-2.0-OpenSSH\r\n\r\n", ResponseError::StatusLine),
             ("HTTP/1.1 200 OK\r\nContent-Length: x\r\n\r\n", ResponseError::Length),
             ("HTTP/1.1 200 OK\r\nContent-Length: -1\r\n\r\n", ResponseError::Length),
+            ("HTTP/1.1 200 OK\r\nContent-Length: +1\r\n\r\n", ResponseError::Length),
+            ("HTTP/1.1 200 OK\r\nContent-Length: 5, 6\r\n\r\n", ResponseError::Length),
+            ("HTTP/1.1 200 OK\r\nContent-Length: \r\n\r\n", ResponseError::Length),
             (
                 "HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n",
                 ResponseError::Length,
@@ -538,7 +623,7 @@ mod tests {
                 }
                 let kept = response.kept();
                 assert_eq!((kept.body.as_slice(), kept.is_cut), (body, is_cut), "{name}");
-                assert!(kept.head.starts_with(b"HTTP/1.") && kept.head.ends_with(b"\r\n"));
+                assert!(kept.head.starts_with(b"HTTP/1.") && kept.head.ends_with(b"\n"));
                 assert!(!kept.head.starts_with(b"HTTP/1.1 100"), "{name}");
             }
         }
