@@ -1,9 +1,10 @@
 //! A server with just enough Action Cable for broadcasts, which records when it sent them.
 
-use crate::load::cable::frame::{read_client_frame, write_server_text};
+use crate::load::cable::frame::{MESSAGE_MAX, read_client_frame, write_server_text};
 use crate::load::cable::handshake::accept_of;
 use crate::load::clock::MonotonicTime;
 use crate::load::descriptors::raise_to_hard;
+use crate::load::http::response::head_end;
 use crate::load::net::{self, Poller};
 use serde_json::{Value, json};
 use std::io;
@@ -14,6 +15,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 const LISTENER: u64 = u64::MAX;
 /// Time between two checks of the stop flag, in nanoseconds like the next.
 const STOP_CHECK: u64 = 50_000_000;
+/// Bytes that may wait for a client, which does not read if there are more; twice as many for an incomplete command.
+const WAITING_MAX: usize = MESSAGE_MAX;
 /// Time between two pings, as in Action Cable.
 const PING_INTERVAL: u64 = 3_000_000_000;
 
@@ -44,6 +47,8 @@ struct NullConnection {
     /// The identifier that is repeated in every message, a JSON string; `None` until subscribed.
     identifier: Option<String>,
     unsent: Vec<u8>,
+    /// Whether it was given up; the event of its end is still to come.
+    broken: bool,
 }
 
 impl NullCable {
@@ -96,6 +101,7 @@ impl NullCable {
                 pending: Vec::new(),
                 identifier: None,
                 unsent: Vec::new(),
+                broken: false,
             }));
         }
         Ok(())
@@ -163,8 +169,12 @@ impl NullCable {
 }
 
 impl NullConnection {
+    /// Answers the upgrade once its request is complete.
     fn upgrade(&mut self, bytes: &[u8]) {
-        let text = String::from_utf8_lossy(bytes);
+        self.keep(bytes);
+        let Some(end) = head_end(&self.pending) else { return };
+        let head: Vec<u8> = self.pending.drain(..end.body).collect();
+        let text = String::from_utf8_lossy(&head);
         let key = text.lines().find_map(|line| line.strip_prefix("Sec-WebSocket-Key: "));
         let accept = accept_of(key.unwrap_or_default().trim());
         self.upgraded = true;
@@ -178,7 +188,7 @@ impl NullConnection {
 
     /// The commands that are complete with these bytes; frames that are not text are ignored.
     fn commands(&mut self, bytes: &[u8]) -> Vec<Vec<u8>> {
-        self.pending.extend_from_slice(bytes);
+        self.keep(bytes);
         let mut commands = Vec::new();
         while let Some((text, used)) = read_client_frame(&self.pending) {
             self.pending.drain(..used);
@@ -193,13 +203,36 @@ impl NullConnection {
         self.send(&frame);
     }
 
-    fn send(&mut self, bytes: &[u8]) {
-        if self.unsent.is_empty() {
-            let sent = net::send(self.socket.as_fd(), bytes).unwrap_or(0);
-            self.unsent.extend_from_slice(&bytes[sent..]);
+    /// Keeps bytes of an incomplete request or command.
+    fn keep(&mut self, bytes: &[u8]) {
+        if self.pending.len() + bytes.len() > 2 * WAITING_MAX {
+            self.give_up();
         } else {
-            self.unsent.extend_from_slice(bytes);
+            self.pending.extend_from_slice(bytes);
         }
+    }
+
+    fn send(&mut self, bytes: &[u8]) {
+        if self.broken {
+            return;
+        }
+        let sent = match self.unsent.is_empty() {
+            true => net::send(self.socket.as_fd(), bytes).unwrap_or(0),
+            false => 0,
+        };
+        if self.unsent.len() + bytes.len() - sent > WAITING_MAX {
+            self.give_up();
+        } else {
+            self.unsent.extend_from_slice(&bytes[sent..]);
+        }
+    }
+
+    /// Closes the connection to a client that does not read, or whose command has no end.
+    fn give_up(&mut self) {
+        self.broken = true;
+        (self.unsent, self.pending) = (Vec::new(), Vec::new());
+        // A connection that has ended already needs no end.
+        let _ = rustix::net::shutdown(&self.socket, rustix::net::Shutdown::Both);
     }
 
     fn flush(&mut self) {
@@ -207,5 +240,64 @@ impl NullConnection {
             let sent = net::send(self.socket.as_fd(), &self.unsent).unwrap_or(0);
             self.unsent.drain(..sent);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::net::UnixStream;
+
+    fn connection() -> (NullConnection, UnixStream) {
+        let (socket, peer) = UnixStream::pair().unwrap();
+        socket.set_nonblocking(true).unwrap();
+        let connection = NullConnection {
+            socket: socket.into(),
+            upgraded: false,
+            pending: Vec::new(),
+            identifier: None,
+            unsent: Vec::new(),
+            broken: false,
+        };
+        (connection, peer)
+    }
+
+    #[test]
+    fn a_client_that_reads_nothing_is_given_up_and_takes_no_memory() {
+        let (mut connection, _peer) = connection();
+        let text = "x".repeat(1000);
+        let mut most = 0;
+        for _ in 0..20_000 {
+            connection.send_text(&text);
+            most = most.max(connection.unsent.len());
+        }
+        assert!(connection.broken && connection.unsent.is_empty());
+        assert!(most > 0 && most <= WAITING_MAX, "{most} bytes");
+    }
+
+    #[test]
+    fn a_command_without_end_is_given_up() {
+        let (mut connection, _peer) = connection();
+        let endless = [&[0x81, 0xff][..], &u64::MAX.to_be_bytes()].concat();
+        assert!(connection.commands(&endless).is_empty());
+        for _ in 0..1_000 {
+            assert!(connection.commands(&[b'x'; 16 * 1024]).is_empty());
+            assert!(connection.pending.len() <= 2 * WAITING_MAX);
+        }
+        assert!(connection.broken);
+    }
+
+    #[test]
+    fn an_upgrade_that_arrives_in_pieces_is_answered_once() {
+        let (mut connection, mut peer) = connection();
+        let request = "GET / HTTP/1.1\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n";
+        for piece in request.as_bytes().chunks(7) {
+            assert!(!connection.upgraded);
+            connection.upgrade(piece);
+        }
+        let mut answer = [0; 1024];
+        let length = std::io::Read::read(&mut peer, &mut answer).unwrap();
+        let text = String::from_utf8_lossy(&answer[..length]);
+        assert!(text.contains("s3pPLMBiTxaQ9kYGzzhZRbK+xOo="), "{text}");
     }
 }

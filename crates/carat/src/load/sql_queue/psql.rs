@@ -6,7 +6,7 @@ use crate::load::target::credentials;
 use crate::load::text::printable;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Child, ChildStdin, Command, Stdio};
-use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender, TrySendError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -14,6 +14,9 @@ use std::time::{Duration, Instant};
 const COLUMN: char = '\u{1f}';
 /// Longest line in bytes.
 const LINE_MAX: u64 = 64 * 1024;
+/// Lines that may wait until they are taken.
+const LINES_AT_ONCE: usize = 1024;
+const LATE: &str = "PostgreSQL did not answer in time";
 /// Begins the line that follows the answer to a statement.
 const END: &str = "carat-end-of-answer";
 
@@ -21,7 +24,8 @@ const END: &str = "carat-end-of-answer";
 #[derive(Debug)]
 pub(super) struct Psql {
     child: Child,
-    input: ChildStdin,
+    /// Statements for the thread that writes them: psql reads nothing while the server does not answer.
+    statements: SyncSender<String>,
     lines: Receiver<String>,
     timeout: Duration,
 }
@@ -43,7 +47,9 @@ impl Psql {
         let mut child = command.spawn().map_err(failed)?;
         let gone = || "psql has no pipes".to_owned();
         let input = child.stdin.take().ok_or_else(gone)?;
-        let (send, lines) = mpsc::channel();
+        let (statements, written) = mpsc::sync_channel(1);
+        thread::spawn(move || write_statements(input, &written));
+        let (send, lines) = mpsc::sync_channel(LINES_AT_ONCE);
         for (pipe, prefix) in [
             (child.stdout.take().map(|pipe| Box::new(pipe) as Box<dyn Read + Send>), ""),
             (child.stderr.take().map(|pipe| Box::new(pipe) as Box<dyn Read + Send>), "psql: "),
@@ -53,7 +59,7 @@ impl Psql {
                 read_lines(pipe, |line| send.send(format!("{prefix}{line}")).is_ok())
             });
         }
-        Ok(Self { child, input, lines, timeout })
+        Ok(Self { child, statements, lines, timeout })
     }
 
     /// The rows of a statement.
@@ -62,8 +68,10 @@ impl Psql {
     /// What PostgreSQL or psql says.
     pub(super) fn rows(&mut self, statement: &str) -> Result<Vec<Vec<String>>, String> {
         let text = format!("{statement};\n\\echo {END} :ERROR\n");
-        if self.input.write_all(text.as_bytes()).and_then(|()| self.input.flush()).is_err() {
-            return Err(self.last_words());
+        match self.statements.try_send(text) {
+            Ok(()) => {}
+            Err(TrySendError::Full(_)) => return Err(LATE.to_owned()),
+            Err(TrySendError::Disconnected(_)) => return Err(self.explained(None)),
         }
         let deadline = Instant::now() + self.timeout;
         let (mut rows, mut problem) = (Vec::new(), None);
@@ -78,7 +86,7 @@ impl Psql {
                     (None, None) => rows.push(line.split(COLUMN).map(str::to_owned).collect()),
                 },
                 Err(RecvTimeoutError::Timeout) => {
-                    return Err("PostgreSQL did not answer in time".to_owned());
+                    return Err(LATE.to_owned());
                 }
                 Err(RecvTimeoutError::Disconnected) => {
                     return Err(problem.unwrap_or_else(|| "psql ended".to_owned()));
@@ -95,16 +103,21 @@ impl Psql {
         });
         said.unwrap_or_else(|| "PostgreSQL refused a statement".to_owned())
     }
-
-    fn last_words(&self) -> String {
-        self.explained(None)
-    }
 }
 
 impl Drop for Psql {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
+    }
+}
+
+/// Writes statements until psql ends.
+fn write_statements(mut input: ChildStdin, statements: &Receiver<String>) {
+    for text in statements {
+        if input.write_all(text.as_bytes()).and_then(|()| input.flush()).is_err() {
+            return;
+        }
     }
 }
 
