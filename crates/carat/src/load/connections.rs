@@ -5,16 +5,20 @@
 
 use crate::core::load::ConnectionOptions;
 use crate::load::clock::{MonotonicTime, StampClock, nanos_of};
+use crate::load::fault::SocketFault;
 use crate::load::meter::{GeneratorCost, Meter};
 use crate::load::net::Poller;
 use crate::load::progress::ProgressCounters;
+use crate::load::shard::Shard;
 use crate::load::stream::{Dialer, Stream};
 use std::fmt::Debug;
 use std::io;
-use std::net::Ipv4Addr;
 
 /// Sockets that one wait reports at most.
 const EVENTS: usize = 1024;
+
+/// Nanoseconds after which a wait makes the server suspicious.
+const SUSPICIOUS: u64 = 1_000_000_000;
 
 /// A protocol's state of one connection.
 pub(crate) trait ProtocolSession: Default {
@@ -90,6 +94,7 @@ impl<S: ProtocolSession> Slot<S> {
 #[derive(Debug)]
 pub(crate) struct Connections<'a, S: ProtocolSession> {
     dialer: &'a Dialer,
+    shard: Shard,
     pub(crate) counters: &'a ProgressCounters,
     slots: Vec<Slot<S>>,
     opening: u32,
@@ -107,9 +112,11 @@ impl<'a, S: ProtocolSession> Connections<'a, S> {
         dialer: &'a Dialer,
         options: &ConnectionOptions,
         counters: &'a ProgressCounters,
+        shard: Shard,
     ) -> io::Result<Self> {
         Ok(Self {
             dialer,
+            shard,
             counters,
             slots: Vec::new(),
             opening: 0,
@@ -155,24 +162,42 @@ impl<'a, S: ProtocolSession> Connections<'a, S> {
         slot.stage.has_deadline() && now.since(slot.since) > self.timeout
     }
 
+    /// Looks for the cause at the server if a connection has waited for longer than a second.
+    pub(crate) fn suspect(&self, place: u32, now: MonotonicTime) {
+        let slot = &self.slots[place as usize];
+        if slot.stage.has_deadline() && now.since(slot.since) > SUSPICIOUS {
+            self.dialer.server_files.look(now);
+        }
+    }
+
+    /// Looks for the cause at the server, because a connection has failed.
+    pub(crate) fn failed(&self) {
+        self.dialer.server_files.look(MonotonicTime::now());
+    }
+
+    /// Whether the server has been seen to have run out of files.
+    pub(crate) fn is_server_full(&self) -> bool {
+        self.dialer.server_files.full().is_some()
+    }
+
     /// Whether the slot still holds the connection of that generation.
     pub(crate) fn is_current(&self, place: u32, generation: u32) -> bool {
         self.slots[place as usize].generation == generation
     }
 
-    /// Begins a new connection in a slot, from a source address if one is given.
+    /// Begins a new connection in a slot.
     ///
     /// # Errors
     /// If the connection fails at once; the slot stays in the stage `Connecting` until it is closed.
-    pub(crate) fn dial(&mut self, place: u32, source: Option<Ipv4Addr>) -> io::Result<()> {
+    pub(crate) fn dial(&mut self, place: u32) -> Result<(), SocketFault> {
         self.close(place);
         self.opening += 1;
         let slot = &mut self.slots[place as usize];
         slot.stage = Stage::Connecting;
         slot.since = MonotonicTime::now();
         let token = u64::from(place) | u64::from(slot.generation) << 32;
-        let stream = self.dialer.dial(source)?;
-        self.poller.add(stream.socket(), token)?;
+        let stream = self.dialer.dial(self.shard.number(place))?;
+        self.poller.add(stream.socket(), token).map_err(|error| SocketFault::of(&error))?;
         slot.stream = Some(stream);
         Ok(())
     }

@@ -11,8 +11,8 @@ use crate::load::reactor::{LoadProfile, Protocol, Reactor};
 use crate::load::shard::Shard;
 use crate::load::stream::Dialer;
 use crate::load::target::resolve;
+use crate::process::ProcRoot;
 use std::io::{self, Write};
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
@@ -106,10 +106,12 @@ fn run_threads<P: Protocol>(
     profile: &LoadProfile<'_>,
     counters: &[ProgressCounters],
 ) -> Result<LoadReport, GeneratorError> {
-    let (proc_root, threads) = (Path::new("/proc"), profile.threads);
+    let (root, threads) = (ProcRoot::default(), profile.threads);
+    let proc_root = root.path();
     // Each thread has a poller and a descriptor that wakes it.
     raise_descriptors(profile.connections + 2 * u64::from(threads))?;
-    let dialer = Dialer::new(resolve(profile.url)?, profile.options)?;
+    let dialer = Dialer::new(resolve(profile.url)?, profile.options, &root)?;
+    dialer.check_ports(profile.connections)?;
     let shared = P::share(load, dialer.target(), threads)?;
     let shared = Arc::new(shared);
     let overflows = read_listen_overflows(proc_root);
@@ -117,9 +119,10 @@ fn run_threads<P: Protocol>(
         let running: Vec<_> = (0..)
             .zip(counters)
             .map(|(index, counters)| {
-                let protocol = P::new(Arc::clone(&shared), Shard { index, threads });
+                let shard = Shard { index, threads };
+                let protocol = P::new(Arc::clone(&shared), shard);
                 let dialer = &dialer;
-                scope.spawn(move || run_thread(protocol, profile, dialer, counters))
+                scope.spawn(move || run_thread(protocol, profile, dialer, counters, shard))
             })
             .collect();
         running.into_iter().map(thread::ScopedJoinHandle::join).collect()
@@ -135,6 +138,8 @@ fn run_threads<P: Protocol>(
             .zip(overflows)
             .map(|(after, before)| after.saturating_sub(before)),
         rss_peak: read_rss_peak(proc_root),
+        ports: dialer.ports(),
+        server_full: dialer.server_files.full(),
     };
     Ok(P::report(load, &shared, counts, &run))
 }
@@ -144,7 +149,8 @@ fn run_thread<P: Protocol>(
     profile: &LoadProfile<'_>,
     dialer: &Dialer,
     counters: &ProgressCounters,
+    shard: Shard,
 ) -> io::Result<P::Counts> {
-    let connections = Connections::new(dialer, profile.options, counters)?;
+    let connections = Connections::new(dialer, profile.options, counters, shard)?;
     Reactor::new(connections, protocol, profile.quantum_us)?.run()
 }

@@ -24,6 +24,18 @@ pub enum GeneratorError {
         /// The hard limit.
         hard: u64,
     },
+    /// Too few local ports.
+    #[error(
+        "the load needs {connections} connections and this machine has {count} local ports toward one server ({range}): widen net.ipv4.ip_local_port_range, or use fewer connections"
+    )]
+    Ports {
+        /// Connections of the load.
+        connections: u64,
+        /// First and last port.
+        range: String,
+        /// Number of ports.
+        count: u32,
+    },
     /// TLS could not be set up.
     #[error("cannot set up TLS: {0}; use http:// or ws:// on a port without TLS")]
     Tls(String),

@@ -7,6 +7,9 @@ use crate::core::Percent;
 use crate::core::load::{LoadFlag, OwnCost, Severity};
 use crate::load::histogram::DurationHistogram;
 use crate::load::meter::GeneratorCost;
+use crate::load::ports::PortRange;
+use crate::load::server_files::explain;
+use crate::process::OpenFiles;
 
 /// Lag and lateness below this many seconds are never flagged: a wake-up on a busy machine takes as long.
 const GRACE: f64 = 2e-3;
@@ -37,6 +40,10 @@ pub(crate) struct RunFacts {
     pub(crate) syn_drops: Option<u64>,
     /// Peak resident memory of the generator in bytes.
     pub(crate) rss_peak: Option<u64>,
+    /// The machine's range of local ports.
+    pub(crate) ports: Option<PortRange>,
+    /// The server's process that was seen to have no file left.
+    pub(crate) server_full: Option<OpenFiles>,
 }
 
 /// What every protocol knows about the generator's own part in a result.
@@ -116,6 +123,9 @@ impl Findings {
                 drops.as_deref().unwrap_or("an unknown number of"),
             );
             self.add("syn-drop", Severity::Warning, message);
+        }
+        if let Some(full) = facts.run.server_full {
+            self.add("server-files", Severity::Warning, explain(full));
         }
         let bounded = cost.bounded as f64 / cost.messages.max(1) as f64;
         if bounded > BOUNDED_SHARE {
@@ -203,7 +213,7 @@ mod tests {
 
     fn codes(cost: &GeneratorCost, median: f64) -> Vec<String> {
         let mut findings = Findings::with_limit(0.01);
-        let run = RunFacts { threads: 1, quantum: 1e-3, syn_drops: Some(3), rss_peak: None };
+        let run = RunFacts { threads: 1, quantum: 1e-3, syn_drops: Some(3), ..RunFacts::default() };
         let facts = GeneratorFacts { cost, seconds: 10.0, median: Some(median), run: &run };
         findings.generator(&facts);
         findings.list().into_iter().map(|flag| flag.code).collect()
@@ -229,6 +239,18 @@ mod tests {
         ] {
             assert_eq!(codes(&cost, 0.001), [code]);
         }
+    }
+
+    #[test]
+    fn a_server_without_a_file_left_is_named_with_its_limit() {
+        let server_full = Some(OpenFiles { pid: 7, open: 300, limit: 300 });
+        let run = RunFacts { threads: 1, server_full, ..RunFacts::default() };
+        let cost = GeneratorCost::default();
+        let mut findings = Findings::with_limit(0.01);
+        findings.generator(&GeneratorFacts { cost: &cost, seconds: 1.0, median: None, run: &run });
+        let flags = findings.list();
+        assert_eq!(flags.len(), 1, "{flags:?}");
+        assert!(flags[0].message.contains("process 7 has 300 of 300"), "{}", flags[0].message);
     }
 
     #[test]

@@ -27,6 +27,13 @@ impl Address {
     }
 }
 
+/// Whether an address of this machine leads to the server. A socket without a connection needs no free port for that.
+pub(crate) fn has_source(address: &SocketAddr) -> bool {
+    let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+    let socket = net::socket_with(family, SocketType::DGRAM, SocketFlags::CLOEXEC, None);
+    socket.is_ok_and(|socket| net::connect(&socket, address).is_ok())
+}
+
 /// Begins a connection; it is established when the socket becomes writable.
 ///
 /// # Errors
@@ -252,6 +259,11 @@ mod tests {
             }
         }
         panic!("no stamp in a thousand reads that is not before its message");
+    }
+
+    #[test]
+    fn an_address_of_this_machine_leads_to_the_loopback_interface() {
+        assert!(has_source(&"127.0.0.1:9".parse().unwrap()));
     }
 
     #[test]

@@ -7,6 +7,7 @@ use crate::core::load::{ConnectionOptions, LoadReport, ProtocolOptions};
 use crate::load::clock::MonotonicTime;
 use crate::load::connections::{Connections, ProtocolSession, Stage};
 use crate::load::error::GeneratorError;
+use crate::load::fault::SocketFault;
 use crate::load::health::RunFacts;
 use crate::load::net::{Receipt, SocketEvent};
 use crate::load::shard::Shard;
@@ -157,12 +158,14 @@ pub(crate) struct Arrival {
 /// Why a connection is lost.
 #[derive(Debug)]
 pub(crate) enum Loss {
-    Refused,
+    /// It could not be opened.
+    Unopened(SocketFault),
     Tls(io::Error),
     TimedOut,
-    /// The server closed it.
+    /// The server closed it in an orderly way.
     Closed,
-    Reset,
+    /// It ended in any other way, so what was received may have been cut off.
+    Broken(SocketFault),
 }
 
 /// One thread's loop.
@@ -254,6 +257,7 @@ impl<'a, P: Protocol> Reactor<'a, P> {
             if io.is_overdue(place, now) {
                 self.protocol.lost(io, place, Loss::TimedOut);
             } else {
+                io.suspect(place, now);
                 self.protocol.check_slot(io, place, now);
             }
         }
@@ -293,8 +297,9 @@ impl<'a, P: Protocol> Reactor<'a, P> {
         let Some(stream) = slot.stream.as_ref().filter(|_| ready.writable || ready.hung_up) else {
             return false;
         };
-        if stream.connected().is_err() {
-            self.protocol.lost(&mut self.connections, place, Loss::Refused);
+        if let Err(error) = stream.connected() {
+            let fault = SocketFault::of(&error);
+            self.protocol.lost(&mut self.connections, place, Loss::Unopened(fault));
             return false;
         }
         slot.stage = Stage::Securing;
@@ -339,7 +344,9 @@ impl<'a, P: Protocol> Reactor<'a, P> {
                 }
                 Ok(receipt) => receipt,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
-                Err(_) => return self.protocol.lost(io, place, Loss::Reset),
+                Err(error) => {
+                    return self.protocol.lost(io, place, Loss::Broken(SocketFault::of(&error)));
+                }
             };
             let read = MonotonicTime::now();
             let stamped = receipt.stamp.and_then(|stamp| io.stamps.convert(stamp, read));

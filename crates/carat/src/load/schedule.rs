@@ -138,12 +138,12 @@ mod tests {
 
     fn first_times(schedule: ArrivalSchedule, count: usize) -> Vec<u64> {
         let mut schedule = SendSchedule::Rate(schedule);
-        let next = || {
-            let due = schedule.due().0;
+        let mut times = Vec::new();
+        for _ in 0..count {
+            times.push(schedule.due().0);
             schedule.advance();
-            due
-        };
-        std::iter::repeat_with(next).take(count).collect()
+        }
+        times
     }
 
     fn times(arrivals: Arrivals, seed: u64, count: usize) -> Vec<u64> {

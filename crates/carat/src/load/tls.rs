@@ -151,7 +151,10 @@ impl TlsSession {
         Ok(())
     }
 
-    /// Reads what has arrived; a connection that ends without `close_notify` has ended too.
+    /// Reads what has arrived.
+    ///
+    /// # Errors
+    /// `UnexpectedEof` if the connection ends without `close_notify`: anybody can end TCP (RFC 9112, 9.8).
     pub(crate) fn read(
         &mut self,
         socket: BorrowedFd<'_>,
@@ -160,7 +163,6 @@ impl TlsSession {
         loop {
             let length = match self.connection.reader().read(buffer) {
                 Ok(length) => Some(length),
-                Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Some(0),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => None,
                 Err(error) => return Err(error),
             };

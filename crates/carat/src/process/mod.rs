@@ -1,14 +1,16 @@
-//! Processes as `/proc` shows them: their identity, their parents, and which of them form a tree.
+//! Processes as `/proc` shows them: their identity, their parents, their files, and which of them form a tree.
 //!
 //! Reads go through a [`ProcRoot`], so that tests can use a captured copy of `/proc`. The memory of a process
 //! is read by `observe`; processes are started and stopped by `target`.
 
+mod files;
 mod identity;
 mod root;
 mod stat;
 mod tree;
 mod usage;
 
+pub use files::{OpenFiles, listeners};
 pub use identity::Identity;
 pub use root::{ProcError, ProcRoot};
 pub use stat::{Stat, parse_stat};

@@ -6,6 +6,7 @@ use carat::core::{CableOptions, LoadSpec, Span};
 use carat::load::drive;
 use carat::load::null::NullCable;
 use std::net::{SocketAddr, TcpListener};
+use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
@@ -151,6 +152,24 @@ fn faults_are_found_in_every_thread() {
     }
     let dropped = report(shared(3, load(cable_server(Fault::Drop))));
     assert_eq!(dropped.steps.iter().map(|step| step.missing).sum::<u64>(), 6);
+}
+
+#[test]
+fn a_server_that_pings_and_never_reads_is_closed_and_named_and_takes_no_memory() {
+    let url = format!("ws://{}/cable", cable_server(Fault::PingForever));
+    let amount = "--steps 1 --step-size 2 --broadcasts 2 --timeout 3s --ready-within 10s --json";
+    let carat = Command::new(env!("CARGO_BIN_EXE_carat"))
+        .args(["load", "cable", &url])
+        .args(amount.split(' '))
+        .output()
+        .unwrap();
+    assert_eq!(carat.status.code(), Some(4), "{carat:?}");
+    let json: serde_json::Value = serde_json::from_slice(&carat.stdout).unwrap();
+    let report: LoadReport = serde_json::from_value(json["report"].clone()).unwrap();
+    let closed = "the server does not read what is sent to it";
+    assert!(report.errors_by.contains_key(closed), "{:?}", report.errors_by);
+    assert!(report.flags.iter().any(|flag| flag.message.contains(closed)), "{:?}", report.flags);
+    assert!(report.own.rss_peak.is_some_and(|peak| peak < 60_000_000), "{:?}", report.own);
 }
 
 #[test]

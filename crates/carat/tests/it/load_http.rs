@@ -39,10 +39,22 @@ fn send(stream: &mut TcpStream, text: &str) {
     let _ = stream.write_all(text.as_bytes());
 }
 
+/// Ends a connection with RST, behind what was sent.
+fn reset(stream: &mut TcpStream) {
+    rustix::net::sockopt::set_socket_linger(&*stream, Some(Duration::ZERO)).unwrap();
+    // The end of reading ends the thread of the connection, which closes the socket.
+    let _ = stream.shutdown(std::net::Shutdown::Read);
+}
+
 #[test]
 fn every_fault_of_a_server_is_counted_under_its_name() {
     type Answer = fn(&mut TcpStream, usize);
-    let cases: [(&str, Answer); 6] = [
+    let cases: [(&str, Answer); 7] = [
+        // Without a length only an orderly end is the end of the page.
+        ("reset", |s, _| {
+            send(s, "HTTP/1.1 200 OK\r\n\r\nhello");
+            reset(s);
+        }),
         ("status", |s, _| send(s, &OK.replace("200 OK", "500 Oops"))),
         ("body", |s, _| send(s, &OK.replace("hello", "hallo"))),
         ("malformed", |s, _| send(s, "nonsense\r\n\r\n")),
@@ -123,7 +135,11 @@ fn answers_without_end_time_out_and_take_no_memory() {
 #[test]
 fn responses_are_right_however_the_server_sends_them() {
     type Answer = fn(&mut TcpStream, usize);
-    let cases: [(&str, Answer); 4] = [
+    let cases: [(&str, Answer); 6] = [
+        ("bare line feeds", |s, _| send(s, &OK.replace('\r', ""))),
+        ("early hints", |s, _| {
+            send(s, &format!("HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\n{OK}"))
+        }),
         ("byte by byte", |s, _| OK.chars().for_each(|c| send(s, &c.to_string()))),
         ("chunked", |s, _| {
             send(
@@ -157,6 +173,10 @@ fn a_server_that_goes_away_ends_the_load() {
     drop(listener);
     let report = report(address, HttpOptions { requests: Some(1_000_000), ..table() });
     assert!(has(&report, "server-gone") && report.is_invalid(), "{:?}", report.flags);
+    assert_eq!(report.errors_by.keys().collect::<Vec<_>>(), ["refused"]);
+    let flag = report.flags.iter().find(|flag| flag.code == "server-gone").unwrap();
+    assert!(flag.message.contains("connection refused): nothing listens there"), "{flag:?}");
+    assert!(!report.flags.iter().any(|flag| flag.message.contains("backlog")), "{report:?}");
 }
 
 #[test]

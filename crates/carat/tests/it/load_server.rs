@@ -50,6 +50,8 @@ pub(crate) enum Fault {
     NoDelivery,
     /// One delivery is delayed until the next step's connections have subscribed.
     Late,
+    /// After the confirmation, pings come without end and nothing is read.
+    PingForever,
 }
 
 #[derive(Debug, Default)]
@@ -149,8 +151,18 @@ fn serve(mut stream: TcpStream, fault: Fault, room: &Mutex<Room>) {
             if let Some(command) = command {
                 run_command(&mut stream, &serde_json::from_slice(&command).unwrap(), fault, room);
             }
+            if fault == Fault::PingForever {
+                return ping_forever(&mut stream);
+            }
         }
     }
+}
+
+/// Sends pings until the client closes the connection.
+fn ping_forever(stream: &mut TcpStream) {
+    let ping = [&[0x89, 125][..], &[b'p'; 125]].concat();
+    let many = ping.repeat(512);
+    while stream.write_all(&many).is_ok() {}
 }
 
 fn run_command(stream: &mut TcpStream, command: &Value, fault: Fault, room: &Mutex<Room>) {

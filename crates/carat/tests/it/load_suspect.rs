@@ -115,6 +115,7 @@ fn every_flag_is_explained_and_provoked() {
     let tests = [
         include_str!("load_cable.rs"),
         include_str!("load_http.rs"),
+        include_str!("load_limits.rs"),
         include_str!("load_replay.rs"),
         include_str!("load_scenario.rs"),
         include_str!("load_suspect.rs"),

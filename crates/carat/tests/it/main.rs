@@ -33,6 +33,7 @@ mod kubernetes_cluster;
 mod load_cable;
 mod load_conformance;
 mod load_http;
+mod load_limits;
 mod load_replay;
 mod load_scenario;
 mod load_server;

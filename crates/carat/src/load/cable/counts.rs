@@ -3,6 +3,7 @@
 use crate::core::load::{BroadcastRow, StepReport};
 use crate::load::cable::pending::BroadcastTimes;
 use crate::load::clock::MonotonicTime;
+use crate::load::fault::SocketFault;
 use crate::load::histogram::DurationHistogram;
 use crate::load::meter::GeneratorCost;
 use std::collections::BTreeMap;
@@ -25,8 +26,9 @@ pub(crate) struct StepShare {
     pub(crate) ramp_s: f64,
     pub(crate) begun: MonotonicTime,
     pub(crate) ended: MonotonicTime,
-    /// Broadcasts that this thread sent, and the last of them.
+    /// Broadcasts that this thread sent, and the first and the last of them.
     pub(crate) sent: u64,
+    pub(crate) first_send: Option<MonotonicTime>,
     pub(crate) last_send: MonotonicTime,
     pub(crate) rows: Vec<BroadcastRow>,
     pub(crate) times: BroadcastTimes,
@@ -43,6 +45,8 @@ pub(crate) struct CableCounts {
     pub(crate) delivery: DurationHistogram,
     /// Connections lost or refused, by reason.
     pub(crate) disconnects: BTreeMap<String, u64>,
+    /// Connections that could not be opened or broke, by fault.
+    pub(crate) faults: BTreeMap<SocketFault, u64>,
     /// Handshakes that failed, by reason.
     pub(crate) refused: BTreeMap<String, u64>,
     pub(crate) pings: u64,

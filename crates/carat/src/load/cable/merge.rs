@@ -34,10 +34,10 @@ pub(crate) fn merge(counts: Vec<CableCounts>) -> CableCounts {
 
 /// Sends per second; `None` if there were not two.
 fn rate(parts: &[StepShare]) -> Option<f64> {
-    let begun = parts.iter().map(|part| part.begun).min()?;
+    let first = parts.iter().filter_map(|part| part.first_send).min()?;
     let last = parts.iter().map(|part| part.last_send).max()?;
     let sent: u64 = parts.iter().map(|part| part.sent).sum();
-    (sent > 1 && last > begun).then(|| (sent - 1) as f64 / (last.since(begun) as f64 / 1e9))
+    (sent > 1 && last > first).then(|| (sent - 1) as f64 / (last.since(first) as f64 / 1e9))
 }
 
 fn step(parts: Vec<StepShare>) -> StepReport {
@@ -130,6 +130,9 @@ impl CableCounts {
             for (reason, count) in part {
                 *whole.entry(reason.clone()).or_default() += count;
             }
+        }
+        for (fault, count) in &other.faults {
+            *self.faults.entry(*fault).or_default() += count;
         }
         for (whole, part) in [
             (&mut self.pings, other.pings),

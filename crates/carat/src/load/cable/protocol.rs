@@ -68,7 +68,6 @@ impl Protocol for CableProtocol {
         Ok(CableShared {
             load: load.clone(),
             upgrade: UpgradeRequest::new(load, target),
-            is_loopback: target.address.is_loopback_v4(),
             broadcasts: SharedBroadcasts::new(threads).map_err(GeneratorError::Kernel)?,
         })
     }

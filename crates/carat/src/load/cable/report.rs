@@ -6,6 +6,7 @@ use crate::core::observations::LoadTotals;
 use crate::load::cable::counts::CableCounts;
 use crate::load::health::{Findings, GeneratorFacts, RunFacts, own_cost};
 use crate::load::reactor::READ_BUFFER;
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 /// The report from what all threads counted together.
@@ -60,7 +61,7 @@ fn list(reasons: &BTreeMap<String, u64>) -> String {
 
 fn findings(load: &CableLoad, counts: &CableCounts, seconds: f64, run: &RunFacts) -> Findings {
     let mut findings = Findings::with_limit(load.options.errors);
-    connection_findings(load, counts, &mut findings);
+    connection_findings(load, counts, run, &mut findings);
     delivery_findings(counts, &mut findings);
     if let Pace::Open { per_second, .. } = load.pace
         && let Some(worst) = counts.rates.iter().copied().min_by(f64::total_cmp)
@@ -78,14 +79,33 @@ fn findings(load: &CableLoad, counts: &CableCounts, seconds: f64, run: &RunFacts
     findings
 }
 
-fn connection_findings(load: &CableLoad, counts: &CableCounts, findings: &mut Findings) {
+/// What to do about connections that are missing.
+fn advice(counts: &CableCounts, run: &RunFacts) -> Cow<'static, str> {
+    if run.server_full.is_some() {
+        return "the limit is at the server (`server-files`)".into();
+    }
+    let most = counts.refused.values().chain(counts.disconnects.values()).max();
+    let fault = counts.faults.iter().max_by_key(|(_, count)| **count);
+    match fault.filter(|(_, count)| Some(*count) >= most) {
+        Some((fault, _)) => fault.advice(run.ports),
+        None => "check the channel's name and the server's log, or raise `ready_within`".into(),
+    }
+}
+
+fn connection_findings(
+    load: &CableLoad,
+    counts: &CableCounts,
+    run: &RunFacts,
+    findings: &mut Findings,
+) {
     if let Some(problem) = &counts.tls {
         findings.add("tls", Severity::Fatal, problem.clone());
     } else if let Some((ready, requested)) = counts.not_ready {
         let reasons = errors_by(counts);
         let why = if reasons.is_empty() { "no answer in time".to_owned() } else { list(&reasons) };
         let message = format!(
-            "only {ready} of {requested} connections were subscribed when a step was due to begin ({why}): check the channel's name and the server's log, or raise `ready_within`"
+            "only {ready} of {requested} connections were subscribed when a step was due to begin ({why}): {}",
+            advice(counts, run)
         );
         findings.add("not-all-ready", Severity::Fatal, message);
     } else if !counts.disconnects.is_empty() {

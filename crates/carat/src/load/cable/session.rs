@@ -1,8 +1,15 @@
 //! The Action Cable side of one connection: small, because there are ten thousand.
 
-use crate::load::cable::frame::{FrameBuffer, FrameKind, write_frame};
+use crate::load::cable::frame::{FrameBuffer, FrameKind, MESSAGE_MAX, write_frame};
 use crate::load::connections::{Connections, OpenPhase, ProtocolSession, Slot, Stage};
+use crate::load::fault::SocketFault;
 use std::io;
+
+/// Bytes of answers to the server that may wait on a connection. The kernel has taken far more by then, so the server does
+/// not read.
+const ANSWERS_MAX: usize = 16 * 1024;
+/// Bytes of broadcasts that may wait on a connection.
+const BROADCASTS_MAX: usize = MESSAGE_MAX;
 
 /// What an open connection is doing.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -51,9 +58,16 @@ const _: () = assert!(size_of::<Slot<CableSession>>() <= 72, "there are thousand
 
 impl Slot<CableSession> {
     /// Sends bytes, and keeps what the kernel does not take.
-    pub(crate) fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
+    ///
+    /// # Errors
+    /// If the connection is broken, or if more than `most` bytes would wait behind others: a server that sends and never
+    /// reads would otherwise decide how much memory the generator takes.
+    pub(crate) fn send(&mut self, bytes: &[u8], most: usize) -> Result<(), SocketFault> {
         let rest = &mut self.session.rest;
         if !rest.is_empty() {
+            if rest.len() + bytes.len() > most {
+                return Err(SocketFault::Unread);
+            }
             rest.extend_from_slice(bytes);
             return self.flush();
         }
@@ -61,7 +75,7 @@ impl Slot<CableSession> {
         let sent = match stream.write(bytes) {
             Ok(sent) => sent,
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => 0,
-            Err(error) => return Err(error),
+            Err(error) => return Err(SocketFault::of(&error)),
         };
         rest.extend_from_slice(&bytes[sent..]);
         Ok(())
@@ -72,16 +86,20 @@ impl Slot<CableSession> {
         kind: FrameKind,
         payload: &[u8],
         mask: u32,
-    ) -> io::Result<()> {
+    ) -> Result<(), SocketFault> {
         let mut bytes = Vec::with_capacity(payload.len() + 14);
         write_frame(kind, payload, mask.to_ne_bytes(), &mut bytes);
-        self.send(&bytes)
+        let most = match kind {
+            FrameKind::Text => BROADCASTS_MAX,
+            FrameKind::Pong | FrameKind::Close => ANSWERS_MAX,
+        };
+        self.send(&bytes, most)
     }
 
     /// Sends what was kept.
-    pub(crate) fn flush(&mut self) -> io::Result<()> {
+    pub(crate) fn flush(&mut self) -> Result<(), SocketFault> {
         let Some(stream) = &mut self.stream else { return Ok(()) };
-        stream.flush()?;
+        stream.flush().map_err(|error| SocketFault::of(&error))?;
         let rest = &mut self.session.rest;
         // During the upgrade the rest is what was received, not what has to be sent.
         if rest.is_empty() || self.stage == Stage::Open(CablePhase::Upgrading) {
@@ -91,7 +109,7 @@ impl Slot<CableSession> {
             Ok(sent) if sent == rest.len() => *rest = Vec::new(),
             Ok(sent) => drop(rest.drain(..sent)),
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-            Err(error) => return Err(error),
+            Err(error) => return Err(SocketFault::of(&error)),
         }
         Ok(())
     }

@@ -52,6 +52,7 @@ pub(crate) struct Steps {
     /// Broadcasts that this thread sent, in all and before this step.
     sent: u32,
     sent_before: u32,
+    first_send: Option<MonotonicTime>,
     last_send: MonotonicTime,
     all_sent: bool,
     received: u64,
@@ -73,6 +74,7 @@ impl Default for Steps {
             budget: RequestBudget::none(),
             sent: 0,
             sent_before: 0,
+            first_send: None,
             last_send: never,
             all_sent: false,
             received: 0,
@@ -141,7 +143,8 @@ impl Steps {
             return None;
         }
         let deadline = self.begun.after(nanos_of(subscribers.shared.load.ready_s));
-        let failed = now >= deadline || subscribers.is_hopeless(requested);
+        let hopeless = subscribers.is_hopeless(requested) || io.is_server_full();
+        let failed = now >= deadline || hopeless;
         if (self.ramp_s.is_none() && failed) || broadcasts.is_abandoned() {
             subscribers.counts.not_ready = Some((ready, requested));
             self.phase = StepPhase::Over;
@@ -156,6 +159,7 @@ impl Steps {
         self.phase = StepPhase::Broadcasting;
         self.clients = subscribers.pending.ready();
         self.begun = now;
+        self.first_send = None;
         self.last_send = now;
         self.budget = step_budget(subscribers, now);
         self.sent_before = self.sent;
@@ -206,6 +210,7 @@ impl Steps {
             }
             self.sent += 1;
             self.last_send = MonotonicTime::now();
+            self.first_send.get_or_insert(self.last_send);
             if self.budget.is_open() {
                 io.meter.cost.late.record(self.last_send.since(intended));
             }
@@ -250,6 +255,7 @@ impl Steps {
             begun: self.begun,
             ended: self.ended,
             sent: u64::from(self.sent - self.sent_before),
+            first_send: self.first_send,
             last_send: self.last_send,
             rows,
             times,

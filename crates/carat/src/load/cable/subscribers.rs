@@ -13,17 +13,15 @@ use crate::load::cable::session::{CableConnections, CablePhase, CableSession};
 use crate::load::cable::shared::{BroadcastAnnouncement, SharedBroadcasts};
 use crate::load::clock::MonotonicTime;
 use crate::load::connections::Stage;
+use crate::load::fault::SocketFault;
 use crate::load::reactor::{Arrival, Loss};
 use crate::load::shard::Shard;
 use crate::load::tls::{explain, is_permanent};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use std::collections::VecDeque;
-use std::net::Ipv4Addr;
 use std::sync::Arc;
 
-/// Connections from one source address, well below the 28,232 ports of the default range.
-const PER_SOURCE: u32 = 20_000;
 /// How long a lost connection waits before it is reopened, in nanoseconds like the next.
 const BACKOFF: u64 = 500_000_000;
 /// How long a subscription may stay unconfirmed before it is requested again, as Action Cable's own client does
@@ -35,8 +33,6 @@ const SUBSCRIBE_AGAIN: u64 = 500_000_000;
 pub(crate) struct CableShared {
     pub(crate) load: CableLoad,
     pub(crate) upgrade: UpgradeRequest,
-    /// Whether any address of 127.0.0.0/8 can be the source of a connection.
-    pub(crate) is_loopback: bool,
     pub(crate) broadcasts: SharedBroadcasts,
 }
 
@@ -110,9 +106,8 @@ impl Subscribers {
         let ramp = self.part(self.shared.load.ramp).max(1);
         while io.opening() < ramp {
             let Some(place) = self.waiting.pop_front() else { return };
-            let source = self.source(place);
-            if io.dial(place, source).is_err() {
-                self.lost(io, place, Loss::Refused);
+            if let Err(fault) = io.dial(place) {
+                self.lost(io, place, Loss::Unopened(fault));
             }
         }
     }
@@ -120,13 +115,6 @@ impl Subscribers {
     /// Whether the missing connections cannot be subscribed any more.
     pub(crate) fn is_hopeless(&self, requested: u32) -> bool {
         self.pending.ready() + self.gone == requested || self.counts.tls.is_some()
-    }
-
-    fn source(&self, place: u32) -> Option<Ipv4Addr> {
-        let number = self.shard.number(place);
-        let last = (2 + number / PER_SOURCE).min(254) as u8;
-        let rotate = number >= PER_SOURCE && self.shared.is_loopback;
-        rotate.then_some(Ipv4Addr::new(127, 0, 0, last))
     }
 
     /// Checks one connection for a lost subscription request and for silence.
@@ -182,9 +170,7 @@ impl Subscribers {
         let number = self.shared.broadcasts.announce(announcement);
         self.catch_up();
         let text = self.codec.broadcast(number);
-        if io.slot(place).send_frame(FrameKind::Text, text.as_bytes(), mask).is_err() {
-            self.lose(io, place, "reset", true);
-        }
+        self.send(io, place, FrameKind::Text, text.as_bytes(), mask);
         true
     }
 
@@ -222,10 +208,9 @@ impl Subscribers {
 
     pub(crate) fn lost(&mut self, io: &mut CableConnections<'_>, place: u32, loss: Loss) {
         match loss {
-            Loss::Refused => self.lose(io, place, "connection refused", true),
+            Loss::Unopened(fault) | Loss::Broken(fault) => self.broken(io, place, fault),
             Loss::TimedOut => self.lose(io, place, "handshake timed out", true),
             Loss::Closed => self.lose(io, place, "closed", true),
-            Loss::Reset => self.lose(io, place, "reset", true),
             Loss::Tls(error) => {
                 let permanent = is_permanent(&error);
                 let reason = permanent.then(|| explain(&error));
@@ -235,9 +220,31 @@ impl Subscribers {
         }
     }
 
+    /// Closes and counts a connection that has a fault.
+    fn broken(&mut self, io: &mut CableConnections<'_>, place: u32, fault: SocketFault) {
+        *self.counts.faults.entry(fault).or_default() += 1;
+        // Ports that other connections have do not become free.
+        self.lose(io, place, &fault.words(), fault != SocketFault::NoPort);
+    }
+
+    /// Sends a frame on a connection, which is lost if that fails.
+    fn send(
+        &mut self,
+        io: &mut CableConnections<'_>,
+        place: u32,
+        kind: FrameKind,
+        payload: &[u8],
+        mask: u32,
+    ) {
+        if let Err(fault) = io.slot(place).send_frame(kind, payload, mask) {
+            self.broken(io, place, fault);
+        }
+    }
+
     /// Closes and counts a connection that is lost; it is reopened after a while, or never.
     fn lose(&mut self, io: &mut CableConnections<'_>, place: u32, reason: &str, comes_back: bool) {
         let stage = self.leave(io, place, comes_back);
+        io.failed();
         if stage.is_opening() {
             count(&mut self.counts.refused, reason);
         } else if is_subscribed(stage) {
@@ -275,14 +282,14 @@ impl Subscribers {
     pub(crate) fn connected(&mut self, io: &mut CableConnections<'_>, place: u32) {
         let request = self.shared.upgrade.request(&self.key(place));
         // The request is far smaller than a socket's buffer, so the kernel takes all of it.
-        if io.slot(place).send(&request).is_err() {
-            self.lose(io, place, "reset", true);
+        if let Err(fault) = io.slot(place).send(&request, request.len()) {
+            self.broken(io, place, fault);
         }
     }
 
     pub(crate) fn writable(&mut self, io: &mut CableConnections<'_>, place: u32) {
-        if io.slot(place).flush().is_err() {
-            self.lose(io, place, "reset", true);
+        if let Err(fault) = io.slot(place).flush() {
+            self.broken(io, place, fault);
         }
     }
 
@@ -363,8 +370,7 @@ impl Subscribers {
                 SocketMessage::Text(text) => self.on_text(io, place, text, arrived),
                 SocketMessage::Ping(payload) => {
                     let mask = self.random.random();
-                    // The next read finds a broken connection.
-                    let _ = io.slot(place).send_frame(FrameKind::Pong, payload, mask);
+                    self.send(io, place, FrameKind::Pong, payload, mask);
                 }
                 SocketMessage::Close(code) => {
                     let mask = self.random.random();
@@ -452,10 +458,8 @@ impl Subscribers {
 
     fn subscribe(&mut self, io: &mut CableConnections<'_>, place: u32) {
         let mask = self.random.random();
-        let command = self.subscribe.as_bytes();
-        if io.slot(place).send_frame(FrameKind::Text, command, mask).is_err() {
-            self.lose(io, place, "reset", true);
-        }
+        let command = self.subscribe.clone();
+        self.send(io, place, FrameKind::Text, command.as_bytes(), mask);
     }
 
     fn on_confirmed(&mut self, io: &mut CableConnections<'_>, place: u32, arrived: MonotonicTime) {

@@ -1,8 +1,9 @@
 //! What an HTTP load counts.
 
 use crate::load::clock::MonotonicTime;
+use crate::load::fault::SocketFault;
 use crate::load::histogram::DurationHistogram;
-use crate::load::http::failures::{FAILURES, FailedRequest, FailureTable};
+use crate::load::http::failures::{FailedRequest, FailureTable, RequestFailure};
 use crate::load::meter::GeneratorCost;
 use std::collections::BTreeMap;
 
@@ -18,7 +19,7 @@ pub(crate) struct RouteCounts {
 #[derive(Debug, Default)]
 pub(crate) struct HttpCounts {
     pub(crate) completed: u64,
-    pub(crate) failures: [u64; FAILURES.len()],
+    pub(crate) failures: BTreeMap<RequestFailure, u64>,
     /// The same failures by route and status.
     pub(crate) failed: FailureTable,
     pub(crate) latency: DurationHistogram,
@@ -28,6 +29,8 @@ pub(crate) struct HttpCounts {
     /// Requests of an open load that waited for a free connection.
     pub(crate) waited: u64,
     pub(crate) connected: u64,
+    /// Why connections could not be opened, with or without a request.
+    pub(crate) unopened: BTreeMap<SocketFault, u64>,
     pub(crate) gone: bool,
     /// Why the last TLS handshake failed.
     pub(crate) tls: Option<String>,
@@ -40,7 +43,7 @@ pub(crate) struct HttpCounts {
     /// Each route or step by its number; empty if there is only one.
     pub(crate) routes: Vec<RouteCounts>,
     /// How often each problem was met, with the first message about it.
-    pub(crate) problems: BTreeMap<(u16, u8), (u64, String)>,
+    pub(crate) problems: BTreeMap<(u16, RequestFailure), (u64, String)>,
 }
 
 impl HttpCounts {
@@ -57,29 +60,25 @@ impl HttpCounts {
 
     /// Counts a failed request; `message` says what was wrong, and `body` is the start of a wrong body.
     pub(crate) fn fail(&mut self, failed: FailedRequest, message: Option<String>, body: &[u8]) {
-        self.failures[failed.failure as usize] += 1;
+        *self.failures.entry(failed.failure).or_default() += 1;
         self.failed.count(failed, body);
         if let Some(row) = self.routes.get_mut(usize::from(failed.route)) {
             row.errors += 1;
         }
         if let Some(message) = message {
-            let place = (failed.route, failed.failure as u8);
+            let place = (failed.route, failed.failure);
             self.problems.entry(place).or_insert((0, message)).0 += 1;
         }
     }
 
     pub(crate) fn errors(&self) -> u64 {
-        self.failures.iter().sum()
+        self.failures.values().sum()
     }
 
-    /// Failures by name, without those that never happened.
+    /// Failures by name.
     pub(crate) fn errors_by(&self) -> BTreeMap<String, u64> {
-        let counted =
-            FAILURES.iter().map(|(failure, name)| (*name, self.failures[*failure as usize]));
-        counted
-            .filter(|(_, count)| *count > 0)
-            .map(|(name, count)| (name.to_owned(), count))
-            .collect()
+        let named = self.failures.iter();
+        named.map(|(failure, count)| (failure.name().into_owned(), *count)).collect()
     }
 
     /// Seconds between the first and the last send; `None` if there were not two.
@@ -91,8 +90,11 @@ impl HttpCounts {
     /// Adds another thread's counts.
     pub(crate) fn merge(&mut self, other: &Self) {
         self.completed += other.completed;
-        for (count, more) in self.failures.iter_mut().zip(other.failures) {
-            *count += more;
+        for (failure, more) in &other.failures {
+            *self.failures.entry(*failure).or_default() += more;
+        }
+        for (fault, more) in &other.unopened {
+            *self.unopened.entry(*fault).or_default() += more;
         }
         self.failed.merge(&other.failed);
         self.latency.merge(&other.latency);

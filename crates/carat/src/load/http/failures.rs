@@ -2,15 +2,17 @@
 
 use crate::core::is_printable;
 use crate::core::load::report::{BODY_SHOWN, FAILURES_LISTED, RouteFailure};
+use crate::load::fault::SocketFault;
+use std::borrow::Cow;
 
 /// Bytes shown of a route; a query can be as long as a server accepts.
 const ROUTE_SHOWN: usize = 120;
 
 /// Why a request has no correct response.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum RequestFailure {
-    /// No connection.
-    Connect,
+    /// No connection, or one that broke.
+    Socket(SocketFault),
     /// No TLS on the connection.
     Tls,
     /// No response in time.
@@ -41,19 +43,25 @@ pub(crate) struct RequestProblem {
     pub(crate) message: Option<String>,
 }
 
-pub(crate) const FAILURES: [(RequestFailure, &str); 11] = [
-    (RequestFailure::Connect, "connect"),
-    (RequestFailure::Tls, "tls"),
-    (RequestFailure::Timeout, "timeout"),
-    (RequestFailure::Early, "closed-early"),
-    (RequestFailure::Malformed, "malformed"),
-    (RequestFailure::Status, "status"),
-    (RequestFailure::Body, "body"),
-    (RequestFailure::Take, "take"),
-    (RequestFailure::Redirect, "redirect"),
-    (RequestFailure::Cookies, "cookies"),
-    (RequestFailure::TooLong, "too-long"),
-];
+impl RequestFailure {
+    /// The stable name under which it is counted.
+    pub(crate) fn name(self) -> Cow<'static, str> {
+        match self {
+            Self::Socket(fault) => return fault.name(),
+            Self::Tls => "tls",
+            Self::Timeout => "timeout",
+            Self::Early => "closed-early",
+            Self::Malformed => "malformed",
+            Self::Status => "status",
+            Self::Body => "body",
+            Self::Take => "take",
+            Self::Redirect => "redirect",
+            Self::Cookies => "cookies",
+            Self::TooLong => "too-long",
+        }
+        .into()
+    }
+}
 
 /// One request without a correct response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -108,10 +116,9 @@ impl FailureTable {
 impl FailureRow {
     fn describe(&self, routes: &[String]) -> RouteFailure {
         let route = routes.get(usize::from(self.kind.route));
-        let kind = FAILURES.iter().find(|(failure, _)| *failure == self.kind.failure);
         RouteFailure {
             route: route.map_or_else(String::new, |route| shortened(route, ROUTE_SHOWN)),
-            kind: kind.map_or_else(String::new, |(_, name)| (*name).to_owned()),
+            kind: self.kind.failure.name().into_owned(),
             status: self.kind.status,
             count: self.count,
             body: self.body.clone(),

@@ -9,6 +9,7 @@ use crate::load::budget::{RequestBudget, SendPlan};
 use crate::load::clock::MonotonicTime;
 use crate::load::connections::Stage;
 use crate::load::error::GeneratorError;
+use crate::load::fault::SocketFault;
 use crate::load::health::RunFacts;
 use crate::load::http::counts::HttpCounts;
 use crate::load::http::failures::{FailedRequest, RequestFailure};
@@ -189,9 +190,10 @@ impl Protocol for HttpProtocol {
 
     fn lost(&mut self, io: &mut HttpConnections<'_>, place: u32, loss: Loss) {
         match loss {
-            Loss::Refused => self.fail(io, place, RequestFailure::Connect),
+            Loss::Unopened(fault) => self.unopened(io, place, fault),
             Loss::TimedOut => self.fail(io, place, RequestFailure::Timeout),
-            Loss::Closed | Loss::Reset => self.broken(io, place),
+            Loss::Closed => self.ended(io, place, None),
+            Loss::Broken(fault) => self.ended(io, place, Some(fault)),
             Loss::Tls(error) => {
                 self.counts.gone |= is_permanent(&error);
                 self.counts.tls = Some(explain(&error));
@@ -248,6 +250,7 @@ fn close(io: &mut HttpConnections<'_>, place: u32) {
     io.close(place);
     let session = &mut io.slot(place).session;
     session.written = 0;
+    session.broken = None;
     session.served = 0;
 }
 
@@ -361,9 +364,16 @@ impl HttpProtocol {
 
     fn dial(&mut self, io: &mut HttpConnections<'_>, place: u32) {
         close(io, place);
-        if io.dial(place, None).is_err() {
-            self.fail(io, place, RequestFailure::Connect);
+        if let Err(fault) = io.dial(place) {
+            self.unopened(io, place, fault);
         }
+    }
+
+    /// A connection could not be opened.
+    fn unopened(&mut self, io: &mut HttpConnections<'_>, place: u32, fault: SocketFault) {
+        *self.counts.unopened.entry(fault).or_default() += 1;
+        self.refused.get_or_insert_with(MonotonicTime::now);
+        self.fail(io, place, RequestFailure::Socket(fault));
     }
 
     fn begin_request(&mut self, io: &mut HttpConnections<'_>, place: u32) {
@@ -400,8 +410,9 @@ impl HttpProtocol {
     fn transmit(&mut self, io: &mut HttpConnections<'_>, place: u32) {
         let slot = io.slot(place);
         let (Some(job), Some(stream)) = (slot.session.job, &mut slot.stream) else { return };
-        if stream.flush().is_err() {
-            return self.broken(io, place);
+        if let Err(error) = stream.flush() {
+            slot.session.broken = Some(SocketFault::of(&error));
+            return;
         }
         let request = match &slot.session.user {
             Some(user) => user.request(),
@@ -411,7 +422,12 @@ impl HttpProtocol {
             match stream.write(&request[slot.session.written..]) {
                 Ok(sent) => slot.session.written += sent,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
-                Err(_) => return self.broken(io, place),
+                Err(error) => {
+                    // The server may have answered before it closed, so what it sent is read first: the event that says
+                    // so is still to come.
+                    slot.session.broken = Some(SocketFault::of(&error));
+                    return;
+                }
             }
         }
     }
@@ -468,18 +484,22 @@ impl HttpProtocol {
         }
     }
 
-    /// The server closed or reset the connection.
-    fn broken(&mut self, io: &mut HttpConnections<'_>, place: u32) {
+    /// The server closed the connection, or it broke.
+    fn ended(&mut self, io: &mut HttpConnections<'_>, place: u32, fault: Option<SocketFault>) {
         let slot = io.slot(place);
+        // An error that a write has met is not told again to a read.
+        let fault = fault.or(slot.session.broken);
         let busy = slot.stage == Stage::Open(HttpPhase::Busy);
         let Some(job) = slot.session.job.as_mut().filter(|_| busy) else {
             if slot.stage.is_opening() {
-                return self.fail(io, place, RequestFailure::Connect);
+                return self.unopened(io, place, fault.unwrap_or(SocketFault::Reset));
             }
             return close(io, place);
         };
         let expected = self.shared.expected(job.request);
-        if let Ok(response) = slot.session.response.end(expected) {
+        if fault.is_none()
+            && let Ok(response) = slot.session.response.end(expected)
+        {
             return self.complete(io, place, response, MonotonicTime::now());
         }
         if slot.session.served > 0 && !slot.session.response.has_begun() && !job.retried {
@@ -487,14 +507,19 @@ impl HttpProtocol {
             self.counts.retried += 1;
             return self.dial(io, place);
         }
-        self.fail(io, place, RequestFailure::Early);
+        let failure = match fault {
+            None | Some(SocketFault::Truncated) => RequestFailure::Early,
+            Some(fault) => RequestFailure::Socket(fault),
+        };
+        self.fail(io, place, failure);
     }
 
     /// Gives up a connection and its request, if it has one.
     fn fail(&mut self, io: &mut HttpConnections<'_>, place: u32, failure: RequestFailure) {
-        if matches!(failure, RequestFailure::Connect | RequestFailure::Tls) {
+        if failure == RequestFailure::Tls {
             self.refused.get_or_insert_with(MonotonicTime::now);
         }
+        io.failed();
         close(io, place);
         let session = &mut io.slot(place).session;
         if let Some(job) = session.job.take() {
@@ -517,6 +542,7 @@ mod tests {
     use crate::load::reactor::Reactor;
     use crate::load::stream::Dialer;
     use crate::load::target::resolve;
+    use crate::process::ProcRoot;
     use std::net::TcpListener;
     use std::sync::OnceLock;
     use std::sync::atomic::{AtomicBool, Ordering};
@@ -537,11 +563,14 @@ mod tests {
         let load = options.load(&url).unwrap();
         std::thread::scope(|scope| {
             scope.spawn(|| NullHttp::new(listener, 5).unwrap().serve(&stop));
-            let dialer = Dialer::new(resolve(&url).unwrap(), &load.options).unwrap();
+            let root = ProcRoot::default();
+            let dialer = Dialer::new(resolve(&url).unwrap(), &load.options, &root).unwrap();
             let shared = Arc::new(HttpProtocol::share(&load, dialer.target(), 1).unwrap());
-            let protocol = HttpProtocol::new(Arc::clone(&shared), Shard { index: 0, threads: 1 });
+            let shard = Shard { index: 0, threads: 1 };
+            let protocol = HttpProtocol::new(Arc::clone(&shared), shard);
             let counters = ProgressCounters::default();
-            let mut connections = Connections::new(&dialer, &load.options, &counters).unwrap();
+            let mut connections =
+                Connections::new(&dialer, &load.options, &counters, shard).unwrap();
             connections.stamps = StampClock::new(read);
             let counts = Reactor::new(connections, protocol, 0).unwrap().run().unwrap();
             stop.store(true, Ordering::Relaxed);

@@ -6,7 +6,9 @@ use crate::core::metric;
 use crate::core::observations::LoadTotals;
 use crate::load::health::{Findings, GeneratorFacts, RunFacts, own_cost};
 use crate::load::http::counts::{HttpCounts, RouteCounts};
+use crate::load::http::failures::RequestFailure;
 use crate::load::http::session::HttpShared;
+use std::borrow::Cow;
 
 /// Most kinds of problems that a report describes beside the first; the others are counted only.
 const PROBLEMS: usize = 4;
@@ -115,9 +117,10 @@ fn findings(
     if let Some(problem) = counts.tls.as_ref().filter(|_| counts.gone || counts.completed == 0) {
         findings.add("tls", Severity::Fatal, problem.clone());
     } else if counts.gone {
-        let message =
-            "no connection could be opened for 3 s: check whether the server is still running";
-        findings.add("server-gone", Severity::Fatal, message.to_owned());
+        let why = unopened(counts, run);
+        let why = why.unwrap_or_else(|| ": check whether the server is still running".to_owned());
+        let message = format!("no connection could be opened for 3 s{why}");
+        findings.add("server-gone", Severity::Fatal, message);
     }
     // Without the bodies: findings are also in reports that are shared.
     let failures = counts.failed.list(names);
@@ -127,7 +130,10 @@ fn findings(
         let message = match problems.first() {
             Some(problem) => format!("no correct response was received: {problem}"),
             None if failures.is_empty() => format!("no correct response was received: {CHECK}"),
-            None => format!("no correct response was received ({failures}): {CHECK}"),
+            None => {
+                let advice = advice(counts, run);
+                format!("no correct response was received ({failures}): {advice}")
+            }
         };
         findings.add("nothing-completed", Severity::Fatal, message);
     } else {
@@ -141,8 +147,12 @@ fn findings(
     }
     let requested = u64::from(load.connections);
     if counts.connected < requested && !counts.gone {
+        let why = unopened(counts, run).unwrap_or_else(|| {
+            ", the others had no answer: raise the server's backlog or lower `connections`"
+                .to_owned()
+        });
         let message = format!(
-            "only {} of {requested} connections were open when the load began: raise the server's backlog or lower `connections`",
+            "only {} of {requested} connections were open when the load began{why}",
             counts.connected
         );
         findings.add("not-all-ready", Severity::Fatal, message);
@@ -154,6 +164,20 @@ fn findings(
     let (cost, median) = (&counts.cost, counts.latency.quantile(0.5));
     findings.generator(&GeneratorFacts { cost, seconds, median, run });
     findings
+}
+
+/// Why most connections that could not be opened were not, and what to do; `None` if none failed.
+fn unopened(counts: &HttpCounts, run: &RunFacts) -> Option<String> {
+    let (fault, _) = counts.unopened.iter().max_by_key(|(_, count)| **count)?;
+    Some(format!(" ({}): {}", fault.words(), fault.advice(run.ports)))
+}
+
+/// What to do about the most frequent failure.
+fn advice(counts: &HttpCounts, run: &RunFacts) -> Cow<'static, str> {
+    match counts.failures.iter().max_by_key(|(_, count)| **count) {
+        Some((RequestFailure::Socket(fault), _)) => fault.advice(run.ports),
+        _ => CHECK.into(),
+    }
 }
 
 /// Whether the requests of an open load were sent at their times.

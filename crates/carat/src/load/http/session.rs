@@ -4,6 +4,7 @@ use crate::core::load::HttpLoad;
 use crate::load::clock::MonotonicTime;
 use crate::load::connections::{Connections, OpenPhase, ProtocolSession};
 use crate::load::error::GeneratorError;
+use crate::load::fault::SocketFault;
 use crate::load::http::counts::{HttpCounts, RouteCounts};
 use crate::load::http::failures::{RequestFailure, RequestProblem};
 use crate::load::http::requests::RequestSet;
@@ -54,6 +55,8 @@ pub(crate) struct HttpSession {
     pub(super) user: Option<Box<ScenarioUser>>,
     /// Bytes of the request that the kernel has taken.
     pub(super) written: usize,
+    /// Why the rest of the request cannot be sent.
+    pub(super) broken: Option<SocketFault>,
     /// Responses since the connection was opened.
     pub(super) served: u64,
 }

@@ -7,6 +7,7 @@ use crate::core::load::{Amount, LoadReport, Pace, SidekiqLoad, SidekiqOptions};
 use crate::load::budget::{RequestBudget, SendPlan};
 use crate::load::clock::{MonotonicTime, nanos_of, offset};
 use crate::load::error::GeneratorError;
+use crate::load::fault::SocketFault;
 use crate::load::health::RunFacts;
 use crate::load::jobs::write_text;
 use crate::load::progress::ProgressCounters;
@@ -135,8 +136,8 @@ impl Protocol for SidekiqProtocol {
     fn advance(&mut self, io: &mut RedisConnections<'_>, now: MonotonicTime) -> Turn {
         if io.count() == 0 {
             io.add_slots(1);
-            if io.dial(0, None).is_err() {
-                self.lost(io, 0, Loss::Refused);
+            if let Err(fault) = io.dial(0) {
+                self.lost(io, 0, Loss::Unopened(fault));
             }
         }
         let mut more = false;
@@ -214,19 +215,28 @@ impl Protocol for SidekiqProtocol {
         let watch = &self.counts.watch;
         let done = format!("when {} of {} pushed jobs had ended", watch.ended, watch.pushed);
         let (code, message) = match loss {
-            Loss::Refused => (
+            Loss::Unopened(fault) => (
                 "server-gone",
                 format!(
-                    "Redis does not accept connections at {server}: start it, or correct its URL"
+                    "Redis cannot be reached at {server} ({}): {}",
+                    fault.words(),
+                    fault.advice(None)
                 ),
             ),
             Loss::TimedOut => {
                 ("server-gone", format!("Redis at {server} did not answer in time, {done}"))
             }
-            Loss::Closed | Loss::Reset => (
+            Loss::Closed => (
                 "server-gone",
                 format!(
                     "Redis at {server} closed the connection {done}: check whether it still runs"
+                ),
+            ),
+            Loss::Broken(fault) => (
+                "server-gone",
+                format!(
+                    "Redis at {server} dropped the connection {done} ({}): check whether it still runs",
+                    fault.words()
                 ),
             ),
             Loss::Tls(error) => ("tls", explain(&error)),
@@ -296,17 +306,17 @@ impl SidekiqProtocol {
         let slot = io.slot(0);
         let Some(stream) = &mut slot.stream else { return };
         let mut sent = 0;
-        let mut broken = stream.flush().is_err();
-        while !broken && sent < slot.session.unsent.len() {
+        let mut broken = stream.flush().err();
+        while broken.is_none() && sent < slot.session.unsent.len() {
             match stream.write(&slot.session.unsent[sent..]) {
                 Ok(length) => sent += length,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
-                Err(_) => broken = true,
+                Err(error) => broken = Some(error),
             }
         }
         slot.session.unsent.drain(..sent);
-        if broken {
-            self.lost(io, 0, Loss::Reset);
+        if let Some(error) = broken {
+            self.lost(io, 0, Loss::Broken(SocketFault::of(&error)));
         }
     }
 
