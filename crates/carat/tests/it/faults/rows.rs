@@ -272,6 +272,36 @@ pub(crate) const ROWS: &[Row] = &[
         ]),
     ),
     row(
+        "an Action Cable server that pings without end and reads nothing",
+        "the connection is closed and named; memory stays bounded",
+        Tests(&[
+            "load_cable::a_server_that_pings_and_never_reads_is_closed_and_named_and_takes_no_memory",
+        ]),
+    ),
+    row(
+        "the server runs out of file descriptors under load",
+        "its process is named with its limit, long before the load would give up",
+        Tests(&[
+            "load_limits::a_server_that_ran_out_of_files_is_named_long_before_the_load_gives_up",
+        ]),
+    ),
+    row(
+        "more connections than local ports",
+        "further source addresses toward a local server; else refused before the load, with the range",
+        Tests(&[
+            "load_limits::a_local_server_gets_more_connections_than_one_address_has_ports",
+            "load_limits::exhausted_local_ports_are_named_with_their_range_before_the_load_begins",
+        ]),
+    ),
+    row(
+        "a recording of a browser with WebSockets, `data:` URLs and entries without a method",
+        "each is left out and counted with its reason; the rest is replayed",
+        Parts(&[
+            "load::http::replay::har::tests::what_is_no_request_of_http_is_counted_by_its_reason_wherever_it_stands",
+            "load::http::replay::har::tests::an_unreadable_entry_is_counted_and_a_request_without_a_response_is_sent",
+        ]),
+    ),
+    row(
         "endless fragments",
         "memory stays below the limit",
         Parts(&["load::cable::frame::tests::fragments_never_add_up_to_more_than_the_limit"]),
