@@ -134,8 +134,8 @@ pub struct LookCost {
     pub present_bytes: u64,
     /// Bytes of its memory in swap, which are not read.
     pub swapped_bytes: u64,
-    /// Bytes of mappings that were not searched, because they show more pages than the kernel counts as resident, or are
-    /// too large.
+    /// Bytes that were not searched: pages of mappings that show more of them than the kernel counts as resident, and
+    /// mappings that are too large.
     #[serde(default)]
     pub unsearched_bytes: u64,
     /// Processor time of the reading thread, in seconds.

@@ -1,7 +1,12 @@
 //! What the kernel counts of a process, without a right that reading its memory takes.
 
+use crate::memory::PAGE;
 use std::fs;
 use std::path::Path;
+
+/// Bytes that the kernel's count of resident pages may lag behind: each thread counts up to 64 pages by itself before it
+/// adds them (`TASK_RSS_EVENTS_THRESH`, mm/memory.c, up to Linux 6.1; later each processor some).
+const UNCOUNTED: u64 = 64 << 20;
 
 /// Counts of `/proc/PID/status` (proc_pid_status(5)), in bytes; `None` for a process without memory, such as one that ended.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -17,6 +22,14 @@ impl KernelCounts {
     pub(crate) fn read(folder: &Path) -> Self {
         fs::read_to_string(folder.join("status"))
             .map_or_else(|_| Self::default(), |text| Self::of(&text))
+    }
+
+    /// The most pages that may be present without one of them being the kernel's zero page, which is present wherever a
+    /// page was read and never written, and costs the process nothing. With room for growth meanwhile.
+    pub(crate) fn most_pages(&self) -> u64 {
+        self.resident.map_or(u64::MAX, |bytes| {
+            bytes.saturating_add(bytes / 8).saturating_add(UNCOUNTED) / PAGE
+        })
     }
 
     fn of(status: &str) -> Self {
@@ -43,6 +56,8 @@ mod tests {
         let counts = KernelCounts::of(text);
         assert_eq!(counts.resident, Some((2048 + 8) << 10));
         assert_eq!(counts.page_tables, Some(44 << 10));
+        assert_eq!(counts.most_pages(), (((2048 + 8) << 10) / 8 * 9 + UNCOUNTED) / PAGE);
+        assert_eq!(KernelCounts::default().most_pages(), u64::MAX);
         assert_eq!(KernelCounts::of("Name:\tkthreadd\n"), KernelCounts::default());
         assert_eq!(KernelCounts::of("VmRSS:\tmany kB\n"), KernelCounts::default());
     }

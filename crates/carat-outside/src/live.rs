@@ -26,12 +26,9 @@ const READ: usize = 64 << 10;
 /// Pages that are read at once, at most, where one page after the other is asked for, as in a walk from chunk to chunk.
 const AHEAD: usize = 16;
 /// Entries of the page map read at once. The kernel holds the lock for 512 of them (`PAGEMAP_WALK_SIZE`, fs/proc/task_mmu.c).
-const ENTRIES: u64 = 2048;
+const ENTRIES: u64 = 8192;
 /// Searched address space; mappings beyond it are left out. Ten times what the largest server has.
 const SEARCHED: u64 = 512 << 30;
-/// Bytes that the kernel's count of resident pages may lag behind: each thread counts up to 64 pages by itself before it
-/// adds them (`TASK_RSS_EVENTS_THRESH`, mm/memory.c, up to Linux 6.1; later each processor some).
-const UNCOUNTED: u64 = 64 << 20;
 /// The longest time that a reading takes: this, and as much again for each GiB that is resident.
 const LONGEST: Duration = Duration::from_secs(60);
 /// How often the mappings are read again because an address was in none.
@@ -137,7 +134,8 @@ pub struct MemoryExtent {
     pub present: u64,
     /// Bytes of them in swap.
     pub swapped: u64,
-    /// Bytes of mappings that were left out: they show more pages than the kernel counts as resident, or are too large.
+    /// Bytes that were left out: pages of mappings that show more of them than the kernel counts as resident, and mappings
+    /// that are too large.
     pub unsearched: u64,
 }
 
@@ -230,26 +228,22 @@ impl LiveMemory {
 
     /// Reads the mappings with the entries of their pages.
     ///
-    /// The kernel's zero page is present wherever a page was read and never written, and costs the process nothing. So a
-    /// mapping that shows more pages than the kernel counts as resident is left out: there is nothing in it to find, and
-    /// its entries alone could fill our memory. Small mappings first, because a heap is not the largest of them.
+    /// Where a mapping shows more pages than the kernel counts as resident, most of them are the zero page: there is nothing
+    /// in it to find, and its entries alone could fill our memory. Of such a mapping only pages that no other process maps
+    /// are searched, which the zero page is not. Small mappings first, because a heap is not the largest of them.
     fn load_regions(&mut self) -> Result<(), OpenMemoryError> {
         let mut regions = self.read_mappings()?;
-        let counted = KernelCounts::read(&self.folder).resident;
-        let most = counted.map_or(u64::MAX, |bytes| (bytes + bytes / 8 + UNCOUNTED) / PAGE);
+        let most = KernelCounts::read(&self.folder).most_pages();
         let mut by_size: Vec<&mut MemoryRegion> =
             regions.iter_mut().filter(|region| region.searched()).collect();
         by_size.sort_by_key(|region| region.size());
         let (mut present, mut searched, mut unsearched) = (0, 0_u64, 0);
         for region in by_size {
             searched = searched.saturating_add(region.size());
-            let (start, end) = (region.start, region.end);
-            if searched > SEARCHED
-                || !self.read_entries(region, (start, end), most.saturating_sub(present))
-            {
-                region.pages = PageTable::default();
-                unsearched += region.size();
-            }
+            unsearched += match searched > SEARCHED {
+                true => region.size(),
+                false => self.read_most(region, most.saturating_sub(present)),
+            };
             present += region.pages.present();
         }
         (self.regions, self.unsearched) = (regions, unsearched);
@@ -272,9 +266,29 @@ impl LiveMemory {
         Ok(parse_regions(&text))
     }
 
-    /// Reads the page map of a part of a region; false if more than `most` pages of the region are present, or if the time
-    /// is over. What cannot be read counts as not present.
-    fn read_entries(&self, region: &mut MemoryRegion, (start, end): (u64, u64), most: u64) -> bool {
+    /// Reads the page map of a region of which at most so many pages can be real. Returns the bytes that are left out.
+    fn read_most(&self, region: &mut MemoryRegion, most: u64) -> u64 {
+        let range = (region.start, region.end);
+        for pages in [PagesRead::All { most }, PagesRead::Exclusive { most }] {
+            region.pages = PageTable::default();
+            if let Some(skipped) = self.read_entries(region, range, pages) {
+                return skipped * PAGE;
+            }
+        }
+        region.pages = PageTable::default();
+        region.size()
+    }
+
+    /// Reads the page map of a part of a region. Returns how many pages were skipped; `None` if more pages of the region are
+    /// present than may be, or if the time is over. What cannot be read counts as not present.
+    fn read_entries(
+        &self,
+        region: &mut MemoryRegion,
+        (start, end): (u64, u64),
+        pages: PagesRead,
+    ) -> Option<u64> {
+        let (PagesRead::All { most } | PagesRead::Exclusive { most }) = pages;
+        let mut skipped = 0;
         let mut bytes = vec![0; ENTRIES as usize * 8];
         let first = region.start / PAGE;
         let last = end.div_ceil(PAGE);
@@ -283,17 +297,16 @@ impl LiveMemory {
             let count = ENTRIES.min(last - page);
             let part = &mut bytes[..count as usize * 8];
             let read = self.paced(|| self.pagemap.read_exact_at(part, page.saturating_mul(8)));
-            let Some(read) = read else { return false };
-            if read.is_err() {
+            if read?.is_err() {
                 part.fill(0);
             }
-            set_entries(&mut region.pages, page - first, part);
+            skipped += set_entries(&mut region.pages, page - first, part, pages);
             if region.pages.present() > most {
-                return false;
+                return None;
             }
             page += count;
         }
-        true
+        Some(skipped)
     }
 
     /// Whether a page may be read: present by the page map.
@@ -458,7 +471,8 @@ impl Memory for LiveMemory {
             let searched = regions.iter_mut().filter(|region| region.searched());
             for region in searched.filter(|region| region.start < end && start < region.end) {
                 let part = (start.max(region.start), end.min(region.end));
-                self.read_entries(region, part, u64::MAX);
+                // Beyond the time nothing is read at all.
+                let _ = self.read_entries(region, part, PagesRead::All { most: u64::MAX });
             }
             self.regions = regions;
         }
@@ -469,17 +483,38 @@ impl Memory for LiveMemory {
     }
 }
 
-/// Takes over the entries from `page` on, in the form of `pagemap`. Only the states and the frame are of use.
-fn set_entries(table: &mut PageTable, page: u64, entries: &[u8]) {
+/// Which pages of a region are taken over from the page map.
+#[derive(Debug, Clone, Copy)]
+enum PagesRead {
+    /// All, if they are not more than this.
+    All { most: u64 },
+    /// Only those that may be real although there are more: the zero page is not exclusive and belongs to no file.
+    Exclusive { most: u64 },
+}
+
+impl PagesRead {
+    const fn skips(self, entry: PageEntry) -> bool {
+        let doubtful = entry.present() && !entry.exclusive() && !entry.of_file();
+        matches!(self, Self::Exclusive { .. }) && doubtful
+    }
+}
+
+/// Takes over the entries from `page` on, in the form of `pagemap`. Only the states and the frame are of use. Returns the
+/// number of pages that were skipped.
+fn set_entries(table: &mut PageTable, page: u64, entries: &[u8], pages: PagesRead) -> u64 {
     // Most of a huge mapping is empty.
     if entries.iter().all(|byte| *byte == 0) && table.is_empty_from(page, entries.len() as u64 / 8)
     {
-        return;
+        return 0;
     }
+    let mut skipped = 0;
     for (number, entry) in (page..).zip(entries.chunks_exact(8)) {
-        let entry = word_in(entry, 0).filter(|entry| entry >> 62 != 0).unwrap_or(0);
-        table.set(number, PageEntry(entry));
+        let entry = word_in(entry, 0).filter(|entry| entry >> 62 != 0).map(PageEntry);
+        let kept = entry.filter(|entry| !pages.skips(*entry));
+        skipped += u64::from(entry.is_some() && kept.is_none());
+        table.set(number, kept.unwrap_or_default());
     }
+    skipped
 }
 
 fn open(folder: &Path, name: &str, process: u32) -> Result<File, OpenMemoryError> {

@@ -82,8 +82,10 @@ pub(crate) fn census_need(proc: &Path, processes: &[u32]) -> MemoryNeed {
 fn process_need(folder: &Path) -> u64 {
     let counts = KernelCounts::read(folder);
     let resident = counts.resident.unwrap_or(0);
-    // Where pages are scattered, the entries between them are kept too, as the kernel does in its page tables.
-    let entries = (resident / PAGE * PER_PAGE).max(counts.page_tables.unwrap_or(0));
+    // Where pages are scattered, the entries between two of them are kept too, as the kernel does in its page tables.
+    let scattered =
+        counts.page_tables.unwrap_or(0).min(counts.most_pages().saturating_mul(PAGE / 2));
+    let entries = (resident / PAGE * PER_PAGE).max(scattered);
     let heap = resident / (16 << 10) * PER_HEAP_PAGE;
     CACHE.saturating_add(entries).saturating_add(heap)
 }

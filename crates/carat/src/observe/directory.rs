@@ -7,6 +7,9 @@ use rustix::io::Errno;
 use std::io;
 use std::path::PathBuf;
 
+/// Bytes that are read at once.
+const CHUNK: usize = 16 * 1024;
+
 /// The open directory of one process. Its files disappear with the process.
 #[derive(Debug)]
 pub(crate) struct Directory {
@@ -56,6 +59,24 @@ impl Directory {
         read_from_start(&file, buffer).map_err(|errno| self.failure(name, errno))
     }
 
+    /// Hands one file to `each`, piece by piece.
+    pub(crate) fn read_in_pieces(
+        &self,
+        name: &str,
+        mut each: impl FnMut(&[u8]),
+    ) -> Result<(), ProcError> {
+        let file = self.open_file(name)?;
+        let mut piece = vec![0; CHUNK];
+        loop {
+            match rustix::io::read(&file, &mut piece) {
+                Ok(0) => return Ok(()),
+                Ok(length) => each(&piece[..length]),
+                Err(Errno::INTR) => {}
+                Err(errno) => return Err(self.failure(name, errno)),
+            }
+        }
+    }
+
     /// Reads `status` into `buffer`, through a file that stays open.
     pub(crate) fn read_status(&mut self, buffer: &mut Vec<u8>) -> Result<(), ProcError> {
         if self.status.is_none() {
@@ -73,7 +94,6 @@ impl Directory {
 
 /// Reads a whole file into `buffer`, which keeps its capacity between reads.
 pub(crate) fn read_from_start(file: &OwnedFd, buffer: &mut Vec<u8>) -> Result<(), Errno> {
-    const CHUNK: usize = 16 * 1024;
     buffer.clear();
     let mut length = 0;
     loop {

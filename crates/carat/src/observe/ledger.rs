@@ -12,7 +12,7 @@ use crate::observe::parts::Groups;
 use crate::observe::sampler::read_rollup;
 use crate::observe::stacks::stack_pointers;
 use crate::observe::{
-    Mapping, ProbeFigures, Region, RegionHints, Rollup, classify, parse_mappings, parse_status,
+    Mapping, MappingParser, ProbeFigures, Region, RegionHints, Rollup, classify, parse_status,
 };
 use crate::process::{Identity, ProcError, ProcRoot, parse_stat};
 use carat_ruby::RubyVersion;
@@ -23,6 +23,8 @@ use std::collections::HashMap;
 /// Memory changes while it is read. If more than this share of a process changed, the reading is repeated.
 const SETTLED: f64 = 0.005;
 const ATTEMPTS: u32 = 3;
+/// Bytes of addresses beside those of resident pages that the kernel may walk over for `smaps`: about a second.
+const COVERED: Bytes = Bytes(128 << 30);
 
 /// The ledger of `members`, with the figures of their probes or of the reader from outside.
 ///
@@ -40,7 +42,7 @@ pub fn ledger(
             // Also if it has ended: without it, no figure over all processes is known.
             Err(error) => {
                 ledger.unread.push(error.to_string());
-                if matches!(error, ProcError::Denied { .. }) {
+                if matches!(error, ProcError::Denied { .. } | ProcError::TooLong { .. }) {
                     ledger.from_status.extend(status_ledger(root, member));
                 }
             }
@@ -95,11 +97,13 @@ struct ProcessReading {
 impl ProcessReading {
     fn take(root: &ProcRoot, identity: Identity) -> Result<Self, ProcError> {
         let directory = Directory::open(root, identity)?;
+        is_read_in_time(&directory)?;
         let mut buffer = Vec::new();
         let mut attempt = 1;
         loop {
-            directory.read("smaps", &mut buffer)?;
-            let mappings = parse_mappings(&buffer);
+            let mut parser = MappingParser::default();
+            directory.read_in_pieces("smaps", |piece| parser.feed(piece))?;
+            let mappings = parser.finish();
             let rollup = read_rollup(&directory, &mut buffer)?;
             let sum: Bytes = mappings.iter().map(|mapping| mapping.pss).sum();
             let moved = sum.0.abs_diff(rollup.pss.0) as f64;
@@ -113,6 +117,18 @@ impl ProcessReading {
     fn text(&self, name: &str) -> String {
         text_of(&self.directory, name)
     }
+}
+
+/// Refuses a process whose `smaps` takes long to read, during which it can map no memory.
+fn is_read_in_time(directory: &Directory) -> Result<(), ProcError> {
+    let status = parse_status(text_of(directory, "status").as_bytes());
+    let (Some(tables), Some(resident)) = (status.page_tables, status.rss) else { return Ok(()) };
+    // An entry of eight bytes for each page of 4 KiB.
+    let covered = Bytes(tables.0.saturating_mul(512));
+    if covered.saturating_sub(resident) <= COVERED {
+        return Ok(());
+    }
+    Err(ProcError::TooLong { path: directory.file("smaps"), covered, resident })
 }
 
 /// A file of a process as text; empty if it cannot be read.

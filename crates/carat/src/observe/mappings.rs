@@ -57,20 +57,55 @@ impl Mapping {
 
 /// Parses `maps` or `smaps`, in order of addresses. Lines of another form are left out.
 pub fn parse_mappings(text: &[u8]) -> Vec<Mapping> {
-    let mut mappings: Vec<Mapping> = Vec::new();
-    for line in text.split(|&byte| byte == b'\n') {
+    let mut parser = MappingParser::default();
+    parser.feed(text);
+    parser.finish()
+}
+
+/// Parses `maps` or `smaps` piece by piece: the text of `smaps` is some ten times as long as what is kept of it.
+#[derive(Debug, Default)]
+pub(crate) struct MappingParser {
+    mappings: Vec<Mapping>,
+    /// The start of a line whose end is in the next piece.
+    begun: Vec<u8>,
+}
+
+impl MappingParser {
+    /// Takes the next piece of the text.
+    pub(crate) fn feed(&mut self, piece: &[u8]) {
+        let mut lines = piece.split(|&byte| byte == b'\n');
+        let last = lines.next_back().unwrap_or_default();
+        for line in lines {
+            if self.begun.is_empty() {
+                self.line(line);
+            } else {
+                let mut whole = std::mem::take(&mut self.begun);
+                whole.extend_from_slice(line);
+                self.line(&whole);
+            }
+        }
+        self.begun.extend_from_slice(last);
+    }
+
+    /// The mappings of the whole text.
+    pub(crate) fn finish(mut self) -> Vec<Mapping> {
+        let last = std::mem::take(&mut self.begun);
+        self.line(&last);
+        self.mappings
+    }
+
+    fn line(&mut self, line: &[u8]) {
         // Headings begin with a lower-case hexadecimal address, figures with a capital letter.
         match line.first() {
-            Some(b'0'..=b'9' | b'a'..=b'f') => mappings.extend(parse_heading(line)),
+            Some(b'0'..=b'9' | b'a'..=b'f') => self.mappings.extend(parse_heading(line)),
             Some(_) => {
-                if let Some(mapping) = mappings.last_mut() {
+                if let Some(mapping) = self.mappings.last_mut() {
                     set_figure(mapping, line);
                 }
             }
             None => {}
         }
     }
-    mappings
 }
 
 fn parse_heading(line: &[u8]) -> Option<Mapping> {
@@ -155,6 +190,15 @@ mod tests {
         let mapping = &parse_mappings(text)[0];
         assert_eq!(mapping.private, Bytes(u64::MAX));
         assert!((mapping.pss_per_shared_byte() - 1.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn a_text_in_pieces_of_any_length_gives_the_same_mappings() {
+        for length in 1..SMAPS.len() {
+            let mut parser = MappingParser::default();
+            SMAPS.chunks(length).for_each(|piece| parser.feed(piece));
+            assert_eq!(parser.finish(), parse_mappings(SMAPS), "{length}");
+        }
     }
 
     #[test]

@@ -38,6 +38,7 @@ pub use collector::{Collections, collections_of};
 pub(crate) use in_effect::leave_out_remedies_in_effect;
 pub use ledger::ledger;
 pub use machine::{available, merging_ticks, oom_kills};
+pub(crate) use mappings::MappingParser;
 pub use mappings::{Access, Mapping, parse_mappings};
 pub use outside::{
     OUTSIDE_SCHEMA, OutsideReading, compare_with_parents, free_bytes, outside_figures, read_outside,

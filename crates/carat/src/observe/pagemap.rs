@@ -16,6 +16,8 @@ const PRESENT: u64 = 1 << 63;
 const SWAPPED: u64 = 1 << 62;
 /// Only this process maps the page (Linux 4.2).
 const EXCLUSIVE: u64 = 1 << 56;
+/// Entries that are read at once.
+const STEP: u64 = 8192;
 
 /// The pages of a range of addresses, in bytes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -26,6 +28,16 @@ pub struct Pages {
     pub exclusive: Bytes,
     /// In swap.
     pub swapped: Bytes,
+}
+
+impl Pages {
+    fn plus(self, other: Self) -> Self {
+        Self {
+            present: self.present + other.present,
+            exclusive: self.exclusive + other.exclusive,
+            swapped: self.swapped + other.swapped,
+        }
+    }
 }
 
 /// Counts the entries of `pagemap`, one for each page.
@@ -62,9 +74,20 @@ impl<'a> Pagemap<'a> {
 
     /// Counts the pages of `range`. Pages that it covers in part count in full.
     pub(crate) fn pages(&mut self, range: &Range<u64>) -> Result<Pages, ProcError> {
-        let first = range.start / self.page_size;
-        let pages = range.end.div_ceil(self.page_size).saturating_sub(first);
-        self.bytes.resize(usize::try_from(pages * 8).unwrap_or(0), 0);
+        let last = range.end.div_ceil(self.page_size);
+        let mut first = range.start / self.page_size;
+        let mut sum = Pages::default();
+        // In steps, because a process can claim a range of any length.
+        while first < last {
+            let count = STEP.min(last - first);
+            sum = sum.plus(self.counted(first, count)?);
+            first += count;
+        }
+        Ok(sum)
+    }
+
+    fn counted(&mut self, first: u64, count: u64) -> Result<Pages, ProcError> {
+        self.bytes.resize(count as usize * 8, 0);
         let read =
             self.fill(first * 8).map_err(|errno| self.directory.failure("pagemap", errno))?;
         self.entries.clear();

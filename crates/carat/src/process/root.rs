@@ -1,5 +1,6 @@
 //! `/proc` itself: reading the files of a process.
 
+use crate::core::Bytes;
 use crate::process::{Identity, Stat, parse_stat};
 use carat_outside::denied::DeniedCause;
 use std::io::ErrorKind;
@@ -19,6 +20,19 @@ pub enum ProcError {
         path: PathBuf,
         /// What forbids it, and what helps.
         cause: DeniedCause,
+    },
+    /// Reading it would keep the process from mapping memory for too long.
+    #[error(
+        "{path} is not read, because the process could map no memory meanwhile, for seconds: its page tables cover \
+         {covered}, of which {resident} are resident, as after reading memory that was never written"
+    )]
+    TooLong {
+        /// The file.
+        path: PathBuf,
+        /// Bytes of addresses that the kernel would walk over.
+        covered: Bytes,
+        /// Bytes that are resident.
+        resident: Bytes,
     },
     /// Any other failure.
     #[error("cannot read {path}: {source}")]

@@ -288,7 +288,7 @@ fn write_cost(out: &mut String, census: &Census) -> fmt::Result {
     if cost.unsearched_bytes > 0 {
         writeln!(
             out,
-            "  {} of mappings were not searched: they show more pages than the kernel counts as resident, as after reading \
+            "  {} were not searched: their mappings show more pages than the kernel counts as resident, as after reading \
              memory that was never written",
             Bytes(cost.unsearched_bytes)
         )?;
