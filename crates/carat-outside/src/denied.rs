@@ -244,13 +244,17 @@ mod tests {
         }
     }
 
+    /// What is in the way of reading `smaps`.
+    fn of(own: (u32, u32, u64), other: (u32, u32, u64)) -> Barrier {
+        Fake::new(own, other).cause("smaps").barrier
+    }
+
     #[test]
     fn what_is_in_the_way_of_the_same_user_is_named() {
         let me = us();
-        let of = |own, other, file| Fake::new(own, other).cause(file).barrier;
-        assert_eq!(of((me, 5, 0), (me, 6, 0), "smaps"), Barrier::OtherGroup(6));
-        assert_eq!(of((me, 5, 0), (me, 5, 1 << 10), "smaps"), Barrier::MoreCapabilities);
-        assert_eq!(of((me, 5, 1 << 10), (me, 5, 1 << 10), "smaps"), Barrier::Unclear);
+        assert_eq!(of((me, 5, 0), (me, 6, 0)), Barrier::OtherGroup(6));
+        assert_eq!(of((me, 5, 0), (me, 5, 1 << 10)), Barrier::MoreCapabilities);
+        assert_eq!(of((me, 5, 1 << 10), (me, 5, 1 << 10)), Barrier::Unclear);
         // The files belong to who runs the test, the process to another one.
         let other = me + 1;
         let changed = Fake::new((other, 5, 0), (other, 5, 0)).cause("mem");
@@ -277,11 +281,12 @@ mod tests {
         }
     }
 
+    fn says(barrier: Barrier, missing: &[&'static str], as_root: bool) -> String {
+        DeniedCause { barrier, missing: missing.to_vec(), as_root }.to_string()
+    }
+
     #[test]
     fn root_and_the_same_user_are_not_told_to_become_what_they_are() {
-        let says = |barrier, missing: &[&'static str], as_root| {
-            DeniedCause { barrier, missing: missing.to_vec(), as_root }.to_string()
-        };
         let ptrace = &["CAP_SYS_PTRACE"][..];
         assert_eq!(
             says(Barrier::OtherUser(33), ptrace, true),

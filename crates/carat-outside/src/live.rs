@@ -6,7 +6,7 @@
 
 use crate::bytes::{align_down, align_up, word_in};
 use crate::counts::KernelCounts;
-use crate::mapped_file::open_mapped;
+use crate::mapped_file::{FileAccess, open_mapped};
 use crate::memory::{
     Memory, MemoryRegion, PAGE, PAGE_LENGTH, PageEntry, PageTable, ReadingStopped, parse_regions,
 };
@@ -398,7 +398,8 @@ impl LiveMemory {
         }
         let mut files = self.files.borrow_mut();
         let entry = files.entry(region.path.clone());
-        let file = entry.or_insert_with(|| open_mapped(&self.proc, self.process, region));
+        let file = entry
+            .or_insert_with(|| open_mapped(&self.proc, self.process, region, FileAccess::Read));
         let Some(file) = file else { return false };
         let offset = region.offset.saturating_add(page - region.start);
         file.read_exact_at(into, offset).is_ok()

@@ -92,12 +92,12 @@ impl LookArgs {
 
     /// Whether something was asked for that no process answered, or that one failed to answer.
     fn is_unanswered(&self, reading: &OutsideReading) -> bool {
-        let known = |told: fn(&Census) -> bool| reading.processes.iter().any(told);
-        let unknown = [
-            self.class.is_some() && !known(|census| census.class.is_some()),
-            self.owners && !known(|census| census.owners.is_some()),
-            self.reach && !known(|census| census.reach.is_some()),
+        let asked: [(bool, fn(&Census) -> bool); 3] = [
+            (self.class.is_some(), |census| census.class.is_some()),
+            (self.owners, |census| census.owners.is_some()),
+            (self.reach, |census| census.reach.is_some()),
         ];
+        let unknown = asked.map(|(asked, told)| asked && !reading.processes.iter().any(told));
         unknown.contains(&true) || (self.asks_a_process() && !reading.refused.is_empty())
     }
 

@@ -2,8 +2,10 @@
 
 use crate::core::Bytes;
 use crate::core::ledger::{Arena, Basis, ClassicRatios, SlotPool};
-use crate::observe::{MallocFigures, ProbeFigures, parse_mappings};
+use crate::observe::{MallocFigures, ProbeFigures};
 use crate::process::{Identity, ProcRoot};
+use carat_outside::mapped_file::{FileAccess, open_mapped, open_regular};
+use carat_outside::memory::parse_regions;
 use carat_ruby::RubyVersion;
 use carat_ruby::version::is_newer_than_known;
 use carat_wire::page::{
@@ -14,7 +16,7 @@ use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 use rustix::thread::futex;
 use std::collections::HashMap;
 use std::fs::{self, File};
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::ptr::null_mut;
 use std::sync::atomic::Ordering;
@@ -38,30 +40,20 @@ impl ProbePage {
     pub fn find(root: &ProcRoot, identity: Identity) -> Option<Self> {
         let maps = root.read(identity.pid, "maps").ok()?;
         let end = format!("-{}.page", identity.start_ticks);
-        let mappings = parse_mappings(&maps);
-        let page = mappings.iter().find(|mapping| mapping.name.ends_with(&end))?;
-        // In another mount namespace the path is not valid here. The kernel's own link is, for root.
-        let range = format!("map_files/{:x}-{:x}", page.range.start, page.range.end);
-        Self::open(Path::new(&page.name))
-            .or_else(|| Self::open_link(&root.file(identity.pid, &range)))
+        let regions = parse_regions(&maps);
+        let page = regions.iter().find(|region| region.path.ends_with(&end))?;
+        Self::of(open_mapped(root.path(), identity.pid, page, FileAccess::Write)?)
     }
 
     /// The page in that file, which must not be a link, because the observed process chose the name.
     pub fn open(path: &Path) -> Option<Self> {
-        Self::open_with(path, libc::O_NOFOLLOW)
+        Self::of(open_regular(ProcRoot::default().path(), path, FileAccess::Write)?)
     }
 
-    fn open_link(path: &Path) -> Option<Self> {
-        Self::open_with(path, 0)
-    }
-
-    fn open_with(path: &Path, flags: i32) -> Option<Self> {
-        let mut options = File::options();
-        options.read(true).custom_flags(flags | libc::O_NONBLOCK);
-        let file = options.clone().write(true).open(path).or_else(|_| options.open(path)).ok()?;
-        let found = file.metadata().ok()?;
+    fn of(file: File) -> Option<Self> {
         // Reading a mapping of a shorter file would raise SIGBUS.
-        (found.is_file() && found.len() == PAGE_BYTES as u64).then_some(Self { file })
+        let whole = file.metadata().ok()?.len() == PAGE_BYTES as u64;
+        whole.then_some(Self { file })
     }
 
     /// The current content of the page; `None` if it is not ready or has another version.

@@ -9,6 +9,7 @@ extern crate carat_test_macro;
 #[macro_use]
 mod harness;
 
+mod address_bomb;
 mod call_caches;
 mod calloc_arena;
 mod demo;
@@ -48,6 +49,7 @@ mod memory_limit;
 mod namespace_cluster;
 mod needs;
 mod outside_explain;
+mod outside_files;
 mod outside_heap;
 mod outside_malloc;
 mod outside_ruby;

@@ -2,7 +2,7 @@
 
 use crate::memory_group::MemoryGroup;
 use crate::outside_ruby::OutsideRuby;
-use crate::support::{Folder, Ran, finish, wait_until};
+use crate::support::{Folder, Group, Ran, finish, wait_until};
 use rustix::fs::{CWD, Mode, mkfifoat};
 use std::fs;
 use std::process::{Command, Stdio};
@@ -108,12 +108,13 @@ fn carat_offers_itself_to_the_kernel_if_memory_runs_out() {
     mkfifoat(CWD, &page, Mode::RUSR | Mode::WUSR).unwrap();
     let own = std::process::id().to_string();
     let mut carat = folder.carat(&["explain", &own, "--alone", "--no-look", "-o", "page"]);
-    let carat = carat.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    carat.stdout(Stdio::null());
+    let mut carat = Group::start(carat);
     // It waits for a reader of the page.
-    let score = format!("/proc/{}/oom_score_adj", carat.id());
+    let score = format!("/proc/{}/oom_score_adj", carat.0.id());
     wait_until("carat is the first to go", || {
         fs::read_to_string(&score).is_ok_and(|score| score.trim() == "1000")
     });
     assert!(fs::read_to_string(&page).unwrap().contains("<html"));
-    finish(carat).assert_code(0);
+    assert!(carat.0.wait().unwrap().success());
 }

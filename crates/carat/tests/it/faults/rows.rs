@@ -76,6 +76,28 @@ pub(crate) const ROWS: &[Row] = &[
         Tests(&["faults::servers::a_server_that_the_oom_killer_kills_is_counted_as_oom_killed"]),
     ),
     row(
+        "`carat explain --owners`, `--reach` or `--unshared` in the server's control group, near its limit",
+        "the server survives; carat answers, or refuses with the figures",
+        Tests(&[
+            "memory_limit::in_the_group_of_a_server_at_three_quarters_of_its_limit_carat_answers_and_the_server_survives",
+            "memory_limit::without_room_in_its_group_carat_refuses_with_the_figures_and_the_server_survives",
+            "memory_limit::carat_offers_itself_to_the_kernel_if_memory_runs_out",
+        ]),
+    ),
+    row(
+        "a server that mapped hundreds of GiB and never wrote them",
+        "only its real memory is read; a pass that reaches its limit says so and gives no figure",
+        Tests(&[
+            "address_bomb::memory_that_was_mapped_and_never_written_is_left_out_and_the_rest_is_exact",
+            "address_bomb::a_reading_that_reaches_its_time_says_so_and_gives_no_figure",
+        ]),
+    ),
+    row(
+        "a named pipe at the path of a library that the observed process has mapped",
+        "it is not opened",
+        Tests(&["outside_files::a_named_pipe_at_the_path_of_a_mapped_library_is_not_opened"]),
+    ),
+    row(
         "the server never listens",
         "the trial counts as never-ready, with the reason",
         Tests(&[
