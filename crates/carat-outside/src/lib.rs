@@ -22,6 +22,7 @@
 //!  need                        how much memory of our own a reading takes, and who may refuse it
 //!  mapped_file, counts         the file behind a mapping; what the kernel counts
 //!  memory, bytes, hash, …      mappings, pages, numbers
+//!  printable                   which characters can be shown
 //! ```
 
 pub mod bytes;
@@ -41,6 +42,7 @@ pub mod memory;
 pub mod need;
 mod number_set;
 pub mod owners;
+pub mod printable;
 pub mod reach;
 pub mod refusal;
 pub mod unshared;

@@ -335,11 +335,6 @@ pub trait Memory {
     }
 }
 
-/// A name of the observed process as it may be printed: it can hold any bytes, also commands for a terminal.
-pub(crate) fn printable(name: &str) -> String {
-    name.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
-}
-
 /// Hands every word of a range to `each`, by address. Pages that are not present are left out.
 pub(crate) fn for_each_word(memory: &dyn Memory, start: u64, end: u64, mut each: impl FnMut(u64)) {
     /// Most ranges are a few words long, and clearing a page for each would take most of the time.

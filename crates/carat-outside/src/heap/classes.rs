@@ -5,7 +5,8 @@ use super::names::ClassShape;
 use super::pages::Heap;
 use crate::elf::RubyAnchors;
 use crate::hash::AddressMap;
-use crate::memory::{Memory, printable};
+use crate::memory::Memory;
+use crate::printable::printable;
 use carat_ruby::version::RubyVersion;
 use std::collections::HashMap;
 

@@ -3,7 +3,8 @@
 use super::layout::{HeapPage, PageLayout, find_layout, read_page};
 use crate::bytes::align_down;
 use crate::hash::AddressMap;
-use crate::memory::{Memory, printable};
+use crate::memory::Memory;
+use crate::printable::printable;
 use carat_ruby::version::{AGES_IN_BITMAP, RubyVersion};
 
 /// Votes below this share of the candidates leave the layout unknown.

@@ -2,8 +2,9 @@
 
 use crate::heap::Heap;
 use crate::malloc::{ChunkState, ChunkTable};
-use crate::memory::{Memory, MemoryRegion, PAGE, printable};
+use crate::memory::{Memory, MemoryRegion, PAGE};
 use crate::owners::threads::{ThreadPlace, ThreadRegions};
+use crate::printable::printable;
 use carat_ruby::version::TRANSIENT_HEAP;
 use std::ops::Range;
 

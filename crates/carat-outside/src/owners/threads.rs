@@ -2,6 +2,7 @@
 
 use crate::bytes::{half_in, word_in};
 use crate::memory::{Memory, MemoryRegion, PAGE, PAGE_LENGTH};
+use crate::printable::printable;
 use std::collections::HashMap;
 use std::fs;
 use std::path::Path;
@@ -39,8 +40,7 @@ pub fn read_threads(proc: &Path, process: u32) -> Vec<ThreadPlace> {
 fn read_thread(folder: &Path) -> Option<ThreadPlace> {
     let id = folder.file_name()?.to_str()?.parse().ok()?;
     let name = fs::read(folder.join("comm")).unwrap_or_default();
-    let name = String::from_utf8_lossy(&name);
-    let name = name.trim_end().chars().map(|c| if c.is_control() { '\u{fffd}' } else { c });
+    let name = printable(String::from_utf8_lossy(&name).trim_end());
     let status = fs::read_to_string(folder.join("status")).unwrap_or_default();
     let inner = status.lines().find_map(|line| line.strip_prefix("NSpid:"));
     let inner = inner.and_then(|numbers| numbers.split_whitespace().next_back()?.parse().ok());
@@ -48,7 +48,7 @@ fn read_thread(folder: &Path) -> Option<ThreadPlace> {
     Some(ThreadPlace {
         id,
         inner_id: inner.unwrap_or(id),
-        name: name.collect(),
+        name,
         stack_pointer: stack_pointer(&call),
     })
 }

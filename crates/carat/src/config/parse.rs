@@ -12,7 +12,7 @@ use crate::config::{
     TrialLimits, TrialLoad, TrialTask, VariantSpec,
 };
 use crate::core::metric::{self, Metric};
-use crate::core::{LoadTemplate, did_you_mean};
+use crate::core::{LoadTemplate, did_you_mean, is_printable};
 use crate::settings::Settings;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -166,7 +166,7 @@ fn variants(tables: Vec<VariantTable>, common: &toml::Table) -> Result<Vec<Varia
     }
     let mut names = BTreeSet::new();
     for VariantTable { name, .. } in &tables {
-        if name.is_empty() || name.len() > NAME_BYTES || name.contains(char::is_control) {
+        if name.is_empty() || name.len() > NAME_BYTES || !name.chars().all(is_printable) {
             return Err(format!(
                 "variant name `{}` is empty, too long or not printable",
                 name.escape_debug()

@@ -18,6 +18,7 @@ mod placeholder;
 mod printable;
 pub mod recording;
 pub mod results;
+mod secrets;
 pub mod span;
 mod thinned;
 pub mod units;
@@ -45,12 +46,15 @@ pub(crate) use observations::Observations;
 pub use outcome::Outcome;
 pub use percent::Percent;
 pub(crate) use placeholder::{TextPart, is_placeholder_name, text_parts};
-pub(crate) use printable::is_printable;
+pub(crate) use printable::{is_printable, one_line, plain, shorten};
 pub use recording::{ClassGrowth, Recording};
 pub use results::{
     Conclusion, ControlComparison, Curve, Estimate, ExperimentInfo, LeastDistance,
     MachineComparison, MachineFacts, MachineTypeEstimate, MemoryFigure, MomentComparison,
     PartAtWork, Results, Role, StepConclusion, Trial, Variant, Verdict,
+};
+pub(crate) use secrets::{
+    HIDDEN, command_line, is_name_character, is_secret_name, mask_secrets, mask_values,
 };
 pub use span::Span;
 pub(crate) use thinned::ThinnedSeries;

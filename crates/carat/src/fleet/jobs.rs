@@ -1,5 +1,6 @@
 //! What engines are given: a batch script of Slurm, an Indexed Job of Kubernetes.
 
+use crate::core::one_line;
 use crate::fleet::plan::{FleetPlan, MOST_ATTEMPTS};
 use crate::fleet::{EngineKind, MachineType};
 use std::path::Path;
@@ -74,7 +75,7 @@ fn batch_script(plan: &FleetPlan, machine_type: &MachineType, folder: &Path) -> 
          #SBATCH --open-mode=append\n\
          #SBATCH --output={folder}/log/b%a.txt\n\
          {options}exec {carat} fleet block {quoted}\n",
-        experiment = plan.name.replace(char::is_control, " "),
+        experiment = one_line(&plan.name),
         name = machine_type.name,
         job = plan.job_name(&machine_type.name),
         array = array(fleet.blocks_of(&machine_type.name)),

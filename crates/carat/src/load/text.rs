@@ -1,7 +1,7 @@
 //! What the texts about all loads have in common.
 
 use crate::core::load::{LoadReport, OwnCost, Severity};
-use crate::core::{Bytes, Unit, count, is_printable};
+use crate::core::{Bytes, Unit, count, one_line, shorten};
 use crate::load::progress::LoadProgress;
 use std::io::{self, Write};
 
@@ -10,9 +10,7 @@ const SHOWN: usize = 200;
 
 /// The start of a foreign text, as one printable line.
 pub(crate) fn printable(text: &[u8]) -> String {
-    let text = String::from_utf8_lossy(text);
-    let shown = text.chars().map(|c| if is_printable(c) { c } else { ' ' });
-    shown.take(SHOWN).collect::<String>().trim().to_owned()
+    shorten(&one_line(&String::from_utf8_lossy(text)), SHOWN)
 }
 
 /// Writes the generator's own cost and the findings.

@@ -1,10 +1,10 @@
 //! The ledger of a process tree: every byte of the kernel's PSS is in a part or in the unexplained line.
 
-use crate::core::Bytes;
 use crate::core::ledger::{
     Arena, Basis, DetectedAllocator, Ledger, LedgerPart, PartKind, ProcessLedger, RubyHeap,
     StatusLedger,
 };
+use crate::core::{Bytes, command_line, one_line};
 use crate::observe::allocator::detect;
 use crate::observe::directory::Directory;
 use crate::observe::pagemap::Pagemap;
@@ -248,13 +248,8 @@ fn arenas(mappings: &[Mapping], regions: &[Region], probe: Option<&ProbeFigures>
 }
 
 fn title(directory: &Directory, comm: String) -> String {
-    // The process may write anything into its title, so control characters must not reach the terminal.
-    let line: String = text_of(directory, "cmdline")
-        .chars()
-        .map(|letter| if letter.is_control() { ' ' } else { letter })
-        .collect();
-    let line = line.trim().to_owned();
-    if line.is_empty() { comm } else { line }
+    let line = command_line(&text_of(directory, "cmdline"));
+    if line.is_empty() { one_line(&comm) } else { line }
 }
 
 /// Only variables with these prefixes are shown. The rest of an environment may contain secrets.

@@ -1,6 +1,7 @@
 //! What a cable load counts.
 
 use crate::core::load::{BroadcastRow, StepReport};
+use crate::core::{one_line, shorten};
 use crate::load::cable::pending::BroadcastTimes;
 use crate::load::clock::MonotonicTime;
 use crate::load::fault::SocketFault;
@@ -75,7 +76,8 @@ pub(crate) struct CableCounts {
 
 /// Counts one occurrence of a reason.
 pub(crate) fn count(reasons: &mut BTreeMap<String, u64>, reason: &str) {
-    let known = reasons.len() < REASONS || reasons.contains_key(reason);
-    let reason = if known { reason } else { "further reasons" };
-    *reasons.entry(reason.chars().take(80).collect()).or_default() += 1;
+    let reason = shorten(&one_line(reason), 80);
+    let known = reasons.len() < REASONS || reasons.contains_key(&reason);
+    let reason = if known { reason } else { "further reasons".to_owned() };
+    *reasons.entry(reason).or_default() += 1;
 }

@@ -1,7 +1,7 @@
 //! Which requests have no correct response, by route and reason: a short list, however many fail.
 
-use crate::core::is_printable;
 use crate::core::load::report::{BODY_SHOWN, FAILURES_LISTED, RouteFailure};
+use crate::core::{one_line, shorten};
 use crate::load::fault::SocketFault;
 use std::borrow::Cow;
 
@@ -117,7 +117,7 @@ impl FailureRow {
     fn describe(&self, routes: &[String]) -> RouteFailure {
         let route = routes.get(usize::from(self.kind.route));
         RouteFailure {
-            route: route.map_or_else(String::new, |route| shortened(route, ROUTE_SHOWN)),
+            route: route.map_or_else(String::new, |route| shorten(route, ROUTE_SHOWN)),
             kind: self.kind.failure.name().into_owned(),
             status: self.kind.status,
             count: self.count,
@@ -129,11 +129,9 @@ impl FailureRow {
 /// A wrong body as one line of printable text; `None` if it is empty.
 fn printable(body: &[u8]) -> Option<String> {
     let text = String::from_utf8_lossy(body);
-    let separates = |c: char| c.is_whitespace() || !is_printable(c);
-    let words: Vec<&str> = text.split(separates).filter(|word| !word.is_empty()).collect();
-    let line = words.join(" ");
-    let unknown = line.chars().filter(|c| *c == char::REPLACEMENT_CHARACTER).count();
-    if unknown * 4 > line.chars().count() {
+    let line = one_line(&text);
+    let unknown = text.chars().filter(|c| *c == char::REPLACEMENT_CHARACTER).count();
+    if unknown * 4 > text.chars().count() {
         return Some("(a body that is not text)".to_owned());
     }
     // One byte more than is shown means that more came.
@@ -141,17 +139,7 @@ fn printable(body: &[u8]) -> Option<String> {
         true => format!("{}…", line.trim_end_matches(char::REPLACEMENT_CHARACTER)),
         false => line,
     };
-    (!line.is_empty()).then(|| shortened(&line, BODY_SHOWN))
-}
-
-/// At most so many bytes, with an ellipsis at the end if something was cut off.
-fn shortened(text: &str, most: usize) -> String {
-    if text.len() <= most {
-        return text.to_owned();
-    }
-    let room = most - '…'.len_utf8();
-    let end = (0..=room).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
-    format!("{}…", &text[..end])
+    (!line.is_empty()).then(|| shorten(&line, BODY_SHOWN))
 }
 
 #[cfg(test)]
@@ -183,11 +171,11 @@ mod tests {
     fn a_body_is_shown_as_one_short_line_of_printable_text() {
         let long = "é".repeat(500);
         let kept = printable(&long.as_bytes()[..=BODY_SHOWN]).unwrap();
-        assert!(kept.len() <= BODY_SHOWN && kept.ends_with("é…"), "{kept}");
+        assert!(kept.chars().count() <= BODY_SHOWN && kept.ends_with("é…"), "{kept}");
         for (body, shown) in [
             (&b"one\r\n\ttwo"[..], Some("one two")),
-            (&b"\x1b]0;title\x07red"[..], Some("]0;title red")),
-            ("a\u{202e}b".as_bytes(), Some("a b")),
+            (&b"\x1b]0;title\x07red"[..], Some("red")),
+            ("a\u{202e}b".as_bytes(), Some("a\u{fffd}b")),
             (&b""[..], None),
             (&b"\x1f\x8b\xff\xfe\xfd\xfc"[..], Some("(a body that is not text)")),
         ] {

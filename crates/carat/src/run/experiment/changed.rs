@@ -1,7 +1,10 @@
 //! Results of an experiment file that was changed since: what changed, and which trials still count.
 
 use crate::config::{Experiment, planned_content, trial_id};
-use crate::core::{ExperimentInfo, LoadReport, LoadTemplate, Outcome, Trial};
+use crate::core::{
+    ExperimentInfo, HIDDEN, LoadReport, LoadTemplate, Outcome, Trial, is_secret_name, one_line,
+    shorten,
+};
 use crate::store::{FreshFile, Store, StoreError, rename_new};
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -186,7 +189,8 @@ impl<'a> PlanChange<'a> {
         keys.dedup();
         keys.retain(|key| old.get(*key) != new.get(*key));
         let shown = keys.iter().take(CHANGES).map(|key| {
-            let [before, after] = [old.get(*key), new.get(*key)].map(shown_value);
+            let [before, after] =
+                [old.get(*key), new.get(*key)].map(|value| shown_value(key, value));
             format!("  {key}: {before} → {after}")
         });
         let mut lines: Vec<String> = shown.collect();
@@ -197,10 +201,12 @@ impl<'a> PlanChange<'a> {
     }
 }
 
-fn shown_value(value: Option<&String>) -> String {
+fn shown_value(key: &str, value: Option<&String>) -> String {
     let Some(value) = value else { return "not set".to_owned() };
-    let short: String = value.chars().take(VALUE).collect();
-    if short.len() < value.len() { format!("{short}…") } else { short }
+    if is_secret_name(key) {
+        return HIDDEN.to_owned();
+    }
+    shorten(&one_line(value), VALUE)
 }
 
 /// The value of every key of an experiment file, as TOML; a variant's key contains its name.
@@ -257,6 +263,6 @@ mod tests {
         let text = format!("name = 'x'\n# content of load.http.data: SHA-256 {sha256}\n");
         let content = &values(&text)["content of load.http.data"];
         assert_eq!(content, &format!("SHA-256 {sha256}"));
-        assert_eq!(shown_value(Some(content)).chars().count(), VALUE + 1);
+        assert_eq!(shown_value("a key", Some(content)).chars().count(), VALUE);
     }
 }

@@ -1,5 +1,6 @@
 //! What is recorded: a running process, or a command that carat starts.
 
+use crate::core::command_line;
 use crate::process::{ProcRoot, Tree};
 use crate::run::recording::RecordError;
 use crate::settings::{Scrub, Settings};
@@ -43,7 +44,7 @@ impl RecordingSubject {
         // Any user may identify a process, but only its own user may read its memory.
         root.read(pid, "maps").map_err(|source| RecordError::Attach { pid, source })?;
         let title = root.read(pid, "cmdline").unwrap_or_default();
-        let title = String::from_utf8_lossy(&title).replace('\0', " ").trim().to_owned();
+        let title = command_line(&String::from_utf8_lossy(&title));
         let tree = Tree::new(root, leader, "");
         let tree = if leader_only { tree.leader_only() } else { tree };
         Ok(Self::Running { tree: Box::new(tree), title })
@@ -84,7 +85,7 @@ impl RecordingSubject {
     pub(crate) fn title(&self) -> String {
         match self {
             Self::Running { title, .. } => title.clone(),
-            Self::Command(_) => self.words().join(" "),
+            Self::Command(_) => command_line(&self.words().join("\0")),
         }
     }
 

@@ -2,6 +2,7 @@
 //! `[load.command]`.
 
 use crate::config::{CommandSpec, Placeholders};
+use crate::core::{one_line, shorten};
 use crate::run::session::Session;
 use crate::run::trial::TrialError;
 use crate::run::trial::service::{Service, filled};
@@ -118,7 +119,7 @@ impl RunningCommand {
 /// What happened to a command, and the last line of its log.
 pub(crate) fn failure(title: &str, what: &str, log: &Path) -> String {
     let text = log_tail(log, 1);
-    let last: String = text.trim().chars().take(LAST_LINE).collect();
+    let last = shorten(&one_line(&text), LAST_LINE);
     if last.is_empty() {
         return format!("{title} {what} and printed nothing");
     }

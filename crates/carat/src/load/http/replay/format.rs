@@ -216,7 +216,7 @@ mod tests {
     #[test]
     fn what_has_no_known_format_says_what_it_is() {
         for (text, expected) in [
-            ("<html>\x1b[2J", "line 1 is `<html>\\u{1b}[2J`; name the format"),
+            ("<html>\x1b[2J", "line 1 is `<html>`; name the format"),
             ("---\nswagger: '2.0'", "OpenAPI 2 (Swagger)"),
             ("{\"swagger\":\"2.0\"}", "OpenAPI 2 (Swagger)"),
             ("{\n\"a\": 1\n}", "neither a HAR nor"),

@@ -110,7 +110,7 @@ mod tests {
                 &b"GET /\n- a\n\xff\xfe\nno"[..],
                 "2 of 3 requests cannot be read; the first: line 3: it is not UTF-8: `\u{fffd}\u{fffd}`",
             ),
-            (b"\x1b[31mx", "line 1: it is not a GET: `\\u{1b}[31mx`"),
+            (b"\x1b[31mx", "line 1: it is not a GET: `x`"),
             (b"GET x", "line 1: `x` is neither a path nor a URL: `GET x`"),
         ] {
             let error = read_log(text, get, &mut collector()).unwrap_err();

@@ -1,25 +1,13 @@
 //! How messages show what was read.
 
-use crate::core::is_printable;
+use crate::core::{one_line, shorten};
 
 /// Most characters of a line.
 const SHOWN: usize = 100;
 
-/// The start of a foreign text on one line, with escapes for what a terminal would obey.
+/// The start of a foreign text on one line.
 pub(super) fn shown(text: &str) -> String {
-    let mut out = String::new();
-    for (number, c) in text.chars().enumerate() {
-        if number == SHOWN {
-            out.push('…');
-            break;
-        }
-        if is_printable(c) {
-            out.push(c);
-        } else {
-            out.extend(c.escape_default());
-        }
-    }
-    out
+    shorten(&one_line(text), SHOWN)
 }
 
 /// The message of an error in JSON, with its place, and without the texts that it quotes: they may be secrets.
@@ -44,8 +32,8 @@ mod tests {
 
     #[test]
     fn a_terminal_obeys_nothing_that_is_shown() {
-        assert_eq!(shown("a\x1b[31mb\u{202e}c\r"), "a\\u{1b}[31mb\\u{202e}c\\r");
-        assert_eq!(shown(&"é".repeat(300)), format!("{}…", "é".repeat(SHOWN)));
+        assert_eq!(shown("a\x1b[31mb\u{202e}c\r"), "ab\u{fffd}c");
+        assert_eq!(shown(&"é".repeat(300)), format!("{}…", "é".repeat(SHOWN - 1)));
     }
 
     #[test]
