@@ -97,7 +97,7 @@ pub(crate) fn run(args: &CompareArgs) -> anyhow::Result<Exit> {
     if args.dry_run {
         let earlier = prepared.earlier_seconds();
         let PreparedExperiment { experiment, prepared, libraries, info, .. } = &prepared;
-        output::print_data(&dry_run_text(experiment, info, prepared, libraries, &earlier))?;
+        output::print_text(&dry_run_text(experiment, info, prepared, libraries, &earlier))?;
         return Ok(Exit::Fine);
     }
     if let Some(replayed) = prepared.replayed() {
@@ -147,10 +147,13 @@ pub(crate) fn show_results(store: &Store, as_json: bool) -> anyhow::Result<Resul
         output::print_data(&json(&results, Audience::Own)?)?;
     } else {
         let colour = output::colour(&io::stdout(), output::variable);
-        output::print_data(&terminal(&results, Style { colour, width: output::width() }))?;
+        output::print_data(&terminal(
+            &results,
+            Style { colour, width: output::width(), ..Style::default() },
+        ))?;
     }
     let page = path.with_extension("html");
-    output::write_page(&page, &html(&results, &output::page_options(false)))?;
+    output::write_page_beside(&page, &html(&results, &output::page_options(false)))?;
     output::print_message(&format!("\nresults  {}\npage     {}", path.display(), page.display()));
     Ok(results)
 }

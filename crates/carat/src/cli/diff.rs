@@ -23,6 +23,6 @@ pub(crate) fn run(args: &DiffArgs) -> anyhow::Result<Exit> {
     let before = read_censuses(&args.before)?;
     let after = read_censuses(&args.after)?;
     let difference = census_difference(&before, &after);
-    output::print_data(&difference_text(&difference, args.classes))?;
+    output::print_text(&difference_text(&difference, args.classes))?;
     Ok(Exit::Fine)
 }

@@ -8,10 +8,10 @@ use crate::report::{
     CensusTextOptions, KnownServer, OutsideRequest, census_text, file_ledger, ledger_html,
     ledger_text, load, process_ledger, suggested_experiment, unshared_text,
 };
+use crate::store::output::create_new;
 use anyhow::{Context, bail};
 use carat_outside::census::{Census, LookOptions};
 use serde::Serialize;
-use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
@@ -145,9 +145,9 @@ pub(crate) fn run(args: &ExplainArgs) -> anyhow::Result<Exit> {
             Explanation { schema: SCHEMA, ledger: &ledger, findings: &findings, census };
         output::print_data(&(serde_json::to_string_pretty(&explanation)? + "\n"))?;
     } else {
-        output::print_data(&ledger_text(&ledger, &findings))?;
+        output::print_text(&ledger_text(&ledger, &findings))?;
         if let Some(reading) = &reading {
-            output::print_data(&outside_text(reading, &args.look))?;
+            output::print_text(&outside_text(reading, &args.look))?;
         }
     }
     if let Some(path) = &args.output {
@@ -202,7 +202,7 @@ fn suggest(
         Err(_) => KnownServer::of(&load(Path::new(&args.target))?, args.variant.as_deref()),
     };
     let text = suggested_experiment(ledger, findings, &known)?;
-    fs::File::create_new(path)
+    create_new(path)
         .and_then(|mut file| file.write_all(text.as_bytes()))
         .with_context(|| format!("cannot write {}; give the name of a new file", path.display()))?;
     let shown = path.display();

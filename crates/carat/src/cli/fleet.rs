@@ -275,6 +275,6 @@ fn status(args: &FleetStatusArgs) -> anyhow::Result<Exit> {
         true => fleet_json(&folder.plan, &look)?,
         false => fleet_text(&folder.plan, &look),
     };
-    output::print_data(&text)?;
+    output::print_text(&text)?;
     Ok(Exit::Fine)
 }

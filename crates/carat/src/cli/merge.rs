@@ -21,6 +21,6 @@ pub(crate) struct MergeArgs {
 pub(crate) fn run(args: &MergeArgs) -> anyhow::Result<Exit> {
     let merged = MergedParts::read(&args.parts)?;
     merged.write_new(&args.output)?;
-    output::print_data(&merge_text(&merged, &args.output))?;
+    output::print_text(&merge_text(&merged, &args.output))?;
     Ok(Exit::Fine)
 }

@@ -1,11 +1,15 @@
 //! Writes to the terminal, a pipe or a file.
 
+use crate::core::{plain, shorten};
 use crate::report::{Audience, PageOptions, day};
+use crate::store::output::{NamedBy, write_file};
 use anyhow::Context;
-use std::fs::{File, OpenOptions};
 use std::io::{self, IsTerminal, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
+
+/// Characters of a message: what it quotes, such as a command line, can be of any length.
+const MESSAGE: usize = 16_000;
 
 /// Whether to colour the output: only on a terminal, without `NO_COLOR`, and not if `TERM=dumb`.
 pub(crate) fn colour(stream: &impl IsTerminal, variable: impl Fn(&str) -> Option<String>) -> bool {
@@ -32,10 +36,15 @@ pub(crate) fn print_data(text: &str) -> io::Result<()> {
     }
 }
 
+/// Prints a text without colours to standard output. Whatever it quotes, the terminal obeys nothing in it.
+pub(crate) fn print_text(text: &str) -> io::Result<()> {
+    print_data(&plain(text))
+}
+
 /// Prints a message to standard error.
 pub(crate) fn print_message(text: &str) {
     // If standard error is closed, there is no other place for messages.
-    let _ = writeln!(io::stderr(), "{}", printable(text));
+    let _ = writeln!(io::stderr(), "{}", shorten(&plain(text), MESSAGE));
 }
 
 /// Prints an error and its causes to standard error.
@@ -46,32 +55,21 @@ pub(crate) fn print_error(error: &anyhow::Error) {
     }
 }
 
-/// Writes a page, all of it or nothing.
+/// Writes a page under the name that the user gave.
 pub(crate) fn write_page(path: &Path, page: &str) -> anyhow::Result<()> {
-    write_atomically(path, page.as_bytes()).with_context(|| {
+    write_page_named(path, page, NamedBy::User)
+}
+
+/// Writes a page beside the file that it is about.
+pub(crate) fn write_page_beside(path: &Path, page: &str) -> anyhow::Result<()> {
+    write_page_named(path, page, NamedBy::Carat)
+}
+
+fn write_page_named(path: &Path, page: &str, named_by: NamedBy) -> anyhow::Result<()> {
+    write_file(path, page.as_bytes(), named_by).with_context(|| {
         let path = path.display();
         format!("cannot write the page {path}; check the free space, or use -o to write elsewhere")
     })
-}
-
-/// Writes a file beside `path`, or beside what the link `path` leads to, and renames it. What a killed carat left there is
-/// overwritten. Into a pipe or a device it writes: a rename by root would leave every program a file as its `/dev/null`.
-pub(crate) fn write_atomically(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    if std::fs::metadata(path).is_ok_and(|there| !there.is_file()) {
-        return OpenOptions::new().write(true).open(path)?.write_all(bytes);
-    }
-    let path = &std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
-    let mut partial = path.as_os_str().to_owned();
-    partial.push(".part");
-    let partial = PathBuf::from(partial);
-    let _ = std::fs::remove_file(&partial);
-    let written = File::create_new(&partial)
-        .and_then(|mut file| file.write_all(bytes))
-        .and_then(|()| std::fs::rename(&partial, path));
-    if written.is_err() {
-        let _ = std::fs::remove_file(&partial);
-    }
-    written
 }
 
 /// Options of a page written today, for the user or to be shared.
@@ -81,58 +79,13 @@ pub(crate) fn page_options(share: bool) -> PageOptions {
     PageOptions { audience, generated_at: Some(day(now.as_millis() as u64)) }
 }
 
-/// The text without control characters, because a server's log may contain escape sequences.
-fn printable(text: &str) -> String {
-    text.chars().filter(|c| *c == '\n' || *c == '\t' || !c.is_control()).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rustix::fs::Mode;
-    use std::io::Read;
-    use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
-
-    #[test]
-    fn escape_sequences_do_not_reach_the_terminal() {
-        assert_eq!(printable("a\x1b[31mb\u{9b}c\n"), "a[31mbc\n");
-    }
 
     #[test]
     fn a_file_is_never_coloured_whatever_the_environment() {
         let file = tempfile::tempfile().unwrap();
         assert!(!colour(&file, |_| None));
-    }
-
-    #[test]
-    fn a_pipe_or_device_is_written_to_and_stays_what_it_is() {
-        let folder = tempfile::tempdir().unwrap();
-        let pipe = folder.path().join("pipe");
-        rustix::fs::mkfifoat(rustix::fs::CWD, &pipe, Mode::RUSR | Mode::WUSR).unwrap();
-        // Opened for reading and writing, it needs no second process.
-        let mut options = OpenOptions::new();
-        options.read(true).write(true).custom_flags(libc::O_NONBLOCK);
-        let mut reader = options.open(&pipe).unwrap();
-        write_atomically(&pipe, b"page").unwrap();
-        let mut read = [0; 4];
-        reader.read_exact(&mut read).unwrap();
-        assert_eq!(&read, b"page");
-        assert!(std::fs::metadata(&pipe).unwrap().file_type().is_fifo());
-        assert_eq!(
-            std::fs::read_dir(folder.path()).unwrap().count(),
-            1,
-            "nothing is left beside it"
-        );
-    }
-
-    #[test]
-    fn a_link_stays_and_the_file_behind_it_is_replaced() {
-        let folder = tempfile::tempdir().unwrap();
-        let [page, link] = ["page", "link"].map(|name| folder.path().join(name));
-        std::fs::write(&page, "old").unwrap();
-        std::os::unix::fs::symlink("page", &link).unwrap();
-        write_atomically(&link, b"new").unwrap();
-        assert!(link.is_symlink());
-        assert_eq!(std::fs::read_to_string(&page).unwrap(), "new");
     }
 }

@@ -44,6 +44,6 @@ pub(crate) fn run(args: &PlanArgs) -> anyhow::Result<Exit> {
     let outlook = forecast(&question(&results.info), &results.trials).with_context(|| {
         format!("{} has too few blocks that count for a forecast; five are needed", path.display())
     })?;
-    output::print_data(&forecast_text(&outlook))?;
+    output::print_text(&forecast_text(&outlook))?;
     Ok(Exit::Fine)
 }

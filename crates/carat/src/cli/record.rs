@@ -207,9 +207,9 @@ fn print(args: &RecordArgs, recording: &Recording, path: &Path) -> anyhow::Resul
         output::print_data(&fs::read_to_string(path)?)?;
     } else {
         if let Some(ledger) = &recording.ledger {
-            output::print_data(&ledger_text(ledger, &findings(ledger, &[])))?;
+            output::print_text(&ledger_text(ledger, &findings(ledger, &[])))?;
         }
-        output::print_data(&growth_text(recording))?;
+        output::print_text(&growth_text(recording))?;
     }
     for warning in recording.end.iter().flat_map(|end| &end.warnings) {
         output::print_message(&format!("note: {warning}"));
@@ -239,7 +239,7 @@ fn write_recording_page(recording: &Recording, path: &Path) -> String {
         );
     }
     let html = recording_html(recording, &output::page_options(false));
-    match output::write_page(&page, &html) {
+    match output::write_page_beside(&page, &html) {
         Ok(()) => format!("page       {}", page.display()),
         Err(error) => format!("note: {error:#}"),
     }

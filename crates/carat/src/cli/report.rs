@@ -64,16 +64,22 @@ pub(crate) fn run(args: &ReportArgs) -> anyhow::Result<Exit> {
     let format = if args.json { ReportFormat::Json } else { args.format };
     let text = render(&inputs, format, args.share)?;
     let path = match (&args.output, format) {
-        (Some(path), _) => Some(path.clone()),
-        (None, ReportFormat::Html) => Some(args.results[0].with_extension("html")),
-        (None, _) => None,
-    };
-    match &path {
-        Some(path) => {
+        (Some(path), _) => {
             output::write_page(path, &text)?;
-            output::print_data(&format!("{}\n", path.display()))?;
+            Some(path.clone())
         }
-        None => output::print_data(&text)?,
+        (None, ReportFormat::Html) => {
+            let path = args.results[0].with_extension("html");
+            output::write_page_beside(&path, &text)?;
+            Some(path)
+        }
+        (None, _) => {
+            output::print_data(&text)?;
+            None
+        }
+    };
+    if let Some(path) = &path {
+        output::print_text(&format!("{}\n", path.display()))?;
     }
     if let Some(path) = path.filter(|_| args.open) {
         open(&path)?;
@@ -94,7 +100,7 @@ fn render(inputs: &[ReportInput], format: ReportFormat, share: bool) -> anyhow::
         }
         [ReportInput::Results(results)] => Ok(match format {
             ReportFormat::Html => html(results, &options),
-            ReportFormat::Text => terminal(results, Style::default()),
+            ReportFormat::Text => terminal(results, Style { audience, ..Style::default() }),
             ReportFormat::Figures => figures(results, audience)?,
             ReportFormat::Md => markdown(results, audience),
             ReportFormat::Json => json(results, audience)?,

@@ -46,7 +46,7 @@ pub(crate) fn run(args: &SalvageArgs) -> anyhow::Result<Exit> {
         salvage(&args.results, &args.output)?
     };
     let text = if args.json { json(&salvaged)? } else { salvage_text(&salvaged, &args.output) };
-    output::print_data(&text)?;
+    output::print_text(&text)?;
     Ok(Exit::Fine)
 }
 

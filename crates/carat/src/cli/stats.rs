@@ -58,10 +58,13 @@ pub(crate) fn run(args: &StatsArgs) -> anyhow::Result<Exit> {
         output::print_data(&json(&results, Audience::Own)?)?;
     } else {
         let colour = output::colour(&io::stdout(), output::variable);
-        output::print_data(&terminal(&results, Style { colour, width: output::width() }))?;
+        output::print_data(&terminal(
+            &results,
+            Style { colour, width: output::width(), ..Style::default() },
+        ))?;
     }
     if args.growth {
-        output::print_data(&variant_growth_text(&results))?;
+        output::print_text(&variant_growth_text(&results))?;
     }
     Ok(Exit::of_verdicts(&results))
 }

@@ -15,6 +15,7 @@ use crate::run::trial::roots;
 use crate::run::tune::{
     FakeApp, FakeEffect, LOOK_TRIALS, TuneError, TuneEvent, TuneHost, TuneOptions, TuneStage, tune,
 };
+use crate::store::output::{NamedBy, write_file};
 use anyhow::{Context, bail};
 use clap::Args;
 use rand::RngExt;
@@ -83,7 +84,7 @@ pub(crate) fn run(args: &TuneArgs) -> anyhow::Result<Exit> {
         spec.search_trials = spec.search_trials.min(QUICK);
     }
     if args.dry_run {
-        output::print_data(&plan_text(&spec))?;
+        output::print_text(&plan_text(&spec))?;
         return Ok(Exit::Fine);
     }
     let folder = args.output.clone().unwrap_or_else(|| format!("{}-tune", spec.name).into());
@@ -148,8 +149,8 @@ fn conclude(args: &TuneArgs, folder: &Path, report: &SearchReport) -> anyhow::Re
     write(&path, &json)?;
     let page = folder.join(format!("{name}.html"));
     let options: PageOptions = output::page_options(false);
-    output::write_page(&page, &tune_html(report, &options))?;
-    output::print_data(&if args.json { json } else { tune_text(report) })?;
+    output::write_page_beside(&page, &tune_html(report, &options))?;
+    output::print_text(&if args.json { json } else { tune_text(report) })?;
     let (path, page) = (path.display(), page.display());
     output::print_message(&format!("\nresults  {path}\npage     {page}"));
     Ok(if outcome.recommendation.is_some() { Exit::Fine } else { Exit::Undecided })
@@ -240,7 +241,7 @@ fn read(path: &Path) -> anyhow::Result<String> {
 }
 
 fn write(path: &Path, text: &str) -> anyhow::Result<()> {
-    output::write_atomically(path, text.as_bytes()).with_context(|| {
+    write_file(path, text.as_bytes(), NamedBy::Carat).with_context(|| {
         format!("cannot write {}; check the free space and the permissions", path.display())
     })
 }

@@ -46,7 +46,7 @@ pub(crate) fn run(args: &WorkloadArgs) -> anyhow::Result<Exit> {
             unpack_one(&source, name, output.as_deref().unwrap_or(Path::new(name)))?
         }
     };
-    output::print_data(&text)?;
+    output::print_text(&text)?;
     Ok(Exit::Fine)
 }
 

@@ -8,6 +8,7 @@ use crate::fleet::{BlockPlace, FleetError, FleetFolder};
 use crate::run::experiment::{
     EventHandler, ExperimentRequest, FakeTrials, PreparedExperiment, RunError,
 };
+use crate::store::output::{NamedBy, write_file};
 use crate::store::{BlockAttempt, MergedParts};
 use crate::target::new_token;
 use std::fs;
@@ -158,6 +159,6 @@ impl WarmMark {
 
     fn renew(&self) {
         // Without the mark the next block warms the machine up once more.
-        let _ = fs::write(&self.0, "");
+        let _ = write_file(&self.0, b"", NamedBy::Carat);
     }
 }

@@ -6,6 +6,7 @@ use crate::fleet::jobs::{JobFile, KubernetesOptions, job_file};
 use crate::fleet::plan::{ATTEMPTS, EXPERIMENT, FleetPlan, INFO, LOG, PARTS, PLAN, SCHEMA, spare};
 use crate::fleet::{EngineKind, FleetError, MachineType};
 use crate::run::experiment::PreparedExperiment;
+use crate::store::output::{NamedBy, write_file};
 use crate::target::new_token;
 use sha2::{Digest, Sha256};
 use std::fs::{self, File};
@@ -125,7 +126,7 @@ fn write(folder: &Path, files: &[(&str, &str)]) -> Result<(), FleetError> {
     }
     for (name, text) in files {
         let path = folder.join(name);
-        fs::write(&path, text).map_err(FleetError::io(&path))?;
+        write_file(&path, text.as_bytes(), NamedBy::Carat).map_err(FleetError::io(&path))?;
     }
     Ok(())
 }

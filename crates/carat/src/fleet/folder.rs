@@ -5,6 +5,7 @@
 use crate::core::ExperimentInfo;
 use crate::fleet::FleetError;
 use crate::fleet::plan::{ATTEMPTS, EXPERIMENT, FleetPlan, INFO, PARTS, PLAN};
+use crate::store::output::{NamedBy, write_file};
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -68,7 +69,8 @@ impl FleetFolder {
     /// Keeps further blocks from beginning.
     pub(super) fn write_stop(&self, reason: &str) -> Result<(), FleetError> {
         let path = self.path.join(STOP);
-        fs::write(&path, format!("{reason}\n")).map_err(FleetError::io(&path))
+        let text = format!("{reason}\n");
+        write_file(&path, text.as_bytes(), NamedBy::Carat).map_err(FleetError::io(&path))
     }
 
     pub(super) fn experiment(&self) -> PathBuf {

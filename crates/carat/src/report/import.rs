@@ -13,6 +13,11 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use thiserror::Error;
 
+/// Bytes of a JSON file at most. Results with all samples of a long experiment have about a tenth of it.
+const JSON_MAX: u64 = 512 << 20;
+/// Variants of exported results at most, as of a results file.
+const VARIANTS_MAX: usize = 1_000;
+
 /// The content of a file that carat wrote.
 #[derive(Debug)]
 pub enum CaratFile {
@@ -144,13 +149,34 @@ pub fn is_json(path: &Path) -> bool {
     read.is_ok() && start == *b"{"
 }
 
+/// The text of a file that carat wrote as JSON.
+///
+/// # Errors
+/// Where it cannot be read, or is larger than any that carat writes.
+pub(crate) fn read_bounded(path: &Path) -> io::Result<String> {
+    let mut text = String::new();
+    let read = File::open(path)?.take(JSON_MAX + 1).read_to_string(&mut text)?;
+    if read as u64 > JSON_MAX {
+        let most = JSON_MAX >> 20;
+        return Err(io::Error::other(format!(
+            "it has more than {most} MiB, more than carat writes"
+        )));
+    }
+    Ok(text)
+}
+
 fn exported(path: &Path) -> Result<CaratFile, CaratFileError> {
-    let text = std::fs::read_to_string(path)
+    let text = read_bounded(path)
         .map_err(|source| CaratFileError::Unreadable { path: path.to_owned(), source })?;
     if !is_export(&text) {
         return Err(CaratFileError::Foreign(path.to_owned()));
     }
     let results = from_json(&text)
         .map_err(|source| CaratFileError::Import { path: path.to_owned(), source })?;
+    if results.info.variants.len() > VARIANTS_MAX {
+        let message = format!("it has more than {VARIANTS_MAX} variants");
+        let source = io::Error::other(message);
+        return Err(CaratFileError::Unreadable { path: path.to_owned(), source });
+    }
     Ok(CaratFile::Exported(Box::new(results)))
 }

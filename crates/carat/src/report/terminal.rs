@@ -36,17 +36,19 @@ pub struct Style {
     pub colour: bool,
     /// Columns; fewer than 60 are taken as 60.
     pub width: usize,
+    /// For whom the text is.
+    pub audience: Audience,
 }
 
 impl Default for Style {
     fn default() -> Self {
-        Self { colour: false, width: 100 }
+        Self { colour: false, width: 100, audience: Audience::Own }
     }
 }
 
 /// The results as text for a terminal, ending with a line feed.
 pub fn terminal(results: &Results, style: Style) -> String {
-    let results = &prepare(results, Audience::Own);
+    let results = &prepare(results, style.audience);
     let style = Style { width: style.width.max(MIN_WIDTH), ..style };
     let mut out = String::new();
     if let Some(cause) = facts::cause_of_no_result(results) {

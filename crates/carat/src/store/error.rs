@@ -73,6 +73,24 @@ pub enum StoreError {
         /// What is wrong.
         what: String,
     },
+    /// Not as carat writes it.
+    #[error(
+        "{path} is not as carat writes results files: {what}; nothing in it was used: give another file"
+    )]
+    Unexpected {
+        /// The file.
+        path: PathBuf,
+        /// What is not.
+        what: String,
+    },
+    /// Larger than anything that carat writes.
+    #[error("{path} is too large: {what}; give another file")]
+    TooLarge {
+        /// The file.
+        path: PathBuf,
+        /// What is.
+        what: String,
+    },
     /// The part with the plan is damaged.
     #[error(
         "the plan in {path} cannot be read ({what}), and no trial can be interpreted without it; run the experiment again with -o"
@@ -101,6 +119,14 @@ impl StoreError {
         let path = path.to_owned();
         match source.sqlite_error_code() {
             Some(ErrorCode::NotADatabase) => Self::Foreign(path),
+            Some(ErrorCode::TooBig) => {
+                let what = "a text in it is longer than any that carat writes".to_owned();
+                Self::TooLarge { path, what }
+            }
+            Some(ErrorCode::OperationInterrupted) => {
+                let what = "to read it takes more steps than a file of its size needs".to_owned();
+                Self::TooLarge { path, what }
+            }
             Some(ErrorCode::DatabaseCorrupt) => Self::Damaged { path, what: source.to_string() },
             _ => match source {
                 rusqlite::Error::FromSqlConversionFailure(..)

@@ -3,6 +3,8 @@
 use crate::core::{ExperimentInfo, Results, Trial};
 use crate::process::Identity;
 use crate::store::attempt::{BlockAttempt, read_attempts, write_attempt};
+use crate::store::foreign::{StepBudget, check_bytes, check_rows, check_tables, restrain};
+use crate::store::output::{create_new, without_links};
 use crate::store::{Runner, StoreError, format, rows};
 use rusqlite::{Connection, OpenFlags, OptionalExtension, params};
 use std::path::{Path, PathBuf};
@@ -12,13 +14,14 @@ use std::path::{Path, PathBuf};
 pub struct Store {
     path: PathBuf,
     connection: Connection,
+    steps: StepBudget,
 }
 
 impl Store {
     /// Creates a file for an experiment; an existing file is left unchanged.
     pub fn create(path: &Path, info: &ExperimentInfo) -> Result<Self, StoreError> {
         // Also an empty file must not be overwritten; `create_new` decides without a race.
-        match std::fs::File::create_new(path) {
+        match create_new(path) {
             Ok(_) => {}
             Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
                 return Err(StoreError::Exists(path.to_owned()));
@@ -73,6 +76,7 @@ impl Store {
     /// Adds finished trials in one transaction.
     pub fn add(&mut self, trials: &[Trial]) -> Result<(), StoreError> {
         let path = self.path.clone();
+        self.steps.refill();
         let transaction = self.connection.transaction();
         transaction
             .and_then(|transaction| {
@@ -88,6 +92,7 @@ impl Store {
         attempts: impl Iterator<Item = (&'a BlockAttempt, bool)>,
     ) -> Result<(), StoreError> {
         let path = self.path.clone();
+        self.steps.refill();
         let transaction = self.connection.transaction();
         transaction
             .and_then(|transaction| {
@@ -163,15 +168,26 @@ impl Store {
         .map(|_| ())
     }
 
+    /// Opens the file at `path`. It may be reached by a link, but not be replaced by one in the meantime.
     fn connect(path: &Path) -> Result<Self, StoreError> {
-        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let failed = |error| StoreError::io(path, error);
+        let real = match std::fs::symlink_metadata(path).map_err(failed)?.is_symlink() {
+            true => std::fs::canonicalize(path).map_err(failed)?,
+            false => without_links(path).map_err(failed)?,
+        };
+        check_bytes(&real, path)?;
+        let size = std::fs::metadata(&real).map_err(failed)?.len();
+        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
+            | OpenFlags::SQLITE_OPEN_NO_MUTEX
+            | OpenFlags::SQLITE_OPEN_NOFOLLOW;
         // SQLite opens a file without write permission for reading, which is enough for a report.
-        let connection = Connection::open_with_flags(path, flags)
-            .map_err(|source| StoreError::from_sqlite(path, source))?;
-        let setup =
-            connection.execute_batch("PRAGMA foreign_keys = ON; PRAGMA trusted_schema = OFF;");
-        setup.map_err(|source| StoreError::from_sqlite(path, source))?;
-        Ok(Self { path: path.to_owned(), connection })
+        let opened = Connection::open_with_flags(&real, flags).and_then(|mut connection| {
+            let steps = restrain(&mut connection, size)?;
+            connection.pragma_update(None, "foreign_keys", true)?;
+            Ok((connection, steps))
+        });
+        let (connection, steps) = opened.map_err(|source| StoreError::from_sqlite(path, source))?;
+        Ok(Self { path: path.to_owned(), connection, steps })
     }
 
     fn initialise(&self, info: &ExperimentInfo) -> Result<(), StoreError> {
@@ -187,8 +203,11 @@ impl Store {
 
     fn check(&self) -> Result<(), StoreError> {
         format::check_origin(&self.connection, &self.path)?;
+        // Before the check of the rows, which runs what the tables define.
+        check_tables(&self.connection, &self.path)?;
+        format::check_current(&self.connection, &self.path)?;
         self.quick_check()?;
-        format::check_current(&self.connection, &self.path)
+        check_rows(&self.connection, &self.path)
     }
 
     fn quick_check(&self) -> Result<(), StoreError> {
@@ -205,6 +224,7 @@ impl Store {
         &self,
         work: impl FnOnce(&Connection) -> rusqlite::Result<T>,
     ) -> Result<T, StoreError> {
+        self.steps.refill();
         work(&self.connection).map_err(|source| StoreError::from_sqlite(&self.path, source))
     }
 }

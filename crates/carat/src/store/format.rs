@@ -2,6 +2,7 @@
 
 use crate::core::ExperimentInfo;
 use crate::store::StoreError;
+use crate::store::foreign::tables;
 use rusqlite::Connection;
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -71,22 +72,25 @@ pub(crate) fn check_current(connection: &Connection, path: &Path) -> Result<(), 
         let difference = format!("its format is {found}, the current one is {FORMAT}");
         return Err(StoreError::Older { path: path.to_owned(), difference });
     }
-    match different_column(connection, found)
-        .map_err(|error| StoreError::from_sqlite(path, error))?
-    {
+    match difference(connection, found).map_err(|error| StoreError::from_sqlite(path, error))? {
         Some(difference) => Err(StoreError::Older { path: path.to_owned(), difference }),
         None => Ok(()),
     }
 }
 
-fn different_column(connection: &Connection, format: i64) -> rusqlite::Result<Option<String>> {
+fn difference(connection: &Connection, format: i64) -> rusqlite::Result<Option<String>> {
     let empty = Connection::open_in_memory()?;
     create_tables(&empty, format)?;
     let (expected, found) = (columns(&empty)?, columns(connection)?);
     if let Some(missing) = expected.difference(&found).next() {
         return Ok(Some(format!("it has no `{missing}`")));
     }
-    Ok(found.difference(&expected).next().map(|former| format!("it has a `{former}`")))
+    if let Some(former) = found.difference(&expected).next() {
+        return Ok(Some(format!("it has a `{former}`")));
+    }
+    let (expected, found) = (tables(&empty)?, tables(connection)?);
+    let other = expected.iter().zip(&found).find(|(one, other)| one != other);
+    Ok(other.map(|((name, _), _)| format!("its table `{name}` is defined in another way")))
 }
 
 fn pragma(connection: &Connection, name: &str) -> rusqlite::Result<i64> {

@@ -5,9 +5,11 @@
 mod attempt;
 mod error;
 mod file;
+mod foreign;
 mod format;
 mod fresh;
 mod merge;
+pub mod output;
 pub mod recording;
 mod rows;
 mod runner;

@@ -3,9 +3,10 @@
 //! A carat that is killed loses no sample, and its memory does not grow with the length of the recording.
 
 use crate::core::recording::{Entry, RECORDING_SCHEMA, Recording, RecordingInfo};
+use crate::store::output::create_new;
 use serde::Serialize;
 use std::fs::File;
-use std::io::{self, BufRead, BufReader, Write};
+use std::io::{self, BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 
 /// Why a recording cannot be read. The file is unchanged.
@@ -30,6 +31,14 @@ pub enum RecordingError {
         /// Its schema.
         found: String,
     },
+    /// A line longer than carat writes.
+    #[error("line {line} of {path} is longer than any that carat writes; give another file")]
+    TooLong {
+        /// The file.
+        path: PathBuf,
+        /// The line, counted from 1.
+        line: usize,
+    },
     /// A line other than the last that carat never writes.
     #[error("{path} is damaged in line {line}; delete that line to read the others")]
     Damaged {
@@ -39,6 +48,9 @@ pub enum RecordingError {
         line: usize,
     },
 }
+
+/// Bytes of a line at most. The longest is a ledger: about two kilobytes for each process, and the command.
+const LINE_MAX: u64 = 64 << 20;
 
 /// A recording that is being written. A line that cannot be written is counted, and writing continues with the next.
 #[derive(Debug)]
@@ -57,7 +69,7 @@ impl Journal {
     /// # Errors
     /// Where the file exists or cannot be written.
     pub fn create(path: &Path, info: &RecordingInfo) -> io::Result<Self> {
-        let file = File::options().append(true).create_new(true).open(path)?;
+        let file = create_new(path)?;
         let mut journal = Self { file, complete: 0, lost: 0, error: None };
         journal.write(info).inspect_err(|_| {
             let _ = std::fs::remove_file(path);
@@ -102,7 +114,7 @@ pub fn read(path: &Path) -> Result<Recording, RecordingError> {
     let unreadable = |source| RecordingError::Unreadable { path: path.to_owned(), source };
     let mut file = BufReader::new(File::open(path).map_err(unreadable)?);
     let mut line = Vec::new();
-    file.read_until(b'\n', &mut line).map_err(unreadable)?;
+    read_line(&mut file, &mut line).map_err(unreadable)?;
     let info: RecordingInfo =
         serde_json::from_slice(&line).map_err(|_| RecordingError::Foreign(path.to_owned()))?;
     if info.schema != RECORDING_SCHEMA {
@@ -111,7 +123,10 @@ pub fn read(path: &Path) -> Result<Recording, RecordingError> {
     let mut recording = Recording::new(info);
     for number in 2.. {
         line.clear();
-        file.read_until(b'\n', &mut line).map_err(unreadable)?;
+        read_line(&mut file, &mut line).map_err(unreadable)?;
+        if line.len() as u64 == LINE_MAX {
+            return Err(RecordingError::TooLong { path: path.to_owned(), line: number });
+        }
         if !line.ends_with(b"\n") {
             break;
         }
@@ -120,6 +135,10 @@ pub fn read(path: &Path) -> Result<Recording, RecordingError> {
         recording.add(entry);
     }
     Ok(recording)
+}
+
+fn read_line(file: &mut impl BufRead, line: &mut Vec<u8>) -> io::Result<usize> {
+    file.by_ref().take(LINE_MAX).read_until(b'\n', line)
 }
 
 #[cfg(test)]

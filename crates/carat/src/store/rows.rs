@@ -212,9 +212,18 @@ pub(crate) fn read_one_trial(
     let rows = metrics.query_map([&trial.id], |row| Ok((row.get(0)?, row.get(1)?)))?;
     trial.metrics = rows.collect::<rusqlite::Result<_>>()?;
     let mut samples =
-        connection.prepare("SELECT detail FROM sample WHERE trial = ?1 ORDER BY at_ms")?;
-    let rows = samples.query_map([&trial.id], |row| json(row, 0))?;
-    trial.samples = rows.collect::<rusqlite::Result<_>>()?;
+        connection.prepare("SELECT at_ms, detail FROM sample WHERE trial = ?1 ORDER BY at_ms")?;
+    let rows = samples.query_map([&trial.id], |row| Ok((unsigned(row, 0)?, json(row, 1)?)))?;
+    let mut last = None;
+    for row in rows {
+        let (at_ms, sample): (u64, Sample) = row?;
+        // Pages that lead to each other in a circle have no end.
+        if last.is_some_and(|last| last >= at_ms) {
+            return Err(broken(0, std::io::Error::other("samples are out of order")));
+        }
+        last = Some(at_ms);
+        trial.samples.push(sample);
+    }
     Ok(Some(trial))
 }
 

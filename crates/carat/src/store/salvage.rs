@@ -6,11 +6,13 @@
 use crate::config::trial_id;
 use crate::core::results::assign_file_facts;
 use crate::core::{ExperimentInfo, Outcome, Trial};
+use crate::store::foreign::{check_bytes, check_tables, journal_path, restrain};
 use crate::store::format::FORMAT_WITHOUT_CONTROLS;
 use crate::store::{Store, StoreError, format, rows};
 use rusqlite::Connection;
+use rusqlite::config::DbConfig;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// The number of rows that are searched for trials, whatever the plan says, and the limit where the plan has more:
 /// a damaged file could claim any number.
@@ -88,15 +90,18 @@ fn write(new: &Path, info: &ExperimentInfo, trials: &[Trial]) -> Result<(), Stor
 fn open_copy(old: &Path, folder: &Path) -> Result<(Connection, i64), StoreError> {
     let copy = folder.join("copy");
     fs::copy(old, &copy).map_err(|error| StoreError::io(old, error))?;
-    let journal = PathBuf::from(format!("{}-journal", old.display()));
     // Without a journal the last transaction was complete.
-    let _ = fs::copy(journal, folder.join("copy-journal"));
-    let source = Connection::open(copy).map_err(|error| StoreError::from_sqlite(old, error))?;
+    let _ = fs::copy(journal_path(old), journal_path(&copy));
+    check_bytes(&copy, old)?;
+    let size = fs::metadata(&copy).map_err(|error| StoreError::io(old, error))?.len();
+    let failed = |error| StoreError::from_sqlite(old, error);
+    let mut source = Connection::open(copy).map_err(failed)?;
+    restrain(&mut source, size).map_err(failed)?;
     // With writable_schema SQLite continues reading where the file is shorter than its header says.
-    source
-        .execute_batch("PRAGMA trusted_schema = OFF; PRAGMA writable_schema = ON;")
-        .map_err(|error| StoreError::from_sqlite(old, error))?;
+    source.set_db_config(DbConfig::SQLITE_DBCONFIG_DEFENSIVE, false).map_err(failed)?;
+    source.execute_batch("PRAGMA writable_schema = ON;").map_err(failed)?;
     let format = format::check_origin(&source, old)?;
+    check_tables(&source, old)?;
     // Columns that older files lack. The statement fails where the column exists, as it should.
     for column in ["notes TEXT NOT NULL DEFAULT '[]'", "machine TEXT NOT NULL DEFAULT '{}'"] {
         let _ = source.execute_batch(&format!("ALTER TABLE trial ADD COLUMN {column};"));
@@ -153,6 +158,7 @@ mod tests {
     use super::*;
     use crate::core::Sample;
     use crate::store::file::tests as sound;
+    use std::path::PathBuf;
 
     const PAGE: usize = 4096;
 

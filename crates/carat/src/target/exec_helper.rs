@@ -18,6 +18,7 @@ use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufRead, Write};
 use std::mem::MaybeUninit;
+use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Command, ExitCode, Stdio};
@@ -88,10 +89,15 @@ fn highest_memory() -> Bytes {
 
 /// Replaces this process; returns only the reason why that failed.
 fn exec(spec: &LaunchSpec) -> Result<String, String> {
-    let log = OpenOptions::new().append(true).create(true).open(&spec.log).map_err(|error| {
-        let log = spec.log.display();
-        format!("cannot open the log {log}: {error}; choose another place with -o or TMPDIR")
-    })?;
+    let log = OpenOptions::new()
+        .append(true)
+        .create(true)
+        .custom_flags(libc::O_NOFOLLOW)
+        .open(&spec.log)
+        .map_err(|error| {
+            let log = spec.log.display();
+            format!("cannot open the log {log}: {error}; choose another place with -o or TMPDIR")
+        })?;
     let stderr = log.try_clone().map_err(|error| error.to_string())?;
     if let Some(root) = &spec.root {
         enter(root).map_err(|error| {

@@ -124,7 +124,7 @@ fn very_long_texts_do_not_make_a_very_long_page() {
 }
 
 /// Every format of results, with its name.
-fn formats(results: &Results, audience: Audience) -> Vec<(&'static str, String)> {
+pub(crate) fn formats(results: &Results, audience: Audience) -> Vec<(&'static str, String)> {
     let options = PageOptions { audience, generated_at: None };
     vec![
         ("page", html(results, &options)),
@@ -222,7 +222,7 @@ fn hostile_text_stays_text_in_every_format() {
         table.lines().all(|line| columns(line) >= columns(table.lines().next().unwrap())),
         "{table}"
     );
-    let text = terminal(&results, Style { colour: true, width: 80 });
+    let text = terminal(&results, Style { colour: true, width: 80, ..Style::default() });
     assert!(!text.contains("\u{1b}[31m\u{202e}") && !text.contains('\u{7}'), "{text}");
     assert!(text.contains(&PAYLOAD[..20]), "the text itself is shown: {text}");
 }
@@ -281,7 +281,7 @@ fn the_terminal_text_has_sentences_and_fits_its_width() {
     );
     assert!(!text.contains('\u{1b}'), "no colour unless asked");
     assert!(text.lines().all(|line| line.chars().count() <= 100), "{text}");
-    let narrow = terminal(&Recipe::arenas().build(), Style { colour: false, width: 60 });
+    let narrow = terminal(&Recipe::arenas().build(), Style { width: 60, ..Style::default() });
     assert!(narrow.contains("▼ smaller"), "{narrow}");
 }
 

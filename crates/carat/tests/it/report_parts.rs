@@ -16,7 +16,7 @@ fn page(results: &Results) -> String {
 
 /// On one line, as a reader reads it.
 fn text(results: &Results) -> String {
-    let text = terminal(results, Style { colour: false, width: 200 });
+    let text = terminal(results, Style { width: 200, ..Style::default() });
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 

@@ -3,8 +3,8 @@
 use crate::core::Unit;
 use crate::core::load::{BroadcastRow, CableOptions, Compat, LoadReport, StepReport, Times};
 use crate::load::text::write_generator;
-use std::fs::File;
-use std::io::{self, BufWriter, Write};
+use crate::store::output::{NamedBy, write_file};
+use std::io::{self, Write};
 use std::path::Path;
 
 const COLUMNS: [&str; 9] =
@@ -28,7 +28,9 @@ pub(crate) fn write_text(
 /// # Errors
 /// If the file cannot be written; the message names it.
 pub(crate) fn write_rows_file(path: &Path, report: &LoadReport) -> io::Result<()> {
-    let written = File::create(path).and_then(|file| write_rows(report, BufWriter::new(file)));
+    let mut rows = Vec::new();
+    let written =
+        write_rows(report, &mut rows).and_then(|()| write_file(path, &rows, NamedBy::User));
     written.map_err(|error| {
         let path = path.display();
         let message =

@@ -107,7 +107,9 @@ fn symbolic_links_where_carat_writes_are_not_followed() {
         fs::create_dir(folder.path(cache)).unwrap();
     }
     symlink(&trap, folder.path("evil/carat")).unwrap();
-    symlink(&precious, folder.path("file.html.part")).unwrap();
+    for name in ["file.html", "file.html.part", "named.html"] {
+        symlink(&precious, folder.path(name)).unwrap();
+    }
     let mut command = folder.carat(&COMPARE);
     command.env("XDG_CACHE_HOME", folder.path("evil")).env("HOME", folder.path("good"));
     let ran = command.output().unwrap();
@@ -119,5 +121,59 @@ fn symbolic_links_where_carat_writes_are_not_followed() {
         .run(&[&COMPARE[..], &["-o", "link.carat"]].concat())
         .assert_code(2)
         .assert_says("exists");
+    folder.run(&["report", "file.carat", "-o", "named.html"]).assert_code(0);
+    for page in ["file.html", "named.html"] {
+        let found = fs::symlink_metadata(folder.path(page)).unwrap();
+        assert!(
+            found.is_file() && found.len() > 10_000,
+            "{page} is a page in the place of the link"
+        );
+    }
+    symlink(&precious, folder.path("true.recording.log")).unwrap();
+    let ran = folder.run(&["record", "--", "true"]);
+    assert_ne!(ran.code, Some(0), "{ran:?}");
+    ran.assert_says("true.recording.log");
     assert_eq!(fs::read_to_string(&precious).unwrap(), "precious");
+}
+
+/// Changes a copy of `file.carat` by SQL and asserts that a report and a salvage say `words`, and compute nothing.
+fn assert_refused(folder: &Folder, sql: &str, words: &str) {
+    fs::copy(folder.path("file.carat"), folder.path("evil.carat")).unwrap();
+    let file = rusqlite::Connection::open(folder.path("evil.carat")).unwrap();
+    file.execute_batch(&format!("PRAGMA foreign_keys = OFF; PRAGMA writable_schema = ON; {sql}"))
+        .unwrap();
+    drop(file);
+    let before = fs::read(folder.path("evil.carat")).unwrap();
+    folder.run(&["report", "evil.carat"]).assert_code(1).assert_says(words);
+    assert!(fs::read(folder.path("evil.carat")).unwrap() == before, "{sql}");
+}
+
+#[test]
+fn a_results_file_that_would_compute_or_is_larger_than_any_is_refused_with_words() {
+    let folder = compared("evil");
+    let table = "is not a table as carat makes them";
+    let costly = "CHECK (length(hex(zeroblob(900000000))) > 0)";
+    let checked = format!(
+        "UPDATE sqlite_schema SET sql = replace(sql, 'log_tail   TEXT NOT NULL', 'log_tail   TEXT NOT NULL {costly}') \
+         WHERE name = 'trial';"
+    );
+    for sql in [
+        checked.as_str(),
+        "CREATE VIEW v AS SELECT hex(zeroblob(900000000));",
+        "CREATE TRIGGER t AFTER INSERT ON runner BEGIN DELETE FROM trial; END;",
+        "CREATE INDEX i ON trial (abs(seconds));",
+        "ALTER TABLE trial ADD COLUMN more TEXT AS (hex(zeroblob(900000000)));",
+    ] {
+        assert_refused(&folder, sql, table);
+        folder.run(&["salvage", "evil.carat", "-o", "new.carat"]).assert_code(1).assert_says(table);
+    }
+    let many = "WITH RECURSIVE n(x) AS (SELECT 100 UNION ALL SELECT x + 1 FROM n WHERE x < 5099) \
+                INSERT INTO variant SELECT x, 'v' || x, '{}' FROM n;";
+    assert_refused(&folder, many, "at most 1000 are read");
+    let long = "UPDATE trial SET log_tail = printf('%.*c', 90000000, 'x') || printf('%.*c', 90000000, 'x') WHERE rowid = 1;";
+    assert_refused(&folder, long, "longer than any that carat writes");
+    assert_refused(&folder, "PRAGMA journal_mode = WAL;", "write-ahead log");
+    let retyped = "UPDATE sqlite_schema SET sql = replace(sql, 'UNIQUE (block, variant)', 'UNIQUE (variant, block)') \
+                   WHERE name = 'trial';";
+    assert_refused(&folder, retyped, "defined in another way");
 }
