@@ -4,7 +4,10 @@ use crate::analysis::{CensusDifference, CensusFigure, ClassChange, FigureChange}
 use crate::core::Bytes;
 use crate::observe::{OUTSIDE_SCHEMA, OutsideReading};
 use crate::report::census_cells::padded;
+use crate::report::import::read_bounded;
 use crate::report::numbers::{grouped, or_question_mark};
+use crate::report::redact_census::prepare_outside;
+use crate::report::redact_rules::Audience;
 use carat_outside::census::Census;
 use serde::Deserialize;
 use std::fmt::{self, Write};
@@ -60,10 +63,10 @@ struct ReadingSchema {
 /// # Errors
 /// If the file cannot be read, is another one, or has no reading.
 pub fn read_censuses(path: &Path) -> Result<Vec<Census>, CensusFileError> {
-    let text = std::fs::read(path)
+    let text = read_bounded(path)
         .map_err(|source| CensusFileError::Unreadable { path: path.to_owned(), source })?;
     let foreign = || CensusFileError::Foreign(path.to_owned());
-    let outline: ExplainedSchema = serde_json::from_slice(&text).map_err(|_| foreign())?;
+    let outline: ExplainedSchema = serde_json::from_str(&text).map_err(|_| foreign())?;
     let Some(outline) = outline.census else {
         let reason = "`--no-look` was given, or the target was no process".to_owned();
         return Err(CensusFileError::NoReading(path.to_owned(), reason));
@@ -72,14 +75,14 @@ pub fn read_censuses(path: &Path) -> Result<Vec<Census>, CensusFileError> {
         let (path, found) = (path.to_owned(), outline.schema);
         return Err(CensusFileError::OtherSchema { path, found });
     }
-    let file: ExplainedFile = serde_json::from_slice(&text).map_err(|_| foreign())?;
+    let file: ExplainedFile = serde_json::from_str(&text).map_err(|_| foreign())?;
     let reading = file.census.ok_or_else(foreign)?;
     if reading.processes.is_empty() {
         let reason = reading.refused.first().map(|(_, reason)| reason.clone());
         let reason = reason.unwrap_or_else(|| "none of the processes is a Ruby".to_owned());
         return Err(CensusFileError::NoReading(path.to_owned(), reason));
     }
-    Ok(reading.processes)
+    Ok(prepare_outside(&reading, Audience::Own).processes)
 }
 
 /// Totals before and after, and the classes that changed most.

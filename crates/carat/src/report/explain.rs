@@ -7,6 +7,8 @@ use crate::observe::{
 };
 use crate::process::{ProcError, ProcRoot, Tree};
 use crate::report::import::CaratFile;
+use crate::report::redact::{Audience, prepare_ledger};
+use crate::report::redact_census::prepare_outside;
 use carat_outside::census::LookOptions;
 use std::path::{Path, PathBuf};
 
@@ -95,7 +97,11 @@ pub fn process_ledger(
     match ledger.unread.first() {
         Some(reason) if nothing => Err(ExplainError::Unread(reason.clone())),
         _ if nothing => Err(ExplainError::Ended(pid)),
-        _ => Ok((ledger, reading)),
+        _ => {
+            let (_, ledger) = prepare_ledger("", &ledger, Audience::Own);
+            let reading = reading.map(|reading| prepare_outside(&reading, Audience::Own));
+            Ok((ledger, reading))
+        }
     }
 }
 
@@ -108,12 +114,13 @@ pub fn file_ledger(
     path: &Path,
     variant: Option<&str>,
 ) -> Result<(Ledger, Option<String>), ExplainError> {
-    match file {
+    let (ledger, note) = match file {
         CaratFile::Stored(results) | CaratFile::Exported(results) => {
-            trial_ledger(&results, path, variant).map(|(ledger, note)| (ledger, Some(note)))
+            trial_ledger(&results, path, variant).map(|(ledger, note)| (ledger, Some(note)))?
         }
-        CaratFile::Recording(recording) => Ok((recorded_ledger(*recording, path)?, None)),
-    }
+        CaratFile::Recording(recording) => (recorded_ledger(*recording, path)?, None),
+    };
+    Ok((prepare_ledger("", &ledger, Audience::Own).1, note))
 }
 
 /// The ledger at the end of the variant's last successful trial that has one.

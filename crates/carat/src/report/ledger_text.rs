@@ -6,6 +6,7 @@ use crate::core::ledger::{
 use crate::core::{Bytes, Unit};
 use crate::observe::Finding;
 use crate::report::numbers::{UNITS, count, or_question_mark, percent, percent_of};
+use crate::report::redact::{Audience, prepare_ledger};
 use crate::report::text::shorten;
 use std::fmt::{self, Write};
 
@@ -22,9 +23,10 @@ const TITLE: usize = 60;
 
 /// The whole ledger and the findings about it.
 pub fn ledger_text(ledger: &Ledger, findings: &[Finding]) -> String {
+    let (_, ledger) = prepare_ledger("", ledger, Audience::Own);
     let mut out = String::new();
     // Writing to a string cannot fail.
-    let _ = write_ledger(&mut out, ledger).and_then(|()| write_findings(&mut out, findings));
+    let _ = write_ledger(&mut out, &ledger).and_then(|()| write_findings(&mut out, findings));
     out
 }
 

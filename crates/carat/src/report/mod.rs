@@ -1,7 +1,7 @@
 //! The formats of results: HTML pages, terminal text, Markdown, CSV, JSON, OpenMetrics, budgets.
 //!
-//! Every format begins with [`prepare`](redact::prepare), which removes control characters and secrets from every text,
-//! and then escapes for its own syntax. Only [`load`] reads files and [`restore`] writes one; everything else turns results into text.
+//! Every format begins with [`prepare`](redact::prepare) or one of the functions beside it, which remove control characters
+//! and secrets from every text, and then escapes for its own syntax. Only [`load`] reads files and [`restore`] writes one; everything else turns results into text.
 
 mod budget;
 mod census_cells;
@@ -39,10 +39,13 @@ mod progress;
 mod recording_text;
 mod redact;
 mod redact_census;
+mod redact_rules;
 mod redact_tune;
 mod restore;
 mod route_figures;
 mod salvage_text;
+mod shared_forms;
+mod shared_plan;
 mod step_figures;
 mod suggest;
 mod terminal;
@@ -78,7 +81,7 @@ pub use page::{PageOptions, comparison_html, html, ledger_html, recording_html, 
 pub use progress::ProgressText;
 pub use recording_text::growth_text;
 pub(crate) use recording_text::recording_line;
-pub use redact::Audience;
+pub use redact_rules::Audience;
 pub use redact_tune::SearchReport;
 pub use restore::{ExperimentSource, RestoreError, restore};
 pub(crate) use salvage_text::salvage_text;

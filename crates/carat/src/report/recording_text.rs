@@ -4,6 +4,7 @@ use crate::analysis::growth::{cause, found, tolerances, undecided_parts};
 use crate::core::recording::Recording;
 use crate::core::{Bytes, ClassGrowth, LoadReport, ProgressUnit, Sample, Unit, metric};
 use crate::report::numbers::{count, grouped_count, percent, seconds};
+use crate::report::redact::{Audience, prepare_recording};
 use crate::report::text::one_line;
 use crate::run::recording::Recorder;
 use std::fmt::{self, Write};
@@ -39,6 +40,7 @@ fn sample_line(sample: &Sample, full: Option<&Sample>) -> String {
 
 /// What grew, by how much and why, and the cost of recording.
 pub fn growth_text(recording: &Recording) -> String {
+    let recording = &prepare_recording(recording, Audience::Own);
     let mut out = String::new();
     // Writing to a string cannot fail.
     let _ = write_growth(&mut out, recording).and_then(|()| write_cost(&mut out, recording));

@@ -1,37 +1,69 @@
-//! Readings from outside for an audience: in a shared report only Ruby's own classes keep their names.
+//! Readings from outside for an audience: every name printable; in a shared report only Ruby's own classes and common
+//! libraries keep theirs.
 
 use crate::observe::OutsideReading;
 use crate::report::class_aliases::ClassAliases;
-use crate::report::redact::Audience;
+use crate::report::redact_rules::{Audience, DistinctNames, RedactionRules};
+use crate::report::shared_forms::is_common_library;
 use carat_outside::census::Census;
 use carat_outside::owners::HolderKind;
+use std::collections::BTreeSet;
 
 /// The readings for that audience.
 pub(crate) fn prepare_outside(reading: &OutsideReading, audience: Audience) -> OutsideReading {
     let mut shown = reading.clone();
-    if audience == Audience::Own {
-        return shown;
-    }
+    let rules = RedactionRules::new(reading, BTreeSet::new(), audience);
     // One name for a class in all processes, so that they can be compared.
-    let mut names = ClassAliases::default();
-    for census in &mut shown.processes {
-        hide_names(census, &mut names);
-    }
+    let (classes, libraries) = Default::default();
+    let mut names = OutsideNames { rules, classes, libraries };
+    names.rules.edit_line(&mut shown.schema);
+    shown.refused.iter_mut().for_each(|(_, reason)| names.rules.edit_line(reason));
+    let unshared = shown.unshared.iter_mut().flat_map(|table| &mut table.unknown);
+    unshared.for_each(|reason| names.rules.edit_line(reason));
+    shown.processes.iter_mut().for_each(|census| names.edit(census));
     shown
 }
 
-fn hide_names(census: &mut Census, names: &mut ClassAliases) {
-    for class in census.classes.iter_mut().flatten() {
-        class.name = names.alias(&class.name);
+/// The rules, and the names that were given so far.
+struct OutsideNames {
+    rules: RedactionRules,
+    classes: ClassAliases,
+    libraries: DistinctNames,
+}
+
+impl OutsideNames {
+    fn edit(&mut self, census: &mut Census) {
+        self.rules.edit_line(&mut census.ruby);
+        census.unknown.iter_mut().for_each(|unknown| self.rules.edit_line(&mut unknown.reason));
+        let counted = census.classes.iter_mut().flatten().map(|class| &mut class.name);
+        counted
+            .chain(census.class.iter_mut().map(|class| &mut class.name))
+            .for_each(|name| self.edit_class(name));
+        for holder in census.owners.iter_mut().flat_map(|owners| &mut owners.holders) {
+            match holder.kind {
+                HolderKind::Class => self.edit_class(&mut holder.name),
+                HolderKind::Library => self.edit_library(&mut holder.name),
+                HolderKind::Thread if self.rules.is_shared() => holder.name = "thread".into(),
+                HolderKind::OtherMemory if self.rules.is_shared() => {
+                    holder.name = "other anonymous memory".into();
+                }
+                _ => self.rules.edit_line(&mut holder.name),
+            }
+        }
     }
-    if let Some(places) = &mut census.class {
-        places.name = names.alias(&places.name);
+
+    fn edit_class(&mut self, name: &mut String) {
+        self.rules.edit_line(name);
+        if self.rules.is_shared() {
+            *name = self.classes.alias(name);
+        }
     }
-    for holder in census.owners.iter_mut().flat_map(|owners| &mut owners.holders) {
-        match holder.kind {
-            HolderKind::Class => holder.name = names.alias(&holder.name),
-            HolderKind::Thread => holder.name = "thread".into(),
-            _ => {}
+
+    fn edit_library(&mut self, name: &mut String) {
+        self.rules.edit_line(name);
+        if self.rules.is_shared() && !is_common_library(name) {
+            // A gem can be named after whom it is for.
+            *name = self.libraries.name(name, || "[file].so".to_owned());
         }
     }
 }

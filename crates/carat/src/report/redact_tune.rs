@@ -1,7 +1,10 @@
 //! The outcome of a search for an audience.
 
-use crate::report::redact::{Audience, RedactionRules};
+use crate::core::HIDDEN;
+use crate::report::redact_rules::{Audience, RedactionRules};
+use crate::report::shared_forms::common_title;
 use crate::run::tune::TuneOutcome;
+use std::collections::BTreeSet;
 
 /// Everything that is shown of a search: its name, the server's command, and the outcome.
 #[derive(Debug, Clone)]
@@ -18,10 +21,15 @@ pub struct SearchReport {
 
 /// The report for that audience.
 pub(crate) fn prepare_tune(report: &SearchReport, audience: Audience) -> SearchReport {
-    let rules = RedactionRules::of(audience);
+    let rules = RedactionRules::new(report, BTreeSet::new(), audience);
     let mut shown = report.clone();
     rules.edit(&mut shown.name);
-    shown.command.iter_mut().for_each(|word| rules.edit(word));
+    for word in &mut shown.command {
+        rules.edit(word);
+        if rules.is_shared() {
+            *word = common_title(word);
+        }
+    }
     let outcome = &mut shown.outcome;
     if let Some(found) = &mut outcome.recommendation {
         rules.edit(&mut found.text);
@@ -29,7 +37,7 @@ pub(crate) fn prepare_tune(report: &SearchReport, audience: Audience) -> SearchR
             *values = std::mem::take(values)
                 .into_iter()
                 .map(|(name, value)| {
-                    let value = rules.value(&name, &value);
+                    let value = rules.setting(&name, &value);
                     (plain(&rules, name), value)
                 })
                 .collect();
@@ -47,7 +55,11 @@ pub(crate) fn prepare_tune(report: &SearchReport, audience: Audience) -> SearchR
     outcome.failing.iter_mut().for_each(|name| rules.edit(name));
     for tried in &mut outcome.tried {
         rules.edit(&mut tried.text);
-        tried.failure.iter_mut().for_each(|failure| rules.edit(failure));
+        // It quotes what the server printed.
+        match &mut tried.failure {
+            Some(failure) if rules.is_shared() => *failure = HIDDEN.to_owned(),
+            failure => failure.iter_mut().for_each(|failure| rules.edit(failure)),
+        }
     }
     shown
 }

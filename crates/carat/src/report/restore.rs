@@ -5,7 +5,7 @@
 use crate::config::{Experiment, ExperimentFileError};
 use crate::core::{ExperimentInfo, Variant};
 use crate::report::import::{CaratFileError, load_results};
-use crate::report::redact::has_hidden_parts;
+use crate::report::redact_rules::has_hidden_parts;
 use crate::run::experiment::experiment_info;
 use crate::store::{Salvaged, StoreError, salvage_trials};
 use std::path::{Path, PathBuf};

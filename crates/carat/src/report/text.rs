@@ -1,6 +1,6 @@
 //! Texts as they are laid out: lines, columns, dates.
 
-pub(crate) use crate::core::{one_line, plain, shorten};
+pub(crate) use crate::core::{one_line, shorten};
 use time::OffsetDateTime;
 use unicode_width::UnicodeWidthStr as _;
 

@@ -21,6 +21,7 @@ mod value;
 mod verify;
 
 pub use allocator::find_allocator;
+pub(crate) use catalogue::find as find_setting;
 pub use chosen::{SettingError, Settings};
 pub use elf::{CLibrary, ElfKind, read_elf, read_ruby_version};
 pub use environment::{ApplyError, Environment, Scrub, StartContext};

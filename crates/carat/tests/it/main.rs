@@ -66,6 +66,7 @@ mod refused_load;
 mod report;
 mod report_builder;
 mod report_examples;
+mod report_foreign;
 mod report_page;
 mod report_parts;
 mod restore;

@@ -266,7 +266,14 @@ pub(crate) const ROWS: &[Row] = &[
         ]),
     ),
     row(
-        "symbolic links in the cache, at the page and at the results file",
+        "a results file whose tables would compute, or whose values or rows are larger than any",
+        "it is refused with the reason before anything in it runs, and stays unchanged",
+        Tests(&[
+            "faults::files::a_results_file_that_would_compute_or_is_larger_than_any_is_refused_with_words",
+        ]),
+    ),
+    row(
+        "symbolic links in the cache, at the page, the log and at the results file",
         "none is followed",
         Tests(&["faults::files::symbolic_links_where_carat_writes_are_not_followed"]),
     ),
@@ -329,9 +336,12 @@ pub(crate) const ROWS: &[Row] = &[
         Parts(&["load::cable::frame::tests::fragments_never_add_up_to_more_than_the_limit"]),
     ),
     row(
-        "hostile names: escape sequences, HTML, formulas",
+        "hostile names: escape sequences, HTML, formulas, invisible characters, 100,000 letters",
         "text stays text in every output format",
-        Tests(&["report::hostile_text_stays_text_in_every_format"]),
+        Tests(&[
+            "report::hostile_text_stays_text_in_every_format",
+            "report_foreign::every_format_shows_only_printable_characters_and_short_texts_whatever_a_field_contains",
+        ]),
     ),
     row(
         "secrets in environment, arguments, URLs, logs",
@@ -339,6 +349,8 @@ pub(crate) const ROWS: &[Row] = &[
         Tests(&[
             "report::no_format_shows_a_secret",
             "report::a_shared_report_names_neither_host_nor_user_nor_paths_nor_private_variables",
+            "report_foreign::no_field_of_a_shared_report_says_who_made_it_in_any_form_that_can_be_recognised",
+            "report_foreign::a_shared_report_has_no_word_that_a_server_or_its_application_chose",
         ]),
     ),
     row(
