@@ -11,7 +11,8 @@ use carat_outside::malloc::fake_malloc::{
     BREAK, C_LIBRARY, C_LIBRARY_BYTES, FakeMalloc, HEAP_BYTES, HEAPS, MAIN_ARENA, MAPPED,
 };
 use carat_outside::malloc::{ChunkAmount, ChunkState, ChunkTable, MallocReading, read_malloc};
-use carat_outside::owners::{ThreadPlace, find_owners, reach};
+use carat_outside::owners::{ThreadPlace, find_owners};
+use carat_outside::reach::reach;
 use std::sync::OnceLock;
 
 /// Bytes of one change: the place, what kind of value, the value.
@@ -137,8 +138,10 @@ fn check_owners(memory: &FakeMemory, reading: &MallocReading) {
     held.for_each(|chunk| all.add(chunk.size));
     assert_eq!(census.held().plus(census.nobody), all);
     assert!(census.needed_bytes >= reading.chunks.len() as u64 * ChunkTable::CHUNK_BYTES);
-    let reached = reach(memory, &heap, &reading.chunks);
-    assert_eq!(reached.reached_chunks.plus(reached.unreached_chunks), all);
+    if let Ok(reached) = reach(memory, &heap, &reading.chunks, (&anchors, &threads)) {
+        let reached = reached.census();
+        assert_eq!(reached.reached_chunks.plus(reached.unreached_chunks), all);
+    }
     let states = reading.chunks.iter().filter(|chunk| chunk.state == ChunkState::Top);
     assert!(states.count() <= reading.census.arenas.len() * 2);
 }

@@ -344,6 +344,7 @@ mod tests {
             unexplained: 900_000,
             processes: vec![process],
             unread: Vec::new(),
+            from_status: Vec::new(),
         }
     }
 

@@ -4,7 +4,6 @@
 //! depends on its values: the lowest complete attempt, unless an interim look has used another before. The others are kept.
 
 use crate::core::ExperimentInfo;
-use crate::store::foreign::journal_path;
 use crate::store::salvage::misfit;
 use crate::store::{BlockAttempt, FreshFile, Store, StoreError};
 use std::collections::BTreeMap;
