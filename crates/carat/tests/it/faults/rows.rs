@@ -163,6 +163,38 @@ pub(crate) const ROWS: &[Row] = &[
         ]),
     ),
     row(
+        "a service, or the command that drives the load, leaves a daemon behind, also one whose environment is overwritten",
+        "it is not counted as the server's, and it is stopped, also after `kill -9` of carat",
+        Tests(&[
+            "services::a_daemon_of_a_service_that_hides_its_environment_is_not_the_servers_and_is_stopped",
+            "trial_commands::an_orphan_of_the_command_that_drives_the_load_is_not_the_servers_and_is_stopped",
+        ]),
+    ),
+    row(
+        "an orphan that shows neither a token nor a parent, beside other processes that could have left it",
+        "it is counted, and the trial notes it by name",
+        Parts(&[
+            "process::tree::tests::an_orphan_that_shows_no_token_is_named_where_it_could_be_anothers",
+        ]),
+    ),
+    row(
+        "a server that prints without end",
+        "of its log the beginning and the end are kept, memory stays bounded, and the trial notes it",
+        Tests(&[
+            "run_task::a_command_that_prints_without_end_fills_neither_disk_nor_memory_and_it_is_noted",
+        ]),
+    ),
+    row(
+        "a command has much memory for a moment between two samples",
+        "its peak is the kernel's record, the same as without carat",
+        Tests(&["run_task::the_peak_of_a_command_is_the_kernels_and_the_same_as_without_carat"]),
+    ),
+    row(
+        "the terminal closes under `nohup`",
+        "the experiment goes on",
+        Tests(&["run_task::under_nohup_a_closed_terminal_does_not_end_an_experiment"]),
+    ),
+    row(
         "a service beside the server fails",
         "the error names it and shows its last output",
         Tests(&["real_run::a_failed_service_is_reported_with_its_output"]),
@@ -173,6 +205,7 @@ pub(crate) const ROWS: &[Row] = &[
         Parts(&[
             "process::tree::tests::a_reused_pid_is_not_a_member",
             "process::tree::tests::a_session_whose_number_was_reused_as_a_pid_is_not_the_servers",
+            "target::signal::tests::a_signal_reaches_the_process_that_is_meant_and_no_other_one_with_its_pid",
         ]),
     ),
     row(
@@ -460,6 +493,19 @@ pub(crate) const ROWS: &[Row] = &[
         "an invalid experiment file",
         "refused before anything is written, with the nearest known key",
         Tests(&["fake_run::wrong_experiment_files_are_refused_before_anything_is_written"]),
+    ),
+    row(
+        "a number in an experiment file that no clock reaches and no machine can drive",
+        "refused in words, with the largest that is allowed",
+        Parts(&[
+            "config::any_number::no_number_in_a_file_panics_when_it_is_parsed_or_used",
+            "core::span::tests::a_span_that_no_clock_reaches_is_rejected",
+        ]),
+    ),
+    row(
+        "files of the user with the names of carat's partial or old files, when a plan has changed",
+        "they stay as they are",
+        Tests(&["fake_run::after_a_change_of_limits_trials_that_still_count_are_kept"]),
     ),
     row(
         "carat runs as root",
