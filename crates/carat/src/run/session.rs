@@ -175,6 +175,12 @@ impl<'a> Session<'a> {
         self.server.as_ref()?.log_note().map(|note| format!("the server {note}"))
     }
 
+    /// Whether the process that the session launched and that ended this way has left a server in the background, as
+    /// `unicorn -D` does.
+    pub(crate) fn runs_in_background(&mut self, ended: ExitStatus) -> bool {
+        ended.success() && !self.members().is_empty()
+    }
+
     /// Begins to wait for the end of the server that the session launched.
     pub(crate) fn watch_exit(&self) -> Option<ExitWatch> {
         self.server.as_ref().map(|server| ExitWatch::start(server.identity()))

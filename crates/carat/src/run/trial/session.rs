@@ -59,7 +59,9 @@ impl<'a> TrialSession<'a> {
         if self.server.interrupt().requested() {
             return Err(EarlyEnd::Interrupted);
         }
-        if let Some(status) = self.server.server_ended() {
+        if let Some(status) = self.server.server_ended()
+            && (phase == TrialPhase::Run || !self.server.runs_in_background(status))
+        {
             return Err(EarlyEnd::ServerEnded(status));
         }
         let load = self.generator.as_ref().filter(|_| phase == TrialPhase::Load);
