@@ -144,6 +144,11 @@ fn open(directory: &[u8], start_time: Option<u64>) -> Option<c_int> {
     rest.write_all(directory).ok()?;
     write!(rest, "/{pid}-{}.page", start_time.unwrap_or(0)).ok()?;
     let path = CStr::from_bytes_until_nul(&path).ok()?.as_ptr();
+    if !allows_size(PAGE_BYTES) {
+        // SAFETY: the errno of this thread.
+        unsafe { *libc::__errno_location() = libc::EFBIG };
+        return None;
+    }
     let flags = libc::O_RDWR | libc::O_CREAT | libc::O_EXCL | libc::O_NOFOLLOW | libc::O_CLOEXEC;
     // SAFETY: the path ends with NUL and outlives the calls; the descriptor belongs to this function.
     unsafe {
@@ -158,6 +163,14 @@ fn open(directory: &[u8], start_time: Option<u64>) -> Option<c_int> {
         }
         (file >= 0).then_some(file)
     }
+}
+
+/// Whether this process may make a file of this size. Making a larger one would end it (SIGXFSZ, setrlimit(2)).
+fn allows_size(bytes: usize) -> bool {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: writes the limits of this process.
+    let read = unsafe { libc::getrlimit(libc::RLIMIT_FSIZE, &raw mut limit) } == 0;
+    !read || limit.rlim_cur >= bytes as libc::rlim_t
 }
 
 /// Maps the file, or private zeros without one, at `place`, or anywhere if that is null.
