@@ -46,6 +46,7 @@ fn start() {
     };
     report::open();
     report::write(Runtime::Requested, requested_checksum());
+    report::write(Runtime::Variables, variables_checksum());
     // SAFETY: the handlers call nothing but system calls, atomics and one mutex of ours.
     unsafe {
         libc::pthread_atfork(Some(trim::before_fork), Some(trim::in_parent), Some(in_child));
@@ -65,6 +66,14 @@ fn start() {
 /// Identifies the request whose settings the bits of the report stand for.
 fn requested_checksum() -> u64 {
     env::settings_checksum(std::env::var_os(env::SETTINGS).unwrap_or_default().as_bytes())
+}
+
+/// Identifies the variables of the settings that this Ruby was started with.
+fn variables_checksum() -> u64 {
+    let names = std::env::var(env::VARIABLES).unwrap_or_default();
+    env::variables_checksum(&names, |name| {
+        std::env::var_os(name).map(std::os::unix::ffi::OsStringExt::into_vec)
+    })
 }
 
 extern "C" fn in_child() {

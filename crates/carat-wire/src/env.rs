@@ -30,11 +30,17 @@ pub const SET: &str = "CARAT_SET";
 /// Pid of the Puma that carat's plugin has started through `carat exec`, so that it does so only once.
 pub const PUMA: &str = "CARAT_PUMA";
 
-/// `LD_PRELOAD` before `carat exec`; the programs that the server starts get it back.
-pub const INHERITED_PRELOAD: &str = "CARAT_INHERITED_LD_PRELOAD";
+/// Names of the variables that the settings consist of, separated by `,`. The runtime removes them from the environment
+/// and hands them on, all of them or none.
+pub const VARIABLES: &str = "CARAT_VARIABLES";
 
-/// `RUBYOPT` before `carat exec`; the programs that the server starts get it back.
-pub const INHERITED_RUBYOPT: &str = "CARAT_INHERITED_RUBYOPT";
+/// How the name of a variable begins that has the earlier value of another: see [`inherited`].
+pub const INHERITED: &str = "CARAT_INHERITED";
+
+/// The variable with the value that `name` had before carat set it; the programs that the server starts get it back.
+pub fn inherited(name: &str) -> String {
+    format!("{INHERITED}_{name}")
+}
 
 /// Folder of workloads to use instead of the bundled ones.
 pub const WORKLOADS: &str = "CARAT_WORKLOADS";
@@ -44,8 +50,41 @@ pub const ROOTS: &str = "CARAT_ROOTS";
 
 /// Checksum of a value of [`SETTINGS`] (FNV-1a, 32 bits). It tells which request a report of the runtime belongs to.
 pub fn settings_checksum(settings: &[u8]) -> u64 {
-    let hash = settings
-        .iter()
-        .fold(0x811c_9dc5_u32, |hash, byte| (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193));
+    u64::from(fnv(FNV_START, settings))
+}
+
+/// Checksum of the variables that a value of [`VARIABLES`] names, with their values. It tells whether a process was started
+/// with all of them.
+pub fn variables_checksum<V: AsRef<[u8]>>(names: &str, value: impl Fn(&str) -> Option<V>) -> u64 {
+    let hash = names.split(',').fold(FNV_START, |hash, name| {
+        let hash = fnv(hash, name.as_bytes());
+        match value(name) {
+            Some(value) => fnv(fnv(hash, b"="), value.as_ref()),
+            None => fnv(hash, b"\0"),
+        }
+    });
     u64::from(hash)
+}
+
+const FNV_START: u32 = 0x811c_9dc5;
+
+fn fnv(hash: u32, bytes: &[u8]) -> u32 {
+    bytes.iter().fold(hash, |hash, byte| (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_checksum_of_variables_tells_a_missing_from_an_empty_and_from_another_value() {
+        let sum = |value: Option<&str>| {
+            variables_checksum("A,B", |name| if name == "A" { Some("1") } else { value })
+        };
+        let sums = [None, Some(""), Some("2"), Some("3")].map(sum);
+        for (place, one) in sums.iter().enumerate() {
+            assert!(!sums[place + 1..].contains(one), "{sums:?}");
+        }
+        assert_eq!(sum(Some("2")), sums[2]);
+    }
 }

@@ -60,7 +60,8 @@ module CaratRuntime
       run(:start)
       Boot.start if at_boot?
       ForkHook.install if @settings.any?(&:forks?)
-      ExecHook.install if @settings.any?(&:execs?)
+      Launcher.remember
+      ExecHook.install if @settings.any?(&:hands_on?)
     rescue StandardError => e
       warn("the runtime cannot start: #{e.class}: #{e.message}")
     end
@@ -101,11 +102,16 @@ module CaratRuntime
       Boot.in_child if at_boot?
     end
 
-    # Returns functions that undo what was done, for an exec that failed.
-    def before_exec
-      @settings.filter_map(&:before_exec)
+    # The arguments of a call that starts a program, with what the settings need if that program is a Ruby which serves
+    # instead of this process; otherwise as they are. `replaces`: whether it takes the place of this process.
+    def hand_on(arguments, replaces: false)
+      launch = Launch.new(arguments)
+      return arguments unless Launcher.hands_on?(launch, replaces)
+
+      @settings.each { |setting| setting.hand_on(launch) }
+      launch.arguments
     rescue StandardError
-      []
+      arguments
     end
 
     private
@@ -159,8 +165,8 @@ module CaratRuntime
     # In a new child.
     def in_child; end
 
-    # Before this process replaces itself; returns a function that undoes what it did, or nil.
-    def before_exec; end
+    # Adds what this setting needs to the call that starts a Ruby which serves instead of this process.
+    def hand_on(launch); end
 
     # Whether the end of the boot must be detected.
     def at_boot?
@@ -172,8 +178,8 @@ module CaratRuntime
       false
     end
 
-    # Whether the hook around exec is needed.
-    def execs?
+    # Whether the hooks around exec and spawn are needed.
+    def hands_on?
       false
     end
 

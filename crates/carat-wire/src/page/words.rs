@@ -252,6 +252,8 @@ words! {
         CallocBytes = "calloc_bytes",
         /// Call sites that got a cache before the first fork because they had none.
         FilledCallCaches = "filled_call_caches",
+        /// Checksum of the variables named in `CARAT_VARIABLES`, with the values that Ruby was started with.
+        Variables = "variables",
     }
 }
 

@@ -2,19 +2,21 @@
 
 use crate::core::did_you_mean;
 use crate::report::{EnvironmentFormat, shell_line, write_environment, write_start};
-use crate::run::start_verifier;
-use crate::settings::{Scrub, SettingCheck, Settings, manual};
+use crate::run::{Verification, start_verifier};
+use crate::settings::{Scrub, Settings, manual};
 use crate::target::install::{check_lasting, find_installed, prefix_of};
 use crate::target::library::unpack_in_cache;
 use crate::target::{
-    InjectError, InjectRequest, Injection, Libraries, LibraryError, ProgramSearch, ReplaceError,
-    create_pages, inject, replace_process, search_path_with, set_pages,
+    FailingWrites, InjectError, InjectRequest, Injection, Libraries, LibraryError, ProgramSearch,
+    ReplaceError, create_pages, inject, new_token, replace_process, search_path_with, set_tree,
 };
 use anyhow::{Context, bail};
 use carat_wire::env;
 use clap::Args;
 use std::collections::BTreeMap;
-use std::io::{self, Write};
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 /// Exit code if carat fails before the server starts, as for env(1).
@@ -30,7 +32,8 @@ const CONFIG_KEYS: [&str; 2] = ["profile", "settings"];
 #[command(after_help = "\
 Exit codes: the server's own; 125 if a setting cannot be applied, 126 if the command cannot be run,
 127 if the command does not exist. CARAT_OFF=1 runs the command without any change. If there is no folder for
-carat's libraries, the server runs without the settings that need them, and a line on stderr names these.
+carat's libraries, the server runs without the settings that need them, and a line on stderr names these. If the
+server cannot be verified, it runs all the same. carat.toml counts only if it belongs to this user or to root.
 
 Examples:
   carat exec arena_max=2 -- bundle exec puma
@@ -56,10 +59,10 @@ pub(crate) struct ExecArgs {
     /// With --print-env: where `carat install` put the libraries [default: next to carat, /usr/local or /usr]
     #[arg(long, value_name = "DIR", requires = "print_env")]
     prefix: Option<PathBuf>,
-    /// Check the server once it has started and report on stderr which settings were applied
+    /// Check the processes that serve, whoever started them, and report on stderr which settings were applied
     #[arg(long)]
     verify: bool,
-    /// Let the programs that the server starts inherit LD_PRELOAD and RUBYOPT
+    /// Let every program that the server starts inherit the settings, not only a server that a launcher starts
     #[arg(long)]
     no_scrub: bool,
     /// Print every setting with its effect and its cost
@@ -95,7 +98,7 @@ fn prepare_and_start(
         bail!("no command is given; write `carat exec SETTINGS -- COMMAND`");
     };
     let switched_off = std::env::var_os(env::OFF).is_some_and(|off| off == "1");
-    let settings = if switched_off { Settings::default() } else { chosen(args)? };
+    let settings = if switched_off { Settings::default() } else { chosen(args, messages)? };
     let ruby = find_ruby(program, &settings);
     if let Some(format) = args.print_env {
         return Printing { args, settings: &settings, format }.print(
@@ -104,28 +107,18 @@ fn prepare_and_start(
             messages,
         );
     }
+    let scrub = if args.no_scrub { Scrub::Nothing } else { Scrub::Lasting };
     let request = InjectRequest {
         settings: &settings,
         given: BTreeMap::new(),
         inherited: &|name| std::env::var(name).ok(),
         ruby: ruby.as_deref(),
-        probe: args.verify,
-        scrub: match (args.no_scrub, args.verify) {
-            (false, _) => Scrub::Everything,
-            (true, true) => Scrub::Verifier,
-            (true, false) => Scrub::Nothing,
-        },
+        probe: false,
+        scrub,
     };
-    let injection = match inject(&request, || libraries(&settings)) {
-        Err(InjectError::Library(error)) => inject_without_libraries(&request, &error, messages)?,
-        Ok(mut injection) => {
-            if args.verify {
-                verify(&settings, &mut injection)?;
-            }
-            injection
-        }
-        Err(error) => return Err(error.into()),
-    };
+    let failing_writes = FailingWrites::begin();
+    let injection = injected(&request, args.verify, messages)?;
+    drop(failing_writes);
     warn(&injection, messages)?;
     let error = replace_process(&args.command, &injection);
     let _ = writeln!(messages, "carat exec: {error}");
@@ -144,18 +137,54 @@ fn libraries(settings: &Settings) -> Result<Libraries, LibraryError> {
     }
 }
 
+/// What the server is started with. If it cannot be verified, it is started all the same, with a message.
+fn injected(
+    request: &InjectRequest<'_>,
+    verify: bool,
+    messages: &mut impl Write,
+) -> anyhow::Result<Injection> {
+    let hindrance = match verify.then(|| inject_verified(request)) {
+        Some(Ok(injection)) => return Ok(injection),
+        Some(Err(error)) => Some(error),
+        None => None,
+    };
+    let injection = match inject(request, || libraries(request.settings)) {
+        Err(InjectError::Library(error)) => {
+            return inject_without_libraries(request, verify, &error, messages);
+        }
+        found => found?,
+    };
+    if let Some(error) = hindrance {
+        writeln!(messages, "carat verify: not verified: {error:#}")?;
+    }
+    Ok(injection)
+}
+
+/// Injects what verifying needs besides, and starts the verifier.
+fn inject_verified(request: &InjectRequest<'_>) -> anyhow::Result<Injection> {
+    let scrub = match request.scrub {
+        Scrub::Nothing => Scrub::Verifier,
+        _ => Scrub::Everything,
+    };
+    let request = InjectRequest { given: BTreeMap::new(), probe: true, scrub, ..*request };
+    let mut injection = inject(&request, || libraries(request.settings))?;
+    verify(request.settings, &mut injection)?;
+    Ok(injection)
+}
+
 /// Leaves out what needs carat's libraries, because a server without it is better than none.
 fn inject_without_libraries(
     request: &InjectRequest<'_>,
+    verify: bool,
     error: &LibraryError,
     messages: &mut impl Write,
 ) -> anyhow::Result<Injection> {
     let mut settings = request.settings.clone();
     let mut missing = settings.remove_runtime();
-    if request.probe {
+    if verify {
         missing.push("--verify".to_owned());
     }
-    if settings.preloads() && request.scrub == Scrub::Everything {
+    if settings.preloads() && request.scrub.has_settings() {
         missing.push("keeping LD_PRELOAD from the server's programs".to_owned());
     }
     writeln!(messages, "carat exec: without {}: {error}", missing.join(", "))?;
@@ -202,7 +231,7 @@ impl Printing<'_> {
             inherited: &|name| self.inherited(name),
             ruby,
             probe: false,
-            scrub: if scrub { Scrub::Everything } else { Scrub::Nothing },
+            scrub: if scrub { Scrub::Lasting } else { Scrub::Nothing },
         };
         let libraries = installed.clone().ok_or(LibraryError::NoCandidate);
         let injection = inject(&request, || libraries)?;
@@ -344,25 +373,38 @@ fn find_ruby(program: &str, settings: &Settings) -> Option<PathBuf> {
 }
 
 /// Starts a process that reports on stderr which settings are in effect.
-fn verify(settings: &Settings, injection: &mut Injection) -> io::Result<()> {
-    let pages = create_pages()?;
-    set_pages(&mut injection.env, &pages);
-    start_verifier(settings, &injection.applied, |checks| {
-        print_checks(checks);
+fn verify(settings: &Settings, injection: &mut Injection) -> anyhow::Result<()> {
+    let pages = create_pages().with_context(|| {
+        let folder = std::env::temp_dir();
+        format!("cannot write in {}; set TMPDIR to a folder that can be written", folder.display())
+    })?;
+    // Below the token of a run that this server may be part of.
+    let outer = std::env::var(env::TOKEN).map(|token| format!("{token}/")).unwrap_or_default();
+    let token = format!("{outer}{}", new_token());
+    set_tree(&mut injection.env, &token, &pages);
+    let started = start_verifier(settings, &injection.applied, &token, |found| {
+        print_findings(found);
         let _ = std::fs::remove_dir_all(&pages);
-    })
+    });
+    if started.is_err() {
+        let _ = std::fs::remove_dir_all(&pages);
+    }
+    started.context("cannot start the verifier")
 }
 
-fn print_checks(checks: &[SettingCheck]) {
+fn print_findings(found: &Verification) {
     let mut messages = io::stderr();
-    for check in checks {
+    if let Verification::Unknown(why) = found {
+        let _ = writeln!(messages, "carat verify: not verified: {why}");
+    }
+    for check in found.checks() {
         let _ = writeln!(messages, "carat verify: {check}");
     }
 }
 
 /// The settings of the file, of `CARAT_SET` and of the command line. Later ones override earlier ones.
-fn chosen(args: &ExecArgs) -> anyhow::Result<Settings> {
-    let mut settings = read_config(args.config.as_deref())?;
+fn chosen(args: &ExecArgs, messages: &mut impl Write) -> anyhow::Result<Settings> {
+    let mut settings = read_config(args.config.as_deref(), messages)?;
     if let Ok(set) = std::env::var(env::SET) {
         let pairs = set.split(';').filter(|pair| !pair.trim().is_empty());
         settings.overlay(&Settings::from_pairs(pairs).context(env::SET)?);
@@ -375,14 +417,14 @@ fn chosen(args: &ExecArgs) -> anyhow::Result<Settings> {
 }
 
 /// The settings of a file. Without a named file, that of `carat.toml`, if it exists.
-fn read_config(named: Option<&Path>) -> anyhow::Result<Settings> {
+fn read_config(named: Option<&Path>, messages: &mut impl Write) -> anyhow::Result<Settings> {
     let path = named.unwrap_or(Path::new("carat.toml"));
-    let text = match std::fs::read_to_string(path) {
-        Err(error) if named.is_none() && error.kind() == io::ErrorKind::NotFound => {
-            return Ok(Settings::default());
-        }
-        read => read.with_context(|| format!("cannot read {}", path.display()))?,
+    let text = match named {
+        Some(_) => Some(std::fs::read_to_string(path)),
+        None => read_unnamed(path, messages)?.map(Ok),
     };
+    let Some(text) = text else { return Ok(Settings::default()) };
+    let text = text.with_context(|| format!("cannot read {}", path.display()))?;
     let table: toml::Table =
         text.parse().with_context(|| format!("{} is not valid TOML", path.display()))?;
     if named.is_none() && table.contains_key("variant") {
@@ -390,6 +432,41 @@ fn read_config(named: Option<&Path>) -> anyhow::Result<Settings> {
         return Ok(Settings::default());
     }
     read_config_table(&table).with_context(|| path.display().to_string())
+}
+
+/// The text of a file that nobody named: it counts only if it is a file of this user or of root. Anything else, such as a pipe
+/// or a file of somebody who shares the folder, is left out with a message, so that it cannot keep the server from starting.
+fn read_unnamed(path: &Path, messages: &mut impl Write) -> io::Result<Option<String>> {
+    let why = match open_regular(path) {
+        Ok(mut file) => match file.metadata() {
+            Ok(found) if is_trusted(found.uid()) => {
+                let mut text = String::new();
+                match file.read_to_string(&mut text) {
+                    Ok(_) => return Ok(Some(text)),
+                    Err(error) => error.to_string(),
+                }
+            }
+            Ok(_) => "it belongs to another user".to_owned(),
+            Err(error) => error.to_string(),
+        },
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => error.to_string(),
+    };
+    writeln!(messages, "carat exec: without {}: {why}; name it with --config", path.display())?;
+    Ok(None)
+}
+
+/// Opens a regular file and nothing else, without waiting for the other end of a pipe.
+fn open_regular(path: &Path) -> io::Result<File> {
+    let file = File::options().read(true).custom_flags(libc::O_NONBLOCK).open(path)?;
+    match file.metadata()?.is_file() {
+        true => Ok(file),
+        false => Err(io::Error::other("it is not a regular file")),
+    }
+}
+
+fn is_trusted(owner: u32) -> bool {
+    owner == 0 || owner == rustix::process::geteuid().as_raw()
 }
 
 /// The settings of `profile` under those of `[settings]`.

@@ -51,6 +51,6 @@ pub use regions::{Region, RegionHints, classify};
 pub use rollup::{Rollup, parse_rollup};
 pub use room::{be_killed_first, memory_gate};
 pub use sampler::{SampleOptions, Sampler};
-pub use settings::check_settings;
+pub use settings::{SettingsLook, is_applied, look_at_settings};
 pub use slots::Slots;
 pub use status::{Status, parse_status};

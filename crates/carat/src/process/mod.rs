@@ -5,14 +5,18 @@
 
 mod files;
 mod identity;
+mod listening;
 mod root;
+mod serving;
 mod stat;
 mod tree;
 mod usage;
 
 pub use files::{OpenFiles, listeners};
 pub use identity::Identity;
+pub(crate) use listening::ListeningSockets;
 pub use root::{ProcError, ProcRoot};
+pub use serving::{ServingBy, ServingSigns, serving};
 pub use stat::{Stat, parse_stat};
 pub use tree::Tree;
 pub use usage::children_cpu;

@@ -12,4 +12,4 @@ pub(crate) mod workloads;
 
 pub use interrupt::Interrupt;
 pub use machine::machine_facts;
-pub(crate) use verifier::start_verifier;
+pub(crate) use verifier::{Verification, start_verifier};

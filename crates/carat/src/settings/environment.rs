@@ -8,6 +8,10 @@ use carat_wire::env;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+/// What the runtime calls the request to remove variables.
+const SCRUB: &str = "scrub";
+/// What settings add folders to, for every program.
+const PATH: &str = "PATH";
 /// The variable that holds glibc's tunables.
 pub(crate) const TUNABLES: &str = "GLIBC_TUNABLES";
 
@@ -30,7 +34,7 @@ pub struct StartContext<'a> {
 }
 
 /// What the runtime removes from the environment once Ruby has started, so that the programs that the server starts do not
-/// inherit it. The server's own exec, its restart, gets it again.
+/// inherit it. A Ruby that serves instead of it gets it again: its restart, or the server that a launcher starts.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Scrub {
     /// Nothing.
@@ -40,7 +44,11 @@ pub enum Scrub {
     Verifier,
     /// That and what loads the libraries, because only the verifier needs them. The same holds for a restart.
     Once,
-    /// Everything; a restart always gets what the settings need.
+    /// What the settings consist of. The probe stays for every Ruby, because every Ruby is measured.
+    Settings,
+    /// That and what loads the libraries; a restart always gets it.
+    Lasting,
+    /// That and what only the verifier needs.
     Everything,
 }
 
@@ -50,9 +58,21 @@ impl Scrub {
         match self {
             Self::Nothing => None,
             Self::Verifier => Some("verifier"),
-            Self::Once => Some("once"),
-            Self::Everything => Some("on"),
+            Self::Once => Some("libraries,verifier"),
+            Self::Settings => Some("settings"),
+            Self::Lasting => Some("settings,options"),
+            Self::Everything => Some("settings,options,verifier"),
         }
+    }
+
+    /// Whether the variables of the settings are among it.
+    pub(crate) fn has_settings(self) -> bool {
+        matches!(self, Self::Settings | Self::Lasting | Self::Everything)
+    }
+
+    /// The request to the runtime of a server without settings.
+    pub(crate) fn alone(self) -> Option<String> {
+        self.value().map(|value| format!("{SCRUB}={value}"))
     }
 }
 
@@ -61,6 +81,8 @@ impl Scrub {
 pub struct Environment {
     /// Variables to set, ready to use: inherited values are already joined.
     pub set: BTreeMap<String, String>,
+    /// Names of those that settings consist of, in the order of [`env::VARIABLES`].
+    pub variables: Vec<String>,
     /// Libraries that `LD_PRELOAD` in `set` names first.
     pub preload: Vec<PathBuf>,
     /// Whether the shim must be loaded through `RUBYOPT` to apply the settings.
@@ -129,6 +151,13 @@ pub enum ApplyError {
     },
 }
 
+impl Environment {
+    /// The checksum that the runtime of a Ruby with every variable of the settings reports.
+    pub(crate) fn variables_checksum(&self) -> u64 {
+        env::variables_checksum(&self.variables.join(","), |name| self.set.get(name))
+    }
+}
+
 /// Collects what each setting adds to the environment.
 pub(crate) struct EnvironmentBuilder<'a> {
     pub(crate) context: &'a StartContext<'a>,
@@ -157,6 +186,10 @@ impl<'a> EnvironmentBuilder<'a> {
 
     pub(crate) fn set(&mut self, variable: &str, value: String) {
         self.environment.set.insert(variable.to_owned(), value);
+        let variables = &mut self.environment.variables;
+        if variable != PATH && !variables.iter().any(|known| known == variable) {
+            variables.push(variable.to_owned());
+        }
     }
 
     /// Puts `first` before the other parts of a variable whose parts are separated by colons.
@@ -206,13 +239,22 @@ impl<'a> EnvironmentBuilder<'a> {
     }
 
     pub(crate) fn finish(mut self) -> Environment {
-        let scrub = self.context.scrub.value();
-        if let Some(value) = scrub {
-            self.mention("scrub", value);
+        let scrub = self.context.scrub;
+        if let Some(value) = scrub.value() {
+            self.mention(SCRUB, value);
         }
-        if self.environment.needs_runtime || scrub.is_some() {
-            self.set(env::RUNTIME, self.context.runtime.display().to_string());
-            self.set(env::SETTINGS, self.requests.join(";"));
+        let set = &mut self.environment.set;
+        if self.environment.needs_runtime || scrub.value().is_some() {
+            set.insert(env::RUNTIME.into(), self.context.runtime.display().to_string());
+            set.insert(env::SETTINGS.into(), self.requests.join(";"));
+            let variables = self.environment.variables.join(",");
+            set.extend((!variables.is_empty()).then(|| (env::VARIABLES.to_owned(), variables)));
+        }
+        if scrub.has_settings() {
+            for name in &self.environment.variables {
+                let before = (self.context.inherited)(name);
+                set.extend(before.map(|value| (env::inherited(name), value)));
+            }
         }
         self.environment
     }

@@ -18,9 +18,23 @@ pub fn manual() -> String {
     for setting in definitions() {
         write_entry(&mut page, setting);
     }
+    write_delivery(&mut page);
     write_profiles(&mut page);
     write_extensions(&mut page);
     page
+}
+
+fn write_delivery(page: &mut String) {
+    page.push_str(
+        "\n## Which processes have the settings\n\n\
+         The processes that serve: those that listen, and what was forked from them. Where nothing listens, as with Sidekiq, it is\n\
+         the Rubies that started no other Ruby. A launcher, such as `passenger start`, `thin start -d`, `foreman` or any Ruby that\n\
+         starts a Ruby and does not listen itself, hands all settings on to the Rubies that it starts, and to nothing else; see\n\
+         [what Carat can read and change](security.md#what-it-changes). `carat compare` starts servers the same way.\n\n\
+         `carat exec --verify` and the notes of a trial judge the processes that serve, not their launcher. If one of them lacks a\n\
+         setting, the message names it: `NOT APPLIED: lost in pid 123 (…)`. Where no process serves within a minute, it says\n\
+         `not verified` and why. A Ruby that does not listen is judged once it has worked for ten seconds.\n",
+    );
 }
 
 fn write_extensions(page: &mut String) {

@@ -17,6 +17,8 @@ pub struct ProcessObservation<'a> {
     pub status: Option<&'a str>,
     /// The target of `/proc/PID/root`.
     pub root: Option<&'a Path>,
+    /// The variables of the settings that Ruby was started with, by the runtime's report.
+    pub started_with: &'a [String],
     /// What the runtime library reports; `None` where no Ruby has loaded carat's libraries.
     pub runtime: Option<RuntimeReport>,
 }
@@ -26,6 +28,8 @@ pub struct ProcessObservation<'a> {
 pub struct RuntimeReport {
     /// Checksum of the request; `None` where the runtime has not started.
     pub(crate) requested: Option<u64>,
+    /// Checksum of the variables of the settings; `None` where the runtime has not started.
+    pub(crate) variables: Option<u64>,
     pub(crate) applied: u64,
     pub(crate) refused: u64,
     /// Settings that left out a compaction.
@@ -39,6 +43,7 @@ impl RuntimeReport {
     pub fn read(page: &PageReading) -> Self {
         Self {
             requested: page.runtime.get(Runtime::Requested),
+            variables: page.runtime.get(Runtime::Variables),
             applied: page.runtime.get(Runtime::Applied).unwrap_or(0),
             refused: page.runtime.get(Runtime::Refused).unwrap_or(0),
             left_out: page.runtime.get(Runtime::LeftOut).unwrap_or(0),
@@ -46,6 +51,14 @@ impl RuntimeReport {
                 .runtime
                 .get(Runtime::UnfitExtension)
                 .zip(page.runtime.get(Runtime::UnfitVersion)),
+        }
+    }
+
+    /// The variables of the settings, if the runtime found all of them when Ruby started.
+    pub(crate) fn variables_of(self, environment: &Environment) -> &[String] {
+        match self.variables {
+            Some(found) if found == environment.variables_checksum() => &environment.variables,
+            _ => &[],
         }
     }
 
@@ -132,6 +145,8 @@ impl ProcessObservation<'_> {
         });
         if found {
             SettingStatus::Applied(format!("{name} is in its environment"))
+        } else if self.started_with.iter().any(|known| known == name) {
+            SettingStatus::Applied(format!("{name} was in its environment when Ruby started"))
         } else {
             SettingStatus::Unknown(format!(
                 "{name} is not in /proc/PID/environ; a process title can hide it"
@@ -149,9 +164,14 @@ impl ProcessObservation<'_> {
         let settings = environment.set.get(env::SETTINGS).map_or("", String::as_str);
         match self.runtime {
             Some(report) => report.status(name, settings, pending),
-            None => SettingStatus::NotApplied(
-                "no Ruby of this process tree has loaded carat's libraries".into(),
-            ),
+            None => match self.maps {
+                None => SettingStatus::Unknown("/proc/PID/maps cannot be read".into()),
+                Some(maps) if maps.contains("/carat_runtime.") => SettingStatus::Unknown(
+                    "carat's libraries are loaded there, but cannot report; the server's stderr has the reason"
+                        .into(),
+                ),
+                Some(_) => SettingStatus::NotApplied("carat's libraries are not loaded there".into()),
+            },
         }
     }
 }
@@ -191,6 +211,7 @@ mod tests {
             applied: 0b01,
             refused: 0b10,
             left_out: 0b11,
+            variables: None,
             unfit: Some((5, pack_version([3, 5, 1]))),
         };
         let cause =

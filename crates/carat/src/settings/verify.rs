@@ -99,10 +99,9 @@ pub(in crate::settings) mod tests {
     fn applied_settings_are_told_from_those_that_are_not() {
         let observed = ProcessObservation {
             maps: Some(MAPS),
-            environ: Some(b"RUBY_GC_MALLOC_LIMIT=1048576\0A=b\0"),
+            environ: Some(b"RUBY_GC_MALLOC_LIMIT=1048576\0MALLOC_ARENA_MAX=2\0A=b\0"),
             status: Some("Name:\truby\nTHP_enabled:\t0\n"),
-            root: None,
-            runtime: None,
+            ..ProcessObservation::default()
         };
         for (pair, expected) in [
             ("allocator=jemalloc", "applied"),

@@ -68,12 +68,13 @@ pub(crate) fn inject(
     if let Some(version) = version {
         settings.check_ruby(version)?;
     }
-    let scrubs_preload = request.scrub == Scrub::Everything && settings.preloads();
+    let scrubs_preload = request.scrub.has_settings() && settings.preloads();
     let lasting = settings.needs_runtime() || scrubs_preload;
     let libraries = if request.probe || lasting { Some(libraries()?) } else { None };
     let scrub = match request.scrub {
         _ if libraries.is_none() => Scrub::Nothing,
         Scrub::Nothing => Scrub::Nothing,
+        Scrub::Settings if !lasting => Scrub::Nothing,
         _ if !lasting => Scrub::Once,
         chosen => chosen,
     };
@@ -114,13 +115,9 @@ fn apply(
 impl Injection {
     fn load_libraries(&mut self, request: &InjectRequest<'_>, scrub: Scrub) {
         let Some(libraries) = self.libraries.clone() else { return };
-        if matches!(scrub, Scrub::Once | Scrub::Everything) {
-            for (name, backup) in
-                [("LD_PRELOAD", env::INHERITED_PRELOAD), ("RUBYOPT", env::INHERITED_RUBYOPT)]
-            {
-                let inherited = (request.inherited)(name);
-                self.env.extend(inherited.map(|value| (backup.to_owned(), value)));
-            }
+        for name in removed(scrub) {
+            let before = self.env.get(*name).cloned().or_else(|| (request.inherited)(name));
+            self.env.extend(before.map(|value| (env::inherited(name), value)));
         }
         if request.probe {
             self.env.insert(env::PROBE.into(), libraries.probe.display().to_string());
@@ -133,10 +130,12 @@ impl Injection {
         self.env.insert("RUBYOPT".into(), words.join(" "));
     }
 
-    /// Loads the runtime, which does nothing without a setting.
+    /// Loads the runtime, which hands itself on as it does under settings, and does nothing else without them.
     fn load_runtime(&mut self) {
         if let Some(libraries) = &self.libraries {
             self.env.insert(env::RUNTIME.into(), libraries.runtime.display().to_string());
+            let request = Scrub::Settings.alone().unwrap_or_default();
+            self.env.entry(env::SETTINGS.into()).or_insert(request);
         }
     }
 
@@ -146,13 +145,24 @@ impl Injection {
     }
 }
 
+/// The variables besides those of the settings that are removed, and whose earlier values are put back.
+fn removed(scrub: Scrub) -> &'static [&'static str] {
+    const VERIFIER: [&str; 4] = [env::PROBE, env::PAGES, env::TOKEN, "RUBYOPT"];
+    match scrub {
+        Scrub::Nothing | Scrub::Settings => &[],
+        Scrub::Verifier => &VERIFIER[..3],
+        Scrub::Lasting => &VERIFIER[3..],
+        Scrub::Once | Scrub::Everything => &VERIFIER,
+    }
+}
+
 /// Makes the environments of an experiment's variants comparable.
 ///
 /// The runtime is loaded into all of them or into none: loading any code shifts when Ruby first collects while
 /// it boots, which changes the final memory of a small app by 1 to 2 %, in either direction. All of them get the
 /// same size, because the size alone moves the stack and thereby measured results (Mytkowicz et al., ASPLOS 2009).
 pub(crate) fn make_comparable(injections: &mut [&mut Injection]) {
-    if injections.iter().any(|injection| injection.applied.needs_runtime) {
+    if injections.iter().any(|injection| injection.env.contains_key(env::RUNTIME)) {
         injections.iter_mut().for_each(|injection| injection.load_runtime());
     }
     let largest = injections.iter().map(|injection| size(&injection.env)).max().unwrap_or(0);
@@ -169,11 +179,6 @@ fn size(env: &BTreeMap<String, String>) -> usize {
 /// Sets the token by which a tree's processes are found and the folder of its probes' pages.
 pub(crate) fn set_tree(env: &mut BTreeMap<String, String>, token: &str, pages: &Path) {
     env.insert(env::TOKEN.into(), token.to_owned());
-    set_pages(env, pages);
-}
-
-/// Sets the folder of the probes' pages.
-pub(crate) fn set_pages(env: &mut BTreeMap<String, String>, pages: &Path) {
     env.insert(env::PAGES.into(), pages.display().to_string());
 }
 
@@ -222,6 +227,7 @@ mod tests {
         let settings = Settings::from_pairs(pairs.iter().copied()).unwrap();
         let inherited = |name: &str| match name {
             "RUBYOPT" => Some("-W0  -r/old/carat_shim.rb -r/cache/carat_shim.rb".to_owned()),
+            "RUBY_GC_MALLOC_LIMIT" => Some("1".to_owned()),
             _ => None,
         };
         let request = InjectRequest {
@@ -237,7 +243,7 @@ mod tests {
 
     #[test]
     fn no_library_is_loaded_unless_something_needs_one() {
-        let plain = injected(&["arena_max=2"], false, Scrub::Everything);
+        let plain = injected(&["arena_max=2"], false, Scrub::Lasting);
         assert_eq!(plain.library_folder(), None);
         assert_eq!(plain.env, BTreeMap::from([("MALLOC_ARENA_MAX".to_owned(), "2".to_owned())]));
         let nothing = Scrub::Nothing;
@@ -256,27 +262,29 @@ mod tests {
 
     #[test]
     fn scrubbing_keeps_the_settings_and_what_was_inherited() {
-        let loaded = injected(&["compact=boot"], false, Scrub::Everything);
-        assert_eq!(loaded.env[env::SETTINGS], "compact=boot;scrub=on");
-        assert_eq!(loaded.applied.set[env::SETTINGS], "compact=boot;scrub=on");
+        let loaded = injected(&["compact=boot", "gc.malloc_limit=8m"], false, Scrub::Lasting);
+        assert_eq!(loaded.env[env::SETTINGS], "compact=boot;scrub=settings,options");
+        assert_eq!(loaded.applied.set[env::SETTINGS], "compact=boot;scrub=settings,options");
+        assert_eq!(loaded.env[env::VARIABLES], "RUBY_GC_MALLOC_LIMIT");
+        assert_eq!(loaded.env[&env::inherited("RUBY_GC_MALLOC_LIMIT")], "1");
         let inherited = "-W0  -r/old/carat_shim.rb -r/cache/carat_shim.rb";
-        assert_eq!(loaded.env[env::INHERITED_RUBYOPT], inherited);
-        assert!(!loaded.env.contains_key(env::INHERITED_PRELOAD));
+        assert_eq!(loaded.env[&env::inherited("RUBYOPT")], inherited);
+        assert!(!loaded.env.contains_key(&env::inherited("LD_PRELOAD")));
         assert!(!loaded.env.contains_key(env::PROBE));
     }
 
     #[test]
     fn what_only_the_verifier_needs_is_removed_for_good() {
         for (pairs, scrub, value) in [
-            (&["arena_max=2"][..], Scrub::Everything, "scrub=once"),
-            (&["arena_max=2"], Scrub::Verifier, "scrub=once"),
+            (&["arena_max=2"][..], Scrub::Everything, "scrub=libraries,verifier"),
+            (&["arena_max=2"], Scrub::Verifier, "scrub=libraries,verifier"),
             (&["trim=idle"], Scrub::Verifier, "trim=idle;scrub=verifier"),
-            (&["trim=idle"], Scrub::Everything, "trim=idle;scrub=on"),
+            (&["trim=idle"], Scrub::Everything, "trim=idle;scrub=settings,options,verifier"),
         ] {
             let loaded = injected(pairs, true, scrub);
             assert_eq!(loaded.env[env::SETTINGS], value, "{pairs:?}");
-            let backed_up = loaded.env.contains_key(env::INHERITED_RUBYOPT);
-            assert_eq!(backed_up, !value.ends_with("verifier"), "{pairs:?}");
+            let backed_up = loaded.env.contains_key(&env::inherited("RUBYOPT"));
+            assert_eq!(backed_up, value != "trim=idle;scrub=verifier", "{pairs:?}");
         }
     }
 

@@ -23,7 +23,8 @@ exec chroot all sh -c 'cd /context && exec ruby run_as.rb dockerfile Dockerfile 
 /// Answers with what the settings of the example's comment change.
 const RACKUP: &str = r#"
 run lambda { |_env|
-  said = [ENV["MALLOC_ARENA_MAX"], CaratRuntime.report[:applied] > 0, ENV["CARAT"], Process.ppid]
+  arenas = CaratRuntime.setting("scrub").removed["MALLOC_ARENA_MAX"]
+  said = [arenas, CaratRuntime.report[:applied] > 0, ENV["CARAT"], Process.ppid]
   [200, { "content-type" => "text/plain" }, [said.inspect]]
 }
 "#;

@@ -313,6 +313,82 @@ fn without_any_folder_for_the_libraries_the_server_runs_and_one_line_says_what_t
 }
 
 #[test]
+fn without_a_folder_for_the_pages_the_server_runs_and_one_line_says_that_it_is_not_verified() {
+    require!(Ruby);
+    let folder = Folder::new("exec");
+    let file = folder.write("file", "").display().to_string();
+    for temporary in ["/proc/none", &file] {
+        for setting in ["arena_max=2", "trim=full-gc"] {
+            let arguments = ["exec", "--verify", setting, "--", "ruby", "-e", "puts 'it runs'"];
+            let ran = folder.carat(&arguments).env("TMPDIR", temporary).output().unwrap();
+            let talk = String::from_utf8_lossy(&ran.stderr);
+            assert_eq!(String::from_utf8_lossy(&ran.stdout), "it runs\n", "{talk}");
+            let said =
+                format!("carat verify: not verified: cannot write in {temporary}; set TMPDIR");
+            assert!(talk.starts_with(&said), "{talk}");
+            assert_eq!(talk.lines().count(), 1, "{talk}");
+        }
+    }
+}
+
+#[test]
+fn where_no_file_may_have_content_the_server_runs_all_the_same() {
+    require!(Ruby);
+    let folder = Folder::new("exec");
+    let limited = "ulimit -f 0; exec \"$@\"";
+    for cache in ["known", "new"] {
+        let mut carat = folder.carat(&[]);
+        if cache == "new" {
+            carat.env("XDG_CACHE_HOME", folder.path("new")).env("HOME", "/proc/none");
+        }
+        let cache =
+            carat.get_envs().find(|(name, _)| *name == "XDG_CACHE_HOME").unwrap().1.unwrap();
+        let ran = std::process::Command::new("sh")
+            .args(["-c", limited, "sh", env!("CARGO_BIN_EXE_carat"), "exec", "--verify"])
+            .args([
+                "trim=full-gc",
+                "arena_max=2",
+                "--",
+                "ruby",
+                "-e",
+                "fork { }; Process.wait; puts 'it runs'",
+            ])
+            .current_dir(folder.path(""))
+            .env("XDG_CACHE_HOME", cache)
+            .env("TMPDIR", folder.path("tmp"))
+            .env_remove("RUBYOPT")
+            .output()
+            .unwrap();
+        assert_eq!(String::from_utf8_lossy(&ran.stdout), "it runs\n", "{ran:?}");
+        assert_eq!(ran.status.code(), Some(0), "{ran:?}");
+    }
+}
+
+fn runs_without_carat_toml(folder: &Folder, why: &str) {
+    let ran = folder.run(&["exec", "--", "sh", "-c", "echo arenas=$MALLOC_ARENA_MAX"]);
+    ran.assert_code(0).assert_says("arenas=\n");
+    let said = format!("carat exec: without carat.toml: {why}; name it with --config\n");
+    assert_eq!(ran.talk, said);
+}
+
+#[test]
+fn what_somebody_else_put_in_the_folder_as_carat_toml_stops_no_server() {
+    let folder = Folder::new("exec");
+    let path = folder.path("carat.toml");
+    assert!(std::process::Command::new("mkfifo").arg(&path).status().unwrap().success());
+    runs_without_carat_toml(&folder, "it is not a regular file");
+    fs::remove_file(&path).unwrap();
+    fs::create_dir(&path).unwrap();
+    runs_without_carat_toml(&folder, "it is not a regular file");
+    fs::remove_dir(&path).unwrap();
+    if rustix::process::geteuid().is_root() {
+        folder.write("carat.toml", "[settings]\narena_max = 1\n");
+        std::os::unix::fs::chown(&path, Some(65534), None).unwrap();
+        runs_without_carat_toml(&folder, "it belongs to another user");
+    }
+}
+
+#[test]
 fn verify_reports_which_settings_were_applied() {
     require!(Ruby, Jemalloc);
     let folder = Folder::new("exec");

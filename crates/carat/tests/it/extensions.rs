@@ -160,7 +160,7 @@ const SEMIAN: &str = "Gem.loaded_specs['semian'] = Gem::Specification.new('semia
 fn server(settings: &[&str], first: &str) -> Ran {
     let folder = Folder::new("extensions");
     let script = format!(
-        "{first}\nrequire 'socket'\nTCPServer.new('127.0.0.1', 0)\npid = fork {{ sleep }}\nsleep 6\n\
+        "{first}\nrequire 'socket'\nserver = TCPServer.new('127.0.0.1', 0)\npid = fork {{ sleep }}\nsleep 6\n\
          Process.kill(:KILL, pid)\nProcess.wait(pid)"
     );
     let script = folder.write("server.rb", &script).display().to_string();

@@ -74,7 +74,7 @@ fn where_the_limit_cannot_be_set_the_server_starts_as_without_and_one_line_says_
     require!(Ruby);
     let folder = Folder::new("stack");
     let script =
-        folder.write("server.rb", "sleep 4\nputs `sh -c 'ulimit -s'`").display().to_string();
+        folder.write("server.rb", "require 'socket'\ns = TCPServer.new('127.0.0.1', 0)\nsleep 4\nputs `sh -c 'ulimit -s'`").display().to_string();
     let command = ["exec", "main_stack=1m", "--verify", "--", "ruby", &script];
     let ran = run_under(&folder, "ulimit -s 768", &command);
     ran.assert_code(0).assert_says("main_stack=1048576 NOT APPLIED");

@@ -86,6 +86,8 @@ pub(crate) enum Need {
     Postgres,
     /// Puma.
     Puma,
+    /// This program, a Ruby server or what starts one.
+    Program(&'static str),
     /// The gem redcarpet, whose extension a compaction can crash.
     Redcarpet,
     /// A Go toolchain, or an AnyCable that was built before.
@@ -130,6 +132,9 @@ impl Need {
             Self::PgGem => gem("pg"),
             Self::Postgres => POSTGRES.clone(),
             Self::Puma => holds(runs("puma", &["--version"]), "no Puma: run bin/setup"),
+            Self::Program(name) => {
+                holds(runs(name, &["--version"]), &format!("no {name}: run bin/setup"))
+            }
             Self::Redcarpet => {
                 holds(runs("ruby", &["-e", "require 'redcarpet'"]), "no redcarpet: run bin/setup")
             }

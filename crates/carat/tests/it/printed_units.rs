@@ -11,8 +11,8 @@ use std::process::Command;
 const SETTINGS: [&str; 3] = ["arena_max=2", "trim=full-gc", "env.MOTTO=it's \"5%\" of $HOME"];
 
 /// Shows the settings of its process and its argument.
-const SHOW: &str =
-    "p ENV['MALLOC_ARENA_MAX'], ENV['MOTTO'], ARGV, CaratRuntime.report[:applied] > 0";
+const SHOW: &str = "p CaratRuntime.setting('scrub').removed['MALLOC_ARENA_MAX'], ENV['MOTTO'], ARGV, \
+    CaratRuntime.report[:applied] > 0";
 const ARGUMENT: &str = "a \"$B\" 'c' 5%";
 const SHOWN: &str = "\"2\"\n\"it's \\\"5%\\\" of $HOME\"\n[\"a \\\"$B\\\" 'c' 5%\"]\ntrue\n";
 

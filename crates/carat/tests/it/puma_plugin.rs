@@ -15,7 +15,8 @@ const SETTINGS: &str = "[settings]\narena_max = 2\ntrim = \"full-gc\"\n";
 /// Answers with the settings of this process, its server's pid and its own.
 const RACKUP: &str = r#"
 run lambda { |_env|
-  said = [ENV["MALLOC_ARENA_MAX"], defined?(CaratRuntime), Process.ppid, Process.pid].inspect
+  arenas = CaratRuntime.setting("scrub").removed["MALLOC_ARENA_MAX"] if defined?(CaratRuntime)
+  said = [arenas, defined?(CaratRuntime), Process.ppid, Process.pid].inspect
   [200, { "content-type" => "text/plain" }, [said]]
 }
 "#;

@@ -409,8 +409,9 @@ fn a_trial_sets_the_variables_of_its_version_of_ruby_as_exec_does() {
         let folder = experiment("version", "", "");
         fs::copy(data, folder.path("server.rb")).unwrap();
         let check = format!(
-            "chosen = ENV['CARAT_SETTINGS'].to_s.include?('worker_growth')\n\
-             abort unless ENV.key?('RUBY_GC_HEAP_FREE_SLOTS_MAX_RATIO') == (chosen && {is_set})\n\
+            "started_with = CaratRuntime.setting('scrub').removed\n\
+             chosen = started_with['CARAT_SETTINGS'].include?('worker_growth')\n\
+             abort unless started_with.key?('RUBY_GC_HEAP_FREE_SLOTS_MAX_RATIO') == (chosen && {is_set})\n\
              load File.join(__dir__, 'server.rb')\n"
         );
         folder.write("checked.rb", &check);

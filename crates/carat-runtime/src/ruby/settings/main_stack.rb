@@ -2,32 +2,27 @@
 
 module CaratRuntime
   # This process was started with a small limit for its main stack. Restores the limit of before for the programs that the
-  # server starts; a server that replaces itself gets the small one again.
+  # server starts; a Ruby that serves instead of this process gets the small one again.
   class MainStack < Setting
     named "main_stack"
 
     def start
       @own, @inherited = value.split(":").map { |bytes| bytes == "unlimited" ? Process::RLIM_INFINITY : Integer(bytes) }
-      @process = Process.pid
       soft, hard = Process.getrlimit(:STACK)
       return refuse("the hard limit of the stack is #{hard} bytes") if hard < @own
-      # A Ruby that the server has started.
+      # A Ruby that was started with the settings and without this limit.
       return unless soft == @own
 
       set(@inherited)
       true
     end
 
-    def execs?
+    def hands_on?
       true
     end
 
-    # A forked child that executes a program is no restart.
-    def before_exec
-      return unless Process.pid == @process
-
-      set(@own)
-      -> { set(@inherited) }
+    def hand_on(launch)
+      launch.limit(:rlimit_stack, @own, Process.getrlimit(:STACK).last)
     end
 
     private

@@ -1,84 +1,84 @@
 # frozen_string_literal: true
 
 module CaratRuntime
-  # Removes from the environment what is meant for this server alone, so that the programs it starts (a browser, git,
-  # an image tool) run as before, and restores it when the server replaces itself. Requested by `carat exec`.
+  # Removes from the environment what is meant for the server alone, so that the programs it starts (a browser, git, an image
+  # tool) run as before, and hands it on to a Ruby that serves instead of this process. Requested by `carat` itself.
   class ScrubEnvironment < Setting
     named "scrub"
 
+    # The variables that were removed, with their values.
+    def removed
+      @scrub.removed
+    end
+
     def start
-      Scrub.new(ENV, value).run
+      @scrub = Scrub.new(value)
+      @scrub.run
       true
     end
 
-    def execs?
+    def hands_on?
       true
     end
 
-    def before_exec
-      Scrub.restore
+    def hand_on(launch)
+      @scrub.hand_on(launch)
     end
   end
 
-  # The variables that are removed and restored.
+  # The variables that are removed and handed on.
   class Scrub
-    LIBRARIES = %w[RUBYOPT CARAT_RUNTIME CARAT_SETTINGS].freeze
+    SETTINGS = %w[CARAT_RUNTIME CARAT_SETTINGS CARAT_VARIABLES].freeze
     # What only `exec --verify` needs.
-    VERIFIER = %w[CARAT_PROBE CARAT_PAGES].freeze
-    # Where `carat exec` keeps the earlier value of a variable, which children get again.
-    INHERITED = { "LD_PRELOAD" => "CARAT_INHERITED_LD_PRELOAD", "RUBYOPT" => "CARAT_INHERITED_RUBYOPT" }.freeze
-    # By the value of the setting: what every restart gets again, and what it gets only while the verifier works.
-    NAMES = {
-      "on" => [["LD_PRELOAD", *LIBRARIES, *INHERITED.values], VERIFIER],
-      "once" => [[], [*LIBRARIES, *VERIFIER, *INHERITED.values]],
-      "verifier" => [[], VERIFIER],
-    }.freeze
+    VERIFIER = %w[CARAT_PROBE CARAT_PAGES CARAT_TOKEN].freeze
+    # The variables that settings are made of. They are handed on together or not at all.
+    VARIABLES = ENV.fetch("CARAT_VARIABLES", "").split(",").freeze
+    # By the words of the setting's value: what is always handed on, and what is only while the verifier works.
+    LASTING = { "settings" => [*VARIABLES, *SETTINGS], "options" => ["RUBYOPT"] }.freeze
+    PASSING = { "libraries" => [*SETTINGS, "RUBYOPT"], "verifier" => VERIFIER }.freeze
 
-    class << self
-      # The removed variables with their values, those of them that every restart gets again, and what is left of them.
-      attr_accessor :removed, :lasting, :left
+    attr_reader :removed
 
-      # Restores the variables, except those that the server has changed since. Returns a function that undoes it, for
-      # an exec that failed.
-      def restore
-        restored = verifying? ? removed : removed.slice(*lasting)
-        restored = restored.reject { |name, _| changed?(name) }.merge(beside_other_options(restored))
-        before = restored.to_h { |name, _| [name, ENV[name]] }
-        restored.each { |name, value| ENV[name] = value }
-        -> { before.each { |name, value| ENV[name] = value } }
-      end
+    # Where `carat` keeps the earlier value of a variable, which children get again.
+    def self.inherited(name)
+      ["CARAT_INHERITED", name].join("_")
+    end
 
-      private
-
-      def changed?(name)
-        ENV[name] != left[name]
-      end
-
-      # Options for Ruby that the server has added, as `bundle exec` does, stay, and children get these again.
-      def beside_other_options(restored)
-        return {} unless restored.key?("RUBYOPT") && changed?("RUBYOPT")
-
-        own = restored["RUBYOPT"].split - left["RUBYOPT"].to_s.split
-        { "RUBYOPT" => [*ENV["RUBYOPT"], *own].join(" "), INHERITED["RUBYOPT"] => ENV["RUBYOPT"] }
-      end
-
-      # The verifier removes the folder of the pages when it has ended.
-      def verifying?
-        pages = removed["CARAT_PAGES"]
-        !pages.nil? && File.directory?(pages)
+    def initialize(scope)
+      @lasting, @passing = [LASTING, PASSING].map do |names|
+        removed = names.values_at(*scope.split(",")).compact.flatten
+        removed + removed.map { |name| Scrub.inherited(name) }
       end
     end
 
-    def initialize(environment, scope)
-      @environment = environment
-      @lasting, @passing = NAMES.fetch(scope)
-    end
-
+    # Removes the variables and keeps their values, and what is left of them.
     def run
-      Scrub.lasting = @lasting
-      Scrub.removed = (@lasting + @passing).to_h { |name| [name, @environment[name]] }.compact
-      Scrub.left = Scrub.removed.to_h { |name, _| [name, @environment[INHERITED[name].to_s]] }
-      Scrub.left.each { |name, value| @environment[name] = value }
+      @removed = (@lasting + @passing).to_h { |name| [name, ENV[name]] }.compact
+      @left = @removed.to_h { |name, _| [name, ENV[Scrub.inherited(name)]] }
+      @left.each { |name, value| ENV[name] = value }
+    end
+
+    # Hands on what was removed, except what the server has changed since.
+    def hand_on(launch)
+      handed = verifying? ? @removed : @removed.slice(*@lasting)
+      handed.each { |name, value| launch.set(name, value) if launch.value(name) == @left[name] }
+      add_options(launch) if handed.key?("RUBYOPT") && launch.value("RUBYOPT") != @left["RUBYOPT"]
+    end
+
+    private
+
+    # Options for Ruby that the server has added, as `bundle exec` does, stay, and children get these again.
+    def add_options(launch)
+      added = launch.value("RUBYOPT")
+      own = @removed["RUBYOPT"].split - @left["RUBYOPT"].to_s.split
+      launch.set("RUBYOPT", [*added, *own].join(" "))
+      launch.set(Scrub.inherited("RUBYOPT"), added)
+    end
+
+    # The verifier removes the folder of the pages when it has ended.
+    def verifying?
+      pages = @removed["CARAT_PAGES"]
+      !pages.nil? && File.directory?(pages)
     end
   end
 end

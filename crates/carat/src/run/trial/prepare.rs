@@ -144,7 +144,7 @@ fn prepare_one(
         inherited,
         ruby: ruby.as_deref(),
         probe: true,
-        scrub: Scrub::Nothing,
+        scrub: Scrub::Settings,
     };
     let mut injection = inject(&request, || Ok(libraries.clone()))
         .map_err(|source| PrepareError::Inject { variant: spec.name.clone(), source })?;
@@ -248,11 +248,8 @@ mod tests {
         assert!(
             with.iter().all(|one| one.injection.env[env::RUNTIME] == "/cache/carat_runtime.so")
         );
-        let settings = env::SETTINGS;
-        assert!(
-            !with[0].injection.env.contains_key(settings)
-                && with[1].injection.env.contains_key(settings)
-        );
+        let requests = [&with[0], &with[1]].map(|one| one.injection.env[env::SETTINGS].as_str());
+        assert_eq!(requests, ["scrub=settings", "compact=boot;scrub=settings"]);
     }
 
     #[test]

@@ -5,7 +5,7 @@
 //! of the probes. All other memory is that of the samples taken while it ran.
 
 use crate::core::{Observations, Outcome, count};
-use crate::observe::{check_settings, collections_of, pages_left};
+use crate::observe::{collections_of, look_at_settings, pages_left};
 use crate::process::children_cpu;
 use crate::run::trial::command::{failure, status_text};
 use crate::run::trial::session::{EarlyEnd, TrialSession};
@@ -81,7 +81,7 @@ impl TrialSteps<'_> {
     fn look_at_settings(&self, session: &mut TrialSession<'_>, seen: &mut SettingsSeen) {
         let members = session.server.members();
         let (settings, applied) = (&self.prepared.settings, &self.prepared.injection.applied);
-        let checks = check_settings(session.server.root(), &members, settings, applied);
+        let checks = look_at_settings(session.server.root(), &members, settings, applied).checks();
         if !checks.is_empty() {
             seen.missing = Some((not_in_effect(&checks), Instant::now()));
         }

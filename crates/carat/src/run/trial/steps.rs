@@ -5,9 +5,9 @@ use crate::core::observations::load_window;
 use crate::core::{LoadReport, LoadSpec, Moment, Observations, Outcome};
 use crate::load::clock::MonotonicTime;
 use crate::observe::{
-    Collections, available, check_settings, merging_ticks, oom_kills, ruby_description,
+    Collections, available, look_at_settings, merging_ticks, oom_kills, ruby_description,
 };
-use crate::process::{Identity, ProcRoot};
+use crate::process::{Identity, ProcRoot, ServingBy};
 use crate::run::Interrupt;
 use crate::run::trial::command::{CommandEnd, CommandOrder, RunningCommand, status_text};
 use crate::run::trial::paths::{CLEANUP, PREPARE, RunContext, TrialPaths};
@@ -194,13 +194,12 @@ impl TrialSteps<'_> {
 
     /// Requested settings that are not in effect, or only in part.
     fn settings_not_in_effect(&self, root: &ProcRoot, members: &[Identity]) -> Vec<String> {
-        let checks = check_settings(
-            root,
-            members,
-            &self.prepared.settings,
-            &self.prepared.injection.applied,
-        );
-        not_in_effect(&checks)
+        let (settings, applied) = (&self.prepared.settings, &self.prepared.injection.applied);
+        let look = look_at_settings(root, members, settings, applied);
+        match look.by {
+            ServingBy::Nothing if !settings.describe().is_empty() => vec![UNKNOWN_WHERE.to_owned()],
+            _ => not_in_effect(&look.checks()),
+        }
     }
 
     /// Whether this is how the kernel ends a process for lack of memory, and it has done so since the trial began.
@@ -426,6 +425,9 @@ impl TrialSteps<'_> {
         }
     }
 }
+
+/// A note on a trial of which no process shows whether the settings were in effect.
+const UNKNOWN_WHERE: &str = "it is unknown whether the settings were in effect: no Ruby of the server listens or was forked from one that does";
 
 /// The checks of settings that are not in effect, or only in part, in words.
 pub(super) fn not_in_effect(checks: &[SettingCheck]) -> Vec<String> {

@@ -186,7 +186,8 @@ impl Setting for ArenaMax {
         "Limits the number of arenas of glibc's malloc, so that threads share their free memory.";
     const COSTS: &'static str =
         "Threads wait for each other in malloc; Heroku measured 3 % slower responses with 2.";
-    const VERIFIED_BY: &'static str = "at most that many arenas in /proc/PID/maps";
+    const VERIFIED_BY: &'static str =
+        "the variable in /proc/PID/environ, and at most that many arenas in /proc/PID/maps";
 
     fn verify(
         value: &Self::Value,
@@ -198,12 +199,17 @@ impl Setting for ArenaMax {
         };
         // The main arena is the heap that brk grows; every other arena is a mapping of its own.
         let arenas = 1 + secondary_arenas(maps);
-        if arenas as u64 <= value.0 {
-            SettingStatus::Applied(format!("{arenas} of at most {value} arenas"))
-        } else {
-            SettingStatus::NotApplied(format!(
+        if arenas as u64 > value.0 {
+            return SettingStatus::NotApplied(format!(
                 "{arenas} arenas are mapped; perhaps a program in between removes the variable"
-            ))
+            ));
+        }
+        // So few may be all that this process needed so far.
+        match process.has_variable("MALLOC_ARENA_MAX", &value.to_string()) {
+            SettingStatus::Applied(_) => {
+                SettingStatus::Applied(format!("{arenas} of at most {value} arenas"))
+            }
+            other => other,
         }
     }
 }
@@ -317,7 +323,8 @@ mod tests {
             preload: vec!["/usr/lib/libjemalloc.so.2".into()],
             ..Environment::default()
         };
-        let process = ProcessObservation { maps, ..ProcessObservation::default() };
+        let environ = Some(&b"MALLOC_ARENA_MAX=2\0"[..]);
+        let process = ProcessObservation { maps, environ, ..ProcessObservation::default() };
         word(&S::verify(&S::Value::parse(text).unwrap(), &process, &environment))
     }
 
@@ -328,6 +335,7 @@ mod tests {
         assert_eq!(status::<PreloadedAllocator>("jemalloc", None), "unknown");
         assert_eq!(status::<ArenaMax>("2", Some(MAPS)), "applied");
         assert_eq!(status::<ArenaMax>("1", Some(MAPS)), "not applied");
+        assert_eq!(status::<ArenaMax>("4", Some(MAPS)), "unknown", "without its variable");
         assert_eq!(status::<ArenaMax>("1", None), "unknown");
     }
 
