@@ -402,7 +402,49 @@ pub(crate) const ROWS: &[Row] = &[
     row(
         "a preload that is inherited by the programs that a server starts",
         "they get the former environment",
-        Tests(&["exec::only_the_server_and_its_own_restart_get_the_preload"]),
+        Tests(&[
+            "exec::only_the_server_and_its_own_restart_get_the_preload",
+            "handing_on::a_launcher_hands_its_settings_on_to_the_rubies_that_it_starts_and_to_nothing_else",
+            "handing_on::a_server_that_listens_hands_its_settings_on_to_nothing_that_it_starts",
+        ]),
+    ),
+    row(
+        "a launcher, such as Passenger, thin or foreman, starts the server",
+        "the server has the settings, all or none; `--verify` and a trial judge it and not its launcher, and agree",
+        Tests(&[
+            "serving::exec_and_compare_agree_on_passenger",
+            "serving::exec_and_compare_agree_on_two_thins_in_the_background",
+            "serving::exec_and_compare_agree_on_a_unicorn_in_the_background",
+            "serving::exec_and_compare_agree_on_foreman",
+            "serving::exec_and_compare_agree_on_a_cluster_of_puma",
+            "serving::exec_and_compare_agree_on_a_puma_behind_a_shell",
+        ]),
+    ),
+    row(
+        "a server loses the settings on its way through a launcher",
+        "`--verify` names the process that lost them; a launcher alone is never reported as applied",
+        Tests(&[
+            "serving::a_server_that_has_lost_the_settings_is_named_although_its_launcher_has_them",
+            "serving::what_ends_at_once_is_not_verified",
+        ]),
+    ),
+    row(
+        "`--verify` has no folder for its pages, or no file may have content (`ulimit -f 0`)",
+        "the server runs, and one line says that it is not verified",
+        Tests(&[
+            "exec::without_a_folder_for_the_pages_the_server_runs_and_one_line_says_that_it_is_not_verified",
+            "exec::where_no_file_may_have_content_the_server_runs_all_the_same",
+        ]),
+    ),
+    row(
+        "the kernel allows the verifier no process",
+        "the server runs, and one line says that it is not verified",
+        Parts(&["run::verifier::tests::a_failed_intermediate_process_is_an_error"]),
+    ),
+    row(
+        "somebody else puts a pipe or a file of theirs into the folder as `carat.toml`",
+        "it is left out with a message, and the server runs",
+        Tests(&["exec::what_somebody_else_put_in_the_folder_as_carat_toml_stops_no_server"]),
     ),
     row(
         "another user's process",
