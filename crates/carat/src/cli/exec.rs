@@ -4,8 +4,7 @@ use crate::core::did_you_mean;
 use crate::report::{EnvironmentFormat, shell_line, write_environment, write_start};
 use crate::run::{Verification, start_verifier};
 use crate::settings::{Scrub, Settings, manual};
-use crate::target::install::{check_lasting, find_installed, prefix_of};
-use crate::target::library::unpack_in_cache;
+use crate::target::install::{check_lasting, find_installed, find_libraries, prefix_of};
 use crate::target::{
     FailingWrites, InjectError, InjectRequest, Injection, Libraries, LibraryError, ProgramSearch,
     ReplaceError, create_pages, inject, new_token, replace_process, search_path_with, set_tree,
@@ -133,7 +132,7 @@ fn prepare_and_start(
 fn libraries(settings: &Settings) -> Result<Libraries, LibraryError> {
     match settings.root() {
         Some(root) => Err(LibraryError::OutsideRoot(root.to_owned())),
-        None => unpack_in_cache(),
+        None => find_libraries(),
     }
 }
 

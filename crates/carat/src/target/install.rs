@@ -3,7 +3,11 @@
 //! `PREFIX/lib/carat/HASH/` holds one version. A folder is complete when it has its name, and it never changes, so
 //! servers of an older version go on.
 
-use crate::target::library::{Libraries, NAMES, content_hash, files, holds, write};
+use crate::target::library::{
+    Libraries, LibraryError, NAMES, check_loadable, content_hash, files, holds, unpack_in_cache,
+    write,
+};
+use crate::target::trust::{changeable_by_others, existing, own_user};
 use rustix::fs::{StatVfsMountFlags, statfs, statvfs};
 use std::fs::{self, Permissions};
 use std::io;
@@ -85,6 +89,7 @@ pub fn install(prefix: &Path) -> Result<Installed, InstallError> {
         return Ok(Installed { libraries, is_new: false });
     }
     let folder = prefix.join(FOLDER);
+    check_unchangeable(existing(&folder))?;
     make_folders(&folder)?;
     check_unchangeable(&folder)?;
     let directory = folder.join(content_hash());
@@ -137,6 +142,15 @@ pub fn find_installed(named: Option<&Path>) -> Option<Libraries> {
     own.into_iter().chain(PREFIXES.map(PathBuf::from)).find_map(|prefix| installed_below(&prefix))
 }
 
+/// The installed libraries of this version, if the server can load them, or else those in this user's cache.
+///
+/// # Errors
+/// If none are installed and there is no suitable folder for a cache.
+pub fn find_libraries() -> Result<Libraries, LibraryError> {
+    let installed = find_installed(None).filter(|found| check_loadable(&found.directory).is_ok());
+    installed.map_or_else(unpack_in_cache, Ok)
+}
+
 /// The prefix below which installed libraries are.
 pub fn prefix_of(libraries: &Libraries) -> Option<&Path> {
     libraries.directory.ancestors().nth(1 + Path::new(FOLDER).components().count())
@@ -183,23 +197,25 @@ fn check_prefix(prefix: &Path) -> Result<(), InstallError> {
     if prefix.as_os_str().as_bytes().iter().any(u8::is_ascii_whitespace) {
         return Err(InstallError::WhiteSpace(prefix.to_owned()));
     }
-    let existing = prefix.ancestors().find(|part| part.is_dir()).unwrap_or(Path::new("/"));
-    check_lasting(existing).map_err(InstallError::NotLasting)?;
-    let flags = statvfs(existing).map(|found| found.f_flag);
+    let there = prefix.ancestors().find(|part| part.is_dir()).unwrap_or(Path::new("/"));
+    check_lasting(there).map_err(InstallError::NotLasting)?;
+    let flags = statvfs(there).map(|found| found.f_flag);
     if flags.is_ok_and(|flags| flags.contains(StatVfsMountFlags::NOEXEC)) {
-        return Err(InstallError::NoExec(existing.to_owned()));
+        return Err(InstallError::NoExec(there.to_owned()));
     }
     Ok(())
 }
 
-/// A folder of root or of this user that nobody else can write to.
+/// A folder that is no link, and in whose place nobody but root and this user can put another.
 fn check_unchangeable(folder: &Path) -> Result<(), InstallError> {
     let found = fs::symlink_metadata(folder).map_err(cannot_write(folder))?;
-    let own = [0, rustix::process::geteuid().as_raw()].contains(&found.uid());
-    if found.is_dir() && own && found.mode() & 0o022 == 0 {
-        return Ok(());
+    if !found.is_dir() {
+        return Err(InstallError::Changeable(folder.to_owned()));
     }
-    Err(InstallError::Changeable(folder.to_owned()))
+    match changeable_by_others(folder, own_user()).map_err(cannot_write(folder))? {
+        Some(part) => Err(InstallError::Changeable(part)),
+        None => Ok(()),
+    }
 }
 
 /// Creates the missing folders for every user, whatever the umask.

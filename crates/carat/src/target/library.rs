@@ -1,8 +1,9 @@
 //! The libraries for Ruby: embedded in the binary, unpacked where only this user can write.
 //!
-//! Servers load these files, so no existing file is trusted: folders must be private, links are rejected, and a
-//! file is used only if its content equals the embedded content.
+//! Servers load these files, so no existing file is trusted: folders must be private, no other user may rename them,
+//! links are rejected, and a file is used only if its content equals the embedded content.
 
+use crate::target::trust::{changeable_by_others, existing, own_user};
 use sha2::{Digest, Sha256};
 use std::ffi::OsString;
 use std::fs::{self, DirBuilder, File, OpenOptions};
@@ -61,6 +62,12 @@ pub enum LibraryError {
     /// Other users could change the files that servers load.
     #[error("{0}: not a private folder ({1}); remove it or set XDG_CACHE_HOME to another folder")]
     NotPrivate(PathBuf, &'static str),
+    /// Another user could put other files in their place.
+    #[error(
+        "{0}: other users can rename what is in it, and put libraries of their own there; set XDG_CACHE_HOME to a folder \
+         that only this user and root can write to, as are those above it"
+    )]
+    Changeable(PathBuf),
     /// The kernel does not map libraries from this mount.
     #[error(
         "{0}: mounted noexec, so no library can be loaded from it; set XDG_CACHE_HOME to another folder"
@@ -89,17 +96,18 @@ pub enum LibraryError {
 /// # Errors
 /// If no candidate folder is suitable.
 pub fn unpack_in_cache() -> Result<Libraries, LibraryError> {
-    unpack_in_first(&cache_roots(|name| std::env::var_os(name)))
+    unpack_in_first(&cache_roots(|name| std::env::var_os(name), own_user()))
 }
 
-/// The folders to unpack in, by preference: the user's cache, then a private folder under `/tmp`.
-fn cache_roots(variable: impl Fn(&str) -> Option<OsString>) -> Vec<PathBuf> {
+/// The folders to unpack in, by preference: the user's cache, for root that of the system, then a private folder under `/tmp`.
+fn cache_roots(variable: impl Fn(&str) -> Option<OsString>, user: u32) -> Vec<PathBuf> {
     let [cache, home] = ["XDG_CACHE_HOME", "HOME"]
         .map(|name| variable(name).map(PathBuf::from).filter(|path| path.is_absolute()));
-    let user = rustix::process::geteuid().as_raw();
     [
         cache.map(|cache| cache.join("carat")),
         home.map(|home| home.join(".cache/carat")),
+        // `sudo` may keep the HOME of another user.
+        (user == 0).then(|| PathBuf::from("/var/cache/carat")),
         Some(PathBuf::from(format!("/tmp/carat-{user}"))),
     ]
     .into_iter()
@@ -122,8 +130,9 @@ fn unpack_in_first(roots: &[PathBuf]) -> Result<Libraries, LibraryError> {
 /// Unpacks into `cache_root/<content hash>/`, unless an earlier call has.
 ///
 /// Creates `cache_root` if it is missing. Both folders must belong to this user and not be links. Other users may
-/// not write to the first nor read the second.
+/// not write to the first nor read the second, nor rename any folder above. Nothing is created in a folder of another user.
 pub fn unpack(cache_root: &Path) -> Result<Libraries, LibraryError> {
+    let cache_root = &without_links_above(cache_root)?;
     if cache_root.as_os_str().as_bytes().iter().any(u8::is_ascii_whitespace) {
         return Err(LibraryError::WhiteSpace(cache_root.to_owned()));
     }
@@ -141,6 +150,16 @@ pub fn unpack(cache_root: &Path) -> Result<Libraries, LibraryError> {
         }
     }
     Ok(Libraries::below(&directory))
+}
+
+/// The path with the real names of the folders above it, which no other user may change.
+fn without_links_above(path: &Path) -> Result<PathBuf, LibraryError> {
+    let above = existing(path.parent().unwrap_or(path));
+    if let Some(part) = changeable_by_others(above, own_user()).map_err(at(above))? {
+        return Err(LibraryError::Changeable(part));
+    }
+    let below = path.strip_prefix(above).unwrap_or(path);
+    Ok(above.canonicalize().map_err(at(above))?.join(below))
 }
 
 fn at(path: &Path) -> impl FnOnce(io::Error) -> LibraryError {
@@ -163,7 +182,7 @@ fn check_private(folder: &Path, forbidden_bits: u32) -> Result<(), LibraryError>
     let found = fs::symlink_metadata(folder).map_err(at(folder))?;
     let problem = if !found.is_dir() {
         "a link or a file"
-    } else if found.uid() != rustix::process::geteuid().as_raw() {
+    } else if found.uid() != own_user() {
         "belongs to another user"
     } else if found.mode() & forbidden_bits != 0 {
         "other users have access, mode 0700 is required"
@@ -173,7 +192,7 @@ fn check_private(folder: &Path, forbidden_bits: u32) -> Result<(), LibraryError>
     Err(LibraryError::NotPrivate(folder.to_owned(), problem))
 }
 
-fn check_loadable(folder: &Path) -> Result<(), LibraryError> {
+pub(super) fn check_loadable(folder: &Path) -> Result<(), LibraryError> {
     let flags =
         rustix::fs::statvfs(folder).map_err(|errno| at(folder)(io::Error::from(errno)))?.f_flag;
     if flags.contains(rustix::fs::StatVfsMountFlags::NOEXEC) {
@@ -278,6 +297,24 @@ mod tests {
     }
 
     #[test]
+    fn a_cache_whose_folder_others_could_rename_is_rejected_and_nothing_is_made_there() {
+        let home = tempfile::tempdir().unwrap();
+        let shared = home.path().join("shared");
+        fs::create_dir(&shared).unwrap();
+        fs::set_permissions(&shared, fs::Permissions::from_mode(0o777)).unwrap();
+        let error = unpack(&shared.join("a/carat")).unwrap_err();
+        assert!(
+            matches!(&error, LibraryError::Changeable(part) if part.ends_with("shared")),
+            "{error}"
+        );
+        assert_eq!(fs::read_dir(&shared).unwrap().count(), 0);
+        let roots = [shared.join("carat"), home.path().join("carat")];
+        assert!(
+            unpack_in_first(&roots).unwrap().shim.starts_with(home.path().canonicalize().unwrap())
+        );
+    }
+
+    #[test]
     fn a_path_with_a_space_is_skipped() {
         let home = tempfile::tempdir().unwrap();
         let roots = [home.path().join("my cache"), home.path().join("other")];
@@ -288,17 +325,15 @@ mod tests {
 
     #[test]
     fn the_users_cache_comes_first_and_a_relative_one_is_ignored() {
-        let tmp = PathBuf::from(format!("/tmp/carat-{}", rustix::process::geteuid().as_raw()));
-        for (xdg, home, want) in [
-            (Some("/x"), Some("/h"), vec!["/x/carat", "/h/.cache/carat"]),
-            (Some("x"), Some("/h"), vec!["/h/.cache/carat"]),
-            (None, None, vec![]),
+        for (xdg, home, user, want) in [
+            (Some("/x"), Some("/h"), 7, &["/x/carat", "/h/.cache/carat", "/tmp/carat-7"][..]),
+            (Some("x"), Some("/h"), 7, &["/h/.cache/carat", "/tmp/carat-7"]),
+            (None, None, 7, &["/tmp/carat-7"]),
+            (None, None, 0, &["/var/cache/carat", "/tmp/carat-0"]),
         ] {
-            let roots =
-                cache_roots(|name| if name == "HOME" { home } else { xdg }.map(OsString::from));
-            let mut want: Vec<PathBuf> = want.into_iter().map(PathBuf::from).collect();
-            want.push(tmp.clone());
-            assert_eq!(roots, want, "XDG_CACHE_HOME={xdg:?} HOME={home:?}");
+            let variable = |name: &str| if name == "HOME" { home } else { xdg }.map(OsString::from);
+            let want: Vec<PathBuf> = want.iter().map(PathBuf::from).collect();
+            assert_eq!(cache_roots(variable, user), want, "XDG_CACHE_HOME={xdg:?} HOME={home:?}");
         }
     }
 }

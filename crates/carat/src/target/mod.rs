@@ -21,6 +21,7 @@ mod root;
 mod server;
 mod signal;
 mod stop;
+mod trust;
 
 pub(crate) use directory::{create_pages, make_run_directory, new_token, run_directory};
 pub(crate) use exec_helper::{LaunchSpec, exec_helper_main};

@@ -18,8 +18,9 @@ use crate::run::trial::{
     prepare,
 };
 use crate::store::{Store, StoreError};
+use crate::target::install::find_libraries;
 use crate::target::{
-    Libraries, LibraryError, Reaper, library, make_run_directory, new_token, run_directory,
+    Libraries, LibraryError, Reaper, make_run_directory, new_token, run_directory,
 };
 use rand::RngExt;
 use std::io;
@@ -181,7 +182,7 @@ impl PreparedExperiment {
             // No server has a port yet; only what the requests are made of is checked.
             check(&load.measured("127.0.0.1:1").in_folder(&experiment.folder))?;
         }
-        let libraries = library::unpack_in_cache()?;
+        let libraries = find_libraries()?;
         let prepared = prepare(&experiment, &libraries, inherited)?;
         let seed = request
             .seed

@@ -4,8 +4,9 @@ use crate::core::command_line;
 use crate::process::{ProcRoot, Tree};
 use crate::run::recording::RecordError;
 use crate::settings::{Scrub, Settings};
+use crate::target::install::find_libraries;
 use crate::target::{
-    InjectRequest, Injection, LaunchSpec, Reaper, inject, library, make_run_directory, new_token,
+    InjectRequest, Injection, LaunchSpec, Reaper, inject, make_run_directory, new_token,
     run_directory, set_tree,
 };
 use std::collections::BTreeMap;
@@ -60,7 +61,7 @@ impl RecordingSubject {
             probe: true,
             scrub: Scrub::Nothing,
         };
-        let Injection { mut env, .. } = inject(&request, library::unpack_in_cache)?;
+        let Injection { mut env, .. } = inject(&request, find_libraries)?;
         let token = new_token();
         let directory = make_run_directory(&run_directory(&std::env::temp_dir(), &token)).map_err(
             RecordError::machine(

@@ -1,0 +1,75 @@
+//! Whether other users could change what a path leads to.
+//!
+//! Who may write to a folder may rename what is in it, whoever owns that, and put something else in its place. So every
+//! folder above counts, as for sshd (`safe_path`, misc.c of OpenSSH).
+
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+/// Write access for group and others.
+const OTHERS: u32 = 0o022;
+/// In such a folder only the owner of an entry, of the folder, or root may rename the entry, as in /tmp.
+const STICKY: u32 = 0o1000;
+
+/// The first of an existing folder and those above it that belongs to another user than root and `user`, or to which others
+/// may write; `None` if there is none. Links are followed, so the path should be used as [`Path::canonicalize`] gives it.
+pub(super) fn changeable_by_others(folder: &Path, user: u32) -> io::Result<Option<PathBuf>> {
+    let real = folder.canonicalize()?;
+    for part in real.ancestors() {
+        let found = part.metadata()?;
+        let of_others = ![0, user].contains(&found.uid());
+        if of_others || found.mode() & OTHERS != 0 && found.mode() & STICKY == 0 {
+            return Ok(Some(part.to_owned()));
+        }
+    }
+    Ok(None)
+}
+
+/// The user whose rights count here.
+pub(super) fn own_user() -> u32 {
+    rustix::process::geteuid().as_raw()
+}
+
+/// The nearest folder that exists: the path itself or one above it.
+pub(super) fn existing(path: &Path) -> &Path {
+    path.ancestors().find(|part| part.exists()).unwrap_or(Path::new("/"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs::{self, Permissions};
+    use std::os::unix::fs::{PermissionsExt, symlink};
+
+    #[test]
+    fn a_folder_below_one_that_others_may_write_to_can_be_changed_unless_that_is_sticky() {
+        let home = tempfile::tempdir().unwrap();
+        let folder = home.path().join("above/below");
+        fs::create_dir_all(&folder).unwrap();
+        let above = folder.parent().unwrap();
+        for (mode, changeable) in
+            [(0o755, false), (0o775, true), (0o757, true), (0o1777, false), (0o700, false)]
+        {
+            fs::set_permissions(above, Permissions::from_mode(mode)).unwrap();
+            let found = changeable_by_others(&folder, own_user()).unwrap();
+            let expected = changeable.then(|| above.canonicalize().unwrap());
+            assert_eq!(found, expected, "{mode:o}");
+        }
+    }
+
+    #[test]
+    fn a_folder_below_one_of_another_user_can_be_changed_also_by_way_of_a_link() {
+        let home = tempfile::tempdir().unwrap();
+        let folder = home.path().canonicalize().unwrap();
+        symlink(&folder, folder.join("link")).unwrap();
+        let owner = folder.metadata().unwrap().uid();
+        for path in [folder.clone(), folder.join("link")] {
+            assert_eq!(changeable_by_others(&path, owner).unwrap(), None);
+        }
+        // Root's own folders are trusted by everybody.
+        let stranger = owner + 1;
+        let expected = (owner != 0).then(|| folder.clone());
+        assert_eq!(changeable_by_others(&folder.join("link"), stranger).unwrap(), expected);
+    }
+}
