@@ -31,13 +31,15 @@ pub enum PartKind {
     Malloc,
     /// Ruby slots and large blocks of malloc, which the kernel's figures alone cannot distinguish.
     SlotsOrMalloc,
+    /// Memory without a file in a process without Ruby, such as large blocks of malloc.
+    Anonymous,
     /// Explicitly shared memory, such as a memfd.
     SharedMemory,
 }
 
 impl PartKind {
     /// Every kind, in the order of a ledger.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::CodeAndFiles,
         Self::Stacks,
         Self::Jit,
@@ -49,6 +51,7 @@ impl PartKind {
         Self::AllocatorOverhead,
         Self::Malloc,
         Self::SlotsOrMalloc,
+        Self::Anonymous,
         Self::SharedMemory,
     ];
 
@@ -73,6 +76,7 @@ impl PartKind {
             Self::AllocatorOverhead => "allocator overhead",
             Self::Malloc => "malloc (live or free)",
             Self::SlotsOrMalloc => "Ruby slots or large malloc",
+            Self::Anonymous => "other anonymous memory",
             Self::SharedMemory => "shared memory",
         }
     }
@@ -253,6 +257,13 @@ pub struct ProcessLedger {
     pub arenas: Vec<Arena>,
     /// Memory settings found in its environment.
     pub environment: Vec<(String, String)>,
+}
+
+impl ProcessLedger {
+    /// Whether Ruby is loaded in it, as far as its mappings show.
+    pub(crate) fn may_have_ruby(&self) -> bool {
+        self.ruby.is_some() || self.parts.iter().any(|part| part.kind == PartKind::SlotsOrMalloc)
+    }
 }
 
 /// What the kernel tells everyone of a process (`/proc/PID/status`), where reading more is denied.
@@ -563,12 +574,12 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn the_kinds_of_the_heaps_are_all_but_code_stacks_machine_code_and_shared_memory() {
+    fn the_kinds_of_the_heaps_are_all_but_code_stacks_machine_code_and_memory_without_ruby() {
         let (others, heaps): (Vec<PartKind>, Vec<PartKind>) =
             PartKind::ALL.into_iter().partition(|kind| {
-                use PartKind::{CodeAndFiles, Jit, SharedMemory, Stacks};
-                [CodeAndFiles, Stacks, Jit, SharedMemory].contains(kind)
+                use PartKind::{Anonymous, CodeAndFiles, Jit, SharedMemory, Stacks};
+                [CodeAndFiles, Stacks, Jit, Anonymous, SharedMemory].contains(kind)
             });
-        assert_eq!((PartKind::HEAPS, others.len()), (heaps.as_slice(), 4));
+        assert_eq!((PartKind::HEAPS, others.len()), (heaps.as_slice(), 5));
     }
 }

@@ -159,7 +159,8 @@ fn process_ledger(
     let parts = match probe {
         Some(probe) if probe.slots_unknown.is_none() => groups.parts_with_probe(probe),
         // Slots would be counted as allocated by malloc.
-        Some(_) | None => groups.parts_without_probe(),
+        Some(_) => groups.parts_without_probe(true),
+        None => groups.parts_without_probe(has_ruby(&reading.mappings)),
     };
     let status = parse_status(reading.text("status").as_bytes());
     let stat = parse_stat(&reading.text("stat"));
@@ -202,6 +203,13 @@ fn of_allocator<'a>(
         figures.arenas.clear();
     }
     Cow::Owned(figures)
+}
+
+/// Whether a file of Ruby is mapped: its library, or the program that contains it.
+fn has_ruby(mappings: &[Mapping]) -> bool {
+    let files = mappings.iter().filter_map(|mapping| mapping.name.strip_prefix('/'));
+    let mut names = files.filter_map(|path| path.rsplit('/').next());
+    names.any(|name| name.starts_with("libruby") || name.starts_with("ruby"))
 }
 
 fn may_have_transient_heap(mappings: &[Mapping], probe: Option<&ProbeFigures>) -> bool {
@@ -298,6 +306,8 @@ mod tests {
         assert!(ledger.unexplained_share() < 0.1, "{ledger:?}");
         assert!(ledger.part(PartKind::CodeAndFiles).is_some());
         assert!(ledger.part(PartKind::Stacks).is_some());
+        let ruby = |part: &&LedgerPart| part.kind.label().contains("Ruby");
+        assert_eq!(ledger.parts.iter().find(ruby), None, "there is no Ruby in this process");
     }
 
     #[test]

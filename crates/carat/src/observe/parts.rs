@@ -55,11 +55,12 @@ impl Groups {
         (Bytes(self.slots.resident as u64), Bytes(self.slots.private as u64))
     }
 
-    /// The parts that the kernel's figures alone can separate.
-    pub(crate) fn parts_without_probe(mut self) -> Vec<LedgerPart> {
+    /// The parts that the kernel's figures alone can separate; without Ruby there are no slots.
+    pub(crate) fn parts_without_probe(mut self, has_ruby: bool) -> Vec<LedgerPart> {
         self.arenas += self.large.take_all();
         self.anonymous += self.slots.take_all();
-        let malloc = [(PartKind::Malloc, self.arenas), (PartKind::SlotsOrMalloc, self.anonymous)];
+        let anonymous = if has_ruby { PartKind::SlotsOrMalloc } else { PartKind::Anonymous };
+        let malloc = [(PartKind::Malloc, self.arenas), (anonymous, self.anonymous)];
         self.listed(malloc.into_iter().collect())
     }
 
@@ -292,7 +293,7 @@ mod tests {
     fn without_the_probe_no_part_is_live() {
         let mappings = [mapping(1, 40, 30), mapping(100, 20, 20)];
         let regions = [Region::MainArena, Region::Anonymous];
-        let parts = Groups::of(&mappings, &regions, None, None).parts_without_probe();
+        let parts = Groups::of(&mappings, &regions, None, None).parts_without_probe(true);
         assert_eq!(megabytes(&parts, PartKind::Malloc), 30);
         assert_eq!(megabytes(&parts, PartKind::SlotsOrMalloc), 20);
         assert_eq!(parts.len(), 2);

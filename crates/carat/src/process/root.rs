@@ -13,6 +13,9 @@ pub enum ProcError {
     /// The process has ended, which is normal.
     #[error("process {0} has ended")]
     Ended(u32),
+    /// It is a thread of the kernel, which has no memory of its own.
+    #[error("process {0} is a thread of the kernel, which has no memory of its own")]
+    KernelThread(u32),
     /// The kernel denied access.
     #[error("cannot read {path}: {cause}")]
     Denied {
@@ -110,6 +113,15 @@ impl ProcRoot {
         Ok(self.stat(pid)?.identity())
     }
 
+    /// The same for a process whose memory is to be read.
+    ///
+    /// # Errors
+    /// Also if it is a thread of the kernel.
+    pub fn identify_program(&self, pid: u32) -> Result<Identity, ProcError> {
+        let stat = self.stat(pid)?;
+        if stat.is_kernel_thread { Err(ProcError::KernelThread(pid)) } else { Ok(stat.identity()) }
+    }
+
     /// Whether this process still runs. A zombie does not.
     pub fn alive(&self, identity: Identity) -> bool {
         self.stat(identity.pid).is_ok_and(|stat| stat.identity() == identity && !stat.is_dead())
@@ -136,6 +148,16 @@ mod tests {
         let me = root.identify(std::process::id()).unwrap();
         assert!(root.alive(me));
         assert!(!root.alive(Identity { start_ticks: me.start_ticks + 1, ..me }));
+    }
+
+    #[test]
+    fn a_thread_of_the_kernel_has_not_ended_and_has_no_memory() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::create_dir(folder.path().join("2")).unwrap();
+        let stat = "2 (kthreadd) S 0 0 0 0 -1 2129984 0 0 0 0 0 0 0 0 20 0 1 0 5 0 0";
+        std::fs::write(folder.path().join("2/stat"), stat).unwrap();
+        let error = ProcRoot::new(folder.path()).identify_program(2).unwrap_err().to_string();
+        assert!(error.contains("process 2 is a thread of the kernel"), "{error}");
     }
 
     #[test]

@@ -2,6 +2,9 @@
 
 use crate::process::Identity;
 
+/// A thread of the kernel, among `flags` (`PF_KTHREAD`, include/linux/sched.h).
+const KERNEL_THREAD: u64 = 0x0020_0000;
+
 /// The fields of `/proc/PID/stat` that carat uses.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Stat {
@@ -17,6 +20,8 @@ pub struct Stat {
     pub group: u32,
     /// Session.
     pub session: u32,
+    /// Whether it is a thread of the kernel, which has no memory of its own.
+    pub is_kernel_thread: bool,
     /// Processor time of the process in clock ticks, user and system.
     pub own_ticks: u64,
     /// Processor time of children that were waited for, in clock ticks.
@@ -54,6 +59,7 @@ pub fn parse_stat(text: &str) -> Option<Stat> {
         parent: small(&fields, 4)?,
         group: small(&fields, 5)?,
         session: small(&fields, 6)?,
+        is_kernel_thread: number(&fields, 9)? & KERNEL_THREAD != 0,
         own_ticks: number(&fields, 14)?.saturating_add(number(&fields, 15)?),
         children_ticks: number(&fields, 16)?.saturating_add(number(&fields, 17)?),
         threads: small(&fields, 20)?,
@@ -83,6 +89,13 @@ mod tests {
         assert_eq!((stat.parent, stat.group, stat.session), (4310, 4312, 4312));
         assert_eq!((stat.own_ticks, stat.children_ticks), (150, 12));
         assert_eq!((stat.threads, stat.start_ticks), (6, 88_231));
+    }
+
+    #[test]
+    fn a_thread_of_the_kernel_is_told_from_a_process() {
+        let kthreadd = "2 (kthreadd) S 0 0 0 0 -1 2129984 0 0 0 0 0 0 0 0 20 0 1 0 5 0 0";
+        let found = [kthreadd, PUMA].map(|line| parse_stat(line).unwrap().is_kernel_thread);
+        assert_eq!(found, [true, false]);
     }
 
     #[test]

@@ -68,7 +68,7 @@ pub fn process_ledger(
     alone: bool,
     request: &OutsideRequest,
 ) -> Result<(Ledger, Option<OutsideReading>), ExplainError> {
-    let leader = root.identify(pid).map_err(|error| match error {
+    let leader = root.identify_program(pid).map_err(|error| match error {
         ProcError::Ended(pid) => ExplainError::NoProcess(pid),
         error => ExplainError::Unreadable(error),
     })?;

@@ -97,10 +97,15 @@ fn write_heading(out: &mut String, ledger: &Ledger) -> fmt::Result {
     }
     let unprobed = ledger.processes.iter().filter(|p| p.basis == Basis::ProcOnly).count();
     if unprobed > 0 && is_much_unknown(ledger) {
+        let without_ruby = unprobed == ledger.processes.len()
+            && ledger.processes.iter().all(|process| !process.may_have_ruby());
+        let why = match without_ruby {
+            true => "no Ruby is loaded there",
+            false => "no probe is loaded there, and no Ruby was read from outside",
+        };
         writeln!(
             out,
-            "Live and free memory cannot be told apart in {unprobed} of {processes}: no probe is loaded there, and \
-             no Ruby was read from outside"
+            "Live and free memory cannot be told apart in {unprobed} of {processes}: {why}"
         )?;
     }
     for process in &ledger.processes {
@@ -113,7 +118,8 @@ fn write_heading(out: &mut String, ledger: &Ledger) -> fmt::Result {
 
 /// Whether live and free memory that nothing divides is worth a line. A `sleep` beside a Ruby is not.
 fn is_much_unknown(ledger: &Ledger) -> bool {
-    let parts = [PartKind::Malloc, PartKind::SlotsOrMalloc].map(|kind| ledger.part(kind));
+    let kinds = [PartKind::Malloc, PartKind::SlotsOrMalloc, PartKind::Anonymous];
+    let parts = kinds.map(|kind| ledger.part(kind));
     let unknown: Bytes = parts.into_iter().flatten().map(|part| part.pss).sum();
     unknown.0 as f64 >= UNKNOWN * ledger.pss.0 as f64
 }

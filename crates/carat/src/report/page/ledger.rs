@@ -77,7 +77,7 @@ pub(crate) fn colour(kind: PartKind) -> usize {
         PartKind::AllocatorOverhead => 5,
         PartKind::TransientHeap => 6,
         PartKind::Stacks => 7,
-        PartKind::SlotsOrMalloc | PartKind::SharedMemory => 0,
+        PartKind::SlotsOrMalloc | PartKind::Anonymous | PartKind::SharedMemory => 0,
     }
 }
 

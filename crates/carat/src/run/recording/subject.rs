@@ -41,7 +41,8 @@ impl RecordingSubject {
     /// A running process, with its descendants unless `leader_only`.
     pub(crate) fn running(pid: u32, leader_only: bool) -> Result<Self, RecordError> {
         let root = ProcRoot::default();
-        let leader = root.identify(pid).map_err(|source| RecordError::Attach { pid, source })?;
+        let leader =
+            root.identify_program(pid).map_err(|source| RecordError::Attach { pid, source })?;
         // Any user may identify a process, but only its own user may read its memory.
         root.read(pid, "maps").map_err(|source| RecordError::Attach { pid, source })?;
         let title = root.read(pid, "cmdline").unwrap_or_default();
