@@ -16,6 +16,7 @@ use crate::owners::{
 };
 use crate::reach::reach;
 use crate::refusal::{Refused, refusal};
+use crate::serving::{ServingMalloc, serving_malloc};
 use carat_ruby::version::V2_7;
 use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
@@ -76,6 +77,9 @@ pub struct Census {
     pub process: u32,
     /// The version by Ruby's own text, for example `3.3.8`.
     pub ruby: String,
+    /// Which malloc serves it; `None` if that cannot be told.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub serving: Option<ServingMalloc>,
     /// Ruby's heap.
     pub heap: Option<HeapCensus>,
     /// Objects by class, the largest first.
@@ -184,7 +188,9 @@ pub fn look(process: u32, options: &LookOptions) -> Result<Census, Refused> {
         return Err(Refused::Version(anchors.version_text));
     }
     let extent = live.extent();
-    let mut census = Census { process, ruby: anchors.version_text.clone(), ..Census::default() };
+    let serving = serving_malloc(&live);
+    let ruby = anchors.version_text.clone();
+    let mut census = Census { process, ruby, serving, ..Census::default() };
     parts(&mut live, &anchors, options, &mut census);
     ended(&live, &anchors)?;
     census.cost = LookCost {

@@ -16,8 +16,12 @@ const DYNAMIC_LIMIT: u64 = 64 << 10;
 const CHAIN: u32 = 100_000;
 /// Files that are searched for Ruby.
 const LIBRARIES: usize = 1000;
-/// Bytes of a symbol in a 64-bit file.
+/// Bytes of a symbol in a 64-bit file, and of a relocation.
 const SYMBOL: u64 = 24;
+const RELOCATION: usize = 24;
+/// Types of relocations whose result is the address of a symbol alone: `R_X86_64_GLOB_DAT` and `R_X86_64_JUMP_SLOT`,
+/// `R_AARCH64_GLOB_DAT` and `R_AARCH64_JUMP_SLOT`.
+const ADDRESSES: [u32; 4] = [6, 7, 1025, 1026];
 
 /// What is looked up in Ruby's library.
 const SYMBOLS: [&str; 11] = [
@@ -41,6 +45,8 @@ pub struct ElfTables {
     symbols: u64,
     strings: u64,
     hashes: u64,
+    /// Address and bytes of the relocations of calls, and of all others.
+    relocations: [(u64, u64); 2],
 }
 
 impl ElfTables {
@@ -67,6 +73,7 @@ impl ElfTables {
 
     fn from_dynamic(entries: &[u8], bias: u64) -> Option<Self> {
         let (mut symbols, mut strings, mut hashes) = (None, None, None);
+        let mut relocations = [(0, 0); 2];
         for entry in entries.chunks_exact(16) {
             let value = word_in(entry, 8)?;
             // glibc adds the address of the library to these, musl does not.
@@ -76,10 +83,14 @@ impl ElfTables {
                 5 => strings = address,
                 6 => symbols = address,
                 0x6fff_fef5 => hashes = address,
+                2 => relocations[0].1 = value,
+                23 => relocations[0].0 = address?,
+                7 => relocations[1].0 = address?,
+                8 => relocations[1].1 = value,
                 _ => {}
             }
         }
-        Some(Self { bias, symbols: symbols?, strings: strings?, hashes: hashes? })
+        Some(Self { bias, symbols: symbols?, strings: strings?, hashes: hashes?, relocations })
     }
 
     /// The address of a symbol that the library defines.
@@ -111,13 +122,40 @@ impl ElfTables {
 
     /// The address of a symbol by number, if it has this name and is defined here.
     fn named(&self, memory: &dyn Memory, number: u32, name: &str) -> Option<u64> {
+        let value = self.value_of(memory, number, name).filter(|value| *value != 0)?;
+        self.bias.checked_add(value)
+    }
+
+    /// The value of a symbol by number, if it has this name; 0 if it is defined elsewhere.
+    fn value_of(&self, memory: &dyn Memory, number: u32, name: &str) -> Option<u64> {
         let symbol = memory.copy(self.symbols.checked_add(u64::from(number) * SYMBOL)?, SYMBOL)?;
         let text = self.strings.checked_add(u64::from(half_in(&symbol, 0)?))?;
         let found = memory.copy(text, name.len() as u64 + 1)?;
         let same = found.strip_suffix(&[0_u8]) == Some(name.as_bytes());
-        let value = word_in(&symbol, 8)?;
-        (same && value != 0).then(|| self.bias.checked_add(value)).flatten()
+        word_in(&symbol, 8).filter(|_| same)
     }
+
+    /// Where calls of a function of another library go: what the dynamic linker wrote into the table of this one.
+    pub fn import(&self, memory: &dyn Memory, name: &str) -> Option<u64> {
+        self.relocations.iter().find_map(|&(start, bytes)| {
+            let table = memory.copy(start, bytes).filter(|table| !table.is_empty())?;
+            let mut entries = table.chunks_exact(RELOCATION);
+            let entry = entries.find(|entry| self.is_address_of(memory, entry, name) == Some(true));
+            memory.word(self.bias.checked_add(word_in(entry?, 0)?)?)
+        })
+    }
+
+    fn is_address_of(&self, memory: &dyn Memory, relocation: &[u8], name: &str) -> Option<bool> {
+        let (kind, symbol) = (half_in(relocation, 8)?, half_in(relocation, 12)?);
+        Some(ADDRESSES.contains(&kind) && self.value_of(memory, symbol, name).is_some())
+    }
+}
+
+/// The tables of Ruby's library, or of the program that contains it; `None` if there is no Ruby.
+pub(crate) fn ruby_tables(memory: &dyn Memory) -> Option<ElfTables> {
+    let mut all = libraries(memory).into_iter().map(|(_, base)| base);
+    let tables = |base| ElfTables::read(memory, base);
+    all.find_map(|base| tables(base).filter(|one| one.lookup(memory, "rb_cObject").is_some()))
 }
 
 /// Ruby's library in a process, and the addresses of its symbols.

@@ -14,6 +14,7 @@
 //!  owners                      who holds malloc's chunks
 //!  malloc                      arenas and chunks of glibc
 //!  heap                        heap pages, slots, classes
+//!  serving                     which malloc serves
 //!  elf                         symbols from the process's memory
 //!  refusal, denied             why a process is not read
 //!  canary                      whether reading un-shares pages on this kernel
@@ -45,4 +46,5 @@ pub mod owners;
 pub mod printable;
 pub mod reach;
 pub mod refusal;
+pub mod serving;
 pub mod unshared;

@@ -8,7 +8,7 @@ use carat_wire::page::AllocatorKind;
 use std::ffi::{CStr, c_char, c_int, c_void};
 
 /// Functions that only one allocator defines, beside its `malloc`.
-const MARKS: [(&CStr, AllocatorKind); 6] = [
+pub const MARKS: [(&CStr, AllocatorKind); 6] = [
     (c"mallctl", AllocatorKind::Jemalloc),
     (c"je_mallctl", AllocatorKind::Jemalloc),
     (c"mi_malloc", AllocatorKind::Mimalloc),

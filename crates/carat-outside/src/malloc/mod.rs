@@ -26,6 +26,7 @@ pub use data::{
 pub use table::{Chunk, ChunkState, ChunkTable};
 
 use crate::memory::{Memory, MemoryRegion, PAGE};
+use crate::serving::serving_malloc;
 use arena::{ArenaJob, WalkedArena, read_arena};
 use caches::{ListReader, mark_cached};
 use mapped::{NotMapped, find_mapped};
@@ -102,6 +103,16 @@ pub fn read_malloc(
 
 /// Refuses a process whose allocator is not glibc's, by name.
 fn check_allocator(memory: &dyn Memory) -> Result<(), NoMalloc> {
+    let Some(serving) = serving_malloc(memory) else { return check_mapped(memory) };
+    match serving.allocator.as_deref() {
+        Some("glibc") => Ok(()),
+        Some("musl") => Err(NoMalloc::Musl),
+        other => Err(NoMalloc::Other(other.unwrap_or(&serving.file).to_owned())),
+    }
+}
+
+/// The same by what is mapped, where it is not known which malloc Ruby calls.
+fn check_mapped(memory: &dyn Memory) -> Result<(), NoMalloc> {
     // Its loader is its library; Alpine maps it under the first name, Debian under the last.
     let is_musl = |name: &str| {
         name.starts_with("ld-musl") || name.starts_with("libc.musl") || name == "libc.so"

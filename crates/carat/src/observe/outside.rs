@@ -95,7 +95,8 @@ pub(crate) fn figures_of(census: &Census) -> ProbeFigures {
     ProbeFigures {
         basis: Basis::Outside,
         ruby: Some(format!("ruby {}", census.ruby)),
-        allocator: None,
+        allocator: census.serving.as_ref().and_then(|serving| serving.allocator.clone()),
+        malloc_file: census.serving.as_ref().map(|serving| serving.file.clone()),
         heap_pages: heap.map(heap_ranges).unwrap_or_default(),
         slots_unknown: None,
         pools: heap.map(pools).unwrap_or_default(),

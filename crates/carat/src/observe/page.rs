@@ -146,6 +146,7 @@ pub fn probe_figures(reading: &PageReading) -> ProbeFigures {
         basis: Basis::Probe,
         ruby: (!reading.ruby.is_empty()).then(|| reading.ruby.clone()),
         allocator,
+        malloc_file: None,
         heap_pages: ranges
             .iter()
             .map(|range| range.start..range.start.saturating_add(range.bytes))

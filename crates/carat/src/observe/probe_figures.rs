@@ -13,6 +13,8 @@ pub struct ProbeFigures {
     pub ruby: Option<String>,
     /// Name of the allocator that serves `malloc`.
     pub allocator: Option<String>,
+    /// Name of the file with its `malloc`.
+    pub malloc_file: Option<String>,
     /// Addresses of Ruby's heap pages, in order and without overlap.
     pub heap_pages: Vec<Range<u64>>,
     /// Why the probe does not know Ruby's slots; `None` if it knows them.
