@@ -198,6 +198,10 @@ pub const TOMB_PAGES: VersionRange = VersionRange::up_to(V3_3);
 /// `RUBY_GC_HEAP_GROWTH_MAX_SLOTS` counts slots of any size, for each heap that grows (`heap_allocatable_slots_expand`,
 /// gc/default/default.c); before, pages of 40-byte slots, and later bytes.
 pub const GROWTH_IN_SLOTS_OF_ANY_SIZE: VersionRange = VersionRange::between(V3_4, V4_0);
+/// The heap of each size of slots has a least number of slots of its own (`RUBY_GC_HEAP_0_INIT_SLOTS` …).
+pub const INIT_SLOTS_BY_SIZE: VersionRange = VersionRange::between(V3_3, V4_0);
+/// `RUBY_GC_HEAP_GROWTH_MAX_BYTES` took the place of `RUBY_GC_HEAP_GROWTH_MAX_SLOTS`.
+pub const GROWTH_IN_BYTES: VersionRange = VersionRange::from(V4_1);
 
 /// The facts above with the words of the docs.
 pub const FACTS: [(&str, VersionRange); 14] = [

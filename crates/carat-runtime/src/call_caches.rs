@@ -8,9 +8,7 @@
 //! Ruby has no function for that. Where it keeps the call sites of a method is found in two methods of ours whose call sites
 //! are known. Unless all that is read of both agrees, nothing is written.
 
-use carat_ruby::api::running_version;
 use carat_ruby::symbol::find;
-use carat_ruby::version::REWRITES_EMPTY_CALL_CACHES;
 use carat_ruby::{RubyApi, Value};
 use std::ffi::{c_int, c_void};
 use std::ptr;
@@ -52,9 +50,6 @@ pub(crate) fn learn(wrapper: Value, sites: usize) {
 /// Fills every empty cache with that of the first method's first call site, which belongs to `class`; how many, or `None`
 /// if this Ruby keeps its call sites in another way.
 pub(crate) fn fill(ruby: &RubyApi, class: Value) -> Option<u64> {
-    if !REWRITES_EMPTY_CALL_CACHES.contains(running_version()?) {
-        return Some(0);
-    }
     let specimens: [Specimen; 2] = SPECIMENS.lock().ok()?.as_slice().try_into().ok()?;
     let mut search = SpecimenSearch { wrappers: specimens.map(|one| one.wrapper), found: [0; 2] };
     // SAFETY: `find_on_page` expects a `SpecimenSearch`.

@@ -4,9 +4,10 @@
 //! table of the System V ABI, chapter "Program Loading and Dynamic Linking"). With another address in an entry, the calls
 //! of that object go elsewhere, and those of all other objects stay.
 
-use libc::{Elf64_Phdr, Elf64_Sym, PT_DYNAMIC, PT_GNU_RELRO, PT_LOAD};
+use libc::{Elf64_Phdr, Elf64_Sym, PF_W, PT_DYNAMIC, PT_GNU_RELRO, PT_LOAD};
 use libc::{PROT_READ, PROT_WRITE, c_char, c_int, c_void, dl_phdr_info};
 use std::ffi::CStr;
+use std::ops::Range;
 use std::slice;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
@@ -56,10 +57,7 @@ impl Import {
     ///
     /// An object must be one that is never unloaded.
     pub(crate) fn find(inside: *const c_void, name: &CStr) -> Option<Self> {
-        let mut search = ImportSearch { inside: inside as usize, name, found: None };
-        // SAFETY: `visit` gets the address of `search`, which outlives the call.
-        unsafe { libc::dl_iterate_phdr(Some(visit), (&raw mut search).cast()) };
-        search.found
+        LoadedObject::around(inside)?.import(name)
     }
 
     /// Lets the calls go to `function` and returns the address before; `None` if the kernel does not allow it.
@@ -93,38 +91,56 @@ fn page_bytes() -> usize {
     usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(4096)
 }
 
-struct ImportSearch<'a> {
+struct ObjectSearch {
     inside: usize,
-    name: &'a CStr,
-    found: Option<Import>,
+    found: Option<LoadedObject>,
 }
 
 /// Called for each loaded object, until it returns another number than 0.
 unsafe extern "C" fn visit(info: *mut dl_phdr_info, _: usize, search: *mut c_void) -> c_int {
     // SAFETY: `find` passes the address of its search, and the linker describes an object that is loaded.
-    let (search, info) = unsafe { (&mut *search.cast::<ImportSearch<'_>>(), &*info) };
+    let (search, info) = unsafe { (&mut *search.cast::<ObjectSearch>(), &*info) };
     // SAFETY: the program headers of a loaded object are mapped for as long as it is.
     let headers = unsafe { slice::from_raw_parts(info.dlpi_phdr, usize::from(info.dlpi_phnum)) };
     let object = LoadedObject { bias: info.dlpi_addr as usize, headers };
     if !object.contains(search.inside) {
         return 0;
     }
-    search.found = object.import(search.name);
+    search.found = Some(object);
     1
 }
 
-struct LoadedObject {
+/// A program or library that is loaded and never unloaded.
+pub(crate) struct LoadedObject {
     /// What is added to the addresses in the file.
     bias: usize,
     headers: &'static [Elf64_Phdr],
 }
 
 impl LoadedObject {
+    /// The one that has code or data at `inside`.
+    pub(crate) fn around(inside: *const c_void) -> Option<Self> {
+        let mut search = ObjectSearch { inside: inside as usize, found: None };
+        // SAFETY: `visit` gets the address of `search`, which outlives the call.
+        unsafe { libc::dl_iterate_phdr(Some(visit), (&raw mut search).cast()) };
+        search.found
+    }
+
     fn contains(&self, address: usize) -> bool {
-        let mut loaded = self.headers.iter().filter(|header| header.p_type == PT_LOAD);
-        loaded.any(|header| {
+        self.segments().any(|(segment, _)| segment.contains(&address))
+    }
+
+    /// The addresses of its data, which it may write to.
+    pub(crate) fn data(&self) -> impl Iterator<Item = Range<usize>> + '_ {
+        self.segments().filter(|(_, flags)| flags & PF_W != 0).map(|(segment, _)| segment)
+    }
+
+    /// What is loaded of the file, with the rights to it.
+    fn segments(&self) -> impl Iterator<Item = (Range<usize>, u32)> + '_ {
+        let loaded = self.headers.iter().filter(|header| header.p_type == PT_LOAD);
+        loaded.map(|header| {
             let start = self.bias + header.p_vaddr as usize;
-            (start..start + header.p_memsz as usize).contains(&address)
+            (start..start + header.p_memsz as usize, header.p_flags)
         })
     }
 

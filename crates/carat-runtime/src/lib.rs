@@ -9,6 +9,7 @@
 
 mod call_caches;
 mod calloc;
+mod gc_limits;
 mod imports;
 mod kernel;
 mod malloc;

@@ -5,9 +5,10 @@ use crate::kernel::{
     allow_merging, is_listening, resident, set_huge_pages, start_ticks, stop_ticks,
 };
 use crate::trim::TrimMode;
-use crate::{call_caches, calloc, guarded, malloc, report, seal, trim};
-use carat_ruby::api::loaded;
+use crate::{call_caches, calloc, gc_limits, guarded, malloc, report, seal, trim};
+use carat_ruby::api::{loaded, running_version};
 use carat_ruby::extension::{UNFIT_EXTENSIONS, UnfitExtension};
+use carat_ruby::version::REWRITES_EMPTY_CALL_CACHES;
 use carat_ruby::{RubyApi, Value};
 use carat_wire::page::{Runtime, Word};
 use std::ffi::CString;
@@ -27,6 +28,11 @@ pub(crate) fn define(ruby: &RubyApi) {
     ruby.define_0(module, c"join_calloc", join_calloc);
     ruby.define_2(module, c"learn_call_sites", learn_call_sites);
     ruby.define_1(module, c"fill_call_caches", fill_call_caches);
+    ruby.define_1(module, c"limit_growth", limit_growth);
+    ruby.define_0(module, c"restore_growth", restore_growth);
+    ruby.define_0(module, c"return_all_pages", return_all_pages);
+    ruby.define_0(module, c"return_usual_pages", return_usual_pages);
+    ruby.define_0(module, c"rewrites_call_caches", rewrites_call_caches);
     ruby.define_0(module, c"allow_merging", merging);
     ruby.define_0(module, c"allow_huge_pages", allow_huge_pages);
     ruby.define_0(module, c"forbid_huge_pages", forbid_huge_pages);
@@ -34,6 +40,7 @@ pub(crate) fn define(ruby: &RubyApi) {
     ruby.define_1(module, c"start_ticks", begin_ticks);
     ruby.define_1(module, c"pin", pin);
     ruby.define_2(module, c"add", add);
+    ruby.define_2(module, c"write", write);
     ruby.define_1(module, c"read", read);
     let words: Vec<&str> = Runtime::ALL.iter().map(|word| word.name()).collect();
     let words = format!("module CaratRuntime; WORDS = %i[{}].freeze; end", words.join(" "));
@@ -151,6 +158,38 @@ extern "C" fn fill_call_caches(receiver: Value, class: Value) -> Value {
     })
 }
 
+/// Limits how far the heap may grow; the free slots that a full collection leaves, or -1 if it is unknown where Ruby keeps
+/// its limits.
+extern "C" fn limit_growth(receiver: Value, slots: Value) -> Value {
+    answer(receiver, || {
+        let slots = loaded().and_then(|ruby| u64::try_from(ruby.number(slots)).ok());
+        slots.and_then(gc_limits::limit).map_or(-1, |free| free as i64)
+    })
+}
+
+/// Gives the heap the limits of before.
+extern "C" fn restore_growth(receiver: Value) -> Value {
+    guarded((), gc_limits::restore);
+    receiver
+}
+
+extern "C" fn return_all_pages(receiver: Value) -> Value {
+    guarded((), gc_limits::return_all_pages);
+    receiver
+}
+
+extern "C" fn return_usual_pages(receiver: Value) -> Value {
+    guarded((), gc_limits::return_usual_pages);
+    receiver
+}
+
+/// 1 if a full GC of this Ruby writes to call sites without a cache, otherwise 0.
+extern "C" fn rewrites_call_caches(receiver: Value) -> Value {
+    answer(receiver, || {
+        i64::from(running_version().is_some_and(|ruby| REWRITES_EMPTY_CALL_CACHES.contains(ruby)))
+    })
+}
+
 extern "C" fn merging(receiver: Value) -> Value {
     answer(receiver, || i64::from(allow_merging()))
 }
@@ -192,6 +231,15 @@ extern "C" fn add(receiver: Value, index: Value, amount: Value) -> Value {
     let (index, amount) = (ruby.number(index), ruby.number(amount));
     if let Some(word) = word(index) {
         report::add(word, amount.max(0) as u64);
+    }
+    receiver
+}
+
+/// Replaces a word of the report, given by its index.
+extern "C" fn write(receiver: Value, index: Value, value: Value) -> Value {
+    let Some(ruby) = loaded() else { return receiver };
+    if let Some(word) = word(ruby.number(index)) {
+        report::write(word, ruby.number(value) as u64);
     }
     receiver
 }

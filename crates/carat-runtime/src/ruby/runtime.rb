@@ -23,8 +23,15 @@ module CaratRuntime
 
     # Sets one bit of a counter that is a set of bits.
     def set_bit(word, bit)
-      place = WORDS.index(word)
-      add(place, 1 << bit) if (read(place) & (1 << bit)).zero?
+      write(WORDS.index(word), bits(word) | (1 << bit))
+    end
+
+    def clear_bit(word, bit)
+      write(WORDS.index(word), bits(word) & ~(1 << bit))
+    end
+
+    def bit?(word, bit)
+      bits(word)[bit] == 1
     end
 
     # Adds the time that the block takes to a counter of nanoseconds.
@@ -48,9 +55,9 @@ module CaratRuntime
       thread.report_on_exception = false
     end
 
-    # A server that has bound its socket before it forks, or that has loaded an application.
+    # Whether this process has loaded an application, as far as can be told before its workers show it; see Application.
     def preloaded?
-      listening == 1 || $LOADED_FEATURES.size >= 400
+      Application.loaded? || listening == 1 || $LOADED_FEATURES.size >= 400
     end
 
     def start
@@ -58,6 +65,7 @@ module CaratRuntime
       pairs = ENV.fetch("CARAT_SETTINGS", "").split(";").map { |pair| pair.split("=", 2) }
       @settings = pairs.each_with_index.map { |(name, value), bit| Setting.build(name, value, bit) }
       run(:start)
+      Application.start if at_boot? || @settings.any?(&:preloads?)
       Boot.start if at_boot?
       ForkHook.install if @settings.any?(&:forks?)
       Launcher.remember
@@ -99,7 +107,17 @@ module CaratRuntime
 
       run(:enter_child)
       run(:in_child)
+      Application.in_child
       Boot.in_child if at_boot?
+    end
+
+    # This worker loads the application itself, so what was done before the fork was done without one.
+    def own_application
+      @settings.select(&:preloads?).each do |setting|
+        setting.attempt(:own_application)
+        setting.not_preloaded
+      end
+      Boot.start if at_boot?
     end
 
     # The arguments of a call that starts a program, with what the settings need if that program is a Ruby which serves
@@ -115,6 +133,10 @@ module CaratRuntime
     end
 
     private
+
+    def bits(word)
+      read(WORDS.index(word))
+    end
 
     def at_boot?
       @settings.any?(&:at_boot?)
@@ -165,6 +187,9 @@ module CaratRuntime
     # In a new child.
     def in_child; end
 
+    # In a worker that loads the application itself, if `preloads?`: undoes what must not hold there.
+    def own_application; end
+
     # Adds what this setting needs to the call that starts a Ruby which serves instead of this process.
     def hand_on(launch); end
 
@@ -175,6 +200,11 @@ module CaratRuntime
 
     # Whether the hooks around forks are needed.
     def forks?
+      preloads?
+    end
+
+    # Whether it acts on an application that the server has loaded before it forks.
+    def preloads?
       false
     end
 
@@ -191,7 +221,22 @@ module CaratRuntime
     end
 
     def applied
+      CaratRuntime.clear_bit(:not_preloaded, @bit)
       CaratRuntime.set_bit(:applied, @bit)
+    end
+
+    # Reports that what counted as applied has no effect in this process.
+    def not_preloaded
+      return unless CaratRuntime.bit?(:applied, @bit)
+
+      CaratRuntime.clear_bit(:applied, @bit)
+      CaratRuntime.set_bit(:not_preloaded, @bit)
+    end
+
+    # Reports that there is nothing to do on this version of Ruby; returns nil.
+    def needless
+      CaratRuntime.set_bit(:needless, @bit)
+      nil
     end
 
     # Reports that the setting goes without a compaction because of an extension.

@@ -254,6 +254,10 @@ words! {
         FilledCallCaches = "filled_call_caches",
         /// Checksum of the variables named in `CARAT_VARIABLES`, with the values that Ruby was started with.
         Variables = "variables",
+        /// Settings for a preloaded application in a process that loads the application itself, with the same bits.
+        NotPreloaded = "not_preloaded",
+        /// Settings for which there is nothing to do on this version of Ruby, with the same bits.
+        Needless = "needless",
     }
 }
 

@@ -4,8 +4,10 @@ use crate::core::is_printable;
 use crate::observe::{Mapping, ProbePage, parse_mappings};
 use crate::process::{Identity, ListeningSockets, ProcRoot, ServingBy, ServingSigns, serving};
 use crate::settings::{
-    Environment, ProcessObservation, RuntimeReport, SettingCheck, SettingStatus, Settings, verify,
+    Environment, MallocInUse, ProcessObservation, RuntimeReport, SettingCheck, SettingStatus,
+    Settings, verify,
 };
+use carat_wire::page::PageReading;
 use std::collections::BTreeSet;
 use std::path::Path;
 
@@ -81,6 +83,7 @@ fn look_at(
     let runtime = page.as_ref().map(RuntimeReport::read);
     let observed = ProcessObservation {
         root: root_link.as_deref(),
+        malloc: page.as_ref().and_then(serving),
         maps: maps.as_deref(),
         environ: environ.as_deref(),
         status: status.as_deref(),
@@ -129,6 +132,11 @@ fn is_of_ruby(mapping: &Mapping) -> bool {
 fn is_rubys_name(name: &str) -> bool {
     let version = name.strip_prefix("ruby");
     version.is_some_and(|version| version.chars().all(|c| c.is_ascii_digit() || c == '.'))
+}
+
+/// The malloc that the probe found.
+fn serving(page: &PageReading) -> Option<MallocInUse<'_>> {
+    Some(MallocInUse { kind: page.allocator?, file: &page.malloc_file })
 }
 
 fn text(root: &ProcRoot, member: Identity, file: &str) -> Option<String> {
@@ -228,10 +236,12 @@ fn is_open(check: &SettingCheck) -> bool {
 /// only in their parent.
 fn rank_within(status: &SettingStatus) -> u8 {
     match status {
+        // The parent reports what it did before the fork; that there was nothing to do it for, only its workers can tell.
+        SettingStatus::NotPreloaded => 5,
         SettingStatus::NotApplied(_) => 4,
         // What one process left out is said, although another has the whole setting.
         SettingStatus::Partly(_) => 3,
-        SettingStatus::Applied(_) => 2,
+        SettingStatus::Applied(_) | SettingStatus::Needless => 2,
         SettingStatus::NotYet(_) => 1,
         SettingStatus::Unknown(_) => 0,
     }
@@ -240,11 +250,11 @@ fn rank_within(status: &SettingStatus) -> u8 {
 /// How bad it is that a program of several has this status.
 fn rank_among(status: &SettingStatus) -> u8 {
     match status {
-        SettingStatus::NotApplied(_) => 4,
+        SettingStatus::NotApplied(_) | SettingStatus::NotPreloaded => 4,
         SettingStatus::Unknown(_) => 3,
         SettingStatus::NotYet(_) => 2,
         SettingStatus::Partly(_) => 1,
-        SettingStatus::Applied(_) => 0,
+        SettingStatus::Applied(_) | SettingStatus::Needless => 0,
     }
 }
 
@@ -341,6 +351,10 @@ mod tests {
             (vec![server(2, applied()), other(not_yet())], " not applied yet: "),
             (vec![server(2, applied()), other(unknown())], " cannot be verified: in pid 9 "),
             (vec![server(2, missing()), other(missing())], " NOT APPLIED: no library"),
+            (
+                vec![server(2, applied()), server(3, SettingStatus::NotPreloaded)],
+                " NOT APPLIED: workers load the application themselves",
+            ),
         ] {
             let said = says(&processes);
             assert!(said.contains(expected), "{said}");

@@ -1,6 +1,6 @@
 //! `exec --verify`: a process beside the server that checks whether the settings are in effect where it serves.
 
-use crate::observe::{SampleOptions, SettingsLook, is_applied, look_at_settings};
+use crate::observe::{SampleOptions, SettingsLook, look_at_settings};
 use crate::process::{ProcRoot, ServingBy, Tree};
 use crate::run::Interrupt;
 use crate::run::session::{Session, SessionOptions};
@@ -180,7 +180,10 @@ impl Watch {
         let checks = look.checks();
         match look.by {
             ServingBy::Nothing => false,
-            ServingBy::Listening if checks.iter().all(is_applied) => now >= MINIMUM,
+            // A worker that loads the application itself shows it only after the server listens.
+            ServingBy::Listening if checks.iter().all(|check| check.status.is_final()) => {
+                self.lasts(now, MINIMUM)
+            }
             _ => self.lasts(now, SETTLED) && !checks.iter().any(is_pending),
         }
     }
@@ -270,7 +273,8 @@ mod tests {
     fn a_server_that_listens_is_verified_soon_and_one_that_does_not_once_it_has_settled() {
         for (looks, expected) in [
             (&[listening(1)][..], false),
-            (&[listening(1), listening(3)], true),
+            (&[listening(1), listening(3)], false),
+            (&[listening(1), listening(4)], true),
             (&[working(1), working(9)], false),
             (&[working(1), working(11)], true),
         ] {

@@ -35,7 +35,7 @@ const ALLOCATORS: &[AllocatorPackage] = &[
 ];
 
 /// Directories of Debian, of Alpine and others, of Homebrew.
-const DIRECTORIES: &[&str] = &[
+pub(crate) const DIRECTORIES: &[&str] = &[
     "usr/lib",
     "lib",
     "usr/lib64",

@@ -1,11 +1,11 @@
 //! What chosen settings mean for the start of a server: pure, so that `exec` and a trial do the same.
 
-use crate::settings::catalogue::{AllocatorChoice, PreloadedAllocator};
+use crate::settings::allocator::allocator_of;
+use crate::settings::catalogue::{self, AllocatorChoice, PreloadedAllocator};
 use crate::settings::chosen::Settings;
-use crate::settings::elf::CLibrary;
 use crate::settings::environment::{ApplyError, Environment, EnvironmentBuilder, StartContext};
 use carat_ruby::RubyVersion;
-use carat_wire::page::{AllocatorKind, Word};
+use carat_wire::page::Word;
 use std::path::Path;
 
 impl Settings {
@@ -30,12 +30,12 @@ impl Settings {
         for setting in self.chosen().filter(|setting| !setting.is_default()) {
             let versions = setting.definition.versions_of(&setting.text());
             if !versions.contains(ruby) {
-                let successor = setting.definition.successor.map_or_else(
+                let hint = catalogue::successor_on(setting.definition, ruby).map_or_else(
                     || "; leave it out".to_owned(),
                     |successor| format!("; its successor is `{successor}`"),
                 );
                 let setting = setting.to_string();
-                return Err(ApplyError::OtherRuby { setting, ruby, versions, hint: successor });
+                return Err(ApplyError::OtherRuby { setting, ruby, versions, hint });
             }
         }
         Ok(())
@@ -54,25 +54,33 @@ impl Settings {
     }
 
     fn warn_of_other_mallocs(&self, server: &mut EnvironmentBuilder<'_>) {
-        let system = AllocatorChoice::System;
-        let allocator = self.get::<PreloadedAllocator>().unwrap_or(&system);
-        let ruby = server.context.ruby;
-        let has_musl = ruby.is_some_and(|ruby| ruby.c_library == Some(CLibrary::Musl));
-        let other = match allocator {
-            AllocatorChoice::System if has_musl => "musl, for which this Ruby is built".to_owned(),
-            chosen => chosen.to_string(),
-        };
-        let serves = |malloc| allocator.is(malloc) && !(has_musl && malloc == AllocatorKind::Glibc);
+        let Some(serving) = self.malloc_at_start(server) else { return };
         for setting in self.chosen().filter(|setting| !setting.is_default()) {
             if let Some(malloc) = setting.definition.malloc
-                && !serves(malloc)
+                && !serving.contains(malloc.name())
             {
                 let (name, owner) = (setting.definition.name, malloc.name());
                 server.warn(format!(
-                    "`{name}` is a setting of {owner}'s malloc and does nothing under {other}"
+                    "`{name}` is a setting of {owner}'s malloc and does nothing under {serving}"
                 ));
             }
         }
+    }
+
+    /// The malloc that will serve, in words: the preloaded one, or that with which the Ruby is linked; `None` if unknown.
+    fn malloc_at_start(&self, server: &EnvironmentBuilder<'_>) -> Option<String> {
+        let chosen =
+            self.get::<PreloadedAllocator>().filter(|one| **one != AllocatorChoice::System);
+        if let Some(chosen) = chosen {
+            return Some(chosen.to_string());
+        }
+        let preloaded = server.current("LD_PRELOAD").unwrap_or_default();
+        let inherited = preloaded.split([':', ' ']).find_map(|path| allocator_of(Path::new(path)));
+        if let Some(inherited) = inherited {
+            return Some(format!("{inherited}, which LD_PRELOAD names"));
+        }
+        let linked = server.context.linked?.name();
+        Some(format!("{linked}, with which this Ruby is linked"))
     }
 }
 
@@ -82,6 +90,7 @@ mod tests {
     use crate::settings::elf::{ElfKind, read_elf};
     use crate::settings::environment::Scrub;
     use carat_wire::env;
+    use carat_wire::page::AllocatorKind;
 
     const SELF: &str = "/proc/self/exe";
 
@@ -94,11 +103,11 @@ mod tests {
         pairs: &[&str],
         inherited: &[(&str, &str)],
     ) -> Result<Environment, ApplyError> {
-        applied_on(None, ruby, pairs, inherited)
+        applied_on(Some(AllocatorKind::Glibc), ruby, pairs, inherited)
     }
 
     fn applied_on(
-        version: Option<RubyVersion>,
+        linked: Option<AllocatorKind>,
         ruby: Option<ElfKind>,
         pairs: &[&str],
         inherited: &[(&str, &str)],
@@ -112,13 +121,9 @@ mod tests {
             inherited: &find,
             scrub: Scrub::Nothing,
             ruby,
-            version,
+            linked,
             stack_limit: Some(8 << 20),
         })
-    }
-
-    fn with_worker_growth(version: &str) -> Environment {
-        applied_on(Some(version.parse().unwrap()), None, &["worker_growth=40000"], &[]).unwrap()
     }
 
     #[test]
@@ -128,28 +133,6 @@ mod tests {
             applied(&["compact=off", "trim=off", "allocator=system"], &[]),
             Ok(Environment::default())
         );
-    }
-
-    #[test]
-    fn a_ruby_with_a_heap_for_each_size_keeps_the_empty_pages_of_a_governed_boot() {
-        let set = |version: &str| {
-            let set = with_worker_growth(version).set;
-            ["FREE_SLOTS_MAX_RATIO", "INIT_SLOTS", "FREE_SLOTS"]
-                .map(|name| set.contains_key(&format!("RUBY_GC_HEAP_{name}")))
-        };
-        assert_eq!(
-            ["2.7.4", "3.1.2", "3.2.0", "3.3.8", "4.0.5"].map(set),
-            [[true; 3], [true; 3], [false; 3], [false; 3], [false; 3]]
-        );
-    }
-
-    #[test]
-    fn the_growth_of_a_worker_is_a_half_where_ruby_counts_slots_of_any_size() {
-        let limit = |version: &str| {
-            with_worker_growth(version).set["RUBY_GC_HEAP_GROWTH_MAX_SLOTS"].clone()
-        };
-        assert_eq!(["3.1.2", "3.3.8"].map(limit), ["40000", "40000"]);
-        assert_eq!(["3.4.11", "4.0.5"].map(limit), ["20000", "20000"]);
     }
 
     #[test]
@@ -187,6 +170,7 @@ mod tests {
                 Some("it is for Ruby 2.7 to 3.2; its successor is `gc.heap_0_init_slots`"),
             ),
             ("gc.init_slots=20000", "3.2", None),
+            ("gc.init_slots=20000", "4.1", Some("its successor is `gc.heap_init_bytes`")),
             ("gc.growth_max_slots=10", "4.1", Some("its successor is `gc.growth_max_bytes`")),
             ("gc.growth_max_bytes=1m", "4.0", Some("it is for Ruby 4.1 and later; leave it out")),
             (
@@ -253,13 +237,41 @@ mod tests {
     }
 
     #[test]
+    fn a_setting_of_malloc_is_warned_about_unless_its_malloc_will_serve() {
+        use AllocatorKind::{Glibc, Jemalloc, Musl};
+        let preloaded = [("LD_PRELOAD", "/usr/lib/libjemalloc.so.2")];
+        for (linked, pair, inherited, warned) in [
+            (Some(Glibc), "arena_max=2", &[][..], None),
+            (Some(Jemalloc), "arena_max=2", &[], Some("jemalloc, with which this Ruby is linked")),
+            (Some(Jemalloc), "malloc_conf=narenas:1", &[], None),
+            (Some(Musl), "malloc.tcache_count=0", &[], Some("musl, with which")),
+            (Some(Glibc), "malloc_conf=narenas:1", &preloaded, None),
+            (Some(Glibc), "arena_max=2", &preloaded, Some("jemalloc, which LD_PRELOAD names")),
+            // Nothing is said about a program that is not known.
+            (None, "arena_max=2", &[], None),
+            (None, "malloc_conf=narenas:1", &[], None),
+        ] {
+            let made = applied_on(linked, None, &[pair], inherited).expect("applies");
+            let found = made.warnings.first().map(String::as_str);
+            let fits = match (warned, found) {
+                (Some(warned), Some(found)) => found.contains(warned),
+                (warned, found) => warned == found,
+            };
+            assert!(fits, "{linked:?} {pair} {inherited:?}: {found:?}");
+        }
+    }
+
+    #[test]
     fn settings_that_have_no_effect_together_are_warned_about() {
         for (pairs, part) in [
             (
                 &["allocator=jemalloc", "arena_max=2"][..],
                 "`arena_max` is a setting of glibc's malloc",
             ),
-            (&["malloc_conf=narenas:2"], "does nothing under system"),
+            (
+                &["malloc_conf=narenas:2"],
+                "does nothing under glibc, with which this Ruby is linked",
+            ),
         ] {
             let made = applied(pairs, &[]).expect("applies");
             assert!(
@@ -267,13 +279,6 @@ mod tests {
                 "{:?}",
                 made.warnings
             );
-        }
-        let musl = read_elf(Path::new(SELF)).unwrap();
-        let musl = musl.map(|kind| ElfKind { c_library: Some(CLibrary::Musl), ..kind });
-        for pair in ["arena_max=2", "malloc.tcache_count=0"] {
-            let made = applied_to(musl, &[pair], &[]).expect("applies");
-            let [warning] = made.warnings.as_slice() else { panic!("{:?}", made.warnings) };
-            assert!(warning.contains("glibc's malloc and does nothing under musl"), "{warning}");
         }
         let again = applied(&["allocator=jemalloc"], &[("LD_PRELOAD", "/proc/self/exe:/a.so")]);
         assert_eq!(again.expect("applies").set["LD_PRELOAD"], "/proc/self/exe:/a.so");

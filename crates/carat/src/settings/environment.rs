@@ -5,6 +5,7 @@ use crate::settings::elf::ElfKind;
 use carat_ruby::RubyVersion;
 use carat_ruby::version::VersionRange;
 use carat_wire::env;
+use carat_wire::page::AllocatorKind;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
@@ -27,8 +28,8 @@ pub struct StartContext<'a> {
     pub scrub: Scrub,
     /// Word size, machine and C library of the Ruby; `None` where unknown, and then libraries are not checked.
     pub ruby: Option<ElfKind>,
-    /// Its version; `None` where unknown, and then a setting takes what fits the newest.
-    pub version: Option<RubyVersion>,
+    /// The malloc that it calls if no library is preloaded; `None` where unknown.
+    pub linked: Option<AllocatorKind>,
     /// The soft limit of the main stack that the server would inherit, in bytes; `None` if there is none.
     pub stack_limit: Option<u64>,
 }

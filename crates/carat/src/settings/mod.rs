@@ -10,6 +10,7 @@ mod catalogue;
 mod chosen;
 mod elf;
 mod environment;
+mod linked;
 mod manual;
 mod observation;
 mod profile;
@@ -25,8 +26,9 @@ pub(crate) use catalogue::find as find_setting;
 pub use chosen::{SettingError, Settings};
 pub use elf::{CLibrary, ElfKind, read_elf, read_ruby_version};
 pub use environment::{ApplyError, Environment, Scrub, StartContext};
+pub use linked::linked_malloc;
 pub use manual::manual;
-pub use observation::{ProcessObservation, RuntimeReport, SettingStatus};
+pub use observation::{MallocInUse, ProcessObservation, RuntimeReport, SettingStatus};
 pub use profile::profile_settings;
 pub use searchable::{
     LeftOutSetting, SearchableSetting, SearchedServer, accepts, searchable_settings,

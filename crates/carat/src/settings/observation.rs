@@ -3,7 +3,7 @@
 use crate::settings::environment::{Environment, TUNABLES};
 use carat_ruby::extension::{UNFIT_EXTENSIONS, version_text};
 use carat_wire::env;
-use carat_wire::page::{PageReading, Runtime};
+use carat_wire::page::{AllocatorKind, PageReading, Runtime};
 use std::path::Path;
 
 /// What was read of a process; each may be missing.
@@ -19,8 +19,19 @@ pub struct ProcessObservation<'a> {
     pub root: Option<&'a Path>,
     /// The variables of the settings that Ruby was started with, by the runtime's report.
     pub started_with: &'a [String],
+    /// The malloc that serves the process; `None` if unknown.
+    pub malloc: Option<MallocInUse<'a>>,
     /// What the runtime library reports; `None` where no Ruby has loaded carat's libraries.
     pub runtime: Option<RuntimeReport>,
+}
+
+/// The malloc that serves a process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MallocInUse<'a> {
+    /// The allocator.
+    pub kind: AllocatorKind,
+    /// The file with its `malloc`.
+    pub file: &'a str,
 }
 
 /// What the runtime library reports in the shared page: one bit for each requested setting, in the order of the request.
@@ -34,6 +45,10 @@ pub struct RuntimeReport {
     pub(crate) refused: u64,
     /// Settings that left out a compaction.
     pub(crate) left_out: u64,
+    /// Settings for a preloaded application where this process loads the application itself.
+    pub(crate) not_preloaded: u64,
+    /// Settings for which there is nothing to do on this version of Ruby.
+    pub(crate) needless: u64,
     /// The extension because of which they did: its place in the list, from 1 on, and its packed version.
     pub(crate) unfit: Option<(u64, u64)>,
 }
@@ -47,6 +62,8 @@ impl RuntimeReport {
             applied: page.runtime.get(Runtime::Applied).unwrap_or(0),
             refused: page.runtime.get(Runtime::Refused).unwrap_or(0),
             left_out: page.runtime.get(Runtime::LeftOut).unwrap_or(0),
+            not_preloaded: page.runtime.get(Runtime::NotPreloaded).unwrap_or(0),
+            needless: page.runtime.get(Runtime::Needless).unwrap_or(0),
             unfit: page
                 .runtime
                 .get(Runtime::UnfitExtension)
@@ -73,6 +90,12 @@ impl RuntimeReport {
             return SettingStatus::Unknown("this process was started with other settings".into());
         }
         let is_set = |bits: u64| bits & 1 << bit != 0;
+        if is_set(self.not_preloaded) {
+            return SettingStatus::NotPreloaded;
+        }
+        if is_set(self.needless) {
+            return SettingStatus::Needless;
+        }
         match (is_set(self.applied), is_set(self.refused), is_set(self.left_out)) {
             (true, _, true) => {
                 SettingStatus::Partly(format!("without compaction, because {}", self.unfit_text()))
@@ -114,8 +137,19 @@ pub enum SettingStatus {
     NotYet(String),
     /// It is not in effect, for this reason.
     NotApplied(String),
+    /// It acted before the fork, but a worker loads the application itself, so it acted on none.
+    NotPreloaded,
+    /// There is nothing to do for it on this version of Ruby.
+    Needless,
     /// Nothing in the process shows it, for this reason.
     Unknown(String),
+}
+
+impl SettingStatus {
+    /// Whether what follows cannot change it any more.
+    pub fn is_final(&self) -> bool {
+        matches!(self, Self::Applied(_) | Self::Partly(_) | Self::NotPreloaded | Self::Needless)
+    }
 }
 
 impl ProcessObservation<'_> {
@@ -199,6 +233,10 @@ mod tests {
         }
         let other = RuntimeReport { requested: requested.map(|sum| sum + 1), ..report };
         assert_eq!(word(&other.status("trim", request, "")), "unknown");
+        let by_workers = RuntimeReport { not_preloaded: 0b1, needless: 0b100, ..report };
+        for (name, expected) in [("compact", "not preloaded"), ("yjit", "needless")] {
+            assert_eq!(word(&by_workers.status(name, request, "")), expected, "{name}");
+        }
         let not_started = RuntimeReport::default();
         assert_eq!(word(&not_started.status("trim", request, "")), "not yet");
     }
@@ -213,6 +251,7 @@ mod tests {
             left_out: 0b11,
             variables: None,
             unfit: Some((5, pack_version([3, 5, 1]))),
+            ..RuntimeReport::default()
         };
         let cause =
             "redcarpet 3.5.1 keeps objects where the GC cannot see them (vmg/redcarpet#806)";

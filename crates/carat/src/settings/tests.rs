@@ -1,12 +1,14 @@
 //! Every setting of the catalogue is applied, verified and implemented.
 
-use crate::settings::catalogue::definitions;
+use crate::settings::catalogue::{definitions, find};
 use crate::settings::setting::SettingDefinition;
 use crate::settings::verify::tests::word;
 use crate::settings::{
-    Environment, ProcessObservation, RuntimeReport, Scrub, Settings, StartContext, verify,
+    Environment, MallocInUse, ProcessObservation, RuntimeReport, Scrub, Settings, StartContext,
+    verify,
 };
 use carat_wire::env;
+use carat_wire::page::AllocatorKind;
 use std::collections::BTreeSet;
 use std::path::Path;
 
@@ -38,7 +40,7 @@ fn environment(pairs: &[String]) -> (Settings, Environment) {
         inherited: &|_| None,
         scrub: Scrub::Nothing,
         ruby: None,
-        version: None,
+        linked: None,
         stack_limit: None,
     });
     (settings, environment.unwrap())
@@ -73,7 +75,12 @@ fn status_when_in_effect(choice: &str, required: &[String]) -> &'static str {
         environment.preload.iter().map(|library| format!("{}\n", library.display())).collect();
     maps += "7f0000010000-7f0000020000 r-xp 00000000 00:00 0 \n";
     let request = environment.set.get(env::SETTINGS).map_or("", String::as_str);
+    let name = choice.split('=').next().unwrap();
+    let kind = find(name).and_then(|setting| setting.malloc).unwrap_or(AllocatorKind::Glibc);
+    let library = environment.preload.first().map(|library| library.canonicalize().unwrap());
+    let file = library.unwrap_or_default().display().to_string();
     let process = ProcessObservation {
+        malloc: Some(MallocInUse { kind, file: &file }),
         maps: Some(&maps),
         environ: Some(environ.as_bytes()),
         status: Some(if choice == "thp=on" { "THP_enabled:\t1" } else { "THP_enabled:\t0" }),

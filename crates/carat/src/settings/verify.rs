@@ -4,7 +4,8 @@ use crate::settings::chosen::Settings;
 use crate::settings::elf::CLibrary;
 use crate::settings::environment::Environment;
 use crate::settings::observation::{ProcessObservation, SettingStatus};
-use carat_wire::page::AllocatorKind;
+use crate::settings::setting::ChosenSetting;
+use carat_wire::page::{AllocatorKind, Word};
 use std::fmt;
 
 /// One setting and whether it was applied.
@@ -19,11 +20,19 @@ pub struct SettingCheck {
 impl fmt::Display for SettingCheck {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (status, reason) = match &self.status {
-            SettingStatus::Applied(reason) => ("applied", reason),
-            SettingStatus::Partly(reason) => ("partly applied", reason),
-            SettingStatus::NotYet(reason) => ("not applied yet", reason),
-            SettingStatus::NotApplied(reason) => ("NOT APPLIED", reason),
-            SettingStatus::Unknown(reason) => ("cannot be verified", reason),
+            SettingStatus::Applied(reason) => ("applied", reason.as_str()),
+            SettingStatus::Partly(reason) => ("partly applied", reason.as_str()),
+            SettingStatus::NotYet(reason) => ("not applied yet", reason.as_str()),
+            SettingStatus::NotApplied(reason) => ("NOT APPLIED", reason.as_str()),
+            SettingStatus::NotPreloaded => (
+                "NOT APPLIED",
+                "workers load the application themselves; preload it (Puma: `preload_app!`, Unicorn: \
+                 `preload_app true`)",
+            ),
+            SettingStatus::Needless => {
+                ("not needed", "there is nothing to do for it on this version of Ruby")
+            }
+            SettingStatus::Unknown(reason) => ("cannot be verified", reason.as_str()),
         };
         write!(f, "{} {status}: {reason}", self.setting)
     }
@@ -38,13 +47,9 @@ pub fn verify(
     let chosen = settings.chosen().filter(|setting| !setting.is_default());
     let catalogued = chosen.map(|setting| SettingCheck {
         setting: setting.to_string(),
-        status: match process.maps {
-            Some(maps) if is_for_other_malloc(setting.definition.malloc, maps) => {
-                SettingStatus::NotApplied(
-                    "this process has musl, whose malloc does not read it".into(),
-                )
-            }
-            _ => setting.verify(process, environment),
+        status: match setting.definition.malloc {
+            Some(malloc) => status_for_malloc(setting, malloc, process, environment),
+            None => setting.verify(process, environment),
         },
     });
     let variables = settings.variables().map(|(name, value)| SettingCheck {
@@ -54,16 +59,41 @@ pub fn verify(
     catalogued.chain(variables).collect()
 }
 
-/// Whether a process with these mappings has musl and the setting is one of glibc's malloc.
-fn is_for_other_malloc(malloc: Option<AllocatorKind>, maps: &str) -> bool {
+/// The status of a setting that only one malloc reads: it has no effect where another one serves.
+fn status_for_malloc(
+    setting: &ChosenSetting,
+    malloc: AllocatorKind,
+    process: &ProcessObservation<'_>,
+    environment: &Environment,
+) -> SettingStatus {
+    let serving = process.malloc.map(|serving| serving.kind);
+    match serving.or_else(|| process.maps.filter(|maps| is_musl(maps)).map(|_| AllocatorKind::Musl))
+    {
+        Some(serving) if serving == malloc => setting.verify(process, environment),
+        Some(AllocatorKind::Other) | None => match setting.verify(process, environment) {
+            SettingStatus::Applied(reason) => SettingStatus::Unknown(format!(
+                "{reason}, but whether {}'s malloc serves this process is unknown",
+                malloc.name()
+            )),
+            other => other,
+        },
+        Some(serving) => SettingStatus::NotApplied(format!(
+            "{}'s malloc serves this process, which does not read it",
+            serving.name()
+        )),
+    }
+}
+
+/// Whether a process with these mappings has musl.
+fn is_musl(maps: &str) -> bool {
     let mut files = maps.lines().filter_map(|line| line.find('/').map(|start| &line[start..]));
-    malloc == Some(AllocatorKind::Glibc)
-        && files.any(|file| CLibrary::of(file) == Some(CLibrary::Musl))
+    files.any(|file| CLibrary::of(file) == Some(CLibrary::Musl))
 }
 
 #[cfg(test)]
 pub(in crate::settings) mod tests {
     use super::*;
+    use crate::settings::observation::MallocInUse;
     use std::collections::BTreeMap;
 
     pub(in crate::settings) const MAPS: &str = "\
@@ -91,6 +121,8 @@ pub(in crate::settings) mod tests {
             SettingStatus::Partly(_) => "partly",
             SettingStatus::NotYet(_) => "not yet",
             SettingStatus::NotApplied(_) => "not applied",
+            SettingStatus::NotPreloaded => "not preloaded",
+            SettingStatus::Needless => "needless",
             SettingStatus::Unknown(_) => "unknown",
         }
     }
@@ -101,10 +133,11 @@ pub(in crate::settings) mod tests {
             maps: Some(MAPS),
             environ: Some(b"RUBY_GC_MALLOC_LIMIT=1048576\0MALLOC_ARENA_MAX=2\0A=b\0"),
             status: Some("Name:\truby\nTHP_enabled:\t0\n"),
+            malloc: serving(AllocatorKind::Glibc),
             ..ProcessObservation::default()
         };
         for (pair, expected) in [
-            ("allocator=jemalloc", "applied"),
+            ("malloc_conf=narenas:1", "not applied"),
             ("arena_max=2", "applied"),
             ("arena_max=1", "not applied"),
             ("gc.malloc_limit=1m", "applied"),
@@ -117,6 +150,30 @@ pub(in crate::settings) mod tests {
             let status = status(pair, &observed);
             assert_eq!(word(&status), expected, "{pair}: {status:?}");
         }
+    }
+
+    fn serving(kind: AllocatorKind) -> Option<MallocInUse<'static>> {
+        Some(MallocInUse { kind, file: "/usr/lib/libc.so.6" })
+    }
+
+    #[test]
+    fn a_setting_of_malloc_is_applied_only_where_its_malloc_serves() {
+        let environ = b"MALLOC_CONF=narenas:1\0MALLOC_TOP_PAD_=65536\0";
+        let statuses = |malloc| {
+            let observed = ProcessObservation {
+                maps: Some(MAPS),
+                environ: Some(environ),
+                malloc,
+                ..ProcessObservation::default()
+            };
+            let pairs = ["malloc_conf=narenas:1", "malloc.top_pad=64k", "arena_max=2"];
+            pairs.map(|pair| word(&status(pair, &observed)))
+        };
+        let not = "not applied";
+        assert_eq!(statuses(serving(AllocatorKind::Jemalloc)), ["applied", not, not]);
+        assert_eq!(statuses(serving(AllocatorKind::Glibc)), [not, "applied", "applied"]);
+        assert_eq!(statuses(serving(AllocatorKind::Mimalloc)), [not; 3]);
+        assert_eq!(statuses(None), ["unknown"; 3]);
     }
 
     #[test]

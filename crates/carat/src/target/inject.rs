@@ -3,12 +3,12 @@
 //! `compare`, `record` and `exec` all start servers with it.
 
 use crate::settings::{
-    ApplyError, ElfKind, Environment, Scrub, Settings, StartContext, find_allocator, read_elf,
-    read_ruby_version,
+    ApplyError, ElfKind, Environment, Scrub, Settings, StartContext, find_allocator, linked_malloc,
+    read_elf, read_ruby_version,
 };
 use crate::target::{Libraries, LibraryError};
-use carat_ruby::version::RubyVersion;
 use carat_wire::env;
+use carat_wire::page::{AllocatorKind, Word};
 use rustix::process::{Resource, getrlimit};
 use std::collections::BTreeMap;
 use std::os::unix::fs::MetadataExt;
@@ -64,8 +64,7 @@ pub(crate) fn inject(
 ) -> Result<Injection, InjectError> {
     let settings = request.settings;
     // A program whose version is unknown has every setting.
-    let version = request.ruby.and_then(|ruby| read_ruby_version(ruby).ok().flatten());
-    if let Some(version) = version {
+    if let Some(version) = request.ruby.and_then(|ruby| read_ruby_version(ruby).ok().flatten()) {
         settings.check_ruby(version)?;
     }
     let scrubs_preload = request.scrub.has_settings() && settings.preloads();
@@ -78,7 +77,7 @@ pub(crate) fn inject(
         _ if !lasting => Scrub::Once,
         chosen => chosen,
     };
-    let applied = apply(request, version, libraries.as_ref(), scrub)?;
+    let applied = apply(request, libraries.as_ref(), scrub)?;
     let mut env = request.given.clone();
     env.extend(applied.set.clone());
     let mut injection = Injection { env, applied, libraries };
@@ -88,18 +87,18 @@ pub(crate) fn inject(
 
 fn apply(
     request: &InjectRequest<'_>,
-    version: Option<RubyVersion>,
     libraries: Option<&Libraries>,
     scrub: Scrub,
 ) -> Result<Environment, InjectError> {
     let root = request.settings.root().unwrap_or(Path::new("/"));
+    let linked = request.ruby.and_then(|ruby| linked_malloc(root, ruby));
     let context = StartContext {
         runtime: libraries.map_or(Path::new(""), |libraries| &libraries.runtime),
         find_allocator: &|name| find_allocator(root, name),
         inherited: &|name| request.given.get(name).cloned().or_else(|| (request.inherited)(name)),
         scrub,
         ruby: request.ruby.and_then(kind),
-        version,
+        linked,
         stack_limit: getrlimit(Resource::Stack).current,
     };
     let mut applied = request.settings.environment(&context)?;
@@ -107,7 +106,7 @@ fn apply(
         if gains_rights(ruby) {
             return Err(InjectError::SecureExecution(ruby.to_owned()));
         }
-        applied.warnings.extend(linked_allocator(ruby));
+        applied.warnings.extend(linked_allocator(ruby, linked));
     }
     Ok(applied)
 }
@@ -198,15 +197,11 @@ fn gains_rights(program: &Path) -> bool {
         || rustix::fs::getxattr(program, "security.capability", &mut capabilities[..]).is_ok()
 }
 
-/// A warning if the Ruby is linked to an allocator.
-fn linked_allocator(ruby: &Path) -> Option<String> {
-    let program = std::fs::read(ruby).ok()?;
-    ["libjemalloc.so", "libmimalloc.so", "libtcmalloc"]
-        .into_iter()
-        .find(|name| memchr::memmem::find(&program, name.as_bytes()).is_some())
-        .map(|name| {
-            format!("{} is itself linked to {name}; two allocators may mix", ruby.display())
-        })
+/// A warning if the Ruby is linked to an allocator beside the C library's.
+fn linked_allocator(ruby: &Path, linked: Option<AllocatorKind>) -> Option<String> {
+    use AllocatorKind::{Glibc, Musl, Other};
+    let linked = linked.filter(|kind| !matches!(kind, Glibc | Musl | Other))?.name();
+    Some(format!("{} is itself linked to {linked}; two allocators may mix", ruby.display()))
 }
 
 #[cfg(test)]

@@ -400,31 +400,3 @@ fn a_variant_with_another_systems_root_runs_its_ruby_and_leaves_the_system_uncha
     let mark = folder.path("").strip_prefix("/").unwrap().to_owned();
     assert!(!system.join(mark).exists(), "a folder was left inside the system");
 }
-
-#[test]
-fn a_trial_sets_the_variables_of_its_version_of_ruby_as_exec_does() {
-    require!(Ruby, Roots("bookworm"), Roots("trixie"));
-    let data = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/data/server.rb");
-    for (root, is_set) in [("bookworm", true), ("trixie", false)] {
-        let folder = experiment("version", "", "");
-        fs::copy(data, folder.path("server.rb")).unwrap();
-        let check = format!(
-            "started_with = CaratRuntime.setting('scrub').removed\n\
-             chosen = started_with['CARAT_SETTINGS'].include?('worker_growth')\n\
-             abort unless started_with.key?('RUBY_GC_HEAP_FREE_SLOTS_MAX_RATIO') == (chosen && {is_set})\n\
-             load File.join(__dir__, 'server.rb')\n"
-        );
-        folder.write("checked.rb", &check);
-        let system = TestRuby::InRoot(root).root();
-        let settings =
-            format!("settings = {{ root = \"{}\", worker_growth = 40000 }}", system.display());
-        let text = fs::read_to_string(folder.path("real.toml")).unwrap();
-        let text = text.replace("settings = { arena_max = 2 }", &settings);
-        folder.write("real.toml", &text.replace(data, "checked.rb"));
-        folder.run(&["compare", "real.toml"]);
-        let results = results(&folder);
-        let trials = results["results"]["trials"].as_array().unwrap();
-        assert!(trials.len() > 1);
-        assert!(trials.iter().all(|trial| trial["outcome"] == "ok"), "{root}: {trials:?}");
-    }
-}

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 /// Runs a script under settings and returns what it printed.
-fn run(settings: &[&str], script: &str) -> Ran {
+pub(crate) fn run(settings: &[&str], script: &str) -> Ran {
     let folder = Folder::new("runtime");
     let file = folder.write("script.rb", script).display().to_string();
     let mut arguments = vec!["exec", "--no-scrub"];
@@ -16,14 +16,14 @@ fn run(settings: &[&str], script: &str) -> Ran {
 }
 
 /// Runs a script that must succeed and returns its output.
-fn printed(settings: &[&str], script: &str) -> String {
+pub(crate) fn printed(settings: &[&str], script: &str) -> String {
     let ran = run(settings, script);
     ran.assert_code(0);
     ran.out
 }
 
 /// Waits in Ruby for a condition, with a deadline.
-const EVENTUALLY: &str = "
+pub(crate) const EVENTUALLY: &str = "
 def eventually
   from = Process.clock_gettime(Process::CLOCK_MONOTONIC)
   until yield
@@ -293,84 +293,6 @@ fn a_page_that_becomes_unfit_later_is_reported_in_one_line() {
         let lines: Vec<&str> = ran.talk.lines().collect();
         assert!(matches!(lines[..], [line] if line.contains(reason)), "{answer}: {lines:?}");
     }
-}
-
-#[test]
-fn a_governed_boot_collects_seldom_and_workers_collect_as_ruby_does() {
-    require!(Ruby);
-    let script = format!(
-        "require 'socket'\n{EVENTUALLY}\nkept = []\n20.times {{ kept << Array.new(20_000) {{ +'x' }}; sleep 0.02 }}\n\
-         booting = GC.count\nserver = TCPServer.new('127.0.0.1', 0)\n\
-         threads = Thread.list.size\n\
-         reader, writer = IO.pipe\n\
-         pid = fork do\n  before = GC.count\n  500_000.times {{ +'y' }}\n\
-           writer.puts [GC.count > before, GC.enable, report(:growth_pages) < 200, Thread.list.size].inspect\nend\n\
-         Process.wait(pid)\nputs [booting < 30, threads, Thread.list.size, GC.enable].inspect, reader.gets"
-    );
-    assert_eq!(
-        printed(&["worker_growth=20000"], &script),
-        "[true, 2, 1, false]\n[true, false, true, 1]\n"
-    );
-}
-
-#[test]
-fn what_files_leave_behind_while_the_server_boots_does_not_enlarge_the_heap() {
-    require!(Ruby);
-    let folder = Folder::new("garbage");
-    for number in 0..50 {
-        folder.write(&format!("part{number}.rb"), "20_000.times { +'x' }");
-    }
-    let script = format!(
-        "50.times {{ |number| require '{}/part' + number.to_s }}\n\
-         p GC.stat.values_at(:heap_live_slots, :heap_free_slots).sum < 400_000",
-        folder.path("").display()
-    );
-    assert_eq!(printed(&["worker_growth=20000"], &script), "true\n");
-}
-
-#[test]
-fn a_worker_that_loads_the_application_itself_is_governed_until_it_loads_no_more() {
-    require!(Ruby);
-    let folder = Folder::new("governed");
-    for number in 0..30 {
-        folder.write(&format!("part{number}.rb"), "");
-    }
-    let script = format!(
-        "require 'socket'\n{EVENTUALLY}\nserver = TCPServer.new('127.0.0.1', 0)\n\
-         CaratRuntime::Governor.send(:remove_const, :SETTLED)\nCaratRuntime::Governor::SETTLED = 0.5\n\
-         governed = -> {{ Thread.list.any? {{ |one| one.name == 'carat' }} }}\n\
-         Process.wait(fork do\n  before = governed.call\n\
-           30.times {{ |number| require '{}/part' + number.to_s }}\n  loading = governed.call\n\
-           eventually {{ !governed.call }}\n  p [before, loading, GC.enable]\nend)",
-        folder.path("").display()
-    );
-    assert_eq!(printed(&["worker_growth=20000"], &script), "[false, true, false]\n");
-}
-
-#[test]
-fn a_worker_of_a_preloaded_server_collects_as_ruby_does_whatever_it_evaluates_and_loads_late() {
-    require!(Ruby);
-    let folder = Folder::new("evaluated");
-    for number in 0..60 {
-        folder.write(&format!("part{number}.rb"), "");
-    }
-    // Rails compiles templates, and loads some files, only when a page needs them.
-    let script = format!(
-        "require 'socket'\n{EVENTUALLY}\n$LOADED_FEATURES.concat((0...400).map {{ |number| \"/app/#{{number}}.rb\" }})\n\
-         server = TCPServer.new('127.0.0.1', 0)\n\
-         Process.wait(fork do\n  200.times {{ |number| Object.class_eval(\"def page#{{number}}; end\") }}\n\
-           60.times {{ |number| require '{}/part' + number.to_s }}\n\
-           p [Thread.list.map(&:name), GC.enable]\nend)",
-        folder.path("").display()
-    );
-    assert_eq!(printed(&["worker_growth=20000"], &script), "[[nil], false]\n");
-}
-
-#[test]
-fn a_server_that_waits_for_a_child_while_it_boots_is_still_governed() {
-    require!(Ruby);
-    let script = "system('sleep 2.5')\np Thread.list.any? { |one| one.name == 'carat' }";
-    assert_eq!(printed(&["worker_growth=20000"], script), "true\n");
 }
 
 #[test]

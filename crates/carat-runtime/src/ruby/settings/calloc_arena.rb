@@ -24,7 +24,7 @@ module CaratRuntime
       nil
     end
 
-    def forks?
+    def preloads?
       true
     end
 

@@ -11,6 +11,8 @@ module CaratRuntime
       return unless value == "auto"
 
       GC.auto_compact = true
+      return refuse("this Ruby does not compact by itself") unless GC.auto_compact
+
       Extensions.watch { |extension| stop(extension) }
       true
     end
@@ -32,6 +34,16 @@ module CaratRuntime
 
     def forks?
       %w[boot before-fork].include?(value)
+    end
+
+    def preloads?
+      value == "before-fork"
+    end
+
+    # It may fork others later, as Puma's `fork_worker` does.
+    def own_application
+      @done = false
+      nil
     end
 
     # Whether the preparation of a fork should compact.

@@ -18,6 +18,8 @@ module CaratRuntime
 
     # Early, so that the cache is old at the fork.
     def start
+      return needless unless CaratRuntime.rewrites_call_caches == 1
+
       Specimen.new.called(false)
       # Nothing else becomes an object of the class.
       Specimen.singleton_class.send(:undef_method, :new, :allocate)
@@ -30,7 +32,7 @@ module CaratRuntime
     end
 
     def before_fork
-      return if @filled || !CaratRuntime.preloaded?
+      return if @filled || !CaratRuntime.preloaded? || CaratRuntime.rewrites_call_caches != 1
 
       @filled = true
       filled = CaratRuntime.fill_call_caches(Specimen)
@@ -40,7 +42,13 @@ module CaratRuntime
       true
     end
 
-    def forks?
+    # It may fork others later, as Puma's `fork_worker` does.
+    def own_application
+      @filled = false
+      nil
+    end
+
+    def preloads?
       true
     end
   end

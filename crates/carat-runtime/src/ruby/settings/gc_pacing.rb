@@ -6,12 +6,12 @@ module CaratRuntime
     named "gc_pacing"
 
     def start
-      Pacer.start
+      Pacer.start || refuse("this Ruby's collector runs full collections all the same")
     end
 
     # The thread of the parent does not exist in a child.
     def in_child
-      Pacer.start
+      start
     end
 
     def forks?
@@ -27,8 +27,11 @@ module CaratRuntime
     # Minor GCs after which another full one is due, where Ruby does not report that itself.
     MINORS = 3
 
+    # Whether it runs.
     def self.start
       pacer = new
+      return false unless pacer.in_charge?
+
       CaratRuntime.in_thread { pacer.run }
       true
     end
@@ -39,6 +42,11 @@ module CaratRuntime
       @cpu = cpu
       @due_since = nil
       @minors = GC.stat(:minor_gc_count)
+    end
+
+    # Whether Ruby leaves full collections to this thread, where it can. A collector may ignore what it does not know.
+    def in_charge?
+      !@ruby_reports || GC.config[:rgengc_allow_full_mark] == false
     end
 
     def run

@@ -26,8 +26,14 @@ module CaratRuntime
       true
     end
 
-    def forks?
+    def preloads?
       true
+    end
+
+    # It may fork others later, as Puma's `fork_worker` does.
+    def own_application
+      @prepared = false
+      nil
     end
 
     def prepared?
@@ -39,6 +45,7 @@ module CaratRuntime
     def prepare
       collect if value == "full" || !warmup?
       warmup? ? warm_up : compact
+      CaratRuntime.setting("worker_growth")&.attempt(:settle)
       CaratRuntime.purge
       CaratRuntime.setting("seal")&.fill { collect }
     end
@@ -54,9 +61,8 @@ module CaratRuntime
       Process.warmup
       return if value != "full" || !GC.stat.key?(:heap_empty_pages)
 
+      # What is given back Ruby may allocate again, in each worker, unless `worker_growth` ends that.
       return_pages(worthwhile: WORTHWHILE_PAGES) { Process.warmup }
-      # What was given back Ruby may allocate again, in each worker. A collection counts anew what may be allocated.
-      collect_once if CaratRuntime.setting("worker_growth")
     end
 
     def compact?

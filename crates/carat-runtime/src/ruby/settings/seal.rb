@@ -17,7 +17,7 @@ module CaratRuntime
       true
     end
 
-    def forks?
+    def preloads?
       true
     end
 
@@ -34,11 +34,7 @@ module CaratRuntime
   end
 
   # Fills the free slots of Ruby's heap, so that new objects of a child are on pages of its own.
-  # The objects have a class of their own, or begin with a text, so that a heap dump can tell them from the application's.
   class Filler
-    class Slot; end
-
-    TEXT = "carat filler "
     BATCH = 50
 
     def initialize
@@ -47,27 +43,11 @@ module CaratRuntime
 
     # Fills each heap until it allocates a new page; returns the number of slots filled.
     def fill
-      CaratRuntime.without_collections { heaps.each { |heap, made| fill_heap(heap, made) } }
+      CaratRuntime.without_collections { HeapObjects.makers.each { |heap, made| fill_heap(heap, made) } }
       @kept.size
     end
 
     private
-
-    # Number of the heap (nil where Ruby has only one) and a function that makes an object in it.
-    def heaps
-      slot = -> { Slot.new }
-      return { nil => slot } unless GC.respond_to?(:stat_heap)
-
-      sizes = GC.stat_heap.transform_values { |stat| stat[:slot_size] }
-      sizes.to_h { |heap, size| [heap, size == sizes.values.min ? slot : text(size)] }
-    end
-
-    # A copy of a String takes the slot that its content needs and no other. A subclass would take a small slot, and a second
-    # String that it shares. The header and the final NUL take up to 32 bytes (Ruby 3.2 and later).
-    def text(size)
-      content = TEXT.ljust(size - 32, ".")
-      -> { content.dup }
-    end
 
     # A heap has at most as many free slots as slots. Where that many objects added no page, they went to another heap
     # (Ruby 4.1 has heaps that no object here fits exactly), or the heap grows without a new page.

@@ -19,7 +19,7 @@ module CaratRuntime
       serve(application)
     end
 
-    def forks?
+    def preloads?
       true
     end
 

@@ -9,7 +9,7 @@ module CaratRuntime
       value.split(",").map(&:strip).reject(&:empty?)
     end
 
-    def forks?
+    def preloads?
       true
     end
   end

@@ -2,86 +2,125 @@
 
 module CaratRuntime
   # Limits how far the heap of a worker may grow before it must collect. Ruby's own ratios count the slots that a worker
-  # has inherited: with a large application each worker may add tens of megabytes before its first collection. The
-  # smaller ratios are in the environment. While the server boots they would make it collect all the time, so until the
-  # first fork a governor decides when to collect.
+  # has inherited: with a large application each worker may add tens of megabytes before its first collection. Smaller ratios
+  # would make the boot collect all the time, so they hold from right before the first fork of a preloaded server on.
   class WorkerGrowth < Setting
     named "worker_growth"
 
-    # Files after which a worker counts as loading the application itself: at least so many, and this share of what its
-    # parent has loaded. A preloaded application loads some late, when a page needs them.
-    OWN_APPLICATION = 20
-    OWN_SHARE = 0.2
+    # Objects that are made before a counter is read again.
+    BATCH = 50
+    # Each collection gives back three empty pages of eight (see PrepareFork); fewer than this share are not worth another.
+    WORTHWHILE_PAGES = 0.02
+    MOST_COLLECTIONS = 10
+    # The growth is at most one of so many live slots.
+    SHARE = 10
 
-    # Up to Ruby 3.1: below so many free slots a full collection gives no page back. The setting puts it into the environment.
-    FREE_AFTER_FULL = ENV.fetch("RUBY_GC_HEAP_INIT_SLOTS", "0").to_i
-
-    def start
-      @governor = Governor.new
-      @governor.start
-      nil
-    end
-
-    def at_boot?
-      true
-    end
-
-    def forks?
-      true
-    end
-
-    def booted
-      @governor.stop
-      nil
-    end
-
+    # For this process and those that it forks. A preparation of the fork follows, and settles the heap itself.
     def before_fork
-      @governor.stop if CaratRuntime.preloaded?
+      return if @tried || !CaratRuntime.preloaded?
+
+      @tried = true
+      @free_after_full = CaratRuntime.limit_growth(growth)
+      return refuse("this Ruby keeps the limits of its heap in an unknown way") if @free_after_full.negative?
+
+      @limited = true
+      settle unless CaratRuntime.setting("prepare_fork")
+    end
+
+    # Once after that; returns nil. Ends what earlier collections have allowed the heap to grow by. Ruby 3.2, 3.3 and 4.1 count
+    # anew only upwards, so what is beyond the limit is used up, and then given back.
+    def settle
+      return if !@limited || @settled
+
+      @settled = true
+      collect(full: true)
+      used_up = CaratRuntime.without_collections { HeapObjects.makers.count { |heap, made| use_up(heap, made) } }
+      return_pages if used_up.positive?
       nil
     end
 
-    # A worker of a server without preloading loads the application itself. Threads do not survive a fork.
     def in_child
-      return @governor.restart if @governor.running?
+      return unless @limited
 
-      await_own_application
       CaratRuntime.count(:growth_pages, allowance.to_i)
       grow
       true
     end
 
+    # Ruby's own ratios are right for a worker that boots, and it may fork others later.
+    def own_application
+      return unless @limited
+
+      CaratRuntime.restore_growth
+      @tried = @limited = @settled = false
+      @growth = nil
+    end
+
+    def preloads?
+      true
+    end
+
     private
 
-    # A server that listens before any application is loaded cannot be told from one that has loaded a small one. Unlike
-    # other trace points this event leaves compiled code as it is.
-    def await_own_application
-      @loads&.disable
-      loads = 0
-      enough = [OWN_APPLICATION, $LOADED_FEATURES.size * OWN_SHARE].max
-      @loads = TracePoint.new(:script_compiled) do |compiled|
-        # Templates are evaluated when a page first needs them.
-        next if compiled.eval_script || (loads += 1) < enough
-
-        @loads.disable
-        @governor.start
+    # A small application gets less: with more than Ruby's own ratios would give it, its workers would be larger.
+    def growth
+      @growth ||= begin
+        collect(full: true)
+        [Integer(value), GC.stat(:heap_live_slots) / SHARE].min
       end
-      @loads.enable
+    end
+
+    # Returns whether there was anything to use up.
+    def use_up(heap, made)
+      limit = growth_pages
+      return false if allowance(heap).to_i <= limit
+
+      # A heap grows by less than it has each time.
+      GC.stat(:heap_available_slots).div(BATCH).succ.times do
+        break if allowance(heap).to_i <= limit
+
+        BATCH.times { made.call }
+      end
+      true
+    end
+
+    def return_pages
+      CaratRuntime.return_all_pages
+      MOST_COLLECTIONS.times do
+        pages = GC.stat(:heap_eden_pages)
+        # A minor collection marks little here, where nearly every object is old, and sweeps as a full one does.
+        collect(full: false)
+        break if pages - GC.stat(:heap_eden_pages) < WORTHWHILE_PAGES * pages
+      end
+    ensure
+      CaratRuntime.return_usual_pages
+    end
+
+    def collect(full:)
+      GC.start(full_mark: full, immediate_sweep: true)
     end
 
     # Up to Ruby 3.1, with one heap for all sizes, Ruby lets it grow only if a full collection has found almost no free slots.
     # A worker that has inherited a few more would collect fully again and again. So it grows at once to as many as a full
     # collection leaves it.
     def grow
-      return if GC.respond_to?(:stat_heap)
-
-      return if GC.stat(:heap_free_slots) >= FREE_AFTER_FULL
+      return if GC.stat(:heap_free_slots) >= @free_after_full
 
       # New objects take the free slots first.
-      CaratRuntime.without_collections { FREE_AFTER_FULL.times { Object.new } }
+      CaratRuntime.without_collections { @free_after_full.times { Object.new } }
     end
 
-    # Pages by which the heap may grow; nil where Ruby does not say.
-    def allowance
+    # Pages of 40-byte slots for the growth.
+    def growth_pages
+      constants = GC::INTERNAL_CONSTANTS
+      growth / (constants[:HEAP_PAGE_OBJ_LIMIT] || constants[:HEAP_PAGE_SIZE] / 40)
+    end
+
+    # Pages by which the heap of this number may grow, or all heaps together; nil where Ruby does not say.
+    def allowance(heap = nil)
+      stat = heap ? GC.stat_heap(heap) : {}
+      return stat[:heap_allocatable_pages] if stat.key?(:heap_allocatable_pages)
+
       stat = GC.stat
       return stat[:heap_allocatable_pages] if stat.key?(:heap_allocatable_pages)
 
@@ -90,89 +129,6 @@ module CaratRuntime
 
       per_page = constants[:HEAP_PAGE_OBJ_LIMIT]
       stat[:heap_allocatable_slots] / per_page if per_page && stat.key?(:heap_allocatable_slots)
-    end
-  end
-
-  # Collects when there are two thirds more objects than after the last collection, or when malloc's memory has grown by a limit, as
-  # Ruby's own ratios and limits would. What the heap grows to beyond what lives, every worker may grow by before it
-  # collects, so objects are counted and not pages, and also whenever a file is loaded: while the main thread is busy, another one
-  # runs ten times per second only.
-  class Governor
-    GROWTH = 1.67
-    INTERVAL = 0.03
-    # Objects below which no collection is worth its time.
-    LEAST_OBJECTS = 100_000
-    # Bytes allocated with malloc since the last collection after which another one is due, as Ruby's own limit begins.
-    MALLOC = 16 << 20
-    # Seconds without a new file after which nothing is governed any more, if the end of the boot was not detected.
-    SETTLED = 10.0
-
-    def running?
-      !@thread.nil?
-    end
-
-    def start
-      @was_disabled = GC.disable
-      @files = nil
-      @limit = next_limit
-      @loads = TracePoint.new(:script_compiled) { collect_if_due }
-      @loads.enable
-      @thread = Thread.new { govern }
-      @thread.name = "carat"
-      @thread.report_on_exception = false
-    end
-
-    def restart
-      @thread = nil
-      @loads.disable
-      GC.enable unless @was_disabled
-      start
-      nil
-    end
-
-    def stop
-      return unless @thread
-
-      @thread.kill
-      @thread.join
-      @thread = nil
-      finish
-    end
-
-    private
-
-    def govern
-      until settled?
-        sleep INTERVAL
-        collect_if_due
-      end
-      finish
-    end
-
-    def finish
-      @loads.disable
-      GC.enable unless @was_disabled
-    end
-
-    def settled?
-      now = Process.clock_gettime(Process::CLOCK_MONOTONIC)
-      @loaded_at = now if $LOADED_FEATURES.size != @files
-      @files = $LOADED_FEATURES.size
-      now - @loaded_at > SETTLED
-    end
-
-    def collect_if_due
-      return if GC.stat(:heap_live_slots) < @limit && GC.stat(:malloc_increase_bytes) < MALLOC
-
-      GC.enable
-      GC.start
-      @limit = next_limit
-    ensure
-      GC.disable
-    end
-
-    def next_limit
-      [GC.stat(:heap_live_slots), LEAST_OBJECTS].max * GROWTH
     end
   end
 end

@@ -434,7 +434,11 @@ pub(super) fn not_in_effect(checks: &[SettingCheck]) -> Vec<String> {
     let failed = checks.iter().filter(|check| {
         matches!(
             check.status,
-            SettingStatus::NotApplied(_) | SettingStatus::NotYet(_) | SettingStatus::Partly(_)
+            SettingStatus::NotApplied(_)
+                | SettingStatus::NotPreloaded
+                | SettingStatus::Needless
+                | SettingStatus::NotYet(_)
+                | SettingStatus::Partly(_)
         )
     });
     failed.map(ToString::to_string).collect()

@@ -1,9 +1,8 @@
 //! Settings for servers that load an application and fork workers: what workers share, and how they grow.
 
-use crate::settings::environment::{ApplyError, EnvironmentBuilder};
 use crate::settings::setting::{Mechanism, Setting, SettingDefinition};
 use crate::settings::value::{SettingValue, Switch, WholeNumber};
-use carat_ruby::version::{GROWTH_IN_SLOTS_OF_ANY_SIZE, RubyVersion, SLOT_SIZES, V2_7};
+use carat_ruby::version::{RubyVersion, V2_7};
 use carat_wire::page::AllocatorKind;
 use std::fmt;
 
@@ -94,7 +93,7 @@ impl Setting for FillCallCaches {
     const SINCE: Option<RubyVersion> = Some(V2_7);
     const LEVELS: &'static [&'static str] = &["on"];
     const FORKS: bool = true;
-    const DOES: &'static str = "Once, right before a preloaded server forks for the first time: gives every call site without a cache one that no call matches. A full GC of Ruby 3.3 writes to call sites that have none, which copies most pages of malloc in every worker. Other versions do not do that, and nothing is done there.";
+    const DOES: &'static str = "Once, right before a preloaded server forks for the first time: gives every call site without a cache one that no call matches. A full GC of Ruby 3.3 writes to call sites that have none, which copies most pages of malloc in every worker. Other versions do not do that: nothing is done there, and it is reported as not needed.";
     const COSTS: &'static str = "Milliseconds at the fork. It writes to memory that Ruby's API does not describe. Where the call sites are is found each time, in two methods of Carat's own; if anything read there does not agree, nothing is written and stderr says so.";
     const VERIFIED_BY: &'static str =
         "the runtime's report in the shared page, which also has the number of call sites";
@@ -102,34 +101,11 @@ impl Setting for FillCallCaches {
 
 struct WorkerGrowth;
 
-/// Ratios of free slots with which a worker collects before it has grown by a share of what it inherited. Ruby aborts if
-/// the lower one is too close to 0 (`gc_sweep_finish_size_pool`, gc.c).
-const FREE_SLOTS_MIN_RATIO: &str = "0.004";
-/// A Ruby whose limit is in slots of any size asks each of its heaps for its share, also after a minor collection
-/// (`gc_sweep_finish_heap`, gc/default/default.c of 3.4). With the one above, a worker of the blog collected on every third to
-/// fifth page (docs/remedies.md has the trials).
-const FREE_SLOTS_MIN_RATIO_OF_ANY_SIZE: &str = "0.02";
-const FREE_SLOTS_GOAL_RATIO: &str = "0.05";
-/// The parent of a Ruby without `Process.warmup` would otherwise keep empty pages from its boot, up to 65 %. Where there is a
-/// heap for each size (3.2 and later), collections would take the last pages from those of large slots, which the lower
-/// ratio then keeps from growing: a worker would collect in every request.
-const FREE_SLOTS_MAX_RATIO: &str = "0.1";
-/// Where there is one heap for all sizes, a full collection gives no page back while there are fewer free slots than
-/// `RUBY_GC_HEAP_INIT_SLOTS` (`gc_marks_finish`, gc.c of 3.1). Of what a request holds while a minor collection runs, much
-/// stays until the next full one, so that without this floor the workers of a small application would collect fully every
-/// 60 pages or so. It is this many times the growth, but no more than the limit, because Ruby allocates as many when it
-/// starts. With 2 a small application still collected fully twice as often as without the setting, with 3 it needed more
-/// memory (docs/remedies.md).
-const FREE_AFTER_FULL: f64 = 2.5;
-const MOST_FREE_AFTER_FULL: u64 = 200_000;
-/// Bytes that a slot counts for a Ruby that limits the growth in bytes (4.1).
-const SLOT_BYTES: u64 = 40;
-/// Slots of 40 bytes that one slot counts for a Ruby whose limit is in slots of any size: those of a request have 40 to 320
-/// bytes.
-const SLOTS_PER_SLOT: u64 = 2;
+/// The most that a Ruby can count in bytes, with slots of 40 bytes.
+const MOST_GROWTH: u64 = u64::MAX / 40;
 
 impl Setting for WorkerGrowth {
-    type Value = WholeNumber<1_000, { u64::MAX / SLOT_BYTES }>;
+    type Value = WholeNumber<1_000, MOST_GROWTH>;
     const NAME: &'static str = "worker_growth";
     const DEFAULT: &'static str = "Ruby's own ratios";
     const MECHANISM: Mechanism =
@@ -137,59 +113,14 @@ impl Setting for WorkerGrowth {
     const SINCE: Option<RubyVersion> = Some(V2_7);
     const LEVELS: &'static [&'static str] = &["40000"];
     const FORKS: bool = true;
-    const DOES: &'static str = "The most slots of 40 bytes by which the heap of a worker grows before it collects. Ruby's ratios count inherited slots, so that every worker of a large application may grow by tens of megabytes first. On Ruby 2.7 to 3.1 a worker also starts with two and a half times as many free slots, and a full GC leaves it as many; where it finds fewer than the limit, the heap grows. Ruby 3.4 and 4.0 count slots of any size, so their limit is half as many; each of their heaps keeps 2 % free. Until the first fork the runtime decides when to collect, because these ratios would collect all the time while the server boots. Single settings `gc.*` override it.";
-    const COSTS: &'static str = "More GCs in workers, the more of them the smaller the value and the more a request allocates (docs/remedies.md has the trials); a higher peak while booting.";
+    const DOES: &'static str = "The most slots of 40 bytes by which the heap of a worker grows before it collects, and no more than a tenth of the objects that live at the fork. Ruby's ratios count inherited slots, so that every worker of a large application may grow by tens of megabytes first. Ruby reads its ratios once, when it starts; they are changed where it keeps them, right before a preloaded server forks, so that the boot is Ruby's own. A worker that loads the application itself gets Ruby's own ratios back. On Ruby 2.7 to 3.1 a worker also starts with two and a half times as many free slots, and a full GC leaves it as many; where it finds fewer than the limit, the heap grows. Ruby 3.4 and 4.0 count slots of any size, so their limit is half as many; each of their heaps keeps 2 % free. Single settings `gc.*` override it.";
+    const COSTS: &'static str = "More GCs in workers, the more of them the smaller the value and the more a request allocates (docs/remedies.md has the trials); some minor collections before the first fork. It writes to memory that Ruby's API does not describe: where the ratios are is found by their values each time, and if not exactly one place has them, nothing is written and stderr says so. Its control is the profile without it.";
     const VERIFIED_BY: &'static str = "the runtime's report in the shared page, which also has the pages by which the worker may grow";
-
-    fn apply(value: &Self::Value, server: &mut EnvironmentBuilder<'_>) -> Result<(), ApplyError> {
-        let version = server.context.version;
-        let of_any_size = version.is_some_and(|v| GROWTH_IN_SLOTS_OF_ANY_SIZE.contains(v));
-        let (slots, min_ratio) = if of_any_size {
-            (value.0 / SLOTS_PER_SLOT, FREE_SLOTS_MIN_RATIO_OF_ANY_SIZE)
-        } else {
-            (value.0, FREE_SLOTS_MIN_RATIO)
-        };
-        let bytes = value.0 * SLOT_BYTES;
-        for (variable, value) in [
-            ("RUBY_GC_HEAP_GROWTH_MAX_SLOTS", slots.to_string()),
-            ("RUBY_GC_HEAP_GROWTH_MAX_BYTES", bytes.to_string()),
-            ("RUBY_GC_HEAP_FREE_SLOTS_MIN_RATIO", min_ratio.to_owned()),
-            ("RUBY_GC_HEAP_FREE_SLOTS_GOAL_RATIO", FREE_SLOTS_GOAL_RATIO.to_owned()),
-        ] {
-            server.set(variable, value);
-        }
-        if version.is_some_and(|version| !SLOT_SIZES.contains(version)) {
-            server.set("RUBY_GC_HEAP_FREE_SLOTS_MAX_RATIO", FREE_SLOTS_MAX_RATIO.to_owned());
-            server.set("RUBY_GC_HEAP_INIT_SLOTS", free_after_full(value.0).to_string());
-            server.set("RUBY_GC_HEAP_FREE_SLOTS", grows_below(value.0).to_string());
-        }
-        server.request(Self::NAME, &value.to_string());
-        Ok(())
-    }
-}
-
-/// Free slots that a worker keeps after a full collection if it may grow by `growth` slots.
-fn free_after_full(growth: u64) -> u64 {
-    ((growth as f64 * FREE_AFTER_FULL) as u64).min(MOST_FREE_AFTER_FULL)
-}
-
-/// With one heap, Ruby lets it grow if a full collection has found fewer free slots than this, 4,096 by default, or than the
-/// lower ratio. A worker whose own objects had used up what it started with collected nearly all the time: Redmine's
-/// needed half as much processor time again, also with half of the growth here. A minor collection that finds fewer calls
-/// for a full one, so a full one leaves one and a half growths more.
-fn grows_below(growth: u64) -> u64 {
-    growth.min((MOST_FREE_AFTER_FULL as f64 / FREE_AFTER_FULL) as u64)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_worker_that_may_grow_without_limit_does_not_start_with_a_heap_without_limit() {
-        assert_eq!((free_after_full(40_000), grows_below(40_000)), (100_000, 40_000));
-        assert_eq!(free_after_full(u64::MAX / SLOT_BYTES), MOST_FREE_AFTER_FULL);
-    }
 
     #[test]
     fn a_list_of_paths_holds_only_absolute_paths() {

@@ -31,16 +31,6 @@ pub(crate) enum AllocatorChoice {
     Library(PathBuf),
 }
 
-impl AllocatorChoice {
-    /// Whether settings of this malloc have an effect under it.
-    pub(crate) fn is(&self, malloc: AllocatorKind) -> bool {
-        match malloc {
-            AllocatorKind::Glibc => *self == Self::System,
-            _ => self.to_string().contains(malloc.name()),
-        }
-    }
-}
-
 impl fmt::Display for AllocatorChoice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -78,7 +68,8 @@ impl Setting for PreloadedAllocator {
     const DOES: &'static str = "Preloads another malloc. Its options, not its name, decide how much memory an idle server keeps.";
     const COSTS: &'static str =
         "About 1 MB per process; a few percent of speed in either direction.";
-    const VERIFIED_BY: &'static str = "the library in /proc/PID/maps";
+    const VERIFIED_BY: &'static str =
+        "the library in /proc/PID/maps, and that its malloc serves the process";
 
     fn apply(
         value: &AllocatorChoice,
@@ -116,13 +107,29 @@ impl Setting for PreloadedAllocator {
         let root = environment.root.as_deref().unwrap_or(Path::new("/"));
         let file = behind_links(root, library).unwrap_or_else(|| library.clone());
         if is_mapped(maps, &file) || is_mapped(maps, library) {
-            SettingStatus::Applied(format!("{} is mapped", file.display()))
+            served_by(&file, process)
         } else {
             SettingStatus::NotApplied(format!(
                 "{} is not mapped; the loader ignores preloads for setuid and static programs and for other machines",
                 library.display()
             ))
         }
+    }
+}
+
+/// Whether the malloc of a mapped library is the one that serves.
+fn served_by(library: &Path, process: &ProcessObservation<'_>) -> SettingStatus {
+    let name = library.display();
+    let Some(serving) = process.malloc else {
+        return SettingStatus::Unknown(format!("{name} is mapped; whose malloc serves is unknown"));
+    };
+    let file = Path::new(serving.file);
+    let same_file = file.file_name() == library.file_name();
+    if same_file || allocator_of(library).is_some_and(|own| own == serving.kind.name()) {
+        SettingStatus::Applied(format!("malloc is that of {name}"))
+    } else {
+        let serving = file.display();
+        SettingStatus::NotApplied(format!("{name} is mapped, but malloc is that of {serving}"))
     }
 }
 
@@ -316,7 +323,11 @@ impl Setting for MallocConf {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::settings::observation::MallocInUse;
     use crate::settings::verify::tests::{MAPS, word};
+
+    const JEMALLOC: MallocInUse<'_> =
+        MallocInUse { kind: AllocatorKind::Jemalloc, file: "/usr/lib/libjemalloc.so.2" };
 
     fn status<S: Setting>(text: &str, maps: Option<&str>) -> &'static str {
         let environment = Environment {
@@ -324,7 +335,8 @@ mod tests {
             ..Environment::default()
         };
         let environ = Some(&b"MALLOC_ARENA_MAX=2\0"[..]);
-        let process = ProcessObservation { maps, environ, ..ProcessObservation::default() };
+        let malloc = Some(JEMALLOC);
+        let process = ProcessObservation { maps, environ, malloc, ..ProcessObservation::default() };
         word(&S::verify(&S::Value::parse(text).unwrap(), &process, &environment))
     }
 
@@ -337,6 +349,23 @@ mod tests {
         assert_eq!(status::<ArenaMax>("1", Some(MAPS)), "not applied");
         assert_eq!(status::<ArenaMax>("4", Some(MAPS)), "unknown", "without its variable");
         assert_eq!(status::<ArenaMax>("1", None), "unknown");
+    }
+
+    #[test]
+    fn a_library_that_is_mapped_and_does_not_serve_is_not_applied() {
+        let environment = Environment {
+            preload: vec!["/usr/lib/libjemalloc.so.2".into()],
+            ..Environment::default()
+        };
+        let jemalloc = AllocatorChoice::Named("jemalloc");
+        let of_libc = MallocInUse { kind: AllocatorKind::Glibc, file: "/usr/lib/libc.so.6" };
+        for (malloc, expected) in
+            [(Some(JEMALLOC), "applied"), (Some(of_libc), "not applied"), (None, "unknown")]
+        {
+            let process = ProcessObservation { maps: Some(MAPS), malloc, ..Default::default() };
+            let status = PreloadedAllocator::verify(&jemalloc, &process, &environment);
+            assert_eq!(word(&status), expected, "{status:?}");
+        }
     }
 
     #[test]
@@ -355,7 +384,10 @@ mod tests {
         for (mapped, expected) in [("4.5.18", "applied"), ("4.5.9", "not applied")] {
             let maps =
                 format!("7f00-7f01 r-xp 0 fe:00 7 {}/libtcmalloc.so.{mapped}\n", folder.display());
-            let process = ProcessObservation { maps: Some(&maps), ..ProcessObservation::default() };
+            let file = "/usr/lib/libtcmalloc.so.4";
+            let malloc = Some(MallocInUse { kind: AllocatorKind::Tcmalloc, file });
+            let process =
+                ProcessObservation { maps: Some(&maps), malloc, ..ProcessObservation::default() };
             let tcmalloc = AllocatorChoice::parse("tcmalloc").unwrap();
             let status = PreloadedAllocator::verify(&tcmalloc, &process, &environment);
             assert_eq!(word(&status), expected, "{mapped}");

@@ -10,9 +10,11 @@ pub(crate) use malloc::{AllocatorChoice, PreloadedAllocator};
 pub(crate) use process::{MainStack, RootDirectory, RubyProgram};
 
 use crate::settings::setting::SettingDefinition;
+use carat_ruby::RubyVersion;
+use carat_ruby::version::VersionRange;
 
-/// The runtime applies settings in this order: it requests pages (`fork`) before it prepares the heap (`heap`), and a single
-/// variable (`gc`) overrides one that `worker_growth` sets.
+/// The runtime applies settings in this order: it requests pages and limits the growth of workers (`fork`) before it prepares
+/// the heap (`heap`).
 const GROUPS: [&[SettingDefinition]; 5] =
     [malloc::SETTINGS, fork::SETTINGS, heap::SETTINGS, gc::SETTINGS, process::SETTINGS];
 
@@ -24,6 +26,13 @@ pub(crate) fn definitions() -> impl Iterator<Item = &'static SettingDefinition> 
 /// The setting of that name.
 pub(crate) fn find(name: &str) -> Option<&'static SettingDefinition> {
     definitions().find(|setting| setting.name == name)
+}
+
+/// The setting that has taken the place of another on this version of Ruby, perhaps after others; `None` where none has.
+pub(crate) fn successor_on(setting: &SettingDefinition, ruby: RubyVersion) -> Option<&'static str> {
+    let successor = find(setting.successor?)?;
+    let versions = VersionRange::new(successor.since, successor.until);
+    if versions.contains(ruby) { Some(successor.name) } else { successor_on(successor, ruby) }
 }
 
 /// The name of every setting.

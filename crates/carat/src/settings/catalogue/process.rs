@@ -147,8 +147,7 @@ impl Setting for Yjit {
     const SINCE: Option<RubyVersion> = Some(V3_1);
     const VALUES_SINCE: &'static [(&'static str, RubyVersion)] = &[("after-fork", V3_3)];
     const LEVELS: &'static [&'static str] = &["on"];
-    const DOES: &'static str =
-        "Ruby's compiler: as Ruby decides, on from the start, or on in each worker after the fork.";
+    const DOES: &'static str = "Ruby's compiler: as Ruby decides, on from the start, or on in each worker after the fork. Rails 7.2 and later enable it themselves before a preloaded server forks, and then `after-fork` is refused unless the application has `config.yjit = false`.";
     const COSTS: &'static str = "Some tens of MB of machine code per process, for more speed.";
     const VERIFIED_BY: &'static str = "`on`: compiled code in /proc/PID/maps; `after-fork`: the runtime's report in the shared page";
 

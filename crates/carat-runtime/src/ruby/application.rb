@@ -1,0 +1,60 @@
+# frozen_string_literal: true
+
+module CaratRuntime
+  # Where the application is loaded: before the fork, or by each worker. A server that listens before any application is
+  # loaded cannot be told from one that has loaded a small one; what its workers load shows it then. Unlike other trace points
+  # this event leaves compiled code as it is.
+  module Application
+    # Files after which a worker counts as loading the application itself: at least so many, and this share of what its
+    # parent has loaded. A preloaded application loads some late, when a page needs them.
+    FILES = 20
+    SHARE = 0.2
+    # The end of the name of a file that describes a Rack application (`rackup`).
+    RACKUP = ".ru"
+
+    @loaded = false
+    @missing_files = nil
+
+    class << self
+      def start
+        @scripts = TracePoint.new(:script_compiled) { |script| compiled(script) }
+        @scripts.enable
+      end
+
+      # Whether this process, or the one that it was forked from, has loaded an application for certain.
+      def loaded?
+        @loaded || (defined?(::Rails.application) && ::Rails.application&.initialized? ? true : false)
+      end
+
+      def in_child
+        return if @scripts.nil?
+        return @scripts.disable if loaded?
+
+        @missing_files = [FILES, $LOADED_FEATURES.size * SHARE].max
+      end
+
+      private
+
+      def compiled(script)
+        return unless rackup?(script) || last_file?(script)
+
+        @scripts.disable
+        @loaded = true
+        CaratRuntime.own_application if @missing_files
+      rescue StandardError
+        @scripts.disable
+      end
+
+      def rackup?(script)
+        script.instruction_sequence.path.to_s.end_with?(RACKUP)
+      end
+
+      # Templates are evaluated when a page first needs them, so only files count.
+      def last_file?(script)
+        return false if @missing_files.nil? || script.eval_script
+
+        (@missing_files -= 1) <= 0
+      end
+    end
+  end
+end

@@ -1,0 +1,141 @@
+//! Settings for preloaded applications: what holds before the fork, in a worker of a preloaded server, and in one that loads
+//! the application itself.
+
+use crate::runtime::{printed, run};
+use crate::support::{Folder, finish};
+use std::process::Stdio;
+
+/// A server that listens, then `parent`, and a worker that runs `worker`. The application is in 30 files that `load` loads, or
+/// in a file of Rack's that `rackup` evaluates; `bits` are the settings that count as applied, not preloaded and refused.
+fn server(folder: &Folder, parent: &str, worker: &str) -> String {
+    for number in 0..30 {
+        folder.write(&format!("part{number}.rb"), "");
+    }
+    format!(
+        "require 'socket'\nserver = TCPServer.new('127.0.0.1', 0)\n\
+         load = ->(files) {{ files.times {{ |number| require '{}/part' + number.to_s }} }}\n\
+         rackup = -> {{ eval('1', binding, 'config.ru') }}\n\
+         bits = -> {{ CaratRuntime.report.values_at(:applied, :not_preloaded, :refused) }}\n\
+         {parent}\nProcess.wait(fork do\n{worker}\nend)",
+        folder.path("").display()
+    )
+}
+
+#[test]
+fn what_was_done_before_the_fork_is_not_applied_in_a_worker_that_loads_the_application_itself() {
+    require!(Ruby);
+    let folder = Folder::new("own");
+    for (loads, expected) in [
+        ("", "[3, 0, 0]\n"),
+        ("load.call(30)", "[0, 3, 0]\n"),
+        ("rackup.call", "[0, 3, 0]\n"),
+        // What has been loaded then is preloaded for the workers of this worker.
+        ("rackup.call; Process.wait(fork { p bits.call })", "[3, 0, 0]\n[3, 0, 0]\n"),
+    ] {
+        let script = server(&folder, "", &format!("{loads}\np bits.call"));
+        let settings = ["prepare_fork=full", "worker_growth=20000"];
+        assert_eq!(printed(&settings, &script), expected, "{loads}");
+    }
+}
+
+#[test]
+fn a_worker_of_a_preloaded_application_may_evaluate_and_load_late_what_it_needs() {
+    require!(Ruby);
+    let folder = Folder::new("late");
+    // Rails compiles templates, and loads some files, only when a page needs them.
+    let templates = "200.times { |number| Object.class_eval(\"def page#{number}; end\") }";
+    let features = "$LOADED_FEATURES.concat((0...400).map { |number| \"/app/#{number}.rb\" })";
+    for (parent, files) in [("rackup.call", 30), (features, 30), ("", 15)] {
+        let worker = format!("{templates}\nload.call({files})\np bits.call");
+        let script = server(&folder, parent, &worker);
+        assert_eq!(printed(&["worker_growth=20000"], &script), "[1, 0, 0]\n", "{parent}");
+    }
+}
+
+#[test]
+fn a_server_boots_with_ruby_s_own_limits_whatever_its_workers_get() {
+    require!(Ruby);
+    let script = "kept = Array.new(300_000) { +'x' }\nputs GC.count, Thread.list.size, GC.enable";
+    let [with, without] =
+        ["worker_growth=20000", "trim=full-gc"].map(|setting| printed(&[setting], script));
+    let count = |text: &str| text.lines().next().unwrap().parse::<i64>().unwrap();
+    assert!((count(&with) - count(&without)).abs() <= 3, "{with} {without}");
+    assert!(with.ends_with("\n1\nfalse\n"), "{with}");
+}
+
+/// Pages by which the heap of a worker has grown when 300,000 objects of its own live, and collections until then.
+const GROWS: &str = "pages, count = GC.stat(:heap_eden_pages), GC.count
+kept = Array.new(300_000) { +'x' }
+puts [GC.stat(:heap_eden_pages) - pages, GC.count - count].join(' ')";
+
+fn grown(folder: &Folder, settings: &[&str], loads: &str) -> Vec<u64> {
+    let live = "kept = Array.new(400_000) { +'y' }";
+    let text = printed(settings, &server(folder, live, &format!("{loads}\n{GROWS}")));
+    text.split_whitespace().map(|number| number.parse().unwrap()).collect()
+}
+
+#[test]
+fn a_worker_collects_more_often_under_the_limit_and_as_ruby_does_when_it_loads_the_application() {
+    require!(Ruby);
+    let folder = Folder::new("limits");
+    let limit = ["worker_growth=5000"];
+    let limited = grown(&folder, &limit, "")[1];
+    let [own, usual] =
+        [grown(&folder, &limit, "rackup.call"), grown(&folder, &["trim=full-gc"], "")]
+            .map(|one| one[1]);
+    assert!(limited > 2 * own.max(2), "{limited} collections, {own} by Ruby's own limits");
+    assert!(own.abs_diff(usual) <= 4, "{own} collections, {usual} without the setting");
+}
+
+#[test]
+fn a_variable_of_the_user_overrides_the_limits_of_a_worker() {
+    require!(Ruby);
+    let folder = Folder::new("override");
+    let limit = ["worker_growth=5000"];
+    let free =
+        [&limit[..], &["gc.free_slots_min_ratio=0.3", "gc.growth_max_slots=4000000"]].concat();
+    let [limited, free] = [&limit[..], &free].map(|settings| grown(&folder, settings, "")[1]);
+    assert!(
+        free < limited,
+        "{free} collections with the user's limits, {limited} with the setting's"
+    );
+}
+
+#[test]
+fn where_ruby_keeps_its_limits_in_an_unknown_way_the_setting_is_refused() {
+    require!(Ruby);
+    let folder = Folder::new("unknown");
+    // Ruby has read the variables when it starts, and does not look again.
+    let parent = "ENV['RUBY_GC_HEAP_FREE_SLOTS'] = '12345'\nGC::CARAT = 1";
+    let ran = run(
+        &["gc.free_slots=20000", "worker_growth=5000"],
+        &server(&folder, parent, "p bits.call"),
+    );
+    ran.assert_code(0).assert_says("worker_growth was not applied: this Ruby keeps the limits");
+    assert_eq!(ran.out, "[0, 0, 1]\n");
+}
+
+#[test]
+fn a_compiler_that_is_enabled_before_the_fork_is_refused() {
+    require!(Ruby);
+    let folder = Folder::new("yjit");
+    // A compiler that answers as Ruby's own and does nothing, on a Ruby that may have been built without one.
+    let compiler = folder.write(
+        "compiler.rb",
+        "class RubyVM; remove_const(:YJIT) if const_defined?(:YJIT, false); end\n\
+         module RubyVM::YJIT\n  def self.enabled?; @enabled ? true : false; end\n\
+           def self.enable; enabled? ? false : (@enabled = true); end\nend",
+    );
+    for (parent, bits) in [("", "[1, 0, 0]\n"), ("RubyVM::YJIT.enable", "[0, 0, 1]\n")] {
+        let script = folder.write("script.rb", &server(&folder, parent, "p bits.call"));
+        let mut command = folder.carat(&["exec", "--no-scrub", "--", "ruby"]);
+        command
+            .env("CARAT_SET", "yjit=after-fork")
+            .env("RUBYOPT", format!("-r{}", compiler.display()));
+        command.arg(script).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let ran = finish(command.spawn().unwrap());
+        assert_eq!(ran.out, bits, "{}", ran.talk);
+        let said = ran.talk.contains("YJIT is enabled before the fork");
+        assert_eq!(said, bits.starts_with("[0"), "{}", ran.talk);
+    }
+}
