@@ -171,6 +171,10 @@ pub const NAMED_MAPPINGS: VersionRange = VersionRange::from(V3_4);
 
 /// The age of an object is in a bitmap of its page (`age_bits`, gc.c); an older Ruby keeps it in the object's flags.
 pub const AGES_IN_BITMAP: VersionRange = VersionRange::from(V3_3);
+/// A slot's bit in the bitmaps of its page has the number of the slot (`SLOT_INDEX`, gc/default/default.c), and more fields stand
+/// before the bitmaps; before, there is a bit for each 40 bytes of the page. Of 64 ages the low bits stand in one word and the high bits
+/// in the next; before, the two bits of an age stand side by side.
+pub const BITS_BY_SLOT_NUMBER: VersionRange = VersionRange::from(V4_1);
 /// An old object has both flags of the age set (`FL_PROMOTED`); later Rubies have one.
 pub const OLD_IN_TWO_FLAGS: VersionRange = VersionRange::up_to(V3_2);
 /// The length of a string in its slot is part of its flags (`RSTRING_EMBED_LEN_MASK`).

@@ -280,7 +280,7 @@ impl Pass<'_> {
                 continue;
             }
             fill.live += 1;
-            let bit_number = Heap::bit_of(page, page.slot(number));
+            let bit_number = heap.bit_of(page, page.slot(number));
             let seen = seen(heap, head, bit_number, bitmaps);
             self.ages.by_age[seen.age] += 1;
             old += u64::from(seen.old);
@@ -463,8 +463,8 @@ fn head_of(page: &HeapPage, bytes: &[u8], number: u64) -> Option<SlotHead> {
 
 fn seen(heap: &Heap, head: SlotHead, bit_number: u64, bitmaps: &PageBitmaps<'_>) -> Seen {
     let age = if AGES_IN_BITMAP.contains(heap.version()) {
-        let low = u64::from(bit(bitmaps.age, bit_number * 2));
-        let high = u64::from(bit(bitmaps.age, bit_number * 2 + 1));
+        let (low, high) = heap.age_bits_of(bit_number);
+        let (low, high) = (u64::from(bit(bitmaps.age, low)), u64::from(bit(bitmaps.age, high)));
         (high * 2 + low) as usize
     } else {
         head.age_in_flags()

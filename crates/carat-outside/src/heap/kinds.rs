@@ -69,8 +69,8 @@ const IMEMO_KINDS: [&str; 14] = [
     "callcache",
     "constcache",
 ];
-/// The same from 4.0 on.
-const IMEMO_KINDS_4_0: [&str; 14] = [
+/// The same from 4.0 on; the last two from 4.1 on.
+const IMEMO_KINDS_4_0: [&str; 16] = [
     "env",
     "cref",
     "svar",
@@ -85,6 +85,8 @@ const IMEMO_KINDS_4_0: [&str; 14] = [
     "callcache",
     "constcache",
     "fields",
+    "subclasses",
+    "cdhash",
 ];
 
 impl SlotType {
@@ -161,6 +163,6 @@ impl SlotHead {
 
 /// The kind of an internal object; `None` for a number that is not known.
 pub fn imemo_kind(flags: u64, version: RubyVersion) -> Option<&'static str> {
-    let kinds = if version >= V4_0 { &IMEMO_KINDS_4_0 } else { &IMEMO_KINDS };
+    let kinds: &[&'static str] = if version >= V4_0 { &IMEMO_KINDS_4_0 } else { &IMEMO_KINDS };
     kinds.get((flags >> 12 & 15) as usize).copied()
 }

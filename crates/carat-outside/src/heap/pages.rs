@@ -5,15 +5,19 @@ use crate::bytes::align_down;
 use crate::hash::AddressMap;
 use crate::memory::Memory;
 use crate::printable::printable;
-use carat_ruby::version::{AGES_IN_BITMAP, RubyVersion};
+use carat_ruby::version::{AGES_IN_BITMAP, BITS_BY_SLOT_NUMBER, RubyVersion};
 
 /// Votes below this share of the candidates leave the layout unknown.
 const CLEAR_SHARE: f64 = 0.95;
 /// Bytes of a descriptor between the address of the first slot and the bitmaps: that address, the list of free slots and
 /// the links of the page (struct heap_page, gc.c).
 const BITMAPS_AFTER_START: u64 = 32;
+/// The same where bits have the number of their slot: also the counts, the flags, and the heap that the page belongs to.
+const BITMAPS_AFTER_START_BY_NUMBER: u64 = 72;
 /// Bytes of memory for each bit of a bitmap (`sizeof(RVALUE)`).
-pub(super) const BYTES_PER_BIT: u64 = 40;
+const BYTES_PER_BIT: u64 = 40;
+/// Bytes of the smallest slot, where bits have the number of their slot (`MIN_POOL_SLOT_SIZE`).
+const SMALLEST_SLOT: u64 = 32;
 
 /// A bitmap of a page's descriptor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -171,13 +175,27 @@ impl Heap {
     }
 
     /// Words of one bitmap.
-    const fn bitmap_words(&self) -> u64 {
-        self.layout.page_bytes.div_ceil(BYTES_PER_BIT).div_ceil(64)
+    fn bitmap_words(&self) -> u64 {
+        let bytes = if self.bits_by_slot_number() { SMALLEST_SLOT } else { BYTES_PER_BIT };
+        self.layout.page_bytes.div_ceil(bytes).div_ceil(64)
+    }
+
+    fn bits_by_slot_number(&self) -> bool {
+        BITS_BY_SLOT_NUMBER.contains(self.version)
+    }
+
+    /// Offset of the bitmaps in a descriptor.
+    fn bitmaps_at(&self) -> u64 {
+        let after = match self.bits_by_slot_number() {
+            true => BITMAPS_AFTER_START_BY_NUMBER,
+            false => BITMAPS_AFTER_START,
+        };
+        self.layout.start_at as u64 + after
     }
 
     /// Bytes of a descriptor with its bitmaps.
     fn descriptor_bytes(&self) -> u64 {
-        self.layout.start_at as u64 + BITMAPS_AFTER_START + self.bitmap_words() * 8 * 8
+        self.bitmaps_at() + self.bitmap_words() * 8 * 8
     }
 
     /// Addresses of a bitmap: start and end; `None` where this version has none of the kind.
@@ -195,14 +213,50 @@ impl Heap {
             Bitmap::Remembered | Bitmap::Age => return None,
         };
         let length = self.bitmap_words() * 8;
-        let first = self.layout.start_at as u64 + BITMAPS_AFTER_START + number * length;
+        let first = self.bitmaps_at() + number * length;
         let start = page.descriptor.checked_add(first)?;
         let twice = if bitmap == Bitmap::Age { 2 } else { 1 };
         Some((start, start.checked_add(length * twice)?))
     }
 
     /// Number of a slot's bit in the bitmaps of its page.
-    pub const fn bit_of(page: &HeapPage, slot: u64) -> u64 {
-        slot.saturating_sub(page.address) / BYTES_PER_BIT
+    pub fn bit_of(&self, page: &HeapPage, slot: u64) -> u64 {
+        match self.bits_by_slot_number() {
+            true => slot.saturating_sub(page.first_slot) / page.slot_bytes.max(1),
+            false => slot.saturating_sub(page.address) / BYTES_PER_BIT,
+        }
+    }
+
+    /// Numbers of the low and the high bit of an age in its bitmap, by the number of the slot's bit.
+    pub fn age_bits_of(&self, bit: u64) -> (u64, u64) {
+        match self.bits_by_slot_number() {
+            true => {
+                let low = bit / 64 * 128 + bit % 64;
+                (low, low + 64)
+            }
+            false => (bit * 2, bit * 2 + 1),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fake_ruby::FakeRuby;
+    use carat_ruby::version::{V3_3, V4_1};
+
+    #[test]
+    fn bits_have_the_number_of_their_slot_or_of_the_40_bytes_that_it_starts_in() {
+        let memory = FakeRuby::new(9, 40).memory;
+        let offsets = |version| {
+            let heap = Heap::find(&memory, version).unwrap();
+            let page = heap.pages()[1];
+            let at = |bitmap| heap.bitmap_range(&page, bitmap).unwrap().0 - page.descriptor;
+            let bit = heap.bit_of(&page, page.slot(70));
+            (at(Bitmap::WriteBarrierUnprotected), at(Bitmap::Mark), bit, heap.age_bits_of(70))
+        };
+        // The made-up page has its first slot at 16 bytes and the address of that slot in the fourth word of its descriptor.
+        assert_eq!(offsets(V3_3), (64, 64 + 26 * 8, 70, (140, 141)));
+        assert_eq!(offsets(V4_1), (104, 104 + 32 * 8, 70, (134, 198)));
     }
 }
