@@ -5,7 +5,8 @@
 use crate::canary;
 use crate::elf::RubyAnchors;
 use crate::heap::{
-    ClassCount, ClassNames, ClassPlaces, CountRequest, Heap, HeapCensus, HeapLeftOut, count,
+    ClassCount, ClassId, ClassNames, ClassPlaces, CountRequest, Heap, HeapCensus, HeapLeftOut,
+    SlotHead, SlotType, count,
 };
 use crate::live::{LiveMemory, Pacing};
 use crate::malloc::{ChunkAmount, ChunkTable, MallocCensus, read_malloc};
@@ -14,7 +15,7 @@ use crate::need::{MemoryGate, census_need};
 use crate::owners::{
     ChunkLoad, Owner, OwnerCensus, Owners, ReachCensus, find_owners, read_threads,
 };
-use crate::reach::reach;
+use crate::reach::{Reach, reach};
 use crate::refusal::{Refused, refusal};
 use crate::serving::{ServingMalloc, serving_malloc};
 use carat_ruby::version::V2_7;
@@ -39,6 +40,8 @@ pub struct LookOptions {
     pub owners: bool,
     /// Count what the roots reach. Requires the table too.
     pub reach: bool,
+    /// How large objects are with what they hold alone. Requires `owners`.
+    pub held: bool,
     /// The longest time to read without a pause.
     pub max_pause: Duration,
     /// After this time nothing more is read of a process; `None` for a minute, and another for each GiB that is resident.
@@ -63,6 +66,7 @@ impl Default for LookOptions {
             malloc: true,
             owners: false,
             reach: false,
+            held: false,
             max_pause: Duration::from_micros(200),
             longest: None,
             memory: MemoryGate::default(),
@@ -263,7 +267,7 @@ fn parts(
     let load = ChunkLoad {
         chunks: malloc.chunks(),
         bytes: malloc.total().system_bytes,
-        slots: heap.pages().iter().map(|page| page.slots).filter(|_| options.reach).sum(),
+        slots: heap.pages().iter().map(|page| page.slots).sum(),
     };
     if options.owners || options.reach {
         holder_parts(memory, anchors, options, census, (&heap, names.as_mut(), load));
@@ -351,25 +355,91 @@ fn holder_parts(
         Err(reason) => return census.no_holders(options, &reason),
     };
     let threads = read_threads(&options.proc, census.process);
+    // Also for the owners alone: what a collection would free must not read as if it were kept.
+    let reached = complete(memory, reach(memory, heap, &chunks, (anchors, &threads)));
     if let Some(names) = names.filter(|_| options.owners) {
         let owners = find_owners(memory, heap, names, &chunks, &threads);
         match memory.stopped() {
             Some(stopped) => census.unknown(CensusPart::Owners, stopped),
             None => {
-                if let Some(classes) = &mut census.classes {
-                    add_chunks(classes, names, &owners, &chunks);
-                }
-                census.owners = Some(owners.census(&chunks));
+                let found = (&owners, &chunks, reached.as_ref().ok());
+                owner_parts(memory, (heap, names), found, options, census);
             }
         }
     }
-    if options.reach {
-        let reached =
-            reach(memory, heap, &chunks, (anchors, &threads)).map(|reached| reached.census());
-        match complete(memory, reached) {
-            Ok(reached) => census.reach = Some(reached),
-            Err(reason) => census.unknown(CensusPart::Reach, reason),
+    match reached {
+        Ok(reached) => census.reach = Some(reached.census()),
+        Err(reason) if options.reach => census.unknown(CensusPart::Reach, reason),
+        Err(_) => {}
+    }
+}
+
+/// Adds what was found out about holders to the classes and to the sums.
+fn owner_parts(
+    memory: &dyn Memory,
+    (heap, names): (&Heap, &mut ClassNames),
+    (owners, chunks, reached): (&Owners, &ChunkTable, Option<&Reach<'_>>),
+    options: &LookOptions,
+    census: &mut Census,
+) {
+    if let Some(classes) = &mut census.classes {
+        add_chunks(classes, names, owners, chunks);
+        if let Some(reached) = reached {
+            add_garbage(classes, memory, (heap, &mut *names), reached);
+            if options.held {
+                add_held(classes, memory, (heap, names), reached);
+            }
         }
+    }
+    let is_garbage = reached.map(|reached| |chunk| reached.is_garbage(chunk));
+    let is_garbage = is_garbage.as_ref().map(|known| known as &dyn Fn(usize) -> bool);
+    census.owners = Some(owners.census(chunks, is_garbage));
+}
+
+/// Adds the objects that a collection would free to the list of classes.
+fn add_garbage(
+    classes: &mut [ClassCount],
+    memory: &dyn Memory,
+    (heap, names): (&Heap, &mut ClassNames),
+    reached: &Reach<'_>,
+) {
+    let mut garbage: HashMap<ClassId, u64> = HashMap::new();
+    for page in heap.pages() {
+        for slot in (0..page.slots).map(|number| page.slot(number)) {
+            let head = head_at(memory, slot);
+            let Some(head) = head.filter(|head| head.slot_type() != SlotType::NONE) else {
+                continue;
+            };
+            if !reached.is_reached(slot) {
+                *garbage.entry(names.of_slot(memory, heap, head)).or_default() += 1;
+            }
+        }
+    }
+    for class in classes {
+        let objects = garbage.get(&names.id(&class.name)).copied();
+        class.garbage_objects = Some(objects.unwrap_or(0));
+    }
+}
+
+fn head_at(memory: &dyn Memory, slot: u64) -> Option<SlotHead> {
+    Some(SlotHead { flags: memory.word(slot)?, class: memory.word_at(slot, 8)? })
+}
+
+/// Adds the bytes of the objects with what they hold alone to the list of classes.
+fn add_held(
+    classes: &mut [ClassCount],
+    memory: &dyn Memory,
+    (heap, names): (&Heap, &mut ClassNames),
+    reached: &Reach<'_>,
+) {
+    let mut held: HashMap<ClassId, u64> = HashMap::new();
+    reached.each_held(|slot, bytes| {
+        if let Some(head) = head_at(memory, slot) {
+            *held.entry(names.of_slot(memory, heap, head)).or_default() += bytes;
+        }
+    });
+    for class in classes {
+        class.with_held_bytes = held.get(&names.id(&class.name)).copied();
     }
 }
 
@@ -404,7 +474,7 @@ fn add_chunks(
         .collect();
     for class in classes {
         let amount = held.get(class.name.as_str()).copied().unwrap_or_default();
-        class.malloc_bytes = Some(amount.bytes);
+        class.malloc_bytes = Some(amount.present);
         class.malloc_chunks = Some(amount.chunks);
     }
 }

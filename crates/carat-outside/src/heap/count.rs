@@ -430,6 +430,8 @@ fn class_counts(
         old: hold.then_some(tallies[*number].old),
         malloc_bytes: None,
         malloc_chunks: None,
+        with_held_bytes: None,
+        garbage_objects: None,
     });
     (counts.collect(), places)
 }

@@ -130,10 +130,15 @@ pub struct ClassCount {
     pub slot_bytes: u64,
     /// Objects that minor collections do not visit; `None` where ages are unknown.
     pub old: Option<u64>,
-    /// Bytes of malloc's chunks that the objects hold; `None` without a reading of the owners.
+    /// Bytes in memory of malloc's chunks that the objects hold; `None` without a reading of the owners.
     pub malloc_bytes: Option<u64>,
     /// Number of those chunks.
     pub malloc_chunks: Option<u64>,
+    /// Bytes in memory of the objects with the strings, arrays, hashes and numbers to which nothing else refers; `None` where that
+    /// was not read.
+    pub with_held_bytes: Option<u64>,
+    /// Objects that a full collection would free; `None` where it is unknown what the roots reach.
+    pub garbage_objects: Option<u64>,
 }
 
 /// Where the objects of one class lie.

@@ -5,26 +5,36 @@ use serde::{Deserialize, Serialize};
 /// Cells of one arena in the picture.
 pub(super) const MAP_CELLS: u64 = 1024;
 
-/// Chunks and their bytes. Bytes include the 8 bytes of header that each chunk has.
+/// Chunks and their bytes. Bytes include the 8 bytes of header that each chunk has. A chunk may lie on pages that were never
+/// touched, such as a stack that is mostly unused: those take address space and no memory.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ChunkAmount {
     /// Number of chunks.
     pub chunks: u64,
     /// Their bytes, headers included.
     pub bytes: u64,
+    /// Those of the bytes that are in memory.
+    pub present: u64,
 }
 
 impl ChunkAmount {
-    /// Counts one chunk of so many bytes.
-    pub const fn add(&mut self, bytes: u64) {
+    /// So many chunks and bytes, all of them in memory.
+    pub const fn resident(chunks: u64, bytes: u64) -> Self {
+        Self { chunks, bytes, present: bytes }
+    }
+
+    /// Counts one chunk of so many bytes, of which so many are in memory.
+    pub const fn add(&mut self, bytes: u64, present: u64) {
         self.chunks = self.chunks.saturating_add(1);
         self.bytes = self.bytes.saturating_add(bytes);
+        self.present = self.present.saturating_add(present);
     }
 
     /// Takes one chunk out again.
-    pub(super) const fn remove(&mut self, bytes: u64) {
+    pub(super) const fn remove(&mut self, bytes: u64, present: u64) {
         self.chunks = self.chunks.saturating_sub(1);
         self.bytes = self.bytes.saturating_sub(bytes);
+        self.present = self.present.saturating_sub(present);
     }
 
     /// The sum of both.
@@ -32,6 +42,7 @@ impl ChunkAmount {
         Self {
             chunks: self.chunks.saturating_add(other.chunks),
             bytes: self.bytes.saturating_add(other.bytes),
+            present: self.present.saturating_add(other.present),
         }
     }
 }
@@ -90,6 +101,8 @@ pub struct ArenaCensus {
     pub thread_cached: ChunkAmount,
     /// Bytes of the free chunk at the end.
     pub top_bytes: u64,
+    /// Those of them that are in memory.
+    pub top_present_bytes: u64,
     /// Bytes of malloc's own headers at the start and end of heaps.
     pub header_bytes: u64,
     /// Bytes of the arena that could not be read chunk by chunk; everything else here leaves them out.
@@ -109,6 +122,14 @@ pub struct ArenaCensus {
     /// pages of each cell; at most 1,024 cells.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub map: Vec<u8>,
+}
+
+impl ArenaCensus {
+    /// Bytes in memory that it holds and nobody uses: in bins, fastbins, caches of threads and at the top.
+    pub const fn free_bytes(&self) -> u64 {
+        let freed = self.free.plus(self.fastbins).plus(self.thread_cached);
+        freed.present.saturating_add(self.top_present_bytes)
+    }
 }
 
 /// Resident pages by the share of their bytes that are in use: 0 to 9 %, 10 to 19 %, …, 90 to 99 %, 100 %.
@@ -167,6 +188,7 @@ impl MallocCensus {
             add(&mut sum.heaps, arena.heaps);
             add(&mut sum.system_bytes, arena.system_bytes);
             add(&mut sum.top_bytes, arena.top_bytes);
+            add(&mut sum.top_present_bytes, arena.top_present_bytes);
             add(&mut sum.header_bytes, arena.header_bytes);
             add(&mut sum.missing_bytes, arena.missing_bytes);
             add(&mut sum.resident_bytes, arena.resident_bytes);
@@ -235,10 +257,10 @@ mod tests {
     #[test]
     fn the_total_is_the_sum_of_all_arenas_and_merges_sizes() {
         let size =
-            |size, chunks| ChunkSize { size, amount: ChunkAmount { chunks, bytes: size * chunks } };
+            |size, chunks| ChunkSize { size, amount: ChunkAmount::resident(chunks, size * chunks) };
         let arena = |sizes: &[ChunkSize]| ArenaCensus {
             system_bytes: 100,
-            in_use: ChunkAmount { chunks: 2, bytes: 64 },
+            in_use: ChunkAmount::resident(2, 64),
             trimmable_free_bytes: 4096,
             free_by_size: sizes.to_vec(),
             ..ArenaCensus::default()
@@ -248,7 +270,7 @@ mod tests {
         census.arenas[0].trimmable_top_bytes = 8192;
         let total = census.total();
         assert_eq!(total.system_bytes, 200);
-        assert_eq!(total.in_use, ChunkAmount { chunks: 4, bytes: 128 });
+        assert_eq!(total.in_use, ChunkAmount::resident(4, 128));
         assert_eq!(total.free_by_size, [size(32, 1), size(64, 1), size(128, 7)]);
         assert_eq!(census.trimmable_bytes(), 4096 + 4096 + 8192);
         assert_eq!(census.chunks(), 4);

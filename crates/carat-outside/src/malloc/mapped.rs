@@ -49,8 +49,9 @@ pub(super) fn find_mapped(
                     continue;
                 };
                 let chunk = Chunk { address: next, size, state: ChunkState::Mapped };
-                found.amount.add(size);
-                found.resident_bytes += runs.bytes_within(next, next + size);
+                let present = runs.bytes_within(next, next + size);
+                found.amount.add(size, present);
+                found.resident_bytes += present;
                 each(chunk);
                 next += size;
             }

@@ -30,6 +30,7 @@ use crate::serving::serving_malloc;
 use arena::{ArenaJob, WalkedArena, read_arena};
 use caches::{ListReader, mark_cached};
 use mapped::{NotMapped, find_mapped};
+use present::PresentRuns;
 use ring::ArenaRing;
 use std::collections::HashSet;
 use table::ChunkList;
@@ -95,7 +96,7 @@ pub fn read_malloc(
         chunks.append(reading.chunks);
     }
     chunks.append(mapped_chunks);
-    let mut table = ChunkTable::of(chunks);
+    let mut table = ChunkTable::of(chunks, PresentRuns::of(memory));
     let marks: Vec<(u64, u64)> = cached.chunks.iter().map(|cached| (cached.1, cached.2)).collect();
     mark_cached(&mut table, &marks);
     Ok(MallocReading { census, chunks: table })

@@ -1,6 +1,5 @@
 //! The pages of a process that are in memory, as runs of addresses.
 
-use crate::malloc::table::Chunk;
 use crate::memory::{Memory, MemoryRegion, PAGE};
 
 /// Larger chunks may be mostly absent.
@@ -37,10 +36,9 @@ impl PresentRuns {
         runs.map(move |run| (run.0.max(start), run.1.min(end)))
     }
 
-    /// The contents of a chunk to visit: as a whole, or the present parts of a large one.
-    pub(crate) fn contents(&self, chunk: &Chunk) -> impl Iterator<Item = (u64, u64)> {
-        let (start, end) = (chunk.user(), chunk.user_end());
-        let is_large = chunk.size > LARGE;
+    /// The contents of a chunk to visit, from `start` to `end`: as a whole, or the present parts of a large one.
+    pub(crate) fn contents(&self, start: u64, end: u64) -> impl Iterator<Item = (u64, u64)> {
+        let is_large = end.saturating_sub(start) > LARGE;
         let whole = (!is_large).then_some((start, end));
         let parts = is_large.then(|| self.within(start, end));
         whole.into_iter().chain(parts.into_iter().flatten())
@@ -56,7 +54,6 @@ impl PresentRuns {
 mod tests {
     use super::*;
     use crate::fake::FakeMemory;
-    use crate::malloc::table::ChunkState;
 
     #[test]
     fn runs_are_cut_to_a_range() {
@@ -86,8 +83,8 @@ mod tests {
         let parts = [(BASE + 16, BASE + PAGE), (BASE + LARGE, BASE + LARGE + PAGE)];
         let whole = [(BASE + 16, BASE + 2 * PAGE + 8)];
         for (size, expected) in [(2 * PAGE, &whole[..]), (2 * LARGE, &parts)] {
-            let chunk = Chunk { address: BASE, size, state: ChunkState::Live };
-            assert_eq!(runs.contents(&chunk).collect::<Vec<_>>(), expected);
+            let contents = runs.contents(BASE + 16, BASE + size + 8);
+            assert_eq!(contents.collect::<Vec<_>>(), expected);
         }
     }
 }

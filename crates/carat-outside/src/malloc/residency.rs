@@ -59,7 +59,11 @@ impl ResidentPages {
 
     /// Bytes of resident pages that lie wholly in a range.
     pub(super) fn within(&self, start: u64, end: u64) -> u64 {
-        let (start, end) = (align_up(start, PAGE), align_down(end, PAGE));
+        self.present(align_up(start, PAGE), align_down(end, PAGE))
+    }
+
+    /// Bytes of a range that lie on resident pages.
+    pub(super) fn present(&self, start: u64, end: u64) -> u64 {
         let first = self.runs.partition_point(|run| run.end <= start);
         let runs = self.runs[first..].iter().take_while(|run| run.start < end);
         runs.map(|run| run.end.min(end).saturating_sub(run.start.max(start))).sum()
@@ -134,6 +138,7 @@ mod tests {
         assert_eq!(pages.within(0x1001, 0x5fff), PAGE);
         assert_eq!(pages.within(0x3000, 0x5000), 0);
         assert_eq!(pages.bytes(), 3 * PAGE);
+        assert_eq!(pages.present(0x2ff0, 0x5010), 0x20);
     }
 
     #[test]

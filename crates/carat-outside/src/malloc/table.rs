@@ -1,6 +1,8 @@
 //! Chunks of malloc, and the table of all of them.
 
 use crate::bytes::align_down;
+use crate::malloc::data::ChunkAmount;
+use crate::malloc::present::PresentRuns;
 use crate::memory::PAGE;
 use crate::number_set::NumberSet;
 use serde::{Deserialize, Serialize};
@@ -175,6 +177,7 @@ pub struct ChunkTable {
     chunks: Vec<PackedChunk>,
     groups: Vec<ChunkGroup>,
     filter: AddressFilter,
+    present: PresentRuns,
 }
 
 impl ChunkTable {
@@ -200,8 +203,9 @@ impl ChunkTable {
         same
     }
 
-    /// Chunks in any order; of two that overlap, the one with the higher address is left out.
-    pub(super) fn of(list: ChunkList) -> Self {
+    /// Chunks in any order; of two that overlap, the one with the higher address is left out. `present` are the pages of the
+    /// process that are in memory.
+    pub(super) fn of(list: ChunkList, present: PresentRuns) -> Self {
         let ChunkList(mut chunks) = list;
         // In place: a stable sort takes half as much memory again.
         chunks.sort_unstable_by_key(|chunk| (chunk.address, chunk.size_and_state));
@@ -213,7 +217,7 @@ impl ChunkTable {
         });
         chunks.truncate(MOST_CHUNKS);
         let (groups, filter) = (group(&chunks), AddressFilter::of(&chunks));
-        Self { chunks, groups, filter }
+        Self { chunks, groups, filter, present }
     }
 
     /// Bytes of the chunks that are indexed step by step.
@@ -239,6 +243,12 @@ impl ChunkTable {
     /// Every chunk by address.
     pub fn iter(&self) -> impl Iterator<Item = Chunk> + '_ {
         self.chunks.iter().map(|chunk| chunk.unpacked())
+    }
+
+    /// The amount of one chunk: its bytes, and those of them that are in memory.
+    pub fn amount(&self, chunk: &Chunk) -> ChunkAmount {
+        let present = self.present.bytes_within(chunk.address, chunk.end());
+        ChunkAmount { chunks: 1, bytes: chunk.size, present }
     }
 
     /// Number of the chunk that covers an address.
@@ -318,6 +328,7 @@ fn group(chunks: &[PackedChunk]) -> Vec<ChunkGroup> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fake::FakeMemory;
 
     fn chunk(address: u64, size: u64, state: ChunkState) -> Chunk {
         Chunk { address, size, state }
@@ -333,7 +344,10 @@ mod tests {
             chunk(0x5050, 0x40_0fb0, ChunkState::Top),
             chunk(0x40_6000, 0x20, ChunkState::Live),
         ];
-        ChunkTable::of(chunks.into_iter().collect())
+        let mut memory = FakeMemory::default();
+        memory.map_anonymous(0x1000, 0x40_7000);
+        memory.write(0x1000, &[1]);
+        ChunkTable::of(chunks.into_iter().collect(), PresentRuns::of(&memory))
     }
 
     #[test]
@@ -348,7 +362,9 @@ mod tests {
         ]
         .into_iter()
         .collect();
-        let held = ChunkTable::of(now).held_also_in(&ChunkTable::of(before));
+        let present = || PresentRuns::of(&FakeMemory::default());
+        let before = ChunkTable::of(before, present());
+        let held = ChunkTable::of(now, present()).held_also_in(&before);
         assert_eq!([0, 1, 2, 3].map(|number| held.contains(number)), [true, false, false, false]);
     }
 
@@ -368,6 +384,18 @@ mod tests {
         }
         assert!(table.touches_page(0x1000) && table.touches_page(0x40_6000));
         assert!(!table.touches_page(0) && !table.touches_page(0x40_7000));
+    }
+
+    #[test]
+    fn of_a_chunk_only_what_is_in_memory_takes_memory() {
+        let table = table();
+        let amounts: Vec<(u64, u64)> = [0, 2]
+            .into_iter()
+            .filter_map(|number| table.get(number))
+            .map(|chunk| table.amount(&chunk))
+            .map(|amount| (amount.bytes, amount.present))
+            .collect();
+        assert_eq!(amounts, [(0x20, 0x20), (0x4000, 0x2000 - 0x1050)]);
     }
 
     fn filter(address: u64, size: u64) -> AddressFilter {

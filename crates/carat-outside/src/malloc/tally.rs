@@ -38,14 +38,15 @@ impl ArenaTally {
     pub(super) fn chunk(&mut self, chunk: Chunk) -> Chunk {
         let is_fast = chunk.state == ChunkState::Live && self.fast.contains(&chunk.address);
         let state = if is_fast { ChunkState::Fast } else { chunk.state };
+        let present = self.pages.present(chunk.address, chunk.end());
         match state {
             ChunkState::Free => {
-                self.census.free.add(chunk.size);
-                self.by_power[chunk.size.ilog2() as usize].add(chunk.size);
+                self.census.free.add(chunk.size, present);
+                self.by_power[chunk.size.ilog2() as usize].add(chunk.size, present);
             }
-            ChunkState::Fast => self.census.fastbins.add(chunk.size),
+            ChunkState::Fast => self.census.fastbins.add(chunk.size, present),
             _ => {
-                self.census.in_use.add(chunk.size);
+                self.census.in_use.add(chunk.size, present);
                 self.pages.use_bytes(chunk.address, chunk.end());
                 self.end_run();
                 return chunk;
@@ -74,6 +75,7 @@ impl ArenaTally {
     /// Counts the top chunk. `to_break` says that the program break follows it, from where it can be trimmed.
     pub(super) fn top(&mut self, chunk: Chunk, to_break: bool) {
         self.census.top_bytes = chunk.size;
+        self.census.top_present_bytes = self.pages.present(chunk.address, chunk.end());
         let start = match self.free_run.take() {
             Some((start, end)) if end == chunk.address => start,
             run => {
@@ -115,8 +117,9 @@ impl ArenaTally {
         if self.fast.contains(&address) || self.census.in_use.bytes < size {
             return;
         }
-        self.census.in_use.remove(size);
-        self.census.thread_cached.add(size);
+        let present = self.pages.present(address, address.saturating_add(size));
+        self.census.in_use.remove(size, present);
+        self.census.thread_cached.add(size, present);
         self.pages.free_bytes(address, address.saturating_add(size));
     }
 
@@ -196,7 +199,7 @@ mod tests {
         let census = tally.finish();
         assert_eq!(census.trimmable_free_bytes, 2 * PAGE);
         assert_eq!(census.trimmable_top_bytes, 0);
-        assert_eq!(census.fastbins, ChunkAmount { chunks: 1, bytes: PAGE });
+        assert_eq!(census.fastbins, ChunkAmount::resident(1, PAGE));
     }
 
     #[test]
@@ -208,8 +211,8 @@ mod tests {
         tally.top(chunk(2, 14, ChunkState::Top), true);
         tally.cached(one.address, one.size);
         let census = tally.finish();
-        assert_eq!(census.in_use, ChunkAmount { chunks: 1, bytes: PAGE });
-        assert_eq!(census.thread_cached, ChunkAmount { chunks: 1, bytes: PAGE });
+        assert_eq!(census.in_use, ChunkAmount::resident(1, PAGE));
+        assert_eq!(census.thread_cached, ChunkAmount::resident(1, PAGE));
         assert_eq!(census.occupancy.page_bytes[10], PAGE);
         assert_eq!(census.system_bytes, 16 * PAGE);
     }

@@ -37,14 +37,14 @@ fn arenas_are_found_without_a_table_of_versions() {
         assert!(main.main && !other.main);
         assert_eq!((main.missing_bytes, other.missing_bytes), (0, 0), "{bins_at}");
         assert_eq!((main.system_bytes, other.system_bytes), (HEAP_BYTES, 2 * HEAP_BYTES));
-        assert_eq!(main.in_use, ChunkAmount { chunks: 2, bytes: 0x1290 });
-        assert_eq!(main.thread_cached, ChunkAmount { chunks: 3, bytes: 0xc0 });
-        assert_eq!(main.free, ChunkAmount { chunks: 1, bytes: 0x5000 });
+        assert_eq!(main.in_use, ChunkAmount::resident(2, 0x1290));
+        assert_eq!(main.thread_cached, ChunkAmount::resident(3, 0xc0));
+        assert_eq!(main.free, ChunkAmount::resident(1, 0x5000));
         assert_eq!(main.trimmable_free_bytes, 4 * PAGE);
         assert_eq!(other.heaps, 2);
-        assert_eq!(other.in_use, ChunkAmount { chunks: 2, bytes: 0x2100 });
+        assert_eq!(other.in_use, ChunkAmount::resident(2, 0x2100));
         assert_eq!(other.trimmable_top_bytes, 0);
-        assert_eq!(census.mapped.amount, ChunkAmount { chunks: 1, bytes: 0x4_0000 });
+        assert_eq!(census.mapped.amount, ChunkAmount::resident(1, 0x4_0000));
         assert_eq!(census.mapped.counted_bytes, Some(0x4_0000));
         assert_eq!(census.readings_again, 0);
     }
@@ -110,7 +110,7 @@ fn chunks_of_fastbins_are_free_and_are_trimmed_with_their_neighbours() {
     made.fastbin(0, &[fast, other], 0x40);
     let census = read(&mut made.finish()).census;
     let main = &census.arenas[0];
-    assert_eq!(main.fastbins, ChunkAmount { chunks: 2, bytes: 0x80 });
+    assert_eq!(main.fastbins, ChunkAmount::resident(2, 0x80));
     // From 0 to 0x4080 everything is one free chunk: pages 1 to 3.
     assert_eq!(main.trimmable_free_bytes, 3 * PAGE);
 }
@@ -137,7 +137,7 @@ fn a_walk_that_breaks_says_how_many_bytes_are_missing() {
     let main = &read(&mut memory).census.arenas[0];
     // Whether the chunk before is in use stands in the broken header.
     assert_eq!(main.missing_bytes, HEAP_BYTES - 0x1000);
-    assert_eq!(main.in_use, ChunkAmount { chunks: 1, bytes: 0x1000 });
+    assert_eq!(main.in_use, ChunkAmount::resident(1, 0x1000));
     assert_eq!(main.system_bytes, HEAP_BYTES);
 }
 

@@ -26,6 +26,8 @@ pub struct HolderAmount {
     pub name: String,
     /// The chunks that it holds, directly or through other chunks.
     pub amount: ChunkAmount,
+    /// Those of them that a full collection would free; `None` where it is unknown what the roots reach.
+    pub garbage: Option<ChunkAmount>,
 }
 
 /// What holds chunks.
@@ -64,10 +66,10 @@ impl OwnerCensus {
         self.holders.iter().fold(ChunkAmount::default(), |sum, holder| sum.plus(holder.amount))
     }
 
-    /// The share of the bytes that somebody holds; `None` without chunks.
+    /// The share of the bytes in memory that somebody holds; `None` without chunks.
     pub fn held_share(&self) -> Option<f64> {
-        let held = self.held().bytes as f64;
-        let all = held + self.nobody.bytes as f64;
+        let held = self.held().present as f64;
+        let all = held + self.nobody.present as f64;
         (all > 0.0).then_some(held / all)
     }
 }
@@ -95,8 +97,13 @@ mod tests {
 
     #[test]
     fn the_share_held_leaves_out_nothing() {
-        let amount = |chunks, bytes| ChunkAmount { chunks, bytes };
-        let holder = |kind, name: &str, amount| HolderAmount { kind, name: name.into(), amount };
+        let amount = |chunks, bytes| ChunkAmount::resident(chunks, bytes);
+        let holder = |kind, name: &str, amount| HolderAmount {
+            kind,
+            name: name.into(),
+            amount,
+            garbage: None,
+        };
         let census = OwnerCensus {
             holders: vec![
                 holder(HolderKind::Class, "String", amount(2, 600)),

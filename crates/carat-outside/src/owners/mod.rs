@@ -239,48 +239,79 @@ impl Owners {
 
     /// What each holds, nobody included; those that hold nothing are left out. `chunks` is the table that was searched.
     pub fn amounts(&self, chunks: &ChunkTable) -> Vec<(Owner, ChunkAmount)> {
+        self.amounts_of(chunks, &|_| true)
+    }
+
+    /// The same of some of the chunks, by their number in the table.
+    fn amounts_of(
+        &self,
+        chunks: &ChunkTable,
+        counts: &dyn Fn(usize) -> bool,
+    ) -> Vec<(Owner, ChunkAmount)> {
         let mut amounts = vec![ChunkAmount::default(); self.holders.len()];
-        for (chunk, holder) in chunks.iter().zip(&self.of_chunk) {
-            if let Some(amount) = amounts.get_mut(*holder as usize).filter(|_| chunk.held()) {
-                amount.add(chunk.size);
+        for (number, (chunk, holder)) in chunks.iter().zip(&self.of_chunk).enumerate() {
+            let is_counted = chunk.held() && counts(number);
+            if let Some(amount) = amounts.get_mut(*holder as usize).filter(|_| is_counted) {
+                *amount = amount.plus(chunks.amount(&chunk));
             }
         }
         let all = self.holders.iter().copied().zip(amounts);
         all.filter(|(_, amount)| amount.chunks > 0).collect()
     }
 
-    /// What each holds, and what nobody does. `chunks` is the table that was searched.
-    pub fn census(&self, chunks: &ChunkTable) -> OwnerCensus {
-        let mut nobody = ChunkAmount::default();
-        // Threads can have one name, as the workers of a pool do.
-        let mut by_name: HashMap<(HolderKind, String), ChunkAmount> = HashMap::new();
-        for (owner, amount) in self.amounts(chunks) {
+    /// Amounts by holder, and that of nobody. Threads can have one name, as the workers of a pool do.
+    fn by_name(&self, amounts: Vec<(Owner, ChunkAmount)>) -> (NamedAmounts, ChunkAmount) {
+        let (mut by_name, mut nobody) = (NamedAmounts::new(), ChunkAmount::default());
+        for (owner, amount) in amounts {
             let sum = match self.describe(owner) {
                 Some(holder) => by_name.entry(holder).or_default(),
                 None => &mut nobody,
             };
             *sum = sum.plus(amount);
         }
+        (by_name, nobody)
+    }
+
+    /// What each holds, and what nobody does. `chunks` is the table that was searched; `is_garbage` says of a chunk, by its
+    /// number there, whether a full collection would free it, where that is known.
+    pub fn census(
+        &self,
+        chunks: &ChunkTable,
+        is_garbage: Option<&dyn Fn(usize) -> bool>,
+    ) -> OwnerCensus {
+        let (by_name, nobody) = self.by_name(self.amounts(chunks));
+        let garbage =
+            is_garbage.map(|is_garbage| self.by_name(self.amounts_of(chunks, is_garbage)).0);
         let mut sizes: HashMap<u64, ChunkAmount> = HashMap::new();
         let lost = chunks.iter().zip(&self.of_chunk).filter(|(_, holder)| **holder == NOBODY);
         for (chunk, _) in lost.filter(|(chunk, _)| chunk.held()) {
-            sizes.entry(chunk.size).or_default().add(chunk.size);
+            let amount = sizes.entry(chunk.size).or_default();
+            *amount = amount.plus(chunks.amount(&chunk));
         }
         let holders = by_name.into_iter();
-        let mut holders: Vec<HolderAmount> =
-            holders.map(|((kind, name), amount)| HolderAmount { kind, name, amount }).collect();
+        let mut holders: Vec<HolderAmount> = holders
+            .map(|(holder, amount)| HolderAmount {
+                garbage: garbage.as_ref().map(|all| all.get(&holder).copied().unwrap_or_default()),
+                kind: holder.0,
+                name: holder.1,
+                amount,
+            })
+            .collect();
         holders.sort_by(|one, other| {
-            let by_bytes = other.amount.bytes.cmp(&one.amount.bytes);
+            let by_bytes = other.amount.present.cmp(&one.amount.present);
             by_bytes.then_with(|| (one.kind, &one.name).cmp(&(other.kind, &other.name)))
         });
         let sizes = sizes.into_iter();
         let mut nobody_sizes: Vec<ChunkSize> =
             sizes.map(|(size, amount)| ChunkSize { size, amount }).collect();
-        nobody_sizes.sort_by_key(|one| (std::cmp::Reverse(one.amount.bytes), one.size));
+        nobody_sizes.sort_by_key(|one| (std::cmp::Reverse(one.amount.present), one.size));
         nobody_sizes.truncate(NOBODY_SIZES);
         OwnerCensus { holders, nobody, nobody_sizes, needed_bytes: self.needed_bytes }
     }
 }
+
+/// Amounts by the kind and the name of their holder.
+type NamedAmounts = HashMap<(HolderKind, String), ChunkAmount>;
 
 fn name_of(names: &[String], place: u32) -> String {
     names.get(place as usize).cloned().unwrap_or_default()

@@ -97,7 +97,7 @@ impl<'a> ChunkSearch<'a> {
         let holder = self.holders[number];
         // Taken out while the search changes.
         let present = std::mem::take(&mut self.present);
-        for (start, end) in present.contents(&chunk) {
+        for (start, end) in present.contents(chunk.user(), chunk.user_end()) {
             self.scan(start, end, holder);
         }
         self.present = present;

@@ -55,7 +55,7 @@ impl FakeProcess {
             stack_pointer: Some(STACK + 0x3000),
         }];
         let owners = find_owners(&memory, &heap, &mut names, &reading.chunks, &threads);
-        let census = owners.census(&reading.chunks);
+        let census = owners.census(&reading.chunks, None);
         assert!(census.needed_bytes >= reading.chunks.len() as u64 * ChunkTable::CHUNK_BYTES);
         Found { owners, census, chunks: reading.chunks }
     }
@@ -84,7 +84,7 @@ fn a_chunk_belongs_to_the_object_that_leads_to_it() {
     for user in [buffer, further] {
         assert_eq!(found.holder(user), Some((HolderKind::Class, "Post".to_owned())));
     }
-    assert_eq!(found.census.of_kind(HolderKind::Class), ChunkAmount { chunks: 2, bytes: 0x80 });
+    assert_eq!(found.census.of_kind(HolderKind::Class), ChunkAmount::resident(2, 0x80));
     assert_eq!(found.census.nobody, ChunkAmount::default());
 }
 
@@ -96,7 +96,7 @@ fn a_chunk_without_a_pointer_is_held_by_nobody_with_its_size() {
     process.chunk(Some(lost + 8), 0);
     let found = process.find();
     assert_eq!(found.holder(lost), None);
-    assert_eq!(found.census.nobody, ChunkAmount { chunks: 2, bytes: 0x80 });
+    assert_eq!(found.census.nobody, ChunkAmount::resident(2, 0x80));
     assert_eq!(found.census.nobody_sizes.len(), 1);
     assert_eq!(found.census.nobody_sizes[0].size, 0x40);
     assert_eq!(found.census.held_share(), Some(0.0));

@@ -4,7 +4,7 @@
 //! newest control frame, which lies on that stack. Values are in use from the start of the stack up to where this frame says, and
 //! frames from the newest to the end; what lies between is old.
 
-use super::graph::Graph;
+use super::words::Words;
 use crate::heap::{SlotHead, SlotType};
 use crate::malloc::Chunk;
 use crate::memory::MemoryRegion;
@@ -33,7 +33,7 @@ pub(super) struct Context {
     pub(super) registers: Option<(u64, u64)>,
 }
 
-impl Graph<'_> {
+impl Words<'_> {
     /// The context in a chunk.
     pub(super) fn context_in(&self, chunk: &Chunk) -> Option<Context> {
         if !CHUNKS.contains(&chunk.size) {

@@ -3,7 +3,7 @@
 //! They matter because they hold words that are no references: tables that do not keep their keys alive, deleted entries,
 //! and lists whose unused part is full of old words.
 
-use super::graph::Graph;
+use super::words::Words;
 use crate::heap::{SlotHead, SlotType};
 use crate::malloc::Chunk;
 use crate::memory::Memory;
@@ -80,7 +80,7 @@ pub(super) const fn has_bytes(chunk: &Chunk, bytes: u64) -> bool {
     payload >= bytes && payload <= bytes + 8 + SPARE
 }
 
-impl Graph<'_> {
+impl Words<'_> {
     /// The table that a chunk is.
     pub(super) fn table_in(&self, chunk: &Chunk) -> Option<StTable> {
         if !has_bytes(chunk, StTable::BYTES) {

@@ -50,14 +50,14 @@ impl<'a> Marker<'a> {
     pub(super) fn new(graph: Graph<'a>) -> Self {
         let mut first_slots = AddressMap::default();
         let (mut slots, mut starts) = (0, Vec::new());
-        for page in graph.heap.pages() {
+        for page in graph.words.heap.pages() {
             first_slots.insert(page.address, slots);
             starts.push(slots);
             slots += page.slots;
         }
-        let (slots, chunks) = (slots as usize, graph.chunks.len());
+        let (slots, chunks) = (slots as usize, graph.words.chunks.len());
         Self {
-            present: PresentRuns::of(graph.memory),
+            present: PresentRuns::of(graph.words.memory),
             graph,
             first_slots,
             starts,
@@ -96,7 +96,7 @@ impl<'a> Marker<'a> {
     /// Marks the chunks to which only objects lead that the roots do not reach.
     pub(super) fn garbage(&mut self) {
         self.mark = ChunkMark::Garbage;
-        for page in self.graph.heap.pages() {
+        for page in self.graph.words.heap.pages() {
             for slot in (0..page.slots).map(|number| page.slot(number)) {
                 if !self.is_marked(slot) {
                     self.slot(slot, page.slot_bytes);
@@ -112,7 +112,7 @@ impl<'a> Marker<'a> {
     }
 
     fn slot_number(&self, slot: u64) -> Option<usize> {
-        let page = self.graph.heap.slot_of(slot)?;
+        let page = self.graph.words.heap.slot_of(slot)?;
         let first = self.first_slots.get(&page.address)?;
         Some((first + page.slot_number(slot)?) as usize)
     }
@@ -148,13 +148,13 @@ impl<'a> Marker<'a> {
     fn visit_slot(&mut self, number: usize) {
         let after = self.starts.partition_point(|start| *start <= number as u64);
         let Some(at) = after.checked_sub(1) else { return };
-        let page = &self.graph.heap.pages()[at];
+        let page = &self.graph.words.heap.pages()[at];
         self.slot(page.slot(number as u64 - self.starts[at]), page.slot_bytes);
     }
 
     /// Marks an object. False if the word is none.
     fn value(&mut self, word: u64) -> bool {
-        if self.graph.object(word).is_none() {
+        if self.graph.words.object(word).is_none() {
             return false;
         }
         if self.mark == ChunkMark::Live
@@ -171,13 +171,13 @@ impl<'a> Marker<'a> {
         if word < 1 << 16 || word >> 47 != 0 || self.value(word) {
             return;
         }
-        if let Some((number, _)) = self.graph.chunk_at(word) {
+        if let Some((number, _)) = self.graph.words.chunk_at(word) {
             self.enter(number);
-        } else if let Some(object) = self.graph.environment(word) {
+        } else if let Some(object) = self.graph.words.environment(word) {
             self.value(object);
         } else if self.mark == ChunkMark::Live
             && word.is_multiple_of(8)
-            && let Some(number) = self.graph.chunks.find(word)
+            && let Some(number) = self.graph.words.chunks.find(word)
         {
             self.inside.insert(number);
         }
@@ -198,7 +198,7 @@ impl<'a> Marker<'a> {
     /// Marks a chunk. False if it was marked before, or is not in use.
     fn mark(&mut self, number: usize) -> bool {
         let is_new = self.chunks[number] == ChunkMark::Unknown
-            && self.graph.chunks.get(number).is_some_and(|chunk| chunk.held());
+            && self.graph.words.chunks.get(number).is_some_and(|chunk| chunk.held());
         if is_new {
             self.chunks[number] = self.mark;
         }
@@ -207,13 +207,13 @@ impl<'a> Marker<'a> {
 
     /// Marks the chunk at an address, whose contents are no references.
     fn bytes(&mut self, address: u64) {
-        if let Some((number, _)) = self.graph.chunk_at(address) {
+        if let Some((number, _)) = self.graph.words.chunk_at(address) {
             self.mark(number);
         }
     }
 
     fn slot(&mut self, address: u64, bytes: u64) {
-        let Some(view) = self.graph.view(address, bytes) else { return };
+        let Some(view) = self.graph.words.view(address, bytes) else { return };
         if view.flags & HAS_GENERIC_FIELDS != 0
             && view.kind() != SlotType::OBJECT
             && let Some(record) = self.graph.generic_fields(address)
@@ -237,7 +237,7 @@ impl<'a> Marker<'a> {
             Reference::Bytes(address) => self.bytes(address),
             Reference::Fields(address) => self.fields(address),
             Reference::Struct(address) => {
-                if let Some((number, _)) = self.graph.chunk_at(address)
+                if let Some((number, _)) = self.graph.words.chunk_at(address)
                     && self.mark(number)
                 {
                     self.waiting_chunks.insert(number);
@@ -250,7 +250,7 @@ impl<'a> Marker<'a> {
 
     /// Objects in a chunk of their own, in a slot, or in the transient heap.
     fn array(&mut self, start: u64, count: u64) {
-        let bytes = match self.graph.chunk_at(start) {
+        let bytes = match self.graph.words.chunk_at(start) {
             // Only its owner leads here, so it was visited.
             Some((number, _)) if !self.mark(number) => return,
             Some((_, chunk)) => chunk.user_end() - start,
@@ -262,8 +262,8 @@ impl<'a> Marker<'a> {
 
     /// Instance variables in a chunk: as many as fit, or a table where an object has too many shapes.
     fn fields(&mut self, address: u64) {
-        let Some((number, chunk)) = self.graph.chunk_at(address) else { return };
-        if self.graph.table_in(&chunk).is_some() {
+        let Some((number, chunk)) = self.graph.words.chunk_at(address) else { return };
+        if self.graph.words.table_in(&chunk).is_some() {
             self.bytes_of_table(address);
         } else if self.mark(number) {
             self.waiting_values.push((chunk.user(), chunk.user_end()));
@@ -272,11 +272,11 @@ impl<'a> Marker<'a> {
 
     /// A compiled pattern: the chunks that it leads to hold no references.
     fn pattern(&mut self, address: u64) {
-        let Some((number, chunk)) = self.graph.chunk_at(address) else { return };
+        let Some((number, chunk)) = self.graph.words.chunk_at(address) else { return };
         if self.mark(number) {
-            for_each_word(self.graph.memory, chunk.user(), chunk.user_end(), |word| {
+            for_each_word(self.graph.words.memory, chunk.user(), chunk.user_end(), |word| {
                 if let Some(part) =
-                    self.graph.chunks.exact(word).filter(|part| !self.graph.is_owned(*part))
+                    self.graph.words.chunks.exact(word).filter(|part| !self.graph.is_owned(*part))
                     && self.chunks[part] == ChunkMark::Unknown
                 {
                     self.chunks[part] = self.mark;
@@ -287,13 +287,13 @@ impl<'a> Marker<'a> {
 
     /// The table of a hash: its keys and records are objects.
     fn bytes_of_table(&mut self, address: u64) {
-        let Some(table) = StTable::read(self.graph.memory, address) else { return };
+        let Some(table) = StTable::read(self.graph.words.memory, address) else { return };
         self.bytes(address);
         self.bytes(table.bins);
         // A table is as large as its chunk, whatever its header says.
-        let Some((number, chunk)) = self.graph.chunk_at(table.entries) else { return };
+        let Some((number, chunk)) = self.graph.words.chunk_at(table.entries) else { return };
         if self.mark(number) {
-            for (key, record) in table.pairs(self.graph.memory, chunk.size / 24) {
+            for (key, record) in table.pairs(self.graph.words.memory, chunk.size / 24) {
                 self.value(key);
                 self.value(record);
             }
@@ -307,7 +307,7 @@ impl<'a> Marker<'a> {
         if matches!(kind, TableKind::Weak | TableKind::GenericFields) {
             return;
         }
-        for (key, record) in table.pairs(self.graph.memory, u64::MAX) {
+        for (key, record) in table.pairs(self.graph.words.memory, u64::MAX) {
             if kind == TableKind::Strong {
                 self.pointer(key);
             }
@@ -317,14 +317,14 @@ impl<'a> Marker<'a> {
 
     /// The contents of a chunk that may hold anything.
     fn chunk(&mut self, number: usize) {
-        let Some(chunk) = self.graph.chunks.get(number) else { return };
+        let Some(chunk) = self.graph.words.chunks.get(number) else { return };
         if let Some((table, kind)) = self.graph.tables.get(&(number as u64)).copied() {
             return self.own_table(&table, kind);
         }
-        if self.graph.is_subclass_link(&chunk) {
+        if self.graph.words.is_subclass_link(&chunk) {
             return;
         }
-        if let Some((method, entries, words)) = self.graph.call_caches(&chunk) {
+        if let Some((method, entries, words)) = self.graph.words.call_caches(&chunk) {
             self.value(method);
             return self.array(entries, words);
         }
@@ -333,7 +333,8 @@ impl<'a> Marker<'a> {
         }
         match self.graph.contexts.get(&(number as u64)).cloned() {
             None => {
-                let parts: Vec<(u64, u64)> = self.present.contents(&chunk).collect();
+                let parts: Vec<(u64, u64)> =
+                    self.present.contents(chunk.user(), chunk.user_end()).collect();
                 parts.into_iter().for_each(|part| self.words(part));
             }
             Some(context) => {
@@ -352,7 +353,7 @@ impl<'a> Marker<'a> {
     fn packed(&mut self, chunk: &Chunk) {
         let mut before = 0;
         let mut found = Vec::new();
-        for_each_word(self.graph.memory, chunk.user(), chunk.user_end(), |word| {
+        for_each_word(self.graph.words.memory, chunk.user(), chunk.user_end(), |word| {
             let packed = before >> 32 | word << 32;
             before = word;
             if packed >> 16 != 0 && packed >> 47 == 0 && packed.is_multiple_of(8) {
@@ -364,27 +365,27 @@ impl<'a> Marker<'a> {
             let is_bytecode = |flags: u64| {
                 SlotHead { flags, class: 0 }.slot_type() == SlotType::IMEMO && flags >> 12 & 15 == 7
             };
-            if self.graph.object(word).is_some_and(is_bytecode) {
+            if self.graph.words.object(word).is_some_and(is_bytecode) {
                 self.value(word);
             }
         }
     }
 
     fn values(&mut self, (start, end): (u64, u64)) {
-        for_each_word(self.graph.memory, start, end, |word| {
+        for_each_word(self.graph.words.memory, start, end, |word| {
             self.value(word);
         });
     }
 
     fn words(&mut self, (start, end): (u64, u64)) {
-        for_each_word(self.graph.memory, start, end, |word| self.pointer(word));
+        for_each_word(self.graph.words.memory, start, end, |word| self.pointer(word));
     }
 
     /// A part of a stack: objects and captured variables.
     fn stack(&mut self, (start, end): (u64, u64)) {
-        for_each_word(self.graph.memory, start, end, |word| {
+        for_each_word(self.graph.words.memory, start, end, |word| {
             if !self.value(word)
-                && let Some(object) = self.graph.environment(word)
+                && let Some(object) = self.graph.words.environment(word)
             {
                 self.value(object);
             }

@@ -8,9 +8,11 @@ mod contexts;
 mod fields;
 mod forms;
 mod graph;
+mod held;
 mod mark;
 #[cfg(test)]
 mod tests;
+mod words;
 
 use crate::elf::RubyAnchors;
 use crate::heap::Heap;
@@ -92,9 +94,9 @@ impl Reach<'_> {
     pub fn census(&self) -> ReachCensus {
         let mut census = ReachCensus::default();
         let graph = &self.marker.graph;
-        for page in graph.heap.pages() {
+        for page in graph.words.heap.pages() {
             for slot in (0..page.slots).map(|number| page.slot(number)) {
-                if graph.object(slot).is_none() {
+                if graph.words.object(slot).is_none() {
                     continue;
                 }
                 if self.marker.is_marked(slot) {
@@ -106,12 +108,13 @@ impl Reach<'_> {
                 }
             }
         }
-        let marked = graph.chunks.iter().zip(&self.marker.chunks);
+        let marked = graph.words.chunks.iter().zip(&self.marker.chunks);
         for (chunk, mark) in marked.filter(|(chunk, _)| chunk.held()) {
-            match mark {
-                ChunkMark::Garbage => census.unreached_chunks.add(chunk.size),
-                ChunkMark::Live | ChunkMark::Unknown => census.reached_chunks.add(chunk.size),
-            }
+            let sum = match mark {
+                ChunkMark::Garbage => &mut census.unreached_chunks,
+                ChunkMark::Live | ChunkMark::Unknown => &mut census.reached_chunks,
+            };
+            *sum = sum.plus(graph.words.chunks.amount(&chunk));
         }
         census
     }

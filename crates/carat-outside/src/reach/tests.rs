@@ -1,6 +1,6 @@
 //! What is reached in a process that was made up: a Ruby 3.3.
 
-use super::{ReachUnknown, reach};
+use super::{Reach, ReachUnknown, reach};
 use crate::elf::RubyAnchors;
 use crate::fake_ruby::{FakeRuby, HEAP, HEAP_PAGE};
 use crate::heap::Heap;
@@ -73,13 +73,17 @@ impl FakeProcess {
     }
 
     fn reach(self) -> Result<ReachCensus, ReachUnknown> {
+        self.reached(|reached| reached.census())
+    }
+
+    fn reached<T>(self, read: impl FnOnce(&Reach<'_>) -> T) -> Result<T, ReachUnknown> {
         let mut memory = self.made.finish();
         let anchors = RubyAnchors::find(&memory).unwrap();
         let heap = Heap::find(&memory, anchors.version).unwrap();
         let is_heap_page = |address| heap.page_at(address).is_some();
         let reading = read_malloc(&mut memory, &is_heap_page, true).unwrap();
         let reached = reach(&memory, &heap, &reading.chunks, (&anchors, &[]))?;
-        Ok(reached.census())
+        Ok(read(&reached))
     }
 }
 
@@ -149,4 +153,33 @@ fn where_even_a_class_of_ruby_is_not_reached_nothing_is_claimed() {
     let mut process = FakeProcess::new().with_thread();
     process.word(ROOTS + 7 * 8, 0);
     assert_eq!(process.reach().err(), Some(ReachUnknown::LostClass("rb_eStandardError")));
+}
+
+#[test]
+fn an_object_is_as_large_as_what_it_alone_refers_to() {
+    let mut process = FakeProcess::new().with_thread();
+    let [post, array, string, shared] = [1, 2, 3, 4].map(|number| POST + number * SLOT);
+    process.word(post, 1 | 1 << 13);
+    process.word(post + 16, array);
+    let elements = process.array(2, 2);
+    process.word(elements, string);
+    process.word(elements + 8, shared);
+    process.word(string, 5);
+    process.word(shared, 5);
+    // Something else refers to this string, too.
+    let other = process.chunk(0x40);
+    process.word(other, shared);
+    let mut bytes = [0; 4];
+    process
+        .reached(|reached| {
+            reached.each_held(|slot, held| {
+                let known = [post, array, string, shared].iter().position(|one| *one == slot);
+                if let Some(known) = known {
+                    bytes[known] += held;
+                }
+            });
+        })
+        .unwrap();
+    // Three slots and the elements, two slots and the elements, one slot each.
+    assert_eq!(bytes, [3 * SLOT + 0x40, 2 * SLOT + 0x40, SLOT, SLOT]);
 }

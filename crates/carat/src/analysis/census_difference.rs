@@ -110,21 +110,17 @@ const FIGURES: [(CensusFigure, ReadFigure); 10] = [
     }),
     (CensusFigure::MallocChunks, |census| Some(in_use(census.malloc.as_ref()?).0)),
     (CensusFigure::MallocBytes, |census| Some(in_use(census.malloc.as_ref()?).1)),
-    (CensusFigure::FreeMallocBytes, |census| {
-        let total = census.malloc.as_ref()?.total();
-        let freed = total.free.plus(total.fastbins).plus(total.thread_cached);
-        Some(freed.bytes + total.top_bytes)
-    }),
+    (CensusFigure::FreeMallocBytes, |census| Some(census.malloc.as_ref()?.total().free_bytes())),
     (CensusFigure::ThinMallocBytes, |census| {
         Some(census.malloc.as_ref()?.total().occupancy.nearly_free())
     }),
-    (CensusFigure::LostBytes, |census| Some(census.owners.as_ref()?.nobody.bytes)),
+    (CensusFigure::LostBytes, |census| Some(census.owners.as_ref()?.nobody.present)),
 ];
 
-/// Chunks in use and their bytes.
+/// Chunks in use and their bytes in memory.
 fn in_use(malloc: &MallocCensus) -> (u64, u64) {
     let all = malloc.total().in_use.plus(malloc.mapped.amount);
-    (all.chunks, all.bytes)
+    (all.chunks, all.present)
 }
 
 fn total(reading: &[Census], read: ReadFigure) -> Option<u64> {

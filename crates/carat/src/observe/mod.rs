@@ -41,7 +41,7 @@ pub use machine::{available, merging_ticks, oom_kills};
 pub(crate) use mappings::MappingParser;
 pub use mappings::{Access, Mapping, parse_mappings};
 pub use outside::{
-    OUTSIDE_SCHEMA, OutsideReading, compare_with_parents, free_bytes, outside_figures, read_outside,
+    OUTSIDE_SCHEMA, OutsideReading, compare_with_parents, outside_figures, read_outside,
 };
 pub use page::{ProbePage, pages_left, probe_figures, read_probe_figures, ruby_description};
 pub use pagemap::{Pages, count_pages};

@@ -6,7 +6,7 @@ use crate::observe::{MallocFigures, ProbeFigures};
 use crate::process::{Identity, ProcRoot};
 use carat_outside::census::{Census, LookOptions, look};
 use carat_outside::heap::HeapCensus;
-use carat_outside::malloc::{ArenaCensus, MallocCensus};
+use carat_outside::malloc::MallocCensus;
 use carat_outside::refusal::Refused;
 use carat_outside::unshared::{PairRequest, UnsharedTable, compare};
 use serde::{Deserialize, Serialize};
@@ -14,7 +14,7 @@ use std::collections::HashMap;
 use std::ops::Range;
 
 /// Name and version of the part of a JSON document that holds readings from outside.
-pub const OUTSIDE_SCHEMA: &str = "carat.census/1";
+pub const OUTSIDE_SCHEMA: &str = "carat.census/2";
 
 /// Forked processes whose private pages are compared with their parent's, the largest first.
 const COMPARED: usize = 3;
@@ -154,15 +154,9 @@ fn arenas(malloc: &MallocCensus) -> Vec<Arena> {
         number,
         held: Bytes(arena.system_bytes),
         resident: Some(Bytes(arena.resident_bytes)),
-        free: Some(Bytes(free_bytes(arena))),
+        free: Some(Bytes(arena.free_bytes())),
     });
     arenas.collect()
-}
-
-/// Bytes that an arena holds and that nobody uses: in bins, fastbins, caches of threads and at the top.
-pub fn free_bytes(arena: &ArenaCensus) -> u64 {
-    let freed = arena.free.plus(arena.fastbins).plus(arena.thread_cached);
-    freed.bytes.saturating_add(arena.top_bytes)
 }
 
 /// Live bytes as far as they are in memory: what is resident of the arenas and not live is free.
@@ -172,7 +166,7 @@ fn malloc_figures(malloc: &MallocCensus) -> MallocFigures {
     let free = total.occupancy.pages().saturating_sub(live).saturating_sub(total.header_bytes);
     MallocFigures {
         live: Bytes(live),
-        free: Bytes(free_bytes(&total)),
+        free: Bytes(total.free_bytes()),
         free_in_memory: Bytes(free),
         overhead: Bytes(total.header_bytes),
         large: Bytes(malloc.mapped.resident_bytes),
@@ -184,7 +178,7 @@ fn malloc_figures(malloc: &MallocCensus) -> MallocFigures {
 mod tests {
     use super::*;
     use carat_outside::heap::{HeapPageFill, PoolCensus};
-    use carat_outside::malloc::{ChunkAmount, MappedChunks, Occupancy};
+    use carat_outside::malloc::{ArenaCensus, ChunkAmount, MappedChunks, Occupancy};
 
     const KIB: u64 = 1 << 10;
 
@@ -228,14 +222,15 @@ mod tests {
     fn what_is_resident_in_an_arena_and_not_live_is_free() {
         let mut occupancy = Occupancy::default();
         (occupancy.page_bytes[5], occupancy.live_bytes[5]) = (100 * KIB, 60 * KIB);
-        let amount = |bytes| ChunkAmount { chunks: 1, bytes };
+        let amount = |bytes| ChunkAmount::resident(1, bytes);
         let arena = ArenaCensus {
             main: true,
             system_bytes: 150 * KIB,
             in_use: amount(70 * KIB),
             free: amount(50 * KIB),
             thread_cached: amount(KIB),
-            top_bytes: 20 * KIB,
+            top_bytes: 120 * KIB,
+            top_present_bytes: 20 * KIB,
             resident_bytes: 100 * KIB,
             occupancy,
             ..ArenaCensus::default()

@@ -1,9 +1,9 @@
 //! Readings from outside as text for a terminal: slots, ages, classes, and what the readings cost.
 
 use crate::core::Bytes;
-use crate::observe::{OutsideReading, free_bytes};
+use crate::observe::OutsideReading;
 use crate::report::census_cells::{NAME, padded, pages, share_of, strip};
-use crate::report::malloc_text::{write_malloc, write_owners, write_reach};
+use crate::report::malloc_text::{much_of, write_malloc, write_owners, write_reach};
 use crate::report::numbers::{duration, grouped, grouped_count, or_question_mark};
 use crate::report::text::{one_line, shorten};
 use carat_outside::census::{Census, CensusPart, UnknownPart};
@@ -53,7 +53,7 @@ pub fn census_text(reading: &OutsideReading, options: CensusTextOptions) -> Stri
 /// Bytes of slots and of malloc in use.
 pub(crate) fn live_bytes(census: &Census) -> u64 {
     let slots = census.heap.as_ref().map_or(0, |heap| heap.live_bytes);
-    slots + census.malloc.as_ref().map_or(0, |malloc| malloc.total().in_use.bytes)
+    slots + census.malloc.as_ref().map_or(0, |malloc| malloc.total().in_use.present)
 }
 
 /// One line; `carat explain PID --alone` prints the rest.
@@ -64,7 +64,7 @@ fn write_brief(out: &mut String, census: &Census) -> fmt::Result {
     });
     let malloc = census.malloc.as_ref().map(|malloc| {
         let total = malloc.total();
-        format!("malloc {} in use, {} free", Bytes(total.in_use.bytes), Bytes(free_bytes(&total)))
+        format!("malloc {} in use, {} free", Bytes(total.in_use.present), Bytes(total.free_bytes()))
     });
     let process = census.process;
     let known = [slots, malloc].map(|known| known.unwrap_or_else(|| "unknown".to_owned()));
@@ -190,6 +190,9 @@ fn write_classes(out: &mut String, classes: &[ClassCount], most: usize) -> fmt::
             Bytes(class.slot_bytes),
             or_question_mark(old)
         )?;
+        if let Some(garbage) = class.garbage_objects.filter(|&all| much_of(all, class.objects)) {
+            writeln!(out, "    of it {} would be freed by a collection", grouped(garbage))?;
+        }
     }
     match classes.len().saturating_sub(most) {
         0 => Ok(()),

@@ -223,8 +223,8 @@ mod tests {
         assert!(read("{").contains("is not the output of"));
         assert!(read("{\"ledger\":{}}").contains("`--no-look` was given"));
         let later = "{\"census\":{\"schema\":\"carat.census/9\",\"other\":1}}";
-        assert!(read(later).contains("this carat reads `carat.census/1`"));
-        let refused = "{\"census\":{\"schema\":\"carat.census/1\",\"processes\":[],\
+        assert!(read(later).contains("this carat reads `carat.census/2`"));
+        let refused = "{\"census\":{\"schema\":\"carat.census/2\",\"processes\":[],\
             \"refused\":[[7,\"permission denied\"]]}}";
         assert!(read(refused).contains("permission denied"));
         assert!(read_censuses(&folder.path().join("none")).is_err());

@@ -1,7 +1,6 @@
 //! Malloc's memory, read from outside, as text for a terminal.
 
 use crate::core::Bytes;
-use crate::observe::free_bytes;
 use crate::report::census_cells::{padded, share_of, strip};
 use crate::report::numbers::{count, grouped, grouped_count};
 use crate::report::text::one_line;
@@ -20,21 +19,21 @@ pub(crate) fn write_malloc(out: &mut String, malloc: &MallocCensus) -> fmt::Resu
     writeln!(
         out,
         "  malloc: {} in use in {} chunks, {} free in {}; {} in {} with a mapping of their own",
-        Bytes(total.in_use.bytes),
+        Bytes(total.in_use.present),
         grouped(total.in_use.chunks),
-        Bytes(free_bytes(&total)),
+        Bytes(total.free_bytes()),
         count(malloc.arenas.len(), "arena"),
-        Bytes(malloc.mapped.amount.bytes),
+        Bytes(malloc.mapped.amount.present),
         count(usize::try_from(malloc.mapped.amount.chunks).unwrap_or(usize::MAX), "chunk"),
     )?;
     writeln!(
         out,
         "    of the free memory {} in bins, {} in fastbins, {} in caches of threads, {} at the top; \
          `malloc_trim` would return {}",
-        Bytes(total.free.bytes),
-        Bytes(total.fastbins.bytes),
-        Bytes(total.thread_cached.bytes),
-        Bytes(total.top_bytes),
+        Bytes(total.free.present),
+        Bytes(total.fastbins.present),
+        Bytes(total.thread_cached.present),
+        Bytes(total.top_present_bytes),
         Bytes(malloc.trimmable_bytes()),
     )?;
     write_fragmentation(out, &total)?;
@@ -72,8 +71,8 @@ fn write_arenas(out: &mut String, malloc: &MallocCensus) -> fmt::Result {
             out,
             "    {name:>9}: {:>10} resident, {:>10} in use, {:>10} free",
             Bytes(arena.resident_bytes),
-            Bytes(arena.in_use.bytes),
-            Bytes(free_bytes(arena)),
+            Bytes(arena.in_use.present),
+            Bytes(arena.free_bytes()),
         )?;
         if !arena.map.is_empty() {
             writeln!(out, "      {}", strip(&shares(&arena.map)))?;
@@ -101,22 +100,27 @@ pub(crate) fn write_owners(out: &mut String, owners: &OwnerCensus, most: usize) 
     writeln!(
         out,
         "\n  {} of the {} in malloc have a known holder; finding them needed {} of carat's own memory",
-        share_of(owners.held().bytes, all.bytes),
-        Bytes(all.bytes),
+        share_of(owners.held().present, all.present),
+        Bytes(all.present),
         Bytes(owners.needed_bytes)
     )?;
     writeln!(out, "  {}{:>12}{:>12}{:>9}", padded("holder"), "bytes", "chunks", "share")?;
     for holder in owners.holders.iter().take(most) {
-        write_holder(out, &holder_name(holder), holder.amount, all.bytes)?;
+        write_holder(out, &holder_name(holder), holder.amount, all.present)?;
+        let garbage =
+            holder.garbage.filter(|garbage| much_of(garbage.present, holder.amount.present));
+        if let Some(garbage) = garbage {
+            writeln!(out, "    of it {} would be freed by a collection", Bytes(garbage.present))?;
+        }
     }
     let rest = owners.holders.iter().skip(most);
     let rest = rest.fold((0, ChunkAmount::default()), |(count, sum), holder| {
         (count + 1, sum.plus(holder.amount))
     });
     if rest.0 > 0 {
-        write_holder(out, &grouped_count(rest.0, "other"), rest.1, all.bytes)?;
+        write_holder(out, &grouped_count(rest.0, "other"), rest.1, all.present)?;
     }
-    write_holder(out, "held by nobody", owners.nobody, all.bytes)?;
+    write_holder(out, "held by nobody", owners.nobody, all.present)?;
     let sizes: Vec<String> = owners.nobody_sizes.iter().take(SIZES).map(size_text).collect();
     if !sizes.is_empty() {
         writeln!(out, "    sizes of what nobody holds: {}", sizes.join(", "))?;
@@ -129,10 +133,15 @@ fn write_holder(out: &mut String, name: &str, amount: ChunkAmount, all: u64) -> 
         out,
         "  {}{:>12}{:>12}{:>9}",
         padded(name),
-        Bytes(amount.bytes),
+        Bytes(amount.present),
         grouped(amount.chunks),
-        share_of(amount.bytes, all)
+        share_of(amount.present, all)
     )
+}
+
+/// Whether garbage is so much of an amount that the amount alone would mislead: a tenth.
+pub(crate) const fn much_of(garbage: u64, amount: u64) -> bool {
+    garbage > 0 && garbage >= amount / 10
 }
 
 fn size_text(size: &ChunkSize) -> String {
@@ -163,14 +172,14 @@ pub(crate) fn write_reach(out: &mut String, reach: &ReachCensus) -> fmt::Result 
         "\n  reached from the roots: {} in {} of slots, {} of malloc",
         grouped_count(reach.reached_objects, "object"),
         Bytes(reach.reached_slot_bytes),
-        Bytes(reach.reached_chunks.bytes)
+        Bytes(reach.reached_chunks.present)
     )?;
     writeln!(
         out,
         "  reached by nothing: {} in {} of slots, {} of malloc; a full collection would free these objects",
         grouped_count(reach.unreached_objects, "object"),
         Bytes(reach.unreached_slot_bytes),
-        Bytes(reach.unreached_chunks.bytes)
+        Bytes(reach.unreached_chunks.present)
     )
 }
 
@@ -180,7 +189,7 @@ mod tests {
     use carat_outside::malloc::{MappedChunks, Occupancy};
 
     fn amount(chunks: u64, bytes: u64) -> ChunkAmount {
-        ChunkAmount { chunks, bytes }
+        ChunkAmount::resident(chunks, bytes)
     }
 
     /// An arena of 10 MB, 6 of them in use, with 4 MB on pages that are nearly free.
@@ -196,6 +205,7 @@ mod tests {
             free: amount(300, 3_000_000),
             thread_cached: amount(10, 1_000),
             top_bytes: 1_000_000,
+            top_present_bytes: 1_000_000,
             resident_bytes: 10_000_000,
             trimmable_free_bytes: 2_000_000,
             trimmable_top_bytes: 900_000,
@@ -241,6 +251,7 @@ mod tests {
             kind,
             name: name.into(),
             amount: amount(10, bytes),
+            garbage: (name == "String").then(|| amount(9, 5_900_000)),
         };
         let owners = OwnerCensus {
             holders: vec![
@@ -261,9 +272,11 @@ mod tests {
             "held by nobody",
             "49,601   10.0 %",
             "49,000 of 112 B",
+            "60.0 %\n    of it 5.90 MB would be freed by a collection\n",
         ] {
             assert!(text.contains(expected), "{expected:?} is not in\n{text}");
         }
         assert!(!text.contains("Post"), "{text}");
+        assert_eq!(text.matches("of it").count(), 1, "{text}");
     }
 }

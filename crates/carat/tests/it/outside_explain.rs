@@ -52,7 +52,7 @@ fn a_ruby_that_was_started_without_carat_is_explained_by_live_memory_and_classes
     let (pss, unexplained) = (&explained["ledger"]["pss"], &explained["ledger"]["unexplained"]);
     let share = unexplained.as_i64().unwrap().abs() as f64 / pss.as_f64().unwrap();
     assert!(share <= 0.03, "{version:?}: {share}");
-    assert_eq!(explained["census"]["schema"], "carat.census/1");
+    assert_eq!(explained["census"]["schema"], "carat.census/2");
     let classes = explained["census"]["processes"][0]["classes"].as_array().unwrap();
     let nodes = classes.iter().find(|class| class["name"] == "Deep::Inner::Node").unwrap();
     assert_eq!(nodes["objects"], 10_000, "{version:?}");

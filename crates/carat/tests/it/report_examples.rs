@@ -29,13 +29,14 @@ fn owners(text: &str) -> OwnerCensus {
     let holder = |kind| HolderAmount {
         kind,
         name: text.into(),
-        amount: ChunkAmount { chunks: 12, bytes: 800_000 },
+        amount: ChunkAmount::resident(12, 800_000),
+        garbage: Some(ChunkAmount::resident(5, 300_000)),
     };
     OwnerCensus {
         holders: [HolderKind::Library, HolderKind::Thread, HolderKind::OtherMemory]
             .map(holder)
             .into(),
-        nobody: ChunkAmount { chunks: 49_601, bytes: 5_600_000 },
+        nobody: ChunkAmount::resident(49_601, 5_600_000),
         ..OwnerCensus::default()
     }
 }
@@ -73,12 +74,14 @@ pub(crate) fn reading(text: &str) -> OutsideReading {
         old: Some(objects / 2),
         malloc_bytes: Some(objects * 90),
         malloc_chunks: Some(objects),
+        with_held_bytes: Some(objects * 200),
+        garbage_objects: Some(objects / 3),
     };
     let arena = |main, cells: u16| ArenaCensus {
         main,
         system_bytes: 20_000_000,
-        in_use: ChunkAmount { chunks: 90_000, bytes: 14_000_000 },
-        free: ChunkAmount { chunks: 900, bytes: 5_000_000 },
+        in_use: ChunkAmount::resident(90_000, 14_000_000),
+        free: ChunkAmount::resident(900, 5_000_000),
         resident_bytes: 19_000_000,
         map: (0..cells).map(|cell| (cell % 101) as u8).collect(),
         ..ArenaCensus::default()

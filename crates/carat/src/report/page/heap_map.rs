@@ -127,7 +127,7 @@ fn arena_groups(malloc: &MallocCensus) -> Vec<CellGroup> {
                 "malloc, {}: {} resident, {} in use",
                 arena_name(number, arena),
                 Bytes(arena.resident_bytes),
-                Bytes(arena.in_use.bytes)
+                Bytes(arena.in_use.present)
             ),
             cells: parts.map(|part| arena_cell(part, arena)).collect(),
         }

@@ -1,7 +1,6 @@
 //! Who holds the memory of a process: a treemap and its table.
 
 use crate::core::{Bytes, Unit};
-use crate::observe::free_bytes;
 use crate::report::census_text::{by_bytes, class_bytes};
 use crate::report::chart::Caption;
 use crate::report::chart::treemap::{TreemapBox, treemap};
@@ -61,19 +60,19 @@ fn boxes(census: &Census, classes: &[ClassCount]) -> Vec<TreemapBox> {
                 label: "held by nobody".into(),
                 detail: format!(", {}", grouped_count(owners.nobody.chunks, "chunk")),
                 class: 6,
-                size: owners.nobody.bytes as f64,
+                size: owners.nobody.present as f64,
             });
         }
         (None, Some(malloc)) => boxes.push(TreemapBox {
             label: "malloc in use".into(),
             detail: "; `--owners` tells by whom".into(),
             class: 2,
-            size: (malloc.total().in_use.bytes + malloc.mapped.amount.bytes) as f64,
+            size: (malloc.total().in_use.present + malloc.mapped.amount.present) as f64,
         }),
         (None, None) => {}
     }
     let free_slots = census.heap.as_ref().map(|heap| heap.free_bytes);
-    let free_malloc = census.malloc.as_ref().map(|malloc| free_bytes(&malloc.total()));
+    let free_malloc = census.malloc.as_ref().map(|malloc| malloc.total().free_bytes());
     for (label, bytes) in [("free slots", free_slots), ("free in malloc", free_malloc)] {
         let size = bytes.unwrap_or_default() as f64;
         boxes.push(TreemapBox { label: label.into(), detail: String::new(), class: 0, size });
@@ -111,7 +110,7 @@ fn holder_box(holder: &HolderAmount) -> TreemapBox {
             HolderKind::Bytecode | HolderKind::Internal | HolderKind::Collector => 5,
             _ => 4,
         },
-        size: holder.amount.bytes as f64,
+        size: holder.amount.present as f64,
     }
 }
 

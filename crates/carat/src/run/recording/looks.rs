@@ -106,16 +106,17 @@ impl Progress {
     }
 }
 
-/// Mean bytes of an object of every class, with what it holds in malloc where that could be read.
+/// Mean bytes of an object of every class with what it holds alone, where that could be read.
 fn bytes_each(members: &[Identity]) -> BTreeMap<String, f64> {
     let memory = memory_gate(&ProcRoot::default(), |_| {});
-    let options = LookOptions { owners: true, memory, ..LookOptions::default() };
+    let options = LookOptions { owners: true, held: true, memory, ..LookOptions::default() };
     let mut sums: BTreeMap<String, (u64, u64)> = BTreeMap::new();
     let reading = read_outside(members, &options);
     for class in reading.processes.into_iter().filter_map(|census| census.classes).flatten() {
+        let Some(held) = class.with_held_bytes else { continue };
         let (objects, bytes) = sums.entry(class.name).or_default();
         *objects += class.objects;
-        *bytes += class.slot_bytes + class.malloc_bytes.unwrap_or_default();
+        *bytes += held;
     }
     sums.into_iter()
         .filter(|(_, (objects, _))| *objects > 0)
