@@ -23,6 +23,8 @@ pub enum Cause {
     SlotsReused,
     /// The flags or fields of an inherited object were written.
     ObjectsWritten,
+    /// A compaction in the child moved objects to other slots, and wrote their new addresses to whatever refers to them.
+    Compaction,
     /// The contents of an inherited array or hash moved from the transient heap to malloc (Ruby 2.7 to 3.2).
     MovedFromTransientHeap,
     /// The collector's bitmaps and page descriptors.
@@ -65,6 +67,8 @@ pub enum Remedy {
     WarmBeforeFork,
     /// Give call sites without a cache one before the fork: `fill_call_caches = "on"`. A full collection of Ruby 3.3 writes to them.
     FillCallCaches,
+    /// Compact in the parent before the fork, and not in workers.
+    NoCompaction,
     /// Fewer collections in workers: every one writes the bitmaps of all pages.
     FewerCollections,
     /// Fewer threads, or smaller stacks.
@@ -75,12 +79,13 @@ pub enum Remedy {
 
 impl Cause {
     /// Every cause, in the order of a table of equal amounts.
-    pub const ALL: [Self; 20] = [
+    pub const ALL: [Self; 21] = [
         Self::NewSinceFork,
         Self::SameBytes,
         Self::AgeBits,
         Self::SlotsReused,
         Self::ObjectsWritten,
+        Self::Compaction,
         Self::MovedFromTransientHeap,
         Self::GcBitmaps,
         Self::BytecodeCaches,
@@ -114,6 +119,7 @@ impl Cause {
                 Remedy::FillCallCaches
             }
             Self::GcBitmaps | Self::BytecodeCounters => Remedy::FewerCollections,
+            Self::Compaction => Remedy::NoCompaction,
             Self::Stacks => Remedy::FewerThreads,
             Self::NewSinceFork | Self::ObjectsWritten => Remedy::OwnWork,
             Self::SameBytes

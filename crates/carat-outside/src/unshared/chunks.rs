@@ -7,6 +7,7 @@ use crate::memory::{Memory, PAGE, PAGE_LENGTH};
 use crate::number_set::NumberSet;
 use crate::unshared::Cause;
 use crate::unshared::ground::Descriptors;
+use crate::unshared::moves::Moves;
 use crate::unshared::slots::PagePair;
 use crate::unshared::table::PageCauses;
 
@@ -39,6 +40,7 @@ pub(super) struct ChunkView<'a> {
     /// Numbers of the chunks that the parent holds at the same place; `None` where its chunks are unknown.
     pub(super) before: Option<&'a NumberSet>,
     pub(super) descriptors: &'a Descriptors,
+    pub(super) moves: &'a Moves,
     /// Who holds the child's chunk with that number.
     pub(super) holder: &'a dyn Fn(usize) -> ChunkHolder,
 }
@@ -53,8 +55,13 @@ impl ChunkView<'_> {
     pub(super) fn causes(&self, pair: PagePair<'_>) -> PageCauses {
         let mut causes = PageCauses::new();
         for at in pair.changed(0, PAGE_LENGTH) {
-            let value = word_in(pair.child, at).unwrap_or(0);
-            *causes.entry(self.cause_of_word(pair.at + at as u64, value)).or_default() += 1;
+            let (was, is) = (word_in(pair.parent, at), word_in(pair.child, at));
+            let (was, is) = (was.unwrap_or(0), is.unwrap_or(0));
+            let cause = match self.moves.explain(was, is) {
+                true => Cause::Compaction,
+                false => self.cause_of_word(pair.at + at as u64, is),
+            };
+            *causes.entry(cause).or_default() += 1;
         }
         causes
     }
@@ -82,8 +89,8 @@ impl ChunkView<'_> {
             ChunkHolder::Bytecode if self.is_reference(value) => Cause::BytecodeCaches,
             ChunkHolder::Bytecode => Cause::BytecodeCounters,
             ChunkHolder::MethodTables => Cause::MethodTables,
-            ChunkHolder::VmTables => Cause::VmTables,
-            ChunkHolder::Thread => Cause::Stacks,
+            // What a thread's stack or storage points at is no stack.
+            ChunkHolder::VmTables | ChunkHolder::Thread => Cause::VmTables,
             ChunkHolder::Contents => Cause::Contents,
         }
     }

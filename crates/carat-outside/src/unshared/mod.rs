@@ -8,6 +8,7 @@
 mod cause;
 mod chunks;
 mod ground;
+mod moves;
 mod pair;
 mod slots;
 mod table;

@@ -12,6 +12,7 @@ use crate::owners::{ChunkLoad, Owner, Owners, find_owners, read_threads};
 use crate::refusal::{Refused, refusal};
 use crate::unshared::chunks::{ChunkHolder, ChunkView};
 use crate::unshared::ground::{Descriptors, Ground, count_files};
+use crate::unshared::moves::Moves;
 use crate::unshared::slots::{PagePair, slot_causes};
 use crate::unshared::table::{Area, PageCauses, PageState, Tally};
 use crate::unshared::{Cause, UnsharedTable};
@@ -212,15 +213,18 @@ fn compare_pages(
 ) -> bool {
     let ground = Ground::new(child.regions(), heap);
     let descriptors = Descriptors::of(heap);
+    let moves = Moves::find((parent, child), heap);
     let chunks = malloc.map(|malloc| ChunkView {
         child,
         heap,
         now: &malloc.now,
         before: malloc.before.as_ref(),
         descriptors: &descriptors,
+        moves: &moves,
         holder,
     });
-    let comparison = Comparison { parent, child, heap, chunks, descriptors: &descriptors };
+    let (descriptors, moves) = (&descriptors, &moves);
+    let comparison = Comparison { parent, child, heap, chunks, descriptors, moves };
     let mut frames_known = false;
     for region in child.regions().iter().filter(|region| region.searched()) {
         for (first, count) in region.pages.runs(u64::MAX) {
@@ -267,6 +271,7 @@ struct Comparison<'a> {
     heap: &'a Heap,
     chunks: Option<ChunkView<'a>>,
     descriptors: &'a Descriptors,
+    moves: &'a Moves,
 }
 
 impl Comparison<'_> {
@@ -290,7 +295,8 @@ impl Comparison<'_> {
         let cause = match (area, &self.chunks, self.heap.page_at(page)) {
             (Area::Slots, _, Some(heap_page)) => {
                 let both = (self.parent, self.child);
-                return slot_causes(both, self.heap.version(), heap_page, pair);
+                let moves = (heap_page, self.moves);
+                return slot_causes(both, self.heap.version(), moves, pair);
             }
             (Area::Malloc, Some(chunks), _) => return chunks.causes(pair),
             (Area::TransientHeap, ..) => Cause::TransientHeap,

@@ -4,6 +4,7 @@ use crate::bytes::word_in;
 use crate::heap::{HeapPage, SlotHead, SlotType, imemo_kind};
 use crate::memory::{Memory, PAGE, PAGE_LENGTH};
 use crate::unshared::Cause;
+use crate::unshared::moves::Moves;
 use crate::unshared::table::PageCauses;
 use carat_ruby::version::{RubyVersion, TRANSIENT_HEAP};
 
@@ -31,11 +32,25 @@ impl PagePair<'_> {
             .filter(|&at| word_in(self.parent, at) != word_in(self.child, at))
     }
 
+    /// Whether a word of a slot refers to an object at its new place.
+    fn refers_anew(&self, slot: u64, bytes: u64, moves: &Moves) -> bool {
+        !moves.is_empty()
+            && self.changed_between(slot, slot.saturating_add(bytes)).any(|at| {
+                let words = word_in(self.parent, at).zip(word_in(self.child, at));
+                words.is_some_and(|(was, is)| moves.explain(was, is))
+            })
+    }
+
     /// Number of words that differ between two addresses.
     fn changed_within(&self, start: u64, end: u64) -> u64 {
+        self.changed_between(start, end).count() as u64
+    }
+
+    /// Offsets of the words that differ between two addresses.
+    fn changed_between(&self, start: u64, end: u64) -> impl Iterator<Item = usize> {
         let from = start.max(self.at) - self.at;
         let to = end.min(self.at.saturating_add(PAGE)).saturating_sub(self.at);
-        self.changed(from as usize, to as usize).count() as u64
+        self.changed(from as usize, to as usize)
     }
 }
 
@@ -43,7 +58,7 @@ impl PagePair<'_> {
 pub(super) fn slot_causes(
     (parent, child): (&dyn Memory, &dyn Memory),
     version: RubyVersion,
-    page: &HeapPage,
+    (page, moves): (&HeapPage, &Moves),
     pair: PagePair<'_>,
 ) -> PageCauses {
     let mut causes = PageCauses::new();
@@ -56,7 +71,10 @@ pub(super) fn slot_causes(
         if words == 0 {
             continue;
         }
-        if let (Some(was), Some(is)) = (head(parent, slot), head(child, slot)) {
+        let is_moved = moves.touch(slot) || pair.refers_anew(slot, page.slot_bytes, moves);
+        if is_moved {
+            *causes.entry(Cause::Compaction).or_default() += words;
+        } else if let (Some(was), Some(is)) = (head(parent, slot), head(child, slot)) {
             *causes.entry(slot_cause(version, was, is, words)).or_default() += words;
         }
     }

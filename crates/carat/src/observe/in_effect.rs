@@ -23,7 +23,7 @@ fn setting_of(remedy: Remedy) -> Option<&'static str> {
         Remedy::WarmBeforeFork => Some("warm"),
         Remedy::FillCallCaches => Some("fill_call_caches"),
         Remedy::OwnWork => Some("worker_growth"),
-        Remedy::FewerCollections | Remedy::FewerThreads => None,
+        Remedy::FewerCollections | Remedy::FewerThreads | Remedy::NoCompaction => None,
     }
 }
 

@@ -6,6 +6,8 @@ use crate::report::text::one_line;
 use carat_outside::unshared::{Area, Cause, Remedy, UnsharedTable};
 use std::fmt::{self, Write};
 
+/// A remedy for less than this share of the process is left out.
+const WORTHWHILE: f64 = 0.05;
 /// Columns for a cause.
 const CAUSE: usize = 62;
 
@@ -20,7 +22,7 @@ pub fn unshared_text(tables: &[UnsharedTable]) -> String {
 }
 
 fn write_table(out: &mut String, table: &UnsharedTable) -> fmt::Result {
-    let all = table.private_bytes + table.shared_bytes + table.parted_bytes.unwrap_or_default();
+    let all = memory(table);
     writeln!(
         out,
         "\nWhy process {} has private memory, compared with its parent {}: {} private of {} ({})",
@@ -70,7 +72,12 @@ fn write_table(out: &mut String, table: &UnsharedTable) -> fmt::Result {
     Ok(())
 }
 
-/// What helps, the largest amount first.
+/// Bytes that the child maps.
+fn memory(table: &UnsharedTable) -> u64 {
+    table.private_bytes + table.shared_bytes + table.parted_bytes.unwrap_or_default()
+}
+
+/// What helps, the largest amount first; what could save little is not worth a line.
 fn write_remedies(out: &mut String, table: &UnsharedTable) -> fmt::Result {
     let mut sums: Vec<(Remedy, f64)> = Vec::new();
     for (remedy, bytes) in
@@ -82,7 +89,8 @@ fn write_remedies(out: &mut String, table: &UnsharedTable) -> fmt::Result {
         }
     }
     sums.sort_by(|one, other| other.1.total_cmp(&one.1));
-    for (remedy, bytes) in sums {
+    let least = memory(table) as f64 * WORTHWHILE;
+    for (remedy, bytes) in sums.into_iter().filter(|(_, bytes)| *bytes >= least) {
         writeln!(out, "  {:>10}  {}", Bytes(bytes as u64), remedy_words(remedy))?;
     }
     Ok(())
@@ -96,6 +104,7 @@ pub(crate) fn cause_words(cause: Cause) -> &'static str {
         Cause::AgeBits => "slots: age bits, the collector marks objects as older",
         Cause::SlotsReused => "slots: allocated, freed or used again",
         Cause::ObjectsWritten => "slots: an inherited object was written",
+        Cause::Compaction => "slots moved by a compaction in the worker",
         Cause::MovedFromTransientHeap => "slots: contents moved out of the transient heap",
         Cause::GcBitmaps => "the collector's bitmaps and page descriptors",
         Cause::BytecodeCaches => "bytecode: call and constant caches",
@@ -128,6 +137,9 @@ pub(crate) fn remedy_words(remedy: Remedy) -> &'static str {
         }
         Remedy::FewerCollections => {
             "fewer collections in workers: every one writes the bitmaps of all pages"
+        }
+        Remedy::NoCompaction => {
+            "no `GC.compact` in workers: it moves shared objects; compact in the parent before the fork"
         }
         Remedy::FewerThreads => "fewer threads, or smaller stacks",
         Remedy::OwnWork => {
@@ -191,6 +203,16 @@ pub(crate) mod tests {
             assert!(text.contains(expected), "{expected:?} is not in\n{text}");
         }
         assert!(!text.contains("hidden") && !text.contains("not with the parent"), "{text}");
+    }
+
+    #[test]
+    fn a_remedy_for_less_than_a_twentieth_of_the_process_is_left_out() {
+        let mut table = example();
+        let stacks = CauseShare { cause: Cause::Stacks, bytes: 1_900_000.0, ..table.causes[0] };
+        table.causes.push(CauseShare { remedy: Some(Remedy::FewerThreads), ..stacks });
+        assert!(!unshared_text(&[table.clone()]).contains("fewer threads"));
+        table.causes[2].bytes = 2_100_000.0;
+        assert!(unshared_text(&[table]).contains("2.10 MB  fewer threads"));
     }
 
     #[test]
