@@ -215,6 +215,17 @@ impl RubyHeap {
     }
 }
 
+/// A file whose memory a process uses.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FileUse {
+    /// Its path, as the kernel shows it: ` (deleted)` stands behind that of a file without a name.
+    pub name: String,
+    /// The share of a mapped file in the process's PSS; the size of an open one that lies in memory.
+    pub bytes: Bytes,
+    /// Whether the process maps it. What it only holds open is in no figure of its memory, and is charged to its container.
+    pub mapped: bool,
+}
+
 /// The memory of one process.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ProcessLedger {
@@ -257,6 +268,9 @@ pub struct ProcessLedger {
     pub arenas: Vec<Arena>,
     /// Memory settings found in its environment.
     pub environment: Vec<(String, String)>,
+    /// The largest files that it maps, without code, and those in memory that it only holds open.
+    #[serde(default)]
+    pub files: Vec<FileUse>,
 }
 
 impl ProcessLedger {
@@ -305,6 +319,9 @@ pub struct Ledger {
     /// What the kernel tells of those of them that may not be read. It is in no sum here.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub from_status: Vec<StatusLedger>,
+    /// Whether the kernel uses transparent huge pages where no program asked for them; `None` where it does not say.
+    #[serde(default)]
+    pub always_huge: Option<bool>,
 }
 
 impl Ledger {
@@ -454,6 +471,7 @@ pub(crate) mod tests {
             returnable: None,
             arenas: Vec::new(),
             environment: Vec::new(),
+            files: Vec::new(),
         }
     }
 

@@ -122,26 +122,25 @@ fn unused_allocator(ledger: &Ledger) -> Option<Finding> {
     })
 }
 
-/// Free memory of glibc, which another allocator returns sooner. Without the probe, free memory cannot be told from live.
+/// Free memory of glibc, which another allocator returns sooner. It cannot return live memory, so where free memory cannot be
+/// told from live there is nothing to suggest.
 fn other_allocator(ledger: &Ledger) -> Option<Finding> {
     let is_found = unused_allocator(ledger).is_some() || !ledger.processes.iter().any(is_glibc);
-    let free = ledger.part(PartKind::MallocFree);
-    let held = free.or_else(|| ledger.part(PartKind::Malloc)).filter(|_| !is_found)?;
-    if !is_worthwhile(ledger, held.pss) {
+    let free = ledger.part(PartKind::MallocFree).filter(|_| !is_found)?;
+    if !is_worthwhile(ledger, free.pss) {
         return None;
     }
-    let state = if free.is_some() { "free" } else { "live or free" };
     Some(Finding {
         code: ALLOCATOR,
         evidence: format!(
-            "glibc's malloc holds {} ({:.0} %) that is resident and {state}",
-            held.pss,
-            percent(ledger, held.pss)
+            "glibc's malloc holds {} ({:.0} %) that is resident and free",
+            free.pss,
+            percent(ledger, free.pss)
         ),
         remedy: "an allocator that keeps less free memory in each arena".into(),
         setting: Some(("allocator", "jemalloc".into())),
-        shrinks: vec![held.kind],
-        at_most: Some(held.pss),
+        shrinks: vec![PartKind::MallocFree],
+        at_most: Some(free.pss),
     })
 }
 
@@ -149,13 +148,13 @@ fn other_allocator(ledger: &Ledger) -> Option<Finding> {
 fn unprepared_fork(ledger: &Ledger) -> Option<Finding> {
     let (mut workers, mut parents) = (0_usize, Vec::new());
     let mut lost: BTreeMap<PartKind, Bytes> = BTreeMap::new();
-    for worker in ledger.processes.iter().filter(|process| is_worker(process, ledger)) {
-        let parent = ledger.processes.iter().find(|other| Some(other.pid) == worker.parent)?;
+    for worker in &ledger.processes {
+        let Some(parent) = forked_from(worker, ledger) else { continue };
         if is_prepared(parent) {
             return None;
         }
         workers += 1;
-        parents.push(parent.pid);
+        parents.push(parent.pid.to_string());
         // What a worker writes to after the fork.
         for &kind in PartKind::HEAPS {
             let private = part_of(worker, kind).map(|part| part.private).unwrap_or_default();
@@ -171,14 +170,16 @@ fn unprepared_fork(ledger: &Ledger) -> Option<Finding> {
     }
     let mut shrinks: Vec<PartKind> = lost.keys().copied().filter(|kind| lost[kind].0 > 0).collect();
     shrinks.sort_by_key(|kind| std::cmp::Reverse(lost[kind]));
+    parents.sort();
     parents.dedup();
+    let forkers = if parents.len() == 1 { "process" } else { "processes" };
     Some(Finding {
         code: UNPREPARED,
         evidence: format!(
-            "{} forked from process {}, which loaded the app; of what it could share, {most} \
+            "{} forked from {forkers} {}, which loaded the app; of what they could share, {most} \
              ({:.0} %) is private in them",
             workers_do(workers, "was", "were"),
-            parents[0],
+            parents.join(" and "),
             percent(ledger, most)
         ),
         remedy: "prepare the heap before the fork, so that workers write to fewer shared pages"
@@ -323,12 +324,12 @@ fn empty_pages(ledger: &Ledger) -> Option<Finding> {
     })
 }
 
-/// Whether a process was forked from another Ruby of the tree. A shell that started Ruby is no such parent.
-fn is_worker(process: &ProcessLedger, ledger: &Ledger) -> bool {
-    ledger
-        .processes
-        .iter()
-        .any(|other| Some(other.pid) == process.parent && other.ruby == process.ruby)
+/// The Ruby of the tree that a Ruby was forked from. A shell or another program that started Ruby is no such parent.
+fn forked_from<'a>(process: &ProcessLedger, ledger: &'a Ledger) -> Option<&'a ProcessLedger> {
+    let version = |one: &ProcessLedger| one.ruby.as_deref().and_then(RubyVersion::find_in);
+    let own = version(process)?;
+    let mut others = ledger.processes.iter();
+    others.find(|other| Some(other.pid) == process.parent && version(other) == Some(own))
 }
 
 fn shared_fraction(process: &ProcessLedger) -> f64 {
@@ -343,7 +344,7 @@ fn eroded_sharing(ledger: &Ledger) -> Option<Finding> {
     let unshared: Vec<(&ProcessLedger, f64)> = ledger
         .processes
         .iter()
-        .filter(|process| is_worker(process, ledger))
+        .filter(|process| forked_from(process, ledger).is_some())
         .map(|worker| (worker, shared_fraction(worker)))
         .filter(|(_, fraction)| *fraction < LITTLE_SHARED)
         .collect();
@@ -376,7 +377,10 @@ fn eroded_sharing(ledger: &Ledger) -> Option<Finding> {
 fn stacks(ledger: &Ledger) -> Option<Finding> {
     let stacks = part(ledger, PartKind::Stacks);
     let touched = runs(ledger, TOUCHES_MAIN_STACK);
-    is_worthwhile(ledger, stacks).then(|| Finding {
+    let has_threads = ledger.processes.iter().any(|process| process.threads > Some(1));
+    // Of one thread there are no fewer.
+    let is_smaller = touched || has_threads;
+    (is_smaller && is_worthwhile(ledger, stacks)).then(|| Finding {
         code: "stacks",
         evidence: format!("stacks hold {stacks} ({:.0} %)", percent(ledger, stacks)),
         remedy: match touched {
@@ -393,12 +397,21 @@ fn stacks(ledger: &Ledger) -> Option<Finding> {
 
 fn huge_pages(ledger: &Ledger) -> Option<Finding> {
     let huge: Bytes = ledger.processes.iter().filter_map(|process| process.huge).sum();
-    is_worthwhile(ledger, huge).then(|| Finding {
+    // Otherwise a program asked for them itself, and the kernel's setting is what the remedy would be.
+    let is_default = ledger.always_huge != Some(false);
+    (is_default && is_worthwhile(ledger, huge)).then(|| Finding {
         code: "huge-pages",
         evidence: format!(
-            "{huge} is in transparent huge pages; one byte in use keeps 2 MB of them resident"
+            "{huge} ({:.0} %) is in transparent huge pages; one byte in use keeps 2 MB of them resident",
+            percent(ledger, huge)
         ),
-        remedy: "set /sys/kernel/mm/transparent_hugepage/enabled to `madvise` and compare".into(),
+        remedy: match ledger.always_huge {
+            Some(_) => "set /sys/kernel/mm/transparent_hugepage/enabled to `madvise` and compare",
+            None => {
+                "if /sys/kernel/mm/transparent_hugepage/enabled says `always`, set it to `madvise` and compare"
+            }
+        }
+        .into(),
         setting: None,
         shrinks: Vec::new(),
         at_most: Some(huge),
@@ -418,261 +431,4 @@ fn swap(ledger: &Ledger) -> Option<Finding> {
 }
 
 #[cfg(test)]
-pub(super) mod tests {
-    use super::*;
-    use crate::core::ledger::{Arena, Basis, DetectedAllocator, LedgerPart, RubyHeap, SlotPool};
-
-    use carat_outside::unshared::CauseShare;
-    use carat_ruby::version::V3_3;
-
-    const MB: u64 = 1 << 20;
-
-    fn process(pid: u32, parent: u32) -> ProcessLedger {
-        let allocator = DetectedAllocator {
-            active: Some("glibc".into()),
-            loaded: Vec::new(),
-            evidence: "no other allocator library is mapped".into(),
-        };
-        ProcessLedger {
-            pid,
-            parent: Some(parent),
-            title: "puma".into(),
-            rss: Bytes(100 * MB),
-            pss: Bytes(100 * MB),
-            uss: Bytes(50 * MB),
-            swap: Some(Bytes(0)),
-            huge: Some(Bytes(0)),
-            threads: Some(5),
-            basis: Basis::Probe,
-            parts: Vec::new(),
-            slots_unknown: None,
-            unexplained: 0,
-            allocator,
-            ruby: None,
-            heap: None,
-            returnable: None,
-            arenas: Vec::new(),
-            environment: Vec::new(),
-        }
-    }
-
-    fn ledger(process: ProcessLedger) -> Ledger {
-        Ledger {
-            pss: process.pss,
-            parts: process.parts.clone(),
-            processes: vec![process],
-            ..Ledger::default()
-        }
-    }
-
-    fn plain(ledger: &Ledger) -> Vec<Finding> {
-        findings(ledger, &[])
-    }
-
-    fn codes(ledger: &Ledger) -> Vec<&'static str> {
-        plain(ledger).iter().map(|finding| finding.code).collect()
-    }
-
-    #[test]
-    fn a_single_worker_is_singular() {
-        assert_eq!(workers_do(1, "shares", "share"), "1 worker shares");
-        assert_eq!(workers_do(2, "was", "were"), "2 workers were");
-    }
-
-    #[test]
-    fn a_server_in_good_order_has_no_findings() {
-        assert_eq!(codes(&ledger(process(10, 1))), Vec::<&str>::new());
-    }
-
-    #[test]
-    fn a_ledger_without_its_processes_has_no_findings() {
-        let mut known = ledger(process(1, 0));
-        known.parts = vec![LedgerPart {
-            kind: PartKind::MallocFree,
-            pss: known.pss,
-            private: known.pss,
-            resident: known.pss,
-        }];
-        assert_eq!(codes(&known), ["allocator", "malloc-free"]);
-        known.processes.clear();
-        assert_eq!(codes(&known), [""; 0]);
-    }
-
-    fn part(kind: PartKind, pss: u64, private: u64) -> LedgerPart {
-        let resident = Bytes(pss.max(private) * MB);
-        LedgerPart { kind, pss: Bytes(pss * MB), private: Bytes(private * MB), resident }
-    }
-
-    /// A parent with 60 MB of heap and two workers that have 50 MB of such a heap for themselves.
-    fn cluster() -> Ledger {
-        let mut processes = vec![process(10, 1), process(11, 10), process(12, 10)];
-        processes[0].parts =
-            vec![part(PartKind::SlotsLive, 60, 0), part(PartKind::MallocFree, 5, 0)];
-        for worker in &mut processes[1..] {
-            worker.parts =
-                vec![part(PartKind::SlotsLive, 50, 40), part(PartKind::MallocFree, 50, 50)];
-        }
-        let parts = vec![part(PartKind::SlotsLive, 160, 80), part(PartKind::MallocFree, 105, 100)];
-        Ledger { pss: Bytes(300 * MB), parts, processes, ..Ledger::default() }
-    }
-
-    #[test]
-    fn on_a_preloaded_cluster_a_prepared_fork_and_another_allocator_come_first() {
-        let found = plain(&cluster());
-        let codes: Vec<&str> = found.iter().map(|finding| finding.code).collect();
-        assert_eq!(codes, ["allocator", "fork-not-prepared", "malloc-free"]);
-        // Each worker lost 40 MB of slots, and 5 of malloc: its parent has no more.
-        assert_eq!(found[1].at_most, Some(Bytes(90 * MB)), "{found:?}");
-        assert_eq!(found[1].shrinks, [PartKind::SlotsLive, PartKind::MallocFree]);
-        assert_eq!(
-            (&found[0].shrinks, found[0].at_most),
-            (&vec![PartKind::MallocFree], Some(Bytes(105 * MB)))
-        );
-    }
-
-    #[test]
-    fn a_prepared_fork_and_another_allocator_are_not_suggested_again() {
-        let mut tree = cluster();
-        for process in &mut tree.processes {
-            process.environment =
-                vec![("CARAT_SETTINGS".into(), "prepare_fork=full;scrub=on".into())];
-            process.allocator.active = Some("jemalloc".into());
-        }
-        assert_eq!(codes(&tree), ["malloc-free"]);
-    }
-
-    #[test]
-    fn without_the_probe_the_bound_of_another_allocator_is_all_of_malloc() {
-        let mut tree = cluster();
-        tree.parts = vec![part(PartKind::Malloc, 100, 100)];
-        let found = plain(&tree).into_iter().find(|finding| finding.code == "allocator").unwrap();
-        assert_eq!((found.shrinks, found.at_most), (vec![PartKind::Malloc], Some(Bytes(100 * MB))));
-        assert!(found.evidence.contains("live or free"), "{}", found.evidence);
-    }
-
-    #[test]
-    fn every_finding_that_names_a_setting_says_which_part_it_can_shrink_and_by_how_much() {
-        for finding in plain(&cluster()).iter().filter(|finding| finding.setting.is_some()) {
-            assert!(!finding.shrinks.is_empty() && finding.at_most.is_some(), "{finding:?}");
-        }
-    }
-
-    #[test]
-    fn many_arenas_with_free_memory_are_found_and_few_are_not() {
-        let arena = |number| Arena {
-            number,
-            held: Bytes(8 * MB),
-            resident: None,
-            free: Some(Bytes(5 * MB)),
-        };
-        let mut many = process(10, 1);
-        many.arenas = (0..9).map(arena).collect();
-        let found = plain(&ledger(many.clone()));
-        assert_eq!(found[0].code, "arenas");
-        assert_eq!(found[0].at_most, Some(Bytes(8 * 5 * MB)));
-        many.arenas.truncate(3);
-        assert_eq!(codes(&ledger(many)), Vec::<&str>::new());
-    }
-
-    #[test]
-    fn an_allocator_that_is_preloaded_and_not_used_is_named() {
-        let mut mistaken = process(10, 1);
-        mistaken.environment = vec![("LD_PRELOAD".into(), "/usr/lib/libjemalloc.so.2".into())];
-        let found = plain(&ledger(mistaken));
-        assert_eq!(found[0].setting, Some(("allocator", "jemalloc".into())));
-    }
-
-    #[test]
-    fn free_slots_matter_only_when_they_are_many_and_large() {
-        let free = LedgerPart {
-            kind: PartKind::SlotsFree,
-            pss: Bytes(30 * MB),
-            private: Bytes(30 * MB),
-            resident: Bytes(30 * MB),
-        };
-        let mut loose = process(10, 1);
-        loose.parts = vec![free];
-        let pools = vec![SlotPool { slot_size: 40, slots: Some(100), ..SlotPool::default() }];
-        let heap = RubyHeap { pools, live_slots: Some(50), ..RubyHeap::default() };
-        loose.heap = Some(heap.clone());
-        assert_eq!(codes(&ledger(loose.clone())), ["slots-free"]);
-        loose.heap = Some(RubyHeap { live_slots: Some(95), ..heap });
-        assert_eq!(codes(&ledger(loose)), Vec::<&str>::new());
-    }
-
-    #[test]
-    fn a_smaller_main_stack_is_suggested_only_for_a_ruby_that_touches_it() {
-        for (ruby, setting) in
-            [("ruby 3.3.8", Some(("main_stack", "1m".to_owned()))), ("ruby 3.4.1", None)]
-        {
-            let mut stacked = process(10, 1);
-            stacked.parts = vec![part(PartKind::Stacks, 9, 9)];
-            stacked.ruby = Some(ruby.into());
-            let found = plain(&ledger(stacked));
-            assert_eq!((found[0].code, &found[0].setting), ("stacks", &setting), "{ruby}");
-        }
-    }
-
-    /// A worker of which this much was written with the same bytes.
-    pub(in crate::observe) fn rewritten(child: u32, megabytes: u64) -> UnsharedTable {
-        let share = CauseShare {
-            cause: Cause::SameBytes,
-            bytes: (megabytes * MB) as f64,
-            touched_bytes: megabytes * MB,
-            alone_bytes: megabytes * MB,
-            changed_bytes: None,
-            remedy: Cause::SameBytes.remedy(V3_3),
-        };
-        UnsharedTable { parent: 10, child, causes: vec![share], ..UnsharedTable::default() }
-    }
-
-    #[test]
-    fn a_full_gc_since_the_fork_is_found_by_the_pages_that_it_copied() {
-        let mut tree = cluster();
-        let tables = [rewritten(11, 12), rewritten(12, 13)];
-        let code = "full-gc-unshares";
-        let find = |tree: &Ledger, tables: &[UnsharedTable]| {
-            findings(tree, tables).into_iter().find(|finding| finding.code == code)
-        };
-        assert_eq!(find(&tree, &tables), None, "the version is unknown");
-        tree.processes.iter_mut().for_each(|process| process.ruby = Some("ruby 3.3.8".into()));
-        let found = find(&tree, &tables).unwrap();
-        assert_eq!(
-            (found.at_most, found.setting),
-            (Some(Bytes(25 * MB)), Some(("fill_call_caches", "on".into())))
-        );
-        assert!(found.evidence.contains("in 2 compared workers"), "{}", found.evidence);
-        assert!(found.remedy.contains("Ruby 3.4 does not"), "{}", found.remedy);
-        assert_eq!(find(&tree, &[rewritten(11, 5)]), None, "too little");
-        let one = find(&tree, &[rewritten(11, 20)]).unwrap();
-        assert!(one.evidence.contains("in 1 compared worker: "), "{}", one.evidence);
-        let settings = ("CARAT_SETTINGS".into(), "prepare_fork=full;fill_call_caches=on".into());
-        tree.processes[0].environment = vec![settings];
-        assert_eq!(find(&tree, &tables), None, "something else wrote these");
-        tree.processes[0].environment.clear();
-        tree.processes.iter_mut().for_each(|process| process.ruby = Some("ruby 3.4.1".into()));
-        assert_eq!(find(&tree, &tables), None);
-    }
-
-    #[test]
-    fn workers_that_share_little_with_their_parent_are_found() {
-        let (master, mut worker) = (process(10, 1), process(11, 10));
-        worker.uss = Bytes(95 * MB);
-        let tree =
-            Ledger { pss: Bytes(200 * MB), processes: vec![master, worker], ..Ledger::default() };
-        assert_eq!(
-            codes(&tree),
-            Vec::<&str>::new(),
-            "without parts there is no largest private part"
-        );
-        let mut tree = tree;
-        let heap = LedgerPart {
-            kind: PartKind::SlotsOrMalloc,
-            pss: Bytes(60 * MB),
-            private: Bytes(60 * MB),
-            resident: Bytes(60 * MB),
-        };
-        tree.processes[1].parts = vec![heap];
-        assert_eq!(codes(&tree), ["sharing-eroded"]);
-    }
-}
+pub(super) mod tests;

@@ -7,6 +7,7 @@ use crate::core::ledger::{
 use crate::core::{Bytes, command_line, one_line};
 use crate::observe::allocator::detect;
 use crate::observe::directory::Directory;
+use crate::observe::files::files_in_use;
 use crate::observe::pagemap::Pagemap;
 use crate::observe::parts::Groups;
 use crate::observe::sampler::read_rollup;
@@ -48,6 +49,7 @@ pub fn ledger(
             }
         }
     }
+    ledger.always_huge = always_huge(root);
     ledger.pss = ledger.processes.iter().map(|process| process.pss).sum();
     ledger.uss = ledger.processes.iter().map(|process| process.uss).sum();
     ledger.parts = PartKind::ALL.iter().filter_map(|&kind| sum_of(kind, &ledger)).collect();
@@ -70,6 +72,13 @@ fn status_ledger(root: &ProcRoot, member: Identity) -> Option<StatusLedger> {
         swap: status.swap,
         threads: status.threads,
     })
+}
+
+/// Whether transparent huge pages are `always` used. `/sys` is mounted beside `/proc`.
+fn always_huge(root: &ProcRoot) -> Option<bool> {
+    let file = root.path().parent()?.join("sys/kernel/mm/transparent_hugepage/enabled");
+    let text = std::fs::read_to_string(file).ok()?;
+    Some(text.contains("[always]"))
 }
 
 fn sum_of(kind: PartKind, ledger: &Ledger) -> Option<LedgerPart> {
@@ -179,11 +188,14 @@ fn process_ledger(
         parts,
         slots_unknown: probe.and_then(|probe| probe.slots_unknown.clone()),
         allocator,
-        ruby: probe.and_then(|probe| probe.ruby.clone()),
+        ruby: probe
+            .and_then(|probe| probe.ruby.clone())
+            .or_else(|| ruby_library(&reading.mappings)),
         heap: probe.and_then(|probe| ruby_heap(probe, groups)),
         returnable: probe.and_then(|probe| probe.returnable),
         arenas: arenas(&reading.mappings, &regions, probe),
         environment: settings_in(&reading.text("environ")),
+        files: files_in_use(root, identity.pid, &reading.mappings),
     })
 }
 
@@ -212,10 +224,16 @@ fn has_ruby(mappings: &[Mapping]) -> bool {
     names.any(|name| name.starts_with("libruby") || name.starts_with("ruby"))
 }
 
+/// The version in the name of Ruby's library: `ruby 3.1` for `libruby-3.1.so.3.1.2`.
+fn ruby_library(mappings: &[Mapping]) -> Option<String> {
+    let (_, rest) = mappings.iter().find_map(|mapping| mapping.name.split_once("libruby"))?;
+    RubyVersion::find_in(rest).map(|version| format!("ruby {version}"))
+}
+
 fn may_have_transient_heap(mappings: &[Mapping], probe: Option<&ProbeFigures>) -> bool {
-    let library = mappings.iter().find_map(|mapping| mapping.name.split_once("libruby"));
-    let from_probe = probe.and_then(|probe| probe.ruby.as_deref());
-    let version = from_probe.or(library.map(|(_, rest)| rest)).and_then(RubyVersion::find_in);
+    let from_probe = probe.and_then(|probe| probe.ruby.clone());
+    let ruby = from_probe.or_else(|| ruby_library(mappings));
+    let version = ruby.as_deref().and_then(RubyVersion::find_in);
     version.is_some_and(|version| TRANSIENT_HEAP.contains(version))
 }
 

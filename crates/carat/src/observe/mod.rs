@@ -12,6 +12,7 @@ mod cgroup;
 mod collector;
 mod directory;
 mod fields;
+mod files;
 mod group_memory;
 mod in_effect;
 mod ledger;

@@ -7,7 +7,8 @@ use crate::core::{Bytes, Unit};
 use crate::observe::Finding;
 use crate::report::numbers::{UNITS, count, or_question_mark, percent, percent_of};
 use crate::report::redact::{Audience, prepare_ledger};
-use crate::report::text::shorten;
+use crate::report::text::{one_line, shorten};
+use std::collections::BTreeMap;
 use std::fmt::{self, Write};
 
 /// Columns of a full bar.
@@ -18,7 +19,9 @@ const ARENAS: usize = 5;
 const UNKNOWN: f64 = 0.01;
 /// Parts named by a finding; `--json` has all.
 const PARTS: usize = 2;
-/// Characters shown of a process title.
+/// Files named in one line; `--json` has more.
+const FILES: usize = 6;
+/// Characters shown of a process title or a file.
 const TITLE: usize = 60;
 
 /// The whole ledger and the findings about it.
@@ -37,6 +40,7 @@ fn write_ledger(out: &mut String, ledger: &Ledger) -> fmt::Result {
     } else {
         write_heading(out, ledger)?;
         write_parts(out, ledger)?;
+        write_files(out, ledger)?;
         write_processes(out, ledger)?;
     }
     for process in &ledger.processes {
@@ -165,6 +169,46 @@ fn bar(fraction: f64) -> String {
     format!("{}{}", "█".repeat(eighths / 8), EIGHTHS[eighths % 8])
 }
 
+/// The largest files of data, and those that no figure above has.
+fn write_files(out: &mut String, ledger: &Ledger) -> fmt::Result {
+    let files = || ledger.processes.iter().flat_map(|process| &process.files);
+    let mut mapped: BTreeMap<&str, Bytes> = BTreeMap::new();
+    for file in files().filter(|file| file.mapped) {
+        let sum = mapped.entry(&file.name).or_default();
+        *sum = *sum + file.bytes;
+    }
+    // Processes that were forked hold the same file open.
+    let mut open: BTreeMap<&str, Bytes> = BTreeMap::new();
+    for file in files().filter(|file| !file.mapped && !mapped.contains_key(file.name.as_str())) {
+        let most = open.entry(&file.name).or_default();
+        *most = (*most).max(file.bytes);
+    }
+    if let Some(list) = file_list(mapped) {
+        writeln!(out, "Largest mapped files without code: {list}")?;
+    }
+    match file_list(open) {
+        None => Ok(()),
+        Some(list) => writeln!(
+            out,
+            "Open and not mapped, so in no figure above, but in memory and charged to the container: {list}"
+        ),
+    }
+}
+
+/// Files with their bytes, the largest first; `None` without one.
+fn file_list(files: BTreeMap<&str, Bytes>) -> Option<String> {
+    let mut files: Vec<(&str, Bytes)> = files.into_iter().collect();
+    files.sort_by_key(|(_, bytes)| std::cmp::Reverse(*bytes));
+    let rest: Bytes = files.iter().skip(FILES).map(|(_, bytes)| *bytes).sum();
+    let named = files.iter().take(FILES);
+    let mut parts: Vec<String> =
+        named.map(|(name, bytes)| format!("{} {bytes}", shorten(&one_line(name), TITLE))).collect();
+    if files.len() > FILES {
+        parts.push(format!("{} more with {rest}", files.len() - FILES));
+    }
+    (!parts.is_empty()).then(|| parts.join(", "))
+}
+
 fn write_processes(out: &mut String, ledger: &Ledger) -> fmt::Result {
     if ledger.processes.len() < 2 {
         return Ok(());
@@ -289,6 +333,7 @@ fn shrinks(finding: &Finding) -> String {
 mod tests {
     use super::*;
     use crate::core::ledger::DetectedAllocator;
+    use crate::core::ledger::FileUse;
 
     fn example() -> Ledger {
         let part = |kind, pss| LedgerPart {
@@ -342,6 +387,7 @@ mod tests {
                 })
                 .collect(),
             environment: Vec::new(),
+            files: Vec::new(),
         };
         Ledger {
             pss: Bytes(40_000_000),
@@ -352,6 +398,32 @@ mod tests {
             unread: Vec::new(),
             from_status: Vec::new(),
         }
+    }
+
+    #[test]
+    fn files_of_data_are_named_and_those_that_no_process_maps_in_a_line_of_their_own() {
+        let mut ledger = example();
+        let file = |name: &str, megabytes: u64, mapped| FileUse {
+            name: name.into(),
+            bytes: Bytes(megabytes * 1_000_000),
+            mapped,
+        };
+        ledger.processes[0].files = (0..8)
+            .map(|number| file(&format!("/srv/counter-{number}.db"), 10 + number, true))
+            .chain([file("/memfd:metrics (deleted)", 67, false)])
+            .collect();
+        // A worker has the same file open.
+        ledger.processes.push(ledger.processes[0].clone());
+        let text = ledger_text(&ledger, &[]);
+        for expected in [
+            "Largest mapped files without code: /srv/counter-7.db 34.00 MB, /srv/counter-6.db 32.00 MB, ",
+            "2 more with 42.00 MB\n",
+            "no figure above, but in memory and charged to the container: /memfd:metrics (deleted) 67.00 MB\n",
+        ] {
+            assert!(text.contains(expected), "{expected:?} is not in\n{text}");
+        }
+        ledger.processes.iter_mut().for_each(|process| process.files.clear());
+        assert!(!ledger_text(&ledger, &[]).contains("file"));
     }
 
     #[test]

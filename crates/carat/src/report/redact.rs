@@ -264,6 +264,8 @@ impl Redaction {
             let more = process.ruby.iter_mut().chain(&mut process.slots_unknown);
             let texts = named.chain(more).chain([&mut allocator.evidence]);
             texts.for_each(|text| self.rules.edit_line(text));
+            let files = process.files.iter_mut();
+            files.for_each(|file| self.rules.edit_line(&mut file.name));
         }
     }
 }

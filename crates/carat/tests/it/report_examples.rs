@@ -1,8 +1,8 @@
 //! Recordings and ledgers with realistic figures, for the tests of the report.
 
 use carat::core::ledger::{
-    Arena, Basis, DetectedAllocator, Ledger, LedgerPart, PartKind, ProcessLedger, RubyHeap,
-    SlotPool,
+    Arena, Basis, DetectedAllocator, FileUse, Ledger, LedgerPart, PartKind, ProcessLedger,
+    RubyHeap, SlotPool,
 };
 use carat::core::recording::{
     Marker, MarkerKind, RECORDING_SCHEMA, RecordedLoad, RecordedLoadPlan, Recording, RecordingEnd,
@@ -189,6 +189,9 @@ fn process(at: u64, text: &str) -> ProcessLedger {
             ("MALLOC_ARENA_MAX".into(), "2".into()),
             ("SECRET_KEY_BASE".into(), "canary-8".into()),
         ],
+        files: [true, false]
+            .map(|mapped| FileUse { name: text.into(), bytes: Bytes(20_000_000), mapped })
+            .into(),
     }
 }
 
@@ -219,6 +222,7 @@ pub(crate) fn ledger(text: &str) -> Ledger {
         processes,
         unread: vec![text.into()],
         from_status: Vec::new(),
+        always_huge: None,
     }
 }
 

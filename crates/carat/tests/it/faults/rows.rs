@@ -447,6 +447,32 @@ pub(crate) const ROWS: &[Row] = &[
         Tests(&["exec::what_somebody_else_put_in_the_folder_as_carat_toml_stops_no_server"]),
     ),
     row(
+        "garbage that waits for a collection, of every type, on every Ruby",
+        "what a collection would free is named within 5 % of what it frees, or not at all",
+        Tests(&[
+            "outside_malloc::what_a_full_collection_would_free_is_what_it_frees::on_ruby_in_path",
+            "outside_malloc::what_a_full_collection_would_free_is_what_it_frees::on_ruby_2_7",
+            "outside_malloc::what_a_full_collection_would_free_is_what_it_frees::on_ruby_3_3",
+            "outside_malloc::what_a_full_collection_would_free_is_what_it_frees::on_ruby_3_4",
+        ]),
+    ),
+    row(
+        "live memory, huge pages that a program asked for, stacks of one thread",
+        "nothing is advised that cannot help",
+        Parts(&[
+            "observe::advice::tests::another_allocator_is_never_suggested_for_live_memory",
+            "observe::advice::tests::huge_pages_are_a_finding_only_where_the_kernel_uses_them_by_default",
+            "observe::advice::tests::fewer_threads_are_suggested_only_to_a_process_with_more_than_one",
+        ]),
+    ),
+    row(
+        "a watchdog in another language above the Ruby that loaded the app (Passenger)",
+        "workers are those of that Ruby, with their number",
+        Parts(&[
+            "observe::advice::tests::workers_are_those_of_the_ruby_that_loaded_the_app_and_not_of_a_program_above_it",
+        ]),
+    ),
+    row(
         "another user's process",
         "the kernel's figures are told, and what is missing is named: the user, the capability, or that the process is not dumpable",
         Tests(&[
