@@ -195,7 +195,7 @@ pub const CALL_CACHES_HOLD_METHODS: VersionRange = VersionRange::up_to(V3_2);
 /// A class's list of subclasses has links in one direction only (`rb_subclass_entry`).
 pub const SUBCLASSES_LINKED_ONE_WAY: VersionRange = VersionRange::up_to(V3_0);
 /// The references of every type of slot are described here.
-pub const KNOWN_REFERENCES: VersionRange = VersionRange::between(V2_7, V4_1);
+pub const KNOWN_REFERENCES: VersionRange = VersionRange::between(V2_7, V4_0);
 /// Pages without objects wait in a tomb; later Rubies keep them for any slot size.
 pub const TOMB_PAGES: VersionRange = VersionRange::up_to(V3_3);
 
