@@ -4,7 +4,8 @@
 //! neither names nor sizes of mappings tell. The table through which Ruby's library calls `malloc` does.
 
 use crate::elf::{ElfTables, ruby_tables};
-use crate::memory::{Memory, MemoryRegion, printable};
+use crate::memory::{Memory, MemoryRegion};
+use crate::printable::printable;
 use carat_ruby::allocator::MARKS;
 use carat_wire::page::Word;
 use serde::{Deserialize, Serialize};
