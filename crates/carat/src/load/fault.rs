@@ -198,7 +198,7 @@ impl SocketFault {
                 ports.count()
             )
             .into(),
-            _ => self.row().map_or("read the server's log", |row| row.advice).into(),
+            _ => self.row().map_or("check the address, and the kernel's log (`dmesg`)", |row| row.advice).into(),
         }
     }
 }

@@ -11,8 +11,6 @@ use std::sync::{Mutex, OnceLock};
 /// Nanoseconds from the first look to the second. Each wait is twice as long as the last, because a look reads the files of
 /// every process.
 const FIRST_WAIT: u64 = 1_000_000_000;
-/// Files that a server still needs for a connection that it has accepted.
-const SPARE: u64 = 2;
 
 /// The files of the processes that listen at the server's address.
 #[derive(Debug)]
@@ -52,7 +50,7 @@ impl ServerFiles {
         *next = NextLook { due: now.after(next.wait), wait: next.wait.saturating_mul(2) };
         let files = listeners(&self.root, port).into_iter();
         let mut files = files.filter_map(|pid| OpenFiles::read(&self.root, pid));
-        if let Some(full) = files.find(|files| files.open + SPARE >= files.limit) {
+        if let Some(full) = files.find(|files| files.open >= files.limit) {
             // Another thread may have found the same.
             let _ = self.full.set(full);
         }
@@ -98,7 +96,8 @@ mod tests {
     #[test]
     fn a_server_with_as_many_files_as_it_may_have_is_found_once_something_waits() {
         for (address, files, limit, found) in [
-            ("127.0.0.1:9441", 299, 300, true),
+            ("127.0.0.1:9441", 300, 300, true),
+            ("127.0.0.1:9441", 299, 300, false),
             ("[::1]:9441", 300, 300, true),
             ("127.0.0.1:9441", 200, 300, false),
             ("127.0.0.1:9442", 300, 300, false),
