@@ -164,13 +164,12 @@ impl Subscribers {
         }
         let nth = self.random.random_range(0..ready);
         let Some(place) = self.pending.nth_ready(nth) else { return false };
-        let mask = self.random.random();
         let (thread, sent) = (self.shard.index, MonotonicTime::now());
         let announcement = BroadcastAnnouncement { thread, place, intended, sent };
         let number = self.shared.broadcasts.announce(announcement);
         self.catch_up();
         let text = self.codec.broadcast(number);
-        self.send(io, place, FrameKind::Text, text.as_bytes(), mask);
+        self.send(io, place, FrameKind::Text, text.as_bytes());
         true
     }
 
@@ -228,14 +227,8 @@ impl Subscribers {
     }
 
     /// Sends a frame on a connection, which is lost if that fails.
-    fn send(
-        &mut self,
-        io: &mut CableConnections<'_>,
-        place: u32,
-        kind: FrameKind,
-        payload: &[u8],
-        mask: u32,
-    ) {
+    fn send(&mut self, io: &mut CableConnections<'_>, place: u32, kind: FrameKind, payload: &[u8]) {
+        let mask = self.random.random();
         if let Err(fault) = io.slot(place).send_frame(kind, payload, mask) {
             self.broken(io, place, fault);
         }
@@ -369,8 +362,7 @@ impl Subscribers {
             match message {
                 SocketMessage::Text(text) => self.on_text(io, place, text, arrived),
                 SocketMessage::Ping(payload) => {
-                    let mask = self.random.random();
-                    self.send(io, place, FrameKind::Pong, payload, mask);
+                    self.send(io, place, FrameKind::Pong, payload);
                 }
                 SocketMessage::Close(code) => {
                     let mask = self.random.random();
@@ -457,9 +449,8 @@ impl Subscribers {
     }
 
     fn subscribe(&mut self, io: &mut CableConnections<'_>, place: u32) {
-        let mask = self.random.random();
         let command = self.subscribe.clone();
-        self.send(io, place, FrameKind::Text, command.as_bytes(), mask);
+        self.send(io, place, FrameKind::Text, command.as_bytes());
     }
 
     fn on_confirmed(&mut self, io: &mut CableConnections<'_>, place: u32, arrived: MonotonicTime) {
