@@ -8,12 +8,12 @@ use crate::bytes::{align_down, align_up, word_in};
 use crate::counts::KernelCounts;
 use crate::mapped_file::{FileAccess, open_mapped};
 use crate::memory::{
-    Memory, MemoryRegion, PAGE, PAGE_LENGTH, PageEntry, PageTable, ReadingStopped, parse_regions,
+    Memory, MemoryRegion, PAGE, PAGE_LENGTH, PageEntry, PageTable, ReadingStopped, regions_of_lines,
 };
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::fs::{self, File};
-use std::io;
+use std::io::{self, BufRead, BufReader, Read};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::thread;
@@ -252,18 +252,24 @@ impl LiveMemory {
 
     fn read_mappings(&self) -> Result<Vec<MemoryRegion>, OpenMemoryError> {
         let maps = open(&self.folder, "maps", self.process)?;
-        let mut text = Vec::new();
-        let mut limited = io::Read::take(maps, MAPS_LIMIT);
-        io::Read::read_to_end(&mut limited, &mut text)
-            .map_err(|error| failure(&self.folder.join("maps"), self.process, error))?;
-        if text.is_empty() {
+        let mut limited = BufReader::new(maps.take(MAPS_LIMIT));
+        let mut broken = None;
+        let lines = limited
+            .by_ref()
+            .split(b'\n')
+            .map_while(|line| line.map_err(|error| broken = Some(error)).ok());
+        let regions = regions_of_lines(lines);
+        if let Some(error) = broken {
+            return Err(failure(&self.folder.join("maps"), self.process, error));
+        }
+        if limited.get_ref().limit() == 0 {
+            return Err(OpenMemoryError::Mappings(MAPS_LIMIT));
+        }
+        if regions.is_empty() {
             // A process that has ended, and is not yet waited for, has no mappings.
             return Err(OpenMemoryError::Gone(self.process));
         }
-        if text.len() as u64 == MAPS_LIMIT {
-            return Err(OpenMemoryError::Mappings(MAPS_LIMIT));
-        }
-        Ok(parse_regions(&text))
+        Ok(regions)
     }
 
     /// Reads the page map of a region of which at most so many pages can be real. Returns the bytes that are left out.

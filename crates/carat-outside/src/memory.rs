@@ -364,8 +364,15 @@ fn words_in(bytes: &[u8], each: &mut impl FnMut(u64)) {
 
 /// Parses `/proc/PID/maps`; lines that make no sense are left out. Mappings are sorted and do not overlap.
 pub fn parse_regions(text: &[u8]) -> Vec<MemoryRegion> {
-    let lines = text.split(|byte| *byte == b'\n').map(String::from_utf8_lossy);
-    let mut regions: Vec<MemoryRegion> = lines.filter_map(|line| parse_region(&line)).collect();
+    regions_of_lines(text.split(|byte| *byte == b'\n'))
+}
+
+/// The same for a text that comes line by line.
+pub(crate) fn regions_of_lines<L: AsRef<[u8]>>(
+    lines: impl Iterator<Item = L>,
+) -> Vec<MemoryRegion> {
+    let regions = lines.filter_map(|line| parse_region(&String::from_utf8_lossy(line.as_ref())));
+    let mut regions: Vec<MemoryRegion> = regions.collect();
     regions.sort_by_key(|region| region.start);
     let mut end = 0;
     regions.retain(|region| {

@@ -10,7 +10,7 @@ use crate::report::{
 };
 use crate::store::output::create_new;
 use anyhow::{Context, bail};
-use carat_outside::census::{Census, LookOptions};
+use carat_outside::census::LookOptions;
 use serde::Serialize;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -92,12 +92,12 @@ impl LookArgs {
 
     /// Whether something was asked for that no process answered, or that one failed to answer.
     fn is_unanswered(&self, reading: &OutsideReading) -> bool {
-        let asked: [(bool, fn(&Census) -> bool); 3] = [
-            (self.class.is_some(), |census| census.class.is_some()),
-            (self.owners, |census| census.owners.is_some()),
-            (self.reach, |census| census.reach.is_some()),
+        let all = &reading.processes;
+        let unknown = [
+            self.class.is_some() && all.iter().all(|census| census.class.is_none()),
+            self.owners && all.iter().all(|census| census.owners.is_none()),
+            self.reach && all.iter().all(|census| census.reach.is_none()),
         ];
-        let unknown = asked.map(|(asked, told)| asked && !reading.processes.iter().any(told));
         unknown.contains(&true) || (self.asks_a_process() && !reading.refused.is_empty())
     }
 

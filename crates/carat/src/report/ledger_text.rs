@@ -427,6 +427,32 @@ mod tests {
     }
 
     #[test]
+    fn where_reading_is_denied_the_kernels_figures_and_the_reason_are_printed_and_no_zero() {
+        let process = StatusLedger {
+            pid: 4312,
+            title: "puma 5.6".into(),
+            rss: Bytes(153_000_000),
+            anonymous: Some(Bytes(120_000_000)),
+            threads: Some(9),
+            ..StatusLedger::default()
+        };
+        let denied = Ledger {
+            unread: vec!["cannot read /proc/4312/smaps: denied".into()],
+            from_status: vec![process],
+            ..Ledger::default()
+        };
+        let text = ledger_text(&denied, &[]);
+        for expected in [
+            "puma 5.6\nThe proportional figure (PSS) and its parts are unknown\n",
+            "Not in these figures: cannot read /proc/4312/smaps: denied",
+            "4312    153.0 MB    120.0 MB           ?           ?           ?        9  puma 5.6",
+        ] {
+            assert!(text.contains(expected), "{expected:?} is not in\n{text}");
+        }
+        assert!(!text.contains("0 B") && !text.contains("total"), "{text}");
+    }
+
+    #[test]
     fn a_reader_finds_every_part_with_its_unit_and_share() {
         let text = ledger_text(&example(), &[]);
         for expected in [
