@@ -1,9 +1,9 @@
 # frozen_string_literal: true
 
 module CaratRuntime
-  # Where the application is loaded: before the fork, or by each worker. A server that listens before any application is
-  # loaded cannot be told from one that has loaded a small one; what its workers load shows it then. Unlike other trace points
-  # this event leaves compiled code as it is.
+  # Where the application is loaded: before the fork, or by each worker. A server of Rack has loaded it when it has evaluated
+  # its description. Another one that listens before any application is loaded cannot be told from one that has loaded a small
+  # one; what its workers load shows it then. Unlike other trace points this event leaves compiled code as it is.
   module Application
     # Files after which a worker counts as loading the application itself: at least so many, and this share of what its
     # parent has loaded. A preloaded application loads some late, when a page needs them.
@@ -11,6 +11,8 @@ module CaratRuntime
     SHARE = 0.2
     # The end of the name of a file that describes a Rack application (`rackup`).
     RACKUP = ".ru"
+    # Servers that load such a file, before the fork or in each worker.
+    RACK_SERVERS = { Puma: :Launcher, Unicorn: :HttpServer, Pitchfork: :HttpServer }.freeze
 
     @loaded = false
     @missing_files = nil
@@ -23,7 +25,12 @@ module CaratRuntime
 
       # Whether this process, or the one that it was forked from, has loaded an application for certain.
       def loaded?
-        @loaded || (defined?(::Rails.application) && ::Rails.application&.initialized? ? true : false)
+        @loaded || !WarmApplication.find.nil?
+      end
+
+      # Whether it has not, for certain.
+      def missing?
+        !loaded? && RACK_SERVERS.any? { |gem, server| running?(gem, server) }
       end
 
       def in_child
@@ -35,12 +42,21 @@ module CaratRuntime
 
       private
 
+      # Whether the class of a server is loaded, and not only named.
+      def running?(gem, server)
+        return false if !Object.const_defined?(gem) || Object.autoload?(gem)
+
+        space = Object.const_get(gem)
+        space.const_defined?(server, false) && !space.autoload?(server)
+      end
+
       def compiled(script)
-        return unless rackup?(script) || last_file?(script)
+        described = rackup?(script)
+        return unless described || last_file?(script)
 
         @scripts.disable
         @loaded = true
-        CaratRuntime.own_application if @missing_files
+        CaratRuntime.own_application(certain: described) if @missing_files
       rescue StandardError
         @scripts.disable
       end

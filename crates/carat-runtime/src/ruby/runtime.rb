@@ -57,6 +57,8 @@ module CaratRuntime
 
     # Whether this process has loaded an application, as far as can be told before its workers show it; see Application.
     def preloaded?
+      return false if Application.missing?
+
       Application.loaded? || listening == 1 || $LOADED_FEATURES.size >= 400
     end
 
@@ -111,11 +113,12 @@ module CaratRuntime
       Boot.in_child if at_boot?
     end
 
-    # This worker loads the application itself, so what was done before the fork was done without one.
-    def own_application
+    # This worker loads the application itself, so what was done before the fork was done without one. Where that is not certain,
+    # the process may also be a helper, for which nothing was done.
+    def own_application(certain:)
       @settings.select(&:preloads?).each do |setting|
         setting.attempt(:own_application)
-        setting.not_preloaded
+        setting.not_preloaded if certain || setting.applied?
       end
       Boot.start if at_boot?
     end
@@ -225,9 +228,13 @@ module CaratRuntime
       CaratRuntime.set_bit(:applied, @bit)
     end
 
-    # Reports that what counted as applied has no effect in this process.
+    def applied?
+      CaratRuntime.bit?(:applied, @bit)
+    end
+
+    # Reports that it has no effect in this process, because no application was loaded before the fork.
     def not_preloaded
-      return unless CaratRuntime.bit?(:applied, @bit)
+      return if CaratRuntime.bit?(:refused, @bit)
 
       CaratRuntime.clear_bit(:applied, @bit)
       CaratRuntime.set_bit(:not_preloaded, @bit)

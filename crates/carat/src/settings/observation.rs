@@ -90,11 +90,11 @@ impl RuntimeReport {
             return SettingStatus::Unknown("this process was started with other settings".into());
         }
         let is_set = |bits: u64| bits & 1 << bit != 0;
-        if is_set(self.not_preloaded) {
-            return SettingStatus::NotPreloaded;
-        }
         if is_set(self.needless) {
             return SettingStatus::Needless;
+        }
+        if is_set(self.not_preloaded) {
+            return SettingStatus::NotPreloaded;
         }
         match (is_set(self.applied), is_set(self.refused), is_set(self.left_out)) {
             (true, _, true) => {
@@ -137,7 +137,7 @@ pub enum SettingStatus {
     NotYet(String),
     /// It is not in effect, for this reason.
     NotApplied(String),
-    /// It acted before the fork, but a worker loads the application itself, so it acted on none.
+    /// It acts before the fork on the application, but a worker loads the application itself.
     NotPreloaded,
     /// There is nothing to do for it on this version of Ruby.
     Needless,
@@ -146,9 +146,9 @@ pub enum SettingStatus {
 }
 
 impl SettingStatus {
-    /// Whether what follows cannot change it any more.
+    /// Whether it is as good as it can become. A worker that has loaded the application itself may still fork others.
     pub fn is_final(&self) -> bool {
-        matches!(self, Self::Applied(_) | Self::Partly(_) | Self::NotPreloaded | Self::Needless)
+        matches!(self, Self::Applied(_) | Self::Partly(_) | Self::Needless)
     }
 }
 

@@ -1,9 +1,9 @@
 //! Settings for preloaded applications: what holds before the fork, in a worker of a preloaded server, and in one that loads
 //! the application itself.
 
-use crate::runtime::{printed, run};
-use crate::support::{Folder, finish};
-use std::process::Stdio;
+use crate::needs::TestRuby;
+use crate::runtime::{printed, run, run_on};
+use crate::support::Folder;
 
 /// A server that listens, then `parent`, and a worker that runs `worker`. The application is in 30 files that `load` loads, or
 /// in a file of Rack's that `rackup` evaluates; `bits` are the settings that count as applied, not preloaded and refused.
@@ -120,22 +120,19 @@ fn a_compiler_that_is_enabled_before_the_fork_is_refused() {
     require!(Ruby);
     let folder = Folder::new("yjit");
     // A compiler that answers as Ruby's own and does nothing, on a Ruby that may have been built without one.
-    let compiler = folder.write(
+    folder.write(
         "compiler.rb",
         "class RubyVM; remove_const(:YJIT) if const_defined?(:YJIT, false); end\n\
          module RubyVM::YJIT\n  def self.enabled?; @enabled ? true : false; end\n\
            def self.enable; enabled? ? false : (@enabled = true); end\nend",
     );
+    let refusal = "carat: yjit was not applied: YJIT is enabled before the fork";
     for (parent, bits) in [("", "[1, 0, 0]\n"), ("RubyVM::YJIT.enable", "[0, 0, 1]\n")] {
-        let script = folder.write("script.rb", &server(&folder, parent, "p bits.call"));
-        let mut command = folder.carat(&["exec", "--no-scrub", "--", "ruby"]);
-        command
-            .env("CARAT_SET", "yjit=after-fork")
-            .env("RUBYOPT", format!("-r{}", compiler.display()));
-        command.arg(script).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let ran = finish(command.spawn().unwrap());
-        assert_eq!(ran.out, bits, "{}", ran.talk);
-        let said = ran.talk.contains("YJIT is enabled before the fork");
-        assert_eq!(said, bits.starts_with("[0"), "{}", ran.talk);
+        folder.write("script.rb", &server(&folder, parent, "p bits.call"));
+        let ruby = TestRuby::OnPath.command(None);
+        let arguments = ["-r", "./compiler.rb", "script.rb"];
+        let printed = run_on(ruby, &folder.path(""), "yjit=after-fork", &arguments);
+        assert!(printed.starts_with(bits), "{printed}");
+        assert_eq!(printed.contains(refusal), !parent.is_empty(), "{printed}");
     }
 }

@@ -25,6 +25,7 @@ module CaratRuntime
 
       @limited = true
       settle unless CaratRuntime.setting("prepare_fork")
+      true
     end
 
     # Once after that; returns nil. Ends what earlier collections have allowed the heap to grow by. Ruby 3.2, 3.3 and 4.1 count

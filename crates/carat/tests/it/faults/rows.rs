@@ -482,6 +482,31 @@ pub(crate) const ROWS: &[Row] = &[
         ]),
     ),
     row(
+        "carat runs as root with the `HOME` of another user, or its cache is below a folder that others can change",
+        "no library is loaded from there and nothing is created there",
+        Parts(&[
+            "target::library::tests::a_cache_whose_folder_others_could_rename_is_rejected_and_nothing_is_made_there",
+            "target::trust::tests::a_folder_below_one_of_another_user_can_be_changed_also_by_way_of_a_link",
+        ]),
+    ),
+    row(
+        "two allocators are mapped, or one that grows by brk as glibc does",
+        "`explain` and `--verify` name the one that Ruby calls, and settings of the other are not applied",
+        Tests(&[
+            "serving_malloc::the_allocator_that_serves_is_named_also_where_it_uses_brk_or_another_one_is_mapped",
+            "serving_malloc::a_setting_of_malloc_is_applied_only_where_its_malloc_serves",
+        ]),
+    ),
+    row(
+        "workers load the application themselves under settings for a preloaded one",
+        "they are reported as not applied, and Ruby's own limits hold in these workers",
+        Tests(&[
+            "own_application::what_was_done_before_the_fork_is_not_applied_in_a_worker_that_loads_the_application_itself",
+            "own_application::a_worker_collects_more_often_under_the_limit_and_as_ruby_does_when_it_loads_the_application",
+            "prefork::workers_of_a_server_that_does_not_preload_are_restarted_in_a_phase",
+        ]),
+    ),
+    row(
         "no permission for physical addresses in `pagemap`",
         "the user's own process is explained from what is readable",
         Tests(&[
