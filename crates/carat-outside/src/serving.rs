@@ -42,7 +42,7 @@ pub fn serving_malloc(memory: &dyn Memory) -> Option<ServingMalloc> {
 
 /// The address of the first byte of the file that a mapping belongs to.
 fn first_address(memory: &dyn Memory, of: &MemoryRegion) -> Option<u64> {
-    let same = |region: &&MemoryRegion| (region.inode, &region.path) == (of.inode, &of.path);
-    let mut regions = memory.regions().iter().filter(same);
-    regions.find(|region| region.offset == 0).map(|region| region.start)
+    let regions = memory.regions().iter().filter(|region| region.offset == 0);
+    let mut regions = regions.filter(|region| (region.inode, &region.path) == (of.inode, &of.path));
+    regions.next().map(|region| region.start)
 }

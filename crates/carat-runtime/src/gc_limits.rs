@@ -255,11 +255,10 @@ fn search(contents: &[[u64; 2]], range: Range<usize>) -> Vec<usize> {
 }
 
 fn places(contents: &[[u64; 2]], words: &[u64]) -> Vec<usize> {
-    let fits = |place: &usize| {
-        let found = &words[*place..place + contents.len()];
-        found.iter().zip(contents).all(|(word, allowed)| allowed.contains(word))
-    };
-    (HEAPS..(words.len() + 1).saturating_sub(contents.len())).filter(fits).collect()
+    let runs = words.windows(contents.len()).enumerate().skip(HEAPS);
+    let found = runs
+        .filter(|(_, run)| run.iter().zip(contents).all(|(word, allowed)| allowed.contains(word)));
+    found.map(|(place, _)| place).collect()
 }
 
 #[cfg(test)]

@@ -36,13 +36,15 @@ fn of_library(root: &Path, program: &Path, elf: &Elf<'_>, name: &str) -> Option<
 
 /// The allocator that a file contains.
 fn contained(elf: &Elf<'_>) -> Option<AllocatorKind> {
-    let names = || {
-        let symbols = elf.dynsyms.iter().filter(|symbol| !symbol.is_import());
-        symbols.filter_map(|symbol| elf.dynstrtab.get_at(symbol.st_name))
-    };
-    names().find(|name| *name == "malloc")?;
-    let marked = MARKS.iter().find(|(mark, _)| names().any(|name| mark.to_str() == Ok(name)));
+    defined(elf).find(|name| *name == "malloc")?;
+    let marked = MARKS.iter().find(|(mark, _)| defined(elf).any(|name| mark.to_str() == Ok(name)));
     Some(marked.map_or(AllocatorKind::Other, |(_, kind)| *kind))
+}
+
+/// Names of the functions that a file defines for others.
+fn defined<'a>(elf: &'a Elf<'_>) -> impl Iterator<Item = &'a str> {
+    let symbols = elf.dynsyms.iter().filter(|symbol| !symbol.is_import());
+    symbols.filter_map(|symbol| elf.dynstrtab.get_at(symbol.st_name))
 }
 
 /// A library that a program needs, where the dynamic linker looks for it: the folders in the program, then the usual ones.
