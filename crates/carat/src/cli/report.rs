@@ -78,7 +78,8 @@ pub(crate) fn run(args: &ReportArgs) -> anyhow::Result<Exit> {
             None
         }
     };
-    if let Some(path) = &path {
+    // Of a pipe or a device the page is all that its reader wants, and it may be standard output.
+    if let Some(path) = path.as_ref().filter(|path| is_own_file(path)) {
         output::print_text(&format!("{}\n", path.display()))?;
     }
     if let Some(path) = path.filter(|_| args.open) {
@@ -86,6 +87,10 @@ pub(crate) fn run(args: &ReportArgs) -> anyhow::Result<Exit> {
     }
     let results = inputs.iter().filter_map(ReportInput::results);
     Ok(results.map(|one| check_budgets(one, &args.budget)).fold(Exit::Fine, worse))
+}
+
+fn is_own_file(path: &Path) -> bool {
+    path.symlink_metadata().is_ok_and(|found| found.is_file())
 }
 
 fn render(inputs: &[ReportInput], format: ReportFormat, share: bool) -> anyhow::Result<String> {

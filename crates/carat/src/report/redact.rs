@@ -197,8 +197,10 @@ impl Redaction {
         }
         trial.load.iter_mut().for_each(|load| self.edit_load(load));
         if self.rules.is_shared() {
-            // Both have what the server said. The findings about the load say in Carat's own words what went wrong.
-            trial.detail = None;
+            // Both have what the server said; the most frequent failure says in Carat's own words what went wrong.
+            let failures = trial.load.iter().flat_map(|load| &load.failures);
+            let cause = failures.map(RouteFailure::summary).next();
+            trial.detail = trial.detail.take().and(cause);
             trial.log_tail.clear();
         }
         trial.detail.iter_mut().for_each(|detail| self.rules.edit(detail));

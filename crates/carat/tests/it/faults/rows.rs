@@ -369,7 +369,7 @@ pub(crate) const ROWS: &[Row] = &[
         Parts(&["load::cable::frame::tests::fragments_never_add_up_to_more_than_the_limit"]),
     ),
     row(
-        "hostile names: escape sequences, HTML, formulas, invisible characters, 100,000 letters",
+        "hostile names: escape sequences, HTML, formulas, invisible characters, thousands of letters",
         "text stays text in every output format",
         Tests(&[
             "report::hostile_text_stays_text_in_every_format",
