@@ -8,6 +8,7 @@ pub mod curve;
 pub mod diagnose;
 pub mod family;
 pub mod fisher;
+pub mod forecast;
 pub mod growth;
 pub mod heterogeneity;
 mod least_squares;

@@ -29,6 +29,15 @@ pub struct Look {
     pub cut: Option<usize>,
     /// Simultaneous confidence of the intervals up to this look, as a fraction.
     pub confidence: f64,
+    /// The confidence that the sequence requires; an interval below it decides nothing.
+    pub required: f64,
+}
+
+impl Look {
+    /// Whether the interval at this look reaches the confidence of its sequence.
+    pub fn is_sufficient(&self) -> bool {
+        self.cut.is_some() && self.confidence >= self.required - 1e-12
+    }
 }
 
 /// All looks of one comparison at one total error.
@@ -78,7 +87,7 @@ impl Sequence {
 
     /// Whether the interval at `look` reaches the confidence of the sequence.
     pub fn meets_confidence(&self, look: Look) -> bool {
-        look.cut.is_some() && look.confidence >= 1.0 - self.alpha - 1e-12
+        Look { required: 1.0 - self.alpha, ..look }.is_sufficient()
     }
 }
 
@@ -111,7 +120,8 @@ fn single_look(blocks: u32, alpha: f64) -> Look {
     let n = blocks as usize;
     let cut = signed_rank::cut(n, alpha).or((blocks >= 3).then_some(0));
     let confidence = cut.map_or(0.0, |c| 1.0 - signed_rank::error_of_cut(n, c));
-    Look { blocks, bound: normal::upper_quantile(alpha / 2.0), cut, confidence }
+    let bound = normal::upper_quantile(alpha / 2.0);
+    Look { blocks, bound, cut, confidence, required: 1.0 - alpha }
 }
 
 fn repeated_looks(blocks: &[u32], alpha: f64) -> Vec<Look> {
@@ -124,7 +134,7 @@ fn repeated_looks(blocks: &[u32], alpha: f64) -> Vec<Look> {
         .zip(bounds(blocks, &spent))
         .map(|(&blocks, bound)| {
             let cut = signed_rank::cut(blocks as usize, 2.0 * normal::tail(bound));
-            Look { blocks, bound, cut, confidence: 1.0 - alpha }
+            Look { blocks, bound, cut, confidence: 1.0 - alpha, required: 1.0 - alpha }
         })
         .collect()
 }

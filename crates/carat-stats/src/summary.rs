@@ -32,6 +32,30 @@ fn median_within(series: &[(f64, f64)], from: f64, to: f64) -> Option<f64> {
     median(&inside.map(|&(_, amount)| amount).collect::<Vec<f64>>())
 }
 
+/// The interval of the median of the distribution of `values`, from their order; `None` where there are too few for the
+/// confidence, a fraction.
+///
+/// It leaves out as many values at each end as a fair coin allows (W. R. Thompson, Annals of Mathematical Statistics 7, 1936).
+pub fn median_interval(values: &[f64], confidence: f64) -> Option<(f64, f64)> {
+    let mut sorted: Vec<f64> = values.iter().copied().filter(|value| value.is_finite()).collect();
+    sorted.sort_unstable_by(f64::total_cmp);
+    let n = sorted.len() as f64;
+    // The chance that exactly `left` values lie below the median, and that at most so many do.
+    let (mut chance, mut tail) = (0.5_f64.powf(n), 0.5_f64.powf(n));
+    if n < 1.0 || 2.0 * tail > 1.0 - confidence {
+        return None;
+    }
+    let mut left = 0;
+    loop {
+        chance *= (n - left as f64) / (left as f64 + 1.0);
+        if 2.0 * (tail + chance) > 1.0 - confidence {
+            return Some((sorted[left], sorted[sorted.len() - 1 - left]));
+        }
+        tail += chance;
+        left += 1;
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -52,5 +76,15 @@ mod tests {
         assert!((rise - 10.0 / 165.0).abs() < 1e-9, "{rise}");
         let flat: Vec<(f64, f64)> = (0..=80).map(|i| (f64::from(i), 100.0)).collect();
         assert_eq!(late_rise(&flat), Some(0.0));
+    }
+
+    #[test]
+    fn the_interval_of_a_median_leaves_out_what_the_confidence_allows() {
+        let values: Vec<f64> = (1..=20).map(f64::from).collect();
+        // The ranks 6 and 15 of 20 are those of the usual tables for 95 %.
+        assert_eq!(median_interval(&values, 0.95), Some((6.0, 15.0)));
+        assert_eq!(median_interval(&values[..6], 0.95), Some((1.0, 6.0)));
+        assert_eq!(median_interval(&values[..5], 0.95), None);
+        assert_eq!(median_interval(&[], 0.95), None);
     }
 }
