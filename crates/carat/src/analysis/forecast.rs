@@ -16,12 +16,14 @@ pub(crate) struct Forecast {
     pub(crate) metric: String,
     /// Standard deviation of single trials as a fraction; the largest of the variants.
     pub(crate) spread: f64,
+    /// The range in which it lies with a chance of 80 %.
+    pub(crate) spread_range: (f64, f64),
     /// Blocks, and the smallest difference, as a fraction, that they will probably decide about.
     pub(crate) detectable: Vec<(u32, f64)>,
     /// The margin, or the limit of a guard, as a fraction.
     pub(crate) requested: f64,
-    /// Blocks that this takes; `None` where no number suffices.
-    pub(crate) needed: Option<u32>,
+    /// Blocks that this takes, for the ends of `spread_range`; `None` where no number suffices.
+    pub(crate) needed: Option<(u32, u32)>,
 }
 
 /// The forecast for an experiment.
@@ -75,14 +77,24 @@ fn metric_forecast(
     inflation: f64,
 ) -> Option<Forecast> {
     let known: Vec<Pairs> = pairs(question, blocks, metric);
-    let spreads = known.iter().filter_map(|pairs| budget::spread(&pairs.known()));
-    let spread = spreads.max_by(f64::total_cmp)? * inflation.sqrt();
+    let spreads = known.iter().filter_map(|pairs| {
+        let known = pairs.known();
+        Some((budget::spread(&known)?, known.len()))
+    });
+    let (spread, pairs) = spreads.max_by(|one, other| one.0.total_cmp(&other.0))?;
+    let spread_range = budget::spread_range(spread, pairs);
+    // Several claims raise the blocks as a larger standard deviation would.
+    let raised = inflation.sqrt();
+    let detectable = BUDGETS.map(|n| Some((n, detectable(spread * raised, n)?)));
+    let [fewest, most] =
+        [spread_range.0, spread_range.1].map(|spread| blocks_for(spread * raised, requested));
     Some(Forecast {
         metric: metric.to_owned(),
-        spread: spread / inflation.sqrt(),
-        detectable: BUDGETS.into_iter().filter_map(|n| Some((n, detectable(spread, n)?))).collect(),
+        spread,
+        spread_range,
+        detectable: detectable.into_iter().flatten().collect(),
         requested,
-        needed: blocks_for(spread, requested),
+        needed: fewest.zip(most),
     })
 }
 
@@ -117,7 +129,8 @@ mod tests {
         assert!((found.spread - 0.0041).abs() < 0.0015, "{found:?}");
         assert_eq!((outlook.blocks, outlook.block_seconds), (40, 60.0));
         assert!(found.detectable.windows(2).all(|w| w[0].1 > w[1].1));
-        assert!(found.needed.is_some_and(|n| (50..=200).contains(&n)), "{found:?}");
+        let (fewest, most) = found.needed.unwrap();
+        assert!(50 < fewest && fewest < 100 && 100 < most && most < 300, "{found:?}");
     }
 
     #[test]
@@ -125,7 +138,7 @@ mod tests {
         let two = pilot(20, &["a", "b"]);
         let narrow = Question::new(&["a", "b"], RSS);
         let wide = Question { also_primary: vec!["memory.pss.final".into()], ..narrow.clone() };
-        let needed = |question| forecast(question, &two).unwrap().forecasts[0].needed.unwrap();
+        let needed = |question| forecast(question, &two).unwrap().forecasts[0].needed.unwrap().0;
         assert!(needed(&wide) > needed(&narrow));
     }
 

@@ -2,13 +2,14 @@
 
 use crate::analysis::controls::control_comparisons;
 use crate::analysis::diagnostics::Diagnostics;
+use crate::analysis::open_comparisons::OpenComparisons;
 use crate::analysis::outcomes::{self, Outcomes};
 use crate::analysis::pairs::{Blocks, Dropped, Pairs};
 use crate::analysis::question::{Question, VariantComparison, verdict_words};
 use crate::analysis::warning::Warning;
 use crate::core::metric::METRICS;
-use crate::core::{Conclusion, ControlComparison, Estimate, Role, Trial, Verdict};
-use carat_stats::family::{Claim, Design, GuardResult, Judged, guard};
+use crate::core::{BlockForecast, Conclusion, ControlComparison, Estimate, Role, Trial, Verdict};
+use carat_stats::family::{Claim, Decision, Design, GuardResult, Judged, guard};
 use carat_stats::{Look, Walsh, budget};
 use carat_tune::{Confirmation, ConfirmationEnd};
 
@@ -19,6 +20,7 @@ pub struct Judge {
     design: Design,
     /// The rules that end the confirmation of a candidate; `None` for any other experiment.
     confirmation: Option<Confirmation>,
+    open: OpenComparisons,
 }
 
 /// The conclusions from the trials so far.
@@ -72,7 +74,7 @@ impl Judge {
         }
         let (claims, budget) = (question.claims(), question.max_blocks);
         let design = Design::in_rounds(question.alpha, claims, budget, question.round);
-        Self { question, design, confirmation }
+        Self { question, design, confirmation, open: OpenComparisons::default() }
     }
 
     /// The fewest blocks after which a verdict is possible; `None` where the budget allows none.
@@ -80,6 +82,23 @@ impl Judge {
         let sequence = self.design.difference(self.question.claims());
         let mut looks = sequence.looks.iter();
         looks.find(|look| sequence.meets_confidence(**look)).map(|look| look.blocks)
+    }
+
+    /// When the interval of a variant's difference to the baseline is probably on one side of `change`, a fraction.
+    pub(crate) fn blocks_to_tell(
+        &self,
+        trials: &[Trial],
+        (variant, metric): (&str, &str),
+        change: f64,
+    ) -> Option<BlockForecast> {
+        let reference = self.question.baseline()?;
+        let pairs = Blocks::new(trials).pairs(VariantComparison { variant, reference }, metric);
+        self.open.change(&self.question, &pairs, change)
+    }
+
+    /// The fewest blocks that can decide a claim, in an experiment that allows so many.
+    pub(crate) fn fewest_blocks(&self) -> u32 {
+        self.open.first_look(&self.question)
     }
 
     /// Replays `trials` block by block: the same trials always lead to the same judgement.
@@ -152,7 +171,9 @@ impl Judge {
             .zip(self.design.judge(&statistics))
             .map(|(&(variant, metric, ref pairs), judged)| {
                 let claim = JudgedClaim { variant, metric, role: Role::Primary, judged };
-                self.conclude(claim, pairs, question.margin)
+                let is_open = judged.decision == Decision::Undecided;
+                let forecast = is_open.then(|| self.open.claim(question, pairs)).flatten();
+                Conclusion { forecast, ..self.conclude(claim, pairs) }
             })
             .collect();
         let of_baseline = question.compared().len() * question.primaries().count();
@@ -190,7 +211,9 @@ impl Judge {
             GuardResult::Beyond => Some(false),
             GuardResult::Unknown => None,
         };
-        Conclusion { guard_passed, ..self.conclude(claim, &pairs, limit) }
+        let open = guard_passed.is_none();
+        let forecast = open.then(|| self.open.guard(&self.question, &pairs, limit)).flatten();
+        Conclusion { guard_passed, forecast, ..self.conclude(claim, &pairs) }
     }
 
     fn exploratory(&self, blocks: &Blocks) -> Vec<Conclusion> {
@@ -207,7 +230,7 @@ impl Judge {
                 let judged = self.design.judge(&[Self::claim(&pairs, self.question.margin)])[0];
                 let (variant, role) = (compared.variant, Role::Exploratory);
                 let claim = JudgedClaim { variant, metric, role, judged };
-                conclusions.push(self.conclude(claim, &pairs, self.question.margin));
+                conclusions.push(self.conclude(claim, &pairs));
             }
         }
         conclusions
@@ -220,14 +243,10 @@ impl Judge {
         (blocks, judged.look.and_then(|look| estimate(pairs, look)))
     }
 
-    fn conclude(&self, claim: JudgedClaim, pairs: &Pairs, margin: f64) -> Conclusion {
+    fn conclude(&self, claim: JudgedClaim, pairs: &Pairs) -> Conclusion {
         let known = pairs.known();
         let verdict = verdict_words(claim.metric).verdict(claim.judged.decision);
         let spread = budget::spread(&known);
-        let needed = spread
-            .filter(|_| verdict == Verdict::Undecided)
-            .and_then(|spread| budget::blocks_for(spread, margin))
-            .map(|blocks| blocks.saturating_sub(known.len() as u32).max(1));
         Conclusion {
             variant: claim.variant.to_owned(),
             metric: claim.metric.to_owned(),
@@ -237,7 +256,8 @@ impl Judge {
             blocks: claim.judged.look.map_or(known.len() as u32, |look| look.blocks),
             guard_passed: None,
             detectable: spread.and_then(|s| budget::detectable(s, self.question.max_blocks)),
-            blocks_needed: needed,
+            forecast: None,
+            required_confidence: claim.judged.look.map(|look| look.required),
         }
     }
 

@@ -15,6 +15,7 @@ mod judge;
 mod least;
 mod machines;
 mod moments;
+mod open_comparisons;
 mod outcomes;
 mod pairs;
 mod question;

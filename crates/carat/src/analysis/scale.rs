@@ -66,6 +66,14 @@ impl ComparisonScale {
         }
     }
 
+    /// The difference of this fraction.
+    pub(crate) fn of_ratio(self, ratio: f64) -> f64 {
+        match self {
+            Self::Log => ratio.ln_1p(),
+            _ => ratio,
+        }
+    }
+
     /// A difference as a fraction; infinite where it has no size.
     pub(crate) fn as_ratio(self, difference: f64) -> f64 {
         match self {

@@ -49,7 +49,7 @@ pub(crate) use placeholder::{TextPart, is_placeholder_name, text_parts};
 pub(crate) use printable::{is_printable, one_line, plain, shorten};
 pub use recording::{ClassGrowth, Recording};
 pub use results::{
-    Conclusion, ControlComparison, Curve, Estimate, ExperimentInfo, LeastDistance,
+    BlockForecast, Conclusion, ControlComparison, Curve, Estimate, ExperimentInfo, LeastDistance,
     MachineComparison, MachineFacts, MachineTypeEstimate, MemoryFigure, MomentComparison,
     PartAtWork, Results, Role, StepConclusion, Trial, Variant, Verdict,
 };

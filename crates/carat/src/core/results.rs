@@ -195,8 +195,33 @@ pub struct Conclusion {
     pub guard_passed: Option<bool>,
     /// Smallest difference, as a fraction, that the planned number of blocks is expected to detect.
     pub detectable: Option<f64>,
-    /// Additional blocks that an undecided comparison probably requires.
-    pub blocks_needed: Option<u32>,
+    /// When an undecided comparison is probably decided; `None` while there are too few blocks to say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub forecast: Option<BlockForecast>,
+    /// Confidence that the design requires of an interval, as a fraction; one below it proves nothing. `None` without a
+    /// look, and in files of older versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub required_confidence: Option<f64>,
+}
+
+impl Conclusion {
+    /// Whether the interval has the confidence that the design requires. One below it proves nothing.
+    pub fn has_required_confidence(&self) -> bool {
+        let one_sided =
+            matches!(self.role, Role::Guard { .. }) || self.verdict == Verdict::Equivalent;
+        let required = self.required_confidence.unwrap_or(if one_sided { 0.9 } else { 0.95 });
+        self.estimate.is_some_and(|estimate| estimate.confidence >= required - 1e-9)
+    }
+}
+
+/// The numbers of blocks, those so far included, between which an undecided comparison is decided with a chance of 80 %, in
+/// an experiment that allows so many.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BlockForecast {
+    /// One in ten is decided earlier.
+    pub low: u32,
+    /// One in ten is decided later; `None` if that is beyond the blocks that can be foreseen, 400.
+    pub high: Option<u32>,
 }
 
 /// One variant against one of its controls in one metric.

@@ -1,9 +1,17 @@
 //! Budgets: limits of metrics for a CI job.
 
+use crate::analysis::Judge;
 use crate::core::{Results, Unit, did_you_mean, metric};
 use crate::report::facts;
 use crate::report::numbers;
+use crate::report::open_text::decided;
+use crate::run::experiment::question;
+use carat_stats::summary::median_interval;
 use std::fmt;
+
+/// Confidence of the interval that decides about a limit of a value, and the fewest trials that have it.
+const CONFIDENCE: f64 = 0.95;
+const FEWEST_TRIALS: usize = 6;
 
 /// A limit such as `memory.pss.final<+2%` (against the baseline) or `latency.p95<=250ms` (absolute).
 #[derive(Debug, Clone)]
@@ -83,12 +91,12 @@ pub struct BudgetOutcome {
 
 impl fmt::Display for BudgetOutcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (sign, word) = match self.kept {
-            Kept::Yes => ("✓", "kept"),
-            Kept::Broken => ("✗", "BROKEN"),
-            Kept::Unproven => ("?", "not proven"),
-        };
-        write!(f, "{sign} {} {word} by {}: {}", self.budget, self.variant, self.measured)
+        let Self { budget, variant, measured, .. } = self;
+        match self.kept {
+            Kept::Yes => write!(f, "✓ {budget} kept by {variant}: {measured}"),
+            Kept::Broken => write!(f, "✗ {budget} BROKEN by {variant}: {measured}"),
+            Kept::Unproven => write!(f, "? {budget}, {variant}: cannot tell yet, {measured}"),
+        }
     }
 }
 
@@ -129,47 +137,92 @@ impl Budget {
         }
     }
 
-    fn judge(&self, results: &Results, variant: &str) -> (Kept, String) {
-        match self.limit {
-            Limit::Change(limit) => self.judge_change(results, variant, limit),
-            Limit::Value(limit) => self.judge_value(results, variant, limit),
-        }
-    }
-
-    /// By the whole interval: kept if all of it is within the limit, broken if none of it is.
-    fn judge_change(&self, results: &Results, variant: &str, limit: f64) -> (Kept, String) {
-        let found = facts::conclusion(results, variant, self.metric.id);
-        let Some(estimate) = found.and_then(|conclusion| conclusion.estimate) else {
-            return (Kept::Unproven, format!("{} has no interval yet", self.metric.id));
-        };
-        let (low, high) = estimate.ratio_interval;
-        let kept = match (self.allows(low, limit), self.allows(high, limit)) {
+    /// Whether an interval proves it: kept if all of it is within the limit, broken if none of it is.
+    fn proven(&self, (low, high): (f64, f64), limit: f64) -> Kept {
+        match (self.allows(low, limit), self.allows(high, limit)) {
             (true, true) => Kept::Yes,
             (false, false) => Kept::Broken,
             _ => Kept::Unproven,
-        };
-        (kept, numbers::estimate(self.metric.id, &estimate))
+        }
     }
 
-    /// By the median over the trials that count.
-    fn judge_value(&self, results: &Results, variant: &str, limit: f64) -> (Kept, String) {
-        let Some(summary) = facts::variant_summary(results, variant, self.metric.id) else {
-            return (Kept::Unproven, format!("no trial that counts has {}", self.metric.id));
+    fn judge_change(
+        &self,
+        (results, judge): (&Results, &Judge),
+        variant: &str,
+        limit: f64,
+    ) -> (Kept, String) {
+        let metric = self.metric.id;
+        let found = facts::conclusion(results, variant, metric);
+        let Some((conclusion, estimate)) = found.and_then(|found| Some((found, found.estimate?)))
+        else {
+            return (
+                Kept::Unproven,
+                format!(
+                    "{metric} has no interval yet{}",
+                    needs(results, judge, (variant, metric), limit)
+                ),
+            );
         };
-        let kept = if self.allows(summary.median, limit) { Kept::Yes } else { Kept::Broken };
+        let measured = numbers::estimate(metric, &estimate);
+        if !conclusion.has_required_confidence() {
+            let blocks = numbers::count(conclusion.blocks as usize, "block");
+            let confidence = numbers::percent(estimate.confidence, 0);
+            let why = format!("{measured} after {blocks} has a confidence of only {confidence}");
+            return (Kept::Unproven, why + &needs(results, judge, (variant, metric), limit));
+        }
+        match self.proven(estimate.ratio_interval, limit) {
+            Kept::Unproven => {
+                (Kept::Unproven, measured + &needs(results, judge, (variant, metric), limit))
+            }
+            proven => (proven, measured),
+        }
+    }
+
+    /// By the interval of the median over the trials that count.
+    fn judge_value(&self, results: &Results, variant: &str, limit: f64) -> (Kept, String) {
+        let (name, unit) = (self.metric.id, self.metric.unit);
+        let values: Vec<f64> =
+            facts::scored(results, variant, name).into_iter().map(|(_, value)| value).collect();
+        let Some(summary) = facts::summarize(&values) else {
+            return (Kept::Unproven, format!("no trial that counts has {name}"));
+        };
         let trials = numbers::count(summary.n, "trial");
-        (kept, format!("median {} of {trials}", self.metric.unit.show(summary.median)))
+        let median = format!("median {} of {trials}", unit.show(summary.median));
+        match median_interval(&values, CONFIDENCE) {
+            None => {
+                let why = format!("{median}; needs at least {FEWEST_TRIALS} trials that count");
+                (Kept::Unproven, why)
+            }
+            Some((low, high)) => {
+                let range = format!("{median} ({} to {})", unit.show(low), unit.show(high));
+                (self.proven((low, high), limit), range)
+            }
+        }
+    }
+}
+
+/// When a change of `limit` can be told: `; probably decided after 10 to 33 blocks`.
+fn needs(results: &Results, judge: &Judge, of: (&str, &str), limit: f64) -> String {
+    match judge.blocks_to_tell(&results.trials, of, limit) {
+        Some(forecast) => format!("; probably {}", decided(forecast)),
+        None => format!("; needs at least {} blocks", judge.fewest_blocks()),
     }
 }
 
 /// Checks every budget for every variant it applies to: a change for all but the baseline, a value for all.
 pub fn budget(results: &Results, budgets: &[Budget]) -> Vec<BudgetOutcome> {
+    let judge = Judge::new(question(&results.info));
     let mut outcomes = Vec::new();
     for budget in budgets {
         let skipped = usize::from(matches!(budget.limit, Limit::Change(_)));
         for variant in results.info.variants.iter().skip(skipped) {
-            let (kept, measured) = budget.judge(results, &variant.name);
-            let variant = crate::report::text::one_line(&variant.name);
+            let name = variant.name.as_str();
+            let (kept, measured) = match budget.limit {
+                Limit::Change(limit) => budget.judge_change((results, &judge), name, limit),
+                Limit::Value(limit) => budget.judge_value(results, name, limit),
+            };
+            let variant = crate::report::text::one_line(name);
             outcomes.push(BudgetOutcome { budget: budget.text.clone(), variant, kept, measured });
         }
     }

@@ -4,6 +4,7 @@ use crate::core::{Conclusion, ControlComparison, Estimate, PartAtWork, Results, 
 use crate::report::facts;
 use crate::report::moments::phrase;
 use crate::report::numbers::{self, interval, magnitude, magnitude_interval};
+use crate::report::open_text::decided_after;
 use crate::report::wording::{Sentence, is_difference, so_far, so_far_of_few, verb};
 
 /// One sentence per variant and control about the primary metric. The verdict is that against the control.
@@ -124,7 +125,8 @@ fn undecided_part(results: &Results, compared: &ControlComparison) -> String {
     let (variant, baseline) = (&conclusion.variant, facts::baseline(results));
     let what = match conclusion.verdict {
         Verdict::Undecided => {
-            return format!("which part does the work is undecided{}", needed(conclusion));
+            let needed = needed(results, conclusion);
+            return format!("which part does the work is undecided{needed}");
         }
         Verdict::Equivalent => {
             format!("what {variant} does beyond {control} makes no difference that matters")
@@ -135,20 +137,15 @@ fn undecided_part(results: &Results, compared: &ControlComparison) -> String {
         _ => return "which part does the work is undecided".to_owned(),
     };
     let own = facts::conclusion(results, control, &conclusion.metric);
-    let needed = own.map(needed).unwrap_or_default();
+    let needed = own.map(|own| needed(results, own)).unwrap_or_default();
     format!("{what}, but {control} against {baseline} is undecided{needed}")
 }
 
 /// The difference that the planned blocks can find, and the blocks that would probably decide.
-fn needed(conclusion: &Conclusion) -> String {
+fn needed(results: &Results, conclusion: &Conclusion) -> String {
     let least = conclusion.detectable.map(|least| {
-        format!("; the whole budget can find differences from {} on", numbers::percent(least, 2))
+        let least = numbers::percent(least, 2);
+        format!("; the whole budget can find differences from about {least} on")
     });
-    let more = conclusion.blocks_needed.map(|blocks| {
-        format!(
-            "; about {} more would probably decide it",
-            numbers::count(blocks as usize, "block")
-        )
-    });
-    least.unwrap_or_default() + &more.unwrap_or_default()
+    least.unwrap_or_default() + &decided_after(results, conclusion)
 }

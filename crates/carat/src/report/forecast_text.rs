@@ -18,7 +18,7 @@ pub(crate) fn forecast_text(outlook: &Outlook) -> String {
 fn write_blocks(out: &mut String, outlook: &Outlook) -> fmt::Result {
     writeln!(
         out,
-        "From {} of {} each. With so few, the standard deviation is known only to a factor of about two.",
+        "From {} of {} each. The ranges hold with a chance of 80 %.",
         numbers::count(outlook.blocks as usize, "block"),
         duration(outlook.block_seconds)
     )
@@ -27,9 +27,11 @@ fn write_blocks(out: &mut String, outlook: &Outlook) -> fmt::Result {
 fn write_forecast(out: &mut String, forecast: &Forecast, block_seconds: f64) -> fmt::Result {
     writeln!(
         out,
-        "\n{}: standard deviation of a single trial {}\n  blocks       time  detects a difference of",
+        "\n{}: standard deviation of a single trial {} ({} to {})\n  blocks       time  detects a difference of about",
         forecast.metric,
-        percent(forecast.spread)
+        percent(forecast.spread),
+        percent(forecast.spread_range.0),
+        percent(forecast.spread_range.1)
     )?;
     for &(blocks, difference) in &forecast.detectable {
         let time = time(blocks, block_seconds);
@@ -37,12 +39,11 @@ fn write_forecast(out: &mut String, forecast: &Forecast, block_seconds: f64) -> 
     }
     let requested = percent(forecast.requested);
     match forecast.needed {
-        Some(blocks) => {
-            let time = time(blocks, block_seconds);
+        Some((fewest, most)) => {
+            let [short, long] = [fewest, most].map(|blocks| time(blocks, block_seconds));
             writeln!(
                 out,
-                "  the requested {requested} requires about {}, {time}",
-                numbers::count(blocks, "block")
+                "  the requested {requested} requires {fewest} to {most} blocks, {short} to {long}"
             )
         }
         None => {
@@ -67,9 +68,10 @@ mod tests {
         let forecast = Forecast {
             metric: crate::core::metric::MEMORY_RSS_FINAL.id.to_owned(),
             spread: 0.0041,
+            spread_range: (0.003, 0.0082),
             detectable: vec![(8, 0.0088), (100, 0.0025)],
             requested: 0.0025,
-            needed: Some(100),
+            needed: Some((54, 400)),
         };
         Outlook { blocks: 6, block_seconds, forecasts: vec![forecast] }
     }
@@ -79,19 +81,19 @@ mod tests {
         let text = forecast_text(&outlook(0.04));
         assert!(text.starts_with("From 6 blocks of 40.00 ms each."), "{text}");
         assert!(text.contains("      8  320.00 ms  0.88 %"), "{text}");
-        assert!(text.ends_with("requires about 100 blocks, 4.0 s\n"), "{text}");
+        assert!(text.ends_with("requires 54 to 400 blocks, 2.2 s to 16 s\n"), "{text}");
     }
 
     #[test]
     fn a_forecast_lists_blocks_time_and_detectable_difference() {
         assert_eq!(
             forecast_text(&outlook(30.0)),
-            "From 6 blocks of 30 s each. With so few, the standard deviation is known only to a factor of about two.\n\
-             \nmemory.rss.final: standard deviation of a single trial 0.41 %\n\
-             \x20 blocks       time  detects a difference of\n\
+            "From 6 blocks of 30 s each. The ranges hold with a chance of 80 %.\n\
+             \nmemory.rss.final: standard deviation of a single trial 0.41 % (0.30 % to 0.82 %)\n\
+             \x20 blocks       time  detects a difference of about\n\
              \x20      8    4.0 min  0.88 %\n\
              \x20    100     50 min  0.25 %\n\
-             \x20 the requested 0.25 % requires about 100 blocks, 50 min\n"
+             \x20 the requested 0.25 % requires 54 to 400 blocks, 27 min to 3.3 h\n"
         );
     }
 }

@@ -32,6 +32,7 @@ mod memory_series;
 mod merge_text;
 mod moments;
 mod numbers;
+mod open_text;
 mod page;
 mod part_differences;
 mod process_names;

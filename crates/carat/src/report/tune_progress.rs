@@ -107,6 +107,7 @@ mod tests {
             spread: 0.1,
             trials: 6,
             blocks: 100,
+            range: (40, 400),
             allowed: 60,
             requests: Some(2000),
         };

@@ -8,6 +8,7 @@ use crate::report::facts;
 use crate::report::machine_text::{differing, differs_by_machine};
 use crate::report::moments::phrase;
 use crate::report::numbers::{self, includes_zero, interval, magnitude, magnitude_interval};
+use crate::report::open_text::decided_after;
 use carat_stats::budget::median;
 
 /// The verdict on one variant in words.
@@ -150,7 +151,8 @@ fn primary(results: &Results, conclusion: &Conclusion) -> String {
         let are = if conclusion.blocks == 1 { "is" } else { "are" };
         let so_far = so_far(results, &conclusion.variant, facts::baseline(results), metric);
         return format!(
-            "cannot be judged yet: {blocks} {are} too few for an interval of its {noun}{so_far}"
+            "cannot be judged yet: {blocks} {are} too few for an interval of its {noun}{so_far}{}",
+            decided_after(results, conclusion)
         );
     };
     match conclusion.verdict {
@@ -217,20 +219,13 @@ fn undecided(results: &Results, conclusion: &Conclusion, estimate: &Estimate) ->
     let noun = phrase(results, &conclusion.metric);
     let range = interval(&conclusion.metric, estimate);
     let so_far = so_far_of_few(results, conclusion, facts::baseline(results));
-    let text = format!("is undecided: its {noun} differs by {range} ({blocks}){so_far}");
-    match (conclusion.blocks_needed, conclusion.detectable) {
-        (Some(needed), _) => {
-            let more = numbers::count(needed as usize, "more block");
-            format!("{text}; about {more} would probably decide")
-        }
-        (None, Some(least)) => {
-            format!(
-                "{text}; the whole budget can find differences from {} on",
-                numbers::limit(least)
-            )
-        }
-        (None, None) => text,
-    }
+    let when = decided_after(results, conclusion);
+    let only = conclusion.required_confidence.filter(|_| !conclusion.has_required_confidence());
+    let only = only.map_or_else(String::new, |required| {
+        let [has, needs] = [estimate.confidence, required].map(|one| numbers::percent(one, 0));
+        format!(", confidence {has} where {needs} is required")
+    });
+    format!("is undecided: its {noun} differs by {range} ({blocks}{only}){so_far}{when}")
 }
 
 /// What the guards found about a variant; empty without guards.
@@ -293,7 +288,8 @@ mod tests {
             blocks: 16,
             guard_passed: Some(true),
             detectable: None,
-            blocks_needed: None,
+            forecast: None,
+            required_confidence: None,
         };
         let text = change("p95 latency", &guard, &estimate);
         assert_eq!(text, "; its p95 latency stays within 20 % (−3 to +19 %)");

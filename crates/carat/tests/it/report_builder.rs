@@ -5,8 +5,8 @@ use carat::analysis::{Question, curves, least_distances, moments};
 use carat::core::ledger::{LedgerPart, PartKind};
 use carat::core::load::{RouteReport, StepReport, Times};
 use carat::core::{
-    Bytes, Conclusion, ControlComparison, Estimate, ExperimentInfo, Ledger, LoadReport, Moment,
-    Outcome, PartAtWork, Results, Role, Sample, Trial, Variant, Verdict,
+    BlockForecast, Bytes, Conclusion, ControlComparison, Estimate, ExperimentInfo, Ledger,
+    LoadReport, Moment, Outcome, PartAtWork, Results, Role, Sample, Trial, Variant, Verdict,
 };
 use hdrhistogram::serialization::{Serializer as _, V2Serializer};
 use rand::{RngExt as _, SeedableRng as _};
@@ -410,7 +410,9 @@ fn conclusion(variant: &str, metric: &str, role: Role, pairs: &[(f64, f64)]) -> 
         blocks: pairs.len() as u32,
         guard_passed,
         detectable: Some(0.011),
-        blocks_needed: (verdict == Verdict::Undecided).then_some(14),
+        forecast: (verdict == Verdict::Undecided)
+            .then_some(BlockForecast { low: 12, high: Some(50) }),
+        required_confidence: None,
     }
 }
 

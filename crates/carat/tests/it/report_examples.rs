@@ -340,7 +340,8 @@ fn confirmed(metric: &str, role: Role, ratio: f64) -> Conclusion {
         blocks: 12,
         guard_passed: matches!(role, Role::Guard { .. }).then_some(true),
         detectable: None,
-        blocks_needed: None,
+        forecast: None,
+        required_confidence: None,
     }
 }
 

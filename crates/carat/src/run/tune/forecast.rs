@@ -4,6 +4,7 @@ use crate::config::TuneSpec;
 use crate::core::Trial;
 use crate::core::metric::Metric;
 use crate::run::tune::goal::{limit_of, scaled};
+use carat_stats::forecast::{CHANCE, deviation_range};
 use carat_tune::Confirmation;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -26,6 +27,8 @@ pub struct GuardForecast {
     pub trials: usize,
     /// Blocks in which four of five candidates without an effect on the metric are confirmed.
     pub blocks: u32,
+    /// The same for the ends of the range in which the standard deviation lies with a chance of 80 %.
+    pub range: (u32, u32),
     /// Blocks that the file allows.
     pub allowed: u32,
     /// Requests of a trial, if their number is fixed.
@@ -51,12 +54,12 @@ impl GuardForecast {
 
 impl fmt::Display for GuardForecast {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { metric, blocks, allowed, trials, .. } = self;
+        let Self { metric, range: (fewest, most), allowed, trials, .. } = self;
         let (limit, spread) = (100.0 * self.limit, 100.0 * self.spread);
         write!(
             f,
-            "{metric} varies by {spread:.1} % from trial to trial (n = {trials}), so about {blocks} blocks would show \
-             that it stays within {limit:.0} %"
+            "{metric} varies by {spread:.1} % from trial to trial (n = {trials}), so {fewest} to {most} blocks would \
+             probably show that it stays within {limit:.0} %"
         )?;
         if self.fits() {
             return write!(f, "; {allowed} are allowed");
@@ -89,13 +92,15 @@ pub(super) fn forecasts(spec: &TuneSpec, trials: &[Trial]) -> Vec<GuardForecast>
     spec.guards
         .iter()
         .filter_map(|&(metric, limit)| {
-            let spread = spread(metric, trials)?;
+            let Spread { deviation: spread, range: (low, high) } = spread(metric, trials)?;
+            let blocks = |spread| rules.blocks_to_show(limit_of(metric, limit), spread);
             Some(GuardForecast {
                 metric: metric.id,
                 limit,
                 spread,
                 trials: trials.len(),
-                blocks: rules.blocks_to_show(limit_of(metric, limit), spread),
+                blocks: blocks(spread),
+                range: (blocks(low), blocks(high)),
                 allowed: spec.confirm_blocks,
                 requests: spec.requests,
             })
@@ -103,8 +108,14 @@ pub(super) fn forecasts(spec: &TuneSpec, trials: &[Trial]) -> Vec<GuardForecast>
         .collect()
 }
 
-/// The standard deviation of one trial within its block, on the scale of comparison; `None` without two trials in a block.
-fn spread(metric: &Metric, trials: &[Trial]) -> Option<f64> {
+/// The standard deviation of one trial, and the range in which it lies with a chance of 80 %.
+struct Spread {
+    deviation: f64,
+    range: (f64, f64),
+}
+
+/// The spread of one trial within its block, on the scale of comparison; `None` without two trials in a block.
+fn spread(metric: &Metric, trials: &[Trial]) -> Option<Spread> {
     let mut blocks: BTreeMap<u32, Vec<f64>> = BTreeMap::new();
     for trial in trials {
         blocks.entry(trial.block).or_default().extend(scaled(metric, trial));
@@ -116,7 +127,8 @@ fn spread(metric: &Metric, trials: &[Trial]) -> Option<f64> {
         squares += values.iter().map(|value| (value - mean).powi(2)).sum::<f64>();
         degrees += values.len() - 1;
     }
-    (degrees > 0).then(|| (squares / degrees as f64).sqrt())
+    let deviation = (degrees > 0).then(|| (squares / degrees as f64).sqrt())?;
+    Some(Spread { deviation, range: deviation_range(deviation, degrees as f64, CHANCE) })
 }
 
 #[cfg(test)]
@@ -130,6 +142,7 @@ mod tests {
             spread: 0.14,
             trials: 6,
             blocks,
+            range: (blocks / 3, 4 * blocks),
             allowed: 60,
             requests,
         }
@@ -141,7 +154,7 @@ mod tests {
         for part in [
             "14.0 %",
             "n = 6",
-            "about 210 blocks",
+            "so 70 to 840 blocks would probably show",
             "60 are allowed",
             "from 2000 to about 7000",
             "\"+10%\"",
