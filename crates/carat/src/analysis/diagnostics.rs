@@ -1,7 +1,7 @@
 //! Finds what could mislead a reader of a judgement. Diagnostics warn and decide nothing.
 
 use crate::analysis::outcomes::Outcomes;
-use crate::analysis::pairs::{Blocks, Dropped, Pairs};
+use crate::analysis::pairs::{Blocks, Dropped, Pairs, value};
 use crate::analysis::question::{Question, VariantComparison};
 use crate::analysis::warning::Warning;
 use crate::core::memory::tracked_memory;
@@ -48,8 +48,28 @@ impl Diagnostics<'_> {
                 warnings.extend(self.pairs(compared, metric));
             }
         }
+        warnings.extend(self.missing_values());
         warnings.extend(self.few_requests());
         warnings
+    }
+
+    /// A trial without a value of a metric that decides drops its block, though it succeeded.
+    fn missing_values(&self) -> Vec<Warning> {
+        let guards = self.question.guards.iter().map(|(guard, _)| guard.as_str());
+        let metrics: Vec<&str> = self.question.primaries().chain(guards).collect();
+        let variants = self.question.variants.iter();
+        let all = variants.flat_map(|variant| metrics.iter().map(move |metric| (variant, *metric)));
+        all.filter_map(|(variant, metric)| {
+            let trials = self.valid(variant).count() as u32;
+            let known = self.valid(variant).filter(|trial| value(trial, metric).is_some());
+            let missing = trials - known.count() as u32;
+            (missing > 0 && !self.blocks.unmeasured(metric)).then(|| Warning::MissingValues {
+                variant: variant.clone(),
+                metric: metric.to_owned(),
+                missing: (missing, trials),
+            })
+        })
+        .collect()
     }
 
     fn failures(&self, outcomes: &Outcomes) -> Option<Warning> {
@@ -242,6 +262,20 @@ mod tests {
             let warning = Warning::CollectsDifferently { variants, of_baseline };
             assert_eq!(warnings(&trials), if warns { vec![warning] } else { vec![] });
         }
+    }
+
+    #[test]
+    fn a_trial_that_succeeded_without_a_value_of_a_metric_that_decides_is_never_silent() {
+        let mut trials = equal(Noise::Normal);
+        for trial in trials.iter_mut().filter(|t| t.variant == "b").take(3) {
+            trial.metrics.remove(RSS);
+        }
+        let missing = Warning::MissingValues {
+            variant: "b".to_owned(),
+            metric: RSS.to_owned(),
+            missing: (3, 30),
+        };
+        assert_eq!(warnings(&trials), [missing]);
     }
 
     #[test]

@@ -63,6 +63,13 @@ pub(crate) enum Warning {
     NeighboursAgree { variant: String, metric: String, correlation: f64 },
     /// No trial has a value of a primary metric.
     Unmeasured { metric: String },
+    /// Some trials of a variant succeeded without a value of a metric that decides.
+    MissingValues {
+        variant: String,
+        metric: String,
+        /// Trials that succeeded without the value, and all that succeeded.
+        missing: (u32, u32),
+    },
     /// A percentile is based on too few requests.
     FewRequests {
         metric: String,
@@ -112,7 +119,9 @@ impl fmt::Display for Warning {
             Self::MeanDiffers { .. } | Self::Drift { .. } | Self::NeighboursAgree { .. } => {
                 self.fmt_of_pairs(f)
             }
-            Self::Unmeasured { .. } | Self::FewRequests { .. } => self.fmt_of_metric(f),
+            Self::Unmeasured { .. } | Self::MissingValues { .. } | Self::FewRequests { .. } => {
+                self.fmt_of_metric(f)
+            }
         }
     }
 }
@@ -162,6 +171,12 @@ impl Warning {
                 f,
                 "{} is based on only {requests} requests per trial; raise `requests` to at least \
                  {needed}",
+                phrase(metric)
+            ),
+            Self::MissingValues { variant, metric, missing: (missing, trials) } => write!(
+                f,
+                "{variant}: {} is unknown in {missing} of {trials} trials that succeeded, and their blocks do not count for it; \
+                 the figures describe the other trials only",
                 phrase(metric)
             ),
             Self::Unmeasured { metric } => write!(

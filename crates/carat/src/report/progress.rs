@@ -71,7 +71,8 @@ impl ProgressText {
         self.durations.push(trial.seconds);
         let (block, seconds) = (self.block(trial.block), trial.seconds);
         let value = trial.metrics.get(&self.primary).zip(metric::find(&self.primary));
-        let value = value.map(|(value, metric)| metric.unit.show(*value)).unwrap_or_default();
+        let value = value.map(|(value, metric)| metric.unit.show(*value));
+        let value = value.unwrap_or_else(|| format!("{} is unknown", self.primary));
         if trial.outcome == Outcome::Ok {
             return format!("{block} · {} · {value} · {seconds:.1} s", trial.variant);
         }
@@ -89,10 +90,14 @@ impl ProgressText {
         self.estimates = primaries.filter_map(estimate).collect::<Vec<_>>().join(", ");
     }
 
+    /// The block and the most that count. One beyond them replaces a block that does not count.
     fn block(&self, block: u32) -> String {
-        match block {
-            0 => "warm-up block".to_owned(),
-            _ => format!("block {block}/{}", self.max_blocks),
+        match (block, self.max_blocks) {
+            (0, _) => "warm-up block".to_owned(),
+            (block, most) if block > most => {
+                format!("block {block}, in place of one that does not count")
+            }
+            (block, most) => format!("block {block}/{most}"),
         }
     }
 
@@ -105,8 +110,26 @@ impl ProgressText {
 }
 
 fn estimate(conclusion: &Conclusion) -> Option<String> {
-    let estimate = conclusion.estimate?;
+    let estimate = conclusion.estimate.filter(|_| conclusion.has_required_confidence())?;
     let (low, high) = estimate.ratio_interval;
     let [ratio, low, high] = [estimate.ratio, low, high].map(|share| share * 100.0);
     Some(format!("{} {ratio:+.1} % ({low:+.1} to {high:+.1})", conclusion.variant))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::core::metric::MEMORY_PSS_PEAK;
+
+    #[test]
+    fn a_block_beyond_those_that_count_is_said_to_replace_one() {
+        let text = ProgressText::new(MEMORY_PSS_PEAK.id, 3, 2);
+        for (block, words) in [
+            (0, "warm-up block"),
+            (3, "block 3/3"),
+            (5, "block 5, in place of one that does not count"),
+        ] {
+            assert_eq!(text.block(block), words);
+        }
+    }
 }
