@@ -133,7 +133,7 @@ pub(crate) fn against_controls<'a>(
 pub(crate) fn guards<'a>(
     results: &'a Results,
     variant: &str,
-) -> impl Iterator<Item = &'a Conclusion> {
+) -> impl Iterator<Item = &'a Conclusion> + Clone {
     let variant = variant.to_owned();
     results
         .conclusions

@@ -11,6 +11,7 @@ use crate::report::numbers;
 use crate::report::part_differences::{heading, moment_of_parts, part_differences};
 use crate::report::redact::{Audience, prepare};
 use crate::report::route_figures::route_rows;
+use crate::report::standing::in_order;
 use crate::report::step_figures::step_figures;
 use crate::report::text::{capital, one_line, shorten};
 use crate::report::variant_growth_text::growth_lines;
@@ -25,7 +26,7 @@ const ROWS: usize = 120;
 
 /// The results as GitHub-flavoured Markdown.
 pub fn markdown(results: &Results, audience: Audience) -> String {
-    let results = &prepare(results, audience);
+    let results = &in_order(prepare(results, audience));
     let mut out = format!("{MARKER}\n### {}\n\n", escaped(&results.info.name));
     if let Some(cause) = facts::cause_of_no_result(results) {
         let _ = writeln!(out, "**{}**\n", escaped(&cause));

@@ -47,6 +47,7 @@ mod route_figures;
 mod salvage_text;
 mod shared_forms;
 mod shared_plan;
+mod standing;
 mod step_figures;
 mod suggest;
 mod terminal;

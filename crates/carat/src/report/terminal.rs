@@ -12,6 +12,7 @@ use crate::report::moments;
 use crate::report::numbers;
 use crate::report::part_differences::{heading, moment_of_parts, part_differences};
 use crate::report::redact::{Audience, prepare};
+use crate::report::standing::in_order;
 use crate::report::text::{columns, one_line, shorten};
 use crate::report::variant_growth_text::growth_lines;
 use crate::report::wording;
@@ -48,7 +49,7 @@ impl Default for Style {
 
 /// The results as text for a terminal, ending with a line feed.
 pub fn terminal(results: &Results, style: Style) -> String {
-    let results = &prepare(results, style.audience);
+    let results = &in_order(prepare(results, style.audience));
     let style = Style { width: style.width.max(MIN_WIDTH), ..style };
     let mut out = String::new();
     if let Some(cause) = facts::cause_of_no_result(results) {

@@ -113,11 +113,30 @@ fn beats(one: &[f64], other: &[f64]) -> bool {
         && one.iter().zip(other).any(|(one, other)| one < other)
 }
 
-/// Places of the configurations, the best in the goal's metric first; those without it last.
+/// Places of the configurations, the best in the goal's metric first; those beyond a limit after the others, and those
+/// without the metric last.
 pub(crate) fn by_goal(outcome: &TuneOutcome) -> Vec<usize> {
     let mut places: Vec<usize> = (0..outcome.tried.len()).collect();
     places.sort_by(|one, other| goal_cost(outcome, *one).total_cmp(&goal_cost(outcome, *other)));
+    limits_first(outcome, &mut places);
+    places.sort_by_key(|place| goal_cost(outcome, *place).is_infinite());
     places
+}
+
+/// Moves configurations whose trials are beyond a limit after the others.
+pub(crate) fn limits_first(outcome: &TuneOutcome, places: &mut [usize]) {
+    places.sort_by_key(|place| is_beyond_limit(outcome, *place));
+}
+
+/// Whether the median of a configuration's trials is beyond a limit, or unknown.
+pub(crate) fn is_beyond_limit(outcome: &TuneOutcome, place: usize) -> bool {
+    let changes = &outcome.tried[place].changes;
+    outcome.metrics.iter().enumerate().any(|(metric, shown)| {
+        let change = changes.get(metric).copied().flatten();
+        shown.guard.is_some_and(|limit| {
+            change.is_none_or(|change| worse(outcome, metric) * change > limit)
+        })
+    })
 }
 
 fn goal_cost(outcome: &TuneOutcome, place: usize) -> f64 {
@@ -194,7 +213,8 @@ pub(crate) mod tests {
             blocks: 12,
             guard_passed: None,
             detectable: None,
-            blocks_needed: None,
+            forecast: None,
+            required_confidence: None,
         };
         Recommendation {
             text: "arena_max=2 puma=2x6".into(),
@@ -212,8 +232,8 @@ pub(crate) mod tests {
         };
         assert_eq!(texts(front(&outcome, &[0, 1])), ["arena_max=1", "trim=idle"]);
         assert_eq!(texts(front(&outcome, &[0])), ["arena_max=1"]);
-        assert_eq!(by_goal(&outcome)[0], 0);
-        assert_eq!(by_goal(&outcome)[4], 4);
+        // The first saves most, but its latency is beyond the limit; the last has no figures.
+        assert_eq!(by_goal(&outcome), [1, 2, 3, 0, 4]);
     }
 
     #[test]

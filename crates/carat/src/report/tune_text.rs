@@ -6,7 +6,7 @@ use crate::report::numbers::{count, duration, estimate};
 use crate::report::redact::Audience;
 use crate::report::redact_tune::{SearchReport, prepare_tune};
 use crate::report::text::shorten;
-use crate::report::tune_facts::{change_text, commands, front, headline};
+use crate::report::tune_facts::{change_text, commands, front, headline, limits_first};
 use crate::run::tune::{AblatedSetting, Attempt, Hint, TuneOutcome};
 use std::fmt::{self, Write};
 
@@ -107,7 +107,9 @@ fn write_front(out: &mut String, outcome: &TuneOutcome) -> fmt::Result {
     let front = front(outcome, &metrics);
     let confirmed = outcome.recommendation.as_ref().map(|found| found.text.as_str());
     let confirmed = outcome.tried.iter().position(|tried| confirmed == Some(&tried.text));
-    let mut listed: Vec<usize> = front.iter().copied().take(LISTED).collect();
+    let mut listed = front.clone();
+    limits_first(outcome, &mut listed);
+    listed.truncate(LISTED);
     listed.extend(confirmed.filter(|place| !listed.contains(place)));
     if listed.is_empty() {
         return Ok(());
@@ -116,7 +118,7 @@ fn write_front(out: &mut String, outcome: &TuneOutcome) -> fmt::Result {
     writeln!(
         out,
         "\nOf {} the {} that no other beats in every metric (changes from the default of the same block, single trials: \
-         the luckiest come first; ✓ is confirmed, and listed even where another beats it):",
+         the luckiest come first, those beyond a limit last; ✓ is confirmed, and listed even where another beats it):",
         count(all, "configuration"),
         front.len()
     )?;
@@ -181,6 +183,14 @@ mod tests {
             assert!(text.contains(part), "{part}: {text}");
         }
         assert!(!text.contains("carat exec"), "{text}");
+    }
+
+    #[test]
+    fn a_configuration_beyond_a_limit_is_listed_last_however_much_it_saves() {
+        let text = tune_text(&report(None));
+        let rows = ["  trim=idle", "  arena_max=1"];
+        let places = rows.map(|row| text.lines().position(|line| line.ends_with(row)).unwrap());
+        assert!(places.is_sorted(), "{text}");
     }
 
     #[test]

@@ -1,14 +1,14 @@
 //! Verdicts in words: one sentence per variant, with the interval, the number of blocks, and what the guards found.
 
 use crate::core::{
-    Better, Conclusion, Curve, Estimate, MachineComparison, PartAtWork, Results, Role, Unit,
-    Verdict, metric,
+    Better, Conclusion, Curve, Estimate, MachineComparison, Results, Role, Unit, Verdict, metric,
 };
 use crate::report::facts;
 use crate::report::machine_text::{differing, differs_by_machine};
 use crate::report::moments::phrase;
 use crate::report::numbers::{self, includes_zero, interval, magnitude, magnitude_interval};
 use crate::report::open_text::decided_after;
+use crate::report::standing::{control_does_it, standing};
 use carat_stats::budget::median;
 
 /// The verdict on one variant in words.
@@ -72,25 +72,20 @@ fn has_one_direction(one: &MachineComparison) -> bool {
     less == 0 || less == known.count()
 }
 
-/// The most important sentence: that of the proven difference that is largest, otherwise the first. A difference that a
-/// control makes alone is the control's, not the variant's.
+/// The most important sentence: of the variants with the best standing, that of the largest proven difference.
 pub(crate) fn headline<'a>(results: &Results, sentences: &'a [Sentence]) -> Option<&'a Sentence> {
-    let mut best = sentences.first()?;
-    for sentence in sentences {
-        if proven_difference(results, sentence) > proven_difference(results, best) {
-            best = sentence;
-        }
-    }
-    Some(best)
+    let standings = sentences.iter().map(|sentence| standing(results, &sentence.variant));
+    let best = standings.clone().min()?;
+    let leading = sentences.iter().zip(standings).filter(|(_, standing)| *standing == best);
+    leading.map(|(sentence, _)| sentence).reduce(|best, one| {
+        let is_larger = proven_difference(results, one) > proven_difference(results, best);
+        if is_larger { one } else { best }
+    })
 }
 
 /// The size of the difference in the primary metric; zero if none is proven, or if a control does all of the work.
 fn proven_difference(results: &Results, sentence: &Sentence) -> f64 {
-    let mut controls = facts::against_controls(results, &results.info.primary);
-    if controls.any(|compared| {
-        compared.conclusion.variant == sentence.variant
-            && compared.part == Some(PartAtWork::Control)
-    }) {
+    if control_does_it(results, &sentence.variant) {
         return 0.0;
     }
     facts::conclusion(results, &sentence.variant, &results.info.primary)

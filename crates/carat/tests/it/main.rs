@@ -22,6 +22,7 @@ mod exec_verify;
 mod extensions;
 mod fake_run;
 mod faults;
+mod few_blocks;
 mod fleet_engines;
 mod fleet_kubernetes;
 mod fleet_run;

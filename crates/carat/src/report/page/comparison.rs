@@ -13,6 +13,7 @@ use crate::report::page::forest::description;
 use crate::report::page::frame::{PageOptions, document, footer};
 use crate::report::page::gallery::Gallery;
 use crate::report::redact::prepare;
+use crate::report::standing::in_order;
 use crate::report::text::{day, one_line, shorten};
 use crate::report::wording;
 use maud::{Markup, html as markup};
@@ -41,7 +42,9 @@ pub fn comparison_html(all: &[Results], options: &PageOptions) -> String {
     let files: Vec<ComparedFile> = all
         .iter()
         .zip(1..=FILES)
-        .map(|(results, number)| ComparedFile::new(number, prepare(results, options.audience)))
+        .map(|(results, number)| {
+            ComparedFile::new(number, in_order(prepare(results, options.audience)))
+        })
         .collect();
     let title = format!("{} experiments side by side", all.len());
     let mut gallery = Gallery::default();

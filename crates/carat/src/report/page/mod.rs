@@ -43,6 +43,7 @@ pub use tune::tune_html;
 use crate::core::Results;
 use crate::report::facts;
 use crate::report::redact::prepare;
+use crate::report::standing::in_order;
 use crate::report::wording;
 use gallery::Gallery;
 use maud::{Markup, html as markup};
@@ -76,7 +77,8 @@ const SECTIONS: [PageSection; 20] = [
 
 /// The page of an experiment: one file that makes no request.
 pub fn html(results: &Results, options: &PageOptions) -> String {
-    fit::fitting(&prepare(results, options.audience), |results| draw(results, options))
+    let results = in_order(prepare(results, options.audience));
+    fit::fitting(&results, |results| draw(results, options))
 }
 
 fn draw(results: &Results, options: &PageOptions) -> String {

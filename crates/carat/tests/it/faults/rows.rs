@@ -634,4 +634,28 @@ pub(crate) const ROWS: &[Row] = &[
             "the load generator requests no compression, in HTTP or WebSockets, and decompresses nothing",
         ),
     ),
+    row(
+        "a budget of CI is asked after fewer blocks than can prove anything",
+        "exit code 3, and from how many blocks on it can be told; neither broken nor kept",
+        Tests(&[
+            "few_blocks::a_budget_is_not_judged_below_the_confidence_that_the_design_requires",
+        ]),
+    ),
+    row(
+        "the variant that saves most breaks a guard",
+        "it leads neither the headline nor a table, on the terminal, in Markdown and on the page",
+        Tests(&["few_blocks::a_variant_that_breaks_a_guard_never_leads_however_much_it_saves"]),
+    ),
+    row(
+        "later blocks contradict a verdict, or have values of zero",
+        "a verdict that was reached stays",
+        Parts(&["analysis::conclude::tests::a_decision_stays_made_whatever_the_later_blocks_are"]),
+    ),
+    row(
+        "a trial succeeds without a value of a metric that decides",
+        "a warning counts these trials; their blocks do not count",
+        Parts(&[
+            "analysis::diagnostics::tests::a_trial_that_succeeded_without_a_value_of_a_metric_that_decides_is_never_silent",
+        ]),
+    ),
 ];
