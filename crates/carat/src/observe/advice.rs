@@ -240,29 +240,31 @@ fn arenas(ledger: &Ledger) -> Option<Finding> {
     let most = many.iter().map(|process| process.arenas.len()).max()?;
     let others: Vec<_> = many.iter().flat_map(|process| process.arenas.iter().skip(1)).collect();
     let held: Bytes = others.iter().map(|arena| arena.resident.unwrap_or(arena.held)).sum();
-    let free: Option<Bytes> = others.iter().map(|arena| arena.free).sum();
-    if !is_worthwhile(ledger, held) {
+    // Fewer arenas hold the same live memory, so where free memory is unknown there is nothing to suggest.
+    let free = others.iter().map(|arena| arena.free).sum::<Option<Bytes>>()?;
+    if !is_worthwhile(ledger, free) {
         return None;
     }
-    let of_it = free.map(|free| format!(", {free} of it free")).unwrap_or_default();
     Some(Finding {
         code: "arenas",
         evidence: format!(
             "{} of {} processes have more than {FEW_ARENAS} malloc arenas (up to {most}); the arenas besides the \
-             main one hold {held}{of_it}",
+             main one hold {held}, {free} of it free",
             many.len(),
             ledger.processes.len()
         ),
         remedy: "make threads share fewer arenas".into(),
         setting: Some(("arena_max", "2".into())),
         shrinks: vec![PartKind::MallocFree],
-        at_most: free.or(Some(held)),
+        at_most: Some(free),
     })
 }
 
 fn free_malloc(ledger: &Ledger) -> Option<Finding> {
     let free = part(ledger, PartKind::MallocFree);
-    if !is_worthwhile(ledger, free) {
+    let returnable: Option<Bytes> = ledger.processes.iter().map(|p| p.returnable).sum();
+    let most = returnable.map_or(free, |returnable| returnable.min(free));
+    if !is_worthwhile(ledger, most) {
         return None;
     }
     let (setting, remedy) = if ledger.processes.iter().any(is_glibc) {
@@ -271,8 +273,6 @@ fn free_malloc(ledger: &Ledger) -> Option<Finding> {
         let conf = "dirty_decay_ms:1000,muzzy_decay_ms:0,background_thread:true".to_owned();
         (("malloc_conf", conf), "make the allocator return free memory sooner")
     };
-    let returnable: Option<Bytes> = ledger.processes.iter().map(|p| p.returnable).sum();
-    let most = returnable.map_or(free, |returnable| returnable.min(free));
     Some(Finding {
         code: "malloc-free",
         evidence: format!(

@@ -397,6 +397,7 @@ mod tests {
             processes: vec![process],
             unread: Vec::new(),
             from_status: Vec::new(),
+            always_huge: None,
         }
     }
 

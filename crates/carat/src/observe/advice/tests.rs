@@ -180,6 +180,11 @@ fn many_arenas_with_free_memory_are_found_and_few_are_not() {
     let found = plain(&ledger(many.clone()));
     assert_eq!(found[0].code, "arenas");
     assert_eq!(found[0].at_most, Some(Bytes(8 * 5 * MB)));
+    let mut live = many.clone();
+    live.arenas.iter_mut().for_each(|arena| arena.free = Some(Bytes(MB / 2)));
+    assert_eq!(codes(&ledger(live.clone())), [""; 0], "what is live does not go away");
+    live.arenas.iter_mut().for_each(|arena| arena.free = None);
+    assert_eq!(codes(&ledger(live)), [""; 0], "nothing is known to be free");
     many.arenas.truncate(3);
     assert_eq!(codes(&ledger(many)), Vec::<&str>::new());
 }
@@ -280,4 +285,16 @@ fn workers_that_share_little_with_their_parent_are_found() {
     };
     tree.processes[1].parts = vec![heap];
     assert_eq!(codes(&tree), ["sharing-eroded"]);
+}
+
+#[test]
+fn free_memory_of_malloc_that_no_trim_can_return_is_no_finding() {
+    for (returnable, expected) in [(4, 0), (6, 1)] {
+        let parts = vec![part(PartKind::MallocFree, 20, 20)];
+        let one =
+            ProcessLedger { returnable: Some(Bytes(returnable * MB)), parts, ..process(10, 1) };
+        let found = codes(&ledger(one));
+        let number = found.iter().filter(|code| **code == "malloc-free").count();
+        assert_eq!(number, expected, "{found:?}");
+    }
 }
