@@ -28,7 +28,7 @@ pub(super) enum ChunkMark {
 }
 
 /// The marks of slots and chunks.
-pub(super) struct Marker<'a> {
+pub(super) struct ReachMarker<'a> {
     pub(super) graph: Graph<'a>,
     present: PresentRuns,
     /// Number of the first slot of each heap page, by address, and in the order of pages.
@@ -46,7 +46,7 @@ pub(super) struct Marker<'a> {
     mark: ChunkMark,
 }
 
-impl<'a> Marker<'a> {
+impl<'a> ReachMarker<'a> {
     pub(super) fn new(graph: Graph<'a>) -> Self {
         let mut first_slots = AddressMap::default();
         let (mut slots, mut starts) = (0, Vec::new());

@@ -22,7 +22,7 @@ use crate::number_set::NumberSet;
 use crate::owners::{ReachCensus, ThreadPlace};
 use carat_ruby::version::{KNOWN_REFERENCES, RubyVersion};
 use graph::Graph;
-use mark::{ChunkMark, Marker};
+use mark::{ChunkMark, ReachMarker};
 
 /// Why it is unknown what the roots reach.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -49,7 +49,7 @@ pub(crate) const fn reach_bytes(slots: u64, chunks: u64) -> u64 {
 
 /// What is reached of one process.
 pub struct Reach<'a> {
-    marker: Marker<'a>,
+    marker: ReachMarker<'a>,
 }
 
 /// Marks what the roots reach. Fails where something that is certainly alive was not reached, because then the rest is not
@@ -67,7 +67,7 @@ pub fn reach<'a>(
     if graph.contexts.is_empty() {
         return Err(ReachUnknown::NoStack);
     }
-    let mut marker = Marker::new(graph);
+    let mut marker = ReachMarker::new(graph);
     marker.roots();
     for class in ALWAYS_REACHED {
         let reached = anchors.value(memory, class).is_some_and(|class| marker.is_marked(class));
