@@ -132,15 +132,16 @@ fn check_owners(memory: &FakeMemory, reading: &MallocReading) {
         stack_pointer: Some(MAPPED + 0x100),
     }];
     let owners = find_owners(memory, &heap, &mut names, &reading.chunks, &threads);
-    let census = owners.census(&reading.chunks);
+    let census = owners.census(&reading.chunks, None);
     let held = reading.chunks.iter().filter(|chunk| chunk.held());
     let mut all = ChunkAmount::default();
-    held.for_each(|chunk| all.add(chunk.size));
+    held.for_each(|chunk| all = all.plus(reading.chunks.amount(&chunk)));
     assert_eq!(census.held().plus(census.nobody), all);
     assert!(census.needed_bytes >= reading.chunks.len() as u64 * ChunkTable::CHUNK_BYTES);
     if let Ok(reached) = reach(memory, &heap, &reading.chunks, (&anchors, &threads)) {
-        let reached = reached.census();
-        assert_eq!(reached.reached_chunks.plus(reached.unreached_chunks), all);
+        let census = reached.census();
+        assert_eq!(census.reached_chunks.plus(census.unreached_chunks), all);
+        reached.each_held(|_, _| {});
     }
     let states = reading.chunks.iter().filter(|chunk| chunk.state == ChunkState::Top);
     assert!(states.count() <= reading.census.arenas.len() * 2);

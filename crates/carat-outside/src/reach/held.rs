@@ -109,7 +109,10 @@ impl<'a> Holders<'a> {
         view.references(&mut |reference| match reference {
             Reference::Value(word) => words.push(word),
             Reference::Values(start, count) => {
-                let end = start.saturating_add(count.min(1 << 26) * 8);
+                // In a chunk, in a slot, or in the transient heap.
+                let most =
+                    self.graph.words.chunk_at(start).map_or(4096, |(_, chunk)| chunk.size / 8);
+                let end = start.saturating_add(count.min(most) * 8);
                 for_each_word(memory, start, end, |word| words.push(word));
             }
             Reference::Words(start, end) => {
