@@ -83,7 +83,7 @@ fn look_at(
     let runtime = page.as_ref().map(RuntimeReport::read);
     let observed = ProcessObservation {
         root: root_link.as_deref(),
-        malloc: page.as_ref().and_then(serving),
+        malloc: page.as_ref().and_then(malloc_in_use),
         maps: maps.as_deref(),
         environ: environ.as_deref(),
         status: status.as_deref(),
@@ -135,7 +135,7 @@ fn is_rubys_name(name: &str) -> bool {
 }
 
 /// The malloc that the probe found.
-fn serving(page: &PageReading) -> Option<MallocInUse<'_>> {
+fn malloc_in_use(page: &PageReading) -> Option<MallocInUse<'_>> {
     Some(MallocInUse { kind: page.allocator?, file: &page.malloc_file })
 }
 
