@@ -47,20 +47,20 @@ impl OutsideNames {
                 HolderKind::OtherMemory if self.rules.is_shared() => {
                     holder.name = "other anonymous memory".into();
                 }
-                _ => self.rules.edit_line(&mut holder.name),
+                _ => self.rules.edit_name(&mut holder.name),
             }
         }
     }
 
     fn edit_class(&mut self, name: &mut String) {
-        self.rules.edit_line(name);
+        self.rules.edit_name(name);
         if self.rules.is_shared() {
             *name = self.classes.alias(name);
         }
     }
 
     fn edit_library(&mut self, name: &mut String) {
-        self.rules.edit_line(name);
+        self.rules.edit_name(name);
         if self.rules.is_shared() && !is_common_library(name) {
             // A gem can be named after whom it is for.
             *name = self.libraries.name(name, || "[file].so".to_owned());

@@ -13,6 +13,8 @@ use std::fmt::Debug;
 const IDENTITY: &[&str] = &["host", "hostname", "user", "username", "fqdn", "home", "ip"];
 /// Characters of a text that stands on one line.
 const LINE: usize = 500;
+/// Characters of the name of a class, a library or a thread.
+const NAME_LENGTH: usize = 120;
 
 /// The readers of a report.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -80,6 +82,11 @@ impl RedactionRules {
     /// Makes it one short line for the audience.
     pub(crate) fn edit_line(&self, text: &mut String) {
         *text = shorten(&one_line(&self.text(text)), LINE);
+    }
+
+    /// Makes it the name of something, in one short line for the audience.
+    pub(crate) fn edit_name(&self, text: &mut String) {
+        *text = shorten(&one_line(&self.text(text)), NAME_LENGTH);
     }
 
     /// The value of a fact, which may be a secret by its name.

@@ -125,8 +125,8 @@ fn every_format_shows_only_printable_characters_and_short_texts_whatever_a_field
             assert!(text.len() < 600_000, "{name}: {} bytes", text.len());
         }
     }
+    assert_printable("terminal", &terminal(&results, Style::default()));
     for (name, text) in [
-        ("terminal", terminal(&results, Style::default())),
         ("ledger", ledger_text(&ledger, &[])),
         ("growth", growth_text(&recording)),
         ("census", census_text(&reading, CensusTextOptions::default())),
