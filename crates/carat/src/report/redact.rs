@@ -109,7 +109,12 @@ impl Redaction {
     }
 
     fn class(&mut self, name: &str) -> String {
-        if self.rules.is_shared() { self.classes.alias(name) } else { self.rules.text(name) }
+        if self.rules.is_shared() {
+            return self.classes.alias(name);
+        }
+        let mut name = name.to_owned();
+        self.rules.edit_name(&mut name);
+        name
     }
 
     /// The title or a word of the command line of a process.
