@@ -5,6 +5,8 @@ use crate::observe::OutsideReading;
 use crate::report::census_cells::{NAME, padded, pages, share_of, strip};
 use crate::report::malloc_text::{much_of, write_malloc, write_owners, write_reach};
 use crate::report::numbers::{duration, grouped, grouped_count, or_question_mark};
+use crate::report::redact_census::prepare_outside;
+use crate::report::redact_rules::Audience;
 use crate::report::text::{one_line, shorten};
 use carat_outside::census::{Census, CensusPart, UnknownPart};
 use carat_outside::heap::{AgeCensus, ClassCount, ClassPlaces, HeapCensus};
@@ -30,6 +32,7 @@ impl Default for CensusTextOptions {
 
 /// Every reading of a tree, and one line for each process that could not be read.
 pub fn census_text(reading: &OutsideReading, options: CensusTextOptions) -> String {
+    let reading = &prepare_outside(reading, Audience::Own);
     let mut out = String::new();
     let mut largest: Vec<&Census> = reading.processes.iter().collect();
     if largest.len() > IN_FULL {
