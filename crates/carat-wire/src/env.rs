@@ -21,6 +21,12 @@ pub const RUNTIME: &str = "CARAT_RUNTIME";
 /// (Mytkowicz et al., ASPLOS 2009, doi 10.1145/1508244.1508275).
 pub const PADDING: &str = "CARAT_PADDING";
 
+/// Number of objects that the shim makes before the program begins, as four digits.
+///
+/// Where a program's collections fall depends on every object before, and with it the peak of the program: ten more
+/// objects moved that of a Jekyll by 4 %. The probe makes some too. So every block of commands begins with another number.
+pub const OBJECTS: &str = "CARAT_OBJECTS";
+
 /// Settings for the changing library, as `name=value` pairs separated by `;`.
 pub const SETTINGS: &str = "CARAT_SETTINGS";
 

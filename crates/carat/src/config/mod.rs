@@ -26,7 +26,7 @@ pub use experiment::{
     CommandSpec, Experiment, MeasureSpec, ReadyCheck, ReadyCondition, ServerSpec, ServiceSpec,
     TrialLimits, TrialLoad, TrialTask, VariantSpec,
 };
-pub use order::{BlockPosition, block_order, trial_id};
+pub use order::{BlockPosition, block_objects, block_order, trial_id};
 pub use parse::{find_metric, planned_attempts};
 pub use template::{Placeholders, fill, fill_address};
 pub use tune::{BlockSpec, KnobLevel, KnobSpec, TuneSpec, TunedVariant};

@@ -1,9 +1,12 @@
 //! The order of trials: randomised complete blocks from a recorded seed.
 
-use rand::SeedableRng;
 use rand::seq::SliceRandom;
+use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha12Rng;
 use sha2::{Digest, Sha256};
+
+/// Several heap pages of Ruby, so that every place within one occurs.
+const MOST_OBJECTS: u32 = 2_000;
 
 /// A variant's position within a block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,6 +33,16 @@ pub fn block_order(seed: u64, block: u32, variants: usize) -> Vec<BlockPosition>
         .collect()
 }
 
+/// Objects that the commands of a block make before their program begins, below [`MOST_OBJECTS`].
+///
+/// They depend only on seed and block, as the order does.
+pub fn block_objects(seed: u64, block: u32) -> u32 {
+    // Another seed than that of the order, so that the two are independent.
+    let mut random = ChaCha12Rng::seed_from_u64(!seed);
+    random.set_stream(u64::from(block));
+    random.random_range(0..MOST_OBJECTS)
+}
+
 /// Identifies a trial across files and machines: a hash of plan, seed, block and variant, in hex.
 pub fn trial_id(plan_hash: &str, seed: u64, block: u32, variant: &str) -> String {
     let digest = Sha256::digest(format!("{plan_hash}\n{seed}\n{block}\n{variant}"));
@@ -43,6 +56,16 @@ mod tests {
 
     proptest! {
         #[test]
+    fn every_block_has_its_own_number_of_objects_and_a_resumed_run_the_same() {
+        let numbers: Vec<u32> = (0..50).map(|block| block_objects(7, block)).collect();
+        assert_eq!(numbers, (0..50).map(|block| block_objects(7, block)).collect::<Vec<_>>());
+        let different: std::collections::BTreeSet<&u32> = numbers.iter().collect();
+        assert!(different.len() > 45, "{numbers:?}");
+        assert!(numbers.iter().all(|number| *number < MOST_OBJECTS));
+        assert_ne!(block_objects(8, 1), block_objects(7, 1));
+    }
+
+    #[test]
         fn every_block_holds_every_variant_once(seed: u64, block in 0u32..200, variants in 1usize..9) {
             let mut variants_found: Vec<usize> =
                 block_order(seed, block, variants).iter().map(|at| at.variant).collect();

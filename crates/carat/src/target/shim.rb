@@ -4,6 +4,8 @@
 # stop a server: whatever is wrong costs one line on stderr. It requires nothing else, because a gem
 # activated here could not be activated in another version by the application.
 unless ENV["CARAT_OFF"] == "1"
+  # They are garbage at once, and only move the moments of later collections.
+  ENV["CARAT_OBJECTS"].to_i.times { Object.new }
   %w[CARAT_PROBE CARAT_RUNTIME].each do |name|
     library = ENV[name]
     next if library.nil? || library.empty?

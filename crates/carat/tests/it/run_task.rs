@@ -110,6 +110,22 @@ fn a_command_that_ends_before_it_is_sampled_has_a_time_and_no_memory() {
 const BURST: &str = "sleep 0.4\nheld = 'x' * 80_000_000\nheld = nil\n\
                      puts File.read('/proc/self/status')[/VmHWM:\\s+(\\d+)/, 1]\n";
 
+#[test]
+fn every_block_of_commands_begins_at_another_place_of_rubys_heap() {
+    require!(Ruby);
+    let folder = experiment("run-place", "puts ENV['CARAT_OBJECTS']\n", "", "");
+    folder.run(&["compare", "real.toml"]).assert_code(3);
+    let trials = trials(&folder);
+    let objects = [0, 1].map(|block| {
+        let own = trials.iter().filter(|trial| trial["block"] == block);
+        own.map(|trial| trial["log_tail"].as_str().unwrap()).collect::<Vec<_>>()
+    });
+    let [first, second] = objects;
+    assert!(first[0] == first[1] && second[0] == second[1], "{first:?} {second:?}");
+    assert_ne!(first[0], second[0]);
+    assert!(first[0].parse::<u32>().is_ok() && first[0].len() == 4, "{first:?}");
+}
+
 fn kilobytes(text: &str) -> f64 {
     text.trim().parse::<f64>().unwrap() * 1024.0
 }

@@ -1,7 +1,7 @@
 //! Runs blocks of trials until there is a verdict or the budget is spent.
 
 use crate::analysis::{Judge, Judgement, NextStep};
-use crate::config::{block_order, trial_id};
+use crate::config::{block_objects, block_order, trial_id};
 use crate::core::{LoadReport, Outcome, Trial};
 use crate::run::Interrupt;
 use crate::run::experiment::events::{EventHandler, ExperimentEvent};
@@ -168,12 +168,14 @@ impl ExperimentRun {
 
     /// The trials of a block that are not in the file, of variants that are still compared.
     fn missing(&self, block: u32, active: &[String], trials: &[Trial]) -> Vec<TrialPlan> {
+        let objects = block_objects(self.seed, block);
         block_order(self.seed, block, self.variants.len())
             .into_iter()
             .map(|at| {
                 let name = self.variants[at.variant].clone();
                 let id = trial_id(&self.plan_hash, self.seed, block, &name);
-                TrialPlan { id, block, position: at.position, variant: at.variant, name }
+                let (position, variant) = (at.position, at.variant);
+                TrialPlan { id, block, position, variant, name, objects }
             })
             .filter(|plan| block == self.schedule.first() || active.contains(&plan.name))
             .filter(|plan| !trials.iter().any(|t| t.block == block && t.variant == plan.name))

@@ -193,7 +193,7 @@ mod tests {
     use crate::core::Span;
 
     fn plan(block: u32, variant: usize) -> TrialPlan {
-        TrialPlan { id: "x".into(), block, position: 0, variant, name: "v".into() }
+        TrialPlan { id: "x".into(), block, position: 0, variant, name: "v".into(), objects: 0 }
     }
 
     fn measure() -> MeasureSpec {

@@ -36,6 +36,8 @@ pub(crate) struct TrialPaths {
     pub(crate) service_ports: BTreeMap<String, u16>,
     pub(crate) folder: PathBuf,
     pub(crate) token: String,
+    /// Objects that a command makes before its program begins.
+    pub(crate) objects: u32,
 }
 
 impl TrialPaths {
@@ -61,7 +63,7 @@ impl TrialPaths {
             service_ports.insert(name.clone(), port);
         }
         let token = format!("{}/{}", context.token, plan.id);
-        Ok(Self { values, port, service_ports, folder, token })
+        Ok(Self { values, port, service_ports, folder, token, objects: plan.objects })
     }
 
     /// The output of a command of the trial. A service's log has no dot in front.

@@ -17,6 +17,7 @@ use crate::run::trial::session::{EarlyEnd, TrialSession};
 use crate::run::trial::{Prepared, TrialError, TrialPhase};
 use crate::settings::{SettingCheck, SettingStatus};
 use crate::target::{LaunchSpec, LogSearch, NewRoot, check_ready, local, set_tree};
+use carat_wire::env::OBJECTS;
 use std::fs;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
@@ -358,6 +359,10 @@ impl TrialSteps<'_> {
         let Prepared { command, injection, .. } = self.prepared;
         let (command, mut env) = filled(command, &injection.env, &self.paths.values)?;
         set_tree(&mut env, &self.paths.token, pages);
+        if matches!(self.experiment.task, TrialTask::Run { .. }) {
+            // Of a server, its threads and its load move the moments of collections.
+            env.insert(OBJECTS.into(), format!("{:04}", self.paths.objects));
+        }
         let (dir, log) = (self.prepared.dir.clone(), self.server_log());
         let main_stack = injection.applied.main_stack;
         Ok(LaunchSpec { command, dir, env, log, root: self.new_root()?, main_stack })

@@ -20,6 +20,8 @@ pub struct TrialPlan {
     pub variant: usize,
     /// Name of the variant.
     pub name: String,
+    /// Objects that a command makes before its program begins.
+    pub objects: u32,
 }
 
 /// The phase of a trial.
