@@ -590,10 +590,7 @@ pub(crate) const ROWS: &[Row] = &[
     row(
         "a number in an experiment file that no clock reaches and no machine can drive",
         "refused in words, with the largest that is allowed",
-        Parts(&[
-            "config::any_number::no_number_in_a_file_panics_when_it_is_parsed_or_used",
-            "core::span::tests::a_span_that_no_clock_reaches_is_rejected",
-        ]),
+        Parts(&["core::span::tests::a_span_that_no_clock_reaches_is_rejected"]),
     ),
     row(
         "files of the user with the names of carat's partial or old files, when a plan has changed",
