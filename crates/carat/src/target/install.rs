@@ -89,7 +89,7 @@ pub fn install(prefix: &Path) -> Result<Installed, InstallError> {
         return Ok(Installed { libraries, is_new: false });
     }
     let folder = prefix.join(FOLDER);
-    check_unchangeable(existing(&folder))?;
+    check_rights(existing(&folder))?;
     make_folders(&folder)?;
     check_unchangeable(&folder)?;
     let directory = folder.join(content_hash());
@@ -209,9 +209,14 @@ fn check_prefix(prefix: &Path) -> Result<(), InstallError> {
 /// A folder that is no link, and in whose place nobody but root and this user can put another.
 fn check_unchangeable(folder: &Path) -> Result<(), InstallError> {
     let found = fs::symlink_metadata(folder).map_err(cannot_write(folder))?;
-    if !found.is_dir() {
-        return Err(InstallError::Changeable(folder.to_owned()));
+    if found.is_dir() {
+        check_rights(folder)
+    } else {
+        Err(InstallError::Changeable(folder.to_owned()))
     }
+}
+
+fn check_rights(folder: &Path) -> Result<(), InstallError> {
     match changeable_by_others(folder, own_user()).map_err(cannot_write(folder))? {
         Some(part) => Err(InstallError::Changeable(part)),
         None => Ok(()),

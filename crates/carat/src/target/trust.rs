@@ -33,7 +33,7 @@ pub(super) fn own_user() -> u32 {
 
 /// The nearest folder that exists: the path itself or one above it.
 pub(super) fn existing(path: &Path) -> &Path {
-    path.ancestors().find(|part| part.exists()).unwrap_or(Path::new("/"))
+    path.ancestors().find(|part| part.is_dir()).unwrap_or(Path::new("/"))
 }
 
 #[cfg(test)]

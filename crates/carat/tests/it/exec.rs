@@ -291,7 +291,7 @@ fn without_any_folder_for_the_libraries_the_server_runs_and_one_line_says_what_t
     let folder = Folder::new("exec");
     // Every folder that carat tries is on it, or cannot exist. The checkout itself may be in /tmp.
     let noexec = "mount --bind \"${1%/*}\" /mnt && mount -t tmpfs -o noexec none /tmp && \
-                  shift && exec /mnt/carat \"$@\"";
+                  mount -t tmpfs -o noexec none /var/cache && shift && exec /mnt/carat \"$@\"";
     let server = "print defined?(CaratRuntime).inspect, ' ', ENV['MALLOC_ARENA_MAX']";
     let carat = env!("CARGO_BIN_EXE_carat");
     for (cache, expected) in [("/tmp/cache", "mounted noexec"), ("/proc/none", "cannot be written")]
