@@ -19,6 +19,8 @@ pub(super) const HAS_GENERIC_FIELDS: u64 = 1 << 10;
 const HAS_OBJECT_ID: u64 = 1 << 9;
 /// The object has a finalizer (`FL_FINALIZE`).
 const HAS_FINALIZER: u64 = 1 << 7;
+/// The lowest byte of a symbol that is no object (`RUBY_SYMBOL_FLAG`).
+const STATIC_SYMBOL: u64 = 0xc;
 /// Bytes of a piece of the collector's mark stack: 500 objects and the address of the next piece (`stack_chunk_t`, gc.c).
 const MARK_STACK: u64 = 501 * 8;
 
@@ -39,8 +41,12 @@ impl StTable {
 
     /// Reads a header, which may be anything.
     pub(super) fn read(memory: &dyn Memory, at: u64) -> Option<Self> {
-        let word = |offset| memory.word_at(at, offset);
-        Some(Self { bins: word(24)?, start: word(32)?, bound: word(40)?, entries: word(48)? })
+        Some(Self {
+            bins: memory.word_at(at, 24)?,
+            start: memory.word_at(at, 32)?,
+            bound: memory.word_at(at, 40)?,
+            entries: memory.word_at(at, 48)?,
+        })
     }
 
     /// Keys and records that were not deleted; at most `most`.
@@ -94,57 +100,28 @@ impl Words<'_> {
         if !sound || !self.is_static(functions) {
             return None;
         }
-        let bytes = |address| self.chunk_at(address).map(|(_, chunk)| chunk.size);
         // Entries are three words each and as many as the power of two says; small tables have no bins.
-        let entries = bytes(table.entries).filter(|bytes| *bytes >= 24_u64 << log)?;
-        let has_bins = table.bins == 0 || bytes(table.bins).is_some();
-        (has_bins && table.bound <= entries / 24).then_some(table)
+        let (_, entries) = self.chunk_at(table.entries)?;
+        let has_entries = entries.size >= 24_u64 << log && table.bound <= entries.size / 24;
+        let has_bins = table.bins == 0 || self.chunk_at(table.bins).is_some();
+        (has_entries && has_bins).then_some(table)
     }
 
     /// What a table that belongs to Ruby itself does, by its contents.
     pub(super) fn table_kind(&self, table: &StTable) -> TableKind {
-        let mut all = 0;
-        let (mut weak, mut fields, mut finalizers) = (0, 0, 0);
+        let mut tally = TableTally::default();
         for (key, record) in table.pairs(self.memory, SAMPLE) {
-            all += 1;
-            let (key_flags, record_flags) = (self.object(key), self.object(record));
-            let same = key == record
-                && key_flags.is_some_and(has_type(&[SlotType::STRING, SlotType::IMEMO]));
-            let symbol = key_flags.is_some_and(has_type(&[SlotType::STRING]))
-                && (record & 0xff == 0xc
-                    || record_flags.is_some_and(has_type(&[SlotType::SYMBOL])));
-            let has = |flags: Option<u64>, bit| flags.is_some_and(|flags| flags & bit != 0);
-            let id = (key & 1 == 1 && has(record_flags, HAS_OBJECT_ID))
-                || (record & 1 == 1 && has(key_flags, HAS_OBJECT_ID));
-            weak += u64::from(same || symbol || id);
-            fields += u64::from(
-                has(key_flags, HAS_GENERIC_FIELDS)
-                    && (self.chunk_at(record).is_some()
-                        || record_flags.is_some_and(has_type(&[SlotType::IMEMO]))),
-            );
-            finalizers += u64::from(
-                has(key_flags, HAS_FINALIZER)
-                    && key != record
-                    && record_flags.is_some_and(has_type(&[SlotType::ARRAY])),
-            );
+            let flags = (self.object(key).unwrap_or(0), self.object(record).unwrap_or(0));
+            tally.entry((key, record), flags, self.chunk_at(record).is_some());
         }
-        let most = |count: u64| all > 0 && count * 10 >= all * 9;
-        match () {
-            () if most(weak) => TableKind::Weak,
-            () if most(fields) => TableKind::GenericFields,
-            () if most(finalizers) => TableKind::StrongRecords,
-            () => TableKind::Strong,
-        }
+        tally.kind()
     }
 
     /// Whether a chunk is a piece of the mark stack. Its words are old, except during a collection.
     pub(super) fn is_mark_stack(&self, chunk: &Chunk) -> bool {
-        let next = || self.memory.word_at(chunk.user(), MARK_STACK - 8);
-        has_bytes(chunk, MARK_STACK)
-            && next().is_some_and(|next| {
-                next == 0
-                    || self.chunk_at(next).is_some_and(|(_, next)| has_bytes(&next, MARK_STACK))
-            })
+        let next = self.memory.word_at(chunk.user(), MARK_STACK - 8);
+        let Some(next) = next.filter(|_| has_bytes(chunk, MARK_STACK)) else { return false };
+        next == 0 || self.chunk_at(next).is_some_and(|(_, next)| has_bytes(&next, MARK_STACK))
     }
 
     /// Whether a chunk is a link of a class's list of subclasses, which keeps none alive (`rb_subclass_entry`).
@@ -152,16 +129,19 @@ impl Words<'_> {
         if !has_bytes(chunk, 24) {
             return false;
         }
-        let word = |offset| self.memory.word_at(chunk.user(), offset).unwrap_or(0);
-        let leads = |address, offset, to: &dyn Fn(u64) -> bool| {
-            address == 0
-                || (self.chunk_at(address).is_some()
-                    && self.memory.word_at(address, offset).is_some_and(to))
-        };
-        self.is_class(word(0))
-            && leads(word(8), 0, &|class| self.is_class(class))
-            && (SUBCLASSES_LINKED_ONE_WAY.contains(self.heap.version())
-                || leads(word(16), 8, &|next| next == chunk.user()))
+        let [class, next, before] =
+            [0, 8, 16].map(|offset| self.memory.word_at(chunk.user(), offset).unwrap_or(0));
+        let leads_on = next == 0 || self.word_in_chunk(next, 0).is_some_and(|c| self.is_class(c));
+        let leads_back = SUBCLASSES_LINKED_ONE_WAY.contains(self.heap.version())
+            || before == 0
+            || self.word_in_chunk(before, 8) == Some(chunk.user());
+        self.is_class(class) && leads_on && leads_back
+    }
+
+    /// A word of the chunk at an address.
+    fn word_in_chunk(&self, address: u64, offset: u64) -> Option<u64> {
+        let (_, chunk) = self.chunk_at(address)?;
+        self.memory.word_at(chunk.user(), offset)
     }
 
     /// The call caches of a method (`rb_class_cc_entries`: capacity, length, method, entries of two words), of which only
@@ -181,15 +161,51 @@ impl Words<'_> {
     }
 
     fn is_class(&self, value: u64) -> bool {
-        self.object(value).is_some_and(has_type(&[
-            SlotType::CLASS,
-            SlotType::MODULE,
-            SlotType::ICLASS,
-        ]))
+        const CLASSES: [SlotType; 3] = [SlotType::CLASS, SlotType::MODULE, SlotType::ICLASS];
+        self.object(value).is_some_and(|flags| has_type(flags, &CLASSES))
+    }
+}
+
+/// Entries of a table by what they look like.
+#[derive(Debug, Default)]
+struct TableTally {
+    all: u64,
+    weak: u64,
+    fields: u64,
+    finalizers: u64,
+}
+
+impl TableTally {
+    /// Counts a key and a record with the flags of the objects that they are, 0 for what is none. `to_chunk`: the record is the
+    /// address of a chunk.
+    fn entry(&mut self, (key, record): (u64, u64), flags: (u64, u64), to_chunk: bool) {
+        let (of_key, of_record) = flags;
+        let is_string = has_type(of_key, &[SlotType::STRING]);
+        let same = key == record && (is_string || has_type(of_key, &[SlotType::IMEMO]));
+        let is_symbol = record & 0xff == STATIC_SYMBOL || has_type(of_record, &[SlotType::SYMBOL]);
+        let id = (key & 1 == 1 && of_record & HAS_OBJECT_ID != 0)
+            || (record & 1 == 1 && of_key & HAS_OBJECT_ID != 0);
+        let has_fields = to_chunk || has_type(of_record, &[SlotType::IMEMO]);
+        let is_finalizer = key != record && has_type(of_record, &[SlotType::ARRAY]);
+        self.all += 1;
+        self.weak += u64::from(same || (is_string && is_symbol) || id);
+        self.fields += u64::from(of_key & HAS_GENERIC_FIELDS != 0 && has_fields);
+        self.finalizers += u64::from(of_key & HAS_FINALIZER != 0 && is_finalizer);
+    }
+
+    /// What nine of ten entries say.
+    fn kind(&self) -> TableKind {
+        let kinds = [
+            (self.weak, TableKind::Weak),
+            (self.fields, TableKind::GenericFields),
+            (self.finalizers, TableKind::StrongRecords),
+        ];
+        let mut clear = kinds.into_iter().filter(|(count, _)| count * 10 >= self.all * 9);
+        clear.find(|(count, _)| *count > 0).map_or(TableKind::Strong, |(_, kind)| kind)
     }
 }
 
 /// Whether flags are those of one of these types.
-fn has_type(types: &[SlotType]) -> impl Fn(u64) -> bool + use<'_> {
-    |flags| types.contains(&SlotHead { flags, class: 0 }.slot_type())
+fn has_type(flags: u64, types: &[SlotType]) -> bool {
+    types.contains(&SlotHead { flags, class: 0 }.slot_type())
 }

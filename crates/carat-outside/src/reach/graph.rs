@@ -87,21 +87,16 @@ impl<'a> Graph<'a> {
     }
 
     fn own(&mut self, object: u64, reference: Reference) {
-        let mut own = |address| {
-            if let Some(number) = self.words.chunks.exact(address) {
-                self.owned[number] = true;
-            }
-        };
         match reference {
             Reference::Values(address, _)
             | Reference::Fields(address)
             | Reference::Pattern(address)
-            | Reference::Bytes(address) => own(address),
+            | Reference::Bytes(address) => self.own_chunk(address),
             Reference::Table(address) => {
-                own(address);
+                self.own_chunk(address);
                 if let Some(table) = StTable::read(self.words.memory, address) {
-                    own(table.bins);
-                    own(table.entries);
+                    self.own_chunk(table.bins);
+                    self.own_chunk(table.entries);
                 }
             }
             Reference::Struct(address) => {
@@ -111,6 +106,12 @@ impl<'a> Graph<'a> {
                 }
             }
             Reference::Value(_) | Reference::Words(..) => {}
+        }
+    }
+
+    fn own_chunk(&mut self, address: u64) {
+        if let Some(number) = self.words.chunks.exact(address) {
+            self.owned[number] = true;
         }
     }
 
@@ -132,11 +133,8 @@ impl<'a> Graph<'a> {
     }
 
     fn table(&mut self, number: usize, table: StTable) {
-        for address in [table.bins, table.entries] {
-            if let Some(number) = self.words.chunks.exact(address) {
-                self.owned[number] = true;
-            }
-        }
+        self.own_chunk(table.bins);
+        self.own_chunk(table.entries);
         let kind = self.words.table_kind(&table);
         if kind == TableKind::GenericFields {
             self.generic_fields.extend(table.pairs(self.words.memory, u64::MAX));
@@ -145,9 +143,7 @@ impl<'a> Graph<'a> {
     }
 
     fn context(&mut self, number: usize, context: Context) {
-        if let Some(stack) = self.words.chunks.exact(context.vm_stack.0) {
-            self.owned[stack] = true;
-        }
+        self.own_chunk(context.vm_stack.0);
         self.old_stacks.push(context.vm_stack);
         self.old_stacks.extend(context.machine_mapping);
         self.contexts.insert(number as u64, context);

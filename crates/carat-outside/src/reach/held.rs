@@ -150,26 +150,26 @@ impl<'a> Holders<'a> {
     fn chunk_bytes(&self, address: u64, bytes: u64) -> u64 {
         let Some(view) = self.graph.words.view(address, bytes) else { return 0 };
         let mut sum = 0;
-        let mut add = |address| {
-            if let Some((_, chunk)) = self.graph.words.chunk_at(address) {
-                sum += self.graph.words.chunks.amount(&chunk).present;
-            }
-        };
         view.references(&mut |reference| match reference {
             Reference::Values(chunk, _)
             | Reference::Fields(chunk)
             | Reference::Struct(chunk)
             | Reference::Pattern(chunk)
-            | Reference::Bytes(chunk) => add(chunk),
+            | Reference::Bytes(chunk) => sum += self.present(chunk),
             Reference::Table(table) => {
-                add(table);
+                sum += self.present(table);
                 if let Some(table) = StTable::read(self.graph.words.memory, table) {
-                    add(table.bins);
-                    add(table.entries);
+                    sum += self.present(table.bins) + self.present(table.entries);
                 }
             }
             Reference::Value(_) | Reference::Words(..) => {}
         });
         sum
+    }
+
+    /// Bytes in memory of the chunk at an address.
+    fn present(&self, address: u64) -> u64 {
+        let chunk = self.graph.words.chunk_at(address);
+        chunk.map_or(0, |(_, chunk)| self.graph.words.chunks.amount(&chunk).present)
     }
 }

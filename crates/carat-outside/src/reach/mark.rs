@@ -362,10 +362,9 @@ impl<'a> ReachMarker<'a> {
         });
         for word in found {
             // `imemo_iseq` is the seventh kind.
-            let is_bytecode = |flags: u64| {
-                SlotHead { flags, class: 0 }.slot_type() == SlotType::IMEMO && flags >> 12 & 15 == 7
-            };
-            if self.graph.words.object(word).is_some_and(is_bytecode) {
+            let flags = self.graph.words.object(word).unwrap_or(0);
+            let is_internal = SlotHead { flags, class: 0 }.slot_type() == SlotType::IMEMO;
+            if is_internal && flags >> 12 & 15 == 7 {
                 self.value(word);
             }
         }

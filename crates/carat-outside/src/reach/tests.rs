@@ -22,11 +22,11 @@ const ROOTS: u64 = C_LIBRARY + C_LIBRARY_BYTES - 64;
 /// chunks and so count as roots, and five classes with their singleton classes and names.
 const LOST: u64 = 9 * 39 + 5 * 3;
 
-struct FakeProcess {
+struct MarkedProcess {
     made: FakeMalloc,
 }
 
-impl FakeProcess {
+impl MarkedProcess {
     /// A process with one thread, whose three last roots are the classes that are always reached.
     fn new() -> Self {
         let mut ruby = FakeRuby::new(9, 40);
@@ -89,7 +89,7 @@ impl FakeProcess {
 
 #[test]
 fn what_no_root_leads_to_would_be_freed_with_what_it_holds() {
-    let mut process = FakeProcess::new().with_thread();
+    let mut process = MarkedProcess::new().with_thread();
     process.word(ROOTS, POST);
     let kept = process.array(0, 2);
     process.word(kept, POST + SLOT);
@@ -106,7 +106,7 @@ fn what_no_root_leads_to_would_be_freed_with_what_it_holds() {
 
 #[test]
 fn what_an_array_held_beyond_its_length_is_not_reached() {
-    let mut process = FakeProcess::new().with_thread();
+    let mut process = MarkedProcess::new().with_thread();
     process.word(ROOTS, POST);
     let elements = process.array(0, 1);
     process.word(elements, POST + SLOT);
@@ -116,7 +116,7 @@ fn what_an_array_held_beyond_its_length_is_not_reached() {
 
 #[test]
 fn only_the_part_of_a_stack_that_is_in_use_leads_to_objects() {
-    let mut process = FakeProcess::new().with_thread();
+    let mut process = MarkedProcess::new().with_thread();
     process.word(STACK + 8, POST);
     process.word(FRAME + 24, POST + SLOT);
     // What earlier calls left between the values and the frames.
@@ -127,7 +127,7 @@ fn only_the_part_of_a_stack_that_is_in_use_leads_to_objects() {
 #[test]
 fn a_table_of_shared_strings_keeps_none_of_them_and_another_table_keeps_all() {
     for (is_same, kept) in [(true, 0), (false, 1)] {
-        let mut process = FakeProcess::new().with_thread();
+        let mut process = MarkedProcess::new().with_thread();
         let [table, entries] = [0x50, 0x70].map(|size| process.chunk(size));
         let functions = C_LIBRARY + 0x100;
         for (number, word) in [2, functions, 1, 0, 0, 1, entries].into_iter().enumerate() {
@@ -145,19 +145,19 @@ fn a_table_of_shared_strings_keeps_none_of_them_and_another_table_keeps_all() {
 
 #[test]
 fn without_the_stack_of_a_thread_nothing_is_claimed() {
-    assert_eq!(FakeProcess::new().reach().err(), Some(ReachUnknown::NoStack));
+    assert_eq!(MarkedProcess::new().reach().err(), Some(ReachUnknown::NoStack));
 }
 
 #[test]
 fn where_even_a_class_of_ruby_is_not_reached_nothing_is_claimed() {
-    let mut process = FakeProcess::new().with_thread();
+    let mut process = MarkedProcess::new().with_thread();
     process.word(ROOTS + 7 * 8, 0);
     assert_eq!(process.reach().err(), Some(ReachUnknown::LostClass("rb_eStandardError")));
 }
 
 #[test]
 fn an_object_is_as_large_as_what_it_alone_refers_to() {
-    let mut process = FakeProcess::new().with_thread();
+    let mut process = MarkedProcess::new().with_thread();
     let [post, array, string, shared] = [1, 2, 3, 4].map(|number| POST + number * SLOT);
     process.word(post, 1 | 1 << 13);
     process.word(post + 16, array);

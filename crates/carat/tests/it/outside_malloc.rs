@@ -178,7 +178,7 @@ const GARBAGE: [(&str, &str); 5] = [
     ("array", "['x' * 4096, i.to_s, nil, nil, nil]"),
     ("string", "'x' * 4096"),
     ("variable", "Object.new.instance_variable_set(:@a, 'x' * 4096)"),
-    ("struct", "Pair.new('x' * 4096, [i])"),
+    ("struct", "Couple.new('x' * 4096, [i])"),
 ];
 
 #[test]
@@ -186,7 +186,7 @@ fn what_a_full_collection_would_free_is_what_it_frees(version: TestRuby) {
     let options = LookOptions { owners: true, reach: true, ..LookOptions::default() };
     let mut ruby = start(version);
     ruby.eval(
-        "Pair = Struct.new(:a, :b); def deep(n, &b); n == 0 ? b.call : deep(n - 1, &b); end; 1",
+        "Couple = Struct.new(:a, :b); def deep(n, &b); n == 0 ? b.call : deep(n - 1, &b); end; 1",
     );
     for (kind, code) in GARBAGE {
         ruby.eval("4.times { GC.start }; GC.disable; 1");
