@@ -121,7 +121,8 @@ impl Words<'_> {
     pub(super) fn is_mark_stack(&self, chunk: &Chunk) -> bool {
         let next = self.memory.word_at(chunk.user(), MARK_STACK - 8);
         let Some(next) = next.filter(|_| has_bytes(chunk, MARK_STACK)) else { return false };
-        next == 0 || self.chunk_at(next).is_some_and(|(_, next)| has_bytes(&next, MARK_STACK))
+        // The next piece may have been freed since.
+        next == 0 || self.chunks.find(next).is_some()
     }
 
     /// Whether a chunk is a link of a class's list of subclasses, which keeps none alive (`rb_subclass_entry`).
