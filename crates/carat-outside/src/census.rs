@@ -264,11 +264,8 @@ fn parts(
         malloc_part(memory, heap.as_ref(), options, census);
     }
     let (Some(heap), Some(malloc)) = (heap, &census.malloc) else { return };
-    let load = ChunkLoad {
-        chunks: malloc.chunks(),
-        bytes: malloc.total().system_bytes,
-        slots: heap.pages().iter().map(|page| page.slots).sum(),
-    };
+    let slots = heap.pages().iter().map(|page| page.slots).sum();
+    let load = ChunkLoad::of(malloc, slots);
     if options.owners || options.reach {
         holder_parts(memory, anchors, options, census, (&heap, names.as_mut(), load));
     }

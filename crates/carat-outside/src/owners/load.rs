@@ -1,9 +1,12 @@
 //! How much of our own memory a table of chunks and a search in it take.
 
-use crate::malloc::ChunkTable;
+use crate::malloc::{ChunkTable, MallocCensus};
 use crate::need::{MemoryNeed, NeedPart};
 use crate::owners::search::ChunkSearch;
 use crate::reach::reach_bytes;
+
+/// The part by which chunks may become more between two readings: one of so many.
+const GROWTH: u64 = 50;
 
 /// The chunks that are to be kept, and the slots of the heap if what is reached is to be marked.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -17,6 +20,14 @@ pub struct ChunkLoad {
 }
 
 impl ChunkLoad {
+    /// What a second reading will find, after one that only counted; the process may allocate meanwhile.
+    pub fn of(census: &MallocCensus, slots: u64) -> Self {
+        let chunks = census.chunks().saturating_add(census.arenas.len() as u64);
+        let bytes = census.total().system_bytes.saturating_add(census.mapped.amount.bytes);
+        let (chunks, bytes) = (chunks + chunks / GROWTH, bytes.saturating_add(bytes / GROWTH));
+        Self { chunks, bytes, slots }
+    }
+
     /// What the table of chunks and a search in it take.
     pub fn need(self, process: u32) -> MemoryNeed {
         let search = ChunkSearch::bytes(self.chunks) + reach_bytes(self.slots, self.chunks);

@@ -1,6 +1,6 @@
 //! Owners in a process that was made up.
 
-use super::{HolderKind, Owner, OwnerCensus, Owners, ThreadPlace, find_owners};
+use super::{ChunkLoad, HolderKind, Owner, OwnerCensus, Owners, ThreadPlace, find_owners};
 use crate::elf::RubyAnchors;
 use crate::fake_ruby::{FakeRuby, HEAP, HEAP_PAGE};
 use crate::heap::{ClassNames, Heap};
@@ -56,6 +56,8 @@ impl FakeProcess {
         }];
         let owners = find_owners(&memory, &heap, &mut names, &reading.chunks, &threads);
         let census = owners.census(&reading.chunks, None);
+        let announced = ChunkLoad::of(&reading.census, 0).need(7).bytes;
+        assert!(census.needed_bytes <= announced, "{announced} of {}", census.needed_bytes);
         assert!(census.needed_bytes >= reading.chunks.len() as u64 * ChunkTable::CHUNK_BYTES);
         Found { owners, census, chunks: reading.chunks }
     }

@@ -4,7 +4,7 @@ use crate::canary;
 use crate::elf::RubyAnchors;
 use crate::heap::{ClassNames, Heap, HeapUnknown};
 use crate::live::{LiveMemory, Pacing};
-use crate::malloc::{ChunkTable, MallocCensus, NoMalloc, read_malloc};
+use crate::malloc::{ChunkTable, NoMalloc, read_malloc};
 use crate::memory::{Memory, PAGE, PAGE_LENGTH, PageEntry, ReadingStopped};
 use crate::need::{MemoryGate, MemoryNeed, census_need};
 use crate::number_set::NumberSet;
@@ -158,8 +158,8 @@ impl Chunks {
         };
         // A heap page of the parent alone may pass for a chunk there, which no chunk of the child asks for.
         let of_parent = read_malloc(parent, &is_heap_page, false);
-        let of_parent = of_parent.map(|reading| load_of(&reading.census));
-        let need = load_of(&counted).need(request.child);
+        let of_parent = of_parent.map(|reading| ChunkLoad::of(&reading.census, 0));
+        let need = ChunkLoad::of(&counted, 0).need(request.child);
         let parents = of_parent.as_ref().map_or(0, |load| load.table());
         ask_for(request, MemoryNeed { bytes: need.bytes.saturating_add(parents), ..need })?;
         let now = match read_malloc(child, &is_heap_page, true) {
@@ -176,11 +176,6 @@ impl Chunks {
         };
         Ok(Some(Self { now, before }))
     }
-}
-
-fn load_of(census: &MallocCensus) -> ChunkLoad {
-    let bytes = census.total().system_bytes;
-    ChunkLoad { chunks: census.chunks(), bytes, slots: 0 }
 }
 
 fn holder_of(owners: Option<&(Owners, ClassNames)>, number: usize) -> ChunkHolder {
