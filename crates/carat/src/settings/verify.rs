@@ -158,7 +158,7 @@ pub(in crate::settings) mod tests {
 
     #[test]
     fn a_setting_of_malloc_is_applied_only_where_its_malloc_serves() {
-        let environ = b"MALLOC_CONF=narenas:1\0MALLOC_TOP_PAD_=65536\0";
+        let environ = b"MALLOC_CONF=narenas:1\0MALLOC_TOP_PAD_=65536\0MALLOC_ARENA_MAX=2\0";
         let statuses = |malloc| {
             let observed = ProcessObservation {
                 maps: Some(MAPS),
