@@ -56,7 +56,7 @@ fn open_files_in_memory(root: &ProcRoot, pid: u32) -> BTreeMap<String, Bytes> {
         let path = entry.path();
         let Ok(status) = fs::metadata(&path) else { continue };
         let is_in_memory =
-            || rustix::fs::statfs(&path).is_ok_and(|system| system.f_type as i64 == IN_MEMORY);
+            || rustix::fs::statfs(&path).is_ok_and(|system| system.f_type == IN_MEMORY);
         if !status.is_file() || !is_in_memory() {
             continue;
         }

@@ -334,6 +334,11 @@ mod tests {
     use super::*;
     use crate::core::ledger::{DetectedAllocator, FileUse};
 
+    fn arenas() -> Vec<Arena> {
+        let (held, free) = (Bytes(8_000_000), Some(Bytes(2_000_000)));
+        (0..2).map(|number| Arena { number, held, resident: None, free }).collect()
+    }
+
     fn example() -> Ledger {
         let part = |kind, pss| LedgerPart {
             kind,
@@ -377,14 +382,7 @@ mod tests {
                 ..RubyHeap::default()
             }),
             returnable: None,
-            arenas: (0..2)
-                .map(|number| Arena {
-                    number,
-                    held: Bytes(8_000_000),
-                    resident: None,
-                    free: Some(Bytes(2_000_000)),
-                })
-                .collect(),
+            arenas: arenas(),
             environment: Vec::new(),
             files: Vec::new(),
         };
