@@ -17,7 +17,7 @@ use carat_ruby::version::{
 use std::env;
 use std::ffi::c_void;
 use std::ops::Range;
-use std::sync::Mutex;
+use std::sync::{Mutex, OnceLock};
 
 /// One word: the variable by which a user sets it, and Ruby's own value.
 #[derive(Debug, Clone, Copy)]
@@ -84,6 +84,23 @@ unsafe impl Send for Limits {}
 
 static LIMITS: Mutex<Option<Limits>> = Mutex::new(None);
 
+/// The variables of the words that Ruby was started with, by their names.
+static GIVEN: OnceLock<Vec<(&str, String)>> = OnceLock::new();
+
+/// Reads the variables of the words. To be called when the library is loaded, because they may be removed from the environment
+/// then, so that programs that the server starts do not inherit them.
+pub(crate) fn remember_variables() {
+    given();
+}
+
+fn given() -> &'static [(&'static str, String)] {
+    GIVEN.get_or_init(|| {
+        let of_fields = [INIT_SLOTS].into_iter().chain(FIELDS).map(Field::variable);
+        let names = of_fields.chain([GROWTH_MAX_BYTES]);
+        names.filter_map(|name| Some((name, env::var(name).ok()?))).collect()
+    })
+}
+
 /// Lets a heap grow by so many slots of 40 bytes before it must be collected. A variable that the user has set keeps its
 /// effect. Returns the free slots that a full collection leaves, 0 where Ruby has no such bound; `None` if it is unknown
 /// where the limits are. To be called with the GVL held, as the others.
@@ -129,7 +146,7 @@ impl Limits {
     fn find(version: RubyVersion) -> Option<Self> {
         // SAFETY: only the address is used, of a function that every Ruby has (ruby/internal/gc.h).
         let inside = unsafe { find::<*const c_void>(c"rb_gc_start") }?;
-        let contents = FIELDS.map(|field| field.contents(field.given().as_deref()));
+        let contents = FIELDS.map(|field| field.contents(field.given()));
         let object = LoadedObject::around(inside)?;
         let mut found = object.data().flat_map(|range| search(&contents, range));
         let place = found.next().filter(|_| found.next().is_none())?;
@@ -204,13 +221,19 @@ fn grows_below(growth: u64) -> u64 {
 }
 
 impl Field {
-    /// The text of the variable that sets this word.
-    fn given(self) -> Option<String> {
+    fn variable(self) -> &'static str {
         let (Self::Number(variable, _) | Self::Ratio(variable, _)) = self;
-        let text = env::var(variable).ok();
-        text.or_else(|| {
+        variable
+    }
+
+    /// The text of the variable that sets this word.
+    fn given(self) -> Option<&'static str> {
+        let text_of = |name: &str| {
+            given().iter().find(|(given, _)| *given == name).map(|(_, text)| text.as_str())
+        };
+        text_of(self.variable()).or_else(|| {
             let has_other_name = matches!(self, Self::Number("RUBY_GC_HEAP_GROWTH_MAX_SLOTS", _));
-            has_other_name.then(|| env::var(GROWTH_MAX_BYTES).ok()).flatten()
+            has_other_name.then(|| text_of(GROWTH_MAX_BYTES)).flatten()
         })
     }
 

@@ -48,6 +48,7 @@ fn start() {
     report::open();
     report::write(Runtime::Requested, requested_checksum());
     report::write(Runtime::Variables, variables_checksum());
+    gc_limits::remember_variables();
     // SAFETY: the handlers call nothing but system calls, atomics and one mutex of ours.
     unsafe {
         libc::pthread_atfork(Some(trim::before_fork), Some(trim::in_parent), Some(in_child));

@@ -33,6 +33,10 @@ module CaratRuntime
         !loaded? && RACK_SERVERS.any? { |gem, server| running?(gem, server) }
       end
 
+      def before_fork
+        @forker = Process.pid
+      end
+
       def in_child
         return if @scripts.nil?
         return @scripts.disable if loaded?
@@ -56,9 +60,14 @@ module CaratRuntime
 
         @scripts.disable
         @loaded = true
-        CaratRuntime.own_application(certain: described) if @missing_files
+        CaratRuntime.own_application(certain: described, worker: worker?) if @missing_files
       rescue StandardError
         @scripts.disable
+      end
+
+      # The parent of a process that went into the background has ended: that was no fork of a server for its workers.
+      def worker?
+        Process.ppid == @forker
       end
 
       def rackup?(script)

@@ -100,6 +100,7 @@ module CaratRuntime
     def before_fork
       return if @without_hooks
 
+      Application.before_fork
       Boot.before_fork if at_boot?
       run(:before_fork)
     end
@@ -114,10 +115,12 @@ module CaratRuntime
     end
 
     # This worker loads the application itself, so what was done before the fork was done without one. Where that is not certain,
-    # the process may also be a helper, for which nothing was done.
-    def own_application(certain:)
+    # the process may also be a helper, for which nothing was done. Where it is no `worker`, it may fork some later.
+    def own_application(certain:, worker:)
       @settings.select(&:preloads?).each do |setting|
         setting.attempt(:own_application)
+        next setting.not_yet unless worker
+
         setting.not_preloaded if certain || setting.applied?
       end
       Boot.start if at_boot?
@@ -230,6 +233,11 @@ module CaratRuntime
 
     def applied?
       CaratRuntime.bit?(:applied, @bit)
+    end
+
+    # Reports that it has no effect in this process so far.
+    def not_yet
+      CaratRuntime.clear_bit(:applied, @bit)
     end
 
     # Reports that it has no effect in this process, because no application was loaded before the fork.

@@ -24,6 +24,8 @@ const FAILED: u8 = 125;
 const NOT_EXECUTABLE: u8 = 126;
 /// Exit code if the command does not exist.
 const NOT_FOUND: u8 = 127;
+/// Bytes of the largest `carat.toml` that is read without being named.
+const CONFIG_MAX: u64 = 1 << 20;
 /// The keys of `carat.toml`.
 const CONFIG_KEYS: [&str; 2] = ["profile", "settings"];
 
@@ -455,12 +457,21 @@ fn read_unnamed(path: &Path, messages: &mut impl Write) -> io::Result<Option<Str
     Ok(None)
 }
 
-/// Opens a regular file and nothing else, without waiting for the other end of a pipe.
+/// Opens a regular file and nothing else, without waiting for the other end of a pipe. A link is not followed: who shares the
+/// folder could let it lead to any file of root.
 fn open_regular(path: &Path) -> io::Result<File> {
-    let file = File::options().read(true).custom_flags(libc::O_NONBLOCK).open(path)?;
-    match file.metadata()?.is_file() {
+    if !std::fs::symlink_metadata(path)?.is_file() {
+        return Err(io::Error::other("it is not a regular file"));
+    }
+    let flags = libc::O_NONBLOCK | libc::O_NOFOLLOW;
+    let file = File::options().read(true).custom_flags(flags).open(path)?;
+    let found = file.metadata()?;
+    if !found.is_file() {
+        return Err(io::Error::other("it is not a regular file"));
+    }
+    match found.len() <= CONFIG_MAX {
         true => Ok(file),
-        false => Err(io::Error::other("it is not a regular file")),
+        false => Err(io::Error::other(format!("it has more than {CONFIG_MAX} bytes"))),
     }
 }
 

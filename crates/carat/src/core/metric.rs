@@ -1,24 +1,15 @@
 //! The registry of metrics. A row holds everything that is known about one metric; to add a metric, add a row.
 
+mod better;
 mod moment;
 
+pub use better::Better;
 pub use moment::MetricMoment;
 
 use crate::core::load::StepReport;
 use crate::core::observations::{LoadTotals, Observations, amount};
 use crate::core::units::Unit;
-use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-
-/// The direction that users prefer. It selects the words of a verdict.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Better {
-    /// Smaller is better.
-    Lower,
-    /// Larger is better.
-    Higher,
-}
 
 /// One row of the registry.
 #[derive(Debug)]

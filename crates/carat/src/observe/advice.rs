@@ -242,6 +242,8 @@ fn arenas(ledger: &Ledger) -> Option<Finding> {
     let held: Bytes = others.iter().map(|arena| arena.resident.unwrap_or(arena.held)).sum();
     // Fewer arenas hold the same live memory, so where free memory is unknown there is nothing to suggest.
     let free = others.iter().map(|arena| arena.free).sum::<Option<Bytes>>()?;
+    // What the probe reports as free was not all touched yet; the ledger counts what is in memory.
+    let free = ledger.part(PartKind::MallocFree).map_or(free, |part| part.pss.min(free));
     if !is_worthwhile(ledger, free) {
         return None;
     }

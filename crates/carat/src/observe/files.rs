@@ -10,10 +10,12 @@ use std::os::unix::fs::MetadataExt;
 
 /// Smaller files are left out.
 const LEAST: Bytes = Bytes(1_000_000);
-/// Files of each kind that are kept, the largest first.
-const KEPT: usize = 20;
+/// Files of each kind that are kept, the largest first. With the least size above, more have gigabytes.
+const KEPT: usize = 4_096;
 /// Open files that are looked at.
 const OPEN_FILES: usize = 65_536;
+/// What memory that processes share without a file is named in `maps` (`shmem_zero_setup`, mm/shmem.c).
+const SHARED_ANONYMOUS: &str = "/dev/zero (deleted)";
 /// The type of a file system whose files lie in memory (`TMPFS_MAGIC`, linux/magic.h); memfds have it, too.
 const IN_MEMORY: i64 = 0x0102_1994;
 /// Bytes of a block of `stat` (stat(2)).
@@ -22,7 +24,8 @@ const BLOCK: u64 = 512;
 /// The largest files of a process, those that are mapped first.
 pub(crate) fn files_in_use(root: &ProcRoot, pid: u32, mappings: &[Mapping]) -> Vec<FileUse> {
     let mut mapped: BTreeMap<&str, Bytes> = BTreeMap::new();
-    let files = mappings.iter().filter(|mapping| mapping.name.starts_with('/'));
+    let is_file = |name: &str| name.starts_with('/') && name != SHARED_ANONYMOUS;
+    let files = mappings.iter().filter(|mapping| is_file(&mapping.name));
     for mapping in files.clone() {
         let sum = mapped.entry(&mapping.name).or_default();
         *sum = *sum + mapping.pss;
@@ -99,6 +102,7 @@ mod tests {
             mapping("/usr/lib/libruby.so", 5, false),
             mapping("/etc/small", 0, false),
             mapping("[heap]", 50, false),
+            mapping("/dev/zero (deleted)", 50, false),
         ];
         let files = files_in_use(&ProcRoot::new("/nonexistent"), 1, &mappings);
         let names: Vec<(&str, u64)> =

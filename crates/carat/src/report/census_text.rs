@@ -124,7 +124,7 @@ fn write_heap(out: &mut String, heap: &HeapCensus) -> fmt::Result {
     if let Some(unswept) = heap.unswept {
         writeln!(
             out,
-            "  garbage not yet collected: {}, {}",
+            "  found dead by the last collection and not yet swept: {}, {}",
             grouped_count(unswept.slots, "object"),
             Bytes(unswept.bytes)
         )?;
@@ -380,7 +380,7 @@ mod tests {
             "Process 4312 from outside, Ruby 3.1.2",
             "slots: 800 live of 1,200 (66.7 %), 32.0 kB in objects and 16.0 kB free; 3 pages of 64 KiB",
             "33.3 % of the bytes in slots are free; 0 pages less than a fifth full, 1 page empty",
-            "garbage not yet collected: 7 objects, 280 B",
+            "found dead by the last collection and not yet swept: 7 objects, 280 B",
             "ages: 600 old (75.0 %), 200 of age 0, 3 pinned",
             "40 B █·█",
             "500     20.0 kB   80.0 %",

@@ -105,7 +105,7 @@ fn write_heading(out: &mut String, ledger: &Ledger) -> fmt::Result {
             && ledger.processes.iter().all(|process| !process.may_have_ruby());
         let why = match without_ruby {
             true => "no Ruby is loaded there",
-            false => "no probe is loaded there, and no Ruby was read from outside",
+            false => "no probe is loaded there, and Ruby was not read from outside at this moment",
         };
         writeln!(
             out,

@@ -9,6 +9,7 @@ use rusqlite::config::DbConfig;
 use rusqlite::limits::Limit;
 use std::fs::File;
 use std::io::Read;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -58,6 +59,7 @@ impl StepBudget {
 /// Looks at the bytes of `file`, before SQLite does; errors name it `path`.
 pub(crate) fn check_bytes(file: &Path, path: &Path) -> Result<(), StoreError> {
     let failed = |error| StoreError::io(path, error);
+    check_journal(file, path)?;
     let mut file = File::open(file).map_err(failed)?;
     if file.metadata().map_err(failed)?.len() > FILE_MAX {
         let what = format!("it has more than {} GiB", FILE_MAX >> 30);
@@ -70,6 +72,20 @@ pub(crate) fn check_bytes(file: &Path, path: &Path) -> Result<(), StoreError> {
         return Err(unexpected(path, "it has a write-ahead log"));
     }
     Ok(())
+}
+
+/// Refuses a rollback journal that is not the file owner's: SQLite writes it back into the file, whoever made it.
+fn check_journal(file: &Path, path: &Path) -> Result<(), StoreError> {
+    let failed = |error| StoreError::io(path, error);
+    let journal = match std::fs::symlink_metadata(journal_path(file)) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
+        found => found.map_err(failed)?,
+    };
+    let owner = std::fs::metadata(file).map_err(failed)?.uid();
+    match journal.is_file() && journal.uid() == owner {
+        true => Ok(()),
+        false => Err(unexpected(path, "the journal beside it is not of the same owner")),
+    }
 }
 
 /// The rollback journal that belongs to a file.
@@ -184,6 +200,24 @@ fn unexpected(path: &Path, what: &str) -> StoreError {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_journal_that_is_a_link_or_another_users_is_refused_and_one_of_the_same_owner_is_not() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("a.carat");
+        std::fs::write(&file, "SQLite format 3\0").unwrap();
+        let journal = journal_path(&file);
+        check_bytes(&file, &file).unwrap();
+        std::fs::write(&journal, "").unwrap();
+        check_bytes(&file, &file).unwrap();
+        if rustix::process::geteuid().is_root() {
+            std::os::unix::fs::chown(&journal, Some(65534), None).unwrap();
+            check_bytes(&file, &file).unwrap_err();
+        }
+        std::fs::remove_file(&journal).unwrap();
+        std::os::unix::fs::symlink(&file, &journal).unwrap();
+        check_bytes(&file, &file).unwrap_err();
+    }
 
     #[test]
     fn only_tables_of_names_types_and_keys_are_plain() {

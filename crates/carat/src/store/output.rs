@@ -29,7 +29,7 @@ pub enum NamedBy {
     Carat,
 }
 
-/// Writes a file, all of it or nothing; what a killed carat left beside it is overwritten. A link of that name is replaced
+/// Writes a file, all of it or nothing. A link of that name is replaced
 /// by the file. `/dev/stdout` and `/dev/fd/N` are carat's own descriptors.
 ///
 /// # Errors
@@ -42,7 +42,14 @@ pub fn write_file(path: &Path, bytes: &[u8], named_by: NamedBy) -> io::Result<()
     let present = statat(&folder, &name, AtFlags::SYMLINK_NOFOLLOW).ok();
     // A rename by root would leave every program a file as its `/dev/null`.
     if named_by == NamedBy::User && present.is_some_and(is_pipe_or_device) {
-        return write_into(&folder, &name, bytes);
+        let own = rustix::process::geteuid().as_raw();
+        return match present.is_some_and(|found| [0, own].contains(&found.st_uid)) {
+            true => write_into(&folder, &name, bytes),
+            false => Err(io::Error::new(
+                io::ErrorKind::PermissionDenied,
+                "it is a pipe or a device of another user",
+            )),
+        };
     }
     replace(&folder, &name, present, bytes)
 }
@@ -102,11 +109,12 @@ fn write_into(folder: &OwnedFd, name: &OsStr, bytes: &[u8]) -> io::Result<()> {
 
 /// Writes a new file beside the old one and renames it.
 fn replace(folder: &OwnedFd, name: &OsStr, old: Option<Stat>, bytes: &[u8]) -> io::Result<()> {
-    let kept = name.as_bytes().len().min(NAME_BYTES - PARTIAL.len());
-    let partial = [&name.as_bytes()[..kept], PARTIAL.as_bytes()].concat();
+    // A name that no file of the user has; what a killed carat has left is not removed either.
+    let ending = format!(".{:016x}{PARTIAL}", rand::random::<u64>());
+    let kept = name.as_bytes().len().min(NAME_BYTES - ending.len());
+    let partial = [&name.as_bytes()[..kept], ending.as_bytes()].concat();
     let partial = OsString::from_vec(partial);
     let remove = || rustix::fs::unlinkat(folder, &partial, AtFlags::empty());
-    let _ = remove();
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
     let file = File::from(openat(folder, &partial, flags, Mode::from_raw_mode(0o666))?);
     let written = write_and_rename(file, (folder, &partial, name), old, bytes);
@@ -241,11 +249,13 @@ mod tests {
         symlink(&precious, &link).unwrap();
         symlink(&precious, &partial).unwrap();
         write(&link, "new").unwrap();
-        assert!(!link.is_symlink() && !partial.is_symlink());
+        assert!(!link.is_symlink(), "the page took its place");
+        assert!(partial.is_symlink(), "what carat did not make stays");
         assert_eq!(fs::read_to_string(&link).unwrap(), "new");
         assert_eq!(fs::read_to_string(&precious).unwrap(), "precious");
-        symlink(folder.path().join("nowhere"), &partial).unwrap();
-        create_new(&partial).unwrap_err();
+        let lost = folder.path().join("lost");
+        symlink(folder.path().join("nowhere"), &lost).unwrap();
+        create_new(&lost).unwrap_err();
         assert!(!folder.path().join("nowhere").exists());
     }
 

@@ -99,15 +99,15 @@ pub fn unpack_in_cache() -> Result<Libraries, LibraryError> {
     unpack_in_first(&cache_roots(|name| std::env::var_os(name), own_user()))
 }
 
-/// The folders to unpack in, by preference: the user's cache, for root that of the system, then a private folder under `/tmp`.
+/// The folders to unpack in, by preference: the named cache, for root that of the system, the user's, a folder under `/tmp`.
 fn cache_roots(variable: impl Fn(&str) -> Option<OsString>, user: u32) -> Vec<PathBuf> {
     let [cache, home] = ["XDG_CACHE_HOME", "HOME"]
         .map(|name| variable(name).map(PathBuf::from).filter(|path| path.is_absolute()));
     [
         cache.map(|cache| cache.join("carat")),
-        home.map(|home| home.join(".cache/carat")),
-        // `sudo` may keep the HOME of another user.
+        // A server that root starts may change its user before Ruby loads the libraries, and then cannot enter root's home.
         (user == 0).then(|| PathBuf::from("/var/cache/carat")),
+        home.map(|home| home.join(".cache/carat")),
         Some(PathBuf::from(format!("/tmp/carat-{user}"))),
     ]
     .into_iter()
@@ -129,17 +129,19 @@ fn unpack_in_first(roots: &[PathBuf]) -> Result<Libraries, LibraryError> {
 
 /// Unpacks into `cache_root/<content hash>/`, unless an earlier call has.
 ///
-/// Creates `cache_root` if it is missing. Both folders must belong to this user and not be links. Other users may
-/// not write to the first nor read the second, nor rename any folder above. Nothing is created in a folder of another user.
+/// Creates `cache_root` if it is missing. Both folders must belong to this user and not be links. Other users may not write to
+/// them, nor enter the second unless this user is root, nor rename any folder above. Nothing is created in a folder of
+/// another user.
 pub fn unpack(cache_root: &Path) -> Result<Libraries, LibraryError> {
     let cache_root = &without_links_above(cache_root)?;
     if cache_root.as_os_str().as_bytes().iter().any(u8::is_ascii_whitespace) {
         return Err(LibraryError::WhiteSpace(cache_root.to_owned()));
     }
     let directory = cache_root.join(content_hash());
-    // An existing cache may be readable by others, but the folder with the libraries may not.
-    for (folder, forbidden_bits) in [(cache_root, 0o022), (&directory, 0o077)] {
-        DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(at(folder))?;
+    let access = Access::of(own_user());
+    // An existing cache may be readable by others.
+    for (folder, forbidden_bits) in [(cache_root, 0o022), (&directory, access.forbidden)] {
+        DirBuilder::new().recursive(true).mode(access.folder).create(folder).map_err(at(folder))?;
         check_private(folder, forbidden_bits)?;
     }
     check_loadable(&directory)?;
@@ -150,6 +152,22 @@ pub fn unpack(cache_root: &Path) -> Result<Libraries, LibraryError> {
         }
     }
     Ok(Libraries::below(&directory))
+}
+
+/// Who may read the libraries. They are no secret, but only what root unpacks can be of use to others.
+struct Access {
+    folder: u32,
+    file: u32,
+    forbidden: u32,
+}
+
+impl Access {
+    fn of(user: u32) -> Self {
+        match user {
+            0 => Self { folder: 0o755, file: 0o644, forbidden: 0o022 },
+            _ => Self { folder: 0o700, file: 0o600, forbidden: 0o077 },
+        }
+    }
 }
 
 /// The path with the real names of the folders above it, which no other user may change.
@@ -219,7 +237,7 @@ pub(super) fn write(directory: &Path, file: &Path, content: &[u8]) -> io::Result
     let written = OpenOptions::new()
         .write(true)
         .create_new(true)
-        .mode(0o600)
+        .mode(Access::of(own_user()).file)
         .open(&temporary)
         .and_then(|mut open| open.write_all(content))
         .and_then(|()| fs::rename(&temporary, file));
@@ -240,14 +258,13 @@ mod tests {
     }
 
     #[test]
-    fn unpacked_files_are_private_and_are_not_written_again() {
+    fn unpacked_files_are_roots_for_everybody_or_private_and_are_not_written_again() {
         let home = tempfile::tempdir().unwrap();
         let root = home.path().join("a/carat");
         let first = unpack(&root).unwrap();
-        assert_eq!(
-            (mode(&root), mode(&first.directory), mode(&first.probe)),
-            (0o700, 0o700, 0o600)
-        );
+        let modes = [&root, &first.directory, &first.probe].map(|path| mode(path));
+        let expected = if own_user() == 0 { [0o755, 0o755, 0o644] } else { [0o700, 0o700, 0o600] };
+        assert_eq!(modes, expected);
         let written = fs::metadata(&first.probe).unwrap().ino();
         assert_eq!(unpack(&root).unwrap(), first);
         assert_eq!(fs::metadata(&first.probe).unwrap().ino(), written);
@@ -287,7 +304,7 @@ mod tests {
         assert!(matches!(unpack(&open), Err(LibraryError::NotPrivate(..))));
         fs::set_permissions(&open, fs::Permissions::from_mode(0o755)).unwrap();
         let inner = unpack(&open).unwrap().directory;
-        fs::set_permissions(&inner, fs::Permissions::from_mode(0o711)).unwrap();
+        fs::set_permissions(&inner, fs::Permissions::from_mode(0o733)).unwrap();
         assert!(matches!(unpack(&open), Err(LibraryError::NotPrivate(..))));
         let target = home.path().join("target");
         DirBuilder::new().mode(0o700).create(&target).unwrap();

@@ -381,6 +381,14 @@ fn what_somebody_else_put_in_the_folder_as_carat_toml_stops_no_server() {
     fs::create_dir(&path).unwrap();
     runs_without_carat_toml(&folder, "it is not a regular file");
     fs::remove_dir(&path).unwrap();
+    folder.write("secret", "password");
+    std::os::unix::fs::symlink(folder.path("secret"), &path).unwrap();
+    runs_without_carat_toml(&folder, "it is not a regular file");
+    fs::remove_file(&path).unwrap();
+    let large = fs::File::create(&path).unwrap();
+    large.set_len(3 << 30).unwrap();
+    runs_without_carat_toml(&folder, "it has more than 1048576 bytes");
+    fs::remove_file(&path).unwrap();
     if rustix::process::geteuid().is_root() {
         folder.write("carat.toml", "[settings]\narena_max = 1\n");
         std::os::unix::fs::chown(&path, Some(65534), None).unwrap();

@@ -8,7 +8,7 @@ use std::fs;
 const CHILD: &str = r#"
 if defined?(CaratRuntime)
   limit = CaratRuntime.setting("scrub").removed["RUBY_GC_MALLOC_LIMIT"]
-  left = ENV.keys.grep(/CARAT_(?!TEST)|RUBYOPT|LD_PRELOAD|RUBY_GC|MALLOC/)
+  left = ENV.keys.grep(/CARAT_(?!TEST|REQUIRE_ALL)|RUBYOPT|LD_PRELOAD|RUBY_GC|MALLOC/)
   puts ["settings", !CaratRuntime.setting("trim").nil?, limit, ENV["X"], left].inspect
 else
   puts "nothing"
@@ -23,7 +23,7 @@ require "socket"
 server = TCPServer.new("127.0.0.1", 0) if ARGV.first
 $0 = ARGV[1] if ARGV[1]
 $stdout.sync = true
-CARATS = /^(?:CARAT_(?!TEST)|RUBYOPT|LD_PRELOAD|RUBY_GC|MALLOC)\w*|^settings.*|^nothing|^\[.*/
+CARATS = /^(?:CARAT_(?!TEST|REQUIRE_ALL)|RUBYOPT|LD_PRELOAD|RUBY_GC|MALLOC)\w*|^settings.*|^nothing|^\[.*/
 def show(what)
   reader, writer = IO.pipe
   yield writer

@@ -100,6 +100,30 @@ puts free < all * 0.15, reader.gets
     assert_prints(&["ruby34"], script, settings, &NONE, "true\ntrue\n");
 }
 
+#[test]
+fn limits_that_a_user_has_set_are_known_after_their_variables_were_removed_from_the_environment() {
+    require!(Roots("bullseye"), Roots("bookworm"), Roots("trixie"), Roots("ruby34"));
+    let script = "
+require 'socket'
+kept = Array.new(400_000) { +'x' }
+server = TCPServer.new('127.0.0.1', 0)
+Process.wait(fork { exit!(0) })
+puts CaratRuntime.report[:refused], ENV.key?('RUBY_GC_HEAP_FREE_SLOTS_MIN_RATIO')
+";
+    let variables = [
+        ("RUBY_GC_HEAP_FREE_SLOTS_MIN_RATIO", "0.3"),
+        ("CARAT_VARIABLES", "RUBY_GC_HEAP_FREE_SLOTS_MIN_RATIO"),
+    ];
+    let roots = ["bullseye", "bookworm", "trixie", "ruby34"];
+    assert_prints(
+        &roots,
+        script,
+        "worker_growth=40000;scrub=settings,options",
+        &variables,
+        "0\nfalse\n",
+    );
+}
+
 /// Runs the script on the Ruby of each root.
 fn assert_prints(
     roots: &[&'static str],

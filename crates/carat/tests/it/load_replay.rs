@@ -254,7 +254,7 @@ fn a_file_that_cannot_be_replayed_says_why_before_anything_is_sent() {
         (b"\x1f\x8b\x08\x00", &[], "recorded: it is compressed: use gunzip first"),
         (b"\x7fELF\x00\x01", &[], "recorded: it is not text: byte 4 is zero"),
         (b"\xff\xfe/\x00", &[], "recorded: it is UTF-16"),
-        (b"hello\x1b[2J\n", &[], "line 1 is `hello\\u{1b}[2J`; name the format with"),
+        (b"hello\x1b[2J\n", &[], "line 1 is `hello`; name the format with"),
         (
             b"/a\n/b often\n",
             &[],

@@ -91,5 +91,10 @@ mod tune_run;
 mod workloads;
 
 fn main() -> std::process::ExitCode {
+    // A shell starts commands in the background with these ignored, and carat keeps that; the tests send them.
+    for signal in [libc::SIGINT, libc::SIGHUP] {
+        // SAFETY: no handler is set, and this process has one thread yet.
+        unsafe { libc::signal(signal, libc::SIG_DFL) };
+    }
     harness::main()
 }

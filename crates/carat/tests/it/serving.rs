@@ -246,7 +246,7 @@ fn exec_and_compare_agree_on_foreman() {
 
 /// A launcher that gives its server an environment of its own.
 const LOSES: &str = r#"
-own = ENV.to_h.reject { |name, _| name.match?(/CARAT_(?!TEST|TOKEN)|RUBYOPT|LD_PRELOAD/) }
+own = ENV.to_h.reject { |name, _| name.match?(/CARAT_(?!TEST|TOKEN|REQUIRE_ALL)|RUBYOPT|LD_PRELOAD/) }
 server = "require 'socket'; s = TCPServer.new('127.0.0.1', 0); sleep"
 Process.wait(spawn(own, "ruby", "-e", server, unsetenv_others: true))
 "#;

@@ -109,10 +109,16 @@ impl Setting for PreloadedAllocator {
         if is_mapped(maps, &file) || is_mapped(maps, library) {
             served_by(&file, process)
         } else {
-            SettingStatus::NotApplied(format!(
-                "{} is not mapped; the loader ignores preloads for setuid and static programs and for other machines",
-                library.display()
-            ))
+            let is_named =
+                |value: &str| value.split([':', ' ']).any(|one| Path::new(one) == library);
+            let why = match process.variable_status("LD_PRELOAD", is_named) {
+                SettingStatus::Applied(_) => {
+                    "although LD_PRELOAD names it; the loader ignores preloads for setuid and static programs and for \
+                     other machines"
+                }
+                _ => "and LD_PRELOAD in /proc/PID/environ does not name it",
+            };
+            SettingStatus::NotApplied(format!("{} is not mapped, {why}", library.display()))
         }
     }
 }

@@ -45,7 +45,7 @@ impl NginxRow {
     fn at(&self) -> Option<i64> {
         let seconds = [&self.msec, &self.ts].into_iter().flatten().find_map(number);
         // Milliseconds and microseconds are exact in the number, nanoseconds are not.
-        let exact = seconds.map(|seconds| (seconds * 1e6).round() as i64 * 1_000);
+        let exact = seconds.and_then(|seconds| ((seconds * 1e6).round() as i64).checked_mul(1_000));
         exact
             .or_else(|| iso_time(self.time_iso8601.as_deref()?))
             .or_else(|| access_log_time(self.time_local.as_deref()?))
@@ -68,6 +68,10 @@ mod tests {
         for (line, at) in [
             (
                 r#"{"time_local":"22/Nov/2026:10:00:00 +0000","request":"GET /a?b=1 HTTP/1.1","status":"404"}"#,
+                TEN,
+            ),
+            (
+                r#"{"msec":"17953441600.5","time_local":"22/Nov/2026:10:00:00 +0000","request":"GET /a?b=1 HTTP/1.1","status":"404"}"#,
                 TEN,
             ),
             (

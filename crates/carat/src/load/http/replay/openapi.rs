@@ -5,11 +5,16 @@ use crate::load::http::replay::har::is_replayed;
 use crate::load::http::replay::shown::{json_error, shown};
 use crate::load::http::replay::yaml::read_yaml;
 use serde_json::Value;
+use std::collections::HashMap;
 
 /// Largest file in bytes. A document takes many times its length in memory.
 const DOCUMENT_MAX: usize = 16 * 1024 * 1024;
 /// References that lead to each other.
 const HOPS_MAX: usize = 8;
+/// Schemas that are looked at for one parameter.
+const SCHEMAS_MAX: usize = 10_000;
+/// Bytes of a server's address with its variables filled in, roughly.
+const ADDRESS_MAX: usize = 64 << 10;
 const METHODS: [&str; 8] = ["get", "head", "post", "put", "patch", "delete", "options", "trace"];
 
 pub(super) fn read_openapi(content: &[u8], all: &mut TrafficCollector) -> Result<(), String> {
@@ -76,7 +81,10 @@ impl<'a> OpenApiDocument<'a> {
         let variables = server.get("variables").and_then(Value::as_object);
         for (name, variable) in variables.into_iter().flatten() {
             let value = variable.get("default").and_then(scalar).unwrap_or_default();
-            url = url.replace(&format!("{{{name}}}"), &value);
+            // Values can name each other, so that each makes the address ten times as long.
+            if url.len().saturating_mul(value.len().max(1)) <= ADDRESS_MAX {
+                url = url.replace(&format!("{{{name}}}"), &value);
+            }
         }
         let path = match url.split_once("://") {
             Some((_, rest)) => rest.find('/').map_or("", |slash| &rest[slash..]),
@@ -130,13 +138,18 @@ impl<'a> OpenApiDocument<'a> {
     /// The parameters of an operation, which replace those of its path.
     fn parameters(&self, item: &'a Value, operation: &'a Value) -> Vec<&'a Value> {
         let mut all: Vec<&'a Value> = Vec::new();
+        let mut places: HashMap<[Option<String>; 2], usize> = HashMap::new();
         for owner in [item, operation] {
             let listed = owner.get("parameters").and_then(Value::as_array);
             for parameter in listed.into_iter().flatten() {
                 let parameter = self.resolved(parameter);
-                match all.iter_mut().find(|known| is_same_parameter(known, parameter)) {
-                    Some(known) => *known = parameter,
-                    None => all.push(parameter),
+                let key = ["name", "in"].map(|key| parameter.get(key).map(Value::to_string));
+                match places.get(&key) {
+                    Some(place) => all[*place] = parameter,
+                    None => {
+                        places.insert(key, all.len());
+                        all.push(parameter);
+                    }
                 }
             }
         }
@@ -149,21 +162,22 @@ impl<'a> OpenApiDocument<'a> {
         let named = named.into_iter().flat_map(serde_json::Map::values);
         let named = named.filter_map(|one| self.resolved(one).get("value"));
         let own = parameter.get("example").into_iter().chain(named).find_map(written);
-        own.or_else(|| self.value_of(parameter.get("schema")?, HOPS_MAX))
+        own.or_else(|| self.value_of(parameter.get("schema")?, HOPS_MAX, &mut { SCHEMAS_MAX }))
     }
 
     /// A value that a schema allows: an example, its only value, its default, or the first of those it lists. Schemas
-    /// within it count too, so many deep.
-    fn value_of(&self, schema: &'a Value, depth: usize) -> Option<Vec<String>> {
+    /// within it count too, so many deep and `left` in all: a schema can contain itself many times.
+    fn value_of(&self, schema: &'a Value, depth: usize, left: &mut usize) -> Option<Vec<String>> {
         let depth = depth.checked_sub(1)?;
+        *left = left.checked_sub(1)?;
         let schema = self.resolved(schema);
         let [example, constant, default] =
             ["example", "const", "default"].map(|key| schema.get(key));
         let named = example.into_iter().chain(listed(schema, "examples")).chain(constant);
         let own = named.chain(default).chain(listed(schema, "enum")).find_map(written);
         let mut parts = ["allOf", "oneOf", "anyOf"].into_iter().flat_map(|key| listed(schema, key));
-        own.or_else(|| parts.find_map(|part| self.value_of(part, depth)))
-            .or_else(|| self.value_of(schema.get("items")?, depth))
+        own.or_else(|| parts.find_map(|part| self.value_of(part, depth, left)))
+            .or_else(|| self.value_of(schema.get("items")?, depth, left))
     }
 }
 
@@ -206,10 +220,6 @@ fn text_at<'a>(value: &'a Value, key: &str) -> &'a str {
     value.get(key).and_then(Value::as_str).unwrap_or_default()
 }
 
-fn is_same_parameter(one: &Value, other: &Value) -> bool {
-    ["name", "in"].iter().all(|key| one.get(key) == other.get(key))
-}
-
 /// A text, number or truth value as it is written in a URL; nothing for an empty text.
 fn scalar(value: &Value) -> Option<String> {
     match value {
@@ -245,6 +255,31 @@ mod tests {
         let mut all = TrafficCollector::new(ReplayRules::default(), OwnServer::Unnamed);
         let text = document.to_string();
         read_openapi(text.as_bytes(), &mut all).and_then(|()| all.traffic(ReplayFormat::OpenApi))
+    }
+
+    #[test]
+    fn a_document_that_names_itself_over_and_over_takes_neither_memory_nor_time() {
+        let variable = |name: u8| {
+            (
+                char::from(name).to_string(),
+                json!({ "default": format!("{{{}}}", char::from(name + 1)).repeat(10) }),
+            )
+        };
+        let variables: serde_json::Map<String, Value> = (b'a'..b'p').map(variable).collect();
+        let itself = json!({ "allOf": vec![json!({ "$ref": "#/components/schemas/S" }); 60] });
+        let parameter =
+            |number: usize| json!({ "name": format!("p{number}"), "in": "query", "example": 1 });
+        let mut parameters: Vec<Value> = (0..20_000).map(parameter).collect();
+        parameters.push(json!({ "name": "s", "in": "query", "required": true, "schema": { "$ref": "#/components/schemas/S" } }));
+        let document = json!({
+            "openapi": "3.1.0",
+            "servers": [{ "url": "/{a}", "variables": variables }],
+            "paths": { "/pets": { "get": {} }, "/all": { "get": { "parameters": parameters } } },
+            "components": { "schemas": { "S": itself } },
+        });
+        let found = read(&document).unwrap();
+        assert_eq!(found.requests.len(), 1);
+        assert!(found.requests[0].path.len() < 2 * ADDRESS_MAX, "{}", found.requests[0].path.len());
     }
 
     fn store() -> Value {
