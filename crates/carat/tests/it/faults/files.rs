@@ -115,7 +115,9 @@ fn symbolic_links_where_carat_writes_are_not_followed() {
     let ran = command.output().unwrap();
     assert_eq!(ran.status.code(), Some(3), "{}", String::from_utf8_lossy(&ran.stderr));
     assert_eq!(fs::read_dir(&trap).unwrap().count(), 0, "libraries were written through a link");
-    assert!(folder.path("good/.cache/carat").is_dir());
+    // Root unpacks where every user can read, because a server may change its user.
+    let is_root = rustix::process::geteuid().is_root();
+    assert!(is_root || folder.path("good/.cache/carat").is_dir());
     symlink(&precious, folder.path("link.carat")).unwrap();
     folder
         .run(&[&COMPARE[..], &["-o", "link.carat"]].concat())
