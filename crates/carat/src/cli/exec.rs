@@ -4,6 +4,7 @@ use crate::core::did_you_mean;
 use crate::report::{EnvironmentFormat, shell_line, write_environment, write_start};
 use crate::run::{Verification, start_verifier};
 use crate::settings::{Scrub, Settings, manual};
+use crate::store::output::is_trusted;
 use crate::target::install::{check_lasting, find_installed, find_libraries, prefix_of};
 use crate::target::{
     FailingWrites, InjectError, InjectRequest, Injection, Libraries, LibraryError, ProgramSearch,
@@ -473,10 +474,6 @@ fn open_regular(path: &Path) -> io::Result<File> {
         true => Ok(file),
         false => Err(io::Error::other(format!("it has more than {CONFIG_MAX} bytes"))),
     }
-}
-
-fn is_trusted(owner: u32) -> bool {
-    owner == 0 || owner == rustix::process::geteuid().as_raw()
 }
 
 /// The settings of `profile` under those of `[settings]`.

@@ -42,8 +42,7 @@ pub fn write_file(path: &Path, bytes: &[u8], named_by: NamedBy) -> io::Result<()
     let present = statat(&folder, &name, AtFlags::SYMLINK_NOFOLLOW).ok();
     // A rename by root would leave every program a file as its `/dev/null`.
     if named_by == NamedBy::User && present.is_some_and(is_pipe_or_device) {
-        let own = rustix::process::geteuid().as_raw();
-        return match present.is_some_and(|found| [0, own].contains(&found.st_uid)) {
+        return match present.is_some_and(|found| is_trusted(found.st_uid)) {
             true => write_into(&folder, &name, bytes),
             false => Err(io::Error::new(
                 io::ErrorKind::PermissionDenied,
@@ -95,6 +94,11 @@ fn write_to_descriptor(number: i32, bytes: &[u8]) -> io::Result<()> {
     // SAFETY: the descriptor is only duplicated, and the kernel refuses one that is not open.
     let copy = rustix::io::fcntl_dupfd_cloexec(unsafe { BorrowedFd::borrow_raw(number) }, 0)?;
     File::from(copy).write_all(bytes)
+}
+
+/// Whether what belongs to this user is this user's own choice or root's.
+pub(crate) fn is_trusted(owner: u32) -> bool {
+    owner == 0 || owner == rustix::process::geteuid().as_raw()
 }
 
 fn is_pipe_or_device(found: Stat) -> bool {
@@ -169,7 +173,7 @@ fn open_folder(path: &Path) -> io::Result<OwnedFd> {
         if links > LINKS {
             return Err(io::Error::from_raw_os_error(libc::ELOOP));
         }
-        if ![0, rustix::process::geteuid().as_raw()].contains(&found.st_uid) {
+        if !is_trusted(found.st_uid) {
             strangers.push(found.st_uid);
         }
         let target = rustix::fs::readlinkat(&next, "", Vec::new())?;
