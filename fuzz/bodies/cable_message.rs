@@ -2,8 +2,8 @@
 //!
 //! Every line of an input is a message; if its first byte is `o`, payloads are objects instead of strings.
 
-use carat::core::CableOptions;
-use carat::load::cable::codec::CableCodec;
+use carat_load::cable::codec::CableCodec;
+use carat_model::CableOptions;
 
 /// The run whose mark the seeds carry.
 const RUN: u32 = 7;

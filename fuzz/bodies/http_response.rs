@@ -2,7 +2,7 @@
 //!
 //! The first byte of an input is the size of the pieces; the rest is what the server sends.
 
-use carat::load::http::response::{ParsedResponse, ResponseError, ResponseParser};
+use carat_load::http::response::{ParsedResponse, ResponseError, ResponseParser};
 
 const BODY: &[u8] = b"hello, world";
 

@@ -1,6 +1,6 @@
 //! Every mapping parsed from any `maps` or `smaps` has addresses and a PSS share between 0 and 1.
 
-use carat::observe::parse_mappings;
+use carat_proc::observe::parse_mappings;
 
 /// Fails where that does not hold.
 pub(crate) fn check(text: &[u8]) {

@@ -40,6 +40,6 @@ pub(crate) fn check(input: &[u8]) {
     if let Ok(reading) = reading {
         assert!(reading.pools.len() <= POOLS && reading.arenas.len() <= ARENAS);
         assert!(reading.heap_pages.ranges.len() <= RANGES);
-        let _ = carat::observe::probe_figures(&reading);
+        let _ = carat_proc::observe::probe_figures(&reading);
     }
 }

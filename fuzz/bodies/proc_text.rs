@@ -1,7 +1,7 @@
 //! Whatever stands in `stat`, `status`, `smaps_rollup` or `pagemap`, it is understood or not, and nothing panics.
 
-use carat::observe::{count_pages, parse_rollup, parse_status};
-use carat::process::parse_stat;
+use carat_proc::observe::{count_pages, parse_rollup, parse_status};
+use carat_proc::process::parse_stat;
 
 /// Fails where that does not hold.
 pub(crate) fn check(input: &[u8]) {

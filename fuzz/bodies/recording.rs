@@ -1,8 +1,8 @@
 //! A recording of any bytes is refused with a reason, or read; what is read can be analysed and rendered.
 
-use carat::analysis::growth::of_recording;
-use carat::report::{PageOptions, recording_html};
 use carat::store::recording::read;
+use carat_analysis::growth::of_recording;
+use carat_report::{PageOptions, recording_html};
 use std::fs;
 
 /// Fails where that does not hold.

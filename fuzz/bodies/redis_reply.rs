@@ -2,7 +2,7 @@
 //!
 //! The first byte of an input says where the rest is split.
 
-use carat::load::sidekiq::resp::{RedisReply, ReplyReader};
+use carat_load::sidekiq::resp::{RedisReply, ReplyReader};
 
 /// Panics if that does not hold.
 pub(crate) fn check(input: &[u8]) {

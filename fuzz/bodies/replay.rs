@@ -1,7 +1,7 @@
 //! A file of recorded traffic is read or refused with a reason that a terminal can show, and what is read of it can be sent.
 
-use carat::core::load::ReplayFormat;
-use carat::load::http::replay::{RecordedTraffic, ReplayRules, read_traffic};
+use carat_load::http::replay::{RecordedTraffic, ReplayRules, read_traffic};
+use carat_model::load::ReplayFormat;
 
 /// Panics if that does not hold for a format, or for the one that is found if there is none.
 pub(crate) fn check(input: &[u8], format: Option<ReplayFormat>) {

@@ -4,8 +4,8 @@
 //! offset, one byte of length, and that many bytes.
 
 use carat::config::trial_id;
-use carat::core::{ExperimentInfo, Outcome, Sample, Trial, Variant};
 use carat::store::{Store, salvage};
+use carat_model::{ExperimentInfo, Outcome, Sample, Trial, Variant};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;

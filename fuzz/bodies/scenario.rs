@@ -2,11 +2,11 @@
 //!
 //! The first line of an input is the selector, path or location; the rest is the body.
 
-use carat::load::http::scenario::cookies::{CookieJar, CookieUrl};
-use carat::load::http::scenario::css::CssSelector;
-use carat::load::http::scenario::json_path::JsonPath;
-use carat::load::http::scenario::location::Origin;
-use carat::load::http::scenario::read_rows;
+use carat_load::http::scenario::cookies::{CookieJar, CookieUrl};
+use carat_load::http::scenario::css::CssSelector;
+use carat_load::http::scenario::json_path::JsonPath;
+use carat_load::http::scenario::location::Origin;
+use carat_load::http::scenario::read_rows;
 
 /// Panics if that does not hold.
 pub(crate) fn check(input: &[u8]) {

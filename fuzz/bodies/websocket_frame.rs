@@ -2,7 +2,7 @@
 //!
 //! The first byte of an input is the size of the pieces; the rest is what the server sends.
 
-use carat::load::cable::frame::{
+use carat_load::cable::frame::{
     FrameBuffer, FrameError, MESSAGE_MAX, SocketMessage, read_client_frame, write_server_text,
 };
 

@@ -5,6 +5,6 @@
 #[path = "../bodies/replay.rs"]
 mod body;
 
-use carat::core::load::ReplayFormat;
+use carat_model::load::ReplayFormat;
 
 libfuzzer_sys::fuzz_target!(|input: &[u8]| body::check(input, Some(ReplayFormat::OpenApi)));

@@ -5,7 +5,7 @@
 #[path = "../bodies/replay.rs"]
 mod body;
 
-use carat::core::load::ReplayFormat;
+use carat_model::load::ReplayFormat;
 
 libfuzzer_sys::fuzz_target!(|input: &[u8]| {
     for format in [ReplayFormat::AccessLog, ReplayFormat::Rails, ReplayFormat::Lograge] {

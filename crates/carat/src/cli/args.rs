@@ -4,8 +4,8 @@ use crate::cli::{
     Exit, compare, demo, diff, exec, exit, explain, fleet, install, load, merge, output, plan,
     record, report, salvage, shell, stats, tune, workload,
 };
-use crate::load::worker_main;
 use crate::target::{exec_helper_main, reaper_main};
+use carat_load::worker_main;
 use clap::{CommandFactory, Parser, Subcommand};
 use std::path::PathBuf;
 use std::process::ExitCode;

@@ -2,14 +2,14 @@
 
 use crate::cli::progress::ProgressDisplay;
 use crate::cli::{Exit, output, report};
-use crate::core::{Results, Span};
-use crate::report::{
-    Audience, Budget, ProgressText, Style, concluded, count, dry_run_text, html, json, terminal,
-};
+use crate::input::concluded;
 use crate::run::experiment::{ExperimentRequest, FakeTrials, PreparedExperiment, RunError};
 use crate::run::trial::FakeVariant;
-use crate::settings::SettingError;
 use crate::store::Store;
+use crate::view::{ProgressText, dry_run_text};
+use carat_model::{Results, Span};
+use carat_report::{Audience, Budget, Style, count, html, json, terminal};
+use carat_settings::SettingError;
 use clap::Args;
 use std::io::{self, IsTerminal};
 use std::path::PathBuf;

@@ -1,8 +1,9 @@
 //! `carat diff`: what changed between two readings of running Rubies.
 
-use crate::analysis::census_difference;
 use crate::cli::{Exit, output};
-use crate::report::{difference_text, read_censuses};
+use crate::input::read_censuses;
+use carat_analysis::census_difference;
+use carat_report::difference_text;
 use std::path::PathBuf;
 
 /// Arguments of `carat diff`

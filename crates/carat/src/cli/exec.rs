@@ -1,16 +1,16 @@
 //! `carat exec`: applies settings, then becomes the server.
 
-use crate::core::did_you_mean;
-use crate::report::{EnvironmentFormat, shell_line, write_environment, write_start};
 use crate::run::{Verification, start_verifier};
-use crate::settings::{Scrub, Settings, manual};
-use crate::store::output::is_trusted;
 use crate::target::install::{check_lasting, find_installed, find_libraries, prefix_of};
 use crate::target::{
     FailingWrites, InjectError, InjectRequest, Injection, Libraries, LibraryError, ProgramSearch,
     ReplaceError, create_pages, inject, new_token, replace_process, search_path_with, set_tree,
 };
 use anyhow::{Context, bail};
+use carat_files::is_trusted;
+use carat_model::did_you_mean;
+use carat_report::{EnvironmentFormat, shell_line, write_environment, write_start};
+use carat_settings::{Scrub, Settings, manual};
 use carat_wire::env;
 use clap::Args;
 use std::collections::BTreeMap;

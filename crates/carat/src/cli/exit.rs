@@ -1,9 +1,10 @@
 //! Exit codes, one meaning each.
 
-use crate::core::{Results, Role, Verdict};
 use crate::fleet::FleetError;
-use crate::report::RestoreError;
-use crate::run::experiment::{ExperimentError, QuestionError};
+use crate::input::RestoreError;
+use crate::run::experiment::ExperimentError;
+use carat_analysis::QuestionError;
+use carat_model::{Results, Role, Verdict};
 use std::process::ExitCode;
 
 /// How carat ends. The numbers are part of the interface.

@@ -1,16 +1,18 @@
 //! `carat explain`: where every megabyte of a running server is, and what might make it smaller.
 
 use crate::cli::{Exit, output};
-use crate::core::{Ledger, Span};
-use crate::observe::{Finding, OutsideReading, be_killed_first, findings, memory_gate};
-use crate::process::ProcRoot;
-use crate::report::{
-    CensusTextOptions, KnownServer, OutsideRequest, census_text, file_ledger, ledger_html,
-    ledger_text, load, process_ledger, suggested_experiment, unshared_text,
+use crate::input::{
+    KnownServer, OutsideRequest, file_ledger, load, process_ledger, suggested_experiment,
 };
-use crate::store::output::create_new;
 use anyhow::{Context, bail};
+use carat_analysis::{Finding, findings};
+use carat_files::create_new;
+use carat_model::OutsideReading;
+use carat_model::{Ledger, Span};
 use carat_outside::census::LookOptions;
+use carat_proc::observe::{be_killed_first, memory_gate};
+use carat_proc::process::ProcRoot;
+use carat_report::{CensusTextOptions, census_text, ledger_html, ledger_text, unshared_text};
 use serde::Serialize;
 use std::io::Write;
 use std::path::{Path, PathBuf};

@@ -3,17 +3,17 @@
 use crate::cli::compare::{fake_trials, prepare, setting, show_results};
 use crate::cli::progress::ProgressDisplay;
 use crate::cli::{Exit, output};
-use crate::core::Span;
 use crate::fleet::{
     AskedBlock, BlockEnd, BlockPlace, BlockRun, BlocksBroughtForward, FleetError, FleetFolder,
     FleetLook, KubernetesOptions, LookEnd, MachineType, PlanRequest, create, run_block, stop,
     submit,
 };
-use crate::report::{ProgressText, end_text, fleet_json, fleet_text};
 use crate::run::Interrupt;
 use crate::run::experiment::{ExperimentRequest, RunError};
 use crate::run::trial::FakeVariant;
 use crate::store::Store;
+use crate::view::{ProgressText, end_text, fleet_json, fleet_text};
+use carat_model::Span;
 use clap::{Args, Subcommand};
 use std::path::PathBuf;
 use std::time::Duration;

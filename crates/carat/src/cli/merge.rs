@@ -1,8 +1,8 @@
 //! `carat merge`: results files of one plan as one file.
 
 use crate::cli::{Exit, output};
-use crate::report::merge_text;
 use crate::store::MergedParts;
+use crate::view::merge_text;
 use clap::Args;
 use std::path::PathBuf;
 

@@ -1,9 +1,9 @@
 //! Writes to the terminal, a pipe or a file.
 
-use crate::core::{plain, shorten};
-use crate::report::{Audience, PageOptions, day};
-use crate::store::output::{NamedBy, write_file};
 use anyhow::Context;
+use carat_files::{NamedBy, write_file};
+use carat_model::{plain, shorten};
+use carat_report::{Audience, PageOptions, day};
 use std::io::{self, IsTerminal, Write};
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};

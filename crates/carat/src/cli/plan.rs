@@ -1,11 +1,13 @@
 //! `carat plan`: a forecast of what an experiment can detect, from a few blocks.
 
-use crate::analysis::forecast;
 use crate::cli::{Exit, compare, output};
-use crate::report::{forecast_text, load_results};
-use crate::run::experiment::{ExperimentRequest, question};
+use crate::input::load_results;
+use crate::run::experiment::ExperimentRequest;
 use crate::run::trial::FakeVariant;
 use anyhow::Context;
+use carat_analysis::forecast;
+use carat_analysis::question;
+use carat_report::forecast_text;
 use clap::Args;
 use std::path::PathBuf;
 use std::time::Duration;

@@ -1,10 +1,11 @@
 //! Shows an experiment while it runs: one live line on a terminal, one line per trial elsewhere.
 
 use crate::cli::output;
-use crate::core::Outcome;
-use crate::report::{ProgressText, count};
 use crate::run::experiment::{EventHandler, ExperimentEvent};
 use crate::run::trial::{TrialPlan, TrialProgress};
+use crate::view::ProgressText;
+use carat_model::Outcome;
+use carat_report::count;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::time::{Duration, Instant};
 

@@ -3,16 +3,17 @@
 use crate::cli::load::read_scenarios;
 use crate::cli::record_view::RecordingView;
 use crate::cli::{Exit, output};
-use crate::core::load::{ReplayFormat, ReplayPace};
-use crate::core::recording::Recording;
-use crate::core::{HttpOptions, LoadReport, Percent, Span};
-use crate::observe::{SampleOptions, findings};
-use crate::report::{count, growth_text, ledger_text, recording_html};
 use crate::run::Interrupt;
 use crate::run::recording::{
     ActiveRecording, RecordingLoad, RecordingRequest, RecordingSubject, is_invalid,
 };
 use anyhow::{Context, bail};
+use carat_analysis::findings;
+use carat_model::load::{ReplayFormat, ReplayPace};
+use carat_model::recording::Recording;
+use carat_model::{HttpOptions, LoadReport, Percent, Span};
+use carat_proc::observe::SampleOptions;
+use carat_report::{count, growth_text, ledger_text, recording_html};
 use clap::Args;
 use std::fs;
 use std::path::{Path, PathBuf};

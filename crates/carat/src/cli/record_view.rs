@@ -1,9 +1,9 @@
 //! Shows a recording while it runs: a chart on a terminal, lines elsewhere.
 
 use crate::cli::output;
-use crate::core::recording::MarkerKind;
-use crate::report::{LiveRecording, draw_live_recording, recording_line};
 use crate::run::recording::{Recorder, RecordingDisplay};
+use crate::view::{LiveRecording, draw_live_recording, recording_line};
+use carat_model::recording::MarkerKind;
 use ratatui::Terminal;
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEventKind, KeyModifiers};
 use ratatui::crossterm::execute;

@@ -1,12 +1,13 @@
 //! `carat report`: a page from a results file.
 
 use crate::cli::{Exit, output};
-use crate::core::Results;
-use crate::report::{
-    Budget, Kept, ReportInput, Style, budget, comparison_html, csv, figures, html, json,
-    load_input, markdown, openmetrics, recording_html, terminal,
-};
+use crate::input::{ReportInput, load_input};
 use anyhow::{Context, bail, ensure};
+use carat_model::Results;
+use carat_report::{
+    Budget, Kept, Style, budget, comparison_html, csv, figures, html, json, markdown, openmetrics,
+    recording_html, terminal,
+};
 use clap::{Args, ValueEnum};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};

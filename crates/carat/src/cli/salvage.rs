@@ -2,8 +2,9 @@
 
 use crate::cli::compare::setting;
 use crate::cli::{Exit, output};
-use crate::report::{ExperimentSource, is_json, restore, salvage_text};
+use crate::input::{ExperimentSource, is_json, restore};
 use crate::store::{Salvaged, salvage};
+use crate::view::salvage_text;
 use anyhow::ensure;
 use clap::Args;
 use std::path::PathBuf;

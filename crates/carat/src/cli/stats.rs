@@ -1,10 +1,11 @@
 //! `carat stats`: analyses stored trials again, also for another question.
 
-use crate::analysis::conclude;
 use crate::cli::{Exit, output};
 use crate::config::Percent;
-use crate::report::{Audience, Style, json, load_results, terminal, variant_growth_text};
-use crate::run::experiment::{QuestionChanges, question, set_question};
+use crate::input::load_results;
+use carat_analysis::conclude;
+use carat_analysis::{QuestionChanges, question, set_question};
+use carat_report::{Audience, Style, json, terminal, variant_growth_text};
 use clap::Args;
 use std::io;
 use std::path::PathBuf;

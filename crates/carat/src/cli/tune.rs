@@ -3,10 +3,6 @@
 use crate::cli::compare::{run_trials, setting};
 use crate::cli::{Exit, output};
 use crate::config::{BlockSpec, Experiment, TuneSpec, changed_content};
-use crate::core::Trial;
-use crate::report::{
-    PageOptions, SearchReport, event_text, progress_line, shell_line, tune_html, tune_text,
-};
 use crate::run::Interrupt;
 use crate::run::experiment::{
     ExperimentError, ExperimentRequest, FakeTrials, PreparedExperiment, RunError,
@@ -15,8 +11,11 @@ use crate::run::trial::roots;
 use crate::run::tune::{
     FakeApp, FakeEffect, LOOK_TRIALS, TuneError, TuneEvent, TuneHost, TuneOptions, TuneStage, tune,
 };
-use crate::store::output::{NamedBy, write_file};
+use crate::view::{event_text, progress_line};
 use anyhow::{Context, bail};
+use carat_files::{NamedBy, write_file};
+use carat_model::Trial;
+use carat_report::{PageOptions, SearchReport, shell_line, tune_html, tune_text};
 use clap::Args;
 use rand::RngExt;
 use serde::{Deserialize, Serialize};

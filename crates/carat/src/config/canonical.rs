@@ -8,7 +8,7 @@ use crate::config::{
     CommandSpec, Experiment, MeasureSpec, ReadyCheck, ReadyCondition, ServerSpec, ServiceSpec,
     TrialLoad, TrialTask, VariantSpec,
 };
-use crate::core::Span;
+use carat_model::Span;
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 

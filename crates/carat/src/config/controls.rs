@@ -1,7 +1,7 @@
 //! Checks the controls that variants name.
 
 use crate::config::file::VariantTable;
-use crate::core::did_you_mean;
+use carat_model::did_you_mean;
 use std::collections::BTreeSet;
 
 /// Whether every control is another variant, named once, and no chain of controls leads back to its start.

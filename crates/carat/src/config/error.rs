@@ -1,6 +1,6 @@
 //! What can be wrong with an experiment file, or with the file of a search.
 
-use crate::core::nearest;
+use carat_model::nearest;
 use std::path::{Path, PathBuf};
 
 /// Why an experiment file cannot be used.

@@ -1,9 +1,9 @@
 //! A validated experiment. Values of these types come from [`Experiment::parse`] only, so they cannot contradict each other.
 
 use crate::config::{CommandLine, Percent};
-use crate::core::metric::Metric;
-use crate::core::{LoadTemplate, Span};
-use crate::settings::{SettingError, Settings};
+use carat_model::metric::Metric;
+use carat_model::{LoadTemplate, Span};
+use carat_settings::{SettingError, Settings};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 

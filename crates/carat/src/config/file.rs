@@ -1,7 +1,7 @@
 //! The tables of an experiment file as serde reads them. Everything past this module is validated.
 
 use crate::config::Percent;
-use crate::core::{CommandTable, LoadTable, Span};
+use carat_model::{CommandTable, LoadTable, Span};
 use serde::de::{SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use std::collections::BTreeMap;

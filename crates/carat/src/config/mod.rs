@@ -18,15 +18,14 @@ mod task;
 mod template;
 mod tune;
 
-pub use crate::core::{Percent, Span};
+pub use carat_model::{Percent, Span};
 pub use command::CommandLine;
-pub use content::{LoadContent, changed_content, planned_content};
+pub use content::{changed_content, planned_content};
 pub use error::ExperimentFileError;
 pub use experiment::{
     CommandSpec, Experiment, MeasureSpec, ReadyCheck, ReadyCondition, ServerSpec, ServiceSpec,
     TrialLimits, TrialLoad, TrialTask, VariantSpec,
 };
 pub use order::{BlockPosition, block_objects, block_order, trial_id};
-pub use parse::{find_metric, planned_attempts};
 pub use template::{Placeholders, fill, fill_address};
 pub use tune::{BlockSpec, KnobLevel, KnobSpec, TuneSpec, TunedVariant};

@@ -8,12 +8,14 @@ use crate::config::experiment::ROOTS_PLACEHOLDER;
 use crate::config::file::{ExperimentTable, MeasureTable, ServiceTable, TrialsTable, VariantTable};
 use crate::config::task::{command, readiness, task};
 use crate::config::{
-    CommandLine, Experiment, ExperimentFileError, LoadContent, MeasureSpec, ServiceSpec,
-    TrialLimits, TrialLoad, TrialTask, VariantSpec,
+    CommandLine, Experiment, ExperimentFileError, MeasureSpec, ServiceSpec, TrialLimits, TrialLoad,
+    TrialTask, VariantSpec,
 };
-use crate::core::metric::{self, Metric};
-use crate::core::{LoadTemplate, did_you_mean, is_printable};
-use crate::settings::Settings;
+use carat_load::LoadContent;
+use carat_model::metric::find_metric;
+use carat_model::metric::{self, Metric};
+use carat_model::{LoadTemplate, is_printable};
+use carat_settings::Settings;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
@@ -84,13 +86,6 @@ impl Experiment {
         validate(table, text, folder)
             .map_err(|message| ExperimentFileError::Invalid { path: path.to_owned(), message })
     }
-}
-
-/// The attempts among which the plan with this text shares the error; `None` where it confirms no candidate.
-pub fn planned_attempts(plan: &str) -> Option<u32> {
-    let table: toml::Table = toml::from_str(plan).ok()?;
-    let attempts = table.get("trials")?.get("attempts")?.as_integer()?;
-    u32::try_from(attempts).ok()
 }
 
 /// The folder of a file.
@@ -310,17 +305,6 @@ fn metric_measured(name: &str, task: &TrialTask) -> Result<&'static Metric, Stri
         )),
         None => Ok(metric),
     }
-}
-
-/// The metric of that name.
-///
-/// # Errors
-/// Where there is none; the message names the nearest known metric.
-pub fn find_metric(name: &str) -> Result<&'static Metric, String> {
-    metric::find(name).ok_or_else(|| {
-        let known = metric::METRICS.iter().map(|metric| metric.id);
-        format!("unknown metric `{name}`{}", did_you_mean(name, known))
-    })
 }
 
 #[cfg(test)]

@@ -4,8 +4,8 @@ use crate::config::file::{ReadyTable, RunTable, ServerTable};
 use crate::config::{
     CommandLine, CommandSpec, ReadyCheck, ReadyCondition, ServerSpec, Span, TrialLoad, TrialTask,
 };
-use crate::core::load::LoadOptionError;
-use crate::core::{CommandTable, LoadTable};
+use carat_model::load::LoadOptionError;
+use carat_model::{CommandTable, LoadTable};
 
 /// Deadlines of commands whose tables have none: of one that prepares or cleans up, and of one that is a load.
 const COMMAND_WITHIN: Span = Span::seconds(60);

@@ -1,6 +1,6 @@
 //! The placeholders of an experiment file: `{port}`, `{services.redis.port}`, `{dir}`.
 
-use crate::core::{TextPart, text_parts};
+use carat_model::{TextPart, text_parts};
 use std::collections::BTreeMap;
 
 /// Values of placeholders by name.

@@ -1,16 +1,16 @@
 //! One block on this machine, as a part of the fleet's results.
 
-use crate::core::Trial;
-use crate::core::fleet::{HOST, MACHINE_TYPE};
 use crate::fleet::create::binary_hash;
 use crate::fleet::plan::MOST_ATTEMPTS;
 use crate::fleet::{BlockPlace, FleetError, FleetFolder};
 use crate::run::experiment::{
     EventHandler, ExperimentRequest, FakeTrials, PreparedExperiment, RunError,
 };
-use crate::store::output::{NamedBy, write_file};
 use crate::store::{BlockAttempt, MergedParts};
 use crate::target::new_token;
+use carat_files::{NamedBy, write_file};
+use carat_model::Trial;
+use carat_model::fleet::{HOST, MACHINE_TYPE};
 use std::fs;
 use std::path::PathBuf;
 use std::time::Duration;

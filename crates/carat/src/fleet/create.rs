@@ -1,13 +1,13 @@
 //! Plans a fleet: draws the order of machine types and writes the folder that every machine sees.
 
 use crate::config::block_order;
-use crate::core::ExperimentInfo;
 use crate::fleet::jobs::{JobFile, KubernetesOptions, job_file};
 use crate::fleet::plan::{ATTEMPTS, EXPERIMENT, FleetPlan, INFO, LOG, PARTS, PLAN, SCHEMA, spare};
 use crate::fleet::{EngineKind, FleetError, MachineType};
 use crate::run::experiment::PreparedExperiment;
-use crate::store::output::{NamedBy, write_file};
 use crate::target::new_token;
+use carat_files::{NamedBy, write_file};
+use carat_model::ExperimentInfo;
 use sha2::{Digest, Sha256};
 use std::fs::{self, File};
 use std::io;

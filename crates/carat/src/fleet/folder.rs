@@ -2,10 +2,10 @@
 //!
 //! `parts/b0007.a2.TOKEN.carat` is the result of an attempt at block 7. `attempts/b0007.TOKEN` says that one began.
 
-use crate::core::ExperimentInfo;
 use crate::fleet::FleetError;
 use crate::fleet::plan::{ATTEMPTS, EXPERIMENT, FleetPlan, INFO, PARTS, PLAN};
-use crate::store::output::{NamedBy, write_file};
+use carat_files::{NamedBy, write_file};
+use carat_model::ExperimentInfo;
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};

@@ -1,8 +1,8 @@
 //! What engines are given: a batch script of Slurm, an Indexed Job of Kubernetes.
 
-use crate::core::one_line;
 use crate::fleet::plan::{FleetPlan, MOST_ATTEMPTS};
 use crate::fleet::{EngineKind, MachineType};
+use carat_model::one_line;
 use std::path::Path;
 
 /// What Kubernetes needs to know besides the plan.

@@ -1,7 +1,7 @@
 //! The plan of a fleet: which type of machine runs which block, with which binary and which seed.
 
-use crate::core::Fleet;
 use crate::fleet::{FleetError, MachineType};
+use carat_model::Fleet;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 use std::{fs, io};

@@ -1,6 +1,6 @@
 //! Facts of the machine and the software that trials run on.
 
-use crate::core::MachineFacts;
+use carat_model::MachineFacts;
 use std::fs;
 use std::path::Path;
 use std::process::Command;

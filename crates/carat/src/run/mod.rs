@@ -5,6 +5,7 @@ mod interrupt;
 mod machine;
 pub(crate) mod recording;
 mod session;
+mod settings_look;
 pub mod trial;
 pub mod tune;
 mod verifier;
@@ -12,4 +13,5 @@ pub(crate) mod workloads;
 
 pub use interrupt::Interrupt;
 pub use machine::machine_facts;
+pub use settings_look::{SettingsLook, is_applied, look_at_settings};
 pub(crate) use verifier::{Verification, start_verifier};

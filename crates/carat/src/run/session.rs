@@ -2,14 +2,14 @@
 //!
 //! Trials, recordings and `exec --verify` share it. They differ in what they do with the samples.
 
-use crate::core::{Bytes, Ledger, LoadSpec, Moment, Sample, SamplerCost};
-use crate::load::{Generator, GeneratorError};
-use crate::observe::{Probes, SampleOptions, Sampler, ledger, read_probe_figures};
-use crate::process::{Identity, ProcRoot, Stat, Tree};
 use crate::run::Interrupt;
 use crate::target::{
     ExitWatch, LaunchError, LaunchSpec, PendingServer, Reaper, Server, StopReport, stop,
 };
+use carat_load::{Generator, GeneratorError};
+use carat_model::{Bytes, Ledger, LoadSpec, Moment, Sample, SamplerCost};
+use carat_proc::observe::{Probes, SampleOptions, Sampler, ledger, read_probe_figures};
+use carat_proc::process::{Identity, ProcRoot, Stat, Tree};
 use carat_wire::env::TOKEN;
 use std::collections::BTreeSet;
 use std::io;

@@ -1,10 +1,11 @@
 //! `exec --verify`: a process beside the server that checks whether the settings are in effect where it serves.
 
-use crate::observe::{SampleOptions, SettingsLook, look_at_settings};
-use crate::process::{ProcRoot, ServingBy, Tree};
 use crate::run::Interrupt;
 use crate::run::session::{Session, SessionOptions};
-use crate::settings::{Environment, SettingCheck, SettingStatus, Settings};
+use crate::run::{SettingsLook, look_at_settings};
+use carat_proc::observe::SampleOptions;
+use carat_proc::process::{ProcRoot, ServingBy, Tree};
+use carat_settings::{Environment, SettingCheck, SettingStatus, Settings};
 use std::collections::BTreeSet;
 use std::io;
 use std::thread::sleep;

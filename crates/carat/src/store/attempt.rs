@@ -1,7 +1,7 @@
 //! One attempt at a block of a fleet, and its row in a results file.
 
-use crate::core::Trial;
 use crate::store::rows::{json, to_json};
+use carat_model::Trial;
 use rusqlite::{Connection, params};
 use std::collections::BTreeSet;
 

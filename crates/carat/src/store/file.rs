@@ -1,11 +1,11 @@
 //! Opens, creates and writes a results file.
 
-use crate::core::{ExperimentInfo, Results, Trial};
-use crate::process::Identity;
 use crate::store::attempt::{BlockAttempt, read_attempts, write_attempt};
 use crate::store::foreign::{StepBudget, check_bytes, check_rows, check_tables, restrain};
-use crate::store::output::{create_new, without_links};
 use crate::store::{Runner, StoreError, format, rows};
+use carat_files::{create_new, without_links};
+use carat_model::{ExperimentInfo, Results, Trial};
+use carat_proc::process::Identity;
 use rusqlite::{Connection, OpenFlags, OptionalExtension, params};
 use std::path::{Path, PathBuf};
 
@@ -232,8 +232,8 @@ impl Store {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use crate::core::{Bytes, Fleet, Outcome, Sample, Variant};
     use crate::store::format::{FORMAT, FORMAT_WITH_CONTROLS, FORMAT_WITHOUT_CONTROLS};
+    use carat_model::{Bytes, Fleet, Outcome, Sample, Variant};
     use std::collections::BTreeMap;
 
     pub(crate) fn info() -> ExperimentInfo {

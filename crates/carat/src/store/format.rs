@@ -1,8 +1,8 @@
 //! Recognises results files and checks their format.
 
-use crate::core::ExperimentInfo;
 use crate::store::StoreError;
 use crate::store::foreign::tables;
+use carat_model::ExperimentInfo;
 use rusqlite::Connection;
 use std::collections::BTreeSet;
 use std::path::Path;

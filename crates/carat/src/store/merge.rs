@@ -3,9 +3,9 @@
 //! A block can have several attempts, for example when a machine was thought lost and was not. Which one counts never
 //! depends on its values: the lowest complete attempt, unless an interim look has used another before. The others are kept.
 
-use crate::core::ExperimentInfo;
 use crate::store::salvage::misfit;
 use crate::store::{BlockAttempt, FreshFile, Store, StoreError};
+use carat_model::ExperimentInfo;
 use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -285,8 +285,8 @@ fn difference(one: &ExperimentInfo, other: &ExperimentInfo) -> Option<&'static s
 mod tests {
     use super::*;
     use crate::config::trial_id;
-    use crate::core::{Fleet, Outcome, Sample, Trial};
     use crate::store::file::tests::{info as simple, variant};
+    use carat_model::{Fleet, Outcome, Sample, Trial};
     use proptest::prelude::{Strategy, proptest};
     use proptest::test_runner::Config;
     use std::fs;

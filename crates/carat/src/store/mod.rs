@@ -9,7 +9,6 @@ mod foreign;
 mod format;
 mod fresh;
 mod merge;
-pub mod output;
 pub mod recording;
 mod rows;
 mod runner;

@@ -2,8 +2,8 @@
 //!
 //! A carat that is killed loses no sample, and its memory does not grow with the length of the recording.
 
-use crate::core::recording::{Entry, RECORDING_SCHEMA, Recording, RecordingInfo};
-use crate::store::output::create_new;
+use carat_files::create_new;
+use carat_model::recording::{Entry, RECORDING_SCHEMA, Recording, RecordingInfo};
 use serde::Serialize;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -144,8 +144,8 @@ fn read_line(file: &mut impl BufRead, line: &mut Vec<u8>) -> io::Result<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::core::recording::{Marker, MarkerKind};
-    use crate::core::{Bytes, Sample};
+    use carat_model::recording::{Marker, MarkerKind};
+    use carat_model::{Bytes, Sample};
     use std::fs;
 
     fn info() -> RecordingInfo {

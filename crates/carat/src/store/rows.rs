@@ -1,6 +1,6 @@
 //! Converts between rows and values.
 
-use crate::core::{Bytes, ExperimentInfo, Fleet, Outcome, Sample, Trial, Variant};
+use carat_model::{Bytes, ExperimentInfo, Fleet, Outcome, Sample, Trial, Variant};
 use rusqlite::types::Type;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use std::collections::BTreeMap;

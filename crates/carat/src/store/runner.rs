@@ -1,6 +1,6 @@
 //! The process that runs an experiment.
 
-use crate::process::Identity;
+use carat_proc::process::Identity;
 use std::path::PathBuf;
 
 /// The carat that runs an experiment, and what a later one has to clean up if it is killed.

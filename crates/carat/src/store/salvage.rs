@@ -4,11 +4,11 @@
 //! is copied if every part of it can be read and its id follows from its plan. Losses are reported, never filled in.
 
 use crate::config::trial_id;
-use crate::core::results::assign_file_facts;
-use crate::core::{ExperimentInfo, Outcome, Trial};
 use crate::store::foreign::{check_bytes, check_tables, journal_path, restrain};
 use crate::store::format::FORMAT_WITHOUT_CONTROLS;
 use crate::store::{Store, StoreError, format, rows};
+use carat_model::results::assign_file_facts;
+use carat_model::{ExperimentInfo, Outcome, Trial};
 use rusqlite::Connection;
 use rusqlite::config::DbConfig;
 use std::fs;
@@ -156,8 +156,8 @@ fn name(trial: &Trial) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::core::Sample;
     use crate::store::file::tests as sound;
+    use carat_model::Sample;
     use std::path::PathBuf;
 
     const PAGE: usize = 4096;

@@ -1,7 +1,7 @@
 //! A process that carat started, until its end.
 
-use crate::core::Bytes;
-use crate::process::{Identity, ProcRoot};
+use carat_model::Bytes;
+use carat_proc::process::{Identity, ProcRoot};
 use std::io;
 use std::mem::MaybeUninit;
 use std::os::unix::process::ExitStatusExt;

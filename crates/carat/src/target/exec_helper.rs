@@ -9,10 +9,10 @@
 //! waits for a second line, writes its highest memory so far, and calls `exec(2)`, which closes the output. A third line
 //! says why that failed.
 
-use crate::core::Bytes;
 use crate::target::NewRoot;
 use crate::target::replace::limit_main_stack;
 use crate::target::root::enter;
+use carat_model::Bytes;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};

@@ -1,6 +1,6 @@
 //! When a process ended.
 
-use crate::process::Identity;
+use carat_proc::process::Identity;
 use rustix::io::Errno;
 use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
 use std::thread::{self, JoinHandle};
@@ -33,7 +33,7 @@ impl ExitWatch {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::process::ProcRoot;
+    use carat_proc::process::ProcRoot;
     use std::process::Command;
     use std::time::Duration;
 

@@ -2,11 +2,11 @@
 //!
 //! `compare`, `record` and `exec` all start servers with it.
 
-use crate::settings::{
+use crate::target::{Libraries, LibraryError};
+use carat_settings::{
     ApplyError, ElfKind, Environment, Scrub, Settings, StartContext, find_allocator, linked_malloc,
     read_elf, read_ruby_version,
 };
-use crate::target::{Libraries, LibraryError};
 use carat_wire::env;
 use carat_wire::page::{AllocatorKind, Word};
 use rustix::process::{Resource, getrlimit};

@@ -1,6 +1,6 @@
 //! Looking up programs in `PATH`.
 
-use crate::settings::Settings;
+use carat_settings::Settings;
 use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};

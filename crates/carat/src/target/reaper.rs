@@ -6,9 +6,9 @@
 //! and every process with the token, and removes the directory. If the reaper is killed too, the next run of
 //! the experiment does the same.
 
-use crate::process::{Identity, ProcRoot, Tree};
 use crate::target::directory::is_run_directory;
 use crate::target::signal::signal;
+use carat_proc::process::{Identity, ProcRoot, Tree};
 use rustix::process::Signal;
 use std::collections::BTreeSet;
 use std::fs::{self, File, OpenOptions};

@@ -1,10 +1,10 @@
 //! One server or service, from the start of its exec helper to its end.
 
-use crate::core::Bytes;
-use crate::process::Identity;
 use crate::target::LaunchSpec;
 use crate::target::child::{ChildProcess, Ended};
 use crate::target::log::{LogLimit, log_tail};
+use carat_model::Bytes;
+use carat_proc::process::Identity;
 use carat_wire::env::TOKEN;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};

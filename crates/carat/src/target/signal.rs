@@ -1,6 +1,6 @@
 //! Signals to one process, and never to a later one with its pid.
 
-use crate::process::{Identity, ProcRoot};
+use carat_proc::process::{Identity, ProcRoot};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open, pidfd_send_signal};
 

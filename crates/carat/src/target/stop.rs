@@ -1,7 +1,7 @@
 //! Stopping a whole process tree and checking that no process is left.
 
-use crate::process::{Identity, Stat, Tree};
 use crate::target::signal::signal;
+use carat_proc::process::{Identity, Stat, Tree};
 use rustix::process::{Pid, Signal, WaitOptions, waitpid};
 use std::collections::HashSet;
 use std::thread::sleep;

@@ -3,7 +3,7 @@
 use crate::needs::TestRuby;
 use crate::runtime::run_on;
 use crate::support::Folder;
-use carat::settings::find_allocator;
+use carat_settings::find_allocator;
 use std::fs;
 
 /// What a script prints under `settings` with the jemalloc of its system. The roots see the /tmp of this system, so that is where

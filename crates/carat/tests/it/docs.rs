@@ -1,6 +1,6 @@
 //! The generated parts of `docs/`. `UPDATE_DOCS=1 bin/test docs::` renews them.
 
-use carat::core::{METRICS, Unit};
+use carat_model::{METRICS, Unit};
 use carat_ruby::RubyVersion;
 use carat_ruby::version::{FACTS, GC_STAT_KEYS, VERSIONS, heap_layout};
 use carat_wire::page::{AllocatorKind, Arena, Gc, Malloc, Own, Pool, Runtime, Word};
@@ -33,7 +33,7 @@ fn check_part(page: &str, name: &str, part: &str) {
 
 #[test]
 fn the_settings_page_is_the_catalogue() {
-    check("settings.md", &carat::settings::manual());
+    check("settings.md", &carat_settings::manual());
 }
 
 #[test]
@@ -73,7 +73,7 @@ const NOT_TRIED: [&str; 4] = ["ruby", "root", "env", "profile"];
 #[test]
 fn the_page_of_compatibility_names_known_settings_and_says_when_and_on_what_it_was_made() {
     let page = fs::read_to_string(path("compatibility.md")).unwrap();
-    let catalogue = carat::settings::manual();
+    let catalogue = carat_settings::manual();
     let headings = catalogue.lines().filter_map(|line| line.strip_prefix("## `"));
     let known: BTreeSet<&str> = headings
         .map(|name| name.trim_end_matches('`'))

@@ -2,7 +2,7 @@
 
 use crate::report_builder::Recipe;
 use crate::support::Folder;
-use carat::report::{Audience, json};
+use carat_report::{Audience, json};
 use serde_json::Value;
 use std::fs;
 use std::io::Write;

@@ -194,7 +194,7 @@ fn variables_alone_need_no_installation_and_a_library_that_does_not_last_is_refu
         ran.assert_code(0).assert_says("LD_PRELOAD").assert_says("libjemalloc");
         assert!(!ran.out.contains("RUBYOPT"), "{format}: {}", ran.out);
     }
-    let library = carat::settings::find_allocator(Path::new("/"), "jemalloc").unwrap();
+    let library = carat_settings::find_allocator(Path::new("/"), "jemalloc").unwrap();
     let passing = folder.path("libjemalloc.so.2");
     fs::copy(library, &passing).unwrap();
     let setting = format!("allocator={}", passing.display());

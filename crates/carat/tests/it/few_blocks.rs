@@ -2,7 +2,7 @@
 
 use crate::report_builder::{Effect, Recipe};
 use crate::support::{Folder, fake_experiment};
-use carat::report::{Audience, PageOptions, Style, html, markdown, terminal};
+use carat_report::{Audience, PageOptions, Style, html, markdown, terminal};
 
 /// An experiment with a default, another variant and these.
 fn folder(name: &str, variants: &[&str]) -> Folder {

@@ -3,7 +3,7 @@
 //! Without coverage guidance this is no substitute, but it takes seconds and its inputs are reproducible.
 //! `CARAT_TEST_FUZZ=N` tries N inputs per parser.
 
-use carat::core::load::ReplayFormat;
+use carat_model::load::ReplayFormat;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use std::fs;

@@ -1,8 +1,8 @@
 //! Growth of recordings that were captured from real servers.
 
-use carat::analysis::growth::{of_recording, of_variants};
-use carat::core::{GrowthKind, TrackedPart};
 use carat::store;
+use carat_analysis::growth::{of_recording, of_variants};
+use carat_model::{GrowthKind, TrackedPart};
 use std::path::Path;
 
 /// A Rails app with one route on Puma under 30,000 requests, on a machine busy with compilers. Ruby ran no full
@@ -27,7 +27,7 @@ fn garbage_that_waits_for_a_full_collection_is_not_called_a_leak() {
 fn a_warm_up_of_3_000_requests_is_not_called_a_leak() {
     let path =
         Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/growth/hello-3000-trials.json");
-    let results = carat::report::load_results(&path).unwrap();
+    let results = carat::input::load_results(&path).unwrap();
     let found = of_variants(&results.info.variants, &results.trials);
     let [variant] = &found[..] else { panic!("one variant: {found:?}") };
     let memory = variant.parts.iter().find(|one| one.part == TrackedPart::Memory).unwrap();

@@ -1,10 +1,10 @@
 //! Every fault of an Action Cable server raises exactly its flag.
 
 use crate::load_server::{Fault, cable_server};
-use carat::core::load::{Arrivals, CableLoad, ConnectionOptions, LoadReport, Pace};
-use carat::core::{CableOptions, LoadSpec, Span};
-use carat::load::drive;
-use carat::load::null::NullCable;
+use carat_load::drive;
+use carat_load::null::NullCable;
+use carat_model::load::{Arrivals, CableLoad, ConnectionOptions, LoadReport, Pace};
+use carat_model::{CableOptions, LoadSpec, Span};
 use std::net::{SocketAddr, TcpListener};
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,7 +1,7 @@
 //! The generator against real servers: Puma with Action Cable, and AnyCable, hold and deliver what it counts.
 
 use crate::support::{Folder, finish, wait_until};
-use carat::core::LoadReport;
+use carat_model::LoadReport;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::os::unix::process::CommandExt;

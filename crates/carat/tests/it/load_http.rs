@@ -1,9 +1,9 @@
 //! Every fault of an HTTP server is counted under its name.
 
 use crate::load_server::raw_server;
-use carat::core::load::{LoadReport, Severity};
-use carat::core::{HttpOptions, LoadSpec, Span};
-use carat::load::drive;
+use carat_load::drive;
+use carat_model::load::{LoadReport, Severity};
+use carat_model::{HttpOptions, LoadSpec, Span};
 use std::io::Write;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::process::{Command, Stdio};

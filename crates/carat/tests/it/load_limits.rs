@@ -1,7 +1,7 @@
 //! What a load says when a limit ends it: of the server, of the generator, of the machine.
 
 use crate::support::{Folder, finish};
-use carat::core::LoadReport;
+use carat_model::LoadReport;
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
 

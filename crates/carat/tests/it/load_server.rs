@@ -1,7 +1,7 @@
 //! Servers with one chosen fault.
 
-use carat::load::cable::frame::{MESSAGE_MAX, read_client_frame, write_server_text};
-use carat::load::cable::handshake::accept_of;
+use carat_load::cable::frame::{MESSAGE_MAX, read_client_frame, write_server_text};
+use carat_load::cable::handshake::accept_of;
 use serde_json::Value;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};

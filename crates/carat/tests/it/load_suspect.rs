@@ -5,8 +5,8 @@
 //! The test of a clock that is set is beside the protocol, where the clock is an argument.
 
 use crate::support::{Folder, Ran, finish, signal};
-use carat::core::LoadReport;
-use carat::load::null::{NullCable, NullHttp};
+use carat_load::null::{NullCable, NullHttp};
+use carat_model::LoadReport;
 use rustix::process::Signal;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use std::io::{BufRead, BufReader, Write};
@@ -107,9 +107,9 @@ fn codes(source: &str) -> Vec<&str> {
 #[test]
 fn every_flag_is_explained_and_provoked() {
     let sources = [
-        include_str!("../../src/load/health.rs"),
-        include_str!("../../src/load/http/report.rs"),
-        include_str!("../../src/load/cable/report.rs"),
+        include_str!("../../../carat-load/src/health.rs"),
+        include_str!("../../../carat-load/src/http/report.rs"),
+        include_str!("../../../carat-load/src/cable/report.rs"),
     ];
     let page = include_str!("../../../../docs/load.md");
     let tests = [
@@ -121,7 +121,7 @@ fn every_flag_is_explained_and_provoked() {
         include_str!("load_suspect.rs"),
         include_str!("load_tls.rs"),
         // The test of the clock is beside the protocol, where the clock is an argument.
-        include_str!("../../src/load/http/protocol.rs").split("mod tests").last().unwrap(),
+        include_str!("../../../carat-load/src/http/protocol.rs").split("mod tests").last().unwrap(),
     ];
     let codes: Vec<&str> = sources.iter().flat_map(|source| codes(source)).collect();
     assert!(codes.len() > 20, "{codes:?}");

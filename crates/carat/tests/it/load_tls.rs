@@ -3,9 +3,9 @@
 use crate::load_server::{Fault, cable_server, raw_server};
 use crate::load_tls_front::{Certificate, Manner, tls_front};
 use crate::support::{Folder, TWO_VARIANTS};
-use carat::core::load::{ConnectionOptions, LoadReport};
-use carat::core::{CableOptions, HttpOptions, LoadSpec, Span};
-use carat::load::drive;
+use carat_load::drive;
+use carat_model::load::{ConnectionOptions, LoadReport};
+use carat_model::{CableOptions, HttpOptions, LoadSpec, Span};
 use std::io::Write;
 use std::net::SocketAddr;
 

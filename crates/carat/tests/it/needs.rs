@@ -122,7 +122,7 @@ impl Need {
             Self::Root => holds(rustix::process::geteuid().is_root(), "it needs root"),
             Self::Jemalloc => Self::Allocator("jemalloc").check(),
             Self::Allocator(name) => holds(
-                carat::settings::find_allocator(Path::new("/"), name).is_some(),
+                carat_settings::find_allocator(Path::new("/"), name).is_some(),
                 &format!("no {name}: run bin/setup"),
             ),
             Self::Browser => BROWSER.clone().map(drop),

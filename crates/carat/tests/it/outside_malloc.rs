@@ -239,7 +239,7 @@ fn malloc_of_a_server_running_flat_out_is_read_to_its_end(version: TestRuby) {
 
 /// Slots and classes are read under another allocator; malloc's chunks are not, with its name.
 fn assert_refused_by_name(allocator: &str) {
-    let library = carat::settings::find_allocator(Path::new("/"), allocator).unwrap();
+    let library = carat_settings::find_allocator(Path::new("/"), allocator).unwrap();
     let mut command = Command::new("ruby");
     command.env("LD_PRELOAD", library);
     let mut ruby = OutsideRuby::start_command(command);

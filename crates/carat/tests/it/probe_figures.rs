@@ -3,7 +3,7 @@
 use crate::harness;
 use crate::needs::TestRuby;
 use crate::probe_ruby::{Bench, Ruby, wait_for};
-use carat::observe::probe_figures;
+use carat_proc::observe::probe_figures;
 use carat_ruby::RubyVersion;
 use carat_ruby::version::{
     FORK_HOOK, GC_STAT_KEYS, GC_TIME, LIVE_SLOTS_BY_SIZE, OBSERVED, PROCESS_WARMUP, SLOT_SIZES,

@@ -2,10 +2,10 @@
 
 use crate::needs::TestRuby;
 use crate::probe_ruby::{Bench, Ruby, wait_for};
-use carat::core::Bytes;
-use carat::core::ledger::PartKind;
-use carat::observe::{ledger, probe_figures, read_probe_figures};
-use carat::process::ProcRoot;
+use carat_model::Bytes;
+use carat_model::ledger::PartKind;
+use carat_proc::observe::{ledger, probe_figures, read_probe_figures};
+use carat_proc::process::ProcRoot;
 use carat_wire::env;
 use carat_wire::page::{Feature, FeatureState, Gc, Malloc, Runtime};
 use std::collections::BTreeSet;

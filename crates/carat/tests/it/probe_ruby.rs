@@ -1,7 +1,7 @@
 //! A real Ruby with the probe that evaluates line after line, for the tests of the probe.
 
-use carat::observe::ProbePage;
 use carat::target::{Libraries, library};
+use carat_proc::observe::ProbePage;
 use carat_wire::env;
 use carat_wire::page::PageReading;
 use std::fs;

@@ -1,10 +1,10 @@
 //! `carat record` and `carat explain` on real processes.
 
 use crate::support::{Folder, finish, wait_until};
-use carat::core::ledger::Basis;
-use carat::core::recording::MarkerKind;
-use carat::core::{GrowthKind, PartGrowth, ProgressUnit, Recording, TrackedPart};
 use carat::store;
+use carat_model::ledger::Basis;
+use carat_model::recording::MarkerKind;
+use carat_model::{GrowthKind, PartGrowth, ProgressUnit, Recording, TrackedPart};
 use serde_json::Value;
 use std::fs;
 use std::process::{Command, Stdio};

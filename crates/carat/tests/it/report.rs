@@ -2,13 +2,13 @@
 
 use crate::report_builder::{Effect, PAYLOAD, Recipe, conclude, hostile, with_control};
 use crate::report_examples::{ledger, recording};
-use carat::analysis::{Question, class_comparisons};
-use carat::core::{
+use carat_analysis::{Question, class_comparisons};
+use carat_model::{
     ClassAmount, ControlComparison, DailyGrowth, GrowthKind, MemoryFigure, MomentComparison,
     Outcome, PartAtWork, PartGrowth, ProgressUnit, Results, TrackedPart, TrialCensus, Unit,
     VariantGrowth,
 };
-use carat::report::{
+use carat_report::{
     Audience, Budget, FIGURES_SCHEMA, Kept, PageOptions, SCHEMA, Style, budget, comparison_html,
     csv, figures, from_json, html, json, ledger_html, markdown, openmetrics, recording_html,
     terminal,
@@ -375,7 +375,7 @@ fn a_control_is_in_every_format_that_shows_differences() {
         };
         assert!(text.contains(shown), "{name}");
     }
-    let back = carat::report::from_json(&json(&results, Audience::Own).unwrap()).unwrap();
+    let back = carat_report::from_json(&json(&results, Audience::Own).unwrap()).unwrap();
     // JSON keeps a figure but for its last bit, so the words are compared.
     let words = |results: &Results| {
         let controls = results.controls.iter();
@@ -445,7 +445,7 @@ fn figures_of_a_variant_with_a_control_have_the_difference_to_it() {
 fn figures_of_a_moment_have_its_number_of_requests_as_their_name() {
     let mut results = Recipe { blocks: 10, ..Recipe::arenas() }.build();
     results.moments = vec![MomentComparison {
-        moment: carat::core::Moment::Requests(500),
+        moment: carat_model::Moment::Requests(500),
         figure: MemoryFigure::Pss,
         variant: "jemalloc".into(),
         trials: 10,

@@ -1,10 +1,10 @@
 //! Builds results with realistic figures from a seed, for the tests of the report.
 
-use carat::analysis::growth::of_variants;
-use carat::analysis::{Question, curves, least_distances, moments};
-use carat::core::ledger::{LedgerPart, PartKind};
-use carat::core::load::{RouteReport, StepReport, Times};
-use carat::core::{
+use carat_analysis::growth::of_variants;
+use carat_analysis::{Question, curves, least_distances, moments};
+use carat_model::ledger::{LedgerPart, PartKind};
+use carat_model::load::{RouteReport, StepReport, Times};
+use carat_model::{
     BlockForecast, Bytes, Conclusion, ControlComparison, Estimate, ExperimentInfo, Ledger,
     LoadReport, Moment, Outcome, PartAtWork, Results, Role, Sample, Trial, Variant, Verdict,
 };
@@ -501,8 +501,8 @@ pub(crate) fn hostile(mut results: Results) -> Results {
         trial.notes = vec![PAYLOAD.into()];
         trial.log_tail = PAYLOAD.repeat(5);
         if let Some(load) = &mut trial.load {
-            let severity = carat::core::Severity::Warning;
-            load.flags.push(carat::core::LoadFlag {
+            let severity = carat_model::Severity::Warning;
+            load.flags.push(carat_model::LoadFlag {
                 code: PAYLOAD.into(),
                 severity,
                 message: PAYLOAD.into(),

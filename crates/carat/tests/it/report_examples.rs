@@ -1,27 +1,27 @@
 //! Recordings and ledgers with realistic figures, for the tests of the report.
 
-use carat::core::ledger::{
+use carat_analysis::{
+    AblatedSetting, Attempt, Hint, Recommendation, TriedConfiguration, TuneOutcome, TunedMetric,
+};
+use carat_model::OutsideReading;
+use carat_model::ledger::{
     Arena, Basis, DetectedAllocator, FileUse, Ledger, LedgerPart, PartKind, ProcessLedger,
     RubyHeap, SlotPool,
 };
-use carat::core::recording::{
+use carat_model::recording::{
     Marker, MarkerKind, RECORDING_SCHEMA, RecordedLoad, RecordedLoadPlan, Recording, RecordingEnd,
     RecordingInfo,
 };
-use carat::core::{
+use carat_model::{
     Bytes, ClassGrowth, Conclusion, DailyGrowth, Estimate, GrowthKind, InsideSample, MemberSample,
     PartGrowth, ProgressUnit, Role, Sample, SamplerCost, TrackedPart, Verdict,
-};
-use carat::observe::OutsideReading;
-use carat::report::SearchReport;
-use carat::run::tune::{
-    AblatedSetting, Attempt, Hint, Recommendation, TriedConfiguration, TuneOutcome, TunedMetric,
 };
 use carat_outside::census::Census;
 use carat_outside::heap::{ClassCount, HeapCensus, HeapPageFill, PoolCensus};
 use carat_outside::malloc::{ArenaCensus, ChunkAmount, MallocCensus};
 use carat_outside::owners::{HolderAmount, HolderKind, OwnerCensus};
 use carat_outside::unshared::{Cause, CauseShare, UnsharedTable};
+use carat_report::SearchReport;
 use carat_ruby::version::RubyVersion;
 
 /// Holders of malloc's chunks with this name.

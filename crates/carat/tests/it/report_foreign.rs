@@ -4,9 +4,9 @@
 use crate::report::formats;
 use crate::report_builder::Recipe;
 use crate::report_examples::{ledger, reading, recording};
-use carat::core::{Ledger, Recording, Results};
-use carat::observe::OutsideReading;
-use carat::report::{
+use carat_model::OutsideReading;
+use carat_model::{Ledger, Recording, Results};
+use carat_report::{
     Audience, CensusTextOptions, PageOptions, Style, census_text, growth_text, ledger_html,
     ledger_text, recording_html, terminal,
 };
@@ -76,7 +76,7 @@ fn few_results() -> Results {
         trial.log_tail = "a line".into();
         trial.samples.last_mut().unwrap().ledger = Some(Box::new(ledger("a worker")));
     }
-    results.trials[5].outcome = carat::core::Outcome::Crashed;
+    results.trials[5].outcome = carat_model::Outcome::Crashed;
     results.trials[5].detail = Some("it ended".into());
     results
 }
@@ -183,7 +183,7 @@ fn a_shared_report_has_no_word_that_a_server_or_its_application_chose() {
         trial.detail = Some("it printed: quokka".into());
         let load = trial.load.get_or_insert_default();
         load.errors_by = [("Quokka::Error".to_owned(), 3), ("quokka refused".to_owned(), 1)].into();
-        load.failures = vec![carat::core::load::report::RouteFailure {
+        load.failures = vec![carat_model::load::report::RouteFailure {
             route: "Quokka::Job".into(),
             kind: "Quokka::Error".into(),
             body: Some("quokka".into()),

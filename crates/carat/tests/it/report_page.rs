@@ -5,8 +5,8 @@
 use crate::needs::BROWSER;
 use crate::report_builder::{Effect, PAYLOAD, Recipe, conclude, hostile};
 use crate::report_examples::{ledger, reading, recording, search};
-use carat::core::{Outcome, Results};
-use carat::report::{
+use carat_model::{Outcome, Results};
+use carat_report::{
     Audience, PageOptions, comparison_html, from_json, html, json, ledger_html, recording_html,
     tune_html,
 };

@@ -3,8 +3,8 @@
 use crate::report_builder::{Effect, Recipe, conclude, with_control};
 use crate::report_examples::{ledger, recording};
 use crate::report_page::LONG_NAME;
-use carat::core::{Bytes, GrowthKind, Outcome, Results, Unit};
-use carat::report::{
+use carat_model::{Bytes, GrowthKind, Outcome, Results, Unit};
+use carat_report::{
     Audience, PageOptions, Style, figures, html, json, ledger_html, markdown, recording_html,
     terminal,
 };

@@ -1,9 +1,9 @@
 //! `/proc` as captured from several kernels, and as written by hand from the documentation of older ones.
 
-use carat::core::Bytes;
-use carat::core::ledger::{Basis, PartKind};
-use carat::observe::{SampleOptions, Sampler, available, ledger, oom_kills};
-use carat::process::{Identity, ProcRoot, Tree};
+use carat_model::Bytes;
+use carat_model::ledger::{Basis, PartKind};
+use carat_proc::observe::{SampleOptions, Sampler, available, ledger, oom_kills};
+use carat_proc::process::{Identity, ProcRoot, Tree};
 use std::collections::HashMap;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -52,11 +52,11 @@ fn members_below(root: &ProcRoot, leader: u32) -> Vec<Identity> {
     tree.members().iter().map(|stat| stat.identity()).collect()
 }
 
-fn full(root: &ProcRoot) -> carat::core::Sample {
+fn full(root: &ProcRoot) -> carat_model::Sample {
     full_of(root, &members(root))
 }
 
-fn full_of(root: &ProcRoot, members: &[Identity]) -> carat::core::Sample {
+fn full_of(root: &ProcRoot, members: &[Identity]) -> carat_model::Sample {
     let mut sampler = Sampler::new(root.clone(), SampleOptions::default());
     sampler.full(members, Duration::from_secs(1))
 }
@@ -230,7 +230,7 @@ fn older_kernels_give_the_same_figures_in_their_own_format() {
             "{kernel}"
         );
         let every =
-            |known: fn(&carat::core::MemberSample) -> bool| sample.members.iter().all(known);
+            |known: fn(&carat_model::MemberSample) -> bool| sample.members.iter().all(known);
         assert!(every(|member| member.rss_peak.is_some()), "{kernel}");
         assert_eq!(every(|member| member.anonymous.is_some()), is_later, "{kernel}");
         let group = sample.cgroup.unwrap_or_else(|| panic!("{kernel}: the tree has its own group"));

@@ -2,11 +2,11 @@
 
 use crate::needs::TestRuby;
 use crate::probe_ruby::{Bench, Ruby};
-use carat::core::Ledger;
-use carat::core::ledger::{Basis, PartKind};
-use carat::observe::{ledger, outside_figures, read_outside, read_probe_figures};
-use carat::process::ProcRoot;
+use carat_model::Ledger;
+use carat_model::ledger::{Basis, PartKind};
 use carat_outside::census::LookOptions;
+use carat_proc::observe::{ledger, outside_figures, read_outside, read_probe_figures};
+use carat_proc::process::ProcRoot;
 use carat_wire::page::Gc;
 use std::collections::HashMap;
 use std::sync::mpsc::{Receiver, Sender, channel};

@@ -3,7 +3,7 @@
 use crate::needs::TestRuby;
 use crate::outside_ruby::OutsideRuby;
 use crate::support::{Folder, finish};
-use carat::settings::find_allocator;
+use carat_settings::find_allocator;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;

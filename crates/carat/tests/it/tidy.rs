@@ -1,4 +1,4 @@
-//! The repository checks itself: direction of imports, sizes, names, the changelog.
+//! The repository checks itself: sizes, names, the changelog.
 
 mod circles;
 mod types;
@@ -6,20 +6,6 @@ mod types;
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
-
-/// Modules of the main crate from the top down; modules on one line do not use each other.
-const LAYERS: [&[&str]; 10] = [
-    &["cli"],
-    &["report"],
-    &["fleet"],
-    &["run"],
-    &["target", "load", "observe"],
-    &["analysis", "store"],
-    &["config"],
-    &["settings"],
-    &["process"],
-    &["core"],
-];
 
 /// Maximum length of a file in lines, tests included.
 const LINES: usize = 700;
@@ -47,73 +33,6 @@ fn code_without_tests(text: &str) -> String {
     let code = text.split("#[cfg(test)]\nmod tests").next().unwrap_or_default();
     let lines = code.lines().map(|line| line.split("//").next().unwrap_or_default());
     lines.fold(String::new(), |code, line| code + line + "\n")
-}
-
-/// Every module named after `crate::` in `text`, also inside `crate::{…}`.
-fn imports(text: &str) -> BTreeSet<String> {
-    let word = |text: &str| {
-        text.split(|c: char| !c.is_alphanumeric() && c != '_').next().map(str::to_owned)
-    };
-    let mut found = BTreeSet::new();
-    for rest in text.split("crate::").skip(1) {
-        match rest.strip_prefix('{') {
-            None => found.extend(word(rest)),
-            Some(list) => {
-                let list = list.split_once("};").map_or(list, |(list, _)| list);
-                let mut depth = 0;
-                let mut at_start = true;
-                for (place, c) in list.char_indices() {
-                    depth += i32::from(c == '{') - i32::from(c == '}');
-                    if at_start && c.is_alphabetic() && depth == 0 {
-                        found.extend(word(&list[place..]));
-                        at_start = false;
-                    }
-                    at_start |= c == ',' && depth == 0;
-                }
-            }
-        }
-    }
-    found
-}
-
-/// Modules that `module` may use: those on lower lines.
-fn allowed(module: &str) -> BTreeSet<&'static str> {
-    let line = LAYERS.iter().position(|line| line.contains(&module));
-    let below = line.map(|line| &LAYERS[line + 1..]).unwrap_or_default();
-    below.iter().flat_map(|line| line.iter().copied()).collect()
-}
-
-#[test]
-fn modules_use_only_the_layers_below_them() {
-    let source = root().join("crates/carat/src");
-    let known: BTreeSet<&str> = LAYERS.iter().flat_map(|line| line.iter().copied()).collect();
-    let mut wrong = Vec::new();
-    for module in fs::read_dir(&source).unwrap().map(|entry| entry.unwrap()) {
-        let name = module.file_name().to_string_lossy().into_owned();
-        if !module.path().is_dir() {
-            continue;
-        }
-        assert!(known.contains(name.as_str()), "module `{name}` is in no layer");
-        for file in files(&module.path(), ".rs") {
-            for used in imports(&fs::read_to_string(&file).unwrap()) {
-                let fine = used == name || allowed(&name).contains(used.as_str());
-                if known.contains(used.as_str()) && !fine {
-                    wrong.push(format!("{}: {name} uses {used}", file.display()));
-                }
-            }
-        }
-    }
-    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
-}
-
-#[test]
-fn imports_are_found_alone_in_lists_and_nested() {
-    let text = "use crate::core::{Bytes, Trial}; use crate::{target, store::{Store, rows}, config}; crate::load::run()";
-    let found = imports(text);
-    assert_eq!(
-        found.iter().map(String::as_str).collect::<Vec<_>>(),
-        ["config", "core", "load", "store", "target"]
-    );
 }
 
 #[test]

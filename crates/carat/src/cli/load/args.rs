@@ -1,7 +1,8 @@
 //! The command line of `carat load`. A protocol's options are those of its table in an experiment file.
 
-use crate::core::Span;
-use crate::core::load::{ProtocolOptions, with_load_protocols};
+use carat_model::Span;
+use carat_model::load::ProtocolOptions;
+use carat_model::with_load_protocols;
 use clap::{Args, Subcommand};
 
 /// Drive a load against a server and report latency and errors
@@ -28,8 +29,8 @@ macro_rules! declare_commands {
         #[derive(Debug, Clone, Subcommand)]
         pub(crate) enum LoadCommand {
             $(
-                #[command(about = crate::core::load::$options::ABOUT)]
-                $variant(RunArgs<crate::core::load::$options>),
+                #[command(about = carat_model::load::$options::ABOUT)]
+                $variant(RunArgs<carat_model::load::$options>),
             )*
             /// Run the built-in null server that the generator is calibrated with
             Null(NullArgs),

@@ -2,15 +2,16 @@
 
 use crate::cli::Exit;
 use crate::cli::load::args::{LoadArgs, LoadCommand, NullArgs, RunArgs, SelfTestArgs};
-use crate::core::load::{ProtocolOptions, ScenarioTable, with_load_protocols};
-use crate::core::{LoadReport, LoadSpec};
-use crate::load::driven::DrivenLoad;
-use crate::load::null::{NullCable, NullHttp};
-use crate::load::self_test::{test_cable, test_http, write_results};
-use crate::load::target::split_url;
-use crate::load::text::progress_line;
-use crate::load::{GeneratorError, LoadProgress, drive};
 use anyhow::{Context, anyhow};
+use carat_load::DrivenLoad;
+use carat_load::null::{NullCable, NullHttp};
+use carat_load::self_test::{test_cable, test_http, write_results};
+use carat_load::target::split_url;
+use carat_load::text::progress_line;
+use carat_load::{GeneratorError, LoadProgress, drive};
+use carat_model::load::{ProtocolOptions, ScenarioTable};
+use carat_model::with_load_protocols;
+use carat_model::{LoadReport, LoadSpec};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::{Value, json};
 use std::fs;
@@ -32,7 +33,7 @@ macro_rules! declare_run {
             match &args.command {
                 $(
                     LoadCommand::$variant(args) => {
-                        run_load::<crate::load::$key::$protocol>(args, LoadSpec::$variant, out)
+                        run_load::<carat_load::$protocol>(args, LoadSpec::$variant, out)
                     }
                 )*
                 LoadCommand::Null(null) => serve_null(null, out),

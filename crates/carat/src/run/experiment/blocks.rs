@@ -1,13 +1,13 @@
 //! Runs blocks of trials until there is a verdict or the budget is spent.
 
-use crate::analysis::{Judge, Judgement, NextStep};
 use crate::config::{block_objects, block_order, trial_id};
-use crate::core::{LoadReport, Outcome, Trial};
 use crate::run::Interrupt;
 use crate::run::experiment::events::{EventHandler, ExperimentEvent};
 use crate::run::experiment::schedule::BlockSchedule;
 use crate::run::trial::{TrialError, TrialPlan, TrialRunner};
 use crate::store::{Store, StoreError};
+use carat_analysis::{Judge, Judgement, NextStep};
+use carat_model::{LoadReport, Outcome, Trial};
 use std::time::{Duration, Instant};
 
 /// Failures of one variant in a row after which the experiment stops: a server that failed twice will rarely

@@ -1,11 +1,11 @@
 //! Results of an experiment file that was changed since: what changed, and which trials still count.
 
 use crate::config::{Experiment, planned_content, trial_id};
-use crate::core::{
+use crate::store::{FreshFile, Store, StoreError, rename_new};
+use carat_model::{
     ExperimentInfo, HIDDEN, LoadReport, LoadTemplate, Outcome, Trial, is_secret_name, one_line,
     shorten,
 };
-use crate::store::{FreshFile, Store, StoreError, rename_new};
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::io;

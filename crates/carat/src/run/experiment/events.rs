@@ -1,8 +1,8 @@
 //! Events of a running experiment, for its display.
 
-use crate::analysis::Judgement;
-use crate::core::Trial;
 use crate::run::trial::{TrialPlan, TrialProgress};
+use carat_analysis::Judgement;
+use carat_model::Trial;
 
 /// An event of a running experiment.
 #[derive(Debug)]

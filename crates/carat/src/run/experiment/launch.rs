@@ -1,17 +1,12 @@
 //! From the request for an experiment to its trials in a results file.
 
-use crate::analysis::{Judge, Question};
 use crate::config::{Experiment, ExperimentFileError, TrialLoad, TrialTask};
-use crate::core::{ExperimentInfo, LoadSpec, Outcome, Trial, count};
-use crate::load::http::replay::describe;
-use crate::load::{GeneratorError, check};
 use crate::run::Interrupt;
 use crate::run::experiment::blocks::{ExperimentRun, RunError};
 use crate::run::experiment::events::EventHandler;
 use crate::run::experiment::open::{
     OpenError, OpenOptions, OpenedResults, experiment_info, open, this_runner,
 };
-use crate::run::experiment::question::question;
 use crate::run::experiment::schedule::BlockSchedule;
 use crate::run::trial::{
     FakeRunner, FakeVariant, PrepareError, Prepared, ProcessRunner, RunContext, TrialRunner,
@@ -22,6 +17,11 @@ use crate::target::install::find_libraries;
 use crate::target::{
     Libraries, LibraryError, Reaper, make_run_directory, new_token, run_directory,
 };
+use carat_analysis::question;
+use carat_analysis::{Judge, Question};
+use carat_load::http::replay::describe;
+use carat_load::{GeneratorError, check};
+use carat_model::{ExperimentInfo, LoadSpec, Outcome, Trial, count};
 use rand::RngExt;
 use std::io;
 use std::path::{Path, PathBuf};

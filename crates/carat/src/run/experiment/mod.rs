@@ -8,7 +8,7 @@ mod changed;
 mod events;
 mod launch;
 mod open;
-mod question;
+
 mod replay;
 mod schedule;
 
@@ -20,6 +20,6 @@ pub use launch::{
     PreparedExperiment,
 };
 pub use open::{OpenError, OpenOptions, OpenedResults, experiment_info, open, this_runner};
-pub use question::{QuestionChanges, QuestionError, question, set_question};
+
 pub use replay::{Replay, ReplayEnd, SettledBlocks, replay, results_of};
 pub use schedule::BlockSchedule;

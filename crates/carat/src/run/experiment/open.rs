@@ -1,11 +1,11 @@
 //! Begins an experiment or resumes one.
 
 use crate::config::Experiment;
-use crate::core::{ExperimentInfo, Variant, count};
-use crate::process::{Identity, ProcRoot};
 use crate::run::experiment::changed::{ChangeError, adopt, move_aside};
 use crate::store::{Runner, Store, StoreError};
 use crate::target::clean_up;
+use carat_model::{ExperimentInfo, Variant, count};
+use carat_proc::process::{Identity, ProcRoot};
 use std::path::{Path, PathBuf};
 
 /// Options that concern the results file.

@@ -4,11 +4,11 @@
 //! asking before each whether it would have run gives the trials of `carat compare` with the same seed, whichever machine
 //! was fast.
 
-use crate::analysis::{Judge, NextStep};
-use crate::core::{ExperimentInfo, Fleet, Results, Trial};
 use crate::run::experiment::blocks::{RunError, stop_on_failures};
-use crate::run::experiment::question::question;
 use crate::store::{Store, StoreError};
+use carat_analysis::question;
+use carat_analysis::{Judge, NextStep};
+use carat_model::{ExperimentInfo, Fleet, Results, Trial};
 use std::collections::BTreeMap;
 
 /// Trials by block; a block that was given up has none, and a block without an entry may still get a result.

@@ -1,8 +1,5 @@
 //! A recording from its start to its end.
 
-use crate::core::Span;
-use crate::core::recording::{RECORDING_SCHEMA, Recording, RecordingEnd, RecordingInfo};
-use crate::observe::SampleOptions;
 use crate::run::Interrupt;
 use crate::run::recording::RecordError;
 use crate::run::recording::conclude::conclude;
@@ -12,6 +9,9 @@ use crate::run::recording::recorder::{Recorder, RecorderStep};
 use crate::run::recording::subject::RecordingSubject;
 use crate::run::session::{Session, SessionOptions};
 use crate::store::recording::Journal;
+use carat_model::Span;
+use carat_model::recording::{RECORDING_SCHEMA, Recording, RecordingEnd, RecordingInfo};
+use carat_proc::observe::SampleOptions;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};

@@ -1,10 +1,10 @@
 //! What follows from a recording at its end.
 
-use crate::analysis::growth::of_recording;
-use crate::core::recording::{Entry, Recording, RecordingEnd};
-use crate::core::{LoadFlag, LoadReport, Severity, count};
 use crate::run::recording::RecordError;
 use crate::store::recording::{Journal, read};
+use carat_analysis::growth::of_recording;
+use carat_model::recording::{Entry, Recording, RecordingEnd};
+use carat_model::{LoadFlag, LoadReport, Severity, count};
 use std::path::Path;
 
 /// Reads the recording back and appends its growth and its end.

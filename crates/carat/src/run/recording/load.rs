@@ -1,14 +1,14 @@
 //! The load that a recording drives, so that growth is reported per request.
 
 use crate::config::ReadyCheck;
-use crate::core::load::{HttpLoad, LoadOptionError, ProtocolOptions, ScenarioTable};
-use crate::core::recording::{MarkerKind, RecordedLoad, RecordedLoadPlan};
-use crate::core::{HttpOptions, LoadReport, LoadSpec, Percent, Span};
-use crate::load::target::resolve;
-use crate::load::{Generator, check, net};
 use crate::run::recording::RecordError;
 use crate::run::recording::recorder::Recorder;
 use crate::target::{LogSearch, check_ready};
+use carat_load::target::resolve;
+use carat_load::{Address, Generator, check};
+use carat_model::load::{HttpLoad, LoadOptionError, ProtocolOptions, ScenarioTable};
+use carat_model::recording::{MarkerKind, RecordedLoad, RecordedLoadPlan};
+use carat_model::{HttpOptions, LoadReport, LoadSpec, Percent, Span};
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -61,7 +61,7 @@ impl LoadDriver {
     /// If the URL cannot be resolved or the options contradict each other.
     pub(super) fn new(load: RecordingLoad, limit: Option<Span>) -> Result<Self, RecordError> {
         let target = resolve(&load.url)?;
-        let (net::Address::Inet(address), None) = (target.address, target.tls_name) else {
+        let (Address::Inet(address), None) = (target.address, target.tls_name) else {
             return Err(RecordError::LoadUrl(load.url));
         };
         let base = load.url.strip_suffix(&target.path).unwrap_or(&load.url).to_owned();

@@ -1,10 +1,11 @@
 //! Readings of the recorded Rubies from outside, at intervals, in a thread of their own so that no sample is late.
 
-use crate::analysis::growth::{ClassSeries, growing_classes};
-use crate::core::{ClassGrowth, ProgressUnit};
-use crate::observe::{OutsideReading, memory_gate, read_outside};
-use crate::process::{Identity, ProcRoot};
+use carat_analysis::growth::{ClassSeries, growing_classes};
+use carat_model::OutsideReading;
+use carat_model::{ClassGrowth, ProgressUnit};
 use carat_outside::census::LookOptions;
+use carat_proc::observe::{memory_gate, read_outside};
+use carat_proc::process::{Identity, ProcRoot};
 use std::collections::{BTreeMap, BTreeSet};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;

@@ -13,12 +13,12 @@ pub(crate) use load::RecordingLoad;
 pub(crate) use recorder::Recorder;
 pub(crate) use subject::RecordingSubject;
 
-use crate::core::load::LoadOptionError;
-use crate::load::GeneratorError;
-use crate::load::target::TargetError;
-use crate::process::ProcError;
 use crate::store::recording::RecordingError;
 use crate::target::{InjectError, LaunchError};
+use carat_load::GeneratorError;
+use carat_load::target::TargetError;
+use carat_model::load::LoadOptionError;
+use carat_proc::process::ProcError;
 use std::io;
 use std::path::PathBuf;
 

@@ -1,9 +1,9 @@
 //! Writes samples, markers and ledgers of one process tree to the recording's file.
 
-use crate::core::recording::{Entry, Marker, MarkerKind};
-use crate::core::{Bytes, Sample, ThinnedSeries};
 use crate::run::session::{ProbeAccess, Session, SessionStep};
 use crate::store::recording::Journal;
+use carat_model::recording::{Entry, Marker, MarkerKind};
+use carat_model::{Bytes, Sample, ThinnedSeries};
 use std::collections::BTreeMap;
 use std::io;
 use std::time::Duration;

@@ -1,14 +1,14 @@
 //! What is recorded: a running process, or a command that carat starts.
 
-use crate::core::command_line;
-use crate::process::{ProcRoot, Tree};
 use crate::run::recording::RecordError;
-use crate::settings::{Scrub, Settings};
 use crate::target::install::find_libraries;
 use crate::target::{
     InjectRequest, Injection, LaunchSpec, Reaper, inject, make_run_directory, new_token,
     run_directory, set_tree,
 };
+use carat_model::command_line;
+use carat_proc::process::{ProcRoot, Tree};
+use carat_settings::{Scrub, Settings};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;

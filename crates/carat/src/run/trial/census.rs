@@ -2,14 +2,15 @@
 //!
 //! It follows the final figures, so its own work is in none of them. Nothing in the server is stopped or written.
 
-use crate::analysis::classes_of;
-use crate::core::{ClassAmount, Observations, TrialCensus};
-use crate::observe::{OutsideReading, memory_gate, read_outside};
-use crate::process::{Identity, ProcRoot};
 use crate::run::trial::session::TrialSession;
 use crate::run::trial::steps::{TrialEnd, TrialSteps};
 use crate::run::trial::{TrialError, TrialPhase};
+use carat_analysis::classes_of;
+use carat_model::OutsideReading;
+use carat_model::{ClassAmount, Observations, TrialCensus};
 use carat_outside::census::{CensusPart, LookOptions};
+use carat_proc::observe::{memory_gate, read_outside};
+use carat_proc::process::{Identity, ProcRoot};
 use std::collections::{BTreeMap, BTreeSet};
 
 impl TrialSteps<'_> {

@@ -2,11 +2,11 @@
 //! `[load.command]`.
 
 use crate::config::{CommandSpec, Placeholders};
-use crate::core::{one_line, shorten};
 use crate::run::session::Session;
 use crate::run::trial::TrialError;
 use crate::run::trial::service::{Service, filled};
 use crate::target::{LaunchSpec, log_tail};
+use carat_model::{one_line, shorten};
 use carat_wire::env::TOKEN;
 use std::collections::BTreeMap;
 use std::os::unix::process::ExitStatusExt;

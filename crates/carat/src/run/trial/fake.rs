@@ -3,11 +3,11 @@
 //! It tests order, resuming, stopping and wording through the real binary (hidden `--fake`).
 
 use crate::config::MeasureSpec;
-use crate::core::{
-    Bytes, ClassAmount, MachineFacts, Moment, Outcome, Sample, Trial, TrialCensus, metric,
-};
 use crate::run::trial::{TrialError, TrialPhase, TrialPlan, TrialProgress, TrialRunner};
 use crate::run::{Interrupt, machine_facts};
+use carat_model::{
+    Bytes, ClassAmount, MachineFacts, Moment, Outcome, Sample, Trial, TrialCensus, metric,
+};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha12Rng;
 use std::collections::BTreeMap;
@@ -190,7 +190,7 @@ fn trial(plan: &TrialPlan, crashed: bool) -> Trial {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::core::Span;
+    use carat_model::Span;
 
     fn plan(block: u32, variant: usize) -> TrialPlan {
         TrialPlan { id: "x".into(), block, position: 0, variant, name: "v".into(), objects: 0 }

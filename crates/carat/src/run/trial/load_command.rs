@@ -1,14 +1,14 @@
 //! A load that a command drives: `[load.command]`.
 
 use crate::config::CommandSpec;
-use crate::core::load::report_of_command;
-use crate::core::{LoadReport, Outcome};
 use crate::run::trial::command::RunningCommand;
 use crate::run::trial::paths::LOAD;
 use crate::run::trial::session::TrialSession;
 use crate::run::trial::steps::{TrialEnd, TrialSteps};
 use crate::run::trial::{TrialError, TrialPhase};
 use crate::target::log_tail;
+use carat_model::load::report_of_command;
+use carat_model::{LoadReport, Outcome};
 
 /// The last lines of a command in which its report is looked for.
 const REPORT_LINES: usize = 50;

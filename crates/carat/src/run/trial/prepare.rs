@@ -1,12 +1,12 @@
 //! Command, directory and environment of each variant, checked before any trial.
 
 use crate::config::{CommandLine, CommandSpec, Experiment, VariantSpec};
-use crate::core::Variant;
-use crate::settings::{Scrub, SettingError, Settings};
 use crate::target::{
     InjectError, InjectRequest, Injection, Libraries, ProgramSearch, inject, make_comparable,
     search_path, search_path_with,
 };
+use carat_model::Variant;
+use carat_settings::{Scrub, SettingError, Settings};
 use carat_wire::env::ROOTS;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

@@ -1,9 +1,6 @@
 //! Runs trials with real services, a real server and real load.
 
 use crate::config::{Experiment, TrialTask};
-use crate::core::{MachineFacts, Observations, Outcome, Trial, metric};
-use crate::observe::{SampleOptions, oom_kills};
-use crate::process::ProcRoot;
 use crate::run::machine_facts;
 use crate::run::session::{Session, SessionOptions};
 use crate::run::trial::paths::{RunContext, TrialPaths};
@@ -11,6 +8,9 @@ use crate::run::trial::session::TrialSession;
 use crate::run::trial::steps::{TrialEnd, TrialSteps};
 use crate::run::trial::{Prepared, TrialError, TrialPhase, TrialPlan, TrialProgress, TrialRunner};
 use crate::target::Reaper;
+use carat_model::{MachineFacts, Observations, Outcome, Trial, metric};
+use carat_proc::observe::{SampleOptions, oom_kills};
+use carat_proc::process::ProcRoot;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;

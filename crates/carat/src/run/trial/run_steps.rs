@@ -4,14 +4,15 @@
 //! read after the end except what outlives a process: its exit status, its processor time, its highest memory, and the pages
 //! of the probes. All other memory is that of the samples taken while it ran.
 
-use crate::core::{Observations, Outcome, count};
-use crate::observe::{collections_of, look_at_settings, pages_left};
-use crate::process::children_cpu;
+use crate::run::look_at_settings;
 use crate::run::trial::command::{failure, status_text};
 use crate::run::trial::session::{EarlyEnd, TrialSession};
 use crate::run::trial::steps::{TrialEnd, TrialSteps, not_in_effect};
 use crate::run::trial::{TrialError, TrialPhase};
 use crate::target::ExitWatch;
+use carat_model::{Observations, Outcome, count};
+use carat_proc::observe::{collections_of, pages_left};
+use carat_proc::process::children_cpu;
 use std::process::ExitStatus;
 use std::time::{Duration, Instant};
 

@@ -1,11 +1,11 @@
 //! A service that the server needs, from start to stop.
 
 use crate::config::{Placeholders, ServiceSpec, fill};
-use crate::process::{ProcRoot, Tree};
 use crate::run::Interrupt;
 use crate::run::session::Session;
 use crate::run::trial::TrialError;
 use crate::target::{LaunchSpec, LogSearch, Server, check_ready, local, stop};
+use carat_proc::process::{ProcRoot, Tree};
 use carat_wire::env::TOKEN;
 use std::collections::BTreeMap;
 use std::path::PathBuf;

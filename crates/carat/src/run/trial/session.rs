@@ -1,12 +1,12 @@
 //! Everything that runs during one trial, so that all of it is sampled and all of it is stopped.
 
-use crate::core::{Bytes, Moment, Sample};
-use crate::load::Generator;
 use crate::run::session::{ProbeAccess, Session, SessionStep};
 use crate::run::trial::command::RunningCommand;
 use crate::run::trial::service::Service;
 use crate::run::trial::{TrialPhase, TrialProgress};
 use crate::target::StopReport;
+use carat_load::Generator;
+use carat_model::{Bytes, Moment, Sample};
 use std::process::ExitStatus;
 use std::thread::sleep;
 use std::time::{Duration, Instant};

@@ -1,22 +1,21 @@
 //! The steps of one trial, from the first service to the final figures.
 
 use crate::config::{CommandSpec, Experiment, ReadyCondition, TrialLoad, TrialTask, fill_address};
-use crate::core::observations::load_window;
-use crate::core::{LoadReport, LoadSpec, Moment, Observations, Outcome};
-use crate::load::clock::MonotonicTime;
-use crate::observe::{
-    Collections, available, look_at_settings, merging_ticks, oom_kills, ruby_description,
-};
-use crate::process::{Identity, ProcRoot, ServingBy};
 use crate::run::Interrupt;
+use crate::run::look_at_settings;
 use crate::run::trial::command::{CommandEnd, CommandOrder, RunningCommand, status_text};
 use crate::run::trial::paths::{CLEANUP, PREPARE, RunContext, TrialPaths};
 use crate::run::trial::prepare::directory;
 use crate::run::trial::service::{Service, ServiceOrder, filled};
 use crate::run::trial::session::{EarlyEnd, TrialSession};
 use crate::run::trial::{Prepared, TrialError, TrialPhase};
-use crate::settings::{SettingCheck, SettingStatus};
 use crate::target::{LaunchSpec, LogSearch, NewRoot, check_ready, local, set_tree};
+use carat_load::clock::MonotonicTime;
+use carat_model::load_window;
+use carat_model::{LoadReport, LoadSpec, Moment, Observations, Outcome};
+use carat_proc::observe::{Collections, available, merging_ticks, oom_kills, ruby_description};
+use carat_proc::process::{Identity, ProcRoot, ServingBy};
+use carat_settings::{SettingCheck, SettingStatus};
 use carat_wire::env::OBJECTS;
 use std::fs;
 use std::os::unix::process::ExitStatusExt;

@@ -1,8 +1,8 @@
 //! The interface of a trial runner.
 
-use crate::core::{Bytes, Trial};
-use crate::load::GeneratorError;
 use crate::target::LaunchError;
+use carat_load::GeneratorError;
+use carat_model::{Bytes, Trial};
 use std::fmt;
 use std::io;
 use std::time::Duration;

@@ -1,14 +1,13 @@
 //! The end of a search: confirmations of what the model chose, and what its settings are worth.
 
-use crate::analysis::{Judge, Judgement, Question};
 use crate::config::TunedVariant;
-use crate::core::{Conclusion, Role, Trial};
 use crate::run::tune::error::TuneError;
 use crate::run::tune::events::TuneStage;
-use crate::run::tune::outcome::{
-    AblatedSetting, Attempt, Hint, TuneOutcome, TunedMetric, recommendation, refusal,
-};
+use crate::run::tune::outcome::{recommendation, refusal};
 use crate::run::tune::search::{DEFAULT, ProposedBlocks, TuneSession, variant_name};
+use carat_analysis::{AblatedSetting, Attempt, Hint, TuneOutcome, TunedMetric};
+use carat_analysis::{Judge, Judgement, Question};
+use carat_model::{Conclusion, Role, Trial};
 use carat_tune::{Configuration, Search, SearchTrial};
 
 /// Most blocks of the recommended configuration and of it without each of its settings.

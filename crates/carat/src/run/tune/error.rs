@@ -1,7 +1,7 @@
 //! Why a search ends without an outcome.
 
-use crate::core::Outcome;
 use crate::run::tune::forecast::GuardForecast;
+use carat_model::Outcome;
 use carat_tune::SpaceError;
 
 /// Why a search ended without an outcome. What was measured is kept.

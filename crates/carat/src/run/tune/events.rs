@@ -1,8 +1,8 @@
 //! What a search asks for and reports.
 
 use crate::config::BlockSpec;
-use crate::core::Trial;
 use crate::run::tune::forecast::GuardForecast;
+use carat_model::Trial;
 use std::fmt;
 
 /// The phase of a search.

@@ -1,9 +1,9 @@
 //! How many blocks it takes to show that a guard holds, from a few trials of the default.
 
 use crate::config::TuneSpec;
-use crate::core::Trial;
-use crate::core::metric::Metric;
 use crate::run::tune::goal::{limit_of, scaled};
+use carat_model::Trial;
+use carat_model::metric::Metric;
 use carat_stats::forecast::{CHANCE, deviation_range};
 use carat_tune::Confirmation;
 use std::collections::BTreeMap;

@@ -1,8 +1,8 @@
 //! The goal of a search and its guards, on the scale on which configurations are compared.
 
 use crate::config::TuneSpec;
-use crate::core::metric::Metric;
-use crate::core::{Better, Outcome, Trial, Unit};
+use carat_model::metric::Metric;
+use carat_model::{Better, Outcome, Trial, Unit};
 use carat_tune::{Prior, SearchPlan};
 
 /// The metrics that a search compares.

@@ -1,14 +1,14 @@
 //! The first look: a few trials of the default show what can act, how long a trial takes, and what guards cost.
 
 use crate::config::{BlockSpec, TuneSpec, TunedVariant};
-use crate::core::metric::{self, Metric};
-use crate::core::{Outcome, Trial};
 use crate::run::tune::error::TuneError;
 use crate::run::tune::events::{TuneEvent, TuneHost, TuneProgress, TuneStage};
 use crate::run::tune::forecast::{GuardForecast, forecasts};
 use crate::run::tune::goal::{SearchGoal, scaled};
-use crate::settings::SearchedServer;
+use carat_model::metric::{self, Metric};
+use carat_model::{Outcome, Trial};
 use carat_ruby::RubyVersion;
+use carat_settings::SearchedServer;
 use carat_stats::budget::median;
 
 /// Blocks of two trials each, so that a standard deviation within blocks is known.

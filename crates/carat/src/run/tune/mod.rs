@@ -21,8 +21,5 @@ pub use events::{TuneEvent, TuneHost, TunePlan, TuneProgress, TuneStage};
 pub use fake::{FakeApp, FakeEffect};
 pub use forecast::GuardForecast;
 pub use look::LOOK_TRIALS;
-pub use outcome::{
-    AblatedSetting, Attempt, Hint, Recommendation, TriedConfiguration, TuneOutcome, TunedMetric,
-};
 pub use search::{TuneOptions, tune};
 pub use space::TuneSpace;

@@ -1,15 +1,15 @@
 //! The course of a search.
 
 use crate::config::{BlockSpec, TuneSpec, TunedVariant};
-use crate::core::Trial;
-use crate::core::metric::Metric;
 use crate::run::tune::error::TuneError;
 use crate::run::tune::events::{TuneEvent, TuneHost, TunePlan, TuneProgress, TuneStage};
 use crate::run::tune::goal::SearchGoal;
 use crate::run::tune::look::{FirstLook, look};
-use crate::run::tune::outcome::TuneOutcome;
 use crate::run::tune::space::TuneSpace;
 use crate::run::tune::tried::TriedList;
+use carat_analysis::TuneOutcome;
+use carat_model::Trial;
+use carat_model::metric::Metric;
 use carat_tune::{Configuration, Confirmation, Search, SearchTrial};
 use std::path::PathBuf;
 

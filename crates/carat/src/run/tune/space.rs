@@ -2,7 +2,7 @@
 
 use crate::config::{KnobSpec, TuneSpec, TunedVariant};
 use crate::run::tune::error::TuneError;
-use crate::settings::{
+use carat_settings::{
     LeftOutSetting, SearchableSetting, SearchedServer, find_allocator, profile_settings,
     searchable_settings,
 };

@@ -1,9 +1,9 @@
 //! What the trials of a search showed of every configuration. Figures of single trials: exploratory.
 
-use crate::core::metric::Metric;
-use crate::core::{Outcome, Trial};
 use crate::run::tune::goal::{change, worse};
-use crate::run::tune::outcome::TriedConfiguration;
+use carat_analysis::TriedConfiguration;
+use carat_model::metric::Metric;
+use carat_model::{Outcome, Trial};
 use carat_stats::budget::median;
 use std::collections::BTreeMap;
 

@@ -4,7 +4,7 @@
 pub(crate) enum Answer {
     /// By these tests of the whole program, in this binary.
     Tests(&'static [&'static str]),
-    /// By these unit tests of the library.
+    /// By these unit tests of the crates; the first part of a name is the crate.
     Parts(&'static [&'static str]),
     /// Not at all, for this reason.
     Reason(&'static str),
@@ -174,7 +174,7 @@ pub(crate) const ROWS: &[Row] = &[
         "an orphan that shows neither a token nor a parent, beside other processes that could have left it",
         "it is counted, and the trial notes it by name",
         Parts(&[
-            "process::tree::tests::an_orphan_that_shows_no_token_is_named_where_it_could_be_anothers",
+            "carat_proc::process::tree::tests::an_orphan_that_shows_no_token_is_named_where_it_could_be_anothers",
         ]),
     ),
     row(
@@ -203,18 +203,18 @@ pub(crate) const ROWS: &[Row] = &[
         "an unrelated process reuses a pid",
         "a process is identified by pid and start time; the unrelated one is left alone",
         Parts(&[
-            "process::tree::tests::a_reused_pid_is_not_a_member",
-            "process::tree::tests::a_session_whose_number_was_reused_as_a_pid_is_not_the_servers",
-            "target::signal::tests::a_signal_reaches_the_process_that_is_meant_and_no_other_one_with_its_pid",
+            "carat_proc::process::tree::tests::a_reused_pid_is_not_a_member",
+            "carat_proc::process::tree::tests::a_session_whose_number_was_reused_as_a_pid_is_not_the_servers",
+            "carat::target::signal::tests::a_signal_reaches_the_process_that_is_meant_and_no_other_one_with_its_pid",
         ]),
     ),
     row(
         "a process ends while it is read",
         "the sample is marked as partial and not summed as if it were complete",
         Parts(&[
-            "observe::sampler::tests::a_process_that_ends_while_it_is_read_makes_the_sample_partial_and_leaves_no_sum",
-            "observe::sampler::tests::a_process_whose_status_cannot_be_read_makes_the_sample_partial",
-            "observe::directory::tests::a_process_that_ends_while_held_has_ended_and_is_no_failure",
+            "carat_proc::observe::sampler::tests::a_process_that_ends_while_it_is_read_makes_the_sample_partial_and_leaves_no_sum",
+            "carat_proc::observe::sampler::tests::a_process_whose_status_cannot_be_read_makes_the_sample_partial",
+            "carat_proc::observe::directory::tests::a_process_that_ends_while_held_has_ended_and_is_no_failure",
         ]),
     ),
     row(
@@ -248,8 +248,8 @@ pub(crate) const ROWS: &[Row] = &[
         "the clock is set",
         "durations come from the monotonic clock; timestamps around the step are not used, and that is reported",
         Parts(&[
-            "load::clock::tests::a_slewed_clock_is_followed_and_a_stepped_one_is_noticed",
-            "load::clock::tests::stamps_right_after_a_step_are_void",
+            "carat_load::clock::tests::a_slewed_clock_is_followed_and_a_stepped_one_is_noticed",
+            "carat_load::clock::tests::stamps_right_after_a_step_are_void",
         ]),
     ),
     row(
@@ -288,7 +288,7 @@ pub(crate) const ROWS: &[Row] = &[
         "an older results file with other columns",
         "refused with what to do; it can be salvaged",
         Parts(&[
-            "store::salvage::tests::a_file_from_before_notes_is_refused_with_the_way_out_and_can_be_salvaged",
+            "carat::store::salvage::tests::a_file_from_before_notes_is_refused_with_the_way_out_and_can_be_salvaged",
         ]),
     ),
     row(
@@ -323,7 +323,7 @@ pub(crate) const ROWS: &[Row] = &[
     row(
         "endless headers",
         "the response is abandoned at 64 KiB",
-        Parts(&["load::http::response::tests::a_head_without_end_is_given_up"]),
+        Parts(&["carat_load::http::response::tests::a_head_without_end_is_given_up"]),
     ),
     row(
         "hostile Action Cable server: oversized frames, fragments, invalid UTF-8, single bytes, silence",
@@ -359,14 +359,14 @@ pub(crate) const ROWS: &[Row] = &[
         "a recording of a browser with WebSockets, `data:` URLs and entries without a method",
         "each is left out and counted with its reason; the rest is replayed",
         Parts(&[
-            "load::http::replay::har::tests::what_is_no_request_of_http_is_counted_by_its_reason_wherever_it_stands",
-            "load::http::replay::har::tests::an_unreadable_entry_is_counted_and_a_request_without_a_response_is_sent",
+            "carat_load::http::replay::har::tests::what_is_no_request_of_http_is_counted_by_its_reason_wherever_it_stands",
+            "carat_load::http::replay::har::tests::an_unreadable_entry_is_counted_and_a_request_without_a_response_is_sent",
         ]),
     ),
     row(
         "endless fragments",
         "memory stays below the limit",
-        Parts(&["load::cable::frame::tests::fragments_never_add_up_to_more_than_the_limit"]),
+        Parts(&["carat_load::cable::frame::tests::fragments_never_add_up_to_more_than_the_limit"]),
     ),
     row(
         "hostile names: escape sequences, HTML, formulas, invisible characters, thousands of letters",
@@ -439,7 +439,7 @@ pub(crate) const ROWS: &[Row] = &[
     row(
         "the kernel allows the verifier no process",
         "the server runs, and one line says that it is not verified",
-        Parts(&["run::verifier::tests::a_failed_intermediate_process_is_an_error"]),
+        Parts(&["carat::run::verifier::tests::a_failed_intermediate_process_is_an_error"]),
     ),
     row(
         "somebody else puts a pipe or a file of theirs into the folder as `carat.toml`",
@@ -460,16 +460,16 @@ pub(crate) const ROWS: &[Row] = &[
         "live memory, huge pages that a program asked for, stacks of one thread",
         "nothing is advised that cannot help",
         Parts(&[
-            "observe::advice::tests::another_allocator_is_never_suggested_for_live_memory",
-            "observe::advice::tests::huge_pages_are_a_finding_only_where_the_kernel_uses_them_by_default",
-            "observe::advice::tests::fewer_threads_are_suggested_only_to_a_process_with_more_than_one",
+            "carat_analysis::advice::tests::another_allocator_is_never_suggested_for_live_memory",
+            "carat_analysis::advice::tests::huge_pages_are_a_finding_only_where_the_kernel_uses_them_by_default",
+            "carat_analysis::advice::tests::fewer_threads_are_suggested_only_to_a_process_with_more_than_one",
         ]),
     ),
     row(
         "a watchdog in another language above the Ruby that loaded the app (Passenger)",
         "workers are those of that Ruby, with their number",
         Parts(&[
-            "observe::advice::tests::workers_are_those_of_the_ruby_that_loaded_the_app_and_not_of_a_program_above_it",
+            "carat_analysis::advice::tests::workers_are_those_of_the_ruby_that_loaded_the_app_and_not_of_a_program_above_it",
         ]),
     ),
     row(
@@ -485,8 +485,8 @@ pub(crate) const ROWS: &[Row] = &[
         "carat runs as root with the `HOME` of another user, or its cache is below a folder that others can change",
         "no library is loaded from there and nothing is created there",
         Parts(&[
-            "target::library::tests::a_cache_whose_folder_others_could_rename_is_rejected_and_nothing_is_made_there",
-            "target::trust::tests::a_folder_below_one_of_another_user_can_be_changed_also_by_way_of_a_link",
+            "carat::target::library::tests::a_cache_whose_folder_others_could_rename_is_rejected_and_nothing_is_made_there",
+            "carat::target::trust::tests::a_folder_below_one_of_another_user_can_be_changed_also_by_way_of_a_link",
         ]),
     ),
     row(
@@ -590,7 +590,7 @@ pub(crate) const ROWS: &[Row] = &[
     row(
         "a number in an experiment file that no clock reaches and no machine can drive",
         "refused in words, with the largest that is allowed",
-        Parts(&["core::span::tests::a_span_that_no_clock_reaches_is_rejected"]),
+        Parts(&["carat_model::span::tests::a_span_that_no_clock_reaches_is_rejected"]),
     ),
     row(
         "files of the user with the names of carat's partial or old files, when a plan has changed",
@@ -646,13 +646,15 @@ pub(crate) const ROWS: &[Row] = &[
     row(
         "later blocks contradict a verdict, or have values of zero",
         "a verdict that was reached stays",
-        Parts(&["analysis::conclude::tests::a_decision_stays_made_whatever_the_later_blocks_are"]),
+        Parts(&[
+            "carat_analysis::conclude::tests::a_decision_stays_made_whatever_the_later_blocks_are",
+        ]),
     ),
     row(
         "a trial succeeds without a value of a metric that decides",
         "a warning counts these trials; their blocks do not count",
         Parts(&[
-            "analysis::diagnostics::tests::a_trial_that_succeeded_without_a_value_of_a_metric_that_decides_is_never_silent",
+            "carat_analysis::diagnostics::tests::a_trial_that_succeeded_without_a_value_of_a_metric_that_decides_is_never_silent",
         ]),
     ),
 ];

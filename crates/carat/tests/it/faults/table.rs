@@ -27,18 +27,29 @@ fn expand(test: &str, known: &BTreeSet<String>) -> Vec<String> {
     known.iter().filter(of_each_ruby).cloned().collect()
 }
 
-/// Runs one test, of this binary or of the library.
+/// The package of a unit test, and its name there.
+fn package_of(test: &str) -> (String, &str) {
+    let (package, name) = test.split_once("::").unwrap();
+    (package.replace('_', "-"), name)
+}
+
+/// Runs one test, of this binary or of a crate.
 fn run(row: &Row, test: &str, score: &Path) -> Output {
     let mut command = match row.answer {
         Answer::Parts(_) => {
+            let (package, name) = package_of(test);
             let mut command = Command::new(env!("CARGO"));
-            command.args(["test", "--quiet", "-p", "carat", "--lib", "--"]);
+            command.args(["test", "--quiet", "-p", &package, "--lib", "--", "--exact", name]);
             command.current_dir(env!("CARGO_MANIFEST_DIR"));
             command
         }
-        _ => Command::new(std::env::current_exe().unwrap()),
+        _ => {
+            let mut command = Command::new(std::env::current_exe().unwrap());
+            command.args(["--exact", test]);
+            command
+        }
     };
-    command.args(["--exact", test]).env(SCORE, score).output().unwrap()
+    command.env(SCORE, score).output().unwrap()
 }
 
 /// The result of one row.
@@ -171,8 +182,10 @@ fn every_fault_is_survived() {
 
 /// Whether the source of a unit test exists.
 fn unit_test_exists(test: &str) -> bool {
+    let (package, test) = package_of(test);
     let Some((module, name)) = test.split_once("::tests::") else { return false };
-    let base = Path::new(env!("CARGO_MANIFEST_DIR")).join("src").join(module.replace("::", "/"));
+    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let base = crates.join(package).join("src").join(module.replace("::", "/"));
     let files = [base.with_extension("rs"), base.join("mod.rs"), base.join("tests.rs")];
     files.iter().any(|file| {
         fs::read_to_string(file).is_ok_and(|text| text.contains(&format!("fn {name}(")))

@@ -1,0 +1,436 @@
+//! What to try, given a ledger. Each finding comes with its evidence.
+//!
+//! A finding is a reason for an experiment, never its result: only `carat compare` can say what a setting saves, and at
+//! what cost. `docs/memory.md` documents every code.
+
+use crate::in_effect::{is_in_effect, requested};
+use carat_model::ledger::{Ledger, LedgerPart, PartKind, ProcessLedger};
+use carat_model::{Bytes, count};
+use carat_outside::unshared::{Cause, UnsharedTable};
+use carat_ruby::RubyVersion;
+use carat_ruby::version::{REWRITES_EMPTY_CALL_CACHES, TOUCHES_MAIN_STACK, VersionRange};
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// Something in a ledger that a setting might change.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Finding {
+    /// Stable code, such as `arenas`.
+    pub code: &'static str,
+    /// The evidence, with figures.
+    pub evidence: String,
+    /// What to do.
+    pub remedy: String,
+    /// The setting to try, by its name and value in the catalogue.
+    pub setting: Option<(&'static str, String)>,
+    /// The parts of the ledger that it could shrink, the largest first; none if it is about no single part.
+    pub shrinks: Vec<PartKind>,
+    /// The most by which it could shrink them, in bytes of PSS; `None` if the ledger does not say.
+    pub at_most: Option<Bytes>,
+}
+
+/// A part below this share of the whole is not worth a trial.
+const WORTHWHILE: f64 = 0.05;
+/// Share of free slots from which a heap counts as fragmented.
+const FRAGMENTED: f64 = 0.3;
+/// With `arena_max` of 2 to 4 a process has at most this many arenas.
+const FEW_ARENAS: usize = 4;
+/// A worker that shares less of its memory than this has lost most of what the fork shared.
+const LITTLE_SHARED: f64 = 0.25;
+const UNPREPARED: &str = "fork-not-prepared";
+const ALLOCATOR: &str = "allocator";
+
+/// Every finding that the ledger and the comparisons of forked processes support, the largest possible saving first. On a
+/// preloaded cluster a prepared fork and another allocator come first, because together they saved most there
+/// (`docs/remedies.md`). A ledger without its single processes, such as one of a shortened export, supports none: which
+/// allocator was in use is unknown.
+pub fn findings(ledger: &Ledger, unshared: &[UnsharedTable]) -> Vec<Finding> {
+    if ledger.processes.is_empty() {
+        return Vec::new();
+    }
+    let mut found: Vec<Finding> = [
+        unprepared_fork(ledger),
+        unused_allocator(ledger),
+        other_allocator(ledger),
+        arenas(ledger),
+        free_malloc(ledger),
+        free_slots(ledger),
+        empty_pages(ledger),
+        eroded_sharing(ledger),
+        rewritten_pages(ledger, unshared),
+        stacks(ledger),
+        huge_pages(ledger),
+        swap(ledger),
+    ]
+    .into_iter()
+    .flatten()
+    .collect();
+    let is_cluster = found.iter().any(|finding| finding.code == UNPREPARED);
+    found.sort_by_key(|finding| {
+        let first = is_cluster && [UNPREPARED, ALLOCATOR].contains(&finding.code);
+        std::cmp::Reverse((first, finding.at_most))
+    });
+    found
+}
+
+fn is_worthwhile(ledger: &Ledger, bytes: Bytes) -> bool {
+    bytes.0 as f64 >= ledger.pss.0 as f64 * WORTHWHILE
+}
+
+fn percent(ledger: &Ledger, bytes: Bytes) -> f64 {
+    100.0 * bytes.0 as f64 / ledger.pss.0.max(1) as f64
+}
+
+fn part(ledger: &Ledger, kind: PartKind) -> Bytes {
+    ledger.part(kind).map(|part| part.pss).unwrap_or_default()
+}
+
+fn part_of(process: &ProcessLedger, kind: PartKind) -> Option<&LedgerPart> {
+    process.parts.iter().find(|part| part.kind == kind)
+}
+
+fn is_glibc(process: &ProcessLedger) -> bool {
+    process.allocator.active.as_deref() == Some("glibc")
+}
+
+/// An allocator that is preloaded or mapped.
+fn available_allocator(process: &ProcessLedger) -> Option<&'static str> {
+    let preload = process.environment.iter().find(|(name, _)| name == "LD_PRELOAD");
+    let preloaded = preload.map(|(_, value)| value.as_str()).unwrap_or_default();
+    let loaded = &process.allocator.loaded;
+    ["jemalloc", "mimalloc", "tcmalloc"]
+        .into_iter()
+        .find(|name| preloaded.contains(*name) || loaded.iter().any(|library| library == *name))
+}
+
+fn unused_allocator(ledger: &Ledger) -> Option<Finding> {
+    let (process, library) = ledger
+        .processes
+        .iter()
+        .filter(|process| is_glibc(process))
+        .find_map(|process| Some((process, available_allocator(process)?)))?;
+    Some(Finding {
+        code: "allocator-not-active",
+        evidence: format!(
+            "process {}: {library} was requested, but glibc is in use ({})",
+            process.pid, process.allocator.evidence
+        ),
+        remedy: format!("preload {library} before Ruby starts, then check again"),
+        setting: Some(("allocator", library.to_owned())),
+        shrinks: vec![PartKind::MallocFree],
+        at_most: ledger.part(PartKind::MallocFree).map(|part| part.pss),
+    })
+}
+
+/// Free memory of glibc, which another allocator returns sooner. It cannot return live memory, so where free memory cannot be
+/// told from live there is nothing to suggest.
+fn other_allocator(ledger: &Ledger) -> Option<Finding> {
+    let is_found = unused_allocator(ledger).is_some() || !ledger.processes.iter().any(is_glibc);
+    let free = ledger.part(PartKind::MallocFree).filter(|_| !is_found)?;
+    if !is_worthwhile(ledger, free.pss) {
+        return None;
+    }
+    Some(Finding {
+        code: ALLOCATOR,
+        evidence: format!(
+            "glibc's malloc holds {} ({:.0} %) that is resident and free",
+            free.pss,
+            percent(ledger, free.pss)
+        ),
+        remedy: "an allocator that keeps less free memory in each arena".into(),
+        setting: Some(("allocator", "jemalloc".into())),
+        shrinks: vec![PartKind::MallocFree],
+        at_most: Some(free.pss),
+    })
+}
+
+/// Workers of a parent that was not prepared for the fork.
+fn unprepared_fork(ledger: &Ledger) -> Option<Finding> {
+    let (mut workers, mut parents) = (0_usize, Vec::new());
+    let mut lost: BTreeMap<PartKind, Bytes> = BTreeMap::new();
+    for worker in &ledger.processes {
+        let Some(parent) = forked_from(worker, ledger) else { continue };
+        if is_prepared(parent) {
+            return None;
+        }
+        workers += 1;
+        parents.push(parent.pid.to_string());
+        // What a worker writes to after the fork.
+        for &kind in PartKind::HEAPS {
+            let private = part_of(worker, kind).map(|part| part.private).unwrap_or_default();
+            // A worker can have lost only what its parent had to share.
+            let inherited = part_of(parent, kind).map(|part| part.resident).unwrap_or_default();
+            let sum = lost.entry(kind).or_default();
+            *sum = *sum + private.min(inherited);
+        }
+    }
+    let most: Bytes = lost.values().copied().sum();
+    if !is_worthwhile(ledger, most) {
+        return None;
+    }
+    let mut shrinks: Vec<PartKind> = lost.keys().copied().filter(|kind| lost[kind].0 > 0).collect();
+    shrinks.sort_by_key(|kind| std::cmp::Reverse(lost[kind]));
+    parents.sort();
+    parents.dedup();
+    let forkers = if parents.len() == 1 { "process" } else { "processes" };
+    Some(Finding {
+        code: UNPREPARED,
+        evidence: format!(
+            "{} forked from {forkers} {}, which loaded the app; of what they could share, {most} \
+             ({:.0} %) is private in them",
+            workers_do(workers, "was", "were"),
+            parents.join(" and "),
+            percent(ledger, most)
+        ),
+        remedy: "prepare the heap before the fork, so that workers write to fewer shared pages"
+            .into(),
+        setting: Some(("prepare_fork", "full".into())),
+        shrinks,
+        at_most: Some(most),
+    })
+}
+
+/// Workers as the subject of a sentence: `1 worker shares`, `2 workers share`.
+fn workers_do(number: usize, one: &str, several: &str) -> String {
+    format!("{} {}", count(number, "worker"), if number == 1 { one } else { several })
+}
+
+fn is_prepared(process: &ProcessLedger) -> bool {
+    is_in_effect(process, "prepare_fork")
+}
+
+/// Whether a Ruby of the tree is one of these versions.
+fn runs(ledger: &Ledger, versions: VersionRange) -> bool {
+    let texts = ledger.processes.iter().filter_map(|process| process.ruby.as_deref());
+    let mut found = texts.filter_map(RubyVersion::find_in);
+    found.any(|version| versions.contains(version))
+}
+
+/// Pages of workers that a full collection copied without changing them.
+fn rewritten_pages(ledger: &Ledger, unshared: &[UnsharedTable]) -> Option<Finding> {
+    let shares = unshared.iter().flat_map(|table| &table.causes);
+    let same = shares.filter(|share| share.cause == Cause::SameBytes);
+    let copied = Bytes(same.map(|share| share.bytes).sum::<f64>() as u64);
+    let mut processes = ledger.processes.iter();
+    let is_filled = processes.any(|one| requested(one, "fill_call_caches") == Some("on"));
+    if is_filled || !is_worthwhile(ledger, copied) || !runs(ledger, REWRITES_EMPTY_CALL_CACHES) {
+        return None;
+    }
+    Some(Finding {
+        code: "full-gc-unshares",
+        evidence: format!(
+            "a full GC since the fork cost {copied} in {}: Ruby {REWRITES_EMPTY_CALL_CACHES} stores \
+             empty call caches over themselves, so pages are copied that hold the same bytes as before",
+            count(unshared.len(), "compared worker")
+        ),
+        remedy: "Ruby 3.4 does not do that; this one does not where every call site has a cache"
+            .into(),
+        setting: Some(("fill_call_caches", "on".to_owned())),
+        shrinks: vec![PartKind::MallocLive],
+        at_most: Some(copied),
+    })
+}
+
+fn arenas(ledger: &Ledger) -> Option<Finding> {
+    let many: Vec<&ProcessLedger> = ledger
+        .processes
+        .iter()
+        .filter(|process| is_glibc(process) && process.arenas.len() > FEW_ARENAS)
+        .collect();
+    let most = many.iter().map(|process| process.arenas.len()).max()?;
+    let others: Vec<_> = many.iter().flat_map(|process| process.arenas.iter().skip(1)).collect();
+    let held: Bytes = others.iter().map(|arena| arena.resident.unwrap_or(arena.held)).sum();
+    // Fewer arenas hold the same live memory, so where free memory is unknown there is nothing to suggest.
+    let free = others.iter().map(|arena| arena.free).sum::<Option<Bytes>>()?;
+    // What the probe reports as free was not all touched yet; the ledger counts what is in memory.
+    let free = ledger.part(PartKind::MallocFree).map_or(free, |part| part.pss.min(free));
+    if !is_worthwhile(ledger, free) {
+        return None;
+    }
+    Some(Finding {
+        code: "arenas",
+        evidence: format!(
+            "{} of {} processes have more than {FEW_ARENAS} malloc arenas (up to {most}); the arenas besides the \
+             main one hold {held}, {free} of it free",
+            many.len(),
+            ledger.processes.len()
+        ),
+        remedy: "make threads share fewer arenas".into(),
+        setting: Some(("arena_max", "2".into())),
+        shrinks: vec![PartKind::MallocFree],
+        at_most: Some(free),
+    })
+}
+
+fn free_malloc(ledger: &Ledger) -> Option<Finding> {
+    let free = part(ledger, PartKind::MallocFree);
+    let returnable: Option<Bytes> = ledger.processes.iter().map(|p| p.returnable).sum();
+    let most = returnable.map_or(free, |returnable| returnable.min(free));
+    if !is_worthwhile(ledger, most) {
+        return None;
+    }
+    let (setting, remedy) = if ledger.processes.iter().any(is_glibc) {
+        (("trim", "full-gc".to_owned()), "return whole free pages to the kernel after full GCs")
+    } else {
+        let conf = "dirty_decay_ms:1000,muzzy_decay_ms:0,background_thread:true".to_owned();
+        (("malloc_conf", conf), "make the allocator return free memory sooner")
+    };
+    Some(Finding {
+        code: "malloc-free",
+        evidence: format!(
+            "malloc holds {free} ({:.0} %) that is resident but not in use; {most} of it in whole pages",
+            percent(ledger, free)
+        ),
+        remedy: remedy.into(),
+        setting: Some(setting),
+        shrinks: vec![PartKind::MallocFree],
+        at_most: Some(most),
+    })
+}
+
+/// Share of a process's slots that hold no object.
+fn free_slot_share(process: &ProcessLedger) -> Option<f64> {
+    let (free, all) = process.heap.as_ref()?.free_and_all_slots()?;
+    Some(free as f64 / all as f64)
+}
+
+fn free_slots(ledger: &Ledger) -> Option<Finding> {
+    let free = part(ledger, PartKind::SlotsFree);
+    let worst = ledger.processes.iter().filter_map(free_slot_share).fold(0.0, f64::max);
+    (is_worthwhile(ledger, free) && worst >= FRAGMENTED).then(|| Finding {
+        code: "slots-free",
+        evidence: format!(
+            "Ruby's heap has {free} ({:.0} %) of resident memory without objects; up to {:.0} % of a process's \
+             slots are free",
+            percent(ledger, free),
+            worst * 100.0
+        ),
+        remedy: "compact once after boot, or make the heap grow in smaller steps (gc.growth_factor)"
+            .into(),
+        setting: Some(("compact", "boot".into())),
+        shrinks: vec![PartKind::SlotsFree],
+        at_most: Some(free),
+    })
+}
+
+fn empty_pages(ledger: &Ledger) -> Option<Finding> {
+    let heaps = ledger.processes.iter().filter_map(|process| process.heap.as_ref());
+    let empty: Bytes = heaps.filter_map(|heap| heap.empty_pages).sum();
+    is_worthwhile(ledger, empty).then(|| Finding {
+        code: "empty-pages",
+        evidence: format!("Ruby keeps {empty} in pages without a single object"),
+        remedy: "reduce the growth factor of the heap".into(),
+        setting: Some(("gc.growth_factor", "1.3".into())),
+        shrinks: vec![PartKind::SlotsFree],
+        at_most: Some(empty),
+    })
+}
+
+/// The Ruby of the tree that a Ruby was forked from. A shell or another program that started Ruby is no such parent.
+fn forked_from<'a>(process: &ProcessLedger, ledger: &'a Ledger) -> Option<&'a ProcessLedger> {
+    let version = |one: &ProcessLedger| one.ruby.as_deref().and_then(RubyVersion::find_in);
+    let own = version(process)?;
+    let mut others = ledger.processes.iter();
+    others.find(|other| Some(other.pid) == process.parent && version(other) == Some(own))
+}
+
+fn shared_fraction(process: &ProcessLedger) -> f64 {
+    process.rss.saturating_sub(process.uss).0 as f64 / process.rss.0.max(1) as f64
+}
+
+/// Workers that share little, where preparing the fork alone would not help.
+fn eroded_sharing(ledger: &Ledger) -> Option<Finding> {
+    if unprepared_fork(ledger).is_some() {
+        return None;
+    }
+    let unshared: Vec<(&ProcessLedger, f64)> = ledger
+        .processes
+        .iter()
+        .filter(|process| forked_from(process, ledger).is_some())
+        .map(|worker| (worker, shared_fraction(worker)))
+        .filter(|(_, fraction)| *fraction < LITTLE_SHARED)
+        .collect();
+    let (worker, fraction) = unshared.iter().min_by(|a, b| a.1.total_cmp(&b.1))?;
+    let largest = worker.parts.iter().max_by_key(|part| part.private)?;
+    // What every worker has for itself could at best exist once.
+    let private = unshared.iter().map(|(worker, _)| worker.uss);
+    let once = private.clone().max().unwrap_or_default();
+    let most = private.sum::<Bytes>().saturating_sub(once);
+    Some(Finding {
+        code: "sharing-eroded",
+        evidence: format!(
+            "{} less than {:.0} % of memory with the parent; process {} shares {:.0} %, and \
+             its largest private part is {} ({})",
+            workers_do(unshared.len(), "shares", "share"),
+            LITTLE_SHARED * 100.0,
+            worker.pid,
+            fraction * 100.0,
+            largest.kind.label(),
+            largest.private
+        ),
+        remedy: "load the app before the fork (Puma: `preload_app!`) and prepare the heap for it"
+            .into(),
+        setting: Some(("prepare_fork", "full".into())),
+        shrinks: vec![largest.kind],
+        at_most: Some(most).filter(|most| most.0 > 0),
+    })
+}
+
+fn stacks(ledger: &Ledger) -> Option<Finding> {
+    let stacks = part(ledger, PartKind::Stacks);
+    let touched = runs(ledger, TOUCHES_MAIN_STACK);
+    let has_threads = ledger.processes.iter().any(|process| process.threads > Some(1));
+    // Of one thread there are no fewer.
+    let is_smaller = touched || has_threads;
+    (is_smaller && is_worthwhile(ledger, stacks)).then(|| Finding {
+        code: "stacks",
+        evidence: format!("stacks hold {stacks} ({:.0} %)", percent(ledger, stacks)),
+        remedy: match touched {
+            true => {
+                format!("Ruby {TOUCHES_MAIN_STACK} touches its whole main stack: make it smaller")
+            }
+            false => "run fewer threads".to_owned(),
+        },
+        setting: touched.then(|| ("main_stack", "1m".to_owned())),
+        shrinks: vec![PartKind::Stacks],
+        at_most: Some(stacks),
+    })
+}
+
+fn huge_pages(ledger: &Ledger) -> Option<Finding> {
+    let huge: Bytes = ledger.processes.iter().filter_map(|process| process.huge).sum();
+    // Otherwise a program asked for them itself, and the kernel's setting is what the remedy would be.
+    let is_default = ledger.always_huge != Some(false);
+    (is_default && is_worthwhile(ledger, huge)).then(|| Finding {
+        code: "huge-pages",
+        evidence: format!(
+            "{huge} ({:.0} %) is in transparent huge pages; one byte in use keeps 2 MB of them resident",
+            percent(ledger, huge)
+        ),
+        remedy: match ledger.always_huge {
+            Some(_) => "set /sys/kernel/mm/transparent_hugepage/enabled to `madvise` and compare",
+            None => {
+                "if /sys/kernel/mm/transparent_hugepage/enabled says `always`, set it to `madvise` and compare"
+            }
+        }
+        .into(),
+        setting: None,
+        shrinks: Vec::new(),
+        at_most: Some(huge),
+    })
+}
+
+fn swap(ledger: &Ledger) -> Option<Finding> {
+    let swapped: Bytes = ledger.processes.iter().filter_map(|process| process.swap).sum();
+    (swapped.0 > 0).then(|| Finding {
+        code: "swap",
+        evidence: format!("{swapped} of the tree is in swap and not part of any figure above"),
+        remedy: "free memory on the machine before comparing anything".into(),
+        setting: None,
+        shrinks: Vec::new(),
+        at_most: None,
+    })
+}
+
+#[cfg(test)]
+pub(super) mod tests;

@@ -1,0 +1,259 @@
+//! What changed between two readings from outside, such as before and after a deploy.
+
+use carat_model::ClassAmount;
+use carat_outside::census::Census;
+use carat_outside::malloc::MallocCensus;
+use std::collections::BTreeMap;
+
+/// One class before and after.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ClassChange {
+    /// The class's name.
+    pub name: String,
+    /// Before; nothing for a class that is new.
+    pub before: ClassAmount,
+    /// After; nothing for a class that is gone.
+    pub after: ClassAmount,
+}
+
+impl ClassChange {
+    /// Change of the bytes that are known on both sides.
+    pub fn bytes(&self) -> i128 {
+        let malloc = match (self.before.malloc_bytes, self.after.malloc_bytes) {
+            (Some(before), Some(after)) => i128::from(after) - i128::from(before),
+            _ => 0,
+        };
+        i128::from(self.after.slot_bytes) - i128::from(self.before.slot_bytes) + malloc
+    }
+
+    /// Change of the number of objects.
+    pub fn objects(&self) -> i128 {
+        i128::from(self.after.objects) - i128::from(self.before.objects)
+    }
+}
+
+/// What a figure counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CensusFigure {
+    /// Rubies that were read.
+    Processes,
+    /// Slots with an object.
+    Objects,
+    /// Bytes of slots with an object.
+    LiveSlotBytes,
+    /// Bytes of slots without an object.
+    FreeSlotBytes,
+    /// Heap pages without an object.
+    EmptyPages,
+    /// Chunks of malloc in use.
+    MallocChunks,
+    /// Bytes of malloc in use.
+    MallocBytes,
+    /// Bytes that malloc holds and nobody uses.
+    FreeMallocBytes,
+    /// Bytes of malloc's resident pages that are less than a tenth full.
+    ThinMallocBytes,
+    /// Bytes of chunks that nobody holds.
+    LostBytes,
+}
+
+/// One figure before and after; `None` where a process of that reading does not say.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FigureChange {
+    /// What it counts.
+    pub figure: CensusFigure,
+    /// Before.
+    pub before: Option<u64>,
+    /// After.
+    pub after: Option<u64>,
+}
+
+/// What changed between two readings.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CensusDifference {
+    /// Versions of Ruby before and after; each once.
+    pub rubies: (Vec<String>, Vec<String>),
+    /// Totals.
+    pub figures: Vec<FigureChange>,
+    /// Classes whose objects or bytes changed, the largest change of bytes first; `None` where a reading has no classes.
+    pub classes: Option<Vec<ClassChange>>,
+}
+
+/// Compares two readings, each summed over its processes.
+pub fn census_difference(before: &[Census], after: &[Census]) -> CensusDifference {
+    let classes = classes_of(before).zip(classes_of(after));
+    CensusDifference {
+        rubies: (rubies(before), rubies(after)),
+        figures: FIGURES
+            .iter()
+            .map(|&(figure, read)| FigureChange {
+                figure,
+                before: total(before, read),
+                after: total(after, read),
+            })
+            .collect(),
+        classes: classes.map(|(before, after)| changed(&before, &after)),
+    }
+}
+
+type ReadFigure = fn(&Census) -> Option<u64>;
+
+/// Every figure and where a reading has it.
+const FIGURES: [(CensusFigure, ReadFigure); 10] = [
+    (CensusFigure::Processes, |_| Some(1)),
+    (CensusFigure::Objects, |census| Some(census.heap.as_ref()?.live_slots())),
+    (CensusFigure::LiveSlotBytes, |census| Some(census.heap.as_ref()?.live_bytes)),
+    (CensusFigure::FreeSlotBytes, |census| Some(census.heap.as_ref()?.free_bytes)),
+    (CensusFigure::EmptyPages, |census| {
+        let heap = census.heap.as_ref()?;
+        Some(heap.pages_without_objects + heap.empty_pages)
+    }),
+    (CensusFigure::MallocChunks, |census| Some(in_use(census.malloc.as_ref()?).0)),
+    (CensusFigure::MallocBytes, |census| Some(in_use(census.malloc.as_ref()?).1)),
+    (CensusFigure::FreeMallocBytes, |census| Some(census.malloc.as_ref()?.total().free_bytes())),
+    (CensusFigure::ThinMallocBytes, |census| {
+        Some(census.malloc.as_ref()?.total().occupancy.nearly_free())
+    }),
+    (CensusFigure::LostBytes, |census| Some(census.owners.as_ref()?.nobody.present)),
+];
+
+/// Chunks in use and their bytes in memory.
+fn in_use(malloc: &MallocCensus) -> (u64, u64) {
+    let all = malloc.total().in_use.plus(malloc.mapped.amount);
+    (all.chunks, all.present)
+}
+
+fn total(reading: &[Census], read: ReadFigure) -> Option<u64> {
+    let values = reading.iter().map(read);
+    values.sum::<Option<u64>>().filter(|_| !reading.is_empty())
+}
+
+fn rubies(reading: &[Census]) -> Vec<String> {
+    let mut versions: Vec<String> = reading.iter().map(|census| census.ruby.clone()).collect();
+    versions.sort();
+    versions.dedup();
+    versions
+}
+
+/// The objects of all processes of a reading by class; `None` where one of them has no classes.
+pub fn classes_of(reading: &[Census]) -> Option<BTreeMap<&str, ClassAmount>> {
+    let mut sums: BTreeMap<&str, ClassAmount> = BTreeMap::new();
+    for census in reading {
+        for class in census.classes.as_ref()? {
+            let amount = ClassAmount {
+                objects: class.objects,
+                slot_bytes: class.slot_bytes,
+                malloc_bytes: class.malloc_bytes,
+            };
+            let sum = sums.entry(&class.name).or_insert(ClassAmount::NONE);
+            *sum = sum.plus(amount);
+        }
+    }
+    // One process that does not tell its owners leaves them unknown, also for classes that it does not have.
+    if sums.values().any(|sum| sum.malloc_bytes.is_none()) {
+        sums.values_mut().for_each(|sum| sum.malloc_bytes = None);
+    }
+    (!reading.is_empty()).then_some(sums)
+}
+
+fn changed(
+    before: &BTreeMap<&str, ClassAmount>,
+    after: &BTreeMap<&str, ClassAmount>,
+) -> Vec<ClassChange> {
+    let gone = before.keys().filter(|name| !after.contains_key(*name));
+    let names = after.keys().chain(gone);
+    // A class that one reading does not have holds nothing there.
+    let known = |sums: &BTreeMap<&str, ClassAmount>| {
+        sums.values().any(|amount| amount.malloc_bytes.is_some()).then_some(0)
+    };
+    let none = [known(before), known(after)]
+        .map(|malloc_bytes| ClassAmount { malloc_bytes, ..ClassAmount::default() });
+    let mut changes: Vec<ClassChange> = names
+        .map(|&name| ClassChange {
+            name: name.to_owned(),
+            before: before.get(name).copied().unwrap_or(none[0]),
+            after: after.get(name).copied().unwrap_or(none[1]),
+        })
+        .filter(|change| change.objects() != 0 || change.bytes() != 0)
+        .collect();
+    changes.sort_by_key(|change| {
+        (std::cmp::Reverse(change.bytes().abs()), std::cmp::Reverse(change.objects().abs()))
+    });
+    changes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use carat_outside::heap::{ClassCount, HeapCensus};
+
+    fn census(classes: &[(&str, u64, Option<u64>)]) -> Census {
+        let class = |&(name, objects, malloc_bytes): &(&str, u64, Option<u64>)| ClassCount {
+            name: name.into(),
+            objects,
+            slot_bytes: objects * 40,
+            malloc_bytes,
+            ..ClassCount::default()
+        };
+        let objects = classes.iter().map(|class| class.1).sum::<u64>();
+        let heap = HeapCensus {
+            slots: objects + 10,
+            free_slots: 10,
+            live_bytes: objects * 40,
+            free_bytes: 400,
+            ..HeapCensus::default()
+        };
+        Census {
+            ruby: "3.1.2".into(),
+            heap: Some(heap),
+            classes: Some(classes.iter().map(class).collect()),
+            ..Census::default()
+        }
+    }
+
+    #[test]
+    fn classes_are_compared_over_all_processes_and_the_largest_change_is_first() {
+        let before = [census(&[("String", 100, None), ("Old", 5, None), ("Same", 7, None)])];
+        let after = [
+            census(&[("String", 90, None), ("Post", 400, None), ("Same", 7, None)]),
+            census(&[("String", 30, None)]),
+        ];
+        let difference = census_difference(&before, &after);
+        let classes = difference.classes.unwrap();
+        let names: Vec<(&str, i128)> =
+            classes.iter().map(|change| (change.name.as_str(), change.objects())).collect();
+        assert_eq!(names, [("Post", 400), ("String", 20), ("Old", -5)]);
+        let objects = difference.figures.iter().find(|one| one.figure == CensusFigure::Objects);
+        assert_eq!(objects.map(|one| (one.before, one.after)), Some((Some(112), Some(527))));
+    }
+
+    #[test]
+    fn memory_of_malloc_counts_where_both_readings_know_it() {
+        let before = [census(&[("String", 10, Some(1000))])];
+        let after = [census(&[("String", 10, Some(5000)), ("Post", 1, Some(64))])];
+        let classes = census_difference(&before, &after).classes.unwrap();
+        assert_eq!(classes[0].bytes(), 4000);
+        assert_eq!(classes[1].bytes(), 104);
+        let unread = [census(&[("String", 10, None)])];
+        assert!(census_difference(&before, &unread).classes.unwrap().is_empty());
+    }
+
+    #[test]
+    fn a_figure_that_one_process_lacks_is_unknown() {
+        let whole = census(&[("String", 1, None)]);
+        let partial = Census { heap: None, ..whole.clone() };
+        let difference = census_difference(&[whole.clone(), partial], &[whole]);
+        let objects = difference.figures.iter().find(|one| one.figure == CensusFigure::Objects);
+        assert_eq!(objects.map(|one| (one.before, one.after)), Some((None, Some(1))));
+        let malloc = difference.figures.iter().find(|one| one.figure == CensusFigure::MallocBytes);
+        assert_eq!(malloc.map(|one| (one.before, one.after)), Some((None, None)));
+    }
+
+    #[test]
+    fn nothing_changed_between_equal_readings() {
+        let same = [census(&[("String", 5, Some(9))])];
+        let difference = census_difference(&same, &same);
+        assert_eq!(difference.classes, Some(Vec::new()));
+        assert!(difference.figures.iter().all(|one| one.before == one.after));
+    }
+}

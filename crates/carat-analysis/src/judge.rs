@@ -1,0 +1,669 @@
+//! Judges an experiment: one conclusion per variant and metric, and whether to run another block.
+
+use crate::controls::control_comparisons;
+use crate::diagnostics::Diagnostics;
+use crate::open_comparisons::OpenComparisons;
+use crate::outcomes::{self, Outcomes};
+use crate::pairs::{Blocks, Dropped, Pairs};
+use crate::question::{Question, VariantComparison, verdict_words};
+use crate::warning::Warning;
+use carat_model::metric::METRICS;
+use carat_model::{BlockForecast, Conclusion, ControlComparison, Estimate, Role, Trial, Verdict};
+use carat_stats::family::{Claim, Decision, Design, GuardResult, Judged, guard};
+use carat_stats::{Look, Walsh, budget};
+use carat_tune::{Confirmation, ConfirmationEnd};
+
+/// A question with its tables of looks and cuts, for judging after every block.
+#[derive(Debug, Clone)]
+pub struct Judge {
+    question: Question,
+    design: Design,
+    /// The rules that end the confirmation of a candidate; `None` for any other experiment.
+    confirmation: Option<Confirmation>,
+    open: OpenComparisons,
+}
+
+/// The conclusions from the trials so far.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Judgement {
+    /// One per compared variant and metric: primary metrics first, then guards, then the rest.
+    pub conclusions: Vec<Conclusion>,
+    /// One per variant, control, and primary metric or guard: primary metrics first.
+    pub controls: Vec<ControlComparison>,
+    /// Whether to run another block.
+    pub next: NextStep,
+    /// How the confirmation of a candidate ended; `None` while it has not, and for any other experiment.
+    pub confirmation: Option<ConfirmationEnd>,
+    /// What weakens the conclusions.
+    pub warnings: Vec<Warning>,
+    /// Trials that did not count.
+    pub dropped: Vec<Dropped>,
+}
+
+/// Whether to run another block.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum NextStep {
+    /// Run another block of these variants, in the order of the experiment.
+    Continue(Vec<String>),
+    /// No further block would be used.
+    Stop(StopReason),
+}
+
+/// Why no further block is needed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StopReason {
+    /// Every claim and every guard is decided.
+    Decided,
+    /// All blocks that were allowed have been run.
+    BudgetSpent,
+    /// Too many blocks were dropped: the machine or the load is unsuitable.
+    TooManyDropped,
+    /// The remaining variants, or the baseline, fail too often to be compared.
+    Failing,
+    /// Trials succeed, but none has a value of a primary metric.
+    Unmeasured,
+}
+
+impl Judge {
+    /// Computes the tables of looks and cuts for a question.
+    pub fn new(mut question: Question) -> Self {
+        let confirmation =
+            question.attempts.map(|attempts| Confirmation::new(attempts, question.max_blocks));
+        if let Some(confirmation) = &confirmation {
+            question.alpha = confirmation.alpha();
+        }
+        let (claims, budget) = (question.claims(), question.max_blocks);
+        let design = Design::in_rounds(question.alpha, claims, budget, question.round);
+        Self { question, design, confirmation, open: OpenComparisons::default() }
+    }
+
+    /// The fewest blocks after which a verdict is possible; `None` where the budget allows none.
+    pub fn first_verdict(&self) -> Option<u32> {
+        let sequence = self.design.difference(self.question.claims());
+        let mut looks = sequence.looks.iter();
+        looks.find(|look| sequence.meets_confidence(**look)).map(|look| look.blocks)
+    }
+
+    /// When the interval of a variant's difference to the baseline is probably on one side of `change`, a fraction.
+    pub fn blocks_to_tell(
+        &self,
+        trials: &[Trial],
+        (variant, metric): (&str, &str),
+        change: f64,
+    ) -> Option<BlockForecast> {
+        let reference = self.question.baseline()?;
+        let pairs = Blocks::new(trials).pairs(VariantComparison { variant, reference }, metric);
+        self.open.change(&self.question, &pairs, change)
+    }
+
+    /// The fewest blocks that can decide a claim, in an experiment that allows so many.
+    pub fn fewest_blocks(&self) -> u32 {
+        self.open.first_look(&self.question)
+    }
+
+    /// Replays `trials` block by block: the same trials always lead to the same judgement.
+    pub fn judge(&self, trials: &[Trial]) -> Judgement {
+        let blocks = Blocks::new(trials);
+        let (mut conclusions, mut against_controls) = self.primaries(&blocks);
+        conclusions.extend(self.guards(&blocks, self.question.with_baseline()));
+        against_controls.extend(self.guards(&blocks, self.question.with_controls()));
+        let controls = control_comparisons(&self.question, against_controls, &conclusions);
+        let outcomes = outcomes::compare(&blocks, &self.question.variants);
+        let confirmation = self.confirmation_end(&blocks);
+        let open = match self.confirmation {
+            Some(_) if confirmation.is_some() => Vec::new(),
+            Some(_) => self.question.with_baseline().collect(),
+            None => self.open((&conclusions, &controls)),
+        };
+        let next = self.next(&blocks, open, &outcomes);
+        let dropped = blocks.dropped();
+        let diagnostics = Diagnostics {
+            question: &self.question,
+            blocks: &blocks,
+            outcomes: &outcomes,
+            conclusions: &conclusions,
+        };
+        let warnings = diagnostics.warnings(&dropped);
+        conclusions.extend(self.exploratory(&blocks));
+        Judgement { conclusions, controls, next, confirmation, warnings, dropped }
+    }
+
+    /// How the confirmation of the first compared variant ended. Only blocks with every metric count.
+    fn confirmation_end(&self, blocks: &Blocks) -> Option<ConfirmationEnd> {
+        let rules = self.confirmation.as_ref()?;
+        let compared = self.question.with_baseline().next()?;
+        let goal = blocks.pairs(compared, &self.question.primary);
+        let guards: Vec<(Pairs, f64)> = self
+            .question
+            .guards
+            .iter()
+            .map(|(metric, limit)| (blocks.pairs(compared, metric), *limit))
+            .collect();
+        let limits: Vec<f64> = guards.iter().map(|(pairs, limit)| pairs.limit(*limit)).collect();
+        let worsenings: Vec<Vec<Option<f64>>> = std::iter::once(&goal)
+            .chain(guards.iter().map(|(pairs, _)| pairs))
+            .map(Pairs::worsenings)
+            .collect();
+        let rows: Vec<Vec<f64>> = (0..blocks.count() as usize)
+            .filter_map(|block| worsenings.iter().map(|metric| metric[block]).collect())
+            .collect();
+        let margin = -goal.limit(-self.question.margin).abs();
+        rules.end(&rows, margin, &limits).map(|(end, _)| end)
+    }
+
+    fn claim(pairs: &Pairs, margin: f64) -> Claim {
+        Claim { pairs: pairs.differences(), margin: pairs.margin(margin) }
+    }
+
+    /// The conclusions that share the error: those about the baseline, then those about controls.
+    fn primaries(&self, blocks: &Blocks) -> (Vec<Conclusion>, Vec<Conclusion>) {
+        let question = &self.question;
+        let claims: Vec<(&str, &str, Pairs)> = question
+            .with_baseline()
+            .chain(question.with_controls())
+            .flat_map(|compared| question.primaries().map(move |metric| (compared, metric)))
+            .map(|(compared, metric)| (compared.variant, metric, blocks.pairs(compared, metric)))
+            .collect();
+        let statistics: Vec<Claim> =
+            claims.iter().map(|(_, _, pairs)| Self::claim(pairs, question.margin)).collect();
+        let mut conclusions: Vec<Conclusion> = claims
+            .iter()
+            .zip(self.design.judge(&statistics))
+            .map(|(&(variant, metric, ref pairs), judged)| {
+                let claim = JudgedClaim { variant, metric, role: Role::Primary, judged };
+                let is_open = judged.decision == Decision::Undecided;
+                let forecast = is_open.then(|| self.open.claim(question, pairs)).flatten();
+                Conclusion { forecast, ..self.conclude(claim, pairs) }
+            })
+            .collect();
+        let of_baseline = question.compared().len() * question.primaries().count();
+        let of_controls = conclusions.split_off(of_baseline);
+        (conclusions, of_controls)
+    }
+
+    fn guards<'a>(
+        &self,
+        blocks: &Blocks,
+        compared: impl Iterator<Item = VariantComparison<'a>>,
+    ) -> Vec<Conclusion> {
+        let guards = &self.question.guards;
+        compared
+            .flat_map(|compared| guards.iter().map(move |(name, limit)| (compared, name, *limit)))
+            .map(|(compared, metric, limit)| self.guard(blocks, compared, (metric, limit)))
+            .collect()
+    }
+
+    fn guard(
+        &self,
+        blocks: &Blocks,
+        compared: VariantComparison,
+        (metric, limit): (&str, f64),
+    ) -> Conclusion {
+        let pairs = blocks.pairs(compared, metric);
+        let judged = self.design.judge(&[Self::claim(&pairs, limit)])[0];
+        let one_sided = self.design.equivalence(1);
+        let look = judged.look.and_then(|look| one_sided.look_at(look.blocks));
+        let judged = Judged { look, ..judged };
+        let role = Role::Guard { limit };
+        let claim = JudgedClaim { variant: compared.variant, metric, role, judged };
+        let guard_passed = match guard(one_sided, &pairs.known_worsenings(), pairs.limit(limit)) {
+            GuardResult::Within => Some(true),
+            GuardResult::Beyond => Some(false),
+            GuardResult::Unknown => None,
+        };
+        let open = guard_passed.is_none();
+        let forecast = open.then(|| self.open.guard(&self.question, &pairs, limit)).flatten();
+        Conclusion { guard_passed, forecast, ..self.conclude(claim, &pairs) }
+    }
+
+    fn exploratory(&self, blocks: &Blocks) -> Vec<Conclusion> {
+        let mut conclusions = Vec::new();
+        for metric in METRICS.iter().map(|metric| metric.id) {
+            if self.question.asks_for(metric) {
+                continue;
+            }
+            for compared in self.question.with_baseline() {
+                let pairs = blocks.pairs(compared, metric);
+                if pairs.known().is_empty() {
+                    continue;
+                }
+                let judged = self.design.judge(&[Self::claim(&pairs, self.question.margin)])[0];
+                let (variant, role) = (compared.variant, Role::Exploratory);
+                let claim = JudgedClaim { variant, metric, role, judged };
+                conclusions.push(self.conclude(claim, &pairs));
+            }
+        }
+        conclusions
+    }
+
+    /// The blocks and the interval of a difference that no verdict is about: that of a single claim.
+    pub fn explore(&self, pairs: &Pairs) -> (u32, Option<Estimate>) {
+        let judged = self.design.judge(&[Self::claim(pairs, self.question.margin)])[0];
+        let blocks = judged.look.map_or(pairs.known().len() as u32, |look| look.blocks);
+        (blocks, judged.look.and_then(|look| estimate(pairs, look)))
+    }
+
+    fn conclude(&self, claim: JudgedClaim, pairs: &Pairs) -> Conclusion {
+        let known = pairs.known();
+        let verdict = verdict_words(claim.metric).verdict(claim.judged.decision);
+        let spread = budget::spread(&known);
+        Conclusion {
+            variant: claim.variant.to_owned(),
+            metric: claim.metric.to_owned(),
+            role: claim.role,
+            verdict,
+            estimate: claim.judged.look.and_then(|look| estimate(pairs, look)),
+            blocks: claim.judged.look.map_or(known.len() as u32, |look| look.blocks),
+            guard_passed: None,
+            detectable: spread.and_then(|s| budget::detectable(s, self.question.max_blocks)),
+            forecast: None,
+            required_confidence: claim.judged.look.map(|look| look.required),
+        }
+    }
+
+    fn next(
+        &self,
+        blocks: &Blocks,
+        open: Vec<VariantComparison<'_>>,
+        outcomes: &[Outcomes],
+    ) -> NextStep {
+        match self.running(blocks, open, outcomes) {
+            Ok(variants) => NextStep::Continue(variants),
+            Err(reason) => NextStep::Stop(reason),
+        }
+    }
+
+    /// The variants of the next block for the comparisons that are open, or why there is none.
+    fn running(
+        &self,
+        blocks: &Blocks,
+        mut open: Vec<VariantComparison<'_>>,
+        outcomes: &[Outcomes],
+    ) -> Result<Vec<String>, StopReason> {
+        let question = &self.question;
+        let baseline = question.baseline().ok_or(StopReason::Decided)?;
+        if open.is_empty() {
+            return Err(StopReason::Decided);
+        }
+        open.retain(|compared| {
+            [compared.variant, compared.reference]
+                .iter()
+                .all(|variant| !fails_too_often(outcomes, variant))
+        });
+        if open.is_empty() || fails_too_often(outcomes, baseline) {
+            return Err(StopReason::Failing);
+        }
+        if question.primaries().any(|metric| blocks.unmeasured(metric)) {
+            return Err(StopReason::Unmeasured);
+        }
+        open.retain(|compared| {
+            let pairs = blocks.pairs(*compared, &question.primary);
+            (pairs.known().len() as u32) < question.max_blocks
+        });
+        if open.is_empty() {
+            return Err(StopReason::BudgetSpent);
+        }
+        // One block in ten may be dropped and run again; more than that points to an unsuitable machine.
+        let spare = if question.reruns { (question.max_blocks / 10).max(2) } else { 0 };
+        if blocks.count() >= question.max_blocks + spare {
+            return Err(StopReason::TooManyDropped);
+        }
+        let needed = |variant: &str| {
+            open.iter().any(|compared| [compared.variant, compared.reference].contains(&variant))
+        };
+        Ok(question.variants.iter().filter(|variant| needed(variant)).cloned().collect())
+    }
+
+    /// The comparisons that are not settled. Guards count only against the baseline: adopting a variant does not depend
+    /// on its difference to a control.
+    fn open(
+        &self,
+        (conclusions, controls): (&[Conclusion], &[ControlComparison]),
+    ) -> Vec<VariantComparison<'_>> {
+        let with_baseline = self.question.with_baseline().filter(|compared| {
+            conclusions.iter().any(|c| c.variant == compared.variant && !self.is_settled(c))
+        });
+        let with_controls = self.question.with_controls().filter(|compared| {
+            controls.iter().any(|c| {
+                (c.conclusion.variant.as_str(), c.control.as_str())
+                    == (compared.variant, compared.reference)
+                    && c.conclusion.role == Role::Primary
+                    && !self.is_settled(&c.conclusion)
+            })
+        });
+        with_baseline.chain(with_controls).collect()
+    }
+
+    /// Whether a conclusion needs no further block.
+    fn is_settled(&self, conclusion: &Conclusion) -> bool {
+        match conclusion.role {
+            Role::Primary => {
+                let precise = !self.question.precise || is_precise(conclusion);
+                conclusion.verdict != Verdict::Undecided && precise
+            }
+            Role::Guard { .. } => conclusion.guard_passed.is_some(),
+            Role::Exploratory => true,
+        }
+    }
+}
+
+fn fails_too_often(outcomes: &[Outcomes], variant: &str) -> bool {
+    outcomes.iter().any(|of| of.variant == variant && of.fails_too_often())
+}
+
+/// Whether the interval is narrower than half the difference. Equivalence needs no more than its margin.
+fn is_precise(conclusion: &Conclusion) -> bool {
+    conclusion.estimate.is_some_and(|estimate| {
+        let half = 0.5 * (estimate.ratio_interval.1 - estimate.ratio_interval.0);
+        conclusion.verdict == Verdict::Equivalent || half <= 0.25 * estimate.ratio.abs()
+    })
+}
+
+/// One judged claim, before it becomes a [`Conclusion`].
+struct JudgedClaim<'a> {
+    variant: &'a str,
+    metric: &'a str,
+    role: Role,
+    judged: Judged,
+}
+
+/// The estimate from the pairs at a look; `None` where the look has no interval yet, or where a difference has no size.
+pub(crate) fn estimate(pairs: &Pairs, look: Look) -> Option<Estimate> {
+    let (cut, blocks) = (look.cut?, look.blocks as usize);
+    let shares = Walsh::new(pairs.known().get(..blocks)?);
+    let amounts = Walsh::new(pairs.plain().get(..blocks)?);
+    let (low, high) = shares.interval(cut)?;
+    let [ratio, low, high] = [shares.estimate()?, low, high].map(|share| pairs.as_ratio(share));
+    [ratio, low, high].iter().all(|share| share.is_finite()).then_some(Estimate {
+        ratio,
+        ratio_interval: (low, high),
+        difference: amounts.estimate()?,
+        difference_interval: amounts.interval(cut)?,
+        confidence: look.confidence,
+    })
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use crate::Warning;
+    use crate::pairs::tests::trial;
+    use carat_model::{Outcome, PartAtWork};
+
+    const PSS: &str = "memory.pss.final";
+
+    pub(crate) fn judge(question: &Question, trials: &[Trial]) -> Judgement {
+        Judge::new(question.clone()).judge(trials)
+    }
+
+    /// A small fixed variation, about 0.3 % of the whole, so that the tests need no random numbers.
+    fn variation(block: u32, salt: u32) -> f64 {
+        let turned = (block * 7 + salt * 13) % 11;
+        1.0 + (f64::from(turned) - 5.0) * 0.0006
+    }
+
+    /// Blocks 0 to `blocks` of variants whose memory is their factor times 70 MB.
+    fn trials(blocks: u32, factors: &[(&str, f64)]) -> Vec<Trial> {
+        let mut trials = Vec::new();
+        for block in 0..=blocks {
+            for (salt, &(name, factor)) in (0..).zip(factors) {
+                let memory = 70e6 * factor * variation(block, salt);
+                let p95 = 0.05 * variation(block, salt + 3);
+                trials.push(trial(block, name, &[(PSS, memory), ("latency.p95", p95)]));
+            }
+        }
+        trials
+    }
+
+    fn question(variants: &[&str]) -> Question {
+        Question::new(variants, PSS)
+    }
+
+    #[test]
+    fn a_clear_saving_is_decided_at_the_first_look() {
+        let run = trials(8, &[("default", 1.0), ("compact", 0.97)]);
+        let judgement = judge(&question(&["default", "compact"]), &run);
+        let conclusion = &judgement.conclusions[0];
+        assert_eq!(conclusion.verdict, Verdict::Smaller);
+        assert_eq!((conclusion.blocks, judgement.next), (8, NextStep::Stop(StopReason::Decided)));
+        let estimate = conclusion.estimate.unwrap();
+        assert!((estimate.ratio + 0.03).abs() < 0.003, "{estimate:?}");
+        assert!((estimate.difference + 2.1e6).abs() < 0.2e6, "{estimate:?}");
+        assert!(estimate.ratio_interval.0 < -0.03 && estimate.ratio_interval.1 > -0.03);
+    }
+
+    #[test]
+    fn no_verdict_before_the_first_look() {
+        let run = trials(7, &[("default", 1.0), ("compact", 0.97)]);
+        let judgement = judge(&question(&["default", "compact"]), &run);
+        assert_eq!(judgement.conclusions[0].verdict, Verdict::Undecided);
+        assert_eq!(judgement.conclusions[0].estimate, None);
+        let both = vec!["default".to_owned(), "compact".to_owned()];
+        assert_eq!(judgement.next, NextStep::Continue(both));
+    }
+
+    #[test]
+    fn six_blocks_decide_where_six_are_the_whole_budget() {
+        let run = trials(6, &[("default", 1.0), ("compact", 0.97)]);
+        let short = Question { max_blocks: 6, ..question(&["default", "compact"]) };
+        let judgement = judge(&short, &run);
+        assert_eq!(judgement.conclusions[0].verdict, Verdict::Smaller);
+        assert_eq!(judgement.conclusions[0].estimate.unwrap().confidence, 0.968_75);
+        let three = Question { max_blocks: 3, ..short };
+        let judgement = judge(&three, &trials(3, &[("default", 1.0), ("compact", 0.97)]));
+        assert_eq!(judgement.conclusions[0].verdict, Verdict::Undecided);
+        assert_eq!(judgement.conclusions[0].estimate.unwrap().confidence, 0.75);
+        assert_eq!(judgement.next, NextStep::Stop(StopReason::BudgetSpent));
+    }
+
+    #[test]
+    fn a_variant_against_itself_is_equivalent_within_a_wide_margin() {
+        let wide = Question { margin: 0.02, ..question(&["default", "same"]) };
+        let judgement = judge(&wide, &trials(8, &[("default", 1.0), ("same", 1.0)]));
+        assert_eq!(judgement.conclusions[0].verdict, Verdict::Equivalent);
+        assert_eq!(judgement.conclusions[0].estimate.unwrap().confidence, 0.90);
+    }
+
+    #[test]
+    fn a_decided_variant_stops_and_the_others_continue() {
+        let run = trials(10, &[("default", 1.0), ("same", 1.0), ("compact", 0.9)]);
+        let narrow = Question { margin: 1e-4, ..question(&["default", "same", "compact"]) };
+        let judgement = judge(&narrow, &run);
+        let open = vec!["default".to_owned(), "same".to_owned()];
+        assert_eq!(judgement.next, NextStep::Continue(open));
+        assert_eq!(judgement.conclusions[1].verdict, Verdict::Smaller);
+    }
+
+    #[test]
+    fn an_undecided_guard_keeps_its_variant_running() {
+        let mut run = trials(8, &[("default", 1.0), ("compact", 0.97)]);
+        for (i, slow) in run.iter_mut().filter(|t| t.variant == "compact").enumerate() {
+            let p95 = if i % 2 == 0 { 0.040 } else { 0.065 };
+            slow.metrics.insert("latency.p95".to_owned(), p95);
+        }
+        let mut guarded = question(&["default", "compact"]);
+        guarded.guards.push(("latency.p95".to_owned(), 0.05));
+        let judgement = judge(&guarded, &run);
+        assert_eq!(judgement.conclusions[0].verdict, Verdict::Smaller);
+        assert_eq!(judgement.conclusions[1].guard_passed, None);
+        assert!(matches!(judgement.next, NextStep::Continue(_)));
+        let calm = judge(&guarded, &trials(8, &[("default", 1.0), ("compact", 0.97)]));
+        assert_eq!(calm.conclusions[1].guard_passed, Some(true));
+        assert_eq!(calm.next, NextStep::Stop(StopReason::Decided));
+    }
+
+    #[test]
+    fn a_confirmation_ends_when_a_guard_can_hardly_be_shown_and_any_other_experiment_goes_on() {
+        let mut run = trials(20, &[("default", 1.0), ("candidate", 0.8)]);
+        for (i, slow) in run.iter_mut().filter(|t| t.variant == "candidate").enumerate() {
+            let p95 = if i % 2 == 0 { 0.040 } else { 0.075 };
+            slow.metrics.insert("latency.p95".to_owned(), p95);
+        }
+        let guards = vec![("latency.p95".to_owned(), 0.05)];
+        let plain = Question { guards, max_blocks: 60, ..question(&["default", "candidate"]) };
+        let confirming = Question { attempts: Some(2), ..plain.clone() };
+        let after = |blocks: usize| judge(&confirming, &run[..2 * (blocks + 1)]);
+        assert_eq!(after(14).confirmation, None);
+        assert!(matches!(after(14).next, NextStep::Continue(_)));
+        assert_eq!(after(15).confirmation, Some(ConfirmationEnd::LimitBroken(0)));
+        assert_eq!(after(15).next, NextStep::Stop(StopReason::Decided));
+        assert_eq!(after(15).conclusions[1].guard_passed, None);
+        assert!(matches!(judge(&plain, &run[..32]).next, NextStep::Continue(_)));
+        let calm = trials(9, &[("default", 1.0), ("candidate", 0.8)]);
+        let calm = judge(&confirming, &calm);
+        assert_eq!(calm.confirmation, Some(ConfirmationEnd::Confirmed));
+        let confidence = calm.conclusions[0].estimate.unwrap().confidence;
+        assert!((confidence - 0.975).abs() < 1e-12, "{confidence}");
+    }
+
+    #[test]
+    fn a_block_with_a_failed_trial_is_run_again_unless_every_block_runs_once() {
+        let mut run = trials(1, &[("default", 1.0), ("broken", 1.0)]);
+        for trial in run.iter_mut().filter(|trial| trial.variant == "broken") {
+            trial.outcome = Outcome::Crashed;
+        }
+        let again = Question { max_blocks: 1, ..question(&["default", "broken"]) };
+        assert!(matches!(judge(&again, &run).next, NextStep::Continue(_)));
+        let once = Question { reruns: false, ..again };
+        assert_eq!(judge(&once, &run).next, NextStep::Stop(StopReason::TooManyDropped));
+    }
+
+    #[test]
+    fn zero_errors_pass_a_guard_on_errors() {
+        let mut run = trials(8, &[("default", 1.0), ("compact", 0.97)]);
+        for trial in &mut run {
+            trial.metrics.insert("errors".to_owned(), 0.0);
+        }
+        let mut guarded = question(&["default", "compact"]);
+        guarded.guards.push(("errors".to_owned(), 0.001));
+        assert_eq!(judge(&guarded, &run).conclusions[1].guard_passed, Some(true));
+    }
+
+    #[test]
+    fn a_variant_that_keeps_crashing_is_stopped() {
+        let mut run = trials(4, &[("default", 1.0), ("broken", 1.0)]);
+        for trial in run.iter_mut().filter(|trial| trial.variant == "broken") {
+            trial.outcome = Outcome::Crashed;
+        }
+        let judgement = judge(&question(&["default", "broken"]), &run);
+        assert_eq!(judgement.next, NextStep::Stop(StopReason::Failing));
+        assert_eq!(judgement.dropped.len(), 4);
+        assert!(judgement.warnings.iter().any(|w| matches!(w, Warning::Fails { failed: 4, .. })));
+    }
+
+    #[test]
+    fn a_metric_without_values_ends_the_experiment_early() {
+        let run = trials(2, &[("default", 1.0), ("compact", 0.9)]);
+        let question = Question::new(&["default", "compact"], "memory.rss.final");
+        let judgement = judge(&question, &run);
+        assert_eq!(judgement.next, NextStep::Stop(StopReason::Unmeasured));
+        let is = |w: &Warning| matches!(w, Warning::Unmeasured { .. });
+        assert!(judgement.warnings.iter().any(is), "{:?}", judgement.warnings);
+    }
+
+    #[test]
+    fn the_order_in_which_trials_were_stored_does_not_matter() {
+        let mut run = trials(12, &[("default", 1.0), ("compact", 0.998)]);
+        let before = judge(&question(&["default", "compact"]), &run);
+        run.reverse();
+        assert_eq!(before, judge(&question(&["default", "compact"]), &run));
+    }
+
+    /// Compaction with a collection as control, and that with a sham.
+    fn controlled() -> Question {
+        let named = |(one, other): (&str, &str)| (one.to_owned(), other.to_owned());
+        let controls = [("compact", "gc"), ("gc", "sham"), ("sham", "default")].map(named).into();
+        let variants = question(&["default", "sham", "gc", "compact"]);
+        Question { controls, margin: 0.004, ..variants }
+    }
+
+    #[test]
+    fn a_control_equal_to_its_variant_does_all_of_the_work() {
+        let run = trials(22, &[("default", 1.0), ("sham", 1.0), ("gc", 0.97), ("compact", 0.97)]);
+        let judgement = judge(&controlled(), &run);
+        let found: Vec<(&str, &str, Verdict, Option<PartAtWork>)> = judgement
+            .controls
+            .iter()
+            .map(|c| {
+                (c.conclusion.variant.as_str(), c.control.as_str(), c.conclusion.verdict, c.part)
+            })
+            .collect();
+        let expected = [
+            ("compact", "gc", Verdict::Equivalent, Some(PartAtWork::Control)),
+            ("gc", "sham", Verdict::Smaller, Some(PartAtWork::Rest)),
+        ];
+        assert_eq!(found, expected);
+        assert_eq!(judgement.next, NextStep::Stop(StopReason::Decided));
+    }
+
+    #[test]
+    fn a_control_adds_claims_that_share_the_error_and_the_baseline_as_control_adds_none() {
+        let run = trials(22, &[("default", 1.0), ("sham", 1.0), ("gc", 0.97), ("compact", 0.97)]);
+        let with = controlled();
+        let alone = Question { controls: Vec::new(), ..with.clone() };
+        assert_eq!((with.claims(), alone.claims()), (5, 3));
+        let confidence = |question: &Question| {
+            let judgement = judge(question, &run[..4 * 13]);
+            judgement.conclusions[2].estimate.unwrap().ratio_interval
+        };
+        let (wide, narrow) = (confidence(&with), confidence(&alone));
+        assert!(wide.1 - wide.0 >= narrow.1 - narrow.0, "{wide:?} {narrow:?}");
+        let redundant = vec![("gc".to_owned(), "default".to_owned())];
+        let redundant = Question { controls: redundant, ..alone.clone() };
+        assert_eq!(judge(&redundant, &run), judge(&alone, &run));
+    }
+
+    #[test]
+    fn an_open_question_about_a_control_runs_both_variants_and_no_other() {
+        let run =
+            trials(12, &[("default", 1.0), ("sham", 1.05), ("gc", 0.97), ("compact", 0.9699)]);
+        let judgement = judge(&Question { margin: 1e-5, ..controlled() }, &run);
+        let decided = |c: &Conclusion| c.verdict != Verdict::Undecided;
+        assert!(judgement.conclusions.iter().filter(|c| c.metric == PSS).all(decided));
+        let open = vec!["gc".to_owned(), "compact".to_owned()];
+        assert_eq!(judgement.next, NextStep::Continue(open));
+        assert_eq!(judgement.controls[0].part, Some(PartAtWork::Undecided));
+    }
+
+    #[test]
+    fn a_guard_is_reported_against_a_control_and_asks_for_no_further_block() {
+        let mut run =
+            trials(22, &[("default", 1.0), ("sham", 1.0), ("gc", 0.97), ("compact", 0.97)]);
+        for (i, trial) in run.iter_mut().enumerate() {
+            // Control and variant swing by a fifth against each other, so their difference swings by twice as much.
+            let up = (i % 8 < 4) == (trial.variant == "gc");
+            let swing = if up { 1.2 } else { 1.0 / 1.2 };
+            let p95 = if ["gc", "compact"].contains(&trial.variant.as_str()) { swing } else { 1.0 };
+            trial.metrics.insert("latency.p95".to_owned(), 0.05 * p95);
+        }
+        let guards = vec![("latency.p95".to_owned(), 0.25)];
+        let judgement = judge(&Question { guards, ..controlled() }, &run);
+        let guard =
+            judgement.controls.iter().find(|c| c.conclusion.metric == "latency.p95").unwrap();
+        assert_eq!((guard.control.as_str(), guard.part), ("gc", None));
+        assert_eq!(guard.conclusion.role, Role::Guard { limit: 0.25 });
+        assert!(guard.conclusion.estimate.is_some());
+        assert_eq!(guard.conclusion.guard_passed, None);
+        assert_eq!(judgement.next, NextStep::Stop(StopReason::Decided));
+    }
+
+    #[test]
+    fn more_claims_make_the_first_verdict_later() {
+        let first = |question: Question| Judge::new(question).first_verdict();
+        assert_eq!(first(question(&["default", "compact"])), Some(8));
+        assert_eq!(first(controlled()), Some(11));
+        let eight = Question { max_blocks: 8, ..controlled() };
+        assert_eq!(first(eight.clone()), Some(8));
+        let mut more = eight;
+        more.controls.extend([("compact", "sham")].map(|(v, c)| (v.to_owned(), c.to_owned())));
+        more.also_primary = vec!["latency.p95".to_owned()];
+        assert_eq!(first(more), None);
+    }
+
+    #[test]
+    fn another_baseline_needs_no_new_trials() {
+        let run = trials(8, &[("default", 1.0), ("compact", 0.97)]);
+        let turned = judge(&question(&["compact", "default"]), &run);
+        assert_eq!(turned.conclusions[0].verdict, Verdict::Larger);
+    }
+}

@@ -1,0 +1,49 @@
+//! Conclusions from trials. The functions are pure: the same trials give the same conclusions to an experiment
+//! after every block and to a report years later.
+//!
+//! Trials are paired within their block, `carat-stats` judges the pairs, and the decisions become verdicts.
+
+mod advice;
+mod census_difference;
+mod classes;
+mod conclude;
+mod controls;
+mod curves;
+mod diagnostics;
+mod forecast;
+pub mod growth;
+mod in_effect;
+mod judge;
+mod least;
+mod machines;
+mod moments;
+mod open_comparisons;
+mod outcomes;
+mod pairs;
+mod planned;
+mod question;
+mod scale;
+mod tune_outcome;
+mod warning;
+
+pub use advice::{Finding, findings};
+pub use census_difference::classes_of;
+pub use census_difference::{
+    CensusDifference, CensusFigure, ClassChange, FigureChange, census_difference,
+};
+pub use classes::class_comparisons;
+pub use conclude::conclude;
+pub use curves::curves;
+pub use forecast::{Forecast, Outlook, forecast};
+pub use in_effect::leave_out_remedies_in_effect;
+pub use judge::NextStep;
+pub use judge::{Judge, Judgement};
+pub use least::least_distances;
+pub use machines::machine_comparisons;
+pub use moments::moments;
+pub use planned::{QuestionChanges, QuestionError, question, set_question};
+pub use question::Question;
+pub use tune_outcome::{
+    AblatedSetting, Attempt, Hint, Recommendation, TriedConfiguration, TuneOutcome, TunedMetric,
+};
+pub use warning::Warning;

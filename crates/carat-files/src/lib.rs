@@ -1,0 +1,7 @@
+//! Files that Carat writes under names that a user gave, or that follow from them.
+//!
+//! Every crate that writes one uses this; it imports no other crate of Carat.
+
+mod output;
+
+pub use output::{NamedBy, create_new, is_trusted, without_links, write_file};

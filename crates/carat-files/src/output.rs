@@ -1,0 +1,328 @@
+//! Writes files under names that a user gave, or that follow from them.
+//!
+//! A folder may belong to another user, who can place a link where carat is about to write. So the folder is opened first,
+//! and files are written relative to it: no link in the place of a file is followed, and a file that exists is replaced
+//! whole. A link on the way to the folder that belongs to another user may only lead to a folder of that user.
+
+use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, Stat, fstat, openat, statat};
+use std::collections::VecDeque;
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io::{self, Write};
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Component, Path, PathBuf};
+
+/// Links that are followed on the way to a folder, as in the kernel (`MAXSYMLINKS`).
+const LINKS: usize = 40;
+/// Bytes of a file's name (`NAME_MAX`).
+const NAME_BYTES: usize = 255;
+/// The end of the name of a file that is not complete yet.
+const PARTIAL: &str = ".part";
+
+/// Whose choice a name is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NamedBy {
+    /// The user's: a pipe or a device of that name is written to.
+    User,
+    /// Carat's, which derived it from another name: what has it is replaced.
+    Carat,
+}
+
+/// Writes a file, all of it or nothing. A link of that name is replaced
+/// by the file. `/dev/stdout` and `/dev/fd/N` are carat's own descriptors.
+///
+/// # Errors
+/// Where the folder cannot be opened or written to.
+pub fn write_file(path: &Path, bytes: &[u8], named_by: NamedBy) -> io::Result<()> {
+    if let Some(number) = descriptor(path).filter(|_| named_by == NamedBy::User) {
+        return write_to_descriptor(number, bytes);
+    }
+    let (folder, name) = open_parent(path)?;
+    let present = statat(&folder, &name, AtFlags::SYMLINK_NOFOLLOW).ok();
+    // A rename by root would leave every program a file as its `/dev/null`.
+    if named_by == NamedBy::User && present.is_some_and(is_pipe_or_device) {
+        return match present.is_some_and(|found| is_trusted(found.st_uid)) {
+            true => write_into(&folder, &name, bytes),
+            false => Err(io::Error::new(
+                io::ErrorKind::PermissionDenied,
+                "it is a pipe or a device of another user",
+            )),
+        };
+    }
+    replace(&folder, &name, present, bytes)
+}
+
+/// Creates a new file for appending.
+///
+/// # Errors
+/// Where something of that name exists, also a link to nowhere, or the folder cannot be opened or written to.
+pub fn create_new(path: &Path) -> io::Result<File> {
+    let (folder, name) = open_parent(path)?;
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::APPEND | OFlags::CLOEXEC;
+    Ok(File::from(openat(&folder, &name, flags, Mode::from_raw_mode(0o666))?))
+}
+
+/// The same file by a path without links.
+///
+/// # Errors
+/// Where the folder does not exist, or is reached by a link that is not followed.
+pub fn without_links(path: &Path) -> io::Result<PathBuf> {
+    let (folder, name) = open_parent(path)?;
+    let folder = rustix::fs::readlinkat(CWD, own_descriptor(&folder), Vec::new())?;
+    Ok(PathBuf::from(OsString::from_vec(folder.into_bytes())).join(name))
+}
+
+fn own_descriptor(file: &OwnedFd) -> PathBuf {
+    use std::os::fd::AsRawFd;
+    PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()))
+}
+
+/// The number of the descriptor that a path names.
+fn descriptor(path: &Path) -> Option<i32> {
+    match path.to_str()? {
+        "/dev/stdout" => Some(1),
+        "/dev/stderr" => Some(2),
+        path => {
+            let number = ["/dev/fd/", "/proc/self/fd/"].iter().find_map(|at| path.strip_prefix(at));
+            number?.parse().ok().filter(|number| *number >= 0)
+        }
+    }
+}
+
+fn write_to_descriptor(number: i32, bytes: &[u8]) -> io::Result<()> {
+    // SAFETY: the descriptor is only duplicated, and the kernel refuses one that is not open.
+    let copy = rustix::io::fcntl_dupfd_cloexec(unsafe { BorrowedFd::borrow_raw(number) }, 0)?;
+    File::from(copy).write_all(bytes)
+}
+
+/// Whether what belongs to this user is this user's own choice or root's.
+pub fn is_trusted(owner: u32) -> bool {
+    owner == 0 || owner == rustix::process::geteuid().as_raw()
+}
+
+fn is_pipe_or_device(found: Stat) -> bool {
+    let kinds = [FileType::Fifo, FileType::CharacterDevice, FileType::BlockDevice];
+    kinds.contains(&FileType::from_raw_mode(found.st_mode))
+}
+
+fn write_into(folder: &OwnedFd, name: &OsStr, bytes: &[u8]) -> io::Result<()> {
+    let flags = OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::NOCTTY | OFlags::CLOEXEC;
+    File::from(openat(folder, name, flags, Mode::empty())?).write_all(bytes)
+}
+
+/// Writes a new file beside the old one and renames it.
+fn replace(folder: &OwnedFd, name: &OsStr, old: Option<Stat>, bytes: &[u8]) -> io::Result<()> {
+    // A name that no file of the user has; what a killed carat has left is not removed either.
+    let ending = format!(".{:016x}{PARTIAL}", rand::random::<u64>());
+    let kept = name.as_bytes().len().min(NAME_BYTES - ending.len());
+    let partial = [&name.as_bytes()[..kept], ending.as_bytes()].concat();
+    let partial = OsString::from_vec(partial);
+    let remove = || rustix::fs::unlinkat(folder, &partial, AtFlags::empty());
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
+    let file = File::from(openat(folder, &partial, flags, Mode::from_raw_mode(0o666))?);
+    let written = write_and_rename(file, (folder, &partial, name), old, bytes);
+    if written.is_err() {
+        let _ = remove();
+    }
+    written
+}
+
+fn write_and_rename(
+    mut file: File,
+    (folder, partial, name): (&OwnedFd, &OsStr, &OsStr),
+    old: Option<Stat>,
+    bytes: &[u8],
+) -> io::Result<()> {
+    let own = rustix::process::geteuid().as_raw();
+    match old {
+        // A page that its owner closed to others stays closed.
+        Some(old)
+            if FileType::from_raw_mode(old.st_mode) == FileType::RegularFile
+                && old.st_uid == own =>
+        {
+            rustix::fs::fchmod(&file, Mode::from_raw_mode(old.st_mode & 0o777))?;
+        }
+        _ => {}
+    }
+    file.write_all(bytes)?;
+    Ok(rustix::fs::renameat(folder, partial, folder, name)?)
+}
+
+/// The open folder of a path, and the name in it.
+fn open_parent(path: &Path) -> io::Result<(OwnedFd, OsString)> {
+    let name = path.file_name().ok_or_else(|| io::Error::other("it names no file"))?;
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    Ok((open_folder(folder.unwrap_or(Path::new(".")))?, name.to_owned()))
+}
+
+/// Opens a folder step by step, so that the owner of every link on the way is known.
+fn open_folder(path: &Path) -> io::Result<OwnedFd> {
+    let mut folder = open_start(path)?;
+    let mut rest = parts(path);
+    let mut strangers: Vec<u32> = Vec::new();
+    let mut links = 0;
+    while let Some(part) = rest.pop_front() {
+        let next = openat(&folder, &part, FOLDER | OFlags::NOFOLLOW, Mode::empty())?;
+        let found = fstat(&next)?;
+        if FileType::from_raw_mode(found.st_mode) != FileType::Symlink {
+            folder = next;
+            continue;
+        }
+        links += 1;
+        if links > LINKS {
+            return Err(io::Error::from_raw_os_error(libc::ELOOP));
+        }
+        if !is_trusted(found.st_uid) {
+            strangers.push(found.st_uid);
+        }
+        let target = rustix::fs::readlinkat(&next, "", Vec::new())?;
+        let target = PathBuf::from(OsString::from_vec(target.into_bytes()));
+        if target.is_absolute() {
+            folder = open_start(&target)?;
+        }
+        parts(&target).into_iter().rev().for_each(|part| rest.push_front(part));
+    }
+    let owner = fstat(&folder)?.st_uid;
+    match strangers.iter().find(|stranger| **stranger != owner) {
+        Some(stranger) => Err(io::Error::new(
+            io::ErrorKind::PermissionDenied,
+            format!(
+                "a link on the way belongs to user {stranger} and leads to a folder of user {owner}"
+            ),
+        )),
+        None => Ok(folder),
+    }
+}
+
+/// A folder as a place to start from, not to be read.
+const FOLDER: OFlags = OFlags::PATH.union(OFlags::CLOEXEC);
+
+fn open_start(path: &Path) -> io::Result<OwnedFd> {
+    let start = if path.is_absolute() { "/" } else { "." };
+    Ok(openat(CWD, start, FOLDER | OFlags::DIRECTORY, Mode::empty())?)
+}
+
+fn parts(path: &Path) -> VecDeque<OsString> {
+    let below = path
+        .components()
+        .filter(|part| matches!(part, Component::Normal(_) | Component::ParentDir));
+    below.map(|part| part.as_os_str().to_owned()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+    use std::io::Read;
+    use std::os::unix::fs::{FileTypeExt, OpenOptionsExt, PermissionsExt, symlink};
+
+    fn write(path: &Path, text: &str) -> io::Result<()> {
+        write_file(path, text.as_bytes(), NamedBy::User)
+    }
+
+    fn names(folder: &Path) -> usize {
+        fs::read_dir(folder).unwrap().count()
+    }
+
+    #[test]
+    fn a_pipe_named_by_the_user_is_written_to_and_one_in_the_way_is_replaced() {
+        let folder = tempfile::tempdir().unwrap();
+        let pipe = folder.path().join("pipe");
+        rustix::fs::mkfifoat(CWD, &pipe, Mode::RUSR | Mode::WUSR).unwrap();
+        // Opened for reading and writing, it needs no second process.
+        let mut options = fs::OpenOptions::new();
+        options.read(true).write(true).custom_flags(libc::O_NONBLOCK);
+        let mut reader = options.open(&pipe).unwrap();
+        write(&pipe, "page").unwrap();
+        let mut read = [0; 4];
+        reader.read_exact(&mut read).unwrap();
+        assert_eq!(&read, b"page");
+        assert!(fs::metadata(&pipe).unwrap().file_type().is_fifo());
+        write_file(&pipe, b"page", NamedBy::Carat).unwrap();
+        assert!(fs::metadata(&pipe).unwrap().is_file());
+        assert_eq!(names(folder.path()), 1, "nothing is left beside it");
+    }
+
+    #[test]
+    fn a_link_in_the_place_of_a_file_is_replaced_and_what_it_leads_to_stays() {
+        let folder = tempfile::tempdir().unwrap();
+        let [precious, link, partial] =
+            ["precious", "page", "page.part"].map(|name| folder.path().join(name));
+        fs::write(&precious, "precious").unwrap();
+        symlink(&precious, &link).unwrap();
+        symlink(&precious, &partial).unwrap();
+        write(&link, "new").unwrap();
+        assert!(!link.is_symlink(), "the page took its place");
+        assert!(partial.is_symlink(), "what carat did not make stays");
+        assert_eq!(fs::read_to_string(&link).unwrap(), "new");
+        assert_eq!(fs::read_to_string(&precious).unwrap(), "precious");
+        let lost = folder.path().join("lost");
+        symlink(folder.path().join("nowhere"), &lost).unwrap();
+        create_new(&lost).unwrap_err();
+        assert!(!folder.path().join("nowhere").exists());
+    }
+
+    #[test]
+    fn a_file_is_replaced_whole_keeps_its_mode_and_may_have_the_longest_name() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("n".repeat(NAME_BYTES));
+        fs::write(&path, "old").unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
+        write(&path, "new").unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), "new");
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+        assert_eq!(names(folder.path()), 1);
+        write(&folder.path().join("none/page"), "new").unwrap_err();
+        write(folder.path(), "new").unwrap_err();
+    }
+
+    #[test]
+    fn folders_are_reached_through_own_links_and_a_circle_of_links_ends() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::create_dir_all(folder.path().join("a/b")).unwrap();
+        symlink("a/b", folder.path().join("short")).unwrap();
+        symlink(folder.path().join("short/.."), folder.path().join("up")).unwrap();
+        symlink("round", folder.path().join("round")).unwrap();
+        write(&folder.path().join("short/one"), "1").unwrap();
+        write(&folder.path().join("up/two"), "2").unwrap();
+        assert_eq!(fs::read_to_string(folder.path().join("a/b/one")).unwrap(), "1");
+        assert_eq!(fs::read_to_string(folder.path().join("a/two")).unwrap(), "2");
+        let real = fs::canonicalize(folder.path()).unwrap();
+        assert_eq!(without_links(&folder.path().join("up/two")).unwrap(), real.join("a/two"));
+        write(&folder.path().join("round/x"), "x").unwrap_err();
+    }
+
+    #[test]
+    fn a_link_of_another_user_leads_only_to_folders_of_that_user() {
+        if !rustix::process::geteuid().is_root() {
+            return;
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let stranger = Some(rustix::fs::Uid::from_raw(65_534));
+        for name in ["root", "theirs"] {
+            fs::create_dir(folder.path().join(name)).unwrap();
+            symlink(name, folder.path().join(format!("to-{name}"))).unwrap();
+            let link = folder.path().join(format!("to-{name}"));
+            rustix::fs::chownat(CWD, link, stranger, None, AtFlags::SYMLINK_NOFOLLOW).unwrap();
+        }
+        std::os::unix::fs::chown(folder.path().join("theirs"), Some(65_534), None).unwrap();
+        let refused = write(&folder.path().join("to-root/page"), "x").unwrap_err();
+        assert!(refused.to_string().contains("belongs to user 65534"), "{refused}");
+        assert_eq!(names(&folder.path().join("root")), 0);
+        write(&folder.path().join("to-theirs/page"), "x").unwrap();
+    }
+
+    #[test]
+    fn the_names_of_descriptors_are_known() {
+        for (path, number) in [
+            ("/dev/stdout", Some(1)),
+            ("/dev/fd/7", Some(7)),
+            ("/proc/self/fd/3", Some(3)),
+            ("/dev/fd/-1", None),
+            ("/dev/null", None),
+        ] {
+            assert_eq!(descriptor(Path::new(path)), number, "{path}");
+        }
+    }
+}

@@ -1,0 +1,38 @@
+//! Counts with their nouns.
+
+use std::fmt::Display;
+
+/// A count with its noun: `1 trial`, `2 trials`, `3 processes`.
+pub fn count<N: Display + PartialEq + From<u8>>(number: N, noun: &str) -> String {
+    let noun = counted(&number, noun);
+    format!("{number} {noun}")
+}
+
+/// The noun after a number: `trial` after one, otherwise `trials`, or `processes` where it ends with `s`.
+pub fn counted<N: PartialEq + From<u8>>(number: &N, noun: &str) -> String {
+    let ending = match (*number == N::from(1), noun.ends_with('s')) {
+        (true, _) => "",
+        (false, true) => "es",
+        (false, false) => "s",
+    };
+    format!("{noun}{ending}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_one_is_singular() {
+        for (number, noun, expected) in [
+            (0, "trial", "0 trials"),
+            (1, "trial", "1 trial"),
+            (2, "more block", "2 more blocks"),
+            (1, "process", "1 process"),
+            (3, "process", "3 processes"),
+        ] {
+            assert_eq!(count(number, noun), expected);
+        }
+        assert_eq!(count(2.5, "full collection"), "2.5 full collections");
+    }
+}

@@ -1,0 +1,159 @@
+//! Samples of the memory of a process tree.
+
+use crate::census::TrialCensus;
+use crate::ledger::Ledger;
+use crate::moment::Moment;
+use crate::units::Bytes;
+use serde::{Deserialize, Serialize};
+
+/// One sample of the tree. Unknown is `None`, never 0.
+///
+/// `pss = uss + shared` wherever all three are known.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Sample {
+    /// Milliseconds since the trial or recording began.
+    pub at_ms: u64,
+    /// The moment of the trial that this sample is of; `None` between moments and in files from before samples had it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub moment: Option<Moment>,
+    /// Processes in the tree.
+    pub processes: u32,
+    /// Resident memory; only where the tree is one process, because RSS cannot be summed.
+    pub rss: Option<Bytes>,
+    /// Proportional memory of the tree: each shared page is divided by its sharers (proc(5), `Pss`).
+    pub pss: Option<Bytes>,
+    /// Memory that exactly one process maps.
+    pub uss: Option<Bytes>,
+    /// The tree's proportional part of memory that several processes map.
+    #[serde(default)]
+    pub shared: Option<Bytes>,
+    /// Memory of the tree in swap.
+    pub swap: Option<Bytes>,
+    /// Highest resident memory so far, as the kernel recorded it; only where the tree is one process.
+    #[serde(default)]
+    pub rss_peak: Option<Bytes>,
+    /// Requests or broadcasts answered since the measured load began, correctly or not; `None` while no load is driven.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub answered: Option<u64>,
+    /// A process exited or could not be read, so that the sums of the tree are unknown.
+    #[serde(default)]
+    pub partial: bool,
+    /// Every process of the tree, by slot.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub members: Vec<MemberSample>,
+    /// The control group of the tree; `None` where other processes are in the group.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cgroup: Option<CgroupSample>,
+    /// Figures of the probes inside Ruby, summed over the tree; `None` without a probe.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub inside: Option<InsideSample>,
+    /// The ledger; only in the sample after the load.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ledger: Option<Box<Ledger>>,
+    /// Objects by class; only in the sample after the load, of an experiment that asks for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub census: Option<Box<TrialCensus>>,
+}
+
+/// Figures of the probes of a tree. A figure that any of them lacks is `None`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct InsideSample {
+    /// Processes with a probe.
+    pub probes: u32,
+    /// Full collections.
+    pub major_gcs: Option<u64>,
+    /// Objects that had survived several collections when the latest collection of each Ruby ended; `None` also where no
+    /// collection has ended since the sample before.
+    pub kept_objects: Option<u64>,
+    /// Allocated from malloc; `None` also where no allocator was queried since the sample before.
+    pub malloc_live: Option<Bytes>,
+    /// Held by malloc and not allocated; `None` as above.
+    pub malloc_free: Option<Bytes>,
+}
+
+/// The figure to track over time: resident memory where the tree was always one process, because every sample has it;
+/// otherwise proportional memory. A mixture of the two would produce a sawtooth.
+pub fn tracked_memory(samples: &[Sample]) -> fn(&Sample) -> Option<Bytes> {
+    let mut whole = samples.iter().filter(|sample| !sample.partial);
+    let one_process = whole.clone().all(|sample| sample.rss.is_some());
+    if one_process || whole.all(|sample| sample.pss.is_none()) {
+        |sample| sample.rss.filter(|_| !sample.partial)
+    } else {
+        |sample| sample.pss.filter(|_| !sample.partial)
+    }
+}
+
+/// One sample of one process.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MemberSample {
+    /// Slot of the process; a worker that replaces it gets the same slot.
+    pub slot: u32,
+    /// Process id.
+    pub pid: u32,
+    /// Threads.
+    pub threads: Option<u32>,
+    /// Resident memory.
+    pub rss: Option<Bytes>,
+    /// Highest resident memory so far (proc(5), `VmHWM`).
+    pub rss_peak: Option<Bytes>,
+    /// Resident memory without a file behind it.
+    pub anonymous: Option<Bytes>,
+    /// Proportional memory.
+    pub pss: Option<Bytes>,
+    /// Memory that only this process maps.
+    pub uss: Option<Bytes>,
+    /// Memory in swap.
+    pub swap: Option<Bytes>,
+}
+
+/// Memory that the kernel charges to the control group of the tree.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CgroupSample {
+    /// All memory charged, including the page cache.
+    pub current: Bytes,
+    /// Highest amount charged.
+    pub peak: Option<Bytes>,
+    /// Memory charged without inactive page cache; platforms kill by this figure.
+    pub working_set: Option<Bytes>,
+    /// Memory of sockets, which no process maps.
+    pub sockets: Option<Bytes>,
+    /// Kernel objects charged to the group; unknown in version 1.
+    pub slab: Option<Bytes>,
+    /// Processes of the group that the kernel killed because memory ran out.
+    pub oom_kills: Option<u64>,
+}
+
+/// The cost of sampling.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct SamplerCost {
+    /// Samples taken.
+    pub samples: u64,
+    /// Samples with proportional memory.
+    pub full_samples: u64,
+    /// Files read.
+    pub reads: u64,
+    /// Processor time of the sampling thread, in seconds.
+    pub cpu_s: f64,
+    /// Processor time as a fraction of one core.
+    pub core_share: f64,
+    /// Samples that were a period or more late, or missing.
+    pub late: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn resident_and_proportional_memory_are_never_mixed() {
+        let sample = |rss: Option<u64>, pss: Option<u64>| Sample {
+            rss: rss.map(Bytes),
+            pss: pss.map(Bytes),
+            ..Sample::default()
+        };
+        let alone = [sample(Some(9), Some(7)), sample(Some(10), None)];
+        assert_eq!(alone.each_ref().map(tracked_memory(&alone)), [Some(Bytes(9)), Some(Bytes(10))]);
+        let forked = [sample(Some(9), None), sample(None, Some(15)), sample(None, None)];
+        assert_eq!(forked.each_ref().map(tracked_memory(&forked)), [None, Some(Bytes(15)), None]);
+    }
+}

@@ -1,0 +1,102 @@
+//! Text from other programs, made safe to display.
+
+pub use carat_outside::printable::is_printable;
+use std::iter::Peekable;
+use std::str::Chars;
+
+/// The text without escape sequences, control characters other than line feed and tab, and invisible characters that
+/// change the order of the others.
+pub fn plain(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text.chars().peekable();
+    while let Some(c) = rest.next() {
+        match c {
+            '\u{1b}' => skip_escape(&mut rest),
+            '\n' | '\t' => out.push(c),
+            '\r' => {}
+            c if !is_printable(c) => out.push('\u{fffd}'),
+            c => out.push(c),
+        }
+    }
+    out
+}
+
+/// [`plain`] text on one line.
+pub fn one_line(text: &str) -> String {
+    plain(text).split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// At most `most` characters, the last of them an ellipsis if something was cut off.
+pub fn shorten(text: &str, most: usize) -> String {
+    match text.char_indices().nth(most) {
+        None => text.to_owned(),
+        Some(_) => text.chars().take(most.saturating_sub(1)).chain(['…']).collect(),
+    }
+}
+
+/// Skips to the final byte of a CSI sequence, to the terminator of an OSC sequence, or one character.
+fn skip_escape(rest: &mut Peekable<Chars<'_>>) {
+    match rest.next() {
+        Some('[') => {
+            for c in rest.by_ref() {
+                if ('\u{40}'..='\u{7e}').contains(&c) {
+                    return;
+                }
+            }
+        }
+        Some(']') => {
+            while let Some(c) = rest.next() {
+                if c == '\u{7}' {
+                    return;
+                }
+                if c == '\u{1b}' {
+                    rest.next_if_eq(&'\\');
+                    return;
+                }
+            }
+        }
+        _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::{any, proptest};
+
+    #[test]
+    fn escape_sequences_and_control_characters_are_removed() {
+        for (given, shown) in [
+            ("\u{1b}[31mred\u{1b}[0m", "red"),
+            ("\u{1b}]0;title\u{7}rest", "rest"),
+            ("\u{1b}]8;;http://x\u{1b}\\link", "link"),
+            ("a\u{7}b", "a\u{fffd}b"),
+            ("a\u{9b}31mb", "a\u{fffd}31mb"),
+            ("txt\u{202e}exe", "txt\u{fffd}exe"),
+            ("one\r\ntwo\tthree", "one\ntwo\tthree"),
+            ("\u{1b}[", ""),
+        ] {
+            assert_eq!(plain(given), shown, "{given:?}");
+        }
+    }
+
+    #[test]
+    fn a_text_is_shortened_by_characters_not_bytes() {
+        assert_eq!(shorten("größer als", 6), "größe…");
+        assert_eq!(shorten("größer", 6), "größer");
+    }
+
+    proptest! {
+        #[test]
+        fn every_character_of_a_plain_text_is_printable_and_a_line_is_one_line(
+            text in proptest::collection::vec(any::<char>(), 0..200),
+        ) {
+            let text: String = text.into_iter().collect();
+            let shown = |c: char| is_printable(c) || matches!(c, '\n' | '\t');
+            assert!(plain(&text).chars().all(shown), "{text:?}");
+            assert_eq!(plain(&plain(&text)), plain(&text));
+            assert!(one_line(&text).chars().all(is_printable), "{text:?}");
+            assert!(shorten(&text, 20).chars().count() <= 20);
+        }
+    }
+}

@@ -1,0 +1,236 @@
+//! What the kernel charges to the tree's own control group, versions 1 and 2.
+//!
+//! Only if the group holds the tree and nothing else: a container's group charges carat itself too.
+
+use crate::observe::fields::{leading_number, numbers};
+use crate::process::{Identity, ProcRoot};
+use carat_model::{Bytes, CgroupSample};
+use std::collections::HashSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// The tree's own control group, if it has one.
+#[derive(Debug)]
+pub(super) struct Cgroup {
+    mount: PathBuf,
+    /// The members for which `group` was determined.
+    members: Vec<Identity>,
+    group: Option<CgroupPath>,
+}
+
+/// Where a group's files are, by version of control groups.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum CgroupPath {
+    One(PathBuf),
+    Two(PathBuf),
+}
+
+impl Cgroup {
+    /// Reads groups from `/sys/fs/cgroup` next to this `/proc`.
+    pub(super) fn beside(root: &ProcRoot) -> Self {
+        let mount = root.path().parent().unwrap_or(Path::new("/")).join("sys/fs/cgroup");
+        Self { mount, members: Vec::new(), group: None }
+    }
+
+    /// The group's figures. Finds the group again whenever the members have changed.
+    pub(super) fn read(&mut self, root: &ProcRoot, members: &[Identity]) -> Option<CgroupSample> {
+        if self.members != members {
+            self.members = members.to_vec();
+            self.group = self.own_group(root, members);
+        }
+        match self.group.as_ref()? {
+            CgroupPath::One(path) => read_version_1(path),
+            CgroupPath::Two(path) => read_version_2(path),
+        }
+    }
+
+    fn own_group(&self, root: &ProcRoot, members: &[Identity]) -> Option<CgroupPath> {
+        let text = root.read(members.first()?.pid, "cgroup").ok()?;
+        let group = parse_groups(&String::from_utf8_lossy(&text))
+            .into_iter()
+            .map(|(version, path)| self.place(version, &path))
+            .find(|group| group.exists())?;
+        let ours: HashSet<u32> = members.iter().map(|member| member.pid).collect();
+        let inside = processes_below(group.path());
+        (!inside.is_empty() && inside.iter().all(|pid| ours.contains(pid))).then_some(group)
+    }
+
+    fn place(&self, version: CgroupVersion, path: &str) -> CgroupPath {
+        let path = path.trim_start_matches('/');
+        match version {
+            CgroupVersion::One => CgroupPath::One(self.mount.join("memory").join(path)),
+            CgroupVersion::Two => CgroupPath::Two(self.mount.join(path)),
+        }
+    }
+}
+
+impl CgroupPath {
+    fn path(&self) -> &Path {
+        match self {
+            Self::One(path) | Self::Two(path) => path,
+        }
+    }
+
+    fn exists(&self) -> bool {
+        let file = match self {
+            Self::One(_) => "memory.usage_in_bytes",
+            Self::Two(_) => "memory.current",
+        };
+        self.path().join(file).is_file()
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum CgroupVersion {
+    One,
+    Two,
+}
+
+/// The memory groups named in `/proc/PID/cgroup`: both versions if the machine mounts both (cgroups(7)).
+pub(super) fn parse_groups(text: &str) -> Vec<(CgroupVersion, String)> {
+    text.lines()
+        .filter_map(|line| {
+            let (hierarchy, rest) = line.split_once(':')?;
+            let (controllers, path) = rest.split_once(':')?;
+            let version = match (hierarchy, controllers) {
+                ("0", "") => CgroupVersion::Two,
+                _ if controllers.split(',').any(|one| one == "memory") => CgroupVersion::One,
+                _ => return None,
+            };
+            Some((version, path.to_owned()))
+        })
+        .collect()
+}
+
+/// Every process in the group and in the groups below it.
+fn processes_below(path: &Path) -> Vec<u32> {
+    let text = fs::read_to_string(path.join("cgroup.procs")).unwrap_or_default();
+    let mut pids: Vec<u32> = text.lines().filter_map(|line| line.parse().ok()).collect();
+    for entry in fs::read_dir(path).into_iter().flatten().flatten() {
+        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            pids.extend(processes_below(&entry.path()));
+        }
+    }
+    pids
+}
+
+fn read_version_2(path: &Path) -> Option<CgroupSample> {
+    let current = amount(path, "memory.current")?;
+    let stat = fs::read(path.join("memory.stat")).unwrap_or_default();
+    Some(CgroupSample {
+        current,
+        peak: amount(path, "memory.peak"),
+        working_set: field(&stat, b"inactive_file").map(|bytes| current.saturating_sub(bytes)),
+        sockets: field(&stat, b"sock"),
+        slab: field(&stat, b"slab"),
+        oom_kills: fs::read(path.join("memory.events"))
+            .ok()
+            .and_then(|events| field(&events, b"oom_kill"))
+            .map(|kills| kills.0),
+    })
+}
+
+fn read_version_1(path: &Path) -> Option<CgroupSample> {
+    let current = amount(path, "memory.usage_in_bytes")?;
+    let stat = fs::read(path.join("memory.stat")).unwrap_or_default();
+    let inactive = field(&stat, b"total_inactive_file");
+    Some(CgroupSample {
+        current,
+        peak: amount(path, "memory.max_usage_in_bytes"),
+        working_set: inactive.map(|bytes| current.saturating_sub(bytes)),
+        sockets: amount(path, "memory.kmem.tcp.usage_in_bytes"),
+        // `memory.kmem.usage_in_bytes` counts page tables and kernel stacks too.
+        slab: None,
+        oom_kills: fs::read(path.join("memory.oom_control"))
+            .ok()
+            .and_then(|control| field(&control, b"oom_kill"))
+            .map(|kills| kills.0),
+    })
+}
+
+/// The number in a file of a group, in bytes.
+pub(super) fn amount(path: &Path, file: &str) -> Option<Bytes> {
+    leading_number(&fs::read(path.join(file)).ok()?).map(Bytes)
+}
+
+/// A named number of a text, such as `memory.stat`.
+pub(super) fn field(text: &[u8], name: &[u8]) -> Option<Bytes> {
+    numbers(text).find(|(found, _)| *found == name).map(|(_, number)| Bytes(number))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn who(pid: u32) -> Identity {
+        Identity { pid, start_ticks: 1 }
+    }
+
+    /// A machine whose process 10 is in the group that `line` names, with the group's files.
+    fn machine(line: &str, group: &str, files: &[(&str, &str)]) -> (tempfile::TempDir, ProcRoot) {
+        let folder = tempfile::tempdir().unwrap();
+        let process = folder.path().join("proc/10");
+        fs::create_dir_all(&process).unwrap();
+        fs::write(process.join("cgroup"), line).unwrap();
+        let group = folder.path().join("sys/fs/cgroup").join(group);
+        fs::create_dir_all(&group).unwrap();
+        for (name, text) in files {
+            fs::write(group.join(name), text).unwrap();
+        }
+        let root = ProcRoot::new(folder.path().join("proc"));
+        (folder, root)
+    }
+
+    #[test]
+    fn version_2_has_peak_kills_sockets_and_working_set() {
+        let (_folder, root) = machine(
+            "0::/system.slice/puma.service\n",
+            "system.slice/puma.service",
+            &[
+                ("cgroup.procs", "10\n11\n"),
+                ("memory.current", "1000000\n"),
+                ("memory.peak", "2000000\n"),
+                ("memory.stat", "anon 700000\ninactive_file 200000\nsock 4096\nslab 8192\n"),
+                ("memory.events", "low 0\nhigh 0\nmax 3\noom 1\noom_kill 1\n"),
+            ],
+        );
+        let found = Cgroup::beside(&root).read(&root, &[who(10), who(11)]).unwrap();
+        assert_eq!((found.current, found.peak), (Bytes(1_000_000), Some(Bytes(2_000_000))));
+        assert_eq!(found.working_set, Some(Bytes(800_000)));
+        assert_eq!((found.sockets, found.slab), (Some(Bytes(4096)), Some(Bytes(8192))));
+        assert_eq!(found.oom_kills, Some(1));
+    }
+
+    #[test]
+    fn version_1_has_its_own_file_names() {
+        let (_folder, root) = machine(
+            "5:devices:/\n4:memory:/box\n0::/\n",
+            "memory/box",
+            &[
+                ("cgroup.procs", "10\n"),
+                ("memory.usage_in_bytes", "1000000\n"),
+                ("memory.max_usage_in_bytes", "1500000\n"),
+                ("memory.stat", "cache 5\ntotal_inactive_file 100000\n"),
+                ("memory.oom_control", "oom_kill_disable 0\nunder_oom 0\noom_kill 2\n"),
+                ("memory.kmem.usage_in_bytes", "1261568\n"),
+            ],
+        );
+        let found = Cgroup::beside(&root).read(&root, &[who(10)]).unwrap();
+        assert_eq!(found.working_set, Some(Bytes(900_000)));
+        assert_eq!((found.oom_kills, found.sockets), (Some(2), None));
+        assert_eq!(found.slab, None);
+    }
+
+    #[test]
+    fn a_group_with_other_processes_gives_no_figures() {
+        let files = [("cgroup.procs", "10\n99\n"), ("memory.current", "1\n")];
+        let (folder, root) = machine("0::/box\n", "box", &files);
+        assert_eq!(Cgroup::beside(&root).read(&root, &[who(10)]), None);
+        fs::write(folder.path().join("sys/fs/cgroup/box/cgroup.procs"), "10\n").unwrap();
+        assert!(Cgroup::beside(&root).read(&root, &[who(10)]).is_some());
+        let below = folder.path().join("sys/fs/cgroup/box/below");
+        fs::create_dir(&below).unwrap();
+        fs::write(below.join("cgroup.procs"), "77\n").unwrap();
+        assert_eq!(Cgroup::beside(&root).read(&root, &[who(10)]), None);
+    }
+}

@@ -1,0 +1,49 @@
+//! The memory of a process tree at one moment, and its parts.
+//!
+//! It reads through [`ProcRoot`](crate::process::ProcRoot). `process` decides which processes belong to the tree.
+//! Proportional memory is expensive to read and makes the observed process wait, so its cost is measured and limited to a
+//! share of one core.
+
+mod allocator;
+mod amount;
+mod budget;
+mod cgroup;
+mod collector;
+mod directory;
+mod fields;
+mod files;
+mod group_memory;
+mod ledger;
+mod machine;
+mod mappings;
+mod outside;
+mod page;
+mod pagemap;
+mod parts;
+mod probe_figures;
+mod probes;
+mod regions;
+mod rollup;
+mod room;
+mod sampler;
+mod slots;
+mod stacks;
+mod status;
+
+pub use budget::SamplingBudget;
+pub use collector::{Collections, collections_of};
+pub use ledger::ledger;
+pub use machine::{available, merging_ticks, oom_kills};
+pub use mappings::MappingParser;
+pub use mappings::{Access, Mapping, parse_mappings};
+pub use outside::{compare_with_parents, outside_figures, read_outside};
+pub use page::{ProbePage, pages_left, probe_figures, read_probe_figures, ruby_description};
+pub use pagemap::{Pages, count_pages};
+pub use probe_figures::{MallocFigures, ProbeFigures};
+pub use probes::Probes;
+pub use regions::{Region, RegionHints, classify};
+pub use rollup::{Rollup, parse_rollup};
+pub use room::{be_killed_first, memory_gate};
+pub use sampler::{SampleOptions, Sampler};
+pub use slots::Slots;
+pub use status::{Status, parse_status};

@@ -1,0 +1,133 @@
+//! How much memory Carat may take beside a server without endangering it.
+//!
+//! Carat's memory is charged to its own control group and to every group above. In a container that is often the server's
+//! group too, and if its limit is reached the kernel kills one of them. Which groups the server itself is in does not
+//! matter where they are others: reading its memory charges them nothing.
+
+use crate::observe::group_memory::{GroupMemory, group_memory};
+use crate::observe::machine::available;
+use crate::process::ProcRoot;
+use carat_model::Bytes;
+use carat_outside::need::{MemoryGate, MemoryNeed, NeedPart};
+use std::fs;
+
+/// The part of a group's limit that is left to the server, which may grow while it is read: one of so many.
+const LEFT_TO_SERVER: u64 = 20;
+/// The part of the machine's available memory that Carat takes at most, so that it pushes nothing into swap: one of so many.
+const OF_MACHINE: u64 = 2;
+/// Less is taken without a word.
+const WORTH_SAYING: Bytes = Bytes(64 << 20);
+
+/// Lets the kernel kill this process first if memory runs out, and so never the server on its account. Every process may
+/// raise its own value (proc_pid_oom_score_adj(5)); its children inherit it, so this is not for a process that starts a server.
+pub fn be_killed_first(root: &ProcRoot) {
+    // If it cannot be written, the check of the room remains.
+    let _ = fs::write(root.path().join("self/oom_score_adj"), "1000");
+}
+
+/// A gate for what the machine and the control groups of this process have room for. `say` is handed a line about each
+/// large need that is met.
+pub fn memory_gate(root: &ProcRoot, say: fn(&str)) -> MemoryGate {
+    let root = root.clone();
+    MemoryGate::new(move |need| {
+        room_for(need, &group_memory(&root), available(&root))?;
+        if Bytes(need.bytes) >= WORTH_SAYING {
+            say(&announcement(need));
+        }
+        Ok(())
+    })
+}
+
+fn announcement(need: MemoryNeed) -> String {
+    let (bytes, process) = (Bytes(need.bytes), need.process);
+    match need.part {
+        NeedPart::Census => {
+            format!("reading process {process} takes up to {bytes} of carat's own memory")
+        }
+        NeedPart::Chunks => format!(
+            "the table of the chunks of process {process} takes up to {bytes} of carat's own memory"
+        ),
+    }
+}
+
+/// Whether there is room for a need; the nearest limit is named where there is not.
+fn room_for(
+    need: MemoryNeed,
+    groups: &[GroupMemory],
+    available: Option<Bytes>,
+) -> Result<(), String> {
+    let bytes = Bytes(need.bytes);
+    let nearest = groups.iter().min_by_key(|group| group.spare());
+    if let Some(group) = nearest.filter(|group| group.spare() < bytes) {
+        return Err(format!(
+            "needs about {bytes} of carat's own memory, and control group {} has {} left of its limit of {}, of which \
+             {} stay for the server; run carat outside of this group, or raise the limit",
+            group.name,
+            group.left(),
+            group.limit,
+            group.kept(),
+        ));
+    }
+    match available {
+        Some(available) if available.0 / OF_MACHINE < need.bytes => Err(format!(
+            "needs about {bytes} of carat's own memory, and this machine has {available} available, of which half stays \
+             for the server; read it in a quieter moment, or with more memory"
+        )),
+        _ => Ok(()),
+    }
+}
+
+impl GroupMemory {
+    /// What stays for the server.
+    fn kept(&self) -> Bytes {
+        Bytes(self.limit.0 / LEFT_TO_SERVER)
+    }
+
+    /// What Carat may take.
+    fn spare(&self) -> Bytes {
+        self.left().saturating_sub(self.kept())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MB: u64 = 1_000_000;
+
+    fn group(name: &str, limit: u64, used: u64) -> GroupMemory {
+        GroupMemory { name: name.into(), limit: Bytes(limit * MB), used: Bytes(used * MB) }
+    }
+
+    fn need(megabytes: u64) -> MemoryNeed {
+        MemoryNeed { process: 7, part: NeedPart::Chunks, bytes: megabytes * MB }
+    }
+
+    #[test]
+    fn the_nearest_limit_decides_and_a_twentieth_of_it_stays_for_the_server() {
+        let groups = [group("/pod/app", 200, 100), group("/pod", 1000, 960)];
+        assert_eq!(room_for(need(90), &groups[..1], None), Ok(()));
+        assert!(room_for(need(91), &groups[..1], None).is_err());
+        let refused = room_for(need(30), &groups, None).unwrap_err();
+        assert!(
+            refused.starts_with(
+                "needs about 30.00 MB of carat's own memory, and control group /pod has 40.00 MB left of its limit of \
+                 1000.0 MB, of which 50.00 MB stay for the server"
+            ),
+            "{refused}"
+        );
+    }
+
+    #[test]
+    fn half_of_what_the_machine_has_available_may_be_taken() {
+        assert_eq!(room_for(need(50), &[], Some(Bytes(100 * MB))), Ok(()));
+        let refused = room_for(need(51), &[], Some(Bytes(100 * MB))).unwrap_err();
+        assert!(refused.contains("this machine has 100.0 MB available"), "{refused}");
+        assert_eq!(room_for(need(51), &[], None), Ok(()), "what is unknown refuses nothing");
+    }
+
+    #[test]
+    fn a_group_over_its_limit_has_no_room() {
+        assert!(room_for(need(1), &[group("/", 10, 11)], None).is_err());
+    }
+}

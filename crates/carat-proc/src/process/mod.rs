@@ -1,0 +1,22 @@
+//! Processes as `/proc` shows them: their identity, their parents, their files, and which of them form a tree.
+//!
+//! Reads go through a [`ProcRoot`], so that tests can use a captured copy of `/proc`. The memory of a process
+//! is read by `observe`; processes are started and stopped by `target`.
+
+mod files;
+mod identity;
+mod listening;
+mod root;
+mod serving;
+mod stat;
+mod tree;
+mod usage;
+
+pub use files::{OpenFiles, listeners};
+pub use identity::Identity;
+pub use listening::ListeningSockets;
+pub use root::{ProcError, ProcRoot};
+pub use serving::{ServingBy, ServingSigns, serving};
+pub use stat::{Stat, parse_stat};
+pub use tree::Tree;
+pub use usage::children_cpu;

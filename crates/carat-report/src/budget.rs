@@ -1,0 +1,306 @@
+//! Budgets: limits of metrics for a CI job.
+
+use crate::facts;
+use crate::numbers;
+use crate::open_text::decided;
+use carat_analysis::Judge;
+use carat_analysis::question;
+use carat_model::{Results, Unit, did_you_mean, metric};
+use carat_stats::summary::median_interval;
+use std::fmt;
+
+/// Confidence of the interval that decides about a limit of a value, and the fewest trials that have it.
+const CONFIDENCE: f64 = 0.95;
+const FEWEST_TRIALS: usize = 6;
+
+/// A limit such as `memory.pss.final<+2%` (against the baseline) or `latency.p95<=250ms` (absolute).
+#[derive(Debug, Clone)]
+pub struct Budget {
+    text: String,
+    metric: &'static metric::Metric,
+    below: bool,
+    inclusive: bool,
+    limit: Limit,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Limit {
+    /// Change against the baseline, as a fraction.
+    Change(f64),
+    /// A value in the metric's base unit.
+    Value(f64),
+}
+
+/// Why a budget cannot be parsed.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+pub enum BudgetError {
+    /// It has no comparison.
+    #[error(
+        "budget `{0}` has no comparison; write it as `memory.pss.final<+2%` or `latency.p95<250ms`"
+    )]
+    NoComparison(String),
+    /// Its metric does not exist, so it would always pass.
+    #[error("budget `{text}`: there is no metric `{name}`{hint}")]
+    UnknownMetric {
+        /// The budget as given.
+        text: String,
+        /// The unknown name.
+        name: String,
+        /// The nearest known name as a question; empty where none is similar.
+        hint: String,
+    },
+    /// Its limit is not a number, or has a unit that the metric does not have.
+    #[error(
+        "budget `{text}`: `{limit}` is not a limit for {metric}; write a change such as `+2%` or a value such as `{example}`"
+    )]
+    Limit {
+        /// The budget as given.
+        text: String,
+        /// The text after the comparison.
+        limit: String,
+        /// The metric.
+        metric: &'static str,
+        /// A valid value.
+        example: &'static str,
+    },
+}
+
+/// Whether a budget is kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kept {
+    /// It is kept.
+    Yes,
+    /// It is broken: exit code 99.
+    Broken,
+    /// The results prove neither, or lack the metric: exit code 3.
+    Unproven,
+}
+
+/// One budget for one variant.
+#[derive(Debug, Clone, PartialEq)]
+pub struct BudgetOutcome {
+    /// The budget as given.
+    pub budget: String,
+    /// The variant.
+    pub variant: String,
+    /// Whether it is kept.
+    pub kept: Kept,
+    /// The measurement in words.
+    pub measured: String,
+}
+
+impl fmt::Display for BudgetOutcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { budget, variant, measured, .. } = self;
+        match self.kept {
+            Kept::Yes => write!(f, "✓ {budget} kept by {variant}: {measured}"),
+            Kept::Broken => write!(f, "✗ {budget} BROKEN by {variant}: {measured}"),
+            Kept::Unproven => write!(f, "? {budget}, {variant}: cannot tell yet, {measured}"),
+        }
+    }
+}
+
+impl Budget {
+    /// Parses `METRIC<LIMIT`, with `<`, `<=`, `>` or `>=`; spaces do not matter. A limit with a sign and `%` is
+    /// a change against the baseline, any other a value with the metric's unit.
+    ///
+    /// # Errors
+    /// If the comparison, the metric or the limit is missing or invalid.
+    pub fn parse(text: &str) -> Result<Self, BudgetError> {
+        let place =
+            text.find(['<', '>']).ok_or_else(|| BudgetError::NoComparison(text.to_owned()))?;
+        let (name, rest) = (text[..place].trim(), &text[place..]);
+        let inclusive = rest[1..].starts_with('=');
+        let limit = rest[if inclusive { 2 } else { 1 }..].trim();
+        let metric = metric::find(name).ok_or_else(|| BudgetError::UnknownMetric {
+            text: text.to_owned(),
+            name: name.to_owned(),
+            hint: did_you_mean(name, metric::METRICS.iter().map(|known| known.id)),
+        })?;
+        let limit = parse_limit(limit, metric.unit).ok_or_else(|| BudgetError::Limit {
+            text: text.to_owned(),
+            limit: limit.to_owned(),
+            metric: metric.id,
+            example: example(metric.unit),
+        })?;
+        let below = rest.starts_with('<');
+        Ok(Self { text: text.trim().to_owned(), metric, below, inclusive, limit })
+    }
+
+    /// Whether a value is within the limit.
+    fn allows(&self, value: f64, limit: f64) -> bool {
+        match (self.below, self.inclusive) {
+            (true, false) => value < limit,
+            (true, true) => value <= limit,
+            (false, false) => value > limit,
+            (false, true) => value >= limit,
+        }
+    }
+
+    /// Whether an interval proves it: kept if all of it is within the limit, broken if none of it is.
+    fn proven(&self, (low, high): (f64, f64), limit: f64) -> Kept {
+        match (self.allows(low, limit), self.allows(high, limit)) {
+            (true, true) => Kept::Yes,
+            (false, false) => Kept::Broken,
+            _ => Kept::Unproven,
+        }
+    }
+
+    fn judge_change(
+        &self,
+        (results, judge): (&Results, &Judge),
+        variant: &str,
+        limit: f64,
+    ) -> (Kept, String) {
+        let metric = self.metric.id;
+        let found = facts::conclusion(results, variant, metric);
+        let Some((conclusion, estimate)) = found.and_then(|found| Some((found, found.estimate?)))
+        else {
+            return (
+                Kept::Unproven,
+                format!(
+                    "{metric} has no interval yet{}",
+                    needs(results, judge, (variant, metric), limit)
+                ),
+            );
+        };
+        let measured = numbers::estimate(metric, &estimate);
+        if !conclusion.has_required_confidence() {
+            let blocks = numbers::count(conclusion.blocks as usize, "block");
+            let confidence = numbers::percent(estimate.confidence, 0);
+            let why = format!("{measured} after {blocks} has a confidence of only {confidence}");
+            return (Kept::Unproven, why + &needs(results, judge, (variant, metric), limit));
+        }
+        match self.proven(estimate.ratio_interval, limit) {
+            Kept::Unproven => {
+                (Kept::Unproven, measured + &needs(results, judge, (variant, metric), limit))
+            }
+            proven => (proven, measured),
+        }
+    }
+
+    /// By the interval of the median over the trials that count.
+    fn judge_value(&self, results: &Results, variant: &str, limit: f64) -> (Kept, String) {
+        let (name, unit) = (self.metric.id, self.metric.unit);
+        let values: Vec<f64> =
+            facts::scored(results, variant, name).into_iter().map(|(_, value)| value).collect();
+        let Some(summary) = facts::summarize(&values) else {
+            return (Kept::Unproven, format!("no trial that counts has {name}"));
+        };
+        let trials = numbers::count(summary.n, "trial");
+        let median = format!("median {} of {trials}", unit.show(summary.median));
+        match median_interval(&values, CONFIDENCE) {
+            None => {
+                let why = format!("{median}; needs at least {FEWEST_TRIALS} trials that count");
+                (Kept::Unproven, why)
+            }
+            Some((low, high)) => {
+                let range = format!("{median} ({} to {})", unit.show(low), unit.show(high));
+                (self.proven((low, high), limit), range)
+            }
+        }
+    }
+}
+
+/// When a change of `limit` can be told: `; probably decided after 10 to 33 blocks`.
+fn needs(results: &Results, judge: &Judge, of: (&str, &str), limit: f64) -> String {
+    match judge.blocks_to_tell(&results.trials, of, limit) {
+        Some(forecast) => format!("; probably {}", decided(forecast)),
+        None => format!("; needs at least {} blocks", judge.fewest_blocks()),
+    }
+}
+
+/// Checks every budget for every variant it applies to: a change for all but the baseline, a value for all.
+pub fn budget(results: &Results, budgets: &[Budget]) -> Vec<BudgetOutcome> {
+    let judge = Judge::new(question(&results.info));
+    let mut outcomes = Vec::new();
+    for budget in budgets {
+        let skipped = usize::from(matches!(budget.limit, Limit::Change(_)));
+        for variant in results.info.variants.iter().skip(skipped) {
+            let name = variant.name.as_str();
+            let (kept, measured) = match budget.limit {
+                Limit::Change(limit) => budget.judge_change((results, &judge), name, limit),
+                Limit::Value(limit) => budget.judge_value(results, name, limit),
+            };
+            let variant = crate::text::one_line(name);
+            outcomes.push(BudgetOutcome { budget: budget.text.clone(), variant, kept, measured });
+        }
+    }
+    outcomes
+}
+
+fn example(unit: Unit) -> &'static str {
+    match unit {
+        Unit::Bytes => "900MB",
+        Unit::Seconds => "250ms",
+        Unit::PerSecond => "800/s",
+        Unit::Fraction => "0.1%",
+        Unit::Ratio => "1.25x",
+        Unit::Count => "40",
+    }
+}
+
+fn parse_limit(text: &str, unit: Unit) -> Option<Limit> {
+    let end = text.find(|c: char| !(c.is_ascii_digit() || matches!(c, '.' | '+' | '-' | '_')));
+    let (number, suffix) = text.split_at(end.unwrap_or(text.len()));
+    let value: f64 =
+        number.replace('_', "").parse().ok().filter(|value: &f64| value.is_finite())?;
+    let suffix = suffix.trim();
+    if suffix == "%" && number.starts_with(['+', '-']) {
+        return Some(Limit::Change(value / 100.0));
+    }
+    let factor = match (unit, suffix) {
+        (Unit::Bytes, "B")
+        | (Unit::Seconds, "s")
+        | (Unit::Count, "")
+        | (Unit::Ratio, "" | "x" | "×")
+        | (Unit::PerSecond, "/s" | "") => 1.0,
+        (Unit::Bytes, "kB") => 1e3,
+        (Unit::Bytes, "MB") => 1e6,
+        (Unit::Bytes, "GB") => 1e9,
+        (Unit::Bytes, "KiB") => 1024.0,
+        (Unit::Bytes, "MiB") => 1024.0 * 1024.0,
+        (Unit::Bytes, "GiB") => 1024.0 * 1024.0 * 1024.0,
+        (Unit::Seconds, "ms") => 1e-3,
+        (Unit::Seconds, "us" | "µs") => 1e-6,
+        (Unit::Fraction, "%") => 1e-2,
+        (Unit::Fraction, "") => 1.0,
+        _ => return None,
+    };
+    Some(Limit::Value(value * factor))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn budgets_are_parsed_with_their_units() {
+        for (text, limit) in [
+            ("memory.pss.final<+2%", Limit::Change(0.02)),
+            ("memory.pss.final < -10 %", Limit::Change(-0.1)),
+            ("memory.pss.peak<=900MiB", Limit::Value(900.0 * 1_048_576.0)),
+            ("latency.p95<250ms", Limit::Value(0.25)),
+            ("throughput>800/s", Limit::Value(800.0)),
+            ("errors<0.1%", Limit::Value(0.001)),
+            ("memory.pss.over_least<1.25x", Limit::Value(1.25)),
+        ] {
+            let (Limit::Change(found) | Limit::Value(found)) = Budget::parse(text).unwrap().limit;
+            let (Limit::Change(wanted) | Limit::Value(wanted)) = limit;
+            assert!((found - wanted).abs() < 1e-12 * wanted.abs().max(1.0), "{text}: {found}");
+            let same = std::mem::discriminant(&Budget::parse(text).unwrap().limit);
+            assert_eq!(same, std::mem::discriminant(&limit), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_misspelt_metric_is_an_error_that_names_the_nearest() {
+        let error = Budget::parse("memory.pss.finale<+2%").unwrap_err().to_string();
+        assert!(error.contains("did you mean `memory.pss.final`?"), "{error}");
+        for text in
+            ["memory.pss.final", "latency.p95<900MB", "memory.pss.final<", "memory.pss.final<NaN%"]
+        {
+            assert!(Budget::parse(text).is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,130 @@
+//! Differences to the baseline with their intervals, one row each, on an axis in percent.
+
+use crate::chart::dots::{AXIS, LINE, RowPlace, TOP, row_places};
+use crate::chart::scale::{AxisScale, distance};
+use crate::chart::svg::{Anchor, Caption, Picture, Svg};
+use crate::numbers;
+use carat_model::Estimate;
+
+/// One row.
+pub(crate) struct DifferenceRow {
+    /// The metric, which determines the unit.
+    pub metric: String,
+    /// Name of the variant; shown only if this picture is below the dots instead of beside them.
+    pub label: String,
+    /// Colour and shape.
+    pub class: usize,
+    /// The difference, or the reason why there is none.
+    pub estimate: Result<Estimate, String>,
+}
+
+/// Differences to show besides the estimates.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Bounds {
+    /// Differences smaller than this share do not matter.
+    pub margin: f64,
+    /// The limit of a guard, with its sign.
+    pub limit: Option<f64>,
+}
+
+const WIDTH: f64 = 320.0;
+const LEFT: f64 = 14.0;
+const RIGHT: f64 = 306.0;
+/// Characters of a name that has room beside its value.
+const SHORT: usize = 16;
+/// An interval is cut off with an arrow beyond this, so that one wide interval does not compress the others.
+const WIDEST: f64 = 1.0;
+
+/// The picture, with the margin as a band around zero.
+pub(crate) fn differences(
+    rows: &[DifferenceRow],
+    Bounds { margin, limit }: Bounds,
+    caption: &Caption<'_>,
+) -> Picture {
+    let scale = axis(rows, margin, limit);
+    let places = row_places(rows.iter().map(|row| row.label.as_str()));
+    let bottom = places.last().map_or(TOP, RowPlace::bottom);
+    let mut svg = Svg::new(WIDTH, bottom + AXIS);
+    let band = (scale.clamped(-margin), scale.clamped(margin));
+    svg.rect("margin", (band.0, TOP), (band.1 - band.0, bottom - TOP));
+    draw_axis(&mut svg, &scale, bottom);
+    if let Some(limit) = limit {
+        svg.line("limit", (scale.at(limit), TOP), (scale.at(limit), bottom));
+    }
+    let below = rows.iter().any(|row| row.label.chars().count() > SHORT);
+    for (row, place) in rows.iter().zip(&places) {
+        draw_row(&mut svg, row, &scale, (place, below));
+    }
+    svg.finish(caption, serde_json::Value::Null)
+}
+
+/// From the smallest to the largest end of any interval; includes zero and the margin.
+fn axis(rows: &[DifferenceRow], margin: f64, limit: Option<f64>) -> AxisScale {
+    let ends = rows
+        .iter()
+        .filter_map(|row| row.estimate.as_ref().ok())
+        .flat_map(|e| [e.ratio_interval.0, e.ratio_interval.1])
+        .chain(limit)
+        .filter(|end| end.is_finite());
+    let (low, high) =
+        ends.fold((-margin, margin), |(low, high), end| (low.min(end), high.max(end)));
+    let (low, high) = (low.max(-WIDEST), high.min(WIDEST));
+    let pad = (high - low).max(1e-4) * 0.08;
+    AxisScale::linear((low - pad, high + pad), (LEFT, RIGHT))
+}
+
+fn draw_axis(svg: &mut Svg, scale: &AxisScale, bottom: f64) {
+    let ticks = scale.ticks(5);
+    for tick in &ticks {
+        let x = scale.at(*tick);
+        svg.line(if *tick == 0.0 { "zero" } else { "grid" }, (x, TOP), (x, bottom));
+        let text = numbers::percent_tick(*tick, distance(&ticks));
+        svg.text("tick", (x, bottom + 16.0), Anchor::Middle, &text);
+    }
+    svg.text("axis", (RIGHT, bottom + 33.0), Anchor::End, "difference to the baseline, %");
+}
+
+/// A row; its value is `below` the interval where names have no room beside it.
+fn draw_row(
+    svg: &mut Svg,
+    row: &DifferenceRow,
+    scale: &AxisScale,
+    (place, below): (&RowPlace, bool),
+) {
+    svg.open(&format!("v{}", row.class));
+    for (line, at) in place.name.iter().zip(0_u32..) {
+        let y = place.first_line() + LINE * f64::from(at);
+        svg.text("name narrow", (LEFT, y), Anchor::Start, line);
+    }
+    let y = if below { place.bottom() - 5.0 } else { place.first_line() };
+    match &row.estimate {
+        Err(why) => {
+            svg.text("note", (RIGHT, y), Anchor::End, why);
+        }
+        Ok(estimate) => {
+            let text = numbers::estimate(&row.metric, estimate);
+            svg.text("value", (RIGHT, y), Anchor::End, &text);
+            draw_interval(svg, estimate, scale, place.middle());
+        }
+    }
+    svg.close();
+}
+
+/// A bar with a mark at the estimate, and an arrow at an end that is out of range.
+pub(crate) fn draw_interval(svg: &mut Svg, estimate: &Estimate, scale: &AxisScale, y: f64) {
+    let (low, high) =
+        (scale.clamped(estimate.ratio_interval.0), scale.clamped(estimate.ratio_interval.1));
+    svg.line("interval", (low, y), (high, y));
+    for (value, x, tip) in
+        [(estimate.ratio_interval.0, low, -1.0), (estimate.ratio_interval.1, high, 1.0)]
+    {
+        let d = if (scale.at(value) - x).abs() > 0.5 {
+            let back = x - tip * 6.0;
+            format!("M{back:.1} {:.1}L{x:.1} {y:.1}L{back:.1} {:.1}", y - 5.0, y + 5.0)
+        } else {
+            format!("M{x:.1} {:.1}V{:.1}", y - 5.0, y + 5.0)
+        };
+        svg.path("end", &d);
+    }
+    svg.path("mark", &super::svg::dot_path(std::iter::once((scale.clamped(estimate.ratio), y))));
+}

@@ -1,0 +1,107 @@
+//! A forest plot: many differences, one row each.
+
+use crate::chart::difference::draw_interval;
+use crate::chart::dots::LONGEST_NAME;
+use crate::chart::scale::{AxisScale, distance};
+use crate::chart::svg::{Anchor, Caption, Picture, Svg};
+use crate::numbers;
+use crate::text::{shorten, wrapped};
+use carat_model::Estimate;
+
+pub(crate) struct ForestRow {
+    pub label: String,
+    /// The metric, which determines the unit.
+    pub metric: String,
+    pub class: usize,
+    pub estimate: Estimate,
+}
+
+const WIDTH: f64 = 480.0;
+const LEFT: f64 = 178.0;
+const RIGHT: f64 = 470.0;
+const ROW: f64 = 36.0;
+const TOP: f64 = 6.0;
+/// Height of every further line of a name.
+const LINE: f64 = 13.0;
+/// Characters in a line of a name.
+const NAME: usize = 26;
+/// An interval is cut off with an arrow beyond this.
+const WIDEST: f64 = 0.6;
+
+/// The range of all rows, to give several panels the same scale.
+pub(crate) fn reach<'a>(rows: impl Iterator<Item = &'a ForestRow>) -> (f64, f64) {
+    let ends = rows.flat_map(|row| [row.estimate.ratio_interval.0, row.estimate.ratio_interval.1]);
+    let (low, high) = ends
+        .filter(|end| end.is_finite())
+        .fold((-1e-3, 1e-3), |(low, high): (f64, f64), end| (low.min(end), high.max(end)));
+    (low.max(-WIDEST), high.min(WIDEST))
+}
+
+/// The axis of a forest plot.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ForestAxis {
+    /// The range, from [`reach`].
+    pub reach: (f64, f64),
+    /// What the differences are to.
+    pub reference: &'static str,
+    /// Differences smaller than this share do not matter; drawn as a band.
+    pub margin: Option<f64>,
+}
+
+/// The picture; `None` without rows.
+pub(crate) fn forest(
+    rows: &[ForestRow],
+    axis: ForestAxis,
+    caption: &Caption<'_>,
+) -> Option<Picture> {
+    if rows.is_empty() {
+        return None;
+    }
+    let (low, high) = axis.reach;
+    let pad = (high - low) * 0.06;
+    let scale = AxisScale::linear((low - pad, high + pad), (LEFT, RIGHT));
+    let names: Vec<Vec<String>> =
+        rows.iter().map(|row| wrapped(&shorten(&row.label, LONGEST_NAME), NAME)).collect();
+    let heights = names.iter().map(|lines| ROW + LINE * (lines.len() - 1) as f64);
+    let bottom = TOP + heights.sum::<f64>();
+    let mut svg = Svg::new(WIDTH, bottom + 38.0);
+    if let Some(margin) = axis.margin {
+        let (left, right) = (scale.clamped(-margin), scale.clamped(margin));
+        svg.rect("margin", (left, TOP), (right - left, bottom - TOP));
+    }
+    let ticks = scale.ticks(5);
+    for tick in &ticks {
+        let x = scale.at(*tick);
+        svg.line(if *tick == 0.0 { "zero" } else { "grid" }, (x, TOP), (x, bottom));
+        svg.text(
+            "tick",
+            (x, bottom + 15.0),
+            Anchor::Middle,
+            &numbers::percent_tick(*tick, distance(&ticks)),
+        );
+    }
+    svg.text(
+        "axis",
+        (RIGHT, bottom + 32.0),
+        Anchor::End,
+        &format!("difference to the {}, %", axis.reference),
+    );
+    let mut y = TOP + 0.5 * ROW;
+    for (row, name) in rows.iter().zip(&names) {
+        svg.open(&format!("v{}", row.class));
+        for (at, line) in name.iter().enumerate() {
+            y += if at > 0 { LINE } else { 0.0 };
+            svg.text("row", (0.0, y - 2.0), Anchor::Start, line);
+        }
+        svg.text(
+            "note",
+            (0.0, y + 12.0),
+            Anchor::Start,
+            &numbers::estimate(&row.metric, &row.estimate),
+        );
+        draw_interval(&mut svg, &row.estimate, &scale, y);
+        svg.close();
+        y += ROW;
+    }
+    Some(svg.finish(caption, serde_json::Value::Null))
+}

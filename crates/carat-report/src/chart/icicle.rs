@@ -1,0 +1,59 @@
+//! An icicle chart: columns of nested boxes, each as high as its share.
+
+use crate::chart::svg::{Anchor, Caption, Picture, Svg};
+use crate::text::shorten;
+use carat_model::Unit;
+
+/// A box, and the boxes inside it, which are drawn to its right.
+pub(crate) struct IcicleBox {
+    pub label: String,
+    pub class: usize,
+    pub size: f64,
+    pub inner: Vec<IcicleBox>,
+}
+
+const WIDTH: f64 = 480.0;
+const HEIGHT: f64 = 420.0;
+/// The edges of the columns.
+const COLUMNS: [f64; 4] = [0.0, 78.0, 262.0, WIDTH];
+/// A box lower than this has no text.
+const TEXT: f64 = 12.0;
+/// A box lower than this is not drawn.
+const MIN_HEIGHT: f64 = 0.6;
+
+/// The picture, three levels deep.
+pub(crate) fn icicle(root: &IcicleBox, caption: &Caption<'_>) -> Picture {
+    let mut svg = Svg::new(WIDTH, HEIGHT);
+    draw(&mut svg, root, 0, (0.0, HEIGHT));
+    svg.finish(caption, serde_json::Value::Null)
+}
+
+fn draw(svg: &mut Svg, outer: &IcicleBox, level: usize, (y, height): (f64, f64)) {
+    let (Some(left), Some(right)) = (COLUMNS.get(level), COLUMNS.get(level + 1)) else { return };
+    svg.open(&format!("p{}", outer.class));
+    svg.rect("box", (*left, y), (right - left - 2.0, (height - 1.0).max(0.5)));
+    if height > TEXT {
+        let size = Unit::Bytes.show(outer.size);
+        let letters = ((right - left - 12.0) / 6.4) as usize;
+        let baseline = y + height.min(20.0) / 2.0 + 4.0;
+        if height > 2.2 * TEXT || level == 0 {
+            svg.text("row", (left + 6.0, baseline), Anchor::Start, &shorten(&outer.label, letters));
+            svg.text("note", (left + 6.0, baseline + 13.0), Anchor::Start, &size);
+        } else {
+            let room = letters.saturating_sub(size.chars().count() + 1);
+            svg.text("row", (left + 6.0, baseline), Anchor::Start, &shorten(&outer.label, room));
+            svg.text("note", (right - 8.0, baseline), Anchor::End, &size);
+        }
+    }
+    svg.close();
+    let sum: f64 = outer.inner.iter().map(|inner| inner.size.max(0.0)).sum();
+    let sum = sum.max(outer.size).max(f64::MIN_POSITIVE);
+    let mut top = y;
+    for inner in &outer.inner {
+        let high = height * inner.size.max(0.0) / sum;
+        if high > MIN_HEIGHT {
+            draw(svg, inner, level + 1, (top, high));
+        }
+        top += high;
+    }
+}

@@ -1,0 +1,214 @@
+//! Writes SVG. Every text is escaped here and nowhere else; coordinates have one decimal.
+
+use maud::{Markup, PreEscaped};
+use std::fmt::Write as _;
+
+/// The point of a text that its coordinates give.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Anchor {
+    Start,
+    Middle,
+    End,
+}
+
+/// A picture under construction.
+pub(crate) struct Svg {
+    body: String,
+    width: f64,
+    height: f64,
+}
+
+/// Title and description of a picture, for screen readers.
+pub(crate) struct Caption<'a> {
+    /// Unique on the page; letters, digits and hyphens.
+    pub id: &'a str,
+    pub title: &'a str,
+    /// One sentence with the picture's figures.
+    pub description: &'a str,
+}
+
+/// A finished picture.
+pub(crate) struct Picture {
+    /// Its id on the page.
+    pub id: String,
+    pub markup: Markup,
+    /// The values for the script's cursor; `null` if every value is printed anyway.
+    pub hover: serde_json::Value,
+}
+
+impl Svg {
+    pub(crate) fn new(width: f64, height: f64) -> Self {
+        Self { body: String::new(), width, height }
+    }
+
+    pub(crate) fn open(&mut self, class: &str) -> &mut Self {
+        let _ = write!(self.body, r#"<g class="{}">"#, escaped(class));
+        self
+    }
+
+    pub(crate) fn close(&mut self) -> &mut Self {
+        self.body.push_str("</g>");
+        self
+    }
+
+    pub(crate) fn line(&mut self, class: &str, from: (f64, f64), to: (f64, f64)) -> &mut Self {
+        let d = format!("M{} {}L{} {}", n(from.0), n(from.1), n(to.0), n(to.1));
+        self.path(class, &d)
+    }
+
+    pub(crate) fn path(&mut self, class: &str, d: &str) -> &mut Self {
+        let _ = write!(self.body, r#"<path class="{}" d="{d}"/>"#, escaped(class));
+        self
+    }
+
+    pub(crate) fn rect(&mut self, class: &str, at: (f64, f64), size: (f64, f64)) -> &mut Self {
+        let _ = write!(
+            self.body,
+            r#"<rect class="{}" x="{}" y="{}" width="{}" height="{}"/>"#,
+            escaped(class),
+            n(at.0),
+            n(at.1),
+            n(size.0.max(0.0)),
+            n(size.1.max(0.0)),
+        );
+        self
+    }
+
+    pub(crate) fn text(
+        &mut self,
+        class: &str,
+        at: (f64, f64),
+        anchor: Anchor,
+        text: &str,
+    ) -> &mut Self {
+        let anchor = match anchor {
+            Anchor::Start => "",
+            Anchor::Middle => r#" text-anchor="middle""#,
+            Anchor::End => r#" text-anchor="end""#,
+        };
+        let _ = write!(
+            self.body,
+            r#"<text class="{}" x="{}" y="{}"{anchor}>{}</text>"#,
+            escaped(class),
+            n(at.0),
+            n(at.1),
+            escaped(text),
+        );
+        self
+    }
+
+    /// What a pointer over the open group shows.
+    pub(crate) fn hover(&mut self, text: &str) -> &mut Self {
+        let _ = write!(self.body, "<title>{}</title>", escaped(text));
+        self
+    }
+
+    /// Opens a nested SVG that clips its contents.
+    pub(crate) fn open_clip(&mut self, at: (f64, f64), size: (f64, f64)) -> &mut Self {
+        let (x, y, width, height) = (n(at.0), n(at.1), n(size.0), n(size.1));
+        let _ = write!(
+            self.body,
+            r#"<svg class="clip" x="{x}" y="{y}" width="{width}" height="{height}" viewBox="{x} {y} {width} {height}" preserveAspectRatio="none">"#,
+        );
+        self
+    }
+
+    pub(crate) fn close_clip(&mut self) -> &mut Self {
+        self.body.push_str("</svg>");
+        self
+    }
+
+    pub(crate) fn finish(self, caption: &Caption<'_>, hover: serde_json::Value) -> Picture {
+        let id = escaped(caption.id);
+        let out = format!(
+            r#"<svg id="{id}" class="chart" role="img" aria-labelledby="{id}-t {id}-d" viewBox="0 0 {} {}"><title id="{id}-t">{}</title><desc id="{id}-d">{}</desc>{}</svg>"#,
+            n(self.width),
+            n(self.height),
+            escaped(caption.title),
+            escaped(caption.description),
+            self.body,
+        );
+        Picture { id: caption.id.to_owned(), markup: PreEscaped(out), hover }
+    }
+}
+
+/// A coordinate with at most one decimal; what is not a number becomes 0.
+pub(crate) fn n(value: f64) -> String {
+    if !value.is_finite() {
+        return "0".into();
+    }
+    let text = format!("{value:.1}");
+    let text = text.strip_suffix(".0").unwrap_or(&text);
+    if text == "-0" { "0".into() } else { text.to_owned() }
+}
+
+/// A path of dots. Drawn with round line ends, a dot costs a few bytes instead of an element.
+pub(crate) fn dot_path(points: impl Iterator<Item = (f64, f64)>) -> String {
+    points.fold(String::new(), |mut path, (x, y)| {
+        let _ = write!(path, "M{} {}h0", n(x), n(y));
+        path
+    })
+}
+
+/// A path through points in relative coordinates, rounded to a tenth of a pixel.
+pub(crate) fn line_path(points: impl IntoIterator<Item = (f64, f64)>) -> String {
+    let mut path = String::new();
+    let mut last: Option<(i64, i64)> = None;
+    for (x, y) in points {
+        let now = ((x * 10.0).round() as i64, (y * 10.0).round() as i64);
+        match last {
+            None => {
+                let _ = write!(path, "M{} {}", tenths(now.0), tenths(now.1));
+            }
+            Some(before) => {
+                let down = tenths(now.1 - before.1);
+                let gap = if down.starts_with('-') { "" } else { " " };
+                let _ = write!(path, "l{}{gap}{down}", tenths(now.0 - before.0));
+            }
+        }
+        last = Some(now);
+    }
+    path
+}
+
+fn tenths(tenths: i64) -> String {
+    n(tenths as f64 / 10.0)
+}
+
+fn escaped(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '"' => out.push_str("&quot;"),
+            '\'' => out.push_str("&#39;"),
+            c => out.push(c),
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_and_attributes_are_escaped() {
+        let mut svg = Svg::new(10.0, 10.0);
+        svg.text("a\"b", (1.0, 2.0), Anchor::End, "</text><script>");
+        let caption = Caption { id: "x\"'", title: "<b>", description: "&" };
+        let text = svg.finish(&caption, serde_json::Value::Null).markup.into_string();
+        assert!(text.contains("&lt;/text&gt;&lt;script&gt;"), "{text}");
+        assert!(text.contains(r#"id="x&quot;&#39;""#), "{text}");
+        assert!(!text.contains("<b>"), "{text}");
+    }
+
+    #[test]
+    fn a_relative_path_ends_where_the_absolute_one_does() {
+        let points = [(0.04, 0.0), (0.08, 1.0), (0.12, 2.0), (0.16, 1.5)];
+        assert_eq!(line_path(points), "M0 0l0.1 1l0 1l0.1-0.5");
+        assert_eq!(n(f64::NAN), "0");
+    }
+}

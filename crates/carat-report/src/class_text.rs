@@ -1,0 +1,118 @@
+//! Objects by class at the end of the trials: the words and rows that the terminal and Markdown have of them.
+
+use crate::facts;
+use crate::numbers::{grouped, or_question_mark, signed};
+use carat_model::{ClassComparison, ClassMedians, ReadTrials, Results, Unit};
+
+/// What every format says of the figures.
+pub(crate) const EXPLORATORY: &str =
+    "medians over the trials; exploratory: the differences have no interval, and none is a verdict";
+/// Titles of the columns.
+pub(crate) const TITLES: [&str; 5] = ["class", "baseline", "variant", "difference", "bytes"];
+/// The name of the row with all objects.
+pub(crate) const ALL: &str = "all classes";
+/// Classes in the terminal and in Markdown.
+const ROWS: usize = 10;
+
+/// The two variants, and how many of their trials could be read.
+pub(crate) fn heading(results: &Results, compared: &ClassComparison) -> String {
+    format!(
+        "{} ({}) against {} ({})",
+        compared.variant,
+        read(compared.trials),
+        facts::baseline(results),
+        read(compared.baseline_trials)
+    )
+}
+
+fn read(trials: ReadTrials) -> String {
+    format!("{} of {} trials read", trials.read, trials.counted)
+}
+
+/// What the bytes are of.
+pub(crate) const fn bytes_of(compared: &ClassComparison) -> &'static str {
+    match compared.with_malloc {
+        true => "bytes are those of slots and of what the objects hold in malloc",
+        false => "bytes are those of slots",
+    }
+}
+
+/// The row of all objects, then the classes that differ most. An unknown value is a question mark.
+pub(crate) fn rows(compared: &ClassComparison) -> Vec<[String; 5]> {
+    let classes = compared.classes.iter().take(ROWS);
+    let classes = classes.map(|class| (class.class.as_str(), &class.medians));
+    let all = std::iter::once((ALL, &compared.all));
+    all.chain(classes).map(|(name, medians)| row(name, medians)).collect()
+}
+
+fn row(name: &str, medians: &ClassMedians) -> [String; 5] {
+    let bytes = medians.bytes_difference().map(|bytes| signed(Unit::Bytes, bytes));
+    [
+        name.to_owned(),
+        objects(medians.baseline_objects),
+        objects(medians.objects),
+        or_question_mark(medians.objects_difference().map(change)),
+        or_question_mark(bytes),
+    ]
+}
+
+/// A median number of objects.
+pub(crate) fn objects(median: Option<f64>) -> String {
+    or_question_mark(median.map(|median| grouped(median.round() as u64)))
+}
+
+/// A difference of objects with its sign.
+pub(crate) fn change(difference: f64) -> String {
+    let rounded = difference.round() as i64;
+    let sign = match rounded {
+        0 => "",
+        1.. => "+",
+        _ => "−",
+    };
+    format!("{sign}{}", grouped(rounded.unsigned_abs()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use carat_model::ClassDifference;
+
+    fn medians(objects: Option<f64>, baseline: f64) -> ClassMedians {
+        ClassMedians {
+            baseline_objects: Some(baseline),
+            objects,
+            baseline_bytes: Some(baseline * 40.0),
+            bytes: objects.map(|objects| objects * 40.0),
+        }
+    }
+
+    fn class(name: &str, objects: Option<f64>, baseline: f64) -> ClassDifference {
+        ClassDifference { class: name.into(), medians: medians(objects, baseline) }
+    }
+
+    fn compared() -> ClassComparison {
+        let some = (0..12).map(|n| class(&format!("Class{n}"), Some(1.0), 2.0));
+        ClassComparison {
+            variant: "trim".into(),
+            baseline_trials: ReadTrials { counted: 10, read: 9 },
+            trials: ReadTrials { counted: 10, read: 10 },
+            with_malloc: true,
+            all: medians(Some(90_000.4), 120_000.0),
+            classes: [class("String", None, 1500.0)].into_iter().chain(some).collect(),
+        }
+    }
+
+    #[test]
+    fn all_objects_come_first_and_what_is_unknown_is_never_zero() {
+        let rows = rows(&compared());
+        assert_eq!(rows.len(), 11);
+        assert_eq!(rows[0], ["all classes", "120,000", "90,000", "−30,000", "−1.20 MB"]);
+        assert_eq!(rows[1], ["String", "1,500", "?", "?", "?"]);
+        assert_eq!(rows[2], ["Class0", "2", "1", "−1", "−40 B"]);
+    }
+
+    #[test]
+    fn a_difference_has_a_sign_unless_it_is_none() {
+        assert_eq!([0.4, -0.4, 2.0, -1234.0].map(change), ["0", "0", "+2", "−1,234"]);
+    }
+}

@@ -1,0 +1,135 @@
+//! The difference of two readings from outside as text for a terminal.
+
+use crate::census_cells::padded;
+use crate::numbers::{grouped, or_question_mark};
+use carat_analysis::{CensusDifference, CensusFigure, ClassChange, FigureChange};
+use carat_model::Bytes;
+use std::fmt::{self, Write};
+
+/// Totals before and after, and the classes that changed most.
+pub fn difference_text(difference: &CensusDifference, classes: usize) -> String {
+    let mut out = String::new();
+    // Writing to a string cannot fail.
+    let _ = write_difference(&mut out, difference, classes);
+    out
+}
+
+fn write_difference(out: &mut String, difference: &CensusDifference, most: usize) -> fmt::Result {
+    let (before, after) = &difference.rubies;
+    writeln!(out, "Ruby {} → {}\n", before.join(", "), after.join(", "))?;
+    writeln!(out, "{:<44}{:>14}{:>14}{:>14}", "", "before", "after", "difference")?;
+    for change in &difference.figures {
+        if change.before.is_some() || change.after.is_some() {
+            write_figure(out, change)?;
+        }
+    }
+    let Some(classes) = &difference.classes else {
+        return writeln!(out, "\nClasses are unknown in one of the readings.");
+    };
+    if classes.is_empty() {
+        return writeln!(out, "\nNo class changed.");
+    }
+    write_classes(out, classes, most)
+}
+
+fn write_figure(out: &mut String, change: &FigureChange) -> fmt::Result {
+    let (name, is_bytes) = figure_name(change.figure);
+    let difference = change.before.zip(change.after);
+    let difference =
+        difference.map(|(before, after)| signed(i128::from(after) - i128::from(before), is_bytes));
+    writeln!(
+        out,
+        "{name:<44}{:>14}{:>14}{:>14}",
+        or_question_mark(change.before.map(|value| shown(value, is_bytes))),
+        or_question_mark(change.after.map(|value| shown(value, is_bytes))),
+        or_question_mark(difference)
+    )
+}
+
+fn write_classes(out: &mut String, classes: &[ClassChange], most: usize) -> fmt::Result {
+    let head = ("class", "objects", "difference", "bytes");
+    writeln!(out, "\n{:<44}{:>14}{:>14}{:>14}", head.0, head.1, head.2, head.3)?;
+    for change in classes.iter().take(most) {
+        writeln!(
+            out,
+            "{}{:>14}{:>14}{:>14}",
+            padded(&change.name),
+            grouped(change.after.objects),
+            signed(change.objects(), false),
+            signed(change.bytes(), true)
+        )?;
+    }
+    let held = classes.iter().any(|one| one.after.malloc_bytes.is_some());
+    let of = if held { "slots and what the objects hold in malloc" } else { "slots" };
+    writeln!(out, "Bytes are those of {of}.")?;
+    match classes.len().saturating_sub(most) {
+        0 => Ok(()),
+        more => {
+            writeln!(out, "{} more classes changed; `--classes N` prints N.", grouped(more as u64))
+        }
+    }
+}
+
+/// The name of a figure, and whether it is in bytes.
+fn figure_name(figure: CensusFigure) -> (&'static str, bool) {
+    match figure {
+        CensusFigure::Processes => ("processes", false),
+        CensusFigure::Objects => ("objects", false),
+        CensusFigure::LiveSlotBytes => ("slots with an object", true),
+        CensusFigure::FreeSlotBytes => ("slots without an object", true),
+        CensusFigure::EmptyPages => ("heap pages without an object", false),
+        CensusFigure::MallocChunks => ("chunks of malloc in use", false),
+        CensusFigure::MallocBytes => ("malloc in use", true),
+        CensusFigure::FreeMallocBytes => ("malloc free", true),
+        CensusFigure::ThinMallocBytes => ("malloc on pages less than a tenth full", true),
+        CensusFigure::LostBytes => ("malloc held by nobody", true),
+    }
+}
+
+fn shown(value: u64, is_bytes: bool) -> String {
+    if is_bytes { Bytes(value).to_string() } else { grouped(value) }
+}
+
+fn signed(difference: i128, is_bytes: bool) -> String {
+    let size = u64::try_from(difference.unsigned_abs()).unwrap_or(u64::MAX);
+    let sign = match difference {
+        0 => "",
+        1.. => "+",
+        _ => "−",
+    };
+    format!("{sign}{}", shown(size, is_bytes))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use carat_model::ClassAmount;
+
+    #[test]
+    fn a_reader_finds_totals_and_classes_with_their_signs() {
+        let amount =
+            |objects| ClassAmount { objects, slot_bytes: objects * 40, malloc_bytes: None };
+        let difference = CensusDifference {
+            rubies: (vec!["3.1.2".into()], vec!["3.4.1".into()]),
+            figures: vec![
+                FigureChange {
+                    figure: CensusFigure::Objects,
+                    before: Some(1000),
+                    after: Some(3500),
+                },
+                FigureChange { figure: CensusFigure::MallocBytes, before: None, after: Some(9) },
+                FigureChange { figure: CensusFigure::LostBytes, before: None, after: None },
+            ],
+            classes: Some(vec![
+                ClassChange { name: "Post".into(), before: amount(0), after: amount(3000) },
+                ClassChange { name: "String".into(), before: amount(900), after: amount(400) },
+            ]),
+        };
+        let text = difference_text(&difference, 1);
+        for expected in ["Ruby 3.1.2 → 3.4.1", "+2,500", "+0.12 MB", "1 more classes changed"] {
+            assert!(text.contains(expected), "{expected:?} is not in\n{text}");
+        }
+        assert!(!text.contains("nobody") && !text.contains("String"), "{text}");
+        assert!(difference_text(&difference, 2).contains("−500"), "{text}");
+    }
+}

@@ -1,0 +1,257 @@
+//! Facts about results that all formats show: values per variant, their summaries, and names of metrics.
+
+use crate::text::{capital, one_line, shorten};
+use carat_model::{
+    Conclusion, ControlComparison, Ledger, LoadReport, Outcome, Results, Role, Trial, Unit, count,
+    metric,
+};
+
+/// Summary of one metric over the trials of a variant that count.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct TrialSummary {
+    /// Trials that have the metric.
+    pub n: usize,
+    pub min: f64,
+    /// Lower quartile.
+    pub lower: f64,
+    pub median: f64,
+    /// Upper quartile.
+    pub upper: f64,
+    pub max: f64,
+    pub mean: f64,
+    /// Sample standard deviation; `None` for a single trial.
+    pub deviation: Option<f64>,
+}
+
+/// Block and value of every trial that counts and has the metric.
+pub(crate) fn scored(results: &Results, variant: &str, metric: &str) -> Vec<(u32, f64)> {
+    counted_trials(results, variant)
+        .filter_map(|trial| Some((trial.block, *trial.metrics.get(metric)?)))
+        .filter(|(_, value)| value.is_finite())
+        .collect()
+}
+
+/// Whether a trial counts: it succeeded and is not in the warm-up block.
+pub(crate) fn counts(trial: &Trial) -> bool {
+    trial.block > 0 && trial.outcome == Outcome::Ok
+}
+
+/// The trials of a variant that count.
+pub(crate) fn counted_trials<'a>(
+    results: &'a Results,
+    variant: &str,
+) -> impl Iterator<Item = &'a Trial> {
+    results.trials.iter().filter(move |trial| trial.variant == variant && counts(trial))
+}
+
+/// The requests that every trial that counts answered correctly; `None` where the numbers differ, or the load has steps.
+pub(crate) fn requests(results: &Results) -> Option<u64> {
+    let mut loads = results.trials.iter().filter(|trial| counts(trial)).map(|trial| {
+        trial.load.as_ref().filter(|load| load.steps.is_empty()).map(|load| load.completed)
+    });
+    let first = loads.next()?;
+    first.filter(|completed| *completed > 0 && loads.all(|other| other == first))
+}
+
+/// Whether the trials ran a command that ends by itself instead of a server.
+pub(crate) fn is_run(results: &Results) -> bool {
+    results.trials.iter().any(|trial| trial.metrics.contains_key(metric::RUN_TIME.id))
+}
+
+/// The summary of values; `None` if there are none. Quartiles interpolate linearly (Hyndman and Fan, type 7).
+pub(crate) fn summarize(values: &[f64]) -> Option<TrialSummary> {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let (first, last) = (*sorted.first()?, *sorted.last()?);
+    let mean = sorted.iter().sum::<f64>() / sorted.len() as f64;
+    let squares: f64 = sorted.iter().map(|value| (value - mean).powi(2)).sum();
+    Some(TrialSummary {
+        n: sorted.len(),
+        min: first,
+        lower: quantile(&sorted, 0.25),
+        median: quantile(&sorted, 0.5),
+        upper: quantile(&sorted, 0.75),
+        max: last,
+        mean,
+        deviation: (sorted.len() > 1).then(|| (squares / (sorted.len() - 1) as f64).sqrt()),
+    })
+}
+
+/// The quantile `p` of sorted values, of which there must be at least one.
+pub(crate) fn quantile(sorted: &[f64], p: f64) -> f64 {
+    let place = p * (sorted.len() - 1) as f64;
+    let below = place.floor() as usize;
+    let above = (below + 1).min(sorted.len() - 1);
+    sorted[below] + (sorted[above] - sorted[below]) * (place - below as f64)
+}
+
+/// The ledger after the load: of the newest sample that has one.
+pub(crate) fn last_ledger(trial: &Trial) -> Option<&Ledger> {
+    trial.samples.iter().rev().find_map(|sample| sample.ledger.as_deref())
+}
+
+/// The summary of one variant in one metric.
+pub(crate) fn variant_summary(
+    results: &Results,
+    variant: &str,
+    metric: &str,
+) -> Option<TrialSummary> {
+    let values: Vec<f64> = scored(results, variant, metric).iter().map(|(_, v)| *v).collect();
+    summarize(&values)
+}
+
+/// The conclusion about one variant in one metric.
+pub(crate) fn conclusion<'a>(
+    results: &'a Results,
+    variant: &str,
+    metric: &str,
+) -> Option<&'a Conclusion> {
+    results.conclusions.iter().find(|c| c.variant == variant && c.metric == metric)
+}
+
+/// The name of the baseline.
+pub(crate) fn baseline(results: &Results) -> &str {
+    results.info.variants.first().map_or("the baseline", |first| first.name.as_str())
+}
+
+/// The comparisons with controls in one metric, in the order of the variants.
+pub(crate) fn against_controls<'a>(
+    results: &'a Results,
+    metric: &str,
+) -> impl Iterator<Item = &'a ControlComparison> {
+    let metric = metric.to_owned();
+    results.info.variants.iter().flat_map(move |variant| {
+        let metric = metric.clone();
+        let controls = results.controls.iter();
+        controls.filter(move |compared| {
+            compared.conclusion.variant == variant.name && compared.conclusion.metric == metric
+        })
+    })
+}
+
+/// Guards about one variant, in the order of the results.
+pub(crate) fn guards<'a>(
+    results: &'a Results,
+    variant: &str,
+) -> impl Iterator<Item = &'a Conclusion> + Clone {
+    let variant = variant.to_owned();
+    results
+        .conclusions
+        .iter()
+        .filter(move |c| c.variant == variant && matches!(c.role, Role::Guard { .. }))
+}
+
+/// Whether a metric is the primary one or a guard.
+pub(crate) fn is_compared(results: &Results, metric: &str) -> bool {
+    metric == results.info.primary
+        || results
+            .conclusions
+            .iter()
+            .any(|c| c.metric == metric && matches!(c.role, Role::Guard { .. }))
+}
+
+/// The metrics of the results: primary, guards, then the others in the order of the registry.
+pub(crate) fn metrics(results: &Results) -> Vec<String> {
+    let mut names = vec![results.info.primary.clone()];
+    let guards = results.conclusions.iter().filter(|c| matches!(c.role, Role::Guard { .. }));
+    let listed = metric::METRICS.iter().map(|known| known.id);
+    let present: std::collections::BTreeSet<&str> =
+        results.trials.iter().flat_map(|trial| trial.metrics.keys().map(String::as_str)).collect();
+    let rest = listed.filter(|name| present.contains(name)).chain(present.iter().copied());
+    for name in guards.map(|guard| guard.metric.as_str()).chain(rest) {
+        if !names.iter().any(|have| have == name) {
+            names.push(name.to_owned());
+        }
+    }
+    names
+}
+
+/// The unit of a metric; an unknown metric is a plain count.
+pub(crate) fn unit(name: &str) -> Unit {
+    metric::find(name).map_or(Unit::Count, |known| known.unit)
+}
+
+/// The description of a metric as a heading.
+pub(crate) fn heading(name: &str) -> String {
+    let what = metric::find(name).map_or(name, |known| known.what);
+    capital(what)
+}
+
+/// Characters shown of the cause of a failure.
+const CAUSE: usize = 400;
+
+/// What happened in a trial that failed, on one line, with the start of the first wrong body.
+fn cause(trial: &Trial) -> Option<String> {
+    let failures = trial.load.iter().flat_map(LoadReport::wrong_bodies);
+    let parts: Vec<String> = trial.detail.clone().into_iter().chain(failures.take(1)).collect();
+    (!parts.is_empty()).then(|| shorten(&one_line(&parts.join("; ")), CAUSE))
+}
+
+/// Why there is no result, in a sentence: what happened in the first trial, if no trial succeeded.
+pub(crate) fn cause_of_no_result(results: &Results) -> Option<String> {
+    let first = results.trials.first()?;
+    let all_failed = results.trials.iter().all(|trial| trial.outcome != Outcome::Ok);
+    let why = cause(first).unwrap_or_else(|| first.outcome.to_string());
+    let variant = one_line(&first.variant);
+    all_failed.then(|| format!("No trial succeeded. {variant}: {why}"))
+}
+
+/// How many trials of a variant failed, by outcome, in words; `None` if all succeeded.
+pub(crate) fn failures(results: &Results, variant: &str) -> Option<String> {
+    let mut counted: std::collections::BTreeMap<Outcome, usize> = std::collections::BTreeMap::new();
+    for trial in failed_trials(results, variant) {
+        *counted.entry(trial.outcome).or_default() += 1;
+    }
+    let words: Vec<String> = counted.iter().map(|(how, n)| format!("{n} {how}")).collect();
+    (!words.is_empty()).then(|| words.join(", "))
+}
+
+/// [`failures`] and what happened in the first of these trials.
+pub(crate) fn failures_with_cause(results: &Results, variant: &str) -> Option<String> {
+    let counted = failures(results, variant)?;
+    let why = failed_trials(results, variant).next().and_then(cause);
+    Some(why.map_or_else(|| counted.clone(), |why| format!("{counted} ({why})")))
+}
+
+fn failed_trials<'a>(results: &'a Results, variant: &str) -> impl Iterator<Item = &'a Trial> {
+    results.trials.iter().filter(move |t| t.variant == variant && t.outcome != Outcome::Ok)
+}
+
+/// The notes on the trials of a variant, each once with the number of trials that have it.
+pub(crate) fn notes(results: &Results, variant: &str) -> Vec<String> {
+    let mut counted: std::collections::BTreeMap<&str, usize> = std::collections::BTreeMap::new();
+    for trial in results.trials.iter().filter(|trial| trial.variant == variant) {
+        for note in &trial.notes {
+            *counted.entry(note).or_default() += 1;
+        }
+    }
+    counted
+        .into_iter()
+        .take(NOTES)
+        .map(|(note, n)| format!("{} ({})", shorten(note, 300), count(n, "trial")))
+        .collect()
+}
+
+/// Different notes shown of one variant.
+const NOTES: usize = 10;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_summary_of_one_value_is_that_value_without_a_deviation() {
+        let one = summarize(&[7.0]).unwrap();
+        assert_eq!(
+            (one.min, one.lower, one.median, one.max, one.deviation),
+            (7.0, 7.0, 7.0, 7.0, None)
+        );
+        assert_eq!(summarize(&[]), None);
+    }
+
+    #[test]
+    fn quartiles_interpolate() {
+        let four = summarize(&[4.0, 1.0, 3.0, 2.0]).unwrap();
+        assert_eq!((four.lower, four.median, four.upper, four.mean), (1.75, 2.5, 3.25, 2.5));
+    }
+}

@@ -1,0 +1,99 @@
+//! What an experiment could detect, as text.
+
+use crate::numbers::{self, duration};
+use carat_analysis::{Forecast, Outlook};
+use std::fmt::{self, Write};
+
+/// Blocks and time by detectable difference, for every metric.
+pub fn forecast_text(outlook: &Outlook) -> String {
+    let mut out = String::new();
+    // Writing to a string cannot fail.
+    let _ = write_blocks(&mut out, outlook).and_then(|()| {
+        let mut forecasts = outlook.forecasts.iter();
+        forecasts.try_for_each(|forecast| write_forecast(&mut out, forecast, outlook.block_seconds))
+    });
+    out
+}
+
+fn write_blocks(out: &mut String, outlook: &Outlook) -> fmt::Result {
+    writeln!(
+        out,
+        "From {} of {} each. The ranges hold with a chance of 80 %.",
+        numbers::count(outlook.blocks as usize, "block"),
+        duration(outlook.block_seconds)
+    )
+}
+
+fn write_forecast(out: &mut String, forecast: &Forecast, block_seconds: f64) -> fmt::Result {
+    writeln!(
+        out,
+        "\n{}: standard deviation of a single trial {} ({} to {})\n  blocks       time  detects a difference of about",
+        forecast.metric,
+        percent(forecast.spread),
+        percent(forecast.spread_range.0),
+        percent(forecast.spread_range.1)
+    )?;
+    for &(blocks, difference) in &forecast.detectable {
+        let time = time(blocks, block_seconds);
+        writeln!(out, "  {blocks:>6}  {time:>9}  {}", percent(difference))?;
+    }
+    let requested = percent(forecast.requested);
+    match forecast.needed {
+        Some((fewest, most)) => {
+            let [short, long] = [fewest, most].map(|blocks| time(blocks, block_seconds));
+            writeln!(
+                out,
+                "  the requested {requested} requires {fewest} to {most} blocks, {short} to {long}"
+            )
+        }
+        None => {
+            writeln!(out, "  the requested {requested} can never be decided; set a margin above 0")
+        }
+    }
+}
+
+fn time(blocks: u32, block_seconds: f64) -> String {
+    duration(f64::from(blocks) * block_seconds)
+}
+
+fn percent(share: f64) -> String {
+    numbers::percent(share, if share < 0.001 { 3 } else { 2 })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn outlook(block_seconds: f64) -> Outlook {
+        let forecast = Forecast {
+            metric: carat_model::metric::MEMORY_RSS_FINAL.id.to_owned(),
+            spread: 0.0041,
+            spread_range: (0.003, 0.0082),
+            detectable: vec![(8, 0.0088), (100, 0.0025)],
+            requested: 0.0025,
+            needed: Some((54, 400)),
+        };
+        Outlook { blocks: 6, block_seconds, forecasts: vec![forecast] }
+    }
+
+    #[test]
+    fn the_time_of_short_blocks_is_never_zero() {
+        let text = forecast_text(&outlook(0.04));
+        assert!(text.starts_with("From 6 blocks of 40.00 ms each."), "{text}");
+        assert!(text.contains("      8  320.00 ms  0.88 %"), "{text}");
+        assert!(text.ends_with("requires 54 to 400 blocks, 2.2 s to 16 s\n"), "{text}");
+    }
+
+    #[test]
+    fn a_forecast_lists_blocks_time_and_detectable_difference() {
+        assert_eq!(
+            forecast_text(&outlook(30.0)),
+            "From 6 blocks of 30 s each. The ranges hold with a chance of 80 %.\n\
+             \nmemory.rss.final: standard deviation of a single trial 0.41 % (0.30 % to 0.82 %)\n\
+             \x20 blocks       time  detects a difference of about\n\
+             \x20      8    4.0 min  0.88 %\n\
+             \x20    100     50 min  0.25 %\n\
+             \x20 the requested 0.25 % requires 54 to 400 blocks, 27 min to 3.3 h\n"
+        );
+    }
+}

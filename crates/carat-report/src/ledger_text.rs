@@ -1,0 +1,495 @@
+//! A ledger as text for a terminal: parts with bars, processes, Ruby heaps, malloc arenas, and what to try.
+
+use crate::numbers::{UNITS, count, or_question_mark, percent, percent_of};
+use crate::redact::{Audience, prepare_ledger};
+use crate::text::{one_line, shorten};
+use carat_analysis::Finding;
+use carat_model::ledger::{
+    Arena, Basis, Ledger, LedgerPart, PartKind, ProcessLedger, RubyHeap, SlotPool, StatusLedger,
+};
+use carat_model::{Bytes, Unit};
+use std::collections::BTreeMap;
+use std::fmt::{self, Write};
+
+/// Columns of a full bar.
+const BAR: usize = 24;
+/// Arenas shown of each process; `--json` has all.
+const ARENAS: usize = 5;
+/// A share of memory that nothing divides into live and free below this is not mentioned.
+const UNKNOWN: f64 = 0.01;
+/// Parts named by a finding; `--json` has all.
+const PARTS: usize = 2;
+/// Files named in one line; `--json` has more.
+const FILES: usize = 6;
+/// Characters shown of a process title or a file.
+const TITLE: usize = 60;
+
+/// The whole ledger and the findings about it.
+pub fn ledger_text(ledger: &Ledger, findings: &[Finding]) -> String {
+    let (_, ledger) = prepare_ledger("", ledger, Audience::Own);
+    let mut out = String::new();
+    // Writing to a string cannot fail.
+    let _ = write_ledger(&mut out, &ledger).and_then(|()| write_findings(&mut out, findings));
+    out
+}
+
+fn write_ledger(out: &mut String, ledger: &Ledger) -> fmt::Result {
+    if ledger.processes.is_empty() && !ledger.from_status.is_empty() {
+        writeln!(out, "{}", ledger.from_status[0].title)?;
+        writeln!(out, "The proportional figure (PSS) and its parts are unknown")?;
+    } else {
+        write_heading(out, ledger)?;
+        write_parts(out, ledger)?;
+        write_files(out, ledger)?;
+        write_processes(out, ledger)?;
+    }
+    for process in &ledger.processes {
+        if let Some(heap) = &process.heap {
+            write_heap(out, process, heap)?;
+        }
+    }
+    for process in ledger.processes.iter().filter(|process| process.arenas.len() > 1) {
+        write_arenas(out, process)?;
+    }
+    for reason in &ledger.unread {
+        writeln!(out, "\nNot in these figures: {reason}")?;
+    }
+    write_from_status(out, &ledger.from_status)
+}
+
+/// What the kernel tells of processes that may not be read.
+fn write_from_status(out: &mut String, processes: &[StatusLedger]) -> fmt::Result {
+    if processes.is_empty() {
+        return Ok(());
+    }
+    writeln!(
+        out,
+        "\nWhat the kernel tells of them\n{:>8}{:>12}{:>12}{:>12}{:>12}{:>12}{:>9}  process",
+        "pid", "RSS", "anonymous", "files", "shared", "swap", "threads"
+    )?;
+    for process in processes {
+        let [anonymous, files, shared, swap] =
+            [process.anonymous, process.files, process.shared, process.swap].map(or_question_mark);
+        writeln!(
+            out,
+            "{:>8}{:>12}{anonymous:>12}{files:>12}{shared:>12}{swap:>12}{:>9}  {}",
+            process.pid,
+            process.rss,
+            or_question_mark(process.threads),
+            shorten(&process.title, TITLE)
+        )?;
+    }
+    writeln!(out, "RSS counts a shared page in every process, so it is not summed.")
+}
+
+fn write_heading(out: &mut String, ledger: &Ledger) -> fmt::Result {
+    let processes = count(ledger.processes.len(), "process");
+    let Some(leader) = ledger.processes.first() else {
+        return writeln!(out, "{} proportional (PSS); single processes are unknown\n", ledger.pss);
+    };
+    let multiple = ledger.over_least().map(|multiple| Unit::Ratio.show(multiple));
+    let least = multiple.map(|multiple| format!(", {multiple} the least this app can have"));
+    let least = least.unwrap_or_default();
+    writeln!(out, "{}\n{} proportional (PSS) in {processes}{least}\n", leader.title, ledger.pss)?;
+    let mut written: Vec<String> = Vec::new();
+    for process in &ledger.processes {
+        let line = allocator_line(process);
+        if !written.contains(&line) {
+            writeln!(out, "{line}")?;
+            written.push(line);
+        }
+    }
+    let unprobed = ledger.processes.iter().filter(|p| p.basis == Basis::ProcOnly).count();
+    if unprobed > 0 && is_much_unknown(ledger) {
+        let without_ruby = unprobed == ledger.processes.len()
+            && ledger.processes.iter().all(|process| !process.may_have_ruby());
+        let why = match without_ruby {
+            true => "no Ruby is loaded there",
+            false => "no probe is loaded there, and Ruby was not read from outside at this moment",
+        };
+        writeln!(
+            out,
+            "Live and free memory cannot be told apart in {unprobed} of {processes}: {why}"
+        )?;
+    }
+    for process in &ledger.processes {
+        if let Some(why) = &process.slots_unknown {
+            writeln!(out, "Slots unknown in process {}: {why}", process.pid)?;
+        }
+    }
+    writeln!(out)
+}
+
+/// Whether live and free memory that nothing divides is worth a line. A `sleep` beside a Ruby is not.
+fn is_much_unknown(ledger: &Ledger) -> bool {
+    let kinds = [PartKind::Malloc, PartKind::SlotsOrMalloc, PartKind::Anonymous];
+    let parts = kinds.map(|kind| ledger.part(kind));
+    let unknown: Bytes = parts.into_iter().flatten().map(|part| part.pss).sum();
+    unknown.0 as f64 >= UNKNOWN * ledger.pss.0 as f64
+}
+
+fn allocator_line(process: &ProcessLedger) -> String {
+    let active = process.allocator.active.as_deref().unwrap_or("unknown");
+    format!("Allocator in use: {active} ({})", process.allocator.evidence)
+}
+
+fn write_parts(out: &mut String, ledger: &Ledger) -> fmt::Result {
+    writeln!(out, "{:<28}{:>11}{:>9}{:>12}{:>12}", "part", "PSS", "share", "private", "shared")?;
+    for part in &ledger.parts {
+        write_part(out, part, ledger.pss)?;
+    }
+    let share = percent_of(ledger.unexplained as f64, ledger.pss, 1);
+    let size = Bytes(ledger.unexplained.unsigned_abs());
+    let sign = if ledger.unexplained < 0 { "-" } else { "" };
+    writeln!(out, "{:<28}{:>11}{share:>9}", "unexplained", format!("{sign}{size}"))?;
+    let shared = ledger.pss.saturating_sub(ledger.uss);
+    let all = percent(1.0, 1);
+    writeln!(out, "{:<28}{:>11}{all:>9}{:>12}{shared:>12}", "total", ledger.pss, ledger.uss)?;
+    writeln!(out, "{UNITS}")
+}
+
+fn write_part(out: &mut String, part: &LedgerPart, total: Bytes) -> fmt::Result {
+    let size = part.pss.0 as f64;
+    writeln!(
+        out,
+        "{:<28}{:>11}{:>9}{:>12}{:>12}  {}",
+        part.kind.label(),
+        part.pss,
+        percent_of(size, total, 1),
+        part.private,
+        part.shared(),
+        bar(size / total.0.max(1) as f64)
+    )
+}
+
+/// A bar of that fraction of the full length; even the smallest part has a visible bar.
+fn bar(fraction: f64) -> String {
+    const EIGHTHS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
+    let eighths = (fraction.clamp(0.0, 1.0) * BAR as f64 * 8.0).round().max(1.0) as usize;
+    format!("{}{}", "█".repeat(eighths / 8), EIGHTHS[eighths % 8])
+}
+
+/// The largest files of data, and those that no figure above has.
+fn write_files(out: &mut String, ledger: &Ledger) -> fmt::Result {
+    let files = || ledger.processes.iter().flat_map(|process| &process.files);
+    let mut mapped: BTreeMap<&str, Bytes> = BTreeMap::new();
+    for file in files().filter(|file| file.mapped) {
+        let sum = mapped.entry(&file.name).or_default();
+        *sum = *sum + file.bytes;
+    }
+    // Processes that were forked hold the same file open.
+    let mut open: BTreeMap<&str, Bytes> = BTreeMap::new();
+    for file in files().filter(|file| !file.mapped && !mapped.contains_key(file.name.as_str())) {
+        let most = open.entry(&file.name).or_default();
+        *most = (*most).max(file.bytes);
+    }
+    if let Some(list) = file_list(mapped) {
+        writeln!(out, "Largest mapped files without code: {list}")?;
+    }
+    match file_list(open) {
+        None => Ok(()),
+        Some(list) => writeln!(
+            out,
+            "Open and not mapped, so in no figure above, but in memory and charged to the container: {list}"
+        ),
+    }
+}
+
+/// Files with their bytes, the largest first; `None` without one.
+fn file_list(files: BTreeMap<&str, Bytes>) -> Option<String> {
+    let mut files: Vec<(&str, Bytes)> = files.into_iter().collect();
+    files.sort_by_key(|(_, bytes)| std::cmp::Reverse(*bytes));
+    let rest: Bytes = files.iter().skip(FILES).map(|(_, bytes)| *bytes).sum();
+    let named = files.iter().take(FILES);
+    let mut parts: Vec<String> =
+        named.map(|(name, bytes)| format!("{} {bytes}", shorten(&one_line(name), TITLE))).collect();
+    if files.len() > FILES {
+        parts.push(format!("{} more with {rest}", files.len() - FILES));
+    }
+    (!parts.is_empty()).then(|| parts.join(", "))
+}
+
+fn write_processes(out: &mut String, ledger: &Ledger) -> fmt::Result {
+    if ledger.processes.len() < 2 {
+        return Ok(());
+    }
+    writeln!(
+        out,
+        "\n{:>8}{:>12}{:>12}{:>12}{:>9}  process",
+        "pid", "PSS", "private", "RSS", "shared"
+    )?;
+    for process in &ledger.processes {
+        let shared = process.rss.saturating_sub(process.uss).0 as f64;
+        writeln!(
+            out,
+            "{:>8}{:>12}{:>12}{:>12}{:>9}  {}",
+            process.pid,
+            process.pss,
+            process.uss,
+            process.rss,
+            percent_of(shared, process.rss, 0),
+            shorten(&process.title, TITLE)
+        )?;
+    }
+    writeln!(out, "RSS counts a shared page in every process, so it is not summed.")
+}
+
+fn write_heap(out: &mut String, process: &ProcessLedger, heap: &RubyHeap) -> fmt::Result {
+    let described = process.ruby.as_deref().unwrap_or_default();
+    let ruby = described.split_ascii_whitespace().nth(1).unwrap_or_default();
+    writeln!(
+        out,
+        "\nRuby {ruby} heap of {}: {} of pages, {} resident, {} of it private",
+        process.pid, heap.size, heap.resident, heap.private
+    )?;
+    for pool in &heap.pools {
+        write_pool(out, pool)?;
+    }
+    if heap.pools.iter().any(|pool| pool.live.is_none()) {
+        let all = heap.pools.iter().map(|pool| pool.slots).sum::<Option<u64>>();
+        let (live, slots) = (or_question_mark(heap.live_slots), or_question_mark(all));
+        writeln!(
+            out,
+            "  all slots: {live} live of {slots}; this Ruby does not count them by size"
+        )?;
+    }
+    if let Some(classic) = heap.classic {
+        let pages = classic.pages.map(|pages| format!(", pages in use {}", percent(pages, 1)));
+        writeln!(out, "  slots in use {}{}", percent(classic.slots, 1), pages.unwrap_or_default())?;
+    }
+    if let Some(bytes) = heap.malloc_of_ruby {
+        writeln!(out, "  Ruby itself holds {bytes} from malloc, as it counts")?;
+    }
+    Ok(())
+}
+
+fn write_pool(out: &mut String, pool: &SlotPool) -> fmt::Result {
+    let free = pool.fragmentation().map(|share| percent(share, 1));
+    writeln!(
+        out,
+        "  slots of {:>4} B: {:>10} live {:>10} free {:>8} free, {:>6} pages",
+        pool.slot_size,
+        or_question_mark(pool.live),
+        or_question_mark(pool.free),
+        or_question_mark(free),
+        or_question_mark(pool.pages)
+    )
+}
+
+fn write_arenas(out: &mut String, process: &ProcessLedger) -> fmt::Result {
+    let count = process.arenas.len();
+    writeln!(out, "\nMalloc arenas of {}: {count}, the largest:", process.pid)?;
+    let mut largest: Vec<&Arena> = process.arenas.iter().collect();
+    largest.sort_by_key(|arena| std::cmp::Reverse(arena.held));
+    for arena in largest.into_iter().take(ARENAS) {
+        let name = if arena.number == 0 { "main".into() } else { arena.number.to_string() };
+        let resident = arena.resident.map(|bytes| format!(", {bytes} resident"));
+        let free = arena
+            .free
+            .map(|free| format!(", {free} free ({})", percent_of(free.0 as f64, arena.held, 0)));
+        writeln!(
+            out,
+            "  {name:>5}: {} held{}{}",
+            arena.held,
+            resident.unwrap_or_default(),
+            free.unwrap_or_default()
+        )?;
+    }
+    Ok(())
+}
+
+fn write_findings(out: &mut String, findings: &[Finding]) -> fmt::Result {
+    if findings.is_empty() {
+        return writeln!(out, "\nNo setting is suggested.");
+    }
+    writeln!(out, "\nWhat to try (a reason for an experiment, not its result)")?;
+    for (finding, number) in findings.iter().zip(1..) {
+        writeln!(out, "{number:>3}. {}: {}", finding.code, finding.evidence)?;
+        match &finding.setting {
+            Some((name, value)) => {
+                writeln!(out, "     try `{name} = \"{value}\"`: {}", finding.remedy)?;
+            }
+            None => writeln!(out, "     {}", finding.remedy)?,
+        }
+        if let Some(most) = finding.at_most {
+            writeln!(out, "     it can shrink {} by at most {most}", shrinks(finding))?;
+        }
+    }
+    Ok(())
+}
+
+/// The parts that a finding is about; the smallest of many are left out.
+fn shrinks(finding: &Finding) -> String {
+    let labels: Vec<String> =
+        finding.shrinks.iter().take(PARTS).map(|kind| format!("`{}`", kind.label())).collect();
+    match (labels.is_empty(), finding.shrinks.len().saturating_sub(PARTS)) {
+        (true, _) => "the whole".to_owned(),
+        (false, 0) => labels.join(" and "),
+        (false, more) => format!("{} and {more} more parts", labels.join(", ")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use carat_model::ledger::{DetectedAllocator, FileUse};
+
+    fn arenas() -> Vec<Arena> {
+        let (held, free) = (Bytes(8_000_000), Some(Bytes(2_000_000)));
+        (0..2).map(|number| Arena { number, held, resident: None, free }).collect()
+    }
+
+    fn example() -> Ledger {
+        let part = |kind, pss| LedgerPart {
+            kind,
+            pss: Bytes(pss),
+            private: Bytes(pss / 2),
+            resident: Bytes(pss),
+        };
+        let parts =
+            vec![part(PartKind::CodeAndFiles, 9_100_000), part(PartKind::MallocLive, 30_000_000)];
+        let process = ProcessLedger {
+            pid: 4312,
+            parent: Some(1),
+            title: "puma 5.6.5 (tcp://127.0.0.1:3000) [app]".into(),
+            rss: Bytes(42_000_000),
+            pss: Bytes(40_000_000),
+            uss: Bytes(20_000_000),
+            swap: None,
+            huge: None,
+            threads: Some(7),
+            basis: Basis::Probe,
+            parts: parts.clone(),
+            slots_unknown: None,
+            unexplained: 900_000,
+            allocator: DetectedAllocator {
+                active: Some("glibc".into()),
+                loaded: Vec::new(),
+                evidence: "the probe looked up `malloc` inside the process".into(),
+            },
+            ruby: Some("ruby 3.1.2p20 (2022-04-12) [x86_64-linux-gnu]".into()),
+            heap: Some(RubyHeap {
+                size: Bytes(5_000_000),
+                resident: Bytes(4_000_000),
+                private: Bytes(1_000_000),
+                pools: vec![SlotPool {
+                    slot_size: 40,
+                    slots: Some(100_000),
+                    live: Some(75_000),
+                    free: Some(25_000),
+                    pages: Some(300),
+                }],
+                ..RubyHeap::default()
+            }),
+            returnable: None,
+            arenas: arenas(),
+            environment: Vec::new(),
+            files: Vec::new(),
+        };
+        Ledger {
+            pss: Bytes(40_000_000),
+            uss: Bytes(20_000_000),
+            parts,
+            unexplained: 900_000,
+            processes: vec![process],
+            ..Ledger::default()
+        }
+    }
+
+    #[test]
+    fn files_of_data_are_named_and_those_that_no_process_maps_in_a_line_of_their_own() {
+        let mut ledger = example();
+        let file = |name: &str, megabytes: u64, mapped| FileUse {
+            name: name.into(),
+            bytes: Bytes(megabytes * 1_000_000),
+            mapped,
+        };
+        ledger.processes[0].files = (0..8)
+            .map(|number| file(&format!("/srv/counter-{number}.db"), 10 + number, true))
+            .chain([file("/memfd:metrics (deleted)", 67, false)])
+            .collect();
+        // A worker has the same file open.
+        ledger.processes.push(ledger.processes[0].clone());
+        let text = ledger_text(&ledger, &[]);
+        for expected in [
+            "Largest mapped files without code: /srv/counter-7.db 34.00 MB, /srv/counter-6.db 32.00 MB, ",
+            "2 more with 42.00 MB\n",
+            "no figure above, but in memory and charged to the container: /memfd:metrics (deleted) 67.00 MB\n",
+        ] {
+            assert!(text.contains(expected), "{expected:?} is not in\n{text}");
+        }
+        ledger.processes.iter_mut().for_each(|process| process.files.clear());
+        let text = ledger_text(&ledger, &[]);
+        assert!(!text.contains("mapped"), "{text}");
+    }
+
+    #[test]
+    fn where_reading_is_denied_the_kernels_figures_and_the_reason_are_printed_and_no_zero() {
+        let process = StatusLedger {
+            pid: 4312,
+            title: "puma 5.6".into(),
+            rss: Bytes(153_000_000),
+            anonymous: Some(Bytes(120_000_000)),
+            threads: Some(9),
+            ..StatusLedger::default()
+        };
+        let denied = Ledger {
+            unread: vec!["cannot read /proc/4312/smaps: denied".into()],
+            from_status: vec![process],
+            ..Ledger::default()
+        };
+        let text = ledger_text(&denied, &[]);
+        for expected in [
+            "puma 5.6\nThe proportional figure (PSS) and its parts are unknown\n",
+            "Not in these figures: cannot read /proc/4312/smaps: denied",
+            "4312    153.0 MB    120.0 MB           ?           ?           ?        9  puma 5.6",
+        ] {
+            assert!(text.contains(expected), "{expected:?} is not in\n{text}");
+        }
+        assert!(!text.contains("0 B") && !text.contains("total"), "{text}");
+    }
+
+    #[test]
+    fn a_reader_finds_every_part_with_its_unit_and_share() {
+        let text = ledger_text(&example(), &[]);
+        for expected in [
+            "40.00 MB proportional (PSS) in 1 process",
+            "Allocator in use: glibc (the probe looked up",
+            "malloc, live                   30.00 MB   75.0 %    15.00 MB    15.00 MB  ██████████████████",
+            "unexplained                     0.90 MB    2.2 %",
+            "Ruby 3.1.2p20 heap of 4312: 5.00 MB of pages",
+            "slots of   40 B:      75000 live      25000 free   25.0 % free,    300 pages",
+            "main: 8.00 MB held, 2.00 MB free (25 %)",
+        ] {
+            assert!(text.contains(expected), "{expected:?} is not in\n{text}");
+        }
+    }
+
+    #[test]
+    fn the_heading_of_a_server_that_forked_says_how_far_it_is_from_the_least() {
+        let mut ledger = Ledger { pss: Bytes(75_000_000), ..example() };
+        let parent = &mut ledger.processes[0];
+        parent.parts.push(LedgerPart {
+            kind: PartKind::SlotsLive,
+            pss: Bytes(900_000),
+            private: Bytes(0),
+            resident: Bytes(1_800_000),
+        });
+        let heap = parent.heap.as_mut().unwrap();
+        (heap.live_slots, heap.old_objects) = (Some(75_000), Some(75_000));
+        let worker = ProcessLedger { pid: 4313, parent: Some(4312), ..parent.clone() };
+        ledger.processes.push(worker);
+        let text = ledger_text(&ledger, &[]);
+        let heading =
+            "75.00 MB proportional (PSS) in 2 processes, 1.50 × the least this app can have\n";
+        assert!(text.contains(heading), "{text}");
+        assert!(!ledger_text(&example(), &[]).contains("the least"), "one process");
+    }
+
+    #[test]
+    fn a_bar_has_at_least_an_eighth_and_at_most_the_full_length() {
+        assert_eq!(bar(1.5).chars().count(), BAR);
+        assert_eq!(bar(0.0), "▏");
+        assert_eq!(bar(0.5).chars().count(), BAR / 2);
+    }
+}

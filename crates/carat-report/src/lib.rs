@@ -1,0 +1,75 @@
+//! Results as text: HTML pages, a terminal's text, Markdown, CSV, JSON, OpenMetrics, budgets.
+//!
+//! Every format begins with [`prepare`](redact::prepare) or one of the functions beside it, which remove control characters
+//! and secrets from every text, and then escapes for its own syntax. The crate is pure: it reads no process and no file. It
+//! imports `carat-model`, `carat-analysis`, `carat-stats` and the catalogue of settings. Public is one function for each
+//! format, [`numbers`] and [`text`] for those who print beside it, and `prepare_…` for those who export.
+
+mod budget;
+mod census_cells;
+mod census_text;
+mod chart;
+mod class_aliases;
+mod class_text;
+mod control_text;
+mod difference_text;
+mod environment_format;
+mod exports;
+mod facts;
+mod figures;
+mod forecast_text;
+mod histogram;
+mod least_text;
+mod ledger_text;
+mod machine;
+mod machine_text;
+mod malloc_text;
+mod markdown;
+mod memory_series;
+mod moments;
+pub mod numbers;
+mod open_text;
+mod page;
+mod part_differences;
+mod process_names;
+mod recording_text;
+mod redact;
+mod redact_census;
+mod redact_rules;
+mod redact_tune;
+mod route_figures;
+mod shared_forms;
+mod shared_plan;
+mod standing;
+mod step_figures;
+mod terminal;
+pub mod text;
+mod tune_facts;
+mod tune_text;
+mod unshared_text;
+mod variant_growth_text;
+mod wording;
+
+pub use budget::{Budget, BudgetError, BudgetOutcome, Kept, budget};
+pub use census_text::{CensusTextOptions, census_text};
+pub use difference_text::difference_text;
+pub use environment_format::{EnvironmentFormat, shell_line, write_environment, write_start};
+pub use exports::{
+    ImportError, SCHEMA, SCHEMA_WITH_CONTROLS, csv, from_json, is_export, json, openmetrics,
+};
+pub use figures::{FIGURES_SCHEMA, figures};
+pub use forecast_text::forecast_text;
+pub use ledger_text::ledger_text;
+pub use markdown::{MARKER, markdown};
+pub use numbers::{count, duration, percent};
+pub use page::{PageOptions, comparison_html, html, ledger_html, recording_html, tune_html};
+pub use recording_text::growth_text;
+pub use redact::prepare_ledger;
+pub use redact_census::prepare_outside;
+pub use redact_rules::{Audience, has_hidden_parts};
+pub use redact_tune::SearchReport;
+pub use terminal::{Style, terminal};
+pub use text::day;
+pub use tune_text::tune_text;
+pub use unshared_text::unshared_text;
+pub use variant_growth_text::variant_growth_text;

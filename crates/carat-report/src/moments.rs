@@ -1,0 +1,97 @@
+//! Memory at each moment: what the terminal, Markdown and the page show of it, and the names of moments.
+
+use crate::facts;
+use crate::numbers::{self, duration, grouped, grouped_count};
+use carat_model::{
+    Estimate, MemoryFigure, Metric, MetricMoment, Moment, MomentComparison, Results, metric,
+};
+
+/// What every format says of the intervals.
+pub(crate) const EXPLORATORY: &str =
+    "exploratory: the intervals are not adjusted for the number of moments, and none is a verdict";
+
+/// The memory that the experiment is about, by moment and variant; empty unless the experiment asks for a moment beyond
+/// those of every trial.
+pub(crate) fn shown(results: &Results) -> Vec<&MomentComparison> {
+    of_figure(results, figure(results))
+}
+
+/// Resident memory if the experiment is about it and the moments have it, or if they lack PSS.
+pub(crate) fn figure(results: &Results) -> MemoryFigure {
+    let has = |figure| results.moments.iter().any(|one| one.figure == figure);
+    let wanted = results.info.primary.contains(".rss.") && has(MemoryFigure::Rss);
+    if wanted || !has(MemoryFigure::Pss) { MemoryFigure::Rss } else { MemoryFigure::Pss }
+}
+
+/// One figure by moment and variant; empty as [`shown`].
+pub(crate) fn of_figure(results: &Results, figure: MemoryFigure) -> Vec<&MomentComparison> {
+    if !results.moments.iter().any(|one| one.moment.is_requested()) {
+        return Vec::new();
+    }
+    results.moments.iter().filter(|one| one.figure == figure).collect()
+}
+
+/// The name of a moment in a table.
+pub(crate) fn name(results: &Results, moment: Moment) -> String {
+    match moment {
+        Moment::Ready => "ready".to_owned(),
+        Moment::Start => "start of the load".to_owned(),
+        Moment::Requests(n) => format!("after {} {}", grouped(n), unit_of_load(results)),
+        Moment::End => MetricMoment::AfterLoad.words().to_owned(),
+        Moment::Idle => after_idle(results),
+    }
+}
+
+/// The difference to the baseline with its interval; empty for the baseline.
+pub(crate) fn difference(estimate: Option<&Estimate>) -> String {
+    estimate.map_or_else(String::new, |found| numbers::estimate(bytes_metric().id, found))
+}
+
+/// A metric with the unit of all figures at moments.
+pub(crate) fn bytes_metric() -> &'static Metric {
+    &metric::MEMORY_PSS_FINAL
+}
+
+/// The name of a metric in a sentence, with its moment. An unknown id, as an older or newer file may have, stands for
+/// itself.
+pub(crate) fn phrase(results: &Results, metric: &str) -> String {
+    let Some(known) = metric::find(metric) else { return metric.to_owned() };
+    match known.moment {
+        Some(moment) => format!("{} {}", known.phrase, metric_moment(results, moment)),
+        None => known.phrase.to_owned(),
+    }
+}
+
+/// The moment of a metric in words, with the number of requests or the idle time of these results where it has one.
+pub(crate) fn metric_moment(results: &Results, moment: MetricMoment) -> String {
+    match moment {
+        MetricMoment::AfterLoad => after_load(results),
+        MetricMoment::AfterIdle => after_idle(results),
+        MetricMoment::LastQuarter if facts::is_run(results) => {
+            "over the last quarter of the run".to_owned()
+        }
+        other => other.words().to_owned(),
+    }
+}
+
+fn after_load(results: &Results) -> String {
+    match facts::requests(results) {
+        Some(n) => format!("after {}", grouped_count(n, "request")),
+        None => MetricMoment::AfterLoad.words().to_owned(),
+    }
+}
+
+/// The time from the sample after the load to the idle one, as it was measured.
+fn after_idle(results: &Results) -> String {
+    let at = |moment| results.moments.iter().find(|one| one.moment == moment).map(|one| one.at_s);
+    match at(Moment::End).zip(at(Moment::Idle)) {
+        Some((end, idle)) => format!("after {} idle", duration((idle - end).max(0.0))),
+        None => MetricMoment::AfterIdle.words().to_owned(),
+    }
+}
+
+/// A cable load, which has steps, counts broadcasts.
+pub(crate) fn unit_of_load(results: &Results) -> &'static str {
+    let mut loads = results.trials.iter().filter_map(|trial| trial.load.as_ref());
+    if loads.any(|load| !load.steps.is_empty()) { "broadcasts" } else { "requests" }
+}

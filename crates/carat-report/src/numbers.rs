@@ -1,0 +1,381 @@
+//! How numbers are written. The terminal, the page, Markdown and the command line all format numbers here.
+//!
+//! Values with a unit print themselves ([`Bytes`], [`Unit::show`]); this module adds shares, estimates with their
+//! intervals, counts, durations, and the numbers of an axis.
+
+use crate::facts;
+pub use carat_model::count;
+use carat_model::{Bytes, Estimate, Results, Role, Unit, counted};
+use std::fmt::Display;
+use std::time::Duration;
+
+/// A share in percent: `12.3 %`.
+pub fn percent(share: f64, decimals: usize) -> String {
+    format!("{:.decimals$} %", share * 100.0)
+}
+
+/// The share of `total` that `bytes` are, in percent.
+pub fn percent_of(bytes: f64, total: Bytes, decimals: usize) -> String {
+    format!("{:.decimals$} %", 100.0 * bytes / total.0.max(1) as f64)
+}
+
+/// A margin or a limit as it was given, without trailing zeros: `0.25 %`.
+pub fn limit(share: f64) -> String {
+    let rounded = (share * 1e6).round() / 1e4;
+    format!("{rounded} %")
+}
+
+/// The value, or a question mark if it is unknown.
+pub fn or_question_mark(value: Option<impl Display>) -> String {
+    value.map_or_else(|| "?".to_owned(), |value| value.to_string())
+}
+
+/// A count with commas between thousands: `3,000`.
+pub fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut out = String::new();
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
+}
+
+/// A count with commas between thousands and with its noun: `1 object`, `3,000 objects`.
+pub fn grouped_count(number: u64, noun: &str) -> String {
+    format!("{} {}", grouped(number), counted(&number, noun))
+}
+
+/// A difference with its sign and unit.
+pub fn signed(unit: Unit, difference: f64) -> String {
+    let size = unit.show(difference.abs());
+    if difference < 0.0 { format!("−{size}") } else { format!("+{size}") }
+}
+
+/// Two amounts of bytes in the unit of the larger: `42.8 → 6.0 MB`, `3.02 → 2.31 MB`.
+pub fn bytes_change(from: f64, to: f64) -> String {
+    let scale = BytesScale::of(from.abs().max(to.abs()));
+    format!("{} → {} {}", scale.number(from), scale.number(to), scale.axis.name)
+}
+
+/// An amount of bytes: `40.2 MB`.
+pub fn short_bytes(bytes: f64) -> String {
+    let scale = BytesScale::of(bytes.abs());
+    format!("{} {}", scale.number(bytes), scale.axis.name)
+}
+
+/// A difference of bytes with its sign, in the unit of an amount of that size: `−36.8 MB`.
+pub fn signed_bytes(difference: f64, size: f64) -> String {
+    let scale = BytesScale::of(size.abs().max(difference.abs()));
+    let number = scale.number(difference);
+    let rounded_to_zero = number.chars().all(|c| matches!(c, '0' | '.'));
+    let sign = if difference > 0.0 && !rounded_to_zero { "+" } else { "" };
+    format!("{sign}{number} {}", scale.axis.name)
+}
+
+/// How amounts of bytes of one size are written in a sentence: one unit, three digits at least.
+struct BytesScale {
+    axis: AxisUnit,
+    decimals: usize,
+}
+
+impl BytesScale {
+    fn of(size: f64) -> Self {
+        let axis = AxisUnit::of(Unit::Bytes, size);
+        let decimals = match axis.divisor {
+            one if one <= 1.0 => 0,
+            _ if size < 10.0 * axis.divisor => 2,
+            _ => 1,
+        };
+        Self { axis, decimals }
+    }
+
+    fn number(&self, bytes: f64) -> String {
+        number(bytes / self.axis.divisor, self.decimals)
+    }
+}
+
+/// Said once in every text and page with amounts of memory.
+pub const UNITS: &str = "MB are 10⁶ bytes; ps shows KiB (1,024 bytes), so 100 MB are 97,656 there.";
+
+/// Milliseconds as seconds.
+pub fn seconds(at_ms: u64) -> f64 {
+    at_ms as f64 / 1e3
+}
+
+/// A duration with about two digits, whatever its size.
+pub fn duration(seconds: f64) -> String {
+    match seconds {
+        short if short < 1.0 => Unit::Seconds.show(short),
+        few if few < 10.0 => format!("{few:.1} s"),
+        some if some < 120.0 => format!("{some:.0} s"),
+        few if few < 600.0 => format!("{:.1} min", few / 60.0),
+        some if some < 7200.0 => format!("{:.0} min", some / 60.0),
+        long => format!("{:.1} h", long / 3600.0),
+    }
+}
+
+/// The time left, as coarse as a waiting user needs it.
+pub fn time_left(time: Duration) -> String {
+    match time.as_secs() {
+        seconds @ 0..90 => format!("{seconds} s"),
+        seconds @ 90..5400 => format!("{} min", (seconds + 30) / 60),
+        seconds => format!("{:.1} h", seconds as f64 / 3600.0),
+    }
+}
+
+/// An estimate with its interval: `−21 % (−24 to −18 %)`.
+pub fn estimate(metric: &str, estimate: &Estimate) -> String {
+    format!("{} ({})", change(metric, estimate), interval(metric, estimate))
+}
+
+/// An estimate without its interval: `−21 %`.
+pub fn change(metric: &str, estimate: &Estimate) -> String {
+    format!("{} {}", signed_percent(estimate.ratio, digits(estimate)), difference_unit(metric))
+}
+
+/// A difference of one block, or a median of such: `−2.1 %`.
+pub fn single_change(metric: &str, ratio: f64) -> String {
+    format!("{} {}", signed_percent(ratio, 1), difference_unit(metric))
+}
+
+/// The confidence of the intervals of the primary metric, controls included: one level, or the lowest and the highest.
+pub fn primary_level(results: &Results) -> Option<String> {
+    let with_controls = results.controls.iter().map(|compared| &compared.conclusion);
+    let all = results.conclusions.iter().chain(with_controls);
+    let mut levels: Vec<f64> = all
+        .filter(|conclusion| conclusion.role == Role::Primary)
+        .filter_map(|conclusion| Some(conclusion.estimate?.confidence))
+        .collect();
+    levels.sort_by(f64::total_cmp);
+    let (lowest, highest) = (percent(*levels.first()?, 0), percent(*levels.last()?, 0));
+    if lowest == highest { Some(lowest) } else { Some(format!("{lowest} to {highest}")) }
+}
+
+/// The interval alone: `−24 to −18 %`.
+pub fn interval(metric: &str, estimate: &Estimate) -> String {
+    let (low, high) = estimate.ratio_interval;
+    let places = digits(estimate);
+    let (low, high) = (signed_percent(low, places), signed_percent(high, places));
+    format!("{low} to {high} {}", difference_unit(metric))
+}
+
+/// The size of an estimate without its sign: `21 %`.
+pub fn magnitude(metric: &str, estimate: &Estimate) -> String {
+    let text = signed_percent(estimate.ratio, digits(estimate));
+    format!("{} {}", text.trim_start_matches(['−', '+']), difference_unit(metric))
+}
+
+/// The interval of a magnitude: `18 to 24 %`; with signs if it includes zero.
+pub fn magnitude_interval(metric: &str, estimate: &Estimate) -> String {
+    if includes_zero(estimate) {
+        return interval(metric, estimate);
+    }
+    let (low, high) = estimate.ratio_interval;
+    let places = digits(estimate);
+    let (near, far) = if high < 0.0 { (-high, -low) } else { (low, high) };
+    let (near, far, unit) = (near * 100.0, far * 100.0, difference_unit(metric));
+    format!("{near:.places$} to {far:.places$} {unit}")
+}
+
+/// Whether an estimate's interval includes zero.
+pub fn includes_zero(estimate: &Estimate) -> bool {
+    estimate.ratio_interval.0 <= 0.0 && estimate.ratio_interval.1 >= 0.0
+}
+
+fn signed_percent(ratio: f64, decimals: usize) -> String {
+    let text = format!("{:.decimals$}", (ratio * 100.0).abs());
+    let zero = text.chars().all(|c| matches!(c, '0' | '.'));
+    let sign = match ratio {
+        _ if zero => "",
+        below if below < 0.0 => "−",
+        _ => "+",
+    };
+    format!("{sign}{text}")
+}
+
+/// A difference between shares is in percentage points, any other in percent of the baseline.
+fn difference_unit(metric: &str) -> &'static str {
+    if facts::unit(metric) == Unit::Fraction { "points" } else { "%" }
+}
+
+/// Decimals that the width of the interval justifies.
+fn digits(estimate: &Estimate) -> usize {
+    let width = (estimate.ratio_interval.1 - estimate.ratio_interval.0) * 100.0;
+    match width.abs() {
+        wide if wide >= 3.0 => 0,
+        wide if wide >= 0.3 => 1,
+        _ => 2,
+    }
+}
+
+/// How the numbers of an axis are written: divided, with one unit for the whole axis.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct AxisUnit {
+    /// Values are divided by this.
+    pub divisor: f64,
+    /// The name printed at the axis.
+    pub name: &'static str,
+}
+
+impl AxisUnit {
+    /// Numbers as they are, without a unit.
+    pub const NONE: Self = Self { divisor: 1.0, name: "" };
+
+    /// The unit that suits the largest value of an axis.
+    pub fn of(unit: Unit, largest: f64) -> Self {
+        let largest = largest.abs();
+        let (divisor, name) = match unit {
+            Unit::Bytes if largest >= 1e10 => (1e9, "GB"),
+            Unit::Bytes if largest >= 1e6 => (1e6, "MB"),
+            Unit::Bytes if largest >= 1e4 => (1e3, "kB"),
+            Unit::Bytes => (1.0, "bytes"),
+            Unit::Seconds if largest < 1e-3 => (1e-6, "µs"),
+            Unit::Seconds if largest < 1.0 => (1e-3, "ms"),
+            Unit::Seconds => (1.0, "s"),
+            Unit::PerSecond => (1.0, "per second"),
+            Unit::Fraction => (0.01, "%"),
+            Unit::Ratio => (1.0, "×"),
+            Unit::Count => (1.0, ""),
+        };
+        Self { divisor, name }
+    }
+
+    /// For the page's script: the divisor and the name.
+    pub fn unit_json(&self) -> serde_json::Value {
+        serde_json::json!([self.divisor, self.name])
+    }
+
+    /// The number at a tick, with the decimals that the distance between ticks requires.
+    pub fn tick(&self, value: f64, distance: f64) -> String {
+        let distance = (distance / self.divisor).abs();
+        let decimals = if distance > 0.0 { tick_decimals(distance, 6.0) } else { 2 };
+        number(value / self.divisor, decimals)
+    }
+}
+
+/// The number at a tick of an axis of differences in percent, with its sign.
+pub fn percent_tick(share: f64, distance: f64) -> String {
+    let distance = distance * 100.0;
+    let decimals = if distance > 0.0 { tick_decimals(distance, 3.0) } else { 1 };
+    let sign = if share > 0.0 { "+" } else { "" };
+    format!("{sign}{}", number(share * 100.0, decimals))
+}
+
+fn tick_decimals(distance: f64, most: f64) -> usize {
+    (-distance.log10().floor()).clamp(0.0, most) as usize
+}
+
+/// A number for a tick of a logarithmic axis: as many decimals as its first digit needs.
+pub fn significant(value: f64) -> String {
+    let decimals = match value.abs() {
+        v if v >= 1.0 || v == 0.0 => 0,
+        v => (-v.log10().floor()).min(6.0) as usize,
+    };
+    number(value, decimals)
+}
+
+/// A number with that many decimals and narrow spaces between thousands.
+fn number(value: f64, decimals: usize) -> String {
+    let text = format!("{:.decimals$}", value.abs());
+    let (whole, rest) = text.split_once('.').unwrap_or((&text, ""));
+    let mut out = String::new();
+    if value < 0.0 && text.contains(|c: char| c.is_ascii_digit() && c != '0') {
+        out.push('−');
+    }
+    for (at, digit) in whole.chars().enumerate() {
+        if at > 0 && (whole.len() - at) % 3 == 0 && whole.len() > 4 {
+            out.push('\u{202f}');
+        }
+        out.push(digit);
+    }
+    if !rest.is_empty() {
+        out.push('.');
+        out.push_str(rest);
+    }
+    out
+}
+
+/// A value with six significant digits, for the page's script: short and precise enough to display.
+pub fn rounded(value: f64) -> serde_json::Number {
+    let short: f64 = format!("{value:.5e}").parse().unwrap_or(value);
+    if short.fract() == 0.0 && short.abs() < 1e15 {
+        return serde_json::Number::from(short as i64);
+    }
+    serde_json::Number::from_f64(short).unwrap_or_else(|| serde_json::Number::from(0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_estimate_has_as_many_digits_as_its_interval_justifies() {
+        for (metric, (low, ratio, high), text) in [
+            ("memory.pss.final", (-0.24, -0.212, -0.18), "−21 % (−24 to −18 %)"),
+            ("memory.pss.final", (-0.0096, -0.008, -0.0064), "−0.8 % (−1.0 to −0.6 %)"),
+            ("latency.p95", (-0.02, 0.0, 0.02), "0 % (−2 to +2 %)"),
+            ("errors", (0.01, 0.02, 0.05), "+2 points (+1 to +5 points)"),
+        ] {
+            let found = Estimate {
+                ratio,
+                ratio_interval: (low, high),
+                difference: ratio * 1e8,
+                difference_interval: (low * 1e8, high * 1e8),
+                confidence: 0.95,
+            };
+            assert_eq!(estimate(metric, &found), text);
+        }
+    }
+
+    #[test]
+    fn a_change_of_bytes_has_one_unit() {
+        for (from, to, text) in [
+            (42.8e6, 6.0e6, "42.8 → 6.0 MB"),
+            (3.02e6, 2.31e6, "3.02 → 2.31 MB"),
+            (0.0, 12_000.0, "0.0 → 12.0 kB"),
+            (-2e6, 2.5e6, "−2.00 → 2.50 MB"),
+            (0.0, 640.0, "0 → 640 bytes"),
+        ] {
+            assert_eq!(bytes_change(from, to), text);
+        }
+        for (difference, size, text) in [
+            (-36.84e6, 42.8e6, "−36.8 MB"),
+            (12e3, 42.8e6, "0.0 MB"),
+            (12e3, 0.0, "+12.0 kB"),
+            (0.0, 0.0, "0 bytes"),
+        ] {
+            assert_eq!(signed_bytes(difference, size), text);
+        }
+    }
+
+    #[test]
+    fn thousands_are_separated() {
+        for (number, text) in [(0, "0"), (50, "50"), (3000, "3,000"), (1_234_567, "1,234,567")] {
+            assert_eq!(grouped(number), text);
+        }
+    }
+
+    #[test]
+    fn a_limit_is_written_as_it_was_given() {
+        assert_eq!(limit(0.0025), "0.25 %");
+        assert_eq!(limit(0.05), "5 %");
+    }
+
+    #[test]
+    fn an_axis_has_one_unit_and_the_digits_its_ticks_need() {
+        let axis = AxisUnit::of(Unit::Bytes, 71e6);
+        assert_eq!((axis.name, axis.tick(70.5e6, 0.5e6).as_str()), ("MB", "70.5"));
+        assert_eq!(number(-12_345.6, 0), "−12\u{202f}346");
+        assert_eq!(number(-0.04, 1), "0.0");
+    }
+
+    #[test]
+    fn the_time_left_is_coarse() {
+        for (seconds, text) in [(5, "5 s"), (89, "89 s"), (150, "3 min"), (7200, "2.0 h")] {
+            assert_eq!(time_left(Duration::from_secs(seconds)), text);
+        }
+    }
+}

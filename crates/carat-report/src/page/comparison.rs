@@ -1,0 +1,206 @@
+//! Several results files on one page: the same question on other days, machines or Rubies.
+
+use crate::chart::forest::{ForestAxis, ForestRow, forest, reach};
+use crate::chart::{Caption, variant_class};
+use crate::control_text::control_sentences;
+use crate::facts;
+use crate::machine::machine_facts;
+use crate::page::elements::{
+    estimate_cell, scrollable, value_cell, verdict_cell, verdict_sentence,
+};
+use crate::page::forest::description;
+use crate::page::frame::{PageOptions, document, footer};
+use crate::page::gallery::Gallery;
+use crate::redact::prepare;
+use crate::standing::in_order;
+use crate::text::{day, one_line, shorten};
+use crate::wording;
+use carat_model::{MachineFacts, Results, Role};
+use maud::{Markup, html as markup};
+use std::collections::BTreeSet;
+
+/// Files shown at most.
+const FILES: usize = 40;
+/// Metrics shown at most.
+const METRICS: usize = 8;
+/// Rows of a forest plot at most.
+const FOREST_ROWS: usize = 60;
+/// Variants of a file in the table of numbers at most.
+const VARIANTS: usize = 20;
+/// Facts listed at most.
+const FACTS: usize = 60;
+
+struct ComparedFile {
+    number: usize,
+    label: String,
+    results: Results,
+    machine: MachineFacts,
+}
+
+/// One page for several results, in the order given: one file that makes no request.
+pub fn comparison_html(all: &[Results], options: &PageOptions) -> String {
+    let files: Vec<ComparedFile> = all
+        .iter()
+        .zip(1..=FILES)
+        .map(|(results, number)| {
+            ComparedFile::new(number, in_order(prepare(results, options.audience)))
+        })
+        .collect();
+    let title = format!("{} experiments side by side", all.len());
+    let mut gallery = Gallery::default();
+    let body = markup! {
+        header.top { span { "Carat comparison of " b { (all.len()) " results files" } } }
+        main {
+            h1 { (title) }
+            @if all.len() > FILES { ul.warn { li { "Only the first " (FILES) " files are shown." } } }
+            @for file in &files { (file.verdicts()) }
+            (differences(&files, &mut gallery))
+            (values(&files))
+            (machines(&files))
+        }
+        (footer(options))
+        (gallery.data(&[]))
+    };
+    document(&title, &body).into_string()
+}
+
+impl ComparedFile {
+    fn new(number: usize, results: Results) -> Self {
+        let first = results.trials.first();
+        let day = first.map_or_else(|| "no trial".into(), |trial| day(trial.started_ms));
+        let name = shorten(&one_line(&results.info.name), 40);
+        let (label, machine) = (format!("{number} · {name} · {day}"), machine_facts(&results));
+        Self { number, label, results, machine }
+    }
+
+    fn verdicts(&self) -> Markup {
+        markup! {
+            h3 { (self.label) }
+            ul.also {
+                @for sentence in wording::sentences(&self.results) { li { (verdict_sentence(&sentence)) } }
+                @for sentence in control_sentences(&self.results) { li { (verdict_sentence(&sentence)) } }
+            }
+        }
+    }
+
+    /// The primary metric and the guards.
+    fn metrics(&self) -> Vec<&str> {
+        let conclusions = self.results.conclusions.iter();
+        let guards: BTreeSet<&str> = conclusions
+            .filter(|conclusion| matches!(conclusion.role, Role::Guard { .. }))
+            .map(|conclusion| conclusion.metric.as_str())
+            .collect();
+        std::iter::once(self.results.info.primary.as_str()).chain(guards).collect()
+    }
+
+    fn forest_rows(&self, metric: &str) -> Vec<ForestRow> {
+        let variants = self.results.info.variants.iter().enumerate().skip(1);
+        variants
+            .filter_map(|(place, variant)| {
+                let found = facts::conclusion(&self.results, &variant.name, metric)?;
+                Some(ForestRow {
+                    label: format!("{} · {}", self.number, one_line(&variant.name)),
+                    metric: metric.to_owned(),
+                    class: variant_class(place),
+                    estimate: found.estimate?,
+                })
+            })
+            .collect()
+    }
+
+    fn fact(&self, key: &str) -> Option<&str> {
+        self.machine.get(key).map(String::as_str)
+    }
+}
+
+/// The metrics that any of the files asks about.
+fn metrics(files: &[ComparedFile]) -> Vec<&str> {
+    let mut names: Vec<&str> = Vec::new();
+    for name in files.iter().flat_map(ComparedFile::metrics) {
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    names.truncate(METRICS);
+    names
+}
+
+fn differences(files: &[ComparedFile], gallery: &mut Gallery) -> Markup {
+    markup! {
+        section {
+            h2 { "Differences to each file's own baseline" }
+            figure {
+                figcaption { "A row is one variant of one file, named by the file's number. Look for the reason if intervals do not overlap: another machine, another Ruby, another day." }
+                div.grid2 { @for (at, metric) in metrics(files).into_iter().enumerate() { (panel(at, metric, files, gallery)) } }
+            }
+        }
+    }
+}
+
+fn panel(at: usize, metric: &str, files: &[ComparedFile], gallery: &mut Gallery) -> Markup {
+    let rows = files.iter().flat_map(|file| file.forest_rows(metric));
+    let rows: Vec<ForestRow> = rows.take(FOREST_ROWS).collect();
+    let caption = Caption {
+        id: &format!("files-{at}"),
+        title: &format!("{metric} in every file"),
+        description: &description(&rows),
+    };
+    let axis = ForestAxis { reach: reach(rows.iter()), reference: "baseline", margin: None };
+    let picture = forest(&rows, axis, &caption);
+    markup! { @if let Some(picture) = picture { div.panel { h3 { (metric) } (gallery.show(picture)) } } }
+}
+
+fn values(files: &[ComparedFile]) -> Markup {
+    let table = markup! {
+        table #files {
+            thead { tr {
+                th scope="col" { "file" } th.l scope="col" { "variant" } th.l scope="col" { "metric" } th scope="col" { "trials" }
+                th scope="col" { "median" } th scope="col" { "difference" } th.l scope="col" { "verdict" }
+            } }
+            tbody { @for file in files { @for metric in metrics(files) { (rows(file, metric)) } } }
+        }
+    };
+    markup! { section { h2 { "Numbers" } (scrollable("Numbers of every file", &table)) } }
+}
+
+fn rows(file: &ComparedFile, metric: &str) -> Markup {
+    markup! {
+        @for variant in file.results.info.variants.iter().take(VARIANTS) {
+            @let found = facts::conclusion(&file.results, &variant.name, metric);
+            @if let Some(summary) = facts::variant_summary(&file.results, &variant.name, metric) {
+                tr {
+                    th scope="row" { (file.label) } td.l { (variant.name) } td.l { code { (metric) } } td { (summary.n) }
+                    (value_cell(facts::unit(metric), Some(summary.median)))
+                    (estimate_cell(metric, found.and_then(|c| c.estimate)))
+                    (verdict_cell(found.map(|c| c.verdict)))
+                }
+            }
+        }
+    }
+}
+
+/// The facts about the machines that differ between the files, and how many do not.
+fn machines(files: &[ComparedFile]) -> Markup {
+    let keys: BTreeSet<&str> =
+        files.iter().flat_map(|f| f.machine.keys().map(String::as_str)).collect();
+    let (differing, same): (Vec<&str>, Vec<&str>) = keys.into_iter().partition(|key| {
+        files.iter().map(|file| file.fact(key)).collect::<BTreeSet<_>>().len() > 1
+    });
+    let table = markup! {
+        table {
+            thead { tr { th scope="col" { "fact" } @for file in files { th.w scope="col" { (file.label) } } } }
+            tbody { @for key in differing.iter().take(FACTS) { tr {
+                th scope="row" { (key) }
+                @for file in files { td.w { (file.fact(key).unwrap_or("–")) } }
+            } } }
+        }
+    };
+    markup! {
+        section {
+            h2 { "What else differs" }
+            @if differing.is_empty() { p { "Nothing that was recorded: machine and software are the same in all files." } }
+            @else { (scrollable("What else differs", &table)) }
+            p.soft { (same.len()) " facts are the same." }
+        }
+    }
+}

@@ -1,0 +1,115 @@
+//! The differences of variants to their controls: a panel per variant for the primary metric, and a table that has the
+//! guards too.
+
+use crate::chart::forest::{ForestAxis, ForestRow, forest, reach};
+use crate::chart::{Caption, variant_class};
+use crate::facts;
+use crate::numbers;
+use crate::page::elements::{estimate_cell, scrollable, unknown_cell, value_cell, verdict_cell};
+use crate::page::forest::description;
+use crate::page::gallery::Gallery;
+use crate::text::one_line;
+use carat_model::Results;
+use maud::{Markup, html as markup};
+
+/// Empty if no variant has a control.
+pub(super) fn section(results: &Results, gallery: &mut Gallery) -> Markup {
+    if results.controls.is_empty() {
+        return markup! {};
+    }
+    let panels: Vec<(usize, &str, Vec<ForestRow>)> = results
+        .info
+        .variants
+        .iter()
+        .enumerate()
+        .map(|(place, variant)| (place, variant.name.as_str(), rows(results, place)))
+        .filter(|(_, _, rows)| !rows.is_empty())
+        .collect();
+    let (margin, all) = (results.info.margin, panels.iter().flat_map(|(_, _, rows)| rows));
+    let (low, high) = reach(all);
+    let axis = ForestAxis {
+        reach: (low.min(-margin), high.max(margin)),
+        reference: "control",
+        margin: Some(margin),
+    };
+    markup! {
+        section #controls {
+            h2 { "Against its control" code { (results.info.primary) } }
+            figure {
+                figcaption {
+                    "A control has a part of the variant's remedy. A difference to it comes from what the variant does beyond it; \
+                    if the two are equivalent, that adds nothing that matters. A difference within the grey band ("
+                    (numbers::limit(margin)) ") does not matter."
+                }
+                div.grid2 { @for (place, name, rows) in &panels { (panel(*place, name, rows, axis, gallery)) } }
+            }
+            details open[panels.is_empty()] { summary { "Numbers" } (table(results)) }
+        }
+    }
+}
+
+/// The controls of the variant at `place` in the primary metric.
+fn rows(results: &Results, place: usize) -> Vec<ForestRow> {
+    let variant = &results.info.variants[place].name;
+    facts::against_controls(results, &results.info.primary)
+        .filter(|compared| compared.conclusion.variant == *variant)
+        .filter_map(|compared| {
+            Some(ForestRow {
+                label: one_line(&compared.control),
+                metric: results.info.primary.clone(),
+                class: variant_class(place),
+                estimate: compared.conclusion.estimate?,
+            })
+        })
+        .collect()
+}
+
+fn panel(
+    place: usize,
+    name: &str,
+    rows: &[ForestRow],
+    axis: ForestAxis,
+    gallery: &mut Gallery,
+) -> Markup {
+    let caption = Caption {
+        id: &format!("controls-{place}"),
+        title: &format!("{name} against its controls"),
+        description: &description(rows),
+    };
+    markup! {
+        @if let Some(picture) = forest(rows, axis, &caption) {
+            div class={ "panel of v" (variant_class(place)) } { h3 { (name) " against" } (gallery.show(picture)) }
+        }
+    }
+}
+
+fn table(results: &Results) -> Markup {
+    let metrics = facts::metrics(results);
+    let compared: Vec<_> =
+        metrics.iter().flat_map(|metric| facts::against_controls(results, metric)).collect();
+    let table = markup! {
+        table {
+            thead { tr {
+                th scope="col" { "variant" } th.l scope="col" { "control" } th.l scope="col" { "metric" }
+                th scope="col" { "blocks" } th scope="col" { "difference" } th scope="col" { "interval" }
+                th scope="col" { "confidence" } th.l scope="col" { "verdict" }
+            } }
+            tbody { @for compared in compared {
+                @let conclusion = &compared.conclusion;
+                @let unit = facts::unit(&conclusion.metric);
+                tr {
+                    th scope="row" { (conclusion.variant) } td.l { (compared.control) }
+                    td.l { code { (conclusion.metric) } } td { (conclusion.blocks) }
+                    @match conclusion.estimate {
+                        Some(e) => td data-v=(e.difference) { (numbers::signed(unit, e.difference)) },
+                        None => (unknown_cell()),
+                    }
+                    (estimate_cell(&conclusion.metric, conclusion.estimate))
+                    (value_cell(carat_model::Unit::Fraction, conclusion.estimate.map(|e| e.confidence)))
+                    (verdict_cell(Some(conclusion.verdict)))
+                }
+            } }
+        }
+    };
+    scrollable("Differences to the controls", &table)
+}

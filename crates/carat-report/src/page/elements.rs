@@ -1,0 +1,85 @@
+//! Small pieces of markup that several sections use.
+
+use crate::numbers;
+use crate::wording::{self, Sentence};
+use carat_model::{Estimate, Unit, Verdict};
+use maud::{Markup, html as markup};
+
+/// A table that scrolls sideways on a narrow screen.
+pub(super) fn scrollable(label: &str, table: &Markup) -> Markup {
+    markup! { div.scroll tabindex="0" role="region" aria-label=(label) { (table) } }
+}
+
+/// A cell with a value and its unit, or a dash if the value is unknown.
+pub(super) fn value_cell(unit: Unit, value: Option<f64>) -> Markup {
+    match value {
+        Some(number) => markup! { td data-v=(number) { (unit.show(number)) } },
+        None => unknown_cell(),
+    }
+}
+
+/// A cell with an estimate and its interval, or a dash.
+pub(super) fn estimate_cell(metric: &str, estimate: Option<Estimate>) -> Markup {
+    match estimate {
+        Some(found) => {
+            markup! { td data-v=(found.ratio) { (numbers::estimate(metric, &found)) } }
+        }
+        None => unknown_cell(),
+    }
+}
+
+/// A cell with a dash.
+pub(super) fn unknown_cell() -> Markup {
+    markup! { td { "–" } }
+}
+
+/// A cell with a verdict; empty if there is none.
+pub(super) fn verdict_cell(verdict: Option<Verdict>) -> Markup {
+    markup! {
+        td.l { @if let Some(verdict) = verdict {
+            span class=(verdict_class(verdict)) { (wording::sign(verdict)) " " (wording::word(verdict)) }
+        } }
+    }
+}
+
+/// A verdict sentence with its sign; text in parentheses is in a softer colour.
+pub(super) fn verdict_sentence(sentence: &Sentence) -> Markup {
+    let class = verdict_class(sentence.verdict);
+    markup! {
+        span class={ "sign " (class) } aria-hidden="true" { (wording::sign(sentence.verdict)) }
+        strong { (sentence.variant) } " "
+        @for (in_parentheses, part) in parts(&sentence.rest) {
+            @if in_parentheses { span.aside { (part) } } @else { (part) }
+        }
+    }
+}
+
+/// The class that colours a verdict.
+fn verdict_class(verdict: Verdict) -> &'static str {
+    match verdict {
+        Verdict::Smaller | Verdict::Faster => "good",
+        Verdict::Larger | Verdict::Slower => "bad",
+        Verdict::Equivalent => "even",
+        Verdict::Undecided => "open",
+    }
+}
+
+/// The text in parts, each with whether it is in parentheses, which are part of it.
+fn parts(text: &str) -> Vec<(bool, &str)> {
+    let mut parts = Vec::new();
+    let mut rest = text;
+    while let Some((open, length)) =
+        rest.find('(').and_then(|open| Some((open, rest[open..].find(')')? + 1)))
+    {
+        parts.push((false, &rest[..open]));
+        parts.push((true, &rest[open..open + length]));
+        rest = &rest[open + length..];
+    }
+    parts.push((false, rest));
+    parts
+}
+
+/// Letters, digits and hyphens of a name, for an id.
+pub(super) fn identifier(name: &str) -> String {
+    name.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect()
+}

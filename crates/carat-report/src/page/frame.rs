@@ -1,0 +1,63 @@
+//! The parts that all pages have: head, content security policy, style, script, footer.
+
+use crate::numbers::UNITS;
+use crate::redact::Audience;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use maud::{DOCTYPE, Markup, PreEscaped, html as markup};
+use sha2::{Digest as _, Sha256};
+
+const STYLE: &str = include_str!("../assets/page.css");
+const SCRIPT: &str = include_str!("../assets/page.js");
+
+/// Options of a page.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct PageOptions {
+    /// Who will read it.
+    pub audience: Audience,
+    /// The date to print, because the report itself reads no clock.
+    pub generated_at: Option<String>,
+}
+
+/// A whole document around a body.
+pub(super) fn document(title: &str, body: &Markup) -> Markup {
+    let policy = format!(
+        "default-src 'none'; style-src '{}'; script-src '{}'; img-src data:; base-uri 'none'; form-action 'none'",
+        digest(STYLE),
+        digest(SCRIPT),
+    );
+    markup! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta http-equiv="Content-Security-Policy" content=(policy);
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                meta name="referrer" content="no-referrer";
+                title { (title) }
+                link rel="icon" href="data:,";
+                style { (PreEscaped(STYLE)) }
+            }
+            body { (body) script { (PreEscaped(SCRIPT)) } }
+        }
+    }
+}
+
+/// The source expression of a Content-Security-Policy for an inline text.
+fn digest(text: &str) -> String {
+    format!("sha256-{}", STANDARD.encode(Sha256::digest(text.as_bytes())))
+}
+
+/// The last lines of a page.
+pub(super) fn footer(options: &PageOptions) -> Markup {
+    markup! {
+        footer {
+            "Written by Carat " (env!("CARGO_PKG_VERSION"))
+            @if let Some(when) = &options.generated_at { " on " (when) }
+            ". " (UNITS) " One file that makes no network request."
+            @if options.audience == Audience::Shared {
+                " Host, user, paths, log lines and private environment variables were left out."
+            }
+        }
+    }
+}

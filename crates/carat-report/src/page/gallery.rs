@@ -1,0 +1,69 @@
+//! Collects the values that the script needs of every picture on the page.
+
+use crate::chart::{Caption, Picture, Plot};
+use carat_model::Variant;
+use maud::{Markup, PreEscaped, html as markup};
+use serde_json::{Map, Value, json};
+
+/// Bytes of such values at most; a picture beyond that has no cursor.
+const HOVER_LIMIT: usize = 240_000;
+
+/// The pictures shown so far.
+#[derive(Debug, Default)]
+pub(crate) struct Gallery {
+    hover: Map<String, Value>,
+    size: usize,
+}
+
+impl Gallery {
+    /// The picture's markup; keeps its values for the script.
+    pub(crate) fn show(&mut self, picture: Picture) -> Markup {
+        let size = picture.hover.to_string().len();
+        if !picture.hover.is_null() && self.size + size < HOVER_LIMIT {
+            self.size += size;
+            self.hover.insert(picture.id, picture.hover);
+        }
+        picture.markup
+    }
+
+    /// A titled picture for a grid of several; empty if there is nothing to draw.
+    pub(crate) fn panel(&mut self, title: &str, plot: &Plot, caption: &Caption<'_>) -> Markup {
+        let picture = plot.draw(caption);
+        markup! {
+            @if let Some(picture) = picture { div.panel { h3 { (title) } (self.show(picture)) } }
+        }
+    }
+
+    /// All values as one element that the browser does not execute.
+    pub(crate) fn data(self, variants: &[Variant]) -> Markup {
+        let names: Vec<&str> = variants.iter().map(|variant| variant.name.as_str()).collect();
+        let all = json!({ "variants": names, "charts": self.hover });
+        markup! {
+            script type="application/json" #carat-data { (PreEscaped(in_script(&all))) }
+        }
+    }
+}
+
+/// JSON that cannot end the script element around it.
+pub(super) fn in_script(value: &Value) -> String {
+    value
+        .to_string()
+        .chars()
+        .map(|c| match c {
+            '<' | '>' | '&' | '\u{2028}' | '\u{2029}' => format!("\\u{:04x}", c as u32),
+            c => c.to_string(),
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn json_in_a_page_cannot_end_its_element() {
+        let text = in_script(&serde_json::json!({"</script><!--": "&\u{2028}"}));
+        assert_eq!(text, "{\"\\u003c/script\\u003e\\u003c!--\":\"\\u0026\\u2028\"}");
+        assert!(serde_json::from_str::<Value>(&text).is_ok());
+    }
+}

@@ -1,0 +1,90 @@
+//! Growth of every part of every variant's memory over the load.
+
+use crate::page::elements::{scrollable, unknown_cell};
+use crate::page::gallery::Gallery;
+use crate::text::capital;
+use carat_analysis::growth::{amount, cause, found, tolerances, what_decides};
+use carat_model::{PartGrowth, Results, VariantGrowth};
+use maud::{Markup, html as markup};
+
+/// Empty if no trial was sampled during its load.
+pub(super) fn section(results: &Results, _: &mut Gallery) -> Markup {
+    if results.growth.is_empty() {
+        return markup! {};
+    }
+    let causes: Vec<(&str, String)> = results
+        .growth
+        .iter()
+        .filter_map(|growth| Some((growth.variant.as_str(), cause(&growth.parts)?)))
+        .collect();
+    let rows = results
+        .growth
+        .iter()
+        .flat_map(|growth| growth.parts.iter().map(move |part| (growth.variant.as_str(), part)));
+    let rows: Vec<(&str, &PartGrowth)> = rows.filter(|(_, part)| !part.is_undecided()).collect();
+    let table = markup! {
+        table {
+            thead { tr { th scope="col" { "variant" } th scope="col" { "part" } (head()) } }
+            tbody {
+                @for (variant, part) in &rows {
+                    tr { th scope="row" { (variant) } td { (part.part.label()) } (cells(part)) }
+                }
+            }
+        }
+    };
+    let tolerances = results.growth.first().map(|growth| tolerances(&growth.parts));
+    markup! {
+        section #growth-over-load {
+            h2 { "Growth over the load" }
+            p.soft {
+                "All trials of a variant together, by requests answered. A leak adds the same amount with every request; \
+                fragmentation and warm-up add less and less."
+                @if let Some(text) = tolerances.filter(|text| !text.is_empty()) { " " (capital(&text)) "." }
+            }
+            @if !causes.is_empty() {
+                ul.also { @for (variant, cause) in &causes { li { strong { (variant) } ": " (capital(cause)) "." } } }
+            }
+            @if !rows.is_empty() { (scrollable("Growth over the load", &table)) }
+            @if let Some(open) = undecided(&results.growth) { p { (open) } }
+        }
+    }
+}
+
+/// Everything that is undecided, in one line.
+fn undecided(all: &[VariantGrowth]) -> Option<String> {
+    let open: Vec<&PartGrowth> =
+        all.iter().flat_map(|one| &one.parts).filter(|part| part.is_undecided()).collect();
+    let what = what_decides(&open).map(|what| format!("; {what}")).unwrap_or_default();
+    let mut groups: Vec<(String, Vec<&str>)> = Vec::new();
+    for growth in all {
+        let parts = growth.parts.iter().filter(|part| part.is_undecided());
+        let parts = parts.map(|part| part.part.label()).collect::<Vec<_>>().join(", ");
+        match groups.iter_mut().find(|group| group.0 == parts) {
+            _ if parts.is_empty() => {}
+            Some(group) => group.1.push(&growth.variant),
+            None => groups.push((parts, vec![&growth.variant])),
+        }
+    }
+    let groups = groups.into_iter().map(|(parts, variants)| match variants.len() {
+        every if every == all.len() && every > 1 => format!("{parts} of every variant"),
+        _ => format!("{parts} of {}", variants.join(", ")),
+    });
+    let groups = groups.collect::<Vec<_>>().join("; ");
+    (!open.is_empty()).then(|| format!("Undecided: {groups}{what}."))
+}
+
+/// The headings of the columns of [`cells`].
+pub(super) fn head() -> Markup {
+    markup! { th.w scope="col" { "growth" } th scope="col" { "per day" } }
+}
+
+/// The growth of a part in words, and the amount per day.
+pub(super) fn cells(growth: &PartGrowth) -> Markup {
+    markup! {
+        td.w { (found(growth)) }
+        @match growth.per_day {
+            Some(daily) => td data-v=(daily.amount) { (amount(growth.part, daily.amount)) },
+            None => (unknown_cell()),
+        }
+    }
+}

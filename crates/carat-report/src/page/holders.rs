@@ -1,0 +1,135 @@
+//! Who holds the memory of a process: a treemap and its table.
+
+use crate::census_text::{by_bytes, class_bytes};
+use crate::chart::Caption;
+use crate::chart::treemap::{TreemapBox, treemap};
+use crate::malloc_text::holder_name;
+use crate::numbers::{grouped, grouped_count};
+use crate::page::elements::{scrollable, value_cell};
+use crate::page::gallery::Gallery;
+use crate::text::one_line;
+use carat_model::{Bytes, Unit};
+use carat_outside::census::Census;
+use carat_outside::heap::ClassCount;
+use carat_outside::owners::{HolderAmount, HolderKind};
+use maud::{Markup, html as markup};
+
+/// Classes and other holders with a box or a row of their own.
+const SHOWN: usize = 40;
+
+/// Treemap and table of one process; empty if its classes are unknown.
+pub(super) fn section(census: &Census, gallery: &mut Gallery) -> Markup {
+    let Some(classes) = census.classes.as_ref().filter(|classes| !classes.is_empty()) else {
+        return markup! {};
+    };
+    let id = format!("holders-{}", census.process);
+    let title = format!("Who holds the memory of process {}", census.process);
+    let description = "Areas are bytes of slots and of malloc; the table below has the numbers.";
+    let picture =
+        treemap(&boxes(census, classes), &Caption { id: &id, title: &title, description });
+    let with_malloc = classes.iter().any(|class| class.malloc_bytes.is_some());
+    markup! {
+        figure {
+            h3 { (title) }
+            figcaption {
+                "A class counts with its slots"
+                @if with_malloc { " and with the memory of malloc that its objects hold" }
+                ". Pale grey is free. Point at a box to read it."
+            }
+            (gallery.show(picture))
+        }
+        details { summary { "Numbers" } (class_table(classes)) }
+    }
+}
+
+fn boxes(census: &Census, classes: &[ClassCount]) -> Vec<TreemapBox> {
+    let sorted = by_bytes(classes);
+    let mut boxes: Vec<TreemapBox> =
+        sorted.iter().take(SHOWN).map(|class| class_box(class)).collect();
+    let rest = sorted.get(SHOWN..).unwrap_or_default();
+    if !rest.is_empty() {
+        let label = format!("{} more classes", rest.len());
+        let size = rest.iter().map(|class| class_bytes(class) as f64).sum();
+        boxes.push(TreemapBox { label, detail: String::new(), class: 1, size });
+    }
+    match (&census.owners, &census.malloc) {
+        (Some(owners), _) => {
+            let others = owners.holders.iter().filter(|holder| !of_a_class(holder, classes));
+            boxes.extend(others.take(SHOWN).map(holder_box));
+            boxes.push(TreemapBox {
+                label: "held by nobody".into(),
+                detail: format!(", {}", grouped_count(owners.nobody.chunks, "chunk")),
+                class: 6,
+                size: owners.nobody.present as f64,
+            });
+        }
+        (None, Some(malloc)) => boxes.push(TreemapBox {
+            label: "malloc in use".into(),
+            detail: "; `--owners` tells by whom".into(),
+            class: 2,
+            size: (malloc.total().in_use.present + malloc.mapped.amount.present) as f64,
+        }),
+        (None, None) => {}
+    }
+    let free_slots = census.heap.as_ref().map(|heap| heap.free_bytes);
+    let free_malloc = census.malloc.as_ref().map(|malloc| malloc.total().free_bytes());
+    for (label, bytes) in [("free slots", free_slots), ("free in malloc", free_malloc)] {
+        let size = bytes.unwrap_or_default() as f64;
+        boxes.push(TreemapBox { label: label.into(), detail: String::new(), class: 0, size });
+    }
+    boxes
+}
+
+/// Whether the bytes of a holder are already those of a class in the list.
+fn of_a_class(holder: &HolderAmount, classes: &[ClassCount]) -> bool {
+    let same = |class: &ClassCount| class.malloc_bytes.is_some() && class.name == holder.name;
+    holder.kind == HolderKind::Class || classes.iter().any(same)
+}
+
+fn class_box(class: &ClassCount) -> TreemapBox {
+    let malloc = class.malloc_bytes.map(|bytes| format!(", {} of it in malloc", Bytes(bytes)));
+    TreemapBox {
+        label: one_line(&class.name),
+        detail: format!(
+            ", {}{}",
+            grouped_count(class.objects, "object"),
+            malloc.unwrap_or_default()
+        ),
+        class: if class.name.starts_with("(internal)") { 5 } else { 1 },
+        size: class_bytes(class) as f64,
+    }
+}
+
+fn holder_box(holder: &HolderAmount) -> TreemapBox {
+    TreemapBox {
+        label: holder_name(holder),
+        detail: format!(", {}", grouped_count(holder.amount.chunks, "chunk")),
+        class: match holder.kind {
+            HolderKind::Library => 3,
+            HolderKind::Thread => 7,
+            HolderKind::Bytecode | HolderKind::Internal | HolderKind::Collector => 5,
+            _ => 4,
+        },
+        size: holder.amount.present as f64,
+    }
+}
+
+fn class_table(classes: &[ClassCount]) -> Markup {
+    let table = markup! {
+        table {
+            thead { tr {
+                th scope="col" { "class" } th scope="col" { "objects" } th scope="col" { "slots" } th scope="col" { "malloc" } th scope="col" { "old" }
+            } }
+            tbody { @for class in by_bytes(classes).into_iter().take(SHOWN) {
+                tr {
+                    th scope="row" { (one_line(&class.name)) }
+                    td { (grouped(class.objects)) }
+                    (value_cell(Unit::Bytes, Some(class.slot_bytes as f64)))
+                    (value_cell(Unit::Bytes, class.malloc_bytes.map(|bytes| bytes as f64)))
+                    (value_cell(Unit::Fraction, class.old.map(|old| old as f64 / class.objects.max(1) as f64)))
+                }
+            } }
+        }
+    };
+    scrollable("Classes", &table)
+}

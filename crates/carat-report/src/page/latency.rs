@@ -1,0 +1,129 @@
+//! Latency: percentiles up to the rarest responses, and the share of responses within a time.
+
+use crate::chart::{Axis, Caption, Plot, PlotLine, Stroke, variant_class};
+use crate::histogram;
+use crate::page::elements::scrollable;
+use crate::page::gallery::Gallery;
+use crate::text::one_line;
+use carat_model::{Results, Unit};
+use hdrhistogram::Histogram;
+use maud::{Markup, html as markup};
+
+/// Quantiles in the table.
+const QUANTILES: [(f64, &str); 6] =
+    [(0.5, "p50"), (0.9, "p90"), (0.95, "p95"), (0.99, "p99"), (0.999, "p99.9"), (1.0, "maximum")];
+
+/// Ticks of the percentile axis, which counts nines.
+const NINES: [(f64, &str); 6] = [
+    (std::f64::consts::LOG10_2, "p50"),
+    (1.0, "p90"),
+    (2.0, "p99"),
+    (3.0, "p99.9"),
+    (4.0, "p99.99"),
+    (5.0, "p99.999"),
+];
+
+/// Points of the line of the share of responses within a time.
+const POINTS: usize = 120;
+
+struct VariantLatency {
+    name: String,
+    class: usize,
+    histogram: Histogram<u64>,
+}
+
+/// Empty if no trial has a histogram.
+pub(super) fn section(results: &Results, gallery: &mut Gallery) -> Markup {
+    let variants = results.info.variants.iter().enumerate();
+    let variants: Vec<VariantLatency> = variants
+        .filter_map(|(place, variant)| {
+            Some(VariantLatency {
+                name: one_line(&variant.name),
+                class: variant_class(place),
+                histogram: histogram::merged(results, &variant.name)?,
+            })
+        })
+        .collect();
+    if variants.is_empty() {
+        return markup! {};
+    }
+    let descriptions: Vec<String> = variants.iter().map(VariantLatency::description).collect();
+    let description = descriptions.join("; ");
+    markup! {
+        section #latency {
+            h2 { "Latency of every response" }
+            figure {
+                figcaption {
+                    "All counted trials of a variant together. Left: latency by percentile; each step to the right is ten times rarer. \
+                    Right: the share of responses within a time. A percentile with fewer than ten responses beyond it is unknown."
+                }
+                div.grid2 {
+                    (percentiles(&variants, &description, gallery))
+                    (cumulative(&variants, &description, gallery))
+                }
+            }
+            details { summary { "Numbers" } (table(&variants)) }
+        }
+    }
+}
+
+impl VariantLatency {
+    fn at(&self, quantile: f64) -> String {
+        let known = histogram::quantile(&self.histogram, quantile);
+        known.map_or_else(|| "unknown".to_owned(), |seconds| Unit::Seconds.show(seconds))
+    }
+
+    fn description(&self) -> String {
+        let [median, p95, p99] = [0.5, 0.95, 0.99].map(|quantile| self.at(quantile));
+        format!("{}: median {median}, p95 {p95}, p99 {p99}", self.name)
+    }
+
+    fn line(&self, points: Vec<(f64, f64)>) -> PlotLine {
+        PlotLine { label: self.name.clone(), class: self.class, stroke: Stroke::Main, points }
+    }
+}
+
+fn percentiles(variants: &[VariantLatency], description: &str, gallery: &mut Gallery) -> Markup {
+    let ticks = NINES.map(|(place, name)| (place, name.to_owned())).to_vec();
+    let lines = variants.iter().map(|one| one.line(histogram::percentiles(&one.histogram)));
+    let plot = Plot {
+        x_name: "percentile".into(),
+        lines: lines.collect(),
+        ..Plot::new(Axis::Named(ticks), Axis::Logarithmic(Unit::Seconds))
+    };
+    let title = "Latency by percentile";
+    gallery.panel("Percentiles", &plot, &Caption { id: "latency-percentiles", title, description })
+}
+
+fn cumulative(variants: &[VariantLatency], description: &str, gallery: &mut Gallery) -> Markup {
+    let lines = variants.iter().map(|one| one.line(histogram::cumulative(&one.histogram, POINTS)));
+    let plot = Plot {
+        x_name: "latency".into(),
+        lines: lines.collect(),
+        y_range: Some((0.0, 1.0)),
+        ..Plot::new(Axis::Logarithmic(Unit::Seconds), Axis::Linear(Unit::Fraction))
+    };
+    let title = "Share of responses within a time";
+    gallery.panel(title, &plot, &Caption { id: "latency-within", title, description })
+}
+
+fn table(variants: &[VariantLatency]) -> Markup {
+    let table = markup! {
+        table {
+            thead { tr {
+                th scope="col" { "variant" } th scope="col" { "responses" }
+                @for (_, name) in QUANTILES { th scope="col" { (name) } }
+            } }
+            tbody {
+                @for one in variants {
+                    tr {
+                        th scope="row" { (one.name) }
+                        td { (one.histogram.len()) }
+                        @for (quantile, _) in QUANTILES { td { (one.at(quantile)) } }
+                    }
+                }
+            }
+        }
+    };
+    scrollable("Latency", &table)
+}

@@ -1,0 +1,55 @@
+//! The page of a single ledger.
+
+use crate::numbers::{count, percent_of};
+use crate::page::frame::{PageOptions, document, footer};
+use crate::page::gallery::Gallery;
+use crate::page::{ledger, ledger_details, outside};
+use crate::redact::prepare_ledger;
+use crate::redact_census::prepare_outside;
+use crate::text::shorten;
+use carat_model::Ledger;
+use carat_model::OutsideReading;
+use maud::html as markup;
+
+/// The page of a ledger, with what was read from outside: one file that makes no request. `server` names what it
+/// describes, such as a command line.
+pub fn ledger_html(
+    server: &str,
+    ledger: &Ledger,
+    reading: Option<&OutsideReading>,
+    options: &PageOptions,
+) -> String {
+    let (server, ledger) = prepare_ledger(server, ledger, options.audience);
+    let reading = reading.map(|reading| prepare_outside(reading, options.audience));
+    let unshared = reading.as_ref().map_or(&[][..], |reading| reading.unshared.as_slice());
+    let title = headline(&ledger);
+    let mut gallery = Gallery::default();
+    let body = markup! {
+        header.top { span { "Carat ledger of " b { (shorten(&server, 120)) } } }
+        main {
+            h1 { (title) }
+            (ledger::section(&ledger, &mut gallery))
+            (ledger_details::what_to_try(&ledger, unshared))
+            (outside::sections(reading.as_ref(), &mut gallery))
+            (ledger_details::details(&ledger))
+        }
+        (footer(options))
+        (gallery.data(&[]))
+    };
+    document(&title, &body).into_string()
+}
+
+fn headline(ledger: &Ledger) -> String {
+    let largest = ledger.parts.iter().rev().max_by_key(|part| part.pss);
+    let Some(largest) = largest else { return "No process could be read.".to_owned() };
+    let processes = match ledger.processes.len() {
+        0 => String::new(),
+        some => format!(" in {}", count(some, "process")),
+    };
+    format!(
+        "{}{processes}; the largest part, {}, is {}.",
+        ledger.pss,
+        percent_of(largest.pss.0 as f64, ledger.pss, 0),
+        largest.kind.label()
+    )
+}

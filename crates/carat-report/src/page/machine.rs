@@ -1,0 +1,98 @@
+//! The machine, and how to repeat the experiment.
+
+use crate::machine::machine_facts;
+use crate::machine_text::machines_sentence;
+use crate::numbers;
+use crate::page::elements::scrollable;
+use crate::page::gallery::Gallery;
+use crate::text::shorten;
+use carat_model::{MachineComparison, Results, Variant};
+use maud::{Markup, html as markup};
+
+/// The facts about the machine.
+pub(super) fn section(results: &Results, _: &mut Gallery) -> Markup {
+    let machine = machine_facts(results);
+    let table = markup! {
+        table {
+            tbody { @for (key, fact) in &machine { tr { th scope="row" { (key) } td.w { (fact) } } } }
+        }
+    };
+    markup! {
+        @if !machine.is_empty() {
+            h2 { "Machine" }
+            @if let Some(machines) = machines_sentence(results) { p { (machines) } }
+            @if !results.machines.is_empty() { (by_type(&results.machines)) }
+            (scrollable("Machine", &table))
+        }
+    }
+}
+
+/// The difference of every variant on each type of machine.
+fn by_type(machines: &[MachineComparison]) -> Markup {
+    let table = markup! {
+        table {
+            thead { tr {
+                th scope="col" { "variant" } th scope="col" { "machine" } th scope="col" { "blocks" }
+                th.w scope="col" { "difference" }
+            } }
+            tbody {
+                @for one in machines {
+                    @for of in &one.types {
+                        tr {
+                            th scope="row" { (one.variant) } td { (of.machine_type) } td { (of.blocks) }
+                            td.w { (of.estimate.as_ref().map_or("too few blocks".to_owned(),
+                                |estimate| numbers::estimate(&one.metric, estimate))) }
+                        }
+                    }
+                }
+            }
+        }
+    };
+    markup! {
+        (scrollable("Difference by type of machine", &table))
+        @for one in machines {
+            p {
+                (one.variant) ": "
+                @if one.differs { "the difference depends on the machine" }
+                @else { "it is not proven that the difference depends on the machine" }
+                @if let Some(p) = one.p { " (permutation test, p = " (format!("{p:.4}")) ")" }
+                "."
+            }
+        }
+    }
+}
+
+/// Variants with their settings, the command, and the experiment file.
+pub(super) fn repeat_section(results: &Results, _: &mut Gallery) -> Markup {
+    let table = markup! {
+        table {
+            thead { tr { th scope="col" { "variant" } th.w scope="col" { "settings" } } }
+            tbody {
+                @for variant in &results.info.variants {
+                    tr { th scope="row" { (variant.name) } (settings_cell(variant)) }
+                }
+            }
+        }
+    };
+    markup! {
+        h2 { "How to repeat it" }
+        (scrollable("Variants and settings", &table))
+        p { "Save the experiment below as " code { "experiment.toml" } " and run:" }
+        pre { "carat compare experiment.toml --seed " (results.info.seed) }
+        details {
+            summary { "The experiment file (plan " (shorten(&results.info.plan_hash, 13)) ")" }
+            pre tabindex="0" { (results.info.plan_text) }
+        }
+    }
+}
+
+fn settings_cell(variant: &Variant) -> Markup {
+    markup! {
+        td.w {
+            @if variant.settings.is_empty() { "none" }
+            @for (at, (name, value)) in variant.settings.iter().enumerate() {
+                @if at > 0 { ", " } code { (name) " = " (value) }
+            }
+        }
+    }
+}

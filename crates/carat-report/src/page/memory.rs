@@ -1,0 +1,218 @@
+//! Memory over time: the medians of all variants together, then every variant with its trials.
+
+use crate::chart::reduce::{BandPoint, band, reduce};
+use crate::chart::scale::range;
+use crate::chart::{Axis, Caption, Plot, PlotLine, Stroke, variant_class};
+use crate::facts;
+use crate::memory_series::{MemorySeries, any_sample, is_resident, memory, memory_series};
+use crate::numbers::seconds;
+use crate::page::elements::{scrollable, value_cell};
+use crate::page::gallery::Gallery;
+use crate::text::one_line;
+use carat_model::{Results, Unit};
+use carat_stats::budget::median;
+use maud::{Markup, html as markup};
+
+/// Thin lines in all pictures together, to keep the page small.
+const THIN_LINES: usize = 60;
+/// Points of a median line.
+const POINTS: usize = 160;
+/// Columns of a thin line; each keeps its minimum and maximum.
+const COLUMNS: usize = 110;
+/// Rows of the table.
+const ROWS: u32 = 10;
+
+struct VariantMemory {
+    name: String,
+    class: usize,
+    trials: Vec<MemorySeries>,
+    band: Vec<BandPoint>,
+    /// The median private memory; empty if it says nothing new.
+    private: MemorySeries,
+}
+
+/// What the pictures of the section have in common.
+struct SharedAxes {
+    seconds: (f64, f64),
+    bytes: (f64, f64),
+    markers: Vec<(f64, String)>,
+    /// Thin lines per variant.
+    thin: usize,
+}
+
+/// Empty if no trial has samples.
+pub(super) fn section(results: &Results, gallery: &mut Gallery) -> Markup {
+    let resident = is_resident(results);
+    let variants = results.info.variants.iter().enumerate();
+    let drawn: Vec<VariantMemory> = variants
+        .map(|(place, variant)| VariantMemory::new(results, &variant.name, place, resident))
+        .collect();
+    let points = || drawn.iter().flat_map(|variant| variant.trials.iter().flatten());
+    let (Some(seconds), Some(bytes)) =
+        (range(points().map(|point| point.0), 0.0), range(points().map(|point| point.1), 0.03))
+    else {
+        return markup! {};
+    };
+    let thin = (THIN_LINES / drawn.len().max(1)).max(3);
+    let axes = SharedAxes { seconds, bytes, markers: markers(results), thin };
+    let what = if resident { "Resident memory" } else { "Proportional memory of the tree" };
+    let most = drawn.iter().map(|variant| variant.trials.len()).max().unwrap_or(0);
+    markup! {
+        section #memory-over-time {
+            h2 { (what) " over time" }
+            figure {
+                figcaption {
+                    "A thin line is one trial"
+                    @if most > thin { " (at most " (thin) " of " (most) " are drawn, evenly picked)" }
+                    "; the thick line is the median over all trials, the band their middle half. All pictures have the same axes."
+                }
+                div.grid2 {
+                    @if drawn.len() > 1 { (medians(&drawn, &axes, gallery)) }
+                    @for variant in &drawn { (variant.panel(&drawn[0], &axes, gallery)) }
+                }
+            }
+            details { summary { "Numbers" } (table(&drawn)) }
+        }
+    }
+}
+
+/// Median start and end of the load.
+fn markers(results: &Results) -> Vec<(f64, String)> {
+    let counted = results.trials.iter().filter(|trial| facts::counts(trial));
+    let (begins, ends): (Vec<f64>, Vec<f64>) = counted
+        .filter_map(|trial| trial.load_window_ms)
+        .map(|(begin, end)| (seconds(begin), seconds(end)))
+        .unzip();
+    let what = if facts::is_run(results) { "run" } else { "load" };
+    [(median(&begins), "begins"), (median(&ends), "ends")]
+        .into_iter()
+        .filter_map(|(at, name)| Some((at?, format!("{what} {name}"))))
+        .collect()
+}
+
+fn plot(lines: Vec<PlotLine>, axes: &SharedAxes) -> Plot {
+    Plot {
+        x_name: "since the start".into(),
+        lines,
+        markers: axes.markers.clone(),
+        x_range: Some(axes.seconds),
+        y_range: Some(axes.bytes),
+        ..Plot::new(Axis::Linear(Unit::Seconds), Axis::Linear(Unit::Bytes))
+    }
+}
+
+fn medians(variants: &[VariantMemory], axes: &SharedAxes, gallery: &mut Gallery) -> Markup {
+    let lines = variants.iter().map(|variant| variant.median(Stroke::Main)).collect();
+    let descriptions: Vec<String> = variants.iter().map(VariantMemory::description).collect();
+    let caption = Caption {
+        id: "memory-all",
+        title: "Median memory over time of all variants",
+        description: &descriptions.join("; "),
+    };
+    gallery.panel("Medians of all variants", &plot(lines, axes), &caption)
+}
+
+impl VariantMemory {
+    fn new(results: &Results, name: &str, place: usize, resident: bool) -> Self {
+        let trials = memory_series(results, name, memory(resident));
+        let private = if !resident && any_sample(results, |sample| sample.processes > 1) {
+            band(&memory_series(results, name, |sample| sample.uss), POINTS)
+        } else {
+            Vec::new()
+        };
+        Self {
+            name: one_line(name),
+            class: variant_class(place),
+            band: band(&trials, POINTS),
+            private: private.iter().map(|point| (point.x, point.median)).collect(),
+            trials,
+        }
+    }
+
+    fn median(&self, stroke: Stroke) -> PlotLine {
+        let points = self.band.iter().map(|point| (point.x, point.median)).collect();
+        PlotLine { label: self.name.clone(), class: self.class, stroke, points }
+    }
+
+    fn panel(&self, baseline: &Self, axes: &SharedAxes, gallery: &mut Gallery) -> Markup {
+        let caption = Caption {
+            id: &format!("memory-{}", self.class),
+            title: &format!("Memory over time of {}", self.name),
+            description: &self.description(),
+        };
+        let mut plot = plot(self.lines(baseline, axes.thin), axes);
+        plot.bands = vec![(self.class, self.band.clone())];
+        markup! {
+            div class={ "panel of v" (self.class) } {
+                h3 { (self.name) }
+                @match plot.draw(&caption) {
+                    Some(picture) => (gallery.show(picture)),
+                    None => p.soft { "No samples." },
+                }
+            }
+        }
+    }
+
+    /// The trials, the baseline's median, the private memory, and the median on top.
+    fn lines(&self, baseline: &Self, thin: usize) -> Vec<PlotLine> {
+        let every = self.trials.len().div_ceil(thin).max(1);
+        let trials = self.trials.iter().step_by(every);
+        let mut lines: Vec<PlotLine> =
+            trials.map(|points| PlotLine::thin(self.class, reduce(points, COLUMNS))).collect();
+        if baseline.class != self.class {
+            lines.push(baseline.median(Stroke::Reference));
+        }
+        if !self.private.is_empty() {
+            lines.push(PlotLine {
+                label: "private".into(),
+                class: self.class,
+                stroke: Stroke::Reference,
+                points: self.private.clone(),
+            });
+        }
+        lines.push(self.median(Stroke::Main));
+        lines
+    }
+
+    fn description(&self) -> String {
+        let (Some(first), Some(last)) = (self.band.first(), self.band.last()) else {
+            return format!("{}: no samples", self.name);
+        };
+        let peak = self.band.iter().map(|point| point.median).fold(0.0, f64::max);
+        let [first_bytes, last_bytes, peak] =
+            [first.median, last.median, peak].map(|bytes| Unit::Bytes.show(bytes));
+        format!(
+            "{}: from {first_bytes} to {last_bytes} after {:.0} s, highest {peak}",
+            self.name, last.x
+        )
+    }
+
+    /// The median nearest to a time; `None` if the nearest is further away than `distance`.
+    fn at(&self, x: f64, distance: f64) -> Option<f64> {
+        let nearest = self
+            .band
+            .iter()
+            .min_by(|one, other| (one.x - x).abs().total_cmp(&(other.x - x).abs()))?;
+        ((nearest.x - x).abs() <= distance).then_some(nearest.median)
+    }
+}
+
+/// The medians at evenly spaced times.
+fn table(variants: &[VariantMemory]) -> Markup {
+    let last = variants.iter().filter_map(|v| v.band.last()).map(|p| p.x).fold(0.0, f64::max);
+    let step = last / f64::from(ROWS);
+    let table = markup! {
+        table {
+            thead { tr { th scope="col" { "after" } @for variant in variants { th scope="col" { (variant.name) } } } }
+            tbody {
+                @for x in (0..=ROWS).map(|row| step * f64::from(row)) {
+                    tr {
+                        th scope="row" { (format!("{x:.1} s")) }
+                        @for variant in variants { (value_cell(Unit::Bytes, variant.at(x, step / 2.0))) }
+                    }
+                }
+            }
+        }
+    };
+    scrollable("Memory over time", &table)
+}

@@ -1,0 +1,103 @@
+//! HTML pages, each one self-contained file. The experiment's page begins with the verdict; its sections follow, one file each.
+
+mod classes;
+mod compared;
+mod comparison;
+mod controls;
+mod elements;
+pub(crate) mod erosion;
+mod every_metric;
+mod failed;
+mod fit;
+mod forest;
+mod frame;
+mod gallery;
+mod growth;
+mod header;
+mod heap_map;
+mod holders;
+mod latency;
+mod least;
+mod ledger;
+mod ledger_details;
+mod ledger_page;
+mod machine;
+mod memory;
+mod moments;
+mod order;
+mod outside;
+mod parts;
+mod recording;
+mod routes;
+mod saving;
+mod sharing;
+mod steps;
+mod tune;
+
+pub use comparison::comparison_html;
+pub use frame::PageOptions;
+pub use ledger_page::ledger_html;
+pub use recording::recording_html;
+pub use tune::tune_html;
+
+use crate::facts;
+use crate::redact::prepare;
+use crate::standing::in_order;
+use crate::wording;
+use carat_model::Results;
+use gallery::Gallery;
+use maud::{Markup, html as markup};
+
+/// Heading, charts and table of one section; empty if the results have nothing to show in it.
+type PageSection = fn(&Results, &mut Gallery) -> Markup;
+
+/// The sections of an experiment's page from top to bottom. A chart is added with a file in this folder and a line here.
+const SECTIONS: [PageSection; 20] = [
+    compared::sections,
+    saving::section,
+    least::section,
+    classes::section,
+    controls::section,
+    memory::section,
+    moments::section,
+    growth::section,
+    parts::section,
+    sharing::section,
+    erosion::section,
+    steps::section,
+    latency::section,
+    routes::section,
+    order::section,
+    forest::section,
+    every_metric::section,
+    failed::section,
+    machine::section,
+    machine::repeat_section,
+];
+
+/// The page of an experiment: one file that makes no request.
+pub fn html(results: &Results, options: &PageOptions) -> String {
+    let results = in_order(prepare(results, options.audience));
+    fit::fitting(&results, |results| draw(results, options))
+}
+
+fn draw(results: &Results, options: &PageOptions) -> String {
+    let sentences = wording::sentences(results);
+    let verdict = wording::headline(results, &sentences).map(wording::Sentence::whole);
+    let title = facts::cause_of_no_result(results).or(verdict);
+    let title = title.unwrap_or_else(|| results.info.name.clone());
+    let mut gallery = Gallery::default();
+    let body = markup! {
+        header.top { span { "Carat experiment " b { (results.info.name) } } }
+        main {
+            (header::verdicts(results, &sentences))
+            (header::key_facts(results))
+            (header::warnings(results))
+            div.tools role="group" aria-label="Variants shown" hidden { span { "Show" } }
+            @for section in SECTIONS { (section(results, &mut gallery)) }
+        }
+        (frame::footer(options))
+        (gallery.data(&results.info.variants))
+    };
+    frame::document(&title, &body).into_string()
+}

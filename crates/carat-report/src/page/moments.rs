@@ -1,0 +1,251 @@
+//! Memory at each moment: before, during and after the load, by requests answered and by moment.
+
+use crate::chart::reduce::{BandPoint, band};
+use crate::chart::{Axis, Caption, Plot, PlotLine, Stroke, variant_class};
+use crate::facts;
+use crate::memory_series::SampleFigure;
+use crate::moments::{self, EXPLORATORY, bytes_metric, of_figure};
+use crate::numbers::grouped;
+use crate::page::elements::{estimate_cell, scrollable, unknown_cell, value_cell};
+use crate::page::gallery::Gallery;
+use crate::text::one_line;
+use carat_model::{MemoryFigure, Moment, MomentComparison, Results, Sample, Trial, Unit};
+use maud::{Markup, html as markup};
+
+/// Points of a variant's line over the requests.
+const POINTS: usize = 60;
+
+/// One trial: requests answered, and bytes.
+type RequestSeries = Vec<(f64, f64)>;
+
+/// Empty unless the experiment asks for moments.
+pub(super) fn section(results: &Results, gallery: &mut Gallery) -> Markup {
+    let figure = moments::figure(results);
+    let shown = of_figure(results, figure);
+    if shown.is_empty() {
+        return markup! {};
+    }
+    let shared = of_figure(results, MemoryFigure::Shared);
+    let what = match figure {
+        MemoryFigure::Rss => "Resident memory of the server process",
+        MemoryFigure::Pss | MemoryFigure::Shared => "Proportional memory of the tree",
+    };
+    markup! {
+        section #memory-at-moments {
+            h2 { "Memory at each moment" }
+            figure {
+                figcaption {
+                    (what) ". By requests: the line is the median over the trials, the band their middle half. At each moment: \
+                    the band is from the smallest to the largest trial. The differences in the table are " (EXPLORATORY) "."
+                }
+                div.grid2 {
+                    (by_requests(results, figure, gallery))
+                    (by_moment(results, &shown, MomentPicture::Memory, gallery))
+                    (by_moment(results, &shared, MomentPicture::Shared, gallery))
+                }
+            }
+            details open { summary { "Numbers" }
+                (table(results, &shown, "Memory at each moment"))
+                @if !shared.is_empty() { (table(results, &shared, "Shared memory at each moment")) }
+            }
+        }
+    }
+}
+
+/// The picture over the requests, from the start of the load to its end.
+fn by_requests(results: &Results, figure: MemoryFigure, gallery: &mut Gallery) -> Markup {
+    let mut lines = Vec::new();
+    let mut bands = Vec::new();
+    let mut descriptions = Vec::new();
+    for (place, variant) in results.info.variants.iter().enumerate() {
+        let trials: Vec<RequestSeries> = facts::counted_trials(results, &variant.name)
+            .map(|trial| request_series(trial, sample_figure(figure)))
+            .filter(|series| series.len() > 1)
+            .collect();
+        let band = band(&trials, POINTS);
+        let (Some(first), Some(last)) = (band.first(), band.last()) else { continue };
+        let [from, to] = [first.median, last.median].map(|bytes| Unit::Bytes.show(bytes));
+        descriptions.push(format!("{}: from {from} to {to}", variant.name));
+        lines.push(PlotLine {
+            label: one_line(&variant.name),
+            class: variant_class(place),
+            stroke: Stroke::Main,
+            points: band.iter().map(|point| (point.x, point.median)).collect(),
+        });
+        bands.push((variant_class(place), band));
+    }
+    let plot = Plot {
+        x_name: format!("{} answered", moments::unit_of_load(results)),
+        lines,
+        bands,
+        ..Plot::new(Axis::Linear(Unit::Count), Axis::Linear(Unit::Bytes))
+    };
+    let caption = Caption {
+        id: "moments-requests",
+        title: "Memory by requests answered",
+        description: &descriptions.join("; "),
+    };
+    gallery.panel("Memory by requests", &plot, &caption)
+}
+
+fn sample_figure(figure: MemoryFigure) -> SampleFigure {
+    match figure {
+        MemoryFigure::Rss => |sample| sample.rss,
+        MemoryFigure::Pss => |sample| sample.pss,
+        MemoryFigure::Shared => |sample| sample.shared,
+    }
+}
+
+/// The memory of a trial by requests answered. The sample at the start of the load is at 0; the one after the load is at
+/// all requests, but not for a load in steps, whose report counts deliveries.
+fn request_series(trial: &Trial, figure: SampleFigure) -> RequestSeries {
+    let mut series: RequestSeries = Vec::new();
+    let load = trial.load.as_ref().filter(|load| load.steps.is_empty());
+    for sample in trial.samples.iter().filter(|sample| !sample.partial) {
+        let answered = match sample.moment {
+            Some(Moment::Start) => Some(0),
+            Some(Moment::End) => load.map(|load| load.completed),
+            _ => sample.answered,
+        };
+        let Some((answered, bytes)) = answered.zip(figure(sample)) else { continue };
+        let last = series.last().map_or(0.0, |point| point.0);
+        series.push(((answered as f64).max(last), bytes.0 as f64));
+    }
+    series
+}
+
+/// A picture with one place per moment.
+#[derive(Clone, Copy)]
+enum MomentPicture {
+    Memory,
+    Shared,
+}
+
+impl MomentPicture {
+    /// The id and the title.
+    fn names(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Memory => ("moments-memory", "At each moment"),
+            Self::Shared => ("moments-shared", "Shared memory at each moment"),
+        }
+    }
+}
+
+fn by_moment(
+    results: &Results,
+    shown: &[&MomentComparison],
+    picture: MomentPicture,
+    gallery: &mut Gallery,
+) -> Markup {
+    let mut found: Vec<Moment> = shown.iter().map(|one| one.moment).collect();
+    found.dedup();
+    let mut lines = Vec::new();
+    let mut bands = Vec::new();
+    let mut descriptions = Vec::new();
+    for (place, variant) in results.info.variants.iter().enumerate() {
+        let band: Vec<BandPoint> = shown
+            .iter()
+            .filter(|one| one.variant == variant.name)
+            .filter_map(|one| Some((found.iter().position(|at| *at == one.moment)?, *one)))
+            .map(|(at, one)| BandPoint {
+                x: at as f64,
+                lower: one.range.0,
+                median: one.median,
+                upper: one.range.1,
+            })
+            .collect();
+        let texts = band.iter().map(|point| Unit::Bytes.show(point.median));
+        descriptions.push(format!("{}: {}", variant.name, texts.collect::<Vec<_>>().join(", ")));
+        lines.push(PlotLine {
+            label: one_line(&variant.name),
+            class: variant_class(place),
+            stroke: Stroke::Points,
+            points: band.iter().map(|point| (point.x, point.median)).collect(),
+        });
+        bands.push((variant_class(place), band));
+    }
+    let ticks = found.iter().enumerate().map(|(at, moment)| (at as f64, tick(*moment))).collect();
+    let plot = Plot {
+        x_name: format!("moment; a number is {} answered", moments::unit_of_load(results)),
+        lines,
+        bands,
+        ..Plot::new(Axis::Named(ticks), Axis::Linear(Unit::Bytes))
+    };
+    let (id, title) = picture.names();
+    let caption = Caption { id, title, description: &descriptions.join("; ") };
+    gallery.panel(title, &plot, &caption)
+}
+
+fn tick(moment: Moment) -> String {
+    match moment {
+        Moment::Ready => "ready".to_owned(),
+        Moment::Start => "start".to_owned(),
+        Moment::Requests(n) => grouped(n),
+        Moment::End => "end".to_owned(),
+        Moment::Idle => "idle".to_owned(),
+    }
+}
+
+fn table(results: &Results, shown: &[&MomentComparison], label: &str) -> Markup {
+    let table = markup! {
+        table {
+            thead { tr {
+                th scope="col" { "moment" } th.l scope="col" { "variant" } th scope="col" { "trials" }
+                th scope="col" { "answered" }
+                th scope="col" { "median" } th scope="col" { "minimum" } th scope="col" { "maximum" }
+                th scope="col" { "blocks" } th scope="col" { "difference" }
+            } }
+            tbody {
+                @for one in shown {
+                    tr {
+                        th scope="row" { (moments::name(results, one.moment)) }
+                        td.l { (one.variant) }
+                        td { (one.trials) }
+                        (answered_cell(one))
+                        (value_cell(Unit::Bytes, Some(one.median)))
+                        (value_cell(Unit::Bytes, Some(one.range.0)))
+                        (value_cell(Unit::Bytes, Some(one.range.1)))
+                        @if one.blocks > 0 { td { (one.blocks) } } @else { (unknown_cell()) }
+                        (estimate_cell(bytes_metric().id, one.estimate))
+                    }
+                }
+            }
+        }
+    };
+    markup! { h3 { (label) } (scrollable(label, &table)) }
+}
+
+/// The requests that were answered when the sample was taken: the load goes on until then.
+fn answered_cell(one: &MomentComparison) -> Markup {
+    match one.answered {
+        Some(answered) => markup! { td data-v=(answered) { (grouped(answered as u64)) } },
+        None => unknown_cell(),
+    }
+}
+
+/// The sample after the load; the last one in files whose samples have no moments.
+pub(super) fn after_load(samples: &[Sample]) -> Option<&Sample> {
+    samples.iter().find(|sample| sample.moment == Some(Moment::End)).or(samples.last())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use carat_model::Bytes;
+
+    fn sample(moment: Option<Moment>, answered: Option<u64>, bytes: u64) -> Sample {
+        Sample { moment, answered, pss: Some(Bytes(bytes)), ..Sample::default() }
+    }
+
+    #[test]
+    fn the_sample_after_the_load_is_not_the_idle_one() {
+        let old = [sample(None, None, 1), sample(None, Some(3), 2)];
+        assert_eq!(after_load(&old), Some(&old[1]));
+        let new = [
+            sample(None, Some(3), 1),
+            sample(Some(Moment::End), None, 2),
+            sample(Some(Moment::Idle), None, 3),
+        ];
+        assert_eq!(after_load(&new), Some(&new[1]));
+    }
+}

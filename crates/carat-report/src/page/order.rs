@@ -1,0 +1,121 @@
+//! The primary metric in the order of blocks: shows drift of the machine and what remains of it within blocks.
+
+use crate::chart::reduce::reduce;
+use crate::chart::{Axis, Caption, Plot, PlotLine, Stroke, variant_class};
+use crate::facts;
+use crate::page::elements::{scrollable, value_cell};
+use crate::page::gallery::Gallery;
+use crate::text::one_line;
+use carat_model::{Results, Unit};
+use maud::{Markup, html as markup};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Columns of a line; each keeps its minimum and maximum.
+const COLUMNS: usize = 150;
+/// A line of at most this many blocks has a dot at every point.
+const DOTTED_BLOCKS: usize = 150;
+/// Blocks in the table.
+const LISTED: usize = 60;
+
+/// The values of one variant by block.
+type BlockValues = BTreeMap<u32, f64>;
+
+/// Empty for fewer than three blocks.
+pub(super) fn section(results: &Results, gallery: &mut Gallery) -> Markup {
+    let primary = &results.info.primary;
+    let variants = results.info.variants.iter();
+    let values: Vec<BlockValues> = variants
+        .map(|variant| facts::scored(results, &variant.name, primary).into_iter().collect())
+        .collect();
+    if values.iter().map(BTreeMap::len).max().unwrap_or(0) < 3 {
+        return markup! {};
+    }
+    let unit = facts::unit(primary);
+    let description = &description(results, &values, unit);
+    let absolute = plot(lines(results, &values), unit);
+    let relative: Vec<BlockValues> =
+        values.iter().map(|one| differences(one, &values[0])).collect();
+    let relative = lines(results, &relative).into_iter().skip(1).collect();
+    let relative = plot(relative, Unit::Fraction);
+    let values_caption = Caption { id: "order-values", title: "Values by block", description };
+    let title = "Differences by block";
+    let differences_caption = Caption { id: "order-differences", title, description };
+    markup! {
+        section #order {
+            h2 { "Block by block" }
+            figure {
+                figcaption {
+                    "Left: " code { (primary) } " of every trial in the order of the blocks. Movements that all lines share come from the \
+                    machine; the comparison within blocks removes them. Right: what remains, the difference to the baseline of the same block."
+                }
+                div.grid2 {
+                    (gallery.panel("Values", &absolute, &values_caption))
+                    (gallery.panel("Differences within the block", &relative, &differences_caption))
+                }
+            }
+            details { summary { "Numbers" } (table(results, &values, unit)) }
+        }
+    }
+}
+
+/// Relative differences to the baseline in the blocks that both have.
+fn differences(values: &BlockValues, baseline: &BlockValues) -> BlockValues {
+    let paired =
+        values.iter().filter_map(|(block, value)| Some((block, value, baseline.get(block)?)));
+    paired.map(|(block, value, base)| (*block, value / base - 1.0)).collect()
+}
+
+fn lines(results: &Results, values: &[BlockValues]) -> Vec<PlotLine> {
+    let variants = results.info.variants.iter().zip(values).enumerate();
+    variants
+        .map(|(place, (variant, values))| PlotLine {
+            label: one_line(&variant.name),
+            class: variant_class(place),
+            stroke: if values.len() > DOTTED_BLOCKS { Stroke::Main } else { Stroke::Points },
+            points: reduce(&points(values), COLUMNS),
+        })
+        .collect()
+}
+
+fn points(values: &BlockValues) -> Vec<(f64, f64)> {
+    values.iter().map(|(block, value)| (f64::from(*block), *value)).collect()
+}
+
+fn plot(lines: Vec<PlotLine>, unit: Unit) -> Plot {
+    let axes = Plot::new(Axis::Linear(Unit::Count), Axis::Linear(unit));
+    Plot { x_name: "block".into(), lines, ..axes }
+}
+
+fn description(results: &Results, values: &[BlockValues], unit: Unit) -> String {
+    let mut parts = Vec::new();
+    for (variant, values) in results.info.variants.iter().zip(values) {
+        if let (Some(first), Some(last)) = (values.values().next(), values.values().last()) {
+            let (first, last) = (unit.show(*first), unit.show(*last));
+            parts.push(format!("{}: {first} in the first block, {last} in the last", variant.name));
+        }
+    }
+    parts.join("; ")
+}
+
+fn table(results: &Results, values: &[BlockValues], unit: Unit) -> Markup {
+    let blocks: BTreeSet<u32> = values.iter().flat_map(|v| v.keys().copied()).collect();
+    let table = markup! {
+        table {
+            thead { tr { th scope="col" { "block" } @for v in &results.info.variants { th scope="col" { (v.name) } } } }
+            tbody {
+                @for block in blocks.iter().take(LISTED) {
+                    tr {
+                        th scope="row" { (block) }
+                        @for values in values { (value_cell(unit, values.get(block).copied())) }
+                    }
+                }
+            }
+        }
+    };
+    markup! {
+        @if blocks.len() > LISTED {
+            p.soft { "The first " (LISTED) " of " (blocks.len()) " blocks; the CSV has all." }
+        }
+        (scrollable("Block by block", &table))
+    }
+}

@@ -1,0 +1,121 @@
+//! What was read from outside, as sections of the page of a ledger: maps, holders, and why pages are private.
+
+use crate::census_text::live_bytes;
+use crate::page::elements::{scrollable, value_cell};
+use crate::page::gallery::Gallery;
+use crate::page::{heap_map, holders};
+use crate::unshared_text::{area_words, cause_words, remedy_words};
+use carat_model::OutsideReading;
+use carat_model::Unit;
+use carat_outside::census::Census;
+use carat_outside::unshared::UnsharedTable;
+use maud::{Markup, html as markup};
+
+/// Processes with pictures: those with the largest heaps.
+const PROCESSES: usize = 3;
+
+/// Every section; empty without a reading.
+pub(super) fn sections(reading: Option<&OutsideReading>, gallery: &mut Gallery) -> Markup {
+    let Some(reading) = reading.filter(|reading| !reading.processes.is_empty()) else {
+        return markup! {};
+    };
+    let mut largest: Vec<&Census> = reading.processes.iter().collect();
+    largest.sort_by_key(|census| std::cmp::Reverse(live_bytes(census)));
+    largest.truncate(PROCESSES);
+    let left = reading.processes.len() - largest.len();
+    markup! {
+        section #holders {
+            h2 { "Who holds the memory" }
+            @for census in &largest { (holders::section(census, gallery)) }
+        }
+        section #memory-map {
+            h2 { "Where it lies" }
+            @for census in &largest { (heap_map::section(census, gallery)) }
+            @if left > 0 { p.soft { "The largest " (PROCESSES) " processes; " (left) " more were read." } }
+        }
+        @if !reading.unshared.is_empty() { (unshared(&reading.unshared)) }
+    }
+}
+
+fn unshared(tables: &[UnsharedTable]) -> Markup {
+    markup! {
+        section #unshared {
+            h2 { "Why memory is no longer shared" }
+            p.soft { "Every private page of a forked process, compared with the parent's page at the same address. A page with several causes is divided among them." }
+            @for table in tables {
+                h3 { "Process " (table.child) ", forked by " (table.parent) }
+                (scrollable("Causes", &causes(table)))
+                details { summary { "By area" } (scrollable("Areas", &areas(table))) }
+            }
+        }
+    }
+}
+
+fn causes(table: &UnsharedTable) -> Markup {
+    let whole = table.private_bytes.max(1) as f64;
+    markup! {
+        table {
+            thead { tr {
+                th.w scope="col" { "cause" } th scope="col" { "size" } th scope="col" { "share" }
+                th scope="col" { "pages touched" } th scope="col" { "alone" } th.w scope="col" { "what helps" }
+            } }
+            tbody { @for share in &table.causes {
+                tr {
+                    th scope="row" { (cause_words(share.cause)) }
+                    (value_cell(Unit::Bytes, Some(share.bytes)))
+                    (value_cell(Unit::Fraction, Some(share.bytes / whole)))
+                    (value_cell(Unit::Bytes, Some(share.touched_bytes as f64)))
+                    (value_cell(Unit::Bytes, Some(share.alone_bytes as f64)))
+                    td.w { (share.remedy.map(remedy_words).unwrap_or("–")) }
+                }
+            } }
+        }
+    }
+}
+
+fn areas(table: &UnsharedTable) -> Markup {
+    markup! {
+        table {
+            thead { tr {
+                th scope="col" { "area" } th scope="col" { "shared" } th scope="col" { "new" } th scope="col" { "unshared" }
+            } }
+            tbody { @for area in &table.areas {
+                tr {
+                    th scope="row" { (area_words(area.area)) }
+                    @for bytes in [area.shared_bytes, area.new_bytes, area.unshared_bytes] {
+                        (value_cell(Unit::Bytes, Some(bytes as f64)))
+                    }
+                }
+            } }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::unshared_text::tests::example;
+
+    #[test]
+    fn without_a_reading_the_page_has_no_section_of_it() {
+        let mut gallery = Gallery::default();
+        assert_eq!(sections(None, &mut gallery).into_string(), "");
+        let refused = OutsideReading {
+            refused: vec![(1, "permission denied".into())],
+            ..OutsideReading::default()
+        };
+        assert_eq!(sections(Some(&refused), &mut gallery).into_string(), "");
+    }
+
+    #[test]
+    fn the_table_of_causes_names_what_helps() {
+        let reading = OutsideReading {
+            processes: vec![Census::default()],
+            unshared: vec![example()],
+            ..OutsideReading::default()
+        };
+        let text = sections(Some(&reading), &mut Gallery::default()).into_string();
+        assert!(text.contains("Process 11, forked by 10"), "{text}");
+        assert!(text.contains("6.00 MB") && text.contains("prepare_fork"), "{text}");
+    }
+}

@@ -1,0 +1,90 @@
+//! The parts of each variant's memory at the end of its load.
+
+use crate::chart::Caption;
+use crate::chart::waterfall::waterfall;
+use crate::facts;
+use crate::page::elements::{scrollable, value_cell};
+use crate::page::gallery::Gallery;
+use crate::page::ledger::{part_sizes, waterfall_parts};
+use crate::text::one_line;
+use carat_model::ledger::{Ledger, PartKind};
+use carat_model::{Results, Unit};
+use maud::{Markup, html as markup};
+
+/// Variants that get a picture; the table has them all.
+const PICTURES: usize = 6;
+
+/// The median ledger of a variant.
+struct VariantLedger<'a> {
+    name: String,
+    ledger: &'a Ledger,
+}
+
+/// Empty if no trial has a ledger.
+pub(super) fn section(results: &Results, gallery: &mut Gallery) -> Markup {
+    let variants = results.info.variants.iter();
+    let ledgers: Vec<VariantLedger<'_>> = variants
+        .filter_map(|variant| {
+            let ledger = median_ledger(results, &variant.name)?;
+            Some(VariantLedger { name: one_line(&variant.name), ledger })
+        })
+        .collect();
+    if ledgers.is_empty() {
+        return markup! {};
+    }
+    let reach = ledgers.iter().map(|variant| variant.ledger.pss.0 as f64).fold(0.0, f64::max);
+    markup! {
+        section #parts {
+            h2 { "What the memory was made of" }
+            p.soft { "After the last request, of the trial with the median memory of its variant. The parts and the unexplained line add up to the kernel's figure (PSS); solid is memory that only one process maps. All pictures have the same scale." }
+            div.grid2 {
+                @for (at, variant) in ledgers.iter().take(PICTURES).enumerate() {
+                    div class={ "panel of v" (at) } { h3 { (variant.name) } (picture(at, variant, reach, gallery)) }
+                }
+            }
+            details { summary { "Numbers" } (table(&ledgers)) }
+        }
+    }
+}
+
+/// Of the counted trials that have a ledger, the ledger with the median memory.
+fn median_ledger<'a>(results: &'a Results, variant: &str) -> Option<&'a Ledger> {
+    let trials = facts::counted_trials(results, variant);
+    let mut ledgers: Vec<&Ledger> = trials.filter_map(facts::last_ledger).collect();
+    ledgers.sort_by_key(|ledger| ledger.pss);
+    ledgers.get(ledgers.len() / 2).copied()
+}
+
+fn picture(at: usize, variant: &VariantLedger<'_>, reach: f64, gallery: &mut Gallery) -> Markup {
+    let ledger = variant.ledger;
+    let caption = Caption {
+        id: &format!("parts-{at}"),
+        title: &format!("The parts of {}", variant.name),
+        description: &part_sizes(ledger),
+    };
+    let (unexplained, total) = (ledger.unexplained as f64, ledger.pss.0 as f64);
+    gallery.show(waterfall(&waterfall_parts(ledger), unexplained, (total, reach), &caption))
+}
+
+fn size(ledger: &Ledger, kind: PartKind) -> Option<f64> {
+    let part = ledger.parts.iter().find(|part| part.kind == kind)?;
+    Some(part.pss.0 as f64)
+}
+
+fn table(variants: &[VariantLedger<'_>]) -> Markup {
+    let ledgers: Vec<&Ledger> = variants.iter().map(|variant| variant.ledger).collect();
+    let present = |kind: &PartKind| ledgers.iter().any(|ledger| size(ledger, *kind).is_some());
+    let table = markup! {
+        table {
+            thead { tr { th scope="col" { "part" } @for variant in variants { th scope="col" { (variant.name) } } } }
+            tbody {
+                @for kind in PartKind::ALL.into_iter().filter(present) {
+                    tr { th scope="row" { (kind.label()) } @for ledger in &ledgers { (value_cell(Unit::Bytes, size(ledger, kind))) } }
+                }
+                tr { th scope="row" { "unexplained" } @for ledger in &ledgers { (value_cell(Unit::Bytes, Some(ledger.unexplained as f64))) } }
+                tr { th scope="row" { "total" } @for ledger in &ledgers { (value_cell(Unit::Bytes, Some(ledger.pss.0 as f64))) } }
+            }
+        }
+    };
+    scrollable("Parts of the memory", &table)
+}

@@ -1,0 +1,531 @@
+//! The page of a recording: growth, memory over time, memory by process, and the last ledger.
+
+use crate::chart::reduce::{BandPoint, reduce};
+use crate::chart::{Axis, Caption, Plot, PlotLine, Stroke, variant_class};
+use crate::memory_series::{MemorySeries, series};
+use crate::numbers::{percent, seconds};
+use crate::page::elements::{scrollable, unknown_cell, value_cell};
+use crate::page::frame::{PageOptions, document, footer};
+use crate::page::gallery::Gallery;
+use crate::page::{growth, ledger, ledger_details, routes};
+use crate::process_names::process_names;
+use crate::recording_text::class_sentence;
+use crate::redact::prepare_recording;
+use crate::text::{capital, one_line, shorten};
+use carat_analysis::growth::{
+    cause, interval, sentence, tolerances, undecided_parts, undecided_sentence,
+};
+use carat_model::memory::tracked_memory;
+use carat_model::recording::{Marker, MarkerKind};
+use carat_model::{
+    Bytes, InsideSample, PartGrowth, ProgressUnit, Recording, Sample, TrackedPart, Unit,
+};
+use carat_stats::budget::median;
+use maud::{Markup, html as markup};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Columns of a line; each keeps its minimum and maximum.
+const COLUMNS: usize = 400;
+/// Samples of a stacked layer.
+const LAYER_SAMPLES: usize = 200;
+/// Slots that get a layer of their own.
+const LAYERS: usize = 16;
+/// Markers drawn at most.
+const MARKERS: usize = 60;
+/// Rows of the table of events.
+const EVENTS: usize = 400;
+/// Warnings shown at most.
+const WARNINGS: usize = 20;
+/// Rows of the table.
+const ROWS: usize = 20;
+
+/// The page of a recording: one file that makes no request.
+pub fn recording_html(recording: &Recording, options: &PageOptions) -> String {
+    let recording = &prepare_recording(recording, options.audience);
+    let title = headline(recording);
+    let warnings = recording.end.iter().flat_map(|end| &end.warnings);
+    let warnings = warnings.take(WARNINGS).map(|text| shorten(text, 400));
+    let report = recording.load().and_then(|load| load.report.as_ref());
+    let failures = report.iter().flat_map(|report| &report.failures).map(ToString::to_string);
+    let warnings: Vec<String> = warnings.chain(failures).collect();
+    let mut gallery = Gallery::default();
+    let body = markup! {
+        header.top { span { "Carat recording of " b { (shorten(&one_line(&recording.info.what), 120)) } } }
+        main {
+            h1 { (title) }
+            @if let Some(lead) = lead(recording) { p.lead { (capital(&lead)) "." } }
+            (key_facts(recording))
+            @if !warnings.is_empty() { ul.warn { @for warning in &warnings { li { (warning) } } } }
+            (memory_over_time(recording, &title, &mut gallery))
+            (growth_table(recording))
+            (growing_classes(recording))
+            @if let Some(report) = report { (routes::load_section(report)) }
+            @if let Some(last) = &recording.ledger {
+                (ledger::section(last, &mut gallery))
+                (ledger_details::what_to_try(last, &[]))
+                (ledger_details::details(last))
+            }
+        }
+        (footer(options))
+        (gallery.data(&[]))
+    };
+    document(&title, &body).into_string()
+}
+
+/// The growth of all memory in words.
+fn headline(recording: &Recording) -> String {
+    match whole(recording) {
+        Some(growth) if growth.is_undecided() => capital(&undecided_sentence(growth)) + ".",
+        Some(growth) => capital(&sentence(growth)) + ".",
+        None => "The recording is too short to say whether the memory grows.".into(),
+    }
+}
+
+/// Why it grows, or the limits of a growth that is undecided.
+fn lead(recording: &Recording) -> Option<String> {
+    let open = whole(recording).filter(|growth| growth.is_undecided());
+    cause(&recording.growth).or_else(|| Some(format!("so far: {}", interval(open?))))
+}
+
+/// The growth of all memory, or of the first part that is known.
+fn whole(recording: &Recording) -> Option<&PartGrowth> {
+    let whole = recording.growth.iter().find(|growth| growth.part == TrackedPart::Memory);
+    whole.or(recording.growth.first())
+}
+
+fn key_facts(recording: &Recording) -> Markup {
+    let last = recording.samples.last().map_or(0, |sample| sample.at_ms);
+    let known: Vec<Bytes> =
+        recording.samples.iter().filter_map(tracked_memory(&recording.samples)).collect();
+    markup! {
+        dl.facts {
+            div { dt { "recorded" } dd { (format!("{:.1} s", seconds(last))) } }
+            div { dt { "samples" } dd { (recording.samples.len()) } }
+            @if let (Some(highest), Some(end)) = (known.iter().max(), known.last()) {
+                div { dt { "highest" } dd data-v=(highest.0) { (highest) } }
+                div { dt { "at the end" } dd data-v=(end.0) { (end) } }
+            }
+            @if let Some(load) = recording.load() {
+                div { dt { "load" } dd { (shorten(&load.url, 80)) } }
+                @if let Some(report) = &load.report {
+                    div { dt { "answered" } dd { (report.completed) @if report.errors > 0 { ", errors " (report.errors) } } }
+                }
+            }
+            @if let Some(end) = &recording.end {
+                div { dt { "cost of recording" } dd { (percent(end.cost.core_share, 2)) " of a core" } }
+            }
+            div { dt { "ended" } dd { (shorten(recording.ended(), 80)) } }
+        }
+    }
+}
+
+fn line(label: &str, class: usize, points: MemorySeries) -> PlotLine {
+    PlotLine { label: label.into(), class, stroke: Stroke::Main, points }
+}
+
+/// A picture of bytes over time.
+fn plot(lines: Vec<PlotLine>) -> Plot {
+    Plot {
+        x_name: "since the start".into(),
+        lines,
+        ..Plot::new(Axis::Linear(Unit::Seconds), Axis::Linear(Unit::Bytes))
+    }
+}
+
+/// Gives all pictures the same axes, from zero, because all show bytes over the same time.
+fn with_equal_axes(plots: &mut [&mut Plot]) {
+    let points = plots.iter().flat_map(|plot| &plot.lines).flat_map(|line| &line.points);
+    let (late, high) = points
+        .fold((0.0, 1.0), |(late, high): (f64, f64), point| (late.max(point.0), high.max(point.1)));
+    for plot in plots {
+        plot.x_range = Some((0.0, if late > 0.0 { late } else { 1.0 }));
+        plot.y_range = Some((0.0, high * 1.06));
+    }
+}
+
+fn memory_over_time(recording: &Recording, description: &str, gallery: &mut Gallery) -> Markup {
+    let samples = &recording.samples;
+    let tree = reduce(&series(samples, tracked_memory(samples)), COLUMNS);
+    if tree.is_empty() {
+        return markup! { p.soft { "No sample has the memory of the whole tree, so there is nothing to draw." } };
+    }
+    let names = process_names(recording);
+    let mut tree = tree_plot(recording, tree, &names);
+    let mut layers = layers(samples, &names);
+    let mut inside = inside_plot(samples);
+    let several = several_probes(samples);
+    let drawn = [Some(&mut tree), layers.as_mut(), inside.as_mut()];
+    with_equal_axes(&mut drawn.into_iter().flatten().collect::<Vec<_>>());
+    let caption = |id, title| Caption { id, title, description };
+    let single = samples.iter().all(|sample| sample.partial || sample.rss.is_some());
+    let inside_title = if several { "Inside Ruby, per process" } else { "Inside Ruby" };
+    markup! {
+        section #memory-over-time {
+            h2 { "Memory over time" }
+            figure {
+                figcaption {
+                    @if single { "Resident memory of the only process." } @else { "The tree: each shared page is divided among the processes that map it, so the processes add up to the tree." }
+                    " Dashed: the estimated growth with its interval. Vertical dotted lines: the events listed below. All pictures have the same axes."
+                    @if several && inside.is_some() {
+                        " Inside Ruby: what malloc counts in one Ruby process, as the mean of all. Each counts the pages that it shares with the others, so a sum would count them several times."
+                    }
+                }
+                div.grid2 {
+                    (gallery.panel("The tree", &tree, &caption("recording-tree", "Memory of the tree")))
+                    @if let Some(layers) = layers {
+                        (gallery.panel("By process", &layers, &caption("recording-slots", "Memory by process, stacked")))
+                    }
+                    @if let Some(inside) = inside {
+                        (gallery.panel(inside_title, &inside, &caption("recording-inside", "Memory inside Ruby")))
+                    }
+                }
+            }
+            details { summary { "Numbers" } (samples_table(samples)) }
+            @if !recording.markers.is_empty() {
+                details { summary { "Events" } (events_table(recording, &names)) }
+            }
+        }
+    }
+}
+
+/// The tree's memory, its private part, and the fit.
+fn tree_plot(recording: &Recording, tree: MemorySeries, names: &ProcessNames) -> Plot {
+    let fit = GrowthLine::new(recording, &tree);
+    let mut lines = vec![line("tree", 1, tree)];
+    let private = reduce(&series(&recording.samples, |sample| sample.uss), COLUMNS);
+    if !private.is_empty() {
+        lines.push(line("private", 3, private));
+    }
+    lines.extend(fit.as_ref().map(GrowthLine::line));
+    let bands = fit.as_ref().and_then(GrowthLine::band).into_iter().collect();
+    Plot { bands, markers: markers(recording, names), ..plot(lines) }
+}
+
+/// The growth estimated over the second half, as a line through the medians of that half.
+struct GrowthLine {
+    begin: f64,
+    end: f64,
+    /// The point that all lines pass through.
+    centre: (f64, f64),
+    /// Bytes per second.
+    rate: f64,
+    interval: Option<(f64, f64)>,
+}
+
+impl GrowthLine {
+    /// `None` if no rate was estimated.
+    fn new(recording: &Recording, tree: &[(f64, f64)]) -> Option<Self> {
+        let growth = recording.growth.iter().find(|one| one.part == TrackedPart::Memory)?;
+        let pace = pace(recording, growth.progress);
+        let end = tree.last().map_or(0.0, |last| last.0);
+        let late = tree.iter().filter(|point| point.0 >= end / 2.0);
+        let (times, bytes): (Vec<f64>, Vec<f64>) = late.copied().unzip();
+        Some(Self {
+            begin: end / 2.0,
+            end,
+            centre: (median(&times)?, median(&bytes)?),
+            rate: growth.rate? * pace,
+            interval: growth.interval.map(|(low, high)| (low * pace, high * pace)),
+        })
+    }
+
+    /// The bytes at a time on the line of that rate.
+    fn bytes(&self, rate: f64, time: f64) -> f64 {
+        self.centre.1 + rate * (time - self.centre.0)
+    }
+
+    fn line(&self) -> PlotLine {
+        let points = [self.begin, self.end].map(|time| (time, self.bytes(self.rate, time)));
+        PlotLine { label: "fit".into(), class: 2, stroke: Stroke::Reference, points: points.into() }
+    }
+
+    fn band(&self) -> Option<(usize, Vec<BandPoint>)> {
+        let interval = self.interval?;
+        let times = [self.begin, self.centre.0, self.end];
+        Some((2, times.map(|time| self.band_point(interval, time)).into()))
+    }
+
+    fn band_point(&self, (low, high): (f64, f64), x: f64) -> BandPoint {
+        let (one, other) = (self.bytes(low, x), self.bytes(high, x));
+        BandPoint {
+            x,
+            lower: one.min(other),
+            median: self.bytes(self.rate, x),
+            upper: one.max(other),
+        }
+    }
+}
+
+/// Units of progress per second in the second half.
+fn pace(recording: &Recording, progress: ProgressUnit) -> f64 {
+    if progress == ProgressUnit::Seconds {
+        return 1.0;
+    }
+    let counted: Vec<(f64, f64)> = recording
+        .samples
+        .iter()
+        .filter_map(|sample| Some((seconds(sample.at_ms), sample.answered? as f64)))
+        .collect();
+    let late = &counted[counted.len() / 2..];
+    match (late.first(), late.last()) {
+        (Some(from), Some(to)) if to.0 > from.0 => (to.1 - from.1) / (to.0 - from.0),
+        _ => 0.0,
+    }
+}
+
+/// The memory of every slot on top of the one before; `None` for a single process.
+fn layers(samples: &[Sample], names: &ProcessNames) -> Option<Plot> {
+    let slots: BTreeSet<u32> =
+        samples.iter().flat_map(|s| s.members.iter().map(|m| m.slot)).collect();
+    if slots.len() < 2 {
+        return None;
+    }
+    let known: Vec<&Sample> = samples
+        .iter()
+        .filter(|s| !s.partial && s.members.iter().any(|m| m.pss.is_some()))
+        .collect();
+    let every = known.len().div_ceil(LAYER_SAMPLES).max(1);
+    let known: Vec<&Sample> = known.into_iter().step_by(every).collect();
+    let mut below: BTreeMap<u64, f64> = BTreeMap::new();
+    let (mut lines, mut bands) = (Vec::new(), Vec::new());
+    for (place, slot) in slots.iter().copied().take(LAYERS).enumerate() {
+        let with_rest = place + 1 == LAYERS && slots.len() > LAYERS;
+        let layer = layer(&known, slot, with_rest, &mut below);
+        let name = if with_rest { "the others".to_owned() } else { process_name(names, slot) };
+        let class = variant_class(place);
+        lines.push(line(&name, class, layer.iter().map(|b| (b.x, b.upper)).collect()));
+        bands.push((class, layer));
+    }
+    Some(Plot { bands, ..plot(lines) })
+}
+
+/// The layer of a slot, or of that slot and all after it. Adds its bytes to those `below` the next layer.
+fn layer(
+    samples: &[&Sample],
+    slot: u32,
+    with_rest: bool,
+    below: &mut BTreeMap<u64, f64>,
+) -> Vec<BandPoint> {
+    let mut layer = Vec::new();
+    for sample in samples {
+        let members =
+            sample.members.iter().filter(|m| m.slot == slot || (with_rest && m.slot > slot));
+        let bytes: f64 = members.filter_map(|m| m.pss).map(|pss| pss.0 as f64).sum();
+        let base = below.entry(sample.at_ms).or_default();
+        let (lower, upper) = (*base, *base + bytes);
+        layer.push(BandPoint { x: seconds(sample.at_ms), lower, median: upper, upper });
+        *base = upper;
+    }
+    layer
+}
+
+/// Whether the figures inside Ruby are those of several processes together.
+fn several_probes(samples: &[Sample]) -> bool {
+    samples.iter().filter_map(|sample| sample.inside.as_ref()).any(|inside| inside.probes > 1)
+}
+
+/// A figure inside Ruby as the mean of its processes: malloc counts a page that processes share in each of them.
+fn of_one_process(sample: &Sample, figure: fn(&InsideSample) -> Option<Bytes>) -> Option<Bytes> {
+    let inside = sample.inside.as_ref()?;
+    Some(Bytes(figure(inside)?.0.checked_div(u64::from(inside.probes))?))
+}
+
+/// What malloc counts inside Ruby; `None` without a probe.
+fn inside_plot(samples: &[Sample]) -> Option<Plot> {
+    let live = series(samples, |sample| of_one_process(sample, |inside| inside.malloc_live));
+    let free = series(samples, |sample| of_one_process(sample, |inside| inside.malloc_free));
+    let lines = [("malloc live", 2, live), ("malloc free", 5, free)]
+        .into_iter()
+        .filter(|(_, _, points)| !points.is_empty())
+        .map(|(label, class, points)| line(label, class, reduce(&points, COLUMNS)));
+    let lines: Vec<PlotLine> = lines.collect();
+    (!lines.is_empty()).then(|| plot(lines))
+}
+
+/// Names by slot.
+type ProcessNames = BTreeMap<u32, String>;
+
+fn process_name(names: &ProcessNames, slot: u32) -> String {
+    names.get(&slot).cloned().unwrap_or_else(|| format!("process {slot}"))
+}
+
+/// The load and the user's marks first, then processes, then full collections as far as there is room.
+fn markers(recording: &Recording, names: &ProcessNames) -> Vec<(f64, String)> {
+    let mut markers: Vec<&Marker> = recording.markers.iter().collect();
+    markers.sort_by_key(|marker| match marker.what {
+        MarkerKind::LoadBegins | MarkerKind::LoadEnds | MarkerKind::User => 0,
+        MarkerKind::Fork { .. } | MarkerKind::Exit { .. } => 1,
+        MarkerKind::MajorGc => 2,
+    });
+    let shown = markers.into_iter().take(MARKERS);
+    shown.map(|marker| (seconds(marker.at_ms), marker_name(&marker.what, names))).collect()
+}
+
+fn marker_name(kind: &MarkerKind, names: &ProcessNames) -> String {
+    match kind {
+        MarkerKind::Fork { slot, .. } => format!("{} starts", process_name(names, *slot)),
+        MarkerKind::Exit { slot, .. } => format!("{} ends", process_name(names, *slot)),
+        MarkerKind::User => "mark".into(),
+        MarkerKind::LoadBegins => "load begins".into(),
+        MarkerKind::LoadEnds => "load ends".into(),
+        MarkerKind::MajorGc => "full GC".into(),
+    }
+}
+
+/// Every event; the pictures name only those that have room.
+fn events_table(recording: &Recording, names: &ProcessNames) -> Markup {
+    let table = markup! {
+        table {
+            thead { tr { th scope="col" { "after" } th.l scope="col" { "event" } th scope="col" { "process" } } }
+            tbody {
+                @for marker in recording.markers.iter().take(EVENTS) {
+                    tr {
+                        th scope="row" { (format!("{:.1} s", seconds(marker.at_ms))) }
+                        td.l { (marker_name(&marker.what, names)) }
+                        @match marker.what {
+                            MarkerKind::Fork { pid, .. } | MarkerKind::Exit { pid, .. } => td { (pid) },
+                            _ => (unknown_cell()),
+                        }
+                    }
+                }
+            }
+        }
+    };
+    let listed = recording.markers.len();
+    markup! {
+        @if listed > EVENTS { p.soft { "The first " (EVENTS) " of " (listed) "." } }
+        (scrollable("Events", &table))
+    }
+}
+
+fn growth_table(recording: &Recording) -> Markup {
+    if recording.growth.is_empty() {
+        return markup! {};
+    }
+    let table = markup! {
+        table #growth {
+            thead { tr { th scope="col" { "part" } (growth::head()) } }
+            tbody {
+                @for one in recording.growth.iter().filter(|one| !one.is_undecided()) {
+                    tr { th scope="row" { (one.part.label()) } (growth::cells(one)) }
+                }
+            }
+        }
+    };
+    let tolerances = tolerances(&recording.growth);
+    markup! {
+        section {
+            h2 { "Growth" }
+            @if !tolerances.is_empty() { p.soft { (capital(&tolerances)) "." } }
+            @if recording.growth.iter().any(|one| !one.is_undecided()) { (scrollable("Growth", &table)) }
+            @if let Some(open) = undecided_parts(&recording.growth) { p { (capital(&open)) "." } }
+        }
+    }
+}
+
+/// Classes that grow, where they were watched.
+fn growing_classes(recording: &Recording) -> Markup {
+    let classes = recording.end.as_ref().map(|end| end.classes.as_slice()).unwrap_or_default();
+    markup! {
+        @if !classes.is_empty() {
+            section {
+                h2 { "Classes that grow" }
+                ul.also { @for class in classes { li { (class_sentence(class)) } } }
+            }
+        }
+    }
+}
+
+fn samples_table(samples: &[Sample]) -> Markup {
+    let tree = tracked_memory(samples);
+    let every = samples.len().div_ceil(ROWS).max(1);
+    let table = markup! {
+        table {
+            thead { tr { th scope="col" { "after" } th scope="col" { "processes" } th scope="col" { "tree" } th scope="col" { "private" } th scope="col" { "shared" } } }
+            tbody {
+                @for sample in samples.iter().step_by(every) {
+                    tr {
+                        th scope="row" { (format!("{:.1} s", seconds(sample.at_ms))) }
+                        td { (sample.processes) }
+                        @for bytes in [tree(sample), sample.uss, sample.shared] {
+                            (value_cell(Unit::Bytes, bytes.map(|bytes| bytes.0 as f64)))
+                        }
+                    }
+                }
+            }
+        }
+    };
+    scrollable("Memory over time", &table)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use carat_model::MemberSample;
+    use proptest::prelude::*;
+
+    /// A tree whose processes share some pages: bytes shared by all, and private bytes of each.
+    fn sample(at_ms: u64, shared: u64, private: &[u64]) -> Sample {
+        let count = private.len() as u64;
+        let member = |(slot, own): (usize, &u64)| MemberSample {
+            slot: slot as u32,
+            pid: 100 + slot as u32,
+            pss: Some(Bytes(own + shared / count)),
+            ..MemberSample::default()
+        };
+        let members: Vec<MemberSample> = private.iter().enumerate().map(member).collect();
+        // Every process counts what it shares: three quarters of its pages are live memory of malloc.
+        let counted: u64 = private.iter().map(|own| (own + shared) * 3 / 4).sum();
+        let inside = InsideSample {
+            probes: private.len() as u32,
+            malloc_live: Some(Bytes(counted)),
+            ..InsideSample::default()
+        };
+        Sample {
+            at_ms,
+            processes: private.len() as u32,
+            pss: Some(members.iter().filter_map(|member| member.pss).sum()),
+            members,
+            inside: Some(inside),
+            ..Sample::default()
+        }
+    }
+
+    fn top(plot: &Plot, at: f64) -> f64 {
+        let points = plot.lines.iter().flat_map(|line| &line.points).filter(|point| point.0 == at);
+        points.map(|point| point.1).fold(0.0, f64::max)
+    }
+
+    proptest! {
+        #[test]
+        fn no_picture_of_a_tree_counts_shared_memory_twice(
+            moments in prop::collection::vec(
+                (0..900_000_000_u64, prop::collection::vec(1_000_000..300_000_000_u64, 4)),
+                2..20,
+            )
+        ) {
+            let samples: Vec<Sample> = (0_u64..)
+                .zip(&moments)
+                .map(|(second, (shared, private))| sample(second * 1000, *shared, private))
+                .collect();
+            let stacked = layers(&samples, &ProcessNames::new()).unwrap();
+            let inside = inside_plot(&samples).unwrap();
+            for sample in &samples {
+                let (at, tree) = (seconds(sample.at_ms), sample.pss.unwrap().0 as f64);
+                prop_assert!((top(&stacked, at) - tree).abs() < 1.0, "the layers add up to the tree");
+                prop_assert!(top(&inside, at) <= tree, "{} of {tree}", top(&inside, at));
+            }
+        }
+    }
+
+    #[test]
+    fn all_pictures_have_the_same_axes() {
+        let samples = [sample(0, 5, &[9_000_000, 8_000_000]), sample(4000, 5, &[9_000_000, 1])];
+        let mut stacked = layers(&samples, &ProcessNames::new()).unwrap();
+        let mut inside = inside_plot(&samples).unwrap();
+        with_equal_axes(&mut [&mut stacked, &mut inside]);
+        assert_eq!((stacked.x_range, stacked.y_range), (inside.x_range, inside.y_range));
+        assert_eq!(stacked.x_range, Some((0.0, 4.0)));
+        assert!(stacked.y_range.unwrap().1 > 17e6, "{:?}", stacked.y_range);
+    }
+}

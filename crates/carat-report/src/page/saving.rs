@@ -1,0 +1,123 @@
+//! Where the difference in memory comes from: every part of every variant's ledger against the baseline's, on one scale.
+
+use crate::chart::diverging::{DivergingRow, diverging, reach};
+use crate::chart::{Caption, variant_class};
+use crate::facts;
+use crate::numbers::{bytes_change, signed, signed_bytes};
+use crate::page::elements::{scrollable, value_cell};
+use crate::page::gallery::Gallery;
+use crate::page::ledger::colour;
+use crate::part_differences::{
+    LedgerLine, PartDifference, VariantParts, heading, moment_of_parts, part_differences,
+};
+use crate::text::{capital, one_line};
+use carat_model::ledger::PartKind;
+use carat_model::{Results, Unit};
+use maud::{Markup, html as markup};
+
+/// Variants that get a picture; the table has them all.
+const PICTURES: usize = 8;
+
+/// Empty if no block has ledgers of the baseline and of another variant.
+pub(super) fn section(results: &Results, gallery: &mut Gallery) -> Markup {
+    let all = part_differences(results);
+    if all.is_empty() {
+        return markup! {};
+    }
+    let drawn = &all[..all.len().min(PICTURES)];
+    let lines = drawn.iter().flat_map(|one| one.lines.iter().chain([&one.all]));
+    let reach = reach(lines.map(PartDifference::difference));
+    let baseline = one_line(facts::baseline(results));
+    markup! {
+        section #saving {
+            h2 { (heading(&all)) }
+            ul.also {
+                @for one in &all { li { strong { (one.variant) } ": " (one.sentence()) "." } }
+            }
+            figure {
+                figcaption {
+                    (capital(&moment_of_parts(results))) ". A bar to the left is less than " (baseline)
+                    ", one to the right more. Medians over the blocks in which both have a ledger; the bars of the parts add up to the last bar. \
+                    All pictures have the same scale."
+                }
+                div.grid2 { @for one in drawn { (panel(one, reach, &baseline, gallery)) } }
+            }
+            details { summary { "Numbers" } (table(&all)) }
+        }
+    }
+}
+
+fn panel(one: &VariantParts, reach: (f64, f64), baseline: &str, gallery: &mut Gallery) -> Markup {
+    let rows = rows(one, reach);
+    let notes: Vec<String> =
+        rows.iter().map(|row| format!("{}: {}", row.label, row.note)).collect();
+    let caption = Caption {
+        id: &format!("saving-{}", one.place),
+        title: &format!("The parts of {} against {baseline}", one_line(&one.variant)),
+        description: &notes.join("; "),
+    };
+    markup! {
+        div class={ "panel of v" (variant_class(one.place)) } {
+            h3 { (one.variant) }
+            (gallery.show(diverging(&rows, reach, baseline, &caption)))
+        }
+    }
+}
+
+/// The lines that are large enough to see, the sum of the others, and all memory.
+fn rows(one: &VariantParts, (low, high): (f64, f64)) -> Vec<DivergingRow> {
+    let (shown, others) = one.differing_by(0.004 * (high - low));
+    let hidden = shown.len() < one.lines.len();
+    let size = high.max(-low);
+    let rest = DivergingRow {
+        label: "the others".to_owned(),
+        note: signed_bytes(others, size),
+        class: Some(0),
+        difference: others,
+    };
+    let rest = hidden.then_some(rest);
+    let lines = shown.into_iter().map(|line| row(line, size));
+    lines.chain(rest).chain([row(&one.all, size)]).collect()
+}
+
+/// A row whose difference is written in the unit of differences of that `size`, the same in all pictures.
+fn row(line: &PartDifference, size: f64) -> DivergingRow {
+    let change = bytes_change(line.baseline, line.variant);
+    let difference = signed_bytes(line.difference(), size);
+    DivergingRow {
+        label: line.line.label().to_owned(),
+        note: match line.line {
+            LedgerLine::OfMedians => difference,
+            _ => format!("{change} · {difference}"),
+        },
+        class: match line.line {
+            LedgerLine::Part(kind) => Some(colour(kind)),
+            LedgerLine::Malloc | LedgerLine::SlotsAndMalloc => Some(colour(PartKind::MallocLive)),
+            LedgerLine::Unexplained | LedgerLine::OfMedians => Some(0),
+            LedgerLine::All => None,
+        },
+        difference: line.difference(),
+    }
+}
+
+fn table(all: &[VariantParts]) -> Markup {
+    let table = markup! {
+        table #saving-numbers {
+            thead { tr {
+                th scope="col" { "variant" } th.l scope="col" { "part" } th scope="col" { "blocks" }
+                th scope="col" { "baseline" } th scope="col" { "variant's" } th scope="col" { "difference" }
+            } }
+            tbody {
+                @for one in all { @for line in one.lines.iter().chain([&one.all]) {
+                    tr {
+                        th scope="row" { (one.variant) } td.l { (line.line.label()) } td { (one.blocks) }
+                        (value_cell(Unit::Bytes, Some(line.baseline)))
+                        (value_cell(Unit::Bytes, Some(line.variant)))
+                        td data-v=(line.difference()) { (signed(Unit::Bytes, line.difference())) }
+                    }
+                } }
+            }
+        }
+    };
+    scrollable("Parts of every variant against the baseline", &table)
+}

@@ -1,0 +1,112 @@
+//! The share of the tree's memory that its processes share, over time.
+
+use crate::chart::reduce::{band, reduce};
+use crate::chart::{Axis, Caption, Plot, PlotLine, Stroke, variant_class};
+use crate::facts;
+use crate::memory_series::shared_bytes;
+use crate::numbers::seconds;
+use crate::page::elements::value_cell;
+use crate::page::gallery::Gallery;
+use crate::text::one_line;
+use carat_model::{Results, Sample, Trial, Unit};
+use maud::{Markup, html as markup};
+
+/// Thin lines in the picture at most.
+const THIN_LINES: usize = 24;
+/// Columns of a thin line; each keeps its minimum and maximum.
+const COLUMNS: usize = 80;
+/// Points of a median line.
+const POINTS: usize = 120;
+
+/// The median shared part of a variant when its trials begin and end.
+struct SharedPart {
+    name: String,
+    first: f64,
+    last: f64,
+}
+
+/// Empty if every tree was a single process or its shared memory is unknown.
+pub(super) fn section(results: &Results, gallery: &mut Gallery) -> Markup {
+    let mut lines = Vec::new();
+    let mut parts = Vec::new();
+    let thin = (THIN_LINES / results.info.variants.len().max(1)).max(1);
+    for (place, variant) in results.info.variants.iter().enumerate() {
+        let trials = shared_parts(results, &variant.name);
+        let median: Vec<(f64, f64)> =
+            band(&trials, POINTS).iter().map(|point| (point.x, point.median)).collect();
+        let (Some(first), Some(last)) = (median.first(), median.last()) else { continue };
+        let (name, class) = (one_line(&variant.name), variant_class(place));
+        parts.push(SharedPart { name: name.clone(), first: first.1, last: last.1 });
+        if trials.len() > 1 {
+            let thin_lines = trials.iter().take(thin);
+            lines.extend(thin_lines.map(|points| PlotLine::thin(class, reduce(points, COLUMNS))));
+        }
+        lines.push(PlotLine { label: name, class, stroke: Stroke::Main, points: median });
+    }
+    if parts.is_empty() {
+        return markup! {};
+    }
+    let plot = Plot {
+        x_name: "since the start".into(),
+        lines,
+        y_range: Some((0.0, 1.0)),
+        ..Plot::new(Axis::Linear(Unit::Seconds), Axis::Linear(Unit::Fraction))
+    };
+    let description: Vec<String> = parts.iter().map(SharedPart::description).collect();
+    let caption = Caption {
+        id: "sharing",
+        title: "Shared part of the memory over time",
+        description: &description.join("; "),
+    };
+    markup! {
+        section #sharing-over-time {
+            h2 { "Memory shared between processes" }
+            figure {
+                figcaption { "The part of the tree's memory on pages that several of its processes map. It falls when a process writes to such a page and gets a copy of its own (copy-on-write)." }
+                div.grid2 { (gallery.panel("Shared part", &plot, &caption)) }
+            }
+            details { summary { "Numbers" } (table(&parts)) }
+        }
+    }
+}
+
+impl SharedPart {
+    fn description(&self) -> String {
+        let [first, last] = [self.first, self.last].map(|share| Unit::Fraction.show(share));
+        format!("{}: {first} at first, {last} at the end", self.name)
+    }
+}
+
+/// The shared part over time of every trial in which several processes ran.
+fn shared_parts(results: &Results, variant: &str) -> Vec<Vec<(f64, f64)>> {
+    facts::counted_trials(results, variant)
+        .map(trial_shared_part)
+        .filter(|points| points.len() > 1)
+        .collect()
+}
+
+fn trial_shared_part(trial: &Trial) -> Vec<(f64, f64)> {
+    trial.samples.iter().filter_map(shared_point).collect()
+}
+
+fn shared_point(sample: &Sample) -> Option<(f64, f64)> {
+    let (pss, shared) = (sample.pss?.0 as f64, shared_bytes(sample)?);
+    (pss > 0.0).then(|| (seconds(sample.at_ms), shared / pss))
+}
+
+fn table(parts: &[SharedPart]) -> Markup {
+    markup! {
+        table {
+            thead { tr { th scope="col" { "variant" } th scope="col" { "at first" } th scope="col" { "at the end" } } }
+            tbody {
+                @for part in parts {
+                    tr {
+                        th scope="row" { (part.name) }
+                        (value_cell(Unit::Fraction, Some(part.first)))
+                        (value_cell(Unit::Fraction, Some(part.last)))
+                    }
+                }
+            }
+        }
+    }
+}

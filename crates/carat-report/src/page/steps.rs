@@ -1,0 +1,198 @@
+//! Round trips by number of connections: one point per step of a cable load.
+
+use crate::chart::{Axis, Caption, Plot, PlotLine, Stroke, variant_class};
+use crate::facts;
+use crate::numbers;
+use crate::page::elements::{scrollable, unknown_cell, value_cell};
+use crate::page::gallery::Gallery;
+use crate::step_figures::step_figures;
+use crate::text::one_line;
+use crate::wording;
+use carat_model::load::{StepReport, Times};
+use carat_model::{LoadReport, Results, Unit, metric};
+use carat_stats::curve::rising;
+use maud::{Markup, html as markup};
+use std::collections::BTreeMap;
+
+/// Distributions of a step, the most informative first, with what they measure.
+const DISTRIBUTIONS: [(&str, &str); 3] = [
+    ("complete", "until every connection had the broadcast"),
+    ("own", "until the sender had its own broadcast"),
+    ("delivery", "until a connection had the broadcast"),
+];
+
+/// Thin lines in one picture.
+const THIN_LINES: usize = 40;
+
+/// Connections, and seconds at that step.
+type StepSeries = Vec<(f64, f64)>;
+
+/// One percentile of one distribution.
+#[derive(Clone, Copy)]
+struct StepPercentile {
+    distribution: &'static str,
+    name: &'static str,
+    of: fn(&Times) -> f64,
+}
+
+/// Empty if no trial has steps.
+pub(super) fn section(results: &Results, gallery: &mut Gallery) -> Markup {
+    let present = DISTRIBUTIONS.into_iter().find(|(name, _)| has_distribution(results, name));
+    let Some((distribution, meaning)) = present else {
+        return markup! {};
+    };
+    let median = StepPercentile { distribution, name: "median", of: |times| times.p50 };
+    let p95 = StepPercentile { distribution, name: "p95", of: |times| times.p95 };
+    markup! {
+        section #steps {
+            h2 { "Round trips by number of connections" }
+            figure {
+                figcaption {
+                    "Seconds " (meaning) ", by the number of connected clients. The thick line goes through the medians over trials, a thin line is one trial. \
+                    In the table, memory is that of the tree in the last sample at that number. \
+                    If the medians decrease, the dashed line is the nearest curve that never decreases: a decrease is noise unless its steps are proven to differ."
+                }
+                div.grid2 { (picture(results, median, gallery)) (picture(results, p95, gallery)) }
+            }
+            ul.also {
+                @for curve in &results.curves { li { strong { (curve.variant) } ": " (wording::curve(curve)) "." } }
+            }
+            details { summary { "Numbers" } (table(results, [median, p95])) }
+        }
+    }
+}
+
+fn has_distribution(results: &Results, name: &str) -> bool {
+    let loads = results.trials.iter().filter_map(|trial| trial.load.as_ref());
+    loads.flat_map(|load| &load.steps).any(|step| step.times.contains_key(name))
+}
+
+impl StepPercentile {
+    /// The series of every trial that counts.
+    fn trials(self, results: &Results, variant: &str) -> Vec<StepSeries> {
+        facts::counted_trials(results, variant)
+            .filter_map(|trial| trial.load.as_ref())
+            .map(|load| self.series(load))
+            .collect()
+    }
+
+    fn series(self, load: &LoadReport) -> StepSeries {
+        load.steps.iter().filter_map(|step| self.point(step)).collect()
+    }
+
+    fn point(self, step: &StepReport) -> Option<(f64, f64)> {
+        Some((f64::from(step.clients), (self.of)(step.times.get(self.distribution)?)))
+    }
+}
+
+/// The median over the trials at every step.
+fn medians(trials: &[StepSeries]) -> StepSeries {
+    let mut by_clients: BTreeMap<u32, Vec<f64>> = BTreeMap::new();
+    for (clients, value) in trials.iter().flatten() {
+        by_clients.entry(*clients as u32).or_default().push(*value);
+    }
+    by_clients
+        .into_iter()
+        .filter_map(|(clients, values)| {
+            Some((f64::from(clients), facts::summarize(&values)?.median))
+        })
+        .collect()
+}
+
+fn picture(results: &Results, percentile: StepPercentile, gallery: &mut Gallery) -> Markup {
+    let thin = (THIN_LINES / results.info.variants.len().max(1)).max(2);
+    let mut lines = Vec::new();
+    let mut descriptions = Vec::new();
+    for (place, variant) in results.info.variants.iter().enumerate() {
+        let class = variant_class(place);
+        let trials = percentile.trials(results, &variant.name);
+        let medians = medians(&trials);
+        if let Some((clients, value)) = medians.last() {
+            let value = Unit::Seconds.show(*value);
+            descriptions.push(format!("{}: {value} at {clients} clients", variant.name));
+        }
+        if trials.len() > 1 {
+            lines.extend(trials.into_iter().take(thin).map(|points| PlotLine::thin(class, points)));
+        }
+        lines.extend(never_decreasing(&medians).map(|points| PlotLine {
+            label: String::new(),
+            class,
+            stroke: Stroke::Reference,
+            points,
+        }));
+        lines.push(PlotLine {
+            label: one_line(&variant.name),
+            class,
+            stroke: Stroke::Points,
+            points: medians,
+        });
+    }
+    let plot = Plot {
+        x_name: "connections".into(),
+        lines,
+        ..Plot::new(Axis::Linear(Unit::Count), Axis::Linear(Unit::Seconds))
+    };
+    let name = percentile.name;
+    let caption = Caption {
+        id: &format!("steps-{name}"),
+        title: &format!("{name} of round trips by number of connections"),
+        description: &descriptions.join("; "),
+    };
+    gallery.panel(name, &plot, &caption)
+}
+
+/// The nearest curve that never decreases; `None` if the points never decrease.
+fn never_decreasing(points: &[(f64, f64)]) -> Option<StepSeries> {
+    let values: Vec<f64> = points.iter().map(|point| point.1).collect();
+    let pooled = rising(&values);
+    (pooled != values).then(|| points.iter().map(|point| point.0).zip(pooled).collect())
+}
+
+/// The difference of the p95 at a step, with its interval and verdict.
+fn difference_cell(results: &Results, variant: &str, clients: f64) -> Markup {
+    let metric = metric::BROADCAST_COMPLETE_P95.id;
+    let curve = results.curves.iter().find(|c| c.variant == variant && c.metric == metric);
+    let step = curve.and_then(|c| c.steps.iter().find(|s| f64::from(s.clients) == clients));
+    let Some((verdict, estimate)) = step.and_then(|step| Some((step.verdict, step.estimate?)))
+    else {
+        return unknown_cell();
+    };
+    markup! {
+        td data-v=(estimate.ratio) {
+            (wording::sign(verdict)) " " (numbers::estimate(metric, &estimate))
+        }
+    }
+}
+
+fn table(results: &Results, [median, p95]: [StepPercentile; 2]) -> Markup {
+    let judged = median.distribution == "complete";
+    let table = markup! {
+        table {
+            thead { tr {
+                th scope="col" { "variant" } th scope="col" { "connections" }
+                th scope="col" { "median" } th scope="col" { "p95" }
+                @if judged { th scope="col" { "difference of the p95" } }
+                th scope="col" { "p95 of the sender's own result" }
+                th scope="col" { "memory" }
+            } }
+            tbody {
+                @for name in results.info.variants.iter().map(|variant| variant.name.as_str()) {
+                    @let p95 = medians(&p95.trials(results, name));
+                    @let figures = step_figures(results, name);
+                    @for ((clients, median), (_, p95)) in medians(&median.trials(results, name)).into_iter().zip(p95) {
+                        tr {
+                            th scope="row" { (name) } td { (clients) }
+                            (value_cell(Unit::Seconds, Some(median)))
+                            (value_cell(Unit::Seconds, Some(p95)))
+                            @if judged { (difference_cell(results, name, clients)) }
+                            @let step = figures.iter().find(|step| f64::from(step.clients) == clients);
+                            (value_cell(Unit::Seconds, step.and_then(|step| step.own)))
+                            (value_cell(Unit::Bytes, step.and_then(|step| step.memory)))
+                        }
+                    }
+                }
+            }
+        }
+    };
+    scrollable("Round trips by number of connections", &table)
+}

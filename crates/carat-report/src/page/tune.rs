@@ -1,0 +1,375 @@
+//! The page of a search for the best settings: the recommendation, every configuration tried, and what settings are worth.
+
+use crate::chart::Caption;
+use crate::chart::scatter::{Scatter, ScatterDot};
+use crate::figures::in_words;
+use crate::numbers::{count, duration, limit};
+use crate::page::elements::{
+    estimate_cell, scrollable, unknown_cell, verdict_cell, verdict_sentence,
+};
+use crate::page::frame::{PageOptions, document, footer};
+use crate::page::gallery::Gallery;
+use crate::redact_tune::{SearchReport, prepare_tune};
+use crate::text::{one_line, shorten};
+use crate::tune_facts::{by_goal, change_text, commands, front, headline, worse};
+use carat_analysis::{Hint, TriedConfiguration, TuneOutcome};
+use carat_model::{Conclusion, Estimate, Verdict};
+use maud::{Markup, html as markup};
+
+/// Configurations in the table and in a picture at most, the best first.
+const CONFIGURATIONS: usize = 200;
+/// Settings in a table at most.
+const SETTINGS: usize = 80;
+/// Characters of a configuration, and of a failure.
+const TEXT: usize = 300;
+
+/// The page of a search: one file that makes no request.
+pub fn tune_html(report: &SearchReport, options: &PageOptions) -> String {
+    let report = prepare_tune(report, options.audience);
+    let outcome = &report.outcome;
+    let sentence = headline(outcome);
+    let mut gallery = Gallery::default();
+    let body = markup! {
+        header.top { span { "Carat search " b { (report.name) } } }
+        main {
+            h1 { (verdict_sentence(&sentence)) }
+            (attempts(outcome))
+            (start(&report))
+            (key_facts(&report))
+            (confirmation(outcome))
+            (configurations(outcome, &mut gallery))
+            (ablation(outcome))
+            (effects(outcome))
+            (not_tried(outcome))
+            (failures(outcome))
+        }
+        (footer(options))
+        (gallery.data(&[]))
+    };
+    document(&sentence.whole(), &body).into_string()
+}
+
+fn attempts(outcome: &TuneOutcome) -> Markup {
+    markup! {
+        @if !outcome.attempts.is_empty() {
+            ul.also {
+                @for attempt in &outcome.attempts {
+                    li { "Not recommended, because " (attempt.why) ": " strong { (attempt.text) } }
+                }
+            }
+        }
+    }
+}
+
+/// The lines that start the server with the recommended settings, and that write a configuration.
+fn start(report: &SearchReport) -> Markup {
+    let lines = report.outcome.recommendation.as_ref().map(|found| commands(report, found));
+    markup! {
+        @if let Some(lines) = lines {
+            pre tabindex="0" { (lines.join("\n")) }
+            @if lines.len() > 1 {
+                p.soft { "The second line prints the environment for another way to start: " code { "shell" } ", " code { "dockerfile" }
+                    ", " code { "systemd" } ", " code { "procfile" } " or " code { "kamal" } "." }
+            }
+        }
+    }
+}
+
+fn key_facts(report: &SearchReport) -> Markup {
+    let outcome = &report.outcome;
+    let goal = outcome.metrics.first().map(|shown| shown.metric.as_str());
+    markup! {
+        dl.facts {
+            @if let Some(goal) = goal { div { dt { "least" } dd { code { (goal) } } } }
+            @for shown in &outcome.metrics {
+                @if let Some(most) = shown.guard {
+                    div { dt { "guard" } dd { code { (shown.metric) } " at most " (limit(most)) " worse" } }
+                }
+            }
+            div { dt { "configurations tried" } dd { (outcome.tried.len()) } }
+            div { dt { "trials" } dd { (outcome.trials) " in " (duration(outcome.seconds)) } }
+            div { dt { "seed" } dd { (report.seed) } }
+        }
+    }
+}
+
+/// What the confirmations showed: the only figures that are evidence.
+fn confirmation(outcome: &TuneOutcome) -> Markup {
+    let recommended =
+        outcome.recommendation.as_ref().map(|found| (&found.text, &found.conclusions));
+    let failed = outcome.attempts.iter().map(|attempt| (&attempt.text, &attempt.conclusions));
+    let all: Vec<(&String, &Vec<Conclusion>)> =
+        recommended.into_iter().chain(failed).filter(|(_, all)| !all.is_empty()).collect();
+    let table = markup! {
+        table {
+            thead { tr {
+                th scope="col" { "configuration" } th.l scope="col" { "metric" } th scope="col" { "difference to the default" }
+                th scope="col" { "blocks" } th.l scope="col" { "verdict" } th.w scope="col" { "in words" }
+            } }
+            @for (text, conclusions) in &all { tbody { @for (row, one) in conclusions.iter().enumerate() { tr {
+                @if row == 0 { th scope="rowgroup" rowspan=(conclusions.len()) { (shorten(text, TEXT)) } }
+                th.l scope="row" { code { (one.metric) } }
+                (estimate_cell(&one.metric, one.estimate))
+                td { (one.blocks) }
+                (verdict_cell(Some(one.verdict)))
+                td.w { (in_words(one)) }
+            } } } }
+        }
+    };
+    markup! {
+        @if !all.is_empty() {
+            section #confirmation {
+                h2 { "Confirmation" }
+                p.soft { "Fresh blocks of the default and one configuration. Only these figures are evidence; everything below is read from the search." }
+                (scrollable("Confirmations", &table))
+            }
+        }
+    }
+}
+
+/// A picture per metric beside the goal, and the table of every configuration.
+fn configurations(outcome: &TuneOutcome, gallery: &mut Gallery) -> Markup {
+    if outcome.tried.is_empty() {
+        return markup! {};
+    }
+    let pictures: Vec<Markup> =
+        (1..outcome.metrics.len()).map(|metric| panel(outcome, metric, gallery)).collect();
+    markup! {
+        section #configurations {
+            h2 { "Every configuration" }
+            figure {
+                figcaption {
+                    "A dot is a configuration of the search: its median change from the default of the same block, mostly of a single trial, so the best \
+                    dots are lucky ones. The dashed line joins the configurations that no other beats in both metrics. The tick is the confirmed \
+                    configuration, with the intervals of its fresh blocks."
+                }
+                div.grid2 { @for picture in &pictures { (picture) } }
+            }
+            details open { summary { "Numbers" } (scrollable("Every configuration", &configuration_table(outcome))) }
+        }
+    }
+}
+
+fn panel(outcome: &TuneOutcome, metric: usize, gallery: &mut Gallery) -> Markup {
+    let names = (outcome.metrics[0].metric.as_str(), outcome.metrics[metric].metric.as_str());
+    let known: Vec<(usize, (f64, f64))> = by_goal(outcome)
+        .into_iter()
+        .filter_map(|place| {
+            let changes = &outcome.tried[place].changes;
+            Some((place, ((*changes.first()?)?, (*changes.get(metric)?)?)))
+        })
+        .take(CONFIGURATIONS)
+        .collect();
+    let best = front(outcome, &[0, metric]);
+    let scatter = Scatter {
+        metrics: names,
+        front: best
+            .iter()
+            .filter_map(|place| known.iter().position(|(known, _)| known == place))
+            .collect(),
+        dots: known
+            .iter()
+            .map(|&(place, at)| ScatterDot { at, text: hover(outcome, place, metric) })
+            .collect(),
+        confirmed: confirmed(outcome, names.0).zip(confirmed(outcome, names.1)),
+        limit: outcome.metrics[metric].guard.map(|most| worse(outcome, metric) * most),
+    };
+    let caption = Caption {
+        id: &format!("front-{metric}"),
+        title: &format!("{} against {}", names.0, names.1),
+        description: &description(outcome, &best, metric),
+    };
+    let picture = scatter.draw(&caption);
+    markup! {
+        @if let Some(picture) = picture { div.panel { h3 { (names.0) " against " (names.1) } (gallery.show(picture)) } }
+    }
+}
+
+fn hover(outcome: &TuneOutcome, place: usize, metric: usize) -> String {
+    let tried = &outcome.tried[place];
+    let [goal, other] =
+        [0, metric].map(|metric| change_text(outcome, metric, tried.changes[metric]));
+    let text = shorten(&one_line(&tried.text), TEXT);
+    format!("{text}: {goal}, {other}, {}", count(tried.succeeded, "trial"))
+}
+
+/// The configurations of the front in words.
+fn description(outcome: &TuneOutcome, front: &[usize], metric: usize) -> String {
+    let best: Vec<String> =
+        front.iter().take(8).map(|&place| hover(outcome, place, metric)).collect();
+    let all = count(outcome.tried.len(), "configuration");
+    format!("{all}; those that no other beats in both: {}", best.join("; "))
+}
+
+/// The estimate of a metric from the confirmation.
+fn confirmed(outcome: &TuneOutcome, metric: &str) -> Option<Estimate> {
+    let conclusions = &outcome.recommendation.as_ref()?.conclusions;
+    conclusions.iter().find(|one| one.metric == metric)?.estimate
+}
+
+fn configuration_table(outcome: &TuneOutcome) -> Markup {
+    let metrics: Vec<usize> = (0..outcome.metrics.len()).collect();
+    let best = front(outcome, &metrics);
+    let recommended = outcome.recommendation.as_ref().map(|found| found.text.as_str());
+    markup! {
+        table {
+            thead { tr {
+                th scope="col" { "configuration" } th scope="col" { "trials" }
+                @for shown in &outcome.metrics { th scope="col" { (shown.metric) } }
+                th.l scope="col" { "remark" }
+            } }
+            tbody { @for place in by_goal(outcome).into_iter().take(CONFIGURATIONS) {
+                (configuration_row(outcome, &outcome.tried[place], remark(outcome, place, &best, recommended)))
+            } }
+        }
+        @if outcome.tried.len() > CONFIGURATIONS { p.soft { "The best " (CONFIGURATIONS) " of " (outcome.tried.len()) "." } }
+    }
+}
+
+fn remark(
+    outcome: &TuneOutcome,
+    place: usize,
+    front: &[usize],
+    recommended: Option<&str>,
+) -> &'static str {
+    if recommended == Some(&outcome.tried[place].text) {
+        return "✓ confirmed";
+    }
+    if front.contains(&place) { "no other beats it" } else { "" }
+}
+
+fn configuration_row(outcome: &TuneOutcome, tried: &TriedConfiguration, remark: &str) -> Markup {
+    markup! {
+        tr {
+            th scope="row" { (shorten(&tried.text, TEXT)) }
+            td { (tried.trials) }
+            @for (metric, change) in tried.changes.iter().enumerate() {
+                @match change {
+                    Some(change) => td data-v=(change) { (change_text(outcome, metric, Some(*change))) },
+                    None => (unknown_cell()),
+                }
+            }
+            td.l { (remark) }
+        }
+    }
+}
+
+fn ablation(outcome: &TuneOutcome) -> Markup {
+    let table = markup! {
+        table {
+            thead { tr {
+                th scope="col" { "without" } th scope="col" { "difference to the whole" } th scope="col" { "blocks" } th.l scope="col" { "verdict" }
+            } }
+            tbody { @for one in &outcome.ablation { tr {
+                th scope="row" { (one.setting) }
+                (estimate_cell(&one.conclusion.metric, one.conclusion.estimate))
+                td { (one.conclusion.blocks) }
+                (verdict_cell(Some(one.conclusion.verdict).filter(|verdict| *verdict != Verdict::Undecided)))
+            } } }
+        }
+    };
+    markup! {
+        @if !outcome.ablation.is_empty() {
+            section #ablation {
+                h2 { "Which setting does the work" }
+                p.soft { "The recommended configuration against itself without each of its settings, in fresh blocks. Hints: only the whole was confirmed." }
+                (scrollable("The configuration without each of its settings", &table))
+            }
+        }
+    }
+}
+
+fn effects(outcome: &TuneOutcome) -> Markup {
+    markup! {
+        @if !outcome.hints.is_empty() || !outcome.effects.is_empty() {
+            section #effects {
+                h2 { "What settings seem to be worth" }
+                p.soft { "Predictions of the model from all trials of the search, with one standard error. Hints, not evidence." }
+                div.grid2 {
+                    (hints("In the configuration that was chosen", &outcome.hints))
+                    (hints("Alone, compared with the default", &outcome.effects))
+                }
+            }
+        }
+    }
+}
+
+fn hints(title: &str, hints: &[Hint]) -> Markup {
+    let table = markup! {
+        table {
+            thead { tr { th scope="col" { "setting" } th scope="col" { "change, %" } th scope="col" { "standard error" } } }
+            tbody { @for hint in hints.iter().take(SETTINGS) { tr {
+                th scope="row" { (shorten(&hint.setting, TEXT)) }
+                td data-v=(hint.change) { (format!("{:+.1}", 100.0 * hint.change)) }
+                td { (format!("{:.1}", 100.0 * hint.standard_error)) }
+            } } }
+        }
+    };
+    markup! {
+        @if !hints.is_empty() { div.panel { h3 { (title) } (scrollable(title, &table)) } }
+    }
+}
+
+fn not_tried(outcome: &TuneOutcome) -> Markup {
+    markup! {
+        @if !outcome.left_out.is_empty() {
+            section #not-tried {
+                h2 { "Not tried" }
+                ul.also { @for (name, why) in &outcome.left_out { li { code { (name) } ": " (why) } } }
+            }
+        }
+    }
+}
+
+fn failures(outcome: &TuneOutcome) -> Markup {
+    let failed: Vec<&TriedConfiguration> =
+        outcome.tried.iter().filter(|tried| tried.failure.is_some()).collect();
+    let table = markup! {
+        table {
+            thead { tr { th scope="col" { "configuration" } th scope="col" { "failed" } th.w scope="col" { "the first time" } } }
+            tbody { @for tried in failed.iter().take(CONFIGURATIONS) { tr {
+                th scope="row" { (shorten(&tried.text, TEXT)) }
+                td { (tried.trials - tried.succeeded) " of " (tried.trials) }
+                td.w { (shorten(tried.failure.as_deref().unwrap_or_default(), TEXT)) }
+            } } }
+        }
+    };
+    markup! {
+        @if !failed.is_empty() {
+            section #failures {
+                h2 { "Failed trials" }
+                @if !outcome.failing.is_empty() { p { "The server fails with " strong { (outcome.failing.join(", ")) } "." } }
+                (scrollable("Failed trials", &table))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tune_facts::tests::{recommended, report};
+
+    #[test]
+    fn the_page_has_the_recommendation_the_pictures_and_what_failed() {
+        let page = tune_html(&report(Some(recommended())), &PageOptions::default());
+        for part in [
+            "uses 31 % less memory",
+            "env WORKERS=2 carat exec arena_max=2 -- puma -C puma.rb",
+            "id=\"front-1\"",
+            "no other beats it",
+            "the server forks no workers",
+            "crashed: D is on",
+            "Hints, not evidence",
+        ] {
+            assert!(page.contains(part), "{part}");
+        }
+    }
+
+    #[test]
+    fn a_search_that_recommends_nothing_has_a_page_too() {
+        let page = tune_html(&report(None), &PageOptions::default());
+        assert!(page.contains("Nothing better than the default"), "{page}");
+        assert!(!page.contains("carat exec"));
+    }
+}

@@ -1,0 +1,470 @@
+//! Where a difference in memory comes from: the parts of every variant's ledger against those of the baseline.
+
+use crate::facts;
+use crate::moments::{metric_moment, phrase};
+use crate::numbers::{self, bytes_change, short_bytes, signed_bytes};
+use carat_model::ledger::{Ledger, PartKind};
+use carat_model::{MetricMoment, Results, Unit, metric};
+use carat_stats::budget::median;
+use serde_json::{Value, json};
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+/// A line of a ledger.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum LedgerLine {
+    Part(PartKind),
+    /// All memory of malloc, where one of two ledgers cannot tell live from free.
+    Malloc,
+    /// All memory of Ruby's slots and of malloc, where one of two ledgers cannot tell them apart.
+    SlotsAndMalloc,
+    /// The kernel's figure without the parts.
+    Unexplained,
+    /// The median of the whole without the medians of all other lines: medians do not add up exactly.
+    OfMedians,
+    /// The kernel's figure.
+    All,
+}
+
+/// The parts that malloc's memory may be listed as.
+const MALLOC: [PartKind; 4] =
+    [PartKind::MallocLive, PartKind::MallocFree, PartKind::AllocatorOverhead, PartKind::Malloc];
+
+/// Bytes of a part; a part that a ledger does not list is zero.
+fn size(ledger: &Ledger, kind: PartKind) -> f64 {
+    ledger.part(kind).map_or(0.0, |part| part.pss.0 as f64)
+}
+
+/// The lines that both sides of the pairs can tell apart, in the order of a ledger.
+fn comparable_lines(pairs: &[LedgerPair<'_>]) -> Vec<LedgerLine> {
+    let (together, line): (&[PartKind], LedgerLine) = if is_of_one_side(pairs, PartKind::SlotsLive)
+    {
+        (PartKind::HEAPS, LedgerLine::SlotsAndMalloc)
+    } else if is_of_one_side(pairs, PartKind::MallocLive) {
+        (&MALLOC, LedgerLine::Malloc)
+    } else {
+        (&[], LedgerLine::Malloc)
+    };
+    let mut lines: Vec<LedgerLine> = Vec::new();
+    for kind in PartKind::ALL {
+        let next = if together.contains(&kind) { line } else { LedgerLine::Part(kind) };
+        if !lines.contains(&next) {
+            lines.push(next);
+        }
+    }
+    lines.push(LedgerLine::Unexplained);
+    lines
+}
+
+/// Whether a part is listed by the ledgers of one side only: the other side cannot tell it from another part.
+fn is_of_one_side(pairs: &[LedgerPair<'_>], kind: PartKind) -> bool {
+    let baseline = pairs.iter().any(|pair| pair.0.part(kind).is_some());
+    baseline != pairs.iter().any(|pair| pair.1.part(kind).is_some())
+}
+
+impl LedgerLine {
+    /// Whether it is memory that something uses, not a rest or a sum.
+    fn is_part(self) -> bool {
+        matches!(self, Self::Part(_) | Self::Malloc | Self::SlotsAndMalloc)
+    }
+
+    /// Label for tables.
+    pub(crate) fn label(self) -> &'static str {
+        match self {
+            Self::Part(kind) => kind.label(),
+            Self::Malloc => "malloc, live and free",
+            Self::SlotsAndMalloc => "Ruby slots and malloc",
+            Self::Unexplained => "unexplained",
+            Self::OfMedians => "rest of the medians",
+            Self::All => "all memory",
+        }
+    }
+
+    /// The label in a sentence: `malloc free`.
+    pub(crate) fn name(self) -> String {
+        self.label().replace(", ", " ")
+    }
+
+    /// Bytes of a ledger in this line.
+    fn of(self, ledger: &Ledger) -> f64 {
+        match self {
+            Self::Part(kind) => size(ledger, kind),
+            Self::Malloc => MALLOC.into_iter().map(|kind| size(ledger, kind)).sum(),
+            Self::SlotsAndMalloc => PartKind::HEAPS.iter().map(|kind| size(ledger, *kind)).sum(),
+            Self::Unexplained => ledger.unexplained as f64,
+            Self::OfMedians => 0.0,
+            Self::All => ledger.pss.0 as f64,
+        }
+    }
+
+    fn in_json(self) -> Value {
+        match self {
+            Self::Part(kind) => json!(kind),
+            Self::Malloc => json!("malloc_live_and_free"),
+            Self::SlotsAndMalloc => json!("slots_and_malloc"),
+            Self::Unexplained => json!("unexplained"),
+            Self::OfMedians => json!("rest_of_medians"),
+            Self::All => json!("all"),
+        }
+    }
+}
+
+/// One line in the baseline and in a variant, in bytes of PSS: medians over the blocks in which both have a ledger.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct PartDifference {
+    pub line: LedgerLine,
+    pub baseline: f64,
+    pub variant: f64,
+}
+
+impl PartDifference {
+    /// `None` without a pair.
+    fn new(line: LedgerLine, pairs: &[LedgerPair<'_>]) -> Option<Self> {
+        let (baseline, variant): (Vec<f64>, Vec<f64>) =
+            pairs.iter().map(|pair| (line.of(pair.0), line.of(pair.1))).unzip();
+        Some(Self { line, baseline: median(&baseline)?, variant: median(&variant)? })
+    }
+
+    /// Bytes that the variant has more than the baseline.
+    pub(crate) fn difference(&self) -> f64 {
+        self.variant - self.baseline
+    }
+
+    /// `malloc free 42.8 → 6.0 MB`.
+    fn in_sentence(&self) -> String {
+        format!("{} {}", self.line.name(), bytes_change(self.baseline, self.variant))
+    }
+
+    fn in_json(&self) -> Value {
+        json!({
+            "part": self.line.in_json(),
+            "baseline": self.baseline,
+            "variant": self.variant,
+            "difference": self.difference(),
+        })
+    }
+}
+
+/// The ledgers of the baseline and of a variant in one block.
+type LedgerPair<'a> = (&'a Ledger, &'a Ledger);
+
+/// The last ledger of a trial by its block.
+type BlockLedgers<'a> = BTreeMap<u32, &'a Ledger>;
+
+/// The parts of one variant against those of the baseline.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct VariantParts {
+    pub variant: String,
+    /// Its place among the variants.
+    pub place: usize,
+    /// Blocks in which both have a ledger.
+    pub blocks: usize,
+    /// The lines that one of the two has, in the order of a ledger; they add up to `all`.
+    pub lines: Vec<PartDifference>,
+    pub all: PartDifference,
+    /// Quartiles of the differences of all memory within the blocks, in bytes.
+    middle_half: (f64, f64),
+}
+
+/// Every variant with a ledger in a block in which the baseline has one too; empty without ledgers.
+pub(crate) fn part_differences(results: &Results) -> Vec<VariantParts> {
+    let baseline = ledgers(results, facts::baseline(results));
+    let variants = results.info.variants.iter().enumerate().skip(1);
+    variants
+        .filter_map(|(place, variant)| {
+            let own = ledgers(results, &variant.name);
+            VariantParts::new(place, &variant.name, &pairs(&baseline, &own))
+        })
+        .collect()
+}
+
+fn ledgers<'a>(results: &'a Results, variant: &str) -> BlockLedgers<'a> {
+    let trials = facts::counted_trials(results, variant);
+    trials.filter_map(|trial| Some((trial.block, facts::last_ledger(trial)?))).collect()
+}
+
+fn pairs<'a>(baseline: &BlockLedgers<'a>, variant: &BlockLedgers<'a>) -> Vec<LedgerPair<'a>> {
+    variant.iter().filter_map(|(block, own)| Some((*baseline.get(block)?, *own))).collect()
+}
+
+/// A further part in the same direction is named from this share of the difference of all memory on.
+const SECOND: f64 = 0.25;
+/// A part in the other direction is named from this share on.
+const OPPOSED: f64 = 0.1;
+
+impl VariantParts {
+    fn new(place: usize, variant: &str, pairs: &[LedgerPair<'_>]) -> Option<Self> {
+        let all = PartDifference::new(LedgerLine::All, pairs)?;
+        let mut lines: Vec<PartDifference> = comparable_lines(pairs)
+            .into_iter()
+            .filter_map(|line| PartDifference::new(line, pairs))
+            .filter(|line| line.baseline != 0.0 || line.variant != 0.0)
+            .collect();
+        lines.push(PartDifference {
+            line: LedgerLine::OfMedians,
+            baseline: all.baseline - lines.iter().map(|line| line.baseline).sum::<f64>(),
+            variant: all.variant - lines.iter().map(|line| line.variant).sum::<f64>(),
+        });
+        let within = pairs.iter().map(|pair| pair.1.pss.0 as f64 - pair.0.pss.0 as f64);
+        let within = facts::summarize(&within.collect::<Vec<f64>>())?;
+        let middle_half = (within.lower, within.upper);
+        let blocks = pairs.len();
+        Some(Self { variant: variant.to_owned(), place, blocks, lines, all, middle_half })
+    }
+
+    /// Whether most blocks agree on the direction of the difference of all memory.
+    pub(crate) fn is_clear(&self) -> bool {
+        let (lower, upper) = self.middle_half;
+        (upper < 0.0 && self.all.difference() < 0.0) || (lower > 0.0 && self.all.difference() > 0.0)
+    }
+
+    /// The lines that differ by `least` bytes or more, and the sum of the differences of the others.
+    pub(crate) fn differing_by(&self, least: f64) -> (Vec<&PartDifference>, f64) {
+        let (shown, others): (Vec<&PartDifference>, Vec<&PartDifference>) =
+            self.lines.iter().partition(|line| line.difference().abs() >= least);
+        (shown, others.iter().map(|line| line.difference()).sum())
+    }
+
+    /// The largest difference of a line, in bytes.
+    pub(crate) fn largest_difference(&self) -> f64 {
+        self.lines.iter().map(|line| line.difference().abs()).fold(0.0, f64::max)
+    }
+
+    /// Which part makes the difference, to follow the variant's name, without a full stop.
+    pub(crate) fn sentence(&self) -> String {
+        let blocks = numbers::count(self.blocks, "block");
+        let parts: Vec<&PartDifference> =
+            self.lines.iter().filter(|line| line.line.is_part()).collect();
+        let (mut with, mut against): (Vec<&PartDifference>, Vec<&PartDifference>) = parts
+            .into_iter()
+            .filter(|line| line.difference() != 0.0)
+            .partition(|line| line.difference() * self.all.difference() > 0.0);
+        let Some(first) = largest_first(&mut with).filter(|_| self.is_clear()) else {
+            let (low, high) = self.middle_half;
+            let [low, high] =
+                [low, high].map(|bytes| signed_bytes(bytes, low.abs().max(high.abs())));
+            return format!(
+                "no part stands out, because all memory differs by {low} to {high} in the middle half of {blocks}"
+            );
+        };
+        let all = self.all.difference();
+        let opposed = largest_first(&mut against).filter(|line| is_large(line, OPPOSED * all));
+        let opposed = opposed.map(|line| {
+            let word = if line.difference() > 0.0 { "grows" } else { "shrinks" };
+            let change = bytes_change(line.baseline, line.variant);
+            format!("; meanwhile {} {word} {change}", line.line.name())
+        });
+        let of = if self.blocks > 1 { "medians over " } else { "only " };
+        let second = with.get(1).filter(|line| is_large(line, SECOND * all));
+        let second = second.map(|line| line.in_sentence());
+        format!(
+            "{}{} ({of}{blocks})",
+            share_of_all(first, second, all),
+            opposed.unwrap_or_default()
+        )
+    }
+
+    /// For other programs.
+    pub(crate) fn in_json(&self) -> Value {
+        let parts: Vec<Value> = self.lines.iter().map(PartDifference::in_json).collect();
+        json!({
+            "variant": self.variant,
+            "blocks": self.blocks,
+            "all": self.all.in_json(),
+            "parts": parts,
+            "sentence": self.sentence(),
+        })
+    }
+}
+
+fn is_large(line: &PartDifference, bytes: f64) -> bool {
+    line.difference().abs() >= bytes.abs()
+}
+
+/// Sorts the lines by the size of their difference and returns the largest.
+fn largest_first<'a>(lines: &mut [&'a PartDifference]) -> Option<&'a PartDifference> {
+    lines.sort_by_key(|line| Reverse(line.difference().abs() as u64));
+    lines.first().copied()
+}
+
+/// `malloc free 42.8 → 6.0 MB is most of the 40.0 MB saved`.
+fn share_of_all(first: &PartDifference, second: Option<String>, all: f64) -> String {
+    let size = short_bytes(all.abs());
+    let what = if all < 0.0 { "saved" } else { "added" };
+    let named = first.in_sentence();
+    match (first.difference() / all, second) {
+        (_, Some(second)) => {
+            format!("{named} and {second} are the largest parts of the {size} {what}")
+        }
+        (share, None) if share > 1.1 => format!("{named} is more than the {size} {what}"),
+        (share, None) if share >= 0.9 => format!("{named} is nearly all of the {size} {what}"),
+        (share, None) if share >= 0.5 => format!("{named} is most of the {size} {what}"),
+        (_, None) => format!("{named} is the largest part of the {size} {what}"),
+    }
+}
+
+/// When the parts were read, and what the verdict is about if that is something else; without a full stop.
+pub(crate) fn moment_of_parts(results: &Results) -> String {
+    let read = match facts::is_run(results) {
+        true => "in the last sample of the run".to_owned(),
+        false => metric_moment(results, MetricMoment::AfterLoad),
+    };
+    let primary = results.info.primary.as_str();
+    let known = metric::find(primary);
+    let same_moment = known.is_some_and(|known| known.moment == Some(MetricMoment::AfterLoad));
+    let same = same_moment && known.is_some_and(|known| known.unit == Unit::Bytes);
+    match (same, primary.contains(".rss.")) {
+        (true, false) => format!("proportional memory (PSS) {read}"),
+        (true, true) => format!(
+            "proportional memory (PSS) {read}, whereas the verdict is about resident memory"
+        ),
+        (false, _) => format!(
+            "proportional memory (PSS) {read}, whereas the verdict is about {}",
+            phrase(results, primary)
+        ),
+    }
+}
+
+/// A heading for all variants together.
+pub(crate) fn heading(all: &[VariantParts]) -> &'static str {
+    if all.iter().any(|one| one.all.difference() < 0.0) {
+        "Where the saving comes from"
+    } else {
+        "Where the additional memory comes from"
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use carat_model::Bytes;
+    use carat_model::ledger::LedgerPart;
+    use proptest::prelude::*;
+
+    const MB: u64 = 1_000_000;
+
+    fn ledger(parts: &[(PartKind, u64)], unexplained: i64) -> Ledger {
+        let parts: Vec<LedgerPart> = parts
+            .iter()
+            .map(|&(kind, bytes)| LedgerPart {
+                kind,
+                pss: Bytes(bytes),
+                private: Bytes(bytes),
+                resident: Bytes(bytes),
+            })
+            .collect();
+        let sum: Bytes = parts.iter().map(|part| part.pss).sum();
+        let pss = Bytes(sum.0.saturating_add_signed(unexplained));
+        Ledger { pss, parts, unexplained, ..Ledger::default() }
+    }
+
+    /// The parts over three blocks in which the baseline and the variant have these ledgers.
+    fn compared(baseline: &Ledger, variant: &Ledger) -> VariantParts {
+        VariantParts::new(1, "two arenas", &[(baseline, variant); 3]).unwrap()
+    }
+
+    #[test]
+    fn the_part_that_makes_most_of_the_saving_is_named_with_both_its_sizes() {
+        let before = [(PartKind::SlotsLive, 30 * MB), (PartKind::MallocFree, 42_800_000)];
+        let after = [(PartKind::SlotsLive, 26 * MB), (PartKind::MallocFree, 6 * MB)];
+        let found = compared(&ledger(&before, 0), &ledger(&after, 0));
+        assert_eq!(
+            found.sentence(),
+            "malloc free 42.8 → 6.0 MB is nearly all of the 40.8 MB saved (medians over 3 blocks)"
+        );
+        let grown = [(PartKind::SlotsLive, 46 * MB), (PartKind::MallocFree, 6 * MB)];
+        let found = compared(&ledger(&before, 0), &ledger(&grown, 0));
+        assert_eq!(
+            found.sentence(),
+            "malloc free 42.8 → 6.0 MB is more than the 20.8 MB saved; meanwhile Ruby slots live \
+             grows 30.0 → 46.0 MB (medians over 3 blocks)"
+        );
+        let both = [(PartKind::SlotsLive, 10 * MB), (PartKind::MallocFree, 30 * MB)];
+        assert_eq!(
+            compared(&ledger(&before, 0), &ledger(&both, 0)).sentence(),
+            "Ruby slots live 30.0 → 10.0 MB and malloc free 42.8 → 30.0 MB are the largest parts \
+             of the 32.8 MB saved (medians over 3 blocks)"
+        );
+        let found = compared(&ledger(&after, 0), &ledger(&before, 0));
+        assert!(
+            found
+                .sentence()
+                .ends_with("is nearly all of the 40.8 MB added (medians over 3 blocks)")
+        );
+    }
+
+    #[test]
+    fn a_single_block_is_no_median() {
+        let [before, after] = [40, 20].map(|size| ledger(&[(PartKind::MallocFree, size * MB)], 0));
+        let found = VariantParts::new(1, "compact", &[(&before, &after)]).unwrap();
+        let want = "malloc free 40.0 → 20.0 MB is nearly all of the 20.0 MB saved (only 1 block)";
+        assert_eq!(found.sentence(), want);
+    }
+
+    #[test]
+    fn no_part_is_named_where_the_blocks_disagree() {
+        let [low, high] = [20, 30].map(|size| ledger(&[(PartKind::MallocLive, size * MB)], 0));
+        let pairs = [(&low, &high), (&high, &low), (&low, &low)];
+        let found = VariantParts::new(1, "compact", &pairs).unwrap();
+        assert!(found.sentence().starts_with("no part stands out"), "{}", found.sentence());
+    }
+
+    #[test]
+    fn what_one_side_cannot_tell_apart_is_compared_together() {
+        let apart = [
+            (PartKind::SlotsLive, 30 * MB),
+            (PartKind::MallocLive, 20 * MB),
+            (PartKind::MallocFree, 40 * MB),
+        ];
+        let together = [(PartKind::SlotsLive, 30 * MB), (PartKind::Malloc, 25 * MB)];
+        let found = compared(&ledger(&apart, 0), &ledger(&together, 0));
+        let lines: Vec<(LedgerLine, f64)> =
+            found.lines.iter().map(|line| (line.line, line.difference())).collect();
+        assert!(lines.contains(&(LedgerLine::Malloc, -35e6)), "{lines:?}");
+        assert!(lines.iter().all(|line| line.0 != LedgerLine::Part(PartKind::MallocFree)));
+        let neither = [(PartKind::SlotsOrMalloc, 50 * MB)];
+        let found = compared(&ledger(&apart, 0), &ledger(&neither, 0));
+        assert!(found.sentence().starts_with("Ruby slots and malloc 90.0 → 50.0 MB is nearly all"));
+    }
+
+    #[test]
+    fn a_part_that_only_one_of_both_has_is_zero_in_the_other() {
+        let with_jit = ledger(&[(PartKind::Jit, 5 * MB), (PartKind::MallocLive, MB)], 0);
+        let found = compared(&ledger(&[(PartKind::MallocLive, MB)], 0), &with_jit);
+        let jit = found.lines.iter().find(|line| line.line == LedgerLine::Part(PartKind::Jit));
+        assert_eq!(jit.map(|jit| (jit.baseline, jit.variant)), Some((0.0, 5e6)));
+    }
+
+    proptest! {
+        /// Whatever the blocks are, nothing is lost and nothing is counted twice.
+        #[test]
+        fn the_differences_of_the_parts_add_up_to_that_of_all_memory(
+            blocks in prop::collection::vec(
+                (prop::collection::vec((0..12_usize, 0..200 * MB), 1..9),
+                 prop::collection::vec((0..12_usize, 0..200 * MB), 1..9),
+                 -3_000_000..3_000_000_i64),
+                1..9,
+            )
+        ) {
+            let built = |parts: &[(usize, u64)], unexplained| {
+                let by_kind: BTreeMap<usize, u64> = parts.iter().copied().collect();
+                let parts: Vec<(PartKind, u64)> =
+                    by_kind.into_iter().map(|(at, size)| (PartKind::ALL[at], size + 4 * MB)).collect();
+                ledger(&parts, unexplained)
+            };
+            let ledgers: Vec<(Ledger, Ledger)> = blocks
+                .iter()
+                .map(|(one, other, unexplained)| (built(one, *unexplained), built(other, -unexplained)))
+                .collect();
+            let pairs: Vec<LedgerPair<'_>> = ledgers.iter().map(|pair| (&pair.0, &pair.1)).collect();
+            let found = VariantParts::new(1, "x", &pairs).unwrap();
+            let sum = |pick: fn(&PartDifference) -> f64| found.lines.iter().map(pick).sum::<f64>();
+            prop_assert!((sum(|line| line.baseline) - found.all.baseline).abs() < 1.0);
+            prop_assert!((sum(|line| line.variant) - found.all.variant).abs() < 1.0);
+            prop_assert!((sum(PartDifference::difference) - found.all.difference()).abs() < 1.0);
+            let (shown, others) = found.differing_by(5e6);
+            let shown: f64 = shown.iter().map(|line| line.difference()).sum();
+            prop_assert!((shown + others - found.all.difference()).abs() < 1.0);
+        }
+    }
+}

@@ -1,0 +1,108 @@
+//! A recording as text for a terminal.
+
+use crate::numbers::{count, grouped_count, percent, seconds};
+use crate::redact::{Audience, prepare_recording};
+use crate::text::one_line;
+use carat_analysis::growth::{cause, found, tolerances, undecided_parts};
+use carat_model::recording::Recording;
+use carat_model::{Bytes, ClassGrowth, LoadReport, ProgressUnit, Unit, metric};
+use std::fmt::{self, Write};
+
+/// What grew, by how much and why, and the cost of recording.
+pub fn growth_text(recording: &Recording) -> String {
+    let recording = &prepare_recording(recording, Audience::Own);
+    let mut out = String::new();
+    // Writing to a string cannot fail.
+    let _ = write_growth(&mut out, recording).and_then(|()| write_cost(&mut out, recording));
+    out
+}
+
+fn write_growth(out: &mut String, recording: &Recording) -> fmt::Result {
+    let length = recording.samples.last().map_or(0.0, |sample| seconds(sample.at_ms));
+    writeln!(out, "\nGrowth over {length:.0} s ({})", recording.ended())?;
+    if let Some(report) = recording.load().and_then(|load| load.report.as_ref()) {
+        write_load(out, report)?;
+    }
+    if recording.growth.is_empty() {
+        writeln!(out, "  undecided: no figure was measured twice; record for longer")?;
+    }
+    for growth in recording.growth.iter().filter(|growth| !growth.is_undecided()) {
+        writeln!(out, "  {:<14}{}", growth.part.label(), found(growth))?;
+    }
+    if let Some(open) = undecided_parts(&recording.growth) {
+        writeln!(out, "  {open}")?;
+    }
+    if let Some(cause) = cause(&recording.growth) {
+        writeln!(out, "  {cause}")?;
+    }
+    for class in recording.end.iter().flat_map(|end| &end.classes) {
+        writeln!(out, "  {}", class_sentence(class))?;
+    }
+    match tolerances(&recording.growth).as_str() {
+        "" => Ok(()),
+        tolerances => writeln!(out, "  {tolerances}"),
+    }
+}
+
+/// How a class grows: `Post grows by 3.0 objects per request (2.9 to 3.1, 99 % interval, 40 readings), 412 B each`.
+pub(crate) fn class_sentence(growth: &ClassGrowth) -> String {
+    let unit = match growth.progress {
+        ProgressUnit::Requests => "request",
+        ProgressUnit::Seconds => "second",
+    };
+    let (low, high) = growth.interval;
+    let each = growth
+        .bytes_each
+        .map(|bytes| format!(", {} each with what they hold", Bytes(bytes as u64)));
+    format!(
+        "{} grows by {} objects per {unit} ({} to {}, 99 % interval, {}){}; now {}",
+        one_line(&growth.class),
+        rate(growth.rate),
+        rate(low),
+        rate(high),
+        count(growth.readings, "reading"),
+        each.unwrap_or_default(),
+        grouped_count(growth.objects, "object")
+    )
+}
+
+/// A rate with two significant digits at least.
+fn rate(rate: f64) -> String {
+    match rate.abs() {
+        many if many >= 100.0 => format!("{rate:.0}"),
+        some if some >= 1.0 => format!("{rate:.1}"),
+        few if few >= 0.01 => format!("{rate:.3}"),
+        _ => format!("{rate:.1e}"),
+    }
+}
+
+fn write_load(out: &mut String, report: &LoadReport) -> fmt::Result {
+    let errors = count(report.errors, "error");
+    match report.completed {
+        0 => write!(out, "  load: no correct response, {errors}")?,
+        completed => write!(out, "  load: {}, {errors}", count(completed, "response"))?,
+    }
+    let (p50, p95) = (metric::LATENCY_P50.id, metric::LATENCY_P95.id);
+    if let (Some(p50), Some(p95)) = (latency(report, p50), latency(report, p95)) {
+        write!(out, ", p50 {p50}, p95 {p95}")?;
+    }
+    writeln!(out)
+}
+
+fn latency(report: &LoadReport, name: &str) -> Option<String> {
+    report.metrics.get(name).map(|&value| Unit::Seconds.show(value))
+}
+
+fn write_cost(out: &mut String, recording: &Recording) -> fmt::Result {
+    let Some(end) = &recording.end else { return Ok(()) };
+    let cost = &end.cost;
+    writeln!(
+        out,
+        "\nCost of recording: {:.2} s of processor time, {} of one core; {}, {} with PSS, {} late",
+        cost.cpu_s,
+        percent(cost.core_share, 2),
+        count(cost.samples, "sample"),
+        cost.full_samples,
+        cost.late
+    )
+}

@@ -1,0 +1,96 @@
+//! Readings from outside for an audience: every name printable; in a shared report only Ruby's own classes and common
+//! libraries keep theirs.
+
+use crate::class_aliases::ClassAliases;
+use crate::redact_rules::{Audience, DistinctNames, RedactionRules};
+use crate::shared_forms::is_common_library;
+use carat_model::OutsideReading;
+use carat_outside::census::Census;
+use carat_outside::owners::HolderKind;
+use std::collections::BTreeSet;
+
+/// The readings for that audience.
+pub fn prepare_outside(reading: &OutsideReading, audience: Audience) -> OutsideReading {
+    let mut shown = reading.clone();
+    let rules = RedactionRules::new(reading, BTreeSet::new(), audience);
+    // One name for a class in all processes, so that they can be compared.
+    let (classes, libraries) = Default::default();
+    let mut names = OutsideNames { rules, classes, libraries };
+    names.rules.edit_line(&mut shown.schema);
+    shown.refused.iter_mut().for_each(|(_, reason)| names.rules.edit_line(reason));
+    let unshared = shown.unshared.iter_mut().flat_map(|table| &mut table.unknown);
+    unshared.for_each(|reason| names.rules.edit_line(reason));
+    shown.processes.iter_mut().for_each(|census| names.edit(census));
+    shown
+}
+
+/// The rules, and the names that were given so far.
+struct OutsideNames {
+    rules: RedactionRules,
+    classes: ClassAliases,
+    libraries: DistinctNames,
+}
+
+impl OutsideNames {
+    fn edit(&mut self, census: &mut Census) {
+        self.rules.edit_line(&mut census.ruby);
+        census.unknown.iter_mut().for_each(|unknown| self.rules.edit_line(&mut unknown.reason));
+        let counted = census.classes.iter_mut().flatten().map(|class| &mut class.name);
+        counted
+            .chain(census.class.iter_mut().map(|class| &mut class.name))
+            .for_each(|name| self.edit_class(name));
+        for holder in census.owners.iter_mut().flat_map(|owners| &mut owners.holders) {
+            match holder.kind {
+                HolderKind::Class => self.edit_class(&mut holder.name),
+                HolderKind::Library => self.edit_library(&mut holder.name),
+                HolderKind::Thread if self.rules.is_shared() => holder.name = "thread".into(),
+                HolderKind::OtherMemory if self.rules.is_shared() => {
+                    holder.name = "other anonymous memory".into();
+                }
+                _ => self.rules.edit_name(&mut holder.name),
+            }
+        }
+    }
+
+    fn edit_class(&mut self, name: &mut String) {
+        self.rules.edit_name(name);
+        if self.rules.is_shared() {
+            *name = self.classes.alias(name);
+        }
+    }
+
+    fn edit_library(&mut self, name: &mut String) {
+        self.rules.edit_name(name);
+        if self.rules.is_shared() && !is_common_library(name) {
+            // A gem can be named after whom it is for.
+            *name = self.libraries.name(name, || "[file].so".to_owned());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use carat_outside::heap::ClassCount;
+
+    fn reading() -> OutsideReading {
+        let class = |name: &str| ClassCount { name: name.into(), ..ClassCount::default() };
+        let names =
+            ["String", "Acme::Payroll", "(internal) imemo iseq", "(anonymous < Acme::Payroll)"];
+        let census = Census { classes: Some(names.map(class).into()), ..Census::default() };
+        OutsideReading { processes: vec![census.clone(), census], ..OutsideReading::default() }
+    }
+
+    #[test]
+    fn a_shared_report_names_only_rubys_own_classes() {
+        let own = prepare_outside(&reading(), Audience::Own);
+        assert_eq!(own, reading());
+        let shared = prepare_outside(&reading(), Audience::Shared);
+        assert!(!format!("{shared:?}").contains("Acme"), "{shared:?}");
+        for census in shared.processes {
+            let names: Vec<String> =
+                census.classes.into_iter().flatten().map(|class| class.name).collect();
+            assert_eq!(names, ["String", "class 1", "(internal) imemo iseq", "class 2"]);
+        }
+    }
+}

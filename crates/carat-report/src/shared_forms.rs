@@ -1,0 +1,644 @@
+//! What in a text may say who ran something, and what stands in its place in a shared report: paths, addresses, titles of
+//! processes, and the values of environment variables.
+//!
+//! Names are compared as whole words: `PORT` says nothing about `PORTAL_CUSTOMER`.
+
+use carat_model::{HIDDEN, is_name_character, mask_values};
+use std::collections::BTreeSet;
+
+/// Stands for the name of the host or the user.
+pub(crate) const NAME: &str = "[name]";
+/// Stands for an address that is not of the same machine.
+pub(crate) const HOST: &str = "[host]";
+/// Stands for a file name that may be private.
+pub(crate) const FILE: &str = "[file]";
+/// Stands for the folders of a path.
+pub(crate) const FOLDERS: &str = "…/";
+
+/// Environment variables whose values a shared report keeps, by their whole name.
+const KEPT_NAMES: &[&str] = &[
+    "CARAT_SETTINGS",
+    "GLIBC_TUNABLES",
+    "JE_MALLOC_CONF",
+    "LD_PRELOAD",
+    "MALLOC_CONF",
+    // Selects what the server of workloads/extend does.
+    "PARTS",
+    "RUBYOPT",
+    "RUBY_FREE_AT_EXIT",
+    "RUBY_MN_THREADS",
+    "RUBY_MAX_CPU",
+    "RUBY_PAGE_SIZE",
+    "RUBY_THREAD_TIMESLICE",
+    "RUBY_YJIT_ENABLE",
+];
+
+/// Families of variables, each with the underscore that ends the first word of its names.
+const KEPT_FAMILIES: &[&str] = &["MALLOC_", "MIMALLOC_", "RUBY_GC_", "TCMALLOC_"];
+
+/// A variable whose name contains one of these may have a secret value, however short.
+const SUSPECT_NAMES: &[&str] =
+    &["PASS", "SECRET", "TOKEN", "KEY", "PIN", "CODE", "AUTH", "CREDENTIAL"];
+
+/// Values that cannot be a secret.
+const PLAIN_WORDS: &[&str] = &[
+    "true",
+    "false",
+    "on",
+    "off",
+    "yes",
+    "no",
+    "production",
+    "development",
+    "staging",
+    "test",
+    "debug",
+    "info",
+    "warn",
+    "error",
+    "fatal",
+];
+
+/// Digits of a number that is too short to be a secret.
+const PLAIN_DIGITS: usize = 6;
+
+/// Folders of programs and of the libraries that a distribution installs.
+const PROGRAM_FOLDERS: &[&str] = &["/usr/bin/", "/usr/sbin/", "/bin/", "/sbin/"];
+const LIBRARY_FOLDERS: &[&str] = &["/usr/lib/", "/usr/lib64/", "/lib/", "/lib64/"];
+
+/// Endings of file names that are kept.
+const ENDINGS: &[&str] = &[
+    "carat", "csv", "db", "erb", "haml", "har", "html", "json", "jsonl", "log", "md", "rb", "ru",
+    "sh", "so", "sock", "sqlite3", "toml", "txt", "yaml", "yml",
+];
+
+/// Words in paths and in the titles of processes that every Ruby server may have.
+const COMMON_WORDS: &[&str] = &[
+    "app",
+    "application",
+    "bash",
+    "bin",
+    "boot",
+    "build",
+    "bundle",
+    "bundler",
+    "busy",
+    "cable",
+    "carat",
+    "cluster",
+    "config",
+    "core",
+    "daemon",
+    "database",
+    "delayed",
+    "development",
+    "dev",
+    "dispatcher",
+    "env",
+    "false",
+    "true",
+    "environment",
+    "exec",
+    "falcon",
+    "foreman",
+    "gem",
+    "gemfile",
+    "gen",
+    "god",
+    "good",
+    "http",
+    "https",
+    "idle",
+    "init",
+    "iodine",
+    "jekyll",
+    "jemalloc",
+    "job",
+    "jobs",
+    "listening",
+    "main",
+    "master",
+    "mimalloc",
+    "mold",
+    "nginx",
+    "node",
+    "null",
+    "of",
+    "overmind",
+    "passenger",
+    "phase",
+    "pitchfork",
+    "port",
+    "postgres",
+    "preloader",
+    "procfile",
+    "production",
+    "puma",
+    "queue",
+    "queues",
+    "rack",
+    "rackup",
+    "rails",
+    "rackapp",
+    "rake",
+    "redis",
+    "requests",
+    "resque",
+    "ru",
+    "ruby",
+    "rubyapp",
+    "run",
+    "runner",
+    "scheduler",
+    "sequel",
+    "serve",
+    "server",
+    "service",
+    "sh",
+    "shim",
+    "sidekiq",
+    "sinatra",
+    "sleep",
+    "solid",
+    "spring",
+    "ssl",
+    "start",
+    "stderr",
+    "stdin",
+    "stdout",
+    "stopping",
+    "tcmalloc",
+    "tcp",
+    "test",
+    "thin",
+    "threads",
+    "unicorn",
+    "unix",
+    "watchdog",
+    "web",
+    "webrick",
+    "worker",
+    "workers",
+];
+
+/// Libraries of C and of common gems, without `lib` and without what follows the first point or hyphen.
+const COMMON_LIBRARIES: &[&str] = &[
+    "c",
+    "crypto",
+    "crypt",
+    "date_core",
+    "ffi",
+    "ffi_c",
+    "gcc_s",
+    "gmp",
+    "ld",
+    "m",
+    "msgpack",
+    "mysqlclient",
+    "nio4r_ext",
+    "nokogiri",
+    "openssl",
+    "parser",
+    "pg_ext",
+    "pq",
+    "pthread",
+    "puma_http11",
+    "sqlite3",
+    "sqlite3_native",
+    "ssl",
+    "stdc++",
+    "stringio",
+    "strscan",
+    "vips",
+    "xml2",
+    "yaml",
+    "z",
+    "zlib",
+];
+
+/// Names of accounts and hosts that many machines have.
+const COMMON_ACCOUNTS: &[&str] = &[
+    "admin",
+    "cache",
+    "circleci",
+    "client",
+    "data",
+    "deploy",
+    "deployer",
+    "docker",
+    "example",
+    "git",
+    "github",
+    "gitlab",
+    "jenkins",
+    "latency",
+    "linuxbrew",
+    "load",
+    "malloc",
+    "memory",
+    "mysql",
+    "nobody",
+    "postgresql",
+    "root",
+    "ubuntu",
+    "user",
+    "vagrant",
+    "www",
+    "www-data",
+];
+
+/// Where the folders of users are.
+const HOMES: &[&str] = &["/home/", "/Users/", "/export/home/", "~"];
+
+/// The shortest name that is searched for in every text.
+const SHORTEST_NAME: usize = 3;
+
+/// Whether the value of an environment variable of that name is kept, whatever it is.
+pub(crate) fn is_kept_variable(name: &str) -> bool {
+    KEPT_NAMES.contains(&name) || KEPT_FAMILIES.iter().any(|family| name.starts_with(family))
+}
+
+/// An upper-case name, like that of an environment variable, whose values are not kept.
+pub(crate) fn is_private_variable(name: &str) -> bool {
+    let looks_like_one = name.len() > 2
+        && name.chars().all(|c| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_')
+        && name.contains(|c: char| c.is_ascii_uppercase());
+    looks_like_one && !is_kept_variable(name)
+}
+
+/// Whether a variable's value says something about the run and nothing about its owner: `WORKERS=10`, `YJIT=on`.
+pub(crate) fn is_plain_value(name: &str, value: &str) -> bool {
+    let name = name.to_uppercase();
+    let suspect = SUSPECT_NAMES.iter().any(|part| name.contains(part));
+    !suspect && (is_short_number(value) || PLAIN_WORDS.contains(&value.to_lowercase().as_str()))
+}
+
+fn is_short_number(text: &str) -> bool {
+    let digits = text.chars().filter(char::is_ascii_digit).count();
+    let (whole, fraction) = text.split_once('.').unwrap_or((text, "0"));
+    digits <= PLAIN_DIGITS
+        && [whole, fraction].iter().all(|part| !part.is_empty() && is_number(part))
+}
+
+/// Names of users and hosts that a text has in a form that shows them to be names: folders of users, addresses of mail, and
+/// hosts of URLs. They may stand anywhere else, too.
+pub(crate) fn names_in(text: &str) -> BTreeSet<String> {
+    let mut found = BTreeSet::new();
+    for home in HOMES {
+        let after = text.split(home).skip(1);
+        let folders = after.filter_map(|rest| rest.split(|c| !is_name_character(c)).next());
+        found.extend(folders.map(str::to_owned));
+    }
+    for (place, _) in text.match_indices("://") {
+        found.extend(authority(&text[place + 3..]).host.map(str::to_owned));
+    }
+    for token in text.split(|c| !is_address_character(c)).filter(|token| is_mail(token)) {
+        found.extend(token.split('@').map(str::to_owned));
+    }
+    found.retain(|name| {
+        let lower = name.to_lowercase();
+        let common = COMMON_ACCOUNTS.contains(&lower.as_str()) || is_common_word(&lower);
+        name.len() >= SHORTEST_NAME && !common && !is_this_machine(name)
+    });
+    found
+}
+
+/// The text with a word, in upper or lower case, replaced wherever it stands alone: no letter or digit is beside it.
+pub(crate) fn without_word(text: &str, word: &str, shown: &str) -> String {
+    let (lower, word) = (text.to_ascii_lowercase(), word.to_ascii_lowercase());
+    let mut out = String::new();
+    let mut done = 0;
+    for (place, found) in lower.match_indices(&word) {
+        let end = place + found.len();
+        let beside = [lower[..place].chars().next_back(), lower[end..].chars().next()];
+        if place < done || beside.into_iter().flatten().any(char::is_alphanumeric) {
+            continue;
+        }
+        out.push_str(&text[done..place]);
+        out.push_str(shown);
+        done = end;
+    }
+    out + &text[done..]
+}
+
+/// The text without folders, private file names, addresses, and values of variables that may be private.
+pub(crate) fn without_places(text: &str) -> String {
+    let text = outside_of_urls(text, |part| without_addresses(&short_paths(part)));
+    mask_values(&text, is_private_variable, is_plain_value)
+}
+
+/// The text with shortened URLs, and `edit` applied to what is between them.
+fn outside_of_urls(text: &str, edit: impl Fn(&str) -> String) -> String {
+    let mut out = String::new();
+    let mut rest = text;
+    while let Some(place) = rest.find("://") {
+        let scheme = rest[..place].trim_end_matches(is_scheme_character).len();
+        out.push_str(&edit(&rest[..scheme]));
+        out.push_str(&rest[scheme..place + 3]);
+        let (url, after) = short_url(&rest[place + 3..]);
+        out.push_str(&url);
+        rest = after;
+    }
+    out + &edit(rest)
+}
+
+fn is_scheme_character(c: char) -> bool {
+    c.is_ascii_alphanumeric() || matches!(c, '+' | '.' | '-')
+}
+
+/// What follows the `://` of a URL, up to its path.
+struct Authority<'a> {
+    /// User and password, with the `@`.
+    user: &'a str,
+    /// `None` if it is empty, or a placeholder.
+    host: Option<&'a str>,
+    /// From the colon before the port on; empty if there is none.
+    port: &'a str,
+    /// Bytes of all of it.
+    length: usize,
+}
+
+fn authority(text: &str) -> Authority<'_> {
+    let length = text.find(|c: char| c.is_whitespace() || "/?#\"'`<>,;()|\\".contains(c));
+    let whole = &text[..length.unwrap_or(text.len())];
+    let (user, place) = whole.split_at(whole.rfind('@').map_or(0, |at| at + 1));
+    // The colons of an IPv6 address are in brackets.
+    let host_end = place.rfind(']').map_or(0, |bracket| bracket + 1);
+    let port = place[host_end..].find(':').map_or(place.len(), |colon| host_end + colon);
+    let (host, port) = place.split_at(port);
+    let unknown = host.is_empty() || host.starts_with('{') || [HOST, HIDDEN, NAME].contains(&host);
+    Authority { user, host: (!unknown).then_some(host), port, length: whole.len() }
+}
+
+/// A URL after its `://` without a foreign host and with at most the first part of its path, and the text after it.
+fn short_url(text: &str) -> (String, &str) {
+    let Authority { user, host, port, length } = authority(text);
+    let placeholder = &text[user.len()..length - port.len()];
+    let host = match host {
+        Some(host) if !is_this_machine(host) => HOST,
+        Some(host) => host,
+        None => placeholder,
+    };
+    let rest = &text[length..];
+    let end = rest.find(|c: char| ends_path(c) && c != ':').unwrap_or(rest.len());
+    let (path, after) = rest.split_at(end);
+    let is_short = !path.contains(['?', '#', '%']) && path.matches('/').count() <= 1;
+    let path = if is_short { path } else { "/…" };
+    (format!("{user}{host}{port}{path}"), after)
+}
+
+fn is_this_machine(host: &str) -> bool {
+    let names = ["localhost", "0.0.0.0", "[::1]", "[::]"];
+    names.contains(&host) || host.starts_with("127.")
+}
+
+fn is_address_character(c: char) -> bool {
+    c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.' | '@' | '+')
+}
+
+/// Whether a word is an address of mail or of `ssh`.
+fn is_mail(word: &str) -> bool {
+    word.split_once('@').is_some_and(|(user, host)| {
+        [user, host].iter().all(|part| part.contains(|c: char| c.is_ascii_alphabetic()))
+    })
+}
+
+/// An address of IPv4 that is not of this machine. The first number of a version with four parts is small.
+fn is_remote_address(word: &str) -> bool {
+    let parts: Vec<&str> = word.trim_end_matches('.').split('.').collect();
+    let numbers: Vec<u8> = parts.iter().filter_map(|part| part.parse().ok()).collect();
+    parts.len() == 4 && numbers.len() == 4 && numbers[0] >= 10 && numbers[0] != 127
+}
+
+fn without_addresses(text: &str) -> String {
+    let mut out = String::new();
+    let mut rest = text;
+    while let Some(start) = rest.find(is_address_character) {
+        out.push_str(&rest[..start]);
+        rest = &rest[start..];
+        let end = rest.find(|c| !is_address_character(c)).unwrap_or(rest.len());
+        let (word, after) = rest.split_at(end);
+        out.push_str(match word {
+            word if is_mail(word) => NAME,
+            word if is_remote_address(word) => HOST,
+            word => word,
+        });
+        rest = after;
+    }
+    out + rest
+}
+
+fn ends_path(c: char) -> bool {
+    c.is_whitespace()
+        || matches!(
+            c,
+            '"' | '\'' | ',' | ';' | ':' | '(' | ')' | '[' | ']' | '}' | '<' | '>' | '`' | '|'
+        )
+}
+
+/// Replaces paths by the name of their file, if that is not private: `/home/ann/app/puma.rb` becomes `…/puma.rb`. A single
+/// folder such as `/hello` stays, because most are paths of URLs.
+fn short_paths(text: &str) -> String {
+    let mut out = String::new();
+    let mut rest = text;
+    while let Some(slash) = rest.find('/') {
+        // What is before the first slash belongs to a relative path, but not the option in `-I/srv/app/lib`.
+        let before = &rest[..slash];
+        let start =
+            before.trim_end_matches(|c| is_name_character(c) || matches!(c, '~' | '%' | '+')).len();
+        let path_end = slash + rest[slash..].find(ends_path).unwrap_or(rest.len() - slash);
+        let end =
+            quoted_end(&rest[..start], &rest[path_end..]).map_or(path_end, |more| path_end + more);
+        let path = &rest[start..end];
+        let option = path.starts_with('-');
+        match short_path(if option { &rest[slash..end] } else { path }) {
+            Some(short) => {
+                out.push_str(if option { before } else { &rest[..start] });
+                out.push_str(&short);
+            }
+            None => out.push_str(&rest[..end]),
+        }
+        rest = &rest[end..];
+    }
+    out + rest
+}
+
+/// Bytes of a path after its first space, if it stands in quotation marks.
+fn quoted_end(before: &str, after: &str) -> Option<usize> {
+    let quote = before.chars().next_back().filter(|c| matches!(c, '"' | '\''))?;
+    after.starts_with(' ').then(|| after.find(quote)).flatten()
+}
+
+/// What stands for a path; `None` if it is no path, or says nothing.
+fn short_path(path: &str) -> Option<String> {
+    let parts: Vec<&str> = path.split('/').filter(|part| !part.is_empty()).collect();
+    let last = parts.last()?;
+    let ending = last.rsplit_once('.').map(|(_, ending)| ending).filter(|e| ENDINGS.contains(e));
+    let is_path = match path.chars().next()? {
+        '/' | '~' | '.' => parts.len() > 1,
+        // `/…` of a text that was shortened before.
+        '…' => false,
+        _ => !parts.iter().all(|part| is_number(part)) && (parts.len() > 2 || ending.is_some()),
+    };
+    if !is_path {
+        return None;
+    }
+    if is_public_file(path, last) {
+        return Some(format!("{FOLDERS}{last}"));
+    }
+    Some(ending.map_or(format!("{FOLDERS}{FILE}"), |ending| format!("{FOLDERS}{FILE}.{ending}")))
+}
+
+fn is_number(text: &str) -> bool {
+    text.chars().all(|c| c.is_ascii_digit())
+}
+
+/// Whether the name of a file is that of a program or a library of the system, or made of common words.
+fn is_public_file(path: &str, file: &str) -> bool {
+    let library =
+        is_below(path, LIBRARY_FOLDERS) && file.contains(".so") && !path.contains("/gems/");
+    let of_system = library || is_below(path, PROGRAM_FOLDERS) && path.matches('/').count() <= 3;
+    // `libjemalloc.so.2` is the same wherever it was installed.
+    let word = file.strip_prefix("lib").filter(|_| file.contains(".so")).unwrap_or(file);
+    of_system || is_common_text(word)
+}
+
+fn is_below(path: &str, folders: &[&str]) -> bool {
+    folders.iter().any(|folder| path.starts_with(folder))
+}
+
+/// Whether the name of a library says nothing about the application: many programs have it.
+pub(crate) fn is_common_library(name: &str) -> bool {
+    let word = name.split(['.', '-']).next().unwrap_or_default();
+    let word = word.strip_prefix("lib").unwrap_or(word);
+    COMMON_LIBRARIES.contains(&word) || is_common_text(word)
+}
+
+/// Whether a text consists of common words, endings and numbers.
+pub(crate) fn is_common_text(text: &str) -> bool {
+    text.split(|c: char| !c.is_ascii_alphanumeric() && c.is_ascii()).all(|word| {
+        let word = word.to_lowercase();
+        word.is_empty() || is_common_word(&word) || ENDINGS.contains(&word.as_str())
+    })
+}
+
+/// Whether a word in lower case says nothing: it is common, a number, or a common word with a number, such as `ruby3`.
+fn is_common_word(word: &str) -> bool {
+    let letters = word.trim_end_matches(|c: char| c.is_ascii_digit());
+    letters.is_empty() || COMMON_WORDS.contains(&letters)
+}
+
+/// The title or command line of a process without the words that are not common: `puma: cluster worker 0: 4299 [portal]`
+/// becomes `puma: cluster worker 0: 4299 …`.
+pub(crate) fn common_title(title: &str) -> String {
+    let mut shown: Vec<String> = Vec::new();
+    for word in title.split_whitespace() {
+        let file = without_places(word);
+        let option =
+            word.starts_with('-').then(|| word.split_once('=').map_or(word, |found| found.0));
+        shown.push(match option {
+            _ if is_common_text(&file.replace(['…'], "")) => file,
+            Some(name) if name.chars().all(|c| c.is_ascii_alphanumeric() || c == '-') => {
+                name.to_owned()
+            }
+            _ => "…".to_owned(),
+        });
+    }
+    shown.dedup_by(|one, other| *one == "…" && *other == "…");
+    shown.join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_on_the_list_says_nothing_about_longer_names() {
+        for (name, kept) in [
+            ("MALLOC_ARENA_MAX", true),
+            ("RUBY_GC_HEAP_INIT_SLOTS", true),
+            ("PARTS", true),
+            ("PORTAL_CUSTOMER", false),
+            ("PARTS_OF_ACME", false),
+            ("RUBYOPT_ACME", false),
+            ("LANGUAGE_OF_ACME", false),
+            ("RUBY_CUSTOMER", false),
+            ("GLIBC_TUNABLES_ACME", false),
+            ("MALLOC", false),
+        ] {
+            assert_eq!(is_kept_variable(name), kept, "{name}");
+            assert_eq!(is_private_variable(name), !kept, "{name}");
+        }
+    }
+
+    #[test]
+    fn paths_lose_their_folders_and_private_names() {
+        for (given, shown) in [
+            ("dir = \"/home/bob/app/puma.rb\"", "dir = \"…/puma.rb\""),
+            ("/home/annabel", "…/[file]"),
+            ("'/home/annabel smith/portal/x.rb' and", "'…/[file].rb' and"),
+            ("/srv/acme-portal/current/config/puma.rb", "…/puma.rb"),
+            ("-I/home/annabel/lib -r/home/annabel/acme.rb", "-I…/[file] -r…/[file].rb"),
+            ("PATH=/usr/bin:/home/annabel/bin", "PATH=[hidden]"),
+            ("path /usr/bin:/home/annabel/bin", "path …/bin:…/bin"),
+            (
+                "apps/acme/server.rb ./acme/run ../acme ~annabel/x ~/acme",
+                "…/server.rb …/run …/[file] …/[file] …/[file]",
+            ),
+            ("LD_PRELOAD=/opt/acme/libjemalloc.so.2", "LD_PRELOAD=…/libjemalloc.so.2"),
+            ("/usr/lib/x86_64-linux-gnu/libcrypt.so.1", "…/libcrypt.so.1"),
+            ("/usr/lib/ruby/gems/3.1.0/gems/acme-1.0/lib/acme.so", "…/[file].so"),
+            (
+                "GET /hello, 120 MB/s, 5/3, 2026/11/21, text/html",
+                "GET /hello, 120 MB/s, 5/3, 2026/11/21, text/html",
+            ),
+            ("GET /customers/acme-corp", "GET …/[file]"),
+            ("[ruby]/srv/acme", "[ruby]…/[file]"),
+        ] {
+            assert_eq!(without_places(given), shown, "{given:?}");
+        }
+    }
+
+    #[test]
+    fn addresses_of_others_are_hidden_and_those_of_the_machine_stay() {
+        for (given, shown) in [
+            ("http://127.0.0.1:80/hello", "http://127.0.0.1:80/hello"),
+            ("http://127.0.0.1:{port}/hello", "http://127.0.0.1:{port}/hello"),
+            ("http://{host}/a", "http://{host}/a"),
+            ("http://127.0.0.1:80/customers/acme?id=7", "http://127.0.0.1:80/…"),
+            ("wss://shop.acme.example/cable, next", "wss://[host]/cable, next"),
+            ("redis://[hidden]@db.acme:6379/0", "redis://[hidden]@[host]:6379/0"),
+            ("http://[2001:db8::7]:80/ http://[::1]:80/", "http://[host]:80/ http://[::1]:80/"),
+            ("file:///home/annabel/app", "file:///…"),
+            ("tcp://0.0.0.0:3000)", "tcp://0.0.0.0:3000)"),
+            ("to 10.20.3.4:6379, rails 7.0.8.4", "to [host]:6379, rails 7.0.8.4"),
+            ("ssh deploy@wallaby", "ssh [name]"),
+        ] {
+            assert_eq!(without_places(given), shown, "{given:?}");
+            assert_eq!(without_places(shown), shown, "{shown:?}");
+        }
+    }
+
+    #[test]
+    fn names_are_found_where_their_form_shows_them_and_removed_as_whole_words() {
+        let found =
+            names_in("/home/annabel/x /home/deploy/y redis://wallaby:6379 bob@acme.example");
+        assert_eq!(found.iter().collect::<Vec<_>>(), ["acme.example", "annabel", "bob", "wallaby"]);
+        let text = without_word("Annabel's annabel_app, not annabelle", "annabel", NAME);
+        assert_eq!(text, "[name]'s [name]_app, not annabelle");
+    }
+
+    #[test]
+    fn a_title_keeps_only_common_words() {
+        for (given, shown) in [
+            ("puma: cluster worker 0: 4299 [acme-portal]", "puma: cluster worker 0: 4299 …"),
+            ("puma 6.4.2 (tcp://0.0.0.0:3000) [acme]", "puma 6.4.2 (tcp://0.0.0.0:3000) …"),
+            ("unicorn worker[3] -c /srv/acme/unicorn.rb", "unicorn worker[3] -c …/unicorn.rb"),
+            ("Passenger RubyApp: /srv/www/acme (production)", "Passenger RubyApp: … (production)"),
+            ("ruby --tag=acme acme run -w 2", "ruby --tag … run -w 2"),
+        ] {
+            assert_eq!(common_title(given), shown, "{given:?}");
+            assert_eq!(common_title(shown), shown, "{shown:?}");
+        }
+    }
+}

@@ -1,0 +1,87 @@
+//! Figures by the number of connections of a cable load: medians over the trials that count.
+
+use crate::facts;
+use carat_model::load::StepReport;
+use carat_model::metric::{BROADCAST_COMPLETE_P95, BROADCAST_OWN_P95};
+use carat_model::{Results, Sample, Trial};
+use carat_stats::budget::median;
+use std::collections::BTreeMap;
+
+/// The figures at one number of connections. A figure that no trial has is `None`.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct StepFigures {
+    pub clients: u32,
+    /// Seconds until every connection had a broadcast, 95th percentile.
+    pub complete: Option<f64>,
+    /// Seconds until the sender had its own result, 95th percentile.
+    pub own: Option<f64>,
+    /// Proportional memory of the tree in bytes, in the last sample of the step's broadcasts that has it.
+    pub memory: Option<f64>,
+}
+
+/// The values of the trials at one number of connections.
+#[derive(Default)]
+struct StepValues {
+    complete: Vec<f64>,
+    own: Vec<f64>,
+    memory: Vec<f64>,
+}
+
+/// The figures of one variant, fewest connections first; empty without steps.
+pub(crate) fn step_figures(results: &Results, variant: &str) -> Vec<StepFigures> {
+    let mut steps: BTreeMap<u32, StepValues> = BTreeMap::new();
+    for trial in facts::counted_trials(results, variant) {
+        for step in trial.load.iter().flat_map(|load| &load.steps) {
+            let values = steps.entry(step.clients).or_default();
+            values.complete.extend(BROADCAST_COMPLETE_P95.at_step(step));
+            values.own.extend(BROADCAST_OWN_P95.at_step(step));
+            values.memory.extend(memory_at(trial, step));
+        }
+    }
+    let figures = steps.into_iter().map(|(clients, values)| StepFigures {
+        clients,
+        complete: median(&values.complete),
+        own: median(&values.own),
+        memory: median(&values.memory),
+    });
+    figures.collect()
+}
+
+fn memory_at(trial: &Trial, step: &StepReport) -> Option<f64> {
+    // The steps have the clock of the machine, the samples that of the trial; both have the start of the load.
+    let began_ms = trial.load.as_ref()?.window_ms?.0.checked_sub(trial.load_window_ms?.0)?;
+    let (from, to) = step.window_ms;
+    memory_during(&trial.samples, (from.checked_sub(began_ms)?, to.checked_sub(began_ms)?))
+}
+
+/// Proportional memory of the last complete sample within a time that has it.
+fn memory_during(samples: &[Sample], (from, to): (u64, u64)) -> Option<f64> {
+    let during = samples.iter().rev().filter(|sample| (from..=to).contains(&sample.at_ms));
+    let mut complete = during.filter(|sample| !sample.partial);
+    complete.find_map(|sample| Some(sample.pss?.0 as f64))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use carat_model::Bytes;
+
+    #[test]
+    fn the_memory_of_a_step_is_that_of_its_last_complete_sample() {
+        let sample = |at_ms: u64, pss: Option<u64>, partial: bool| Sample {
+            at_ms,
+            pss: pss.map(Bytes),
+            partial,
+            ..Sample::default()
+        };
+        let samples = [
+            sample(900, Some(1), false),
+            sample(1100, Some(2), false),
+            sample(1200, None, false),
+            sample(1300, Some(3), true),
+            sample(2100, Some(4), false),
+        ];
+        assert_eq!(memory_during(&samples, (1000, 2000)), Some(2.0));
+        assert_eq!(memory_during(&samples, (1150, 2000)), None);
+    }
+}

@@ -1,0 +1,93 @@
+//! Texts as they are laid out: lines, columns, dates.
+
+pub use carat_model::{one_line, shorten};
+use time::OffsetDateTime;
+use unicode_width::UnicodeWidthStr as _;
+
+/// The text with its first letter in upper case.
+pub fn capital(text: &str) -> String {
+    let mut letters = text.chars();
+    letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
+}
+
+/// The text in lines of at most `most` characters; a longer word is broken. At least one line.
+pub fn wrapped(text: &str, most: usize) -> Vec<String> {
+    let mut lines = vec![String::new()];
+    for word in text.split_whitespace() {
+        let mut rest: Vec<char> = word.chars().collect();
+        while !rest.is_empty() {
+            let used = lines.last().map_or(0, |line| line.chars().count());
+            let space = usize::from(used > 0);
+            if used + space + rest.len() <= most {
+                push_word(&mut lines, &rest, space);
+                break;
+            }
+            if rest.len() > most && used == 0 {
+                let after = rest.split_off(most);
+                push_word(&mut lines, &rest, 0);
+                rest = after;
+            }
+            lines.push(String::new());
+        }
+    }
+    lines
+}
+
+/// Adds a word to the last line.
+fn push_word(lines: &mut [String], word: &[char], spaces: usize) {
+    if let Some(line) = lines.last_mut() {
+        line.push_str(&" ".repeat(spaces));
+        line.extend(word);
+    }
+}
+
+/// Columns of a text in a terminal.
+pub fn columns(text: &str) -> usize {
+    text.width()
+}
+
+/// The date of a Unix time in UTC, such as 2026-11-21.
+pub fn day(unix_ms: u64) -> String {
+    let seconds = i64::try_from(unix_ms / 1000).ok();
+    let time = seconds.and_then(|seconds| OffsetDateTime::from_unix_timestamp(seconds).ok());
+    time.map_or_else(|| "unknown date".to_owned(), |time| time.date().to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_is_wrapped_at_words_and_a_long_word_is_broken() {
+        for (given, most, lines) in [
+            ("", 8, vec![""]),
+            ("two arenas", 20, vec!["two arenas"]),
+            (
+                "prepared fork without compaction",
+                14,
+                vec!["prepared fork", "without", "compaction"],
+            ),
+            ("abcdefghij", 4, vec!["abcd", "efgh", "ij"]),
+            ("a bcdefgh", 4, vec!["a", "bcde", "fgh"]),
+        ] {
+            assert_eq!(wrapped(given, most), lines, "{given}");
+        }
+    }
+
+    #[test]
+    fn wide_characters_take_two_columns_and_combining_ones_none() {
+        assert_eq!((columns("abc"), columns("日本"), columns("e\u{301}")), (3, 4, 1));
+    }
+
+    #[test]
+    fn days_follow_the_calendar() {
+        for (ms, text) in [
+            (0, "1970-01-01"),
+            (951_782_400_000, "2000-02-29"),
+            (1_790_000_000_000, "2026-09-21"),
+            (4_107_542_399_000, "2100-02-28"),
+        ] {
+            assert_eq!(day(ms), text);
+        }
+    }
+}

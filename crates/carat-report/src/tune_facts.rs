@@ -1,0 +1,252 @@
+//! Facts about a search that the terminal and the page show.
+
+use crate::environment_format::shell_line;
+use crate::numbers::{self, count, magnitude, magnitude_interval};
+use crate::redact_tune::SearchReport;
+use crate::wording::{Sentence, change, verb};
+use carat_analysis::{Recommendation, TuneOutcome};
+use carat_model::{Better, Conclusion, Role, Verdict, metric};
+
+/// What the search leads to, in a sentence with the interval and the number of blocks.
+pub(crate) fn headline(outcome: &TuneOutcome) -> Sentence {
+    let Some(found) = &outcome.recommendation else {
+        let trials = count(outcome.trials, "trial");
+        return Sentence {
+            variant: "Nothing better than the default".into(),
+            verdict: Verdict::Undecided,
+            rest: format!("was confirmed ({trials})."),
+        };
+    };
+    let goal = found.conclusions.iter().find(|one| one.role == Role::Primary);
+    Sentence {
+        variant: found.text.clone(),
+        verdict: goal.map_or(Verdict::Undecided, |goal| goal.verdict),
+        rest: goal.map_or_else(String::new, |goal| sentence(goal, &found.conclusions)),
+    }
+}
+
+fn sentence(goal: &Conclusion, all: &[Conclusion]) -> String {
+    let Some(estimate) = &goal.estimate else { return "was confirmed.".into() };
+    let (metric, noun) = (goal.metric.as_str(), phrase(&goal.metric));
+    let word = if estimate.ratio < 0.0 { "less" } else { "more" };
+    let guards = all.iter().filter(|one| matches!(one.role, Role::Guard { .. }));
+    let price: String = guards
+        .filter_map(|guard| Some(change(&phrase(&guard.metric), guard, guard.estimate.as_ref()?)))
+        .collect();
+    format!(
+        "{} {} {word} {noun} than the default ({}, {}){price}.",
+        verb(metric),
+        magnitude(metric, estimate),
+        magnitude_interval(metric, estimate),
+        count(goal.blocks as usize, "block"),
+    )
+}
+
+/// A metric in words, with its moment.
+fn phrase(name: &str) -> String {
+    let Some(known) = metric::find(name) else { return name.to_owned() };
+    match known.moment {
+        Some(moment) => format!("{} {}", known.phrase, moment.words()),
+        None => known.phrase.to_owned(),
+    }
+}
+
+/// The lines of a shell that start the server with the recommended settings, and that print its environment.
+pub(crate) fn commands(report: &SearchReport, found: &Recommendation) -> Vec<String> {
+    let mut words = Vec::new();
+    if !found.env.is_empty() {
+        words.push("env".to_owned());
+        words.extend(found.env.iter().map(|(name, value)| format!("{name}={value}")));
+    }
+    let settings = found.settings.iter().map(|(name, value)| format!("{name}={value}"));
+    let settings: Vec<String> = settings.collect();
+    if settings.is_empty() {
+        return vec![shell_line(&[words, report.command.clone()].concat())];
+    }
+    let exec = [words, vec!["carat".into(), "exec".into()], settings].concat();
+    let start = [exec.clone(), vec!["--".into()], report.command.clone()].concat();
+    let print =
+        [exec, vec!["--print-env".into(), "systemd".into(), "--".into()], report.command.clone()];
+    vec![shell_line(&start), shell_line(&print.concat())]
+}
+
+/// A change of one metric; a dash where it is unknown.
+pub(crate) fn change_text(outcome: &TuneOutcome, metric: usize, change: Option<f64>) -> String {
+    let name = &outcome.metrics[metric].metric;
+    change.map_or_else(|| "–".into(), |change| numbers::single_change(name, change))
+}
+
+/// Places of the configurations that no other configuration beats, nor the default, in one of these metrics without being
+/// worse in another; the best in the first metric comes first. One whose trials lack a metric is left out.
+pub(crate) fn front(outcome: &TuneOutcome, metrics: &[usize]) -> Vec<usize> {
+    let costs: Vec<(usize, Vec<f64>)> = outcome
+        .tried
+        .iter()
+        .enumerate()
+        .filter_map(|(place, tried)| {
+            let costs: Option<Vec<f64>> = metrics
+                .iter()
+                .map(|&metric| Some(worse(outcome, metric) * (*tried.changes.get(metric)?)?))
+                .collect();
+            Some((place, costs?))
+        })
+        .collect();
+    let default = vec![0.0; metrics.len()];
+    let mut front: Vec<&(usize, Vec<f64>)> = costs
+        .iter()
+        .filter(|(_, own)| {
+            !beats(&default, own) && !costs.iter().any(|(_, other)| beats(other, own))
+        })
+        .collect();
+    front.sort_by(|one, other| one.1[0].total_cmp(&other.1[0]));
+    front.into_iter().map(|(place, _)| *place).collect()
+}
+
+/// 1 where more of a metric is worse, otherwise −1.
+pub(crate) fn worse(outcome: &TuneOutcome, place: usize) -> f64 {
+    let known = outcome.metrics.get(place).and_then(|shown| metric::find(&shown.metric));
+    if known.is_some_and(|known| known.better == Better::Higher) { -1.0 } else { 1.0 }
+}
+
+fn beats(one: &[f64], other: &[f64]) -> bool {
+    one.iter().zip(other).all(|(one, other)| one <= other)
+        && one.iter().zip(other).any(|(one, other)| one < other)
+}
+
+/// Places of the configurations, the best in the goal's metric first; those beyond a limit after the others, and those
+/// without the metric last.
+pub(crate) fn by_goal(outcome: &TuneOutcome) -> Vec<usize> {
+    let mut places: Vec<usize> = (0..outcome.tried.len()).collect();
+    places.sort_by(|one, other| goal_cost(outcome, *one).total_cmp(&goal_cost(outcome, *other)));
+    limits_first(outcome, &mut places);
+    places.sort_by_key(|place| goal_cost(outcome, *place).is_infinite());
+    places
+}
+
+/// Moves configurations whose trials are beyond a limit after the others.
+pub(crate) fn limits_first(outcome: &TuneOutcome, places: &mut [usize]) {
+    places.sort_by_key(|place| is_beyond_limit(outcome, *place));
+}
+
+/// Whether the median of a configuration's trials is beyond a limit, or unknown.
+pub(crate) fn is_beyond_limit(outcome: &TuneOutcome, place: usize) -> bool {
+    let changes = &outcome.tried[place].changes;
+    outcome.metrics.iter().enumerate().any(|(metric, shown)| {
+        let change = changes.get(metric).copied().flatten();
+        shown.guard.is_some_and(|limit| {
+            change.is_none_or(|change| worse(outcome, metric) * change > limit)
+        })
+    })
+}
+
+fn goal_cost(outcome: &TuneOutcome, place: usize) -> f64 {
+    let change = outcome.tried[place].changes.first().copied().flatten();
+    change.map_or(f64::INFINITY, |change| worse(outcome, 0) * change)
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use carat_analysis::{Attempt, Hint, TriedConfiguration, TunedMetric};
+    use carat_model::Estimate;
+    use std::collections::BTreeMap;
+
+    fn tried(text: &str, changes: [Option<f64>; 2]) -> TriedConfiguration {
+        let (succeeded, trials, failure) = (2, 2, None);
+        TriedConfiguration {
+            text: text.into(),
+            succeeded,
+            trials,
+            changes: changes.into(),
+            failure,
+        }
+    }
+
+    pub(crate) fn report(recommendation: Option<Recommendation>) -> SearchReport {
+        let metrics = [("memory.pss.late", None), ("latency.p95", Some(0.05))];
+        let metrics = metrics.map(|(name, guard)| TunedMetric { metric: name.into(), guard });
+        let failing = TriedConfiguration {
+            succeeded: 0,
+            failure: Some("crashed: D is on".into()),
+            ..tried("compact=auto", [None, None])
+        };
+        let outcome = TuneOutcome {
+            metrics: metrics.into(),
+            recommendation,
+            attempts: vec![Attempt {
+                text: "trim=idle".into(),
+                why: "it is not smaller by what matters".into(),
+                conclusions: Vec::new(),
+            }],
+            ablation: Vec::new(),
+            hints: vec![Hint { setting: "trim=idle".into(), change: -0.021, standard_error: 0.01 }],
+            effects: Vec::new(),
+            left_out: BTreeMap::from([("ksm".into(), "the server forks no workers".into())]),
+            failing: vec!["compact=auto".into()],
+            tried: vec![
+                tried("arena_max=1", [Some(-0.3), Some(0.2)]),
+                tried("trim=idle", [Some(-0.02), Some(-0.01)]),
+                tried("beaten", [Some(-0.01), Some(0.01)]),
+                tried("worse", [Some(0.01), Some(0.01)]),
+                failing,
+            ],
+            trials: 42,
+            seconds: 120.0,
+        };
+        let command = ["puma", "-C", "puma.rb"].map(str::to_owned).into();
+        SearchReport { name: "blog".into(), command, seed: 3, outcome }
+    }
+
+    pub(crate) fn recommended() -> Recommendation {
+        let conclusion = Conclusion {
+            variant: "candidate 1".into(),
+            metric: "memory.pss.late".into(),
+            role: Role::Primary,
+            verdict: Verdict::Smaller,
+            estimate: Some(Estimate {
+                ratio: -0.31,
+                ratio_interval: (-0.33, -0.29),
+                difference: -31e6,
+                difference_interval: (-33e6, -29e6),
+                confidence: 0.975,
+            }),
+            blocks: 12,
+            guard_passed: None,
+            detectable: None,
+            forecast: None,
+            required_confidence: None,
+        };
+        Recommendation {
+            text: "arena_max=2 puma=2x6".into(),
+            settings: BTreeMap::from([("arena_max".into(), "2".into())]),
+            env: BTreeMap::from([("WORKERS".into(), "2".into())]),
+            conclusions: vec![conclusion],
+        }
+    }
+
+    #[test]
+    fn the_front_has_what_nothing_beats_and_the_default_beats_too() {
+        let outcome = report(None).outcome;
+        let texts = |places: Vec<usize>| {
+            places.iter().map(|&place| outcome.tried[place].text.clone()).collect::<Vec<_>>()
+        };
+        assert_eq!(texts(front(&outcome, &[0, 1])), ["arena_max=1", "trim=idle"]);
+        assert_eq!(texts(front(&outcome, &[0])), ["arena_max=1"]);
+        // The first saves most, but its latency is beyond the limit; the last has no figures.
+        assert_eq!(by_goal(&outcome), [1, 2, 3, 0, 4]);
+    }
+
+    #[test]
+    fn a_recommendation_is_a_sentence_and_a_line_that_can_be_run() {
+        let report = report(Some(recommended()));
+        assert_eq!(
+            headline(&report.outcome).whole(),
+            "arena_max=2 puma=2x6 uses 31 % less memory over the last quarter of the load than the default (29 to 33 %, 12 blocks)."
+        );
+        let lines = commands(&report, &recommended());
+        assert_eq!(lines[0], "env WORKERS=2 carat exec arena_max=2 -- puma -C puma.rb");
+        assert!(lines[1].contains("--print-env systemd -- puma"), "{lines:?}");
+        let only_knobs = Recommendation { settings: BTreeMap::new(), ..recommended() };
+        assert_eq!(commands(&report, &only_knobs), ["env WORKERS=2 puma -C puma.rb"]);
+    }
+}

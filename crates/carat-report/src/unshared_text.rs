@@ -1,0 +1,239 @@
+//! Why the pages of forked processes are private, as text for a terminal, and the words for every cause and remedy.
+
+use crate::census_cells::share_of;
+use crate::text::one_line;
+use carat_model::Bytes;
+use carat_outside::unshared::{Area, Cause, Remedy, UnsharedTable};
+use std::fmt::{self, Write};
+
+/// A remedy for less than this share of the process is left out.
+const WORTHWHILE: f64 = 0.05;
+/// Columns for a cause.
+const CAUSE: usize = 62;
+
+/// Every table, one after the other.
+pub fn unshared_text(tables: &[UnsharedTable]) -> String {
+    let mut out = String::new();
+    for table in tables {
+        // Writing to a string cannot fail.
+        let _ = write_table(&mut out, table);
+    }
+    out
+}
+
+fn write_table(out: &mut String, table: &UnsharedTable) -> fmt::Result {
+    let all = memory(table);
+    writeln!(
+        out,
+        "\nWhy process {} has private memory, compared with its parent {}: {} private of {} ({})",
+        table.child,
+        table.parent,
+        Bytes(table.private_bytes),
+        Bytes(all),
+        share_of(table.private_bytes, all)
+    )?;
+    writeln!(
+        out,
+        "  {:<CAUSE$}{:>10}{:>8}{:>10}{:>10}",
+        "cause", "size", "share", "touches", "alone"
+    )?;
+    for share in &table.causes {
+        writeln!(
+            out,
+            "  {:<CAUSE$}{:>10}{:>8}{:>10}{:>10}",
+            cause_words(share.cause),
+            Bytes(share.bytes as u64),
+            share_of(share.bytes as u64, table.private_bytes),
+            Bytes(share.touched_bytes),
+            Bytes(share.alone_bytes)
+        )?;
+    }
+    writeln!(
+        out,
+        "  touches: pages on which the cause occurs; alone: pages that would still be shared without it"
+    )?;
+    write_remedies(out, table)?;
+    if let Some(parted) = table.parted_bytes.filter(|&parted| parted > 0) {
+        writeln!(
+            out,
+            "  {} are shared with other processes but not with the parent, which wrote to them",
+            Bytes(parted)
+        )?;
+    }
+    if !table.frames_known {
+        writeln!(
+            out,
+            "  page frames are hidden (CAP_SYS_ADMIN): pages that several children share count as shared with the parent"
+        )?;
+    }
+    for reason in &table.unknown {
+        writeln!(out, "  unknown: {}", one_line(reason))?;
+    }
+    Ok(())
+}
+
+/// Bytes that the child maps.
+fn memory(table: &UnsharedTable) -> u64 {
+    table.private_bytes + table.shared_bytes + table.parted_bytes.unwrap_or_default()
+}
+
+/// What helps, the largest amount first; what could save little is not worth a line.
+fn write_remedies(out: &mut String, table: &UnsharedTable) -> fmt::Result {
+    let mut sums: Vec<(Remedy, f64)> = Vec::new();
+    for (remedy, bytes) in
+        table.causes.iter().filter_map(|share| Some((share.remedy?, share.bytes)))
+    {
+        match sums.iter_mut().find(|(known, _)| *known == remedy) {
+            Some((_, sum)) => *sum += bytes,
+            None => sums.push((remedy, bytes)),
+        }
+    }
+    sums.sort_by(|one, other| other.1.total_cmp(&one.1));
+    let least = memory(table) as f64 * WORTHWHILE;
+    for (remedy, bytes) in sums.into_iter().filter(|(_, bytes)| *bytes >= least) {
+        writeln!(out, "  {:>10}  {}", Bytes(bytes as u64), remedy_words(remedy))?;
+    }
+    Ok(())
+}
+
+/// A cause in words.
+pub(crate) fn cause_words(cause: Cause) -> &'static str {
+    match cause {
+        Cause::NewSinceFork => "new since the fork",
+        Cause::SameBytes => "written with the same bytes as before",
+        Cause::AgeBits => "slots: age bits, the collector marks objects as older",
+        Cause::SlotsReused => "slots: allocated, freed or used again",
+        Cause::ObjectsWritten => "slots: an inherited object was written",
+        Cause::Compaction => "slots moved by a compaction in the worker",
+        Cause::MovedFromTransientHeap => "slots: contents moved out of the transient heap",
+        Cause::GcBitmaps => "the collector's bitmaps and page descriptors",
+        Cause::BytecodeCaches => "bytecode: call and constant caches",
+        Cause::BytecodeCounters => "bytecode: counters and flags",
+        Cause::MethodTables => "tables of methods and classes",
+        Cause::MallocLinks => "malloc's own headers and links",
+        Cause::MallocReused => "malloc: handed out from memory free at the fork",
+        Cause::Contents => "contents of inherited objects",
+        Cause::VmTables => "Ruby's own tables",
+        Cause::TransientHeap => "the transient heap",
+        Cause::LibraryData => "data of libraries",
+        Cause::Stacks => "stacks",
+        Cause::OtherMemory => "other memory",
+        Cause::Files => "files that no other process maps; never shared",
+        Cause::Unread => "could not be read",
+    }
+}
+
+/// What to do, in words.
+pub(crate) fn remedy_words(remedy: Remedy) -> &'static str {
+    match remedy {
+        Remedy::PrepareFork => {
+            "prepare the heap before the fork: `prepare_fork = \"full\"` ages objects and fills free slots and holes"
+        }
+        Remedy::WarmBeforeFork => {
+            "serve some requests in the parent before it forks (`warm = 20`), so that caches are filled while they are shared"
+        }
+        Remedy::FillCallCaches => {
+            "a full collection of Ruby 3.3 writes most of these: `fill_call_caches = \"on\"`; `ksm = \"on\"` merges such pages again"
+        }
+        Remedy::FewerCollections => {
+            "fewer collections in workers: every one writes the bitmaps of all pages"
+        }
+        Remedy::NoCompaction => {
+            "no `GC.compact` in workers: it moves shared objects; compact in the parent before the fork"
+        }
+        Remedy::FewerThreads => "fewer threads, or smaller stacks",
+        Remedy::OwnWork => {
+            "the worker's own work; a smaller heap growth (`worker_growth = 40000`) makes it collect sooner"
+        }
+    }
+}
+
+/// An area in words.
+pub(crate) fn area_words(area: Area) -> &'static str {
+    match area {
+        Area::Slots => "Ruby slots",
+        Area::Malloc => "malloc",
+        Area::TransientHeap => "Ruby transient heap",
+        Area::LibraryData => "data of libraries",
+        Area::Stacks => "stacks",
+        Area::Other => "other memory",
+        Area::Files => "files and shared memory",
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use carat_outside::unshared::CauseShare;
+    use carat_ruby::version::RubyVersion;
+
+    /// A child with 10 MB of private memory.
+    pub(crate) fn example() -> UnsharedTable {
+        let share = |cause: Cause, bytes: u64| CauseShare {
+            cause,
+            bytes: bytes as f64,
+            touched_bytes: bytes * 2,
+            alone_bytes: bytes / 2,
+            changed_bytes: None,
+            remedy: cause.remedy(RubyVersion::new(3, 3)),
+        };
+        UnsharedTable {
+            parent: 10,
+            child: 11,
+            frames_known: true,
+            shared_bytes: 30_000_000,
+            parted_bytes: Some(0),
+            private_bytes: 10_000_000,
+            causes: vec![share(Cause::AgeBits, 6_000_000), share(Cause::Files, 4_000_000)],
+            areas: Vec::new(),
+            unknown: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn every_cause_has_its_share_and_its_remedy_where_there_is_one() {
+        let text = unshared_text(&[example()]);
+        for expected in [
+            "process 11 has private memory, compared with its parent 10: 10.00 MB private of 40.00 MB (25.0 %)",
+            "age bits, the collector marks objects as older",
+            "6.00 MB  60.0 %  12.00 MB   3.00 MB",
+            "`prepare_fork = \"full\"`",
+            "never shared",
+        ] {
+            assert!(text.contains(expected), "{expected:?} is not in\n{text}");
+        }
+        assert!(!text.contains("hidden") && !text.contains("not with the parent"), "{text}");
+    }
+
+    #[test]
+    fn a_remedy_for_less_than_a_twentieth_of_the_process_is_left_out() {
+        let mut table = example();
+        let stacks = CauseShare { cause: Cause::Stacks, bytes: 1_900_000.0, ..table.causes[0] };
+        table.causes.push(CauseShare { remedy: Some(Remedy::FewerThreads), ..stacks });
+        assert!(!unshared_text(&[table.clone()]).contains("fewer threads"));
+        table.causes[2].bytes = 2_100_000.0;
+        assert!(unshared_text(&[table]).contains("2.10 MB  fewer threads"));
+    }
+
+    #[test]
+    fn what_limits_the_comparison_is_said() {
+        let table = UnsharedTable {
+            frames_known: false,
+            parted_bytes: None,
+            unknown: vec!["malloc's chunks, so their pages are among the other memory: its allocator is jemalloc".into()],
+            ..example()
+        };
+        let text = unshared_text(&[table]);
+        assert!(text.contains("page frames are hidden"), "{text}");
+        assert!(text.contains("unknown: malloc's chunks"), "{text}");
+    }
+
+    #[test]
+    fn the_words_for_causes_fit_their_column_and_differ() {
+        let mut words: Vec<&str> = Cause::ALL.into_iter().map(cause_words).collect();
+        assert!(words.iter().all(|words| words.len() < CAUSE));
+        words.sort_unstable();
+        words.dedup();
+        assert_eq!(words.len(), Cause::ALL.len());
+    }
+}

@@ -1,0 +1,292 @@
+//! Verdicts in words: one sentence per variant, with the interval, the number of blocks, and what the guards found.
+
+use crate::facts;
+use crate::machine_text::{differing, differs_by_machine};
+use crate::moments::phrase;
+use crate::numbers::{self, includes_zero, interval, magnitude, magnitude_interval};
+use crate::open_text::decided_after;
+use crate::standing::{control_does_it, standing};
+use carat_model::{
+    Better, Conclusion, Curve, Estimate, MachineComparison, Results, Role, Unit, Verdict, metric,
+};
+use carat_stats::budget::median;
+
+/// The verdict on one variant in words.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Sentence {
+    pub variant: String,
+    /// The verdict on the primary metric.
+    pub verdict: Verdict,
+    /// The sentence after the variant's name, with a full stop.
+    pub rest: String,
+}
+
+impl Sentence {
+    pub(crate) fn whole(&self) -> String {
+        format!("{} {}", self.variant, self.rest)
+    }
+}
+
+/// One sentence for every variant after the baseline.
+pub(crate) fn sentences(results: &Results) -> Vec<Sentence> {
+    results
+        .info
+        .variants
+        .iter()
+        .skip(1)
+        .map(|variant| {
+            let found = facts::conclusion(results, &variant.name, &results.info.primary);
+            let by_machine = differing(results, &variant.name);
+            // Machines that contradict each other have no verdict in common.
+            let verdict = found
+                .filter(|_| by_machine.is_none_or(has_one_direction))
+                .map_or(Verdict::Undecided, |c| c.verdict);
+            let main = match found {
+                Some(conclusion) => match by_machine {
+                    Some(one) => format!(
+                        "{} in {} against {}",
+                        differs_by_machine(one),
+                        phrase(results, &one.metric),
+                        facts::baseline(results)
+                    ),
+                    None => primary(results, conclusion),
+                },
+                None => {
+                    "has not been compared: it has no scored trials beside the baseline's".into()
+                }
+            };
+            // Guards are the price of a difference; an undecided one has none.
+            let price = match verdict {
+                Verdict::Undecided => String::new(),
+                _ => price(results, &variant.name),
+            };
+            Sentence { variant: variant.name.clone(), verdict, rest: format!("{main}{price}.") }
+        })
+        .collect()
+}
+
+/// Whether every type of machine has the difference in the same direction.
+fn has_one_direction(one: &MachineComparison) -> bool {
+    let known = one.types.iter().filter_map(|of| of.estimate);
+    let less = known.clone().filter(|estimate| estimate.ratio < 0.0).count();
+    less == 0 || less == known.count()
+}
+
+/// The most important sentence: of the variants with the best standing, that of the largest proven difference.
+pub(crate) fn headline<'a>(results: &Results, sentences: &'a [Sentence]) -> Option<&'a Sentence> {
+    let standings = sentences.iter().map(|sentence| standing(results, &sentence.variant));
+    let best = standings.clone().min()?;
+    let leading = sentences.iter().zip(standings).filter(|(_, standing)| *standing == best);
+    leading.map(|(sentence, _)| sentence).reduce(|best, one| {
+        let is_larger = proven_difference(results, one) > proven_difference(results, best);
+        if is_larger { one } else { best }
+    })
+}
+
+/// The size of the difference in the primary metric; zero if none is proven, or if a control does all of the work.
+fn proven_difference(results: &Results, sentence: &Sentence) -> f64 {
+    if control_does_it(results, &sentence.variant) {
+        return 0.0;
+    }
+    facts::conclusion(results, &sentence.variant, &results.info.primary)
+        .filter(|conclusion| is_difference(conclusion.verdict))
+        .and_then(|conclusion| conclusion.estimate)
+        .map_or(0.0, |estimate| estimate.ratio.abs())
+}
+
+pub(crate) fn is_difference(verdict: Verdict) -> bool {
+    !matches!(verdict, Verdict::Undecided | Verdict::Equivalent)
+}
+
+pub(crate) fn word(verdict: Verdict) -> &'static str {
+    match verdict {
+        Verdict::Smaller => "smaller",
+        Verdict::Larger => "larger",
+        Verdict::Faster => "faster",
+        Verdict::Slower => "slower",
+        Verdict::Equivalent => "equivalent",
+        Verdict::Undecided => "undecided",
+    }
+}
+
+/// A sign for the verdict, so that colour is not needed to tell verdicts apart.
+pub(crate) fn sign(verdict: Verdict) -> &'static str {
+    match verdict {
+        Verdict::Smaller | Verdict::Faster => "▼",
+        Verdict::Larger | Verdict::Slower => "▲",
+        Verdict::Equivalent => "=",
+        Verdict::Undecided => "?",
+    }
+}
+
+/// A curve over connection steps: the verdict on the whole, then the steps that differ.
+pub(crate) fn curve(curve: &Curve) -> String {
+    let percentile =
+        if curve.metric == metric::BROADCAST_COMPLETE_P50.id { "median" } else { "p95" };
+    let Some(whole) = &curve.estimate else {
+        let blocks = numbers::count(curve.blocks as usize, "block");
+        return format!("{percentile} not judged yet ({blocks} with every step)");
+    };
+    let different = curve.steps.iter().filter(|step| is_difference(step.verdict));
+    let at: Vec<String> = different.map(|step| step.clients.to_string()).collect();
+    let steps = match at.as_slice() {
+        [] => "no single step is proven to differ".to_owned(),
+        all if all.len() == curve.steps.len() => "so at every step".to_owned(),
+        some => format!("proven at {} connections", some.join(", ")),
+    };
+    let whole = numbers::estimate(&curve.metric, whole);
+    format!("{percentile} {} {whole} over all steps, {steps}", word(curve.verdict))
+}
+
+fn primary(results: &Results, conclusion: &Conclusion) -> String {
+    let blocks = numbers::count(conclusion.blocks as usize, "block");
+    let metric = conclusion.metric.as_str();
+    let noun = phrase(results, metric);
+    let Some(estimate) = &conclusion.estimate else {
+        let are = if conclusion.blocks == 1 { "is" } else { "are" };
+        let so_far = so_far(results, &conclusion.variant, facts::baseline(results), metric);
+        return format!(
+            "cannot be judged yet: {blocks} {are} too few for an interval of its {noun}{so_far}{}",
+            decided_after(results, conclusion)
+        );
+    };
+    match conclusion.verdict {
+        Verdict::Equivalent => format!(
+            "makes no difference that matters in {noun} ({}, {blocks}; below {} does not matter)",
+            interval(metric, estimate),
+            numbers::limit(results.info.margin),
+        ),
+        Verdict::Undecided => undecided(results, conclusion, estimate),
+        _ => {
+            let baseline = facts::baseline(results);
+            let word = if estimate.ratio < 0.0 { "less" } else { "more" };
+            format!(
+                "{} {} {word} {noun} than {baseline} ({}, {blocks})",
+                verb(metric),
+                magnitude(metric, estimate),
+                magnitude_interval(metric, estimate)
+            )
+        }
+    }
+}
+
+pub(crate) fn verb(metric: &str) -> &'static str {
+    match metric::find(metric) {
+        Some(known) if known.unit == Unit::Bytes && known.better == Better::Lower => "uses",
+        _ => "has",
+    }
+}
+
+/// Blocks below which the differences of all of them are listed.
+const FEW: u32 = 8;
+
+/// The differences of the blocks and their median: `; so far −3.1 % (by block −3.0 %, −3.2 %)`; empty without blocks.
+pub(crate) fn so_far(results: &Results, variant: &str, reference: &str, metric: &str) -> String {
+    let references = facts::scored(results, reference, metric);
+    let is_share = facts::unit(metric) == Unit::Fraction;
+    let mut differences = Vec::new();
+    for (block, value) in facts::scored(results, variant, metric) {
+        let other = references.iter().find(|(other, _)| *other == block).map(|(_, value)| *value);
+        let difference =
+            other.map(|other| if is_share { value - other } else { value / other - 1.0 });
+        differences.extend(difference.filter(|difference| difference.is_finite()));
+    }
+    let Some(median) = median(&differences) else { return String::new() };
+    let median = numbers::single_change(metric, median);
+    let shown = differences.iter().take(FEW as usize);
+    let shown: Vec<String> = shown.map(|one| numbers::single_change(metric, *one)).collect();
+    match shown.len() {
+        1 => format!("; so far {median}"),
+        _ => format!("; so far {median} (by block {})", shown.join(", ")),
+    }
+}
+
+/// [`so_far`] if there are few blocks; empty otherwise.
+pub(crate) fn so_far_of_few(results: &Results, conclusion: &Conclusion, reference: &str) -> String {
+    match conclusion.blocks {
+        ..FEW => so_far(results, &conclusion.variant, reference, &conclusion.metric),
+        _ => String::new(),
+    }
+}
+
+fn undecided(results: &Results, conclusion: &Conclusion, estimate: &Estimate) -> String {
+    let blocks = numbers::count(conclusion.blocks as usize, "block");
+    let noun = phrase(results, &conclusion.metric);
+    let range = interval(&conclusion.metric, estimate);
+    let so_far = so_far_of_few(results, conclusion, facts::baseline(results));
+    let when = decided_after(results, conclusion);
+    let only = conclusion.required_confidence.filter(|_| !conclusion.has_required_confidence());
+    let only = only.map_or_else(String::new, |required| {
+        let [has, needs] = [estimate.confidence, required].map(|one| numbers::percent(one, 0));
+        format!(", confidence {has} where {needs} is required")
+    });
+    format!("is undecided: its {noun} differs by {range} ({blocks}{only}){so_far}{when}")
+}
+
+/// What the guards found about a variant; empty without guards.
+fn price(results: &Results, variant: &str) -> String {
+    facts::guards(results, variant)
+        .map(|guard| match &guard.estimate {
+            Some(estimate) => change(&phrase(results, &guard.metric), guard, estimate),
+            None => format!("; its {} could not be compared", phrase(results, &guard.metric)),
+        })
+        .collect()
+}
+
+/// `, but its p95 latency is 12 % higher (10 to 15 %, limit 5 %)`.
+pub(crate) fn change(noun: &str, guard: &Conclusion, estimate: &Estimate) -> String {
+    let metric = guard.metric.as_str();
+    let Role::Guard { limit } = guard.role else { return String::new() };
+    let limit = numbers::limit(limit);
+    let less = estimate.ratio < 0.0;
+    let (size, range) = (magnitude(metric, estimate), magnitude_interval(metric, estimate));
+    let word = if less { "lower" } else { "higher" };
+    let lower_is_better = metric::find(metric).is_none_or(|known| known.better == Better::Lower);
+    match guard.guard_passed {
+        // Not "no cost": the interval says how large a cost is possible.
+        Some(true) if includes_zero(estimate) => {
+            format!("; its {noun} stays within {limit} ({range})")
+        }
+        Some(true) if less == lower_is_better => format!(", with {noun} {size} {word} ({range})"),
+        Some(true) => format!(", with {noun} {size} {word} ({range}, limit {limit})"),
+        Some(false) => format!(", but its {noun} is {size} {word} ({range}, limit {limit})"),
+        None => {
+            let range = interval(metric, estimate);
+            format!("; its {noun} is not yet proven to stay within {limit} ({range})")
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn estimate_of(low: f64, ratio: f64, high: f64) -> Estimate {
+        Estimate {
+            ratio,
+            ratio_interval: (low, high),
+            difference: ratio * 1e8,
+            difference_interval: (low * 1e8, high * 1e8),
+            confidence: 0.95,
+        }
+    }
+
+    #[test]
+    fn a_price_that_may_be_zero_is_stated_with_its_limit_and_its_interval() {
+        let estimate = estimate_of(-0.03, 0.08, 0.19);
+        let guard = Conclusion {
+            variant: "two arenas".into(),
+            metric: "latency.p95".into(),
+            role: Role::Guard { limit: 0.2 },
+            verdict: Verdict::Equivalent,
+            estimate: Some(estimate),
+            blocks: 16,
+            guard_passed: Some(true),
+            detectable: None,
+            forecast: None,
+            required_confidence: None,
+        };
+        let text = change("p95 latency", &guard, &estimate);
+        assert_eq!(text, "; its p95 latency stays within 20 % (−3 to +19 %)");
+    }
+}

@@ -1,0 +1,354 @@
+//! Settings of the process itself: how the kernel treats its memory, its compiler, its Ruby, root and variables.
+
+use crate::environment::{ApplyError, Environment, EnvironmentBuilder};
+use crate::observation::{ProcessObservation, SettingStatus};
+use crate::setting::{Mechanism, Setting, SettingDefinition};
+use crate::value::{AbsolutePath, MemorySize, SettingValue, Switch, words};
+use carat_ruby::version::{RubyVersion, V2_7, V3_1, V3_3, V4_0};
+use std::fmt;
+use std::path::Path;
+
+pub(super) const SETTINGS: &[SettingDefinition] = &[
+    SettingDefinition::of::<HugePages>(),
+    SettingDefinition::of::<VmStack>(),
+    SettingDefinition::of::<MainStack>(),
+    SettingDefinition::of::<Ksm>(),
+    SettingDefinition::of::<Yjit>(),
+    SettingDefinition::of::<Zjit>(),
+    SettingDefinition::of::<RubyProgram>(),
+    SettingDefinition::of::<RootDirectory>(),
+    SettingDefinition::of::<UserVariables>(),
+];
+
+words! {
+    /// Whether the kernel may use huge pages.
+    HugePageChoice { Ruby = "ruby", Off = "off", On = "on", }
+}
+
+struct HugePages;
+
+impl Setting for HugePages {
+    type Value = HugePageChoice;
+    const NAME: &'static str = "thp";
+    const DEFAULT: &'static str = "ruby";
+    const MECHANISM: Mechanism = Mechanism::Runtime { pending: "the runtime has not started" };
+    const SINCE: Option<RubyVersion> = Some(V2_7);
+    const DOES: &'static str = "Transparent huge pages: as Ruby decides (it switches them off when it starts), off, or on again.";
+    const COSTS: &'static str =
+        "`on` copies up to 2 MB where a worker writes one byte of a shared page.";
+    const VERIFIED_BY: &'static str = "THP_enabled in /proc/PID/status";
+
+    fn verify(
+        value: &HugePageChoice,
+        process: &ProcessObservation<'_>,
+        _environment: &Environment,
+    ) -> SettingStatus {
+        let enabled = process
+            .status
+            .and_then(|status| status.lines().find_map(|line| line.strip_prefix("THP_enabled:")))
+            .map(str::trim);
+        match (enabled, value) {
+            (Some("1"), HugePageChoice::On) | (Some("0"), HugePageChoice::Off) => {
+                SettingStatus::Applied("/proc/PID/status agrees".into())
+            }
+            (Some(_), _) => SettingStatus::NotApplied("/proc/PID/status disagrees".into()),
+            (None, _) => SettingStatus::Unknown("this kernel does not show it".into()),
+        }
+    }
+}
+
+struct VmStack;
+
+impl Setting for VmStack {
+    type Value = MemorySize;
+    const NAME: &'static str = "vm_stack";
+    const DEFAULT: &'static str = "1m";
+    const MECHANISM: Mechanism = Mechanism::Variable("RUBY_THREAD_VM_STACK_SIZE");
+    const SINCE: Option<RubyVersion> = Some(V2_7);
+    const DOES: &'static str = "Size of the stack of Ruby methods in each thread.";
+    const COSTS: &'static str = "Deep recursion in a thread raises SystemStackError earlier.";
+}
+
+/// An amount of memory in which Ruby can start.
+pub(crate) struct MainStackSize(u64);
+
+/// Half of what Ruby gives its other threads (`RUBY_VM_THREAD_MACHINE_STACK_SIZE`, vm_core.h).
+const LEAST_MAIN_STACK: u64 = 512 << 10;
+
+impl fmt::Display for MainStackSize {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl SettingValue for MainStackSize {
+    fn parse(text: &str) -> Option<Self> {
+        let bytes = MemorySize::parse(text)?.0;
+        (bytes >= LEAST_MAIN_STACK).then_some(Self(bytes))
+    }
+
+    fn accepted() -> String {
+        format!("{}, at least `512k`", MemorySize::accepted())
+    }
+}
+
+pub(crate) struct MainStack;
+
+impl Setting for MainStack {
+    type Value = MainStackSize;
+    const NAME: &'static str = "main_stack";
+    const DEFAULT: &'static str = "the limit that the server inherits, usually 8m";
+    const MECHANISM: Mechanism = Mechanism::Runtime { pending: "the runtime has not started" };
+    const SINCE: Option<RubyVersion> = Some(V2_7);
+    const DOES: &'static str = "Size of the stack of the main thread (`ulimit -s`), of which Ruby 3.3 touches every page when it starts. Set right before the server starts; once Ruby runs, the old limit holds again for the programs that the server starts. The hard limit is never changed.";
+    const COSTS: &'static str = "Deep recursion in C functions of the main thread raises SystemStackError earlier. Threads that a C library starts without a size of their own get stacks of this size.";
+    const VERIFIED_BY: &'static str =
+        "the runtime's report in the shared page: the limit was this size when Ruby had started";
+
+    fn apply(value: &MainStackSize, server: &mut EnvironmentBuilder<'_>) -> Result<(), ApplyError> {
+        server.limit_main_stack(value.0);
+        let inherited = server.context.stack_limit;
+        let inherited = inherited.map_or("unlimited".to_owned(), |limit| limit.to_string());
+        // The runtime restores the second one.
+        server.request(Self::NAME, &format!("{value}:{inherited}"));
+        Ok(())
+    }
+}
+
+struct Ksm;
+
+impl Setting for Ksm {
+    type Value = Switch;
+    const NAME: &'static str = "ksm";
+    const DEFAULT: &'static str = "off";
+    const MECHANISM: Mechanism = Mechanism::Runtime { pending: "no worker has been forked yet" };
+    const SINCE: Option<RubyVersion> = Some(V2_7);
+    const LEVELS: &'static [&'static str] = &["on"];
+    const FORKS: bool = true;
+    const DOES: &'static str = "Lets the kernel merge equal pages of the workers, from the first fork on (Linux 6.4; an administrator must have started ksmd). Ruby 3.3 writes to shared pages in every full GC without changing them, which `fill_call_caches` prevents; this merges such pages again, and others that are equal.";
+    const COSTS: &'static str = "The CPU time of ksmd, which is none of the server's: `carat compare` has it as `cpu.merging`. A page fault for every write to a merged page. No profile contains it: on two busy cores it raised p99 by half, for a few percent of memory ([remedies](remedies.md)).";
+}
+
+words! {
+    /// When Ruby's compiler is enabled.
+    YjitStart { Ruby = "ruby", On = "on", AfterFork = "after-fork", }
+}
+
+struct Yjit;
+
+/// The variable that enables YJIT from the start.
+const YJIT_ENABLE: &str = "RUBY_YJIT_ENABLE";
+
+impl Setting for Yjit {
+    type Value = YjitStart;
+    const NAME: &'static str = "yjit";
+    const DEFAULT: &'static str = "ruby";
+    const MECHANISM: Mechanism = Mechanism::Runtime { pending: "no worker has been forked yet" };
+    const SINCE: Option<RubyVersion> = Some(V3_1);
+    const VALUES_SINCE: &'static [(&'static str, RubyVersion)] = &[("after-fork", V3_3)];
+    const LEVELS: &'static [&'static str] = &["on"];
+    const DOES: &'static str = "Ruby's compiler: as Ruby decides, on from the start, or on in each worker after the fork. Rails 7.2 and later enable it themselves before a preloaded server forks, and then `after-fork` is refused unless the application has `config.yjit = false`.";
+    const COSTS: &'static str = "Some tens of MB of machine code per process, for more speed.";
+    const VERIFIED_BY: &'static str = "`on`: compiled code in /proc/PID/maps; `after-fork`: the runtime's report in the shared page";
+
+    fn needs_runtime(value: &YjitStart) -> bool {
+        *value == YjitStart::AfterFork
+    }
+
+    fn apply(value: &YjitStart, server: &mut EnvironmentBuilder<'_>) -> Result<(), ApplyError> {
+        match value {
+            YjitStart::Ruby => {}
+            YjitStart::On => server.set(YJIT_ENABLE, "1".into()),
+            YjitStart::AfterFork => server.request(Self::NAME, &value.to_string()),
+        }
+        Ok(())
+    }
+
+    fn verify(
+        value: &YjitStart,
+        process: &ProcessObservation<'_>,
+        environment: &Environment,
+    ) -> SettingStatus {
+        match (value, Self::MECHANISM) {
+            (YjitStart::AfterFork, Mechanism::Runtime { pending }) => {
+                process.runtime_status(Self::NAME, environment, pending)
+            }
+            _ => compiler_status(process, YJIT_ENABLE),
+        }
+    }
+}
+
+words! {
+    /// Whether ZJIT is enabled.
+    ZjitStart { Ruby = "ruby", On = "on", }
+}
+
+struct Zjit;
+
+/// The variable that enables ZJIT from the start.
+const ZJIT_ENABLE: &str = "RUBY_ZJIT_ENABLE";
+
+impl Setting for Zjit {
+    type Value = ZjitStart;
+    const NAME: &'static str = "zjit";
+    const DEFAULT: &'static str = "ruby";
+    const MECHANISM: Mechanism = Mechanism::Own;
+    const SINCE: Option<RubyVersion> = Some(V4_0);
+    const DOES: &'static str = "Ruby's newer compiler, ZJIT: as Ruby decides, or on from the start. YJIT and ZJIT exclude each other.";
+    const COSTS: &'static str = "Machine code of its own in every process; ZJIT is experimental.";
+    const VERIFIED_BY: &'static str = "compiled code in /proc/PID/maps";
+
+    fn apply(value: &ZjitStart, server: &mut EnvironmentBuilder<'_>) -> Result<(), ApplyError> {
+        if *value == ZjitStart::On {
+            server.set(ZJIT_ENABLE, "1".into());
+        }
+        Ok(())
+    }
+
+    fn verify(_: &ZjitStart, process: &ProcessObservation<'_>, _: &Environment) -> SettingStatus {
+        compiler_status(process, ZJIT_ENABLE)
+    }
+}
+
+/// Whether Ruby's compiler is on. A Ruby that was built without it ignores the variable.
+fn compiler_status(process: &ProcessObservation<'_>, variable: &str) -> SettingStatus {
+    match (process.has_variable(variable, "1"), process.maps.map(has_compiled_code)) {
+        (_, Some(true)) => SettingStatus::Applied("compiled code is mapped".into()),
+        (SettingStatus::Applied(_), Some(false)) => SettingStatus::NotYet(format!(
+            "{variable} is in its environment, but no compiled code is mapped: nothing has been \
+             compiled, or this Ruby was built without the compiler"
+        )),
+        (status, _) => status,
+    }
+}
+
+/// Whether `/proc/PID/maps` has an executable mapping that is neither a file nor the kernel's.
+fn has_compiled_code(maps: &str) -> bool {
+    maps.lines().any(|line| {
+        let mut fields = line.split_ascii_whitespace();
+        let is_executable = fields.nth(1).is_some_and(|access| access.contains('x'));
+        is_executable && fields.nth(3).is_none_or(|name| name.starts_with("[anon:"))
+    })
+}
+
+pub(crate) struct RubyProgram;
+
+impl Setting for RubyProgram {
+    type Value = AbsolutePath;
+    const NAME: &'static str = "ruby";
+    const DEFAULT: &'static str = "the command's own";
+    const MECHANISM: Mechanism = Mechanism::Own;
+    const DOES: &'static str = "Puts the directory of this `ruby` first in PATH.";
+    const COSTS: &'static str = "Nothing.";
+    const VERIFIED_BY: &'static str = "PATH in /proc/PID/environ";
+
+    fn apply(value: &AbsolutePath, server: &mut EnvironmentBuilder<'_>) -> Result<(), ApplyError> {
+        if let Some(directory) = value.0.parent() {
+            let others = server.current("PATH");
+            server.prepend("PATH", &directory.display().to_string(), others);
+        }
+        Ok(())
+    }
+
+    fn verify(
+        _value: &AbsolutePath,
+        process: &ProcessObservation<'_>,
+        environment: &Environment,
+    ) -> SettingStatus {
+        process.has_variable("PATH", environment.set.get("PATH").map_or("", String::as_str))
+    }
+}
+
+pub(crate) struct RootDirectory;
+
+impl Setting for RootDirectory {
+    type Value = AbsolutePath;
+    const NAME: &'static str = "root";
+    const DEFAULT: &'static str = "/";
+    const MECHANISM: Mechanism = Mechanism::Own;
+    const DOES: &'static str =
+        "Makes this directory the root of the server's file system (requires root).";
+    const COSTS: &'static str = "`carat exec` leaves out the settings that act inside Ruby, because carat's libraries are outside this directory; trials have them inside.";
+    const VERIFIED_BY: &'static str = "/proc/PID/root does not point to /";
+
+    fn apply(value: &AbsolutePath, server: &mut EnvironmentBuilder<'_>) -> Result<(), ApplyError> {
+        server.change_root(&value.0);
+        Ok(())
+    }
+
+    fn verify(
+        _value: &AbsolutePath,
+        process: &ProcessObservation<'_>,
+        _environment: &Environment,
+    ) -> SettingStatus {
+        let Some(root) = process.root else {
+            return SettingStatus::Unknown("/proc/PID/root cannot be read".into());
+        };
+        // A trial runs in a private copy of the directory, so the path itself need not be the same.
+        if root == Path::new("/") {
+            SettingStatus::NotApplied("/proc/PID/root points to the root of this system".into())
+        } else {
+            SettingStatus::Applied(format!("/proc/PID/root points to {}", root.display()))
+        }
+    }
+}
+
+struct UserVariables;
+
+/// What stands for the variables of `env`, which [`Settings`](crate::Settings) keeps by their own names.
+pub(super) enum NamedVariables {}
+
+impl fmt::Display for NamedVariables {
+    fn fmt(&self, _f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {}
+    }
+}
+
+impl SettingValue for NamedVariables {
+    fn parse(_text: &str) -> Option<Self> {
+        None
+    }
+
+    fn accepted() -> String {
+        "a table of variables, or `env.NAME=value`".into()
+    }
+}
+
+impl Setting for UserVariables {
+    type Value = NamedVariables;
+    const NAME: &'static str = "env";
+    const DEFAULT: &'static str = "empty";
+    const MECHANISM: Mechanism = Mechanism::Own;
+    const DOES: &'static str = "Any other variables: `env = { NAME = \"value\" }`, or `env.NAME=value` on the command line.";
+    const COSTS: &'static str = "Depends on the variable.";
+    const VERIFIED_BY: &'static str = "the variable in /proc/PID/environ";
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::verify::tests::word;
+
+    #[test]
+    fn a_compiler_is_on_only_where_compiled_code_is_mapped() {
+        let code = "7f0000000000-7f0004000000 r-xp 00000000 00:00 0 \n";
+        let named = "7f0000000000-7f0004000000 r-xp 00000000 00:00 0 [anon:Ruby:rb_jit]\n";
+        let files = "7f0000000000-7f0000021000 r-xp 00000000 08:01 42 /usr/lib/libruby.so\n\
+                     7f0100000000-7f0100021000 rw-p 00000000 00:00 0 \n\
+                     7ffd00000000-7ffd00002000 r-xp 00000000 00:00 0 [vdso]\n";
+        let variable = &b"RUBY_YJIT_ENABLE=1\0"[..];
+        for (maps, environ, expected) in [
+            (Some(code), variable, "applied"),
+            (Some(named), variable, "applied"),
+            // A title hides the variable.
+            (Some(code), &b"puma: cluster worker 0"[..], "applied"),
+            (Some(files), variable, "not yet"),
+            (Some(files), &b"puma: cluster worker 0"[..], "unknown"),
+            (None, variable, "applied"),
+        ] {
+            let process = ProcessObservation { maps, environ: Some(environ), ..Default::default() };
+            let status = compiler_status(&process, YJIT_ENABLE);
+            assert_eq!(word(&status), expected, "{maps:?} {status:?}");
+        }
+    }
+}

@@ -1,0 +1,342 @@
+//! The chosen settings, checked against the catalogue.
+
+use crate::catalogue::{self, MainStack, PreloadedAllocator, RootDirectory, RubyProgram};
+use crate::profile::{self, PROFILES};
+use crate::setting::{ChosenSetting, Setting};
+use crate::value::{FreeText, SettingValue, alternatives};
+use carat_model::did_you_mean;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::Path;
+
+/// Why a setting was refused.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum SettingError {
+    /// No setting has this name.
+    #[error("no setting is named `{name}`{hint}")]
+    Unknown {
+        /// The name as written.
+        name: String,
+        /// The nearest name in the catalogue as a question; empty where none is similar.
+        hint: String,
+    },
+    /// The setting does not accept this value.
+    #[error("setting `{name}` cannot be `{value}`{hint}; write {accepted}")]
+    Value {
+        /// The setting.
+        name: String,
+        /// The value as written.
+        value: String,
+        /// The nearest accepted word as a question; empty where none is similar.
+        hint: String,
+        /// What it accepts.
+        accepted: String,
+    },
+    /// A `name=value` without `=`.
+    #[error("`{0}` is not a setting; write `name=value`")]
+    NotAPair(String),
+    /// No profile has this name.
+    #[error("no profile is named `{0}`{hint}; there are {names}", hint = profile_hint(.0), names = alternatives(&profile_names()))]
+    Profile(String),
+    /// The name of a variable that no environment can hold.
+    #[error("`{0}` cannot be the name of a variable; write letters, digits and `_`")]
+    VariableName(String),
+}
+
+fn profile_names() -> Vec<&'static str> {
+    PROFILES.iter().map(|profile| profile.name).collect()
+}
+
+/// The nearest profile as a question; empty where none is similar.
+fn profile_hint(name: &str) -> String {
+    did_you_mean(name, profile_names())
+}
+
+/// Chosen settings, each parsed and valid.
+#[derive(Clone, Default)]
+pub struct Settings {
+    chosen: BTreeMap<&'static str, ChosenSetting>,
+    /// The variables of `env`.
+    variables: BTreeMap<String, String>,
+}
+
+impl PartialEq for Settings {
+    fn eq(&self, other: &Self) -> bool {
+        self.describe() == other.describe()
+    }
+}
+
+impl Eq for Settings {}
+
+impl fmt::Debug for Settings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.describe().fmt(f)
+    }
+}
+
+impl Settings {
+    /// Reads the table of an experiment file or of `carat.toml`.
+    ///
+    /// `malloc = { top_pad = "1m" }` and `"malloc.top_pad" = "1m"` are the same. Explicit settings win
+    /// over those of a `profile`.
+    pub fn parse(table: &toml::Table) -> Result<Self, SettingError> {
+        let mut settings = Self::default();
+        let mut table = table.clone();
+        if let Some(profile) = table.remove("profile") {
+            settings.set("profile", profile.as_str().unwrap_or(&profile.to_string()))?;
+        }
+        settings.read_table("", &table)?;
+        Ok(settings)
+    }
+
+    /// Reads `name=value` pairs; the later of two equal names wins.
+    pub fn from_pairs<'a>(pairs: impl IntoIterator<Item = &'a str>) -> Result<Self, SettingError> {
+        let mut settings = Self::default();
+        for pair in pairs {
+            let (name, value) =
+                pair.split_once('=').ok_or_else(|| SettingError::NotAPair(pair.to_owned()))?;
+            settings.set(name.trim(), value)?;
+        }
+        Ok(settings)
+    }
+
+    /// Chooses one value, or with the name `profile` all values of a profile.
+    pub fn set(&mut self, name: &str, value: &str) -> Result<(), SettingError> {
+        if name == "profile" {
+            let profile = profile::find(value.trim());
+            let profile = profile.ok_or_else(|| SettingError::Profile(value.to_owned()))?;
+            return profile.settings.iter().try_for_each(|(name, value)| self.set(name, value));
+        }
+        if let Some(variable) = name.strip_prefix("env.") {
+            return self.set_variable(variable, value);
+        }
+        let setting = catalogue::find(name).ok_or_else(|| SettingError::Unknown {
+            name: name.to_owned(),
+            hint: did_you_mean(name, catalogue::names()),
+        })?;
+        let chosen = setting.choose(value).ok_or_else(|| SettingError::Value {
+            name: name.to_owned(),
+            value: value.to_owned(),
+            hint: did_you_mean(value, setting.words.iter().copied()),
+            accepted: (setting.accepted)(),
+        })?;
+        self.chosen.insert(setting.name, chosen);
+        Ok(())
+    }
+
+    /// Adds every choice of `other`, which wins where both chose.
+    pub fn overlay(&mut self, other: &Self) {
+        self.chosen.extend(other.chosen.clone());
+        self.variables.extend(other.variables.clone());
+    }
+
+    /// Every choice but the variables of `env`, in the order of the catalogue.
+    pub fn chosen(&self) -> impl Iterator<Item = &ChosenSetting> {
+        catalogue::names().filter_map(|name| self.chosen.get(name))
+    }
+
+    /// The chosen value of a setting.
+    pub fn get<S: Setting>(&self) -> Option<&S::Value> {
+        self.chosen.get(S::NAME)?.value::<S>()
+    }
+
+    /// Whether a setting was chosen to be anything but its default.
+    pub fn is_chosen(&self, name: &str) -> bool {
+        self.chosen.get(name).is_some_and(|setting| !setting.is_default())
+    }
+
+    /// The directory that becomes the server's root.
+    pub fn root(&self) -> Option<&Path> {
+        self.get::<RootDirectory>().map(|root| root.0.as_path())
+    }
+
+    /// The directory of the chosen `ruby`.
+    pub fn ruby_directory(&self) -> Option<&Path> {
+        self.get::<RubyProgram>()?.0.parent()
+    }
+
+    /// Whether a chosen setting acts through the runtime library.
+    pub fn needs_runtime(&self) -> bool {
+        self.chosen.values().any(ChosenSetting::needs_runtime)
+    }
+
+    /// Removes the choices that act through the runtime library; returns them as `name=value`.
+    pub fn remove_runtime(&mut self) -> Vec<String> {
+        let removed = self.chosen().filter(|setting| setting.needs_runtime());
+        let removed = removed.map(ToString::to_string).collect();
+        self.chosen.retain(|_, setting| !setting.needs_runtime());
+        removed
+    }
+
+    /// Whether a chosen setting preloads a library.
+    pub fn preloads(&self) -> bool {
+        self.is_chosen(PreloadedAllocator::NAME)
+    }
+
+    /// Whether a chosen setting limits the main stack.
+    pub fn limits_main_stack(&self) -> bool {
+        self.is_chosen(MainStack::NAME)
+    }
+
+    /// The chosen variables of `env`.
+    pub fn variables(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.variables.iter().map(|(name, value)| (name.as_str(), value.as_str()))
+    }
+
+    /// Name and value of every choice, as results and reports show them.
+    pub fn describe(&self) -> BTreeMap<String, String> {
+        let chosen = self.chosen.iter().map(|(name, setting)| ((*name).to_owned(), setting.text()));
+        let variables = self.variables.iter();
+        chosen
+            .chain(variables.map(|(name, value)| (format!("env.{name}"), value.clone())))
+            .collect()
+    }
+
+    fn set_variable(&mut self, name: &str, value: &str) -> Result<(), SettingError> {
+        let fits = !name.is_empty()
+            && !name.starts_with(|first: char| first.is_ascii_digit())
+            && name.chars().all(|letter| letter.is_ascii_alphanumeric() || letter == '_');
+        if !fits {
+            return Err(SettingError::VariableName(name.to_owned()));
+        }
+        let text = FreeText::parse(value.trim()).ok_or_else(|| SettingError::Value {
+            name: format!("env.{name}"),
+            value: value.to_owned(),
+            hint: String::new(),
+            accepted: FreeText::accepted(),
+        })?;
+        self.variables.insert(name.to_owned(), text.to_string());
+        Ok(())
+    }
+
+    fn read_table(&mut self, prefix: &str, table: &toml::Table) -> Result<(), SettingError> {
+        for (key, value) in table {
+            let name = format!("{prefix}{key}");
+            match value {
+                toml::Value::Table(inner) => self.read_table(&format!("{name}."), inner)?,
+                toml::Value::String(text) => self.set(&name, text)?,
+                toml::Value::Boolean(true) => self.set(&name, "on")?,
+                toml::Value::Boolean(false) => self.set(&name, "off")?,
+                toml::Value::Array(items) => self.set(&name, &joined(items))?,
+                other => self.set(&name, &other.to_string())?,
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The items of a list, separated by commas.
+fn joined(items: &[toml::Value]) -> String {
+    let texts = items.iter().map(|item| item.as_str().map_or(item.to_string(), str::to_owned));
+    texts.collect::<Vec<_>>().join(",")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn written(settings: &Settings) -> Vec<String> {
+        settings.describe().iter().map(|(name, value)| format!("{name}={value}")).collect()
+    }
+
+    fn parsed(text: &str) -> Result<Settings, SettingError> {
+        Settings::parse(&text.parse::<toml::Table>().expect("the test writes valid TOML"))
+    }
+
+    #[test]
+    fn a_table_and_pairs_mean_the_same() {
+        let table = parsed(
+            r#"
+            arena_max = 2
+            compact = "boot"
+            seal = true
+            warm_paths = ["/", "/posts/1"]
+            malloc = { top_pad = "64k" }
+            "gc.growth_factor" = 1.10
+            env = { RAILS_ENV = "production" }
+            "#,
+        );
+        let pairs = Settings::from_pairs([
+            "env.RAILS_ENV=production",
+            "seal=on",
+            "warm_paths=/,/posts/1",
+            "gc.growth_factor=1.1",
+            "malloc.top_pad=65536",
+            "compact=boot",
+            "arena_max=2",
+        ]);
+        assert_eq!(table, pairs);
+        assert_eq!(
+            written(&table.unwrap()),
+            [
+                "arena_max=2",
+                "compact=boot",
+                "env.RAILS_ENV=production",
+                "gc.growth_factor=1.1",
+                "malloc.top_pad=65536",
+                "seal=on",
+                "warm_paths=/,/posts/1",
+            ]
+        );
+    }
+
+    #[test]
+    fn an_error_suggests_the_nearest_known_word() {
+        for (pair, message) in [
+            ("arenamax=2", "no setting is named `arenamax` (did you mean `arena_max`?)"),
+            ("zzz=2", "no setting is named `zzz`"),
+            (
+                "compact=bot",
+                "setting `compact` cannot be `bot` (did you mean `boot`?); write `off`, `boot`, `before-fork`, `auto`",
+            ),
+            (
+                "arena_max=0",
+                "setting `arena_max` cannot be `0`; write a whole number from 1 to 1024",
+            ),
+            (
+                "env=1",
+                "setting `env` cannot be `1`; write a table of variables, or `env.NAME=value`",
+            ),
+            ("env.A B=1", "`A B` cannot be the name of a variable; write letters, digits and `_`"),
+            ("trim", "`trim` is not a setting; write `name=value`"),
+        ] {
+            let error = Settings::from_pairs([pair]).unwrap_err().to_string();
+            assert_eq!(error, message, "{pair}");
+        }
+    }
+
+    #[test]
+    fn a_profile_stands_for_its_settings_and_explicit_ones_win() {
+        let table = parsed("arena_max = 4\nprofile = \"balanced\"").unwrap();
+        assert_eq!(written(&table), ["arena_max=4", "prepare_fork=full"]);
+        let from_pairs = Settings::from_pairs(["profile=balanced", "arena_max=4"]).unwrap();
+        assert_eq!(from_pairs, table);
+        let error = Settings::from_pairs(["profile=preforks"]).unwrap_err().to_string();
+        assert_eq!(
+            error,
+            "no profile is named `preforks` (did you mean `prefork`?); there are `balanced`, `low-memory`, `prefork`, `prefork-max`"
+        );
+    }
+
+    #[test]
+    fn every_profile_names_settings_that_exist() {
+        for profile in PROFILES {
+            let chosen = Settings::from_pairs([format!("profile={}", profile.name).as_str()]);
+            assert_eq!(
+                chosen.unwrap().describe().len(),
+                profile.settings.len(),
+                "{}",
+                profile.name
+            );
+        }
+    }
+
+    #[test]
+    fn a_later_choice_wins() {
+        let mut file = Settings::from_pairs(["compact=boot", "arena_max=2"]).unwrap();
+        file.overlay(&Settings::from_pairs(["compact=off"]).unwrap());
+        assert_eq!(written(&file), ["arena_max=2", "compact=off"]);
+        assert!(!file.is_chosen("compact"));
+        assert!(file.is_chosen("arena_max"));
+    }
+}

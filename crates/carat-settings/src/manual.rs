@@ -1,0 +1,126 @@
+//! The catalogue as a page, so that the documentation cannot differ from the code.
+
+use crate::catalogue::definitions;
+use crate::profile::{EVIDENCE, PROFILES, Profile};
+use crate::setting::SettingDefinition;
+use carat_ruby::extension::{UNFIT_EXTENSIONS, UnfitExtension};
+use carat_ruby::version::V2_7;
+use std::fmt::Write as _;
+
+/// `docs/settings.md`: the whole catalogue as Markdown.
+pub fn manual() -> String {
+    let mut page = String::from(
+        "# Settings\n\n\
+         Each can be written in a variant's `settings` of an experiment file, in `carat.toml`, and as\n\
+         `carat exec -s NAME=VALUE`. This page is generated from the types in\n\
+         `crates/carat/src/settings/catalogue`.\n",
+    );
+    for setting in definitions() {
+        write_entry(&mut page, setting);
+    }
+    write_delivery(&mut page);
+    write_profiles(&mut page);
+    write_extensions(&mut page);
+    page
+}
+
+fn write_delivery(page: &mut String) {
+    page.push_str(
+        "\n## Which processes have the settings\n\n\
+         The processes that serve: those that listen, and what was forked from them. Where nothing listens, as with Sidekiq, it is\n\
+         the Rubies that started no other Ruby. A launcher, such as `passenger start`, `thin start -d`, `foreman` or any Ruby that\n\
+         starts a Ruby and does not listen itself, hands all settings on to the Rubies that it starts, and to nothing else; see\n\
+         [what Carat can read and change](security.md#what-it-changes). `carat compare` starts servers the same way.\n\n\
+         `carat exec --verify` and the notes of a trial judge the processes that serve, not their launcher. If one of them lacks a\n\
+         setting, the message names it: `NOT APPLIED: lost in pid 123 (…)`. Where no process serves within a minute, it says\n\
+         `not verified` and why. A Ruby that does not listen is judged once it has worked for ten seconds.\n",
+    );
+}
+
+fn write_extensions(page: &mut String) {
+    page.push_str(
+        "\n## Extensions that are not compacted\n\n\
+         A compaction moves objects, and a C extension that keeps one where the GC cannot see it uses the old address\n\
+         afterwards. If one of these is loaded, `compact` is not applied and `prepare_fork` is applied without its\n\
+         compaction; `carat exec --verify`, the server's stderr and the notes of a trial name the extension.\n\
+         Where all hidden objects are of one known class, as with redcarpet, the runtime pins them right before its\n\
+         compaction instead, and compacts: they stay where they are, and are never freed. `compact = \"auto\"` ends when\n\
+         one of these is loaded, pinned or not, because Ruby itself decides when to compact then.\n\
+         `trust_extensions = \"on\"` compacts all the same, and pins nothing.\n\n\
+         | gem | versions | keeps | pinned | source |\n|---|---|---|---|---|\n",
+    );
+    for UnfitExtension { gem, fixed_in, since_ruby, keeps, hidden_class, source, .. } in
+        UNFIT_EXTENSIONS
+    {
+        let mut versions = fixed_in.map_or("all".to_owned(), |fixed| format!("before {fixed}"));
+        if *since_ruby > V2_7 {
+            let _ = write!(versions, ", on Ruby {since_ruby} and later");
+        }
+        let pinned = hidden_class.map_or("no".to_owned(), |class| format!("`{class}`"));
+        let _ = writeln!(page, "| `{gem}` | {versions} | {keeps} | {pinned} | {source} |");
+    }
+    page.push_str(REDCARPET);
+}
+
+/// How the row of redcarpet was tested.
+const REDCARPET: &str = "
+redcarpet was tested with Debian's packages: 200 renderers, a compaction that moves everything
+(`GC.verify_compaction_references`) or `GC.compact` after holes were made, then rendering again.
+
+| Ruby, redcarpet | a renderer of redcarpet's own | a subclass that overrides a method |
+|---|---|---|
+| 2.7.4, 3.5.1 | the same text | the same text |
+| 3.1.2, 3.5.1 | the same text | the same text |
+| 3.3.8, 3.6.0 | the same text | `NoMethodError`: another object lies at the old address |
+
+`tests/it/extensions.rs` repeats it. A `Markdown` object refers to its renderer by an instance variable, which pins
+the renderer on Ruby 2.7 and 3.1 and no longer does on 3.3; 3.2 was not tested and counts as 3.3. Only renderers that
+exist before the compaction break, so those are pinned: with them the same text is rendered on 3.3 too. The other rows
+follow their sources and were not tested.
+";
+
+fn write_profiles(page: &mut String) {
+    page.push_str(
+        "\n## `profile`\n\n\
+         Sets of settings for one purpose, as `--profile NAME` or `profile = \"NAME\"`; explicit settings win over it.\n\
+         [remedies.md](remedies.md) has the figures of those that were measured here, from\n",
+    );
+    let evidence: Vec<String> = EVIDENCE.iter().map(|file| format!("[{file}]({file})")).collect();
+    let _ = writeln!(page, "{}.", evidence.join(", "));
+    for Profile { name, settings, what, needs, costs } in PROFILES {
+        let pairs: Vec<String> =
+            settings.iter().map(|(name, value)| format!("`{name}={value}`")).collect();
+        let _ = write!(
+            page,
+            "\n**`{name}`**: {}. {what}\n\n- **Needs:** {needs}.\n- **Costs:** {costs}.\n",
+            pairs.join(", ")
+        );
+    }
+}
+
+fn write_entry(page: &mut String, setting: &SettingDefinition) {
+    let SettingDefinition { name, default, does, costs, verified_by, accepted, .. } = setting;
+    // Writing to a String cannot fail.
+    let _ = write!(
+        page,
+        "\n## `{name}`\n\n{does}\n\n\
+         - **Values:** {} (default: {default}){}\n\
+         - **Costs:** {costs}\n\
+         - **Verified by:** {verified_by}\n",
+        accepted(),
+        versions(setting),
+    );
+}
+
+/// The versions of Ruby on which a setting and its values have an effect.
+fn versions(setting: &SettingDefinition) -> String {
+    let Some(since) = setting.since else { return String::new() };
+    let mut text = match setting.until {
+        Some(until) => format!(" · Ruby {since} to {until}"),
+        None => format!(" · Ruby {since} and later"),
+    };
+    for (value, since) in setting.values_since {
+        let _ = write!(text, ", `{value}` {since} and later");
+    }
+    text
+}

@@ -1,0 +1,103 @@
+//! The readings from outside in a file that `carat explain --json` printed.
+
+use crate::input::import::read_bounded;
+use carat_model::{OUTSIDE_SCHEMA, OutsideReading};
+use carat_outside::census::Census;
+use carat_report::{Audience, prepare_outside};
+use serde::Deserialize;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// Why a file has no reading to compare.
+#[derive(Debug, thiserror::Error)]
+pub enum CensusFileError {
+    /// The file cannot be read.
+    #[error("cannot read {path}: {source}")]
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// The system's error.
+        source: io::Error,
+    },
+    /// Not from `carat explain --json`.
+    #[error("{0} is not the output of `carat explain PID --json`")]
+    Foreign(PathBuf),
+    /// From another version of carat.
+    #[error("{path} has readings of the schema `{found}`; this carat reads `{OUTSIDE_SCHEMA}`")]
+    OtherSchema {
+        /// The file.
+        path: PathBuf,
+        /// Its schema.
+        found: String,
+    },
+    /// No process was read from outside.
+    #[error("{0} has no reading of a Ruby from outside: {1}")]
+    NoReading(PathBuf, String),
+}
+
+/// What this needs of the JSON.
+#[derive(Deserialize)]
+struct ExplainedFile {
+    census: Option<OutsideReading>,
+}
+
+/// What says which version the readings have, whatever else it changed.
+#[derive(Deserialize)]
+struct ExplainedSchema {
+    census: Option<ReadingSchema>,
+}
+
+#[derive(Deserialize)]
+struct ReadingSchema {
+    schema: String,
+}
+
+/// The readings in a file that `carat explain --json` printed.
+///
+/// # Errors
+/// If the file cannot be read, is another one, or has no reading.
+pub fn read_censuses(path: &Path) -> Result<Vec<Census>, CensusFileError> {
+    let text = read_bounded(path)
+        .map_err(|source| CensusFileError::Unreadable { path: path.to_owned(), source })?;
+    let foreign = || CensusFileError::Foreign(path.to_owned());
+    let outline: ExplainedSchema = serde_json::from_str(&text).map_err(|_| foreign())?;
+    let Some(outline) = outline.census else {
+        let reason = "`--no-look` was given, or the target was no process".to_owned();
+        return Err(CensusFileError::NoReading(path.to_owned(), reason));
+    };
+    if outline.schema != OUTSIDE_SCHEMA {
+        let (path, found) = (path.to_owned(), outline.schema);
+        return Err(CensusFileError::OtherSchema { path, found });
+    }
+    let file: ExplainedFile = serde_json::from_str(&text).map_err(|_| foreign())?;
+    let reading = file.census.ok_or_else(foreign)?;
+    if reading.processes.is_empty() {
+        let reason = reading.refused.first().map(|(_, reason)| reason.clone());
+        let reason = reason.unwrap_or_else(|| "none of the processes is a Ruby".to_owned());
+        return Err(CensusFileError::NoReading(path.to_owned(), reason));
+    }
+    Ok(prepare_outside(&reading, Audience::Own).processes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_without_a_reading_is_refused_with_the_reason() {
+        let folder = tempfile::tempdir().unwrap();
+        let read = |text: &str| {
+            let path = folder.path().join("a.json");
+            std::fs::write(&path, text).unwrap();
+            read_censuses(&path).unwrap_err().to_string()
+        };
+        assert!(read("{").contains("is not the output of"));
+        assert!(read("{\"ledger\":{}}").contains("`--no-look` was given"));
+        let later = "{\"census\":{\"schema\":\"carat.census/9\",\"other\":1}}";
+        assert!(read(later).contains("this carat reads `carat.census/2`"));
+        let refused = "{\"census\":{\"schema\":\"carat.census/2\",\"processes\":[],\
+            \"refused\":[[7,\"permission denied\"]]}}";
+        assert!(read(refused).contains("permission denied"));
+        assert!(read_censuses(&folder.path().join("none")).is_err());
+    }
+}

@@ -1,0 +1,15 @@
+//! What a command is asked about: a running process, or a file that carat wrote.
+
+mod censuses;
+mod explain;
+mod import;
+mod restore;
+mod suggest;
+
+pub use censuses::{CensusFileError, read_censuses};
+pub use explain::{ExplainError, OutsideRequest, file_ledger, process_ledger};
+pub use import::{
+    CaratFile, CaratFileError, ReportInput, concluded, is_json, load, load_input, load_results,
+};
+pub use restore::{ExperimentSource, RestoreError, restore};
+pub use suggest::{KnownServer, SuggestError, suggested_experiment};

@@ -1,0 +1,364 @@
+//! Writes the experiment that would test the findings about a ledger.
+
+use crate::input::import::CaratFile;
+use carat_analysis::Finding;
+use carat_load::target::split_url;
+use carat_model::recording::RecordedLoad;
+use carat_model::{Ledger, metric};
+use std::fmt::Write;
+use std::path::Path;
+
+/// Why no experiment can be suggested.
+#[derive(Debug, thiserror::Error)]
+pub enum SuggestError {
+    /// Nothing to compare.
+    #[error("no finding names a setting, so there is nothing to compare")]
+    NoSetting,
+    /// Nothing to start.
+    #[error("the ledger has no process, so there is no command to start")]
+    NoProcess,
+}
+
+/// What is known of how a server was started and loaded, besides its ledger.
+#[derive(Debug, Clone, Default)]
+pub struct KnownServer {
+    /// Program and arguments; empty if unknown.
+    command: Vec<String>,
+    load: Option<RecordedLoad>,
+    /// The experiment file of results, and the variant that is explained.
+    plan: Option<(String, String)>,
+}
+
+impl KnownServer {
+    /// What a file says. `variant` chooses among results; without it the baseline.
+    pub fn of(file: &CaratFile, variant: Option<&str>) -> Self {
+        match file {
+            CaratFile::Recording(recording) => Self {
+                command: recording.info.command.clone(),
+                load: recording.load().cloned(),
+                plan: None,
+            },
+            CaratFile::Stored(results) | CaratFile::Exported(results) => {
+                let baseline = results.info.variants.first().map(|variant| variant.name.as_str());
+                let variant = variant.or(baseline).unwrap_or_default().to_owned();
+                Self { plan: Some((results.info.plan_text.clone(), variant)), ..Self::default() }
+            }
+        }
+    }
+}
+
+/// A variant to compare: its name, the setting and the value.
+type SuggestedVariant<'a> = (&'a str, &'a str, &'a str);
+
+/// The text of an experiment file with one variant for every finding that names a setting, in their order.
+///
+/// # Errors
+/// If no finding names a setting, or the ledger has no process.
+pub fn suggested_experiment(
+    ledger: &Ledger,
+    findings: &[Finding],
+    known: &KnownServer,
+) -> Result<String, SuggestError> {
+    let named = findings.iter().filter_map(|finding| {
+        let (name, value) = finding.setting.as_ref()?;
+        Some((finding.code, *name, value.as_str()))
+    });
+    let variants: Vec<SuggestedVariant<'_>> = named.collect();
+    if variants.is_empty() {
+        return Err(SuggestError::NoSetting);
+    }
+    let planned = known.plan.as_ref();
+    if let Some(text) = planned.and_then(|(plan, base)| of_plan(plan, base, &variants)) {
+        return Ok(text);
+    }
+    let leader = ledger.processes.first().ok_or(SuggestError::NoProcess)?;
+    let mut text = String::from(match known.command.is_empty() {
+        true => {
+            "# Suggested by `carat explain`. How a server was started cannot be read from outside:\n\
+             # check the command, the path and the number of requests before `carat compare`.\n"
+        }
+        false => {
+            "# Suggested by `carat explain`. Command and load are those of the recording: check the folder, the\n\
+             # environment and the number of requests before `carat compare`.\n"
+        }
+    });
+    text.push_str("name = \"suggested\"\n\n[server]\n");
+    let port = known.load.as_ref().and_then(|load| port_of(&load.url));
+    let command = match known.command.as_slice() {
+        [] => probable_command(&leader.title),
+        words => words.iter().map(|word| quoted(&with_port(word, port))).collect(),
+    };
+    let _ = writeln!(text, "command = {}", toml::Value::Array(command));
+    text.push_str("env     = { PORT = \"{port}\" }\n");
+    let path = known.load.as_ref().map(|load| path_of(&load.url));
+    match &path {
+        Some(path) => {
+            let _ = writeln!(text, "ready   = {{ http = {} }}", quoted(path));
+        }
+        None => text.push_str("ready   = { tcp = true }\n"),
+    }
+    let _ = write!(text, "\n{}", load_text(known.load.as_ref()));
+    text.push_str("\n[[variant]]\nname = \"as-it-is\"\n");
+    for (code, name, value) in variants {
+        let (code, name, value) = (quoted(code), quoted(name), quoted(value));
+        let settings = format!("settings = {{ {name} = {value} }}");
+        let _ = write!(text, "\n[[variant]]\nname = {code}\n{settings}\n");
+    }
+    let primary = match ledger.processes.len() {
+        0 | 1 => metric::MEMORY_RSS_FINAL.id,
+        _ => metric::MEMORY_PSS_FINAL.id,
+    };
+    let guards = format!("guards  = {{ \"{}\" = \"+5%\" }}", metric::LATENCY_P95.id);
+    let _ = write!(text, "\n[measure]\nprimary = \"{primary}\"\n{guards}\n");
+    Ok(text)
+}
+
+/// The experiment of results with other variants: the explained one, and the same with each setting.
+fn of_plan(plan: &str, base: &str, variants: &[SuggestedVariant<'_>]) -> Option<String> {
+    let mut table: toml::Table = plan.parse().ok()?;
+    let known = table.remove("variant")?;
+    let is_base = |one: &&toml::Value| one.get("name").and_then(toml::Value::as_str) == Some(base);
+    let mut base = known.as_array()?.iter().find(is_base)?.as_table()?.clone();
+    // It compares with a variant that is left out.
+    base.remove("control");
+    let mut all = vec![renamed(&base, "as-it-is", None)];
+    all.extend(
+        variants.iter().map(|(code, name, value)| renamed(&base, code, Some((name, value)))),
+    );
+    table.insert("name".into(), quoted("suggested"));
+    table.insert("variant".into(), toml::Value::Array(all));
+    let text = toml::to_string(&table).ok()?;
+    Some(format!(
+        "# Suggested by `carat explain`: the experiment of these results with other variants. Relative paths are\n\
+         # relative to the folder of this file.\n{text}"
+    ))
+}
+
+fn renamed(base: &toml::Table, name: &str, setting: Option<(&str, &str)>) -> toml::Value {
+    let mut variant = base.clone();
+    variant.insert("name".into(), quoted(name));
+    if let Some((name, value)) = setting {
+        let empty = || toml::Value::Table(toml::Table::new());
+        let settings = variant.entry("settings").or_insert_with(empty).as_table_mut();
+        settings.into_iter().for_each(|table| {
+            table.insert(name.to_owned(), quoted(value));
+        });
+    }
+    toml::Value::Table(variant)
+}
+
+/// The table `[load.http]`: the recorded load, or one to be filled in.
+fn load_text(load: Option<&RecordedLoad>) -> String {
+    let Some(load) = load else {
+        return "[load.http]\npath = \"/\"\nconnections = 8\nrequests = 6000\n".to_owned();
+    };
+    let plan = &load.plan;
+    let sent = load.report.as_ref().map(|report| report.completed + report.errors);
+    let requests = plan.requests.or(sent).filter(|requests| *requests > 0).unwrap_or(6000);
+    let scenarios = plan.scenario.as_deref().map(Path::new);
+    let mut http = scenarios.and_then(scenario_table).unwrap_or_else(|| {
+        let (key, value) = match plan.replay.as_deref().map(std::path::absolute) {
+            Some(Ok(file)) => ("replay", file.display().to_string()),
+            _ => ("path", path_of(&load.url)),
+        };
+        toml::Table::from_iter([(key.to_owned(), quoted(&value))])
+    });
+    http.insert("connections".into(), i64::from(plan.connections.unwrap_or(8)).into());
+    http.insert("requests".into(), i64::try_from(requests).unwrap_or(i64::MAX).into());
+    http.extend(plan.rate.map(|rate| ("rate".to_owned(), toml::Value::Float(rate))));
+    let table = toml::Table::from_iter([("http".to_owned(), toml::Value::Table(http))]);
+    let table = toml::Table::from_iter([("load".to_owned(), toml::Value::Table(table))]);
+    let text = toml::to_string(&table).unwrap_or_default();
+    match scenarios.filter(|_| !text.contains("scenario")) {
+        Some(lost) => {
+            format!("# {} cannot be read any more: add its scenarios\n{text}", lost.display())
+        }
+        None => text,
+    }
+}
+
+/// The scenarios of a file with what belongs to them, as keys of `[load.http]`.
+fn scenario_table(file: &Path) -> Option<toml::Table> {
+    let mut whole: toml::Table = std::fs::read_to_string(file).ok()?.parse().ok()?;
+    let inner = whole.get("load").and_then(|load| load.get("http")?.as_table()).cloned();
+    let mut found = inner.unwrap_or_else(|| std::mem::take(&mut whole));
+    found.retain(|key, _| ["scenario", "data", "headers"].contains(&key));
+    if let Some(toml::Value::String(data)) = found.get_mut("data") {
+        let beside = file.parent().unwrap_or(Path::new("")).join(&*data);
+        *data = std::path::absolute(beside).ok()?.display().to_string();
+    }
+    found.contains_key("scenario").then_some(found)
+}
+
+/// The port that a URL names.
+fn port_of(url: &str) -> Option<u16> {
+    split_url(url).0.rsplit(':').next()?.parse().ok()
+}
+
+fn path_of(url: &str) -> String {
+    split_url(url).1.to_owned()
+}
+
+/// A word of a command with `{port}` in place of the port that the load went to.
+fn with_port(word: &str, port: Option<u16>) -> String {
+    let Some(port) = port.map(|port| port.to_string()) else { return word.to_owned() };
+    let (mut text, mut rest) = (String::new(), word);
+    while let Some(at) = rest.find(&port) {
+        let (before, after) = (&rest[..at], &rest[at + port.len()..]);
+        let alone = !before.ends_with(|c: char| c.is_ascii_digit())
+            && !after.starts_with(|c: char| c.is_ascii_digit());
+        text.push_str(before);
+        text.push_str(if alone { "{port}" } else { &port });
+        rest = after;
+    }
+    text + rest
+}
+
+fn quoted(text: &str) -> toml::Value {
+    toml::Value::String(text.to_owned())
+}
+
+/// The process title as a command. Puma and others overwrite their command line with a title; then it is a guess.
+fn probable_command(title: &str) -> Vec<toml::Value> {
+    let words: Vec<&str> = if title.starts_with("puma ") && title.contains('(') {
+        vec!["puma", "-C", "config/puma.rb"]
+    } else {
+        title.split_ascii_whitespace().collect()
+    };
+    words.into_iter().map(quoted).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Experiment;
+    use carat_model::recording::RecordedLoadPlan;
+    use std::path::Path;
+
+    fn finding(code: &'static str, setting: Option<(&'static str, String)>) -> Finding {
+        Finding {
+            code,
+            evidence: String::new(),
+            remedy: String::new(),
+            setting,
+            shrinks: Vec::new(),
+            at_most: None,
+        }
+    }
+
+    fn ledger(title: &str) -> Ledger {
+        let text = format!(
+            r#"{{"pid":1,"parent":null,"title":"{title}","rss":1,"pss":1,"uss":1,"swap":null,"huge":null,
+            "threads":1,"basis":"proc_only","parts":[],"unexplained":0,"ruby":null,"heap":null,"returnable":null,"arenas":[],
+            "allocator":{{"active":null,"loaded":[],"evidence":""}},"environment":[]}}"#
+        );
+        Ledger { processes: vec![serde_json::from_str(&text).unwrap()], ..Ledger::default() }
+    }
+
+    #[test]
+    fn a_suggested_experiment_is_valid() {
+        let findings = [
+            finding("arenas", Some(("arena_max", "2".into()))),
+            finding("slots-free", Some(("compact", "boot".into()))),
+            finding("swap", None),
+        ];
+        for title in
+            ["puma 5.6.5 (tcp://127.0.0.1:3000) [app]", "ruby server.rb --name \\\"x y\\\""]
+        {
+            let text =
+                suggested_experiment(&ledger(title), &findings, &KnownServer::default()).unwrap();
+            let plan = Experiment::parse(&text, Path::new("s.toml"), Path::new("."))
+                .unwrap_or_else(|error| panic!("{error}\n{text}"));
+            assert_eq!(plan.variants.len(), 3, "{text}");
+        }
+    }
+
+    #[test]
+    fn without_a_setting_no_experiment_is_suggested() {
+        let known = KnownServer::default();
+        assert!(suggested_experiment(&ledger("x"), &[finding("swap", None)], &known).is_err());
+    }
+
+    fn suggested(known: &KnownServer) -> (String, Experiment) {
+        let findings = [
+            finding("fork-not-prepared", Some(("prepare_fork", "full".into()))),
+            finding("allocator", Some(("allocator", "jemalloc".into()))),
+        ];
+        let text = suggested_experiment(&ledger("puma: cluster"), &findings, known).unwrap();
+        let plan = Experiment::parse(&text, Path::new("s.toml"), Path::new("."))
+            .unwrap_or_else(|error| panic!("{error}\n{text}"));
+        (text, plan)
+    }
+
+    #[test]
+    fn a_recording_gives_command_url_and_load_and_findings_keep_their_order() {
+        let plan = RecordedLoadPlan {
+            connections: Some(3),
+            requests: Some(500),
+            rate: Some(20.0),
+            ..RecordedLoadPlan::default()
+        };
+        let load =
+            RecordedLoad { url: "http://127.0.0.1:9292/hello?x=1".into(), report: None, plan };
+        let command = ["puma", "-b", "tcp://127.0.0.1:9292", "-t", "19292"].map(str::to_owned);
+        let known = KnownServer { command: command.to_vec(), load: Some(load), plan: None };
+        let (text, plan) = suggested(&known);
+        for line in [
+            "command = [\"puma\", \"-b\", \"tcp://127.0.0.1:{port}\", \"-t\", \"19292\"]",
+            "ready   = { http = \"/hello?x=1\" }",
+            "path = \"/hello?x=1\"",
+            "connections = 3",
+            "requests = 500",
+            "rate = 20.0",
+        ] {
+            assert!(text.contains(line), "{line}\n{text}");
+        }
+        let names: Vec<&str> = plan.variants.iter().map(|one| one.name.as_str()).collect();
+        assert_eq!(names, ["as-it-is", "fork-not-prepared", "allocator"]);
+    }
+
+    #[test]
+    fn the_scenarios_of_a_recording_are_in_the_experiment() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("login.toml");
+        let scenario = "data = 'u.csv'\n[[scenario]]\nname = 's'\nsteps = [{ get = '/login', once = true }, { get = '/' }]";
+        std::fs::write(&file, scenario).unwrap();
+        std::fs::write(folder.path().join("u.csv"), "name\nann\n").unwrap();
+        let plan = RecordedLoadPlan {
+            scenario: Some(file.display().to_string()),
+            ..RecordedLoadPlan::default()
+        };
+        let load = RecordedLoad { url: "http://127.0.0.1:9292/".into(), report: None, plan };
+        let known = KnownServer { command: vec!["puma".into()], load: Some(load), plan: None };
+        let (text, _) = suggested(&known);
+        assert!(text.contains("once = true") && text.contains("u.csv"), "{text}");
+        std::fs::remove_file(&file).unwrap();
+        let (text, _) = suggested(&known);
+        assert!(text.contains("login.toml cannot be read any more"), "{text}");
+    }
+
+    #[test]
+    fn results_give_their_experiment_with_the_explained_variant_as_baseline() {
+        let plan = "name = 'old'\n[server]\ncommand = ['ruby', 'x.rb']\nready = { tcp = true }\n[load.http]\npath = '/p'\n\
+                    [[variant]]\nname = 'default'\n[[variant]]\nname = 'arenas'\nsettings = { arena_max = 2 }\n";
+        let known = KnownServer {
+            plan: Some((plan.to_owned(), "arenas".to_owned())),
+            ..KnownServer::default()
+        };
+        let (text, plan) = suggested(&known);
+        assert_eq!(
+            (plan.variants.len(), plan.variants[0].name.as_str()),
+            (3, "as-it-is"),
+            "{text}"
+        );
+        let table: toml::Table = text.parse().unwrap();
+        let settings: Vec<String> = table["variant"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|variant| variant["settings"].to_string())
+            .collect();
+        assert!(settings.iter().all(|one| one.contains("arena_max")), "{settings:?}");
+        assert!(settings[1].contains("prepare_fork") && !settings[0].contains("prepare_fork"));
+    }
+}

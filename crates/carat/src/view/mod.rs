@@ -1,0 +1,21 @@
+//! What a command shows while it works, and of the files it handles: progress, plans, live charts, merges, salvages.
+//!
+//! Results are laid out by `carat-report`.
+
+mod dry_run;
+mod fleet_text;
+mod live;
+mod merge_text;
+mod progress;
+mod recording_line;
+mod salvage_text;
+mod tune_progress;
+
+pub use dry_run::dry_run_text;
+pub(crate) use fleet_text::{end_text, fleet_json, fleet_text};
+pub use live::{LiveRecording, draw_live_recording};
+pub(crate) use merge_text::merge_text;
+pub use progress::ProgressText;
+pub(crate) use recording_line::recording_line;
+pub(crate) use salvage_text::salvage_text;
+pub(crate) use tune_progress::{event_text, progress_line};
