@@ -62,9 +62,7 @@ pub enum CensusFigure {
 pub struct FigureChange {
     /// What it counts.
     pub figure: CensusFigure,
-    /// Before.
     pub before: Option<u64>,
-    /// After.
     pub after: Option<u64>,
 }
 

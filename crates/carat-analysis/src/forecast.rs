@@ -12,7 +12,6 @@ const BUDGETS: [u32; 6] = [8, 15, 30, 60, 100, 200];
 /// The forecast for one metric.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Forecast {
-    /// The metric.
     pub metric: String,
     /// Standard deviation of single trials as a fraction; the largest of the variants.
     pub spread: f64,

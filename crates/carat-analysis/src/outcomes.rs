@@ -8,7 +8,6 @@ use std::collections::BTreeMap;
 /// Outcomes of the scored trials of one variant.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Outcomes {
-    /// The variant.
     pub variant: String,
     /// Trials by outcome.
     pub counts: BTreeMap<Outcome, u32>,

@@ -11,7 +11,6 @@ use std::collections::BTreeMap;
 /// A trial that did not count, and with it the block of its variant.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Dropped {
-    /// The block.
     pub block: u32,
     /// The variant of the trial.
     pub variant: String,

@@ -4,7 +4,6 @@ use crate::Question;
 use carat_model::metric::find_metric;
 use carat_model::{ExperimentInfo, Results};
 
-/// The question of an experiment.
 pub fn question(info: &ExperimentInfo) -> Question {
     let names: Vec<&str> = info.variants.iter().map(|variant| variant.name.as_str()).collect();
     let controls = info.variants.iter().flat_map(|variant| {

@@ -124,7 +124,6 @@ pub(crate) fn verdict_words(name: &str) -> VerdictWords {
 }
 
 impl VerdictWords {
-    /// The verdict for a decision.
     pub(crate) fn verdict(self, decision: Decision) -> Verdict {
         match decision {
             Decision::Less => self.less(),

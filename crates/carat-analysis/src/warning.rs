@@ -5,10 +5,6 @@ use std::fmt;
 
 /// A reason to doubt a judgement. The text ends with what to do.
 #[derive(Debug, Clone, PartialEq)]
-#[allow(
-    missing_docs,
-    reason = "the names of a variant, of a metric and of counts say what they are"
-)]
 pub enum Warning {
     /// A variant's trials fail too often to compare it.
     Fails {

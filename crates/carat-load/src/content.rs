@@ -11,7 +11,6 @@ const FILE_MAX: u64 = 64 * 1024 * 1024;
 /// A file that a load needs, as it is now.
 #[derive(Debug)]
 pub struct LoadContent {
-    /// Its bytes.
     pub bytes: Vec<u8>,
     /// Their SHA-256 in hex.
     pub sha256: String,

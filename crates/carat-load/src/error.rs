@@ -45,7 +45,6 @@ pub enum GeneratorError {
     /// An unusable file of certificates.
     #[error("cannot use the certificates in {file}: {reason}; pass a PEM file")]
     TlsCa {
-        /// The file.
         file: String,
         /// What is wrong with the file.
         reason: String,

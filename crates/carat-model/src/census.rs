@@ -6,9 +6,7 @@ use std::collections::BTreeMap;
 /// The objects of one class in all Rubies of a tree.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClassAmount {
-    /// Objects.
     pub objects: u64,
-    /// Bytes of their slots.
     pub slot_bytes: u64,
     /// Bytes of malloc that they hold; `None` where the owners were not read.
     pub malloc_bytes: Option<u64>,
@@ -82,9 +80,7 @@ impl TrialCensus {
 /// Exploratory: differences of medians without intervals.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ClassComparison {
-    /// The variant.
     pub variant: String,
-    /// Trials of the baseline.
     pub baseline_trials: ReadTrials,
     /// Trials of the variant.
     pub trials: ReadTrials,

@@ -51,7 +51,6 @@ pub enum GrowthKind {
 /// The growth of one part. Amounts are bytes, or the number of kept objects.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct PartGrowth {
-    /// The part.
     pub part: TrackedPart,
     /// Class of its growth.
     pub kind: GrowthKind,
@@ -112,7 +111,6 @@ pub struct DailyGrowth {
 /// The growth of one variant's parts over its load, from all its trials together.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct VariantGrowth {
-    /// The variant.
     pub variant: String,
     /// Every part with enough samples.
     pub parts: Vec<PartGrowth>,

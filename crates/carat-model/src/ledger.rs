@@ -5,7 +5,6 @@ mod least;
 use super::Bytes;
 use serde::{Deserialize, Serialize};
 
-/// The kind of a part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PartKind {
@@ -85,7 +84,6 @@ impl PartKind {
 /// One part of the memory of a process or a tree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LedgerPart {
-    /// Kind of the part.
     pub kind: PartKind,
     /// Proportional size: the contribution to the kernel's PSS.
     pub pss: Bytes,
@@ -245,7 +243,6 @@ pub struct ProcessLedger {
     pub swap: Option<Bytes>,
     /// Transparent huge pages in use.
     pub huge: Option<Bytes>,
-    /// Threads.
     pub threads: Option<u32>,
     /// Where the figures come from.
     pub basis: Basis,
@@ -297,7 +294,6 @@ pub struct StatusLedger {
     pub shared: Option<Bytes>,
     /// Memory in swap.
     pub swap: Option<Bytes>,
-    /// Threads.
     pub threads: Option<u32>,
 }
 
@@ -334,7 +330,6 @@ impl Ledger {
         }
     }
 
-    /// The part of that kind.
     pub fn part(&self, kind: PartKind) -> Option<&LedgerPart> {
         self.parts.iter().find(|part| part.kind == kind)
     }

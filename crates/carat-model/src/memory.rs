@@ -90,7 +90,6 @@ pub struct MemberSample {
     pub slot: u32,
     /// Process id.
     pub pid: u32,
-    /// Threads.
     pub threads: Option<u32>,
     /// Resident memory.
     pub rss: Option<Bytes>,

@@ -59,7 +59,6 @@ pub const BEYOND: u64 = 10;
 macro_rules! registry {
     ($($name:ident = $row:expr;)*) => {
         $(
-            #[allow(missing_docs, reason = "its row says what it is")]
             pub static $name: Metric = $row;
         )*
         /// Every metric, in the order of reports.
@@ -603,7 +602,6 @@ pub fn of_runs() -> impl Iterator<Item = &'static Metric> {
     METRICS.iter().copied().filter(|metric| metric.is_of_runs())
 }
 
-/// The metric of that id.
 pub fn find(id: &str) -> Option<&'static Metric> {
     METRICS.iter().copied().find(|metric| metric.id == id)
 }

@@ -17,7 +17,6 @@ pub struct Recording {
     pub markers: Vec<Marker>,
     /// The last ledger; `None` where the tree ended before the first.
     pub ledger: Option<Ledger>,
-    /// Growth by part.
     pub growth: Vec<PartGrowth>,
     /// Written when recording ended; `None` where carat was killed or still records.
     pub end: Option<RecordingEnd>,
@@ -47,7 +46,6 @@ pub enum Entry {
     Marker(Marker),
     /// Composition of the memory; a later one replaces an earlier one.
     Ledger(Ledger),
-    /// Growth by part.
     Growth(Vec<PartGrowth>),
     /// The last line.
     End(Box<RecordingEnd>),
@@ -170,14 +168,12 @@ pub struct Marker {
 pub enum MarkerKind {
     /// A process joined the tree.
     Fork {
-        /// Its slot.
         slot: u32,
         /// Its process id.
         pid: u32,
     },
     /// A process left the tree.
     Exit {
-        /// Its slot.
         slot: u32,
         /// Its process id.
         pid: u32,

@@ -73,7 +73,6 @@ pub struct Results {
 /// The workload under one set of settings.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Variant {
-    /// Its name.
     pub name: String,
     /// Settings by name, as written.
     pub settings: BTreeMap<String, String>,
@@ -179,13 +178,10 @@ pub struct Estimate {
 /// One variant against the baseline in one metric.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Conclusion {
-    /// The variant.
     pub variant: String,
-    /// The metric.
     pub metric: String,
     /// Its part in the experiment.
     pub role: Role,
-    /// The verdict.
     pub verdict: Verdict,
     /// The difference; `None` while there are too few blocks for an interval.
     pub estimate: Option<Estimate>,
@@ -227,7 +223,6 @@ pub struct BlockForecast {
 /// One variant against one of its controls in one metric.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ControlComparison {
-    /// The control.
     pub control: String,
     /// The difference of the variant to the control; in JSON its fields are beside the others.
     #[serde(flatten)]
@@ -260,7 +255,6 @@ pub enum PartAtWork {
 /// One variant against the baseline in one metric over the steps of the load.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Curve {
-    /// The variant.
     pub variant: String,
     /// The metric, taken at every step.
     pub metric: String,
@@ -279,7 +273,6 @@ pub struct Curve {
 pub struct StepConclusion {
     /// Connections.
     pub clients: u32,
-    /// The verdict.
     pub verdict: Verdict,
     /// The difference; `None` while there are too few blocks for an interval.
     pub estimate: Option<Estimate>,
@@ -302,11 +295,8 @@ pub enum MemoryFigure {
 /// Exploratory: the intervals are not adjusted for the number of moments, so none is a verdict.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct MomentComparison {
-    /// The moment.
     pub moment: Moment,
-    /// The figure.
     pub figure: MemoryFigure,
-    /// The variant.
     pub variant: String,
     /// Trials that count and have the figure at the moment.
     pub trials: u32,
@@ -329,7 +319,6 @@ pub struct MomentComparison {
 /// Exploratory: the interval is that of a single claim, so none is a verdict.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct LeastDistance {
-    /// The variant.
     pub variant: String,
     /// Trials that count and have the metric.
     pub trials: u32,
@@ -349,9 +338,7 @@ const SETTINGS_OF_RUBY: [&str; 2] = ["ruby", "root"];
 /// The difference of one variant to the baseline in the primary metric, by type of machine.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct MachineComparison {
-    /// The variant.
     pub variant: String,
-    /// The metric.
     pub metric: String,
     /// p value of the hypothesis that the type makes no difference (Kruskal and Wallis, by permutation); `None` with too
     /// few blocks.

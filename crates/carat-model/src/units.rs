@@ -69,7 +69,6 @@ impl fmt::Display for Bytes {
 pub enum Unit {
     /// Bytes of memory.
     Bytes,
-    /// Seconds.
     Seconds,
     /// Events per second.
     PerSecond,

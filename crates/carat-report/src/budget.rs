@@ -34,7 +34,6 @@ enum Limit {
 /// Why a budget cannot be parsed.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum BudgetError {
-    /// It has no comparison.
     #[error(
         "budget `{0}` has no comparison; write it as `memory.pss.final<+2%` or `latency.p95<250ms`"
     )]
@@ -58,7 +57,6 @@ pub enum BudgetError {
         text: String,
         /// The text after the comparison.
         limit: String,
-        /// The metric.
         metric: &'static str,
         /// A valid value.
         example: &'static str,
@@ -81,7 +79,6 @@ pub enum Kept {
 pub struct BudgetOutcome {
     /// The budget as given.
     pub budget: String,
-    /// The variant.
     pub variant: String,
     /// Whether it is kept.
     pub kept: Kept,

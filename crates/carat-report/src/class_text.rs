@@ -29,7 +29,6 @@ fn read(trials: ReadTrials) -> String {
     format!("{} of {} trials read", trials.read, trials.counted)
 }
 
-/// What the bytes are of.
 pub(crate) const fn bytes_of(compared: &ClassComparison) -> &'static str {
     match compared.with_malloc {
         true => "bytes are those of slots and of what the objects hold in malloc",

@@ -89,7 +89,6 @@ pub(crate) fn arena_name(number: usize, arena: &ArenaCensus) -> String {
     if arena.main { "main".to_owned() } else { format!("arena {number}") }
 }
 
-/// Percentages as shares.
 pub(crate) fn shares(percentages: &[u8]) -> Vec<f64> {
     percentages.iter().map(|&percentage| f64::from(percentage) / 100.0).collect()
 }

@@ -10,7 +10,6 @@ use serde_json::{Value, json};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-/// A line of a ledger.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum LedgerLine {
     Part(PartKind),

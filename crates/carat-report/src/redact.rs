@@ -38,7 +38,6 @@ const FAILURE_KINDS: [&str; 17] = [
     "unauthorized",
 ];
 
-/// The results for that audience.
 pub(crate) fn prepare(results: &Results, audience: Audience) -> Results {
     let mut known = private_values(&results.info.plan_text);
     let facts = results.trials.iter().flat_map(|trial| &trial.machine);
@@ -54,7 +53,6 @@ pub(crate) fn prepare(results: &Results, audience: Audience) -> Results {
     shown
 }
 
-/// A recording for that audience.
 pub(crate) fn prepare_recording(recording: &Recording, audience: Audience) -> Recording {
     let mut redaction = Redaction::new(recording, BTreeSet::new(), audience);
     let mut shown = recording.clone();

@@ -9,7 +9,6 @@ use carat_outside::census::Census;
 use carat_outside::owners::HolderKind;
 use std::collections::BTreeSet;
 
-/// The readings for that audience.
 pub fn prepare_outside(reading: &OutsideReading, audience: Audience) -> OutsideReading {
     let mut shown = reading.clone();
     let rules = RedactionRules::new(reading, BTreeSet::new(), audience);

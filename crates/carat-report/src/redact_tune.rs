@@ -19,7 +19,6 @@ pub struct SearchReport {
     pub outcome: TuneOutcome,
 }
 
-/// The report for that audience.
 pub(crate) fn prepare_tune(report: &SearchReport, audience: Audience) -> SearchReport {
     let rules = RedactionRules::new(report, BTreeSet::new(), audience);
     let mut shown = report.clone();

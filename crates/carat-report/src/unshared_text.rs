@@ -96,7 +96,6 @@ fn write_remedies(out: &mut String, table: &UnsharedTable) -> fmt::Result {
     Ok(())
 }
 
-/// A cause in words.
 pub(crate) fn cause_words(cause: Cause) -> &'static str {
     match cause {
         Cause::NewSinceFork => "new since the fork",
@@ -148,7 +147,6 @@ pub(crate) fn remedy_words(remedy: Remedy) -> &'static str {
     }
 }
 
-/// An area in words.
 pub(crate) fn area_words(area: Area) -> &'static str {
     match area {
         Area::Slots => "Ruby slots",

@@ -16,7 +16,6 @@ pub type Value = usize;
 /// Called by Ruby while it marks the object around some data, or to free that.
 pub type DataFunction = unsafe extern "C" fn(*mut c_void);
 
-/// A postponed job.
 pub type PostponedJob = extern "C" fn(*mut c_void);
 
 /// A block in C: argument, own data, number and list of arguments, block.

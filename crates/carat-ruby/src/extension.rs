@@ -9,7 +9,6 @@ use crate::version::{RubyVersion, V2_7, V3_2};
 /// One of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct UnfitExtension {
-    /// Its gem.
     pub gem: &'static str,
     /// Name of its library without `.so`: a program may load it without activating the gem.
     pub library: &'static str,
@@ -90,7 +89,6 @@ pub fn pack_version(numbers: [u64; 3]) -> u64 {
     numbers.iter().fold(0, |packed, number| packed << 16 | number.min(&0xffff))
 }
 
-/// The text of a packed version.
 pub fn version_text(packed: u64) -> String {
     [32, 16, 0].map(|shift| (packed >> shift & 0xffff).to_string()).join(".")
 }

@@ -4,7 +4,6 @@ use std::ffi::c_void;
 use std::mem::MaybeUninit;
 use std::ptr;
 
-/// The function of a thread.
 pub type ThreadFunction = extern "C" fn(*mut c_void) -> *mut c_void;
 
 /// Starts a detached thread with all signals blocked, because signals are for Ruby's threads; `false` if refused.

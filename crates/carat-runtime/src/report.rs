@@ -57,7 +57,6 @@ pub(crate) fn write(word: Runtime, value: u64) {
     publish(word);
 }
 
-/// Adds to a word.
 pub(crate) fn add(word: Runtime, amount: u64) {
     OWN.add(word, amount);
     publish(word);

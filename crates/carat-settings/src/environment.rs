@@ -38,7 +38,6 @@ pub struct StartContext<'a> {
 /// inherit it. A Ruby that serves instead of it gets it again: its restart, or the server that a launcher starts.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Scrub {
-    /// Nothing.
     #[default]
     Nothing,
     /// What only the verifier needs. A restart gets it only while the verifier works.
@@ -101,10 +100,7 @@ pub struct Environment {
 pub enum ApplyError {
     /// The allocator is not installed.
     #[error("allocator `{name}` is not installed; install it with {}", packages(.name))]
-    NoAllocator {
-        /// Its name.
-        name: String,
-    },
+    NoAllocator { name: String },
     /// A library to preload cannot be read.
     #[error("cannot read the library {path}: {reason}; give the path of an existing library")]
     Unreadable {
@@ -120,7 +116,6 @@ pub enum ApplyError {
         path: PathBuf,
         /// Its kind.
         library: String,
-        /// The kind of the Ruby.
         ruby: ElfKind,
     },
     /// A path that the loader would split.
@@ -143,7 +138,6 @@ pub enum ApplyError {
     OtherRuby {
         /// Setting and value.
         setting: String,
-        /// The version of the Ruby.
         ruby: RubyVersion,
         /// The versions that have it.
         versions: VersionRange,

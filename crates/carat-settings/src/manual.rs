@@ -13,7 +13,7 @@ pub fn manual() -> String {
         "# Settings\n\n\
          Each can be written in a variant's `settings` of an experiment file, in `carat.toml`, and as\n\
          `carat exec -s NAME=VALUE`. This page is generated from the types in\n\
-         `crates/carat/src/settings/catalogue`.\n",
+         `crates/carat-settings/src/catalogue`.\n",
     );
     for setting in definitions() {
         write_entry(&mut page, setting);

@@ -28,7 +28,6 @@ pub struct ProcessObservation<'a> {
 /// The malloc that serves a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MallocInUse<'a> {
-    /// The allocator.
     pub kind: AllocatorKind,
     /// The file with its `malloc`.
     pub file: &'a str,

@@ -11,7 +11,6 @@ pub(crate) struct Profile {
     pub what: &'static str,
     /// What it needs, and what happens to the parts whose need is not met.
     pub needs: &'static str,
-    /// What it costs.
     pub costs: &'static str,
 }
 
@@ -76,7 +75,6 @@ pub fn profile_settings() -> impl Iterator<Item = &'static [(&'static str, &'sta
     PROFILES.iter().map(|profile| profile.settings)
 }
 
-/// The profile of that name.
 pub(crate) fn find(name: &str) -> Option<&'static Profile> {
     PROFILES.iter().find(|profile| profile.name == name)
 }

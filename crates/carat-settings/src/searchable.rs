@@ -16,7 +16,6 @@ pub struct SearchedServer {
 /// A setting with the values to try.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SearchableSetting {
-    /// Its name.
     pub name: &'static str,
     /// The default, then the values.
     pub levels: Vec<String>,
@@ -29,7 +28,6 @@ pub struct SearchableSetting {
 /// Why a setting is not tried.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LeftOutSetting {
-    /// Its name.
     pub name: &'static str,
     /// Why it cannot act.
     pub why: String,

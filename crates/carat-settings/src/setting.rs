@@ -38,7 +38,6 @@ impl Mechanism {
 
 /// One setting. The type itself is never constructed; a chosen value is a `Self::Value`.
 pub trait Setting: 'static {
-    /// The type of its values.
     type Value: SettingValue;
 
     /// The name in files, on the command line and in reports.

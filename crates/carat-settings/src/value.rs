@@ -45,7 +45,6 @@ macro_rules! words {
 pub(crate) use words;
 
 words! {
-    /// A switch.
     Switch { Off = "off", On = "on", }
 }
 
@@ -120,7 +119,6 @@ impl SettingValue for MemorySize {
     }
 }
 
-/// An absolute path.
 #[derive(Debug)]
 pub(crate) struct AbsolutePath(pub PathBuf);
 

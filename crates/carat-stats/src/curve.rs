@@ -6,7 +6,6 @@
 
 use crate::family::{Claim, Design, Judged};
 
-/// A judged curve.
 #[derive(Debug, Clone, PartialEq)]
 pub struct JudgedCurve {
     /// The mean over all steps, which is the area between the two curves.

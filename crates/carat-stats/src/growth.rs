@@ -39,7 +39,6 @@ pub enum GrowthClass {
 /// The classification of a series; rates are in its own unit per request.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Growth {
-    /// The class.
     pub class: GrowthClass,
     /// Requests over which it was observed.
     pub requests: f64,

@@ -28,7 +28,6 @@ const MORE_HEADROOM: f64 = 0.5;
 pub struct SearchPlan {
     /// The seed of every random number.
     pub seed: u64,
-    /// Blocks of the screen.
     pub screen_blocks: usize,
     /// Configurations in a block, the default included.
     pub block_size: usize,

@@ -12,7 +12,6 @@ const LEFT_AT_DEFAULT: f64 = 0.35;
 /// A setting or a knob of the user with the levels to try. The first level is the default.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Factor {
-    /// Its name.
     pub name: String,
     /// Names of its levels.
     pub levels: Vec<String>,
@@ -36,7 +35,6 @@ pub struct Condition {
 pub struct Configuration(Vec<u8>);
 
 impl Configuration {
-    /// The level of a factor.
     pub fn level(&self, factor: usize) -> u8 {
         self.0[factor]
     }
@@ -59,7 +57,6 @@ pub enum SpaceError {
     /// Two factors with one name.
     #[error("`{0}` is named twice")]
     Twice(String),
-    /// Too many levels.
     #[error("{0} levels are too many; at most {MOST_LEVELS} besides the defaults can be searched")]
     TooManyLevels(usize),
     /// A condition that names no factor or level.

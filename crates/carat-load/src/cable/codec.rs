@@ -29,7 +29,6 @@ pub enum ServerMessage {
     Rejected,
     /// The server ends the connection.
     Disconnect {
-        /// The reason.
         reason: String,
         /// Whether the client should reconnect.
         reconnect: bool,

@@ -242,7 +242,6 @@ fn control(opcode: u8, payload: &[u8]) -> SocketMessage<'_> {
 /// The kinds of frames that a client sends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FrameKind {
-    /// Text.
     Text,
     /// The answer to a ping.
     Pong,

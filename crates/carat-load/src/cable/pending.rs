@@ -28,10 +28,8 @@ struct PendingBroadcast {
     done: bool,
 }
 
-/// The effect of a delivery.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum DeliveryEffect {
-    /// Counted.
     Counted,
     /// Counted, and the broadcast is done.
     Done,

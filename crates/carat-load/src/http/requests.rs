@@ -216,7 +216,6 @@ impl RequestSet {
         &self.bounds
     }
 
-    /// The request of that number.
     pub(super) fn at(&self, number: u32) -> &PreparedRequest {
         &self.requests[number as usize]
     }

@@ -172,7 +172,6 @@ impl ResponseParser {
         self.kept.limit = limit;
     }
 
-    /// What was kept.
     pub fn kept(&self) -> &KeptResponse {
         &self.kept
     }

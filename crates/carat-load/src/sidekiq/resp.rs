@@ -26,7 +26,6 @@ pub enum RedisReply {
     Integer(i64),
     /// Nothing: a key that does not exist.
     Nil,
-    /// A list.
     List(Vec<RedisReply>),
 }
 

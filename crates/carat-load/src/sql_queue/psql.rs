@@ -132,7 +132,6 @@ fn read_lines(pipe: impl Read, mut take: impl FnMut(&str) -> bool) {
     }
 }
 
-/// The URL without its password.
 fn without_password(url: &str) -> String {
     let Some((scheme, rest)) = url.split_once("://") else { return url.to_owned() };
     let end = rest.find('/').unwrap_or(rest.len());

@@ -12,7 +12,6 @@ pub enum DataFile {
     Named(String),
     /// With the content of the plan, which must not change between trials.
     Fixed {
-        /// The file.
         file: String,
         /// SHA-256 of its content in hex.
         sha256: String,
@@ -20,7 +19,6 @@ pub enum DataFile {
 }
 
 impl DataFile {
-    /// The file.
     pub fn file(&self) -> &str {
         match self {
             Self::Named(file) | Self::Fixed { file, .. } => file,

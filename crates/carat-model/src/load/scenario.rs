@@ -85,7 +85,6 @@ pub struct TakeOptions {
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(default)]
 pub struct ScenarioTable {
-    /// The scenarios.
     pub scenario: Vec<ScenarioOptions>,
     /// File with the users' values.
     pub data: Option<String>,
@@ -162,7 +161,6 @@ pub struct HttpStep {
     pub once: bool,
 }
 
-/// The body of a step.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum StepBody {
@@ -172,7 +170,6 @@ pub enum StepBody {
     Text(String),
     /// Fields of a form.
     Form(BTreeMap<String, String>),
-    /// JSON.
     Json(serde_json::Value),
 }
 
@@ -191,7 +188,6 @@ pub enum TakeFrom {
     Regex(String),
     /// A path in JSON.
     Json(String),
-    /// A header.
     Header(String),
 }
 

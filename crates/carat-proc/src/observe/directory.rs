@@ -46,7 +46,6 @@ impl Directory {
         self.path.join(name)
     }
 
-    /// Opens one of its files.
     pub(super) fn open_file(&self, name: &str) -> Result<OwnedFd, ProcError> {
         openat(&self.handle, name, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())
             .map_err(|errno| self.failure(name, errno))

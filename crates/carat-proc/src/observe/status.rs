@@ -20,7 +20,6 @@ pub struct Status {
     pub swap: Option<Bytes>,
     /// Page tables (`VmPTE`), which are in no mapping.
     pub page_tables: Option<Bytes>,
-    /// Threads.
     pub threads: Option<u32>,
     /// Whether transparent huge pages are allowed (`THP_enabled`, Linux 5.0). Ruby disables them for itself.
     pub huge_pages: Option<bool>,

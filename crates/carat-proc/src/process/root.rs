@@ -19,7 +19,6 @@ pub enum ProcError {
     /// The kernel denied access.
     #[error("cannot read {path}: {cause}")]
     Denied {
-        /// The file.
         path: PathBuf,
         /// What forbids it, and what helps.
         cause: DeniedCause,
@@ -30,27 +29,21 @@ pub enum ProcError {
          {covered}, of which {resident} are resident, as after reading memory that was never written"
     )]
     TooLong {
-        /// The file.
         path: PathBuf,
         /// Bytes of addresses that the kernel would walk over.
         covered: Bytes,
-        /// Bytes that are resident.
         resident: Bytes,
     },
     /// Any other failure.
     #[error("cannot read {path}: {source}")]
     Failed {
-        /// The file.
         path: PathBuf,
         /// The cause.
         source: io::Error,
     },
     /// The text does not have the documented format.
     #[error("{path} does not have the format that proc(5) describes")]
-    Unexpected {
-        /// The file.
-        path: PathBuf,
-    },
+    Unexpected { path: PathBuf },
 }
 
 impl ProcError {

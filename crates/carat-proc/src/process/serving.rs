@@ -3,7 +3,6 @@
 /// What decides whether a process serves.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServingSigns {
-    /// Its pid.
     pub pid: u32,
     /// Its parent's pid.
     pub parent: u32,

@@ -18,7 +18,6 @@ pub struct Stat {
     pub parent: u32,
     /// Process group.
     pub group: u32,
-    /// Session.
     pub session: u32,
     /// Whether it is a thread of the kernel, which has no memory of its own.
     pub is_kernel_thread: bool,
@@ -26,14 +25,12 @@ pub struct Stat {
     pub own_ticks: u64,
     /// Processor time of children that were waited for, in clock ticks.
     pub children_ticks: u64,
-    /// Threads.
     pub threads: u32,
     /// Start time in clock ticks since boot.
     pub start_ticks: u64,
 }
 
 impl Stat {
-    /// Its identity.
     pub fn identity(&self) -> Identity {
         Identity { pid: self.pid, start_ticks: self.start_ticks }
     }

@@ -6,7 +6,6 @@ use crate::chart::svg::{Anchor, Caption, Picture, Svg};
 use crate::numbers;
 use carat_model::Estimate;
 
-/// One row.
 pub(crate) struct DifferenceRow {
     /// The metric, which determines the unit.
     pub metric: String,

@@ -6,7 +6,6 @@ use crate::numbers::AxisUnit;
 use crate::text::shorten;
 use carat_model::Unit;
 
-/// One row.
 pub(crate) struct DivergingRow {
     pub label: String,
     /// The amounts behind the difference, in words.

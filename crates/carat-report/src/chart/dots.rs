@@ -9,7 +9,6 @@ use carat_model::Unit;
 use serde_json::json;
 use std::collections::BTreeMap;
 
-/// One row.
 pub(crate) struct DotRow {
     pub label: String,
     /// Colour and shape.

@@ -32,9 +32,7 @@ pub(crate) struct PlotLine {
 /// The kind of an axis and its unit.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Axis {
-    /// Linear.
     Linear(Unit),
-    /// Logarithmic.
     Logarithmic(Unit),
     /// Linear with named ticks: place and text.
     Named(Vec<(f64, String)>),

@@ -4,7 +4,6 @@ use crate::chart::svg::{Anchor, Caption, Picture, Svg};
 use crate::text::shorten;
 use carat_model::Unit;
 
-/// One box.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct TreemapBox {
     pub label: String,

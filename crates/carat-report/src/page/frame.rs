@@ -10,7 +10,6 @@ use sha2::{Digest as _, Sha256};
 const STYLE: &str = include_str!("../assets/page.css");
 const SCRIPT: &str = include_str!("../assets/page.js");
 
-/// Options of a page.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PageOptions {
     /// Who will read it.

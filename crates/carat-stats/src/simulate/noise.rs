@@ -47,7 +47,6 @@ impl SeededRng {
 /// Distributions of trials, in units of their standard deviation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Noise {
-    /// Normal.
     Normal,
     /// Lognormal with a skewness of about 3.7.
     Lognormal,

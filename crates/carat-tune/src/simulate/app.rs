@@ -51,7 +51,6 @@ pub enum World {
     AtTheLimit,
 }
 
-/// One simulated app.
 #[derive(Debug, Clone)]
 pub struct SimulatedApp {
     world: World,

@@ -20,7 +20,6 @@ fn limits() -> Vec<f64> {
     LIMITS.iter().map(|(most, least)| most.ln() - least.ln()).collect()
 }
 
-/// The result of one search.
 struct SearchResult {
     search_trials: usize,
     trials: usize,
@@ -33,7 +32,6 @@ struct SearchResult {
 /// How often the searches of a world are right. Shares and savings are fractions.
 #[derive(Debug, Clone, Default)]
 pub struct Summary {
-    /// Apps.
     pub apps: usize,
     /// Mean number of trials of the search.
     pub search_trials: f64,

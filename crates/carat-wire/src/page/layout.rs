@@ -180,7 +180,6 @@ impl Feature {
 pub enum FeatureState {
     /// Not tried yet.
     NotYet = 0,
-    /// On.
     On = 1,
     /// A function of Ruby or of the C library is missing here.
     NoFunction = 2,
@@ -231,12 +230,10 @@ impl PageText {
 }
 
 impl PageHeader {
-    /// Sets the state of a feature.
     pub fn set_feature(&self, feature: Feature, state: FeatureState) {
         self.features[feature as usize].store(state as u64, Ordering::Relaxed);
     }
 
-    /// The state of a feature.
     pub fn feature(&self, feature: Feature) -> FeatureState {
         FeatureState::from_word(self.features[feature as usize].load(Ordering::Relaxed))
     }

@@ -74,7 +74,6 @@ impl ArenaReading {
 pub struct AddressRange {
     /// First address.
     pub start: u64,
-    /// Bytes.
     pub bytes: u64,
 }
 
@@ -134,7 +133,6 @@ pub struct PageReading {
     pub arenas_at: Option<PageTime>,
     /// As many arenas of glibc as the page has room for.
     pub arenas: Vec<ArenaReading>,
-    /// Heap pages.
     pub heap_pages: HeapPages,
 }
 

@@ -11,7 +11,6 @@ pub enum ExperimentFileError {
         "cannot read the experiment file {path}: {source}; give the path of a TOML file; `carat workload unpack rails-hello` writes an example"
     )]
     Read {
-        /// The file.
         path: PathBuf,
         /// The kernel's answer.
         source: std::io::Error,
@@ -19,7 +18,6 @@ pub enum ExperimentFileError {
     /// The text is not TOML, or has unknown or missing keys.
     #[error("{path}: {message}")]
     Syntax {
-        /// The file.
         path: PathBuf,
         /// What is wrong and where.
         message: String,
@@ -27,7 +25,6 @@ pub enum ExperimentFileError {
     /// A value is out of range, unknown, or contradicts another.
     #[error("{path}: {message}")]
     Invalid {
-        /// The file.
         path: PathBuf,
         /// What is wrong and what would be right.
         message: String,

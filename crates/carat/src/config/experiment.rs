@@ -56,7 +56,6 @@ pub enum TrialTask {
     Serve {
         /// When the server counts as ready.
         ready: ReadyCondition,
-        /// The load.
         load: TrialLoad,
     },
     /// It is a command that ends by itself: `[run]`.

@@ -88,7 +88,6 @@ impl Experiment {
     }
 }
 
-/// The folder of a file.
 pub(super) fn folder_of(path: &Path) -> &Path {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
     folder.unwrap_or(Path::new("."))

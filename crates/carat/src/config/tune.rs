@@ -24,7 +24,6 @@ const MOST_TRIALS: usize = 100_000;
 /// A validated file.
 #[derive(Debug, Clone)]
 pub struct TuneSpec {
-    /// Its name.
     pub name: String,
     /// The metric to make small.
     pub least: &'static Metric,
@@ -63,7 +62,6 @@ pub struct TuneSpec {
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct KnobSpec {
-    /// Its name.
     pub name: String,
     /// Its levels; the first is the default.
     pub levels: Vec<KnobLevel>,
@@ -73,12 +71,10 @@ pub struct KnobSpec {
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct KnobLevel {
-    /// Its name.
     pub name: String,
     /// Variables.
     #[serde(default)]
     pub env: BTreeMap<String, String>,
-    /// Settings.
     #[serde(default)]
     pub settings: BTreeMap<String, String>,
 }
@@ -134,7 +130,6 @@ const fn default_margin() -> Percent {
 /// A configuration as a variant of an experiment.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct TunedVariant {
-    /// Its name.
     pub name: String,
     /// Settings by name.
     pub settings: BTreeMap<String, String>,

@@ -33,12 +33,9 @@ pub enum BlockEnd {
     Stopped(String),
 }
 
-/// What to run.
 #[derive(Debug)]
 pub struct BlockRun<'a> {
-    /// The fleet.
     pub folder: &'a FleetFolder,
-    /// The block.
     pub place: BlockPlace,
     /// Reads carat's own environment.
     pub variable: fn(&str) -> Option<String>,

@@ -16,7 +16,6 @@ use std::path::{Path, PathBuf};
 /// Makes the order of types independent of the order of variants, which is drawn from the seed itself.
 const TYPE_ORDER: u64 = 0x7479_7065_7300_0000;
 
-/// What to plan.
 #[derive(Debug, Clone)]
 pub struct PlanRequest {
     /// The new folder, which every machine sees under this path.

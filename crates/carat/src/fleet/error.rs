@@ -17,7 +17,6 @@ pub enum FleetError {
     /// The plan cannot be understood.
     #[error("cannot read {path}: {message}; plan the fleet again in another folder")]
     Plan {
-        /// The file.
         path: PathBuf,
         /// What is wrong.
         message: String,

@@ -17,7 +17,6 @@ const STOP: &str = "stop";
 #[derive(Debug, Clone)]
 pub struct FleetFolder {
     path: PathBuf,
-    /// The plan in it.
     pub plan: FleetPlan,
 }
 

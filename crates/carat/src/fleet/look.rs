@@ -20,7 +20,6 @@ pub struct FleetLook {
 /// The blocks of one type of machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MachineTypeCount {
-    /// Its name.
     pub name: String,
     /// Planned blocks.
     pub planned: usize,

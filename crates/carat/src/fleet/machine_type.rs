@@ -17,7 +17,6 @@ pub enum EngineKind {
     Other,
 }
 
-/// A type of machine.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct MachineType {

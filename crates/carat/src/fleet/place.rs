@@ -15,7 +15,6 @@ const ATTEMPT: &str = "AWS_BATCH_JOB_ATTEMPT";
 /// What the options ask for.
 #[derive(Debug, Clone, Default)]
 pub struct AskedBlock {
-    /// The block.
     pub block: Option<u32>,
     /// The type of this machine, where an engine numbers the blocks of a type.
     pub machine_type: Option<String>,

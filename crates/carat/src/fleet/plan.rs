@@ -42,7 +42,6 @@ pub struct FleetPlan {
     pub binary: String,
     /// The type of machine of every block, from block 1 on.
     pub blocks: Vec<String>,
-    /// The types.
     #[serde(rename = "type")]
     pub types: Vec<MachineType>,
 }

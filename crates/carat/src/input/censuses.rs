@@ -14,7 +14,6 @@ pub enum CensusFileError {
     /// The file cannot be read.
     #[error("cannot read {path}: {source}")]
     Unreadable {
-        /// The file.
         path: PathBuf,
         /// The system's error.
         source: io::Error,
@@ -25,7 +24,6 @@ pub enum CensusFileError {
     /// From another version of carat.
     #[error("{path} has readings of the schema `{found}`; this carat reads `{OUTSIDE_SCHEMA}`")]
     OtherSchema {
-        /// The file.
         path: PathBuf,
         /// Its schema.
         found: String,

@@ -42,7 +42,6 @@ pub enum CaratFileError {
     /// Exported results that this carat cannot read.
     #[error("cannot read {path}: {source}")]
     Import {
-        /// The file.
         path: PathBuf,
         /// What is wrong with it.
         source: ImportError,
@@ -50,7 +49,6 @@ pub enum CaratFileError {
     /// The file cannot be opened or read.
     #[error("cannot read {path}: {source}")]
     Unreadable {
-        /// The file.
         path: PathBuf,
         /// The system's error.
         source: io::Error,
@@ -103,7 +101,6 @@ pub fn load_results(path: &Path) -> Result<Results, CaratFileError> {
 pub enum ReportInput {
     /// Results of an experiment.
     Results(Box<Results>),
-    /// A recording.
     Recording(Box<Recording>),
 }
 

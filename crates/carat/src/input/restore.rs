@@ -14,7 +14,6 @@ use thiserror::Error;
 /// An experiment file, and the settings that a run adds to every variant.
 #[derive(Debug, Clone)]
 pub struct ExperimentSource {
-    /// The file.
     pub path: PathBuf,
     /// Names and values.
     pub settings: Vec<(String, String)>,
@@ -23,10 +22,8 @@ pub struct ExperimentSource {
 /// Why exported results cannot be continued. No file is written then.
 #[derive(Debug, Error)]
 pub enum RestoreError {
-    /// The export.
     #[error(transparent)]
     Export(#[from] CaratFileError),
-    /// The experiment file.
     #[error(transparent)]
     File(#[from] ExperimentFileError),
     /// The text is not that of the plan.
@@ -43,16 +40,10 @@ pub enum RestoreError {
     #[error(
         "{export} has the results of another plan than {experiment}, or an older carat computed the hash of its plan in another form; run the experiment again"
     )]
-    OtherPlan {
-        /// The export.
-        export: PathBuf,
-        /// The experiment file.
-        experiment: PathBuf,
-    },
+    OtherPlan { export: PathBuf, experiment: PathBuf },
     /// A field of the results contradicts the plan.
     #[error("{what} in {export} differs from its plan; export the results again")]
     OtherQuestion {
-        /// The export.
         export: PathBuf,
         /// The field.
         what: &'static str,

@@ -17,12 +17,10 @@ pub enum StoreError {
     /// Not SQLite, or not from carat.
     #[error("{0} is not a results file of carat; give another file")]
     Foreign(PathBuf),
-    /// Written by a newer carat.
     #[error(
         "{path} was written by a newer carat (format {found}, this one reads up to {known}); install that version to use it"
     )]
     Newer {
-        /// The file.
         path: PathBuf,
         /// Its format.
         found: i64,
@@ -34,7 +32,6 @@ pub enum StoreError {
         "{path} was written by an older carat: {difference}; `carat salvage {path} -o NEW` copies it into the current format"
     )]
     Older {
-        /// The file.
         path: PathBuf,
         /// The first difference.
         difference: String,
@@ -43,16 +40,12 @@ pub enum StoreError {
     #[error(
         "{path} was begun by an older carat, which computed the hash of a plan in another form, so it cannot be resumed; use -o to begin another file (`carat report` and `carat stats` read this one)"
     )]
-    OlderPlan {
-        /// The file.
-        path: PathBuf,
-    },
+    OlderPlan { path: PathBuf },
     /// Begun by another experiment.
     #[error(
         "{path} holds the results of another experiment (`{found}`); use -o to write another file"
     )]
     OtherPlan {
-        /// The file.
         path: PathBuf,
         /// The name of the experiment it holds.
         found: String,
@@ -60,7 +53,6 @@ pub enum StoreError {
     /// Another process writes to it.
     #[error("{path} is being written by process {pid}; wait for it, or stop it")]
     Busy {
-        /// The file.
         path: PathBuf,
         /// The process.
         pid: u32,
@@ -68,35 +60,26 @@ pub enum StoreError {
     /// Not a valid SQLite file, or a value that carat never writes.
     #[error("{path} is damaged: {what}; `carat salvage {path} -o NEW` copies the undamaged trials")]
     Damaged {
-        /// The file.
         path: PathBuf,
         /// What is wrong.
         what: String,
     },
-    /// Not as carat writes it.
     #[error(
         "{path} is not as carat writes results files: {what}; nothing in it was used: give another file"
     )]
     Unexpected {
-        /// The file.
         path: PathBuf,
         /// What is not.
         what: String,
     },
     /// Larger than anything that carat writes.
     #[error("{path} is too large: {what}; give another file")]
-    TooLarge {
-        /// The file.
-        path: PathBuf,
-        /// What is.
-        what: String,
-    },
+    TooLarge { path: PathBuf, what: String },
     /// The part with the plan is damaged.
     #[error(
         "the plan in {path} cannot be read ({what}), and no trial can be interpreted without it; run the experiment again with -o"
     )]
     PlanLost {
-        /// The file.
         path: PathBuf,
         /// What is wrong.
         what: String,
@@ -105,12 +88,7 @@ pub enum StoreError {
     #[error(
         "cannot use the results file {path}: {source}; check the free space and the permissions there"
     )]
-    Sqlite {
-        /// The file.
-        path: PathBuf,
-        /// The error.
-        source: rusqlite::Error,
-    },
+    Sqlite { path: PathBuf, source: rusqlite::Error },
 }
 
 impl StoreError {

@@ -63,7 +63,6 @@ impl Store {
         Ok(store)
     }
 
-    /// The path of the file.
     pub fn path(&self) -> &Path {
         &self.path
     }

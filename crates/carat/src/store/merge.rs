@@ -49,7 +49,6 @@ pub enum MergeError {
     /// A trial or a block does not follow from the file's own plan.
     #[error("{path}: {what}: {why}; move the file away and run the block again")]
     Misfit {
-        /// The file.
         path: PathBuf,
         /// Which trial or block.
         what: String,

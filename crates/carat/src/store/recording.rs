@@ -15,7 +15,6 @@ pub enum RecordingError {
     /// It cannot be opened or read.
     #[error("cannot read {path}")]
     Unreadable {
-        /// The file.
         path: PathBuf,
         /// The system's error.
         source: io::Error,
@@ -26,7 +25,6 @@ pub enum RecordingError {
     /// Written by another version.
     #[error("{path} has the schema `{found}`; this carat reads `{RECORDING_SCHEMA}`")]
     Other {
-        /// The file.
         path: PathBuf,
         /// Its schema.
         found: String,
@@ -34,7 +32,6 @@ pub enum RecordingError {
     /// A line longer than carat writes.
     #[error("line {line} of {path} is longer than any that carat writes; give another file")]
     TooLong {
-        /// The file.
         path: PathBuf,
         /// The line, counted from 1.
         line: usize,
@@ -42,7 +39,6 @@ pub enum RecordingError {
     /// A line other than the last that carat never writes.
     #[error("{path} is damaged in line {line}; delete that line to read the others")]
     Damaged {
-        /// The file.
         path: PathBuf,
         /// The line, counted from 1.
         line: usize,

@@ -51,7 +51,6 @@ fn workflow() -> Value {
     serde_json::from_slice(&parsed.stdout).unwrap()
 }
 
-/// The commands of a job.
 fn commands(job: &Value) -> Vec<&str> {
     let steps = job["steps"].as_array().unwrap().iter();
     let commands: Vec<&str> = steps.filter_map(|step| step["run"].as_str()).collect();

@@ -62,7 +62,6 @@ impl TestRuby {
 pub(crate) enum Need {
     /// A Ruby in `PATH`.
     Ruby,
-    /// This Ruby.
     RubyOf(TestRuby),
     /// A system that `bin/roots` makes.
     Roots(&'static str),
@@ -80,11 +79,9 @@ pub(crate) enum Need {
     Sidekiq,
     /// The gem sqlite3.
     SqliteGem,
-    /// The gem pg.
     PgGem,
     /// A PostgreSQL server.
     Postgres,
-    /// Puma.
     Puma,
     /// This program, a Ruby server or what starts one.
     Program(&'static str),

@@ -4,7 +4,6 @@ use carat_model::count;
 use carat_model::load::ReplayFormat;
 use std::collections::BTreeMap;
 
-/// One request as it was recorded.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct RecordedRequest {
     /// Method in capitals.
@@ -13,7 +12,6 @@ pub struct RecordedRequest {
     pub path: String,
     /// Headers, without those that belong to a connection.
     pub headers: Vec<(String, String)>,
-    /// Body.
     pub body: String,
     /// The status from 400 to 499 with which it was answered; that is a correct answer then.
     pub refused: Option<u16>,
@@ -24,7 +22,6 @@ pub struct RecordedRequest {
 /// The requests of a file.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RecordedTraffic {
-    /// Its format.
     pub format: ReplayFormat,
     /// Every different request.
     pub requests: Vec<RecordedRequest>,

@@ -7,7 +7,6 @@ pub enum Encoding {
     Plain,
     /// A header: on one line.
     Header,
-    /// A path.
     Path,
     /// A query or a form (application/x-www-form-urlencoded).
     Form,

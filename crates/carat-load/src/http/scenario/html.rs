@@ -6,7 +6,6 @@ use std::borrow::Cow;
 /// Elements whose content has no tags.
 const RAW: [&[u8]; 4] = [b"script", b"style", b"textarea", b"title"];
 
-/// A tag.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct HtmlTag<'a> {
     pub(super) name: &'a [u8],

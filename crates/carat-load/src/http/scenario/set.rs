@@ -32,7 +32,6 @@ pub struct ScenarioSet {
     pub(super) secrets: SecretValues,
 }
 
-/// One scenario.
 #[derive(Debug)]
 pub(super) struct CompiledScenario {
     pub(super) name: String,
@@ -51,7 +50,6 @@ impl CompiledScenario {
     }
 }
 
-/// One step.
 #[derive(Debug)]
 pub(super) struct CompiledStep {
     /// Its number among the steps of all scenarios.

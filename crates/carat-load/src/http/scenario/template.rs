@@ -21,7 +21,6 @@ enum ValueSource {
     Taken(usize),
 }
 
-/// The values of one user.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct UserValues<'a> {
     /// From 1 on.

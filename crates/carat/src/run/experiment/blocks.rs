@@ -20,9 +20,7 @@ pub enum RunError {
     /// A trial could not be run.
     #[error("variant `{variant}`, block {block}: {source}")]
     Trial {
-        /// The variant.
         variant: String,
-        /// The block.
         block: u32,
         /// The cause.
         source: TrialError,
@@ -33,7 +31,6 @@ pub enum RunError {
     /// One variant failed in consecutive trials.
     #[error("variant `{variant}` failed {FAILURES_IN_A_ROW} times in a row ({outcome}): {detail}")]
     Failing {
-        /// The variant.
         variant: String,
         /// How its last trial ended.
         outcome: Outcome,
@@ -43,7 +40,6 @@ pub enum RunError {
     /// The load cannot be driven to one variant as planned: more trials would end the same way.
     #[error("the warm-up of variant `{variant}` failed ({outcome}): {detail}")]
     WarmUp {
-        /// The variant.
         variant: String,
         /// How its trial ended.
         outcome: Outcome,
@@ -63,10 +59,8 @@ pub enum RunError {
     },
 }
 
-/// A run of one experiment.
 #[derive(Debug)]
 pub struct ExperimentRun {
-    /// Hash of the plan.
     pub plan_hash: String,
     /// Names of the variants in order.
     pub variants: Vec<String>,

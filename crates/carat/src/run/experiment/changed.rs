@@ -30,7 +30,6 @@ pub enum ChangeError {
         "{path} has the results of `{name}` as it was before these changes:\n{changes}\n{why}: undo the changes, or use `carat compare --fresh`, which begins anew and moves the old results aside"
     )]
     Changed {
-        /// The file.
         path: PathBuf,
         /// The experiment.
         name: String,

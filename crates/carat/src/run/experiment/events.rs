@@ -20,7 +20,6 @@ pub enum ExperimentEvent<'a> {
     TrialEnds(&'a Trial),
     /// Every trial of a block ended.
     BlockEnds {
-        /// The block.
         block: u32,
         /// What follows from all blocks so far.
         judgement: &'a Judgement,
@@ -29,6 +28,5 @@ pub enum ExperimentEvent<'a> {
 
 /// Receives the events of a running experiment.
 pub trait EventHandler {
-    /// Handles one event.
     fn handle(&mut self, event: &ExperimentEvent<'_>);
 }

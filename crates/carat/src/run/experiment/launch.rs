@@ -31,7 +31,6 @@ use tempfile::TempDir;
 /// What to run.
 #[derive(Debug, Clone)]
 pub struct ExperimentRequest {
-    /// The experiment file.
     pub experiment: PathBuf,
     /// The results file; the experiment's name with `.carat` where absent.
     pub output: Option<PathBuf>,
@@ -107,7 +106,6 @@ pub struct FakeTrials {
 /// Why an experiment cannot be started.
 #[derive(Debug, thiserror::Error)]
 pub enum ExperimentError {
-    /// The experiment file.
     #[error(transparent)]
     File(#[from] ExperimentFileError),
     /// A variant.
@@ -156,7 +154,6 @@ impl ExperimentError {
 /// An experiment that has been read and can run on this machine.
 #[derive(Debug)]
 pub struct PreparedExperiment {
-    /// The experiment.
     pub experiment: Experiment,
     /// Its variants.
     pub prepared: Vec<Prepared>,

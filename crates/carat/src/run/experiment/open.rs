@@ -38,7 +38,6 @@ pub enum OpenError {
         count(*begun, "block")
     )]
     OtherBudget {
-        /// The file.
         path: PathBuf,
         /// The fixed number.
         begun: u32,
@@ -56,7 +55,6 @@ pub enum OpenError {
         "{path} was begun with seed {begun}; resume without --seed, or begin another file with -o"
     )]
     OtherSeed {
-        /// The file.
         path: PathBuf,
         /// The fixed seed.
         begun: u64,

@@ -14,14 +14,12 @@ use std::fs;
 use std::path::Path;
 use tempfile::TempDir;
 
-/// The subject of a recording.
 #[derive(Debug)]
 pub(crate) enum RecordingSubject {
     /// A process that ran before. It keeps running.
     Running {
         /// Its process tree.
         tree: Box<Tree>,
-        /// Its title.
         title: String,
     },
     /// A command that carat starts and stops.

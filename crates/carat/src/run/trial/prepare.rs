@@ -32,7 +32,6 @@ pub enum PrepareError {
     /// A setting is unknown or has an invalid value.
     #[error("variant `{variant}`: {source}")]
     Setting {
-        /// The variant.
         variant: String,
         /// The cause.
         source: SettingError,
@@ -40,7 +39,6 @@ pub enum PrepareError {
     /// A setting cannot be applied here.
     #[error("variant `{variant}`: {source}")]
     Inject {
-        /// The variant.
         variant: String,
         /// The cause.
         source: InjectError,
@@ -52,7 +50,6 @@ pub enum PrepareError {
     Program {
         /// The variant, service or command that needs it.
         user: String,
-        /// The program.
         program: String,
     },
     /// A working directory does not exist.

@@ -10,7 +10,6 @@ use std::time::Duration;
 /// Which trial to run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TrialPlan {
-    /// Its id.
     pub id: String,
     /// Block, 0 for the warm-up block.
     pub block: u32,
@@ -24,7 +23,6 @@ pub struct TrialPlan {
     pub objects: u32,
 }
 
-/// The phase of a trial.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TrialPhase {
     /// Services start.
@@ -72,7 +70,6 @@ impl fmt::Display for TrialPhase {
 /// Progress of a running trial.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct TrialProgress {
-    /// Its phase.
     pub phase: TrialPhase,
     /// Completed share of the phase, if known.
     pub done: Option<f64>,

@@ -43,7 +43,6 @@ pub struct TunePlan {
     pub left_out: Vec<(&'static str, String)>,
     /// Median seconds of a trial of the default.
     pub seconds: f64,
-    /// Trials of the search.
     pub search_trials: usize,
     /// Fewest and most trials of the confirmations.
     pub confirm_trials: (usize, usize),

@@ -52,7 +52,6 @@ fn run(row: &Row, test: &str, score: &Path) -> Output {
     command.env(SCORE, score).output().unwrap()
 }
 
-/// The result of one row.
 #[derive(Default)]
 struct RowResult {
     score: Score,
