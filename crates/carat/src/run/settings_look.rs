@@ -1,6 +1,6 @@
 //! Whether the requested settings are in effect where a running tree serves.
 
-use carat_model::is_printable;
+use carat_model::{command_line, shorten};
 use carat_proc::observe::{Mapping, ProbePage, parse_mappings};
 use carat_proc::process::{Identity, ListeningSockets, ProcRoot, ServingBy, ServingSigns, serving};
 use carat_settings::{
@@ -70,7 +70,8 @@ fn look_at(
     let (maps, status) = (text(root, member, "maps"), text(root, member, "status"));
     let page = ProbePage::find(root, member).and_then(|page| page.read());
     let root_link = std::fs::read_link(root.file(member.pid, "root")).ok();
-    let words = words(root, member);
+    let line = root.read(member.pid, "cmdline").unwrap_or_default();
+    let line = String::from_utf8_lossy(&line);
     let mappings = maps.as_ref().map(|maps| parse_mappings(maps.as_bytes())).unwrap_or_default();
     let signs = ServingSigns {
         pid: member.pid,
@@ -78,7 +79,7 @@ fn look_at(
         image: image(&mappings),
         is_ruby: page.is_some() || mappings.iter().any(is_of_ruby),
         listens: sockets.of(member.pid),
-        is_launcher: words.iter().take(2).any(|word| is_listening_launcher(word)),
+        is_launcher: words(&line).take(2).any(is_listening_launcher),
     };
     let runtime = page.as_ref().map(RuntimeReport::read);
     let observed = ProcessObservation {
@@ -92,7 +93,7 @@ fn look_at(
     };
     let checks = ProcessChecks {
         identity: member,
-        title: title(&words),
+        title: title(&line),
         image: signs.image,
         serves: false,
         checks: verify(settings, applied, &observed),
@@ -100,17 +101,13 @@ fn look_at(
     (signs, checks)
 }
 
-/// The words of the command line, or of the title that took its place.
-fn words(root: &ProcRoot, member: Identity) -> Vec<String> {
-    let line = root.read(member.pid, "cmdline").unwrap_or_default();
-    let line = String::from_utf8_lossy(&line).replace('\0', " ");
-    line.split_whitespace().map(str::to_owned).collect()
+/// The words of a command line, or of the title that took its place.
+fn words(line: &str) -> impl Iterator<Item = &str> {
+    line.split(|c: char| c == '\0' || c.is_whitespace()).filter(|word| !word.is_empty())
 }
 
-fn title(words: &[String]) -> String {
-    let line = words.join(" ");
-    let short: String = line.chars().filter(|c| is_printable(*c)).take(LONGEST_TITLE).collect();
-    if short.len() < line.len() { format!("{short}…") } else { short }
+fn title(line: &str) -> String {
+    shorten(&command_line(line), LONGEST_TITLE)
 }
 
 fn is_listening_launcher(word: &str) -> bool {
@@ -377,9 +374,15 @@ mod tests {
     }
 
     #[test]
-    fn a_title_is_one_short_printable_line() {
-        let words = ["ruby\u{202e}".to_owned(), "x".repeat(100)];
-        assert_eq!(title(&words), format!("ruby {}…", "x".repeat(35)));
+    fn a_title_is_one_short_printable_line_without_secrets() {
+        for (line, expected) in [
+            (format!("ruby\0{}", "x".repeat(100)), format!("ruby {}…", "x".repeat(34))),
+            ("ruby\u{1b}[31m\0a\nb".into(), "ruby a b".into()),
+            ("puma\0--control-token\0s3cret".into(), "puma --control-token [hidden]".into()),
+            ("env\0DB_PASSWORD=hunter2\0puma".into(), "env DB_PASSWORD=[hidden] puma".into()),
+        ] {
+            assert_eq!(title(&line), expected);
+        }
     }
 
     #[test]
