@@ -169,6 +169,12 @@ impl ProcessObservation<'_> {
         })
     }
 
+    /// The value of a variable of `/proc/PID/environ`; `None` where it is not there, or hidden.
+    pub(crate) fn variable(&self, name: &str) -> Option<String> {
+        let mut variables = self.environ?.split(|byte| *byte == 0).map(String::from_utf8_lossy);
+        variables.find_map(|one| Some(one.strip_prefix(name)?.strip_prefix('=')?.to_owned()))
+    }
+
     /// Whether the process was started with a variable whose value `fits`.
     pub fn variable_status(&self, name: &str, fits: impl Fn(&str) -> bool) -> SettingStatus {
         let Some(environ) = self.environ else {

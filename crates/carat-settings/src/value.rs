@@ -93,17 +93,38 @@ impl<const LEAST: u32, const MOST: u32> SettingValue for DecimalNumber<LEAST, MO
     }
 }
 
-/// An amount of memory in bytes; `k`, `m` and `g` multiply by 1024.
+/// A decimal number above `LEAST`, at most `MOST`.
 #[derive(Debug)]
-pub(crate) struct MemorySize(pub u64);
+pub(crate) struct NumberAbove<const LEAST: u32, const MOST: u32>(pub(crate) f64);
 
-impl fmt::Display for MemorySize {
+impl<const LEAST: u32, const MOST: u32> fmt::Display for NumberAbove<LEAST, MOST> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)
     }
 }
 
-impl SettingValue for MemorySize {
+impl<const LEAST: u32, const MOST: u32> SettingValue for NumberAbove<LEAST, MOST> {
+    fn parse(text: &str) -> Option<Self> {
+        let number: f64 = text.parse().ok()?;
+        (number > f64::from(LEAST) && number <= f64::from(MOST)).then_some(Self(number))
+    }
+
+    fn accepted() -> String {
+        format!("a number above {LEAST}, at most {MOST}")
+    }
+}
+
+/// An amount of memory in bytes, from `LEAST` to `MOST`; `k`, `m` and `g` multiply by 1024.
+#[derive(Debug)]
+pub(crate) struct MemorySize<const LEAST: u64 = 0, const MOST: u64 = { u64::MAX }>(pub(crate) u64);
+
+impl<const LEAST: u64, const MOST: u64> fmt::Display for MemorySize<LEAST, MOST> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl<const LEAST: u64, const MOST: u64> SettingValue for MemorySize<LEAST, MOST> {
     fn parse(text: &str) -> Option<Self> {
         let (digits, unit) = match text.char_indices().last()? {
             (at, 'k' | 'K') => (&text[..at], 1 << 10),
@@ -111,14 +132,26 @@ impl SettingValue for MemorySize {
             (at, 'g' | 'G') => (&text[..at], 1 << 30),
             _ => (text, 1),
         };
-        digits.parse::<u64>().ok()?.checked_mul(unit).map(Self)
+        let bytes = digits.parse::<u64>().ok()?.checked_mul(unit)?;
+        (LEAST..=MOST).contains(&bytes).then_some(Self(bytes))
     }
 
     fn accepted() -> String {
-        "bytes, also as `512k`, `16m` or `1g`".into()
+        let least = (LEAST > 0).then(|| format!(", at least `{}`", size(LEAST)));
+        let most = (MOST < u64::MAX).then(|| format!(", at most `{}`", size(MOST)));
+        let bounds = [least, most].into_iter().flatten().collect::<String>();
+        format!("bytes, also as `512k`, `16m` or `1g`{bounds}")
     }
 }
 
+/// Bytes as a user would write them.
+fn size(bytes: u64) -> String {
+    let units = [(30, "g"), (20, "m"), (10, "k")];
+    let unit = units.iter().find(|(shift, _)| bytes.is_multiple_of(1 << shift) && bytes > 0);
+    unit.map_or(bytes.to_string(), |(shift, name)| format!("{}{name}", bytes >> shift))
+}
+
+/// An absolute path.
 #[derive(Debug)]
 pub(crate) struct AbsolutePath(pub PathBuf);
 
@@ -173,6 +206,13 @@ mod tests {
     }
 
     #[test]
+    fn the_bounds_of_a_size_are_said() {
+        assert_eq!(MemorySize::<0>::accepted(), "bytes, also as `512k`, `16m` or `1g`");
+        let bounded = MemorySize::<16384, { 32 << 20 }>::accepted();
+        assert!(bounded.ends_with(", at least `16k`, at most `32m`"), "{bounded}");
+    }
+
+    #[test]
     fn equal_values_have_one_spelling() {
         type Factor = DecimalNumber<1, 4>;
         type Number = WholeNumber<1, 64>;
@@ -194,6 +234,12 @@ mod tests {
             ("ON", canonical::<Switch>("ON"), None),
             ("/lib/x.so", canonical::<AbsolutePath>("/lib/x.so"), Some("/lib/x.so")),
             ("x.so", canonical::<AbsolutePath>("x.so"), None),
+            ("1.0", canonical::<NumberAbove<1, 4>>("1.0"), None),
+            ("1.01", canonical::<NumberAbove<1, 4>>("1.01"), Some("1.01")),
+            ("NaN", canonical::<NumberAbove<0, 1>>("NaN"), None),
+            ("15k", canonical::<MemorySize<16384>>("15k"), None),
+            ("16k", canonical::<MemorySize<16384>>("16k"), Some("16384")),
+            ("2k", canonical::<MemorySize<0, 1024>>("2k"), None),
             ("two lines", canonical::<FreeText>("a\nb"), None),
         ] {
             assert_eq!(parsed.as_deref(), expected, "{text}");

@@ -1,7 +1,12 @@
 //! Ruby's own variables that tune its garbage collector.
+//!
+//! Ruby ignores a value outside its bounds (`ruby_gc_set_params` in gc.c, 2.7 to 4.1: a size must be above 0, a factor of growth
+//! above 1, a ratio above 0 and at most 1), so that the types here refuse it.
 
+use crate::environment::Environment;
+use crate::observation::{ProcessObservation, SettingStatus};
 use crate::setting::{Mechanism, Setting, SettingDefinition};
-use crate::value::{DecimalNumber, MemorySize, WholeNumber};
+use crate::value::{DecimalNumber, MemorySize, NumberAbove, SettingValue, WholeNumber};
 use carat_ruby::version::{RubyVersion, V2_7, V3_2, V3_3, V4_0, V4_1};
 
 pub(super) const SETTINGS: &[SettingDefinition] = &[
@@ -24,7 +29,7 @@ pub(super) const SETTINGS: &[SettingDefinition] = &[
 pub(super) struct GrowthFactor;
 
 impl Setting for GrowthFactor {
-    type Value = DecimalNumber<1, 4>;
+    type Value = NumberAbove<1, 4>;
     const NAME: &'static str = "gc.growth_factor";
     const DEFAULT: &'static str = "1.8";
     const MECHANISM: Mechanism = Mechanism::Variable("RUBY_GC_HEAP_GROWTH_FACTOR");
@@ -91,7 +96,7 @@ impl Setting for Heap0InitSlots {
 pub(super) struct InitBytes;
 
 impl Setting for InitBytes {
-    type Value = MemorySize;
+    type Value = MemorySize<1>;
     const NAME: &'static str = "gc.heap_init_bytes";
     const DEFAULT: &'static str = "2560k";
     const MECHANISM: Mechanism = Mechanism::Variable("RUBY_GC_HEAP_INIT_BYTES");
@@ -113,25 +118,48 @@ impl Setting for FreeSlots {
     const COSTS: &'static str = "Few free slots mean more GCs.";
 }
 
+/// The variable of [`FreeSlotsMaxRatio`].
+const MAX_RATIO: &str = "RUBY_GC_HEAP_FREE_SLOTS_MAX_RATIO";
+/// The variable of [`FreeSlotsMinRatio`].
+const MIN_RATIO: &str = "RUBY_GC_HEAP_FREE_SLOTS_MIN_RATIO";
+/// Its value where it is not set (`GC_HEAP_FREE_SLOTS_MIN_RATIO`, gc.c).
+const USUAL_MIN_RATIO: f64 = 0.2;
+
 pub(super) struct FreeSlotsMaxRatio;
 
 impl Setting for FreeSlotsMaxRatio {
-    type Value = DecimalNumber<0, 1>;
+    type Value = NumberAbove<0, 1>;
     const NAME: &'static str = "gc.free_slots_max_ratio";
     const DEFAULT: &'static str = "0.65";
-    const MECHANISM: Mechanism = Mechanism::Variable("RUBY_GC_HEAP_FREE_SLOTS_MAX_RATIO");
+    const MECHANISM: Mechanism = Mechanism::Variable(MAX_RATIO);
     const SINCE: Option<RubyVersion> = Some(V2_7);
     const DOES: &'static str = "Share of free slots above which empty pages go back to the kernel.";
-    const COSTS: &'static str = "A low share means that pages are freed and taken again.";
+    const COSTS: &'static str = "A low share means that pages are freed and taken again. Ruby ignores a share that is not above `gc.free_slots_min_ratio`.";
+
+    fn verify(
+        value: &Self::Value,
+        process: &ProcessObservation<'_>,
+        environment: &Environment,
+    ) -> SettingStatus {
+        let known = process.variable(MIN_RATIO).or_else(|| environment.set.get(MIN_RATIO).cloned());
+        let least = known.and_then(|text| NumberAbove::<0, 1>::parse(&text));
+        let least = least.map_or(USUAL_MIN_RATIO, |ratio| ratio.0);
+        match process.has_variable(MAX_RATIO, &value.to_string()) {
+            SettingStatus::Applied(_) if value.0 <= least => SettingStatus::NotApplied(format!(
+                "Ruby ignores values that are not above gc.free_slots_min_ratio, which is {least} here"
+            )),
+            status => status,
+        }
+    }
 }
 
 pub(super) struct FreeSlotsMinRatio;
 
 impl Setting for FreeSlotsMinRatio {
-    type Value = DecimalNumber<0, 1>;
+    type Value = NumberAbove<0, 1>;
     const NAME: &'static str = "gc.free_slots_min_ratio";
     const DEFAULT: &'static str = "0.20";
-    const MECHANISM: Mechanism = Mechanism::Variable("RUBY_GC_HEAP_FREE_SLOTS_MIN_RATIO");
+    const MECHANISM: Mechanism = Mechanism::Variable(MIN_RATIO);
     const SINCE: Option<RubyVersion> = Some(V2_7);
     const DOES: &'static str = "Share of free slots below which the heap grows.";
     const COSTS: &'static str = "A low share means more GCs, a high one more memory.";
@@ -154,7 +182,7 @@ impl Setting for OldobjectLimitFactor {
 pub(super) struct MallocLimit;
 
 impl Setting for MallocLimit {
-    type Value = MemorySize;
+    type Value = MemorySize<1>;
     const NAME: &'static str = "gc.malloc_limit";
     const DEFAULT: &'static str = "16m";
     const MECHANISM: Mechanism = Mechanism::Variable("RUBY_GC_MALLOC_LIMIT");
@@ -166,7 +194,7 @@ impl Setting for MallocLimit {
 pub(super) struct MallocLimitMax;
 
 impl Setting for MallocLimitMax {
-    type Value = MemorySize;
+    type Value = MemorySize<1>;
     const NAME: &'static str = "gc.malloc_limit_max";
     const DEFAULT: &'static str = "32m";
     const MECHANISM: Mechanism = Mechanism::Variable("RUBY_GC_MALLOC_LIMIT_MAX");
@@ -178,7 +206,7 @@ impl Setting for MallocLimitMax {
 pub(super) struct OldmallocLimit;
 
 impl Setting for OldmallocLimit {
-    type Value = MemorySize;
+    type Value = MemorySize<1>;
     const NAME: &'static str = "gc.oldmalloc_limit";
     const DEFAULT: &'static str = "16m";
     const MECHANISM: Mechanism = Mechanism::Variable("RUBY_GC_OLDMALLOC_LIMIT");
@@ -190,11 +218,44 @@ impl Setting for OldmallocLimit {
 pub(super) struct OldmallocLimitMax;
 
 impl Setting for OldmallocLimitMax {
-    type Value = MemorySize;
+    type Value = MemorySize<1>;
     const NAME: &'static str = "gc.oldmalloc_limit_max";
     const DEFAULT: &'static str = "128m";
     const MECHANISM: Mechanism = Mechanism::Variable("RUBY_GC_OLDMALLOC_LIMIT_MAX");
     const SINCE: Option<RubyVersion> = Some(V2_7);
     const DOES: &'static str = "How far `gc.oldmalloc_limit` may grow by itself.";
     const COSTS: &'static str = "A low limit means more full GCs.";
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::verify::tests::word;
+
+    #[test]
+    fn a_ratio_that_ruby_ignores_beside_the_other_ratio_is_not_applied() {
+        for (value, environ, expected) in [
+            ("0.3", "RUBY_GC_HEAP_FREE_SLOTS_MAX_RATIO=0.3\0", "applied"),
+            ("0.2", "RUBY_GC_HEAP_FREE_SLOTS_MAX_RATIO=0.2\0", "not applied"),
+            ("0.15", "RUBY_GC_HEAP_FREE_SLOTS_MAX_RATIO=0.15\0", "not applied"),
+            (
+                "0.15",
+                "RUBY_GC_HEAP_FREE_SLOTS_MAX_RATIO=0.15\0RUBY_GC_HEAP_FREE_SLOTS_MIN_RATIO=0.1\0",
+                "applied",
+            ),
+            // What Ruby ignores leaves its own ratio.
+            (
+                "0.15",
+                "RUBY_GC_HEAP_FREE_SLOTS_MAX_RATIO=0.15\0RUBY_GC_HEAP_FREE_SLOTS_MIN_RATIO=0\0",
+                "not applied",
+            ),
+            ("0.3", "A=b\0", "unknown"),
+        ] {
+            let value = NumberAbove::parse(value).unwrap();
+            let process =
+                ProcessObservation { environ: Some(environ.as_bytes()), ..Default::default() };
+            let status = FreeSlotsMaxRatio::verify(&value, &process, &Environment::default());
+            assert_eq!(word(&status), expected, "{environ} {status:?}");
+        }
+    }
 }

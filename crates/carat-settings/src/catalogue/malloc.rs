@@ -1,11 +1,12 @@
 //! Settings of malloc: another allocator, and the variables of each.
 
 use crate::allocator::allocator_of;
+use crate::catalogue::jemalloc::JemallocOptions;
 use crate::elf::{ElfKind, read_elf};
 use crate::environment::{ApplyError, Environment, EnvironmentBuilder};
 use crate::observation::{ProcessObservation, SettingStatus};
 use crate::setting::{Mechanism, Setting, SettingDefinition};
-use crate::value::{FreeText, MemorySize, SettingValue, WholeNumber, alternatives};
+use crate::value::{MemorySize, SettingValue, WholeNumber, alternatives};
 use carat_wire::page::{AllocatorKind, Word};
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -275,10 +276,13 @@ impl Setting for TrimThreshold {
     const COSTS: &'static str = "More system calls while the heap's top moves.";
 }
 
+/// glibc ignores larger values: half of `HEAP_MAX_SIZE` (malloc/malloc.c, `do_set_mmap_threshold`).
+const MOST_MMAP_THRESHOLD: u64 = 32 << 20;
+
 struct MmapThreshold;
 
 impl Setting for MmapThreshold {
-    type Value = MemorySize;
+    type Value = MemorySize<0, MOST_MMAP_THRESHOLD>;
     const NAME: &'static str = "malloc.mmap_threshold";
     const DEFAULT: &'static str = "128k, growing";
     const MECHANISM: Mechanism = Mechanism::Variable("MALLOC_MMAP_THRESHOLD_");
@@ -314,7 +318,7 @@ impl Setting for TcacheCount {
 struct MallocConf;
 
 impl Setting for MallocConf {
-    type Value = FreeText;
+    type Value = JemallocOptions;
     const NAME: &'static str = "malloc_conf";
     const DEFAULT: &'static str = "empty";
     const MECHANISM: Mechanism = Mechanism::Variable("MALLOC_CONF");
@@ -324,6 +328,20 @@ impl Setting for MallocConf {
     const DOES: &'static str =
         "Options of jemalloc, such as `dirty_decay_ms:1000,narenas:2,background_thread:true`.";
     const COSTS: &'static str = "Depends on the option; a short decay means more page faults.";
+
+    fn verify(
+        value: &JemallocOptions,
+        process: &ProcessObservation<'_>,
+        _environment: &Environment,
+    ) -> SettingStatus {
+        match (process.has_variable("MALLOC_CONF", &value.to_string()), value.unknown()) {
+            (SettingStatus::Applied(reason), Some(option)) => SettingStatus::Unknown(format!(
+                "{reason}, but not every jemalloc has `{option}`; one that does not says \"Invalid conf pair\" on the \
+                 server's stderr"
+            )),
+            (status, _) => status,
+        }
+    }
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 mod fork;
 mod gc;
 mod heap;
+mod jemalloc;
 mod malloc;
 mod process;
 

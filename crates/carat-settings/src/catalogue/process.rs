@@ -57,10 +57,13 @@ impl Setting for HugePages {
     }
 }
 
+/// Ruby raises smaller values to this (`RUBY_VM_THREAD_VM_STACK_SIZE_MIN`, vm_core.h, 2.7 to 4.0).
+const LEAST_VM_STACK: u64 = 16 << 10;
+
 struct VmStack;
 
 impl Setting for VmStack {
-    type Value = MemorySize;
+    type Value = MemorySize<LEAST_VM_STACK>;
     const NAME: &'static str = "vm_stack";
     const DEFAULT: &'static str = "1m";
     const MECHANISM: Mechanism = Mechanism::Variable("RUBY_THREAD_VM_STACK_SIZE");
@@ -69,33 +72,13 @@ impl Setting for VmStack {
     const COSTS: &'static str = "Deep recursion in a thread raises SystemStackError earlier.";
 }
 
-/// An amount of memory in which Ruby can start.
-pub(crate) struct MainStackSize(u64);
-
-/// Half of what Ruby gives its other threads (`RUBY_VM_THREAD_MACHINE_STACK_SIZE`, vm_core.h).
+/// Half of what Ruby gives its other threads (`RUBY_VM_THREAD_MACHINE_STACK_SIZE`, vm_core.h): an amount in which Ruby can start.
 const LEAST_MAIN_STACK: u64 = 512 << 10;
-
-impl fmt::Display for MainStackSize {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
-}
-
-impl SettingValue for MainStackSize {
-    fn parse(text: &str) -> Option<Self> {
-        let bytes = MemorySize::parse(text)?.0;
-        (bytes >= LEAST_MAIN_STACK).then_some(Self(bytes))
-    }
-
-    fn accepted() -> String {
-        format!("{}, at least `512k`", MemorySize::accepted())
-    }
-}
 
 pub(crate) struct MainStack;
 
 impl Setting for MainStack {
-    type Value = MainStackSize;
+    type Value = MemorySize<LEAST_MAIN_STACK>;
     const NAME: &'static str = "main_stack";
     const DEFAULT: &'static str = "the limit that the server inherits, usually 8m";
     const MECHANISM: Mechanism = Mechanism::Runtime { pending: "the runtime has not started" };
@@ -105,7 +88,7 @@ impl Setting for MainStack {
     const VERIFIED_BY: &'static str =
         "the runtime's report in the shared page: the limit was this size when Ruby had started";
 
-    fn apply(value: &MainStackSize, server: &mut EnvironmentBuilder<'_>) -> Result<(), ApplyError> {
+    fn apply(value: &Self::Value, server: &mut EnvironmentBuilder<'_>) -> Result<(), ApplyError> {
         server.limit_main_stack(value.0);
         let inherited = server.context.stack_limit;
         let inherited = inherited.map_or("unlimited".to_owned(), |limit| limit.to_string());
