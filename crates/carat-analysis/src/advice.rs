@@ -3,14 +3,17 @@
 //! A finding is a reason for an experiment, never its result: only `carat compare` can say what a setting saves, and at
 //! what cost. `docs/memory.md` documents every code.
 
-use crate::in_effect::{is_in_effect, requested};
 use carat_model::ledger::{Ledger, LedgerPart, PartKind, ProcessLedger};
 use carat_model::{Bytes, count};
+use crate::in_effect::{is_in_effect, requested};
+use carat_model::OutsideReading;
+use carat_outside::census::Census;
 use carat_outside::unshared::{Cause, UnsharedTable};
 use carat_ruby::RubyVersion;
 use carat_ruby::version::{REWRITES_EMPTY_CALL_CACHES, TOUCHES_MAIN_STACK, VersionRange};
 use serde::Serialize;
 use std::collections::BTreeMap;
+use std::fmt;
 
 /// Something in a ledger that a setting might change.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -33,6 +36,9 @@ pub struct Finding {
 const WORTHWHILE: f64 = 0.05;
 /// Share of free slots from which a heap counts as fragmented.
 const FRAGMENTED: f64 = 0.3;
+/// glibc's free memory is worth another allocator from this share of its live memory on: jemalloc needs more for the same live
+/// memory. A leak of 28 MB in small blocks, beside 4 MB that were free, took 15 MB more under it.
+const LOOSE: f64 = 0.5;
 /// With `arena_max` of 2 to 4 a process has at most this many arenas.
 const FEW_ARENAS: usize = 4;
 /// A worker that shares less of its memory than this has lost most of what the fork shared.
@@ -40,32 +46,35 @@ const LITTLE_SHARED: f64 = 0.25;
 const UNPREPARED: &str = "fork-not-prepared";
 const ALLOCATOR: &str = "allocator";
 
-/// Every finding that the ledger and the comparisons of forked processes support, the largest possible saving first. On a
+/// Every finding that the ledger and what was read from outside support, the largest possible saving first. On a
 /// preloaded cluster a prepared fork and another allocator come first, because together they saved most there
 /// (`docs/remedies.md`). A ledger without its single processes, such as one of a shortened export, supports none: which
 /// allocator was in use is unknown.
-pub fn findings(ledger: &Ledger, unshared: &[UnsharedTable]) -> Vec<Finding> {
+pub fn findings(ledger: &Ledger, reading: &OutsideReading) -> Vec<Finding> {
     if ledger.processes.is_empty() {
         return Vec::new();
     }
+    let compacted = compacted_workers(ledger, reading);
+    let unprepared = unprepared_fork(ledger, &compacted);
+    let is_cluster = unprepared.is_some();
     let mut found: Vec<Finding> = [
-        unprepared_fork(ledger),
+        unprepared,
+        worker_compaction(ledger, reading, &compacted),
         unused_allocator(ledger),
-        other_allocator(ledger),
+        other_allocator(ledger, is_cluster),
         arenas(ledger),
         free_malloc(ledger),
         free_slots(ledger),
         empty_pages(ledger),
-        eroded_sharing(ledger),
-        rewritten_pages(ledger, unshared),
-        stacks(ledger),
+        eroded_sharing(ledger, is_cluster),
+        rewritten_pages(ledger, &reading.unshared),
+        stacks(ledger, reading),
         huge_pages(ledger),
         swap(ledger),
     ]
     .into_iter()
     .flatten()
     .collect();
-    let is_cluster = found.iter().any(|finding| finding.code == UNPREPARED);
     found.sort_by_key(|finding| {
         let first = is_cluster && [UNPREPARED, ALLOCATOR].contains(&finding.code);
         std::cmp::Reverse((first, finding.at_most))
@@ -123,11 +132,14 @@ fn unused_allocator(ledger: &Ledger) -> Option<Finding> {
 }
 
 /// Free memory of glibc, which another allocator returns sooner. It cannot return live memory, so where free memory cannot be
-/// told from live there is nothing to suggest.
-fn other_allocator(ledger: &Ledger) -> Option<Finding> {
+/// told from live, or is little beside it, there is nothing to suggest. On a preloaded cluster another allocator also keeps
+/// pages shared, because it does not scatter what a collection writes to.
+fn other_allocator(ledger: &Ledger, is_cluster: bool) -> Option<Finding> {
     let is_found = unused_allocator(ledger).is_some() || !ledger.processes.iter().any(is_glibc);
     let free = ledger.part(PartKind::MallocFree).filter(|_| !is_found)?;
-    if !is_worthwhile(ledger, free.pss) {
+    let live = part(ledger, PartKind::MallocLive);
+    let is_loose = is_cluster || free.pss.0 as f64 >= live.0 as f64 * LOOSE;
+    if !is_loose || !is_worthwhile(ledger, free.pss) {
         return None;
     }
     Some(Finding {
@@ -144,8 +156,82 @@ fn other_allocator(ledger: &Ledger) -> Option<Finding> {
     })
 }
 
+/// The workers in which a compaction moved objects since the fork: as the comparison of their pages shows or, without one, as
+/// far as the last full collection of a worker compacted and that of its parent did not.
+fn compacted_workers(ledger: &Ledger, reading: &OutsideReading) -> Vec<u32> {
+    let forked = ledger.processes.iter().filter_map(|worker| {
+        let parent = forked_from(worker, ledger)?;
+        Some((worker.pid, parent.pid))
+    });
+    let compacted = |&(worker, parent): &(u32, u32)| {
+        let mut tables = reading.unshared.iter();
+        match tables.find(|table| table.child == worker && table.parent == parent) {
+            Some(table) => moved(table) > table.private_bytes as f64 * WORTHWHILE,
+            None => {
+                compacts(reading, worker) == Some(true) && compacts(reading, parent) == Some(false)
+            }
+        }
+    };
+    forked.filter(compacted).map(|(worker, _)| worker).collect()
+}
+
+/// Bytes that are private because a compaction moved objects.
+fn moved(table: &UnsharedTable) -> f64 {
+    let shares = table.causes.iter().filter(|share| share.cause == Cause::Compaction);
+    shares.map(|share| share.bytes).sum()
+}
+
+fn census(reading: &OutsideReading, pid: u32) -> Option<&Census> {
+    reading.processes.iter().find(|census| census.process == pid)
+}
+
+/// Whether the last full collection compacted; `None` if unknown.
+fn compacts(reading: &OutsideReading, pid: u32) -> Option<bool> {
+    Some(census(reading, pid)?.heap.as_ref()?.ages?.pinned.is_some())
+}
+
+/// What a compaction in workers made private.
+fn worker_compaction(
+    ledger: &Ledger,
+    reading: &OutsideReading,
+    compacted: &[u32],
+) -> Option<Finding> {
+    let is_compacted = |pid: u32| compacted.contains(&pid);
+    let tables = reading.unshared.iter().filter(|table| is_compacted(table.child));
+    let known: f64 = tables.map(moved).sum();
+    let workers = ledger.processes.iter().filter(|process| is_compacted(process.pid));
+    let heaps = workers.filter_map(|worker| worker.heap.as_ref());
+    let lost = match reading.unshared.is_empty() {
+        true => heaps.map(|heap| heap.private).sum(),
+        false => Bytes(known as u64),
+    };
+    if !is_worthwhile(ledger, lost) {
+        return None;
+    }
+    let evidence = match reading.unshared.is_empty() {
+        true => format!(
+            "the last full GC of {} compacted and that of the parent did not; {lost} of their slots \
+             are private, and `--unshared` shows how much of it was moved",
+            count(compacted.len(), "worker")
+        ),
+        false => format!(
+            "a compaction since the fork moved objects in {}: {lost} are private because of it",
+            count(compacted.len(), "worker")
+        ),
+    };
+    Some(Finding {
+        code: "compaction-unshares",
+        evidence,
+        remedy: "no `GC.compact` and no `GC.auto_compact` in workers; compact in the parent before the fork"
+            .into(),
+        setting: None,
+        shrinks: vec![PartKind::SlotsLive, PartKind::SlotsFree],
+        at_most: Some(lost),
+    })
+}
+
 /// Workers of a parent that was not prepared for the fork.
-fn unprepared_fork(ledger: &Ledger) -> Option<Finding> {
+fn unprepared_fork(ledger: &Ledger, compacted: &[u32]) -> Option<Finding> {
     let (mut workers, mut parents) = (0_usize, Vec::new());
     let mut lost: BTreeMap<PartKind, Bytes> = BTreeMap::new();
     for worker in &ledger.processes {
@@ -155,8 +241,12 @@ fn unprepared_fork(ledger: &Ledger) -> Option<Finding> {
         }
         workers += 1;
         parents.push(parent.pid.to_string());
-        // What a worker writes to after the fork.
-        for &kind in PartKind::HEAPS {
+        // What a worker writes to after the fork. What a compaction in it moves, no preparation keeps shared.
+        let moves = |kind: &PartKind| {
+            compacted.contains(&worker.pid)
+                && [PartKind::SlotsLive, PartKind::SlotsFree].contains(kind)
+        };
+        for &kind in PartKind::HEAPS.iter().filter(|kind| !moves(kind)) {
             let private = part_of(worker, kind).map(|part| part.private).unwrap_or_default();
             // A worker can have lost only what its parent had to share.
             let inherited = part_of(parent, kind).map(|part| part.resident).unwrap_or_default();
@@ -339,8 +429,8 @@ fn shared_fraction(process: &ProcessLedger) -> f64 {
 }
 
 /// Workers that share little, where preparing the fork alone would not help.
-fn eroded_sharing(ledger: &Ledger) -> Option<Finding> {
-    if unprepared_fork(ledger).is_some() {
+fn eroded_sharing(ledger: &Ledger, is_unprepared: bool) -> Option<Finding> {
+    if is_unprepared {
         return None;
     }
     let unshared: Vec<(&ProcessLedger, f64)> = ledger
@@ -376,25 +466,82 @@ fn eroded_sharing(ledger: &Ledger) -> Option<Finding> {
     })
 }
 
-fn stacks(ledger: &Ledger) -> Option<Finding> {
+fn stacks(ledger: &Ledger, reading: &OutsideReading) -> Option<Finding> {
     let stacks = part(ledger, PartKind::Stacks);
     let touched = runs(ledger, TOUCHES_MAIN_STACK);
-    let has_threads = ledger.processes.iter().any(|process| process.threads > Some(1));
+    let users = StackUsers::of(ledger, reading);
     // Of one thread there are no fewer.
-    let is_smaller = touched || has_threads;
+    let is_smaller = touched || users.can_be_fewer();
     (is_smaller && is_worthwhile(ledger, stacks)).then(|| Finding {
         code: "stacks",
-        evidence: format!("stacks hold {stacks} ({:.0} %)", percent(ledger, stacks)),
+        evidence: format!("stacks hold {stacks} ({:.0} %): {users}", percent(ledger, stacks)),
         remedy: match touched {
             true => {
                 format!("Ruby {TOUCHES_MAIN_STACK} touches its whole main stack: make it smaller")
             }
-            false => "run fewer threads".to_owned(),
+            false => users.remedy().to_owned(),
         },
         setting: touched.then(|| ("main_stack", "1m".to_owned())),
         shrinks: vec![PartKind::Stacks],
         at_most: Some(stacks),
     })
+}
+
+/// What has stacks. A fiber has one of its own within a thread, so that a process with one thread can have thousands.
+struct StackUsers {
+    /// Threads by the kernel's count, and processes.
+    threads: u64,
+    processes: u64,
+    /// Objects of the class Fiber; `None` if unknown. A thread has one for itself as soon as it uses fibers.
+    fibers: Option<u64>,
+}
+
+impl StackUsers {
+    fn of(ledger: &Ledger, reading: &OutsideReading) -> Self {
+        let fibers = |pid| {
+            let classes = census(reading, pid)?.classes.as_ref()?;
+            Some(
+                classes.iter().find(|class| class.name == "Fiber").map_or(0, |class| class.objects),
+            )
+        };
+        let rubies = ledger.processes.iter().filter(|process| process.may_have_ruby());
+        Self {
+            threads: ledger.processes.iter().map(|one| u64::from(one.threads.unwrap_or(1))).sum(),
+            processes: ledger.processes.len() as u64,
+            fibers: rubies.map(|process| fibers(process.pid)).sum(),
+        }
+    }
+
+    /// More fibers than threads.
+    fn has_fibers(&self) -> bool {
+        self.fibers.is_some_and(|fibers| fibers > self.threads)
+    }
+
+    fn can_be_fewer(&self) -> bool {
+        self.threads > self.processes || self.has_fibers()
+    }
+
+    fn remedy(&self) -> &'static str {
+        match self.fibers {
+            _ if self.has_fibers() => "let fewer fibers live at a time",
+            Some(_) => "run fewer threads",
+            None => "run fewer threads, or fewer fibers at a time",
+        }
+    }
+}
+
+fn counted(number: u64, word: &str) -> String {
+    count(usize::try_from(number).unwrap_or(usize::MAX), word)
+}
+
+impl fmt::Display for StackUsers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&counted(self.threads, "thread"))?;
+        match self.fibers {
+            Some(fibers) if self.has_fibers() => write!(f, ", {}", counted(fibers, "fiber")),
+            _ => Ok(()),
+        }
+    }
 }
 
 fn huge_pages(ledger: &Ledger) -> Option<Finding> {

@@ -3,6 +3,7 @@
 use super::*;
 use carat_model::ledger::{Arena, Basis, DetectedAllocator, LedgerPart, RubyHeap, SlotPool};
 
+use carat_outside::heap::{AgeCensus, ClassCount, HeapCensus};
 use carat_outside::unshared::CauseShare;
 use carat_ruby::version::V3_3;
 
@@ -48,7 +49,7 @@ fn ledger(process: ProcessLedger) -> Ledger {
 }
 
 fn plain(ledger: &Ledger) -> Vec<Finding> {
-    findings(ledger, &[])
+    findings(ledger, &OutsideReading::default())
 }
 
 fn codes(ledger: &Ledger) -> Vec<&'static str> {
@@ -126,6 +127,76 @@ fn another_allocator_is_never_suggested_for_live_memory() {
         let mut tree = cluster();
         tree.parts = vec![part(kind, 250, 250), part(PartKind::MallocFree, 5, 5)];
         assert!(!codes(&tree).contains(&"allocator"), "{kind:?}");
+    }
+}
+
+#[test]
+fn another_allocator_is_not_suggested_where_little_is_free_beside_what_is_live() {
+    for (live, free, expected) in [(28, 6, false), (28, 14, true), (0, 6, true)] {
+        let mut tree = ledger(process(10, 1));
+        tree.parts =
+            vec![part(PartKind::MallocLive, live, live), part(PartKind::MallocFree, free, free)];
+        assert_eq!(codes(&tree).contains(&"allocator"), expected, "{live} {free}");
+    }
+}
+
+/// A reading of a Ruby whose last full collection compacted or did not.
+fn collected(process: u32, compacted: bool) -> Census {
+    let ages = AgeCensus { pinned: compacted.then_some(9), ..AgeCensus::default() };
+    let heap = HeapCensus { ages: Some(ages), ..HeapCensus::default() };
+    Census { process, heap: Some(heap), ..Census::default() }
+}
+
+/// A worker of which a compaction moved this much.
+fn compacted_pages(child: u32, megabytes: u64) -> UnsharedTable {
+    let mut table = rewritten(child, megabytes);
+    table.causes[0].cause = Cause::Compaction;
+    UnsharedTable { private_bytes: 100 * MB, ..table }
+}
+
+#[test]
+fn a_compaction_in_workers_is_named_and_no_preparation_is_said_to_help_there() {
+    let mut tree = cluster();
+    for worker in &mut tree.processes[1..] {
+        worker.heap = Some(RubyHeap { private: Bytes(45 * MB), ..RubyHeap::default() });
+    }
+    let of = |processes: &[(u32, bool)], unshared: &[UnsharedTable]| {
+        let processes = processes.iter().map(|one| collected(one.0, one.1)).collect();
+        let unshared = unshared.to_vec();
+        let reading = OutsideReading { processes, unshared, ..OutsideReading::default() };
+        let found = findings(&tree, &reading);
+        let most = |code| found.iter().find(|one| one.code == code).map(|one| one.at_most.unwrap());
+        (most("compaction-unshares"), most(UNPREPARED))
+    };
+    let mb = |megabytes: u64| Some(Bytes(megabytes * MB));
+    let workers = [(10, false), (11, true), (12, true)];
+    assert_eq!(of(&[], &[]), (None, mb(90)), "nothing was read");
+    assert_eq!(of(&workers, &[]), (mb(90), None), "what is left, 10 MB, is too little");
+    assert_eq!(of(&[(10, true), (11, true), (12, true)], &[]), (None, mb(90)), "before the fork");
+    assert_eq!(of(&workers[1..], &[]), (None, mb(90)), "the parent is unknown");
+    let tables = [compacted_pages(11, 20), compacted_pages(12, 20)];
+    assert_eq!(of(&workers, &tables), (mb(40), None));
+    assert_eq!(of(&workers, &[rewritten(11, 20), rewritten(12, 20)]), (None, mb(90)));
+}
+
+#[test]
+fn fewer_threads_are_not_the_advice_for_the_stacks_of_fibers() {
+    let class =
+        |name: &str, objects| ClassCount { name: name.into(), objects, ..ClassCount::default() };
+    for (threads, fibers, expected) in [
+        (1, Some(900), Some("let fewer fibers live at a time")),
+        (1, Some(1), None),
+        (5, Some(4), Some("run fewer threads")),
+        (5, None, Some("run fewer threads, or fewer fibers at a time")),
+    ] {
+        let stacks = vec![part(PartKind::Stacks, 9, 9)];
+        let one = ProcessLedger { threads: Some(threads), parts: stacks, ..process(10, 1) };
+        let classes = fibers.map(|fibers| vec![class("Thread", 900), class("Fiber", fibers)]);
+        let census = Census { process: 10, classes, ..Census::default() };
+        let reading = OutsideReading { processes: vec![census], ..OutsideReading::default() };
+        let found = findings(&ledger(one), &reading);
+        let remedy = found.first().map(|finding| finding.remedy.as_str());
+        assert_eq!(remedy, expected, "{threads} {fibers:?}");
     }
 }
 
@@ -247,7 +318,8 @@ fn a_full_gc_since_the_fork_is_found_by_the_pages_that_it_copied() {
     let tables = [rewritten(11, 12), rewritten(12, 13)];
     let code = "full-gc-unshares";
     let find = |tree: &Ledger, tables: &[UnsharedTable]| {
-        findings(tree, tables).into_iter().find(|finding| finding.code == code)
+        let reading = OutsideReading { unshared: tables.to_vec(), ..OutsideReading::default() };
+        findings(tree, &reading).into_iter().find(|finding| finding.code == code)
     };
     assert_eq!(find(&tree, &tables), None, "the version is unknown");
     tree.processes.iter_mut().for_each(|process| process.ruby = Some("ruby 3.3.8".into()));

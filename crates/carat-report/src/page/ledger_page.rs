@@ -20,8 +20,7 @@ pub fn ledger_html(
     options: &PageOptions,
 ) -> String {
     let (server, ledger) = prepare_ledger(server, ledger, options.audience);
-    let reading = reading.map(|reading| prepare_outside(reading, options.audience));
-    let unshared = reading.as_ref().map_or(&[][..], |reading| reading.unshared.as_slice());
+    let shown = reading.map(|reading| prepare_outside(reading, options.audience));
     let title = headline(&ledger);
     let mut gallery = Gallery::default();
     let body = markup! {
@@ -29,8 +28,8 @@ pub fn ledger_html(
         main {
             h1 { (title) }
             (ledger::section(&ledger, &mut gallery))
-            (ledger_details::what_to_try(&ledger, unshared))
-            (outside::sections(reading.as_ref(), &mut gallery))
+            (ledger_details::what_to_try(&ledger, reading))
+            (outside::sections(shown.as_ref(), &mut gallery))
             (ledger_details::details(&ledger))
         }
         (footer(options))

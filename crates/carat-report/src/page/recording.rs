@@ -62,7 +62,7 @@ pub fn recording_html(recording: &Recording, options: &PageOptions) -> String {
             @if let Some(report) = report { (routes::load_section(report)) }
             @if let Some(last) = &recording.ledger {
                 (ledger::section(last, &mut gallery))
-                (ledger_details::what_to_try(last, &[]))
+                (ledger_details::what_to_try(last, None))
                 (ledger_details::details(last))
             }
         }

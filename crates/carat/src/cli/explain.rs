@@ -139,8 +139,7 @@ pub(crate) fn run(args: &ExplainArgs) -> anyhow::Result<Exit> {
         }
         Err(_) => (of_file(Path::new(&args.target), args.variant.as_deref())?, None),
     };
-    let unshared = reading.as_ref().map_or(&[][..], |reading| reading.unshared.as_slice());
-    let findings = findings(&ledger, unshared);
+    let findings = findings(&ledger, reading.as_ref().unwrap_or(&OutsideReading::default()));
     if args.json {
         let census = reading.as_ref().map(without_maps);
         let explanation =

@@ -3,6 +3,13 @@
 use crate::cli::load::read_scenarios;
 use crate::cli::record_view::RecordingView;
 use crate::cli::{Exit, output};
+use carat_model::load::{ReplayFormat, ReplayPace};
+use carat_model::recording::Recording;
+use carat_model::{HttpOptions, LoadReport, Percent, Span};
+use carat_model::OutsideReading;
+use carat_proc::observe::SampleOptions;
+use carat_analysis::findings;
+use carat_report::{count, growth_text, ledger_text, recording_html};
 use crate::run::Interrupt;
 use crate::run::recording::{
     ActiveRecording, RecordingLoad, RecordingRequest, RecordingSubject, is_invalid,
@@ -208,7 +215,10 @@ fn print(args: &RecordArgs, recording: &Recording, path: &Path) -> anyhow::Resul
         output::print_data(&fs::read_to_string(path)?)?;
     } else {
         if let Some(ledger) = &recording.ledger {
-            output::print_text(&ledger_text(ledger, &findings(ledger, &[])))?;
+            output::print_text(&ledger_text(
+                ledger,
+                &findings(ledger, &OutsideReading::default()),
+            ))?;
         }
         output::print_text(&growth_text(recording))?;
     }
