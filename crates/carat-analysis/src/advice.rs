@@ -3,10 +3,10 @@
 //! A finding is a reason for an experiment, never its result: only `carat compare` can say what a setting saves, and at
 //! what cost. `docs/memory.md` documents every code.
 
-use carat_model::ledger::{Ledger, LedgerPart, PartKind, ProcessLedger};
-use carat_model::{Bytes, count};
 use crate::in_effect::{is_in_effect, requested};
 use carat_model::OutsideReading;
+use carat_model::ledger::{Ledger, LedgerPart, PartKind, ProcessLedger};
+use carat_model::{Bytes, count};
 use carat_outside::census::Census;
 use carat_outside::unshared::{Cause, UnsharedTable};
 use carat_ruby::RubyVersion;

@@ -1,6 +1,7 @@
 //! What changed between two readings from outside, such as before and after a deploy.
 
 use carat_model::ClassAmount;
+use carat_model::ledger::{Ledger, PartKind};
 use carat_outside::census::Census;
 use carat_outside::malloc::MallocCensus;
 use std::collections::BTreeMap;
@@ -55,6 +56,16 @@ pub enum CensusFigure {
     ThinMallocBytes,
     /// Bytes of chunks that nobody holds.
     LostBytes,
+    /// Bytes of slots with garbage that the last collection found and that is not swept yet.
+    UnsweptBytes,
+    /// Bytes of slots with objects that nothing reaches.
+    UnreachedSlotBytes,
+    /// Bytes of malloc that only such objects hold.
+    UnreachedMallocBytes,
+    /// Proportional bytes of a part of the ledger that is neither slots nor malloc.
+    Part(PartKind),
+    /// Proportional bytes of all memory.
+    AllMemory,
 }
 
 /// One figure before and after; `None` where a process of that reading does not say.
@@ -77,19 +88,28 @@ pub struct CensusDifference {
     pub classes: Option<Vec<ClassChange>>,
 }
 
+/// One reading: the kernel's ledger of a tree, and what was read of its Rubies from outside.
+#[derive(Debug, Clone, Default)]
+pub struct ExplainedTree {
+    /// The ledger.
+    pub ledger: Ledger,
+    /// One for each Ruby.
+    pub rubies: Vec<Census>,
+}
+
 /// Compares two readings, each summed over its processes.
-pub fn census_difference(before: &[Census], after: &[Census]) -> CensusDifference {
+pub fn census_difference(before: &ExplainedTree, after: &ExplainedTree) -> CensusDifference {
+    let ledgers = (&before.ledger, &after.ledger);
+    let (before, after) = (&before.rubies, &after.rubies);
     let classes = classes_of(before).zip(classes_of(after));
+    let figures = FIGURES.iter().map(|&(figure, read)| FigureChange {
+        figure,
+        before: total(before, read),
+        after: total(after, read),
+    });
     CensusDifference {
         rubies: (rubies(before), rubies(after)),
-        figures: FIGURES
-            .iter()
-            .map(|&(figure, read)| FigureChange {
-                figure,
-                before: total(before, read),
-                after: total(after, read),
-            })
-            .collect(),
+        figures: figures.chain(part_changes(ledgers.0, ledgers.1)).collect(),
         classes: classes.map(|(before, after)| changed(&before, &after)),
     }
 }
@@ -97,7 +117,7 @@ pub fn census_difference(before: &[Census], after: &[Census]) -> CensusDifferenc
 type ReadFigure = fn(&Census) -> Option<u64>;
 
 /// Every figure and where a reading has it.
-const FIGURES: [(CensusFigure, ReadFigure); 10] = [
+const FIGURES: [(CensusFigure, ReadFigure); 13] = [
     (CensusFigure::Processes, |_| Some(1)),
     (CensusFigure::Objects, |census| Some(census.heap.as_ref()?.live_slots())),
     (CensusFigure::LiveSlotBytes, |census| Some(census.heap.as_ref()?.live_bytes)),
@@ -113,7 +133,36 @@ const FIGURES: [(CensusFigure, ReadFigure); 10] = [
         Some(census.malloc.as_ref()?.total().occupancy.nearly_free())
     }),
     (CensusFigure::LostBytes, |census| Some(census.owners.as_ref()?.nobody.present)),
+    (CensusFigure::UnsweptBytes, |census| Some(census.heap.as_ref()?.unswept?.bytes)),
+    (CensusFigure::UnreachedSlotBytes, |census| Some(census.reach.as_ref()?.unreached_slot_bytes)),
+    (CensusFigure::UnreachedMallocBytes, |census| {
+        Some(census.reach.as_ref()?.unreached_chunks.present)
+    }),
 ];
+
+/// The parts of the ledgers that no figure of a Ruby has, and their sums.
+fn part_changes(before: &Ledger, after: &Ledger) -> Vec<FigureChange> {
+    let is_elsewhere =
+        |kind: &PartKind| PartKind::HEAPS.contains(kind) && *kind != PartKind::TransientHeap;
+    let kinds = PartKind::ALL.into_iter().filter(|kind| !is_elsewhere(kind));
+    let in_ledger = |ledger: &Ledger, kind| {
+        let found = ledger.parts.iter().find(|part| part.kind == kind);
+        // A ledger lists the parts that are not zero.
+        (ledger.pss.0 > 0).then(|| found.map_or(0, |part| part.pss.0))
+    };
+    let parts = kinds.map(|kind| FigureChange {
+        figure: CensusFigure::Part(kind),
+        before: in_ledger(before, kind),
+        after: in_ledger(after, kind),
+    });
+    let all = |ledger: &Ledger| Some(ledger.pss.0).filter(|pss| *pss > 0);
+    let sum =
+        FigureChange { figure: CensusFigure::AllMemory, before: all(before), after: all(after) };
+    let is_somewhere = |change: &FigureChange| {
+        change.before.unwrap_or_default() > 0 || change.after.unwrap_or_default() > 0
+    };
+    parts.chain([sum]).filter(is_somewhere).collect()
+}
 
 /// Chunks in use and their bytes in memory.
 fn in_use(malloc: &MallocCensus) -> (u64, u64) {
@@ -183,7 +232,15 @@ fn changed(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use carat_outside::heap::{ClassCount, HeapCensus};
+    use carat_model::Bytes;
+    use carat_model::ledger::LedgerPart;
+    use carat_outside::heap::{ClassCount, HeapCensus, SlotAmount};
+
+    fn compared(before: &[Census], after: &[Census]) -> CensusDifference {
+        let tree =
+            |rubies: &[Census]| ExplainedTree { rubies: rubies.to_vec(), ..Default::default() };
+        census_difference(&tree(before), &tree(after))
+    }
 
     fn census(classes: &[(&str, u64, Option<u64>)]) -> Census {
         let class = |&(name, objects, malloc_bytes): &(&str, u64, Option<u64>)| ClassCount {
@@ -216,7 +273,7 @@ mod tests {
             census(&[("String", 90, None), ("Post", 400, None), ("Same", 7, None)]),
             census(&[("String", 30, None)]),
         ];
-        let difference = census_difference(&before, &after);
+        let difference = compared(&before, &after);
         let classes = difference.classes.unwrap();
         let names: Vec<(&str, i128)> =
             classes.iter().map(|change| (change.name.as_str(), change.objects())).collect();
@@ -229,18 +286,18 @@ mod tests {
     fn memory_of_malloc_counts_where_both_readings_know_it() {
         let before = [census(&[("String", 10, Some(1000))])];
         let after = [census(&[("String", 10, Some(5000)), ("Post", 1, Some(64))])];
-        let classes = census_difference(&before, &after).classes.unwrap();
+        let classes = compared(&before, &after).classes.unwrap();
         assert_eq!(classes[0].bytes(), 4000);
         assert_eq!(classes[1].bytes(), 104);
         let unread = [census(&[("String", 10, None)])];
-        assert!(census_difference(&before, &unread).classes.unwrap().is_empty());
+        assert!(compared(&before, &unread).classes.unwrap().is_empty());
     }
 
     #[test]
     fn a_figure_that_one_process_lacks_is_unknown() {
         let whole = census(&[("String", 1, None)]);
         let partial = Census { heap: None, ..whole.clone() };
-        let difference = census_difference(&[whole.clone(), partial], &[whole]);
+        let difference = compared(&[whole.clone(), partial], &[whole]);
         let objects = difference.figures.iter().find(|one| one.figure == CensusFigure::Objects);
         assert_eq!(objects.map(|one| (one.before, one.after)), Some((None, Some(1))));
         let malloc = difference.figures.iter().find(|one| one.figure == CensusFigure::MallocBytes);
@@ -250,8 +307,50 @@ mod tests {
     #[test]
     fn nothing_changed_between_equal_readings() {
         let same = [census(&[("String", 5, Some(9))])];
-        let difference = census_difference(&same, &same);
+        let difference = compared(&same, &same);
         assert_eq!(difference.classes, Some(Vec::new()));
         assert!(difference.figures.iter().all(|one| one.before == one.after));
+    }
+
+    fn ledger(parts: &[(PartKind, u64)]) -> Ledger {
+        let part = |&(kind, bytes)| LedgerPart {
+            kind,
+            pss: Bytes(bytes),
+            private: Bytes(bytes),
+            resident: Bytes(bytes),
+        };
+        let pss = Bytes(parts.iter().map(|part| part.1).sum());
+        Ledger { pss, parts: parts.iter().map(part).collect(), ..Ledger::default() }
+    }
+
+    #[test]
+    fn mapped_files_stacks_and_all_memory_are_compared_by_the_ledgers() {
+        let files = PartKind::CodeAndFiles;
+        let before = [(files, 20), (PartKind::SlotsLive, 5)];
+        let after = [(files, 60), (PartKind::Stacks, 7), (PartKind::SlotsLive, 6)];
+        let tree = |parts| ExplainedTree { ledger: ledger(parts), ..Default::default() };
+        let figures = census_difference(&tree(&before), &tree(&after)).figures;
+        let change = |figure| {
+            let found = figures.iter().find(|one| one.figure == figure);
+            found.map(|one| (one.before, one.after))
+        };
+        assert_eq!(change(CensusFigure::Part(files)), Some((Some(20), Some(60))));
+        assert_eq!(change(CensusFigure::Part(PartKind::Stacks)), Some((Some(0), Some(7))));
+        assert_eq!(change(CensusFigure::AllMemory), Some((Some(25), Some(73))));
+        assert_eq!(change(CensusFigure::Part(PartKind::SlotsLive)), None, "the census has it");
+        assert_eq!(change(CensusFigure::Part(PartKind::Jit)), None, "neither has any");
+        let unknown = census_difference(&ExplainedTree::default(), &tree(&after)).figures;
+        assert!(unknown.iter().any(|one| one.before.is_none() && one.after == Some(60)));
+    }
+
+    #[test]
+    fn garbage_that_is_not_swept_yet_is_compared_where_it_is_known() {
+        let mut census = census(&[("String", 5, None)]);
+        let unknown = census.clone();
+        let heap = census.heap.as_mut().unwrap();
+        heap.unswept = Some(SlotAmount { slots: 2, bytes: 80 });
+        let change = compared(&[unknown], &[census]).figures;
+        let change = change.iter().find(|one| one.figure == CensusFigure::UnsweptBytes).unwrap();
+        assert_eq!((change.before, change.after), (None, Some(80)));
     }
 }

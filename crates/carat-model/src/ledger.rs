@@ -114,7 +114,7 @@ pub enum Basis {
 }
 
 /// The allocator behind `malloc`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DetectedAllocator {
     /// `glibc`, `jemalloc`, `mimalloc`, `tcmalloc` or `musl`; `None` if unknown.
     pub active: Option<String>,
@@ -225,7 +225,7 @@ pub struct FileUse {
 }
 
 /// The memory of one process.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct ProcessLedger {
     /// Process id.
     pub pid: u32,

@@ -4,6 +4,7 @@ use crate::census_cells::padded;
 use crate::numbers::{grouped, or_question_mark};
 use carat_analysis::{CensusDifference, CensusFigure, ClassChange, FigureChange};
 use carat_model::Bytes;
+use carat_model::ledger::PartKind;
 use std::fmt::{self, Write};
 
 /// Totals before and after, and the classes that changed most.
@@ -83,6 +84,13 @@ fn figure_name(figure: CensusFigure) -> (&'static str, bool) {
         CensusFigure::FreeMallocBytes => ("malloc free", true),
         CensusFigure::ThinMallocBytes => ("malloc on pages less than a tenth full", true),
         CensusFigure::LostBytes => ("malloc held by nobody", true),
+        CensusFigure::UnsweptBytes => ("garbage: slots not yet swept", true),
+        CensusFigure::UnreachedSlotBytes => ("garbage: slots that nothing reaches", true),
+        CensusFigure::UnreachedMallocBytes => ("garbage: malloc that only these hold", true),
+        CensusFigure::Part(PartKind::CodeAndFiles) => ("code and mapped files (PSS)", true),
+        CensusFigure::Part(PartKind::Stacks) => ("thread and fiber stacks (PSS)", true),
+        CensusFigure::Part(kind) => (kind.label(), true),
+        CensusFigure::AllMemory => ("all memory (PSS)", true),
     }
 }
 

@@ -1,5 +1,6 @@
 //! A ledger as text for a terminal: parts with bars, processes, Ruby heaps, malloc arenas, and what to try.
 
+use crate::ledger_files::LedgerFiles;
 use crate::numbers::{UNITS, count, or_question_mark, percent, percent_of};
 use crate::redact::{Audience, prepare_ledger};
 use crate::text::{one_line, shorten};
@@ -8,7 +9,6 @@ use carat_model::ledger::{
     Arena, Basis, Ledger, LedgerPart, PartKind, ProcessLedger, RubyHeap, SlotPool, StatusLedger,
 };
 use carat_model::{Bytes, Unit};
-use std::collections::BTreeMap;
 use std::fmt::{self, Write};
 
 /// Columns of a full bar.
@@ -171,22 +171,11 @@ fn bar(fraction: f64) -> String {
 
 /// The largest files of data, and those that no figure above has.
 fn write_files(out: &mut String, ledger: &Ledger) -> fmt::Result {
-    let files = || ledger.processes.iter().flat_map(|process| &process.files);
-    let mut mapped: BTreeMap<&str, Bytes> = BTreeMap::new();
-    for file in files().filter(|file| file.mapped) {
-        let sum = mapped.entry(&file.name).or_default();
-        *sum = *sum + file.bytes;
-    }
-    // Processes that were forked hold the same file open.
-    let mut open: BTreeMap<&str, Bytes> = BTreeMap::new();
-    for file in files().filter(|file| !file.mapped && !mapped.contains_key(file.name.as_str())) {
-        let most = open.entry(&file.name).or_default();
-        *most = (*most).max(file.bytes);
-    }
-    if let Some(list) = file_list(mapped) {
+    let files = LedgerFiles::of(ledger);
+    if let Some(list) = file_list(&files.mapped) {
         writeln!(out, "Largest mapped files without code: {list}")?;
     }
-    match file_list(open) {
+    match file_list(&files.open) {
         None => Ok(()),
         Some(list) => writeln!(
             out,
@@ -196,9 +185,7 @@ fn write_files(out: &mut String, ledger: &Ledger) -> fmt::Result {
 }
 
 /// Files with their bytes, the largest first; `None` without one.
-fn file_list(files: BTreeMap<&str, Bytes>) -> Option<String> {
-    let mut files: Vec<(&str, Bytes)> = files.into_iter().collect();
-    files.sort_by_key(|(_, bytes)| std::cmp::Reverse(*bytes));
+fn file_list(files: &[(&str, Bytes)]) -> Option<String> {
     let rest: Bytes = files.iter().skip(FILES).map(|(_, bytes)| *bytes).sum();
     let named = files.iter().take(FILES);
     let mut parts: Vec<String> =

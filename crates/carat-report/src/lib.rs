@@ -20,6 +20,7 @@ mod figures;
 mod forecast_text;
 mod histogram;
 mod least_text;
+mod ledger_files;
 mod ledger_text;
 mod machine;
 mod machine_text;

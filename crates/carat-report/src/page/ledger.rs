@@ -3,19 +3,22 @@
 use crate::chart::Caption;
 use crate::chart::icicle::{IcicleBox, icicle};
 use crate::chart::waterfall::{WaterfallPart, waterfall};
+use crate::ledger_files::LedgerFiles;
 use crate::numbers::{count, percent_of};
 use crate::page::elements::{scrollable, value_cell};
 use crate::page::gallery::Gallery;
 use crate::process_names::name;
 use crate::text::{one_line, shorten};
-use carat_model::Unit;
-use carat_model::ledger::{Ledger, LedgerPart, PartKind, ProcessLedger};
+use carat_model::ledger::{Ledger, LedgerPart, PartKind, ProcessLedger, StatusLedger};
+use carat_model::{Bytes, Unit};
 use maud::{Markup, html as markup};
 
 /// Processes that get a box of their own.
 const PROCESS_BOXES: usize = 24;
 /// Processes in the table.
 const PROCESS_ROWS: usize = 200;
+/// Files named in a list.
+const FILES: usize = 20;
 /// Reasons listed for figures that could not be read.
 const REASONS: usize = 20;
 
@@ -40,10 +43,59 @@ pub(super) fn section(ledger: &Ledger, gallery: &mut Gallery) -> Markup {
                 }
             }
             details { summary { "Numbers" } (table(ledger)) (processes(ledger)) }
+            (files(&LedgerFiles::of(ledger)))
             @if !ledger.unread.is_empty() {
                 ul.warn { @for reason in ledger.unread.iter().take(REASONS) { li { "Not in these figures: " (reason) } } }
             }
+            @if !ledger.from_status.is_empty() { (from_status(&ledger.from_status)) }
         }
+    }
+}
+
+/// The files of data, and those that no figure has.
+fn files(files: &LedgerFiles<'_>) -> Markup {
+    let list = |files: &[(&str, Bytes)]| {
+        markup! {
+            ul.also { @for (name, bytes) in files.iter().take(FILES) {
+                li { (shorten(&one_line(name), 120)) ", " (bytes) }
+            } }
+            @if files.len() > FILES { p.soft { "and " (files.len() - FILES) " more" } }
+        }
+    };
+    markup! {
+        @if !files.mapped.is_empty() {
+            h3 { "Largest mapped files without code" }
+            (list(&files.mapped))
+        }
+        @if !files.open.is_empty() {
+            h3 { "Open and not mapped" }
+            p.soft { "In no figure above, but in memory and charged to the container." }
+            (list(&files.open))
+        }
+    }
+}
+
+/// What the kernel tells of processes that may not be read.
+fn from_status(processes: &[StatusLedger]) -> Markup {
+    let cell = |bytes: Option<Bytes>| value_cell(Unit::Bytes, bytes.map(|bytes| bytes.0 as f64));
+    let table = markup! {
+        table {
+            thead { tr {
+                th scope="col" { "process" } th.w scope="col" { "title" } th scope="col" { "RSS" } th scope="col" { "anonymous" }
+                th scope="col" { "files" } th scope="col" { "shared" } th scope="col" { "swap" } th scope="col" { "threads" }
+            } }
+            tbody { @for process in processes.iter().take(PROCESS_ROWS) { tr {
+                th scope="row" { (process.pid) }
+                td.w { (shorten(&one_line(&process.title), 80)) }
+                (cell(Some(process.rss)))
+                @for bytes in [process.anonymous, process.files, process.shared, process.swap] { (cell(bytes)) }
+                td { (process.threads.map_or_else(|| "–".to_owned(), |threads| threads.to_string())) }
+            } } }
+        }
+    };
+    markup! {
+        h3 { "What the kernel tells of processes that may not be read" }
+        (scrollable("Processes that may not be read", &table))
     }
 }
 
@@ -167,6 +219,39 @@ fn process_row(process: &ProcessLedger) -> Markup {
             @for bytes in [process.pss, process.uss, process.rss] { (value_cell(Unit::Bytes, Some(bytes.0 as f64))) }
             td { (threads) }
             td.l { (process.allocator.active.as_deref().unwrap_or("unknown")) }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use carat_model::ledger::FileUse;
+
+    #[test]
+    fn files_of_data_and_what_the_kernel_tells_of_denied_processes_are_on_the_page() {
+        let file =
+            |name: &str, mapped| FileUse { name: name.into(), bytes: Bytes(10_000_000), mapped };
+        let files = vec![file("/srv/counter_worker-0.db", true), file("/memfd:metrics", false)];
+        let process = ProcessLedger { pid: 10, files, ..ProcessLedger::default() };
+        let status = StatusLedger {
+            pid: 4312,
+            title: "puma 5.6".into(),
+            rss: Bytes(153_000_000),
+            ..StatusLedger::default()
+        };
+        let ledger =
+            Ledger { processes: vec![process], from_status: vec![status], ..Ledger::default() };
+        let page = section(&ledger, &mut Gallery::default()).into_string();
+        for part in [
+            "/srv/counter_worker-0.db, 10.00 MB",
+            "Open and not mapped",
+            "/memfd:metrics, 10.00 MB",
+            "<th scope=\"row\">4312</th>",
+            "153.0 MB",
+            "<td>–</td>",
+        ] {
+            assert!(page.contains(part), "{part} is not in\n{page}");
         }
     }
 }

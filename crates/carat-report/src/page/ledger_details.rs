@@ -1,13 +1,13 @@
 //! What the terminal has of a ledger besides its parts: findings, allocators, Ruby heaps, malloc arenas.
 
-use carat_model::Unit;
-use carat_model::ledger::{Arena, Basis, Ledger, ProcessLedger, RubyHeap, SlotPool};
-use carat_model::OutsideReading;
-use carat_analysis::findings;
 use crate::numbers::{or_question_mark, percent, percent_of};
 use crate::page::elements::{scrollable, unknown_cell, value_cell};
 use crate::process_names::name;
 use crate::text::{capital, one_line};
+use carat_analysis::findings;
+use carat_model::OutsideReading;
+use carat_model::Unit;
+use carat_model::ledger::{Arena, Basis, Ledger, ProcessLedger, RubyHeap, SlotPool};
 use maud::{Markup, html as markup};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;

@@ -4,6 +4,7 @@ use crate::census_text::live_bytes;
 use crate::page::elements::{scrollable, value_cell};
 use crate::page::gallery::Gallery;
 use crate::page::{heap_map, holders};
+use crate::text::one_line;
 use crate::unshared_text::{area_words, cause_words, remedy_words};
 use carat_model::OutsideReading;
 use carat_model::Unit;
@@ -13,12 +14,16 @@ use maud::{Markup, html as markup};
 
 /// Processes with pictures: those with the largest heaps.
 const PROCESSES: usize = 3;
+/// Reasons listed for processes that were not read.
+const REASONS: usize = 20;
 
 /// Every section; empty without a reading.
-pub(super) fn sections(reading: Option<&OutsideReading>, gallery: &mut Gallery) -> Markup {
-    let Some(reading) = reading.filter(|reading| !reading.processes.is_empty()) else {
-        return markup! {};
-    };
+pub(crate) fn sections(reading: Option<&OutsideReading>, gallery: &mut Gallery) -> Markup {
+    let Some(reading) = reading else { return markup! {} };
+    let denied = denied(&reading.refused);
+    if reading.processes.is_empty() {
+        return denied;
+    }
     let mut largest: Vec<&Census> = reading.processes.iter().collect();
     largest.sort_by_key(|census| std::cmp::Reverse(live_bytes(census)));
     largest.truncate(PROCESSES);
@@ -34,6 +39,22 @@ pub(super) fn sections(reading: Option<&OutsideReading>, gallery: &mut Gallery) 
             @if left > 0 { p.soft { "The largest " (PROCESSES) " processes; " (left) " more were read." } }
         }
         @if !reading.unshared.is_empty() { (unshared(&reading.unshared)) }
+        (denied)
+    }
+}
+
+/// The Rubies that could not be read, with the reasons.
+fn denied(refused: &[(u32, String)]) -> Markup {
+    markup! {
+        @if !refused.is_empty() {
+            section #denied {
+                h2 { "Not read from outside" }
+                ul.warn { @for (process, reason) in refused.iter().take(REASONS) {
+                    li { "Process " (process) ": " (one_line(reason)) }
+                } }
+                @if refused.len() > REASONS { p.soft { "and " (refused.len() - REASONS) " more" } }
+            }
+        }
     }
 }
 
@@ -97,14 +118,15 @@ mod tests {
     use crate::unshared_text::tests::example;
 
     #[test]
-    fn without_a_reading_the_page_has_no_section_of_it() {
+    fn without_a_reading_the_page_has_no_section_of_it_and_a_denied_one_is_named() {
         let mut gallery = Gallery::default();
         assert_eq!(sections(None, &mut gallery).into_string(), "");
         let refused = OutsideReading {
             refused: vec![(1, "permission denied".into())],
             ..OutsideReading::default()
         };
-        assert_eq!(sections(Some(&refused), &mut gallery).into_string(), "");
+        let page = sections(Some(&refused), &mut gallery).into_string();
+        assert!(page.contains("Process 1: permission denied"), "{page}");
     }
 
     #[test]

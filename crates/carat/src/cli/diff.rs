@@ -1,7 +1,7 @@
 //! `carat diff`: what changed between two readings of running Rubies.
 
 use crate::cli::{Exit, output};
-use crate::input::read_censuses;
+use crate::input::read_explained;
 use carat_analysis::census_difference;
 use carat_report::difference_text;
 use std::path::PathBuf;
@@ -21,8 +21,8 @@ pub(crate) struct DiffArgs {
 }
 
 pub(crate) fn run(args: &DiffArgs) -> anyhow::Result<Exit> {
-    let before = read_censuses(&args.before)?;
-    let after = read_censuses(&args.after)?;
+    let before = read_explained(&args.before)?;
+    let after = read_explained(&args.after)?;
     let difference = census_difference(&before, &after);
     output::print_text(&difference_text(&difference, args.classes))?;
     Ok(Exit::Fine)

@@ -3,19 +3,13 @@
 use crate::cli::load::read_scenarios;
 use crate::cli::record_view::RecordingView;
 use crate::cli::{Exit, output};
-use carat_model::load::{ReplayFormat, ReplayPace};
-use carat_model::recording::Recording;
-use carat_model::{HttpOptions, LoadReport, Percent, Span};
-use carat_model::OutsideReading;
-use carat_proc::observe::SampleOptions;
-use carat_analysis::findings;
-use carat_report::{count, growth_text, ledger_text, recording_html};
 use crate::run::Interrupt;
 use crate::run::recording::{
     ActiveRecording, RecordingLoad, RecordingRequest, RecordingSubject, is_invalid,
 };
 use anyhow::{Context, bail};
 use carat_analysis::findings;
+use carat_model::OutsideReading;
 use carat_model::load::{ReplayFormat, ReplayPace};
 use carat_model::recording::Recording;
 use carat_model::{HttpOptions, LoadReport, Percent, Span};

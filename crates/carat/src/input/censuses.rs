@@ -1,8 +1,8 @@
 //! The readings from outside in a file that `carat explain --json` printed.
 
 use crate::input::import::read_bounded;
-use carat_model::{OUTSIDE_SCHEMA, OutsideReading};
-use carat_outside::census::Census;
+use carat_analysis::ExplainedTree;
+use carat_model::{Ledger, OUTSIDE_SCHEMA, OutsideReading};
 use carat_report::{Audience, prepare_outside};
 use serde::Deserialize;
 use std::io;
@@ -14,6 +14,7 @@ pub enum CensusFileError {
     /// The file cannot be read.
     #[error("cannot read {path}: {source}")]
     Unreadable {
+        /// The file.
         path: PathBuf,
         /// The system's error.
         source: io::Error,
@@ -24,6 +25,7 @@ pub enum CensusFileError {
     /// From another version of carat.
     #[error("{path} has readings of the schema `{found}`; this carat reads `{OUTSIDE_SCHEMA}`")]
     OtherSchema {
+        /// The file.
         path: PathBuf,
         /// Its schema.
         found: String,
@@ -36,6 +38,8 @@ pub enum CensusFileError {
 /// What this needs of the JSON.
 #[derive(Deserialize)]
 struct ExplainedFile {
+    #[serde(default)]
+    ledger: Ledger,
     census: Option<OutsideReading>,
 }
 
@@ -50,11 +54,11 @@ struct ReadingSchema {
     schema: String,
 }
 
-/// The readings in a file that `carat explain --json` printed.
+/// The reading in a file that `carat explain --json` printed.
 ///
 /// # Errors
 /// If the file cannot be read, is another one, or has no reading.
-pub fn read_censuses(path: &Path) -> Result<Vec<Census>, CensusFileError> {
+pub fn read_explained(path: &Path) -> Result<ExplainedTree, CensusFileError> {
     let text = read_bounded(path)
         .map_err(|source| CensusFileError::Unreadable { path: path.to_owned(), source })?;
     let foreign = || CensusFileError::Foreign(path.to_owned());
@@ -74,7 +78,8 @@ pub fn read_censuses(path: &Path) -> Result<Vec<Census>, CensusFileError> {
         let reason = reason.unwrap_or_else(|| "none of the processes is a Ruby".to_owned());
         return Err(CensusFileError::NoReading(path.to_owned(), reason));
     }
-    Ok(prepare_outside(&reading, Audience::Own).processes)
+    let rubies = prepare_outside(&reading, Audience::Own).processes;
+    Ok(ExplainedTree { ledger: file.ledger, rubies })
 }
 
 #[cfg(test)]
@@ -87,7 +92,7 @@ mod tests {
         let read = |text: &str| {
             let path = folder.path().join("a.json");
             std::fs::write(&path, text).unwrap();
-            read_censuses(&path).unwrap_err().to_string()
+            read_explained(&path).unwrap_err().to_string()
         };
         assert!(read("{").contains("is not the output of"));
         assert!(read("{\"ledger\":{}}").contains("`--no-look` was given"));
@@ -96,6 +101,6 @@ mod tests {
         let refused = "{\"census\":{\"schema\":\"carat.census/2\",\"processes\":[],\
             \"refused\":[[7,\"permission denied\"]]}}";
         assert!(read(refused).contains("permission denied"));
-        assert!(read_censuses(&folder.path().join("none")).is_err());
+        assert!(read_explained(&folder.path().join("none")).is_err());
     }
 }

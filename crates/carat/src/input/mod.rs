@@ -6,7 +6,7 @@ mod import;
 mod restore;
 mod suggest;
 
-pub use censuses::{CensusFileError, read_censuses};
+pub use censuses::{CensusFileError, read_explained};
 pub use explain::{ExplainError, OutsideRequest, file_ledger, process_ledger};
 pub use import::{
     CaratFile, CaratFileError, ReportInput, concluded, is_json, load, load_input, load_results,
