@@ -468,7 +468,7 @@ mod tests {
         ledger.processes.push(worker);
         let text = ledger_text(&ledger, &[]);
         let heading =
-            "75.00 MB proportional (PSS) in 2 processes, 1.50 × the least this app can have\n";
+            "75.00 MB proportional (PSS) in 2 processes, 1.55 × the least this app can have\n";
         assert!(text.contains(heading), "{text}");
         assert!(!ledger_text(&example(), &[]).contains("the least"), "one process");
     }

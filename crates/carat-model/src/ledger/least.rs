@@ -1,6 +1,6 @@
 //! The least memory that the application of a forking server could have, from the parts of one ledger.
 
-use super::{Basis, Ledger, PartKind, ProcessLedger};
+use super::{Basis, Ledger, LedgerPart, PartKind, ProcessLedger};
 use crate::units::Bytes;
 
 impl Ledger {
@@ -8,7 +8,8 @@ impl Ledger {
     /// besides.
     ///
     /// ```text
-    /// least  = Σ PSS of code, stacks, JIT code and shared memory      of every Ruby
+    /// least  = Σ PSS of stacks, JIT code and shared memory            of every Ruby
+    ///        + Σ private code and files + the largest shared amount   of every Ruby
     ///        + Σ PSS                                                  of every other program
     ///        + Σ live                                                 of every Ruby that no Ruby of the tree forked
     ///        + Σ kept × max(0, live − live of the parent)             of every Ruby that another one forked
@@ -16,6 +17,8 @@ impl Ledger {
     /// live   = resident slots with an object, transient heap, and malloc in use
     /// kept   = max(0, old objects − objects of the parent) / (objects − objects of the parent), at most 1
     /// ```
+    ///
+    /// The proportional figure of code and files would depend on which other programs happen to map the same libraries.
     ///
     /// `kept` is the share of the additional objects of a worker that have survived several collections. The others may be
     /// garbage that no collection has freed yet. How much of it there is depends on the settings and not on the application.
@@ -29,6 +32,7 @@ impl Ledger {
         let rubies = self.rubies()?;
         let others = self.processes.iter().filter(|process| process.basis == Basis::ProcOnly);
         let mut least: Bytes = others.map(|process| process.pss).sum();
+        least = least + own_files(&rubies);
         let mut has_forked = false;
         for ruby in &rubies {
             let live = HeapsInUse::of(ruby)?;
@@ -43,16 +47,33 @@ impl Ledger {
         (has_forked && least.0 > 0).then_some(least)
     }
 
-    /// Proportional memory as a multiple of [`Ledger::least`].
+    /// Memory as a multiple of [`Ledger::least`]: proportional, but of code and files what this tree needs by itself.
     pub fn over_least(&self) -> Option<f64> {
-        Some(self.pss.0 as f64 / self.least()?.0 as f64)
+        let (least, rubies) = (self.least()?, self.rubies()?);
+        let proportional: Bytes = files(&rubies).map(|files| files.pss).sum();
+        let own = self.pss.saturating_sub(proportional) + own_files(&rubies);
+        Some(own.0 as f64 / least.0 as f64)
     }
 }
 
+fn files<'a>(rubies: &'a [&ProcessLedger]) -> impl Iterator<Item = &'a LedgerPart> {
+    let parts = rubies.iter().flat_map(|ruby| &ruby.parts);
+    parts.filter(|part| part.kind == PartKind::CodeAndFiles)
+}
+
+/// What code and files would need if nothing outside the tree mapped them: what each process has alone, and what they share
+/// once.
+fn own_files(rubies: &[&ProcessLedger]) -> Bytes {
+    let alone: Bytes = files(rubies).map(|files| files.private).sum();
+    let shared = files(rubies).map(|files| files.resident.saturating_sub(files.private)).max();
+    alone + shared.unwrap_or_default()
+}
+
 impl ProcessLedger {
-    /// PSS of the parts that are neither Ruby's slots nor malloc's memory.
+    /// PSS of the parts that are neither Ruby's slots, nor malloc's memory, nor files.
     fn beside_heaps(&self) -> Bytes {
-        let parts = self.parts.iter().filter(|part| !PartKind::HEAPS.contains(&part.kind));
+        let is_counted = |kind| !PartKind::HEAPS.contains(&kind) && kind != PartKind::CodeAndFiles;
+        let parts = self.parts.iter().filter(|part| is_counted(part.kind));
         parts.map(|part| part.pss).sum()
     }
 }
@@ -181,6 +202,28 @@ mod tests {
         let cluster = [master(), process((11, 10), 600, 400, 600)];
         let ledger = Ledger { pss: Bytes(1530), ..tree(&cluster) };
         assert_eq!(ledger.over_least(), Some(1.5));
+    }
+
+    #[test]
+    fn programs_outside_the_tree_that_map_the_same_libraries_change_nothing() {
+        let multiple = |pss| {
+            // Seven bytes of files in each of two processes, of which four are shared.
+            let files = LedgerPart {
+                private: Bytes(3),
+                resident: Bytes(7),
+                ..part(PartKind::CodeAndFiles, pss)
+            };
+            let with_files = |mut process: ProcessLedger| {
+                process.parts[0] = files;
+                process
+            };
+            let cluster = [with_files(master()), with_files(process((11, 10), 600, 400, 600))];
+            let ledger = Ledger { pss: Bytes(2000 + 2 * pss), ..tree(&cluster) };
+            (ledger.least(), ledger.over_least())
+        };
+        // Shared by both with each other only, and with many others.
+        assert_eq!(multiple(5).0, Some(Bytes(2 * 3 + 2 * 3 + 4 + 1000)));
+        assert_eq!(multiple(5), multiple(3));
     }
 
     #[test]
