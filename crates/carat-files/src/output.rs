@@ -5,6 +5,7 @@
 //! whole. A link on the way to the folder that belongs to another user may only lead to a folder of that user.
 
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, Stat, fstat, openat, statat};
+use rustix::io::Errno;
 use std::collections::VecDeque;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -61,6 +62,28 @@ pub fn create_new(path: &Path) -> io::Result<File> {
     let (folder, name) = open_parent(path)?;
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::APPEND | OFlags::CLOEXEC;
     Ok(File::from(openat(&folder, &name, flags, Mode::from_raw_mode(0o666))?))
+}
+
+/// Creates a folder and those above it that are missing; one that exists stays.
+///
+/// # Errors
+/// Where one cannot be created, or a link on the way is not followed. Nothing is created then.
+pub(crate) fn create_folder(path: &Path) -> io::Result<()> {
+    let is_there = |part: &&Path| part.symlink_metadata().is_ok();
+    let above = path.ancestors().find(is_there).unwrap_or(Path::new("."));
+    let mut folder = open_folder(above)?;
+    for name in parts(path.strip_prefix(above).unwrap_or(path)) {
+        match rustix::fs::mkdirat(&folder, &name, Mode::from_raw_mode(0o777)) {
+            Ok(()) | Err(Errno::EXIST) => {}
+            Err(error) => return Err(error.into()),
+        }
+        let flags = FOLDER | OFlags::NOFOLLOW | OFlags::DIRECTORY;
+        folder = openat(&folder, &name, flags, Mode::empty())?;
+    }
+    match fstat(&folder)?.st_mode {
+        mode if FileType::from_raw_mode(mode) == FileType::Directory => Ok(()),
+        _ => Err(io::Error::from_raw_os_error(libc::ENOTDIR)),
+    }
 }
 
 /// The same file by a path without links.
@@ -311,6 +334,26 @@ mod tests {
         assert!(refused.to_string().contains("belongs to user 65534"), "{refused}");
         assert_eq!(names(&folder.path().join("root")), 0);
         write(&folder.path().join("to-theirs/page"), "x").unwrap();
+        create_folder(&folder.path().join("to-root/a/b")).unwrap_err();
+        create_folder(&folder.path().join("to-root")).unwrap_err();
+        assert_eq!(names(&folder.path().join("root")), 0);
+        create_folder(&folder.path().join("to-theirs/a/b")).unwrap();
+        assert!(folder.path().join("theirs/a/b").is_dir());
+    }
+
+    #[test]
+    fn a_folder_is_created_with_those_above_it_and_may_exist() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a/b/c");
+        create_folder(&path).unwrap();
+        create_folder(&path).unwrap();
+        assert!(path.is_dir());
+        symlink("a", folder.path().join("own")).unwrap();
+        create_folder(&folder.path().join("own/d")).unwrap();
+        assert!(folder.path().join("a/d").is_dir());
+        fs::write(folder.path().join("file"), "").unwrap();
+        create_folder(&folder.path().join("file")).unwrap_err();
+        create_folder(&folder.path().join("file/x")).unwrap_err();
     }
 
     #[test]

@@ -147,14 +147,15 @@ pub(crate) fn show_results(store: &Store, as_json: bool) -> anyhow::Result<Resul
         output::print_data(&json(&results, Audience::Own)?)?;
     } else {
         let colour = output::colour(&io::stdout(), output::variable);
-        output::print_data(&terminal(
+        output::print_report(&terminal(
             &results,
             Style { colour, width: output::width(), ..Style::default() },
         ))?;
     }
     let page = path.with_extension("html");
     output::write_page_beside(&page, &html(&results, &output::page_options(false)))?;
-    output::print_message(&format!("\nresults  {}\npage     {}", path.display(), page.display()));
+    let lines = [format!("\nresults  {}", path.display()), format!("page     {}", page.display())];
+    output::print_lines(lines.iter().map(String::as_str));
     Ok(results)
 }
 

@@ -1,5 +1,6 @@
 //! `carat exec`: applies settings, then becomes the server.
 
+use crate::config::read_text_file;
 use crate::run::{Verification, start_verifier};
 use crate::target::install::{check_lasting, find_installed, find_libraries, prefix_of};
 use crate::target::{
@@ -422,7 +423,7 @@ fn chosen(args: &ExecArgs, messages: &mut impl Write) -> anyhow::Result<Settings
 fn read_config(named: Option<&Path>, messages: &mut impl Write) -> anyhow::Result<Settings> {
     let path = named.unwrap_or(Path::new("carat.toml"));
     let text = match named {
-        Some(_) => Some(std::fs::read_to_string(path)),
+        Some(_) => Some(read_text_file(path)),
         None => read_unnamed(path, messages)?.map(Ok),
     };
     let Some(text) = text else { return Ok(Settings::default()) };

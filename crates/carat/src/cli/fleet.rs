@@ -171,11 +171,14 @@ fn plan(args: &FleetPlanArgs) -> anyhow::Result<Exit> {
     let plan = create(&prepared, &request)?;
     let folder = args.output.display();
     output::print_message(&format!(
-        "{}: blocks 1 to {}, at most {} count, seed {}, into {folder}\n`carat fleet submit {folder}` starts them, `carat fleet watch {folder}` waits for the verdict",
+        "{}: blocks 1 to {}, at most {} count, seed {}, into {folder}",
         plan.name,
         plan.blocks.len(),
         plan.max_blocks,
         plan.seed
+    ));
+    output::print_message(&format!(
+        "`carat fleet submit {folder}` starts them, `carat fleet watch {folder}` waits for the verdict"
     ));
     Ok(Exit::Fine)
 }
@@ -226,7 +229,7 @@ fn watch(args: &FleetWatchArgs) -> anyhow::Result<Exit> {
             if !matches!(look.end, LookEnd::Waiting) {
                 return conclude(&folder, &look, args.json);
             }
-            output::print_message(fleet_text(&folder.plan, &look).trim_end());
+            output::print_lines(fleet_text(&folder.plan, &look).lines());
             seen = Some(parts);
         }
         for refused in forward.bring(&folder)? {
@@ -257,7 +260,7 @@ fn conclude(folder: &FleetFolder, look: &FleetLook, json: bool) -> anyhow::Resul
             "note: pending blocks may still begin, and then end at once: {problem}"
         ));
     }
-    output::print_message(fleet_text(&folder.plan, look).trim_end());
+    output::print_lines(fleet_text(&folder.plan, look).lines());
     if look.merged.is_none() {
         return Ok(Exit::Invalid);
     }

@@ -36,15 +36,56 @@ pub(crate) fn print_data(text: &str) -> io::Result<()> {
     }
 }
 
-/// Prints a text without colours to standard output. Whatever it quotes, the terminal obeys nothing in it.
+/// Prints a text without colours to standard output. Whatever it quotes, neither a terminal nor a runner of workflows obeys
+/// anything in it.
 pub(crate) fn print_text(text: &str) -> io::Result<()> {
-    print_data(&plain(text))
+    print_report(&plain(text))
+}
+
+/// Prints a report to standard output, which may have colours of its own.
+pub(crate) fn print_report(text: &str) -> io::Result<()> {
+    print_data(&without_commands(text))
 }
 
 /// Prints a message to standard error.
 pub(crate) fn print_message(text: &str) {
     // If standard error is closed, there is no other place for messages.
-    let _ = writeln!(io::stderr(), "{}", shorten(&plain(text), MESSAGE));
+    let _ = writeln!(io::stderr(), "{}", message(text));
+}
+
+/// Prints lines to standard error, each of which is carat's own.
+pub(crate) fn print_lines<'a>(lines: impl IntoIterator<Item = &'a str>) {
+    lines.into_iter().for_each(print_message);
+}
+
+/// A message as it is printed. What it quotes may have several lines: they are indented, so that none looks like another
+/// message. An empty line before it is its own.
+fn message(text: &str) -> String {
+    let text = shorten(&plain(text), MESSAGE);
+    let (space, text) = match text.strip_prefix('\n') {
+        Some(text) => ("\n", text),
+        None => ("", text.as_str()),
+    };
+    let indented: Vec<String> = text
+        .lines()
+        .enumerate()
+        .map(|(at, line)| match at > 0 && !line.is_empty() {
+            true => format!("  {line}"),
+            false => line.to_owned(),
+        })
+        .collect();
+    without_commands(&format!("{space}{}", indented.join("\n")))
+}
+
+/// The text without the commands that GitHub's runner obeys in the output of any program: lines that begin with `::`, and `##[`
+/// anywhere (src/Runner.Common/ActionCommand.cs).
+fn without_commands(text: &str) -> String {
+    let text = text.replace("##[", "## [");
+    let lines = text.split_inclusive('\n').map(|line| match line.trim_start().starts_with("::") {
+        true => line.replacen("::", ": :", 1),
+        false => line.to_owned(),
+    });
+    lines.collect()
 }
 
 /// Prints an error and its causes to standard error.
@@ -82,6 +123,22 @@ pub(crate) fn page_options(share: bool) -> PageOptions {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn no_line_that_a_message_quotes_looks_like_another_message_or_is_a_command() {
+        for (text, printed) in [
+            ("note: a", "note: a"),
+            ("note: a\nerror: b\n", "note: a\n  error: b"),
+            ("\npage  a.html", "\npage  a.html"),
+            ("error: at\n\n  |\n1 | x", "error: at\n\n    |\n  1 | x"),
+            ("::set-output name=a::b", ": :set-output name=a::b"),
+            ("note: a\n ::add-mask::x", "note: a\n   : :add-mask::x"),
+            ("note: ##[add-mask]x of A::B", "note: ## [add-mask]x of A::B"),
+        ] {
+            assert_eq!(message(text), printed, "{text:?}");
+        }
+        assert_eq!(without_commands("a\n::error::b\n"), "a\n: :error::b\n");
+    }
 
     #[test]
     fn a_file_is_never_coloured_whatever_the_environment() {

@@ -74,6 +74,10 @@ pub(crate) fn run(args: &ReportArgs) -> anyhow::Result<Exit> {
             output::write_page_beside(&path, &text)?;
             Some(path)
         }
+        (None, ReportFormat::Md | ReportFormat::Text) => {
+            output::print_report(&text)?;
+            None
+        }
         (None, _) => {
             output::print_data(&text)?;
             None

@@ -59,7 +59,7 @@ pub(crate) fn run(args: &StatsArgs) -> anyhow::Result<Exit> {
         output::print_data(&json(&results, Audience::Own)?)?;
     } else {
         let colour = output::colour(&io::stdout(), output::variable);
-        output::print_data(&terminal(
+        output::print_report(&terminal(
             &results,
             Style { colour, width: output::width(), ..Style::default() },
         ))?;

@@ -2,7 +2,7 @@
 
 use crate::cli::compare::{run_trials, setting};
 use crate::cli::{Exit, output};
-use crate::config::{BlockSpec, Experiment, TuneSpec, changed_content};
+use crate::config::{BlockSpec, Experiment, TuneSpec, changed_content, read_text_file};
 use crate::run::Interrupt;
 use crate::run::experiment::{
     ExperimentError, ExperimentRequest, FakeTrials, PreparedExperiment, RunError,
@@ -13,14 +13,13 @@ use crate::run::tune::{
 };
 use crate::view::{event_text, progress_line};
 use anyhow::{Context, bail};
-use carat_files::{NamedBy, write_file};
+use carat_files::{NamedBy, create_folder, write_file};
 use carat_model::Trial;
 use carat_report::{PageOptions, SearchReport, shell_line, tune_html, tune_text};
 use clap::Args;
 use rand::RngExt;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
-use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -151,7 +150,8 @@ fn conclude(args: &TuneArgs, folder: &Path, report: &SearchReport) -> anyhow::Re
     output::write_page_beside(&page, &tune_html(report, &options))?;
     output::print_text(&if args.json { json } else { tune_text(report) })?;
     let (path, page) = (path.display(), page.display());
-    output::print_message(&format!("\nresults  {path}\npage     {page}"));
+    let lines = [format!("\nresults  {path}"), format!("page     {page}")];
+    output::print_lines(lines.iter().map(String::as_str));
     Ok(if outcome.recommendation.is_some() { Exit::Fine } else { Exit::Undecided })
 }
 
@@ -188,7 +188,7 @@ fn open_folder(folder: &Path, spec: &TuneSpec, args: &TuneArgs) -> anyhow::Resul
     }
     let seed = args.seed.unwrap_or_else(|| rand::rng().random_range(0..1 << 32));
     let begun = BegunSearch { seed, search_trials: spec.search_trials };
-    fs::create_dir_all(folder).with_context(|| {
+    create_folder(folder).with_context(|| {
         let folder = folder.display();
         format!("cannot create {folder}; check the free space and the permissions")
     })?;
@@ -236,7 +236,7 @@ fn resume(
 }
 
 fn read(path: &Path) -> anyhow::Result<String> {
-    fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))
+    read_text_file(path).with_context(|| format!("cannot read {}", path.display()))
 }
 
 fn write(path: &Path, text: &str) -> anyhow::Result<()> {
@@ -279,7 +279,7 @@ impl<'a> FolderHost<'a> {
     fn plan(&self, block: &BlockSpec) -> anyhow::Result<PathBuf> {
         let file = self.folder.join(format!("{}.toml", block.name));
         let text = self.spec.experiment(block);
-        match fs::read_to_string(&file) {
+        match read_text_file(&file) {
             Ok(planned) if planned == text => Ok(file),
             Ok(_) => bail!(
                 "{} is not the block that the search proposes now: it was changed, or another version of carat began the search; \

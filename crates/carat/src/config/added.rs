@@ -1,8 +1,8 @@
 //! Settings that the command line adds to a file, for every variant.
 
 use crate::config::ExperimentFileError;
+use crate::config::text_file::read_text_file;
 use std::fmt::Write;
-use std::fs;
 use std::path::Path;
 
 /// The text of a file with settings for every variant.
@@ -13,7 +13,7 @@ pub(super) fn text_with(
     path: &Path,
     settings: &[(String, String)],
 ) -> Result<String, ExperimentFileError> {
-    let text = fs::read_to_string(path)
+    let text = read_text_file(path)
         .map_err(|source| ExperimentFileError::Read { path: path.to_owned(), source })?;
     with_settings(&text, settings).ok_or_else(|| ExperimentFileError::Invalid {
         path: path.to_owned(),

@@ -16,6 +16,7 @@ mod order;
 mod parse;
 mod task;
 mod template;
+mod text_file;
 mod tune;
 
 pub use carat_model::{Percent, Span};
@@ -28,4 +29,5 @@ pub use experiment::{
 };
 pub use order::{BlockPosition, block_objects, block_order, trial_id};
 pub use template::{Placeholders, fill, fill_address};
+pub use text_file::read_text_file;
 pub use tune::{BlockSpec, KnobLevel, KnobSpec, TuneSpec, TunedVariant};

@@ -6,10 +6,10 @@ use crate::fleet::plan::{ATTEMPTS, EXPERIMENT, FleetPlan, INFO, LOG, PARTS, PLAN
 use crate::fleet::{EngineKind, FleetError, MachineType};
 use crate::run::experiment::PreparedExperiment;
 use crate::target::new_token;
-use carat_files::{NamedBy, write_file};
+use carat_files::{NamedBy, create_folder, write_file};
 use carat_model::ExperimentInfo;
 use sha2::{Digest, Sha256};
-use std::fs::{self, File};
+use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -119,9 +119,12 @@ fn written_text<E: std::fmt::Display>(
 }
 
 fn write(folder: &Path, files: &[(&str, &str)]) -> Result<(), FleetError> {
-    for name in [PARTS, ATTEMPTS, LOG] {
-        let inner = folder.join(name);
-        fs::create_dir_all(&inner).map_err(FleetError::io(&inner))?;
+    let inner = [PARTS, ATTEMPTS, LOG].map(|name| folder.join(name));
+    // Those that exist first, so that nothing is created beside one that is refused.
+    let (present, missing): (Vec<&PathBuf>, Vec<&PathBuf>) =
+        inner.iter().partition(|path| path.symlink_metadata().is_ok());
+    for path in present.into_iter().chain(missing) {
+        create_folder(path).map_err(FleetError::io(path))?;
     }
     for (name, text) in files {
         let path = folder.join(name);
@@ -170,6 +173,28 @@ fn hex(digest: &[u8]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn nothing_is_created_where_a_link_of_another_user_is_in_the_way() {
+        use std::os::unix::fs::symlink;
+        if !rustix::process::geteuid().is_root() {
+            return;
+        }
+        let stranger = |link: &Path| std::os::unix::fs::lchown(link, Some(65_534), None).unwrap();
+        let home = tempfile::tempdir().unwrap();
+        let (target, link) = (home.path().join("target"), home.path().join("link"));
+        std::fs::create_dir(&target).unwrap();
+        symlink(&target, &link).unwrap();
+        stranger(&link);
+        write(&link.join("fleet"), &[("a", "b")]).unwrap_err();
+        assert_eq!(std::fs::read_dir(&target).unwrap().count(), 0);
+        let fleet = home.path().join("fleet");
+        std::fs::create_dir(&fleet).unwrap();
+        symlink(&target, fleet.join(LOG)).unwrap();
+        stranger(&fleet.join(LOG));
+        write(&fleet, &[("a", "b")]).unwrap_err();
+        assert_eq!(std::fs::read_dir(&fleet).unwrap().count(), 1, "only the link");
+    }
 
     #[test]
     fn every_round_has_every_type_once_and_every_type_can_lose_as_many_blocks_as_all() {

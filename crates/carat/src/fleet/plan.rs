@@ -1,10 +1,11 @@
 //! The plan of a fleet: which type of machine runs which block, with which binary and which seed.
 
+use crate::config::read_text_file;
 use crate::fleet::{FleetError, MachineType};
 use carat_model::Fleet;
 use serde::{Deserialize, Serialize};
+use std::io;
 use std::path::{Path, PathBuf};
-use std::{fs, io};
 
 /// Name and version of the format of the plan.
 pub(super) const SCHEMA: &str = "carat.fleet/1";
@@ -65,7 +66,7 @@ impl FleetPlan {
     /// Reads the plan in a fleet's folder.
     pub(super) fn read(folder: &Path) -> Result<Self, FleetError> {
         let path = folder.join(PLAN);
-        let text = match fs::read_to_string(&path) {
+        let text = match read_text_file(&path) {
             Ok(text) => text,
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 return Err(FleetError::NoPlan(folder.to_owned()));

@@ -1,10 +1,11 @@
 //! Writes the experiment that would test the findings about a ledger.
 
-use crate::input::import::CaratFile;
+use crate::config::read_text_file;
 use carat_analysis::Finding;
 use carat_load::target::split_url;
 use carat_model::recording::RecordedLoad;
 use carat_model::{Ledger, metric};
+use carat_report::import::CaratFile;
 use std::fmt::Write;
 use std::path::Path;
 
@@ -179,7 +180,7 @@ fn load_text(load: Option<&RecordedLoad>) -> String {
 
 /// The scenarios of a file with what belongs to them, as keys of `[load.http]`.
 fn scenario_table(file: &Path) -> Option<toml::Table> {
-    let mut whole: toml::Table = std::fs::read_to_string(file).ok()?.parse().ok()?;
+    let mut whole: toml::Table = read_text_file(file).ok()?.parse().ok()?;
     let inner = whole.get("load").and_then(|load| load.get("http")?.as_table()).cloned();
     let mut found = inner.unwrap_or_else(|| std::mem::take(&mut whole));
     found.retain(|key, _| ["scenario", "data", "headers"].contains(&key));

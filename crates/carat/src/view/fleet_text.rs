@@ -1,8 +1,9 @@
 //! The state of a fleet, as text and as JSON.
 
 use crate::fleet::{FleetLook, FleetPlan, LookEnd, MachineTypeCount};
-use crate::view::merge_text::uncounted_lines;
+use carat_report::merge_text::uncounted_lines;
 use carat_report::numbers::count;
+use carat_report::text::one_line;
 use serde_json::{Value, json};
 
 /// Name and version of the JSON.
@@ -14,7 +15,7 @@ pub(crate) fn fleet_text(plan: &FleetPlan, look: &FleetLook) -> String {
     let hash: String = plan.plan_hash.chars().take(12).collect();
     let mut text = format!(
         "{}: at most {} on {types}, plan {hash}, seed {}\n",
-        plan.name,
+        one_line(&plan.name),
         count(plan.max_blocks as usize, "block"),
         plan.seed
     );

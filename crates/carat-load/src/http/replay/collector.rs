@@ -148,6 +148,11 @@ impl TrafficCollector {
             self.leave_out_method(&found.method);
             return Ok(());
         }
+        // What a body asks for is not known to be a read.
+        if !self.rules.all_methods && !found.body.is_empty() {
+            self.leave_out_method(&format!("{} with a body", found.method));
+            return Ok(());
+        }
         if found.status == Some(101) {
             self.left_out.websockets += 1;
             return Ok(());

@@ -25,6 +25,9 @@ const NOT_REPLAYED: [&str; 13] = [
     "referer",
 ];
 
+/// With one of these headers many applications take the request for one of another method (Rack's `MethodOverride` and others).
+const OTHER_METHOD: [&str; 3] = ["x-http-method-override", "x-method-override", "x-http-method"];
+
 /// A header whose name contains one of these has a secret.
 const CREDENTIALS: [&str; 10] = [
     "cookie", "auth", "token", "csrf", "xsrf", "api-key", "apikey", "secret", "session", "password",
@@ -189,11 +192,12 @@ fn headers(request: &HarRequest, rules: ReplayRules) -> Vec<(String, String)> {
 }
 
 /// Whether a header is sent again: one with a valid name (RFC 9110, 5.6.2) that is neither about the connection nor a
-/// condition, and a secret only if those are wanted.
+/// condition, a secret only if those are wanted, and another method only if every method is.
 pub(super) fn is_replayed(name: &str, rules: ReplayRules) -> bool {
     let valid = name.bytes().all(|b| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b));
     let name = name.to_ascii_lowercase();
-    let kept = !NOT_REPLAYED.contains(&name.as_str()) && !name.starts_with("if-");
+    let is_allowed = rules.all_methods || !OTHER_METHOD.contains(&name.as_str());
+    let kept = is_allowed && !NOT_REPLAYED.contains(&name.as_str()) && !name.starts_with("if-");
     !name.is_empty() && valid && kept && (rules.private_headers || !is_credential(&name))
 }
 
@@ -276,6 +280,29 @@ mod tests {
         assert_eq!(login.headers[0].1, "application/x-www-form-urlencoded");
         assert_eq!(login.refused, Some(422));
         assert_eq!(traffic.left_out.without_body, 1);
+    }
+
+    #[test]
+    fn a_request_that_only_calls_itself_a_read_is_sent_only_with_every_method() {
+        let entry = |request: &str| {
+            format!(r#"{{"request":{{"method":"GET","url":"http://a/x","headers":[]{request}}}}}"#)
+        };
+        let with_body = r#","postData":{"mimeType":"application/json","text":"{\"delete\":1}"}"#;
+        let text = format!(
+            r#"{{"log":{{"entries":[{},{},{}]}}}}"#,
+            entry(""),
+            entry(with_body),
+            r#"{"request":{"method":"GET","url":"http://a/y","headers":[{"name":"X-HTTP-Method-Override","value":"DELETE"}]}}"#
+        );
+        let traffic = read(&text, ReplayRules::default()).unwrap();
+        let sent: Vec<&str> = traffic.requests.iter().map(|one| one.path.as_str()).collect();
+        assert_eq!(sent, ["/x", "/y"]);
+        assert!(traffic.requests.iter().all(|one| one.headers.is_empty() && one.body.is_empty()));
+        let left_out = traffic.left_out.text().unwrap();
+        assert_eq!(left_out, "GET with a body ×1 (`all_methods` sends every method)");
+        let all = read(&text, ReplayRules { all_methods: true, ..ReplayRules::default() }).unwrap();
+        assert_eq!(all.requests.len(), 3);
+        assert_eq!(all.requests[2].headers.len(), 1);
     }
 
     #[test]

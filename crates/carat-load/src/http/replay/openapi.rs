@@ -5,6 +5,7 @@ use crate::http::replay::har::is_replayed;
 use crate::http::replay::shown::{json_error, shown};
 use crate::http::replay::yaml::read_yaml;
 use serde_json::Value;
+use std::cell::Cell;
 use std::collections::HashMap;
 
 /// Largest file in bytes. A document takes many times its length in memory.
@@ -15,6 +16,10 @@ const HOPS_MAX: usize = 8;
 const SCHEMAS_MAX: usize = 10_000;
 /// Bytes of a server's address with its variables filled in, roughly.
 const ADDRESS_MAX: usize = 64 << 10;
+/// Parameters of a document that are looked at: many routes can refer to the same long list.
+const PARAMETERS_MAX: usize = 500_000;
+/// Longest path with its query in bytes that is put together; longer ones are not sent.
+const TARGET_MAX: usize = 16 << 10;
 const METHODS: [&str; 8] = ["get", "head", "post", "put", "patch", "delete", "options", "trace"];
 
 pub(super) fn read_openapi(content: &[u8], all: &mut TrafficCollector) -> Result<(), String> {
@@ -31,7 +36,7 @@ pub(super) fn read_openapi(content: &[u8], all: &mut TrafficCollector) -> Result
         return Err(format!("its version is `{}`, not 3", shown(&version)));
     }
     let paths = document.get("paths").and_then(Value::as_object).ok_or("it has no `paths`")?;
-    let document = OpenApiDocument(&document);
+    let document = OpenApiDocument { value: &document, parameters_left: Cell::new(PARAMETERS_MAX) };
     let base = document.base_path();
     all.left_out.reads_only = true;
     for (path, item) in paths {
@@ -44,7 +49,13 @@ pub(super) fn read_openapi(content: &[u8], all: &mut TrafficCollector) -> Result
                 continue;
             }
             let route = format!("{name} {base}{path}");
-            match document.request((item, operation), &base, path) {
+            let request = document.request((item, operation), &base, path);
+            if document.parameters_left.get() == 0 {
+                return Err(format!(
+                    "its routes have more than {PARAMETERS_MAX} parameters: keep fewer paths"
+                ));
+            }
+            match request {
                 Ok(found) => {
                     let found = FoundRequest { method: name, route: Some(shown(&route)), ..found };
                     all.add(found).map_err(|why| format!("{}: {why}", shown(&route)))?;
@@ -57,7 +68,11 @@ pub(super) fn read_openapi(content: &[u8], all: &mut TrafficCollector) -> Result
 }
 
 /// A whole document, in which references are looked up.
-struct OpenApiDocument<'a>(&'a Value);
+struct OpenApiDocument<'a> {
+    value: &'a Value,
+    /// Parameters that may still be looked at.
+    parameters_left: Cell<usize>,
+}
 
 impl<'a> OpenApiDocument<'a> {
     /// What a reference inside the document refers to; any other value is itself.
@@ -65,7 +80,7 @@ impl<'a> OpenApiDocument<'a> {
         let mut found = value;
         for _ in 0..HOPS_MAX {
             let place = found.get("$ref").and_then(Value::as_str);
-            match place.and_then(|place| self.0.pointer(place.strip_prefix('#')?)) {
+            match place.and_then(|place| self.value.pointer(place.strip_prefix('#')?)) {
                 Some(target) => found = target,
                 None => break,
             }
@@ -75,7 +90,7 @@ impl<'a> OpenApiDocument<'a> {
 
     /// The path of the first server, without a slash at its end.
     fn base_path(&self) -> String {
-        let server = self.0.pointer("/servers/0");
+        let server = self.value.pointer("/servers/0");
         let Some(server) = server else { return String::new() };
         let mut url = server.get("url").and_then(Value::as_str).unwrap_or_default().to_owned();
         let variables = server.get("variables").and_then(Value::as_object);
@@ -103,14 +118,19 @@ impl<'a> OpenApiDocument<'a> {
         base: &str,
         template: &str,
     ) -> Result<FoundRequest, String> {
+        let too_long = format!("has a path of more than {} KiB", TARGET_MAX >> 10);
+        if template.len() > TARGET_MAX {
+            return Err(too_long);
+        }
         let (mut path, mut query, mut headers) = (template.to_owned(), Vec::new(), Vec::new());
+        let mut query_bytes = 0;
         for parameter in self.parameters(item, operation) {
             let (name, place) = (text_at(parameter, "name"), text_at(parameter, "in"));
             let required = parameter.get("required").and_then(Value::as_bool).unwrap_or(false);
             if place != "path" && !required {
                 continue;
             }
-            // Credentials are the user's own headers.
+            // Credentials are the user's own headers, and another method is not sent.
             let is_own = place == "header" && !is_replayed(name, ReplayRules::default());
             if place == "cookie" || is_own {
                 continue;
@@ -119,11 +139,18 @@ impl<'a> OpenApiDocument<'a> {
             let values = values.ok_or_else(|| format!("has no example of `{name}`"))?;
             match place {
                 "path" => path = path.replace(&format!("{{{name}}}"), &list(&values, ",")),
-                "query" => query.extend(query_pairs(parameter, name, &values)),
+                "query" => {
+                    let pairs = query_pairs(parameter, name, &values);
+                    query_bytes += pairs.iter().map(String::len).sum::<usize>();
+                    query.extend(pairs);
+                }
                 "header" if !values.iter().any(|value| value.contains(char::is_control)) => {
                     headers.push((name.to_owned(), values.join(",")));
                 }
                 _ => {}
+            }
+            if path.len() + query_bytes > TARGET_MAX {
+                return Err(too_long);
             }
         }
         if let Some((_, rest)) = path.split_once('{') {
@@ -142,6 +169,11 @@ impl<'a> OpenApiDocument<'a> {
         for owner in [item, operation] {
             let listed = owner.get("parameters").and_then(Value::as_array);
             for parameter in listed.into_iter().flatten() {
+                let left = self.parameters_left.get().saturating_sub(1);
+                self.parameters_left.set(left);
+                if left == 0 {
+                    return all;
+                }
                 let parameter = self.resolved(parameter);
                 let key = ["name", "in"].map(|key| parameter.get(key).map(Value::to_string));
                 match places.get(&key) {
@@ -280,6 +312,37 @@ mod tests {
         let found = read(&document).unwrap();
         assert_eq!(found.requests.len(), 1);
         assert!(found.requests[0].path.len() < 2 * ADDRESS_MAX, "{}", found.requests[0].path.len());
+    }
+
+    #[test]
+    fn many_routes_with_one_long_list_of_parameters_are_refused_and_a_long_path_is_left_out() {
+        let parameter = |number: usize| json!({ "name": format!("p{number}"), "in": "query", "required": true, "example": 1 });
+        let long =
+            json!({ "get": { "parameters": (0..30_000).map(parameter).collect::<Vec<_>>() } });
+        let document = |routes: usize| {
+            let route = |number| (format!("/{number}"), json!({ "$ref": "#/components/x" }));
+            let mut paths: serde_json::Map<String, Value> = (0..routes).map(route).collect();
+            paths.insert("/pets".into(), json!({ "get": {} }));
+            paths.insert(format!("/{}", "{a}".repeat(10_000)), json!({ "get": {} }));
+            json!({ "openapi": "3.1.0", "paths": paths, "components": { "x": long } })
+        };
+        let found = read(&document(2)).unwrap();
+        let sent: Vec<&str> = found.requests.iter().map(|one| one.path.as_str()).collect();
+        assert_eq!(sent, ["/pets"]);
+        let left_out = found.left_out.text().unwrap();
+        assert!(left_out.contains("GET /0 has a path of more than 16 KiB"), "{left_out}");
+        let refused = read(&document(3_000)).unwrap_err();
+        assert!(refused.contains("more than 500000 parameters"), "{refused}");
+    }
+
+    #[test]
+    fn a_header_that_stands_for_another_method_is_not_sent() {
+        let header = |name: &str| json!({ "name": name, "in": "header", "required": true, "example": "DELETE" });
+        let parameters =
+            ["X-HTTP-Method-Override", "X-Method-Override", "x-http-method"].map(header);
+        let paths = json!({ "/pets/7": { "get": { "parameters": parameters } } });
+        let found = read(&json!({ "openapi": "3.1.0", "paths": paths })).unwrap();
+        assert_eq!(found.requests[0].headers, []);
     }
 
     fn store() -> Value {

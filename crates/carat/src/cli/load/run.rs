@@ -2,19 +2,20 @@
 
 use crate::cli::Exit;
 use crate::cli::load::args::{LoadArgs, LoadCommand, NullArgs, RunArgs, SelfTestArgs};
+use crate::config::read_text_file;
 use anyhow::{Context, anyhow};
 use carat_load::DrivenLoad;
+use carat_load::driven::DrivenLoad;
 use carat_load::null::{NullCable, NullHttp};
 use carat_load::self_test::{test_cable, test_http, write_results};
 use carat_load::target::split_url;
 use carat_load::text::progress_line;
 use carat_load::{GeneratorError, LoadProgress, drive};
-use carat_model::load::{ProtocolOptions, ScenarioTable};
+use carat_model::load::{ProtocolOptions, ScenarioTable, with_load_protocols};
 use carat_model::with_load_protocols;
 use carat_model::{LoadReport, LoadSpec};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::{Value, json};
-use std::fs;
 use std::io::{self, Write};
 use std::net::TcpListener;
 use std::path::Path;
@@ -74,7 +75,7 @@ fn run_load<P: DrivenLoad>(
 /// If the file cannot be read or has no valid scenario.
 pub(crate) fn read_scenarios(file: &Path) -> anyhow::Result<ScenarioTable> {
     let name = file.display();
-    let text = fs::read_to_string(file).with_context(|| format!("cannot read {name}"))?;
+    let text = read_text_file(file).with_context(|| format!("cannot read {name}"))?;
     let folder = file.parent().unwrap_or(Path::new(""));
     ScenarioTable::parse(&text, folder).map_err(|why| anyhow!("cannot read {name}: {why}"))
 }
