@@ -68,7 +68,7 @@ pub fn create_new(path: &Path) -> io::Result<File> {
 ///
 /// # Errors
 /// Where one cannot be created, or a link on the way is not followed. Nothing is created then.
-pub(crate) fn create_folder(path: &Path) -> io::Result<()> {
+pub fn create_folder(path: &Path) -> io::Result<()> {
     let is_there = |part: &&Path| part.symlink_metadata().is_ok();
     let above = path.ancestors().find(is_there).unwrap_or(Path::new("."));
     let mut folder = open_folder(above)?;

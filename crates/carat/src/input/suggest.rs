@@ -1,11 +1,11 @@
 //! Writes the experiment that would test the findings about a ledger.
 
 use crate::config::read_text_file;
+use crate::input::import::CaratFile;
 use carat_analysis::Finding;
 use carat_load::target::split_url;
 use carat_model::recording::RecordedLoad;
 use carat_model::{Ledger, metric};
-use carat_report::import::CaratFile;
 use std::fmt::Write;
 use std::path::Path;
 

@@ -1,7 +1,7 @@
 //! The state of a fleet, as text and as JSON.
 
 use crate::fleet::{FleetLook, FleetPlan, LookEnd, MachineTypeCount};
-use carat_report::merge_text::uncounted_lines;
+use crate::view::merge_text::uncounted_lines;
 use carat_report::numbers::count;
 use carat_report::text::one_line;
 use serde_json::{Value, json};

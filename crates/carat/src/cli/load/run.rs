@@ -5,13 +5,12 @@ use crate::cli::load::args::{LoadArgs, LoadCommand, NullArgs, RunArgs, SelfTestA
 use crate::config::read_text_file;
 use anyhow::{Context, anyhow};
 use carat_load::DrivenLoad;
-use carat_load::driven::DrivenLoad;
 use carat_load::null::{NullCable, NullHttp};
 use carat_load::self_test::{test_cable, test_http, write_results};
 use carat_load::target::split_url;
 use carat_load::text::progress_line;
 use carat_load::{GeneratorError, LoadProgress, drive};
-use carat_model::load::{ProtocolOptions, ScenarioTable, with_load_protocols};
+use carat_model::load::{ProtocolOptions, ScenarioTable};
 use carat_model::with_load_protocols;
 use carat_model::{LoadReport, LoadSpec};
 use indicatif::{ProgressBar, ProgressStyle};
