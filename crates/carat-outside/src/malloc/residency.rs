@@ -2,7 +2,6 @@
 
 use crate::bytes::{align_down, align_up};
 use crate::malloc::data::{MAP_CELLS, Occupancy};
-use crate::malloc::spans::ChunkSpan;
 use crate::memory::{Memory, PAGE};
 
 /// A run of resident pages.
@@ -22,22 +21,22 @@ pub(super) struct ResidentPages {
 }
 
 impl ResidentPages {
-    /// The resident pages of these spans; none is in use yet.
-    pub(super) fn of(memory: &dyn Memory, spans: &[ChunkSpan]) -> Self {
+    /// The resident pages of these stretches of addresses; none is in use yet.
+    pub(super) fn of(memory: &dyn Memory, spans: &[(u64, u64)]) -> Self {
         let mut spans = spans.to_vec();
-        spans.sort_by_key(|span| span.start);
+        spans.sort_by_key(|span| span.0);
         let mut runs = Vec::new();
         for region in memory.regions() {
-            let first = spans.partition_point(|span| span.end <= region.start);
-            if spans.get(first).is_none_or(|span| span.start >= region.end) {
+            let first = spans.partition_point(|span| span.1 <= region.start);
+            if spans.get(first).is_none_or(|span| span.0 >= region.end) {
                 continue;
             }
             for (page, count) in region.pages.runs(u64::MAX) {
                 let start = region.start.saturating_add(page.saturating_mul(PAGE));
                 let end = start.saturating_add(count.saturating_mul(PAGE));
-                let first = spans.partition_point(|span| span.end <= start);
-                for span in spans[first..].iter().take_while(|span| span.start < end) {
-                    let (start, end) = (start.max(align_down(span.start, PAGE)), end.min(span.end));
+                let first = spans.partition_point(|span| span.1 <= start);
+                for span in spans[first..].iter().take_while(|span| span.0 < end) {
+                    let (start, end) = (start.max(align_down(span.0, PAGE)), end.min(span.1));
                     runs.push(PageRun { start, end: align_up(end, PAGE), first: 0 });
                 }
             }

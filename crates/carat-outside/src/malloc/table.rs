@@ -21,8 +21,12 @@ const STRETCH: u64 = 64 << 10;
 const STRETCHES: u64 = 1 << 20;
 /// Chunks of a table: their numbers leave a bit of 32 for other purposes.
 const MOST_CHUNKS: usize = (1 << 31) - 1;
-/// Bits of a table's entry that hold the state; sizes are multiples of 16.
-const STATE: u64 = 15;
+/// Bits of an entry's size that hold the state, and of its address that hold the form; both are multiples of eight.
+const FEATURES: u64 = 7;
+/// Bytes at the start of a free chunk with a header that hold links (`struct malloc_chunk`, malloc/malloc.c).
+const LINKS: u64 = 48;
+/// Bytes that malloc may hand out beyond those that were asked for, where the rest would be too small for a chunk.
+const SPARE: u64 = 16;
 
 /// What a chunk is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -40,30 +44,84 @@ pub enum ChunkState {
     Top,
     /// In use, with a mapping of its own.
     Mapped,
+    /// The allocator's own data.
+    Own,
 }
 
-/// A chunk of glibc's malloc.
+/// Where the bytes of a chunk's user are in it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum ChunkForm {
+    /// Behind a header of 16 bytes, up to the second word of the next chunk (glibc).
+    Headed,
+    /// From its first byte to its last. Its size is that of a class (jemalloc).
+    Bare,
+}
+
+/// A chunk of malloc.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Chunk {
-    /// Address of its header.
+    /// Address of its first byte, which is that of its header if it has one.
     pub address: u64,
     /// Bytes, the header included.
     pub size: u64,
     /// What it is.
     pub state: ChunkState,
+    /// Where the bytes of its user are.
+    pub form: ChunkForm,
 }
 
 impl Chunk {
-    /// The address that malloc returned.
-    pub const fn user(&self) -> u64 {
-        self.address.saturating_add(HEADER)
+    /// A chunk with a header.
+    pub const fn headed(address: u64, size: u64, state: ChunkState) -> Self {
+        Self { address, size, state, form: ChunkForm::Headed }
     }
 
-    /// The first address past the bytes that its user may write. Without a mapping of its own these include the first word
-    /// of the next chunk.
+    /// A chunk without a header.
+    pub const fn bare(address: u64, size: u64, state: ChunkState) -> Self {
+        Self { address, size, state, form: ChunkForm::Bare }
+    }
+
+    /// The address that malloc returned.
+    pub const fn user(&self) -> u64 {
+        match self.form {
+            ChunkForm::Headed => self.address.saturating_add(HEADER),
+            ChunkForm::Bare => self.address,
+        }
+    }
+
+    /// The first address past the bytes that its user may write. With a header, but without a mapping of its own, these
+    /// include the first word of the next chunk.
     pub const fn user_end(&self) -> u64 {
-        let spare = if matches!(self.state, ChunkState::Mapped) { 0 } else { 8 };
-        self.end().saturating_add(spare)
+        let is_next = matches!(self.form, ChunkForm::Headed) && !self.is_mapped();
+        self.end().saturating_add(if is_next { 8 } else { 0 })
+    }
+
+    const fn is_mapped(&self) -> bool {
+        matches!(self.state, ChunkState::Mapped)
+    }
+
+    /// Whether malloc may have made this chunk for a request of so many bytes.
+    pub const fn fits(&self, bytes: u64) -> bool {
+        match self.form {
+            ChunkForm::Headed => {
+                let payload = self.user_end().saturating_sub(self.user());
+                payload >= bytes && payload <= bytes + 8 + SPARE
+            }
+            ChunkForm::Bare => match class_size(bytes) {
+                Some(size) => self.size == size,
+                None => false,
+            },
+        }
+    }
+
+    /// Bytes at its start that malloc writes, and not its user.
+    pub(crate) const fn own_bytes(&self) -> u64 {
+        match (self.form, self.state) {
+            (_, ChunkState::Own) => self.size,
+            (ChunkForm::Bare, _) => 0,
+            (ChunkForm::Headed, ChunkState::Live | ChunkState::Mapped) => HEADER,
+            (ChunkForm::Headed, _) => LINKS,
+        }
     }
 
     /// The first address past it.
@@ -77,10 +135,24 @@ impl Chunk {
     }
 }
 
+/// The size that jemalloc makes of so many bytes (`sz_s2u_compute`, jemalloc's sz.h): four classes from one power of two to the
+/// next. `None` where that would overflow.
+const fn class_size(bytes: u64) -> Option<u64> {
+    if bytes <= 8 {
+        return Some(8);
+    }
+    let power = (bytes - 1).ilog2();
+    let step = if power <= 6 { 16 } else { 1 << (power - 2) };
+    match bytes.checked_add(step - 1) {
+        Some(sum) => Some(sum / step * step),
+        None => None,
+    }
+}
+
 /// One chunk in 16 bytes.
 #[derive(Debug, Clone, Copy)]
 struct PackedChunk {
-    address: u64,
+    address_and_form: u64,
     size_and_state: u64,
 }
 
@@ -116,24 +188,41 @@ impl PackedChunk {
             ChunkState::Tcache => 3,
             ChunkState::Top => 4,
             ChunkState::Mapped => 5,
+            ChunkState::Own => 6,
         };
-        Self { address: chunk.address, size_and_state: chunk.size & !STATE | state }
+        let form = match chunk.form {
+            ChunkForm::Headed => 0,
+            ChunkForm::Bare => 1,
+        };
+        Self {
+            address_and_form: chunk.address & !FEATURES | form,
+            size_and_state: chunk.size & !FEATURES | state,
+        }
     }
 
     const fn unpacked(self) -> Chunk {
-        let state = match self.size_and_state & STATE {
+        let state = match self.size_and_state & FEATURES {
             0 => ChunkState::Live,
             1 => ChunkState::Free,
             2 => ChunkState::Fast,
             3 => ChunkState::Tcache,
             4 => ChunkState::Top,
-            _ => ChunkState::Mapped,
+            5 => ChunkState::Mapped,
+            _ => ChunkState::Own,
         };
-        Chunk { address: self.address, size: self.size_and_state & !STATE, state }
+        let form = match self.address_and_form & FEATURES {
+            0 => ChunkForm::Headed,
+            _ => ChunkForm::Bare,
+        };
+        Chunk { address: self.address(), size: self.size_and_state & !FEATURES, state, form }
+    }
+
+    const fn address(self) -> u64 {
+        self.address_and_form & !FEATURES
     }
 
     const fn end(self) -> u64 {
-        self.address.saturating_add(self.size_and_state & !STATE)
+        self.address().saturating_add(self.size_and_state & !FEATURES)
     }
 }
 
@@ -154,7 +243,7 @@ impl AddressFilter {
     fn of(chunks: &[PackedChunk]) -> Self {
         let mut bits = vec![0; (STRETCHES / 64) as usize];
         for chunk in chunks {
-            let first = chunk.address / STRETCH;
+            let first = chunk.address() / STRETCH;
             let last = chunk.end().saturating_sub(1) / STRETCH;
             // A chunk of more stretches sets every bit.
             for stretch in first..=last.min(first + STRETCHES) {
@@ -208,10 +297,10 @@ impl ChunkTable {
     pub(super) fn of(list: ChunkList, present: PresentRuns) -> Self {
         let ChunkList(mut chunks) = list;
         // In place: a stable sort takes half as much memory again.
-        chunks.sort_unstable_by_key(|chunk| (chunk.address, chunk.size_and_state));
+        chunks.sort_unstable_by_key(|chunk| (chunk.address_and_form, chunk.size_and_state));
         let mut end = 0;
         chunks.retain(|chunk| {
-            let apart = chunk.address >= end && chunk.end() > chunk.address;
+            let apart = chunk.address() >= end && chunk.end() > chunk.address();
             end = if apart { chunk.end() } else { end };
             apart
         });
@@ -265,13 +354,12 @@ impl ChunkTable {
         while self.chunks.get(number).is_some_and(|chunk| chunk.end() <= address) {
             number += 1;
         }
-        self.chunks.get(number).filter(|chunk| chunk.address <= address).map(|_| number)
+        self.chunks.get(number).filter(|chunk| chunk.address() <= address).map(|_| number)
     }
 
     /// Number of the chunk for which malloc returned exactly this address.
     pub fn exact(&self, user: u64) -> Option<usize> {
-        let address = user.checked_sub(HEADER).filter(|address| address.is_multiple_of(16))?;
-        self.find(address).filter(|number| self.chunks[*number].address == address)
+        self.find(user).filter(|number| self.chunks[*number].unpacked().user() == user)
     }
 
     /// Whether some chunk covers a part of the page at an address.
@@ -281,10 +369,15 @@ impl ChunkTable {
                 || self.first_after(page).is_some_and(|start| start - page < PAGE))
     }
 
+    /// Whether some chunk begins between two addresses.
+    pub(crate) fn begins_within(&self, start: u64, end: u64) -> bool {
+        self.first_after(start).is_some_and(|first| first < end)
+    }
+
     /// The address of the first chunk at or behind an address.
     fn first_after(&self, address: u64) -> Option<u64> {
-        let at = self.chunks.partition_point(|chunk| chunk.address < address);
-        self.chunks.get(at).map(|chunk| chunk.address)
+        let at = self.chunks.partition_point(|chunk| chunk.address() < address);
+        self.chunks.get(at).map(|chunk| chunk.address())
     }
 
     /// Sets the state of the live chunk that starts at an address. False if there is none, or not of this size.
@@ -304,19 +397,19 @@ fn group(chunks: &[PackedChunk]) -> Vec<ChunkGroup> {
     let mut groups: Vec<ChunkGroup> = Vec::new();
     let mut after_large = false;
     for (number, chunk) in chunks.iter().enumerate() {
-        let gap = groups.last().map_or(u64::MAX, |group| chunk.address.saturating_sub(group.end));
+        let gap = groups.last().map_or(u64::MAX, |group| chunk.address().saturating_sub(group.end));
         if after_large || gap > GAP {
             groups.push(ChunkGroup {
-                start: chunk.address,
-                end: chunk.address,
+                start: chunk.address(),
+                end: chunk.address(),
                 first_of_step: vec![],
             });
         }
         let Some(group) = groups.last_mut() else { break };
         // A large chunk ends its group, and its last entry counts for the steps behind it: the index stays small whatever
         // size a header claims.
-        after_large = chunk.end().saturating_sub(chunk.address) > LARGE;
-        let indexed = if after_large { chunk.address } else { chunk.end().saturating_sub(1) };
+        after_large = chunk.end().saturating_sub(chunk.address()) > LARGE;
+        let indexed = if after_large { chunk.address() } else { chunk.end().saturating_sub(1) };
         let steps = (indexed - align_down(group.start, STEP)) / STEP + 1;
         // A step's entry is the first chunk that ends behind the start of the step.
         group.first_of_step.resize(steps as usize, number as u32);
@@ -331,7 +424,7 @@ mod tests {
     use crate::fake::FakeMemory;
 
     fn chunk(address: u64, size: u64, state: ChunkState) -> Chunk {
-        Chunk { address, size, state }
+        Chunk::headed(address, size, state)
     }
 
     fn table() -> ChunkTable {
@@ -387,6 +480,48 @@ mod tests {
     }
 
     #[test]
+    fn chunks_without_a_header_are_found_by_their_first_byte_also_those_of_eight_bytes() {
+        let bare = [(0x1000, 8, ChunkState::Live), (0x1008, 8, ChunkState::Own)];
+        let bare = bare.map(|(address, size, state)| Chunk::bare(address, size, state));
+        let list = bare.into_iter().chain([chunk(0x1010, 0x20, ChunkState::Live)]).collect();
+        let table = ChunkTable::of(list, PresentRuns::of(&FakeMemory::default()));
+        assert_eq!(table.iter().take(2).collect::<Vec<_>>(), bare);
+        assert_eq!(
+            [0x1000, 0x1008, 0x1020].map(|user| table.exact(user)),
+            [Some(0), Some(1), Some(2)]
+        );
+        assert_eq!([0x1004, 0x1010].map(|user| table.exact(user)), [None, None]);
+        let [eight, own] = bare;
+        assert_eq!((eight.user(), eight.user_end(), eight.own_bytes()), (0x1000, 0x1008, 0));
+        assert!(eight.held() && !own.held());
+        assert_eq!(own.own_bytes(), 8);
+        assert!(table.begins_within(0xfff, 0x1001) && !table.begins_within(0x1011, 0x2000));
+    }
+
+    #[test]
+    fn a_chunk_without_a_header_fits_a_request_of_its_own_class_only() {
+        for (bytes, size) in [
+            (0, 8),
+            (8, 8),
+            (9, 16),
+            (24, 32),
+            (56, 64),
+            (113, 128),
+            (129, 160),
+            (292, 320),
+            (4008, 4096),
+            (4097, 5120),
+            (16_385, 20_480),
+        ] {
+            assert_eq!(class_size(bytes), Some(size), "{bytes}");
+            assert!(Chunk::bare(0x1000, size, ChunkState::Live).fits(bytes));
+        }
+        assert_eq!(class_size(u64::MAX), None);
+        assert!(!Chunk::bare(0x1000, 64, ChunkState::Live).fits(40));
+        assert!(chunk(0x1000, 0x40, ChunkState::Live).fits(56));
+    }
+
+    #[test]
     fn of_a_chunk_only_what_is_in_memory_takes_memory() {
         let table = table();
         let amounts: Vec<(u64, u64)> = [0, 2]
@@ -399,7 +534,7 @@ mod tests {
     }
 
     fn filter(address: u64, size: u64) -> AddressFilter {
-        AddressFilter::of(&[PackedChunk::of(Chunk { address, size, state: ChunkState::Live })])
+        AddressFilter::of(&[PackedChunk::of(Chunk::headed(address, size, ChunkState::Live))])
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! The memory that is neither a heap page nor a chunk: data of libraries, stacks, and the rest.
 
 use crate::heap::Heap;
-use crate::malloc::{ChunkState, ChunkTable};
+use crate::malloc::{Chunk, ChunkForm, ChunkState, ChunkTable};
 use crate::memory::{Memory, MemoryRegion, PAGE};
 use crate::owners::threads::{ThreadPlace, ThreadRegions};
 use crate::printable::printable;
@@ -13,6 +13,8 @@ const LIBRARY_TAIL: u64 = 8 << 20;
 
 /// Bytes of the transient heap's mapping (transient_heap.c: 32 MiB), with malloc's alignment.
 const TRANSIENT_BYTES: Range<u64> = 32 << 20..35 << 20;
+/// Alignment of the transient heap (`TRANSIENT_HEAP_BLOCK_SIZE`).
+const TRANSIENT_ALIGNMENT: u64 = 32 << 10;
 
 /// What a mapping belongs to.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -52,8 +54,9 @@ pub(crate) fn find_ground(
         {
             before = Some((region.end, name.clone()));
         }
-        // The program break holds chunks only, and the transient heap contents of objects, which are no root.
-        if region.path == "[heap]" || transient.contains(&(region.start, region.end)) {
+        // A program break with chunks holds nothing else, and the transient heap contents of objects, which are no root.
+        let is_break = region.path == "[heap]" && chunks.begins_within(region.start, region.end);
+        if is_break || transient.contains(&(region.start, region.end)) {
             continue;
         }
         let from = stacks.live_from(region);
@@ -100,6 +103,15 @@ fn page_ranges(region: &MemoryRegion, from: u64, outside: &dyn Fn(u64) -> bool) 
     ranges
 }
 
+/// Whether a chunk has the size of the transient heap, and its alignment where chunks have no header before it.
+fn may_be_transient(chunk: &Chunk) -> bool {
+    let is_aligned = match chunk.form {
+        ChunkForm::Headed => chunk.state == ChunkState::Mapped,
+        ChunkForm::Bare => chunk.held() && chunk.address.is_multiple_of(TRANSIENT_ALIGNMENT),
+    };
+    TRANSIENT_BYTES.contains(&chunk.size) && is_aligned
+}
+
 /// Where the transient heap is (Ruby 2.7 to 3.2): contents of young objects, in one block of 32 MiB. It is a mapped chunk of
 /// malloc, or a mapping of its own.
 pub(crate) fn transient_ranges(
@@ -110,8 +122,7 @@ pub(crate) fn transient_ranges(
     if !TRANSIENT_HEAP.contains(heap.version()) {
         return Vec::new();
     }
-    let mapped = chunks.iter().filter(|chunk| chunk.state == ChunkState::Mapped);
-    let mapped = mapped.filter(|chunk| TRANSIENT_BYTES.contains(&chunk.size));
+    let mapped = chunks.iter().filter(|chunk| may_be_transient(chunk));
     let regions = memory.regions().iter().filter(|region| {
         region.path.is_empty()
             && region.searched()

@@ -9,8 +9,6 @@ use crate::malloc::Chunk;
 use crate::memory::Memory;
 use carat_ruby::version::SUBCLASSES_LINKED_ONE_WAY;
 
-/// Bytes that malloc may hand out beyond those that were asked for, where the rest would be too small for a chunk.
-const SPARE: u64 = 16;
 /// Entries of a table that are examined.
 const SAMPLE: u64 = 400;
 /// The object has instance variables in a table of their own (`FL_EXIVAR`).
@@ -80,16 +78,10 @@ pub(super) enum TableKind {
     GenericFields,
 }
 
-/// Whether a chunk has the bytes of something that was allocated with `bytes`.
-pub(super) const fn has_bytes(chunk: &Chunk, bytes: u64) -> bool {
-    let payload = chunk.user_end().saturating_sub(chunk.user());
-    payload >= bytes && payload <= bytes + 8 + SPARE
-}
-
 impl Words<'_> {
     /// The table that a chunk is.
     pub(super) fn table_in(&self, chunk: &Chunk) -> Option<StTable> {
-        if !has_bytes(chunk, StTable::BYTES) {
+        if !chunk.fits(StTable::BYTES) {
             return None;
         }
         let table = StTable::read(self.memory, chunk.user())?;
@@ -120,14 +112,14 @@ impl Words<'_> {
     /// Whether a chunk is a piece of the mark stack. Its words are old, except during a collection.
     pub(super) fn is_mark_stack(&self, chunk: &Chunk) -> bool {
         let next = self.memory.word_at(chunk.user(), MARK_STACK - 8);
-        let Some(next) = next.filter(|_| has_bytes(chunk, MARK_STACK)) else { return false };
+        let Some(next) = next.filter(|_| chunk.fits(MARK_STACK)) else { return false };
         // The next piece may have been freed since.
         next == 0 || self.chunks.find(next).is_some()
     }
 
     /// Whether a chunk is a link of a class's list of subclasses, which keeps none alive (`rb_subclass_entry`).
     pub(super) fn is_subclass_link(&self, chunk: &Chunk) -> bool {
-        if !has_bytes(chunk, 24) {
+        if !chunk.fits(24) {
             return false;
         }
         let [class, next, before] =
@@ -148,7 +140,7 @@ impl Words<'_> {
     /// The call caches of a method (`rb_class_cc_entries`: capacity, length, method, entries of two words), of which only
     /// the first ones are in use: the method, the address of the entries, and how many words of them are in use.
     pub(super) fn call_caches(&self, chunk: &Chunk) -> Option<(u64, u64, u64)> {
-        if !has_bytes(chunk, 24) {
+        if !chunk.fits(24) {
             return None;
         }
         let sizes = self.memory.word(chunk.user())?;

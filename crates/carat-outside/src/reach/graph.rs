@@ -6,7 +6,7 @@ use super::forms::{StTable, TableKind};
 use super::words::Words;
 use crate::hash::AddressMap;
 use crate::heap::Heap;
-use crate::malloc::ChunkTable;
+use crate::malloc::{Chunk, ChunkForm, ChunkTable};
 use crate::memory::{Memory, for_each_word};
 use crate::owners::ground::{GroundKind, GroundPages, find_ground, transient_ranges};
 use crate::owners::threads::ThreadPlace;
@@ -165,8 +165,8 @@ impl<'a> Graph<'a> {
                 let (size, used) = (word & u64::from(u32::MAX), word >> 32);
                 let whole = size >= 1024 && size.is_multiple_of(1024) && used <= size;
                 if let Some(number) = self.words.chunks.exact(before).filter(|_| whole) {
-                    let bytes = self.words.chunks.get(number).map_or(0, |chunk| chunk.size);
-                    self.owned[number] |= bytes > size * 8 && bytes <= size * 8 + 4128;
+                    let chunk = self.words.chunks.get(number);
+                    self.owned[number] |= chunk.is_some_and(|chunk| is_list(&chunk, size * 8));
                 }
                 before = word;
             });
@@ -202,5 +202,13 @@ impl<'a> Graph<'a> {
             parts.push((at, end));
         }
         parts
+    }
+}
+
+/// Whether a chunk may hold a list of so many bytes; with a mapping of its own it ends with a page.
+fn is_list(chunk: &Chunk, bytes: u64) -> bool {
+    match chunk.form {
+        ChunkForm::Headed => chunk.size > bytes && chunk.size <= bytes + 4128,
+        ChunkForm::Bare => chunk.fits(bytes),
     }
 }

@@ -11,10 +11,6 @@ use crate::unshared::moves::Moves;
 use crate::unshared::slots::PagePair;
 use crate::unshared::table::PageCauses;
 
-/// Bytes of a chunk's header, and of the links of a free chunk behind it (`struct malloc_chunk`, malloc/malloc.c).
-const HEADER: u64 = 16;
-const LINKS: u64 = 48;
-
 /// Who holds a chunk, as far as causes differ by it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ChunkHolder {
@@ -73,12 +69,11 @@ impl ChunkView<'_> {
         }
         let Some(number) = self.now.find(address) else { return Cause::MallocLinks };
         let Some(chunk) = self.now.get(number) else { return Cause::MallocLinks };
-        let within = address - chunk.address;
-        if !chunk.held() {
-            return if within < LINKS { Cause::MallocLinks } else { Cause::MallocReused };
-        }
-        if within < HEADER {
+        if address - chunk.address < chunk.own_bytes() {
             return Cause::MallocLinks;
+        }
+        if !chunk.held() {
+            return Cause::MallocReused;
         }
         // Assumed where the parent's chunks are unknown.
         if self.before.is_some_and(|before| !before.contains(number)) {

@@ -5,8 +5,8 @@
 //! empty bin's two pointers point at the bin itself, which no other data does 127 times in a row.
 
 use crate::bytes::word_in;
-use crate::malloc::cursor::PageCursor;
 use crate::malloc::data::NoMalloc;
+use crate::malloc::glibc::cursor::PageCursor;
 use crate::memory::{Memory, MemoryRegion, PAGE};
 
 /// Pairs of list heads of an arena (`NBINS` without the unused first one).

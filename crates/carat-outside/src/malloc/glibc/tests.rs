@@ -1,8 +1,8 @@
 //! Malloc's memory that was made up, read.
 
 use super::fake_malloc::{BREAK, FakeMalloc, HEAP_BYTES, HEAPS, MAIN_ARENA};
-use super::{ChunkAmount, ChunkState, MallocReading, NoMalloc, read_malloc};
 use crate::fake::FakeMemory;
+use crate::malloc::{ChunkAmount, ChunkState, MallocReading, NoMalloc, read_malloc};
 use crate::memory::{Memory, MemoryRegion, PAGE};
 
 fn read(memory: &mut FakeMemory) -> MallocReading {

@@ -2,10 +2,10 @@
 
 use crate::bytes::{align_up, word_in};
 use crate::malloc::data::MappedChunks;
+use crate::malloc::glibc::ring::is_c_library;
+use crate::malloc::glibc::walk::{is_mapped, size_of_header};
 use crate::malloc::present::PresentRuns;
-use crate::malloc::ring::is_c_library;
 use crate::malloc::table::{Chunk, ChunkState};
-use crate::malloc::walk::{is_mapped, size_of_header};
 use crate::memory::{Memory, MemoryRegion, PAGE};
 
 /// Smaller chunks are never mapped: they take at least a page, of which 2.43 leaves 16 bytes out.
@@ -48,7 +48,7 @@ pub(super) fn find_mapped(
                     next += PAGE;
                     continue;
                 };
-                let chunk = Chunk { address: next, size, state: ChunkState::Mapped };
+                let chunk = Chunk::headed(next, size, ChunkState::Mapped);
                 let present = runs.bytes_within(next, next + size);
                 found.amount.add(size, present);
                 found.resident_bytes += present;

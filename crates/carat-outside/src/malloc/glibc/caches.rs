@@ -5,9 +5,9 @@
 
 use crate::bytes::word_in;
 use crate::hash::AddressSet;
-use crate::malloc::ring::ArenaRing;
+use crate::malloc::glibc::ring::ArenaRing;
+use crate::malloc::glibc::walk::size_of_header;
 use crate::malloc::table::{ChunkState, ChunkTable};
-use crate::malloc::walk::size_of_header;
 use crate::memory::Memory;
 
 /// Chunks in fastbins and caches that are followed, in a whole process.

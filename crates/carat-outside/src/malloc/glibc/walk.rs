@@ -4,8 +4,8 @@
 //! that ends where the memory of the arena ends. Where a header makes no sense, the walk can go on from the chunk before it
 //! after that was read anew.
 
-use crate::malloc::cursor::PageCursor;
-use crate::malloc::spans::ChunkSpan;
+use crate::malloc::glibc::cursor::PageCursor;
+use crate::malloc::glibc::spans::ChunkSpan;
 use crate::malloc::table::{Chunk, ChunkState};
 
 /// `PREV_INUSE` of a chunk's size.
@@ -97,13 +97,13 @@ impl SpanWalk {
             if let Some((address, size)) = self.before.take() {
                 let in_use = header & BEFORE_IN_USE != 0;
                 let state = if in_use { ChunkState::Live } else { ChunkState::Free };
-                each(Chunk { address, size, state });
+                each(Chunk::headed(address, size, state));
             }
             if is_fence {
                 return SpanEnd::Fence(at);
             }
             if at + size == self.span.end {
-                return SpanEnd::Top(Chunk { address: at, size, state: ChunkState::Top });
+                return SpanEnd::Top(Chunk::headed(at, size, ChunkState::Top));
             }
             self.before = Some((at, size));
             self.at = at + size;

@@ -1,7 +1,7 @@
 //! The stretches of memory that an arena's chunks lie in.
 
 use crate::bytes::{align_down, align_up};
-use crate::malloc::ring::ArenaRing;
+use crate::malloc::glibc::ring::ArenaRing;
 use crate::memory::Memory;
 use std::collections::HashSet;
 

@@ -3,10 +3,10 @@
 use crate::bytes::align_down;
 use crate::hash::AddressSet;
 use crate::malloc::data::{ArenaCensus, ChunkAmount, ChunkSize};
+use crate::malloc::glibc::spans::ChunkSpan;
+use crate::malloc::glibc::walk::SMALLEST;
 use crate::malloc::residency::ResidentPages;
-use crate::malloc::spans::ChunkSpan;
 use crate::malloc::table::{Chunk, ChunkState};
-use crate::malloc::walk::SMALLEST;
 use crate::memory::{Memory, PAGE};
 
 /// Bytes at the start of a free chunk that `malloc_trim` keeps (`sizeof (struct malloc_chunk)`, mtrim, malloc/malloc.c).
@@ -25,7 +25,8 @@ pub(super) struct ArenaTally {
 
 impl ArenaTally {
     pub(super) fn new(memory: &dyn Memory, spans: &[ChunkSpan], fast: AddressSet) -> Self {
-        let pages = ResidentPages::of(memory, spans);
+        let places: Vec<(u64, u64)> = spans.iter().map(|span| (span.start, span.end)).collect();
+        let pages = ResidentPages::of(memory, &places);
         let census = ArenaCensus {
             heaps: spans.len() as u64,
             resident_bytes: pages.bytes(),
@@ -168,7 +169,7 @@ mod tests {
     }
 
     fn chunk(page: u64, pages: u64, state: ChunkState) -> Chunk {
-        Chunk { address: BASE + page * PAGE, size: pages * PAGE, state }
+        Chunk::headed(BASE + page * PAGE, pages * PAGE, state)
     }
 
     #[test]

@@ -1,12 +1,12 @@
 //! One arena, read until its walk ends where its memory ends.
 
-use crate::malloc::caches::{ListReader, may_be_cache};
-use crate::malloc::cursor::PageCursor;
-use crate::malloc::ring::ArenaRing;
-use crate::malloc::spans::{ArenaSpans, ChunkSpan, end_now, heap_spans, main_spans};
+use crate::malloc::glibc::caches::{ListReader, may_be_cache};
+use crate::malloc::glibc::cursor::PageCursor;
+use crate::malloc::glibc::ring::ArenaRing;
+use crate::malloc::glibc::spans::{ArenaSpans, ChunkSpan, end_now, heap_spans, main_spans};
+use crate::malloc::glibc::tally::ArenaTally;
+use crate::malloc::glibc::walk::{SpanEnd, SpanWalk};
 use crate::malloc::table::{Chunk, ChunkList, ChunkState};
-use crate::malloc::tally::ArenaTally;
-use crate::malloc::walk::{SpanEnd, SpanWalk};
 use crate::memory::{Memory, PAGE};
 use std::collections::HashSet;
 

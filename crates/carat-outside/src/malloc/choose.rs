@@ -1,0 +1,74 @@
+//! Which allocator serves a process, and so whose reader is asked.
+
+use crate::malloc::allocator::{Allocator, MallocReading, MallocRequest};
+use crate::malloc::data::NoMalloc;
+use crate::malloc::glibc::Glibc;
+use crate::memory::{Memory, MemoryRegion, PAGE};
+use crate::serving::serving_malloc;
+
+/// Allocators by a part of their library's name.
+const OTHERS: [&str; 3] = ["jemalloc", "mimalloc", "tcmalloc"];
+/// Start-up code allocates a little from glibc before another allocator takes over.
+const GLIBC_IN_USE: u64 = 3 << 20;
+
+/// Reads malloc's memory. `is_heap_page` says whether an address lies in a page of Ruby's heap; `keep` that the table of all
+/// chunks is wanted.
+///
+/// # Errors
+/// If the allocator cannot be read, by its name, or if its data were not found.
+pub fn read_malloc(
+    memory: &mut dyn Memory,
+    is_heap_page: &dyn Fn(u64) -> bool,
+    keep: bool,
+) -> Result<MallocReading, NoMalloc> {
+    check_allocator(memory)?;
+    let reading = Glibc.read(memory, &MallocRequest { is_heap_page, keep });
+    reading.map_err(|reason| match reason {
+        // tcmalloc takes the program break itself, so it is told by what is missing.
+        NoMalloc::NoMainArena | NoMalloc::OpenRing => {
+            other_allocator(memory).map_or(reason, NoMalloc::Other)
+        }
+        reason => reason,
+    })
+}
+
+/// Refuses a process whose allocator is not glibc's, by name.
+fn check_allocator(memory: &dyn Memory) -> Result<(), NoMalloc> {
+    let Some(serving) = serving_malloc(memory) else { return check_mapped(memory) };
+    match serving.allocator.as_deref() {
+        Some("glibc") => Ok(()),
+        Some("musl") => Err(NoMalloc::Musl),
+        other => Err(NoMalloc::Other(other.unwrap_or(&serving.file).to_owned())),
+    }
+}
+
+/// The same by what is mapped, where it is not known which malloc Ruby calls.
+fn check_mapped(memory: &dyn Memory) -> Result<(), NoMalloc> {
+    // Its loader is its library; Alpine maps it under the first name, Debian under the last.
+    let is_musl = |name: &str| {
+        name.starts_with("ld-musl") || name.starts_with("libc.musl") || name == "libc.so"
+    };
+    if libraries(memory).any(is_musl) {
+        return Err(NoMalloc::Musl);
+    }
+    let held = memory.regions().iter().filter(|region| region.path == "[heap]");
+    let held: u64 = held.map(|region| region.pages.present() * PAGE).sum();
+    match other_allocator(memory) {
+        Some(other) if held <= GLIBC_IN_USE => Err(NoMalloc::Other(other)),
+        _ => Ok(()),
+    }
+}
+
+/// Another allocator whose library is mapped; it need not be the one in use.
+fn other_allocator(memory: &dyn Memory) -> Option<String> {
+    let other = OTHERS.into_iter().find(|other| {
+        libraries(memory).any(|name| name.starts_with("lib") && name.contains(other))
+    });
+    other.map(str::to_owned)
+}
+
+/// Names of the files that are mapped.
+fn libraries(memory: &dyn Memory) -> impl Iterator<Item = &str> {
+    let files = memory.regions().iter().filter(|region| region.inode != 0);
+    files.map(MemoryRegion::file_name)
+}
