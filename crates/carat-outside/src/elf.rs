@@ -10,6 +10,8 @@ use std::collections::{BTreeSet, HashMap};
 
 /// Entries of the table of segments; more make no library.
 const SEGMENTS: u16 = 64;
+/// Bytes of one of them.
+const SEGMENT: usize = 56;
 /// Bytes of the dynamic section; more make no library.
 const DYNAMIC_LIMIT: u64 = 64 << 10;
 /// Symbols with the same hash bucket; more make no library.
@@ -52,20 +54,8 @@ pub struct ElfTables {
 impl ElfTables {
     /// The tables of the library whose first byte is at `base`; `None` if none is there.
     pub fn read(memory: &dyn Memory, base: u64) -> Option<Self> {
-        let header = memory.copy(base, 64)?;
-        // 64 bits, little endian.
-        if !header.starts_with(b"\x7fELF\x02\x01") {
-            return None;
-        }
-        // A program that is not position independent has absolute addresses.
-        let bias = if short_in(&header, 16)? == 3 { base } else { 0 };
-        let segments = short_in(&header, 56)?;
-        if segments > SEGMENTS || short_in(&header, 54)? != 56 {
-            return None;
-        }
-        let table = base.checked_add(word_in(&header, 32)?)?;
-        let table = memory.copy(table, u64::from(segments) * 56)?;
-        let dynamic = table.chunks_exact(56).find(|segment| half_in(segment, 0) == Some(2))?;
+        let (bias, table) = segments(memory, base)?;
+        let dynamic = table.chunks_exact(SEGMENT).find(|segment| half_in(segment, 0) == Some(2))?;
         let (start, length) = (word_in(dynamic, 16)?, word_in(dynamic, 40)?);
         let entries = memory.copy(bias.checked_add(start)?, length.min(DYNAMIC_LIMIT))?;
         Self::from_dynamic(&entries, bias)
@@ -149,6 +139,37 @@ impl ElfTables {
         let (kind, symbol) = (half_in(relocation, 8)?, half_in(relocation, 12)?);
         Some(ADDRESSES.contains(&kind) && self.value_of(memory, symbol, name).is_some())
     }
+}
+
+/// What is added to the addresses in the file whose first byte is at `base`, and its table of segments.
+fn segments(memory: &dyn Memory, base: u64) -> Option<(u64, Vec<u8>)> {
+    let header = memory.copy(base, 64)?;
+    // 64 bits, little endian.
+    if !header.starts_with(b"\x7fELF\x02\x01") {
+        return None;
+    }
+    // A program that is not position independent has absolute addresses.
+    let bias = if short_in(&header, 16)? == 3 { base } else { 0 };
+    let count = short_in(&header, 56)?;
+    if count > SEGMENTS || usize::from(short_in(&header, 54)?) != SEGMENT {
+        return None;
+    }
+    let table = base.checked_add(word_in(&header, 32)?)?;
+    Some((bias, memory.copy(table, u64::from(count) * SEGMENT as u64)?))
+}
+
+/// The writable data of the file whose first byte is at `base`: from where, to where, and how many bytes at the end are not in the
+/// file, which start as zero (`p_memsz` and `p_filesz`, elf(5)).
+pub(crate) fn zeroed_data(memory: &dyn Memory, base: u64) -> Vec<(u64, u64, u64)> {
+    let Some((bias, table)) = segments(memory, base) else { return Vec::new() };
+    let data = table.chunks_exact(SEGMENT).filter_map(|segment| {
+        let is_written = half_in(segment, 0)? == 1 && half_in(segment, 4)? & 2 != 0;
+        let start = bias.checked_add(word_in(segment, 16)?)?;
+        let (in_file, in_memory) = (word_in(segment, 32)?, word_in(segment, 40)?);
+        let end = start.checked_add(in_memory).filter(|_| is_written)?;
+        Some((start, end, in_memory.saturating_sub(in_file)))
+    });
+    data.collect()
 }
 
 /// The tables of Ruby's library, or of the program that contains it; `None` if there is no Ruby.

@@ -466,6 +466,16 @@ impl Memory for LiveMemory {
         true
     }
 
+    fn drop_kept(&mut self) {
+        self.cache.get_mut().addresses.fill(u64::MAX);
+    }
+
+    fn renew(&mut self) {
+        // What is known stays where it cannot be read anew.
+        let _ = self.load_regions();
+        self.drop_kept();
+    }
+
     fn refresh(&mut self, start: u64, end: u64) {
         let (start, end) = (align_down(start, PAGE), align_up(end, PAGE));
         let mapped = self.region(start).is_some_and(|region| end <= region.end);

@@ -118,6 +118,16 @@ impl PageTable {
         self.present
     }
 
+    /// Number of pages that are present from one page to before another.
+    pub fn present_within(&self, from: u64, to: u64) -> u64 {
+        let blocks = self.blocks.range(from / BLOCK_PAGES..to.div_ceil(BLOCK_PAGES));
+        let entries = blocks.flat_map(|(number, block)| {
+            let first = number * BLOCK_PAGES + block.first;
+            (first..).zip(&block.entries)
+        });
+        entries.filter(|(page, entry)| (from..to).contains(page) && entry.present()).count() as u64
+    }
+
     /// Number of pages in swap.
     pub const fn swapped(&self) -> u64 {
         self.swapped
@@ -245,6 +255,12 @@ pub trait Memory {
     /// Reads the pages of a range anew at the next use, with their entries. A copy takes the present bytes now.
     /// Does nothing for memory that does not change.
     fn refresh(&mut self, start: u64, end: u64);
+
+    /// Reads pages anew at the next use; which are present stays as it is known.
+    fn drop_kept(&mut self) {}
+
+    /// Reads the mappings, which of their pages are present, and all pages anew.
+    fn renew(&mut self) {}
 
     /// Why nothing more is read, once a budget was reached. What was searched since is not complete.
     fn stopped(&self) -> Option<ReadingStopped> {
@@ -429,6 +445,8 @@ mod tests {
         assert_eq!(table.get(u64::MAX), PageEntry(0));
         assert!(table.is_empty_from(10_000, 512) && table.is_empty_from(1024, 2048));
         assert!(!table.is_empty_from(0, 1) && !table.is_empty_from(0, 10_000));
+        let within = [(0, 10_000), (4, 600), (5, 601), (601, 601), (9000, 3)];
+        assert_eq!(within.map(|(from, to)| table.present_within(from, to)), [4, 1, 2, 0, 0]);
     }
 
     #[test]

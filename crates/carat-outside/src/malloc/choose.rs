@@ -3,11 +3,13 @@
 use crate::malloc::allocator::{Allocator, MallocReading, MallocRequest};
 use crate::malloc::data::NoMalloc;
 use crate::malloc::glibc::Glibc;
+use crate::malloc::jemalloc::{Jemalloc, is_jemalloc};
 use crate::memory::{Memory, MemoryRegion, PAGE};
 use crate::serving::serving_malloc;
 
 /// Allocators by a part of their library's name.
-const OTHERS: [&str; 3] = ["jemalloc", "mimalloc", "tcmalloc"];
+const OTHERS: [&str; 3] = [JEMALLOC, "mimalloc", "tcmalloc"];
+const JEMALLOC: &str = "jemalloc";
 /// Start-up code allocates a little from glibc before another allocator takes over.
 const GLIBC_IN_USE: u64 = 3 << 20;
 
@@ -21,8 +23,7 @@ pub fn read_malloc(
     is_heap_page: &dyn Fn(u64) -> bool,
     keep: bool,
 ) -> Result<MallocReading, NoMalloc> {
-    check_allocator(memory)?;
-    let reading = Glibc.read(memory, &MallocRequest { is_heap_page, keep });
+    let reading = reader(memory)?.read(memory, &MallocRequest { is_heap_page, keep });
     reading.map_err(|reason| match reason {
         // tcmalloc takes the program break itself, so it is told by what is missing.
         NoMalloc::NoMainArena | NoMalloc::OpenRing => {
@@ -32,18 +33,24 @@ pub fn read_malloc(
     })
 }
 
-/// Refuses a process whose allocator is not glibc's, by name.
-fn check_allocator(memory: &dyn Memory) -> Result<(), NoMalloc> {
-    let Some(serving) = serving_malloc(memory) else { return check_mapped(memory) };
+/// The reader of the allocator that serves.
+fn reader(memory: &dyn Memory) -> Result<Box<dyn Allocator>, NoMalloc> {
+    let Some(serving) = serving_malloc(memory) else { return reader_of_mapped(memory) };
+    let file = serving.file.as_str();
     match serving.allocator.as_deref() {
-        Some("glibc") => Ok(()),
+        Some("glibc") => Ok(Box::new(Glibc)),
         Some("musl") => Err(NoMalloc::Musl),
-        other => Err(NoMalloc::Other(other.unwrap_or(&serving.file).to_owned())),
+        Some("jemalloc") => Ok(Box::new(Jemalloc { file: Some(serving.file) })),
+        // One that exports none of the functions by which it is known.
+        None if is_jemalloc(memory, Some(file)) => {
+            Ok(Box::new(Jemalloc { file: Some(serving.file) }))
+        }
+        other => Err(NoMalloc::Other(other.unwrap_or(file).to_owned())),
     }
 }
 
 /// The same by what is mapped, where it is not known which malloc Ruby calls.
-fn check_mapped(memory: &dyn Memory) -> Result<(), NoMalloc> {
+fn reader_of_mapped(memory: &dyn Memory) -> Result<Box<dyn Allocator>, NoMalloc> {
     // Its loader is its library; Alpine maps it under the first name, Debian under the last.
     let is_musl = |name: &str| {
         name.starts_with("ld-musl") || name.starts_with("libc.musl") || name == "libc.so"
@@ -53,9 +60,15 @@ fn check_mapped(memory: &dyn Memory) -> Result<(), NoMalloc> {
     }
     let held = memory.regions().iter().filter(|region| region.path == "[heap]");
     let held: u64 = held.map(|region| region.pages.present() * PAGE).sum();
+    if held > GLIBC_IN_USE {
+        return Ok(Box::new(Glibc));
+    }
+    // A program may contain it without a symbol.
     match other_allocator(memory) {
-        Some(other) if held <= GLIBC_IN_USE => Err(NoMalloc::Other(other)),
-        _ => Ok(()),
+        Some(other) if other != JEMALLOC => Err(NoMalloc::Other(other)),
+        Some(_) => Ok(Box::new(Jemalloc { file: None })),
+        None if is_jemalloc(memory, None) => Ok(Box::new(Jemalloc { file: None })),
+        None => Ok(Box::new(Glibc)),
     }
 }
 

@@ -1,5 +1,6 @@
-//! What a reading says about glibc's malloc: plain data.
+//! What a reading says about malloc: plain data.
 
+use crate::malloc::jemalloc::JemallocCensus;
 use serde::{Deserialize, Serialize};
 
 /// Cells of one arena in the picture.
@@ -56,10 +57,10 @@ pub struct ChunkSize {
     pub amount: ChunkAmount,
 }
 
-/// The memory of glibc's malloc at one moment.
+/// The memory of malloc at one moment.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct MallocCensus {
-    /// The main arena first, then the others in the order of glibc's own list.
+    /// Of glibc the main arena first, then the others in the order of its own list; of jemalloc those with extents, by number.
     pub arenas: Vec<ArenaCensus>,
     /// Chunks with a mapping of their own.
     pub mapped: MappedChunks,
@@ -69,6 +70,9 @@ pub struct MallocCensus {
     pub readings_again: u64,
     /// Where this glibc keeps what.
     pub layout: MallocLayout,
+    /// What jemalloc alone has; `None` for glibc.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub jemalloc: Option<JemallocCensus>,
 }
 
 /// Chunks that malloc maps one by one (`M_MMAP_THRESHOLD`).
@@ -87,13 +91,14 @@ pub struct MappedChunks {
 pub struct ArenaCensus {
     /// Whether it is the one in the program break.
     pub main: bool,
-    /// Number of its heaps: contiguous stretches of memory.
+    /// Number of its heaps: contiguous stretches of memory; of jemalloc its extents that have memory.
     pub heaps: u64,
-    /// Bytes that it has from the kernel by its own count (`system_mem`): the sum of what follows up to `missing_bytes`.
+    /// Bytes that it has from the kernel, of glibc by its own count (`system_mem`): the sum of what follows up to
+    /// `missing_bytes`.
     pub system_bytes: u64,
     /// Chunks in use, without those in fastbins and thread caches.
     pub in_use: ChunkAmount,
-    /// Free chunks in bins.
+    /// Free chunks in bins; of jemalloc free regions of slabs.
     pub free: ChunkAmount,
     /// Freed chunks in fastbins, which malloc does not yet merge.
     pub fastbins: ChunkAmount,
@@ -103,18 +108,22 @@ pub struct ArenaCensus {
     pub top_bytes: u64,
     /// Those of them that are in memory.
     pub top_present_bytes: u64,
-    /// Bytes of malloc's own headers at the start and end of heaps.
+    /// Unused extents whose pages jemalloc keeps for a while: dirty and muzzy ones.
+    #[serde(default, skip_serializing_if = "is_nothing")]
+    pub idle: ChunkAmount,
+    /// Bytes of malloc's own headers at the start and end of heaps; of jemalloc its own regions, and what large regions
+    /// leave of their pages, as far as they are in memory.
     pub header_bytes: u64,
     /// Bytes of the arena that could not be read chunk by chunk; everything else here leaves them out.
     pub missing_bytes: u64,
     /// Bytes of its pages that are in memory.
     pub resident_bytes: u64,
     /// Bytes that `malloc_trim(0)` would return from between chunks: whole resident pages inside free chunks, after fastbins
-    /// are merged.
+    /// are merged. Of jemalloc what a purge would return.
     pub trimmable_free_bytes: u64,
     /// Bytes that `malloc_trim(0)` would return from the top; 0 but for the main arena.
     pub trimmable_top_bytes: u64,
-    /// Free chunks of bins by size, in ranges of powers of two.
+    /// Free chunks by size: those of bins in ranges of powers of two, free regions of slabs by class.
     pub free_by_size: Vec<ChunkSize>,
     /// Its resident pages by how full they are.
     pub occupancy: Occupancy,
@@ -125,9 +134,10 @@ pub struct ArenaCensus {
 }
 
 impl ArenaCensus {
-    /// Bytes in memory that it holds and nobody uses: in bins, fastbins, caches of threads and at the top.
+    /// Bytes in memory that it holds and nobody uses: in bins or slabs, in fastbins, in caches of threads, at the top, and in
+    /// unused extents.
     pub const fn free_bytes(&self) -> u64 {
-        let freed = self.free.plus(self.fastbins).plus(self.thread_cached);
+        let freed = self.free.plus(self.fastbins).plus(self.thread_cached).plus(self.idle);
         freed.present.saturating_add(self.top_present_bytes)
     }
 }
@@ -198,16 +208,24 @@ impl MallocCensus {
             sum.free = sum.free.plus(arena.free);
             sum.fastbins = sum.fastbins.plus(arena.fastbins);
             sum.thread_cached = sum.thread_cached.plus(arena.thread_cached);
+            sum.idle = sum.idle.plus(arena.idle);
             sum.occupancy = sum.occupancy.plus(&arena.occupancy);
             merge_sizes(&mut sum.free_by_size, &arena.free_by_size);
         }
         sum
     }
 
-    /// Bytes that `malloc_trim(0)` would return to the kernel.
+    /// Bytes that `malloc_trim(0)`, or a purge of jemalloc, would return to the kernel.
     pub fn trimmable_bytes(&self) -> u64 {
         let total = self.total();
         total.trimmable_free_bytes.saturating_add(total.trimmable_top_bytes)
+    }
+
+    /// Entries of the table of chunks at most.
+    pub fn listed(&self) -> u64 {
+        let blocks = self.jemalloc.as_ref().map_or(0, |own| own.base.stretches);
+        let ends = self.total().heaps.max(self.arenas.len() as u64);
+        self.chunks().saturating_add(ends).saturating_add(blocks)
     }
 
     /// Every chunk that was seen.
@@ -217,6 +235,10 @@ impl MallocCensus {
             [total.in_use, total.free, total.fastbins, total.thread_cached, self.mapped.amount];
         parts.iter().fold(0, |sum, part| sum.saturating_add(part.chunks))
     }
+}
+
+const fn is_nothing(amount: &ChunkAmount) -> bool {
+    amount.chunks == 0 && amount.bytes == 0
 }
 
 /// The numbers come from the observed process, so a sum may not fit.
@@ -240,8 +262,38 @@ pub enum NoMalloc {
     #[error("its C library is musl, whose malloc keeps no headers that could be read from outside")]
     Musl,
     /// Another allocator does the work.
-    #[error("its allocator is {0}, whose chunks have no headers: only glibc's malloc can be read")]
+    #[error(
+        "its allocator is {0}, whose chunks have no headers: only those of glibc and jemalloc can be read"
+    )]
     Other(String),
+    /// jemalloc's tree was not found.
+    #[error(
+        "its allocator is jemalloc ({file}), whose data were not found: the best place for them has {votes} votes, and \
+         {against} against it"
+    )]
+    NoTree {
+        /// Name of the file that contains it.
+        file: String,
+        /// Votes for the best place.
+        votes: u64,
+        /// Votes against it.
+        against: u64,
+    },
+    /// jemalloc's huge-page allocator is on.
+    #[error(
+        "its jemalloc manages huge pages itself (HPA), which keeps unused pages where they are not known"
+    )]
+    HugePageAllocator,
+    /// What jemalloc keeps contradicts itself.
+    #[error("what its jemalloc keeps contradicts itself: {wrong} of {all} {what}")]
+    Contradictory {
+        /// What was examined.
+        what: &'static str,
+        /// How many contradict.
+        wrong: u64,
+        /// Of how many.
+        all: u64,
+    },
     /// No `main_arena`.
     #[error("glibc's main arena was not found in the data of its C library")]
     NoMainArena,

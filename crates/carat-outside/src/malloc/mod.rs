@@ -13,6 +13,7 @@ mod allocator;
 mod choose;
 mod data;
 mod glibc;
+mod jemalloc;
 pub(crate) mod present;
 mod residency;
 mod table;
@@ -24,4 +25,7 @@ pub use data::{
     Occupancy,
 };
 pub use glibc::fake_malloc;
+pub use jemalloc::{
+    DecayTimes, JemallocArena, JemallocCensus, JemallocCopy, LargeClass, PageAmount, SlabClass,
+};
 pub use table::{Chunk, ChunkForm, ChunkState, ChunkTable};

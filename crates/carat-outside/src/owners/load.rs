@@ -22,7 +22,7 @@ pub struct ChunkLoad {
 impl ChunkLoad {
     /// What a second reading will find, after one that only counted; the process may allocate meanwhile.
     pub fn of(census: &MallocCensus, slots: u64) -> Self {
-        let chunks = census.chunks().saturating_add(census.arenas.len() as u64);
+        let chunks = census.listed();
         let bytes = census.total().system_bytes.saturating_add(census.mapped.amount.bytes);
         let (chunks, bytes) = (chunks + chunks / GROWTH, bytes.saturating_add(bytes / GROWTH));
         Self { chunks, bytes, slots }
