@@ -15,6 +15,10 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt;
 
+mod jemalloc;
+
+use jemalloc::jemalloc_findings;
+
 /// Something in a ledger that a setting might change.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Finding {
@@ -57,13 +61,15 @@ pub fn findings(ledger: &Ledger, reading: &OutsideReading) -> Vec<Finding> {
     let compacted = compacted_workers(ledger, reading);
     let unprepared = unprepared_fork(ledger, &compacted);
     let is_cluster = unprepared.is_some();
+    let of_jemalloc = jemalloc_findings(ledger, &reading.processes);
     let mut found: Vec<Finding> = [
         unprepared,
         worker_compaction(ledger, reading, &compacted),
         unused_allocator(ledger),
         other_allocator(ledger, is_cluster),
         arenas(ledger),
-        free_malloc(ledger),
+        // Where jemalloc's memory was read, it is known which of its options could return it.
+        free_malloc(ledger).filter(|_| of_jemalloc.is_none()),
         free_slots(ledger),
         empty_pages(ledger),
         eroded_sharing(ledger, is_cluster),
@@ -74,6 +80,7 @@ pub fn findings(ledger: &Ledger, reading: &OutsideReading) -> Vec<Finding> {
     ]
     .into_iter()
     .flatten()
+    .chain(of_jemalloc.unwrap_or_default())
     .collect();
     found.sort_by_key(|finding| {
         let first = is_cluster && [UNPREPARED, ALLOCATOR].contains(&finding.code);

@@ -3,7 +3,8 @@
 use carat_model::ClassAmount;
 use carat_model::ledger::{Ledger, PartKind};
 use carat_outside::census::Census;
-use carat_outside::malloc::MallocCensus;
+use carat_outside::malloc::{ChunkAmount, MallocCensus};
+use carat_outside::owners::NOBODY_SIZES;
 use std::collections::BTreeMap;
 
 /// One class before and after.
@@ -77,6 +78,26 @@ pub struct FigureChange {
     pub after: Option<u64>,
 }
 
+/// Chunks of one size that nobody holds, before and after.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LostSize {
+    /// Bytes of a chunk.
+    pub size: u64,
+    /// Before; `None` if they were fewer than a reading lists.
+    pub before: Option<ChunkAmount>,
+    /// After.
+    pub after: ChunkAmount,
+}
+
+impl LostSize {
+    /// Change of their bytes in memory, and of their number.
+    pub fn growth(&self) -> Option<(i128, i128)> {
+        let before = self.before?;
+        let bytes = i128::from(self.after.present) - i128::from(before.present);
+        Some((bytes, i128::from(self.after.chunks) - i128::from(before.chunks)))
+    }
+}
+
 /// What changed between two readings.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CensusDifference {
@@ -86,6 +107,9 @@ pub struct CensusDifference {
     pub figures: Vec<FigureChange>,
     /// Classes whose objects or bytes changed, the largest change of bytes first; `None` where a reading has no classes.
     pub classes: Option<Vec<ClassChange>>,
+    /// Sizes of which nobody holds more chunks than before, the largest growth first: a leak of native memory. Empty where a
+    /// reading does not say who holds chunks.
+    pub lost: Vec<LostSize>,
 }
 
 /// One reading: the kernel's ledger of a tree, and what was read of its Rubies from outside.
@@ -111,7 +135,51 @@ pub fn census_difference(before: &ExplainedTree, after: &ExplainedTree) -> Censu
         rubies: (rubies(before), rubies(after)),
         figures: figures.chain(part_changes(ledgers.0, ledgers.1)).collect(),
         classes: classes.map(|(before, after)| changed(&before, &after)),
+        lost: lost_sizes(before)
+            .zip(lost_sizes(after))
+            .map_or_else(Vec::new, |(b, a)| grown(&b, &a)),
     }
+}
+
+/// The chunks that nobody holds by size, and the bytes that a size has at most which is not among them.
+fn lost_sizes(reading: &[Census]) -> Option<(BTreeMap<u64, ChunkAmount>, u64)> {
+    let (mut sums, mut unlisted) = (BTreeMap::<u64, ChunkAmount>::new(), 0);
+    for census in reading {
+        let sizes = &census.owners.as_ref()?.nobody_sizes;
+        for one in sizes {
+            let sum = sums.entry(one.size).or_default();
+            *sum = sum.plus(one.amount);
+        }
+        if sizes.len() >= NOBODY_SIZES {
+            unlisted += sizes.last().map_or(0, |last| last.amount.present);
+        }
+    }
+    Some((sums, unlisted))
+}
+
+/// The sizes with more chunks than before, the one that grew most first.
+fn grown(
+    (before, unlisted): &(BTreeMap<u64, ChunkAmount>, u64),
+    (after, _): &(BTreeMap<u64, ChunkAmount>, u64),
+) -> Vec<LostSize> {
+    let none = (*unlisted == 0).then(ChunkAmount::default);
+    let sizes = after.iter().map(|(size, after)| {
+        let before = before.get(size).copied().or(none);
+        LostSize { size: *size, before, after: *after }
+    });
+    let least = |one: &LostSize| match one.growth() {
+        Some((bytes, chunks)) => {
+            if chunks > 0 {
+                bytes
+            } else {
+                0
+            }
+        }
+        None => i128::from(one.after.present) - i128::from(*unlisted),
+    };
+    let mut grown: Vec<LostSize> = sizes.filter(|one| least(one) > 0).collect();
+    grown.sort_by_key(|one| std::cmp::Reverse(least(one)));
+    grown
 }
 
 type ReadFigure = fn(&Census) -> Option<u64>;
@@ -235,6 +303,8 @@ mod tests {
     use carat_model::Bytes;
     use carat_model::ledger::LedgerPart;
     use carat_outside::heap::{ClassCount, HeapCensus, SlotAmount};
+    use carat_outside::malloc::ChunkSize;
+    use carat_outside::owners::OwnerCensus;
 
     fn compared(before: &[Census], after: &[Census]) -> CensusDifference {
         let tree =
@@ -291,6 +361,28 @@ mod tests {
         assert_eq!(classes[1].bytes(), 104);
         let unread = [census(&[("String", 10, None)])];
         assert!(compared(&before, &unread).classes.unwrap().is_empty());
+    }
+
+    #[test]
+    fn sizes_that_nobody_holds_more_of_are_a_leak() {
+        let reading = |sizes: &[(u64, u64)]| {
+            let size = |&(size, chunks): &(u64, u64)| ChunkSize {
+                size,
+                amount: ChunkAmount::resident(chunks, size * chunks),
+            };
+            let nobody_sizes = sizes.iter().map(size).collect();
+            let owners = OwnerCensus { nobody_sizes, ..OwnerCensus::default() };
+            vec![Census { owners: Some(owners), ..Census::default() }]
+        };
+        let (before, after) =
+            (reading(&[(64, 9), (32, 10)]), reading(&[(32, 1010), (48, 2), (64, 3)]));
+        let lost = compared(&before, &after).lost;
+        let seen: Vec<_> = lost.iter().map(|one| (one.size, one.growth())).collect();
+        assert_eq!(seen, [(32, Some((32_000, 1000))), (48, Some((96, 2)))]);
+        let many: Vec<(u64, u64)> = (1..=32).map(|number| (number * 1000, 1)).collect();
+        let lost = compared(&reading(&many), &after).lost;
+        assert_eq!((lost.len(), lost[0].size, lost[0].before), (1, 32, None));
+        assert!(compared(&[Census::default()], &after).lost.is_empty());
     }
 
     #[test]

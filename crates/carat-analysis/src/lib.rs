@@ -29,7 +29,8 @@ mod warning;
 pub use advice::{Finding, findings};
 pub use census_difference::classes_of;
 pub use census_difference::{
-    CensusDifference, CensusFigure, ClassChange, ExplainedTree, FigureChange, census_difference,
+    CensusDifference, CensusFigure, ClassChange, ExplainedTree, FigureChange, LostSize,
+    census_difference,
 };
 pub use classes::class_comparisons;
 pub use conclude::conclude;

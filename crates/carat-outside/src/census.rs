@@ -13,7 +13,7 @@ use crate::malloc::{ChunkAmount, ChunkTable, MallocCensus, read_malloc};
 use crate::memory::Memory;
 use crate::need::{MemoryGate, census_need};
 use crate::owners::{
-    ChunkLoad, Owner, OwnerCensus, Owners, ReachCensus, find_owners, read_threads,
+    ChunkLoad, Owner, OwnerCensus, Owners, ReachCensus, ThreadPlace, find_owners, read_threads,
 };
 use crate::reach::{Reach, reach};
 use crate::refusal::{Refused, refusal};
@@ -24,6 +24,9 @@ use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
+
+/// Name of the threads that return pages in the background (background_thread.c of jemalloc).
+const BACKGROUND_THREAD: &str = "jemalloc_bg_thd";
 
 /// What to find out, and how gently.
 #[derive(Debug, Clone)]
@@ -90,7 +93,7 @@ pub struct Census {
     pub classes: Option<Vec<ClassCount>>,
     /// Where the objects of the requested class lie.
     pub class: Option<ClassPlaces>,
-    /// glibc's malloc.
+    /// Malloc's memory.
     pub malloc: Option<MallocCensus>,
     /// Who holds malloc's chunks.
     pub owners: Option<OwnerCensus>,
@@ -331,7 +334,7 @@ fn malloc_part(
     let is_heap_page = |address| heap.is_some_and(|heap| heap.page_at(address).is_some());
     let counted = read_malloc(memory, &is_heap_page, false);
     match complete(memory, counted) {
-        Ok(reading) => census.malloc = Some(reading.census),
+        Ok(reading) => census.malloc = Some(observed(reading.census, options, census.process)),
         Err(reason) => {
             census.unknown(CensusPart::Malloc, &reason);
             census.no_holders(options, &reason);
@@ -451,8 +454,21 @@ fn keep_chunks(
     let is_heap_page = |address| heap.page_at(address).is_some();
     let kept = read_malloc(memory, &is_heap_page, true);
     let kept = complete(memory, kept)?;
-    census.malloc = Some(kept.census);
+    census.malloc = Some(observed(kept.census, options, census.process));
     Ok(kept.chunks)
+}
+
+/// Adds what the memory of the process does not tell: when it was read, and whether a thread of jemalloc's runs in it.
+fn observed(mut malloc: MallocCensus, options: &LookOptions, process: u32) -> MallocCensus {
+    if let Some(jemalloc) = &mut malloc.jemalloc {
+        let threads = read_threads(&options.proc, process);
+        let is_background = |thread: &ThreadPlace| thread.name == BACKGROUND_THREAD;
+        jemalloc.background_thread =
+            (!threads.is_empty()).then(|| threads.iter().any(is_background));
+        let now = clock_gettime(ClockId::Monotonic);
+        jemalloc.read_at_ns = Some(now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64);
+    }
+    malloc
 }
 
 /// Adds what the objects of each class hold to the list of classes.

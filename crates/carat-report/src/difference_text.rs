@@ -2,10 +2,13 @@
 
 use crate::census_cells::padded;
 use crate::numbers::{grouped, or_question_mark};
-use carat_analysis::{CensusDifference, CensusFigure, ClassChange, FigureChange};
+use carat_analysis::{CensusDifference, CensusFigure, ClassChange, FigureChange, LostSize};
 use carat_model::Bytes;
 use carat_model::ledger::PartKind;
 use std::fmt::{self, Write};
+
+/// Sizes of chunks that nobody holds.
+const LOST_SIZES: usize = 3;
 
 /// Totals before and after, and the classes that changed most.
 pub fn difference_text(difference: &CensusDifference, classes: usize) -> String {
@@ -24,6 +27,7 @@ fn write_difference(out: &mut String, difference: &CensusDifference, most: usize
             write_figure(out, change)?;
         }
     }
+    write_lost(out, &difference.lost)?;
     let Some(classes) = &difference.classes else {
         return writeln!(out, "\nClasses are unknown in one of the readings.");
     };
@@ -45,6 +49,24 @@ fn write_figure(out: &mut String, change: &FigureChange) -> fmt::Result {
         or_question_mark(change.after.map(|value| shown(value, is_bytes))),
         or_question_mark(difference)
     )
+}
+
+/// Sizes of chunks that nobody holds and that became more.
+fn write_lost(out: &mut String, lost: &[LostSize]) -> fmt::Result {
+    for one in lost.iter().take(LOST_SIZES) {
+        let growth = one.growth();
+        let before = one.before.map(|before| shown(before.present, true));
+        writeln!(
+            out,
+            "  in chunks of {:<29}{:>14}{:>14}{:>14}  ({} chunks)",
+            Bytes(one.size).to_string(),
+            or_question_mark(before),
+            shown(one.after.present, true),
+            or_question_mark(growth.map(|(bytes, _)| signed(bytes, true))),
+            or_question_mark(growth.map(|(_, chunks)| signed(chunks, false)))
+        )?;
+    }
+    Ok(())
 }
 
 fn write_classes(out: &mut String, classes: &[ClassChange], most: usize) -> fmt::Result {
@@ -112,6 +134,7 @@ fn signed(difference: i128, is_bytes: bool) -> String {
 mod tests {
     use super::*;
     use carat_model::ClassAmount;
+    use carat_outside::malloc::ChunkAmount;
 
     #[test]
     fn a_reader_finds_totals_and_classes_with_their_signs() {
@@ -132,9 +155,20 @@ mod tests {
                 ClassChange { name: "Post".into(), before: amount(0), after: amount(3000) },
                 ClassChange { name: "String".into(), before: amount(900), after: amount(400) },
             ]),
+            lost: vec![LostSize {
+                size: 32,
+                before: Some(ChunkAmount::resident(10, 320)),
+                after: ChunkAmount::resident(100_010, 3_200_320),
+            }],
         };
         let text = difference_text(&difference, 1);
-        for expected in ["Ruby 3.1.2 → 3.4.1", "+2,500", "+0.12 MB", "1 more classes changed"] {
+        for expected in [
+            "Ruby 3.1.2 → 3.4.1",
+            "+2,500",
+            "+0.12 MB",
+            "1 more classes changed",
+            "  in chunks of 32 B                                320 B       3.20 MB      +3.20 MB  (+100,000 chunks)",
+        ] {
             assert!(text.contains(expected), "{expected:?} is not in\n{text}");
         }
         assert!(!text.contains("nobody") && !text.contains("String"), "{text}");

@@ -19,6 +19,7 @@ mod facts;
 mod figures;
 mod forecast_text;
 mod histogram;
+mod jemalloc_text;
 mod least_text;
 mod ledger_files;
 mod ledger_text;

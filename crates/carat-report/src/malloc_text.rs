@@ -1,6 +1,7 @@
 //! Malloc's memory, read from outside, as text for a terminal.
 
 use crate::census_cells::{padded, share_of, strip};
+use crate::jemalloc_text::write_jemalloc;
 use crate::numbers::{count, grouped, grouped_count};
 use crate::text::one_line;
 use carat_model::Bytes;
@@ -15,6 +16,14 @@ const SIZES: usize = 5;
 
 /// Totals, fragmentation and arenas.
 pub(crate) fn write_malloc(out: &mut String, malloc: &MallocCensus) -> fmt::Result {
+    match &malloc.jemalloc {
+        Some(jemalloc) => write_jemalloc(out, malloc, jemalloc)?,
+        None => write_glibc(out, malloc)?,
+    }
+    write_arenas(out, malloc)
+}
+
+fn write_glibc(out: &mut String, malloc: &MallocCensus) -> fmt::Result {
     let total = malloc.total();
     writeln!(
         out,
@@ -44,7 +53,7 @@ pub(crate) fn write_malloc(out: &mut String, malloc: &MallocCensus) -> fmt::Resu
             Bytes(total.missing_bytes)
         )?;
     }
-    write_arenas(out, malloc)
+    Ok(())
 }
 
 /// How much of the resident memory lies on pages that little use keeps from the kernel.
@@ -66,7 +75,7 @@ fn write_arenas(out: &mut String, malloc: &MallocCensus) -> fmt::Result {
     let mut largest: Vec<(usize, &ArenaCensus)> = malloc.arenas.iter().enumerate().collect();
     largest.sort_by_key(|(_, arena)| std::cmp::Reverse(arena.resident_bytes));
     for &(number, arena) in largest.iter().take(ARENAS) {
-        let name = arena_name(number, arena);
+        let name = arena_name(malloc, number);
         writeln!(
             out,
             "    {name:>9}: {:>10} resident, {:>10} in use, {:>10} free",
@@ -84,9 +93,15 @@ fn write_arenas(out: &mut String, malloc: &MallocCensus) -> fmt::Result {
     }
 }
 
-/// What an arena is called.
-pub(crate) fn arena_name(number: usize, arena: &ArenaCensus) -> String {
-    if arena.main { "main".to_owned() } else { format!("arena {number}") }
+/// What the arena at a place of the list is called.
+pub(crate) fn arena_name(malloc: &MallocCensus, place: usize) -> String {
+    let own = malloc.jemalloc.as_ref().and_then(|jemalloc| jemalloc.arenas.get(place));
+    match (own, malloc.arenas.get(place)) {
+        (Some(own), _) if own.copy > 0 => format!("arena {}/{}", own.copy, own.number),
+        (Some(own), _) => format!("arena {}", own.number),
+        (None, Some(arena)) if arena.main => "main".to_owned(),
+        (None, _) => format!("arena {place}"),
+    }
 }
 
 pub(crate) fn shares(percentages: &[u8]) -> Vec<f64> {

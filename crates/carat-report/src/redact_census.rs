@@ -38,6 +38,8 @@ impl OutsideNames {
         counted
             .chain(census.class.iter_mut().map(|class| &mut class.name))
             .for_each(|name| self.edit_class(name));
+        let jemalloc = census.malloc.iter_mut().flat_map(|malloc| &mut malloc.jemalloc);
+        jemalloc.flat_map(|own| &mut own.copies).for_each(|copy| self.edit_library(&mut copy.file));
         for holder in census.owners.iter_mut().flat_map(|owners| &mut owners.holders) {
             match holder.kind {
                 HolderKind::Class => self.edit_class(&mut holder.name),

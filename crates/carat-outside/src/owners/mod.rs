@@ -25,7 +25,7 @@ use search::{ChunkSearch, NOBODY};
 use std::collections::HashMap;
 
 /// Sizes of chunks that nobody holds, in the census.
-const NOBODY_SIZES: usize = 32;
+pub const NOBODY_SIZES: usize = 32;
 
 /// Who holds a chunk. Libraries and threads are places in their lists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -131,9 +131,13 @@ fn classic(heap: &HeapCensus) -> Option<ClassicRatios> {
 }
 
 fn arenas(malloc: &MallocCensus) -> Vec<Arena> {
-    let numbered = malloc.arenas.iter().zip(0..);
-    let arenas = numbered.map(|(arena, number)| Arena {
-        number,
+    let own = malloc.jemalloc.as_ref().map(|jemalloc| &jemalloc.arenas);
+    let numbered = (0_u32..).zip(&malloc.arenas);
+    let arenas = numbered.map(|(place, arena)| Arena {
+        // jemalloc has arenas without memory, which are left out.
+        number: own
+            .and_then(|own| own.get(place as usize))
+            .map_or(place, |own| u32::try_from(own.number).unwrap_or(place)),
         held: Bytes(arena.system_bytes),
         resident: Some(Bytes(arena.resident_bytes)),
         free: Some(Bytes(arena.free_bytes())),
@@ -146,11 +150,15 @@ fn malloc_figures(malloc: &MallocCensus) -> MallocFigures {
     let total = malloc.total();
     let live: u64 = total.occupancy.live_bytes.iter().sum();
     let free = total.occupancy.pages().saturating_sub(live).saturating_sub(total.header_bytes);
+    // Heap pages that are regions of jemalloc's count as slots, and its tables are in no arena.
+    let own = malloc.jemalloc.as_ref();
+    let in_slots = own.map_or(0, |own| own.heap_page_bytes);
+    let tables = own.map_or(0, |own| own.base.present);
     MallocFigures {
-        live: Bytes(live),
+        live: Bytes(live.saturating_sub(in_slots)),
         free: Bytes(total.free_bytes()),
         free_in_memory: Bytes(free),
-        overhead: Bytes(total.header_bytes),
+        overhead: Bytes(total.header_bytes.saturating_add(tables)),
         large: Bytes(malloc.mapped.resident_bytes),
         unread: Bytes(total.missing_bytes),
     }

@@ -125,7 +125,7 @@ fn arena_groups(malloc: &MallocCensus) -> Vec<CellGroup> {
         CellGroup {
             label: format!(
                 "malloc, {}: {} resident, {} in use",
-                arena_name(number, arena),
+                arena_name(malloc, number),
                 Bytes(arena.resident_bytes),
                 Bytes(arena.in_use.present)
             ),

@@ -34,8 +34,19 @@ pub struct JemallocCensus {
     pub background_thread: Option<bool>,
     /// Entries of thread caches that are no region in use, as they were taken out or freed since.
     pub stale_cached: u64,
-    /// Bytes of slabs whose bitmap contradicted their count even when they were read again.
-    pub torn_bytes: u64,
+    /// Slabs whose bitmap contradicted their count even when they were read again.
+    pub torn_slabs: u64,
+    /// Bytes in memory of the regions that are pages of Ruby's heap (Ruby 2.7 and 3.0).
+    pub heap_page_bytes: u64,
+    /// When it was read, in nanoseconds of the machine's clock; `None` if the clock was not read.
+    pub read_at_ns: Option<u64>,
+}
+
+impl JemallocCensus {
+    /// For how long no thread has looked for pages of an arena to return, in milliseconds.
+    pub fn quiet_ms(&self, arena: &JemallocArena) -> Option<u64> {
+        Some(self.read_at_ns?.checked_sub(arena.looked_at_ns?)? / 1_000_000)
+    }
 }
 
 /// One jemalloc in a process.
@@ -100,6 +111,11 @@ pub struct JemallocArena {
     pub muzzy: PageAmount,
     /// Its retained extents.
     pub retained: PageAmount,
+    /// Its decay times; `None` if they were not found.
+    pub decay: Option<DecayTimes>,
+    /// When a thread that used it last looked for pages to return, in nanoseconds of the machine's clock
+    /// (`CLOCK_MONOTONIC`).
+    pub looked_at_ns: Option<u64>,
 }
 
 /// Slabs with regions of one size.

@@ -75,7 +75,7 @@ impl Allocator for Jemalloc {
             census.thread_caches += caches.stacks.len() as u64;
             census.readings_again = census.readings_again.saturating_add(copy.extents.again);
             let read = (&copy.extents, &caches);
-            let tally = JemallocTally::new(memory, (copy.root.layout, number), read, request.keep);
+            let tally = JemallocTally::new(memory, (copy.root.layout, number), read, request);
             let (arenas, list) = tally.finish(memory, &mut own);
             census.arenas.extend(arenas);
             chunks.append(list);
@@ -87,7 +87,7 @@ impl Allocator for Jemalloc {
                 chunks.push(Chunk::bare(*start, *bytes, ChunkState::Own));
             }
         }
-        own.decay = decays(memory, &blocks);
+        add_decays(memory, &copies, &mut own);
         census.jemalloc = Some(own);
         Ok(MallocReading { census, chunks: ChunkTable::of(chunks, PresentRuns::of(memory)) })
     }
@@ -146,6 +146,18 @@ impl JemallocCopyRead {
         Ok(Self { root, extents, blocks })
     }
 
+    /// The arena whose data lie in the block with this address: an arena keeps them with the records of its extents.
+    fn arena_of(&self, address: u64) -> Option<u64> {
+        let after = self.blocks.partition_point(|block| block.0 <= address);
+        let (start, bytes) = *self.blocks.get(after.checked_sub(1)?)?;
+        let mut counts: BTreeMap<u64, u64> = BTreeMap::new();
+        let here = self.extents.all.iter();
+        for extent in here.filter(|extent| extent.record.wrapping_sub(start) < bytes) {
+            *counts.entry(extent.arena).or_default() += 1;
+        }
+        counts.into_iter().max_by_key(|(_, count)| *count).map(|(arena, _)| arena)
+    }
+
     fn describe(&self) -> JemallocCopy {
         let layout = &self.root.layout;
         let form = match layout.family {
@@ -162,14 +174,21 @@ impl JemallocCopyRead {
     }
 }
 
-/// The decay times with the number of arenas that have them, the most frequent first.
-fn decays(memory: &dyn Memory, blocks: &BTreeSet<(u64, u64)>) -> Vec<(DecayTimes, u64)> {
-    let blocks: Vec<(u64, u64)> = blocks.iter().copied().collect();
+/// Adds the decay times: to the arenas that have them, and with their number, the most frequent first.
+fn add_decays(memory: &dyn Memory, copies: &[JemallocCopyRead], own: &mut JemallocCensus) {
     let mut counts: BTreeMap<DecayTimes, u64> = BTreeMap::new();
-    for times in find_decays(memory, &blocks) {
-        *counts.entry(times).or_default() += 1;
+    for (number, copy) in copies.iter().enumerate() {
+        for found in find_decays(memory, &copy.blocks) {
+            *counts.entry(found.times).or_default() += 1;
+            let of_block = copy.arena_of(found.at);
+            let is_own =
+                |arena: &&mut JemallocArena| arena.copy == number && Some(arena.number) == of_block;
+            if let Some(arena) = own.arenas.iter_mut().find(is_own) {
+                arena.decay = Some(found.times);
+                arena.looked_at_ns = Some(found.looked_at_ns);
+            }
+        }
     }
-    let mut counts: Vec<(DecayTimes, u64)> = counts.into_iter().collect();
-    counts.sort_by_key(|(times, arenas)| (std::cmp::Reverse(*arenas), *times));
-    counts
+    own.decay = counts.into_iter().collect();
+    own.decay.sort_by_key(|(times, arenas)| (std::cmp::Reverse(*arenas), *times));
 }

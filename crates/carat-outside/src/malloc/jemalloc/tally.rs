@@ -4,6 +4,7 @@ use super::caches::ThreadCaches;
 use super::data::{JemallocArena, JemallocCensus, LargeClass, SlabClass};
 use super::layout::{Extent, Layout, state};
 use super::walk::Extents;
+use crate::malloc::allocator::MallocRequest;
 use crate::malloc::data::{ArenaCensus, ChunkSize};
 use crate::malloc::residency::ResidentPages;
 use crate::malloc::table::{Chunk, ChunkList, ChunkState};
@@ -12,6 +13,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Classes that have slabs in no layout: a region of a larger class may begin anywhere in its first page.
 const ALWAYS_LARGE: u64 = 52;
+
+/// Bytes of the smallest page of Ruby's heap (`HEAP_PAGE_SIZE`, gc.c).
+const SMALLEST_HEAP_PAGE: u64 = 16 << 10;
 
 /// Adds up the extents of one jemalloc.
 pub(super) struct JemallocTally<'a> {
@@ -27,7 +31,9 @@ pub(super) struct JemallocTally<'a> {
     slabs: BTreeMap<u64, SlabClass>,
     large: BTreeMap<u64, LargeClass>,
     matched: u64,
+    heap_page_bytes: u64,
     chunks: Option<ChunkList>,
+    is_heap_page: &'a dyn Fn(u64) -> bool,
 }
 
 /// One arena.
@@ -39,12 +45,12 @@ struct ArenaSum {
 }
 
 impl<'a> JemallocTally<'a> {
-    /// `copy` is the number of this jemalloc; `keep` says that the chunks are wanted.
+    /// `copy` is the number of this jemalloc.
     pub(super) fn new(
         memory: &dyn Memory,
         (layout, copy): (Layout, usize),
         (extents, caches): (&'a Extents, &'a ThreadCaches),
-        keep: bool,
+        request: &MallocRequest<'a>,
     ) -> Self {
         let mut spans: BTreeMap<u64, Vec<(u64, u64)>> = BTreeMap::new();
         for extent in extents.all.iter().filter(|extent| extent.state != state::RETAINED) {
@@ -68,7 +74,9 @@ impl<'a> JemallocTally<'a> {
             slabs: BTreeMap::new(),
             large: BTreeMap::new(),
             matched: 0,
-            chunks: keep.then(ChunkList::default),
+            heap_page_bytes: 0,
+            chunks: request.keep.then(ChunkList::default),
+            is_heap_page: request.is_heap_page,
         }
     }
 
@@ -83,6 +91,8 @@ impl<'a> JemallocTally<'a> {
         }
         merge(&mut census.slabs, self.slabs.into_values());
         merge(&mut census.large, self.large.into_values());
+        census.heap_page_bytes += self.heap_page_bytes;
+        census.torn_slabs += self.extents.torn;
         census.stale_cached += self.caches.regions.len() as u64 - self.matched;
         let mut arenas = Vec::new();
         for mut arena in self.arenas.into_values() {
@@ -262,6 +272,9 @@ impl<'a> JemallocTally<'a> {
                 arena.census.header_bytes = arena.census.header_bytes.saturating_add(present);
             }
             _ => {
+                if size >= SMALLEST_HEAP_PAGE && (self.is_heap_page)(address) {
+                    self.heap_page_bytes += present;
+                }
                 arena.census.in_use.add(size, present);
                 arena.pages.use_bytes(address, end);
             }

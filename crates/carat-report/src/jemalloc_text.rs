@@ -1,0 +1,225 @@
+//! The memory of jemalloc, read from outside, as text for a terminal.
+
+use crate::census_cells::share_of;
+use crate::numbers::{count, grouped};
+use crate::text::one_line;
+use carat_model::{Bytes, count as counted};
+use carat_outside::malloc::{ArenaCensus, DecayTimes, JemallocCensus, MallocCensus, SlabClass};
+use std::fmt::{self, Write};
+
+/// Size classes with a line of their own.
+const CLASSES: usize = 5;
+/// Classes that waste less than this part of the slabs have none.
+const PART: u64 = 50;
+
+/// Totals, fragmentation by size class, and how long unused pages stay.
+pub(crate) fn write_jemalloc(
+    out: &mut String,
+    malloc: &MallocCensus,
+    jemalloc: &JemallocCensus,
+) -> fmt::Result {
+    let total = malloc.total();
+    writeln!(
+        out,
+        "  malloc: {}: {} in use in {} regions, {} free in {}",
+        names(jemalloc),
+        Bytes(total.in_use.present),
+        grouped(total.in_use.chunks),
+        Bytes(total.free_bytes()),
+        count(malloc.arenas.len(), "arena"),
+    )?;
+    writeln!(
+        out,
+        "    of the free memory {} in slabs, {} in {}, {} dirty and {} muzzy; a purge would return {}",
+        Bytes(total.free.present),
+        Bytes(total.thread_cached.present),
+        caches(malloc.thread_caches),
+        Bytes(jemalloc.dirty.present),
+        Bytes(jemalloc.muzzy.present),
+        Bytes(malloc.trimmable_bytes()),
+    )?;
+    if total.missing_bytes > 0 {
+        let missing = Bytes(total.missing_bytes);
+        writeln!(out, "    {missing} of extents could not be read and are in no figure here")?;
+    }
+    writeln!(
+        out,
+        "    {} for its own tables, which is neither in use nor free",
+        Bytes(jemalloc.base.present)
+    )?;
+    write_decay(out, jemalloc)?;
+    write_slabs(out, &total, jemalloc)
+}
+
+/// Which jemalloc it is: the form of its data, and its file.
+fn names(jemalloc: &JemallocCensus) -> String {
+    let names = jemalloc.copies.iter().map(|copy| {
+        let pages = match copy.page_bytes {
+            4096 => String::new(),
+            bytes => format!(" with pages of {} KiB", bytes >> 10),
+        };
+        format!("jemalloc {}{pages} in {}", copy.form, one_line(&copy.file))
+    });
+    names.collect::<Vec<_>>().join(" and ")
+}
+
+fn caches(number: u64) -> String {
+    match number {
+        0 => "caches of threads, of which none was found".to_owned(),
+        number => counted(usize::try_from(number).unwrap_or(usize::MAX), "cache") + " of threads",
+    }
+}
+
+fn write_decay(out: &mut String, jemalloc: &JemallocCensus) -> fmt::Result {
+    let times: Vec<String> =
+        jemalloc.decay.iter().map(|(times, arenas)| decay_text(*times, *arenas)).collect();
+    let times = match times.as_slice() {
+        [] => "how long unused pages stay is unknown".to_owned(),
+        times => times.join("; "),
+    };
+    let by = match jemalloc.background_thread {
+        Some(true) => "; a background thread returns them",
+        Some(false) => "; no background thread, so only threads that use an arena return its pages",
+        None => "",
+    };
+    writeln!(out, "    {times}{by}")
+}
+
+fn decay_text(times: DecayTimes, arenas: u64) -> String {
+    let arenas = counted(usize::try_from(arenas).unwrap_or(usize::MAX), "arena");
+    format!(
+        "dirty pages stay {} and muzzy pages {} in {arenas}",
+        stay(times.dirty_ms),
+        stay(times.muzzy_ms)
+    )
+}
+
+fn stay(milliseconds: i64) -> String {
+    match milliseconds {
+        ..0 => "for ever".to_owned(),
+        0 => "not at all".to_owned(),
+        1..1000 => format!("{milliseconds} ms"),
+        _ => format!("{} s", milliseconds as f64 / 1000.0),
+    }
+}
+
+/// How much of the slabs is in use, and the classes that have most free memory.
+fn write_slabs(out: &mut String, total: &ArenaCensus, jemalloc: &JemallocCensus) -> fmt::Result {
+    let present: u64 = jemalloc.slabs.iter().map(|class| class.present).sum();
+    let thin = total.occupancy.nearly_free();
+    writeln!(
+        out,
+        "    resident {}, {} of it in use; {} ({}) lie on pages that are less than a tenth full",
+        Bytes(total.resident_bytes),
+        share_of(total.occupancy.live_bytes.iter().sum(), total.resident_bytes),
+        Bytes(thin),
+        share_of(thin, total.resident_bytes)
+    )?;
+    let mut classes: Vec<&SlabClass> = jemalloc.slabs.iter().collect();
+    classes.retain(|class| free_bytes(class) > present / PART);
+    classes.sort_by_key(|class| std::cmp::Reverse(free_bytes(class)));
+    if !classes.is_empty() {
+        writeln!(out, "    regions of one size share slabs; most is free in those of")?;
+    }
+    for class in classes.into_iter().take(CLASSES) {
+        writeln!(
+            out,
+            "    {:>9}: {:>10} resident, {:>10} free; {} of the regions in use, in {} slabs",
+            Bytes(class.size).to_string(),
+            Bytes(class.present),
+            Bytes(free_bytes(class)),
+            share_of(class.in_use, class.in_use + class.cached + class.free),
+            grouped(class.slabs)
+        )?;
+    }
+    Ok(())
+}
+
+/// Bytes in memory of a class that are not in use.
+fn free_bytes(class: &SlabClass) -> u64 {
+    class.present.saturating_sub(class.used_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use carat_outside::malloc::{ChunkAmount, JemallocArena, JemallocCopy, PageAmount};
+
+    fn example() -> (MallocCensus, JemallocCensus) {
+        let arena = ArenaCensus {
+            in_use: ChunkAmount::resident(50_000, 6_000_000),
+            free: ChunkAmount::resident(300, 3_000_000),
+            thread_cached: ChunkAmount::resident(10, 1_000),
+            idle: ChunkAmount { chunks: 4, bytes: 5_000_000, present: 4_000_000 },
+            trimmable_free_bytes: 4_000_000,
+            resident_bytes: 13_001_000,
+            ..ArenaCensus::default()
+        };
+        let copy = JemallocCopy {
+            file: "libjemalloc.so.2".into(),
+            form: "5.3".into(),
+            page_bytes: 4096,
+            ..JemallocCopy::default()
+        };
+        let class = |size, in_use, free| SlabClass {
+            size,
+            slabs: 10,
+            bytes: size * (in_use + free),
+            present: size * (in_use + free),
+            in_use,
+            cached: 0,
+            free,
+        };
+        let jemalloc = JemallocCensus {
+            copies: vec![copy],
+            dirty: PageAmount { stretches: 4, bytes: 5_000_000, present: 4_000_000 },
+            base: PageAmount { stretches: 1, bytes: 2 << 20, present: 900_000 },
+            arenas: vec![JemallocArena::default()],
+            slabs: vec![class(320, 1000, 9000), class(8, 1000, 1)],
+            decay: vec![(DecayTimes { dirty_ms: 10_000, muzzy_ms: 0 }, 1)],
+            background_thread: Some(false),
+            ..JemallocCensus::default()
+        };
+        (
+            MallocCensus { arenas: vec![arena], thread_caches: 3, ..MallocCensus::default() },
+            jemalloc,
+        )
+    }
+
+    fn text(malloc: &MallocCensus, jemalloc: &JemallocCensus) -> String {
+        let mut text = String::new();
+        write_jemalloc(&mut text, malloc, jemalloc).unwrap();
+        text
+    }
+
+    #[test]
+    fn what_is_free_where_and_how_long_it_stays_have_numbers() {
+        let (malloc, jemalloc) = example();
+        let text = text(&malloc, &jemalloc);
+        for expected in [
+            "malloc: jemalloc 5.3 in libjemalloc.so.2: 6.00 MB in use in 50,000 regions, 7.00 MB free in 1 arena\n",
+            "3.00 MB in slabs, 1.0 kB in 3 caches of threads, 4.00 MB dirty and 0 B muzzy; a purge would return 4.00 MB",
+            "0.90 MB for its own tables",
+            "dirty pages stay 10 s and muzzy pages not at all in 1 arena; no background thread, so only",
+            "320 B:    3.20 MB resident,    2.88 MB free; 10.0 % of the regions in use, in 10 slabs",
+        ] {
+            assert!(text.contains(expected), "{expected:?} is not in\n{text}");
+        }
+        assert!(!text.contains("8 B:"), "{text}");
+    }
+
+    #[test]
+    fn what_was_not_found_is_said() {
+        let (mut malloc, mut jemalloc) = example();
+        malloc.thread_caches = 0;
+        malloc.arenas[0].missing_bytes = 70_000;
+        (jemalloc.decay, jemalloc.background_thread) = (Vec::new(), None);
+        let text = text(&malloc, &jemalloc);
+        for expected in
+            ["of which none was found", "70.0 kB of extents", "unused pages stay is unknown\n"]
+        {
+            assert!(text.contains(expected), "{expected:?} is not in\n{text}");
+        }
+        assert_eq!([-1, 0, 500, 1500].map(stay), ["for ever", "not at all", "500 ms", "1.5 s"]);
+    }
+}
