@@ -120,7 +120,8 @@ impl PageTable {
 
     /// Number of pages that are present from one page to before another.
     pub fn present_within(&self, from: u64, to: u64) -> u64 {
-        let blocks = self.blocks.range(from / BLOCK_PAGES..to.div_ceil(BLOCK_PAGES));
+        let last = to.max(from).div_ceil(BLOCK_PAGES);
+        let blocks = self.blocks.range(from / BLOCK_PAGES..last);
         let entries = blocks.flat_map(|(number, block)| {
             let first = number * BLOCK_PAGES + block.first;
             (first..).zip(&block.entries)

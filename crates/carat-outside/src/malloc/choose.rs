@@ -66,7 +66,7 @@ fn reader_of_mapped(memory: &dyn Memory) -> Result<Box<dyn Allocator>, NoMalloc>
     // A program may contain it without a symbol.
     match other_allocator(memory) {
         Some(other) if other != JEMALLOC => Err(NoMalloc::Other(other)),
-        Some(_) => Ok(Box::new(Jemalloc { file: None })),
+        Some(_) => Ok(Box::new(Jemalloc { file: library_of(memory, JEMALLOC).map(str::to_owned) })),
         None if is_jemalloc(memory, None) => Ok(Box::new(Jemalloc { file: None })),
         None => Ok(Box::new(Glibc)),
     }
@@ -74,10 +74,13 @@ fn reader_of_mapped(memory: &dyn Memory) -> Result<Box<dyn Allocator>, NoMalloc>
 
 /// Another allocator whose library is mapped; it need not be the one in use.
 fn other_allocator(memory: &dyn Memory) -> Option<String> {
-    let other = OTHERS.into_iter().find(|other| {
-        libraries(memory).any(|name| name.starts_with("lib") && name.contains(other))
-    });
+    let other = OTHERS.into_iter().find(|other| library_of(memory, other).is_some());
     other.map(str::to_owned)
+}
+
+/// The name of the mapped library of an allocator.
+fn library_of<'a>(memory: &'a dyn Memory, allocator: &str) -> Option<&'a str> {
+    libraries(memory).find(|name| name.starts_with("lib") && name.contains(allocator))
 }
 
 /// Names of the files that are mapped.

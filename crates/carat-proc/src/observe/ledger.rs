@@ -199,8 +199,8 @@ fn process_ledger(
     })
 }
 
-/// The figures of the reader from outside for the allocator in use. It walks glibc's arenas only, which hold next to
-/// nothing where another allocator is in use; that one's live and free memory is then unknown.
+/// The figures of the reader from outside for the allocator in use. If it walked another one, which holds next to nothing,
+/// live and free memory is unknown.
 fn of_allocator<'a>(
     figures: &'a ProbeFigures,
     allocator: &DetectedAllocator,
@@ -209,8 +209,13 @@ fn of_allocator<'a>(
         return Cow::Borrowed(figures);
     }
     let mut figures = figures.clone();
+    // It can walk two allocators, and names the second.
+    let walked = match figures.allocator.as_deref() {
+        Some("jemalloc") => "jemalloc",
+        _ => "glibc",
+    };
     figures.allocator = allocator.active.clone();
-    if allocator.active.as_deref() != Some("glibc") {
+    if allocator.active.as_deref() != Some(walked) {
         (figures.malloc, figures.returnable) = (None, None);
         figures.arenas.clear();
     }

@@ -77,7 +77,7 @@ pub(super) fn figures_of(census: &Census) -> ProbeFigures {
     ProbeFigures {
         basis: Basis::Outside,
         ruby: Some(format!("ruby {}", census.ruby)),
-        allocator: census.serving.as_ref().and_then(|serving| serving.allocator.clone()),
+        allocator: walked(census),
         malloc_file: census.serving.as_ref().map(|serving| serving.file.clone()),
         heap_pages: heap.map(heap_ranges).unwrap_or_default(),
         slots_unknown: None,
@@ -93,6 +93,13 @@ pub(super) fn figures_of(census: &Census) -> ProbeFigures {
         malloc: malloc.map(malloc_figures),
         returnable: malloc.map(|malloc| Bytes(malloc.trimmable_bytes())),
     }
+}
+
+/// The allocator that serves: the one that was walked, or the one that Ruby calls.
+fn walked(census: &Census) -> Option<String> {
+    let is_jemalloc = census.malloc.as_ref().is_some_and(|malloc| malloc.jemalloc.is_some());
+    let serving = census.serving.as_ref().and_then(|serving| serving.allocator.clone());
+    if is_jemalloc { Some("jemalloc".to_owned()) } else { serving }
 }
 
 /// The addresses of the heap's pages, those without slots included; pages that touch are one range.

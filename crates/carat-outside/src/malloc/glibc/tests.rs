@@ -172,7 +172,10 @@ fn other_allocators_are_refused_by_name() {
     for (path, expected) in [
         ("/lib/ld-musl-x86_64.so.1", NoMalloc::Musl),
         ("/usr/lib/x86_64-linux-musl/libc.so", NoMalloc::Musl),
-        ("/usr/lib/libjemalloc.so.2", NoMalloc::Other("jemalloc".into())),
+        (
+            "/usr/lib/libjemalloc.so.2",
+            NoMalloc::NoTree { file: "libjemalloc.so.2".into(), votes: 0, against: 0 },
+        ),
         ("/usr/lib/libmimalloc.so.2.0", NoMalloc::Other("mimalloc".into())),
     ] {
         let mut memory = made(112).finish();

@@ -9,9 +9,12 @@ mod bases;
 mod caches;
 mod data;
 mod decay;
+pub mod fake_jemalloc;
 mod layout;
 mod places;
 mod tally;
+#[cfg(test)]
+mod tests;
 mod votes;
 mod walk;
 
