@@ -271,6 +271,12 @@ pub struct ProcessLedger {
 }
 
 impl ProcessLedger {
+    /// What an arena is called: its number, and that of glibc in the program break `main`.
+    pub fn arena_name(&self, arena: &Arena) -> String {
+        let is_main = arena.number == 0 && self.allocator.active.as_deref() != Some("jemalloc");
+        if is_main { "main".to_owned() } else { arena.number.to_string() }
+    }
+
     /// Whether Ruby is loaded in it, as far as its mappings show.
     pub fn may_have_ruby(&self) -> bool {
         self.ruby.is_some() || self.parts.iter().any(|part| part.kind == PartKind::SlotsOrMalloc)

@@ -269,7 +269,7 @@ fn write_arenas(out: &mut String, process: &ProcessLedger) -> fmt::Result {
     let mut largest: Vec<&Arena> = process.arenas.iter().collect();
     largest.sort_by_key(|arena| std::cmp::Reverse(arena.held));
     for arena in largest.into_iter().take(ARENAS) {
-        let name = if arena.number == 0 { "main".into() } else { arena.number.to_string() };
+        let name = process.arena_name(arena);
         let resident = arena.resident.map(|bytes| format!(", {bytes} resident"));
         let free = arena
             .free

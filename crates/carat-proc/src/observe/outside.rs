@@ -90,7 +90,7 @@ pub(super) fn figures_of(census: &Census) -> ProbeFigures {
         old_objects: heap.and_then(|heap| Some(heap.ages.as_ref()?.old)),
         all_pages: heap.map(|heap| Bytes((heap.pages + heap.empty_pages) * heap.page_bytes)),
         arenas: malloc.map(arenas).unwrap_or_default(),
-        malloc: malloc.map(malloc_figures),
+        malloc: malloc.map(|malloc| malloc_figures(malloc, heap)),
         returnable: malloc.map(|malloc| Bytes(malloc.trimmable_bytes())),
     }
 }
@@ -153,13 +153,14 @@ fn arenas(malloc: &MallocCensus) -> Vec<Arena> {
 }
 
 /// Live bytes as far as they are in memory: what is resident of the arenas and not live is free.
-fn malloc_figures(malloc: &MallocCensus) -> MallocFigures {
+fn malloc_figures(malloc: &MallocCensus, heap: Option<&HeapCensus>) -> MallocFigures {
     let total = malloc.total();
     let live: u64 = total.occupancy.live_bytes.iter().sum();
     let free = total.occupancy.pages().saturating_sub(live).saturating_sub(total.header_bytes);
-    // Heap pages that are regions of jemalloc's count as slots, and its tables are in no arena.
+    // Heap pages that are regions of jemalloc's count as slots, also the empty ones, and its tables are in no arena.
     let own = malloc.jemalloc.as_ref();
-    let in_slots = own.map_or(0, |own| own.heap_page_bytes);
+    let heap = heap.filter(|_| own.is_some_and(|own| own.heap_page_bytes > 0));
+    let in_slots = heap.map_or(0, |heap| (heap.pages + heap.empty_pages) * heap.page_bytes);
     let tables = own.map_or(0, |own| own.base.present);
     MallocFigures {
         live: Bytes(live.saturating_sub(in_slots)),
@@ -234,7 +235,7 @@ mod tests {
         };
         let mapped = MappedChunks { resident_bytes: 9, ..MappedChunks::default() };
         let malloc = MallocCensus { arenas: vec![arena], mapped, ..MallocCensus::default() };
-        let figures = malloc_figures(&malloc);
+        let figures = malloc_figures(&malloc, None);
         assert_eq!(figures.live, Bytes(60 * KIB));
         assert_eq!(figures.free_in_memory, Bytes(40 * KIB));
         assert_eq!((figures.free, figures.large), (Bytes(71 * KIB), Bytes(9)));

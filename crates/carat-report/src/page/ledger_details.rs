@@ -162,7 +162,7 @@ fn arenas(process: &ProcessLedger, ledger: &Ledger, open: bool) -> Markup {
                 th scope="col" { "arena" } th scope="col" { "held" } th scope="col" { "resident" }
                 th scope="col" { "free" } th scope="col" { "free share" }
             } }
-            tbody { @for arena in largest.iter().take(ARENAS) { (arena_row(arena)) } }
+            tbody { @for arena in largest.iter().take(ARENAS) { (arena_row(&process.arena_name(arena), arena)) } }
         }
     };
     let count = process.arenas.len();
@@ -174,8 +174,7 @@ fn arenas(process: &ProcessLedger, ledger: &Ledger, open: bool) -> Markup {
     }
 }
 
-fn arena_row(arena: &Arena) -> Markup {
-    let name = if arena.number == 0 { "main".to_owned() } else { arena.number.to_string() };
+fn arena_row(name: &str, arena: &Arena) -> Markup {
     markup! {
         tr {
             th scope="row" { (name) }

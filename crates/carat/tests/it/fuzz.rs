@@ -20,6 +20,8 @@ mod http_response;
 mod maps;
 #[path = "../../../../fuzz/bodies/outside_heap.rs"]
 mod outside_heap;
+#[path = "../../../../fuzz/bodies/outside_jemalloc.rs"]
+mod outside_jemalloc;
 #[path = "../../../../fuzz/bodies/outside_malloc.rs"]
 mod outside_malloc;
 #[path = "../../../../fuzz/bodies/outside_regions.rs"]
@@ -179,6 +181,11 @@ fn every_mapping_of_the_reader_from_outside_has_pages_and_none_overlaps() {
 #[test]
 fn a_heap_read_from_outside_has_sums_that_agree_whatever_the_process_holds() {
     try_one_in(FILES, "outside_heap", outside_heap::check);
+}
+
+#[test]
+fn jemalloc_read_from_outside_has_sums_that_agree_whatever_the_process_holds() {
+    try_one_in(FILES, "outside_jemalloc", outside_jemalloc::check);
 }
 
 #[test]

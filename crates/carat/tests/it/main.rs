@@ -53,6 +53,7 @@ mod needs;
 mod outside_explain;
 mod outside_files;
 mod outside_heap;
+mod outside_jemalloc;
 mod outside_malloc;
 mod outside_ruby;
 mod own_application;

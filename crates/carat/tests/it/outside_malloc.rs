@@ -256,12 +256,6 @@ fn assert_refused_by_name(allocator: &str) {
 }
 
 #[test]
-fn jemalloc_is_refused_by_name() {
-    require!(Ruby, Jemalloc);
-    assert_refused_by_name("jemalloc");
-}
-
-#[test]
 fn mimalloc_is_refused_by_name() {
     require!(Ruby, Allocator("mimalloc"));
     assert_refused_by_name("mimalloc");
