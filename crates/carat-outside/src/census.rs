@@ -3,6 +3,7 @@
 //! [`look`] does the work.
 
 use crate::canary;
+use crate::copy::CopiedMemory;
 use crate::elf::RubyAnchors;
 use crate::heap::{
     ClassCount, ClassId, ClassNames, ClassPlaces, CountRequest, Heap, HeapCensus, HeapLeftOut,
@@ -10,7 +11,8 @@ use crate::heap::{
 };
 use crate::live::{LiveMemory, Pacing};
 use crate::malloc::{ChunkAmount, ChunkTable, MallocCensus, read_malloc};
-use crate::memory::Memory;
+use crate::mapped_file::{FileAccess, open_mapped};
+use crate::memory::{Memory, MemoryRegion};
 use crate::need::{MemoryGate, census_need};
 use crate::owners::{
     ChunkLoad, Owner, OwnerCensus, Owners, ReachCensus, ThreadPlace, find_owners, read_threads,
@@ -18,6 +20,7 @@ use crate::owners::{
 use crate::reach::{Reach, reach};
 use crate::refusal::{Refused, refusal};
 use crate::serving::{ServingMalloc, serving_malloc};
+use crate::who::{WhoCensus, WhoRequest, WhoSources, find_who, who_need};
 use carat_ruby::version::V2_7;
 use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
@@ -45,6 +48,8 @@ pub struct LookOptions {
     pub reach: bool,
     /// How large objects are with what they hold alone. Requires `owners`.
     pub held: bool,
+    /// Find out who keeps objects alive, by name. Requires a copy of the process's memory.
+    pub who: Option<WhoRequest>,
     /// The longest time to read without a pause.
     pub max_pause: Duration,
     /// After this time nothing more is read of a process; `None` for a minute, and another for each GiB that is resident.
@@ -70,6 +75,7 @@ impl Default for LookOptions {
             owners: false,
             reach: false,
             held: false,
+            who: None,
             max_pause: Duration::from_micros(200),
             longest: None,
             memory: MemoryGate::default(),
@@ -99,6 +105,9 @@ pub struct Census {
     pub owners: Option<OwnerCensus>,
     /// What the roots reach.
     pub reach: Option<ReachCensus>,
+    /// Who keeps objects alive.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub who: Option<WhoCensus>,
     /// What the counts of the heap leave out.
     pub left_out: HeapLeftOut,
     /// Everything that was requested and could not be told.
@@ -125,6 +134,8 @@ pub enum CensusPart {
     Owners,
     /// What the roots reach.
     Reach,
+    /// Who keeps objects alive.
+    Who,
 }
 
 /// A part that could not be told, and why.
@@ -162,7 +173,11 @@ impl Census {
 
     /// Why the holders of chunks and what the roots reach are unknown, as far as they were asked for.
     fn no_holders(&mut self, options: &LookOptions, reason: &str) {
-        let wanted = [(CensusPart::Owners, options.owners), (CensusPart::Reach, options.reach)];
+        let wanted = [
+            (CensusPart::Owners, options.owners),
+            (CensusPart::Reach, options.reach),
+            (CensusPart::Who, options.who.is_some()),
+        ];
         for (part, _) in wanted.into_iter().filter(|(_, wanted)| *wanted) {
             if self.reason(part).is_none() {
                 self.unknown(part, reason);
@@ -198,7 +213,16 @@ pub fn look(process: u32, options: &LookOptions) -> Result<Census, Refused> {
     let serving = serving_malloc(&live);
     let ruby = anchors.version_text.clone();
     let mut census = Census { process, ruby, serving, ..Census::default() };
-    parts(&mut live, &anchors, options, &mut census);
+    let copied = options.who.is_some().then(|| CopiedMemory::need(process, &live));
+    match copied.map(|need| options.memory.ask(need)) {
+        None => parts(&mut live, &anchors, options, &mut census),
+        Some(Ok(())) => parts(&mut CopiedMemory::of(&mut live), &anchors, options, &mut census),
+        Some(Err(reason)) => {
+            census.unknown(CensusPart::Who, reason);
+            let options = LookOptions { who: None, ..options.clone() };
+            parts(&mut live, &anchors, &options, &mut census);
+        }
+    }
     ended(&live, &anchors)?;
     census.cost = LookCost {
         read_bytes: live.read_bytes(),
@@ -253,6 +277,7 @@ fn parts(
                 (CensusPart::Class, options.class.is_some()),
                 (CensusPart::Owners, options.owners),
                 (CensusPart::Reach, options.reach),
+                (CensusPart::Who, options.who.is_some()),
             ];
             for (part, _) in wanted.into_iter().filter(|(_, wanted)| *wanted) {
                 census.unknown(part, &reason);
@@ -263,13 +288,14 @@ fn parts(
     if let Some(heap) = &mut heap {
         names = heap_parts(memory, anchors, options, (heap, &mut *census));
     }
-    if options.malloc || options.owners || options.reach {
+    let wants_chunks = options.owners || options.reach || options.who.is_some();
+    if options.malloc || wants_chunks {
         malloc_part(memory, heap.as_ref(), options, census);
     }
     let (Some(heap), Some(malloc)) = (heap, &census.malloc) else { return };
     let slots = heap.pages().iter().map(|page| page.slots).sum();
     let load = ChunkLoad::of(malloc, slots);
-    if options.owners || options.reach {
+    if wants_chunks {
         holder_parts(memory, anchors, options, census, (&heap, names.as_mut(), load));
     }
 }
@@ -355,6 +381,13 @@ fn holder_parts(
         Err(reason) => return census.no_holders(options, &reason),
     };
     let threads = read_threads(&options.proc, census.process);
+    if let Some(request) = &options.who {
+        let sources = (heap, &chunks, anchors, threads.as_slice());
+        who_part(memory, sources, request, (options, &mut *census, load));
+    }
+    if !options.owners && !options.reach {
+        return;
+    }
     // Also for the owners alone: what a collection would free must not read as if it were kept.
     let reached = complete(memory, reach(memory, heap, &chunks, (anchors, &threads)));
     if let Some(names) = names.filter(|_| options.owners) {
@@ -371,6 +404,28 @@ fn holder_parts(
         Ok(reached) => census.reach = Some(reached.census()),
         Err(reason) if options.reach => census.unknown(CensusPart::Reach, reason),
         Err(_) => {}
+    }
+}
+
+/// Finds out who keeps what.
+fn who_part(
+    memory: &mut dyn Memory,
+    (heap, chunks, anchors, threads): (&Heap, &ChunkTable, &RubyAnchors, &[ThreadPlace]),
+    request: &WhoRequest,
+    (options, census, load): (&LookOptions, &mut Census, ChunkLoad),
+) {
+    let need = who_need(census.process, load.slots, chunks.len() as u64);
+    if let Err(reason) = options.memory.ask(need) {
+        return census.unknown(CensusPart::Who, reason);
+    }
+    let process = census.process;
+    let open =
+        |region: &MemoryRegion| open_mapped(&options.proc, process, region, FileAccess::Read);
+    let sources = WhoSources { heap, chunks, anchors, threads, open: &open };
+    let found = find_who(memory, &sources, request);
+    match complete(memory, found) {
+        Ok(found) => census.who = Some(WhoCensus { needed_bytes: need.bytes, ..found }),
+        Err(reason) => census.unknown(CensusPart::Who, reason),
     }
 }
 

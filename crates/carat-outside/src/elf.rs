@@ -26,7 +26,7 @@ const RELOCATION: usize = 24;
 const ADDRESSES: [u32; 4] = [6, 7, 1025, 1026];
 
 /// What is looked up in Ruby's library.
-const SYMBOLS: [&str; 11] = [
+const SYMBOLS: [&str; 12] = [
     "ruby_version",
     "ruby_description",
     "rb_cObject",
@@ -38,6 +38,7 @@ const SYMBOLS: [&str; 11] = [
     "rb_mComparable",
     "rb_eStandardError",
     "rb_eException",
+    "ruby_current_vm_ptr",
 ];
 
 /// The tables of one loaded library.

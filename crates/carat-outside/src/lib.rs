@@ -10,6 +10,7 @@
 //! ```text
 //!  census                      one reading of one process: plain data
 //!  unshared                    why pages of a forked process are no longer shared
+//!  who                         who keeps objects alive, by name
 //!  reach                       what the roots reach, and what a full collection would free
 //!  owners                      who holds malloc's chunks
 //!  malloc                      arenas and chunks of glibc
@@ -19,7 +20,7 @@
 //!  refusal, denied             why a process is not read
 //!  canary                      whether reading un-shares pages on this kernel
 //!  fake_ruby                   a small Ruby that is made up
-//!  live, fake                  the memory of a process: read when needed, made up
+//!  live, copy, fake            the memory of a process: read when needed, copied, made up
 //!  need                        how much memory of our own a reading takes, and who may refuse it
 //!  mapped_file, counts         the file behind a mapping; what the kernel counts
 //!  memory, bytes, hash, …      mappings, pages, numbers
@@ -29,6 +30,7 @@
 pub mod bytes;
 pub mod canary;
 pub mod census;
+pub mod copy;
 mod counts;
 pub mod denied;
 pub mod elf;
@@ -48,3 +50,4 @@ pub mod reach;
 pub mod refusal;
 pub mod serving;
 pub mod unshared;
+pub mod who;

@@ -36,6 +36,10 @@ pub enum NeedPart {
     Census,
     /// The table of malloc's chunks, and the search for who holds them.
     Chunks,
+    /// A copy of the process's memory.
+    Copy,
+    /// Every reference of the process, and what is found out from them.
+    Graph,
 }
 
 /// Whether a need may be met; the reason for which not, with its figures and what helps, is a sentence without a capital

@@ -194,6 +194,15 @@ pub const HASH_TABLE_IN_SLOT: VersionRange = VersionRange::from(V3_3);
 pub const CALL_CACHES_HOLD_METHODS: VersionRange = VersionRange::up_to(V3_2);
 /// A class's list of subclasses has links in one direction only (`rb_subclass_entry`).
 pub const SUBCLASSES_LINKED_ONE_WAY: VersionRange = VersionRange::up_to(V3_0);
+/// The names of instance variables are in the shapes of objects (shape.h); before, in a table of their class.
+pub const SHAPES: VersionRange = VersionRange::from(V3_2);
+/// A shape has the number of its instance variables directly behind its name (`rb_shape`, shape.h).
+pub const SHAPES_KEEP_EDGE_FIRST: VersionRange = VersionRange::between(V3_2, V3_4);
+/// The table of a class's instance variables has the address of an entry for each, with its number; before, the number itself
+/// (`struct rb_iv_index_tbl_entry`, internal/class.h).
+pub const VARIABLE_ENTRIES: VersionRange = VersionRange::between(V3_1, V3_1);
+/// The line on which code begins is an object (`rb_iseq_location_t`, vm_core.h); later a number of C.
+pub const LINE_IS_OBJECT: VersionRange = VersionRange::up_to(V3_1);
 /// The references of every type of slot are described here.
 pub const KNOWN_REFERENCES: VersionRange = VersionRange::between(V2_7, V4_0);
 /// Pages without objects wait in a tomb; later Rubies keep them for any slot size.

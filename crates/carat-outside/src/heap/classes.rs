@@ -84,6 +84,16 @@ impl ClassNames {
         id
     }
 
+    /// Whether the flags of a class are those of a singleton class.
+    pub(crate) const fn is_singleton(&self, flags: u64) -> bool {
+        self.shape.is_singleton(flags)
+    }
+
+    /// The superclass of a class.
+    pub(crate) fn superclass(&self, memory: &dyn Memory, class: u64) -> Option<u64> {
+        self.shape.superclass(memory, class)
+    }
+
     /// The class of a slot with an object.
     pub fn of_slot(&mut self, memory: &dyn Memory, heap: &Heap, head: SlotHead) -> ClassId {
         if head.slot_type().has_class() && head.class != 0 {

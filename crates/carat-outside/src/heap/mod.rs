@@ -16,4 +16,5 @@ pub use data::{
 };
 pub use kinds::{SlotHead, SlotType, imemo_kind};
 pub use layout::{HeapPage, PageLayout};
+pub(crate) use names::string;
 pub use pages::{Bitmap, Heap, HeapUnknown};

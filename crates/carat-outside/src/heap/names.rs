@@ -250,7 +250,7 @@ fn entries(memory: &dyn Memory, table: u64) -> Vec<(u64, u64)> {
 }
 
 /// The text of a String object; `None` if it is none, is longer than a name, or is not UTF-8.
-pub(super) fn string(memory: &dyn Memory, heap: &Heap, value: u64) -> Option<String> {
+pub(crate) fn string(memory: &dyn Memory, heap: &Heap, value: u64) -> Option<String> {
     heap.slot_of(value)?;
     let flags = memory.word(value)?;
     if flags & 31 != u64::from(SlotType::STRING.0) {

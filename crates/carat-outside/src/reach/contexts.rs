@@ -22,20 +22,20 @@ const REGISTERS: u64 = 224;
 
 /// A context in a chunk.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Context {
+pub(crate) struct Context {
     /// The VM stack as a whole.
-    pub(super) vm_stack: (u64, u64),
+    pub(crate) vm_stack: (u64, u64),
     /// Parts of stacks that are in use.
-    pub(super) live: Vec<(u64, u64)>,
+    pub(crate) live: Vec<(u64, u64)>,
     /// The mapping of the machine stack of a fiber that waits.
-    pub(super) machine_mapping: Option<(u64, u64)>,
+    pub(crate) machine_mapping: Option<(u64, u64)>,
     /// Saved registers: only objects count, because other words are old.
-    pub(super) registers: Option<(u64, u64)>,
+    pub(crate) registers: Option<(u64, u64)>,
 }
 
 impl Words<'_> {
     /// The context in a chunk.
-    pub(super) fn context_in(&self, chunk: &Chunk) -> Option<Context> {
+    pub(crate) fn context_in(&self, chunk: &Chunk) -> Option<Context> {
         if !CHUNKS.contains(&chunk.size) {
             return None;
         }

@@ -22,7 +22,7 @@ const SMALL_HASH: u64 = 8;
 
 /// What a slot refers to. Words of a slot that are no pointer lead to nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Reference {
+pub(crate) enum Reference {
     /// An object.
     Value(u64),
     /// So many objects from this address on.
@@ -43,17 +43,17 @@ pub(super) enum Reference {
 
 /// One slot with an object.
 #[derive(Clone, Copy)]
-pub(super) struct SlotView<'a> {
-    pub(super) memory: &'a dyn Memory,
-    pub(super) heap: &'a Heap,
-    pub(super) address: u64,
+pub(crate) struct SlotView<'a> {
+    pub(crate) memory: &'a dyn Memory,
+    pub(crate) heap: &'a Heap,
+    pub(crate) address: u64,
     /// Bytes of the slot.
-    pub(super) bytes: u64,
-    pub(super) flags: u64,
+    pub(crate) bytes: u64,
+    pub(crate) flags: u64,
 }
 
 impl SlotView<'_> {
-    pub(super) const fn kind(&self) -> SlotType {
+    pub(crate) const fn kind(&self) -> SlotType {
         SlotHead { flags: self.flags, class: 0 }.slot_type()
     }
 
@@ -65,7 +65,8 @@ impl SlotView<'_> {
         self.address.wrapping_add(offset)
     }
 
-    const fn end(&self) -> u64 {
+    /// The first address past the slot.
+    pub(crate) const fn end(&self) -> u64 {
         self.at(self.bytes)
     }
 
@@ -84,7 +85,7 @@ impl SlotView<'_> {
     }
 
     /// Hands every reference to `each`.
-    pub(super) fn references(&self, each: &mut dyn FnMut(Reference)) {
+    pub(crate) fn references(&self, each: &mut dyn FnMut(Reference)) {
         if self.kind() != SlotType::IMEMO {
             each(Reference::Value(self.word(8)));
         }

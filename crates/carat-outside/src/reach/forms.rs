@@ -12,7 +12,7 @@ use carat_ruby::version::SUBCLASSES_LINKED_ONE_WAY;
 /// Entries of a table that are examined.
 const SAMPLE: u64 = 400;
 /// The object has instance variables in a table of their own (`FL_EXIVAR`).
-pub(super) const HAS_GENERIC_FIELDS: u64 = 1 << 10;
+pub(crate) const HAS_GENERIC_FIELDS: u64 = 1 << 10;
 /// The object has an `object_id` (`FL_SEEN_OBJ_ID`).
 const HAS_OBJECT_ID: u64 = 1 << 9;
 /// The object has a finalizer (`FL_FINALIZE`).
@@ -24,21 +24,21 @@ const MARK_STACK: u64 = 501 * 8;
 
 /// The header of an `st_table` (include/ruby/st.h).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct StTable {
-    pub(super) bins: u64,
+pub(crate) struct StTable {
+    pub(crate) bins: u64,
     /// The first entry: hash, key and record, a word each.
-    pub(super) entries: u64,
+    pub(crate) entries: u64,
     /// Numbers of the first entry that is used and of the first that is not.
-    pub(super) start: u64,
-    pub(super) bound: u64,
+    pub(crate) start: u64,
+    pub(crate) bound: u64,
 }
 
 impl StTable {
     /// Bytes of the header.
-    pub(super) const BYTES: u64 = 56;
+    pub(crate) const BYTES: u64 = 56;
 
     /// Reads a header, which may be anything.
-    pub(super) fn read(memory: &dyn Memory, at: u64) -> Option<Self> {
+    pub(crate) fn read(memory: &dyn Memory, at: u64) -> Option<Self> {
         Some(Self {
             bins: memory.word_at(at, 24)?,
             start: memory.word_at(at, 32)?,
@@ -48,7 +48,7 @@ impl StTable {
     }
 
     /// Keys and records that were not deleted; at most `most`.
-    pub(super) fn pairs<'a>(
+    pub(crate) fn pairs<'a>(
         &self,
         memory: &'a dyn Memory,
         most: u64,
@@ -67,7 +67,7 @@ impl StTable {
 
 /// What a table does with its keys and records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum TableKind {
+pub(crate) enum TableKind {
     /// Keeps both alive.
     Strong,
     /// Keeps only its records alive: finalizers.
@@ -80,7 +80,7 @@ pub(super) enum TableKind {
 
 impl Words<'_> {
     /// The table that a chunk is.
-    pub(super) fn table_in(&self, chunk: &Chunk) -> Option<StTable> {
+    pub(crate) fn table_in(&self, chunk: &Chunk) -> Option<StTable> {
         if !chunk.fits(StTable::BYTES) {
             return None;
         }
@@ -100,7 +100,7 @@ impl Words<'_> {
     }
 
     /// What a table that belongs to Ruby itself does, by its contents.
-    pub(super) fn table_kind(&self, table: &StTable) -> TableKind {
+    pub(crate) fn table_kind(&self, table: &StTable) -> TableKind {
         let mut tally = TableTally::default();
         for (key, record) in table.pairs(self.memory, SAMPLE) {
             let flags = (self.object(key).unwrap_or(0), self.object(record).unwrap_or(0));
@@ -110,7 +110,7 @@ impl Words<'_> {
     }
 
     /// Whether a chunk is a piece of the mark stack. Its words are old, except during a collection.
-    pub(super) fn is_mark_stack(&self, chunk: &Chunk) -> bool {
+    pub(crate) fn is_mark_stack(&self, chunk: &Chunk) -> bool {
         let next = self.memory.word_at(chunk.user(), MARK_STACK - 8);
         let Some(next) = next.filter(|_| chunk.fits(MARK_STACK)) else { return false };
         // The next piece may have been freed since.
@@ -118,7 +118,7 @@ impl Words<'_> {
     }
 
     /// Whether a chunk is a link of a class's list of subclasses, which keeps none alive (`rb_subclass_entry`).
-    pub(super) fn is_subclass_link(&self, chunk: &Chunk) -> bool {
+    pub(crate) fn is_subclass_link(&self, chunk: &Chunk) -> bool {
         if !chunk.fits(24) {
             return false;
         }
@@ -139,7 +139,7 @@ impl Words<'_> {
 
     /// The call caches of a method (`rb_class_cc_entries`: capacity, length, method, entries of two words), of which only
     /// the first ones are in use: the method, the address of the entries, and how many words of them are in use.
-    pub(super) fn call_caches(&self, chunk: &Chunk) -> Option<(u64, u64, u64)> {
+    pub(crate) fn call_caches(&self, chunk: &Chunk) -> Option<(u64, u64, u64)> {
         if !chunk.fits(24) {
             return None;
         }

@@ -3,6 +3,7 @@
 use super::fields::Reference;
 use super::forms::{HAS_GENERIC_FIELDS, StTable, TableKind};
 use super::graph::Graph;
+use super::record::{ReferenceRecord, RootPlace};
 use crate::hash::AddressMap;
 use crate::heap::{SlotHead, SlotType};
 use crate::malloc::Chunk;
@@ -44,6 +45,8 @@ pub(super) struct ReachMarker<'a> {
     inside: NumberSet,
     /// What a chunk that is reached now is marked as.
     mark: ChunkMark,
+    /// Every reference from what is reached, where that is wanted.
+    record: Option<ReferenceRecord>,
 }
 
 impl<'a> ReachMarker<'a> {
@@ -68,28 +71,92 @@ impl<'a> ReachMarker<'a> {
             waiting_values: Vec::new(),
             inside: NumberSet::new(chunks),
             mark: ChunkMark::Live,
+            record: None,
         }
+    }
+
+    /// Also records every reference from what is reached.
+    pub(super) fn recording(mut self, record: ReferenceRecord) -> Self {
+        self.record = Some(record);
+        self
+    }
+
+    /// What was recorded.
+    pub(super) fn take_record(&mut self) -> Option<ReferenceRecord> {
+        self.record.take()
     }
 
     /// Marks everything that the roots lead to: data of libraries, and the parts of stacks that are in use.
     pub(super) fn roots(&mut self) {
         for pages in std::mem::take(&mut self.graph.ground) {
-            let is_library = matches!(pages.kind, GroundKind::Library(_));
+            let place = match pages.kind {
+                GroundKind::Library(_) => RootPlace::Library,
+                GroundKind::Thread(thread) => RootPlace::Thread(thread),
+                GroundKind::Other => RootPlace::Other,
+            };
             for range in pages.ranges {
                 for part in self.graph.without_old_stacks(range) {
-                    match is_library {
-                        true => self.words(part),
-                        // As for the collector, only objects count on stacks: old words are everywhere.
-                        false => self.stack(part),
-                    }
-                    self.drain();
+                    self.root(part, place);
                 }
             }
         }
         // A pointer into the middle is often an old or unrelated word, so it counts last.
         while let Some(number) = self.inside.take_from(0) {
-            self.enter(number);
+            self.enter_inside(number);
             self.drain();
+        }
+    }
+
+    /// A part of the ground. Recorded roots are as small as can be told apart.
+    fn root(&mut self, part: (u64, u64), place: RootPlace) {
+        let pieces = match &self.record {
+            Some(record) => record.pieces(part),
+            None => vec![part],
+        };
+        for piece in pieces {
+            if let Some(record) = &mut self.record {
+                record.begin_root(piece.0, place);
+            }
+            match place {
+                RootPlace::Library => self.words(piece),
+                // As for the collector, only objects count on stacks: old words are everywhere.
+                RootPlace::Thread(_) | RootPlace::Other => self.stack(piece),
+            }
+            self.end_node();
+            self.drain();
+        }
+    }
+
+    /// Marks a chunk to which only pointers into its middle lead.
+    fn enter_inside(&mut self, number: usize) {
+        if let Some(target) = self.target_of(number)
+            && let Some(record) = &mut self.record
+        {
+            record.keep_inside(number, target);
+        }
+        self.enter(number);
+    }
+
+    /// The node that a pointer to a chunk means, unless it is marked already or belongs to somebody.
+    fn target_of(&self, number: usize) -> Option<u32> {
+        if self.graph.is_owned(number) {
+            return None;
+        }
+        match self.graph.object_of_struct(number) {
+            Some(object) => {
+                let slot = self.slot_number(object)?;
+                (!self.slots.contains(slot)).then_some(slot as u32)
+            }
+            None => {
+                let is_new = self.chunks[number] == ChunkMark::Unknown;
+                is_new.then(|| self.record.as_ref().map(|record| record.chunk_node(number)))?
+            }
+        }
+    }
+
+    fn end_node(&mut self) {
+        if let Some(record) = &mut self.record {
+            record.end();
         }
     }
 
@@ -111,7 +178,7 @@ impl<'a> ReachMarker<'a> {
         self.slot_number(slot).is_some_and(|number| self.slots.contains(number))
     }
 
-    fn slot_number(&self, slot: u64) -> Option<usize> {
+    pub(super) fn slot_number(&self, slot: u64) -> Option<usize> {
         let page = self.graph.words.heap.slot_of(slot)?;
         let first = self.first_slots.get(&page.address)?;
         Some((first + page.slot_number(slot)?) as usize)
@@ -123,14 +190,22 @@ impl<'a> ReachMarker<'a> {
             let mut from = 0;
             while let Some(number) = self.waiting_slots.take_from(from) {
                 from = number;
+                if let Some(record) = &mut self.record {
+                    record.begin(number as u32);
+                }
                 self.visit_slot(number);
                 self.drain_values();
+                self.end_node();
             }
             let mut from = 0;
             while let Some(number) = self.waiting_chunks.take_from(from) {
                 from = number;
+                if let Some(record) = &mut self.record {
+                    record.begin(record.chunk_node(number));
+                }
                 self.chunk(number);
                 self.drain_values();
+                self.end_node();
             }
             if self.waiting_slots.is_empty() && self.waiting_chunks.is_empty() {
                 return;
@@ -146,10 +221,16 @@ impl<'a> ReachMarker<'a> {
     }
 
     fn visit_slot(&mut self, number: usize) {
-        let after = self.starts.partition_point(|start| *start <= number as u64);
-        let Some(at) = after.checked_sub(1) else { return };
-        let page = &self.graph.words.heap.pages()[at];
-        self.slot(page.slot(number as u64 - self.starts[at]), page.slot_bytes);
+        if let Some((address, bytes)) = self.slot_address(number) {
+            self.slot(address, bytes);
+        }
+    }
+
+    /// The address and the bytes of the slot with a number.
+    pub(super) fn slot_address(&self, number: usize) -> Option<(u64, u64)> {
+        let at = self.starts.partition_point(|start| *start <= number as u64).checked_sub(1)?;
+        let page = self.graph.words.heap.pages().get(at)?;
+        Some((page.slot(number as u64 - self.starts[at]), page.slot_bytes))
     }
 
     /// Marks an object. False if the word is none.
@@ -159,9 +240,13 @@ impl<'a> ReachMarker<'a> {
         }
         if self.mark == ChunkMark::Live
             && let Some(number) = self.slot_number(word)
-            && self.slots.insert(number)
         {
-            self.waiting_slots.insert(number);
+            if let Some(record) = &mut self.record {
+                record.add(number as u32);
+            }
+            if self.slots.insert(number) {
+                self.waiting_slots.insert(number);
+            }
         }
         true
     }
@@ -180,6 +265,11 @@ impl<'a> ReachMarker<'a> {
             && let Some(number) = self.graph.words.chunks.find(word)
         {
             self.inside.insert(number);
+            if let Some(record) = &mut self.record
+                && self.chunks[number] == ChunkMark::Unknown
+            {
+                record.add_inside(number);
+            }
         }
     }
 
@@ -195,8 +285,11 @@ impl<'a> ReachMarker<'a> {
         }
     }
 
-    /// Marks a chunk. False if it was marked before, or is not in use.
+    /// Marks a chunk to which the node that is visited leads. False if it was marked before, or is not in use.
     fn mark(&mut self, number: usize) -> bool {
+        if let Some(record) = &mut self.record {
+            record.add_chunk(number);
+        }
         let is_new = self.chunks[number] == ChunkMark::Unknown
             && self.graph.words.chunks.get(number).is_some_and(|chunk| chunk.held());
         if is_new {
@@ -274,14 +367,17 @@ impl<'a> ReachMarker<'a> {
     fn pattern(&mut self, address: u64) {
         let Some((number, chunk)) = self.graph.words.chunk_at(address) else { return };
         if self.mark(number) {
+            let mut parts = Vec::new();
             for_each_word(self.graph.words.memory, chunk.user(), chunk.user_end(), |word| {
                 if let Some(part) =
                     self.graph.words.chunks.exact(word).filter(|part| !self.graph.is_owned(*part))
-                    && self.chunks[part] == ChunkMark::Unknown
                 {
-                    self.chunks[part] = self.mark;
+                    parts.push(part);
                 }
             });
+            for part in parts {
+                self.mark(part);
+            }
         }
     }
 

@@ -5,14 +5,15 @@
 //! something may hold any pointer (structs of extensions), every word of it counts.
 
 mod contexts;
-mod fields;
-mod forms;
+pub(crate) mod fields;
+pub(crate) mod forms;
 mod graph;
 mod held;
 mod mark;
+pub(crate) mod record;
 #[cfg(test)]
 mod tests;
-mod words;
+pub(crate) mod words;
 
 use crate::elf::RubyAnchors;
 use crate::heap::Heap;
@@ -21,8 +22,12 @@ use crate::memory::Memory;
 use crate::number_set::NumberSet;
 use crate::owners::{ReachCensus, ThreadPlace};
 use carat_ruby::version::{KNOWN_REFERENCES, RubyVersion};
+use contexts::Context;
+use forms::{StTable, TableKind};
 use graph::Graph;
 use mark::{ChunkMark, ReachMarker};
+use record::{ReferenceGraph, ReferenceRecord};
+use words::Words;
 
 /// Why it is unknown what the roots reach.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -60,15 +65,51 @@ pub fn reach<'a>(
     chunks: &'a ChunkTable,
     (anchors, threads): (&RubyAnchors, &[ThreadPlace]),
 ) -> Result<Reach<'a>, ReachUnknown> {
+    let marker = marker(memory, heap, chunks, threads)?;
+    Ok(mark(marker, memory, anchors)?.0)
+}
+
+/// The same, and every reference on the way; `None` if there are too many. Roots are told apart where one of the boundaries lies
+/// between them.
+pub(crate) fn reach_recorded<'a>(
+    memory: &'a dyn Memory,
+    heap: &'a Heap,
+    chunks: &'a ChunkTable,
+    (anchors, threads): (&RubyAnchors, &[ThreadPlace]),
+    boundaries: Vec<u64>,
+) -> Result<(Reach<'a>, Option<ReferenceGraph>), ReachUnknown> {
+    let marker = marker(memory, heap, chunks, threads)?;
+    // Every thread refers to the VM, which refers to everything that is global.
+    let vm = anchors.value(memory, "ruby_current_vm_ptr").and_then(|vm| chunks.find(vm));
+    let slots: u64 = heap.pages().iter().map(|page| page.slots).sum();
+    let record = ReferenceRecord::new(slots as usize, chunks.len(), boundaries).only_from_roots(vm);
+    let (reach, record) = mark(marker.recording(record), memory, anchors)?;
+    Ok((reach, record.and_then(ReferenceRecord::finish)))
+}
+
+fn marker<'a>(
+    memory: &'a dyn Memory,
+    heap: &'a Heap,
+    chunks: &'a ChunkTable,
+    threads: &[ThreadPlace],
+) -> Result<ReachMarker<'a>, ReachUnknown> {
     if !KNOWN_REFERENCES.contains(heap.version()) {
         return Err(ReachUnknown::Version(heap.version()));
     }
     let graph = Graph::learn(memory, heap, chunks, threads);
-    if graph.contexts.is_empty() {
-        return Err(ReachUnknown::NoStack);
+    match graph.contexts.is_empty() {
+        true => Err(ReachUnknown::NoStack),
+        false => Ok(ReachMarker::new(graph)),
     }
-    let mut marker = ReachMarker::new(graph);
+}
+
+fn mark<'a>(
+    mut marker: ReachMarker<'a>,
+    memory: &dyn Memory,
+    anchors: &RubyAnchors,
+) -> Result<(Reach<'a>, Option<ReferenceRecord>), ReachUnknown> {
     marker.roots();
+    let record = marker.take_record();
     for class in ALWAYS_REACHED {
         let reached = anchors.value(memory, class).is_some_and(|class| marker.is_marked(class));
         if !reached {
@@ -76,7 +117,7 @@ pub fn reach<'a>(
         }
     }
     marker.garbage();
-    Ok(Reach { marker })
+    Ok((Reach { marker }, record))
 }
 
 impl Reach<'_> {
@@ -88,6 +129,42 @@ impl Reach<'_> {
     /// Whether only objects that the roots do not reach lead to the chunk with this number.
     pub fn is_garbage(&self, chunk: usize) -> bool {
         self.marker.chunks.get(chunk) == Some(&ChunkMark::Garbage)
+    }
+
+    /// What words of the process can be.
+    pub(crate) fn words(&self) -> Words<'_> {
+        self.marker.graph.words
+    }
+
+    /// The table of Ruby itself that a chunk is the header of.
+    pub(crate) fn own_table(&self, chunk: usize) -> Option<(StTable, TableKind)> {
+        self.marker.graph.tables.get(&(chunk as u64)).copied()
+    }
+
+    /// The execution context in a chunk.
+    pub(crate) fn context(&self, chunk: usize) -> Option<&Context> {
+        self.marker.graph.contexts.get(&(chunk as u64))
+    }
+
+    /// The record with the instance variables of an object that has no room for any.
+    pub(crate) fn generic_fields(&self, object: u64) -> Option<u64> {
+        self.marker.graph.generic_fields(object)
+    }
+
+    /// The object whose C struct a chunk is.
+    pub(crate) fn object_of_struct(&self, chunk: usize) -> Option<u64> {
+        self.marker.graph.object_of_struct(chunk)
+    }
+
+    /// The number of the slot at exactly this address.
+    pub(crate) fn slot_number(&self, address: u64) -> Option<u32> {
+        self.marker.graph.words.heap.slot_of(address)?;
+        self.marker.slot_number(address).map(|number| number as u32)
+    }
+
+    /// The address of a slot, and its bytes.
+    pub(crate) fn slot(&self, number: u32) -> Option<(u64, u64)> {
+        self.marker.slot_address(number as usize)
     }
 
     /// The sums.

@@ -7,35 +7,35 @@ use crate::memory::Memory;
 
 /// The memory of the process with its heap and its chunks.
 #[derive(Clone, Copy)]
-pub(super) struct Words<'a> {
-    pub(super) memory: &'a dyn Memory,
-    pub(super) heap: &'a Heap,
-    pub(super) chunks: &'a ChunkTable,
+pub(crate) struct Words<'a> {
+    pub(crate) memory: &'a dyn Memory,
+    pub(crate) heap: &'a Heap,
+    pub(crate) chunks: &'a ChunkTable,
 }
 
 impl<'a> Words<'a> {
     /// The slot at an address, if it holds an object.
-    pub(super) fn view(&self, address: u64, bytes: u64) -> Option<SlotView<'a>> {
+    pub(crate) fn view(&self, address: u64, bytes: u64) -> Option<SlotView<'a>> {
         let flags = self.memory.word(address)?;
         let view = SlotView { memory: self.memory, heap: self.heap, address, bytes, flags };
         (view.kind() != SlotType::NONE).then_some(view)
     }
 
     /// The flags of the object that a word is.
-    pub(super) fn object(&self, word: u64) -> Option<u64> {
+    pub(crate) fn object(&self, word: u64) -> Option<u64> {
         self.heap.slot_of(word)?;
         self.memory.word(word).filter(|flags| flags & 31 != 0)
     }
 
     /// The chunk in use for which malloc returned exactly this address, with its number.
-    pub(super) fn chunk_at(&self, address: u64) -> Option<(usize, Chunk)> {
+    pub(crate) fn chunk_at(&self, address: u64) -> Option<(usize, Chunk)> {
         let number = self.chunks.exact(address)?;
         self.chunks.get(number).filter(Chunk::held).map(|chunk| (number, chunk))
     }
 
     /// Captured local variables: their object, if a word is the address of such variables (`ep`), whose next word is
     /// the object, which points back.
-    pub(super) fn environment(&self, word: u64) -> Option<u64> {
+    pub(crate) fn environment(&self, word: u64) -> Option<u64> {
         let variables = word & !3;
         if !(1 << 16..1 << 47).contains(&variables) || !variables.is_multiple_of(8) {
             return None;
@@ -48,7 +48,7 @@ impl<'a> Words<'a> {
     }
 
     /// Whether an address lies in what a file or the program was loaded to.
-    pub(super) fn is_static(&self, address: u64) -> bool {
+    pub(crate) fn is_static(&self, address: u64) -> bool {
         self.memory.region(address).is_some_and(|region| region.inode != 0)
     }
 }

@@ -1,0 +1,294 @@
+//! Every reference from what is reached, as it is found: the graph of the process.
+//!
+//! Nodes are numbers: slots in the order of the heap's pages, then chunks in the order of their table, then roots. The list of each
+//! node is written once, when the node is visited, so that nothing is sorted and nothing is held twice.
+
+use crate::hash::AddressMap;
+
+/// No node, or a node without a list.
+pub(crate) const NO_NODE: u32 = u32::MAX;
+/// Pointers into the middle of chunks that are kept until it is known whether they count; more are left out.
+const MOST_INSIDE: usize = 4 << 20;
+
+/// What a root is a part of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum RootPlace {
+    /// Data of a library.
+    Library,
+    /// The stack of the thread at this place of the list.
+    Thread(u32),
+    /// Anything else.
+    Other,
+}
+
+/// The references as they are recorded.
+#[derive(Debug, Clone)]
+pub(super) struct ReferenceRecord {
+    slots: u32,
+    chunks: u32,
+    /// Addresses between roots.
+    boundaries: Vec<u64>,
+    /// Where the list of each node starts in `targets`.
+    starts: Vec<u32>,
+    /// For each list its length and then its nodes.
+    targets: Vec<u32>,
+    /// The address of each root, and what it is a part of.
+    roots: Vec<(u64, RootPlace)>,
+    /// The node that is visited, and where its list starts.
+    current: Option<(u32, usize)>,
+    /// References into the middle of chunks: from a node, to a chunk.
+    inside: Vec<(u32, u32)>,
+    /// The chunks to which only such references lead, and the node that they mean.
+    counted: AddressMap<u32>,
+    /// The chunk to which only roots lead: everything in it also has a better way.
+    only_from_roots: Option<usize>,
+    is_full: bool,
+}
+
+impl ReferenceRecord {
+    pub(super) fn new(slots: usize, chunks: usize, boundaries: Vec<u64>) -> Self {
+        Self {
+            slots: slots as u32,
+            chunks: chunks as u32,
+            boundaries,
+            starts: vec![NO_NODE; slots + chunks],
+            targets: Vec::new(),
+            roots: Vec::new(),
+            current: None,
+            inside: Vec::new(),
+            counted: AddressMap::default(),
+            only_from_roots: None,
+            is_full: slots + chunks >= (NO_NODE >> 1) as usize,
+        }
+    }
+
+    /// References from other nodes than roots to a chunk are not recorded.
+    pub(super) fn only_from_roots(mut self, chunk: Option<usize>) -> Self {
+        self.only_from_roots = chunk;
+        self
+    }
+
+    pub(super) const fn chunk_node(&self, chunk: usize) -> u32 {
+        self.slots + chunk as u32
+    }
+
+    /// A part of the ground, cut at the boundaries.
+    pub(super) fn pieces(&self, (start, end): (u64, u64)) -> Vec<(u64, u64)> {
+        let first = self.boundaries.partition_point(|boundary| *boundary <= start);
+        let inner = self.boundaries[first..].iter().take_while(|boundary| **boundary < end);
+        let mut pieces = Vec::new();
+        let mut at = start;
+        for boundary in inner.copied().chain([end]) {
+            pieces.push((at, boundary));
+            at = boundary;
+        }
+        pieces
+    }
+
+    /// Begins the list of a node.
+    pub(super) fn begin(&mut self, node: u32) {
+        self.end();
+        let start = self.targets.len();
+        self.is_full |= start >= (NO_NODE >> 1) as usize;
+        if !self.is_full {
+            self.targets.push(0);
+            self.current = Some((node, start));
+        }
+    }
+
+    /// Begins the list of a root at an address.
+    pub(super) fn begin_root(&mut self, address: u64, place: RootPlace) {
+        self.end();
+        if self.slots as usize + self.chunks as usize + self.roots.len() + 2 >= NO_NODE as usize {
+            self.is_full = true;
+            return;
+        }
+        self.roots.push((address, place));
+        self.starts.push(NO_NODE);
+        self.begin(self.slots + self.chunks + self.roots.len() as u32 - 1);
+    }
+
+    /// Ends the list. A root that leads to nothing is forgotten.
+    pub(super) fn end(&mut self) {
+        let Some((node, start)) = self.current.take() else { return };
+        let is_root = node >= self.slots + self.chunks;
+        let has_inside = self.inside.last().is_some_and(|(from, _)| *from == node);
+        let length = self.targets.len() - start - 1;
+        if length > 0 || has_inside {
+            self.targets[start] = length as u32;
+            self.starts[node as usize] = start as u32;
+        } else {
+            self.targets.truncate(start);
+            if is_root {
+                self.roots.pop();
+                self.starts.pop();
+            }
+        }
+    }
+
+    /// A reference of the node that is visited.
+    pub(super) fn add(&mut self, target: u32) {
+        let Some((node, start)) = self.current else { return };
+        // A word is often there twice.
+        let is_again = self.targets.len() > start + 1 && self.targets.last() == Some(&target);
+        if target != node && !is_again {
+            self.targets.push(target);
+        }
+    }
+
+    /// A reference to the start of a chunk.
+    pub(super) fn add_chunk(&mut self, chunk: usize) {
+        if self.is_recorded(chunk) {
+            self.add(self.chunk_node(chunk));
+        }
+    }
+
+    fn is_recorded(&self, chunk: usize) -> bool {
+        let is_root = self.current.is_some_and(|(node, _)| node >= self.slots + self.chunks);
+        is_root || self.only_from_roots != Some(chunk)
+    }
+
+    /// A reference into the middle of a chunk to which no other one leads yet.
+    pub(super) fn add_inside(&mut self, chunk: usize) {
+        let Some((node, _)) = self.current.filter(|_| self.is_recorded(chunk)) else { return };
+        let pair = (node, chunk as u32);
+        if self.inside.len() < MOST_INSIDE && self.inside.last() != Some(&pair) {
+            self.inside.push(pair);
+        }
+    }
+
+    /// References into the middle of this chunk count, and mean this node.
+    pub(super) fn keep_inside(&mut self, chunk: usize, target: u32) {
+        self.counted.insert(chunk as u64, target);
+    }
+
+    /// The graph; `None` if it has more references than numbers.
+    pub(super) fn finish(mut self) -> Option<ReferenceGraph> {
+        self.end();
+        let mut counted: Vec<(u32, u32)> = self
+            .inside
+            .iter()
+            .filter_map(|(from, chunk)| Some((*from, *self.counted.get(&u64::from(*chunk))?)))
+            .collect();
+        counted.sort_unstable();
+        counted.dedup();
+        let graph = ReferenceGraph {
+            slots: self.slots,
+            chunks: self.chunks,
+            starts: self.starts,
+            targets: self.targets,
+            roots: self.roots,
+        };
+        (!self.is_full).then(|| graph.with(&counted))
+    }
+}
+
+/// The references of a process.
+#[derive(Debug, Clone)]
+pub(crate) struct ReferenceGraph {
+    slots: u32,
+    chunks: u32,
+    starts: Vec<u32>,
+    targets: Vec<u32>,
+    roots: Vec<(u64, RootPlace)>,
+}
+
+impl ReferenceGraph {
+    /// Bytes of memory for the graph of so many slots and chunks: a start for each, and some three references.
+    pub(crate) const fn bytes(slots: u64, chunks: u64) -> u64 {
+        (slots + chunks) * 4 + slots * 20 + chunks * 8
+    }
+
+    /// Adds references, which are sorted.
+    fn with(mut self, more: &[(u32, u32)]) -> Self {
+        for group in more.chunk_by(|one, other| one.0 == other.0) {
+            let Some((from, _)) = group.first().copied() else { continue };
+            let before = self.of(from).to_vec();
+            let Ok(start) = u32::try_from(self.targets.len()) else { return self };
+            self.targets.push((before.len() + group.len()) as u32);
+            self.targets.extend(before);
+            self.targets.extend(group.iter().map(|(_, to)| *to));
+            self.starts[from as usize] = start;
+        }
+        self.targets.shrink_to_fit();
+        self
+    }
+
+    /// The nodes that a node refers to.
+    pub(crate) fn of(&self, node: u32) -> &[u32] {
+        let start = self.starts.get(node as usize).copied().unwrap_or(NO_NODE) as usize;
+        let Some(length) = self.targets.get(start) else { return &[] };
+        self.targets.get(start + 1..start + 1 + *length as usize).unwrap_or(&[])
+    }
+
+    /// Number of nodes.
+    pub(crate) const fn nodes(&self) -> u32 {
+        self.starts.len() as u32
+    }
+
+    /// Number of slots.
+    pub(crate) const fn slots(&self) -> u32 {
+        self.slots
+    }
+
+    /// The node of the first chunk of the table.
+    pub(crate) const fn first_chunk(&self) -> u32 {
+        self.slots
+    }
+
+    /// The first root.
+    pub(crate) const fn first_root(&self) -> u32 {
+        self.slots + self.chunks
+    }
+
+    /// The address of a root, and what it is a part of.
+    pub(crate) fn root(&self, node: u32) -> Option<(u64, RootPlace)> {
+        self.roots.get(node.checked_sub(self.first_root())? as usize).copied()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_list_is_found_by_its_node_and_roots_that_lead_nowhere_are_forgotten() {
+        let mut record = ReferenceRecord::new(10, 4, vec![0x100, 0x200]);
+        assert_eq!(record.pieces((0x80, 0x300)), [(0x80, 0x100), (0x100, 0x200), (0x200, 0x300)]);
+        record.begin_root(0x80, RootPlace::Other);
+        record.begin_root(0x100, RootPlace::Library);
+        record.add(3);
+        record.add(3);
+        record.add_chunk(1);
+        record.begin(3);
+        record.add(3);
+        record.begin(11);
+        record.add(4);
+        record.end();
+        record.add(5);
+        let graph = record.finish().unwrap();
+        assert_eq!((graph.nodes(), graph.first_root()), (15, 14));
+        assert_eq!(graph.of(14), [3, 11]);
+        assert_eq!((graph.of(3), graph.of(11), graph.of(99)), (&[][..], &[4][..], &[][..]));
+        assert_eq!((graph.root(14), graph.root(13)), (Some((0x100, RootPlace::Library)), None));
+    }
+
+    #[test]
+    fn references_into_the_middle_count_only_for_chunks_that_have_no_others() {
+        let mut record = ReferenceRecord::new(10, 4, vec![]).only_from_roots(Some(3));
+        record.begin(2);
+        record.add(7);
+        record.add_inside(0);
+        record.add_inside(1);
+        record.add_inside(3);
+        record.add_chunk(3);
+        record.begin_root(8, RootPlace::Thread(2));
+        record.add_chunk(3);
+        record.add_inside(0);
+        record.keep_inside(0, 10);
+        record.keep_inside(3, 13);
+        let graph = record.finish().unwrap();
+        assert_eq!(graph.of(2), [7, 10]);
+        assert_eq!(graph.of(14), [13, 10]);
+    }
+}

@@ -1,0 +1,222 @@
+//! Who keeps what alive, as plain data. Names are those of the program; contents of strings are never among them.
+
+use serde::{Deserialize, Serialize};
+
+/// Who keeps the objects of one process.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WhoCensus {
+    /// Objects that the roots lead to.
+    pub reached_objects: u64,
+    /// Objects that a full collection would free.
+    pub garbage_objects: u64,
+    /// The requested class, or the classes with most bytes of old objects.
+    pub classes: Vec<ClassHolders>,
+    /// The objects that keep most memory alive alone.
+    pub holders: Vec<SoleHolder>,
+    /// Ways and holders that no longer held when they were read again, and so are left out.
+    pub left_out: u64,
+    /// What has numbers in place of names, and why.
+    pub unnamed: Vec<String>,
+    /// Bytes of our own memory for it, at most.
+    pub needed_bytes: u64,
+}
+
+/// Who keeps the objects of one class.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ClassHolders {
+    /// The class's name.
+    pub name: String,
+    /// Its objects.
+    pub objects: u64,
+    /// Those that minor collections do not visit.
+    pub old_objects: u64,
+    /// Bytes of their slots and of the chunks that each of them holds alone.
+    pub bytes: u64,
+    /// Those that a full collection would free.
+    pub garbage_objects: u64,
+    /// The ways to most of them, the commonest first.
+    pub ways: Vec<CountedWay>,
+    /// Number of other ways.
+    pub other_ways: u64,
+    /// The objects to which those lead.
+    pub other_objects: u64,
+    /// The innermost object without which nine tenths of them would go; `None` if there is none.
+    pub holder: Option<SoleHolder>,
+}
+
+/// Ways that differ only in numbers.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CountedWay {
+    /// Objects at the end of such a way.
+    pub objects: u64,
+    /// One of the ways.
+    pub way: Way,
+}
+
+/// An object without which others would go.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SoleHolder {
+    /// The object, and how it is kept itself.
+    pub way: Way,
+    /// Objects of the class in question among them; `None` without such a class.
+    pub of_class: Option<u64>,
+    /// Objects that would go without it, itself among them.
+    pub objects: u64,
+    /// Bytes in memory of their slots and chunks.
+    pub bytes: u64,
+}
+
+/// How an object is kept: by what, step by step, up to something that has a name in the program, or to a root.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Way {
+    /// The object.
+    pub object: Holder,
+    /// The steps, the nearest first.
+    pub steps: Vec<WayStep>,
+    /// Where the way begins; `None` if it ends at a class or module, or was cut.
+    pub root: Option<WayRoot>,
+}
+
+/// One step: by what an object is kept, and of whom.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct WayStep {
+    /// By what.
+    pub link: Link,
+    /// Of whom.
+    pub of: Holder,
+}
+
+/// By what an object keeps another.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(tag = "kind", content = "name", rename_all = "snake_case")]
+pub enum Link {
+    /// Something of the object that has no name.
+    #[default]
+    Unnamed,
+    /// An element of an array, by its place.
+    Element(Option<u64>),
+    /// The value of a symbol in a hash, or in the variables of a thread or fiber.
+    Symbol(String),
+    /// The value of a key that is an object of this class.
+    KeyOf(String),
+    /// The value of the class or module with this name.
+    ClassKey(String),
+    /// A key of a hash.
+    Key,
+    /// The default of a hash.
+    Default,
+    /// An instance variable, or a class variable.
+    Variable(String),
+    /// An instance variable whose name is unknown, by its place.
+    VariableNumber(u64),
+    /// A member of a struct.
+    Member(String),
+    /// A member of a struct whose name is unknown, by its place.
+    MemberNumber(u64),
+    /// A constant.
+    Constant(String),
+    /// A method.
+    Method(String),
+    /// A local variable that a block captured.
+    Captured(String),
+    /// A local variable of a method that runs.
+    Local(String),
+    /// Another value on the stack of a thread or fiber that runs or waits.
+    Stack,
+    /// The object is its class.
+    Class,
+    /// The elements or bytes are shared with another array or string.
+    Shared,
+}
+
+/// An object that keeps another.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Holder {
+    /// What it is.
+    pub kind: HolderKind,
+    /// The name of its class; of a class or module its own.
+    pub name: String,
+    /// Number of elements, of entries, or of members.
+    pub length: Option<u64>,
+    /// The place of its code: of a block, of the block whose variables it is, of a thread.
+    pub code: Option<CodePlace>,
+    /// Number and name of the operating system's thread that it is.
+    pub thread: Option<(u32, String)>,
+}
+
+/// What an object is.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum HolderKind {
+    /// An object with a class.
+    #[default]
+    Object,
+    /// A class or module.
+    Class,
+    /// A module as a part of what includes it.
+    Included,
+    /// The singleton class of something.
+    Singleton,
+    /// Local variables of code.
+    Variables,
+    /// Code.
+    Code,
+    /// Another object that Ruby uses internally.
+    Internal,
+    /// The main object.
+    Main,
+}
+
+/// A place in the program.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct CodePlace {
+    /// For example `block in subscribe`.
+    pub label: String,
+    /// The file.
+    pub path: String,
+    /// The first line; 0 if there is none.
+    pub line: u64,
+}
+
+/// Where a way begins.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum WayRoot {
+    /// A global variable.
+    Global {
+        /// Its name, with the dollar sign.
+        name: String,
+    },
+    /// A variable of C.
+    Symbol {
+        /// Its name.
+        name: String,
+        /// The library.
+        library: String,
+    },
+    /// Data of a library that no symbol names.
+    StaticData {
+        /// The library.
+        library: String,
+    },
+    /// The structure of Ruby's virtual machine.
+    Vm,
+    /// A finalizer.
+    Finalizer,
+    /// A local variable, or another value, of code that runs or waits in a thread or fiber without an object.
+    Frame {
+        /// The variable's name.
+        variable: Option<String>,
+        /// The code.
+        code: Option<CodePlace>,
+    },
+    /// The stack of a thread.
+    Stack {
+        /// Its number.
+        thread: u32,
+        /// Its name.
+        name: String,
+    },
+    /// Anonymous memory of unknown use.
+    OtherMemory,
+}

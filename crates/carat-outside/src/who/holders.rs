@@ -1,0 +1,122 @@
+//! Without which object others would go: how much each object keeps alone, and the objects that are worth naming.
+//!
+//! Only objects that a program can let go are named: arrays, hashes, structs, and objects with instance variables. A thread, a
+//! fiber or a class keeps much and is not what anybody would remove.
+
+use super::dominators::Dominators;
+use super::nodes::Nodes;
+use super::ways::NodeKinds;
+use crate::heap::SlotType;
+use crate::number_set::NumberSet;
+
+/// A holder is worth naming in place of the one above it if it keeps so many tenths of that.
+const MOST_OF_IT: u64 = 8;
+/// Tenths of the objects of a class that its holder keeps.
+const OF_CLASS: u64 = 9;
+
+/// How much each node keeps alone, itself included.
+pub(super) struct Retained {
+    bytes: Vec<u64>,
+    objects: Vec<u32>,
+}
+
+impl Retained {
+    /// Bytes of memory for so many nodes.
+    pub(super) const fn bytes_needed(nodes: u64) -> u64 {
+        nodes * (8 + 4)
+    }
+
+    pub(super) fn sum(nodes: &Nodes<'_>, dominators: &Dominators) -> Self {
+        let all = dominators.order().len();
+        let mut sums = Self { bytes: Vec::new(), objects: Vec::new() };
+        let count = nodes.graph.nodes() as usize + 1;
+        debug_assert!(all <= count);
+        sums.bytes.resize(count, 0);
+        sums.objects.resize(count, 0);
+        // Whatever a node dominates comes after it.
+        for node in dominators.order().iter().rev() {
+            let place = *node as usize;
+            sums.bytes[place] = sums.bytes[place].saturating_add(nodes.present_bytes(*node));
+            sums.objects[place] += u32::from(nodes.is_slot(*node));
+            if let Some(above) = dominators.of(*node) {
+                let (bytes, objects) = (sums.bytes[place], sums.objects[place]);
+                sums.bytes[above as usize] = sums.bytes[above as usize].saturating_add(bytes);
+                sums.objects[above as usize] = sums.objects[above as usize].saturating_add(objects);
+            }
+        }
+        sums
+    }
+
+    /// Bytes in memory and objects that would go without a node.
+    pub(super) fn of(&self, node: u32) -> (u64, u64) {
+        let place = node as usize;
+        (
+            self.bytes.get(place).copied().unwrap_or(0),
+            u64::from(self.objects.get(place).copied().unwrap_or(0)),
+        )
+    }
+}
+
+/// Whether a program can let go of an object.
+fn is_container(nodes: &Nodes<'_>, node: u32) -> bool {
+    const CONTAINERS: [SlotType; 4] =
+        [SlotType::OBJECT, SlotType::ARRAY, SlotType::HASH, SlotType::STRUCT];
+    nodes.slot_type(node).is_some_and(|kind| CONTAINERS.contains(&kind))
+}
+
+/// The containers that keep most, the largest first. Where one is most of what another keeps, only the inner one is named.
+pub(super) fn largest(
+    nodes: &Nodes<'_>,
+    dominators: &Dominators,
+    retained: &Retained,
+    most: usize,
+) -> Vec<u32> {
+    let count = nodes.graph.nodes() as usize + 1;
+    // The nearest container that dominates each node.
+    let mut above = vec![u32::MAX; count];
+    let mut is_passed = NumberSet::new(count);
+    for node in dominators.order() {
+        let Some(nearest) = dominators.of(*node) else { continue };
+        let container =
+            if is_container(nodes, nearest) { nearest } else { above[nearest as usize] };
+        above[*node as usize] = container;
+        let keeps_most = retained.of(*node).0 * 10 >= retained.of(container).0 * MOST_OF_IT;
+        if container != u32::MAX && is_container(nodes, *node) && keeps_most {
+            is_passed.insert(container as usize);
+        }
+    }
+    let containers = dominators.order().iter().copied().filter(|node| is_container(nodes, *node));
+    let mut found: Vec<u32> =
+        containers.filter(|node| !is_passed.contains(*node as usize)).collect();
+    let size = |node: &u32| (std::cmp::Reverse(retained.of(*node).0), *node);
+    if found.len() > most {
+        found.select_nth_unstable_by_key(most, size);
+        found.truncate(most);
+    }
+    found.sort_unstable_by_key(size);
+    found
+}
+
+/// The innermost container without which nine tenths of some objects would go, and how many of them would.
+pub(super) fn holder_of(
+    nodes: &Nodes<'_>,
+    dominators: &Dominators,
+    objects: &[u32],
+) -> Option<(u32, u64)> {
+    let mut counts = vec![0_u32; nodes.graph.nodes() as usize + 1];
+    for object in objects {
+        counts[*object as usize] = 1;
+    }
+    for node in dominators.order().iter().rev() {
+        if let Some(above) = dominators.of(*node) {
+            counts[above as usize] += counts[*node as usize];
+        }
+    }
+    let all = objects.len() as u64;
+    let keeps = |node: &u32| u64::from(counts[*node as usize]) * 10 >= all * OF_CLASS;
+    // Those that keep so many lie on one way down, each after the one above it.
+    let mut inner = dominators.order().iter().rev().copied();
+    let found = inner.find(|node| keeps(node) && is_container(nodes, *node))?;
+    let is_one_of_them = all > 1 && objects.binary_search(&found).is_ok();
+    (all > 0 && !is_one_of_them).then(|| (found, u64::from(counts[found as usize])))
+}

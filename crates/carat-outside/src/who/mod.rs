@@ -1,0 +1,27 @@
+//! Who keeps objects alive, by name.
+//!
+//! From the references of everything that the roots reach: the way to each object that says most, the objects without which others
+//! would go, and the names of the references on these ways. What is printed is read again before, and left out where it no longer
+//! holds. Names come from tables that were found by their form; where one was not found there are numbers.
+
+mod code;
+mod data;
+mod describe;
+mod dominators;
+mod holders;
+mod libraries;
+mod links;
+mod nodes;
+mod patterns;
+mod search;
+mod shapes;
+mod symbols;
+mod text;
+mod trace;
+mod ways;
+
+pub use data::{
+    ClassHolders, CodePlace, CountedWay, Holder, HolderKind, Link, SoleHolder, Way, WayRoot,
+    WayStep, WhoCensus,
+};
+pub use search::{WhoRequest, WhoSources, find_who, who_need};

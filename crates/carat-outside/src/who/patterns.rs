@@ -1,0 +1,127 @@
+//! Ways that differ only in numbers, counted.
+
+use super::data::{Holder, Link};
+use super::links::Names;
+use super::ways::Ways;
+use crate::heap::SlotType;
+use std::collections::HashMap;
+
+/// Objects of a way that tell it from another one.
+const DEPTH: usize = 40;
+/// Different ways of one class; more count as others.
+const MOST: usize = 1 << 20;
+/// Examples of each way: the first may be gone when it is looked for again.
+pub(super) const EXAMPLES: usize = 3;
+
+/// The number of a pattern.
+type PatternId = u32;
+/// A way that begins here.
+const START: PatternId = u32::MAX;
+
+/// One step of a pattern, and the number of the rest of the way.
+type Step = (Link, Holder, PatternId);
+
+/// The ways to the objects of one class.
+pub(super) struct Patterns<'a, 'n> {
+    names: &'a Names<'n>,
+    ways: &'a Ways,
+    numbers: HashMap<Step, PatternId>,
+    /// The pattern of the way to each object on a way that was followed.
+    of_node: HashMap<u32, PatternId>,
+    counts: HashMap<PatternId, Counted>,
+}
+
+/// Objects at the end of ways with one pattern.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Counted {
+    pub(super) objects: u64,
+    pub(super) examples: Vec<u32>,
+}
+
+impl<'a, 'n> Patterns<'a, 'n> {
+    pub(super) fn new(names: &'a Names<'n>, ways: &'a Ways) -> Self {
+        Self {
+            names,
+            ways,
+            numbers: HashMap::new(),
+            of_node: HashMap::new(),
+            counts: HashMap::new(),
+        }
+    }
+
+    /// Counts the way to an object.
+    pub(super) fn count(&mut self, node: u32) {
+        let pattern = self.pattern(node);
+        let counted = self.counts.entry(pattern).or_default();
+        counted.objects += 1;
+        if counted.examples.len() < EXAMPLES {
+            counted.examples.push(node);
+        }
+    }
+
+    /// The ways, the commonest first.
+    pub(super) fn finish(self) -> Vec<Counted> {
+        let mut all: Vec<Counted> = self.counts.into_values().collect();
+        all.sort_by_key(|one| (std::cmp::Reverse(one.objects), one.examples.first().copied()));
+        all
+    }
+
+    /// The pattern of the way to an object. Objects are followed up to one whose pattern is known, and numbered on the way back.
+    fn pattern(&mut self, node: u32) -> PatternId {
+        let mut steps: Vec<(u32, Link, Holder, u32)> = Vec::new();
+        let mut at = node;
+        let mut rest = START;
+        while steps.len() < DEPTH {
+            if let Some(known) = self.of_node.get(&at) {
+                rest = *known;
+                break;
+            }
+            let Some(before) = self.names.before(self.ways, at) else { break };
+            let Some(object) = before.object else {
+                // Roots are told apart by what they are, not by their name: that costs too much for each.
+                let root = before.root.unwrap_or(0);
+                rest = self.number((
+                    Link::Unnamed,
+                    Holder { length: Some(root.into()), ..Holder::default() },
+                    START,
+                ));
+                self.remember(at, rest);
+                break;
+            };
+            let link = self.names.common_link(object, &before.between, at);
+            let of = self.names.describe(object, false);
+            let is_named = matches!(
+                self.names.nodes.view(object).map(|view| view.kind()),
+                Some(SlotType::CLASS | SlotType::MODULE)
+            );
+            let ends = is_named && link != Link::Class;
+            steps.push((at, link, of, object));
+            if ends {
+                break;
+            }
+            at = object;
+        }
+        for (object, link, of, _) in steps.into_iter().rev() {
+            rest = self.number((link, of, rest));
+            // The object itself is asked for once.
+            if object != node {
+                self.remember(object, rest);
+            }
+        }
+        rest
+    }
+
+    fn remember(&mut self, node: u32, pattern: PatternId) {
+        if self.of_node.len() < MOST {
+            self.of_node.insert(node, pattern);
+        }
+    }
+
+    fn number(&mut self, step: Step) -> PatternId {
+        let next = self.numbers.len() as u32;
+        if self.numbers.len() >= MOST {
+            return self.numbers.get(&step).copied().unwrap_or(START - 1);
+        }
+        *self.numbers.entry(step).or_insert(next)
+    }
+}

@@ -1,0 +1,413 @@
+//! The search as a whole.
+
+use super::code::CodeLayout;
+use super::data::{ClassHolders, CountedWay, SoleHolder, WhoCensus};
+use super::dominators::Dominators;
+use super::holders::{Retained, holder_of, largest};
+use super::libraries::Libraries;
+use super::links::Names;
+use super::nodes::Nodes;
+use super::patterns::Patterns;
+use super::shapes::Shapes;
+use super::symbols::Symbols;
+use super::trace::TracedWay;
+use super::ways::{NodeKinds, Ways};
+use crate::elf::RubyAnchors;
+use crate::heap::{ClassId, ClassNames, Heap, NamesUnknown, SlotHead, SlotType};
+use crate::malloc::ChunkTable;
+use crate::memory::{Memory, MemoryRegion, for_each_word};
+use crate::need::{MemoryNeed, NeedPart};
+use crate::owners::ThreadPlace;
+use crate::reach::record::ReferenceGraph;
+use crate::reach::{ReachUnknown, reach_recorded};
+use carat_ruby::version::SHAPES;
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::fs::File;
+
+/// Classes without a request, and holders.
+const CLASSES: usize = 3;
+const HOLDERS: usize = 5;
+/// Ways to the objects of one class.
+const WAYS: usize = 4;
+/// Candidates for the table of shapes are in chunks of at most so many bytes.
+const SMALL: u64 = 128;
+
+/// What is asked.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct WhoRequest {
+    /// Who keeps the objects of this class; `None` for the classes with most bytes of old objects.
+    pub class: Option<String>,
+}
+
+/// What is known of a process.
+pub struct WhoSources<'a> {
+    /// Its heap.
+    pub heap: &'a Heap,
+    /// Its chunks.
+    pub chunks: &'a ChunkTable,
+    /// Its symbols.
+    pub anchors: &'a RubyAnchors,
+    /// Its threads.
+    pub threads: &'a [ThreadPlace],
+    /// Opens the file of a mapping, for the names of C variables.
+    pub open: &'a dyn Fn(&MemoryRegion) -> Option<File>,
+}
+
+/// Why it is unknown who keeps what.
+#[derive(Debug, thiserror::Error)]
+pub enum WhoUnknown {
+    /// What the roots reach is unknown.
+    #[error(transparent)]
+    Reach(#[from] ReachUnknown),
+    /// Classes have no names.
+    #[error(transparent)]
+    Names(#[from] NamesUnknown),
+    /// Too many references.
+    #[error("it has more references than can be numbered")]
+    TooMany,
+    /// The requested class has no objects.
+    #[error("there is no object of class {0}")]
+    NoClass(String),
+}
+
+/// What the search takes of our own memory, for so many slots and chunks, beside the tables of both.
+pub fn who_need(process: u32, slots: u64, chunks: u64) -> MemoryNeed {
+    let nodes = slots.saturating_add(chunks);
+    let references = slots.saturating_mul(3).saturating_add(chunks);
+    // While dominators are searched, ways are known; sums come after.
+    let graph = ReferenceGraph::bytes(slots, chunks) + Nodes::bytes(slots);
+    let kept = graph + nodes * 4;
+    let searches = [
+        Ways::bytes(nodes, references),
+        Dominators::bytes(nodes, references),
+        nodes * 8 + Retained::bytes_needed(nodes) + nodes * 8,
+    ];
+    let most = searches.into_iter().max().unwrap_or(0);
+    MemoryNeed { process, part: NeedPart::Graph, bytes: kept.saturating_add(most) }
+}
+
+/// Finds out who keeps what. `memory` is read again at the end, to confirm what is told.
+///
+/// # Errors
+/// If it is unknown what the roots reach, or how classes are called.
+pub fn find_who(
+    memory: &mut dyn Memory,
+    sources: &WhoSources<'_>,
+    request: &WhoRequest,
+) -> Result<WhoCensus, WhoUnknown> {
+    let draft = draft(memory, sources, request)?;
+    Ok(draft.confirmed(memory))
+}
+
+/// What was found, before it is confirmed.
+struct WhoDraft {
+    census: WhoCensus,
+    classes: Vec<(ClassHolders, Vec<DraftWay>, Option<DraftHolder>)>,
+    holders: Vec<DraftHolder>,
+}
+
+/// Ways that differ only in numbers, with examples.
+struct DraftWay {
+    objects: u64,
+    examples: Vec<TracedWay>,
+}
+
+struct DraftHolder {
+    way: Option<TracedWay>,
+    of_class: Option<u64>,
+    objects: u64,
+    bytes: u64,
+}
+
+impl WhoDraft {
+    fn confirmed(self, memory: &mut dyn Memory) -> WhoCensus {
+        let Self { mut census, classes, holders } = self;
+        let mut left_out = 0;
+        for (mut class, ways, holder) in classes {
+            for way in ways {
+                let found = way.examples.into_iter().find_map(|example| example.confirmed(memory));
+                match found {
+                    Some(found) => class.ways.push(CountedWay { objects: way.objects, way: found }),
+                    None => {
+                        left_out += 1;
+                        class.other_ways += 1;
+                        class.other_objects += way.objects;
+                    }
+                }
+            }
+            class.holder = holder.and_then(|holder| holder.confirmed(memory, &mut left_out));
+            census.classes.push(class);
+        }
+        let holders = holders.into_iter();
+        census.holders =
+            holders.filter_map(|holder| holder.confirmed(memory, &mut left_out)).collect();
+        census.left_out = left_out;
+        census
+    }
+}
+
+impl DraftHolder {
+    fn confirmed(self, memory: &mut dyn Memory, left_out: &mut u64) -> Option<SoleHolder> {
+        let way = self.way.and_then(|way| way.confirmed(memory));
+        *left_out += u64::from(way.is_none());
+        let Self { of_class, objects, bytes, .. } = self;
+        Some(SoleHolder { way: way?, of_class, objects, bytes })
+    }
+}
+
+fn draft(
+    memory: &dyn Memory,
+    sources: &WhoSources<'_>,
+    request: &WhoRequest,
+) -> Result<WhoDraft, WhoUnknown> {
+    let WhoSources { heap, chunks, anchors, threads, open } = *sources;
+    let classes = ClassNames::learn(memory, heap, anchors)?;
+    let libraries = Libraries::read(memory, open);
+    let boundaries = libraries.boundaries();
+    let (reach, graph) = reach_recorded(memory, heap, chunks, (anchors, threads), boundaries)?;
+    let nodes = Nodes::new(&reach, graph.ok_or(WhoUnknown::TooMany)?, libraries);
+    let object = anchors.value(memory, "rb_cObject").and_then(|object| reach.slot_number(object));
+    let ways = Ways::find(&nodes, &nodes, object);
+    let dominators = Dominators::find(&nodes);
+    let retained = Retained::sum(&nodes, &dominators);
+    let names = learn_names(nodes, classes, anchors);
+    let found =
+        Found { names: &names, ways: &ways, dominators: &dominators, retained: &retained, threads };
+    let sums = reach.census();
+    let census = WhoCensus {
+        reached_objects: sums.reached_objects,
+        garbage_objects: sums.unreached_objects,
+        unnamed: unnamed(&names),
+        ..WhoCensus::default()
+    };
+    let classes = found.classes(request)?;
+    let largest = largest(&names.nodes, &dominators, &retained, HOLDERS);
+    let holders = match request.class {
+        Some(_) => Vec::new(),
+        None => largest.into_iter().map(|node| found.holder(node, None)).collect(),
+    };
+    Ok(WhoDraft { census, classes, holders })
+}
+
+/// Learns where names are.
+fn learn_names<'a>(nodes: Nodes<'a>, classes: ClassNames, anchors: &RubyAnchors) -> Names<'a> {
+    let words = nodes.words();
+    let ranges = ruby_data(words.memory, anchors);
+    let symbols = Symbols::find(words, &ranges);
+    let mut code = Vec::new();
+    let mut flags = Vec::new();
+    for node in 0..nodes.graph.slots() {
+        match nodes.slot_type(node) {
+            Some(SlotType::IMEMO) => code.extend(nodes.address(node)),
+            Some(SlotType::OBJECT) => flags.extend(nodes.view(node).map(|view| view.flags)),
+            _ => {}
+        }
+    }
+    let layout = CodeLayout::learn(words, symbols, &[]);
+    code.retain(|object| layout.is_code(*object));
+    let code = CodeLayout::learn(words, symbols, &code);
+    let shapes = symbols.filter(|_| SHAPES.contains(words.heap.version()));
+    let shapes = shapes.and_then(|symbols| {
+        let candidates = shape_candidates(&nodes, &ranges, anchors);
+        Shapes::find(words, symbols, &candidates, &flags)
+    });
+    Names { symbols, shapes, code, classes: RefCell::new(classes), nodes }
+}
+
+/// The data of Ruby's library, and its zeroed data behind.
+fn ruby_data(memory: &dyn Memory, anchors: &RubyAnchors) -> Vec<(u64, u64)> {
+    let mut ranges: Vec<(u64, u64)> = Vec::new();
+    for region in memory.regions().iter().filter(|region| region.searched()) {
+        let follows = ranges.last().is_some_and(|(_, end)| *end == region.start);
+        if region.path == anchors.library || (follows && region.path.is_empty()) {
+            ranges.push((region.start, region.end));
+        }
+    }
+    ranges
+}
+
+/// Addresses that may be the table of shapes: words of Ruby's data, of its VM, and of small chunks to which those lead.
+fn shape_candidates(nodes: &Nodes<'_>, ranges: &[(u64, u64)], anchors: &RubyAnchors) -> Vec<u64> {
+    let words = nodes.words();
+    let mut ranges = ranges.to_vec();
+    let vm = anchors.value(words.memory, "ruby_current_vm_ptr");
+    let vm = vm.and_then(|vm| words.chunks.find(vm)).and_then(|vm| words.chunks.get(vm));
+    ranges.extend(vm.map(|vm| (vm.user(), vm.user_end())));
+    let mut found = Vec::new();
+    for (start, end) in ranges {
+        for_each_word(words.memory, start, end, |word| found.push(word));
+    }
+    let small = found.iter().filter_map(|word| words.chunk_at(*word));
+    let small: Vec<u64> =
+        small.filter(|(_, chunk)| chunk.size <= SMALL).map(|(_, chunk)| chunk.user()).collect();
+    for chunk in small {
+        found.extend((0..4).filter_map(|number| words.memory.word_at(chunk, number * 8)));
+    }
+    found.retain(|word| *word > 1 << 16 && word >> 47 == 0 && word.is_multiple_of(16));
+    found.sort_unstable();
+    found.dedup();
+    found.retain(|word| words.memory.word(*word).is_some());
+    found
+}
+
+/// What has numbers in place of names.
+fn unnamed(names: &Names<'_>) -> Vec<String> {
+    let (places, locals) = names.code.knows();
+    let version = names.nodes.words().heap.version();
+    let variables = !SHAPES.contains(version) || names.shapes.is_some();
+    let known = [
+        (
+            names.symbols.is_some(),
+            "the table of symbols was not found: constants and variables have no names",
+        ),
+        (
+            variables || names.symbols.is_none(),
+            "the table of shapes was not found: instance variables have numbers",
+        ),
+        (places, "the places of code were not found: blocks have no file and line"),
+        (locals || names.symbols.is_none(), "the names of local variables were not found"),
+    ];
+    known.into_iter().filter(|(known, _)| !known).map(|(_, reason)| reason.to_owned()).collect()
+}
+
+/// Everything that was found.
+struct Found<'a, 'n> {
+    names: &'a Names<'n>,
+    ways: &'a Ways,
+    dominators: &'a Dominators,
+    retained: &'a Retained,
+    threads: &'a [ThreadPlace],
+}
+
+/// What is counted of one class.
+#[derive(Debug, Clone, Copy, Default)]
+struct ClassSums {
+    objects: u64,
+    old_objects: u64,
+    bytes: u64,
+    old_bytes: u64,
+    garbage: u64,
+}
+
+impl Found<'_, '_> {
+    /// The class of each slot with an object.
+    fn class_ids(&self) -> Vec<Option<ClassId>> {
+        let nodes = &self.names.nodes;
+        let words = nodes.words();
+        let mut classes = self.names.classes.borrow_mut();
+        let ids = (0..nodes.graph.slots()).map(|node| {
+            let head = nodes.head(node).filter(|head| head.slot_type() != SlotType::NONE)?;
+            Some(classes.of_slot(words.memory, words.heap, head))
+        });
+        ids.collect()
+    }
+
+    fn sums(&self, ids: &[Option<ClassId>]) -> Vec<ClassSums> {
+        let nodes = &self.names.nodes;
+        let mut sums = vec![ClassSums::default(); self.names.classes.borrow().len()];
+        let version = nodes.words().heap.version();
+        let is_old = |head: SlotHead| head.old(version);
+        for (node, id) in (0..).zip(ids) {
+            let (Some(id), Some(head)) = (id, nodes.head(node)) else { continue };
+            let Some(sum) = sums.get_mut(id.index()) else { continue };
+            let bytes = nodes.present_bytes(node);
+            let old = u64::from(is_old(head));
+            sum.objects += 1;
+            sum.old_objects += old;
+            sum.bytes += bytes;
+            sum.old_bytes += bytes * old;
+            sum.garbage += u64::from(self.dominators.of(node).is_none());
+        }
+        // Chunks that one object alone keeps, directly.
+        for chunk in nodes.graph.first_chunk()..nodes.graph.first_root() {
+            let Some(owner) = self.dominators.of(chunk).filter(|owner| nodes.is_slot(*owner))
+            else {
+                continue;
+            };
+            let id = ids.get(owner as usize).copied().flatten();
+            let (Some(id), Some(head)) = (id, nodes.head(owner)) else { continue };
+            let Some(sum) = sums.get_mut(id.index()) else { continue };
+            let bytes = nodes.present_bytes(chunk);
+            sum.bytes += bytes;
+            sum.old_bytes += bytes * u64::from(is_old(head));
+        }
+        sums
+    }
+
+    /// The requested class, or those with most bytes of old objects.
+    fn classes(
+        &self,
+        request: &WhoRequest,
+    ) -> Result<Vec<(ClassHolders, Vec<DraftWay>, Option<DraftHolder>)>, WhoUnknown> {
+        let ids = self.class_ids();
+        let sums = self.sums(&ids);
+        let name = |id: usize| self.names.classes.borrow().name(ClassId(id as u32)).to_owned();
+        let mut chosen: Vec<usize> = (0..sums.len()).filter(|id| sums[*id].objects > 0).collect();
+        match &request.class {
+            Some(class) => chosen.retain(|id| name(*id) == *class),
+            None => {
+                // Internal objects are of no use to a reader: what keeps them is the program itself.
+                chosen.retain(|id| !name(*id).starts_with('('));
+                chosen.sort_by_key(|id| std::cmp::Reverse((sums[*id].old_bytes, sums[*id].bytes)));
+                chosen.truncate(CLASSES);
+            }
+        }
+        if let (Some(class), true) = (&request.class, chosen.is_empty()) {
+            return Err(WhoUnknown::NoClass(class.clone()));
+        }
+        let mut objects: HashMap<usize, Vec<u32>> =
+            chosen.iter().map(|id| (*id, Vec::new())).collect();
+        for (node, id) in (0..).zip(&ids) {
+            let Some(list) = id.and_then(|id| objects.get_mut(&id.index())) else { continue };
+            if self.dominators.of(node).is_some() {
+                list.push(node);
+            }
+        }
+        drop(ids);
+        let of_class = |id: &usize| {
+            let objects = objects.get(id).map_or(&[][..], Vec::as_slice);
+            self.class(name(*id), sums[*id], objects)
+        };
+        Ok(chosen.iter().map(of_class).collect())
+    }
+
+    /// The ways to the objects of a class, and who keeps most of them.
+    fn class(
+        &self,
+        name: String,
+        sums: ClassSums,
+        objects: &[u32],
+    ) -> (ClassHolders, Vec<DraftWay>, Option<DraftHolder>) {
+        let mut patterns = Patterns::new(self.names, self.ways);
+        objects.iter().for_each(|object| patterns.count(*object));
+        let mut counted = patterns.finish();
+        let others = counted.split_off(counted.len().min(WAYS));
+        let class = ClassHolders {
+            name,
+            objects: sums.objects,
+            old_objects: sums.old_objects,
+            bytes: sums.bytes,
+            garbage_objects: sums.garbage,
+            other_ways: others.len() as u64,
+            other_objects: others.iter().map(|other| other.objects).sum(),
+            ..ClassHolders::default()
+        };
+        let ways = counted.into_iter().map(|way| DraftWay {
+            objects: way.objects,
+            examples: way.examples.iter().filter_map(|node| self.trace(*node)).collect(),
+        });
+        let holder = holder_of(&self.names.nodes, self.dominators, objects);
+        let holder = holder.map(|(node, of_class)| self.holder(node, Some(of_class)));
+        (class, ways.collect(), holder)
+    }
+
+    fn trace(&self, node: u32) -> Option<TracedWay> {
+        self.names.trace(self.ways, node, self.threads)
+    }
+
+    fn holder(&self, node: u32, of_class: Option<u64>) -> DraftHolder {
+        let (bytes, objects) = self.retained.of(node);
+        DraftHolder { way: self.trace(node), of_class, objects, bytes }
+    }
+}

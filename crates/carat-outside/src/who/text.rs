@@ -1,0 +1,130 @@
+//! Ways as one line of text.
+
+use super::data::{CodePlace, Holder, HolderKind, Link, Way, WayRoot, WayStep};
+use std::fmt;
+
+/// A number with commas between thousands.
+fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::new();
+    for (place, digit) in digits.chars().enumerate() {
+        if place > 0 && (digits.len() - place).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+fn of_many(number: u64, one: &str, many: &str) -> String {
+    format!("{} {}", grouped(number), if number == 1 { one } else { many })
+}
+
+impl fmt::Display for CodePlace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let file = self.path.rsplit('/').next().unwrap_or(&self.path);
+        write!(f, "{} at {file}", self.label)?;
+        if self.line > 0 { write!(f, ":{}", self.line) } else { Ok(()) }
+    }
+}
+
+impl fmt::Display for Holder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self.kind, &self.code) {
+            (HolderKind::Main, _) => return f.write_str("the main object"),
+            (HolderKind::Singleton, _) => return write!(f, "the singleton class of {}", self.name),
+            (HolderKind::Included, _) => return write!(f, "{} (included)", self.name),
+            (HolderKind::Variables, Some(code)) => return write!(f, "{code}"),
+            (HolderKind::Variables, None) => return f.write_str("captured variables"),
+            (HolderKind::Code, Some(code)) => return write!(f, "the code of {code}"),
+            (HolderKind::Code, None) => return f.write_str("code"),
+            (HolderKind::Internal, _) => return write!(f, "an internal {}", self.name),
+            (HolderKind::Object | HolderKind::Class, _) => f.write_str(&self.name)?,
+        }
+        if let Some((number, name)) = &self.thread {
+            write!(f, " {number} ({name})")?;
+        }
+        if let Some(code) = &self.code {
+            write!(f, " of {code}")?;
+        }
+        match (self.length, self.name.as_str()) {
+            (Some(length), "Array") => write!(f, " ({})", of_many(length, "element", "elements")),
+            (Some(length), _) => write!(f, " ({})", of_many(length, "entry", "entries")),
+            (None, _) => Ok(()),
+        }
+    }
+}
+
+impl fmt::Display for WayStep {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let of = &self.of;
+        let owner = |name: &str| {
+            if of.name == "Object" { name.to_owned() } else { format!("{}::{name}", of.name) }
+        };
+        match &self.link {
+            Link::Unnamed => write!(f, "{of}"),
+            Link::Element(Some(number)) => write!(f, "[{number}] of {of}"),
+            Link::Element(None) => write!(f, "an element of {of}"),
+            Link::Symbol(name) if name.is_empty() => write!(f, "the value of a symbol in {of}"),
+            Link::Symbol(name) => write!(f, "[:{name}] of {of}"),
+            Link::KeyOf(class) => write!(f, "[{} {class}] of {of}", article(class)),
+            Link::ClassKey(class) => write!(f, "[{class}] of {of}"),
+            Link::Key => write!(f, "a key of {of}"),
+            Link::Default => write!(f, "the default of {of}"),
+            Link::Variable(name) => write!(f, "{name} of {of}"),
+            Link::VariableNumber(number) => write!(f, "ivar {number} of {of}"),
+            Link::Member(name) => write!(f, ".{name} of {of}"),
+            Link::MemberNumber(number) => write!(f, "member {number} of {of}"),
+            Link::Constant(name) => write!(f, "constant {}", owner(name)),
+            Link::Method(name) => write!(f, "method {name} of {of}"),
+            Link::Captured(name) => write!(f, "captured variable {name} of {of}"),
+            Link::Local(name) => write!(f, "local variable {name} on the stack of {of}"),
+            Link::Stack => write!(f, "the stack of {of}"),
+            Link::Class => write!(f, "the class of {of}"),
+            Link::Shared => write!(f, "shared by {of}"),
+        }
+    }
+}
+
+fn article(name: &str) -> &'static str {
+    if name.starts_with(['A', 'E', 'I', 'O', 'U']) { "an" } else { "a" }
+}
+
+impl fmt::Display for WayRoot {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Global { name } => write!(f, "global variable {name}"),
+            Self::Symbol { name, library } => write!(f, "{name} of {library}"),
+            Self::StaticData { library } => write!(f, "static data of {library}"),
+            Self::Vm => f.write_str("the VM"),
+            Self::Finalizer => f.write_str("a finalizer"),
+            Self::Frame { variable: Some(name), code: Some(code) } => {
+                write!(f, "local variable {name} of {code}")
+            }
+            Self::Frame { variable: Some(name), code: None } => write!(f, "local variable {name}"),
+            Self::Frame { variable: None, code: Some(code) } => write!(f, "the stack of {code}"),
+            Self::Frame { variable: None, code: None } => {
+                f.write_str("the stack of a thread or fiber")
+            }
+            Self::Stack { thread, name } => write!(f, "the stack of thread {thread} ({name})"),
+            Self::OtherMemory => f.write_str("other memory"),
+        }
+    }
+}
+
+impl fmt::Display for Way {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.object)?;
+        for step in &self.steps {
+            write!(f, " ← {step}")?;
+        }
+        let ends = self.steps.last().map_or(self.object.kind, |step| step.of.kind);
+        match &self.root {
+            // The VM has the main object, as everybody knows.
+            Some(WayRoot::Vm) if ends == HolderKind::Main => Ok(()),
+            Some(root) => write!(f, " ← {root}"),
+            None if matches!(ends, HolderKind::Class | HolderKind::Included) => Ok(()),
+            None => f.write_str(" ← …"),
+        }
+    }
+}

@@ -1,0 +1,239 @@
+//! The way of one object in words, with what must still be so for it to hold.
+
+use super::data::{Holder, HolderKind, Link, Way, WayRoot, WayStep};
+use super::links::{Names, Passage};
+use super::ways::Ways;
+use crate::heap::{SlotHead, SlotType};
+use crate::memory::Memory;
+use crate::owners::ThreadPlace;
+use crate::reach::forms::TableKind;
+use crate::reach::record::RootPlace;
+
+/// Objects of a way; longer ones are cut.
+const STEPS: usize = 20;
+/// Chunks between two objects.
+const CHUNKS: usize = 400;
+
+/// A way, and the words of the process on which it rests.
+#[derive(Debug, Clone, Default)]
+pub(super) struct TracedWay {
+    pub(super) way: Way,
+    pub(super) evidence: Vec<Evidence>,
+}
+
+/// Something that was read, and is to be read again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Evidence {
+    /// A word that refers to something.
+    Word {
+        /// Its address.
+        at: u64,
+        /// What it was.
+        word: u64,
+    },
+    /// An object: its type and its class.
+    Object {
+        /// Its address.
+        at: u64,
+        /// Its flags, of which only the type counts.
+        flags: u64,
+        /// Its class.
+        class: u64,
+    },
+}
+
+impl Evidence {
+    /// Whether it is still so. What was read before is forgotten first.
+    pub(super) fn holds(self, memory: &mut dyn Memory) -> bool {
+        match self {
+            Self::Word { at, word } => {
+                memory.refresh(at, at.saturating_add(8));
+                memory.word(at) == Some(word)
+            }
+            Self::Object { at, flags, class } => {
+                memory.refresh(at, at.saturating_add(16));
+                let now = memory.word(at).map(|flags| SlotHead { flags, class: 0 }.slot_type());
+                now == Some(SlotHead { flags, class }.slot_type())
+                    && memory.word_at(at, 8) == Some(class)
+            }
+        }
+    }
+}
+
+impl TracedWay {
+    /// The way, if all of it still holds.
+    pub(super) fn confirmed(self, memory: &mut dyn Memory) -> Option<Way> {
+        self.evidence.iter().all(|one| one.holds(memory)).then_some(self.way)
+    }
+}
+
+/// The object before one on its way, and the nodes between; `None` as the object for a root.
+pub(super) struct Before {
+    pub(super) object: Option<u32>,
+    /// The root, if the way begins here.
+    pub(super) root: Option<u32>,
+    pub(super) between: Vec<u32>,
+}
+
+impl Names<'_> {
+    /// What comes before an object; `None` if nothing does.
+    pub(super) fn before(&self, ways: &Ways, node: u32) -> Option<Before> {
+        let mut between = Vec::new();
+        let mut at = ways.before(node)?;
+        // An object of Ruby's own that holds the fields of another one is as good as a chunk.
+        while !self.nodes.is_slot(at) || self.is_fields(at) {
+            let Some(next) = ways.before(at) else { break };
+            between.push(at);
+            at = next;
+            if between.len() > CHUNKS {
+                return None;
+            }
+        }
+        between.reverse();
+        let is_object = self.nodes.is_slot(at) && !self.is_fields(at);
+        let object = is_object.then_some(at);
+        Some(Before { object, root: (!is_object).then_some(at), between })
+    }
+
+    /// The way to an object; `None` if nothing leads to it, or if a reference on it is not found again.
+    pub(super) fn trace(
+        &self,
+        ways: &Ways,
+        node: u32,
+        threads: &[ThreadPlace],
+    ) -> Option<TracedWay> {
+        let mut traced = TracedWay::default();
+        traced.way.object = self.described(node, threads, &mut traced.evidence)?;
+        let mut at = node;
+        while let Some(before) = self.before(ways, at) {
+            let Some(object) = before.object else {
+                let root = before.root?;
+                traced.way.root =
+                    Some(self.root(root, &before.between, at, threads, &mut traced.evidence)?);
+                self.name_main_object(&mut traced.way, at);
+                break;
+            };
+            let passage = self.passage(object, &before.between, at)?;
+            self.rests_on(&passage, &mut traced.evidence);
+            let link = self.link(object, &passage);
+            let of = self.described(object, threads, &mut traced.evidence)?;
+            let is_named = matches!(of.kind, HolderKind::Class | HolderKind::Included);
+            // The class in which a constant is found has a name; so has one with a variable.
+            let ends = is_named && link != Link::Class;
+            traced.way.steps.push(WayStep { link, of });
+            if ends || traced.way.steps.len() >= STEPS {
+                break;
+            }
+            at = object;
+        }
+        Some(traced)
+    }
+
+    fn described(
+        &self,
+        node: u32,
+        threads: &[ThreadPlace],
+        evidence: &mut Vec<Evidence>,
+    ) -> Option<Holder> {
+        let mut holder = self.describe(node, true);
+        if holder.name == "Thread" && self.nodes.view(node)?.kind() == SlotType::DATA {
+            holder.thread = self.thread_of(node, threads);
+        }
+        let head = self.nodes.head(node)?;
+        evidence.push(Evidence::Object {
+            at: self.nodes.address(node)?,
+            flags: head.flags,
+            class: head.class,
+        });
+        Some(holder)
+    }
+
+    fn rests_on(&self, passage: &Passage, evidence: &mut Vec<Evidence>) {
+        let spots = passage.spots.iter().filter_map(|spot| spot.address());
+        let words =
+            spots.filter_map(|at| Some(Evidence::Word { at, word: self.memory().word(at)? }));
+        evidence.extend(words);
+    }
+
+    /// Where a way begins.
+    fn root(
+        &self,
+        root: u32,
+        between: &[u32],
+        object: u32,
+        threads: &[ThreadPlace],
+        evidence: &mut Vec<Evidence>,
+    ) -> Option<WayRoot> {
+        let (address, place) = self.nodes.root(root)?;
+        let passage = self.passage_from_root(between, object);
+        if let Some(passage) = &passage {
+            self.rests_on(passage, evidence);
+            if let Some(named) = self.named_root(passage) {
+                return Some(named);
+            }
+        } else if !between.is_empty() {
+            return None;
+        }
+        Some(match place {
+            RootPlace::Library => match self.nodes.libraries.at(address) {
+                Some((
+                    Some("ruby_current_vm_ptr" | "ruby_current_vm" | "ruby_single_main_ractor"),
+                    _,
+                )) => WayRoot::Vm,
+                Some((Some(name), library)) => {
+                    WayRoot::Symbol { name: name.to_owned(), library: library.to_owned() }
+                }
+                Some((None, library)) => WayRoot::StaticData { library: library.to_owned() },
+                None => WayRoot::OtherMemory,
+            },
+            RootPlace::Thread(number) => {
+                let thread = threads.get(number as usize)?;
+                WayRoot::Stack { thread: thread.id, name: thread.name.clone() }
+            }
+            RootPlace::Other => WayRoot::OtherMemory,
+        })
+    }
+
+    /// The passage from the first node behind a root to an object.
+    fn passage_from_root(&self, between: &[u32], object: u32) -> Option<Passage> {
+        let (first, rest) = between.split_first()?;
+        let mut passage = self.passage(*first, rest, object)?;
+        // The root's own reference is not among the spots, so that the first node is not between.
+        passage.between.insert(0, *first);
+        passage.spots.insert(0, super::nodes::Spot::GenericFields);
+        Some(passage)
+    }
+
+    /// A root that has a better name than its place: a global variable, a finalizer, a local variable of code that runs.
+    fn named_root(&self, passage: &Passage) -> Option<WayRoot> {
+        let name =
+            self.id_item(passage).and_then(|(serial, _)| self.symbols.as_ref()?.serial(serial));
+        if let Some(name) = name.filter(|name| name.starts_with('$')) {
+            return Some(WayRoot::Global { name: crate::printable::printable(&name) });
+        }
+        let is_finalizer = passage.between.iter().any(|node| {
+            let table =
+                self.nodes.chunk(*node).and_then(|(number, _)| self.nodes.reach.own_table(number));
+            table.is_some_and(|(_, kind)| kind == TableKind::StrongRecords)
+        });
+        if is_finalizer {
+            return Some(WayRoot::Finalizer);
+        }
+        let (variable, code) = self.frame_variable(passage)?;
+        Some(WayRoot::Frame { variable, code })
+    }
+
+    /// The object that the VM keeps and that alone has a class of its own is the main object.
+    fn name_main_object(&self, way: &mut Way, node: u32) {
+        let Some(head) = self.nodes.head(node) else { return };
+        let flags = self.nodes.words().object(head.class).unwrap_or(0);
+        let is_main = way.root == Some(WayRoot::Vm)
+            && head.slot_type() == SlotType::OBJECT
+            && self.classes.borrow().is_singleton(flags)
+            && self.class_of(node).as_deref() == Some("Object");
+        if is_main {
+            let holder = way.steps.last_mut().map_or(&mut way.object, |step| &mut step.of);
+            holder.kind = HolderKind::Main;
+        }
+    }
+}
