@@ -278,10 +278,18 @@ impl<'a> ReachMarker<'a> {
         if self.graph.is_owned(number) {
             return;
         }
+        self.pause(Some(number));
         if let Some(object) = self.graph.object_of_struct(number) {
             self.value(object);
         } else if self.mark(number) {
             self.waiting_chunks.insert(number);
+        }
+        self.pause(None);
+    }
+
+    fn pause(&mut self, number: Option<usize>) {
+        if let Some(record) = &mut self.record {
+            record.pause(number);
         }
     }
 

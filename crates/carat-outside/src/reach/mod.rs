@@ -141,6 +141,11 @@ impl Reach<'_> {
         self.marker.graph.tables.get(&(chunk as u64)).copied()
     }
 
+    /// Every execution context.
+    pub(crate) fn contexts(&self) -> impl Iterator<Item = &Context> {
+        self.marker.graph.contexts.values()
+    }
+
     /// The execution context in a chunk.
     pub(crate) fn context(&self, chunk: usize) -> Option<&Context> {
         self.marker.graph.contexts.get(&(chunk as u64))

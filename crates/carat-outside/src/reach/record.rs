@@ -40,8 +40,9 @@ pub(super) struct ReferenceRecord {
     inside: Vec<(u32, u32)>,
     /// The chunks to which only such references lead, and the node that they mean.
     counted: AddressMap<u32>,
-    /// The chunk to which only roots lead: everything in it also has a better way.
+    /// The chunk to which only references from roots and from its own object count: to everything in it leads a better way.
     only_from_roots: Option<usize>,
+    is_paused: bool,
     is_full: bool,
 }
 
@@ -58,11 +59,12 @@ impl ReferenceRecord {
             inside: Vec::new(),
             counted: AddressMap::default(),
             only_from_roots: None,
+            is_paused: false,
             is_full: slots + chunks >= (NO_NODE >> 1) as usize,
         }
     }
 
-    /// References from other nodes than roots to a chunk are not recorded.
+    /// References from other nodes than roots and its own object to a chunk are not recorded.
     pub(super) fn only_from_roots(mut self, chunk: Option<usize>) -> Self {
         self.only_from_roots = chunk;
         self
@@ -128,7 +130,7 @@ impl ReferenceRecord {
 
     /// A reference of the node that is visited.
     pub(super) fn add(&mut self, target: u32) {
-        let Some((node, start)) = self.current else { return };
+        let Some((node, start)) = self.current.filter(|_| !self.is_paused) else { return };
         // A word is often there twice.
         let is_again = self.targets.len() > start + 1 && self.targets.last() == Some(&target);
         if target != node && !is_again {
@@ -138,9 +140,12 @@ impl ReferenceRecord {
 
     /// A reference to the start of a chunk.
     pub(super) fn add_chunk(&mut self, chunk: usize) {
-        if self.is_recorded(chunk) {
-            self.add(self.chunk_node(chunk));
-        }
+        self.add(self.chunk_node(chunk));
+    }
+
+    /// Records nothing while a pointer to a chunk is followed from where it does not count; `None` ends that.
+    pub(super) fn pause(&mut self, chunk: Option<usize>) {
+        self.is_paused = chunk.is_some_and(|chunk| !self.is_recorded(chunk));
     }
 
     fn is_recorded(&self, chunk: usize) -> bool {
@@ -281,7 +286,9 @@ mod tests {
         record.add_inside(0);
         record.add_inside(1);
         record.add_inside(3);
+        record.pause(Some(3));
         record.add_chunk(3);
+        record.pause(None);
         record.begin_root(8, RootPlace::Thread(2));
         record.add_chunk(3);
         record.add_inside(0);

@@ -53,10 +53,14 @@ impl<'a> CodeLayout<'a> {
         };
         layout.location =
             winner(LOCATIONS, &|body, at| layout.strings(body, at).is_some()).map(|won| won.1);
-        let table = winner(BODY, &|body, at| layout.is_table(body, at));
-        // Code without variables fits everywhere, so some must have names.
-        let named = |at| bodies.iter().filter(|body| layout.has_names(**body, at)).count();
-        let table = table.map(|won| won.1).filter(|at| named(*at) * 5 > voters);
+        // What is always 0 fits everywhere, so the place with most names wins.
+        let fits = |at: &u64| {
+            let tables = bodies.iter().filter(|body| layout.is_table(**body, *at)).count();
+            tables * 100 >= voters * CLEAR
+        };
+        let named = |at: &u64| bodies.iter().filter(|body| layout.has_names(**body, *at)).count();
+        let table = BODY.step_by(8).filter(fits).max_by_key(named);
+        let table = table.filter(|at| named(at) * 5 > voters);
         layout.locals = table.and_then(|table| {
             let size = winner(BODY, &|body, at| layout.is_size(body, (table, at)))?;
             Some((table, size.1))

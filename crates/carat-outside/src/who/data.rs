@@ -88,7 +88,7 @@ pub struct WayStep {
 
 /// By what an object keeps another.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(tag = "kind", content = "name", rename_all = "snake_case")]
+#[serde(tag = "kind", content = "value", rename_all = "snake_case")]
 pub enum Link {
     /// Something of the object that has no name.
     #[default]
@@ -119,10 +119,13 @@ pub enum Link {
     Method(String),
     /// A local variable that a block captured.
     Captured(String),
-    /// A local variable of a method that runs.
-    Local(String),
-    /// Another value on the stack of a thread or fiber that runs or waits.
-    Stack,
+    /// A local variable, or another value on the stack, of code that runs or waits.
+    Frame {
+        /// The variable's name.
+        variable: Option<String>,
+        /// The code.
+        code: Option<CodePlace>,
+    },
     /// The object is its class.
     Class,
     /// The elements or bytes are shared with another array or string.

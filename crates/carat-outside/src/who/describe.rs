@@ -11,11 +11,26 @@ const WORDS: u64 = 1024;
 /// Offset of a thread's number behind the start of its block, by processor (`struct pthread`, nptl/descr.h).
 const THREAD_NUMBER: u64 = 720;
 
+/// The name of an object that Ruby hides by giving it no class.
+fn hidden_name(view: &SlotView<'_>) -> Option<&'static str> {
+    let class = view.memory.word_at(view.address, 8)?;
+    match view.kind() {
+        _ if class != 0 => None,
+        SlotType::ARRAY => Some("Array"),
+        SlotType::HASH => Some("Hash"),
+        SlotType::STRING => Some("String"),
+        _ => None,
+    }
+}
+
 impl Names<'_> {
     /// What the object of a slot is. `in_full`: with what differs from one object to the next.
     pub(super) fn describe(&self, node: u32, in_full: bool) -> Holder {
         let Some(view) = self.nodes.view(node) else { return Holder::default() };
-        let name = self.class_of(node).unwrap_or_default();
+        let mut name = self.class_of(node).unwrap_or_default();
+        if let Some(hidden) = hidden_name(&view) {
+            name = hidden.to_owned();
+        }
         let holder = Holder { name, ..Holder::default() };
         match view.kind() {
             SlotType::CLASS | SlotType::MODULE => self.class(&view),

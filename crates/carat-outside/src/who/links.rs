@@ -19,8 +19,9 @@ const FEW: u64 = 64;
 const SMALL: u64 = 8 << 10;
 /// Instance variables of a class, at most.
 const VARIABLES: u64 = 4096;
-/// Bytes of a control frame: program counter, stack pointer, code, self, `ep`, and two more (`rb_control_frame_t`, vm_core.h).
-const FRAME: u64 = 56;
+/// Bytes that a control frame can have: program counter, stack pointer, code, self, `ep`, and some more (`rb_control_frame_t`,
+/// vm_core.h).
+const FRAMES: [u64; 5] = [48, 56, 64, 72, 80];
 /// Frames of one stack, at most.
 const MOST_FRAMES: usize = 100_000;
 
@@ -30,7 +31,29 @@ pub(super) struct Names<'a> {
     pub(super) symbols: Option<Symbols<'a>>,
     pub(super) shapes: Option<Shapes<'a>>,
     pub(super) code: CodeLayout<'a>,
+    /// Bytes of a control frame, if they are known.
+    pub(super) frame: Option<u64>,
     pub(super) classes: RefCell<ClassNames>,
+}
+
+/// The bytes of a control frame: those that divide every stack of frames so that each frame runs bytecode, or none.
+pub(super) fn frame_bytes(nodes: &Nodes<'_>, code: &CodeLayout<'_>) -> Option<u64> {
+    let stacks: Vec<(u64, u64)> =
+        nodes.reach.contexts().filter_map(|one| one.live.get(1).copied()).collect();
+    let fits = |bytes: &u64| {
+        let mut running = 0;
+        let sound = stacks.iter().all(|(newest, end)| {
+            let mut frames = (*newest..*end).step_by(*bytes as usize).take(MOST_FRAMES);
+            (end - newest).is_multiple_of(*bytes)
+                && frames.all(|frame| {
+                    let found = nodes.memory().word_at(frame, 16).unwrap_or(1);
+                    running += u64::from(found != 0);
+                    found == 0 || code.is_code(found)
+                })
+        });
+        sound && running > 0
+    };
+    FRAMES.into_iter().find(fits)
 }
 
 /// The way from one slot to another: the chunks between them, and where each refers to the next.
@@ -485,8 +508,7 @@ impl Names<'_> {
             return Link::Symbol(name);
         }
         match self.frame_variable(passage) {
-            Some((Some(name), _)) => Link::Local(name),
-            Some((None, _)) => Link::Stack,
+            Some((variable, code)) => Link::Frame { variable, code },
             None => Link::Unnamed,
         }
     }
@@ -513,10 +535,11 @@ impl Names<'_> {
         at: u64,
     ) -> (Option<String>, Option<CodePlace>) {
         let mut above: Option<(u64, u64)> = None;
-        for frame in (newest..end).step_by(FRAME as usize).take(MOST_FRAMES) {
+        let Some(bytes) = self.frame else { return (None, None) };
+        for frame in (newest..end).step_by(bytes as usize).take(MOST_FRAMES) {
             let word = |offset| self.memory().word_at(frame, offset).unwrap_or(0);
             let (code, ep) = (word(16), word(32));
-            if (frame..frame + FRAME).contains(&at) {
+            if (frame..frame + bytes).contains(&at) {
                 return (None, self.code.place(code));
             }
             if !self.code.is_code(code) || !(stack..newest).contains(&ep) {

@@ -5,7 +5,7 @@ use super::data::{ClassHolders, CountedWay, SoleHolder, WhoCensus};
 use super::dominators::Dominators;
 use super::holders::{Retained, holder_of, largest};
 use super::libraries::Libraries;
-use super::links::Names;
+use super::links::{Names, frame_bytes};
 use super::nodes::Nodes;
 use super::patterns::Patterns;
 use super::shapes::Shapes;
@@ -212,7 +212,8 @@ fn learn_names<'a>(nodes: Nodes<'a>, classes: ClassNames, anchors: &RubyAnchors)
         let candidates = shape_candidates(&nodes, &ranges, anchors);
         Shapes::find(words, symbols, &candidates, &flags)
     });
-    Names { symbols, shapes, code, classes: RefCell::new(classes), nodes }
+    let frame = frame_bytes(&nodes, &code);
+    Names { symbols, shapes, code, frame, classes: RefCell::new(classes), nodes }
 }
 
 /// The data of Ruby's library, and its zeroed data behind.

@@ -78,12 +78,27 @@ impl fmt::Display for WayStep {
             Link::Constant(name) => write!(f, "constant {}", owner(name)),
             Link::Method(name) => write!(f, "method {name} of {of}"),
             Link::Captured(name) => write!(f, "captured variable {name} of {of}"),
-            Link::Local(name) => write!(f, "local variable {name} on the stack of {of}"),
-            Link::Stack => write!(f, "the stack of {of}"),
+            Link::Frame { variable, code } => {
+                frame(f, variable.as_deref(), code.as_ref())?;
+                write!(f, " in {of}")
+            }
             Link::Class => write!(f, "the class of {of}"),
             Link::Shared => write!(f, "shared by {of}"),
         }
     }
+}
+
+/// A value on the stack of code that runs or waits.
+fn frame(
+    f: &mut fmt::Formatter<'_>,
+    variable: Option<&str>,
+    code: Option<&CodePlace>,
+) -> fmt::Result {
+    match variable {
+        Some(name) => write!(f, "local variable {name}")?,
+        None => f.write_str("the stack")?,
+    }
+    code.map_or(Ok(()), |code| write!(f, " of {code}"))
 }
 
 fn article(name: &str) -> &'static str {
@@ -98,14 +113,7 @@ impl fmt::Display for WayRoot {
             Self::StaticData { library } => write!(f, "static data of {library}"),
             Self::Vm => f.write_str("the VM"),
             Self::Finalizer => f.write_str("a finalizer"),
-            Self::Frame { variable: Some(name), code: Some(code) } => {
-                write!(f, "local variable {name} of {code}")
-            }
-            Self::Frame { variable: Some(name), code: None } => write!(f, "local variable {name}"),
-            Self::Frame { variable: None, code: Some(code) } => write!(f, "the stack of {code}"),
-            Self::Frame { variable: None, code: None } => {
-                f.write_str("the stack of a thread or fiber")
-            }
+            Self::Frame { variable, code } => frame(f, variable.as_deref(), code.as_ref()),
             Self::Stack { thread, name } => write!(f, "the stack of thread {thread} ({name})"),
             Self::OtherMemory => f.write_str("other memory"),
         }
@@ -124,6 +132,7 @@ impl fmt::Display for Way {
             Some(WayRoot::Vm) if ends == HolderKind::Main => Ok(()),
             Some(root) => write!(f, " ← {root}"),
             None if matches!(ends, HolderKind::Class | HolderKind::Included) => Ok(()),
+            None if self.steps.last().is_some_and(|step| step.of.thread.is_some()) => Ok(()),
             None => f.write_str(" ← …"),
         }
     }

@@ -67,6 +67,12 @@ impl TracedWay {
     }
 }
 
+/// Whether a reader knows what a holder is: a class or module by its name, a thread that runs by its number.
+pub(super) fn is_end(of: &Holder, link: &Link) -> bool {
+    let is_class = matches!(of.kind, HolderKind::Class | HolderKind::Included);
+    (is_class && *link != Link::Class) || of.thread.is_some()
+}
+
 /// The object before one on its way, and the nodes between; `None` as the object for a root.
 pub(super) struct Before {
     pub(super) object: Option<u32>,
@@ -115,11 +121,19 @@ impl Names<'_> {
             };
             let passage = self.passage(object, &before.between, at)?;
             self.rests_on(&passage, &mut traced.evidence);
+            if self.is_vm(object) {
+                traced.way.root = Some(self.named_root(&passage).unwrap_or(WayRoot::Vm));
+                self.name_main_object(&mut traced.way, at);
+                break;
+            }
+            let mut of = self.described(object, threads, &mut traced.evidence)?;
+            if of.thread.is_some() {
+                // A thread that runs is named well enough by its number.
+                of.code = None;
+            }
             let link = self.link(object, &passage);
-            let of = self.described(object, threads, &mut traced.evidence)?;
-            let is_named = matches!(of.kind, HolderKind::Class | HolderKind::Included);
-            // The class in which a constant is found has a name; so has one with a variable.
-            let ends = is_named && link != Link::Class;
+            let ends = is_end(&of, &link);
+            let link = self.join_shared(&mut traced.way, object, &passage, link);
             traced.way.steps.push(WayStep { link, of });
             if ends || traced.way.steps.len() >= STEPS {
                 break;
@@ -127,6 +141,38 @@ impl Names<'_> {
             at = object;
         }
         Some(traced)
+    }
+
+    /// Whether an object is the one that Ruby's virtual machine has of itself.
+    fn is_vm(&self, node: u32) -> bool {
+        self.class_of(node).as_deref() == Some("RubyVM")
+            && self.nodes.view(node).is_some_and(|view| view.kind() == SlotType::DATA)
+    }
+
+    /// An array that shares its elements with a hidden one is the array of the program: its elements are named as its own.
+    fn join_shared(&self, way: &mut Way, array: u32, passage: &Passage, link: Link) -> Link {
+        let is_array = self.nodes.view(array).is_some_and(|view| view.kind() == SlotType::ARRAY);
+        let Some(hidden) = way.steps.last().filter(|_| is_array && link == Link::Shared) else {
+            return link;
+        };
+        let (Link::Element(Some(number)), "Array") = (&hidden.link, hidden.of.name.as_str()) else {
+            return link;
+        };
+        let number = *number;
+        way.steps.pop();
+        Link::Element(self.number_in_part(array, passage, number))
+    }
+
+    /// The place in an array of what has this place in the array that it shares a part of.
+    fn number_in_part(&self, array: u32, passage: &Passage, number: u64) -> Option<u64> {
+        let view = self.nodes.view(array)?;
+        let owner = self.memory().word(passage.spots.first()?.address()?)?;
+        let owner = self.nodes.view(self.nodes.reach.slot_number(owner)?)?;
+        let (start, _) = super::links::contents(&owner)?;
+        let (part, length) =
+            (self.memory().word_at(view.address, 32)?, self.memory().word_at(view.address, 16)?);
+        let number = start.checked_add(number * 8)?.checked_sub(part)? / 8;
+        (number < length).then_some(number)
     }
 
     fn described(
