@@ -275,6 +275,7 @@ fn part_name(part: CensusPart) -> &'static str {
         CensusPart::Malloc => "malloc",
         CensusPart::Owners => "holders of malloc's memory",
         CensusPart::Reach => "what the roots reach",
+        CensusPart::Who => "who keeps objects alive",
     }
 }
 

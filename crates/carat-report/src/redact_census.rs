@@ -3,6 +3,7 @@
 
 use crate::class_aliases::ClassAliases;
 use crate::redact_rules::{Audience, DistinctNames, RedactionRules};
+use crate::redact_who::{NameEditor, edit_who};
 use crate::shared_forms::is_common_library;
 use carat_model::OutsideReading;
 use carat_outside::census::Census;
@@ -51,6 +52,15 @@ impl OutsideNames {
                 _ => self.rules.edit_name(&mut holder.name),
             }
         }
+        if let Some(who) = &mut census.who {
+            edit_who(self, who);
+        }
+    }
+}
+
+impl NameEditor for OutsideNames {
+    fn rules(&self) -> &RedactionRules {
+        &self.rules
     }
 
     fn edit_class(&mut self, name: &mut String) {
@@ -73,6 +83,10 @@ impl OutsideNames {
 mod tests {
     use super::*;
     use carat_outside::heap::ClassCount;
+    use carat_outside::who::{
+        ClassHolders, CodePlace, CountedWay, Holder, Link, SoleHolder, Way, WayRoot, WayStep,
+        WhoCensus,
+    };
 
     fn reading() -> OutsideReading {
         let class = |name: &str| ClassCount { name: name.into(), ..ClassCount::default() };
@@ -80,6 +94,54 @@ mod tests {
             ["String", "Acme::Payroll", "(internal) imemo iseq", "(anonymous < Acme::Payroll)"];
         let census = Census { classes: Some(names.map(class).into()), ..Census::default() };
         OutsideReading { processes: vec![census.clone(), census], ..OutsideReading::default() }
+    }
+
+    #[test]
+    fn a_shared_report_has_no_name_of_a_variable_a_key_a_place_or_a_thread() {
+        let holder = |name: &str| Holder {
+            name: name.into(),
+            code: Some(CodePlace { label: "acme".into(), path: "/srv/acme.rb".into(), line: 7 }),
+            thread: Some((7, "acme worker".into())),
+            ..Holder::default()
+        };
+        let acme = || "acme".to_owned();
+        let frame = || (Some(acme()), holder("").code);
+        let ((variable, code), (other, place)) = (frame(), frame());
+        let links = [
+            Link::Symbol(acme()),
+            Link::KeyOf("Acme".into()),
+            Link::ClassKey("Acme".into()),
+            Link::Variable("@acme".into()),
+            Link::Member(acme()),
+            Link::Constant("ACME".into()),
+            Link::Method(acme()),
+            Link::Captured(acme()),
+            Link::Frame { variable, code },
+        ];
+        let steps = links.map(|link| WayStep { link, of: holder("Acme") });
+        let roots = [
+            WayRoot::Global { name: "$acme".into() },
+            WayRoot::Symbol { name: acme(), library: "acme.so".into() },
+            WayRoot::StaticData { library: "acme.so".into() },
+            WayRoot::Frame { variable: other, code: place },
+            WayRoot::Stack { thread: 7, name: acme() },
+        ];
+        let ways = roots.map(|root| SoleHolder {
+            way: Way { object: holder("Acme"), steps: steps.to_vec(), root: Some(root) },
+            ..SoleHolder::default()
+        });
+        let class = ClassHolders {
+            name: "Acme".into(),
+            ways: vec![CountedWay { objects: 1, way: ways[0].way.clone() }],
+            holder: Some(ways[0].clone()),
+            ..ClassHolders::default()
+        };
+        let who = WhoCensus { classes: vec![class], holders: ways.into(), ..WhoCensus::default() };
+        let census = Census { who: Some(who), ..Census::default() };
+        let reading = OutsideReading { processes: vec![census], ..OutsideReading::default() };
+        assert_eq!(prepare_outside(&reading, Audience::Own), reading);
+        let shared = format!("{:?}", prepare_outside(&reading, Audience::Shared)).to_lowercase();
+        assert!(!shared.contains("acme"), "{shared}");
     }
 
     #[test]

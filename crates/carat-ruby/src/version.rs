@@ -192,6 +192,9 @@ pub const STRUCTS_FILL_THEIR_SLOT: VersionRange = VersionRange::from(V3_3);
 pub const HASH_TABLE_IN_SLOT: VersionRange = VersionRange::from(V3_3);
 /// A call cache keeps the method that it names alive (`imemo_callcache`, gc.c).
 pub const CALL_CACHES_HOLD_METHODS: VersionRange = VersionRange::up_to(V3_2);
+/// The call caches of a method follow it in one list; before, the list is a chunk of its own (`struct rb_class_cc_entries`,
+/// vm_callinfo.h).
+pub const CALL_CACHES_IN_LIST: VersionRange = VersionRange::from(V4_0);
 /// A class's list of subclasses has links in one direction only (`rb_subclass_entry`).
 pub const SUBCLASSES_LINKED_ONE_WAY: VersionRange = VersionRange::up_to(V3_0);
 /// The names of instance variables are in the shapes of objects (shape.h); before, in a table of their class.

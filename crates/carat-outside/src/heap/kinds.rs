@@ -112,6 +112,8 @@ impl SlotType {
     pub const STRUCT: Self = Self(9);
     /// A large integer.
     pub const BIGNUM: Self = Self(10);
+    /// An input or output.
+    pub const FILE: Self = Self(11);
     /// A struct of C.
     pub const DATA: Self = Self(12);
     /// A symbol that was made while the program runs.

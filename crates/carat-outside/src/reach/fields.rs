@@ -3,6 +3,8 @@
 //! Where Ruby's collector knows what a slot refers to, so do we: an array refers to its elements up to its length, and not to
 //! what an earlier, longer array left in the same memory.
 
+use super::buffers::buffers;
+use super::shapes::ShapeTable;
 use crate::heap::{Heap, SlotHead, SlotType, imemo_kind};
 use crate::memory::Memory;
 use carat_ruby::version::{
@@ -29,8 +31,8 @@ pub(crate) enum Reference {
     Values(u64, u64),
     /// Every word of this range, which may be an object or a chunk.
     Words(u64, u64),
-    /// Instance variables in a chunk: objects to its end, or a table.
-    Fields(u64),
+    /// Instance variables in a chunk: so many objects, at most to its end, or a table.
+    Fields(u64, u64),
     /// A chunk with a struct of C, which belongs to this slot.
     Struct(u64),
     /// A chunk with chunks of bytes (a compiled pattern, whose spare part keeps old words).
@@ -46,6 +48,7 @@ pub(crate) enum Reference {
 pub(crate) struct SlotView<'a> {
     pub(crate) memory: &'a dyn Memory,
     pub(crate) heap: &'a Heap,
+    pub(super) shapes: Option<ShapeTable>,
     pub(crate) address: u64,
     /// Bytes of the slot.
     pub(crate) bytes: u64,
@@ -109,13 +112,20 @@ impl SlotView<'_> {
                 each(Reference::Words(self.at(16), self.end()));
                 each(Reference::Struct(self.word(32)));
             }
+            SlotType::FILE => {
+                each(Reference::Words(self.at(16), self.end()));
+                buffers(self.memory, self.word(16), &mut |bytes| each(Reference::Bytes(bytes)));
+            }
+            SlotType::ICLASS => self.link(each),
             SlotType::IMEMO => self.internal(each),
             _ => each(Reference::Words(self.at(16), self.end())),
         }
     }
 
     fn object(&self) -> Reference {
-        let all = self.inside(u64::MAX);
+        // What lies behind the variables is what was in the memory before.
+        let count = self.shapes.and_then(|shapes| shapes.count(self.memory, self.flags));
+        let all = self.inside(count.unwrap_or(u64::MAX));
         if OBJECT_FIELDS_OUTSIDE_BY_FLAG.contains(self.heap.version()) {
             // The word behind the class is an internal object with the fields.
             return if self.flag(FIELDS_OUTSIDE) { self.inside(1) } else { all };
@@ -125,7 +135,7 @@ impl SlotView<'_> {
             false if COUNTED_OBJECT_FIELDS.contains(self.heap.version()) => {
                 Reference::Values(self.word(24), self.word(16) & u64::from(u32::MAX))
             }
-            false => Reference::Fields(self.word(16)),
+            false => Reference::Fields(self.word(16), count.unwrap_or(u64::MAX)),
         }
     }
 
@@ -165,6 +175,21 @@ impl SlotView<'_> {
         match self.bits(13, bits) {
             0 => Reference::Values(self.word(24), self.word(16)),
             inside => self.inside(inside),
+        }
+    }
+
+    /// A link of a chain of ancestors has a copy of what its module has: tables that the module keeps.
+    fn link(&self, each: &mut dyn FnMut(Reference)) {
+        let module = self.word(8);
+        let has_module = self.heap.slot_of(module).is_some();
+        for offset in (16..self.bytes).step_by(8) {
+            let word = self.word(offset);
+            let is_copy =
+                has_module && word != 0 && self.memory.word_at(module, offset) == Some(word);
+            // The superclass is the link's own even where it is that of the module too.
+            if !is_copy || self.heap.slot_of(word).is_some() {
+                each(Reference::Words(self.at(offset), self.at(offset + 8)));
+            }
         }
     }
 

@@ -7,7 +7,7 @@ use super::words::Words;
 use crate::heap::{SlotHead, SlotType};
 use crate::malloc::Chunk;
 use crate::memory::Memory;
-use carat_ruby::version::SUBCLASSES_LINKED_ONE_WAY;
+use carat_ruby::version::{CALL_CACHES_IN_LIST, SUBCLASSES_LINKED_ONE_WAY};
 
 /// Entries of a table that are examined.
 const SAMPLE: u64 = 400;
@@ -140,6 +140,9 @@ impl Words<'_> {
     /// The call caches of a method (`rb_class_cc_entries`: capacity, length, method, entries of two words), of which only
     /// the first ones are in use: the method, the address of the entries, and how many words of them are in use.
     pub(crate) fn call_caches(&self, chunk: &Chunk) -> Option<(u64, u64, u64)> {
+        if CALL_CACHES_IN_LIST.contains(self.heap.version()) {
+            return self.call_caches_in_list(chunk);
+        }
         if !chunk.fits(24) {
             return None;
         }
@@ -151,6 +154,16 @@ impl Words<'_> {
         let is_method = self.object(method)? & 0xf01f == 0x601a;
         let fits = self.chunk_at(entries)?.1.size >= capacity * 16;
         (is_method && fits && length <= capacity).then_some((method, entries, length * 2))
+    }
+
+    /// The same where the entries follow the method.
+    fn call_caches_in_list(&self, chunk: &Chunk) -> Option<(u64, u64, u64)> {
+        let sizes = self.memory.word(chunk.user())?;
+        let (capacity, length) = (sizes & u64::from(u32::MAX), sizes >> 32);
+        let sound = length <= capacity && chunk.fits(16 + capacity * 16);
+        let method = self.memory.word_at(chunk.user(), 8).filter(|_| sound)?;
+        let is_method = self.object(method)? & 0xf01f == 0x601a;
+        is_method.then_some((method, chunk.user() + 16, length * 2))
     }
 
     fn is_class(&self, value: u64) -> bool {

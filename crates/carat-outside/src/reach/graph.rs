@@ -3,7 +3,9 @@
 use super::contexts::Context;
 use super::fields::Reference;
 use super::forms::{StTable, TableKind};
+use super::named::with_tables;
 use super::words::Words;
+use crate::elf::RubyAnchors;
 use crate::hash::AddressMap;
 use crate::heap::Heap;
 use crate::malloc::{Chunk, ChunkForm, ChunkTable};
@@ -37,9 +39,9 @@ impl<'a> Graph<'a> {
         memory: &'a dyn Memory,
         heap: &'a Heap,
         chunks: &'a ChunkTable,
-        threads: &[ThreadPlace],
+        (anchors, threads): (&RubyAnchors, &[ThreadPlace]),
     ) -> Self {
-        let words = Words { memory, heap, chunks };
+        let words = with_tables(Words::new(memory, heap, chunks), anchors);
         let mut graph = Self {
             words,
             owned: vec![false; chunks.len()],
@@ -89,7 +91,7 @@ impl<'a> Graph<'a> {
     fn own(&mut self, object: u64, reference: Reference) {
         match reference {
             Reference::Values(address, _)
-            | Reference::Fields(address)
+            | Reference::Fields(address, _)
             | Reference::Pattern(address)
             | Reference::Bytes(address) => self.own_chunk(address),
             Reference::Table(address) => {

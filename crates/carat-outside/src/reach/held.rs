@@ -118,7 +118,7 @@ impl<'a> Holders<'a> {
             Reference::Words(start, end) => {
                 for_each_word(memory, start, end, |word| words.push(word))
             }
-            Reference::Fields(chunk) => {
+            Reference::Fields(chunk, _) => {
                 if let Some((_, chunk)) = self.graph.words.chunk_at(chunk) {
                     let (start, end) = (chunk.user(), chunk.user_end());
                     for_each_word(memory, start, end, |word| words.push(word));
@@ -152,7 +152,7 @@ impl<'a> Holders<'a> {
         let mut sum = 0;
         view.references(&mut |reference| match reference {
             Reference::Values(chunk, _)
-            | Reference::Fields(chunk)
+            | Reference::Fields(chunk, _)
             | Reference::Struct(chunk)
             | Reference::Pattern(chunk)
             | Reference::Bytes(chunk) => sum += self.present(chunk),

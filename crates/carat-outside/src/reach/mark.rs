@@ -336,7 +336,7 @@ impl<'a> ReachMarker<'a> {
             Reference::Values(start, count) => self.array(start, count),
             Reference::Words(start, end) => self.words((start, end)),
             Reference::Bytes(address) => self.bytes(address),
-            Reference::Fields(address) => self.fields(address),
+            Reference::Fields(address, count) => self.fields(address, count),
             Reference::Struct(address) => {
                 if let Some((number, _)) = self.graph.words.chunk_at(address)
                     && self.mark(number)
@@ -362,12 +362,13 @@ impl<'a> ReachMarker<'a> {
     }
 
     /// Instance variables in a chunk: as many as fit, or a table where an object has too many shapes.
-    fn fields(&mut self, address: u64) {
+    fn fields(&mut self, address: u64, count: u64) {
         let Some((number, chunk)) = self.graph.words.chunk_at(address) else { return };
         if self.graph.words.table_in(&chunk).is_some() {
             self.bytes_of_table(address);
         } else if self.mark(number) {
-            self.waiting_values.push((chunk.user(), chunk.user_end()));
+            let end = chunk.user().saturating_add(count.saturating_mul(8));
+            self.waiting_values.push((chunk.user(), end.min(chunk.user_end())));
         }
     }
 

@@ -4,13 +4,17 @@
 //! of each object, as Ruby's collector does: a word counts only where the collector would read it. Where
 //! something may hold any pointer (structs of extensions), every word of it counts.
 
+mod buffers;
 mod contexts;
 pub(crate) mod fields;
 pub(crate) mod forms;
 mod graph;
 mod held;
 mod mark;
+mod named;
 pub(crate) mod record;
+pub(crate) mod shapes;
+pub(crate) mod symbols;
 #[cfg(test)]
 mod tests;
 pub(crate) mod words;
@@ -65,7 +69,7 @@ pub fn reach<'a>(
     chunks: &'a ChunkTable,
     (anchors, threads): (&RubyAnchors, &[ThreadPlace]),
 ) -> Result<Reach<'a>, ReachUnknown> {
-    let marker = marker(memory, heap, chunks, threads)?;
+    let marker = marker(memory, heap, chunks, (anchors, threads))?;
     Ok(mark(marker, memory, anchors)?.0)
 }
 
@@ -78,7 +82,7 @@ pub(crate) fn reach_recorded<'a>(
     (anchors, threads): (&RubyAnchors, &[ThreadPlace]),
     boundaries: Vec<u64>,
 ) -> Result<(Reach<'a>, Option<ReferenceGraph>), ReachUnknown> {
-    let marker = marker(memory, heap, chunks, threads)?;
+    let marker = marker(memory, heap, chunks, (anchors, threads))?;
     // Every thread refers to the VM, which refers to everything that is global.
     let vm = anchors.value(memory, "ruby_current_vm_ptr").and_then(|vm| chunks.find(vm));
     let slots: u64 = heap.pages().iter().map(|page| page.slots).sum();
@@ -91,12 +95,12 @@ fn marker<'a>(
     memory: &'a dyn Memory,
     heap: &'a Heap,
     chunks: &'a ChunkTable,
-    threads: &[ThreadPlace],
+    (anchors, threads): (&RubyAnchors, &[ThreadPlace]),
 ) -> Result<ReachMarker<'a>, ReachUnknown> {
     if !KNOWN_REFERENCES.contains(heap.version()) {
         return Err(ReachUnknown::Version(heap.version()));
     }
-    let graph = Graph::learn(memory, heap, chunks, threads);
+    let graph = Graph::learn(memory, heap, chunks, (anchors, threads));
     match graph.contexts.is_empty() {
         true => Err(ReachUnknown::NoStack),
         false => Ok(ReachMarker::new(graph)),

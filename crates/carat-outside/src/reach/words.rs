@@ -1,6 +1,7 @@
 //! What a word of the process can be: an object, a chunk, captured variables.
 
 use super::fields::SlotView;
+use super::shapes::ShapeTable;
 use crate::heap::{Heap, SlotHead, SlotType};
 use crate::malloc::{Chunk, ChunkTable};
 use crate::memory::Memory;
@@ -11,13 +12,38 @@ pub(crate) struct Words<'a> {
     pub(crate) memory: &'a dyn Memory,
     pub(crate) heap: &'a Heap,
     pub(crate) chunks: &'a ChunkTable,
+    /// Where the names of symbols are.
+    pub(crate) symbols: Option<SymbolTable>,
+    /// Where shapes are.
+    pub(crate) shapes: Option<ShapeTable>,
+}
+
+/// Where the names of symbols are (symbols.rs).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct SymbolTable {
+    /// The outer array.
+    pub(crate) object: u64,
+    /// Address of its first element.
+    pub(super) start: u64,
+    /// Number of inner arrays.
+    pub(super) count: u64,
 }
 
 impl<'a> Words<'a> {
+    /// Without any table of names.
+    pub(super) const fn new(
+        memory: &'a dyn Memory,
+        heap: &'a Heap,
+        chunks: &'a ChunkTable,
+    ) -> Self {
+        Self { memory, heap, chunks, symbols: None, shapes: None }
+    }
+
     /// The slot at an address, if it holds an object.
     pub(crate) fn view(&self, address: u64, bytes: u64) -> Option<SlotView<'a>> {
         let flags = self.memory.word(address)?;
-        let view = SlotView { memory: self.memory, heap: self.heap, address, bytes, flags };
+        let (memory, heap, shapes) = (self.memory, self.heap, self.shapes);
+        let view = SlotView { memory, heap, shapes, address, bytes, flags };
         (view.kind() != SlotType::NONE).then_some(view)
     }
 

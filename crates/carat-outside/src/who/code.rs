@@ -2,9 +2,9 @@
 //! learned by vote.
 
 use super::data::CodePlace;
-use super::symbols::Symbols;
 use crate::heap::{SlotType, imemo_kind, string};
 use crate::printable::printable;
+use crate::reach::symbols::Symbols;
 use crate::reach::words::Words;
 use carat_ruby::version::LINE_IS_OBJECT;
 use std::ops::Range;
@@ -36,9 +36,15 @@ pub(super) struct CodeLayout<'a> {
 }
 
 impl<'a> CodeLayout<'a> {
-    /// Learns it from bytecode.
-    pub(super) fn learn(words: Words<'a>, symbols: Option<Symbols<'a>>, code: &[u64]) -> Self {
+    /// Learns it from the bytecode among Ruby's internal objects.
+    pub(super) fn learn(
+        words: Words<'a>,
+        symbols: Option<Symbols<'a>>,
+        internal: Vec<u64>,
+    ) -> Self {
         let mut layout = Self { words, symbols, location: None, locals: None };
+        let code: Vec<u64> =
+            internal.into_iter().filter(|object| layout.is_code(*object)).collect();
         let step = (code.len() / VOTERS).max(1);
         let bodies = code.iter().step_by(step).filter_map(|code| layout.body(*code));
         let bodies: Vec<u64> = bodies.collect();

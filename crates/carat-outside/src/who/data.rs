@@ -204,6 +204,8 @@ pub enum WayRoot {
     },
     /// The structure of Ruby's virtual machine.
     Vm,
+    /// Ruby's own table of symbols.
+    SymbolTable,
     /// A finalizer.
     Finalizer,
     /// A local variable, or another value, of code that runs or waits in a thread or fiber without an object.

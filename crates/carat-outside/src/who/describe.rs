@@ -3,7 +3,6 @@
 use super::data::{CodePlace, Holder, HolderKind};
 use super::links::{Names, contents};
 use crate::heap::{SlotType, imemo_kind};
-use crate::owners::ThreadPlace;
 use crate::reach::fields::SlotView;
 
 /// Words of a C struct that are searched.
@@ -31,7 +30,8 @@ impl Names<'_> {
         if let Some(hidden) = hidden_name(&view) {
             name = hidden.to_owned();
         }
-        let holder = Holder { name, ..Holder::default() };
+        let kind = if self.main == Some(node) { HolderKind::Main } else { HolderKind::Object };
+        let holder = Holder { kind, name, ..Holder::default() };
         match view.kind() {
             SlotType::CLASS | SlotType::MODULE => self.class(&view),
             SlotType::ICLASS => {
@@ -97,9 +97,53 @@ impl Names<'_> {
         }
     }
 
+    /// Number and name of the thread that an object is, or to which it belongs as a fiber; `None` for other objects, and for a
+    /// thread that has ended.
+    pub(super) fn running_thread(&self, node: u32) -> Option<(u32, String)> {
+        if self.running.borrow().get(&node) == Some(&false) {
+            return None;
+        }
+        let is_data = self.nodes.view(node).is_some_and(|view| view.kind() == SlotType::DATA);
+        let class = self.class_of(node).filter(|_| is_data);
+        let found = match class.as_deref() {
+            Some("Thread") => self.thread_of(node),
+            Some("Fiber") => self.thread_of_fiber(node),
+            _ => return None,
+        };
+        self.running.borrow_mut().insert(node, found.is_some());
+        found
+    }
+
+    /// Whether a reader knows what an object is without knowing what keeps it: the main object, a thread that runs, Ruby's own table
+    /// of symbols.
+    pub(super) fn is_known(&self, node: u32) -> bool {
+        self.main == Some(node) || self.is_symbol_table(node) || self.running_thread(node).is_some()
+    }
+
+    /// Whether an object is Ruby's table of symbols.
+    pub(super) fn is_symbol_table(&self, node: u32) -> bool {
+        let table = self.nodes.words().symbols;
+        table.is_some_and(|table| self.nodes.address(node) == Some(table.object))
+    }
+
+    /// The thread to which a fiber belongs: its context has the address of the thread's structure (`thread_ptr`).
+    pub(super) fn thread_of_fiber(&self, node: u32) -> Option<(u32, String)> {
+        let words = self.nodes.words();
+        let data = words.memory.word_at(self.nodes.address(node)?, 32)?;
+        let (_, chunk) = words.chunk_at(data)?;
+        let all = (0..chunk.size / 8).take(WORDS as usize);
+        let all = all.filter_map(|number| words.memory.word_at(data, number * 8));
+        let mut found = all.filter_map(|word| {
+            let object = self.nodes.reach.object_of_struct(words.chunk_at(word)?.0)?;
+            let thread = self.nodes.reach.slot_number(object)?;
+            (self.class_of(thread).as_deref() == Some("Thread")).then_some(thread)
+        });
+        self.thread_of(found.next()?)
+    }
+
     /// Number and name of the thread that a `Thread` is: its structure, or one that this leads to, has the address of the block of
     /// a thread, which begins with its own address twice (`tcbhead_t`, x86-64).
-    pub(super) fn thread_of(&self, node: u32, threads: &[ThreadPlace]) -> Option<(u32, String)> {
+    pub(super) fn thread_of(&self, node: u32) -> Option<(u32, String)> {
         let words = self.nodes.words();
         let data = words.memory.word_at(self.nodes.address(node)?, 32)?;
         let in_chunk = |at: u64| -> Vec<u64> {
@@ -113,7 +157,7 @@ impl Names<'_> {
                 && words.memory.word_at(word, 16) == Some(word);
             let number =
                 words.memory.half(word.checked_add(THREAD_NUMBER)?).filter(|_| is_block)?;
-            let thread = threads.iter().find(|thread| thread.inner_id == number)?;
+            let thread = self.threads.iter().find(|thread| thread.inner_id == number)?;
             Some((thread.id, thread.name.clone()))
         };
         let own = in_chunk(data);

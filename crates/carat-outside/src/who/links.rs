@@ -3,15 +3,16 @@
 use super::code::CodeLayout;
 use super::data::{CodePlace, Link};
 use super::nodes::{Nodes, Spot};
-use super::shapes::Shapes;
-use super::symbols::{Symbols, is_static_symbol};
 use crate::heap::{ClassNames, SlotHead, SlotType, imemo_kind};
 use crate::memory::Memory;
+use crate::owners::ThreadPlace;
 use crate::printable::printable;
 use crate::reach::fields::{Reference, SlotView};
 use crate::reach::forms::{StTable, TableKind};
+use crate::reach::symbols::{Symbols, is_static_symbol};
 use carat_ruby::version::{SHAPES, VARIABLE_ENTRIES};
 use std::cell::RefCell;
+use std::collections::{BTreeSet, HashMap};
 
 /// Entries of a hash among which a key is searched for one of many objects.
 const FEW: u64 = 64;
@@ -29,11 +30,44 @@ const MOST_FRAMES: usize = 100_000;
 pub(super) struct Names<'a> {
     pub(super) nodes: Nodes<'a>,
     pub(super) symbols: Option<Symbols<'a>>,
-    pub(super) shapes: Option<Shapes<'a>>,
     pub(super) code: CodeLayout<'a>,
     /// Bytes of a control frame, if they are known.
     pub(super) frame: Option<u64>,
     pub(super) classes: RefCell<ClassNames>,
+    /// The main object.
+    pub(super) main: Option<u32>,
+    pub(super) threads: &'a [ThreadPlace],
+    /// Whether an object is a thread that runs, or a fiber of one.
+    pub(super) running: RefCell<HashMap<u32, bool>>,
+}
+
+/// The main object: the only object of class `Object` with a class of its own in which the oldest code on a stack runs.
+pub(super) fn main_object(names: &Names<'_>, object: Option<u32>) -> Option<u32> {
+    let nodes = &names.nodes;
+    let bytes = names.frame?;
+    let stacks = nodes.reach.contexts().filter_map(|context| context.live.get(1));
+    let first = stacks.filter_map(|(newest, end)| {
+        let frames = (1..).map(|number| end.saturating_sub(number * bytes));
+        let mut frames = frames.take_while(|frame| frame >= newest).take(MOST_FRAMES);
+        let code = |frame: &u64| nodes.memory().word_at(*frame, 16).is_some_and(|code| code != 0);
+        nodes.reach.slot_number(nodes.memory().word_at(frames.find(code)?, 24)?)
+    });
+    let found: BTreeSet<u32> = first.filter(|node| has_own_class(names, *node, object)).collect();
+    found.first().copied().filter(|_| found.len() == 1)
+}
+
+/// Whether a node is an object with a singleton class directly below a class.
+fn has_own_class(names: &Names<'_>, node: u32, above: Option<u32>) -> bool {
+    let nodes = &names.nodes;
+    let Some(head) = nodes.head(node).filter(|head| head.slot_type() == SlotType::OBJECT) else {
+        return false;
+    };
+    let classes = names.classes.borrow();
+    let is_own = nodes.words().object(head.class).is_some_and(|flags| classes.is_singleton(flags));
+    let superclass = classes.superclass(nodes.memory(), head.class);
+    is_own
+        && above.is_some()
+        && superclass.and_then(|class| nodes.reach.slot_number(class)) == above
 }
 
 /// The bytes of a control frame: those that divide every stack of frames so that each frame runs bytecode, or none.
@@ -263,7 +297,7 @@ impl Names<'_> {
         let mut key = None;
         view.references(&mut |reference| match reference {
             Reference::Values(first, _) => start = Some(first),
-            Reference::Fields(chunk) => match self.nodes.words().chunk_at(chunk) {
+            Reference::Fields(chunk, _) => match self.nodes.words().chunk_at(chunk) {
                 Some((_, found)) if self.nodes.words().table_in(&found).is_some() => {
                     let place = self.table_place(chunk, at);
                     key = place.and_then(|_| self.memory().word(at.wrapping_sub(8)));
@@ -286,11 +320,17 @@ impl Names<'_> {
     /// Instance variable number `number` of an object with these flags and this class.
     fn variable(&self, flags: u64, class: u64, number: u64) -> Link {
         let name = match SHAPES.contains(self.nodes.words().heap.version()) {
-            true => self.shapes.as_ref().and_then(|shapes| shapes.variable(flags, number)),
+            true => self.by_shape(flags, number),
             false => self.indexed(class, number),
         };
         let named = name.map(|name| Link::Variable(printable(&name)));
         named.unwrap_or(Link::VariableNumber(number))
+    }
+
+    /// The name of the variable at a place, by the shape in these flags.
+    fn by_shape(&self, flags: u64, number: u64) -> Option<String> {
+        let shapes = self.nodes.words().shapes?;
+        self.symbols.as_ref()?.id(shapes.variable(self.memory(), flags, number)?)
     }
 
     /// The name of a variable in the table of the class (`iv_index_tbl`): of the first class up the chain that has it.
@@ -335,10 +375,7 @@ impl Names<'_> {
         };
         let at = if passage.between.len() > 1 { passage.spots.get(2)?.address()? } else { at };
         let number = at.checked_sub(start)? / 8;
-        let shapes = self.shapes.as_ref();
-        let name = shapes.and_then(|shapes| {
-            shapes.variable(view.flags, number).or_else(|| shapes.variable(flags, number))
-        });
+        let name = self.by_shape(view.flags, number).or_else(|| self.by_shape(flags, number));
         Some(name.map_or(Link::VariableNumber(number), |name| Link::Variable(printable(&name))))
     }
 
@@ -445,7 +482,7 @@ impl Names<'_> {
             passage.spots.first()?.address()? == view.address + 32 && passage.between.len() == 1;
         let (_, chunk) = self.nodes.chunk(*passage.between.first()?).filter(|_| is_buffer)?;
         let number = passage.spots.get(1)?.address()?.checked_sub(chunk.user())? / 8;
-        let name = self.shapes.as_ref()?.variable(view.flags, number)?;
+        let name = self.by_shape(view.flags, number)?;
         Some(Link::Variable(printable(&name)))
     }
 

@@ -14,8 +14,6 @@ mod links;
 mod nodes;
 mod patterns;
 mod search;
-mod shapes;
-mod symbols;
 mod text;
 mod trace;
 mod ways;

@@ -141,9 +141,9 @@ impl<'a> Nodes<'a> {
             }
             Reference::Values(start, count) => ranges.push(self.values(start, count)),
             Reference::Words(start, end) => ranges.push((start, end)),
-            Reference::Fields(chunk) => match self.words().chunk_at(chunk) {
+            Reference::Fields(chunk, count) => match self.words().chunk_at(chunk) {
                 Some((_, chunk)) if self.words().table_in(&chunk).is_none() => {
-                    ranges.push((chunk.user(), chunk.user_end()));
+                    ranges.push(self.values(chunk.user(), count));
                 }
                 _ => found = found.or_else(|| self.spot_in_table(chunk, TableKind::Strong, target)),
             },

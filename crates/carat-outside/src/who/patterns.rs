@@ -2,8 +2,8 @@
 
 use super::data::{Holder, Link};
 use super::links::Names;
+use super::trace::is_end;
 use super::ways::Ways;
-use crate::heap::SlotType;
 use std::collections::HashMap;
 
 /// Objects of a way that tell it from another one.
@@ -76,6 +76,11 @@ impl<'a, 'n> Patterns<'a, 'n> {
                 rest = *known;
                 break;
             }
+            if self.names.is_known(at) {
+                rest = self.number((Link::Unnamed, self.names.describe(at, false), START));
+                self.remember(at, rest);
+                break;
+            }
             let Some(before) = self.names.before(self.ways, at) else { break };
             let Some(object) = before.object else {
                 // Roots are told apart by what they are, not by their name: that costs too much for each.
@@ -90,11 +95,7 @@ impl<'a, 'n> Patterns<'a, 'n> {
             };
             let link = self.names.common_link(object, &before.between, at);
             let of = self.names.describe(object, false);
-            let is_named = matches!(
-                self.names.nodes.view(object).map(|view| view.kind()),
-                Some(SlotType::CLASS | SlotType::MODULE)
-            );
-            let ends = is_named && link != Link::Class;
+            let ends = is_end(&of, &link);
             steps.push((at, link, of, object));
             if ends {
                 break;

@@ -1,24 +1,23 @@
 //! The search as a whole.
 
 use super::code::CodeLayout;
-use super::data::{ClassHolders, CountedWay, SoleHolder, WhoCensus};
+use super::data::{ClassHolders, CountedWay, SoleHolder, WayRoot, WhoCensus};
 use super::dominators::Dominators;
 use super::holders::{Retained, holder_of, largest};
 use super::libraries::Libraries;
-use super::links::{Names, frame_bytes};
+use super::links::{Names, frame_bytes, main_object};
 use super::nodes::Nodes;
 use super::patterns::Patterns;
-use super::shapes::Shapes;
-use super::symbols::Symbols;
 use super::trace::TracedWay;
 use super::ways::{NodeKinds, Ways};
 use crate::elf::RubyAnchors;
 use crate::heap::{ClassId, ClassNames, Heap, NamesUnknown, SlotHead, SlotType};
 use crate::malloc::ChunkTable;
-use crate::memory::{Memory, MemoryRegion, for_each_word};
+use crate::memory::{Memory, MemoryRegion};
 use crate::need::{MemoryNeed, NeedPart};
 use crate::owners::ThreadPlace;
 use crate::reach::record::ReferenceGraph;
+use crate::reach::symbols::Symbols;
 use crate::reach::{ReachUnknown, reach_recorded};
 use carat_ruby::version::SHAPES;
 use std::cell::RefCell;
@@ -28,10 +27,16 @@ use std::fs::File;
 /// Classes without a request, and holders.
 const CLASSES: usize = 3;
 const HOLDERS: usize = 5;
+/// Classes of what a program consists of, in contrast to its data.
+const CODE: [&str; 3] = ["Class", "Module", "Regexp"];
+/// Holders that are looked at for each that is told.
+const LOOKED_AT: usize = 4;
+/// A holder is told if it keeps one of so many bytes.
+const SMALL: u64 = 100;
 /// Ways to the objects of one class.
 const WAYS: usize = 4;
-/// Candidates for the table of shapes are in chunks of at most so many bytes.
-const SMALL: u64 = 128;
+/// A way is told if one of so many objects has it. Rarer ones are mostly old words in memory that may hold anything.
+const RARE: u64 = 100;
 
 /// What is asked.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -171,9 +176,8 @@ fn draft(
     let ways = Ways::find(&nodes, &nodes, object);
     let dominators = Dominators::find(&nodes);
     let retained = Retained::sum(&nodes, &dominators);
-    let names = learn_names(nodes, classes, anchors);
-    let found =
-        Found { names: &names, ways: &ways, dominators: &dominators, retained: &retained, threads };
+    let names = learn_names(nodes, classes, (object, threads));
+    let found = Found { names: &names, ways: &ways, dominators: &dominators, retained: &retained };
     let sums = reach.census();
     let census = WhoCensus {
         reached_objects: sums.reached_objects,
@@ -182,81 +186,45 @@ fn draft(
         ..WhoCensus::default()
     };
     let classes = found.classes(request)?;
-    let largest = largest(&names.nodes, &dominators, &retained, HOLDERS);
     let holders = match request.class {
         Some(_) => Vec::new(),
-        None => largest.into_iter().map(|node| found.holder(node, None)).collect(),
+        None => found.holders(),
     };
     Ok(WhoDraft { census, classes, holders })
 }
 
 /// Learns where names are.
-fn learn_names<'a>(nodes: Nodes<'a>, classes: ClassNames, anchors: &RubyAnchors) -> Names<'a> {
+fn learn_names<'a>(
+    nodes: Nodes<'a>,
+    classes: ClassNames,
+    (object, threads): (Option<u32>, &'a [ThreadPlace]),
+) -> Names<'a> {
     let words = nodes.words();
-    let ranges = ruby_data(words.memory, anchors);
-    let symbols = Symbols::find(words, &ranges);
-    let mut code = Vec::new();
-    let mut flags = Vec::new();
-    for node in 0..nodes.graph.slots() {
-        match nodes.slot_type(node) {
-            Some(SlotType::IMEMO) => code.extend(nodes.address(node)),
-            Some(SlotType::OBJECT) => flags.extend(nodes.view(node).map(|view| view.flags)),
-            _ => {}
-        }
-    }
-    let layout = CodeLayout::learn(words, symbols, &[]);
-    code.retain(|object| layout.is_code(*object));
-    let code = CodeLayout::learn(words, symbols, &code);
-    let shapes = symbols.filter(|_| SHAPES.contains(words.heap.version()));
-    let shapes = shapes.and_then(|symbols| {
-        let candidates = shape_candidates(&nodes, &ranges, anchors);
-        Shapes::find(words, symbols, &candidates, &flags)
-    });
+    let symbols = Symbols::of(words);
+    let internal =
+        (0..nodes.graph.slots()).filter(|node| nodes.slot_type(*node) == Some(SlotType::IMEMO));
+    let code: Vec<u64> = internal.filter_map(|node| nodes.address(node)).collect();
+    let code = CodeLayout::learn(words, symbols, code);
     let frame = frame_bytes(&nodes, &code);
-    Names { symbols, shapes, code, frame, classes: RefCell::new(classes), nodes }
-}
-
-/// The data of Ruby's library, and its zeroed data behind.
-fn ruby_data(memory: &dyn Memory, anchors: &RubyAnchors) -> Vec<(u64, u64)> {
-    let mut ranges: Vec<(u64, u64)> = Vec::new();
-    for region in memory.regions().iter().filter(|region| region.searched()) {
-        let follows = ranges.last().is_some_and(|(_, end)| *end == region.start);
-        if region.path == anchors.library || (follows && region.path.is_empty()) {
-            ranges.push((region.start, region.end));
-        }
-    }
-    ranges
-}
-
-/// Addresses that may be the table of shapes: words of Ruby's data, of its VM, and of small chunks to which those lead.
-fn shape_candidates(nodes: &Nodes<'_>, ranges: &[(u64, u64)], anchors: &RubyAnchors) -> Vec<u64> {
-    let words = nodes.words();
-    let mut ranges = ranges.to_vec();
-    let vm = anchors.value(words.memory, "ruby_current_vm_ptr");
-    let vm = vm.and_then(|vm| words.chunks.find(vm)).and_then(|vm| words.chunks.get(vm));
-    ranges.extend(vm.map(|vm| (vm.user(), vm.user_end())));
-    let mut found = Vec::new();
-    for (start, end) in ranges {
-        for_each_word(words.memory, start, end, |word| found.push(word));
-    }
-    let small = found.iter().filter_map(|word| words.chunk_at(*word));
-    let small: Vec<u64> =
-        small.filter(|(_, chunk)| chunk.size <= SMALL).map(|(_, chunk)| chunk.user()).collect();
-    for chunk in small {
-        found.extend((0..4).filter_map(|number| words.memory.word_at(chunk, number * 8)));
-    }
-    found.retain(|word| *word > 1 << 16 && word >> 47 == 0 && word.is_multiple_of(16));
-    found.sort_unstable();
-    found.dedup();
-    found.retain(|word| words.memory.word(*word).is_some());
-    found
+    let mut names = Names {
+        symbols,
+        code,
+        frame,
+        classes: RefCell::new(classes),
+        nodes,
+        main: None,
+        threads,
+        running: RefCell::default(),
+    };
+    names.main = main_object(&names, object);
+    names
 }
 
 /// What has numbers in place of names.
 fn unnamed(names: &Names<'_>) -> Vec<String> {
     let (places, locals) = names.code.knows();
     let version = names.nodes.words().heap.version();
-    let variables = !SHAPES.contains(version) || names.shapes.is_some();
+    let variables = !SHAPES.contains(version) || names.nodes.words().shapes.is_some();
     let known = [
         (
             names.symbols.is_some(),
@@ -278,7 +246,6 @@ struct Found<'a, 'n> {
     ways: &'a Ways,
     dominators: &'a Dominators,
     retained: &'a Retained,
-    threads: &'a [ThreadPlace],
 }
 
 /// What is counted of one class.
@@ -348,8 +315,10 @@ impl Found<'_, '_> {
         match &request.class {
             Some(class) => chosen.retain(|id| name(*id) == *class),
             None => {
-                // Internal objects are of no use to a reader: what keeps them is the program itself.
-                chosen.retain(|id| !name(*id).starts_with('('));
+                // What keeps code and internal objects is the program itself.
+                chosen.retain(|id| {
+                    !name(*id).starts_with('(') && !CODE.contains(&name(*id).as_str())
+                });
                 chosen.sort_by_key(|id| std::cmp::Reverse((sums[*id].old_bytes, sums[*id].bytes)));
                 chosen.truncate(CLASSES);
             }
@@ -383,7 +352,8 @@ impl Found<'_, '_> {
         let mut patterns = Patterns::new(self.names, self.ways);
         objects.iter().for_each(|object| patterns.count(*object));
         let mut counted = patterns.finish();
-        let others = counted.split_off(counted.len().min(WAYS));
+        let often = counted.iter().take_while(|way| way.objects * RARE >= objects.len() as u64);
+        let others = counted.split_off(often.count().min(WAYS));
         let class = ClassHolders {
             name,
             objects: sums.objects,
@@ -404,7 +374,22 @@ impl Found<'_, '_> {
     }
 
     fn trace(&self, node: u32) -> Option<TracedWay> {
-        self.names.trace(self.ways, node, self.threads)
+        self.names.trace(self.ways, node)
+    }
+
+    /// The objects that keep most alone, as far as a program can let go of them.
+    fn holders(&self) -> Vec<DraftHolder> {
+        let nodes = &self.names.nodes;
+        let (all, _) = self.retained.of(nodes.graph.nodes());
+        let candidates = largest(nodes, self.dominators, self.retained, HOLDERS * LOOKED_AT);
+        let large = candidates.into_iter().filter(|node| self.retained.of(*node).0 * SMALL >= all);
+        let drafts =
+            large.filter(|node| !self.names.is_known(*node)).map(|node| self.holder(node, None));
+        let of_program = drafts.filter(|draft| {
+            let way = draft.way.as_ref().map(|traced| &traced.way);
+            way.is_none_or(|way| way.root != Some(WayRoot::SymbolTable))
+        });
+        of_program.take(HOLDERS).collect()
     }
 
     fn holder(&self, node: u32, of_class: Option<u64>) -> DraftHolder {

@@ -42,7 +42,8 @@ impl fmt::Display for Holder {
             (HolderKind::Object | HolderKind::Class, _) => f.write_str(&self.name)?,
         }
         if let Some((number, name)) = &self.thread {
-            write!(f, " {number} ({name})")?;
+            let of = if self.name == "Fiber" { " of thread" } else { "" };
+            write!(f, "{of} {number} ({name})")?;
         }
         if let Some(code) = &self.code {
             write!(f, " of {code}")?;
@@ -101,6 +102,15 @@ fn frame(
     code.map_or(Ok(()), |code| write!(f, " of {code}"))
 }
 
+/// A block directly behind what it captured is not placed a second time.
+fn without_place_again(of: &Holder, before: &Holder) -> Holder {
+    let captured = before.code.as_ref().filter(|_| before.kind == HolderKind::Variables);
+    let is_again = of.code.as_ref().zip(captured).is_some_and(|(block, code)| {
+        block.path == code.path && (block.line == code.line || code.line == 0)
+    });
+    Holder { code: of.code.clone().filter(|_| !is_again), ..of.clone() }
+}
+
 fn article(name: &str) -> &'static str {
     if name.starts_with(['A', 'E', 'I', 'O', 'U']) { "an" } else { "a" }
 }
@@ -112,6 +122,7 @@ impl fmt::Display for WayRoot {
             Self::Symbol { name, library } => write!(f, "{name} of {library}"),
             Self::StaticData { library } => write!(f, "static data of {library}"),
             Self::Vm => f.write_str("the VM"),
+            Self::SymbolTable => f.write_str("Ruby's table of symbols"),
             Self::Finalizer => f.write_str("a finalizer"),
             Self::Frame { variable, code } => frame(f, variable.as_deref(), code.as_ref()),
             Self::Stack { thread, name } => write!(f, "the stack of thread {thread} ({name})"),
@@ -123,17 +134,26 @@ impl fmt::Display for WayRoot {
 impl fmt::Display for Way {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.object)?;
+        let mut before = &self.object;
         for step in &self.steps {
-            write!(f, " ← {step}")?;
+            write!(
+                f,
+                " ← {}",
+                WayStep { of: without_place_again(&step.of, before), ..step.clone() }
+            )?;
+            before = &step.of;
         }
-        let ends = self.steps.last().map_or(self.object.kind, |step| step.of.kind);
+        let end = self.steps.last().map_or(&self.object, |step| &step.of);
         match &self.root {
-            // The VM has the main object, as everybody knows.
-            Some(WayRoot::Vm) if ends == HolderKind::Main => Ok(()),
             Some(root) => write!(f, " ← {root}"),
-            None if matches!(ends, HolderKind::Class | HolderKind::Included) => Ok(()),
-            None if self.steps.last().is_some_and(|step| step.of.thread.is_some()) => Ok(()),
+            None if is_known(end) => Ok(()),
             None => f.write_str(" ← …"),
         }
     }
+}
+
+/// Whether the last object of a way needs no explanation.
+fn is_known(end: &Holder) -> bool {
+    let by_kind = matches!(end.kind, HolderKind::Class | HolderKind::Included | HolderKind::Main);
+    by_kind || end.thread.is_some() || (end.kind == HolderKind::Code && end.code.is_some())
 }

@@ -5,7 +5,6 @@ use super::links::{Names, Passage};
 use super::ways::Ways;
 use crate::heap::{SlotHead, SlotType};
 use crate::memory::Memory;
-use crate::owners::ThreadPlace;
 use crate::reach::forms::TableKind;
 use crate::reach::record::RootPlace;
 
@@ -67,10 +66,14 @@ impl TracedWay {
     }
 }
 
-/// Whether a reader knows what a holder is: a class or module by its name, a thread that runs by its number.
+/// Whether a reader knows what a holder is: a class or module by its name, a thread that runs by its number, code by its place.
 pub(super) fn is_end(of: &Holder, link: &Link) -> bool {
     let is_class = matches!(of.kind, HolderKind::Class | HolderKind::Included);
-    (is_class && *link != Link::Class) || of.thread.is_some()
+    let is_place = of.kind == HolderKind::Code && of.code.is_some();
+    (is_class && *link != Link::Class)
+        || is_place
+        || of.thread.is_some()
+        || of.kind == HolderKind::Main
 }
 
 /// The object before one on its way, and the nodes between; `None` as the object for a root.
@@ -102,31 +105,31 @@ impl Names<'_> {
     }
 
     /// The way to an object; `None` if nothing leads to it, or if a reference on it is not found again.
-    pub(super) fn trace(
-        &self,
-        ways: &Ways,
-        node: u32,
-        threads: &[ThreadPlace],
-    ) -> Option<TracedWay> {
+    pub(super) fn trace(&self, ways: &Ways, node: u32) -> Option<TracedWay> {
         let mut traced = TracedWay::default();
-        traced.way.object = self.described(node, threads, &mut traced.evidence)?;
+        traced.way.object = self.described(node, &mut traced.evidence)?;
         let mut at = node;
+        if self.is_known(node) {
+            return Some(traced);
+        }
         while let Some(before) = self.before(ways, at) {
             let Some(object) = before.object else {
                 let root = before.root?;
                 traced.way.root =
-                    Some(self.root(root, &before.between, at, threads, &mut traced.evidence)?);
-                self.name_main_object(&mut traced.way, at);
+                    Some(self.root(root, &before.between, at, &mut traced.evidence)?);
                 break;
             };
             let passage = self.passage(object, &before.between, at)?;
             self.rests_on(&passage, &mut traced.evidence);
             if self.is_vm(object) {
                 traced.way.root = Some(self.named_root(&passage).unwrap_or(WayRoot::Vm));
-                self.name_main_object(&mut traced.way, at);
                 break;
             }
-            let mut of = self.described(object, threads, &mut traced.evidence)?;
+            if self.is_symbol_table(object) {
+                traced.way.root = Some(WayRoot::SymbolTable);
+                break;
+            }
+            let mut of = self.described(object, &mut traced.evidence)?;
             if of.thread.is_some() {
                 // A thread that runs is named well enough by its number.
                 of.code = None;
@@ -175,16 +178,9 @@ impl Names<'_> {
         (number < length).then_some(number)
     }
 
-    fn described(
-        &self,
-        node: u32,
-        threads: &[ThreadPlace],
-        evidence: &mut Vec<Evidence>,
-    ) -> Option<Holder> {
+    fn described(&self, node: u32, evidence: &mut Vec<Evidence>) -> Option<Holder> {
         let mut holder = self.describe(node, true);
-        if holder.name == "Thread" && self.nodes.view(node)?.kind() == SlotType::DATA {
-            holder.thread = self.thread_of(node, threads);
-        }
+        holder.thread = self.running_thread(node);
         let head = self.nodes.head(node)?;
         evidence.push(Evidence::Object {
             at: self.nodes.address(node)?,
@@ -207,7 +203,6 @@ impl Names<'_> {
         root: u32,
         between: &[u32],
         object: u32,
-        threads: &[ThreadPlace],
         evidence: &mut Vec<Evidence>,
     ) -> Option<WayRoot> {
         let (address, place) = self.nodes.root(root)?;
@@ -233,7 +228,7 @@ impl Names<'_> {
                 None => WayRoot::OtherMemory,
             },
             RootPlace::Thread(number) => {
-                let thread = threads.get(number as usize)?;
+                let thread = self.threads.get(number as usize)?;
                 WayRoot::Stack { thread: thread.id, name: thread.name.clone() }
             }
             RootPlace::Other => WayRoot::OtherMemory,
@@ -267,19 +262,5 @@ impl Names<'_> {
         }
         let (variable, code) = self.frame_variable(passage)?;
         Some(WayRoot::Frame { variable, code })
-    }
-
-    /// The object that the VM keeps and that alone has a class of its own is the main object.
-    fn name_main_object(&self, way: &mut Way, node: u32) {
-        let Some(head) = self.nodes.head(node) else { return };
-        let flags = self.nodes.words().object(head.class).unwrap_or(0);
-        let is_main = way.root == Some(WayRoot::Vm)
-            && head.slot_type() == SlotType::OBJECT
-            && self.classes.borrow().is_singleton(flags)
-            && self.class_of(node).as_deref() == Some("Object");
-        if is_main {
-            let holder = way.steps.last_mut().map_or(&mut way.object, |step| &mut step.of);
-            holder.kind = HolderKind::Main;
-        }
     }
 }

@@ -47,6 +47,12 @@ fn announcement(need: MemoryNeed) -> String {
         NeedPart::Chunks => format!(
             "the table of the chunks of process {process} takes up to {bytes} of carat's own memory"
         ),
+        NeedPart::Copy => {
+            format!("a copy of the memory of process {process} takes {bytes} of carat's own memory")
+        }
+        NeedPart::Graph => {
+            format!("the references of process {process} take up to {bytes} of carat's own memory")
+        }
     }
 }
 

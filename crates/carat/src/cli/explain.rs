@@ -10,9 +10,12 @@ use carat_files::create_new;
 use carat_model::OutsideReading;
 use carat_model::{Ledger, Span};
 use carat_outside::census::LookOptions;
+use carat_outside::who::WhoRequest;
 use carat_proc::observe::{be_killed_first, memory_gate};
 use carat_proc::process::ProcRoot;
-use carat_report::{CensusTextOptions, census_text, ledger_html, ledger_text, unshared_text};
+use carat_report::{
+    CensusTextOptions, census_text, ledger_html, ledger_text, unshared_text, who_text,
+};
 use serde::Serialize;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -26,6 +29,8 @@ const SCHEMA: &str = "carat.explain/1";
     after_help = "Examples:\n  carat explain 4312                 the tree of process 4312\n  \
     carat explain app.recording.jsonl  the end of a recording\n  \
     carat explain 4312 --owners        also who holds malloc's memory\n  \
+    carat explain 4312 --who           who keeps most memory alive, by name\n  \
+    carat explain 4312 --who Post      who keeps the objects of a class alive\n  \
     carat explain 4312 --class Post    where the objects of a class lie\n  \
     carat explain 4312 --unshared      why the workers' memory is private\n  \
     carat explain 4312 -o ledger.html\n  \
@@ -61,7 +66,7 @@ pub(crate) struct ExplainArgs {
 #[command(next_help_heading = "Reading a running Ruby from outside")]
 struct LookArgs {
     /// Do not read the memory of the process: only what the kernel and a probe report
-    #[arg(long, conflicts_with_all = ["class", "owners", "reach", "unshared"])]
+    #[arg(long, conflicts_with_all = ["class", "owners", "reach", "who", "unshared"])]
     no_look: bool,
     /// Classes in the table
     #[arg(long, value_name = "N", default_value_t = 12)]
@@ -75,6 +80,9 @@ struct LookArgs {
     /// Also what can be reached from stacks and libraries, for as much memory
     #[arg(long)]
     reach: bool,
+    /// Who keeps objects alive, by name: those of this class, or those with most memory. Requires a copy of the process's memory
+    #[arg(long, value_name = "CLASS", num_args = 0..=1)]
+    who: Option<Option<String>>,
     /// Also why the memory of forked processes is private, page by page
     #[arg(long, conflicts_with = "alone")]
     unshared: bool,
@@ -89,6 +97,11 @@ struct LookArgs {
 impl LookArgs {
     /// Whether something is asked for that only a running process can answer.
     fn asks_a_process(&self) -> bool {
+        self.who.is_some() || self.asks_for_more()
+    }
+
+    /// Whether something beside who keeps what is asked for.
+    fn asks_for_more(&self) -> bool {
         self.class.is_some() || self.owners || self.reach || self.unshared
     }
 
@@ -99,6 +112,7 @@ impl LookArgs {
             self.class.is_some() && all.iter().all(|census| census.class.is_none()),
             self.owners && all.iter().all(|census| census.owners.is_none()),
             self.reach && all.iter().all(|census| census.reach.is_none()),
+            self.who.is_some() && all.iter().all(|census| census.who.is_none()),
         ];
         unknown.contains(&true) || (self.asks_a_process() && !reading.refused.is_empty())
     }
@@ -109,6 +123,7 @@ impl LookArgs {
             class: self.class.clone(),
             owners: self.owners,
             reach: self.reach,
+            who: self.who.clone().map(|class| WhoRequest { class }),
             max_pause: self.max_pause.0,
             longest: self.max_time.map(|time| time.0),
             memory: memory_gate(&ProcRoot::default(), output::print_message),
@@ -135,7 +150,9 @@ pub(crate) fn run(args: &ExplainArgs) -> anyhow::Result<Exit> {
             process_ledger(&root, pid, args.alone, &args.look.request())?
         }
         Err(_) if args.look.asks_a_process() => {
-            bail!("--class, --owners, --reach and --unshared read a running process; give its id")
+            bail!(
+                "--class, --owners, --reach, --who and --unshared read a running process; give its id"
+            )
         }
         Err(_) => (of_file(Path::new(&args.target), args.variant.as_deref())?, None),
     };
@@ -146,10 +163,7 @@ pub(crate) fn run(args: &ExplainArgs) -> anyhow::Result<Exit> {
             Explanation { schema: SCHEMA, ledger: &ledger, findings: &findings, census };
         output::print_data(&(serde_json::to_string_pretty(&explanation)? + "\n"))?;
     } else {
-        output::print_text(&ledger_text(&ledger, &findings))?;
-        if let Some(reading) = &reading {
-            output::print_text(&outside_text(reading, &args.look))?;
-        }
+        print_text(args, (&ledger, &findings), reading.as_ref())?;
     }
     if let Some(path) = &args.output {
         let title = title(&args.target, &ledger);
@@ -163,6 +177,25 @@ pub(crate) fn run(args: &ExplainArgs) -> anyhow::Result<Exit> {
     }
     let unanswered = reading.as_ref().is_some_and(|reading| args.look.is_unanswered(reading));
     Ok(if unanswered { Exit::Failed } else { Exit::Fine })
+}
+
+/// Who keeps what is an answer of its own, in few lines.
+fn print_text(
+    args: &ExplainArgs,
+    (ledger, findings): (&Ledger, &[Finding]),
+    reading: Option<&OutsideReading>,
+) -> anyhow::Result<()> {
+    if let (Some(class), Some(reading)) = (&args.look.who, reading) {
+        output::print_text(&who_text(reading, class.as_deref()))?;
+        if !args.look.asks_for_more() {
+            return Ok(());
+        }
+    }
+    output::print_text(&ledger_text(ledger, findings))?;
+    if let Some(reading) = reading {
+        output::print_text(&outside_text(reading, &args.look))?;
+    }
+    Ok(())
 }
 
 /// The readings without the pictures of single pages, which would be most of the text.

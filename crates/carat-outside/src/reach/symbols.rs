@@ -3,9 +3,9 @@
 //! The table is an array of arrays; each of these has 512 pairs of a name and a symbol (`struct symbols`, symbol.c; `ID_ENTRY_UNIT`).
 //! An ID is the number of a pair, shifted by four bits; IDs of operators are the number itself.
 
+use super::words::{SymbolTable, Words};
 use crate::heap::{SlotType, string};
 use crate::memory::for_each_word;
-use crate::reach::words::Words;
 
 /// Pairs of one inner array.
 const PAIRS: u64 = 512;
@@ -22,15 +22,14 @@ const EXAMINED: u64 = 8;
 
 /// The table.
 #[derive(Clone, Copy)]
-pub(super) struct Symbols<'a> {
+pub(crate) struct Symbols<'a> {
     words: Words<'a>,
-    /// Address of the first inner array's word, and their number.
-    table: (u64, u64),
+    table: SymbolTable,
 }
 
 impl<'a> Symbols<'a> {
     /// Finds the table: an object that one of these ranges of a library's data leads to.
-    pub(super) fn find(words: Words<'a>, ranges: &[(u64, u64)]) -> Option<Self> {
+    pub(crate) fn find(words: Words<'a>, ranges: &[(u64, u64)]) -> Option<Self> {
         let mut found = None;
         for (start, end) in ranges {
             for_each_word(words.memory, *start, *end, |word| {
@@ -42,9 +41,19 @@ impl<'a> Symbols<'a> {
         found.map(|table| Self { words, table })
     }
 
+    /// The table that was found before.
+    pub(crate) fn of(words: Words<'a>) -> Option<Self> {
+        words.symbols.map(|table| Self { words, table })
+    }
+
+    /// Where the table is.
+    pub(crate) const fn table(&self) -> SymbolTable {
+        self.table
+    }
+
     /// The name with a number.
-    pub(super) fn serial(&self, serial: u64) -> Option<String> {
-        let (start, count) = self.table;
+    pub(crate) fn serial(&self, serial: u64) -> Option<String> {
+        let SymbolTable { start, count, .. } = self.table;
         let inner = serial / PAIRS;
         let array = self.words.memory.word_at(start, (inner < count).then_some(inner * 8)?)?;
         let (pairs, length) = outside_array(&self.words, array)?;
@@ -54,12 +63,12 @@ impl<'a> Symbols<'a> {
     }
 
     /// The name of an ID.
-    pub(super) fn id(&self, id: u64) -> Option<String> {
+    pub(crate) fn id(&self, id: u64) -> Option<String> {
         self.serial(if id < OPERATORS { id } else { id >> 4 })
     }
 
     /// The name of a symbol.
-    pub(super) fn symbol(&self, value: u64) -> Option<String> {
+    pub(crate) fn symbol(&self, value: u64) -> Option<String> {
         if value & 0xff == STATIC_SYMBOL {
             return self.id(value >> 8);
         }
@@ -71,7 +80,7 @@ impl<'a> Symbols<'a> {
 }
 
 /// Whether a word is a symbol that is no object.
-pub(super) const fn is_static_symbol(value: u64) -> bool {
+pub(crate) const fn is_static_symbol(value: u64) -> bool {
     value & 0xff == STATIC_SYMBOL
 }
 
@@ -84,7 +93,7 @@ fn outside_array(words: &Words<'_>, value: u64) -> Option<(u64, u64)> {
 }
 
 /// The table of names that a word is.
-fn table_at(words: &Words<'_>, word: u64) -> Option<(u64, u64)> {
+fn table_at(words: &Words<'_>, word: u64) -> Option<SymbolTable> {
     let (start, count) = outside_array(words, word)?;
     if !(2..MOST).contains(&count) {
         return None;
@@ -95,7 +104,7 @@ fn table_at(words: &Words<'_>, word: u64) -> Option<(u64, u64)> {
         inner.is_some_and(|inner| has_names(words, inner))
     });
     // The last one may be new.
-    (sound.count() as u64 >= examined - 1).then_some((start, count))
+    (sound.count() as u64 >= examined - 1).then_some(SymbolTable { object: word, start, count })
 }
 
 /// Whether the middle of an inner array has names, and nothing but names.

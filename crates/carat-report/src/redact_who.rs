@@ -1,0 +1,107 @@
+//! Who keeps what for an audience: a shared report has no names of variables, keys, files and threads.
+
+use crate::redact_rules::RedactionRules;
+use carat_outside::who::{CodePlace, Holder, HolderKind, Link, Way, WayRoot, WhoCensus};
+
+/// Edits the names of classes and of libraries.
+pub(crate) trait NameEditor {
+    /// The rules for other names.
+    fn rules(&self) -> &RedactionRules;
+    /// The name of a class.
+    fn edit_class(&mut self, name: &mut String);
+    /// The name of a library.
+    fn edit_library(&mut self, name: &mut String);
+}
+
+/// Edits every name.
+pub(crate) fn edit_who(editor: &mut dyn NameEditor, who: &mut WhoCensus) {
+    for class in &mut who.classes {
+        editor.edit_class(&mut class.name);
+        class.ways.iter_mut().for_each(|counted| edit_way(editor, &mut counted.way));
+        class.holder.iter_mut().for_each(|holder| edit_way(editor, &mut holder.way));
+    }
+    who.holders.iter_mut().for_each(|holder| edit_way(editor, &mut holder.way));
+    who.unnamed.iter_mut().for_each(|reason| editor.rules().edit_line(reason));
+}
+
+fn edit_way(editor: &mut dyn NameEditor, way: &mut Way) {
+    edit_holder(editor, &mut way.object);
+    for step in &mut way.steps {
+        edit_link(editor, &mut step.link);
+        edit_holder(editor, &mut step.of);
+    }
+    way.root.iter_mut().for_each(|root| edit_root(editor, root));
+}
+
+fn edit_holder(editor: &mut dyn NameEditor, holder: &mut Holder) {
+    match holder.kind {
+        HolderKind::Variables | HolderKind::Code | HolderKind::Internal => {
+            editor.rules().edit_name(&mut holder.name);
+        }
+        _ => editor.edit_class(&mut holder.name),
+    }
+    edit_code(editor, &mut holder.code);
+    if let Some((_, name)) = &mut holder.thread {
+        edit_secret(editor, name, "thread");
+    }
+}
+
+fn edit_code(editor: &mut dyn NameEditor, code: &mut Option<CodePlace>) {
+    if editor.rules().is_shared() {
+        *code = None;
+    }
+    if let Some(code) = code {
+        editor.rules().edit_name(&mut code.label);
+        editor.rules().edit_name(&mut code.path);
+    }
+}
+
+/// A name of the application, which a shared report does not have.
+fn edit_secret(editor: &mut dyn NameEditor, name: &mut String, shown: &str) {
+    match editor.rules().is_shared() {
+        true => shown.clone_into(name),
+        false => editor.rules().edit_name(name),
+    }
+}
+
+fn edit_link(editor: &mut dyn NameEditor, link: &mut Link) {
+    match link {
+        Link::Symbol(name) if name.is_empty() => {}
+        Link::Symbol(name) => edit_secret(editor, name, "[name]"),
+        Link::KeyOf(class) | Link::ClassKey(class) => editor.edit_class(class),
+        Link::Variable(name) => edit_secret(editor, name, "@[name]"),
+        Link::Member(name) | Link::Method(name) | Link::Captured(name) => {
+            edit_secret(editor, name, "[name]");
+        }
+        Link::Constant(name) => edit_secret(editor, name, "[NAME]"),
+        Link::Frame { variable, code } => {
+            variable.iter_mut().for_each(|name| edit_secret(editor, name, "[name]"));
+            edit_code(editor, code);
+        }
+        Link::Unnamed
+        | Link::Element(_)
+        | Link::Key
+        | Link::Default
+        | Link::VariableNumber(_)
+        | Link::MemberNumber(_)
+        | Link::Class
+        | Link::Shared => {}
+    }
+}
+
+fn edit_root(editor: &mut dyn NameEditor, root: &mut WayRoot) {
+    match root {
+        WayRoot::Global { name } => edit_secret(editor, name, "$[name]"),
+        WayRoot::Symbol { name, library } => {
+            edit_secret(editor, name, "[name]");
+            editor.edit_library(library);
+        }
+        WayRoot::StaticData { library } => editor.edit_library(library),
+        WayRoot::Frame { variable, code } => {
+            variable.iter_mut().for_each(|name| edit_secret(editor, name, "[name]"));
+            edit_code(editor, code);
+        }
+        WayRoot::Stack { name, .. } => edit_secret(editor, name, "thread"),
+        WayRoot::Vm | WayRoot::Finalizer | WayRoot::SymbolTable | WayRoot::OtherMemory => {}
+    }
+}

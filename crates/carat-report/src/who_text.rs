@@ -1,0 +1,235 @@
+//! Who keeps what, as a few lines for a terminal.
+
+use crate::census_text::live_bytes;
+use crate::malloc_text::much_of;
+use crate::numbers::{grouped, grouped_count};
+use crate::redact_census::prepare_outside;
+use crate::redact_rules::Audience;
+use crate::text::one_line;
+use carat_model::Bytes;
+use carat_model::OutsideReading;
+use carat_outside::census::{Census, CensusPart};
+use carat_outside::who::{ClassHolders, CountedWay, SoleHolder, WhoCensus};
+use std::fmt::{self, Write};
+
+/// Who keeps what in the largest Ruby of a tree. `class` is the class that was asked for.
+pub fn who_text(reading: &OutsideReading, class: Option<&str>) -> String {
+    let reading = prepare_outside(reading, Audience::Own);
+    let mut out = String::new();
+    // Of a cluster one worker is like the other.
+    let largest = reading.processes.iter().max_by_key(|census| live_bytes(census));
+    if let Some(census) = largest {
+        // Writing to a string cannot fail.
+        let _ = write_process(&mut out, census, class);
+    }
+    let others = reading.processes.len().saturating_sub(1) as u64;
+    if others > 0 {
+        let others = grouped_count(others, "other Ruby process");
+        let _ = writeln!(out, "The tree has {others}; give its id with --alone");
+    }
+    for (process, reason) in &reading.refused {
+        let _ = writeln!(out, "Not read: process {process}: {}", one_line(reason));
+    }
+    out
+}
+
+fn write_process(out: &mut String, census: &Census, class: Option<&str>) -> fmt::Result {
+    let Some(who) = &census.who else {
+        let reason = census.reason(CensusPart::Who).unwrap_or("it was not read");
+        return writeln!(
+            out,
+            "Process {}: who keeps what is unknown: {}",
+            census.process,
+            one_line(reason)
+        );
+    };
+    let all = who.reached_objects + who.garbage_objects;
+    writeln!(
+        out,
+        "Process {}, Ruby {}: {}; a collection would free {}",
+        census.process,
+        one_line(&census.ruby),
+        grouped_count(all, "object"),
+        grouped(who.garbage_objects)
+    )?;
+    match class {
+        Some(_) => who.classes.iter().try_for_each(|class| write_class(out, class))?,
+        None => {
+            who.classes.iter().try_for_each(|class| write_brief_class(out, class))?;
+            write_holders(out, who)?;
+        }
+    }
+    for reason in &who.unnamed {
+        writeln!(out, "  {}", one_line(reason))?;
+    }
+    if who.left_out > 0 {
+        let ways = grouped_count(who.left_out, "way");
+        writeln!(out, "  {ways} changed while they were read, and are left out")?;
+    }
+    match (class, who.classes.first()) {
+        (None, Some(first)) => {
+            writeln!(out, "Next: carat explain {} --who {}", census.process, one_line(&first.name))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn counted(class: &ClassHolders) -> String {
+    let objects = grouped(class.objects);
+    format!("{objects} {}, {}", one_line(&class.name), Bytes(class.bytes))
+}
+
+/// One line: how many, and the commonest way.
+fn write_brief_class(out: &mut String, class: &ClassHolders) -> fmt::Result {
+    write!(out, "  {}", counted(class))?;
+    match class.ways.first() {
+        Some(CountedWay { objects, way }) => {
+            write!(out, "; {} of them: {}", grouped(*objects), one_line(&way.to_string()))?;
+        }
+        None => write!(out, "; no way is commoner than others")?,
+    }
+    let others = class.other_ways + (class.ways.len() as u64).saturating_sub(1);
+    match others {
+        0 => writeln!(out),
+        _ => writeln!(out, "; and {}", grouped_count(others, "other way")),
+    }
+}
+
+/// Every way of a class that is told, and who keeps most of its objects.
+fn write_class(out: &mut String, class: &ClassHolders) -> fmt::Result {
+    writeln!(out, "  {}, {} old", counted(class), grouped(class.old_objects))?;
+    for CountedWay { objects, way } in &class.ways {
+        writeln!(out, "  {:>11}  {}", grouped(*objects), one_line(&way.to_string()))?;
+    }
+    if class.other_objects > 0 {
+        let ways = grouped_count(class.other_ways, "other way");
+        writeln!(out, "  {:>11}  {ways}, each with fewer", grouped(class.other_objects))?;
+    }
+    if much_of(class.garbage_objects, class.objects) {
+        writeln!(out, "  {:>11}  would be freed by a collection", grouped(class.garbage_objects))?;
+    }
+    match &class.holder {
+        Some(holder) => {
+            let of_class = holder.of_class.map(|objects| format!("{} of them", grouped(objects)));
+            let of_class = of_class.unwrap_or_else(|| "them".to_owned());
+            writeln!(
+                out,
+                "  Kept alive only by {}: {of_class};",
+                one_line(&holder.way.to_string())
+            )?;
+            writeln!(out, "    without it {} would go", amount(holder))
+        }
+        None => writeln!(out, "  No single object keeps nine tenths of them"),
+    }
+}
+
+fn amount(holder: &SoleHolder) -> String {
+    format!("{} and {}", grouped_count(holder.objects, "object"), Bytes(holder.bytes))
+}
+
+fn write_holders(out: &mut String, who: &WhoCensus) -> fmt::Result {
+    if who.holders.is_empty() {
+        return Ok(());
+    }
+    writeln!(out, "What would go without one object:")?;
+    for holder in &who.holders {
+        let way = one_line(&holder.way.to_string());
+        let bytes = Bytes(holder.bytes).to_string();
+        writeln!(out, "  {bytes:>9} in {:>14}  {way}", grouped_count(holder.objects, "object"))?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use carat_outside::census::UnknownPart;
+    use carat_outside::who::{Holder, HolderKind, Link, Way, WayRoot, WayStep};
+
+    fn way(class: &str, root: Option<WayRoot>) -> Way {
+        let object = Holder { name: class.into(), ..Holder::default() };
+        let list = Holder { name: "Array".into(), length: Some(20_000), ..Holder::default() };
+        let log = Holder { name: "AuditLog".into(), ..Holder::default() };
+        let class = Holder { kind: HolderKind::Class, ..log.clone() };
+        let mut steps = vec![WayStep { link: Link::Element(Some(7)), of: list }];
+        if root.is_none() {
+            steps.push(WayStep { link: Link::Variable("@entries".into()), of: log });
+            steps.push(WayStep { link: Link::Constant("CURRENT".into()), of: class });
+        }
+        Way { object, steps, root }
+    }
+
+    fn reading(who: Option<WhoCensus>) -> OutsideReading {
+        let census = Census { process: 7, ruby: "3.1.2".into(), who, ..Census::default() };
+        OutsideReading { processes: vec![census], ..OutsideReading::default() }
+    }
+
+    fn who() -> WhoCensus {
+        let holder = SoleHolder {
+            way: way("Hash", Some(WayRoot::Global { name: "$cache".into() })),
+            of_class: Some(19_999),
+            objects: 40_001,
+            bytes: 1_764_808,
+        };
+        let class = ClassHolders {
+            name: "Visit".into(),
+            objects: 20_000,
+            old_objects: 19_000,
+            bytes: 800_000,
+            garbage_objects: 9_000,
+            ways: vec![CountedWay { objects: 19_990, way: way("Visit", None) }],
+            other_ways: 2,
+            other_objects: 10,
+            holder: Some(holder.clone()),
+        };
+        WhoCensus {
+            reached_objects: 90_000,
+            garbage_objects: 10_000,
+            classes: vec![class],
+            holders: vec![holder],
+            left_out: 1,
+            ..WhoCensus::default()
+        }
+    }
+
+    #[test]
+    fn the_commonest_ways_and_the_largest_holders_come_first_and_the_next_command_last() {
+        assert_eq!(
+            who_text(&reading(Some(who())), None),
+            "Process 7, Ruby 3.1.2: 100,000 objects; a collection would free 10,000\n  \
+             20,000 Visit, 800.0 kB; 19,990 of them: Visit ← [7] of Array (20,000 elements) ← @entries of AuditLog ← \
+             constant AuditLog::CURRENT; and 2 other ways\n\
+             What would go without one object:\n  \
+             1.76 MB in 40,001 objects  Hash ← [7] of Array (20,000 elements) ← global variable $cache\n  \
+             1 way changed while they were read, and are left out\n\
+             Next: carat explain 7 --who Visit\n"
+        );
+    }
+
+    #[test]
+    fn a_class_has_every_way_and_who_keeps_most_of_it() {
+        let text = who_text(&reading(Some(who())), Some("Visit"));
+        for expected in [
+            "  20,000 Visit, 800.0 kB, 19,000 old\n",
+            "19,990  Visit ← [7] of Array (20,000 elements) ← @entries of AuditLog ← constant AuditLog::CURRENT\n",
+            "10  2 other ways, each with fewer\n",
+            "9,000  would be freed by a collection\n",
+            "Kept alive only by Hash ← [7] of Array (20,000 elements) ← global variable $cache: 19,999 of them;\n",
+            "without it 40,001 objects and 1.76 MB would go\n",
+        ] {
+            assert!(text.contains(expected), "{expected:?} is not in\n{text}");
+        }
+        assert!(!text.contains("Next"), "{text}");
+    }
+
+    #[test]
+    fn what_is_unknown_has_its_reason() {
+        let mut unknown = reading(None);
+        let reason = "there is no object of class Psot".to_owned();
+        unknown.processes[0].unknown.push(UnknownPart { part: CensusPart::Who, reason });
+        assert_eq!(
+            who_text(&unknown, Some("Psot")),
+            "Process 7: who keeps what is unknown: there is no object of class Psot\n"
+        );
+    }
+}
