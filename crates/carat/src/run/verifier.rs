@@ -182,7 +182,7 @@ impl Watch {
         match look.by {
             ServingBy::Nothing => false,
             // A worker that loads the application itself shows it only after the server listens.
-            ServingBy::Listening if checks.iter().all(|check| check.status.is_final()) => {
+            ServingBy::Listening if checks.iter().all(|check| is_known(&check.status)) => {
                 self.lasts(now, MINIMUM)
             }
             _ => self.lasts(now, SETTLED) && !checks.iter().any(is_pending),
@@ -206,6 +206,11 @@ impl Watch {
             )),
         }
     }
+}
+
+/// Whether waiting can show nothing else: it is in effect, or its workers have shown that they load the application themselves.
+fn is_known(status: &SettingStatus) -> bool {
+    status.is_final() || *status == SettingStatus::NotPreloaded
 }
 
 fn is_pending(check: &SettingCheck) -> bool {
@@ -281,6 +286,14 @@ mod tests {
         ] {
             assert_eq!(verified(looks, false).0, expected, "{looks:?}");
         }
+    }
+
+    #[test]
+    fn workers_that_load_the_application_themselves_are_an_answer_as_soon_as_they_serve() {
+        let server = |at| (at, look(ServingBy::Listening, 3, SettingStatus::NotPreloaded));
+        assert!(!verified(&[server(1), server(3)], false).0);
+        let (decided, found) = verified(&[server(1), server(4)], false);
+        assert!(decided && found.checks()[0].to_string().contains("NOT APPLIED"), "{found:?}");
     }
 
     #[test]

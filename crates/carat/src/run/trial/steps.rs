@@ -433,14 +433,14 @@ impl TrialSteps<'_> {
 /// A note on a trial of which no process shows whether the settings were in effect.
 const UNKNOWN_WHERE: &str = "it is unknown whether the settings were in effect: no Ruby of the server listens or was forked from one that does";
 
-/// The checks of settings that are not in effect, or only in part, in words.
+/// The checks of settings that are not in effect, or only in part, in words. Where there is nothing to do for a setting,
+/// nothing is missing.
 pub(super) fn not_in_effect(checks: &[SettingCheck]) -> Vec<String> {
     let failed = checks.iter().filter(|check| {
         matches!(
             check.status,
             SettingStatus::NotApplied(_)
                 | SettingStatus::NotPreloaded
-                | SettingStatus::Needless
                 | SettingStatus::NotYet(_)
                 | SettingStatus::Partly(_)
         )
@@ -451,4 +451,19 @@ pub(super) fn not_in_effect(checks: &[SettingCheck]) -> Vec<String> {
 /// Clock ticks of the kernel as time.
 fn time_of(ticks: u64) -> Duration {
     Duration::from_secs_f64(ticks as f64 / rustix::param::clock_ticks_per_second() as f64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_setting_for_which_there_is_nothing_to_do_is_no_note_on_a_trial() {
+        let check = |status| SettingCheck { setting: "fill_call_caches=on".into(), status };
+        let noted = |status| not_in_effect(&[check(status)]).len();
+        assert_eq!(noted(SettingStatus::Needless), 0);
+        assert_eq!(noted(SettingStatus::Applied(String::new())), 0);
+        assert_eq!(noted(SettingStatus::NotPreloaded), 1);
+        assert_eq!(noted(SettingStatus::NotApplied(String::new())), 1);
+    }
 }
