@@ -4,4 +4,6 @@
 
 mod output;
 
-pub use output::{NamedBy, create_folder, create_new, is_trusted, without_links, write_file};
+pub use output::{
+    NamedBy, create_folder, create_new, is_trusted, own_user, without_links, write_file,
+};

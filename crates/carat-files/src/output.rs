@@ -119,9 +119,14 @@ fn write_to_descriptor(number: i32, bytes: &[u8]) -> io::Result<()> {
     File::from(copy).write_all(bytes)
 }
 
+/// The user whose rights count here.
+pub fn own_user() -> u32 {
+    rustix::process::geteuid().as_raw()
+}
+
 /// Whether what belongs to this user is this user's own choice or root's.
 pub fn is_trusted(owner: u32) -> bool {
-    owner == 0 || owner == rustix::process::geteuid().as_raw()
+    owner == 0 || owner == own_user()
 }
 
 fn is_pipe_or_device(found: Stat) -> bool {
@@ -157,12 +162,11 @@ fn write_and_rename(
     old: Option<Stat>,
     bytes: &[u8],
 ) -> io::Result<()> {
-    let own = rustix::process::geteuid().as_raw();
     match old {
         // A page that its owner closed to others stays closed.
         Some(old)
             if FileType::from_raw_mode(old.st_mode) == FileType::RegularFile
-                && old.st_uid == own =>
+                && old.st_uid == own_user() =>
         {
             rustix::fs::fchmod(&file, Mode::from_raw_mode(old.st_mode & 0o777))?;
         }
@@ -318,7 +322,7 @@ mod tests {
 
     #[test]
     fn a_link_of_another_user_leads_only_to_folders_of_that_user() {
-        if !rustix::process::geteuid().is_root() {
+        if own_user() != 0 {
             return;
         }
         let folder = tempfile::tempdir().unwrap();

@@ -169,7 +169,7 @@ fn process_ledger(
         Some(probe) if probe.slots_unknown.is_none() => groups.parts_with_probe(probe),
         // Slots would be counted as allocated by malloc.
         Some(_) => groups.parts_without_probe(true),
-        None => groups.parts_without_probe(has_ruby(&reading.mappings)),
+        None => groups.parts_without_probe(reading.mappings.iter().any(Mapping::is_of_ruby)),
     };
     let status = parse_status(reading.text("status").as_bytes());
     let stat = parse_stat(&reading.text("stat"));
@@ -220,13 +220,6 @@ fn of_allocator<'a>(
         figures.arenas.clear();
     }
     Cow::Owned(figures)
-}
-
-/// Whether a file of Ruby is mapped: its library, or the program that contains it.
-fn has_ruby(mappings: &[Mapping]) -> bool {
-    let files = mappings.iter().filter_map(|mapping| mapping.name.strip_prefix('/'));
-    let mut names = files.filter_map(|path| path.rsplit('/').next());
-    names.any(|name| name.starts_with("libruby") || name.starts_with("ruby"))
 }
 
 /// The version in the name of Ruby's library: `ruby 3.1` for `libruby-3.1.so.3.1.2`.

@@ -42,6 +42,15 @@ impl Mapping {
         self.range.end - self.range.start
     }
 
+    /// Whether it is of a file of Ruby: its library, or the program that contains it.
+    pub fn is_of_ruby(&self) -> bool {
+        let Some(path) = self.name.strip_prefix('/') else { return false };
+        // An update deletes the file of a running Ruby.
+        let path = path.strip_suffix(" (deleted)").unwrap_or(path);
+        let name = path.rsplit('/').next().unwrap_or_default();
+        name.starts_with("libruby") || self.access.execute && is_rubys_name(name)
+    }
+
     /// Whether it allows no access, as a reservation or a guard does.
     pub fn is_inaccessible(&self) -> bool {
         !self.access.read && !self.access.write && !self.access.execute
@@ -68,6 +77,12 @@ pub struct MappingParser {
     mappings: Vec<Mapping>,
     /// The start of a line whose end is in the next piece.
     begun: Vec<u8>,
+}
+
+/// `ruby`, `ruby3.1`, `ruby-3.1` and the like.
+fn is_rubys_name(name: &str) -> bool {
+    let version = name.strip_prefix("ruby");
+    version.is_some_and(|version| version.chars().all(|c| c.is_ascii_digit() || ".-".contains(c)))
 }
 
 impl MappingParser {
@@ -207,6 +222,25 @@ mod tests {
             for mapping in parse_mappings(&SMAPS[..end]) {
                 assert!(mapping.range.start < mapping.range.end);
             }
+        }
+    }
+
+    #[test]
+    fn a_ruby_is_known_by_its_library_or_its_name() {
+        for (line, expected) in [
+            ("7f0000000000-7f0000021000 r--p 0 08:01 42 /usr/lib/libruby-3.1.so.3.1.2", true),
+            ("55d000000000-55d000021000 r-xp 0 08:01 42 /opt/bin/ruby", true),
+            ("55d000000000-55d000021000 r-xp 0 08:01 42 /usr/bin/ruby3.1", true),
+            ("55d000000000-55d000021000 r-xp 0 08:01 42 /usr/bin/ruby-3.1 (deleted)", true),
+            ("55d000000000-55d000021000 r--p 0 08:01 42 /srv/app/ruby", false),
+            ("55d000000000-55d000021000 r-xp 0 08:01 42 /usr/bin/rubyfmt", false),
+            ("55d000000000-55d000021000 r-xp 0 00:00 0 [anon:ruby]", false),
+        ] {
+            assert_eq!(
+                parse_mappings(line.as_bytes()).iter().any(Mapping::is_of_ruby),
+                expected,
+                "{line}"
+            );
         }
     }
 }

@@ -77,7 +77,7 @@ fn look_at(
         pid: member.pid,
         parent: root.stat(member.pid).map_or(0, |stat| stat.parent),
         image: image(&mappings),
-        is_ruby: page.is_some() || mappings.iter().any(is_of_ruby),
+        is_ruby: page.is_some() || mappings.iter().any(Mapping::is_of_ruby),
         listens: sockets.of(member.pid),
         is_launcher: words(&line).take(2).any(is_listening_launcher),
     };
@@ -118,17 +118,6 @@ fn is_listening_launcher(word: &str) -> bool {
 /// The kernel chooses the place of the vDSO at random when it executes a program, and `fork` keeps it (vdso(7)).
 fn image(mappings: &[Mapping]) -> Option<u64> {
     mappings.iter().find(|mapping| mapping.name == "[vdso]").map(|mapping| mapping.range.start)
-}
-
-fn is_of_ruby(mapping: &Mapping) -> bool {
-    let name = mapping.name.rsplit('/').next().unwrap_or_default();
-    name.starts_with("libruby") || mapping.access.execute && is_rubys_name(name)
-}
-
-/// `ruby`, `ruby3.1` and the like.
-fn is_rubys_name(name: &str) -> bool {
-    let version = name.strip_prefix("ruby");
-    version.is_some_and(|version| version.chars().all(|c| c.is_ascii_digit() || c == '.'))
 }
 
 /// The malloc that the probe found.
@@ -382,19 +371,6 @@ mod tests {
             ("env\0DB_PASSWORD=hunter2\0puma".into(), "env DB_PASSWORD=[hidden] puma".into()),
         ] {
             assert_eq!(title(&line), expected);
-        }
-    }
-
-    #[test]
-    fn a_ruby_is_known_by_its_library_or_its_name() {
-        for (line, expected) in [
-            ("7f0000000000-7f0000021000 r--p 0 08:01 42 /usr/lib/libruby-3.1.so.3.1.2", true),
-            ("55d000000000-55d000021000 r-xp 0 08:01 42 /opt/bin/ruby", true),
-            ("55d000000000-55d000021000 r-xp 0 08:01 42 /usr/bin/ruby3.1", true),
-            ("55d000000000-55d000021000 r--p 0 08:01 42 /srv/app/ruby", false),
-            ("55d000000000-55d000021000 r-xp 0 08:01 42 /usr/bin/rubyfmt", false),
-        ] {
-            assert_eq!(parse_mappings(line.as_bytes()).iter().any(is_of_ruby), expected, "{line}");
         }
     }
 }

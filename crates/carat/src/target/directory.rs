@@ -3,6 +3,7 @@
 //! Its name is chosen before it is created, so that a run can record the name first. Whenever the run is killed,
 //! a later run knows what to remove.
 
+use carat_files::own_user;
 use rand::RngExt;
 use std::ffi::OsStr;
 use std::fs::{self, Permissions};
@@ -53,10 +54,10 @@ pub(crate) fn create_pages() -> io::Result<PathBuf> {
 /// The name may come from a results file that another user wrote.
 pub(crate) fn is_run_directory(path: &Path) -> bool {
     let named = path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(PREFIX));
-    let user = rustix::process::geteuid().as_raw();
     named
-        && fs::symlink_metadata(path)
-            .is_ok_and(|found| found.is_dir() && found.uid() == user && found.mode() & 0o077 == 0)
+        && fs::symlink_metadata(path).is_ok_and(|found| {
+            found.is_dir() && found.uid() == own_user() && found.mode() & 0o077 == 0
+        })
 }
 
 #[cfg(test)]

@@ -7,7 +7,8 @@ use crate::target::library::{
     Libraries, LibraryError, NAMES, check_loadable, content_hash, files, holds, unpack_in_cache,
     write,
 };
-use crate::target::trust::{changeable_by_others, existing, own_user};
+use crate::target::trust::{changeable_by_others, existing, why_changeable};
+use carat_files::own_user;
 use rustix::fs::{StatVfsMountFlags, statfs, statvfs};
 use std::fs::{self, Permissions};
 use std::io;
@@ -55,7 +56,10 @@ pub enum InstallError {
     NoExec(PathBuf),
     /// Other users could change what servers load.
     #[error(
-        "other users can change {0}; give it to root with mode 0755, or choose another --prefix"
+        "other users can change {0}, and with it what servers load: {reason}; {remedy}, or choose another --prefix, such as \
+         /opt/carat",
+        reason = why_changeable(.0).0,
+        remedy = why_changeable(.0).1
     )]
     Changeable(PathBuf),
     /// A file or folder cannot be written.

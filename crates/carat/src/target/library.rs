@@ -3,7 +3,8 @@
 //! Servers load these files, so no existing file is trusted: folders must be private, no other user may rename them,
 //! links are rejected, and a file is used only if its content equals the embedded content.
 
-use crate::target::trust::{changeable_by_others, existing, own_user};
+use crate::target::trust::{changeable_by_others, existing};
+use carat_files::own_user;
 use sha2::{Digest, Sha256};
 use std::ffi::OsString;
 use std::fs::{self, DirBuilder, File, OpenOptions};

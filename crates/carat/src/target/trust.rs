@@ -26,9 +26,28 @@ pub(super) fn changeable_by_others(folder: &Path, user: u32) -> io::Result<Optio
     Ok(None)
 }
 
-/// The user whose rights count here.
-pub(super) fn own_user() -> u32 {
-    rustix::process::geteuid().as_raw()
+/// Why others can change what is in a folder, and what closes it.
+///
+/// A group that may write to it counts even if it has no member now: Debian once gave /usr/local to the group `staff` with mode
+/// 2775, and whoever is added to it later would be root by way of what root's servers load. sshd refuses such folders as well.
+pub(super) fn why_changeable(folder: &Path) -> (String, String) {
+    let shown = folder.display();
+    let found = match folder.symlink_metadata() {
+        Ok(found) if found.is_dir() => found,
+        _ => return ("it is no folder of its own".to_owned(), format!("remove {shown}")),
+    };
+    let mode = found.mode() & 0o7777;
+    match mode & OTHERS {
+        0 => (format!("it belongs to user {}", found.uid()), format!("`chown root {shown}`")),
+        0o020 => {
+            let why = format!("its group {} may write to it (mode {mode:o})", found.gid());
+            (why, format!("`chmod g-w {shown}`"))
+        }
+        _ => {
+            let why = format!("every user may write to it (mode {mode:o})");
+            (why, format!("`chmod go-w {shown}`"))
+        }
+    }
 }
 
 /// The nearest folder that exists: the path itself or one above it.
@@ -39,6 +58,7 @@ pub(super) fn existing(path: &Path) -> &Path {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use carat_files::own_user;
     use std::fs::{self, Permissions};
     use std::os::unix::fs::{PermissionsExt, symlink};
 
@@ -55,6 +75,22 @@ mod tests {
             let found = changeable_by_others(&folder, own_user()).unwrap();
             let expected = changeable.then(|| above.canonicalize().unwrap());
             assert_eq!(found, expected, "{mode:o}");
+        }
+    }
+
+    #[test]
+    fn why_others_can_change_a_folder_is_said_with_what_closes_it() {
+        let home = tempfile::tempdir().unwrap();
+        let folder = home.path().join("local");
+        fs::create_dir(&folder).unwrap();
+        for (mode, why, remedy) in [
+            (0o2775, "may write to it (mode 2775)", "`chmod g-w "),
+            (0o777, "every user may write to it (mode 777)", "`chmod go-w "),
+            (0o755, "it belongs to user ", "`chown root "),
+        ] {
+            fs::set_permissions(&folder, Permissions::from_mode(mode)).unwrap();
+            let said = why_changeable(&folder);
+            assert!(said.0.contains(why) && said.1.starts_with(remedy), "{said:?}");
         }
     }
 
