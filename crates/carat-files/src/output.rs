@@ -69,8 +69,8 @@ pub fn create_new(path: &Path) -> io::Result<File> {
 /// # Errors
 /// Where one cannot be created, or a link on the way is not followed. Nothing is created then.
 pub fn create_folder(path: &Path) -> io::Result<()> {
-    let is_there = |part: &&Path| part.symlink_metadata().is_ok();
-    let above = path.ancestors().find(is_there).unwrap_or(Path::new("."));
+    let mut there = path.ancestors().filter(|part| part.symlink_metadata().is_ok());
+    let above = there.next().unwrap_or(Path::new("."));
     let mut folder = open_folder(above)?;
     for name in parts(path.strip_prefix(above).unwrap_or(path)) {
         match rustix::fs::mkdirat(&folder, &name, Mode::from_raw_mode(0o777)) {

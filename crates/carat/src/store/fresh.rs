@@ -1,8 +1,10 @@
 //! A file that gets its name only when it is complete.
 //!
 //! It is written in a folder of its own beside that name, which no other program knows. So nothing is removed that carat
-//! did not create, whatever files a user has.
+//! did not create, whatever files a user has. This is for files that SQLite writes, which must have a path; its folder is found
+//! as for every other file ([`output`](carat_files)).
 
+use carat_files::without_links;
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 use rustix::io::Errno;
 use std::ffi::OsString;
@@ -16,18 +18,23 @@ use tempfile::TempDir;
 pub(crate) struct FreshFile {
     folder: TempDir,
     path: PathBuf,
+    /// The name that it gets, without links on the way.
+    target: PathBuf,
 }
 
 impl FreshFile {
-    /// A place beside `path`, on the same file system. No file is there yet.
+    /// A place for the file `path`, beside it on the same file system. No file is there yet.
     pub(crate) fn beside(path: &Path) -> io::Result<Self> {
-        let name = path.file_name().unwrap_or_default();
+        let target = without_links(path)?;
+        let name = target.file_name().unwrap_or_default();
         let mut prefix = OsString::from(".");
         prefix.push(name);
-        let folder =
-            tempfile::Builder::new().prefix(&prefix).suffix(".part").tempdir_in(folder_of(path))?;
+        let folder = tempfile::Builder::new()
+            .prefix(&prefix)
+            .suffix(".part")
+            .tempdir_in(folder_of(&target))?;
         let path = folder.path().join(name);
-        Ok(Self { folder, path })
+        Ok(Self { folder, path, target })
     }
 
     /// Where to write it.
@@ -36,26 +43,22 @@ impl FreshFile {
     }
 
     /// Gives it its name once its content is on the disk; whatever had that name is replaced.
-    pub(crate) fn replace(self, path: &Path) -> io::Result<()> {
-        self.publish(path, |from, to| fs::rename(from, to))
+    pub(crate) fn replace(self) -> io::Result<()> {
+        self.publish(|from, to| fs::rename(from, to))
     }
 
     /// Gives it its name once its content is on the disk. Fails where something has that name.
-    pub(crate) fn publish_new(self, path: &Path) -> io::Result<()> {
-        self.publish(path, rename_new)
+    pub(crate) fn publish_new(self) -> io::Result<()> {
+        self.publish(rename_new)
     }
 
     /// Renames it, and waits until its name is on the disk too.
-    fn publish(
-        self,
-        path: &Path,
-        rename: impl FnOnce(&Path, &Path) -> io::Result<()>,
-    ) -> io::Result<()> {
-        File::open(&self.path)?.sync_all()?;
-        rename(&self.path, path)?;
-        let Self { folder, .. } = self;
+    fn publish(self, rename: impl FnOnce(&Path, &Path) -> io::Result<()>) -> io::Result<()> {
+        let Self { folder, path, target } = self;
+        File::open(&path)?.sync_all()?;
+        rename(&path, &target)?;
         folder.close()?;
-        File::open(folder_of(path))?.sync_all()
+        File::open(folder_of(&target))?.sync_all()
     }
 }
 
@@ -90,9 +93,24 @@ mod tests {
         for content in ["one", "two"] {
             let fresh = FreshFile::beside(&path).unwrap();
             fs::write(fresh.path(), content).unwrap();
-            fresh.replace(&path).unwrap();
+            fresh.replace().unwrap();
             assert_eq!((fs::read_to_string(&path).unwrap().as_str(), names()), (content, 1));
         }
+    }
+
+    #[test]
+    fn it_is_not_written_through_a_link_of_another_user() {
+        use carat_files::own_user;
+        if own_user() != 0 {
+            return;
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let (target, link) = (folder.path().join("root"), folder.path().join("link"));
+        fs::create_dir(&target).unwrap();
+        std::os::unix::fs::symlink(&target, &link).unwrap();
+        std::os::unix::fs::lchown(&link, Some(65_534), None).unwrap();
+        FreshFile::beside(&link.join("a.carat")).unwrap_err();
+        assert_eq!(fs::read_dir(&target).unwrap().count(), 0);
     }
 
     #[test]
@@ -102,7 +120,7 @@ mod tests {
         fs::write(&path, "theirs").unwrap();
         let fresh = FreshFile::beside(&path).unwrap();
         fs::write(fresh.path(), "ours").unwrap();
-        let refused = fresh.publish_new(&path).unwrap_err();
+        let refused = fresh.publish_new().unwrap_err();
         assert_eq!(refused.kind(), io::ErrorKind::AlreadyExists);
         assert_eq!(fs::read_to_string(&path).unwrap(), "theirs");
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);

@@ -136,7 +136,7 @@ impl MergedParts {
     /// # Errors
     /// Where the file exists or cannot be written. No file is left then.
     pub fn write_new(&self, path: &Path) -> Result<(), MergeError> {
-        let published = self.written_beside(path)?.publish_new(path);
+        let published = self.written_beside(path)?.publish_new();
         published.map_err(|error| match error.kind() {
             io::ErrorKind::AlreadyExists => MergeError::Exists(path.to_owned()),
             _ => StoreError::io(path, error).into(),
@@ -149,7 +149,7 @@ impl MergedParts {
     /// Where it cannot be written.
     pub fn replace(&self, path: &Path) -> Result<(), StoreError> {
         let written = self.written_beside(path)?;
-        written.replace(path).map_err(|error| StoreError::io(path, error))
+        written.replace().map_err(|error| StoreError::io(path, error))
     }
 
     fn written_beside(&self, path: &Path) -> Result<FreshFile, StoreError> {

@@ -94,7 +94,7 @@ pub(super) fn adopt(
     let fresh = FreshFile::beside(&path).map_err(|error| StoreError::io(&path, error))?;
     Store::create(fresh.path(), &info)?.add(&kept)?;
     let aside = move_aside(&path)?;
-    fresh.publish_new(&path).map_err(|error| StoreError::io(&path, error))?;
+    fresh.publish_new().map_err(|error| StoreError::io(&path, error))?;
     let text = format!(
         "the experiment file has changed since:\n{}\n{} of {} finished trials still count; {} keeps all of them",
         change.lines(),
