@@ -29,6 +29,9 @@ pub(super) struct GroupMemory {
     pub limit: Bytes,
     /// What counts against the limit, without pages of files that the kernel can drop at once.
     pub used: Bytes,
+    /// Whether the kernel ends every process of a group if one of them must be killed at this limit (`memory.oom.group`, as
+    /// Kubernetes sets it): then it spares no server by killing Carat first.
+    pub kills_all: bool,
 }
 
 impl GroupMemory {
@@ -92,8 +95,11 @@ fn below_mount(mount: &CgroupMount, group: &str) -> PathBuf {
 fn of_hierarchy(mount: &CgroupMount, folder: &Path, group: &str) -> Vec<GroupMemory> {
     let below = below_mount(mount, group);
     let mut found = Vec::new();
+    let mut kills_all = false;
     for level in below.ancestors() {
         let place = folder.join(level);
+        // The kernel looks from the group of the victim up to that of the limit (mm/memcontrol.c, `mem_cgroup_get_oom_group`).
+        kills_all |= amount(&place, "memory.oom.group") == Some(Bytes(1));
         // In version 1 a group above counts what is below it only with this setting.
         let counts = level == below || amount(&place, "memory.use_hierarchy") != Some(Bytes(0));
         if !counts {
@@ -101,7 +107,8 @@ fn of_hierarchy(mount: &CgroupMount, folder: &Path, group: &str) -> Vec<GroupMem
         }
         // A path that ends with a slash would be another name.
         let name: PathBuf = Path::new(&mount.group).join(level).components().collect();
-        found.extend(of_group(mount.version, &place, &name.display().to_string()));
+        let limits = of_group(mount.version, &place, &name.display().to_string());
+        found.extend(limits.into_iter().map(|limit| GroupMemory { kills_all, ..limit }));
     }
     found
 }
@@ -118,7 +125,8 @@ fn of_group(version: CgroupVersion, folder: &Path, name: &str) -> Vec<GroupMemor
         .into_iter()
         .filter_map(|(limit, used)| {
             let used = amount(folder, used)?.saturating_sub(droppable);
-            Some(GroupMemory { name: name.to_owned(), limit: amount(folder, limit)?, used })
+            let limit = amount(folder, limit)?;
+            Some(GroupMemory { name: name.to_owned(), limit, used, kills_all: false })
         })
         .collect();
     // The least limit of all groups above, also of those that a container does not see; they hold at least as much.
@@ -140,8 +148,13 @@ mod tests {
     const TWO_MOUNTED: &str =
         "42 32 0:29 / /sys/fs/cgroup rw,nosuid shared:4 - cgroup2 cgroup2 rw,nsdelegate\n";
 
-    /// A machine on which this process has these groups and mounts; files of groups are named from `/sys/fs/cgroup` on.
     fn machine(group: &str, mounts: &str, files: &[(&str, &str)]) -> Vec<(String, u64, u64)> {
+        let found = groups(group, mounts, files);
+        found.into_iter().map(|one| (one.name, one.limit.0, one.used.0)).collect()
+    }
+
+    /// A machine on which this process has these groups and mounts; files of groups are named from `/sys/fs/cgroup` on.
+    fn groups(group: &str, mounts: &str, files: &[(&str, &str)]) -> Vec<GroupMemory> {
         let folder = tempfile::tempdir().unwrap();
         let own = folder.path().join("proc/self");
         fs::create_dir_all(&own).unwrap();
@@ -152,8 +165,7 @@ mod tests {
             fs::create_dir_all(file.parent().unwrap()).unwrap();
             fs::write(file, text).unwrap();
         }
-        let found = group_memory(&ProcRoot::new(folder.path().join("proc")));
-        found.into_iter().map(|one| (one.name, one.limit.0, one.used.0)).collect()
+        group_memory(&ProcRoot::new(folder.path().join("proc")))
     }
 
     fn said(expected: &[(&str, u64, u64)]) -> Vec<(String, u64, u64)> {
@@ -182,6 +194,25 @@ mod tests {
             ("/kubepods/pod1", 180_000_000, 170_000_000),
         ];
         assert_eq!(found, said(&expected));
+    }
+
+    #[test]
+    fn a_limit_at_which_a_whole_group_is_killed_is_known_from_that_group_on() {
+        let limited = |group: &str| {
+            [(format!("{group}memory.max"), "50\n"), (format!("{group}memory.current"), "20\n")]
+        };
+        let kills_all = |place: &str| {
+            let mut files: Vec<(String, &str)> =
+                ["a/b/c/", "a/b/", "a/"].into_iter().flat_map(limited).collect();
+            files.push((format!("{place}memory.oom.group"), "1\n"));
+            let files: Vec<(&str, &str)> =
+                files.iter().map(|(name, text)| (name.as_str(), *text)).collect();
+            let found = groups("0::/a/b/c\n", TWO_MOUNTED, &files);
+            found.iter().map(|one| one.kills_all).collect::<Vec<bool>>()
+        };
+        assert_eq!(kills_all("a/b/"), [false, true, true]);
+        assert_eq!(kills_all("a/b/c/"), [true; 3]);
+        assert_eq!(kills_all("other/"), [false; 3]);
     }
 
     #[test]

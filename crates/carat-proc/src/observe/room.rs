@@ -13,6 +13,8 @@ use std::fs;
 
 /// The part of a group's limit that is left to the server, which may grow while it is read: one of so many.
 const LEFT_TO_SERVER: u64 = 20;
+/// The same where the kernel would kill the server together with Carat, so that nothing but the reserve protects it.
+const LEFT_TO_SERVER_TOGETHER: u64 = 4;
 /// The part of the machine's available memory that Carat takes at most, so that it pushes nothing into swap: one of so many.
 const OF_MACHINE: u64 = 2;
 /// Less is taken without a word.
@@ -67,11 +69,16 @@ fn room_for(
     if let Some(group) = nearest.filter(|group| group.spare() < bytes) {
         return Err(format!(
             "needs about {bytes} of carat's own memory, and control group {} has {} left of its limit of {}, of which \
-             {} stay for the server; run carat outside of this group, or raise the limit",
+             {} stay for the server{}; run carat outside of this group, or raise the limit",
             group.name,
             group.left(),
             group.limit,
             group.kept(),
+            if group.kills_all {
+                ", which would be killed together with carat (memory.oom.group)"
+            } else {
+                ""
+            },
         ));
     }
     match available {
@@ -86,7 +93,8 @@ fn room_for(
 impl GroupMemory {
     /// What stays for the server.
     fn kept(&self) -> Bytes {
-        Bytes(self.limit.0 / LEFT_TO_SERVER)
+        let share = if self.kills_all { LEFT_TO_SERVER_TOGETHER } else { LEFT_TO_SERVER };
+        Bytes(self.limit.0 / share)
     }
 
     /// What Carat may take.
@@ -102,7 +110,8 @@ mod tests {
     const MB: u64 = 1_000_000;
 
     fn group(name: &str, limit: u64, used: u64) -> GroupMemory {
-        GroupMemory { name: name.into(), limit: Bytes(limit * MB), used: Bytes(used * MB) }
+        let (limit, used) = (Bytes(limit * MB), Bytes(used * MB));
+        GroupMemory { name: name.into(), limit, used, kills_all: false }
     }
 
     fn need(megabytes: u64) -> MemoryNeed {
@@ -122,6 +131,18 @@ mod tests {
             ),
             "{refused}"
         );
+    }
+
+    #[test]
+    fn a_quarter_of_a_limit_stays_where_the_server_would_be_killed_together_with_carat() {
+        let together = GroupMemory { kills_all: true, ..group("/pod", 200, 100) };
+        assert_eq!(room_for(need(50), std::slice::from_ref(&together), None), Ok(()));
+        let refused = room_for(need(51), &[together], None).unwrap_err();
+        assert!(
+            refused.contains("50.00 MB stay for the server, which would be killed"),
+            "{refused}"
+        );
+        assert!(refused.contains("(memory.oom.group); run carat outside"), "{refused}");
     }
 
     #[test]
