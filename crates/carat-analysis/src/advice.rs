@@ -170,16 +170,16 @@ fn compacted_workers(ledger: &Ledger, reading: &OutsideReading) -> Vec<u32> {
         let parent = forked_from(worker, ledger)?;
         Some((worker.pid, parent.pid))
     });
-    let compacted = |&(worker, parent): &(u32, u32)| {
-        let mut tables = reading.unshared.iter();
-        match tables.find(|table| table.child == worker && table.parent == parent) {
-            Some(table) => moved(table) > table.private_bytes as f64 * WORTHWHILE,
-            None => {
-                compacts(reading, worker) == Some(true) && compacts(reading, parent) == Some(false)
-            }
-        }
-    };
-    forked.filter(compacted).map(|(worker, _)| worker).collect()
+    let compacted = forked.filter(|&(worker, parent)| has_compacted(reading, worker, parent));
+    compacted.map(|(worker, _)| worker).collect()
+}
+
+fn has_compacted(reading: &OutsideReading, worker: u32, parent: u32) -> bool {
+    let mut tables = reading.unshared.iter();
+    match tables.find(|table| table.child == worker && table.parent == parent) {
+        Some(table) => moved(table) > table.private_bytes as f64 * WORTHWHILE,
+        None => compacts(reading, worker) == Some(true) && compacts(reading, parent) == Some(false),
+    }
 }
 
 /// Bytes that are private because a compaction moved objects.
@@ -203,10 +203,9 @@ fn worker_compaction(
     reading: &OutsideReading,
     compacted: &[u32],
 ) -> Option<Finding> {
-    let is_compacted = |pid: u32| compacted.contains(&pid);
-    let tables = reading.unshared.iter().filter(|table| is_compacted(table.child));
+    let tables = reading.unshared.iter().filter(|table| compacted.contains(&table.child));
     let known: f64 = tables.map(moved).sum();
-    let workers = ledger.processes.iter().filter(|process| is_compacted(process.pid));
+    let workers = ledger.processes.iter().filter(|process| compacted.contains(&process.pid));
     let heaps = workers.filter_map(|worker| worker.heap.as_ref());
     let lost = match reading.unshared.is_empty() {
         true => heaps.map(|heap| heap.private).sum(),
@@ -249,11 +248,11 @@ fn unprepared_fork(ledger: &Ledger, compacted: &[u32]) -> Option<Finding> {
         workers += 1;
         parents.push(parent.pid.to_string());
         // What a worker writes to after the fork. What a compaction in it moves, no preparation keeps shared.
-        let moves = |kind: &PartKind| {
-            compacted.contains(&worker.pid)
-                && [PartKind::SlotsLive, PartKind::SlotsFree].contains(kind)
+        let moved: &[PartKind] = match compacted.contains(&worker.pid) {
+            true => &[PartKind::SlotsLive, PartKind::SlotsFree],
+            false => &[],
         };
-        for &kind in PartKind::HEAPS.iter().filter(|kind| !moves(kind)) {
+        for &kind in PartKind::HEAPS.iter().filter(|kind| !moved.contains(kind)) {
             let private = part_of(worker, kind).map(|part| part.private).unwrap_or_default();
             // A worker can have lost only what its parent had to share.
             let inherited = part_of(parent, kind).map(|part| part.resident).unwrap_or_default();
@@ -505,17 +504,11 @@ struct StackUsers {
 
 impl StackUsers {
     fn of(ledger: &Ledger, reading: &OutsideReading) -> Self {
-        let fibers = |pid| {
-            let classes = census(reading, pid)?.classes.as_ref()?;
-            Some(
-                classes.iter().find(|class| class.name == "Fiber").map_or(0, |class| class.objects),
-            )
-        };
         let rubies = ledger.processes.iter().filter(|process| process.may_have_ruby());
         Self {
             threads: ledger.processes.iter().map(|one| u64::from(one.threads.unwrap_or(1))).sum(),
             processes: ledger.processes.len() as u64,
-            fibers: rubies.map(|process| fibers(process.pid)).sum(),
+            fibers: rubies.map(|process| fibers(reading, process.pid)).sum(),
         }
     }
 
@@ -535,6 +528,12 @@ impl StackUsers {
             None => "run fewer threads, or fewer fibers at a time",
         }
     }
+}
+
+/// Objects of the class Fiber in a process.
+fn fibers(reading: &OutsideReading, pid: u32) -> Option<u64> {
+    let classes = census(reading, pid)?.classes.as_ref()?;
+    Some(classes.iter().find(|class| class.name == "Fiber").map_or(0, |class| class.objects))
 }
 
 fn counted(number: u64, word: &str) -> String {

@@ -210,26 +210,32 @@ const FIGURES: [(CensusFigure, ReadFigure); 13] = [
 
 /// The parts of the ledgers that no figure of a Ruby has, and their sums.
 fn part_changes(before: &Ledger, after: &Ledger) -> Vec<FigureChange> {
-    let is_elsewhere =
-        |kind: &PartKind| PartKind::HEAPS.contains(kind) && *kind != PartKind::TransientHeap;
-    let kinds = PartKind::ALL.into_iter().filter(|kind| !is_elsewhere(kind));
-    let in_ledger = |ledger: &Ledger, kind| {
-        let found = ledger.parts.iter().find(|part| part.kind == kind);
-        // A ledger lists the parts that are not zero.
-        (ledger.pss.0 > 0).then(|| found.map_or(0, |part| part.pss.0))
-    };
+    let kinds = PartKind::ALL.into_iter().filter(|kind| !is_in_census(*kind));
     let parts = kinds.map(|kind| FigureChange {
         figure: CensusFigure::Part(kind),
-        before: in_ledger(before, kind),
-        after: in_ledger(after, kind),
+        before: part_bytes(before, kind),
+        after: part_bytes(after, kind),
     });
-    let all = |ledger: &Ledger| Some(ledger.pss.0).filter(|pss| *pss > 0);
-    let sum =
-        FigureChange { figure: CensusFigure::AllMemory, before: all(before), after: all(after) };
-    let is_somewhere = |change: &FigureChange| {
-        change.before.unwrap_or_default() > 0 || change.after.unwrap_or_default() > 0
+    let all = FigureChange {
+        figure: CensusFigure::AllMemory,
+        before: all_bytes(before),
+        after: all_bytes(after),
     };
-    parts.chain([sum]).filter(is_somewhere).collect()
+    parts.chain([all]).filter(|change| change.before.max(change.after) > Some(0)).collect()
+}
+
+fn is_in_census(kind: PartKind) -> bool {
+    PartKind::HEAPS.contains(&kind) && kind != PartKind::TransientHeap
+}
+
+/// Proportional bytes of a part, which a ledger lists if it is not zero; `None` without a ledger.
+fn part_bytes(ledger: &Ledger, kind: PartKind) -> Option<u64> {
+    let found = ledger.parts.iter().find(|part| part.kind == kind);
+    all_bytes(ledger).map(|_| found.map_or(0, |part| part.pss.0))
+}
+
+fn all_bytes(ledger: &Ledger) -> Option<u64> {
+    Some(ledger.pss.0).filter(|pss| *pss > 0)
 }
 
 /// Chunks in use and their bytes in memory.

@@ -72,8 +72,9 @@ fn own_files(rubies: &[&ProcessLedger]) -> Bytes {
 impl ProcessLedger {
     /// PSS of the parts that are neither Ruby's slots, nor malloc's memory, nor files.
     fn beside_heaps(&self) -> Bytes {
-        let is_counted = |kind| !PartKind::HEAPS.contains(&kind) && kind != PartKind::CodeAndFiles;
-        let parts = self.parts.iter().filter(|part| is_counted(part.kind));
+        let parts = self.parts.iter().filter(|part| {
+            part.kind != PartKind::CodeAndFiles && !PartKind::HEAPS.contains(&part.kind)
+        });
         parts.map(|part| part.pss).sum()
     }
 }

@@ -54,30 +54,30 @@ pub(super) fn section(ledger: &Ledger, gallery: &mut Gallery) -> Markup {
 
 /// The files of data, and those that no figure has.
 fn files(files: &LedgerFiles<'_>) -> Markup {
-    let list = |files: &[(&str, Bytes)]| {
-        markup! {
-            ul.also { @for (name, bytes) in files.iter().take(FILES) {
-                li { (shorten(&one_line(name), 120)) ", " (bytes) }
-            } }
-            @if files.len() > FILES { p.soft { "and " (files.len() - FILES) " more" } }
-        }
-    };
     markup! {
         @if !files.mapped.is_empty() {
             h3 { "Largest mapped files without code" }
-            (list(&files.mapped))
+            (file_list(&files.mapped))
         }
         @if !files.open.is_empty() {
             h3 { "Open and not mapped" }
             p.soft { "In no figure above, but in memory and charged to the container." }
-            (list(&files.open))
+            (file_list(&files.open))
         }
+    }
+}
+
+fn file_list(files: &[(&str, Bytes)]) -> Markup {
+    markup! {
+        ul.also { @for (name, bytes) in files.iter().take(FILES) {
+            li { (shorten(&one_line(name), 120)) ", " (bytes) }
+        } }
+        @if files.len() > FILES { p.soft { "and " (files.len() - FILES) " more" } }
     }
 }
 
 /// What the kernel tells of processes that may not be read.
 fn from_status(processes: &[StatusLedger]) -> Markup {
-    let cell = |bytes: Option<Bytes>| value_cell(Unit::Bytes, bytes.map(|bytes| bytes.0 as f64));
     let table = markup! {
         table {
             thead { tr {
@@ -87,8 +87,9 @@ fn from_status(processes: &[StatusLedger]) -> Markup {
             tbody { @for process in processes.iter().take(PROCESS_ROWS) { tr {
                 th scope="row" { (process.pid) }
                 td.w { (shorten(&one_line(&process.title), 80)) }
-                (cell(Some(process.rss)))
-                @for bytes in [process.anonymous, process.files, process.shared, process.swap] { (cell(bytes)) }
+                @for bytes in [Some(process.rss), process.anonymous, process.files, process.shared, process.swap] {
+                    (value_cell(Unit::Bytes, bytes.map(|bytes| bytes.0 as f64)))
+                }
                 td { (process.threads.map_or_else(|| "–".to_owned(), |threads| threads.to_string())) }
             } } }
         }

@@ -62,10 +62,17 @@ fn number(text: &str) -> Option<i64> {
 
 /// Names and values; `None` where the text has another form.
 fn pairs(text: &str) -> Option<Vec<(&str, &str)>> {
-    let is_name = |name: &str| {
-        !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
-    };
     text.split(',').map(|pair| pair.split_once(':').filter(|(name, _)| is_name(name))).collect()
+}
+
+fn is_name(text: &str) -> bool {
+    !text.is_empty() && text.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
+}
+
+/// Whether jemalloc may accept this value; it may if the option is of another version.
+fn fits((name, value): (&str, &str)) -> bool {
+    let is_default = (name, value) == ("narenas", "default");
+    is_default || known(name).is_none_or(|accepts| accepts.has(value))
 }
 
 fn known(option: &str) -> Option<Accepts> {
@@ -88,10 +95,6 @@ impl fmt::Display for JemallocOptions {
 
 impl SettingValue for JemallocOptions {
     fn parse(text: &str) -> Option<Self> {
-        let fits = |(name, value): (&str, &str)| {
-            let is_default = (name, value) == ("narenas", "default");
-            is_default || known(name).is_none_or(|accepts| accepts.has(value))
-        };
         let is_plain = !text.contains(['\0', '\n']);
         let all_fit = text.is_empty() || pairs(text)?.into_iter().all(fits);
         (is_plain && all_fit).then(|| Self(text.to_owned()))
