@@ -5,6 +5,7 @@ use carat_analysis::ExplainedTree;
 use carat_model::{Ledger, OUTSIDE_SCHEMA, OutsideReading};
 use carat_report::{Audience, prepare_outside};
 use serde::Deserialize;
+use serde_json::Value;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -39,7 +40,7 @@ pub enum CensusFileError {
 #[derive(Deserialize)]
 struct ExplainedFile {
     #[serde(default)]
-    ledger: Ledger,
+    ledger: Value,
     census: Option<OutsideReading>,
 }
 
@@ -79,12 +80,27 @@ pub fn read_explained(path: &Path) -> Result<ExplainedTree, CensusFileError> {
         return Err(CensusFileError::NoReading(path.to_owned(), reason));
     }
     let rubies = prepare_outside(&reading, Audience::Own).processes;
-    Ok(ExplainedTree { ledger: file.ledger, rubies })
+    // That of another version of carat is left out, and the rest is compared.
+    let ledger: Ledger = serde_json::from_value(file.ledger).unwrap_or_default();
+    Ok(ExplainedTree { ledger, rubies })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_ledger_of_another_version_is_left_out() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.json");
+        let census = serde_json::to_value(carat_outside::census::Census::default()).unwrap();
+        let reading =
+            serde_json::json!({ "schema": OUTSIDE_SCHEMA, "processes": [census], "refused": [] });
+        let text = serde_json::json!({ "ledger": { "of": "old" }, "census": reading }).to_string();
+        std::fs::write(&path, text).unwrap();
+        let found = read_explained(&path).unwrap();
+        assert_eq!((found.rubies.len(), found.ledger), (1, Ledger::default()));
+    }
 
     #[test]
     fn a_file_without_a_reading_is_refused_with_the_reason() {
