@@ -40,8 +40,8 @@ pub struct Finding {
 const WORTHWHILE: f64 = 0.05;
 /// Share of free slots from which a heap counts as fragmented.
 const FRAGMENTED: f64 = 0.3;
-/// glibc's free memory is worth another allocator from this share of its live memory on: jemalloc needs more for the same live
-/// memory. A leak of 28 MB in small blocks, beside 4 MB that were free, took 15 MB more under it.
+/// glibc's free memory is worth another allocator, or fewer arenas, from this share of its live memory on: jemalloc needs more
+/// for the same live memory. A leak of 28 MB in small blocks, beside 4 MB that were free, took 15 MB more under it.
 const LOOSE: f64 = 0.5;
 /// With `arena_max` of 2 to 4 a process has at most this many arenas.
 const FEW_ARENAS: usize = 4;
@@ -91,6 +91,10 @@ pub fn findings(ledger: &Ledger, reading: &OutsideReading) -> Vec<Finding> {
 
 fn is_worthwhile(ledger: &Ledger, bytes: Bytes) -> bool {
     bytes.0 as f64 >= ledger.pss.0 as f64 * WORTHWHILE
+}
+
+fn is_loose(free: Bytes, live: Bytes) -> bool {
+    free.0 as f64 >= live.0 as f64 * LOOSE
 }
 
 fn percent(ledger: &Ledger, bytes: Bytes) -> f64 {
@@ -145,8 +149,8 @@ fn other_allocator(ledger: &Ledger, is_cluster: bool) -> Option<Finding> {
     let is_found = unused_allocator(ledger).is_some() || !ledger.processes.iter().any(is_glibc);
     let free = ledger.part(PartKind::MallocFree).filter(|_| !is_found)?;
     let live = part(ledger, PartKind::MallocLive);
-    let is_loose = is_cluster || free.pss.0 as f64 >= live.0 as f64 * LOOSE;
-    if !is_loose || !is_worthwhile(ledger, free.pss) {
+    let is_enough = is_cluster || is_loose(free.pss, live);
+    if !is_enough || !is_worthwhile(ledger, free.pss) {
         return None;
     }
     Some(Finding {
@@ -340,7 +344,8 @@ fn arenas(ledger: &Ledger) -> Option<Finding> {
     let free = others.iter().map(|arena| arena.free).sum::<Option<Bytes>>()?;
     // What the probe reports as free was not all touched yet; the ledger counts what is in memory.
     let free = ledger.part(PartKind::MallocFree).map_or(free, |part| part.pss.min(free));
-    if !is_worthwhile(ledger, free) {
+    let is_loose = is_loose(free, held.saturating_sub(free));
+    if !is_loose || !is_worthwhile(ledger, free) {
         return None;
     }
     Some(Finding {

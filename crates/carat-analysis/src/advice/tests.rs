@@ -154,29 +154,43 @@ fn compacted_pages(child: u32, megabytes: u64) -> UnsharedTable {
     UnsharedTable { private_bytes: 100 * MB, ..table }
 }
 
+/// The most that the two findings about forks promise for a tree.
+struct CompactedFindings<'a>(&'a Ledger);
+
+impl CompactedFindings<'_> {
+    fn read(&self, processes: &[(u32, bool)], unshared: &[UnsharedTable]) -> [Option<Bytes>; 2] {
+        let processes = processes.iter().map(|one| collected(one.0, one.1)).collect();
+        let unshared = unshared.to_vec();
+        let reading = OutsideReading { processes, unshared, ..OutsideReading::default() };
+        let found = findings(self.0, &reading);
+        ["compaction-unshares", UNPREPARED]
+            .map(|code| found.iter().find(|one| one.code == code).map(|one| one.at_most.unwrap()))
+    }
+}
+
+fn mb(megabytes: u64) -> Option<Bytes> {
+    Some(Bytes(megabytes * MB))
+}
+
 #[test]
 fn a_compaction_in_workers_is_named_and_no_preparation_is_said_to_help_there() {
     let mut tree = cluster();
     for worker in &mut tree.processes[1..] {
         worker.heap = Some(RubyHeap { private: Bytes(45 * MB), ..RubyHeap::default() });
     }
-    let of = |processes: &[(u32, bool)], unshared: &[UnsharedTable]| {
-        let processes = processes.iter().map(|one| collected(one.0, one.1)).collect();
-        let unshared = unshared.to_vec();
-        let reading = OutsideReading { processes, unshared, ..OutsideReading::default() };
-        let found = findings(&tree, &reading);
-        let most = |code| found.iter().find(|one| one.code == code).map(|one| one.at_most.unwrap());
-        (most("compaction-unshares"), most(UNPREPARED))
-    };
-    let mb = |megabytes: u64| Some(Bytes(megabytes * MB));
+    let of = CompactedFindings(&tree);
     let workers = [(10, false), (11, true), (12, true)];
-    assert_eq!(of(&[], &[]), (None, mb(90)), "nothing was read");
-    assert_eq!(of(&workers, &[]), (mb(90), None), "what is left, 10 MB, is too little");
-    assert_eq!(of(&[(10, true), (11, true), (12, true)], &[]), (None, mb(90)), "before the fork");
-    assert_eq!(of(&workers[1..], &[]), (None, mb(90)), "the parent is unknown");
+    assert_eq!(of.read(&[], &[]), [None, mb(90)], "nothing was read");
+    assert_eq!(of.read(&workers, &[]), [mb(90), None], "what is left, 10 MB, is too little");
+    assert_eq!(
+        of.read(&[(10, true), (11, true), (12, true)], &[]),
+        [None, mb(90)],
+        "before the fork"
+    );
+    assert_eq!(of.read(&workers[1..], &[]), [None, mb(90)], "the parent is unknown");
     let tables = [compacted_pages(11, 20), compacted_pages(12, 20)];
-    assert_eq!(of(&workers, &tables), (mb(40), None));
-    assert_eq!(of(&workers, &[rewritten(11, 20), rewritten(12, 20)]), (None, mb(90)));
+    assert_eq!(of.read(&workers, &tables), [mb(40), None]);
+    assert_eq!(of.read(&workers, &[rewritten(11, 20), rewritten(12, 20)]), [None, mb(90)]);
 }
 
 #[test]
@@ -254,6 +268,8 @@ fn many_arenas_with_free_memory_are_found_and_few_are_not() {
     let mut live = many.clone();
     live.arenas.iter_mut().for_each(|arena| arena.free = Some(Bytes(MB / 2)));
     assert_eq!(codes(&ledger(live.clone())), [""; 0], "what is live does not go away");
+    live.arenas.iter_mut().for_each(|arena| arena.free = Some(Bytes(2 * MB)));
+    assert_eq!(codes(&ledger(live.clone())), [""; 0], "little is free beside what is live");
     live.arenas.iter_mut().for_each(|arena| arena.free = None);
     assert_eq!(codes(&ledger(live)), [""; 0], "nothing is known to be free");
     many.arenas.truncate(3);
