@@ -49,10 +49,11 @@ const FEW_ARENAS: usize = 4;
 const LITTLE_SHARED: f64 = 0.25;
 const UNPREPARED: &str = "fork-not-prepared";
 const ALLOCATOR: &str = "allocator";
+const COMPACTION: &str = "compaction-unshares";
 
 /// Every finding that the ledger and what was read from outside support, the largest possible saving first. On a
 /// preloaded cluster a prepared fork and another allocator come first, because together they saved most there
-/// (`docs/remedies.md`). A ledger without its single processes, such as one of a shortened export, supports none: which
+/// (`docs/remedies.md`), and what undoes a preparation. A ledger without its single processes, such as one of a shortened export, supports none: which
 /// allocator was in use is unknown.
 pub fn findings(ledger: &Ledger, reading: &OutsideReading) -> Vec<Finding> {
     if ledger.processes.is_empty() {
@@ -83,7 +84,7 @@ pub fn findings(ledger: &Ledger, reading: &OutsideReading) -> Vec<Finding> {
     .chain(of_jemalloc.unwrap_or_default())
     .collect();
     found.sort_by_key(|finding| {
-        let first = is_cluster && [UNPREPARED, ALLOCATOR].contains(&finding.code);
+        let first = is_cluster && [UNPREPARED, ALLOCATOR, COMPACTION].contains(&finding.code);
         std::cmp::Reverse((first, finding.at_most))
     });
     found
@@ -230,7 +231,7 @@ fn worker_compaction(
         ),
     };
     Some(Finding {
-        code: "compaction-unshares",
+        code: COMPACTION,
         evidence,
         remedy: "no `GC.compact` and no `GC.auto_compact` in workers; compact in the parent before the fork"
             .into(),

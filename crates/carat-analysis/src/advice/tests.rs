@@ -194,6 +194,20 @@ fn a_compaction_in_workers_is_named_and_no_preparation_is_said_to_help_there() {
 }
 
 #[test]
+fn a_compaction_that_made_most_private_comes_before_a_preparation_that_cannot_undo_it() {
+    let mut tree = cluster();
+    for worker in &mut tree.processes[1..] {
+        worker.parts.push(part(PartKind::MallocLive, 20, 20));
+    }
+    tree.processes[0].parts.push(part(PartKind::MallocLive, 20, 20));
+    let unshared = vec![compacted_pages(11, 40), compacted_pages(12, 40)];
+    let reading = OutsideReading { unshared, ..OutsideReading::default() };
+    let found = findings(&tree, &reading);
+    let codes: Vec<&str> = found.iter().map(|finding| finding.code).collect();
+    assert_eq!(codes[..3], [ALLOCATOR, COMPACTION, UNPREPARED]);
+}
+
+#[test]
 fn fewer_threads_are_not_the_advice_for_the_stacks_of_fibers() {
     let class =
         |name: &str, objects| ClassCount { name: name.into(), objects, ..ClassCount::default() };
