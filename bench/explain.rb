@@ -2,7 +2,7 @@
 
 # What `carat explain` prints of a preloaded Rails app: the examples of README and docs/explain.md. The blog is started with two
 # workers and serves some pages; then its processes are read. Their numbers are replaced by fixed ones, so that a text can name
-# them. Long lists are cut for README, with `…` in their place.
+# them. Long lists are cut for README, with `…` in their place. Under jemalloc only what differs is printed.
 
 require 'net/http'
 require 'open3'
@@ -15,7 +15,9 @@ PAGES = Integer(ENV.fetch('PAGES', '140'))
 LATER = 40
 PATIENCE = 120
 # Few arenas, so that their list is short.
-ENVIRONMENT = { 'WORKERS' => '2', 'MALLOC_ARENA_MAX' => '2' }.freeze
+JEMALLOC = ARGV == %w[--allocator jemalloc]
+OF_ALLOCATOR = JEMALLOC ? { 'LD_PRELOAD' => '/usr/lib/x86_64-linux-gnu/libjemalloc.so.2' } : { 'MALLOC_ARENA_MAX' => '2' }
+ENVIRONMENT = { 'WORKERS' => '2', **OF_ALLOCATOR }.freeze
 
 # The blog on Puma; it is stopped at the end.
 class Blog
@@ -77,6 +79,11 @@ class Explained
     between(/\AProcess \d+ from outside/, /nothing was stopped or written\z/)
   end
 
+  def malloc
+    start = @lines.index { |line| line.start_with?('  malloc: ') } or raise 'no malloc'
+    @lines.drop(start).take_while { |line| !line.empty? }
+  end
+
   def owners
     start = @lines.index { |line| line.include?('have a known holder') } or raise 'no holders'
     @lines.drop(start).take_while { |line| line.start_with?('  ') && !line.end_with?('stopped or written') }
@@ -121,6 +128,10 @@ begin
   blog.serve(PAGES)
   worker = blog.workers.first
   numbers = { blog.pid => 29_316, worker => 29_390, blog.workers.last => 29_391 }
+  if JEMALLOC
+    show('its jemalloc', Explained.new(numbers, worker.to_s, '--alone').malloc)
+    exit
+  end
   tree = Explained.new(numbers, blog.pid.to_s, '--unshared')
   alone = Explained.new(numbers, worker.to_s, '--alone')
   show('the first screen', tree.short)

@@ -1,9 +1,10 @@
 //! The memory of running Rubies, read from outside: which processes are read, and their figures for the ledger.
 
-use crate::observe::{MallocFigures, ProbeFigures};
+use crate::observe::{MallocFigures, ProbeFigures, read_probe_figures};
 use crate::process::{Identity, ProcRoot};
+use carat_model::Bytes;
 use carat_model::ledger::{Arena, Basis, ClassicRatios, SlotPool};
-use carat_model::{Bytes, OUTSIDE_SCHEMA, OutsideReading};
+use carat_model::{OUTSIDE_SCHEMA, OutsideReading};
 use carat_outside::census::{Census, LookOptions, look};
 use carat_outside::heap::HeapCensus;
 use carat_outside::malloc::MallocCensus;
@@ -54,6 +55,22 @@ pub fn compare_with_parents(
             Err(refused) => reading.refused.push((child, refused.to_string())),
         }
     }
+}
+
+/// What is known of the inside of these processes: by their probes, and by a reading from outside where there is none.
+pub fn known_figures(
+    root: &ProcRoot,
+    members: &[Identity],
+    reading: Option<&OutsideReading>,
+) -> HashMap<Identity, ProbeFigures> {
+    let mut figures = reading.map(|reading| outside_figures(reading, members)).unwrap_or_default();
+    for (member, probe) in read_probe_figures(root, members) {
+        // A probe that does not know the slots knows less than the reading.
+        if probe.slots_unknown.is_none() || !figures.contains_key(&member) {
+            figures.insert(member, probe);
+        }
+    }
+    figures
 }
 
 /// The figures of the readings as the ledger needs them. A reading without the heap is left out, because its slots could

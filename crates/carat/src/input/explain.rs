@@ -5,11 +5,12 @@ use carat_analysis::leave_out_remedies_in_effect;
 use carat_model::OutsideReading;
 use carat_model::{Ledger, Outcome, Recording, Results};
 use carat_outside::census::LookOptions;
-use carat_proc::observe::{
-    compare_with_parents, ledger, outside_figures, read_outside, read_probe_figures,
-};
+use carat_proc::observe::{compare_with_parents, known_figures, ledger, read_outside};
+use carat_proc::observe::{outside_figures, read_probe_figures};
 use carat_proc::process::{ProcError, ProcRoot, Tree};
 use carat_report::prepare_outside;
+use carat_report::redact::{Audience, prepare_ledger};
+use carat_report::redact_census::prepare_outside;
 use carat_report::{Audience, prepare_ledger};
 use std::path::{Path, PathBuf};
 
@@ -80,14 +81,7 @@ pub fn process_ledger(
         tree.members().iter().map(|stat| stat.identity()).collect()
     };
     let mut reading = request.look.as_ref().map(|look| read_outside(&members, look));
-    let mut figures =
-        reading.as_ref().map(|reading| outside_figures(reading, &members)).unwrap_or_default();
-    for (member, probe) in read_probe_figures(root, &members) {
-        // A probe that does not know the slots knows less than the reading.
-        if probe.slots_unknown.is_none() || !figures.contains_key(&member) {
-            figures.insert(member, probe);
-        }
-    }
+    let figures = known_figures(root, &members, reading.as_ref());
     let ledger = ledger(root, &members, &figures);
     if let (Some(reading), Some(look), true) = (&mut reading, &request.look, request.unshared) {
         let private = ledger.processes.iter().map(|process| (process.pid, process.uss));

@@ -8,7 +8,10 @@ use crate::target::{
 };
 use carat_load::{Generator, GeneratorError};
 use carat_model::{Bytes, Ledger, LoadSpec, Moment, Sample, SamplerCost};
-use carat_proc::observe::{Probes, SampleOptions, Sampler, ledger, read_probe_figures};
+use carat_outside::census::LookOptions;
+use carat_proc::observe::{
+    Probes, SampleOptions, Sampler, known_figures, ledger, memory_gate, read_outside,
+};
 use carat_proc::process::{Identity, ProcRoot, Stat, Tree};
 use carat_wire::env::TOKEN;
 use std::collections::BTreeSet;
@@ -263,7 +266,16 @@ impl<'a> Session<'a> {
     /// The ledger of the tree at this moment.
     pub(crate) fn ledger(&mut self) -> Ledger {
         let members = self.members();
-        ledger(&self.root, &members, &read_probe_figures(&self.root, &members))
+        ledger(&self.root, &members, &known_figures(&self.root, &members, None))
+    }
+
+    /// The same with what the memory of the Rubies says from outside.
+    pub(crate) fn ledger_from_outside(&mut self) -> Ledger {
+        let members = self.members();
+        let memory = memory_gate(&self.root, |_| {});
+        let options = LookOptions { classes: false, memory, ..LookOptions::default() };
+        let reading = read_outside(&members, &options);
+        ledger(&self.root, &members, &known_figures(&self.root, &members, Some(&reading)))
     }
 
     /// Scans for the current members and registers them with the reaper.

@@ -12,6 +12,7 @@ use carat_proc::observe::{ledger, outside_figures, read_outside, read_probe_figu
 use carat_proc::process::ProcRoot;
 use serde_json::Value;
 use std::fs;
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
@@ -93,8 +94,21 @@ fn pss(ledger: &Ledger, kinds: &[PartKind]) -> f64 {
 
 #[test]
 fn the_probe_and_the_reader_from_outside_divide_memory_alike(version: TestRuby) {
+    assert_divided_alike(version, version.command(None));
+}
+
+#[test]
+fn they_also_do_under_jemalloc(version: TestRuby) {
+    assert_divided_alike(version, version.command(Some(&jemalloc(version))));
+}
+
+fn jemalloc(version: TestRuby) -> PathBuf {
+    carat_settings::find_allocator(&version.root(), "jemalloc").unwrap()
+}
+
+fn assert_divided_alike(version: TestRuby, command: Command) {
     let bench = Bench::new();
-    let mut ruby = bench.start(version.command(None));
+    let mut ruby = bench.start(command);
     ruby.eval("$kept = Array.new(60_000) { |n| 'x' * (n % 900) }; 4.times { GC.start }; 1");
     let root = ProcRoot::default();
     let members = [root.identify(ruby.pid).unwrap()];
@@ -225,6 +239,38 @@ fn two_readings_are_compared_by_class() {
     folder.write("none.json", "{\"ledger\": {}}");
     let refused = folder.run(&["diff", "before.json", "none.json"]);
     refused.assert_code(1).assert_says("none.json has no reading");
+}
+
+#[test]
+fn the_causes_of_private_memory_are_known_under_jemalloc(version: TestRuby) {
+    let folder = Folder::new("unshared-jemalloc");
+    let mut ruby = OutsideRuby::start_command(version.command(Some(&jemalloc(version))));
+    let child = fork_busy_child(&mut ruby);
+    let table = table_that_adds_up(&folder, &ruby, child, &format!("{version:?} with jemalloc"));
+    assert_eq!(table["unknown"], serde_json::json!([]), "{version:?}");
+    for name in ["new_since_fork", "objects_written", "gc_bitmaps", "slots_reused"] {
+        assert!(cause(&table, name) > 0.0, "{name} in {version:?}: {table}");
+    }
+    let share = cause(&table, "other_memory") / table["private_bytes"].as_f64().unwrap();
+    assert!(share <= 0.03, "{share} in {version:?}: {table}");
+}
+
+#[test]
+fn a_recording_that_looks_separates_live_and_free_memory_of_jemalloc() {
+    require!(Ruby, Jemalloc);
+    let folder = Folder::new("look-jemalloc");
+    let preload = format!("LD_PRELOAD={}", jemalloc(TestRuby::OnPath).display());
+    let program = "KEPT = Array.new(20_000) { 'x' * 1000 }; sleep";
+    let ran = folder.run(&[
+        "record", "--for", "3s", "--every", "500ms", "--look", "1s", "-o", "r.jsonl", "--", "env",
+        &preload, "ruby", "-e", program,
+    ]);
+    ran.assert_code(0);
+    let recording = carat::store::recording::read(&folder.path("r.jsonl")).unwrap();
+    let last = recording.ledger.unwrap();
+    let live = pss(&last, &[PartKind::MallocLive]);
+    assert!((20e6..40e6).contains(&live), "{last:?}");
+    assert!(pss(&last, &[PartKind::MallocFree]) > 0.0, "{last:?}");
 }
 
 #[test]

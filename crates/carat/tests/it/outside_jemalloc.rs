@@ -14,6 +14,8 @@ const INSIDE: &str = include_str!("data/outside_jemalloc.rb");
 /// Class of 5,000 bytes, and of 1,000.
 const LEAKED: u64 = 5120;
 const KEPT: u64 = 1024;
+/// Room for the thread-local data of a jemalloc that is loaded late (glibc 2.32 and later).
+const TUNABLE: &str = "glibc.rtld.optional_static_tls=65536";
 /// Attempts to find the process as it was when jemalloc was asked.
 const ATTEMPTS: u32 = 10;
 
@@ -77,15 +79,16 @@ fn read(own: &JemallocCensus) -> [u64; 5] {
 fn every_figure_equals_what_jemalloc_says_to_the_byte(version: TestRuby) {
     let mut ruby = start(version);
     ruby.eval("Jemalloc.fragment");
+    ruby.begin("Jemalloc.serve");
     // The first questions fill caches.
-    (0..3).for_each(|_| drop((ruby.ask("Jemalloc.figures"), ruby.ask("Jemalloc.classes"))));
+    (0..3).for_each(|_| drop((ruby.ask("figures"), ruby.ask("classes"))));
     let mut last = None;
     for _ in 0..ATTEMPTS {
         let census = ruby.look(&LookOptions::default());
-        let inside = ruby.ask("Jemalloc.figures");
+        let inside = ruby.ask("figures");
         last = Some((read(own(&census)), said(&inside)));
         if last.is_some_and(|(read, said)| read == said) {
-            let classes = ruby.ask("Jemalloc.classes");
+            let classes = ruby.ask("classes");
             assert_same_classes(own(&census), &classes, version);
             assert_eq!(own(&census).torn_slabs, 0, "{version:?}");
             assert!(malloc(&census).thread_caches >= 1, "{version:?}");
@@ -115,12 +118,11 @@ fn assert_same_classes(own: &JemallocCensus, inside: &Value, version: TestRuby) 
 
 #[test]
 fn a_purge_returns_what_was_predicted(version: TestRuby) {
-    let mut ruby = start(version);
+    // Nothing is returned meanwhile.
+    let mut command = version.command(Some(&library(version)));
+    command.env("MALLOC_CONF", "dirty_decay_ms:-1,muzzy_decay_ms:-1");
+    let mut ruby = start_with(command);
     ruby.eval("Jemalloc.fragment");
-    ruby.eval("Jemalloc.purge");
-    // Large strings are freed into dirty pages.
-    ruby.eval("$large = Array.new(300) { 'x' * 60_000 }; $large = nil; 4.times { GC.start }; 1");
-    ruby.eval("Jemalloc::VALUE.size");
     let census = ruby.look(&LookOptions::default());
     let predicted = malloc(&census).trimmable_bytes();
     let before = anonymous(ruby.pid);
@@ -231,7 +233,9 @@ fn another_name_and_another_copy_that_is_loaded_late_change_nothing() {
     for copy in [&first, &second] {
         std::fs::copy(library(TestRuby::OnPath), copy).unwrap();
     }
-    let mut ruby = start_with(TestRuby::OnPath.command(Some(&first)));
+    let mut command = TestRuby::OnPath.command(Some(&first));
+    command.env("GLIBC_TUNABLES", TUNABLE);
+    let mut ruby = start_with(command);
     let files = |census: &Census| -> Vec<String> {
         own(census).copies.iter().map(|copy| copy.file.clone()).collect()
     };
@@ -253,7 +257,9 @@ fn a_jemalloc_that_is_loaded_and_does_not_serve_is_not_the_allocator() {
     let folder = tempfile::tempdir().unwrap();
     let copy = folder.path().join("libjemalloc.so.2");
     std::fs::copy(library(TestRuby::OnPath), &copy).unwrap();
-    let mut ruby = OutsideRuby::start(TestRuby::OnPath);
+    let mut command = TestRuby::OnPath.command(None);
+    command.env("GLIBC_TUNABLES", TUNABLE);
+    let mut ruby = OutsideRuby::start_command(command);
     ruby.eval(&format!("require 'fiddle'; $copy = Fiddle.dlopen({copy:?}); 1"));
     let census = ruby.look(&owners());
     assert!(malloc(&census).jemalloc.is_none() && malloc(&census).arenas[0].main);

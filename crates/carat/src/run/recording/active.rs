@@ -119,7 +119,7 @@ impl<'a> ActiveRecording<'a> {
     /// Stops the subject, if it is a command, and completes the file.
     pub(crate) fn finish(mut self, ended: String) -> Result<FinishedRecording, RecordError> {
         let load = self.load.map(LoadDriver::end);
-        self.recorder.write_last();
+        self.recorder.write_last(self.classes.is_some());
         let watch = self.classes.take();
         let (classes, note) =
             watch.map(|watch| watch.end(&self.recorder.session.members())).unwrap_or_default();

@@ -87,12 +87,16 @@ impl<'a> Recorder<'a> {
         }
     }
 
-    /// Writes the last figures of a tree that still runs.
-    pub(super) fn write_last(&mut self) {
+    /// Writes the last figures of a tree that still runs; `looks` says that its memory is read from outside.
+    pub(super) fn write_last(&mut self, looks: bool) {
         if let Some(mut sample) = self.session.full_sample(ProbeAccess::Read) {
             sample.answered = self.requests;
             self.keep(sample);
-            self.write_ledger();
+            let ledger = match looks {
+                true => self.session.ledger_from_outside(),
+                false => self.session.ledger(),
+            };
+            self.journal.append(&Entry::Ledger(ledger));
         }
     }
 

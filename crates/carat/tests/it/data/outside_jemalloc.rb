@@ -72,20 +72,30 @@ module Jemalloc
     1
   end
 
-  # Threads that allocate and free without a pause.
+  # Threads that allocate and free without a pause, and hold about as much all the time.
   def churn
+    GC.disable
     $churn = Array.new(3) do
       Thread.new do
-        kept = []
+        texts = Array.new(60) { |i| 'z' * (100 + i * 53) }
+        kept = Array.new(5000) { |i| String.new << texts[i % 60] }
         i = 0
         loop do
           i += 1
-          kept << 'z' * (100 + i * 37 % 3000)
-          kept.shift(2000) if kept.size > 4000
+          kept[i * 7 % 5000].clear << texts[i * 11 % 60]
         end
       end
     end
+    sleep 0.5
     1
+  end
+
+  # Answers lines without evaluating them, which would allocate.
+  def serve
+    while (line = $stdin.gets)
+      puts(line.start_with?('classes') ? classes : figures)
+      $stdout.flush
+    end
   end
 
   # Another copy of the library, from a file of another name, with so many regions in use that nothing else holds.
