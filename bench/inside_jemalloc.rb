@@ -140,7 +140,7 @@ def planted(ruby)
   [after['ruby'], "#{strings} of #{KEPT}", "#{lost(owners) - lost(before['owners'])} of #{LEAKED}", format('%.1f %%', share)]
 end
 
-# How far the bytes in use are from what is said before and after, while three threads allocate.
+# How far the bytes in use are from what is said before and after, while two threads allocate.
 def busy(ruby)
   ruby.eval('Jemalloc.churn')
   apart = Array.new(BUSY) do
@@ -170,6 +170,7 @@ rows = { accuracy: [], planted: [], busy: [], cost: [] }
 RUBIES.each do |name, root|
   ruby = Inside.new(root)
   ruby.eval('Jemalloc.fragment')
+  ruby.eval('Jemalloc.settle')
   rows[:planted] << planted(ruby)
   version = rows[:planted].last.first
   rows[:cost] << [version, *cost(ruby)]
@@ -187,7 +188,7 @@ table('jemalloc read from outside, less what it says inside, in bytes',
       rows[:accuracy])
 table('Planted under jemalloc, and found with its holder',
       ['Ruby', 'strings of a Hash', 'blocks that nobody holds', 'bytes with a holder'], rows[:planted])
-table('jemalloc in use while three threads allocate, compared with the mean of inside before and after',
+table('jemalloc in use while two threads allocate, compared with the mean of inside before and after',
       %w[Ruby readings least median most], rows[:busy])
 table("Cost of one reading under jemalloc, median of #{PASSES}; per 100 MB of the process",
       ['Ruby', 'process', 'read', 'processor', 'processor with owners', 'time', 'time with owners'], rows[:cost])

@@ -11,10 +11,12 @@ module Jemalloc
   FREE = Fiddle::Function.new(C['free'], [NUMBER], Fiddle::TYPE_VOID)
   # `MALLCTL_ARENAS_ALL`: the sum of all arenas.
   ALL = 'stats.arenas.4096'.freeze
-  # The same memory for every question, so that asking does not change the answer.
+  NAME_OF_EPOCH = 'epoch'.freeze
+  # The same memory for every question, so that asking does not change the answer: Fiddle makes a pointer of each string.
   VALUE = ("\0" * 8).dup
   LENGTH = [8].pack('Q')
   EPOCH = [1].pack('Q')
+  POINTERS = Hash.new { |all, text| all[text] = Fiddle::Pointer[text] }.compare_by_identity
   FIGURES = {
     allocated: ['stats.allocated', 'Q'], active: ['stats.active', 'Q'], retained: ['stats.retained', 'Q'],
     dirty_pages: ["#{ALL}.pdirty", 'Q'], muzzy_pages: ["#{ALL}.pmuzzy", 'Q'], page: ['arenas.page', 'Q'],
@@ -24,15 +26,15 @@ module Jemalloc
   module_function
 
   def read(name, format)
-    LENGTH[0, 8] = [{ 'L' => 4, 'C' => 1 }.fetch(format, 8)].pack('Q')
-    code = CONTROL.call(name, VALUE, LENGTH, nil, 0)
+    LENGTH.setbyte(0, format == 'L' ? 4 : format == 'C' ? 1 : 8)
+    code = CONTROL.call(POINTERS[name], POINTERS[VALUE], POINTERS[LENGTH], nil, 0)
     raise "#{name}: error #{code}" unless code.zero?
 
     VALUE.unpack(format)[0]
   end
 
   def renew
-    CONTROL.call('epoch', nil, nil, EPOCH, 8)
+    CONTROL.call(POINTERS[NAME_OF_EPOCH], nil, nil, POINTERS[EPOCH], 8)
   end
 
   def figures
@@ -42,27 +44,37 @@ module Jemalloc
     JSON.generate(values)
   end
 
-  # Slabs: number of the class, size, regions in use, slabs. Large regions: size, number.
+  # Slabs: size, regions in use, slabs. Large regions: size, number.
   def classes
     renew
-    slabs = Array.new(read('arenas.nbins', 'L')) do |i|
-      [read("arenas.bin.#{i}.size", 'Q'), read("#{ALL}.bins.#{i}.curregs", 'Q'), read("#{ALL}.bins.#{i}.curslabs", 'Q')]
-    end
-    large = Array.new(read('arenas.nlextents', 'L')) do |i|
-      [read("arenas.lextent.#{i}.size", 'Q'), read("#{ALL}.lextents.#{i}.curlextents", 'Q')]
-    end
-    JSON.generate(slabs: slabs.reject { |slab| slab[1].zero? && slab[2].zero? }, large: large.reject { |one| one[1].zero? })
+    all = %i[slabs large].map { |kind| [kind, names[kind].map { |of_one| of_one.map { |name, format| read(name, format) } }] }
+    JSON.generate(all.map { |kind, rows| [kind, rows.reject { |row| row.drop(1).all?(&:zero?) }] }.to_h)
+  end
+
+  def names
+    @names ||= {
+      slabs: Array.new(read('arenas.nbins', 'L')) do |i|
+        [["arenas.bin.#{i}.size", 'Q'], ["#{ALL}.bins.#{i}.curregs", 'Q'], ["#{ALL}.bins.#{i}.curslabs", 'Q']]
+      end,
+      large: Array.new(read('arenas.nlextents', 'L')) do |i|
+        [["arenas.lextent.#{i}.size", 'Q'], ["#{ALL}.lextents.#{i}.curlextents", 'Q']]
+      end
+    }
   end
 
   def purge
     CONTROL.call('arena.4096.purge', nil, nil, nil, 0)
   end
 
-  # Most of many strings are freed again.
+  # Many strings, of which most are freed again; later, so that no stack has their addresses.
   def fragment
-    all = Array.new(60_000) { |i| 'y' * (700 + i % 900) }
-    $fragments = all.each_slice(7).map(&:first)
-    all = nil
+    $all = Array.new(60_000) { |i| 'y' * (700 + i % 900) }
+    $fragments = $all.each_slice(7).map(&:first)
+    1
+  end
+
+  def settle
+    $all = nil
     4.times { GC.start }
     1
   end
@@ -75,7 +87,7 @@ module Jemalloc
   # Threads that allocate and free without a pause, and hold about as much all the time.
   def churn
     GC.disable
-    $churn = Array.new(3) do
+    $churn = Array.new(2) do
       Thread.new do
         texts = Array.new(60) { |i| 'z' * (100 + i * 53) }
         kept = Array.new(5000) { |i| String.new << texts[i % 60] }
