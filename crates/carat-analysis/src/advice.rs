@@ -11,33 +11,17 @@ use carat_outside::census::Census;
 use carat_outside::unshared::{Cause, UnsharedTable};
 use carat_ruby::RubyVersion;
 use carat_ruby::version::{REWRITES_EMPTY_CALL_CACHES, TOUCHES_MAIN_STACK, VersionRange};
-use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt;
 
+mod finding;
 mod jemalloc;
 
+pub use finding::Finding;
+
+use finding::is_worthwhile;
 use jemalloc::jemalloc_findings;
 
-/// Something in a ledger that a setting might change.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Finding {
-    /// Stable code, such as `arenas`.
-    pub code: &'static str,
-    /// The evidence, with figures.
-    pub evidence: String,
-    /// What to do.
-    pub remedy: String,
-    /// The setting to try, by its name and value in the catalogue.
-    pub setting: Option<(&'static str, String)>,
-    /// The parts of the ledger that it could shrink, the largest first; none if it is about no single part.
-    pub shrinks: Vec<PartKind>,
-    /// The most by which it could shrink them, in bytes of PSS; `None` if the ledger does not say.
-    pub at_most: Option<Bytes>,
-}
-
-/// A part below this share of the whole is not worth a trial.
-const WORTHWHILE: f64 = 0.05;
 /// Share of free slots from which a heap counts as fragmented.
 const FRAGMENTED: f64 = 0.3;
 /// glibc's free memory is worth another allocator, or fewer arenas, from this share of its live memory on: jemalloc needs more
@@ -88,10 +72,6 @@ pub fn findings(ledger: &Ledger, reading: &OutsideReading) -> Vec<Finding> {
         std::cmp::Reverse((first, finding.at_most))
     });
     found
-}
-
-fn is_worthwhile(ledger: &Ledger, bytes: Bytes) -> bool {
-    bytes.0 as f64 >= ledger.pss.0 as f64 * WORTHWHILE
 }
 
 fn is_loose(free: Bytes, live: Bytes) -> bool {

@@ -96,6 +96,15 @@ impl LostSize {
         let bytes = i128::from(self.after.present) - i128::from(before.present);
         Some((bytes, i128::from(self.after.chunks) - i128::from(before.chunks)))
     }
+
+    /// Bytes by which they became more at least, if so many are not listed.
+    fn least_growth(&self, unlisted: u64) -> i128 {
+        match self.growth() {
+            Some((bytes, chunks)) if chunks > 0 => bytes,
+            Some(_) => 0,
+            None => i128::from(self.after.present) - i128::from(unlisted),
+        }
+    }
 }
 
 /// What changed between two readings.
@@ -167,18 +176,8 @@ fn grown(
         let before = before.get(size).copied().or(none);
         LostSize { size: *size, before, after: *after }
     });
-    let least = |one: &LostSize| match one.growth() {
-        Some((bytes, chunks)) => {
-            if chunks > 0 {
-                bytes
-            } else {
-                0
-            }
-        }
-        None => i128::from(one.after.present) - i128::from(*unlisted),
-    };
-    let mut grown: Vec<LostSize> = sizes.filter(|one| least(one) > 0).collect();
-    grown.sort_by_key(|one| std::cmp::Reverse(least(one)));
+    let mut grown: Vec<LostSize> = sizes.filter(|one| one.least_growth(*unlisted) > 0).collect();
+    grown.sort_by_key(|one| std::cmp::Reverse(one.least_growth(*unlisted)));
     grown
 }
 

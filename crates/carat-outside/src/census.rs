@@ -15,7 +15,7 @@ use crate::mapped_file::{FileAccess, open_mapped};
 use crate::memory::{Memory, MemoryRegion};
 use crate::need::{MemoryGate, census_need};
 use crate::owners::{
-    ChunkLoad, Owner, OwnerCensus, Owners, ReachCensus, ThreadPlace, find_owners, read_threads,
+    ChunkLoad, Owner, OwnerCensus, Owners, ReachCensus, find_owners, read_threads,
 };
 use crate::reach::{Reach, reach};
 use crate::refusal::{Refused, refusal};
@@ -517,9 +517,8 @@ fn keep_chunks(
 fn observed(mut malloc: MallocCensus, options: &LookOptions, process: u32) -> MallocCensus {
     if let Some(jemalloc) = &mut malloc.jemalloc {
         let threads = read_threads(&options.proc, process);
-        let is_background = |thread: &ThreadPlace| thread.name == BACKGROUND_THREAD;
-        jemalloc.background_thread =
-            (!threads.is_empty()).then(|| threads.iter().any(is_background));
+        jemalloc.background_thread = (!threads.is_empty())
+            .then(|| threads.iter().any(|thread| thread.name == BACKGROUND_THREAD));
         let now = clock_gettime(ClockId::Monotonic);
         jemalloc.read_at_ns = Some(now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64);
     }

@@ -3,7 +3,7 @@
 //! Free memory of jemalloc is in slabs, or in pages that no region uses. Which setting could return it depends on where it is, so
 //! each finding counts other bytes.
 
-use crate::advice::Finding;
+use crate::advice::finding::{Finding, is_worthwhile};
 use carat_model::ledger::{Ledger, PartKind};
 use carat_model::{Bytes, count};
 use carat_outside::census::Census;
@@ -85,11 +85,9 @@ fn stale(readers: &[Reader<'_>]) -> Returnable {
 
 /// Unused pages that stay for longer than a second.
 fn slow(readers: &[Reader<'_>]) -> Returnable {
-    let is_slow = |arena: &JemallocArena| {
-        arena.decay.is_some_and(|decay| decay.dirty_ms < 0 || decay.dirty_ms > SHORT_MS)
-    };
-    let of = |one: &Reader<'_>| one.unused(|arena| is_slow(arena) && !one.is_stale(arena));
-    let bytes = readers.iter().map(of).sum();
+    let unused =
+        readers.iter().map(|one| one.unused(|arena| is_slow(arena) && !one.is_stale(arena)));
+    let bytes = unused.sum();
     let arenas = readers.iter().flat_map(|one| &one.jemalloc.arenas).filter(|arena| is_slow(arena));
     let times = arenas.filter_map(|arena| Some(arena.decay?.dirty_ms));
     let stays = match times.max_by_key(|time| if *time < 0 { i64::MAX } else { *time }) {
@@ -105,13 +103,18 @@ fn slow(readers: &[Reader<'_>]) -> Returnable {
     }
 }
 
+fn is_slow(arena: &JemallocArena) -> bool {
+    arena.decay.is_some_and(|decay| decay.dirty_ms < 0 || decay.dirty_ms > SHORT_MS)
+}
+
 /// Free regions in the slabs of more arenas than a few: threads of other arenas cannot use them.
 fn scattered(readers: &[Reader<'_>]) -> Returnable {
-    let free = |arena: &ArenaCensus| arena.free.present;
     let many = readers.iter().filter(|one| one.arenas.len() > FEW_ARENAS);
     let bytes = many.clone().map(|one| {
-        let all: u64 = one.arenas.iter().map(free).sum();
-        all - one.arenas.iter().map(free).max().unwrap_or(0)
+        let mut free: Vec<u64> = one.arenas.iter().map(|arena| arena.free.present).collect();
+        free.sort_unstable();
+        free.pop();
+        free.into_iter().sum::<u64>()
     });
     let bytes = bytes.sum();
     let most = many.clone().map(|one| one.arenas.len()).max().unwrap_or(0);
@@ -136,7 +139,7 @@ impl Returnable {
         // Processes that were forked share pages, which the ledger counts once.
         let free = ledger.part(PartKind::MallocFree).map(|part| part.pss)?;
         let at_most = Bytes(self.bytes).min(free);
-        super::is_worthwhile(ledger, at_most).then(|| Finding {
+        is_worthwhile(ledger, at_most).then(|| Finding {
             code: self.code,
             evidence: self.evidence,
             remedy: self.remedy.to_owned(),
@@ -156,11 +159,10 @@ fn options_in_effect(ledger: &Ledger) -> String {
 
 /// Options with these in place of their own values; the variable has all of them, so that none is lost.
 fn with_options(before: &str, changes: &[(&str, &str)]) -> String {
-    let is_changed = |option: &str| {
+    let kept = before.split(',').filter(|option| {
         let name = option.split(':').next().unwrap_or_default();
-        changes.iter().any(|(changed, _)| *changed == name)
-    };
-    let kept = before.split(',').filter(|option| !option.is_empty() && !is_changed(option));
+        !name.is_empty() && changes.iter().all(|(changed, _)| *changed != name)
+    });
     let kept = kept.map(str::to_owned);
     let changed = changes.iter().map(|(name, value)| format!("{name}:{value}"));
     kept.chain(changed).collect::<Vec<_>>().join(",")

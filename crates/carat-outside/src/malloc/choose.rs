@@ -10,6 +10,8 @@ use crate::serving::serving_malloc;
 /// Allocators by a part of their library's name.
 const OTHERS: [&str; 3] = [JEMALLOC, "mimalloc", "tcmalloc"];
 const JEMALLOC: &str = "jemalloc";
+/// Zeroed data of a library, which has no name in `maps`, is at most this large.
+const LIBRARY_TAIL: u64 = 8 << 20;
 /// Start-up code allocates a little from glibc before another allocator takes over.
 const GLIBC_IN_USE: u64 = 3 << 20;
 
@@ -23,14 +25,45 @@ pub fn read_malloc(
     is_heap_page: &dyn Fn(u64) -> bool,
     keep: bool,
 ) -> Result<MallocReading, NoMalloc> {
-    let reading = reader(memory)?.read(memory, &MallocRequest { is_heap_page, keep });
-    reading.map_err(|reason| match reason {
+    let reader = reader(memory).map_err(|reason| with_amount(reason, memory, is_heap_page))?;
+    let reading = reader.read(memory, &MallocRequest { is_heap_page, keep });
+    reading.map_err(|reason| match (&reason, other_allocator(memory)) {
         // tcmalloc takes the program break itself, so it is told by what is missing.
-        NoMalloc::NoMainArena | NoMalloc::OpenRing => {
-            other_allocator(memory).map_or(reason, NoMalloc::Other)
+        (NoMalloc::NoMainArena | NoMalloc::OpenRing, Some(name)) => {
+            with_amount(other(&name), memory, is_heap_page)
         }
-        reason => reason,
+        _ => reason,
     })
+}
+
+fn other(name: &str) -> NoMalloc {
+    NoMalloc::Other { name: name.to_owned(), present: 0 }
+}
+
+/// Adds how much memory an allocator that is not walked can have: anonymous pages that are no heap pages, no stacks and no data of
+/// libraries.
+fn with_amount(
+    reason: NoMalloc,
+    memory: &dyn Memory,
+    is_heap_page: &dyn Fn(u64) -> bool,
+) -> NoMalloc {
+    let NoMalloc::Other { name, .. } = reason else { return reason };
+    let mut pages = 0;
+    let mut before: Option<&MemoryRegion> = None;
+    for region in memory.regions() {
+        let touching = before.filter(|before| before.end == region.start);
+        let is_stack = touching.is_some_and(|before| !before.readable);
+        let is_data =
+            touching.is_some_and(|before| before.inode != 0) && region.size() <= LIBRARY_TAIL;
+        before = Some(region);
+        if region.anonymous() && region.writable && !is_stack && !is_data {
+            let places = region.pages.entries().filter(|(_, entry)| entry.present());
+            let places =
+                places.map(|(page, _)| region.start.saturating_add(page.saturating_mul(PAGE)));
+            pages += places.filter(|page| !is_heap_page(*page)).count() as u64;
+        }
+    }
+    NoMalloc::Other { name, present: pages * PAGE }
 }
 
 /// The reader of the allocator that serves.
@@ -45,7 +78,7 @@ fn reader(memory: &dyn Memory) -> Result<Box<dyn Allocator>, NoMalloc> {
         None if is_jemalloc(memory, Some(file)) => {
             Ok(Box::new(Jemalloc { file: Some(serving.file) }))
         }
-        other => Err(NoMalloc::Other(other.unwrap_or(file).to_owned())),
+        name => Err(other(name.unwrap_or(file))),
     }
 }
 
@@ -65,7 +98,7 @@ fn reader_of_mapped(memory: &dyn Memory) -> Result<Box<dyn Allocator>, NoMalloc>
     }
     // A program may contain it without a symbol.
     match other_allocator(memory) {
-        Some(other) if other != JEMALLOC => Err(NoMalloc::Other(other)),
+        Some(name) if name != JEMALLOC => Err(other(&name)),
         Some(_) => Ok(Box::new(Jemalloc { file: library_of(memory, JEMALLOC).map(str::to_owned) })),
         None if is_jemalloc(memory, None) => Ok(Box::new(Jemalloc { file: None })),
         None => Ok(Box::new(Glibc)),

@@ -263,9 +263,15 @@ pub enum NoMalloc {
     Musl,
     /// Another allocator does the work.
     #[error(
-        "its allocator is {0}, whose chunks have no headers: only those of glibc and jemalloc can be read"
+        "its allocator is {name}, which is not walked: only glibc's malloc and jemalloc are; at most {} MB in memory are its own",
+        present.div_ceil(1_000_000)
     )]
-    Other(String),
+    Other {
+        /// Its name, or that of its file.
+        name: String,
+        /// Bytes in memory of the mappings that can be its own.
+        present: u64,
+    },
     /// jemalloc's tree was not found.
     #[error(
         "its allocator is jemalloc ({file}), whose data were not found: the best place for them has {votes} votes, and \

@@ -167,6 +167,38 @@ fn a_ring_of_arenas_that_does_not_close_is_refused() {
     assert_eq!(refused.err(), Some(NoMalloc::NoMainArena));
 }
 
+/// Bytes of the pages in memory that belong to no file.
+fn anonymous(memory: &FakeMemory) -> u64 {
+    let regions = memory.regions().iter().filter(|region| region.inode == 0);
+    regions.map(|region| region.pages.present() * PAGE).sum()
+}
+
+#[test]
+fn of_an_allocator_that_is_not_walked_heap_pages_and_stacks_are_not_its_memory() {
+    let mut memory = made(112).finish();
+    let all = anonymous(&memory);
+    for (start, readable, inode) in [(0x7f60_0000_0000, true, 5), (0x7f61_0000_0000, false, 0)] {
+        memory.map(MemoryRegion {
+            start,
+            end: start + PAGE,
+            readable,
+            private: true,
+            inode,
+            path: if inode == 0 { String::new() } else { "/usr/lib/libmimalloc.so.2.0".into() },
+            ..MemoryRegion::default()
+        });
+    }
+    // A stack behind its guard page, and mappings of its own.
+    for start in [0x7f61_0000_1000, 0x7f62_0000_0000, 0x7f63_0000_0000] {
+        memory.map_anonymous(start, start + PAGE);
+        memory.write(start, &[1]);
+    }
+    let is_heap_page = |address: u64| address == 0x7f63_0000_0000;
+    let refused = read_malloc(&mut memory, &is_heap_page, false).unwrap_err();
+    assert_eq!(refused, NoMalloc::Other { name: "mimalloc".into(), present: all + PAGE });
+    assert!(refused.to_string().contains("which is not walked"), "{refused}");
+}
+
 #[test]
 fn other_allocators_are_refused_by_name() {
     for (path, expected) in [
@@ -176,7 +208,10 @@ fn other_allocators_are_refused_by_name() {
             "/usr/lib/libjemalloc.so.2",
             NoMalloc::NoTree { file: "libjemalloc.so.2".into(), votes: 0, against: 0 },
         ),
-        ("/usr/lib/libmimalloc.so.2.0", NoMalloc::Other("mimalloc".into())),
+        (
+            "/usr/lib/libmimalloc.so.2.0",
+            NoMalloc::Other { name: "mimalloc".into(), present: anonymous(&made(112).finish()) },
+        ),
     ] {
         let mut memory = made(112).finish();
         memory.map(MemoryRegion {

@@ -183,8 +183,7 @@ fn row_of_5_2(words: &[u64], bins: usize, most: u64, mut before: Option<u64>) ->
     let mut row = Vec::new();
     for bin in words.chunks_exact(BIN).take(bins) {
         let Some((stack, count)) = bin_of_5_2(bin, most) else { break };
-        let follows = |before: u64| stack > before && stack - before <= most * 8;
-        if !before.is_none_or(follows) {
+        if !before.is_none_or(|before: u64| stack > before && stack - before <= most * 8) {
             break;
         }
         before = Some(stack);

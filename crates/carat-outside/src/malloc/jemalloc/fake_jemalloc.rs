@@ -1,6 +1,6 @@
 //! The memory of a jemalloc that is made up, for tests and as the start of fuzzed inputs.
 
-use super::layout::{BITMAP, Family, LAYOUTS, Layout, class_bytes, state};
+use super::layout::{BITMAP, Extent, Family, LAYOUTS, TreeLayout, class_bytes};
 use crate::fake::FakeMemory;
 use crate::memory::{Memory, MemoryRegion, PAGE};
 
@@ -44,7 +44,7 @@ const SMALL_BINS: u64 = 36;
 pub struct FakeJemalloc {
     /// Its memory.
     pub memory: FakeMemory,
-    layout: Layout,
+    layout: TreeLayout,
     /// What is added to all addresses.
     shift: u64,
     next: u64,
@@ -147,7 +147,7 @@ impl FakeJemalloc {
         let size = class_bytes(class).unwrap_or(8);
         let regions = bytes / size;
         let free = regions - used;
-        let (state, record) = (state::ACTIVE, self.next_record);
+        let (state, record) = (Extent::ACTIVE, self.next_record);
         let address =
             self.extent(&NewExtent { arena, class, bytes, state, is_slab: true, offset: 0, free });
         for word in 0..regions.div_ceil(64) {
@@ -169,7 +169,7 @@ impl FakeJemalloc {
     /// The same for a region of so many bytes, whole pages, that is smaller than its class.
     pub fn large_of(&mut self, arena: u64, class: u64, offset: u64, size: u64) -> u64 {
         let bytes = size + self.layout.page();
-        let state = state::ACTIVE;
+        let state = Extent::ACTIVE;
         let address =
             self.extent(&NewExtent { arena, class, bytes, state, is_slab: false, offset, free: 0 });
         self.memory.write(address, &vec![0; size as usize]);
@@ -182,7 +182,7 @@ impl FakeJemalloc {
         let extent =
             NewExtent { arena, class: 9, bytes, state, is_slab: false, offset: 0, free: 0 };
         let address = self.extent(&extent);
-        if state != state::RETAINED {
+        if state != Extent::RETAINED {
             self.memory.write(address, &[0; PAGE as usize]);
         }
         address

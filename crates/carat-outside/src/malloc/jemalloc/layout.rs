@@ -27,7 +27,7 @@ pub(super) enum Family {
 
 /// One layout.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Layout {
+pub(super) struct TreeLayout {
     pub(super) family: Family,
     /// Bits of an address within a page (`LG_PAGE`).
     pub(super) page_bits: u32,
@@ -41,15 +41,15 @@ pub(super) struct Layout {
     pub(super) is_compact: bool,
 }
 
-const fn layout(family: Family, page_bits: u32, address_bits: u32) -> Layout {
+const fn layout(family: Family, page_bits: u32, address_bits: u32) -> TreeLayout {
     let is_compact = address_bits == 48;
     let levels = if is_compact { 2 } else { 3 };
     let level_bits = (address_bits - page_bits) / levels;
-    Layout { family, page_bits, address_bits, levels, level_bits, is_compact }
+    TreeLayout { family, page_bits, address_bits, levels, level_bits, is_compact }
 }
 
 /// Every known layout, the one with the largest root first: a smaller root would fit where a larger one is.
-pub(super) const LAYOUTS: [Layout; 6] = [
+pub(super) const LAYOUTS: [TreeLayout; 6] = [
     layout(Family::Edata, 12, 48),
     layout(Family::Extents, 12, 48),
     layout(Family::Edata, 16, 48),
@@ -67,16 +67,6 @@ pub(super) struct LeafEntry {
     pub(super) is_slab: bool,
     /// Not in leaves of 5.2.
     pub(super) state: Option<u64>,
-}
-
-/// What an extent is used for (`extent_state_t`).
-pub(super) mod state {
-    /// In use.
-    pub(in super::super) const ACTIVE: u64 = 0;
-    /// Unused, its pages offered to the kernel (`MADV_FREE`); 1 is dirty: unused, and its pages as they were left.
-    pub(in super::super) const MUZZY: u64 = 2;
-    /// Unused address space without pages.
-    pub(in super::super) const RETAINED: u64 = 3;
 }
 
 /// A stretch of pages that jemalloc manages as one.
@@ -98,7 +88,7 @@ pub(super) struct Extent {
     pub(super) is_huge: bool,
 }
 
-impl Layout {
+impl TreeLayout {
     /// Bytes of a page.
     pub(super) const fn page(&self) -> u64 {
         1 << self.page_bits
@@ -190,13 +180,20 @@ impl Layout {
 }
 
 impl Extent {
+    /// In use (`extent_state_t`).
+    pub(super) const ACTIVE: u64 = 0;
+    /// Unused, its pages offered to the kernel (`MADV_FREE`); 1 is dirty: unused, and its pages as they were left.
+    pub(super) const MUZZY: u64 = 2;
+    /// Unused address space without pages.
+    pub(super) const RETAINED: u64 = 3;
+
     /// Its first page.
-    pub(super) const fn first_page(&self, layout: &Layout) -> u64 {
+    pub(super) const fn first_page(&self, layout: &TreeLayout) -> u64 {
         self.address & !(layout.page() - 1)
     }
 
     /// The first address past it.
-    pub(super) const fn end(&self, layout: &Layout) -> u64 {
+    pub(super) const fn end(&self, layout: &TreeLayout) -> u64 {
         self.first_page(layout).saturating_add(self.size)
     }
 
@@ -206,17 +203,17 @@ impl Extent {
     }
 
     /// Number of regions of a slab; `None` where the class does not divide the slab, as it does in every slab.
-    pub(super) fn regions(&self, layout: &Layout) -> Option<u64> {
+    pub(super) fn regions(&self, layout: &TreeLayout) -> Option<u64> {
         let size = self.class_bytes().filter(|size| self.size.is_multiple_of(*size))?;
         Some(self.size / size).filter(|count| (1..=layout.most_regions()).contains(count))
     }
 
     /// Whether the entry of a leaf for a page can be one of this extent.
-    pub(super) fn agrees(&self, layout: &Layout, entry: &LeafEntry, page: u64) -> bool {
+    pub(super) fn agrees(&self, layout: &TreeLayout, entry: &LeafEntry, page: u64) -> bool {
         let first = self.first_page(layout);
         let is_inside = self.size > 0 && page >= first && page < self.end(layout);
         // Elsewhere, and where an extent is unused, a leaf keeps the class of an earlier one.
-        let is_exact = self.state == state::ACTIVE && (page == first || self.is_slab);
+        let is_exact = self.state == Extent::ACTIVE && (page == first || self.is_slab);
         let same = entry.class == self.class && entry.is_slab == self.is_slab;
         let same_state = entry.state.is_none_or(|state| state == self.state);
         is_inside && self.class <= CLASSES && (same || !is_exact) && same_state

@@ -103,8 +103,7 @@ impl Jemalloc {
         for _ in 0..ATTEMPTS {
             memory.renew();
             let (roots, votes) = find_roots(memory);
-            let serves = |root: &Root| self.file.as_ref().is_none_or(|file| *file == root.file);
-            if roots.iter().any(serves) {
+            if roots.iter().any(|root| self.file.as_ref().is_none_or(|file| *file == root.file)) {
                 return Ok(roots);
             }
             best = best.max(votes);

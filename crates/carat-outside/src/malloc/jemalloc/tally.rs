@@ -2,7 +2,7 @@
 
 use super::caches::ThreadCaches;
 use super::data::{JemallocArena, JemallocCensus, LargeClass, SlabClass};
-use super::layout::{Extent, Layout, state};
+use super::layout::{Extent, TreeLayout};
 use super::walk::Extents;
 use crate::malloc::allocator::MallocRequest;
 use crate::malloc::data::{ArenaCensus, ChunkSize};
@@ -19,7 +19,7 @@ const SMALLEST_HEAP_PAGE: u64 = 16 << 10;
 
 /// Adds up the extents of one jemalloc.
 pub(super) struct JemallocTally<'a> {
-    layout: Layout,
+    layout: TreeLayout,
     extents: &'a Extents,
     caches: &'a ThreadCaches,
     /// Bytes of an extent that no region uses, so that regions may begin at different offsets (`cache_oblivious`).
@@ -48,12 +48,12 @@ impl<'a> JemallocTally<'a> {
     /// `copy` is the number of this jemalloc.
     pub(super) fn new(
         memory: &dyn Memory,
-        (layout, copy): (Layout, usize),
+        (layout, copy): (TreeLayout, usize),
         (extents, caches): (&'a Extents, &'a ThreadCaches),
         request: &MallocRequest<'a>,
     ) -> Self {
         let mut spans: BTreeMap<u64, Vec<(u64, u64)>> = BTreeMap::new();
-        for extent in extents.all.iter().filter(|extent| extent.state != state::RETAINED) {
+        for extent in extents.all.iter().filter(|extent| extent.state != Extent::RETAINED) {
             let span = (extent.first_page(&layout), extent.end(&layout));
             spans.entry(extent.arena).or_default().push(span);
         }
@@ -119,11 +119,11 @@ impl<'a> JemallocTally<'a> {
 
     fn extent(&mut self, memory: &dyn Memory, number: usize) {
         let extent = self.extents.all[number];
-        if extent.state == state::ACTIVE {
+        if extent.state == Extent::ACTIVE {
             return self.active(number, &extent);
         }
         let (start, end) = (extent.first_page(&self.layout), extent.end(&self.layout));
-        if extent.state == state::RETAINED {
+        if extent.state == Extent::RETAINED {
             let present = present_bytes(memory, start, end);
             // Without a page there is nothing that a search would find.
             if present > 0 {
@@ -141,7 +141,7 @@ impl<'a> JemallocTally<'a> {
         arena.census.idle.add(extent.size, present);
         arena.census.trimmable_free_bytes += present;
         match extent.state {
-            state::MUZZY => arena.own.muzzy.add(extent.size, present),
+            Extent::MUZZY => arena.own.muzzy.add(extent.size, present),
             _ => arena.own.dirty.add(extent.size, present),
         }
     }
@@ -283,10 +283,10 @@ impl<'a> JemallocTally<'a> {
 }
 
 /// Whether large regions begin at random offsets, for which each of their extents has a page more.
-fn is_oblivious(layout: &Layout, extents: &Extents) -> bool {
+fn is_oblivious(layout: &TreeLayout, extents: &Extents) -> bool {
     extents.all.iter().any(|extent| {
         let is_large =
-            extent.state == state::ACTIVE && !extent.is_slab && extent.class >= ALWAYS_LARGE;
+            extent.state == Extent::ACTIVE && !extent.is_slab && extent.class >= ALWAYS_LARGE;
         is_large && extent.class_bytes().is_some() && extent.address != extent.first_page(layout)
     })
 }
@@ -360,7 +360,7 @@ impl Class for LargeClass {
 
 /// Where extents and blocks lie, by address; those that touch are one stretch.
 pub(super) fn occupied(
-    copies: &[(Layout, &Extents)],
+    copies: &[(TreeLayout, &Extents)],
     blocks: &BTreeSet<(u64, u64)>,
 ) -> Vec<(u64, u64)> {
     let extents = copies.iter().flat_map(|(layout, extents)| {

@@ -4,7 +4,7 @@
 //! state. No other data does so dozens of times. The addresses of the extents tell which entry of the root leads to the leaf, and so
 //! where the root is; then every other leaf must agree with its own place.
 
-use super::layout::{LAYOUTS, Layout};
+use super::layout::{LAYOUTS, TreeLayout};
 use super::places::{Window, is_own_place, present_pages, windows};
 use crate::bytes::word_in;
 use crate::memory::{Memory, PAGE, PAGE_LENGTH};
@@ -27,7 +27,7 @@ pub(super) struct Root {
     /// Name of the file that it is in.
     pub(super) file: String,
     pub(super) address: u64,
-    pub(super) layout: Layout,
+    pub(super) layout: TreeLayout,
     /// Votes for it and against it.
     pub(super) votes: (u64, u64),
 }
@@ -50,26 +50,26 @@ impl Votes {
 
 /// The roots that the votes elect, at most one in each file, and the best vote that was not enough.
 pub(super) fn find_roots(memory: &dyn Memory) -> (Vec<Root>, (u64, u64)) {
-    let least = LAYOUTS.iter().map(Layout::node_bytes).min().unwrap_or(0);
+    let least = LAYOUTS.iter().map(TreeLayout::node_bytes).min().unwrap_or(0);
     let mut best = (0, 0);
     let mut roots = Vec::new();
     for window in windows(memory, least) {
         let layouts = LAYOUTS.iter().filter(|layout| layout.node_bytes() <= window.zeroed);
         let mut searches =
-            layouts.map(|layout| Search { memory, layout: *layout, window: &window });
+            layouts.map(|layout| RootSearch { memory, layout: *layout, window: &window });
         roots.extend(searches.find_map(|search| search.root(&mut best)));
     }
     (roots, best)
 }
 
 /// The search for a root with one layout in one file.
-struct Search<'a> {
+struct RootSearch<'a> {
     memory: &'a dyn Memory,
-    layout: Layout,
+    layout: TreeLayout,
     window: &'a Window,
 }
 
-impl Search<'_> {
+impl RootSearch<'_> {
     fn root(&self, best: &mut (u64, u64)) -> Option<Root> {
         let mut candidates = 0;
         let mut page = [0; PAGE_LENGTH];
@@ -143,9 +143,11 @@ impl Search<'_> {
     fn node_votes(&self, node: u64, expected: Option<u64>) -> Votes {
         let mut sum = Votes { prefix: expected, ..Votes::default() };
         let leaves = children(self.memory, node, &self.layout);
-        let is_leaf = |leaf| is_own_place(self.memory, leaf, self.layout.leaf_bytes());
+        let bytes = self.layout.leaf_bytes();
         // The first wrong word of what is no node ends it.
-        if leaves.is_empty() || !leaves.iter().all(|(_, leaf)| is_leaf(*leaf)) {
+        if leaves.is_empty()
+            || !leaves.iter().all(|(_, leaf)| is_own_place(self.memory, *leaf, bytes))
+        {
             return Votes { no: HOPELESS, ..sum };
         }
         for (number, leaf) in leaves.into_iter().take(NODES) {
@@ -214,7 +216,7 @@ impl Search<'_> {
 }
 
 /// The entries of the root, or of a node, that are not empty: their numbers and what they lead to.
-pub(super) fn children(memory: &dyn Memory, node: u64, layout: &Layout) -> Vec<(u64, u64)> {
+pub(super) fn children(memory: &dyn Memory, node: u64, layout: &TreeLayout) -> Vec<(u64, u64)> {
     let end = node.saturating_add(layout.node_bytes());
     let mut found = Vec::new();
     let mut bytes = [0; PAGE_LENGTH];

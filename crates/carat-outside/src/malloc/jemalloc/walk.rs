@@ -3,7 +3,7 @@
 //! The process goes on meanwhile. A leaf and the records of its extents are read one shortly after the other, and again where
 //! they contradict each other.
 
-use super::layout::{BITMAP, Extent, Layout, state};
+use super::layout::{BITMAP, Extent, TreeLayout};
 use super::places::{is_own_place, present_pages};
 use super::votes::{NODES, Root, children};
 use crate::bytes::word_in;
@@ -92,7 +92,7 @@ struct PageOfLeaf {
 }
 
 impl Walk<'_> {
-    const fn layout(&self) -> &Layout {
+    const fn layout(&self) -> &TreeLayout {
         &self.root.layout
     }
 
@@ -152,7 +152,7 @@ impl Walk<'_> {
                 .then(|| self.layout().extent(memory, entry.record))
                 .flatten()
                 .filter(|extent| extent.agrees(self.layout(), &entry, page))
-                .filter(|extent| extent.state <= state::RETAINED);
+                .filter(|extent| extent.state <= Extent::RETAINED);
             let Some(extent) = extent else {
                 read.wrong.push(entry.record);
                 continue;
@@ -174,8 +174,8 @@ impl Walk<'_> {
         }
         self.end = extent.end(self.layout());
         self.extents.own.insert(extent.record / BLOCK);
-        self.extents.huge += u64::from(extent.is_huge && extent.state == state::ACTIVE);
-        if extent.state != state::ACTIVE || !extent.is_slab {
+        self.extents.huge += u64::from(extent.is_huge && extent.state == Extent::ACTIVE);
+        if extent.state != Extent::ACTIVE || !extent.is_slab {
             return self.extents.push(extent, &[]);
         }
         match self.bitmap(memory, extent) {
@@ -195,7 +195,7 @@ impl Walk<'_> {
                 extent = self.layout().extent(memory, first.record)?;
                 let same = (extent.address, extent.size, extent.class)
                     == (first.address, first.size, first.class);
-                if !same || extent.state != state::ACTIVE {
+                if !same || extent.state != Extent::ACTIVE {
                     break;
                 }
             }
