@@ -19,7 +19,7 @@ mod jemalloc;
 
 pub use finding::Finding;
 
-use finding::is_worthwhile;
+use finding::{WORTHWHILE, is_worthwhile};
 use jemalloc::jemalloc_findings;
 
 /// Share of free slots from which a heap counts as fragmented.

@@ -15,7 +15,7 @@ use crate::mapped_file::{FileAccess, open_mapped};
 use crate::memory::{Memory, MemoryRegion};
 use crate::need::{MemoryGate, census_need};
 use crate::owners::{
-    ChunkLoad, Owner, OwnerCensus, Owners, ReachCensus, find_owners, read_threads,
+    ChunkLoad, Owner, OwnerCensus, Owners, ReachCensus, ThreadPlace, find_owners, read_threads,
 };
 use crate::reach::{Reach, reach};
 use crate::refusal::{Refused, refusal};

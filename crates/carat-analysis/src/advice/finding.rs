@@ -5,7 +5,7 @@ use carat_model::ledger::{Ledger, PartKind};
 use serde::Serialize;
 
 /// A part below this share of the whole is not worth a trial.
-const WORTHWHILE: f64 = 0.05;
+pub(super) const WORTHWHILE: f64 = 0.05;
 
 /// Something in a ledger that a setting might change.
 #[derive(Debug, Clone, PartialEq, Serialize)]

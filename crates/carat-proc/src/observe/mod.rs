@@ -36,10 +36,7 @@ pub use ledger::ledger;
 pub use machine::{available, merging_ticks, oom_kills};
 pub use mappings::MappingParser;
 pub use mappings::{Access, Mapping, parse_mappings};
-pub use outside::{
-    OUTSIDE_SCHEMA, OutsideReading, compare_with_parents, known_figures, outside_figures,
-    read_outside,
-};
+pub use outside::{compare_with_parents, known_figures, outside_figures, read_outside};
 pub use page::{ProbePage, pages_left, probe_figures, read_probe_figures, ruby_description};
 pub use pagemap::{Pages, count_pages};
 pub use probe_figures::{MallocFigures, ProbeFigures};

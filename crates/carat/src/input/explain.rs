@@ -6,11 +6,8 @@ use carat_model::OutsideReading;
 use carat_model::{Ledger, Outcome, Recording, Results};
 use carat_outside::census::LookOptions;
 use carat_proc::observe::{compare_with_parents, known_figures, ledger, read_outside};
-use carat_proc::observe::{outside_figures, read_probe_figures};
 use carat_proc::process::{ProcError, ProcRoot, Tree};
 use carat_report::prepare_outside;
-use carat_report::redact::{Audience, prepare_ledger};
-use carat_report::redact_census::prepare_outside;
 use carat_report::{Audience, prepare_ledger};
 use std::path::{Path, PathBuf};
 
