@@ -182,7 +182,7 @@ impl Watch {
         match look.by {
             ServingBy::Nothing => false,
             // A worker that loads the application itself shows it only after the server listens.
-            ServingBy::Listening if checks.iter().all(|check| is_known(&check.status)) => {
+            ServingBy::Listening if checks.iter().all(|check| check.status.is_final()) => {
                 self.lasts(now, MINIMUM)
             }
             _ => self.lasts(now, SETTLED) && !checks.iter().any(is_pending),
@@ -206,11 +206,6 @@ impl Watch {
             )),
         }
     }
-}
-
-/// Whether waiting can show nothing else: it is in effect, or its workers have shown that they load the application themselves.
-fn is_known(status: &SettingStatus) -> bool {
-    status.is_final() || *status == SettingStatus::NotPreloaded
 }
 
 fn is_pending(check: &SettingCheck) -> bool {
@@ -289,10 +284,12 @@ mod tests {
     }
 
     #[test]
-    fn workers_that_load_the_application_themselves_are_an_answer_as_soon_as_they_serve() {
-        let server = |at| (at, look(ServingBy::Listening, 3, SettingStatus::NotPreloaded));
-        assert!(!verified(&[server(1), server(3)], false).0);
-        let (decided, found) = verified(&[server(1), server(4)], false);
+    fn workers_that_load_the_application_themselves_may_fork_others_until_the_server_has_settled() {
+        // Puma's `fork_worker`: the first worker loads the application, and the others are forked from it.
+        let server = |at, status| (at, look(ServingBy::Listening, 3, status));
+        let alone = |at| server(at, SettingStatus::NotPreloaded);
+        assert!(!verified(&[alone(1), alone(9)], false).0);
+        let (decided, found) = verified(&[alone(1), alone(11)], false);
         assert!(decided && found.checks()[0].to_string().contains("NOT APPLIED"), "{found:?}");
     }
 
