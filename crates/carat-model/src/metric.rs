@@ -479,7 +479,7 @@ registry! {
         unit: Unit::Seconds,
         better: Better::Lower,
         what: "processor time of the server tree during the load; of a command that ends by itself, with the children for which it waited",
-        phrase: "processor time",
+        phrase: "CPU time under load",
         moment: None,
         least: 0,
         enough: 0,

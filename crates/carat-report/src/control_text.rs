@@ -4,6 +4,7 @@ use crate::facts;
 use crate::moments::phrase;
 use crate::numbers::{self, interval, magnitude, magnitude_interval};
 use crate::open_text::decided_after;
+use crate::verdict::Mark;
 use crate::wording::{Sentence, is_difference, so_far, so_far_of_few, verb};
 use carat_model::{Conclusion, ControlComparison, Estimate, PartAtWork, Results, Role, Verdict};
 
@@ -15,6 +16,7 @@ pub(crate) fn control_sentences(results: &Results) -> Vec<Sentence> {
         .map(|compared| Sentence {
             variant: compared.conclusion.variant.clone(),
             verdict: compared.conclusion.verdict,
+            mark: Mark::of(results, &compared.conclusion.variant, compared.conclusion.verdict),
             rest: rest(results, compared),
         })
         .collect()

@@ -2,8 +2,7 @@
 
 use crate::text::{capital, one_line, shorten};
 use carat_model::{
-    Conclusion, ControlComparison, Ledger, LoadReport, Outcome, Results, Role, Trial, Unit, count,
-    metric,
+    Conclusion, ControlComparison, Ledger, LoadReport, Outcome, Results, Role, Trial, Unit, metric,
 };
 
 /// Summary of one metric over the trials of a variant that count.
@@ -218,18 +217,14 @@ fn failed_trials<'a>(results: &'a Results, variant: &str) -> impl Iterator<Item 
 }
 
 /// The notes on the trials of a variant, each once with the number of trials that have it.
-pub(crate) fn notes(results: &Results, variant: &str) -> Vec<String> {
+pub(crate) fn notes(results: &Results, variant: &str) -> Vec<(String, usize)> {
     let mut counted: std::collections::BTreeMap<&str, usize> = std::collections::BTreeMap::new();
     for trial in results.trials.iter().filter(|trial| trial.variant == variant) {
         for note in &trial.notes {
             *counted.entry(note).or_default() += 1;
         }
     }
-    counted
-        .into_iter()
-        .take(NOTES)
-        .map(|(note, n)| format!("{} ({})", shorten(note, 300), count(n, "trial")))
-        .collect()
+    counted.into_iter().take(NOTES).map(|(note, n)| (shorten(note, 300), n)).collect()
 }
 
 /// Different notes shown of one variant.

@@ -50,8 +50,10 @@ pub mod text;
 mod tune_facts;
 mod tune_text;
 mod unshared_text;
+mod use_it;
 mod variant_growth_text;
-mod who_text;
+mod verdict;
+mod verdict_text;
 mod wording;
 
 pub use budget::{Budget, BudgetError, BudgetOutcome, Kept, budget};
@@ -77,4 +79,4 @@ pub use text::day;
 pub use tune_text::tune_text;
 pub use unshared_text::unshared_text;
 pub use variant_growth_text::variant_growth_text;
-pub use who_text::who_text;
+pub use verdict_text::{NextCommands, verdict_text};

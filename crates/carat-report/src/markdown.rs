@@ -13,7 +13,9 @@ use crate::route_figures::route_rows;
 use crate::standing::in_order;
 use crate::step_figures::step_figures;
 use crate::text::{capital, one_line, shorten};
+use crate::use_it::UseIt;
 use crate::variant_growth_text::growth_lines;
+use crate::verdict::{Mark, VerdictTable};
 use crate::wording;
 use carat_model::{Conclusion, Results, Role, Unit};
 use std::fmt::Write as _;
@@ -28,17 +30,36 @@ const ROWS: usize = 120;
 pub fn markdown(results: &Results, audience: Audience) -> String {
     let results = &in_order(prepare(results, audience));
     let mut out = format!("{MARKER}\n### {}\n\n", escaped(&results.info.name));
-    if let Some(cause) = facts::cause_of_no_result(results) {
-        let _ = writeln!(out, "**{}**\n", escaped(&cause));
+    let verdict = VerdictTable::new(results);
+    match facts::cause_of_no_result(results) {
+        Some(cause) => {
+            let _ = writeln!(out, "**{}**\n", escaped(&cause));
+        }
+        None => push_verdict(&mut out, &verdict),
     }
+    match &verdict.use_it {
+        Some(UseIt::Command(command)) => {
+            let _ = writeln!(out, "Use it: {}\n", escaped(command));
+        }
+        Some(UseIt::Beyond(what)) => {
+            let _ = writeln!(
+                out,
+                "To use it, take what the experiment file says: {}.\n",
+                escaped(what)
+            );
+        }
+        None => {}
+    }
+    if let Some(open) = &verdict.open {
+        let _ = writeln!(out, "{}.\n", escaped(&open.text));
+    }
+    for warning in verdict.warnings.iter().take(20) {
+        let _ = writeln!(out, "> {}", escaped(warning));
+    }
+    out.push_str("\n<details><summary>Details</summary>\n\n");
     for sentence in wording::sentences(results).into_iter().chain(control_sentences(results)) {
-        let sign = wording::sign(sentence.verdict);
-        let _ = writeln!(
-            out,
-            "- {sign} **{}** {}",
-            escaped(&sentence.variant),
-            escaped(&sentence.rest)
-        );
+        let (name, rest) = (escaped(&sentence.variant), escaped(&sentence.rest));
+        let _ = writeln!(out, "- {} **{name}** {rest}", sentence.mark.sign());
     }
     push_table(&mut out, results);
     push_parts(&mut out, results);
@@ -50,11 +71,33 @@ pub fn markdown(results: &Results, audience: Audience) -> String {
     push_classes(&mut out, results);
     push_steps(&mut out, results);
     push_growth(&mut out, results);
-    for warning in results.warnings.iter().take(20) {
-        let _ = writeln!(out, "> {}", escaped(warning));
-    }
     push_context(&mut out, results);
     out
+}
+
+/// A row per variant: the same cells as in the terminal and on the page.
+fn push_verdict(out: &mut String, verdict: &VerdictTable) {
+    let _ = writeln!(out, "{}\n", escaped(&verdict.title));
+    out.push_str("| | variant | median | difference | |\n|---|---|--:|--:|---|\n");
+    for row in verdict.rows.iter().take(ROWS) {
+        let change = match (&row.change, &row.interval) {
+            (Some(change), Some(interval)) => format!("{change} ({interval})"),
+            (Some(change), None) => format!("{change} so far"),
+            (None, _) => String::new(),
+        };
+        let guards = row.guards.iter().map(|cell| &cell.text);
+        let said: Vec<String> =
+            row.remark.iter().chain(guards).chain(&row.controls).cloned().collect();
+        let _ = writeln!(
+            out,
+            "| {} | {} | {} | {change} | {} |",
+            row.mark.map_or("", |mark| mark.sign()),
+            named(&row.variant),
+            row.value.as_deref().unwrap_or("–"),
+            escaped(&said.join("; ")),
+        );
+    }
+    out.push('\n');
 }
 
 fn push_table(out: &mut String, results: &Results) {
@@ -74,7 +117,7 @@ fn push_table(out: &mut String, results: &Results) {
             code(metric),
             named(variant),
             summary.map_or(0, |s| s.n),
-            found.map_or_else(|| " | |".into(), judged_cells),
+            found.map_or_else(|| " | |".into(), |found| judged_cells(results, found)),
         );
     }
     out.push('\n');
@@ -151,19 +194,19 @@ fn push_controls(out: &mut String, results: &Results, metrics: &[String]) {
             named(&conclusion.variant),
             named(&compared.control),
             conclusion.blocks,
-            judged_cells(conclusion),
+            judged_cells(results, conclusion),
         );
     }
     out.push('\n');
 }
 
 /// The last two cells of a row: difference and verdict.
-fn judged_cells(conclusion: &Conclusion) -> String {
+fn judged_cells(results: &Results, conclusion: &Conclusion) -> String {
     let difference = conclusion.estimate;
     format!(
         "{} | {} {} |",
         difference.map_or(String::new(), |e| numbers::estimate(&conclusion.metric, &e)),
-        wording::sign(conclusion.verdict),
+        Mark::of_conclusion(results, conclusion).sign(),
         wording::word(conclusion.verdict)
     )
 }
@@ -250,13 +293,7 @@ fn push_growth(out: &mut String, results: &Results) {
 }
 
 fn push_context(out: &mut String, results: &Results) {
-    for variant in &results.info.variants {
-        if let Some(failures) = facts::failures_with_cause(results, &variant.name) {
-            let text = format!("{}: trials that do not count: {failures}", variant.name);
-            let _ = writeln!(out, "> {}", escaped(&text));
-        }
-    }
-    let _ = writeln!(out, "\n<details><summary>Machine</summary>\n\n| | |\n|---|---|");
+    let _ = writeln!(out, "\n| machine | |\n|---|---|");
     for (key, fact) in machine_facts(results).iter().take(ROWS) {
         let _ = writeln!(out, "| {} | {} |", escaped(key), escaped(&shorten(fact, 200)));
     }

@@ -57,6 +57,10 @@ pub(crate) fn bytes_metric() -> &'static Metric {
 pub(crate) fn phrase(results: &Results, metric: &str) -> String {
     let Some(known) = metric::find(metric) else { return metric.to_owned() };
     match known.moment {
+        // A command that ends by itself has no load.
+        None if known.id == metric::CPU_SERVER.id && facts::is_run(results) => {
+            "CPU time".to_owned()
+        }
         Some(moment) => format!("{} {}", known.phrase, metric_moment(results, moment)),
         None => known.phrase.to_owned(),
     }

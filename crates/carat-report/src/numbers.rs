@@ -136,6 +136,14 @@ pub fn change(metric: &str, estimate: &Estimate) -> String {
     format!("{} {}", signed_percent(estimate.ratio, digits(estimate)), difference_unit(metric))
 }
 
+/// An estimate and its interval without the unit, which the estimate has: `−21 %` and `−24 to −18`.
+pub(crate) fn change_and_interval(metric: &str, estimate: &Estimate) -> (String, String) {
+    let (low, high) = estimate.ratio_interval;
+    let places = digits(estimate);
+    let (low, high) = (signed_percent(low, places), signed_percent(high, places));
+    (change(metric, estimate), format!("{low} to {high}"))
+}
+
 /// A difference of one block, or a median of such: `−2.1 %`.
 pub fn single_change(metric: &str, ratio: f64) -> String {
     format!("{} {}", signed_percent(ratio, 1), difference_unit(metric))
@@ -156,10 +164,7 @@ pub fn primary_level(results: &Results) -> Option<String> {
 
 /// The interval alone: `−24 to −18 %`.
 pub fn interval(metric: &str, estimate: &Estimate) -> String {
-    let (low, high) = estimate.ratio_interval;
-    let places = digits(estimate);
-    let (low, high) = (signed_percent(low, places), signed_percent(high, places));
-    format!("{low} to {high} {}", difference_unit(metric))
+    format!("{} {}", change_and_interval(metric, estimate).1, difference_unit(metric))
 }
 
 /// The size of an estimate without its sign: `21 %`.

@@ -19,10 +19,10 @@ pub(crate) enum Standing {
 
 /// The standing of a variant that is not the baseline.
 pub(crate) fn standing(results: &Results, variant: &str) -> Standing {
-    let mut guards = facts::guards(results, variant);
-    if guards.clone().any(|guard| guard.guard_passed == Some(false)) {
+    if breaks_guard(results, variant) {
         return Standing::BreaksGuard;
     }
+    let mut guards = facts::guards(results, variant);
     let primary = facts::conclusion(results, variant, &results.info.primary);
     if !primary.is_some_and(is_better) || control_does_it(results, variant) {
         return Standing::Other;
@@ -33,12 +33,16 @@ pub(crate) fn standing(results: &Results, variant: &str) -> Standing {
     }
 }
 
+/// Whether a variant is proven to be beyond a guard.
+pub(crate) fn breaks_guard(results: &Results, variant: &str) -> bool {
+    facts::guards(results, variant).any(|guard| guard.guard_passed == Some(false))
+}
+
 /// The results with the variants that break a guard after the others. The baseline stays first, and every other place is
 /// that in the file, because the order of a file has a meaning of its own.
 pub(crate) fn in_order(mut results: Results) -> Results {
     let compared = results.info.variants.iter().skip(1).map(|variant| variant.name.clone());
-    let breaking: BTreeSet<String> =
-        compared.filter(|name| standing(&results, name) == Standing::BreaksGuard).collect();
+    let breaking: BTreeSet<String> = compared.filter(|name| breaks_guard(&results, name)).collect();
     results.info.variants.sort_by_key(|one| breaking.contains(&one.name));
     results.growth.sort_by_key(|one| breaking.contains(&one.variant));
     results.least.sort_by_key(|one| breaking.contains(&one.variant));

@@ -1,4 +1,4 @@
-//! Results as text for a terminal: verdict sentences, a table per metric with interval bars, and warnings.
+//! Results in detail as text for a terminal: verdict sentences, a table per metric with interval bars, and warnings.
 
 use crate::chart::reduce::band;
 use crate::class_text;
@@ -7,22 +7,23 @@ use crate::facts;
 use crate::least_text;
 use crate::machine_text::machines_sentence;
 use crate::memory_series::{is_resident, memory, memory_series};
-use crate::moments;
+use crate::moments::{self, phrase};
 use crate::numbers;
 use crate::part_differences::{heading, moment_of_parts, part_differences};
 use crate::redact::{Audience, prepare};
 use crate::standing::in_order;
-use crate::text::{columns, one_line, shorten};
+use crate::text::{capital, columns, one_line, shorten};
 use crate::variant_growth_text::growth_lines;
+use crate::verdict::{Mark, warnings};
 use crate::wording;
-use carat_model::{Conclusion, Estimate, Results, Unit, Variant, Verdict};
+use carat_model::{Conclusion, Estimate, Results, Unit, Variant};
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 /// Columns at least; a narrower terminal wraps.
-const MIN_WIDTH: usize = 60;
+pub(crate) const MIN_WIDTH: usize = 60;
 /// Columns of a name beside its figures; a longer one is above them.
-const NAME: usize = 28;
+pub(crate) const NAME: usize = 28;
 /// Characters shown of a name: a limit for hostile files, which no real name reaches.
 const LONGEST_NAME: usize = 300;
 /// Columns of the name of a class.
@@ -56,7 +57,7 @@ pub fn terminal(results: &Results, style: Style) -> String {
         push_wrapped(&mut out, "! ", &cause, style.width);
     }
     for sentence in wording::sentences(results).into_iter().chain(control_sentences(results)) {
-        let sign = style.paint(sentence.verdict, wording::sign(sentence.verdict));
+        let sign = style.paint(sentence.mark, sentence.mark.sign());
         push_wrapped(&mut out, &format!("{sign} "), &one_line(&sentence.whole()), style.width);
     }
     if results.info.variants.len() < 2 {
@@ -75,13 +76,13 @@ pub fn terminal(results: &Results, style: Style) -> String {
     push_steps(&mut out, results, style.width);
     push_growth(&mut out, results, style.width);
     push_context(&mut out, results, style.width);
-    for warning in &results.warnings {
-        push_wrapped(&mut out, "! ", &one_line(warning), style.width);
+    for warning in warnings(results) {
+        push_wrapped(&mut out, "! ", &one_line(&warning), style.width);
     }
     out
 }
 
-fn name(variant: &str) -> String {
+pub(crate) fn name(variant: &str) -> String {
     shorten(&one_line(variant), LONGEST_NAME)
 }
 
@@ -102,7 +103,7 @@ const VERDICT: usize = 6;
 struct TableRow {
     cells: [String; COLUMNS],
     /// Colours the last cell.
-    verdict: Option<Verdict>,
+    mark: Option<Mark>,
 }
 
 impl TableRow {
@@ -114,10 +115,10 @@ impl TableRow {
 
 /// The table of a metric, with a row per variant.
 fn push_metric(out: &mut String, results: &Results, metric: &str, style: Style) {
-    let role = if metric == results.info.primary { "" } else { " (guard)" };
-    let _ = writeln!(out, "\n{metric}{role}: {}", facts::heading(metric).to_lowercase());
+    let role = if metric == results.info.primary { "" } else { ", a guard" };
+    let _ = writeln!(out, "\n{} ({metric}{role})", capital(&phrase(results, metric)));
     let titles = ["variant", "n", "median", "middle half", "difference", "", ""];
-    let mut rows = vec![TableRow { cells: titles.map(String::from), verdict: None }];
+    let mut rows = vec![TableRow { cells: titles.map(String::from), mark: None }];
     let scale = bar_scale(results, metric);
     for variant in &results.info.variants {
         rows.extend(with_name(&variant.name, "", metric_row(results, metric, variant, scale)));
@@ -141,9 +142,10 @@ fn control_rows(results: &Results, metric: &str, scale: f64) -> Vec<TableRow> {
         }
         let mut row = text_row(String::new());
         row.cells[1] = conclusion.blocks.to_string();
-        let [difference, bar, verdict] = judged_cells(metric, conclusion, scale);
+        let mark = Mark::of_conclusion(results, conclusion);
+        let [difference, bar, verdict] = judged_cells(conclusion, mark, scale);
         (row.cells[DIFFERENCE], row.cells[BAR], row.cells[VERDICT]) = (difference, bar, verdict);
-        row.verdict = Some(conclusion.verdict);
+        row.mark = Some(mark);
         rows.extend(with_name(&compared.control, "  ", row));
     }
     rows
@@ -160,16 +162,17 @@ fn with_name(variant: &str, indent: &str, mut row: TableRow) -> Vec<TableRow> {
 fn text_row(text: String) -> TableRow {
     let mut cells = [const { String::new() }; COLUMNS];
     cells[0] = text;
-    TableRow { cells, verdict: None }
+    TableRow { cells, mark: None }
 }
 
 /// Difference, interval bar and verdict.
-fn judged_cells(metric: &str, conclusion: &Conclusion, scale: f64) -> [String; 3] {
+fn judged_cells(conclusion: &Conclusion, mark: Mark, scale: f64) -> [String; 3] {
+    let metric = conclusion.metric.as_str();
     let estimate = conclusion.estimate.as_ref();
     [
         estimate.map_or_else(String::new, |found| numbers::estimate(metric, found)),
         estimate.map_or_else(String::new, |found| bar(found, scale)),
-        format!("{} {}", wording::sign(conclusion.verdict), wording::word(conclusion.verdict)),
+        format!("{} {}", mark.sign(), wording::word(conclusion.verdict)),
     ]
 }
 
@@ -177,8 +180,9 @@ fn metric_row(results: &Results, metric: &str, variant: &Variant, scale: f64) ->
     let unit = facts::unit(metric);
     let summary = facts::variant_summary(results, &variant.name, metric);
     let conclusion = facts::conclusion(results, &variant.name, metric);
-    let [difference, bar, verdict] = conclusion
-        .map_or_else(Default::default, |conclusion| judged_cells(metric, conclusion, scale));
+    let judged = conclusion.map(|found| (found, Mark::of_conclusion(results, found)));
+    let [difference, bar, verdict] =
+        judged.map_or_else(Default::default, |(found, mark)| judged_cells(found, mark, scale));
     let cells = [
         String::new(),
         summary.map_or(0, |s| s.n).to_string(),
@@ -191,7 +195,7 @@ fn metric_row(results: &Results, metric: &str, variant: &Variant, scale: f64) ->
         bar,
         verdict,
     ];
-    TableRow { cells, verdict: conclusion.map(|found| found.verdict) }
+    TableRow { cells, mark: judged.map(|(_, mark)| mark) }
 }
 
 /// Columns as wide as their widest cell. If they do not fit, the middle half is left out, then the interval bar.
@@ -217,8 +221,8 @@ fn push_table(out: &mut String, rows: &[TableRow], style: Style) {
                 continue;
             }
             let gap = " ".repeat(widths[column].saturating_sub(columns(cell)));
-            let painted = match row.verdict.filter(|_| column == VERDICT) {
-                Some(verdict) => style.paint(verdict, cell),
+            let painted = match row.mark.filter(|_| column == VERDICT) {
+                Some(mark) => style.paint(mark, cell),
                 None => cell.clone(),
             };
             let _ = match NUMBERS.contains(&column) {
@@ -447,18 +451,9 @@ fn push_context(out: &mut String, results: &Results, width: usize) {
     if let Some(machines) = machines_sentence(results) {
         push_wrapped(out, "", &one_line(&machines), width);
     }
-    for variant in results.info.variants.iter().map(|variant| variant.name.as_str()) {
-        if let Some(failures) = facts::failures_with_cause(results, variant) {
-            let text = format!("{}: trials that do not count: {failures}", one_line(variant));
-            push_wrapped(out, "! ", &text, width);
-        }
-        for note in facts::notes(results, variant) {
-            let _ = writeln!(out, "! {}: {}", one_line(variant), one_line(&note));
-        }
-    }
 }
 
-fn push_wrapped(out: &mut String, start: &str, text: &str, width: usize) {
+pub(crate) fn push_wrapped(out: &mut String, start: &str, text: &str, width: usize) {
     out.push_str(start);
     let mut used = 2;
     for (at, word) in text.split(' ').enumerate() {
@@ -477,13 +472,13 @@ fn push_wrapped(out: &mut String, start: &str, text: &str, width: usize) {
 }
 
 impl Style {
-    fn paint(self, verdict: Verdict, text: &str) -> String {
-        let code = match verdict {
+    pub(crate) fn paint(self, mark: Mark, text: &str) -> String {
+        let code = match mark {
             _ if !self.colour => return text.to_owned(),
-            Verdict::Smaller | Verdict::Faster => "32",
-            Verdict::Larger | Verdict::Slower => "31",
-            Verdict::Equivalent => "36",
-            Verdict::Undecided => "33",
+            Mark::Less => "32",
+            Mark::More | Mark::BreaksGuard => "31",
+            Mark::Equal => "36",
+            Mark::Open => "33",
         };
         format!("\u{1b}[{code}m{text}\u{1b}[0m")
     }

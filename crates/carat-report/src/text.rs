@@ -4,9 +4,12 @@ pub use carat_model::{one_line, shorten};
 use time::OffsetDateTime;
 use unicode_width::UnicodeWidthStr as _;
 
-/// The text with its first letter in upper case.
+/// The text with its first letter in upper case; a name such as p95 stays as it is.
 pub fn capital(text: &str) -> String {
     let mut letters = text.chars();
+    if letters.clone().nth(1).is_some_and(|second| second.is_ascii_digit()) {
+        return text.to_owned();
+    }
     letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
 }
 

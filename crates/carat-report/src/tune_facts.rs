@@ -3,6 +3,7 @@
 use crate::environment_format::shell_line;
 use crate::numbers::{self, count, magnitude, magnitude_interval};
 use crate::redact_tune::SearchReport;
+use crate::verdict::Mark;
 use crate::wording::{Sentence, change, verb};
 use carat_analysis::{Recommendation, TuneOutcome};
 use carat_model::{Better, Conclusion, Role, Verdict, metric};
@@ -14,13 +15,16 @@ pub(crate) fn headline(outcome: &TuneOutcome) -> Sentence {
         return Sentence {
             variant: "Nothing better than the default".into(),
             verdict: Verdict::Undecided,
+            mark: Mark::Open,
             rest: format!("was confirmed ({trials})."),
         };
     };
     let goal = found.conclusions.iter().find(|one| one.role == Role::Primary);
+    let verdict = goal.map_or(Verdict::Undecided, |goal| goal.verdict);
     Sentence {
         variant: found.text.clone(),
-        verdict: goal.map_or(Verdict::Undecided, |goal| goal.verdict),
+        verdict,
+        mark: Mark::of_verdict(verdict),
         rest: goal.map_or_else(String::new, |goal| sentence(goal, &found.conclusions)),
     }
 }

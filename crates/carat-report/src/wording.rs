@@ -5,7 +5,8 @@ use crate::machine_text::{differing, differs_by_machine};
 use crate::moments::phrase;
 use crate::numbers::{self, includes_zero, interval, magnitude, magnitude_interval};
 use crate::open_text::decided_after;
-use crate::standing::{control_does_it, standing};
+use crate::standing::{breaks_guard, control_does_it, standing};
+use crate::verdict::Mark;
 use carat_model::{
     Better, Conclusion, Curve, Estimate, MachineComparison, Results, Role, Unit, Verdict, metric,
 };
@@ -17,6 +18,7 @@ pub(crate) struct Sentence {
     pub variant: String,
     /// The verdict on the primary metric.
     pub verdict: Verdict,
+    pub mark: Mark,
     /// The sentence after the variant's name, with a full stop.
     pub rest: String,
 }
@@ -55,12 +57,14 @@ pub(crate) fn sentences(results: &Results) -> Vec<Sentence> {
                     "has not been compared: it has no scored trials beside the baseline's".into()
                 }
             };
-            // Guards are the price of a difference; an undecided one has none.
+            // Guards are the price of a difference; an undecided one has none, unless it breaks one.
             let price = match verdict {
-                Verdict::Undecided => String::new(),
+                Verdict::Undecided if !breaks_guard(results, &variant.name) => String::new(),
                 _ => price(results, &variant.name),
             };
-            Sentence { variant: variant.name.clone(), verdict, rest: format!("{main}{price}.") }
+            let mark = Mark::of(results, &variant.name, verdict);
+            let rest = format!("{main}{price}.");
+            Sentence { variant: variant.name.clone(), verdict, mark, rest }
         })
         .collect()
 }
@@ -106,16 +110,6 @@ pub(crate) fn word(verdict: Verdict) -> &'static str {
         Verdict::Slower => "slower",
         Verdict::Equivalent => "equivalent",
         Verdict::Undecided => "undecided",
-    }
-}
-
-/// A sign for the verdict, so that colour is not needed to tell verdicts apart.
-pub(crate) fn sign(verdict: Verdict) -> &'static str {
-    match verdict {
-        Verdict::Smaller | Verdict::Faster => "▼",
-        Verdict::Larger | Verdict::Slower => "▲",
-        Verdict::Equivalent => "=",
-        Verdict::Undecided => "?",
     }
 }
 
@@ -182,6 +176,29 @@ const FEW: u32 = 8;
 
 /// The differences of the blocks and their median: `; so far −3.1 % (by block −3.0 %, −3.2 %)`; empty without blocks.
 pub(crate) fn so_far(results: &Results, variant: &str, reference: &str, metric: &str) -> String {
+    let differences = block_differences(results, (variant, reference), metric);
+    let Some(median) = median(&differences) else { return String::new() };
+    let median = numbers::single_change(metric, median);
+    let shown = differences.iter().take(FEW as usize);
+    let shown: Vec<String> = shown.map(|one| numbers::single_change(metric, *one)).collect();
+    match shown.len() {
+        1 => format!("; so far {median}"),
+        _ => format!("; so far {median} (by block {})", shown.join(", ")),
+    }
+}
+
+/// The median of the differences of the blocks; `None` without blocks.
+pub(crate) fn median_so_far(results: &Results, variant: &str, metric: &str) -> Option<String> {
+    let pair = (variant, facts::baseline(results));
+    let median = median(&block_differences(results, pair, metric))?;
+    Some(numbers::single_change(metric, median))
+}
+
+fn block_differences(
+    results: &Results,
+    (variant, reference): (&str, &str),
+    metric: &str,
+) -> Vec<f64> {
     let references = facts::scored(results, reference, metric);
     let is_share = facts::unit(metric) == Unit::Fraction;
     let mut differences = Vec::new();
@@ -191,14 +208,7 @@ pub(crate) fn so_far(results: &Results, variant: &str, reference: &str, metric: 
             other.map(|other| if is_share { value - other } else { value / other - 1.0 });
         differences.extend(difference.filter(|difference| difference.is_finite()));
     }
-    let Some(median) = median(&differences) else { return String::new() };
-    let median = numbers::single_change(metric, median);
-    let shown = differences.iter().take(FEW as usize);
-    let shown: Vec<String> = shown.map(|one| numbers::single_change(metric, *one)).collect();
-    match shown.len() {
-        1 => format!("; so far {median}"),
-        _ => format!("; so far {median} (by block {})", shown.join(", ")),
-    }
+    differences
 }
 
 /// [`so_far`] if there are few blocks; empty otherwise.

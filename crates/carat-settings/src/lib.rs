@@ -29,7 +29,7 @@ pub use environment::{ApplyError, Environment, Scrub, StartContext};
 pub use linked::linked_malloc;
 pub use manual::manual;
 pub use observation::{MallocInUse, ProcessObservation, RuntimeReport, SettingStatus};
-pub use profile::profile_settings;
+pub use profile::profiles;
 pub use searchable::{
     LeftOutSetting, SearchableSetting, SearchedServer, accepts, searchable_settings,
 };

@@ -70,9 +70,9 @@ pub(crate) const PROFILES: &[Profile] = &[
 /// One arena: the threads of a worker run Ruby one at a time. A short decay, and no large blocks in caches of threads.
 const PREFORK_JEMALLOC: &str = "narenas:1,dirty_decay_ms:500,muzzy_decay_ms:0,lg_tcache_max:12";
 
-/// The settings of every profile, as names and values.
-pub fn profile_settings() -> impl Iterator<Item = &'static [(&'static str, &'static str)]> {
-    PROFILES.iter().map(|profile| profile.settings)
+/// Every profile: its name, and its settings as names and values.
+pub fn profiles() -> impl Iterator<Item = (&'static str, &'static [(&'static str, &'static str)])> {
+    PROFILES.iter().map(|profile| (profile.name, profile.settings))
 }
 
 pub(crate) fn find(name: &str) -> Option<&'static Profile> {

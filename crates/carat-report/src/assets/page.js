@@ -270,6 +270,19 @@
     (table.parentElement.matches('.scroll') ? table.parentElement : table).after(copy);
   }
 
+  const contents = document.querySelector('.contents');
+  if (contents) {
+    const parts = all('details.part');
+    const open = make('button', { type: 'button' }, 'Open all');
+    open.addEventListener('click', () => {
+      const shut = parts.some((part) => !part.open);
+      for (const part of parts) part.open = shut;
+    });
+    contents.append(open);
+    const label = () => { open.textContent = parts.some((part) => !part.open) ? 'Open all' : 'Close all'; };
+    for (const part of parts) part.addEventListener('toggle', label);
+  }
+
   const themes = ['auto', 'light', 'dark'];
   const remembered = (() => { try { return localStorage.getItem('carat-theme'); } catch { return null; } })();
   let theme = themes.includes(remembered) ? remembered : 'auto';
@@ -289,7 +302,7 @@
 
   let opened = [];
   addEventListener('beforeprint', () => {
-    opened = all('details:not([open])');
+    opened = all('details:not([open]):not(.part)');
     for (const one of opened) one.open = true;
   });
   addEventListener('afterprint', () => { for (const one of opened) one.open = false; });

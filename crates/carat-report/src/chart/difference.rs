@@ -45,10 +45,15 @@ pub(crate) fn differences(
     let bottom = places.last().map_or(TOP, RowPlace::bottom);
     let mut svg = Svg::new(WIDTH, bottom + AXIS);
     let band = (scale.clamped(-margin), scale.clamped(margin));
-    svg.rect("margin", (band.0, TOP), (band.1 - band.0, bottom - TOP));
-    draw_axis(&mut svg, &scale, bottom);
+    for place in &places {
+        let (top, bottom) = place.marks();
+        svg.rect("margin", (band.0, top), (band.1 - band.0, bottom - top));
+    }
+    draw_axis(&mut svg, &scale, &places);
     if let Some(limit) = limit {
-        svg.line("limit", (scale.at(limit), TOP), (scale.at(limit), bottom));
+        for (top, bottom) in places.iter().map(RowPlace::marks) {
+            svg.line("limit", (scale.at(limit), top), (scale.at(limit), bottom));
+        }
     }
     let below = rows.iter().any(|row| row.label.chars().count() > SHORT);
     for (row, place) in rows.iter().zip(&places) {
@@ -72,11 +77,14 @@ fn axis(rows: &[DifferenceRow], margin: f64, limit: Option<f64>) -> AxisScale {
     AxisScale::linear((low - pad, high + pad), (LEFT, RIGHT))
 }
 
-fn draw_axis(svg: &mut Svg, scale: &AxisScale, bottom: f64) {
+fn draw_axis(svg: &mut Svg, scale: &AxisScale, places: &[RowPlace]) {
     let ticks = scale.ticks(5);
+    let bottom = places.last().map_or(TOP, RowPlace::bottom);
     for tick in &ticks {
         let x = scale.at(*tick);
-        svg.line(if *tick == 0.0 { "zero" } else { "grid" }, (x, TOP), (x, bottom));
+        for (top, bottom) in places.iter().map(RowPlace::marks) {
+            svg.line(if *tick == 0.0 { "zero" } else { "grid" }, (x, top), (x, bottom));
+        }
         let text = numbers::percent_tick(*tick, distance(&ticks));
         svg.text("tick", (x, bottom + 16.0), Anchor::Middle, &text);
     }
@@ -125,5 +133,17 @@ pub(crate) fn draw_interval(svg: &mut Svg, estimate: &Estimate, scale: &AxisScal
         };
         svg.path("end", &d);
     }
-    svg.path("mark", &super::svg::dot_path(std::iter::once((scale.clamped(estimate.ratio), y))));
+    let x = scale.clamped(estimate.ratio);
+    let beyond = scale.at(estimate.ratio) - x;
+    if beyond.abs() <= 0.5 {
+        svg.path("mark", &super::svg::dot_path(std::iter::once((x, y))));
+        return;
+    }
+    // A mark at the end of the axis would be read as a value there.
+    let tip = beyond.signum();
+    let back = x - tip * 10.0;
+    svg.path("beyond", &format!("M{x:.1} {y:.1}L{back:.1} {:.1}V{:.1}Z", y - 6.0, y + 6.0));
+    let anchor = if tip > 0.0 { Anchor::End } else { Anchor::Start };
+    let text = format!("{:+.0} %", 100.0 * estimate.ratio).replace('-', "−");
+    svg.text("note", (back - tip * 4.0, y - 5.0), anchor, &text);
 }

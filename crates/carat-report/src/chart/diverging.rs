@@ -47,7 +47,12 @@ pub(crate) fn diverging(
     let axis = AxisUnit::of(Unit::Bytes, reach.0.abs().max(reach.1.abs()));
     for tick in &ticks {
         let x = scale.at(*tick);
-        svg.line(if *tick == 0.0 { "zero" } else { "grid" }, (x, TOP), (x, bottom));
+        for at in 0..rows.len() {
+            // Beside the bars alone: a line over the whole height would cross the texts.
+            let top = TOP + at as f64 * ROW + BAR.0 - 1.0;
+            let class = if *tick == 0.0 { "zero" } else { "grid" };
+            svg.line(class, (x, top), (x, top + BAR.1 + 5.0));
+        }
         let sign = if *tick > 0.0 { "+" } else { "" };
         let text = format!("{sign}{}", axis.tick(*tick, distance(&ticks)));
         svg.text("tick", (x, bottom + 15.0), Anchor::Middle, &text);

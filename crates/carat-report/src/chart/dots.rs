@@ -60,6 +60,11 @@ impl RowPlace {
         self.top + self.height - 23.0
     }
 
+    /// Top and bottom of the marks: lines of an axis stop there, so that none crosses a text.
+    pub(crate) fn marks(&self) -> (f64, f64) {
+        (self.middle() - HALF - 4.0, self.bottom())
+    }
+
     pub(crate) fn bottom(&self) -> f64 {
         self.top + self.height
     }
@@ -83,7 +88,7 @@ pub(crate) fn dots(rows: &[DotRow], unit: Unit, caption: &Caption<'_>) -> Option
     let places = row_places(rows.iter().map(|row| row.label.as_str()));
     let bottom = places.last().map_or(TOP, RowPlace::bottom);
     let mut svg = Svg::new(WIDTH, bottom + AXIS);
-    draw_axis(&mut svg, &scale, unit, bottom);
+    draw_axis(&mut svg, &scale, unit, &places);
     for (row, place) in rows.iter().zip(&places) {
         draw_row(&mut svg, row, (&scale, unit), place);
     }
@@ -118,12 +123,15 @@ fn hover(
     })
 }
 
-fn draw_axis(svg: &mut Svg, scale: &AxisScale, unit: Unit, bottom: f64) {
+fn draw_axis(svg: &mut Svg, scale: &AxisScale, unit: Unit, places: &[RowPlace]) {
+    let bottom = places.last().map_or(TOP, RowPlace::bottom);
     let ticks = scale.ticks(6);
     let axis = AxisUnit::of(unit, scale.values().1);
     for tick in &ticks {
         let x = scale.at(*tick);
-        svg.line("grid", (x, TOP), (x, bottom));
+        for (top, bottom) in places.iter().map(RowPlace::marks) {
+            svg.line("grid", (x, top), (x, bottom));
+        }
         svg.text("tick", (x, bottom + 16.0), Anchor::Middle, &axis.tick(*tick, distance(&ticks)));
     }
     svg.text("axis", (RIGHT, bottom + 33.0), Anchor::End, axis.name);

@@ -9,6 +9,7 @@ pub(crate) mod diverging;
 pub(crate) mod dots;
 pub(crate) mod forest;
 pub(crate) mod icicle;
+pub(crate) mod interval;
 pub(crate) mod lines;
 pub(crate) mod reduce;
 pub(crate) mod scale;

@@ -118,6 +118,16 @@ impl Svg {
         self
     }
 
+    /// A picture of which a text beside it says everything, so that screen readers pass over it.
+    pub(crate) fn silent(self) -> Markup {
+        PreEscaped(format!(
+            r#"<svg class="small" aria-hidden="true" viewBox="0 0 {} {}">{}</svg>"#,
+            n(self.width),
+            n(self.height),
+            self.body,
+        ))
+    }
+
     pub(crate) fn finish(self, caption: &Caption<'_>, hover: serde_json::Value) -> Picture {
         let id = escaped(caption.id);
         let out = format!(
@@ -142,10 +152,11 @@ pub(crate) fn n(value: f64) -> String {
     if text == "-0" { "0".into() } else { text.to_owned() }
 }
 
-/// A path of dots. Drawn with round line ends, a dot costs a few bytes instead of an element.
+/// A path of dots. Drawn with thick line ends, a dot costs a few bytes instead of an element. A line without length has
+/// no square ends in print.
 pub(crate) fn dot_path(points: impl Iterator<Item = (f64, f64)>) -> String {
     points.fold(String::new(), |mut path, (x, y)| {
-        let _ = write!(path, "M{} {}h0", n(x), n(y));
+        let _ = write!(path, "M{} {}h.1", n(x), n(y));
         path
     })
 }

@@ -12,17 +12,15 @@ use maud::{Markup, html as markup};
 const ROWS: usize = 40;
 
 /// Empty without a census.
-pub(super) fn section(results: &Results, _gallery: &mut Gallery) -> Markup {
+pub(super) fn section(results: &Results, gallery: &mut Gallery) -> Markup {
     if results.classes.is_empty() {
         return markup! {};
     }
-    markup! {
-        section #classes {
-            h2 { "Objects by class" }
-            p.soft { "Every object of the server at the end of its trials, read from outside after the final figures: " (EXPLORATORY) "." }
-            @for compared in &results.classes { (table(results, compared)) }
-        }
-    }
+    let body = markup! {
+        p.soft { "Every object of the server at the end of its trials, read from outside after the final figures: " (EXPLORATORY) "." }
+        @for compared in &results.classes { (table(results, compared)) }
+    };
+    gallery.part("classes", &markup! { "Objects by class" }, &body)
 }
 
 fn table(results: &Results, compared: &ClassComparison) -> Markup {

@@ -4,12 +4,13 @@ use crate::chart::{
     Bounds, Caption, DifferenceRow, DotRow, Picture, differences, dots, variant_class,
 };
 use crate::facts::{self, TrialSummary};
+use crate::moments::phrase;
 use crate::numbers;
 use crate::page::elements::{
     estimate_cell, identifier, scrollable, unknown_cell, value_cell, verdict_cell,
 };
 use crate::page::gallery::Gallery;
-use crate::text::one_line;
+use crate::text::{capital, one_line};
 use carat_model::{Better, Results, Role, metric};
 use maud::{Markup, html as markup};
 
@@ -36,22 +37,26 @@ fn section(results: &Results, metric: &str, gallery: &mut Gallery) -> Markup {
         title: &format!("All trials of {metric}"),
         description: &description(results, metric),
     };
-    markup! {
-        section {
-            h2 { (facts::heading(metric)) code { (metric) } }
-            @match dots(&rows, facts::unit(metric), &caption) {
-                Some(picture) => figure {
-                    figcaption { (explanation(results, metric, most_trials)) }
-                    div.pair {
-                        (gallery.show(picture))
-                        @if results.info.variants.len() > 1 { (gallery.show(difference_picture(results, metric))) }
-                    }
-                },
-                None => p.soft { "No trial that counts has this metric, so there is nothing to draw." },
-            }
-            details { summary { "Numbers" } (table(results, metric)) }
+    let body = markup! {
+        p.soft { (facts::heading(metric)) ": " code { (metric) } "." }
+        @match dots(&rows, facts::unit(metric), &caption) {
+            Some(picture) => figure {
+                figcaption { (explanation(results, metric, most_trials)) }
+                div.pair {
+                    (gallery.show(picture))
+                    @if results.info.variants.len() > 1 { (gallery.show(difference_picture(results, metric))) }
+                }
+            },
+            None => p.soft { "No trial that counts has this metric, so there is nothing to draw." },
         }
-    }
+        details { summary { "Numbers" } (table(results, metric)) }
+    };
+    let title = capital(&phrase(results, metric));
+    gallery.part(
+        &format!("trials-{}", identifier(metric)),
+        &markup! { (title) ", every trial" },
+        &body,
+    )
 }
 
 fn difference_picture(results: &Results, metric: &str) -> Picture {

@@ -32,20 +32,22 @@ pub(super) fn section(results: &Results, gallery: &mut Gallery) -> Markup {
         reference: "control",
         margin: Some(margin),
     };
-    markup! {
-        section #controls {
-            h2 { "Against its control" code { (results.info.primary) } }
-            figure {
-                figcaption {
-                    "A control has a part of the variant's remedy. A difference to it comes from what the variant does beyond it; \
-                    if the two are equivalent, that adds nothing that matters. A difference within the grey band ("
-                    (numbers::limit(margin)) ") does not matter."
-                }
-                div.grid2 { @for (place, name, rows) in &panels { (panel(*place, name, rows, axis, gallery)) } }
+    let body = markup! {
+        figure {
+            figcaption {
+                "A control has a part of the variant's remedy. A difference to it comes from what the variant does beyond it; \
+                if the two are equivalent, that adds nothing that matters. A difference within the grey band ("
+                (numbers::limit(margin)) ") does not matter."
             }
-            details open[panels.is_empty()] { summary { "Numbers" } (table(results)) }
+            div.grid2 { @for (place, name, rows) in &panels { (panel(*place, name, rows, axis, gallery)) } }
         }
-    }
+        details open[panels.is_empty()] { summary { "Numbers" } (table(results)) }
+    };
+    gallery.part(
+        "controls",
+        &markup! { "Against its control" code { (results.info.primary) } },
+        &body,
+    )
 }
 
 /// The controls of the variant at `place` in the primary metric.

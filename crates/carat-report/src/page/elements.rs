@@ -1,6 +1,7 @@
 //! Small pieces of markup that several sections use.
 
 use crate::numbers;
+use crate::verdict::Mark;
 use crate::wording::{self, Sentence};
 use carat_model::{Estimate, Unit, Verdict};
 use maud::{Markup, html as markup};
@@ -37,16 +38,17 @@ pub(super) fn unknown_cell() -> Markup {
 pub(super) fn verdict_cell(verdict: Option<Verdict>) -> Markup {
     markup! {
         td.l { @if let Some(verdict) = verdict {
-            span class=(verdict_class(verdict)) { (wording::sign(verdict)) " " (wording::word(verdict)) }
+            @let mark = Mark::of_verdict(verdict);
+            span class=(mark_class(mark)) { (mark.sign()) " " (wording::word(verdict)) }
         } }
     }
 }
 
 /// A verdict sentence with its sign; text in parentheses is in a softer colour.
 pub(super) fn verdict_sentence(sentence: &Sentence) -> Markup {
-    let class = verdict_class(sentence.verdict);
+    let class = mark_class(sentence.mark);
     markup! {
-        span class={ "sign " (class) } aria-hidden="true" { (wording::sign(sentence.verdict)) }
+        span class={ "sign " (class) } aria-hidden="true" { (sentence.mark.sign()) }
         strong { (sentence.variant) } " "
         @for (in_parentheses, part) in parts(&sentence.rest) {
             @if in_parentheses { span.aside { (part) } } @else { (part) }
@@ -54,13 +56,13 @@ pub(super) fn verdict_sentence(sentence: &Sentence) -> Markup {
     }
 }
 
-/// The class that colours a verdict.
-fn verdict_class(verdict: Verdict) -> &'static str {
-    match verdict {
-        Verdict::Smaller | Verdict::Faster => "good",
-        Verdict::Larger | Verdict::Slower => "bad",
-        Verdict::Equivalent => "even",
-        Verdict::Undecided => "open",
+/// The class that colours a mark.
+pub(super) fn mark_class(mark: Mark) -> &'static str {
+    match mark {
+        Mark::Less => "good",
+        Mark::More | Mark::BreaksGuard => "bad",
+        Mark::Equal => "even",
+        Mark::Open => "open",
     }
 }
 

@@ -56,16 +56,14 @@ pub(crate) fn section(results: &Results, gallery: &mut Gallery) -> Markup {
         title: &format!("Shared memory by {unit} answered"),
         description: &descriptions.join("; "),
     };
-    markup! {
-        section #shared-by-requests {
-            h2 { "Shared memory by " (unit) }
-            figure {
-                figcaption { "Bytes that are still shared after that many " (unit) ", all processes together; medians over the trials." }
-                div.grid2 { (gallery.panel("Shared memory", &plot, &caption)) }
-            }
-            details open { summary { "Numbers" } (table(&variants, unit)) }
+    let body = markup! {
+        figure {
+            figcaption { "Bytes that are still shared after that many " (unit) ", all processes together; medians over the trials." }
+            div.grid2 { (gallery.panel("Shared memory", &plot, &caption)) }
         }
-    }
+        details open { summary { "Numbers" } (table(&variants, unit)) }
+    };
+    gallery.part("shared-by-requests", &markup! { "Shared memory by " (unit) }, &body)
 }
 
 impl VariantSharing {

@@ -9,7 +9,7 @@ use carat_model::Results;
 use maud::{Markup, html as markup};
 
 /// Medians of every metric and variant, with the differences that were estimated.
-pub(super) fn section(results: &Results, _: &mut Gallery) -> Markup {
+pub(super) fn section(results: &Results, gallery: &mut Gallery) -> Markup {
     let table = markup! {
         table #every-metric {
             thead { tr {
@@ -19,13 +19,11 @@ pub(super) fn section(results: &Results, _: &mut Gallery) -> Markup {
             tbody { @for name in facts::metrics(results) { (row(results, &name)) } }
         }
     };
-    markup! {
-        section {
-            h2 { "Every metric" }
-            p.soft { "Medians over the trials that count, and the difference to the baseline where one was estimated." }
-            (scrollable("Every metric", &table))
-        }
-    }
+    let body = markup! {
+        p.soft { "Medians over the trials that count, and the difference to the baseline where one was estimated." }
+        (scrollable("Every metric", &table))
+    };
+    gallery.part("metrics", &markup! { "Every metric" }, &body)
 }
 
 fn row(results: &Results, metric: &str) -> Markup {

@@ -12,7 +12,7 @@ const LISTED: usize = 100;
 const LOG_TAIL: usize = 1000;
 
 /// Every trial that did not succeed, what happened, and the last lines of its server.
-pub(super) fn section(results: &Results, _: &mut Gallery) -> Markup {
+pub(super) fn section(results: &Results, gallery: &mut Gallery) -> Markup {
     let failed: Vec<&Trial> = results.trials.iter().filter(|t| t.outcome != Outcome::Ok).collect();
     if failed.is_empty() {
         return markup! {};
@@ -26,13 +26,11 @@ pub(super) fn section(results: &Results, _: &mut Gallery) -> Markup {
             tbody { @for trial in failed.iter().take(LISTED) { (row(trial)) } }
         }
     };
-    markup! {
-        section {
-            h2 { "Trials that do not count" }
-            @if failed.len() > LISTED { p.soft { "The first " (LISTED) " of " (failed.len()) "." } }
-            (scrollable("Trials that do not count", &table))
-        }
-    }
+    let body = markup! {
+        @if failed.len() > LISTED { p.soft { "The first " (LISTED) " of " (failed.len()) "." } }
+        (scrollable("Trials that do not count", &table))
+    };
+    gallery.part("failed", &markup! { "Trials that do not count" }, &body)
 }
 
 fn row(trial: &Trial) -> Markup {

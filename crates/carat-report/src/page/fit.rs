@@ -4,7 +4,7 @@ use crate::text::shorten;
 use carat_model::{Results, Role};
 
 /// Bytes of a page at most.
-const SIZE_LIMIT: usize = 600_000;
+const SIZE_LIMIT: usize = 450_000;
 
 /// What is left out, in words, and the function that removes it.
 type Reduction = (&'static str, fn(&mut Results));

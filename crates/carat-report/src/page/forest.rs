@@ -31,18 +31,16 @@ pub(super) fn section(results: &Results, gallery: &mut Gallery) -> Markup {
     }
     let reach = reach(panels.iter().flat_map(|panel| &panel.rows));
     let axis = ForestAxis { reach, reference: "baseline", margin: None };
-    markup! {
-        section #every-difference {
-            h2 { "Every difference" }
-            figure {
-                figcaption {
-                    "All compared metrics, the variants on one scale. Only the primary metric and the guards decide; with many \
-                    metrics, some intervals exclude zero by chance."
-                }
-                div.grid2 { @for (at, panel) in panels.iter().enumerate() { (panel.draw(at, axis, gallery)) } }
+    let body = markup! {
+        figure {
+            figcaption {
+                "All compared metrics, the variants on one scale. Only the primary metric and the guards decide; with many \
+                metrics, some intervals exclude zero by chance."
             }
+            div.grid2 { @for (at, panel) in panels.iter().enumerate() { (panel.draw(at, axis, gallery)) } }
         }
-    }
+    };
+    gallery.part("every-difference", &markup! { "Every difference" }, &body)
 }
 
 fn row(results: &Results, variant: &str, metric: &str, class: usize) -> Option<ForestRow> {

@@ -8,11 +8,13 @@ use serde_json::{Map, Value, json};
 /// Bytes of such values at most; a picture beyond that has no cursor.
 const HOVER_LIMIT: usize = 240_000;
 
-/// The pictures shown so far.
+/// The pictures and the parts shown so far.
 #[derive(Debug, Default)]
 pub(crate) struct Gallery {
     hover: Map<String, Value>,
     size: usize,
+    /// Id and title of every part of the page so far.
+    contents: Vec<(String, Markup)>,
 }
 
 impl Gallery {
@@ -24,6 +26,26 @@ impl Gallery {
             self.hover.insert(picture.id, picture.hover);
         }
         picture.markup
+    }
+
+    /// A part of the page that is closed at first, and its line in the table of contents.
+    pub(crate) fn part(&mut self, id: &str, title: &Markup, body: &Markup) -> Markup {
+        self.contents.push((id.to_owned(), title.clone()));
+        // The id is inside, because a browser that follows a link opens what is around its target.
+        markup! {
+            details.part.proof[is_proof(id)] { summary { h2 { (title) } } section id=(id) { (body) } }
+        }
+    }
+
+    /// Links to every part that was drawn; empty without any.
+    pub(crate) fn contents(&self) -> Markup {
+        markup! {
+            @if !self.contents.is_empty() {
+                nav.contents aria-label="Contents" {
+                    ul { @for (id, title) in &self.contents { li { a href={ "#" (id) } { (title) } } } }
+                }
+            }
+        }
     }
 
     /// A titled picture for a grid of several; empty if there is nothing to draw.
@@ -42,6 +64,11 @@ impl Gallery {
             script type="application/json" #carat-data { (PreEscaped(in_script(&all))) }
         }
     }
+}
+
+/// Whether a part is printed although it is closed: what the verdict rests on.
+fn is_proof(id: &str) -> bool {
+    ["verdicts", "saving", "controls"].contains(&id) || id.starts_with("trials-")
 }
 
 /// JSON that cannot end the script element around it.

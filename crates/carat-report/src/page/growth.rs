@@ -8,7 +8,7 @@ use carat_model::{PartGrowth, Results, VariantGrowth};
 use maud::{Markup, html as markup};
 
 /// Empty if no trial was sampled during its load.
-pub(super) fn section(results: &Results, _: &mut Gallery) -> Markup {
+pub(super) fn section(results: &Results, gallery: &mut Gallery) -> Markup {
     if results.growth.is_empty() {
         return markup! {};
     }
@@ -33,21 +33,19 @@ pub(super) fn section(results: &Results, _: &mut Gallery) -> Markup {
         }
     };
     let tolerances = results.growth.first().map(|growth| tolerances(&growth.parts));
-    markup! {
-        section #growth-over-load {
-            h2 { "Growth over the load" }
-            p.soft {
-                "All trials of a variant together, by requests answered. A leak adds the same amount with every request; \
-                fragmentation and warm-up add less and less."
-                @if let Some(text) = tolerances.filter(|text| !text.is_empty()) { " " (capital(&text)) "." }
-            }
-            @if !causes.is_empty() {
-                ul.also { @for (variant, cause) in &causes { li { strong { (variant) } ": " (capital(cause)) "." } } }
-            }
-            @if !rows.is_empty() { (scrollable("Growth over the load", &table)) }
-            @if let Some(open) = undecided(&results.growth) { p { (open) } }
+    let body = markup! {
+        p.soft {
+            "All trials of a variant together, by requests answered. A leak adds the same amount with every request; \
+            fragmentation and warm-up add less and less."
+            @if let Some(text) = tolerances.filter(|text| !text.is_empty()) { " " (capital(&text)) "." }
         }
-    }
+        @if !causes.is_empty() {
+            ul.also { @for (variant, cause) in &causes { li { strong { (variant) } ": " (capital(cause)) "." } } }
+        }
+        @if !rows.is_empty() { (scrollable("Growth over the load", &table)) }
+        @if let Some(open) = undecided(&results.growth) { p { (open) } }
+    };
+    gallery.part("growth-over-load", &markup! { "Growth over the load" }, &body)
 }
 
 /// Everything that is undecided, in one line.

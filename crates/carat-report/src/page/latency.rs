@@ -49,22 +49,20 @@ pub(super) fn section(results: &Results, gallery: &mut Gallery) -> Markup {
     }
     let descriptions: Vec<String> = variants.iter().map(VariantLatency::description).collect();
     let description = descriptions.join("; ");
-    markup! {
-        section #latency {
-            h2 { "Latency of every response" }
-            figure {
-                figcaption {
-                    "All counted trials of a variant together. Left: latency by percentile; each step to the right is ten times rarer. \
-                    Right: the share of responses within a time. A percentile with fewer than ten responses beyond it is unknown."
-                }
-                div.grid2 {
-                    (percentiles(&variants, &description, gallery))
-                    (cumulative(&variants, &description, gallery))
-                }
+    let body = markup! {
+        figure {
+            figcaption {
+                "All counted trials of a variant together. Left: latency by percentile; each step to the right is ten times rarer. \
+                Right: the share of responses within a time. A percentile with fewer than ten responses beyond it is unknown."
             }
-            details { summary { "Numbers" } (table(&variants)) }
+            div.grid2 {
+                (percentiles(&variants, &description, gallery))
+                (cumulative(&variants, &description, gallery))
+            }
         }
-    }
+        details { summary { "Numbers" } (table(&variants)) }
+    };
+    gallery.part("latency", &markup! { "Latency of every response" }, &body)
 }
 
 impl VariantLatency {

@@ -8,20 +8,18 @@ use carat_model::{Results, Unit};
 use maud::{Markup, html as markup};
 
 /// Empty where no server forked.
-pub(super) fn section(results: &Results, _gallery: &mut Gallery) -> Markup {
+pub(super) fn section(results: &Results, gallery: &mut Gallery) -> Markup {
     let Some(line) = line(results) else { return markup! {} };
-    markup! {
-        section #least {
-            h2 { "How far from the least" }
-            p { (capital(&line)) "." }
-            p.soft {
-                "The least is computed from the ledger of each trial after the load: once what the parent of the forked processes \
-                loaded, and what each of them keeps besides. Code, stacks and machine code count as they are; free memory of Ruby and \
-                of malloc does not count."
-            }
-            details { summary { "Numbers" } (table(results)) }
+    let body = markup! {
+        p { (capital(&line)) "." }
+        p.soft {
+            "The least is computed from the ledger of each trial after the load: once what the parent of the forked processes \
+            loaded, and what each of them keeps besides. Code, stacks and machine code count as they are; free memory of Ruby and \
+            of malloc does not count."
         }
-    }
+        details { summary { "Numbers" } (table(results)) }
+    };
+    gallery.part("least", &markup! { "How far from the least" }, &body)
 }
 
 fn table(results: &Results) -> Markup {

@@ -10,21 +10,22 @@ use carat_model::{MachineComparison, Results, Variant};
 use maud::{Markup, html as markup};
 
 /// The facts about the machine.
-pub(super) fn section(results: &Results, _: &mut Gallery) -> Markup {
+pub(super) fn section(results: &Results, gallery: &mut Gallery) -> Markup {
     let machine = machine_facts(results);
+    if machine.is_empty() {
+        return markup! {};
+    }
     let table = markup! {
         table {
             tbody { @for (key, fact) in &machine { tr { th scope="row" { (key) } td.w { (fact) } } } }
         }
     };
-    markup! {
-        @if !machine.is_empty() {
-            h2 { "Machine" }
-            @if let Some(machines) = machines_sentence(results) { p { (machines) } }
-            @if !results.machines.is_empty() { (by_type(&results.machines)) }
-            (scrollable("Machine", &table))
-        }
-    }
+    let body = markup! {
+        @if let Some(machines) = machines_sentence(results) { p { (machines) } }
+        @if !results.machines.is_empty() { (by_type(&results.machines)) }
+        (scrollable("Machine", &table))
+    };
+    gallery.part("machine", &markup! { "Machine" }, &body)
 }
 
 /// The difference of every variant on each type of machine.
@@ -63,7 +64,7 @@ fn by_type(machines: &[MachineComparison]) -> Markup {
 }
 
 /// Variants with their settings, the command, and the experiment file.
-pub(super) fn repeat_section(results: &Results, _: &mut Gallery) -> Markup {
+pub(super) fn repeat_section(results: &Results, gallery: &mut Gallery) -> Markup {
     let table = markup! {
         table {
             thead { tr { th scope="col" { "variant" } th.w scope="col" { "settings" } } }
@@ -74,8 +75,7 @@ pub(super) fn repeat_section(results: &Results, _: &mut Gallery) -> Markup {
             }
         }
     };
-    markup! {
-        h2 { "How to repeat it" }
+    let body = markup! {
         (scrollable("Variants and settings", &table))
         p { "Save the experiment below as " code { "experiment.toml" } " and run:" }
         pre { "carat compare experiment.toml --seed " (results.info.seed) }
@@ -83,7 +83,8 @@ pub(super) fn repeat_section(results: &Results, _: &mut Gallery) -> Markup {
             summary { "The experiment file (plan " (shorten(&results.info.plan_hash, 13)) ")" }
             pre tabindex="0" { (results.info.plan_text) }
         }
-    }
+    };
+    gallery.part("repeat", &markup! { "How to repeat it" }, &body)
 }
 
 fn settings_cell(variant: &Variant) -> Markup {

@@ -57,23 +57,21 @@ pub(super) fn section(results: &Results, gallery: &mut Gallery) -> Markup {
     let axes = SharedAxes { seconds, bytes, markers: markers(results), thin };
     let what = if resident { "Resident memory" } else { "Proportional memory of the tree" };
     let most = drawn.iter().map(|variant| variant.trials.len()).max().unwrap_or(0);
-    markup! {
-        section #memory-over-time {
-            h2 { (what) " over time" }
-            figure {
-                figcaption {
-                    "A thin line is one trial"
-                    @if most > thin { " (at most " (thin) " of " (most) " are drawn, evenly picked)" }
-                    "; the thick line is the median over all trials, the band their middle half. All pictures have the same axes."
-                }
-                div.grid2 {
-                    @if drawn.len() > 1 { (medians(&drawn, &axes, gallery)) }
-                    @for variant in &drawn { (variant.panel(&drawn[0], &axes, gallery)) }
-                }
+    let body = markup! {
+        figure {
+            figcaption {
+                "A thin line is one trial"
+                @if most > thin { " (at most " (thin) " of " (most) " are drawn, evenly picked)" }
+                "; the thick line is the median over all trials, the band their middle half. All pictures have the same axes."
             }
-            details { summary { "Numbers" } (table(&drawn)) }
+            div.grid2 {
+                @if drawn.len() > 1 { (medians(&drawn, &axes, gallery)) }
+                @for variant in &drawn { (variant.panel(&drawn[0], &axes, gallery)) }
+            }
         }
-    }
+        details { summary { "Numbers" } (table(&drawn)) }
+    };
+    gallery.part("memory-over-time", &markup! { (what) " over time" }, &body)
 }
 
 /// Median start and end of the load.

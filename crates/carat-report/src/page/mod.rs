@@ -33,6 +33,7 @@ mod saving;
 mod sharing;
 mod steps;
 mod tune;
+mod verdict;
 
 pub use comparison::comparison_html;
 pub use frame::PageOptions;
@@ -40,10 +41,10 @@ pub use ledger_page::ledger_html;
 pub use recording::recording_html;
 pub use tune::tune_html;
 
-use crate::facts;
 use crate::redact::prepare;
 use crate::standing::in_order;
-use crate::wording;
+use crate::text::{one_line, shorten};
+use crate::verdict::VerdictTable;
 use carat_model::Results;
 use gallery::Gallery;
 use maud::{Markup, html as markup};
@@ -52,7 +53,8 @@ use maud::{Markup, html as markup};
 type PageSection = fn(&Results, &mut Gallery) -> Markup;
 
 /// The sections of an experiment's page from top to bottom. A chart is added with a file in this folder and a line here.
-const SECTIONS: [PageSection; 20] = [
+const SECTIONS: [PageSection; 21] = [
+    header::section,
     compared::sections,
     saving::section,
     least::section,
@@ -75,6 +77,9 @@ const SECTIONS: [PageSection; 20] = [
     machine::repeat_section,
 ];
 
+/// Characters of the title, of which a tab shows fewer.
+const TITLE: usize = 60;
+
 /// The page of an experiment: one file that makes no request.
 pub fn html(results: &Results, options: &PageOptions) -> String {
     let results = in_order(prepare(results, options.audience));
@@ -82,22 +87,20 @@ pub fn html(results: &Results, options: &PageOptions) -> String {
 }
 
 fn draw(results: &Results, options: &PageOptions) -> String {
-    let sentences = wording::sentences(results);
-    let verdict = wording::headline(results, &sentences).map(wording::Sentence::whole);
-    let title = facts::cause_of_no_result(results).or(verdict);
-    let title = title.unwrap_or_else(|| results.info.name.clone());
+    let verdict = VerdictTable::new(results);
     let mut gallery = Gallery::default();
+    let sections = SECTIONS.map(|section| section(results, &mut gallery));
     let body = markup! {
         header.top { span { "Carat experiment " b { (results.info.name) } } }
         main {
-            (header::verdicts(results, &sentences))
-            (header::key_facts(results))
-            (header::warnings(results))
+            (verdict::first_screen(results, &verdict))
+            (gallery.contents())
             div.tools role="group" aria-label="Variants shown" hidden { span { "Show" } }
-            @for section in SECTIONS { (section(results, &mut gallery)) }
+            @for section in &sections { (section) }
         }
         (frame::footer(options))
         (gallery.data(&results.info.variants))
     };
-    frame::document(&title, &body).into_string()
+    let title = shorten(&one_line(&results.info.name), TITLE);
+    frame::document(&format!("{title} · Carat"), &body).into_string()
 }

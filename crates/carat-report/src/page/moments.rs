@@ -30,26 +30,24 @@ pub(super) fn section(results: &Results, gallery: &mut Gallery) -> Markup {
         MemoryFigure::Rss => "Resident memory of the server process",
         MemoryFigure::Pss | MemoryFigure::Shared => "Proportional memory of the tree",
     };
-    markup! {
-        section #memory-at-moments {
-            h2 { "Memory at each moment" }
-            figure {
-                figcaption {
-                    (what) ". By requests: the line is the median over the trials, the band their middle half. At each moment: \
-                    the band is from the smallest to the largest trial. The differences in the table are " (EXPLORATORY) "."
-                }
-                div.grid2 {
-                    (by_requests(results, figure, gallery))
-                    (by_moment(results, &shown, MomentPicture::Memory, gallery))
-                    (by_moment(results, &shared, MomentPicture::Shared, gallery))
-                }
+    let body = markup! {
+        figure {
+            figcaption {
+                (what) ". By requests: the line is the median over the trials, the band their middle half. At each moment: \
+                the band is from the smallest to the largest trial. The differences in the table are " (EXPLORATORY) "."
             }
-            details open { summary { "Numbers" }
-                (table(results, &shown, "Memory at each moment"))
-                @if !shared.is_empty() { (table(results, &shared, "Shared memory at each moment")) }
+            div.grid2 {
+                (by_requests(results, figure, gallery))
+                (by_moment(results, &shown, MomentPicture::Memory, gallery))
+                (by_moment(results, &shared, MomentPicture::Shared, gallery))
             }
         }
-    }
+        details open { summary { "Numbers" }
+            (table(results, &shown, "Memory at each moment"))
+            @if !shared.is_empty() { (table(results, &shared, "Shared memory at each moment")) }
+        }
+    };
+    gallery.part("memory-at-moments", &markup! { "Memory at each moment" }, &body)
 }
 
 /// The picture over the requests, from the start of the load to its end.

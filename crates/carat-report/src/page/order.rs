@@ -40,22 +40,20 @@ pub(super) fn section(results: &Results, gallery: &mut Gallery) -> Markup {
     let values_caption = Caption { id: "order-values", title: "Values by block", description };
     let title = "Differences by block";
     let differences_caption = Caption { id: "order-differences", title, description };
-    markup! {
-        section #order {
-            h2 { "Block by block" }
-            figure {
-                figcaption {
-                    "Left: " code { (primary) } " of every trial in the order of the blocks. Movements that all lines share come from the \
-                    machine; the comparison within blocks removes them. Right: what remains, the difference to the baseline of the same block."
-                }
-                div.grid2 {
-                    (gallery.panel("Values", &absolute, &values_caption))
-                    (gallery.panel("Differences within the block", &relative, &differences_caption))
-                }
+    let body = markup! {
+        figure {
+            figcaption {
+                "Left: " code { (primary) } " of every trial in the order of the blocks. Movements that all lines share come from the \
+                machine; the comparison within blocks removes them. Right: what remains, the difference to the baseline of the same block."
             }
-            details { summary { "Numbers" } (table(results, &values, unit)) }
+            div.grid2 {
+                (gallery.panel("Values", &absolute, &values_caption))
+                (gallery.panel("Differences within the block", &relative, &differences_caption))
+            }
         }
-    }
+        details { summary { "Numbers" } (table(results, &values, unit)) }
+    };
+    gallery.part("order", &markup! { "Block by block" }, &body)
 }
 
 /// Relative differences to the baseline in the blocks that both have.

@@ -33,18 +33,16 @@ pub(super) fn section(results: &Results, gallery: &mut Gallery) -> Markup {
         return markup! {};
     }
     let reach = ledgers.iter().map(|variant| variant.ledger.pss.0 as f64).fold(0.0, f64::max);
-    markup! {
-        section #parts {
-            h2 { "What the memory was made of" }
-            p.soft { "After the last request, of the trial with the median memory of its variant. The parts and the unexplained line add up to the kernel's figure (PSS); solid is memory that only one process maps. All pictures have the same scale." }
-            div.grid2 {
-                @for (at, variant) in ledgers.iter().take(PICTURES).enumerate() {
-                    div class={ "panel of v" (at) } { h3 { (variant.name) } (picture(at, variant, reach, gallery)) }
-                }
+    let body = markup! {
+        p.soft { "After the last request, of the trial with the median memory of its variant. The parts and the unexplained line add up to the kernel's figure (PSS); solid is memory that only one process maps. All pictures have the same scale." }
+        div.grid2 {
+            @for (at, variant) in ledgers.iter().take(PICTURES).enumerate() {
+                div class={ "panel of v" (at) } { h3 { (variant.name) } (picture(at, variant, reach, gallery)) }
             }
-            details { summary { "Numbers" } (table(&ledgers)) }
         }
-    }
+        details { summary { "Numbers" } (table(&ledgers)) }
+    };
+    gallery.part("parts", &markup! { "What the memory was made of" }, &body)
 }
 
 /// Of the counted trials that have a ledger, the ledger with the median memory.

@@ -8,34 +8,36 @@ use maud::{Markup, html as markup};
 
 /// Rows of the table at most.
 const ROWS: usize = 400;
+const TITLE: &str = "Every route or step";
 
 /// Empty if the load has only one route.
-pub(super) fn section(results: &Results, _: &mut Gallery) -> Markup {
+pub(super) fn section(results: &Results, gallery: &mut Gallery) -> Markup {
     let over = "Medians over the trials; errors are those of all trials together. ";
-    section_of(&route_rows(results), Some(over))
+    match body(&route_rows(results), Some(over)) {
+        Some(body) => gallery.part("routes", &markup! { (TITLE) }, &body),
+        None => markup! {},
+    }
 }
 
 /// The routes of a recording's load; empty if it has only one.
 pub(super) fn load_section(load: &LoadReport) -> Markup {
-    section_of(&load_rows(load), None)
+    let body = body(&load_rows(load), None);
+    markup! { @if let Some(body) = body { section #routes { h2 { (TITLE) } (body) } } }
 }
 
-/// The section, with columns of variants and trials if it is `over` several.
-fn section_of(rows: &[RouteRow], over: Option<&str>) -> Markup {
+/// The table, with columns of variants and trials if it is `over` several; `None` without rows.
+fn body(rows: &[RouteRow], over: Option<&str>) -> Option<Markup> {
     if rows.is_empty() {
-        return markup! {};
+        return None;
     }
-    markup! {
-        section #routes {
-            h2 { "Every route or step" }
-            p.soft {
-                (over.unwrap_or_default()) "Latency is from the intended send to the whole response. \
-                A percentile with fewer than ten responses beyond it is unknown."
-            }
-            @if rows.len() > ROWS { p.soft { "The first " (ROWS) " of " (rows.len()) " rows." } }
-            (table(&rows[..rows.len().min(ROWS)], over.is_some()))
+    Some(markup! {
+        p.soft {
+            (over.unwrap_or_default()) "Latency is from the intended send to the whole response. \
+            A percentile with fewer than ten responses beyond it is unknown."
         }
-    }
+        @if rows.len() > ROWS { p.soft { "The first " (ROWS) " of " (rows.len()) " rows." } }
+        (table(&rows[..rows.len().min(ROWS)], over.is_some()))
+    })
 }
 
 fn table(rows: &[RouteRow], several: bool) -> Markup {

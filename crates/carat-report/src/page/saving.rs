@@ -28,23 +28,21 @@ pub(super) fn section(results: &Results, gallery: &mut Gallery) -> Markup {
     let lines = drawn.iter().flat_map(|one| one.lines.iter().chain([&one.all]));
     let reach = reach(lines.map(PartDifference::difference));
     let baseline = one_line(facts::baseline(results));
-    markup! {
-        section #saving {
-            h2 { (heading(&all)) }
-            ul.also {
-                @for one in &all { li { strong { (one.variant) } ": " (one.sentence()) "." } }
-            }
-            figure {
-                figcaption {
-                    (capital(&moment_of_parts(results))) ". A bar to the left is less than " (baseline)
-                    ", one to the right more. Medians over the blocks in which both have a ledger; the bars of the parts add up to the last bar. \
-                    All pictures have the same scale."
-                }
-                div.grid2 { @for one in drawn { (panel(one, reach, &baseline, gallery)) } }
-            }
-            details { summary { "Numbers" } (table(&all)) }
+    let body = markup! {
+        ul.also {
+            @for one in &all { li { strong { (one.variant) } ": " (one.sentence()) "." } }
         }
-    }
+        figure {
+            figcaption {
+                (capital(&moment_of_parts(results))) ". A bar to the left is less than " (baseline)
+                ", one to the right more. Medians over the blocks in which both have a ledger; the bars of the parts add up to the last bar. \
+                All pictures have the same scale."
+            }
+            div.grid2 { @for one in drawn { (panel(one, reach, &baseline, gallery)) } }
+        }
+        details { summary { "Numbers" } (table(&all)) }
+    };
+    gallery.part("saving", &markup! { (heading(&all)) }, &body)
 }
 
 fn panel(one: &VariantParts, reach: (f64, f64), baseline: &str, gallery: &mut Gallery) -> Markup {

@@ -58,16 +58,14 @@ pub(super) fn section(results: &Results, gallery: &mut Gallery) -> Markup {
         title: "Shared part of the memory over time",
         description: &description.join("; "),
     };
-    markup! {
-        section #sharing-over-time {
-            h2 { "Memory shared between processes" }
-            figure {
-                figcaption { "The part of the tree's memory on pages that several of its processes map. It falls when a process writes to such a page and gets a copy of its own (copy-on-write)." }
-                div.grid2 { (gallery.panel("Shared part", &plot, &caption)) }
-            }
-            details { summary { "Numbers" } (table(&parts)) }
+    let body = markup! {
+        figure {
+            figcaption { "The part of the tree's memory on pages that several of its processes map. It falls when a process writes to such a page and gets a copy of its own (copy-on-write)." }
+            div.grid2 { (gallery.panel("Shared part", &plot, &caption)) }
         }
-    }
+        details { summary { "Numbers" } (table(&parts)) }
+    };
+    gallery.part("sharing-over-time", &markup! { "Memory shared between processes" }, &body)
 }
 
 impl SharedPart {

@@ -7,6 +7,7 @@ use crate::page::elements::{scrollable, unknown_cell, value_cell};
 use crate::page::gallery::Gallery;
 use crate::step_figures::step_figures;
 use crate::text::one_line;
+use crate::verdict::Mark;
 use crate::wording;
 use carat_model::load::{StepReport, Times};
 use carat_model::{LoadReport, Results, Unit, metric};
@@ -43,23 +44,21 @@ pub(super) fn section(results: &Results, gallery: &mut Gallery) -> Markup {
     };
     let median = StepPercentile { distribution, name: "median", of: |times| times.p50 };
     let p95 = StepPercentile { distribution, name: "p95", of: |times| times.p95 };
-    markup! {
-        section #steps {
-            h2 { "Round trips by number of connections" }
-            figure {
-                figcaption {
-                    "Seconds " (meaning) ", by the number of connected clients. The thick line goes through the medians over trials, a thin line is one trial. \
-                    In the table, memory is that of the tree in the last sample at that number. \
-                    If the medians decrease, the dashed line is the nearest curve that never decreases: a decrease is noise unless its steps are proven to differ."
-                }
-                div.grid2 { (picture(results, median, gallery)) (picture(results, p95, gallery)) }
+    let body = markup! {
+        figure {
+            figcaption {
+                "Seconds " (meaning) ", by the number of connected clients. The thick line goes through the medians over trials, a thin line is one trial. \
+                In the table, memory is that of the tree in the last sample at that number. \
+                If the medians decrease, the dashed line is the nearest curve that never decreases: a decrease is noise unless its steps are proven to differ."
             }
-            ul.also {
-                @for curve in &results.curves { li { strong { (curve.variant) } ": " (wording::curve(curve)) "." } }
-            }
-            details { summary { "Numbers" } (table(results, [median, p95])) }
+            div.grid2 { (picture(results, median, gallery)) (picture(results, p95, gallery)) }
         }
-    }
+        ul.also {
+            @for curve in &results.curves { li { strong { (curve.variant) } ": " (wording::curve(curve)) "." } }
+        }
+        details { summary { "Numbers" } (table(results, [median, p95])) }
+    };
+    gallery.part("steps", &markup! { "Round trips by number of connections" }, &body)
 }
 
 fn has_distribution(results: &Results, name: &str) -> bool {
@@ -159,7 +158,7 @@ fn difference_cell(results: &Results, variant: &str, clients: f64) -> Markup {
     };
     markup! {
         td data-v=(estimate.ratio) {
-            (wording::sign(verdict)) " " (numbers::estimate(metric, &estimate))
+            (Mark::of_verdict(verdict).sign()) " " (numbers::estimate(metric, &estimate))
         }
     }
 }

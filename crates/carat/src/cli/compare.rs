@@ -8,11 +8,11 @@ use crate::run::trial::FakeVariant;
 use crate::store::Store;
 use crate::view::{ProgressText, dry_run_text};
 use carat_model::{Results, Span};
-use carat_report::{Audience, Budget, Style, count, html, json, terminal};
+use carat_report::{Audience, Budget, NextCommands, count, html, json, shell_line};
 use carat_settings::SettingError;
 use clap::Args;
 use std::io::{self, IsTerminal};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 #[derive(Debug, Default, Args)]
@@ -46,6 +46,9 @@ pub(crate) struct CompareArgs {
     /// Print the results as JSON
     #[arg(long)]
     json: bool,
+    /// Print every table after the verdict: guards, parts of memory, memory over time, the conditions
+    #[arg(long, conflicts_with = "json")]
+    pub(crate) details: bool,
     /// Exit with 99 if this budget is broken: METRIC<LIMIT, such as "memory.pss.final<+2%" or "latency.p95<250ms"
     #[arg(long, value_name = "BUDGET", value_parser = Budget::parse)]
     budget: Vec<Budget>,
@@ -55,9 +58,9 @@ pub(crate) struct CompareArgs {
     /// Duration of a fake trial in milliseconds
     #[arg(long, hide = true, default_value_t = 0)]
     pub(crate) fake_pace: u64,
-    /// The command or the options that continue an interrupted run, if not this command with --resume
+    /// The commands that continue an interrupted run and that begin another, if not this command with options
     #[arg(skip)]
-    pub(crate) continued_by: Option<String>,
+    pub(crate) next: Option<NextCommands>,
 }
 
 impl CompareArgs {
@@ -139,24 +142,51 @@ pub(crate) fn run_trials(
     Ok(ended?)
 }
 
+/// How results are printed.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct ShownResults {
+    pub(crate) json: bool,
+    pub(crate) details: bool,
+    pub(crate) next: NextCommands,
+}
+
 /// Prints the results of a file and writes the page beside it.
-pub(crate) fn show_results(store: &Store, as_json: bool) -> anyhow::Result<Results> {
+pub(crate) fn show_results(store: &Store, shown: ShownResults) -> anyhow::Result<Results> {
     let path = store.path();
     let results = concluded(store)?;
-    if as_json {
-        output::print_data(&json(&results, Audience::Own)?)?;
-    } else {
-        let colour = output::colour(&io::stdout(), output::variable);
-        output::print_report(&terminal(
-            &results,
-            Style { colour, width: output::width(), ..Style::default() },
-        ))?;
-    }
     let page = path.with_extension("html");
     output::write_page_beside(&page, &html(&results, &output::page_options(false)))?;
-    let lines = [format!("\nresults  {}", path.display()), format!("page     {}", page.display())];
-    output::print_lines(lines.iter().map(String::as_str));
+    let details = vec![page.display().to_string(), output::details_command(path)];
+    match shown {
+        ShownResults { json: true, .. } => {
+            output::print_data(&json(&results, Audience::Own)?)?;
+            output::print_message(&format!("\nresults  {}", path.display()));
+            output::print_message(&format!("page     {}", page.display()));
+        }
+        ShownResults { details: true, .. } => {
+            output::print_results(&results, &NextCommands::default(), true)?;
+            output::print_message(&format!("\nresults  {}", path.display()));
+            output::print_message(&format!("page     {}", page.display()));
+        }
+        ShownResults { next, .. } => {
+            output::print_results(&results, &NextCommands { details, ..next }, false)?;
+        }
+    }
     Ok(results)
+}
+
+/// The commands that continue this experiment and that begin it anew.
+fn next_commands(args: &CompareArgs, results: &Path) -> NextCommands {
+    if let Some(next) = &args.next {
+        return next.clone();
+    }
+    let [file, results] = [&args.experiment, results].map(|path| path.display().to_string());
+    let mut words = ["carat", "compare", &file, "-o", &results].map(String::from).to_vec();
+    for (name, value) in &args.set {
+        words.extend(["--set".to_owned(), format!("{name}={value}")]);
+    }
+    let line = |option: &str| Some(shell_line(&[words.clone(), vec![option.to_owned()]].concat()));
+    NextCommands { resume: line("--resume"), anew: line("--fresh"), details: Vec::new() }
 }
 
 /// Prints the results, also of a run that ended early.
@@ -165,11 +195,18 @@ fn conclude(
     store: &Store,
     ended: Result<(), RunError>,
 ) -> anyhow::Result<Exit> {
-    let results = show_results(store, args.json)?;
-    let (trials, path) = (count(results.trials.len(), "finished trial"), store.path().display());
-    let resume = format!("--resume -o {path}");
-    let kept =
-        format!("{trials} kept; continue with {}", args.continued_by.as_ref().unwrap_or(&resume));
+    let next = next_commands(args, store.path());
+    let resume = next.resume.clone().unwrap_or_default();
+    if matches!(ended, Err(RunError::Interrupted)) && store.trials()?.is_empty() {
+        output::print_message(&format!(
+            "stopped by Ctrl-C before a trial ended; continue with {resume}"
+        ));
+        return Ok(Exit::Interrupted);
+    }
+    let shown = ShownResults { json: args.json, details: args.details, next };
+    let results = show_results(store, shown)?;
+    let trials = count(results.trials.len(), "finished trial");
+    let kept = format!("{trials} kept; continue with {resume}");
     match ended {
         Ok(()) if args.budget.is_empty() => Ok(Exit::of_verdicts(&results)),
         Ok(()) => Ok(report::check_budgets(&results, &args.budget)),

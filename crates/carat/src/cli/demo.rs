@@ -6,6 +6,7 @@ use crate::run::trial::FakeVariant;
 use crate::run::workloads::{WorkloadSource, check_needs, text_of, unpack};
 use crate::target::{Reaper, make_run_directory, new_token, run_directory};
 use anyhow::Context;
+use carat_report::NextCommands;
 use clap::Args;
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
@@ -40,6 +41,9 @@ pub(crate) struct DemoArgs {
     /// Continue an interrupted demo
     #[arg(long, conflicts_with_all = ["blocks", "output"])]
     resume: bool,
+    /// Print every table after the verdict
+    #[arg(long)]
+    details: bool,
     /// Draw figures instead of starting servers, as for `compare`
     #[arg(long, hide = true, value_delimiter = ',', value_parser = FakeVariant::parse)]
     fake: Vec<FakeVariant>,
@@ -68,12 +72,12 @@ pub(crate) fn run(args: &DemoArgs) -> anyhow::Result<Exit> {
 
 fn compare_args(args: &DemoArgs, folder: &Path) -> CompareArgs {
     let experiment = folder.join(DEMO.experiment);
-    let continued_by = match &args.output {
-        Some(_) => {
-            format!("carat compare {} --resume -o {RESULTS}", experiment.display())
-        }
-        None => "carat demo --resume".to_owned(),
-    };
+    // A kept folder is compared again; it must be empty for the demo.
+    let next = args.output.is_none().then(|| NextCommands {
+        resume: Some("carat demo --resume".to_owned()),
+        anew: Some("carat demo".to_owned()),
+        details: Vec::new(),
+    });
     let mut compared = CompareArgs::default();
     compared.experiment = experiment;
     compared.output = Some(RESULTS.into());
@@ -83,7 +87,8 @@ fn compare_args(args: &DemoArgs, folder: &Path) -> CompareArgs {
     compared.blocks = args.blocks.or((!args.resume).then_some(DEMO.blocks));
     compared.fake.clone_from(&args.fake);
     compared.fake_pace = args.fake_pace;
-    compared.continued_by = Some(continued_by);
+    compared.details = args.details;
+    compared.next = next;
     compared
 }
 

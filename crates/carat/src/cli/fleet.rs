@@ -1,6 +1,6 @@
 //! `carat fleet`: the blocks of an experiment on many machines.
 
-use crate::cli::compare::{fake_trials, prepare, setting, show_results};
+use crate::cli::compare::{ShownResults, fake_trials, prepare, setting, show_results};
 use crate::cli::progress::ProgressDisplay;
 use crate::cli::{Exit, output};
 use crate::fleet::{
@@ -264,7 +264,8 @@ fn conclude(folder: &FleetFolder, look: &FleetLook, json: bool) -> anyhow::Resul
     if look.merged.is_none() {
         return Ok(Exit::Invalid);
     }
-    let results = show_results(&Store::open(&folder.results())?, json)?;
+    let shown = ShownResults { json, ..ShownResults::default() };
+    let results = show_results(&Store::open(&folder.results())?, shown)?;
     Ok(match look.end {
         LookEnd::Failed(_) | LookEnd::Unfit { .. } => Exit::Invalid,
         _ => Exit::of_verdicts(&results),

@@ -2,8 +2,10 @@
 
 use anyhow::Context;
 use carat_files::{NamedBy, write_file};
-use carat_model::{plain, shorten};
-use carat_report::{Audience, PageOptions, day};
+use carat_model::{Results, plain, shorten};
+use carat_report::{
+    Audience, NextCommands, PageOptions, Style, day, shell_line, terminal, verdict_text,
+};
 use std::io::{self, IsTerminal, Write};
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -34,6 +36,26 @@ pub(crate) fn print_data(text: &str) -> io::Result<()> {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         other => other,
     }
+}
+
+/// Prints the verdict, or every table.
+pub(crate) fn print_results(
+    results: &Results,
+    next: &NextCommands,
+    details: bool,
+) -> io::Result<()> {
+    let colour = colour(&io::stdout(), variable);
+    let style = Style { colour, width: width(), ..Style::default() };
+    print_report(&match details {
+        true => terminal(results, style),
+        false => verdict_text(results, style, next),
+    })
+}
+
+/// The command that prints every table of a results file.
+pub(crate) fn details_command(results: &Path) -> String {
+    let words = ["carat", "stats", &results.display().to_string(), "--details"];
+    shell_line(&words.map(String::from))
 }
 
 /// Prints a text without colours to standard output. Whatever it quotes, neither a terminal nor a runner of workflows obeys

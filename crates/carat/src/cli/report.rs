@@ -5,8 +5,8 @@ use crate::input::{ReportInput, load_input};
 use anyhow::{Context, bail, ensure};
 use carat_model::Results;
 use carat_report::{
-    Budget, Kept, Style, budget, comparison_html, csv, figures, html, json, markdown, openmetrics,
-    recording_html, terminal,
+    Budget, Kept, NextCommands, Style, budget, comparison_html, csv, figures, html, json, markdown,
+    openmetrics, recording_html, verdict_text,
 };
 use clap::{Args, ValueEnum};
 use std::path::{Path, PathBuf};
@@ -110,7 +110,10 @@ fn render(inputs: &[ReportInput], format: ReportFormat, share: bool) -> anyhow::
         }
         [ReportInput::Results(results)] => Ok(match format {
             ReportFormat::Html => html(results, &options),
-            ReportFormat::Text => terminal(results, Style { audience, ..Style::default() }),
+            ReportFormat::Text => {
+                let style = Style { audience, ..Style::default() };
+                verdict_text(results, style, &NextCommands::default())
+            }
             ReportFormat::Figures => figures(results, audience)?,
             ReportFormat::Md => markdown(results, audience),
             ReportFormat::Json => json(results, audience)?,

@@ -5,9 +5,8 @@ use crate::config::Percent;
 use crate::input::load_results;
 use carat_analysis::conclude;
 use carat_analysis::{QuestionChanges, question, set_question};
-use carat_report::{Audience, Style, json, terminal, variant_growth_text};
+use carat_report::{Audience, NextCommands, json, variant_growth_text};
 use clap::Args;
-use std::io;
 use std::path::PathBuf;
 
 #[derive(Debug, Args)]
@@ -38,6 +37,9 @@ pub(crate) struct StatsArgs {
     /// Also print how each part of every variant's memory changes during its load
     #[arg(long, conflicts_with = "json")]
     growth: bool,
+    /// Print every table after the verdict: guards, parts of memory, memory over time, the conditions
+    #[arg(long, conflicts_with = "json")]
+    details: bool,
     /// Print the results as JSON
     #[arg(long)]
     json: bool,
@@ -58,11 +60,9 @@ pub(crate) fn run(args: &StatsArgs) -> anyhow::Result<Exit> {
     if args.json {
         output::print_data(&json(&results, Audience::Own)?)?;
     } else {
-        let colour = output::colour(&io::stdout(), output::variable);
-        output::print_report(&terminal(
-            &results,
-            Style { colour, width: output::width(), ..Style::default() },
-        ))?;
+        let details = vec![output::details_command(&args.results)];
+        let next = NextCommands { details, ..NextCommands::default() };
+        output::print_results(&results, &next, args.details)?;
     }
     if args.growth {
         output::print_text(&variant_growth_text(&results))?;

@@ -22,7 +22,7 @@ fn it_ends_with_a_verdict_and_leaves_results_and_page_and_keeps_earlier_ones() {
     for _ in 0..2 {
         let ran = folder.run(&["demo", "--blocks", "4", "--fake", FAKE]);
         assert!(matches!(ran.code, Some(0 | 3)), "{ran:?}");
-        ran.assert_says("memory.").assert_says("demo.html").assert_says("app      `carat workload");
+        ran.assert_says("Memory ").assert_says("demo.html").assert_says("app      `carat workload");
         folder.assert_nothing_left();
     }
     for file in ["demo.carat", "demo.html", "demo.old-1.carat", "demo.old-1.html"] {

@@ -43,7 +43,7 @@ fn the_effect_of_the_published_experiment_is_called_smaller_with_interval_and_n(
     let folder = folder("smaller");
     // Experiment 2: 71,162,253 +- 288,533 bytes against 70,595,031 +- 294,238 bytes.
     let ran = folder.run(&["compare", "fake.toml", "--fake", "71.162e6:289e3,70.595e6:294e3"]);
-    ran.assert_code(0).assert_says("less memory").assert_says("blocks");
+    ran.assert_code(0).assert_says("▼ other").assert_says(" blocks, intervals at ");
     let ran = folder.run(&["report", "fake.carat", "--json"]);
     let results = json(&ran.assert_code(0).out);
     let conclusion = &results["results"]["conclusions"][0];
@@ -62,7 +62,7 @@ fn two_equal_variants_are_never_called_smaller_or_larger_here() {
     let ran =
         folder.run(&["compare", "fake.toml", "--fake", "71e6:100e3,71e6:100e3", "--seed", "1"]);
     assert!(matches!(ran.code, Some(0 | 3)), "{ran:?}");
-    assert!(!ran.out.contains("less memory") && !ran.out.contains("more memory"), "{}", ran.out);
+    assert!(!ran.out.contains(['▼', '▲']), "{}", ran.out);
 }
 
 /// The experiment with moments beyond those of every trial, and the metric that is read last.
@@ -79,7 +79,8 @@ fn folder_with_moments(name: &str) -> Folder {
 #[test]
 fn memory_at_every_moment_is_compared_and_the_verdict_names_its_moment() {
     let folder = folder_with_moments("moments");
-    let ran = folder.run(&["compare", "fake.toml", "--fake", "71.162e6:289e3,69.595e6:294e3"]);
+    let fake = ["--fake", "71.162e6:289e3,69.595e6:294e3", "--details"];
+    let ran = folder.run(&[&["compare", "fake.toml"], &fake[..]].concat());
     ran.assert_code(0).assert_says("less memory after 15 s idle than default");
     let table = ran.out.split_once("memory at each moment").expect("a table").1;
     let mut rest = table;
@@ -115,7 +116,8 @@ fn a_census_explains_the_saving_by_class_in_every_format() {
     let folder = Folder::new("census");
     let text = experiment().replace("memory.rss.final\"", "memory.rss.final\"\ncensus = true");
     folder.write("fake.toml", &text);
-    let ran = folder.run(&["compare", "fake.toml", "--fake", "71.162e6:289e3,60.595e6:294e3"]);
+    let fake = ["--fake", "71.162e6:289e3,60.595e6:294e3", "--details"];
+    let ran = folder.run(&[&["compare", "fake.toml"], &fake[..]].concat());
     ran.assert_code(0).assert_says("objects by class at the end (medians over the trials");
     ran.assert_says(" trials read) against default (");
     let line = |name: &str| {
@@ -248,8 +250,47 @@ fn ctrl_c_keeps_finished_trials_and_says_how_to_go_on() {
     wait_until("the results file exists", || folder.path("fake.carat").exists());
     signal(&child, Signal::INT);
     let ran = finish(child);
-    ran.assert_code(130).assert_says(" kept; continue with").assert_says("--resume");
+    ran.assert_code(130).assert_says("; continue with").assert_says("--resume");
     folder.assert_nothing_left();
+}
+
+#[test]
+fn stopped_before_a_trial_ended_is_one_line_with_the_command_that_continues() {
+    let folder = folder("stopped-early");
+    let fake = ["compare", "fake.toml", "--fake", "71e6:9e6,71e6:9e6", "--fake-pace", "60000"];
+    let child = folder.carat(&fake).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    wait_until("the results file exists", || folder.path("fake.carat").exists());
+    signal(&child, Signal::INT);
+    let ran = finish(child);
+    let line = "stopped by Ctrl-C before a trial ended; continue with \
+        carat compare fake.toml -o fake.carat --resume\n";
+    ran.assert_code(130).assert_says(line);
+    assert!(ran.out.is_empty() && !folder.path("fake.html").exists(), "{ran:?}");
+}
+
+#[test]
+fn the_verdict_on_three_variants_is_a_row_for_each_and_what_to_do_next() {
+    let folder = folder("short");
+    let third = "name = \"other\"\nsettings = { arena_max = 2 }\n[[variant]]\nname = \"third\"\n";
+    let guards = "memory.rss.final\"\nguards = { \"latency.p95\" = \"+10%\" }";
+    let text = experiment().replace("name = \"other\"\n", third);
+    folder.write("fake.toml", &text.replace("memory.rss.final\"", guards));
+    let fake = ["compare", "fake.toml", "--fake", "71e6:1e5,65e6:1e5,71e6:1e5", "--fresh"];
+    let ran = folder.run(&fake);
+    ran.assert_says("▼ other").assert_says("= third").assert_says("Memory after ");
+    ran.assert_says("Details    fake.html · carat stats fake.carat --details\n");
+    assert!(ran.out.lines().count() <= 14, "{}", ran.out);
+    let few = folder.run(&[&fake[..], &["--blocks", "3"]].concat());
+    few.assert_code(3).assert_says(" so far").assert_says("3 blocks cannot decide; ");
+    few.assert_says(" can: carat compare fake.toml -o fake.carat --fresh --blocks ");
+    let command = few.out.split_once(" can: carat ").unwrap().1.lines().next().unwrap();
+    let again: Vec<&str> = command.split(' ').chain(["--fake", fake[3]]).collect();
+    let decided = folder.run(&again);
+    assert!(
+        decided.out.contains("▼ other") && !decided.out.contains("cannot decide"),
+        "{}",
+        decided.out
+    );
 }
 
 #[test]
@@ -462,7 +503,8 @@ fn a_dry_run_shows_the_plan_and_runs_nothing() {
 fn with_few_blocks_the_median_difference_and_every_blocks_own_are_shown() {
     let folder = folder("few");
     let fake = ["compare", "fake.toml", "--blocks", "3", "--fake", "71e6:1e5,70e6:1e5"];
-    let text = folder.run(&fake).assert_code(3).out.replace("\n  ", " ");
+    let text = folder.run(&[&fake[..], &["--details"]].concat());
+    let text = text.assert_code(3).out.replace("\n  ", " ");
     let comment = folder.run(&["report", "fake.carat", "--format", "md"]).out.clone();
     for text in [text, comment] {
         let listed = text.split("; so far ").nth(1).and_then(|rest| rest.split(')').next());
@@ -488,7 +530,7 @@ fn another_question_is_answered_from_stored_trials_and_called_a_hint() {
     let folder = folder("stats");
     folder.run(&["compare", "fake.toml", "--fake", "71e6:100e3,69e6:100e3"]).assert_code(0);
     let ran = folder.run(&["stats", "fake.carat"]);
-    ran.assert_code(0).assert_says("less memory");
+    ran.assert_code(0).assert_says("▼ other");
     assert!(!ran.talk.contains("hint"), "{}", ran.talk);
     let turned = folder.run(&["stats", "fake.carat", "--baseline", "other", "--json"]);
     let results = json(&turned.assert_code(0).out);
@@ -547,7 +589,7 @@ fn controlled(name: &str) -> Folder {
 fn a_saving_that_is_in_the_control_too_is_credited_to_the_control() {
     let folder = controlled("controls");
     let fake = "71e6:100e3,71e6:100e3,70e6:100e3,70e6:100e3";
-    let ran = folder.run(&["compare", "fake.toml", "--fake", fake]);
+    let ran = folder.run(&["compare", "fake.toml", "--fake", fake, "--details"]);
     ran.assert_code(0)
         .assert_says("\n  gc at boot against\n    sham")
         // The claims are decided one after another, each at its own share of the error.
@@ -575,7 +617,8 @@ fn a_saving_that_is_in_the_control_too_is_credited_to_the_control() {
     let page = std::fs::read_to_string(folder.path("fake.html")).unwrap();
     assert!(page.contains("Against its control") && page.contains("difference to the control, %"));
     // The compaction saves no less, but the collection in it does that.
-    assert!(page.contains("<title>gc at boot uses 1.5 % less memory"), "{}", &page[..600]);
+    let headline = page.split_once("<h1>").unwrap().1.split_once("</h1>").unwrap().0;
+    assert!(headline.contains("<strong>gc at boot</strong> uses 1.5 % less memory"), "{headline}");
     let figures = json(&folder.run(&["report", "fake.carat", "--format", "figures"]).out);
     let against = &figures["variants"]["compact at boot"]["memory.rss.final"]["against"];
     assert_eq!(against["gc at boot"]["verdict"], "equivalent", "{against}");

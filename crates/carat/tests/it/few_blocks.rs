@@ -2,7 +2,9 @@
 
 use crate::report_builder::{Effect, Recipe};
 use crate::support::{Folder, fake_experiment};
-use carat_report::{Audience, PageOptions, Style, html, markdown, terminal};
+use carat_report::{
+    Audience, NextCommands, PageOptions, Style, html, markdown, terminal, verdict_text,
+};
 
 /// An experiment with a default, another variant and these.
 fn folder(name: &str, variants: &[&str]) -> Folder {
@@ -61,12 +63,16 @@ fn a_variant_that_breaks_a_guard_never_leads_however_much_it_saves() {
     ];
     let results = Recipe { effects, ..Recipe::arenas() }.build();
     let page = html(&results, &PageOptions::default());
-    let title = page.split("<title>").nth(1).unwrap();
-    assert!(title.starts_with("modest uses"), "{}", &title[..80]);
+    let headline = page.split("<h1>").nth(1).unwrap().split_once("</h1>").unwrap().0;
+    assert!(headline.contains("<strong>modest</strong> uses"), "{headline}");
+    let short = verdict_text(&results, Style::default(), &NextCommands::default());
+    assert!(short.contains("✗ costly") && short.contains("p95 +30 %, limit +5 %"), "{short}");
     for text in [terminal(&results, Style::default()), markdown(&results, Audience::Own)] {
         // Sentences, then the rows of every table.
         let [modest, costly] = ["modest", "costly"]
             .map(|name| text.match_indices(name).map(|(place, _)| place).collect::<Vec<_>>());
         assert!(modest.iter().zip(&costly).all(|(own, other)| own < other), "{text}");
+        let mut lines = text.lines().filter(|line| line.contains("costly uses"));
+        assert!(lines.all(|line| line.contains('✗')), "{text}");
     }
 }

@@ -150,14 +150,14 @@ fn the_page_works_in_a_browser_and_its_figures_are_those_of_the_json() {
         let options =
             PageOptions { generated_at: Some("2026-11-21".into()), ..PageOptions::default() };
         let page = html(&results, &options);
-        assert!(page.len() < 600_000, "{name}: {} bytes", page.len());
+        assert!(page.len() <= 450_000, "{name}: {} bytes", page.len());
         std::fs::write(folder.path().join(format!("{name}.html")), page).unwrap();
         let text = json(&results, Audience::Own).unwrap();
         std::fs::write(folder.path().join(format!("{name}.json")), text).unwrap();
     }
     for (name, page) in other_pages() {
         assert!(written.insert(name.to_owned()), "two pages are called {name}");
-        assert!(page.len() < 600_000, "{name}: {} bytes", page.len());
+        assert!(page.len() <= 450_000, "{name}: {} bytes", page.len());
         std::fs::write(folder.path().join(format!("{name}.html")), page).unwrap();
     }
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/page/check.mjs");

@@ -89,6 +89,10 @@ async function checkFigures(page, name) {
   }
 }
 
+async function openParts(page) {
+  await page.run(() => { for (const part of document.querySelectorAll('details.part')) part.open = true; });
+}
+
 async function checkCursor(page, name) {
   const charts = await page.run(() => [...document.querySelectorAll('svg.chart[tabindex]')].map((svg) => svg.id));
   for (const id of charts) {

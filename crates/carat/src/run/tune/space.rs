@@ -3,7 +3,7 @@
 use crate::config::{KnobSpec, TuneSpec, TunedVariant};
 use crate::run::tune::error::TuneError;
 use carat_settings::{
-    LeftOutSetting, SearchableSetting, SearchedServer, find_allocator, profile_settings,
+    LeftOutSetting, SearchableSetting, SearchedServer, find_allocator, profiles,
     searchable_settings,
 };
 use carat_tune::{Condition, Configuration, Factor, Space, SpaceError};
@@ -78,8 +78,8 @@ impl TuneSpace {
     /// The profiles, as far as their settings can act here.
     pub fn profiles(&self) -> Vec<Configuration> {
         let known: Vec<&str> = self.settings.iter().map(|setting| setting.name).collect();
-        profile_settings()
-            .filter_map(|pairs| {
+        profiles()
+            .filter_map(|(_, pairs)| {
                 self.space
                     .configuration(pairs.iter().copied().filter(|(name, _)| known.contains(name)))
             })

@@ -1,0 +1,168 @@
+//! How to run a server under the settings of a variant: the command to copy.
+
+use crate::environment_format::shell_line;
+use carat_model::{ExperimentInfo, Variant};
+use carat_settings::profiles;
+use std::collections::BTreeMap;
+
+/// What `carat exec` can do of a variant.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum UseIt {
+    /// A line of a shell.
+    Command(String),
+    /// The variant changes more than settings, so no command of carat does all of it; says what.
+    Beyond(String),
+}
+
+/// What `carat exec` applies; a variant with another key changes something else.
+const APPLIED: [&str; 4] = ["name", "control", "profile", "settings"];
+/// Settings that choose another Ruby or its system: where the server runs, not how.
+const PLACES: [&str; 2] = ["root", "ruby"];
+/// Stands for a command that the plan does not tell.
+const UNKNOWN: &str = "COMMAND";
+
+/// The command that runs a server as this variant does; `None` if the plan does not tell what the variant is.
+pub(crate) fn use_it(info: &ExperimentInfo, name: &str) -> Option<UseIt> {
+    let plan: toml::Table = toml::from_str(&info.plan_text).ok()?;
+    let variant = info.variants.iter().find(|variant| variant.name == name)?;
+    let planned = plan.get("variant")?.as_array()?.iter().filter_map(toml::Value::as_table);
+    let planned =
+        planned.clone().find(|one| one.get("name").and_then(toml::Value::as_str) == Some(name))?;
+    let others: Vec<String> = planned
+        .keys()
+        .filter(|key| !APPLIED.contains(&key.as_str()))
+        .map(|key| format!("`{key}`"))
+        .collect();
+    if !others.is_empty() {
+        return Some(UseIt::Beyond(format!("{name} also changes {}", others.join(" and "))));
+    }
+    let of_baseline = info.variants.first().map(|baseline| &baseline.settings);
+    let changes = |place: &&str| {
+        variant.settings.get(*place) != of_baseline.and_then(|settings| settings.get(*place))
+    };
+    if let Some(place) = PLACES.into_iter().find(changes) {
+        return Some(UseIt::Beyond(format!("{name} also changes `{place}`")));
+    }
+    let settings = arguments(variant, planned.get("profile").and_then(toml::Value::as_str));
+    // A shared report hides values, and a command with a hidden one applies something else.
+    if settings.is_empty() || settings.iter().any(|word| word.contains(['[', '…'])) {
+        return None;
+    }
+    let exec = [vec!["carat".to_owned(), "exec".to_owned()], settings].concat();
+    Some(UseIt::Command(format!("{} -- {}", shell_line(&exec), command(&plan))))
+}
+
+/// The variant's settings as arguments: its profile and what it has beyond that, or every setting.
+fn arguments(variant: &Variant, profile: Option<&str>) -> Vec<String> {
+    let known = profile.and_then(|name| profiles().find(|(known, _)| *known == name));
+    let of_profile: BTreeMap<&str, &str> =
+        known.map_or_else(BTreeMap::new, |(_, settings)| settings.iter().copied().collect());
+    let has_all = of_profile.keys().all(|name| variant.settings.contains_key(*name));
+    let (mut words, of_profile) = match known {
+        Some((name, _)) if has_all => (vec!["--profile".to_owned(), name.to_owned()], of_profile),
+        _ => (Vec::new(), BTreeMap::new()),
+    };
+    let settings = variant.settings.iter().filter(|(name, _)| !PLACES.contains(&name.as_str()));
+    let beyond = settings.filter(|(name, value)| {
+        of_profile.get(name.as_str()).is_none_or(|of_profile| !is_same(of_profile, value))
+    });
+    words.extend(beyond.map(|(name, value)| format!("{name}={value}")));
+    words
+}
+
+/// Whether two texts of a setting have one value: a size may be in bytes or with its unit.
+fn is_same(one: &str, other: &str) -> bool {
+    let bytes = |text: &str| {
+        let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+        let factor = match &text[digits.len()..] {
+            "" => Some(1),
+            "k" => Some(1 << 10),
+            "m" => Some(1 << 20),
+            "g" => Some(1 << 30),
+            _ => None,
+        };
+        digits.parse::<u64>().ok()?.checked_mul(factor?)
+    };
+    one == other || bytes(one).is_some_and(|one| Some(one) == bytes(other))
+}
+
+/// The server's command as a shell reads it; [`UNKNOWN`] if it has places that only an experiment fills in.
+fn command(plan: &toml::Table) -> String {
+    let words = plan.get("server").and_then(|server| server.get("command"));
+    let words = words.and_then(toml::Value::as_array).into_iter().flatten();
+    let words: Vec<String> = words.filter_map(|word| Some(word.as_str()?.to_owned())).collect();
+    if words.is_empty() || words.iter().any(|word| word.contains(['{', '[', '…'])) {
+        return UNKNOWN.to_owned();
+    }
+    shell_line(&words)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn info(plan: &str, settings: &[(&str, &str)]) -> ExperimentInfo {
+        let settings = settings.iter().map(|(name, value)| ((*name).into(), (*value).into()));
+        let [baseline, variant] = [("default", BTreeMap::new()), ("a", settings.collect())]
+            .map(|(name, settings)| Variant { name: name.into(), settings, controls: Vec::new() });
+        ExperimentInfo {
+            name: "x".into(),
+            about: None,
+            plan_hash: String::new(),
+            plan_text: plan.into(),
+            seed: 1,
+            max_blocks: 1,
+            variants: vec![baseline, variant],
+            primary: "memory.rss.final".into(),
+            margin: 0.01,
+            guards: BTreeMap::new(),
+            fleet: None,
+        }
+    }
+
+    #[test]
+    fn a_variant_of_settings_alone_has_a_command_and_any_other_says_what_it_changes() {
+        let server = "[server]\ncommand = ['puma', '-C', 'my puma.rb']\n[[variant]]\nname = 'a'\n";
+        let profile = [
+            ("allocator", "jemalloc"),
+            ("fill_call_caches", "on"),
+            ("main_stack", "1048576"),
+            ("prepare_fork", "full"),
+            ("worker_growth", "40000"),
+        ];
+        let command = |text: &str| Some(UseIt::Command(text.into()));
+        for (keys, settings, expected) in [
+            (
+                "",
+                &[("arena_max", "2")][..],
+                command("carat exec arena_max=2 -- puma -C 'my puma.rb'"),
+            ),
+            (
+                "profile = 'prefork'",
+                &profile,
+                command("carat exec --profile prefork -- puma -C 'my puma.rb'"),
+            ),
+            (
+                "profile = 'prefork'",
+                &[("allocator", "jemalloc")],
+                command("carat exec allocator=jemalloc -- puma -C 'my puma.rb'"),
+            ),
+            ("env = { A = '1' }", &profile, Some(UseIt::Beyond("a also changes `env`".into()))),
+            ("", &[("root", "trixie")], Some(UseIt::Beyond("a also changes `root`".into()))),
+            ("", &[], None),
+            ("", &[("warm_paths", "[hidden]")], None),
+        ] {
+            assert_eq!(
+                use_it(&info(&format!("{server}{keys}"), settings), "a"),
+                expected,
+                "{keys}"
+            );
+        }
+        let placed = "[server]\ncommand = ['puma', '-p', '{port}']\n[[variant]]\nname = 'a'\n";
+        assert_eq!(
+            use_it(&info(placed, &[("arena_max", "2")]), "a"),
+            command("carat exec arena_max=2 -- COMMAND")
+        );
+        assert_eq!(use_it(&info("not TOML [", &[("arena_max", "2")]), "a"), None);
+    }
+}

@@ -1,0 +1,546 @@
+//! The verdict as rows: the one model that terminal, page and Markdown lay out.
+//!
+//! Every text of a figure is made here, so that a sentence, a table and a page cannot differ in a number.
+
+use crate::facts;
+use crate::machine_text::{differing, differs_by_machine};
+use crate::moments::phrase;
+use crate::numbers::{self, count};
+use crate::open_text::decided;
+use crate::standing::{Standing, breaks_guard, standing};
+use crate::text::capital;
+use crate::use_it::{UseIt, use_it};
+use crate::wording::{Sentence, headline, median_so_far, sentences};
+use carat_analysis::{Judge, question};
+use carat_model::{Better, BlockForecast, Conclusion, Estimate, Results, Role, Verdict, metric};
+use std::collections::BTreeSet;
+
+/// What stands in front of a variant, so that colour is not needed to tell verdicts apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Mark {
+    Less,
+    More,
+    Equal,
+    Open,
+    /// Beyond a guard, whatever it saves.
+    BreaksGuard,
+}
+
+impl Mark {
+    /// The mark of a variant with this verdict. One that breaks a guard has no other mark, whatever is compared.
+    pub(crate) fn of(results: &Results, variant: &str, verdict: Verdict) -> Self {
+        if breaks_guard(results, variant) { Self::BreaksGuard } else { Self::of_verdict(verdict) }
+    }
+
+    /// In the primary metric a variant that breaks a guard has that mark alone.
+    pub(crate) fn of_conclusion(results: &Results, conclusion: &Conclusion) -> Self {
+        match conclusion.metric == results.info.primary {
+            true => Self::of(results, &conclusion.variant, conclusion.verdict),
+            false => Self::of_verdict(conclusion.verdict),
+        }
+    }
+
+    pub(crate) fn of_verdict(verdict: Verdict) -> Self {
+        match verdict {
+            Verdict::Smaller | Verdict::Faster => Self::Less,
+            Verdict::Larger | Verdict::Slower => Self::More,
+            Verdict::Equivalent => Self::Equal,
+            Verdict::Undecided => Self::Open,
+        }
+    }
+
+    pub(crate) fn sign(self) -> &'static str {
+        match self {
+            Self::Less => "▼",
+            Self::More => "▲",
+            Self::Equal => "=",
+            Self::Open => "?",
+            Self::BreaksGuard => "✗",
+        }
+    }
+}
+
+/// The verdict on all variants.
+#[derive(Debug)]
+pub(crate) struct VerdictTable {
+    /// `Memory after 1,000 requests (3 processes), 7 blocks, intervals at 98 %`.
+    pub title: String,
+    /// The baseline, then the others in the order of the results.
+    pub rows: Vec<VerdictRow>,
+    /// What limits the figures: each reason once, with the number of times.
+    pub warnings: Vec<String>,
+    /// How to run the server under the variant that leads; `None` if none is proven better within its guards.
+    pub use_it: Option<UseIt>,
+    /// What would decide; `None` if all is decided.
+    pub open: Option<OpenVerdict>,
+}
+
+#[derive(Debug)]
+pub(crate) struct VerdictRow {
+    pub variant: String,
+    /// Its place among the variants, which gives its colour.
+    pub place: usize,
+    /// The median with its unit; `None` if it is unknown.
+    pub value: Option<String>,
+    /// `None` for the baseline.
+    pub mark: Option<Mark>,
+    /// `−45.6 %`; without [`estimate`](Self::estimate) the median of the blocks so far.
+    pub change: Option<String>,
+    /// `−46.7 to −44.5`; `None` while there are too few blocks.
+    pub interval: Option<String>,
+    /// The difference that `change` and `interval` write.
+    pub estimate: Option<Estimate>,
+    /// What else is said of the difference, such as that it does not matter.
+    pub remark: Option<String>,
+    /// The guards that are broken come first.
+    pub guards: Vec<GuardCell>,
+    /// `−44 % against its control jemalloc`, one per control.
+    pub controls: Vec<String>,
+    /// The verdict as a sentence; `None` for the baseline.
+    pub sentence: Option<Sentence>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct GuardCell {
+    /// `p95 within +10 % ✓`, `p99 +28 %, limit +5 %`.
+    pub text: String,
+    /// As [`Conclusion::guard_passed`].
+    pub passed: Option<bool>,
+}
+
+/// Why there is no verdict on every variant yet, and what to do.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct OpenVerdict {
+    /// `3 blocks cannot decide; 7 can`.
+    pub text: String,
+    /// Blocks to run in all; `None` where that is not known or beyond what can be foreseen.
+    pub blocks: Option<u32>,
+    /// Whether the experiment allows so many, so that it can be continued. Otherwise a new one must allow them, because
+    /// the number of blocks is part of the plan that limits the error.
+    pub allowed: bool,
+}
+
+impl VerdictTable {
+    pub(crate) fn new(results: &Results) -> Self {
+        let sentences = sentences(results);
+        let leading = headline(results, &sentences)
+            .filter(|one| standing(results, &one.variant) == Standing::Better);
+        let use_it = leading.and_then(|one| use_it(&results.info, &one.variant));
+        let mut of_variants = sentences.iter();
+        let rows = results.info.variants.iter().enumerate().map(|(place, variant)| {
+            let sentence = if place == 0 { None } else { of_variants.next().cloned() };
+            VerdictRow::new(results, (place, &variant.name), sentence)
+        });
+        let rows = rows.collect();
+        let (title, warnings) = (title(results), warnings(results));
+        Self { title, rows, warnings, use_it, open: open(results) }
+    }
+}
+
+impl VerdictRow {
+    fn new(results: &Results, (place, variant): (usize, &str), sentence: Option<Sentence>) -> Self {
+        let metric = results.info.primary.as_str();
+        let summary = facts::variant_summary(results, variant, metric);
+        let mut row = Self {
+            variant: variant.to_owned(),
+            place,
+            value: summary.map(|found| facts::unit(metric).show(found.median)),
+            mark: sentence.as_ref().map(|sentence| sentence.mark),
+            change: None,
+            interval: None,
+            estimate: None,
+            remark: None,
+            guards: Vec::new(),
+            controls: Vec::new(),
+            sentence,
+        };
+        if place > 0 {
+            row.compare(results);
+        }
+        row
+    }
+
+    fn compare(&mut self, results: &Results) {
+        let (variant, metric) = (self.variant.as_str(), results.info.primary.as_str());
+        self.guards = guards(results, variant);
+        self.controls = facts::against_controls(results, metric)
+            .filter(|compared| compared.conclusion.variant == variant)
+            .map(|compared| against_control(&compared.control, &compared.conclusion))
+            .collect();
+        if let Some(one) = differing(results, variant) {
+            // One figure would stand for machines that contradict it.
+            self.remark = Some(differs_by_machine(one));
+            return;
+        }
+        let found = facts::conclusion(results, variant, metric);
+        self.estimate = found.and_then(|conclusion| conclusion.estimate);
+        (self.change, self.interval) = match &self.estimate {
+            Some(found) => {
+                let (change, interval) = numbers::change_and_interval(metric, found);
+                (Some(change), Some(interval))
+            }
+            None => (median_so_far(results, variant, metric), None),
+        };
+        self.remark = match found {
+            None => Some("not compared".to_owned()),
+            Some(_) if self.estimate.is_none() => None,
+            Some(found) => remark(results, found),
+        };
+    }
+}
+
+fn remark(results: &Results, found: &Conclusion) -> Option<String> {
+    match found.verdict {
+        Verdict::Undecided => Some("undecided".to_owned()),
+        Verdict::Equivalent => {
+            Some(format!("below {} does not matter", numbers::limit(results.info.margin)))
+        }
+        _ => None,
+    }
+}
+
+/// `Memory after 1,000 requests (3 processes), 7 blocks, intervals at 98 %`.
+fn title(results: &Results) -> String {
+    let mut title = capital(&phrase(results, &results.info.primary));
+    if let Some(processes) = processes(results).filter(|processes| *processes > 1) {
+        title = format!("{title} ({})", count(processes, "process"));
+    }
+    if let Some(blocks) = blocks(results) {
+        title = format!("{title}, {blocks}");
+    }
+    match numbers::primary_level(results) {
+        Some(level) => format!("{title}, intervals at {level}"),
+        None => title,
+    }
+}
+
+/// The processes of the server after the load, where every trial that counts had as many.
+fn processes(results: &Results) -> Option<usize> {
+    let trials = results.trials.iter().filter(|trial| facts::counts(trial));
+    let mut numbers = trials.map(|trial| trial.samples.last().map(|sample| sample.processes));
+    let first = numbers.next()??;
+    numbers.all(|other| other == Some(first)).then_some(first as usize)
+}
+
+/// The blocks of the comparisons with the baseline: `7 blocks`, `18 to 22 blocks`.
+fn blocks(results: &Results) -> Option<String> {
+    let primary = primaries(results);
+    let (low, high) =
+        (primary.clone().map(|one| one.blocks).min()?, primary.map(|one| one.blocks).max()?);
+    match low == high {
+        true => Some(count(low as usize, "block")),
+        false => Some(format!("{low} to {high} blocks")),
+    }
+}
+
+/// The comparisons with the baseline in the primary metric.
+fn primaries(results: &Results) -> impl Iterator<Item = &Conclusion> + Clone {
+    let primary = &results.info.primary;
+    results
+        .conclusions
+        .iter()
+        .filter(move |one| one.metric == *primary && one.role == Role::Primary)
+}
+
+fn guards(results: &Results, variant: &str) -> Vec<GuardCell> {
+    let mut cells: Vec<GuardCell> = facts::guards(results, variant).map(guard).collect();
+    cells.sort_by_key(|cell| cell.passed != Some(false));
+    cells
+}
+
+fn guard(guard: &Conclusion) -> GuardCell {
+    let Role::Guard { limit } = guard.role else {
+        return GuardCell { text: String::new(), passed: guard.guard_passed };
+    };
+    let metric = guard.metric.as_str();
+    let higher = metric::find(metric).is_some_and(|known| known.better == Better::Higher);
+    let limit = format!("{}{}", if higher { "−" } else { "+" }, numbers::limit(limit));
+    let noun = short(metric);
+    let text = match (guard.guard_passed, &guard.estimate) {
+        (_, None) => format!("{noun} could not be compared, limit {limit}"),
+        (Some(true), _) => format!("{noun} within {limit} ✓"),
+        (Some(false), Some(found)) => {
+            format!("{noun} {}, limit {limit}", numbers::change(metric, found))
+        }
+        (None, Some(found)) => {
+            let (_, interval) = numbers::change_and_interval(metric, found);
+            format!("{noun} not proven within {limit} ({interval})")
+        }
+    };
+    GuardCell { text, passed: guard.guard_passed }
+}
+
+/// The name of a metric in a cell: a percentile of the latency is known by its number alone.
+fn short(name: &str) -> &str {
+    let phrase = metric::find(name).map_or(name, |known| known.phrase);
+    phrase.strip_suffix(" latency").filter(|rest| rest.starts_with('p')).unwrap_or(phrase)
+}
+
+/// `−44 % against its control jemalloc`.
+fn against_control(control: &str, conclusion: &Conclusion) -> String {
+    let Some(found) = &conclusion.estimate else {
+        return format!("not decided against its control {control}");
+    };
+    let (change, interval) = numbers::change_and_interval(&conclusion.metric, found);
+    match conclusion.verdict {
+        Verdict::Undecided => format!("undecided against its control {control} ({interval})"),
+        Verdict::Equivalent => format!("adds nothing to its control {control} ({interval})"),
+        _ => format!("{change} against its control {control}"),
+    }
+}
+
+/// What limits the figures, the most serious first: trials that do not count, warnings, notes. What is said of several
+/// variants in the same words is said once.
+pub(crate) fn warnings(results: &Results) -> Vec<String> {
+    let variants = || results.info.variants.iter().map(|variant| variant.name.as_str());
+    let failed = variants().filter_map(|variant| {
+        let failures = facts::failures_with_cause(results, variant)?;
+        Some((variant, format!("trials that do not count: {failures}"), 1))
+    });
+    let warned = results.warnings.iter().map(|warning| {
+        let of = variants().find_map(|variant| {
+            Some((variant, warning.strip_prefix(variant)?.strip_prefix(": ")?.to_owned(), 1))
+        });
+        of.unwrap_or_else(|| ("", warning.clone(), 1))
+    });
+    let noted = variants().flat_map(|variant| {
+        facts::notes(results, variant).into_iter().map(move |(note, times)| (variant, note, times))
+    });
+    merged(failed.chain(warned).chain(noted))
+}
+
+/// Texts about variants, each text once: `jemalloc, prefork: the text (×14)`. One about no variant has an empty name.
+fn merged<'a>(all: impl Iterator<Item = (&'a str, String, usize)>) -> Vec<String> {
+    let mut found: Vec<(Vec<&str>, String, usize)> = Vec::new();
+    for (variant, text, times) in all {
+        match found.iter_mut().find(|(_, known, _)| *known == text) {
+            Some((variants, _, counted)) => {
+                *counted += times;
+                if !variants.contains(&variant) {
+                    variants.push(variant);
+                }
+            }
+            None => found.push((vec![variant], text, times)),
+        }
+    }
+    let lines = found.into_iter().map(|(variants, text, times)| {
+        let names: Vec<&str> = variants.into_iter().filter(|name| !name.is_empty()).collect();
+        let of = if names.is_empty() { String::new() } else { format!("{}: ", names.join(", ")) };
+        let times = if times > 1 { format!(" (×{times})") } else { String::new() };
+        format!("{of}{text}{times}")
+    });
+    lines.collect()
+}
+
+/// What would decide the comparisons that are open; `None` if there is none, or no trial to forecast from.
+fn open(results: &Results) -> Option<OpenVerdict> {
+    let open: Vec<&Conclusion> =
+        primaries(results).filter(|one| one.verdict == Verdict::Undecided).collect();
+    let most = open.iter().map(|one| one.blocks).max()?;
+    let ran: BTreeSet<u32> =
+        results.trials.iter().filter(|trial| facts::counts(trial)).map(|one| one.block).collect();
+    if ran.is_empty() {
+        return None;
+    }
+    let has = count(most as usize, "block");
+    if open.iter().all(|one| one.estimate.is_none()) {
+        let fewest = Judge::new(question(&results.info)).fewest_blocks();
+        let allowed = fewest <= results.info.max_blocks;
+        let text = format!("{has} cannot decide; {fewest} can");
+        return Some(OpenVerdict { text, blocks: Some(fewest), allowed });
+    }
+    let forecasts: Option<Vec<BlockForecast>> = open.iter().map(|one| one.forecast).collect();
+    let Some(latest) = forecasts.and_then(|all| all.into_iter().reduce(later)) else {
+        let text =
+            format!("{has} did not decide; after how many blocks it is decided is not known yet");
+        return Some(OpenVerdict { text, blocks: None, allowed: false });
+    };
+    let text = format!("{has} did not decide; probably {}", decided(latest));
+    let allowed = latest.high.is_some_and(|high| high <= results.info.max_blocks);
+    Some(OpenVerdict { text, blocks: latest.high, allowed })
+}
+
+/// The range that ends later: every open comparison is then decided.
+fn later(one: BlockForecast, other: BlockForecast) -> BlockForecast {
+    BlockForecast {
+        low: one.low.max(other.low),
+        high: one.high.zip(other.high).map(|(one, other)| one.max(other)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use carat_model::{ExperimentInfo, Outcome, Trial, Variant};
+    use std::collections::BTreeMap;
+
+    fn trial(block: u32, variant: &str, bytes: f64) -> Trial {
+        Trial {
+            id: String::new(),
+            block,
+            position: 0,
+            variant: variant.into(),
+            outcome: Outcome::Ok,
+            detail: None,
+            started_ms: 0,
+            seconds: 1.0,
+            machine: BTreeMap::new(),
+            metrics: BTreeMap::from([("memory.pss.final".to_owned(), bytes)]),
+            samples: Vec::new(),
+            load_window_ms: None,
+            load: None,
+            notes: vec!["a setting was not applied".into()],
+            log_tail: String::new(),
+        }
+    }
+
+    fn estimate(low: f64, ratio: f64, high: f64) -> Estimate {
+        Estimate {
+            ratio,
+            ratio_interval: (low, high),
+            difference: ratio * 1e8,
+            difference_interval: (low * 1e8, high * 1e8),
+            confidence: 0.98,
+        }
+    }
+
+    fn conclusion(verdict: Verdict, found: Option<Estimate>) -> Conclusion {
+        Conclusion {
+            variant: "b".into(),
+            metric: "memory.pss.final".into(),
+            role: Role::Primary,
+            verdict,
+            estimate: found,
+            blocks: 3,
+            guard_passed: None,
+            detectable: None,
+            forecast: None,
+            required_confidence: None,
+        }
+    }
+
+    fn of_guard(passed: Option<bool>, found: Estimate) -> Conclusion {
+        Conclusion {
+            metric: "latency.p99".into(),
+            role: Role::Guard { limit: 0.05 },
+            guard_passed: passed,
+            ..conclusion(Verdict::Slower, Some(found))
+        }
+    }
+
+    fn results(conclusions: Vec<Conclusion>) -> Results {
+        let variant =
+            |name: &str| Variant { name: name.into(), settings: BTreeMap::new(), controls: vec![] };
+        let trials = (1..=3).flat_map(|block| [trial(block, "a", 4e8), trial(block, "b", 2e8)]);
+        Results {
+            info: ExperimentInfo {
+                name: "x".into(),
+                about: None,
+                plan_hash: String::new(),
+                plan_text: String::new(),
+                seed: 1,
+                max_blocks: 3,
+                variants: vec![variant("a"), variant("b")],
+                primary: "memory.pss.final".into(),
+                margin: 0.02,
+                guards: BTreeMap::new(),
+                fleet: None,
+            },
+            trials: trials.collect(),
+            conclusions,
+            controls: Vec::new(),
+            curves: Vec::new(),
+            growth: Vec::new(),
+            moments: Vec::new(),
+            least: Vec::new(),
+            machines: Vec::new(),
+            classes: Vec::new(),
+            warnings: vec!["b: it drifted".into(), "b: it drifted".into(), "look again".into()],
+        }
+    }
+
+    #[test]
+    fn a_row_has_a_mark_and_its_guards_and_one_beyond_a_guard_is_never_marked_as_smaller() {
+        let half = Some(estimate(-0.51, -0.5, -0.49));
+        let p99 = estimate(0.2, 0.28, 0.36);
+        for (verdict, passed, mark, guard) in [
+            (Verdict::Smaller, Some(true), Mark::Less, "p99 within +5 % ✓"),
+            (Verdict::Smaller, Some(false), Mark::BreaksGuard, "p99 +28 %, limit +5 %"),
+            (Verdict::Smaller, None, Mark::Less, "p99 not proven within +5 % (+20 to +36)"),
+            (Verdict::Larger, Some(true), Mark::More, "p99 within +5 % ✓"),
+            (Verdict::Equivalent, Some(true), Mark::Equal, "p99 within +5 % ✓"),
+            (Verdict::Undecided, Some(true), Mark::Open, "p99 within +5 % ✓"),
+            (Verdict::Undecided, Some(false), Mark::BreaksGuard, "p99 +28 %, limit +5 %"),
+        ] {
+            let results = results(vec![conclusion(verdict, half), of_guard(passed, p99)]);
+            let table = VerdictTable::new(&results);
+            let row = &table.rows[1];
+            assert_eq!((row.mark, row.guards[0].text.as_str()), (Some(mark), guard), "{verdict:?}");
+            let sentence = row.sentence.as_ref().unwrap();
+            assert_eq!(sentence.mark, mark);
+            assert_eq!(
+                sentence.rest.contains("but its p99"),
+                passed == Some(false),
+                "{}",
+                sentence.rest
+            );
+            let cells = [&row.value, &row.change, &row.interval].map(|cell| cell.as_deref());
+            assert_eq!(cells, [Some("200.0 MB"), Some("−50 %"), Some("−51 to −49")]);
+        }
+    }
+
+    #[test]
+    fn the_title_has_moment_blocks_and_level_and_the_baseline_has_no_mark() {
+        let found = estimate(-0.51, -0.5, -0.49);
+        let table = VerdictTable::new(&results(vec![conclusion(Verdict::Smaller, Some(found))]));
+        assert_eq!(table.title, "Memory after the load, 3 blocks, intervals at 98 %");
+        assert_eq!((table.rows[0].mark, table.rows[0].change.as_ref()), (None, None));
+        assert_eq!(table.open, None);
+    }
+
+    #[test]
+    fn what_is_said_several_times_is_one_line_with_the_number_of_times() {
+        let table = VerdictTable::new(&results(Vec::new()));
+        let noted = "a, b: a setting was not applied (×6)";
+        assert_eq!(table.warnings, ["b: it drifted (×2)", "look again", noted]);
+        assert_eq!(table.rows[1].remark.as_deref(), Some("not compared"));
+    }
+
+    #[test]
+    fn too_few_blocks_give_point_estimates_and_the_number_of_blocks_that_can_decide() {
+        let table = VerdictTable::new(&results(vec![conclusion(Verdict::Undecided, None)]));
+        let row = &table.rows[1];
+        assert_eq!((row.change.as_deref(), &row.interval), (Some("−50.0 %"), &None));
+        let open = table.open.unwrap();
+        let needed = open.blocks.unwrap();
+        assert_eq!(open.text, format!("3 blocks cannot decide; {needed} can"));
+        assert!(needed > 3 && !open.allowed, "{open:?}");
+    }
+
+    #[test]
+    fn an_open_verdict_says_when_it_is_decided_or_that_this_is_not_known() {
+        for (forecast, text, allowed) in [
+            (
+                None,
+                "3 blocks did not decide; after how many blocks it is decided is not known yet",
+                false,
+            ),
+            (
+                Some(BlockForecast { low: 3, high: Some(3) }),
+                "3 blocks did not decide; probably decided after 3 blocks",
+                true,
+            ),
+            (
+                Some(BlockForecast { low: 10, high: Some(33) }),
+                "3 blocks did not decide; probably decided after 10 to 33 blocks",
+                false,
+            ),
+        ] {
+            let found = Some(estimate(-0.1, -0.01, 0.1));
+            let open = Conclusion { forecast, ..conclusion(Verdict::Undecided, found) };
+            let open = VerdictTable::new(&results(vec![open])).open.unwrap();
+            let blocks = forecast.and_then(|forecast| forecast.high);
+            assert_eq!((open.text.as_str(), open.blocks, open.allowed), (text, blocks, allowed));
+        }
+    }
+}
