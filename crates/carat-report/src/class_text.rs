@@ -2,17 +2,16 @@
 
 use crate::facts;
 use crate::numbers::{grouped, or_question_mark, signed};
+use crate::table::{Cell, Column, Table};
 use carat_model::{ClassComparison, ClassMedians, ReadTrials, Results, Unit};
 
 /// What every format says of the figures.
 pub(crate) const EXPLORATORY: &str =
     "medians over the trials; exploratory: the differences have no interval, and none is a verdict";
-/// Titles of the columns.
-pub(crate) const TITLES: [&str; 5] = ["class", "baseline", "variant", "difference", "bytes"];
 /// The name of the row with all objects.
-pub(crate) const ALL: &str = "all classes";
+const ALL: &str = "all classes";
 /// Classes in the terminal and in Markdown.
-const ROWS: usize = 10;
+pub(crate) const ROWS: usize = 10;
 
 /// The two variants, and how many of their trials could be read.
 pub(crate) fn heading(results: &Results, compared: &ClassComparison) -> String {
@@ -36,32 +35,35 @@ pub(crate) const fn bytes_of(compared: &ClassComparison) -> &'static str {
     }
 }
 
-/// The row of all objects, then the classes that differ most. An unknown value is a question mark.
-pub(crate) fn rows(compared: &ClassComparison) -> Vec<[String; 5]> {
-    let classes = compared.classes.iter().take(ROWS);
+/// The row of all objects, then that many classes that differ most. An unknown value is a question mark.
+pub(crate) fn table(compared: &ClassComparison, label: String, most: usize) -> Table {
+    let numbers = ["baseline", "variant", "difference", "bytes"].map(Column::number);
+    let columns = std::iter::once(Column::text("class")).chain(numbers).collect();
+    let classes = compared.classes.iter().take(most);
     let classes = classes.map(|class| (class.class.as_str(), &class.medians));
     let all = std::iter::once((ALL, &compared.all));
-    all.chain(classes).map(|(name, medians)| row(name, medians)).collect()
+    let rows = all.chain(classes).map(|(name, medians)| row(name, medians)).collect();
+    Table { rows, ..Table::new(label, columns) }
 }
 
-fn row(name: &str, medians: &ClassMedians) -> [String; 5] {
-    let bytes = medians.bytes_difference().map(|bytes| signed(Unit::Bytes, bytes));
-    [
-        name.to_owned(),
+fn row(name: &str, medians: &ClassMedians) -> Vec<Cell> {
+    let objects = |median| known(median, |median| grouped(median.round() as u64));
+    vec![
+        Cell::text(name),
         objects(medians.baseline_objects),
         objects(medians.objects),
-        or_question_mark(medians.objects_difference().map(change)),
-        or_question_mark(bytes),
+        known(medians.objects_difference(), change),
+        known(medians.bytes_difference(), |bytes| signed(Unit::Bytes, bytes)),
     ]
 }
 
-/// A median number of objects.
-pub(crate) fn objects(median: Option<f64>) -> String {
-    or_question_mark(median.map(|median| grouped(median.round() as u64)))
+fn known(value: Option<f64>, show: impl Fn(f64) -> String) -> Cell {
+    let text = or_question_mark(value.map(show));
+    Cell { value, ..Cell::text(text) }
 }
 
 /// A difference of objects with its sign.
-pub(crate) fn change(difference: f64) -> String {
+fn change(difference: f64) -> String {
     let rounded = difference.round() as i64;
     let sign = match rounded {
         0 => "",

@@ -1,23 +1,18 @@
 //! Results as a Markdown comment for a pull request: sentences, a table, and details.
 
-use crate::class_text;
 use crate::control_text::control_sentences;
+use crate::details::{DetailSection, sections};
 use crate::facts;
-use crate::least_text;
 use crate::machine::machine_facts;
-use crate::moments;
 use crate::numbers;
-use crate::part_differences::{heading, moment_of_parts, part_differences};
 use crate::redact::{Audience, prepare};
-use crate::route_figures::route_rows;
 use crate::standing::in_order;
-use crate::step_figures::step_figures;
+use crate::table::{ColumnPlace, Table};
 use crate::text::{capital, one_line, shorten};
 use crate::use_it::UseIt;
-use crate::variant_growth_text::growth_lines;
-use crate::verdict::{Mark, VerdictTable};
+use crate::verdict::VerdictTable;
 use crate::wording;
-use carat_model::{Conclusion, Results, Role, Unit};
+use carat_model::Results;
 use std::fmt::Write as _;
 
 /// Marks the comment, so that a bot can replace it instead of adding another.
@@ -25,6 +20,9 @@ pub const MARKER: &str = "<!-- carat -->";
 
 /// Rows of a table at most, because a comment may have 65,536 characters.
 const ROWS: usize = 120;
+
+/// Characters of a line.
+const TEXT: usize = 2000;
 
 /// The results as GitHub-flavoured Markdown.
 pub fn markdown(results: &Results, audience: Audience) -> String {
@@ -61,16 +59,9 @@ pub fn markdown(results: &Results, audience: Audience) -> String {
         let (name, rest) = (escaped(&sentence.variant), escaped(&sentence.rest));
         let _ = writeln!(out, "- {} **{name}** {rest}", sentence.mark.sign());
     }
-    push_table(&mut out, results);
-    push_parts(&mut out, results);
-    if let Some(line) = least_text::line(results) {
-        let _ = writeln!(out, "{}.\n", escaped(&capital(&line)));
+    for section in sections(results) {
+        push_section(&mut out, &section);
     }
-    push_routes(&mut out, results);
-    push_moments(&mut out, results);
-    push_classes(&mut out, results);
-    push_steps(&mut out, results);
-    push_growth(&mut out, results);
     push_context(&mut out, results);
     out
 }
@@ -100,196 +91,34 @@ fn push_verdict(out: &mut String, verdict: &VerdictTable) {
     out.push('\n');
 }
 
-fn push_table(out: &mut String, results: &Results) {
-    out.push_str("\n| metric | variant | n | median | difference | |\n|---|---|--:|--:|--:|---|\n");
-    let mut metrics = facts::metrics(results);
-    metrics.retain(|metric| is_decisive(results, metric));
-    let rows = metrics.iter().flat_map(|metric| {
-        results.info.variants.iter().map(move |variant| (metric, variant.name.as_str()))
-    });
-    for (metric, variant) in rows.take(ROWS) {
-        let summary = facts::variant_summary(results, variant, metric);
-        let found = facts::conclusion(results, variant, metric);
-        let median = summary.map_or("–".into(), |s| facts::unit(metric).show(s.median));
-        let _ = writeln!(
-            out,
-            "| `{}` | {} | {} | {median} | {}",
-            code(metric),
-            named(variant),
-            summary.map_or(0, |s| s.n),
-            found.map_or_else(|| " | |".into(), |found| judged_cells(results, found)),
-        );
+/// Heading, lines and tables of a section.
+fn push_section(out: &mut String, section: &DetailSection) {
+    let _ = writeln!(out, "\n{}\n", escaped(&capital(&section.heading)));
+    for line in section.lines.iter().take(ROWS) {
+        let name = line.variant.as_deref().map(|name| format!("**{}**", named(name)));
+        let text = escaped(&shorten(&line.text, TEXT));
+        let _ = writeln!(out, "- {}{text}", name.unwrap_or_default());
     }
-    out.push('\n');
-    push_controls(out, results, &metrics);
-}
-
-/// The parts of every variant's memory against those of the baseline; nothing without ledgers.
-fn push_parts(out: &mut String, results: &Results) {
-    let all = part_differences(results);
-    if all.is_empty() {
-        return;
-    }
-    let moment = moment_of_parts(results);
-    let _ = writeln!(out, "{}: {}\n", heading(&all), escaped(&moment));
-    for one in all.iter().take(ROWS) {
-        let (name, sentence) = (named(&one.variant), escaped(&one.sentence()));
-        let _ = writeln!(out, "- **{name}**: {sentence}");
-    }
-    out.push_str("\n| variant | part | baseline → variant | difference |\n|---|---|--:|--:|\n");
-    let rows = all.iter().flat_map(|one| {
-        let lines = one.lines.iter().chain([&one.all]);
-        lines.map(move |line| (one.variant.as_str(), line))
-    });
-    for (variant, line) in rows.take(ROWS) {
-        let _ = writeln!(
-            out,
-            "| {} | {} | {} | {} |",
-            named(variant),
-            line.line.label(),
-            numbers::bytes_change(line.baseline, line.variant),
-            numbers::signed_bytes(line.difference(), line.baseline.max(line.variant)),
-        );
-    }
-    out.push('\n');
-}
-
-/// Percentiles of each route or step of an HTTP load; nothing if it has only one.
-fn push_routes(out: &mut String, results: &Results) {
-    let rows = route_rows(results);
-    if rows.is_empty() {
-        return;
-    }
-    out.push_str("Every route or step, medians over the trials:\n\n");
-    out.push_str("| route or step | variant | n | responses | errors | p50 | p95 | p99 |\n|---|---|--:|--:|--:|--:|--:|--:|\n");
-    for row in rows.iter().take(ROWS) {
-        let [p50, p95, p99] =
-            [row.p50, row.p95, row.p99].map(|seconds| known(Unit::Seconds, seconds));
-        let _ = writeln!(
-            out,
-            "| {} | {} | {} | {:.0} | {} | {p50} | {p95} | {p99} |",
-            escaped(&shorten(&row.name, 120)),
-            named(&row.variant),
-            row.trials,
-            row.responses,
-            row.errors,
-        );
-    }
-    out.push('\n');
-}
-
-/// The same table for comparisons with controls; nothing without controls.
-fn push_controls(out: &mut String, results: &Results, metrics: &[String]) {
-    if results.controls.is_empty() {
-        return;
-    }
-    out.push_str("| metric | variant | control | n | difference | |\n|---|---|---|--:|--:|---|\n");
-    let all = metrics.iter().flat_map(|metric| facts::against_controls(results, metric));
-    for compared in all.take(ROWS) {
-        let conclusion = &compared.conclusion;
-        let _ = writeln!(
-            out,
-            "| `{}` | {} | {} | {} | {}",
-            code(&conclusion.metric),
-            named(&conclusion.variant),
-            named(&compared.control),
-            conclusion.blocks,
-            judged_cells(results, conclusion),
-        );
-    }
-    out.push('\n');
-}
-
-/// The last two cells of a row: difference and verdict.
-fn judged_cells(results: &Results, conclusion: &Conclusion) -> String {
-    let difference = conclusion.estimate;
-    format!(
-        "{} | {} {} |",
-        difference.map_or(String::new(), |e| numbers::estimate(&conclusion.metric, &e)),
-        Mark::of_conclusion(results, conclusion).sign(),
-        wording::word(conclusion.verdict)
-    )
-}
-
-fn code(metric: &str) -> String {
-    metric.replace(['`', '|'], "'")
-}
-
-/// Round trips and memory by the number of connections; nothing for a load without steps.
-fn push_steps(out: &mut String, results: &Results) {
-    let variants = results.info.variants.iter().map(|variant| variant.name.as_str());
-    let mut rows = variants
-        .flat_map(|name| step_figures(results, name).into_iter().map(move |step| (name, step)))
-        .take(ROWS)
-        .peekable();
-    if rows.peek().is_none() {
-        return;
-    }
-    out.push_str("| variant | connections | complete, p95 | sender's own result, p95 | memory |\n|---|--:|--:|--:|--:|\n");
-    for (name, step) in rows {
-        let [complete, own] = [step.complete, step.own].map(|value| known(Unit::Seconds, value));
-        let (name, memory) = (named(name), known(Unit::Bytes, step.memory));
-        let _ = writeln!(out, "| {name} | {} | {complete} | {own} | {memory} |", step.clients);
-    }
-    out.push('\n');
-}
-
-fn known(unit: Unit, value: Option<f64>) -> String {
-    value.map_or_else(|| "–".into(), |value| unit.show(value))
-}
-
-/// The objects by class, a table per variant; nothing without a census.
-fn push_classes(out: &mut String, results: &Results) {
-    for compared in results.classes.iter().take(ROWS / 10) {
-        let heading = escaped(&class_text::heading(results, compared));
-        let _ = writeln!(out, "Objects by class, {heading}: {}\n", class_text::EXPLORATORY);
-        let _ = writeln!(out, "| {} |\n|---|--:|--:|--:|--:|", class_text::TITLES.join(" | "));
-        for [class, numbers @ ..] in class_text::rows(compared) {
-            let _ = writeln!(out, "| {} | {} |", named(&class), numbers.join(" | "));
+    for table in section.tables.iter().take(ROWS / 10) {
+        if section.tables.len() > 1 {
+            let _ = writeln!(out, "\n{}", escaped(&table.label));
         }
-        let _ = writeln!(out, "\nObjects; {}.\n", class_text::bytes_of(compared));
+        push_table(out, table);
     }
 }
 
-/// The memory at each moment; nothing unless the experiment asks for moments.
-fn push_moments(out: &mut String, results: &Results) {
-    let shown = moments::shown(results);
-    if shown.is_empty() {
-        return;
-    }
-    let _ = writeln!(out, "Memory at each moment ({}):\n", moments::EXPLORATORY);
-    out.push_str("| moment | variant | n | median | difference |\n|---|---|--:|--:|--:|\n");
-    for one in shown.into_iter().take(ROWS) {
-        let _ = writeln!(
-            out,
-            "| {} | {} | {} | {} | {} |",
-            moments::name(results, one.moment),
-            named(&one.variant),
-            one.trials,
-            Unit::Bytes.show(one.median),
-            moments::difference(one.estimate.as_ref()),
-        );
+fn push_table(out: &mut String, table: &Table) {
+    let shown = table.shown(|place| place == ColumnPlace::Everywhere);
+    let line = |cells: Vec<String>| format!("| {} |\n", cells.join(" | "));
+    let titles = shown.iter().map(|at| escaped(&table.columns[*at].title)).collect();
+    let _ = write!(out, "\n{}|", line(titles));
+    for at in &shown {
+        out.push_str(if table.columns[*at].right { "--:|" } else { "---|" });
     }
     out.push('\n');
-}
-
-/// Whether the metric has a conclusion that is not exploratory.
-fn is_decisive(results: &Results, metric: &str) -> bool {
-    let mut conclusions = results.conclusions.iter().filter(|c| c.metric == metric);
-    conclusions.any(|c| !matches!(c.role, Role::Exploratory))
-}
-
-/// The growth of every variant over its load; nothing if no run was decided.
-fn push_growth(out: &mut String, results: &Results) {
-    let Some(growth) = growth_lines(results) else { return };
-    let _ = writeln!(out, "{}:\n", escaped(&capital(&growth.title)));
-    for (variant, line) in growth.lines.iter().take(ROWS) {
-        let _ = writeln!(out, "- **{}** {}", named(variant), escaped(line));
+    for row in table.rows.iter().take(ROWS) {
+        out.push_str(&line(shown.iter().map(|at| named(&row[*at].text)).collect()));
     }
-    if let Some(line) = &growth.undecided {
-        let _ = writeln!(out, "- {}", escaped(&shorten(line, 2000)));
-    }
-    out.push('\n');
 }
 
 fn push_context(out: &mut String, results: &Results) {

@@ -1,9 +1,10 @@
 //! Memory at each moment: what the terminal, Markdown and the page show of it, and the names of moments.
 
 use crate::facts;
-use crate::numbers::{self, duration, grouped, grouped_count};
+use crate::numbers::{duration, grouped, grouped_count};
+use crate::table::{Cell, Column, ColumnPlace, Table};
 use carat_model::{
-    Estimate, MemoryFigure, Metric, MetricMoment, Moment, MomentComparison, Results, metric,
+    MemoryFigure, Metric, MetricMoment, Moment, MomentComparison, Results, Unit, metric,
 };
 
 /// What every format says of the intervals.
@@ -42,13 +43,44 @@ pub(crate) fn name(results: &Results, moment: Moment) -> String {
     }
 }
 
-/// The difference to the baseline with its interval; empty for the baseline.
-pub(crate) fn difference(estimate: Option<&Estimate>) -> String {
-    estimate.map_or_else(String::new, |found| numbers::estimate(bytes_metric().id, found))
+/// A row per moment and variant.
+pub(crate) fn table(results: &Results, shown: &[&MomentComparison], label: &str) -> Table {
+    let page = ColumnPlace::Page;
+    let mut table = Table::new(
+        label,
+        vec![
+            Column::text("moment"),
+            Column::text("variant"),
+            Column::number("n"),
+            Column::number("answered").at(page),
+            Column::number("median"),
+            Column::number("minimum").at(page),
+            Column::number("maximum").at(page),
+            Column::number("blocks").at(page),
+            Column::text("difference"),
+        ],
+    );
+    let bytes = |value| Cell::amount(Unit::Bytes, Some(value));
+    table.rows.extend(shown.iter().map(|one| {
+        vec![
+            Cell::text(name(results, one.moment)),
+            Cell::text(&one.variant),
+            Cell::count(one.trials as usize),
+            Cell::shown(one.answered, |answered| grouped(answered as u64)),
+            bytes(one.median),
+            bytes(one.range.0),
+            bytes(one.range.1),
+            Cell::shown(Some(f64::from(one.blocks)).filter(|blocks| *blocks > 0.0), |blocks| {
+                blocks.to_string()
+            }),
+            Cell::estimate(bytes_metric().id, one.estimate.as_ref()),
+        ]
+    }));
+    table
 }
 
 /// A metric with the unit of all figures at moments.
-pub(crate) fn bytes_metric() -> &'static Metric {
+fn bytes_metric() -> &'static Metric {
     &metric::MEMORY_PSS_FINAL
 }
 

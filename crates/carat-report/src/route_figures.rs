@@ -1,29 +1,30 @@
 //! Figures of each route or step of an HTTP load: medians over the trials that count, or those of a single load.
 
 use crate::facts;
+use crate::table::{Cell, Column, Table};
 use crate::text::one_line;
 use carat_model::load::{RouteReport, Times};
 use carat_model::metric::BEYOND;
-use carat_model::{LoadReport, Results};
+use carat_model::{LoadReport, Results, Unit};
 use carat_stats::budget::median;
 use std::collections::BTreeMap;
 
 /// One route or step under one variant. A figure that no trial has is `None`.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct RouteRow {
+struct RouteRow {
     /// Scenario and step, if it is a step of one, then method and path.
-    pub name: String,
-    pub variant: String,
+    name: String,
+    variant: String,
     /// Trials that report it.
-    pub trials: usize,
+    trials: usize,
     /// Median of the correct responses of a trial.
-    pub responses: f64,
+    responses: f64,
     /// Requests without a correct response, in all trials together.
-    pub errors: u64,
+    errors: u64,
     /// Medians over the trials, in seconds from the intended send; without trials that have too few responses beyond.
-    pub p50: Option<f64>,
-    pub p95: Option<f64>,
-    pub p99: Option<f64>,
+    p50: Option<f64>,
+    p95: Option<f64>,
+    p99: Option<f64>,
 }
 
 /// The values of the trials.
@@ -35,7 +36,7 @@ struct RouteValues {
 }
 
 /// Every route or step in the order of the load, and under each every variant; empty if the load has only one route.
-pub(crate) fn route_rows(results: &Results) -> Vec<RouteRow> {
+fn route_rows(results: &Results) -> Vec<RouteRow> {
     let counted = results.trials.iter().filter(|trial| facts::counts(trial));
     let keys = keys(counted.filter_map(|trial| trial.load.as_ref()));
     let mut rows = Vec::new();
@@ -48,8 +49,41 @@ pub(crate) fn route_rows(results: &Results) -> Vec<RouteRow> {
     rows
 }
 
+/// The rows as a table; `None` if the load has only one route.
+pub(crate) fn route_table(results: &Results) -> Option<Table> {
+    table(&route_rows(results), true)
+}
+
+/// The routes of a single load; `None` if it has only one.
+pub(crate) fn load_table(load: &LoadReport) -> Option<Table> {
+    table(&load_rows(load), false)
+}
+
+/// With columns of variants and trials if the rows are of `several`.
+fn table(rows: &[RouteRow], several: bool) -> Option<Table> {
+    let mut columns = vec![Column::text("route or step")];
+    if several {
+        columns.extend([Column::text("variant"), Column::number("n")]);
+    }
+    columns.extend(["responses", "errors", "p50", "p95", "p99"].map(Column::number));
+    let cells = |row: &RouteRow| {
+        let mut cells = vec![Cell::text(&row.name)];
+        if several {
+            cells.extend([Cell::text(&row.variant), Cell::count(row.trials)]);
+        }
+        cells.extend([
+            Cell::shown(Some(row.responses), |responses| format!("{responses:.0}")),
+            Cell::shown(Some(row.errors as f64), |errors| errors.to_string()),
+        ]);
+        cells.extend([row.p50, row.p95, row.p99].map(|p| Cell::amount(Unit::Seconds, p)));
+        cells
+    };
+    let rows: Vec<_> = rows.iter().map(cells).collect();
+    (!rows.is_empty()).then(|| Table { rows, ..Table::new("Every route or step", columns) })
+}
+
 /// Every route or step of a single load, which has no variant; empty if it has only one.
-pub(crate) fn load_rows(load: &LoadReport) -> Vec<RouteRow> {
+fn load_rows(load: &LoadReport) -> Vec<RouteRow> {
     let keys = keys([load].into_iter());
     keys.iter().filter_map(|key| row([load].into_iter(), "", key)).collect()
 }

@@ -1,9 +1,14 @@
 //! Figures by the number of connections of a cable load: medians over the trials that count.
 
 use crate::facts;
+use crate::table::{Cell, Column, ColumnPlace, Table};
+use crate::verdict::Mark;
 use carat_model::load::StepReport;
-use carat_model::metric::{BROADCAST_COMPLETE_P95, BROADCAST_OWN_P95};
-use carat_model::{Results, Sample, Trial};
+use carat_model::metric::{
+    BROADCAST_COMPLETE_P50, BROADCAST_COMPLETE_P95, BROADCAST_DELIVERY_P50, BROADCAST_DELIVERY_P95,
+    BROADCAST_OWN_P95,
+};
+use carat_model::{Results, Sample, Trial, Unit};
 use carat_stats::budget::median;
 use std::collections::BTreeMap;
 
@@ -11,8 +16,12 @@ use std::collections::BTreeMap;
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct StepFigures {
     pub clients: u32,
+    /// Seconds until every connection had a broadcast, median.
+    pub median: Option<f64>,
     /// Seconds until every connection had a broadcast, 95th percentile.
     pub complete: Option<f64>,
+    /// Seconds until a connection had a broadcast, median and 95th percentile.
+    pub delivery: [Option<f64>; 2],
     /// Seconds until the sender had its own result, 95th percentile.
     pub own: Option<f64>,
     /// Proportional memory of the tree in bytes, in the last sample of the step's broadcasts that has it.
@@ -22,7 +31,9 @@ pub(crate) struct StepFigures {
 /// The values of the trials at one number of connections.
 #[derive(Default)]
 struct StepValues {
+    median: Vec<f64>,
     complete: Vec<f64>,
+    delivery: [Vec<f64>; 2],
     own: Vec<f64>,
     memory: Vec<f64>,
 }
@@ -33,18 +44,76 @@ pub(crate) fn step_figures(results: &Results, variant: &str) -> Vec<StepFigures>
     for trial in facts::counted_trials(results, variant) {
         for step in trial.load.iter().flat_map(|load| &load.steps) {
             let values = steps.entry(step.clients).or_default();
+            values.median.extend(BROADCAST_COMPLETE_P50.at_step(step));
             values.complete.extend(BROADCAST_COMPLETE_P95.at_step(step));
+            for (values, of) in
+                values.delivery.iter_mut().zip([&BROADCAST_DELIVERY_P50, &BROADCAST_DELIVERY_P95])
+            {
+                values.extend(of.at_step(step));
+            }
             values.own.extend(BROADCAST_OWN_P95.at_step(step));
             values.memory.extend(memory_at(trial, step));
         }
     }
     let figures = steps.into_iter().map(|(clients, values)| StepFigures {
         clients,
+        median: median(&values.median),
         complete: median(&values.complete),
+        delivery: values.delivery.map(|values| median(&values)),
         own: median(&values.own),
         memory: median(&values.memory),
     });
     figures.collect()
+}
+
+/// A row per variant and number of connections; `None` without steps.
+pub(crate) fn step_table(results: &Results) -> Option<Table> {
+    let page = ColumnPlace::Page;
+    let variants = results.info.variants.iter();
+    let all: Vec<(&str, StepFigures)> = variants
+        .flat_map(|one| step_figures(results, &one.name).into_iter().map(|step| (&*one.name, step)))
+        .collect();
+    // A load whose connections are not followed to the last knows single deliveries only.
+    let is_complete = all.iter().any(|(_, step)| step.complete.is_some());
+    let what = if is_complete { "complete" } else { "delivered" };
+    let mut table = Table::new(
+        "Round trips by number of connections",
+        vec![
+            Column::text("variant"),
+            Column::number("connections"),
+            Column::number(format!("{what}, median")).at(page),
+            Column::number(format!("{what}, p95")),
+            Column::number("difference of the p95").at(page),
+            Column::number("sender's own result, p95"),
+            Column::number("memory"),
+        ],
+    );
+    table.rows.extend(all.into_iter().map(|(variant, step)| {
+        let [median, p95] = if is_complete { [step.median, step.complete] } else { step.delivery };
+        vec![
+            Cell::text(variant),
+            Cell::count(step.clients as usize),
+            Cell::amount(Unit::Seconds, median),
+            Cell::amount(Unit::Seconds, p95),
+            difference(results, variant, step.clients),
+            Cell::amount(Unit::Seconds, step.own),
+            Cell::amount(Unit::Bytes, step.memory),
+        ]
+    }));
+    (!table.rows.is_empty()).then_some(table)
+}
+
+/// The difference of the p95 at a step, with its interval and verdict.
+fn difference(results: &Results, variant: &str, clients: u32) -> Cell {
+    let metric = BROADCAST_COMPLETE_P95.id;
+    let curve = results.curves.iter().find(|c| c.variant == variant && c.metric == metric);
+    let step = curve.and_then(|c| c.steps.iter().find(|step| step.clients == clients));
+    let Some((verdict, found)) = step.and_then(|step| Some((step.verdict, step.estimate?))) else {
+        return Cell::text("–");
+    };
+    let cell = Cell::estimate(metric, Some(&found));
+    let text = format!("{} {}", Mark::of_verdict(verdict).sign(), cell.text);
+    Cell { text, ..cell }
 }
 
 fn memory_at(trial: &Trial, step: &StepReport) -> Option<f64> {

@@ -173,7 +173,7 @@ impl VerdictRow {
             return;
         }
         let found = facts::conclusion(results, variant, metric);
-        self.estimate = found.and_then(|conclusion| conclusion.estimate);
+        self.estimate = found.and_then(proven);
         (self.change, self.interval) = match &self.estimate {
             Some(found) => {
                 let (change, interval) = numbers::change_and_interval(metric, found);
@@ -199,6 +199,11 @@ fn remark(results: &Results, found: &Conclusion) -> Option<String> {
     }
 }
 
+/// The difference, if its interval has the confidence that the design requires; one below it proves nothing.
+fn proven(conclusion: &Conclusion) -> Option<Estimate> {
+    conclusion.estimate.filter(|_| conclusion.has_required_confidence())
+}
+
 /// `Memory after 1,000 requests (3 processes), 7 blocks, intervals at 98 %`.
 fn title(results: &Results) -> String {
     let mut title = capital(&phrase(results, &results.info.primary));
@@ -208,7 +213,8 @@ fn title(results: &Results) -> String {
     if let Some(blocks) = blocks(results) {
         title = format!("{title}, {blocks}");
     }
-    match numbers::primary_level(results) {
+    let level = numbers::primary_level(results);
+    match level.filter(|_| primaries(results).any(|one| proven(one).is_some())) {
         Some(level) => format!("{title}, intervals at {level}"),
         None => title,
     }
@@ -256,8 +262,8 @@ fn guard(guard: &Conclusion) -> GuardCell {
     let higher = metric::find(metric).is_some_and(|known| known.better == Better::Higher);
     let limit = format!("{}{}", if higher { "−" } else { "+" }, numbers::limit(limit));
     let noun = short(metric);
-    let text = match (guard.guard_passed, &guard.estimate) {
-        (_, None) => format!("{noun} could not be compared, limit {limit}"),
+    let text = match (guard.guard_passed, &proven(guard)) {
+        (_, None) => format!("{noun} not decided, limit {limit}"),
         (Some(true), _) => format!("{noun} within {limit} ✓"),
         (Some(false), Some(found)) => {
             format!("{noun} {}, limit {limit}", numbers::change(metric, found))
@@ -278,7 +284,7 @@ fn short(name: &str) -> &str {
 
 /// `−44 % against its control jemalloc`.
 fn against_control(control: &str, conclusion: &Conclusion) -> String {
-    let Some(found) = &conclusion.estimate else {
+    let Some(found) = &proven(conclusion) else {
         return format!("not decided against its control {control}");
     };
     let (change, interval) = numbers::change_and_interval(&conclusion.metric, found);
@@ -343,7 +349,7 @@ fn open(results: &Results) -> Option<OpenVerdict> {
         return None;
     }
     let has = count(most as usize, "block");
-    if open.iter().all(|one| one.estimate.is_none()) {
+    if open.iter().all(|one| proven(one).is_none()) {
         let fewest = Judge::new(question(&results.info)).fewest_blocks();
         let allowed = fewest <= results.info.max_blocks;
         let text = format!("{has} cannot decide; {fewest} can");

@@ -5,11 +5,13 @@ use crate::chart::forest::{ForestAxis, ForestRow, forest, reach};
 use crate::chart::{Caption, variant_class};
 use crate::facts;
 use crate::numbers;
-use crate::page::elements::{estimate_cell, scrollable, unknown_cell, value_cell, verdict_cell};
+use crate::page::elements::table;
 use crate::page::forest::description;
 use crate::page::gallery::Gallery;
+use crate::table::{Cell, Column, Table};
 use crate::text::one_line;
-use carat_model::Results;
+use crate::verdict::Mark;
+use carat_model::{Results, Unit};
 use maud::{Markup, html as markup};
 
 /// Empty if no variant has a control.
@@ -41,7 +43,7 @@ pub(super) fn section(results: &Results, gallery: &mut Gallery) -> Markup {
             }
             div.grid2 { @for (place, name, rows) in &panels { (panel(*place, name, rows, axis, gallery)) } }
         }
-        details open[panels.is_empty()] { summary { "Numbers" } (table(results)) }
+        details open[panels.is_empty()] { summary { "Numbers" } (table(&numbers(results))) }
     };
     gallery.part(
         "controls",
@@ -85,33 +87,35 @@ fn panel(
     }
 }
 
-fn table(results: &Results) -> Markup {
+fn numbers(results: &Results) -> Table {
+    let mut table = Table::new(
+        "Differences to the controls",
+        vec![
+            Column::text("variant"),
+            Column::text("control"),
+            Column::text("metric"),
+            Column::number("blocks"),
+            Column::number("difference"),
+            Column::number("interval"),
+            Column::number("confidence"),
+            Column::text("verdict"),
+        ],
+    );
     let metrics = facts::metrics(results);
-    let compared: Vec<_> =
-        metrics.iter().flat_map(|metric| facts::against_controls(results, metric)).collect();
-    let table = markup! {
-        table {
-            thead { tr {
-                th scope="col" { "variant" } th.l scope="col" { "control" } th.l scope="col" { "metric" }
-                th scope="col" { "blocks" } th scope="col" { "difference" } th scope="col" { "interval" }
-                th scope="col" { "confidence" } th.l scope="col" { "verdict" }
-            } }
-            tbody { @for compared in compared {
-                @let conclusion = &compared.conclusion;
-                @let unit = facts::unit(&conclusion.metric);
-                tr {
-                    th scope="row" { (conclusion.variant) } td.l { (compared.control) }
-                    td.l { code { (conclusion.metric) } } td { (conclusion.blocks) }
-                    @match conclusion.estimate {
-                        Some(e) => td data-v=(e.difference) { (numbers::signed(unit, e.difference)) },
-                        None => (unknown_cell()),
-                    }
-                    (estimate_cell(&conclusion.metric, conclusion.estimate))
-                    (value_cell(carat_model::Unit::Fraction, conclusion.estimate.map(|e| e.confidence)))
-                    (verdict_cell(Some(conclusion.verdict)))
-                }
-            } }
-        }
-    };
-    scrollable("Differences to the controls", &table)
+    for compared in metrics.iter().flat_map(|metric| facts::against_controls(results, metric)) {
+        let conclusion = &compared.conclusion;
+        let (metric, estimate) = (conclusion.metric.as_str(), conclusion.estimate);
+        let unit = facts::unit(metric);
+        table.rows.push(vec![
+            Cell::text(&conclusion.variant),
+            Cell::text(&compared.control),
+            Cell::text(metric),
+            Cell::count(conclusion.blocks as usize),
+            Cell::shown(estimate.map(|found| found.difference), |size| numbers::signed(unit, size)),
+            Cell::estimate(metric, estimate.as_ref()),
+            Cell::amount(Unit::Fraction, estimate.map(|found| found.confidence)),
+            Cell::verdict(Mark::of_conclusion(results, conclusion), conclusion.verdict),
+        ]);
+    }
+    table
 }

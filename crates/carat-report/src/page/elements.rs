@@ -1,6 +1,8 @@
 //! Small pieces of markup that several sections use.
 
 use crate::numbers;
+use crate::table::{ColumnPlace, Table};
+use crate::text::one_line;
 use crate::verdict::Mark;
 use crate::wording::{self, Sentence};
 use carat_model::{Estimate, Unit, Verdict};
@@ -9,6 +11,30 @@ use maud::{Markup, html as markup};
 /// A table that scrolls sideways on a narrow screen.
 pub(super) fn scrollable(label: &str, table: &Markup) -> Markup {
     markup! { div.scroll tabindex="0" role="region" aria-label=(label) { (table) } }
+}
+
+/// Every column of a table; the first cell of a row is its heading.
+pub(super) fn table(table: &Table) -> Markup {
+    let left = |at: usize| (!table.columns[at].right).then_some("l");
+    let shown = table.shown(|place| place != ColumnPlace::WideTerminal);
+    let markup = markup! {
+        table {
+            thead { tr { @for &at in &shown { th class=[left(at)] scope="col" { (table.columns[at].title) } } } }
+            tbody { @for row in &table.rows { tr {
+                @for &at in &shown {
+                    @let cell = &row[at];
+                    @if at == 0 { th scope="row" { (one_line(&cell.text)) } }
+                    @else {
+                        td class=[left(at)] data-v=[cell.value] {
+                            @if let Some(mark) = cell.mark { span class=(mark_class(mark)) { (cell.text) } }
+                            @else { (one_line(&cell.text)) }
+                        }
+                    }
+                }
+            } } }
+        }
+    };
+    scrollable(&table.label, &markup)
 }
 
 /// A cell with a value and its unit, or a dash if the value is unknown.

@@ -5,9 +5,10 @@ use crate::chart::{Axis, Caption, Plot, PlotLine, Stroke, variant_class};
 use crate::facts;
 use crate::memory_series::shared_bytes;
 use crate::moments::unit_of_load;
-use crate::page::elements::{scrollable, value_cell};
+use crate::page::elements::table;
 use crate::page::gallery::Gallery;
 use crate::page::moments::after_load;
+use crate::table::{Cell, Column, Table};
 use crate::text::one_line;
 use carat_model::{LoadReport, Results, Sample, Trial, Unit};
 use carat_stats::budget::median;
@@ -61,7 +62,7 @@ pub(crate) fn section(results: &Results, gallery: &mut Gallery) -> Markup {
             figcaption { "Bytes that are still shared after that many " (unit) ", all processes together; medians over the trials." }
             div.grid2 { (gallery.panel("Shared memory", &plot, &caption)) }
         }
-        details open { summary { "Numbers" } (table(&variants, unit)) }
+        details open { summary { "Numbers" } (table(&numbers(&variants, unit))) }
     };
     gallery.part("shared-by-requests", &markup! { "Shared memory by " (unit) }, &body)
 }
@@ -157,31 +158,21 @@ fn before(samples: &[Sample], load_began_ms: u64) -> Option<f64> {
     samples.iter().rev().filter(|sample| sample.at_ms <= load_began_ms).find_map(shared_bytes)
 }
 
-fn table(variants: &[VariantSharing], unit: &str) -> Markup {
-    let known: Vec<f64> = MARKS
-        .into_iter()
-        .filter(|mark| variants.iter().any(|variant| variant.near(*mark).is_some()))
-        .collect();
-    let table = markup! {
-        table {
-            thead { tr {
-                th scope="col" { "shared after … " (unit) } th scope="col" { "0" }
-                @for mark in &known { th scope="col" { "about " (Unit::Count.show(*mark)) } }
-                th scope="col" { "all" }
-            } }
-            tbody {
-                @for variant in variants {
-                    tr {
-                        th scope="row" { (variant.name) }
-                        (value_cell(Unit::Bytes, variant.before()))
-                        @for mark in &known { (value_cell(Unit::Bytes, variant.near(*mark))) }
-                        (value_cell(Unit::Bytes, variant.end()))
-                    }
-                }
-            }
-        }
-    };
-    scrollable(&format!("Shared memory by {unit}"), &table)
+fn numbers(variants: &[VariantSharing], unit: &str) -> Table {
+    let known = |mark: &f64| variants.iter().any(|variant| variant.near(*mark).is_some());
+    let known: Vec<f64> = MARKS.into_iter().filter(known).collect();
+    let marks = known.iter().map(|mark| format!("about {}", Unit::Count.show(*mark)));
+    let titles = std::iter::once("0".to_owned()).chain(marks).chain(["all".to_owned()]);
+    let first = Column::text(format!("shared after … {unit}"));
+    let columns = std::iter::once(first).chain(titles.map(Column::number)).collect();
+    let mut table = Table::new(format!("Shared memory by {unit}"), columns);
+    table.rows.extend(variants.iter().map(|variant| {
+        let near = known.iter().map(|mark| variant.near(*mark));
+        let shared = std::iter::once(variant.before()).chain(near).chain([variant.end()]);
+        let shared = shared.map(|bytes| Cell::amount(Unit::Bytes, bytes));
+        std::iter::once(Cell::text(&variant.name)).chain(shared).collect()
+    }));
+    table
 }
 
 #[cfg(test)]

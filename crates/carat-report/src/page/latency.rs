@@ -2,8 +2,9 @@
 
 use crate::chart::{Axis, Caption, Plot, PlotLine, Stroke, variant_class};
 use crate::histogram;
-use crate::page::elements::scrollable;
+use crate::page::elements::table;
 use crate::page::gallery::Gallery;
+use crate::table::{Cell, Column, Table};
 use crate::text::one_line;
 use carat_model::{Results, Unit};
 use hdrhistogram::Histogram;
@@ -60,7 +61,7 @@ pub(super) fn section(results: &Results, gallery: &mut Gallery) -> Markup {
                 (cumulative(&variants, &description, gallery))
             }
         }
-        details { summary { "Numbers" } (table(&variants)) }
+        details { summary { "Numbers" } (table(&numbers(&variants))) }
     };
     gallery.part("latency", &markup! { "Latency of every response" }, &body)
 }
@@ -105,23 +106,14 @@ fn cumulative(variants: &[VariantLatency], description: &str, gallery: &mut Gall
     gallery.panel(title, &plot, &Caption { id: "latency-within", title, description })
 }
 
-fn table(variants: &[VariantLatency]) -> Markup {
-    let table = markup! {
-        table {
-            thead { tr {
-                th scope="col" { "variant" } th scope="col" { "responses" }
-                @for (_, name) in QUANTILES { th scope="col" { (name) } }
-            } }
-            tbody {
-                @for one in variants {
-                    tr {
-                        th scope="row" { (one.name) }
-                        td { (one.histogram.len()) }
-                        @for (quantile, _) in QUANTILES { td { (one.at(quantile)) } }
-                    }
-                }
-            }
-        }
-    };
-    scrollable("Latency", &table)
+fn numbers(variants: &[VariantLatency]) -> Table {
+    let quantiles = QUANTILES.iter().map(|(_, name)| Column::number(*name));
+    let columns = [Column::text("variant"), Column::number("responses")];
+    let mut table = Table::new("Latency", columns.into_iter().chain(quantiles).collect());
+    table.rows.extend(variants.iter().map(|one| {
+        let first = [Cell::text(&one.name), Cell::text(one.histogram.len().to_string())];
+        let quantiles = QUANTILES.iter().map(|(quantile, _)| Cell::text(one.at(*quantile)));
+        first.into_iter().chain(quantiles).collect()
+    }));
+    table
 }

@@ -1,8 +1,9 @@
 //! How far the memory of every variant is from the least that its application could have.
 
 use crate::least_text::{interval, level, line};
-use crate::page::elements::{scrollable, value_cell};
+use crate::page::elements::table;
 use crate::page::gallery::Gallery;
+use crate::table::{Cell, Column, Table};
 use crate::text::capital;
 use carat_model::{Results, Unit};
 use maud::{Markup, html as markup};
@@ -17,29 +18,33 @@ pub(super) fn section(results: &Results, gallery: &mut Gallery) -> Markup {
             loaded, and what each of them keeps besides. Code, stacks and machine code count as they are; free memory of Ruby and \
             of malloc does not count."
         }
-        details { summary { "Numbers" } (table(results)) }
+        details { summary { "Numbers" } (numbers(results)) }
     };
     gallery.part("least", &markup! { "How far from the least" }, &body)
 }
 
-fn table(results: &Results) -> Markup {
-    let table = markup! {
-        table #least-numbers {
-            thead { tr {
-                th scope="col" { "variant" } th scope="col" { "trials" } th scope="col" { "median" }
-                th scope="col" { "interval" } th scope="col" { "blocks" }
-            } }
-            tbody { @for one in &results.least {
-                tr {
-                    th scope="row" { (one.variant) } td { (one.trials) }
-                    (value_cell(Unit::Ratio, Some(one.median)))
-                    td { (interval(one).unwrap_or_else(|| "–".to_owned())) } td { (one.blocks) }
-                }
-            } }
-        }
-    };
+fn numbers(results: &Results) -> Markup {
+    let mut all = Table::new(
+        "Memory as a multiple of the least",
+        vec![
+            Column::text("variant"),
+            Column::number("trials"),
+            Column::number("median"),
+            Column::number("interval"),
+            Column::number("blocks"),
+        ],
+    );
+    all.rows.extend(results.least.iter().map(|one| {
+        vec![
+            Cell::text(&one.variant),
+            Cell::count(one.trials as usize),
+            Cell::amount(Unit::Ratio, Some(one.median)),
+            Cell::text(interval(one).unwrap_or_else(|| "–".to_owned())),
+            Cell::count(one.blocks as usize),
+        ]
+    }));
     markup! {
-        (scrollable("Memory as a multiple of the least", &table))
+        (table(&all))
         @if let Some(level) = level(results) { p.soft { (capital(&level)) "." } }
     }
 }

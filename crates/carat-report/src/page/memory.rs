@@ -6,8 +6,9 @@ use crate::chart::{Axis, Caption, Plot, PlotLine, Stroke, variant_class};
 use crate::facts;
 use crate::memory_series::{MemorySeries, any_sample, is_resident, memory, memory_series};
 use crate::numbers::seconds;
-use crate::page::elements::{scrollable, value_cell};
+use crate::page::elements::table;
 use crate::page::gallery::Gallery;
+use crate::table::{Cell, Column, Table};
 use crate::text::one_line;
 use carat_model::{Results, Unit};
 use carat_stats::budget::median;
@@ -69,7 +70,7 @@ pub(super) fn section(results: &Results, gallery: &mut Gallery) -> Markup {
                 @for variant in &drawn { (variant.panel(&drawn[0], &axes, gallery)) }
             }
         }
-        details { summary { "Numbers" } (table(&drawn)) }
+        details { summary { "Numbers" } (table(&numbers(&drawn))) }
     };
     gallery.part("memory-over-time", &markup! { (what) " over time" }, &body)
 }
@@ -196,21 +197,15 @@ impl VariantMemory {
 }
 
 /// The medians at evenly spaced times.
-fn table(variants: &[VariantMemory]) -> Markup {
+fn numbers(variants: &[VariantMemory]) -> Table {
     let last = variants.iter().filter_map(|v| v.band.last()).map(|p| p.x).fold(0.0, f64::max);
     let step = last / f64::from(ROWS);
-    let table = markup! {
-        table {
-            thead { tr { th scope="col" { "after" } @for variant in variants { th scope="col" { (variant.name) } } } }
-            tbody {
-                @for x in (0..=ROWS).map(|row| step * f64::from(row)) {
-                    tr {
-                        th scope="row" { (format!("{x:.1} s")) }
-                        @for variant in variants { (value_cell(Unit::Bytes, variant.at(x, step / 2.0))) }
-                    }
-                }
-            }
-        }
-    };
-    scrollable("Memory over time", &table)
+    let names = variants.iter().map(|variant| Column::number(&variant.name));
+    let columns = std::iter::once(Column::text("after")).chain(names).collect();
+    let mut table = Table::new("Memory over time", columns);
+    table.rows.extend((0..=ROWS).map(|row| step * f64::from(row)).map(|x| {
+        let medians = variants.iter().map(|one| Cell::amount(Unit::Bytes, one.at(x, step / 2.0)));
+        std::iter::once(Cell::text(format!("{x:.1} s"))).chain(medians).collect()
+    }));
+    table
 }

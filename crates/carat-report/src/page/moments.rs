@@ -4,9 +4,9 @@ use crate::chart::reduce::{BandPoint, band};
 use crate::chart::{Axis, Caption, Plot, PlotLine, Stroke, variant_class};
 use crate::facts;
 use crate::memory_series::SampleFigure;
-use crate::moments::{self, EXPLORATORY, bytes_metric, of_figure};
+use crate::moments::{self, EXPLORATORY, of_figure};
 use crate::numbers::grouped;
-use crate::page::elements::{estimate_cell, scrollable, unknown_cell, value_cell};
+use crate::page::elements::table;
 use crate::page::gallery::Gallery;
 use crate::text::one_line;
 use carat_model::{MemoryFigure, Moment, MomentComparison, Results, Sample, Trial, Unit};
@@ -43,8 +43,8 @@ pub(super) fn section(results: &Results, gallery: &mut Gallery) -> Markup {
             }
         }
         details open { summary { "Numbers" }
-            (table(results, &shown, "Memory at each moment"))
-            @if !shared.is_empty() { (table(results, &shared, "Shared memory at each moment")) }
+            (numbers(results, &shown, "Memory at each moment"))
+            @if !shared.is_empty() { (numbers(results, &shared, "Shared memory at each moment")) }
         }
     };
     gallery.part("memory-at-moments", &markup! { "Memory at each moment" }, &body)
@@ -184,41 +184,8 @@ fn tick(moment: Moment) -> String {
     }
 }
 
-fn table(results: &Results, shown: &[&MomentComparison], label: &str) -> Markup {
-    let table = markup! {
-        table {
-            thead { tr {
-                th scope="col" { "moment" } th.l scope="col" { "variant" } th scope="col" { "trials" }
-                th scope="col" { "answered" }
-                th scope="col" { "median" } th scope="col" { "minimum" } th scope="col" { "maximum" }
-                th scope="col" { "blocks" } th scope="col" { "difference" }
-            } }
-            tbody {
-                @for one in shown {
-                    tr {
-                        th scope="row" { (moments::name(results, one.moment)) }
-                        td.l { (one.variant) }
-                        td { (one.trials) }
-                        (answered_cell(one))
-                        (value_cell(Unit::Bytes, Some(one.median)))
-                        (value_cell(Unit::Bytes, Some(one.range.0)))
-                        (value_cell(Unit::Bytes, Some(one.range.1)))
-                        @if one.blocks > 0 { td { (one.blocks) } } @else { (unknown_cell()) }
-                        (estimate_cell(bytes_metric().id, one.estimate))
-                    }
-                }
-            }
-        }
-    };
-    markup! { h3 { (label) } (scrollable(label, &table)) }
-}
-
-/// The requests that were answered when the sample was taken: the load goes on until then.
-fn answered_cell(one: &MomentComparison) -> Markup {
-    match one.answered {
-        Some(answered) => markup! { td data-v=(answered) { (grouped(answered as u64)) } },
-        None => unknown_cell(),
-    }
+fn numbers(results: &Results, shown: &[&MomentComparison], label: &str) -> Markup {
+    markup! { h3 { (label) } (table(&moments::table(results, shown, label))) }
 }
 
 /// The sample after the load; the last one in files whose samples have no moments.

@@ -3,8 +3,9 @@
 use crate::chart::reduce::reduce;
 use crate::chart::{Axis, Caption, Plot, PlotLine, Stroke, variant_class};
 use crate::facts;
-use crate::page::elements::{scrollable, value_cell};
+use crate::page::elements::table;
 use crate::page::gallery::Gallery;
+use crate::table::{Cell, Column, Table};
 use crate::text::one_line;
 use carat_model::{Results, Unit};
 use maud::{Markup, html as markup};
@@ -51,7 +52,7 @@ pub(super) fn section(results: &Results, gallery: &mut Gallery) -> Markup {
                 (gallery.panel("Differences within the block", &relative, &differences_caption))
             }
         }
-        details { summary { "Numbers" } (table(results, &values, unit)) }
+        details { summary { "Numbers" } (numbers(results, &values, unit)) }
     };
     gallery.part("order", &markup! { "Block by block" }, &body)
 }
@@ -95,25 +96,19 @@ fn description(results: &Results, values: &[BlockValues], unit: Unit) -> String 
     parts.join("; ")
 }
 
-fn table(results: &Results, values: &[BlockValues], unit: Unit) -> Markup {
+fn numbers(results: &Results, values: &[BlockValues], unit: Unit) -> Markup {
     let blocks: BTreeSet<u32> = values.iter().flat_map(|v| v.keys().copied()).collect();
-    let table = markup! {
-        table {
-            thead { tr { th scope="col" { "block" } @for v in &results.info.variants { th scope="col" { (v.name) } } } }
-            tbody {
-                @for block in blocks.iter().take(LISTED) {
-                    tr {
-                        th scope="row" { (block) }
-                        @for values in values { (value_cell(unit, values.get(block).copied())) }
-                    }
-                }
-            }
-        }
-    };
+    let variants = results.info.variants.iter().map(|one| Column::number(&one.name));
+    let columns = std::iter::once(Column::text("block")).chain(variants).collect();
+    let mut all = Table::new("Block by block", columns);
+    all.rows.extend(blocks.iter().take(LISTED).map(|block| {
+        let values = values.iter().map(|values| Cell::amount(unit, values.get(block).copied()));
+        std::iter::once(Cell::text(block.to_string())).chain(values).collect()
+    }));
     markup! {
         @if blocks.len() > LISTED {
             p.soft { "The first " (LISTED) " of " (blocks.len()) " blocks; the CSV has all." }
         }
-        (scrollable("Block by block", &table))
+        (table(&all))
     }
 }

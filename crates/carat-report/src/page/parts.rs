@@ -3,9 +3,10 @@
 use crate::chart::Caption;
 use crate::chart::waterfall::waterfall;
 use crate::facts;
-use crate::page::elements::{scrollable, value_cell};
+use crate::page::elements::table;
 use crate::page::gallery::Gallery;
 use crate::page::ledger::{part_sizes, waterfall_parts};
+use crate::table::{Cell, Column, Table};
 use crate::text::one_line;
 use carat_model::ledger::{Ledger, PartKind};
 use carat_model::{Results, Unit};
@@ -40,7 +41,7 @@ pub(super) fn section(results: &Results, gallery: &mut Gallery) -> Markup {
                 div class={ "panel of v" (at) } { h3 { (variant.name) } (picture(at, variant, reach, gallery)) }
             }
         }
-        details { summary { "Numbers" } (table(&ledgers)) }
+        details { summary { "Numbers" } (table(&numbers(&ledgers))) }
     };
     gallery.part("parts", &markup! { "What the memory was made of" }, &body)
 }
@@ -69,20 +70,20 @@ fn size(ledger: &Ledger, kind: PartKind) -> Option<f64> {
     Some(part.pss.0 as f64)
 }
 
-fn table(variants: &[VariantLedger<'_>]) -> Markup {
+fn numbers(variants: &[VariantLedger<'_>]) -> Table {
     let ledgers: Vec<&Ledger> = variants.iter().map(|variant| variant.ledger).collect();
     let present = |kind: &PartKind| ledgers.iter().any(|ledger| size(ledger, *kind).is_some());
-    let table = markup! {
-        table {
-            thead { tr { th scope="col" { "part" } @for variant in variants { th scope="col" { (variant.name) } } } }
-            tbody {
-                @for kind in PartKind::ALL.into_iter().filter(present) {
-                    tr { th scope="row" { (kind.label()) } @for ledger in &ledgers { (value_cell(Unit::Bytes, size(ledger, kind))) } }
-                }
-                tr { th scope="row" { "unexplained" } @for ledger in &ledgers { (value_cell(Unit::Bytes, Some(ledger.unexplained as f64))) } }
-                tr { th scope="row" { "total" } @for ledger in &ledgers { (value_cell(Unit::Bytes, Some(ledger.pss.0 as f64))) } }
-            }
-        }
+    let names = variants.iter().map(|variant| Column::number(&variant.name));
+    let columns = std::iter::once(Column::text("part")).chain(names).collect();
+    let mut table = Table::new("Parts of the memory", columns);
+    let mut push = |name: &str, size: &dyn Fn(&Ledger) -> Option<f64>| {
+        let sizes = ledgers.iter().map(|ledger| Cell::amount(Unit::Bytes, size(ledger)));
+        table.rows.push(std::iter::once(Cell::text(name)).chain(sizes).collect());
     };
-    scrollable("Parts of the memory", &table)
+    for kind in PartKind::ALL.into_iter().filter(present) {
+        push(kind.label(), &|ledger| size(ledger, kind));
+    }
+    push("unexplained", &|ledger| Some(ledger.unexplained as f64));
+    push("total", &|ledger| Some(ledger.pss.0 as f64));
+    table
 }

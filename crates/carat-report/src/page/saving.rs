@@ -4,12 +4,13 @@ use crate::chart::diverging::{DivergingRow, diverging, reach};
 use crate::chart::{Caption, variant_class};
 use crate::facts;
 use crate::numbers::{bytes_change, signed, signed_bytes};
-use crate::page::elements::{scrollable, value_cell};
+use crate::page::elements::table;
 use crate::page::gallery::Gallery;
 use crate::page::ledger::colour;
 use crate::part_differences::{
     LedgerLine, PartDifference, VariantParts, heading, moment_of_parts, part_differences,
 };
+use crate::table::{Cell, Column, Table};
 use crate::text::{capital, one_line};
 use carat_model::ledger::PartKind;
 use carat_model::{Results, Unit};
@@ -40,7 +41,7 @@ pub(super) fn section(results: &Results, gallery: &mut Gallery) -> Markup {
             }
             div.grid2 { @for one in drawn { (panel(one, reach, &baseline, gallery)) } }
         }
-        details { summary { "Numbers" } (table(&all)) }
+        details { summary { "Numbers" } (table(&numbers(&all))) }
     };
     gallery.part("saving", &markup! { (heading(&all)) }, &body)
 }
@@ -98,24 +99,21 @@ fn row(line: &PartDifference, size: f64) -> DivergingRow {
     }
 }
 
-fn table(all: &[VariantParts]) -> Markup {
-    let table = markup! {
-        table #saving-numbers {
-            thead { tr {
-                th scope="col" { "variant" } th.l scope="col" { "part" } th scope="col" { "blocks" }
-                th scope="col" { "baseline" } th scope="col" { "variant's" } th scope="col" { "difference" }
-            } }
-            tbody {
-                @for one in all { @for line in one.lines.iter().chain([&one.all]) {
-                    tr {
-                        th scope="row" { (one.variant) } td.l { (line.line.label()) } td { (one.blocks) }
-                        (value_cell(Unit::Bytes, Some(line.baseline)))
-                        (value_cell(Unit::Bytes, Some(line.variant)))
-                        td data-v=(line.difference()) { (signed(Unit::Bytes, line.difference())) }
-                    }
-                } }
-            }
-        }
-    };
-    scrollable("Parts of every variant against the baseline", &table)
+fn numbers(all: &[VariantParts]) -> Table {
+    let numbers = ["blocks", "baseline", "variant's", "difference"].map(Column::number);
+    let columns = [Column::text("variant"), Column::text("part")].into_iter().chain(numbers);
+    let mut table = Table::new("Parts of every variant against the baseline", columns.collect());
+    let lines =
+        all.iter().flat_map(|one| one.lines.iter().chain([&one.all]).map(move |line| (one, line)));
+    table.rows.extend(lines.map(|(one, line)| {
+        vec![
+            Cell::text(&one.variant),
+            Cell::text(line.line.label()),
+            Cell::count(one.blocks),
+            Cell::amount(Unit::Bytes, Some(line.baseline)),
+            Cell::amount(Unit::Bytes, Some(line.variant)),
+            Cell::shown(Some(line.difference()), |bytes| signed(Unit::Bytes, bytes)),
+        ]
+    }));
+    table
 }

@@ -5,8 +5,9 @@ use crate::chart::{Axis, Caption, Plot, PlotLine, Stroke, variant_class};
 use crate::facts;
 use crate::memory_series::shared_bytes;
 use crate::numbers::seconds;
-use crate::page::elements::value_cell;
+use crate::page::elements::table;
 use crate::page::gallery::Gallery;
+use crate::table::{Cell, Column, Table};
 use crate::text::one_line;
 use carat_model::{Results, Sample, Trial, Unit};
 use maud::{Markup, html as markup};
@@ -63,7 +64,7 @@ pub(super) fn section(results: &Results, gallery: &mut Gallery) -> Markup {
             figcaption { "The part of the tree's memory on pages that several of its processes map. It falls when a process writes to such a page and gets a copy of its own (copy-on-write)." }
             div.grid2 { (gallery.panel("Shared part", &plot, &caption)) }
         }
-        details { summary { "Numbers" } (table(&parts)) }
+        details { summary { "Numbers" } (table(&numbers(&parts))) }
     };
     gallery.part("sharing-over-time", &markup! { "Memory shared between processes" }, &body)
 }
@@ -92,19 +93,13 @@ fn shared_point(sample: &Sample) -> Option<(f64, f64)> {
     (pss > 0.0).then(|| (seconds(sample.at_ms), shared / pss))
 }
 
-fn table(parts: &[SharedPart]) -> Markup {
-    markup! {
-        table {
-            thead { tr { th scope="col" { "variant" } th scope="col" { "at first" } th scope="col" { "at the end" } } }
-            tbody {
-                @for part in parts {
-                    tr {
-                        th scope="row" { (part.name) }
-                        (value_cell(Unit::Fraction, Some(part.first)))
-                        (value_cell(Unit::Fraction, Some(part.last)))
-                    }
-                }
-            }
-        }
-    }
+fn numbers(parts: &[SharedPart]) -> Table {
+    let titles = ["at first", "at the end"].map(Column::number);
+    let columns = std::iter::once(Column::text("variant")).chain(titles).collect();
+    let mut table = Table::new("Shared part of the memory", columns);
+    table.rows.extend(parts.iter().map(|part| {
+        let shares = [part.first, part.last].map(|one| Cell::amount(Unit::Fraction, Some(one)));
+        std::iter::once(Cell::text(&part.name)).chain(shares).collect()
+    }));
+    table
 }

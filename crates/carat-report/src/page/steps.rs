@@ -2,15 +2,13 @@
 
 use crate::chart::{Axis, Caption, Plot, PlotLine, Stroke, variant_class};
 use crate::facts;
-use crate::numbers;
-use crate::page::elements::{scrollable, unknown_cell, value_cell};
+use crate::page::elements::table;
 use crate::page::gallery::Gallery;
-use crate::step_figures::step_figures;
+use crate::step_figures::step_table;
 use crate::text::one_line;
-use crate::verdict::Mark;
 use crate::wording;
 use carat_model::load::{StepReport, Times};
-use carat_model::{LoadReport, Results, Unit, metric};
+use carat_model::{LoadReport, Results, Unit};
 use carat_stats::curve::rising;
 use maud::{Markup, html as markup};
 use std::collections::BTreeMap;
@@ -44,6 +42,7 @@ pub(super) fn section(results: &Results, gallery: &mut Gallery) -> Markup {
     };
     let median = StepPercentile { distribution, name: "median", of: |times| times.p50 };
     let p95 = StepPercentile { distribution, name: "p95", of: |times| times.p95 };
+    let numbers = step_table(results);
     let body = markup! {
         figure {
             figcaption {
@@ -56,7 +55,7 @@ pub(super) fn section(results: &Results, gallery: &mut Gallery) -> Markup {
         ul.also {
             @for curve in &results.curves { li { strong { (curve.variant) } ": " (wording::curve(curve)) "." } }
         }
-        details { summary { "Numbers" } (table(results, [median, p95])) }
+        @if let Some(numbers) = &numbers { details { summary { "Numbers" } (table(numbers)) } }
     };
     gallery.part("steps", &markup! { "Round trips by number of connections" }, &body)
 }
@@ -145,53 +144,4 @@ fn never_decreasing(points: &[(f64, f64)]) -> Option<StepSeries> {
     let values: Vec<f64> = points.iter().map(|point| point.1).collect();
     let pooled = rising(&values);
     (pooled != values).then(|| points.iter().map(|point| point.0).zip(pooled).collect())
-}
-
-/// The difference of the p95 at a step, with its interval and verdict.
-fn difference_cell(results: &Results, variant: &str, clients: f64) -> Markup {
-    let metric = metric::BROADCAST_COMPLETE_P95.id;
-    let curve = results.curves.iter().find(|c| c.variant == variant && c.metric == metric);
-    let step = curve.and_then(|c| c.steps.iter().find(|s| f64::from(s.clients) == clients));
-    let Some((verdict, estimate)) = step.and_then(|step| Some((step.verdict, step.estimate?)))
-    else {
-        return unknown_cell();
-    };
-    markup! {
-        td data-v=(estimate.ratio) {
-            (Mark::of_verdict(verdict).sign()) " " (numbers::estimate(metric, &estimate))
-        }
-    }
-}
-
-fn table(results: &Results, [median, p95]: [StepPercentile; 2]) -> Markup {
-    let judged = median.distribution == "complete";
-    let table = markup! {
-        table {
-            thead { tr {
-                th scope="col" { "variant" } th scope="col" { "connections" }
-                th scope="col" { "median" } th scope="col" { "p95" }
-                @if judged { th scope="col" { "difference of the p95" } }
-                th scope="col" { "p95 of the sender's own result" }
-                th scope="col" { "memory" }
-            } }
-            tbody {
-                @for name in results.info.variants.iter().map(|variant| variant.name.as_str()) {
-                    @let p95 = medians(&p95.trials(results, name));
-                    @let figures = step_figures(results, name);
-                    @for ((clients, median), (_, p95)) in medians(&median.trials(results, name)).into_iter().zip(p95) {
-                        tr {
-                            th scope="row" { (name) } td { (clients) }
-                            (value_cell(Unit::Seconds, Some(median)))
-                            (value_cell(Unit::Seconds, Some(p95)))
-                            @if judged { (difference_cell(results, name, clients)) }
-                            @let step = figures.iter().find(|step| f64::from(step.clients) == clients);
-                            (value_cell(Unit::Seconds, step.and_then(|step| step.own)))
-                            (value_cell(Unit::Bytes, step.and_then(|step| step.memory)))
-                        }
-                    }
-                }
-            }
-        }
-    };
-    scrollable("Round trips by number of connections", &table)
 }

@@ -404,7 +404,7 @@ fn exported_json_is_read_wherever_a_results_file_is() {
     for command in [&["report", "--format", "md"][..], &["stats"], &["plan"]] {
         let outputs = ["fake.carat", "fake.json"].map(|file| {
             let arguments = [&command[..1], &[file], &command[1..]].concat();
-            folder.run(&arguments).assert_code(0).out.clone()
+            folder.run(&arguments).assert_code(0).out.replace(file, "FILE")
         });
         assert_eq!(outputs[0], outputs[1], "{command:?}");
     }
@@ -591,7 +591,7 @@ fn a_saving_that_is_in_the_control_too_is_credited_to_the_control() {
     let fake = "71e6:100e3,71e6:100e3,70e6:100e3,70e6:100e3";
     let ran = folder.run(&["compare", "fake.toml", "--fake", fake, "--details"]);
     ran.assert_code(0)
-        .assert_says("\n  gc at boot against\n    sham")
+        .assert_says("\n  gc at boot against sham ")
         // The claims are decided one after another, each at its own share of the error.
         .assert_says("intervals at 95 % to 99 %");
     let results = json(&folder.run(&["report", "fake.carat", "--json"]).assert_code(0).out);
@@ -607,7 +607,7 @@ fn a_saving_that_is_in_the_control_too_is_credited_to_the_control() {
     ran.assert_says("carat_control_difference_ratio{experiment=\"fake\",variant=\"gc at boot\",control=\"sham\"");
     folder
         .run(&["report", "fake.carat", "--format", "md"])
-        .assert_says("| `memory.rss.final` | compact at boot | gc at boot |")
+        .assert_says("| compact at boot against gc at boot | ")
         .assert_says(
             ": gc at boot alone has the same effect, and nothing more comes from compact at boot.",
         )

@@ -1,0 +1,220 @@
+//! The evidence below a verdict as sections of lines and tables, which terminal and Markdown lay out.
+
+use crate::class_text;
+use crate::facts;
+use crate::least_text;
+use crate::moments::{self, phrase};
+use crate::numbers;
+use crate::part_differences::{VariantParts, heading, moment_of_parts, part_differences};
+use crate::route_figures::route_table;
+use crate::step_figures::step_table;
+use crate::table::{Cell, Column, ColumnPlace, Table};
+use crate::terminal::interval_bar;
+use crate::text::capital;
+use crate::variant_growth_text::growth_lines;
+use crate::verdict::Mark;
+use crate::wording;
+use carat_model::{Conclusion, Results};
+
+/// Facts that belong together.
+#[derive(Debug)]
+pub(crate) struct DetailSection {
+    pub heading: String,
+    pub lines: Vec<DetailLine>,
+    pub tables: Vec<Table>,
+}
+
+#[derive(Debug)]
+pub(crate) struct DetailLine {
+    /// The variant that it is about, if it is about one.
+    pub variant: Option<String>,
+    /// Follows the name, with the character between.
+    pub text: String,
+}
+
+impl DetailLine {
+    fn of(variant: &str, text: String) -> Self {
+        Self { variant: Some(variant.to_owned()), text }
+    }
+
+    fn plain(text: impl Into<String>) -> Self {
+        Self { variant: None, text: text.into() }
+    }
+}
+
+/// Every section that the results have something for.
+pub(crate) fn sections(results: &Results) -> Vec<DetailSection> {
+    let metrics = facts::metrics(results).into_iter();
+    let compared = metrics.filter(|metric| facts::is_compared(results, metric));
+    let compared = compared.map(|metric| {
+        let role = if metric == results.info.primary { "" } else { ", a guard" };
+        let heading = format!("{} ({metric}{role})", phrase(results, &metric));
+        DetailSection { heading, lines: Vec::new(), tables: vec![metric_table(results, &metric)] }
+    });
+    let others =
+        [parts(results), least(results), routes(results), moments(results), classes(results)];
+    let last = [steps(results), growth(results)];
+    compared.chain(others.into_iter().chain(last).flatten()).collect()
+}
+
+/// The trials and the difference of every variant in one metric, then the differences to the controls.
+fn metric_table(results: &Results, metric: &str) -> Table {
+    let label = capital(&phrase(results, metric));
+    let mut table = Table::new(
+        label,
+        vec![
+            Column::text("variant"),
+            Column::number("n"),
+            Column::number("median"),
+            Column::number("middle half").at(ColumnPlace::WideTerminal),
+            Column::number("difference"),
+            Column::text("").at(ColumnPlace::WideTerminal),
+            Column::text(""),
+        ],
+    );
+    let scale = scale(results, metric);
+    let unit = facts::unit(metric);
+    for variant in &results.info.variants {
+        let summary = facts::variant_summary(results, &variant.name, metric);
+        let middle_half = summary.filter(|found| found.n > 3).map_or("–".to_owned(), |found| {
+            format!("{} – {}", unit.show(found.lower), unit.show(found.upper))
+        });
+        let first = [
+            Cell::text(&variant.name),
+            Cell::count(summary.map_or(0, |found| found.n)),
+            Cell::amount(unit, summary.map(|found| found.median)),
+            Cell::text(middle_half),
+        ];
+        let judged = facts::conclusion(results, &variant.name, metric)
+            .map_or_else(Default::default, |found| judged_cells(results, found, scale));
+        table.rows.push(first.into_iter().chain(judged).collect());
+    }
+    for compared in facts::against_controls(results, metric) {
+        let conclusion = &compared.conclusion;
+        let name = format!("{} against {}", conclusion.variant, compared.control);
+        let first = [Cell::text(name), Cell::count(conclusion.blocks as usize)];
+        let judged = judged_cells(results, conclusion, scale);
+        let between = [Cell::default(), Cell::default()];
+        table.rows.push(first.into_iter().chain(between).chain(judged).collect());
+    }
+    table
+}
+
+/// Difference, interval bar and verdict.
+fn judged_cells(results: &Results, conclusion: &Conclusion, scale: f64) -> [Cell; 3] {
+    let estimate = conclusion.estimate.as_ref();
+    let bar = estimate.map_or_else(String::new, |found| interval_bar(found, scale));
+    let mark = Mark::of_conclusion(results, conclusion);
+    [
+        Cell::estimate(&conclusion.metric, estimate),
+        Cell::text(bar),
+        Cell::verdict(mark, conclusion.verdict),
+    ]
+}
+
+/// The largest end of any interval of a metric: half the width of every bar.
+fn scale(results: &Results, metric: &str) -> f64 {
+    let with_controls = results.controls.iter().map(|compared| &compared.conclusion);
+    let of_metric = results.conclusions.iter().chain(with_controls).filter(|c| c.metric == metric);
+    of_metric
+        .filter_map(|c| c.estimate)
+        .flat_map(|e| [e.ratio_interval.0.abs(), e.ratio_interval.1.abs()])
+        .fold(0.0, f64::max)
+}
+
+/// Which parts make every variant's difference in memory.
+fn parts(results: &Results) -> Option<DetailSection> {
+    let all = part_differences(results);
+    if all.is_empty() {
+        return None;
+    }
+    let mut table = Table::new(
+        heading(&all),
+        vec![
+            Column::text("variant"),
+            Column::text("part"),
+            Column::number("baseline → variant"),
+            Column::number("difference"),
+        ],
+    );
+    all.iter().for_each(|one| push_parts(&mut table, one));
+    let lines = all.iter().map(|one| DetailLine::of(&one.variant, format!(": {}", one.sentence())));
+    let heading = format!("{}: {}", heading(&all), moment_of_parts(results));
+    Some(DetailSection { heading, lines: lines.collect(), tables: vec![table] })
+}
+
+/// The parts that are large enough to matter, the sum of the others, and all memory.
+fn push_parts(table: &mut Table, one: &VariantParts) {
+    let largest = one.largest_difference();
+    let (shown, others) = one.differing_by(0.03 * largest);
+    let hidden = shown.len() < one.lines.len();
+    let row = |part: &str, change: String, bytes: f64| {
+        let difference = Cell::text(numbers::signed_bytes(bytes, largest));
+        vec![Cell::text(&one.variant), Cell::text(part), Cell::text(change), difference]
+    };
+    for line in shown {
+        let change = numbers::bytes_change(line.baseline, line.variant);
+        table.rows.push(row(line.line.label(), change, line.difference()));
+    }
+    if hidden {
+        table.rows.push(row("the others", String::new(), others));
+    }
+    let change = numbers::bytes_change(one.all.baseline, one.all.variant);
+    table.rows.push(row(one.all.line.label(), change, one.all.difference()));
+}
+
+/// Memory as a multiple of the least that the application could have; `None` where no server forked.
+fn least(results: &Results) -> Option<DetailSection> {
+    let heading = least_text::line(results)?;
+    Some(DetailSection { heading, lines: Vec::new(), tables: Vec::new() })
+}
+
+/// Percentiles of each route or step of an HTTP load; `None` if it has only one.
+fn routes(results: &Results) -> Option<DetailSection> {
+    let table = route_table(results)?;
+    let heading = "every route or step, medians over the trials".to_owned();
+    Some(DetailSection { heading, lines: Vec::new(), tables: vec![table] })
+}
+
+/// The memory at each moment; `None` unless the experiment asks for moments.
+fn moments(results: &Results) -> Option<DetailSection> {
+    let shown = moments::shown(results);
+    let heading = format!("memory at each moment ({})", moments::EXPLORATORY);
+    let table = moments::table(results, &shown, "Memory at each moment");
+    (!shown.is_empty()).then(|| DetailSection { heading, lines: Vec::new(), tables: vec![table] })
+}
+
+/// The objects by class; `None` without a census.
+fn classes(results: &Results) -> Option<DetailSection> {
+    let first = results.classes.first()?;
+    let heading = format!("objects by class at the end ({})", class_text::EXPLORATORY);
+    let tables = results.classes.iter().map(|compared| {
+        let rows = class_text::ROWS;
+        class_text::table(compared, class_text::heading(results, compared), rows)
+    });
+    let lines = vec![DetailLine::plain(class_text::bytes_of(first))];
+    Some(DetailSection { heading, lines, tables: tables.collect() })
+}
+
+/// Round trips and memory over the steps of the load; `None` for a load without steps.
+fn steps(results: &Results) -> Option<DetailSection> {
+    let lines = results
+        .curves
+        .iter()
+        .map(|curve| DetailLine::of(&curve.variant, format!(": {}", wording::curve(curve))));
+    let heading =
+        "time until every connection has a broadcast, by number of connections".to_owned();
+    Some(DetailSection { heading, lines: lines.collect(), tables: vec![step_table(results)?] })
+}
+
+/// The growth of every variant over its load; `None` if no run was decided.
+fn growth(results: &Results) -> Option<DetailSection> {
+    let growth = growth_lines(results)?;
+    let mut lines: Vec<DetailLine> = growth
+        .lines
+        .iter()
+        .map(|(variant, line)| DetailLine::of(variant, format!(" {line}")))
+        .collect();
+    lines.extend(growth.undecided.map(DetailLine::plain));
+    Some(DetailSection { heading: growth.title, lines, tables: Vec::new() })
+}
