@@ -16,13 +16,22 @@ pub fn printable(text: &[u8]) -> String {
 /// Writes the generator's own cost and the findings.
 pub fn write_generator(report: &LoadReport, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "generator  {}", cost(&report.own, report.seconds))?;
+    let mut said: Vec<&str> = Vec::new();
     for flag in &report.flags {
         let word = match flag.severity {
             Severity::Info => "note",
             Severity::Warning => "warning",
             Severity::Fatal => "invalid",
         };
-        writeln!(out, "{word}: {}: {}", flag.code, flag.message)?;
+        // Several findings of one cause end with the same advice.
+        let advice = flag.message.rsplit_once("): ").map(|(before, advice)| (before, advice));
+        match advice {
+            Some((before, advice)) if said.contains(&advice) => {
+                writeln!(out, "{word}: {}: {before})", flag.code)?;
+            }
+            _ => writeln!(out, "{word}: {}: {}", flag.code, flag.message)?,
+        }
+        said.extend(advice.map(|(_, advice)| advice));
     }
     Ok(())
 }

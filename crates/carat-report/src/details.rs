@@ -5,7 +5,9 @@ use crate::facts;
 use crate::least_text;
 use crate::moments::{self, phrase};
 use crate::numbers;
-use crate::part_differences::{VariantParts, heading, moment_of_parts, part_differences};
+use crate::part_differences::{
+    LedgerLine, VariantParts, heading, moment_of_parts, part_differences,
+};
 use crate::route_figures::route_table;
 use crate::step_figures::step_table;
 use crate::table::{Cell, Column, ColumnPlace, Table};
@@ -153,7 +155,10 @@ fn push_parts(table: &mut Table, one: &VariantParts) {
         vec![Cell::text(&one.variant), Cell::text(part), Cell::text(change), difference]
     };
     for line in shown {
-        let change = numbers::bytes_change(line.baseline, line.variant);
+        let change = match line.line {
+            LedgerLine::OfMedians => String::new(),
+            _ => numbers::bytes_change(line.baseline, line.variant),
+        };
         table.rows.push(row(line.line.label(), change, line.difference()));
     }
     if hidden {

@@ -13,13 +13,30 @@ pub fn growth_text(recording: &Recording) -> String {
     let recording = &prepare_recording(recording, Audience::Own);
     let mut out = String::new();
     // Writing to a string cannot fail.
-    let _ = write_growth(&mut out, recording).and_then(|()| write_cost(&mut out, recording));
+    let _ = write_growth(&mut out, recording)
+        .and_then(|()| write_memory(&mut out, recording))
+        .and_then(|()| write_cost(&mut out, recording));
     out
+}
+
+/// Parts of the memory that are named.
+const PARTS: usize = 4;
+
+/// The memory at the end, and its largest parts.
+fn write_memory(out: &mut String, recording: &Recording) -> fmt::Result {
+    let Some(ledger) = recording.ledger.as_ref().filter(|ledger| ledger.pss.0 > 0) else {
+        return Ok(());
+    };
+    let mut parts: Vec<_> = ledger.parts.iter().collect();
+    parts.sort_by_key(|part| std::cmp::Reverse(part.pss));
+    let parts = parts.iter().take(PARTS).map(|part| format!("{} {}", part.kind.label(), part.pss));
+    let parts = parts.collect::<Vec<_>>().join(" · ");
+    writeln!(out, "\nMemory at the end: {}, most of it {parts}", ledger.pss)
 }
 
 fn write_growth(out: &mut String, recording: &Recording) -> fmt::Result {
     let length = recording.samples.last().map_or(0.0, |sample| seconds(sample.at_ms));
-    writeln!(out, "\nGrowth over {length:.0} s ({})", recording.ended())?;
+    writeln!(out, "Growth over {length:.0} s ({})", recording.ended())?;
     if let Some(report) = recording.load().and_then(|load| load.report.as_ref()) {
         write_load(out, report)?;
     }
@@ -98,7 +115,7 @@ fn write_cost(out: &mut String, recording: &Recording) -> fmt::Result {
     let cost = &end.cost;
     writeln!(
         out,
-        "\nCost of recording: {:.2} s of processor time, {} of one core; {}, {} with PSS, {} late",
+        "Cost of recording: {:.2} s of processor time, {} of one core; {}, {} with PSS, {} late",
         cost.cpu_s,
         percent(cost.core_share, 2),
         count(cost.samples, "sample"),

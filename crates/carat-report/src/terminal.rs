@@ -9,7 +9,7 @@ use crate::memory_series::{is_resident, memory, memory_series};
 use crate::numbers;
 use crate::redact::{Audience, prepare};
 use crate::standing::in_order;
-use crate::table::{ColumnPlace, Table};
+use crate::table::{Cell, ColumnPlace, Table};
 use crate::text::{columns, one_line, shorten};
 use crate::verdict::{Mark, warnings};
 use crate::wording;
@@ -81,7 +81,7 @@ fn push_section(out: &mut String, section: &DetailSection, style: Style) {
         push_wrapped(out, "  ", &one_line(&format!("{variant}{}", line.text)), style.width);
     }
     for table in &section.tables {
-        if section.tables.len() > 1 || !section.heading.contains(&table.label.to_lowercase()) {
+        if section.tables.len() > 1 {
             push_wrapped(out, "  ", &one_line(&table.label), style.width);
         }
         push_table(out, table, style);
@@ -91,7 +91,12 @@ fn push_section(out: &mut String, section: &DetailSection, style: Style) {
 /// Columns as wide as their widest cell. A long name stands above its row. Columns for which there is no room are left out.
 fn push_table(out: &mut String, table: &Table, style: Style) {
     let titles = table.columns.iter().map(|column| column.title.clone()).collect();
-    let texts = table.rows.iter().map(|row| row.iter().map(|cell| name(&cell.text)).collect());
+    let text = |(at, cell): (usize, &Cell)| match table.columns[at].place {
+        // Made by carat, and its spaces have a meaning.
+        ColumnPlace::WideTerminal => cell.text.clone(),
+        _ => name(&cell.text),
+    };
+    let texts = table.rows.iter().map(|row| row.iter().enumerate().map(text).collect());
     let texts: Vec<Vec<String>> = std::iter::once(titles).chain(texts).collect();
     let is_above = |at: usize, text: &str| !table.columns[at].right && columns(text) > NAME;
     let width = |at: usize| {

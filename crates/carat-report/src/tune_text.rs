@@ -14,19 +14,21 @@ use std::fmt::{self, Write};
 const LISTED: usize = 12;
 /// Settings whose effect alone is listed.
 const EFFECTS: usize = 12;
+/// Failures that are listed without details.
+const FAILURES: usize = 3;
 /// Characters of a configuration in the list, and of a failure.
 const CONFIGURATION: usize = 60;
 const FAILURE: usize = 120;
 
-/// The outcome of a search.
-pub fn tune_text(report: &SearchReport) -> String {
+/// The outcome of a search: the answer, with every table if `details` are wanted, and last the command to use.
+pub fn tune_text(report: &SearchReport, details: bool) -> String {
     let mut out = String::new();
     // Writing to a string cannot fail.
-    let _ = write_outcome(&mut out, &prepare_tune(report, Audience::Own));
+    let _ = write_outcome(&mut out, &prepare_tune(report, Audience::Own), details);
     out
 }
 
-fn write_outcome(out: &mut String, report: &SearchReport) -> fmt::Result {
+fn write_outcome(out: &mut String, report: &SearchReport, details: bool) -> fmt::Result {
     let outcome = &report.outcome;
     for attempt in &outcome.attempts {
         write_attempt(out, attempt)?;
@@ -34,11 +36,20 @@ fn write_outcome(out: &mut String, report: &SearchReport) -> fmt::Result {
     writeln!(out, "{}", headline(outcome).whole())?;
     if let Some(found) = &outcome.recommendation {
         write_conclusions(out, &found.conclusions)?;
-        writeln!(out)?;
-        for line in commands(report, found) {
-            writeln!(out, "  {line}")?;
-        }
     }
+    write_failures(out, outcome, if details { LISTED } else { FAILURES })?;
+    if details {
+        write_details(out, outcome)?;
+    }
+    writeln!(out, "\n{}, {}", count(outcome.trials, "trial"), duration(outcome.seconds))?;
+    let lines = outcome.recommendation.iter().flat_map(|found| commands(report, found));
+    for (line, label) in lines.zip(["Use it", "Or"]) {
+        writeln!(out, "{label:<11}{line}")?;
+    }
+    Ok(())
+}
+
+fn write_details(out: &mut String, outcome: &TuneOutcome) -> fmt::Result {
     write_ablation(out, &outcome.ablation)?;
     let of_winner =
         "What each of its settings seems to be worth, read from the search that chose it";
@@ -46,14 +57,13 @@ fn write_outcome(out: &mut String, report: &SearchReport) -> fmt::Result {
     let alone = "What settings seem to be worth alone, the largest saving first";
     write_hints(out, alone, &outcome.effects[..outcome.effects.len().min(EFFECTS)])?;
     write_front(out, outcome)?;
-    write_failures(out, outcome)?;
     if !outcome.left_out.is_empty() {
         writeln!(out, "\nNot tried:")?;
         for (name, why) in &outcome.left_out {
             writeln!(out, "  {name}: {why}")?;
         }
     }
-    writeln!(out, "\n{}, {}", count(outcome.trials, "trial"), duration(outcome.seconds))
+    Ok(())
 }
 
 fn write_attempt(out: &mut String, attempt: &Attempt) -> fmt::Result {
@@ -140,7 +150,7 @@ fn write_front(out: &mut String, outcome: &TuneOutcome) -> fmt::Result {
 }
 
 /// What the server fails with, and how the first failure of each configuration read.
-fn write_failures(out: &mut String, outcome: &TuneOutcome) -> fmt::Result {
+fn write_failures(out: &mut String, outcome: &TuneOutcome, most: usize) -> fmt::Result {
     if !outcome.failing.is_empty() {
         writeln!(out, "\nThe server fails with: {}", outcome.failing.join(", "))?;
     }
@@ -154,7 +164,7 @@ fn write_failures(out: &mut String, outcome: &TuneOutcome) -> fmt::Result {
     }
     let (all, some) = (outcome.tried.len(), failed.len());
     writeln!(out, "\nTrials failed under {some} of {}:", count(all, "configuration"))?;
-    for (text, failure) in failed.iter().take(LISTED) {
+    for (text, failure) in failed.iter().take(most) {
         let failure = shorten(failure.lines().next().unwrap_or_default(), FAILURE);
         writeln!(out, "  {}: {failure}", shorten(text, CONFIGURATION))?;
     }
@@ -169,7 +179,7 @@ mod tests {
 
     #[test]
     fn a_search_without_a_recommendation_says_so_and_why() {
-        let text = tune_text(&report(None));
+        let text = tune_text(&report(None), true);
         for part in [
             "Not recommended, because it is not smaller by what matters: trim=idle",
             "Nothing better than the default was confirmed (42 trials).",
@@ -187,7 +197,7 @@ mod tests {
 
     #[test]
     fn a_configuration_beyond_a_limit_is_listed_last_however_much_it_saves() {
-        let text = tune_text(&report(None));
+        let text = tune_text(&report(None), true);
         let rows = ["  trim=idle", "  arena_max=1"];
         let places = rows.map(|row| text.lines().position(|line| line.ends_with(row)).unwrap());
         assert!(places.is_sorted(), "{text}");
@@ -195,7 +205,7 @@ mod tests {
 
     #[test]
     fn a_recommendation_comes_with_its_figures_and_how_to_run_it() {
-        let text = tune_text(&report(Some(recommended())));
+        let text = tune_text(&report(Some(recommended())), false);
         for part in [
             "arena_max=2 puma=2x6 uses 31 % less memory",
             "smaller, −31 % (−33 to −29 %) (12 blocks)",
@@ -203,18 +213,20 @@ mod tests {
         ] {
             assert!(text.contains(part), "{part}: {text}");
         }
+        assert!(text.lines().last().unwrap().starts_with("Or   "), "{text}");
+        assert!(!text.contains("no other beats") && text.lines().count() < 20, "{text}");
     }
 
     #[test]
     fn the_confirmed_configuration_is_listed_with_its_tick_also_where_another_beats_it() {
         for confirmed in ["trim=idle", "beaten"] {
             let found = Recommendation { text: confirmed.into(), ..recommended() };
-            let text = tune_text(&report(Some(found)));
+            let text = tune_text(&report(Some(found)), true);
             let ticked = text.lines().filter(|line| line.starts_with("  ✓"));
             let ticked: Vec<&str> = ticked.collect();
             assert!(matches!(ticked[..], [row] if row.ends_with(confirmed)), "{text}");
             assert!(text.contains("the 2 that no other beats"), "{text}");
         }
-        assert!(!tune_text(&report(None)).contains("\n  ✓"));
+        assert!(!tune_text(&report(None), true).contains("\n  ✓"));
     }
 }

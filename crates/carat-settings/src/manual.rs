@@ -3,6 +3,7 @@
 use crate::catalogue::definitions;
 use crate::profile::{EVIDENCE, PROFILES, Profile};
 use crate::setting::SettingDefinition;
+use carat_model::shorten;
 use carat_ruby::extension::{UNFIT_EXTENSIONS, UnfitExtension};
 use carat_ruby::version::V2_7;
 use std::fmt::Write as _;
@@ -22,6 +23,33 @@ pub fn manual() -> String {
     write_profiles(&mut page);
     write_extensions(&mut page);
     page
+}
+
+/// Columns of the values in [`list`], and characters of a line's text.
+const VALUES: usize = 34;
+const EFFECT: usize = 90;
+
+/// A line for every setting and every profile: name, values, and the first sentence about it.
+pub fn list() -> String {
+    let settings = definitions().map(|one| (one.name.to_owned(), (one.accepted)(), one.does));
+    let profiles =
+        PROFILES.iter().map(|one| (format!("--profile {}", one.name), pairs(one), one.what));
+    let rows: Vec<(String, String, &str)> = settings.chain(profiles).collect();
+    let widest = rows.iter().map(|(name, ..)| name.chars().count()).max().unwrap_or(0);
+    let mut text = String::new();
+    for (name, values, what) in rows {
+        let values = shorten(&values.replace('`', ""), VALUES);
+        let what = what.split_once(". ").map_or(what, |(first, _)| first).trim_end_matches('.');
+        // Writing to a String cannot fail.
+        let what = shorten(&what.replace('`', ""), EFFECT);
+        let _ = writeln!(text, "{name:<widest$}  {values:<VALUES$}  {what}");
+    }
+    text
+}
+
+fn pairs(profile: &Profile) -> String {
+    let pairs = profile.settings.iter().map(|(name, value)| format!("{name}={value}"));
+    pairs.collect::<Vec<_>>().join(" ")
 }
 
 fn write_delivery(page: &mut String) {

@@ -75,7 +75,8 @@ enum Command {
 
 /// Parses the command line and runs it.
 pub fn main() -> ExitCode {
-    let result = match Arguments::parse().command {
+    let arguments = Arguments::try_parse().unwrap_or_else(|error| refuse(&error));
+    let result = match arguments.command {
         Command::ExecHelper => return exec_helper_main(),
         Command::Reaper { token, directory } => return reaper_main(&token, &directory),
         Command::LoadWorker => return worker_main(std::io::stdin(), std::io::stdout()),
@@ -107,6 +108,19 @@ pub fn main() -> ExitCode {
             Exit::of_error(&error).into()
         }
     }
+}
+
+/// Words of the standard library about a number, and words for people.
+const TOO_LARGE: (&str, &str) = ("number too large to fit in target type", "it is too large");
+
+/// Prints what is wrong with the command line, or the help that was asked for, and ends.
+fn refuse(error: &clap::Error) -> ! {
+    let text = error.to_string();
+    if text.contains(TOO_LARGE.0) {
+        output::print_message(text.replace(TOO_LARGE.0, TOO_LARGE.1).trim_end());
+        std::process::exit(error.exit_code());
+    }
+    error.exit()
 }
 
 #[cfg(test)]

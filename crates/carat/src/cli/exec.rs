@@ -11,7 +11,7 @@ use anyhow::{Context, bail};
 use carat_files::is_trusted;
 use carat_model::did_you_mean;
 use carat_report::{EnvironmentFormat, shell_line, write_environment, write_start};
-use carat_settings::{Scrub, Settings, manual};
+use carat_settings::{Scrub, Settings, list, manual};
 use carat_wire::env;
 use clap::Args;
 use std::collections::BTreeMap;
@@ -68,9 +68,12 @@ pub(crate) struct ExecArgs {
     /// Let every program that the server starts inherit the settings, not only a server that a launcher starts
     #[arg(long)]
     no_scrub: bool,
-    /// Print every setting with its effect and its cost
+    /// Print a line for every setting and every profile
     #[arg(long)]
     list: bool,
+    /// With --list: everything about them, also what each costs and how it is verified
+    #[arg(long, requires = "list")]
+    details: bool,
     /// The command and its arguments
     #[arg(last = true, value_name = "COMMAND")]
     command: Vec<String>,
@@ -94,7 +97,7 @@ fn prepare_and_start(
     messages: &mut impl Write,
 ) -> anyhow::Result<u8> {
     if args.list {
-        write!(out, "{}", manual())?;
+        write!(out, "{}", if args.details { manual() } else { list() })?;
         return Ok(0);
     }
     let Some(program) = args.command.first() else {

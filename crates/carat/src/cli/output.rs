@@ -112,10 +112,33 @@ fn without_commands(text: &str) -> String {
 
 /// Prints an error and its causes to standard error.
 pub(crate) fn print_error(error: &anyhow::Error) {
-    print_message(&format!("error: {error}"));
-    for cause in error.chain().skip(1) {
-        print_message(&format!("  caused by: {cause}"));
+    for line in error_lines(error) {
+        print_message(&line);
     }
+}
+
+/// The error, then every cause that says something new.
+fn error_lines(error: &anyhow::Error) -> Vec<String> {
+    let mut said = without_number(&error.to_string());
+    let mut lines = vec![format!("error: {said}")];
+    for cause in error.chain().skip(1) {
+        let cause = without_number(&cause.to_string());
+        if !said.contains(&cause) {
+            lines.push(format!("  caused by: {cause}"));
+            said = cause;
+        }
+    }
+    lines
+}
+
+/// The text without the numbers of the system's errors, which say nothing beyond their words.
+fn without_number(text: &str) -> String {
+    let mut parts = text.split(" (os error ");
+    let first = parts.next().unwrap_or_default().to_owned();
+    parts.fold(first, |text, part| match part.split_once(')') {
+        Some((number, rest)) if number.bytes().all(|c| c.is_ascii_digit()) => text + rest,
+        _ => text + " (os error " + part,
+    })
 }
 
 /// Writes a page under the name that the user gave.
@@ -160,6 +183,20 @@ mod tests {
             assert_eq!(message(text), printed, "{text:?}");
         }
         assert_eq!(without_commands("a\n::error::b\n"), "a\n: :error::b\n");
+    }
+
+    #[test]
+    fn a_cause_is_said_once_and_without_its_number() {
+        let missing = || io::Error::from_raw_os_error(2);
+        let said = anyhow::Error::new(missing()).context("cannot read a.toml");
+        let expected = ["error: cannot read a.toml", "  caused by: No such file or directory"]
+            .map(String::from);
+        assert_eq!(error_lines(&said), expected);
+        let twice = format!("cannot read a.toml: {}; give another", missing());
+        let twice = anyhow::Error::new(missing()).context(twice);
+        let once = "error: cannot read a.toml: No such file or directory; give another";
+        assert_eq!(error_lines(&twice), [once]);
+        assert_eq!(without_number("a (os error x) b"), "a (os error x) b");
     }
 
     #[test]

@@ -52,6 +52,9 @@ pub(crate) struct RecordArgs {
     /// File to write [default: the command's name with .recording.jsonl]
     #[arg(short, long)]
     output: Option<PathBuf>,
+    /// Print the whole ledger of the memory too: parts, processes, Ruby's heap, the arenas of malloc, what to try
+    #[arg(long, conflicts_with = "json")]
+    details: bool,
     /// Print the file, lines of JSON, instead of text
     #[arg(long)]
     json: bool,
@@ -208,13 +211,10 @@ fn print(args: &RecordArgs, recording: &Recording, path: &Path) -> anyhow::Resul
     if args.json {
         output::print_data(&fs::read_to_string(path)?)?;
     } else {
-        if let Some(ledger) = &recording.ledger {
-            output::print_text(&ledger_text(
-                ledger,
-                &findings(ledger, &OutsideReading::default()),
-            ))?;
-        }
         output::print_text(&growth_text(recording))?;
+        if let Some(ledger) = recording.ledger.as_ref().filter(|_| args.details) {
+            output::print_text(&format!("\n{}", ledger_text(ledger, &findings(ledger, &[]))))?;
+        }
     }
     for warning in recording.end.iter().flat_map(|end| &end.warnings) {
         output::print_message(&format!("note: {warning}"));

@@ -62,6 +62,9 @@ pub(crate) struct TuneArgs {
     /// Print what would be tried, and run nothing
     #[arg(long)]
     dry_run: bool,
+    /// Print every table after the answer: configurations, what single settings seem to be worth, what was not tried
+    #[arg(long, conflicts_with = "json")]
+    details: bool,
     /// Print the outcome as JSON
     #[arg(long)]
     json: bool,
@@ -148,10 +151,15 @@ fn conclude(args: &TuneArgs, folder: &Path, report: &SearchReport) -> anyhow::Re
     let page = folder.join(format!("{name}.html"));
     let options: PageOptions = output::page_options(false);
     output::write_page_beside(&page, &tune_html(report, &options))?;
-    output::print_text(&if args.json { json } else { tune_text(report) })?;
+    output::print_text(&if args.json { json } else { tune_text(report, args.details) })?;
     let (path, page) = (path.display(), page.display());
-    let lines = [format!("\nresults  {path}"), format!("page     {page}")];
-    output::print_lines(lines.iter().map(String::as_str));
+    if args.json || args.details {
+        let lines = [format!("\nresults  {path}"), format!("page     {page}")];
+        output::print_lines(lines.iter().map(String::as_str));
+    } else {
+        let again = continuing(args, folder);
+        output::print_text(&format!("Details    {page} · {path} · {again} --details\n"))?;
+    }
     Ok(if outcome.recommendation.is_some() { Exit::Fine } else { Exit::Undecided })
 }
 

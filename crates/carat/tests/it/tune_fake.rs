@@ -65,7 +65,7 @@ pub(crate) fn outcome(folder: &Folder) -> Value {
 #[test]
 fn a_search_recommends_what_saves_within_the_limits_and_writes_a_page() {
     let folder = full_folder("tune-found");
-    let ran = run(&folder, EFFECTS, &["--ablate"]);
+    let ran = run(&folder, EFFECTS, &["--ablate", "--details"]);
     ran.assert_code(0)
         .assert_says("a trial takes about")
         .assert_says("the search: at most 36 trials")
@@ -97,8 +97,14 @@ fn a_search_recommends_what_saves_within_the_limits_and_writes_a_page() {
     for text in ["✓ confirmed", "Which setting does the work", "the fake server crashed"] {
         assert!(page.contains(text), "{text}");
     }
-    let again = run(&folder, EFFECTS, &["--ablate"]);
+    let again = run(&folder, EFFECTS, &["--ablate", "--details"]);
     assert_eq!(again.assert_code(0).out, ran.out, "a search that is done repeats its outcome");
+    let short = run(&folder, EFFECTS, &["--ablate"]);
+    short
+        .assert_code(0)
+        .assert_says("\nUse it     env A=1")
+        .assert_says("\nDetails    out/app.html · ");
+    assert!(short.out.lines().count() <= 14, "{}", short.out);
     folder.assert_nothing_left();
 }
 

@@ -41,7 +41,9 @@ async function checkPage(name) {
   const url = pathToFileURL(join(folder, name + '.html')).href;
   await page.open(url);
   expect(`${name}: one script of data and one that runs`, (await page.run(() => document.scripts.length)) === 2);
-  expect(`${name}: nothing foreign`, (await page.run(() => document.querySelectorAll('img,iframe,object,embed,base,form,a,style:not(head style)').length)) === 0);
+  expect(`${name}: nothing foreign`, (await page.run(() => document.querySelectorAll('img,iframe,object,embed,base,form,a:not([href^="#"]),style:not(head style)').length)) === 0);
+  await checkContents(page, name);
+  await openParts(page);
   await checkFigures(page, name);
   await checkCursor(page, name);
   await checkToggle(page, name);
@@ -87,6 +89,24 @@ async function checkFigures(page, name) {
     if (found) expect(`${label}, difference`, near(Number(cells[8][0]), found.ratio), cells[8]);
     else expect(`${label}, no difference`, cells[8][0] === null, cells[8]);
   }
+}
+
+// Every line of the contents leads to a part that opens; before that all are closed, and the verdict is seen.
+async function checkContents(page, name) {
+  const links = await page.run(() => [...document.querySelectorAll('.contents a')].map((link) => link.getAttribute('href')));
+  const parts = await page.run(() => [...document.querySelectorAll('details.part')].map((part) => part.open));
+  expect(`${name}: every part is closed and in the contents`, parts.length === links.length && !parts.some(Boolean), [parts.length, links.length]);
+  if (!links.length) return;
+  for (const link of links) {
+    const opened = await page.run((id) => { location.hash = id; return document.querySelector(id)?.closest('details').open; }, link);
+    expect(`${name}: ${link} opens`, opened === true, String(opened));
+  }
+  const short = await page.run(() => [...document.querySelectorAll('svg .dots, svg .mark')].filter((mark) => mark.getTotalLength() === 0).length);
+  expect(`${name}: no mark is a line without length, which has no square ends in print`, short === 0, short);
+  await page.look({ width: 794, media: 'print' });
+  const wide = await page.run(() => [...document.querySelectorAll('table')].filter((table) => table.offsetParent && table.getBoundingClientRect().right > innerWidth + 1).map((table) => table.id || table.textContent.slice(0, 40)));
+  expect(`${name}: every table is whole in print`, wide.length === 0, wide);
+  await page.look();
 }
 
 async function openParts(page) {
