@@ -56,6 +56,7 @@ mod use_it;
 mod variant_growth_text;
 mod verdict;
 mod verdict_text;
+mod who_text;
 mod wording;
 
 pub use budget::{Budget, BudgetError, BudgetOutcome, Kept, budget};
@@ -82,3 +83,4 @@ pub use tune_text::tune_text;
 pub use unshared_text::unshared_text;
 pub use variant_growth_text::variant_growth_text;
 pub use verdict_text::{NextCommands, verdict_text};
+pub use who_text::who_text;

@@ -213,7 +213,10 @@ fn print(args: &RecordArgs, recording: &Recording, path: &Path) -> anyhow::Resul
     } else {
         output::print_text(&growth_text(recording))?;
         if let Some(ledger) = recording.ledger.as_ref().filter(|_| args.details) {
-            output::print_text(&format!("\n{}", ledger_text(ledger, &findings(ledger, &[]))))?;
+            output::print_text(&format!(
+                "\n{}",
+                ledger_text(ledger, &findings(ledger, &OutsideReading::default()))
+            ))?;
         }
     }
     for warning in recording.end.iter().flat_map(|end| &end.warnings) {
