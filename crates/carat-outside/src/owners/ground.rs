@@ -122,7 +122,7 @@ pub(crate) fn transient_ranges(
     if !TRANSIENT_HEAP.contains(heap.version()) {
         return Vec::new();
     }
-    let mapped = chunks.iter().filter(|chunk| may_be_transient(chunk));
+    let mapped = chunks.iter().filter(may_be_transient);
     let regions = memory.regions().iter().filter(|region| {
         region.path.is_empty()
             && region.searched()

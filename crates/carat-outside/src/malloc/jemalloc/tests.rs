@@ -36,14 +36,14 @@ fn made(layout: usize) -> FakeJemalloc {
 
 #[test]
 fn every_layout_is_read_to_the_byte() {
-    for layout in 0..LAYOUT_COUNT {
+    for (layout, form) in LAYOUTS.iter().enumerate() {
         let mut made = made(layout);
         made.decay(10_000, 0);
         let reading = read(&mut made.memory).unwrap_or_else(|error| panic!("{layout}: {error}"));
-        let (own, page) = (own(&reading), LAYOUTS[layout].page());
+        let (own, page) = (own(&reading), form.page());
         let copy = &own.copies[0];
         assert_eq!(copy.form, if layout % 2 == 0 { "5.3" } else { "5.2" });
-        assert_eq!((copy.page_bytes, copy.address_bits), (page, LAYOUTS[layout].address_bits));
+        assert_eq!((copy.page_bytes, copy.address_bits), (page, form.address_bits));
         let large = [60, 61].map(|class| class_bytes(class).unwrap());
         let pages = large.map(|size| size.next_multiple_of(page) + page);
         assert_eq!(own.allocated_bytes, 12 * 20 * 320 + 800 + large[0] + large[1], "{layout}");
