@@ -26,8 +26,8 @@ pub fn manual() -> String {
 }
 
 /// Columns of the values in [`list`], and characters of a line's text.
-const VALUES: usize = 34;
-const EFFECT: usize = 90;
+const VALUES: usize = 26;
+const EFFECT: usize = 60;
 
 /// A line for every setting and every profile: name, values, and the first sentence about it.
 pub fn list() -> String {
@@ -39,12 +39,22 @@ pub fn list() -> String {
     let mut text = String::new();
     for (name, values, what) in rows {
         let values = shorten(&values.replace('`', ""), VALUES);
-        let what = what.split_once(". ").map_or(what, |(first, _)| first).trim_end_matches('.');
+        let what = clause(&what.replace('`', ""));
         // Writing to a String cannot fail.
-        let what = shorten(&what.replace('`', ""), EFFECT);
         let _ = writeln!(text, "{name:<widest$}  {values:<VALUES$}  {what}");
     }
     text
+}
+
+/// The first sentence, or as much of it as fits, up to the end of a clause where there is one.
+fn clause(text: &str) -> String {
+    let sentence = text.split_once(". ").map_or(text, |(first, _)| first).trim_end_matches('.');
+    if sentence.chars().count() <= EFFECT {
+        return sentence.to_owned();
+    }
+    let short: String = sentence.chars().take(EFFECT).collect();
+    let end = short.rfind([',', ';', ':', '(']).filter(|end| *end > EFFECT / 3);
+    end.map_or_else(|| shorten(sentence, EFFECT), |end| short[..end].trim_end().to_owned())
 }
 
 fn pairs(profile: &Profile) -> String {
@@ -151,4 +161,26 @@ fn versions(setting: &SettingDefinition) -> String {
         let _ = write!(text, ", `{value}` {since} and later");
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_list_has_one_line_for_every_setting_and_every_profile() {
+        let text = list();
+        assert_eq!(text.lines().count(), definitions().count() + PROFILES.len());
+        for line in text.lines() {
+            assert!(line.chars().count() <= 120 && !line.contains('`'), "{line}");
+        }
+        assert!(text.contains("arena_max") && text.contains("--profile prefork"), "{text}");
+    }
+
+    #[test]
+    fn a_long_sentence_ends_with_a_clause() {
+        let long = "Loads the runtime and detects the end of the boot, then does nothing that a reader of a list must know.";
+        assert_eq!(clause(long), "Loads the runtime and detects the end of the boot");
+        assert_eq!(clause("Short. More."), "Short");
+    }
 }

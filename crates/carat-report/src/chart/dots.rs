@@ -62,7 +62,7 @@ impl RowPlace {
 
     /// Top and bottom of the marks: lines of an axis stop there, so that none crosses a text.
     pub(crate) fn marks(&self) -> (f64, f64) {
-        (self.middle() - HALF - 4.0, self.bottom())
+        (self.middle() - HALF - 4.0, self.bottom() - 2.0)
     }
 
     pub(crate) fn bottom(&self) -> f64 {
