@@ -17,6 +17,7 @@ mod judge;
 mod least;
 mod machines;
 mod moments;
+mod next_command;
 mod open_comparisons;
 mod outcomes;
 mod pairs;
@@ -42,6 +43,7 @@ pub use judge::{Judge, Judgement};
 pub use least::least_distances;
 pub use machines::machine_comparisons;
 pub use moments::moments;
+pub use next_command::next_command;
 pub use planned::{QuestionChanges, QuestionError, question, set_question};
 pub use question::Question;
 pub use tune_outcome::{

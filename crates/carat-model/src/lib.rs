@@ -8,7 +8,9 @@ mod census;
 mod command_table;
 mod count;
 pub mod fleet;
+mod group_use;
 pub mod growth;
+pub mod host;
 pub mod ledger;
 pub mod load;
 pub mod memory;
@@ -36,6 +38,7 @@ pub use command_table::CommandTable;
 pub use count::count;
 pub use count::counted;
 pub use fleet::Fleet;
+pub use group_use::{GroupLimit, GroupUse, LimitKind};
 pub use growth::{
     DailyGrowth, GrowthEvidence, GrowthKind, PartGrowth, ProgressUnit, TrackedPart, VariantGrowth,
 };

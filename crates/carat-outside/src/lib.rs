@@ -9,6 +9,7 @@
 //!
 //! ```text
 //!  census                      one reading of one process: plain data
+//!  glance                      version, allocator and arenas alone, in few reads
 //!  unshared                    why pages of a forked process are no longer shared
 //!  who                         who keeps objects alive, by name
 //!  reach                       what the roots reach, and what a full collection would free
@@ -36,6 +37,7 @@ pub mod denied;
 pub mod elf;
 pub mod fake;
 pub mod fake_ruby;
+pub mod glance;
 pub mod hash;
 pub mod heap;
 pub mod live;

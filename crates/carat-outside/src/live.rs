@@ -157,6 +157,8 @@ pub struct LiveMemory {
     burst: Cell<Duration>,
     read_bytes: Cell<u64>,
     unsearched: u64,
+    /// Whether the entries of all pages were read at once; else each is read when it is needed.
+    searches: bool,
 }
 
 impl LiveMemory {
@@ -164,6 +166,24 @@ impl LiveMemory {
     ///
     /// The files belong to the program that the process runs now: after an exec, reading fails.
     pub fn open(proc: &Path, process: u32, pacing: Pacing) -> Result<Self, OpenMemoryError> {
+        Self::open_with(proc, process, pacing, true)
+    }
+
+    /// The same for a few reads at known addresses: no page map is read beforehand, whatever the size of the process.
+    pub fn open_for_few_reads(
+        proc: &Path,
+        process: u32,
+        pacing: Pacing,
+    ) -> Result<Self, OpenMemoryError> {
+        Self::open_with(proc, process, pacing, false)
+    }
+
+    fn open_with(
+        proc: &Path,
+        process: u32,
+        pacing: Pacing,
+        searches: bool,
+    ) -> Result<Self, OpenMemoryError> {
         let page = rustix::param::page_size();
         if page != PAGE_LENGTH {
             return Err(OpenMemoryError::PageSize(page));
@@ -190,6 +210,7 @@ impl LiveMemory {
             burst: Cell::new(Duration::ZERO),
             read_bytes: Cell::new(0),
             unsearched: 0,
+            searches,
         };
         memory.load_regions()?;
         Ok(memory)
@@ -233,6 +254,10 @@ impl LiveMemory {
     /// are searched, which the zero page is not. Small mappings first, because a heap is not the largest of them.
     fn load_regions(&mut self) -> Result<(), OpenMemoryError> {
         let mut regions = self.read_mappings()?;
+        if !self.searches {
+            self.regions = regions;
+            return Ok(());
+        }
         let most = KernelCounts::read(&self.folder).most_pages();
         let mut by_size: Vec<&mut MemoryRegion> =
             regions.iter_mut().filter(|region| region.searched()).collect();
@@ -317,7 +342,7 @@ impl LiveMemory {
 
     /// Whether a page may be read: present by the page map.
     fn readable(&self, region: &MemoryRegion, page: u64) -> bool {
-        if region.searched() {
+        if self.searches && region.searched() {
             return region.entry(page).present();
         }
         let mut bytes = [0; 8];

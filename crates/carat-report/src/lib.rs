@@ -20,7 +20,7 @@ mod facts;
 mod figures;
 mod forecast_text;
 mod histogram;
-mod jemalloc_text;
+mod host_text;
 mod least_text;
 mod ledger_files;
 mod ledger_text;
@@ -68,6 +68,7 @@ pub use exports::{
 };
 pub use figures::{FIGURES_SCHEMA, figures};
 pub use forecast_text::forecast_text;
+pub use host_text::{HostColumn, host_lines, host_text, tree_text};
 pub use ledger_text::ledger_text;
 pub use markdown::{MARKER, markdown};
 pub use numbers::{count, duration, percent};

@@ -103,7 +103,7 @@ pub(super) fn parse_groups(text: &str) -> Vec<(CgroupVersion, String)> {
 }
 
 /// Every process in the group and in the groups below it.
-fn processes_below(path: &Path) -> Vec<u32> {
+pub(super) fn processes_below(path: &Path) -> Vec<u32> {
     let text = fs::read_to_string(path.join("cgroup.procs")).unwrap_or_default();
     let mut pids: Vec<u32> = text.lines().filter_map(|line| line.parse().ok()).collect();
     for entry in fs::read_dir(path).into_iter().flatten().flatten() {

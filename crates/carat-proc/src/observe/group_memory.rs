@@ -5,7 +5,7 @@
 
 use crate::observe::cgroup::{CgroupVersion, amount, field, parse_groups};
 use crate::process::ProcRoot;
-use carat_model::Bytes;
+use carat_model::{Bytes, GroupLimit, LimitKind};
 use std::fs;
 use std::path::{Component, Path, PathBuf};
 
@@ -115,28 +115,108 @@ fn of_hierarchy(mount: &CgroupMount, folder: &Path, group: &str) -> Vec<GroupMem
 
 /// The limits of one group.
 fn of_group(version: CgroupVersion, folder: &Path, name: &str) -> Vec<GroupMemory> {
+    let limits = limits_of_group(version, folder, name).into_iter();
+    let memory = limits.map(|one| GroupMemory {
+        name: one.group,
+        limit: one.limit,
+        used: one.used,
+        kills_all: false,
+    });
+    memory.collect()
+}
+
+/// The limits of one group, with what they do.
+fn limits_of_group(version: CgroupVersion, folder: &Path, name: &str) -> Vec<GroupLimit> {
     let stat = fs::read(folder.join("memory.stat")).unwrap_or_default();
-    let (files, droppable) = match version {
-        CgroupVersion::One => (ONE, field(&stat, b"total_inactive_file")),
-        CgroupVersion::Two => (TWO, field(&stat, b"inactive_file")),
+    let (files, kinds, droppable) = match version {
+        CgroupVersion::One => {
+            (ONE, [LimitKind::Max, LimitKind::WithSwap], field(&stat, b"total_inactive_file"))
+        }
+        CgroupVersion::Two => {
+            (TWO, [LimitKind::Max, LimitKind::High], field(&stat, b"inactive_file"))
+        }
     };
     let droppable = droppable.unwrap_or_default();
-    let mut limits: Vec<GroupMemory> = files
+    let mut limits: Vec<GroupLimit> = files
         .into_iter()
-        .filter_map(|(limit, used)| {
+        .zip(kinds)
+        .filter_map(|((limit, used), kind)| {
             let used = amount(folder, used)?.saturating_sub(droppable);
             let limit = amount(folder, limit)?;
-            Some(GroupMemory { name: name.to_owned(), limit, used, kills_all: false })
+            Some(GroupLimit { group: name.to_owned(), kind, limit, used })
         })
         .collect();
     // The least limit of all groups above, also of those that a container does not see; they hold at least as much.
     if let (Some(first), Some(limit)) =
         (limits.first().cloned(), field(&stat, b"hierarchical_memory_limit"))
     {
-        limits.push(GroupMemory { limit, ..first });
+        limits.push(GroupLimit { limit, ..first });
     }
     limits.retain(|group| group.limit < NO_LIMIT);
     limits
+}
+
+/// A group whose files can be read: where they are, and its limits.
+pub(super) struct SeenGroup {
+    pub version: CgroupVersion,
+    pub folder: PathBuf,
+    /// Its path, as far as it is visible here.
+    pub name: String,
+    pub limits: Vec<GroupLimit>,
+}
+
+/// The memory group of a process, by our own view of the hierarchies or by that of the process, as beside a container; `None`
+/// where neither shows it.
+pub(super) fn seen_group(root: &ProcRoot, pid: u32) -> Option<SeenGroup> {
+    let groups = String::from_utf8_lossy(&root.read(pid, "cgroup").ok()?).into_owned();
+    let beside = root.path().parent().unwrap_or(Path::new("/")).to_owned();
+    let views = [
+        (root.path().join("self/mountinfo"), beside),
+        (root.file(pid, "mountinfo"), root.file(pid, "root")),
+    ];
+    views.into_iter().find_map(|(mountinfo, beside)| {
+        let mounts = parse_mounts(&fs::read_to_string(mountinfo).ok()?);
+        parse_groups(&groups).into_iter().find_map(|(version, group)| {
+            let mut of_version = mounts.iter().filter(|mount| mount.version == version);
+            of_version.find_map(|mount| seen_in(mount, &beside, &group))
+        })
+    })
+}
+
+fn seen_in(mount: &CgroupMount, beside: &Path, group: &str) -> Option<SeenGroup> {
+    // Another group than that of the process would have another limit.
+    let below = Path::new(group).strip_prefix(&mount.group).ok()?;
+    if !below.components().all(|part| matches!(part, Component::Normal(_))) {
+        return None;
+    }
+    let top = beside.join(mount.folder.trim_start_matches('/'));
+    let folder = top.join(below);
+    folder.join("memory.stat").is_file().then_some(())?;
+    let mut limits: Vec<GroupLimit> = Vec::new();
+    for level in below.ancestors() {
+        let place = top.join(level);
+        // In version 1 a group above counts what is below it only with this setting.
+        if level != below && amount(&place, "memory.use_hierarchy") == Some(Bytes(0)) {
+            break;
+        }
+        let name: PathBuf = Path::new(&mount.group).join(level).components().collect();
+        limits.extend(limits_of_group(mount.version, &place, &name.display().to_string()));
+    }
+    // Version 1 says the least limit of all above again in each group.
+    let mut known: Vec<GroupLimit> = Vec::new();
+    for limit in limits {
+        let is_known = |one: &GroupLimit| (one.kind, one.limit) == (limit.kind, limit.limit);
+        if !known.iter().any(is_known) {
+            known.push(limit);
+        }
+    }
+    let name: PathBuf = Path::new(&mount.group).join(below).components().collect();
+    Some(SeenGroup {
+        version: mount.version,
+        folder,
+        name: name.display().to_string(),
+        limits: known,
+    })
 }
 
 #[cfg(test)]

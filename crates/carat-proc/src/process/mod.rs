@@ -4,8 +4,10 @@
 //! is read by `observe`; processes are started and stopped by `target`.
 
 mod files;
+mod forest;
 mod identity;
 mod listening;
+mod program;
 mod root;
 mod serving;
 mod stat;
@@ -13,8 +15,11 @@ mod tree;
 mod usage;
 
 pub use files::{OpenFiles, listeners};
+pub use forest::{ForestSigns, Grown, RubyGroup, groups};
 pub use identity::Identity;
 pub use listening::ListeningSockets;
+pub(crate) use program::is_rubys_name;
+pub use program::{Program, program, words_of};
 pub use root::{ProcError, ProcRoot};
 pub use serving::{ServingBy, ServingSigns, serving};
 pub use stat::{Stat, parse_stat};

@@ -1,7 +1,7 @@
 //! The commands and their dispatch.
 
 use crate::cli::{
-    Exit, compare, demo, diff, exec, exit, explain, fleet, install, load, merge, output, plan,
+    Exit, compare, demo, diff, exec, exit, explain, fleet, install, load, merge, output, plan, ps,
     record, report, salvage, shell, stats, tune, workload,
 };
 use crate::target::{exec_helper_main, reaper_main};
@@ -24,6 +24,8 @@ enum Command {
     Demo(demo::DemoArgs),
     /// Run trials of an experiment until there is a verdict
     Compare(compare::CompareArgs),
+    /// List every Ruby server and script of this host, with its memory and its limit
+    Ps(ps::PsArgs),
     /// Show where every megabyte of a running server is
     Explain(explain::ExplainArgs),
     /// Show what changed between two readings of `explain --json`
@@ -86,6 +88,7 @@ pub fn main() -> ExitCode {
         Command::Load(args) => load::run(&args, &mut std::io::stdout().lock()),
         Command::Demo(args) => demo::run(&args),
         Command::Compare(args) => compare::run(&args),
+        Command::Ps(args) => ps::run(&args),
         Command::Explain(args) => explain::run(&args),
         Command::Diff(args) => diff::run(&args),
         Command::Record(args) => record::run(&args),

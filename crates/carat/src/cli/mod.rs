@@ -16,6 +16,8 @@ mod merge;
 mod output;
 mod plan;
 mod progress;
+mod ps;
+mod ps_watch;
 mod record;
 mod record_view;
 mod report;

@@ -2,12 +2,14 @@
 
 mod censuses;
 mod explain;
+mod host;
 mod import;
 mod restore;
 mod suggest;
 
 pub use censuses::{CensusFileError, read_explained};
 pub use explain::{ExplainError, OutsideRequest, file_ledger, process_ledger};
+pub use host::host_trees;
 pub use import::{
     CaratFile, CaratFileError, ReportInput, concluded, is_json, load, load_input, load_results,
 };

@@ -1,7 +1,7 @@
 //! Whether the requested settings are in effect where a running tree serves.
 
 use carat_model::{command_line, shorten};
-use carat_proc::observe::{Mapping, ProbePage, parse_mappings};
+use carat_proc::observe::{Mapping, ProbePage, image_of, parse_mappings};
 use carat_proc::process::{Identity, ListeningSockets, ProcRoot, ServingBy, ServingSigns, serving};
 use carat_settings::{
     Environment, MallocInUse, ProcessObservation, RuntimeReport, SettingCheck, SettingStatus,
@@ -76,7 +76,7 @@ fn look_at(
     let signs = ServingSigns {
         pid: member.pid,
         parent: root.stat(member.pid).map_or(0, |stat| stat.parent),
-        image: image(&mappings),
+        image: image_of(&mappings),
         is_ruby: page.is_some() || mappings.iter().any(Mapping::is_of_ruby),
         listens: sockets.of(member.pid),
         is_launcher: words(&line).take(2).any(is_listening_launcher),
@@ -113,11 +113,6 @@ fn title(line: &str) -> String {
 fn is_listening_launcher(word: &str) -> bool {
     let name = Path::new(word).file_name().and_then(|name| name.to_str());
     name.is_some_and(|name| LISTENING_LAUNCHERS.contains(&name))
-}
-
-/// The kernel chooses the place of the vDSO at random when it executes a program, and `fork` keeps it (vdso(7)).
-fn image(mappings: &[Mapping]) -> Option<u64> {
-    mappings.iter().find(|mapping| mapping.name == "[vdso]").map(|mapping| mapping.range.start)
 }
 
 /// The malloc that the probe found.

@@ -4,6 +4,7 @@
 
 mod dry_run;
 mod fleet_text;
+mod host;
 mod live;
 mod merge_text;
 mod progress;
@@ -13,6 +14,7 @@ mod tune_progress;
 
 pub use dry_run::dry_run_text;
 pub(crate) use fleet_text::{end_text, fleet_json, fleet_text};
+pub(crate) use host::{HostScreen, draw_host};
 pub use live::{LiveRecording, draw_live_recording};
 pub(crate) use merge_text::merge_text;
 pub use progress::ProgressText;

@@ -1,0 +1,396 @@
+//! Every Ruby tree of a host or container, by reads that take a few milliseconds for each Ruby.
+//!
+//! Processes end, pids are reused and files are denied while this runs: a figure that is not known is left out with the reason,
+//! and a process that is gone is left out without a word.
+
+use crate::observe::directory::Directory;
+use crate::observe::group_use::group_use;
+use crate::observe::ruby_signs::jit_of;
+use crate::observe::sampler::read_rollup;
+use crate::observe::{Mapping, Rollup, image_of, parse_mappings, parse_status};
+use crate::process::{
+    ForestSigns, Grown, Identity, ProcError, ProcRoot, Program, RubyGroup, Stat, groups, program,
+    words_of,
+};
+use carat_model::host::{HOST_SCHEMA, HostTrees, ProcessRole, RubyTree, TreeProcess};
+use carat_model::{Bytes, command_line, one_line};
+use carat_outside::glance::{Glance, Glancer};
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::fs;
+use std::time::{Duration, Instant};
+
+/// Bytes of addresses beside those of resident pages that the kernel may walk over for one process.
+const COVERED: u64 = 128 << 30;
+/// Rubies of a tree that are looked at for version and allocator: the others were forked from them or run the same program.
+const GLANCES: usize = 3;
+/// A process whose address space is not placed at random (`ADDR_NO_RANDOMIZE`, linux/personality.h).
+const NOT_RANDOM: u64 = 0x0004_0000;
+
+/// How to look at a host.
+#[derive(Debug, Clone, Copy)]
+pub struct HostLook {
+    /// After this time no more proportional memory is read; the largest trees come first.
+    pub longest: Duration,
+    /// Unix time in milliseconds.
+    pub now_ms: u64,
+    /// Only the tree with this process.
+    pub only: Option<u32>,
+}
+
+/// What the first pass tells of a process.
+struct Found {
+    stat: Stat,
+    title: String,
+    words: Vec<String>,
+    program: Option<Program>,
+    /// `None` where they may not be read.
+    mappings: Option<Vec<Mapping>>,
+    is_ruby: bool,
+    rss: Option<Bytes>,
+    swap: Option<Bytes>,
+    covered: u64,
+    threads: Option<u32>,
+}
+
+/// The Ruby trees that can be seen, the largest first.
+pub fn ruby_trees(root: &ProcRoot, look: HostLook) -> HostTrees {
+    let started = Instant::now();
+    let mut notes = BTreeSet::new();
+    let all: HashMap<u32, Found> = root
+        .pids()
+        .unwrap_or_default()
+        .into_iter()
+        .filter_map(|pid| Some((pid, find(root, pid)?)))
+        .collect();
+    let random = fs::read_to_string(root.path().join("sys/kernel/randomize_va_space"));
+    let random = random.is_ok_and(|text| text.trim() != "0");
+    let signs: Vec<ForestSigns> = all.values().map(|one| signs_of(root, one, random)).collect();
+    let mut groups = groups(&signs);
+    if let Some(only) = look.only {
+        groups.retain(|group| group.members.iter().any(|member| member.pid == only));
+    }
+    let size = |group: &RubyGroup| -> Bytes {
+        group.members.iter().filter_map(|one| all.get(&one.pid)?.rss).sum()
+    };
+    groups.sort_by_key(|group| std::cmp::Reverse((size(group), group.leader)));
+    let glancer = Glancer::new(root.path());
+    if let (Err(error), false) = (&glancer, groups.is_empty()) {
+        notes.insert(format!("allocators are unknown: {error}"));
+    }
+    let boot = boot_seconds(root);
+    let mut trees: Vec<RubyTree> = Vec::new();
+    for group in groups {
+        let mut tree =
+            Reading { root, all: &all, started, look, missing: BTreeSet::new() }.tree(&group);
+        let first = group.members.first().and_then(|first| all.get(&first.pid));
+        tree.since_ms = first.zip(boot).and_then(|(first, boot)| since_ms(&first.stat, boot));
+        glance_at(root, &group, (glancer.as_ref().ok(), &all), &mut tree);
+        if !tree.processes.is_empty() {
+            trees.push(tree);
+        }
+    }
+    trees.sort_by_key(|tree| std::cmp::Reverse((tree.pss.or(tree.largest_rss), tree.pid)));
+    HostTrees {
+        schema: HOST_SCHEMA.into(),
+        at_ms: look.now_ms,
+        trees,
+        notes: notes.into_iter().collect(),
+    }
+}
+
+/// A process that is worth a second look; `None` for threads of the kernel and the dead.
+fn find(root: &ProcRoot, pid: u32) -> Option<Found> {
+    let stat = root.stat(pid).ok().filter(|stat| !stat.is_kernel_thread && !stat.is_dead())?;
+    let cmdline = root.read(pid, "cmdline").ok()?;
+    let words = words_of(&cmdline);
+    let program = program(&words);
+    let maps = root.read(pid, "maps").ok().filter(|maps| !maps.is_empty());
+    let mappings = maps.map(|maps| parse_mappings(&maps));
+    let is_ruby = match &mappings {
+        Some(mappings) => mappings.iter().any(Mapping::is_of_ruby),
+        // What a title claims is all there is.
+        None => program.as_ref().is_some_and(|program| !is_agent(program)),
+    };
+    let status = parse_status(&root.read(pid, "status").unwrap_or_default());
+    // Of other programs only their place in the tree counts.
+    let mappings = mappings.filter(|_| is_ruby);
+    let line = command_line(&String::from_utf8_lossy(&cmdline));
+    let title = if line.is_empty() { one_line(&stat.comm) } else { line };
+    let covered = status.page_tables.map_or(0, |tables| tables.0.saturating_mul(512));
+    let (rss, swap, threads) = (status.rss, status.swap, status.threads);
+    Some(Found { stat, title, words, program, mappings, is_ruby, rss, swap, covered, threads })
+}
+
+fn is_agent(program: &Program) -> bool {
+    matches!(program.role, Some(ProcessRole::Watchdog | ProcessRole::Core))
+}
+
+fn signs_of(root: &ProcRoot, found: &Found, random: bool) -> ForestSigns {
+    let pid = found.stat.pid;
+    let personality = root.read(pid, "personality").ok();
+    let personality = personality
+        .and_then(|text| u64::from_str_radix(String::from_utf8_lossy(&text).trim(), 16).ok());
+    let is_random = random && personality.is_none_or(|flags| flags & NOT_RANDOM == 0);
+    ForestSigns {
+        pid,
+        parent: found.stat.parent,
+        start_ticks: found.stat.start_ticks,
+        is_ruby: found.is_ruby,
+        image: found.mappings.as_deref().filter(|_| is_random).and_then(image_of),
+        role: found.program.as_ref().and_then(|program| program.role),
+    }
+}
+
+/// When the machine began, in Unix seconds (`btime`, proc_stat(5)).
+fn boot_seconds(root: &ProcRoot) -> Option<u64> {
+    let text = fs::read_to_string(root.path().join("stat")).ok()?;
+    text.lines().find_map(|line| line.strip_prefix("btime "))?.trim().parse().ok()
+}
+
+fn since_ms(stat: &Stat, boot: u64) -> Option<u64> {
+    let ticks = stat.start_ticks.checked_mul(1000)? / rustix::param::clock_ticks_per_second();
+    boot.checked_mul(1000)?.checked_add(ticks)
+}
+
+/// Reads one tree.
+struct Reading<'a> {
+    root: &'a ProcRoot,
+    all: &'a HashMap<u32, Found>,
+    started: Instant,
+    look: HostLook,
+    missing: BTreeSet<String>,
+}
+
+impl Reading<'_> {
+    fn tree(mut self, group: &RubyGroup) -> RubyTree {
+        let processes: Vec<TreeProcess> =
+            group.members.iter().filter_map(|one| self.process(*one)).collect();
+        let pids: HashSet<u32> = processes.iter().map(|one| one.pid).collect();
+        let of_ruby = || processes.iter().filter(|one| one.is_ruby);
+        let workers = of_ruby().filter(|one| one.role == ProcessRole::Worker);
+        let workers = u32::try_from(workers.count()).unwrap_or(u32::MAX);
+        let private = of_ruby().filter(|one| workers == 0 || one.role == ProcessRole::Worker);
+        let private: Option<Vec<Bytes>> = private.map(|one| one.private).collect();
+        let visible = of_ruby().find_map(|one| group_use(self.root, one.pid, &pids));
+        if visible.is_none() && !processes.is_empty() {
+            self.missing.insert("the limit: its control group cannot be seen from here".into());
+        }
+        RubyTree {
+            pid: group.leader,
+            server: self.name(group),
+            workers,
+            pss: processes.iter().map(|one| one.pss).sum(),
+            largest_rss: processes.iter().filter_map(|one| one.rss).max(),
+            private_per_worker: private.and_then(median),
+            swap: processes.iter().map(|one| one.swap).sum(),
+            group: visible,
+            processes,
+            missing: self.missing.into_iter().collect(),
+            ..RubyTree::default()
+        }
+    }
+
+    /// What the tree is: by the first process whose title says it best.
+    fn name(&self, group: &RubyGroup) -> carat_model::host::ServerName {
+        let programs = group.members.iter().filter_map(|one| {
+            let found = self.all.get(&one.pid)?;
+            found.program.as_ref().filter(|_| found.is_ruby)
+        });
+        let best = programs.max_by_key(|program| {
+            let name = &program.name;
+            (!name.program.starts_with("ruby"), name.version.is_some(), name.app.is_some())
+        });
+        let leader = self.all.get(&group.leader).map(|found| found.stat.comm.clone());
+        let unknown = || carat_model::host::ServerName {
+            program: one_line(&leader.unwrap_or_default()),
+            ..Default::default()
+        };
+        let mut name = best.map(|program| program.name.clone()).unwrap_or_else(unknown);
+        name.app = name.app.map(|app| command_line(&app));
+        name
+    }
+
+    /// `None` if it has ended.
+    fn process(&mut self, grown: Grown) -> Option<TreeProcess> {
+        let found = self.all.get(&grown.pid)?;
+        let (rollup, gone) = match self.rollup(found) {
+            Ok(rollup) => (Some(rollup), false),
+            Err(Unread::Gone) => (None, true),
+            Err(Unread::Why(why)) => {
+                self.missing.insert(why);
+                (None, false)
+            }
+        };
+        (!gone).then(|| TreeProcess {
+            pid: grown.pid,
+            parent: found.stat.parent,
+            role: grown.role,
+            title: found.title.clone(),
+            is_ruby: found.is_ruby,
+            forked_from: grown.forked_from,
+            rss: rollup.map(|rollup| rollup.rss).or(found.rss),
+            pss: rollup.map(|rollup| rollup.pss),
+            private: rollup.map(|rollup| rollup.private),
+            swap: rollup.and_then(|rollup| rollup.swap_pss).or(found.swap),
+            threads: found.threads,
+        })
+    }
+
+    fn rollup(&self, found: &Found) -> Result<Rollup, Unread> {
+        let identity: Identity = found.stat.identity();
+        let read = || {
+            let directory = Directory::open(self.root, identity)?;
+            if self.started.elapsed() > self.look.longest {
+                return Ok(None);
+            }
+            read_rollup(&directory, &mut Vec::new()).map(Some)
+        };
+        if found.covered.saturating_sub(found.rss.unwrap_or_default().0) > COVERED {
+            return Err(Unread::Why(format!(
+                "the memory of process {}: its page tables would take seconds to walk, during which it could map nothing",
+                identity.pid
+            )));
+        }
+        match read() {
+            Ok(Some(rollup)) => Ok(rollup),
+            Ok(None) => Err(Unread::Why(
+                "proportional memory: the time for all trees was over; name a process to see its tree".into(),
+            )),
+            Err(ProcError::Ended(_)) => Err(Unread::Gone),
+            Err(ProcError::Denied { cause, .. }) => Err(Unread::Why(format!("memory and settings: {cause}"))),
+            Err(error) => Err(Unread::Why(error.to_string())),
+        }
+    }
+}
+
+/// Why a process has no figures.
+enum Unread {
+    Gone,
+    Why(String),
+}
+
+/// The middle value; of two the larger.
+fn median(mut all: Vec<Bytes>) -> Option<Bytes> {
+    all.sort_unstable();
+    all.get(all.len() / 2).copied()
+}
+
+/// Adds what the memory of its Rubies tells: version, allocator, arenas, JIT.
+fn glance_at(
+    root: &ProcRoot,
+    group: &RubyGroup,
+    (glancer, all): (Option<&Glancer<'_>>, &HashMap<u32, Found>),
+    tree: &mut RubyTree,
+) {
+    let by_size = {
+        let mut rubies: Vec<&TreeProcess> =
+            tree.processes.iter().filter(|one| one.is_ruby).collect();
+        rubies.sort_by_key(|one| std::cmp::Reverse(one.rss));
+        rubies.into_iter().map(|one| one.pid).take(GLANCES).collect::<Vec<u32>>()
+    };
+    let looks: Vec<Glance> = by_size.iter().filter_map(|pid| glancer?.look(*pid).ok()).collect();
+    let common = |of: &dyn Fn(&Glance) -> Option<String>| {
+        let mut found = looks.iter().map(of);
+        let first = found.next()??;
+        found.all(|other| other.as_ref() == Some(&first)).then_some(first)
+    };
+    tree.ruby = common(&|glance| Some(glance.ruby.clone()));
+    tree.allocator = common(&|glance| {
+        let serving = glance.serving.as_ref()?;
+        Some(serving.allocator.clone().unwrap_or_else(|| serving.file.clone()))
+    });
+    tree.arenas = looks.iter().map(|glance| glance.arenas).max().flatten();
+    let leader = by_size.first().and_then(|pid| all.get(pid));
+    let asked = leader.map(|found| found.words.join(" ")).unwrap_or_default()
+        + &jit_variables(root, group.leader);
+    let mappings = leader.and_then(|found| found.mappings.as_deref());
+    let jit = mappings.and_then(|mappings| jit_of(mappings, tree.ruby.as_deref(), &asked));
+    tree.jit = jit.map(str::to_owned);
+}
+
+/// The variables that turn a JIT on.
+fn jit_variables(root: &ProcRoot, pid: u32) -> String {
+    let environ = root.read(pid, "environ").unwrap_or_default();
+    let environ = String::from_utf8_lossy(&environ);
+    let names = ["RUBYOPT=", "RUBY_YJIT_ENABLE=", "RUBY_ZJIT"];
+    let wanted =
+        environ.split('\0').filter(|entry| names.iter().any(|name| entry.starts_with(name)));
+    wanted.map(|entry| format!(" {entry}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::Path;
+
+    fn process(folder: &Path, pid: u32, parent: u32, cmdline: &str, maps: &str) {
+        let place = folder.join("proc").join(pid.to_string());
+        fs::create_dir_all(&place).unwrap();
+        let stat = format!(
+            "{pid} (ruby) S {parent} 1 1 0 -1 4194304 0 0 0 0 1 1 0 0 20 0 3 0 {} 0 0",
+            100 + pid
+        );
+        let rollup = "00400000-7fff ---p 00000000 00:00 0 [rollup]\nRss: 2000 kB\nPss: 1000 kB\n\
+                      Private_Dirty: 600 kB\nShared_Clean: 1400 kB\nSwapPss: 5 kB\n";
+        let status = "VmRSS:\t2000 kB\nVmSwap:\t5 kB\nVmPTE:\t10 kB\nThreads:\t3\n";
+        for (name, text) in [
+            ("stat", stat.as_str()),
+            ("cmdline", cmdline),
+            ("maps", maps),
+            ("smaps_rollup", rollup),
+            ("status", status),
+        ] {
+            fs::write(place.join(name), text).unwrap();
+        }
+    }
+
+    fn maps(image: u64) -> String {
+        format!(
+            "55d000000000-55d000021000 r-xp 0 08:01 42 /usr/bin/ruby3.1\n{image:x}000-{image:x}fff r-xp 0 00:00 0 [vdso]\n"
+        )
+    }
+
+    #[test]
+    fn the_trees_of_a_host_have_their_sums_roles_and_start() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = folder.path();
+        process(at, 10, 1, "puma 6.6.0 (tcp://[::]:3000) [blog]\0", &maps(0x7f1));
+        process(at, 11, 10, "puma: cluster worker 0: 10 [blog]\0", &maps(0x7f1));
+        process(at, 12, 10, "puma: cluster worker 1: 10 [blog]\0", &maps(0x7f1));
+        process(at, 20, 1, "ruby\0job.rb\0--token=abc\0", &maps(0x7f2));
+        process(
+            at,
+            30,
+            1,
+            "sleep\x0060\0",
+            "55d000000000-55d000021000 r-xp 0 08:01 42 /usr/bin/sleep\n",
+        );
+        fs::create_dir_all(at.join("proc/sys/kernel")).unwrap();
+        fs::write(at.join("proc/sys/kernel/randomize_va_space"), "2\n").unwrap();
+        fs::write(at.join("proc/stat"), "cpu 1\nbtime 1000\n").unwrap();
+        let look = HostLook { longest: Duration::from_secs(60), now_ms: 5, only: None };
+        let root = ProcRoot::new(at.join("proc"));
+        let found = ruby_trees(&root, look);
+        let pids: Vec<u32> = found.trees.iter().map(|tree| tree.pid).collect();
+        assert_eq!(pids, [10, 20]);
+        let puma = &found.trees[0];
+        assert_eq!(
+            (puma.server.program.as_str(), puma.server.version.as_deref(), puma.workers),
+            ("puma", Some("6.6.0"), 2)
+        );
+        assert_eq!(
+            (puma.pss, puma.private_per_worker),
+            (Some(Bytes(3_072_000)), Some(Bytes(614_400)))
+        );
+        assert_eq!(puma.swap, Some(Bytes(15 * 1024)));
+        let hertz = rustix::param::clock_ticks_per_second();
+        assert_eq!(puma.since_ms, Some(1_000_000 + 110_000 / hertz));
+        assert_eq!(puma.processes[1].forked_from, Some(10));
+        assert!(found.trees[1].processes[0].title.contains("[hidden]"), "{:?}", found.trees[1]);
+        let only = ruby_trees(&root, HostLook { only: Some(12), ..look });
+        assert_eq!(only.trees.iter().map(|tree| tree.pid).collect::<Vec<_>>(), [10]);
+        let no_time = ruby_trees(&root, HostLook { longest: Duration::ZERO, ..look });
+        assert_eq!((no_time.trees[0].pss, no_time.trees.len()), (None, 2));
+        assert!(no_time.trees[0].missing.iter().any(|why| why.contains("time")), "{no_time:?}");
+    }
+}

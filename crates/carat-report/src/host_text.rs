@@ -1,0 +1,398 @@
+//! The Ruby trees of a host: a table with one line each, and one tree by role.
+
+use crate::numbers::{count, or_question_mark, short_bytes};
+use crate::text::{columns, shorten};
+use carat_model::Bytes;
+use carat_model::host::{HostTrees, ProcessRole, RubyTree, TreeProcess};
+use std::fmt::Write;
+
+/// Characters of what a tree is.
+const NAME: usize = 44;
+/// Characters of the title of a process.
+const TITLE: usize = 60;
+
+/// A column of the table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum HostColumn {
+    Server,
+    Pid,
+    Since,
+    Pss,
+    PerWorker,
+    Swap,
+    Limit,
+    Left,
+    Ruby,
+    Jit,
+    Malloc,
+    Arenas,
+    Next,
+}
+
+impl HostColumn {
+    /// All columns from left to right.
+    pub const ALL: [Self; 13] = [
+        Self::Server,
+        Self::Pid,
+        Self::Since,
+        Self::Pss,
+        Self::PerWorker,
+        Self::Swap,
+        Self::Limit,
+        Self::Left,
+        Self::Ruby,
+        Self::Jit,
+        Self::Malloc,
+        Self::Arenas,
+        Self::Next,
+    ];
+    /// Those that a narrow terminal can do without, the least useful first.
+    const SPARE: [Self; 7] =
+        [Self::Arenas, Self::Jit, Self::Limit, Self::Swap, Self::Malloc, Self::Ruby, Self::Since];
+
+    /// What stands above it.
+    pub const fn heading(self) -> &'static str {
+        match self {
+            Self::Server => "server",
+            Self::Pid => "pid",
+            Self::Since => "since",
+            Self::Pss => "PSS",
+            Self::PerWorker => "per worker",
+            Self::Swap => "swap",
+            Self::Limit => "limit",
+            Self::Left => "left",
+            Self::Ruby => "Ruby",
+            Self::Jit => "JIT",
+            Self::Malloc => "malloc",
+            Self::Arenas => "arenas",
+            Self::Next => "next: carat …",
+        }
+    }
+
+    /// Whether it holds text, which begins at the left.
+    const fn is_text(self) -> bool {
+        matches!(self, Self::Server | Self::Next)
+    }
+
+    fn cell(self, tree: &RubyTree, now_ms: u64) -> String {
+        let bytes =
+            |bytes: Option<Bytes>| or_question_mark(bytes.map(|bytes| short_bytes(bytes.0 as f64)));
+        let limit = tree.group.as_ref().map(|group| group.nearest_limit());
+        let of_limit = |of: fn(&carat_model::GroupLimit) -> Bytes| match limit {
+            None => "?".to_owned(),
+            Some(None) => "none".to_owned(),
+            Some(Some(limit)) => bytes(Some(of(limit))),
+        };
+        match self {
+            Self::Server => shorten(&server(tree), NAME),
+            Self::Pid => tree.pid.to_string(),
+            Self::Since => {
+                let age = tree.since_ms.and_then(|since| now_ms.checked_sub(since));
+                or_question_mark(age.map(age_text))
+            }
+            Self::Pss => bytes(tree.pss),
+            Self::PerWorker => bytes(tree.private_per_worker),
+            Self::Swap => match tree.swap {
+                Some(Bytes(0)) => "0".to_owned(),
+                swap => bytes(swap),
+            },
+            Self::Limit => of_limit(|limit| limit.limit),
+            Self::Left => of_limit(carat_model::GroupLimit::left),
+            Self::Ruby => or_question_mark(tree.ruby.as_ref()),
+            Self::Jit => or_question_mark(tree.jit.as_ref()),
+            Self::Malloc => or_question_mark(tree.allocator.as_ref().map(|name| shorten(name, 12))),
+            Self::Arenas => match tree.allocator.as_deref() {
+                Some("glibc") | None => or_question_mark(tree.arenas),
+                Some(_) => "–".to_owned(),
+            },
+            Self::Next => tree.next.clone(),
+        }
+    }
+}
+
+/// What a tree is: `puma 6.6.0 · 4 workers · blog`.
+pub(crate) fn server(tree: &RubyTree) -> String {
+    let mut text = tree.server.program.clone();
+    if let Some(version) = &tree.server.version {
+        text += &format!(" {version}");
+    }
+    if tree.workers > 0 {
+        text += &format!(" · {}", count(tree.workers, "worker"));
+    }
+    if let Some(app) = &tree.server.app {
+        text += &format!(" · {app}");
+    }
+    text
+}
+
+fn age_text(ms: u64) -> String {
+    match ms / 1000 {
+        seconds @ 0..120 => format!("{seconds} s"),
+        seconds @ 120..7_200 => format!("{} min", seconds / 60),
+        seconds @ 7_200..172_800 => format!("{} h", seconds / 3_600),
+        seconds => format!("{} d", seconds / 86_400),
+    }
+}
+
+/// The table as cells: its columns, and a row for each tree. Columns are left out until the rest fits into `width`.
+pub fn host_lines(host: &HostTrees, width: usize) -> (Vec<HostColumn>, Vec<Vec<String>>) {
+    let mut shown: Vec<HostColumn> = HostColumn::ALL.to_vec();
+    let mut spare = HostColumn::SPARE.iter();
+    loop {
+        let rows: Vec<Vec<String>> = host
+            .trees
+            .iter()
+            .map(|tree| shown.iter().map(|column| column.cell(tree, host.at_ms)).collect())
+            .collect();
+        let total: usize = widths(&shown, &rows).iter().map(|width| width + 2).sum();
+        match spare.next() {
+            Some(column) if total > width + 2 => shown.retain(|one| one != column),
+            _ => return (shown, rows),
+        }
+    }
+}
+
+fn widths(shown: &[HostColumn], rows: &[Vec<String>]) -> Vec<usize> {
+    let width = |(at, column): (usize, &HostColumn)| {
+        let cells = rows.iter().map(|row| columns(&row[at]));
+        cells.chain([columns(column.heading())]).max().unwrap_or(0)
+    };
+    shown.iter().enumerate().map(width).collect()
+}
+
+/// The table, what could not be read, and the next command.
+pub fn host_text(host: &HostTrees, width: usize) -> String {
+    if host.trees.is_empty() {
+        let mut out = "No Ruby runs here, or none that this user can see.\n".to_owned();
+        host.notes.iter().for_each(|note| out += &format!("{note}\n"));
+        return out;
+    }
+    let (shown, rows) = host_lines(host, width);
+    let widths = widths(&shown, &rows);
+    let mut out = String::new();
+    let headings = shown.iter().map(|column| column.heading().to_owned()).collect();
+    for row in std::iter::once(&headings).chain(&rows) {
+        let mut line = String::new();
+        for ((cell, column), width) in row.iter().zip(&shown).zip(&widths) {
+            let pad = " ".repeat(width - columns(cell));
+            match column.is_text() {
+                true => line += &format!("{cell}{pad}  "),
+                false => line += &format!("{pad}{cell}  "),
+            }
+        }
+        out += line.trim_end();
+        out.push('\n');
+    }
+    let hidden = HostColumn::ALL.len() - shown.len();
+    if hidden > 0 {
+        let _ =
+            writeln!(out, "{} more in a wider terminal and with --json", count(hidden, "column"));
+    }
+    write_missing(&mut out, host);
+    out
+}
+
+fn write_missing(out: &mut String, host: &HostTrees) {
+    let mut reasons: Vec<(&str, Vec<u32>)> = Vec::new();
+    for tree in &host.trees {
+        for reason in &tree.missing {
+            match reasons.iter_mut().find(|(known, _)| known == reason) {
+                Some((_, pids)) => pids.push(tree.pid),
+                None => reasons.push((reason, vec![tree.pid])),
+            }
+        }
+    }
+    for (reason, pids) in reasons {
+        let named: Vec<String> = pids.iter().take(4).map(u32::to_string).collect();
+        let more = pids.len().saturating_sub(4);
+        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+        let _ = writeln!(out, "? of {}{more}: {reason}", named.join(", "));
+    }
+    host.notes.iter().for_each(|note| {
+        let _ = writeln!(out, "{note}");
+    });
+}
+
+/// One tree: its processes by role, each below the one that started it, and the next command.
+pub fn tree_text(tree: &RubyTree) -> String {
+    let mut out = format!("{}\n", server(tree));
+    let _ = writeln!(
+        out,
+        "{:>8}  {:<10}{:>11}{:>11}{:>11}{:>8}  process",
+        "pid", "role", "PSS", "private", "RSS", "threads"
+    );
+    for (depth, process) in by_descent(tree) {
+        let [pss, private, rss] = [process.pss, process.private, process.rss].map(or_question_mark);
+        let forked = process.forked_from.filter(|origin| *origin != process.parent);
+        let forked = forked.map(|pid| format!("  (forked from {pid})")).unwrap_or_default();
+        let _ = writeln!(
+            out,
+            "{:>8}  {:<10}{pss:>11}{private:>11}{rss:>11}{:>8}  {}{}{forked}",
+            process.pid,
+            role_text(process.role),
+            or_question_mark(process.threads),
+            "  ".repeat(depth.min(8)),
+            shorten(&process.title, TITLE)
+        );
+    }
+    if let Some(pss) = tree.pss {
+        let _ = writeln!(out, "{:>8}  {:<10}{:>11}", "", "total", pss.to_string());
+    }
+    for reason in &tree.missing {
+        let _ = writeln!(out, "?  {reason}");
+    }
+    let _ = writeln!(out, "\nNext  carat {}    {}", tree.next, tree.why);
+    out
+}
+
+/// The word for a role.
+fn role_text(role: ProcessRole) -> &'static str {
+    match role {
+        ProcessRole::Watchdog => "watchdog",
+        ProcessRole::Core => "core",
+        ProcessRole::Preloader => "preloader",
+        ProcessRole::Master => "master",
+        ProcessRole::Worker => "worker",
+        ProcessRole::Single => "server",
+        ProcessRole::Other => "other",
+    }
+}
+
+/// The processes with their depth, each after its parent.
+fn by_descent(tree: &RubyTree) -> Vec<(usize, &TreeProcess)> {
+    let known = |pid: u32| tree.processes.iter().any(|one| one.pid == pid);
+    let mut open: Vec<(usize, &TreeProcess)> = tree
+        .processes
+        .iter()
+        .rev()
+        .filter(|one| one.parent == one.pid || !known(one.parent))
+        .map(|one| (0, one))
+        .collect();
+    let mut shown: Vec<(usize, &TreeProcess)> = Vec::new();
+    while let Some((depth, process)) = open.pop() {
+        // Parents that were read at different times can form a circle.
+        if shown.iter().any(|(_, one)| one.pid == process.pid) {
+            continue;
+        }
+        shown.push((depth, process));
+        let children = tree.processes.iter().rev().filter(|one| one.parent == process.pid);
+        open.extend(children.map(|child| (depth + 1, child)));
+    }
+    let left =
+        tree.processes.iter().filter(|one| !shown.iter().any(|(_, other)| other.pid == one.pid));
+    let left: Vec<_> = left.map(|one| (0, one)).collect();
+    shown.extend(left);
+    shown
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use carat_model::host::ServerName;
+    use carat_model::{GroupLimit, GroupUse, LimitKind};
+
+    fn process(pid: u32, parent: u32, role: ProcessRole, title: &str) -> TreeProcess {
+        TreeProcess {
+            pid,
+            parent,
+            role,
+            title: title.into(),
+            is_ruby: true,
+            ..TreeProcess::default()
+        }
+    }
+
+    fn puma() -> RubyTree {
+        let limit = GroupLimit {
+            group: "/a".into(),
+            kind: LimitKind::Max,
+            limit: Bytes(512_000_000),
+            used: Bytes(500_000_000),
+        };
+        RubyTree {
+            pid: 4312,
+            server: ServerName {
+                program: "puma".into(),
+                version: Some("6.6.0".into()),
+                app: Some("blog".into()),
+            },
+            workers: 2,
+            since_ms: Some(1_000),
+            pss: Some(Bytes(320_000_000)),
+            private_per_worker: Some(Bytes(90_000_000)),
+            swap: Some(Bytes(0)),
+            ruby: Some("3.3.8".into()),
+            jit: Some("yjit".into()),
+            allocator: Some("glibc".into()),
+            arenas: Some(9),
+            group: Some(GroupUse { limits: vec![limit], ..GroupUse::default() }),
+            processes: vec![
+                process(4312, 1, ProcessRole::Master, "puma 6.6.0 (tcp://[::]:3000) [blog]"),
+                process(4320, 4312, ProcessRole::Worker, "puma: cluster worker 0: 4312 [blog]"),
+                TreeProcess {
+                    forked_from: Some(4312),
+                    ..process(4321, 1, ProcessRole::Worker, "puma: cluster worker 1: 4312 [blog]")
+                },
+            ],
+            next: "explain 4312".into(),
+            why: "98 % of its limit is used".into(),
+            ..RubyTree::default()
+        }
+    }
+
+    fn host(trees: Vec<RubyTree>) -> HostTrees {
+        HostTrees { at_ms: 7_201_000, trees, ..HostTrees::default() }
+    }
+
+    #[test]
+    fn a_tree_has_one_line_and_what_is_unknown_a_question_mark_and_a_reason() {
+        let unread = RubyTree {
+            pid: 77,
+            server: ServerName { program: "sidekiq".into(), ..ServerName::default() },
+            missing: vec!["memory: the process belongs to user 0".into()],
+            next: "explain 77".into(),
+            ..RubyTree::default()
+        };
+        let text = host_text(&host(vec![puma(), unread]), 200);
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(lines.len(), 4, "{text}");
+        for expected in [
+            "puma 6.6.0 · 2 workers · blog",
+            "2 h",
+            "320.0 MB",
+            "90.0 MB",
+            "512.0 MB",
+            "12.0 MB",
+            "yjit",
+            "explain 4312",
+        ] {
+            assert!(lines[1].contains(expected), "{expected} is not in\n{text}");
+        }
+        assert!(lines[2].contains("?") && lines[3].starts_with("? of 77: memory"), "{text}");
+        assert!(host_text(&host(Vec::new()), 80).starts_with("No Ruby runs here"));
+    }
+
+    #[test]
+    fn a_narrow_terminal_has_fewer_columns_and_says_so() {
+        let text = host_text(&host(vec![puma()]), 90);
+        assert!(text.lines().all(|line| columns(line) <= 90), "{text}");
+        assert!(
+            text.contains("more in a wider terminal") && text.contains("explain 4312"),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn a_tree_is_shown_by_role_and_the_process_that_loaded_the_app_is_named() {
+        let text = tree_text(&puma());
+        let at = |word: &str| text.find(word).unwrap_or_else(|| panic!("{word} is not in\n{text}"));
+        assert!(
+            at("master") < at("worker 0") && at("(forked from 4312)") > at("worker 1"),
+            "{text}"
+        );
+        assert!(
+            text.ends_with("Next  carat explain 4312    98 % of its limit is used\n"),
+            "{text}"
+        );
+    }
+}

@@ -1,0 +1,102 @@
+//! `carat ps --watch`: the screen, its keys and its end.
+
+use crate::cli::{Exit, output};
+use crate::input::host_trees;
+use crate::view::{HostScreen, draw_host};
+use anyhow::{Context, bail};
+use carat_proc::process::ProcRoot;
+use ratatui::Terminal;
+use ratatui::crossterm::event::{self, Event, KeyCode, KeyEventKind, KeyModifiers};
+use ratatui::crossterm::execute;
+use ratatui::crossterm::terminal::{
+    EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode,
+};
+use ratatui::prelude::CrosstermBackend;
+use std::io::{self, IsTerminal, Stderr};
+use std::time::{Duration, Instant, SystemTime};
+
+/// Time between two readings.
+const PERIOD: Duration = Duration::from_secs(2);
+
+/// The terminal in raw mode; it is put back at the end.
+struct Screen(Terminal<CrosstermBackend<Stderr>>);
+
+impl Screen {
+    fn open() -> anyhow::Result<Self> {
+        enable_raw_mode().context("--watch needs a terminal")?;
+        let opened = execute!(io::stderr(), EnterAlternateScreen)
+            .and_then(|()| Terminal::new(CrosstermBackend::new(io::stderr())));
+        match opened {
+            Ok(terminal) => Ok(Self(terminal)),
+            Err(error) => {
+                let _ = disable_raw_mode();
+                Err(error.into())
+            }
+        }
+    }
+}
+
+impl Drop for Screen {
+    fn drop(&mut self) {
+        let _ = disable_raw_mode();
+        let _ = execute!(io::stderr(), LeaveAlternateScreen);
+    }
+}
+
+/// Shows the trees until the user ends it.
+pub(crate) fn watch(root: &ProcRoot, only: Option<u32>) -> anyhow::Result<Exit> {
+    let dumb = output::variable("TERM").is_none_or(|term| term == "dumb");
+    if dumb || !io::stderr().is_terminal() || !io::stdin().is_terminal() {
+        bail!("--watch needs a terminal; without one use `carat ps`, or `carat ps --json`");
+    }
+    let mut screen = Screen::open()?;
+    let mut shown = HostScreen::default();
+    let chosen = loop {
+        shown.update(host_trees(root, SystemTime::now(), only));
+        match until_next(&mut screen, &mut shown)? {
+            Next::Again => {}
+            Next::End => break None,
+            Next::Chosen(command) => break Some(command),
+        }
+    };
+    drop(screen);
+    if let Some(command) = chosen {
+        output::print_text(&format!("carat {command}\n"))?;
+    }
+    Ok(Exit::Fine)
+}
+
+/// What follows the time between two readings.
+enum Next {
+    Again,
+    End,
+    Chosen(String),
+}
+
+/// Handles keys until the next reading is due.
+fn until_next(screen: &mut Screen, shown: &mut HostScreen) -> anyhow::Result<Next> {
+    let due = Instant::now() + PERIOD;
+    loop {
+        screen.0.draw(|frame| draw_host(frame, shown))?;
+        let left = due.saturating_duration_since(Instant::now());
+        if !event::poll(left)? {
+            return Ok(Next::Again);
+        }
+        let Event::Key(key) = event::read()? else { continue };
+        let control = key.modifiers.contains(KeyModifiers::CONTROL);
+        match key.code {
+            _ if key.kind == KeyEventKind::Release => {}
+            KeyCode::Char('q') | KeyCode::Esc => return Ok(Next::End),
+            KeyCode::Char('c') if control => return Ok(Next::End),
+            KeyCode::Char('s') => shown.sort_by_next(),
+            KeyCode::Up | KeyCode::Char('k') => shown.up(),
+            KeyCode::Down | KeyCode::Char('j') => shown.down(),
+            KeyCode::Enter => {
+                if let Some(tree) = shown.selected() {
+                    return Ok(Next::Chosen(tree.next.clone()));
+                }
+            }
+            _ => {}
+        }
+    }
+}
