@@ -21,6 +21,7 @@ mod figures;
 mod forecast_text;
 mod histogram;
 mod host_text;
+mod jemalloc_text;
 mod least_text;
 mod ledger_files;
 mod ledger_text;

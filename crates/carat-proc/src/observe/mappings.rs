@@ -1,6 +1,7 @@
 //! `/proc/PID/maps` and `smaps`: the mappings of a process and the memory of each.
 
 use crate::observe::fields::numbers;
+use crate::process::is_rubys_name;
 use carat_model::Bytes;
 use std::ops::Range;
 
@@ -77,12 +78,6 @@ pub struct MappingParser {
     mappings: Vec<Mapping>,
     /// The start of a line whose end is in the next piece.
     begun: Vec<u8>,
-}
-
-/// `ruby`, `ruby3.1`, `ruby-3.1` and the like.
-fn is_rubys_name(name: &str) -> bool {
-    let version = name.strip_prefix("ruby");
-    version.is_some_and(|version| version.chars().all(|c| c.is_ascii_digit() || ".-".contains(c)))
 }
 
 impl MappingParser {

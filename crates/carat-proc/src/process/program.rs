@@ -195,10 +195,10 @@ fn base(word: &str) -> &str {
     word.rsplit('/').next().unwrap_or(word)
 }
 
-/// `ruby`, `ruby3.1` and the like.
+/// `ruby`, `ruby3.1`, `ruby-3.1` and the like.
 pub(crate) fn is_rubys_name(name: &str) -> bool {
     let version = name.strip_prefix("ruby");
-    version.is_some_and(|version| version.chars().all(|c| c.is_ascii_digit() || c == '.'))
+    version.is_some_and(|version| version.chars().all(|c| c.is_ascii_digit() || ".-".contains(c)))
 }
 
 #[cfg(test)]
